@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestArchitecturePackages checks that ARCHITECTURE.md names every package that is not only for tests.
+// TestArchitecturePackages checks that ARCHITECTURE.md names every package that is not only for
+// tests.
 func TestArchitecturePackages(t *testing.T) {
 	page := markdownText(t, "ARCHITECTURE.md")
 	var names []string
@@ -35,8 +36,10 @@ func TestArchitecturePackages(t *testing.T) {
 func TestJourneys(t *testing.T) {
 	_, journeys, _ := strings.Cut(markdownText(t, "ARCHITECTURE.md"), "\n## Journeys\n")
 	journeys, _, _ = strings.Cut(journeys, "\n## ")
-	steps := regexp.MustCompile("(?m)^\\d+\\. `([^`]+)`, `(\\w+)`").FindAllStringSubmatch(journeys, -1)
-	if lines := regexp.MustCompile(`(?m)^\d+\. `).FindAllString(journeys, -1); len(steps) < 30 || len(steps) != len(lines) {
+	steps := regexp.MustCompile("(?m)^\\d+\\. `([^`]+)`, `(\\w+)`").FindAllStringSubmatch(journeys,
+		-1)
+	if lines := regexp.MustCompile(`(?m)^\d+\. `).FindAllString(journeys, -1); len(steps) < 30 ||
+		len(steps) != len(lines) {
 		t.Errorf("%d steps of %d start with a file and a function", len(steps), len(lines))
 	}
 	for _, step := range steps {

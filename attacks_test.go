@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestAttackTable checks that every test that docs/security.md names exists, so that no row promises a protection that
-// nothing tests.
+// TestAttackTable checks that every test that docs/security.md names exists, so that no row
+// promises a protection that nothing tests.
 func TestAttackTable(t *testing.T) {
 	text, err := os.ReadFile("docs/security.md")
 	if err != nil {
@@ -32,17 +32,20 @@ func TestAttackTable(t *testing.T) {
 		}
 		rows, without := 0, 0
 		for line := range strings.Lines(section) {
-			if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, table.header) || strings.HasPrefix(line, "|---") {
+			if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, table.header) ||
+				strings.HasPrefix(line, "|---") {
 				continue
 			}
 			rows++
 			cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
-			names := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_/]+)`").FindAllStringSubmatch(cells[len(cells)-1], -1)
+			names := regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_/]+)`").FindAllStringSubmatch(
+				cells[len(cells)-1], -1)
 			if len(names) == 0 {
 				without++
 			}
 			if len(cells) != table.cells || len(names) == 0 && without > table.fewer {
-				t.Errorf("the row has %d cells and names %d tests: %s", len(cells), len(names), line)
+				t.Errorf("the row has %d cells and names %d tests: %s", len(cells), len(names),
+					line)
 			}
 			for _, name := range names {
 				if !tests[name[1]] {

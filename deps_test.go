@@ -1,7 +1,8 @@
 package signalbox_test
 
-// This file checks the architecture: which packages may import which, that every package has a comment, and that links in
-// the documentation lead somewhere. ARCHITECTURE.md describes the same in words.
+// This file checks the architecture: which packages may import which, that every package has a
+// comment, and that links in the documentation lead somewhere. ARCHITECTURE.md describes the same
+// in words.
 
 import (
 	"fmt"
@@ -23,14 +24,15 @@ import (
 
 const modulePath = "signalbox"
 
-// group is a set of packages that may import the same things. It contains every package below its directories, unless a
-// longer directory of another group matches.
+// group is a set of packages that may import the same things. It contains every package below its
+// directories, unless a longer directory of another group matches.
 type group struct {
 	name string
 	dirs []string
 	// imports lists the groups that its packages may import, besides the group itself.
 	imports []string
-	// modules lists the third-party modules that its packages may import. Nil means any that is not for tests only.
+	// modules lists the third-party modules that its packages may import. Nil means any that is not
+	// for tests only.
 	modules []string
 }
 
@@ -43,31 +45,44 @@ var groups = []group{
 	{"transcript", []string{"transcript"}, []string{"vocabulary", "text"}, none},
 	{"ledger", []string{"ledger"}, []string{"vocabulary"}, []string{"golang.org/x/mod"}},
 	{"brief", []string{"brief"}, []string{"vocabulary"}, none},
-	{"shared", []string{"internal/config", "internal/durable", "internal/git", "internal/picture", "internal/process", "internal/sandbox", "internal/team"}, []string{"vocabulary", "text"}, nil},
+	{"shared", []string{"internal/config", "internal/durable", "internal/git", "internal/picture",
+		"internal/process", "internal/sandbox", "internal/team"}, []string{"vocabulary", "text"},
+		nil},
 	// Listed as an import of no group: only tests and the packages of testSupport import it.
 	{"testkit", []string{"internal/testkit"}, none, nil},
 
 	{"rules", []string{"internal/core/rules"}, []string{"vocabulary", "text"}, none},
-	{"core", []string{"internal/core"}, []string{"vocabulary", "ledger", "text", "shared", "rules"}, nil},
+	{"core", []string{"internal/core"}, []string{"vocabulary", "ledger", "text", "shared", "rules"},
+		nil},
 
-	{"tree runtime", []string{"internal/tree", "internal/tree/blackboard"}, []string{"vocabulary", "text"}, none},
-	{"tree", []string{"internal/tree/command", "internal/tree/draw", "internal/tree/luatree", "internal/tree/report", "internal/tree/runner", "internal/tree/turnlog", "internal/tree/turnsignal"},
-		[]string{"vocabulary", "transcript", "text", "shared", "rules", "core", "tree runtime"}, nil},
-	{"portfolio", []string{"internal/portfolio"}, []string{"vocabulary", "brief", "text", "shared"}, nil},
-	{"rehearsal", []string{"internal/rehearsal"}, []string{"vocabulary", "transcript", "text", "shared"}, nil},
+	{"tree runtime", []string{"internal/tree", "internal/tree/blackboard"},
+		[]string{"vocabulary", "text"}, none},
+	{"tree", []string{"internal/tree/command", "internal/tree/draw", "internal/tree/luatree",
+		"internal/tree/report", "internal/tree/runner", "internal/tree/turnlog",
+		"internal/tree/turnsignal"},
+		[]string{"vocabulary", "transcript", "text", "shared", "rules", "core", "tree runtime"},
+		nil},
+	{"portfolio", []string{"internal/portfolio"}, []string{"vocabulary", "brief", "text", "shared"},
+		nil},
+	{"rehearsal", []string{"internal/rehearsal"}, []string{"vocabulary", "transcript", "text",
+		"shared"}, nil},
 
-	{"run", []string{"internal/run"}, []string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core", "tree runtime", "tree"}, nil},
+	{"run", []string{"internal/run"}, []string{"vocabulary", "transcript", "ledger", "brief",
+		"text", "shared", "rules", "core", "tree runtime", "tree"}, nil},
 	{"oracle", []string{"internal/oracle"},
-		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core", "tree runtime", "tree", "portfolio", "run"}, nil},
+		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core",
+			"tree runtime", "tree", "portfolio", "run"}, nil},
 	{"serve", []string{"internal/serve"},
-		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core", "tree runtime", "tree", "portfolio", "run", "oracle"}, nil},
+		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core",
+			"tree runtime", "tree", "portfolio", "run", "oracle"}, nil},
 	{"program", []string{"cmd", "internal/cli", "test", "scripts"},
-		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core", "tree runtime", "tree", "portfolio", "rehearsal", "run", "oracle", "serve"}, nil},
+		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core",
+			"tree runtime", "tree", "portfolio", "rehearsal", "run", "oracle", "serve"}, nil},
 }
 
-// runPackages orders the packages of the group run, from those that others build on up to those that
-// people use: a package imports only those that its row lists. What reads, or records what a human
-// decides, does not import crew, which carries work out.
+// runPackages orders the packages of the group run, from those that others build on up to those
+// that people use: a package imports only those that its row lists. What reads, or records what a
+// human decides, does not import crew, which carries work out.
 var runPackages = []struct{ name, imports string }{
 	{"agentsocket", ""},
 	{"contain", ""},
@@ -111,8 +126,8 @@ var runPackages = []struct{ name, imports string }{
 
 const runFolder = "internal/run/"
 
-// runFault reports an import from one package of the group run to another that no row of runPackages
-// allows.
+// runFault reports an import from one package of the group run to another that no row of
+// runPackages allows.
 func runFault(pkg, imported string) string {
 	from, inside := strings.CutPrefix(pkg, runFolder)
 	to, outside := strings.CutPrefix(imported, modulePath+"/"+runFolder)
@@ -127,10 +142,14 @@ func runFault(pkg, imported string) string {
 	return fmt.Sprintf("%s must not import %s; see runPackages", from, to)
 }
 
-// forTests are modules that only tests, and the packages of testSupport, may import. These may also import testkit.
+// forTests are modules that only tests, and the packages of testSupport, may import. These may also
+// import testkit.
 var (
-	forTests = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "pgregory.net/rapid",
-		"github.com/anishathalye/porcupine", "github.com/charmbracelet/x/vt", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto", "github.com/joeycumines/go-behaviortree"}
+	forTests = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal",
+		"pgregory.net/rapid",
+		"github.com/anishathalye/porcupine", "github.com/charmbracelet/x/vt",
+		"github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
+		"github.com/joeycumines/go-behaviortree"}
 	testSupport = []string{"internal/core/journal/journaltest", "internal/testkit", "test"}
 )
 
@@ -158,7 +177,8 @@ func (s source) pkg() string  { return path.Dir(s.path) }
 func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
 func parseSource(name string, text []byte) (source, error) {
-	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), name, text,
+		parser.ParseComments|parser.SkipObjectResolution)
 	return source{name, file}, err
 }
 
@@ -210,8 +230,9 @@ func TestPackageComments(t *testing.T) {
 	report(t, commentFaults(moduleSources(t)))
 }
 
-// TestPropertiesAreSeeded checks that all property tests run through property.Check, which gives them fixed seeds.
-// TestLazyExpressions checks the regular expressions that are compiled only when they are first used.
+// TestPropertiesAreSeeded checks that all property tests run through property.Check, which gives
+// them fixed seeds. TestLazyExpressions checks the regular expressions that are compiled only when
+// they are first used.
 func TestLazyExpressions(t *testing.T) {
 	checked := 0
 	for _, s := range moduleSources(t) {
@@ -221,7 +242,8 @@ func TestLazyExpressions(t *testing.T) {
 				return true
 			}
 			literal, constant := call.Args[0].(*ast.BasicLit)
-			if called, ok := call.Fun.(*ast.SelectorExpr); !ok || !constant || called.Sel.Name != "Regexp" {
+			if called, ok := call.Fun.(*ast.SelectorExpr); !ok || !constant ||
+				called.Sel.Name != "Regexp" {
 				return true
 			}
 			expression, err := strconv.Unquote(literal.Value)
@@ -264,7 +286,8 @@ func TestRunPackagesRunOneWay(t *testing.T) {
 	for _, s := range moduleSources(t) {
 		for _, spec := range s.file.Imports {
 			imported, _ := strconv.Unquote(spec.Path.Value)
-			if to, run := strings.CutPrefix(imported, modulePath+"/"+runFolder); run && !s.isTest() {
+			if to, run := strings.CutPrefix(imported, modulePath+"/"+runFolder); run &&
+				!s.isTest() {
 				used[strings.TrimPrefix(s.pkg(), runFolder)+" "+to] = true
 			}
 		}
@@ -312,7 +335,9 @@ func importFaults(sources []source) (faults []string) {
 	for _, s := range sources {
 		g := groupOf(s.pkg())
 		if g == nil {
-			faults = append(faults, fmt.Sprintf("%s: package %s belongs to no group; add it to groups", s.path, s.pkg()))
+			faults = append(faults,
+				fmt.Sprintf("%s: package %s belongs to no group; add it to groups", s.path,
+					s.pkg()))
 			continue
 		}
 		for _, spec := range s.file.Imports {
@@ -331,14 +356,18 @@ func importFault(s source, imported string, g *group) string {
 	}
 	if within(imported)(modulePath) {
 		inner := groupOf(path.Clean("./" + strings.TrimPrefix(imported, modulePath)))
-		forTest := inner != nil && inner.name == "testkit" && slices.ContainsFunc(testSupport, within(s.pkg()))
+		forTest := inner != nil && inner.name == "testkit" &&
+			slices.ContainsFunc(testSupport, within(s.pkg()))
 		if fault := runFault(s.pkg(), imported); fault != "" && !s.isTest() {
 			return fault
 		}
-		if from, to := commandGroup(s.pkg()), commandGroup(strings.TrimPrefix(imported, modulePath+"/")); !s.isTest() && from != to && from != "" && to != "" {
+		if from, to := commandGroup(s.pkg()),
+			commandGroup(strings.TrimPrefix(imported, modulePath+"/")); !s.isTest() && from != to &&
+			from != "" && to != "" {
 			return "groups of commands must not import each other"
 		}
-		if s.isTest() || inner == nil || inner == g || slices.Contains(g.imports, inner.name) || forTest {
+		if s.isTest() || inner == nil || inner == g || slices.Contains(g.imports, inner.name) ||
+			forTest {
 			return ""
 		}
 		return fmt.Sprintf("%s must not import %s", g.name, inner.name)
@@ -358,7 +387,8 @@ func importFault(s source, imported string, g *group) string {
 	return g.name + " must not import it"
 }
 
-// commandGroup returns the group of commands that a package belongs to, "" if it belongs to none, like those that the groups share.
+// commandGroup returns the group of commands that a package belongs to, "" if it belongs to none,
+// like those that the groups share.
 func commandGroup(pkg string) string {
 	rest, ok := strings.CutPrefix(pkg, "internal/cli/")
 	name, _, _ := strings.Cut(rest, "/")
@@ -383,8 +413,10 @@ func seedFaults(sources []source) (faults []string) {
 			if !ok {
 				return true
 			}
-			if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "rapid" && (call.Sel.Name == "Check" || call.Sel.Name == "MakeCheck") {
-				faults = append(faults, s.path+": uses rapid."+call.Sel.Name+", whose cases are random; use property.Check")
+			if pkg, ok := call.X.(*ast.Ident); ok && pkg.Name == "rapid" &&
+				(call.Sel.Name == "Check" || call.Sel.Name == "MakeCheck") {
+				faults = append(faults, s.path+": uses rapid."+call.Sel.Name+
+					", whose cases are random; use property.Check")
 			}
 			return true
 		})
@@ -406,7 +438,8 @@ func commentFaults(sources []source) (faults []string) {
 	}
 	for pkg, files := range comments {
 		if len(files) != 1 {
-			faults = append(faults, fmt.Sprintf("package %s has %d package comments %q, want one", pkg, len(files), files))
+			faults = append(faults, fmt.Sprintf("package %s has %d package comments %q, want one",
+				pkg, len(files), files))
 		}
 	}
 	slices.Sort(faults)
@@ -462,7 +495,8 @@ func linkFault(name, target string) string {
 
 // anchors are the names that a forge gives to the headings of a document.
 func anchors(text string) (names []string) {
-	for _, match := range headingPattern.FindAllStringSubmatch(fencePattern.ReplaceAllString(text, ""), -1) {
+	for _, match := range headingPattern.FindAllStringSubmatch(fencePattern.ReplaceAllString(text,
+		""), -1) {
 		name := notInAnchor.ReplaceAllString(strings.ToLower(match[1]), "")
 		names = append(names, strings.ReplaceAll(name, " ", "-"))
 	}
@@ -487,31 +521,50 @@ func TestFaultsAreFound(t *testing.T) {
 		got  []string
 		want []string
 	}{
-		{"sideways", imports("transcript/a.go", "signalbox/ledger"), []string{"transcript/a.go: imports signalbox/ledger: transcript must not import ledger"}},
-		{"upwards", imports("a.go", "signalbox/transcript"), []string{"a.go: imports signalbox/transcript: vocabulary must not import transcript"}},
-		{"core to run", imports("internal/core/box/a.go", "signalbox/internal/run/crew"), []string{"internal/core/box/a.go: imports signalbox/internal/run/crew: core must not import run"}},
-		{"rules to core", imports("internal/core/rules/a.go", "signalbox/internal/core/journal"), []string{"internal/core/rules/a.go: imports signalbox/internal/core/journal: rules must not import core"}},
+		{"sideways", imports("transcript/a.go", "signalbox/ledger"),
+			[]string{"transcript/a.go: imports signalbox/ledger: transcript must not import ledger"}},
+		{"upwards", imports("a.go", "signalbox/transcript"),
+			[]string{"a.go: imports signalbox/transcript: vocabulary must not import transcript"}},
+		{"core to run", imports("internal/core/box/a.go", "signalbox/internal/run/crew"),
+			[]string{"internal/core/box/a.go: imports signalbox/internal/run/crew: core must not import run"}},
+		{"rules to core", imports("internal/core/rules/a.go", "signalbox/internal/core/journal"),
+			[]string{"internal/core/rules/a.go: imports signalbox/internal/core/journal: rules must not import core"}},
 		{"downwards", imports("transcript/a.go", "signalbox"), nil},
 		{"within a group", imports("internal/run/crew/a.go", "signalbox/internal/run/plan"), nil},
-		{"reading to doing", imports("internal/run/notify/a.go", "signalbox/internal/run/crew"), []string{"internal/run/notify/a.go: imports signalbox/internal/run/crew: notify must not import crew; see runPackages"}},
-		{"a test of run", imports("internal/run/notify/a_test.go", "signalbox/internal/run/crew"), nil},
-		{"between commands", imports("internal/cli/orders/a.go", "signalbox/internal/cli/looking"), []string{"internal/cli/orders/a.go: imports signalbox/internal/cli/looking: groups of commands must not import each other"}},
-		{"commands to what they share", imports("internal/cli/serving/a.go", "signalbox/internal/cli/web"), nil},
-		{"within commands", imports("internal/cli/about/a.go", "signalbox/internal/cli/about/manual"), nil},
+		{"reading to doing", imports("internal/run/notify/a.go", "signalbox/internal/run/crew"),
+			[]string{"internal/run/notify/a.go: imports signalbox/internal/run/crew: notify must not import crew; see runPackages"}},
+		{"a test of run", imports("internal/run/notify/a_test.go", "signalbox/internal/run/crew"),
+			nil},
+		{"between commands", imports("internal/cli/orders/a.go", "signalbox/internal/cli/looking"),
+			[]string{"internal/cli/orders/a.go: imports signalbox/internal/cli/looking: groups of commands must not import each other"}},
+		{"commands to what they share",
+			imports("internal/cli/serving/a.go", "signalbox/internal/cli/web"), nil},
+		{"within commands", imports("internal/cli/about/a.go",
+			"signalbox/internal/cli/about/manual"), nil},
 		{"wiring", imports("cmd/signalbox/a.go", "signalbox/transcript"), nil},
 		{"a test", imports("a_test.go", "signalbox/transcript"), nil},
-		{"unknown package", imports("util/a.go", "fmt"), []string{"util/a.go: package util belongs to no group; add it to groups"}},
-		{"module in the core", imports("transcript/a.go", "github.com/alecthomas/kong"), []string{"transcript/a.go: imports github.com/alecthomas/kong: transcript must not import it"}},
+		{"unknown package", imports("util/a.go", "fmt"),
+			[]string{"util/a.go: package util belongs to no group; add it to groups"}},
+		{"module in the core", imports("transcript/a.go", "github.com/alecthomas/kong"),
+			[]string{"transcript/a.go: imports github.com/alecthomas/kong: transcript must not import it"}},
 		{"module of the ledger", imports("ledger/a.go", "golang.org/x/mod/sumdb/tlog"), nil},
 		{"module elsewhere", imports("cmd/signalbox/a.go", "github.com/alecthomas/kong"), nil},
-		{"test module", imports("a.go", "pgregory.net/rapid"), []string{"a.go: imports pgregory.net/rapid: it is for tests only"}},
+		{"test module", imports("a.go", "pgregory.net/rapid"),
+			[]string{"a.go: imports pgregory.net/rapid: it is for tests only"}},
 		{"test module in a test", imports("a_test.go", "pgregory.net/rapid"), nil},
-		{"test package", imports("internal/run/crew/a.go", "signalbox/internal/testkit/property"), []string{"internal/run/crew/a.go: imports signalbox/internal/testkit/property: run must not import testkit"}},
-		{"random property", seedFaults(parse("a_test.go", "package p\nfunc f() { rapid.Check(nil, nil) }\n")), []string{"a_test.go: uses rapid.Check, whose cases are random; use property.Check"}},
-		{"cgo", imports("a.go", "C"), []string{"a.go: imports C: the program is built without cgo"}},
-		{"no comment", commentFaults(parse("a.go", "package p\n")), []string{"package . has 0 package comments [], want one"}},
-		{"two comments", commentFaults(append(parse("a.go", doc), parse("b.go", doc)...)), []string{`package . has 2 package comments ["a.go" "b.go"], want one`}},
-		{"one comment", commentFaults(append(parse("a.go", doc), parse("b.go", "package p\n")...)), nil},
+		{"test package", imports("internal/run/crew/a.go", "signalbox/internal/testkit/property"),
+			[]string{"internal/run/crew/a.go: imports signalbox/internal/testkit/property: run must not import testkit"}},
+		{"random property", seedFaults(parse("a_test.go",
+			"package p\nfunc f() { rapid.Check(nil, nil) }\n")),
+			[]string{"a_test.go: uses rapid.Check, whose cases are random; use property.Check"}},
+		{"cgo", imports("a.go", "C"),
+			[]string{"a.go: imports C: the program is built without cgo"}},
+		{"no comment", commentFaults(parse("a.go", "package p\n")),
+			[]string{"package . has 0 package comments [], want one"}},
+		{"two comments", commentFaults(append(parse("a.go", doc), parse("b.go", doc)...)),
+			[]string{`package . has 2 package comments ["a.go" "b.go"], want one`}},
+		{"one comment", commentFaults(append(parse("a.go", doc), parse("b.go", "package p\n")...)),
+			nil},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
@@ -528,7 +581,8 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// TestPurePackages checks that the packages that scripts/race-test leaves out start no goroutines and share no state.
+// TestPurePackages checks that the packages that scripts/race-test leaves out start no goroutines
+// and share no state.
 func TestPurePackages(t *testing.T) {
 	list, err := os.ReadFile("scripts/pure-packages")
 	if err != nil {
@@ -552,7 +606,8 @@ func TestPurePackages(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, i := range tree.Imports {
-				if path := strings.Trim(i.Path.Value, `"`); path == "sync" || path == "sync/atomic" || path == "os/exec" || path == "net/http" {
+				if path := strings.Trim(i.Path.Value, `"`); path == "sync" ||
+					path == "sync/atomic" || path == "os/exec" || path == "net/http" {
 					t.Errorf("%s imports %s, but is in scripts/pure-packages", file, path)
 				}
 			}

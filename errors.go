@@ -2,7 +2,8 @@ package signalbox
 
 import "errors"
 
-// Code classifies an error. Each interface of the program maps it once: to an exit status, an HTTP status, or an MCP error.
+// Code classifies an error. Each interface of the program maps it once: to an exit status, an HTTP
+// status, or an MCP error.
 type Code int
 
 const (
@@ -14,8 +15,8 @@ const (
 	CodeInterrupted                 // canceled by the caller
 )
 
-// Error is an error to show to people: what went wrong, and what to do about it. Show Hint on a separate line;
-// CodeOf and HintOf find both in a wrapped error.
+// Error is an error to show to people: what went wrong, and what to do about it. Show Hint on a
+// separate line; CodeOf and HintOf find both in a wrapped error.
 type Error struct {
 	Code Code
 	Err  error

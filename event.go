@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Hash is a SHA-256 digest of an event, a tree or a blob. Its text form is 64 lower-case hexadecimal digits.
+// Hash is a SHA-256 digest of an event, a tree or a blob. Its text form is 64 lower-case
+// hexadecimal digits.
 type Hash [32]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
@@ -25,7 +26,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 		valid = err == nil
 	}
 	if !valid {
-		return fmt.Errorf("a digest has %d lower-case hexadecimal digits", hex.EncodedLen(len(read)))
+		return fmt.Errorf("a digest has %d lower-case hexadecimal digits",
+			hex.EncodedLen(len(read)))
 	}
 	*h = read
 	return nil
@@ -67,13 +69,16 @@ type eventJSON struct {
 	ExactData []byte `json:"data_base64,omitempty"`
 }
 
-// MarshalJSON encodes the event as an object of seq, time, type, work, session, actor, data, prev and hash, with data as an
-// object. UnmarshalJSON recovers the exact bytes of Data from it, so the hash can be computed again. For the few events
-// where it could not (their data has white space between tokens, or escapes of <, > or &) the field data_base64 has the bytes.
+// MarshalJSON encodes the event as an object of seq, time, type, work, session, actor, data, prev
+// and hash, with data as an object. UnmarshalJSON recovers the exact bytes of Data from it, so the
+// hash can be computed again. For the few events where it could not (their data has white space
+// between tokens, or escapes of <, > or &) the field data_base64 has the bytes.
 func (e Event) MarshalJSON() ([]byte, error) {
-	out := eventJSON{Seq: e.Seq, Time: e.Time.UTC().Format(EventTime), Type: e.Type, Work: e.Work, Session: e.Session,
-		Actor: e.Actor, Data: e.Data, Prev: e.Prev, Hash: e.Hash}
-	if escaped, err := json.Marshal(out.Data); err == nil && !bytes.Equal(unescapeHTML(escaped), e.Data) && e.Data != nil {
+	out := eventJSON{Seq: e.Seq, Time: e.Time.UTC().Format(EventTime), Type: e.Type, Work: e.Work,
+		Session: e.Session,
+		Actor:   e.Actor, Data: e.Data, Prev: e.Prev, Hash: e.Hash}
+	if escaped, err := json.Marshal(out.Data); err == nil &&
+		!bytes.Equal(unescapeHTML(escaped), e.Data) && e.Data != nil {
 		out.ExactData = e.Data
 	}
 	var buf bytes.Buffer
@@ -126,7 +131,8 @@ func unescapeHTML(text []byte) []byte {
 				continue
 			}
 		}
-		out = append(out, text[i], text[i+1]) // any other escape, of which a backslash may be the second byte
+		// any other escape, of which a backslash may be the second byte
+		out = append(out, text[i], text[i+1])
 		i++
 	}
 	return out

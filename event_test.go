@@ -28,7 +28,8 @@ func TestHashTextRoundTrip(t *testing.T) {
 
 func TestHashTextIsStrict(t *testing.T) {
 	good := strings.Repeat("0a", 32)
-	for _, text := range []string{"", good[1:], good + "0", strings.ToUpper(good), good[:63] + "g", " " + good[1:], "sha256:" + good} {
+	for _, text := range []string{"", good[1:], good + "0", strings.ToUpper(good), good[:63] + "g",
+		" " + good[1:], "sha256:" + good} {
 		h := signalbox.Hash{1}
 		if err := h.UnmarshalText([]byte(text)); err == nil || h != (signalbox.Hash{1}) {
 			t.Errorf("%q: error %v, value %s; want an error and the old value", text, err, h)
@@ -38,8 +39,10 @@ func TestHashTextIsStrict(t *testing.T) {
 
 func TestEventJSON(t *testing.T) {
 	e := signalbox.Event{
-		Seq: 7, Time: time.Date(2026, 1, 2, 3, 4, 5, 60, time.FixedZone("east", 3600)), Type: "PhaseChanged",
-		Work: "t1", Session: "s1", Actor: "ann", Data: []byte(`{"a":"<&>"}`), Prev: signalbox.Hash{0xab}, Hash: signalbox.Hash{0xcd},
+		Seq: 7, Time: time.Date(2026, 1, 2, 3, 4, 5, 60, time.FixedZone("east", 3600)),
+		Type: "PhaseChanged",
+		Work: "t1", Session: "s1", Actor: "ann", Data: []byte(`{"a":"<&>"}`),
+		Prev: signalbox.Hash{0xab}, Hash: signalbox.Hash{0xcd},
 	}
 	got, err := json.Marshal(e) // json.Marshal escapes <&> itself; MarshalJSON must not
 	if err != nil {

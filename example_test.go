@@ -51,7 +51,8 @@ func ExampleSignal() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(signal.Taken(), signal.Name == signalbox.NameReviewFailed, signal.TaskID, signal.Body["FINDINGS"])
+		fmt.Println(signal.Taken(), signal.Name == signalbox.NameReviewFailed, signal.TaskID,
+			signal.Body["FINDINGS"])
 	}
 	// Output:
 	// true true task-1 [no tests]
@@ -60,7 +61,8 @@ func ExampleSignal() {
 // Shows an error together with its hint.
 func ExampleError() {
 	err := fmt.Errorf("claim task-1: %w", &signalbox.Error{
-		Code: signalbox.CodeConflict, Err: errors.New("another session holds the lease"), Hint: "wait until it expires",
+		Code: signalbox.CodeConflict, Err: errors.New("another session holds the lease"),
+		Hint: "wait until it expires",
 	})
 	fmt.Println(err)
 	if classified, ok := errors.AsType[*signalbox.Error](err); ok {

@@ -25,7 +25,8 @@ const (
 
 // Phases returns all phases in the order in which work passes through them, BLOCKED last.
 func Phases() []Phase {
-	return []Phase{PhaseDraft, PhaseImplementation, PhaseCIPending, PhaseReadyForReview, PhaseReview,
+	return []Phase{PhaseDraft, PhaseImplementation, PhaseCIPending, PhaseReadyForReview,
+		PhaseReview,
 		PhaseReadyForMerge, PhaseCompleted, PhaseBlocked}
 }
 
@@ -41,7 +42,8 @@ const (
 // ExitReasons returns all exit reasons.
 func ExitReasons() []ExitReason { return []ExitReason{ExitCompleted, ExitBlocked, ExitError} }
 
-// ExitSignal is the JSON object with which an agent ends a work phase. Optional fields are nil when absent.
+// ExitSignal is the JSON object with which an agent ends a work phase. Optional fields are nil when
+// absent.
 type ExitSignal struct {
 	Protocol          string     `json:"protocol"`
 	Version           string     `json:"version"`
@@ -54,11 +56,13 @@ type ExitSignal struct {
 
 // NewExit returns an exit signal without optional fields. Validate checks those that you set.
 func NewExit(phase Phase, reason ExitReason) *ExitSignal {
-	return &ExitSignal{Protocol: ExitProtocol, Version: ExitVersion, PhaseCompleted: phase, ExitReason: reason}
+	return &ExitSignal{Protocol: ExitProtocol, Version: ExitVersion, PhaseCompleted: phase,
+		ExitReason: reason}
 }
 
-// NextPhase returns the phase that the work enters when the signal is accepted. It returns false for the reason "completed"
-// in the phases COMPLETED and BLOCKED: such a signal is valid but changes nothing.
+// NextPhase returns the phase that the work enters when the signal is accepted. It returns false
+// for the reason "completed" in the phases COMPLETED and BLOCKED: such a signal is valid but
+// changes nothing.
 func (s *ExitSignal) NextPhase() (Phase, bool) {
 	if s.ExitReason == ExitBlocked || s.ExitReason == ExitError {
 		return PhaseBlocked, true

@@ -32,14 +32,16 @@ func TestNextPhase(t *testing.T) {
 			s := signalbox.ExitSignal{PhaseCompleted: phase, ExitReason: reason}
 			got, ok := s.NextPhase()
 			if got != want || ok != (want != none) {
-				t.Errorf("%s + %s: next phase %q, %t; want %q, %t", phase, reason, got, ok, want, want != none)
+				t.Errorf("%s + %s: next phase %q, %t; want %q, %t", phase, reason, got, ok, want,
+					want != none)
 			}
 		}
 	}
 }
 
 func TestExitVocabulary(t *testing.T) {
-	phases := []signalbox.Phase{"DRAFT", "IMPLEMENTATION", "CI_PENDING", "READY_FOR_REVIEW", "REVIEW",
+	phases := []signalbox.Phase{"DRAFT", "IMPLEMENTATION", "CI_PENDING", "READY_FOR_REVIEW",
+		"REVIEW",
 		"READY_FOR_MERGE", "COMPLETED", "BLOCKED"}
 	if diff := cmp.Diff(phases, signalbox.Phases()); diff != "" {
 		t.Errorf("phases (-want +got):\n%s", diff)

@@ -14,12 +14,13 @@ const (
 	maxExitRef   = 2048
 	maxExitNotes = 10240
 
-	// maxExitExcerpt is how many bytes of an invalid value its error quotes, to keep prompts and logs short.
+	// maxExitExcerpt is how many bytes of an invalid value its error quotes, to keep prompts and
+	// logs short.
 	maxExitExcerpt = 64
 )
 
-// ExitSignalError is why an exit signal was refused. Its text is meant for the agent, which can correct the signal and send
-// it again.
+// ExitSignalError is why an exit signal was refused. Its text is meant for the agent, which can
+// correct the signal and send it again.
 type ExitSignalError struct {
 	// Field is the invalid JSON field, "" if the error is about the signal as a whole.
 	Field string
@@ -27,7 +28,8 @@ type ExitSignalError struct {
 	Msg string
 }
 
-// Error returns Msg with control characters escaped, because it is shown on terminals and in prompts.
+// Error returns Msg with control characters escaped, because it is shown on terminals and in
+// prompts.
 func (e *ExitSignalError) Error() string {
 	if strings.IndexFunc(e.Msg, unprintable) < 0 {
 		return e.Msg
@@ -45,7 +47,8 @@ func (e *ExitSignalError) Error() string {
 
 func unprintable(r rune) bool { return !strconv.IsPrint(r) }
 
-// ExitExcerpt returns the part of an invalid value that an error quotes: all of it, or its first 64 bytes and an ellipsis.
+// ExitExcerpt returns the part of an invalid value that an error quotes: all of it, or its first 64
+// bytes and an ellipsis.
 func ExitExcerpt(value string) string {
 	if len(value) <= maxExitExcerpt {
 		return value
@@ -53,17 +56,19 @@ func ExitExcerpt(value string) string {
 	return strings.ToValidUTF8(value[:maxExitExcerpt], "") + "…"
 }
 
-// Validate returns an *ExitSignalError for the first invalid field, in the order of the protocol: protocol, version,
-// pr_url, evidence_bundle_ref, notes. Parsing has already checked the phase and the reason; for signals built in Go they
-// are checked last.
+// Validate returns an *ExitSignalError for the first invalid field, in the order of the protocol:
+// protocol, version, pr_url, evidence_bundle_ref, notes. Parsing has already checked the phase and
+// the reason; for signals built in Go they are checked last.
 func (s *ExitSignal) Validate() error {
 	if s.Protocol != ExitProtocol {
 		return &ExitSignalError{"protocol",
-			fmt.Sprintf("unknown protocol: expected '%s', got '%s'", ExitProtocol, ExitExcerpt(s.Protocol))}
+			fmt.Sprintf("unknown protocol: expected '%s', got '%s'", ExitProtocol,
+				ExitExcerpt(s.Protocol))}
 	}
 	if strings.EqualFold(s.Version, "1.x") {
 		return &ExitSignalError{"version", fmt.Sprintf(
-			"unsupported version: expected numbers, such as '%s', got '%s'", ExitVersion, s.Version)}
+			"unsupported version: expected numbers, such as '%s', got '%s'", ExitVersion,
+			s.Version)}
 	}
 	if !supportedExitVersion(s.Version) {
 		return &ExitSignalError{"version",
@@ -101,7 +106,8 @@ func overLimit(value string, limit int) string {
 	return fmt.Sprintf("%d bytes, limit %d", len(value), limit)
 }
 
-// supportedExitVersion accepts 1.MINOR.PATCH as in Semantic Versioning: ASCII digits without leading zeros.
+// supportedExitVersion accepts 1.MINOR.PATCH as in Semantic Versioning: ASCII digits without
+// leading zeros.
 func supportedExitVersion(version string) bool {
 	rest, ok := strings.CutPrefix(version, "1.")
 	if !ok {
@@ -115,8 +121,8 @@ func isVersionNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == "" && (s == "0" || s[0] != '0')
 }
 
-// pullRequestFault returns what is wrong with the URL of a pull request, or "". It refuses characters that a shell would
-// interpret if someone pasted the URL into one.
+// pullRequestFault returns what is wrong with the URL of a pull request, or "". It refuses
+// characters that a shell would interpret if someone pasted the URL into one.
 func pullRequestFault(address string) string {
 	if len(address) > maxExitURL {
 		return overLimit(address, maxExitURL)
@@ -133,7 +139,8 @@ func pullRequestFault(address string) string {
 	return controlFault(address)
 }
 
-// namesHost reports whether an https URL has a host. It ignores the path: one that is not escaped properly does no harm.
+// namesHost reports whether an https URL has a host. It ignores the path: one that is not escaped
+// properly does no harm.
 func namesHost(address string) bool {
 	start := len("https://")
 	if length := strings.IndexAny(address[start:], "/?#"); length >= 0 {
@@ -143,8 +150,8 @@ func namesHost(address string) bool {
 	return err == nil && u.Hostname() != ""
 }
 
-// evidenceFault returns what is wrong with a path to evidence, or "". The path is joined to a folder, and must not lead out
-// of it on any operating system.
+// evidenceFault returns what is wrong with a path to evidence, or "". The path is joined to a
+// folder, and must not lead out of it on any operating system.
 func evidenceFault(ref string) string {
 	switch {
 	case len(ref) > maxExitRef:

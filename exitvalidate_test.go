@@ -17,7 +17,8 @@ func validExit() *signalbox.ExitSignal {
 	}
 }
 
-// checkExit wants a signal to be valid when want is "", else to be refused with that text, about that field.
+// checkExit wants a signal to be valid when want is "", else to be refused with that text, about
+// that field.
 func checkExit(t *testing.T, s *signalbox.ExitSignal, field, want string) {
 	t.Helper()
 	err := s.Validate()
@@ -39,13 +40,15 @@ func checkExit(t *testing.T, s *signalbox.ExitSignal, field, want string) {
 
 func TestValidateProtocol(t *testing.T) {
 	for got, want := range map[string]string{
-		"apm2_agent_exit":       "",
-		"wrong_protocol":        "unknown protocol: expected 'apm2_agent_exit', got 'wrong_protocol'",
-		"":                      "unknown protocol: expected 'apm2_agent_exit', got ''",
-		"APM2_AGENT_EXIT":       "unknown protocol: expected 'apm2_agent_exit', got 'APM2_AGENT_EXIT'",
-		"a\nb\x1b[31m\u202e":    `unknown protocol: expected 'apm2_agent_exit', got 'a\nb\x1b[31m\u202e'`,
-		strings.Repeat("x", 64): "unknown protocol: expected 'apm2_agent_exit', got '" + strings.Repeat("x", 64) + "'",
-		strings.Repeat("x", 65): "unknown protocol: expected 'apm2_agent_exit', got '" + strings.Repeat("x", 64) + "…'",
+		"apm2_agent_exit":    "",
+		"wrong_protocol":     "unknown protocol: expected 'apm2_agent_exit', got 'wrong_protocol'",
+		"":                   "unknown protocol: expected 'apm2_agent_exit', got ''",
+		"APM2_AGENT_EXIT":    "unknown protocol: expected 'apm2_agent_exit', got 'APM2_AGENT_EXIT'",
+		"a\nb\x1b[31m\u202e": `unknown protocol: expected 'apm2_agent_exit', got 'a\nb\x1b[31m\u202e'`,
+		strings.Repeat("x", 64): "unknown protocol: expected 'apm2_agent_exit', got '" +
+			strings.Repeat("x", 64) + "'",
+		strings.Repeat("x", 65): "unknown protocol: expected 'apm2_agent_exit', got '" +
+			strings.Repeat("x", 64) + "…'",
 		strings.Repeat("ü€", 40): "unknown protocol: expected 'apm2_agent_exit', got '" +
 			strings.Repeat("ü€", 12) + "ü…'",
 	} {
@@ -61,8 +64,10 @@ func TestValidateVersion(t *testing.T) {
 		s.Version = version
 		checkExit(t, s, "", "")
 	}
-	for _, version := range []string{"2.0.0", "", "1", "1.", "1.0", "1.0.", "1..0", "1.0.0.0", "1.0.0-rc1", "1.x.0",
-		"10.0.0", "01.0.0", "1.01.0", "1.0.00", "1.00.0", " 1.0.0", "1.0.0\u00a0", "v1.0.0", "1.-1.0", "1.+1.0", "1.٣.0", "1.0.x1"} {
+	for _, version := range []string{"2.0.0", "", "1", "1.", "1.0", "1.0.", "1..0", "1.0.0.0",
+		"1.0.0-rc1", "1.x.0",
+		"10.0.0", "01.0.0", "1.01.0", "1.0.00", "1.00.0", " 1.0.0", "1.0.0\u00a0", "v1.0.0",
+		"1.-1.0", "1.+1.0", "1.٣.0", "1.0.x1"} {
 		s := validExit()
 		s.Version = version
 		shown := strings.ReplaceAll(version, "\u00a0", `\u00a0`)
@@ -75,7 +80,8 @@ func TestExitVersionIsARange(t *testing.T) {
 	for _, version := range []string{"1.x", "1.X"} {
 		s := validExit()
 		s.Version = version
-		checkExit(t, s, "version", "unsupported version: expected numbers, such as '1.0.0', got '"+version+"'")
+		checkExit(t, s, "version", "unsupported version: expected numbers, such as '1.0.0', got '"+
+			version+"'")
 	}
 }
 
@@ -86,7 +92,8 @@ func TestNewExit(t *testing.T) {
 	if err := s.Validate(); err != nil {
 		t.Error(err)
 	}
-	if next, ok := s.NextPhase(); !ok || next != signalbox.PhaseBlocked || s.PhaseCompleted != signalbox.PhaseReview {
+	if next, ok := s.NextPhase(); !ok || next != signalbox.PhaseBlocked ||
+		s.PhaseCompleted != signalbox.PhaseReview {
 		t.Errorf("signal %+v leads to %s", s, next)
 	}
 }

@@ -8,12 +8,13 @@ type LineSignal struct {
 	Text string
 	// Handler is the coordinator's action.
 	Handler string
-	// Argument is the kind of value after the colon; NoArgument means that the signal is the whole line.
+	// Argument is the kind of value after the colon; NoArgument means that the signal is the whole
+	// line.
 	Argument Argument
 	// Family groups the signals that replace one another within a turn.
 	Family string
-	// Urgent signals act as soon as they are read, while the agent still runs. All others are verdicts and act at the end
-	// of the agent's turn.
+	// Urgent signals act as soon as they are read, while the agent still runs. All others are
+	// verdicts and act at the end of the agent's turn.
 	Urgent bool
 	// Passing signals say that something succeeded and let the work advance. See Signal.Passing.
 	Passing bool
@@ -52,7 +53,8 @@ const (
 	NameCheckpoint          = "checkpoint"
 )
 
-// Families with more than one signal. Every other signal is a family of its own, named like the signal.
+// Families with more than one signal. Every other signal is a family of its own, named like the
+// signal.
 const (
 	FamilyDelivery = "delivery"
 	FamilyReview   = "review"
@@ -64,24 +66,41 @@ const (
 
 // The order is the precedence between families.
 var lineSignals = [...]LineSignal{
-	{NameReadyForReview, "READY_FOR_REVIEW", "DISPATCH_CRITIC", TaskArgument, FamilyDelivery, false, true},
-	{NameTaskIncomplete, "TASK_INCOMPLETE", "LOG_AND_FILL_SLOTS", TaskArgument, FamilyDelivery, false, false},
-	{NameInfraBlocked, "INFRA_BLOCKED", "ENTER_REMEDIATION", TaskArgument, FamilyDelivery, false, false},
-	{NameReviewPassed, "REVIEW_PASSED", "DISPATCH_AUDITOR", TaskArgument, FamilyReview, false, true},
-	{NameReviewFailed, "REVIEW_FAILED", "DISPATCH_DEVELOPER_REWORK", TaskArgument, FamilyReview, false, false},
+	{NameReadyForReview, "READY_FOR_REVIEW", "DISPATCH_CRITIC", TaskArgument, FamilyDelivery, false,
+		true},
+	{NameTaskIncomplete, "TASK_INCOMPLETE", "LOG_AND_FILL_SLOTS", TaskArgument, FamilyDelivery,
+		false, false},
+	{NameInfraBlocked, "INFRA_BLOCKED", "ENTER_REMEDIATION", TaskArgument, FamilyDelivery, false,
+		false},
+	{NameReviewPassed, "REVIEW_PASSED", "DISPATCH_AUDITOR", TaskArgument, FamilyReview, false,
+		true},
+	{NameReviewFailed, "REVIEW_FAILED", "DISPATCH_DEVELOPER_REWORK", TaskArgument, FamilyReview,
+		false, false},
 	{NameAuditPassed, "AUDIT_PASSED", "MARK_COMPLETE", TaskArgument, FamilyAudit, false, true},
-	{NameAuditFailed, "AUDIT_FAILED", "DISPATCH_DEVELOPER_REWORK", TaskArgument, FamilyAudit, false, false},
-	{NameAuditBlocked, "AUDIT_BLOCKED", "ENTER_REMEDIATION", TaskArgument, FamilyAudit, false, false},
-	{NameExpandedSpec, "EXPANDED_TASK_SPECIFICATION", "PROCESS_EXPANSION", TaskArgument, NameExpandedSpec, false, true},
-	{NameRemediationComplete, "REMEDIATION_COMPLETE", "DISPATCH_HEALTH_AUDITOR", NoArgument, NameRemediationComplete, false, true},
-	{NameHealthHealthy, "HEALTH_AUDIT: HEALTHY", "EXIT_REMEDIATION", NoArgument, FamilyHealth, false, true},
-	{NameHealthUnhealthy, "HEALTH_AUDIT: UNHEALTHY", "RETRY_REMEDIATION", NoArgument, FamilyHealth, false, false},
-	{NameDivineClarification, "SEEKING_DIVINE_CLARIFICATION", "AWAIT_DIVINE_RESPONSE", NoArgument, FamilyEvery, false, false},
-	{NameExpertRequest, "EXPERT_REQUEST", "DISPATCH_EXPERT", NoArgument, NameExpertRequest, true, false},
-	{NameExpertAdvice, "EXPERT_ADVICE", "DELIVER_TO_REQUESTING_AGENT", TaskArgument, NameExpertAdvice, false, true},
-	{NameExpertUnsuccessful, "EXPERT_UNSUCCESSFUL", "ESCALATE_TO_DIVINE", TaskArgument, NameExpertUnsuccessful, false, false},
-	{NameExpertCreated, "EXPERT_CREATED", "REGISTER_EXPERT", NameArgument, NameExpertCreated, false, true},
-	{NameFileConflict, "FILE CONFLICT", "QUEUE_OR_COORDINATE", PathArgument, NameFileConflict, true, false},
+	{NameAuditFailed, "AUDIT_FAILED", "DISPATCH_DEVELOPER_REWORK", TaskArgument, FamilyAudit, false,
+		false},
+	{NameAuditBlocked, "AUDIT_BLOCKED", "ENTER_REMEDIATION", TaskArgument, FamilyAudit, false,
+		false},
+	{NameExpandedSpec, "EXPANDED_TASK_SPECIFICATION", "PROCESS_EXPANSION", TaskArgument,
+		NameExpandedSpec, false, true},
+	{NameRemediationComplete, "REMEDIATION_COMPLETE", "DISPATCH_HEALTH_AUDITOR", NoArgument,
+		NameRemediationComplete, false, true},
+	{NameHealthHealthy, "HEALTH_AUDIT: HEALTHY", "EXIT_REMEDIATION", NoArgument, FamilyHealth,
+		false, true},
+	{NameHealthUnhealthy, "HEALTH_AUDIT: UNHEALTHY", "RETRY_REMEDIATION", NoArgument, FamilyHealth,
+		false, false},
+	{NameDivineClarification, "SEEKING_DIVINE_CLARIFICATION", "AWAIT_DIVINE_RESPONSE", NoArgument,
+		FamilyEvery, false, false},
+	{NameExpertRequest, "EXPERT_REQUEST", "DISPATCH_EXPERT", NoArgument, NameExpertRequest, true,
+		false},
+	{NameExpertAdvice, "EXPERT_ADVICE", "DELIVER_TO_REQUESTING_AGENT", TaskArgument,
+		NameExpertAdvice, false, true},
+	{NameExpertUnsuccessful, "EXPERT_UNSUCCESSFUL", "ESCALATE_TO_DIVINE", TaskArgument,
+		NameExpertUnsuccessful, false, false},
+	{NameExpertCreated, "EXPERT_CREATED", "REGISTER_EXPERT", NameArgument, NameExpertCreated, false,
+		true},
+	{NameFileConflict, "FILE CONFLICT", "QUEUE_OR_COORDINATE", PathArgument, NameFileConflict, true,
+		false},
 	{NameCheckpoint, "CHECKPOINT", "PROCESS_CHECKPOINT", TaskArgument, NameCheckpoint, true, false},
 }
 

@@ -10,8 +10,10 @@ import (
 // Every signal is either listed here or does not advance anything.
 func TestPassing(t *testing.T) {
 	passing := []string{
-		signalbox.NameReadyForReview, signalbox.NameReviewPassed, signalbox.NameAuditPassed, signalbox.NameExpandedSpec,
-		signalbox.NameRemediationComplete, signalbox.NameHealthHealthy, signalbox.NameExpertAdvice, signalbox.NameExpertCreated,
+		signalbox.NameReadyForReview, signalbox.NameReviewPassed, signalbox.NameAuditPassed,
+		signalbox.NameExpandedSpec,
+		signalbox.NameRemediationComplete, signalbox.NameHealthHealthy, signalbox.NameExpertAdvice,
+		signalbox.NameExpertCreated,
 	}
 	for _, row := range signalbox.LineSignals() {
 		sig := signalbox.Signal{Dialect: signalbox.DialectLine, Name: row.Name}
@@ -28,7 +30,8 @@ func TestPassing(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
-	for _, reason := range []signalbox.ExitReason{signalbox.ExitCompleted, signalbox.ExitBlocked, signalbox.ExitError} {
+	for _, reason := range []signalbox.ExitReason{signalbox.ExitCompleted, signalbox.ExitBlocked,
+		signalbox.ExitError} {
 		exit := &signalbox.ExitSignal{ExitReason: reason}
 		for _, sig := range []signalbox.Signal{
 			{Dialect: signalbox.DialectExit, Name: signalbox.NameExit, Exit: exit},

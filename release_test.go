@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestReleaseFilesAgree checks that the files that build releases name the same platforms and the same Go release.
+// TestReleaseFilesAgree checks that the files that build releases name the same platforms and the
+// same Go release.
 func TestReleaseFilesAgree(t *testing.T) {
 	find := func(file, pattern string) string {
 		t.Helper()
@@ -26,7 +27,8 @@ func TestReleaseFilesAgree(t *testing.T) {
 	if cross != release {
 		t.Errorf("make cross builds for %s, a release has %s", cross, release)
 	}
-	if module, image := find("go.mod", `(?m)^go (\d+\.\d+)`), find("Containerfile", `golang:(\S+) AS build`); module != image {
+	if module, image := find("go.mod", `(?m)^go (\d+\.\d+)`),
+		find("Containerfile", `golang:(\S+) AS build`); module != image {
 		t.Errorf("go.mod wants Go %s, Containerfile has %s", module, image)
 	}
 }

@@ -50,8 +50,8 @@ func (r Role) MaySend(name string) bool {
 	return false
 }
 
-// IsAuthor reports whether the role changes the project's files. Every other role judges such changes, or advises those who do, so what an
-// author wrote must not reach its program.
+// IsAuthor reports whether the role changes the project's files. Every other role judges such
+// changes, or advises those who do, so what an author wrote must not reach its program.
 func (r Role) IsAuthor() bool { return r == RoleDeveloper || r == RoleRemediation }
 
 func (r Role) known() bool { return slices.Contains(Roles(), r) }

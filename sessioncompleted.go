@@ -16,7 +16,8 @@ type AgentSessionCompleted struct {
 	NotesBlob Hash `json:"notes_blob,omitzero"`
 }
 
-// SessionCompletedFrom returns the event for a valid signal. The caller sets WorkID and LeaseEpoch from the session's lease.
+// SessionCompletedFrom returns the event for a valid signal. The caller sets WorkID and LeaseEpoch
+// from the session's lease.
 func SessionCompletedFrom(session, actor string, s *ExitSignal) AgentSessionCompleted {
 	completed := AgentSessionCompleted{
 		SessionID:         session,

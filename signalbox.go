@@ -1,6 +1,6 @@
-// Package signalbox is the vocabulary that all packages share: signals and who may send them, the phases of work, leases,
-// events, the formats of agents' output, and error codes. It contains types, constants and fixed tables, imports only the
-// standard library, and does no I/O.
+// Package signalbox is the vocabulary that all packages share: signals and who may send them, the
+// phases of work, leases, events, the formats of agents' output, and error codes. It contains
+// types, constants and fixed tables, imports only the standard library, and does no I/O.
 package signalbox
 
 // Dialect is one of the three forms in which a signal can be written.
@@ -23,11 +23,12 @@ const (
 	NameUnknown = "unknown"
 )
 
-// HandlerClarify is the handler for a turn without a valid signal: the agent is asked what it means.
+// HandlerClarify is the handler for a turn without a valid signal: the agent is asked what it
+// means.
 const HandlerClarify = "REQUEST_CLARIFICATION"
 
-// Signal is a signal in an agent's output. If Refused is set, it is text that resembles a signal and does not count, or a
-// remark about the stream (drift, rate limits).
+// Signal is a signal in an agent's output. If Refused is set, it is text that resembles a signal
+// and does not count, or a remark about the stream (drift, rate limits).
 type Signal struct {
 	Dialect Dialect
 	// Name is the signal's name in lower case: "ready_for_review", "agent_exit", "need_turn".
@@ -43,17 +44,19 @@ type Signal struct {
 	Exit *ExitSignal
 	// Turn is set for a turn signal that could be parsed.
 	Turn *TurnSignal
-	// Body is the labelled block after a line signal. Each label has a string, a []string, or, for nested labels, a
-	// []map[string]any of the same.
+	// Body is the labelled block after a line signal. Each label has a string, a []string, or, for
+	// nested labels, a []map[string]any of the same.
 	Body map[string]any
 	// Offset is the position of the first byte in the agent's own text.
 	Offset int64
 	// Line is the 1-based line in that text.
 	Line int
-	// From and To are where the signal is in the whole stream, with everything that is not text: the position of its first byte, and that after
-	// its last. Both are 0 if nobody asked for them (transcript.Options.Locate), and if they are not known.
+	// From and To are where the signal is in the whole stream, with everything that is not text:
+	// the position of its first byte, and that after its last. Both are 0 if nobody asked for them
+	// (transcript.Options.Locate), and if they are not known.
 	From, To int64
-	// Followed is set for a verdict that passes work if other text than its labelled fields follows it in its turn.
+	// Followed is set for a verdict that passes work if other text than its labelled fields follows
+	// it in its turn.
 	Followed bool
 	// Raw is the signal as written; bytes that are not UTF-8 are shown as U+FFFD.
 	Raw string
@@ -66,12 +69,13 @@ type Signal struct {
 // Taken reports whether the signal counts.
 func (s *Signal) Taken() bool { return s.Refused == "" }
 
-// Passing reports whether the signal says that something succeeded, so that work or a conversation advances on its word:
-// the line signals whose LineSignal is Passing, an exit signal with the reason completed, and the turn signal
-// context_sufficient. It does not depend on Refused.
+// Passing reports whether the signal says that something succeeded, so that work or a conversation
+// advances on its word: the line signals whose LineSignal is Passing, an exit signal with the
+// reason completed, and the turn signal context_sufficient. It does not depend on Refused.
 //
-// A passing signal needs more than others before it may count: an output that is not ambiguous (StreamReport.Mixed), and,
-// where a program is run, the end of its turn. All other signals only stop, delay or ask.
+// A passing signal needs more than others before it may count: an output that is not ambiguous
+// (StreamReport.Mixed), and, where a program is run, the end of its turn. All other signals only
+// stop, delay or ask.
 func (s *Signal) Passing() bool {
 	switch s.Dialect {
 	case DialectLine:
@@ -89,7 +93,8 @@ func (s *Signal) Passing() bool {
 type TurnSignal struct {
 	// Confidence is from 0 to 1; 0.5 if the block has none.
 	Confidence float64
-	// Fields are the block's elements except confidence. Values are string, int (counts) or []any (JSON lists).
+	// Fields are the block's elements except confidence. Values are string, int (counts) or []any
+	// (JSON lists).
 	Fields map[string]any
 	// Raw is the whole block.
 	Raw string
@@ -99,26 +104,31 @@ type TurnSignal struct {
 type Reason string
 
 const (
-	ReasonFenced       Reason = "fenced"        // inside a code fence
-	ReasonDelegated    Reason = "delegated"     // inside a delegation prompt
-	ReasonThinking     Reason = "thinking"      // inside what the agent thinks, such as <think>
-	ReasonNearMiss     Reason = "near_miss"     // almost a line signal; Name is the nearest, Detail the line to send
+	ReasonFenced    Reason = "fenced"    // inside a code fence
+	ReasonDelegated Reason = "delegated" // inside a delegation prompt
+	ReasonThinking  Reason = "thinking"  // inside what the agent thinks, such as <think>
+	// almost a line signal; Name is the nearest, Detail the line to send
+	ReasonNearMiss     Reason = "near_miss"
 	ReasonMalformed    Reason = "malformed"     // cannot be parsed; Detail is the error
 	ReasonTooLarge     Reason = "too_large"     // over a size limit
 	ReasonUnknownType  Reason = "unknown_type"  // a turn signal of an unknown type
 	ReasonInvalidField Reason = "invalid_field" // a remark on a turn signal that still counts
 	ReasonSuperseded   Reason = "superseded"    // another signal of the same turn replaces it
 	ReasonDuplicate    Reason = "duplicate"     // repeats the signal that counts
-	ReasonWrongKey     Reason = "wrong_key"     // the session has a key and the signal does not carry it
-	ReasonDrift        Reason = "drift"         // the envelope has an unknown type or field
-	ReasonRateLimited  Reason = "rate_limited"  // the agent's service limits it; Detail has the reset time
-	ReasonOutOfRole    Reason = "out_of_role"   // the sender's role may not send it
-	ReasonWrongWork    Reason = "wrong_work"    // about a work item that is not the sender's
-	ReasonAmbiguous    Reason = "ambiguous"     // the turn contradicts itself
-	ReasonTextAfter    Reason = "text_after"    // text follows a verdict that passes work, which must be the last thing of a turn
+	// the session has a key and the signal does not carry it
+	ReasonWrongKey Reason = "wrong_key"
+	ReasonDrift    Reason = "drift" // the envelope has an unknown type or field
+	// the agent's service limits it; Detail has the reset time
+	ReasonRateLimited Reason = "rate_limited"
+	ReasonOutOfRole   Reason = "out_of_role" // the sender's role may not send it
+	ReasonWrongWork   Reason = "wrong_work"  // about a work item that is not the sender's
+	ReasonAmbiguous   Reason = "ambiguous"   // the turn contradicts itself
+	// text follows a verdict that passes work, which must be the last thing of a turn
+	ReasonTextAfter Reason = "text_after"
 
 	// The output of the agent program contains something that is not the agent's.
-	ReasonMixedFormats   Reason = "mixed_formats"   // the output changed its format, so no passing signal counts
+	// the output changed its format, so no passing signal counts
+	ReasonMixedFormats   Reason = "mixed_formats"
 	ReasonForeignSession Reason = "foreign_session" // a JSON line of another session, or of none
 	ReasonSubAgent       Reason = "sub_agent"       // a JSON line of a sub-agent
 	ReasonReplayed       Reason = "replayed"        // a JSON line that repeats an earlier one
@@ -127,5 +137,6 @@ const (
 
 	ReasonStaleLease    Reason = "stale_lease"    // sent under a lease that is no longer live
 	ReasonPhaseMismatch Reason = "phase_mismatch" // about a phase that the work is not in
-	ReasonWrongSecret   Reason = "wrong_secret"   // the caller does not have the secret of the lease
+	// the caller does not have the secret of the lease
+	ReasonWrongSecret Reason = "wrong_secret"
 )

@@ -24,12 +24,14 @@ type signalJSON struct {
 	Detail     *string        `json:"detail"`
 }
 
-// MarshalJSON encodes the signal as `signalbox scan` prints it. The characters <, > and & are not escaped.
+// MarshalJSON encodes the signal as `signalbox scan` prints it. The characters <, > and & are not
+// escaped.
 func (s Signal) MarshalJSON() ([]byte, error) {
 	out := signalJSON{
 		Dialect: pointer(s.Dialect), Signal: pointer(s.Name), Handler: pointer(s.Handler),
 		TaskID: pointer(s.TaskID), Title: pointer(s.Title), Body: s.Body, Exit: s.Exit,
-		Raw: pointer(s.Raw), Line: pointer(s.Line), Refused: pointer(s.Refused), Detail: pointer(s.Detail),
+		Raw: pointer(s.Raw), Line: pointer(s.Line), Refused: pointer(s.Refused),
+		Detail: pointer(s.Detail),
 	}
 	if s.Line > 0 {
 		out.Offset = &s.Offset
@@ -46,16 +48,19 @@ func (s Signal) MarshalJSON() ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// UnmarshalJSON decodes what MarshalJSON returned. Turn.Raw is not in the JSON and becomes Raw, which is the same text.
+// UnmarshalJSON decodes what MarshalJSON returned. Turn.Raw is not in the JSON and becomes Raw,
+// which is the same text.
 func (s *Signal) UnmarshalJSON(text []byte) error {
 	var in signalJSON
 	if err := json.Unmarshal(text, &in); err != nil {
 		return err
 	}
 	*s = Signal{
-		Dialect: value(in.Dialect), Name: value(in.Signal), Handler: value(in.Handler), TaskID: value(in.TaskID),
-		Title: value(in.Title), Body: bodyTypes(in.Body), Exit: in.Exit, Offset: value(in.Offset), Line: value(in.Line),
-		Raw: value(in.Raw), Refused: value(in.Refused), Detail: value(in.Detail),
+		Dialect: value(in.Dialect), Name: value(in.Signal), Handler: value(in.Handler),
+		TaskID: value(in.TaskID),
+		Title:  value(in.Title), Body: bodyTypes(in.Body), Exit: in.Exit, Offset: value(in.Offset),
+		Line: value(in.Line),
+		Raw:  value(in.Raw), Refused: value(in.Refused), Detail: value(in.Detail),
 	}
 	if in.Confidence != nil {
 		s.Turn = &TurnSignal{Confidence: *in.Confidence, Fields: in.Fields, Raw: s.Raw}
@@ -86,7 +91,8 @@ func (f *turnFields) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// bodyTypes restores the types of a decoded Signal.Body: lists are []string or []map[string]any, not []any.
+// bodyTypes restores the types of a decoded Signal.Body: lists are []string or []map[string]any,
+// not []any.
 func bodyTypes(body map[string]any) map[string]any {
 	for label, field := range body {
 		list, ok := field.([]any)

@@ -12,9 +12,11 @@ const (
 	NameDelegationRecommended = "delegation_recommended"
 )
 
-var turnTypes = [...]string{NameNeedTurn, NameContextSufficient, NameStuck, NameNeedCapability, NamePartialAnswer, NameDelegationRecommended}
+var turnTypes = [...]string{NameNeedTurn, NameContextSufficient, NameStuck, NameNeedCapability,
+	NamePartialAnswer, NameDelegationRecommended}
 
-// TurnTypes returns the names of the six turn signals. Package transcript defines the fields of each.
+// TurnTypes returns the names of the six turn signals. Package transcript defines the fields of
+// each.
 func TurnTypes() []string { return slices.Clone(turnTypes[:]) }
 
 // IsTurnType reports whether name is the name of a turn signal.

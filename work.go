@@ -6,18 +6,20 @@ import (
 	"time"
 )
 
-// RoleCI is the system principal that runs checks. Agents never have it, and only it may claim CI_PENDING work, so an
-// agent's claim that its own tests pass changes nothing.
+// RoleCI is the system principal that runs checks. Agents never have it, and only it may claim
+// CI_PENDING work, so an agent's claim that its own tests pass changes nothing.
 const RoleCI Role = "ci"
 
-// RoleMerger is the system principal that merges finished work into the base branch, one item at a time.
+// RoleMerger is the system principal that merges finished work into the base branch, one item at a
+// time.
 const RoleMerger Role = "merger"
 
-// Lease is the exclusive right to work on one item until it expires. Only signals from its holder count for the item.
+// Lease is the exclusive right to work on one item until it expires. Only signals from its holder
+// count for the item.
 type Lease struct {
 	ID string `json:"id"`
-	// Epoch is the sequence number of the event that granted the lease. It only increases, so it works as a fencing token:
-	// signals sent under an older epoch are stale.
+	// Epoch is the sequence number of the event that granted the lease. It only increases, so it
+	// works as a fencing token: signals sent under an older epoch are stale.
 	Epoch   uint64    `json:"epoch"`
 	Session string    `json:"session"`
 	Actor   string    `json:"actor"`
@@ -52,9 +54,10 @@ func (p Phase) ClaimableBy() Role {
 // MaxID is the size limit of an id in bytes.
 const MaxID = 64
 
-// CheckID returns nil if id is valid for a work item, a session, an actor or a lease. Ids become parts of paths and of git
-// branch names, so they consist of letters, digits, '.', '_' and '-', start with a letter or a digit, have at most 64
-// bytes, and neither contain ".." nor end in ".lock" or ".".
+// CheckID returns nil if id is valid for a work item, a session, an actor or a lease. Ids become
+// parts of paths and of git branch names, so they consist of letters, digits, '.', '_' and '-',
+// start with a letter or a digit, have at most 64 bytes, and neither contain ".." nor end in
+// ".lock" or ".".
 func CheckID(id string) error {
 	switch {
 	case id == "":

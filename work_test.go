@@ -8,7 +8,8 @@ import (
 )
 
 func TestCheckID(t *testing.T) {
-	for _, id := range []string{"a", "7", "task-1", "A.b_c-d", "x.locks", strings.Repeat("a", 64), "a-"} {
+	for _, id := range []string{"a", "7", "task-1", "A.b_c-d", "x.locks", strings.Repeat("a", 64),
+		"a-"} {
 		if err := signalbox.CheckID(id); err != nil {
 			t.Errorf("%q: %v", id, err)
 		}
@@ -32,11 +33,13 @@ func TestCheckID(t *testing.T) {
 	}
 }
 
-// TestClaimableBy holds the table of the protocol, and that every phase that work can be claimed in leads on.
+// TestClaimableBy holds the table of the protocol, and that every phase that work can be claimed in
+// leads on.
 func TestClaimableBy(t *testing.T) {
 	want := map[signalbox.Phase]signalbox.Role{
-		"DRAFT": "business-analyst", "IMPLEMENTATION": "developer", "CI_PENDING": "ci", "READY_FOR_REVIEW": "critic",
-		"REVIEW": "critic", "READY_FOR_MERGE": "auditor", "COMPLETED": "", "BLOCKED": "",
+		"DRAFT": "business-analyst", "IMPLEMENTATION": "developer", "CI_PENDING": "ci",
+		"READY_FOR_REVIEW": "critic",
+		"REVIEW":           "critic", "READY_FOR_MERGE": "auditor", "COMPLETED": "", "BLOCKED": "",
 	}
 	for _, phase := range signalbox.Phases() {
 		role, listed := want[phase]

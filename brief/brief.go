@@ -1,14 +1,17 @@
-// Package brief formats the answers of tools for agents. An answer has three layers, each a pure function of the previous one:
+// Package brief formats the answers of tools for agents. An answer has three layers, each a pure
+// function of the previous one:
 //
 //  1. the result: everything the tool found out. The full format and the file contain it.
-//  2. the snapshot: what a decision needs, with a one-line verdict, a few numbers and short lists. It has the same keys
+//  2. the snapshot: what a decision needs, with a one-line verdict, a few numbers and short lists.
+//     It has the same keys
 //     whether the tool succeeded or failed.
 //  3. the flags: what needs attention, derived from the snapshot alone and sorted by severity.
 //
-// Together they form an [Answer]. An agent's answer has at most [MaxAgentBytes] of JSON ([Fit]) and never contains numbers that
-// are NaN or infinite ([Finite], [Number]). Two flags do not come from the snapshot but are added here: file_not_saved, if the
-// full result could not be saved, and brief_shortened, if entries were omitted to keep the answer short. The package does no
-// I/O: the caller passes a [Saver].
+// Together they form an [Answer]. An agent's answer has at most [MaxAgentBytes] of JSON ([Fit]) and
+// never contains numbers that are NaN or infinite ([Finite], [Number]). Two flags do not come from
+// the snapshot but are added here: file_not_saved, if the full result could not be saved, and
+// brief_shortened, if entries were omitted to keep the answer short. The package does no I/O: the
+// caller passes a [Saver].
 package brief
 
 import (
@@ -40,18 +43,20 @@ func (s Severity) rank() int {
 	return 2
 }
 
-// Flag is something that needs attention. Its name is for programs, its message for the agent or person who decides.
+// Flag is something that needs attention. Its name is for programs, its message for the agent or
+// person who decides.
 type Flag struct {
 	Flag     string   `json:"flag"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
 }
 
-// Sort returns the flags sorted by severity: error, warning, info, success. Flags of the same severity keep their order. The
-// result is never nil, so that it is encoded as [].
+// Sort returns the flags sorted by severity: error, warning, info, success. Flags of the same
+// severity keep their order. The result is never nil, so that it is encoded as [].
 func Sort(flags []Flag) []Flag {
 	sorted := append(make([]Flag, 0, len(flags)), flags...)
-	slices.SortStableFunc(sorted, func(a, b Flag) int { return a.Severity.rank() - b.Severity.rank() })
+	slices.SortStableFunc(sorted,
+		func(a, b Flag) int { return a.Severity.rank() - b.Severity.rank() })
 	return sorted
 }
 

@@ -19,8 +19,10 @@ import (
 
 func TestSort(t *testing.T) {
 	in := []brief.Flag{
-		{Flag: "a", Severity: brief.Success}, {Flag: "b", Severity: "odd"}, {Flag: "c", Severity: brief.Info},
-		{Flag: "d", Severity: brief.Error}, {Flag: "e", Severity: brief.Warning}, {Flag: "f", Severity: brief.Error},
+		{Flag: "a", Severity: brief.Success}, {Flag: "b", Severity: "odd"},
+		{Flag: "c", Severity: brief.Info},
+		{Flag: "d", Severity: brief.Error}, {Flag: "e", Severity: brief.Warning},
+		{Flag: "f", Severity: brief.Error},
 		{Flag: "g", Severity: ""},
 	}
 	before := slices.Clone(in)
@@ -42,8 +44,9 @@ func TestSort(t *testing.T) {
 func TestSortProperties(t *testing.T) {
 	flag := rapid.Custom(func(t *rapid.T) brief.Flag {
 		return brief.Flag{
-			Flag:     rapid.StringMatching("[a-z]{1,3}").Draw(t, "flag"),
-			Severity: brief.Severity(rapid.SampledFrom([]string{"error", "warning", "info", "success", "odd"}).Draw(t, "severity")),
+			Flag: rapid.StringMatching("[a-z]{1,3}").Draw(t, "flag"),
+			Severity: brief.Severity(rapid.SampledFrom([]string{"error", "warning", "info",
+				"success", "odd"}).Draw(t, "severity")),
 		}
 	})
 	rank := map[brief.Severity]int{"error": 0, "warning": 1, "info": 2, "odd": 2, "success": 3}
@@ -76,7 +79,8 @@ func TestParseNames(t *testing.T) {
 		}
 	}
 	_, err := brief.ParseFormat("Agent")
-	if want := `unknown format "Agent": use agent, summary, full, report`; err == nil || err.Error() != want {
+	if want := `unknown format "Agent": use agent, summary, full, report`; err == nil ||
+		err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	_, err = brief.ParseOutput("")
@@ -106,7 +110,8 @@ func zoo() brief.Tool[animal, sight] {
 			return sight{"success", "a " + a.Name}
 		},
 		Flags: func(s sight) []brief.Flag {
-			return []brief.Flag{{Flag: "seen", Severity: brief.Success, Message: s.Verdict}, {Flag: "loud", Severity: brief.Info, Message: "loud"}}
+			return []brief.Flag{{Flag: "seen", Severity: brief.Success, Message: s.Verdict},
+				{Flag: "loud", Severity: brief.Info, Message: "loud"}}
 		},
 		Status:  func(s sight) brief.Status { return brief.StatusOf(s.Status) },
 		Summary: func(a animal) any { a.Secret = ""; return a },
@@ -126,21 +131,31 @@ func TestAnswerInEveryFormat(t *testing.T) {
 	}{
 		{"agent", animal{Name: "cow"}, brief.FormatAgent, brief.Saved{},
 			`{"status":"success","format":"agent","snapshot":{"status":"success","verdict":"a cow"},"flags":[{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}],"file_path":null}`},
-		{"agent with a file", animal{Name: "cow"}, brief.FormatAgent, brief.Saved{Path: "/z/f.json"},
+		{"agent with a file", animal{Name: "cow"}, brief.FormatAgent,
+			brief.Saved{Path: "/z/f.json"},
 			`{"status":"success","format":"agent","snapshot":{"status":"success","verdict":"a cow"},"flags":[{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}],"file_path":"/z/f.json"}`},
 		{"agent without the file", animal{Name: "cow"}, brief.FormatAgent, lost,
 			`{"status":"success","format":"agent","snapshot":{"status":"success","verdict":"a cow"},"flags":[` + lostFlag + `,{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}],"file_path":null}`},
-		{"agent without a required file", animal{Name: "cow"}, brief.FormatAgent, brief.Saved{Err: lost.Err, Required: true},
+		{"agent without a required file", animal{Name: "cow"}, brief.FormatAgent,
+			brief.Saved{Err: lost.Err, Required: true},
 			`{"status":"error","format":"agent","snapshot":{"status":"success","verdict":"a cow"},"flags":[` + lostFlag + `,{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"a cow"}],"file_path":null}`},
 		{"agent, failed", animal{}, brief.FormatAgent, brief.Saved{},
 			`{"status":"error","format":"agent","snapshot":{"status":"gone","verdict":"no animal"},"flags":[{"flag":"loud","severity":"info","message":"loud"},{"flag":"seen","severity":"success","message":"no animal"}],"file_path":null}`},
-		{"summary", animal{Name: "cow", Secret: "s"}, brief.FormatSummary, brief.Saved{}, `{"name":"cow","weight":0,"secret":""}`},
-		{"summary with a file", animal{Name: "cow", Secret: "s"}, brief.FormatSummary, brief.Saved{Path: "/f"}, `{"name":"cow","weight":0,"secret":"","file_path":"/f"}`},
-		{"full", animal{Name: "<cow>", Weight: brief.Number(math.NaN()), Secret: "s"}, brief.FormatFull, brief.Saved{}, `{"name":"<cow>","weight":0,"secret":"s"}`},
-		{"full with a file", animal{Name: "cow", Weight: 1.5}, brief.FormatFull, brief.Saved{Path: "/f"}, `{"name":"cow","weight":1.5,"secret":"","file_path":"/f"}`},
-		{"full without the file", animal{Name: "cow"}, brief.FormatFull, lost, `{"name":"cow","weight":0,"secret":"","file_path":null,"flags":[` + lostFlag + `]}`},
-		{"report", animal{Name: "cow"}, brief.FormatReport, brief.Saved{}, `{"status":"success","format":"report","report":"# cow","file_path":null}`},
-		{"report without the file", animal{Name: "cow"}, brief.FormatReport, lost, `{"status":"success","format":"report","report":"# cow","file_path":null,"flags":[` + lostFlag + `]}`},
+		{"summary", animal{Name: "cow", Secret: "s"}, brief.FormatSummary, brief.Saved{},
+			`{"name":"cow","weight":0,"secret":""}`},
+		{"summary with a file", animal{Name: "cow", Secret: "s"}, brief.FormatSummary,
+			brief.Saved{Path: "/f"}, `{"name":"cow","weight":0,"secret":"","file_path":"/f"}`},
+		{"full", animal{Name: "<cow>", Weight: brief.Number(math.NaN()), Secret: "s"},
+			brief.FormatFull, brief.Saved{}, `{"name":"<cow>","weight":0,"secret":"s"}`},
+		{"full with a file", animal{Name: "cow", Weight: 1.5}, brief.FormatFull,
+			brief.Saved{Path: "/f"}, `{"name":"cow","weight":1.5,"secret":"","file_path":"/f"}`},
+		{"full without the file", animal{Name: "cow"}, brief.FormatFull, lost,
+			`{"name":"cow","weight":0,"secret":"","file_path":null,"flags":[` + lostFlag + `]}`},
+		{"report", animal{Name: "cow"}, brief.FormatReport, brief.Saved{},
+			`{"status":"success","format":"report","report":"# cow","file_path":null}`},
+		{"report without the file", animal{Name: "cow"}, brief.FormatReport, lost,
+			`{"status":"success","format":"report","report":"# cow","file_path":null,"flags":[` +
+				lostFlag + `]}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := zoo().Answer(tt.in, tt.format, tt.saved)
@@ -155,7 +170,8 @@ func TestAnswerInEveryFormat(t *testing.T) {
 }
 
 func TestAnswerRefuses(t *testing.T) {
-	if _, err := zoo().Answer(animal{}, "long", brief.Saved{}); err == nil || !strings.Contains(err.Error(), "use agent, summary, full, report") {
+	if _, err := zoo().Answer(animal{}, "long", brief.Saved{}); err == nil ||
+		!strings.Contains(err.Error(), "use agent, summary, full, report") {
 		t.Errorf("an unknown format: %v", err)
 	}
 	bare := zoo()
@@ -172,7 +188,8 @@ func TestAnswerRefuses(t *testing.T) {
 		t.Error("a list took a file_path")
 	}
 	empty := brief.Tool[struct{}, sight]{}
-	if got, err := empty.Answer(struct{}{}, brief.FormatFull, brief.Saved{Path: "/f"}); string(got) != `{"file_path":"/f"}` {
+	if got, err := empty.Answer(struct{}{}, brief.FormatFull,
+		brief.Saved{Path: "/f"}); string(got) != `{"file_path":"/f"}` {
 		t.Errorf("an empty result with a file: %s, %v", got, err)
 	}
 }
@@ -192,10 +209,11 @@ func TestSave(t *testing.T) {
 		t.Fatal(err)
 	}
 	var wrote string
-	saved := brief.Save(animal{Name: "<cow>"}, "zoo.json", func(name string, data []byte) (string, error) {
-		wrote = name + ":" + string(data)
-		return absolute, nil
-	})
+	saved := brief.Save(animal{Name: "<cow>"}, "zoo.json",
+		func(name string, data []byte) (string, error) {
+			wrote = name + ":" + string(data)
+			return absolute, nil
+		})
 	const want = "zoo.json:{\n  \"name\": \"<cow>\",\n  \"weight\": 0,\n  \"secret\": \"\"\n}\n"
 	if wrote != want || saved.Path != absolute || saved.Err != nil {
 		t.Errorf("wrote %q, want %q; %+v", wrote, want, saved)
@@ -207,17 +225,24 @@ func TestSave(t *testing.T) {
 		want   string
 	}{
 		{"no saver", animal{}, nil, "no folder is configured"},
-		{"a path error", animal{}, saver("", &fs.PathError{Op: "open", Path: "/secret", Err: fs.ErrPermission}), "permission denied"},
-		{"a long error", animal{}, saver("", errors.New(strings.Repeat("é", 130)+"\nmore")), strings.Repeat("é", 119) + "…"},
+		{"a path error", animal{},
+			saver("", &fs.PathError{Op: "open", Path: "/secret", Err: fs.ErrPermission}),
+			"permission denied"},
+		{"a long error", animal{}, saver("", errors.New(strings.Repeat("é", 130)+"\nmore")),
+			strings.Repeat("é", 119) + "…"},
 		{"two lines", animal{}, saver("", errors.New("one\ntwo")), "one"},
-		{"a relative path", animal{}, saver("zoo.json", nil), `the path "zoo.json" is not absolute`},
+		{"a relative path", animal{}, saver("zoo.json", nil),
+			`the path "zoo.json" is not absolute`},
 		{"no path", animal{}, saver("", nil), `the path "" is not absolute`},
-		{"a result without JSON", math.NaN(), saver(absolute, nil), "encoding the answer: json: unsupported value: NaN"},
+		{"a result without JSON", math.NaN(), saver(absolute, nil),
+			"encoding the answer: json: unsupported value: NaN"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			saved := brief.Save(tt.result, "zoo.json", tt.saver)
-			answer := brief.Compose(animal{Name: "cow"}, zoo().Snapshot, zoo().Flags, zoo().Status, saved)
-			want := brief.Flag{Flag: "file_not_saved", Severity: brief.Error, Message: "The full result could not be saved: " + tt.want}
+			answer := brief.Compose(animal{Name: "cow"}, zoo().Snapshot, zoo().Flags, zoo().Status,
+				saved)
+			want := brief.Flag{Flag: "file_not_saved", Severity: brief.Error,
+				Message: "The full result could not be saved: " + tt.want}
 			if answer.FilePath != nil || answer.Flags[0] != want {
 				t.Errorf("got path %v, %+v\nwant %+v", answer.FilePath, answer.Flags[0], want)
 			}

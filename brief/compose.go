@@ -16,9 +16,11 @@ type Answer struct {
 	FilePath *string `json:"file_path"`
 }
 
-// Compose returns an answer in the agent format: the snapshot of the result, the flags of the snapshot, and the path of the file
-// (the zero Saved if none was requested). The answer is short enough: see [Fit].
-func Compose[R, S any](result R, snapshot func(R) S, flags func(S) []Flag, status func(S) Status, saved Saved) Answer {
+// Compose returns an answer in the agent format: the snapshot of the result, the flags of the
+// snapshot, and the path of the file (the zero Saved if none was requested). The answer is short
+// enough: see [Fit].
+func Compose[R, S any](result R, snapshot func(R) S, flags func(S) []Flag, status func(S) Status,
+	saved Saved) Answer {
 	short := snapshot(result)
 	answer := Answer{
 		Status: saved.status(status(short)), Format: FormatAgent, Snapshot: short,
@@ -47,15 +49,17 @@ type Tool[R, S any] struct {
 	Flags    func(S) []Flag
 	// Status returns the status of the answer.
 	Status func(S) Status
-	// Summary returns the result without its long details; nil means that the summary is the whole result.
+	// Summary returns the result without its long details; nil means that the summary is the whole
+	// result.
 	Summary func(R) any
 	// Report returns the result as Markdown; nil means that the tool has no reports.
 	Report func(R) string
 }
 
-// Answer returns the answer in the given format as one JSON object: an [Answer], or the summary or the result (with file_path if
-// a file was requested), or {status, format, report, file_path}. If a requested file could not be saved, file_path is null and
-// flags contains file_not_saved; the status is still that of the result.
+// Answer returns the answer in the given format as one JSON object: an [Answer], or the summary or
+// the result (with file_path if a file was requested), or {status, format, report, file_path}. If a
+// requested file could not be saved, file_path is null and flags contains file_not_saved; the
+// status is still that of the result.
 func (t Tool[R, S]) Answer(result R, format Format, saved Saved) (json.RawMessage, error) {
 	switch format {
 	case FormatAgent:
@@ -72,7 +76,8 @@ func (t Tool[R, S]) Answer(result R, format Format, saved Saved) (json.RawMessag
 			return nil, errors.New("this tool has no reports: use another format")
 		}
 		return Encode(report{
-			Status: saved.status(t.Status(t.Snapshot(result))), Format: FormatReport, Report: t.Report(result),
+			Status: saved.status(t.Status(t.Snapshot(result))), Format: FormatReport,
+			Report:   t.Report(result),
 			FilePath: saved.filePath(), Flags: saved.flags(),
 		})
 	}
@@ -88,14 +93,16 @@ type report struct {
 	Flags    []Flag  `json:"flags,omitempty"`
 }
 
-// withFile encodes value as a JSON object and, if a file was requested, appends file_path and flags.
+// withFile encodes value as a JSON object and, if a file was requested, appends file_path and
+// flags.
 func withFile(value any, saved Saved) (json.RawMessage, error) {
 	object, err := Encode(value)
 	if err != nil || !saved.requested() {
 		return object, err
 	}
 	if len(object) < 2 || object[0] != '{' {
-		return nil, fmt.Errorf("a result of type %T is not a JSON object, so file_path cannot be added", value)
+		return nil, fmt.Errorf(
+			"a result of type %T is not a JSON object, so file_path cannot be added", value)
 	}
 	tail, err := Encode(struct {
 		FilePath *string `json:"file_path"`

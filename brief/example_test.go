@@ -41,7 +41,8 @@ func diskTool() brief.Tool[disks, diskSnapshot] {
 			if len(s.Full) == 0 {
 				return nil
 			}
-			return []brief.Flag{{Flag: "disk_full", Severity: brief.Warning, Message: "Free space on " + s.Full[0]}}
+			return []brief.Flag{{Flag: "disk_full", Severity: brief.Warning,
+				Message: "Free space on " + s.Full[0]}}
 		},
 		Status: func(s diskSnapshot) brief.Status { return s.Status },
 	}
@@ -62,7 +63,8 @@ func ExampleTool_Answer() {
 // Saves the full result; if that fails, the answer contains the reason.
 func ExampleSave() {
 	result := disks{Status: brief.StatusSuccess, Usage: []usage{{"sda", 12}}}
-	saved := brief.Save(result, "disks.json", func(string, []byte) (string, error) { return "", errors.New("no space left on device") })
+	saved := brief.Save(result, "disks.json",
+		func(string, []byte) (string, error) { return "", errors.New("no space left on device") })
 	answer, err := diskTool().Answer(result, brief.FormatAgent, saved)
 	fmt.Println(string(answer), err)
 	// Output:

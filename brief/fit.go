@@ -5,29 +5,34 @@ import (
 	"slices"
 )
 
-// MaxAgentBytes is the maximum length of an answer in the agent format, encoded as compact JSON by encoding/json with or
-// without HTML escaping.
+// MaxAgentBytes is the maximum length of an answer in the agent format, encoded as compact JSON by
+// encoding/json with or without HTML escaping.
 const MaxAgentBytes = 4096
 
-// maxPathBytes leaves room for the answer itself. A truncated path is useless, so a longer one is omitted.
+// maxPathBytes leaves room for the answer itself. A truncated path is useless, so a longer one is
+// omitted.
 const maxPathBytes = 2048
 
 // limits are the maximum sizes of the texts (in characters), lists and objects of an answer.
 type limits struct{ text, list, object int }
 
-// tightening returns the limits to try in order until the answer is short enough. Lists and texts are shortened in turns, so
-// that neither a long error nor a long list displaces the other. The keys of objects are removed last.
+// tightening returns the limits to try in order until the answer is short enough. Lists and texts
+// are shortened in turns, so that neither a long error nor a long list displaces the other. The
+// keys of objects are removed last.
 func tightening() []limits {
 	return []limits{
-		{1000, 100, 500}, {1000, 30, 500}, {500, 30, 500}, {500, 10, 500}, {250, 10, 500}, {250, 5, 500},
-		{120, 5, 200}, {120, 3, 200}, {60, 3, 100}, {60, 1, 50}, {30, 1, 25}, {20, 0, 10}, {10, 0, 5},
+		{1000, 100, 500}, {1000, 30, 500}, {500, 30, 500}, {500, 10, 500}, {250, 10, 500},
+		{250, 5, 500},
+		{120, 5, 200}, {120, 3, 200}, {60, 3, 100}, {60, 1, 50}, {30, 1, 25}, {20, 0, 10},
+		{10, 0, 5},
 	}
 }
 
-// Fit returns the answer with its flags sorted and, if it is longer than MaxAgentBytes, with shorter texts, lists and objects. A
-// shortened text ends in "…"; the flag brief_shortened reports that entries were omitted. Names of flags, their severities and
-// the path are never shortened. The result is deterministic. An answer that cannot be encoded as JSON, such as one that
-// contains NaN, is replaced by a failure.
+// Fit returns the answer with its flags sorted and, if it is longer than MaxAgentBytes, with
+// shorter texts, lists and objects. A shortened text ends in "…"; the flag brief_shortened reports
+// that entries were omitted. Names of flags, their severities and the path are never shortened. The
+// result is deterministic. An answer that cannot be encoded as JSON, such as one that contains NaN,
+// is replaced by a failure.
 func Fit(answer Answer) Answer {
 	answer.Flags = Sort(answer.Flags)
 	if path := answer.FilePath; path != nil && encodedSize(*path) > maxPathBytes {
@@ -56,12 +61,14 @@ func Fit(answer Answer) Answer {
 		}
 	}
 	return Answer{
-		Status: StatusOf(string(answer.Status)), Format: FormatAgent, Snapshot: json.RawMessage("{}"),
-		Flags: Sort(append(mostSevere(answer.Flags), shortened())), FilePath: answer.FilePath,
+		Status: StatusOf(string(answer.Status)), Format: FormatAgent,
+		Snapshot: json.RawMessage("{}"),
+		Flags:    Sort(append(mostSevere(answer.Flags), shortened())), FilePath: answer.FilePath,
 	}
 }
 
-// tighten applies limits to the answer and reports whether it is short enough. It does not change root.
+// tighten applies limits to the answer and reports whether it is short enough. It does not change
+// root.
 func tighten(answer Answer, root *tree, limit limits) (Answer, bool) {
 	snapshot, dropped := root.append(nil, limit)
 	flags := slices.Clone(answer.Flags)
@@ -80,7 +87,8 @@ func tighten(answer Answer, root *tree, limit limits) (Answer, bool) {
 }
 
 func shortened() Flag {
-	return Flag{"brief_shortened", Info, "Entries were left out to keep this answer short — the full format has them"}
+	return Flag{"brief_shortened", Info,
+		"Entries were left out to keep this answer short — the full format has them"}
 }
 
 // mostSevere returns the most severe flag with a short name, and shortens its message.
@@ -104,7 +112,8 @@ func notEncodable() Answer {
 	}
 }
 
-// encodedSize returns the length of value as JSON. A value that cannot be encoded counts as too long.
+// encodedSize returns the length of value as JSON. A value that cannot be encoded counts as too
+// long.
 func encodedSize(value any) int {
 	data, err := json.Marshal(value)
 	if err != nil {

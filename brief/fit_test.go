@@ -41,7 +41,8 @@ func fitted(t interface {
 }
 
 func TestFitLeavesShortAnswersAlone(t *testing.T) {
-	in := brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent, Snapshot: map[string]any{"verdict": strings.Repeat("x", 3900)}, Flags: []brief.Flag{}}
+	in := brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent,
+		Snapshot: map[string]any{"verdict": strings.Repeat("x", 3900)}, Flags: []brief.Flag{}}
 	if diff := cmp.Diff(in, brief.Fit(in)); diff != "" {
 		t.Errorf("(-in +out):\n%s", diff)
 	}
@@ -55,7 +56,8 @@ func TestFitCutsTexts(t *testing.T) {
 	})
 	cut := strings.Repeat("é", 499) + "…"
 	want := `{"status":"error","format":"agent","snapshot":{"status":"error","verdict":"` + cut +
-		`"},"flags":[{"flag":"signal_error","severity":"error","message":"` + cut + `"}],"file_path":null}`
+		`"},"flags":[{"flag":"signal_error","severity":"error","message":"` + cut +
+		`"}],"file_path":null}`
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -71,9 +73,12 @@ func TestFitSaysWhenEntriesAreLeftOut(t *testing.T) {
 	for i := range list {
 		list[i] = i
 	}
-	got := fitted(t, brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent, Snapshot: snapshot{"v", list, "a"}, Flags: []brief.Flag{{Flag: "ok", Severity: brief.Success}}})
+	got := fitted(t, brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent,
+		Snapshot: snapshot{"v", list, "a"},
+		Flags:    []brief.Flag{{Flag: "ok", Severity: brief.Success}}})
 	numbers := strings.Trim(strings.ReplaceAll(fmt.Sprint(list[:100]), " ", ","), "[]")
-	want := `{"status":"success","format":"agent","snapshot":{"verdict":"v","list":[` + numbers + `],"after":"a"},"flags":[` +
+	want := `{"status":"success","format":"agent","snapshot":{"verdict":"v","list":[` + numbers +
+		`],"after":"a"},"flags":[` +
 		`{"flag":"brief_shortened","severity":"info","message":"Entries were left out to keep this answer short — the full format has them"},` +
 		`{"flag":"ok","severity":"success","message":""}],"file_path":null}`
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -84,10 +89,14 @@ func TestFitSaysWhenEntriesAreLeftOut(t *testing.T) {
 func TestFitKeepsTheGravestFlags(t *testing.T) {
 	flags := []brief.Flag{{Flag: "late", Severity: brief.Error, Message: "m"}}
 	for i := range 500 {
-		flags = append([]brief.Flag{{Flag: fmt.Sprint("w", i), Severity: brief.Warning, Message: "m"}}, flags...)
+		flags = append([]brief.Flag{{Flag: fmt.Sprint("w", i), Severity: brief.Warning,
+			Message: "m"}}, flags...)
 	}
-	got := fitted(t, brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent, Snapshot: map[string]any{}, Flags: flags})
-	if !strings.Contains(got, `"flags":[{"flag":"late","severity":"error","message":"m"},{"flag":"w499"`) || !strings.Contains(got, "brief_shortened") {
+	got := fitted(t, brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent,
+		Snapshot: map[string]any{}, Flags: flags})
+	if !strings.Contains(got,
+		`"flags":[{"flag":"late","severity":"error","message":"m"},{"flag":"w499"`) ||
+		!strings.Contains(got, "brief_shortened") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -102,15 +111,21 @@ func TestFitKeepsAFlagWhereNoListStays(t *testing.T) {
 	for i := range 10 {
 		snapshot[fmt.Sprint("list", i)] = []any{wide}
 	}
-	got := fitted(t, brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent, Snapshot: snapshot, Flags: []brief.Flag{{Flag: "grave", Severity: brief.Error, Message: "m"}}})
-	if !strings.Contains(got, `"list9":[]},"flags":[{"flag":"grave","severity":"error","message":"m"},{"flag":"brief_shortened"`) {
+	got := fitted(t, brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent,
+		Snapshot: snapshot, Flags: []brief.Flag{{Flag: "grave", Severity: brief.Error,
+			Message: "m"}}})
+	if !strings.Contains(got,
+		`"list9":[]},"flags":[{"flag":"grave","severity":"error","message":"m"},{"flag":"brief_shortened"`) {
 		t.Errorf("got %s", got)
 	}
 }
 
 func TestFitDropsNumbersThatAreNone(t *testing.T) {
-	got := fitted(t, brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent, Snapshot: json.RawMessage(`{"verdict":"v","n":` + strings.Repeat("9", 9000) + `,"pi":3.14}`)})
-	if !strings.Contains(got, `"snapshot":{"verdict":"v","n":null,"pi":3.14}`) || !strings.Contains(got, "brief_shortened") {
+	got := fitted(t, brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent,
+		Snapshot: json.RawMessage(`{"verdict":"v","n":` + strings.Repeat("9", 9000) +
+			`,"pi":3.14}`)})
+	if !strings.Contains(got, `"snapshot":{"verdict":"v","n":null,"pi":3.14}`) ||
+		!strings.Contains(got, "brief_shortened") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -128,18 +143,21 @@ func TestFitHasNoWayRound(t *testing.T) {
 	}
 	path, fair := "/"+strings.Repeat("p", 5000), "/"+strings.Repeat("p", 1800)
 	for name, in := range map[string]brief.Answer{
-		"depth":          {Snapshot: nested},
-		"keys":           {Snapshot: manyKeys},
-		"a long key":     {Snapshot: map[string]any{big: 1}},
-		"a long number":  {Snapshot: json.Number(strings.Repeat("9", 9000))},
-		"status":         {Status: brief.Status(big), Snapshot: 1},
-		"format":         {Format: brief.Format(big), Snapshot: 1},
-		"a flag's name":  {Snapshot: 1, Flags: []brief.Flag{{Flag: big, Severity: brief.Error}}},
-		"a severity":     {Snapshot: 1, Flags: []brief.Flag{{Flag: "f", Severity: brief.Severity(big)}}},
-		"a long path":    {Snapshot: 1, FilePath: &path},
-		"NaN":            {Snapshot: math.NaN()},
-		"a function":     {Snapshot: func() {}},
-		"controls":       {Snapshot: strings.Repeat("\x01", 5000), Flags: []brief.Flag{{Flag: "f", Severity: brief.Info, Message: strings.Repeat("\x01", 5000)}}},
+		"depth":         {Snapshot: nested},
+		"keys":          {Snapshot: manyKeys},
+		"a long key":    {Snapshot: map[string]any{big: 1}},
+		"a long number": {Snapshot: json.Number(strings.Repeat("9", 9000))},
+		"status":        {Status: brief.Status(big), Snapshot: 1},
+		"format":        {Format: brief.Format(big), Snapshot: 1},
+		"a flag's name": {Snapshot: 1, Flags: []brief.Flag{{Flag: big, Severity: brief.Error}}},
+		"a severity": {Snapshot: 1,
+			Flags: []brief.Flag{{Flag: "f", Severity: brief.Severity(big)}}},
+		"a long path": {Snapshot: 1, FilePath: &path},
+		"NaN":         {Snapshot: math.NaN()},
+		"a function":  {Snapshot: func() {}},
+		"controls": {Snapshot: strings.Repeat("\x01", 5000),
+			Flags: []brief.Flag{{Flag: "f", Severity: brief.Info,
+				Message: strings.Repeat("\x01", 5000)}}},
 		"not UTF-8":      {Snapshot: strings.Repeat("\xff", 5000)},
 		"path and texts": {Snapshot: sight{big, big}, FilePath: &fair},
 		"nothing":        {},
@@ -149,7 +167,8 @@ func TestFitHasNoWayRound(t *testing.T) {
 			if in.FilePath == &fair && !strings.Contains(got, fair) {
 				t.Errorf("the path was cut: %s", got)
 			}
-			if in.FilePath == &path && (!strings.Contains(got, `"file_path":null`) || !strings.Contains(got, "file_path_too_long")) {
+			if in.FilePath == &path && (!strings.Contains(got, `"file_path":null`) ||
+				!strings.Contains(got, "file_path_too_long")) {
 				t.Errorf("got %s", got)
 			}
 			if strings.Contains(got, "NaN") {
@@ -160,34 +179,41 @@ func TestFitHasNoWayRound(t *testing.T) {
 }
 
 func TestFitFailsWhatHasNoJSON(t *testing.T) {
-	out := brief.Fit(brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent, Snapshot: map[string]any{"x": math.Inf(1)}})
-	if out.Status != brief.StatusError || len(out.Flags) != 1 || out.Flags[0].Flag != "answer_not_writable" || out.Flags[0].Severity != brief.Error {
+	out := brief.Fit(brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent,
+		Snapshot: map[string]any{"x": math.Inf(1)}})
+	if out.Status != brief.StatusError || len(out.Flags) != 1 ||
+		out.Flags[0].Flag != "answer_not_writable" || out.Flags[0].Severity != brief.Error {
 		t.Errorf("got %+v", out)
 	}
 }
 
 func TestFitProperties(t *testing.T) {
 	var value func(depth int) *rapid.Generator[any]
-	text := rapid.OneOf(rapid.String(), rapid.Map(rapid.IntRange(0, 5000), func(n int) string { return strings.Repeat("a<", n) }))
+	text := rapid.OneOf(rapid.String(),
+		rapid.Map(rapid.IntRange(0, 5000), func(n int) string { return strings.Repeat("a<", n) }))
 	value = func(depth int) *rapid.Generator[any] {
-		leaves := []*rapid.Generator[any]{text.AsAny(), rapid.Float64().AsAny(), rapid.Bool().AsAny(), rapid.Just[any](nil)}
+		leaves := []*rapid.Generator[any]{text.AsAny(), rapid.Float64().AsAny(),
+			rapid.Bool().AsAny(), rapid.Just[any](nil)}
 		if depth == 0 {
 			return rapid.OneOf(leaves...)
 		}
 		inner := rapid.Deferred(func() *rapid.Generator[any] { return value(depth - 1) })
-		return rapid.OneOf(append(leaves, rapid.SliceOfN(inner, 0, 30).AsAny(), rapid.MapOfN(rapid.String(), inner, 0, 30).AsAny())...)
+		return rapid.OneOf(append(leaves, rapid.SliceOfN(inner, 0, 30).AsAny(),
+			rapid.MapOfN(rapid.String(), inner, 0, 30).AsAny())...)
 	}
 	flag := rapid.Custom(func(t *rapid.T) brief.Flag {
 		return brief.Flag{
-			Flag:     rapid.StringMatching("[a-z_]{1,30}").Draw(t, "flag"),
-			Severity: rapid.SampledFrom([]brief.Severity{"error", "warning", "info", "success"}).Draw(t, "severity"),
-			Message:  text.Draw(t, "message"),
+			Flag: rapid.StringMatching("[a-z_]{1,30}").Draw(t, "flag"),
+			Severity: rapid.SampledFrom([]brief.Severity{"error", "warning", "info",
+				"success"}).Draw(t, "severity"),
+			Message: text.Draw(t, "message"),
 		}
 	})
 	property.Check(t, func(t *rapid.T) {
 		in := brief.Answer{
 			Status: brief.StatusSuccess, Format: brief.FormatAgent,
-			Snapshot: value(3).Draw(t, "snapshot"), Flags: rapid.SliceOfN(flag, 0, 20).Draw(t, "flags"),
+			Snapshot: value(3).Draw(t, "snapshot"), Flags: rapid.SliceOfN(flag, 0, 20).Draw(t,
+				"flags"),
 		}
 		got := fitted(t, in)
 		var out brief.Answer
@@ -195,7 +221,9 @@ func TestFitProperties(t *testing.T) {
 			t.Fatalf("%v: %s", err, got)
 		}
 		gravest := brief.Sort(in.Flags)
-		if len(gravest) > 0 && (gravest[0].Severity == brief.Error || gravest[0].Severity == brief.Warning) && out.Flags[0].Flag != gravest[0].Flag {
+		if len(gravest) > 0 &&
+			(gravest[0].Severity == brief.Error || gravest[0].Severity == brief.Warning) &&
+			out.Flags[0].Flag != gravest[0].Flag {
 			t.Fatalf("the gravest flag %q is gone: %s", gravest[0].Flag, got)
 		}
 	})
@@ -208,7 +236,8 @@ func FuzzFit(f *testing.F) {
 	f.Add([]byte(`{"a":`+strings.Repeat("9", 5000)+`}`), "m", "p")
 	f.Add([]byte(`not JSON`), "m", "p")
 	f.Fuzz(func(t *testing.T, snapshot []byte, message, path string) {
-		in := brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent, Snapshot: json.RawMessage(snapshot), FilePath: &path,
+		in := brief.Answer{Status: brief.StatusSuccess, Format: brief.FormatAgent,
+			Snapshot: json.RawMessage(snapshot), FilePath: &path,
 			Flags: []brief.Flag{{Flag: "f", Severity: brief.Warning, Message: message}}}
 		got := fitted(t, in)
 		if !json.Valid([]byte(got)) {

@@ -28,7 +28,8 @@ func TestFinite(t *testing.T) {
 
 func TestNumberIsAlwaysJSON(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		f := rapid.OneOf(rapid.Float64(), rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1)})).Draw(t, "f")
+		f := rapid.OneOf(rapid.Float64(),
+			rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1)})).Draw(t, "f")
 		data, err := json.Marshal(brief.Number(f))
 		if err != nil {
 			t.Fatal(err)
@@ -61,8 +62,10 @@ func TestFileName(t *testing.T) {
 		prefix, ticker, random string
 		at                     time.Time
 	}{
-		{"", "SLV", "x", at}, {"../x", "SLV", "x", at}, {"e", "slv", "x", at}, {"e", "A/B", "x", at}, {"e", "ABCDEFGHIJKLMNOPQRSTUV", "x", at},
-		{"e", "A B", "x", at}, {"e", "É", "x", at}, {"e", "SLV\n", "x", at}, {"e", "SLV", "", at}, {"e", "SLV", "a.b", at}, {"e", "SLV", "a/b", at},
+		{"", "SLV", "x", at}, {"../x", "SLV", "x", at}, {"e", "slv", "x", at},
+		{"e", "A/B", "x", at}, {"e", "ABCDEFGHIJKLMNOPQRSTUV", "x", at},
+		{"e", "A B", "x", at}, {"e", "É", "x", at}, {"e", "SLV\n", "x", at}, {"e", "SLV", "", at},
+		{"e", "SLV", "a.b", at}, {"e", "SLV", "a/b", at},
 		{"e", "SLV", strings.Repeat("x", 33), at}, {"e", "SLV", "x", at.AddDate(9000, 0, 0)},
 	} {
 		if got, err := brief.FileName(tt.prefix, tt.ticker, tt.at, tt.random); err == nil {
@@ -80,7 +83,8 @@ func FuzzFileName(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if strings.ContainsAny(name, "/\\\x00\n :") || name[0] == '.' || !strings.HasSuffix(name, ".json") || len(name) > 32+1+16+1+15+1+32+5 {
+		if strings.ContainsAny(name, "/\\\x00\n :") || name[0] == '.' ||
+			!strings.HasSuffix(name, ".json") || len(name) > 32+1+16+1+15+1+32+5 {
 			t.Errorf("%s is not a valid name", strconv.Quote(name))
 		}
 	})

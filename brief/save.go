@@ -11,19 +11,21 @@ import (
 	"time"
 )
 
-// Saver writes a file called name to a folder of its choice and returns the absolute path. When it returns, the file must be
-// complete and durable. It must not replace an existing file.
+// Saver writes a file called name to a folder of its choice and returns the absolute path. When it
+// returns, the file must be complete and durable. It must not replace an existing file.
 type Saver func(name string, data []byte) (path string, err error)
 
 // Saved is the result of saving the full result. The zero value means that no file was requested.
 type Saved struct {
 	Path string
 	Err  error
-	// Required means that the answer is of no use without the file, so that its status is error if the file was not written.
+	// Required means that the answer is of no use without the file, so that its status is error if
+	// the file was not written.
 	Required bool
 }
 
-// status returns the status of the whole answer. A file that could not be written does not change it, unless it is required.
+// status returns the status of the whole answer. A file that could not be written does not change
+// it, unless it is required.
 func (s Saved) status(of Status) Status {
 	if s.Err != nil && s.Required {
 		return StatusError
@@ -31,7 +33,8 @@ func (s Saved) status(of Status) Status {
 	return of
 }
 
-// Save writes the full result as indented JSON. Call it before formatting the answer, which contains the path.
+// Save writes the full result as indented JSON. Call it before formatting the answer, which
+// contains the path.
 func Save(result any, name string, save Saver) Saved {
 	if save == nil {
 		return Saved{Err: errors.New("no folder is configured")}
@@ -84,22 +87,27 @@ func (s Saved) flags() []Flag {
 	}}
 }
 
-// FileName returns <prefix>_<subject>_<yyyymmdd_hhmmss>-<random>.json, without the subject if that is empty. The time is
-// formatted in its own location. The prefix and random have 1 to 32 letters, digits and '_'; random distinguishes two
-// answers of the same second. The subject, such as a ticker, has 1 to 21 of A-Z, 0-9, '.', '^', '=' and '-'.
+// FileName returns <prefix>_<subject>_<yyyymmdd_hhmmss>-<random>.json, without the subject if that
+// is empty. The time is formatted in its own location. The prefix and random have 1 to 32 letters,
+// digits and '_'; random distinguishes two answers of the same second. The subject, such as a
+// ticker, has 1 to 21 of A-Z, 0-9, '.', '^', '=' and '-'.
 func FileName(prefix, subject string, at time.Time, random string) (string, error) {
 	for _, part := range []struct{ what, text string }{{"prefix", prefix}, {"random part", random}} {
 		if !isWord(part.text) {
-			return "", fmt.Errorf("file name: invalid %s %q: use 1 to 32 letters, digits and '_'", part.what, cut(part.text, 40))
+			return "", fmt.Errorf("file name: invalid %s %q: use 1 to 32 letters, digits and '_'",
+				part.what, cut(part.text, 40))
 		}
 	}
 	if year := at.Year(); year < 0 || year > 9999 {
-		return "", fmt.Errorf("file name: the year %d has more than four digits: check the clock", year)
+		return "", fmt.Errorf("file name: the year %d has more than four digits: check the clock",
+			year)
 	}
 	name := prefix
 	if subject != "" {
 		if len(subject) > maxSubject || strings.ContainsFunc(subject, notInSubject) {
-			return "", fmt.Errorf("file name: invalid subject %q: use 1 to 21 of A-Z, 0-9, '.', '^', '=' and '-'", cut(subject, 40))
+			return "", fmt.Errorf(
+				"file name: invalid subject %q: use 1 to 21 of A-Z, 0-9, '.', '^', '=' and '-'",
+				cut(subject, 40))
 		}
 		name += "_" + subject
 	}

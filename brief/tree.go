@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// tree is a JSON value that preserves the order of keys: the first keys of a snapshot matter most and are removed last.
+// tree is a JSON value that preserves the order of keys: the first keys of a snapshot matter most
+// and are removed last.
 type tree struct {
 	kind     byte // '{', '[', '"', or 0 for numbers, true, false and null
 	text     string
@@ -61,7 +62,8 @@ func readChildren(decoder *json.Decoder, kind byte) (*tree, error) {
 	return node, err
 }
 
-// append appends the value within limits and reports whether entries were omitted. A number that is too long becomes null.
+// append appends the value within limits and reports whether entries were omitted. A number that is
+// too long becomes null.
 func (t *tree) append(out []byte, limit limits) ([]byte, bool) {
 	switch t.kind {
 	case '"':

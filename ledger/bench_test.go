@@ -11,15 +11,17 @@ import (
 	"signalbox"
 )
 
-// benchLog is a log of typical events: their preimages have 250 to 500 bytes. It returns the bytes of all preimages.
+// benchLog is a log of typical events: their preimages have 250 to 500 bytes. It returns the bytes
+// of all preimages.
 func benchLog(n int) (events []signalbox.Event, preimages int64) {
 	events = make([]signalbox.Event, n)
 	for i := range events {
 		e := &events[i]
 		*e = signalbox.Event{
 			Time: time.Unix(1772280000, int64(i)), Type: "AgentSessionCompleted",
-			Work: fmt.Sprintf("task-%06d", i), Session: fmt.Sprintf("session-%06d", i), Actor: "developer-1",
-			Data: fmt.Appendf(nil, `{"n":"%06d","notes":"%s"}`, i, strings.Repeat("x", i%250)),
+			Work: fmt.Sprintf("task-%06d", i), Session: fmt.Sprintf("session-%06d", i),
+			Actor: "developer-1",
+			Data:  fmt.Appendf(nil, `{"n":"%06d","notes":"%s"}`, i, strings.Repeat("x", i%250)),
 		}
 		preimages += int64(preimageBytes(e))
 	}
@@ -31,7 +33,8 @@ func preimageBytes(e *signalbox.Event) int {
 	return 512 - shortText + len(e.Type) + len(e.Work) + len(e.Session) + len(e.Actor) + len(e.Data)
 }
 
-// BenchmarkVerify sets the verification of events in memory beside SHA-256 over the same bytes: compare MB/s.
+// BenchmarkVerify sets the verification of events in memory beside SHA-256 over the same bytes:
+// compare MB/s.
 func BenchmarkVerify(b *testing.B) {
 	events, preimages := benchLog(1 << 14)
 	b.Run("sha256", func(b *testing.B) {
@@ -58,7 +61,8 @@ func BenchmarkVerify(b *testing.B) {
 		b.Run(fmt.Sprintf("verify/workers=%d", workers), func(b *testing.B) {
 			b.SetBytes(preimages)
 			for b.Loop() {
-				report, err := Verify(context.Background(), uint64(len(events)), readFrom(events, 0), &VerifyOptions{Workers: workers})
+				report, err := Verify(context.Background(), uint64(len(events)),
+					readFrom(events, 0), &VerifyOptions{Workers: workers})
 				if err != nil || !report.OK {
 					b.Fatal(report, err)
 				}

@@ -24,17 +24,20 @@ type Checkpoint struct {
 
 // String returns the text to sign: a C2SP tlog-checkpoint without extension lines.
 func (c Checkpoint) String() string {
-	return fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
+	return fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size,
+		base64.StdEncoding.EncodeToString(c.Root[:]))
 }
 
-// Sign returns the checkpoint as a C2SP signed note. The name of the key must be the checkpoint's origin.
+// Sign returns the checkpoint as a C2SP signed note. The name of the key must be the checkpoint's
+// origin.
 func Sign(c Checkpoint, privateKey string) ([]byte, error) {
 	signer, err := newSigner(privateKey)
 	if err != nil {
 		return nil, err
 	}
 	if signer.Name() != c.Origin {
-		return nil, fmt.Errorf("sign a checkpoint: its origin is %q, but the key belongs to %q", c.Origin, signer.Name())
+		return nil, fmt.Errorf("sign a checkpoint: its origin is %q, but the key belongs to %q",
+			c.Origin, signer.Name())
 	}
 	signed, err := note.Sign(&note.Note{Text: c.String()}, signer)
 	if err != nil {
@@ -43,9 +46,9 @@ func Sign(c Checkpoint, privateKey string) ([]byte, error) {
 	return signed, nil
 }
 
-// OpenCheckpoint verifies and parses a checkpoint that was signed with the private key of publicKey. It accepts exactly the
-// bytes that Sign returned, so that every edit is detected: one signature, no extension lines, no witness signatures, one
-// encoding of each number and hash.
+// OpenCheckpoint verifies and parses a checkpoint that was signed with the private key of
+// publicKey. It accepts exactly the bytes that Sign returned, so that every edit is detected: one
+// signature, no extension lines, no witness signatures, one encoding of each number and hash.
 func OpenCheckpoint(signed []byte, publicKey string) (Checkpoint, error) {
 	verifier, err := newVerifier(publicKey)
 	if err != nil {
@@ -53,8 +56,9 @@ func OpenCheckpoint(signed []byte, publicKey string) (Checkpoint, error) {
 	}
 	opened, err := note.Open(signed, note.VerifierList(verifier))
 	if unknown := (*note.UnverifiedNoteError)(nil); errors.As(err, &unknown) {
-		return Checkpoint{}, unverified("compare the public key with the output of 'signalbox ledger key' in the box",
-			"the checkpoint is not signed with the given key of %q", verifier.Name())
+		return Checkpoint{},
+			unverified("compare the public key with the output of 'signalbox ledger key' in the box",
+				"the checkpoint is not signed with the given key of %q", verifier.Name())
 	}
 	if err != nil {
 		return Checkpoint{}, unverified("", "open a checkpoint: %w", err)
@@ -64,16 +68,19 @@ func OpenCheckpoint(signed []byte, publicKey string) (Checkpoint, error) {
 		return Checkpoint{}, unverified("", "open a checkpoint: %w", err)
 	}
 	if c.Origin != verifier.Name() {
-		return Checkpoint{}, unverified("", "open a checkpoint: its origin is %q, but the key belongs to %q", c.Origin, verifier.Name())
+		return Checkpoint{},
+			unverified("", "open a checkpoint: its origin is %q, but the key belongs to %q",
+				c.Origin, verifier.Name())
 	}
 	if !bytes.Equal(signed, formatSigned(c, opened.Sigs[0])) {
-		return Checkpoint{}, unverified("", "open a checkpoint: it was edited, or has signatures other than that of %q", c.Origin)
+		return Checkpoint{},
+			unverified("", "open a checkpoint: it was edited, or has signatures other than that of %q", c.Origin)
 	}
 	return c, nil
 }
 
-// formatSigned encodes a parsed note again. Parsing tolerates leading zeros and unused bits in base64, and ignores repeated
-// and unknown signatures.
+// formatSigned encodes a parsed note again. Parsing tolerates leading zeros and unused bits in
+// base64, and ignores repeated and unknown signatures.
 func formatSigned(c Checkpoint, s note.Signature) []byte {
 	raw, err := base64.StdEncoding.DecodeString(s.Base64)
 	if err != nil {

@@ -19,7 +19,8 @@ const testOrigin = "signalbox.example/test"
 // testKey returns the same key pair each time for the same first byte of its seed.
 func testKey(tb testing.TB, seed byte, origin string) (private, public string) {
 	tb.Helper()
-	private, public, err := GenerateKey(bytes.NewReader(append([]byte{seed}, make([]byte, 31)...)), origin)
+	private, public, err := GenerateKey(bytes.NewReader(append([]byte{seed}, make([]byte, 31)...)),
+		origin)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -75,7 +76,8 @@ func TestKeys(t *testing.T) {
 
 func TestBadKeys(t *testing.T) {
 	private, public := testKey(t, 1, testOrigin)
-	for _, origin := range []string{"", "a b", "a+b", "a\nb", "a\x1bb", "\xff", "a\u202eb", "a\u0085b"} {
+	for _, origin := range []string{"", "a b", "a+b", "a\nb", "a\x1bb", "\xff", "a\u202eb",
+		"a\u0085b"} {
 		if _, _, err := GenerateKey(rand.Reader, origin); codeOf(err) != signalbox.CodeUsage {
 			t.Errorf("origin %q: %v", origin, err)
 		}
@@ -83,19 +85,22 @@ func TestBadKeys(t *testing.T) {
 	if _, _, err := GenerateKey(strings.NewReader("short"), testOrigin); err == nil {
 		t.Error("a key was made from five random bytes")
 	}
-	for _, bad := range []string{"", public, private[:len(private)-4], strings.Replace(private, "/test", "/best", 1)} {
+	for _, bad := range []string{"", public, private[:len(private)-4],
+		strings.Replace(private, "/test", "/best", 1)} {
 		_, err := PublicKey(bad)
 		if codeOf(err) != signalbox.CodeFailed {
 			t.Errorf("private key %q: %v", bad, err)
 		}
-		if _, err := Sign(Checkpoint{Origin: testOrigin}, bad); codeOf(err) != signalbox.CodeFailed {
+		if _, err := Sign(Checkpoint{Origin: testOrigin},
+			bad); codeOf(err) != signalbox.CodeFailed {
 			t.Errorf("sign with %q: %v", bad, err)
 		}
 		if bad != "" && err != nil && strings.Contains(err.Error(), bad[len(bad)-8:]) {
 			t.Errorf("the error shows the key: %v", err)
 		}
 	}
-	for _, bad := range []string{"", private, public[:len(public)-4], strings.Replace(public, "/test", "/best", 1)} {
+	for _, bad := range []string{"", private, public[:len(public)-4],
+		strings.Replace(public, "/test", "/best", 1)} {
 		if _, err := KeyName(bad); codeOf(err) != signalbox.CodeUsage {
 			t.Errorf("public key %q: %v", bad, err)
 		}
@@ -108,7 +113,8 @@ func TestBadKeys(t *testing.T) {
 func TestCheckpoint(t *testing.T) {
 	private, public := testKey(t, 1, testOrigin)
 	for _, want := range []Checkpoint{
-		{testOrigin, 0, (&Tree{}).Root()}, {testOrigin, 1, signalbox.Hash{1}}, {testOrigin, MaxEvents, signalbox.Hash{}},
+		{testOrigin, 0, (&Tree{}).Root()}, {testOrigin, 1, signalbox.Hash{1}},
+		{testOrigin, MaxEvents, signalbox.Hash{}},
 	} {
 		got, err := OpenCheckpoint(signed(t, want, private), public)
 		if err != nil || got != want {
@@ -133,45 +139,52 @@ func TestOpenCheckpointRefuses(t *testing.T) {
 	lines := strings.Split(text, "\n")
 
 	for name, bad := range map[string]string{
-		"empty":              "",
-		"not signed":         text + "\n",
-		"cut":                good[:len(good)-1],
-		"line end added":     good + "\n",
-		"CRLF":               strings.ReplaceAll(good, "\n", "\r\n"),
-		"twice":              good + signature,
-		"witness":            good + witnessLine,
-		"witness first":      text + "\n\n" + witnessLine + signature,
-		"witness only":       string(foreign),
-		"other key":          text + "\n\n" + otherLine,
-		"both keys":          good + otherLine,
-		"other signature":    strings.Replace(good, signature[30:34], "AAAA", 1),
-		"spare bits":         strings.TrimSuffix(good, "=\n")[:len(good)-3] + nextLetter(good[len(good)-3]) + "=\n",
-		"other size":         strings.Replace(good, "12", "13", 1),
-		"extension line":     string(signText(t, c.String()+"extension\n", private)),
-		"empty line":         string(signText(t, c.String()+"\n", private)),
-		"leading zero":       string(signText(t, lines[0]+"\n012\n"+lines[2]+"\n", private)),
-		"plus":               string(signText(t, lines[0]+"\n+12\n"+lines[2]+"\n", private)),
-		"negative":           string(signText(t, lines[0]+"\n-12\n"+lines[2]+"\n", private)),
-		"too large":          string(signText(t, lines[0]+"\n1152921504606846976\n"+lines[2]+"\n", private)),
-		"space":              string(signText(t, lines[0]+"\n12 \n"+lines[2]+"\n", private)),
-		"no root":            string(signText(t, lines[0]+"\n12\n", private)),
-		"empty root":         string(signText(t, lines[0]+"\n12\n\n", private)),
-		"short root":         string(signText(t, lines[0]+"\n12\nAAAA\n", private)),
-		"spare bits in root": string(signText(t, lines[0]+"\n12\n"+lines[2][:42]+nextLetter(lines[2][42])+"=\n", private)),
-		"other origin":       string(signText(t, strings.Replace(c.String(), "/test", "/best", 1), private)),
+		"empty":           "",
+		"not signed":      text + "\n",
+		"cut":             good[:len(good)-1],
+		"line end added":  good + "\n",
+		"CRLF":            strings.ReplaceAll(good, "\n", "\r\n"),
+		"twice":           good + signature,
+		"witness":         good + witnessLine,
+		"witness first":   text + "\n\n" + witnessLine + signature,
+		"witness only":    string(foreign),
+		"other key":       text + "\n\n" + otherLine,
+		"both keys":       good + otherLine,
+		"other signature": strings.Replace(good, signature[30:34], "AAAA", 1),
+		"spare bits": strings.TrimSuffix(good,
+			"=\n")[:len(good)-3] + nextLetter(good[len(good)-3]) + "=\n",
+		"other size":     strings.Replace(good, "12", "13", 1),
+		"extension line": string(signText(t, c.String()+"extension\n", private)),
+		"empty line":     string(signText(t, c.String()+"\n", private)),
+		"leading zero":   string(signText(t, lines[0]+"\n012\n"+lines[2]+"\n", private)),
+		"plus":           string(signText(t, lines[0]+"\n+12\n"+lines[2]+"\n", private)),
+		"negative":       string(signText(t, lines[0]+"\n-12\n"+lines[2]+"\n", private)),
+		"too large": string(signText(t, lines[0]+"\n1152921504606846976\n"+lines[2]+"\n",
+			private)),
+		"space":      string(signText(t, lines[0]+"\n12 \n"+lines[2]+"\n", private)),
+		"no root":    string(signText(t, lines[0]+"\n12\n", private)),
+		"empty root": string(signText(t, lines[0]+"\n12\n\n", private)),
+		"short root": string(signText(t, lines[0]+"\n12\nAAAA\n", private)),
+		"spare bits in root": string(signText(t, lines[0]+"\n12\n"+
+			lines[2][:42]+nextLetter(lines[2][42])+"=\n", private)),
+		"other origin": string(signText(t, strings.Replace(c.String(), "/test", "/best", 1),
+			private)),
 	} {
 		if bad == good {
 			t.Errorf("%s: nothing was changed", name)
 		}
-		if got, err := OpenCheckpoint([]byte(bad), public); codeOf(err) != signalbox.CodeUnverified {
+		if got, err := OpenCheckpoint([]byte(bad),
+			public); codeOf(err) != signalbox.CodeUnverified {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 	extended := signText(t, c.String()+"extension\n", private)
-	if _, err := OpenCheckpoint(extended, public); err == nil || !strings.Contains(err.Error(), "it has 4 lines") {
+	if _, err := OpenCheckpoint(extended, public); err == nil ||
+		!strings.Contains(err.Error(), "it has 4 lines") {
 		t.Errorf("extension line: %v", err)
 	}
-	if _, err := OpenCheckpoint([]byte(good), otherPublic); codeOf(err) != signalbox.CodeUnverified {
+	if _, err := OpenCheckpoint([]byte(good),
+		otherPublic); codeOf(err) != signalbox.CodeUnverified {
 		t.Errorf("opened with another key: %v", err)
 	}
 }
@@ -193,7 +206,8 @@ func FuzzOpenCheckpoint(f *testing.F) {
 	f.Add([]byte(testOrigin + "\n012\n" + strings.Repeat("A", 43) + "=\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		notes := [][]byte{data}
-		if bytes.HasSuffix(data, []byte("\n")) { // a fuzzer cannot forge a signature, so here is one
+		// a fuzzer cannot forge a signature, so here is one
+		if bytes.HasSuffix(data, []byte("\n")) {
 			notes = append(notes, signText(t, string(data), private))
 		}
 		for _, note := range notes {

@@ -29,7 +29,8 @@ func documentExamples(t *testing.T) map[string]string {
 	for _, match := range examplePattern.FindAllStringSubmatch(string(text), -1) {
 		examples[match[1]] = match[2]
 	}
-	for _, name := range []string{"event", "preimage", "hash", "tree", "key", "checkpoint", "proof"} {
+	for _, name := range []string{"event", "preimage", "hash", "tree", "key", "checkpoint",
+		"proof"} {
 		if examples[name] == "" {
 			t.Fatalf("the document has no example %q", name)
 		}
@@ -37,7 +38,8 @@ func documentExamples(t *testing.T) map[string]string {
 	return examples
 }
 
-// eventOfLine reads an event of a JSON line as the document says: data is the text between two marks.
+// eventOfLine reads an event of a JSON line as the document says: data is the text between two
+// marks.
 func eventOfLine(t *testing.T, line string) outsiderEvent {
 	t.Helper()
 	var e struct {
@@ -55,8 +57,10 @@ func eventOfLine(t *testing.T, line string) outsiderEvent {
 // TestEventLines verifies events as the program prints them.
 func TestEventLines(t *testing.T) {
 	events := []signalbox.Event{
-		{Time: time.Unix(0, 1), Type: `"data":`, Work: `,"prev":"`, Data: []byte(`{"html":"<&>","line":"\u2028","prev":"x","data":{"a":1,"prev":"y"}}`)},
-		{Time: time.Unix(0, 1), Type: "T", Work: "é\n", Data: []byte("{\"line\":\"\u2028\",\"n\":1.0}")},
+		{Time: time.Unix(0, 1), Type: `"data":`, Work: `,"prev":"`,
+			Data: []byte(`{"html":"<&>","line":"\u2028","prev":"x","data":{"a":1,"prev":"y"}}`)},
+		{Time: time.Unix(0, 1), Type: "T", Work: "é\n",
+			Data: []byte("{\"line\":\"\u2028\",\"n\":1.0}")},
 	}
 	new(ledger.Tail).Seal(events)
 	for _, e := range events {
@@ -64,7 +68,8 @@ func TestEventLines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := hex.EncodeToString(sum(eventOfLine(t, string(line)).preimage())); got != e.Hash.String() {
+		if got := hex.EncodeToString(
+			sum(eventOfLine(t, string(line)).preimage())); got != e.Hash.String() {
 			t.Errorf("%s\nhas hash %s", line, got)
 		}
 	}
@@ -113,7 +118,8 @@ func TestDocumentShowsTheVectors(t *testing.T) {
 		t.Errorf("the event shown is %+v, want %+v", e, v.Events[0])
 	}
 	for name, want := range map[string]string{
-		"key": v.PrivateKey + "\n" + v.PublicKey + "\n", "checkpoint": v.Checkpoint, "proof": string(proof),
+		"key": v.PrivateKey + "\n" + v.PublicKey + "\n", "checkpoint": v.Checkpoint,
+		"proof": string(proof),
 	} {
 		if examples[name] != want {
 			t.Errorf("the %s shown is\n%s, want\n%s", name, examples[name], want)

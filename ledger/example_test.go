@@ -16,8 +16,10 @@ func exampleLog() ([]signalbox.Event, ledger.Tail) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	events := []signalbox.Event{
 		{Time: at, Type: "BoxOpened", Actor: "ann", Data: []byte(`{"box":"example"}`)},
-		{Time: at.Add(time.Second), Type: "WorkOpened", Work: "task-1", Actor: "ann", Data: []byte(`{"title":"Add a button"}`)},
-		{Time: at.Add(time.Minute), Type: "WorkOpened", Work: "task-2", Actor: "bob", Data: []byte(`{"title":"Test it"}`)},
+		{Time: at.Add(time.Second), Type: "WorkOpened", Work: "task-1", Actor: "ann",
+			Data: []byte(`{"title":"Add a button"}`)},
+		{Time: at.Add(time.Minute), Type: "WorkOpened", Work: "task-2", Actor: "bob",
+			Data: []byte(`{"title":"Test it"}`)},
 	}
 	var tail ledger.Tail
 	tail.Seal(events)
@@ -48,7 +50,8 @@ func hashesOf(events []signalbox.Event) iter.Seq2[signalbox.Hash, error] {
 func ExampleVerify() {
 	events, tail := exampleLog()
 	private, public := exampleKey()
-	signed, err := ledger.Sign(ledger.Checkpoint{Origin: "example.org/box", Size: tail.Seq, Root: tail.Tree.Root()}, private)
+	signed, err := ledger.Sign(ledger.Checkpoint{Origin: "example.org/box", Size: tail.Seq,
+		Root: tail.Tree.Root()}, private)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -63,10 +66,12 @@ func ExampleVerify() {
 		rest := events[after:]
 		return rest[:min(limit, len(rest))], nil
 	}
-	report, err := ledger.Verify(context.Background(), tail.Seq, read, &ledger.VerifyOptions{Checkpoint: &checkpoint})
+	report, err := ledger.Verify(context.Background(), tail.Seq, read,
+		&ledger.VerifyOptions{Checkpoint: &checkpoint})
 	fmt.Println(report.OK, report.Events, err)
 	events[1].Actor = "eve"
-	report, err = ledger.Verify(context.Background(), tail.Seq, read, &ledger.VerifyOptions{Checkpoint: &checkpoint})
+	report, err = ledger.Verify(context.Background(), tail.Seq, read,
+		&ledger.VerifyOptions{Checkpoint: &checkpoint})
 	fmt.Println(report.OK, report.FirstBad, report.Reason, err)
 	// Output:
 	// true 3 <nil>
@@ -77,7 +82,8 @@ func ExampleVerify() {
 func ExampleProve() {
 	events, tail := exampleLog()
 	private, public := exampleKey()
-	checkpoint, err := ledger.Sign(ledger.Checkpoint{Origin: "example.org/box", Size: tail.Seq, Root: tail.Tree.Root()}, private)
+	checkpoint, err := ledger.Sign(ledger.Checkpoint{Origin: "example.org/box", Size: tail.Seq,
+		Root: tail.Tree.Root()}, private)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -95,7 +101,8 @@ func ExampleProve() {
 		return
 	}
 	covered, err := received.Check(public)
-	fmt.Printf("event %d, %s: one of %d signed events, %v\n", received.Event.Seq, received.Event.Data, covered.Size, err)
+	fmt.Printf("event %d, %s: one of %d signed events, %v\n", received.Event.Seq,
+		received.Event.Data, covered.Size, err)
 	// Output:
 	// event 2, {"title":"Add a button"}: one of 3 signed events, <nil>
 }

@@ -14,7 +14,8 @@ import (
 func TestHashFromJSON(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		e := drawEvent(t)
-		e.Data = []byte(rapid.SampledFrom([]string{`{}`, `{"a":"<b> & c"}`, `{"a":"\u003cb\u003e"}`, "{ \"a\" :\t1 }\n", `{"a":"\\u003c"}`, "{\"a\":\"\u2028\"}"}).Draw(t, "data"))
+		e.Data = []byte(rapid.SampledFrom([]string{`{}`, `{"a":"<b> & c"}`, `{"a":"\u003cb\u003e"}`,
+			"{ \"a\" :\t1 }\n", `{"a":"\\u003c"}`, "{\"a\":\"\u2028\"}"}).Draw(t, "data"))
 		if Validate(&e) != nil {
 			t.Skip()
 		}

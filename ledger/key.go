@@ -15,8 +15,9 @@ import (
 	"signalbox"
 )
 
-// GenerateKey returns a new Ed25519 key pair in the text forms of package note. The origin is the name of both keys and of
-// the log whose checkpoints they sign. Use a host name and a path, such as example.org/box, to keep it unique.
+// GenerateKey returns a new Ed25519 key pair in the text forms of package note. The origin is the
+// name of both keys and of the log whose checkpoints they sign. Use a host name and a path, such as
+// example.org/box, to keep it unique.
 func GenerateKey(rand io.Reader, origin string) (private, public string, err error) {
 	if err := checkOrigin(origin); err != nil {
 		return "", "", &signalbox.Error{
@@ -37,7 +38,8 @@ func PublicKey(private string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The key's last part is an algorithm byte and a seed, in base64, which may itself contain the separator '+'.
+	// The key's last part is an algorithm byte and a seed, in base64, which may itself contain the
+	// separator '+'.
 	parts := strings.SplitN(private, "+", 5)
 	key, err := base64.StdEncoding.DecodeString(parts[len(parts)-1])
 	if err != nil || len(key) != 1+ed25519.SeedSize {

@@ -1,14 +1,16 @@
-// Package ledger makes a log of events tamper-evident. It is pure: it computes hashes, proofs and signatures and does no I/O.
-// docs/ledger-format.md specifies the formats for independent verifiers.
+// Package ledger makes a log of events tamper-evident. It is pure: it computes hashes, proofs and
+// signatures and does no I/O. docs/ledger-format.md specifies the formats for independent
+// verifiers.
 //
-// The hash of an event covers all its fields, including its sequence number and the hash of the previous event, so each
-// event commits to the whole log before it ([Sum], [Tail]). The hashes are also the leaves of an RFC 6962 Merkle tree
-// ([Tree]). A signed root of that tree is a [Checkpoint]. Given a checkpoint, a [Proof] shows that an event is in the log to
-// someone who does not have the log, [CheckConsistency] shows that a later log continues an earlier one, and [Verify] shows
-// that the log still contains exactly what was signed.
+// The hash of an event covers all its fields, including its sequence number and the hash of the
+// previous event, so each event commits to the whole log before it ([Sum], [Tail]). The hashes are
+// also the leaves of an RFC 6962 Merkle tree ([Tree]). A signed root of that tree is a
+// [Checkpoint]. Given a checkpoint, a [Proof] shows that an event is in the log to someone who does
+// not have the log, [CheckConsistency] shows that a later log continues an earlier one, and
+// [Verify] shows that the log still contains exactly what was signed.
 //
-// A hash covers bytes, not their meaning: [Tail.Extend] and [Verify] accept an event whose Data is not JSON if its hash is
-// correct. Writers call [Validate] before [Tail.Seal].
+// A hash covers bytes, not their meaning: [Tail.Extend] and [Verify] accept an event whose Data is
+// not JSON if its hash is correct. Writers call [Validate] before [Tail.Seal].
 package ledger
 
 import (
@@ -21,8 +23,8 @@ import (
 	"signalbox"
 )
 
-// Validate checks the fields that Seal does not set: Time must be in the years 1 to 9999, Type not empty, all text valid
-// UTF-8, and Data one JSON object.
+// Validate checks the fields that Seal does not set: Time must be in the years 1 to 9999, Type not
+// empty, all text valid UTF-8, and Data one JSON object.
 func Validate(e *signalbox.Event) error {
 	if !timeInRange(e.Time) {
 		return errors.New("time is outside the years 1 to 9999")
@@ -67,5 +69,6 @@ func timeInRange(t time.Time) bool {
 
 // unverified returns the error for input that fails verification.
 func unverified(hint, format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf(format, args...), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf(format, args...),
+		Hint: hint}
 }

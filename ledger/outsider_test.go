@@ -1,7 +1,7 @@
 package ledger_test
 
-// This file is a verifier as somebody else would write it, from docs/ledger-format.md alone: it knows SHA-256,
-// Ed25519, base64 and JSON, and nothing of this module.
+// This file is a verifier as somebody else would write it, from docs/ledger-format.md alone: it
+// knows SHA-256, Ed25519, base64 and JSON, and nothing of this module.
 
 import (
 	"bytes"
@@ -93,8 +93,10 @@ func rootOfPath(index, size uint64, hash []byte, path [][]byte) ([]byte, error) 
 	return hash, nil
 }
 
-// rootsOfConsistency returns the roots of the older and the newer tree that a consistency proof leads to.
-func rootsOfConsistency(older, newer uint64, olderRoot []byte, proof [][]byte) (first, second []byte, err error) {
+// rootsOfConsistency returns the roots of the older and the newer tree that a consistency proof
+// leads to.
+func rootsOfConsistency(older, newer uint64, olderRoot []byte, proof [][]byte) (first,
+	second []byte, err error) {
 	if older&(older-1) == 0 {
 		proof = append([][]byte{olderRoot}, proof...)
 	}
@@ -136,7 +138,8 @@ func openNote(text, publicKey string) (size uint64, root []byte, err error) {
 	}
 	body, line, _ := strings.Cut(text, "\n\n")
 	body += "\n"
-	signature, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(strings.TrimPrefix(line, "— "+parts[0]+" "), "\n"))
+	signature, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(strings.TrimPrefix(line,
+		"— "+parts[0]+" "), "\n"))
 	if err != nil || !bytes.HasPrefix(signature, id) {
 		return 0, nil, fmt.Errorf("bad signature line: %v", err)
 	}
@@ -200,7 +203,8 @@ func TestOutsiderVerifiesLog(t *testing.T) {
 	for i, e := range v.Events {
 		hash := sum(e.preimage())
 		if e.Seq != uint64(i+1) || e.Prev != prev || e.Hash != hex.EncodeToString(hash) {
-			t.Errorf("event %d: seq %d, prev %s, hash %s, want prev %s, hash %x", i+1, e.Seq, e.Prev, e.Hash, prev, hash)
+			t.Errorf("event %d: seq %d, prev %s, hash %s, want prev %s, hash %x", i+1, e.Seq,
+				e.Prev, e.Hash, prev, hash)
 		}
 		prev = e.Hash
 		hashes = append(hashes, hash)
@@ -232,8 +236,10 @@ func TestOutsiderChecksProof(t *testing.T) {
 		t.Fatal(err)
 	}
 	hash := sum(p.Event.preimage())
-	if p.Format != "signalbox-proof/v1" || p.Index != p.Event.Seq-1 || p.Event.Hash != hex.EncodeToString(hash) {
-		t.Errorf("%s, index %d, event %d, hash %s, want %x", p.Format, p.Index, p.Event.Seq, p.Event.Hash, hash)
+	if p.Format != "signalbox-proof/v1" || p.Index != p.Event.Seq-1 ||
+		p.Event.Hash != hex.EncodeToString(hash) {
+		t.Errorf("%s, index %d, event %d, hash %s, want %x", p.Format, p.Index, p.Event.Seq,
+			p.Event.Hash, hash)
 	}
 	got, err := rootOfPath(p.Index, size, leaf(hash), unhexAll(p.Hashes))
 	if err != nil || !bytes.Equal(got, root) {
@@ -251,7 +257,8 @@ func TestOutsiderDerivesPublicKey(t *testing.T) {
 	}
 	public := append([]byte{1}, ed25519.NewKeyFromSeed(key[1:]).Public().(ed25519.PublicKey)...)
 	id := sum([]byte(parts[2]+"\n"), public)[:4]
-	if want := fmt.Sprintf("%s+%x+%s", parts[2], id, base64.StdEncoding.EncodeToString(public)); want != v.PublicKey {
+	if want := fmt.Sprintf("%s+%x+%s", parts[2], id,
+		base64.StdEncoding.EncodeToString(public)); want != v.PublicKey {
 		t.Errorf("public key %s, want %s", v.PublicKey, want)
 	}
 }

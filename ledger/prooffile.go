@@ -13,8 +13,8 @@ import (
 // proofFormat is the format and version in every proof file.
 const proofFormat = "signalbox-proof/v1"
 
-// proofFile is what ParseProof decodes. Format does not encode it with encoding/json, whose escaping may change: the encoding
-// of a proof must stay the same forever.
+// proofFile is what ParseProof decodes. Format does not encode it with encoding/json, whose
+// escaping may change: the encoding of a proof must stay the same forever.
 type proofFile struct {
 	Format string `json:"format"`
 	Event  struct {
@@ -36,7 +36,8 @@ type proofFile struct {
 // Format returns the proof file: an indented JSON document that ends with a newline.
 func (p *Proof) Format() []byte {
 	e := &p.Event
-	b := fmt.Appendf(nil, "{\n  \"format\": %q,\n  \"event\": {\n    \"seq\": %d", proofFormat, e.Seq)
+	b := fmt.Appendf(nil, "{\n  \"format\": %q,\n  \"event\": {\n    \"seq\": %d", proofFormat,
+		e.Seq)
 	for _, field := range [...]struct{ name, value string }{
 		{"time", e.Time.UTC().Format(signalbox.EventTime)},
 		{"type", e.Type}, {"work", e.Work}, {"session", e.Session}, {"actor", e.Actor},
@@ -60,8 +61,8 @@ func (p *Proof) Format() []byte {
 	return append(b, "\n}\n"...)
 }
 
-// appendJSONString quotes s. Besides what JSON requires it escapes all control characters and text direction marks, which
-// could manipulate the terminal of someone who prints the file.
+// appendJSONString quotes s. Besides what JSON requires it escapes all control characters and text
+// direction marks, which could manipulate the terminal of someone who prints the file.
 func appendJSONString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {
@@ -81,18 +82,20 @@ func appendJSONString(b []byte, s string) []byte {
 
 // isDirectionMark has its own list, because Unicode's may grow and the format must not change.
 func isDirectionMark(r rune) bool {
-	return r == 0x061c || r == 0x200e || r == 0x200f || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069
+	return r == 0x061c || r == 0x200e || r == 0x200f || 0x202a <= r && r <= 0x202e || 0x2066 <= r &&
+		r <= 0x2069
 }
 
-// ParseProof parses a proof file. It accepts exactly the bytes that Format returned, so that every edit is detected. It does
-// not check the proof; call [Proof.Check].
+// ParseProof parses a proof file. It accepts exactly the bytes that Format returned, so that every
+// edit is detected. It does not check the proof; call [Proof.Check].
 func ParseProof(data []byte) (*Proof, error) {
 	var file proofFile
 	if err := json.Unmarshal(data, &file); err != nil {
 		return nil, unverified("", "read a proof file: %w", err)
 	}
 	if file.Format != proofFormat {
-		return nil, unverified("", "read a proof file: its format is %q, want %q", file.Format, proofFormat)
+		return nil, unverified("", "read a proof file: its format is %q, want %q", file.Format,
+			proofFormat)
 	}
 	at, err := time.Parse(signalbox.EventTime, file.Event.Time)
 	if err != nil {

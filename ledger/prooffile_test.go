@@ -71,7 +71,8 @@ func TestProofFile(t *testing.T) {
 func TestProofFileOfOneEvent(t *testing.T) {
 	private, public := testKey(t, 1, testOrigin)
 	events, tail := makeLog(1)
-	p, err := Prove(&events[0], signed(t, Checkpoint{testOrigin, 1, tail.Tree.Root()}, private), public, yield(nil))
+	p, err := Prove(&events[0], signed(t, Checkpoint{testOrigin, 1, tail.Tree.Root()}, private),
+		public, yield(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,9 +117,13 @@ func TestParseProofRefusesOtherSpellings(t *testing.T) {
 	if err := json.Indent(&indented, file, "", "\t"); err != nil {
 		t.Fatal(err)
 	}
-	replace := func(old, new string) []byte { return bytes.Replace(file, []byte(old), []byte(new), 1) }
+	replace := func(old,
+		new string) []byte {
+		return bytes.Replace(file, []byte(old), []byte(new), 1)
+	}
 	for name, bad := range map[string][]byte{
-		"nothing": nil, "null": []byte("null"), "compact": compact.Bytes(), "tabs": indented.Bytes(),
+		"nothing": nil, "null": []byte("null"), "compact": compact.Bytes(),
+		"tabs":          indented.Bytes(),
 		"CRLF":          bytes.ReplaceAll(file, []byte("\n"), []byte("\r\n")),
 		"escape":        replace("é", `\u00e9`),
 		"upper case":    replace(`\u202e`, `\u202E`),
@@ -141,7 +146,8 @@ func TestParseProofRefusesOtherSpellings(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := ParseProof(replace("/v1", "/v2")); err == nil || !strings.Contains(err.Error(), `its format is "signalbox-proof/v2"`) {
+	if _, err := ParseProof(replace("/v1", "/v2")); err == nil ||
+		!strings.Contains(err.Error(), `its format is "signalbox-proof/v2"`) {
 		t.Errorf("a later format: %v", err)
 	}
 }

@@ -91,7 +91,8 @@ func TestProveRefuses(t *testing.T) {
 		code   signalbox.Code
 	}{
 		{"after the checkpoint", &events[12], public, yield(hashes), signalbox.CodeNotFound},
-		{"no sequence", &signalbox.Event{Type: "T", Data: []byte("{}")}, public, yield(hashes), signalbox.CodeNotFound},
+		{"no sequence", &signalbox.Event{Type: "T", Data: []byte("{}")}, public, yield(hashes),
+			signalbox.CodeNotFound},
 		{"other key", &events[4], otherPublic, yield(hashes), signalbox.CodeUnverified},
 		{"changed event", &changed, public, yield(hashes), signalbox.CodeUnverified},
 		{"replaced event", &events[4], public, yield(replaced), signalbox.CodeUnverified},
@@ -119,18 +120,25 @@ func TestCheckRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(p *Proof){
-		"data":            func(p *Proof) { p.Event.Data = []byte("{}") },
-		"data and hash":   func(p *Proof) { p.Event.Data = []byte("{}"); p.Event.Hash = Sum(&p.Event) },
-		"hash":            func(p *Proof) { p.Event.Hash[0] ^= 1 },
-		"other place":     func(p *Proof) { p.Event.Seq = 6; p.Event.Hash = Sum(&p.Event) },
-		"other event":     func(p *Proof) { p.Event = events[5] },
-		"beyond":          func(p *Proof) { p.Event = events[12] },
-		"no sequence":     func(p *Proof) { p.Event.Seq = 0; p.Event.Hash = Sum(&p.Event) },
-		"path":            func(p *Proof) { p.Hashes[1][0] ^= 1 },
-		"shorter path":    func(p *Proof) { p.Hashes = p.Hashes[:len(p.Hashes)-1] },
-		"longer path":     func(p *Proof) { p.Hashes = append(p.Hashes, signalbox.Hash{}) },
-		"no checkpoint":   func(p *Proof) { p.Checkpoint = nil },
-		"next checkpoint": func(p *Proof) { p.Checkpoint = signed(t, checkpointAt(hashes, 13), private) },
+		"data": func(p *Proof) { p.Event.Data = []byte("{}") },
+		"data and hash": func(
+			p *Proof) {
+			p.Event.Data = []byte("{}")
+			p.Event.Hash = Sum(&p.Event)
+		},
+		"hash":          func(p *Proof) { p.Event.Hash[0] ^= 1 },
+		"other place":   func(p *Proof) { p.Event.Seq = 6; p.Event.Hash = Sum(&p.Event) },
+		"other event":   func(p *Proof) { p.Event = events[5] },
+		"beyond":        func(p *Proof) { p.Event = events[12] },
+		"no sequence":   func(p *Proof) { p.Event.Seq = 0; p.Event.Hash = Sum(&p.Event) },
+		"path":          func(p *Proof) { p.Hashes[1][0] ^= 1 },
+		"shorter path":  func(p *Proof) { p.Hashes = p.Hashes[:len(p.Hashes)-1] },
+		"longer path":   func(p *Proof) { p.Hashes = append(p.Hashes, signalbox.Hash{}) },
+		"no checkpoint": func(p *Proof) { p.Checkpoint = nil },
+		"next checkpoint": func(
+			p *Proof) {
+			p.Checkpoint = signed(t, checkpointAt(hashes, 13), private)
+		},
 	} {
 		bad := *p
 		bad.Hashes = slices.Clone(p.Hashes)
@@ -170,7 +178,8 @@ func TestConsistency(t *testing.T) {
 			if err := CheckConsistency(a, b, proof); codeOf(err) != signalbox.CodeUnverified {
 				t.Fatalf("%d in %d: another older log: %v", older, newer, err)
 			}
-			if err := CheckConsistency(checkpointAt(leaves, older), b, append(proof, signalbox.Hash{})); codeOf(err) != signalbox.CodeUnverified {
+			if err := CheckConsistency(checkpointAt(leaves, older), b,
+				append(proof, signalbox.Hash{})); codeOf(err) != signalbox.CodeUnverified {
 				t.Fatalf("%d in %d: a hash too many: %v", older, newer, err)
 			}
 		}
@@ -201,11 +210,13 @@ func TestConsistencyRefuses(t *testing.T) {
 		"empty, not":      {checkpointAt(leaves, 0), {testOrigin, 0, newer.Root}},
 		"empty with path": {checkpointAt(leaves, 0), newer},
 	} {
-		if err := CheckConsistency(pair[0], pair[1], proof); codeOf(err) != signalbox.CodeUnverified {
+		if err := CheckConsistency(pair[0], pair[1],
+			proof); codeOf(err) != signalbox.CodeUnverified {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := CheckConsistency(checkpointAt(leaves, 0), Checkpoint{testOrigin, 0, newer.Root}, nil); codeOf(err) != signalbox.CodeUnverified {
+	if err := CheckConsistency(checkpointAt(leaves, 0), Checkpoint{testOrigin, 0, newer.Root},
+		nil); codeOf(err) != signalbox.CodeUnverified {
 		t.Errorf("two roots for the empty log: %v", err)
 	}
 	if _, err := ProveConsistency(5, 4, yield(leaves)); err == nil {
@@ -216,14 +227,17 @@ func TestConsistencyRefuses(t *testing.T) {
 	}
 }
 
-// The hash of an event outside the years 1 to 9999 is that of another time, so a proof of such an event shows nothing.
+// The hash of an event outside the years 1 to 9999 is that of another time, so a proof of such an
+// event shows nothing.
 func TestCheckRefusesTimeOutOfRange(t *testing.T) {
 	private, public := testKey(t, 1, "example.org/log")
 	for _, year := range []int{0, 10000} {
-		e := signalbox.Event{Seq: 1, Time: time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), Type: "WorkOpened", Data: []byte("{}")}
+		e := signalbox.Event{Seq: 1, Time: time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC),
+			Type: "WorkOpened", Data: []byte("{}")}
 		e.Hash = Sum(&e)
 		tree := treeOf([]signalbox.Hash{e.Hash})
-		p := &Proof{Event: e, Checkpoint: signed(t, Checkpoint{"example.org/log", 1, tree.Root()}, private)}
+		p := &Proof{Event: e, Checkpoint: signed(t, Checkpoint{"example.org/log", 1, tree.Root()},
+			private)}
 		if _, err := p.Check(public); codeOf(err) != signalbox.CodeUnverified {
 			t.Errorf("year %d: %v", year, err)
 		}

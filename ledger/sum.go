@@ -7,8 +7,8 @@ import (
 	"signalbox"
 )
 
-// preimageHead is the start of every preimage, in which fields have fixed lengths: a tag, so that the hash of an event is never
-// the hash of anything else, and then seq and time with placeholders.
+// preimageHead is the start of every preimage, in which fields have fixed lengths: a tag, so that
+// the hash of an event is never the hash of anything else, and then seq and time with placeholders.
 const preimageHead = "signalbox/event/v1\n" +
 	"\x00\x00\x00\x00\x00\x00\x00\x08" + "\x00\x00\x00\x00\x00\x00\x00\x00" +
 	"\x00\x00\x00\x00\x00\x00\x00\x1e" + "0000-00-00T00:00:00.000000000Z"
@@ -18,13 +18,13 @@ const (
 	seqAt  = timeAt - 8 - 8
 )
 
-// shortText is the maximum length of all variable fields together for which the preimage fits in a buffer of 512 bytes. Most
-// events are shorter.
+// shortText is the maximum length of all variable fields together for which the preimage fits in a
+// buffer of 512 bytes. Most events are shorter.
 const shortText = 512 - len(preimageHead) - 5*8 - (8 + 32)
 
-// Sum returns the hash of an event: SHA-256 over a tag and then every field except Hash, each as its length in 8 bytes,
-// big-endian, followed by its bytes. It does not allocate. The time must be in the years 1 to 9999; otherwise the hash is that
-// of a different time.
+// Sum returns the hash of an event: SHA-256 over a tag and then every field except Hash, each as
+// its length in 8 bytes, big-endian, followed by its bytes. It does not allocate. The time must be
+// in the years 1 to 9999; otherwise the hash is that of a different time.
 func Sum(e *signalbox.Event) signalbox.Hash {
 	if len(e.Type)+len(e.Work)+len(e.Session)+len(e.Actor)+len(e.Data) > shortText {
 		return sumLong(e)
@@ -70,8 +70,8 @@ func sumLong(e *signalbox.Event) signalbox.Hash {
 	return sum
 }
 
-// putHead fills in the sequence number and the time. The time has the layout signalbox.EventTime; time.AppendFormat would take
-// as long as hashing the event.
+// putHead fills in the sequence number and the time. The time has the layout signalbox.EventTime;
+// time.AppendFormat would take as long as hashing the event.
 func putHead(b *[len(preimageHead)]byte, e *signalbox.Event) {
 	binary.BigEndian.PutUint64(b[seqAt:], e.Seq)
 	sinceFirst := uint64(e.Time.Unix() - firstSecond)
@@ -94,8 +94,8 @@ func putHead(b *[len(preimageHead)]byte, e *signalbox.Event) {
 
 func putTwo(b []byte, n uint32) { b[0], b[1] = byte('0'+n/10), byte('0'+n%10) }
 
-// date returns the date that is days after 0001-01-01. It counts years from March, so that the leap day is the last day of a
-// year.
+// date returns the date that is days after 0001-01-01. It counts years from March, so that the leap
+// day is the last day of a year.
 func date(days uint32) (year, month, day uint32) {
 	const (
 		fourCenturies  = 146097

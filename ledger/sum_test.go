@@ -15,7 +15,8 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// makeLog returns a whole log of n events and its tail. Some events are too long for the short way of hashing.
+// makeLog returns a whole log of n events and its tail. Some events are too long for the short way
+// of hashing.
 func makeLog(n int) ([]signalbox.Event, Tail) {
 	start := time.Date(2026, 2, 27, 23, 59, 59, 0, time.UTC)
 	events := make([]signalbox.Event, n)
@@ -51,10 +52,13 @@ func drawHash(t *rapid.T, name string) signalbox.Hash {
 func drawEvent(t *rapid.T) signalbox.Event {
 	text := rapid.OneOf(rapid.Just(""), rapid.String(), rapid.StringN(100, 200, -1))
 	return signalbox.Event{
-		Seq:  rapid.Uint64().Draw(t, "seq"),
-		Time: time.Unix(rapid.Int64Range(firstSecond, lastSecond).Draw(t, "second"), rapid.Int64Range(0, 999_999_999).Draw(t, "nano")),
-		Type: text.Draw(t, "type"), Work: text.Draw(t, "work"), Session: text.Draw(t, "session"), Actor: text.Draw(t, "actor"),
-		Data: rapid.OneOf(rapid.SliceOf(rapid.Byte()), rapid.SliceOfN(rapid.Byte(), 200, 600)).Draw(t, "data"),
+		Seq: rapid.Uint64().Draw(t, "seq"),
+		Time: time.Unix(rapid.Int64Range(firstSecond, lastSecond).Draw(t, "second"),
+			rapid.Int64Range(0, 999_999_999).Draw(t, "nano")),
+		Type: text.Draw(t, "type"), Work: text.Draw(t, "work"), Session: text.Draw(t, "session"),
+		Actor: text.Draw(t, "actor"),
+		Data: rapid.OneOf(rapid.SliceOf(rapid.Byte()),
+			rapid.SliceOfN(rapid.Byte(), 200, 600)).Draw(t, "data"),
 		Prev: drawHash(t, "prev"),
 	}
 }
@@ -75,7 +79,8 @@ func TestSumByTheBook(t *testing.T) {
 func TestSumOfEveryLength(t *testing.T) {
 	for length := range 2 * shortText {
 		long := signalbox.Event{Seq: 1, Data: bytes.Repeat([]byte{'x'}, length)}
-		split := signalbox.Event{Seq: 1, Type: strings.Repeat("y", length/2), Actor: strings.Repeat("z", length-length/2)}
+		split := signalbox.Event{Seq: 1, Type: strings.Repeat("y", length/2),
+			Actor: strings.Repeat("z", length-length/2)}
 		for _, e := range []*signalbox.Event{&long, &split} {
 			if Sum(e) != plainSum(e) {
 				t.Fatalf("wrong hash for %d bytes", length)
@@ -90,7 +95,8 @@ func TestSumOfEveryDay(t *testing.T) {
 			e := signalbox.Event{Time: time.Unix(second, second*7919&0x1fffffff)}
 			head := [len(preimageHead)]byte([]byte(preimageHead))
 			putHead(&head, &e)
-			if got, want := string(head[timeAt:]), e.Time.UTC().Format(signalbox.EventTime); got != want {
+			if got, want := string(head[timeAt:]),
+				e.Time.UTC().Format(signalbox.EventTime); got != want {
 				t.Fatalf("time %s, want %s", got, want)
 			}
 		}
@@ -108,7 +114,8 @@ func TestSumOfEveryDay(t *testing.T) {
 func TestSumIgnoresHowTimeIsHeld(t *testing.T) {
 	now := time.Now()
 	want := Sum(&signalbox.Event{Time: now.Round(0).UTC()})
-	for _, at := range []time.Time{now, now.In(time.FixedZone("east", 3*3600)), time.Unix(0, now.UnixNano())} {
+	for _, at := range []time.Time{now, now.In(time.FixedZone("east", 3*3600)),
+		time.Unix(0, now.UnixNano())} {
 		if Sum(&signalbox.Event{Time: at}) != want {
 			t.Errorf("%v has another hash", at)
 		}
@@ -118,7 +125,8 @@ func TestSumIgnoresHowTimeIsHeld(t *testing.T) {
 func TestSumPartsFields(t *testing.T) {
 	seen := map[signalbox.Hash]signalbox.Event{}
 	for _, e := range []signalbox.Event{
-		{Type: "ab"}, {Type: "a", Work: "b"}, {Work: "ab"}, {Session: "ab"}, {Actor: "ab"}, {Data: []byte("ab")},
+		{Type: "ab"}, {Type: "a", Work: "b"}, {Work: "ab"}, {Session: "ab"}, {Actor: "ab"},
+		{Data: []byte("ab")},
 		{Actor: "a", Data: []byte("b")}, {},
 	} {
 		if other, found := seen[Sum(&e)]; found {

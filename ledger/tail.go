@@ -7,8 +7,9 @@ import (
 	"signalbox"
 )
 
-// Tail is the end of a log, which the next event builds on. The zero Tail is the tail of an empty log. Assignment copies a
-// Tail (two kilobytes), so a writer can seal events on a copy and discard it if they are not stored.
+// Tail is the end of a log, which the next event builds on. The zero Tail is the tail of an empty
+// log. Assignment copies a Tail (two kilobytes), so a writer can seal events on a copy and discard
+// it if they are not stored.
 type Tail struct {
 	// Seq, Time and Hash are copied from the last event.
 	Seq  uint64
@@ -18,9 +19,10 @@ type Tail struct {
 	Tree Tree
 }
 
-// Seal makes events the next events of the log: it sets Seq, Prev and Hash of each and advances the tail. It strips the
-// monotonic clock reading and the location from Time, because both are lost when an event is stored, and raises a Time before
-// that of the previous event to that time, because the time of a log never decreases. All other fields must satisfy Validate.
+// Seal makes events the next events of the log: it sets Seq, Prev and Hash of each and advances the
+// tail. It strips the monotonic clock reading and the location from Time, because both are lost
+// when an event is stored, and raises a Time before that of the previous event to that time,
+// because the time of a log never decreases. All other fields must satisfy Validate.
 func (t *Tail) Seal(events []signalbox.Event) {
 	for i := range events {
 		e := &events[i]
@@ -35,8 +37,8 @@ func (t *Tail) Seal(events []signalbox.Event) {
 	}
 }
 
-// Extend checks that e is the next event of the log and unchanged, and advances the tail. Otherwise it returns a
-// *BadEventError and does not change t.
+// Extend checks that e is the next event of the log and unchanged, and advances the tail. Otherwise
+// it returns a *BadEventError and does not change t.
 func (t *Tail) Extend(e *signalbox.Event) error {
 	if bad := t.check(e); bad != nil {
 		return bad
@@ -72,7 +74,8 @@ func (t *Tail) check(e *signalbox.Event) *BadEventError {
 	case !timeInRange(e.Time):
 		return bad("has a time outside the years 1 to 9999")
 	case e.Time.Before(t.Time):
-		return bad("has time %s, which is before that of event %d, %s", e.Time.UTC().Format(signalbox.EventTime), t.Seq, t.Time.Format(signalbox.EventTime))
+		return bad("has time %s, which is before that of event %d, %s",
+			e.Time.UTC().Format(signalbox.EventTime), t.Seq, t.Time.Format(signalbox.EventTime))
 	case e.Prev != t.Hash:
 		return bad("does not continue the log: its prev is not the hash of the previous event")
 	case e.Hash != Sum(e):

@@ -22,7 +22,8 @@ func TestSealThenExtend(t *testing.T) {
 	if read != sealed {
 		t.Errorf("Seal ended at %+v, Extend at %+v", sealed, read)
 	}
-	if last := events[49]; read.Seq != 50 || read.Hash != last.Hash || !read.Time.Equal(last.Time) || read.Tree.Size() != 50 {
+	if last := events[49]; read.Seq != 50 || read.Hash != last.Hash ||
+		!read.Time.Equal(last.Time) || read.Tree.Size() != 50 {
 		t.Errorf("tail %d %v %v", read.Seq, read.Time, read.Hash)
 	}
 	if events[0].Prev != (signalbox.Hash{}) || events[1].Prev != events[0].Hash {
@@ -34,7 +35,8 @@ func TestSealInPieces(t *testing.T) {
 	whole, want := makeLog(20)
 	pieces := make([]signalbox.Event, 20)
 	for i, e := range whole {
-		pieces[i] = signalbox.Event{Time: e.Time, Type: e.Type, Work: e.Work, Session: e.Session, Actor: e.Actor, Data: e.Data}
+		pieces[i] = signalbox.Event{Time: e.Time, Type: e.Type, Work: e.Work, Session: e.Session,
+			Actor: e.Actor, Data: e.Data}
 	}
 	var tail Tail
 	tail.Seal(pieces[:7])
@@ -53,7 +55,8 @@ func TestSealInPieces(t *testing.T) {
 func TestSealKeepsTimeInOrder(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.FixedZone("east", 3600))
 	now := time.Now()
-	events := []signalbox.Event{{Time: time.Time{}.Add(-time.Hour)}, {Time: at}, {Time: at.Add(-time.Second)}, {Time: now}}
+	events := []signalbox.Event{{Time: time.Time{}.Add(-time.Hour)}, {Time: at},
+		{Time: at.Add(-time.Second)}, {Time: now}}
 	var tail, read Tail
 	tail.Seal(events)
 	want := []time.Time{{}, at.UTC(), at.UTC(), now.Round(0).UTC()}
@@ -76,16 +79,25 @@ func TestExtendRefuses(t *testing.T) {
 		reason string
 	}{
 		{"gap", func(e *signalbox.Event) { e.Seq++ }, "is missing: event 4 is in its place"},
-		{"again", func(e *signalbox.Event) { *e = events[1] }, "is missing: event 2 is in its place"},
+		{"again", func(e *signalbox.Event) { *e = events[1] },
+			"is missing: event 2 is in its place"},
 		{"earlier", func(e *signalbox.Event) { e.Time = events[1].Time.Add(-1); e.Hash = Sum(e) },
 			"has time 2026-02-28T00:00:00.234567889Z, which is before that of event 2, 2026-02-28T00:00:00.234567890Z"},
-		{"year 10000", func(e *signalbox.Event) { e.Time = time.Unix(lastSecond+1, 0); e.Hash = Sum(e) }, "has a time outside the years 1 to 9999"},
+		{"year 10000", func(
+			e *signalbox.Event) {
+			e.Time = time.Unix(lastSecond+1, 0)
+			e.Hash = Sum(e)
+		},
+			"has a time outside the years 1 to 9999"},
 		{"year 0", func(e *signalbox.Event) { e.Time = time.Unix(firstSecond-1, 0); e.Hash = Sum(e) }, "has a time outside the years 1 to 9999"},
 		{"prev", func(e *signalbox.Event) { e.Prev = events[0].Hash; e.Hash = Sum(e) },
 			"does not continue the log: its prev is not the hash of the previous event"},
-		{"hash", func(e *signalbox.Event) { e.Hash[31] ^= 1 }, "was changed: its hash is not that of its content"},
-		{"type", func(e *signalbox.Event) { e.Type += "x" }, "was changed: its hash is not that of its content"},
-		{"time", func(e *signalbox.Event) { e.Time = e.Time.Add(1) }, "was changed: its hash is not that of its content"},
+		{"hash", func(e *signalbox.Event) { e.Hash[31] ^= 1 },
+			"was changed: its hash is not that of its content"},
+		{"type", func(e *signalbox.Event) { e.Type += "x" },
+			"was changed: its hash is not that of its content"},
+		{"time", func(e *signalbox.Event) { e.Time = e.Time.Add(1) },
+			"was changed: its hash is not that of its content"},
 	} {
 		var tail Tail
 		for i := range 2 {
@@ -130,18 +142,24 @@ func TestValidate(t *testing.T) {
 		{func(*signalbox.Event) {}, ""},
 		{func(e *signalbox.Event) { e.Data = []byte(" \t\r\n{ \"a\" : [] } ") }, ""},
 		{func(e *signalbox.Event) { e.Work, e.Session, e.Actor = "ä", "語", "\x00" }, ""},
-		{func(e *signalbox.Event) { e.Time = time.Unix(lastSecond+1, 0) }, "time is outside the years 1 to 9999"},
-		{func(e *signalbox.Event) { e.Time = time.Unix(firstSecond-1, 0) }, "time is outside the years 1 to 9999"},
+		{func(e *signalbox.Event) { e.Time = time.Unix(lastSecond+1, 0) },
+			"time is outside the years 1 to 9999"},
+		{func(e *signalbox.Event) { e.Time = time.Unix(firstSecond-1, 0) },
+			"time is outside the years 1 to 9999"},
 		{func(e *signalbox.Event) { e.Type = "" }, "type must not be empty"},
 		{func(e *signalbox.Event) { e.Type = "\xff" }, "type is not valid UTF-8"},
 		{func(e *signalbox.Event) { e.Work = "\xff" }, "work is not valid UTF-8"},
 		{func(e *signalbox.Event) { e.Session = "\xff" }, "session is not valid UTF-8"},
 		{func(e *signalbox.Event) { e.Actor = "\xff" }, "actor is not valid UTF-8"},
 		{func(e *signalbox.Event) { e.Data = nil }, "data is not a JSON object in valid UTF-8"},
-		{func(e *signalbox.Event) { e.Data = []byte(" ") }, "data is not a JSON object in valid UTF-8"},
-		{func(e *signalbox.Event) { e.Data = []byte("[]") }, "data is not a JSON object in valid UTF-8"},
-		{func(e *signalbox.Event) { e.Data = []byte("{} {}") }, "data is not a JSON object in valid UTF-8"},
-		{func(e *signalbox.Event) { e.Data = []byte("{\"a\":\"\xff\"}") }, "data is not a JSON object in valid UTF-8"},
+		{func(e *signalbox.Event) { e.Data = []byte(" ") },
+			"data is not a JSON object in valid UTF-8"},
+		{func(e *signalbox.Event) { e.Data = []byte("[]") },
+			"data is not a JSON object in valid UTF-8"},
+		{func(e *signalbox.Event) { e.Data = []byte("{} {}") },
+			"data is not a JSON object in valid UTF-8"},
+		{func(e *signalbox.Event) { e.Data = []byte("{\"a\":\"\xff\"}") },
+			"data is not a JSON object in valid UTF-8"},
 	} {
 		e := good
 		tt.change(&e)

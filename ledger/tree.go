@@ -15,13 +15,13 @@ const MaxEvents = 1<<treeLevels - 1
 
 const treeLevels = 60
 
-// Tree is the RFC 6962 Merkle tree over the hashes of events, reduced to what appending needs: the roots of its complete
-// subtrees. It is a value of fixed size: assignment copies it, trees over the same leaves are equal under ==, and the zero
-// Tree is empty.
+// Tree is the RFC 6962 Merkle tree over the hashes of events, reduced to what appending needs: the
+// roots of its complete subtrees. It is a value of fixed size: assignment copies it, trees over the
+// same leaves are equal under ==, and the zero Tree is empty.
 type Tree struct {
 	size uint64
-	// roots[k] is the root of a complete subtree with 2^k leaves if bit k of size is set, else zero. The larger
-	// subtree is always to the left of the smaller.
+	// roots[k] is the root of a complete subtree with 2^k leaves if bit k of size is set, else
+	// zero. The larger subtree is always to the left of the smaller.
 	roots [treeLevels]signalbox.Hash
 }
 
@@ -31,7 +31,8 @@ func (t *Tree) Size() uint64 { return t.size }
 // Append adds the hash of an event as the last leaf.
 func (t *Tree) Append(leaf signalbox.Hash) { t.appendSubtree(0, leafHash(leaf)) }
 
-// appendSubtree adds a complete subtree with 2^level leaves. The size of t must be a multiple of 2^level.
+// appendSubtree adds a complete subtree with 2^level leaves. The size of t must be a multiple of
+// 2^level.
 func (t *Tree) appendSubtree(level int, root signalbox.Hash) {
 	at := level
 	for ; t.size>>at&1 == 1; at++ {
@@ -42,7 +43,8 @@ func (t *Tree) appendSubtree(level int, root signalbox.Hash) {
 	t.size += 1 << level
 }
 
-// appendTree adds the leaves of another tree. The size of t must be a multiple of that of its largest subtree.
+// appendTree adds the leaves of another tree. The size of t must be a multiple of that of its
+// largest subtree.
 func (t *Tree) appendTree(right *Tree) {
 	for level := bits.Len64(right.size) - 1; level >= 0; level-- {
 		if right.size>>level&1 == 1 {
@@ -51,7 +53,8 @@ func (t *Tree) appendTree(right *Tree) {
 	}
 }
 
-// Root returns the tree hash of RFC 6962, section 2.1. For an empty tree it is the SHA-256 of the empty string.
+// Root returns the tree hash of RFC 6962, section 2.1. For an empty tree it is the SHA-256 of the
+// empty string.
 func (t *Tree) Root() signalbox.Hash {
 	if t.size == 0 {
 		return sha256.Sum256(nil)
@@ -66,7 +69,8 @@ func (t *Tree) Root() signalbox.Hash {
 	return root
 }
 
-// MarshalBinary returns the size in 8 bytes, big-endian, and the roots of the complete subtrees from left to right.
+// MarshalBinary returns the size in 8 bytes, big-endian, and the roots of the complete subtrees
+// from left to right.
 func (t *Tree) MarshalBinary() ([]byte, error) {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 8+32*bits.OnesCount64(t.size)), t.size)
 	for level := bits.Len64(t.size) - 1; level >= 0; level-- {
@@ -88,7 +92,8 @@ func (t *Tree) UnmarshalBinary(data []byte) error {
 	}
 	roots := data[8:]
 	if want := 32 * bits.OnesCount64(size); len(roots) != want {
-		return fmt.Errorf("read a tree: %d bytes of subtree roots, want %d for %d leaves", len(roots), want, size)
+		return fmt.Errorf("read a tree: %d bytes of subtree roots, want %d for %d leaves",
+			len(roots), want, size)
 	}
 	read := Tree{size: size}
 	for level := bits.Len64(size) - 1; level >= 0; level-- {

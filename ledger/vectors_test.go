@@ -58,17 +58,28 @@ func vectorEvents() []signalbox.Event {
 		return parsed
 	}
 	short := signalbox.Event{Time: at("2026-03-01T00:00:00.000000000Z"), Type: "ExactlyAsLongAsTheShortWay"}
-	short.Data = fmt.Appendf(nil, `{"fill":"%s"}`, strings.Repeat("-", shortText-len(short.Type)-len(`{"fill":""}`)))
+	short.Data = fmt.Appendf(nil, `{"fill":"%s"}`,
+		strings.Repeat("-", shortText-len(short.Type)-len(`{"fill":""}`)))
 	return []signalbox.Event{
-		{Time: at("2026-02-28T12:34:56.000000789Z"), Type: "WorkOpened", Work: "task-1", Session: "s-1", Actor: "operator", Data: []byte(`{"title":"Add a button"}`)},
+		{Time: at("2026-02-28T12:34:56.000000789Z"), Type: "WorkOpened", Work: "task-1",
+			Session: "s-1", Actor: "operator", Data: []byte(`{"title":"Add a button"}`)},
 		{Time: at("2026-02-28T12:34:56.000000789Z"), Type: "Empty", Data: []byte("{}")},
-		{Time: at("2026-02-28T12:34:57.100000000Z"), Type: "Zeichen", Work: "tâche-1", Session: "会话", Actor: "🚦", Data: []byte("{\"e\":\"é\",\"combined\":\"e\u0301\",\"escaped\":\"\\u00e9\",\"line\":\"\u2028\"}")},
-		{Time: at("2026-02-28T23:59:59.999999999Z"), Type: "White", Work: " ", Session: "\t", Actor: "\n", Data: []byte(" {\"b\" : 1.0,\r\n\t\"a\" : 1e0} \n")},
-		{Time: at("2026-02-28T23:59:59.999999999Z"), Type: "Hostile", Work: "\x00", Session: "\x1b[2J", Actor: "\u202eoperator\x7f\u0085", Data: []byte("{\"quote\":\"\\\"\\\\\",\"html\":\"<&>\",\"right\":\"\u202e\"}")},
+		{Time: at("2026-02-28T12:34:57.100000000Z"), Type: "Zeichen", Work: "tâche-1",
+			Session: "会话", Actor: "🚦",
+			Data: []byte("{\"e\":\"é\",\"combined\":\"e\u0301\",\"escaped\":\"\\u00e9\",\"line\":\"\u2028\"}")},
+		{Time: at("2026-02-28T23:59:59.999999999Z"), Type: "White", Work: " ", Session: "\t",
+			Actor: "\n", Data: []byte(" {\"b\" : 1.0,\r\n\t\"a\" : 1e0} \n")},
+		{Time: at("2026-02-28T23:59:59.999999999Z"), Type: "Hostile", Work: "\x00",
+			Session: "\x1b[2J", Actor: "\u202eoperator\x7f\u0085",
+			Data: []byte("{\"quote\":\"\\\"\\\\\",\"html\":\"<&>\",\"right\":\"\u202e\"}")},
 		short,
-		{Time: at("2026-03-01T00:00:00.000000001Z"), Type: "Long", Work: "task-1", Session: "s-1", Actor: "developer-1", Data: fmt.Appendf(nil, `{"text":"%s"}`, strings.Repeat("0123456789abcdef", 300))},
-		{Time: at("2028-02-29T01:02:03.040506070Z"), Type: "LeapDay", Work: "a", Session: "b", Actor: "", Data: []byte("{}")},
-		{Time: at("2028-02-29T01:02:03.040506070Z"), Type: "LeapDay", Work: "ab", Session: "", Actor: "", Data: []byte("{}")},
+		{Time: at("2026-03-01T00:00:00.000000001Z"), Type: "Long", Work: "task-1", Session: "s-1",
+			Actor: "developer-1",
+			Data:  fmt.Appendf(nil, `{"text":"%s"}`, strings.Repeat("0123456789abcdef", 300))},
+		{Time: at("2028-02-29T01:02:03.040506070Z"), Type: "LeapDay", Work: "a", Session: "b",
+			Actor: "", Data: []byte("{}")},
+		{Time: at("2028-02-29T01:02:03.040506070Z"), Type: "LeapDay", Work: "ab", Session: "",
+			Actor: "", Data: []byte("{}")},
 		{Time: at("9999-12-31T23:59:59.999999999Z"), Type: "Last", Data: []byte(`{"n":10}`)},
 	}
 }
@@ -87,16 +98,19 @@ func makeVectors(t *testing.T) (vectors, []byte) {
 		tail.Seal(events[i : i+1])
 		e := events[i]
 		v.Events = append(v.Events, vectorEvent{
-			e.Seq, e.Time.Format(signalbox.EventTime), e.Type, e.Work, e.Session, e.Actor, string(e.Data), e.Prev, e.Hash, tail.Tree.Root(),
+			e.Seq, e.Time.Format(signalbox.EventTime), e.Type, e.Work, e.Session, e.Actor,
+			string(e.Data), e.Prev, e.Hash, tail.Tree.Root(),
 		})
 	}
-	v.OlderCheckpoint = string(signed(t, Checkpoint{origin, vectorsOlder, v.Events[vectorsOlder-1].Root}, v.PrivateKey))
+	v.OlderCheckpoint = string(signed(t,
+		Checkpoint{origin, vectorsOlder, v.Events[vectorsOlder-1].Root}, v.PrivateKey))
 	v.Checkpoint = string(signed(t, Checkpoint{origin, tail.Seq, tail.Tree.Root()}, v.PrivateKey))
 	v.Consistency, err = ProveConsistency(vectorsOlder, tail.Seq, yield(hashesOf(events)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	proof, err := Prove(&events[vectorsProved-1], []byte(v.Checkpoint), v.PublicKey, yield(hashesOf(events)))
+	proof, err := Prove(&events[vectorsProved-1], []byte(v.Checkpoint), v.PublicKey,
+		yield(hashesOf(events)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +153,8 @@ func writeVectors(t *testing.T, v vectors, proof []byte) {
 			escaped = append(escaped, string(r)...)
 		}
 	}
-	if err := errors.Join(os.WriteFile(vectorsFile, escaped, 0o644), os.WriteFile(proofFileName, proof, 0o644)); err != nil {
+	if err := errors.Join(os.WriteFile(vectorsFile, escaped, 0o644),
+		os.WriteFile(proofFileName, proof, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -163,7 +178,8 @@ func TestVectorsVerify(t *testing.T) {
 	events := vectorEvents()
 	new(Tail).Seal(events)
 	for _, c := range []*Checkpoint{nil, &older, &newer} {
-		if got := verify(t, events, len(events), &VerifyOptions{Checkpoint: c}); !got.OK || got.Root != newer.Root {
+		if got := verify(t, events, len(events), &VerifyOptions{Checkpoint: c}); !got.OK ||
+			got.Root != newer.Root {
 			t.Errorf("against %v: %+v", c, got)
 		}
 	}

@@ -10,43 +10,48 @@ import (
 	"signalbox"
 )
 
-// ReadFunc returns at most limit events that follow the event after, in order. It returns none only at the end of the log.
+// ReadFunc returns at most limit events that follow the event after, in order. It returns none only
+// at the end of the log.
 type ReadFunc func(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error)
 
 // VerifyOptions are options for Verify.
 type VerifyOptions struct {
-	// Checkpoint is a checkpoint from OpenCheckpoint. If it is nil, Verify cannot detect that events were removed from the
-	// end, or that the whole log was replaced.
+	// Checkpoint is a checkpoint from OpenCheckpoint. If it is nil, Verify cannot detect that
+	// events were removed from the end, or that the whole log was replaced.
 	Checkpoint *Checkpoint
 	// Workers is the number of goroutines that read and hash. Zero means GOMAXPROCS.
 	Workers int
-	// Chunk is the number of events that a worker reads at a time, rounded up to a power of two. Zero means 512.
+	// Chunk is the number of events that a worker reads at a time, rounded up to a power of two.
+	// Zero means 512.
 	Chunk int
-	// Progress, if not nil, is called from time to time with the number of events verified so far, on the goroutine that
-	// called Verify.
+	// Progress, if not nil, is called from time to time with the number of events verified so far,
+	// on the goroutine that called Verify.
 	Progress func(done uint64)
 }
 
 // Report is the result of Verify.
 type Report struct {
 	OK bool `json:"ok"`
-	// Events is the number of valid events, counted from the first. Head is the hash of the last of them (zero if there are
-	// none), and Root is the tree hash over them.
+	// Events is the number of valid events, counted from the first. Head is the hash of the last of
+	// them (zero if there are none), and Root is the tree hash over them.
 	Events uint64         `json:"events"`
 	Head   signalbox.Hash `json:"head"`
 	Root   signalbox.Hash `json:"root"`
-	// FirstBad is the sequence number of the first invalid event, 0 if OK. The log before it is valid. If the log is valid but
-	// is not the one that the checkpoint signed, FirstBad is 1, because it is unknown which events were replaced.
+	// FirstBad is the sequence number of the first invalid event, 0 if OK. The log before it is
+	// valid. If the log is valid but is not the one that the checkpoint signed, FirstBad is 1,
+	// because it is unknown which events were replaced.
 	FirstBad uint64 `json:"first_bad"`
 	// Reason describes what is wrong with FirstBad, empty if OK.
 	Reason string `json:"reason"`
-	// Checkpoint is the checkpoint from the options. If OK, the log starts with exactly the events that it signed.
+	// Checkpoint is the checkpoint from the options. If OK, the log starts with exactly the events
+	// that it signed.
 	Checkpoint *Checkpoint `json:"checkpoint"`
 }
 
-// Verify reads the events 1 to head and checks their sequence, times, links and hashes and, given a checkpoint, that the log
-// contains what was signed. Problems with the log are in the report, which does not depend on how the work is divided; the error
-// is for failed reads and a done context. read is called concurrently, but not after Verify has returned.
+// Verify reads the events 1 to head and checks their sequence, times, links and hashes and, given a
+// checkpoint, that the log contains what was signed. Problems with the log are in the report, which
+// does not depend on how the work is divided; the error is for failed reads and a done context.
+// read is called concurrently, but not after Verify has returned.
 func Verify(ctx context.Context, head uint64, read ReadFunc, opts *VerifyOptions) (Report, error) {
 	v := verification{head: head, read: read}
 	if opts != nil {
@@ -62,7 +67,8 @@ func Verify(ctx context.Context, head uint64, read ReadFunc, opts *VerifyOptions
 	var tail Tail
 	bad, err := v.run(ctx, &tail)
 	report := Report{
-		OK: bad == nil && err == nil, Events: tail.Seq, Head: tail.Hash, Root: tail.Tree.Root(), Checkpoint: v.Checkpoint,
+		OK: bad == nil && err == nil, Events: tail.Seq, Head: tail.Hash, Root: tail.Tree.Root(),
+		Checkpoint: v.Checkpoint,
 	}
 	if bad != nil {
 		report.FirstBad, report.Reason = bad.seq, bad.reason
@@ -108,7 +114,8 @@ func (v *verification) run(ctx context.Context, tail *Tail) (*finding, error) {
 		return nil, err
 	}
 	if c := v.Checkpoint; c != nil && c.Size > tail.Seq {
-		missing := BadEventError{tail.Seq + 1, fmt.Sprintf("is missing: the checkpoint signed %d events", c.Size)}
+		missing := BadEventError{tail.Seq + 1,
+			fmt.Sprintf("is missing: the checkpoint signed %d events", c.Size)}
 		return &finding{missing.Seq, missing.Error()}, nil
 	}
 	return nil, nil
@@ -121,7 +128,8 @@ type job struct {
 	done  chan chunk
 }
 
-// start starts the workers and returns the jobs in order. The channel buffers a few more jobs than there are workers.
+// start starts the workers and returns the jobs in order. The channel buffers a few more jobs than
+// there are workers.
 func (v *verification) start(ctx context.Context, running *sync.WaitGroup) <-chan job {
 	ordered := make(chan job, 4*v.Workers)
 	waiting := make(chan job)
@@ -171,7 +179,8 @@ func (v *verification) readChunk(ctx context.Context, job job) (c chunk) {
 			return c
 		}
 		if len(events) == 0 {
-			c.err = &BadEventError{next, fmt.Sprintf("is missing: the log should end at event %d", v.head)}
+			c.err = &BadEventError{next, fmt.Sprintf("is missing: the log should end at event %d",
+				v.head)}
 			return c
 		}
 		for i := range events {
@@ -196,13 +205,14 @@ func (c *chunk) add(e *signalbox.Event, job job, seen int) error {
 		c.tail.moveTo(e)
 		return nil
 	case job.count:
-		return &BadEventError{job.after + uint64(seen) + 1, "was not requested: the read returned too many events"}
+		return &BadEventError{job.after + uint64(seen) + 1,
+			"was not requested: the read returned too many events"}
 	}
 	return c.tail.Extend(e)
 }
 
-// join checks that the chunk continues the log that ends at tail, and advances tail past the valid events. It finds the same
-// problem first that a sequential pass over the log would find first.
+// join checks that the chunk continues the log that ends at tail, and advances tail past the valid
+// events. It finds the same problem first that a sequential pass over the log would find first.
 func (v *verification) join(tail *Tail, c *chunk) (*finding, error) {
 	if c.first != nil {
 		if bad := tail.check(c.first); bad != nil {
@@ -232,8 +242,10 @@ func (t *Tail) join(chunk *Tail) {
 
 // compare checks, if tail is at the end of the checkpoint, that the log is the one that was signed.
 func (v *verification) compare(tail *Tail) *finding {
-	if v.Checkpoint == nil || v.Checkpoint.Size != tail.Seq || v.Checkpoint.Root == tail.Tree.Root() {
+	if v.Checkpoint == nil || v.Checkpoint.Size != tail.Seq ||
+		v.Checkpoint.Root == tail.Tree.Root() {
 		return nil
 	}
-	return &finding{1, fmt.Sprintf("the first %d events are not those that the checkpoint signed", tail.Seq)}
+	return &finding{1, fmt.Sprintf("the first %d events are not those that the checkpoint signed",
+		tail.Seq)}
 }

@@ -48,7 +48,8 @@ func verifyPlainly(events []signalbox.Event, head int) Report {
 		}
 	}
 	if bad == nil && len(events) < head {
-		bad = &BadEventError{tail.Seq + 1, fmt.Sprintf("is missing: the log should end at event %d", head)}
+		bad = &BadEventError{tail.Seq + 1, fmt.Sprintf("is missing: the log should end at event %d",
+			head)}
 	}
 	report := Report{OK: bad == nil, Events: tail.Seq, Head: tail.Hash, Root: tail.Tree.Root()}
 	if bad != nil {
@@ -67,7 +68,8 @@ func TestVerifyWholeLogs(t *testing.T) {
 			}
 		}
 		want := Report{OK: true, Events: uint64(n), Head: tail.Hash, Root: tail.Tree.Root()}
-		for _, opts := range []*VerifyOptions{nil, {}, {Chunk: 1}, {Chunk: 3, Workers: 5}, {Chunk: 16, Workers: 1}} {
+		for _, opts := range []*VerifyOptions{nil, {}, {Chunk: 1}, {Chunk: 3, Workers: 5},
+			{Chunk: 16, Workers: 1}} {
 			if diff := cmp.Diff(want, verify(t, all[:n], n, opts)); diff != "" {
 				t.Fatalf("%d events, %+v (-want +got):\n%s", n, opts, diff)
 			}
@@ -87,16 +89,20 @@ func TestVerifyAgainstCheckpoint(t *testing.T) {
 			}
 			if size > 0 {
 				got := verify(t, events[:size-1], size-1, opts)
-				reason := fmt.Sprintf("event %d is missing: the checkpoint signed %d events", size, size)
-				if got.OK || got.FirstBad != uint64(size) || got.Reason != reason || got.Events != uint64(size-1) {
+				reason := fmt.Sprintf("event %d is missing: the checkpoint signed %d events", size,
+					size)
+				if got.OK || got.FirstBad != uint64(size) || got.Reason != reason ||
+					got.Events != uint64(size-1) {
 					t.Fatalf("truncated before %d: %+v", size, got)
 				}
 			}
 			other := c
 			other.Root[3] ^= 1
 			got := verify(t, events, 30, &VerifyOptions{Checkpoint: &other, Chunk: chunk})
-			reason := fmt.Sprintf("the first %d events are not those that the checkpoint signed", size)
-			if got.OK || got.FirstBad != 1 || got.Reason != reason || got.Events != uint64(size) || got.Root != c.Root {
+			reason := fmt.Sprintf("the first %d events are not those that the checkpoint signed",
+				size)
+			if got.OK || got.FirstBad != 1 || got.Reason != reason || got.Events != uint64(size) ||
+				got.Root != c.Root {
 				t.Fatalf("other root at %d: %+v", size, got)
 			}
 		}
@@ -143,22 +149,30 @@ func flipText(s string, n int) string {
 
 func damages() []damage {
 	field := func(name string, change func(e *signalbox.Event, n int)) damage {
-		return damage{"flip in " + name, func(t *rapid.T, events []signalbox.Event, i int) []signalbox.Event {
+		return damage{"flip in " + name, func(t *rapid.T, events []signalbox.Event,
+			i int) []signalbox.Event {
 			change(&events[i], rapid.IntRange(0, 255).Draw(t, "which"))
 			return events
 		}, at}
 	}
 	return []damage{
 		field("seq", func(e *signalbox.Event, n int) { e.Seq ^= 1 << (n % 64) }),
-		field("time", func(e *signalbox.Event, n int) { e.Time = time.Unix(0, e.Time.UnixNano()^1<<(n%64)) }),
+		field("time", func(e *signalbox.Event,
+			n int) {
+			e.Time = time.Unix(0, e.Time.UnixNano()^1<<(n%64))
+		}),
 		field("type", func(e *signalbox.Event, n int) { e.Type = flipText(e.Type, n) }),
 		field("work", func(e *signalbox.Event, n int) { e.Work = flipText(e.Work, n) }),
 		field("session", func(e *signalbox.Event, n int) { e.Session = flipText(e.Session, n) }),
 		field("actor", func(e *signalbox.Event, n int) { e.Actor = flipText(e.Actor, n) }),
-		field("data", func(e *signalbox.Event, n int) { e.Data = []byte(flipText(string(e.Data), n)) }),
+		field("data", func(e *signalbox.Event,
+			n int) {
+			e.Data = []byte(flipText(string(e.Data), n))
+		}),
 		field("prev", func(e *signalbox.Event, n int) { e.Prev[n%32] ^= 1 << (n % 8) }),
 		field("hash", func(e *signalbox.Event, n int) { e.Hash[n%32] ^= 1 << (n % 8) }),
-		field("content and hash", func(e *signalbox.Event, n int) { e.Prev[n%32] ^= 1; e.Hash = Sum(e) }),
+		field("content and hash",
+			func(e *signalbox.Event, n int) { e.Prev[n%32] ^= 1; e.Hash = Sum(e) }),
 		{"removal", func(_ *rapid.T, events []signalbox.Event, i int) []signalbox.Event {
 			return slices.Delete(events, i, i+1)
 		}, at},
@@ -193,11 +207,13 @@ func TestVerifyFindsEveryDamage(t *testing.T) {
 					t.Fatalf("%+v, %v, want first bad %d", got, err, d.first(i))
 				}
 				if diff := cmp.Diff(verifyPlainly(events, n), got); diff != "" {
-					t.Fatalf("%+v finds something else than one pass (-one pass +got):\n%s", opts, diff)
+					t.Fatalf("%+v finds something else than one pass (-one pass +got):\n%s", opts,
+						diff)
 				}
 				covering := checkpointAt(hashesOf(whole), n)
 				opts.Checkpoint = &covering
-				if again := verify(t, events, n, opts); again.FirstBad != got.FirstBad || again.Reason != got.Reason {
+				if again := verify(t, events, n, opts); again.FirstBad != got.FirstBad ||
+					again.Reason != got.Reason {
 					t.Fatalf("with a checkpoint %+v, without %+v", again, got)
 				}
 			})
@@ -218,18 +234,25 @@ func TestVerifyReadsThatLie(t *testing.T) {
 		read  ReadFunc
 		first uint64
 	}{
-		"nothing": {func(context.Context, uint64, int) ([]signalbox.Event, error) { return nil, nil }, 1},
+		"nothing": {func(context.Context, uint64, int) ([]signalbox.Event,
+			error) {
+			return nil, nil
+		}, 1},
 		"too few": {readFrom(events[:13], 0), 14},
 		"too many": {func(_ context.Context, after uint64, limit int) ([]signalbox.Event, error) {
 			return events[after:min(int(after)+limit+1, 20)], nil
 		}, 9},
-		"always the same": {func(_ context.Context, _ uint64, limit int) ([]signalbox.Event, error) { return events[:limit], nil }, 9},
+		"always the same": {func(_ context.Context, _ uint64, limit int) ([]signalbox.Event,
+			error) {
+			return events[:limit], nil
+		}, 9},
 		"zero events": {func(_ context.Context, _ uint64, limit int) ([]signalbox.Event, error) {
 			return make([]signalbox.Event, limit), nil
 		}, 1},
 	} {
 		got, err := Verify(context.Background(), 20, tt.read, &VerifyOptions{Chunk: 8})
-		if err != nil || got.OK || got.FirstBad != tt.first || got.Reason == "" || got.Events != tt.first-1 {
+		if err != nil || got.OK || got.FirstBad != tt.first || got.Reason == "" ||
+			got.Events != tt.first-1 {
 			t.Errorf("%s: %+v, %v, want first bad %d", name, got, err, tt.first)
 		}
 	}
@@ -267,19 +290,21 @@ func TestVerifyStopsWithItsContext(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var reads, reading atomic.Int32
-			got, err := Verify(ctx, 64, func(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
-				reading.Add(1)
-				defer reading.Add(-1)
-				if reads.Add(1) == 3 {
-					cancel()
-				}
-				if after >= 16 {
-					<-ctx.Done()
-					time.Sleep(time.Second) // the test's own time: a driver that takes long to give up
-					return nil, ctx.Err()
-				}
-				return readFrom(events, 0)(ctx, after, limit)
-			}, &VerifyOptions{Chunk: 8, Workers: workers})
+			got, err := Verify(ctx, 64,
+				func(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+					reading.Add(1)
+					defer reading.Add(-1)
+					if reads.Add(1) == 3 {
+						cancel()
+					}
+					if after >= 16 {
+						<-ctx.Done()
+						// the test's own time: a driver that takes long to give up
+						time.Sleep(time.Second)
+						return nil, ctx.Err()
+					}
+					return readFrom(events, 0)(ctx, after, limit)
+				}, &VerifyOptions{Chunk: 8, Workers: workers})
 			if !errors.Is(err, context.Canceled) || got.OK || got.Events > 16 {
 				t.Errorf("%d workers: %+v, %v", workers, got, err)
 			}
@@ -290,19 +315,21 @@ func TestVerifyStopsWithItsContext(t *testing.T) {
 	}
 	for range 20 { // whether a job is left that no worker takes is chance
 		ctx, cancel := context.WithCancel(t.Context())
-		got, err := Verify(ctx, 64, func(_ context.Context, after uint64, limit int) ([]signalbox.Event, error) {
-			if after == 3 {
-				cancel()
-			}
-			return readFrom(events, 0)(context.Background(), after, limit)
-		}, &VerifyOptions{Chunk: 1, Workers: 1})
+		got, err := Verify(ctx, 64,
+			func(_ context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+				if after == 3 {
+					cancel()
+				}
+				return readFrom(events, 0)(context.Background(), after, limit)
+			}, &VerifyOptions{Chunk: 1, Workers: 1})
 		if !errors.Is(err, context.Canceled) || got.OK {
 			t.Errorf("a driver that does not look at its context: %+v, %v", got, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got, err := Verify(ctx, 0, readFrom(nil, 0), nil); !errors.Is(err, context.Canceled) || got.OK {
+	if got, err := Verify(ctx, 0, readFrom(nil, 0), nil); !errors.Is(err, context.Canceled) ||
+		got.OK {
 		t.Errorf("cancelled before: %+v, %v", got, err)
 	}
 }
@@ -310,7 +337,9 @@ func TestVerifyStopsWithItsContext(t *testing.T) {
 func TestVerifyProgress(t *testing.T) {
 	events, _ := makeLog(20)
 	var seen []uint64
-	verify(t, events, 20, &VerifyOptions{Chunk: 8, Workers: 2, Progress: func(done uint64) { seen = append(seen, done) }})
+	verify(t, events, 20,
+		&VerifyOptions{Chunk: 8, Workers: 2,
+			Progress: func(done uint64) { seen = append(seen, done) }})
 	if diff := cmp.Diff([]uint64{8, 16, 20}, seen); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
@@ -332,7 +361,8 @@ func TestVerifyWaits(t *testing.T) {
 			if limit > chunk {
 				t.Errorf("%d events were asked for at once", limit)
 			}
-			furthest.Store(max(furthest.Load(), after)) // one goroutine only while the first read sleeps
+			// one goroutine only while the first read sleeps
+			furthest.Store(max(furthest.Load(), after))
 			return readFrom(events, 0)(ctx, after, limit)
 		}
 		got, err := Verify(t.Context(), 1000, read, &VerifyOptions{Chunk: chunk, Workers: workers})
@@ -346,7 +376,8 @@ func TestReportJSON(t *testing.T) {
 	events, _ := makeLog(2)
 	got, err := json.Marshal(verify(t, events[:1], 2, nil))
 	want := fmt.Sprintf(`{"ok":false,"events":1,"head":"%v","root":"%v","first_bad":2,`+
-		`"reason":"event 2 is missing: the log should end at event 2","checkpoint":null}`, events[0].Hash, leafHash(events[0].Hash))
+		`"reason":"event 2 is missing: the log should end at event 2","checkpoint":null}`,
+		events[0].Hash, leafHash(events[0].Hash))
 	if err != nil || !bytes.Equal(got, []byte(want)) {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}

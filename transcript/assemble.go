@@ -9,20 +9,21 @@ import (
 
 // A lineHandler receives the lines that a lineAssembler does not skip.
 type lineHandler interface {
-	// startLine is called first for each line, with the line but not its line end. Of a line that is longer than
-	// maxLine it gets the first maxLine+1 bytes. The line starts at the offset at and has the given number.
+	// startLine is called first for each line, with the line but not its line end. Of a line that
+	// is longer than maxLine it gets the first maxLine+1 bytes. The line starts at the offset at
+	// and has the given number.
 	startLine(line []byte, at int64, number int)
 	// lineBytes is then called with all bytes of the line, line end included, in one or more parts.
 	lineBytes(part []byte, at int64, number int)
-	// skippedLine is called instead for a line, with its line end, that cannot contain a signal although it looks like one.
-	// Lines that do not look like one are skipped without a call.
+	// skippedLine is called instead for a line, with its line end, that cannot contain a signal
+	// although it looks like one. Lines that do not look like one are skipped without a call.
 	skippedLine(line []byte, at int64)
 	// canSkip reports whether lines that cannot contain a signal may be skipped.
 	canSkip() bool
 }
 
-// lineAssembler splits text that arrives in pieces into lines. Most lines of a transcript are ordinary text, and it
-// skips those without calling its handler.
+// lineAssembler splits text that arrives in pieces into lines. Most lines of a transcript are
+// ordinary text, and it skips those without calling its handler.
 type lineAssembler struct {
 	offset int64 // of the next byte
 	number int   // of the line that byte is in, from 1
@@ -75,7 +76,8 @@ func (a *lineAssembler) wholeLine(b []byte, h lineHandler) {
 	a.number++
 }
 
-// continueLine takes the part of p that belongs to the line started in an earlier piece. It returns its length.
+// continueLine takes the part of p that belongs to the line started in an earlier piece. It returns
+// its length.
 func (a *lineAssembler) continueLine(p []byte, h lineHandler) int {
 	n := bytes.IndexByte(p, '\n')
 	if n < 0 {
@@ -98,8 +100,8 @@ func (a *lineAssembler) continueLine(p []byte, h lineHandler) int {
 // decidingPrefix is the number of bytes of a line that decide whether it is suspicious.
 const decidingPrefix = maxDecoration + 64
 
-// extendLine takes more of a line that has not ended. Once the line is known not to be a line signal, or to be too
-// long for one, it is passed on and no longer kept.
+// extendLine takes more of a line that has not ended. Once the line is known not to be a line
+// signal, or to be too long for one, it is passed on and no longer kept.
 func (a *lineAssembler) extendLine(p []byte, at int64, h lineHandler) {
 	if !a.started {
 		n := min(len(p), maxLine+1-len(a.partial))
@@ -146,8 +148,8 @@ func (a *lineAssembler) clone() lineAssembler {
 	return c
 }
 
-// skipOrdinaryLines skips the lines at the start of p that are not suspicious and have no tag. It returns how many
-// bytes and lines it skipped. A last line without a line end is not skipped.
+// skipOrdinaryLines skips the lines at the start of p that are not suspicious and have no tag. It
+// returns how many bytes and lines it skipped. A last line without a line end is not skipped.
 func skipOrdinaryLines(p []byte) (skipped, count int) {
 	for {
 		n := bytes.IndexByte(p[skipped:], '\n')
@@ -159,8 +161,9 @@ func skipOrdinaryLines(p []byte) (skipped, count int) {
 	}
 }
 
-// isUnrelatedObject reports whether a line is a whole JSON object that does not name the exit protocol, such as a line
-// of a log. An exit signal contains no other object, so a brace at the end of the line closes it.
+// isUnrelatedObject reports whether a line is a whole JSON object that does not name the exit
+// protocol, such as a line of a log. An exit signal contains no other object, so a brace at the end
+// of the line closes it.
 func isUnrelatedObject(line []byte) bool {
 	return len(line) > 0 && len(line) <= maxLine && line[0] == '{' &&
 		bytes.HasSuffix(lines.TrimEnd(line), []byte("}")) && !mayNameProtocol(line) && !hasTag(line)
@@ -180,7 +183,8 @@ func hasTag(line []byte) bool {
 	}
 }
 
-// startsThinkingTag reports whether the text after a bracket is that of a tag which starts or ends thinking.
+// startsThinkingTag reports whether the text after a bracket is that of a tag which starts or ends
+// thinking.
 func startsThinkingTag(b []byte) bool {
 	if len(b) > 0 && b[0] == '/' {
 		b = b[1:]

@@ -10,9 +10,12 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-var lineStarts = []string{"READY_FOR_REVIEW", "ready for review", "FILE CONFLICT", "file-conflict", "CHECKPOINT", "Expert_Request", "```", "~~~", "---DELEGATION",
-	"{", "-", "*", "**", "1.", "12)", "123.", "1234.", "2026-01-01", ">", "#", " ", "  ", "    ", "        ", "\t", "\"", "(", "[", "🚦", "é", "x", "if a {", "\x00",
-	"\xff", "_", "`", "DELE", "read", "task", "", "\r", "<", "<si", "<SIGNAL", "<s", "a<b", "return x", "<think>", "</THINK", "<re", "</sc", "<reasoning", "</Scratchpad"}
+var lineStarts = []string{"READY_FOR_REVIEW", "ready for review", "FILE CONFLICT", "file-conflict",
+	"CHECKPOINT", "Expert_Request", "```", "~~~", "---DELEGATION",
+	"{", "-", "*", "**", "1.", "12)", "123.", "1234.", "2026-01-01", ">", "#", " ", "  ", "    ",
+	"        ", "\t", "\"", "(", "[", "🚦", "é", "x", "if a {", "\x00",
+	"\xff", "_", "`", "DELE", "read", "task", "", "\r", "<", "<si", "<SIGNAL", "<s", "a<b",
+	"return x", "<think>", "</THINK", "<re", "</sc", "<reasoning", "</Scratchpad"}
 
 var tagStart = regexp.MustCompile(`(?i)<si|</?(think|reasoning|scratchpad)`)
 
@@ -44,20 +47,23 @@ func TestSkipOrdinaryLines(t *testing.T) {
 			wantLines++
 		}
 		if bytes, lines := skipOrdinaryLines(p); bytes != wantBytes || lines != wantLines {
-			t.Fatalf("%q: skipped %d bytes and %d lines, want %d and %d", p, bytes, lines, wantBytes, wantLines)
+			t.Fatalf("%q: skipped %d bytes and %d lines, want %d and %d", p, bytes, lines,
+				wantBytes, wantLines)
 		}
 	})
 }
 
 func TestStartsWithName(t *testing.T) {
 	for _, name := range lineNames {
-		for _, written := range []string{name, strings.ToLower(name), strings.ReplaceAll(name, "_", "-")} {
+		for _, written := range []string{name, strings.ToLower(name),
+			strings.ReplaceAll(name, "_", "-")} {
 			if !startsWithName([]byte(written)) {
 				t.Errorf("%q is not recognized as a name", written)
 			}
 		}
 	}
-	for _, word := range []string{"reading", "tasks", "file", "filename", "READY_FOR_REVIEWS", "checkpointed", "DELEGATION", "exp"} {
+	for _, word := range []string{"reading", "tasks", "file", "filename", "READY_FOR_REVIEWS",
+		"checkpointed", "DELEGATION", "exp"} {
 		if startsWithName([]byte(word)) {
 			t.Errorf("%q is taken for a name", word)
 		}

@@ -16,13 +16,15 @@ import (
 
 const quotableBlock = `<signal type="stuck"/>`
 
-// quotedBlocks returns the offsets of the blocks in a paragraph that are inside code spans, and of those that are not. It
-// reads the paragraph as the specification of CommonMark says, with the whole paragraph at hand.
+// quotedBlocks returns the offsets of the blocks in a paragraph that are inside code spans, and of
+// those that are not. It reads the paragraph as the specification of CommonMark says, with the
+// whole paragraph at hand.
 func quotedBlocks(paragraph string) (quoted, others []int) {
 	runAt := func(i int) int { return len(paragraph[i:]) - len(strings.TrimLeft(paragraph[i:], "`")) }
 	for i := 0; i < len(paragraph); {
 		switch {
-		case paragraph[i] == '\\' && i+1 < len(paragraph) && strings.IndexByte("`\\", paragraph[i+1]) >= 0:
+		case paragraph[i] == '\\' && i+1 < len(paragraph) &&
+			strings.IndexByte("`\\", paragraph[i+1]) >= 0:
 			i += 2
 		case paragraph[i] == '`':
 			size := runAt(i)
@@ -60,7 +62,8 @@ var fenceLine = regexp.MustCompile("(?m)^ {0,3}(```|~~~)")
 // Code spans are found as CommonMark defines them, although the text arrives in pieces.
 func TestTurnSignalsInCodeSpans(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		fragment := rapid.SampledFrom([]string{"`", "`", "``", "```", "a", " ", "\\", "\n", quotableBlock, quotableBlock, "x`y", "``` ", "<", "é"})
+		fragment := rapid.SampledFrom([]string{"`", "`", "``", "```", "a", " ", "\\", "\n",
+			quotableBlock, quotableBlock, "x`y", "``` ", "<", "é"})
 		text := "a" + strings.Join(rapid.SliceOfN(fragment, 0, 24).Draw(t, "fragments"), "")
 		text = regexp.MustCompile(`\n\s*\n`).ReplaceAllString(text, "\n")
 		if fenceLine.MatchString(text) {
@@ -81,7 +84,8 @@ func TestTurnSignalsInCodeSpans(t *testing.T) {
 		if diff := cmp.Diff([][]int{wantQuoted, wantOthers}, [][]int{quoted, others}); diff != "" {
 			t.Fatalf("%q: quoted and others (-want +got):\n%s", text, diff)
 		}
-		checkCuts(t, []byte(text), &transcript.Options{Format: signalbox.FormatPlain}, rapid.Uint64().Draw(t, "seed"))
+		checkCuts(t, []byte(text), &transcript.Options{Format: signalbox.FormatPlain},
+			rapid.Uint64().Draw(t, "seed"))
 		checkStrip(t, text)
 		checkStripCuts(t, text, rapid.IntRange(1, 9).Draw(t, "piece"))
 	})
@@ -102,10 +106,14 @@ func checkStripCuts(t interface{ Errorf(string, ...any) }, text string, size int
 // Where a paragraph ends, so does every span in it.
 func TestCodeSpansEndWithTheirParagraph(t *testing.T) {
 	for between, same := range map[string]bool{
-		"\n": true, "\r\n": true, " \\\n": true, "\nmore\n": true, "\n    indented ": true, "\n2024. A year ": true, "\n-no item ": true, "\n+no ": true,
-		"\n#no heading ": true, "\n** bold ": true, "\n1.no item ": true, "\n__ ": true, "\n*\n": true, "\n1.\n": true, "\n1234567890. ": true, "\n####### ": true,
-		"\n\n": false, "\n \t\r\n": false, "\n- ": false, "\n* ": false, "\n+ ": false, "\n1. ": false, "\n1) ": false, "\n# ": false, "\n   ###### ": false,
-		"\n---\n": false, "\n***\n": false, "\n * * *\n": false, "\n_ _ _\n": false, "\n===\n": false, "\n-\n": false, "\n> ": false, "\n>\n": false, "\n```\n```\n": false,
+		"\n": true, "\r\n": true, " \\\n": true, "\nmore\n": true, "\n    indented ": true,
+		"\n2024. A year ": true, "\n-no item ": true, "\n+no ": true,
+		"\n#no heading ": true, "\n** bold ": true, "\n1.no item ": true, "\n__ ": true,
+		"\n*\n": true, "\n1.\n": true, "\n1234567890. ": true, "\n####### ": true,
+		"\n\n": false, "\n \t\r\n": false, "\n- ": false, "\n* ": false, "\n+ ": false,
+		"\n1. ": false, "\n1) ": false, "\n# ": false, "\n   ###### ": false,
+		"\n---\n": false, "\n***\n": false, "\n * * *\n": false, "\n_ _ _\n": false,
+		"\n===\n": false, "\n-\n": false, "\n> ": false, "\n>\n": false, "\n```\n```\n": false,
 		"\n~~~\n~~~\n": false, "\n#\n": false, "\n- a\n2. ": false,
 	} {
 		text := "one ` two" + between + quotableBlock + " ` three"
@@ -123,13 +131,15 @@ func TestCodeSpansEndWithTheirParagraph(t *testing.T) {
 		checkStrip(t, text)
 	}
 	for _, text := range []string{ // the first line is a paragraph by itself
-		"# a ` b\n" + quotableBlock + " ` c", "- a ` b\n- " + quotableBlock + " ` c", "1. a ` b\n2. " + quotableBlock + " ` c",
+		"# a ` b\n" + quotableBlock + " ` c", "- a ` b\n- " + quotableBlock + " ` c",
+		"1. a ` b\n2. " + quotableBlock + " ` c",
 	} {
 		if got := transcript.Strip(text); strings.Contains(got, quotableBlock) {
 			t.Errorf("%q: the block is quoted", text)
 		}
 	}
-	for _, text := range []string{"> a ` b\n> " + quotableBlock + " ` c", "> a ` b\nlazy " + quotableBlock + " ` c", "- a ` b\n  " + quotableBlock + " ` c"} {
+	for _, text := range []string{"> a ` b\n> " + quotableBlock + " ` c", "> a ` b\nlazy " +
+		quotableBlock + " ` c", "- a ` b\n  " + quotableBlock + " ` c"} {
 		if got := transcript.Strip(text); !strings.Contains(got, quotableBlock) {
 			t.Errorf("%q: the block is not quoted", text)
 		}
@@ -138,13 +148,16 @@ func TestCodeSpansEndWithTheirParagraph(t *testing.T) {
 
 // A StripStream holds back at most MaxTurnBlock bytes and a tag for a block that may be quoted.
 func TestDoubtfulBlocksAreBounded(t *testing.T) {
-	for _, filler := range []string{"x", "x ", "``", "<", "<signal ", quotableBlock, "<signal type=\"x\">", "\\", "é\n", "``` a\n", "` ``\n"} {
-		text := "one ` two " + quotableBlock + strings.Repeat(filler, 3*transcript.MaxTurnBlock/len(filler))
+	for _, filler := range []string{"x", "x ", "``", "<", "<signal ", quotableBlock,
+		"<signal type=\"x\">", "\\", "é\n", "``` a\n", "` ``\n"} {
+		text := "one ` two " +
+			quotableBlock + strings.Repeat(filler, 3*transcript.MaxTurnBlock/len(filler))
 		var out strings.Builder
 		s := transcript.NewStripStream(&out)
 		for i := range len(text) {
 			s.Write([]byte{text[i]})
-			if held := i + 1 - out.Len(); i < transcript.MaxTurnBlock && held > transcript.MaxTurnBlock+len("<signal ") {
+			if held := i + 1 - out.Len(); i < transcript.MaxTurnBlock &&
+				held > transcript.MaxTurnBlock+len("<signal ") {
 				t.Fatalf("%q: %d of %d bytes are held back", filler, held, i+1)
 			}
 		}
@@ -159,7 +172,8 @@ func TestDoubtfulBlocksAreBounded(t *testing.T) {
 	}
 }
 
-// Time is linear: each of these would take hours if a block or a run were looked at once for every other.
+// Time is linear: each of these would take hours if a block or a run were looked at once for every
+// other.
 func TestCodeSpansInLinearTime(t *testing.T) {
 	const size = 512 << 10
 	var runs strings.Builder
@@ -167,8 +181,10 @@ func TestCodeSpansInLinearTime(t *testing.T) {
 		runs.WriteString(strings.Repeat("`", n) + quotableBlock)
 	}
 	texts := []string{runs.String()}
-	for _, unit := range []string{"`" + quotableBlock, "`<signal type=\"x\">", "``a`", "\\`", "`\\", "` `` <signal", "> ", "- ", "a\n", "`\n"} {
-		texts = append(texts, strings.Repeat(unit, size/len(unit)), "`"+strings.Repeat(unit, size/len(unit))+quotableBlock)
+	for _, unit := range []string{"`" + quotableBlock, "`<signal type=\"x\">", "``a`", "\\`", "`\\",
+		"` `` <signal", "> ", "- ", "a\n", "`\n"} {
+		texts = append(texts, strings.Repeat(unit, size/len(unit)), "`"+
+			strings.Repeat(unit, size/len(unit))+quotableBlock)
 	}
 	for _, text := range texts {
 		scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})

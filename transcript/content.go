@@ -8,12 +8,14 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// Content returns the part of a model's reply to show to people and to keep: the result of Strip, with the '<' of each
-// remaining signal tag outside code fences replaced by '['. Tags remain where a block is in a code span, is not closed, is too
-// large or has no type, and where removing a block joined the text around it or moved a fence. After the replacement no reader of the
-// content, person or program, can take one for a signal. Bytes that are not UTF-8 become U+FFFD.
+// Content returns the part of a model's reply to show to people and to keep: the result of Strip,
+// with the '<' of each remaining signal tag outside code fences replaced by '['. Tags remain where
+// a block is in a code span, is not closed, is too large or has no type, and where removing a block
+// joined the text around it or moved a fence. After the replacement no reader of the content,
+// person or program, can take one for a signal. Bytes that are not UTF-8 become U+FFFD.
 //
-// A tag is "<signal" or "</signal", in any case, followed by white space, '>', '/' or the end of the text.
+// A tag is "<signal" or "</signal", in any case, followed by white space, '>', '/' or the end of
+// the text.
 func Content(reply string) string {
 	if text, ok := contentWithoutTags(reply); ok {
 		return text
@@ -47,10 +49,10 @@ func contentWithoutTags(reply string) (string, bool) {
 
 const tagName = "signal"
 
-// ContentStream is Content for a reply that arrives in pieces. However the reply is cut, the content is the same. A
-// ContentStream holds back what a StripStream does, the start of a line that may be a fence, text that may become a tag,
-// and an incomplete rune. Everything else is returned by the call that passed it in. A ContentStream must not be used
-// concurrently.
+// ContentStream is Content for a reply that arrives in pieces. However the reply is cut, the
+// content is the same. A ContentStream holds back what a StripStream does, the start of a line that
+// may be a fence, text that may become a tag, and an incomplete rune. Everything else is returned
+// by the call that passed it in. A ContentStream must not be used concurrently.
 type ContentStream struct {
 	strip  *StripStream
 	fencer *lines.Fencer // of the stripped text
@@ -67,14 +69,15 @@ func NewContentStream() *ContentStream {
 	return c
 }
 
-// Push takes the next piece of the reply and returns the content that is complete now, which may be "". It returns whole
-// runes and does not retain p.
+// Push takes the next piece of the reply and returns the content that is complete now, which may be
+// "". It returns whole runes and does not retain p.
 func (c *ContentStream) Push(p []byte) string {
 	c.strip.Write(p) // a Fencer does not fail
 	return c.take()
 }
 
-// Close ends the reply and returns the rest of the content. The ContentStream must not be used afterwards.
+// Close ends the reply and returns the rest of the content. The ContentStream must not be used
+// afterwards.
 func (c *ContentStream) Close() string {
 	c.strip.Close()
 	c.fencer.EndLine()
@@ -91,7 +94,8 @@ func (c *ContentStream) take() string {
 	return text
 }
 
-// part takes part of a line. A tag does not extend beyond its line, because a line end ends its name.
+// part takes part of a line. A tag does not extend beyond its line, because a line end ends its
+// name.
 func (c *ContentStream) part(p []byte, fenced bool) {
 	for len(p) > 0 {
 		if len(c.tag) == 0 {

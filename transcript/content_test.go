@@ -72,7 +72,8 @@ func checkContent(t rapid.TB, pieces ...string) {
 		t.Errorf("%.300q\nbecomes %.300q\nwant    %.300q", pieces, content, want)
 	}
 	if whole := transcript.Content(text); content != whole {
-		t.Errorf("%.300q\nin pieces becomes %.300q\nas a whole        %.300q", pieces, content, whole)
+		t.Errorf("%.300q\nin pieces becomes %.300q\nas a whole        %.300q", pieces, content,
+			whole)
 	}
 	left, _ := scanOnce([]byte(content), &transcript.Options{Format: signalbox.FormatPlain})
 	for _, s := range left {
@@ -81,9 +82,11 @@ func checkContent(t rapid.TB, pieces ...string) {
 		}
 	}
 	if len(text) < 1<<16 && transcript.Content(content) != content {
-		t.Errorf("%.300q: the content of content %.300q is another: %.300q", pieces, content, transcript.Content(content))
+		t.Errorf("%.300q: the content of content %.300q is another: %.300q", pieces, content,
+			transcript.Content(content))
 	}
-	if !strings.Contains(strings.ToLower(text), "signal") && utf8.ValidString(text) && len(text) < 1<<16 {
+	if !strings.Contains(strings.ToLower(text), "signal") && utf8.ValidString(text) &&
+		len(text) < 1<<16 {
 		if want := strings.TrimRight(text, lines.Space); content != want {
 			t.Errorf("%.300q without a signal becomes %.300q", text, content)
 		}
@@ -100,11 +103,16 @@ func cutEvery(text string, n int) (pieces []string) {
 // drawReply draws a text of complete and incomplete tags and fences.
 func drawReply(t *rapid.T) string {
 	parts := []string{
-		`<signal type="need_turn"><reason>r</reason></signal>`, `<SIGNAL type='x'/>`, `<signal type="`, `<signal>`, `</signal>`, "</SIGNAL >", "<signal\n>",
-		`<signal type="stuck"><blocker>b</blocker></signal>`, `<signal type="need_turn"><reason>a < b & <i>c</i></reason></signal>`,
-		"<sig", "nal", "<", "</", ">", "/", `"`, "'", "<signals>", "<signal", "</signal", "<signal-box>", "reason", "<reason>", "</reason>", "type=",
-		"```", "~~~", "````", "```json", "``", "`", "~", "\n", "\n", "\r\n", "\n```\n", "\n~~~\n", " ", "   ", "    ", "\t",
-		"a", "word", "é", "日本", "😀", "\uFEFF", "\u2028", "\xff", "\xe2\x82", "\xf0\x9f", "\x80", "\x00", "{", "}\n", "READY_FOR_REVIEW: t\n", `key="k"`,
+		`<signal type="need_turn"><reason>r</reason></signal>`, `<SIGNAL type='x'/>`,
+		`<signal type="`, `<signal>`, `</signal>`, "</SIGNAL >", "<signal\n>",
+		`<signal type="stuck"><blocker>b</blocker></signal>`,
+		`<signal type="need_turn"><reason>a < b & <i>c</i></reason></signal>`,
+		"<sig", "nal", "<", "</", ">", "/", `"`, "'", "<signals>", "<signal", "</signal",
+		"<signal-box>", "reason", "<reason>", "</reason>", "type=",
+		"```", "~~~", "````", "```json", "``", "`", "~", "\n", "\n", "\r\n", "\n```\n", "\n~~~\n",
+		" ", "   ", "    ", "\t",
+		"a", "word", "é", "日本", "😀", "\uFEFF", "\u2028", "\xff", "\xe2\x82", "\xf0\x9f", "\x80",
+		"\x00", "{", "}\n", "READY_FOR_REVIEW: t\n", `key="k"`,
 		"---DELEGATION PROMPT START---\n", "---DELEGATION PROMPT END---\n",
 	}
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 24).Draw(t, "parts"), "")
@@ -148,7 +156,8 @@ func TestContentCutsAtTheLimits(t *testing.T) {
 			check("~~~\n~~~" + strings.Repeat(" ", len(info)) + end + "\n<signal>")
 		}
 		opener := `<signal type="x">`
-		check(opener + strings.Repeat("b", transcript.MaxTurnBlock-len(opener)-len("</signal>")+n) + "</signal>")
+		check(opener + strings.Repeat("b", transcript.MaxTurnBlock-len(opener)-len("</signal>")+n) +
+			"</signal>")
 	}
 	check("a" + strings.Repeat(" \t", 40_000))
 	check("a" + strings.Repeat(" ", 70_000) + "<signal")
@@ -176,18 +185,24 @@ func TestContent(t *testing.T) {
 		{"upper case and attributes", `a <SIGNAL confidence="0.9" type='stuck'></SIGNAL >`, "a"},
 		{"unknown type", `a <signal type="hungry"></signal> b`, "a  b"},
 		{"fenced", "```\n" + block + "\n```\nb", "```\n" + block + "\n```\nb"},
-		{"code span", "`" + block + "`", "`[signal" + block[len("<signal"):len(block)-len("</signal>")] + "[/signal>`"},
+		{"code span", "`" + block + "`", "`[signal" +
+			block[len("<signal"):len(block)-len("</signal>")] + "[/signal>`"},
 		{"no type", "a <signal>x</signal> b", "a [signal>x[/signal> b"},
 		{"no type, no content", "a <signal/> b", "a [signal/> b"},
 		{"only a closer", "a </Signal> b", "a [/Signal> b"},
-		{"lines and form feeds", "a <signal\r\n b <signal\f c </signal\v", "a [signal\r\n b [signal\f c [/signal"},
+		{"lines and form feeds", "a <signal\r\n b <signal\f c </signal\v",
+			"a [signal\r\n b [signal\f c [/signal"},
 		{"unterminated", `a <signal type="stuck"> and then`, `a [signal type="stuck"> and then`},
 		{"cut in its name", "a <signal", "a [signal"},
 		{"cut before its name", "a <sign", "a <sign"},
-		{"nested", `<signal type="stuck"><blocker>` + block + `</blocker></signal>`, `[signal type="stuck"><blocker></blocker>[/signal>`},
-		{"joined", `a <sig` + block + `nal type="stuck"></signal> b`, `a [signal type="stuck">[/signal> b`},
-		{"a fence that begins where a block was", "<signal type=\"x\">\n</signal>```\n```\n" + block, "```\n```\n[" + block[1:len(block)-9] + "[/signal>"},
-		{"a delegation prompt", "---DELEGATION PROMPT START---\n" + block + "<signal>", "---DELEGATION PROMPT START---\n[signal>"},
+		{"nested", `<signal type="stuck"><blocker>` + block + `</blocker></signal>`,
+			`[signal type="stuck"><blocker></blocker>[/signal>`},
+		{"joined", `a <sig` + block + `nal type="stuck"></signal> b`,
+			`a [signal type="stuck">[/signal> b`},
+		{"a fence that begins where a block was", "<signal type=\"x\">\n</signal>```\n```\n" +
+			block, "```\n```\n[" + block[1:len(block)-9] + "[/signal>"},
+		{"a delegation prompt", "---DELEGATION PROMPT START---\n" + block + "<signal>",
+			"---DELEGATION PROMPT START---\n[signal>"},
 		{"another tag", "a <signals> and <signal-box>", "a <signals> and <signal-box>"},
 		{"rune", "é日😀", "é日😀"},
 		{"no UTF-8", "a\xffb\xe2\x82", "a\uFFFDb\uFFFD\uFFFD"},
@@ -224,7 +239,8 @@ func TestContentIsReturnedImmediately(t *testing.T) {
 				got += c.Push([]byte(piece))
 			}
 			if got != tt.released {
-				t.Errorf("after %q, in pieces of %d, released %q, want %q", tt.reply, n, got, tt.released)
+				t.Errorf("after %q, in pieces of %d, released %q, want %q", tt.reply, n, got,
+					tt.released)
 			}
 		}
 	}
@@ -234,8 +250,10 @@ func TestContentIsReturnedImmediately(t *testing.T) {
 func TestHeldContentIsBounded(t *testing.T) {
 	const most = transcript.MaxTurnBlock + 2*lines.MaxFenceLine + 16
 	for name, unit := range map[string]string{
-		"openers": `<signal type="x">`, "an opener without end": `<signal type="`, "halves": "<sig", "backticks": "`", "tildes": "~", "text": "abc",
-		"fence starts": "\n```", "runes": "\xe6\x97", "closers": "</signal", "quotes": `<signal "`, "lines": "<signal\n",
+		"openers": `<signal type="x">`, "an opener without end": `<signal type="`, "halves": "<sig",
+		"backticks": "`", "tildes": "~", "text": "abc",
+		"fence starts": "\n```", "runes": "\xe6\x97", "closers": "</signal", "quotes": `<signal "`,
+		"lines": "<signal\n",
 	} {
 		before := heap()
 		c := transcript.NewContentStream()
@@ -272,7 +290,9 @@ func heap() int64 {
 }
 
 func TestContentAllocations(t *testing.T) {
-	reply := strings.Repeat("The function reads the file, and a < b holds for </b> every line.\n```go\nx := 1\n```\n", 20)
+	reply := strings.Repeat(
+		"The function reads the file, and a < b holds for </b> every line.\n```go\nx := 1\n```\n",
+		20)
 	if n := testing.AllocsPerRun(20, func() { transcript.Content(reply) }); n > 0 {
 		t.Errorf("Content of a reply without tags allocates %v times", n)
 	}
@@ -281,7 +301,9 @@ func TestContentAllocations(t *testing.T) {
 		piece string
 		want  float64
 	}{
-		{reply, 1}, {" word", 1}, {"word ", 1}, {"word\n\n", 1}, {"```\n", 1}, {"a < b ", 1}, {"日本", 1}, {"\xff\xff", 1}, // the returned text
+		// the returned text
+		{reply, 1}, {" word", 1}, {"word ", 1}, {"word\n\n", 1}, {"```\n", 1}, {"a < b ", 1},
+		{"日本", 1}, {"\xff\xff", 1},
 		{"", 0}, {" ", 0}, {"\n", 0}, {"<signal type='x'>", 1},
 	} {
 		piece := []byte(tt.piece)
@@ -292,7 +314,8 @@ func TestContentAllocations(t *testing.T) {
 }
 
 func BenchmarkContentStream(b *testing.B) {
-	prose := strings.Repeat("The function reads the file, and a < b holds for every line of it.\n", 1000)
+	prose := strings.Repeat("The function reads the file, and a < b holds for every line of it.\n",
+		1000)
 	for name, text := range map[string]string{
 		"prose":   prose,
 		"openers": strings.Repeat(`<signal type="x">`, len(prose)/17),

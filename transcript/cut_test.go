@@ -27,7 +27,8 @@ func scanOnce(input []byte, opts *transcript.Options) ([]signalbox.Signal, signa
 }
 
 // scanCuts scans the input in pieces of random sizes. It overwrites each piece after the call.
-func scanCuts(input []byte, opts *transcript.Options, seed uint64) ([]signalbox.Signal, signalbox.StreamReport) {
+func scanCuts(input []byte, opts *transcript.Options, seed uint64) ([]signalbox.Signal,
+	signalbox.StreamReport) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	most := 1 + random.IntN(1<<random.IntN(14))
 	s := transcript.NewScanner(opts)
@@ -43,7 +44,8 @@ func scanCuts(input []byte, opts *transcript.Options, seed uint64) ([]signalbox.
 	return got, s.Report()
 }
 
-func checkCuts(t interface{ Errorf(string, ...any) }, input []byte, opts *transcript.Options, seed uint64) {
+func checkCuts(t interface{ Errorf(string, ...any) }, input []byte, opts *transcript.Options,
+	seed uint64) {
 	whole, wholeReport := scanOnce(input, opts)
 	pieces, piecesReport := scanCuts(input, opts, seed)
 	if !reflect.DeepEqual(whole, pieces) { // faster than cmp.Diff
@@ -91,7 +93,8 @@ func FuzzCuts(f *testing.F) {
 	for i, input := range kitInputs(f) {
 		f.Add([]byte(input), uint64(i), uint8(i), "")
 		if strings.Contains(input, `{"type":"content",`) {
-			f.Add([]byte(input), uint64(i), uint8(slices.Index(signalbox.Formats(), signalbox.FormatOracle)), "")
+			f.Add([]byte(input), uint64(i),
+				uint8(slices.Index(signalbox.Formats(), signalbox.FormatOracle)), "")
 		}
 	}
 	f.Fuzz(func(t *testing.T, input []byte, seed uint64, format uint8, key string) {
@@ -102,34 +105,47 @@ func FuzzCuts(f *testing.F) {
 }
 
 // fragments are parts of texts in which the dialects interfere with one another.
-var fragments = []string{"READY_FOR_REVIEW: t1", "REVIEW_PASSED: t1 key:k", "CHECKPOINT: t1", "EXPERT_REQUEST", "**AUDIT_PASSED: t1**",
-	"\n", "\n", "\n", "\n", "\r\n", "```", "```json", "~~~", "   ", " ", "\t", "{", "}", `"`, `\`, "<signal", "</signal>", ` type="stuck"`, ` key="k"`, ">",
-	"/>", "<signal type=\"need_turn\"><reason>r</reason></signal>", "<reason>", "</reason>", "---DELEGATION PROMPT START---",
-	"---DELEGATION PROMPT END---", `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`,
-	`"protocol":"apm2_agent_exit"`, `{"protocol":"apm2_agent_exit",`, "Files Modified:", "- a.go: text", "| a | b |", "\xff", "é", "🚦", "text", "\x00", "\v",
-	"- ", "1. ", "> ", "✅ ", "`", ":", "FILE CONFLICT: \"a b\"", "file conflict: x", "HEALTH_AUDIT: HEALTHY", "SUB-TASK: a", "<", "S", "<think>", "</think>", "<Reasoning ", "REVIEW_PASSED: t1", "Summary:"}
+var fragments = []string{"READY_FOR_REVIEW: t1", "REVIEW_PASSED: t1 key:k", "CHECKPOINT: t1",
+	"EXPERT_REQUEST", "**AUDIT_PASSED: t1**",
+	"\n", "\n", "\n", "\n", "\r\n", "```", "```json", "~~~", "   ", " ", "\t", "{", "}", `"`, `\`,
+	"<signal", "</signal>", ` type="stuck"`, ` key="k"`, ">",
+	"/>", "<signal type=\"need_turn\"><reason>r</reason></signal>", "<reason>", "</reason>",
+	"---DELEGATION PROMPT START---",
+	"---DELEGATION PROMPT END---",
+	`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`,
+	`"protocol":"apm2_agent_exit"`, `{"protocol":"apm2_agent_exit",`, "Files Modified:",
+	"- a.go: text", "| a | b |", "\xff", "é", "🚦", "text", "\x00", "\v",
+	"- ", "1. ", "> ", "✅ ", "`", ":", "FILE CONFLICT: \"a b\"", "file conflict: x",
+	"HEALTH_AUDIT: HEALTHY", "SUB-TASK: a", "<", "S", "<think>", "</think>", "<Reasoning ",
+	"REVIEW_PASSED: t1", "Summary:"}
 
 func drawText(t *rapid.T) string {
-	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 60).Draw(t, "fragments"), "")
+	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 60).Draw(t, "fragments"),
+		"")
 }
 
 func TestCuts(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		key := rapid.SampledFrom([]string{"", "k"}).Draw(t, "key")
-		checkCuts(t, []byte(drawText(t)), &transcript.Options{Format: signalbox.FormatPlain, Key: key}, rapid.Uint64().Draw(t, "seed"))
+		checkCuts(t, []byte(drawText(t)), &transcript.Options{Format: signalbox.FormatPlain,
+			Key: key}, rapid.Uint64().Draw(t, "seed"))
 	})
 }
 
 // The limits of bodies, blocks and objects must not depend on the cuts either.
 func TestCutsAtTheLimits(t *testing.T) {
-	long := []string{strings.Repeat("x", 70_000), strings.Repeat("line of text\n", 6000), strings.Repeat("{\n", 40_000), strings.Repeat("<signal type=\"stuck\">\n", 900),
-		strings.Repeat(" ", 17_000), strings.Repeat("` `` ", 3300), "`" + strings.Repeat("<signal type=\"stuck\"/>", 800), strings.Repeat("{\"a\":\"", 12_000), strings.Repeat("READY_FOR_REVIEW: t1\n", 1100)}
+	long := []string{strings.Repeat("x", 70_000), strings.Repeat("line of text\n", 6000),
+		strings.Repeat("{\n", 40_000), strings.Repeat("<signal type=\"stuck\">\n", 900),
+		strings.Repeat(" ", 17_000), strings.Repeat("` `` ", 3300), "`" +
+			strings.Repeat("<signal type=\"stuck\"/>", 800), strings.Repeat("{\"a\":\"", 12_000),
+		strings.Repeat("READY_FOR_REVIEW: t1\n", 1100)}
 	pool := append(append([]string(nil), long...), fragments...)
 	property.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOfN(rapid.SampledFrom(pool), 0, 30).Draw(t, "parts")
 		parts = append(parts, rapid.SliceOfN(rapid.SampledFrom(long), 0, 3).Draw(t, "long")...)
 		parts = rapid.Permutation(parts).Draw(t, "order")
-		checkCuts(t, []byte(strings.Join(parts, "")), &transcript.Options{Format: signalbox.FormatPlain}, rapid.Uint64().Draw(t, "seed"))
+		checkCuts(t, []byte(strings.Join(parts, "")),
+			&transcript.Options{Format: signalbox.FormatPlain}, rapid.Uint64().Draw(t, "seed"))
 	})
 }
 
@@ -176,13 +192,16 @@ func TestDroppedObjectDoesNotHideTheNext(t *testing.T) {
 // A block in a fence that cannot contain an exit signal is reported with all of its lines.
 func TestFencedTurnSignalOfSeveralLines(t *testing.T) {
 	block := "<signal type=\"stuck\">\n<attempted>[\"a\"]</attempted>\n<blocker>b</blocker>\n</signal>"
-	signals, _ := scanOnce([]byte("```xml\n"+block+"\n```\n"), &transcript.Options{Format: signalbox.FormatPlain})
-	if len(signals) != 1 || signals[0].Refused != signalbox.ReasonFenced || signals[0].Raw != block {
+	signals, _ := scanOnce([]byte("```xml\n"+block+"\n```\n"),
+		&transcript.Options{Format: signalbox.FormatPlain})
+	if len(signals) != 1 || signals[0].Refused != signalbox.ReasonFenced ||
+		signals[0].Raw != block {
 		t.Errorf("got %+v", signals)
 	}
 }
 
-// A remark after a fenced exit signal is not released before it, although the signal waits for the end of the turn.
+// A remark after a fenced exit signal is not released before it, although the signal waits for the
+// end of the turn.
 func TestRemarkAfterFencedExit(t *testing.T) {
 	stream := []string{
 		`{"type":"item.completed","item":{"type":"agent_message","text":"` + "```json\\n" +

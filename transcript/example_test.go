@@ -9,8 +9,10 @@ import (
 )
 
 func ExampleSignals() {
-	output := strings.NewReader("Done.\n\n**READY_FOR_REVIEW: t1**\nREADY_FOR_REVIEW: t1\n\nFiles Modified:\n- auth.go\n")
-	for sig, err := range transcript.Signals(output, &transcript.Options{Format: signalbox.FormatPlain}) {
+	output := strings.NewReader(
+		"Done.\n\n**READY_FOR_REVIEW: t1**\nREADY_FOR_REVIEW: t1\n\nFiles Modified:\n- auth.go\n")
+	for sig, err := range transcript.Signals(output,
+		&transcript.Options{Format: signalbox.FormatPlain}) {
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -29,7 +31,8 @@ func ExampleSignals() {
 func ExampleScanner() {
 	scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
 	var turn []signalbox.Signal
-	for _, piece := range []string{"AUDIT_PAS", "SED: t1\nWait, a test fails.\nAUDIT_FAIL", "ED: t1\n"} {
+	for _, piece := range []string{"AUDIT_PAS", "SED: t1\nWait, a test fails.\nAUDIT_FAIL",
+		"ED: t1\n"} {
 		turn = append(turn, scanner.Push([]byte(piece))...)
 	}
 	turn = append(turn, scanner.Close()...)
@@ -43,13 +46,15 @@ func ExampleScanner() {
 }
 
 func ExampleStrip() {
-	fmt.Println(transcript.Strip("The queue is full.\n\n<signal type=\"stuck\"><blocker>no access</blocker></signal>\n"))
+	fmt.Println(transcript.Strip(
+		"The queue is full.\n\n<signal type=\"stuck\"><blocker>no access</blocker></signal>\n"))
 	// Output: The queue is full.
 }
 
 func ExampleContentStream() {
 	content := transcript.NewContentStream()
-	for _, piece := range []string{"The queue", " is full.\n\n<sig", "nal type=\"stuck\"><blocker>no ", "access</blocker></signal>\n"} {
+	for _, piece := range []string{"The queue", " is full.\n\n<sig",
+		"nal type=\"stuck\"><blocker>no ", "access</blocker></signal>\n"} {
 		fmt.Printf("%q\n", content.Push([]byte(piece)))
 	}
 	fmt.Printf("%q\n", content.Close())
@@ -77,7 +82,8 @@ func ExampleResolve() {
 }
 
 func ExampleAuthorize() {
-	sig := signalbox.Signal{Dialect: signalbox.DialectLine, Name: signalbox.NameAuditPassed, TaskID: "t1"}
+	sig := signalbox.Signal{Dialect: signalbox.DialectLine, Name: signalbox.NameAuditPassed,
+		TaskID: "t1"}
 	transcript.Authorize(&sig, signalbox.RoleDeveloper, "t1")
 	fmt.Println(sig.Refused)
 	fmt.Println(sig.Detail)
@@ -98,9 +104,11 @@ func ExampleScanner_Pending() {
 }
 
 func ExampleParseExit() {
-	_, err := transcript.ParseExit([]byte(`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEWED","exit_reason":"completed"}`))
+	_, err := transcript.ParseExit(
+		[]byte(`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEWED","exit_reason":"completed"}`))
 	fmt.Println(err)
-	exit, err := transcript.ParseExit([]byte(`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`))
+	exit, err := transcript.ParseExit(
+		[]byte(`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -113,7 +121,8 @@ func ExampleParseExit() {
 }
 
 func ExampleContent() {
-	fmt.Println(transcript.Content("The queue is full.\n<signal type=\"stuck\"><blocker>never closed"))
+	fmt.Println(transcript.Content(
+		"The queue is full.\n<signal type=\"stuck\"><blocker>never closed"))
 	// Output:
 	// The queue is full.
 	// [signal type="stuck"><blocker>never closed

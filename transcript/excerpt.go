@@ -30,4 +30,6 @@ func (e *excerpt) text() (head, tail string) {
 	return string(e.head), string(e.tail[max(0, len(e.tail)-e.size):])
 }
 
-func (e *excerpt) clone() excerpt { return excerpt{e.size, bytes.Clone(e.head), bytes.Clone(e.tail)} }
+func (e *excerpt) clone() excerpt {
+	return excerpt{e.size, bytes.Clone(e.head), bytes.Clone(e.tail)}
+}

@@ -13,12 +13,13 @@ import (
 // MaxExitBytes is the size of the largest exit signal, including white space around it.
 const MaxExitBytes = 65536
 
-// ErrExitDisabled means that exit signals are disabled. The operator enables them by setting the environment variable
-// signalbox.ExitFlag to true; an agent cannot.
-var ErrExitDisabled = errors.New("exit signal validation is disabled (" + signalbox.ExitFlag + "=false)")
+// ErrExitDisabled means that exit signals are disabled. The operator enables them by setting the
+// environment variable signalbox.ExitFlag to true; an agent cannot.
+var ErrExitDisabled = errors.New("exit signal validation is disabled (" + signalbox.ExitFlag +
+	"=false)")
 
-// ExitEnabled reports whether flag, a value of the environment variable signalbox.ExitFlag, enables exit signals:
-// true, 1 or yes in any case. Any other value, including a misspelling, does not.
+// ExitEnabled reports whether flag, a value of the environment variable signalbox.ExitFlag, enables
+// exit signals: true, 1 or yes in any case. Any other value, including a misspelling, does not.
 func ExitEnabled(flag string) bool {
 	// Not EqualFold, which accepts the long s in "yeſ".
 	switch strings.ToLower(flag) {
@@ -28,11 +29,12 @@ func ExitEnabled(flag string) bool {
 	return false
 }
 
-// ParseExit parses and validates one exit signal. It does not check whether exit signals are enabled: call
-// ParseExitIfEnabled before acting on one. The error is a *signalbox.ExitSignalError.
+// ParseExit parses and validates one exit signal. It does not check whether exit signals are
+// enabled: call ParseExitIfEnabled before acting on one. The error is a *signalbox.ExitSignalError.
 func ParseExit(data []byte) (*signalbox.ExitSignal, error) {
 	if len(data) > MaxExitBytes {
-		return nil, &signalbox.ExitSignalError{Msg: fmt.Sprintf("invalid exit signal: more than %d bytes", MaxExitBytes)}
+		return nil, &signalbox.ExitSignalError{Msg: fmt.Sprintf(
+			"invalid exit signal: more than %d bytes", MaxExitBytes)}
 	}
 	signal, err := payload.ReadExit(data)
 	if err != nil {
@@ -44,8 +46,8 @@ func ParseExit(data []byte) (*signalbox.ExitSignal, error) {
 	return signal, nil
 }
 
-// ParseExitIfEnabled is like ParseExit but returns ErrExitDisabled, whatever data is, unless flag enables exit signals.
-// flag is the value of signalbox.ExitFlag.
+// ParseExitIfEnabled is like ParseExit but returns ErrExitDisabled, whatever data is, unless flag
+// enables exit signals. flag is the value of signalbox.ExitFlag.
 func ParseExitIfEnabled(data []byte, flag string) (*signalbox.ExitSignal, error) {
 	if !ExitEnabled(flag) {
 		return nil, ErrExitDisabled

@@ -30,7 +30,8 @@ var seedExits = []struct {
   "evidence_bundle_ref": "evidence/work/W-00042/phase_implementation.yaml",
   "notes": "Implementation complete, ready for CI"
 }`, signalbox.ExitSignal{
-		Protocol: "apm2_agent_exit", Version: "1.0.0", PhaseCompleted: "IMPLEMENTATION", ExitReason: "completed",
+		Protocol: "apm2_agent_exit", Version: "1.0.0", PhaseCompleted: "IMPLEMENTATION",
+		ExitReason:        "completed",
 		PRURL:             new("https://github.com/org/repo/pull/123"),
 		EvidenceBundleRef: new("evidence/work/W-00042/phase_implementation.yaml"),
 		Notes:             new("Implementation complete, ready for CI"),
@@ -44,9 +45,10 @@ var seedExits = []struct {
   "pr_url": "https://github.com/org/repo/pull/123",
   "notes": "Implemented feature X, all tests passing locally"
 }`, signalbox.ExitSignal{
-		Protocol: "apm2_agent_exit", Version: "1.0.0", PhaseCompleted: "IMPLEMENTATION", ExitReason: "completed",
-		PRURL: new("https://github.com/org/repo/pull/123"),
-		Notes: new("Implemented feature X, all tests passing locally"),
+		Protocol: "apm2_agent_exit", Version: "1.0.0", PhaseCompleted: "IMPLEMENTATION",
+		ExitReason: "completed",
+		PRURL:      new("https://github.com/org/repo/pull/123"),
+		Notes:      new("Implemented feature X, all tests passing locally"),
 	}, signalbox.PhaseCIPending},
 
 	{"review complete", `{
@@ -57,7 +59,8 @@ var seedExits = []struct {
   "evidence_bundle_ref": "evidence/work/W-00042/review.yaml",
   "notes": "Code review approved, no issues found"
 }`, signalbox.ExitSignal{
-		Protocol: "apm2_agent_exit", Version: "1.0.0", PhaseCompleted: "REVIEW", ExitReason: "completed",
+		Protocol: "apm2_agent_exit", Version: "1.0.0", PhaseCompleted: "REVIEW",
+		ExitReason:        "completed",
 		EvidenceBundleRef: new("evidence/work/W-00042/review.yaml"),
 		Notes:             new("Code review approved, no issues found"),
 	}, signalbox.PhaseReadyForMerge},
@@ -69,8 +72,9 @@ var seedExits = []struct {
   "exit_reason": "blocked",
   "notes": "Blocked: Waiting for API credentials from infra team"
 }`, signalbox.ExitSignal{
-		Protocol: "apm2_agent_exit", Version: "1.0.0", PhaseCompleted: "IMPLEMENTATION", ExitReason: "blocked",
-		Notes: new("Blocked: Waiting for API credentials from infra team"),
+		Protocol: "apm2_agent_exit", Version: "1.0.0", PhaseCompleted: "IMPLEMENTATION",
+		ExitReason: "blocked",
+		Notes:      new("Blocked: Waiting for API credentials from infra team"),
 	}, signalbox.PhaseBlocked},
 
 	{"error exit", `{
@@ -80,8 +84,9 @@ var seedExits = []struct {
   "exit_reason": "error",
   "notes": "Error: Build system configuration issue prevents compilation"
 }`, signalbox.ExitSignal{
-		Protocol: "apm2_agent_exit", Version: "1.0.0", PhaseCompleted: "IMPLEMENTATION", ExitReason: "error",
-		Notes: new("Error: Build system configuration issue prevents compilation"),
+		Protocol: "apm2_agent_exit", Version: "1.0.0", PhaseCompleted: "IMPLEMENTATION",
+		ExitReason: "error",
+		Notes:      new("Error: Build system configuration issue prevents compilation"),
 	}, signalbox.PhaseBlocked},
 }
 
@@ -109,7 +114,8 @@ func TestParseExitSeedErrors(t *testing.T) {
 			"unknown protocol: expected 'apm2_agent_exit', got 'wrong_protocol'"},
 		{"unsupported version", strings.Replace(good, "1.0.0", "2.0.0", 1), "true",
 			"unsupported version: expected '1.x', got '2.0.0'"},
-		{"invalid JSON", "{\n    \"protocol\": \"apm2_agent_exit\",\n    version: \"1.0.0\"\n}", "true",
+		{"invalid JSON", "{\n    \"protocol\": \"apm2_agent_exit\",\n    version: \"1.0.0\"\n}",
+			"true",
 			"invalid JSON: expected `\"` at line 3 column 5"},
 		{"validation disabled", good, "false",
 			"exit signal validation is disabled (AGENT_EXIT_PROTOCOL_ENABLED=false)"},
@@ -133,13 +139,15 @@ func TestExitFlag(t *testing.T) {
 			t.Errorf("flag %q: %v, want a signal", flag, err)
 		}
 	}
-	for _, flag := range []string{"", "false", "0", "no", "on", "enabled", "2", "01", "y", "t", " true", "true\n", "yeſ"} {
+	for _, flag := range []string{"", "false", "0", "no", "on", "enabled", "2", "01", "y", "t",
+		" true", "true\n", "yeſ"} {
 		if transcript.ExitEnabled(flag) {
 			t.Errorf("flag %q is on, want off", flag)
 		}
 		// The flag is checked first, so the data makes no difference.
 		for _, d := range [][]byte{data, nil, make([]byte, transcript.MaxExitBytes+1)} {
-			if got, err := transcript.ParseExitIfEnabled(d, flag); got != nil || !errors.Is(err, transcript.ErrExitDisabled) {
+			if got, err := transcript.ParseExitIfEnabled(d, flag); got != nil ||
+				!errors.Is(err, transcript.ErrExitDisabled) {
 				t.Errorf("flag %q: %v, %v; want ErrExitDisabled", flag, got, err)
 			}
 		}
@@ -165,14 +173,18 @@ func TestParseExitOrder(t *testing.T) {
 	for _, c := range []struct{ data, want string }{
 		{`{"protocol":"x","version":"2","phase_completed":"REVIEW","exit_reason":"completed","extra":1}`,
 			"invalid JSON: unknown field `extra`"},
-		{`{"protocol":"x","version":"2","phase_completed":"REVIEW","exit_reason":"done"}`, "invalid JSON: unknown variant `done`"},
-		{`{"protocol":"x","version":"2","phase_completed":"REVIEW"}`, "invalid JSON: missing field `exit_reason`"},
-		{`{"protocol":"x","version":"2","phase_completed":"REVIEW","exit_reason":"completed"}}`, "invalid JSON: trailing characters"},
+		{`{"protocol":"x","version":"2","phase_completed":"REVIEW","exit_reason":"done"}`,
+			"invalid JSON: unknown variant `done`"},
+		{`{"protocol":"x","version":"2","phase_completed":"REVIEW"}`,
+			"invalid JSON: missing field `exit_reason`"},
+		{`{"protocol":"x","version":"2","phase_completed":"REVIEW","exit_reason":"completed"}}`,
+			"invalid JSON: trailing characters"},
 		{`{"notes":"","pr_url":"","version":"2","protocol":"x","phase_completed":"REVIEW","exit_reason":"completed"}`, "unknown protocol"},
 		{`{"evidence_bundle_ref":"","pr_url":"","version":"1.0.0","protocol":"apm2_agent_exit","phase_completed":"REVIEW","exit_reason":"completed"}`,
 			"invalid pr_url: must start with 'https://'"},
 	} {
-		if got, err := transcript.ParseExit([]byte(c.data)); got != nil || err == nil || !strings.HasPrefix(err.Error(), c.want) {
+		if got, err := transcript.ParseExit([]byte(c.data)); got != nil || err == nil ||
+			!strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", c.data, err, c.want)
 		}
 	}
@@ -201,12 +213,14 @@ func TestSessionCompletedFrom(t *testing.T) {
 			`"pr_url":"https://github.com/org/repo/pull/123",` +
 			`"evidence_bundle_ref":"evidence/work/W-00042/phase_implementation.yaml",` +
 			`"notes":"Implementation complete, ready for CI"}`},
-		{signalbox.ExitSignal{PhaseCompleted: signalbox.PhaseCompleted, ExitReason: signalbox.ExitCompleted},
+		{signalbox.ExitSignal{PhaseCompleted: signalbox.PhaseCompleted,
+			ExitReason: signalbox.ExitCompleted},
 			`{"session_id":"session-123","actor_id":"actor-456","work_id":"","lease_epoch":0,` +
 				`"phase_completed":"COMPLETED","exit_reason":"completed","next_phase":null,` +
 				`"pr_url":null,"evidence_bundle_ref":null,"notes":null}`},
 	} {
-		got, err := json.Marshal(signalbox.SessionCompletedFrom("session-123", "actor-456", &c.signal))
+		got, err := json.Marshal(signalbox.SessionCompletedFrom("session-123", "actor-456",
+			&c.signal))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +232,8 @@ func TestSessionCompletedFrom(t *testing.T) {
 
 func TestExitRoundTrip(t *testing.T) {
 	version := rapid.StringMatching(`1\.(0|[1-9][0-9]{0,3})\.(0|[1-9][0-9]{0,3})`)
-	address := rapid.StringMatching(`https://[a-z][a-z0-9.-]{0,20}(:[0-9]{1,5})?(/[^;|$\x60\pC]{0,40})?`)
+	address := rapid.StringMatching(
+		`https://[a-z][a-z0-9.-]{0,20}(:[0-9]{1,5})?(/[^;|$\x60\pC]{0,40})?`)
 	path := rapid.StringMatching(`[^/\\:.\pC][^/\\:\pC]{0,10}(/[^/\\.\pC][^/\\\pC]{0,10}){0,3}`)
 	property.Check(t, func(t *rapid.T) {
 		want := &signalbox.ExitSignal{
@@ -233,7 +248,8 @@ func TestExitRoundTrip(t *testing.T) {
 		if err := want.Validate(); err != nil {
 			t.Fatalf("the generator made an invalid signal: %v", err)
 		}
-		for _, marshal := range []func(any) ([]byte, error){json.Marshal, func(v any) ([]byte, error) {
+		for _, marshal := range []func(any) ([]byte,
+			error){json.Marshal, func(v any) ([]byte, error) {
 			return json.MarshalIndent(v, "\t", "\r\n ")
 		}} {
 			data, err := marshal(want)

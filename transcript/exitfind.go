@@ -9,8 +9,8 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// exitObject is a JSON object at the start of a line with balanced braces, or the start of one that never closes. raw is
-// valid during the call only.
+// exitObject is a JSON object at the start of a line with balanced braces, or the start of one that
+// never closes. raw is valid during the call only.
 type exitObject struct {
 	raw  []byte
 	at   int64
@@ -29,10 +29,11 @@ type exitContext struct {
 	refused   signalbox.Reason // why a signal does not count here, "" if it does
 }
 
-// exitFinder finds objects that start at the start of a line, in a fence that may contain an exit signal after
-// indentation. A JSON string contains no line end, so quotes are matched within lines only. Therefore a stray brace or
-// quote earlier in the text does not hide an object: all braces are matched in one pass with a stack, and an object
-// inside one that never closes counts by itself.
+// exitFinder finds objects that start at the start of a line, in a fence that may contain an exit
+// signal after indentation. A JSON string contains no line end, so quotes are matched within lines
+// only. Therefore a stray brace or quote earlier in the text does not hide an object: all braces
+// are matched in one pass with a stack, and an object inside one that never closes counts by
+// itself.
 type exitFinder struct {
 	buf     []byte // the text from the offset base on
 	base    int64
@@ -77,9 +78,10 @@ func (f *exitFinder) clone() exitFinder {
 	return c
 }
 
-// feed takes the next bytes of the text, which are in one line, and calls found for each object. It reports whether there
-// was text outside objects other than white space.
-func (f *exitFinder) feed(b []byte, at int64, line int, ctx exitContext, found func(exitObject)) (other bool) {
+// feed takes the next bytes of the text, which are in one line, and calls found for each object. It
+// reports whether there was text outside objects other than white space.
+func (f *exitFinder) feed(b []byte, at int64, line int, ctx exitContext,
+	found func(exitObject)) (other bool) {
 	for len(b) > 0 {
 		n := min(len(b), finderStep)
 		if f.active() {
@@ -109,8 +111,10 @@ func (f *exitFinder) search(b []byte, ctx exitContext) int {
 	return -1
 }
 
-// scan matches the braces in b while an object is open. It reports whether other text follows the last object.
-func (f *exitFinder) scan(b []byte, at int64, line int, ctx exitContext, found func(exitObject)) (other bool) {
+// scan matches the braces in b while an object is open. It reports whether other text follows the
+// last object.
+func (f *exitFinder) scan(b []byte, at int64, line int, ctx exitContext,
+	found func(exitObject)) (other bool) {
 	f.buf = append(f.buf, b...)
 	for i, c := range b {
 		first := !f.inLine
@@ -124,7 +128,8 @@ func (f *exitFinder) scan(b []byte, at int64, line int, ctx exitContext, found f
 			f.inString = true
 		case '{':
 			if first {
-				f.openers = append(f.openers, opener{at: at + int64(i), line: int32(line), exitContext: ctx})
+				f.openers = append(f.openers, opener{at: at + int64(i), line: int32(line),
+					exitContext: ctx})
 			} else {
 				f.openers[len(f.openers)-1].inner++
 			}
@@ -196,8 +201,9 @@ func (f *exitFinder) dropOld(now int64, found func(exitObject)) {
 	}
 }
 
-// reportTooLarge reports an object that is too large, if it names the protocol. An exit signal contains no other object,
-// so it looks only as far as the next opener. All calls together look at each byte once.
+// reportTooLarge reports an object that is too large, if it names the protocol. An exit signal
+// contains no other object, so it looks only as far as the next opener. All calls together look at
+// each byte once.
 func (f *exitFinder) reportTooLarge(index int, found func(exitObject)) {
 	o := f.openers[index]
 	end := min(o.at+MaxExitBytes, f.base+int64(len(f.buf)))
@@ -221,11 +227,12 @@ func (f *exitFinder) flush(end int64, found func(exitObject)) {
 }
 
 func (f *exitFinder) object(o opener, end int64) exitObject {
-	return exitObject{raw: f.buf[o.at-f.base : end-f.base], at: o.at, line: int(o.line), exitContext: o.exitContext}
+	return exitObject{raw: f.buf[o.at-f.base : end-f.base], at: o.at, line: int(o.line),
+		exitContext: o.exitContext}
 }
 
-// end ends the text, or the part of it inside or outside a fence. Objects that are not closed are reported too if they
-// name the protocol, so that the agent learns why they do not count.
+// end ends the text, or the part of it inside or outside a fence. Objects that are not closed are
+// reported too if they name the protocol, so that the agent learns why they do not count.
 func (f *exitFinder) end(found func(exitObject)) {
 	if f.active() {
 		next := f.base + int64(len(f.buf))
@@ -241,13 +248,15 @@ func (f *exitFinder) end(found func(exitObject)) {
 	f.inLine, f.inString, f.escaped = false, false, false
 }
 
-// namesProtocol reports whether the object is meant as an exit signal. That includes text that names the protocol but is
-// not JSON, so that the agent learns what is wrong with it.
+// namesProtocol reports whether the object is meant as an exit signal. That includes text that
+// names the protocol but is not JSON, so that the agent learns what is wrong with it.
 func (o *exitObject) namesProtocol() bool {
-	return mayNameProtocol(o.raw) && namesProtocolAtTop(o.raw) || namesProtocolLoosely(o.raw) && !json.Valid(o.raw)
+	return mayNameProtocol(o.raw) && namesProtocolAtTop(o.raw) || namesProtocolLoosely(o.raw) &&
+		!json.Valid(o.raw)
 }
 
-// namesProtocolLoosely reports whether raw contains protocol: apm2_agent_exit with any quotes or none.
+// namesProtocolLoosely reports whether raw contains protocol: apm2_agent_exit with any quotes or
+// none.
 func namesProtocolLoosely(raw []byte) bool {
 	const around = " \t\r\n\"'`"
 	for {
@@ -263,9 +272,9 @@ func namesProtocolLoosely(raw []byte) bool {
 	}
 }
 
-// mayNameProtocol is a quick check whether raw can name the protocol, in plain letters or in escapes. Transcripts with
-// many JSON lines spend most of their time here. It searches for the rarest letter, which is ten times faster than
-// searching for the word.
+// mayNameProtocol is a quick check whether raw can name the protocol, in plain letters or in
+// escapes. Transcripts with many JSON lines spend most of their time here. It searches for the
+// rarest letter, which is ten times faster than searching for the word.
 func mayNameProtocol(raw []byte) bool {
 	const before = len(signalbox.ExitProtocol) - len("xit")
 	for i := 0; ; i++ {
@@ -274,15 +283,16 @@ func mayNameProtocol(raw []byte) bool {
 			break
 		}
 		i += n
-		if from := i - before; from >= 0 && bytes.HasPrefix(raw[from:], []byte(signalbox.ExitProtocol)) {
+		if from := i - before; from >= 0 &&
+			bytes.HasPrefix(raw[from:], []byte(signalbox.ExitProtocol)) {
 			return true
 		}
 	}
 	return bytes.IndexByte(raw, '\\') >= 0 && bytes.Contains(raw, []byte(`\u`))
 }
 
-// namesProtocolAtTop reports whether raw, read as the start of a JSON object, has a top-level member "protocol" with the
-// protocol's name. It tolerates syntax errors elsewhere.
+// namesProtocolAtTop reports whether raw, read as the start of a JSON object, has a top-level
+// member "protocol" with the protocol's name. It tolerates syntax errors elsewhere.
 func namesProtocolAtTop(raw []byte) bool {
 	depth := 0
 	isKey, isValue := false, false // the last string was "protocol"; a colon has followed it

@@ -82,7 +82,8 @@ func checkExitRefusal(t *testing.T, data []byte, err error) {
 		t.Fatalf("%q: %T, want an ExitSignalError", data, err)
 	}
 	text := err.Error()
-	if unprintable := func(r rune) bool { return !strconv.IsPrint(r) }; strings.ContainsFunc(text, unprintable) || len(text) > 1024 {
+	if unprintable := func(r rune) bool { return !strconv.IsPrint(r) }; strings.ContainsFunc(text,
+		unprintable) || len(text) > 1024 {
 		t.Errorf("%q: not fit to be shown: %q", data, text)
 	}
 	if !strings.HasPrefix(text, "invalid JSON: ") {
@@ -140,14 +141,15 @@ func exitShape(data []byte) error {
 		return err
 	}
 	if !slices.Contains(signalbox.Phases(), signalbox.Phase(seen["phase_completed"].(string))) ||
-		!slices.Contains(signalbox.ExitReasons(), signalbox.ExitReason(seen["exit_reason"].(string))) {
+		!slices.Contains(signalbox.ExitReasons(),
+			signalbox.ExitReason(seen["exit_reason"].(string))) {
 		return errors.New("unknown variant")
 	}
 	return nil
 }
 
-// loneSurrogateWritten reports whether data may have a lone surrogate, which encoding/json replaces. It also returns true
-// for pairs.
+// loneSurrogateWritten reports whether data may have a lone surrogate, which encoding/json
+// replaces. It also returns true for pairs.
 func loneSurrogateWritten(data []byte) bool {
 	return bytes.Contains(bytes.ToLower(data), []byte(`\ud`))
 }

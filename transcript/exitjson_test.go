@@ -24,7 +24,8 @@ var invalidExits = []struct{ name, data, want string }{
 	{"white space", " \t\r\n ", "EOF while parsing a value at line 2 column 2"},
 	{"byte order mark", "\ufeff{}", "expected value at line 1 column 1"},
 	{"list", `[{}]`, "invalid type: sequence, expected an exit signal object at line 1 column 1"},
-	{"deep list", strings.Repeat("[", 65536), "invalid type: sequence, expected an exit signal object at line 1 column 1"},
+	{"deep list", strings.Repeat("[", 65536),
+		"invalid type: sequence, expected an exit signal object at line 1 column 1"},
 	{"string", `"x"`, "invalid type: string, expected an exit signal object at line 1 column 1"},
 	{"number", "\n 12", "invalid type: integer `12`, expected an exit signal object at line 2 column 2"},
 	{"null", `null`, "invalid type: null, expected an exit signal object at line 1 column 1"},
@@ -52,39 +53,67 @@ var invalidExits = []struct{ name, data, want string }{
 	{"comment", "{ // why\n}", "expected `\"` at line 1 column 3"},
 	{"vertical tab", "{\v}", "expected `\"` at line 1 column 2"},
 
-	{"unknown field", exitHead + ",\n  \"foo\": [[[[", "unknown field `foo`, expected one of " + exitFieldList + " at line 2 column 3"},
-	{"other case", `{"Protocol":"apm2_agent_exit"}`, "unknown field `Protocol`, expected one of " + exitFieldList + " at line 1 column 2"},
-	{"empty key", `{"":1}`, "unknown field ``, expected one of " + exitFieldList + " at line 1 column 2"},
+	{"unknown field", exitHead + ",\n  \"foo\": [[[[", "unknown field `foo`, expected one of " +
+		exitFieldList + " at line 2 column 3"},
+	{"other case", `{"Protocol":"apm2_agent_exit"}`, "unknown field `Protocol`, expected one of " +
+		exitFieldList + " at line 1 column 2"},
+	{"empty key", `{"":1}`, "unknown field ``, expected one of " + exitFieldList +
+		" at line 1 column 2"},
 	{"long key", `{"` + strings.Repeat("k", 6000) + `":1}`,
-		"unknown field `" + strings.Repeat("k", 64) + "…`, expected one of " + exitFieldList + " at line 1 column 2"},
-	{"hostile key", `{"a\u001b\n":1}`, `unknown field ` + "`a\\x1b\\n`" + `, expected one of ` + exitFieldList + " at line 1 column 2"},
-	{"duplicate", exitHead + `,"version":"2.0.0"}`, "duplicate field `version` at line 1 column 102"},
-	{"duplicate in disguise", exitHead + `,"v\u0065rsion":"1.0.0"}`, "duplicate field `version` at line 1 column 102"},
-	{"duplicate null", `{"notes":null,"notes":null}`, "duplicate field `notes` at line 1 column 15"},
+		"unknown field `" + strings.Repeat("k", 64) + "…`, expected one of " + exitFieldList +
+			" at line 1 column 2"},
+	{"hostile key", `{"a\u001b\n":1}`, `unknown field ` + "`a\\x1b\\n`" + `, expected one of ` +
+		exitFieldList + " at line 1 column 2"},
+	{"duplicate", exitHead + `,"version":"2.0.0"}`,
+		"duplicate field `version` at line 1 column 102"},
+	{"duplicate in disguise", exitHead + `,"v\u0065rsion":"1.0.0"}`,
+		"duplicate field `version` at line 1 column 102"},
+	{"duplicate null", `{"notes":null,"notes":null}`,
+		"duplicate field `notes` at line 1 column 15"},
 
-	{"no protocol", `{"version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`, "missing field `protocol` at line 1 column 72"},
+	{"no protocol", `{"version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`,
+		"missing field `protocol` at line 1 column 72"},
 	{"no version", `{"protocol":"apm2_agent_exit"}`, "missing field `version` at line 1 column 30"},
-	{"no phase", `{"protocol":"apm2_agent_exit","version":"1.0.0","exit_reason":"error"}`, "missing field `phase_completed` at line 1 column 70"},
-	{"no reason", `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW"}`, "missing field `exit_reason` at line 1 column 75"},
+	{"no phase", `{"protocol":"apm2_agent_exit","version":"1.0.0","exit_reason":"error"}`,
+		"missing field `phase_completed` at line 1 column 70"},
+	{"no reason", `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW"}`,
+		"missing field `exit_reason` at line 1 column 75"},
 
-	{"unknown phase", `{"phase_completed": "DONE"}`, "unknown variant `DONE`, expected one of " + exitPhaseList + " for `phase_completed` at line 1 column 21"},
-	{"lower case phase", `{"phase_completed":"review"}`, "unknown variant `review`, expected one of " + exitPhaseList + " for `phase_completed` at line 1 column 20"},
-	{"unknown reason", "{\"exit_reason\":\n\"COMPLETED\"}", "unknown variant `COMPLETED`, expected one of " + exitReasonList + " for `exit_reason` at line 2 column 1"},
-	{"empty reason", `{"exit_reason":""}`, "unknown variant ``, expected one of " + exitReasonList + " for `exit_reason` at line 1 column 16"},
+	{"unknown phase", `{"phase_completed": "DONE"}`, "unknown variant `DONE`, expected one of " +
+		exitPhaseList + " for `phase_completed` at line 1 column 21"},
+	{"lower case phase", `{"phase_completed":"review"}`,
+		"unknown variant `review`, expected one of " + exitPhaseList +
+			" for `phase_completed` at line 1 column 20"},
+	{"unknown reason", "{\"exit_reason\":\n\"COMPLETED\"}",
+		"unknown variant `COMPLETED`, expected one of " + exitReasonList +
+			" for `exit_reason` at line 2 column 1"},
+	{"empty reason", `{"exit_reason":""}`, "unknown variant ``, expected one of " + exitReasonList +
+		" for `exit_reason` at line 1 column 16"},
 
-	{"integer", `{"version":1}`, "invalid type: integer `1`, expected a string for `version` at line 1 column 12"},
-	{"negative", `{"version":-10 }`, "invalid type: integer `-10`, expected a string for `version` at line 1 column 12"},
-	{"fraction", `{"version":1.0}`, "invalid type: floating point `1.0`, expected a string for `version` at line 1 column 12"},
-	{"exponent", `{"notes":1e5}`, "invalid type: floating point `1e5`, expected a string for `notes` at line 1 column 10"},
+	{"integer", `{"version":1}`,
+		"invalid type: integer `1`, expected a string for `version` at line 1 column 12"},
+	{"negative", `{"version":-10 }`,
+		"invalid type: integer `-10`, expected a string for `version` at line 1 column 12"},
+	{"fraction", `{"version":1.0}`,
+		"invalid type: floating point `1.0`, expected a string for `version` at line 1 column 12"},
+	{"exponent", `{"notes":1e5}`,
+		"invalid type: floating point `1e5`, expected a string for `notes` at line 1 column 10"},
 	{"long number", `{"notes":` + strings.Repeat("7", 9000) + `}`,
-		"invalid type: integer `" + strings.Repeat("7", 64) + "…`, expected a string for `notes` at line 1 column 10"},
+		"invalid type: integer `" + strings.Repeat("7", 64) +
+			"…`, expected a string for `notes` at line 1 column 10"},
 	{"three-part number", `{"version":1.0.0}`, "invalid number at line 1 column 12"},
-	{"true", `{"version":true}`, "invalid type: boolean `true`, expected a string for `version` at line 1 column 12"},
-	{"false", `{"notes":false}`, "invalid type: boolean `false`, expected a string for `notes` at line 1 column 10"},
-	{"required null", `{"protocol":null}`, "invalid type: null, expected a string for `protocol` at line 1 column 13"},
-	{"enum null", `{"exit_reason":null}`, "invalid type: null, expected a string for `exit_reason` at line 1 column 16"},
-	{"object", `{"notes":{}}`, "invalid type: map, expected a string for `notes` at line 1 column 10"},
-	{"deep objects", `{"notes":` + strings.Repeat(`{"a":`, 13000), "invalid type: map, expected a string for `notes` at line 1 column 10"},
+	{"true", `{"version":true}`,
+		"invalid type: boolean `true`, expected a string for `version` at line 1 column 12"},
+	{"false", `{"notes":false}`,
+		"invalid type: boolean `false`, expected a string for `notes` at line 1 column 10"},
+	{"required null", `{"protocol":null}`,
+		"invalid type: null, expected a string for `protocol` at line 1 column 13"},
+	{"enum null", `{"exit_reason":null}`,
+		"invalid type: null, expected a string for `exit_reason` at line 1 column 16"},
+	{"object", `{"notes":{}}`,
+		"invalid type: map, expected a string for `notes` at line 1 column 10"},
+	{"deep objects", `{"notes":` + strings.Repeat(`{"a":`, 13000),
+		"invalid type: map, expected a string for `notes` at line 1 column 10"},
 	{"half null", `{"notes":nul}`, "expected value at line 1 column 10"},
 	{"more than null", `{"notes":nullify}`, "expected `,` or `}` at line 1 column 14"},
 
@@ -94,17 +123,25 @@ var invalidExits = []struct{ name, data, want string }{
 	{"escape cut off", `{"notes":"\`, "EOF while parsing a string at line 1 column 12"},
 	{"hex cut off", `{"notes":"\u00`, "EOF while parsing a string at line 1 column 15"},
 	{"escaped quote", `{"notes":"\"}`, "EOF while parsing a string at line 1 column 14"},
-	{"leading surrogate", `{"notes":"a\ud83d"}`, "lone leading surrogate in hex escape at line 1 column 12"},
-	{"two leading surrogates", `{"notes":"\ud83d\ud83d\ude00"}`, "lone leading surrogate in hex escape at line 1 column 11"},
-	{"leading surrogate and escape", `{"notes":"\ud83d\n"}`, "lone leading surrogate in hex escape at line 1 column 11"},
+	{"leading surrogate", `{"notes":"a\ud83d"}`,
+		"lone leading surrogate in hex escape at line 1 column 12"},
+	{"two leading surrogates", `{"notes":"\ud83d\ud83d\ude00"}`,
+		"lone leading surrogate in hex escape at line 1 column 11"},
+	{"leading surrogate and escape", `{"notes":"\ud83d\n"}`,
+		"lone leading surrogate in hex escape at line 1 column 11"},
 	{"pair with bad hex", `{"notes":"\ud83d\uzzzz"}`, "invalid escape at line 1 column 19"},
-	{"trailing surrogate", `{"notes":"\uDE00"}`, "lone trailing surrogate in hex escape at line 1 column 11"},
-	{"raw line end", "{\"notes\":\"a\nb\"}", `control character (\u0000-\u001F) found while parsing a string at line 1 column 12`},
-	{"raw NUL", "{\"notes\":\"\x00\"}", `control character (\u0000-\u001F) found while parsing a string at line 1 column 11`},
-	{"raw unit separator", "{\"notes\":\"\x1f\"}", `control character (\u0000-\u001F) found while parsing a string at line 1 column 11`},
+	{"trailing surrogate", `{"notes":"\uDE00"}`,
+		"lone trailing surrogate in hex escape at line 1 column 11"},
+	{"raw line end", "{\"notes\":\"a\nb\"}",
+		`control character (\u0000-\u001F) found while parsing a string at line 1 column 12`},
+	{"raw NUL", "{\"notes\":\"\x00\"}",
+		`control character (\u0000-\u001F) found while parsing a string at line 1 column 11`},
+	{"raw unit separator", "{\"notes\":\"\x1f\"}",
+		`control character (\u0000-\u001F) found while parsing a string at line 1 column 11`},
 	{"Latin-1", "{\"notes\":\"ü\xfc\"}", "invalid unicode code point at line 1 column 13"},
 	{"overlong", "{\"notes\":\"\xc0\xaf\"}", "invalid unicode code point at line 1 column 11"},
-	{"raw surrogate", "{\"notes\":\"\xed\xa0\x80\"}", "invalid unicode code point at line 1 column 11"},
+	{"raw surrogate", "{\"notes\":\"\xed\xa0\x80\"}",
+		"invalid unicode code point at line 1 column 11"},
 	{"rune cut off", "{\"notes\":\"\xe2\x82", "invalid unicode code point at line 1 column 11"},
 	{"invalid byte outside strings", "{\xff}", "expected `\"` at line 1 column 2"},
 	{"columns are bytes", `{"notes":"€€", x}`, "expected `\"` at line 1 column 20"},
@@ -146,7 +183,8 @@ func TestParseExitStrings(t *testing.T) {
 }
 
 func TestParseExitNulls(t *testing.T) {
-	got, err := transcript.ParseExit([]byte(exitHead + ` , "pr_url" : null , "evidence_bundle_ref":null,"notes":null}` + "\r\n"))
+	got, err := transcript.ParseExit([]byte(exitHead +
+		` , "pr_url" : null , "evidence_bundle_ref":null,"notes":null}` + "\r\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +194,8 @@ func TestParseExitNulls(t *testing.T) {
 }
 
 func TestParseExitEscapedKeysAndVariants(t *testing.T) {
-	data := strings.NewReplacer("protocol", `\u0070rotocol`, "REVIEW", `\u0052EVIEW`).Replace(exitHead) + "}"
+	data := strings.NewReplacer("protocol", `\u0070rotocol`, "REVIEW",
+		`\u0052EVIEW`).Replace(exitHead) + "}"
 	got, err := transcript.ParseExit([]byte(data))
 	if err != nil {
 		t.Fatal(err)

@@ -7,8 +7,9 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// fencedExit tracks the one exit signal that may count although it is fenced: it must be alone in a fence of backquotes
-// that is plain or marked json, and nothing but white space may follow until the turn ends. Each fence starts a new one.
+// fencedExit tracks the one exit signal that may count although it is fenced: it must be alone in a
+// fence of backquotes that is plain or marked json, and nothing but white space may follow until
+// the turn ends. Each fence starts a new one.
 type fencedExit struct {
 	possible   bool // nothing in or after the fence rules it out yet
 	fenceStart int64
@@ -21,8 +22,8 @@ func newFencedExit(f lines.Fence, at int64) fencedExit {
 	return fencedExit{possible: f.Mark == '`' && f.JSON, fenceStart: at}
 }
 
-// set records the exit signal in the fence. It returns false if the signal does not count: it is not the first in the fence,
-// or the fence is not one for JSON.
+// set records the exit signal in the fence. It returns false if the signal does not count: it is
+// not the first in the fence, or the fence is not one for JSON.
 func (f *fencedExit) set(o exitObject) bool {
 	if !f.possible || f.found {
 		return false

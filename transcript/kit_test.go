@@ -178,7 +178,8 @@ func scanPieces(pieces [][]byte, opts *transcript.Options) []signalbox.Signal {
 	scanner := transcript.NewScanner(opts)
 	buffer := []byte{}
 	for _, piece := range pieces {
-		// A scanner must not retain its input, so all pieces share a buffer that is cleared after each.
+		// A scanner must not retain its input, so all pieces share a buffer that is cleared after
+		// each.
 		buffer = append(buffer[:0], piece...)
 		signals = append(signals, scanner.Push(buffer)...)
 		clear(buffer)
@@ -186,8 +187,8 @@ func scanPieces(pieces [][]byte, opts *transcript.Options) []signalbox.Signal {
 	return append(signals, scanner.Close()...)
 }
 
-// cuts returns ways of cutting the input: into single bytes, sevens, random pieces and, if the input is short, into two at
-// every position.
+// cuts returns ways of cutting the input: into single bytes, sevens, random pieces and, if the
+// input is short, into two at every position.
 func cuts(input []byte) map[string][][]byte {
 	ways := map[string][][]byte{
 		"one byte at a time": slices.Collect(slices.Chunk(input, 1)),
@@ -247,8 +248,8 @@ func compareSignals(t *testing.T, what string, want []map[string]any, got []sign
 	}
 }
 
-// mismatch compares the keys in want. A key that ends in _has has one or more substrings that must be present, one that
-// ends in _lacks those that must be absent.
+// mismatch compares the keys in want. A key that ends in _has has one or more substrings that must
+// be present, one that ends in _lacks those that must be absent.
 func mismatch(want, got map[string]any) string {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		field, has := strings.CutSuffix(key, "_has")
@@ -307,10 +308,12 @@ func compact(m map[string]any) string {
 	return string(data)
 }
 
-var kitKeys = []string{"dialect", "signal", "handler", "task_id", "title", "body", "exit", "confidence", "fields",
+var kitKeys = []string{"dialect", "signal", "handler", "task_id", "title", "body", "exit",
+	"confidence", "fields",
 	"raw", "offset", "line", "refused", "detail", "detail_has", "detail_lacks", "times"}
 
-// kitCases reads a group. Anything unknown is an error, so that a typo cannot make a case that tests nothing.
+// kitCases reads a group. Anything unknown is an error, so that a typo cannot make a case that
+// tests nothing.
 func kitCases(t *testing.T, group string, archive *txtar.Archive) []*kitCase {
 	t.Helper()
 	var cases []*kitCase
@@ -450,7 +453,8 @@ func kitObject(data []byte) (map[string]any, error) {
 	return object, err
 }
 
-// kitLines reads expectations, one per line. Without refused the signal must be accepted. times repeats the line.
+// kitLines reads expectations, one per line. Without refused the signal must be accepted. times
+// repeats the line.
 func kitLines(data []byte) ([]map[string]any, error) {
 	lines := []map[string]any{}
 	for line := range bytes.Lines(data) {

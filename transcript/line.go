@@ -11,7 +11,8 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// maxDecoration is how many bytes of decoration before a name are ignored when looking for a near miss.
+// maxDecoration is how many bytes of decoration before a name are ignored when looking for a near
+// miss.
 const maxDecoration = 32
 
 type byteClass uint8
@@ -43,9 +44,10 @@ var classes = func() (table [256]byteClass) {
 	return table
 }()
 
-// suspicious reports whether the first line of b may be a signal, a near miss, a fence, a delegation marker or the start
-// of an object. It looks at the first bytes of the line only: a line end is an ordinary byte. Most lines of a transcript
-// are dismissed by this check alone, so it must be fast.
+// suspicious reports whether the first line of b may be a signal, a near miss, a fence, a
+// delegation marker or the start of an object. It looks at the first bytes of the line only: a line
+// end is an ordinary byte. Most lines of a transcript are dismissed by this check alone, so it must
+// be fast.
 func suspicious(b []byte) bool {
 	if len(b) > 0 && classes[b[0]] == ordinary {
 		return false
@@ -75,8 +77,8 @@ func suspicious(b []byte) bool {
 	return i < len(b) && classes[b[i]] == initial && startsWithName(b[i:])
 }
 
-// decorationLen returns how many bytes of decoration b starts with, at most maxDecoration: emphasis, bullets and quotes,
-// and one number such as "12.".
+// decorationLen returns how many bytes of decoration b starts with, at most maxDecoration:
+// emphasis, bullets and quotes, and one number such as "12.".
 func decorationLen(b []byte) int {
 	i := 0
 	for i < len(b) && i < maxDecoration && classes[b[i]] == decoration {
@@ -98,7 +100,8 @@ func decorationLen(b []byte) int {
 	return end
 }
 
-// startsWithName reports whether b starts with the name of a signal, in any case and with any separators.
+// startsWithName reports whether b starts with the name of a signal, in any case and with any
+// separators.
 func startsWithName(b []byte) bool {
 	for _, name := range namesByInitial[b[0]|0x20] {
 		if len(b) < 2 || b[1]|0x20 != name[1]|0x20 { // rules out most words
@@ -137,8 +140,8 @@ var lineNames = func() (names []string) {
 	return names
 }()
 
-// lineSignal parses a line as a signal, without its position. refused is the reason why a signal does not count here, ""
-// if it does. A line that is longer than maxLine is refused.
+// lineSignal parses a line as a signal, without its position. refused is the reason why a signal
+// does not count here, "" if it does. A line that is longer than maxLine is refused.
 func lineSignal(line []byte, key string, refused signalbox.Reason) (signalbox.Signal, bool) {
 	m, ok := matchLine(line, key)
 	if !ok {
@@ -146,7 +149,8 @@ func lineSignal(line []byte, key string, refused signalbox.Reason) (signalbox.Si
 	}
 	sig := signalbox.Signal{
 		Dialect: signalbox.DialectLine, Name: m.row.Name, Handler: m.row.Handler, Refused: refused,
-		TaskID: lines.Valid(m.argument), Title: lines.Valid(m.title), Raw: lines.Valid(lines.TrimEnd(line)),
+		TaskID: lines.Valid(m.argument), Title: lines.Valid(m.title),
+		Raw: lines.Valid(lines.TrimEnd(line)),
 	}
 	long := len(line) > maxLine
 	if long {
@@ -185,7 +189,8 @@ func matchLine(line []byte, key string) (lineMatch, bool) {
 				return m, true
 			}
 			word, after := token(rest)
-			if key != "" && strings.IndexByte(blanks, rest[0]) >= 0 && len(after) == 0 && bytes.HasPrefix(word, []byte("key:")) {
+			if key != "" && strings.IndexByte(blanks, rest[0]) >= 0 && len(after) == 0 &&
+				bytes.HasPrefix(word, []byte("key:")) {
 				m.hasKey = string(word[len("key:"):]) == key
 				return m, true
 			}
@@ -205,15 +210,17 @@ func matchLine(line []byte, key string) (lineMatch, bool) {
 	return lineMatch{}, false
 }
 
-// blanks separate the words of a line signal. Other white space, such as a no-break space, looks the same and does not
-// separate words for every reader, so that a line with it there is not a signal.
+// blanks separate the words of a line signal. Other white space, such as a no-break space, looks
+// the same and does not separate words for every reader, so that a line with it there is not a
+// signal.
 const blanks = " \t"
 
-// escape starts a colour code. One that touches an argument, like the end of a tag, would become a part of the id.
+// escape starts a colour code. One that touches an argument, like the end of a tag, would become a
+// part of the id.
 const escape = 0x1b
 
-// argument splits the text after a signal's colon into the argument and the title. It returns false if there is no valid
-// argument.
+// argument splits the text after a signal's colon into the argument and the title. It returns false
+// if there is no valid argument.
 func argument(row signalbox.LineSignal, b []byte) (arg, title []byte, ok bool) {
 	arg, title = token(b)
 	if row.Argument == signalbox.PathArgument && len(arg) > 0 && arg[0] == '"' {
@@ -252,13 +259,15 @@ func nearMissSignal(line []byte, key string) (signalbox.Signal, bool) {
 // signal returns the near miss, which is in a line, as a refused signal.
 func (m nearMiss) signal(line []byte, key string) signalbox.Signal {
 	return signalbox.Signal{
-		Dialect: signalbox.DialectLine, Name: m.row.Name, Handler: m.row.Handler, TaskID: lines.Valid(m.argument),
-		Raw: lines.Valid(lines.TrimEnd(line)), Refused: signalbox.ReasonNearMiss, Detail: m.detail(key),
+		Dialect: signalbox.DialectLine, Name: m.row.Name, Handler: m.row.Handler,
+		TaskID: lines.Valid(m.argument),
+		Raw:    lines.Valid(lines.TrimEnd(line)), Refused: signalbox.ReasonNearMiss,
+		Detail: m.detail(key),
 	}
 }
 
-// matchNearMiss returns the signal that a line would be without decoration before it, or with another case, other
-// separators, another argument or other text after it.
+// matchNearMiss returns the signal that a line would be without decoration before it, or with
+// another case, other separators, another argument or other text after it.
 func matchNearMiss(line []byte) (nearMiss, bool) {
 	line = bytes.TrimRight(line, blanks+"\r")
 	start := decorationLen(line)
@@ -277,14 +286,17 @@ func matchNearMiss(line []byte) (nearMiss, bool) {
 		after := bytes.TrimLeft(rest, " \t*_`\"'")
 		colon := startsWithColon(after)
 		// Prose may contain a name. A near miss is in capitals, or has an underscore or a colon.
-		if !colon && !bytes.Equal(written, bytes.ToUpper(written)) && bytes.IndexByte(written, '_') < 0 {
+		if !colon && !bytes.Equal(written, bytes.ToUpper(written)) &&
+			bytes.IndexByte(written, '_') < 0 {
 			continue
 		}
 		word := nearArgument(after)
-		if verdict, ok := strings.CutPrefix(row.Text, name+": "); ok && !hasVerdict(string(after), verdict) {
+		if verdict, ok := strings.CutPrefix(row.Text, name+": "); ok &&
+			!hasVerdict(string(after), verdict) {
 			continue
 		}
-		miss := nearMiss{row: row, why: whyNear(line[:start], string(written) == name, colon, row, word, rest)}
+		miss := nearMiss{row: row, why: whyNear(line[:start], string(written) == name, colon, row,
+			word, rest)}
 		switch row.Argument {
 		case signalbox.NoArgument:
 		case signalbox.PathArgument:
@@ -297,7 +309,8 @@ func matchNearMiss(line []byte) (nearMiss, bool) {
 	return nearMiss{}, false
 }
 
-// cutName splits b after a name written in any case, with underscores, spaces or dashes between its words.
+// cutName splits b after a name written in any case, with underscores, spaces or dashes between its
+// words.
 func cutName(b []byte, name string) (written, rest []byte, ok bool) {
 	if len(b) < len(name) {
 		return nil, nil, false
@@ -329,7 +342,8 @@ func nearArgument(after []byte) []byte {
 	word := bytes.TrimLeftFunc(after, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("=-–—>*_`\"'“‘«(;"+colons, r)
 	})
-	if i := bytes.IndexFunc(word, func(r rune) bool { return unicode.IsSpace(r) || r == escape || r == '<' }); i >= 0 {
+	if i := bytes.IndexFunc(word,
+		func(r rune) bool { return unicode.IsSpace(r) || r == escape || r == '<' }); i >= 0 {
 		word = word[:i]
 	}
 	return bytes.TrimRight(word, "*_`~\"'”’».,;!)]}$。"+colons)
@@ -353,7 +367,8 @@ func nearPath(after []byte) []byte {
 }
 
 // whyNear returns how a near miss differs from a signal. rest is the text after its name.
-func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, word, rest []byte) string {
+func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, word,
+	rest []byte) string {
 	switch {
 	case bytes.ContainsAny(decoration, "*_"):
 		return "emphasis or a bullet before it"
@@ -381,7 +396,8 @@ func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, wor
 	return "not in the form of the signal"
 }
 
-// hasOtherSpace reports whether the text after a name has white space, up to the end of its first word, that is not a blank.
+// hasOtherSpace reports whether the text after a name has white space, up to the end of its first
+// word, that is not a blank.
 func hasOtherSpace(rest []byte) bool {
 	for _, r := range string(bytes.TrimLeft(rest, ":"+blanks)) {
 		if unicode.IsSpace(r) {
@@ -399,7 +415,8 @@ const keyHint = " key:<key>"
 
 // missingArgument says what belongs where a near miss has no argument.
 var missingArgument = map[signalbox.Argument]string{
-	signalbox.NameArgument: "the name of the expert", signalbox.PathArgument: "the path of the file"}
+	signalbox.NameArgument: "the name of the expert",
+	signalbox.PathArgument: "the path of the file"}
 
 // detail returns how the line differs from a signal, and the line to send instead.
 func (m nearMiss) detail(key string) string {

@@ -14,7 +14,8 @@ import (
 	"signalbox/transcript"
 )
 
-// TestLocate checks that the bytes at From and To are the signal, in every case of the kit and however the stream is cut.
+// TestLocate checks that the bytes at From and To are the signal, in every case of the kit and
+// however the stream is cut.
 func TestLocate(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob(kitGlob)
@@ -32,13 +33,15 @@ func TestLocate(t *testing.T) {
 			o.Locate = true
 			signals := scanWhole(t, c.input, &o)
 			for _, sig := range signals {
-				if sig.Name == "" || len(sig.Raw) < 4 || strings.HasSuffix(sig.Raw, "…") { // a remark, or an excerpt
+				// a remark, or an excerpt
+				if sig.Name == "" || len(sig.Raw) < 4 || strings.HasSuffix(sig.Raw, "…") {
 					continue
 				}
 				found := readBack(t, c.input, sig)
 				located[found]++
 				if found == "" {
-					t.Errorf("%s/%s: %q is at %d to %d: %.200q", path, c.name, sig.Raw, sig.From, sig.To, c.input[sig.From:sig.To])
+					t.Errorf("%s/%s: %q is at %d to %d: %.200q", path, c.name, sig.Raw, sig.From,
+						sig.To, c.input[sig.From:sig.To])
 				}
 			}
 			if !bytes.Contains(c.input, []byte(`{"`)) {
@@ -46,7 +49,8 @@ func TestLocate(t *testing.T) {
 			}
 			for name, pieces := range cuts(c.input) {
 				if diff := cmp.Diff(signals, scanPieces(pieces, &o)); diff != "" {
-					t.Errorf("%s/%s: %s gives other places than the whole (-whole +pieces):\n%s", path, c.name, name, diff)
+					t.Errorf("%s/%s: %s gives other places than the whole (-whole +pieces):\n%s",
+						path, c.name, name, diff)
 				}
 			}
 		}
@@ -64,25 +68,30 @@ func readBack(t *testing.T, stream []byte, sig signalbox.Signal) string {
 		return "nowhere"
 	}
 	raw := stream[sig.From:sig.To]
-	if strings.ToValidUTF8(string(raw), "\uFFFD") == sig.Raw || string([]rune(string(raw))) == sig.Raw {
+	if strings.ToValidUTF8(string(raw), "\uFFFD") == sig.Raw ||
+		string([]rune(string(raw))) == sig.Raw {
 		return "as it is"
 	}
 	var text string
-	if json.Unmarshal([]byte(`"`+string(raw)+`"`), &text) == nil && (text == sig.Raw || strings.TrimSpace(text) == strings.TrimSpace(sig.Raw)) {
+	if json.Unmarshal([]byte(`"`+string(raw)+`"`), &text) == nil &&
+		(text == sig.Raw || strings.TrimSpace(text) == strings.TrimSpace(sig.Raw)) {
 		return "in JSON"
 	}
 	// It continues in another string of the stream.
 	first, last := sig.Raw[:1], sig.Raw[len(sig.Raw)-1:]
-	if bytes.HasPrefix(raw, []byte(first)) && bytes.HasSuffix(raw, []byte(last)) && bytes.Contains(raw, []byte(`"`)) {
+	if bytes.HasPrefix(raw, []byte(first)) && bytes.HasSuffix(raw, []byte(last)) &&
+		bytes.Contains(raw, []byte(`"`)) {
 		return "in several strings"
 	}
 	return ""
 }
 
-// TestLocateEscapes checks places after characters of every length, and after every kind of escape sequence.
+// TestLocateEscapes checks places after characters of every length, and after every kind of escape
+// sequence.
 func TestLocateEscapes(t *testing.T) {
 	const signal = "READY_FOR_REVIEW: T7"
-	for _, before := range []string{"", "x\n", "Zürich — 漢字 🚂\r\n", `a \"quote\" and \\ and \/ \t` + "\n", `\u00e9\u6f22\ud83d\ude82` + "\n", `\ud83d lone` + "\n", "<&>\n\n\n"} {
+	for _, before := range []string{"", "x\n", "Zürich — 漢字 🚂\r\n", `a \"quote\" and \\ and \/ \t` +
+		"\n", `\u00e9\u6f22\ud83d\ude82` + "\n", `\ud83d lone` + "\n", "<&>\n\n\n"} {
 		for format, around := range map[signalbox.Format][2]string{
 			signalbox.FormatClaude:   {`{"type":"assistant","message":{"content":[{"type":"thinking","thinking":"READY_FOR_REVIEW: T7"},{"type":"text","text":"`, `"}]},"parent_tool_use_id":null}`},
 			signalbox.FormatCodex:    {`  {"type":"item.completed","item":{"id":"i","type":"agent_message","text":"`, `"}}`},
@@ -112,7 +121,8 @@ func TestLocateEscapes(t *testing.T) {
 							}
 						}
 						if !ok {
-							t.Fatalf("%s, %q: want it at %d of %q, got %+v", named, before, want, stream, found)
+							t.Fatalf("%s, %q: want it at %d of %q, got %+v", named, before, want,
+								stream, found)
 						}
 					}
 				}
@@ -124,11 +134,15 @@ func TestLocateEscapes(t *testing.T) {
 // TestLocateRemarks checks that a remark has the place of the line that it is about.
 func TestLocateRemarks(t *testing.T) {
 	first, broken := `{"type":"turn.started"}`+"\r\n", `{"type":"item.completed","item":`
-	for start, format := range map[string]signalbox.Format{"": signalbox.FormatCodex, "\ufeff": signalbox.FormatAuto} {
+	for start, format := range map[string]signalbox.Format{"": signalbox.FormatCodex,
+		"\ufeff": signalbox.FormatAuto} {
 		from := int64(len(start + first))
-		for _, sig := range scanWhole(t, []byte(start+first+broken+"\n"+first), &transcript.Options{Format: format, Locate: true}) {
-			if sig.Refused == signalbox.ReasonMalformed && (sig.From != from || sig.To != from+int64(len(broken))) {
-				t.Errorf("%q: it is at %d to %d, not at %d: %+v", start, sig.From, sig.To, from, sig)
+		for _, sig := range scanWhole(t, []byte(start+first+broken+"\n"+first),
+			&transcript.Options{Format: format, Locate: true}) {
+			if sig.Refused == signalbox.ReasonMalformed &&
+				(sig.From != from || sig.To != from+int64(len(broken))) {
+				t.Errorf("%q: it is at %d to %d, not at %d: %+v", start, sig.From, sig.To, from,
+					sig)
 			}
 		}
 	}

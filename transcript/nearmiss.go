@@ -26,7 +26,8 @@ func (s *Scanner) NearMiss(role signalbox.Role, work string) (signalbox.Signal, 
 		return signalbox.Signal{}, false
 	}
 	// What comes before the end of what the agent thought is not advised, also if it was said.
-	if said := s.text.lines.offset - s.text.thoughtUntil; s.text.thoughtUntil > 0 && said < int64(len(tail)) {
+	if said := s.text.lines.offset - s.text.thoughtUntil; s.text.thoughtUntil > 0 &&
+		said < int64(len(tail)) {
 		tail = strings.Repeat(" ", len(tail)-int(said)) + tail[len(tail)-int(said):]
 	}
 	f := nearMissFinder{role: role, work: work, key: s.text.key}
@@ -97,7 +98,8 @@ func (f *nearMissFinder) findInLine(line []byte, fenced bool) (last signalbox.Si
 func (f *nearMissFinder) match(line []byte, why string) (nearMiss, bool) {
 	if m, ok := matchLine(line, ""); ok {
 		// Without a reason it either counts or was refused already.
-		if f.work != "" && m.row.Argument == signalbox.TaskArgument && string(m.argument) != f.work {
+		if f.work != "" && m.row.Argument == signalbox.TaskArgument &&
+			string(m.argument) != f.work {
 			why = "not about " + f.work
 		}
 		return nearMiss{m.row, m.argument, why}, why != ""
@@ -348,17 +350,19 @@ const maxExitTries = 16
 // exitReasonKey is in every exit signal, also if it names another protocol.
 var exitReasonKey = []byte(`"exit_reason"`)
 
-// findExit returns the last exit signal in a text that is not where exit signals count, or has another protocol. Its offset
-// is that in the text.
+// findExit returns the last exit signal in a text that is not where exit signals count, or has
+// another protocol. Its offset is that in the text.
 func (f *nearMissFinder) findExit(text []byte) (signalbox.Signal, bool) {
-	start := max(bytes.LastIndex(text, []byte(signalbox.ExitProtocol)), bytes.LastIndex(text, exitReasonKey))
+	start := max(bytes.LastIndex(text, []byte(signalbox.ExitProtocol)),
+		bytes.LastIndex(text, exitReasonKey))
 	for range maxExitTries {
 		if start = bytes.LastIndexByte(text[:max(start, 0)], '{'); start < 0 {
 			break
 		}
 		var raw json.RawMessage
 		err := json.NewDecoder(bytes.NewReader(text[start:])).Decode(&raw)
-		if err == nil && (bytes.Contains(raw, []byte(signalbox.ExitProtocol)) || bytes.Contains(raw, exitReasonKey)) {
+		if err == nil && (bytes.Contains(raw, []byte(signalbox.ExitProtocol)) ||
+			bytes.Contains(raw, exitReasonKey)) {
 			return f.exitSignal(exitObject{raw: raw, at: int64(start)}), true
 		}
 	}

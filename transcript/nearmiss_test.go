@@ -101,7 +101,8 @@ func FuzzNearMiss(f *testing.F) {
 			t.Errorf("got %+v", whole)
 		}
 		row, known := signalbox.LineSignalNamed(whole.Name)
-		if !known || row.Argument == signalbox.NameArgument || row.Argument == signalbox.PathArgument {
+		if !known || row.Argument == signalbox.NameArgument ||
+			row.Argument == signalbox.PathArgument {
 			return // these may be missing
 		}
 		_, line, _ := strings.Cut(whole.Detail, ": send the line bare, at column 0: ")
@@ -131,7 +132,8 @@ func TestNearMissPlace(t *testing.T) {
 	} {
 		all := before + text
 		opts := &transcript.Options{Format: signalbox.FormatPlain, Excerpt: 100}
-		sig, ok := nearMissOf(slices.Values([][]byte{[]byte(all)}), opts, signalbox.RoleDeveloper, "T1")
+		sig, ok := nearMissOf(slices.Values([][]byte{[]byte(all)}), opts, signalbox.RoleDeveloper,
+			"T1")
 		at := strings.Index(all, "Final")
 		if at < 0 {
 			at = strings.Index(all, "{")

@@ -29,17 +29,19 @@ func restart(turn int, name string) string {
 
 const (
 	restartLine = `{"type":"system","name":"reply_restarted","level":"warning","text":"it begins again"}` + "\n"
-	cutLine     = `{"type":"system","name":"reply_cut","level":"warning","text":"it was cut off"}` + "\n"
-	retryLine   = `{"type":"system","name":"retry","text":"READY_FOR_REVIEW: t9"}` + "\n"
-	callLine    = `{"type":"tool_call","turn":1,"id":"c","name":"run","arguments":{"command":"READY_FOR_REVIEW: t9"}}` + "\n"
-	doneLine    = `{"type":"done","reason":"answered","turns":1,"tokens":5,"cost_usd":0.5}` + "\n"
+	cutLine     = `{"type":"system","name":"reply_cut","level":"warning","text":"it was cut off"}` +
+		"\n"
+	retryLine = `{"type":"system","name":"retry","text":"READY_FOR_REVIEW: t9"}` + "\n"
+	callLine  = `{"type":"tool_call","turn":1,"id":"c","name":"run","arguments":{"command":"READY_FOR_REVIEW: t9"}}` + "\n"
+	doneLine  = `{"type":"done","reason":"answered","turns":1,"tokens":5,"cost_usd":0.5}` + "\n"
 )
 
 func oracleOptions(key string) *transcript.Options {
 	return &transcript.Options{Format: signalbox.FormatOracle, Key: key}
 }
 
-// A conversation has the same signals as the texts of its replies in sequence, without those that were withdrawn.
+// A conversation has the same signals as the texts of its replies in sequence, without those that
+// were withdrawn.
 func TestOracleStreamMatchesItsReplies(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		var stream, said strings.Builder
@@ -53,14 +55,17 @@ func TestOracleStreamMatchesItsReplies(t *testing.T) {
 				}
 				stream.WriteString(chunkLine("content", turn, rest[:n]))
 				rest = rest[n:]
-				stream.WriteString(rapid.SampledFrom([]string{"", "", retryLine, chunkLine("reasoning", turn, "READY_FOR_REVIEW: t9\n"), "noise\n"}).Draw(t, "between"))
+				stream.WriteString(rapid.SampledFrom([]string{"", "", retryLine,
+					chunkLine("reasoning", turn, "READY_FOR_REVIEW: t9\n"), "noise\n"}).Draw(t,
+					"between"))
 			}
 			return text
 		}
 		for turn := 1; turn <= turns; turn++ {
 			for rapid.Bool().Draw(t, "withdrawn") {
 				reply(turn)
-				stream.WriteString(restart(turn, rapid.SampledFrom([]string{"reply_restarted", "reply_cut"}).Draw(t, "how")))
+				stream.WriteString(restart(turn,
+					rapid.SampledFrom([]string{"reply_restarted", "reply_cut"}).Draw(t, "how")))
 			}
 			if text := reply(turn); text != "" {
 				line, _ := json.Marshal(text)
@@ -71,7 +76,8 @@ func TestOracleStreamMatchesItsReplies(t *testing.T) {
 		said.WriteString(`{"type":"turn.completed","usage":{"input_tokens":5}}` + "\n")
 
 		key := rapid.SampledFrom([]string{"", "k"}).Draw(t, "key")
-		want, _ := scanOnce([]byte(said.String()), &transcript.Options{Format: signalbox.FormatCodex, Key: key})
+		want, _ := scanOnce([]byte(said.String()),
+			&transcript.Options{Format: signalbox.FormatCodex, Key: key})
 		got, _ := scanOnce([]byte(stream.String()), oracleOptions(key))
 		// A withdrawn text of white space still moves the following text.
 		for _, list := range [][]signalbox.Signal{want, got} {
@@ -99,9 +105,12 @@ func TestOracleCuts(t *testing.T) {
 			}
 			quoted, _ := json.Marshal(text)
 			stream.WriteString(rapid.SampledFrom([]string{
-				chunkLine("content", turn, text), chunkLine("content", turn, text+"\n"), restartLine, cutLine, retryLine, callLine, doneLine, "noise\n", "{\n",
-				chunkLine("reasoning", turn, text), chunkLine("tool_result", turn, text), chunkLine("error", turn, text), chunkLine("news", turn, text),
-				fmt.Sprintf(`{"text":%s,"turn":%d,"type":"content"}`+"\n", quoted, turn), fmt.Sprintf(`{"text":%s,"turn":%d,"type":"signal"}`+"\n", quoted, turn),
+				chunkLine("content", turn, text), chunkLine("content", turn, text+"\n"),
+				restartLine, cutLine, retryLine, callLine, doneLine, "noise\n", "{\n",
+				chunkLine("reasoning", turn, text), chunkLine("tool_result", turn, text),
+				chunkLine("error", turn, text), chunkLine("news", turn, text),
+				fmt.Sprintf(`{"text":%s,"turn":%d,"type":"content"}`+"\n", quoted, turn),
+				fmt.Sprintf(`{"text":%s,"turn":%d,"type":"signal"}`+"\n", quoted, turn),
 				fmt.Sprintf(`{"type":"content","text":%s}`+"\n", quoted),
 			}).Draw(t, "line"))
 		}
@@ -109,12 +118,17 @@ func TestOracleCuts(t *testing.T) {
 	})
 }
 
-// Signals of a reply that may be withdrawn are not released, because urgent ones are acted on immediately.
+// Signals of a reply that may be withdrawn are not released, because urgent ones are acted on
+// immediately.
 func TestOracleReplyIsReleasedWhenComplete(t *testing.T) {
-	for name, after := range map[string]string{"a tool": callLine, "a signal": `{"type":"signal","turn":1,"signal":"stuck","confidence":1,"fields":{},"raw_xml":""}` + "\n",
-		"another turn": chunkLine("content", 2, "x"), "the end": doneLine, "an error": `{"type":"error","name":"dropped","text":"t"}` + "\n"} {
+	for name, after := range map[string]string{"a tool": callLine,
+		"a signal":     `{"type":"signal","turn":1,"signal":"stuck","confidence":1,"fields":{},"raw_xml":""}` + "\n",
+		"another turn": chunkLine("content", 2, "x"), "the end": doneLine,
+		"an error": `{"type":"error","name":"dropped","text":"t"}` + "\n"} {
 		s := transcript.NewScanner(oracleOptions(""))
-		if got := s.Push([]byte(chunkLine("content", 1, "CHECKPOINT: t1\nProgress: half\n\nREADY_FOR_REVIEW: t1\n") + retryLine)); len(got) != 0 {
+		if got := s.Push([]byte(chunkLine("content", 1,
+			"CHECKPOINT: t1\nProgress: half\n\nREADY_FOR_REVIEW: t1\n") + retryLine)); len(
+			got) != 0 {
 			t.Errorf("%s: released early: %+v", name, got)
 		}
 		if sig, ok := s.Pending(); ok {
@@ -161,14 +175,22 @@ func TestRestoreDoesNotReleaseTwice(t *testing.T) {
 
 // Snapshots copy the signals that wait to be released, so there must be few of either.
 func BenchmarkOracleSnapshots(b *testing.B) {
-	exit := "```json\n" + `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}` + "\n```\n"
+	exit := "```json\n" +
+		`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}` + "\n```\n"
 	for name, input := range map[string]string{
-		"turns":        strings.Repeat(chunkLine("content", 1, "CHECKPOINT: t1\n")+chunkLine("content", 2, "CHECKPOINT: t1\n"), 10_000),
-		"calls":        strings.Repeat(chunkLine("content", 1, "CHECKPOINT: t1\n")+callLine, 10_000),
-		"open object":  chunkLine("content", 1, `{"protocol":"apm2_agent_exit",`+"\n") + strings.Repeat(chunkLine("content", 1, "CHECKPOINT: t1\n")+callLine, 10_000),
-		"restarts":     strings.Repeat(chunkLine("content", 1, "CHECKPOINT: t1\n")+restartLine, 10_000),
-		"waiting exit": chunkLine("content", 1, exit) + strings.Repeat("{\n", 20_000) + strings.Repeat(chunkLine("content", 1, " ")+chunkLine("content", 2, " ")+"{\n", 10_000),
-		"withdrawn":    chunkLine("content", 1, exit) + strings.Repeat("{\n", 20_000) + strings.Repeat(chunkLine("content", 2, "x")+restartLine, 10_000),
+		"turns": strings.Repeat(chunkLine("content", 1,
+			"CHECKPOINT: t1\n")+chunkLine("content", 2, "CHECKPOINT: t1\n"), 10_000),
+		"calls": strings.Repeat(chunkLine("content", 1, "CHECKPOINT: t1\n")+callLine,
+			10_000),
+		"open object": chunkLine("content", 1, `{"protocol":"apm2_agent_exit",`+
+			"\n") + strings.Repeat(chunkLine("content", 1, "CHECKPOINT: t1\n")+callLine, 10_000),
+		"restarts": strings.Repeat(chunkLine("content", 1, "CHECKPOINT: t1\n")+restartLine,
+			10_000),
+		"waiting exit": chunkLine("content", 1, exit) + strings.Repeat("{\n",
+			20_000) + strings.Repeat(chunkLine("content", 1, " ")+chunkLine("content", 2, " ")+
+			"{\n", 10_000),
+		"withdrawn": chunkLine("content", 1, exit) + strings.Repeat("{\n",
+			20_000) + strings.Repeat(chunkLine("content", 2, "x")+restartLine, 10_000),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(input)))

@@ -6,7 +6,8 @@ import (
 	"signalbox/transcript/internal/envelope"
 )
 
-// places knows where the agent's own text is in the stream, from the first byte on at which a signal may still be found.
+// places knows where the agent's own text is in the stream, from the first byte on at which a
+// signal may still be found.
 type places struct {
 	wanted bool
 	next   []envelope.Place // of the next piece of text
@@ -41,7 +42,8 @@ func (p *places) take() (from, to int64) {
 	return from, to
 }
 
-// forget drops what is not needed any more, because no signal can be found before the offset barrier.
+// forget drops what is not needed any more, because no signal can be found before the offset
+// barrier.
 func (p *places) forget(barrier int64) {
 	first := p.index(barrier)
 	if len(p.list) > 2*maxPlaces { // rarely, because the rest is moved
@@ -54,14 +56,16 @@ func (p *places) forget(barrier int64) {
 
 // index returns the index of the place that has an offset, -1 if there is none.
 func (p *places) index(offset int64) int {
-	i, found := slices.BinarySearchFunc(p.list, offset, func(e place, offset int64) int { return int(min(1, max(-1, e.offset-offset))) })
+	i, found := slices.BinarySearchFunc(p.list, offset,
+		func(e place, offset int64) int { return int(min(1, max(-1, e.offset-offset))) })
 	if !found {
 		i--
 	}
 	return i
 }
 
-// find returns where the text from an offset to another is in the stream, 0 and 0 if it is not known.
+// find returns where the text from an offset to another is in the stream, 0 and 0 if it is not
+// known.
 func (p *places) find(from, to int64) (start, end int64) {
 	switch {
 	case !p.wanted || from >= to:

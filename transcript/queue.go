@@ -10,10 +10,12 @@ import (
 	"signalbox/transcript/internal/payload"
 )
 
-// signalQueue orders signals by offset, collects the bodies of line signals and applies the limits of a stream.
+// signalQueue orders signals by offset, collects the bodies of line signals and applies the limits
+// of a stream.
 //
-// Signals are found a little out of order: an object or block that starts early may end late. So a signal waits in the
-// queue until nothing can be found before it. The caller passes that offset, the barrier, to release.
+// Signals are found a little out of order: an object or block that starts early may end late. So a
+// signal waits in the queue until nothing can be found before it. The caller passes that offset,
+// the barrier, to release.
 type signalQueue struct {
 	waiting  []*entry
 	released []signalbox.Signal
@@ -27,8 +29,8 @@ type signalQueue struct {
 	tentativeBytes int  // size of the signals and bodies since then
 }
 
-// entry is a signal that waits. Its body is parsed on release, because a signal that is found late may shorten it.
-// An entry is replaced and never modified, because snapshots share it.
+// entry is a signal that waits. Its body is parsed on release, because a signal that is found late
+// may shorten it. An entry is replaced and never modified, because snapshots share it.
 type entry struct {
 	sig       signalbox.Signal
 	open      bool   // the body may still grow
@@ -44,12 +46,14 @@ func (e *entry) bodyEnd() int64 { return e.bodyStart + int64(len(e.body)) }
 type counter struct{ waiting, released int }
 
 const (
-	// maxWaiting bounds the queue. The limit of MaxSignals is applied on release, in order; a signal found after so
-	// many others cannot be among the first MaxSignals.
+	// maxWaiting bounds the queue. The limit of MaxSignals is applied on release, in order; a
+	// signal found after so many others cannot be among the first MaxSignals.
 	maxWaiting = MaxSignals + 16<<10
-	// releaseAt is the length of the queue at which signals are released before the piece of text ends.
+	// releaseAt is the length of the queue at which signals are released before the piece of text
+	// ends.
 	releaseAt = 1024
-	// maxTentativeBytes bounds the bodies of signals that cannot be released because they may be withdrawn.
+	// maxTentativeBytes bounds the bodies of signals that cannot be released because they may be
+	// withdrawn.
 	maxTentativeBytes = 8 << 20
 )
 
@@ -63,11 +67,12 @@ func (q *signalQueue) counter(sig *signalbox.Signal) *counter {
 	return &q.otherRefused
 }
 
-// refusedFull reports whether the stream has released as many refused signals as it may, so that looking for more is
-// pointless.
+// refusedFull reports whether the stream has released as many refused signals as it may, so that
+// looking for more is pointless.
 func (q *signalQueue) refusedFull() bool { return q.otherRefused.released == MaxSignals }
 
-// add queues a signal and reports whether it was kept. An accepted signal ends the body of the signal before it.
+// add queues a signal and reports whether it was kept. An accepted signal ends the body of the
+// signal before it.
 func (q *signalQueue) add(sig signalbox.Signal) bool {
 	if sig.Taken() {
 		if sig.Offset >= q.body.start {
@@ -90,10 +95,11 @@ func (q *signalQueue) add(sig signalbox.Signal) bool {
 	return true
 }
 
-// drop counts signals that could have decided the turn: accepted ones, broken exit signals, which make others
-// ambiguous, and remarks that take signals back.
+// drop counts signals that could have decided the turn: accepted ones, broken exit signals, which
+// make others ambiguous, and remarks that take signals back.
 func (q *signalQueue) drop(sig *signalbox.Signal) {
-	takesBack := sig.Dialect == "" && (sig.Refused == signalbox.ReasonTextAfter || sig.Refused == signalbox.ReasonThinking)
+	takesBack := sig.Dialect == "" && (sig.Refused == signalbox.ReasonTextAfter ||
+		sig.Refused == signalbox.ReasonThinking)
 	if sig.Taken() || sig.Dialect == signalbox.DialectExit || takesBack {
 		q.dropped++
 	}
@@ -115,7 +121,8 @@ func (q *signalQueue) release(barrier int64) {
 		if q.releaseOne(&e.sig) && e.truncated {
 			remark := e.sig
 			remark.Body, remark.Refused = nil, signalbox.ReasonTooLarge
-			remark.Detail = fmt.Sprintf("the body was cut after %d bytes; the signal counts", MaxBody)
+			remark.Detail = fmt.Sprintf("the body was cut after %d bytes; the signal counts",
+				MaxBody)
 			q.releaseOne(&remark)
 		}
 	}
@@ -154,7 +161,8 @@ func (q *signalQueue) open() (signalbox.Signal, bool) {
 // droppedRemark returns the remark, for the end of the stream, that signals were dropped.
 func (q *signalQueue) droppedRemark(offset int64, line int) signalbox.Signal {
 	return signalbox.Signal{Offset: offset, Line: line, Refused: signalbox.ReasonTooLarge,
-		Detail: fmt.Sprintf("dropped %d signals: at most %d are kept of a stream", q.dropped, MaxSignals)}
+		Detail: fmt.Sprintf("dropped %d signals: at most %d are kept of a stream", q.dropped,
+			MaxSignals)}
 }
 
 // openBody starts the body of the signal just added at the offset at.
@@ -168,7 +176,8 @@ func (q *signalQueue) openBody(at, start int64) {
 	q.body.open(start)
 }
 
-// closeBody ends the open body, if any, at the offset end or, if that is earlier, where its message ended.
+// closeBody ends the open body, if any, at the offset end or, if that is earlier, where its message
+// ended.
 func (q *signalQueue) closeBody(end int64) {
 	if !q.body.isOpen {
 		return
@@ -181,7 +190,8 @@ func (q *signalQueue) closeBody(end int64) {
 	q.tentativeBytes += len(body)
 	for i, e := range slices.Backward(q.waiting) {
 		if e.open {
-			q.waiting[i] = &entry{sig: e.sig, body: wholeRunes(body), bodyStart: e.bodyStart, truncated: truncated}
+			q.waiting[i] = &entry{sig: e.sig, body: wholeRunes(body), bodyStart: e.bodyStart,
+				truncated: truncated}
 			break
 		}
 	}
@@ -204,15 +214,16 @@ func (q *signalQueue) shortenBody(end int64) {
 	for i, e := range slices.Backward(q.waiting) {
 		if e.sig.Offset < end && e.bodyStart > 0 {
 			if !e.open && e.bodyEnd() > end {
-				q.waiting[i] = &entry{sig: e.sig, body: e.body[:max(0, end-e.bodyStart)], bodyStart: e.bodyStart}
+				q.waiting[i] = &entry{sig: e.sig, body: e.body[:max(0, end-e.bodyStart)],
+					bodyStart: e.bodyStart}
 			}
 			return
 		}
 	}
 }
 
-// closeFullBody ends a body that has reached its limit at the offset now, once nothing can be found any more that would
-// have ended it earlier.
+// closeFullBody ends a body that has reached its limit at the offset now, once nothing can be found
+// any more that would have ended it earlier.
 func (q *signalQueue) closeFullBody(now, barrier int64) {
 	if limit := q.body.start + MaxBody; q.body.isOpen && now > limit && barrier >= limit {
 		q.closeBody(now)
@@ -225,8 +236,9 @@ func (q *signalQueue) clone() signalQueue {
 	return c
 }
 
-// bodyCollector collects the text after a line signal, from the offset start on and without gaps. buf has the bytes from
-// earlier pieces of the text; the current piece may have more. Each body gets a new buf, because snapshots share it.
+// bodyCollector collects the text after a line signal, from the offset start on and without gaps.
+// buf has the bytes from earlier pieces of the text; the current piece may have more. Each body
+// gets a new buf, because snapshots share it.
 type bodyCollector struct {
 	isOpen     bool
 	start      int64

@@ -5,8 +5,8 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// region tracks whether the text is in a code fence, in a delegation prompt or in what the agent thinks,
-// where signals do not count.
+// region tracks whether the text is in a code fence, in a delegation prompt or in what the agent
+// thinks, where signals do not count.
 type region struct {
 	fence     lines.Fence
 	delegated bool
@@ -23,8 +23,8 @@ const (
 	delegationMarker
 )
 
-// advance takes the next line and returns whether it is a boundary. A boundary contains no signals. In what
-// the agent thinks there are no boundaries.
+// advance takes the next line and returns whether it is a boundary. A boundary contains no signals.
+// In what the agent thinks there are no boundaries.
 func (r *region) advance(line []byte) boundary {
 	if r.isThinking() {
 		return noBoundary
@@ -56,8 +56,8 @@ func (r *region) inFence() bool { return r.fence.IsOpen() }
 
 func (r *region) isThinking() bool { return r.thoughts.depth > 0 }
 
-// advanceIn takes a part of a line, up to where thinking starts or ends, and returns how much it took. Tags
-// in a fence or in a delegation prompt are text.
+// advanceIn takes a part of a line, up to where thinking starts or ends, and returns how much it
+// took. Tags in a fence or in a delegation prompt are text.
 func (r *region) advanceIn(part []byte) int {
 	if r.inFence() || r.delegated {
 		return len(part)

@@ -26,21 +26,27 @@ func TestReport(t *testing.T) {
 			`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"a"}],"usage":{"input_tokens":10,"output_tokens":1}},"parent_tool_use_id":null}`,
 			`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Bash","input":{}}],"usage":{"input_tokens":10,"output_tokens":4}},"parent_tool_use_id":null}`,
 			`{"type":"assistant","message":{"id":"m2","content":[],"usage":{"input_tokens":20,"cache_read_input_tokens":7,"output_tokens":2}},"parent_tool_use_id":null}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Usage: signalbox.Usage{InputTokens: 30, CachedInputTokens: 7, OutputTokens: 6}}},
-		{"claude's result has the last word on usage, and the cost", signalbox.FormatClaude, []string{
-			`{"type":"assistant","message":{"id":"m1","content":[],"usage":{"input_tokens":1,"output_tokens":1}},"parent_tool_use_id":null}`,
-			`{"type":"result","subtype":"success","is_error":false,"result":"x","usage":{"input_tokens":5,"output_tokens":6},"total_cost_usd":0.25}`,
-			`{"type":"result","subtype":"success","is_error":false,"result":"x","usage":{"input_tokens":5,"output_tokens":6},"total_cost_usd":0.75}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Usage: signalbox.Usage{InputTokens: 10, OutputTokens: 12, CostUSD: 0.75}}},
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude,
+			Usage: signalbox.Usage{InputTokens: 30, CachedInputTokens: 7, OutputTokens: 6}}},
+		{"claude's result has the last word on usage, and the cost", signalbox.FormatClaude,
+			[]string{
+				`{"type":"assistant","message":{"id":"m1","content":[],"usage":{"input_tokens":1,"output_tokens":1}},"parent_tool_use_id":null}`,
+				`{"type":"result","subtype":"success","is_error":false,"result":"x","usage":{"input_tokens":5,"output_tokens":6},"total_cost_usd":0.25}`,
+				`{"type":"result","subtype":"success","is_error":false,"result":"x","usage":{"input_tokens":5,"output_tokens":6},"total_cost_usd":0.75}`,
+			}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true,
+				Usage: signalbox.Usage{InputTokens: 10, OutputTokens: 12, CostUSD: 0.75}}},
 		{"claude fails even beside success", signalbox.FormatClaude, []string{
 			`{"type":"result","subtype":"success","is_error":true,"result":"API Error: 401"}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true, Error: "API Error: 401"}},
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true,
+			Error: "API Error: 401"}},
 		{"claude fails without a result", signalbox.FormatClaude, []string{
 			`{"type":"result","subtype":"error_max_turns","is_error":true}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true, Error: "error_max_turns"}},
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true,
+			Error: "error_max_turns"}},
 		{"claude is rate limited", signalbox.FormatClaude, []string{
 			`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1794744000}}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatClaude, RateLimit: signalbox.RateLimit{Status: "rejected", ResetsAt: reset}}},
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude,
+			RateLimit: signalbox.RateLimit{Status: "rejected", ResetsAt: reset}}},
 		{"claude continues after a result", signalbox.FormatClaude, []string{
 			`{"type":"result","subtype":"success","is_error":true,"result":"x"}`,
 			`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"a"}]},"parent_tool_use_id":null}`,
@@ -56,10 +62,12 @@ func TestReport(t *testing.T) {
 		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true}},
 		{"claude fails with another subtype than success", signalbox.FormatClaude, []string{
 			`{"type":"result","subtype":"error_during_execution","is_error":false,"result":"x"}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true, Error: "x"}},
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true,
+			Error: "x"}},
 		{"claude fails if is_error is not a boolean", signalbox.FormatClaude, []string{
 			`{"type":"result","subtype":"success","is_error":{},"result":"x"}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true, Error: "x"}},
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true,
+			Error: "x"}},
 		{"foreign lines of claude end and report nothing", signalbox.FormatClaude, []string{
 			`{"type":"system","subtype":"init","session_id":"a"}`,
 			`{"type":"result","subtype":"success","is_error":true,"result":"x","session_id":"b","total_cost_usd":5}`,
@@ -76,73 +84,99 @@ func TestReport(t *testing.T) {
 			`{"type":"user","message":{"content":"a"},"parent_tool_use_id":null}`,
 		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true}},
 		{"another thread of codex ends nothing", signalbox.FormatCodex, []string{
-			`{"type":"thread.started","thread_id":"a"}`, `{"type":"thread.started","thread_id":"b"}`, `{"type":"turn.completed","usage":{"input_tokens":20}}`,
+			`{"type":"thread.started","thread_id":"a"}`,
+			`{"type":"thread.started","thread_id":"b"}`,
+			`{"type":"turn.completed","usage":{"input_tokens":20}}`,
 		}, signalbox.StreamReport{Format: signalbox.FormatCodex}},
 		{"codex continues with an item", signalbox.FormatCodex, []string{
-			`{"type":"turn.completed","usage":{}}`, `{"type":"item.started","item":{"id":"item_1","type":"command_execution"}}`,
+			`{"type":"turn.completed","usage":{}}`,
+			`{"type":"item.started","item":{"id":"item_1","type":"command_execution"}}`,
 		}, signalbox.StreamReport{Format: signalbox.FormatCodex}},
 		{"another session of gemini ends nothing", signalbox.FormatGemini, []string{
-			`{"type":"init","session_id":"a","model":"m"}`, `{"type":"init","session_id":"b","model":"m"}`, `{"type":"result","status":"success","stats":{}}`,
+			`{"type":"init","session_id":"a","model":"m"}`,
+			`{"type":"init","session_id":"b","model":"m"}`,
+			`{"type":"result","status":"success","stats":{}}`,
 		}, signalbox.StreamReport{Format: signalbox.FormatGemini}},
-		{"gemini fails unless it says success", signalbox.FormatGemini, []string{`{"type":"result","stats":{}}`},
+		{"gemini fails unless it says success", signalbox.FormatGemini,
+			[]string{`{"type":"result","stats":{}}`},
 			signalbox.StreamReport{Format: signalbox.FormatGemini, Ended: true, Failed: true}},
 		{"foreign lines of opencode end nothing", signalbox.FormatOpencode, []string{
 			`{"type":"step_start","sessionID":"s","part":{"sessionID":"s"}}`,
-			`{"type":"step_finish","sessionID":"t","part":{"reason":"stop"}}`, `{"type":"step_finish","part":{"reason":"stop"}}`,
+			`{"type":"step_finish","sessionID":"t","part":{"reason":"stop"}}`,
+			`{"type":"step_finish","part":{"reason":"stop"}}`,
 			`{"type":"step_finish","sessionID":"s","part":{"reason":"stop","sessionID":"t"}}`,
 			`{"type":"error","sessionID":"t","error":{"name":"APIError"}}`,
 		}, signalbox.StreamReport{Format: signalbox.FormatOpencode}},
-		{"plain never ends", signalbox.FormatPlain, []string{"AUDIT_PASSED: t1"}, signalbox.StreamReport{Format: signalbox.FormatPlain}},
-		{"text after JSON lines", signalbox.FormatAuto, []string{"", `{"type":"turn.started"}`, "Hello."},
+		{"plain never ends", signalbox.FormatPlain, []string{"AUDIT_PASSED: t1"},
+			signalbox.StreamReport{Format: signalbox.FormatPlain}},
+		{"text after JSON lines", signalbox.FormatAuto,
+			[]string{"", `{"type":"turn.started"}`, "Hello."},
 			signalbox.StreamReport{Format: signalbox.FormatCodex, Noise: 1,
 				Mixed: "the output was detected as codex, but its line 3 is not JSON; name the format to be certain"}},
-		{"noise is counted, blank lines are not", signalbox.FormatCodex, []string{"npm warn", "", "  ", "[1]", `{"type":"turn.started"}`},
+		{"noise is counted, blank lines are not", signalbox.FormatCodex,
+			[]string{"npm warn", "", "  ", "[1]", `{"type":"turn.started"}`},
 			signalbox.StreamReport{Format: signalbox.FormatCodex, Noise: 2}},
 		{"codex retries, then fails", signalbox.FormatCodex, []string{
-			`{"type":"error","message":"Reconnecting... 1/5"}`, `{"type":"turn.failed","error":{"message":"401"}}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatCodex, Ended: true, Failed: true, Error: "401"}},
-		{"a codex error alone is not the end", signalbox.FormatCodex, []string{`{"type":"error","message":"Reconnecting... 1/5"}`},
+			`{"type":"error","message":"Reconnecting... 1/5"}`,
+			`{"type":"turn.failed","error":{"message":"401"}}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatCodex, Ended: true, Failed: true,
+			Error: "401"}},
+		{"a codex error alone is not the end", signalbox.FormatCodex,
+			[]string{`{"type":"error","message":"Reconnecting... 1/5"}`},
 			signalbox.StreamReport{Format: signalbox.FormatCodex, Retrying: "Reconnecting... 1/5"}},
-		{"codex continues after an error", signalbox.FormatCodex, []string{`{"type":"error","message":"Reconnecting... 1/5"}`, `{"type":"item.started","item":{"type":"command_execution"}}`},
+		{"codex continues after an error", signalbox.FormatCodex,
+			[]string{`{"type":"error","message":"Reconnecting... 1/5"}`,
+				`{"type":"item.started","item":{"type":"command_execution"}}`},
 			signalbox.StreamReport{Format: signalbox.FormatCodex}},
 		{"claude reports the status of its service", signalbox.FormatClaude, []string{
 			`{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"API Error"}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true, Error: "API Error", ErrorStatus: 529}},
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true,
+			Error: "API Error", ErrorStatus: 529}},
 		{"a success has no status", signalbox.FormatClaude, []string{
 			`{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"x"}`,
 			`{"type":"result","subtype":"success","is_error":false,"api_error_status":null,"result":"x"}`,
 		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true}},
 		{"opencode reports the status of its service", signalbox.FormatOpencode, []string{
 			`{"type":"error","error":{"name":"APIError","data":{"message":"no","statusCode":401}}}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatOpencode, Ended: true, Failed: true, Error: "no", ErrorStatus: 401}},
+		}, signalbox.StreamReport{Format: signalbox.FormatOpencode, Ended: true, Failed: true,
+			Error: "no", ErrorStatus: 401}},
 		{"codex completes", signalbox.FormatCodex, []string{
 			`{"type":"turn.completed","usage":{"input_tokens":20,"cached_input_tokens":3,"output_tokens":10}}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatCodex, Ended: true, Usage: signalbox.Usage{InputTokens: 20, CachedInputTokens: 3, OutputTokens: 10}}},
+		}, signalbox.StreamReport{Format: signalbox.FormatCodex, Ended: true,
+			Usage: signalbox.Usage{InputTokens: 20, CachedInputTokens: 3, OutputTokens: 10}}},
 		{"gemini fails", signalbox.FormatGemini, []string{
 			`{"type":"result","status":"error","error":{"type":"unknown","message":"no"},"stats":{"input_tokens":1,"output_tokens":2,"cached":3}}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatGemini, Ended: true, Failed: true, Error: "no", Usage: signalbox.Usage{InputTokens: 1, CachedInputTokens: 3, OutputTokens: 2}}},
+		}, signalbox.StreamReport{Format: signalbox.FormatGemini, Ended: true, Failed: true,
+			Error: "no", Usage: signalbox.Usage{InputTokens: 1, CachedInputTokens: 3,
+				OutputTokens: 2}}},
 		{"opencode sums its steps", signalbox.FormatOpencode, []string{
 			`{"type":"step_finish","sessionID":"s","part":{"reason":"tool-calls","tokens":{"input":10,"output":5,"cache":{"read":1}},"cost":0.5}}`,
 			`{"type":"step_start","sessionID":"s","part":{}}`,
 			`{"type":"step_finish","sessionID":"s","part":{"reason":"stop","tokens":{"input":10,"output":5,"cache":{"read":1}},"cost":0.25}}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatOpencode, Ended: true, Usage: signalbox.Usage{InputTokens: 20, CachedInputTokens: 2, OutputTokens: 10, CostUSD: 0.75}}},
+		}, signalbox.StreamReport{Format: signalbox.FormatOpencode, Ended: true,
+			Usage: signalbox.Usage{InputTokens: 20, CachedInputTokens: 2, OutputTokens: 10,
+				CostUSD: 0.75}}},
 		{"opencode fails", signalbox.FormatOpencode, []string{
 			`{"type":"error","sessionID":"s","error":{"name":"APIError","data":{"message":"scripted failure 401"}}}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatOpencode, Ended: true, Failed: true, Error: "scripted failure 401"}},
+		}, signalbox.StreamReport{Format: signalbox.FormatOpencode, Ended: true, Failed: true,
+			Error: "scripted failure 401"}},
 		{"the oracle sums its questions", signalbox.FormatOracle, []string{
 			`{"type":"content","turn":1,"text":"a"}`,
 			`{"type":"done","reason":"answered","turns":1,"tokens":30,"cost_usd":0.5}`,
 			`{"type":"error","name":"cancelled","text":"t"}`,
 			`{"type":"done","reason":"cancelled","turns":1,"tokens":12,"cost_usd":0.25,"session":"s","question":2}`,
 			`{"type":"done","reason":"answered","turns":1,"tokens":"9","cost_usd":-1}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatOracle, Ended: true, Usage: signalbox.Usage{InputTokens: 42, CostUSD: 0.75}}},
+		}, signalbox.StreamReport{Format: signalbox.FormatOracle, Ended: true,
+			Usage: signalbox.Usage{InputTokens: 42, CostUSD: 0.75}}},
 		{"the oracle fails", signalbox.FormatOracle, []string{
 			`{"type":"error","name":"server_error","text":"500 internal server error"}`,
 			`{"type":"done","reason":"model_failed","turns":1,"tokens":0,"cost_usd":0}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatOracle, Ended: true, Failed: true, Error: "500 internal server error"}},
+		}, signalbox.StreamReport{Format: signalbox.FormatOracle, Ended: true, Failed: true,
+			Error: "500 internal server error"}},
 		{"the oracle is not served", signalbox.FormatOracle, []string{
 			`{"text":"","name":"rate_limited","type":"error"}`,
-		}, signalbox.StreamReport{Format: signalbox.FormatOracle, Failed: true, Error: "rate_limited", RateLimit: signalbox.RateLimit{Status: "rejected"}}},
+		}, signalbox.StreamReport{Format: signalbox.FormatOracle, Failed: true,
+			Error: "rate_limited", RateLimit: signalbox.RateLimit{Status: "rejected"}}},
 		{"auto finds the oracle", signalbox.FormatAuto, []string{
 			`{"type":"tool_call","turn":1,"id":"c","name":"n","arguments":{}}`,
 			`{"type":"system","name":"n","text":"t"}`,
@@ -150,7 +184,8 @@ func TestReport(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			_, got := scanOnce([]byte(strings.Join(test.lines, "\n")+"\n"), &transcript.Options{Format: test.format})
+			_, got := scanOnce([]byte(strings.Join(test.lines, "\n")+"\n"),
+				&transcript.Options{Format: test.format})
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -163,7 +198,8 @@ func TestSignalsReadError(t *testing.T) {
 	r := io.MultiReader(strings.NewReader("CHECKPOINT: t1\n"), iotest.ErrReader(broken))
 	var names []string
 	var last error
-	for sig, err := range transcript.Signals(r, &transcript.Options{Format: signalbox.FormatPlain}) {
+	for sig, err := range transcript.Signals(r,
+		&transcript.Options{Format: signalbox.FormatPlain}) {
 		if last = err; err == nil {
 			names = append(names, sig.Name)
 		}
@@ -212,24 +248,31 @@ func TestPending(t *testing.T) {
 func TestToolCallReleasesSignals(t *testing.T) {
 	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatClaude})
 	s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"CHECKPOINT: t1"}]},"parent_tool_use_id":null}` + "\n"))
-	got := s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Bash","input":{}}]},"parent_tool_use_id":null}` + "\n"))
+	got := s.Push([]byte(
+		`{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","name":"Bash","input":{}}]},"parent_tool_use_id":null}` + "\n"))
 	if len(got) != 1 || got[0].Name != "checkpoint" {
 		t.Errorf("got %+v", got)
 	}
 }
 
-// The text of a line may precede the member that says whose it is, and be longer than what is held back.
+// The text of a line may precede the member that says whose it is, and be longer than what is held
+// back.
 func TestLongForeignTextIsWithdrawn(t *testing.T) {
 	long := strings.Repeat("text\\n", 40_000)
 	for _, line := range []string{
-		`{"message":{"id":"m1","content":[{"text":"` + long + `REVIEW_PASSED: t1\n","type":"text"}]},"parent_tool_use_id":"toolu_1","type":"assistant"}`,
-		`{"message":{"id":"m1","content":[{"text":"` + long + `REVIEW_PASSED: t1\n","type":"text"}]},"parent_tool_use_id":null,"type":"user"}`,
-		`{"message":{"id":"m1","content":[{"text":"` + long + `REVIEW_PASSED: t1\n","type":"tool_result"}]},"parent_tool_use_id":null,"type":"assistant"}`,
-		`{"message":{"id":"m1","content":[{"text":"` + long + `REVIEW_PASSED: t1\n","type":"text"}]},"parent_tool_use_id":null,"type":"assistant"`,
+		`{"message":{"id":"m1","content":[{"text":"` + long +
+			`REVIEW_PASSED: t1\n","type":"text"}]},"parent_tool_use_id":"toolu_1","type":"assistant"}`,
+		`{"message":{"id":"m1","content":[{"text":"` + long +
+			`REVIEW_PASSED: t1\n","type":"text"}]},"parent_tool_use_id":null,"type":"user"}`,
+		`{"message":{"id":"m1","content":[{"text":"` + long +
+			`REVIEW_PASSED: t1\n","type":"tool_result"}]},"parent_tool_use_id":null,"type":"assistant"}`,
+		`{"message":{"id":"m1","content":[{"text":"` + long +
+			`REVIEW_PASSED: t1\n","type":"text"}]},"parent_tool_use_id":null,"type":"assistant"`,
 	} {
 		before := `{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"CHECKPOINT: t1\nProgress: half\n"}]},"parent_tool_use_id":null}`
 		after := `{"type":"assistant","message":{"id":"m2","content":[{"type":"text","text":"READY_FOR_REVIEW: t1"}]},"parent_tool_use_id":null}`
-		input, opts := []byte(before+"\n"+line+"\n"+after+"\n"), &transcript.Options{Format: signalbox.FormatClaude}
+		input, opts := []byte(before+"\n"+line+"\n"+after+"\n"),
+			&transcript.Options{Format: signalbox.FormatClaude}
 		got, _ := scanOnce(input, opts)
 		checkCuts(t, input, opts, 7)
 		var seen []string
@@ -249,7 +292,8 @@ func TestLongForeignTextIsWithdrawn(t *testing.T) {
 
 func TestTentativeTextIsNotPending(t *testing.T) {
 	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatClaude})
-	s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"` + strings.Repeat(`x\n`, 32_760) +
+	s.Push([]byte(`{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"` +
+		strings.Repeat(`x\n`, 32_760) +
 		`CHECKPOINT: t1\nfoo\n` + strings.Repeat(`y\n`, 100)))
 	if sig, ok := s.Pending(); ok {
 		t.Errorf("a sub-agent's %s is pending", sig.Name)
@@ -272,7 +316,8 @@ func TestAutoFormatDoesNotDependOnCuts(t *testing.T) {
 }
 
 func TestDroppedDoesNotDependOnCuts(t *testing.T) {
-	input := []byte(strings.Repeat("CHECKPOINT: t1\n", 20_000) + strings.Repeat(`<signal type="stuck"></signal>`, 5))
+	input := []byte(strings.Repeat("CHECKPOINT: t1\n",
+		20_000) + strings.Repeat(`<signal type="stuck"></signal>`, 5))
 	for seed := range uint64(4) {
 		checkCuts(t, input, &transcript.Options{Format: signalbox.FormatPlain}, seed)
 	}
@@ -281,7 +326,8 @@ func TestDroppedDoesNotDependOnCuts(t *testing.T) {
 // Signals in tentative text cannot be released, so their bodies are bounded together.
 func TestTentativeBodiesAreBounded(t *testing.T) {
 	signal := `CHECKPOINT: t1\nSummary: ` + strings.Repeat("x", 60_000) + `\n`
-	line := `{"type":"item.completed","item":{"type":"agent_message","text":"` + strings.Repeat(signal, 400) + `"}}` + "\n"
+	line := `{"type":"item.completed","item":{"type":"agent_message","text":"` +
+		strings.Repeat(signal, 400) + `"}}` + "\n"
 	got, _ := scanOnce([]byte(line), &transcript.Options{Format: signalbox.FormatCodex})
 	bytes, count := 0, 0
 	for _, s := range got {
@@ -299,24 +345,29 @@ func TestTentativeBodiesAreBounded(t *testing.T) {
 
 // Withdrawing a text must not change a partial line, object or body before it.
 func TestRestoreKeepsPartialInput(t *testing.T) {
-	foreign := `{"type":"message","content":"\n` + strings.Repeat(`REVIEW_PASSED: t9\n}}{<signal type=\"stuck\"></signal>\n`, 3000) + `","role":"user"}` + "\n"
+	foreign := `{"type":"message","content":"\n` +
+		strings.Repeat(`REVIEW_PASSED: t9\n}}{<signal type=\"stuck\"></signal>\n`, 3000) +
+		`","role":"user"}` + "\n"
 	delta := func(text string) string {
 		return `{"type":"message","role":"assistant","content":"` + text + `","delta":true}` + "\n"
 	}
 	long := strings.Repeat("x", 200) // so that buffers have spare capacity
 	for _, test := range []struct{ text, raw string }{
 		{`READY_FOR_REVIEW: t1 ` + long, "READY_FOR_REVIEW: t1 " + long},
-		{`{\"protocol\":\"apm2_agent_exit\",\n\"` + long, "{\"protocol\":\"apm2_agent_exit\",\n\"" + long},
+		{`{\"protocol\":\"apm2_agent_exit\",\n\"` + long, "{\"protocol\":\"apm2_agent_exit\",\n\"" +
+			long},
 		{`<signal type=\"stuck\">` + long, "<signal type=\"stuck\">" + long},
 	} {
-		input, opts := []byte(delta(test.text)+foreign), &transcript.Options{Format: signalbox.FormatGemini}
+		input, opts := []byte(delta(test.text)+foreign),
+			&transcript.Options{Format: signalbox.FormatGemini}
 		got, _ := scanOnce(input, opts)
 		if len(got) != 1 || got[0].Raw != test.raw {
 			t.Errorf("%s: got %+v", test.text, got)
 		}
 		checkCuts(t, input, opts, 11)
 	}
-	got, err := transcript.ResolveSeed(strings.NewReader(delta("CHECKPOINT: t")+foreign), &transcript.Options{Format: signalbox.FormatGemini})
+	got, err := transcript.ResolveSeed(strings.NewReader(delta("CHECKPOINT: t")+foreign),
+		&transcript.Options{Format: signalbox.FormatGemini})
 	if err != nil || got.Name != "checkpoint" || got.TaskID != "t" {
 		t.Errorf("by the seed's policy: %+v, %v", got, err)
 	}
@@ -325,7 +376,9 @@ func TestRestoreKeepsPartialInput(t *testing.T) {
 // Steps of another session of opencode belong to a sub-agent: they do not end the turn.
 func TestOpencodeSubAgentDoesNotEndTheTurn(t *testing.T) {
 	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatOpencode})
-	s.Push([]byte(`{"type":"step_start","sessionID":"a","part":{}}` + "\n" + `{"type":"step_finish","sessionID":"b","part":{"reason":"stop","tokens":{"input":5}}}` + "\n"))
+	s.Push([]byte(`{"type":"step_start","sessionID":"a","part":{}}` + "\n" +
+		`{"type":"step_finish","sessionID":"b","part":{"reason":"stop","tokens":{"input":5}}}` +
+		"\n"))
 	if r := s.Report(); r.Ended || r.Usage.InputTokens != 0 {
 		t.Errorf("got %+v", r)
 	}

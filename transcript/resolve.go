@@ -8,13 +8,15 @@ import (
 	"signalbox"
 )
 
-// Resolve returns the signal that an agent's whole turn amounts to. signals are all that a Scanner returned for the turn;
-// refused ones matter, because a broken or dropped exit signal makes others ambiguous. An empty role or work is not
-// checked. Resolve sets Refused on every accepted signal that does not win, and names the work in the Detail of near misses.
+// Resolve returns the signal that an agent's whole turn amounts to. signals are all that a Scanner
+// returned for the turn; refused ones matter, because a broken or dropped exit signal makes others
+// ambiguous. An empty role or work is not checked. Resolve sets Refused on every accepted signal
+// that does not win, and names the work in the Detail of near misses.
 //
-// If no signal wins, the result is named signalbox.NameUnknown. Its Refused is ReasonAmbiguous if the turn contradicts
-// itself, ReasonTextAfter if text follows a verdict that passes work, and ReasonMixedFormats if a passing signal would win and the
-// stream is mixed. Its Detail is advice for the agent.
+// If no signal wins, the result is named signalbox.NameUnknown. Its Refused is ReasonAmbiguous if
+// the turn contradicts itself, ReasonTextAfter if text follows a verdict that passes work, and
+// ReasonMixedFormats if a passing signal would win and the stream is mixed. Its Detail is advice
+// for the agent.
 func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signalbox.Signal {
 	for i := range signals {
 		if s := &signals[i]; s.Taken() {
@@ -38,8 +40,10 @@ func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signa
 	case exit >= 0 && line < 0:
 		winner = exit
 	case exit >= 0:
-		if next, ok := signals[exit].Exit.NextPhase(); !ok || verdictPhase(signals[line].Name) != next {
-			return refuseAll(signals, signalbox.ReasonAmbiguous, "the line signal and the exit signal imply different phases")
+		if next, ok := signals[exit].Exit.NextPhase(); !ok ||
+			verdictPhase(signals[line].Name) != next {
+			return refuseAll(signals, signalbox.ReasonAmbiguous,
+				"the line signal and the exit signal imply different phases")
 		}
 		winner, confirmed = line, signals[exit].Exit
 	case turn >= 0 && !broken:
@@ -62,8 +66,8 @@ func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signa
 	return won
 }
 
-// RefusalReason returns why a session with the given role and work may not send an accepted signal, "" if it may. An empty
-// role or work is not checked.
+// RefusalReason returns why a session with the given role and work may not send an accepted signal,
+// "" if it may. An empty role or work is not checked.
 func RefusalReason(s signalbox.Signal, role signalbox.Role, work string) signalbox.Reason {
 	row, ok := signalbox.LineSignalNamed(s.Name)
 	switch {
@@ -77,8 +81,9 @@ func RefusalReason(s signalbox.Signal, role signalbox.Role, work string) signalb
 	return ""
 }
 
-// Authorize refuses an accepted signal that a session with the given role and work may not send, with a detail for the
-// agent. It leaves other signals unchanged. An empty role or work is not checked.
+// Authorize refuses an accepted signal that a session with the given role and work may not send,
+// with a detail for the agent. It leaves other signals unchanged. An empty role or work is not
+// checked.
 func Authorize(s *signalbox.Signal, role signalbox.Role, work string) {
 	if !s.Taken() {
 		return
@@ -92,9 +97,9 @@ func Authorize(s *signalbox.Signal, role signalbox.Role, work string) {
 	}
 }
 
-// lineCandidate returns the index of the line signal that wins over the others, or -1. Of each family the last signal
-// counts, and of the families the first in table order. Next to an exit signal only verdicts count: it ends the
-// turn, and urgent signals only interrupt one.
+// lineCandidate returns the index of the line signal that wins over the others, or -1. Of each
+// family the last signal counts, and of the families the first in table order. Next to an exit
+// signal only verdicts count: it ends the turn, and urgent signals only interrupt one.
 func lineCandidate(signals []signalbox.Signal, verdictsOnly bool) int {
 	last := map[string]int{}
 	for i, s := range signals {
@@ -104,7 +109,8 @@ func lineCandidate(signals []signalbox.Signal, verdictsOnly bool) int {
 		}
 	}
 	every, asks := last[signalbox.FamilyEvery]
-	for _, family := range []string{signalbox.FamilyDelivery, signalbox.FamilyReview, signalbox.FamilyAudit, signalbox.FamilyHealth} {
+	for _, family := range []string{signalbox.FamilyDelivery, signalbox.FamilyReview,
+		signalbox.FamilyAudit, signalbox.FamilyHealth} {
 		if i, ok := last[family]; ok && asks && every > i {
 			delete(last, family)
 		}
@@ -117,12 +123,13 @@ func lineCandidate(signals []signalbox.Signal, verdictsOnly bool) int {
 	return -1
 }
 
-// exitCandidate returns the index of the last accepted exit signal, or -1. If any exit signal of the turn is broken, it
-// refuses all of them and returns -1 and true.
+// exitCandidate returns the index of the last accepted exit signal, or -1. If any exit signal of
+// the turn is broken, it refuses all of them and returns -1 and true.
 func exitCandidate(signals []signalbox.Signal) (index int, broken bool) {
 	for i := range signals {
 		s := &signals[i]
-		if s.Dialect == signalbox.DialectExit && (s.Refused == signalbox.ReasonMalformed || s.Refused == signalbox.ReasonTooLarge) {
+		if s.Dialect == signalbox.DialectExit && (s.Refused == signalbox.ReasonMalformed ||
+			s.Refused == signalbox.ReasonTooLarge) {
 			broken = true
 		}
 	}
@@ -130,7 +137,8 @@ func exitCandidate(signals []signalbox.Signal) (index int, broken bool) {
 	if broken {
 		for i := range signals {
 			if s := &signals[i]; s.Dialect == signalbox.DialectExit && s.Taken() {
-				s.Refused, s.Detail = signalbox.ReasonAmbiguous, "another exit signal of the turn is not valid"
+				s.Refused, s.Detail = signalbox.ReasonAmbiguous,
+					"another exit signal of the turn is not valid"
 			}
 		}
 		index = -1
@@ -166,7 +174,8 @@ func verdictPhase(name string) signalbox.Phase {
 		return signalbox.PhaseReadyForMerge
 	case signalbox.NameAuditPassed:
 		return signalbox.PhaseCompleted
-	case signalbox.NameExpandedSpec, signalbox.NameTaskIncomplete, signalbox.NameReviewFailed, signalbox.NameAuditFailed:
+	case signalbox.NameExpandedSpec, signalbox.NameTaskIncomplete, signalbox.NameReviewFailed,
+		signalbox.NameAuditFailed:
 		return signalbox.PhaseImplementation
 	case signalbox.NameInfraBlocked, signalbox.NameAuditBlocked, signalbox.NameDivineClarification:
 		return signalbox.PhaseBlocked
@@ -175,7 +184,8 @@ func verdictPhase(name string) signalbox.Phase {
 }
 
 // refuseAll refuses all accepted signals and returns the unknown signal.
-func refuseAll(signals []signalbox.Signal, reason signalbox.Reason, detail string) signalbox.Signal {
+func refuseAll(signals []signalbox.Signal, reason signalbox.Reason,
+	detail string) signalbox.Signal {
 	for i := range signals {
 		if s := &signals[i]; s.Taken() {
 			s.Refused, s.Detail = reason, detail
@@ -185,7 +195,8 @@ func refuseAll(signals []signalbox.Signal, reason signalbox.Reason, detail strin
 }
 
 func unknown(reason signalbox.Reason, detail string) signalbox.Signal {
-	return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify, Refused: reason, Detail: detail}
+	return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify,
+		Refused: reason, Detail: detail}
 }
 
 // advice returns the detail of the last text that was almost a signal which the role may send.
@@ -195,7 +206,8 @@ func advice(signals []signalbox.Signal, role signalbox.Role) string {
 			continue
 		}
 		switch s.Refused {
-		case signalbox.ReasonNearMiss, signalbox.ReasonMalformed, signalbox.ReasonUnknownType, signalbox.ReasonWrongKey,
+		case signalbox.ReasonNearMiss, signalbox.ReasonMalformed, signalbox.ReasonUnknownType,
+			signalbox.ReasonWrongKey,
 			signalbox.ReasonTooLarge:
 			if s.Dialect != "" {
 				return s.Detail

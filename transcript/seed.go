@@ -8,10 +8,10 @@ import (
 	"signalbox/transcript/internal/seed"
 )
 
-// ResolveSeed resolves a turn as the original coordinator's parse_signal did, for users who depend on it. Of the
-// nineteen patterns, the first in table order that matches anywhere in the agent's own text wins. Roles, fences and keys
-// are ignored, and an argument may be on a later line than its signal. As in Resolve, a passing signal of a mixed stream does
-// not count.
+// ResolveSeed resolves a turn as the original coordinator's parse_signal did, for users who depend
+// on it. Of the nineteen patterns, the first in table order that matches anywhere in the agent's
+// own text wins. Roles, fences and keys are ignored, and an argument may be on a later line than
+// its signal. As in Resolve, a passing signal of a mixed stream does not count.
 func ResolveSeed(r io.Reader, opts *Options) (signalbox.Signal, error) {
 	m := seed.NewMatcher()
 	source := envelope.New(opts.withDefaults().Format, m, false)

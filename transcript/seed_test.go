@@ -32,12 +32,15 @@ func seedParse(text string) (name, task string) {
 }
 
 func TestResolveSeedMatchesPatterns(t *testing.T) {
-	pool := append([]string{"READY_FOR_REVIEW:", "AUDIT_PASSED:", "CHECKPOINT:\n\n", "HEALTH_AUDIT: HEALTHY", "REMEDIATION_COMPLETE", "EXPERT_REQUEST", " ",
+	pool := append([]string{"READY_FOR_REVIEW:", "AUDIT_PASSED:", "CHECKPOINT:\n\n",
+		"HEALTH_AUDIT: HEALTHY", "REMEDIATION_COMPLETE", "EXPERT_REQUEST", " ",
 		"\u00a0", "\u2028", "\x1c", "x"}, fragments...)
 	property.Check(t, func(t *rapid.T) {
-		text := strings.ToValidUTF8(strings.Join(rapid.SliceOfN(rapid.SampledFrom(pool), 0, 20).Draw(t, "parts"), ""), "?")
+		text := strings.ToValidUTF8(strings.Join(rapid.SliceOfN(rapid.SampledFrom(pool), 0,
+			20).Draw(t, "parts"), ""), "?")
 		name, task := seedParse(text)
-		got, err := transcript.ResolveSeed(strings.NewReader(text), &transcript.Options{Format: signalbox.FormatPlain})
+		got, err := transcript.ResolveSeed(strings.NewReader(text),
+			&transcript.Options{Format: signalbox.FormatPlain})
 		if err != nil || got.Name != name || got.TaskID != task {
 			t.Errorf("%q: %q %q (%v), want %q %q", text, got.Name, got.TaskID, err, name, task)
 		}

@@ -8,8 +8,8 @@ import (
 	"signalbox/transcript/internal/payload"
 )
 
-// Strip returns text without its turn signals. It removes every complete block with a type outside code fences and code
-// spans, then trailing white space, and nothing else.
+// Strip returns text without its turn signals. It removes every complete block with a type outside
+// code fences and code spans, then trailing white space, and nothing else.
 func Strip(text string) string {
 	var out strings.Builder
 	s := NewStripStream(&out)
@@ -18,9 +18,10 @@ func Strip(text string) string {
 	return out.String()
 }
 
-// StripStream is Strip for a text that arrives in pieces. However the text is cut, the output is the same. A StripStream
-// holds back text that may become a signal or turn out to be quoted, at most MaxTurnBlock bytes, the start of a line that may be a fence, and white
-// space that may be at the end. Close it to get the rest.
+// StripStream is Strip for a text that arrives in pieces. However the text is cut, the output is
+// the same. A StripStream holds back text that may become a signal or turn out to be quoted, at
+// most MaxTurnBlock bytes, the start of a line that may be a fence, and white space that may be at
+// the end. Close it to get the rest.
 type StripStream struct {
 	out    io.Writer
 	err    error
@@ -30,7 +31,8 @@ type StripStream struct {
 	buf    []byte // scratch space for writing white space
 }
 
-// NewStripStream returns a StripStream that writes to w. After w returns an error, so does every call.
+// NewStripStream returns a StripStream that writes to w. After w returns an error, so does every
+// call.
 func NewStripStream(w io.Writer) *StripStream {
 	s := &StripStream{out: w}
 	s.blocks.other = s.writeText
@@ -49,7 +51,8 @@ func (s *StripStream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes the text that was held back, without trailing white space. It does not close the underlying writer.
+// Close writes the text that was held back, without trailing white space. It does not close the
+// underlying writer.
 func (s *StripStream) Close() error {
 	s.fencer.EndLine()
 	s.blocks.end(s.block)
@@ -95,7 +98,8 @@ func (s *StripStream) write(p []byte) {
 	}
 }
 
-// spaces is white space as a list of runs, so that a million spaces or line ends cost no more than one.
+// spaces is white space as a list of runs, so that a million spaces or line ends cost no more than
+// one.
 type spaces []spaceRun
 
 type spaceRun struct {
@@ -106,7 +110,8 @@ type spaceRun struct {
 // crLF is the unit of CR LF pairs.
 const crLF = 0
 
-// maxSpaceRuns bounds the runs that are held back. If there are more, trailing white space is not removed.
+// maxSpaceRuns bounds the runs that are held back. If there are more, trailing white space is not
+// removed.
 const maxSpaceRuns = 64 << 10
 
 // add adds a character. It returns false if there are too many runs.

@@ -12,8 +12,8 @@ import (
 	"signalbox/transcript"
 )
 
-// FuzzStrip checks that Strip removes the turn signals that the scanner finds outside fences and code spans, then trailing white space,
-// and nothing else.
+// FuzzStrip checks that Strip removes the turn signals that the scanner finds outside fences and
+// code spans, then trailing white space, and nothing else.
 func FuzzStrip(f *testing.F) {
 	for _, input := range kitInputs(f) {
 		f.Add(input)
@@ -27,7 +27,8 @@ func TestStripRemovesOnlyTurnSignals(t *testing.T) {
 
 func checkStrip(t interface{ Errorf(string, ...any) }, text string) {
 	signals, report := scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})
-	if len(signals) >= transcript.MaxSignals || report.Dropped > 0 || text != strings.ToValidUTF8(text, "") {
+	if len(signals) >= transcript.MaxSignals || report.Dropped > 0 ||
+		text != strings.ToValidUTF8(text, "") {
 		return // some blocks are not listed, or not as written
 	}
 	want, rest := "", text
@@ -36,7 +37,9 @@ func checkStrip(t interface{ Errorf(string, ...any) }, text string) {
 		rest, at, want = text[len(bom):], int64(len(bom)), bom
 	}
 	for _, s := range signals {
-		block := s.Dialect == signalbox.DialectTurn && s.Name != "" && s.Refused != signalbox.ReasonFenced && s.Refused != signalbox.ReasonQuoted && s.Refused != signalbox.ReasonInvalidField
+		block := s.Dialect == signalbox.DialectTurn && s.Name != "" &&
+			s.Refused != signalbox.ReasonFenced && s.Refused != signalbox.ReasonQuoted &&
+			s.Refused != signalbox.ReasonInvalidField
 		if block {
 			want += rest[:s.Offset-at]
 			rest = rest[s.Offset-at+int64(len(s.Raw)):]
@@ -51,7 +54,8 @@ func checkStrip(t interface{ Errorf(string, ...any) }, text string) {
 
 func TestStripIgnoresByteOrderMark(t *testing.T) {
 	const mark, block = "\uFEFF", `<signal type="stuck"><blocker>b</blocker></signal>`
-	for _, text := range []string{mark + "```\n```\n" + block, mark + "```\n" + block + "\n```\n", mark + block, mark + "~~~\n~~~\n" + mark + "```\n" + block} {
+	for _, text := range []string{mark + "```\n```\n" + block, mark + "```\n" + block + "\n```\n",
+		mark + block, mark + "~~~\n~~~\n" + mark + "```\n" + block} {
 		checkStrip(t, text)
 		for cut := range len(text) {
 			var out strings.Builder
@@ -92,14 +96,16 @@ func TestStripStreamWritesImmediately(t *testing.T) {
 		{"a <signal type=\"x\"></signal> b", "a  b"},
 		{"a\n``", "a"},
 		{"a\n`code` b", "a\n`code` b"},
-		{"a <signal type=\"x\">" + strings.Repeat("b", transcript.MaxTurnBlock), "a <signal type=\"x\">" + strings.Repeat("b", transcript.MaxTurnBlock)},
+		{"a <signal type=\"x\">" + strings.Repeat("b", transcript.MaxTurnBlock),
+			"a <signal type=\"x\">" + strings.Repeat("b", transcript.MaxTurnBlock)},
 		{"a" + strings.Repeat(" \n", 3), "a"},
 	} {
 		var out strings.Builder
 		s := transcript.NewStripStream(&out)
 		s.Write([]byte(test.text))
 		if out.String() != test.released {
-			t.Errorf("after %.40q released %.40q, want %.40q", test.text, out.String(), test.released)
+			t.Errorf("after %.40q released %.40q, want %.40q", test.text, out.String(),
+				test.released)
 		}
 	}
 }

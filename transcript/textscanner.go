@@ -9,8 +9,8 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// textScanner finds signals in the agent's own text, which an envelope passes to it message by message. The text
-// passes through these stages:
+// textScanner finds signals in the agent's own text, which an envelope passes to it message by
+// message. The text passes through these stages:
 //
 //	lineAssembler             splits the text into lines and skips ordinary ones
 //	region                    tracks code fences, delegation prompts and thinking
@@ -38,18 +38,21 @@ type textScanner struct {
 	output      []byte // the text so far, if it is kept
 	places      places
 
-	// The finder of turn signals must know where code spans are, also in the lines that are skipped. It is told lazily,
-	// because most text is not in the same paragraph as a tag.
+	// The finder of turn signals must know where code spans are, also in the lines that are
+	// skipped. It is told lazily, because most text is not in the same paragraph as a tag.
 	piece      []byte // the piece of text being pushed
 	pieceStart int64
-	keptUpTo   int64  // the finder has been told the text before this offset, or it is in untold, or it does not matter any more
-	untold     []byte // the end of that text, at most maxUntold bytes
+	// the finder has been told the text before this offset, or it is in untold, or it does not
+	// matter any more
+	keptUpTo int64
+	untold   []byte // the end of that text, at most maxUntold bytes
 
 	firstTurn *signalbox.Signal // the turn signal that counts in this message
 	exitSeen  bool              // this turn has an exit signal outside fences
 	// thoughtUntil is where the last text ended that the agent thought, 0 if there is none.
 	thoughtUntil int64
-	exitEnd      int64 // where the last valid one ended that was found in the part of a line, 0 if there is none
+	// where the last valid one ended that was found in the part of a line, 0 if there is none
+	exitEnd int64
 }
 
 func newTextScanner(key string) *textScanner {
@@ -183,11 +186,12 @@ func (s *textScanner) lineBytes(part []byte, at int64, number int) {
 	}
 }
 
-// findBlocks looks for signals of several lines in a part of a line. refused is why one that starts there
-// does not count.
+// findBlocks looks for signals of several lines in a part of a line. refused is why one that starts
+// there does not count.
 func (s *textScanner) findBlocks(part []byte, at int64, number int, refused signalbox.Reason) {
 	inFence := s.region.inFence()
-	context := exitContext{inFence: inFence, mayIndent: inFence && s.fencedExit.possible, refused: refused}
+	context := exitContext{inFence: inFence, mayIndent: inFence && s.fencedExit.possible,
+		refused: refused}
 	if other := s.exits.feed(part, at, number, context, s.exitFound); other && inFence {
 		s.refuseFencedExit()
 	}
@@ -215,7 +219,8 @@ func (s *textScanner) skippedLine(line []byte, at int64) {
 	}
 }
 
-// maxUntold is how much text is kept for the finder of turn signals before it is told. Most messages are shorter.
+// maxUntold is how much text is kept for the finder of turn signals before it is told. Most
+// messages are shorter.
 const maxUntold = 4 << 10
 
 // keepSkipped keeps the text of the piece, up to the offset end, that has not been kept.
@@ -254,11 +259,13 @@ func (s *textScanner) tellSkipped() {
 	s.untold = s.untold[:0]
 }
 
-// forgetSkipped is called when the text so far does not matter any more to the finder of turn signals.
+// forgetSkipped is called when the text so far does not matter any more to the finder of turn
+// signals.
 func (s *textScanner) forgetSkipped(at int64) { s.keptUpTo, s.untold = at, s.untold[:0] }
 
-// lastBlankLine returns the index of the last "\n\n", -1 if there is none. Other blank lines end a paragraph too; this one is fast to
-// find. (bytes.LastIndex takes a third of the time of a whole scan.)
+// lastBlankLine returns the index of the last "\n\n", -1 if there is none. Other blank lines end a
+// paragraph too; this one is fast to find. (bytes.LastIndex takes a third of the time of a whole
+// scan.)
 func lastBlankLine(text []byte) int {
 	for i := len(text); ; {
 		i = bytes.LastIndexByte(text[:i], '\n')
@@ -271,13 +278,15 @@ func lastBlankLine(text []byte) int {
 	}
 }
 
-// canSkip implements lineHandler. Inside an object, a block or a fence that may contain an exit signal every line
-// matters, and after a verdict the next one.
+// canSkip implements lineHandler. Inside an object, a block or a fence that may contain an exit
+// signal every line matters, and after a verdict the next one.
 func (s *textScanner) canSkip() bool {
-	return !s.turns.active() && !s.fencedTurns.active() && !s.exits.active() && !s.fencedExit.possible && !s.trailer.looking
+	return !s.turns.active() && !s.fencedTurns.active() && !s.exits.active() &&
+		!s.fencedExit.possible && !s.trailer.looking
 }
 
-// barrier returns the offset before which no more signals can be found, and all is known about them.
+// barrier returns the offset before which no more signals can be found, and all is known about
+// them.
 func (s *textScanner) barrier() int64 {
 	barrier := int64(math.MaxInt64)
 	if s.turns.active() {
@@ -328,7 +337,8 @@ func (s *textScanner) fencedTurnFound(b turnBlock) {
 	}
 }
 
-// addQuotedTurn adds a complete block that is refused because of where it is. An invalid one is not worth reporting.
+// addQuotedTurn adds a complete block that is refused because of where it is. An invalid one is not
+// worth reporting.
 func (s *textScanner) addQuotedTurn(b turnBlock, refused signalbox.Reason) {
 	if sig, ok := quotedTurnSignal(b, refused); ok {
 		s.add(sig, b.at+int64(len(b.raw)))
@@ -467,7 +477,8 @@ func (s *textScanner) textFollows(at int64, number int, found bool) {
 
 // Remark implements envelope.Sink.
 func (s *textScanner) Remark(reason signalbox.Reason, raw, detail string) {
-	sig := signalbox.Signal{Offset: s.lines.offset, Line: s.lines.number, Raw: raw, Refused: reason, Detail: detail}
+	sig := signalbox.Signal{Offset: s.lines.offset, Line: s.lines.number, Raw: raw, Refused: reason,
+		Detail: detail}
 	sig.From, sig.To = s.places.take()
 	s.queue.add(sig)
 }
@@ -477,13 +488,16 @@ func (s *textScanner) Snapshot() (restore func()) {
 	s.queue.release(s.barrier()) // so that there is little to copy
 	saved := *s
 	saved.lines, saved.queue = s.lines.clone(), s.queue.clone()
-	saved.untold, saved.excerpt, saved.places = bytes.Clone(s.untold), s.excerpt.clone(), s.places.clone()
-	saved.turns, saved.fencedTurns, saved.exits = s.turns.clone(), s.fencedTurns.clone(), s.exits.clone()
+	saved.untold, saved.excerpt, saved.places = bytes.Clone(s.untold), s.excerpt.clone(),
+		s.places.clone()
+	saved.turns, saved.fencedTurns, saved.exits = s.turns.clone(), s.fencedTurns.clone(),
+		s.exits.clone()
 	if !s.queue.tentative {
 		s.queue.tentative, s.queue.tentativeBytes = true, 0
 	}
 	return func() {
-		released := s.queue.released // before the snapshot; some may have been taken since, and must not be taken again
+		// before the snapshot; some may have been taken since, and must not be taken again
+		released := s.queue.released
 		*s = saved
 		s.queue.released = released
 	}

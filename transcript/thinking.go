@@ -12,11 +12,11 @@ import (
 // something.
 var thinkingTags = []string{"think", "thinking", "reasoning", "scratchpad"}
 
-// thinking finds out which part of a text is inside such elements. Elements may be nested, and one that
-// is not closed extends to the end of the message.
+// thinking finds out which part of a text is inside such elements. Elements may be nested, and one
+// that is not closed extends to the end of the message.
 //
-// A tag in inline code, or directly after a quotation mark, an opening bracket or a mark of emphasis, is one
-// that the agent mentions.
+// A tag in inline code, or directly after a quotation mark, an opening bracket or a mark of
+// emphasis, is one that the agent mentions.
 type thinking struct {
 	depth int
 	// closes is how many tags closed an element that was not open: some servers of models keep the
@@ -33,7 +33,8 @@ type thinking struct {
 // startLine is called at the start of each line. No name of a tag continues in the next line.
 func (t *thinking) startLine() { t.length, t.before, t.ticks = 0, '\n', 0 }
 
-// advance takes a part of a line, up to where an element starts or ends, and returns how much it took.
+// advance takes a part of a line, up to where an element starts or ends, and returns how much it
+// took.
 func (t *thinking) advance(part []byte) int {
 	depth, closes := t.depth, t.closes
 	for i := 0; i < len(part); i++ {
@@ -98,7 +99,8 @@ func isTagPrefix(b []byte) bool {
 	})
 }
 
-// thoughtBefore returns the remark that all text of the turn before an offset is what the agent thought.
+// thoughtBefore returns the remark that all text of the turn before an offset is what the agent
+// thought.
 func thoughtBefore(offset int64, line int) signalbox.Signal {
 	return signalbox.Signal{Offset: offset, Line: line, Refused: signalbox.ReasonThinking,
 		Detail: "the tag closes what was not opened: no signal before it counts"}

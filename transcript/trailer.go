@@ -9,21 +9,23 @@ import (
 	"signalbox/transcript/internal/payload"
 )
 
-// trailer looks for text after verdicts that pass work. An agent that continues to write may take a verdict
-// back, so such a verdict must be the last thing that a reviewer writes. Its labelled fields belong to it, and
-// so does an exit signal.
+// trailer looks for text after verdicts that pass work. An agent that continues to write may take a
+// verdict back, so such a verdict must be the last thing that a reviewer writes. Its labelled
+// fields belong to it, and so does an exit signal.
 type trailer struct {
 	looking bool // for text after a verdict
-	// line and exit are the offsets of the verdicts that nothing has followed so far, -1 if there is none.
+	// line and exit are the offsets of the verdicts that nothing has followed so far, -1 if there
+	// is none.
 	line, exit int64
-	// turnOver means that the turn of the verdicts has ended, so that they have been reported. Until then
-	// they wait for what follows.
+	// turnOver means that the turn of the verdicts has ended, so that they have been reported.
+	// Until then they wait for what follows.
 	turnOver bool
 	fields   payload.Labelled
 	bodyOver bool // no more fields can follow
 	blank    bool // what the line has so far, or has after an exit signal
 
-	// undecided is where text starts that may be an exit signal, or the fence around one; 0 if there is none.
+	// undecided is where text starts that may be an exit signal, or the fence around one; 0 if
+	// there is none.
 	undecided     int64
 	undecidedLine int
 }
@@ -45,7 +47,8 @@ func mustBeLast(s *signalbox.Signal) bool {
 	return false
 }
 
-// heard takes an accepted line signal, whose line startLine has taken as text after what came before.
+// heard takes an accepted line signal, whose line startLine has taken as text after what came
+// before.
 func (t *trailer) heard(s *signalbox.Signal) {
 	if !mustBeLast(s) {
 		return
@@ -54,7 +57,8 @@ func (t *trailer) heard(s *signalbox.Signal) {
 	s.Followed = s.Title != ""
 }
 
-// heardExit takes a valid exit signal that starts at an offset, or whose fence does. It is not text.
+// heardExit takes a valid exit signal that starts at an offset, or whose fence does. It is not
+// text.
 func (t *trailer) heardExit(s *signalbox.Signal, from int64) {
 	if t.undecided == from {
 		t.undecided = 0
@@ -107,8 +111,8 @@ func (t *trailer) startLine(line []byte, c lineContext) (at int64, number int, f
 	return 0, 0, false
 }
 
-// lineBytes takes a part of a line and reports whether it is text after the verdict that startLine could not
-// see.
+// lineBytes takes a part of a line and reports whether it is text after the verdict that startLine
+// could not see.
 func (t *trailer) lineBytes(part []byte) bool {
 	if !t.looking || !t.blank || lines.Blank(part) {
 		return false
@@ -132,15 +136,16 @@ func (t *trailer) first() int64 {
 	return t.line
 }
 
-// endInFence is called if a message ends in a fence. It reports whether that is text after a verdict: what is in
-// a fence without an end may be anything.
+// endInFence is called if a message ends in a fence. It reports whether that is text after a
+// verdict: what is in a fence without an end may be anything.
 func (t *trailer) endInFence() bool {
 	found := t.looking && t.undecided == 0
 	t.looking = t.looking && !found
 	return found
 }
 
-// endBody is called where the body of a signal ends: with its message, or when the agent uses a tool.
+// endBody is called where the body of a signal ends: with its message, or when the agent uses a
+// tool.
 func (t *trailer) endBody() { t.bodyOver = true }
 
 // textAfter returns the remark that text follows a verdict of an earlier turn.
@@ -149,14 +154,16 @@ func textAfter(at int64, line int) signalbox.Signal {
 		Detail: "a verdict that passes work counts only as the last thing of a turn"}
 }
 
-// isTakenBack reports whether text follows a verdict that must be the last thing of its turn. Another signal is
-// text, too, whoever may send it.
+// isTakenBack reports whether text follows a verdict that must be the last thing of its turn.
+// Another signal is text, too, whoever may send it.
 func isTakenBack(won *signalbox.Signal, signals []signalbox.Signal) bool {
-	return mustBeLast(won) && (won.Followed || slices.ContainsFunc(signals, func(s signalbox.Signal) bool {
-		sent := s.Dialect == signalbox.DialectLine && (s.Taken() ||
-			s.Refused == signalbox.ReasonWrongWork || s.Refused == signalbox.ReasonOutOfRole)
-		return s.Offset > won.Offset && (sent || s.Refused == signalbox.ReasonTextAfter && s.Dialect == "")
-	}))
+	return mustBeLast(won) &&
+		(won.Followed || slices.ContainsFunc(signals, func(s signalbox.Signal) bool {
+			sent := s.Dialect == signalbox.DialectLine && (s.Taken() ||
+				s.Refused == signalbox.ReasonWrongWork || s.Refused == signalbox.ReasonOutOfRole)
+			return s.Offset > won.Offset && (sent || s.Refused == signalbox.ReasonTextAfter &&
+				s.Dialect == "")
+		}))
 }
 
 // askToConfirm returns what to tell a reviewer who wrote more after a verdict.

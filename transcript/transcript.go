@@ -1,17 +1,19 @@
 // Package transcript finds signals in the output of an agent program.
 //
-// The output passes through three stages. An envelope (plain text, or the JSON lines of claude, codex, gemini, opencode
-// or the oracle) selects the agent's own top-level text; nothing else can contain a signal. The text is split into lines,
-// and code fences and delegation prompts in it are tracked. Then the three dialects (line, exit, turn) are recognized.
-// docs/signals.md has the rules.
+// The output passes through three stages. An envelope (plain text, or the JSON lines of claude,
+// codex, gemini, opencode or the oracle) selects the agent's own top-level text; nothing else can
+// contain a signal. The text is split into lines, and code fences and delegation prompts in it are
+// tracked. Then the three dialects (line, exit, turn) are recognized. docs/signals.md has the
+// rules.
 //
-// Use Signals to read a finished transcript and a Scanner to follow a live one. Both return everything that looks like a
-// signal; check Signal.Taken. Resolve picks what a whole turn said. ParseExit reads one exit signal that did not arrive
-// in a transcript. Strip and Content return a model's reply without its turn signals.
+// Use Signals to read a finished transcript and a Scanner to follow a live one. Both return
+// everything that looks like a signal; check Signal.Taken. Resolve picks what a whole turn said.
+// ParseExit reads one exit signal that did not arrive in a transcript. Strip and Content return a
+// model's reply without its turn signals.
 //
-// Input may arrive in pieces of any size: however it is cut, the signals are the same. No input is an error. Time is
-// linear in the input, and memory is bounded whatever the input. The package has no global state. The types in it must
-// not be used concurrently.
+// Input may arrive in pieces of any size: however it is cut, the signals are the same. No input is
+// an error. Time is linear in the input, and memory is bounded whatever the input. The package has
+// no global state. The types in it must not be used concurrently.
 package transcript
 
 import (
@@ -27,8 +29,8 @@ import (
 
 // Limits of a stream.
 const (
-	// MaxSignals is how many accepted signals are kept. More are counted in StreamReport.Dropped. As many refused ones
-	// are kept besides.
+	// MaxSignals is how many accepted signals are kept. More are counted in StreamReport.Dropped.
+	// As many refused ones are kept besides.
 	MaxSignals = 1000
 	// MaxBody is how many bytes of the body of a line signal are kept.
 	MaxBody = 64 << 10
@@ -40,16 +42,20 @@ const (
 
 // Options configures how a transcript is read.
 type Options struct {
-	// Format is the envelope, one of signalbox.Formats. The zero value, like any other value, means FormatAuto.
+	// Format is the envelope, one of signalbox.Formats. The zero value, like any other value, means
+	// FormatAuto.
 	Format signalbox.Format
-	// Key is the session's key, which every signal must have. The zero value means that signals need no key.
+	// Key is the session's key, which every signal must have. The zero value means that signals
+	// need no key.
 	Key string
-	// Excerpt is how many bytes of the start and of the end of the agent's own text a Scanner keeps for its methods Excerpt
-	// and NearMiss. The zero value means none.
+	// Excerpt is how many bytes of the start and of the end of the agent's own text a Scanner keeps
+	// for its methods Excerpt and NearMiss. The zero value means none.
 	Excerpt int
-	// RawOutput keeps all of the agent's own text for the method RawOutput, however much it is. The zero value keeps none.
+	// RawOutput keeps all of the agent's own text for the method RawOutput, however much it is. The
+	// zero value keeps none.
 	RawOutput bool
-	// Locate finds where signals are in the stream, and sets Signal.From and Signal.To. The zero value leaves them 0.
+	// Locate finds where signals are in the stream, and sets Signal.From and Signal.To. The zero
+	// value leaves them 0.
 	Locate bool
 }
 
@@ -79,15 +85,17 @@ func NewScanner(opts *Options) *Scanner {
 	return &Scanner{text: text, source: envelope.New(o.Format, text, o.Locate)}
 }
 
-// Push takes the next piece of the stream, of any size, and returns the signals that are complete now, accepted and
-// refused, in the order of their first byte. It does not retain p. The result is valid until the next call.
+// Push takes the next piece of the stream, of any size, and returns the signals that are complete
+// now, accepted and refused, in the order of their first byte. It does not retain p. The result is
+// valid until the next call.
 func (s *Scanner) Push(p []byte) []signalbox.Signal {
 	s.source.Push(p)
 	return s.text.take()
 }
 
-// Close ends the stream and returns the remaining signals. If the stream is mixed (StreamReport.Mixed), a remark about that is
-// among them, whatever the limits, so that Resolve takes it into account.
+// Close ends the stream and returns the remaining signals. If the stream is mixed
+// (StreamReport.Mixed), a remark about that is among them, whatever the limits, so that Resolve
+// takes it into account.
 func (s *Scanner) Close() []signalbox.Signal {
 	s.source.Close()
 	rest := s.text.take()
@@ -101,9 +109,9 @@ func (s *Scanner) Close() []signalbox.Signal {
 	return rest
 }
 
-// Pending returns the line signal whose body may still grow, without its body. A live plain stream gives no sign that a
-// body has ended, so this is the only way to learn of a checkpoint early. Text that the agent program may still withdraw
-// is never pending.
+// Pending returns the line signal whose body may still grow, without its body. A live plain stream
+// gives no sign that a body has ended, so this is the only way to learn of a checkpoint early. Text
+// that the agent program may still withdraw is never pending.
 func (s *Scanner) Pending() (signalbox.Signal, bool) {
 	if s.text.queue.tentative {
 		return signalbox.Signal{}, false
@@ -111,13 +119,14 @@ func (s *Scanner) Pending() (signalbox.Signal, bool) {
 	return s.text.queue.open()
 }
 
-// Excerpt returns the start and the end of the agent's own text so far, each at most as long as Options.Excerpt and possibly cut
-// within a rune. Every message starts on a new line. What the agent program writes around the text, such as JSON, is not part of it.
+// Excerpt returns the start and the end of the agent's own text so far, each at most as long as
+// Options.Excerpt and possibly cut within a rune. Every message starts on a new line. What the
+// agent program writes around the text, such as JSON, is not part of it.
 func (s *Scanner) Excerpt() (head, tail string) { return s.text.excerpt.text() }
 
-// RawOutput returns the agent's own text so far, if Options.RawOutput is set: all that signals were looked for in. In FormatPlain that is
-// the whole stream, except for a byte order mark. Signal.Raw is one signal of it. Every message starts on a new line; bytes that are not
-// UTF-8 become U+FFFD.
+// RawOutput returns the agent's own text so far, if Options.RawOutput is set: all that signals were
+// looked for in. In FormatPlain that is the whole stream, except for a byte order mark. Signal.Raw
+// is one signal of it. Every message starts on a new line; bytes that are not UTF-8 become U+FFFD.
 func (s *Scanner) RawOutput() string { return strings.ToValidUTF8(string(s.text.output), "\ufffd") }
 
 // Report returns what the stream has said so far besides its signals.
@@ -127,11 +136,12 @@ func (s *Scanner) Report() signalbox.StreamReport {
 	return r
 }
 
-// Origin returns the session and the model that the agent program has named so far, each "" if it has not. With FormatPlain both are "".
+// Origin returns the session and the model that the agent program has named so far, each "" if it
+// has not. With FormatPlain both are "".
 func (s *Scanner) Origin() (session, model string) { return s.source.Origin() }
 
-// Signals reads r to its end and yields everything that looks like a signal, in order; check Signal.Taken. A read error
-// is yielded last. A nil opts means the zero Options.
+// Signals reads r to its end and yields everything that looks like a signal, in order; check
+// Signal.Taken. A read error is yielded last. A nil opts means the zero Options.
 func Signals(r io.Reader, opts *Options) iter.Seq2[signalbox.Signal, error] {
 	return func(yield func(signalbox.Signal, error) bool) {
 		s := NewScanner(opts)
@@ -156,7 +166,8 @@ func yieldAll(signals []signalbox.Signal, yield func(signalbox.Signal, error) bo
 
 var errStopped = errors.New("stopped by the caller")
 
-// readSize is large enough that the number of calls does not matter, and small enough for a core's cache.
+// readSize is large enough that the number of calls does not matter, and small enough for a core's
+// cache.
 const readSize = 256 << 10
 
 // readAll passes the bytes of r to push until the end, an error, or push returns false.

@@ -10,9 +10,11 @@ import (
 	"signalbox/transcript/internal/payload"
 )
 
-// turnSignal parses a block outside fences as a signal. first is the turn signal that counts in the message so
-// far, nil if there is none. A signal that counts may have invalid fields; problems are the remarks about them.
-func turnSignal(b turnBlock, key string, first *signalbox.Signal) (sig signalbox.Signal, problems []signalbox.Signal) {
+// turnSignal parses a block outside fences as a signal. first is the turn signal that counts in the
+// message so far, nil if there is none. A signal that counts may have invalid fields; problems are
+// the remarks about them.
+func turnSignal(b turnBlock, key string, first *signalbox.Signal) (sig signalbox.Signal,
+	problems []signalbox.Signal) {
 	sig = signalbox.Signal{Dialect: signalbox.DialectTurn, Offset: b.at, Line: b.line}
 	switch b.kind {
 	case blockTooLarge:
@@ -41,22 +43,26 @@ func turnSignal(b turnBlock, key string, first *signalbox.Signal) (sig signalbox
 		sig.Refused = signalbox.ReasonUnknownType
 		sig.Detail = "the types are " + strings.Join(signalbox.TurnTypes(), ", ")
 	case key != "" && turn.Key != key:
-		sig.Refused, sig.Detail = signalbox.ReasonWrongKey, `the session's key is missing: add the attribute key="…"`
+		sig.Refused, sig.Detail = signalbox.ReasonWrongKey,
+			`the session's key is missing: add the attribute key="…"`
 	case first != nil && sameTurn(first, &sig):
 		sig.Refused = signalbox.ReasonDuplicate
 	case first != nil:
-		sig.Refused, sig.Detail = signalbox.ReasonSuperseded, "only the first turn signal of a message counts"
+		sig.Refused, sig.Detail = signalbox.ReasonSuperseded,
+			"only the first turn signal of a message counts"
 	default:
 		for _, problem := range turn.Problems {
-			problems = append(problems, signalbox.Signal{Dialect: sig.Dialect, Name: sig.Name, Offset: sig.Offset,
-				Line: sig.Line, Raw: sig.Raw, Refused: signalbox.ReasonInvalidField, Detail: problem})
+			problems = append(problems, signalbox.Signal{Dialect: sig.Dialect, Name: sig.Name,
+				Offset: sig.Offset,
+				Line:   sig.Line, Raw: sig.Raw, Refused: signalbox.ReasonInvalidField,
+				Detail: problem})
 		}
 	}
 	return sig, problems
 }
 
-// quotedTurnSignal parses a complete block inside a fence or a code span as a refused signal. It returns false for an invalid
-// block.
+// quotedTurnSignal parses a complete block inside a fence or a code span as a refused signal. It
+// returns false for an invalid block.
 func quotedTurnSignal(b turnBlock, refused signalbox.Reason) (signalbox.Signal, bool) {
 	turn, err := payload.ReadTurn(b.raw)
 	if err != nil {
@@ -67,5 +73,6 @@ func quotedTurnSignal(b turnBlock, refused signalbox.Reason) (signalbox.Signal, 
 }
 
 func sameTurn(a, b *signalbox.Signal) bool {
-	return a.Name == b.Name && a.Turn.Confidence == b.Turn.Confidence && reflect.DeepEqual(a.Turn.Fields, b.Turn.Fields)
+	return a.Name == b.Name && a.Turn.Confidence == b.Turn.Confidence &&
+		reflect.DeepEqual(a.Turn.Fields, b.Turn.Fields)
 }

@@ -8,7 +8,8 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// turnBlock is a block <signal …>…</signal>, or the start of one. raw is valid during the call only.
+// turnBlock is a block <signal …>…</signal>, or the start of one. raw is valid during the call
+// only.
 type turnBlock struct {
 	kind    blockKind
 	raw     []byte
@@ -26,18 +27,19 @@ const (
 	blockQuoted                 // complete, and inside a code span
 )
 
-// turnFinder finds blocks in text that arrives in pieces. A new opening tag ends the block before it, so every byte is
-// looked at a bounded number of times.
+// turnFinder finds blocks in text that arrives in pieces. A new opening tag ends the block before
+// it, so every byte is looked at a bounded number of times.
 //
-// A block after a backquote is doubtful: whether it is inside a code span is known only when the span is closed or the
-// paragraph ends. Until then the block and the text after it are held back, at most MaxTurnBlock bytes. If that is not
-// enough, the block is taken for quoted.
+// A block after a backquote is doubtful: whether it is inside a code span is known only when the
+// span is closed or the paragraph ends. Until then the block and the text after it are held back,
+// at most MaxTurnBlock bytes. If that is not enough, the block is taken for quoted.
 type turnFinder struct {
-	stage   turnStage
-	buf     []byte // the text that is held back: doubtful blocks and what is between, then the current block
-	block   int    // where in buf the current block starts
-	scanned int    // how much of buf has been looked at
-	at      int64  // of the current block, like line and refused
+	stage turnStage
+	// the text that is held back: doubtful blocks and what is between, then the current block
+	buf     []byte
+	block   int   // where in buf the current block starts
+	scanned int   // how much of buf has been looked at
+	at      int64 // of the current block, like line and refused
 	line    int
 	refused signalbox.Reason
 	quote   byte         // inside an attribute's value: its quote
@@ -92,7 +94,8 @@ func (f *turnFinder) passOther(b []byte) {
 }
 
 // feed takes the next bytes of the text, which are in one line, and calls found for each block.
-func (f *turnFinder) feed(b []byte, at int64, line int, refused signalbox.Reason, found func(turnBlock)) {
+func (f *turnFinder) feed(b []byte, at int64, line int, refused signalbox.Reason,
+	found func(turnBlock)) {
 	for len(b) > 0 {
 		n := 0
 		switch f.stage {
@@ -108,7 +111,8 @@ func (f *turnFinder) feed(b []byte, at int64, line int, refused signalbox.Reason
 }
 
 // search looks for the start of an opening tag and returns how much of b it used.
-func (f *turnFinder) search(b []byte, at int64, line int, refused signalbox.Reason, found func(turnBlock)) int {
+func (f *turnFinder) search(b []byte, at int64, line int, refused signalbox.Reason,
+	found func(turnBlock)) int {
 	if len(f.doubts) > 0 {
 		if len(f.buf) >= MaxTurnBlock {
 			f.giveUp(found)
@@ -151,7 +155,8 @@ func (f *turnFinder) startBlock(head []byte, at int64, line int, refused signalb
 	f.at, f.line, f.refused, f.stage = at, line, refused, stageName
 }
 
-// readName completes the name of the opening tag and checks the byte after it. It returns how much of b it used.
+// readName completes the name of the opening tag and checks the byte after it. It returns how much
+// of b it used.
 func (f *turnFinder) readName(b []byte) int {
 	if have := len(f.buf) - f.block; have < len(openingName) {
 		if b[0]|0x20 != openingName[have] {
@@ -198,7 +203,8 @@ func (f *turnFinder) drop(n int) {
 	f.block, f.scanned = max(0, f.block-n), max(0, f.scanned-n)
 }
 
-// advance takes bytes that are already held or passed on, to find out which of the doubtful blocks are quoted.
+// advance takes bytes that are already held or passed on, to find out which of the doubtful blocks
+// are quoted.
 func (f *turnFinder) advance(b []byte, found func(turnBlock)) {
 	for len(b) > 0 && !f.fenced {
 		n, event := f.spans.Next(b)
@@ -217,8 +223,8 @@ func (f *turnFinder) handle(event lines.SpanEvent, found func(turnBlock)) {
 	}
 }
 
-// refuseQuoted reports the blocks that are inside the span that has just been closed. depth is how many spans may contain
-// that one.
+// refuseQuoted reports the blocks that are inside the span that has just been closed. depth is how
+// many spans may contain that one.
 func (f *turnFinder) refuseQuoted(depth int, found func(turnBlock)) {
 	first := len(f.doubts)
 	for first > 0 && f.doubts[first-1].depth > depth {
@@ -233,7 +239,8 @@ func (f *turnFinder) refuseQuoted(depth int, found func(turnBlock)) {
 	f.doubts = f.doubts[:first]
 }
 
-// acceptDoubtful reports the doubtful blocks as blocks, because no span contains them, and passes on the text between them.
+// acceptDoubtful reports the doubtful blocks as blocks, because no span contains them, and passes
+// on the text between them.
 func (f *turnFinder) acceptDoubtful(found func(turnBlock)) {
 	f.depth = 0
 	passed := 0
@@ -256,12 +263,13 @@ func (f *turnFinder) giveUp(found func(turnBlock)) {
 	f.passDecided()
 }
 
-// collectStep is how much is added to a block at once. Bytes after its end, or after the next opening tag, are copied in
-// vain.
+// collectStep is how much is added to a block at once. Bytes after its end, or after the next
+// opening tag, are copied in vain.
 const collectStep = 256
 
 // collect adds b to the block and looks for its end. It returns how much of b it used.
-func (f *turnFinder) collect(b []byte, at int64, line int, refused signalbox.Reason, found func(turnBlock)) int {
+func (f *turnFinder) collect(b []byte, at int64, line int, refused signalbox.Reason,
+	found func(turnBlock)) int {
 	before := len(f.buf)
 	n := min(len(b), MaxTurnBlock-before, collectStep)
 	if n <= 0 {
@@ -298,8 +306,9 @@ func (f *turnFinder) collect(b []byte, at int64, line int, refused signalbox.Rea
 	return used
 }
 
-// advanceBlock is advance for the last bytes of buf, which are in the current block. If they show that the block is quoted,
-// it ends the block there and returns how many of them it used, otherwise -1.
+// advanceBlock is advance for the last bytes of buf, which are in the current block. If they show
+// that the block is quoted, it ends the block there and returns how many of them it used, otherwise
+// -1.
 func (f *turnFinder) advanceBlock(b []byte, found func(turnBlock)) int {
 	for i := 0; i < len(b) && !f.fenced; {
 		n, event := f.spans.Next(b[i:])
@@ -371,8 +380,8 @@ func (f *turnFinder) scan() scanResult {
 	return scanMore
 }
 
-// tag looks at a '<'. If it is not the start of another opening tag, tag returns how many bytes to move on, 0 if more text
-// is needed.
+// tag looks at a '<'. If it is not the start of another opening tag, tag returns how many bytes to
+// move on, 0 if more text is needed.
 func (f *turnFinder) tag(rest []byte) (scanResult, int) {
 	head := rest[:min(len(rest), len(openingName))]
 	if isFoldedPrefix(head, openingName) {
@@ -395,8 +404,8 @@ func (f *turnFinder) tag(rest []byte) (scanResult, int) {
 	return scanMore, len(head)
 }
 
-// closingByte takes a byte after the name of the closing tag and reports whether it ends the block. White space may
-// precede the '>'.
+// closingByte takes a byte after the name of the closing tag and reports whether it ends the block.
+// White space may precede the '>'.
 func (f *turnFinder) closingByte(c byte) bool {
 	switch {
 	case c == '>':
@@ -428,10 +437,12 @@ func (f *turnFinder) openingByte(c byte) bool {
 	return false
 }
 
-// endTooLarge ends a block that is too large. The block contains no other opening tag, but its last bytes may start one.
+// endTooLarge ends a block that is too large. The block contains no other opening tag, but its last
+// bytes may start one.
 func (f *turnFinder) endTooLarge(line int, refused signalbox.Reason, found func(turnBlock)) {
 	tail := len(f.buf)
-	if k := bytes.LastIndexByte(f.buf, '<'); k > 0 && len(f.buf)-k <= len(openingName) && isFoldedPrefix(f.buf[k:], openingName) {
+	if k := bytes.LastIndexByte(f.buf, '<'); k > 0 && len(f.buf)-k <= len(openingName) &&
+		isFoldedPrefix(f.buf[k:], openingName) {
 		tail = k
 	}
 	f.depth = 0 // it does not count, quoted or not

@@ -18,7 +18,8 @@ func TestBuiltInTools(t *testing.T) {
 	dir := t.TempDir()
 	desk := portfolio.NewDesk(dir, &portfolio.Options{})
 	var names []string
-	for _, tool := range []toolbox.Tool{toolbox.SearchCode(dir), toolbox.ReadFile(dir), toolbox.SearchNotes(dir, &toolbox.NotesOptions{}),
+	for _, tool := range []toolbox.Tool{toolbox.SearchCode(dir), toolbox.ReadFile(dir),
+		toolbox.SearchNotes(dir, &toolbox.NotesOptions{}),
 		toolbox.CheckExitSignals(desk), toolbox.SuggestTaxLossHarvest(desk)} {
 		names = append(names, tool.Name)
 	}
@@ -27,7 +28,8 @@ func TestBuiltInTools(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameWords checks that the documentation lists every text of the oracle that can be replaced.
+// TestDocumentsNameWords checks that the documentation lists every text of the oracle that can be
+// replaced.
 func TestDocumentsNameWords(t *testing.T) {
 	text, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {

@@ -42,7 +42,8 @@ var consoleBlock = regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
 // onlyBlock returns the only code block of a document in a language.
 func onlyBlock(t *testing.T, document, language string) string {
 	t.Helper()
-	found := regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(document, -1)
+	found := regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(document,
+		-1)
 	if len(found) != 1 {
 		t.Fatalf("found %d blocks of %s", len(found), language)
 	}
@@ -61,11 +62,13 @@ func needsAgents(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("agents cannot be run on Windows")
 	}
-	t.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would make every agent wait a second
+	// the race detector would make every agent wait a second
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
 }
 
-// TestFirstPlan follows docs/first-plan.md in a repository of its own, with a claude that follows a script. Because there is
-// no second terminal, the run ends at the question and is started again after the answer.
+// TestFirstPlan follows docs/first-plan.md in a repository of its own, with a claude that follows a
+// script. Because there is no second terminal, the run ends at the question and is started again
+// after the answer.
 func TestFirstPlan(t *testing.T) {
 	needsAgents(t)
 	document := readDocument(t, "docs/first-plan.md")
@@ -81,11 +84,13 @@ func TestFirstPlan(t *testing.T) {
 	}
 	script := filepath.Join(dir, "bin", "agents.script") // an agent may read the folders on PATH
 	writeFile(t, script, firstPlanAgents, 0o600)
-	writeFile(t, filepath.Join(dir, "bin", "claude"), "#!/bin/sh\nexec signalbox rehearse agent '"+script+"' --format claude\n", 0o700)
+	writeFile(t, filepath.Join(dir, "bin", "claude"), "#!/bin/sh\nexec signalbox rehearse agent '"+
+		script+"' --format claude\n", 0o700)
 	writeFile(t, filepath.Join(project, "plan.md"), onlyBlock(t, document, "markdown"), 0o600)
 	writeFile(t, filepath.Join(project, "test.sh"), onlyBlock(t, document, "sh"), 0o600)
 	t.Chdir(project)
-	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."}, {"-c", "user.name=ann", "-c", "user.email=ann@example.org", "commit", "-q", "-m", "plan"}} {
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."},
+		{"-c", "user.name=ann", "-c", "user.email=ann@example.org", "commit", "-q", "-m", "plan"}} {
 		if out, err := exec.Command("git", args...).CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %v: %s", args, err, out)
 		}
@@ -97,7 +102,8 @@ func TestFirstPlan(t *testing.T) {
 			firstPlan(t, entry[1], entry[2])
 		}
 		if tried == 1 { // the box exists now
-			writeFile(t, filepath.Join(".signalbox", "signalbox.yaml"), onlyBlock(t, document, "yaml"), 0o600)
+			writeFile(t, filepath.Join(".signalbox", "signalbox.yaml"),
+				onlyBlock(t, document, "yaml"), 0o600)
 		}
 	}
 	if tried != 7 {
@@ -108,7 +114,8 @@ func TestFirstPlan(t *testing.T) {
 // firstPlan runs one command of docs/first-plan.md.
 func firstPlan(t *testing.T, command, want string) {
 	t.Helper()
-	wantStatus, running, answering := 0, strings.HasPrefix(command, "signalbox run"), strings.HasPrefix(command, "signalbox answer")
+	wantStatus, running, answering := 0, strings.HasPrefix(command, "signalbox run"),
+		strings.HasPrefix(command, "signalbox answer")
 	if running {
 		command, wantStatus = command+" --no-wait", 1
 	}
@@ -121,11 +128,13 @@ func firstPlan(t *testing.T, command, want string) {
 	if running {
 		got, _, _ = strings.Cut(got, "\nTASK")
 	}
-	if diff := cmp.Diff(steady(want), steady(strings.TrimSuffix(got, "\n"))); want != "" && diff != "" {
+	if diff := cmp.Diff(steady(want), steady(strings.TrimSuffix(got, "\n"))); want != "" &&
+		diff != "" {
 		t.Errorf("%s (-docs/first-plan.md +real):\n%s", command, diff)
 	}
 	if answering {
-		if got := sayAtPrompt(t, "signalbox run plan.md --no-wait", 0); !strings.Contains(got, "complete: 2 of 2 tasks") {
+		if got := sayAtPrompt(t, "signalbox run plan.md --no-wait", 0); !strings.Contains(got,
+			"complete: 2 of 2 tasks") {
 			t.Errorf("after the answer:\n%s", got)
 		}
 	}
@@ -159,13 +168,15 @@ func sayAtPrompt(t *testing.T, command string, wantStatus int) string {
 	return stdout.String()
 }
 
-// TestReadmePlan checks that the plan in the README is valid, and that its settings are those of docs/first-plan.md.
+// TestReadmePlan checks that the plan in the README is valid, and that its settings are those of
+// docs/first-plan.md.
 func TestReadmePlan(t *testing.T) {
 	readme := readDocument(t, "README.md")
 	if _, err := plan.Parse("plan.md", []byte(onlyBlock(t, readme, "markdown")), nil); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff(onlyBlock(t, readDocument(t, "docs/first-plan.md"), "yaml"), onlyBlock(t, readme, "yaml")); diff != "" {
+	if diff := cmp.Diff(onlyBlock(t, readDocument(t, "docs/first-plan.md"), "yaml"),
+		onlyBlock(t, readme, "yaml")); diff != "" {
 		t.Errorf("settings (-docs/first-plan.md +README.md):\n%s", diff)
 	}
 	if lines := strings.Count(readme, "\n"); lines >= 200 {
@@ -176,7 +187,8 @@ func TestReadmePlan(t *testing.T) {
 var (
 	severalSpaces = regexp.MustCompile(` {2,}`)
 	demoCounts    = regexp.MustCompile(`\d+ (events|cases)`) // vary with the order of the agents
-	demoUnblocked = regexp.MustCompile(`; .* can start$`)    // the last of two blockers unblocks a task
+	// the last of two blockers unblocks a task
+	demoUnblocked = regexp.MustCompile(`; .* can start$`)
 	svgText       = regexp.MustCompile(`<text [^>]*>([^<]*)</text>`)
 	eventLine     = regexp.MustCompile(`^CLOCK |^\d\d:\d\d:\d\d `)
 )
@@ -187,8 +199,8 @@ func demoLine(line string) string {
 	return demoCounts.ReplaceAllString(severalSpaces.ReplaceAllString(line, " "), "N $1")
 }
 
-// TestDocumentsShowTheDemo compares the output in docs/demo.md, and the events in its picture, with those of a real demo. Their order
-// varies.
+// TestDocumentsShowTheDemo compares the output in docs/demo.md, and the events in its picture, with
+// those of a real demo. Their order varies.
 func TestDocumentsShowTheDemo(t *testing.T) {
 	needsAgents(t)
 	out, err := exec.Command("signalbox", "demo", "--plain").Output()
@@ -200,7 +212,8 @@ func TestDocumentsShowTheDemo(t *testing.T) {
 		printed[demoLine(line)] = true
 	}
 	shown := 0
-	for _, block := range regexp.MustCompile("(?ms)^```\n(.*?)^```$").FindAllStringSubmatch(readDocument(t, "docs/demo.md"), -1) {
+	for _, block := range regexp.MustCompile("(?ms)^```\n(.*?)^```$").FindAllStringSubmatch(
+		readDocument(t, "docs/demo.md"), -1) {
 		for line := range strings.Lines(steady(block[1])) {
 			shown++
 			if !printed[demoLine(line)] {
@@ -208,7 +221,8 @@ func TestDocumentsShowTheDemo(t *testing.T) {
 			}
 		}
 	}
-	for _, text := range svgText.FindAllStringSubmatch(readDocument(t, "docs/pictures/demo.svg"), -1) {
+	for _, text := range svgText.FindAllStringSubmatch(readDocument(t, "docs/pictures/demo.svg"),
+		-1) {
 		line := demoLine(steady(html.UnescapeString(text[1])))
 		if !eventLine.MatchString(line) || strings.HasSuffix(line, "…") {
 			continue

@@ -11,7 +11,8 @@ import (
 
 // TestEveryCommandHasHelp checks that the help of every command has an example of it.
 func TestEveryCommandHasHelp(t *testing.T) {
-	parser, err := kong.New(&commands{}, kong.Vars{"formats": "", "roles": "", "briefFormats": "", "briefOutputs": "inline"})
+	parser, err := kong.New(&commands{}, kong.Vars{"formats": "", "roles": "", "briefFormats": "",
+		"briefOutputs": "inline"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,8 @@ func TestEveryCommandHasHelp(t *testing.T) {
 			t.Errorf("%s --help: status %d, stderr %s", path, status, stderr)
 		}
 		_, examples, _ := strings.Cut(stdout.String(), "\nExamples:\n")
-		if !strings.HasPrefix(stdout.String(), "Usage: signalbox "+path) || !strings.Contains(examples, "signalbox "+path) {
+		if !strings.HasPrefix(stdout.String(), "Usage: signalbox "+path) ||
+			!strings.Contains(examples, "signalbox "+path) {
 			t.Errorf("%s --help:\n%s", path, stdout)
 		}
 	}
@@ -45,11 +47,13 @@ func TestGrammar(t *testing.T) {
 			name = "--version"
 		}
 		part, all := reflect.TypeOf(grammar([]string{name})).Elem(), reflect.TypeFor[commands]()
-		if needsAll := slices.Contains(needAll, name); needsAll != (part == all) || !needsAll && part.NumField() > 2 {
+		if needsAll := slices.Contains(needAll, name); needsAll != (part == all) || !needsAll &&
+			part.NumField() > 2 {
 			t.Errorf("%s: %v", name, part)
 		}
 	}
-	for _, args := range [][]string{nil, {"--help"}, {"rnu"}, {"Run"}, {"--box", "x", "status"}, {"showversion"}} {
+	for _, args := range [][]string{nil, {"--help"}, {"rnu"}, {"Run"}, {"--box", "x", "status"},
+		{"showversion"}} {
 		if g, ok := grammar(args).(*commands); !ok {
 			t.Errorf("%q: %T", args, g)
 		}

@@ -51,14 +51,17 @@ AUDIT_FAILED: t1 data race
 `,
 }
 
-// TestHowTosShowRealOutput runs the commands of how-to pages in a folder that has the examples. Every line that a page shows must be
-// in the output. A line that is only … stands for left-out lines, and a … at the end of a line for the rest of it.
+// TestHowTosShowRealOutput runs the commands of how-to pages in a folder that has the examples.
+// Every line that a page shows must be in the output. A line that is only … stands for left-out
+// lines, and a … at the end of a line for the rest of it.
 func TestHowTosShowRealOutput(t *testing.T) {
-	for document, commands := range map[string]int{"docs/portfolio.md": 10, "docs/trees.md": 4, "docs/signals.md": 1} {
+	for document, commands := range map[string]int{"docs/portfolio.md": 10, "docs/trees.md": 4,
+		"docs/signals.md": 1} {
 		t.Run(filepath.Base(document), func(t *testing.T) {
 			text := readDocument(t, document)
 			dir := t.TempDir()
-			if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("../../examples")); err != nil {
+			if err := os.CopyFS(filepath.Join(dir, "examples"),
+				os.DirFS("../../examples")); err != nil {
 				t.Fatal(err)
 			}
 			t.Chdir(dir)
@@ -81,13 +84,16 @@ func TestHowTosShowRealOutput(t *testing.T) {
 						output = howToOutput(parts[1])
 					case strings.HasPrefix(line, "$ "):
 						t.Errorf("cannot run %q", line)
-					case output != nil && !slices.ContainsFunc(output, func(real string) bool { return matchesShown(line, real) }):
+					case output != nil &&
+						!slices.ContainsFunc(output,
+							func(real string) bool { return matchesShown(line, real) }):
 						t.Errorf("%s shows a line that is not in the output: %s", document, line)
 					}
 				}
 			}
 			if tried < commands {
-				t.Errorf("only %d commands found in %s, want at least %d", tried, document, commands)
+				t.Errorf("only %d commands found in %s, want at least %d", tried, document,
+					commands)
 			}
 		})
 	}
@@ -113,7 +119,8 @@ func matchesShown(shown, real string) bool {
 	return steady(shown) == steady(real)
 }
 
-// TestDocumentsShowTheOracle compares the conversation that two documents show with a real one of the same scripted model.
+// TestDocumentsShowTheOracle compares the conversation that two documents show with a real one of
+// the same scripted model.
 func TestDocumentsShowTheOracle(t *testing.T) {
 	conversation := regexp.MustCompile(`(?s)Let me check the exit rules.*?session O-[0-9a-f]{12}\n`)
 	script := readDocument(t, "examples/oracle/portfolio.yaml")
@@ -144,7 +151,8 @@ func TestDocumentsShowTheOracle(t *testing.T) {
 			t.Errorf("%s shows no conversation", name)
 		}
 		for line := range strings.Lines(shown) {
-			if line = strings.TrimSuffix(line, "\n"); !slices.ContainsFunc(output, func(real string) bool { return matchesShown(line, real) }) {
+			if line = strings.TrimSuffix(line, "\n"); !slices.ContainsFunc(output,
+				func(real string) bool { return matchesShown(line, real) }) {
 				t.Errorf("%s shows a line that is not in the output: %s", name, line)
 			}
 		}

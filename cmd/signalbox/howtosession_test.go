@@ -14,25 +14,29 @@ var (
 	howToHash   = regexp.MustCompile(`\b[0-9a-f]{7,}\b`)
 	howToNumber = regexp.MustCompile(`\d+`)
 	howToFolder = regexp.MustCompile(`[^\s"<]*/`)
-	// howToServer matches commands whose output the session does not produce, because they need a server.
+	// howToServer matches commands whose output the session does not produce, because they need a
+	// server.
 	howToServer = regexp.MustCompile(`(?m)^\$ (?:curl|signalbox rehearse model) .*\n(?:[^$].*\n)*`)
 )
 
-// howToMessages matches the tables of messages that the session produces, and howToMessage the messages in one row.
+// howToMessages matches the tables of messages that the session produces, and howToMessage the
+// messages in one row.
 var (
-	howToMessages = regexp.MustCompile(`(?s)\*\*The run does not start:\*\*(.*)\*\*Agents fail:|## If restore refuses\n(.*)\n## `)
-	howToRow      = regexp.MustCompile("(?m)^\\| (`[^|]*`) \\|")
-	howToMessage  = regexp.MustCompile("`([^`]+)`")
+	howToMessages = regexp.MustCompile(
+		`(?s)\*\*The run does not start:\*\*(.*)\*\*Agents fail:|## If restore refuses\n(.*)\n## `)
+	howToRow     = regexp.MustCompile("(?m)^\\| (`[^|]*`) \\|")
+	howToMessage = regexp.MustCompile("`([^`]+)`")
 )
 
 // howToLine returns a line of output without what differs from run to run.
 func howToLine(line string) string {
 	line = howToNumber.ReplaceAllString(howToHash.ReplaceAllString(line, "HASH"), "N")
-	return severalSpaces.ReplaceAllString(strings.TrimSpace(howToFolder.ReplaceAllString(line, "/")), " ")
+	return severalSpaces.ReplaceAllString(strings.TrimSpace(howToFolder.ReplaceAllString(line,
+		"/")), " ")
 }
 
-// TestHowToPagesShowRealOutput compares every line of output in the how-to pages with what the program prints. A line that ends
-// with … is shortened.
+// TestHowToPagesShowRealOutput compares every line of output in the how-to pages with what the
+// program prints. A line that ends with … is shortened.
 func TestHowToPagesShowRealOutput(t *testing.T) {
 	needsAgents(t)
 	dir := t.TempDir()
@@ -46,7 +50,8 @@ func TestHowToPagesShowRealOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session := exec.Command("sh", filepath.Join(here, "testdata", "howto.sh"), filepath.Join(here, "..", "..", "examples"), scriptFile)
+	session := exec.Command("sh", filepath.Join(here, "testdata", "howto.sh"),
+		filepath.Join(here, "..", "..", "examples"), scriptFile)
 	session.Dir = dir
 	out, err := session.Output()
 	if err != nil {
@@ -56,7 +61,8 @@ func TestHowToPagesShowRealOutput(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		printed = append(printed, howToLine(line))
 	}
-	for _, name := range []string{"docs/running.md", "docs/how-a-run-works.md", "docs/plans.md", "docs/prompts.md", "docs/rehearsal.md", "docs/backup.md"} {
+	for _, name := range []string{"docs/running.md", "docs/how-a-run-works.md", "docs/plans.md",
+		"docs/prompts.md", "docs/rehearsal.md", "docs/backup.md"} {
 		shown := 0
 		for _, block := range consoleBlock.FindAllStringSubmatch(readDocument(t, name), -1) {
 			for line := range strings.Lines(howToServer.ReplaceAllString(block[1], "")) {
@@ -65,7 +71,8 @@ func TestHowToPagesShowRealOutput(t *testing.T) {
 				}
 				shown++
 				want, shortened := strings.CutSuffix(howToLine(line), "…")
-				if !slices.ContainsFunc(printed, func(got string) bool { return got == want || shortened && strings.HasPrefix(got, want) }) {
+				if !slices.ContainsFunc(printed,
+					func(got string) bool { return got == want || shortened && strings.HasPrefix(got, want) }) {
 					t.Errorf("%s: signalbox does not print: %s", name, line)
 				}
 			}
@@ -74,7 +81,8 @@ func TestHowToPagesShowRealOutput(t *testing.T) {
 			for _, row := range howToRow.FindAllStringSubmatch(table, -1) {
 				for _, message := range howToMessage.FindAllStringSubmatch(row[1], -1) {
 					shown++
-					if !slices.ContainsFunc(printed, contains(strings.Split(howToLine(message[1]), "…"))) {
+					if !slices.ContainsFunc(printed,
+						contains(strings.Split(howToLine(message[1]), "…"))) {
 						t.Errorf("%s: signalbox does not print the message: %s", name, message[1])
 					}
 				}

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// workBeforeMain are the packages that may do work before main, which every command and every call of an agent pays for. All others
-// build what they need when it is first used; for regular expressions that is lazy.Regexp.
+// workBeforeMain are the packages that may do work before main, which every command and every call
+// of an agent pays for. All others build what they need when it is first used; for regular
+// expressions that is lazy.Regexp.
 var workBeforeMain = []string{
 	"encoding/gob",
 	"github.com/google/jsonschema-go/jsonschema",
@@ -28,7 +29,8 @@ var workBeforeMain = []string{
 	"signalbox/internal/testkit/output",
 }
 
-// TestWorkBeforeMain counts what the initialisation of each package allocates, because its time differs from run to run.
+// TestWorkBeforeMain counts what the initialisation of each package allocates, because its time
+// differs from run to run.
 func TestWorkBeforeMain(t *testing.T) {
 	const maxBytes, maxAllocations = 32 << 10, 250
 	self := exec.Command(os.Args[0], "-test.run=^$")
@@ -37,14 +39,17 @@ func TestWorkBeforeMain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packages := regexp.MustCompile(`(?m)^init (\S+) @.* clock, (\d+) bytes, (\d+) allocs$`).FindAllStringSubmatch(string(trace), -1)
+	packages := regexp.MustCompile(
+		`(?m)^init (\S+) @.* clock, (\d+) bytes, (\d+) allocs$`).FindAllStringSubmatch(
+		string(trace), -1)
 	if len(packages) < 100 {
 		t.Fatalf("the trace has %d packages", len(packages))
 	}
 	for _, p := range packages {
 		bytes, _ := strconv.Atoi(p[2])
 		allocations, _ := strconv.Atoi(p[3])
-		if (bytes > maxBytes || allocations > maxAllocations) && !slices.Contains(workBeforeMain, p[1]) {
+		if (bytes > maxBytes || allocations > maxAllocations) &&
+			!slices.Contains(workBeforeMain, p[1]) {
 			t.Errorf("%s allocates %d bytes in %d pieces before main, more than %d in %d: build it on first use", p[1], bytes, allocations, maxBytes, maxAllocations)
 		}
 	}

@@ -13,11 +13,12 @@ import (
 	"signalbox/internal/cli"
 )
 
-// interrupted runs a program in this process and interrupts it until it ends. The first interrupts may come before the program handles
-// them.
+// interrupted runs a program in this process and interrupts it until it ends. The first interrupts
+// may come before the program handles them.
 func interrupted(t *testing.T, p *cli.Program) (status int) {
 	t.Helper()
-	// Otherwise the first interrupt could kill the tests. It is never stopped, because the last one may arrive much later.
+	// Otherwise the first interrupt could kill the tests. It is never stopped, because the last one
+	// may arrive much later.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	ended := make(chan int)
 	go func() { ended <- execute(p) }()
@@ -38,11 +39,13 @@ func interrupted(t *testing.T, p *cli.Program) (status int) {
 func TestInterruptEndsAWait(t *testing.T) {
 	b := newTestBox(t)
 	p, stdout, stderr := b.program("work", "claim", "--next", "--wait", "--role=developer")
-	if status := interrupted(t, p); status != 130 || stdout.Len() > 0 || stderr.String() != "signalbox: interrupted while waiting for work\n" {
+	if status := interrupted(t, p); status != 130 || stdout.Len() > 0 ||
+		stderr.String() != "signalbox: interrupted while waiting for work\n" {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 	b.must("work", "open", "t1")
-	if answer := b.must("work", "claim", "t1", "--role=developer", "--json"); !strings.Contains(answer, `"epoch":3,`) {
+	if answer := b.must("work", "claim", "t1", "--role=developer",
+		"--json"); !strings.Contains(answer, `"epoch":3,`) {
 		t.Errorf("the interrupted wait left something behind: %s", answer)
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A token that is typed or pasted on a terminal is not shown, because it can have the secret of a cluster, and the terminal is as before, also after an interruption.
+// A token that is typed or pasted on a terminal is not shown, because it can have the secret of a
+// cluster, and the terminal is as before, also after an interruption.
 func TestJoinHidesToken(t *testing.T) {
 	w := newTerminalWorld(t)
 	const token = "signalbox-AAAAAAAAAAAAAAAA"
@@ -34,7 +35,9 @@ func TestJoinHidesToken(t *testing.T) {
 			}
 		})
 	}
-	if out, err := w.command(token+"\n", "signalbox", "join", "-", "elsewhere").CombinedOutput(); err == nil || strings.Contains(string(out), "paste") || !strings.Contains(string(out), "the invitation is damaged") {
+	if out, err := w.command(token+"\n", "signalbox", "join", "-",
+		"elsewhere").CombinedOutput(); err == nil || strings.Contains(string(out), "paste") ||
+		!strings.Contains(string(out), "the invitation is damaged") {
 		t.Errorf("from a pipe: %v, %s", err, out)
 	}
 }

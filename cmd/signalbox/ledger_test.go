@@ -21,7 +21,8 @@ import (
 )
 
 // follow runs ledger tail -f on a box, with its output in a pipe.
-func follow(b *testBox, args ...string) (lines *bufio.Scanner, closeReader func() error, ended <-chan int) {
+func follow(b *testBox, args ...string) (lines *bufio.Scanner, closeReader func() error,
+	ended <-chan int) {
 	reader, stdout := io.Pipe()
 	p, _, stderr := b.program(append([]string{"ledger", "tail", "-f"}, args...)...)
 	p.Stdout = stdout
@@ -45,7 +46,8 @@ func TestTailFollows(t *testing.T) {
 		if i > 0 {
 			b.must("work", "open", work)
 		}
-		if !lines.Scan() || !strings.Contains(lines.Text(), fmt.Sprintf(`{"seq":%d,`, i+2)) || !strings.Contains(lines.Text(), `"work":"`+work+`"`) {
+		if !lines.Scan() || !strings.Contains(lines.Text(), fmt.Sprintf(`{"seq":%d,`, i+2)) ||
+			!strings.Contains(lines.Text(), `"work":"`+work+`"`) {
 			t.Fatalf("line %q, %v; want event %d, of %s", lines.Text(), lines.Err(), i+2, work)
 		}
 	}
@@ -61,10 +63,12 @@ func TestNotesComeAfterTheAnswer(t *testing.T) {
 	b := newTestBox(t)
 	b.must("work", "open", "t1")
 	var claim struct{ Secret string }
-	if err := json.Unmarshal([]byte(b.must("work", "claim", "t1", "--role=developer", "--session=dev")), &claim); err != nil {
+	if err := json.Unmarshal([]byte(b.must("work", "claim", "t1", "--role=developer",
+		"--session=dev")), &claim); err != nil {
 		t.Fatal(err)
 	}
-	b.env[cli.SessionVariable], b.env[cli.SecretVariable] = "dev", claim.Secret // an agent does not sign
+	// an agent does not sign
+	b.env[cli.SessionVariable], b.env[cli.SecretVariable] = "dev", claim.Secret
 	b.must("work", "renew", "t1", "--epoch=3", "--ttl=1h")
 	screen := new(bytes.Buffer)
 	p, _, _ := b.program("ledger", "verify")
@@ -72,7 +76,8 @@ func TestNotesComeAfterTheAnswer(t *testing.T) {
 	if status := execute(p); status != 0 {
 		t.Fatalf("status %d: %s", status, screen)
 	}
-	if want := regexp.MustCompile(`^verified 4 events.*\nthe first 3 signed by .*\nnote: 1 event after .*\n$`); !want.MatchString(screen.String()) {
+	if want := regexp.MustCompile(
+		`^verified 4 events.*\nthe first 3 signed by .*\nnote: 1 event after .*\n$`); !want.MatchString(screen.String()) {
 		t.Errorf("on the screen:\n%s", screen)
 	}
 }
@@ -93,7 +98,8 @@ func TestExportIsCloudEvents(t *testing.T) {
 			t.Fatalf("%s: %v", line, err)
 		}
 		for name, value := range event {
-			if _, isText := value.(string); !cloudEventName.MatchString(name) || !isText && name != "data" {
+			if _, isText := value.(string); !cloudEventName.MatchString(name) || !isText &&
+				name != "data" {
 				t.Errorf("attribute %q: %v", name, value)
 			}
 			if value == "" {
@@ -112,7 +118,8 @@ func TestExportIsCloudEvents(t *testing.T) {
 			t.Error(err)
 		}
 		if event["specversion"] != "1.0" || event["datacontenttype"] != "application/json" {
-			t.Errorf("event %v is of version %v with %v", event["id"], event["specversion"], event["datacontenttype"])
+			t.Errorf("event %v is of version %v with %v", event["id"], event["specversion"],
+				event["datacontenttype"])
 		}
 		if _, isObject := event["data"].(map[string]any); !isObject {
 			t.Errorf("data of event %v: %v", event["id"], event["data"])
@@ -124,7 +131,8 @@ func TestExportIsCloudEvents(t *testing.T) {
 	}
 }
 
-// TestKeyOfTheBoxIsWrong replaces the public key in the box, as an attacker would to make others trust another ledger.
+// TestKeyOfTheBoxIsWrong replaces the public key in the box, as an attacker would to make others
+// trust another ledger.
 func TestKeyOfTheBoxIsWrong(t *testing.T) {
 	b := newTestBox(t)
 	key := b.must("ledger", "key")
@@ -143,21 +151,26 @@ func TestKeyOfTheBoxIsWrong(t *testing.T) {
 		return execute(p), stdout.String(), stderr.String()
 	}
 	for wrong, want := range map[string]string{
-		sameName:  "key.pub is not the public key of the private key on this host\nhint: find out who changed it",
-		otherName: "key.pub is not a public key of this box, " + origin + "\nhint: find out who changed it",
-		"noise":   "key.pub is not a public key of this box, " + origin + "\nhint: find out who changed it",
+		sameName: "key.pub is not the public key of the private key on this host\nhint: find out who changed it",
+		otherName: "key.pub is not a public key of this box, " + origin +
+			"\nhint: find out who changed it",
+		"noise": "key.pub is not a public key of this box, " + origin +
+			"\nhint: find out who changed it",
 	} {
 		if err := os.WriteFile(name, []byte(wrong+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if status, answer, stderr := run("ledger", "key"); status != 0 || answer != key || !strings.HasPrefix(stderr, "warning: ") || !strings.Contains(stderr, want) {
+		if status, answer, stderr := run("ledger", "key"); status != 0 || answer != key ||
+			!strings.HasPrefix(stderr, "warning: ") || !strings.Contains(stderr, want) {
 			t.Errorf("%s: ledger key: status %d, %s%s", wrong, status, answer, stderr)
 		}
-		if _, answer, _ := run("doctor", "--json"); !strings.Contains(answer, `{"check":"key","status":"problem"`) {
+		if _, answer, _ := run("doctor", "--json"); !strings.Contains(answer,
+			`{"check":"key","status":"problem"`) {
 			t.Errorf("%s: doctor printed %s", wrong, answer)
 		}
 		// Signing corrects it, and says so.
-		if status, _, stderr := run("ledger", "checkpoint"); status != 0 || !strings.Contains(stderr, "the public key in the box was not that of the private key") {
+		if status, _, stderr := run("ledger", "checkpoint"); status != 0 ||
+			!strings.Contains(stderr, "the public key in the box was not that of the private key") {
 			t.Errorf("%s: ledger checkpoint: status %d, %s", wrong, status, stderr)
 		}
 		if b.must("ledger", "key") != key {
@@ -172,12 +185,14 @@ func TestKeyOfTheBoxIsWrong(t *testing.T) {
 	if err := os.WriteFile(name, []byte(otherName+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, stderr := run("ledger", "key"); !strings.Contains(stderr, "is not a public key of this box") {
+	if _, _, stderr := run("ledger", "key"); !strings.Contains(stderr,
+		"is not a public key of this box") {
 		t.Errorf("without the private key: %s", stderr)
 	}
 }
 
-// TestReplacedEvent overwrites an event of a real box with the statements that fire no trigger for the row they delete.
+// TestReplacedEvent overwrites an event of a real box with the statements that fire no trigger for
+// the row they delete.
 func TestReplacedEvent(t *testing.T) {
 	b := newTestBox(t)
 	b.must("work", "open", "t1")
@@ -189,10 +204,13 @@ func TestReplacedEvent(t *testing.T) {
 	defer db.Close()
 	const row = "INTO events SELECT 2, time, type, 'forged', session, actor, data, prev, hash FROM events WHERE seq = 2"
 	for _, statement := range []string{
-		"INSERT OR REPLACE " + row, "REPLACE " + row, "INSERT " + row + " ON CONFLICT DO UPDATE SET work = 'forged'",
-		"UPDATE OR REPLACE events SET seq = 2 WHERE seq = 3", "UPDATE OR REPLACE events SET work = 'forged'",
+		"INSERT OR REPLACE " + row, "REPLACE " + row, "INSERT " + row +
+			" ON CONFLICT DO UPDATE SET work = 'forged'",
+		"UPDATE OR REPLACE events SET seq = 2 WHERE seq = 3",
+		"UPDATE OR REPLACE events SET work = 'forged'",
 	} {
-		if _, err := db.Exec(statement); err == nil || !strings.Contains(err.Error(), "events of a ledger are") {
+		if _, err := db.Exec(statement); err == nil ||
+			!strings.Contains(err.Error(), "events of a ledger are") {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}

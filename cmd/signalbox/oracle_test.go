@@ -26,8 +26,11 @@ func newOracleBox(t *testing.T, script string) *testBox {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	b := newTestBox(t)
-	settings := fmt.Sprintf("models: {main: {provider: openai, model: rehearsal, base_url: %q, tries: 1}}\n", server.URL+"/v1")
-	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(settings), 0o600); err != nil {
+	settings := fmt.Sprintf(
+		"models: {main: {provider: openai, model: rehearsal, base_url: %q, tries: 1}}\n",
+		server.URL+"/v1")
+	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(settings),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -48,7 +51,8 @@ conversations:
       - {match: {user: fail}, parts: [{text: x}], faults: [{kind: status, status: 503, times: -1}]}
 `
 
-// On a terminal, several questions are asked in one conversation. A failed question does not end it.
+// On a terminal, several questions are asked in one conversation. A failed question does not end
+// it.
 func TestOracleChat(t *testing.T) {
 	b := newOracleBox(t, smallTalk)
 	p, stdout, stderr := b.program("oracle")
@@ -62,7 +66,8 @@ func TestOracleChat(t *testing.T) {
 	if !strings.Contains(stderr.String(), "signalbox: model rehearsal") {
 		t.Errorf("the failure is not reported: %s", stderr)
 	}
-	if list := b.must("oracle", "--sessions", "--json"); strings.Count(list, "\n") != 1 || !strings.Contains(list, `"questions":3`) {
+	if list := b.must("oracle", "--sessions", "--json"); strings.Count(list, "\n") != 1 ||
+		!strings.Contains(list, `"questions":3`) {
 		t.Errorf("want one conversation: %s", list)
 	}
 	p, _, stderr = b.program("oracle")
@@ -81,7 +86,8 @@ func TestOracleColoursTerminalsOnly(t *testing.T) {
 	p, stdout, _ := b.program("oracle", "hello")
 	screen := new(fakeTerminal)
 	p.Stderr = screen
-	if status := execute(p); status != 0 || !strings.Contains(screen.String(), "\x1b[2m  ■") || strings.Contains(stdout.String(), "\x1b") {
+	if status := execute(p); status != 0 || !strings.Contains(screen.String(), "\x1b[2m  ■") ||
+		strings.Contains(stdout.String(), "\x1b") {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, screen.String())
 	}
 	p, _, stderr := b.program("oracle", "hello")
@@ -102,12 +108,14 @@ func TestOracleColoursTerminalsOnly(t *testing.T) {
 // The command fails if the reader closes the pipe.
 func TestOracleWithoutAReader(t *testing.T) {
 	b := newOracleBox(t, smallTalk)
-	for _, args := range [][]string{{"oracle", "hello"}, {"oracle", "hello", "--json"}, {"oracle", "hello", "--answer"}} {
+	for _, args := range [][]string{{"oracle", "hello"}, {"oracle", "hello", "--json"},
+		{"oracle", "hello", "--answer"}} {
 		p, _, stderr := b.program(args...)
 		reader, stdout := io.Pipe()
 		reader.Close()
 		p.Stdout = stdout
-		if status := execute(p); status != 1 || !strings.Contains(stderr.String(), "the reader closed standard output\n") {
+		if status := execute(p); status != 1 ||
+			!strings.Contains(stderr.String(), "the reader closed standard output\n") {
 			t.Errorf("%q: status %d, stderr %s", args, status, stderr)
 		}
 	}

@@ -41,7 +41,8 @@ func startChat(t *testing.T, b *testBox, columns int, env ...string) *terminalSe
 	return c
 }
 
-// A chat on a real terminal: rendered answers, pasted lines, an interrupt, a suspension, the history, and a terminal as it was before.
+// A chat on a real terminal: rendered answers, pasted lines, an interrupt, a suspension, the
+// history, and a terminal as it was before.
 func TestOracleChatOnTerminal(t *testing.T) {
 	b := newOracleBox(t, chatScript)
 	c := startChat(t, b, 80)
@@ -72,7 +73,8 @@ func TestOracleChatOnTerminal(t *testing.T) {
 		t.Errorf("status %d", status)
 	}
 	out := c.Written()
-	for _, sequence := range []string{"\x1b]0;", "pwned\x1b", "\x1b[2J", "\u009b", "\u202e", "\x1b[?1049h"} {
+	for _, sequence := range []string{"\x1b]0;", "pwned\x1b", "\x1b[2J", "\u009b", "\u202e",
+		"\x1b[?1049h"} {
 		if strings.Contains(out, sequence) {
 			t.Errorf("the terminal got %q", sequence)
 		}
@@ -96,7 +98,8 @@ func TestOracleChatOnTerminal(t *testing.T) {
 	if diff := cmp.Diff([]string{"hello", "two\nlines", "slow", "evil"}, questions); diff != "" {
 		t.Error(diff)
 	}
-	if list := b.must("oracle", "--sessions", "--json"); strings.Count(list, "\n") != 1 || !strings.Contains(list, `"questions":4`) {
+	if list := b.must("oracle", "--sessions", "--json"); strings.Count(list, "\n") != 1 ||
+		!strings.Contains(list, `"questions":4`) {
 		t.Errorf("want one conversation: %s", list)
 	}
 
@@ -106,7 +109,8 @@ func TestOracleChatOnTerminal(t *testing.T) {
 	c.writes("\x1b[1;4mGreeting")
 	c.writes("answered")
 	c.types("\x03")
-	if status, out := c.exit(), c.Written(); status != 0 || strings.Contains(out, "38;5") || strings.Contains(out, "\x1b[1;4;9") {
+	if status, out := c.exit(), c.Written(); status != 0 || strings.Contains(out, "38;5") ||
+		strings.Contains(out, "\x1b[1;4;9") {
 		t.Errorf("status %d: %q", status, out)
 	}
 }
@@ -123,7 +127,8 @@ func TestOracleChatInterrupted(t *testing.T) {
 		c.types("slow\r")
 		c.writes("The beginning")
 		leave(c)
-		if status, out := c.exit(), c.Written(); status != 130 || !strings.Contains(out, "resume it with signalbox oracle --continue") {
+		if status, out := c.exit(), c.Written(); status != 130 ||
+			!strings.Contains(out, "resume it with signalbox oracle --continue") {
 			t.Errorf("status %d: %q", status, out)
 		}
 	}

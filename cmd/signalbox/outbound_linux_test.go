@@ -139,15 +139,18 @@ traces: {endpoint: ` + c.URL + `, headers_env: TRACE_HEADERS}
 		if s.ParentSpanID == session.SpanID {
 			turn = &spans["invoke_agent scripted"][i]
 		}
-		if s.attribute("signalbox.role") == "critic" && s.attribute("signalbox.attempt") == "1" != (s.Status.Code == 2) {
+		if s.attribute("signalbox.role") == "critic" &&
+			s.attribute("signalbox.attempt") == "1" != (s.Status.Code == 2) {
 			t.Errorf("the turn %v", s)
 		}
 	}
 	if turn == nil || session.ParentSpanID != task.SpanID || task.ParentSpanID != "" {
 		t.Fatalf("spans: %v", spans)
 	}
-	for name, want := range map[string]string{"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "scripted", "gen_ai.provider.name": "anthropic",
-		"gen_ai.usage.input_tokens": "1000", "gen_ai.usage.output_tokens": "200", "signalbox.role": "developer", "signalbox.work": "T1"} {
+	for name, want := range map[string]string{"gen_ai.operation.name": "invoke_agent",
+		"gen_ai.agent.name": "scripted", "gen_ai.provider.name": "anthropic",
+		"gen_ai.usage.input_tokens": "1000", "gen_ai.usage.output_tokens": "200",
+		"signalbox.role": "developer", "signalbox.work": "T1"} {
 		if got := turn.attribute(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
@@ -160,12 +163,15 @@ traces: {endpoint: ` + c.URL + `, headers_env: TRACE_HEADERS}
 		t.Fatalf("tools: %v", spans)
 	}
 	for _, s := range append(tools, *turn, *session, *task) {
-		if s.TraceID != task.TraceID || s.Start > s.End || s.Start < task.Start || s.End > task.End {
+		if s.TraceID != task.TraceID || s.Start > s.End || s.Start < task.Start ||
+			s.End > task.End {
 			t.Errorf("the span %v is not in the time of its task %v", s, task)
 		}
 	}
 	for _, s := range tools {
-		if s.ParentSpanID != turn.SpanID || s.attribute("gen_ai.tool.name") != "Bash" || s.attribute("gen_ai.operation.name") != "execute_tool" || s.attribute("gen_ai.tool.call.id") == "" {
+		if s.ParentSpanID != turn.SpanID || s.attribute("gen_ai.tool.name") != "Bash" ||
+			s.attribute("gen_ai.operation.name") != "execute_tool" ||
+			s.attribute("gen_ai.tool.call.id") == "" {
 			t.Errorf("the tool %v", s)
 		}
 	}
@@ -179,7 +185,8 @@ traces: {endpoint: ` + c.URL + `, headers_env: TRACE_HEADERS}
 		}
 	}
 	events := strings.Join(c.bodies["/events"], "\n")
-	if n := len(c.bodies["/events"]); n < 4 || !strings.Contains(c.bodies["/events"][n-1], `"to":"COMPLETED"`) || strings.Count(events, `"type":"signalbox.PhaseChanged"`) != n {
+	if n := len(c.bodies["/events"]); n < 4 || !strings.Contains(c.bodies["/events"][n-1],
+		`"to":"COMPLETED"`) || strings.Count(events, `"type":"signalbox.PhaseChanged"`) != n {
 		t.Errorf("events:\n%s", events)
 	}
 }
@@ -188,7 +195,8 @@ traces: {endpoint: ` + c.URL + `, headers_env: TRACE_HEADERS}
 func runProgram(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	cmd := exec.Command("signalbox", args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir, "TRACE_HEADERS=Authorization=Bearer%20abc")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir,
+		"TRACE_HEADERS=Authorization=Bearer%20abc")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("signalbox %v: %v\n%s", args, err, output)
 	}
@@ -198,7 +206,8 @@ func runProgram(t *testing.T, dir string, args ...string) {
 func TestServePublishes(t *testing.T) {
 	c := newCollector(t)
 	b := newTestBox(t)
-	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte("webhooks: ["+c.URL+"/events]\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"),
+		[]byte("webhooks: ["+c.URL+"/events]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, _, stop := b.serving("--listen", "127.0.0.1:0")
@@ -206,7 +215,8 @@ func TestServePublishes(t *testing.T) {
 	if status := stop(); status != 0 {
 		t.Errorf("status %d", status)
 	}
-	if len(c.bodies["/events"]) == 0 || !strings.Contains(c.bodies["/events"][0], `"type":"signalbox.WorkOpened"`) {
+	if len(c.bodies["/events"]) == 0 || !strings.Contains(c.bodies["/events"][0],
+		`"type":"signalbox.WorkOpened"`) {
 		t.Errorf("events: %v", c.bodies["/events"])
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A long diff goes through the pager, and only on a terminal. Who leaves the pager early, or the reader of a pipe, has seen enough.
+// A long diff goes through the pager, and only on a terminal. Who leaves the pager early, or the
+// reader of a pipe, has seen enough.
 func TestPager(t *testing.T) {
 	w := newProject(t, "# Plan\n\n#### Task T1: Much\n\n**Acceptance Criteria**:\n\n- it works\n\n**Blocked By**: none\n", `on developer *:
     run yes 'a line that is long enough to fill every buffer on the way to the pager' | head -n 100000 >much.txt
@@ -38,7 +39,8 @@ on auditor *:
 	program("less", "read line; echo \"$LESS $line\" >"+seen+"; cat >/dev/null")
 	environment := w.env
 	set := func(more ...string) {
-		w.env = append(append(environment[:len(environment):len(environment)], "PATH="+filepath.Join(w.dir, "bin")+":"+os.Getenv("PATH")), more...)
+		w.env = append(append(environment[:len(environment):len(environment)], "PATH="+
+			filepath.Join(w.dir, "bin")+":"+os.Getenv("PATH")), more...)
 	}
 	const head = "diff --git a/much.txt b/much.txt"
 
@@ -72,7 +74,8 @@ on auditor *:
 	}
 	// A pager that cannot be started is none.
 	set("PAGER=no-such-pager", "NO_COLOR=1")
-	if out, status := w.endsOnTerminal("xterm", "", "diff", "T1", "--stat"); status != 0 || !strings.Contains(out, " much.txt | 100000 +") {
+	if out, status := w.endsOnTerminal("xterm", "", "diff", "T1", "--stat"); status != 0 ||
+		!strings.Contains(out, " much.txt | 100000 +") {
 		t.Errorf("without the pager: status %d: %s", status, out)
 	}
 
@@ -86,7 +89,8 @@ on auditor *:
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReaderSize(io.LimitReader(stdout, 1000), 1000).ReadString('\n'); err != nil || line != head+"\n" {
+	if line, err := bufio.NewReaderSize(io.LimitReader(stdout, 1000),
+		1000).ReadString('\n'); err != nil || line != head+"\n" {
 		t.Errorf("%q, %v", line, err)
 	}
 	stdout.Close()

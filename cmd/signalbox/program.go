@@ -96,8 +96,8 @@ Examples:
     signalbox answer Q-1 'two decimals'
     signalbox ledger verify`
 
-// grammar returns the part of commands that the arguments name: to build all of it takes longer than most commands, and
-// agents start many.
+// grammar returns the part of commands that the arguments name: to build all of it takes longer
+// than most commands, and agents start many.
 func grammar(args []string) any {
 	if len(args) == 0 || slices.Contains(needAll, args[0]) {
 		return &commands{}
@@ -129,10 +129,14 @@ func dispatch(p *cli.Program) error {
 		kong.Description(description),
 		kong.Writers(p.Out, p.Stderr),
 		kong.Exit(func(int) { helpShown = true }), // kong exits only after --help and --version
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true,
+			WrapUpperBound: 100}),
 		kong.Bind(p),
-		kong.Vars{"version": "signalbox " + p.Build().Version, "formats": cli.CommaList(signalbox.Formats()), "roles": cli.CommaList(signalbox.Roles()),
-			"briefFormats": cli.CommaList(brief.Formats()), "briefOutputs": cli.CommaList(brief.Outputs())},
+		kong.Vars{"version": "signalbox " + p.Build().Version,
+			"formats":      cli.CommaList(signalbox.Formats()),
+			"roles":        cli.CommaList(signalbox.Roles()),
+			"briefFormats": cli.CommaList(brief.Formats()),
+			"briefOutputs": cli.CommaList(brief.Outputs())},
 	)
 	if err != nil {
 		return err

@@ -21,10 +21,12 @@ import (
 func start(args ...string) (p *cli.Program, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	noEnv := func(string) string { return "" }
-	return &cli.Program{Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Getenv: noEnv, Args: args}, stdout, stderr
+	return &cli.Program{Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Getenv: noEnv,
+		Args: args}, stdout, stderr
 }
 
-// In a synctest bubble, a program that waits for more input before it prints is a deadlock, and the test fails.
+// In a synctest bubble, a program that waits for more input before it prints is a deadlock, and the
+// test fails.
 func TestSignalIsPrintedBeforeTheStreamEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stdin, agent := io.Pipe()
@@ -140,10 +142,12 @@ func TestOutputErrors(t *testing.T) {
 		stderr string
 	}{
 		{"closed pipe", syscall.EPIPE, 0, ""},
-		{"disk full", syscall.ENOSPC, 1, "signalbox: cannot write the answer: no space left on device\n" +
-			"hint: the output is incomplete; free some disk space or write it elsewhere, and run the command again\n"},
+		{"disk full", syscall.ENOSPC, 1,
+			"signalbox: cannot write the answer: no space left on device\n" +
+				"hint: the output is incomplete; free some disk space or write it elsewhere, and run the command again\n"},
 	} {
-		for _, args := range [][]string{{"scan", "--format=plain"}, {"scan", "--resolve"}, {"strip"}, {"version"}, {"--help"}} {
+		for _, args := range [][]string{{"scan", "--format=plain"}, {"scan", "--resolve"},
+			{"strip"}, {"version"}, {"--help"}} {
 			t.Run(tt.name+"/"+args[0], func(t *testing.T) {
 				p, _, stderr := start(args...)
 				p.Stdin = strings.NewReader("REMEDIATION_COMPLETE\n")
@@ -164,7 +168,8 @@ func TestBrokenInputIsAnError(t *testing.T) {
 	for _, err := range []error{syscall.EPIPE, io.ErrClosedPipe} {
 		p, _, stderr := start("scan")
 		p.Stdin = failing{err}
-		if status := execute(p); status != 1 || !strings.HasPrefix(stderr.String(), "signalbox: cannot read standard input: ") {
+		if status := execute(p); status != 1 ||
+			!strings.HasPrefix(stderr.String(), "signalbox: cannot read standard input: ") {
 			t.Errorf("%v: status %d, stderr %q", err, status, stderr)
 		}
 	}
@@ -174,11 +179,13 @@ func TestBrokenInputIsAnError(t *testing.T) {
 func TestBrokenStreamIsNotResolved(t *testing.T) {
 	for _, args := range [][]string{{"scan", "--resolve"}, {"scan", "--policy=seed"}} {
 		p, stdout, stderr := start(args...)
-		p.Stdin = io.MultiReader(strings.NewReader("AUDIT_PASSED: t1\n"), failing{errors.New("connection reset")})
+		p.Stdin = io.MultiReader(strings.NewReader("AUDIT_PASSED: t1\n"),
+			failing{errors.New("connection reset")})
 		if status := execute(p); status != 1 || stdout.Len() > 0 {
 			t.Errorf("%q: status %d, stdout %q", args, status, stdout)
 		}
-		if !strings.HasPrefix(stderr.String(), "signalbox: cannot read standard input: connection reset\nhint: ") {
+		if !strings.HasPrefix(stderr.String(),
+			"signalbox: cannot read standard input: connection reset\nhint: ") {
 			t.Errorf("%q: stderr %q", args, stderr)
 		}
 	}

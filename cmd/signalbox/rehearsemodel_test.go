@@ -16,9 +16,11 @@ import (
 	"testing"
 )
 
-// The model answers over HTTP in each protocol, prints each request, and stops on an interrupt even while an answer hangs.
+// The model answers over HTTP in each protocol, prints each request, and stops on an interrupt even
+// while an answer hangs.
 func TestRehearseModelServes(t *testing.T) {
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // and never stopped: a late interrupt would kill the tests
+	// and never stopped: a late interrupt would kill the tests
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 
 	dir := t.TempDir()
 	script, log := filepath.Join(dir, "model.yaml"), filepath.Join(dir, "requests.jsonl")
@@ -48,22 +50,26 @@ conversations:
 	const key = "sk-very-secret"
 	post := func(url, body string) *http.Response { return postAs(t, key, url, body) }
 	for url, body := range map[string]string{
-		at.OpenAI + "/chat/completions":                           `{"model":"m","messages":[{"role":"user","content":"hello"}]}`,
-		at.OpenAI + "/responses":                                  `{"model":"m","input":"hello"}`,
-		at.Anthropic + "/v1/messages":                             `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hello"}]}`,
-		at.Gemini + "/v1beta/models/m:generateContent?key=" + key: `{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}`,
+		at.OpenAI + "/chat/completions": `{"model":"m","messages":[{"role":"user","content":"hello"}]}`,
+		at.OpenAI + "/responses":        `{"model":"m","input":"hello"}`,
+		at.Anthropic + "/v1/messages":   `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hello"}]}`,
+		at.Gemini + "/v1beta/models/m:generateContent?key=" +
+			key: `{"contents":[{"role":"user","parts":[{"text":"hello"}]}]}`,
 	} {
 		response := post(url, body)
 		text, err := io.ReadAll(response.Body)
-		if err != nil || response.StatusCode != http.StatusOK || !bytes.Contains(text, []byte(`Hello.`)) {
+		if err != nil || response.StatusCode != http.StatusOK ||
+			!bytes.Contains(text, []byte(`Hello.`)) {
 			t.Errorf("%s: %d %s, %v", url, response.StatusCode, text, err)
 		}
 	}
-	if response := post(at.OpenAI+"/chat/completions", `{"model":"m","messages":[{"role":"user","content":"who?"}]}`); response.StatusCode != http.StatusBadRequest {
+	if response := post(at.OpenAI+"/chat/completions",
+		`{"model":"m","messages":[{"role":"user","content":"who?"}]}`); response.StatusCode != http.StatusBadRequest {
 		t.Errorf("a request that nothing matches: %d", response.StatusCode)
 	}
 	// Only its first piece arrives.
-	hanging := post(at.OpenAI+"/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"wait"}]}`)
+	hanging := post(at.OpenAI+"/chat/completions",
+		`{"model":"m","stream":true,"messages":[{"role":"user","content":"wait"}]}`)
 	if _, err := bufio.NewReader(hanging.Body).ReadString('\n'); err != nil {
 		t.Error(err)
 	}
@@ -74,7 +80,9 @@ conversations:
 	if status := <-ended; status != 0 {
 		t.Errorf("status %d", status)
 	}
-	for _, want := range []string{"note: request 1: ", " 200, conversations[0].turns[0]\n", "warning: request 5: chat /v1/chat/completions 400, refused: ", "note: request 6: chat /v1/chat/completions 200, conversations[1].turns[0]: fault hang\n"} {
+	for _, want := range []string{"note: request 1: ", " 200, conversations[0].turns[0]\n",
+		"warning: request 5: chat /v1/chat/completions 400, refused: ",
+		"note: request 6: chat /v1/chat/completions 200, conversations[1].turns[0]: fault hang\n"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("no %q in:\n%s", want, stderr)
 		}
@@ -84,7 +92,8 @@ conversations:
 
 func postAs(t *testing.T, key, url, body string) *http.Response {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url,
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,13 +121,15 @@ func checkModelLog(t *testing.T, name, key string) {
 			UserAgent                string `json:"user_agent"`
 			Body                     json.RawMessage
 		}
-		if err := json.Unmarshal(line, &r); err != nil || r.UserAgent != "tester/1" || r.Model != "m" || len(r.Body) == 0 || r.Outcome == "" {
+		if err := json.Unmarshal(line, &r); err != nil || r.UserAgent != "tester/1" ||
+			r.Model != "m" || len(r.Body) == 0 || r.Outcome == "" {
 			t.Errorf("%v: %s", err, line)
 		}
 		protocols = append(protocols, r.Protocol)
 	}
 	all := strings.Join(protocols, " ")
-	if len(protocols) != 6 || strings.Count(all, "chat") != 3 || !strings.Contains(all, "gemini") || !strings.Contains(all, "messages") || !strings.Contains(all, "responses") {
+	if len(protocols) != 6 || strings.Count(all, "chat") != 3 || !strings.Contains(all, "gemini") ||
+		!strings.Contains(all, "messages") || !strings.Contains(all, "responses") {
 		t.Errorf("logged: %s", all)
 	}
 }

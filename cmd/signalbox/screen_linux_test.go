@@ -11,7 +11,8 @@ import (
 )
 
 // openSession starts a program on a terminal of its own, after something was typed on it.
-func (w *terminalWorld) openSession(columns, rows int, typed string, args ...string) *terminalSession {
+func (w *terminalWorld) openSession(columns, rows int, typed string,
+	args ...string) *terminalSession {
 	w.t.Helper()
 	c := openTerminal(w.t, columns, rows)
 	c.types(typed)
@@ -22,11 +23,12 @@ func (w *terminalWorld) openSession(columns, rows int, typed string, args ...str
 	return c
 }
 
-// confirmed answers the question whether to stop. If the machine is so slow that the question is no longer open, the first key asks it again; otherwise the second
-// one means nothing.
+// confirmed answers the question whether to stop. If the machine is so slow that the question is no
+// longer open, the first key asks it again; otherwise the second one means nothing.
 const confirmed = "qq"
 
-// The screen stays while a question is open. Keys act at once or not at all: what was typed before there was a screen is not obeyed.
+// The screen stays while a question is open. Keys act at once or not at all: what was typed before
+// there was a screen is not obeyed.
 func TestScreenStaysForAQuestion(t *testing.T) {
 	w := newTerminalWorld(t)
 	c := w.openSession(100, 30, "qqq\n", "signalbox", "run", "plan.md")
@@ -56,11 +58,13 @@ func TestScreenStaysForAQuestion(t *testing.T) {
 	c.shows("asks Q-2", "interrupted", "run the same command again to resume")
 }
 
-// A signal ends the screen at once, so that a second one, which kills the program, finds the terminal restored.
+// A signal ends the screen at once, so that a second one, which kills the program, finds the
+// terminal restored.
 func TestSignalRestoresTheTerminal(t *testing.T) {
 	w := newTerminalWorld(t)
 	for _, sent := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
-		if signal.Ignored(sent) { // as SIGHUP is if the tests run under nohup: then so does the program
+		// as SIGHUP is if the tests run under nohup: then so does the program
+		if signal.Ignored(sent) {
 			continue
 		}
 		c := w.openSession(80, 24, "", "signalbox", "run", "plan.md")
@@ -78,7 +82,8 @@ func TestSignalRestoresTheTerminal(t *testing.T) {
 // Ctrl-Z gives the terminal back to the shell, and fg continues with the same screen.
 func TestSuspendedScreenContinues(t *testing.T) {
 	w := newTerminalWorld(t)
-	w.write("session.sh", "set -m\nsignalbox run plan.md\necho suspended\nread -r line\necho got $line\nfg\n")
+	w.write("session.sh",
+		"set -m\nsignalbox run plan.md\necho suspended\nread -r line\necho got $line\nfg\n")
 	c := w.openSession(100, 30, "", "sh", "session.sh")
 	c.shows("1 question for you")
 	c.types("\x1a")
@@ -127,14 +132,16 @@ on auditor:
 func (c *terminalSession) checkSafe() {
 	c.t.Helper()
 	out := c.Written()
-	for _, sequence := range []string{"\x1b]0;title", "pwned\x1b", "\u009b", "\x7f", "\u202e", "\u2066", "\x0b", "\u3164", "\ufe0f", "\u2800"} {
+	for _, sequence := range []string{"\x1b]0;title", "pwned\x1b", "\u009b", "\x7f", "\u202e",
+		"\u2066", "\x0b", "\u3164", "\ufe0f", "\u2800"} {
 		if i := strings.Index(out, sequence); i >= 0 {
 			c.t.Errorf("the terminal got %q", out[max(0, i-20):min(len(out), i+20)])
 		}
 	}
 }
 
-// A whole run on the screen: a question is answered, the work is read and approved, and the outcome is printed below.
+// A whole run on the screen: a question is answered, the work is read and approved, and the outcome
+// is printed below.
 func TestOperateARunOnItsScreen(t *testing.T) {
 	w := newTerminalWorld(t)
 	w.write("agents.script", operatedAgents)
@@ -152,7 +159,8 @@ func TestOperateARunOnItsScreen(t *testing.T) {
 	c.shows("┃ two decimals", "┃ pasted", "┃ qq lines")
 	c.types("\x04")
 	c.shows("1 merge to approve", "press a to look at it")
-	if out := w.piped("", "questions", "--all"); !strings.Contains(out, "two decimals") || !strings.Contains(out, "qq lines") {
+	if out := w.piped("", "questions", "--all"); !strings.Contains(out, "two decimals") ||
+		!strings.Contains(out, "qq lines") {
 		t.Errorf("the answer is not recorded: %s", out)
 	}
 	c.types("\r")

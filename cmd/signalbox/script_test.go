@@ -70,7 +70,8 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("ESC", "\x1b")
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // the race detector would make every command wait a second
+			// the race detector would make every command wait a second
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			env.Setenv("EXAMPLES", examples)
 			env.Setenv("USER", "ann")
 			moveTo(env.Setenv, filepath.Join(env.WorkDir, "home"))
@@ -108,8 +109,8 @@ func moveTo(setenv func(name, value string), home string) {
 	setenv("AppData", filepath.Join(home, "config"))
 }
 
-// machine simulates another machine: it changes to a new folder with a new home, and copies only the named files there:
-// machine auditor key.pub
+// machine simulates another machine: it changes to a new folder with a new home, and copies only
+// the named files there: machine auditor key.pub
 func machine(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
 		ts.Fatalf("usage: machine name [file...]")
@@ -125,7 +126,8 @@ func machine(ts *testscript.TestScript, neg bool, args []string) {
 	moveTo(ts.Setenv, filepath.Join(dir, "home"))
 }
 
-// serveModel serves a scripted model until the test ends, and sets MODEL to its address: model model.yaml
+// serveModel serves a scripted model until the test ends, and sets MODEL to its address: model
+// model.yaml
 func serveModel(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: model script")
@@ -139,7 +141,8 @@ func serveModel(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("MODEL", server.URL)
 }
 
-// servePostgres sets POSTGRES to the address of a database with an empty schema of its own, and creates roles, whose names it sets too: postgres WORKER
+// servePostgres sets POSTGRES to the address of a database with an empty schema of its own, and
+// creates roles, whose names it sets too: postgres WORKER
 func servePostgres(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: postgres [ROLE...]")
@@ -156,7 +159,8 @@ func servePostgres(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// serveNATS returns a command that sets NATS to the address of a server without streams of its own box: nats
+// serveNATS returns a command that sets NATS to the address of a server without streams of its own
+// box: nats
 func serveNATS(t *testing.T) func(*testscript.TestScript, bool, []string) {
 	address := sync.OnceValue(func() string { return natsserver.Start(t, nil) })
 	return func(ts *testscript.TestScript, neg bool, args []string) {
@@ -253,7 +257,8 @@ func checkMode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// execSQL changes the ledger like an intruder who gets past the triggers: sql 'UPDATE events SET actor = ”eve” WHERE seq = 2'
+// execSQL changes the ledger like an intruder who gets past the triggers: sql 'UPDATE events SET
+// actor = ”eve” WHERE seq = 2'
 func execSQL(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: sql statement")
@@ -303,7 +308,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// keepMatch sets a variable to what the group of an expression matches in the last standard output: keep SESSION '"session":"([^"]+)"'
+// keepMatch sets a variable to what the group of an expression matches in the last standard output:
+// keep SESSION '"session":"([^"]+)"'
 func keepMatch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: keep variable expression")
@@ -315,8 +321,8 @@ func keepMatch(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], match[1])
 }
 
-// writeBytes writes a file from Go string literals, for content that a text archive cannot have. An argument *N repeats
-// the content so far N times: bytes noise.bin '"\x00\xff\n"' *1000
+// writeBytes writes a file from Go string literals, for content that a text archive cannot have. An
+// argument *N repeats the content so far N times: bytes noise.bin '"\x00\xff\n"' *1000
 func writeBytes(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: bytes file 'literal' [*times]...")

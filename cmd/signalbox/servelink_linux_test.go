@@ -43,7 +43,8 @@ func TestLoginLinkIsForTerminals(t *testing.T) {
 			}
 			said = log.String()
 		}
-		link := regexp.MustCompile(`http://box-\S+\.localhost:[0-9]+/login\?link=sbx_\S+ \(it works once,`)
+		link := regexp.MustCompile(
+			`http://box-\S+\.localhost:[0-9]+/login\?link=sbx_\S+ \(it works once,`)
 		if link.MatchString(said) != onTerminal || strings.Contains(said, "sbx_") != onTerminal {
 			t.Errorf("on a terminal %t:\n%s", onTerminal, said)
 		}

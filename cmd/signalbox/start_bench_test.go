@@ -12,9 +12,10 @@ import (
 	"signalbox/internal/run/contain"
 )
 
-// BenchmarkStart measures how long the smallest program takes from start to end: started directly, by a keeper, and in the sandboxes of an
-// agent and of a check, with what prepares them. It is in this package because a keeper is this program: the more packages it has, the longer
-// it takes to start.
+// BenchmarkStart measures how long the smallest program takes from start to end: started directly,
+// by a keeper, and in the sandboxes of an agent and of a check, with what prepares them. It is in
+// this package because a keeper is this program: the more packages it has, the longer it takes to
+// start.
 func BenchmarkStart(b *testing.B) {
 	const program = "/bin/true"
 	b.Run("directly", func(b *testing.B) {
@@ -26,7 +27,8 @@ func BenchmarkStart(b *testing.B) {
 	})
 	project := b.TempDir()
 	box, settings := filepath.Join(project, ".signalbox"), config.Default()
-	site := contain.Site{Host: contain.ThisHost(), Config: settings, Box: box, Project: project, Cache: contain.OpenCache(box, settings)}
+	site := contain.Site{Host: contain.ThisHost(), Config: settings, Box: box, Project: project,
+		Cache: contain.OpenCache(box, settings)}
 	tree := filepath.Join(site.Box, "trees", "T1")
 	if err := os.MkdirAll(tree, 0o700); err != nil {
 		b.Fatal(err)
@@ -51,13 +53,18 @@ func BenchmarkStart(b *testing.B) {
 	}{
 		{"off", func() *contain.Program { return &contain.Program{} }},
 		{"agent", func() *contain.Program {
-			return site.Agent(contain.Agent{Name: "claude", Config: config.Agent{Preset: "claude"}, Role: "developer", Work: "T1", Dir: tree, Temp: filepath.Join(site.Box, "tmp", "one"), Cache: use()})
+			return site.Agent(contain.Agent{Name: "claude", Config: config.Agent{Preset: "claude"},
+				Role: "developer", Work: "T1", Dir: tree,
+				Temp: filepath.Join(site.Box, "tmp", "one"), Cache: use()})
 		}},
 		{"reviewer", func() *contain.Program {
-			return site.Agent(contain.Agent{Name: "claude", Config: config.Agent{Preset: "claude"}, Role: "critic", Work: "T1", Dir: tree, Temp: filepath.Join(site.Box, "tmp", "one"), Cache: use()})
+			return site.Agent(contain.Agent{Name: "claude", Config: config.Agent{Preset: "claude"},
+				Role: "critic", Work: "T1", Dir: tree, Temp: filepath.Join(site.Box, "tmp", "one"),
+				Cache: use()})
 		}},
 		{"check", func() *contain.Program {
-			return site.Check(contain.Check{Config: config.Check{Name: "test"}, Work: "T1", Session: "one", Dir: tree, Homes: homes})
+			return site.Check(contain.Check{Config: config.Check{Name: "test"}, Work: "T1",
+				Session: "one", Dir: tree, Homes: homes})
 		}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
@@ -66,7 +73,8 @@ func BenchmarkStart(b *testing.B) {
 				if err := contained.Prepare(); err != nil {
 					b.Fatal(err)
 				}
-				p, err := process.Start(process.Spec{Argv: []string{program}, Dir: tree, Env: os.Environ(), Sandbox: contained.Policy}, nil)
+				p, err := process.Start(process.Spec{Argv: []string{program}, Dir: tree,
+					Env: os.Environ(), Sandbox: contained.Policy}, nil)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -90,12 +98,15 @@ func fillCache(b *testing.B, site contain.Site) {
 		b.Fatal(err)
 	}
 	defer homes.Close()
-	p := site.Check(contain.Check{Config: config.Check{Name: "test"}, Work: "B-1", Session: "one", Dir: filepath.Join(site.Box, "trees", "T1"), Homes: homes})
+	p := site.Check(contain.Check{Config: config.Check{Name: "test"}, Work: "B-1", Session: "one",
+		Dir: filepath.Join(site.Box, "trees", "T1"), Homes: homes})
 	if err := p.Prepare(); err != nil {
 		b.Fatal(err)
 	}
-	for _, name := range []string{".cache/go-build/00", "go/pkg/mod/cache", ".npm/_cacache/tmp", ".cache/pip/http", ".cargo/registry/index"} {
-		if err := os.MkdirAll(filepath.Join(process.Getenv(p.Env, "HOME"), name), 0o700); err != nil {
+	for _, name := range []string{".cache/go-build/00", "go/pkg/mod/cache", ".npm/_cacache/tmp",
+		".cache/pip/http", ".cargo/registry/index"} {
+		if err := os.MkdirAll(filepath.Join(process.Getenv(p.Env, "HOME"), name),
+			0o700); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -19,9 +19,10 @@ import (
 	"signalbox/internal/rehearsal/modelserver"
 )
 
-// hostile is what an agent, a model, a repository or a server might write: it sets the title of the window, clears the screen with
-// both forms of the sequence, turns the text around, and overwrites what was before. The word pwned is not part of a sequence,
-// so that a test can see that the text was printed at all.
+// hostile is what an agent, a model, a repository or a server might write: it sets the title of the
+// window, clears the screen with both forms of the sequence, turns the text around, and overwrites
+// what was before. The word pwned is not part of a sequence, so that a test can see that the text
+// was printed at all.
 const hostile = "pwned\x1b]0;title\x07\x1b[2J\u009b2J\u202e\u2066\x7f\b\x0b\u200b\u3164\ufe0f\u2800."
 
 // terminalWorld is a folder with a project, a box and files in which all text is hostile.
@@ -66,7 +67,8 @@ func (w *terminalWorld) onTerminal(term, stdin string, args ...string) string {
 }
 
 // endsOnTerminal is onTerminal with the exit status.
-func (w *terminalWorld) endsOnTerminal(term, stdin string, args ...string) (out string, status int) {
+func (w *terminalWorld) endsOnTerminal(term, stdin string, args ...string) (out string,
+	status int) {
 	w.t.Helper()
 	cmd := w.command(stdin, append([]string{"signalbox"}, args...)...)
 	cmd.Env = append(cmd.Env, "TERM="+term)
@@ -86,7 +88,8 @@ func (w *terminalWorld) endsOnTerminal(term, stdin string, args ...string) (out 
 // unsafeCharacter returns the first character that a terminal obeys or hides, and its neighbours.
 func unsafeCharacter(out string) string {
 	i := strings.IndexFunc(out, func(r rune) bool {
-		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf) || r == unicode.ReplacementChar)
+		return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf) ||
+			r == unicode.ReplacementChar)
 	})
 	if i < 0 {
 		return ""
@@ -99,7 +102,8 @@ func newTerminalWorld(t *testing.T) *terminalWorld {
 	needsAgents(t)
 	w := &terminalWorld{t: t, dir: t.TempDir(), columns: 200}
 	home := filepath.Join(w.dir, "home")
-	w.env = []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "USER=ann", "AGENT_EXIT_PROTOCOL_ENABLED=true"}
+	w.env = []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "USER=ann",
+		"AGENT_EXIT_PROTOCOL_ENABLED=true"}
 
 	quoted, err := json.Marshal(hostile) // also a string of YAML
 	if err != nil {
@@ -124,12 +128,19 @@ otherwise: {parts: [{text: %[1]s}]}
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 
-	w.write("plan.md", "# Plan\n\n### Phase 1: One\n\n#### Task A: First\n\n**Work**: do it "+hostile+"\n\n**Acceptance Criteria**:\n\n- it works\n\n**Blocked By**: none\n")
-	w.write("bad.md", "# Plan "+hostile+"\n\n### Phase "+hostile+"\n\n#### Task A: "+hostile+"\n\n**Work**: "+hostile+"\n\n**Priority**: "+hostile+"\n\n**Blocked By**: "+hostile+"\n")
-	w.write("agents.script", "on developer A:\n    say "+hostile+"\n    signal SEEKING_DIVINE_CLARIFICATION\n        Task: A\n        Question: "+hostile+"\n        Options: "+hostile+"\n")
-	w.write("reply.txt", hostile+"\nREADY_FOR_REVIEW: "+hostile+"\n<signal type=\"stuck\" reason=\""+hostile+"\"/>\nrest "+hostile)
-	w.write("claude.jsonl", `{"type":"assistant","message":{"content":[{"type":"text","text":"CHECKPOINT: t1\nDone: pwned\u001b[2J\u009b2J\u202e\n"}]}}`+"\n"+`{"type":"result","is_error":true,"result":"pwned\u001b[2J\u009b2J"}`+"\n")
-	w.write("exit.json", `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed","notes":`+string(quoted)+`}`)
+	w.write("plan.md", "# Plan\n\n### Phase 1: One\n\n#### Task A: First\n\n**Work**: do it "+
+		hostile+"\n\n**Acceptance Criteria**:\n\n- it works\n\n**Blocked By**: none\n")
+	w.write("bad.md", "# Plan "+hostile+"\n\n### Phase "+hostile+"\n\n#### Task A: "+hostile+
+		"\n\n**Work**: "+hostile+"\n\n**Priority**: "+hostile+"\n\n**Blocked By**: "+hostile+"\n")
+	w.write("agents.script", "on developer A:\n    say "+hostile+
+		"\n    signal SEEKING_DIVINE_CLARIFICATION\n        Task: A\n        Question: "+hostile+
+		"\n        Options: "+hostile+"\n")
+	w.write("reply.txt", hostile+"\nREADY_FOR_REVIEW: "+hostile+
+		"\n<signal type=\"stuck\" reason=\""+hostile+"\"/>\nrest "+hostile)
+	w.write("claude.jsonl",
+		`{"type":"assistant","message":{"content":[{"type":"text","text":"CHECKPOINT: t1\nDone: pwned\u001b[2J\u009b2J\u202e\n"}]}}`+"\n"+`{"type":"result","is_error":true,"result":"pwned\u001b[2J\u009b2J"}`+"\n")
+	w.write("exit.json",
+		`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed","notes":`+string(quoted)+`}`)
 	w.write("bad.json", `{"protocol":`+string(quoted)+`}`)
 	w.write("tree.lua", `return BT.tree("small", { blackboard = { word = "string" }, root = BT.sequence({
     BT.script("say", function(t) t:set("word", "pwned\27[2J\194\155") t:emit("said", "pwned\27[2J") end),
@@ -138,17 +149,21 @@ otherwise: {parts: [{text: %[1]s}]}
 	w.write("tree_test.lua", `test("pwned\27[2J", function(t) error("pwned\27[2J") end)`)
 	w.write("bad.yaml", "conversations: "+string(quoted)+"\n")
 	w.write("bad.script", "on developer:\n    "+hostile+"\n")
-	w.write("trades.csv", "Date,Action,Symbol,Description,Quantity,Price,Fees & Comm,Amount\n01/02/2026,"+hostile+","+hostile+","+hostile+",1,$1.00,,-$1.00\n")
+	w.write("trades.csv",
+		"Date,Action,Symbol,Description,Quantity,Price,Fees & Comm,Amount\n01/02/2026,"+hostile+","+
+			hostile+","+hostile+",1,$1.00,,-$1.00\n")
 	w.write(hostile+".txt", hostile)
 	for _, args := range [][]string{{"git", "init", "-q", "-b", "main"}, {"git", "add", "plan.md"},
-		{"git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "plan"}, {"signalbox", "init"}} {
+		{"git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "plan"},
+		{"signalbox", "init"}} {
 		if out, err := w.command("", args...).CombinedOutput(); err != nil {
 			t.Fatalf("%q: %v: %s", args, err, out)
 		}
 	}
-	w.write(".signalbox/signalbox.yaml", fmt.Sprintf("agent: scripted\nagents:\n  scripted: {command: [signalbox, rehearse, agent, %q]}\n"+
-		"models: {main: {provider: openai, model: rehearsal, base_url: %q, tries: 1}}\noracle:\n  servers: {evil: {command: [%[3]s]}}\n",
-		filepath.Join(w.dir, "agents.script"), server.URL+"/v1", quoted))
+	w.write(".signalbox/signalbox.yaml",
+		fmt.Sprintf("agent: scripted\nagents:\n  scripted: {command: [signalbox, rehearse, agent, %q]}\n"+
+			"models: {main: {provider: openai, model: rehearsal, base_url: %q, tries: 1}}\noracle:\n  servers: {evil: {command: [%[3]s]}}\n",
+			filepath.Join(w.dir, "agents.script"), server.URL+"/v1", quoted))
 	return w
 }
 
@@ -160,7 +175,8 @@ func (w *terminalWorld) shareHostileSettings() {
 		w.t.Fatal(err)
 	}
 	w.write("prompts/critic.md", hostile)
-	for _, args := range [][]string{{"git", "add", "signalbox.yaml", "prompts"}, {"git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "team"}} {
+	for _, args := range [][]string{{"git", "add", "signalbox.yaml", "prompts"},
+		{"git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "team"}} {
 		if out, err := w.command("", args...).CombinedOutput(); err != nil {
 			w.t.Fatalf("%q: %v: %s", args, err, out)
 		}
@@ -181,13 +197,15 @@ func TestTrustAsks(t *testing.T) {
 		var out strings.Builder
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, &out, &out
 		c.starts(cmd)
-		if status := c.ends(); !strings.Contains(out.String(), "[y/N] ") || (status == 0) != tt.trusted {
+		if status := c.ends(); !strings.Contains(out.String(), "[y/N] ") ||
+			(status == 0) != tt.trusted {
 			t.Errorf("%q: status %d: %s", tt.typed, status, out.String())
 		}
 		if found := unsafeCharacter(out.String()); found != "" {
 			t.Errorf("%q: the output has %s", tt.typed, found)
 		}
-		if err := w.command("", "signalbox", "prompt", "developer", "A", "--plan", "plan.md").Run(); (err == nil) != tt.trusted {
+		if err := w.command("", "signalbox", "prompt", "developer", "A", "--plan",
+			"plan.md").Run(); (err == nil) != tt.trusted {
 			t.Errorf("after %q: %v", tt.typed, err)
 		}
 	}
@@ -206,7 +224,8 @@ func (w *terminalWorld) digests() []string {
 	return found
 }
 
-// TestTerminalsGetNoControlCharacters runs every command on a terminal, with hostile text in everything that it shows.
+// TestTerminalsGetNoControlCharacters runs every command on a terminal, with hostile text in
+// everything that it shows.
 func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	w := newTerminalWorld(t)
 	tested := map[string]bool{
@@ -224,13 +243,22 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 			t.Errorf("%s %q: the terminal got %s", path, args, found)
 		}
 		if shows && !strings.Contains(out, "pwned") {
-			t.Errorf("%s %q: the hostile text is missing, so this proves nothing:\n%s", path, args, out)
+			t.Errorf("%s %q: the hostile text is missing, so this proves nothing:\n%s", path, args,
+				out)
 		}
 		return out
 	}
 	// quiet and shown run a command whose output need not, or must, contain the hostile text.
-	quiet := func(path string, args ...string) string { t.Helper(); return run(path, "", false, args...) }
-	shown := func(path string, args ...string) string { t.Helper(); return run(path, "", true, args...) }
+	quiet := func(path string,
+		args ...string) string {
+		t.Helper()
+		return run(path, "", false, args...)
+	}
+	shown := func(path string,
+		args ...string) string {
+		t.Helper()
+		return run(path, "", true, args...)
+	}
 
 	shown("plan check", "bad.md")
 	shown("plan check", "--json", "bad.md")
@@ -422,7 +450,8 @@ func TestScreensShowNoSequencesOfAgents(t *testing.T) {
 		{"oracle", "--sessions"},
 	} {
 		out := w.onTerminal("xterm-256color", "", args...)
-		for _, sequence := range []string{"\x1b]0;title", "pwned\x1b", "\u009b", "\x7f", "\u202e", "\u2066", "\x0b", "\u3164", "\ufe0f", "\u2800"} {
+		for _, sequence := range []string{"\x1b]0;title", "pwned\x1b", "\u009b", "\x7f", "\u202e",
+			"\u2066", "\x0b", "\u3164", "\ufe0f", "\u2800"} {
 			if i := strings.Index(out, sequence); i >= 0 {
 				t.Errorf("%q: the terminal got %q", args, out[max(0, i-20):min(len(out), i+20)])
 			}
@@ -437,8 +466,10 @@ func TestScreensShowNoSequencesOfAgents(t *testing.T) {
 func TestOutcomeFitsTerminal(t *testing.T) {
 	w := newTerminalWorld(t)
 	title := strings.TrimSpace(strings.Repeat("long ", 40))
-	w.write("plan.md", "# Plan\n\n#### Task A: "+title+"\n\n**Work**: do it\n\n**Acceptance Criteria**:\n\n- it works\n\n**Blocked By**: none\n")
-	if out, err := w.command("", "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-a", "-m", "plan").CombinedOutput(); err != nil {
+	w.write("plan.md", "# Plan\n\n#### Task A: "+title+
+		"\n\n**Work**: do it\n\n**Acceptance Criteria**:\n\n- it works\n\n**Blocked By**: none\n")
+	if out, err := w.command("", "git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q",
+		"-a", "-m", "plan").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	row := func(out string) string {
@@ -452,7 +483,8 @@ func TestOutcomeFitsTerminal(t *testing.T) {
 	}
 	for columns, want := range map[int]int{100: 100, 60: 60, 0: 80} {
 		w.columns = columns
-		if got := row(w.onTerminal("dumb", "", "run", "plan.md", "--no-wait")); utf8.RuneCountInString(got) != want || !strings.HasSuffix(got, "…") {
+		if got := row(w.onTerminal("dumb", "", "run", "plan.md",
+			"--no-wait")); utf8.RuneCountInString(got) != want || !strings.HasSuffix(got, "…") {
 			t.Errorf("%d columns: %q", columns, got)
 		}
 	}
@@ -478,7 +510,8 @@ func TestExactBytesInPipesAndWithRaw(t *testing.T) {
 		{"strip", "reply.txt"},
 		{"rehearse", "agent", "agents.script", "--role", "developer", "--task", "A"},
 	} {
-		for _, out := range []string{w.piped("prompt", args...), w.onTerminal("dumb", "prompt", append(args, "--raw")...)} {
+		for _, out := range []string{w.piped("prompt", args...),
+			w.onTerminal("dumb", "prompt", append(args, "--raw")...)} {
 			if !strings.Contains(out, "pwned\x1b]0;title\x07") {
 				t.Errorf("%q: not the exact bytes: %q", args, out)
 			}
@@ -489,7 +522,8 @@ func TestExactBytesInPipesAndWithRaw(t *testing.T) {
 // commandPaths returns the commands that do something, such as "work list".
 func commandPaths(t *testing.T) []string {
 	t.Helper()
-	parser, err := kong.New(&commands{}, kong.Vars{"formats": "", "roles": "", "briefFormats": "", "briefOutputs": "inline"})
+	parser, err := kong.New(&commands{}, kong.Vars{"formats": "", "roles": "", "briefFormats": "",
+		"briefOutputs": "inline"})
 	if err != nil {
 		t.Fatal(err)
 	}

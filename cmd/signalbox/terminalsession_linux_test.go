@@ -12,7 +12,8 @@ import (
 	"signalbox/internal/testkit/terminal"
 )
 
-// terminalSession is a program on a terminal, as a person sees it. What should happen on it and does not fails the test.
+// terminalSession is a program on a terminal, as a person sees it. What should happen on it and
+// does not fails the test.
 type terminalSession struct {
 	*terminal.Terminal
 	t    *testing.T
@@ -66,7 +67,8 @@ func (c *terminalSession) shows(texts ...string) {
 // hides waits until the screen does not have a text.
 func (c *terminalSession) hides(text string) {
 	c.t.Helper()
-	c.waitFor(fmt.Sprintf("the screen without %q", text), func(screen string) bool { return !strings.Contains(screen, text) })
+	c.waitFor(fmt.Sprintf("the screen without %q", text),
+		func(screen string) bool { return !strings.Contains(screen, text) })
 }
 
 func (c *terminalSession) waitFor(what string, wanted func(screen string) bool) {
@@ -128,7 +130,8 @@ func (c *terminalSession) ends() int {
 	return c.cmd.ProcessState.ExitCode()
 }
 
-// exit waits for the end of the program, checks that the terminal is as it was before, and returns the exit status.
+// exit waits for the end of the program, checks that the terminal is as it was before, and returns
+// the exit status.
 func (c *terminalSession) exit() int {
 	c.t.Helper()
 	status := c.ends()

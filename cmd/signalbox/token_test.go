@@ -10,8 +10,8 @@ import (
 	"signalbox/internal/serve/access"
 )
 
-// TestTokensExpire creates tokens with each kind of end. One of an earlier version, which had none by
-// default, stays valid, and doctor names it.
+// TestTokensExpire creates tokens with each kind of end. One of an earlier version, which had none
+// by default, stays valid, and doctor names it.
 func TestTokensExpire(t *testing.T) {
 	b := newTestBox(t)
 	for name, test := range map[string]struct {
@@ -41,7 +41,8 @@ func TestTokensExpire(t *testing.T) {
 	}
 	for _, bad := range []string{"0", "-1h", "tomorrow", "", "Never"} {
 		p, out, stderr := b.program("token", "create", "bad", "--scope", "read", "--expires="+bad)
-		if status := execute(p); status != 2 || out.Len() > 0 || !strings.Contains(stderr.String(), "720h") {
+		if status := execute(p); status != 2 || out.Len() > 0 ||
+			!strings.Contains(stderr.String(), "720h") {
 			t.Errorf("--expires %q: status %d: %s%s", bad, status, out, stderr)
 		}
 	}

@@ -14,10 +14,12 @@ import (
 
 var (
 	tourBlock = regexp.MustCompile("(?ms)^```\n(\\$ .*?)^```$")
-	// A tour entry is a command and what it prints: "$ [VARIABLE=value] signalbox … [| grep word] [> file]".
+	// A tour entry is a command and what it prints: "$ [VARIABLE=value] signalbox … [| grep word]
+	// [> file]".
 	tourEntry   = regexp.MustCompile(`(?m)^\$ (.*)\n((?:[^$\n].*\n|\n)*)`)
-	tourCommand = regexp.MustCompile(`^(?:(\w+)=(\w+) )?signalbox ([^|>]+?)(?: \| grep (\w+))?(?: > (\S+))?$`)
-	tourWord    = regexp.MustCompile(`'([^']*)'|(\S+)`)
+	tourCommand = regexp.MustCompile(
+		`^(?:(\w+)=(\w+) )?signalbox ([^|>]+?)(?: \| grep (\w+))?(?: > (\S+))?$`)
+	tourWord = regexp.MustCompile(`'([^']*)'|(\S+)`)
 )
 
 // steady returns output without the parts that vary between runs.
@@ -32,7 +34,8 @@ func readDocument(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestTourShowsRealOutput runs the commands of docs/tour.md in a folder that has the examples, and compares their output.
+// TestTourShowsRealOutput runs the commands of docs/tour.md in a folder that has the examples, and
+// compares their output.
 func TestTourShowsRealOutput(t *testing.T) {
 	document := readDocument(t, "docs/tour.md")
 	dir := t.TempDir()

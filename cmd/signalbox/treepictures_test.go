@@ -28,17 +28,20 @@ func TestTreePictures(t *testing.T) {
 		}
 		drawn++
 		for format, ext := range map[string]string{"text": ".txt", "dot": ".dot", "svg": ".svg"} {
-			comparePicture(t, name+ext, "tree", "render", "--format", format, filepath.ToSlash(example))
+			comparePicture(t, name+ext, "tree", "render", "--format", format,
+				filepath.ToSlash(example))
 		}
 	}
 	if drawn < 5 {
 		t.Errorf("%d examples, want at least 5", drawn)
 	}
 	journal := filepath.Join(t.TempDir(), "turn.journal")
-	mustAnswer(t, "tree", "run", "--no-ledger", "../../examples/trees/turn.lua", "--replies", "../../examples/trees/turn.replies", "--journal", journal)
+	mustAnswer(t, "tree", "run", "--no-ledger", "../../examples/trees/turn.lua", "--replies",
+		"../../examples/trees/turn.replies", "--journal", journal)
 	comparePicture(t, "turn-run.svg", "tree", "render", "--format", "svg", journal)
 	comparePicture(t, "turn-run.txt", "tree", "render", journal)
-	comparePicture(t, "turn-thinking.svg", "tree", "render", "--format", "svg", "--tick", "3", journal)
+	comparePicture(t, "turn-thinking.svg", "tree", "render", "--format", "svg", "--tick", "3",
+		journal)
 }
 
 func comparePicture(t *testing.T, name string, args ...string) {
@@ -65,7 +68,8 @@ func comparePicture(t *testing.T, name string, args ...string) {
 func mustAnswer(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs strings.Builder
-	p := cli.Program{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }, Args: args}
+	p := cli.Program{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
+		Getenv: func(string) string { return "" }, Args: args}
 	if status := execute(&p); status != 0 {
 		t.Fatalf("signalbox %s: exit status %d: %s", strings.Join(args, " "), status, errs.String())
 	}

@@ -14,25 +14,31 @@ const seedTree = "../../internal/tree/luatree/testdata/seed_t024.lua"
 
 // The tree of the seed, copied without changes, is valid and runs: its request is the question.
 func TestSeedTree(t *testing.T) {
-	if got := mustAnswer(t, "tree", "check", seedTree); !strings.HasPrefix(got, "ok: tree 'agent-turn', 18 nodes; calls a model") {
+	if got := mustAnswer(t, "tree", "check", seedTree); !strings.HasPrefix(got,
+		"ok: tree 'agent-turn', 18 nodes; calls a model") {
 		t.Errorf("tree check: %s", got)
 	}
 	replies := filepath.Join(t.TempDir(), "replies")
-	if err := os.WriteFile(replies, []byte("Found.\n<signal type=\"stuck\"><attempted>grep</attempted><blocker>no index</blocker></signal>\n"), 0o600); err != nil {
+	if err := os.WriteFile(replies,
+		[]byte("Found.\n<signal type=\"stuck\"><attempted>grep</attempted><blocker>no index</blocker></signal>\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := mustAnswer(t, "tree", "run", "--no-ledger", seedTree, "--set", `_question="What is new?"`, "--replies", replies, "--json")
-	if !strings.Contains(got, `"llm_request","What is new?"`) && !strings.Contains(got, `"llm_request":"What is new?"`) {
+	got := mustAnswer(t, "tree", "run", "--no-ledger", seedTree, "--set",
+		`_question="What is new?"`, "--replies", replies, "--json")
+	if !strings.Contains(got, `"llm_request","What is new?"`) &&
+		!strings.Contains(got, `"llm_request":"What is new?"`) {
 		t.Errorf("the request is not the question:\n%s", got)
 	}
 	p := cli.Program{Stdin: strings.NewReader(""), Stdout: new(strings.Builder), Stderr: new(strings.Builder), Getenv: func(string) string { return "" },
 		Args: []string{"tree", "run", "--no-ledger", seedTree, "--replies", replies}}
-	if status := execute(&p); status != 1 || !strings.Contains(p.Stderr.(*strings.Builder).String(), "there is no question: declare the key question") {
+	if status := execute(&p); status != 1 || !strings.Contains(p.Stderr.(*strings.Builder).String(),
+		"there is no question: declare the key question") {
 		t.Errorf("without a question: status %d, %s", status, p.Stderr)
 	}
 }
 
-// The seed's subtree, in a tree of the oracle: the model gets the question once, and in the next turn a message to continue.
+// The seed's subtree, in a tree of the oracle: the model gets the question once, and in the next
+// turn a message to continue.
 func TestSeedTreeInTheOracle(t *testing.T) {
 	seed, err := os.ReadFile(seedTree)
 	if err != nil {
@@ -58,7 +64,8 @@ return BT.tree("own", {root = BT.sequence({
 		t.Fatal(err)
 	}
 	p, stdout, stderr := b.program("oracle", "--json", "--tree", file, "What is new?")
-	if status := execute(p); status != 0 || !strings.Contains(stdout.String(), `"reason":"context_sufficient","turns":2,`) {
+	if status := execute(p); status != 0 ||
+		!strings.Contains(stdout.String(), `"reason":"context_sufficient","turns":2,`) {
 		t.Errorf("status %d\n%s\n%s", status, stdout, stderr)
 	}
 }
@@ -72,7 +79,8 @@ func TestDefinedLeavesAsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(strings.ReplaceAll(string(page), "\r\n", "\n"), "\n## Your own actions and conditions\n")
+	_, section, found := strings.Cut(strings.ReplaceAll(string(page), "\r\n", "\n"),
+		"\n## Your own actions and conditions\n")
 	if !found {
 		t.Fatal("the section is missing")
 	}

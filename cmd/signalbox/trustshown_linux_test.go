@@ -5,12 +5,15 @@ import (
 	"testing"
 )
 
-// What changes while the user is asked is not trusted: neither the team's configuration nor where the ledger is.
+// What changes while the user is asked is not trusted: neither the team's configuration nor where
+// the ledger is.
 func TestTrustOnlyWhatWasShown(t *testing.T) {
 	w := newTerminalWorld(t)
 	for name, tt := range map[string]struct{ file, shown, then string }{
-		"team":    {"signalbox.yaml", "checks: [{name: test, command: 'true'}]\n", "checks: [{name: test, command: 'false'}]\n"},
-		"journal": {".signalbox/signalbox.yaml", "journal: nats://127.0.0.1:1/x\n", "journal: nats://127.0.0.1:2/x\n"},
+		"team": {"signalbox.yaml", "checks: [{name: test, command: 'true'}]\n",
+			"checks: [{name: test, command: 'false'}]\n"},
+		"journal": {".signalbox/signalbox.yaml", "journal: nats://127.0.0.1:1/x\n",
+			"journal: nats://127.0.0.1:2/x\n"},
 	} {
 		for _, changed := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -33,7 +36,8 @@ func TestTrustOnlyWhatWasShown(t *testing.T) {
 					t.Errorf("status %d, want %d:\n%s", got, status, c.Written())
 				}
 				var answer struct{ Trusted bool }
-				if err := json.Unmarshal([]byte(project.piped("", "trust", "--show", "--json")), &answer); err != nil {
+				if err := json.Unmarshal([]byte(project.piped("", "trust", "--show", "--json")),
+					&answer); err != nil {
 					t.Fatal(err)
 				}
 				if answer.Trusted == changed {

@@ -17,7 +17,8 @@ func (b *testBox) webhook(handle http.HandlerFunc) {
 	server := httptest.NewServer(handle)
 	b.t.Cleanup(server.Close)
 	text := "checkpoint: {webhook: '" + server.URL + "/checkpoints'}\n"
-	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(text),
+		0o600); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -27,7 +28,8 @@ func TestCheckpointIsPostedToAWebhook(t *testing.T) {
 	posts := make(chan string, 10)
 	b.webhook(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		posts <- r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + "\n" + string(body)
+		posts <- r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + "\n" +
+			string(body)
 	})
 	b.must("work", "open", "t1")
 	b.must("work", "list")
@@ -48,7 +50,10 @@ func TestCheckpointIsPostedToAWebhook(t *testing.T) {
 
 func TestWebhookThatRefuses(t *testing.T) {
 	b := newTestBox(t)
-	b.webhook(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusTeapot) })
+	b.webhook(func(w http.ResponseWriter,
+		_ *http.Request) {
+		http.Error(w, "no", http.StatusTeapot)
+	})
 	p, stdout, stderr := b.program("work", "open", "t1", "--json")
 	status := execute(p)
 	if status != 0 || stdout.String() != `{"work":"t1","phase":"IMPLEMENTATION","seq":2}`+"\n" {
@@ -79,7 +84,8 @@ func TestAnswerDoesNotWaitForPublishing(t *testing.T) {
 	p.Stdout = stdout
 	ended := make(chan int)
 	go func() { ended <- execute(p) }()
-	if line, err := bufio.NewReader(reader).ReadString('\n'); err != nil || !strings.Contains(line, `"work":"t1"`) {
+	if line, err := bufio.NewReader(reader).ReadString('\n'); err != nil ||
+		!strings.Contains(line, `"work":"t1"`) {
 		t.Errorf("answer %q, %v", line, err)
 	}
 	close(answered)

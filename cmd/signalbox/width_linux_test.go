@@ -19,10 +19,12 @@ func newProject(t *testing.T, plan, script, settings string) *terminalWorld {
 	w.write("plan.md", plan)
 	w.write("agents.script", script)
 	for _, args := range [][]string{{"git", "init", "-q", "-b", "main"}, {"git", "add", "plan.md"},
-		{"git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "plan"}, {"signalbox", "init"}} {
+		{"git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "plan"},
+		{"signalbox", "init"}} {
 		w.must(args...)
 	}
-	w.write(".signalbox/signalbox.yaml", fmt.Sprintf("agent: scripted\nagents:\n  scripted: {command: [signalbox, rehearse, agent, %q]}\n%s", filepath.Join(w.dir, "agents.script"), settings))
+	w.write(".signalbox/signalbox.yaml",
+		fmt.Sprintf("agent: scripted\nagents:\n  scripted: {command: [signalbox, rehearse, agent, %q]}\n%s", filepath.Join(w.dir, "agents.script"), settings))
 	return w
 }
 
@@ -41,7 +43,8 @@ func TestListsFitTheTerminal(t *testing.T) {
 	long := "a title that is much longer than any terminal of forty or of eighty columns can show on one line"
 	plan := "# Plan\n"
 	for _, id := range []string{"asks", "fails", "waits-for-approval"} {
-		plan += "\n#### Task " + id + ": " + long + "\n\n**Acceptance Criteria**:\n\n- it works\n\n**Blocked By**: none\n"
+		plan += "\n#### Task " + id + ": " + long +
+			"\n\n**Acceptance Criteria**:\n\n- it works\n\n**Blocked By**: none\n"
 	}
 	w := newProject(t, plan, `on developer asks:
     signal SEEKING_DIVINE_CLARIFICATION
@@ -66,11 +69,13 @@ checks:
 	w.piped("", "run", "plan.md", "--no-wait")
 	for _, columns := range []int{80, 40} {
 		w.columns = columns
-		for _, command := range [][]string{{"work", "list"}, {"work", "show", "asks"}, {"work", "show", "fails"}, {"work", "show", "waits-for-approval"}, {"questions"}} {
+		for _, command := range [][]string{{"work", "list"}, {"work", "show", "asks"},
+			{"work", "show", "fails"}, {"work", "show", "waits-for-approval"}, {"questions"}} {
 			got := w.onTerminal("dumb", "", command...)
 			for line := range strings.Lines(got) {
 				if n := utf8.RuneCountInString(strings.TrimRight(line, "\r\n")); n > columns {
-					t.Errorf("%q on a terminal of %d columns: a line has %d: %s", command, columns, n, line)
+					t.Errorf("%q on a terminal of %d columns: a line has %d: %s", command, columns,
+						n, line)
 				}
 			}
 			piped := w.piped("", command...)
@@ -79,7 +84,8 @@ checks:
 				"signalbox diff waits-for-approval, then signalbox approve waits-for-approval or signalbox reject waits-for-approval TEXT", "a line of output that is longer than forty columns and says that it is bad",
 				"✘ exit status 1 in ", "fails", "also-here"} {
 				if strings.Contains(piped, want) && !strings.Contains(words(got), words(want)) {
-					t.Errorf("%q on a terminal of %d columns does not show %q:\n%s", command, columns, want, got)
+					t.Errorf("%q on a terminal of %d columns does not show %q:\n%s", command,
+						columns, want, got)
 				}
 			}
 		}

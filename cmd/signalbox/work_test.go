@@ -24,13 +24,15 @@ func TestLeaseDuration(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newTestBox(t)
-			if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(tt.config), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(tt.config),
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 			b.must("work", "open", "t1")
 			b.must(append([]string{"work", "claim", "t1", "--role=developer"}, tt.flags...)...)
 			var shown rules.WorkView
-			if err := json.Unmarshal([]byte(b.must("work", "show", "t1", "--json")), &shown); err != nil {
+			if err := json.Unmarshal([]byte(b.must("work", "show", "t1", "--json")),
+				&shown); err != nil {
 				t.Fatal(err)
 			}
 			if got := shown.Lease.Expires.Sub(shown.Sessions[0].From); got != tt.want {

@@ -20,8 +20,11 @@ func newTestProject(t *testing.T) *testBox {
 	t.Helper()
 	b := newTestBox(t)
 	t.Chdir(filepath.Dir(b.dir))
-	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"-c", "user.name=ann", "-c", "user.email=ann@example.com", "commit", "-q", "--allow-empty", "-m", "empty"}} {
-		if out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput(); err != nil {
+	for _, args := range [][]string{{"init", "-q", "-b", "main"},
+		{"-c", "user.name=ann", "-c", "user.email=ann@example.com", "commit", "-q", "--allow-empty",
+			"-m", "empty"}} {
+		if out, err := exec.CommandContext(t.Context(), "git",
+			args...).CombinedOutput(); err != nil {
 			t.Fatalf("git %q: %v: %s", args, err, out)
 		}
 	}
@@ -31,7 +34,8 @@ func newTestProject(t *testing.T) *testBox {
 // checkEnd checks what a program that was not interrupted says when it ends.
 func checkEnd(t *testing.T, status int, stderr *bytes.Buffer, want string) {
 	t.Helper()
-	if text := stderr.String(); status != 1 || !strings.Contains(text, want) || strings.Contains(text, "interrupted") || strings.Contains(text, "cannot be signed") {
+	if text := stderr.String(); status != 1 || !strings.Contains(text, want) ||
+		strings.Contains(text, "interrupted") || strings.Contains(text, "cannot be signed") {
 		t.Errorf("status %d, stderr %s; want %q", status, text, want)
 	}
 }
@@ -63,8 +67,11 @@ func TestWorkerOfAMovedLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	if _, err := opened.Engine.Do(t.Context(), rules.MoveLedger{Journal: "postgres://db.example.com/shop", Host: "desk", Move: "m-1", Actor: "ann"}); err != nil {
+	if _, err := opened.Engine.Do(t.Context(),
+		rules.MoveLedger{Journal: "postgres://db.example.com/shop", Host: "desk", Move: "m-1",
+			Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	checkEnd(t, <-ended, stderr, "signalbox: the ledger was moved to postgres://db.example.com/shop, by ann\n")
+	checkEnd(t, <-ended, stderr,
+		"signalbox: the ledger was moved to postgres://db.example.com/shop, by ann\n")
 }

@@ -25,12 +25,14 @@ const (
 	KeyVariable     = "SIGNALBOX_KEY"
 	actorVariable   = "SIGNALBOX_ACTOR"
 	SessionVariable = "SIGNALBOX_SESSION"
-	epochVariable   = "SIGNALBOX_EPOCH"   // of the session's lease
-	SecretVariable  = "SIGNALBOX_SECRET"  // of the session's lease; not a flag, because flags are visible in lists of processes
+	epochVariable   = "SIGNALBOX_EPOCH" // of the session's lease
+	// of the session's lease; not a flag, because flags are visible in lists of processes
+	SecretVariable  = "SIGNALBOX_SECRET"
 	AttemptVariable = "SIGNALBOX_ATTEMPT" // set only by a crew
 )
 
-// BoxOptions returns what every command that opens a box needs: the key, the check of where its journal is, and warnings.
+// BoxOptions returns what every command that opens a box needs: the key, the check of where its
+// journal is, and warnings.
 func (p *Program) BoxOptions() *box.Options {
 	return &box.Options{
 		KeyFile: p.Getenv(KeyVariable),
@@ -44,8 +46,9 @@ func (p *Program) BoxOptions() *box.Options {
 // Log returns a logger that prints warnings.
 func (p *Program) Log() *slog.Logger { return slog.New(warnings{p}) }
 
-// RememberPlaces is called after a command that may have put the ledger of a box elsewhere, with its error. known reports whether all places
-// were known before: then they are recorded again, because the command may have made the secret of a cluster.
+// RememberPlaces is called after a command that may have put the ledger of a box elsewhere, with
+// its error. known reports whether all places were known before: then they are recorded again,
+// because the command may have made the secret of a cluster.
 func RememberPlaces(p *Program, dir string, known bool, err error) {
 	if err != nil && !known {
 		return
@@ -96,7 +99,8 @@ func (p *Program) WithBox(ctx context.Context, f BoxFlag, do func(*box.Box) erro
 }
 
 // WithBoxOptions is WithBox with the options for another configuration.
-func (p *Program) WithBoxOptions(ctx context.Context, f BoxFlag, o *box.Options, do func(*box.Box) error) error {
+func (p *Program) WithBoxOptions(ctx context.Context, f BoxFlag, o *box.Options,
+	do func(*box.Box) error) error {
 	return WithOpened(ctx, p, f, box.Open, o, func(b *box.Box) error {
 		err := do(b)
 		if b.Wrote() && p.Getenv(SessionVariable) == "" {
@@ -109,10 +113,12 @@ func (p *Program) WithBoxOptions(ctx context.Context, f BoxFlag, o *box.Options,
 // WithReadOnlyBox opens the box read-only.
 func (p *Program) WithReadOnlyBox(f BoxFlag, look func(context.Context, *box.Box) error) error {
 	ctx := context.Background()
-	return WithOpened(ctx, p, f, box.OpenReadOnly, p.ReadOptions(f), func(b *box.Box) error { return look(ctx, b) })
+	return WithOpened(ctx, p, f, box.OpenReadOnly, p.ReadOptions(f),
+		func(b *box.Box) error { return look(ctx, b) })
 }
 
-// WithLedger opens only the ledger, which also works if its events cannot be applied. It warns if the ledger has lost events.
+// WithLedger opens only the ledger, which also works if its events cannot be applied. It warns if
+// the ledger has lost events.
 func (p *Program) WithLedger(f BoxFlag, do func(context.Context, *box.Ledger) error) error {
 	ctx := context.Background()
 	return WithOpened(ctx, p, f, box.OpenLedger, p.BoxOptions(), func(l *box.Ledger) error {
@@ -122,7 +128,9 @@ func (p *Program) WithLedger(f BoxFlag, do func(context.Context, *box.Ledger) er
 }
 
 // WithOpened finds the box, opens it, calls do, and closes it.
-func WithOpened[B io.Closer](ctx context.Context, p *Program, f BoxFlag, open func(context.Context, string, *box.Options) (B, error), o *box.Options, do func(B) error) error {
+func WithOpened[B io.Closer](ctx context.Context, p *Program, f BoxFlag,
+	open func(context.Context, string, *box.Options) (B, error), o *box.Options,
+	do func(B) error) error {
 	dir, err := p.FindBox(f)
 	if err != nil {
 		return err
@@ -135,18 +143,21 @@ func WithOpened[B io.Closer](ctx context.Context, p *Program, f BoxFlag, open fu
 	return do(b)
 }
 
-// ExplainOpening returns the error of opening a box. If the user has interrupted it while it waited, for example for the other machines of a cluster, the
-// ledger is not to blame.
+// ExplainOpening returns the error of opening a box. If the user has interrupted it while it
+// waited, for example for the other machines of a cluster, the ledger is not to blame.
 func ExplainOpening(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted before the ledger was open")}
+		return &signalbox.Error{Code: signalbox.CodeInterrupted,
+			Err: errors.New("interrupted before the ledger was open")}
 	}
 	return err
 }
 
-// sign signs what a command wrote, if the key is on this host. A failure is only a warning, because the command has succeeded.
+// sign signs what a command wrote, if the key is on this host. A failure is only a warning, because
+// the command has succeeded.
 func sign(p *Program, b *box.Box) {
-	// Publishing the checkpoint may take long, so print the answer first. Main reports a write error.
+	// Publishing the checkpoint may take long, so print the answer first. Main reports a write
+	// error.
 	p.Out.Flush()
 	err := b.SignAndPublish(context.Background()) // even after an interrupt
 	if err == nil || errors.Is(err, box.ErrNoKey) {
@@ -156,11 +167,12 @@ func sign(p *Program, b *box.Box) {
 	p.PrintHint(err)
 }
 
-// signalPause is how long after an interrupt further ones are ignored, because a closing terminal and programs such as timeout send several.
+// signalPause is how long after an interrupt further ones are ignored, because a closing terminal
+// and programs such as timeout send several.
 const signalPause = time.Second
 
-// UntilInterrupted returns a context that the first interrupt cancels. A later interrupt kills the program. It is for commands that wait or
-// clean up; others can be killed at any time.
+// UntilInterrupted returns a context that the first interrupt cancels. A later interrupt kills the
+// program. It is for commands that wait or clean up; others can be killed at any time.
 func UntilInterrupted() (context.Context, context.CancelFunc) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
@@ -171,7 +183,8 @@ func UntilInterrupted() (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// ActorOf returns the actor of a command: the flag, or else SIGNALBOX_ACTOR, or else the user name if it is a valid id.
+// ActorOf returns the actor of a command: the flag, or else SIGNALBOX_ACTOR, or else the user name
+// if it is a valid id.
 func (p *Program) ActorOf(flag NonEmpty) string {
 	if flag != "" {
 		return string(flag)
@@ -198,10 +211,12 @@ func OrInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "nothing was written; run the command again"}
+	return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"),
+		Hint: "nothing was written; run the command again"}
 }
 
-// ProjectRoot returns the project's folder: the one that contains the box, or the current folder if the box was named.
+// ProjectRoot returns the project's folder: the one that contains the box, or the current folder if
+// the box was named.
 func (p *Program) ProjectRoot(f BoxFlag, dir string) string {
 	if f.Box == "" && p.Getenv(BoxVariable) == "" {
 		return filepath.Dir(dir)
@@ -209,8 +224,10 @@ func (p *Program) ProjectRoot(f BoxFlag, dir string) string {
 	return "."
 }
 
-// OrderWork executes a command about the work item that the user named, and calls show with the answer.
-func OrderWork(p *Program, f BoxFlag, name string, build func(id string) rules.Command, show func(*box.Box, rules.Answer) error) error {
+// OrderWork executes a command about the work item that the user named, and calls show with the
+// answer.
+func OrderWork(p *Program, f BoxFlag, name string, build func(id string) rules.Command,
+	show func(*box.Box, rules.Answer) error) error {
 	do := func(ctx context.Context, b *box.Box, id string) (rules.Answer, error) {
 		return b.Engine.Do(ctx, build(id))
 	}
@@ -218,7 +235,9 @@ func OrderWork(p *Program, f BoxFlag, name string, build func(id string) rules.C
 }
 
 // DoWork is OrderWork for orders that need the box.
-func DoWork(p *Program, f BoxFlag, name string, do func(context.Context, *box.Box, string) (rules.Answer, error), show func(*box.Box, rules.Answer) error) error {
+func DoWork(p *Program, f BoxFlag, name string,
+	do func(context.Context, *box.Box, string) (rules.Answer, error),
+	show func(*box.Box, rules.Answer) error) error {
 	ctx := context.Background()
 	return p.WithBox(ctx, f, func(b *box.Box) error {
 		id, err := FindWork(b, name)
@@ -233,7 +252,8 @@ func DoWork(p *Program, f BoxFlag, name string, do func(context.Context, *box.Bo
 	})
 }
 
-// FindWork returns the id of the work item that the user named, with its plan (PLAN/TASK) or without; "" stays "".
+// FindWork returns the id of the work item that the user named, with its plan (PLAN/TASK) or
+// without; "" stays "".
 func FindWork(b *box.Box, name string) (string, error) {
 	if name == "" {
 		return "", nil

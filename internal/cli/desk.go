@@ -17,7 +17,8 @@ type DataFlag struct {
 	Data NonEmpty `name:"data" placeholder:"DIR" help:"The folder of the portfolio. Default: SIGNALBOX_PORTFOLIO, or else the current folder or its subfolder portfolio, whichever has portfolio.yaml."`
 }
 
-// Desk returns the desk of the portfolio. It saves full results in the folder logs of the box, or of the current folder if there is no box.
+// Desk returns the desk of the portfolio. It saves full results in the folder logs of the box, or
+// of the current folder if there is no box.
 func Desk(p *Program, f DataFlag, b BoxFlag) *portfolio.Desk {
 	logs := "logs"
 	if dir, err := p.FindBox(b); err == nil {

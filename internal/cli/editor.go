@@ -15,7 +15,8 @@ import (
 // scissors is the line from which on the text in the editor is ignored, as in git commit.
 const scissors = "# ------------------------ >8 ------------------------"
 
-// edit opens an editor and returns what the user wrote above the scissors. The file is kept until the command has succeeded.
+// edit opens an editor and returns what the user wrote above the scissors. The file is kept until
+// the command has succeeded.
 func edit(p *Program, editor, name, about string) (string, error) {
 	file, err := os.CreateTemp("", "signalbox-*.md")
 	if err != nil {
@@ -27,7 +28,8 @@ func edit(p *Program, editor, name, about string) (string, error) {
 		return "", err
 	}
 	if err := runEditor(p, editor, p.draft); err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the editor failed, so nothing was recorded: %w", err),
+		return "", &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("the editor failed, so nothing was recorded: %w", err),
 			Hint: "VISUAL or EDITOR names it: " + editor}
 	}
 	data, err := os.ReadFile(p.draft)
@@ -37,14 +39,19 @@ func edit(p *Program, editor, name, about string) (string, error) {
 	text := writtenText(string(data))
 	if text == "" {
 		removeDraft(p)
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s is empty, so nothing was recorded", name), Hint: "write something above the line with the scissors"}
+		return "", &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("%s is empty, so nothing was recorded", name),
+			Hint: "write something above the line with the scissors"}
 	}
 	return text, nil
 }
 
-// editorText returns what the editor shows: an empty line for the text, and comments below the scissors.
+// editorText returns what the editor shows: an empty line for the text, and comments below the
+// scissors.
 func editorText(name, about string) string {
-	lines := []string{"", scissors, "# Write " + name + " above this line. Everything from it on is ignored.", "# If you write nothing, nothing is recorded."}
+	lines := []string{"", scissors, "# Write " + name +
+		" above this line. Everything from it on is ignored.",
+		"# If you write nothing, nothing is recorded."}
 	if about = strings.TrimRight(about, "\n"); about != "" {
 		lines = append(lines, "#")
 		for line := range strings.SplitSeq(about, "\n") {
@@ -54,7 +61,8 @@ func editorText(name, about string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// writtenText returns what the user wrote. If the scissors are gone, lines that begin with # are comments.
+// writtenText returns what the user wrote. If the scissors are gone, lines that begin with # are
+// comments.
 func writtenText(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	above, _, found := strings.Cut("\n"+text, "\n"+scissors)
@@ -67,7 +75,8 @@ func writtenText(text string) string {
 	return strings.Trim(strings.Join(lines, "\n"), "\n")
 }
 
-// runEditor runs the editor on a file. Like git, it leaves the command, which may have arguments, to the shell.
+// runEditor runs the editor on a file. Like git, it leaves the command, which may have arguments,
+// to the shell.
 func runEditor(p *Program, editor, file string) error {
 	p.Out.Flush() // Main reports a write error
 	command := exec.Command("sh", "-c", editor+` "$@"`, editor, file)
@@ -91,7 +100,8 @@ func removeDraft(p *Program) {
 	}
 }
 
-// keepDraft says where the text of an editor is after a command has failed, so that the user need not write it again.
+// keepDraft says where the text of an editor is after a command has failed, so that the user need
+// not write it again.
 func keepDraft(p *Program) {
 	if p.draft == "" {
 		return

@@ -17,8 +17,8 @@ type BoxFlag struct {
 	Box NonEmpty `name:"box" placeholder:"DIR" help:"The box. Default: SIGNALBOX_BOX, or else .signalbox in this folder or the nearest parent."`
 }
 
-// NonEmpty is the value of a flag that must not be empty. An empty value, as from an unset shell variable, would otherwise select another box
-// or session than the user meant.
+// NonEmpty is the value of a flag that must not be empty. An empty value, as from an unset shell
+// variable, would otherwise select another box or session than the user meant.
 type NonEmpty string
 
 // Decode implements kong.MapperValue.
@@ -60,7 +60,8 @@ func (t EventType) Check() error {
 	if closest := text.Closest(string(t), rules.EventTypes()); closest != "" {
 		hint = "did you mean " + closest + "?"
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("there is no event type '%s'", Shortened(string(t))), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeUsage,
+		Err: fmt.Errorf("there is no event type '%s'", Shortened(string(t))), Hint: hint}
 }
 
 // PagerFlag is the flag of the commands that show long text.
@@ -68,7 +69,8 @@ type PagerFlag struct {
 	NoPager bool `help:"Print directly instead of through PAGER."`
 }
 
-// RawFlag is the flag of the commands that write the exact bytes of something, which may contain anything.
+// RawFlag is the flag of the commands that write the exact bytes of something, which may contain
+// anything.
 type RawFlag struct {
 	Raw bool `help:"Write the exact bytes even to a terminal. By default control characters are escaped there."`
 }

@@ -34,7 +34,8 @@ func (p *Program) Open(file *string) (*Input, error) {
 	case "-":
 		return &Input{p.Stdin, "standard input", func() error { return nil }}, nil
 	case "":
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the name of the file is empty"),
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("the name of the file is empty"),
 			Hint: "name a file, or use - to read standard input"}
 	}
 	f, err := os.Open(name)
@@ -77,13 +78,15 @@ func (p *Program) ReadAll(file *string, limit int64) ([]byte, error) {
 	defer in.Close()
 	data, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s has more than %d bytes", in.Name, limit),
+		err = &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("%s has more than %d bytes", in.Name, limit),
 			Hint: "check that this is the right file"}
 	}
 	return data, err
 }
 
-// ReadHidden reads a line from a terminal without showing it. It prints the note once the terminal hides what is typed.
+// ReadHidden reads a line from a terminal without showing it. It prints the note once the terminal
+// hides what is typed.
 func ReadHidden(p *Program, terminal *os.File, note string, limit int64) ([]byte, error) {
 	before, err := term.GetState(terminal.Fd())
 	if err != nil {
@@ -113,16 +116,19 @@ func ReadHidden(p *Program, terminal *os.File, note string, limit int64) ([]byte
 	defer fmt.Fprintln(p.Stderr) // the end of the line was not shown either
 	select {
 	case <-ctx.Done():
-		return nil, &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted")}
+		return nil, &signalbox.Error{Code: signalbox.CodeInterrupted,
+			Err: errors.New("interrupted")}
 	case got := <-read:
 		return got.line, got.err
 	}
 }
 
-// maxTextArgument is more than the ledger takes, so that the ledger's own message says what its limit is.
+// maxTextArgument is more than the ledger takes, so that the ledger's own message says what its
+// limit is.
 const maxTextArgument = 1 << 20
 
-// TextOf returns the text of an argument or a flag: the value or, if it is "-", standard input without its last line end.
+// TextOf returns the text of an argument or a flag: the value or, if it is "-", standard input
+// without its last line end.
 func (p *Program) TextOf(value string) (string, error) {
 	if value != "-" {
 		return value, nil
@@ -141,27 +147,32 @@ type WantedText struct {
 	Name string
 	// Missing is the error if it is not given and there is no terminal, and usage how to give it.
 	Missing, Usage string
-	// About returns what the user should see while writing. It fails if the command would be refused whatever the text is. Nil means nothing.
+	// About returns what the user should see while writing. It fails if the command would be
+	// refused whatever the text is. Nil means nothing.
 	About func() (string, error)
 }
 
-// RequireText returns a text that the user must give: the value of the argument or flag, or standard input if it is "-", or what the user
-// writes in an editor if it is nil and there is a terminal. Every command that needs a text uses it.
+// RequireText returns a text that the user must give: the value of the argument or flag, or
+// standard input if it is "-", or what the user writes in an editor if it is nil and there is a
+// terminal. Every command that needs a text uses it.
 func (p *Program) RequireText(value *string, want WantedText) (string, error) {
 	hint := want.Usage + ", or - instead of TEXT to read it from standard input"
 	if value != nil {
 		text, err := p.TextOf(*value)
 		if err == nil && strings.TrimSpace(text) == "" {
-			err = &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(want.Name + " is empty"), Hint: hint}
+			err = &signalbox.Error{Code: signalbox.CodeUsage,
+				Err: errors.New(want.Name + " is empty"), Hint: hint}
 		}
 		return text, err
 	}
 	editor := cmp.Or(strings.TrimSpace(p.Getenv("VISUAL")), strings.TrimSpace(p.Getenv("EDITOR")))
 	switch terminal := IsTerminal(p.Stdin) && IsTerminal(p.Stdout); {
 	case !terminal:
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(want.Missing), Hint: hint}
+		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(want.Missing),
+			Hint: hint}
 	case editor == "":
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(want.Missing), Hint: hint + "; set EDITOR to write it in an editor"}
+		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(want.Missing),
+			Hint: hint + "; set EDITOR to write it in an editor"}
 	}
 	about := ""
 	if want.About != nil {
@@ -189,7 +200,8 @@ func OpenError(name string, err error) error {
 	}
 }
 
-// Cause drops the operation and the path that the os package adds to an error, because our messages have them.
+// Cause drops the operation and the path that the os package adds to an error, because our messages
+// have them.
 func Cause(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		return path.Err

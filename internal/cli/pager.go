@@ -12,8 +12,9 @@ import (
 	"strings"
 )
 
-// Page calls print with a writer for text of our own that may contain colours; all other text in it must be escaped already. On a
-// terminal the text goes through the program that PAGER names, or less, as git does it: a text that fits the screen is only printed.
+// Page calls print with a writer for text of our own that may contain colours; all other text in it
+// must be escaped already. On a terminal the text goes through the program that PAGER names, or
+// less, as git does it: a text that fits the screen is only printed.
 func (p *Program) Page(f PagerFlag, print func(io.Writer) error) error {
 	pager := pager(p, f)
 	if pager == nil {

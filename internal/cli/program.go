@@ -24,7 +24,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// Program is one run of the command line, with its streams and environment, so that tests can replace them.
+// Program is one run of the command line, with its streams and environment, so that tests can
+// replace them.
 type Program struct {
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -38,25 +39,30 @@ type Program struct {
 
 	// Quiet suppresses notes. Commands set it when a program reads the answer.
 	Quiet bool
-	// BoxNamed means that the user named the box with --box or SIGNALBOX_BOX. The first FindBox sets it, because later ones may get the folder that it found.
+	// BoxNamed means that the user named the box with --box or SIGNALBOX_BOX. The first FindBox
+	// sets it, because later ones may get the folder that it found.
 	BoxNamed  bool
 	findFirst sync.Once
-	// Stopping means that the command only stops work, which it does whatever the team's configuration is.
+	// Stopping means that the command only stops work, which it does whatever the team's
+	// configuration is.
 	Stopping bool
 
 	// draft is the file with a text that the user wrote in an editor, "" if there is none.
 	draft string
 
-	// Out buffers stdout and escapes control characters. After a write error all further writes fail, and Main reports the error.
+	// Out buffers stdout and escapes control characters. After a write error all further writes
+	// fail, and Main reports the error.
 	Out *bufio.Writer
 	// Direct buffers stdout and writes the bytes as they are; see Exact.
 	Direct *bufio.Writer
 }
 
-// Main calls dispatch, prints its error, and returns the exit status. The streams are ready only in between.
+// Main calls dispatch, prints its error, and returns the exit status. The streams are ready only in
+// between.
 func (p *Program) Main(dispatch func(*Program) error) int {
 	escaper := text.NewEscaper(answer{p.Stdout})
-	p.Out, p.Direct = bufio.NewWriterSize(escaper, 64<<10), bufio.NewWriterSize(answer{p.Stdout}, 64<<10)
+	p.Out, p.Direct = bufio.NewWriterSize(escaper, 64<<10),
+		bufio.NewWriterSize(answer{p.Stdout}, 64<<10)
 	err := dispatch(p)
 	for _, end := range []func() error{p.Out.Flush, escaper.Close, p.Direct.Flush} {
 		if endErr := end(); err == nil {
@@ -122,7 +128,8 @@ type Build struct {
 
 // Build returns how this program was built. What the build did not record is "unknown".
 func (p *Program) Build() Build {
-	b := Build{Version: cmp.Or(p.Version, "unknown"), Commit: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := Build{Version: cmp.Or(p.Version, "unknown"), Commit: "unknown", Go: runtime.Version(),
+		Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

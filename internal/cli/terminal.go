@@ -10,8 +10,9 @@ import (
 	"signalbox/internal/run/show"
 )
 
-// IsTerminal reports whether a stream is a character device other than the null device. That is close enough to a terminal, needs no system
-// call per platform, and only affects output for people.
+// IsTerminal reports whether a stream is a character device other than the null device. That is
+// close enough to a terminal, needs no system call per platform, and only affects output for
+// people.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(interface{ Stat() (fs.FileInfo, error) })
 	if !ok {

@@ -2,14 +2,17 @@ package cli
 
 // What goes where:
 //
-//   - Standard output has only the answer: JSON objects, one per line (scan, ledger tail --json) or a single one
+//   - Standard output has only the answer: JSON objects, one per line (scan, ledger tail --json) or
+//     a single one
 //     (exit check, work claim), a table, the stripped text, a blob, or the help.
-//   - Standard error has everything else. Each line starts with its kind: "signalbox: " is an error, "hint: " what
+//   - Standard error has everything else. Each line starts with its kind: "signalbox: " is an
+//     error, "hint: " what
 //     to do about it, "warning: " that the answer may be incomplete, "note: " further information.
 //
-// Text of agents, models, repositories and servers is not trusted: control characters are escaped on standard error, and on
-// standard output by p.Out, whatever is written to it. Only the commands with the flag --raw write text unchanged, with
-// p.Exact, and not to a terminal unless the flag is set.
+// Text of agents, models, repositories and servers is not trusted: control characters are escaped
+// on standard error, and on standard output by p.Out, whatever is written to it. Only the commands
+// with the flag --raw write text unchanged, with p.Exact, and not to a terminal unless the flag is
+// set.
 
 import (
 	"bufio"
@@ -53,7 +56,10 @@ func (p *Program) PrintHint(err error) {
 }
 
 // Warnf prints that the answer may be incomplete.
-func (p *Program) Warnf(format string, args ...any) { p.Say("warning", fmt.Sprintf(format, args...)) }
+func (p *Program) Warnf(format string,
+	args ...any) {
+	p.Say("warning", fmt.Sprintf(format, args...))
+}
 
 // Notef prints further information, unless Quiet is set.
 func (p *Program) Notef(format string, args ...any) {
@@ -62,17 +68,19 @@ func (p *Program) Notef(format string, args ...any) {
 	}
 }
 
-// Say prints a line on standard error, after the answer so far. Errors are ignored: there is nowhere to report them.
+// Say prints a line on standard error, after the answer so far. Errors are ignored: there is
+// nowhere to report them.
 func (p *Program) Say(kind, text string) {
 	p.Out.Flush() // Main reports a write error
 	fmt.Fprintf(p.Stderr, "%s: %s\n", kind, Printable(text))
 }
 
-// Confirm asks a yes-or-no question, and reports whether the answer is yes. If standard input is not a terminal, it returns an error with the hint,
-// which says what to do instead.
+// Confirm asks a yes-or-no question, and reports whether the answer is yes. If standard input is
+// not a terminal, it returns an error with the hint, which says what to do instead.
 func (p *Program) Confirm(question, hint string) (bool, error) {
 	if !IsTerminal(p.Stdin) {
-		return false, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("standard input is not a terminal, so no one can be asked"), Hint: hint}
+		return false, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: errors.New("standard input is not a terminal, so no one can be asked"), Hint: hint}
 	}
 	fmt.Fprint(p.Stderr, question, " [y/N] ")
 	line, _ := bufio.NewReader(p.Stdin).ReadString('\n') // no answer means no
@@ -93,7 +101,8 @@ func (p *Program) PrintJSON(v any, indent string) error {
 	return err
 }
 
-// Exact returns the writer for bytes that must not be changed. On a terminal they are escaped, unless --raw is set.
+// Exact returns the writer for bytes that must not be changed. On a terminal they are escaped,
+// unless --raw is set.
 func (p *Program) Exact(f RawFlag) *bufio.Writer {
 	if IsTerminal(p.Stdout) && !f.Raw {
 		return p.Out
@@ -101,7 +110,8 @@ func (p *Program) Exact(f RawFlag) *bufio.Writer {
 	return p.Direct
 }
 
-// Styled returns the writer for text that may contain colours of our own. All other text in it must be escaped already.
+// Styled returns the writer for text that may contain colours of our own. All other text in it must
+// be escaped already.
 func (p *Program) Styled(colors bool) io.Writer {
 	if !colors {
 		return p.Out
@@ -137,12 +147,14 @@ func (a answer) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// ErrReaderClosed means that the reader of standard output closed the pipe, like head -1. It has what it wanted, so most commands succeed.
+// ErrReaderClosed means that the reader of standard output closed the pipe, like head -1. It has
+// what it wanted, so most commands succeed.
 var ErrReaderClosed = errors.New("the reader closed standard output")
 
 // IsClosedPipe reports whether a write failed because the reader closed the pipe.
 func IsClosedPipe(err error) bool {
-	return errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) || isSystemClosedPipe(err)
+	return errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) ||
+		isSystemClosedPipe(err)
 }
 
 // CommaList lists values for a person.

@@ -1,8 +1,10 @@
-// Package config reads the configuration of a box, signalbox.yaml, and of a portfolio, portfolio.yaml: the settings, their
-// defaults, and what is valid. The file signalbox.yaml in this package is the template that signalbox init puts into a new
-// box; docs/configuration.md is the reference.
+// Package config reads the configuration of a box, signalbox.yaml, and of a portfolio,
+// portfolio.yaml: the settings, their defaults, and what is valid. The file signalbox.yaml in this
+// package is the template that signalbox init puts into a new box; docs/configuration.md is the
+// reference.
 //
-// A setting that is unknown, set twice or not valid is an error with its line and column, and a hint that says what to write.
+// A setting that is unknown, set twice or not valid is an error with its line and column, and a
+// hint that says what to write.
 package config
 
 import (
@@ -23,10 +25,11 @@ var Template string
 
 // Config is the configuration of a box. Default, Load and Parse fill in the defaults.
 type Config struct {
-	// Journal is where the ledger is: JournalSQLite, or the address of a database that several machines share. Only the box's own configuration may
-	// set it.
+	// Journal is where the ledger is: JournalSQLite, or the address of a database that several
+	// machines share. Only the box's own configuration may set it.
 	Journal string `yaml:"journal"`
-	// Cluster lists the machines of the box if they run the database themselves, which is JournalCluster.
+	// Cluster lists the machines of the box if they run the database themselves, which is
+	// JournalCluster.
 	Cluster Cluster `yaml:"cluster"`
 	// Agents are the configured agents, by name.
 	Agents map[string]Agent `yaml:"agents"`
@@ -39,30 +42,31 @@ type Config struct {
 	Experts      []Expert      `yaml:"experts"`
 	Checks       []Check       `yaml:"checks"`
 	Environments []Environment `yaml:"environments"`
-	// Setup are commands that make a worktree ready, and Copy are patterns, like Protected, for ignored files that are copied into it from
-	// the checkout of the project.
+	// Setup are commands that make a worktree ready, and Copy are patterns, like Protected, for
+	// ignored files that are copied into it from the checkout of the project.
 	Setup []Setup  `yaml:"setup"`
 	Copy  []string `yaml:"copy"`
-	// Cache are folders of a program's private home folder, besides those of the usual build tools, that setup commands and checks on the base
-	// fill and that all programs begin with.
+	// Cache are folders of a program's private home folder, besides those of the usual build tools,
+	// that setup commands and checks on the base fill and that all programs begin with.
 	Cache []string `yaml:"cache"`
 	// Ports is how many TCP ports each worktree gets; 0 means none.
 	Ports int `yaml:"ports"`
-	// Protected are patterns for paths that tasks should not edit: path.Match for each segment, and ** for any number of
-	// segments.
+	// Protected are patterns for paths that tasks should not edit: path.Match for each segment, and
+	// ** for any number of segments.
 	Protected []string  `yaml:"protected"`
 	Workspace Workspace `yaml:"workspace"`
-	// Approve is which merges a person must approve: ApproveMerge all of them, ApproveSteering those that change files that steer
-	// agents, ApproveNever none. Empty means ApproveSteering.
+	// Approve is which merges a person must approve: ApproveMerge all of them, ApproveSteering
+	// those that change files that steer agents, ApproveNever none. Empty means ApproveSteering.
 	Approve string `yaml:"approve"`
 	// Deliver is what happens with finished work.
 	Deliver Deliver `yaml:"deliver"`
 	// Keyed gives each agent a key that its signals must have.
 	Keyed bool `yaml:"keyed"`
-	// Sandbox is what agents, checks and tools may do on this machine. SandboxOf includes the settings of one of them.
+	// Sandbox is what agents, checks and tools may do on this machine. SandboxOf includes the
+	// settings of one of them.
 	Sandbox Sandbox `yaml:"sandbox"`
-	// EnvPass are the names of environment variables that all programs get, besides the usual ones. A star at the end of a name
-	// stands for any text.
+	// EnvPass are the names of environment variables that all programs get, besides the usual ones.
+	// A star at the end of a name stands for any text.
 	EnvPass []string `yaml:"env_pass"`
 	Budget  Budgets  `yaml:"budget"`
 	Limits  Limits   `yaml:"limits"`
@@ -75,14 +79,18 @@ type Config struct {
 	Lease      Lease         `yaml:"lease"`
 	Checkpoint Checkpoint    `yaml:"checkpoint"`
 	MCP        MCP           `yaml:"mcp"`
-	// Models are the models for the oracle and for agents with a tree, by name. OracleModel resolves a name.
+	// Models are the models for the oracle and for agents with a tree, by name. OracleModel
+	// resolves a name.
 	Models map[string]Model `yaml:"models"`
 	Oracle Oracle           `yaml:"oracle"`
-	// Prices are prices of models by patterns for their names, as in path.Match. PriceOf includes the built-in ones.
+	// Prices are prices of models by patterns for their names, as in path.Match. PriceOf includes
+	// the built-in ones.
 	Prices map[string]Price `yaml:"prices"`
-	// Team is the folder with a copy of the team's configuration, for other processes of a run. "" means that there is none.
+	// Team is the folder with a copy of the team's configuration, for other processes of a run. ""
+	// means that there is none.
 	Team string `yaml:"-"`
-	// TeamFiles are the files of the team's configuration in the project, with absolute paths. Programs must not change them.
+	// TeamFiles are the files of the team's configuration in the project, with absolute paths.
+	// Programs must not change them.
 	TeamFiles []string `yaml:"-"`
 }
 
@@ -116,12 +124,12 @@ func Default() *Config {
 	}
 }
 
-// Load reads the configuration in the folder of a box, and checks that the files that it names exist. Without a configuration
-// it returns Default.
+// Load reads the configuration in the folder of a box, and checks that the files that it names
+// exist. Without a configuration it returns Default.
 func Load(dir string) (*Config, error) { return LoadTeam(dir, nil) }
 
-// Parse parses a configuration. The returned [*signalbox.Error] contains an [*Error] with everything that is wrong. Parse does not
-// look at the files that the configuration names.
+// Parse parses a configuration. The returned [*signalbox.Error] contains an [*Error] with
+// everything that is wrong. Parse does not look at the files that the configuration names.
 func Parse(text []byte) (*Config, error) {
 	c, places, faults := parse(text)
 	if err := places.locate("", "", faults); err != nil {

@@ -23,7 +23,8 @@ func TestParseErrors(t *testing.T) {
 		"checkpoint:\n  command: ['']\n":    "line 2, column 12: checkpoint.command: the name of the program is empty",
 	} {
 		_, err := Parse([]byte(text))
-		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.HasPrefix(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: error %v, want one line that begins with %q", text, err, want)
 		}
 	}
@@ -45,13 +46,16 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile(name, []byte("leases: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Load(dir); err == nil || !strings.HasPrefix(err.Error(), name+": line 1, column 1: ") {
+	if _, err = Load(dir); err == nil ||
+		!strings.HasPrefix(err.Error(), name+": line 1, column 1: ") {
 		t.Errorf("unknown field: %v", err)
 	}
-	if err := os.WriteFile(name, []byte("checkpoint: {file: audit/checkpoint}\n"), 0o600); err != nil {
+	if err := os.WriteFile(name, []byte("checkpoint: {file: audit/checkpoint}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if c, err = Load(dir); err != nil || c.Checkpoint.File != filepath.Join(dir, "audit", "checkpoint") {
+	if c, err = Load(dir); err != nil || c.Checkpoint.File != filepath.Join(dir, "audit",
+		"checkpoint") {
 		t.Errorf("a relative path: %+v, %v", c, err)
 	}
 	if _, err = Load(filepath.Join(name, "x")); err == nil {

@@ -56,8 +56,8 @@ type Agent struct {
 	Command []string `yaml:"command"`
 	// Format is the format of the output. Presets have their own.
 	Format signalbox.Format `yaml:"format"`
-	// Prompt is PromptStdin, PromptArgument or PromptFile. By default it follows from the placeholders in Command. Presets have
-	// their own.
+	// Prompt is PromptStdin, PromptArgument or PromptFile. By default it follows from the
+	// placeholders in Command. Presets have their own.
 	Prompt string `yaml:"prompt"`
 	// Args are appended to the command of a preset.
 	Args []string `yaml:"args"`
@@ -66,25 +66,27 @@ type Agent struct {
 	// EnvPass is added to Config.EnvPass.
 	EnvPass []string `yaml:"env_pass"`
 	Sandbox Sandbox  `yaml:"sandbox"`
-	// Interactive reports whether the program keeps reading standard input, so that it can be asked for a checkpoint.
+	// Interactive reports whether the program keeps reading standard input, so that it can be asked
+	// for a checkpoint.
 	Interactive bool `yaml:"interactive"`
-	// Model is the model for the preset, or replaces ModelMark in Command. Empty means the program's default. With Tree it is a
-	// key of Config.Models; empty means the oracle's model.
+	// Model is the model for the preset, or replaces ModelMark in Command. Empty means the
+	// program's default. With Tree it is a key of Config.Models; empty means the oracle's model.
 	Model string `yaml:"model"`
-	// Tree is a file with a behaviour tree that runs instead of a program. It is relative to the folder of the box in the text.
-	// Load resolves it.
+	// Tree is a file with a behaviour tree that runs instead of a program. It is relative to the
+	// folder of the box in the text. Load resolves it.
 	Tree string `yaml:"tree"`
-	// BaseURL is the model server that the program of a preset uses. Empty means the program's default.
+	// BaseURL is the model server that the program of a preset uses. Empty means the program's
+	// default.
 	BaseURL string `yaml:"base_url"`
 	// Resume is how the program continues its own session after an interruption.
 	Resume Resume `yaml:"resume"`
-	// Tools are the oracle's tools that an agent with a tree may use besides the read-only ones: names, or SERVER__* for all
-	// tools of an MCP server.
+	// Tools are the oracle's tools that an agent with a tree may use besides the read-only ones:
+	// names, or SERVER__* for all tools of an MCP server.
 	Tools []string `yaml:"tools"`
 }
 
-// AgentList has the names of agents, the preferred one first. The others take over while it is not available. In the text a single name need
-// not be in a list.
+// AgentList has the names of agents, the preferred one first. The others take over while it is not
+// available. In the text a single name need not be in a list.
 type AgentList []string
 
 // set returns the list, or nil if it is only an empty name.
@@ -95,8 +97,9 @@ func (l AgentList) set() AgentList {
 	return l
 }
 
-// Resume has the arguments that are appended to Agent.Command. One of them contains SessionMark. Presets have their own. In the text it may
-// also be false, which means that each turn starts a new session, or true.
+// Resume has the arguments that are appended to Agent.Command. One of them contains SessionMark.
+// Presets have their own. In the text it may also be false, which means that each turn starts a new
+// session, or true.
 type Resume []string
 
 // Values of Resume that are not arguments.
@@ -122,8 +125,8 @@ type Role struct {
 	Agent   AgentList     `yaml:"agent"`
 	Slots   int           `yaml:"slots"` // for RoleExpert: of each expert
 	Timeout time.Duration `yaml:"timeout"`
-	// Prompt is a file with a template. Empty means the built-in one. It is relative to the folder of the box in the text. Load
-	// resolves it.
+	// Prompt is a file with a template. Empty means the built-in one. It is relative to the folder
+	// of the box in the text. Load resolves it.
 	Prompt string `yaml:"prompt"`
 	// Checkpoint is the expected time between checkpoints. Zero means none are expected.
 	Checkpoint time.Duration `yaml:"checkpoint"`
@@ -162,8 +165,9 @@ const DefaultCheckTimeout = 10 * time.Minute
 // Environment is a place where checks run.
 type Environment struct {
 	Name string `yaml:"name"`
-	// Run is a program with arguments that is followed by sh, -c and the command of a check. {workspace} in it is replaced by the
-	// folder of the task. Empty means that checks run on this machine.
+	// Run is a program with arguments that is followed by sh, -c and the command of a check.
+	// {workspace} in it is replaced by the folder of the task. Empty means that checks run on this
+	// machine.
 	Run []string          `yaml:"run"`
 	Env map[string]string `yaml:"env"`
 }
@@ -177,7 +181,8 @@ type Budgets struct {
 	Window TokenWindow `yaml:"window"`
 }
 
-// TokenWindow limits the tokens of all agents in a time that starts with the first use. Zero means no limit.
+// TokenWindow limits the tokens of all agents in a time that starts with the first use. Zero means
+// no limit.
 type TokenWindow struct {
 	Tokens int64         `yaml:"tokens"`
 	Every  time.Duration `yaml:"every"`
@@ -190,7 +195,8 @@ type Budget struct {
 	Time       time.Duration `yaml:"time"`
 }
 
-// Limits are how often or how long something may happen to a task before signalbox asks the operator or restarts the task.
+// Limits are how often or how long something may happen to a task before signalbox asks the
+// operator or restarts the task.
 type Limits struct {
 	Reviews        int `yaml:"reviews"`         // failed reviews of a task
 	Audits         int `yaml:"audits"`          // failed audits of a task
@@ -206,7 +212,8 @@ type Limits struct {
 
 	CheckpointsMissed int           `yaml:"checkpoints_missed"` // in a row, of a running agent
 	FileWait          time.Duration `yaml:"file_wait"`          // longest wait for a file
-	CheckpointAnswer  time.Duration `yaml:"checkpoint_answer"`  // longest wait for a checkpoint that was asked for
+	// longest wait for a checkpoint that was asked for
+	CheckpointAnswer time.Duration `yaml:"checkpoint_answer"`
 
 	// What one agent, check or tool may use, with everything that it starts. Zero means no limit.
 	Memory    Size  `yaml:"memory"`
@@ -220,15 +227,18 @@ type Limits struct {
 
 func defaultLimits() Limits {
 	return Limits{
-		Reviews: 3, Audits: 3, Checks: 5, Merges: 3, Incompletes: 5, Timeouts: 3, Unknown: 3, Waits: 3, FileWaits: 3,
+		Reviews: 3, Audits: 3, Checks: 5, Merges: 3, Incompletes: 5, Timeouts: 3, Unknown: 3,
+		Waits: 3, FileWaits: 3,
 		Remediations: 10, ExpertRequests: 3,
-		CheckpointsMissed: 3, FileWait: 30 * time.Minute, CheckpointAnswer: 30 * time.Second, Processes: sandbox.DefaultProcesses, File: 50e6, Tree: 10e9,
+		CheckpointsMissed: 3, FileWait: 30 * time.Minute, CheckpointAnswer: 30 * time.Second,
+		Processes: sandbox.DefaultProcesses, File: 50e6, Tree: 10e9,
 	}
 }
 
 // AgentRoles returns all roles except the operator.
 func AgentRoles() []signalbox.Role {
-	return slices.DeleteFunc(signalbox.Roles(), func(r signalbox.Role) bool { return r == signalbox.RoleOperator })
+	return slices.DeleteFunc(signalbox.Roles(),
+		func(r signalbox.Role) bool { return r == signalbox.RoleOperator })
 }
 
 func defaultRole(role signalbox.Role) Role {
@@ -274,7 +284,8 @@ func (c *Config) fill(set places) {
 		setUnless(set, at.field("timeout"), &c.Experts[i].Timeout, standard.Timeout)
 	}
 	for i := range c.Checks {
-		setUnless(set, setting("checks").item(i).field("timeout"), &c.Checks[i].Timeout, DefaultCheckTimeout)
+		setUnless(set, setting("checks").item(i).field("timeout"), &c.Checks[i].Timeout,
+			DefaultCheckTimeout)
 	}
 	c.Notify.fill(set)
 	c.fillSetup(set)
@@ -293,7 +304,8 @@ func (a Agent) markedPrompt() string {
 }
 
 func (a Agent) has(mark string) bool {
-	return slices.ContainsFunc(a.Command, func(arg string) bool { return strings.Contains(arg, mark) })
+	return slices.ContainsFunc(a.Command,
+		func(arg string) bool { return strings.Contains(arg, mark) })
 }
 
 func setUnless[T any](set places, at settingPath, field *T, standard T) {
@@ -309,7 +321,8 @@ func orDefault[T ~string](value, standard T) T {
 	return value
 }
 
-// RoleOf returns the configuration of a role with defaults. Agent is empty if the role does not name one.
+// RoleOf returns the configuration of a role with defaults. Agent is empty if the role does not
+// name one.
 func (c *Config) RoleOf(role signalbox.Role) Role {
 	standard := defaultRole(role)
 	set, ok := c.Roles[role]
@@ -331,8 +344,8 @@ func (c *Config) Analyst() bool {
 	return ok
 }
 
-// AgentsFor returns the names of the agents that play a role, the preferred one first. For RoleExpert, expert is the name of the expert, who
-// need not be configured.
+// AgentsFor returns the names of the agents that play a role, the preferred one first. For
+// RoleExpert, expert is the name of the expert, who need not be configured.
 func (c *Config) AgentsFor(role signalbox.Role, expert string) AgentList {
 	if role == signalbox.RoleExpert {
 		if e, ok := c.ExpertNamed(expert); ok && len(e.Agent) > 0 {
@@ -351,7 +364,8 @@ func (c *Config) HasAgent(name string) bool {
 	return ok || slices.Contains(Presets(), name)
 }
 
-// AgentNamed returns the agent with a name. For a preset that is not configured, only Preset is set.
+// AgentNamed returns the agent with a name. For a preset that is not configured, only Preset is
+// set.
 func (c *Config) AgentNamed(name string) Agent {
 	if a, ok := c.Agents[name]; ok {
 		return a
@@ -373,7 +387,9 @@ func (c *Config) Notes() []string {
 	var notes []string
 	note := func(at settingPath, slots, standard int) {
 		if slots > c.Slots && slots != standard { // the user did not choose the default
-			notes = append(notes, fmt.Sprintf("%s: %d is more than slots, which is %d for all agents", at, slots, c.Slots))
+			notes = append(notes,
+				fmt.Sprintf("%s: %d is more than slots, which is %d for all agents", at, slots,
+					c.Slots))
 		}
 	}
 	for _, name := range sortedKeys(c.Roles) {
@@ -388,15 +404,19 @@ func (c *Config) Notes() []string {
 			set  bool
 		}{{"setup", len(c.Setup) > 0}, {"copy", len(c.Copy) > 0}} {
 			if unused.set {
-				notes = append(notes, fmt.Sprintf("%s: has no effect with workspace: shared, because there are no worktrees to prepare", setting(unused.name)))
+				notes = append(notes,
+					fmt.Sprintf("%s: has no effect with workspace: shared, because there are no worktrees to prepare", setting(unused.name)))
 			}
 		}
 	}
 	for _, name := range sortedKeys(c.Agents) {
 		a := c.Agents[name]
 		end := a.BaseURL[strings.LastIndex(strings.TrimRight(a.BaseURL, "/"), "/")+1:]
-		if version := strings.TrimRight(end, "/"); (a.Preset == PresetClaude || a.Preset == PresetGemini) && (version == "v1" || version == "v1beta") {
-			notes = append(notes, fmt.Sprintf("%s: %s adds the version: write the address without /%s", setting("agents", name, "base_url"), a.Preset, version))
+		if version := strings.TrimRight(end, "/"); (a.Preset == PresetClaude ||
+			a.Preset == PresetGemini) && (version == "v1" || version == "v1beta") {
+			notes = append(notes,
+				fmt.Sprintf("%s: %s adds the version: write the address without /%s",
+					setting("agents", name, "base_url"), a.Preset, version))
 		}
 	}
 	return notes

@@ -25,7 +25,8 @@ func mustParse(t *testing.T, text string) *Config {
 }
 
 func TestNothingSetIsDefault(t *testing.T) {
-	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "---\n# nothing\n...\n", "{}", "null", "~\n", "\ufeff",
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "---\n# nothing\n...\n", "{}",
+		"null", "~\n", "\ufeff",
 		"slots:\nagent:\nlimits:\nroles:\nchecks:\nenvironments:\nbudget: {run: , task: {cost: }}\nlease:\n", "agent: ''\nworkspace: ''"} {
 		if diff := cmp.Diff(Default(), mustParse(t, text)); diff != "" {
 			t.Errorf("%q (-default +got):\n%s", text, diff)
@@ -36,7 +37,8 @@ func TestNothingSetIsDefault(t *testing.T) {
 func TestDefaultRoles(t *testing.T) {
 	c := Default()
 	for role, want := range map[signalbox.Role]Role{
-		signalbox.RoleDeveloper:       {Slots: 3, Timeout: 15 * time.Minute, Checkpoint: 5 * time.Minute},
+		signalbox.RoleDeveloper: {Slots: 3, Timeout: 15 * time.Minute,
+			Checkpoint: 5 * time.Minute},
 		signalbox.RoleCritic:          {Slots: 2, Timeout: 10 * time.Minute},
 		signalbox.RoleAuditor:         {Slots: 2, Timeout: 10 * time.Minute},
 		signalbox.RoleBusinessAnalyst: {Slots: 1, Timeout: 10 * time.Minute},
@@ -84,11 +86,13 @@ experts:
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	c = mustParse(t, "roles: {developer: {slots: 4}}")
-	if diff := cmp.Diff(Role{Slots: 4, Timeout: 15 * time.Minute, Checkpoint: 5 * time.Minute}, c.RoleOf(signalbox.RoleDeveloper)); diff != "" {
+	if diff := cmp.Diff(Role{Slots: 4, Timeout: 15 * time.Minute, Checkpoint: 5 * time.Minute},
+		c.RoleOf(signalbox.RoleDeveloper)); diff != "" {
 		t.Errorf("only slots (-want +got):\n%s", diff)
 	}
 	inCode := &Config{Roles: map[signalbox.Role]Role{signalbox.RoleCritic: {Agent: AgentList{"x"}}}}
-	if diff := cmp.Diff(Role{Agent: AgentList{"x"}, Slots: 2, Timeout: 10 * time.Minute}, inCode.RoleOf(signalbox.RoleCritic)); diff != "" {
+	if diff := cmp.Diff(Role{Agent: AgentList{"x"}, Slots: 2, Timeout: 10 * time.Minute},
+		inCode.RoleOf(signalbox.RoleCritic)); diff != "" {
 		t.Errorf("without Parse (-want +got):\n%s", diff)
 	}
 }
@@ -125,11 +129,14 @@ experts:
 		{signalbox.RoleRemediation, "", "mine codex claude", mine},
 	} {
 		names := c.AgentsFor(tt.role, tt.expert)
-		if diff := cmp.Diff(tt.agent, c.AgentNamed(names[0])); strings.Join(names, " ") != tt.names || diff != "" {
-			t.Errorf("%s %s: %s, want %s (-want +got):\n%s", tt.role, tt.expert, names, tt.names, diff)
+		if diff := cmp.Diff(tt.agent, c.AgentNamed(names[0])); strings.Join(names,
+			" ") != tt.names || diff != "" {
+			t.Errorf("%s %s: %s, want %s (-want +got):\n%s", tt.role, tt.expert, names, tt.names,
+				diff)
 		}
 	}
-	if names := Default().AgentsFor(signalbox.RoleCritic, ""); len(names) != 1 || names[0] != "claude" || Default().AgentNamed("claude").Preset != "claude" {
+	if names := Default().AgentsFor(signalbox.RoleCritic, ""); len(names) != 1 ||
+		names[0] != "claude" || Default().AgentNamed("claude").Preset != "claude" {
 		t.Errorf("by default: %s", names)
 	}
 	if e, ok := c.ExpertNamed("db"); !ok || e.Agent[0] != "opencode" {
@@ -161,11 +168,15 @@ grace: 0s
 `)
 	want := Default()
 	want.Slots = 7
-	want.Agents = map[string]Agent{"mine": {Command: []string{"sleep", "1.10", "010", "true", "{prompt}"}, Format: "auto", Prompt: "argument",
+	want.Agents = map[string]Agent{"mine": {Command: []string{"sleep", "1.10", "010", "true",
+		"{prompt}"}, Format: "auto", Prompt: "argument",
 		Interactive: true, Env: map[string]string{"PORT": "8080", "VERSION": "1.10", "EMPTY": ""}}}
-	want.Checks = []Check{{Name: "one", Command: "make -k", Timeout: time.Minute}, {Name: "2", Command: "make -k", Timeout: 10 * time.Minute}}
-	want.Environments = []Environment{{Name: "local", Env: map[string]string{"A": "b"}}, {Name: "other place", Run: []string{"ssh", "host"}}}
-	want.Budget = Budgets{Run: Budget{CostMicros: 1, Tokens: 5000}, Task: Budget{CostMicros: 12_500_000, Time: 90 * time.Minute}}
+	want.Checks = []Check{{Name: "one", Command: "make -k", Timeout: time.Minute},
+		{Name: "2", Command: "make -k", Timeout: 10 * time.Minute}}
+	want.Environments = []Environment{{Name: "local", Env: map[string]string{"A": "b"}},
+		{Name: "other place", Run: []string{"ssh", "host"}}}
+	want.Budget = Budgets{Run: Budget{CostMicros: 1, Tokens: 5000},
+		Task: Budget{CostMicros: 12_500_000, Time: 90 * time.Minute}}
 	want.Protected = []string{"**/*_test.go", "go.mod", `[a-c]?/\[x`}
 	want.Grace = 0
 	if diff := cmp.Diff(want, c); diff != "" {
@@ -176,13 +187,16 @@ grace: 0s
 // TestPromptDefault checks that the placeholders in a command determine how the prompt is passed.
 func TestPromptDefault(t *testing.T) {
 	for command, want := range map[string]string{
-		`[x]`: PromptStdin, `[x, "--text={prompt}"]`: PromptArgument, `[x, "@{prompt_file}"]`: PromptFile, `[x, "{model}"]`: PromptStdin,
+		`[x]`: PromptStdin, `[x, "--text={prompt}"]`: PromptArgument,
+		`[x, "@{prompt_file}"]`: PromptFile, `[x, "{model}"]`: PromptStdin,
 	} {
-		if got := mustParse(t, "agents: {mine: {command: "+command+"}}").Agents["mine"].Prompt; !cmp.Equal(got, want) {
+		if got := mustParse(t, "agents: {mine: {command: "+command+
+			"}}").Agents["mine"].Prompt; !cmp.Equal(got, want) {
 			t.Errorf("%s: %s, want %s", command, got, want)
 		}
 	}
-	if a := mustParse(t, `agents: {mine: {command: [x, -m, "{model}"], model: big}}`).Agents["mine"]; a.Model != "big" {
+	if a := mustParse(t,
+		`agents: {mine: {command: [x, -m, "{model}"], model: big}}`).Agents["mine"]; a.Model != "big" {
 		t.Errorf("model %q", a.Model)
 	}
 }
@@ -234,8 +248,10 @@ func TestLoadPrompt(t *testing.T) {
 	prompt := filepath.Join(dir, "critic.md")
 	_, err := Load(dir)
 	wrong := (*signalbox.Error)(nil)
-	want := filepath.Join(dir, FileName) + ": line 3, column 13: roles.critic.prompt: there is no file " + prompt
-	if !errors.As(err, &wrong) || wrong.Error() != want || !strings.HasPrefix(wrong.Hint, "write the path of a file") {
+	want := filepath.Join(dir, FileName) +
+		": line 3, column 13: roles.critic.prompt: there is no file " + prompt
+	if !errors.As(err, &wrong) || wrong.Error() != want ||
+		!strings.HasPrefix(wrong.Hint, "write the path of a file") {
 		t.Errorf("no file: %v, want %s", err, want)
 	}
 	write("critic.md", "Be kind.")
@@ -248,7 +264,8 @@ func TestLoadPrompt(t *testing.T) {
 		t.Errorf("a folder: %v", err)
 	}
 	write(FileName, "slot: 3\n")
-	if _, err := Load(dir); !errors.As(err, &wrong) || wrong.Hint != "did you mean slots?" || wrong.Code != signalbox.CodeUsage {
+	if _, err := Load(dir); !errors.As(err, &wrong) || wrong.Hint != "did you mean slots?" ||
+		wrong.Code != signalbox.CodeUsage {
 		t.Errorf("a misspelling: %v, %+v", err, wrong)
 	}
 }
@@ -260,8 +277,10 @@ func TestAgentLists(t *testing.T) {
 		expert string
 		want   AgentList
 	}{
-		{signalbox.RoleDeveloper, "", AgentList{"claude", "codex"}}, {signalbox.RoleCritic, "", AgentList{"gemini"}},
-		{signalbox.RoleExpert, "db", AgentList{"opencode", "claude"}}, {signalbox.RoleExpert, "ui", AgentList{"claude", "codex"}},
+		{signalbox.RoleDeveloper, "", AgentList{"claude", "codex"}},
+		{signalbox.RoleCritic, "", AgentList{"gemini"}},
+		{signalbox.RoleExpert, "db", AgentList{"opencode", "claude"}},
+		{signalbox.RoleExpert, "ui", AgentList{"claude", "codex"}},
 	} {
 		if diff := cmp.Diff(tt.want, c.AgentsFor(tt.role, tt.expert)); diff != "" {
 			t.Errorf("%s %s (-want +got):\n%s", tt.role, tt.expert, diff)
@@ -284,11 +303,12 @@ func TestResumeSetting(t *testing.T) {
 		off  bool
 		args []string
 	}{
-		"preset: claude":                                             {},
-		"preset: claude, resume: true":                               {},
-		"preset: claude, resume: false":                              {off: true},
-		"command: [x], format: claude, resume: false":                {off: true},
-		`command: [x], resume: [-r, "{session}"]`:                    {args: []string{"-r", "{session}"}},
+		"preset: claude":                              {},
+		"preset: claude, resume: true":                {},
+		"preset: claude, resume: false":               {off: true},
+		"command: [x], format: claude, resume: false": {off: true},
+		`command: [x], resume: [-r, "{session}"]`: {args: []string{"-r",
+			"{session}"}},
 		`command: [x], format: codex, resume: "--session={session}"`: {args: []string{"--session={session}"}},
 	} {
 		r := mustParse(t, "agents: {a: {"+text+"}}").Agents["a"].Resume
@@ -302,7 +322,8 @@ func TestResumeSetting(t *testing.T) {
 		`command: [x], resume: true`:                             "there is no {session} placeholder",
 		`command: [x], format: plain, resume: [-r, "{session}"]`: "plain output does not name the session",
 	} {
-		if _, err := Parse([]byte("agents: {a: {" + text + "}}")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse([]byte("agents: {a: {" + text + "}}")); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}

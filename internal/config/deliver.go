@@ -32,19 +32,22 @@ const (
 
 // Deliver is what happens with finished work. In the text it may be only As.
 type Deliver struct {
-	// As is DeliverMerge, DeliverBranch, DeliverPush or DeliverRequest. Empty means DeliverMerge; see Way.
+	// As is DeliverMerge, DeliverBranch, DeliverPush or DeliverRequest. Empty means DeliverMerge;
+	// see Way.
 	As string `yaml:"as"`
 	// Squash makes one commit of each task.
 	Squash bool `yaml:"squash"`
 	// Target is the branch that work is made for. Empty means the one that is checked out.
 	Target string `yaml:"target"`
-	// Remote is the name or the address of the repository that branches are pushed to. Empty means DefaultRemote; see RemoteName.
+	// Remote is the name or the address of the repository that branches are pushed to. Empty means
+	// DefaultRemote; see RemoteName.
 	Remote string `yaml:"remote"`
-	// Dependents is what tasks do that depend on one whose pull request is open: DependentsWait, or DependentsStack to build on it. Empty
-	// means DependentsWait.
+	// Dependents is what tasks do that depend on one whose pull request is open: DependentsWait, or
+	// DependentsStack to build on it. Empty means DependentsWait.
 	Dependents string `yaml:"dependents"`
-	// Forge is what opens pull requests: the program ForgeGitHub or ForgeGitLab, or ForgeCommand for Command. Empty means that Command does
-	// if there is one, or else that the address of Remote decides.
+	// Forge is what opens pull requests: the program ForgeGitHub or ForgeGitLab, or ForgeCommand
+	// for Command. Empty means that Command does if there is one, or else that the address of
+	// Remote decides.
 	Forge string `yaml:"forge"`
 	// Command is a program with arguments that opens pull requests.
 	Command []string `yaml:"command"`
@@ -77,15 +80,18 @@ func (d Deliver) Interval() time.Duration {
 	return d.Every
 }
 
-// harmless reports whether a team may set it without being trusted: nothing is pushed, and no other branch moves.
+// harmless reports whether a team may set it without being trusted: nothing is pushed, and no other
+// branch moves.
 func (d Deliver) harmless() bool { return !d.Pushes() && d.Target == "" }
 
 func (c *Config) checkDeliver(f *faults) {
 	d, at := c.Deliver, setting("deliver")
 	ways := []string{DeliverMerge, DeliverBranch, DeliverPush, DeliverRequest}
 	f.add(checkWord(at.field("as"), d.As, "is not a way to deliver work", ways))
-	f.add(checkWord(at.field("dependents"), d.Dependents, "is not what dependent tasks can do", []string{DependentsWait, DependentsStack}))
-	f.add(checkWord(at.field("forge"), d.Forge, "is not a program that opens pull requests", []string{ForgeGitHub, ForgeGitLab, ForgeCommand}))
+	f.add(checkWord(at.field("dependents"), d.Dependents, "is not what dependent tasks can do",
+		[]string{DependentsWait, DependentsStack}))
+	f.add(checkWord(at.field("forge"), d.Forge, "is not a program that opens pull requests",
+		[]string{ForgeGitHub, ForgeGitLab, ForgeCommand}))
 	f.add(checkBranch(at.field("target"), d.Target))
 	f.add(checkRemote(at.field("remote"), d.Remote))
 	f.add(checkProgram(at.field("command"), d.Command))
@@ -94,13 +100,18 @@ func (c *Config) checkDeliver(f *faults) {
 	}
 	switch {
 	case (d.Forge == ForgeGitHub || d.Forge == ForgeGitLab) && len(d.Command) > 0:
-		f.add(&settingError{at: at.field("forge"), fault: fmt.Sprintf("%s is not valid together with command", d.Forge), hint: "keep one of them"})
+		f.add(&settingError{at: at.field("forge"),
+			fault: fmt.Sprintf("%s is not valid together with command", d.Forge),
+			hint:  "keep one of them"})
 	case d.Forge == ForgeCommand && len(d.Command) == 0:
-		f.add(&settingError{at: at.field("forge"), fault: "needs command", hint: "add the program that opens pull requests, as in command: [open-request]"})
+		f.add(&settingError{at: at.field("forge"), fault: "needs command",
+			hint: "add the program that opens pull requests, as in command: [open-request]"})
 	}
 	if d.Squash && d.Dependents == DependentsStack {
-		// A file that a squashed commit added and the next one of the same task does not have would count as one of the task on top.
-		f.add(&settingError{at: at.field("dependents"), fault: "stack is not valid together with squash", hint: "remove one of the two"})
+		// A file that a squashed commit added and the next one of the same task does not have would
+		// count as one of the task on top.
+		f.add(&settingError{at: at.field("dependents"),
+			fault: "stack is not valid together with squash", hint: "remove one of the two"})
 	}
 	for _, of := range []struct {
 		name string
@@ -114,12 +125,15 @@ func (c *Config) checkDeliver(f *faults) {
 		{"every", d.Every != 0, []string{DeliverRequest}},
 	} {
 		if of.set && slices.Contains(ways, d.Way()) && !slices.Contains(of.with, d.Way()) {
-			f.add(&settingError{at: at.field(of.name), fault: fmt.Sprintf("has no effect if work is delivered as %s", d.Way()),
-				hint: fmt.Sprintf("add as: %s, or remove the line", of.with[len(of.with)-1])})
+			f.add(&settingError{at: at.field(of.name),
+				fault: fmt.Sprintf("has no effect if work is delivered as %s", d.Way()),
+				hint:  fmt.Sprintf("add as: %s, or remove the line", of.with[len(of.with)-1])})
 		}
 	}
 	if c.Workspace.Shared() && (d.Way() != DeliverMerge || d.Squash || d.Target != "") {
-		f.add(&settingError{at: at, fault: "has no effect with workspace: shared, because there are no branches", hint: "remove one of the two"})
+		f.add(&settingError{at: at,
+			fault: "has no effect with workspace: shared, because there are no branches",
+			hint:  "remove one of the two"})
 	}
 }
 
@@ -128,18 +142,22 @@ func checkWord(at settingPath, value, fault string, words []string) *settingErro
 	if value == "" || slices.Contains(words, value) {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%q %s", value, fault), hint: "write " + list(words)}
+	return &settingError{at: at, fault: fmt.Sprintf("%q %s", value, fault), hint: "write " +
+		list(words)}
 }
 
-// checkBranch reports what git does not accept as the name of a branch, and the branches of tasks. Empty is valid.
+// checkBranch reports what git does not accept as the name of a branch, and the branches of tasks.
+// Empty is valid.
 func checkBranch(at settingPath, name string) *settingError {
 	const hint = "write the name of a branch, such as main"
 	switch {
 	case name == "":
 	case signalbox.CheckBranch(name) != nil, strings.HasPrefix(name, "refs/"):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not the name of a branch", name), hint: hint}
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not the name of a branch", name),
+			hint: hint}
 	case strings.HasPrefix(name, "signalbox/"):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is the branch of a task", name), hint: hint}
+		return &settingError{at: at, fault: fmt.Sprintf("%q is the branch of a task", name),
+			hint: hint}
 	}
 	return nil
 }
@@ -149,22 +167,28 @@ func checkRemote(at settingPath, remote string) *settingError {
 	const hint = "write the name of a remote, such as origin, or an address that begins with https:// or ssh://"
 	switch {
 	case hasSecret(remote):
-		return &settingError{at: at, fault: "has a user or a password", hint: "do not write secrets here; use a credential helper of git"}
-	case strings.HasPrefix(remote, "-") || strings.ContainsFunc(remote, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a remote repository", remote), hint: hint}
+		return &settingError{at: at, fault: "has a user or a password",
+			hint: "do not write secrets here; use a credential helper of git"}
+	case strings.HasPrefix(remote, "-") ||
+		strings.ContainsFunc(remote, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a remote repository", remote),
+			hint: hint}
 	case strings.Contains(remote, "::"): // such as ext::, which runs a command
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not an address that signalbox pushes to", remote), hint: hint}
+		return &settingError{at: at,
+			fault: fmt.Sprintf("%q is not an address that signalbox pushes to", remote), hint: hint}
 	}
 	return nil
 }
 
-// hasSecret reports whether an address has a part that may be secret: a password, or for the web also a user, which may be a token.
+// hasSecret reports whether an address has a part that may be secret: a password, or for the web
+// also a user, which may be a token.
 func hasSecret(remote string) bool {
 	scheme, rest, found := strings.Cut(remote, "://")
 	if !found {
 		return false
 	}
-	host, _, _ := strings.Cut(rest, "/") // not url.Parse, which fails at a password with odd characters
+	// not url.Parse, which fails at a password with odd characters
+	host, _, _ := strings.Cut(rest, "/")
 	end := strings.LastIndex(host, "@")
 	return end >= 0 && (!strings.EqualFold(scheme, "ssh") || strings.Contains(host[:end], ":"))
 }

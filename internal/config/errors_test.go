@@ -11,14 +11,16 @@ import (
 	"signalbox"
 )
 
-// TestErrors has every error of Parse, and some of the YAML parser. Each case is a text and its faults with their hints.
+// TestErrors has every error of Parse, and some of the YAML parser. Each case is a text and its
+// faults with their hints.
 func TestErrors(t *testing.T) {
 	data, err := os.ReadFile("testdata/errors.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// On Windows, git may have changed the line ends.
-	cases := strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n"), "\n\n")[1:]
+	cases := strings.Split(strings.TrimSuffix(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n"),
+		"\n\n")[1:]
 	if len(cases) < 100 {
 		t.Errorf("found %d cases", len(cases))
 	}
@@ -30,11 +32,15 @@ func TestErrors(t *testing.T) {
 		}
 		checkError(t, text, "error: "+want)
 	}
-	checkError(t, "slots: \xff", "error: line 1, column 8: the file is not UTF-8 text\nhint: save the file as UTF-8")
-	checkError(t, "slots: 3\n# \u00e9\xff", "error: line 2, column 4: the file is not UTF-8 text\nhint: save the file as UTF-8")
-	checkError(t, "agents: {\"a\\nb\": {commmand: [x]}}", "error: line 1, column 19: unknown field \"commmand\"\nhint: did you mean command?")
-	checkError(t, "agents: {\"a\\nb\": {command: x}}", "error: line 1, column 28: agents.a b.command: must be a list\n"+
-		"hint: write [one, two], or each item on its own line after a -")
+	checkError(t, "slots: \xff",
+		"error: line 1, column 8: the file is not UTF-8 text\nhint: save the file as UTF-8")
+	checkError(t, "slots: 3\n# \u00e9\xff",
+		"error: line 2, column 4: the file is not UTF-8 text\nhint: save the file as UTF-8")
+	checkError(t, "agents: {\"a\\nb\": {commmand: [x]}}",
+		"error: line 1, column 19: unknown field \"commmand\"\nhint: did you mean command?")
+	checkError(t, "agents: {\"a\\nb\": {command: x}}",
+		"error: line 1, column 28: agents.a b.command: must be a list\n"+
+			"hint: write [one, two], or each item on its own line after a -")
 }
 
 func TestEveryFaultIsReported(t *testing.T) {

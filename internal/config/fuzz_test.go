@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// written returns a value as JSON, which is YAML, with every scalar in quotes. The library's own encoder drops spaces at the ends
-// of lines.
+// written returns a value as JSON, which is YAML, with every scalar in quotes. The library's own
+// encoder drops spaces at the ends of lines.
 func written(v reflect.Value) string {
 	var parts []string
 	if raw, ok := v.Interface().(json.RawMessage); ok {
@@ -55,7 +55,8 @@ func quoted(text string) string {
 	return string(quoted)
 }
 
-// FuzzParse checks that errors have a position and one line, and that a valid configuration survives encoding and decoding.
+// FuzzParse checks that errors have a position and one line, and that a valid configuration
+// survives encoding and decoding.
 func FuzzParse(f *testing.F) {
 	f.Add(Template)
 	for block := range strings.SplitSeq(Template, "\n\n") {
@@ -66,7 +67,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := Parse([]byte(text))
 		if err != nil {
-			if !strings.HasPrefix(err.Error(), "line ") || strings.ContainsAny(err.Error(), "\r\n") {
+			if !strings.HasPrefix(err.Error(), "line ") ||
+				strings.ContainsAny(err.Error(), "\r\n") {
 				t.Errorf("error without a position, or with several lines: %q", err)
 			}
 			return

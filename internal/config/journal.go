@@ -20,15 +20,16 @@ import (
 // JournalSQLite is the value of Config.Journal for a ledger in the folder of the box.
 const JournalSQLite = "sqlite"
 
-// JournalCluster is the value of Config.Journal if the machines of the box run the database themselves, as the setting cluster says. All other values
-// are addresses.
+// JournalCluster is the value of Config.Journal if the machines of the box run the database
+// themselves, as the setting cluster says. All other values are addresses.
 const JournalCluster = "cluster"
 
 // DefaultSchema is the schema in a PostgreSQL database if an address names none.
 const DefaultSchema = "signalbox"
 
-// ReadJournal returns the setting journal of the box in a folder. It ignores faults of other settings and, if neither journal nor cluster is set, even a
-// text that is not YAML, so that the ledger can be read before the configuration is valid.
+// ReadJournal returns the setting journal of the box in a folder. It ignores faults of other
+// settings and, if neither journal nor cluster is set, even a text that is not YAML, so that the
+// ledger can be read before the configuration is valid.
 func ReadJournal(dir string) (string, error) {
 	c, err := readPlace(dir)
 	if err != nil {
@@ -37,7 +38,8 @@ func ReadJournal(dir string) (string, error) {
 	return c.Journal, nil
 }
 
-// fillJournal sets journal for a box that has only cluster. If both are set, journal wins: the ledger is not in the cluster yet, or no longer.
+// fillJournal sets journal for a box that has only cluster. If both are set, journal wins: the
+// ledger is not in the cluster yet, or no longer.
 func (c *Config) fillJournal(set places) {
 	if c.Cluster.isSet() && !set.has(setting("journal")) {
 		c.Journal = JournalCluster
@@ -64,7 +66,9 @@ func readPlace(dir string) (*Config, error) {
 		return Default(), nil
 	}
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot read the configuration: %w", err), Hint: "check that it is a file that you may read"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("cannot read the configuration: %w", err),
+			Hint: "check that it is a file that you may read"}
 	}
 	if !mayPlace().Match(comments().ReplaceAll(text, nil)) { // most boxes, without parsing
 		return Default(), nil
@@ -73,7 +77,8 @@ func readPlace(dir string) (*Config, error) {
 	places, all := read(text, c)
 	var own faults
 	for _, fault := range all {
-		if fault.at == "" || strings.HasPrefix(string(fault.at), string(setting("journal"))) || strings.HasPrefix(string(fault.at), string(setting("cluster"))) {
+		if fault.at == "" || strings.HasPrefix(string(fault.at), string(setting("journal"))) ||
+			strings.HasPrefix(string(fault.at), string(setting("cluster"))) {
 			own.add(fault)
 		}
 	}
@@ -86,7 +91,8 @@ func readPlace(dir string) (*Config, error) {
 	return c, places.locate(name, "", own)
 }
 
-// mayPlace matches texts that may set where the ledger is, and setsPlace those that do so in block style.
+// mayPlace matches texts that may set where the ledger is, and setsPlace those that do so in block
+// style.
 var (
 	mayPlace  = lazy.Regexp(`journal|cluster`)
 	setsPlace = lazy.Regexp(`(?m)^["']?(journal|cluster)["']?[ \t]*:.*$`)
@@ -106,7 +112,8 @@ func SetJournal(text []byte, journal string) ([]byte, error) {
 	line := []byte(fmt.Sprintf("journal: %q", journal))
 	for _, known := range []*regexp.Regexp{setsJournal(), templateJournal()} {
 		if found := known.FindIndex(text); found != nil {
-			return verifyJournal(bytes.Join([][]byte{text[:found[0]], line, text[found[1]:]}, nil), journal)
+			return verifyJournal(bytes.Join([][]byte{text[:found[0]], line, text[found[1]:]}, nil),
+				journal)
 		}
 	}
 	return verifyJournal(bytes.Join([][]byte{line, text}, []byte("\n")), journal)
@@ -115,10 +122,12 @@ func SetJournal(text []byte, journal string) ([]byte, error) {
 // setsCluster matches the setting cluster in block style, with its fields.
 var setsCluster = lazy.Regexp(`(?m)^["']?cluster["']?[ \t]*:.*(\n([ \t]+.*|[ \t]*#.*)?$)*`)
 
-// WithoutJournal returns a configuration for a ledger in the folder of the box. Settings that say otherwise become comments.
+// WithoutJournal returns a configuration for a ledger in the folder of the box. Settings that say
+// otherwise become comments.
 func WithoutJournal(text []byte) ([]byte, error) {
 	comment := func(lines []byte) []byte {
-		return bytes.TrimSuffix(regexp.MustCompile(`(?m)^`).ReplaceAll(lines, []byte("# ")), []byte("# "))
+		return bytes.TrimSuffix(regexp.MustCompile(`(?m)^`).ReplaceAll(lines, []byte("# ")),
+			[]byte("# "))
 	}
 	local := setsCluster().ReplaceAllFunc(setsJournal().ReplaceAllFunc(text, comment), comment)
 	c, places, wrong := parse(local)
@@ -126,7 +135,9 @@ func WithoutJournal(text []byte) ([]byte, error) {
 		return nil, err
 	}
 	if c.Journal != JournalSQLite || c.Cluster.isSet() {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the setting journal cannot be changed automatically"), Hint: "write it on a line of its own: journal: ADDRESS"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  errors.New("the setting journal cannot be changed automatically"),
+			Hint: "write it on a line of its own: journal: ADDRESS"}
 	}
 	return local, nil
 }
@@ -138,12 +149,15 @@ func verifyJournal(text []byte, journal string) ([]byte, error) {
 		return nil, err
 	}
 	if c.Journal != journal {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the setting journal cannot be changed automatically"), Hint: "write it on a line of its own: journal: ADDRESS"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  errors.New("the setting journal cannot be changed automatically"),
+			Hint: "write it on a line of its own: journal: ADDRESS"}
 	}
 	return text, nil
 }
 
-// ManyMachines reports whether several machines can share the ledger, each with a folder of its own for the rest of the box.
+// ManyMachines reports whether several machines can share the ledger, each with a folder of its own
+// for the rest of the box.
 func (c *Config) ManyMachines() bool {
 	scheme := JournalScheme(c.Journal)
 	return scheme != "" && (scheme != JournalCluster || len(c.Cluster.Nodes) > 1)
@@ -176,9 +190,11 @@ func (c *Config) checkJournal(f *faults) {
 		if address, err := url.Parse(c.Journal); err != nil {
 			fail("the address is not valid", "write postgres://USER@HOST/DATABASE")
 		} else if WithoutSecrets(c.Journal) != c.Journal {
-			fail("the address contains a password", "put the password into the file ~/.pgpass, or into the environment variable PGPASSWORD")
+			fail("the address contains a password",
+				"put the password into the file ~/.pgpass, or into the environment variable PGPASSWORD")
 		} else if address.Query().Has("servicefile") { // changing that file would change the server
-			fail("the address names a service file", "name the file with the environment variable PGSERVICEFILE, or write the server into the address")
+			fail("the address names a service file",
+				"name the file with the environment variable PGSERVICEFILE, or write the server into the address")
 		}
 	case "nats":
 		_, rest, _ := strings.Cut(c.Journal, "://")
@@ -187,11 +203,13 @@ func (c *Config) checkJournal(f *faults) {
 		if hosts == "" {
 			fail("the address has no server", "write nats://HOST:PORT/NAME")
 		} else if WithoutSecrets(c.Journal) != c.Journal {
-			fail("the address contains a password", "put the password into the environment variable NATS_PASSWORD, or use a credentials file: nats://HOST:PORT/NAME?credentials=FILE")
+			fail("the address contains a password",
+				"put the password into the environment variable NATS_PASSWORD, or use a credentials file: nats://HOST:PORT/NAME?credentials=FILE")
 		}
 	case JournalCluster:
 		if c.Journal != JournalCluster {
-			fail("a cluster has no address here", "write journal: cluster, and the addresses of the machines into cluster.nodes")
+			fail("a cluster has no address here",
+				"write journal: cluster, and the addresses of the machines into cluster.nodes")
 		} else if !c.Cluster.isSet() {
 			fail("the setting cluster is missing", "set cluster.node and cluster.nodes")
 		}
@@ -200,15 +218,19 @@ func (c *Config) checkJournal(f *faults) {
 	}
 }
 
-// secretParameters are parameters of addresses that are secrets, besides those whose names end with password or secret: libpq's, and what clients of NATS use.
-var secretParameters = []string{"passwd", "pass", "scram_client_key", "scram_server_key", "token", "auth_token", "jwt", "nkey", "seed"}
+// secretParameters are parameters of addresses that are secrets, besides those whose names end with
+// password or secret: libpq's, and what clients of NATS use.
+var secretParameters = []string{"passwd", "pass", "scram_client_key", "scram_server_key", "token",
+	"auth_token", "jwt", "nkey", "seed"}
 
 func isSecret(parameter string) bool {
 	name := strings.ToLower(parameter)
-	return strings.HasSuffix(name, "password") || strings.HasSuffix(name, "secret") || slices.Contains(secretParameters, name)
+	return strings.HasSuffix(name, "password") || strings.HasSuffix(name, "secret") ||
+		slices.Contains(secretParameters, name)
 }
 
-// WithoutSecrets returns the address of a journal without passwords and other secrets, so that it can be shown and recorded.
+// WithoutSecrets returns the address of a journal without passwords and other secrets, so that it
+// can be shown and recorded.
 func WithoutSecrets(journal string) string {
 	scheme, rest, found := strings.Cut(journal, "://")
 	if !found {
@@ -235,7 +257,8 @@ func WithoutSecrets(journal string) string {
 	return clean
 }
 
-// PostgresAddress returns the address of the database without the parameter schema, which is ours, and its value.
+// PostgresAddress returns the address of the database without the parameter schema, which is ours,
+// and its value.
 func PostgresAddress(journal string) (address, schema string, err error) {
 	parsed, err := url.Parse(journal)
 	if err != nil {
@@ -261,7 +284,8 @@ func SetJournalUser(journal, user string) (string, error) {
 	case "postgres":
 	case "nats":
 		if len(parameters) > 0 {
-			return fail("the address names a credentials file, which determines the user", "leave --user out, and give the other machine a credentials file of its own")
+			return fail("the address names a credentials file, which determines the user",
+				"leave --user out, and give the other machine a credentials file of its own")
 		}
 	default:
 		return fail("this ledger has no users", "leave --user out")
@@ -269,7 +293,8 @@ func SetJournalUser(journal, user string) (string, error) {
 	return addUser(without, url.User(user).String(), nil), nil
 }
 
-// WithUserOf returns the address of a journal with the user of another address, or without a user if the other one has none or is of another kind.
+// WithUserOf returns the address of a journal with the user of another address, or without a user
+// if the other one has none or is of another kind.
 func WithUserOf(journal, other string) string {
 	without, _, _ := cutUser(journal)
 	if JournalScheme(journal) != JournalScheme(other) {
@@ -279,7 +304,8 @@ func WithUserOf(journal, other string) string {
 	return addUser(without, user, parameters)
 }
 
-// cutUser takes the user out of the address of a journal: the one in front of the servers, and parameters that say who the user is.
+// cutUser takes the user out of the address of a journal: the one in front of the servers, and
+// parameters that say who the user is.
 func cutUser(journal string) (without, user string, parameters []string) {
 	scheme, rest, found := strings.Cut(journal, "://")
 	if !found {

@@ -22,16 +22,19 @@ type jsonWriter struct {
 	depth int
 }
 
-// write writes a node. A plain value that JSON reads as a number, true or false is that; every other value is a string.
+// write writes a node. A plain value that JSON reads as a number, true or false is that; every
+// other value is a string.
 func (w *jsonWriter) write(node ast.Node, at settingPath) *settingError {
 	before := w.out.Len()
 	wrong := w.resolved(node, at, func(node ast.Node) *settingError {
 		if w.depth++; w.depth > maxJSONDepth {
-			return &settingError{at: at, fault: fmt.Sprintf("nested more than %d deep", maxJSONDepth), hint: "nest less"}
+			return &settingError{at: at, fault: fmt.Sprintf("nested more than %d deep",
+				maxJSONDepth), hint: "nest less"}
 		}
 		defer func() { w.depth-- }()
 		if w.out.Len() > maxJSON {
-			return &settingError{at: at, fault: fmt.Sprintf("written out it has more than %d bytes", maxJSON), hint: "repeat less with *name"}
+			return &settingError{at: at, fault: fmt.Sprintf("written out it has more than %d bytes",
+				maxJSON), hint: "repeat less with *name"}
 		}
 		switch n := node.(type) {
 		case ast.MapNode:
@@ -39,7 +42,8 @@ func (w *jsonWriter) write(node ast.Node, at settingPath) *settingError {
 		case *ast.SequenceNode:
 			return w.list(n, at)
 		case *ast.InfinityNode, *ast.NanNode:
-			return &settingError{at: at, fault: n.GetToken().Value + " is not a number in JSON", hint: "write a number, or put the text in quotes"}
+			return &settingError{at: at, fault: n.GetToken().Value + " is not a number in JSON",
+				hint: "write a number, or put the text in quotes"}
 		}
 		return scalar(node, at, func(text string) *settingError {
 			if plain(node) && json.Valid([]byte(text)) {

@@ -11,7 +11,8 @@ import (
 type MCP struct {
 	// AllowSelfReview lets clients review and audit work that they have developed themselves.
 	AllowSelfReview bool `yaml:"allow_self_review"`
-	// Clients are HTTP clients with a token of their own, by name. The name is the identity of the client.
+	// Clients are HTTP clients with a token of their own, by name. The name is the identity of the
+	// client.
 	Clients map[string]MCPClient `yaml:"clients"`
 }
 
@@ -19,13 +20,16 @@ type MCP struct {
 type MCPClient struct {
 	// TokenEnv is the environment variable with the token. The token itself is never in the file.
 	TokenEnv string `yaml:"token_env"`
-	// Roles are the roles in which it may claim work. Nil means DefaultClientRoles; an empty list means that it may not claim work.
+	// Roles are the roles in which it may claim work. Nil means DefaultClientRoles; an empty list
+	// means that it may not claim work.
 	Roles []signalbox.Role `yaml:"roles"`
 }
 
-// ClientRoles returns the roles that an MCP client can have. The others are signalbox itself, or are dispatched only by a run.
+// ClientRoles returns the roles that an MCP client can have. The others are signalbox itself, or
+// are dispatched only by a run.
 func ClientRoles() []signalbox.Role {
-	return []signalbox.Role{signalbox.RoleBusinessAnalyst, signalbox.RoleDeveloper, signalbox.RoleCritic, signalbox.RoleAuditor}
+	return []signalbox.Role{signalbox.RoleBusinessAnalyst, signalbox.RoleDeveloper,
+		signalbox.RoleCritic, signalbox.RoleAuditor}
 }
 
 // DefaultClientRoles returns the roles of an MCP client for which none are configured.
@@ -37,7 +41,8 @@ func (c *Config) checkMCP(f *faults) {
 		at, client := setting("mcp", "clients", name), c.MCP.Clients[name]
 		f.add(checkID(at, name, true))
 		if client.TokenEnv == "" {
-			f.add(&settingError{at: at, fault: "needs token_env", hint: "write the name of the environment variable that has the token of this client"})
+			f.add(&settingError{at: at, fault: "needs token_env",
+				hint: "write the name of the environment variable that has the token of this client"})
 			continue
 		}
 		if wrong := checkKeyEnv(at.field("token_env"), client.TokenEnv); wrong != nil {
@@ -50,7 +55,9 @@ func (c *Config) checkMCP(f *faults) {
 		variables[client.TokenEnv] = true
 		for i, role := range client.Roles {
 			if !slices.Contains(ClientRoles(), role) {
-				f.add(&settingError{at: at.field("roles").item(i), fault: fmt.Sprintf("role %q cannot be claimed over MCP", role), hint: "the roles are " + list(ClientRoles())})
+				f.add(&settingError{at: at.field("roles").item(i),
+					fault: fmt.Sprintf("role %q cannot be claimed over MCP", role),
+					hint:  "the roles are " + list(ClientRoles())})
 			}
 		}
 	}

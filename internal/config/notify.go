@@ -25,8 +25,8 @@ func NotifyEvents() []NotifyEvent {
 	return []NotifyEvent{NotifyQuestion, NotifyApproval, NotifyDone, NotifyStuck, NotifyBudget}
 }
 
-// Notify lists who is notified. A target whose main setting is empty is not used. Events of a target select what it is notified of; nil
-// means everything.
+// Notify lists who is notified. A target whose main setting is empty is not used. Events of a
+// target select what it is notified of; nil means everything.
 type Notify struct {
 	Webhook NotifyWebhook `yaml:"webhook"`
 	Command NotifyCommand `yaml:"command"`
@@ -34,18 +34,20 @@ type Notify struct {
 	Desktop NotifyDesktop `yaml:"desktop"`
 }
 
-// NotifyWebhook is a server that gets notifications as JSON. In the text it may be only the address.
+// NotifyWebhook is a server that gets notifications as JSON. In the text it may be only the
+// address.
 type NotifyWebhook struct {
 	URL string `yaml:"url"`
-	// SecretEnv and SecretFile name the secret that signs the requests. The variable is used if it is set. Without either, requests are
-	// not signed. SecretFile is relative to the folder of the box in the text. Load resolves it.
+	// SecretEnv and SecretFile name the secret that signs the requests. The variable is used if it
+	// is set. Without either, requests are not signed. SecretFile is relative to the folder of the
+	// box in the text. Load resolves it.
 	SecretEnv  string        `yaml:"secret_env"`
 	SecretFile string        `yaml:"secret_file"`
 	Events     []NotifyEvent `yaml:"events"`
 }
 
-// NotifyCommand is a program that gets notifications as JSON on standard input. In the text it may be only the program with its
-// arguments.
+// NotifyCommand is a program that gets notifications as JSON on standard input. In the text it may
+// be only the program with its arguments.
 type NotifyCommand struct {
 	Run []string `yaml:"run"`
 	// EnvPass are the names of environment variables that it gets besides the usual ones.
@@ -57,14 +59,16 @@ type NotifyCommand struct {
 type NotifyNtfy struct {
 	URL   string `yaml:"url"`
 	Topic string `yaml:"topic"`
-	// TokenEnv is the environment variable with the access token. Empty means that the server needs none.
+	// TokenEnv is the environment variable with the access token. Empty means that the server needs
+	// none.
 	TokenEnv string `yaml:"token_env"`
 	// Click is the address that opens when the notification is tapped. Empty means none.
 	Click  string        `yaml:"click"`
 	Events []NotifyEvent `yaml:"events"`
 }
 
-// NotifyDesktop shows notifications on the desktop of this machine. In the text it may be only true or false.
+// NotifyDesktop shows notifications on the desktop of this machine. In the text it may be only true
+// or false.
 type NotifyDesktop struct {
 	Enabled bool          `yaml:"enabled"`
 	Events  []NotifyEvent `yaml:"events"`
@@ -89,7 +93,8 @@ func secretHint(name, setting string) string {
 
 // fill enables a desktop for which only events are set.
 func (n *Notify) fill(set places) {
-	if at := setting("notify", "desktop"); !set.has(at.field("enabled")) && len(n.Desktop.Events) > 0 {
+	if at := setting("notify", "desktop"); !set.has(at.field("enabled")) &&
+		len(n.Desktop.Events) > 0 {
 		n.Desktop.Enabled = true
 	}
 }
@@ -98,12 +103,14 @@ func (n *Notify) check(f *faults) {
 	at := setting("notify", "webhook")
 	f.add(checkWebhook(at.field("url"), n.Webhook.URL))
 	f.add(checkSecretEnv(at.field("secret_env"), n.Webhook.SecretEnv))
-	n.needs(at, n.Webhook.URL == "" && (n.Webhook.SecretEnv != "" || n.Webhook.SecretFile != "" || len(n.Webhook.Events) > 0), "url", f)
+	n.needs(at, n.Webhook.URL == "" && (n.Webhook.SecretEnv != "" || n.Webhook.SecretFile != "" ||
+		len(n.Webhook.Events) > 0), "url", f)
 	checkNotifyEvents(at, n.Webhook.Events, f)
 
 	at = setting("notify", "command")
 	f.add(checkProgram(at.field("run"), n.Command.Run))
-	n.needs(at, len(n.Command.Run) == 0 && (len(n.Command.EnvPass) > 0 || len(n.Command.Events) > 0), "run", f)
+	n.needs(at, len(n.Command.Run) == 0 &&
+		(len(n.Command.EnvPass) > 0 || len(n.Command.Events) > 0), "run", f)
 	checkEnvPass(at.field("env_pass"), n.Command.EnvPass, f)
 	checkNotifyEvents(at, n.Command.Events, f)
 
@@ -118,7 +125,8 @@ func checkSecretEnv(at settingPath, name string) *settingError {
 	}
 	wrong := checkKeyEnv(at, name)
 	if strings.HasPrefix(name, "whsec_") || strings.HasPrefix(name, "tk_") {
-		wrong = &settingError{at: at, fault: "looks like the secret itself, which must not be in the file"}
+		wrong = &settingError{at: at,
+			fault: "looks like the secret itself, which must not be in the file"}
 	}
 	if wrong != nil {
 		wrong.hint = "write the name of the environment variable that has the secret, such as SIGNALBOX_WEBHOOK_SECRET"
@@ -129,7 +137,8 @@ func checkSecretEnv(at settingPath, name string) *settingError {
 // needs reports a target whose main setting is missing.
 func (*Notify) needs(at settingPath, missing bool, name string, f *faults) {
 	if missing {
-		f.add(&settingError{at: at, fault: "needs " + name, hint: "add " + name + ", or remove the target"})
+		f.add(&settingError{at: at, fault: "needs " + name, hint: "add " + name +
+			", or remove the target"})
 	}
 }
 
@@ -143,17 +152,21 @@ func (n NotifyNtfy) check(f *faults) {
 	f.add(checkSecretEnv(at.field("token_env"), n.TokenEnv))
 	checkNotifyEvents(at, n.Events, f)
 	if u, err := url.Parse(n.URL); err == nil && u.User != nil {
-		f.add(&settingError{at: at.field("url"), fault: "has a password", hint: "do not write secrets here; set token_env to the name of the environment variable that has a token"})
+		f.add(&settingError{at: at.field("url"), fault: "has a password",
+			hint: "do not write secrets here; set token_env to the name of the environment variable that has a token"})
 	}
 	used := n.URL != "" || n.Topic != "" || n.TokenEnv != "" || n.Click != "" || len(n.Events) > 0
 	switch {
 	case !used:
 	case n.URL == "":
-		f.add(&settingError{at: at, fault: "needs url", hint: "write the address of the server, such as https://ntfy.sh; everybody who knows the topic can read it there"})
+		f.add(&settingError{at: at, fault: "needs url",
+			hint: "write the address of the server, such as https://ntfy.sh; everybody who knows the topic can read it there"})
 	case n.Topic == "":
-		f.add(&settingError{at: at, fault: "needs topic", hint: "write a name that is hard to guess, unless the server needs a token"})
+		f.add(&settingError{at: at, fault: "needs topic",
+			hint: "write a name that is hard to guess, unless the server needs a token"})
 	case !topics().MatchString(n.Topic):
-		f.add(&settingError{at: at.field("topic"), fault: fmt.Sprintf("%q is not a topic", n.Topic), hint: "use at most 64 letters, digits, - and _"})
+		f.add(&settingError{at: at.field("topic"), fault: fmt.Sprintf("%q is not a topic", n.Topic),
+			hint: "use at most 64 letters, digits, - and _"})
 	}
 }
 
@@ -162,9 +175,11 @@ func checkNotifyEvents(at settingPath, events []NotifyEvent, f *faults) {
 		item := at.field("events").item(i)
 		switch {
 		case !slices.Contains(NotifyEvents(), event):
-			f.add(&settingError{at: item, fault: fmt.Sprintf("there is no event %q", event), hint: "the events are " + list(NotifyEvents())})
+			f.add(&settingError{at: item, fault: fmt.Sprintf("there is no event %q", event),
+				hint: "the events are " + list(NotifyEvents())})
 		case slices.Contains(events[:i], event):
-			f.add(&settingError{at: item, fault: fmt.Sprintf("%q is named twice", event), hint: "keep one of them"})
+			f.add(&settingError{at: item, fault: fmt.Sprintf("%q is named twice", event),
+				hint: "keep one of them"})
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 
 // TestNotify checks that the short and the full form of each target mean the same.
 func TestNotify(t *testing.T) {
-	want := Notify{Webhook: NotifyWebhook{URL: "https://example.org/hook"}, Command: NotifyCommand{Run: []string{"tell-me", "--urgent"}},
+	want := Notify{Webhook: NotifyWebhook{URL: "https://example.org/hook"},
+		Command: NotifyCommand{Run: []string{"tell-me", "--urgent"}},
 		Desktop: NotifyDesktop{Enabled: true}}
 	for _, text := range []string{
 		"notify: {webhook: 'https://example.org/hook', command: [tell-me, --urgent], desktop: true}",

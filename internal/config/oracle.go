@@ -36,7 +36,8 @@ type Model struct {
 	KeyEnv string `yaml:"key_env"`
 	// MaxTokens limits one reply.
 	MaxTokens int `yaml:"max_tokens"`
-	// LimitName is the server's name for that limit, one of limitNames. Empty means the usual one of the provider.
+	// LimitName is the server's name for that limit, one of limitNames. Empty means the usual one
+	// of the provider.
 	LimitName string `yaml:"max_tokens_name"`
 	// Timeout is how long a connection may be silent before it counts as lost.
 	Timeout time.Duration `yaml:"timeout"`
@@ -46,7 +47,8 @@ type Model struct {
 	Price *Price `yaml:"price"`
 }
 
-// Price is the price of a million tokens, in millionths of a dollar: n tokens cost n*InputMicros/1e6 millionths.
+// Price is the price of a million tokens, in millionths of a dollar: n tokens cost
+// n*InputMicros/1e6 millionths.
 type Price struct {
 	InputMicros  int64 `yaml:"input" unit:"dollars"`
 	OutputMicros int64 `yaml:"output" unit:"dollars"`
@@ -54,8 +56,9 @@ type Price struct {
 	CachedMicros int64 `yaml:"cached" unit:"dollars"`
 }
 
-// Oracle configures the oracle. In the text, Code, Notes and Portfolio are relative to the project, which is the folder that
-// contains the box, and the other paths to the folder of the box. Load resolves them.
+// Oracle configures the oracle. In the text, Code, Notes and Portfolio are relative to the project,
+// which is the folder that contains the box, and the other paths to the folder of the box. Load
+// resolves them.
 type Oracle struct {
 	// Model is a key of Config.Models. Empty means the only one. OracleModel resolves it.
 	Model string `yaml:"model"`
@@ -67,14 +70,17 @@ type Oracle struct {
 	Notes string `yaml:"notes"`
 	// Portfolio is a folder with PortfolioFile. Empty means none.
 	Portfolio string `yaml:"portfolio"`
-	// Prompts is a folder with prompt segments that replace built-in ones of the same name. Empty means none.
+	// Prompts is a folder with prompt segments that replace built-in ones of the same name. Empty
+	// means none.
 	Prompts string `yaml:"prompts"`
-	// Words is a file with the words that show what a question is about. Empty means the built-in one.
+	// Words is a file with the words that show what a question is about. Empty means the built-in
+	// one.
 	Words  string       `yaml:"words"`
 	Limits OracleLimits `yaml:"limits"`
 	// ToolTimeout is the timeout of tools without one.
 	ToolTimeout time.Duration `yaml:"tool_timeout"`
-	// Servers are the MCP servers, Tools the shell commands, and Subagents the other trees that it may use, by name.
+	// Servers are the MCP servers, Tools the shell commands, and Subagents the other trees that it
+	// may use, by name.
 	Servers   map[string]Server      `yaml:"servers"`
 	Tools     map[string]CommandTool `yaml:"tools"`
 	Subagents map[string]Subagent    `yaml:"subagents"`
@@ -94,8 +100,8 @@ type OracleLimits struct {
 type Server struct {
 	// Command is the program and its arguments, run without a shell. It is nil if URL is set.
 	Command []string `yaml:"command"`
-	// Env is added to the environment of the program. ${NAME} in its values and in those of Headers is an environment variable;
-	// Resolved replaces it.
+	// Env is added to the environment of the program. ${NAME} in its values and in those of Headers
+	// is an environment variable; Resolved replaces it.
 	Env map[string]string `yaml:"env"`
 	// URL is the address of a server. Headers are sent with every request.
 	URL     string            `yaml:"url"`
@@ -106,7 +112,8 @@ type Server struct {
 	Timeout time.Duration `yaml:"timeout"`
 }
 
-// ServerLimits bound what the tools of a server add to every request to a model. The lengths are in bytes.
+// ServerLimits bound what the tools of a server add to every request to a model. The lengths are in
+// bytes.
 type ServerLimits struct {
 	Tools       int `yaml:"tools"`
 	Description int `yaml:"description"`
@@ -158,7 +165,8 @@ func (c *Config) fillOracle(set places) {
 		if m.Price != nil {
 			setUnless(set, at.field("price").field("input"), &m.Price.InputMicros, missing)
 			setUnless(set, at.field("price").field("output"), &m.Price.OutputMicros, missing)
-			setUnless(set, at.field("price").field("cached"), &m.Price.CachedMicros, m.Price.InputMicros)
+			setUnless(set, at.field("price").field("cached"), &m.Price.CachedMicros,
+				m.Price.InputMicros)
 		}
 		m.KeyEnv = orDefault(m.KeyEnv, m.defaultKeyEnv())
 		c.Models[name] = m
@@ -196,18 +204,21 @@ func (m Model) defaultKeyEnv() string {
 
 // unknownHint helps users who try to write the key itself.
 func (Model) unknownHint(name string) string {
-	if name = strings.ToLower(name); strings.Contains(name, "key") || strings.Contains(name, "secret") || strings.HasSuffix(name, "token") {
+	if name = strings.ToLower(name); strings.Contains(name, "key") ||
+		strings.Contains(name, "secret") || strings.HasSuffix(name, "token") {
 		return "do not write keys here; set key_env to the name of the environment variable that has the key"
 	}
 	return ""
 }
 
-// OracleModel resolves the name of a model. An empty name means the oracle's model, or the only one if the oracle does not name
-// one; agents and sub-agents with a tree that do not name a model use it too.
+// OracleModel resolves the name of a model. An empty name means the oracle's model, or the only one
+// if the oracle does not name one; agents and sub-agents with a tree that do not name a model use
+// it too.
 func (c *Config) OracleModel(name string) (string, Model, error) {
 	name, wrong := c.modelNamed(name)
 	if wrong != nil {
-		return "", Model{}, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(oneLine(wrong.fault)), Hint: wrong.hint}
+		return "", Model{}, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: errors.New(oneLine(wrong.fault)), Hint: wrong.hint}
 	}
 	return name, c.Models[name], nil
 }
@@ -220,20 +231,24 @@ func (c *Config) modelNamed(name string) (string, *settingError) {
 	case len(known) == 0:
 		return "", &settingError{fault: "no model is configured", hint: fmt.Sprintf(
 			"add models: {%s: {provider: openai, model: gpt-5}} to %s and set OPENAI_API_KEY; "+
-				"for a local server, set base_url instead, such as http://127.0.0.1:11434/v1", orDefault(name, "main"), FileName)}
+				"for a local server, set base_url instead, such as http://127.0.0.1:11434/v1",
+			orDefault(name, "main"), FileName)}
 	case name == "" && len(known) == 1:
 		return known[0], nil
 	case name == "":
-		return "", &settingError{fault: fmt.Sprintf("there are %d models, and oracle.model does not name one", len(known)),
-			hint: fmt.Sprintf("add oracle: {model: %s} to %s, or use --model; the models are %s", known[0], FileName, list(known))}
+		return "", &settingError{fault: fmt.Sprintf(
+			"there are %d models, and oracle.model does not name one", len(known)),
+			hint: fmt.Sprintf("add oracle: {model: %s} to %s, or use --model; the models are %s",
+				known[0], FileName, list(known))}
 	case !slices.Contains(known, name):
-		return "", &settingError{fault: fmt.Sprintf("there is no model %q", name), hint: suggest(name, known, "add it under models, or use one of")}
+		return "", &settingError{fault: fmt.Sprintf("there is no model %q", name),
+			hint: suggest(name, known, "add it under models, or use one of")}
 	}
 	return name, nil
 }
 
-// Resolved returns the server with the variables in Env and Headers replaced. lookup is like os.LookupEnv. It is an error if a
-// variable is not set.
+// Resolved returns the server with the variables in Env and Headers replaced. lookup is like
+// os.LookupEnv. It is an error if a variable is not set.
 func (s Server) Resolved(lookup func(string) (string, bool)) (Server, error) {
 	var err error
 	if s.Env, err = resolved(s.Env, lookup); err != nil {
@@ -257,7 +272,8 @@ func (s Server) Variables() (names []string) {
 	return names
 }
 
-func resolved(values map[string]string, lookup func(string) (string, bool)) (map[string]string, error) {
+func resolved(values map[string]string, lookup func(string) (string, bool)) (map[string]string,
+	error) {
 	if values == nil {
 		return nil, nil
 	}
@@ -265,7 +281,8 @@ func resolved(values map[string]string, lookup func(string) (string, bool)) (map
 	for _, name := range sortedKeys(values) {
 		text, fault, hint := expand(values[name], lookup)
 		if fault != "" {
-			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s: %s", name, fault), Hint: hint}
+			return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+				Err: fmt.Errorf("%s: %s", name, fault), Hint: hint}
 		}
 		all[name] = text
 	}
@@ -283,11 +300,13 @@ func expand(text string, lookup func(string) (string, bool)) (expanded, fault, h
 		}
 		name, after, closed := strings.Cut(rest, "}")
 		if !closed || !variableName(name) {
-			return "", "${ is not followed by the name of a variable", "write ${NAME}, with letters, digits and _ between the braces"
+			return "", "${ is not followed by the name of a variable",
+				"write ${NAME}, with letters, digits and _ between the braces"
 		}
 		value, ok := lookup(name)
 		if !ok {
-			return "", fmt.Sprintf("the environment variable %s is not set", name), fmt.Sprintf("set %s before you start signalbox", name)
+			return "", fmt.Sprintf("the environment variable %s is not set", name),
+				fmt.Sprintf("set %s before you start signalbox", name)
 		}
 		b.WriteString(value)
 		text = after
@@ -296,7 +315,8 @@ func expand(text string, lookup func(string) (string, bool)) (expanded, fault, h
 
 func variableName(name string) bool {
 	for i, r := range name {
-		if r != '_' && !(r >= 'a' && r <= 'z') && !(r >= 'A' && r <= 'Z') && !(i > 0 && r >= '0' && r <= '9') {
+		if r != '_' && !(r >= 'a' && r <= 'z') && !(r >= 'A' && r <= 'Z') &&
+			!(i > 0 && r >= '0' && r <= '9') {
 			return false
 		}
 	}

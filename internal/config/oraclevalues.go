@@ -13,9 +13,10 @@ import (
 
 // Limits of models and tools.
 const (
-	maxTokens   = 10_000_000
-	maxTries    = 100
-	maxToolName = 32 // bytes; the tools of a server begin with its name, and providers limit their length
+	maxTokens = 10_000_000
+	maxTries  = 100
+	// bytes; the tools of a server begin with its name, and providers limit their length
+	maxToolName = 32
 )
 
 func (c *Config) checkModels(f *faults) {
@@ -30,20 +31,24 @@ func (c *Config) checkModels(f *faults) {
 			continue
 		}
 		if a.Model == "" && c.Oracle.Model == "" && len(c.Models) > 1 {
-			f.add(&settingError{at: at, fault: fmt.Sprintf("there are %d models, and neither the agent nor oracle.model names one", len(c.Models)),
-				hint: "write model: with one of " + list(sortedKeys(c.Models))})
+			f.add(&settingError{at: at,
+				fault: fmt.Sprintf("there are %d models, and neither the agent nor oracle.model names one", len(c.Models)),
+				hint:  "write model: with one of " + list(sortedKeys(c.Models))})
 		}
 		f.add(c.checkModelName(at.field("model"), a.Model))
 		c.checkAgentTools(at.field("tools"), a.Tools, f)
 	}
 }
 
-// BuiltInTools returns the names of the oracle's own tools. Some are offered only if notes or a portfolio are configured.
+// BuiltInTools returns the names of the oracle's own tools. Some are offered only if notes or a
+// portfolio are configured.
 func BuiltInTools() []string {
-	return []string{"search_code", "read_file", "search_notes", "check_exit_signals", "suggest_tax_loss_harvest"}
+	return []string{"search_code", "read_file", "search_notes", "check_exit_signals",
+		"suggest_tax_loss_harvest"}
 }
 
-// checkAgentTools reports tools that cannot exist. The names of a server's tools are known only to the server.
+// checkAgentTools reports tools that cannot exist. The names of a server's tools are known only to
+// the server.
 func (c *Config) checkAgentTools(at settingPath, tools []string, f *faults) {
 	known := append(sortedKeys(c.Oracle.Tools), BuiltInTools()...)
 	for _, name := range sortedKeys(c.Oracle.Servers) {
@@ -51,7 +56,8 @@ func (c *Config) checkAgentTools(at settingPath, tools []string, f *faults) {
 	}
 	for i, tool := range tools {
 		if slices.Contains(tools[:i], tool) {
-			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%q is named twice", tool), hint: "keep one of them"})
+			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%q is named twice", tool),
+				hint: "keep one of them"})
 		}
 		of := func(server string) bool { return strings.HasPrefix(tool, server+"__") && tool != server+"__" }
 		if !slices.Contains(known, tool) && !slices.ContainsFunc(sortedKeys(c.Oracle.Servers), of) {
@@ -67,15 +73,18 @@ func (m Model) check(at settingPath, f *faults) {
 		if m.Provider != "" {
 			fault = fmt.Sprintf("%q is not a provider", m.Provider)
 		}
-		f.add(&settingError{at: at.field("provider"), fault: fault, hint: "write openai, for any OpenAI-compatible server, or anthropic"})
+		f.add(&settingError{at: at.field("provider"), fault: fault,
+			hint: "write openai, for any OpenAI-compatible server, or anthropic"})
 	}
 	if strings.TrimSpace(m.Model) == "" {
-		f.add(&settingError{at: at.field("model"), fault: "must not be empty", hint: "write what the server calls the model, such as gpt-5"})
+		f.add(&settingError{at: at.field("model"), fault: "must not be empty",
+			hint: "write what the server calls the model, such as gpt-5"})
 	}
 	f.add(checkAddress(at.field("base_url"), m.BaseURL))
 	if u, err := url.Parse(m.BaseURL); err == nil && (u.User != nil || u.RawQuery != "") {
-		f.add(&settingError{at: at.field("base_url"), fault: "the address has a key or a query in it",
-			hint: "do not write keys here; set key_env to the name of the environment variable that has the key"})
+		f.add(&settingError{at: at.field("base_url"),
+			fault: "the address has a key or a query in it",
+			hint:  "do not write keys here; set key_env to the name of the environment variable that has the key"})
 	}
 	f.add(checkKeyEnv(at.field("key_env"), m.KeyEnv))
 	f.add(checkNumber(at.field("max_tokens"), m.MaxTokens, maxTokens))
@@ -95,7 +104,8 @@ func (p Price) check(at settingPath, name string, f *faults) {
 	}{{"input", p.InputMicros}, {"output", p.OutputMicros}} {
 		if part.micros == missing {
 			f.add(&settingError{at: at.field(part.name), fault: "missing",
-				hint: "write dollars per million tokens, as in " + name + "{input: 3.00, output: 15.00}, or remove " + strings.TrimSuffix(name, ": ")})
+				hint: "write dollars per million tokens, as in " + name +
+					"{input: 3.00, output: 15.00}, or remove " + strings.TrimSuffix(name, ": ")})
 		}
 	}
 }
@@ -104,40 +114,48 @@ func (c *Config) checkPrices(f *faults) {
 	for _, pattern := range sortedKeys(c.Prices) {
 		at := setting("prices", pattern)
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			f.add(&settingError{at: at, onKey: true, bare: true, fault: fmt.Sprintf("%q is not a pattern for models", pattern),
-				hint: `write the name of a model, or a pattern in quotes such as "gpt-5*"`})
+			f.add(&settingError{at: at, onKey: true, bare: true,
+				fault: fmt.Sprintf("%q is not a pattern for models", pattern),
+				hint:  `write the name of a model, or a pattern in quotes such as "gpt-5*"`})
 		}
 		c.Prices[pattern].check(at, strconv.Quote(pattern)+": ", f)
 	}
 }
 
-// limitNames returns the names that servers have for the limit of a reply; none means that it is not sent.
+// limitNames returns the names that servers have for the limit of a reply; none means that it is
+// not sent.
 func limitNames() []string { return []string{"max_tokens", "max_completion_tokens", "none"} }
 
 func (m Model) checkLimitName(at settingPath) *settingError {
 	switch {
 	case m.LimitName == "":
 	case !slices.Contains(limitNames(), m.LimitName):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a name of the limit", m.LimitName), hint: "write one of " + list(limitNames())}
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a name of the limit",
+			m.LimitName), hint: "write one of " + list(limitNames())}
 	case m.Provider == ProviderAnthropic && m.LimitName != limitNames()[0]:
-		return &settingError{at: at, fault: "only valid with the provider openai", hint: "remove it: with anthropic the limit is always called max_tokens"}
+		return &settingError{at: at, fault: "only valid with the provider openai",
+			hint: "remove it: with anthropic the limit is always called max_tokens"}
 	}
 	return nil
 }
 
-// checkKeyEnv reports a text that is not the name of a variable. Its errors do not repeat the text, which may be a key.
+// checkKeyEnv reports a text that is not the name of a variable. Its errors do not repeat the text,
+// which may be a key.
 func checkKeyEnv(at settingPath, name string) *settingError {
 	if looksLikeKey(name) {
-		return &settingError{at: at, fault: "looks like the key itself, which must not be in the file",
-			hint: "write the name of the environment variable that has the key, such as OPENAI_API_KEY, and make a new key if others could read the file"}
+		return &settingError{at: at,
+			fault: "looks like the key itself, which must not be in the file",
+			hint:  "write the name of the environment variable that has the key, such as OPENAI_API_KEY, and make a new key if others could read the file"}
 	}
 	if !variableName(name) {
-		return &settingError{at: at, fault: "not the name of an environment variable", hint: "write a name such as OPENAI_API_KEY"}
+		return &settingError{at: at, fault: "not the name of an environment variable",
+			hint: "write a name such as OPENAI_API_KEY"}
 	}
 	return nil
 }
 
-// looksLikeKey reports whether a text has the prefix of a well-known kind of key, or is a long mix of digits and letters.
+// looksLikeKey reports whether a text has the prefix of a well-known kind of key, or is a long mix
+// of digits and letters.
 func looksLikeKey(text string) bool {
 	for _, beginning := range []string{"sk-", "sk_", "gsk_", "hf_", "xai-", "AIza", "Bearer "} {
 		if strings.HasPrefix(text, beginning) {
@@ -145,7 +163,8 @@ func looksLikeKey(text string) bool {
 		}
 	}
 	const long = 24
-	return len(text) >= long && strings.ContainsFunc(text, unicode.IsDigit) && strings.ContainsFunc(text, unicode.IsLower) &&
+	return len(text) >= long && strings.ContainsFunc(text, unicode.IsDigit) &&
+		strings.ContainsFunc(text, unicode.IsLower) &&
 		(strings.ContainsFunc(text, unicode.IsUpper) || !strings.Contains(text, "_"))
 }
 
@@ -175,7 +194,8 @@ func (l OracleLimits) check(f *faults) {
 	at := setting("oracle", "limits")
 	f.add(checkNumber(at.field("turns"), l.Turns, maxLimit))
 	if l.Tokens < 0 {
-		f.add(&settingError{at: at.field("tokens"), fault: fmt.Sprintf("%d is negative", l.Tokens), hint: "write the maximum number of tokens, or remove the line"})
+		f.add(&settingError{at: at.field("tokens"), fault: fmt.Sprintf("%d is negative", l.Tokens),
+			hint: "write the maximum number of tokens, or remove the line"})
 	}
 	if l.Time != 0 {
 		f.add(checkTime(at.field("time"), l.Time))
@@ -194,7 +214,9 @@ func (c *Config) checkCostLimit(f *faults) {
 	for _, name := range names {
 		name, wrong := c.modelNamed(name)
 		if wrong == nil && c.ModelPrice(name) == nil {
-			f.add(&settingError{at: setting("oracle", "limits", "cost"), fault: fmt.Sprintf("the model %s has no price, so its cost cannot be limited", name),
+			f.add(&settingError{at: setting("oracle", "limits", "cost"),
+				fault: fmt.Sprintf("the model %s has no price, so its cost cannot be limited",
+					name),
 				hint: fmt.Sprintf("add price: {input: 3.00, output: 15.00}, in dollars per million tokens, to models.%s, or remove the limit", name)})
 		}
 	}
@@ -205,8 +227,9 @@ func checkToolName(at settingPath, name string) *settingError {
 		return wrong
 	}
 	if strings.Contains(name, ".") || len(name) > maxToolName {
-		return &settingError{at: at, onKey: true, bare: true, fault: fmt.Sprintf("%q cannot be part of the name of a tool", name),
-			hint: fmt.Sprintf("write at most %d letters, digits, _ and -", maxToolName)}
+		return &settingError{at: at, onKey: true, bare: true,
+			fault: fmt.Sprintf("%q cannot be part of the name of a tool", name),
+			hint:  fmt.Sprintf("write at most %d letters, digits, _ and -", maxToolName)}
 	}
 	return nil
 }
@@ -222,13 +245,17 @@ func (o Oracle) checkServers(f *faults) {
 func (s Server) check(at settingPath, f *faults) {
 	switch {
 	case len(s.Command) == 0 && s.URL == "":
-		f.add(&settingError{at: at, fault: "needs command or url", hint: "add command: [program, argument], or url: https://example.org/mcp"})
+		f.add(&settingError{at: at, fault: "needs command or url",
+			hint: "add command: [program, argument], or url: https://example.org/mcp"})
 	case len(s.Command) > 0 && s.URL != "":
-		f.add(&settingError{at: at.field("url"), fault: "not valid together with command", hint: "keep one of them"})
+		f.add(&settingError{at: at.field("url"), fault: "not valid together with command",
+			hint: "keep one of them"})
 	case s.URL != "" && len(s.Env) > 0:
-		f.add(&settingError{at: at.field("env"), fault: "only valid with command", hint: "remove it, or use headers"})
+		f.add(&settingError{at: at.field("env"), fault: "only valid with command",
+			hint: "remove it, or use headers"})
 	case s.URL == "" && len(s.Headers) > 0:
-		f.add(&settingError{at: at.field("headers"), fault: "only valid with url", hint: "remove it, or use env"})
+		f.add(&settingError{at: at.field("headers"), fault: "only valid with url",
+			hint: "remove it, or use env"})
 	}
 	f.add(checkProgram(at.field("command"), s.Command))
 	f.add(checkAddress(at.field("url"), s.URL))
@@ -240,7 +267,8 @@ func (s Server) check(at settingPath, f *faults) {
 	}{{"env", s.Env}, {"headers", s.Headers}} {
 		for _, name := range sortedKeys(of.values) {
 			// The variable need not be set until the server is used.
-			if _, fault, hint := expand(of.values[name], func(string) (string, bool) { return "", true }); fault != "" {
+			if _, fault, hint := expand(of.values[name],
+				func(string) (string, bool) { return "", true }); fault != "" {
 				f.add(&settingError{at: at.field(of.name).field(name), fault: fault, hint: hint})
 			}
 		}
@@ -248,10 +276,12 @@ func (s Server) check(at settingPath, f *faults) {
 	for i, tool := range s.Tools {
 		at := at.field("tools").item(i)
 		if strings.TrimSpace(tool) == "" {
-			f.add(&settingError{at: at, fault: "must not be empty", hint: "write the name of a tool of the server, or remove it"})
+			f.add(&settingError{at: at, fault: "must not be empty",
+				hint: "write the name of a tool of the server, or remove it"})
 		}
 		if slices.Contains(s.Tools[:i], tool) {
-			f.add(&settingError{at: at, fault: fmt.Sprintf("%q is named twice", tool), hint: "keep one of them"})
+			f.add(&settingError{at: at, fault: fmt.Sprintf("%q is named twice", tool),
+				hint: "keep one of them"})
 		}
 	}
 	limits := at.field("limits")
@@ -271,14 +301,18 @@ const (
 func checkHeaders(at settingPath, headers map[string]string, f *faults) {
 	for _, name := range sortedKeys(headers) {
 		plain := func(r rune) bool {
-			return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+			return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r) ||
+				strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 		}
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
-			f.add(&settingError{at: at.field(name), onKey: true, bare: true, fault: fmt.Sprintf("%q is not the name of a header", name),
-				hint: "write a name such as Authorization"})
+			f.add(&settingError{at: at.field(name), onKey: true, bare: true,
+				fault: fmt.Sprintf("%q is not the name of a header", name),
+				hint:  "write a name such as Authorization"})
 		}
 		if strings.ContainsFunc(headers[name], unicode.IsControl) {
-			f.add(&settingError{at: at.field(name), fault: "contains a line end or another control character", hint: "write it on one line"})
+			f.add(&settingError{at: at.field(name),
+				fault: "contains a line end or another control character",
+				hint:  "write it on one line"})
 		}
 	}
 }
@@ -288,17 +322,20 @@ func (o Oracle) checkTools(f *faults) {
 		at, tool := setting("oracle", "tools", name), o.Tools[name]
 		f.add(checkToolName(at, name))
 		if strings.TrimSpace(tool.Command) == "" {
-			f.add(&settingError{at: at.field("command"), fault: "must not be empty", hint: "write the line that a shell runs, such as go test ./..."})
+			f.add(&settingError{at: at.field("command"), fault: "must not be empty",
+				hint: "write the line that a shell runs, such as go test ./..."})
 		}
 		if strings.TrimSpace(tool.Description) == "" {
-			f.add(&settingError{at: at.field("description"), fault: "must not be empty", hint: "write what the tool does and when to use it: the model reads it"})
+			f.add(&settingError{at: at.field("description"), fault: "must not be empty",
+				hint: "write what the tool does and when to use it: the model reads it"})
 		}
 		f.add(checkParameters(at.field("parameters"), tool.Parameters))
 		f.add(checkTime(at.field("timeout"), tool.Timeout))
 	}
 }
 
-// checkParameters reports a schema that is not of an object, because a model always passes an object.
+// checkParameters reports a schema that is not of an object, because a model always passes an
+// object.
 func checkParameters(at settingPath, schema json.RawMessage) *settingError {
 	const example = "write {type: object, properties: {path: {type: string}}, required: [path]}"
 	var object map[string]json.RawMessage
@@ -310,7 +347,8 @@ func checkParameters(at settingPath, schema json.RawMessage) *settingError {
 	}
 	var properties map[string]any
 	if text, ok := object["properties"]; ok && json.Unmarshal(text, &properties) != nil {
-		return &settingError{at: at.field("properties"), fault: "must be a group of parameters", hint: example}
+		return &settingError{at: at.field("properties"), fault: "must be a group of parameters",
+			hint: example}
 	}
 	return nil
 }
@@ -320,7 +358,8 @@ func (c *Config) checkSubagents(f *faults) {
 		at, sub := setting("oracle", "subagents", name), c.Oracle.Subagents[name]
 		f.add(checkID(at, name, true))
 		if strings.TrimSpace(sub.Tree) == "" {
-			f.add(&settingError{at: at.field("tree"), fault: "must not be empty", hint: "write the path of a file with a tree, relative to the folder of the box"})
+			f.add(&settingError{at: at.field("tree"), fault: "must not be empty",
+				hint: "write the path of a file with a tree, relative to the folder of the box"})
 		}
 		if sub.Model != "" {
 			f.add(c.checkModelName(at.field("model"), sub.Model))
@@ -332,10 +371,13 @@ func (o Oracle) checkWorkarounds(f *faults) {
 	for _, name := range sortedKeys(o.Workarounds) {
 		at := setting("oracle", "workarounds", name)
 		if strings.TrimSpace(name) == "" {
-			f.add(&settingError{at: at, onKey: true, bare: true, fault: "the name of a capability is empty", hint: "write the name of a capability, such as web_search"})
+			f.add(&settingError{at: at, onKey: true, bare: true,
+				fault: "the name of a capability is empty",
+				hint:  "write the name of a capability, such as web_search"})
 		}
 		if strings.TrimSpace(o.Workarounds[name]) == "" {
-			f.add(&settingError{at: at, fault: "must not be empty", hint: "write what to do instead, or remove the line"})
+			f.add(&settingError{at: at, fault: "must not be empty",
+				hint: "write what to do instead, or remove the line"})
 		}
 	}
 }

@@ -17,9 +17,11 @@ type Webhook struct {
 
 // Traces configures where traces are sent. In the text it may be only the address.
 type Traces struct {
-	// Endpoint is the address of an OpenTelemetry collector that accepts OTLP over HTTP. Empty means that there are no traces.
+	// Endpoint is the address of an OpenTelemetry collector that accepts OTLP over HTTP. Empty
+	// means that there are no traces.
 	Endpoint string `yaml:"endpoint"`
-	// HeadersEnv is the environment variable with headers for the requests, such as a token: NAME=VALUE, separated by commas. Empty means none.
+	// HeadersEnv is the environment variable with headers for the requests, such as a token:
+	// NAME=VALUE, separated by commas. Empty means none.
 	HeadersEnv string `yaml:"headers_env"`
 }
 
@@ -34,23 +36,28 @@ func (c *Config) checkOutbound(f *faults) {
 	for i, w := range c.Webhooks {
 		at := setting("webhooks").item(i)
 		if w.URL == "" {
-			f.add(&settingError{at: at, fault: "needs url", hint: "add the address that gets the events"})
+			f.add(&settingError{at: at, fault: "needs url",
+				hint: "add the address that gets the events"})
 		}
 		f.add(checkWebhook(at.field("url"), w.URL))
 		f.add(checkSecretEnv(at.field("secret_env"), w.SecretEnv))
-		if first := slices.IndexFunc(c.Webhooks, func(other Webhook) bool { return other.URL == w.URL }); first < i && w.URL != "" {
-			f.add(&settingError{at: at.field("url"), fault: "is the address of another webhook", hint: "list all types under one of them"})
+		if first := slices.IndexFunc(c.Webhooks,
+			func(other Webhook) bool { return other.URL == w.URL }); first < i && w.URL != "" {
+			f.add(&settingError{at: at.field("url"), fault: "is the address of another webhook",
+				hint: "list all types under one of them"})
 		}
 	}
 	at := setting("traces")
 	f.add(checkAddress(at.field("endpoint"), c.Traces.Endpoint))
 	if u, err := url.Parse(c.Traces.Endpoint); err == nil && u.User != nil {
-		f.add(&settingError{at: at.field("endpoint"), fault: "has a password", hint: "do not write secrets here; set headers_env to the name of the environment variable that has the headers"})
+		f.add(&settingError{at: at.field("endpoint"), fault: "has a password",
+			hint: "do not write secrets here; set headers_env to the name of the environment variable that has the headers"})
 	}
 	if c.Traces.HeadersEnv != "" {
 		f.add(checkSecretEnv(at.field("headers_env"), c.Traces.HeadersEnv))
 	}
 	if c.Traces.Endpoint == "" && c.Traces.HeadersEnv != "" {
-		f.add(&settingError{at: at, fault: "needs endpoint", hint: "add endpoint, or remove traces"})
+		f.add(&settingError{at: at, fault: "needs endpoint",
+			hint: "add endpoint, or remove traces"})
 	}
 }

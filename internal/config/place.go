@@ -14,8 +14,9 @@ import (
 	"signalbox/internal/text"
 )
 
-// settingPath names a setting by the names and list indexes on the way to it, each followed by a byte that no name
-// contains. Its String is like "checks.command": the line shows which item of a list is meant.
+// settingPath names a setting by the names and list indexes on the way to it, each followed by a
+// byte that no name contains. Its String is like "checks.command": the line shows which item of a
+// list is meant.
 type settingPath string
 
 const (
@@ -70,8 +71,8 @@ func (e *settingError) Error() string {
 // faults are the errors in a text.
 type faults []*settingError
 
-// add records a fault. Nil is ignored, and so is a fault of a setting that has one already, or that is inside such a
-// setting: it is usually a consequence of the first.
+// add records a fault. Nil is ignored, and so is a fault of a setting that has one already, or that
+// is inside such a setting: it is usually a consequence of the first.
 func (f *faults) add(e *settingError) {
 	covered := func(other *settingError) bool { return strings.HasPrefix(string(e.at), string(other.at)) }
 	if e == nil || slices.ContainsFunc(*f, covered) {
@@ -124,8 +125,9 @@ func (e *Error) Describe(i int) string {
 	return described
 }
 
-// locate returns an error with the position of each fault, or nil if there is none. A missing setting has the position of the
-// group that it is missing from. teamFile is the file of the settings that are the team's.
+// locate returns an error with the position of each fault, or nil if there is none. A missing
+// setting has the position of the group that it is missing from. teamFile is the file of the
+// settings that are the team's.
 func (ps places) locate(file, teamFile string, all faults) error {
 	if len(all) == 0 {
 		return nil
@@ -140,7 +142,8 @@ func (ps places) locate(file, teamFile string, all faults) error {
 		located.Faults = append(located.Faults, fault)
 	}
 	slices.SortStableFunc(located.Faults, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Column, b.Column))
 	})
 	return &signalbox.Error{Code: signalbox.CodeUsage, Hint: located.Faults[0].Hint, Err: located}
 }

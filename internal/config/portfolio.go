@@ -10,22 +10,26 @@ import (
 	"signalbox/internal/lazy"
 )
 
-// PortfolioFile is the name of a portfolio's configuration in its folder, and PositionsFile of its list of positions.
+// PortfolioFile is the name of a portfolio's configuration in its folder, and PositionsFile of its
+// list of positions.
 const (
 	PortfolioFile = "portfolio.yaml"
 	PositionsFile = "positions.csv"
 )
 
-// Portfolio is the configuration of a portfolio. Numbers are valid decimals, kept as text because money must be exact. docs/portfolio-files.md is its reference.
+// Portfolio is the configuration of a portfolio. Numbers are valid decimals, kept as text because
+// money must be exact. docs/portfolio-files.md is its reference.
 type Portfolio struct {
 	// AsOf is the default date of questions, such as 2026-06-30. Empty means today.
 	AsOf     string
 	Accounts []PortfolioAccount
 	// Identical are groups of substantially identical tickers.
 	Identical [][]string
-	// Crypto are tickers that are not securities, so that wash-sale rules do not apply to them. Nil means those of [UsualCrypto].
+	// Crypto are tickers that are not securities, so that wash-sale rules do not apply to them. Nil
+	// means those of [UsualCrypto].
 	Crypto []string
-	// Positions is the file with what the accounts hold, relative to the folder. The default is PositionsFile, which need not exist.
+	// Positions is the file with what the accounts hold, relative to the folder. The default is
+	// PositionsFile, which need not exist.
 	Positions    string
 	FilingStatus string
 	Realized     Realized
@@ -43,8 +47,9 @@ type PortfolioAccount struct {
 	Names []string `yaml:"names"`
 }
 
-// Realized has the gains of the year that are not in the transactions of the folder (negative for losses), and the losses
-// carried over from earlier years, which count as losses whatever their sign.
+// Realized has the gains of the year that are not in the transactions of the folder (negative for
+// losses), and the losses carried over from earlier years, which count as losses whatever their
+// sign.
 type Realized struct {
 	ShortTerm      string `yaml:"short_term"`
 	LongTerm       string `yaml:"long_term"`
@@ -62,7 +67,8 @@ type ExitRules struct {
 	Stop   ExitStop
 }
 
-// ExitRule is one rule with its settings. Each rule uses some of them. Zero means the rule's default.
+// ExitRule is one rule with its settings. Each rule uses some of them. Zero means the rule's
+// default.
 type ExitRule struct {
 	Name     string
 	Lookback int
@@ -119,25 +125,31 @@ func ParsePortfolio(text []byte) (*Portfolio, error) {
 		return nil, err
 	}
 	p := &Portfolio{AsOf: written.AsOf, Accounts: written.Accounts, Identical: written.Identical,
-		Crypto: written.Crypto, Positions: written.Positions, FilingStatus: written.FilingStatus, Realized: written.Realized}
+		Crypto: written.Crypto, Positions: written.Positions, FilingStatus: written.FilingStatus,
+		Realized: written.Realized}
 	at := setting("exit_rules")
 	for _, ticker := range places.inOrder(at, sortedKeys(written.ExitRules)) {
 		rules := written.ExitRules[ticker]
-		ticker := ExitRules{Ticker: ticker, Primary: rules.Primary, Sizing: rules.Sizing, Stop: rules.Stop}
-		for _, name := range places.inOrder(at.field(ticker.Ticker).field("rules"), sortedKeys(rules.Rules)) {
+		ticker := ExitRules{Ticker: ticker, Primary: rules.Primary, Sizing: rules.Sizing,
+			Stop: rules.Stop}
+		for _, name := range places.inOrder(at.field(ticker.Ticker).field("rules"),
+			sortedKeys(rules.Rules)) {
 			rule := rules.Rules[name]
-			ticker.Rules = append(ticker.Rules, ExitRule{Name: name, Lookback: rule.Lookback, Period: rule.Period, Tickers: rule.Tickers})
+			ticker.Rules = append(ticker.Rules, ExitRule{Name: name, Lookback: rule.Lookback,
+				Period: rule.Period, Tickers: rule.Tickers})
 		}
 		p.ExitRules = append(p.ExitRules, ticker)
 	}
 	return p, nil
 }
 
-// UsualCrypto returns the pairs of the best-known cryptocurrencies with the dollar, in the three usual spellings. A name alone is not
-// among them: BTC and ETH are also the tickers of funds, which are securities.
+// UsualCrypto returns the pairs of the best-known cryptocurrencies with the dollar, in the three
+// usual spellings. A name alone is not among them: BTC and ETH are also the tickers of funds, which
+// are securities.
 func UsualCrypto() []string {
 	var pairs []string
-	for _, name := range []string{"BTC", "ETH", "SOL", "XRP", "BNB", "ADA", "DOGE", "TRX", "LTC", "BCH", "DOT", "AVAX", "LINK", "XLM", "UNI", "ATOM",
+	for _, name := range []string{"BTC", "ETH", "SOL", "XRP", "BNB", "ADA", "DOGE", "TRX", "LTC",
+		"BCH", "DOT", "AVAX", "LINK", "XLM", "UNI", "ATOM",
 		"SHIB", "NEAR", "ALGO", "ETC", "FIL", "AAVE", "MATIC", "POL", "USDT", "USDC"} {
 		pairs = append(pairs, name+"-USD", name+".USD", name+"USD")
 	}
@@ -156,14 +168,17 @@ func (ps places) inOrder(group settingPath, names []string) []string {
 func (p *portfolioText) check(f *faults) {
 	if p.AsOf != "" {
 		if _, err := time.Parse(time.DateOnly, p.AsOf); err != nil {
-			f.add(&settingError{at: setting("as_of"), fault: fmt.Sprintf("%q is not a date", p.AsOf), hint: "write it as 2026-06-30, or remove it for today"})
+			f.add(&settingError{at: setting("as_of"),
+				fault: fmt.Sprintf("%q is not a date", p.AsOf),
+				hint:  "write it as 2026-06-30, or remove it for today"})
 		}
 	}
 	p.checkAccounts(f)
 	for i, group := range p.Identical {
 		at := setting("identical").item(i)
 		if len(group) < 2 {
-			f.add(&settingError{at: at, fault: "a group needs at least two tickers", hint: "write groups as [[VOO, IVV]]"})
+			f.add(&settingError{at: at, fault: "a group needs at least two tickers",
+				hint: "write groups as [[VOO, IVV]]"})
 		}
 		for j, ticker := range group {
 			f.add(checkTicker(at.item(j), ticker))
@@ -172,11 +187,13 @@ func (p *portfolioText) check(f *faults) {
 	for i, ticker := range p.Crypto {
 		f.add(checkTicker(setting("crypto").item(i), ticker))
 	}
-	f.add(oneOf(setting("filing_status"), p.FilingStatus, "single", "married_joint", "married_separate", "head"))
+	f.add(oneOf(setting("filing_status"), p.FilingStatus, "single", "married_joint",
+		"married_separate", "head"))
 	at := setting("realized")
 	for _, n := range []struct{ name, text string }{
 		{"short_term", p.Realized.ShortTerm}, {"long_term", p.Realized.LongTerm},
-		{"carryover_short", p.Realized.CarryoverShort}, {"carryover_long", p.Realized.CarryoverLong},
+		{"carryover_short", p.Realized.CarryoverShort},
+		{"carryover_long", p.Realized.CarryoverLong},
 	} {
 		f.add(checkDecimal(at.field(n.name), n.text))
 	}
@@ -193,18 +210,21 @@ func (p *portfolioText) check(f *faults) {
 func (p *portfolioText) checkAccounts(f *faults) {
 	at := setting("accounts")
 	if len(p.Accounts) == 0 {
-		f.add(&settingError{at: at, fault: "there are no accounts", hint: "list them: accounts: [{id: brk, kind: taxable}]"})
+		f.add(&settingError{at: at, fault: "there are no accounts",
+			hint: "list them: accounts: [{id: brk, kind: taxable}]"})
 	}
 	taken := map[string]bool{}
 	for i, a := range p.Accounts {
 		at := at.item(i)
 		if a.ID == "" {
-			f.add(&settingError{at: at.field("id"), fault: "the account has no id", hint: "add one, such as id: brk; transactions refer to it"})
+			f.add(&settingError{at: at.field("id"), fault: "the account has no id",
+				hint: "add one, such as id: brk; transactions refer to it"})
 		}
 		f.add(checkID(at.field("id"), a.ID, false))
 		f.add(oneOf(at.field("kind"), a.Kind, "taxable", "ira", "roth", "hsa", "401k"))
 		f.add(oneOf(at.field("owner"), a.Owner, "self", "spouse"))
-		f.add(oneOf(at.field("lot_method"), a.LotMethod, "fifo", "lifo", "hifo", "min_tax", "specific"))
+		f.add(oneOf(at.field("lot_method"), a.LotMethod, "fifo", "lifo", "hifo", "min_tax",
+			"specific"))
 		f.add(once(at.field("id"), a.ID, taken))
 		for j, name := range a.Names {
 			f.add(once(at.field("names").item(j), name, taken))
@@ -214,7 +234,8 @@ func (p *portfolioText) checkAccounts(f *faults) {
 
 func once(at settingPath, name string, taken map[string]bool) *settingError {
 	if taken[name] {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is already an account", name), hint: "each id and name must belong to one account"}
+		return &settingError{at: at, fault: fmt.Sprintf("%q is already an account", name),
+			hint: "each id and name must belong to one account"}
 	}
 	taken[name] = true
 	return nil
@@ -227,7 +248,8 @@ func (r exitRulesText) check(at settingPath, f *faults) {
 		at := at.field(n.group).field(n.name)
 		f.add(checkDecimal(at, n.text))
 		if n.text != "" && (strings.HasPrefix(n.text, "-") || strings.Trim(n.text, "0.") == "") {
-			f.add(&settingError{at: at, fault: n.text + " is not above 0", hint: "write a number above 0, or remove it"})
+			f.add(&settingError{at: at, fault: n.text + " is not above 0",
+				hint: "write a number above 0, or remove it"})
 		}
 	}
 	for _, name := range sortedKeys(r.Rules) {
@@ -241,7 +263,8 @@ func (r exitRulesText) check(at settingPath, f *faults) {
 			value int
 		}{{"lookback", rule.Lookback}, {"period", rule.Period}} {
 			if n.value < 0 {
-				f.add(&settingError{at: at.field(n.name), fault: "must not be negative", hint: "write a number of months, such as 3"})
+				f.add(&settingError{at: at.field(n.name), fault: "must not be negative",
+					hint: "write a number of months, such as 3"})
 			}
 		}
 	}
@@ -251,7 +274,8 @@ func oneOf(at settingPath, value string, known ...string) *settingError {
 	if value == "" || slices.Contains(known, value) {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%q is not known", value), hint: suggest(value, known, "it is one of")}
+	return &settingError{at: at, fault: fmt.Sprintf("%q is not known", value),
+		hint: suggest(value, known, "it is one of")}
 }
 
 // option matches the OCC symbol of an option, in which spaces may follow the underlying ticker.
@@ -267,7 +291,8 @@ func checkTicker(at settingPath, ticker string) *settingError {
 		return !(r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".^=-/", r))
 	})
 	if wrong || ticker == "" || len(ticker) > most {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a ticker", ticker), hint: "write it in capitals, such as SLV or BRK.B"}
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a ticker", ticker),
+			hint: "write it in capitals, such as SLV or BRK.B"}
 	}
 	return nil
 }
@@ -278,8 +303,10 @@ func checkDecimal(at settingPath, text string) *settingError {
 		return nil
 	}
 	whole, fraction, point := strings.Cut(strings.TrimPrefix(text, "-"), ".")
-	if !digits(whole) || point && !digits(fraction) || len(strings.TrimLeft(whole, "0")+fraction) > 19 {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a number", text), hint: "write digits and a point, such as 1234.50"}
+	if !digits(whole) || point && !digits(fraction) ||
+		len(strings.TrimLeft(whole, "0")+fraction) > 19 {
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a number", text),
+			hint: "write digits and a point, such as 1234.50"}
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ func TestParsePortfolio(t *testing.T) {
 	want := &Portfolio{
 		AsOf: "2026-06-30",
 		Accounts: []PortfolioAccount{
-			{ID: "brk", Kind: "taxable", Owner: "self", LotMethod: "fifo", Names: []string{"Individual XXXX-1234"}},
+			{ID: "brk", Kind: "taxable", Owner: "self", LotMethod: "fifo",
+				Names: []string{"Individual XXXX-1234"}},
 			{ID: "ira", Kind: "ira"},
 			{ID: "joint", Owner: "spouse", LotMethod: "min_tax"},
 		},
@@ -41,14 +42,16 @@ func TestParsePortfolio(t *testing.T) {
 		Crypto:       []string{"BTC-USD", "ETH/USD"},
 		Positions:    "broker/positions.csv",
 		FilingStatus: "married_separate",
-		Realized:     Realized{ShortTerm: "-120.50", LongTerm: "0", CarryoverShort: "1000", CarryoverLong: "0"},
+		Realized: Realized{ShortTerm: "-120.50", LongTerm: "0", CarryoverShort: "1000",
+			CarryoverLong: "0"},
 		ExitRules: []ExitRules{
 			{Ticker: "SLV", Primary: "momentum_exit",
 				Rules: []ExitRule{
 					{Name: "regime_check", Period: 3, Tickers: []string{"SLV", "GLD", "TLT"}},
 					{Name: "momentum_exit", Lookback: 3},
 				},
-				Sizing: ExitSizing{Min: "0.50", Max: "0.75", GapPP: "5"}, Stop: ExitStop{Price: "65.0", TimeInForce: "GTC"}},
+				Sizing: ExitSizing{Min: "0.50", Max: "0.75", GapPP: "5"},
+				Stop:   ExitStop{Price: "65.0", TimeInForce: "GTC"}},
 			{Ticker: "GLD", Rules: []ExitRule{{Name: "momentum_exit"}}},
 		},
 	}
@@ -63,17 +66,22 @@ func TestParsePortfolio(t *testing.T) {
 
 // TestParsePortfolioCrypto: without the key there is a default, and an empty list means none.
 func TestParsePortfolioCrypto(t *testing.T) {
-	for text, isNil := range map[string]bool{"accounts: [{id: a}]": true, "accounts: [{id: a}]\ncrypto: []": false} {
-		if p, err := ParsePortfolio([]byte(text)); err != nil || (p.Crypto == nil) != isNil || len(p.Crypto) > 0 {
+	for text, isNil := range map[string]bool{"accounts: [{id: a}]": true,
+		"accounts: [{id: a}]\ncrypto: []": false} {
+		if p, err := ParsePortfolio([]byte(text)); err != nil || (p.Crypto == nil) != isNil ||
+			len(p.Crypto) > 0 {
 			t.Errorf("%q: %v, %v", text, p, err)
 		}
 	}
 }
 
-// TestParsePortfolioOptions: exit rules may be about an option, whose symbol may have the spaces of the OCC.
+// TestParsePortfolioOptions: exit rules may be about an option, whose symbol may have the spaces of
+// the OCC.
 func TestParsePortfolioOptions(t *testing.T) {
-	for ticker, ok := range map[string]bool{"AAPL260116C00150000": true, "'AAPL  260116C00150000'": true, "'AA PL'": false} {
-		_, err := ParsePortfolio([]byte("accounts: [{id: a}]\nexit_rules: {" + ticker + ": {rules: {momentum_exit: {}}}}"))
+	for ticker, ok := range map[string]bool{"AAPL260116C00150000": true,
+		"'AAPL  260116C00150000'": true, "'AA PL'": false} {
+		_, err := ParsePortfolio([]byte("accounts: [{id: a}]\nexit_rules: {" + ticker +
+			": {rules: {momentum_exit: {}}}}"))
 		if (err == nil) != ok {
 			t.Errorf("%s: %v", ticker, err)
 		}
@@ -97,13 +105,17 @@ exit_rules:
 		t.Fatal(err)
 	}
 	want := &Portfolio{
-		Accounts:     []PortfolioAccount{{ID: "brk", Kind: "taxable", Owner: "self", LotMethod: "fifo"}, {ID: "ira", Kind: "ira"}},
+		Accounts: []PortfolioAccount{{ID: "brk", Kind: "taxable", Owner: "self",
+			LotMethod: "fifo"}, {ID: "ira", Kind: "ira"}},
 		Identical:    [][]string{{"VOO", "IVV"}},
 		FilingStatus: "single",
-		Realized:     Realized{ShortTerm: "0", LongTerm: "0", CarryoverShort: "0", CarryoverLong: "0"},
+		Realized: Realized{ShortTerm: "0", LongTerm: "0", CarryoverShort: "0",
+			CarryoverLong: "0"},
 		ExitRules: []ExitRules{{Ticker: "SLV", Primary: "momentum_exit",
-			Rules:  []ExitRule{{Name: "momentum_exit", Lookback: 3}, {Name: "regime_check", Period: 3, Tickers: []string{"SLV", "GLD", "TLT"}}},
-			Sizing: ExitSizing{Min: "0.50", Max: "0.75", GapPP: "5"}, Stop: ExitStop{Price: "65.0", TimeInForce: "GTC"}}},
+			Rules: []ExitRule{{Name: "momentum_exit", Lookback: 3},
+				{Name: "regime_check", Period: 3, Tickers: []string{"SLV", "GLD", "TLT"}}},
+			Sizing: ExitSizing{Min: "0.50", Max: "0.75", GapPP: "5"},
+			Stop:   ExitStop{Price: "65.0", TimeInForce: "GTC"}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
@@ -141,58 +153,101 @@ func TestParsePortfolioErrors(t *testing.T) {
 	for _, tt := range []struct{ text, want, hint string }{
 		{"", "line 1, column 1: accounts: there are no accounts", noAccounts},
 		{"accounts: []", "line 1, column 11: accounts: there are no accounts", noAccounts},
-		{"as_of: 2026-06-30\naccounts:\n", "line 2, column 1: accounts: there are no accounts", noAccounts},
+		{"as_of: 2026-06-30\naccounts:\n", "line 2, column 1: accounts: there are no accounts",
+			noAccounts},
 		{a + "acounts: 3", `line 2, column 1: unknown field "acounts"`, "did you mean accounts?"},
 		{a + "colour: red", `line 2, column 1: unknown field "colour"`,
 			"the settings here are as_of, accounts, identical, crypto, positions, filing_status, realized, exit_rules"},
-		{"accounts: [{id: a, knd: ira}]", `line 1, column 20: unknown field "knd"`, "did you mean kind?"},
-		{"accounts: [{kind: ira}]", "line 1, column 12: accounts.id: the account has no id", "add one, such as id: brk; transactions refer to it"},
-		{"accounts:\n  - id: a\n    kind: taxble", `line 3, column 11: accounts.kind: "taxble" is not known`, "did you mean taxable?"},
-		{"accounts:\n  - id: a\n    kind: piggybank", `line 3, column 11: accounts.kind: "piggybank" is not known`,
+		{"accounts: [{id: a, knd: ira}]", `line 1, column 20: unknown field "knd"`,
+			"did you mean kind?"},
+		{"accounts: [{kind: ira}]", "line 1, column 12: accounts.id: the account has no id",
+			"add one, such as id: brk; transactions refer to it"},
+		{"accounts:\n  - id: a\n    kind: taxble",
+			`line 3, column 11: accounts.kind: "taxble" is not known`, "did you mean taxable?"},
+		{"accounts:\n  - id: a\n    kind: piggybank",
+			`line 3, column 11: accounts.kind: "piggybank" is not known`,
 			"it is one of taxable, ira, roth, hsa, 401k"},
-		{"accounts: [{id: a, owner: spuose}]", `line 1, column 27: accounts.owner: "spuose" is not known`, "did you mean spouse?"},
-		{"accounts: [{id: a, owner: neighbour}]", `line 1, column 27: accounts.owner: "neighbour" is not known`, "it is one of self, spouse"},
-		{"accounts: [{id: a, lot_method: fito}]", `line 1, column 32: accounts.lot_method: "fito" is not known`, "did you mean fifo?"},
-		{a + "filing_status: maried_joint", `line 2, column 16: filing_status: "maried_joint" is not known`, "did you mean married_joint?"},
+		{"accounts: [{id: a, owner: spuose}]",
+			`line 1, column 27: accounts.owner: "spuose" is not known`, "did you mean spouse?"},
+		{"accounts: [{id: a, owner: neighbour}]",
+			`line 1, column 27: accounts.owner: "neighbour" is not known`,
+			"it is one of self, spouse"},
+		{"accounts: [{id: a, lot_method: fito}]",
+			`line 1, column 32: accounts.lot_method: "fito" is not known`, "did you mean fifo?"},
+		{a + "filing_status: maried_joint",
+			`line 2, column 16: filing_status: "maried_joint" is not known`,
+			"did you mean married_joint?"},
 		{a + "filing_status: divorced", `line 2, column 16: filing_status: "divorced" is not known`,
 			"it is one of single, married_joint, married_separate, head"},
-		{"accounts: [{id: a}, {id: a}]", `line 1, column 26: accounts.id: "a" is already an account`, oneEach},
-		{"accounts: [{id: a}, {id: b, names: [c, a]}]", `line 1, column 40: accounts.names: "a" is already an account`, oneEach},
-		{"accounts: [{id: a, names: [n]}, {id: b, names: [n]}]", `line 1, column 49: accounts.names: "n" is already an account`, oneEach},
-		{"accounts: [{id: a, names: [b]}, {id: b}]", `line 1, column 38: accounts.id: "b" is already an account`, oneEach},
-		{a + "identical: [[VOO]]", "line 2, column 13: identical: a group needs at least two tickers", "write groups as [[VOO, IVV]]"},
-		{a + "identical: [[VOO, IVV], []]", "line 2, column 25: identical: a group needs at least two tickers", "write groups as [[VOO, IVV]]"},
-		{a + "identical: [[VOO, ivv]]", `line 2, column 19: identical: "ivv" is not a ticker`, ticker},
-		{a + "identical: [[VOO, V O]]", `line 2, column 19: identical: "V O" is not a ticker`, ticker},
-		{a + "identical: [VOO, IVV]", "line 2, column 13: identical: must be a list (and 1 more fault)", wantsAList},
-		{a + "exit_rules:\n  slv: {}", `line 3, column 3: exit_rules.slv: "slv" is not a ticker`, ticker},
+		{"accounts: [{id: a}, {id: a}]",
+			`line 1, column 26: accounts.id: "a" is already an account`, oneEach},
+		{"accounts: [{id: a}, {id: b, names: [c, a]}]",
+			`line 1, column 40: accounts.names: "a" is already an account`, oneEach},
+		{"accounts: [{id: a, names: [n]}, {id: b, names: [n]}]",
+			`line 1, column 49: accounts.names: "n" is already an account`, oneEach},
+		{"accounts: [{id: a, names: [b]}, {id: b}]",
+			`line 1, column 38: accounts.id: "b" is already an account`, oneEach},
+		{a + "identical: [[VOO]]",
+			"line 2, column 13: identical: a group needs at least two tickers",
+			"write groups as [[VOO, IVV]]"},
+		{a + "identical: [[VOO, IVV], []]",
+			"line 2, column 25: identical: a group needs at least two tickers",
+			"write groups as [[VOO, IVV]]"},
+		{a + "identical: [[VOO, ivv]]", `line 2, column 19: identical: "ivv" is not a ticker`,
+			ticker},
+		{a + "identical: [[VOO, V O]]", `line 2, column 19: identical: "V O" is not a ticker`,
+			ticker},
+		{a + "identical: [VOO, IVV]",
+			"line 2, column 13: identical: must be a list (and 1 more fault)", wantsAList},
+		{a + "exit_rules:\n  slv: {}", `line 3, column 3: exit_rules.slv: "slv" is not a ticker`,
+			ticker},
 		{a + "exit_rules:\n  SLV: {rules: {regime_check: {tickers: [SLV, gld]}}}",
-			`line 3, column 47: exit_rules.SLV.rules.regime_check.tickers: "gld" is not a ticker`, ticker},
-		{a + "realized: {short_term: 1,000}", `line 2, column 26: unknown field "000"`, "the settings here are short_term, long_term, carryover_short, carryover_long"},
-		{a + "realized:\n  short_term: 1,000", `line 3, column 15: realized.short_term: "1,000" is not a number`, number},
-		{a + "realized:\n  long_term: 1e5", `line 3, column 14: realized.long_term: "1e5" is not a number`, number},
-		{a + "realized:\n  carryover_short: 12345678901234567890", `line 3, column 20: realized.carryover_short: "12345678901234567890" is not a number`, number},
-		{a + "realized:\n  carryover_long: $5", `line 3, column 19: realized.carryover_long: "$5" is not a number`, number},
-		{a + "realized:\n  carryover_long: .inf", `line 3, column 19: realized.carryover_long: ".inf" is not a number`, number},
-		{a + "realized: 5", "line 2, column 11: realized: must be a group of settings", manyAtATime},
-		{a + "exit_rules:\n  SLV:\n    stop: {price: -65}", "line 4, column 19: exit_rules.SLV.stop.price: -65 is not above 0", above},
-		{a + "exit_rules:\n  SLV:\n    stop: {price: 0.00}", "line 4, column 19: exit_rules.SLV.stop.price: 0.00 is not above 0", above},
-		{a + "exit_rules:\n  SLV:\n    sizing: {max: -0.5}", "line 4, column 19: exit_rules.SLV.sizing.max: -0.5 is not above 0", above},
-		{a + "exit_rules:\n  SLV:\n    sizing: {gap_pp: five}", `line 4, column 22: exit_rules.SLV.sizing.gap_pp: "five" is not a number`, number},
-		{a + "exit_rules:\n  SLV:\n    rules: {momentum_exit: {lookback: -1}}", "line 4, column 39: exit_rules.SLV.rules.momentum_exit.lookback: must not be negative",
+			`line 3, column 47: exit_rules.SLV.rules.regime_check.tickers: "gld" is not a ticker`,
+			ticker},
+		{a + "realized: {short_term: 1,000}", `line 2, column 26: unknown field "000"`,
+			"the settings here are short_term, long_term, carryover_short, carryover_long"},
+		{a + "realized:\n  short_term: 1,000",
+			`line 3, column 15: realized.short_term: "1,000" is not a number`, number},
+		{a + "realized:\n  long_term: 1e5",
+			`line 3, column 14: realized.long_term: "1e5" is not a number`, number},
+		{a + "realized:\n  carryover_short: 12345678901234567890",
+			`line 3, column 20: realized.carryover_short: "12345678901234567890" is not a number`,
+			number},
+		{a + "realized:\n  carryover_long: $5",
+			`line 3, column 19: realized.carryover_long: "$5" is not a number`, number},
+		{a + "realized:\n  carryover_long: .inf",
+			`line 3, column 19: realized.carryover_long: ".inf" is not a number`, number},
+		{a + "realized: 5", "line 2, column 11: realized: must be a group of settings",
+			manyAtATime},
+		{a + "exit_rules:\n  SLV:\n    stop: {price: -65}",
+			"line 4, column 19: exit_rules.SLV.stop.price: -65 is not above 0", above},
+		{a + "exit_rules:\n  SLV:\n    stop: {price: 0.00}",
+			"line 4, column 19: exit_rules.SLV.stop.price: 0.00 is not above 0", above},
+		{a + "exit_rules:\n  SLV:\n    sizing: {max: -0.5}",
+			"line 4, column 19: exit_rules.SLV.sizing.max: -0.5 is not above 0", above},
+		{a + "exit_rules:\n  SLV:\n    sizing: {gap_pp: five}",
+			`line 4, column 22: exit_rules.SLV.sizing.gap_pp: "five" is not a number`, number},
+		{a + "exit_rules:\n  SLV:\n    rules: {momentum_exit: {lookback: -1}}",
+			"line 4, column 39: exit_rules.SLV.rules.momentum_exit.lookback: must not be negative",
 			"write a number of months, such as 3"},
 		{a + "exit_rules:\n  SLV:\n    rules: {momentum_exit: {lookback: three}}",
 			`line 4, column 39: exit_rules.SLV.rules.momentum_exit.lookback: "three" is not a whole number`, "write a number such as 5"},
-		{a + "exit_rules:\n  SLV:\n    rules: {momentum_exit: {lookbak: 3}}", `line 4, column 29: unknown field "lookbak"`, "did you mean lookback?"},
-		{a + "exit_rules:\n  SLV: {}\n  SLV: {}", "line 4, column 3: exit_rules.SLV: set twice, first on line 3", "keep one of them"},
-		{a + "exit_rules: [SLV]", "line 2, column 13: exit_rules: must be a group of settings", manyAtATime},
+		{a + "exit_rules:\n  SLV:\n    rules: {momentum_exit: {lookbak: 3}}",
+			`line 4, column 29: unknown field "lookbak"`, "did you mean lookback?"},
+		{a + "exit_rules:\n  SLV: {}\n  SLV: {}",
+			"line 4, column 3: exit_rules.SLV: set twice, first on line 3", "keep one of them"},
+		{a + "exit_rules: [SLV]", "line 2, column 13: exit_rules: must be a group of settings",
+			manyAtATime},
 		{"as_of: 30.06.2026\n" + a, `line 1, column 8: as_of: "30.06.2026" is not a date`, date},
 		{"as_of: 2026-02-30\n" + a, `line 1, column 8: as_of: "2026-02-30" is not a date`, date},
-		{"as_of: [2026-06-30]\n" + a, "line 1, column 8: as_of: must be a single value, not a list", oneValue},
+		{"as_of: [2026-06-30]\n" + a, "line 1, column 8: as_of: must be a single value, not a list",
+			oneValue},
 		{"accounts: brk", "line 1, column 11: accounts: must be a list",
 			"begin each item with a line such as - name: tests, and put its other settings below, indented like name"},
-		{"accounts: [brk]", "line 1, column 12: accounts: must be a group of settings", manyAtATime},
-		{"accounts: [{id: a, names: b}]", "line 1, column 27: accounts.names: must be a list", wantsAList},
+		{"accounts: [brk]", "line 1, column 12: accounts: must be a group of settings",
+			manyAtATime},
+		{"accounts: [{id: a, names: b}]", "line 1, column 27: accounts.names: must be a list",
+			wantsAList},
 	} {
 		p, err := ParsePortfolio([]byte(tt.text))
 		wrong := (*signalbox.Error)(nil)
@@ -201,13 +256,14 @@ func TestParsePortfolioErrors(t *testing.T) {
 			continue
 		}
 		if wrong.Error() != tt.want || wrong.Hint != tt.hint || wrong.Code != signalbox.CodeUsage {
-			t.Errorf("%q:\n got %s\nhint %s\nwant %s\nhint %s", tt.text, wrong, wrong.Hint, tt.want, tt.hint)
+			t.Errorf("%q:\n got %s\nhint %s\nwant %s\nhint %s", tt.text, wrong, wrong.Hint, tt.want,
+				tt.hint)
 		}
 	}
 }
 
-// FuzzParsePortfolio checks that errors have a position, one line and a hint, and that parsed portfolios have valid numbers and
-// unique account names.
+// FuzzParsePortfolio checks that errors have a position, one line and a hint, and that parsed
+// portfolios have valid numbers and unique account names.
 func FuzzParsePortfolio(f *testing.F) {
 	f.Add(portfolioExample)
 	f.Add("exit_rules: &a {SLV: {rules: &b {x: {}}}, GLD: {rules: *b}}\naccounts: [&c {id: a}, *c]\nrealized: *a")
@@ -218,7 +274,8 @@ func FuzzParsePortfolio(f *testing.F) {
 		p, err := ParsePortfolio([]byte(text))
 		if err != nil {
 			wrong := (*signalbox.Error)(nil)
-			if !errors.As(err, &wrong) || wrong.Hint == "" || !placed.MatchString(err.Error()) || strings.ContainsAny(err.Error(), "\r\n") {
+			if !errors.As(err, &wrong) || wrong.Hint == "" || !placed.MatchString(err.Error()) ||
+				strings.ContainsAny(err.Error(), "\r\n") {
 				t.Errorf("error without a position or hint, or with several lines: %q", err)
 			}
 			return

@@ -8,12 +8,13 @@ import (
 	"signalbox"
 )
 
-// PricesDate is the day of the built-in prices. Prices change, and there are other prices than these: for long prompts, for fast or
-// slow service, and by contract. Config.Prices overrides them.
+// PricesDate is the day of the built-in prices. Prices change, and there are other prices than
+// these: for long prompts, for fast or slow service, and by contract. Config.Prices overrides them.
 const PricesDate = "2026-11-16"
 
-// builtinPrices are the list prices of standard service in dollars per million tokens on PricesDate, from the vendors' pages:
-// platform.claude.com/docs/en/about-claude/pricing, developers.openai.com/api/docs/pricing and ai.google.dev/gemini-api/docs/pricing.
+// builtinPrices are the list prices of standard service in dollars per million tokens on
+// PricesDate, from the vendors' pages: platform.claude.com/docs/en/about-claude/pricing,
+// developers.openai.com/api/docs/pricing and ai.google.dev/gemini-api/docs/pricing.
 var builtinPrices = map[string][3]float64{ // input, output, cached
 	"claude-opus-4-0*":   {15, 75, 1.50},
 	"claude-opus-4-1*":   {15, 75, 1.50},
@@ -62,8 +63,8 @@ func (c *Config) configuredPrice(model string) (Price, bool) {
 	return longest(c.Prices, model, func(p Price) Price { return p })
 }
 
-// PriceOf returns the price of a model: a configured one, or else a built-in one. A provider in front of the name, up to the last
-// slash, is optional in patterns.
+// PriceOf returns the price of a model: a configured one, or else a built-in one. A provider in
+// front of the name, up to the last slash, is optional in patterns.
 func (c *Config) PriceOf(model string) (Price, bool) {
 	if p, ok := c.configuredPrice(model); ok {
 		return p, true
@@ -77,7 +78,8 @@ func builtinPrice(p [3]float64) Price {
 }
 
 // longest returns the price of the longest pattern that matches a model.
-func longest[P any](prices map[string]P, model string, convert func(P) Price) (price Price, found bool) {
+func longest[P any](prices map[string]P, model string, convert func(P) Price) (price Price,
+	found bool) {
 	best := ""
 	for _, pattern := range sortedKeys(prices) {
 		whole, _ := path.Match(pattern, model)
@@ -89,19 +91,24 @@ func longest[P any](prices map[string]P, model string, convert func(P) Price) (p
 	return price, found
 }
 
-// HighestPrice returns the highest built-in price of the vendor of a program, for models whose price is not known: a limit of cost must
-// not be exceeded because a model is new. The other programs report their cost themselves.
+// HighestPrice returns the highest built-in price of the vendor of a program, for models whose
+// price is not known: a limit of cost must not be exceeded because a model is new. The other
+// programs report their cost themselves.
 func HighestPrice(format signalbox.Format) (highest Price, known bool) {
-	prefix := map[signalbox.Format]string{signalbox.FormatClaude: "claude-", signalbox.FormatCodex: "gpt-", signalbox.FormatGemini: "gemini-"}[format]
+	prefix := map[signalbox.Format]string{signalbox.FormatClaude: "claude-",
+		signalbox.FormatCodex: "gpt-", signalbox.FormatGemini: "gemini-"}[format]
 	for pattern, p := range builtinPrices {
 		if price := builtinPrice(p); prefix != "" && strings.HasPrefix(pattern, prefix) {
-			highest = Price{max(highest.InputMicros, price.InputMicros), max(highest.OutputMicros, price.OutputMicros), max(highest.CachedMicros, price.CachedMicros)}
+			highest = Price{max(highest.InputMicros, price.InputMicros),
+				max(highest.OutputMicros, price.OutputMicros),
+				max(highest.CachedMicros, price.CachedMicros)}
 		}
 	}
 	return highest, prefix != ""
 }
 
-// ModelPrice returns the price of a key of Models: its own, or else a configured one for the name of the model; nil if it is unknown.
+// ModelPrice returns the price of a key of Models: its own, or else a configured one for the name
+// of the model; nil if it is unknown.
 func (c *Config) ModelPrice(name string) *Price {
 	m := c.Models[name]
 	if p, ok := c.configuredPrice(m.Model); m.Price == nil && ok {
@@ -113,5 +120,7 @@ func (c *Config) ModelPrice(name string) *Price {
 // CostMicros returns what tokens cost, in millionths of a dollar. cached is a part of input.
 func (p Price) CostMicros(input, cached, output int64) int64 {
 	cached = min(cached, input)
-	return int64(math.Round((float64(input-cached)*float64(p.InputMicros) + float64(cached)*float64(p.CachedMicros) + float64(output)*float64(p.OutputMicros)) / 1e6))
+	return int64(math.Round(
+		(float64(input-cached)*float64(p.InputMicros) + float64(cached)*float64(
+			p.CachedMicros) + float64(output)*float64(p.OutputMicros)) / 1e6))
 }

@@ -17,10 +17,11 @@ prices:
   gpt-5: {input: 9, output: 9}
 `)
 	for model, want := range map[string]Price{
-		"mine-1":                   {1_000_000, 2_000_000, 1_000_000},
-		"mine-large-1":             {3_000_000, 4_000_000, 500_000}, // the longest pattern
-		"some/provider/mine-1":     {1_000_000, 2_000_000, 1_000_000},
-		"gpt-5":                    {9_000_000, 9_000_000, 9_000_000}, // instead of the built-in price
+		"mine-1":               {1_000_000, 2_000_000, 1_000_000},
+		"mine-large-1":         {3_000_000, 4_000_000, 500_000}, // the longest pattern
+		"some/provider/mine-1": {1_000_000, 2_000_000, 1_000_000},
+		// instead of the built-in price
+		"gpt-5":                    {9_000_000, 9_000_000, 9_000_000},
 		"gpt-5-codex":              {1_250_000, 10_000_000, 125_000},
 		"claude-opus-4-1-20250805": {15_000_000, 75_000_000, 1_500_000},
 		"claude-opus-4-8":          {5_000_000, 25_000_000, 500_000},
@@ -36,9 +37,11 @@ prices:
 			t.Errorf("%q has the price %+v", model, p)
 		}
 	}
-	for format, known := range map[signalbox.Format]bool{signalbox.FormatClaude: true, signalbox.FormatCodex: true, signalbox.FormatGemini: true,
+	for format, known := range map[signalbox.Format]bool{signalbox.FormatClaude: true,
+		signalbox.FormatCodex: true, signalbox.FormatGemini: true,
 		signalbox.FormatOpencode: false, signalbox.FormatPlain: false} {
-		if p, ok := HighestPrice(format); ok != known || known != (p.OutputMicros >= p.InputMicros && p.CachedMicros > 0) {
+		if p, ok := HighestPrice(format); ok != known ||
+			known != (p.OutputMicros >= p.InputMicros && p.CachedMicros > 0) {
 			t.Errorf("%s: %+v %t", format, p, ok)
 		}
 	}
@@ -67,7 +70,8 @@ oracle: {model: listed, limits: {cost: 1}}
 func TestCostMicros(t *testing.T) {
 	p := Price{3_000_000, 15_000_000, 300_000}
 	for _, tt := range []struct{ input, cached, output, want int64 }{
-		{1_000_000, 0, 0, 3_000_000}, {1_000_000, 1_000_000, 0, 300_000}, {1000, 400, 100, 3420}, {10, 20, 0, 3}, {0, 0, 0, 0},
+		{1_000_000, 0, 0, 3_000_000}, {1_000_000, 1_000_000, 0, 300_000}, {1000, 400, 100, 3420},
+		{10, 20, 0, 3}, {0, 0, 0, 0},
 	} {
 		if got := p.CostMicros(tt.input, tt.cached, tt.output); got != tt.want {
 			t.Errorf("%+v: %d", tt, got)
@@ -84,7 +88,8 @@ func TestBuiltinPrices(t *testing.T) {
 		t.Errorf("the reference does not say that the prices are of %s", PricesDate)
 	}
 	for pattern, p := range builtinPrices {
-		if _, err := path.Match(pattern, "x"); err != nil || p[0] <= 0 || p[1] < p[0] || p[2] <= 0 || p[2] > p[0] {
+		if _, err := path.Match(pattern, "x"); err != nil || p[0] <= 0 || p[1] < p[0] ||
+			p[2] <= 0 || p[2] > p[0] {
 			t.Errorf("%s: %v %v", pattern, p, err)
 		}
 	}

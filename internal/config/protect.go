@@ -8,8 +8,9 @@ import (
 	"signalbox/internal/git"
 )
 
-// Protects reports whether a path, with slashes and relative to the top of the repository, is protected. A pattern that matches a
-// folder protects everything in it. Names that some system takes for the same file are the same: see git.FoldName.
+// Protects reports whether a path, with slashes and relative to the top of the repository, is
+// protected. A pattern that matches a folder protects everything in it. Names that some system
+// takes for the same file are the same: see git.FoldName.
 func (c *Config) Protects(name string) bool {
 	for segment := range strings.SplitSeq(git.FoldPath(name), "/") {
 		if segment == boxFolder {
@@ -41,17 +42,20 @@ func (c *Config) ProtectsBelow(name string) bool {
 	})
 }
 
-// alwaysProtected are the patterns that need not be named: the team's configuration, and the list of files to copy into worktrees. A task
-// could also add them.
+// alwaysProtected are the patterns that need not be named: the team's configuration, and the list
+// of files to copy into worktrees. A task could also add them.
 var alwaysProtected = []string{FileName, ".worktreeinclude"}
 
-// boxFolder is the name of a box, which is protected in every folder: a task could add one with a configuration of its own.
+// boxFolder is the name of a box, which is protected in every folder: a task could add one with a
+// configuration of its own.
 const boxFolder = ".signalbox"
 
 // anyPattern reports whether a pattern matches a path as they are, or folded.
 func (c *Config) anyPattern(name string, match func(pattern, segments []string) bool) bool {
 	for _, pattern := range slices.Concat(c.Protected, alwaysProtected) {
-		if match(strings.Split(pattern, "/"), strings.Split(name, "/")) || match(strings.Split(git.FoldPath(pattern), "/"), strings.Split(git.FoldPath(name), "/")) {
+		if match(strings.Split(pattern, "/"), strings.Split(name, "/")) ||
+			match(strings.Split(git.FoldPath(pattern), "/"),
+				strings.Split(git.FoldPath(name), "/")) {
 			return true
 		}
 	}
@@ -61,8 +65,9 @@ func (c *Config) anyPattern(name string, match func(pattern, segments []string) 
 // anyDepth is the segment of a pattern that matches any number of segments.
 const anyDepth = "**"
 
-// matches compares segment by segment. On a mismatch it backtracks to the last ** and lets it match one more segment. Earlier
-// ones need no backtracking, because the last one can match everything that they could.
+// matches compares segment by segment. On a mismatch it backtracks to the last ** and lets it match
+// one more segment. Earlier ones need no backtracking, because the last one can match everything
+// that they could.
 func matches(pattern, segments []string) bool {
 	var afterAny, resume []string
 	inAny := false

@@ -20,10 +20,12 @@ import (
 	"signalbox/internal/sandbox"
 )
 
-// read decodes text over the values that into points to, and returns where each setting is and everything that is wrong.
+// read decodes text over the values that into points to, and returns where each setting is and
+// everything that is wrong.
 //
-// The library's own strict decoder stops at the first error, describes it in terms of Go types, and does not keep the
-// positions that validation needs later. So this package walks the library's syntax tree itself.
+// The library's own strict decoder stops at the first error, describes it in terms of Go types, and
+// does not keep the positions that validation needs later. So this package walks the library's
+// syntax tree itself.
 func read(text []byte, into any) (places, faults) {
 	r := newReader("the configuration")
 	body, fault := parseDocument(text)
@@ -52,8 +54,8 @@ func parseDocument(text []byte) (ast.Node, *settingError) {
 	return onlyDocument(file)
 }
 
-// Limits of a configuration. The time of the YAML parser grows with the square of the number of lines, and its memory with the square
-// of the depth.
+// Limits of a configuration. The time of the YAML parser grows with the square of the number of
+// lines, and its memory with the square of the depth.
 const (
 	maxBytes  = 256 << 10
 	maxLines  = 5000
@@ -64,13 +66,15 @@ const (
 // checkSize refuses a text that is too large to be a configuration, before it is parsed.
 func checkSize(text []byte) *settingError {
 	if len(text) > maxBytes {
-		return &settingError{fault: fmt.Sprintf("the file has %d bytes, limit %d", len(text), maxBytes), hint: "check that this is the right file"}
+		return &settingError{fault: fmt.Sprintf("the file has %d bytes, limit %d", len(text),
+			maxBytes), hint: "check that this is the right file"}
 	}
 	line, depth := 0, 0
 	for content := range bytes.Lines(text) {
 		line++
 		marks, start := 0, content
-		for len(start) > 1 && bytes.IndexByte([]byte("-?: \t"), start[0]) >= 0 { // such as "- - - x", which is a list in lists
+		// such as "- - - x", which is a list in lists
+		for len(start) > 1 && bytes.IndexByte([]byte("-?: \t"), start[0]) >= 0 {
 			if start[0] != ' ' && start[0] != '\t' {
 				marks++
 			}
@@ -84,12 +88,15 @@ func checkSize(text []byte) *settingError {
 				depth = max(depth-1, 0)
 			}
 			if depth+marks > maxDepth {
-				return &settingError{fault: fmt.Sprintf("more than %d lists or groups inside each other", maxDepth), hint: "check that this is the right file",
+				return &settingError{fault: fmt.Sprintf(
+					"more than %d lists or groups inside each other", maxDepth),
+					hint:  "check that this is the right file",
 					where: &token.Position{Line: line, Column: 1}}
 			}
 		}
 		if line > maxLines {
-			return &settingError{fault: fmt.Sprintf("the file has more than %d lines", maxLines), hint: "check that this is the right file",
+			return &settingError{fault: fmt.Sprintf("the file has more than %d lines", maxLines),
+				hint:  "check that this is the right file",
 				where: &token.Position{Line: line, Column: 1}}
 		}
 	}
@@ -109,17 +116,20 @@ func checkUTF8(text []byte) *settingError {
 		}
 		rest = rest[size:]
 	}
-	return &settingError{fault: "the file is not UTF-8 text", hint: "save the file as UTF-8", where: positionAfter(before)}
+	return &settingError{fault: "the file is not UTF-8 text", hint: "save the file as UTF-8",
+		where: positionAfter(before)}
 }
 
 // positionAfter returns the position that follows the text before it.
 func positionAfter(before string) *token.Position {
 	line := before[strings.LastIndexByte(before, '\n')+1:]
-	return &token.Position{Line: strings.Count(before, "\n") + 1, Column: utf8.RuneCountInString(line) + 1}
+	return &token.Position{Line: strings.Count(before, "\n") + 1,
+		Column: utf8.RuneCountInString(line) + 1}
 }
 
 func syntaxError(err error) *settingError {
-	wrong := &settingError{fault: err.Error(), hint: "correct the YAML; put text with special characters in quotes"}
+	wrong := &settingError{fault: err.Error(),
+		hint: "correct the YAML; put text with special characters in quotes"}
 	if located := (yaml.Error)(nil); errors.As(err, &located) {
 		wrong.fault = located.GetMessage()
 		if strings.Contains(wrong.fault, "'\t'") {
@@ -141,7 +151,8 @@ func onlyDocument(file *ast.File) (ast.Node, *settingError) {
 		case doc.Body.Type() == ast.DirectiveType:
 			return nil, &settingError{fault: "YAML directives (lines that begin with %) are not supported", hint: "remove the line", where: position(doc.Body)}
 		case body != nil:
-			return nil, &settingError{fault: "a second document begins here", hint: "remove the line --- above it", where: position(doc.Body)}
+			return nil, &settingError{fault: "a second document begins here",
+				hint: "remove the line --- above it", where: position(doc.Body)}
 		default:
 			body = doc.Body
 		}
@@ -174,9 +185,10 @@ func newReader(what string) *reader {
 	return &reader{what: what, places: places{}, anchors: map[string]ast.Node{}}
 }
 
-// resolved calls read with the node, or with the value that an alias repeats, and records its position. It does nothing for
-// a null.
-func (r *reader) resolved(node ast.Node, at settingPath, read func(ast.Node) *settingError) *settingError {
+// resolved calls read with the node, or with the value that an alias repeats, and records its
+// position. It does nothing for a null.
+func (r *reader) resolved(node ast.Node, at settingPath,
+	read func(ast.Node) *settingError) *settingError {
 	if node == nil || node.Type() == ast.NullType {
 		return nil
 	}
@@ -184,7 +196,9 @@ func (r *reader) resolved(node ast.Node, at settingPath, read func(ast.Node) *se
 		if r.values > maxValues+1 {
 			return nil // reported already
 		}
-		return &settingError{at: at, fault: fmt.Sprintf("there are more than %d values, counting those that aliases repeat", maxValues), hint: "check that this is the right file"}
+		return &settingError{at: at,
+			fault: fmt.Sprintf("there are more than %d values, counting those that aliases repeat",
+				maxValues), hint: "check that this is the right file"}
 	}
 	here := r.places[at]
 	here.value = position(node)
@@ -200,14 +214,16 @@ func (r *reader) resolved(node ast.Node, at settingPath, read func(ast.Node) *se
 		name := n.Value.GetToken().Value
 		target, ok := r.anchors[name]
 		if !ok {
-			return &settingError{at: at, fault: fmt.Sprintf("*%s refers to &%s, which is not defined above", name, name),
-				hint: fmt.Sprintf(`put text that begins with * in quotes: "*%s"`, name)}
+			return &settingError{at: at,
+				fault: fmt.Sprintf("*%s refers to &%s, which is not defined above", name, name),
+				hint:  fmt.Sprintf(`put text that begins with * in quotes: "*%s"`, name)}
 		}
 		wrong := r.resolved(target, at, read)
 		r.places[at] = here // the position of the alias, not of the repeated value
 		return wrong
 	case *ast.TagNode:
-		return &settingError{at: at, fault: fmt.Sprintf("the tag %s is not supported", n.Start.Value), hint: "remove it, or put text that begins with ! in quotes"}
+		return &settingError{at: at, fault: fmt.Sprintf("the tag %s is not supported",
+			n.Start.Value), hint: "remove it, or put text that begins with ! in quotes"}
 	}
 	return read(node)
 }
@@ -227,14 +243,16 @@ func (r *reader) plainValue(to reflect.Value, node ast.Node, at settingPath) {
 		r.faults.add(w.write(node, at))
 		to.SetBytes(w.out.Bytes())
 	case to.Type() == reflect.TypeFor[time.Duration]():
-		r.faults.add(scalar(node, at, func(text string) *settingError { return setDuration(to, text, at) }))
+		r.faults.add(scalar(node, at,
+			func(text string) *settingError { return setDuration(to, text, at) }))
 	case to.Type() == reflect.TypeFor[Size]():
 		r.faults.add(scalar(node, at, func(text string) *settingError {
 			return setNumber(to, text, at, parseSize, "a size", "write a size such as 512MB or 4GB")
 		}))
 	case to.Type() == reflect.TypeFor[Cores]():
 		r.faults.add(scalar(node, at, func(text string) *settingError {
-			return setNumber(to, text, at, parseCores, "a number of cores", "write a number such as 2 or 1.5")
+			return setNumber(to, text, at, parseCores, "a number of cores",
+				"write a number such as 2 or 1.5")
 		}))
 	case to.Type() == reflect.TypeFor[sandbox.Mode]():
 		r.faults.add(scalar(node, at, func(text string) *settingError {
@@ -258,7 +276,8 @@ func (r *reader) plainValue(to reflect.Value, node ast.Node, at settingPath) {
 	case to.Kind() == reflect.Slice:
 		r.items(to, node, at)
 	default:
-		r.faults.add(scalar(node, at, func(text string) *settingError { return setScalar(to, text, at) }))
+		r.faults.add(scalar(node, at,
+			func(text string) *settingError { return setScalar(to, text, at) }))
 	}
 }
 
@@ -268,8 +287,8 @@ type pair struct {
 	value ast.Node
 }
 
-// mapping returns the pairs of a node and records their positions. It reports a node that is not a mapping, names that are
-// not plain, and names that appear twice.
+// mapping returns the pairs of a node and records their positions. It reports a node that is not a
+// mapping, names that are not plain, and names that appear twice.
 func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) {
 	mapping, ok := node.(ast.MapNode)
 	if !ok {
@@ -277,7 +296,8 @@ func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) 
 		if at == "" {
 			fault = r.what + " must be a group of settings"
 		}
-		return nil, &settingError{at: at, fault: fault, hint: "write each setting as name: value on its own line, and indent the settings of a group below its name"}
+		return nil, &settingError{at: at, fault: fault,
+			hint: "write each setting as name: value on its own line, and indent the settings of a group below its name"}
 	}
 	var pairs []pair
 	first := map[string]int{}
@@ -285,11 +305,13 @@ func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) 
 		key := each.Key()
 		name := key.GetToken().Value
 		if _, plain := key.(ast.ScalarNode); !plain || key.IsMergeKey() {
-			return nil, &settingError{at: at, fault: fmt.Sprintf("%q is not a plain name", name), where: position(key),
-				hint: "write name: value; merge keys are not supported"}
+			return nil, &settingError{at: at, fault: fmt.Sprintf("%q is not a plain name", name),
+				where: position(key),
+				hint:  "write name: value; merge keys are not supported"}
 		}
 		if line := first[name]; line > 0 {
-			return nil, &settingError{at: at.field(name), fault: fmt.Sprintf("set twice, first on line %d", line), where: position(key),
+			return nil, &settingError{at: at.field(name),
+				fault: fmt.Sprintf("set twice, first on line %d", line), where: position(key),
 				hint: "keep one of them"}
 		}
 		first[name] = position(key).Line
@@ -303,7 +325,8 @@ func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) 
 func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) {
 	if group, ok := to.Interface().(interface{ mainField() string }); ok {
 		main := to.Field(slices.Index(fieldNames(to.Type()), group.mainField()))
-		if _, isList := node.(*ast.SequenceNode); isScalar(node) || isList && main.Kind() == reflect.Slice {
+		if _, isList := node.(*ast.SequenceNode); isScalar(node) || isList &&
+			main.Kind() == reflect.Slice {
 			r.places[at.field(group.mainField())] = r.places[at]
 			r.plainValue(main, node, at)
 			return
@@ -320,7 +343,8 @@ func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) {
 			if group, ok := to.Interface().(interface{ unknownHint(name string) string }); ok {
 				hint = orDefault(group.unknownHint(pair.name), hint)
 			}
-			r.faults.add(&settingError{at: member, onKey: true, bare: true, fault: fmt.Sprintf("unknown field %q", pair.name), hint: hint})
+			r.faults.add(&settingError{at: member, onKey: true, bare: true,
+				fault: fmt.Sprintf("unknown field %q", pair.name), hint: hint})
 			continue
 		}
 		if to.Type().Field(i).Tag.Get("unit") == "dollars" {
@@ -331,7 +355,8 @@ func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) {
 	}
 }
 
-// fieldNames returns the names of the settings in a group, in the order of its fields. Fields that are not settings come last.
+// fieldNames returns the names of the settings in a group, in the order of its fields. Fields that
+// are not settings come last.
 func fieldNames(group reflect.Type) (names []string) {
 	for i := range group.NumField() {
 		if name := group.Field(i).Tag.Get("yaml"); name != notSetting {
@@ -344,8 +369,8 @@ func fieldNames(group reflect.Type) (names []string) {
 // notSetting is the tag of a field that is not a setting.
 const notSetting = "-"
 
-// members decodes a mapping whose names the user chooses. Members that the map has already are kept; one that the text has too is
-// decoded over its value.
+// members decodes a mapping whose names the user chooses. Members that the map has already are
+// kept; one that the text has too is decoded over its value.
 func (r *reader) members(to reflect.Value, node ast.Node, at settingPath) {
 	pairs, fault := r.mapping(node, at)
 	r.faults.add(fault)
@@ -355,12 +380,14 @@ func (r *reader) members(to reflect.Value, node ast.Node, at settingPath) {
 	}
 	for _, pair := range pairs {
 		member := reflect.New(to.Type().Elem()).Elem()
-		if known := members.MapIndex(reflect.ValueOf(pair.name).Convert(to.Type().Key())); known.IsValid() {
+		if known := members.MapIndex(
+			reflect.ValueOf(pair.name).Convert(to.Type().Key())); known.IsValid() {
 			member.Set(known)
 		}
 		r.value(member, pair.value, at.field(pair.name))
 		if member.Kind() == reflect.String && !r.places.has(at.field(pair.name)) {
-			r.faults.add(&settingError{at: at.field(pair.name), onKey: true, fault: "has no value", hint: `write "" for an empty value`})
+			r.faults.add(&settingError{at: at.field(pair.name), onKey: true, fault: "has no value",
+				hint: `write "" for an empty value`})
 		}
 		members.SetMapIndex(reflect.ValueOf(pair.name).Convert(to.Type().Key()), member)
 	}
@@ -368,7 +395,8 @@ func (r *reader) members(to reflect.Value, node ast.Node, at settingPath) {
 }
 
 // mayBeScalar are the types of lists for which a single value need not be in a list.
-var mayBeScalar = []reflect.Type{reflect.TypeFor[Network](), reflect.TypeFor[AgentList](), reflect.TypeFor[Resume]()}
+var mayBeScalar = []reflect.Type{reflect.TypeFor[Network](), reflect.TypeFor[AgentList](),
+	reflect.TypeFor[Resume]()}
 
 // items decodes a list.
 func (r *reader) items(to reflect.Value, node ast.Node, at settingPath) {
@@ -387,14 +415,16 @@ func (r *reader) items(to reflect.Value, node ast.Node, at settingPath) {
 		return
 	}
 	if len(list.Values) == 0 && at == setting("agent") { // for roles it means this setting
-		r.faults.add(&settingError{at: at, fault: "the list names no agent", hint: "name one, such as [" + PresetClaude + "], or remove the setting"})
+		r.faults.add(&settingError{at: at, fault: "the list names no agent",
+			hint: "name one, such as [" + PresetClaude + "], or remove the setting"})
 		return
 	}
 	items := reflect.MakeSlice(to.Type(), len(list.Values), len(list.Values))
 	for i, item := range list.Values {
 		r.value(items.Index(i), item, at.item(i))
 		if !r.places.has(at.item(i)) {
-			r.faults.add(&settingError{at: at, fault: "a list item is empty", hint: "write the item after the -, or remove it", where: itemPosition(item)})
+			r.faults.add(&settingError{at: at, fault: "a list item is empty",
+				hint: "write the item after the -, or remove it", where: itemPosition(item)})
 		}
 	}
 	to.Set(items)
@@ -423,7 +453,8 @@ func (r *reader) dollars(to reflect.Value, node ast.Node, at settingPath) {
 	to.SetInt(micros)
 }
 
-// scalar calls set with the text of a single value. Quotes make no difference, because the type that is wanted is known.
+// scalar calls set with the text of a single value. Quotes make no difference, because the type
+// that is wanted is known.
 func scalar(node ast.Node, at settingPath, set func(text string) *settingError) *settingError {
 	var text string
 	switch n := node.(type) {
@@ -432,13 +463,16 @@ func scalar(node ast.Node, at settingPath, set func(text string) *settingError) 
 	case *ast.StringNode:
 		text = n.Value
 	case ast.MapNode:
-		return &settingError{at: at, fault: "must be a single value, not a group of settings", hint: `write one value; put text that begins with { or contains ": " in quotes`}
+		return &settingError{at: at, fault: "must be a single value, not a group of settings",
+			hint: `write one value; put text that begins with { or contains ": " in quotes`}
 	case *ast.SequenceNode:
-		return &settingError{at: at, fault: "must be a single value, not a list", hint: "write one value; put text that begins with [ or - in quotes"}
+		return &settingError{at: at, fault: "must be a single value, not a list",
+			hint: "write one value; put text that begins with [ or - in quotes"}
 	case ast.ScalarNode:
 		text = n.GetToken().Value // exactly as written: 1.10 is not 1.1
 	default:
-		return &settingError{at: at, fault: "must be a single value", hint: "write one value, in quotes if it has special characters"}
+		return &settingError{at: at, fault: "must be a single value",
+			hint: "write one value, in quotes if it has special characters"}
 	}
 	if strings.ContainsRune(text, 0) {
 		return &settingError{at: at, fault: "contains a zero byte", hint: "remove the zero byte"}
@@ -452,13 +486,15 @@ func setScalar(to reflect.Value, text string, at settingPath) *settingError {
 		to.SetString(text)
 	case reflect.Bool:
 		if text != "true" && text != "false" {
-			return &settingError{at: at, fault: fmt.Sprintf("%q is neither true nor false", text), hint: "write true or false"}
+			return &settingError{at: at, fault: fmt.Sprintf("%q is neither true nor false", text),
+				hint: "write true or false"}
 		}
 		to.SetBool(text == "true")
 	case reflect.Int, reflect.Int64:
 		n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
 		if err != nil || to.OverflowInt(n) {
-			return &settingError{at: at, fault: fmt.Sprintf("%q is not a whole number", text), hint: "write a number such as 5"}
+			return &settingError{at: at, fault: fmt.Sprintf("%q is not a whole number", text),
+				hint: "write a number such as 5"}
 		}
 		to.SetInt(n)
 	}
@@ -474,7 +510,8 @@ func isScalar(node ast.Node) bool {
 	return true
 }
 
-func setNumber[T Size | Cores](to reflect.Value, text string, at settingPath, parse func(string) (T, bool), what, hint string) *settingError {
+func setNumber[T Size | Cores](to reflect.Value, text string, at settingPath,
+	parse func(string) (T, bool), what, hint string) *settingError {
 	number, ok := parse(text)
 	if !ok {
 		return &settingError{at: at, fault: fmt.Sprintf("%q is not %s", text, what), hint: hint}
@@ -484,9 +521,11 @@ func setNumber[T Size | Cores](to reflect.Value, text string, at settingPath, pa
 }
 
 // setWord sets a value that is one of some words, or empty.
-func setWord[T ~string](to reflect.Value, text string, at settingPath, words []T, what string) *settingError {
+func setWord[T ~string](to reflect.Value, text string, at settingPath, words []T,
+	what string) *settingError {
 	if text != "" && !slices.Contains(words, T(text)) {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not %s", text, what), hint: "write " + list(words)}
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not %s", text, what),
+			hint: "write " + list(words)}
 	}
 	to.SetString(text)
 	return nil
@@ -495,13 +534,15 @@ func setWord[T ~string](to reflect.Value, text string, at settingPath, words []T
 func setDuration(to reflect.Value, text string, at settingPath) *settingError {
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return &settingError{at: at, fault: "not a duration such as 90s, 15m or 2h", hint: "write a number followed by s, m or h"}
+		return &settingError{at: at, fault: "not a duration such as 90s, 15m or 2h",
+			hint: "write a number followed by s, m or h"}
 	}
 	to.SetInt(int64(d))
 	return nil
 }
 
-// parseDollars parses a decimal number of dollars into exact millionths, or returns what is wrong with it.
+// parseDollars parses a decimal number of dollars into exact millionths, or returns what is wrong
+// with it.
 func parseDollars(text string) (micros int64, fault string) {
 	if strings.HasPrefix(text, "-") {
 		return 0, text + " is negative"

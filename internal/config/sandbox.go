@@ -23,15 +23,18 @@ const (
 	NetworkModel = "model"
 )
 
-// Sandbox is what programs may do on this machine, besides what they always may. In the text it is a group of settings, or only a mode.
+// Sandbox is what programs may do on this machine, besides what they always may. In the text it is
+// a group of settings, or only a mode.
 type Sandbox struct {
 	// Mode is empty for an agent, a check or a tool without a mode of its own.
 	Mode    sandbox.Mode `yaml:"mode"`
 	Network Network      `yaml:"network"`
-	// Processes is what must become of processes that a program leaves behind. It is empty like Mode.
+	// Processes is what must become of processes that a program leaves behind. It is empty like
+	// Mode.
 	Processes sandbox.Processes `yaml:"processes"`
-	// Read are files and folders that may be read, and Write those that may also be changed. In the text they are relative to the
-	// project, which is the folder that contains the box, or to the home folder if they begin with ~/. Load resolves them.
+	// Read are files and folders that may be read, and Write those that may also be changed. In the
+	// text they are relative to the project, which is the folder that contains the box, or to the
+	// home folder if they begin with ~/. Load resolves them.
 	Read  []string `yaml:"read"`
 	Write []string `yaml:"write"`
 }
@@ -80,11 +83,13 @@ func (a Agent) Server() (server sandbox.Server, ok bool) {
 	return sandbox.Server{Scheme: u.Scheme, Host: u.Hostname(), Port: uint16(port)}, true
 }
 
-// SandboxOf returns the settings of a program that has settings of its own: its mode, network and processes count before the general ones, and its
-// files are added to the general ones.
+// SandboxOf returns the settings of a program that has settings of its own: its mode, network and
+// processes count before the general ones, and its files are added to the general ones.
 func (c *Config) SandboxOf(own Sandbox) Sandbox {
-	all := Sandbox{Mode: orDefault(own.Mode, c.Sandbox.Mode), Network: own.Network, Processes: orDefault(own.Processes, c.Sandbox.Processes),
-		Read: slices.Concat(c.Sandbox.Read, own.Read), Write: slices.Concat(c.Sandbox.Write, own.Write)}
+	all := Sandbox{Mode: orDefault(own.Mode, c.Sandbox.Mode), Network: own.Network,
+		Processes: orDefault(own.Processes, c.Sandbox.Processes),
+		Read:      slices.Concat(c.Sandbox.Read, own.Read),
+		Write:     slices.Concat(c.Sandbox.Write, own.Write)}
 	if len(all.Network) == 0 {
 		all.Network = c.Sandbox.Network
 	}
@@ -112,7 +117,8 @@ func (c *Config) sandboxes() map[settingPath]Sandbox {
 // SandboxPath is a path that a sandbox setting allows.
 type SandboxPath struct{ Setting, Path string }
 
-// SandboxPaths returns the paths that sandbox settings allow, in the order of the names of the settings.
+// SandboxPaths returns the paths that sandbox settings allow, in the order of the names of the
+// settings.
 func (c *Config) SandboxPaths() (paths []SandboxPath) {
 	all := c.sandboxes()
 	for _, at := range sortedKeys(all) {
@@ -196,9 +202,13 @@ func (n Network) check(at settingPath, f *faults) {
 		port, err := strconv.ParseUint(item, 10, 16)
 		switch word := item == NetworkOn || item == NetworkNone || item == NetworkModel; {
 		case word && len(n) > 1:
-			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%s cannot be combined with other values", item), hint: "write " + item + ", or only ports"})
+			f.add(&settingError{at: at.item(i),
+				fault: fmt.Sprintf("%s cannot be combined with other values", item),
+				hint:  "write " + item + ", or only ports"})
 		case !word && (err != nil || port == 0):
-			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%q is not on, none, model or a TCP port", item), hint: "write on, none, model, or ports such as [443, 8443]"})
+			f.add(&settingError{at: at.item(i),
+				fault: fmt.Sprintf("%q is not on, none, model or a TCP port", item),
+				hint:  "write on, none, model, or ports such as [443, 8443]"})
 		}
 	}
 }
@@ -209,7 +219,8 @@ func checkSandboxPath(at settingPath, name string) *settingError {
 	case strings.TrimSpace(name) == "":
 		return &settingError{at: at, fault: "must not be empty", hint: hint}
 	case strings.HasPrefix(name, "~") && name != "~" && !strings.HasPrefix(name, "~/"):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is the home folder of another user", name), hint: hint}
+		return &settingError{at: at, fault: fmt.Sprintf("%q is the home folder of another user",
+			name), hint: hint}
 	}
 	return nil
 }
@@ -220,15 +231,19 @@ func checkEnvPass(at settingPath, names []string, f *faults) {
 		plain := strings.TrimSuffix(name, "*")
 		switch {
 		case strings.HasPrefix(strings.ToUpper(name), "SIGNALBOX_"):
-			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%q is a variable of signalbox itself", name), hint: "remove it: programs do not get these"})
+			f.add(&settingError{at: at.item(i),
+				fault: fmt.Sprintf("%q is a variable of signalbox itself", name),
+				hint:  "remove it: programs do not get these"})
 		case name == "" || strings.ContainsAny(plain, "= \t\r\n\x00*"):
-			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%q is not the name of an environment variable", name),
-				hint: "write a name such as GITHUB_TOKEN, or the beginning of names and a star, such as AWS_*; put values under env"})
+			f.add(&settingError{at: at.item(i),
+				fault: fmt.Sprintf("%q is not the name of an environment variable", name),
+				hint:  "write a name such as GITHUB_TOKEN, or the beginning of names and a star, such as AWS_*; put values under env"})
 		}
 	}
 }
 
-// resolveSandboxes makes the paths of the sandbox settings absolute. base returns the folder that those of a setting begin at.
+// resolveSandboxes makes the paths of the sandbox settings absolute. base returns the folder that
+// those of a setting begin at.
 func (c *Config) resolveSandboxes(base func(settingPath) string, f *faults) {
 	all := c.sandboxes()
 	for _, at := range sortedKeys(all) {
@@ -236,10 +251,12 @@ func (c *Config) resolveSandboxes(base func(settingPath) string, f *faults) {
 			for i := range paths {
 				resolved, err := expandHome(paths[i])
 				if err == nil {
-					resolved, err = filepath.Abs(resolvePath(base(at.field(name).item(i)), resolved))
+					resolved, err = filepath.Abs(resolvePath(base(at.field(name).item(i)),
+						resolved))
 				}
 				if err != nil {
-					f.add(&settingError{at: at.field(name).item(i), fault: err.Error(), hint: "write an absolute path"})
+					f.add(&settingError{at: at.field(name).item(i), fault: err.Error(),
+						hint: "write an absolute path"})
 				}
 				paths[i] = resolved
 			}
@@ -326,14 +343,19 @@ func (l Limits) checkResources(f *faults) {
 		set, least Size
 	}{{"memory", l.Memory, minMemory}, {"tree", l.Tree, minTree}, {"file", l.File, minFile}} {
 		if size.set != 0 && size.set < size.least {
-			f.add(&settingError{at: at.field(size.name), fault: fmt.Sprintf("%s is less than %s", size.set, size.least), hint: "write a size such as 4GB, or 0 for no limit"})
+			f.add(&settingError{at: at.field(size.name), fault: fmt.Sprintf("%s is less than %s",
+				size.set, size.least), hint: "write a size such as 4GB, or 0 for no limit"})
 		}
 	}
 	if l.Processes < 0 || l.Processes > maxLimit {
-		f.add(&settingError{at: at.field("processes"), fault: fmt.Sprintf("%d is not between 0 and %d", l.Processes, maxLimit), hint: fmt.Sprintf("write a number such as %d, or 0 for no limit", sandbox.DefaultProcesses)})
+		f.add(&settingError{at: at.field("processes"),
+			fault: fmt.Sprintf("%d is not between 0 and %d", l.Processes, maxLimit),
+			hint: fmt.Sprintf("write a number such as %d, or 0 for no limit",
+				sandbox.DefaultProcesses)})
 	}
 	if l.CPU != 0 && l.CPU < minCores {
-		f.add(&settingError{at: at.field("cpu"), fault: fmt.Sprintf("%s is less than %s", l.CPU, Cores(minCores)), hint: "write a number of cores such as 1.5, or 0 for no limit"})
+		f.add(&settingError{at: at.field("cpu"), fault: fmt.Sprintf("%s is less than %s", l.CPU,
+			Cores(minCores)), hint: "write a number of cores such as 1.5, or 0 for no limit"})
 	}
 }
 

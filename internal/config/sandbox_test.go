@@ -22,18 +22,25 @@ agents:
   plain: {preset: claude}
 `)
 	for name, want := range map[string]Sandbox{
-		"watched": {Mode: sandbox.Enforce, Network: Network{"none"}, Processes: sandbox.WatchProcesses, Read: []string{"/a"}, Write: []string{"/b"}},
-		"off":     {Mode: sandbox.Off, Network: Network{"none"}, Processes: sandbox.EndProcesses, Read: []string{"/a"}, Write: []string{"/b"}},
-		"ports":   {Mode: sandbox.Enforce, Network: Network{"443", "8443"}, Processes: sandbox.EndProcesses, Read: []string{"/a", "/c"}, Write: []string{"/b"}},
-		"on":      {Mode: sandbox.Warn, Network: Network{"on"}, Processes: sandbox.EndProcesses, Read: []string{"/a"}, Write: []string{"/b", "/d"}},
-		"plain":   {Mode: sandbox.Enforce, Network: Network{"none"}, Processes: sandbox.EndProcesses, Read: []string{"/a"}, Write: []string{"/b"}},
+		"watched": {Mode: sandbox.Enforce, Network: Network{"none"},
+			Processes: sandbox.WatchProcesses, Read: []string{"/a"}, Write: []string{"/b"}},
+		"off": {Mode: sandbox.Off, Network: Network{"none"}, Processes: sandbox.EndProcesses,
+			Read: []string{"/a"}, Write: []string{"/b"}},
+		"ports": {Mode: sandbox.Enforce, Network: Network{"443", "8443"},
+			Processes: sandbox.EndProcesses, Read: []string{"/a", "/c"}, Write: []string{"/b"}},
+		"on": {Mode: sandbox.Warn, Network: Network{"on"}, Processes: sandbox.EndProcesses,
+			Read: []string{"/a"}, Write: []string{"/b", "/d"}},
+		"plain": {Mode: sandbox.Enforce, Network: Network{"none"},
+			Processes: sandbox.EndProcesses, Read: []string{"/a"}, Write: []string{"/b"}},
 	} {
 		if diff := cmp.Diff(want, c.SandboxOf(c.Agents[name].Sandbox)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	for text, want := range map[string]sandbox.Network{"on": {}, "none": {Off: true}, "[443, 80]": {Ports: []uint16{443, 80}}, "443": {Ports: []uint16{443}}} {
-		if diff := cmp.Diff(want, mustParse(t, "sandbox: {network: "+text+"}").Sandbox.Network.Policy()); diff != "" {
+	for text, want := range map[string]sandbox.Network{"on": {}, "none": {Off: true},
+		"[443, 80]": {Ports: []uint16{443, 80}}, "443": {Ports: []uint16{443}}} {
+		if diff := cmp.Diff(want, mustParse(t, "sandbox: {network: "+text+
+			"}").Sandbox.Network.Policy()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
@@ -41,9 +48,11 @@ agents:
 
 // A mode that is not set is not a sandbox that is off.
 func TestSandboxIsOnByDefault(t *testing.T) {
-	for _, text := range []string{"", "sandbox:", `sandbox: ""`, "sandbox: {network: on}", `sandbox: {mode: "", processes: ""}`} {
+	for _, text := range []string{"", "sandbox:", `sandbox: ""`, "sandbox: {network: on}",
+		`sandbox: {mode: "", processes: ""}`} {
 		c := mustParse(t, text)
-		if got := c.SandboxOf(Sandbox{}); got.Mode != sandbox.Enforce || got.Processes != sandbox.EndProcesses {
+		if got := c.SandboxOf(Sandbox{}); got.Mode != sandbox.Enforce ||
+			got.Processes != sandbox.EndProcesses {
 			t.Errorf("%q: %+v", text, got)
 		}
 	}
@@ -61,7 +70,8 @@ func TestServer(t *testing.T) {
 			t.Errorf("%s: %+v, %v", address, got, ok)
 		}
 	}
-	for _, address := range []string{"", "http://", "http://m.example:0", "http://m.example:70000", "http://[fe80::1%25eth0]:80", "http://müller.example", "http://-m", "ftp://m.example"} {
+	for _, address := range []string{"", "http://", "http://m.example:0", "http://m.example:70000",
+		"http://[fe80::1%25eth0]:80", "http://müller.example", "http://-m", "ftp://m.example"} {
 		if got, ok := (Agent{BaseURL: address}).Server(); ok {
 			t.Errorf("%s: %+v", address, got)
 		}
@@ -114,7 +124,8 @@ checks: [{name: t, command: make, sandbox: {read: [z]}}]
 		t.Fatal(err)
 	}
 	got := [][]string{c.Sandbox.Read, c.Sandbox.Write, c.Agents["a"].Sandbox.Write, c.Checks[0].Sandbox.Read}
-	want := [][]string{{home, filepath.Join(home, "x"), filepath.Join(project, "lib"), "/abs"}, {filepath.Join(filepath.Dir(project), "out")},
+	want := [][]string{{home, filepath.Join(home, "x"), filepath.Join(project, "lib"), "/abs"},
+		{filepath.Join(filepath.Dir(project), "out")},
 		{filepath.Join(home, "y")}, {filepath.Join(project, "z")}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -122,7 +133,8 @@ checks: [{name: t, command: make, sandbox: {read: [z]}}]
 }
 
 func TestSizes(t *testing.T) {
-	for text, want := range map[string]Size{"0": 0, "4GB": 4e9, "4 gb": 4e9, "512MiB": 512 << 20, "1_000": 1000, "9223372036854775807": 1<<63 - 1} {
+	for text, want := range map[string]Size{"0": 0, "4GB": 4e9, "4 gb": 4e9, "512MiB": 512 << 20,
+		"1_000": 1000, "9223372036854775807": 1<<63 - 1} {
 		got, ok := parseSize(text)
 		if !ok || got != want {
 			t.Errorf("%q: %d, %v", text, got, ok)
@@ -131,7 +143,8 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%q: formatted as %s, parsed as %d", text, got, again)
 		}
 	}
-	for _, text := range []string{"", "GB", "-1", "+1", "1.5GB", "10000000TB", "4X", "9223372036854775808"} {
+	for _, text := range []string{"", "GB", "-1", "+1", "1.5GB", "10000000TB", "4X",
+		"9223372036854775808"} {
 		if got, ok := parseSize(text); ok {
 			t.Errorf("%q: %d", text, got)
 		}

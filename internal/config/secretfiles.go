@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// SecretFiles returns the files with passwords, keys and other secrets that the settings name, with absolute paths. dir is the folder of the box. Programs that
-// agents write must not read them.
+// SecretFiles returns the files with passwords, keys and other secrets that the settings name, with
+// absolute paths. dir is the folder of the box. Programs that agents write must not read them.
 func (c *Config) SecretFiles(dir string) (files []string) {
 	add := func(base, name string) {
 		if name == "" {

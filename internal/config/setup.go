@@ -14,7 +14,8 @@ type Setup struct {
 	Name string `yaml:"name"`
 	// Command runs in a shell, in the root of the worktree.
 	Command string `yaml:"command"`
-	// Files are paths in the worktree. The command runs again in a worktree when one of them has changed.
+	// Files are paths in the worktree. The command runs again in a worktree when one of them has
+	// changed.
 	Files   []string      `yaml:"files"`
 	Timeout time.Duration `yaml:"timeout"`
 	// EnvPass is added to Config.EnvPass.
@@ -53,7 +54,8 @@ func (c *Config) checkSetup(f *faults) {
 	for i, s := range c.Setup {
 		at := setting("setup").item(i)
 		if strings.TrimSpace(s.Command) == "" {
-			f.add(&settingError{at: at.field("command"), fault: "must not be empty", hint: "write the line that a shell runs, such as npm ci"})
+			f.add(&settingError{at: at.field("command"), fault: "must not be empty",
+				hint: "write the line that a shell runs, such as npm ci"})
 			continue
 		}
 		if s.Name != s.defaultName() {
@@ -67,17 +69,21 @@ func (c *Config) checkSetup(f *faults) {
 	}
 	for i, pattern := range c.Copy {
 		if fault, hint := checkPattern(pattern); fault != "" {
-			f.add(&settingError{at: setting("copy").item(i), fault: fault, hint: strings.ReplaceAll(hint, ".github/** or go.mod", ".env or .venv/**")})
+			f.add(&settingError{at: setting("copy").item(i), fault: fault,
+				hint: strings.ReplaceAll(hint, ".github/** or go.mod", ".env or .venv/**")})
 		}
 	}
 	for i, name := range c.Cache {
-		if name == "" || path.Clean(name) != name || !filepath.IsLocal(name) || name == "." || strings.HasPrefix(name, "~") {
-			f.add(&settingError{at: setting("cache").item(i), fault: fmt.Sprintf("%q is not a folder in a home folder", name),
-				hint: "write its path relative to the home folder, such as .m2/repository"})
+		if name == "" || path.Clean(name) != name || !filepath.IsLocal(name) || name == "." ||
+			strings.HasPrefix(name, "~") {
+			f.add(&settingError{at: setting("cache").item(i),
+				fault: fmt.Sprintf("%q is not a folder in a home folder", name),
+				hint:  "write its path relative to the home folder, such as .m2/repository"})
 		}
 	}
 	if c.Ports < 0 || c.Ports > maxPorts {
-		f.add(&settingError{at: setting("ports"), fault: fmt.Sprintf("%d is not between 0 and %d", c.Ports, maxPorts),
+		f.add(&settingError{at: setting("ports"), fault: fmt.Sprintf("%d is not between 0 and %d",
+			c.Ports, maxPorts),
 			hint: "write how many ports each worktree gets, such as 10"})
 	}
 }
@@ -86,16 +92,19 @@ func (c *Config) checkSetup(f *faults) {
 func checkSetupFile(at settingPath, name string) *settingError {
 	const hint = "write the path of a file, relative to the top of the repository, such as package-lock.json"
 	switch {
-	case name == "" || path.IsAbs(name) || path.Clean(name) != name || name == "." || name == ".." || strings.HasPrefix(name, "../"):
+	case name == "" || path.IsAbs(name) || path.Clean(name) != name || name == "." ||
+		name == ".." || strings.HasPrefix(name, "../"):
 		return &settingError{at: at, fault: fmt.Sprintf("%q is not a plain path", name), hint: hint}
 	case strings.ContainsAny(name, `*?[\`):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is a pattern", name), hint: hint + "; patterns are not supported here"}
+		return &settingError{at: at, fault: fmt.Sprintf("%q is a pattern", name), hint: hint +
+			"; patterns are not supported here"}
 	}
 	return nil
 }
 
-// Copies reports whether a file, with slashes and relative to the top of the repository, is copied into worktrees because of the
-// setting copy. A pattern that matches a folder stands for everything in it. Case counts.
+// Copies reports whether a file, with slashes and relative to the top of the repository, is copied
+// into worktrees because of the setting copy. A pattern that matches a folder stands for everything
+// in it. Case counts.
 func (c *Config) Copies(name string) bool {
 	segments := strings.Split(name, "/")
 	for _, pattern := range c.Copy {

@@ -11,9 +11,11 @@ import (
 func TestSetupDefaults(t *testing.T) {
 	c := mustParse(t, "setup:\n  - command: |\n      npm  ci | tee log\n      npm run build\n  - {name: go, command: go mod download, timeout: 1m, files: [go.sum]}\n  - {command: '"+strings.Repeat("é", 90)+"'}\n")
 	want := []Setup{
-		{Name: "npm ci | tee log", Command: "npm  ci | tee log\nnpm run build\n", Timeout: 10 * time.Minute},
+		{Name: "npm ci | tee log", Command: "npm  ci | tee log\nnpm run build\n",
+			Timeout: 10 * time.Minute},
 		{Name: "go", Command: "go mod download", Timeout: time.Minute, Files: []string{"go.sum"}},
-		{Name: strings.Repeat("é", 48) + "…", Command: strings.Repeat("é", 90), Timeout: 10 * time.Minute},
+		{Name: strings.Repeat("é", 48) + "…", Command: strings.Repeat("é", 90),
+			Timeout: 10 * time.Minute},
 	}
 	if diff := cmp.Diff(want, c.Setup); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

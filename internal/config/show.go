@@ -29,8 +29,8 @@ type Setting struct {
 	Origin Origin `json:"origin"`
 }
 
-// Show returns the settings that count for a box, with the team's under those of the box, in the order of the reference. Settings without
-// a value are omitted. A nil team is none.
+// Show returns the settings that count for a box, with the team's under those of the box, in the
+// order of the reference. Settings without a value are omitted. A nil team is none.
 func Show(dir string, team *Team) ([]Setting, error) {
 	c, places, err := load(dir, team)
 	if err != nil {
@@ -50,10 +50,12 @@ func ShowTeam(text []byte) ([]Setting, error) {
 		place.team = true
 		places[at] = place
 	}
-	return slices.DeleteFunc(flatten(c, places), func(s Setting) bool { return s.Origin != OriginTeam }), nil
+	return slices.DeleteFunc(flatten(c, places),
+		func(s Setting) bool { return s.Origin != OriginTeam }), nil
 }
 
-// origin returns where a setting comes from. A null sets nothing, unless it is the name of a member of a group that users name.
+// origin returns where a setting comes from. A null sets nothing, unless it is the name of a member
+// of a group that users name.
 func (ps places) origin(at settingPath, member bool) Origin {
 	switch place, found := ps[at]; {
 	case !found || place.value == nil && !member:
@@ -81,11 +83,13 @@ func flatten(c *Config, set places) (all []Setting) {
 			}
 		case reflect.Struct:
 			for i, field := range fieldNames(v.Type()) {
-				walk(v.Field(i), at.field(field), strings.TrimPrefix(name+"."+field, "."), v.Type().Field(i).Tag.Get("unit") == "dollars")
+				walk(v.Field(i), at.field(field), strings.TrimPrefix(name+"."+field, "."),
+					v.Type().Field(i).Tag.Get("unit") == "dollars")
 			}
 		case reflect.Map:
 			keys := v.MapKeys()
-			slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+			slices.SortFunc(keys,
+				func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 			for _, key := range keys {
 				at, name, before := at.field(key.String()), name+"."+key.String(), len(all)
 				walk(v.MapIndex(key), at, name, false)
@@ -103,7 +107,8 @@ func flatten(c *Config, set places) (all []Setting) {
 	return all
 }
 
-// showScalar returns a value that is shown as a whole as JSON: everything that is not a group, or a list of groups.
+// showScalar returns a value that is shown as a whole as JSON: everything that is not a group, or a
+// list of groups.
 func showScalar(v reflect.Value, dollars bool) (string, bool) {
 	switch value := v.Interface().(type) {
 	case json.RawMessage:

@@ -14,7 +14,8 @@ import (
 	"signalbox"
 )
 
-// TemplateFolder is the folder at the top of a repository with the team's templates: ROLE.md is the prompt of a role.
+// TemplateFolder is the folder at the top of a repository with the team's templates: ROLE.md is the
+// prompt of a role.
 const TemplateFolder = "prompts"
 
 // TeamTemplate is Template for the top of a repository.
@@ -22,18 +23,23 @@ var TeamTemplate = `## The configuration that everybody who works on this reposi
 ## in .signalbox/signalbox.yaml, which is not committed, count before these. "signalbox trust" decides whether this file may run
 ## programs on a machine. Every setting is optional: to change one, remove the "# " in front of it. The values are the defaults; a block
 ## marked "Example:" shows values of your own instead. Reference: docs/configuration.md. Write times as 90s, 15m or 2h.` +
-	Template[strings.Index(Template, "\n\n## The agent for every role"):] // without what only a box may set
+	// without what only a box may set
+	Template[strings.Index(Template, "\n\n## The agent for every role"):]
 
-// Team is the configuration that a team shares in its repository. Settings of the box count before those of the team.
+// Team is the configuration that a team shares in its repository. Settings of the box count before
+// those of the team.
 type Team struct {
 	// Name is what errors call the team's FileName, and Text its content.
 	Name string
 	Text []byte
-	// Files are the other files, by their paths in the repository, with slashes: templates, and the files that Text names.
+	// Files are the other files, by their paths in the repository, with slashes: templates, and the
+	// files that Text names.
 	Files []string
-	// Dir is a folder with copies of the files. It need not exist if there are none. Copy is the folder for Config.Team.
+	// Dir is a folder with copies of the files. It need not exist if there are none. Copy is the
+	// folder for Config.Team.
 	Dir, Copy string
-	// Root is the top of the repository. Relative paths of folders that are not in Files begin there.
+	// Root is the top of the repository. Relative paths of folders that are not in Files begin
+	// there.
 	Root string
 }
 
@@ -46,12 +52,14 @@ func LoadTeam(dir string, team *Team) (*Config, error) {
 	return c, err
 }
 
-// load is LoadTeam without what the team's configuration implies, and with the places of the settings.
+// load is LoadTeam without what the team's configuration implies, and with the places of the
+// settings.
 func load(dir string, team *Team) (*Config, places, error) {
 	name := filepath.Join(dir, FileName)
 	text, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot read the configuration: %w", err),
+		return nil, nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("cannot read the configuration: %w", err),
 			Hint: "check that it is a file that you may read"}
 	}
 	if err != nil && team == nil {
@@ -80,8 +88,8 @@ func load(dir string, team *Team) (*Config, places, error) {
 	return c, all, nil
 }
 
-// overriddenBy returns the places of the settings that count if own is read over a team's settings. A list replaces the other
-// list with everything in it.
+// overriddenBy returns the places of the settings that count if own is read over a team's settings.
+// A list replaces the other list with everything in it.
 func (ps places) overriddenBy(own places) places {
 	all := places{}
 	for at, place := range ps {
@@ -125,7 +133,8 @@ func (c *Config) useTeam(team *Team) {
 	for _, name := range AgentRoles() {
 		file := TemplateOf(name)
 		_, configured := c.Roles[name]
-		if !slices.Contains(team.Files, file) || !configured && slices.Contains(optionalRoles, name) {
+		if !slices.Contains(team.Files, file) || !configured &&
+			slices.Contains(optionalRoles, name) {
 			continue
 		}
 		role := c.RoleOf(name)
@@ -141,29 +150,36 @@ func (c *Config) useTeam(team *Team) {
 // TemplateOf returns the path of the team's template for a role, below the top of the repository.
 func TemplateOf(role signalbox.Role) string { return path.Join(TemplateFolder, string(role)+".md") }
 
-// TeamPath is a file, or a folder with Markdown files, that a team's configuration names: a path below the top of the repository, with slashes.
+// TeamPath is a file, or a folder with Markdown files, that a team's configuration names: a path
+// below the top of the repository, with slashes.
 type TeamPath struct {
 	Path   string
 	Folder bool
 }
 
-// ParseTeam parses a team's configuration by itself, and returns the files of the repository that it names. The team's settings must
-// be valid without those of a box. name is what errors call the file.
+// ParseTeam parses a team's configuration by itself, and returns the files of the repository that
+// it names. The team's settings must be valid without those of a box. name is what errors call the
+// file.
 func ParseTeam(name string, text []byte) (*Config, []TeamPath, error) {
 	c, places, faults := parse(text)
 	var named []TeamPath
-	for name, set := range map[string]bool{"journal": places.has(setting("journal")), "cluster": c.Cluster.isSet() || c.Cluster.SecretFile != DefaultSecretFile} {
+	for name, set := range map[string]bool{"journal": places.has(setting("journal")),
+		"cluster": c.Cluster.isSet() || c.Cluster.SecretFile != DefaultSecretFile} {
 		if len(faults) == 0 && set { // a repository must not decide where the ledger is
-			faults.add(&settingError{at: setting(name), fault: "not valid in a team's configuration", hint: "set it in .signalbox/signalbox.yaml on each machine"})
+			faults.add(&settingError{at: setting(name),
+				fault: "not valid in a team's configuration",
+				hint:  "set it in .signalbox/signalbox.yaml on each machine"})
 		}
 	}
 	if len(faults) == 0 {
 		for _, f := range c.fileSettings() {
 			switch file := filepath.ToSlash(f.name); {
 			case file == "" || f.project:
-			case !filepath.IsLocal(f.name) || strings.ContainsAny(file, "\\\x00") || path.Clean(file) == ".":
-				faults.add(&settingError{at: f.at, fault: fmt.Sprintf("%q is not a path in the repository", f.name),
-					hint: "write the path of a committed file, relative to the top of the repository"})
+			case !filepath.IsLocal(f.name) || strings.ContainsAny(file, "\\\x00") ||
+				path.Clean(file) == ".":
+				faults.add(&settingError{at: f.at,
+					fault: fmt.Sprintf("%q is not a path in the repository", f.name),
+					hint:  "write the path of a committed file, relative to the top of the repository"})
 			default:
 				named = append(named, TeamPath{path.Clean(file), f.folder})
 			}
@@ -175,8 +191,9 @@ func ParseTeam(name string, text []byte) (*Config, []TeamPath, error) {
 	return c, named, nil
 }
 
-// Harmless reports whether the settings of a team can neither run a program nor allow or cost more than the defaults. Every setting that is not
-// listed here counts as dangerous unless it has its default.
+// Harmless reports whether the settings of a team can neither run a program nor allow or cost more
+// than the defaults. Every setting that is not listed here counts as dangerous unless it has its
+// default.
 func (c *Config) Harmless() bool {
 	rest, standard := *c, Default()
 	if rest.Slots < standard.Slots {

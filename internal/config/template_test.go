@@ -37,12 +37,13 @@ func TestTemplateSetsNothing(t *testing.T) {
 	}
 }
 
-// TestTemplateBlocks uncomments one block at a time. A block that is not marked as an example has the defaults. The block of agents
-// names a model and is parsed together with the models.
+// TestTemplateBlocks uncomments one block at a time. A block that is not marked as an example has
+// the defaults. The block of agents names a model and is parsed together with the models.
 func TestTemplateBlocks(t *testing.T) {
 	defaults, examples := 0, 0
 	blocks := strings.Split(Template, "\n\n")
-	models := uncomment(blocks[slices.IndexFunc(blocks, func(block string) bool { return strings.Contains(block, "\n# models:\n") })])
+	models := uncomment(blocks[slices.IndexFunc(blocks,
+		func(block string) bool { return strings.Contains(block, "\n# models:\n") })])
 	for _, block := range blocks {
 		text, standard := uncomment(block)+"\n", Default()
 		if strings.Contains(block, "\n# agents:\n") {
@@ -103,10 +104,12 @@ func TestTemplateIsComplete(t *testing.T) {
 	if diff := cmp.Diff(want, c.Checkpoint); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if want := (Budget{Tokens: 2_000_000, CostMicros: 7_500_000, Time: 2 * time.Hour}); c.Budget.Task != want {
+	if want := (Budget{Tokens: 2_000_000, CostMicros: 7_500_000,
+		Time: 2 * time.Hour}); c.Budget.Task != want {
 		t.Errorf("budget %+v, want %+v", c.Budget.Task, want)
 	}
-	if got, want := c.Experts[0].Instructions, "You know our PostgreSQL schema; it is described in docs/schema.md.\nSay "; !strings.HasPrefix(got, want) {
+	if got, want := c.Experts[0].Instructions,
+		"You know our PostgreSQL schema; it is described in docs/schema.md.\nSay "; !strings.HasPrefix(got, want) {
 		t.Errorf("instructions %q, want %q", got, want)
 	}
 	if notes := c.Notes(); len(notes) > 0 {
@@ -143,8 +146,10 @@ func general(at settingPath) string {
 	if names[0] == "oracle" || names[0] == "mcp" {
 		chosen = 2
 	}
-	if len(names) > chosen && slices.Contains([]string{"agents", "roles", "models", "prices", "oracle.servers", "oracle.tools", "oracle.subagents", "mcp.clients"},
-		strings.Join(names[:chosen], ".")) {
+	if len(names) > chosen &&
+		slices.Contains([]string{"agents", "roles", "models", "prices", "oracle.servers",
+			"oracle.tools", "oracle.subagents", "mcp.clients"},
+			strings.Join(names[:chosen], ".")) {
 		names[chosen] = "NAME"
 	}
 	return strings.Join(names, ".")
@@ -159,7 +164,8 @@ func document(t *testing.T) string {
 	return string(text)
 }
 
-// TestReferenceIsComplete checks that each setting has a row in the reference, with the right default.
+// TestReferenceIsComplete checks that each setting has a row in the reference, with the right
+// default.
 func TestReferenceIsComplete(t *testing.T) {
 	rows := map[string]string{}
 	text, roles, _ := strings.Cut(document(t), "\n`NAME` is one of these roles:\n")
@@ -190,7 +196,8 @@ func TestReferenceIsComplete(t *testing.T) {
 		}
 	}
 	for _, role := range AgentRoles() {
-		if !slices.ContainsFunc(described, func(row []string) bool { return row[1] == string(role) }) {
+		if !slices.ContainsFunc(described,
+			func(row []string) bool { return row[1] == string(role) }) {
 			t.Errorf("the role %s has no row", role)
 		}
 	}

@@ -63,23 +63,27 @@ func (c *Config) checkAgents(f *faults) {
 
 func (a Agent) checkPreset(at settingPath, f *faults) {
 	if !slices.Contains(Presets(), a.Preset) {
-		f.add(&settingError{at: at.field("preset"), fault: fmt.Sprintf("%q is not a preset", a.Preset), hint: "the presets are " + list(Presets())})
+		f.add(&settingError{at: at.field("preset"), fault: fmt.Sprintf("%q is not a preset",
+			a.Preset), hint: "the presets are " + list(Presets())})
 	}
 	for _, other := range []struct {
 		name string
 		set  bool
 		hint string
 	}{
-		{"command", len(a.Command) > 0, "keep one of them; args adds arguments to the command of a preset"},
+		{"command", len(a.Command) > 0,
+			"keep one of them; args adds arguments to the command of a preset"},
 		{"format", a.Format != "", "remove it: the preset sets it"},
 		{"prompt", a.Prompt != "", "remove it: the preset sets it"},
 		{"interactive", a.Interactive, "remove it: presets are not interactive"},
 		{"tree", a.Tree != "", "keep one of them"},
 		{"tools", len(a.Tools) > 0, "remove it: the program has its own tools"},
-		{"resume", len(a.Resume.Args()) > 0, "remove the arguments: the preset has its own; resume: false turns it off"},
+		{"resume", len(a.Resume.Args()) > 0,
+			"remove the arguments: the preset has its own; resume: false turns it off"},
 	} {
 		if other.set {
-			f.add(&settingError{at: at.field(other.name), fault: "not valid together with preset", hint: other.hint})
+			f.add(&settingError{at: at.field(other.name), fault: "not valid together with preset",
+				hint: other.hint})
 		}
 	}
 	f.add(checkAddress(at.field("base_url"), a.BaseURL))
@@ -102,7 +106,8 @@ func (a Agent) checkTree(at settingPath, f *faults) {
 		{"resume", len(a.Resume) > 0, program},
 	} {
 		if other.set {
-			f.add(&settingError{at: at.field(other.name), fault: "not valid together with tree", hint: other.hint})
+			f.add(&settingError{at: at.field(other.name), fault: "not valid together with tree",
+				hint: other.hint})
 		}
 	}
 }
@@ -114,20 +119,25 @@ func (a Agent) checkCommand(at settingPath, f *faults) {
 	}
 	f.add(checkProgram(at.field("command"), a.Command))
 	if len(a.Args) > 0 {
-		f.add(&settingError{at: at.field("args"), fault: "only valid with preset", hint: "put the arguments into command"})
+		f.add(&settingError{at: at.field("args"), fault: "only valid with preset",
+			hint: "put the arguments into command"})
 	}
 	if a.BaseURL != "" {
-		f.add(&settingError{at: at.field("base_url"), fault: "only valid with preset", hint: "put the address into command or env"})
+		f.add(&settingError{at: at.field("base_url"), fault: "only valid with preset",
+			hint: "put the address into command or env"})
 	}
 	if len(a.Tools) > 0 {
-		f.add(&settingError{at: at.field("tools"), fault: "only valid with tree", hint: "remove it: the program has its own tools"})
+		f.add(&settingError{at: at.field("tools"), fault: "only valid with tree",
+			hint: "remove it: the program has its own tools"})
 	}
 	if a.Model != "" && !a.has(ModelMark) {
-		f.add(&settingError{at: at.field("model"), fault: "the command has no " + ModelMark + " placeholder",
+		f.add(&settingError{at: at.field("model"), fault: "the command has no " + ModelMark +
+			" placeholder",
 			hint: fmt.Sprintf("add %q, in quotes, to command", ModelMark)})
 	}
 	if !slices.Contains(signalbox.Formats(), a.Format) {
-		f.add(&settingError{at: at.field("format"), fault: fmt.Sprintf("%q is not a format", a.Format), hint: "the formats are " + list(signalbox.Formats())})
+		f.add(&settingError{at: at.field("format"), fault: fmt.Sprintf("%q is not a format",
+			a.Format), hint: "the formats are " + list(signalbox.Formats())})
 	}
 	a.checkResume(at.field("resume"), f)
 	a.checkPrompt(at, f)
@@ -138,11 +148,13 @@ func (a Agent) checkResume(at settingPath, f *faults) {
 	args := a.Resume.Args()
 	switch {
 	case len(a.Resume) == 0 || a.Resume.Off():
-	case !slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, SessionMark) }):
+	case !slices.ContainsFunc(args,
+		func(arg string) bool { return strings.Contains(arg, SessionMark) }):
 		f.add(&settingError{at: at, fault: "there is no " + SessionMark + " placeholder",
 			hint: fmt.Sprintf("list the arguments with which the program continues a session, such as [--resume, %q]", SessionMark)})
 	case a.Format == signalbox.FormatPlain:
-		f.add(&settingError{at: at, fault: "plain output does not name the session", hint: "set the format that the program writes, or remove resume"})
+		f.add(&settingError{at: at, fault: "plain output does not name the session",
+			hint: "set the format that the program writes, or remove resume"})
 	}
 }
 
@@ -150,25 +162,31 @@ func (a Agent) checkResume(at settingPath, f *faults) {
 func (a Agent) checkPrompt(at settingPath, f *faults) {
 	ways := []string{PromptStdin, PromptArgument, PromptFile}
 	if !slices.Contains(ways, a.Prompt) {
-		f.add(&settingError{at: at.field("prompt"), fault: fmt.Sprintf("%q is not a way to pass the prompt", a.Prompt), hint: "use one of " + list(ways)})
+		f.add(&settingError{at: at.field("prompt"),
+			fault: fmt.Sprintf("%q is not a way to pass the prompt", a.Prompt),
+			hint:  "use one of " + list(ways)})
 	}
 	if a.has(PromptMark) && a.has(PromptFileMark) {
-		f.add(&settingError{at: at.field("command"), fault: fmt.Sprintf("contains both %s and %s", PromptMark, PromptFileMark), hint: "keep one of them"})
+		f.add(&settingError{at: at.field("command"), fault: fmt.Sprintf("contains both %s and %s",
+			PromptMark, PromptFileMark), hint: "keep one of them"})
 	}
 	for _, mark := range []struct{ text, way string }{{PromptMark, PromptArgument}, {PromptFileMark, PromptFile}} {
 		has := a.has(mark.text)
 		if has && a.Prompt != mark.way {
-			f.add(&settingError{at: at.field("command"), fault: fmt.Sprintf("it has %s, but prompt is %s", mark.text, a.Prompt),
-				hint: "write prompt: " + mark.way + ", or remove the prompt: line"})
+			f.add(&settingError{at: at.field("command"),
+				fault: fmt.Sprintf("it has %s, but prompt is %s", mark.text, a.Prompt),
+				hint:  "write prompt: " + mark.way + ", or remove the prompt: line"})
 		}
 		if !has && a.Prompt == mark.way {
-			f.add(&settingError{at: at.field("command"), fault: fmt.Sprintf("prompt: %s requires %s in the command", mark.way, mark.text),
-				hint: fmt.Sprintf("add %q, in quotes", mark.text)})
+			f.add(&settingError{at: at.field("command"),
+				fault: fmt.Sprintf("prompt: %s requires %s in the command", mark.way, mark.text),
+				hint:  fmt.Sprintf("add %q, in quotes", mark.text)})
 		}
 	}
 }
 
-// checkAgentList reports names that are not of agents, and names that appear twice. An empty list is valid.
+// checkAgentList reports names that are not of agents, and names that appear twice. An empty list
+// is valid.
 func (c *Config) checkAgentList(at settingPath, list AgentList, f *faults) {
 	for i, name := range list {
 		where := at
@@ -177,7 +195,8 @@ func (c *Config) checkAgentList(at settingPath, list AgentList, f *faults) {
 		}
 		f.add(c.checkAgentName(where, name))
 		if slices.Contains(list[:i], name) {
-			f.add(&settingError{at: where, fault: fmt.Sprintf("%q is named twice", name), hint: "keep one of them"})
+			f.add(&settingError{at: where, fault: fmt.Sprintf("%q is named twice", name),
+				hint: "keep one of them"})
 		}
 	}
 }
@@ -196,7 +215,9 @@ func (c *Config) checkRoles(f *faults) {
 	for _, name := range sortedKeys(c.Roles) {
 		at, role := setting("roles", string(name)), c.Roles[name]
 		if !slices.Contains(AgentRoles(), name) {
-			f.add(&settingError{at: at, onKey: true, bare: true, fault: fmt.Sprintf("unknown role %q", name), hint: "the roles are " + list(AgentRoles())})
+			f.add(&settingError{at: at, onKey: true, bare: true,
+				fault: fmt.Sprintf("unknown role %q", name), hint: "the roles are " +
+					list(AgentRoles())})
 		}
 		c.checkCrew(at, role.Agent, role.Slots, role.Timeout, f)
 		if role.Checkpoint != 0 {
@@ -217,14 +238,16 @@ func (c *Config) checkExperts(f *faults) {
 		c.checkCrew(at, e.Agent, e.Slots, e.Timeout, f)
 		for j, word := range e.Keywords {
 			if strings.TrimSpace(word) == "" {
-				f.add(&settingError{at: at.field("keywords").item(j), fault: "must not be empty", hint: "write a word that occurs in tasks, or remove it"})
+				f.add(&settingError{at: at.field("keywords").item(j), fault: "must not be empty",
+					hint: "write a word that occurs in tasks, or remove it"})
 			}
 		}
 	}
 }
 
 // checkCrew checks the settings that roles and experts have in common.
-func (c *Config) checkCrew(at settingPath, agents AgentList, slots int, timeout time.Duration, f *faults) {
+func (c *Config) checkCrew(at settingPath, agents AgentList, slots int, timeout time.Duration,
+	f *faults) {
 	c.checkAgentList(at.field("agent"), agents, f)
 	f.add(checkNumber(at.field("slots"), slots, maxSlots))
 	f.add(checkTime(at.field("timeout"), timeout))
@@ -232,7 +255,8 @@ func (c *Config) checkCrew(at settingPath, agents AgentList, slots int, timeout 
 
 func (c *Config) checkEnvironments(f *faults) {
 	if len(c.Environments) == 0 {
-		f.add(&settingError{at: setting("environments"), fault: "the list is empty", hint: "remove it to use the default, which is this machine"})
+		f.add(&settingError{at: setting("environments"), fault: "the list is empty",
+			hint: "remove it to use the default, which is this machine"})
 	}
 	names := map[string]bool{}
 	for i, e := range c.Environments {
@@ -255,16 +279,19 @@ func (c *Config) checkChecks(f *faults) {
 		f.add(checkName(at, check.Name))
 		f.add(checkTwice(names, at, check.Name))
 		if strings.TrimSpace(check.Command) == "" {
-			f.add(&settingError{at: at.field("command"), fault: "must not be empty", hint: "write the line that a shell runs, such as go test ./..."})
+			f.add(&settingError{at: at.field("command"), fault: "must not be empty",
+				hint: "write the line that a shell runs, such as go test ./..."})
 		}
 		f.add(checkTime(at.field("timeout"), check.Timeout))
 		for j, name := range check.Environments {
 			if !slices.Contains(environments, name) {
-				f.add(&settingError{at: at.field("environments").item(j), fault: fmt.Sprintf("there is no environment %q", name),
-					hint: suggest(name, environments, "add it under environments, or use one of")})
+				f.add(&settingError{at: at.field("environments").item(j),
+					fault: fmt.Sprintf("there is no environment %q", name),
+					hint:  suggest(name, environments, "add it under environments, or use one of")})
 			}
 			if slices.Contains(check.Environments[:j], name) {
-				f.add(&settingError{at: at.field("environments").item(j), fault: fmt.Sprintf("%q is named twice", name), hint: "keep one of them"})
+				f.add(&settingError{at: at.field("environments").item(j),
+					fault: fmt.Sprintf("%q is named twice", name), hint: "keep one of them"})
 			}
 		}
 	}

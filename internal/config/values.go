@@ -28,12 +28,15 @@ func checkPattern(pattern string) (fault, hint string) {
 	for segment := range strings.SplitSeq(pattern, "/") {
 		switch {
 		case segment == "", segment == ".", segment == "..":
-			return fmt.Sprintf("%q is not a plain path", pattern), "write it relative to the top of the repository, such as .github/** or go.mod"
+			return fmt.Sprintf("%q is not a plain path", pattern),
+				"write it relative to the top of the repository, such as .github/** or go.mod"
 		case segment != anyDepth && strings.Contains(segment, anyDepth):
-			return fmt.Sprintf("%q mixes ** with other characters", pattern), "write ** alone between slashes; it matches any number of folders"
+			return fmt.Sprintf("%q mixes ** with other characters", pattern),
+				"write ** alone between slashes; it matches any number of folders"
 		}
 		if _, err := path.Match(segment, ""); err != nil {
-			return fmt.Sprintf("%q is not a pattern", pattern), `close each [ with ], and write \ before a literal character`
+			return fmt.Sprintf("%q is not a pattern", pattern),
+				`close each [ with ], and write \ before a literal character`
 		}
 	}
 	return "", ""
@@ -43,7 +46,8 @@ func checkPattern(pattern string) (fault, hint string) {
 func (c *Config) checkChoices(f *faults) {
 	c.checkWorkspace(f)
 	if !slices.Contains([]string{"", ApproveMerge, ApproveSteering, ApproveNever}, c.Approve) {
-		f.add(&settingError{at: setting("approve"), fault: fmt.Sprintf("%q is not something that you can approve", c.Approve),
+		f.add(&settingError{at: setting("approve"),
+			fault: fmt.Sprintf("%q is not something that you can approve", c.Approve),
 			hint: fmt.Sprintf("write %s, so that every merge waits for your approval, %s, so that those do that change files which steer agents, or %s",
 				ApproveMerge, ApproveSteering, ApproveNever)})
 	}
@@ -63,10 +67,12 @@ func (c *Config) checkBudgets(f *faults) {
 	case window.Every != 0:
 		f.add(checkTime(at.field("every"), window.Every))
 		if window.Tokens == 0 {
-			f.add(&settingError{at: at.field("tokens"), fault: "missing", hint: "write the maximum number of tokens, as in window: {tokens: 2_000_000, every: 5h}"})
+			f.add(&settingError{at: at.field("tokens"), fault: "missing",
+				hint: "write the maximum number of tokens, as in window: {tokens: 2_000_000, every: 5h}"})
 		}
 	case window.Tokens > 0:
-		f.add(&settingError{at: at.field("every"), fault: "missing", hint: "write the time, as in window: {tokens: 2_000_000, every: 5h}"})
+		f.add(&settingError{at: at.field("every"), fault: "missing",
+			hint: "write the time, as in window: {tokens: 2_000_000, every: 5h}"})
 	}
 }
 
@@ -81,7 +87,8 @@ func checkTokens(at settingPath, tokens int64) *settingError {
 	if tokens >= 0 {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%d is negative", tokens), hint: "write the maximum number of tokens, or remove the line"}
+	return &settingError{at: at, fault: fmt.Sprintf("%d is negative", tokens),
+		hint: "write the maximum number of tokens, or remove the line"}
 }
 
 func (l Limits) check(f *faults) {
@@ -89,9 +96,12 @@ func (l Limits) check(f *faults) {
 		name string
 		n    int
 	}{
-		{"reviews", l.Reviews}, {"audits", l.Audits}, {"checks", l.Checks}, {"merges", l.Merges}, {"incompletes", l.Incompletes},
-		{"timeouts", l.Timeouts}, {"unknown", l.Unknown}, {"waits", l.Waits}, {"file_waits", l.FileWaits},
-		{"remediations", l.Remediations}, {"expert_requests", l.ExpertRequests}, {"checkpoints_missed", l.CheckpointsMissed},
+		{"reviews", l.Reviews}, {"audits", l.Audits}, {"checks", l.Checks}, {"merges", l.Merges},
+		{"incompletes", l.Incompletes},
+		{"timeouts", l.Timeouts}, {"unknown", l.Unknown}, {"waits", l.Waits},
+		{"file_waits", l.FileWaits},
+		{"remediations", l.Remediations}, {"expert_requests", l.ExpertRequests},
+		{"checkpoints_missed", l.CheckpointsMissed},
 	} {
 		f.add(checkNumber(setting("limits", of.name), of.n, maxLimit))
 	}
@@ -102,12 +112,14 @@ func (l Limits) check(f *faults) {
 
 func (c *Config) checkTimes(f *faults) {
 	if c.Grace < 0 {
-		f.add(&settingError{at: setting("grace"), fault: fmt.Sprintf("%s is negative", c.Grace), hint: "write a time such as 10s, or 0s to kill at once"})
+		f.add(&settingError{at: setting("grace"), fault: fmt.Sprintf("%s is negative", c.Grace),
+			hint: "write a time such as 10s, or 0s to kill at once"})
 	}
 	if c.Lease.TTL < signalbox.MinLeaseTTL || c.Lease.TTL > signalbox.MaxLeaseTTL {
 		f.add(&settingError{at: setting("lease", "ttl"),
-			fault: fmt.Sprintf("%s is not between %s and %s", c.Lease.TTL, signalbox.MinLeaseTTL, signalbox.MaxLeaseTTL),
-			hint:  "write a time in that range, or remove the line to use the default"})
+			fault: fmt.Sprintf("%s is not between %s and %s", c.Lease.TTL, signalbox.MinLeaseTTL,
+				signalbox.MaxLeaseTTL),
+			hint: "write a time in that range, or remove the line to use the default"})
 	}
 }
 
@@ -115,24 +127,28 @@ func checkNumber(at settingPath, n, most int) *settingError {
 	if n >= 1 && n <= most {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%d is not between 1 and %d", n, most), hint: "write a number in that range, or remove the line to use the default"}
+	return &settingError{at: at, fault: fmt.Sprintf("%d is not between 1 and %d", n, most),
+		hint: "write a number in that range, or remove the line to use the default"}
 }
 
 func checkTime(at settingPath, d time.Duration) *settingError {
 	if d >= minTimeout {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%s is less than %s", d, minTimeout), hint: "write a longer time, such as 90s, 15m or 2h"}
+	return &settingError{at: at, fault: fmt.Sprintf("%s is less than %s", d, minTimeout),
+		hint: "write a longer time, such as 90s, 15m or 2h"}
 }
 
 func checkID(at settingPath, name string, onKey bool) *settingError {
 	if err := signalbox.CheckID(name); err != nil {
-		return &settingError{at: at, onKey: onKey, bare: onKey, fault: err.Error(), hint: "write a name such as my-own, without spaces"}
+		return &settingError{at: at, onKey: onKey, bare: onKey, fault: err.Error(),
+			hint: "write a name such as my-own, without spaces"}
 	}
 	return nil
 }
 
-// checkName checks a name that people and agents write in tables: it may have spaces, but nothing that ends a cell or a line.
+// checkName checks a name that people and agents write in tables: it may have spaces, but nothing
+// that ends a cell or a line.
 func checkName(at settingPath, name string) *settingError {
 	fault := ""
 	switch {
@@ -147,12 +163,14 @@ func checkName(at settingPath, name string) *settingError {
 	default:
 		return nil
 	}
-	return &settingError{at: at.field("name"), fault: fault, hint: "write a short name such as local or unit tests"}
+	return &settingError{at: at.field("name"), fault: fault,
+		hint: "write a short name such as local or unit tests"}
 }
 
 func checkTwice(names map[string]bool, at settingPath, name string) *settingError {
 	if names[name] {
-		return &settingError{at: at.field("name"), fault: fmt.Sprintf("%q is used twice as a name", name), hint: "choose different names"}
+		return &settingError{at: at.field("name"), fault: fmt.Sprintf("%q is used twice as a name",
+			name), hint: "choose different names"}
 	}
 	names[name] = true
 	return nil
@@ -161,7 +179,8 @@ func checkTwice(names map[string]bool, at settingPath, name string) *settingErro
 // checkProgram reports a command whose program is empty. An empty command is valid.
 func checkProgram(at settingPath, command []string) *settingError {
 	if len(command) > 0 && strings.TrimSpace(command[0]) == "" {
-		return &settingError{at: at, fault: "the name of the program is empty", hint: "write [program, argument]"}
+		return &settingError{at: at, fault: "the name of the program is empty",
+			hint: "write [program, argument]"}
 	}
 	return nil
 }
@@ -169,8 +188,9 @@ func checkProgram(at settingPath, command []string) *settingError {
 func checkEnv(at settingPath, env map[string]string, f *faults) {
 	for _, name := range sortedKeys(env) {
 		if name == "" || strings.ContainsAny(name, "= \t\r\n\x00") {
-			f.add(&settingError{at: at.field(name), onKey: true, bare: true, fault: fmt.Sprintf("%q is not the name of an environment variable", name),
-				hint: "write NAME: value"})
+			f.add(&settingError{at: at.field(name), onKey: true, bare: true,
+				fault: fmt.Sprintf("%q is not the name of an environment variable", name),
+				hint:  "write NAME: value"})
 		}
 	}
 }
@@ -192,6 +212,7 @@ func checkAddress(at settingPath, address string) *settingError {
 	if err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%q is not an address that begins with https:// or http://", address),
-		hint: "write it in full, such as http://127.0.0.1:8080/v1"}
+	return &settingError{at: at,
+		fault: fmt.Sprintf("%q is not an address that begins with https:// or http://", address),
+		hint:  "write it in full, such as http://127.0.0.1:8080/v1"}
 }

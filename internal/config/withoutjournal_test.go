@@ -20,8 +20,10 @@ func TestWithoutJournal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c := mustParse(t, string(local)); c.Journal != JournalSQLite || c.Cluster.isSet() || c.Slots != 3 {
-				t.Errorf("journal %q, cluster %+v, slots %d in:\n%s", c.Journal, c.Cluster, c.Slots, local)
+			if c := mustParse(t, string(local)); c.Journal != JournalSQLite || c.Cluster.isSet() ||
+				c.Slots != 3 {
+				t.Errorf("journal %q, cluster %+v, slots %d in:\n%s", c.Journal, c.Cluster, c.Slots,
+					local)
 			}
 		})
 	}

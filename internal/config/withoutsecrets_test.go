@@ -6,7 +6,8 @@ import (
 )
 
 func TestWithoutSecrets(t *testing.T) {
-	const postgres, nats = "postgres://ann@db:5432/shop?schema=a&sslmode=off", "nats://ann@a:4222,b:4222/shop?ca=/etc/ca.pem&credentials=/etc/shop.creds"
+	const postgres, nats = "postgres://ann@db:5432/shop?schema=a&sslmode=off",
+		"nats://ann@a:4222,b:4222/shop?ca=/etc/ca.pem&credentials=/etc/shop.creds"
 	for address, want := range map[string]string{
 		"sqlite":                                 "sqlite",
 		"cluster":                                "cluster",
@@ -33,7 +34,8 @@ func TestWithoutSecrets(t *testing.T) {
 			t.Errorf("%s: %s, want %s", address, got, want)
 		}
 		_, err := SetJournal([]byte(Template), address)
-		if strings.Contains(address, "canary") && (err == nil || strings.Contains(err.Error(), "canary")) {
+		if strings.Contains(address, "canary") &&
+			(err == nil || strings.Contains(err.Error(), "canary")) {
 			t.Errorf("%s as a setting: error %v", address, err)
 		}
 	}

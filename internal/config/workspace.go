@@ -7,9 +7,11 @@ import (
 
 // Workspace is where agents work. In the text it may be only Kind.
 type Workspace struct {
-	// Kind is WorkspaceWorktree or WorkspaceShared. Empty means worktrees if there is a git repository.
+	// Kind is WorkspaceWorktree or WorkspaceShared. Empty means worktrees if there is a git
+	// repository.
 	Kind string `yaml:"kind"`
-	// Remote is the address of a repository that all machines of the box reach, through which they share commits. Empty means that they share them through the ledger.
+	// Remote is the address of a repository that all machines of the box reach, through which they
+	// share commits. Empty means that they share them through the ledger.
 	Remote string `yaml:"remote"`
 }
 
@@ -26,6 +28,8 @@ func (c *Config) checkWorkspace(f *faults) {
 	}
 	f.add(checkRemote(at.field("remote"), w.Remote))
 	if w.Remote != "" && w.Shared() {
-		f.add(&settingError{at: at.field("remote"), fault: "has no effect with workspace: shared, because there are no commits to share", hint: "remove one of the two"})
+		f.add(&settingError{at: at.field("remote"),
+			fault: "has no effect with workspace: shared, because there are no commits to share",
+			hint:  "remove one of the two"})
 	}
 }

@@ -26,7 +26,8 @@ func TestWorkspace(t *testing.T) {
 		"workspace: {kind: shared, remote: 'ssh://h/r'}\n": "has no effect with workspace: shared",
 		"workspace: {kind: tree}\n":                        "is not a kind of workspace",
 	} {
-		if _, _, faults := parse([]byte(text)); len(faults) == 0 || !strings.Contains(faults[0].fault, fault) {
+		if _, _, faults := parse([]byte(text)); len(faults) == 0 ||
+			!strings.Contains(faults[0].fault, fault) {
 			t.Errorf("%q: %v, want %s", text, faults, fault)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package durable provides file operations that survive a power failure or a killed process, and locks between processes. Files are
-// replaced atomically. When a function returns, its effect is on stable storage. It also opens files that another program may have replaced
-// by something else.
+// Package durable provides file operations that survive a power failure or a killed process, and
+// locks between processes. Files are replaced atomically. When a function returns, its effect is on
+// stable storage. It also opens files that another program may have replaced by something else.
 package durable
 
 import (
@@ -17,15 +17,15 @@ func Replace(name string, data []byte, mode fs.FileMode) error {
 	return viaTemporary(name, data, mode, os.Rename)
 }
 
-// Create writes data to a new file, or returns fs.ErrExist if the file exists. The file never appears incomplete, which needs a file
-// system with hard links.
+// Create writes data to a new file, or returns fs.ErrExist if the file exists. The file never
+// appears incomplete, which needs a file system with hard links.
 func Create(name string, data []byte, mode fs.FileMode) error {
 	return viaTemporary(name, data, mode, os.Link)
 }
 
-// Rewrite replaces the content of an existing file, which keeps its mode and its owner. If the name is a link, what it
-// leads to is replaced. A file that cannot be replaced, because it is a mount point or its folder or group is somebody
-// else's, is overwritten in place.
+// Rewrite replaces the content of an existing file, which keeps its mode and its owner. If the name
+// is a link, what it leads to is replaced. A file that cannot be replaced, because it is a mount
+// point or its folder or group is somebody else's, is overwritten in place.
 func Rewrite(name string, data []byte) error {
 	name, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -57,7 +57,8 @@ func overwrite(name string, data []byte) error {
 }
 
 // viaTemporary writes a temporary file and then renames or links it.
-func viaTemporary(name string, data []byte, mode fs.FileMode, rename func(from, to string) error) error {
+func viaTemporary(name string, data []byte, mode fs.FileMode,
+	rename func(from, to string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".tmp-*")
 	if err != nil {
 		return err
@@ -72,8 +73,8 @@ func viaTemporary(name string, data []byte, mode fs.FileMode, rename func(from, 
 	return SyncFolder(filepath.Dir(name))
 }
 
-// write writes, syncs and closes. The content must be on the disk before the name: otherwise a power failure could leave an empty
-// file with the right name.
+// write writes, syncs and closes. The content must be on the disk before the name: otherwise a
+// power failure could leave an empty file with the right name.
 func write(f *os.File, data []byte) error {
 	_, err := f.Write(data)
 	if err == nil {
@@ -84,7 +85,8 @@ func write(f *os.File, data []byte) error {
 
 // Rename syncs and renames a file.
 func Rename(from, to string) error {
-	// The content first: the file system may store the new name before it, and a power failure would leave an empty file.
+	// The content first: the file system may store the new name before it, and a power failure
+	// would leave an empty file.
 	f, err := os.OpenFile(from, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -98,7 +100,8 @@ func Rename(from, to string) error {
 	return SyncFolder(filepath.Dir(to))
 }
 
-// MakeFolder creates a folder that only its owner can access, unless it exists. Its parent must exist.
+// MakeFolder creates a folder that only its owner can access, unless it exists. Its parent must
+// exist.
 func MakeFolder(name string) error {
 	if err := os.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -120,8 +123,8 @@ func Remove(name string) error {
 	return err
 }
 
-// SyncFolder makes the names in a folder durable. They belong to the folder and are not synced with the files. On Windows it does
-// nothing: there is no such call, and the file system logs names.
+// SyncFolder makes the names in a folder durable. They belong to the folder and are not synced with
+// the files. On Windows it does nothing: there is no such call, and the file system logs names.
 func SyncFolder(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -69,7 +69,8 @@ func TestFailedReplaceChangesNothing(t *testing.T) {
 	if err := Replace(filepath.Join(dir, "folder"), []byte("x"), 0o600); err == nil {
 		t.Error("a folder was replaced by a file")
 	}
-	if err := Replace(filepath.Join(dir, "gone", "file"), []byte("x"), 0o600); !errors.Is(err, fs.ErrNotExist) {
+	if err := Replace(filepath.Join(dir, "gone", "file"), []byte("x"), 0o600); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("no such folder: %v", err)
 	}
 	checkFolder(t, dir, map[string]string{"folder": "a folder"})
@@ -120,7 +121,8 @@ func TestCreate(t *testing.T) {
 	if err := Create(name, []byte("another"), 0o600); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("the second time: %v, want %v", err, fs.ErrExist)
 	}
-	if err := Create(filepath.Join(dir, "gone", "key"), nil, 0o600); !errors.Is(err, fs.ErrNotExist) {
+	if err := Create(filepath.Join(dir, "gone", "key"), nil, 0o600); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("no such folder: %v", err)
 	}
 	checkFolder(t, dir, map[string]string{"key": "secret"})
@@ -152,7 +154,8 @@ func TestSyncFolder(t *testing.T) {
 	if err := SyncFolder(dir); err != nil {
 		t.Error(err)
 	}
-	if err := SyncFolder(filepath.Join(dir, "gone")); !errors.Is(err, fs.ErrNotExist) && runtime.GOOS != "windows" {
+	if err := SyncFolder(filepath.Join(dir, "gone")); !errors.Is(err, fs.ErrNotExist) &&
+		runtime.GOOS != "windows" {
 		t.Errorf("no such folder: %v", err)
 	}
 }

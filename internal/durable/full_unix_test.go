@@ -15,7 +15,8 @@ import (
 // runOutOfRoom writes more than the process may, once with each operation.
 func runOutOfRoom(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 10, Max: 10}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE,
+		&syscall.Rlimit{Cur: 10, Max: 10}); err != nil {
 		return err
 	}
 	data := make([]byte, 1000)

@@ -10,8 +10,8 @@ import (
 // Lock is an acquired lock. The system releases it when the process ends.
 type Lock struct{ file *os.File }
 
-// Acquire waits until it has locked a file, which it creates if necessary, or ctx is done. The file remains; its content has no
-// meaning.
+// Acquire waits until it has locked a file, which it creates if necessary, or ctx is done. The file
+// remains; its content has no meaning.
 func Acquire(ctx context.Context, name string) (*Lock, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -39,8 +39,9 @@ func Acquire(ctx context.Context, name string) (*Lock, error) {
 // lockPause is the pause between two attempts to lock.
 const lockPause = 20 * time.Millisecond
 
-// TryLockFor tries for a while to lock an open file, and reports whether it did. Use a second for a lock whose holder may have been
-// killed: a child that the holder was just forking keeps the lock until it executes its program.
+// TryLockFor tries for a while to lock an open file, and reports whether it did. Use a second for a
+// lock whose holder may have been killed: a child that the holder was just forking keeps the lock
+// until it executes its program.
 func TryLockFor(file *os.File, wait time.Duration) (bool, error) {
 	for ; ; wait -= lockPause {
 		locked, err := TryLockFile(file)

@@ -45,7 +45,8 @@ func child(t *testing.T, what, dir string) *exec.Cmd {
 	return cmd
 }
 
-// holdLock acquires the lock, prints a line, and exits at the end of its input, without releasing the lock.
+// holdLock acquires the lock, prints a line, and exits at the end of its input, without releasing
+// the lock.
 func holdLock(dir string) error {
 	if _, err := Acquire(context.Background(), filepath.Join(dir, "lock")); err != nil {
 		return err
@@ -137,7 +138,8 @@ func countUp(dir string) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, "number"), []byte(strconv.Itoa(n+1)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "number"), []byte(strconv.Itoa(n+1)),
+			0o600); err != nil {
 			return err
 		}
 		if err := lock.Release(); err != nil {
@@ -185,7 +187,8 @@ func TestTryLockFor(t *testing.T) {
 		try := func(file *os.File, want bool, after time.Duration) {
 			t.Helper()
 			start := time.Now()
-			if locked, err := TryLockFor(file, time.Second); err != nil || locked != want || time.Since(start) != after {
+			if locked, err := TryLockFor(file, time.Second); err != nil || locked != want ||
+				time.Since(start) != after {
 				t.Errorf("locked: %t, %v, after %v", locked, err, time.Since(start))
 			}
 		}
@@ -201,7 +204,8 @@ func TestTryLockFor(t *testing.T) {
 }
 
 func TestLockInMissingFolder(t *testing.T) {
-	if _, err := Acquire(context.Background(), filepath.Join(t.TempDir(), "gone", "lock")); err == nil {
+	if _, err := Acquire(context.Background(),
+		filepath.Join(t.TempDir(), "gone", "lock")); err == nil {
 		t.Error("a lock in a missing folder")
 	}
 }

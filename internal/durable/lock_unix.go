@@ -21,7 +21,8 @@ func TryLockFile(file *os.File) (bool, error) {
 // LockFile waits until an open file is not locked, and locks it.
 func LockFile(file *os.File) error { return flock(file, unix.LOCK_EX) }
 
-// ShareFile waits until it has locked an open file together with others that share it. LockFile and TryLockFile wait for all of them.
+// ShareFile waits until it has locked an open file together with others that share it. LockFile and
+// TryLockFile wait for all of them.
 func ShareFile(file *os.File) error { return flock(file, unix.LOCK_SH) }
 
 // UnlockFile unlocks a file.

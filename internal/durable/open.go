@@ -11,8 +11,8 @@ import (
 // ErrNotRegular means that something else has the name of a file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// OpenRegular opens a file for reading that another program may have replaced. It does not wait for the other end of a pipe, and returns an
-// error for everything but a regular file.
+// OpenRegular opens a file for reading that another program may have replaced. It does not wait for
+// the other end of a pipe, and returns an error for everything but a regular file.
 func OpenRegular(name string) (*os.File, error) {
 	return onlyRegular(os.OpenFile(name, os.O_RDONLY|nonblock, 0))
 }
@@ -22,7 +22,8 @@ func OpenRegularIn(root *os.Root, name string) (*os.File, error) {
 	return onlyRegular(root.OpenFile(name, os.O_RDONLY|nonblock, 0))
 }
 
-// ReadRegular returns the content of a file that another program may have replaced. A file of more than limit bytes is an error.
+// ReadRegular returns the content of a file that another program may have replaced. A file of more
+// than limit bytes is an error.
 func ReadRegular(name string, limit int64) ([]byte, error) {
 	file, err := OpenRegular(name)
 	if err != nil {

@@ -15,8 +15,10 @@ func TestOpenRegular(t *testing.T) {
 	dir := t.TempDir()
 	name := func(base string) string { return filepath.Join(dir, base) }
 	for _, err := range []error{
-		os.WriteFile(name("file"), []byte("text"), 0o600), os.Mkdir(name("folder"), 0o700), syscall.Mkfifo(name("pipe"), 0o600),
-		os.Symlink("pipe", name("link to a pipe")), os.Symlink("file", name("link to a file")), os.Symlink(os.DevNull, name("device")),
+		os.WriteFile(name("file"), []byte("text"), 0o600), os.Mkdir(name("folder"), 0o700),
+		syscall.Mkfifo(name("pipe"), 0o600),
+		os.Symlink("pipe", name("link to a pipe")), os.Symlink("file", name("link to a file")),
+		os.Symlink(os.DevNull, name("device")),
 		os.Symlink("loop", name("loop")),
 	} {
 		if err != nil {

@@ -11,12 +11,13 @@ import (
 // mountedVariable names the file that this test mounts over another one, in a namespace.
 const mountedVariable = "SIGNALBOX_TEST_MOUNTED"
 
-// A file that is mounted over another one, as containers do with a file of the host, cannot be replaced. It is
-// overwritten.
+// A file that is mounted over another one, as containers do with a file of the host, cannot be
+// replaced. It is overwritten.
 func TestRewriteMounted(t *testing.T) {
 	if folder := os.Getenv(mountedVariable); folder != "" {
 		target := filepath.Join(folder, "target")
-		if err := syscall.Mount(filepath.Join(folder, "file"), target, "", syscall.MS_BIND, ""); err != nil {
+		if err := syscall.Mount(filepath.Join(folder, "file"), target, "", syscall.MS_BIND,
+			""); err != nil {
 			t.Fatal(err)
 		}
 		if err := Rewrite(target, []byte("new")); err != nil {

@@ -14,7 +14,9 @@ import (
 func TestRewrite(t *testing.T) {
 	dir := t.TempDir()
 	name, link := filepath.Join(dir, "real", "file"), filepath.Join(dir, "link")
-	if err := errors.Join(os.Mkdir(filepath.Dir(name), 0o700), os.WriteFile(name, []byte("a long old text"), 0o600), os.Chmod(name, 0o640), os.Symlink("real/file", link)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Dir(name), 0o700),
+		os.WriteFile(name, []byte("a long old text"), 0o600), os.Chmod(name, 0o640),
+		os.Symlink("real/file", link)); err != nil {
 		t.Fatal(err)
 	}
 	if os.Geteuid() == 0 {

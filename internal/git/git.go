@@ -1,21 +1,28 @@
 // Package git runs the git program on a repository that agents can write to.
 //
-// Git runs commands that its configuration names: filters, hooks, helpers, drivers. An agent that can write to a worktree and to the
-// repository's git folder can name commands in many places, and there are more in each release of git. So git must not read any of
-// them:
+// Git runs commands that its configuration names: filters, hooks, helpers, drivers. An agent that
+// can write to a worktree and to the repository's git folder can name commands in many places, and
+// there are more in each release of git. So git must not read any of them:
 //
-//   - Git is not started with the repository's git folder as the common folder of its worktrees, but with a view of it: a folder with
+//   - Git is not started with the repository's git folder as the common folder of its worktrees,
+//     but with a view of it: a folder with
 //     a configuration of our own and symbolic links to the objects, the refs and the list of worktrees (see UseView). The
 //     repository's config, config.worktree, hooks, info, modules and whatever else is there has no effect.
-//   - From the user's configuration git gets only the few settings that Locate selects. None of them names a command.
-//   - Git gets the git folder of a worktree from the caller, and does not look for one. So a file .git that an agent replaced, and a
+//   - From the user's configuration git gets only the few settings that Locate selects. None of
+//     them names a command.
+//   - Git gets the git folder of a worktree from the caller, and does not look for one. So a file
+//     .git that an agent replaced, and a
 //     bare repository in a worktree, have no effect.
-//   - Git does not write through links in the git folders, with which an agent could make it write to files elsewhere.
-//   - Git does not wait for the other end of a pipe in place of a file that it reads, and is ended if it takes too long.
-//   - Git cannot start another program by name. In particular it cannot start another git in a nested repository or a submodule,
+//   - Git does not write through links in the git folders, with which an agent could make it write
+//     to files elsewhere.
+//   - Git does not wait for the other end of a pipe in place of a file that it reads, and is ended
+//     if it takes too long.
+//   - Git cannot start another program by name. In particular it cannot start another git in a
+//     nested repository or a submodule,
 //     which would read the configuration there. See Call.Helpers and Call.Network for the exceptions.
 //
-// Attributes come from files in the worktree or in the commit. They can name a filter or a driver, but nothing defines one.
+// Attributes come from files in the worktree or in the commit. They can name a filter or a driver,
+// but nothing defines one.
 package git
 
 import (
@@ -85,9 +92,10 @@ func Locate(ctx context.Context, dir string) (*Repository, error) {
 	if err := r.findProgram(ctx); err != nil {
 		return nil, err
 	}
-	// This git and readSettings read the repository's configuration, because nothing else knows where the repository is.
-	// rev-parse and config run no commands that it names.
-	out, stderr, err := r.inspect(ctx, dir, "rev-parse", "--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-object-format", "--show-toplevel")
+	// This git and readSettings read the repository's configuration, because nothing else knows
+	// where the repository is. rev-parse and config run no commands that it names.
+	out, stderr, err := r.inspect(ctx, dir, "rev-parse", "--is-bare-repository",
+		"--absolute-git-dir", "--git-common-dir", "--show-object-format", "--show-toplevel")
 	lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
 	exit := (*exec.ExitError)(nil)
 	switch {
@@ -105,11 +113,13 @@ func Locate(ctx context.Context, dir string) (*Repository, error) {
 	default:
 		return nil, fmt.Errorf("git rev-parse: %w: %s", err, strings.TrimSpace(stderr))
 	}
-	r.Dir, r.Common, r.objectFormat, r.Root = filepath.FromSlash(lines[1]), filepath.FromSlash(lines[2]), lines[3], filepath.FromSlash(lines[4])
+	r.Dir, r.Common, r.objectFormat, r.Root = filepath.FromSlash(lines[1]),
+		filepath.FromSlash(lines[2]), lines[3], filepath.FromSlash(lines[4])
 	if !filepath.IsAbs(r.Common) {
 		r.Common = filepath.Join(dir, r.Common)
 	}
-	if r.Common, err = filepath.EvalSymlinks(r.Common); err == nil { // as git writes it in the worktrees
+	// as git writes it in the worktrees
+	if r.Common, err = filepath.EvalSymlinks(r.Common); err == nil {
 		r.Common, err = filepath.Abs(r.Common)
 	}
 	if err != nil {
@@ -121,8 +131,9 @@ func Locate(ctx context.Context, dir string) (*Repository, error) {
 	return r, r.readSettings(ctx, dir)
 }
 
-// checkLinks checks that the worktree, its git folder and the common folder belong together. An agent could have set core.worktree, or
-// written a file commondir, to make us write files elsewhere.
+// checkLinks checks that the worktree, its git folder and the common folder belong together. An
+// agent could have set core.worktree, or written a file commondir, to make us write files
+// elsewhere.
 func (r *Repository) checkLinks() error {
 	dir, err := r.DirOf(r.Root)
 	if err == nil && !sameFile(dir, r.Dir) {
@@ -134,8 +145,9 @@ func (r *Repository) checkLinks() error {
 	return nil
 }
 
-// DirOf returns the git folder of a worktree of this repository, or an error if the worktree belongs to another. It trusts neither
-// the file .git in the worktree nor the file in the git folder that names the worktree: they must name each other.
+// DirOf returns the git folder of a worktree of this repository, or an error if the worktree
+// belongs to another. It trusts neither the file .git in the worktree nor the file in the git
+// folder that names the worktree: they must name each other.
 func (r *Repository) DirOf(worktree string) (string, error) {
 	dir, err := DirOf(worktree)
 	if err != nil {
@@ -152,7 +164,8 @@ func (r *Repository) DirOf(worktree string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !info.IsDir() || parent != filepath.Join(r.Common, "worktrees") || WorktreeOf(dir) != worktree && !sameFile(WorktreeOf(dir), worktree) {
+	if !info.IsDir() || parent != filepath.Join(r.Common, "worktrees") ||
+		WorktreeOf(dir) != worktree && !sameFile(WorktreeOf(dir), worktree) {
 		return "", fmt.Errorf("%s is not a worktree of %s", worktree, r.Common)
 	}
 	return dir, nil
@@ -195,7 +208,8 @@ func DirOf(worktree string) (string, error) {
 	return target, nil
 }
 
-// WorktreeOf returns the worktree that a git folder names in its file gitdir, or "" if that cannot be read.
+// WorktreeOf returns the worktree that a git folder names in its file gitdir, or "" if that cannot
+// be read.
 func WorktreeOf(dir string) string {
 	text, err := readSmall(filepath.Join(dir, "gitdir"))
 	if err != nil {
@@ -208,7 +222,8 @@ func WorktreeOf(dir string) string {
 	return filepath.Dir(link)
 }
 
-// Worktree translates the path of a worktree that git printed. Git takes the view for the main worktree.
+// Worktree translates the path of a worktree that git printed. Git takes the view for the main
+// worktree.
 func (r *Repository) Worktree(name string) string {
 	name = filepath.FromSlash(name)
 	switch {
@@ -233,10 +248,12 @@ func (r *Repository) findProgram(ctx context.Context) error {
 		return nil
 	}
 	var out bytes.Buffer
-	if err := r.run(ctx, &exec.Cmd{Args: []string{program, "--exec-path"}, Env: environment(), Stdout: &out}); err != nil {
+	if err := r.run(ctx, &exec.Cmd{Args: []string{program, "--exec-path"}, Env: environment(),
+		Stdout: &out}); err != nil {
 		return fmt.Errorf("git --exec-path: %w", err)
 	}
-	binary := filepath.Join(filepath.FromSlash(strings.TrimSpace(out.String())), filepath.Base(program))
+	binary := filepath.Join(filepath.FromSlash(strings.TrimSpace(out.String())),
+		filepath.Base(program))
 	if info, err := os.Stat(binary); err == nil && info.Mode().IsRegular() {
 		r.program = binary
 	}
@@ -247,9 +264,11 @@ func (r *Repository) findProgram(ctx context.Context) error {
 const waitDelay = 5 * time.Second
 
 // inspect runs git on the repository itself, not on the view.
-func (r *Repository) inspect(ctx context.Context, dir string, args ...string) (out, stderr string, err error) {
+func (r *Repository) inspect(ctx context.Context, dir string, args ...string) (out, stderr string,
+	err error) {
 	var outText, errText bytes.Buffer
-	err = r.run(ctx, &exec.Cmd{Args: slices.Concat([]string{r.program}, options(nil), args), Dir: dir,
+	err = r.run(ctx, &exec.Cmd{Args: slices.Concat([]string{r.program}, options(nil), args),
+		Dir: dir,
 		Env: append(environment(), withoutHelpers()...), Stdout: &outText, Stderr: &errText})
 	return outText.String(), errText.String(), err
 }
@@ -260,10 +279,12 @@ func (r *Repository) run(ctx context.Context, c *exec.Cmd) error {
 	within, cancel := context.WithTimeoutCause(ctx, limit, ErrTooLong)
 	defer cancel()
 	cmd := exec.CommandContext(within, c.Args[0], c.Args[1:]...)
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = c.Dir, c.Env, c.Stdin, c.Stdout, c.Stderr, c.ExtraFiles
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = c.Dir, c.Env, c.Stdin,
+		c.Stdout, c.Stderr, c.ExtraFiles
 	cmd.WaitDelay = waitDelay
 	if runtime.GOOS != "windows" { // which has no signals
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that git removes its locks
+		// so that git removes its locks
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	}
 	err := cmd.Run()
 	switch {
@@ -277,30 +298,39 @@ func (r *Repository) run(ctx context.Context, c *exec.Cmd) error {
 	return err
 }
 
-// fixed are settings for every git: no hooks, signatures, prompts and programs, no background work that outlives the call, and no
-// caches in the repository that an agent could have written. The configuration of the view has none of these commands anyway.
+// fixed are settings for every git: no hooks, signatures, prompts and programs, no background work
+// that outlives the call, and no caches in the repository that an agent could have written. The
+// configuration of the view has none of these commands anyway.
 var fixed = []string{
-	"core.hooksPath=" + os.DevNull, "core.fsmonitor=false", "core.pager=cat", "core.editor=true", "core.askPass=true",
-	"core.untrackedCache=false", "core.commitGraph=false", "core.multiPackIndex=false", "core.quotePath=false",
-	"commit.gpgSign=false", "tag.gpgSign=false", "log.showSignature=false", "gc.auto=0", "maintenance.auto=false",
-	"submodule.recurse=false", "diff.ignoreSubmodules=dirty", "status.submoduleSummary=false", "fetch.recurseSubmodules=false",
+	"core.hooksPath=" + os.DevNull, "core.fsmonitor=false", "core.pager=cat", "core.editor=true",
+	"core.askPass=true",
+	"core.untrackedCache=false", "core.commitGraph=false", "core.multiPackIndex=false",
+	"core.quotePath=false",
+	"commit.gpgSign=false", "tag.gpgSign=false", "log.showSignature=false", "gc.auto=0",
+	"maintenance.auto=false",
+	"submodule.recurse=false", "diff.ignoreSubmodules=dirty", "status.submoduleSummary=false",
+	"fetch.recurseSubmodules=false",
 	"protocol.allow=never", "advice.detachedHead=false",
 }
 
-// network are settings for a git that talks to another repository. An address such as ext::COMMAND would run a command.
+// network are settings for a git that talks to another repository. An address such as ext::COMMAND
+// would run a command.
 var network = []string{
-	"protocol.https.allow=always", "protocol.http.allow=always", "protocol.ssh.allow=always", "protocol.file.allow=always", "protocol.ext.allow=never",
-	"push.gpgSign=false", "push.followTags=false", "push.recurseSubmodules=no", "fetch.prune=false", "fetch.pruneTags=false", "fetch.writeCommitGraph=false",
+	"protocol.https.allow=always", "protocol.http.allow=always", "protocol.ssh.allow=always",
+	"protocol.file.allow=always", "protocol.ext.allow=never",
+	"push.gpgSign=false", "push.followTags=false", "push.recurseSubmodules=no", "fetch.prune=false",
+	"fetch.pruneTags=false", "fetch.writeCommitGraph=false",
 }
 
-// networkVariables returns the user's variables that say how git logs in. If nothing says how to start ssh, it must not ask on the terminal:
-// no one may be there, and the screen of a run is.
+// networkVariables returns the user's variables that say how git logs in. If nothing says how to
+// start ssh, it must not ask on the terminal: no one may be there, and the screen of a run is.
 func (r *Repository) networkVariables() (kept []string) {
 	_, program := os.LookupEnv("GIT_SSH")
 	if _, command := os.LookupEnv("GIT_SSH_COMMAND"); !command && !program && !r.ownSSH {
 		kept = append(kept, "GIT_SSH_COMMAND=ssh -oBatchMode=yes")
 	}
-	for _, name := range []string{"GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY",
+	for _, name := range []string{"GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS",
+		"GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY",
 		"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"} {
 		if value, set := os.LookupEnv(name); set {
 			kept = append(kept, name+"="+value)
@@ -309,8 +339,10 @@ func (r *Repository) networkVariables() (kept []string) {
 	return kept
 }
 
-// ours are settings for our own worktrees: all files of a commit are checked out, and all changes are seen.
-var ours = []string{"core.sparseCheckout=false", "core.checkStat=default", "core.ignoreStat=false", "core.trustctime=true"}
+// ours are settings for our own worktrees: all files of a commit are checked out, and all changes
+// are seen.
+var ours = []string{"core.sparseCheckout=false", "core.checkStat=default", "core.ignoreStat=false",
+	"core.trustctime=true"}
 
 func options(settings []string) (args []string) {
 	for _, setting := range slices.Concat(fixed, settings) {
@@ -319,21 +351,24 @@ func options(settings []string) (args []string) {
 	return args
 }
 
-// environment returns the environment of this process without variables that point git elsewhere or change its language. It also
-// disables git replace, with which an agent could substitute one commit for another.
+// environment returns the environment of this process without variables that point git elsewhere or
+// change its language. It also disables git replace, with which an agent could substitute one
+// commit for another.
 func environment() []string {
 	var kept []string
 	for _, variable := range os.Environ() {
 		name := strings.ToUpper(variable)
-		if !strings.HasPrefix(name, "GIT_") && !strings.HasPrefix(name, "LC_ALL=") && !strings.HasPrefix(name, "LANGUAGE=") {
+		if !strings.HasPrefix(name, "GIT_") && !strings.HasPrefix(name, "LC_ALL=") &&
+			!strings.HasPrefix(name, "LANGUAGE=") {
 			kept = append(kept, variable)
 		}
 	}
-	return append(kept, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_NO_REPLACE_OBJECTS=1", "GIT_EDITOR=true", "GIT_PAGER=cat")
+	return append(kept, "LC_ALL=C", "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0",
+		"GIT_NO_REPLACE_OBJECTS=1", "GIT_EDITOR=true", "GIT_PAGER=cat")
 }
 
-// withoutHelpers returns variables with which git finds no program to start. The folder that they name cannot exist. On Windows, where
-// agents do not run, git finds its own libraries through PATH.
+// withoutHelpers returns variables with which git finds no program to start. The folder that they
+// name cannot exist. On Windows, where agents do not run, git finds its own libraries through PATH.
 func withoutHelpers() []string {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -351,13 +386,15 @@ type Call struct {
 	Env []string
 	// Ours reports that no person works in the worktree.
 	Ours bool
-	// Helpers lets git start other programs: git worktree and git bundle start other gits, in this repository only.
+	// Helpers lets git start other programs: git worktree and git bundle start other gits, in this
+	// repository only.
 	Helpers bool
-	// Network lets git talk to another repository. It starts the programs for that, and reads the configuration of the user and the system,
-	// which say how to log in. The repository's own configuration and its hooks have no effect. An address cannot name a command.
+	// Network lets git talk to another repository. It starts the programs for that, and reads the
+	// configuration of the user and the system, which say how to log in. The repository's own
+	// configuration and its hooks have no effect. An address cannot name a command.
 	Network bool
-	// NoAttributes keeps git from using the attributes of the user and the system. Those of the repository are in Worktree and in
-	// its index.
+	// NoAttributes keeps git from using the attributes of the user and the system. Those of the
+	// repository are in Worktree and in its index.
 	NoAttributes bool
 	// Stdin is git's input, and Stdout and Stderr receive its output; nil discards it.
 	Stdin          io.Reader
@@ -366,8 +403,9 @@ type Call struct {
 	Inherit []*os.File
 }
 
-// Run runs git. It repairs the view if somebody has changed it. An error of git itself is an *exec.ExitError. ErrSpecialFile means that
-// git was not run, because it would have waited for a file, and ErrTooLong that it was ended.
+// Run runs git. It repairs the view if somebody has changed it. An error of git itself is an
+// *exec.ExitError. ErrSpecialFile means that git was not run, because it would have waited for a
+// file, and ErrTooLong that it was ended.
 func (r *Repository) Run(ctx context.Context, c Call) error {
 	if err := r.repairView(); err != nil {
 		return fmt.Errorf("prepare git: %w", err)
@@ -379,7 +417,8 @@ func (r *Repository) Run(ctx context.Context, c Call) error {
 	if c.Ours {
 		settings = slices.Concat(r.Settings, ours)
 	}
-	env := append(environment(), "GIT_DIR="+c.Dir, "GIT_WORK_TREE="+c.Worktree, "GIT_COMMON_DIR="+r.view)
+	env := append(environment(), "GIT_DIR="+c.Dir, "GIT_WORK_TREE="+c.Worktree, "GIT_COMMON_DIR="+
+		r.view)
 	if c.Network {
 		settings = slices.Concat(settings, network)
 		env = append(env, r.networkVariables()...)
@@ -393,11 +432,13 @@ func (r *Repository) Run(ctx context.Context, c Call) error {
 	if !c.Helpers && !c.Network {
 		env = append(env, withoutHelpers()...)
 	}
-	return r.run(ctx, &exec.Cmd{Args: slices.Concat([]string{r.program}, options(settings), c.Args), Dir: c.Worktree, Env: append(env, c.Env...),
+	return r.run(ctx, &exec.Cmd{Args: slices.Concat([]string{r.program}, options(settings), c.Args),
+		Dir: c.Worktree, Env: append(env, c.Env...),
 		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, ExtraFiles: c.Inherit})
 }
 
-// Init creates an empty repository in a folder, without anything that a template of the user has. sha256 is the format of its commits.
+// Init creates an empty repository in a folder, without anything that a template of the user has.
+// sha256 is the format of its commits.
 func Init(ctx context.Context, dir string, sha256 bool) error {
 	r := &Repository{}
 	if err := r.findProgram(ctx); err != nil {
@@ -407,7 +448,8 @@ func Init(ctx context.Context, dir string, sha256 bool) error {
 	if sha256 {
 		format = "sha256"
 	}
-	if _, stderr, err := r.inspect(ctx, dir, "init", "--quiet", "--template=", "--object-format="+format); err != nil {
+	if _, stderr, err := r.inspect(ctx, dir, "init", "--quiet", "--template=", "--object-format="+
+		format); err != nil {
 		return fmt.Errorf("git init: %w: %s", err, strings.TrimSpace(stderr))
 	}
 	return nil

@@ -21,7 +21,9 @@ import (
 // user runs git as a user would, not through the package.
 func user(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "user.name=somebody", "-c", "user.email=somebody@localhost"}, args...)...)
+	cmd := exec.Command("git",
+		append([]string{"-c", "user.name=somebody", "-c", "user.email=somebody@localhost"},
+			args...)...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -72,7 +74,8 @@ func locate(t *testing.T, dir string) *Repository {
 func (r *Repository) output(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	err := r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args, Stdout: &out, Stderr: &out})
+	err := r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args, Stdout: &out,
+		Stderr: &out})
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
@@ -82,7 +85,10 @@ func (r *Repository) output(t *testing.T, args ...string) (string, error) {
 // An agent cannot make us take another folder for the worktree, or another repository for this one.
 func TestLocateRefusesOtherFolders(t *testing.T) {
 	for name, attack := range map[string]func(t *testing.T, dir, other string){
-		"core.worktree": func(t *testing.T, dir, other string) { user(t, dir, "config", "core.worktree", other) },
+		"core.worktree": func(t *testing.T, dir,
+			other string) {
+			user(t, dir, "config", "core.worktree", other)
+		},
 		"core.worktree of a repository": func(t *testing.T, dir, other string) {
 			user(t, other, "init", "--quiet", "--template=")
 			user(t, dir, "config", "core.worktree", other)
@@ -143,7 +149,8 @@ func TestObjectFormat(t *testing.T) {
 	other := filepath.Join(filepath.Dir(dir), "sha256")
 	user(t, dir, "init", "--quiet", "--template=", "--object-format=sha256", other)
 	user(t, other, "commit", "--quiet", "--allow-empty", "-m", "start")
-	if out, err := locate(t, other).output(t, "rev-parse", "HEAD"); len(strings.TrimSpace(out)) != 64 || err != nil {
+	if out, err := locate(t, other).output(t, "rev-parse",
+		"HEAD"); len(strings.TrimSpace(out)) != 64 || err != nil {
 		t.Errorf("%q, %v", out, err)
 	}
 }
@@ -171,7 +178,9 @@ func TestSettings(t *testing.T) {
 	user(t, dir, "config", "filter.own.process", "evil")
 	r := locate(t, dir)
 	slices.Sort(r.Settings)
-	if diff := cmp.Diff([]string{"core.autocrlf=input", "core.eol=lf", "core.excludesfile=~/ignored", "core.filemode=true", "user.email=ada@localhost", "user.name=Ada"}, r.Settings); diff != "" {
+	if diff := cmp.Diff([]string{"core.autocrlf=input", "core.eol=lf",
+		"core.excludesfile=~/ignored", "core.filemode=true", "user.email=ada@localhost",
+		"user.name=Ada"}, r.Settings); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"lfs", "own"}, r.Filters); diff != "" || !r.Identity {
@@ -189,7 +198,8 @@ func TestViewIsRepaired(t *testing.T) {
 	r := locate(t, dir)
 	view := filepath.Join(filepath.Dir(dir), "view")
 	mark := filepath.Join(filepath.Dir(dir), "mark")
-	write(t, filepath.Join(view, "config"), "[core]\n\tbare = false\n[filter \"x\"]\n\tclean = \": > "+mark+"; /bin/cat\"\n")
+	write(t, filepath.Join(view, "config"),
+		"[core]\n\tbare = false\n[filter \"x\"]\n\tclean = \": > "+mark+"; /bin/cat\"\n")
 	write(t, filepath.Join(view, "info", "attributes"), "* filter=x\n")
 	if err := os.Remove(filepath.Join(view, "refs")); err != nil {
 		t.Fatal(err)
@@ -197,7 +207,8 @@ func TestViewIsRepaired(t *testing.T) {
 	write(t, filepath.Join(view, "refs", "heads", "main"), "evil\n")
 	write(t, filepath.Join(dir, "a"), "2\n")
 	write(t, filepath.Join(dir, ".gitattributes"), "* filter=x\n")
-	if out, err := r.output(t, "status", "--porcelain", "--untracked-files=no"); out != " M a\n" || err != nil {
+	if out, err := r.output(t, "status", "--porcelain", "--untracked-files=no"); out != " M a\n" ||
+		err != nil {
 		t.Errorf("%q, %v", out, err)
 	}
 	if _, err := os.Stat(mark); err == nil {
@@ -208,7 +219,8 @@ func TestViewIsRepaired(t *testing.T) {
 	for _, entry := range entries {
 		names = append(names, entry.Name())
 	}
-	if diff := cmp.Diff([]string{"HEAD", "config", "objects", "packed-refs", "refs", "shallow", "worktrees"}, names); diff != "" || err != nil {
+	if diff := cmp.Diff([]string{"HEAD", "config", "objects", "packed-refs", "refs", "shallow",
+		"worktrees"}, names); diff != "" || err != nil {
 		t.Errorf("%v, view (-want +got):\n%s", err, diff)
 	}
 }
@@ -242,7 +254,10 @@ func TestNoHelpers(t *testing.T) {
 // Git does not follow links that an agent put in place of the files that git writes.
 func TestLinksInGitFolder(t *testing.T) {
 	for name, attack := range map[string]func(t *testing.T, dir, profile string){
-		"index": func(t *testing.T, dir, profile string) { replace(t, filepath.Join(dir, ".git", "index"), profile) },
+		"index": func(t *testing.T, dir,
+			profile string) {
+			replace(t, filepath.Join(dir, ".git", "index"), profile)
+		},
 		"packed-refs": func(t *testing.T, dir, profile string) {
 			replace(t, filepath.Join(dir, ".git", "packed-refs"), profile)
 		},
@@ -273,9 +288,11 @@ func TestLinksInGitFolder(t *testing.T) {
 			write(t, profile, "")
 			before := user(t, dir, "rev-parse", "main^")
 			attack(t, dir, profile)
-			for _, args := range [][]string{{"update-ref", "-m", "evil", "refs/heads/main", before}, {"update-ref", "-d", "refs/heads/none"},
+			for _, args := range [][]string{{"update-ref", "-m", "evil", "refs/heads/main", before},
+				{"update-ref", "-d", "refs/heads/none"},
 				{"read-tree", "HEAD"}, {"pack-refs", "--all"}, {"reset", "--quiet", "--hard"}} {
-				_ = r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args}) // it may be refused
+				// it may be refused
+				_ = r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args})
 			}
 			entries, err := os.ReadDir(filepath.Dir(profile))
 			if err != nil {
@@ -295,21 +312,26 @@ func TestLinksInGitFolder(t *testing.T) {
 // Git is not run if it would write refs through a link, or wait for the other end of a pipe.
 func TestLinksAndPipesStopGit(t *testing.T) {
 	for name, attack := range map[string]func(t *testing.T, git string){
-		"link to a folder of refs": func(t *testing.T, git string) { replace(t, filepath.Join(git, "refs", "heads"), t.TempDir()) },
+		"link to a folder of refs": func(t *testing.T,
+			git string) {
+			replace(t, filepath.Join(git, "refs", "heads"), t.TempDir())
+		},
 		"pipe as packed-refs": func(t *testing.T, git string) {
 			if err := syscall.Mkfifo(filepath.Join(git, "packed-refs"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"pipe as .gitignore": func(t *testing.T, git string) {
-			if err := syscall.Mkfifo(filepath.Join(filepath.Dir(git), ".gitignore"), 0o600); err != nil {
+			if err := syscall.Mkfifo(filepath.Join(filepath.Dir(git), ".gitignore"),
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := locate(t, newRepository(t))
-			call := Call{Worktree: r.Root, Dir: r.Dir, Args: []string{"update-ref", "refs/heads/other", "refs/heads/main"}}
+			call := Call{Worktree: r.Root, Dir: r.Dir,
+				Args: []string{"update-ref", "refs/heads/other", "refs/heads/main"}}
 			if err := r.Run(t.Context(), call); err != nil {
 				t.Fatal(err)
 			}
@@ -322,7 +344,8 @@ func TestLinksAndPipesStopGit(t *testing.T) {
 	}
 }
 
-// Git is not run in a worktree in which it would wait for the other end of a pipe, wherever that is. Other pipes do not matter.
+// Git is not run in a worktree in which it would wait for the other end of a pipe, wherever that
+// is. Other pipes do not matter.
 func TestPipesInTheWorktree(t *testing.T) {
 	nested := func(t *testing.T, dir string) string {
 		user(t, dir, "init", "--quiet", "--template=", "sub/nested")
@@ -347,10 +370,24 @@ func TestPipesInTheWorktree(t *testing.T) {
 		attack func(t *testing.T, dir string)
 		want   string // what is refused; "" means that git runs
 	}{
-		".gitignore":                  {func(t *testing.T, dir string) { pipe(t, filepath.Join(dir, "sub", "deep", ".gitignore")) }, "sub/deep/.gitignore"},
-		".gitattributes":              {func(t *testing.T, dir string) { pipe(t, filepath.Join(dir, "sub", ".gitattributes")) }, "sub/.gitattributes"},
-		".git":                        {func(t *testing.T, dir string) { pipe(t, filepath.Join(dir, "sub", ".git")) }, "sub/.git"},
-		"HEAD of a nested repository": {func(t *testing.T, dir string) { pipe(t, filepath.Join(nested(t, dir), "HEAD")) }, "sub/nested/.git"},
+		".gitignore": {func(t *testing.T,
+			dir string) {
+			pipe(t, filepath.Join(dir, "sub", "deep", ".gitignore"))
+		},
+			"sub/deep/.gitignore"},
+		".gitattributes": {func(t *testing.T,
+			dir string) {
+			pipe(t, filepath.Join(dir, "sub", ".gitattributes"))
+		},
+			"sub/.gitattributes"},
+		".git": {func(t *testing.T,
+			dir string) {
+			pipe(t, filepath.Join(dir, "sub", ".git"))
+		}, "sub/.git"},
+		"HEAD of a nested repository": {func(t *testing.T,
+			dir string) {
+			pipe(t, filepath.Join(nested(t, dir), "HEAD"))
+		}, "sub/nested/.git"},
 		"commondir of a nested repository": {func(t *testing.T, dir string) {
 			pipe(t, filepath.Join(dir, "other"))
 			replace(t, filepath.Join(nested(t, dir), "commondir"), filepath.Join(dir, "other"))
@@ -364,22 +401,34 @@ func TestPipesInTheWorktree(t *testing.T) {
 			write(t, filepath.Join(elsewhere, "HEAD"), "ref: refs/heads/x\n")
 			pipe(t, filepath.Join(elsewhere, "refs", "heads", "x"))
 		}, "sub/nested/.git"},
-		"another file":        {func(t *testing.T, dir string) { pipe(t, filepath.Join(dir, "sub", "pipe")) }, ""},
-		"a tracked file":      {func(t *testing.T, dir string) { pipe(t, filepath.Join(dir, "a")) }, ""},
-		"links":               {func(t *testing.T, dir string) { replace(t, filepath.Join(dir, ".gitignore"), os.DevNull) }, ""},
-		"a loop of links":     {func(t *testing.T, dir string) { replace(t, filepath.Join(dir, "loop"), ".") }, ""},
+		"another file": {func(t *testing.T,
+			dir string) {
+			pipe(t, filepath.Join(dir, "sub", "pipe"))
+		}, ""},
+		"a tracked file": {func(t *testing.T, dir string) { pipe(t, filepath.Join(dir, "a")) },
+			""},
+		"links": {func(t *testing.T,
+			dir string) {
+			replace(t, filepath.Join(dir, ".gitignore"), os.DevNull)
+		}, ""},
+		"a loop of links": {func(t *testing.T,
+			dir string) {
+			replace(t, filepath.Join(dir, "loop"), ".")
+		}, ""},
 		"a nested repository": {func(t *testing.T, dir string) { nested(t, dir) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := locate(t, newRepository(t))
 			r.Limit = time.Minute // a git that waits is reported, and does not stop the test
 			tt.attack(t, r.Root)
-			for _, args := range [][]string{{"status", "--porcelain", "--untracked-files=all"}, {"add", "--all", "--dry-run"}} {
+			for _, args := range [][]string{{"status", "--porcelain", "--untracked-files=all"},
+				{"add", "--all", "--dry-run"}} {
 				err := r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args})
 				if tt.want == "" && (errors.Is(err, ErrSpecialFile) || errors.Is(err, ErrTooLong)) {
 					t.Errorf("git %s: %v", args[0], err)
 				}
-				if tt.want != "" && (!errors.Is(err, ErrSpecialFile) || !strings.HasPrefix(err.Error(), tt.want+" ")) {
+				if tt.want != "" && (!errors.Is(err, ErrSpecialFile) ||
+					!strings.HasPrefix(err.Error(), tt.want+" ")) {
 					t.Errorf("git %s: %v, want %s", args[0], err, tt.want)
 				}
 			}
@@ -387,21 +436,24 @@ func TestPipesInTheWorktree(t *testing.T) {
 	}
 }
 
-// What agents leave in the box, which ignores everything in it, does not keep git from working around it. In our own worktrees nothing is
-// overlooked.
+// What agents leave in the box, which ignores everything in it, does not keep git from working
+// around it. In our own worktrees nothing is overlooked.
 func TestPipesInAnIgnoredFolder(t *testing.T) {
 	r := locate(t, newRepository(t))
 	r.Limit = time.Minute
 	write(t, filepath.Join(r.Root, "box", ".gitignore"), "# nothing\n*\n")
 	write(t, filepath.Join(r.Root, "box", "state", "x"), "")
-	if err := syscall.Mkfifo(filepath.Join(r.Root, "box", "state", ".gitignore"), 0o600); err != nil {
+	if err := syscall.Mkfifo(filepath.Join(r.Root, "box", "state", ".gitignore"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"status", "--porcelain", "--untracked-files=all"}, {"add", "--all", "--dry-run"}} {
+	for _, args := range [][]string{{"status", "--porcelain", "--untracked-files=all"},
+		{"add", "--all", "--dry-run"}} {
 		if err := r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args}); err != nil {
 			t.Errorf("git %s: %v", args[0], err)
 		}
-		if err := r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args, Ours: true}); !errors.Is(err, ErrSpecialFile) {
+		if err := r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args,
+			Ours: true}); !errors.Is(err, ErrSpecialFile) {
 			t.Errorf("git %s in our own worktree: %v", args[0], err)
 		}
 	}
@@ -417,13 +469,15 @@ func TestGitTakesTooLong(t *testing.T) {
 	}
 	defer input.Close()
 	defer never.Close()
-	err = r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: []string{"cat-file", "--batch"}, Stdin: input})
+	err = r.Run(t.Context(),
+		Call{Worktree: r.Root, Dir: r.Dir, Args: []string{"cat-file", "--batch"}, Stdin: input})
 	if !errors.Is(err, ErrTooLong) {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = r.Run(ctx, Call{Worktree: r.Root, Dir: r.Dir, Args: []string{"cat-file", "--batch"}, Stdin: input})
+	err = r.Run(ctx, Call{Worktree: r.Root, Dir: r.Dir, Args: []string{"cat-file", "--batch"},
+		Stdin: input})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}

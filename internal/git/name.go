@@ -8,10 +8,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// FoldName returns one text for all names of a file, without slashes, that some system takes for the
-// same: those that differ in case, in the form of Unicode, in characters that nobody sees, or in
-// spaces and dots at the end. macOS and Windows ignore case, macOS also Unicode forms and invisible
-// characters, and Windows what is at the end.
+// FoldName returns one text for all names of a file, without slashes, that some system takes for
+// the same: those that differ in case, in the form of Unicode, in characters that nobody sees, or
+// in spaces and dots at the end. macOS and Windows ignore case, macOS also Unicode forms and
+// invisible characters, and Windows what is at the end.
 func FoldName(name string) string {
 	if isASCII(name) {
 		return strings.TrimRight(strings.ToLower(name), " .")
@@ -28,8 +28,8 @@ func FoldName(name string) string {
 	return strings.TrimRight(norm.NFKC.String(folded), " .")
 }
 
-// FoldPath is FoldName for each name in a path with slashes. A character that only looks like a slash
-// does not become one.
+// FoldPath is FoldName for each name in a path with slashes. A character that only looks like a
+// slash does not become one.
 func FoldPath(path string) string {
 	if isASCII(path) && !strings.Contains(path, " ") && !strings.Contains(path, ".") {
 		return strings.ToLower(path)

@@ -4,7 +4,8 @@ import "testing"
 
 func TestFoldName(t *testing.T) {
 	for _, same := range [][]string{
-		{"claude.md", "CLAUDE.md", "Claude.MD", "cl\u200daude.md", "\ufeffCLAUDE.md", "\uff23LAUDE.md", "CLAUDE.md. ",
+		{"claude.md", "CLAUDE.md", "Claude.MD", "cl\u200daude.md", "\ufeffCLAUDE.md",
+			"\uff23LAUDE.md", "CLAUDE.md. ",
 			"CLAUDE\ufe0f.md", "clau\u00adde.md", "\u3164claude.md", "CLAUDE\u2024md"},
 		{"\u017fettings", "SETTINGS", "settings"},
 		{"ma\u212aefile", "Makefile"},
@@ -26,7 +27,8 @@ func TestFoldName(t *testing.T) {
 
 func TestFoldPath(t *testing.T) {
 	for path, want := range map[string]string{
-		"A/B/c": "a/b/c", "A. /.B": "a/.b", "": "", "x": "x", "A\uff0fB": "a\uff0fb", "A/\u017f": "a/s",
+		"A/B/c": "a/b/c", "A. /.B": "a/.b", "": "", "x": "x", "A\uff0fB": "a\uff0fb",
+		"A/\u017f": "a/s",
 	} {
 		if got := FoldPath(path); got != want {
 			t.Errorf("%+q becomes %+q, want %+q", path, got, want)

@@ -23,7 +23,8 @@ func TestSSHDoesNotAsk(t *testing.T) {
 		t.Errorf("core.sshCommand is overridden: %q", got)
 	}
 	t.Setenv("GIT_SSH_COMMAND", "ssh -i key")
-	if got := (&Repository{}).networkVariables(); slices.Contains(got, quiet) || !slices.Contains(got, "GIT_SSH_COMMAND=ssh -i key") {
+	if got := (&Repository{}).networkVariables(); slices.Contains(got, quiet) ||
+		!slices.Contains(got, "GIT_SSH_COMMAND=ssh -i key") {
 		t.Errorf("variables %q", got)
 	}
 }

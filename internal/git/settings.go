@@ -7,18 +7,21 @@ import (
 	"strings"
 )
 
-// trusted are the settings that git gets from the configuration of the user and the system, which agents in a container cannot
-// write. They change how files are converted, ignored and written. None names a command.
-var trusted = []string{"core.autocrlf", "core.eol", "core.excludesfile", "core.attributesfile", "core.fsync", "core.fsyncmethod"}
+// trusted are the settings that git gets from the configuration of the user and the system, which
+// agents in a container cannot write. They change how files are converted, ignored and written.
+// None names a command.
+var trusted = []string{"core.autocrlf", "core.eol", "core.excludesfile", "core.attributesfile",
+	"core.fsync", "core.fsyncmethod"}
 
-// harmless are the settings that git gets from the repository's configuration too. An agent that sets them changes only how its own
-// commits look, and which changes git sees.
+// harmless are the settings that git gets from the repository's configuration too. An agent that
+// sets them changes only how its own commits look, and which changes git sees.
 var harmless = []string{"user.name", "user.email", "core.filemode"}
 
 // sparse are the settings of a sparse checkout. They are used in worktrees of people.
 var sparse = []string{"core.sparsecheckout", "core.sparsecheckoutcone"}
 
-// readSettings reads the configuration of the system, the user and the repository, and selects the settings to use.
+// readSettings reads the configuration of the system, the user and the repository, and selects the
+// settings to use.
 func (r *Repository) readSettings(ctx context.Context, dir string) error {
 	out, stderr, err := r.inspect(ctx, dir, "config", "--list", "--show-scope", "-z")
 	if err != nil {
@@ -36,7 +39,8 @@ func (r *Repository) readSettings(ctx context.Context, dir string) error {
 		inRepository := scope == "local" || scope == "worktree"
 		r.ownSSH = r.ownSSH || ofUser && name == "core.sshcommand"
 		switch {
-		case ofUser && slices.Contains(trusted, name), (ofUser || inRepository) && slices.Contains(harmless, name):
+		case ofUser && slices.Contains(trusted, name), (ofUser || inRepository) &&
+			slices.Contains(harmless, name):
 			r.Settings = append(r.Settings, setting)
 			found[name] = true
 		case (ofUser || inRepository) && slices.Contains(sparse, name):
@@ -44,13 +48,15 @@ func (r *Repository) readSettings(ctx context.Context, dir string) error {
 		case inRepository && name == "extensions.refstorage":
 			r.refFormat, _, _ = strings.Cut(value, ":") // an optional address follows
 		}
-		if remote, push, ok := remoteName(name); ok && (ofUser || inRepository) && (push || r.Remotes[remote] == "") {
+		if remote, push, ok := remoteName(name); ok && (ofUser || inRepository) &&
+			(push || r.Remotes[remote] == "") {
 			if r.Remotes == nil {
 				r.Remotes = map[string]string{}
 			}
 			r.Remotes[remote] = value
 		}
-		if filter, ok := filterName(name); ok && !slices.Contains(r.Filters, filter) && (ofUser || inRepository) {
+		if filter, ok := filterName(name); ok && !slices.Contains(r.Filters, filter) &&
+			(ofUser || inRepository) {
 			r.Filters = append(r.Filters, filter)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// linked are the parts of the common folder that a view has. The rest of it, above all config, hooks and info, is not visible there.
+// linked are the parts of the common folder that a view has. The rest of it, above all config,
+// hooks and info, is not visible there.
 var linked = []string{"HEAD", "objects", "packed-refs", "refs", "shallow", "worktrees"}
 
 // reftable holds the refs of repositories that do not use refs and packed-refs.
@@ -22,8 +23,9 @@ const (
 	configPrefix = "new-config-"
 )
 
-// UseView makes dir the view of the repository. It creates dir if it does not exist. Agents must not be able to write to it. Several
-// processes may use the same view. It does not change the repository.
+// UseView makes dir the view of the repository. It creates dir if it does not exist. Agents must
+// not be able to write to it. Several processes may use the same view. It does not change the
+// repository.
 func (r *Repository) UseView(dir string) error {
 	r.view = dir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -37,7 +39,8 @@ func (r *Repository) UseView(dir string) error {
 	return r.repairView()
 }
 
-// viewConfig returns the configuration of the view: the format of the repository, and what the file system can do.
+// viewConfig returns the configuration of the view: the format of the repository, and what the file
+// system can do.
 func (r *Repository) viewConfig(ignoreCase bool) string {
 	text, extensions := "[core]\n\tbare = false\n", ""
 	if ignoreCase {
@@ -66,15 +69,16 @@ func (r *Repository) links() []string {
 	return linked
 }
 
-// CreateWorktrees creates the list of worktrees in the common folder, if it does not exist. Git creates it when it needs it, but cannot
-// do that through a view.
+// CreateWorktrees creates the list of worktrees in the common folder, if it does not exist. Git
+// creates it when it needs it, but cannot do that through a view.
 func (r *Repository) CreateWorktrees() error {
 	return os.MkdirAll(filepath.Join(r.Common, "worktrees"), 0o777)
 }
 
-// checkFiles refuses pipes, and links through which git would write. An agent could have put a link there to make us write elsewhere,
-// for example a line with a command in it to the user's profile. Git finds refs and their logs not through the view but with the file
-// commondir, so that must name the common folder.
+// checkFiles refuses pipes, and links through which git would write. An agent could have put a link
+// there to make us write elsewhere, for example a line with a command in it to the user's profile.
+// Git finds refs and their logs not through the view but with the file commondir, so that must name
+// the common folder.
 func (r *Repository) checkFiles(c Call) error {
 	names := []string{filepath.Join(r.Common, "packed-refs")}
 	for _, name := range []string{"HEAD", "index", "ORIG_HEAD", "logs", "logs/HEAD"} {
@@ -84,9 +88,12 @@ func (r *Repository) checkFiles(c Call) error {
 		return err
 	}
 	head, _ := readSmall(filepath.Join(c.Dir, "HEAD"))
-	for _, ref := range append(slices.Clone(c.Args), strings.TrimPrefix(strings.TrimSpace(head), "ref: ")) {
-		for _, prefix := range []string{"", "refs/heads", "logs", "logs/refs/heads"} { // a branch may be named without refs/heads
-			for name := filepath.Join(r.Common, prefix, ref); len(name) > len(r.Common); name = filepath.Dir(name) {
+	for _, ref := range append(slices.Clone(c.Args), strings.TrimPrefix(strings.TrimSpace(head),
+		"ref: ")) {
+		// a branch may be named without refs/heads
+		for _, prefix := range []string{"", "refs/heads", "logs", "logs/refs/heads"} {
+			for name := filepath.Join(r.Common, prefix,
+				ref); len(name) > len(r.Common); name = filepath.Dir(name) {
 				names = append(names, name)
 			}
 		}
@@ -96,7 +103,8 @@ func (r *Repository) checkFiles(c Call) error {
 		switch {
 		case err != nil || info.Mode().IsRegular() || info.IsDir():
 		case info.Mode()&fs.ModeSymlink != 0:
-			return fmt.Errorf("%s is a symbolic link, which could make git write to another file", name)
+			return fmt.Errorf("%s is a symbolic link, which could make git write to another file",
+				name)
 		default: // git would wait forever for the other end of a pipe
 			return fmt.Errorf("%s is %w", name, ErrSpecialFile)
 		}
@@ -133,7 +141,8 @@ func (r *Repository) repairView() error {
 	}
 	for _, entry := range entries {
 		name := entry.Name()
-		if name == configFile || strings.HasPrefix(name, configPrefix) || slices.Contains(links, name) {
+		if name == configFile || strings.HasPrefix(name, configPrefix) ||
+			slices.Contains(links, name) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(r.view, name)); err != nil {
@@ -156,13 +165,15 @@ func (r *Repository) link(name string) error {
 	if err := os.RemoveAll(link); err != nil {
 		return err
 	}
-	if err := os.Symlink(target, link); err != nil && !errors.Is(err, fs.ErrExist) { // another process created it
+	// another process created it
+	if err := os.Symlink(target, link); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil
 }
 
-// writeConfig replaces the configuration at once, because a git of another process may be reading it.
+// writeConfig replaces the configuration at once, because a git of another process may be reading
+// it.
 func (r *Repository) writeConfig() error {
 	name := filepath.Join(r.view, configFile)
 	info, err := os.Lstat(name)

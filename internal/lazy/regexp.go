@@ -1,5 +1,5 @@
-// Package lazy builds regular expressions when they are first needed. Built before main, a hundred of them would cost
-// every command, and every call of an agent, several milliseconds.
+// Package lazy builds regular expressions when they are first needed. Built before main, a hundred
+// of them would cost every command, and every call of an agent, several milliseconds.
 package lazy
 
 import (
@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Regexp returns a function that compiles the expression when it is first called and panics if it is not valid.
+// Regexp returns a function that compiles the expression when it is first called and panics if it
+// is not valid.
 func Regexp(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -1,7 +1,8 @@
 package oracle_test
 
-// Benchmarks of whole conversations: the real model clients and a scripted model server in a process of its own, over loopback,
-// with sessions, journals and a ledger on disk. Every conversation is compared with the script.
+// Benchmarks of whole conversations: the real model clients and a scripted model server in a
+// process of its own, over loopback, with sessions, journals and a ledger on disk. Every
+// conversation is compared with the script.
 
 import (
 	"bufio"
@@ -56,17 +57,22 @@ const (
 // held as the pause between pieces makes the server wait until the benchmark releases the answer.
 const held = time.Hour
 
-// benchScript answers in turns, all but the last with a tool call. The pieces of the last turn are pause apart; unless it is
-// held, so are those of the others.
+// benchScript answers in turns, all but the last with a tool call. The pieces of the last turn are
+// pause apart; unless it is held, so are those of the others.
 func benchScript(turns int, pause time.Duration) *modelserver.Script {
 	c := modelserver.Conversation{Match: &modelserver.Match{User: "auth"}}
 	for turn := 1; turn <= turns; turn++ {
-		t := modelserver.Turn{Match: &modelserver.Match{Turn: turn}, Parts: []modelserver.Part{{Pieces: benchReply(turn)}}}
+		t := modelserver.Turn{Match: &modelserver.Match{Turn: turn},
+			Parts: []modelserver.Part{{Pieces: benchReply(turn)}}}
 		end := enough
-		if turn < turns { // the reasons differ, because a repeated reason means that the model is stuck
+		// the reasons differ, because a repeated reason means that the model is stuck
+		if turn < turns {
 			end = fmt.Sprintf("\n<signal type=\"need_turn\"><reason>part %d is missing</reason><confidence>0.8</confidence></signal>", turn+1)
-			t.Parts = append(t.Parts, modelserver.Part{Call: &modelserver.Call{ID: fmt.Sprintf("call_%d", turn), Name: "read_file",
-				Arguments: json.RawMessage(fmt.Sprintf(`{"path":"notes.txt","from":%d,"to":%d}`, turn, turn+20))}})
+			t.Parts = append(t.Parts,
+				modelserver.Part{Call: &modelserver.Call{ID: fmt.Sprintf("call_%d", turn),
+					Name: "read_file",
+					Arguments: json.RawMessage(fmt.Sprintf(`{"path":"notes.txt","from":%d,"to":%d}`,
+						turn, turn+20))}})
 		}
 		if turn == turns || pause != held {
 			t.Every = modelserver.Duration(pause)
@@ -85,8 +91,8 @@ func benchReply(turn int) []string {
 	return words
 }
 
-// serveBenchModel reads a script, prints its address, and serves until its input ends. The next line of input releases the
-// answers that are held.
+// serveBenchModel reads a script, prints its address, and serves until its input ends. The next
+// line of input releases the answers that are held.
 func serveBenchModel(in io.Reader, out io.Writer) error {
 	lines := bufio.NewReader(in)
 	text, err := lines.ReadBytes('\n')
@@ -98,19 +104,20 @@ func serveBenchModel(in io.Reader, out io.Writer) error {
 		return err
 	}
 	released := make(chan struct{})
-	server, err := modelserver.New(script, &modelserver.Options{Keep: 1, Sleep: func(ctx context.Context, d time.Duration) error {
-		over := time.After(d)
-		if d == held {
-			over = nil
-		}
-		select {
-		case <-released:
-		case <-over:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		return nil
-	}})
+	server, err := modelserver.New(script,
+		&modelserver.Options{Keep: 1, Sleep: func(ctx context.Context, d time.Duration) error {
+			over := time.After(d)
+			if d == held {
+				over = nil
+			}
+			select {
+			case <-released:
+			case <-over:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			return nil
+		}})
 	if err != nil {
 		return err
 	}
@@ -135,7 +142,8 @@ type benchSite struct {
 	number  atomic.Int64
 }
 
-func newBenchSite(b *testing.B, script *modelserver.Script, transport http.RoundTripper) *benchSite {
+func newBenchSite(b *testing.B, script *modelserver.Script,
+	transport http.RoundTripper) *benchSite {
 	b.Helper()
 	text, err := json.Marshal(script)
 	if err != nil {
@@ -157,11 +165,14 @@ func newBenchSite(b *testing.B, script *modelserver.Script, transport http.Round
 	if _, err := fmt.Fscanln(out, &url); err != nil {
 		b.Fatal(err)
 	}
-	s := &benchSite{dir: b.TempDir(), oracles: map[model.Provider]*oracle.Oracle{}, release: func() { fmt.Fprintln(in, "release") }}
-	if err := os.WriteFile(filepath.Join(s.dir, "notes.txt"), bytes.Repeat([]byte("a line of notes\n"), 200), 0o600); err != nil {
+	s := &benchSite{dir: b.TempDir(), oracles: map[model.Provider]*oracle.Oracle{},
+		release: func() { fmt.Fprintln(in, "release") }}
+	if err := os.WriteFile(filepath.Join(s.dir, "notes.txt"),
+		bytes.Repeat([]byte("a line of notes\n"), 200), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	folder, opts := filepath.Join(s.dir, box.FolderName), &box.Options{KeyFile: filepath.Join(s.dir, "box.key")}
+	folder, opts := filepath.Join(s.dir, box.FolderName),
+		&box.Options{KeyFile: filepath.Join(s.dir, "box.key")}
 	if _, err := box.Init(b.Context(), folder, "bench", opts); err != nil {
 		b.Fatal(err)
 	}
@@ -184,7 +195,8 @@ func newBenchSite(b *testing.B, script *modelserver.Script, transport http.Round
 			b.Fatal(err)
 		}
 		b.Cleanup(client.Close)
-		s.oracles[p], err = oracle.New(b.Context(), &oracle.Options{Model: benchModel{client}, Tools: []toolbox.Tool{read}, Record: turnlog.To(opened.Engine, "bench")})
+		s.oracles[p], err = oracle.New(b.Context(), &oracle.Options{Model: benchModel{client},
+			Tools: []toolbox.Tool{read}, Record: turnlog.To(opened.Engine, "bench")})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -193,7 +205,8 @@ func newBenchSite(b *testing.B, script *modelserver.Script, transport http.Round
 }
 
 // converse asks one question in a session of its own and compares the conversation with the script.
-func (s *benchSite) converse(ctx context.Context, p model.Provider, turns int, each func(chunk.Chunk)) (*benchTime, error) {
+func (s *benchSite) converse(ctx context.Context, p model.Provider, turns int,
+	each func(chunk.Chunk)) (*benchTime, error) {
 	id := fmt.Sprintf("O-%d", s.number.Add(1))
 	kept, err := session.Create(s.dir, id)
 	if err != nil {
@@ -201,7 +214,8 @@ func (s *benchSite) converse(ctx context.Context, p model.Provider, turns int, e
 	}
 	defer kept.Close()
 	took, done := &benchTime{last: time.Now()}, 0
-	answer, err := s.oracles[p].Ask(context.WithValue(ctx, benchTimeKey{}, took), kept, question+" "+id, func(c chunk.Chunk) error {
+	answer, err := s.oracles[p].Ask(context.WithValue(ctx, benchTimeKey{}, took), kept, question+
+		" "+id, func(c chunk.Chunk) error {
 		if _, ok := c.(chunk.Done); ok {
 			done++
 		}
@@ -213,7 +227,9 @@ func (s *benchSite) converse(ctx context.Context, p model.Provider, turns int, e
 	switch {
 	case err != nil:
 		return nil, err
-	case done != 1 || answer.Error != nil || answer.Done.Reason != string(decide.ReasonContextSufficient) || answer.Done.Turns != turns || answer.Text != want:
+	case done != 1 || answer.Error != nil ||
+		answer.Done.Reason != string(decide.ReasonContextSufficient) ||
+		answer.Done.Turns != turns || answer.Text != want:
 		return nil, fmt.Errorf("%s: done %d times, %+v, %q", id, done, answer.Done, answer.Text)
 	}
 	return took, nil
@@ -238,7 +254,8 @@ func (t *benchTime) addOverhead(now time.Time) {
 // benchModel is a model whose own time is not counted.
 type benchModel struct{ oracle.Model }
 
-func (m benchModel) Reply(ctx context.Context, r model.Request, on func(model.Event)) (*model.Reply, error) {
+func (m benchModel) Reply(ctx context.Context, r model.Request, on func(model.Event)) (*model.Reply,
+	error) {
 	t := benchTimeOf(ctx)
 	if len(t.overhead) > 0 {
 		t.addOverhead(time.Now())
@@ -261,7 +278,8 @@ func (m benchModel) Reply(ctx context.Context, r model.Request, on func(model.Ev
 func reportPercentiles(b *testing.B, samples []time.Duration) {
 	slices.Sort(samples)
 	for _, percent := range []int{50, 99} {
-		b.ReportMetric(float64(samples[(len(samples)-1)*percent/100])/1e6, fmt.Sprintf("p%d-ms", percent))
+		b.ReportMetric(float64(samples[(len(samples)-1)*percent/100])/1e6,
+			fmt.Sprintf("p%d-ms", percent))
 	}
 }
 
@@ -284,12 +302,14 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstContent measures the time from the first bytes of a reply's content on the connection to the chunk.
+// BenchmarkFirstContent measures the time from the first bytes of a reply's content on the
+// connection to the chunk.
 func BenchmarkFirstContent(b *testing.B) {
 	const turns = 4
 	for _, together := range []int{1, 100} {
 		b.Run(fmt.Sprintf("%d-conversations", together), func(b *testing.B) {
-			s := newBenchSite(b, benchScript(turns, 20*time.Millisecond), arrivalTransport{&http.Transport{MaxIdleConnsPerHost: 1024}})
+			s := newBenchSite(b, benchScript(turns, 20*time.Millisecond),
+				arrivalTransport{&http.Transport{MaxIdleConnsPerHost: 1024}})
 			var mu sync.Mutex
 			var all []time.Duration
 			for b.Loop() {
@@ -297,14 +317,16 @@ func BenchmarkFirstContent(b *testing.B) {
 				for i := range together {
 					group.Go(func() {
 						a := &arrival{}
-						_, err := s.converse(context.WithValue(b.Context(), arrivalKey{}, a), []model.Provider{model.OpenAI, model.Anthropic}[i%2], turns, func(c chunk.Chunk) {
-							if _, ok := c.(chunk.Content); ok && !a.at.IsZero() {
-								mu.Lock()
-								defer mu.Unlock()
-								all = append(all, time.Since(a.at))
-								a.at = time.Time{}
-							}
-						})
+						_, err := s.converse(context.WithValue(b.Context(), arrivalKey{}, a),
+							[]model.Provider{model.OpenAI, model.Anthropic}[i%2], turns,
+							func(c chunk.Chunk) {
+								if _, ok := c.(chunk.Content); ok && !a.at.IsZero() {
+									mu.Lock()
+									defer mu.Unlock()
+									all = append(all, time.Since(a.at))
+									a.at = time.Time{}
+								}
+							})
 						if err != nil {
 							b.Error(err)
 						}
@@ -327,7 +349,8 @@ type arrivalTransport struct{ *http.Transport }
 func (t arrivalTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := t.Transport.RoundTrip(r)
 	if err == nil {
-		res.Body = &arrivalBody{ReadCloser: res.Body, arrival: r.Context().Value(arrivalKey{}).(*arrival)}
+		res.Body = &arrivalBody{ReadCloser: res.Body,
+			arrival: r.Context().Value(arrivalKey{}).(*arrival)}
 	}
 	return res, err
 }
@@ -350,7 +373,8 @@ func (b *arrivalBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// BenchmarkConversations holds a thousand conversations open at one moment, in the middle of their answers.
+// BenchmarkConversations holds a thousand conversations open at one moment, in the middle of their
+// answers.
 func BenchmarkConversations(b *testing.B) {
 	const turns, together = 2, 1000
 	var perConversation float64
@@ -363,14 +387,16 @@ func BenchmarkConversations(b *testing.B) {
 		for i := range together {
 			go func() {
 				begun := false
-				_, err := s.converse(b.Context(), []model.Provider{model.OpenAI, model.Anthropic}[i%2], turns, func(c chunk.Chunk) {
-					if c, ok := c.(chunk.Content); ok && c.Turn == turns && !begun {
-						begun = true
-						if open.Add(1) == together {
-							close(all)
+				_, err := s.converse(b.Context(),
+					[]model.Provider{model.OpenAI, model.Anthropic}[i%2], turns,
+					func(c chunk.Chunk) {
+						if c, ok := c.(chunk.Content); ok && c.Turn == turns && !begun {
+							begun = true
+							if open.Add(1) == together {
+								close(all)
+							}
 						}
-					}
-				})
+					})
 				errs <- err
 			}()
 		}

@@ -14,7 +14,8 @@ import (
 	"signalbox/transcript"
 )
 
-// Keys of the blackboard. All are hidden, so that a tree need not declare them. docs/oracle-reference.md lists them.
+// Keys of the blackboard. All are hidden, so that a tree need not declare them.
+// docs/oracle-reference.md lists them.
 const (
 	keyQuestion   = "_question"
 	keyClass      = "_class"
@@ -71,14 +72,16 @@ const maxCallsShown = 100
 func callsValue(calls []model.Call) []any {
 	list := make([]any, 0, min(len(calls), maxCallsShown))
 	for _, call := range calls[:min(len(calls), maxCallsShown)] {
-		list = append(list, map[string]any{"id": truncate(call.ID, 200), "name": truncate(call.Name, 200), "arguments": truncate(call.Arguments, maxShown)})
+		list = append(list, map[string]any{"id": truncate(call.ID, 200),
+			"name": truncate(call.Name, 200), "arguments": truncate(call.Arguments, maxShown)})
 	}
 	return list
 }
 
 func limits(c *tree.Call) decide.Resources {
-	return decide.Resources{Tokens: get[int64](c, keyTokenLimit), CostUSD: get[float64](c, keyCostLimit),
-		Time: time.Duration(get[int64](c, keyMillisLimit)) * time.Millisecond}
+	return decide.Resources{Tokens: get[int64](c, keyTokenLimit),
+		CostUSD: get[float64](c, keyCostLimit),
+		Time:    time.Duration(get[int64](c, keyMillisLimit)) * time.Millisecond}
 }
 
 // limitInputs returns limits as inputs of the tree.
@@ -99,8 +102,8 @@ func limitInputs(l decide.Resources) map[string]any {
 // maxFinalTime is the most of the time limit that is kept for the turn that must answer.
 const maxFinalTime = time.Minute
 
-// finalTime returns the part of a time limit that is kept for the turn that must answer, so that the whole question stays within
-// the limit.
+// finalTime returns the part of a time limit that is kept for the turn that must answer, so that
+// the whole question stays within the limit.
 func finalTime(limit time.Duration) time.Duration { return min(maxFinalTime, limit/4) }
 
 // workLimit returns the limits up to which the model may work before it must answer.
@@ -111,7 +114,8 @@ func workLimit(l decide.Resources) decide.Resources {
 	return l
 }
 
-// remaining returns the rest of limits. For a spent one it is a tiny amount, because zero would mean no limit.
+// remaining returns the rest of limits. For a spent one it is a tiny amount, because zero would
+// mean no limit.
 func remaining(c *tree.Call, limit decide.Resources) decide.Resources {
 	used := spent(c)
 	if limit.Tokens > 0 {
@@ -141,7 +145,8 @@ func setRepeats(c *tree.Call, calls decide.Calls) error {
 	return c.Set(keyRepeats, string(data))
 }
 
-// boardText returns a reply for the blackboard. If it is too long, that is the reply's valid signal and the beginning of its content.
+// boardText returns a reply for the blackboard. If it is too long, that is the reply's valid signal
+// and the beginning of its content.
 func boardText(reply string) string {
 	if len(reply) <= maxBoardText {
 		return reply

@@ -28,8 +28,9 @@ import (
 const (
 	ReasonModelFailed = "model_failed" // there is no reply of the model
 	ReasonTreeFailed  = "tree_failed"  // the tree failed
-	ReasonTreeEnded   = "tree_ended"   // the tree succeeded without a decision that ends the conversation
-	ReasonFailed      = "failed"       // something else failed, such as the disk
+	// the tree succeeded without a decision that ends the conversation
+	ReasonTreeEnded = "tree_ended"
+	ReasonFailed    = "failed" // something else failed, such as the disk
 )
 
 // ErrNoQuestion is returned for a session without a question. Call Ask first.
@@ -59,23 +60,27 @@ type Answer struct {
 	Error *chunk.Error
 }
 
-// Ask asks a question and passes its chunks to emit, up to Done. The session must not be in use for another
-// question. The error is that of emit; other failures are chunks and part of the answer.
-func (o *Oracle) Ask(ctx context.Context, s *session.Session, question string, emit Emit) (*Answer, error) {
+// Ask asks a question and passes its chunks to emit, up to Done. The session must not be in use for
+// another question. The error is that of emit; other failures are chunks and part of the answer.
+func (o *Oracle) Ask(ctx context.Context, s *session.Session, question string, emit Emit) (*Answer,
+	error) {
 	return o.ask(ctx, s, question, o.Limit, emit)
 }
 
 // ask is Ask with another limit.
-func (o *Oracle) ask(ctx context.Context, s *session.Session, question string, limit decide.Resources, emit Emit) (*Answer, error) {
+func (o *Oracle) ask(ctx context.Context, s *session.Session, question string,
+	limit decide.Resources, emit Emit) (*Answer, error) {
 	last := session.Last(s.Entries())
-	v := &conversation{Oracle: o, session: s, limit: limit, number: last.Number + 1, question: question,
-		class: string(cmp.Or(o.Class, o.Prompt.Classify(question)))}
+	v := &conversation{Oracle: o, session: s, limit: limit, number: last.Number + 1,
+		question: question,
+		class:    string(cmp.Or(o.Class, o.Prompt.Classify(question)))}
 	return v.converse(ctx, emit, func(ctx context.Context) (*tree.Run, error) {
 		v.rerecordSignals(ctx, last.Run) // in case the previous question was interrupted
 		if err := v.settleCalls(); err != nil {
 			return nil, err
 		}
-		err := s.Append(session.Entry{Kind: session.Question, Question: v.number, Text: question, Class: v.class}, false)
+		err := s.Append(session.Entry{Kind: session.Question, Question: v.number, Text: question,
+			Class: v.class}, false)
 		if err != nil {
 			return nil, err
 		}
@@ -83,17 +88,20 @@ func (o *Oracle) ask(ctx context.Context, s *session.Session, question string, l
 	})
 }
 
-// Resume continues the last question of a session: where it was interrupted, or from its beginning if the model or the tree
-// failed. It repeats the chunks so far, so that the stream is complete; for a question that was answered it does nothing else.
-// The error is that of emit, or ErrNoQuestion.
+// Resume continues the last question of a session: where it was interrupted, or from its beginning
+// if the model or the tree failed. It repeats the chunks so far, so that the stream is complete;
+// for a question that was answered it does nothing else. The error is that of emit, or
+// ErrNoQuestion.
 func (o *Oracle) Resume(ctx context.Context, s *session.Session, emit Emit) (*Answer, error) {
 	return o.resume(ctx, s, o.Limit, emit)
 }
 
 // resume is Resume with another limit.
-func (o *Oracle) resume(ctx context.Context, s *session.Session, limit decide.Resources, emit Emit) (*Answer, error) {
+func (o *Oracle) resume(ctx context.Context, s *session.Session, limit decide.Resources,
+	emit Emit) (*Answer, error) {
 	last := session.Last(s.Entries())
-	v := &conversation{Oracle: o, session: s, limit: limit, number: last.Number, question: last.Text, class: last.Class}
+	v := &conversation{Oracle: o, session: s, limit: limit, number: last.Number,
+		question: last.Text, class: last.Class}
 	switch {
 	case last.Number == 0:
 		return nil, ErrNoQuestion
@@ -113,13 +121,17 @@ func (o *Oracle) resume(ctx context.Context, s *session.Session, limit decide.Re
 	})
 }
 
-// CanResume reports whether Resume would continue the last question of a session, rather than repeat its answer.
+// CanResume reports whether Resume would continue the last question of a session, rather than
+// repeat its answer.
 func CanResume(last session.QuestionState) bool {
-	return last.Number > 0 && (!last.Done || slices.Contains([]string{ReasonModelFailed, ReasonTreeFailed, ReasonFailed, string(decide.ReasonCancelled)}, last.Reason))
+	return last.Number > 0 &&
+		(!last.Done || slices.Contains([]string{ReasonModelFailed, ReasonTreeFailed, ReasonFailed,
+			string(decide.ReasonCancelled)}, last.Reason))
 }
 
 // converse calls runTree and emits everything up to Done.
-func (v *conversation) converse(ctx context.Context, emit Emit, runTree func(context.Context) (*tree.Run, error)) (*Answer, error) {
+func (v *conversation) converse(ctx context.Context, emit Emit,
+	runTree func(context.Context) (*tree.Run, error)) (*Answer, error) {
 	limited := ctx
 	if v.limit.Time > 0 {
 		_, spent := v.spentBefore()
@@ -146,11 +158,14 @@ func (v *conversation) converse(ctx context.Context, emit Emit, runTree func(con
 	return answer, v.finish(answer)
 }
 
-// errTimeSpent is the cause with which a conversation is stopped at its time limit, whatever its tree waits for.
-var errTimeSpent = errors.New("the time limit of the question was reached before there was an answer")
+// errTimeSpent is the cause with which a conversation is stopped at its time limit, whatever its
+// tree waits for.
+var errTimeSpent = errors.New(
+	"the time limit of the question was reached before there was an answer")
 
-// timeFor returns how long a model or tool call may take of the time that the tree has given it. The rest of a question is for the turn
-// that must answer, and that turn must end a little before everything is stopped, so that its text is kept.
+// timeFor returns how long a model or tool call may take of the time that the tree has given it.
+// The rest of a question is for the turn that must answer, and that turn must end a little before
+// everything is stopped, so that its text is kept.
 func (v *conversation) timeFor(millis int64, last bool) time.Duration {
 	rest := finalTime(v.limit.Time)
 	if last {
@@ -163,13 +178,16 @@ func (v *conversation) timeFor(millis int64, last bool) time.Duration {
 func (v *conversation) startRun(ctx context.Context, n int) (*tree.Run, error) {
 	run := fmt.Sprintf("%s.%d.%d", v.session.ID, v.number, n)
 	journal := session.JournalName(v.number, n)
-	err := v.session.Append(session.Entry{Kind: session.RunStart, Question: v.number, Run: run, Journal: journal}, true)
+	err := v.session.Append(session.Entry{Kind: session.RunStart, Question: v.number, Run: run,
+		Journal: journal}, true)
 	if err != nil {
 		return nil, err
 	}
-	if said := session.Messages(v.session.Entries()); n > 1 && said[len(said)-1].Role == model.Assistant {
+	if said := session.Messages(v.session.Entries()); n > 1 &&
+		said[len(said)-1].Role == model.Assistant {
 		// An earlier run failed after a reply, and a request must end with a user message.
-		e := session.Entry{Kind: session.Note, Key: run, Question: v.number, Text: v.advice(prompt.Continue)}
+		e := session.Entry{Kind: session.Note, Key: run, Question: v.number,
+			Text: v.advice(prompt.Continue)}
 		if err := v.session.Append(e, false); err != nil {
 			return nil, err
 		}
@@ -189,10 +207,13 @@ func (v *conversation) run(ctx context.Context, id, journal string) (*tree.Run, 
 	inputs := limitInputs(v.limit)
 	inputs[keyQuestion], inputs[keyClass] = truncate(v.question, maxBoardText), v.class
 	if turns, spent := v.spentBefore(); turns > 0 {
-		inputs[keyTurn], inputs[keyTokens], inputs[keyCost], inputs[keyMillis] = int64(turns), spent.Tokens, spent.CostUSD, spent.Time.Milliseconds()
+		inputs[keyTurn], inputs[keyTokens], inputs[keyCost], inputs[keyMillis] = int64(turns),
+			spent.Tokens, spent.CostUSD, spent.Time.Milliseconds()
 		// If the budget is spent already, the first turn must answer.
-		if d := decide.Decide(decide.Situation{Spent: spent, Limit: workLimit(v.limit), Turn: turns, TurnLimit: v.TurnLimit, Text: true}); d.Action == decide.AskFinal {
-			advice, err := v.Prompt.Advice(prompt.AskFinal, prompt.AdviceData{Reason: string(d.Reason), Detail: d.Detail})
+		if d := decide.Decide(decide.Situation{Spent: spent, Limit: workLimit(v.limit), Turn: turns,
+			TurnLimit: v.TurnLimit, Text: true}); d.Action == decide.AskFinal {
+			advice, err := v.Prompt.Advice(prompt.AskFinal,
+				prompt.AdviceData{Reason: string(d.Reason), Detail: d.Detail})
 			if err != nil {
 				return nil, err
 			}
@@ -202,18 +223,21 @@ func (v *conversation) run(ctx context.Context, id, journal string) (*tree.Run, 
 	updateTurn := func(run *tree.Run) { v.turn.Store(int64(turnOf(run))) }
 	return runner.Do(ctx, v.tree.Tree(), &runner.Options{
 		Run:     tree.RunOptions{ID: id, Services: services, Inputs: inputs},
-		Journal: filepath.Join(v.session.Dir, journal), File: v.tree.Name, Source: string(v.tree.Source),
+		Journal: filepath.Join(v.session.Dir, journal), File: v.tree.Name,
+		Source:   string(v.tree.Source),
 		Watchdog: -1,               // the model and each tool have a time limit of their own
 		Grace:    20 * time.Second, // longer than toolbox.Run waits for a tool that was cancelled
 		Emitted:  v.handleEmit,
 		Opened:   updateTurn,
 		Ticked:   updateTurn,
-		// Safe: a repeated tick gets the same reply from the session, and handleEmit ignores what it has already handled.
+		// Safe: a repeated tick gets the same reply from the session, and handleEmit ignores what
+		// it has already handled.
 		EmitUnsynced: true,
 	})
 }
 
-// spentBefore returns how many turns the question has had in earlier runs, and what they cost, including sub-agents.
+// spentBefore returns how many turns the question has had in earlier runs, and what they cost,
+// including sub-agents.
 func (v *conversation) spentBefore() (turns int, spent decide.Resources) {
 	for _, e := range v.session.Entries() {
 		if e.Question != v.number {
@@ -235,8 +259,8 @@ func (v *conversation) spentBefore() (turns int, spent decide.Resources) {
 	return turns, spent
 }
 
-// abort cancels the conversation if err is not nil, because it cannot be recorded. Unlike after a failed leaf, the run can be
-// resumed.
+// abort cancels the conversation if err is not nil, because it cannot be recorded. Unlike after a
+// failed leaf, the run can be resumed.
 func (v *conversation) abort(err error) error {
 	if err != nil {
 		v.out.cancel(err)
@@ -244,7 +268,8 @@ func (v *conversation) abort(err error) error {
 	return err
 }
 
-// handleEmit handles what the tree's leaves emit, after the journal has it. The same emit may come again in a resumed run.
+// handleEmit handles what the tree's leaves emit, after the journal has it. The same emit may come
+// again in a resumed run.
 func (v *conversation) handleEmit(ctx context.Context, run *tree.Run, e tree.Emit) error {
 	key := fmt.Sprintf("%s#%d", run.ID(), e.Seq)
 	turn := turnOf(run)
@@ -352,7 +377,8 @@ func undecided(decision map[string]string) string {
 	return fmt.Sprintf("the tree ended although its last decision is %s (%s): repeat the turn until decision_ends", decision["decision"], decision["reason"])
 }
 
-// lastContent returns the content of the last turn, with what the tree itself said after it, and the name of the model.
+// lastContent returns the content of the last turn, with what the tree itself said after it, and
+// the name of the model.
 func (v *conversation) lastContent() (text, modelName string) {
 	var parts []string
 	var reply *model.Reply
@@ -391,7 +417,8 @@ func (v *conversation) finish(a *Answer) error {
 	if found := v.sources(); len(found) > 0 && a.Error == nil {
 		v.out.send(chunk.Sources{Sources: found})
 	}
-	err := v.session.Append(session.Entry{Kind: session.Answer, Question: v.number, Text: a.Text, Done: &a.Done, Error: a.Error}, true)
+	err := v.session.Append(session.Entry{Kind: session.Answer, Question: v.number, Text: a.Text,
+		Done: &a.Done, Error: a.Error}, true)
 	if err != nil && a.Error == nil {
 		a.Done.Reason, a.Error = ReasonFailed, &chunk.Error{Name: ReasonFailed, Text: err.Error()}
 	}
@@ -402,7 +429,8 @@ func (v *conversation) finish(a *Answer) error {
 	return v.out.Err()
 }
 
-// sources returns the distinct sources that the tools found for this question, in an order that does not depend on timing.
+// sources returns the distinct sources that the tools found for this question, in an order that
+// does not depend on timing.
 func (v *conversation) sources() []chunk.Source {
 	var all []chunk.Source
 	seen := map[chunk.Source]bool{}
@@ -415,20 +443,23 @@ func (v *conversation) sources() []chunk.Source {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b chunk.Source) int {
-		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), strings.Compare(a.Title, b.Title))
+		return cmp.Or(strings.Compare(a.Type, b.Type), strings.Compare(a.Path, b.Path),
+			cmp.Compare(a.Line, b.Line), strings.Compare(a.Title, b.Title))
 	})
 	return all
 }
 
 // replay emits what happened on the question in earlier processes and runs.
 func (v *conversation) replay(why string) {
-	v.out.send(chunk.System{Name: chunk.Resumed, Text: fmt.Sprintf("question %d: %s", v.number, why)})
+	v.out.send(chunk.System{Name: chunk.Resumed, Text: fmt.Sprintf("question %d: %s", v.number,
+		why)})
 	for _, c := range Chunks(v.session.Entries(), v.number) {
 		v.out.send(c)
 	}
 }
 
-// replayAnswer emits the chunks of an answered question: its process may have been killed before it had emitted them all.
+// replayAnswer emits the chunks of an answered question: its process may have been killed before it
+// had emitted them all.
 func (v *conversation) replayAnswer(emit Emit) (*Answer, error) {
 	v.out = &stream{emit: emit, cancel: func(error) {}}
 	v.replay("it was answered")
@@ -445,7 +476,8 @@ func (v *conversation) replayAnswer(emit Emit) (*Answer, error) {
 	return a, v.out.Err()
 }
 
-// Chunks returns the recorded chunks of a question. Reasoning is not recorded, and Done is left out.
+// Chunks returns the recorded chunks of a question. Reasoning is not recorded, and Done is left
+// out.
 func Chunks(entries []session.Entry, question int) []chunk.Chunk {
 	r := &replayer{partial: map[string]*partialReply{}}
 	for i := range entries {

@@ -34,16 +34,21 @@ const conversationGlob = "testdata/conversation/*.txtar"
 
 // rows maps each row of the decision table to the files that show it.
 var rows = map[string][]string{
-	"cancelled":                                       {"cancelled"},
-	"token, cost or time budget spent":                {"budget-tokens", "budget-cost", "budget-time", "budget-no-answer"},
-	"turn limit reached":                              {"turns", "turns-default"},
-	"context_sufficient or partial_answer":            {"context-sufficient", "partial-answer", "signal-without-text"},
-	"stuck, or the same reason 3 times":               {"stuck", "same-reason"},
-	"need_capability":                                 {"capability", "capability-workaround", "capability-own-workaround"},
-	"delegation_recommended":                          {"delegation", "delegation-no-sub-agent"},
-	"need_turn, confidence ≥ 0.5":                     {"need-turn"},
-	"tool calls pending":                              {"tool-calls", "tools-at-once", "tool-unknown", "tool-arguments", "tool-repeated"},
-	"3 turns without a signal, or confidence < 0.3":   {"silence", "silence-text", "low-confidence", "low-confidence-text"},
+	"cancelled": {"cancelled"},
+	"token, cost or time budget spent": {"budget-tokens", "budget-cost",
+		"budget-time", "budget-no-answer"},
+	"turn limit reached": {"turns", "turns-default"},
+	"context_sufficient or partial_answer": {"context-sufficient", "partial-answer",
+		"signal-without-text"},
+	"stuck, or the same reason 3 times": {"stuck", "same-reason"},
+	"need_capability": {"capability", "capability-workaround",
+		"capability-own-workaround"},
+	"delegation_recommended":      {"delegation", "delegation-no-sub-agent"},
+	"need_turn, confidence ≥ 0.5": {"need-turn"},
+	"tool calls pending": {"tool-calls", "tools-at-once",
+		"tool-unknown", "tool-arguments", "tool-repeated"},
+	"3 turns without a signal, or confidence < 0.3": {"silence", "silence-text", "low-confidence",
+		"low-confidence-text"},
 	"text and no tool calls":                          {"plain", "thanks", "hesitant"},
 	"(neither text nor calls, which no row is about)": {"nothing-said"},
 }
@@ -69,9 +74,9 @@ type setting struct {
 	SubAgents []string `json:"sub_agents"`
 }
 
-// TestConversations plays the conversations of testdata with both protocols. A file has the question and its setting (setting), the script
-// of the model (model), and the expected chunks, decisions and requests to the model. With -update the last three are
-// written.
+// TestConversations plays the conversations of testdata with both protocols. A file has the
+// question and its setting (setting), the script of the model (model), and the expected chunks,
+// decisions and requests to the model. With -update the last three are written.
 func TestConversations(t *testing.T) {
 	for _, path := range conversationFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
@@ -152,7 +157,8 @@ func play(t *testing.T, p model.Provider, archive *txtar.Archive) map[string]str
 		opts := set.options(t, cancel)
 		opts.Model = connect(server)
 		for _, name := range set.SubAgents {
-			sub := oracle.Options{Model: connect(newServer(t, parseModel(t, file(archive, "model "+name))))}
+			sub := oracle.Options{Model: connect(newServer(t,
+				parseModel(t, file(archive, "model "+name))))}
 			if opts.SubAgents == nil {
 				opts.SubAgents = map[string]*oracle.Oracle{}
 			}
@@ -173,7 +179,8 @@ func priced(o *model.Options) { o.Price = model.Price{Input: 1e6, Output: 1e6, C
 
 func (s *setting) options(t *testing.T, cancel context.CancelFunc) oracle.Options {
 	t.Helper()
-	opts := oracle.Options{TurnLimit: s.TurnLimit, Workarounds: s.Workarounds, Limit: decide.Resources{Tokens: s.Tokens, CostUSD: s.CostUSD}}
+	opts := oracle.Options{TurnLimit: s.TurnLimit, Workarounds: s.Workarounds,
+		Limit: decide.Resources{Tokens: s.Tokens, CostUSD: s.CostUSD}}
 	if s.Time != "" {
 		opts.Limit.Time = duration(t, s.Time)
 	}
@@ -182,25 +189,26 @@ func (s *setting) options(t *testing.T, cancel context.CancelFunc) oracle.Option
 		if described.Takes != "" {
 			takes = duration(t, described.Takes)
 		}
-		opts.Tools = append(opts.Tools, tool(described.Name, func(ctx context.Context, _ toolbox.Call) (toolbox.Result, error) {
-			if described.Cancel {
-				cancel()
-			}
-			if takes > 0 {
-				select {
-				case <-time.After(takes): // on the clock of the bubble
-				case <-ctx.Done():
+		opts.Tools = append(opts.Tools,
+			tool(described.Name, func(ctx context.Context, _ toolbox.Call) (toolbox.Result, error) {
+				if described.Cancel {
+					cancel()
 				}
-			}
-			if described.Error != "" {
-				return toolbox.Result{}, errors.New(described.Error)
-			}
-			result := toolbox.Result{Text: described.Result}
-			if described.Source != "" {
-				result.Sources = []chunk.Source{{Type: "code", Path: described.Source}}
-			}
-			return result, ctx.Err()
-		}))
+				if takes > 0 {
+					select {
+					case <-time.After(takes): // on the clock of the bubble
+					case <-ctx.Done():
+					}
+				}
+				if described.Error != "" {
+					return toolbox.Result{}, errors.New(described.Error)
+				}
+				result := toolbox.Result{Text: described.Result}
+				if described.Source != "" {
+					result.Sources = []chunk.Source{{Type: "code", Path: described.Source}}
+				}
+				return result, ctx.Err()
+			}))
 	}
 	return opts
 }
@@ -216,8 +224,9 @@ func duration(t *testing.T, text string) time.Duration {
 
 var usageLine = regexp.MustCompile(`^usage (\d+) (\d+)$`)
 
-// parseModel parses the script of a model. Lines of "---" separate turns. A turn has text, calls ("call NAME ARGUMENTS") and its cost
-// ("usage INPUT OUTPUT", by default 100 and 10). "when PATTERN" makes a turn answer every request that matches.
+// parseModel parses the script of a model. Lines of "---" separate turns. A turn has text, calls
+// ("call NAME ARGUMENTS") and its cost ("usage INPUT OUTPUT", by default 100 and 10). "when
+// PATTERN" makes a turn answer every request that matches.
 func parseModel(t *testing.T, text string) *modelserver.Script {
 	t.Helper()
 	var turns []modelserver.Turn
@@ -228,7 +237,9 @@ func parseModel(t *testing.T, text string) *modelserver.Script {
 		for _, line := range strings.Split(strings.TrimPrefix(part, "\n"), "\n") {
 			if call, ok := strings.CutPrefix(line, "call "); ok {
 				name, arguments, _ := strings.Cut(call, " ")
-				made = append(made, modelserver.Part{Call: &modelserver.Call{ID: fmt.Sprintf("call_%d_%d", n+1, len(made)+1), Name: name, Arguments: json.RawMessage(arguments)}})
+				made = append(made, modelserver.Part{Call: &modelserver.Call{ID: fmt.Sprintf(
+					"call_%d_%d", n+1, len(made)+1), Name: name,
+					Arguments: json.RawMessage(arguments)}})
 			} else if m := usageLine.FindStringSubmatch(line); m != nil {
 				fmt.Sscan(m[1]+" "+m[2], &turn.Usage.Input, &turn.Usage.Output)
 			} else if pattern, ok := strings.CutPrefix(line, "when "); ok {
@@ -240,7 +251,8 @@ func parseModel(t *testing.T, text string) *modelserver.Script {
 			}
 		}
 		if text := strings.Join(said, "\n"); text != "" {
-			turn.Parts = append(turn.Parts, modelserver.Part{Text: text, Cut: modelserver.Cut{EveryByte: true}})
+			turn.Parts = append(turn.Parts,
+				modelserver.Part{Text: text, Cut: modelserver.Cut{EveryByte: true}})
 		}
 		turn.Parts = append(turn.Parts, made...)
 		turns = append(turns, turn)
@@ -248,7 +260,8 @@ func parseModel(t *testing.T, text string) *modelserver.Script {
 	return &modelserver.Script{Conversations: []modelserver.Conversation{{Turns: turns}}}
 }
 
-func converse(t *testing.T, ctx context.Context, o *oracle.Oracle, question string, server *modelserver.Server) map[string]string {
+func converse(t *testing.T, ctx context.Context, o *oracle.Oracle, question string,
+	server *modelserver.Server) map[string]string {
 	t.Helper()
 	s := newSession(t)
 	h := &heard{}
@@ -265,7 +278,8 @@ func converse(t *testing.T, ctx context.Context, o *oracle.Oracle, question stri
 	replay(t, s, "", "", func(run *tree.Run) {
 		turn, _ := run.Board().Get("_turn")
 		made, _ := run.Board().Get("_decision")
-		if n, ok := turn.(int64); ok && made != nil { // before the end of a turn it is the decision of the turn before
+		// before the end of a turn it is the decision of the turn before
+		if n, ok := turn.(int64); ok && made != nil {
 			byTurn[n], _ = made.(map[string]any)
 		}
 	})
@@ -274,10 +288,12 @@ func converse(t *testing.T, ctx context.Context, o *oracle.Oracle, question stri
 			fmt.Fprintln(&decisions, d["decision"], d["reason"])
 		}
 	}
-	if done.Reason == string(decide.ReasonCancelled) { // no turn ended, so there is no decision on the blackboard
+	// no turn ended, so there is no decision on the blackboard
+	if done.Reason == string(decide.ReasonCancelled) {
 		fmt.Fprintln(&decisions, decide.Stop, decide.ReasonCancelled)
 	}
-	return map[string]string{"chunks": lines(joined(h.chunks)), "decisions": decisions.String(), "told": told(server)}
+	return map[string]string{"chunks": lines(joined(h.chunks)), "decisions": decisions.String(),
+		"told": told(server)}
 }
 
 func contents(chunks []chunk.Chunk) []string {
@@ -296,7 +312,8 @@ func told(server *modelserver.Server) string {
 		for _, tool := range r.Tools {
 			tools = append(tools, tool.Name)
 		}
-		fmt.Fprintf(&out, "request %d: %s\n", r.Number, strings.Join(append([]string{"tools"}, tools...), " "))
+		fmt.Fprintf(&out, "request %d: %s\n", r.Number,
+			strings.Join(append([]string{"tools"}, tools...), " "))
 		from := 0
 		for i, m := range r.Messages {
 			if m.Role == modelserver.RoleAssistant {
@@ -317,7 +334,8 @@ func told(server *modelserver.Server) string {
 
 func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n    ") }
 
-// TestEveryRow checks that there is a conversation for each row of the table, for each action, and for each reason.
+// TestEveryRow checks that there is a conversation for each row of the table, for each action, and
+// for each reason.
 func TestEveryRow(t *testing.T) {
 	there := map[string]bool{}
 	done := map[decide.Action]bool{}
@@ -350,15 +368,19 @@ func TestEveryRow(t *testing.T) {
 	if len(rows) != 12 {
 		t.Errorf("%d rows, want the 11 of the table and its rest", len(rows))
 	}
-	for _, do := range []decide.Action{decide.Continue, decide.AskFinal, decide.OtherStrategy, decide.Acknowledge, decide.ForceAnswer, decide.Hint,
+	for _, do := range []decide.Action{decide.Continue, decide.AskFinal, decide.OtherStrategy,
+		decide.Acknowledge, decide.ForceAnswer, decide.Hint,
 		decide.Delegate, decide.Final, decide.Stop} {
 		if !done[do] {
 			t.Errorf("no conversation comes to %s", do)
 		}
 	}
-	for _, reason := range []decide.Reason{decide.ReasonCancelled, decide.ReasonBudgetSpent, decide.ReasonMaxTurns, decide.ReasonContextSufficient,
-		decide.ReasonPartialAnswer, decide.ReasonStuck, decide.ReasonSameReason, decide.ReasonNeedCapability, decide.ReasonDelegation,
-		decide.ReasonNeedTurn, decide.ReasonToolCalls, decide.ReasonNoSignal, decide.ReasonLowConfidence, decide.ReasonAnswered,
+	for _, reason := range []decide.Reason{decide.ReasonCancelled, decide.ReasonBudgetSpent,
+		decide.ReasonMaxTurns, decide.ReasonContextSufficient,
+		decide.ReasonPartialAnswer, decide.ReasonStuck, decide.ReasonSameReason,
+		decide.ReasonNeedCapability, decide.ReasonDelegation,
+		decide.ReasonNeedTurn, decide.ReasonToolCalls, decide.ReasonNoSignal,
+		decide.ReasonLowConfidence, decide.ReasonAnswered,
 		decide.ReasonNothingSaid, decide.ReasonNoAnswer} {
 		if !why[reason] {
 			t.Errorf("no conversation has the reason %s", reason)

@@ -17,10 +17,14 @@ import (
 
 // fragments are parts of replies: complete, fenced, incomplete and nested signals, and other text.
 func fragments() []string {
-	return []string{"Hello, ", "Grüße 👋🏽 ", "\n", "\n\n", "  ", "< 3 and > 2", "<signals>", "a<b", "```\n", "```go\n", "~~~\n", "\n```\n", "`<signal>`",
-		`<signal type="need_turn"><reason>more</reason></signal>`, "<SIGNAL TYPE='stuck'><attempted>[\"a\"]</attempted><blocker>&lt;b&gt;</blocker></SIGNAL>",
-		`<signal type="partial_answer">`, "</signal>", "<sig", "nal type=\"stuck\">", "<signal", "<signal type=", `<signal type="a"><signal type="b"></signal></signal>`,
-		"```\n<signal type=\"stuck\"></signal>\n```\n", "<", "</", "<signal type=\"x\">" + strings.Repeat("long ", 40), "日本語"}
+	return []string{"Hello, ", "Grüße 👋🏽 ", "\n", "\n\n", "  ", "< 3 and > 2", "<signals>", "a<b",
+		"```\n", "```go\n", "~~~\n", "\n```\n", "`<signal>`",
+		`<signal type="need_turn"><reason>more</reason></signal>`,
+		"<SIGNAL TYPE='stuck'><attempted>[\"a\"]</attempted><blocker>&lt;b&gt;</blocker></SIGNAL>",
+		`<signal type="partial_answer">`, "</signal>", "<sig", "nal type=\"stuck\">", "<signal",
+		"<signal type=", `<signal type="a"><signal type="b"></signal></signal>`,
+		"```\n<signal type=\"stuck\"></signal>\n```\n", "<", "</", "<signal type=\"x\">" +
+			strings.Repeat("long ", 40), "日本語"}
 }
 
 // reply draws a reply and the places where it is cut.
@@ -51,8 +55,9 @@ func reply(t *rapid.T) (string, modelserver.Turn) {
 	return text, turn
 }
 
-// TestContentHoweverCut checks that however a reply is cut, the content chunks are what package transcript returns as its content: without
-// signals outside fences, and without losses. The record has the same content.
+// TestContentHoweverCut checks that however a reply is cut, the content chunks are what package
+// transcript returns as its content: without signals outside fences, and without losses. The record
+// has the same content.
 func TestContentHoweverCut(t *testing.T) {
 	property.Check(t, func(r *rapid.T) {
 		p := rapid.SampledFrom([]model.Provider{model.OpenAI, model.Anthropic}).Draw(r, "protocol")

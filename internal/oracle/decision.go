@@ -20,11 +20,15 @@ const (
 // situation returns the state of the conversation as the blackboard has it.
 func (o *Oracle) situation(c *tree.Call) decide.Situation {
 	s := decide.Situation{
-		Spent: spent(c), Limit: workLimit(limits(c)), Turn: int(get[int64](c, keyTurn)), TurnLimit: o.TurnLimit,
-		SameReason: int(get[int64](c, "consecutive_same_reason")), TurnsWithoutSignal: int(get[int64](c, "turns_without_signal")),
-		PendingToolCalls: int(get[int64](c, keyMade)), Text: get[bool](c, keyText),
+		Spent: spent(c), Limit: workLimit(limits(c)), Turn: int(get[int64](c, keyTurn)),
+		TurnLimit:          o.TurnLimit,
+		SameReason:         int(get[int64](c, "consecutive_same_reason")),
+		TurnsWithoutSignal: int(get[int64](c, "turns_without_signal")),
+		PendingToolCalls:   int(get[int64](c, keyMade)), Text: get[bool](c, keyText),
 		Cut:             cutReason(model.Stop(get[string](c, keyCut))),
-		StrategiesTried: int(get[int64](c, keyStrategies)), HintsGiven: int(get[int64](c, keyHints)), Asked: decide.Reason(get[string](c, keyAsked)),
+		StrategiesTried: int(get[int64](c, keyStrategies)),
+		HintsGiven:      int(get[int64](c, keyHints)),
+		Asked:           decide.Reason(get[string](c, keyAsked)),
 	}
 	last, _ := c.Get("last_signal")
 	if h, ok := turnsignal.ParseSignal(last); ok {
@@ -60,25 +64,29 @@ func (o *Oracle) workaround(capability string) (string, bool) {
 	return "", false
 }
 
-// decide applies the decision table to the last turn. It puts the decision on the blackboard, counts it, and tells the user
-// about it unless it is routine.
+// decide applies the decision table to the last turn. It puts the decision on the blackboard,
+// counts it, and tells the user about it unless it is routine.
 func (o *Oracle) decide(c *tree.Call) tree.Status {
 	d := decide.Decide(o.situation(c))
 	err := cmp.Or(
-		c.Set(keyDecision, map[string]any{"decision": string(d.Action), "reason": string(d.Reason), "level": string(d.Level), "detail": d.Detail}),
+		c.Set(keyDecision, map[string]any{"decision": string(d.Action), "reason": string(d.Reason),
+			"level": string(d.Level), "detail": d.Detail}),
 		c.Set(keyAsked, nil))
 	switch {
 	case err != nil:
 	case d.Action.AsksForAnswer():
 		err = c.Set(keyAsked, string(d.Reason))
 	case d.Action == decide.OtherStrategy:
-		err = cmp.Or(c.Set(keyStrategies, get[int64](c, keyStrategies)+1), c.Set(keyStuck, d.Detail))
+		err = cmp.Or(c.Set(keyStrategies, get[int64](c, keyStrategies)+1),
+			c.Set(keyStuck, d.Detail))
 	case d.Action == decide.Hint:
 		err = c.Set(keyHints, get[int64](c, keyHints)+1)
 	}
 	noSubAgent := d.Action == decide.Continue && d.Reason == decide.ReasonDelegation
-	if err == nil && (d.Level != decide.Quiet || noSubAgent || d.Action != decide.Continue && !d.Action.Ends()) {
-		err = c.Emit(topicSystem, map[string]any{"name": string(d.Reason), "level": string(d.Level), "text": describe(d)})
+	if err == nil && (d.Level != decide.Quiet || noSubAgent || d.Action != decide.Continue &&
+		!d.Action.Ends()) {
+		err = c.Emit(topicSystem, map[string]any{"name": string(d.Reason), "level": string(d.Level),
+			"text": describe(d)})
 	}
 	if err != nil {
 		return c.Fail("%v", err)
@@ -160,7 +168,8 @@ func (o *Oracle) advise(c *tree.Call) tree.Status {
 		return tree.Success
 	}
 	workaround, _ := o.workaround(d["detail"])
-	advice, err := o.Prompt.Advice(name, prompt.AdviceData{Reason: d["reason"], Detail: d["detail"], Workaround: workaround})
+	advice, err := o.Prompt.Advice(name, prompt.AdviceData{Reason: d["reason"], Detail: d["detail"],
+		Workaround: workaround})
 	if err == nil {
 		err = c.Set(keyAdvice, advice)
 	}

@@ -41,10 +41,11 @@ type delegationResult struct {
 	Millis  int64   `json:"millis"`
 }
 
-// delegateLeaf returns the leaf that asks the sub-agent named by the last signal. The sub-agent has its own session inside the
-// session of the conversation.
+// delegateLeaf returns the leaf that asks the sub-agent named by the last signal. The sub-agent has
+// its own session inside the session of the conversation.
 func (v *conversation) delegateLeaf() tree.Leaf {
-	return tree.Leaf{Params: []tree.Param{}, Prepare: v.prepareDelegation, Job: v.runSubAgent, Finish: v.finishDelegation}
+	return tree.Leaf{Params: []tree.Param{}, Prepare: v.prepareDelegation, Job: v.runSubAgent,
+		Finish: v.finishDelegation}
 }
 
 func (v *conversation) prepareDelegation(c *tree.Call) (any, error) {
@@ -112,7 +113,10 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, d delegation
 	}
 	open := session.Create
 	if _, err := os.Stat(filepath.Join(folder, id, session.RecordName)); err == nil {
-		open = func(dir, id string) (*session.Session, error) { return session.Open(filepath.Join(dir, id)) }
+		open = func(dir, id string) (*session.Session,
+			error) {
+			return session.Open(filepath.Join(dir, id))
+		}
 	}
 	s, err := open(folder, id)
 	if err != nil {
@@ -121,13 +125,15 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, d delegation
 	defer s.Close()
 	call := &model.Call{ID: "delegate-" + hex.EncodeToString(sum[:4]), Name: "delegate:" + d.Agent,
 		Arguments: tree.FormatValue(map[string]any{"scope": d.Scope, "reason": d.Reason})}
-	started := session.Entry{Kind: session.Call, Key: key, Question: v.number, Turn: d.Turn, Call: call}
+	started := session.Entry{Kind: session.Call, Key: key, Question: v.number, Turn: d.Turn,
+		Call: call}
 	if added, err := v.session.Once(started, false); err != nil {
 		return nil, v.abort(err)
 	} else if added {
 		v.out.send(toolCallChunk(&started))
 	}
-	// The sub-agent records its signals itself. On the ledger they follow the one that asked for it.
+	// The sub-agent records its signals itself. On the ledger they follow the one that asked for
+	// it.
 	if err := v.ledger.wait(ctx); err != nil {
 		return nil, err
 	}
@@ -152,17 +158,20 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, d delegation
 	return answer, v.abort(err)
 }
 
-// finishDelegation puts the sub-agent's answer on the blackboard, as the message for the next model call.
+// finishDelegation puts the sub-agent's answer on the blackboard, as the message for the next model
+// call.
 func (v *conversation) finishDelegation(c *tree.Call, result tree.Result) tree.Status {
 	var f delegationResult
 	fromValue(result.Writes["found"], &f)
 	if result.Status != tree.Success {
 		f.Text = "It failed: " + result.Err
 	}
-	advice, err := v.Prompt.Advice(prompt.Delegated, prompt.AdviceData{Detail: lastDecision(c)["detail"], Text: f.Text})
+	advice, err := v.Prompt.Advice(prompt.Delegated,
+		prompt.AdviceData{Detail: lastDecision(c)["detail"], Text: f.Text})
 	if err == nil {
 		err = cmp.Or(c.Set(keyAdvice, advice),
-			spend(c, model.Usage{Input: f.Tokens, CostUSD: f.CostUSD}, time.Duration(f.Millis)*time.Millisecond))
+			spend(c, model.Usage{Input: f.Tokens, CostUSD: f.CostUSD},
+				time.Duration(f.Millis)*time.Millisecond))
 	}
 	if err != nil {
 		return c.Fail("%v", err)

@@ -33,7 +33,8 @@ type speaker struct {
 	reply func(ctx context.Context, n int, tell func(string)) (*model.Reply, error)
 }
 
-func (s *speaker) Reply(ctx context.Context, r model.Request, on func(model.Event)) (*model.Reply, error) {
+func (s *speaker) Reply(ctx context.Context, r model.Request, on func(model.Event)) (*model.Reply,
+	error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, r)
 	n := len(s.asked)
@@ -41,8 +42,9 @@ func (s *speaker) Reply(ctx context.Context, r model.Request, on func(model.Even
 	return s.reply(ctx, n, func(text string) { on(model.Event{Kind: model.EventText, Text: text}) })
 }
 
-// speaks returns a speaker that gives replies in order, and the last one for ever. A nil reply is a failure of the server. The text of a reply
-// is streamed first. A reply without usage costs 2 tokens.
+// speaks returns a speaker that gives replies in order, and the last one for ever. A nil reply is a
+// failure of the server. The text of a reply is streamed first. A reply without usage costs 2
+// tokens.
 func speaks(replies ...*model.Reply) *speaker {
 	return &speaker{reply: func(_ context.Context, n int, tell func(string)) (*model.Reply, error) {
 		next := replies[min(n, len(replies))-1]
@@ -88,7 +90,8 @@ func deploys(n *int) toolbox.Tool {
 func deployCall(id string) model.Call { return model.Call{ID: id, Name: "deploy", Arguments: `{}`} }
 
 // asks asks a question, or resumes the last one if question is "".
-func asks(t testing.TB, o *oracle.Oracle, s *session.Session, question, reason string) (*oracle.Answer, *heard) {
+func asks(t testing.TB, o *oracle.Oracle, s *session.Session, question,
+	reason string) (*oracle.Answer, *heard) {
 	t.Helper()
 	h := &heard{}
 	var answer *oracle.Answer
@@ -102,7 +105,8 @@ func asks(t testing.TB, o *oracle.Oracle, s *session.Session, question, reason s
 		t.Fatal(err)
 	}
 	if done := h.done(t, answer); done.Reason != reason {
-		t.Fatalf("it ended with %.300q, %+v, want %s", fmt.Sprintf("%+v", done), answer.Error, reason)
+		t.Fatalf("it ended with %.300q, %+v, want %s", fmt.Sprintf("%+v", done), answer.Error,
+			reason)
 	}
 	return answer, h
 }
@@ -121,7 +125,8 @@ func (s *speaker) lastResults(t testing.TB) []model.Result {
 	return nil
 }
 
-// TestOnlyOfferedToolsAreCalled checks that a call of a tool that was not offered is refused, and that the model learns why.
+// TestOnlyOfferedToolsAreCalled checks that a call of a tool that was not offered is refused, and
+// that the model learns why.
 func TestOnlyOfferedToolsAreCalled(t *testing.T) {
 	t.Parallel()
 	const noTools = `return BT.tree("own", {root = BT.sequence({BT.llm_call("think", {tools = false}), BT.tool("call_tools"), BT.llm_call("again", {})})})`
@@ -130,31 +135,40 @@ func TestOnlyOfferedToolsAreCalled(t *testing.T) {
 		offered                  int
 		want                     string
 	}{
-		"small talk":  {"thanks", "", "context_sufficient", 0, "there is no tool 'deploy': there are none for this question"},
-		"by the tree": {question, noTools, oracle.ReasonTreeEnded, 0, "there is no tool 'deploy': there are none for this question"},
-		"offered":     {question, "", "context_sufficient", 1, "deployed version 1"},
+		"small talk": {"thanks", "", "context_sufficient", 0,
+			"there is no tool 'deploy': there are none for this question"},
+		"by the tree": {question, noTools, oracle.ReasonTreeEnded, 0,
+			"there is no tool 'deploy': there are none for this question"},
+		"offered": {question, "", "context_sufficient", 1, "deployed version 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			made := 0
 			m := speaks(asksFor(deployCall("a")), said("Well."+enough))
-			o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua", Source: c.source})
+			o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploys(&made)},
+				File: "own.lua", Source: c.source})
 			_, h := asks(t, o, newSession(t), c.question, c.reason)
 			if made != c.offered || len(m.asked[0].Tools) != c.offered {
-				t.Errorf("made %d, offered %d, want %d of both", made, len(m.asked[0].Tools), c.offered)
+				t.Errorf("made %d, offered %d, want %d of both", made, len(m.asked[0].Tools),
+					c.offered)
 			}
 			results := of[chunk.ToolResult](h.chunks)
-			if told := m.lastResults(t); len(told) != 1 || told[0].Text != c.want || len(results) != 1 || results[0].Text != c.want {
+			if told := m.lastResults(t); len(told) != 1 || told[0].Text != c.want ||
+				len(results) != 1 || results[0].Text != c.want {
 				t.Errorf("the model was told %+v, people %+v", told, results)
 			}
 		})
 	}
 	t.Run("another name", func(t *testing.T) {
 		t.Parallel()
-		m := speaks(asksFor(model.Call{ID: "a", Name: "delpoy", Arguments: `{}`}), said("Well."+enough))
+		m := speaks(asksFor(model.Call{ID: "a", Name: "delpoy", Arguments: `{}`}),
+			said("Well."+enough))
 		made := 0
-		asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploys(&made)}}), newSession(t), question, "context_sufficient")
-		if told := m.lastResults(t)[0]; told.Text != "there is no tool 'delpoy': there are deploy" || !told.Failed || made != 0 {
+		asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploys(&made)}}),
+			newSession(t), question, "context_sufficient")
+		if told := m.lastResults(
+			t)[0]; told.Text != "there is no tool 'delpoy': there are deploy" || !told.Failed ||
+			made != 0 {
 			t.Errorf("the model was told %+v; made %d", told, made)
 		}
 	})
@@ -163,12 +177,14 @@ func TestOnlyOfferedToolsAreCalled(t *testing.T) {
 // deployFirst is a tree that calls a tool before the model.
 const deployFirst = `return BT.tree("own", {root = BT.sequence({BT.tool("deploy", {args = {query = "x"}}), BT.llm_call("think", {})})})`
 
-// TestTreeToolOnce checks that a tool call of the tree is not repeated when the question is asked again after the model failed.
+// TestTreeToolOnce checks that a tool call of the tree is not repeated when the question is asked
+// again after the model failed.
 func TestTreeToolOnce(t *testing.T) {
 	t.Parallel()
 	made := 0
 	m := speaks(nil, nil, said("Yes."+enough))
-	o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua", Source: deployFirst})
+	o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploys(&made)},
+		File: "own.lua", Source: deployFirst})
 	s := newSession(t)
 	asks(t, o, s, question, oracle.ReasonModelFailed)
 	asks(t, o, s, "", oracle.ReasonModelFailed)
@@ -182,9 +198,11 @@ func TestTreeToolOnce(t *testing.T) {
 		t.Errorf("for two questions it was made %d times", made)
 	}
 	// So does another call of the same tool.
-	twice := strings.Replace(deployFirst, `BT.llm_call`, `BT.tool("deploy", {args = {query = "x"}}), BT.llm_call`, 1)
+	twice := strings.Replace(deployFirst, `BT.llm_call`,
+		`BT.tool("deploy", {args = {query = "x"}}), BT.llm_call`, 1)
 	made = 0
-	o = newOracle(t, oracle.Options{Model: speaks(said("Yes.")), Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua", Source: twice})
+	o = newOracle(t, oracle.Options{Model: speaks(said("Yes.")),
+		Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua", Source: twice})
 	asks(t, o, newSession(t), question, oracle.ReasonTreeEnded)
 	if made != 2 {
 		t.Errorf("of two calls %d were made", made)
@@ -198,7 +216,8 @@ func TestDelegationOnce(t *testing.T) {
 	t.Parallel()
 	sub := speaks(said("It lets everybody in." + enough))
 	m := speaks(said(handOver), nil, said(handOver), said("Everybody."+enough))
-	o := newOracle(t, oracle.Options{Model: m, SubAgents: map[string]*oracle.Oracle{"reader": newOracle(t, oracle.Options{Model: sub})}})
+	o := newOracle(t, oracle.Options{Model: m,
+		SubAgents: map[string]*oracle.Oracle{"reader": newOracle(t, oracle.Options{Model: sub})}})
 	s := newSession(t)
 	asks(t, o, s, question, oracle.ReasonModelFailed)
 	answer, _ := asks(t, o, s, "", "context_sufficient")
@@ -218,12 +237,14 @@ func TestDelegationOnce(t *testing.T) {
 func manyCalls(n, size int) []model.Call {
 	all := make([]model.Call, n)
 	for i := range all {
-		all[i] = model.Call{ID: fmt.Sprint("c", i), Name: "look", Arguments: fmt.Sprintf(`{"query":"%d%s"}`, i, strings.Repeat("x", size))}
+		all[i] = model.Call{ID: fmt.Sprint("c", i), Name: "look",
+			Arguments: fmt.Sprintf(`{"query":"%d%s"}`, i, strings.Repeat("x", size))}
 	}
 	return all
 }
 
-// TestLargeReplies checks that the usage of a large reply counts and that all its calls get results.
+// TestLargeReplies checks that the usage of a large reply counts and that all its calls get
+// results.
 func TestLargeReplies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -232,8 +253,10 @@ func TestLargeReplies(t *testing.T) {
 	}{
 		"many calls":      {manyCalls(400, 0), 64},
 		"large arguments": {manyCalls(220, 5000), 64},
-		"a long name":     {[]model.Call{{ID: strings.Repeat("i", 1<<20), Name: strings.Repeat("n", 2<<20), Arguments: `{}`}}, 0},
-		"a long argument": {[]model.Call{{ID: "a", Name: "look", Arguments: `{"query":"` + strings.Repeat("x", 2<<20) + `"}`}}, 1},
+		"a long name": {[]model.Call{{ID: strings.Repeat("i", 1<<20),
+			Name: strings.Repeat("n", 2<<20), Arguments: `{}`}}, 0},
+		"a long argument": {[]model.Call{{ID: "a", Name: "look", Arguments: `{"query":"` +
+			strings.Repeat("x", 2<<20) + `"}`}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -245,9 +268,12 @@ func TestLargeReplies(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				made++
-				return toolbox.Result{Text: strings.Repeat("r", 20<<10), Sources: []chunk.Source{{Type: "code", Path: fmt.Sprint(made)}}}, nil
+				return toolbox.Result{Text: strings.Repeat("r", 20<<10),
+					Sources: []chunk.Source{{Type: "code", Path: fmt.Sprint(made)}}}, nil
 			})
-			answer, _ := asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{look}}), s, question, "context_sufficient")
+			answer, _ := asks(t,
+				newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{look}}), s, question,
+				"context_sufficient")
 			if made != c.made || answer.Done.Tokens != 570 || answer.Done.Turns != 2 {
 				t.Errorf("made %d, want %d; done %+v", made, c.made, answer.Done)
 			}
@@ -263,7 +289,8 @@ func TestLargeReplies(t *testing.T) {
 			boardIsSmall(t, s, "", "tool_results")
 			// The calls are on the blackboard until they are made.
 			s = newSession(t)
-			o := newOracle(t, oracle.Options{Model: speaks(asksFor(c.calls...)), File: "one.lua", Source: oneTurn})
+			o := newOracle(t, oracle.Options{Model: speaks(asksFor(c.calls...)), File: "one.lua",
+				Source: oneTurn})
 			asks(t, o, s, question, oracle.ReasonTreeEnded)
 			if n := boardIsSmall(t, s, oneTurn, "_tool_calls"); n != min(len(c.calls), 100) {
 				t.Errorf("the blackboard had %d of %d calls", n, len(c.calls))
@@ -280,7 +307,8 @@ func TestFloodOfCalls(t *testing.T) {
 	server := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		if asked++; asked > 1 {
-			fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":%q}}]}\n\ndata: [DONE]\n\n", "Well."+enough)
+			fmt.Fprintf(w, "data: {\"choices\":[{\"delta\":{\"content\":%q}}]}\n\ndata: [DONE]\n\n",
+				"Well."+enough)
 			return
 		}
 		for i := range n {
@@ -288,7 +316,8 @@ func TestFloodOfCalls(t *testing.T) {
 		}
 		fmt.Fprint(w, "data: [DONE]\n\n")
 	})
-	o := newOracle(t, oracle.Options{Model: client(t, model.OpenAI, server, nil), Tools: []toolbox.Tool{finds("look", "found")}})
+	o := newOracle(t, oracle.Options{Model: client(t, model.OpenAI, server, nil),
+		Tools: []toolbox.Tool{finds("look", "found")}})
 	_, h := asks(t, o, newSession(t), question, "context_sufficient")
 	results := of[chunk.ToolResult](h.chunks)
 	refused := 0
@@ -300,13 +329,16 @@ func TestFloodOfCalls(t *testing.T) {
 	if len(results) != model.MaxCalls || refused != model.MaxCalls-64 {
 		t.Errorf("%d results, %d refused", len(results), refused)
 	}
-	want := fmt.Sprintf("the reply has %d tool calls, and those after the first %d are ignored", n, model.MaxCalls)
-	if notes := of[chunk.System](h.chunks); !slices.ContainsFunc(notes, func(s chunk.System) bool { return s.Name == chunk.CallsDropped && s.Text == want }) {
+	want := fmt.Sprintf("the reply has %d tool calls, and those after the first %d are ignored", n,
+		model.MaxCalls)
+	if notes := of[chunk.System](h.chunks); !slices.ContainsFunc(notes,
+		func(s chunk.System) bool { return s.Name == chunk.CallsDropped && s.Text == want }) {
 		t.Errorf("there is no note that calls were dropped: %+v", notes)
 	}
 }
 
-// boardIsSmall checks that a list on the blackboard never exceeds its limit, and returns its greatest length.
+// boardIsSmall checks that a list on the blackboard never exceeds its limit, and returns its
+// greatest length.
 func boardIsSmall(t *testing.T, s *session.Session, source, key string) int {
 	t.Helper()
 	most := 0
@@ -330,9 +362,11 @@ func boardIsSmall(t *testing.T, s *session.Session, source, key string) int {
 func TestResultsOfManyTurns(t *testing.T) {
 	t.Parallel()
 	all := manyCalls(180, 0)
-	m := speaks(asksFor(all[:60]...), asksFor(all[60:120]...), asksFor(all[120:]...), said("Well."+enough))
+	m := speaks(asksFor(all[:60]...), asksFor(all[60:120]...), asksFor(all[120:]...),
+		said("Well."+enough))
 	s := newSession(t)
-	asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{finds("look", "found")}}), s, question, "context_sufficient")
+	asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{finds("look", "found")}}),
+		s, question, "context_sufficient")
 	if n := boardIsSmall(t, s, "", "tool_results"); n != 100 {
 		t.Errorf("of 180 results there were %d", n)
 	}
@@ -357,7 +391,8 @@ func TestConcurrentCalls(t *testing.T) {
 		})
 		m := speaks(asksFor(manyCalls(300, 0)...), said("Well."+enough))
 		begun := time.Now()
-		asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{look}}), newSession(t), question, "context_sufficient")
+		asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{look}}), newSession(t),
+			question, "context_sufficient")
 		if most != 8 || made != 64 || time.Since(begun) != 8*time.Second {
 			t.Errorf("%d at once, %d made, in %s", most, made, time.Since(begun))
 		}
@@ -369,17 +404,21 @@ func TestConcurrentCalls(t *testing.T) {
 	})
 }
 
-// TestCutCallsAreNotMade checks that the last call of a cut reply is not made, because it may be incomplete, nor any call of a refused reply.
+// TestCutCallsAreNotMade checks that the last call of a cut reply is not made, because it may be
+// incomplete, nor any call of a refused reply.
 func TestCutCallsAreNotMade(t *testing.T) {
 	t.Parallel()
-	for stop, want := range map[model.Stop]int{model.StopLength: 1, model.StopRefusal: 0, model.StopCalls: 2} {
+	for stop, want := range map[model.Stop]int{model.StopLength: 1, model.StopRefusal: 0,
+		model.StopCalls: 2} {
 		t.Run(string(stop), func(t *testing.T) {
 			t.Parallel()
 			made := 0
-			reply := asksFor(deployCall("a"), model.Call{ID: "b", Name: "deploy", Arguments: `{"query":"b"}`})
+			reply := asksFor(deployCall("a"),
+				model.Call{ID: "b", Name: "deploy", Arguments: `{"query":"b"}`})
 			reply.Stop = stop
 			m := speaks(reply, said("Well."+enough))
-			asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploys(&made)}}), newSession(t), question, "context_sufficient")
+			asks(t, newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{deploys(&made)}}),
+				newSession(t), question, "context_sufficient")
 			if made != want {
 				t.Errorf("made %d, want %d", made, want)
 			}
@@ -392,13 +431,15 @@ func TestCutCallsAreNotMade(t *testing.T) {
 	}
 }
 
-// TestCallsAreMadeOnce checks that calls are not repeated by a tree that runs call_tools twice, or after a failed model call.
+// TestCallsAreMadeOnce checks that calls are not repeated by a tree that runs call_tools twice, or
+// after a failed model call.
 func TestCallsAreMadeOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("twice in a row", func(t *testing.T) {
 		t.Parallel()
 		made := 0
-		o := newOracle(t, oracle.Options{Model: speaks(asksFor(deployCall("a"))), Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua",
+		o := newOracle(t, oracle.Options{Model: speaks(asksFor(deployCall("a"))),
+			Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua",
 			Source: `return BT.tree("own", {root = BT.sequence({BT.llm_call("think", {}), BT.tool("call_tools"), BT.tool("call_tools")})})`})
 		asks(t, o, newSession(t), question, oracle.ReasonTreeEnded)
 		if made != 1 {
@@ -408,7 +449,8 @@ func TestCallsAreMadeOnce(t *testing.T) {
 	t.Run("without a reply", func(t *testing.T) {
 		t.Parallel()
 		made := 0
-		o := newOracle(t, oracle.Options{Model: speaks(asksFor(deployCall("a")), nil), Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua",
+		o := newOracle(t, oracle.Options{Model: speaks(asksFor(deployCall("a")), nil),
+			Tools: []toolbox.Tool{deploys(&made)}, File: "own.lua",
 			Source: `return BT.tree("own", {root = BT.sequence({BT.always_succeed(BT.llm_call("think", {})), BT.tool("call_tools"), BT.llm_call("again", {})})})`})
 		s := newSession(t)
 		asks(t, o, s, question, oracle.ReasonModelFailed)
@@ -419,7 +461,8 @@ func TestCallsAreMadeOnce(t *testing.T) {
 	})
 }
 
-// TestRetryRepeatsContent checks that resuming after a failure of the model repeats the earlier content, because the model does not.
+// TestRetryRepeatsContent checks that resuming after a failure of the model repeats the earlier
+// content, because the model does not.
 func TestRetryRepeatsContent(t *testing.T) {
 	t.Parallel()
 	m := speaks(said("The first half."+another), nil, said("The second half."+enough))
@@ -436,7 +479,8 @@ func TestRetryRepeatsContent(t *testing.T) {
 			got = append(got, c.Name)
 		}
 	}
-	if diff := gocmp.Diff([]string{"resumed", "1 The first half.", "2 The second half."}, got); diff != "" {
+	if diff := gocmp.Diff([]string{"resumed", "1 The first half.", "2 The second half."},
+		got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -467,8 +511,8 @@ func TestDoneWhileCancelled(t *testing.T) {
 	}
 }
 
-// TestNextQuestionAfterKill checks that a new question also ends what a killed process left running, and that the model is told that the
-// outcome is unknown.
+// TestNextQuestionAfterKill checks that a new question also ends what a killed process left
+// running, and that the model is told that the outcome is unknown.
 func TestNextQuestionAfterKill(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -492,17 +536,21 @@ func TestNextQuestionAfterKill(t *testing.T) {
 	m := speaks(asksFor(model.Call{ID: "w", Name: "write", Arguments: `{}`}), said("Well."+enough))
 	o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{write}})
 	s := newSession(t)
-	if answer, err := o.Ask(ctx, s, question, (&heard{}).take); err != nil || answer.Done.Reason != "cancelled" {
+	if answer, err := o.Ask(ctx, s, question, (&heard{}).take); err != nil ||
+		answer.Done.Reason != "cancelled" {
 		t.Fatalf("%+v, %v", answer, err)
 	}
-	if answer, _ := asks(t, o, s, "And what does the test function do?", oracle.ReasonFailed); !strings.Contains(answer.Error.Text, "it will not go") || len(m.asked) != 1 {
+	if answer, _ := asks(t, o, s, "And what does the test function do?",
+		oracle.ReasonFailed); !strings.Contains(answer.Error.Text, "it will not go") ||
+		len(m.asked) != 1 {
 		t.Fatalf("it ended with %+v, and the model was asked %d times", answer.Error, len(m.asked))
 	}
 	asks(t, o, s, "And what does the test function do?", "context_sufficient")
 	if len(begun) != 1 || len(ended) != 2 || ended[0] != begun[0] || ended[1] != begun[0] {
 		t.Errorf("begun %q, ended %q", begun, ended)
 	}
-	if told := m.lastResults(t); len(told) != 1 || !strings.HasPrefix(told[0].Text, "it is not known what came of this call") {
+	if told := m.lastResults(t); len(told) != 1 ||
+		!strings.HasPrefix(told[0].Text, "it is not known what came of this call") {
 		t.Errorf("the model was told %+v", told)
 	}
 	// That happens once.
@@ -512,7 +560,8 @@ func TestNextQuestionAfterKill(t *testing.T) {
 	}
 }
 
-// TestSignalInLargeReply checks that the whole reply is searched for its signal, and that signals in code blocks are ignored.
+// TestSignalInLargeReply checks that the whole reply is searched for its signal, and that signals
+// in code blocks are ignored.
 func TestSignalInLargeReply(t *testing.T) {
 	t.Parallel()
 	const stuck = "<signal type=\"stuck\"><attempted>[\"x\"]</attempted><blocker>no key</blocker></signal>\n"
@@ -539,7 +588,9 @@ func TestSignalInLargeReply(t *testing.T) {
 				reason = c.signal
 			}
 			answer, h := asks(t, newOracle(t, oracle.Options{Model: m}), s, question, reason)
-			if heard := of[chunk.Signal](h.chunks); len(heard) > 1 || (len(heard) == 1) != (c.signal != "") || len(heard) == 1 && heard[0].Name != c.signal {
+			if heard := of[chunk.Signal](h.chunks); len(heard) > 1 ||
+				(len(heard) == 1) != (c.signal != "") || len(heard) == 1 &&
+				heard[0].Name != c.signal {
 				t.Errorf("heard %+v, want %q", heard, c.signal)
 			}
 			if answer.Text != text || answer.Done.Answer != text {
@@ -556,13 +607,16 @@ func TestSignalInLargeReply(t *testing.T) {
 	}
 }
 
-// TestTreeText checks that a message of the tree is independent of the model's reply, whether or not that ended with a line end.
+// TestTreeText checks that a message of the tree is independent of the model's reply, whether or
+// not that ended with a line end.
 func TestTreeText(t *testing.T) {
 	t.Parallel()
-	for name, reply := range map[string]string{"an open block": "```\nREVIEW_", "half a line": "I think REVIEW_", "a whole one": "Well."} {
+	for name, reply := range map[string]string{"an open block": "```\nREVIEW_",
+		"half a line": "I think REVIEW_", "a whole one": "Well."} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := newOracle(t, oracle.Options{Model: speaks(said(reply)), Class: prompt.Action, File: "own.lua",
+			o := newOracle(t, oracle.Options{Model: speaks(said(reply)), Class: prompt.Action,
+				File: "own.lua",
 				Source: `return BT.tree("own", {root = BT.sequence({BT.llm_call("think", {}), BT.action("a", {fn = "say", args = {text = "I have read it."}}),
 					BT.action("b", {fn = "say", args = {text = "REVIEW_PASSED: T1"}})})})`})
 			s := newSession(t)
@@ -572,7 +626,8 @@ func TestTreeText(t *testing.T) {
 				if got := (&heard{chunks: chunks}).text(); got[0] != "I have read it.\nREVIEW_PASSED: T1" || got[1] != reply {
 					t.Errorf("hearing %d: %v", which, got)
 				}
-				scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatOracle})
+				scanner := transcript.NewScanner(
+					&transcript.Options{Format: signalbox.FormatOracle})
 				signals := append([]signalbox.Signal{}, scanner.Push([]byte(lines(chunks)))...)
 				signals = append(signals, scanner.Close()...)
 				if len(signals) != 1 || !signals[0].Taken() {
@@ -583,7 +638,8 @@ func TestTreeText(t *testing.T) {
 	}
 }
 
-// TestCriticNeedsToRead checks that the example tree of a critic gives no verdict on a file that it could not read.
+// TestCriticNeedsToRead checks that the example tree of a critic gives no verdict on a file that it
+// could not read.
 func TestCriticNeedsToRead(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("../../examples/oracle/critic.lua")
@@ -592,7 +648,8 @@ func TestCriticNeedsToRead(t *testing.T) {
 	}
 	m := speaks(nil, said("REVIEW_PASSED: T1\n"))
 	o := newOracle(t, oracle.Options{Model: m, File: "critic.lua", Source: string(source)})
-	if _, h := asks(t, o, newSession(t), "review T1", oracle.ReasonModelFailed); len(m.asked) != 1 || len(h.text()) != 0 {
+	if _, h := asks(t, o, newSession(t), "review T1",
+		oracle.ReasonModelFailed); len(m.asked) != 1 || len(h.text()) != 0 {
 		t.Errorf("the model was asked %d times:\n%s", len(m.asked), lines(h.chunks))
 	}
 }
@@ -600,7 +657,8 @@ func TestCriticNeedsToRead(t *testing.T) {
 // TestSourcesNeedAnAnswer checks that sources are emitted with an answer, and not with a failure.
 func TestSourcesNeedAnAnswer(t *testing.T) {
 	t.Parallel()
-	m := speaks(&model.Reply{Calls: manyCalls(1, 0), Stop: model.StopCalls}, nil, said("Everybody."+enough))
+	m := speaks(&model.Reply{Calls: manyCalls(1, 0), Stop: model.StopCalls}, nil,
+		said("Everybody."+enough))
 	o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{finds("look", "auth.go:7")}})
 	s := newSession(t)
 	_, h := asks(t, o, s, question, oracle.ReasonModelFailed)

@@ -41,7 +41,8 @@ func both(t *testing.T, test func(*testing.T, model.Provider)) {
 	}
 }
 
-// script answers with turns, chosen by the length of the request's history, so that a repeated request gets the same answer.
+// script answers with turns, chosen by the length of the request's history, so that a repeated
+// request gets the same answer.
 func script(turns ...modelserver.Turn) *modelserver.Script {
 	for i := range turns {
 		turns[i].Match = &modelserver.Match{Turn: i + 1}
@@ -55,7 +56,9 @@ func says(text string) modelserver.Turn {
 
 // calls adds a call to a turn.
 func calls(turn modelserver.Turn, id, name, arguments string) modelserver.Turn {
-	turn.Parts = append(slices.Clone(turn.Parts), modelserver.Part{Call: &modelserver.Call{ID: id, Name: name, Arguments: json.RawMessage(arguments)}})
+	turn.Parts = append(slices.Clone(turn.Parts),
+		modelserver.Part{Call: &modelserver.Call{ID: id, Name: name,
+			Arguments: json.RawMessage(arguments)}})
 	return turn
 }
 
@@ -80,7 +83,8 @@ func newServer(t testing.TB, s *modelserver.Script) *modelserver.Server {
 }
 
 // client returns a client of a handler on loopback. It does not wait between attempts.
-func client(t testing.TB, p model.Provider, h http.Handler, change func(*model.Options)) *model.Client {
+func client(t testing.TB, p model.Provider, h http.Handler,
+	change func(*model.Options)) *model.Client {
 	t.Helper()
 	server := httptest.NewUnstartedServer(h)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -93,9 +97,11 @@ func client(t testing.TB, p model.Provider, h http.Handler, change func(*model.O
 	return c
 }
 
-func clientOf(t testing.TB, p model.Provider, url string, change func(*model.Options)) *model.Client {
+func clientOf(t testing.TB, p model.Provider, url string,
+	change func(*model.Options)) *model.Client {
 	t.Helper()
-	opts := model.Options{BaseURL: url, Tries: 3, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
+	opts := model.Options{BaseURL: url, Tries: 3,
+		Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
 	if change != nil {
 		change(&opts)
 	}
@@ -161,19 +167,25 @@ func pipeClient(t testing.TB, p model.Provider, h http.Handler) (*model.Client, 
 }
 
 // tool returns a tool with the parameter query.
-func tool(name string, use func(context.Context, toolbox.Call) (toolbox.Result, error)) toolbox.Tool {
-	return toolbox.Tool{Name: name, Description: "Does " + name + ".", Kind: prompt.CodeTool, ReadOnly: true, Use: use,
+func tool(name string, use func(context.Context, toolbox.Call) (toolbox.Result,
+	error)) toolbox.Tool {
+	return toolbox.Tool{Name: name, Description: "Does " + name + ".", Kind: prompt.CodeTool,
+		ReadOnly: true, Use: use,
 		Schema: json.RawMessage(`{"type":"object","properties":{"query":{"type":"string"}}}`)}
 }
 
 func finds(name, text string) toolbox.Tool {
 	return tool(name, func(context.Context, toolbox.Call) (toolbox.Result, error) {
-		return toolbox.Result{Text: text, Sources: []chunk.Source{{Type: "code", Path: "auth.go", Line: 7}}}, nil
+		return toolbox.Result{Text: text,
+			Sources: []chunk.Source{{Type: "code", Path: "auth.go", Line: 7}}}, nil
 	})
 }
 
 func fails(name, text string) toolbox.Tool {
-	return tool(name, func(context.Context, toolbox.Call) (toolbox.Result, error) { return toolbox.Result{}, errors.New(text) })
+	return tool(name, func(context.Context, toolbox.Call) (toolbox.Result,
+		error) {
+		return toolbox.Result{}, errors.New(text)
+	})
 }
 
 func newOracle(t testing.TB, opts oracle.Options) *oracle.Oracle {
@@ -242,7 +254,8 @@ func of[T chunk.Chunk](chunks []chunk.Chunk) []T {
 	return all
 }
 
-// done returns the Done chunk, and checks that it is the last and only one and agrees with the answer.
+// done returns the Done chunk, and checks that it is the last and only one and agrees with the
+// answer.
 func (h *heard) done(t testing.TB, a *oracle.Answer) chunk.Done {
 	t.Helper()
 	all := of[chunk.Done](h.chunks)
@@ -270,7 +283,8 @@ func lines(chunks []chunk.Chunk) string {
 	return out.String()
 }
 
-// joined joins the pieces of a turn's content and sorts its calls and results, so that cuts and timing do not matter.
+// joined joins the pieces of a turn's content and sorts its calls and results, so that cuts and
+// timing do not matter.
 func joined(chunks []chunk.Chunk) []chunk.Chunk {
 	var all []chunk.Chunk
 	for _, c := range chunks {
@@ -294,7 +308,8 @@ func joined(chunks []chunk.Chunk) []chunk.Chunk {
 		for to < len(all) && toolOrder(all[to]) != "" {
 			to++
 		}
-		slices.SortStableFunc(all[from:to], func(a, b chunk.Chunk) int { return strings.Compare(toolOrder(a), toolOrder(b)) })
+		slices.SortStableFunc(all[from:to],
+			func(a, b chunk.Chunk) int { return strings.Compare(toolOrder(a), toolOrder(b)) })
 		from = max(from, to-1)
 	}
 	return all
@@ -319,29 +334,31 @@ func toolOrder(c chunk.Chunk) string {
 	return ""
 }
 
-// replay replays the journal of the first question's first run and shows the run after each tick. An empty source means the
-// built-in tree.
+// replay replays the journal of the first question's first run and shows the run after each tick.
+// An empty source means the built-in tree.
 func replay(t testing.TB, s *session.Session, file, source string, each func(*tree.Run)) {
 	t.Helper()
 	if source == "" {
 		file, source = oracle.TreeName, oracle.Tree
 	}
-	loaded, err := luatree.Load(context.Background(), file, []byte(source), &luatree.Options{Functions: oracle.Functions()})
+	loaded, err := luatree.Load(context.Background(), file, []byte(source),
+		&luatree.Options{Functions: oracle.Functions()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer loaded.Close()
 	var run *tree.Run
-	_, err = runner.ReadJournal(filepath.Join(s.Dir, session.JournalName(1, 1)), func(h tree.Header) error {
-		run, err = runner.StartReplay(loaded.Tree(), h)
-		return err
-	}, func(r *tree.Record) error {
-		if err := run.Replay(r); err != nil {
+	_, err = runner.ReadJournal(filepath.Join(s.Dir, session.JournalName(1, 1)),
+		func(h tree.Header) error {
+			run, err = runner.StartReplay(loaded.Tree(), h)
 			return err
-		}
-		each(run)
-		return nil
-	})
+		}, func(r *tree.Record) error {
+			if err := run.Replay(r); err != nil {
+				return err
+			}
+			each(run)
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,8 @@ type turnRequest struct {
 	Millis int64 `json:"millis,omitempty"`
 	// Temperature is an argument of the tree's llm_call. Nil means the server's own.
 	Temperature *float64 `json:"temperature,omitempty"`
-	// What is left of the limits, for the prompt. Zero means that there is no limit, or nothing left.
+	// What is left of the limits, for the prompt. Zero means that there is no limit, or nothing
+	// left.
 	TurnsLeft  int     `json:"turns_left,omitempty"`
 	TokensLeft int64   `json:"tokens_left,omitempty"`
 	CostLeft   float64 `json:"cost_left,omitempty"`
@@ -58,12 +59,16 @@ type turnReply struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// modelLeaf returns the leaf that calls the model. Its arguments are all optional: prompt is an additional message to the model (without it, the key llm_request), system
-// replaces the system prompt, model names another model, temperature is passed to it, and tools = false offers no tools.
+// modelLeaf returns the leaf that calls the model. Its arguments are all optional: prompt is an
+// additional message to the model (without it, the key llm_request), system replaces the system
+// prompt, model names another model, temperature is passed to it, and tools = false offers no
+// tools.
 func (v *conversation) modelLeaf() tree.Leaf {
 	return tree.Leaf{
-		Params: []tree.Param{{Name: "prompt", Type: tree.Any}, {Name: "system", Type: tree.String}, {Name: "model", Type: tree.String},
-			{Name: "temperature", Type: tree.Float}, {Name: "tools", Type: tree.Bool, Default: true}},
+		Params: []tree.Param{{Name: "prompt", Type: tree.Any}, {Name: "system", Type: tree.String},
+			{Name: "model", Type: tree.String},
+			{Name: "temperature", Type: tree.Float},
+			{Name: "tools", Type: tree.Bool, Default: true}},
 		Prepare: v.prepareTurn,
 		Job:     v.askModel,
 		Finish:  finishTurn,
@@ -71,7 +76,8 @@ func (v *conversation) modelLeaf() tree.Leaf {
 }
 
 func (v *conversation) prepareTurn(c *tree.Call) (any, error) {
-	r := turnRequest{Turn: int(get[int64](c, keyTurn)) + 1, Advice: get[string](c, keyAdvice), Last: get[string](c, keyAsked) != "",
+	r := turnRequest{Turn: int(get[int64](c, keyTurn)) + 1, Advice: get[string](c, keyAdvice),
+		Last:  get[string](c, keyAsked) != "",
 		Stuck: get[int64](c, keyStrategies) > 0, Blocker: get[string](c, keyStuck)}
 	request, err := takeRequest(c, r.Advice)
 	if err != nil {
@@ -105,7 +111,8 @@ func (v *conversation) prepareTurn(c *tree.Call) (any, error) {
 		r.Millis = remaining(c, until).Time.Milliseconds()
 	}
 	v.countDown(&r, limit, spent(c))
-	return toValue(r), cmp.Or(turnsignal.NewTurn(c), c.Set(keyTurn, int64(r.Turn)), c.Set(keyAdvice, nil), c.Set(keyModelError, nil))
+	return toValue(r), cmp.Or(turnsignal.NewTurn(c), c.Set(keyTurn, int64(r.Turn)),
+		c.Set(keyAdvice, nil), c.Set(keyModelError, nil))
 }
 
 // countDown sets the limits that remain at the beginning of a turn.
@@ -144,27 +151,32 @@ func (v *conversation) askModel(ctx context.Context, r tree.Request) tree.Result
 	}
 	took := time.Since(start).Milliseconds()
 	if reply.Stop == StopTime {
-		took = max(took, q.Millis) // or a clock that is read a little later could leave time for another turn
+		// or a clock that is read a little later could leave time for another turn
+		took = max(took, q.Millis)
 	}
 	content := transcript.Content(reply.Text)
 	result := turnReply{Text: boardText(reply.Text), HasText: strings.TrimSpace(content) != "", Calls: callsValue(reply.Calls), Made: len(reply.Calls),
-		Dropped: reply.Dropped, NoTools: q.NoTools, Usage: reply.Usage, Millis: took, Stop: reply.Stop}
+		Dropped: reply.Dropped, NoTools: q.NoTools, Usage: reply.Usage, Millis: took,
+		Stop: reply.Stop}
 	return tree.Result{Status: tree.Success, Writes: map[string]any{"reply": toValue(result)}}
 }
 
-// reply calls the model unless the session has its reply. Every piece is recorded before it is shown.
+// reply calls the model unless the session has its reply. Every piece is recorded before it is
+// shown.
 func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*model.Reply, error) {
 	if e, found := v.session.Find(session.Reply, key); found {
 		return e.Reply, nil
 	}
 	if q.Advice != "" {
-		if _, err := v.session.Once(session.Entry{Kind: session.Note, Key: key, Question: v.number, Turn: q.Turn, Text: q.Advice}, false); err != nil {
+		if _, err := v.session.Once(session.Entry{Kind: session.Note, Key: key, Question: v.number,
+			Turn: q.Turn, Text: q.Advice}, false); err != nil {
 			return nil, v.abort(err)
 		}
 	}
 	if _, cut := v.session.Find(session.Piece, key); cut {
 		// An earlier process received a part of the reply. Chunks has withdrawn it.
-		if err := v.session.Append(session.Entry{Kind: session.Restart, Key: key, Question: v.number, Turn: q.Turn}, false); err != nil {
+		if err := v.session.Append(session.Entry{Kind: session.Restart, Key: key,
+			Question: v.number, Turn: q.Turn}, false); err != nil {
 			return nil, v.abort(err)
 		}
 	}
@@ -188,18 +200,23 @@ func (v *conversation) reply(ctx context.Context, key string, q turnRequest) (*m
 		err = in.err
 	}
 	if err != nil && in.err == nil && ctx.Err() == nil && limited.Err() != nil {
-		// The time limit is reached. The reply so far counts, and the decision table determines what follows.
-		reply, err = &model.Reply{Text: in.text.String(), Stop: StopTime, Tries: 1, Usage: model.Estimate(*request, in.text.String())}, nil
+		// The time limit is reached. The reply so far counts, and the decision table determines
+		// what follows.
+		reply, err = &model.Reply{Text: in.text.String(), Stop: StopTime, Tries: 1,
+			Usage: model.Estimate(*request, in.text.String())}, nil
 	}
 	in.end()
 	if err != nil {
 		if in.shown {
-			v.out.send(chunk.System{Turn: q.Turn, Name: chunk.ReplyCut, Level: chunk.Warning, Text: fmt.Sprintf("the reply of turn %d was cut off", q.Turn)})
+			v.out.send(chunk.System{Turn: q.Turn, Name: chunk.ReplyCut, Level: chunk.Warning,
+				Text: fmt.Sprintf("the reply of turn %d was cut off", q.Turn)})
 		}
 		return nil, err
 	}
 	reply.Calls = withUniqueIDs(reply.Calls)
-	return reply, v.abort(v.session.Append(session.Entry{Kind: session.Reply, Key: key, Question: v.number, Turn: q.Turn, Reply: reply, Millis: time.Since(start).Milliseconds()}, true))
+	return reply, v.abort(v.session.Append(session.Entry{Kind: session.Reply, Key: key,
+		Question: v.number, Turn: q.Turn, Reply: reply, Millis: time.Since(start).Milliseconds()},
+		true))
 }
 
 // request returns the conversation so far with the system prompt for this turn.
@@ -210,11 +227,12 @@ func (v *conversation) request(q turnRequest) (*model.Request, error) {
 		timeLeft = timeLeft.Truncate(time.Second)
 	}
 	data := &prompt.Data{TurnsLeft: q.TurnsLeft, TokensLeft: q.TokensLeft, CostLeft: q.CostLeft, TimeLeft: timeLeft, Stuck: q.Stuck, Blocker: q.Blocker}
-	r := &model.Request{Messages: session.Messages(v.session.Entries()), System: q.System, Temperature: q.Temperature}
+	r := &model.Request{Messages: session.Messages(v.session.Entries()), System: q.System,
+		Temperature: q.Temperature}
 	if !q.NoTools {
 		data.Tools = v.promptTools()
-		// Tools stay declared in the last turn because the conversation contains calls of them. The model is told not to call them, and
-		// calls are refused.
+		// Tools stay declared in the last turn because the conversation contains calls of them. The
+		// model is told not to call them, and calls are refused.
 		r.Tools = v.offered(class)
 	}
 	if r.System == "" {
@@ -248,13 +266,16 @@ func (r *replyReader) handle(e model.Event) {
 	v := r.v
 	switch e.Kind {
 	case model.EventText:
-		r.record(session.Entry{Kind: session.Piece, Key: r.key, Question: v.number, Turn: r.turn, Text: e.Text})
+		r.record(session.Entry{Kind: session.Piece, Key: r.key, Question: v.number, Turn: r.turn,
+			Text: e.Text})
 		r.text.WriteString(e.Text)
 		r.show(r.content.Push([]byte(e.Text)))
 	case model.EventReasoning:
 		v.out.send(chunk.Reasoning{Turn: r.turn, Text: e.Text})
 	case model.EventRetry:
-		v.out.send(chunk.System{Turn: r.turn, Name: chunk.Retry, Level: chunk.Warning, Text: fmt.Sprintf("%s; attempt %d follows in %s", e.Text, e.Try+1, e.Wait.Round(time.Millisecond))})
+		v.out.send(chunk.System{Turn: r.turn, Name: chunk.Retry, Level: chunk.Warning,
+			Text: fmt.Sprintf("%s; attempt %d follows in %s", e.Text, e.Try+1,
+				e.Wait.Round(time.Millisecond))})
 	case model.EventRestart:
 		r.end()
 		r.content, r.shown = transcript.NewContentStream(), false
@@ -266,7 +287,8 @@ func (r *replyReader) handle(e model.Event) {
 
 // restarted returns the chunk that withdraws the content of a turn.
 func restarted(turn int) chunk.System {
-	return chunk.System{Turn: turn, Name: chunk.ReplyRestarted, Level: chunk.Warning, Text: fmt.Sprintf("the reply of turn %d was cut off and starts again", turn)}
+	return chunk.System{Turn: turn, Name: chunk.ReplyRestarted, Level: chunk.Warning,
+		Text: fmt.Sprintf("the reply of turn %d was cut off and starts again", turn)}
 }
 
 func (r *replyReader) record(e session.Entry) {
@@ -302,7 +324,8 @@ func finishTurn(c *tree.Call, result tree.Result) tree.Status {
 	var r turnReply
 	fromValue(result.Writes["reply"], &r)
 	if result.Status != tree.Success {
-		err := cmp.Or(c.Set(keyModelError, map[string]any{"name": r.Name, "text": result.Err, "hint": r.Hint}),
+		err := cmp.Or(c.Set(keyModelError, map[string]any{"name": r.Name, "text": result.Err,
+			"hint": r.Hint}),
 			spend(c, model.Usage{}, time.Duration(r.Millis)*time.Millisecond))
 		if err != nil {
 			return c.Fail("%v", err)
@@ -313,19 +336,24 @@ func finishTurn(c *tree.Call, result tree.Result) tree.Status {
 		// A signal parsed during the model call was that of the reply before.
 		c.Set(turnsignal.Parsed, false),
 		c.Set("llm_response", r.Text), c.Set("accumulated_content", r.Text),
-		c.Set(keyText, r.HasText), c.Set(keyCalls, r.Calls), c.Set(keyMade, int64(r.Made)), c.Set(keyNoTools, r.NoTools),
-		setOrClear(c, keyCut, string(r.Stop), r.Stop == model.StopLength || r.Stop == model.StopRefusal || r.Stop == StopTime),
+		c.Set(keyText, r.HasText), c.Set(keyCalls, r.Calls), c.Set(keyMade, int64(r.Made)),
+		c.Set(keyNoTools, r.NoTools),
+		setOrClear(c, keyCut, string(r.Stop), r.Stop == model.StopLength ||
+			r.Stop == model.StopRefusal || r.Stop == StopTime),
 		spend(c, r.Usage, time.Duration(r.Millis)*time.Millisecond))
 	if err == nil && get[string](c, keyCut) != "" {
 		message := map[model.Stop]string{
 			StopTime:          "the reply was cut because the time limit of the question was reached",
 			model.StopLength:  "the reply was cut at its maximum length: to allow more, raise max_tokens of the model",
 			model.StopRefusal: "the model, or a filter of its server, refused to continue"}
-		err = c.Emit(topicSystem, map[string]any{"name": chunk.ReplyStopped(string(r.Stop)), "level": chunk.Warning, "text": message[r.Stop]})
+		err = c.Emit(topicSystem, map[string]any{"name": chunk.ReplyStopped(string(r.Stop)),
+			"level": chunk.Warning, "text": message[r.Stop]})
 	}
 	if err == nil && r.Dropped > 0 {
 		err = c.Emit(topicSystem, map[string]any{"name": chunk.CallsDropped, "level": chunk.Warning,
-			"text": fmt.Sprintf("the reply has %d tool calls, and those after the first %d are ignored", r.Made+r.Dropped, r.Made)})
+			"text": fmt.Sprintf(
+				"the reply has %d tool calls, and those after the first %d are ignored",
+				r.Made+r.Dropped, r.Made)})
 	}
 	if err != nil {
 		return c.Fail("%v", err)
@@ -334,7 +362,8 @@ func finishTurn(c *tree.Call, result tree.Result) tree.Status {
 }
 
 func failure(r turnReply, err error) tree.Result {
-	return tree.Result{Status: tree.Failure, Err: err.Error(), Writes: map[string]any{"reply": toValue(r)}}
+	return tree.Result{Status: tree.Failure, Err: err.Error(),
+		Writes: map[string]any{"reply": toValue(r)}}
 }
 
 func setOrClear(c *tree.Call, key string, v any, set bool) error {
@@ -344,8 +373,8 @@ func setOrClear(c *tree.Call, key string, v any, set bool) error {
 	return c.Set(key, v)
 }
 
-// toValue converts a value to one for the blackboard, by way of JSON. fromValue is its inverse. The caller bounds the size of
-// the value, so that it fits on the blackboard.
+// toValue converts a value to one for the blackboard, by way of JSON. fromValue is its inverse. The
+// caller bounds the size of the value, so that it fits on the blackboard.
 func toValue(v any) any {
 	data, err := json.Marshal(v)
 	if err != nil {

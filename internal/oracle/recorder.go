@@ -10,8 +10,9 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// recorder appends signals to the ledger in the background and in order, so that the model does not wait for the disk. The session has
-// them first, so that a resumed conversation can append what is missing. A question does not end before all are appended.
+// recorder appends signals to the ledger in the background and in order, so that the model does not
+// wait for the disk. The session has them first, so that a resumed conversation can append what is
+// missing. A question does not end before all are appended.
 type recorder struct {
 	put func(context.Context, turnlog.Signal) error
 	// failed is called with the first error of put, which is not called again.
@@ -33,7 +34,8 @@ func (r *recorder) add(ctx context.Context, s turnlog.Signal) {
 	r.waiting = append(r.waiting, s)
 	if r.busy == nil {
 		r.busy = make(chan struct{})
-		go r.work(context.WithoutCancel(ctx)) // record the signal even if the conversation is cancelled
+		// record the signal even if the conversation is cancelled
+		go r.work(context.WithoutCancel(ctx))
 	}
 }
 
@@ -58,7 +60,8 @@ func (r *recorder) work(ctx context.Context) {
 	}
 }
 
-// wait waits until the signals that were added are appended. It returns the error of put, or that of ctx.
+// wait waits until the signals that were added are appended. It returns the error of put, or that
+// of ctx.
 func (r *recorder) wait(ctx context.Context) error {
 	r.mu.Lock()
 	busy := r.busy
@@ -76,21 +79,24 @@ func (r *recorder) wait(ctx context.Context) error {
 }
 
 func (v *conversation) newRecorder() *recorder {
-	return &recorder{failed: func(err error) { v.abort(err) }, put: func(ctx context.Context, s turnlog.Signal) error {
-		if v.Record == nil {
-			return nil
-		}
-		return v.Record(ctx, s)
-	}}
+	return &recorder{failed: func(err error) { v.abort(err) },
+		put: func(ctx context.Context, s turnlog.Signal) error {
+			if v.Record == nil {
+				return nil
+			}
+			return v.Record(ctx, s)
+		}}
 }
 
-// rerecordSignals queues the signals of an interrupted run again, because the last ones may be missing on the ledger. The ledger ignores
-// those that it has.
+// rerecordSignals queues the signals of an interrupted run again, because the last ones may be
+// missing on the ledger. The ledger ignores those that it has.
 func (v *conversation) rerecordSignals(ctx context.Context, run string) {
 	for _, e := range v.session.Entries() {
 		if e.Kind == session.Signal && strings.HasPrefix(e.Key, run+"#") {
-			v.ledger.add(ctx, turnlog.Signal{Run: run, Tree: v.tree.Tree().Name(), Node: e.Node, Nth: e.Nth, Signal: turnsignal.Signal{
-				Type: e.Signal.Name, Confidence: e.Signal.Confidence, Fields: e.Signal.Fields, RawXML: e.Signal.Raw, Timestamp: e.Text}})
+			v.ledger.add(ctx, turnlog.Signal{Run: run, Tree: v.tree.Tree().Name(), Node: e.Node,
+				Nth: e.Nth, Signal: turnsignal.Signal{
+					Type: e.Signal.Name, Confidence: e.Signal.Confidence, Fields: e.Signal.Fields,
+					RawXML: e.Signal.Raw, Timestamp: e.Text}})
 		}
 	}
 }

@@ -66,7 +66,8 @@ func threeTurns() *speaker {
 // checkLedger checks that exactly the first n of these signals are on the ledger, in order.
 func checkLedger(t testing.TB, b *box.Box, n int) {
 	t.Helper()
-	want := []string{"O-1.1.1 1 need_turn reason 1", "O-1.1.1 2 need_turn reason 2", "O-1.1.1 3 context_sufficient "}[:n]
+	want := []string{"O-1.1.1 1 need_turn reason 1", "O-1.1.1 2 need_turn reason 2",
+		"O-1.1.1 3 context_sufficient "}[:n]
 	got := []string{}
 	for _, s := range onLedger(t, b) {
 		got = append(got, fmt.Sprintf("%s %d %s %s", s.Run, s.Turn, s.Signal, s.Reason))
@@ -76,8 +77,8 @@ func checkLedger(t testing.TB, b *box.Box, n int) {
 	}
 }
 
-// TestModelDoesNotWaitForTheLedger checks that the conversation continues while signals are appended, and does not end before all
-// are on the ledger, in order.
+// TestModelDoesNotWaitForTheLedger checks that the conversation continues while signals are
+// appended, and does not end before all are on the ledger, in order.
 func TestModelDoesNotWaitForTheLedger(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
@@ -117,7 +118,8 @@ func TestModelDoesNotWaitForTheLedger(t *testing.T) {
 		}
 		return nil
 	})
-	answer, err := newOracle(t, oracle.Options{Model: m, Record: turnlog.To(e, "ann")}).Ask(t.Context(), newSession(t), question, h.take)
+	answer, err := newOracle(t, oracle.Options{Model: m, Record: turnlog.To(e, "ann")}).Ask(
+		t.Context(), newSession(t), question, h.take)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +129,8 @@ func TestModelDoesNotWaitForTheLedger(t *testing.T) {
 	checkLedger(t, b, 3)
 }
 
-// TestDoneWaitsForTheLedger checks that the question does not end before all signals are on the ledger, whatever else happens.
+// TestDoneWaitsForTheLedger checks that the question does not end before all signals are on the
+// ledger, whatever else happens.
 func TestDoneWaitsForTheLedger(t *testing.T) {
 	t.Parallel()
 	for name, cancelled := range map[string]bool{"answered": false, "cancelled": true} {
@@ -144,7 +147,8 @@ func TestDoneWaitsForTheLedger(t *testing.T) {
 				m := threeTurns()
 				if cancelled {
 					reply := m.reply
-					m.reply = func(ctx context.Context, n int, tell func(string)) (*model.Reply, error) {
+					m.reply = func(ctx context.Context, n int, tell func(string)) (*model.Reply,
+						error) {
 						if n == 3 {
 							<-ctx.Done()
 							return nil, ctx.Err()
@@ -196,8 +200,9 @@ func TestDoneWaitsForTheLedger(t *testing.T) {
 	}
 }
 
-// TestLedgerFails checks that a signal that cannot be appended makes the conversation fail, in the middle or at its end, that no later signal is
-// appended, and that resuming appends each missing signal once.
+// TestLedgerFails checks that a signal that cannot be appended makes the conversation fail, in the
+// middle or at its end, that no later signal is appended, and that resuming appends each missing
+// signal once.
 func TestLedgerFails(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []int{1, 2, 3} {
@@ -220,18 +225,24 @@ func TestLedgerFails(t *testing.T) {
 				return reply(ctx, n, tell)
 			}
 			s := newSession(t)
-			answer, h := asks(t, newOracle(t, oracle.Options{Model: m, Record: turnlog.To(e, "ann")}), s, question, oracle.ReasonFailed)
-			if answer.Error == nil || !strings.Contains(answer.Error.Text, "the disk is full") || len(of[chunk.Error](h.chunks)) != 1 {
+			answer, h := asks(t,
+				newOracle(t, oracle.Options{Model: m, Record: turnlog.To(e, "ann")}), s, question,
+				oracle.ReasonFailed)
+			if answer.Error == nil || !strings.Contains(answer.Error.Text, "the disk is full") ||
+				len(of[chunk.Error](h.chunks)) != 1 {
 				t.Errorf("it is told as %+v:\n%s", answer.Error, lines(h.chunks))
 			}
 			if l.puts != bad || len(m.asked) > bad+1 {
-				t.Errorf("%d signals were put there, and the model was asked %d times", l.puts, len(m.asked))
+				t.Errorf("%d signals were put there, and the model was asked %d times", l.puts,
+					len(m.asked))
 			}
 			checkLedger(t, b, bad-1)
 
 			repaired := threeTurns()
 			repaired.asked = make([]model.Request, bad) // these replies are in the session
-			asks(t, newOracle(t, oracle.Options{Model: repaired, Record: turnlog.To(b.Engine, "ann")}), s, "", "context_sufficient")
+			asks(t, newOracle(t,
+				oracle.Options{Model: repaired, Record: turnlog.To(b.Engine, "ann")}), s, "",
+				"context_sufficient")
 			if len(repaired.asked) != 3 {
 				t.Errorf("the model was asked %d times", len(repaired.asked)-bad)
 			}
@@ -240,7 +251,8 @@ func TestLedgerFails(t *testing.T) {
 	}
 }
 
-// TestKilledBeforeTheLedger checks that resuming appends the signals that a killed process did not append.
+// TestKilledBeforeTheLedger checks that resuming appends the signals that a killed process did not
+// append.
 func TestKilledBeforeTheLedger(t *testing.T) {
 	t.Parallel()
 	for there := range 4 {
@@ -248,7 +260,9 @@ func TestKilledBeforeTheLedger(t *testing.T) {
 			t.Parallel()
 			b := newBox(t)
 			s := newSession(t)
-			asks(t, newOracle(t, oracle.Options{Model: threeTurns()}), s, question, "context_sufficient") // without a ledger
+			// without a ledger
+			asks(t, newOracle(t, oracle.Options{Model: threeTurns()}), s, question,
+				"context_sufficient")
 			all := readFiles(t, s.Dir)
 			// As if it was killed before the end was recorded, with some signals on the ledger.
 			folder := filepath.Join(t.TempDir(), "O-1")
@@ -269,7 +283,9 @@ func TestKilledBeforeTheLedger(t *testing.T) {
 					t.Fatal(err)
 				}
 				m := threeTurns()
-				answer, err := newOracle(t, oracle.Options{Model: m, Record: turnlog.To(engine, "ann")}).Resume(t.Context(), again, (&heard{}).take)
+				answer, err := newOracle(t,
+					oracle.Options{Model: m, Record: turnlog.To(engine, "ann")}).Resume(t.Context(),
+					again, (&heard{}).take)
 				if err != nil || len(m.asked) != 0 {
 					t.Errorf("%+v, %v; the model was asked %d times", answer, err, len(m.asked))
 				}
@@ -288,8 +304,8 @@ func TestKilledBeforeTheLedger(t *testing.T) {
 	}
 }
 
-// TestSubAgentFollowsItsSignal checks that the signals of a sub-agent are on the ledger after the one that asked for it, however slow the
-// ledger is.
+// TestSubAgentFollowsItsSignal checks that the signals of a sub-agent are on the ledger after the
+// one that asked for it, however slow the ledger is.
 func TestSubAgentFollowsItsSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // guards recorded
@@ -304,9 +320,11 @@ func TestSubAgentFollowsItsSignal(t *testing.T) {
 			return nil
 		}
 		reader := newOracle(t, oracle.Options{Model: threeTurns(), Record: record})
-		o := newOracle(t, oracle.Options{Model: speaks(said(handOver), said("Everybody."+enough)), Record: record, SubAgents: map[string]*oracle.Oracle{"reader": reader}})
+		o := newOracle(t, oracle.Options{Model: speaks(said(handOver), said("Everybody."+enough)),
+			Record: record, SubAgents: map[string]*oracle.Oracle{"reader": reader}})
 		asks(t, o, newSession(t), question, "context_sufficient")
-		want := []string{"delegation_recommended", "need_turn", "need_turn", "context_sufficient", "context_sufficient"}
+		want := []string{"delegation_recommended", "need_turn", "need_turn", "context_sufficient",
+			"context_sufficient"}
 		if diff := gocmp.Diff(want, recorded); diff != "" {
 			t.Errorf("the ledger (-want +got):\n%s", diff)
 		}

@@ -8,9 +8,10 @@ import (
 	"signalbox/internal/tree/blackboard"
 )
 
-// buildRequest puts the request for the next llm_call on the blackboard: the argument prompt, or else what the next call is about. In a
-// conversation of the oracle that is the message that the model gets next; the llm_call sends the conversation itself. In other trees it
-// is the question with the tool results and the last reply, because nothing else remembers them.
+// buildRequest puts the request for the next llm_call on the blackboard: the argument prompt, or
+// else what the next call is about. In a conversation of the oracle that is the message that the
+// model gets next; the llm_call sends the conversation itself. In other trees it is the question
+// with the tool results and the last reply, because nothing else remembers them.
 func (o *Oracle) buildRequest(c *tree.Call) tree.Status {
 	request := c.Arg("prompt")
 	if request == nil {
@@ -34,8 +35,10 @@ func (o *Oracle) nextMessage(c *tree.Call) any {
 		if advice := get[string](c, keyAdvice); advice != "" {
 			return advice
 		}
-		if get[int64](c, keyTurn) > 0 && get[int64](c, keyMade) == 0 { // a reply without tool results needs a message after it
-			text, _ := o.Prompt.Advice(prompt.Continue, prompt.AdviceData{}) // prompt.New has tried it
+		// a reply without tool results needs a message after it
+		if get[int64](c, keyTurn) > 0 && get[int64](c, keyMade) == 0 {
+			// prompt.New has tried it
+			text, _ := o.Prompt.Advice(prompt.Continue, prompt.AdviceData{})
 			return text
 		}
 		return question
@@ -57,8 +60,8 @@ func (o *Oracle) nextMessage(c *tree.Call) any {
 	return strings.Join(parts, "\n\n")
 }
 
-// takeRequest returns the message that the tree put into llm_request for this call, "" if there is none or if the conversation has it
-// already, and removes it.
+// takeRequest returns the message that the tree put into llm_request for this call, "" if there is
+// none or if the conversation has it already, and removes it.
 func takeRequest(c *tree.Call, advice string) (string, error) {
 	request, err := c.Get(blackboard.KeyRequest)
 	if err != nil || request == nil {

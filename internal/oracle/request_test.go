@@ -6,8 +6,8 @@ import (
 	"signalbox/internal/oracle"
 )
 
-// TestRequestOfTheTree checks that the oracle's llm_call sends what the tree put into llm_request, once, and nothing that the conversation
-// has already.
+// TestRequestOfTheTree checks that the oracle's llm_call sends what the tree put into llm_request,
+// once, and nothing that the conversation has already.
 func TestRequestOfTheTree(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ tree, first, last string }{
@@ -21,7 +21,8 @@ func TestRequestOfTheTree(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := speaks(said("One."), said("Two."))
-			o := newOracle(t, oracle.Options{Model: m, File: "own.lua", Source: `return BT.tree("own", {root = ` + c.tree + `})`})
+			o := newOracle(t, oracle.Options{Model: m, File: "own.lua",
+				Source: `return BT.tree("own", {root = ` + c.tree + `})`})
 			asks(t, o, newSession(t), question, oracle.ReasonTreeEnded)
 			if len(m.asked) != 2 {
 				t.Fatalf("the model was asked %d times", len(m.asked))

@@ -81,17 +81,20 @@ func (w *world) written(t testing.TB) string {
 	return string(data)
 }
 
-// longTurns is a conversation with everything that must not happen twice: two turns with a call that has effects, one of them together
-// with another call, signals, and advice between turns.
+// longTurns is a conversation with everything that must not happen twice: two turns with a call
+// that has effects, one of them together with another call, signals, and advice between turns.
 func longTurns() *modelserver.Script {
 	pieces := func(all ...string) modelserver.Turn {
-		return modelserver.Turn{Parts: []modelserver.Part{{Pieces: all}}, Usage: &modelserver.Usage{Input: 100, Output: 10}}
+		return modelserver.Turn{Parts: []modelserver.Part{{Pieces: all}},
+			Usage: &modelserver.Usage{Input: 100, Output: 10}}
 	}
 	signal := func(reason string) string {
-		return "nal type=\"need_turn\"><reason>" + reason + "</reason><confidence>0.8</confidence></signal>"
+		return "nal type=\"need_turn\"><reason>" + reason +
+			"</reason><confidence>0.8</confidence></signal>"
 	}
 	return script(
-		calls(calls(pieces("First ", "I note it.\n<sig", signal("one is not enough")), "call_1", "write", `{"query":"one"}`), "call_2", "look", `{}`),
+		calls(calls(pieces("First ", "I note it.\n<sig", signal("one is not enough")), "call_1",
+			"write", `{"query":"one"}`), "call_2", "look", `{}`),
 		pieces("Let me think.\n<sig", signal("nor is thinking")),
 		calls(pieces("Once ", "more."), "call_3", "write", `{"query":"two"}`),
 		pieces("It lets ", "everybody in."+enough))
@@ -100,7 +103,8 @@ func longTurns() *modelserver.Script {
 // story is a conversation to interrupt at every place.
 type story struct {
 	name string
-	// turns is the script of the model, errand that of the sub-agent "reader", nil if there is none.
+	// turns is the script of the model, errand that of the sub-agent "reader", nil if there is
+	// none.
 	turns, errand func() *modelserver.Script
 	written       string
 	looks         int
@@ -110,9 +114,11 @@ type story struct {
 func stories() []story {
 	return []story{
 		{name: "tools", turns: longTurns, written: "one\ntwo\n", looks: 1,
-			signals: []string{"need_turn one is not enough", "need_turn nor is thinking", "context_sufficient "}},
+			signals: []string{"need_turn one is not enough", "need_turn nor is thinking",
+				"context_sufficient "}},
 		{name: "sub-agent", turns: delegates, errand: longTurns, written: "one\ntwo\n", looks: 1,
-			signals: []string{"delegation_recommended it is long", "need_turn one is not enough", "need_turn nor is thinking", "context_sufficient ", "context_sufficient "}},
+			signals: []string{"delegation_recommended it is long", "need_turn one is not enough",
+				"need_turn nor is thinking", "context_sufficient ", "context_sufficient "}},
 	}
 }
 
@@ -121,15 +127,18 @@ func delegates() *modelserver.Script {
 	hand := says("Somebody should read it.\n<signal type=\"delegation_recommended\"><reason>it is long</reason><scope>read auth.go</scope>" +
 		"<subagent_type>reader</subagent_type></signal>")
 	answer := says("It lets everybody in." + enough)
-	hand.Usage, answer.Usage = &modelserver.Usage{Input: 100, Output: 10}, &modelserver.Usage{Input: 100, Output: 10}
+	hand.Usage, answer.Usage = &modelserver.Usage{Input: 100, Output: 10},
+		&modelserver.Usage{Input: 100, Output: 10}
 	return script(hand, answer)
 }
 
 // cast returns the oracle of a story and its servers.
-func (st *story) cast(t testing.TB, p model.Provider, w *world, b *box.Box) (*oracle.Oracle, []*modelserver.Server) {
+func (st *story) cast(t testing.TB, p model.Provider, w *world, b *box.Box) (*oracle.Oracle,
+	[]*modelserver.Server) {
 	t.Helper()
 	servers := []*modelserver.Server{newServer(t, st.turns())}
-	opts := oracle.Options{Model: client(t, p, servers[0], nil), Tools: w.tools(), Record: turnlog.To(b.Engine, "ann")}
+	opts := oracle.Options{Model: client(t, p, servers[0], nil), Tools: w.tools(),
+		Record: turnlog.To(b.Engine, "ann")}
 	if st.errand != nil {
 		servers = append(servers, newServer(t, st.errand()))
 		reader := opts
@@ -254,8 +263,9 @@ type reference struct {
 	heard  []rules.TurnSignalHeard
 }
 
-// TestResumeFromEveryLine interrupts a conversation at and inside every line of its records and journals. Another process must resume it
-// to the same answer, without repeating effects, with a complete stream of chunks, and with each signal on the ledger once.
+// TestResumeFromEveryLine interrupts a conversation at and inside every line of its records and
+// journals. Another process must resume it to the same answer, without repeating effects, with a
+// complete stream of chunks, and with each signal on the ledger once.
 func TestResumeFromEveryLine(t *testing.T) {
 	empty := emptyBox(t)
 	for _, st := range stories() {
@@ -282,7 +292,8 @@ func TestResumeFromEveryLine(t *testing.T) {
 func emptyBox(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	if _, err := box.Init(context.Background(), filepath.Join(dir, box.FolderName), "ann", &box.Options{KeyFile: filepath.Join(dir, "box.key")}); err != nil {
+	if _, err := box.Init(context.Background(), filepath.Join(dir, box.FolderName), "ann",
+		&box.Options{KeyFile: filepath.Join(dir, "box.key")}); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -292,7 +303,8 @@ func openCopy(t testing.TB, from string) *box.Box {
 	t.Helper()
 	dir := t.TempDir()
 	copyFolder(t, from, dir)
-	b, err := box.Open(context.Background(), filepath.Join(dir, box.FolderName), &box.Options{KeyFile: filepath.Join(dir, "box.key")})
+	b, err := box.Open(context.Background(), filepath.Join(dir, box.FolderName),
+		&box.Options{KeyFile: filepath.Join(dir, "box.key")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +312,8 @@ func openCopy(t testing.TB, from string) *box.Box {
 	return b
 }
 
-// refer runs the conversation, and checks that at every chunk and inside tools the files match one of the places.
+// refer runs the conversation, and checks that at every chunk and inside tools the files match one
+// of the places.
 func refer(t *testing.T, st story, empty string) *reference {
 	t.Helper()
 	b := openCopy(t, empty)
@@ -325,7 +338,8 @@ func refer(t *testing.T, st story, empty string) *reference {
 	if ref.answer, err = o.Ask(t.Context(), s, question, h.take); err != nil {
 		t.Fatal(err)
 	}
-	if done := h.done(t, ref.answer); done.Reason != "context_sufficient" || ref.answer.Text != "It lets everybody in." {
+	if done := h.done(t, ref.answer); done.Reason != "context_sufficient" ||
+		ref.answer.Text != "It lets everybody in." {
 		t.Fatalf("it ended with %+v:\n%s", done, lines(h.chunks))
 	}
 	ref.files, ref.chunks, ref.text = readFiles(t, s.Dir), h.chunks, h.text()
@@ -369,7 +383,8 @@ func recorded(t testing.TB, folder string) []session.Entry {
 	return all
 }
 
-// resume resumes the conversation in a folder that was cut, with a new oracle, new servers and a new ledger.
+// resume resumes the conversation in a folder that was cut, with a new oracle, new servers and a
+// new ledger.
 func (ref *reference) resume(t *testing.T, p model.Provider, folder string, b *box.Box) {
 	t.Helper()
 	w := &world{file: filepath.Join(t.TempDir(), "written")}
@@ -402,8 +417,10 @@ func (ref *reference) resume(t *testing.T, p model.Provider, folder string, b *b
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done := h.done(t, answer); done != ref.answer.Done || answer.Text != ref.answer.Text || answer.Error != nil {
-		t.Errorf("it went on to %+v, %q, %+v, want %+v", done, answer.Text, answer.Error, ref.answer.Done)
+	if done := h.done(t, answer); done != ref.answer.Done || answer.Text != ref.answer.Text ||
+		answer.Error != nil {
+		t.Errorf("it went on to %+v, %q, %+v, want %+v", done, answer.Text, answer.Error,
+			ref.answer.Done)
 	}
 	if diff := gocmp.Diff(ref.text, h.text()); diff != "" {
 		t.Errorf("text (-want +got):\n%s", diff)
@@ -417,17 +434,20 @@ func (ref *reference) resume(t *testing.T, p model.Provider, folder string, b *b
 	if (w.looks == 0) != looked {
 		t.Errorf("looked %d times; its result was there: %t", w.looks, looked)
 	}
-	if told := told(servers[len(servers)-1]); inDoubt != "" && !strings.Contains(told, "result "+inDoubt+": it is not known what came of this call") {
+	if told := told(servers[len(servers)-1]); inDoubt != "" &&
+		!strings.Contains(told, "result "+inDoubt+": it is not known what came of this call") {
 		t.Errorf("the model was not told that %s is in doubt:\n%s", inDoubt, told)
 	}
 	ref.checkLedger(t, b, heardBefore)
 	again := &heard{}
-	if answer, err := o.Resume(t.Context(), s, again.take); err != nil || again.done(t, answer) != ref.answer.Done || !gocmp.Equal(again.text(), ref.text) {
+	if answer, err := o.Resume(t.Context(), s, again.take); err != nil ||
+		again.done(t, answer) != ref.answer.Done || !gocmp.Equal(again.text(), ref.text) {
 		t.Errorf("when it is answered it is not told again: %+v, %v", answer, err)
 	}
 }
 
-// alreadyWritten writes what calls started before the cut may have written, and returns the call whose outcome is unknown.
+// alreadyWritten writes what calls started before the cut may have written, and returns the call
+// whose outcome is unknown.
 func alreadyWritten(t *testing.T, w *world, before []session.Entry) string {
 	t.Helper()
 	inDoubt := ""
@@ -451,8 +471,9 @@ func alreadyWritten(t *testing.T, w *world, before []session.Entry) string {
 	return inDoubt
 }
 
-// checkLedger checks that the signals missing before the cut are now on the ledger, with the ids of the reference, by which the ledger
-// recognizes duplicates. Signals of the last tick before the cut may have been emitted again.
+// checkLedger checks that the signals missing before the cut are now on the ledger, with the ids of
+// the reference, by which the ledger recognizes duplicates. Signals of the last tick before the cut
+// may have been emitted again.
 func (ref *reference) checkLedger(t *testing.T, b *box.Box, before int) {
 	t.Helper()
 	got := onLedger(t, b)
@@ -468,7 +489,8 @@ func (ref *reference) checkLedger(t *testing.T, b *box.Box, before int) {
 	}
 }
 
-// happened returns the chunks without content and without those that only a resumed conversation has.
+// happened returns the chunks without content and without those that only a resumed conversation
+// has.
 func happened(chunks []chunk.Chunk, inDoubt string) []string {
 	var all []string
 	for _, c := range joined(chunks) {

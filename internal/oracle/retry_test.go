@@ -29,14 +29,16 @@ func continued(t *testing.T, o *oracle.Oracle, s *session.Session) *oracle.Answe
 
 // TestResumeKeepsTheBudget resumes again and again while every second reply fails.
 func TestResumeKeepsTheBudget(t *testing.T) {
-	o := newOracle(t, oracle.Options{Model: wantsMore(900, 0, 1000), Limit: decide.Resources{Tokens: 1000}})
+	o := newOracle(t, oracle.Options{Model: wantsMore(900, 0, 1000),
+		Limit: decide.Resources{Tokens: 1000}})
 	s := newSession(t)
 	asks(t, o, s, question, oracle.ReasonModelFailed)
 	var a *oracle.Answer
 	for range 8 {
 		a = continued(t, o, s)
 	}
-	if a.Done.Tokens > 2700 || a.Done.Reason != "budget_spent" { // the turn that spends it, and the one that answers
+	// the turn that spends it, and the one that answers
+	if a.Done.Tokens > 2700 || a.Done.Reason != "budget_spent" {
 		t.Errorf("of 1000 tokens %d were spent, %s", a.Done.Tokens, a.Done.Reason)
 	}
 }
@@ -72,7 +74,8 @@ func TestFailedTreeToolIsRetried(t *testing.T) {
 		}
 		return toolbox.Result{Text: "ok"}, nil
 	})
-	o := newOracle(t, oracle.Options{Model: speaks(nil, said("Yes.")), Tools: []toolbox.Tool{fetch}, File: "own.lua",
+	o := newOracle(t, oracle.Options{Model: speaks(nil, said("Yes.")), Tools: []toolbox.Tool{fetch},
+		File:   "own.lua",
 		Source: strings.ReplaceAll(deployFirst, "deploy", "fetch")})
 	s := newSession(t)
 	asks(t, o, s, question, oracle.ReasonTreeFailed)
@@ -87,7 +90,8 @@ func TestFailedTreeToolIsRetried(t *testing.T) {
 func TestCostOfSubAgentsCounts(t *testing.T) {
 	reader := newOracle(t, oracle.Options{Model: speaks(costs(said("Long."+enough), 500))})
 	m := speaks(costs(said(handOver), 100), nil, costs(said("Well."+enough), 100))
-	o := newOracle(t, oracle.Options{Model: m, SubAgents: map[string]*oracle.Oracle{"reader": reader}})
+	o := newOracle(t, oracle.Options{Model: m,
+		SubAgents: map[string]*oracle.Oracle{"reader": reader}})
 	s := newSession(t)
 	asks(t, o, s, question, oracle.ReasonModelFailed)
 	if a := continued(t, o, s); a.Done.Tokens != 700 {
@@ -95,7 +99,8 @@ func TestCostOfSubAgentsCounts(t *testing.T) {
 	}
 }
 
-// TestNextQuestionRecordsSignals checks that a new question records the signals of the previous one, whose process was killed before.
+// TestNextQuestionRecordsSignals checks that a new question records the signals of the previous
+// one, whose process was killed before.
 func TestNextQuestionRecordsSignals(t *testing.T) {
 	b := newBox(t)
 	s := newSession(t)
@@ -110,7 +115,8 @@ func TestNextQuestionRecordsSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	asks(t, newOracle(t, oracle.Options{Model: speaks(said("Well.")), Record: turnlog.To(b.Engine, "ann")}), again, "thanks", "answered")
+	asks(t, newOracle(t, oracle.Options{Model: speaks(said("Well.")),
+		Record: turnlog.To(b.Engine, "ann")}), again, "thanks", "answered")
 	if got := len(onLedger(t, b)); got != 3 {
 		t.Errorf("%d of 3 signals are on the ledger", got)
 	}
@@ -126,9 +132,11 @@ func TestNegativeUsageCountsNothing(t *testing.T) {
 
 // TestManyCalls checks that results of calls that were made come first, and that names are cut.
 func TestManyCalls(t *testing.T) {
-	calls := append(manyCalls(200, 0), model.Call{ID: "long", Name: strings.Repeat("n", 2<<20), Arguments: "{}"})
+	calls := append(manyCalls(200, 0), model.Call{ID: "long", Name: strings.Repeat("n", 2<<20),
+		Arguments: "{}"})
 	m := speaks(asksFor(calls...), said("Well."+enough))
-	a, err := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{finds("look", "x")}}).Ask(t.Context(), newSession(t), question, (&heard{}).take)
+	a, err := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{finds("look", "x")}}).Ask(
+		t.Context(), newSession(t), question, (&heard{}).take)
 	if err != nil || a.Error != nil || a.Done.Reason != "context_sufficient" {
 		t.Errorf("%+v, %v", a, err)
 	}

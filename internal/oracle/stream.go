@@ -18,7 +18,8 @@ type stream struct {
 	cancel context.CancelCauseFunc
 }
 
-// send emits a chunk. After an error of emit the conversation is cancelled and further chunks are dropped.
+// send emits a chunk. After an error of emit the conversation is cancelled and further chunks are
+// dropped.
 func (s *stream) send(c chunk.Chunk) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

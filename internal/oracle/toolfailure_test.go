@@ -17,20 +17,23 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// TestToolFailureTriggersNeedTurnSignal is T026 of the seed: the code search fails, the model asks for another turn and names the
-// failure, and all of that is on the blackboard, on the ledger, in the chunks and in the next request.
+// TestToolFailureTriggersNeedTurnSignal is T026 of the seed: the code search fails, the model asks
+// for another turn and names the failure, and all of that is on the blackboard, on the ledger, in
+// the chunks and in the next request.
 func TestToolFailureTriggersNeedTurnSignal(t *testing.T) {
 	const reason = "search_code failed, trying vault search instead"
 	both(t, func(t *testing.T, p model.Provider) {
 		server := newServer(t, script(
-			calls(says("Let me search for that function."), "call_1", "search_code", `{"query":"auth function"}`),
+			calls(says("Let me search for that function."), "call_1", "search_code",
+				`{"query":"auth function"}`),
 			modelserver.Turn{Parts: []modelserver.Part{{Cut: modelserver.Cut{EveryByte: true},
 				Text: "The search encountered an error. Let me try a different approach.\n\n<signal type=\"need_turn\">\n  <reason>" + reason +
 					"</reason>\n  <confidence>0.8</confidence>\n</signal>"}}},
 			says("The notes say that it lets everybody in."+enough)))
 		b := newBox(t)
 		s := newSession(t)
-		o := newOracle(t, oracle.Options{Model: client(t, p, server, nil), Tools: []toolbox.Tool{fails("search_code", "Index not ready")},
+		o := newOracle(t, oracle.Options{Model: client(t, p, server, nil),
+			Tools:  []toolbox.Tool{fails("search_code", "Index not ready")},
 			Record: turnlog.To(b.Engine, "ann")})
 		h := &heard{}
 		answer, err := o.Ask(t.Context(), s, question, h.take)
@@ -60,13 +63,15 @@ func TestToolFailureTriggersNeedTurnSignal(t *testing.T) {
 		if diff := cmp.Diff(wantLast, got); !ok || diff != "" {
 			t.Errorf("last_signal (-want +got):\n%s", diff)
 		}
-		if list, _ := emitted.([]any); len(list) != 1 || tree.FormatValue(list[0]) != tree.FormatValue(last) {
+		if list, _ := emitted.([]any); len(list) != 1 ||
+			tree.FormatValue(list[0]) != tree.FormatValue(last) {
 			t.Errorf("signals_emitted is %s", tree.FormatValue(emitted))
 		}
 		if text, _ := shown.(string); text != "The search encountered an error. Let me try a different approach." {
 			t.Errorf("accumulated_content is %q", shown)
 		}
-		wantResults := []any{map[string]any{"tool": "search_code", "success": false, "error": "Index not ready"}}
+		wantResults := []any{map[string]any{"tool": "search_code", "success": false,
+			"error": "Index not ready"}}
 		if diff := cmp.Diff(any(wantResults), results); diff != "" {
 			t.Errorf("tool_results (-want +got):\n%s", diff)
 		}
@@ -76,7 +81,8 @@ func TestToolFailureTriggersNeedTurnSignal(t *testing.T) {
 		for _, e := range onLedger(t, b) {
 			signals = append(signals, e.Signal+": "+e.Reason)
 		}
-		if diff := cmp.Diff([]string{"need_turn: " + reason, "context_sufficient: "}, signals); diff != "" {
+		if diff := cmp.Diff([]string{"need_turn: " + reason, "context_sufficient: "},
+			signals); diff != "" {
 			t.Errorf("on the ledger (-want +got):\n%s", diff)
 		}
 
@@ -94,12 +100,14 @@ func TestToolFailureTriggersNeedTurnSignal(t *testing.T) {
 			t.Errorf("tool results (-want +got):\n%s", diff)
 		}
 		heardSignals := of[chunk.Signal](h.chunks)
-		if len(heardSignals) != 2 || heardSignals[0].Turn != 2 || heardSignals[0].Name != "need_turn" || heardSignals[0].Fields["reason"] != reason {
+		if len(heardSignals) != 2 || heardSignals[0].Turn != 2 ||
+			heardSignals[0].Name != "need_turn" || heardSignals[0].Fields["reason"] != reason {
 			t.Errorf("signals: %+v", heardSignals)
 		}
 		recorded := 0
 		for _, e := range s.Entries() {
-			if e.Kind == session.Result && e.Call.Name == "search_code" && !e.OK && e.Text == "Index not ready" {
+			if e.Kind == session.Result && e.Call.Name == "search_code" && !e.OK &&
+				e.Text == "Index not ready" {
 				recorded++
 			}
 		}

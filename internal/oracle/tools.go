@@ -23,7 +23,8 @@ import (
 	"signalbox/internal/tree/runner"
 )
 
-// round is the payload of the job that makes the calls of one reply. The calls themselves, which may be large, are in the session.
+// round is the payload of the job that makes the calls of one reply. The calls themselves, which
+// may be large, are in the session.
 type round struct {
 	Turn     int              `json:"turn"`
 	Verdicts []decide.Verdict `json:"verdicts"`
@@ -52,16 +53,19 @@ type roundResult struct {
 
 // toolCallsLeaf returns the leaf that makes the calls of the last reply concurrently.
 func (v *conversation) toolCallsLeaf() tree.Leaf {
-	return tree.Leaf{Params: []tree.Param{}, Prepare: v.prepareRound, Job: v.makeCalls, Finish: finishRound}
+	return tree.Leaf{Params: []tree.Param{}, Prepare: v.prepareRound, Job: v.makeCalls,
+		Finish: finishRound}
 }
 
-// toolLeaf returns the leaf of a tool that the tree itself calls. When a question is asked again after a failure, calls that
-// succeeded in an earlier run are not repeated.
+// toolLeaf returns the leaf of a tool that the tree itself calls. When a question is asked again
+// after a failure, calls that succeeded in an earlier run are not repeated.
 func (v *conversation) toolLeaf(name string) tree.Leaf {
-	return runner.Tool(name, func(ctx context.Context, key string, args map[string]any) (any, error) {
+	return runner.Tool(name, func(ctx context.Context, key string, args map[string]any) (any,
+		error) {
 		arguments := tree.FormatValue(args)
 		questionKey := v.questionKey(key, arguments)
-		m := pendingCall{key: questionKey + "@" + key[:strings.IndexByte(key, '/')], turn: int(v.turn.Load()), verdict: decide.Allow}
+		m := pendingCall{key: questionKey + "@" + key[:strings.IndexByte(key, '/')],
+			turn: int(v.turn.Load()), verdict: decide.Allow}
 		m.call = model.Call{ID: m.key, Name: name, Arguments: arguments}
 		outcome, done := v.doneBefore(questionKey, m.key, v.tools[name])
 		var err error
@@ -82,15 +86,17 @@ func (v *conversation) toolLeaf(name string) tree.Leaf {
 	})
 }
 
-// questionKey returns the key of work that is done once per question, whichever run of the tree does it.
+// questionKey returns the key of work that is done once per question, whichever run of the tree
+// does it.
 func (v *conversation) questionKey(key, about string) string {
 	place := key[strings.IndexByte(key, '/')+1:] // without the run's id
 	sum := sha256.Sum256([]byte(about))
 	return fmt.Sprintf("%s.%d/%s/%x", v.session.ID, v.number, place, sum[:6])
 }
 
-// doneBefore returns the outcome of a call that the tree made in an earlier run and that must not be repeated: it succeeded, or its
-// outcome is unknown and the tool is not read-only. A failed call may be repeated.
+// doneBefore returns the outcome of a call that the tree made in an earlier run and that must not
+// be repeated: it succeeded, or its outcome is unknown and the tool is not read-only. A failed call
+// may be repeated.
 func (v *conversation) doneBefore(questionKey, own string, tool toolbox.Tool) (callOutcome, bool) {
 	if _, begun := v.session.Find(session.Call, own); begun {
 		return callOutcome{}, false
@@ -125,7 +131,8 @@ func (v *conversation) calls(turn int) []model.Call {
 }
 
 func (v *conversation) prepareRound(c *tree.Call) (any, error) {
-	r := round{Turn: int(get[int64](c, keyTurn)), Last: get[string](c, keyAsked) != "", NoTools: get[bool](c, keyNoTools), Cut: get[string](c, keyCut)}
+	r := round{Turn: int(get[int64](c, keyTurn)), Last: get[string](c, keyAsked) != "",
+		NoTools: get[bool](c, keyNoTools), Cut: get[string](c, keyCut)}
 	if hasToolCalls(c) != tree.Success { // no calls, or they are already made
 		return toValue(round{}), nil
 	}
@@ -153,13 +160,16 @@ func (v *conversation) makeCalls(ctx context.Context, r tree.Request) tree.Resul
 	defer cancel()
 	calls := v.calls(q.Turn)
 	if len(calls) != len(q.Verdicts) {
-		return tree.Result{Status: tree.Failure, Err: "the calls differ from those in the session: its record was changed"}
+		return tree.Result{Status: tree.Failure,
+			Err: "the calls differ from those in the session: its record was changed"}
 	}
 	results := make([]callOutcome, len(calls))
 	errs := make([]error, len(calls))
 	pending := make([]pendingCall, len(calls))
-	for i, call := range calls { // sequentially, so that they are recorded and shown in the order of the reply
-		pending[i] = pendingCall{key: callKey(r.Key, i), turn: q.Turn, call: call, verdict: q.Verdicts[i], refusal: v.refusal(&q, calls, i)}
+	// sequentially, so that they are recorded and shown in the order of the reply
+	for i, call := range calls {
+		pending[i] = pendingCall{key: callKey(r.Key, i), turn: q.Turn, call: call,
+			verdict: q.Verdicts[i], refusal: v.refusal(&q, calls, i)}
 		pending[i].begun, errs[i] = v.beginCall(&pending[i])
 	}
 	var wg sync.WaitGroup
@@ -182,7 +192,8 @@ func (v *conversation) makeCalls(ctx context.Context, r tree.Request) tree.Resul
 	}
 	result := roundResult{Results: results[:min(len(results), maxResults)], Millis: time.Since(start).Milliseconds()}
 	if limited.Err() != nil && ctx.Err() == nil {
-		result.Millis = max(result.Millis, q.Millis) // or a clock that is read a little later could leave time for another turn
+		// or a clock that is read a little later could leave time for another turn
+		result.Millis = max(result.Millis, q.Millis)
 	}
 	for _, r := range results {
 		result.Sources += r.Sources
@@ -190,15 +201,18 @@ func (v *conversation) makeCalls(ctx context.Context, r tree.Request) tree.Resul
 	return tree.Result{Status: tree.Success, Writes: map[string]any{"round": toValue(result)}}
 }
 
-// unknownOutcome is the result of a call whose process was killed. Sessions contain it, and doneBefore compares with it: do not change it.
+// unknownOutcome is the result of a call whose process was killed. Sessions contain it, and
+// doneBefore compares with it: do not change it.
 const unknownOutcome = "it is not known what came of this call: the program was stopped while it ran, and it is not made again by " +
 	"itself. Find out whether it was done before you ask for it again"
 
 func callKey(key string, i int) string { return key + "/" + strconv.Itoa(i) }
 
-// beginCall records that a call is about to be made, and reports whether an earlier process has already recorded it.
+// beginCall records that a call is about to be made, and reports whether an earlier process has
+// already recorded it.
 func (v *conversation) beginCall(m *pendingCall) (begun bool, err error) {
-	e := session.Entry{Kind: session.Call, Key: m.key, Question: v.number, Turn: m.turn, Call: &m.call}
+	e := session.Entry{Kind: session.Call, Key: m.key, Question: v.number, Turn: m.turn,
+		Call: &m.call}
 	added, err := v.session.Once(e, v.hasEffects(m))
 	if err == nil && added {
 		v.out.send(toolCallChunk(&e))
@@ -206,7 +220,8 @@ func (v *conversation) beginCall(m *pendingCall) (begun bool, err error) {
 	return !added, v.abort(err)
 }
 
-// hasEffects reports whether a call may change something. If so, its start must be on disk before it runs.
+// hasEffects reports whether a call may change something. If so, its start must be on disk before
+// it runs.
 func (v *conversation) hasEffects(m *pendingCall) bool {
 	return m.refusal == "" && !v.tools[m.call.Name].ReadOnly
 }
@@ -223,7 +238,8 @@ func (v *conversation) refusal(r *round, calls []model.Call, i int) string {
 	switch {
 	case r.Last:
 		return "no tool can be called in the last turn"
-	case r.NoTools || !slices.ContainsFunc(offered, func(t model.ToolSpec) bool { return t.Name == name }):
+	case r.NoTools || !slices.ContainsFunc(offered,
+		func(t model.ToolSpec) bool { return t.Name == name }):
 		return "there is no tool '" + truncate(name, 100) + "'" + v.toolNames(r.NoTools)
 	case r.Verdicts[i] == decide.Refuse:
 		return v.advice(prompt.RefusedCall)
@@ -245,9 +261,10 @@ type pendingCall struct {
 	refusal string
 }
 
-// withTimeFor returns a context for tools that may take this long, and in any case leave time for the turn that must answer. The
-// context is ctx if the question has no time limit.
-func (v *conversation) withTimeFor(ctx context.Context, millis int64) (context.Context, context.CancelFunc) {
+// withTimeFor returns a context for tools that may take this long, and in any case leave time for
+// the turn that must answer. The context is ctx if the question has no time limit.
+func (v *conversation) withTimeFor(ctx context.Context, millis int64) (context.Context,
+	context.CancelFunc) {
 	if v.deadline.IsZero() || millis <= 0 {
 		return ctx, func() {}
 	}
@@ -257,8 +274,9 @@ func (v *conversation) withTimeFor(ctx context.Context, millis int64) (context.C
 // outOfTime is the result of a call that was stopped at the time limit of the question.
 const outOfTime = "stopped: the time of the question is spent. If the call changes something, it is not known whether it did"
 
-// makeCall makes a call after beginCall, unless the session has its result. An error of the tool is part of the outcome; the error
-// returned means that the conversation cannot continue. The context limited ends no later than ctx: at the time limit.
+// makeCall makes a call after beginCall, unless the session has its result. An error of the tool is
+// part of the outcome; the error returned means that the conversation cannot continue. The context
+// limited ends no later than ctx: at the time limit.
 func (v *conversation) makeCall(ctx, limited context.Context, m pendingCall) (callOutcome, error) {
 	if e, found := v.session.Find(session.Result, m.key); found {
 		return outcomeOf(e), nil
@@ -275,7 +293,8 @@ func (v *conversation) makeCall(ctx, limited context.Context, m pendingCall) (ca
 		}
 		outcome.Text = unknownOutcome
 	default:
-		outcome = toolbox.Run(limited, tool, toolbox.Call{Key: m.key, Arguments: []byte(m.call.Arguments)})
+		outcome = toolbox.Run(limited, tool,
+			toolbox.Call{Key: m.key, Arguments: []byte(m.call.Arguments)})
 		if ctx.Err() != nil && !outcome.OK { // the outcome is unknown
 			return callOutcome{}, ctx.Err()
 		}
@@ -286,7 +305,8 @@ func (v *conversation) makeCall(ctx, limited context.Context, m pendingCall) (ca
 			outcome.Text = strings.TrimSpace(outcome.Text + "\n\n" + v.advice(prompt.RepeatedCall))
 		}
 	}
-	e := session.Entry{Kind: session.Result, Key: m.key, Question: v.number, Turn: m.turn, Call: &m.call, OK: outcome.OK, Text: outcome.Text,
+	e := session.Entry{Kind: session.Result, Key: m.key, Question: v.number, Turn: m.turn,
+		Call: &m.call, OK: outcome.OK, Text: outcome.Text,
 		Sources: outcome.Sources, Millis: time.Since(start).Milliseconds()}
 	if err := v.abort(v.session.Append(e, v.hasEffects(&m))); err != nil {
 		return callOutcome{}, err
@@ -295,7 +315,8 @@ func (v *conversation) makeCall(ctx, limited context.Context, m pendingCall) (ca
 	return outcomeOf(e), nil
 }
 
-// endLeftover ends processes that a call may have left running: they could have effects after the model was told the outcome.
+// endLeftover ends processes that a call may have left running: they could have effects after the
+// model was told the outcome.
 func endLeftover(tool toolbox.Tool, key string) error {
 	if tool.End == nil {
 		return nil
@@ -306,8 +327,9 @@ func endLeftover(tool toolbox.Tool, key string) error {
 	return nil
 }
 
-// settleCalls ends the processes that interrupted calls of earlier questions left running, and records the outcome of those calls as
-// unknown, so that the model learns of them although another question is asked.
+// settleCalls ends the processes that interrupted calls of earlier questions left running, and
+// records the outcome of those calls as unknown, so that the model learns of them although another
+// question is asked.
 func (v *conversation) settleCalls() error {
 	entries := v.session.Entries()
 	results := map[string]bool{}
@@ -336,7 +358,8 @@ func (v *conversation) settleCalls() error {
 }
 
 func toolCallChunk(e *session.Entry) chunk.ToolCall {
-	return chunk.ToolCall{Turn: e.Turn, ID: e.Call.ID, Name: e.Call.Name, Arguments: []byte(e.Call.Arguments)}
+	return chunk.ToolCall{Turn: e.Turn, ID: e.Call.ID, Name: e.Call.Name,
+		Arguments: []byte(e.Call.Arguments)}
 }
 
 func toolResultChunk(e *session.Entry) chunk.ToolResult {
@@ -344,7 +367,8 @@ func toolResultChunk(e *session.Entry) chunk.ToolResult {
 }
 
 func outcomeOf(e session.Entry) callOutcome {
-	return callOutcome{Name: truncate(e.Call.Name, 200), OK: e.OK, Text: truncate(e.Text, maxShown), Sources: len(e.Sources)}
+	return callOutcome{Name: truncate(e.Call.Name, 200), OK: e.OK, Text: truncate(e.Text, maxShown),
+		Sources: len(e.Sources)}
 }
 
 // advice returns a piece of advice that needs no data.
@@ -391,7 +415,8 @@ func finishRound(c *tree.Call, result tree.Result) tree.Status {
 		}
 		list = append(list, entry)
 	}
-	err := cmp.Or(c.Set("tool_results", list[max(0, len(list)-maxResults):]), c.Set(keySources, get[int64](c, keySources)+int64(r.Sources)),
+	err := cmp.Or(c.Set("tool_results", list[max(0, len(list)-maxResults):]),
+		c.Set(keySources, get[int64](c, keySources)+int64(r.Sources)),
 		spend(c, model.Usage{}, time.Duration(r.Millis)*time.Millisecond))
 	if err != nil {
 		return c.Fail("%v", err)

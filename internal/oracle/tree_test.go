@@ -44,18 +44,22 @@ return BT.tree("own", {
     }),
 })`
 
-// TestOwnTree checks a user's tree that writes to the user, calls a tool, and calls another model with its own prompt.
+// TestOwnTree checks a user's tree that writes to the user, calls a tool, and calls another model
+// with its own prompt.
 func TestOwnTree(t *testing.T) {
 	both(t, func(t *testing.T, p model.Provider) {
-		main, other := newServer(t, script()), newServer(t, script(says("It lets everybody in."+enough)))
+		main, other := newServer(t, script()),
+			newServer(t, script(says("It lets everybody in."+enough)))
 		var used []string
 		read := tool("read_file", func(_ context.Context, c toolbox.Call) (toolbox.Result, error) {
 			used = append(used, string(c.Arguments))
-			return toolbox.Result{Text: "func auth() bool", Sources: []chunk.Source{{Type: "code", Path: "auth.go"}}}, nil
+			return toolbox.Result{Text: "func auth() bool",
+				Sources: []chunk.Source{{Type: "code", Path: "auth.go"}}}, nil
 		})
 		s := newSession(t)
-		o := newOracle(t, oracle.Options{Model: client(t, p, main, nil), Models: map[string]oracle.Model{"other": client(t, p, other, nil)},
-			Tools: []toolbox.Tool{read}, File: "own.lua", Source: ownTree})
+		o := newOracle(t, oracle.Options{Model: client(t, p, main, nil),
+			Models: map[string]oracle.Model{"other": client(t, p, other, nil)},
+			Tools:  []toolbox.Tool{read}, File: "own.lua", Source: ownTree})
 		h := &heard{}
 		answer, err := o.Ask(t.Context(), s, question, h.take)
 		if err != nil {
@@ -78,7 +82,8 @@ func TestOwnTree(t *testing.T) {
 			}
 			kinds = append(kinds, kind)
 		}
-		want := []string{"content This is about code.", "tool_call", "tool_result", "content It lets everybody in.", "signal", "content That is all.", "sources", "done"}
+		want := []string{"content This is about code.", "tool_call", "tool_result",
+			"content It lets everybody in.", "signal", "content That is all.", "sources", "done"}
 		if diff := cmp.Diff(want, kinds); diff != "" {
 			t.Errorf("chunks (-want +got):\n%s", diff)
 		}
@@ -89,7 +94,8 @@ func TestOwnTree(t *testing.T) {
 		if len(asked) != 1 || asked[0].System != "Be terse." || len(asked[0].Tools) != 0 {
 			t.Fatalf("the other model was asked %+v", asked)
 		}
-		if told := told(other); !strings.Contains(told, question) || !strings.Contains(told, "func auth() bool") {
+		if told := told(other); !strings.Contains(told, question) ||
+			!strings.Contains(told, "func auth() bool") {
 			t.Errorf("the other model was told:\n%s", told)
 		}
 		// the record has the same
@@ -100,14 +106,16 @@ func TestOwnTree(t *testing.T) {
 	})
 }
 
-// TestInputsAfterEarlyKill checks that a question interrupted before its tree started keeps its class.
+// TestInputsAfterEarlyKill checks that a question interrupted before its tree started keeps its
+// class.
 func TestInputsAfterEarlyKill(t *testing.T) {
 	dir := t.TempDir()
 	s, err := session.Create(dir, "O-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range []session.Entry{{Kind: session.Question, Question: 1, Text: question, Class: "code"},
+	for _, e := range []session.Entry{{Kind: session.Question, Question: 1, Text: question,
+		Class: "code"},
 		{Kind: session.RunStart, Question: 1, Run: "O-1.1.1", Journal: session.JournalName(1, 1)}} {
 		if err := s.Append(e, false); err != nil {
 			t.Fatal(err)
@@ -126,12 +134,14 @@ return BT.tree("own", { root = BT.sequence({ BT.condition("code", { fn = "class_
 	}
 }
 
-// TestKilledTwice checks that the pieces of a reply before each of two kills are not part of the complete reply.
+// TestKilledTwice checks that the pieces of a reply before each of two kills are not part of the
+// complete reply.
 func TestKilledTwice(t *testing.T) {
 	both(t, func(t *testing.T, p model.Provider) {
 		dir := t.TempDir()
 		turns := func() *modelserver.Script {
-			return script(modelserver.Turn{Parts: []modelserver.Part{{Pieces: []string{"It lets", " <signal type=\"stuck\">", " everybody</signal>", " in."}}}})
+			return script(modelserver.Turn{Parts: []modelserver.Part{{Pieces: []string{"It lets",
+				" <signal type=\"stuck\">", " everybody</signal>", " in."}}}})
 		}
 		var h *heard
 		folder := ""
@@ -149,14 +159,16 @@ func TestKilledTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := newOracle(t, oracle.Options{Model: client(t, p, newServer(t, turns()), nil), File: "one.lua", Source: oneTurn})
+			o := newOracle(t, oracle.Options{Model: client(t, p, newServer(t, turns()), nil),
+				File: "one.lua", Source: oneTurn})
 			// A kill is simulated by copying the folder in the middle.
 			next := filepath.Join(dir, fmt.Sprint(kill, " killed"), "O-1")
 			h = &heard{}
 			said := 0
 			h.each = func(c chunk.Chunk) error {
 				if c.Kind() == chunk.KindContent {
-					if said++; said == kill { // each earlier process got one piece, which is repeated
+					// each earlier process got one piece, which is repeated
+					if said++; said == kill {
 						copyFolder(t, folder, next)
 					}
 				}
@@ -183,10 +195,12 @@ func TestKilledTwice(t *testing.T) {
 	})
 }
 
-// TestPiecesDuringOtherWork checks that a reply that arrives while a tool runs is one reply, also when it is replayed.
+// TestPiecesDuringOtherWork checks that a reply that arrives while a tool runs is one reply, also
+// when it is replayed.
 func TestPiecesDuringOtherWork(t *testing.T) {
 	const source = `return BT.tree("own", { root = BT.parallel("both", { BT.llm_call("think", {}), BT.tool("look", { args = {} }) }) })`
-	turn := modelserver.Turn{Parts: []modelserver.Part{{Pieces: []string{"It lets <sig", "nal type=\"stuck\"><blocker>secret</blo", "cker></signal>everybody", " in."}}}}
+	turn := modelserver.Turn{Parts: []modelserver.Part{{Pieces: []string{"It lets <sig",
+		"nal type=\"stuck\"><blocker>secret</blo", "cker></signal>everybody", " in."}}}}
 	goOn, heardPiece := make(chan struct{}), make(chan struct{})
 	look := tool("look", func(context.Context, toolbox.Call) (toolbox.Result, error) {
 		<-heardPiece
@@ -215,7 +229,8 @@ func TestPiecesDuringOtherWork(t *testing.T) {
 		}
 		return nil
 	}
-	o := newOracle(t, oracle.Options{Model: client(t, model.OpenAI, handler, nil), Tools: []toolbox.Tool{look}, File: "own.lua", Source: source})
+	o := newOracle(t, oracle.Options{Model: client(t, model.OpenAI, handler, nil),
+		Tools: []toolbox.Tool{look}, File: "own.lua", Source: source})
 	answer, err := o.Ask(t.Context(), s, question, h.take)
 	if err != nil || answer.Error != nil {
 		t.Fatal(answer, err)
@@ -254,18 +269,20 @@ func (p *pausing) Write(data []byte) (int, error) {
 
 func (p *pausing) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// TestQuestionsFollowEachOther checks that each question of a session is asked with the conversation so far, including calls without
-// results, and has numbers of its own.
+// TestQuestionsFollowEachOther checks that each question of a session is asked with the
+// conversation so far, including calls without results, and has numbers of its own.
 func TestQuestionsFollowEachOther(t *testing.T) {
 	both(t, func(t *testing.T, p model.Provider) {
-		server := newServer(t, script(says("It lets everybody in."+enough), calls(says("Let me look."), "call_1", "look", `{}`), says("Nobody calls it."+enough)))
+		server := newServer(t, script(says("It lets everybody in."+enough),
+			calls(says("Let me look."), "call_1", "look", `{}`), says("Nobody calls it."+enough)))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		look := tool("look", func(ctx context.Context, _ toolbox.Call) (toolbox.Result, error) {
 			cancel()
 			return toolbox.Result{}, ctx.Err()
 		})
-		o := newOracle(t, oracle.Options{Model: client(t, p, server, nil), Tools: []toolbox.Tool{look}})
+		o := newOracle(t, oracle.Options{Model: client(t, p, server, nil),
+			Tools: []toolbox.Tool{look}})
 		s := newSession(t)
 		for n, want := range []struct{ question, reason, text string }{
 			{question, "context_sufficient", "It lets everybody in."},
@@ -280,7 +297,8 @@ func TestQuestionsFollowEachOther(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if done := h.done(t, answer); done.Reason != want.reason || done.Question != n+1 || done.Turns != 1 || answer.Text != want.text {
+			if done := h.done(t, answer); done.Reason != want.reason || done.Question != n+1 ||
+				done.Turns != 1 || answer.Text != want.text {
 				t.Errorf("question %d ended with %+v, %q", n+1, done, answer.Text)
 			}
 		}
@@ -289,22 +307,27 @@ func TestQuestionsFollowEachOther(t *testing.T) {
 		for _, m := range last.Messages {
 			roles = append(roles, string(m.Role))
 		}
-		if diff := cmp.Diff([]string{"user", "assistant", "user", "assistant", "tool", "user"}, roles); diff != "" {
+		if diff := cmp.Diff([]string{"user", "assistant", "user", "assistant", "tool", "user"},
+			roles); diff != "" {
 			t.Errorf("messages (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestAskedAgain checks that a question is asked again from its beginning after the model failed, with the earlier results.
+// TestAskedAgain checks that a question is asked again from its beginning after the model failed,
+// with the earlier results.
 func TestAskedAgain(t *testing.T) {
 	both(t, func(t *testing.T, p model.Provider) {
 		s := newSession(t)
 		look := finds("look", "found")
 		turns := func(faults ...modelserver.Fault) *modelserver.Script {
-			return script(calls(says("Let me look."), "call_1", "look", `{}`), faulty(says("It lets everybody in."+enough), faults...))
+			return script(calls(says("Let me look."), "call_1", "look", `{}`),
+				faulty(says("It lets everybody in."+enough), faults...))
 		}
 		h := &heard{}
-		broken := newOracle(t, oracle.Options{Model: client(t, p, newServer(t, turns(always(status(500)))), nil), Tools: []toolbox.Tool{look}})
+		broken := newOracle(t,
+			oracle.Options{Model: client(t, p, newServer(t, turns(always(status(500)))), nil),
+				Tools: []toolbox.Tool{look}})
 		answer, err := broken.Ask(t.Context(), s, question, h.take)
 		if err != nil {
 			t.Fatal(err)
@@ -314,17 +337,20 @@ func TestAskedAgain(t *testing.T) {
 		}
 		server := newServer(t, turns())
 		h = &heard{}
-		answer, err = newOracle(t, oracle.Options{Model: client(t, p, server, nil), Tools: []toolbox.Tool{look}}).Resume(t.Context(), s, h.take)
+		answer, err = newOracle(t, oracle.Options{Model: client(t, p, server, nil),
+			Tools: []toolbox.Tool{look}}).Resume(t.Context(), s, h.take)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if done := h.done(t, answer); done.Reason != "context_sufficient" || answer.Text != "It lets everybody in." {
+		if done := h.done(t, answer); done.Reason != "context_sufficient" ||
+			answer.Text != "It lets everybody in." {
 			t.Errorf("it ended with %+v, %+v, %q", done, answer.Error, answer.Text)
 		}
 		if told := told(server); !strings.Contains(told, "result call_1: found") {
 			t.Errorf("the model was told:\n%s", told)
 		}
-		if sources := of[chunk.Sources](h.chunks); len(sources) != 1 || len(sources[0].Sources) != 1 {
+		if sources := of[chunk.Sources](h.chunks); len(sources) != 1 ||
+			len(sources[0].Sources) != 1 {
 			t.Errorf("sources: %+v", sources)
 		}
 	})
@@ -334,15 +360,19 @@ func TestAskedAgain(t *testing.T) {
 func TestSubAgentFails(t *testing.T) {
 	both(t, func(t *testing.T, p model.Provider) {
 		server := newServer(t, delegates())
-		reader := newOracle(t, oracle.Options{Model: client(t, p, newServer(t, script(faulty(says("Never."), always(status(500))))), nil)})
-		o := newOracle(t, oracle.Options{Model: client(t, p, server, nil), SubAgents: map[string]*oracle.Oracle{"reader": reader}})
+		reader := newOracle(t,
+			oracle.Options{Model: client(t, p,
+				newServer(t, script(faulty(says("Never."), always(status(500))))), nil)})
+		o := newOracle(t, oracle.Options{Model: client(t, p, server, nil),
+			SubAgents: map[string]*oracle.Oracle{"reader": reader}})
 		h := &heard{}
 		s := newSession(t)
 		answer, err := o.Ask(t.Context(), s, question, h.take)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if done := h.done(t, answer); done.Reason != "context_sufficient" || answer.Text != "It lets everybody in." {
+		if done := h.done(t, answer); done.Reason != "context_sufficient" ||
+			answer.Text != "It lets everybody in." {
 			t.Errorf("it ended with %+v, %+v, %q", done, answer.Error, answer.Text)
 		}
 		if results := of[chunk.ToolResult](h.chunks); len(results) != 1 || results[0].OK {
@@ -352,17 +382,19 @@ func TestSubAgentFails(t *testing.T) {
 			t.Errorf("the model was told:\n%s", told)
 		}
 		subs, err := session.List(filepath.Join(s.Dir, "sub"))
-		if err != nil || len(subs) != 1 || subs[0].Reason != oracle.ReasonModelFailed || !strings.HasPrefix(subs[0].First, "read auth.go") {
+		if err != nil || len(subs) != 1 || subs[0].Reason != oracle.ReasonModelFailed ||
+			!strings.HasPrefix(subs[0].First, "read auth.go") {
 			t.Errorf("sessions of sub-agents: %+v, %v", subs, err)
 		}
 	})
 }
 
-// TestUnknownCallIsEnded checks that what a call with an unknown outcome may have left running is ended before the model is told. If that
-// fails, the conversation stops and can be resumed.
+// TestUnknownCallIsEnded checks that what a call with an unknown outcome may have left running is
+// ended before the model is told. If that fails, the conversation stops and can be resumed.
 func TestUnknownCallIsEnded(t *testing.T) {
 	s := newSession(t)
-	server := newServer(t, script(calls(says("Let me write."), "call_1", "write", `{}`), says("It is written."+enough)))
+	server := newServer(t, script(calls(says("Let me write."), "call_1", "write", `{}`),
+		says("It is written."+enough)))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var began, ended []string
@@ -381,7 +413,8 @@ func TestUnknownCallIsEnded(t *testing.T) {
 		}
 		return nil
 	}
-	o := newOracle(t, oracle.Options{Model: client(t, model.OpenAI, server, nil), Tools: []toolbox.Tool{write}})
+	o := newOracle(t, oracle.Options{Model: client(t, model.OpenAI, server, nil),
+		Tools: []toolbox.Tool{write}})
 	for n, want := range []string{"cancelled", "failed", "context_sufficient"} {
 		h := &heard{}
 		var answer *oracle.Answer
@@ -401,7 +434,8 @@ func TestUnknownCallIsEnded(t *testing.T) {
 	if len(began) != 1 || len(ended) != 2 || ended[0] != began[0] || ended[1] != began[0] {
 		t.Errorf("begun %q, ended %q", began, ended)
 	}
-	if told := told(server); !strings.Contains(told, "result call_1: it is not known what came of this call") {
+	if told := told(server); !strings.Contains(told,
+		"result call_1: it is not known what came of this call") {
 		t.Errorf("the model was told:\n%s", told)
 	}
 }
@@ -413,13 +447,16 @@ func TestNew(t *testing.T) {
 		opts oracle.Options
 		want string
 	}{
-		"no model":      {oracle.Options{}, "needs a model"},
-		"a tool twice":  {oracle.Options{Model: ask, Tools: []toolbox.Tool{finds("look", ""), finds("look", "")}}, "twice"},
-		"a broken tree": {oracle.Options{Model: ask, File: "own.lua", Source: "return 1 +"}, "own.lua"},
+		"no model": {oracle.Options{}, "needs a model"},
+		"a tool twice": {oracle.Options{Model: ask, Tools: []toolbox.Tool{finds("look", ""),
+			finds("look", "")}}, "twice"},
+		"a broken tree": {oracle.Options{Model: ask, File: "own.lua", Source: "return 1 +"},
+			"own.lua"},
 		"an unknown action": {oracle.Options{Model: ask, File: "own.lua",
 			Source: `return BT.tree("own", {root = BT.action("x", {fn = "dance"})})`}, "dance"},
 	} {
-		if _, err := oracle.New(t.Context(), &c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := oracle.New(t.Context(), &c.opts); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
 	}

@@ -1,5 +1,6 @@
-// Package picture has what the pictures of plans and behaviour trees share: the frame of an SVG document, its fonts and
-// colours, and text that is cut to the room it has, in pixels or in columns of a terminal. It is pure.
+// Package picture has what the pictures of plans and behaviour trees share: the frame of an SVG
+// document, its fonts and colours, and text that is cut to the room it has, in pixels or in columns
+// of a terminal. It is pure.
 package picture
 
 import (
@@ -13,7 +14,8 @@ import (
 // Ruler returns the width of a character.
 type Ruler func(rune) int
 
-// maxMarks is how many combining marks may follow a character. More would pile up over the lines above, and are escaped.
+// maxMarks is how many combining marks may follow a character. More would pile up over the lines
+// above, and are escaped.
 const maxMarks = 2
 
 // Ellipsis marks text that was cut.
@@ -99,13 +101,16 @@ func Measure(s string, width Ruler) int {
 }
 
 // FitPixels is like Fit, for text in a font of the given size.
-func FitPixels(s string, pixels, size int, width Ruler) string { return Fit(s, pixels*100/size, width) }
+func FitPixels(s string, pixels, size int,
+	width Ruler) string {
+	return Fit(s, pixels*100/size, width)
+}
 
 // Pixels returns the width of a text in a font of the given size, rounded up.
 func Pixels(s string, size int, width Ruler) int { return (Measure(s, width)*size + 99) / 100 }
 
-// visible returns a character as it may be shown. Characters that steer a terminal or change the direction of text are not
-// printable, and are escaped.
+// visible returns a character as it may be shown. Characters that steer a terminal or change the
+// direction of text are not printable, and are escaped.
 func visible(r rune, ascii bool) string {
 	if text.IsPrint(r) && (!ascii || r < utf8.RuneSelf) {
 		return string(r)
@@ -115,8 +120,8 @@ func visible(r rune, ascii bool) string {
 
 func isMark(r rune) bool { return r >= 0x300 && unicode.In(r, unicode.Mn, unicode.Me) }
 
-// Columns is a Ruler for terminals. It knows only roughly which characters take two columns: a mistake moves the rest of the
-// line by a column.
+// Columns is a Ruler for terminals. It knows only roughly which characters take two columns: a
+// mistake moves the rest of the line by a column.
 func Columns(r rune) int {
 	switch {
 	case r < 0x300:
@@ -133,16 +138,18 @@ func isWide(r rune) bool {
 	switch {
 	case r < 0x1100:
 		return false
-	case r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf && r != 0x303f, r >= 0xa960 && r <= 0xa97c, r >= 0xac00 && r <= 0xd7a3,
-		r >= 0xf900 && r <= 0xfaff, r >= 0xfe30 && r <= 0xfe6f, r >= 0xff01 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6,
+	case r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf && r != 0x303f, r >= 0xa960 && r <= 0xa97c,
+		r >= 0xac00 && r <= 0xd7a3,
+		r >= 0xf900 && r <= 0xfaff, r >= 0xfe30 && r <= 0xfe6f, r >= 0xff01 && r <= 0xff60,
+		r >= 0xffe0 && r <= 0xffe6,
 		r >= 0x1f300 && r <= 0x1faff, r >= 0x20000 && r <= 0x3fffd:
 		return true
 	}
 	return false
 }
 
-// Advance is a Ruler for a sans-serif font, in hundredths of its size. It uses the widest of the fonts that a picture may be
-// shown in, so that a label is too short rather than too long.
+// Advance is a Ruler for a sans-serif font, in hundredths of its size. It uses the widest of the
+// fonts that a picture may be shown in, so that a label is too short rather than too long.
 func Advance(r rune) int {
 	switch r {
 	case '\'', '|', 'i', 'j', 'l':

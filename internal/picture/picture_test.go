@@ -13,8 +13,10 @@ import (
 
 // TestRender checks that a document is XML and that its texts are escaped.
 func TestRender(t *testing.T) {
-	style := Style("x", ".x .a{font-size:1px}\n", func(c Colors) string { return ".x .paper{fill:" + c.Paper + "}\n" })
-	doc := Document{Class: "x", Width: 3, Height: 4, Title: `</title>"`, Description: "a < b & c", Style: style, Defs: "<defs></defs>\n"}
+	style := Style("x", ".x .a{font-size:1px}\n",
+		func(c Colors) string { return ".x .paper{fill:" + c.Paper + "}\n" })
+	doc := Document{Class: "x", Width: 3, Height: 4, Title: `</title>"`, Description: "a < b & c",
+		Style: style, Defs: "<defs></defs>\n"}
 	var texts []string
 	for d := xml.NewDecoder(strings.NewReader(doc.Render("<g/>\n"))); ; {
 		token, err := d.Token()
@@ -28,15 +30,19 @@ func TestRender(t *testing.T) {
 			texts = append(texts, string(text))
 		}
 	}
-	if len(texts) != 3 || texts[0] != doc.Title || texts[1] != doc.Description || !strings.Contains(texts[2], "fill:#ffffff") || !strings.Contains(texts[2], "fill:#0d1117") {
+	if len(texts) != 3 || texts[0] != doc.Title || texts[1] != doc.Description ||
+		!strings.Contains(texts[2], "fill:#ffffff") || !strings.Contains(texts[2], "fill:#0d1117") {
 		t.Errorf("texts %q", texts)
 	}
 }
 
-// TestFit checks that text that is cut ends in an ellipsis, fits, and is cut no more than necessary.
+// TestFit checks that text that is cut ends in an ellipsis, fits, and is cut no more than
+// necessary.
 func TestFit(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		s, limit := rapid.OneOf(rapid.String(), rapid.StringMatching(`[a-z \x{301}\x{65e5}\x{202e}]*`)).Draw(t, "text"), rapid.IntRange(1, 60).Draw(t, "limit")
+		s, limit := rapid.OneOf(rapid.String(),
+			rapid.StringMatching(`[a-z \x{301}\x{65e5}\x{202e}]*`)).Draw(t, "text"),
+			rapid.IntRange(1, 60).Draw(t, "limit")
 		got, whole := Fit(s, limit, Columns), Fit(s, 1<<20, Columns)
 		if n := Measure(got, Columns); n > limit {
 			t.Errorf("%q has %d columns, want at most %d", got, n, limit)
@@ -51,7 +57,8 @@ func TestFit(t *testing.T) {
 		if !ok || !strings.HasPrefix(whole, kept) {
 			t.Errorf("%q was cut to %q", whole, got)
 		}
-		if tail := FitTail(s, limit); Measure(tail, Columns) > limit || !strings.HasPrefix(tail, Ellipsis) {
+		if tail := FitTail(s, limit); Measure(tail, Columns) > limit ||
+			!strings.HasPrefix(tail, Ellipsis) {
 			t.Errorf("the end of %q was cut to %q", whole, tail)
 		}
 	})

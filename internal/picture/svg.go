@@ -8,7 +8,8 @@ import (
 
 // Document is the frame of an SVG picture.
 type Document struct {
-	// Class is the class of the root element, and the prefix of all ids. A page may contain pictures of different classes.
+	// Class is the class of the root element, and the prefix of all ids. A page may contain
+	// pictures of different classes.
 	Class         string
 	Width, Height int
 	// Title and Description are what screen readers read.
@@ -50,8 +51,10 @@ type Colors struct {
 // Light returns the colours on a light ground.
 func Light() Colors {
 	return Colors{
-		Paper: "#ffffff", Card: "#f6f8fa", Ink: "#1f2328", Faint: "#59636e", Line: "#afb8c1", Edge: "#d1d9e0",
-		Blue: "#0969da", Green: "#1a7f37", Red: "#cf222e", Purple: "#8250df", Orange: "#bc4c00", Teal: "#1b7c83", Pink: "#bf3989", Olive: "#6f5d00",
+		Paper: "#ffffff", Card: "#f6f8fa", Ink: "#1f2328", Faint: "#59636e", Line: "#afb8c1",
+		Edge: "#d1d9e0",
+		Blue: "#0969da", Green: "#1a7f37", Red: "#cf222e", Purple: "#8250df", Orange: "#bc4c00",
+		Teal: "#1b7c83", Pink: "#bf3989", Olive: "#6f5d00",
 		BlueTint: "#eaf5ff", GreenTint: "#eefbf1", RedTint: "#fff1f0",
 		PurpleTint: "#f0e8ff", OrangeTint: "#ffeadb", TealTint: "#dbf3f4",
 		GreenEdge: "#86cf98", RedEdge: "#f2a19c",
@@ -62,8 +65,10 @@ func Light() Colors {
 // Dark returns the colours on a dark ground.
 func Dark() Colors {
 	return Colors{
-		Paper: "#0d1117", Card: "#161b22", Ink: "#f0f6fc", Faint: "#9198a1", Line: "#57606a", Edge: "#3d444d",
-		Blue: "#58a6ff", Green: "#3fb950", Red: "#f85149", Purple: "#b392f9", Orange: "#f0883e", Teal: "#4fd0d9", Pink: "#db61a2", Olive: "#d29922",
+		Paper: "#0d1117", Card: "#161b22", Ink: "#f0f6fc", Faint: "#9198a1", Line: "#57606a",
+		Edge: "#3d444d",
+		Blue: "#58a6ff", Green: "#3fb950", Red: "#f85149", Purple: "#b392f9", Orange: "#f0883e",
+		Teal: "#4fd0d9", Pink: "#db61a2", Olive: "#d29922",
 		BlueTint: "#10233d", GreenTint: "#10231a", RedTint: "#2b1518",
 		PurpleTint: "#2b2142", OrangeTint: "#3d2413", TealTint: "#11343a",
 		GreenEdge: "#25693a", RedEdge: "#8f3434",
@@ -71,10 +76,13 @@ func Dark() Colors {
 	}
 }
 
-// Style returns the style sheet of a picture: the font, fixed rules, and the rules that depend on the colours, for light and
-// dark. Colours are written out for each scheme, because renderers outside browsers do not support variables. All rules must
-// begin with the picture's class, so that a page may contain the picture.
+// Style returns the style sheet of a picture: the font, fixed rules, and the rules that depend on
+// the colours, for light and dark. Colours are written out for each scheme, because renderers
+// outside browsers do not support variables. All rules must begin with the picture's class, so that
+// a page may contain the picture.
 func Style(class, fixed string, colored func(Colors) string) string {
-	return "<style>\n." + class + `{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}` + "\n" +
-		fixed + colored(Light()) + "@media (prefers-color-scheme:dark){\n" + colored(Dark()) + "}\n</style>\n"
+	return "<style>\n." + class +
+		`{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,sans-serif}` + "\n" +
+		fixed + colored(Light()) + "@media (prefers-color-scheme:dark){\n" + colored(Dark()) +
+		"}\n</style>\n"
 }

@@ -13,7 +13,8 @@ import (
 	"signalbox/internal/portfolio/answer"
 )
 
-// methods is a portfolio in which the older lot is at a gain and the newer one at a loss. METHOD is the method of the account.
+// methods is a portfolio in which the older lot is at a gain and the newer one at a loss. METHOD is
+// the method of the account.
 const methods = `
 -- portfolio.yaml --
 accounts: [{id: brk, lot_method: METHOD}]
@@ -30,13 +31,15 @@ func fullHarvest(t *testing.T, d *Desk, q HarvestQuery) answer.HarvestResult {
 	t.Helper()
 	q.Format = string(brief.FormatFull)
 	var r answer.HarvestResult
-	if err := json.Unmarshal(d.SuggestTaxLossHarvest(context.Background(), q).JSON, &r); err != nil {
+	if err := json.Unmarshal(d.SuggestTaxLossHarvest(context.Background(), q).JSON,
+		&r); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// TestHarvestDoesNotPromiseWhatASaleWouldNotRealize compares the answer in all formats with what a sale realizes.
+// TestHarvestDoesNotPromiseWhatASaleWouldNotRealize compares the answer in all formats with what a
+// sale realizes.
 func TestHarvestDoesNotPromiseWhatASaleWouldNotRealize(t *testing.T) {
 	const gain = "selling 100 XYZ realizes a gain of $7,000"
 	for _, tt := range []struct {
@@ -45,8 +48,10 @@ func TestHarvestDoesNotPromiseWhatASaleWouldNotRealize(t *testing.T) {
 		candidates int
 		flag, says string
 	}{
-		{"fifo", 0, 0, "lots_not_reached", "identify lot 2021-01-10#1 to the broker; without that fifo applies, and " + gain},
-		{"specific", -2000, 1, "identify_lots", "identify lot 2021-01-10#1 to the broker; without that fifo applies, and " + gain},
+		{"fifo", 0, 0, "lots_not_reached",
+			"identify lot 2021-01-10#1 to the broker; without that fifo applies, and " + gain},
+		{"specific", -2000, 1, "identify_lots",
+			"identify lot 2021-01-10#1 to the broker; without that fifo applies, and " + gain},
 		{"lifo", -2000, 1, "harvest_available", "$2,000 in harvestable losses across 1 lots"},
 		{"hifo", -2000, 1, "harvest_available", "$2,000 in harvestable losses across 1 lots"},
 		{"min_tax", -2000, 1, "harvest_available", "$2,000 in harvestable losses across 1 lots"},
@@ -54,54 +59,68 @@ func TestHarvestDoesNotPromiseWhatASaleWouldNotRealize(t *testing.T) {
 		t.Run(tt.method, func(t *testing.T) {
 			d := desk(t, folder(t, strings.ReplaceAll(methods, "METHOD", tt.method)))
 			a := askHarvest(t, d, HarvestQuery{})
-			if a.Snapshot["total_harvestable_loss"] != tt.loss || a.Snapshot["candidate_count"] != float64(tt.candidates) || !strings.Contains(a.message(tt.flag), tt.says) {
+			if a.Snapshot["total_harvestable_loss"] != tt.loss ||
+				a.Snapshot["candidate_count"] != float64(tt.candidates) ||
+				!strings.Contains(a.message(tt.flag), tt.says) {
 				t.Errorf("%v\n%v", a.Snapshot, a.Flags)
 			}
 			r := fullHarvest(t, d, HarvestQuery{Output: "file"})
-			if len(r.Candidates) != tt.candidates || floatOf(r.Net.NetLongTerm) != tt.loss || len(r.NotReached) != 1-tt.candidates {
+			if len(r.Candidates) != tt.candidates || floatOf(r.Net.NetLongTerm) != tt.loss ||
+				len(r.NotReached) != 1-tt.candidates {
 				t.Errorf("%+v", r)
 			}
 			for _, c := range r.Candidates {
-				if c.IdentifyLot == (floatOf(*c.PlainSale.Gain) < 0) || c.IdentifyLot != (tt.method == "specific") {
+				if c.IdentifyLot == (floatOf(*c.PlainSale.Gain) < 0) ||
+					c.IdentifyLot != (tt.method == "specific") {
 					t.Errorf("%+v", c)
 				}
 			}
 			var report struct{ Report string }
-			if err := json.Unmarshal(d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "report"}).JSON, &report); err != nil {
+			if err := json.Unmarshal(d.SuggestTaxLossHarvest(context.Background(),
+				HarvestQuery{Format: "report"}).JSON, &report); err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(report.Report, "-$2,000.00") != (tt.candidates == 1 || tt.method == "fifo") || strings.Contains(report.Report, gain) == (tt.flag == "harvest_available") {
+			if strings.Contains(report.Report, "-$2,000.00") != (tt.candidates == 1 ||
+				tt.method == "fifo") ||
+				strings.Contains(report.Report, gain) == (tt.flag == "harvest_available") {
 				t.Error(report.Report)
 			}
 		})
 	}
 }
 
-// TestSharesNotHeldAreNotOffered: a sell from a lot that does not exist, and a short sale with its cover.
+// TestSharesNotHeldAreNotOffered: a sell from a lot that does not exist, and a short sale with its
+// cover.
 func TestSharesNotHeldAreNotOffered(t *testing.T) {
 	for _, tt := range []struct{ name, rows, record string }{
 		{"a mistyped lot", "2023-01-10,brk,buy,SLV,100,20,,,lot-1\n2023-02-10,brk,sell,SLV,100,15,,,lot-l\n",
 			`transactions/brk.csv:3: sold from a lot that does not exist of 100 SLV (lot_id "lot-l")`},
-		{"a transfer of a mistyped lot", "2023-01-10,brk,buy,SLV,100,20,,,lot-1\n2023-02-10,brk,transfer,SLV,100,,,,lot-l\n",
+		{"a transfer of a mistyped lot",
+			"2023-01-10,brk,buy,SLV,100,20,,,lot-1\n2023-02-10,brk,transfer,SLV,100,,,,lot-l\n",
 			`transactions/brk.csv:3: transferred without a buy of 100 SLV (lot_id "lot-l")`},
-		{"a short sale and its cover", "2023-01-10,brk,sell,SLV,100,25,,,\n2023-02-10,brk,buy,SLV,100,20,,,\n",
+		{"a short sale and its cover",
+			"2023-01-10,brk,sell,SLV,100,25,,,\n2023-02-10,brk,buy,SLV,100,20,,,\n",
 			"transactions/brk.csv:2: sold without a buy of 100 SLV"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := desk(t, folder(t, plain, "-- transactions/brk.csv --\n"+header+tt.rows))
 			a := askHarvest(t, d, HarvestQuery{})
-			if a.Snapshot["candidate_count"] != 0.0 || !strings.Contains(a.message("lots_not_held"), "SLV in brk: 0 held, lots of 100 ("+tt.record+")") {
+			if a.Snapshot["candidate_count"] != 0.0 || !strings.Contains(a.message("lots_not_held"),
+				"SLV in brk: 0 held, lots of 100 ("+tt.record+")") {
 				t.Errorf("%v", a.Flags)
 			}
-			if exit := askExits(t, d, ExitQuery{Ticker: "SLV"}); exit.Snapshot["error_kind"] != NotHeld {
+			if exit := askExits(t, d,
+				ExitQuery{Ticker: "SLV"}); exit.Snapshot["error_kind"] != NotHeld {
 				t.Errorf("exits: %v", exit.Snapshot)
 			}
-			if lots, err := d.Lots(context.Background(), LotsQuery{}); err != nil || len(lots) != 1 || !lots[0].NotHeld {
+			if lots, err := d.Lots(context.Background(), LotsQuery{}); err != nil ||
+				len(lots) != 1 || !lots[0].NotHeld {
 				t.Errorf("lots %+v, %v", lots, err)
 			}
 			// With the broker's list of positions it is known what is held.
 			put(t, filepath.Join(d.dir, "positions.csv"), "account,ticker,quantity\nbrk,SLV,100\n")
-			if a := askHarvest(t, d, HarvestQuery{}); a.Snapshot["candidate_count"] != 1.0 || a.message("lots_not_held") != "" {
+			if a := askHarvest(t, d, HarvestQuery{}); a.Snapshot["candidate_count"] != 1.0 ||
+				a.message("lots_not_held") != "" {
 				t.Errorf("with positions: %v", a.Flags)
 			}
 		})
@@ -137,25 +156,37 @@ accounts:
 		flag, says      string
 	}{
 		{"equal", "account,ticker,quantity\nbrk,SLV,10\n", 100.0, "", ""},
-		{"more are held", "account,ticker,quantity\nbrk,SLV,40\n", 25.0, "lots_missing", "SLV in brk: 40 held, lots of 10"},
-		{"fewer are held", "account,ticker,quantity\nbrk,SLV,4\n", 0.0, "lots_not_held", "SLV in brk: 4 held, lots of 10"},
-		{"another ticker, with its value", "account,ticker,quantity,price\nbrk,SLV,10,\nbrk,ABC,3,100\n", 25.0, "lots_missing", "ABC in brk: 3 held, lots of 0"},
-		{"another ticker, without a value", "account,ticker,quantity\nbrk,SLV,10\nbrk,ABC,3\n", 50.0, "lots_missing", "ABC in brk: 3 held, lots of 0"},
-		{"not in the list", "account,ticker,quantity,price\nbrk,ABC,1,10\n", 0.0, "lots_not_held", "SLV in brk: 0 held, lots of 10"},
+		{"more are held", "account,ticker,quantity\nbrk,SLV,40\n", 25.0, "lots_missing",
+			"SLV in brk: 40 held, lots of 10"},
+		{"fewer are held", "account,ticker,quantity\nbrk,SLV,4\n", 0.0, "lots_not_held",
+			"SLV in brk: 4 held, lots of 10"},
+		{"another ticker, with its value",
+			"account,ticker,quantity,price\nbrk,SLV,10,\nbrk,ABC,3,100\n", 25.0, "lots_missing",
+			"ABC in brk: 3 held, lots of 0"},
+		{"another ticker, without a value", "account,ticker,quantity\nbrk,SLV,10\nbrk,ABC,3\n",
+			50.0, "lots_missing", "ABC in brk: 3 held, lots of 0"},
+		{"not in the list", "account,ticker,quantity,price\nbrk,ABC,1,10\n", 0.0, "lots_not_held",
+			"SLV in brk: 0 held, lots of 10"},
 		{"rounded by the broker", "account,ticker,quantity\nbrk,SLV,10.001\n", 100.0, "", ""},
-		{"a little more", "account,ticker,quantity\nbrk,SLV,10.1\n", 99.0, "lots_missing", "SLV in brk: 10.1 held, lots of 10"},
+		{"a little more", "account,ticker,quantity\nbrk,SLV,10.1\n", 99.0, "lots_missing",
+			"SLV in brk: 10.1 held, lots of 10"},
 		{"another account", "account,ticker,quantity\nira,SLV,3\n", 100.0, "", ""},
-		{"Schwab", strings.ReplaceAll(schwab, "QTY", "40"), 25.0, "lots_missing", "SLV in brk: 40 held, lots of 10"},
-		{"Fidelity", strings.ReplaceAll(fidelity, "QTY", "40.000"), 25.0, "lots_missing", "SLV in brk: 40 held, lots of 10"},
+		{"Schwab", strings.ReplaceAll(schwab, "QTY", "40"), 25.0, "lots_missing",
+			"SLV in brk: 40 held, lots of 10"},
+		{"Fidelity", strings.ReplaceAll(fidelity, "QTY", "40.000"), 25.0, "lots_missing",
+			"SLV in brk: 40 held, lots of 10"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			check := func(d *Desk) {
 				t.Helper()
 				a := askHarvest(t, d, HarvestQuery{})
-				if a.Snapshot["data_coverage_pct"] != tt.coverage || tt.flag != "" && !strings.Contains(a.message(tt.flag), tt.says) {
-					t.Errorf("coverage %v, want %v; %v", a.Snapshot["data_coverage_pct"], tt.coverage, a.Flags)
+				if a.Snapshot["data_coverage_pct"] != tt.coverage || tt.flag != "" &&
+					!strings.Contains(a.message(tt.flag), tt.says) {
+					t.Errorf("coverage %v, want %v; %v", a.Snapshot["data_coverage_pct"],
+						tt.coverage, a.Flags)
 				}
-				if tt.flag == "" && (a.message("lots_missing") != "" || a.message("lots_not_held") != "") {
+				if tt.flag == "" && (a.message("lots_missing") != "" ||
+					a.message("lots_not_held") != "") {
 					t.Errorf("%v", a.Flags)
 				}
 			}
@@ -163,7 +194,8 @@ accounts:
 			named := strings.Replace(names, "accounts:", "positions: broker/list.csv\naccounts:", 1)
 			check(desk(t, folder(t, plain, named, "-- broker/list.csv --\n"+tt.positions)))
 			d := desk(t, folder(t, plain, names))
-			if _, err := d.ImportPositions(outside(t, "list.csv", tt.positions), ImportOptions{}); err != nil {
+			if _, err := d.ImportPositions(outside(t, "list.csv", tt.positions),
+				ImportOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			check(d)
@@ -178,13 +210,18 @@ func TestPositionsOfAnotherDay(t *testing.T) {
 		{"the same since", "10", "", "", ""},
 		{"bought since", "10", "2026-05-05,brk,buy,SLV,5,20,,,", "", ""},
 		{"sold since", "10", "2026-05-05,brk,sell,SLV,5,20,,,", "", ""},
-		{"wrong since", "11", "2026-05-05,brk,sell,SLV,5,20,,,", "", "SLV in brk: 6 held, lots of 5"},
+		{"wrong since", "11", "2026-05-05,brk,sell,SLV,5,20,,,", "",
+			"SLV in brk: 6 held, lots of 5"},
 		{"before the list", "11", "", "2026-02-27", "SLV in brk: 11 held, lots of 10"},
-		{"before the list, and traded in between", "11", "2026-03-05,brk,buy,SLV,5,20,,,", "2026-02-27", ""},
+		{"before the list, and traded in between", "11", "2026-03-05,brk,buy,SLV,5,20,,,",
+			"2026-02-27", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			a := askHarvest(t, desk(t, folder(t, plain, strings.Replace(list, "DAY", tt.quantity, 1), rows(tt.rows))), HarvestQuery{AsOf: tt.asOf})
-			if got := a.message("lots_missing"); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) || a.message("lots_not_held") != "" {
+			a := askHarvest(t, desk(t,
+				folder(t, plain, strings.Replace(list, "DAY", tt.quantity, 1), rows(tt.rows))),
+				HarvestQuery{AsOf: tt.asOf})
+			if got := a.message("lots_missing"); (got == "") != (tt.want == "") ||
+				!strings.Contains(got, tt.want) || a.message("lots_not_held") != "" {
 				t.Errorf("%v", a.Flags)
 			}
 		})
@@ -194,13 +231,15 @@ func TestPositionsOfAnotherDay(t *testing.T) {
 // TestPositionsAreKeptByAccount: importing the list of an account keeps those of others.
 func TestPositionsAreKeptByAccount(t *testing.T) {
 	d := desk(t, folder(t, plain))
-	for _, list := range []string{"account,ticker,quantity\nbrk,SLV,10\nbrk,ABC,1\n", "account,ticker,quantity\nira,SLV,3\n", "account,ticker,quantity\nbrk,SLV,12.5\n"} {
+	for _, list := range []string{"account,ticker,quantity\nbrk,SLV,10\nbrk,ABC,1\n",
+		"account,ticker,quantity\nira,SLV,3\n", "account,ticker,quantity\nbrk,SLV,12.5\n"} {
 		if _, err := d.ImportPositions(outside(t, "list.csv", list), ImportOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got, err := os.ReadFile(filepath.Join(d.dir, "positions.csv"))
-	if want := "date,account,ticker,quantity,price\n,ira,SLV,3,\n,brk,SLV,12.5,\n"; err != nil || string(got) != want {
+	if want := "date,account,ticker,quantity,price\n,ira,SLV,3,\n,brk,SLV,12.5,\n"; err != nil ||
+		string(got) != want {
 		t.Errorf("%s, %v; want %s", got, err, want)
 	}
 	for text, want := range map[string]string{
@@ -212,7 +251,8 @@ func TestPositionsAreKeptByAccount(t *testing.T) {
 		"symbol,quantity\nSLV,1\n":                           "does not name its account",
 		"account,ticker,quantity,date\nbrk,SLV,1,tomorrow\n": "is not a date",
 	} {
-		if _, err := d.ImportPositions(outside(t, "list.csv", text), ImportOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := d.ImportPositions(outside(t, "list.csv", text), ImportOptions{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
@@ -224,7 +264,8 @@ func TestRecordsLeftOut(t *testing.T) {
 	bought := journal + `"05/20/2026","Buy","SLV","SILVER","10","$20.00","","-$200.00"` + "\n"
 	for name, text := range map[string]string{"only such records": journal, "with rows": bought} {
 		t.Run(name, func(t *testing.T) {
-			d := desk(t, folder(t, plain, "-- portfolio.yaml --\naccounts: [{id: brk, names: [Individual XXXX-1234]}, {id: ira, kind: ira}]\n"))
+			d := desk(t, folder(t, plain,
+				"-- portfolio.yaml --\naccounts: [{id: brk, names: [Individual XXXX-1234]}, {id: ira, kind: ira}]\n"))
 			file := outside(t, "schwab.csv", text)
 			if _, err := d.Import(file, ImportOptions{}); err == nil {
 				t.Error("the file was imported without --leave-out")
@@ -234,7 +275,9 @@ func TestRecordsLeftOut(t *testing.T) {
 					t.Fatal(err)
 				}
 				a := askHarvest(t, d, HarvestQuery{})
-				if a.Snapshot["records_left_out_count"] != 1.0 || !strings.HasPrefix(a.message("records_left_out"), "1 record that moved shares left out on import") {
+				if a.Snapshot["records_left_out_count"] != 1.0 ||
+					!strings.HasPrefix(a.message("records_left_out"),
+						"1 record that moved shares left out on import") {
 					t.Errorf("%v", a.Flags)
 				}
 			}
@@ -253,21 +296,27 @@ func TestRecordsLeftOut(t *testing.T) {
 
 // TestCryptoHasNoWashSales: a purchase in the window does not matter, and the answer says so.
 func TestCryptoHasNoWashSales(t *testing.T) {
-	const coins = "-- transactions/coins.csv --\n" + header + "2025-01-10,brk,buy,TICKER,2,50,,,\n2026-06-20,ira,buy,TICKER,1,20,,,\n2026-02-10,brk,sell,TICKER,1,20,,,\n2026-02-15,brk,buy,TICKER,1,25,,,\n" +
+	const coins = "-- transactions/coins.csv --\n" + header +
+		"2025-01-10,brk,buy,TICKER,2,50,,,\n2026-06-20,ira,buy,TICKER,1,20,,,\n2026-02-10,brk,sell,TICKER,1,20,,,\n2026-02-15,brk,buy,TICKER,1,25,,,\n" +
 		"-- prices/coins.csv --\ndate,ticker,close\n2026-06-30,TICKER,10\n"
 	for _, tt := range []struct {
 		ticker, crypto string
 		exempt         bool
 	}{
 		{"BTC-USD", "", true}, {"ETH-USD", "", true}, {"BTC.USD", "", true}, {"BTC/USD", "", true},
-		{"BTC-USD", "crypto: []", false}, {"ABC-USD", "", false}, {"ABC-USD", "crypto: [ABC-USD]", true}, {"ABC/USD", "crypto: [ABC/USD]", true},
+		{"BTC-USD", "crypto: []", false}, {"ABC-USD", "", false},
+		{"ABC-USD", "crypto: [ABC-USD]", true}, {"ABC/USD", "crypto: [ABC/USD]", true},
 		{"BTC", "", false}, // a fund
 	} {
-		d := desk(t, folder(t, plain, strings.ReplaceAll(coins, "TICKER", tt.ticker), "-- portfolio.yaml --\n"+tt.crypto+"\naccounts: [{id: brk}, {id: ira, kind: ira}]\n"))
+		d := desk(t, folder(t, plain, strings.ReplaceAll(coins, "TICKER", tt.ticker),
+			"-- portfolio.yaml --\n"+tt.crypto+"\naccounts: [{id: brk}, {id: ira, kind: ira}]\n"))
 		a, r := askHarvest(t, d, HarvestQuery{}), fullHarvest(t, d, HarvestQuery{})
-		washed := a.message("wash_sale_risk") != "" || len(r.RealizedWashSales) > 0 || !r.DisallowedLoss.IsZero()
-		restricted := slices.ContainsFunc(r.DoNotBuyBefore, func(d answer.DoNotBuy) bool { return d.Ticker != "SLV" })
-		if washed == tt.exempt || restricted == tt.exempt || (a.message("crypto") != "") != tt.exempt {
+		washed := a.message("wash_sale_risk") != "" || len(r.RealizedWashSales) > 0 ||
+			!r.DisallowedLoss.IsZero()
+		restricted := slices.ContainsFunc(r.DoNotBuyBefore,
+			func(d answer.DoNotBuy) bool { return d.Ticker != "SLV" })
+		if washed == tt.exempt || restricted == tt.exempt ||
+			(a.message("crypto") != "") != tt.exempt {
 			t.Errorf("%+v: %v", tt, a.Flags)
 		}
 		for _, c := range r.Candidates {
@@ -280,13 +329,17 @@ func TestCryptoHasNoWashSales(t *testing.T) {
 
 // TestSoldCrypto: the answer also says so about crypto that was sold.
 func TestSoldCrypto(t *testing.T) {
-	a := askHarvest(t, desk(t, folder(t, plain, rows("2026-01-02,brk,buy,BTC-USD,1,50,,,\n2026-02-02,brk,sell,BTC-USD,1,40,,,"))), HarvestQuery{})
+	a := askHarvest(t, desk(t,
+		folder(t, plain, rows(
+			"2026-01-02,brk,buy,BTC-USD,1,50,,,\n2026-02-02,brk,sell,BTC-USD,1,40,,,"))),
+		HarvestQuery{})
 	if !strings.Contains(a.message("crypto"), "not applied to BTC-USD") {
 		t.Errorf("%v", a.Flags)
 	}
 }
 
-// TestOptionPrices: a price per share for an option that was bought at a price per contract is pointed out.
+// TestOptionPrices: a price per share for an option that was bought at a price per contract is
+// pointed out.
 func TestOptionPrices(t *testing.T) {
 	const option = "AAPL260918C00150000"
 	for _, tt := range []struct {
@@ -294,11 +347,14 @@ func TestOptionPrices(t *testing.T) {
 		flagged       bool
 	}{
 		{"510", "5.10", true}, {"510", "7.9", true}, {"510", "3.1", true}, {"5.10", "510", true},
-		{"510", "480", false}, {"510", "60", false}, {"510", "4000", false}, {"510", "0.0001", false},
+		{"510", "480", false}, {"510", "60", false}, {"510", "4000", false},
+		{"510", "0.0001", false},
 	} {
-		d := desk(t, folder(t, plain, rows("2026-01-02,brk,buy,"+option+",1,"+tt.bought+",,,"), "-- prices/options.csv --\ndate,ticker,close\n2026-06-30,"+option+","+tt.price+"\n"))
+		d := desk(t, folder(t, plain, rows("2026-01-02,brk,buy,"+option+",1,"+tt.bought+",,,"),
+			"-- prices/options.csv --\ndate,ticker,close\n2026-06-30,"+option+","+tt.price+"\n"))
 		a := askHarvest(t, d, HarvestQuery{})
-		if says := a.message("option_prices"); (says != "") != tt.flagged || tt.flagged && !strings.Contains(says, option+" at "+strings.TrimSuffix(tt.price, "0")) {
+		if says := a.message("option_prices"); (says != "") != tt.flagged || tt.flagged &&
+			!strings.Contains(says, option+" at "+strings.TrimSuffix(tt.price, "0")) {
 			t.Errorf("bought at %s, now %s: %q", tt.bought, tt.price, says)
 		}
 		for _, c := range fullHarvest(t, d, HarvestQuery{}).Candidates {
@@ -309,27 +365,37 @@ func TestOptionPrices(t *testing.T) {
 	}
 }
 
-// TestExitsOfAnOption: the symbol of an option may have the spaces of the OCC, in the question and in portfolio.yaml.
+// TestExitsOfAnOption: the symbol of an option may have the spaces of the OCC, in the question and
+// in portfolio.yaml.
 func TestExitsOfAnOption(t *testing.T) {
 	const option = "AAPL260918C00150000"
 	var prices strings.Builder
-	for _, day := range []string{"2026-01-30", "2026-02-27", "2026-03-31", "2026-04-30", "2026-05-29"} {
+	for _, day := range []string{"2026-01-30", "2026-02-27", "2026-03-31", "2026-04-30",
+		"2026-05-29"} {
 		prices.WriteString(day + "," + option + ",500\n")
 	}
 	for _, key := range []string{option, "'AAPL  260918C00150000'"} {
-		d := desk(t, folder(t, plain, rows("2026-01-02,brk,buy,"+option+",1,510,,,"), "-- prices/options.csv --\ndate,ticker,close\n"+prices.String()+"2026-06-30,"+option+",400\n",
-			"-- portfolio.yaml --\naccounts: [{id: brk}, {id: ira, kind: ira}]\nexit_rules: {"+key+": {rules: {momentum_exit: {}}}}\n"))
-		for _, ticker := range []string{option, "AAPL  260918C00150000", "aapl 260918c00150000", " AAPL260918C00150000 "} {
-			response := d.CheckExitSignals(context.Background(), ExitQuery{Ticker: ticker, Output: "file"})
+		d := desk(t, folder(t, plain, rows("2026-01-02,brk,buy,"+option+",1,510,,,"),
+			"-- prices/options.csv --\ndate,ticker,close\n"+prices.String()+"2026-06-30,"+option+
+				",400\n",
+			"-- portfolio.yaml --\naccounts: [{id: brk}, {id: ira, kind: ira}]\nexit_rules: {"+key+
+				": {rules: {momentum_exit: {}}}}\n"))
+		for _, ticker := range []string{option, "AAPL  260918C00150000", "aapl 260918c00150000",
+			" AAPL260918C00150000 "} {
+			response := d.CheckExitSignals(context.Background(),
+				ExitQuery{Ticker: ticker, Output: "file"})
 			a := agent(t, response)
 			// Half of one contract cannot be sold.
-			if a.Status != "success" || a.Snapshot["ticker"] != option || !strings.HasPrefix(a.verdict(), option+": EXIT") || a.Snapshot["sell_quantity"] != 0.0 {
+			if a.Status != "success" || a.Snapshot["ticker"] != option ||
+				!strings.HasPrefix(a.verdict(), option+": EXIT") ||
+				a.Snapshot["sell_quantity"] != 0.0 {
 				t.Errorf("%q: %s", ticker, response.JSON)
 			}
 			if !strings.HasPrefix(filepath.Base(response.FilePath), "exit_signals_"+option+"_") {
 				t.Errorf("%q: file %s", ticker, response.FilePath)
 			}
-			if lots, err := d.Lots(context.Background(), LotsQuery{Ticker: ticker}); err != nil || len(lots) != 1 {
+			if lots, err := d.Lots(context.Background(), LotsQuery{Ticker: ticker}); err != nil ||
+				len(lots) != 1 {
 				t.Errorf("%q: lots %v, %v", ticker, lots, err)
 			}
 		}
@@ -354,7 +420,8 @@ func TestErrorsNameTheTicker(t *testing.T) {
 		{ExitQuery{Ticker: "slv", Output: "printer"}, "SLV"},
 	} {
 		a := agent(t, d.CheckExitSignals(context.Background(), tt.q))
-		if a.Status != "error" || a.Snapshot["ticker"] != tt.want || !strings.HasPrefix(a.verdict(), "Exit signal check failed for "+tt.want+": ") {
+		if a.Status != "error" || a.Snapshot["ticker"] != tt.want ||
+			!strings.HasPrefix(a.verdict(), "Exit signal check failed for "+tt.want+": ") {
 			t.Errorf("%+v: %v", tt.q, a.Snapshot)
 		}
 	}

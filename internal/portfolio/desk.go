@@ -17,8 +17,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// Desk answers questions about the portfolio in a folder. It reads the folder for each question, so that answers never
-// depend on old files. It is safe for concurrent use.
+// Desk answers questions about the portfolio in a folder. It reads the folder for each question, so
+// that answers never depend on old files. It is safe for concurrent use.
 type Desk struct {
 	dir  string
 	opts Options
@@ -30,14 +30,15 @@ const maxQuestions = 2
 
 // Options configures a [Desk].
 type Options struct {
-	// Logs is the folder for full results, in the subfolders exit_signals and tax_harvest. It is created when needed.
-	// Empty means logs in the current folder.
+	// Logs is the folder for full results, in the subfolders exit_signals and tax_harvest. It is
+	// created when needed. Empty means logs in the current folder.
 	Logs string
 	// Now returns the current time; nil means time.Now. Only the date is used in answers.
 	Now func() time.Time
 }
 
-// NewDesk returns a desk for a folder, which is first read by the first question. A nil opts means the zero Options.
+// NewDesk returns a desk for a folder, which is first read by the first question. A nil opts means
+// the zero Options.
 func NewDesk(dir string, opts *Options) *Desk {
 	d := &Desk{dir: dir, slots: make(chan struct{}, maxQuestions)}
 	if opts != nil {
@@ -65,8 +66,8 @@ type Answer struct {
 	Status brief.Status
 	// FilePath is the file with the full result, if it was requested and written.
 	FilePath string
-	// Problem is the reason if the status is error. If only the file could not be written, the status is success and the kind
-	// of the problem FileNotSaved. Otherwise it is nil.
+	// Problem is the reason if the status is error. If only the file could not be written, the
+	// status is success and the kind of the problem FileNotSaved. Otherwise it is nil.
 	Problem *Problem
 }
 
@@ -80,7 +81,8 @@ type ExitQuery struct {
 	Output    string // default: inline
 }
 
-// HarvestQuery is a question to suggest_tax_loss_harvest. Empty fields have the default in the comment.
+// HarvestQuery is a question to suggest_tax_loss_harvest. Empty fields have the default in the
+// comment.
 type HarvestQuery struct {
 	MinLoss       string // a number; default: 0
 	SortBy        string // default: loss_amount
@@ -95,7 +97,8 @@ type HarvestQuery struct {
 // CheckExitSignals evaluates the exit rules of a position.
 func (d *Desk) CheckExitSignals(ctx context.Context, q ExitQuery) Answer {
 	return query[answer.ExitResult, answer.ExitSnapshot]{
-		tool: answer.ExitTool(), filePrefix: answer.ExitFilePrefix, format: cmp.Or(q.Format, string(brief.FormatAgent)), output: q.Output,
+		tool: answer.ExitTool(), filePrefix: answer.ExitFilePrefix,
+		format: cmp.Or(q.Format, string(brief.FormatAgent)), output: q.Output,
 		failed: func(problem *Problem) answer.ExitResult {
 			return failedExit(q, problem)
 		},
@@ -106,10 +109,12 @@ func (d *Desk) CheckExitSignals(ctx context.Context, q ExitQuery) Answer {
 	}.answer(ctx, d)
 }
 
-// SuggestTaxLossHarvest finds losses that could be harvested, and how much of them would be deductible.
+// SuggestTaxLossHarvest finds losses that could be harvested, and how much of them would be
+// deductible.
 func (d *Desk) SuggestTaxLossHarvest(ctx context.Context, q HarvestQuery) Answer {
 	return query[answer.HarvestResult, answer.HarvestSnapshot]{
-		tool: answer.HarvestTool(), filePrefix: answer.HarvestFilePrefix, format: cmp.Or(q.Format, string(brief.FormatSummary)), output: q.Output,
+		tool: answer.HarvestTool(), filePrefix: answer.HarvestFilePrefix,
+		format: cmp.Or(q.Format, string(brief.FormatSummary)), output: q.Output,
 		failed: failedHarvest,
 		compute: func() (answer.HarvestResult, string, *Problem) {
 			result := d.Harvest(ctx, q)
@@ -144,8 +149,8 @@ type query[R, S any] struct {
 	compute func() (R, string, *Problem)
 }
 
-// answer parses format and output, saves the full result and encodes the answer. If the format is not known, the answer has the
-// format agent.
+// answer parses format and output, saves the full result and encodes the answer. If the format is
+// not known, the answer has the format agent.
 func (q query[R, S]) answer(ctx context.Context, d *Desk) Answer {
 	form, err := brief.ParseFormat(q.format)
 	where := brief.OutputInline
@@ -171,7 +176,8 @@ func (q query[R, S]) answer(ctx context.Context, d *Desk) Answer {
 		saved = d.save(found, q.filePrefix, ticker)
 	}
 	if saved.Err != nil && problem == nil {
-		problem = problemf(FileNotSaved, "check that the folder can be written to", "the full result could not be saved: %v", saved.Err)
+		problem = problemf(FileNotSaved, "check that the folder can be written to",
+			"the full result could not be saved: %v", saved.Err)
 	}
 	text, err := q.tool.Answer(found, form, saved)
 	if err != nil {
@@ -187,9 +193,11 @@ func (q query[R, S]) answer(ctx context.Context, d *Desk) Answer {
 func failed(kind string, err error) Answer {
 	text, encodeErr := brief.Encode(brief.Failed(kind, err.Error()))
 	if encodeErr != nil {
-		text = json.RawMessage(`{"status":"error","format":"agent","snapshot":{},"flags":[],"file_path":null}`)
+		text = json.RawMessage(
+			`{"status":"error","format":"agent","snapshot":{},"flags":[],"file_path":null}`)
 	}
-	return Answer{JSON: text, Status: brief.StatusError, Problem: &Problem{Kind: kind, Text: err.Error()}}
+	return Answer{JSON: text, Status: brief.StatusError,
+		Problem: &Problem{Kind: kind, Text: err.Error()}}
 }
 
 // save writes a full result to a new file.
@@ -234,10 +242,12 @@ func (d *Desk) day(asked, configured string) (tax.Date, *Problem) {
 	}
 	day, err := tax.ParseDate(date)
 	if err != nil {
-		return 0, problemf(BadArgument, "write a date such as 2026-06-30", "%s: %q is not a date", where, text.Shorten(date, 40))
+		return 0, problemf(BadArgument, "write a date such as 2026-06-30", "%s: %q is not a date",
+			where, text.Shorten(date, 40))
 	}
 	if day > today {
-		return 0, problemf(FutureDate, "use today or an earlier date", "%s: %s is in the future, today is %s", where, day, today)
+		return 0, problemf(FutureDate, "use today or an earlier date",
+			"%s: %s is in the future, today is %s", where, day, today)
 	}
 	return day, nil
 }
@@ -248,7 +258,9 @@ func (d *Desk) checkNoFuture(data *Data) *Problem {
 	today := tax.DateOf(now.Year(), now.Month(), now.Day())
 	for i := range data.transactions {
 		if t := &data.transactions[i]; t.Date > today {
-			return problemf(FutureDate, "correct the date of the row", "%s:%d: %s is in the future, today is %s", t.Source.File, t.Source.Line, t.Date, today)
+			return problemf(FutureDate, "correct the date of the row",
+				"%s:%d: %s is in the future, today is %s", t.Source.File, t.Source.Line, t.Date,
+				today)
 		}
 	}
 	return nil
@@ -289,7 +301,8 @@ type LotsQuery struct {
 	Ticker  string
 }
 
-// Lots returns the open lots on a day, sorted by account, ticker and date. The error is a *[Problem].
+// Lots returns the open lots on a day, sorted by account, ticker and date. The error is a
+// *[Problem].
 func (d *Desk) Lots(ctx context.Context, q LotsQuery) ([]Lot, error) {
 	data, day, problem := d.open(ctx, q.AsOf)
 	if problem != nil {
@@ -305,10 +318,12 @@ func (d *Desk) Lots(ctx context.Context, q LotsQuery) ([]Lot, error) {
 func (d *Data) lots(q LotsQuery, day tax.Date) ([]Lot, *Problem) {
 	ticker := normalTicker(q.Ticker)
 	if _, known := d.account(q.Account); q.Account != "" && !known {
-		return nil, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "), "account %q is not in the portfolio", text.Shorten(q.Account, 40))
+		return nil, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "),
+			"account %q is not in the portfolio", text.Shorten(q.Account, 40))
 	}
 	if ticker != "" && !d.traded(ticker) {
-		return nil, problemf(UnknownTicker, d.knownTickers(), "%s is not in any transaction", text.Shorten(ticker, 40))
+		return nil, problemf(UnknownTicker, d.knownTickers(), "%s is not in any transaction",
+			text.Shorten(ticker, 40))
 	}
 	book, problem := d.build(day)
 	if problem != nil {
@@ -332,8 +347,10 @@ func (d *Data) lots(q LotsQuery, day tax.Date) ([]Lot, *Problem) {
 		if q.Account != "" && l.Account != q.Account || ticker != "" && l.Ticker != ticker {
 			continue
 		}
-		lots = append(lots, Lot{Account: l.Account, Ticker: l.Ticker, LotDate: l.LotDate.String(), HoldingStart: l.HoldingStart.String(),
-			Quantity: amount(l.Quantity), BasisTotal: amount(l.Basis), BasisAdjustment: amount(l.BasisAdjustment), LotID: l.LotID,
+		lots = append(lots, Lot{Account: l.Account, Ticker: l.Ticker, LotDate: l.LotDate.String(),
+			HoldingStart: l.HoldingStart.String(),
+			Quantity:     amount(l.Quantity), BasisTotal: amount(l.Basis),
+			BasisAdjustment: amount(l.BasisAdjustment), LotID: l.LotID,
 			NotHeld: notHeld[tax.Position{Account: l.Account, Ticker: l.Ticker}]})
 	}
 	return lots, nil

@@ -54,29 +54,37 @@ func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Prob
 func (q ExitQuery) parse() (ticker string, shares Decimal, problem *Problem) {
 	ticker = normalTicker(q.Ticker)
 	if err := answer.CheckTicker(ticker); err != nil {
-		return "", shares, problemf(BadArgument, "name a ticker such as SLV, or the symbol of an option such as AAPL260116C00150000", "%v", err)
+		return "", shares, problemf(BadArgument,
+			"name a ticker such as SLV, or the symbol of an option such as AAPL260116C00150000",
+			"%v", err)
 	}
 	if q.Shares != "" {
 		var err error
 		if shares, err = decimal.Parse(q.Shares); err != nil || !shares.IsPos() {
-			return "", shares, problemf(BadArgument, "give a number of shares, or omit it for the whole position", "shares %q is not a number above 0", text.Shorten(q.Shares, 40))
+			return "", shares, problemf(BadArgument,
+				"give a number of shares, or omit it for the whole position",
+				"shares %q is not a number above 0", text.Shorten(q.Shares, 40))
 		}
 	}
 	return ticker, shares, nil
 }
 
 // exits evaluates the exit rules of a ticker on a day.
-func (d *Data) exits(q ExitQuery, ticker string, shares Decimal, day tax.Date) (answer.ExitResult, *Problem) {
+func (d *Data) exits(q ExitQuery, ticker string, shares Decimal, day tax.Date) (answer.ExitResult,
+	*Problem) {
 	failed := failedExit(q, nil)
 	if _, known := d.account(q.AccountID); q.AccountID != "" && !known {
-		return failed, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "), "account %q is not in the portfolio", text.Shorten(q.AccountID, 40))
+		return failed, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "),
+			"account %q is not in the portfolio", text.Shorten(q.AccountID, 40))
 	}
 	rules, configured, err := exitConfig(d.Config, ticker)
 	if err != nil {
-		return failed, problemf(BadConfig, "correct portfolio.yaml", "exit_rules of %s: %v", ticker, err)
+		return failed, problemf(BadConfig, "correct portfolio.yaml", "exit_rules of %s: %v", ticker,
+			err)
 	}
 	if err := d.countShares(ticker, day); err != nil {
-		return failed, problemf(NotComputable, "check the quantities of its transactions", "the shares of %s cannot be counted: %s", ticker, readable(err.Error()))
+		return failed, problemf(NotComputable, "check the quantities of its transactions",
+			"the shares of %s cannot be counted: %s", ticker, readable(err.Error()))
 	}
 	book, problem := d.build(day)
 	if problem != nil {
@@ -88,9 +96,11 @@ func (d *Data) exits(q ExitQuery, ticker string, shares Decimal, day tax.Date) (
 	}
 	if !configured {
 		if len(d.prices[ticker]) == 0 && !d.traded(ticker) {
-			return failed, problemf(UnknownTicker, d.knownTickers(), "%s is not in the portfolio", ticker)
+			return failed, problemf(UnknownTicker, d.knownTickers(), "%s is not in the portfolio",
+				ticker)
 		}
-		return failed, problemf(NoExitRules, fmt.Sprintf("add to exit_rules in portfolio.yaml: %s: {rules: {momentum_exit: {lookback: 3}}}", ticker),
+		return failed, problemf(NoExitRules,
+			fmt.Sprintf("add to exit_rules in portfolio.yaml: %s: {rules: {momentum_exit: {lookback: 3}}}", ticker),
 			"there are no exit rules for %s", ticker)
 	}
 	if last, ok := d.latest(ticker, day); ok {
@@ -99,7 +109,8 @@ func (d *Data) exits(q ExitQuery, ticker string, shares Decimal, day tax.Date) (
 			return failed, problem
 		}
 	}
-	input := exitrule.Input{Ticker: ticker, Whole: isOption(ticker), AsOf: midnightUTC(day), AccountID: q.AccountID, Shares: shares, Holdings: held,
+	input := exitrule.Input{Ticker: ticker, Whole: isOption(ticker), AsOf: midnightUTC(day),
+		AccountID: q.AccountID, Shares: shares, Holdings: held,
 		Prices: make(map[string][]exitrule.Price), Config: rules}
 	cut := d.addPrices(&input, day)
 	result := exitResult(exitrule.Evaluate(input), cut)
@@ -108,18 +119,20 @@ func (d *Data) exits(q ExitQuery, ticker string, shares Decimal, day tax.Date) (
 			result.StalePriceDays = int(day - last.date)
 		}
 	}
-	if i := slices.IndexFunc(book.Incomplete, func(g tax.Gap) bool { return g.Ticker == ticker }); i >= 0 {
+	if i := slices.IndexFunc(book.Incomplete,
+		func(g tax.Gap) bool { return g.Ticker == ticker }); i >= 0 {
 		result.IncompleteHistory, result.IncompleteRecord = true, d.gapText(&book.Incomplete[i])
 	}
 	result.Option = isOption(ticker)
 	if last, ok := d.latest(ticker, day); ok && result.Option {
-		result.OptionPrices = optionPrices(book, map[string]Decimal{ticker: last.close}, func(string) bool { return true })
+		result.OptionPrices = optionPrices(book, map[string]Decimal{ticker: last.close},
+			func(string) bool { return true })
 	}
 	return result, nil
 }
 
-// addPrices adds the prices of all tickers that the rules use. It returns the day of the split for those tickers whose
-// prices from before the split were omitted.
+// addPrices adds the prices of all tickers that the rules use. It returns the day of the split for
+// those tickers whose prices from before the split were omitted.
 func (d *Data) addPrices(in *exitrule.Input, on tax.Date) map[string]tax.Date {
 	splits, cut := d.splits(on), make(map[string]tax.Date)
 	wanted := []string{in.Ticker}
@@ -136,8 +149,8 @@ func (d *Data) addPrices(in *exitrule.Input, on tax.Date) map[string]tax.Date {
 	return cut
 }
 
-// holdings returns the shares of a ticker in each account. It includes shares without a lot; a sale without a purchase
-// makes a position negative.
+// holdings returns the shares of a ticker in each account. It includes shares without a lot; a sale
+// without a purchase makes a position negative.
 func (d *Data) holdings(book *tax.Book, ticker string) ([]exitrule.Holding, *Problem) {
 	held, problem := d.held(book)
 	if problem != nil {
@@ -213,8 +226,8 @@ func applyToHoldings(held map[string]Decimal, t *tax.Transaction) (err error) {
 	return err
 }
 
-// incompleteRecords returns the first rows of each position that need shares which no row acquired. A transfer counts for
-// both accounts.
+// incompleteRecords returns the first rows of each position that need shares which no row acquired.
+// A transfer counts for both accounts.
 func (d *Data) incompleteRecords(book *tax.Book) map[tax.Position][]string {
 	const most = 5
 	records := make(map[tax.Position][]string)
@@ -248,7 +261,8 @@ func isOption(ticker string) bool {
 }
 
 func (d *Data) traded(ticker string) bool {
-	return slices.ContainsFunc(d.transactions, func(t tax.Transaction) bool { return t.Ticker == ticker })
+	return slices.ContainsFunc(d.transactions,
+		func(t tax.Transaction) bool { return t.Ticker == ticker })
 }
 
 // knownTickers returns the hint for an unknown ticker.
@@ -275,8 +289,10 @@ func (d *Data) knownTickers() string {
 // exitResult converts a verdict for an answer.
 func exitResult(r exitrule.Result, cut map[string]tax.Date) answer.ExitResult {
 	result := answer.ExitResult{
-		Status: string(r.Status), Ticker: r.Ticker, Error: r.Error, OverallAssessment: r.Overall, TradeEligible: r.TradeEligible,
-		Position:        answer.ExitPosition{AccountID: r.Position.AccountID, Shares: amount(r.Position.Shares), Held: amount(r.Position.Held)},
+		Status: string(r.Status), Ticker: r.Ticker, Error: r.Error, OverallAssessment: r.Overall,
+		TradeEligible: r.TradeEligible,
+		Position: answer.ExitPosition{AccountID: r.Position.AccountID,
+			Shares: amount(r.Position.Shares), Held: amount(r.Position.Held)},
 		StopAboveMarket: r.StopAboveMarket, StopNote: r.StopNote,
 	}
 	if r.Status != exitrule.StatusSuccess {
@@ -293,11 +309,13 @@ func exitResult(r exitrule.Result, cut map[string]tax.Date) answer.ExitResult {
 		result.Signals = append(result.Signals, exitSignal(s, cut))
 	}
 	if s := r.Sizing; s != nil {
-		result.Sizing = &answer.ExitSizing{GapPP: brief.Number(s.GapPP), ThresholdPP: brief.Number(s.ThresholdPP), Fraction: amount(s.Fraction),
+		result.Sizing = &answer.ExitSizing{GapPP: brief.Number(s.GapPP),
+			ThresholdPP: brief.Number(s.ThresholdPP), Fraction: amount(s.Fraction),
 			SellQuantity: amount(s.SellQuantity), Remaining: amount(s.Remaining), Note: s.Note}
 	}
 	for _, a := range r.Actions {
-		action := answer.ExitAction{Step: a.Step, Action: a.Action, Ticker: a.Ticker, AccountID: a.AccountID, Quantity: amount(a.Quantity),
+		action := answer.ExitAction{Step: a.Step, Action: a.Action, Ticker: a.Ticker,
+			AccountID: a.AccountID, Quantity: amount(a.Quantity),
 			OrderType: a.OrderType, TimeInForce: a.TimeInForce}
 		if !a.StopPrice.IsZero() {
 			stop := amount(a.StopPrice)
@@ -317,7 +335,9 @@ func exitSignal(s exitrule.Signal, cut map[string]tax.Date) answer.ExitSignal {
 			if !strings.Contains(s.Error, ticker) {
 				continue // the rule failed for another reason
 			}
-			signal.Error += fmt.Sprintf("; %s was split on %s, and earlier prices need the column adjusted", ticker, cut[ticker])
+			signal.Error += fmt.Sprintf(
+				"; %s was split on %s, and earlier prices need the column adjusted", ticker,
+				cut[ticker])
 		}
 		return signal
 	}
@@ -327,7 +347,8 @@ func exitSignal(s exitrule.Signal, cut map[string]tax.Date) answer.ExitSignal {
 		signal.TriggerClose = number(s.TriggerClose)
 	}
 	for _, m := range s.Months {
-		signal.Months = append(signal.Months, answer.ExitMonth{Month: m.Month, Return: brief.Number(m.Return)})
+		signal.Months = append(signal.Months,
+			answer.ExitMonth{Month: m.Month, Return: brief.Number(m.Return)})
 	}
 	return signal
 }
@@ -336,17 +357,23 @@ func exitSignal(s exitrule.Signal, cut map[string]tax.Date) answer.ExitSignal {
 func exitProblem(r exitrule.Result) answer.Problem {
 	switch r.Failure {
 	case exitrule.BadShares:
-		return answer.Problem{ErrorKind: BadArgument, ErrorHint: "give at most the number of shares held, without a fraction if the account holds none, or omit it for all shares"}
+		return answer.Problem{ErrorKind: BadArgument,
+			ErrorHint: "give at most the number of shares held, without a fraction if the account holds none, or omit it for all shares"}
 	case exitrule.NotHeld:
-		return answer.Problem{ErrorKind: NotHeld, ErrorHint: "signalbox portfolio lots lists what is held; to ask about a position that is not in the portfolio, give shares"}
+		return answer.Problem{ErrorKind: NotHeld,
+			ErrorHint: "signalbox portfolio lots lists what is held; to ask about a position that is not in the portfolio, give shares"}
 	case exitrule.AccountNeeded:
-		return answer.Problem{ErrorKind: AccountNeeded, ErrorHint: "name the account: account_id, or --account on the command line"}
+		return answer.Problem{ErrorKind: AccountNeeded,
+			ErrorHint: "name the account: account_id, or --account on the command line"}
 	case exitrule.Short:
-		return answer.Problem{ErrorKind: ShortPosition, ErrorHint: "close the short with a buy; if the position is not short, purchases are missing in the transactions"}
+		return answer.Problem{ErrorKind: ShortPosition,
+			ErrorHint: "close the short with a buy; if the position is not short, purchases are missing in the transactions"}
 	case exitrule.BadConfig:
-		return answer.Problem{ErrorKind: BadConfig, ErrorHint: "correct exit_rules in portfolio.yaml"}
+		return answer.Problem{ErrorKind: BadConfig,
+			ErrorHint: "correct exit_rules in portfolio.yaml"}
 	case exitrule.NoPrice:
-		return answer.Problem{ErrorKind: MissingPrice, ErrorHint: "add its prices to a file in " + pricesFolder}
+		return answer.Problem{ErrorKind: MissingPrice, ErrorHint: "add its prices to a file in " +
+			pricesFolder}
 	}
 	return answer.Problem{ErrorKind: NotComputable, ErrorHint: amountsHint}
 }

@@ -38,7 +38,8 @@ func closes(prices map[string][]string) string {
 }
 
 func exitConfigText(rules string) string {
-	return "-- portfolio.yaml --\naccounts: [{id: brk}, {id: two}]\nexit_rules:\n  SLV: {" + rules + "}\n"
+	return "-- portfolio.yaml --\naccounts: [{id: brk}, {id: two}]\nexit_rules:\n  SLV: {" + rules +
+		"}\n"
 }
 
 const momentum = "rules: {momentum_exit: {lookback: 3}}"
@@ -71,16 +72,20 @@ func TestExitCheckValues(t *testing.T) {
 		sizing  string
 	}{
 		{".10 .08 .12 → .05", []string{"100", "110", "118.8", "133.056", "139.7088"},
-			"EXIT — momentum_exit: +5.00% in 2026-05, mean before +10.00%, gap -5.00 pp", -5, "sell 5 of 10, fraction 0.5, left 5"},
+			"EXIT — momentum_exit: +5.00% in 2026-05, mean before +10.00%, gap -5.00 pp", -5,
+			"sell 5 of 10, fraction 0.5, left 5"},
 		{"−.02 −.01 −.03 → −.10", []string{"100", "98", "97.02", "94.1094", "84.69846"},
-			"EXIT — momentum_exit: -10.00% in 2026-05, mean before -2.00%, gap -8.00 pp", -8, "sell 7 of 10, fraction 0.75, left 3"},
+			"EXIT — momentum_exit: -10.00% in 2026-05, mean before -2.00%, gap -8.00 pp", -8,
+			"sell 7 of 10, fraction 0.75, left 3"},
 		{".05 .06 .04 → .10", []string{"100", "105", "111.3", "115.752", "127.3272"},
 			"HOLD — momentum_exit: +10.00% in 2026-05, mean before +5.00%, gap +5.00 pp", 5, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := askedExit(t, folder(t, exitConfigText(momentum), held("10"), closes(map[string][]string{"SLV": tt.closes})), ExitQuery{})
+			r := askedExit(t, folder(t, exitConfigText(momentum), held("10"),
+				closes(map[string][]string{"SLV": tt.closes})), ExitQuery{})
 			if r.OverallAssessment != tt.overall || r.TradeEligible != (tt.sizing != "") {
-				t.Errorf("%q, eligible %v, want %q", r.OverallAssessment, r.TradeEligible, tt.overall)
+				t.Errorf("%q, eligible %v, want %q", r.OverallAssessment, r.TradeEligible,
+					tt.overall)
 			}
 			if gap := float64(*r.Signals[0].Gap) * 100; math.Abs(gap-tt.gap) > 1e-9 {
 				t.Errorf("gap %v, want %v", gap, tt.gap)
@@ -96,12 +101,16 @@ func sizing(r answer.ExitResult) string {
 	if r.Sizing == nil {
 		return ""
 	}
-	return fmt.Sprintf("sell %s of %s, fraction %s, left %s", r.Sizing.SellQuantity, r.Position.Shares, r.Sizing.Fraction, r.Sizing.Remaining)
+	return fmt.Sprintf("sell %s of %s, fraction %s, left %s", r.Sizing.SellQuantity,
+		r.Position.Shares, r.Sizing.Fraction, r.Sizing.Remaining)
 }
 
 func TestExitBasket(t *testing.T) {
-	dir := folder(t, exitConfigText("primary: regime_check, rules: {regime_check: {tickers: [SLV, GLD, TLT], period: 3}}"), held("10"), closes(map[string][]string{
-		"SLV": {"100", "95", "85.5", "82.935"}, "GLD": {"100", "98", "94.08", "93.1392"}, "TLT": {"100", "97", "92.15", "90.307"}}))
+	dir := folder(t, exitConfigText(
+		"primary: regime_check, rules: {regime_check: {tickers: [SLV, GLD, TLT], period: 3}}"),
+		held("10"), closes(map[string][]string{
+			"SLV": {"100", "95", "85.5", "82.935"}, "GLD": {"100", "98", "94.08", "93.1392"},
+			"TLT": {"100", "97", "92.15", "90.307"}}))
 	r := askedExit(t, dir, ExitQuery{})
 	if want := "EXIT — regime_check: basket -11.27% over 3 months to 2026-05"; r.OverallAssessment != want {
 		t.Errorf("%q, want %q", r.OverallAssessment, want)
@@ -111,7 +120,8 @@ func TestExitBasket(t *testing.T) {
 	}
 }
 
-// TestExitSizing checks that no more is sold than the rules say, fractions only if the position has them or is one share, and that a stop is placed only below the market.
+// TestExitSizing checks that no more is sold than the rules say, fractions only if the position has
+// them or is one share, and that a stop is placed only below the market.
 func TestExitSizing(t *testing.T) {
 	falling := closes(map[string][]string{"SLV": {"100", "98", "97.02", "94.1094", "84.69846"}})
 	for _, tt := range []struct {
@@ -121,17 +131,28 @@ func TestExitSizing(t *testing.T) {
 		actions             []string
 		flags               []string
 	}{
-		{"fractions", "3.333", momentum, "", "sell 2.49975 of 3.333, fraction 0.75, left 0.83325", []string{"SELL 2.49975 market"}, []string{"warning exit_signal", "info trade_recommended"}},
-		{"one share", "1", momentum + ", stop: {price: 65.0}", "", "sell 0.75 of 1, fraction 0.75, left 0.25",
-			[]string{"SELL 0.75 market", "PLACE_STOP 0.25 stop at 65 GTC"}, []string{"warning exit_signal", "info trade_recommended", "info odd_quantity"}},
-		{"less than one share", "0.4", momentum, "", "sell 0.3 of 0.4, fraction 0.75, left 0.1", []string{"SELL 0.3 market"}, []string{"warning exit_signal", "info trade_recommended"}},
-		{"two shares", "2", momentum + ", stop: {price: 65.0, time_in_force: DAY}", "", "sell 1 of 2, fraction 0.75, left 1",
-			[]string{"SELL 1 market", "PLACE_STOP 1 stop at 65 DAY"}, []string{"warning exit_signal", "info trade_recommended"}},
-		{"a part", "10", momentum + ", stop: {price: 65.0}", "4", "sell 3 of 4, fraction 0.75, left 1",
-			[]string{"SELL 3 market", "PLACE_STOP 1 stop at 65 GTC"}, []string{"warning exit_signal", "info trade_recommended"}},
-		{"own sizing", "10", momentum + ", sizing: {min: 0.2, max: 0.9, gap_pp: 8.5}", "", "sell 2 of 10, fraction 0.2, left 8", []string{"SELL 2 market"},
+		{"fractions", "3.333", momentum, "", "sell 2.49975 of 3.333, fraction 0.75, left 0.83325",
+			[]string{"SELL 2.49975 market"},
 			[]string{"warning exit_signal", "info trade_recommended"}},
-		{"stop above market", "10", momentum + ", stop: {price: 84.70}", "", "sell 7 of 10, fraction 0.75, left 3", []string{"SELL 7 market"},
+		{"one share", "1", momentum + ", stop: {price: 65.0}", "",
+			"sell 0.75 of 1, fraction 0.75, left 0.25",
+			[]string{"SELL 0.75 market", "PLACE_STOP 0.25 stop at 65 GTC"},
+			[]string{"warning exit_signal", "info trade_recommended", "info odd_quantity"}},
+		{"less than one share", "0.4", momentum, "", "sell 0.3 of 0.4, fraction 0.75, left 0.1",
+			[]string{"SELL 0.3 market"}, []string{"warning exit_signal", "info trade_recommended"}},
+		{"two shares", "2", momentum + ", stop: {price: 65.0, time_in_force: DAY}", "",
+			"sell 1 of 2, fraction 0.75, left 1",
+			[]string{"SELL 1 market", "PLACE_STOP 1 stop at 65 DAY"},
+			[]string{"warning exit_signal", "info trade_recommended"}},
+		{"a part", "10", momentum + ", stop: {price: 65.0}", "4",
+			"sell 3 of 4, fraction 0.75, left 1",
+			[]string{"SELL 3 market", "PLACE_STOP 1 stop at 65 GTC"},
+			[]string{"warning exit_signal", "info trade_recommended"}},
+		{"own sizing", "10", momentum + ", sizing: {min: 0.2, max: 0.9, gap_pp: 8.5}", "",
+			"sell 2 of 10, fraction 0.2, left 8", []string{"SELL 2 market"},
+			[]string{"warning exit_signal", "info trade_recommended"}},
+		{"stop above market", "10", momentum + ", stop: {price: 84.70}", "",
+			"sell 7 of 10, fraction 0.75, left 3", []string{"SELL 7 market"},
 			[]string{"warning exit_signal", "warning stop_above_market", "info trade_recommended"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -146,14 +167,16 @@ func TestExitSizing(t *testing.T) {
 				if a.StopPrice != nil {
 					text += fmt.Sprintf(" at %s %s", a.StopPrice, a.TimeInForce)
 				}
-				if actions = append(actions, text); a.Step != i+1 || a.AccountID != "brk" || a.Ticker != "SLV" {
+				if actions = append(actions, text); a.Step != i+1 || a.AccountID != "brk" ||
+					a.Ticker != "SLV" {
 					t.Errorf("action %+v", a)
 				}
 			}
 			if diff := cmp.Diff(tt.actions, actions); diff != "" {
 				t.Errorf("want -, got +\n%s", diff)
 			}
-			a := askExits(t, desk(t, dir), ExitQuery{Ticker: "slv", Shares: tt.asked, AsOf: "2026-06-03"})
+			a := askExits(t, desk(t, dir), ExitQuery{Ticker: "slv", Shares: tt.asked,
+				AsOf: "2026-06-03"})
 			if diff := cmp.Diff(tt.flags, a.names()); diff != "" {
 				t.Errorf("want -, got +\n%s", diff)
 			}
@@ -163,7 +186,8 @@ func TestExitSizing(t *testing.T) {
 
 // TestExitVerdicts checks each verdict and its flag.
 func TestExitVerdicts(t *testing.T) {
-	fall, rise := []string{"100", "98", "97.02", "94.1094", "84.69846"}, []string{"100", "105", "111.3", "115.752", "127.3272"}
+	fall, rise := []string{"100", "98", "97.02", "94.1094", "84.69846"},
+		[]string{"100", "105", "111.3", "115.752", "127.3272"}
 	const both = "rules: {momentum_exit: {lookback: 3}, regime_check: {tickers: [GLD]}}"
 	for _, tt := range []struct {
 		rules    string
@@ -171,14 +195,19 @@ func TestExitVerdicts(t *testing.T) {
 		overall  string
 		flags    []string
 	}{
-		{both, fall, fall, "STRONG EXIT", []string{"warning strong_exit", "info trade_recommended"}},
+		{both, fall, fall, "STRONG EXIT",
+			[]string{"warning strong_exit", "info trade_recommended"}},
 		{both, fall, rise, "EXIT", []string{"warning exit_signal", "info trade_recommended"}},
 		{both, rise, fall, "MONITOR", []string{"info monitor"}},
 		{both, rise, rise, "HOLD", []string{"success hold"}},
-		{both, fall, nil, "EXIT", []string{"warning rule_evaluation_error", "warning exit_signal", "info trade_recommended"}},
-		{both, nil, fall, "ERROR", []string{"error primary_rule_error", "warning rule_evaluation_error"}},
-		{"primary: mood, rules: {mood: {}, regime_check: {tickers: [GLD]}}", rise, fall, "ERROR", []string{"error primary_rule_error", "warning rule_evaluation_error"}},
-		{"rules: {momentum_exit: {lookback: 4}}", fall, nil, "ERROR", []string{"error primary_rule_error", "warning rule_evaluation_error"}},
+		{both, fall, nil, "EXIT", []string{"warning rule_evaluation_error", "warning exit_signal",
+			"info trade_recommended"}},
+		{both, nil, fall, "ERROR",
+			[]string{"error primary_rule_error", "warning rule_evaluation_error"}},
+		{"primary: mood, rules: {mood: {}, regime_check: {tickers: [GLD]}}", rise, fall, "ERROR",
+			[]string{"error primary_rule_error", "warning rule_evaluation_error"}},
+		{"rules: {momentum_exit: {lookback: 4}}", fall, nil, "ERROR",
+			[]string{"error primary_rule_error", "warning rule_evaluation_error"}},
 	} {
 		prices := map[string][]string{}
 		if tt.slv != nil {
@@ -189,8 +218,10 @@ func TestExitVerdicts(t *testing.T) {
 		}
 		d := desk(t, folder(t, exitConfigText(tt.rules), held("10"), closes(prices)))
 		a := askExits(t, d, ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
-		if diff := cmp.Diff(tt.flags, a.names()); diff != "" || !strings.HasPrefix(fmt.Sprint(a.Snapshot["overall_assessment"]), tt.overall+" — ") {
-			t.Errorf("%s: %v\nwant -, got +\n%s", tt.overall, a.Snapshot["overall_assessment"], diff)
+		if diff := cmp.Diff(tt.flags, a.names()); diff != "" ||
+			!strings.HasPrefix(fmt.Sprint(a.Snapshot["overall_assessment"]), tt.overall+" — ") {
+			t.Errorf("%s: %v\nwant -, got +\n%s", tt.overall, a.Snapshot["overall_assessment"],
+				diff)
 		}
 	}
 }
@@ -199,16 +230,21 @@ func TestExitVerdicts(t *testing.T) {
 func TestExitsAroundASplit(t *testing.T) {
 	split := "-- transactions/split.csv --\n" + longHeader + "2026-05-15,brk,split,SLV,,,,,,,2,,,\n"
 	unadjusted := closes(map[string][]string{"SLV": {"100", "110", "118.8", "133.056", "69.8544"}})
-	a := askExits(t, desk(t, folder(t, exitConfigText(momentum), held("10"), unadjusted, split)), ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
-	if diff := cmp.Diff([]string{"error primary_rule_error", "warning rule_evaluation_error"}, a.names()); diff != "" {
+	a := askExits(t, desk(t, folder(t, exitConfigText(momentum), held("10"), unadjusted, split)),
+		ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
+	if diff := cmp.Diff([]string{"error primary_rule_error", "warning rule_evaluation_error"},
+		a.names()); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
 	}
-	full := desk(t, folder(t, exitConfigText(momentum), held("10"), unadjusted, split)).Exits(context.Background(), ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
-	if got := full.Signals[0].Error; !strings.HasSuffix(got, "; SLV was split on 2026-05-15, and earlier prices need the column adjusted") {
+	full := desk(t, folder(t, exitConfigText(momentum), held("10"), unadjusted,
+		split)).Exits(context.Background(), ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
+	if got := full.Signals[0].Error; !strings.HasSuffix(got,
+		"; SLV was split on 2026-05-15, and earlier prices need the column adjusted") {
 		t.Errorf("the rule says %q", got)
 	}
 	// Up to the split the unadjusted closes are right.
-	r := askedExit(t, folder(t, exitConfigText("rules: {momentum_exit: {lookback: 2}}"), held("10"), unadjusted, split), ExitQuery{AsOf: "2026-05-14"})
+	r := askedExit(t, folder(t, exitConfigText("rules: {momentum_exit: {lookback: 2}}"), held("10"),
+		unadjusted, split), ExitQuery{AsOf: "2026-05-14"})
 	if r.Position.Shares.String() != "10" || !strings.HasPrefix(r.OverallAssessment, "HOLD") {
 		t.Errorf("%s shares, %s", r.Position.Shares, r.OverallAssessment)
 	}
@@ -232,21 +268,31 @@ func TestHoldings(t *testing.T) {
 	for _, tt := range []struct{ name, rows, want string }{
 		{"buys and sells", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,sell,SLV,2.5,1,,,,,,,,\n2026-01-04,brk,reinvest,SLV,0.25,1,,,,,,,,", "brk 7.75"},
 		{"other tickers", "2026-01-02,brk,buy,GLD,10,1,,,,,,,,", ""},
-		{"later rows", "2026-06-30,brk,buy,SLV,10,1,,,,,,,,\n2026-07-01,brk,buy,SLV,10,1,,,,,,,,", "brk 10"},
+		{"later rows", "2026-06-30,brk,buy,SLV,10,1,,,,,,,,\n2026-07-01,brk,buy,SLV,10,1,,,,,,,,",
+			"brk 10"},
 		{"transfer", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,transfer,SLV,4,,,,,two,,,,", "brk 6, two 4"},
 		{"transfer out", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,transfer,SLV,4,,,,,,,,,", "brk 6"},
 		{"transfer in", "2026-01-03,,transfer,SLV,4,,,,,two,,40,2020-01-02,", "two 4"},
-		{"gift and inheritance", "2026-01-02,brk,gift_in,SLV,3,,,,,,,30,2020-01-02,60\n2026-01-03,brk,inherit,SLV,4,,,,,,,,,80", "brk 7"},
-		{"split everywhere by each account's row", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-02,two,buy,SLV,3,1,,,,,,,,\n2026-01-03,brk,split,SLV,,,,,,,3:2,,,\n2026-01-03,two,split,SLV,,,,,,,3:2,,,", "brk 15, two 4.5"},
-		{"split in one account", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-02,two,buy,SLV,3,1,,,,,,,,\n2026-01-03,brk,split,SLV,,,,,,,1:4,,,", "brk 2.5, two 3"},
-		{"split by shares added", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,split,SLV,90,,,,,,,,,", "brk 100"},
-		{"split before the trades of its day", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,sell,SLV,5,1,,,,,,,,\n2026-01-03,brk,split,SLV,,,,,,,2,,,", "brk 15"},
-		{"return of capital", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,return_of_capital,SLV,,,,,,,,,,5", "brk 10"},
+		{"gift and inheritance",
+			"2026-01-02,brk,gift_in,SLV,3,,,,,,,30,2020-01-02,60\n2026-01-03,brk,inherit,SLV,4,,,,,,,,,80", "brk 7"},
+		{"split everywhere by each account's row",
+			"2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-02,two,buy,SLV,3,1,,,,,,,,\n2026-01-03,brk,split,SLV,,,,,,,3:2,,,\n2026-01-03,two,split,SLV,,,,,,,3:2,,,", "brk 15, two 4.5"},
+		{"split in one account",
+			"2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-02,two,buy,SLV,3,1,,,,,,,,\n2026-01-03,brk,split,SLV,,,,,,,1:4,,,", "brk 2.5, two 3"},
+		{"split by shares added",
+			"2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,split,SLV,90,,,,,,,,,", "brk 100"},
+		{"split before the trades of its day",
+			"2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,sell,SLV,5,1,,,,,,,,\n2026-01-03,brk,split,SLV,,,,,,,2,,,", "brk 15"},
+		{"return of capital",
+			"2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,return_of_capital,SLV,,,,,,,,,,5",
+			"brk 10"},
 		{"sell without buy", "2026-01-03,brk,sell,SLV,5,1,,,,,,,,", "brk -5"},
-		{"all sold", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,sell,SLV,10,1,,,,,,,,", ""},
+		{"all sold", "2026-01-02,brk,buy,SLV,10,1,,,,,,,,\n2026-01-03,brk,sell,SLV,10,1,,,,,,,,",
+			""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			data, problem := load(folder(t, exitConfigText(momentum), "-- transactions/a.csv --\n"+longHeader+tt.rows+"\n"), ifNeeded)
+			data, problem := load(folder(t, exitConfigText(momentum), "-- transactions/a.csv --\n"+
+				longHeader+tt.rows+"\n"), ifNeeded)
 			if problem != nil {
 				t.Fatal(problem)
 			}
@@ -278,14 +324,16 @@ func holdingsText(t rapid.TB, data *Data, ticker, on string) string {
 	return strings.Join(parts, ", ")
 }
 
-// TestIncompleteHistoryOfAnExit checks a position for which more shares were sold than bought before.
+// TestIncompleteHistoryOfAnExit checks a position for which more shares were sold than bought
+// before.
 func TestIncompleteHistoryOfAnExit(t *testing.T) {
 	d := desk(t, folder(t, plain, rows("2024-01-03,brk,sell,SLV,5,1,,,")))
 	a := askExits(t, d, ExitQuery{Ticker: "SLV"})
 	if !slices.Contains(a.names(), "warning incomplete_history") || a.Snapshot["shares"] != 5.0 {
 		t.Errorf("%v, shares %v", a.names(), a.Snapshot["shares"])
 	}
-	if b := askExits(t, desk(t, folder(t, plain)), ExitQuery{Ticker: "SLV"}); slices.Contains(b.names(), "warning incomplete_history") {
+	if b := askExits(t, desk(t, folder(t, plain)),
+		ExitQuery{Ticker: "SLV"}); slices.Contains(b.names(), "warning incomplete_history") {
 		t.Errorf("%v", b.names())
 	}
 }
@@ -293,7 +341,8 @@ func TestIncompleteHistoryOfAnExit(t *testing.T) {
 // TestHoldingsAreTheLots checks that in a complete history the holdings are the sum of the lots.
 func TestHoldingsAreTheLots(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		data := &Data{Rules: tax.Rules{Accounts: []tax.Account{{ID: "a"}, {ID: "b", Method: tax.HIFO}}}}
+		data := &Data{Rules: tax.Rules{Accounts: []tax.Account{{ID: "a"},
+			{ID: "b", Method: tax.HIFO}}}}
 		data.transactions = history(t)
 		day := data.transactions[len(data.transactions)-1].Date
 		book, problem := data.build(day)
@@ -318,7 +367,8 @@ func TestHoldingsAreTheLots(t *testing.T) {
 		}
 		for _, h := range list {
 			if !h.Shares.Equal(sum[h.AccountID]) {
-				t.Errorf("account %s has %s shares, its lots %s", h.AccountID, h.Shares, sum[h.AccountID])
+				t.Errorf("account %s has %s shares, its lots %s", h.AccountID, h.Shares,
+					sum[h.AccountID])
 			}
 			delete(sum, h.AccountID)
 		}
@@ -338,14 +388,17 @@ func history(t *rapid.T) []tax.Transaction {
 	var list []tax.Transaction
 	for i := range rapid.IntRange(1, 25).Draw(t, "rows") {
 		from := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "account")
-		row := tax.Transaction{Date: start.AddDays(i * rapid.IntRange(1, 20).Draw(t, "scale")), Account: from, Ticker: "SLV", Action: tax.Buy,
-			Quantity: decimal.MustNew(rapid.Int64Range(1, 50_000).Draw(t, "shares"), 3), Price: decimal.MustNew(rapid.Int64Range(1, 9_000).Draw(t, "price"), 2),
-			Source: importer.Source{File: "a.csv", Line: i + 2}}
+		row := tax.Transaction{Date: start.AddDays(i * rapid.IntRange(1, 20).Draw(t, "scale")),
+			Account: from, Ticker: "SLV", Action: tax.Buy,
+			Quantity: decimal.MustNew(rapid.Int64Range(1, 50_000).Draw(t, "shares"), 3),
+			Price:    decimal.MustNew(rapid.Int64Range(1, 9_000).Draw(t, "price"), 2),
+			Source:   importer.Source{File: "a.csv", Line: i + 2}}
 		row.Date = max(row.Date, start.AddDays(i))
 		if n := len(list); n > 0 {
 			row.Date = max(row.Date, list[n-1].Date.AddDays(1))
 		}
-		row.Action = rapid.SampledFrom([]tax.Action{tax.Buy, tax.Buy, tax.Reinvest, tax.Inherit, tax.Sell, tax.Transfer, tax.Split}).Draw(t, "action")
+		row.Action = rapid.SampledFrom([]tax.Action{tax.Buy, tax.Buy, tax.Reinvest, tax.Inherit,
+			tax.Sell, tax.Transfer, tax.Split}).Draw(t, "action")
 		switch row.Action {
 		case tax.Sell, tax.Transfer:
 			if row.Quantity = row.Quantity.Min(counted[from]).Trim(0); !row.Quantity.IsPos() {
@@ -356,7 +409,8 @@ func history(t *rapid.T) []tax.Transaction {
 			}
 		case tax.Split:
 			row.Quantity, row.Price = decimal.Zero, decimal.Zero
-			row.Ratio = rapid.SampledFrom([]tax.Ratio{ratio(2, 1), ratio(3, 2), ratio(1, 2), ratio(5, 4), ratio(1, 3)}).Draw(t, "ratio")
+			row.Ratio = rapid.SampledFrom([]tax.Ratio{ratio(2, 1), ratio(3, 2), ratio(1, 2),
+				ratio(5, 4), ratio(1, 3)}).Draw(t, "ratio")
 			row.Account = rapid.SampledFrom([]string{"", from}).Draw(t, "split of")
 		}
 		if err := applyToHoldings(counted, &row); err != nil {
@@ -365,7 +419,8 @@ func history(t *rapid.T) []tax.Transaction {
 		list = append(list, row)
 	}
 	if len(list) == 0 {
-		list = append(list, tax.Transaction{Date: start, Account: "a", Ticker: "SLV", Action: tax.Buy, Quantity: decimal.One, Price: decimal.One})
+		list = append(list, tax.Transaction{Date: start, Account: "a", Ticker: "SLV",
+			Action: tax.Buy, Quantity: decimal.One, Price: decimal.One})
 	}
 	return list
 }
@@ -378,8 +433,10 @@ func ratio(a, b int64) tax.Ratio {
 func TestExitFormats(t *testing.T) {
 	d := desk(t, folder(t, plain))
 	for _, format := range brief.Formats() {
-		response := d.CheckExitSignals(context.Background(), ExitQuery{Ticker: "slv", Format: string(format)})
-		if o := decode(t, response.JSON); o["status"] != "success" || !strings.Contains(string(response.JSON), "HOLD — momentum_exit") {
+		response := d.CheckExitSignals(context.Background(),
+			ExitQuery{Ticker: "slv", Format: string(format)})
+		if o := decode(t, response.JSON); o["status"] != "success" ||
+			!strings.Contains(string(response.JSON), "HOLD — momentum_exit") {
 			t.Errorf("%s: %s", format, response.JSON)
 		}
 	}

@@ -30,8 +30,10 @@ func (d *Desk) Harvest(ctx context.Context, q HarvestQuery) answer.HarvestResult
 	return data.harvestResult(q, opts, day)
 }
 
-// harvestResult finds losses that could be harvested on a day. A problem gives a result of status error.
-func (d *Data) harvestResult(q HarvestQuery, opts tax.HarvestOptions, day tax.Date) answer.HarvestResult {
+// harvestResult finds losses that could be harvested on a day. A problem gives a result of status
+// error.
+func (d *Data) harvestResult(q HarvestQuery, opts tax.HarvestOptions,
+	day tax.Date) answer.HarvestResult {
 	result, problem := d.harvest(q, opts, day)
 	if problem == nil {
 		return result
@@ -51,20 +53,25 @@ func failedHarvest(problem *Problem) answer.HarvestResult {
 
 // parse returns the options of a question, except for those that depend on the data.
 func (q HarvestQuery) parse() (tax.HarvestOptions, *Problem) {
-	opts := tax.HarvestOptions{SortBy: cmp.Or(tax.SortBy(q.SortBy), tax.ByLossAmount), SkipWashCheck: q.SkipWashCheck}
-	if !slices.Contains([]tax.SortBy{tax.ByLossAmount, tax.ByLossPct, tax.ByDaysHeld}, opts.SortBy) {
-		return opts, problemf(BadArgument, "use loss_amount, loss_pct or days_held", "sort_by %q is not known", text.Shorten(q.SortBy, 40))
+	opts := tax.HarvestOptions{SortBy: cmp.Or(tax.SortBy(q.SortBy), tax.ByLossAmount),
+		SkipWashCheck: q.SkipWashCheck}
+	if !slices.Contains([]tax.SortBy{tax.ByLossAmount, tax.ByLossPct, tax.ByDaysHeld},
+		opts.SortBy) {
+		return opts, problemf(BadArgument, "use loss_amount, loss_pct or days_held",
+			"sort_by %q is not known", text.Shorten(q.SortBy, 40))
 	}
 	if q.MinLoss != "" {
 		var err error
 		if opts.MinLoss, err = decimal.Parse(q.MinLoss); err != nil || opts.MinLoss.IsNeg() {
-			return opts, problemf(BadArgument, "give an amount in dollars, such as 100", "min_loss %q is not an amount of money", text.Shorten(q.MinLoss, 40))
+			return opts, problemf(BadArgument, "give an amount in dollars, such as 100",
+				"min_loss %q is not an amount of money", text.Shorten(q.MinLoss, 40))
 		}
 	}
 	return opts, nil
 }
 
-func (d *Data) harvest(q HarvestQuery, opts tax.HarvestOptions, day tax.Date) (answer.HarvestResult, *Problem) {
+func (d *Data) harvest(q HarvestQuery, opts tax.HarvestOptions, day tax.Date) (answer.HarvestResult,
+	*Problem) {
 	var none answer.HarvestResult
 	accounts, problem := d.selectAccounts(q.Account, q.Source)
 	if problem != nil {
@@ -103,11 +110,15 @@ func (d *Data) harvest(q HarvestQuery, opts tax.HarvestOptions, day tax.Date) (a
 	}
 	result.StalePrices, result.NotUnderstood = stale, d.notUnderstood()
 	for _, twin := range d.Twins {
-		result.PossibleDuplicates = append(result.PossibleDuplicates, answer.TwinRows{First: sourcePosition(twin.First), Second: sourcePosition(twin.Second)})
+		result.PossibleDuplicates = append(result.PossibleDuplicates,
+			answer.TwinRows{First: sourcePosition(twin.First), Second: sourcePosition(twin.Second)})
 	}
-	result.Metadata.SortBy, result.Metadata.Account, result.Metadata.Source = string(opts.SortBy), q.Account, q.Source
-	result.Metadata.IncludeWashSaleCheck, result.Metadata.MinLoss = !q.SkipWashCheck, amount(opts.MinLoss)
-	result.Metadata.DuplicatesLeftOut, result.Metadata.WashSalesNotChecked = d.Duplicates, q.SkipWashCheck
+	result.Metadata.SortBy, result.Metadata.Account, result.Metadata.Source = string(opts.SortBy),
+		q.Account, q.Source
+	result.Metadata.IncludeWashSaleCheck, result.Metadata.MinLoss = !q.SkipWashCheck,
+		amount(opts.MinLoss)
+	result.Metadata.DuplicatesLeftOut, result.Metadata.WashSalesNotChecked = d.Duplicates,
+		q.SkipWashCheck
 	if result.Net, problem = d.net(book, found, accounts); problem != nil {
 		return result, problem
 	}
@@ -119,10 +130,12 @@ func (d *Data) selectAccounts(account, source string) ([]string, *Problem) {
 	if account != "" {
 		a, known := d.account(account)
 		if !known {
-			return nil, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "), "account %q is not in the portfolio", text.Shorten(account, 40))
+			return nil, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "),
+				"account %q is not in the portfolio", text.Shorten(account, 40))
 		}
 		if a.Kind != tax.Taxable {
-			return nil, problemf(BadArgument, "name a taxable account, or omit it", "account %s is not taxable (%s): its losses do not count", account, a.Kind)
+			return nil, problemf(BadArgument, "name a taxable account, or omit it",
+				"account %s is not taxable (%s): its losses do not count", account, a.Kind)
 		}
 	}
 	if source == "" {
@@ -140,7 +153,9 @@ func (d *Data) selectAccounts(account, source string) ([]string, *Problem) {
 		}
 	}
 	if len(from) == 0 {
-		return nil, problemf(BadArgument, "use one of "+strings.Join(slices.Sorted(maps.Keys(known)), ", "), "source %q is not among the transactions", text.Shorten(source, 40))
+		return nil, problemf(BadArgument, "use one of "+
+			strings.Join(slices.Sorted(maps.Keys(known)), ", "),
+			"source %q is not among the transactions", text.Shorten(source, 40))
 	}
 	var chosen []string
 	for _, a := range d.Rules.Accounts {
@@ -149,14 +164,17 @@ func (d *Data) selectAccounts(account, source string) ([]string, *Problem) {
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, problemf(BadArgument, "name another source, or omit it", "source %s has no transactions of the taxable accounts in question", text.Shorten(source, 40))
+		return nil, problemf(BadArgument, "name another source, or omit it",
+			"source %s has no transactions of the taxable accounts in question",
+			text.Shorten(source, 40))
 	}
 	return chosen, nil
 }
 
-// pricesOf returns the price of every ticker in question. A missing price is a problem, because totals without it would be
-// wrong.
-func (d *Data) pricesOf(book *tax.Book, held map[tax.Position]Decimal, accounts []string) (map[string]Decimal, []answer.StalePrice, *Problem) {
+// pricesOf returns the price of every ticker in question. A missing price is a problem, because
+// totals without it would be wrong.
+func (d *Data) pricesOf(book *tax.Book, held map[tax.Position]Decimal,
+	accounts []string) (map[string]Decimal, []answer.StalePrice, *Problem) {
 	_, notHeld, err := tax.Reconcile(book, held, accounts)
 	if err != nil {
 		return nil, nil, asProblem(err, NotComputable, amountsHint)
@@ -172,7 +190,8 @@ func (d *Data) pricesOf(book *tax.Book, held map[tax.Position]Decimal, accounts 
 	var without []string
 	for i := range book.Lots {
 		l := &book.Lots[i]
-		if _, done := prices[l.Ticker]; done || !l.Taxable || len(accounts) > 0 && !slices.Contains(accounts, l.Account) ||
+		if _, done := prices[l.Ticker]; done || !l.Taxable || len(accounts) > 0 &&
+			!slices.Contains(accounts, l.Account) ||
 			doubtful[tax.Position{Account: l.Account, Ticker: l.Ticker}] {
 			continue
 		}
@@ -186,7 +205,8 @@ func (d *Data) pricesOf(book *tax.Book, held map[tax.Position]Decimal, accounts 
 			return nil, nil, problem
 		}
 		if days := int(book.AsOf - q.date); days > freshDays {
-			stale = append(stale, answer.StalePrice{Ticker: l.Ticker, Date: q.date.String(), Days: days})
+			stale = append(stale, answer.StalePrice{Ticker: l.Ticker, Date: q.date.String(),
+				Days: days})
 		}
 	}
 	if missing != nil {
@@ -209,7 +229,8 @@ func (d *Data) pricesOf(book *tax.Book, held map[tax.Position]Decimal, accounts 
 			prices[p.Ticker] = price
 		}
 	}
-	slices.SortFunc(stale, func(a, b answer.StalePrice) int { return strings.Compare(a.Ticker, b.Ticker) })
+	slices.SortFunc(stale,
+		func(a, b answer.StalePrice) int { return strings.Compare(a.Ticker, b.Ticker) })
 	return prices, stale, nil
 }
 
@@ -218,7 +239,8 @@ func missingPrices(missing []*Problem, tickers []string, on tax.Date) *Problem {
 	const most = 8
 	text := missing[0].Text
 	if n := len(missing); n > 1 {
-		text = fmt.Sprintf("%s, and of %d more: %s", text, n-1, strings.Join(tickers[1:min(n, most)], ", "))
+		text = fmt.Sprintf("%s, and of %d more: %s", text, n-1,
+			strings.Join(tickers[1:min(n, most)], ", "))
 		if n > most {
 			text += ", …"
 		}
@@ -227,7 +249,9 @@ func missingPrices(missing []*Problem, tickers []string, on tax.Date) *Problem {
 	for _, ticker := range tickers[:min(len(tickers), most)] {
 		lines = append(lines, fmt.Sprintf("%s,%s,CLOSE", on, ticker))
 	}
-	return problemf(MissingPrice, fmt.Sprintf("add to a file in %s, below its header date,ticker,close: %s", pricesFolder, strings.Join(lines, " / ")), "%s", text)
+	return problemf(MissingPrice,
+		fmt.Sprintf("add to a file in %s, below its header date,ticker,close: %s", pricesFolder,
+			strings.Join(lines, " / ")), "%s", text)
 }
 
 // notUnderstood returns the skipped records of brokers' files that moved shares.
@@ -236,15 +260,16 @@ func (d *Data) notUnderstood() []answer.SkippedRecord {
 	for _, source := range d.Sources {
 		for _, skipped := range source.Skipped {
 			if skipped.Shares {
-				records = append(records, answer.SkippedRecord{File: source.Name, Line: skipped.Line, Why: skipped.Why})
+				records = append(records,
+					answer.SkippedRecord{File: source.Name, Line: skipped.Line, Why: skipped.Why})
 			}
 		}
 	}
 	return records
 }
 
-// permanentLosses returns the losses of past sales that are permanently disallowed because of purchases in retirement
-// accounts.
+// permanentLosses returns the losses of past sales that are permanently disallowed because of
+// purchases in retirement accounts.
 func permanentLosses(book *tax.Book, wanted func(account string) bool) (answer.Amount, *Problem) {
 	var sum Decimal
 	for i := range book.WashSales {
@@ -259,9 +284,11 @@ func permanentLosses(book *tax.Book, wanted func(account string) bool) (answer.A
 	return amount(sum.Trim(0)), nil
 }
 
-// net returns the net gain or loss of the year if the candidates are sold. Amounts under realized in portfolio.yaml are
-// added to those of the transactions. Married taxpayers who file separately do not include the accounts of the spouse.
-func (d *Data) net(book *tax.Book, found *tax.HarvestResult, accounts []string) (*answer.NetPosition, *Problem) {
+// net returns the net gain or loss of the year if the candidates are sold. Amounts under realized
+// in portfolio.yaml are added to those of the transactions. Married taxpayers who file separately
+// do not include the accounts of the spouse.
+func (d *Data) net(book *tax.Book, found *tax.HarvestResult,
+	accounts []string) (*answer.NetPosition, *Problem) {
 	counted := d.filedAccounts(accounts)
 	var n sums
 	var short, long, shortLoss, longLoss Decimal
@@ -294,19 +321,23 @@ func (d *Data) net(book *tax.Book, found *tax.HarvestResult, accounts []string) 
 	n.add(&short, n.decimal(r.ShortTerm))
 	n.add(&long, n.decimal(r.LongTerm))
 	realized := answer.Realized{ShortTerm: amount(short.Trim(0)), LongTerm: amount(long.Trim(0)),
-		CarryoverShort: amount(n.decimal(r.CarryoverShort)), CarryoverLong: amount(n.decimal(r.CarryoverLong))}
+		CarryoverShort: amount(n.decimal(r.CarryoverShort)),
+		CarryoverLong:  amount(n.decimal(r.CarryoverLong))}
 	if n.err != nil {
-		return nil, asProblem(n.err, NotComputable, "check the amounts under realized in portfolio.yaml, and of the year's sales")
+		return nil, asProblem(n.err, NotComputable,
+			"check the amounts under realized in portfolio.yaml, and of the year's sales")
 	}
-	position, err := answer.NetOf(d.Config.FilingStatus, realized, amount(shortLoss), amount(longLoss))
+	position, err := answer.NetOf(d.Config.FilingStatus, realized, amount(shortLoss),
+		amount(longLoss))
 	if err != nil {
-		return nil, asProblem(err, NotComputable, "check the amounts under realized in portfolio.yaml, and of the year's sales")
+		return nil, asProblem(err, NotComputable,
+			"check the amounts under realized in portfolio.yaml, and of the year's sales")
 	}
 	return position, nil
 }
 
-// filedAccounts returns the accounts of the tax return: all accounts, or for separate returns those of the owner of the accounts
-// in question.
+// filedAccounts returns the accounts of the tax return: all accounts, or for separate returns those
+// of the owner of the accounts in question.
 func (d *Data) filedAccounts(accounts []string) map[string]bool {
 	owner := tax.Self
 	if len(accounts) > 0 {
@@ -333,7 +364,8 @@ func (s *sums) add(to *Decimal, d Decimal) {
 }
 
 // realizedSales returns a result with the wash sales and gaps of past sales. It needs no prices.
-func (d *Data) realizedSales(book *tax.Book, wanted func(account string) bool) (answer.HarvestResult, *Problem) {
+func (d *Data) realizedSales(book *tax.Book,
+	wanted func(account string) bool) (answer.HarvestResult, *Problem) {
 	result := answer.HarvestResult{Metadata: answer.HarvestMetadata{AsOf: book.AsOf.String()}}
 	result.RealizedWashSales = make([]answer.RealizedWashSale, 0, len(book.WashSales))
 	for _, w := range book.WashSales {
@@ -341,9 +373,11 @@ func (d *Data) realizedSales(book *tax.Book, wanted func(account string) bool) (
 			continue
 		}
 		result.RealizedWashSales = append(result.RealizedWashSales, answer.RealizedWashSale{
-			SaleDate: w.SaleDate.String(), Account: w.Account, Ticker: w.Ticker, Shares: amount(w.Shares), Loss: amount(w.Loss),
-			DisallowedShares: amount(w.DisallowedShares), DisallowedLoss: amount(w.DisallowedLoss), PermanentLoss: amount(w.PermanentLoss),
-			Replacements: purchases(w.Replacements)})
+			SaleDate: w.SaleDate.String(), Account: w.Account, Ticker: w.Ticker,
+			Shares: amount(w.Shares), Loss: amount(w.Loss),
+			DisallowedShares: amount(w.DisallowedShares), DisallowedLoss: amount(w.DisallowedLoss),
+			PermanentLoss: amount(w.PermanentLoss),
+			Replacements:  purchases(w.Replacements)})
 	}
 	for i := range book.Incomplete {
 		gap := &book.Incomplete[i]
@@ -351,8 +385,10 @@ func (d *Data) realizedSales(book *tax.Book, wanted func(account string) bool) (
 			continue
 		}
 		t := &d.transactions[gap.Row]
-		result.IncompleteHistory = append(result.IncompleteHistory, answer.IncompleteSale{Date: gap.Date.String(), Account: gap.Account,
-			Ticker: gap.Ticker, Shares: amount(gap.Quantity), Why: gap.Why, LotID: t.LotID, Record: sourcePosition(t.Source)})
+		result.IncompleteHistory = append(result.IncompleteHistory,
+			answer.IncompleteSale{Date: gap.Date.String(), Account: gap.Account,
+				Ticker: gap.Ticker, Shares: amount(gap.Quantity), Why: gap.Why, LotID: t.LotID,
+				Record: sourcePosition(t.Source)})
 	}
 	var problem *Problem
 	result.PermanentlyDisallowed, problem = permanentLosses(book, wanted)
@@ -362,21 +398,30 @@ func (d *Data) realizedSales(book *tax.Book, wanted func(account string) bool) (
 // addCandidates adds the lots that could be sold to the result. Losses are negative there.
 func addCandidates(result *answer.HarvestResult, found *tax.HarvestResult, checked bool) {
 	result.Status = string(brief.StatusSuccess)
-	result.TotalHarvestableLoss, result.ShortTermLoss, result.LongTermLoss = loss(found.AllowedLoss), loss(found.ShortTermLoss), loss(found.LongTermLoss)
-	result.DisallowedLoss, result.DisallowedForGood = amount(found.DisallowedLoss), amount(found.PermanentLoss)
-	result.CandidateCount, result.Metadata.BelowMinLossCount = len(found.Candidates), found.BelowMinLoss
+	result.TotalHarvestableLoss, result.ShortTermLoss,
+		result.LongTermLoss = loss(found.AllowedLoss), loss(found.ShortTermLoss),
+		loss(found.LongTermLoss)
+	result.DisallowedLoss, result.DisallowedForGood = amount(found.DisallowedLoss),
+		amount(found.PermanentLoss)
+	result.CandidateCount, result.Metadata.BelowMinLossCount = len(found.Candidates),
+		found.BelowMinLoss
 	sold := make(map[string]bool)
 	result.Candidates = make([]answer.HarvestCandidate, 0, len(found.Candidates))
 	for i := range found.Candidates {
-		result.Candidates = append(result.Candidates, candidate(&found.Candidates[i], found.AsOf, checked))
+		result.Candidates = append(result.Candidates, candidate(&found.Candidates[i], found.AsOf,
+			checked))
 		sold[found.Candidates[i].Ticker] = true
 	}
 	for i := range found.NotReached {
 		c := &found.NotReached[i]
-		result.NotReached = append(result.NotReached, answer.UnreachedLot{Ticker: c.Ticker, AccountID: c.Account, LotID: c.LotID, LotDate: c.LotDate.String(),
-			Shares: amount(c.Quantity), UnrealizedLoss: loss(c.Loss), LotMethod: string(c.Method), PlainSale: plainSale(c), Advice: advice(c)})
+		result.NotReached = append(result.NotReached,
+			answer.UnreachedLot{Ticker: c.Ticker, AccountID: c.Account, LotID: c.LotID,
+				LotDate: c.LotDate.String(),
+				Shares:  amount(c.Quantity), UnrealizedLoss: loss(c.Loss), LotMethod: string(c.Method),
+				PlainSale: plainSale(c), Advice: advice(c)})
 	}
-	result.DoNotBuyBefore = restrictions(found.DoNotBuy, func(ticker string) bool { return sold[ticker] })
+	result.DoNotBuyBefore = restrictions(found.DoNotBuy,
+		func(ticker string) bool { return sold[ticker] })
 	result.DoNotBuyNow = restrictions(found.DoNotBuyNow, func(string) bool { return true })
 	for i := range result.DoNotBuyNow {
 		d := &result.DoNotBuyNow[i]
@@ -386,7 +431,8 @@ func addCandidates(result *answer.HarvestResult, found *tax.HarvestResult, check
 	}
 }
 
-// candidate converts a candidate for an answer. If wash sales were not checked, it has no clean date.
+// candidate converts a candidate for an answer. If wash sales were not checked, it has no clean
+// date.
 func candidate(c *tax.Candidate, asOf tax.Date, checked bool) answer.HarvestCandidate {
 	term, long, clean := "short_term", c.LongTermFrom, c.CleanFrom.String()
 	if c.LongTerm {
@@ -403,13 +449,19 @@ func candidate(c *tax.Candidate, asOf tax.Date, checked bool) answer.HarvestCand
 		allowed = decimal.Zero // cannot happen: at most the whole loss is disallowed
 	}
 	return answer.HarvestCandidate{
-		Ticker: c.Ticker, AccountID: c.Account, LotID: c.LotID, LotDate: c.LotDate.String(), HoldingStart: c.HoldingStart.String(),
-		Shares: amount(c.Quantity), BasisTotal: amount(c.Basis), Price: amount(c.Price), MarketValue: amount(c.Value),
-		UnrealizedLoss: loss(c.Loss), LossPct: brief.Number(answer.Round(-c.LossPct, 4)), DaysHeld: c.DaysHeld, HoldingPeriod: term,
-		LongTermFrom: long.String(), WashSaleRisk: !c.DisallowedShares.IsZero(), DisallowedShares: amount(c.DisallowedShares),
-		DisallowedLoss: amount(c.DisallowedLoss), PermanentLoss: amount(c.PermanentLoss), AllowedLoss: loss(allowed),
+		Ticker: c.Ticker, AccountID: c.Account, LotID: c.LotID, LotDate: c.LotDate.String(),
+		HoldingStart: c.HoldingStart.String(),
+		Shares:       amount(c.Quantity), BasisTotal: amount(c.Basis), Price: amount(c.Price),
+		MarketValue:    amount(c.Value),
+		UnrealizedLoss: loss(c.Loss), LossPct: brief.Number(answer.Round(-c.LossPct, 4)),
+		DaysHeld: c.DaysHeld, HoldingPeriod: term,
+		LongTermFrom: long.String(), WashSaleRisk: !c.DisallowedShares.IsZero(),
+		DisallowedShares: amount(c.DisallowedShares),
+		DisallowedLoss:   amount(c.DisallowedLoss), PermanentLoss: amount(c.PermanentLoss),
+		AllowedLoss:       loss(allowed),
 		WashSalePurchases: purchases(c.Causes), CleanDate: clean,
-		LotMethod: string(c.Method), IdentifyLot: c.Identify, PlainSale: plainSale(c), Advice: advice(c),
+		LotMethod: string(c.Method), IdentifyLot: c.Identify, PlainSale: plainSale(c),
+		Advice:   advice(c),
 		PricePer: pricePer(c.Ticker), WashSaleRules: washSaleRules(c),
 	}
 }
@@ -464,8 +516,10 @@ func outcome(o tax.Outcome) string {
 }
 
 // addCoverage adds how much of what is held has lots, and where the lots and what is held differ.
-func (d *Data) addCoverage(result *answer.HarvestResult, book *tax.Book, found *tax.HarvestResult, cover tax.Coverage) {
-	result.Metadata.PositionsAnalyzed, result.Metadata.PositionsWithLots = cover.Positions, cover.WithLots
+func (d *Data) addCoverage(result *answer.HarvestResult, book *tax.Book, found *tax.HarvestResult,
+	cover tax.Coverage) {
+	result.Metadata.PositionsAnalyzed, result.Metadata.PositionsWithLots = cover.Positions,
+		cover.WithLots
 	result.Metadata.PositionsFrom = "transactions"
 	if len(d.Positions) > 0 {
 		result.Metadata.PositionsFrom = cmp.Or(d.Config.Positions, config.PositionsFile)
@@ -480,7 +534,8 @@ func (d *Data) addCoverage(result *answer.HarvestResult, book *tax.Book, found *
 	result.DataCoveragePct = brief.Number(pct)
 	records := d.incompleteRecords(book)
 	difference := func(p tax.Discrepancy) answer.PositionDifference {
-		return answer.PositionDifference{AccountID: p.Account, Ticker: p.Ticker, Held: amount(p.Held), Lots: amount(p.Lots),
+		return answer.PositionDifference{AccountID: p.Account, Ticker: p.Ticker,
+			Held: amount(p.Held), Lots: amount(p.Lots),
 			Records: records[p.Position]}
 	}
 	for _, p := range cover.Missing {
@@ -490,7 +545,8 @@ func (d *Data) addCoverage(result *answer.HarvestResult, book *tax.Book, found *
 		result.LotsNotHeld = append(result.LotsNotHeld, difference(p))
 	}
 	for _, l := range d.LeftOut {
-		result.LeftOut = append(result.LeftOut, answer.SkippedRecord{File: l.File, Line: l.Line, Why: l.Why})
+		result.LeftOut = append(result.LeftOut, answer.SkippedRecord{File: l.File, Line: l.Line,
+			Why: l.Why})
 	}
 }
 
@@ -516,9 +572,11 @@ func (d *Data) crypto(book *tax.Book, wanted func(account string) bool) []string
 	})
 }
 
-// optionPrices returns the options whose price and purchase differ so much that one of them seems to be per share and the
-// other per contract. A price near zero is left out: options do become worthless.
-func optionPrices(book *tax.Book, prices map[string]Decimal, wanted func(account string) bool) []answer.OptionPrice {
+// optionPrices returns the options whose price and purchase differ so much that one of them seems
+// to be per share and the other per contract. A price near zero is left out: options do become
+// worthless.
+func optionPrices(book *tax.Book, prices map[string]Decimal,
+	wanted func(account string) bool) []answer.OptionPrice {
 	const least, most = 20, 1000
 	var list []answer.OptionPrice
 	seen := make(map[string]bool)
@@ -534,11 +592,13 @@ func optionPrices(book *tax.Book, prices map[string]Decimal, wanted func(account
 		}
 		now, _ := price.Float64()
 		then, _ := cost.Float64()
-		if ratio := max(now, then) / min(now, then); err != nil || then <= 0 || ratio < least || ratio > most {
+		if ratio := max(now, then) / min(now, then); err != nil || then <= 0 || ratio < least ||
+			ratio > most {
 			continue
 		}
 		seen[l.Ticker] = true
-		list = append(list, answer.OptionPrice{Ticker: l.Ticker, Price: amount(price), PurchasePrice: amount(cost.Round(2).Trim(0)), LotID: l.LotID})
+		list = append(list, answer.OptionPrice{Ticker: l.Ticker, Price: amount(price),
+			PurchasePrice: amount(cost.Round(2).Trim(0)), LotID: l.LotID})
 	}
 	return list
 }
@@ -550,27 +610,31 @@ func loss(d Decimal) answer.Amount { return amount(d.Neg()) }
 func purchases(list []tax.Replacement) []answer.Purchase {
 	var purchases []answer.Purchase
 	for _, r := range list {
-		purchases = append(purchases, answer.Purchase{Date: r.Date.String(), Account: r.Account, Ticker: r.Ticker, Shares: amount(r.Shares)})
+		purchases = append(purchases, answer.Purchase{Date: r.Date.String(), Account: r.Account,
+			Ticker: r.Ticker, Shares: amount(r.Shares)})
 	}
 	return purchases
 }
 
-// restrictions lists, for each wanted ticker, the date before which neither it nor an identical security may be bought.
+// restrictions lists, for each wanted ticker, the date before which neither it nor an identical
+// security may be bought.
 func restrictions(list []tax.Restriction, wanted func(ticker string) bool) []answer.DoNotBuy {
 	var closed []answer.DoNotBuy
 	for _, e := range list {
 		for i, ticker := range e.Tickers {
 			if wanted(ticker) {
 				identical := slices.Delete(slices.Clone(e.Tickers), i, i+1)
-				closed = append(closed, answer.DoNotBuy{Ticker: ticker, Identical: identical, Date: e.Before.String()})
+				closed = append(closed, answer.DoNotBuy{Ticker: ticker, Identical: identical,
+					Date: e.Before.String()})
 			}
 		}
 	}
 	return closed
 }
 
-// warnings returns the tickers with a lot whose sale would be a wash sale. The amounts are for selling all candidates
-// together. A purchase is listed once, with the largest number of shares that one lot would use of it.
+// warnings returns the tickers with a lot whose sale would be a wash sale. The amounts are for
+// selling all candidates together. A purchase is listed once, with the largest number of shares
+// that one lot would use of it.
 func warnings(candidates []tax.Candidate) ([]answer.WashSaleWarning, *Problem) {
 	type bought struct {
 		warning         int

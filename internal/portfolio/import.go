@@ -22,11 +22,13 @@ type ImportOptions struct {
 	Account string
 	// DryRun only reports what would be imported.
 	DryRun bool
-	// KeepTwins imports rows that look like transactions that the portfolio has from another format. Without it they are
-	// a problem, because counting a transaction twice makes all results wrong.
+	// KeepTwins imports rows that look like transactions that the portfolio has from another
+	// format. Without it they are a problem, because counting a transaction twice makes all results
+	// wrong.
 	KeepTwins bool
-	// LeaveOut imports a file without the skipped records that moved shares, and lists them in left-out.csv, so that later
-	// answers can warn of them. Without it they are a problem, because the lots would be wrong.
+	// LeaveOut imports a file without the skipped records that moved shares, and lists them in
+	// left-out.csv, so that later answers can warn of them. Without it they are a problem, because
+	// the lots would be wrong.
 	LeaveOut bool
 }
 
@@ -43,17 +45,21 @@ type ImportReport struct {
 	Written string
 }
 
-// Import adds the transactions of a file to the portfolio. It writes those that the portfolio does not have to a new file
-// of signalbox CSV. If there is a problem with the file, or with the portfolio after the import, nothing is written. The
-// error is a *[Problem], a *importer.FaultsError with all faults of the file, or a *signalbox.Error if the file does not
+// Import adds the transactions of a file to the portfolio. It writes those that the portfolio does
+// not have to a new file of signalbox CSV. If there is a problem with the file, or with the
+// portfolio after the import, nothing is written. The error is a *[Problem], a
+// *importer.FaultsError with all faults of the file, or a *signalbox.Error if the file does not
 // exist.
 func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no file %s", name), Hint: "name the file that your broker exported"}
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  fmt.Errorf("there is no file %s", name),
+			Hint: "name the file that your broker exported"}
 	}
 	if err != nil {
-		return nil, problemf(MalformedFile, "check that it is a file you may read", "%s cannot be read: %v", name, withoutPath(err))
+		return nil, problemf(MalformedFile, "check that it is a file you may read",
+			"%s cannot be read: %v", name, withoutPath(err))
 	}
 	data, problem := load(d.dir, withIDs)
 	if problem != nil {
@@ -61,7 +67,8 @@ func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 	}
 	read := &importer.Options{Account: opts.Account, Accounts: brokerNames(data.Config)}
 	if _, known := data.account(opts.Account); opts.Account != "" && !known {
-		return nil, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", ")+", or add it to portfolio.yaml", "account %q is not in the portfolio", opts.Account)
+		return nil, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", ")+
+			", or add it to portfolio.yaml", "account %q is not in the portfolio", opts.Account)
 	}
 	if opts.Account == "" && len(data.Rules.Accounts) == 1 {
 		read.Account = data.Rules.Accounts[0].ID
@@ -79,7 +86,8 @@ func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 	}
 	// A file whose rows are all known was imported before, and so were its skipped records.
 	isNew := len(report.New) > 0 || report.Known == 0
-	if problem := report.skippedShares(); problem != nil && isNew && !opts.LeaveOut && !opts.DryRun {
+	if problem := report.skippedShares(); problem != nil && isNew && !opts.LeaveOut &&
+		!opts.DryRun {
 		return nil, problem
 	}
 	if problem := inOtherAccount(data.imports, report.New); problem != nil && !opts.KeepTwins {
@@ -87,16 +95,19 @@ func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 	}
 	twins := newTwins(data.imports, imported, report.New)
 	if n := len(twins); n > 0 && !opts.KeepTwins {
-		return nil, problemf(LooksKnown, "import only one of the two formats, or add --keep-twins if these are separate trades",
+		return nil, problemf(LooksKnown,
+			"import only one of the two formats, or add --keep-twins if these are separate trades",
 			"%d of the %d new rows look like transactions that the portfolio has from another format; the first is %s:%d, like %s:%d",
-			n, len(report.New), twins[0].Second.File, twins[0].Second.Line, twins[0].First.File, twins[0].First.Line)
+			n, len(report.New), twins[0].Second.File, twins[0].Second.Line, twins[0].First.File,
+			twins[0].First.Line)
 	}
 	if opts.DryRun || !isNew {
 		return report, nil
 	}
 	// The list comes first: rows without it would look complete.
 	if err := d.saveLeftOut(data.LeftOut, name, report.Skipped); err != nil {
-		return nil, problemf(FileNotSaved, "check that you may write there", "%s cannot be written: %v", leftOutFile, withoutPath(err))
+		return nil, problemf(FileNotSaved, "check that you may write there",
+			"%s cannot be written: %v", leftOutFile, withoutPath(err))
 	}
 	if len(report.New) == 0 {
 		return report, nil
@@ -106,7 +117,8 @@ func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 		return nil, problemf(MalformedFile, malformedHint, "%s: %v", name, err)
 	}
 	if report.Written, err = d.add(imported.Format, name, written); err != nil {
-		return nil, problemf(MalformedFile, "check that you may write there", "the transactions cannot be written: %v", err)
+		return nil, problemf(MalformedFile, "check that you may write there",
+			"the transactions cannot be written: %v", err)
 	}
 	return report, nil
 }
@@ -116,15 +128,18 @@ func (d *Data) checkAccount(name string, text []byte, account string) *Problem {
 	if account == "" {
 		return nil
 	}
-	named, err := importer.Read(filepath.Base(name), text, &importer.Options{Accounts: brokerNames(d.Config)})
+	named, err := importer.Read(filepath.Base(name), text,
+		&importer.Options{Accounts: brokerNames(d.Config)})
 	if err != nil {
 		return nil // it does not name an account, or is refused anyway
 	}
 	for i := range named.Rows {
 		row := &named.Rows[i]
 		if _, known := d.account(row.Account); known && row.Account != account {
-			return problemf(BadArgument, "omit --account, or correct the names of the accounts in portfolio.yaml",
-				"%s:%d is about account %s, not %s", filepath.Base(name), row.Source.Line, row.Account, account)
+			return problemf(BadArgument,
+				"omit --account, or correct the names of the accounts in portfolio.yaml",
+				"%s:%d is about account %s, not %s", filepath.Base(name), row.Source.Line,
+				row.Account, account)
 		}
 	}
 	return nil
@@ -144,15 +159,19 @@ func (r *ImportReport) skippedShares() *Problem {
 	if n == 0 {
 		return nil
 	}
-	return problemf(NotUnderstood, "add rows for them in signalbox CSV to a file in "+transactionsFolder+", then import the rest with --leave-out",
-		"%s that moved shares cannot be imported, the first in line %d: %s", text.Count(n, "record"), first.Line, first.Why)
+	return problemf(NotUnderstood, "add rows for them in signalbox CSV to a file in "+
+		transactionsFolder+", then import the rest with --leave-out",
+		"%s that moved shares cannot be imported, the first in line %d: %s",
+		text.Count(n, "record"), first.Line, first.Why)
 }
 
-// inOtherAccount returns a problem if most of the rows exist in another account: the wrong account was named.
+// inOtherAccount returns a problem if most of the rows exist in another account: the wrong account
+// was named.
 func inOtherAccount(existing []*importer.Import, rows []importer.Row) *Problem {
 	const few = 3 // fewer may be equal by chance
 	key := func(r *importer.Row) string {
-		return strings.Join([]string{r.Date, string(r.Action), r.Ticker, r.Quantity.Trim(0).String(), r.Price.Trim(0).String()}, "\x1f")
+		return strings.Join([]string{r.Date, string(r.Action), r.Ticker,
+			r.Quantity.Trim(0).String(), r.Price.Trim(0).String()}, "\x1f")
 	}
 	accounts := make(map[string]string)
 	for _, imp := range existing {
@@ -169,12 +188,13 @@ func inOtherAccount(existing []*importer.Import, rows []importer.Row) *Problem {
 	if n < few || 2*n <= len(rows) {
 		return nil
 	}
-	return problemf(LooksKnown, "import the file into the right account, or add --keep-twins if both accounts made the same trades",
+	return problemf(LooksKnown,
+		"import the file into the right account, or add --keep-twins if both accounts made the same trades",
 		"%d of the %d new rows are in account %s already", n, len(rows), owner)
 }
 
-// newTwins returns the new rows of a file that look like existing rows. Existing rows that are also in the file are not
-// considered, because the file shows that there are several.
+// newTwins returns the new rows of a file that look like existing rows. Existing rows that are also
+// in the file are not considered, because the file shows that there are several.
 func newTwins(existing []*importer.Import, imported *importer.Import, rows []importer.Row) []Twin {
 	own := make(map[string]bool, len(imported.Rows))
 	for i := range imported.Rows {
@@ -183,7 +203,8 @@ func newTwins(existing []*importer.Import, imported *importer.Import, rows []imp
 	var others []*importer.Import
 	for _, imp := range existing {
 		others = append(others, &importer.Import{Format: imp.Format,
-			Rows: slices.DeleteFunc(slices.Clone(imp.Rows), func(r importer.Row) bool { return own[r.ID] })})
+			Rows: slices.DeleteFunc(slices.Clone(imp.Rows),
+				func(r importer.Row) bool { return own[r.ID] })})
 	}
 	before := len(Twins(others...))
 	return Twins(append(others, &importer.Import{Format: imported.Format, Rows: rows})...)[before:]
@@ -194,7 +215,8 @@ const ownFormat = "signalbox"
 
 // compare finds the new rows, and checks that the portfolio is still valid with them.
 func (d *Desk) compare(data *Data, imported *importer.Import) (*ImportReport, *Problem) {
-	report := &ImportReport{Format: imported.Format, Skipped: imported.Skipped, Notes: imported.Notes}
+	report := &ImportReport{Format: imported.Format, Skipped: imported.Skipped,
+		Notes: imported.Notes}
 	for i := range imported.Rows {
 		if data.ids[imported.Rows[i].ID] {
 			report.Known++
@@ -202,7 +224,8 @@ func (d *Desk) compare(data *Data, imported *importer.Import) (*ImportReport, *P
 		}
 		report.New = append(report.New, imported.Rows[i])
 	}
-	if problem := data.addRows("", &importer.Import{Format: imported.Format, Rows: report.New}); problem != nil {
+	if problem := data.addRows("", &importer.Import{Format: imported.Format,
+		Rows: report.New}); problem != nil {
 		return nil, problem
 	}
 	if problem := d.checkNoFuture(data); problem != nil {
@@ -216,7 +239,8 @@ func (d *Desk) compare(data *Data, imported *importer.Import) (*ImportReport, *P
 	return report, problem
 }
 
-// nameSeparator separates the format and the name of the original file in the name of an imported file.
+// nameSeparator separates the format and the name of the original file in the name of an imported
+// file.
 const nameSeparator = "-"
 
 // hasFormatName reports whether the name of a file starts with the name of a format.

@@ -22,7 +22,8 @@ import (
 // noon returns the time of all questions.
 func noon() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }
 
-// The first line of a file of transactions, with and without the columns that only some actions need.
+// The first line of a file of transactions, with and without the columns that only some actions
+// need.
 const (
 	header     = "date,account,action,ticker,quantity,price,fees,currency,lot_id\n"
 	longHeader = "date,account,action,ticker,quantity,price,fees,currency,lot_id,to_account,ratio,donor_basis,donor_date,value\n"
@@ -70,8 +71,8 @@ func put(t testing.TB, name, text string) {
 	}
 }
 
-// desk returns a desk for a folder on the day of the tests. Full results are saved in a temporary folder that does not exist
-// yet.
+// desk returns a desk for a folder on the day of the tests. Full results are saved in a temporary
+// folder that does not exist yet.
 func desk(t testing.TB, dir string) *Desk {
 	t.Helper()
 	return NewDesk(dir, &Options{Logs: filepath.Join(t.TempDir(), "logs"), Now: noon})
@@ -97,13 +98,15 @@ type agentAnswer struct {
 	FilePath *string
 }
 
-// agent decodes an answer in the format agent, and checks its keys, its length and the order of its flags.
+// agent decodes an answer in the format agent, and checks its keys, its length and the order of its
+// flags.
 func agent(t testing.TB, response Answer) agentAnswer {
 	t.Helper()
 	if len(response.JSON) > brief.MaxAgentBytes {
 		t.Errorf("the answer has %d bytes: %s", len(response.JSON), response.JSON)
 	}
-	if keys := slices.Sorted(maps.Keys(decode(t, response.JSON))); !slices.Equal(keys, []string{"file_path", "flags", "format", "snapshot", "status"}) {
+	if keys := slices.Sorted(maps.Keys(decode(t, response.JSON))); !slices.Equal(keys,
+		[]string{"file_path", "flags", "format", "snapshot", "status"}) {
 		t.Errorf("the answer has the keys %v", keys)
 	}
 	var a struct {
@@ -116,8 +119,10 @@ func agent(t testing.TB, response Answer) agentAnswer {
 	if err := json.Unmarshal(response.JSON, &a); err != nil {
 		t.Fatal(err)
 	}
-	if a.Status != string(response.Status) || a.Format != string(brief.FormatAgent) || a.Flags == nil {
-		t.Errorf("status %s, want %s, or another form: %s", a.Status, response.Status, response.JSON)
+	if a.Status != string(response.Status) || a.Format != string(brief.FormatAgent) ||
+		a.Flags == nil {
+		t.Errorf("status %s, want %s, or another form: %s", a.Status, response.Status,
+			response.JSON)
 	}
 	if diff := cmp.Diff(brief.Sort(a.Flags), a.Flags); diff != "" {
 		t.Errorf("the flags are not sorted:\n%s", diff)
@@ -157,7 +162,8 @@ func askExits(t testing.TB, d *Desk, q ExitQuery) agentAnswer {
 	return agent(t, d.CheckExitSignals(context.Background(), q))
 }
 
-// lots returns the open lots as lines: account, ticker, date, start of the holding period, shares, basis, adjustment.
+// lots returns the open lots as lines: account, ticker, date, start of the holding period, shares,
+// basis, adjustment.
 func lots(t testing.TB, d *Desk, asOf string) []string {
 	t.Helper()
 	list, err := d.Lots(context.Background(), LotsQuery{AsOf: asOf})
@@ -166,7 +172,8 @@ func lots(t testing.TB, d *Desk, asOf string) []string {
 	}
 	lines := make([]string, len(list))
 	for i, l := range list {
-		lines[i] = fmt.Sprintf("%s %s %s %s %s %s %s", l.Account, l.Ticker, l.LotDate, l.HoldingStart, l.Quantity, l.BasisTotal, l.BasisAdjustment)
+		lines[i] = fmt.Sprintf("%s %s %s %s %s %s %s", l.Account, l.Ticker, l.LotDate,
+			l.HoldingStart, l.Quantity, l.BasisTotal, l.BasisAdjustment)
 	}
 	return lines
 }

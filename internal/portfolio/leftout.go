@@ -15,8 +15,8 @@ import (
 	"signalbox/internal/portfolio/importer"
 )
 
-// leftOutFile lists the records that imports left out. Every answer warns of them until their lines are removed: only the
-// user knows whether a row was added for a record.
+// leftOutFile lists the records that imports left out. Every answer warns of them until their lines
+// are removed: only the user knows whether a row was added for a record.
 const leftOutFile = "left-out.csv"
 
 // LeftOut is a record that moved shares and was left out of an import.
@@ -35,7 +35,8 @@ func (d *Data) loadLeftOut(dir string) *Problem {
 		return nil
 	}
 	if err != nil {
-		return problemf(MalformedFile, "check that you may read it", "%s cannot be read: %v", leftOutFile, withoutPath(err))
+		return problemf(MalformedFile, "check that you may read it", "%s cannot be read: %v",
+			leftOutFile, withoutPath(err))
 	}
 	r := csv.NewReader(bytes.NewReader(data))
 	r.FieldsPerRecord = len(leftOutColumns())
@@ -49,7 +50,8 @@ func (d *Data) loadLeftOut(dir string) *Problem {
 		}
 		line, err := strconv.Atoi(record[1])
 		if err != nil {
-			return problemf(MalformedFile, "remove whole lines only", "%s:%d: %q is not a line number", leftOutFile, i+1, record[1])
+			return problemf(MalformedFile, "remove whole lines only",
+				"%s:%d: %q is not a line number", leftOutFile, i+1, record[1])
 		}
 		d.LeftOut = append(d.LeftOut, LeftOut{record[0], line, record[2], record[3]})
 	}
@@ -59,7 +61,8 @@ func (d *Data) loadLeftOut(dir string) *Problem {
 // saveLeftOut adds the skipped records of an import that moved shares to the list.
 func (d *Desk) saveLeftOut(known []LeftOut, file string, skipped []importer.Skipped) error {
 	list := slices.Clone(known)
-	listed := make(map[string]int) // how often a record is listed: exports overlap, and a file may have equal records
+	// how often a record is listed: exports overlap, and a file may have equal records
+	listed := make(map[string]int)
 	for _, l := range known {
 		listed[l.Record]++
 	}

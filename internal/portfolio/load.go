@@ -30,7 +30,8 @@ const (
 	amountsHint   = "check quantities and prices"
 )
 
-// identity selects whether the IDs of rows are computed. With a single file they are not needed to find duplicates.
+// identity selects whether the IDs of rows are computed. With a single file they are not needed to
+// find duplicates.
 type identity bool
 
 const (
@@ -47,7 +48,8 @@ func load(dir string, ids identity) (*Data, *Problem) {
 	if ids == withIDs {
 		d.ids = make(map[string]bool)
 	}
-	for _, step := range []func(string) *Problem{d.loadRates, d.loadPrices, d.loadTransactions, d.loadPositions, d.loadLeftOut} {
+	for _, step := range []func(
+		string) *Problem{d.loadRates, d.loadPrices, d.loadTransactions, d.loadPositions, d.loadLeftOut} {
 		if problem := step(dir); problem != nil {
 			return nil, problem
 		}
@@ -59,13 +61,16 @@ func loadConfig(dir string) (*config.Portfolio, *Problem) {
 	text, err := os.ReadFile(filepath.Join(dir, config.PortfolioFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, problemf(NoPortfolio, initHint, "there is no %s in %s", config.PortfolioFile, displayName(dir))
+		return nil, problemf(NoPortfolio, initHint, "there is no %s in %s", config.PortfolioFile,
+			displayName(dir))
 	case err != nil:
-		return nil, problemf(NoPortfolio, "check that you may read it", "%s in %s cannot be read: %v", config.PortfolioFile, displayName(dir), withoutPath(err))
+		return nil, problemf(NoPortfolio, "check that you may read it",
+			"%s in %s cannot be read: %v", config.PortfolioFile, displayName(dir), withoutPath(err))
 	}
 	c, err := config.ParsePortfolio(text)
 	if err != nil {
-		return nil, problemf(BadConfig, cmp.Or(signalbox.HintOf(err), "correct the file"), "%s: %v", config.PortfolioFile, err)
+		return nil, problemf(BadConfig, cmp.Or(signalbox.HintOf(err), "correct the file"), "%s: %v",
+			config.PortfolioFile, err)
 	}
 	return c, nil
 }
@@ -78,7 +83,8 @@ func displayName(dir string) string {
 	return dir
 }
 
-// withoutPath returns an error of the file system without the path, for messages that have the path already.
+// withoutPath returns an error of the file system without the path, for messages that have the path
+// already.
 func withoutPath(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
@@ -92,14 +98,16 @@ type file struct {
 	data []byte
 }
 
-// readFolder reads the wanted files in a subfolder, sorted by name. A missing subfolder has no files.
+// readFolder reads the wanted files in a subfolder, sorted by name. A missing subfolder has no
+// files.
 func readFolder(dir, folder string, wanted func(name string) bool) ([]file, *Problem) {
 	entries, err := os.ReadDir(filepath.Join(dir, folder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, problemf(MalformedFile, "check that it is a folder and that you may read it", "the folder %s cannot be read: %v", folder, withoutPath(err))
+		return nil, problemf(MalformedFile, "check that it is a folder and that you may read it",
+			"the folder %s cannot be read: %v", folder, withoutPath(err))
 	}
 	var files []file
 	for _, entry := range entries {
@@ -109,7 +117,8 @@ func readFolder(dir, folder string, wanted func(name string) bool) ([]file, *Pro
 		}
 		data, err := os.ReadFile(filepath.Join(dir, folder, name))
 		if err != nil {
-			return nil, problemf(MalformedFile, "check that you may read it", "%s/%s cannot be read: %v", folder, name, withoutPath(err))
+			return nil, problemf(MalformedFile, "check that you may read it",
+				"%s/%s cannot be read: %v", folder, name, withoutPath(err))
 		}
 		files = append(files, file{folder + "/" + name, data})
 	}
@@ -118,12 +127,14 @@ func readFolder(dir, folder string, wanted func(name string) bool) ([]file, *Pro
 
 // isIgnored reports whether a file is hidden, a backup of an editor, or a README.
 func isIgnored(name string) bool {
-	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasPrefix(name, "README")
+	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") ||
+		strings.HasPrefix(name, "README")
 }
 
 func isCSV(name string) bool { return strings.EqualFold(filepath.Ext(name), ".csv") }
 
-// fileProblem returns the problem of a file with faults: the first fault, and the number of the others.
+// fileProblem returns the problem of a file with faults: the first fault, and the number of the
+// others.
 func fileProblem(err error) *Problem {
 	problem := asProblem(err, MalformedFile, malformedHint)
 	if faults, ok := errors.AsType[*importer.FaultsError](err); ok && len(faults.Faults) > 0 {
@@ -155,7 +166,8 @@ func (d *Data) loadRates(dir string) *Problem {
 		return nil
 	}
 	if err != nil {
-		return problemf(MalformedFile, "check that you may read it", "%s cannot be read: %v", ratesFile, withoutPath(err))
+		return problemf(MalformedFile, "check that you may read it", "%s cannot be read: %v",
+			ratesFile, withoutPath(err))
 	}
 	rates, err := importer.ReadRates(ratesFile, data)
 	if err != nil {
@@ -188,7 +200,8 @@ func (d *Data) loadTransactions(dir string) *Problem {
 	}
 	opts := &importer.Options{Accounts: brokerNames(d.Config)}
 	if len(d.Rules.Accounts) == 1 {
-		// A broker's file that names no account must be of this one. Signalbox CSV always names the account.
+		// A broker's file that names no account must be of this one. Signalbox CSV always names the
+		// account.
 		opts.Account = d.Rules.Accounts[0].ID
 	}
 	if len(files) > 1 && d.ids == nil {
@@ -218,10 +231,12 @@ func (d *Data) loadTransactions(dir string) *Problem {
 	return nil
 }
 
-// addFile adds the rows of the only file in batches, so that its rows and the transactions are never in memory together.
+// addFile adds the rows of the only file in batches, so that its rows and the transactions are
+// never in memory together.
 func (d *Data) addFile(f file, opts *importer.Options) *Problem {
 	const shortest = 26 // bytes of a row
-	d.transactions = make([]tax.Transaction, 0, min(bytes.Count(f.data, []byte("\n")), len(f.data)/shortest, 1<<20))
+	d.transactions = make([]tax.Transaction, 0,
+		min(bytes.Count(f.data, []byte("\n")), len(f.data)/shortest, 1<<20))
 	adder := rowAdder{Data: d, source: Source{Name: f.name, Accounts: make(map[string]bool)}}
 	var problem *Problem
 	imported, err := importer.ReadBatches(f.name, f.data, opts, func(rows []importer.Row) {
@@ -256,7 +271,8 @@ type rowAdder struct {
 }
 
 func (a *rowAdder) finish(imported *importer.Import) {
-	a.source.Format, a.source.Skipped, a.source.Notes = imported.Format, imported.Skipped, imported.Notes
+	a.source.Format, a.source.Skipped, a.source.Notes = imported.Format, imported.Skipped,
+		imported.Notes
 	a.Sources = append(a.Sources, a.source)
 }
 
@@ -292,14 +308,17 @@ func (a *rowAdder) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 				"%s:%d: account %q is not in portfolio.yaml", row.Source.File, row.Source.Line, id)
 		}
 	}
-	*t = tax.Transaction{Action: row.Action, Account: row.Account, Ticker: row.Ticker, LotID: row.LotID, ToAccount: row.ToAccount,
-		Quantity: row.Quantity, Price: row.Price, Fees: row.Fees, Ratio: row.Ratio, DonorBasis: row.DonorBasis, Value: row.Value, Source: row.Source}
+	*t = tax.Transaction{Action: row.Action, Account: row.Account, Ticker: row.Ticker,
+		LotID: row.LotID, ToAccount: row.ToAccount,
+		Quantity: row.Quantity, Price: row.Price, Fees: row.Fees, Ratio: row.Ratio,
+		DonorBasis: row.DonorBasis, Value: row.Value, Source: row.Source}
 	var err error
 	if t.Date, err = tax.ParseDate(row.Date); err == nil && row.DonorDate != "" {
 		t.DonorDate, err = tax.ParseDate(row.DonorDate)
 	}
 	if err != nil {
-		return problemf(MalformedFile, malformedHint, "%s:%d: %v", row.Source.File, row.Source.Line, err)
+		return problemf(MalformedFile, malformedHint, "%s:%d: %v", row.Source.File, row.Source.Line,
+			err)
 	}
 	if row.Currency == "" || row.Currency == dollars {
 		return nil
@@ -311,7 +330,8 @@ func (a *rowAdder) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 	}
 	for _, amount := range []*Decimal{&t.Price, &t.Fees, &t.DonorBasis, &t.Value} {
 		if *amount, err = amount.Mul(rate); err != nil {
-			return problemf(NotComputable, "check the amounts of the row and the rate", "%s:%d: an amount in dollars cannot be computed: %s",
+			return problemf(NotComputable, "check the amounts of the row and the rate",
+				"%s:%d: an amount in dollars cannot be computed: %s",
 				row.Source.File, row.Source.Line, readable(err.Error()))
 		}
 	}

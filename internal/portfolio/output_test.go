@@ -21,8 +21,10 @@ import (
 // askBoth asks both tools with output file.
 func askBoth(d *Desk, format string) map[string]Answer {
 	return map[string]Answer{
-		"exit_signals": d.CheckExitSignals(context.Background(), ExitQuery{Ticker: "SLV", Format: format, Output: "file"}),
-		"tax_harvest":  d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: format, Output: "file"}),
+		"exit_signals": d.CheckExitSignals(context.Background(),
+			ExitQuery{Ticker: "SLV", Format: format, Output: "file"}),
+		"tax_harvest": d.SuggestTaxLossHarvest(context.Background(),
+			HarvestQuery{Format: format, Output: "file"}),
 	}
 }
 
@@ -34,8 +36,9 @@ func TestFileOutput(t *testing.T) {
 		"tax_harvest":  regexp.MustCompile(`^tax_harvest_20260701_120000-[0-9a-f]{8}\.json$`),
 	}
 	full := map[string]Answer{
-		"exit_signals": d.CheckExitSignals(context.Background(), ExitQuery{Ticker: "SLV", Format: "full"}),
-		"tax_harvest":  d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "full"}),
+		"exit_signals": d.CheckExitSignals(context.Background(),
+			ExitQuery{Ticker: "SLV", Format: "full"}),
+		"tax_harvest": d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "full"}),
 	}
 	if _, err := os.Stat(d.opts.Logs); err == nil {
 		t.Fatal("files were written that were not requested")
@@ -44,10 +47,13 @@ func TestFileOutput(t *testing.T) {
 	for _, format := range brief.Formats() {
 		for tool, response := range askBoth(d, string(format)) {
 			path := response.FilePath
-			if o := decode(t, response.JSON); o["file_path"] != path || o["status"] != "success" || response.Problem != nil {
-				t.Errorf("%s of %s has the path %v, want %q: %s", format, tool, o["file_path"], path, response.JSON)
+			if o := decode(t, response.JSON); o["file_path"] != path || o["status"] != "success" ||
+				response.Problem != nil {
+				t.Errorf("%s of %s has the path %v, want %q: %s", format, tool, o["file_path"],
+					path, response.JSON)
 			}
-			if !filepath.IsAbs(path) || filepath.Dir(path) != filepath.Join(d.opts.Logs, tool) || !names[tool].MatchString(filepath.Base(path)) || seen[path] {
+			if !filepath.IsAbs(path) || filepath.Dir(path) != filepath.Join(d.opts.Logs, tool) ||
+				!names[tool].MatchString(filepath.Base(path)) || seen[path] {
 				t.Errorf("%s of %s is in %s", format, tool, path)
 			}
 			seen[path] = true
@@ -72,25 +78,30 @@ func TestFileOutput(t *testing.T) {
 	}
 }
 
-// TestFileOfAFailure checks that failures are saved too, and that no question can write outside the folder.
+// TestFileOfAFailure checks that failures are saved too, and that no question can write outside the
+// folder.
 func TestFileOfAFailure(t *testing.T) {
 	d := desk(t, folder(t, plain))
 	for _, ticker := range []string{"../../x", "GLD", "", strings.Repeat("A", 500), "a/b"} {
-		response := d.CheckExitSignals(context.Background(), ExitQuery{Ticker: ticker, Output: "file"})
+		response := d.CheckExitSignals(context.Background(),
+			ExitQuery{Ticker: ticker, Output: "file"})
 		a := agent(t, response)
-		if a.Status != "error" || a.FilePath == nil || filepath.Dir(*a.FilePath) != filepath.Join(d.opts.Logs, "exit_signals") {
+		if a.Status != "error" || a.FilePath == nil ||
+			filepath.Dir(*a.FilePath) != filepath.Join(d.opts.Logs, "exit_signals") {
 			t.Errorf("%q: %s", ticker, response.JSON)
 		}
 	}
 	for _, name := range files(t, d.opts.Logs) {
-		if !regexp.MustCompile(`^exit_signals/exit_signals(_GLD)?_20260701_120000-[0-9a-f]{8}\.json$`).MatchString(name) {
+		if !regexp.MustCompile(
+			`^exit_signals/exit_signals(_GLD)?_20260701_120000-[0-9a-f]{8}\.json$`).MatchString(
+			name) {
 			t.Errorf("a file is called %s", name)
 		}
 	}
 }
 
-// TestFileNotSaved checks the answer if the full result cannot be saved: the result and its status are as without a file, and a
-// flag says what happened.
+// TestFileNotSaved checks the answer if the full result cannot be saved: the result and its status
+// are as without a file, and a flag says what happened.
 func TestFileNotSaved(t *testing.T) {
 	dir := folder(t, plain)
 	blocked := filepath.Join(t.TempDir(), "logs")
@@ -100,31 +111,36 @@ func TestFileNotSaved(t *testing.T) {
 		for tool, response := range askBoth(d, string(format)) {
 			o := decode(t, response.JSON)
 			path, there := o["file_path"]
-			if o["status"] != "success" || response.Status != brief.StatusSuccess || !there || path != nil || response.FilePath != "" {
+			if o["status"] != "success" || response.Status != brief.StatusSuccess || !there ||
+				path != nil || response.FilePath != "" {
 				t.Errorf("%s of %s: %s", format, tool, response.JSON)
 			}
-			if response.Problem == nil || response.Problem.Kind != FileNotSaved || goText.MatchString(response.Problem.Text) {
+			if response.Problem == nil || response.Problem.Kind != FileNotSaved ||
+				goText.MatchString(response.Problem.Text) {
 				t.Errorf("%s of %s: problem %+v", format, tool, response.Problem)
 			}
 			var flags struct{ Flags []brief.Flag }
 			if err := json.Unmarshal(response.JSON, &flags); err != nil {
 				t.Fatal(err)
 			}
-			if i := slices.IndexFunc(flags.Flags, func(f brief.Flag) bool { return f.Flag == FileNotSaved }); i != 0 {
+			if i := slices.IndexFunc(flags.Flags,
+				func(f brief.Flag) bool { return f.Flag == FileNotSaved }); i != 0 {
 				t.Errorf("%s of %s has the flags %v", format, tool, flags.Flags)
-			} else if text := flags.Flags[0].Message; strings.Contains(text, blocked) || goText.MatchString(text) {
+			} else if text := flags.Flags[0].Message; strings.Contains(text, blocked) ||
+				goText.MatchString(text) {
 				t.Errorf("%s of %s: the flag says %q", format, tool, text)
 			}
 		}
 	}
-	harvest := agent(t, d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "agent", Output: "file"}))
+	harvest := agent(t, d.SuggestTaxLossHarvest(context.Background(),
+		HarvestQuery{Format: "agent", Output: "file"}))
 	if harvest.Snapshot["total_harvestable_loss"] != -100.0 {
 		t.Errorf("the snapshot lost its figures: %v", harvest.Snapshot)
 	}
 }
 
-// crowd is a portfolio of 2,000 tickers with five lots each, one of them bought a few days ago, and with ids of the maximum
-// length.
+// crowd is a portfolio of 2,000 tickers with five lots each, one of them bought a few days ago, and
+// with ids of the maximum length.
 func crowd(t *testing.T) string {
 	var trades, prices strings.Builder
 	trades.WriteString(header)
@@ -142,10 +158,12 @@ func crowd(t *testing.T) string {
 		fmt.Fprintf(&rules, "      %s%d: {}\n", strings.Repeat("rule", 60), i)
 	}
 	return folder(t, "-- portfolio.yaml --\naccounts: [{id: brk}]\nexit_rules:\n  T0000:\n    primary: "+strings.Repeat("rule", 60)+"7\n    rules:\n"+
-		rules.String()+"-- transactions/a.csv --\n"+trades.String()+"-- prices/a.csv --\n"+prices.String())
+		rules.String()+"-- transactions/a.csv --\n"+trades.String()+"-- prices/a.csv --\n"+
+		prices.String())
 }
 
-// TestCrowd checks that an answer in the format agent is short for a large portfolio, and that the full result is complete.
+// TestCrowd checks that an answer in the format agent is short for a large portfolio, and that the
+// full result is complete.
 func TestCrowd(t *testing.T) {
 	dir := crowd(t)
 	logs := t.TempDir()
@@ -158,20 +176,23 @@ func TestCrowd(t *testing.T) {
 	d := NewDesk(dir, &Options{Logs: logs, Now: noon})
 	harvest := askHarvest(t, d, HarvestQuery{})
 	long := askHarvest(t, d, HarvestQuery{Output: "file"})
-	if harvest.Status != "success" || harvest.Snapshot["candidate_count"] != 8000.0 || harvest.Snapshot["wash_sale_ticker_count"] != 2000.0 {
+	if harvest.Status != "success" || harvest.Snapshot["candidate_count"] != 8000.0 ||
+		harvest.Snapshot["wash_sale_ticker_count"] != 2000.0 {
 		t.Errorf("%s, %v", harvest.Status, harvest.Snapshot)
 	}
 	if diff := cmp.Diff(harvest.Snapshot, long.Snapshot); diff != "" {
 		t.Errorf("inline -, with a file +\n%s", diff)
 	}
 	exits := askExits(t, d, ExitQuery{Ticker: "t0000", Output: "file"})
-	if exits.Status != "success" || exits.Snapshot["shares"] != 45.0 || !slices.Contains(exits.names(), "error primary_rule_error") {
+	if exits.Status != "success" || exits.Snapshot["shares"] != 45.0 ||
+		!slices.Contains(exits.names(), "error primary_rule_error") {
 		t.Errorf("%s, %v", exits.Status, exits.Snapshot)
 	}
 	if harvest.FilePath != nil || long.FilePath == nil || exits.FilePath == nil {
 		t.Errorf("paths %v, %v, %v", harvest.FilePath, long.FilePath, exits.FilePath)
 	}
-	response := d.SuggestTaxLossHarvest(context.Background(), HarvestQuery{Format: "full", Output: "file"})
+	response := d.SuggestTaxLossHarvest(context.Background(),
+		HarvestQuery{Format: "full", Output: "file"})
 	for _, text := range [][]byte{response.JSON, read(t, response.FilePath)} {
 		var full struct {
 			Candidates []struct {
@@ -182,12 +203,15 @@ func TestCrowd(t *testing.T) {
 		if err := json.Unmarshal(text, &full); err != nil {
 			t.Fatal(err)
 		}
-		// Of 40 shares of each ticker, five would be washed: 8,000 lots at a loss of 100 each, less 2,000 × 50.
-		if len(full.Candidates) != 8000 || full.Total != -700_000 || !strings.HasPrefix(full.Candidates[0].LotID, `<"é\u0000&>`) {
+		// Of 40 shares of each ticker, five would be washed: 8,000 lots at a loss of 100 each, less
+		// 2,000 × 50.
+		if len(full.Candidates) != 8000 || full.Total != -700_000 ||
+			!strings.HasPrefix(full.Candidates[0].LotID, `<"é\u0000&>`) {
 			t.Errorf("%d candidates, total %v", len(full.Candidates), full.Total)
 		}
 	}
-	if list, err := d.Lots(context.Background(), LotsQuery{AsOf: ""}); err != nil || len(list) != 10_000 {
+	if list, err := d.Lots(context.Background(), LotsQuery{AsOf: ""}); err != nil ||
+		len(list) != 10_000 {
 		t.Errorf("%d lots, %v", len(list), err)
 	}
 }
@@ -201,8 +225,8 @@ func read(t testing.TB, name string) []byte {
 	return text
 }
 
-// TestConcurrentQuestions asks two desks for the same folder concurrently: all answers are equal, and each has its own
-// file.
+// TestConcurrentQuestions asks two desks for the same folder concurrently: all answers are equal,
+// and each has its own file.
 func TestConcurrentQuestions(t *testing.T) {
 	dir, logs := folder(t, plain), filepath.Join(t.TempDir(), "logs")
 	opts := &Options{Logs: logs, Now: noon}
@@ -219,7 +243,8 @@ func TestConcurrentQuestions(t *testing.T) {
 					}
 					paths[i] = append(paths[i], response.FilePath)
 				}
-				if list, err := desks[i%2].Lots(context.Background(), LotsQuery{AsOf: ""}); err != nil || len(list) != 1 {
+				if list, err := desks[i%2].Lots(context.Background(),
+					LotsQuery{AsOf: ""}); err != nil || len(list) != 1 {
 					t.Errorf("%d lots, %v", len(list), err)
 				}
 			}
@@ -228,7 +253,8 @@ func TestConcurrentQuestions(t *testing.T) {
 	group.Wait()
 	all := slices.Concat(paths...)
 	slices.Sort(all)
-	if unique := slices.Compact(slices.Clone(all)); len(all) != askers*5*2 || len(unique) != len(all) || len(files(t, logs)) != len(all) {
+	if unique := slices.Compact(slices.Clone(all)); len(all) != askers*5*2 ||
+		len(unique) != len(all) || len(files(t, logs)) != len(all) {
 		t.Errorf("%d answers, %d paths, %d files", len(all), len(unique), len(files(t, logs)))
 	}
 }

@@ -1,13 +1,14 @@
-// Package portfolio answers questions about the portfolio in a folder: whether to exit a position (check_exit_signals),
-// which losses to harvest (suggest_tax_loss_harvest), and which lots are open. It also imports brokers' files into the
-// folder.
+// Package portfolio answers questions about the portfolio in a folder: whether to exit a position
+// (check_exit_signals), which losses to harvest (suggest_tax_loss_harvest), and which lots are
+// open. It also imports brokers' files into the folder.
 //
-// The folder contains portfolio.yaml, transactions, prices and, for other currencies, fx.csv; docs/portfolio-files.md
-// describes them. Each question reads the whole folder and nothing else: there is no cache, and the only time that
-// affects a result is the date of the question. The computations are in pure subpackages: importer (files to rows), tax
-// (rows to lots, wash sales and candidates), exitrule (prices to verdicts) and answer (results to briefs). This package
-// finds the date, converts currencies and looks up prices. Everything that is wrong becomes a [Problem], and so an answer
-// of status error with a flag of its own: no answer is better than a wrong number.
+// The folder contains portfolio.yaml, transactions, prices and, for other currencies, fx.csv;
+// docs/portfolio-files.md describes them. Each question reads the whole folder and nothing else:
+// there is no cache, and the only time that affects a result is the date of the question. The
+// computations are in pure subpackages: importer (files to rows), tax (rows to lots, wash sales and
+// candidates), exitrule (prices to verdicts) and answer (results to briefs). This package finds the
+// date, converts currencies and looks up prices. Everything that is wrong becomes a [Problem], and
+// so an answer of status error with a flag of its own: no answer is better than a wrong number.
 package portfolio
 
 import (
@@ -87,7 +88,8 @@ func asProblem(err error, kind, hint string) *Problem {
 	return &Problem{Kind: kind, Text: readable(err.Error()), Hint: hint}
 }
 
-// readable returns the text of an error for users: an overflow of package decimal is described by its types.
+// readable returns the text of an error for users: an overflow of package decimal is described by
+// its types.
 func readable(text string) string {
 	text, _, overflow := strings.Cut(text, ": decimal overflow")
 	if overflow {
@@ -107,7 +109,8 @@ type Data struct {
 	// Twins are rows of two formats that look like the same transaction. Both are counted.
 	Twins []Twin
 
-	// Positions is what the accounts hold, by a list of the broker. Accounts that are not in it hold what the transactions add up to.
+	// Positions is what the accounts hold, by a list of the broker. Accounts that are not in it
+	// hold what the transactions add up to.
 	Positions []importer.Holding
 	// LeftOut are records that were left out of an import.
 	LeftOut []LeftOut
@@ -187,12 +190,15 @@ func taxRules(c *config.Portfolio) tax.Rules {
 	}
 	for _, a := range c.Accounts {
 		rules.Accounts = append(rules.Accounts, tax.Account{
-			ID: a.ID, Kind: cmp.Or(tax.Kind(a.Kind), tax.Taxable), Owner: cmp.Or(tax.Owner(a.Owner), tax.Self), Method: cmp.Or(tax.Method(a.LotMethod), tax.FIFO)})
+			ID: a.ID, Kind: cmp.Or(tax.Kind(a.Kind), tax.Taxable),
+			Owner:  cmp.Or(tax.Owner(a.Owner), tax.Self),
+			Method: cmp.Or(tax.Method(a.LotMethod), tax.FIFO)})
 	}
 	return rules
 }
 
-// normalTicker returns a ticker as it is in the portfolio: in capitals, and the symbol of an option without spaces.
+// normalTicker returns a ticker as it is in the portfolio: in capitals, and the symbol of an option
+// without spaces.
 func normalTicker(ticker string) string {
 	ticker = strings.ToUpper(strings.TrimSpace(ticker))
 	if symbol, option := tax.OptionSymbol(ticker); option {
@@ -210,12 +216,15 @@ func exitConfig(c *config.Portfolio, ticker string) (exitrule.Config, bool, erro
 		var n numbers
 		exit := exitrule.Config{
 			Primary: rules.Primary,
-			Sizing:  exitrule.Sizing{Min: n.decimal(rules.Sizing.Min), Max: n.decimal(rules.Sizing.Max)},
-			Stop:    exitrule.Stop{Price: n.decimal(rules.Stop.Price), TimeInForce: rules.Stop.TimeInForce},
+			Sizing: exitrule.Sizing{Min: n.decimal(rules.Sizing.Min),
+				Max: n.decimal(rules.Sizing.Max)},
+			Stop: exitrule.Stop{Price: n.decimal(rules.Stop.Price),
+				TimeInForce: rules.Stop.TimeInForce},
 		}
 		exit.Sizing.GapPP, _ = n.decimal(rules.Sizing.GapPP).Float64()
 		for _, rule := range rules.Rules {
-			exit.Rules = append(exit.Rules, exitrule.Rule{Name: rule.Name, Lookback: rule.Lookback, Period: rule.Period, Tickers: rule.Tickers})
+			exit.Rules = append(exit.Rules, exitrule.Rule{Name: rule.Name, Lookback: rule.Lookback,
+				Period: rule.Period, Tickers: rule.Tickers})
 		}
 		return exit, true, n.err
 	}

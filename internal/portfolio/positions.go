@@ -19,7 +19,8 @@ import (
 
 const positionsHint = "correct the file; its columns are account,ticker,quantity and optionally date,price, or those of your broker"
 
-// loadPositions reads the list of positions: the file that portfolio.yaml names, or positions.csv if there is one.
+// loadPositions reads the list of positions: the file that portfolio.yaml names, or positions.csv
+// if there is one.
 func (d *Data) loadPositions(dir string) *Problem {
 	name := cmp.Or(d.Config.Positions, config.PositionsFile)
 	path := name
@@ -31,7 +32,9 @@ func (d *Data) loadPositions(dir string) *Problem {
 	case errors.Is(err, fs.ErrNotExist) && d.Config.Positions == "":
 		return nil
 	case err != nil:
-		return problemf(MalformedFile, "check positions in portfolio.yaml, and that you may read the file", "%s cannot be read: %v", name, withoutPath(err))
+		return problemf(MalformedFile,
+			"check positions in portfolio.yaml, and that you may read the file",
+			"%s cannot be read: %v", name, withoutPath(err))
 	}
 	found, problem := d.readPositions(name, data, "")
 	if problem != nil {
@@ -42,7 +45,8 @@ func (d *Data) loadPositions(dir string) *Problem {
 }
 
 // readPositions reads a list of positions. The account is for a file that names none.
-func (d *Data) readPositions(name string, data []byte, account string) (*importer.Positions, *Problem) {
+func (d *Data) readPositions(name string, data []byte, account string) (*importer.Positions,
+	*Problem) {
 	opts := &importer.Options{Account: account, Accounts: brokerNames(d.Config)}
 	if account == "" && len(d.Rules.Accounts) == 1 {
 		opts.Account = d.Rules.Accounts[0].ID
@@ -58,16 +62,20 @@ func (d *Data) readPositions(name string, data []byte, account string) (*importe
 	}
 	for _, h := range found.Holdings {
 		if _, known := d.account(h.Account); !known {
-			return nil, problemf(UnknownAccount, "add it to the accounts in portfolio.yaml, or to the names of one of them ("+strings.Join(d.accountIDs(), ", ")+")",
-				"%s:%d: account %q is not in portfolio.yaml", h.Source.File, h.Source.Line, h.Account)
+			return nil, problemf(UnknownAccount,
+				"add it to the accounts in portfolio.yaml, or to the names of one of them ("+
+					strings.Join(d.accountIDs(), ", ")+")",
+				"%s:%d: account %q is not in portfolio.yaml", h.Source.File, h.Source.Line,
+				h.Account)
 		}
 	}
 	return found, nil
 }
 
-// held returns the shares of each position on the day of the book: by the list of positions for the accounts in it, and by
-// the transactions for the others. Transactions after the day of the list are added to it. For a day before that of the
-// list, it counts for the tickers that were not traded in between.
+// held returns the shares of each position on the day of the book: by the list of positions for the
+// accounts in it, and by the transactions for the others. Transactions after the day of the list
+// are added to it. For a day before that of the list, it counts for the tickers that were not
+// traded in between.
 func (d *Data) held(book *tax.Book) (map[tax.Position]Decimal, *Problem) {
 	if len(d.Positions) == 0 {
 		return book.Held, nil
@@ -79,7 +87,8 @@ func (d *Data) held(book *tax.Book) (map[tax.Position]Decimal, *Problem) {
 		if h.Date != "" {
 			var err error
 			if day, err = tax.ParseDate(h.Date); err != nil {
-				return nil, problemf(MalformedFile, positionsHint, "%s:%d: %v", h.Source.File, h.Source.Line, err)
+				return nil, problemf(MalformedFile, positionsHint, "%s:%d: %v", h.Source.File,
+					h.Source.Line, err)
 			}
 		}
 		listed[h.Account] = max(listed[h.Account], day)
@@ -119,13 +128,16 @@ func (d *Data) held(book *tax.Book) (map[tax.Position]Decimal, *Problem) {
 	return held, nil
 }
 
-// tradedBetween returns the transactions between the day of the list of an account and another day, by position.
-func (d *Data) tradedBetween(listed map[string]tax.Date, on tax.Date) map[tax.Position][]*tax.Transaction {
+// tradedBetween returns the transactions between the day of the list of an account and another day,
+// by position.
+func (d *Data) tradedBetween(listed map[string]tax.Date,
+	on tax.Date) map[tax.Position][]*tax.Transaction {
 	traded := make(map[tax.Position][]*tax.Transaction)
 	for i := range d.transactions {
 		t := &d.transactions[i]
 		for account, day := range listed {
-			concerns := t.Account == account || t.ToAccount == account || t.Action == tax.Split && t.Account == ""
+			concerns := t.Account == account || t.ToAccount == account || t.Action == tax.Split &&
+				t.Account == ""
 			if concerns && t.Date > min(day, on) && t.Date <= max(day, on) {
 				p := tax.Position{Account: account, Ticker: t.Ticker}
 				traded[p] = append(traded[p], t)
@@ -143,25 +155,32 @@ type PositionsReport struct {
 	Written string
 }
 
-// ImportPositions reads a broker's list of positions and writes it to positions.csv. Positions of other accounts in that
-// file are kept. The error is a *[Problem], or a *signalbox.Error if the file does not exist.
+// ImportPositions reads a broker's list of positions and writes it to positions.csv. Positions of
+// other accounts in that file are kept. The error is a *[Problem], or a *signalbox.Error if the
+// file does not exist.
 func (d *Desk) ImportPositions(name string, opts ImportOptions) (*PositionsReport, error) {
 	text, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("there is no file " + name), Hint: "name the file that your broker exported"}
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  errors.New("there is no file " + name),
+			Hint: "name the file that your broker exported"}
 	}
 	if err != nil {
-		return nil, problemf(MalformedFile, "check that it is a file you may read", "%s cannot be read: %v", name, withoutPath(err))
+		return nil, problemf(MalformedFile, "check that it is a file you may read",
+			"%s cannot be read: %v", name, withoutPath(err))
 	}
 	data, problem := load(d.dir, ifNeeded)
 	if problem != nil {
 		return nil, problem
 	}
 	if _, known := data.account(opts.Account); opts.Account != "" && !known {
-		return nil, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", ")+", or add it to portfolio.yaml", "account %q is not in the portfolio", opts.Account)
+		return nil, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", ")+
+			", or add it to portfolio.yaml", "account %q is not in the portfolio", opts.Account)
 	}
 	if file := data.Config.Positions; file != "" && file != config.PositionsFile {
-		return nil, problemf(BadConfig, "remove positions from portfolio.yaml, or replace that file", "portfolio.yaml has the positions in %s", file)
+		return nil, problemf(BadConfig,
+			"remove positions from portfolio.yaml, or replace that file",
+			"portfolio.yaml has the positions in %s", file)
 	}
 	found, problem := data.readPositions(filepath.Base(name), text, opts.Account)
 	if problem != nil {
@@ -175,20 +194,24 @@ func (d *Desk) ImportPositions(name string, opts ImportOptions) (*PositionsRepor
 	for _, h := range found.Holdings {
 		replaced[h.Account] = true
 	}
-	kept := slices.DeleteFunc(slices.Clone(data.Positions), func(h importer.Holding) bool { return replaced[h.Account] })
+	kept := slices.DeleteFunc(slices.Clone(data.Positions),
+		func(h importer.Holding) bool { return replaced[h.Account] })
 	all := mergeHoldings(append(kept, found.Holdings...))
 	written, err := importer.FormatPositions(all)
 	if err != nil {
 		return nil, problemf(MalformedFile, positionsHint, "%s: %v", name, err)
 	}
-	if err := durable.Replace(filepath.Join(d.dir, config.PositionsFile), written, 0o600); err != nil {
-		return nil, problemf(FileNotSaved, "check that you may write there", "the positions cannot be written: %v", withoutPath(err))
+	if err := durable.Replace(filepath.Join(d.dir, config.PositionsFile), written,
+		0o600); err != nil {
+		return nil, problemf(FileNotSaved, "check that you may write there",
+			"the positions cannot be written: %v", withoutPath(err))
 	}
 	report.Written = config.PositionsFile
 	return report, nil
 }
 
-// mergeHoldings adds up entries of the same position: brokers list cash and margin shares of one account separately.
+// mergeHoldings adds up entries of the same position: brokers list cash and margin shares of one
+// account separately.
 func mergeHoldings(list []importer.Holding) []importer.Holding {
 	var merged []importer.Holding
 	index := make(map[tax.Position]int)

@@ -17,9 +17,11 @@ import (
 type Decimal = decimal.Decimal
 
 const (
-	// freshDays is the age in days above which the answer warns of an old price. It covers a week with a long weekend.
+	// freshDays is the age in days above which the answer warns of an old price. It covers a week
+	// with a long weekend.
 	freshDays = 7
-	// rateDays is the maximum age of an exchange rate in days. Rates are quoted on every working day.
+	// rateDays is the maximum age of an exchange rate in days. Rates are quoted on every working
+	// day.
 	rateDays = 10
 )
 
@@ -28,22 +30,28 @@ func (d *Data) addDailyPrices(prices []importer.Price) *Problem {
 		p := &prices[i]
 		date, err := tax.ParseDate(p.Date)
 		if err != nil {
-			return problemf(MalformedFile, malformedHint, "%s:%d: %v", p.Source.File, p.Source.Line, err)
+			return problemf(MalformedFile, malformedHint, "%s:%d: %v", p.Source.File, p.Source.Line,
+				err)
 		}
-		d.prices[p.Ticker] = append(d.prices[p.Ticker], price{date, p.Close, p.Adjusted, cmp.Or(p.Currency, dollars)})
+		d.prices[p.Ticker] = append(d.prices[p.Ticker],
+			price{date, p.Close, p.Adjusted, cmp.Or(p.Currency, dollars)})
 	}
 	return nil
 }
 
-// sortPrices sorts the prices of each ticker by date. Files may overlap, but must not contradict each other.
+// sortPrices sorts the prices of each ticker by date. Files may overlap, but must not contradict
+// each other.
 func (d *Data) sortPrices() *Problem {
 	for ticker, list := range d.prices {
 		slices.SortStableFunc(list, func(a, b price) int { return cmp.Compare(a.date, b.date) })
 		kept := list[:0]
 		for _, p := range list {
 			if n := len(kept); n > 0 && kept[n-1].date == p.date {
-				if last := kept[n-1]; last.close.Cmp(p.close) != 0 || last.adjusted.Cmp(p.adjusted) != 0 || last.currency != p.currency {
-					return problemf(MalformedFile, "keep one of them", "two files in %s have different prices of %s on %s", pricesFolder, ticker, p.date)
+				if last := kept[n-1]; last.close.Cmp(p.close) != 0 ||
+					last.adjusted.Cmp(p.adjusted) != 0 || last.currency != p.currency {
+					return problemf(MalformedFile, "keep one of them",
+						"two files in %s have different prices of %s on %s", pricesFolder, ticker,
+						p.date)
 				}
 				continue
 			}
@@ -59,7 +67,8 @@ func (d *Data) addRates(rates []importer.Rate) *Problem {
 		r := &rates[i]
 		date, err := tax.ParseDate(r.Date)
 		if err != nil {
-			return problemf(MalformedFile, malformedHint, "%s:%d: %v", r.Source.File, r.Source.Line, err)
+			return problemf(MalformedFile, malformedHint, "%s:%d: %v", r.Source.File, r.Source.Line,
+				err)
 		}
 		switch {
 		case r.To == dollars:
@@ -67,7 +76,9 @@ func (d *Data) addRates(rates []importer.Rate) *Problem {
 		case r.From == dollars:
 			inverse, err := decimal.One.Quo(r.Rate)
 			if err != nil {
-				return problemf(NotComputable, "check the rate", "%s:%d: the rate cannot be inverted: %s", r.Source.File, r.Source.Line, readable(err.Error()))
+				return problemf(NotComputable, "check the rate",
+					"%s:%d: the rate cannot be inverted: %s", r.Source.File, r.Source.Line,
+					readable(err.Error()))
 			}
 			d.rates[r.To] = append(d.rates[r.To], rate{date, inverse})
 		}
@@ -76,7 +87,9 @@ func (d *Data) addRates(rates []importer.Rate) *Problem {
 		slices.SortStableFunc(list, func(a, b rate) int { return cmp.Compare(a.date, b.date) })
 		for i := 1; i < len(list); i++ {
 			if list[i].date == list[i-1].date { // one from EUR to USD, the other from USD to EUR
-				return problemf(MalformedFile, "keep one of them", "%s has two rates of %s and %s on %s", ratesFile, currency, dollars, list[i].date)
+				return problemf(MalformedFile, "keep one of them",
+					"%s has two rates of %s and %s on %s", ratesFile, currency, dollars,
+					list[i].date)
 			}
 		}
 	}
@@ -86,13 +99,16 @@ func (d *Data) addRates(rates []importer.Rate) *Problem {
 // rate returns the value of a unit of a currency in dollars on a day.
 func (d *Data) rate(currency string, on tax.Date) (Decimal, *Problem) {
 	list := d.rates[currency]
-	n, found := slices.BinarySearchFunc(list, on, func(r rate, on tax.Date) int { return cmp.Compare(r.date, on) })
+	n, found := slices.BinarySearchFunc(list, on,
+		func(r rate, on tax.Date) int { return cmp.Compare(r.date, on) })
 	if !found {
 		n--
 	}
 	if n < 0 || on-list[n].date > rateDays {
-		return decimal.Zero, problemf(MissingRate, fmt.Sprintf("add a line to %s: %s,%s,%s,RATE", ratesFile, on, currency, dollars),
-			"there is no exchange rate of %s in dollars for %s", currency, on)
+		return decimal.Zero,
+			problemf(MissingRate, fmt.Sprintf("add a line to %s: %s,%s,%s,RATE", ratesFile, on,
+				currency, dollars),
+				"there is no exchange rate of %s in dollars for %s", currency, on)
 	}
 	return list[n].rate, nil
 }
@@ -100,7 +116,8 @@ func (d *Data) rate(currency string, on tax.Date) (Decimal, *Problem) {
 // latest returns the last price of a ticker up to a day.
 func (d *Data) latest(ticker string, on tax.Date) (price, bool) {
 	list := d.prices[ticker]
-	n, found := slices.BinarySearchFunc(list, on, func(p price, on tax.Date) int { return cmp.Compare(p.date, on) })
+	n, found := slices.BinarySearchFunc(list, on,
+		func(p price, on tax.Date) int { return cmp.Compare(p.date, on) })
 	if !found {
 		n--
 	}
@@ -116,12 +133,13 @@ type quote struct {
 	date tax.Date
 }
 
-// quote returns the last price of a ticker up to a day. It refuses a price from before the last split, which would be for
-// a different number of shares.
+// quote returns the last price of a ticker up to a day. It refuses a price from before the last
+// split, which would be for a different number of shares.
 func (d *Data) quote(ticker string, on tax.Date, split tax.Date) (quote, *Problem) {
 	p, ok := d.latest(ticker, on)
 	if !ok {
-		return quote{}, problemf(MissingPrice, fmt.Sprintf("add a line to a file in %s: %s,%s,CLOSE (use 0.0001 for a worthless security)", pricesFolder, on, ticker),
+		return quote{}, problemf(MissingPrice,
+			fmt.Sprintf("add a line to a file in %s: %s,%s,CLOSE (use 0.0001 for a worthless security)", pricesFolder, on, ticker),
 			"there is no price of %s on %s or before", ticker, on)
 	}
 	if problem := p.checkSplit(ticker, split, on); problem != nil {
@@ -136,7 +154,8 @@ func (d *Data) quote(ticker string, on tax.Date, split tax.Date) (quote, *Proble
 	}
 	value, err := p.close.Mul(rate)
 	if err != nil {
-		return quote{}, problemf(NotComputable, "check the price and the rate", "the price of %s in dollars cannot be computed: %s", ticker, readable(err.Error()))
+		return quote{}, problemf(NotComputable, "check the price and the rate",
+			"the price of %s in dollars cannot be computed: %s", ticker, readable(err.Error()))
 	}
 	return quote{value, p.date}, nil
 }
@@ -146,7 +165,9 @@ func (p price) checkSplit(ticker string, split, on tax.Date) *Problem {
 	if split <= p.date {
 		return nil
 	}
-	return problemf(MissingPrice, fmt.Sprintf("add to a file in %s, below its header date,ticker,close: %s,%s,CLOSE", pricesFolder, on, ticker),
+	return problemf(MissingPrice,
+		fmt.Sprintf("add to a file in %s, below its header date,ticker,close: %s,%s,CLOSE",
+			pricesFolder, on, ticker),
 		"the last price of %s is from %s, before its split on %s", ticker, p.date, split)
 }
 
@@ -161,15 +182,17 @@ func (d *Data) splits(on tax.Date) map[string]tax.Date {
 	return last
 }
 
-// series returns the prices of a ticker for the exit rules, in its own currency. Closes from before a split that are not
-// adjusted cannot be compared with later ones, so they are omitted; then cut is true.
+// series returns the prices of a ticker for the exit rules, in its own currency. Closes from before
+// a split that are not adjusted cannot be compared with later ones, so they are omitted; then cut
+// is true.
 func (d *Data) series(ticker string, split tax.Date) (prices []exitrule.Price, cut bool) {
 	for _, p := range d.prices[ticker] {
 		if p.date < split && p.adjusted.IsZero() {
 			cut = true
 			continue
 		}
-		prices = append(prices, exitrule.Price{Date: midnightUTC(p.date), Close: p.close, Adjusted: p.adjusted})
+		prices = append(prices, exitrule.Price{Date: midnightUTC(p.date), Close: p.close,
+			Adjusted: p.adjusted})
 	}
 	return prices, cut
 }

@@ -11,8 +11,8 @@ import (
 // splitDays is the number of days by which two brokers may differ in booking the same split.
 const splitDays = 10
 
-// checkSplits refuses a split that is missing in one of the accounts that held the shares: that account would have the
-// number of shares from before the split, at the price from after it.
+// checkSplits refuses a split that is missing in one of the accounts that held the shares: that
+// account would have the number of shares from before the split, at the price from after it.
 func (d *Data) checkSplits(on tax.Date) *Problem {
 	rows := make(map[string][]*tax.Transaction)
 	for i := range d.transactions {
@@ -40,7 +40,9 @@ func (d *Data) checkSplits(on tax.Date) *Problem {
 		return nil
 	}
 	slices.Sort(found)
-	return problemf(MissingSplit, "add the split to the other account, or write it once without an account, for all of them", "%s%s", found[0], andMore(len(found)-1))
+	return problemf(MissingSplit,
+		"add the split to the other account, or write it once without an account, for all of them",
+		"%s%s", found[0], andMore(len(found)-1))
 }
 
 // sortForTax sorts rows as the tax rules do: by date, and splits before the trades of the same day.
@@ -56,7 +58,8 @@ func sortForTax(rows []*tax.Transaction) {
 	})
 }
 
-// unevenSplit describes a split that is missing in an account. Rows are the sorted rows of one ticker.
+// unevenSplit describes a split that is missing in an account. Rows are the sorted rows of one
+// ticker.
 func unevenSplit(rows []*tax.Transaction) string {
 	days := make(map[string][]tax.Date) // days of splits by account
 	for _, t := range rows {
@@ -65,9 +68,10 @@ func unevenSplit(rows []*tax.Transaction) string {
 		}
 	}
 	near := func(account string, day tax.Date) bool {
-		return slices.ContainsFunc(append(slices.Clone(days[account]), days[""]...), func(d tax.Date) bool {
-			return max(d, day)-min(d, day) <= splitDays
-		})
+		return slices.ContainsFunc(append(slices.Clone(days[account]), days[""]...),
+			func(d tax.Date) bool {
+				return max(d, day)-min(d, day) <= splitDays
+			})
 	}
 	held := make(map[string]Decimal)
 	for _, t := range rows {

@@ -11,9 +11,10 @@ import (
 // Twin is a pair of rows in two files that seem to be the same transaction.
 type Twin struct{ First, Second tax.Source }
 
-// Twins finds rows of different formats with the same date, account, action, ticker and quantity but different IDs, as
-// when a broker's CSV and OFX of one month are both imported. Only the user knows whether they are one trade or two, so
-// both are kept, and the caller should show the twins. Each row has at most one twin.
+// Twins finds rows of different formats with the same date, account, action, ticker and quantity
+// but different IDs, as when a broker's CSV and OFX of one month are both imported. Only the user
+// knows whether they are one trade or two, so both are kept, and the caller should show the twins.
+// Each row has at most one twin.
 func Twins(imports ...*importer.Import) []Twin {
 	type seen struct {
 		format string
@@ -27,7 +28,8 @@ func Twins(imports ...*importer.Import) []Twin {
 				continue
 			}
 			ids[r.ID] = true
-			key := strings.Join([]string{r.Date, r.Account, r.ToAccount, string(r.Action), r.Ticker, r.Quantity.Trim(0).String()}, "\x1f")
+			key := strings.Join([]string{r.Date, r.Account, r.ToAccount, string(r.Action), r.Ticker,
+				r.Quantity.Trim(0).String()}, "\x1f")
 			i := slices.IndexFunc(open[key], func(s seen) bool { return s.format != imp.Format })
 			if i < 0 {
 				open[key] = append(open[key], seen{imp.Format, r.Source})

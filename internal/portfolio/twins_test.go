@@ -10,19 +10,26 @@ import (
 	"signalbox/internal/portfolio/tax"
 )
 
-// TestTwins checks that the same trade in a broker's CSV and OFX is found, and that similar trades are not.
+// TestTwins checks that the same trade in a broker's CSV and OFX is found, and that similar trades
+// are not.
 func TestTwins(t *testing.T) {
-	csv := readRows(t, "s.csv", []byte(schwabTitles+"03/28/2024,Buy,VTI,V,10,$260.25,$4.95,\"-$2,607.45\"\n03/28/2024,Buy,VTI,V,10,$260.25,$4.95,\"-$2,607.45\"\n"),
+	csv := readRows(t, "s.csv",
+		[]byte(schwabTitles+
+			"03/28/2024,Buy,VTI,V,10,$260.25,$4.95,\"-$2,607.45\"\n03/28/2024,Buy,VTI,V,10,$260.25,$4.95,\"-$2,607.45\"\n"),
 		&importer.Options{Account: "55501"})
-	ofx := readRows(t, "a.qfx", read(t, filepath.Join("importer", "testdata", "samples", "activity.qfx")), nil)
-	want := []Twin{{First: tax.Source{File: "s.csv", Line: 2}, Second: tax.Source{File: "a.qfx", Line: 16}}}
+	ofx := readRows(t, "a.qfx",
+		read(t, filepath.Join("importer", "testdata", "samples", "activity.qfx")), nil)
+	want := []Twin{{First: tax.Source{File: "s.csv", Line: 2},
+		Second: tax.Source{File: "a.qfx", Line: 16}}}
 	if diff := cmp.Diff(want, Twins(csv, ofx)); diff != "" {
 		t.Errorf("twins (-want +got):\n%s", diff)
 	}
 	if twins := Twins(csv, csv, ofx, ofx); len(twins) != 1 {
 		t.Errorf("the same files twice have twins %v", twins)
 	}
-	if twins := Twins(csv, readRows(t, "t.csv", []byte(schwabTitles+"03/28/2024,Buy,VTI,V,10,$260.00,,\n"), &importer.Options{Account: "55501"})); len(twins) != 0 {
+	if twins := Twins(csv,
+		readRows(t, "t.csv", []byte(schwabTitles+"03/28/2024,Buy,VTI,V,10,$260.00,,\n"),
+			&importer.Options{Account: "55501"})); len(twins) != 0 {
 		t.Errorf("two files of one format have twins %v", twins)
 	}
 }

@@ -21,20 +21,23 @@ func (d *Desk) Exists() bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// Overview is a portfolio on a day: the answers of [Desk.Harvest] and [Desk.Lots], from one reading of the folder.
+// Overview is a portfolio on a day: the answers of [Desk.Harvest] and [Desk.Lots], from one reading
+// of the folder.
 type Overview struct {
 	Harvest answer.HarvestResult
-	// Calendar is when the tickers of the harvest may be sold at a loss and bought. It is empty if the harvest failed.
+	// Calendar is when the tickers of the harvest may be sold at a loss and bought. It is empty if
+	// the harvest failed.
 	Calendar []CalendarRow
 	Lots     []Lot
 	// ExitTickers are the tickers with exit rules, as in portfolio.yaml.
 	ExitTickers []string
-	// Accounts are the taxable accounts, and Sources the files and formats, that a [HarvestQuery] may name.
+	// Accounts are the taxable accounts, and Sources the files and formats, that a [HarvestQuery]
+	// may name.
 	Accounts, Sources []string
 }
 
-// Overview returns a portfolio on the day of a question. The error is a *[Problem]: the question is not valid, or the folder cannot be read.
-// If only the harvest fails, its result says so.
+// Overview returns a portfolio on the day of a question. The error is a *[Problem]: the question is
+// not valid, or the folder cannot be read. If only the harvest fails, its result says so.
 func (d *Desk) Overview(ctx context.Context, q HarvestQuery) (*Overview, error) {
 	opts, problem := q.parse()
 	if problem != nil {
@@ -65,12 +68,13 @@ func (d *Desk) Overview(ctx context.Context, q HarvestQuery) (*Overview, error) 
 	return o, nil
 }
 
-// PositionView is a ticker on a day: the answers of [Desk.Exits] and [Desk.Lots], and its prices, from one reading of the folder.
+// PositionView is a ticker on a day: the answers of [Desk.Exits] and [Desk.Lots], and its prices,
+// from one reading of the folder.
 type PositionView struct {
 	Exits answer.ExitResult
 	Lots  []Lot
-	// Prices are the plain closes up to the day, in Currency. Those from before the last split are left out, because they are for a different
-	// number of shares; then Split is its day.
+	// Prices are the plain closes up to the day, in Currency. Those from before the last split are
+	// left out, because they are for a different number of shares; then Split is its day.
 	Prices   []ClosingPrice
 	Currency string
 	Split    string
@@ -85,8 +89,9 @@ type ClosingPrice struct {
 	Close Amount
 }
 
-// Position returns what there is about a ticker. The error is a *[Problem]: the question is not valid, the folder cannot be read, or the ticker is
-// not in it. If only the exit rules cannot be evaluated, their result says so.
+// Position returns what there is about a ticker. The error is a *[Problem]: the question is not
+// valid, the folder cannot be read, or the ticker is not in it. If only the exit rules cannot be
+// evaluated, their result says so.
 func (d *Desk) Position(ctx context.Context, q ExitQuery) (*PositionView, error) {
 	ticker, shares, problem := q.parse()
 	if problem != nil {
@@ -115,27 +120,30 @@ func (d *Desk) Position(ctx context.Context, q ExitQuery) (*PositionView, error)
 		case p.date < split:
 			v.Split = split.String()
 		default:
-			v.Prices, v.Currency = append(v.Prices, ClosingPrice{midnightUTC(p.date), amount(p.close)}), p.currency
+			v.Prices, v.Currency = append(v.Prices,
+				ClosingPrice{midnightUTC(p.date), amount(p.close)}), p.currency
 		}
 	}
-	if rules, configured, err := exitConfig(data.Config, ticker); err == nil && configured && rules.Stop.Price.IsPos() {
+	if rules, configured, err := exitConfig(data.Config, ticker); err == nil && configured &&
+		rules.Stop.Price.IsPos() {
 		stop := amount(rules.Stop.Price)
 		v.Stop, v.TimeInForce = &stop, rules.Stop.TimeInForce
 	}
 	return v, nil
 }
 
-// CalendarRow is when a ticker may be sold at a loss, and bought, without a wash sale. Dates are as in the result; empty ones mean that there is no
-// restriction.
+// CalendarRow is when a ticker may be sold at a loss, and bought, without a wash sale. Dates are as
+// in the result; empty ones mean that there is no restriction.
 type CalendarRow struct {
 	Ticker string
 	// Identical are the tickers that count as the same for purchases.
 	Identical []string
-	// Candidate means that a lot of it could be harvested. SellFrom is the first day on which all of them could be sold without a wash sale.
+	// Candidate means that a lot of it could be harvested. SellFrom is the first day on which all
+	// of them could be sold without a wash sale.
 	Candidate bool
 	SellFrom  string
-	// BuyFrom is the first day on which a purchase does no harm after past losses, and BuyFromIfSold if the candidates are sold on the day of the
-	// question.
+	// BuyFrom is the first day on which a purchase does no harm after past losses, and
+	// BuyFromIfSold if the candidates are sold on the day of the question.
 	BuyFrom, BuyFromIfSold string
 	Windows                []Window
 }
@@ -146,8 +154,8 @@ type Window struct {
 	Kind string
 	// Date is the day of the trade, From and To the first and the last day of the window.
 	Date, From, To string
-	// Account and Shares are empty for a loss of which the result has only the date, and for a planned sale. Ticker is what was traded: it may be
-	// an identical security, or an option.
+	// Account and Shares are empty for a loss of which the result has only the date, and for a
+	// planned sale. Ticker is what was traded: it may be an identical security, or an option.
 	Account, Ticker string
 	Shares          Amount
 }
@@ -160,8 +168,9 @@ const (
 	WindowPlanned  = "to be sold"     // the candidates, on the day of the question
 )
 
-// Calendar returns the calendar of a harvest: a row for each ticker with a candidate, with a restriction, or with a wash sale whose window reaches into
-// the 61 days around the day of the question. Rows are sorted by ticker.
+// Calendar returns the calendar of a harvest: a row for each ticker with a candidate, with a
+// restriction, or with a wash sale whose window reaches into the 61 days around the day of the
+// question. Rows are sorted by ticker.
 func Calendar(r answer.HarvestResult) []CalendarRow {
 	asOf, err := tax.ParseDate(r.Metadata.AsOf)
 	if err != nil {
@@ -196,18 +205,21 @@ func Calendar(r answer.HarvestResult) []CalendarRow {
 		c.add(WindowLoss, d.LastLoss, answer.Purchase{Ticker: d.Ticker})
 	}
 	for _, w := range r.RealizedWashSales {
-		if sold, err := tax.ParseDate(w.SaleDate); err != nil || sold.AddDays(2*tax.WashDays) < asOf {
+		if sold, err := tax.ParseDate(w.SaleDate); err != nil ||
+			sold.AddDays(2*tax.WashDays) < asOf {
 			continue
 		}
 		c := row(w.Ticker)
-		c.add(WindowWashSale, w.SaleDate, answer.Purchase{Account: w.Account, Ticker: w.Ticker, Shares: w.DisallowedShares})
+		c.add(WindowWashSale, w.SaleDate, answer.Purchase{Account: w.Account, Ticker: w.Ticker,
+			Shares: w.DisallowedShares})
 		for _, p := range w.Replacements {
 			c.add(WindowPurchase, p.Date, p)
 		}
 	}
 	list := make([]CalendarRow, 0, len(rows))
 	for _, ticker := range slices.Sorted(maps.Keys(rows)) {
-		slices.SortStableFunc(rows[ticker].Windows, func(a, b Window) int { return cmp.Compare(a.Date, b.Date) })
+		slices.SortStableFunc(rows[ticker].Windows,
+			func(a, b Window) int { return cmp.Compare(a.Date, b.Date) })
 		list = append(list, *rows[ticker])
 	}
 	return list
@@ -219,6 +231,8 @@ func (c *CalendarRow) add(kind, date string, trade answer.Purchase) {
 	if err != nil {
 		return
 	}
-	c.Windows = append(c.Windows, Window{Kind: kind, Date: date, From: day.AddDays(-tax.WashDays).String(), To: day.AddDays(tax.WashDays).String(),
-		Account: trade.Account, Ticker: trade.Ticker, Shares: trade.Shares})
+	c.Windows = append(c.Windows,
+		Window{Kind: kind, Date: date, From: day.AddDays(-tax.WashDays).String(),
+			To:      day.AddDays(tax.WashDays).String(),
+			Account: trade.Account, Ticker: trade.Ticker, Shares: trade.Shares})
 }

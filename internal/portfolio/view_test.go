@@ -8,7 +8,8 @@ import (
 	"signalbox/internal/portfolio/answer"
 )
 
-// busy is a portfolio with a recent purchase, a recent loss without a replacement, and a recent wash sale.
+// busy is a portfolio with a recent purchase, a recent loss without a replacement, and a recent
+// wash sale.
 const busy = plain + `
 -- portfolio.yaml --
 accounts:
@@ -32,25 +33,33 @@ date,ticker,close
 2026-06-30,TLT,80
 `
 
-// TestCalendar checks when tickers may be sold and bought, and that all dates are those of the answer.
+// TestCalendar checks when tickers may be sold and bought, and that all dates are those of the
+// answer.
 func TestCalendar(t *testing.T) {
 	d := desk(t, folder(t, busy))
 	o, err := d.Overview(t.Context(), HarvestQuery{AsOf: "2026-06-30"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(d.Harvest(t.Context(), HarvestQuery{AsOf: "2026-06-30"}), o.Harvest); diff != "" {
+	if diff := cmp.Diff(d.Harvest(t.Context(), HarvestQuery{AsOf: "2026-06-30"}),
+		o.Harvest); diff != "" {
 		t.Errorf("the harvest of the overview differs:\n%s", diff)
 	}
 	window := func(kind, date, from, to, account, ticker string, shares int64) Window {
-		return Window{Kind: kind, Date: date, From: from, To: to, Account: account, Ticker: ticker, Shares: answer.Whole(shares)}
+		return Window{Kind: kind, Date: date, From: from, To: to, Account: account, Ticker: ticker,
+			Shares: answer.Whole(shares)}
 	}
 	want := []CalendarRow{
-		{Ticker: "GLD", Identical: []string{"IAU"}, BuyFrom: "2026-07-19", Windows: []Window{window(WindowLoss, "2026-06-18", "2026-05-19", "2026-07-18", "", "GLD", 0)}},
-		{Ticker: "IAU", Identical: []string{"GLD"}, BuyFrom: "2026-07-19", Windows: []Window{window(WindowLoss, "2026-06-18", "2026-05-19", "2026-07-18", "", "IAU", 0)}},
-		{Ticker: "SLV", Identical: []string{}, Candidate: true, SellFrom: "2026-07-11", BuyFromIfSold: "2026-07-31", Windows: []Window{
-			window(WindowPurchase, "2026-06-10", "2026-05-11", "2026-07-10", "ira", "SLV", 4),
-			window(WindowPlanned, "2026-06-30", "2026-05-31", "2026-07-30", "", "SLV", 0)}},
+		{Ticker: "GLD", Identical: []string{"IAU"}, BuyFrom: "2026-07-19",
+			Windows: []Window{window(WindowLoss, "2026-06-18", "2026-05-19", "2026-07-18", "",
+				"GLD", 0)}},
+		{Ticker: "IAU", Identical: []string{"GLD"}, BuyFrom: "2026-07-19",
+			Windows: []Window{window(WindowLoss, "2026-06-18", "2026-05-19", "2026-07-18", "",
+				"IAU", 0)}},
+		{Ticker: "SLV", Identical: []string{}, Candidate: true, SellFrom: "2026-07-11",
+			BuyFromIfSold: "2026-07-31", Windows: []Window{
+				window(WindowPurchase, "2026-06-10", "2026-05-11", "2026-07-10", "ira", "SLV", 4),
+				window(WindowPlanned, "2026-06-30", "2026-05-31", "2026-07-30", "", "SLV", 0)}},
 		{Ticker: "TLT", Windows: []Window{
 			window(WindowWashSale, "2026-05-20", "2026-04-20", "2026-06-19", "brk", "TLT", 3),
 			window(WindowPurchase, "2026-05-25", "2026-04-25", "2026-06-24", "ira", "TLT", 3)}},
@@ -58,36 +67,43 @@ func TestCalendar(t *testing.T) {
 	if diff := cmp.Diff(want, o.Calendar, cmp.Comparer(answer.Amount.Equal)); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
 	}
-	if diff := cmp.Diff([][]string{{"SLV"}, {"brk"}, {"brk.csv", "signalbox"}}, [][]string{o.ExitTickers, o.Accounts, o.Sources}); diff != "" {
+	if diff := cmp.Diff([][]string{{"SLV"}, {"brk"}, {"brk.csv", "signalbox"}},
+		[][]string{o.ExitTickers, o.Accounts, o.Sources}); diff != "" {
 		t.Error(diff)
 	}
 	if now := o.Harvest.DoNotBuyNow; len(now) != 2 || now[0].LastLoss != "2026-06-18" {
 		t.Errorf("do not buy now: %+v", now)
 	}
 	// Two months later, nothing is left.
-	if later := Calendar(answer.HarvestResult{Metadata: answer.HarvestMetadata{AsOf: "2026-08-30"}, RealizedWashSales: o.Harvest.RealizedWashSales}); len(later) != 0 {
+	if later := Calendar(answer.HarvestResult{Metadata: answer.HarvestMetadata{AsOf: "2026-08-30"},
+		RealizedWashSales: o.Harvest.RealizedWashSales}); len(later) != 0 {
 		t.Errorf("later: %+v", later)
 	}
 }
 
-// TestPosition checks that the view of a ticker has the answers of the commands, the prices up to the day, and the stop whether or not it would be placed.
+// TestPosition checks that the view of a ticker has the answers of the commands, the prices up to
+// the day, and the stop whether or not it would be placed.
 func TestPosition(t *testing.T) {
 	split := "-- transactions/split.csv --\n" + longHeader + "2026-03-10,brk,split,SLV,,,,,,,2,,,\n"
 	d := desk(t, folder(t, busy))
-	v, err := d.Position(t.Context(), ExitQuery{Ticker: "slv", AccountID: "brk", AsOf: "2026-05-30"})
+	v, err := d.Position(t.Context(), ExitQuery{Ticker: "slv", AccountID: "brk",
+		AsOf: "2026-05-30"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(d.Exits(t.Context(), ExitQuery{Ticker: "SLV", AccountID: "brk", AsOf: "2026-05-30"}), v.Exits); diff != "" {
+	if diff := cmp.Diff(d.Exits(t.Context(), ExitQuery{Ticker: "SLV", AccountID: "brk",
+		AsOf: "2026-05-30"}), v.Exits); diff != "" {
 		t.Errorf("the exits of the view differ:\n%s", diff)
 	}
-	if n := len(v.Prices); n != 5 || v.Prices[n-1].Day.Format("2006-01-02") != "2026-05-29" || v.Currency != "USD" || v.Split != "" {
+	if n := len(v.Prices); n != 5 || v.Prices[n-1].Day.Format("2006-01-02") != "2026-05-29" ||
+		v.Currency != "USD" || v.Split != "" {
 		t.Errorf("prices %+v in %s after the split %q", v.Prices, v.Currency, v.Split)
 	}
 	if v.Stop == nil || v.Stop.String() != "7.5" || v.TimeInForce != "DAY" || len(v.Lots) != 1 {
 		t.Errorf("stop %v %s, lots %+v", v.Stop, v.TimeInForce, v.Lots)
 	}
-	v, err = desk(t, folder(t, busy, split)).Position(t.Context(), ExitQuery{Ticker: "SLV", AccountID: "brk"})
+	v, err = desk(t, folder(t, busy, split)).Position(t.Context(),
+		ExitQuery{Ticker: "SLV", AccountID: "brk"})
 	if err != nil || len(v.Prices) != 4 || v.Split != "2026-03-10" {
 		t.Errorf("after a split: %+v, %v", v, err)
 	}

@@ -46,22 +46,24 @@ func makeCall(number string) error {
 	return nil
 }
 
-// With the network off, Landlock alone lets a program bind no port, not even one that the system chooses. The filter of system calls
-// refuses the socket before that, so it is left out here.
+// With the network off, Landlock alone lets a program bind no port, not even one that the system
+// chooses. The filter of system calls refuses the socket before that, so it is left out here.
 func TestLandlockRefusesToBind(t *testing.T) {
 	needSupport(t, false)
 	for name, tt := range map[string]struct {
 		network sandbox.Network
 		want    string
 	}{
-		"off":   {sandbox.Network{Off: true}, unix.EACCES.Error() + "\n"},
-		"ports": {sandbox.Network{Ports: []uint16{1}}, "<nil>\n"}, // so that the test proves something
+		"off": {sandbox.Network{Off: true}, unix.EACCES.Error() + "\n"},
+		// so that the test proves something
+		"ports": {sandbox.Network{Ports: []uint16{1}}, "<nil>\n"},
 	} {
 		f := newFixture(t, "")
 		f.child("bind", "")
 		support := sandbox.Detect()
 		support.Seccomp = false
-		f.spec.simulated, f.spec.Sandbox.Mode, f.spec.Sandbox.Network = &support, sandbox.Warn, tt.network
+		f.spec.simulated, f.spec.Sandbox.Mode, f.spec.Sandbox.Network = &support, sandbox.Warn,
+			tt.network
 		if _, out := f.run(t); out != tt.want {
 			t.Errorf("%s: %q, want %q", name, out, tt.want)
 		}

@@ -29,22 +29,25 @@ func init() {
 
 const (
 	chains = 3
-	// chainLength is how many processes a chain has before it ends by itself. That takes it more than a second.
+	// chainLength is how many processes a chain has before it ends by itself. That takes it more
+	// than a second.
 	chainLength = 30_000
 	chainName   = "chain"
 	chainPipe   = "pipe"
 	chainEnds   = "ends"
 )
 
-// startChains starts chains of processes that ignore signals and have no environment. They keep a pipe open, so that the test sees when the
-// last one is gone, and have a file to which one that ends by itself writes a byte.
+// startChains starts chains of processes that ignore signals and have no environment. They keep a
+// pipe open, so that the test sees when the last one is gone, and have a file to which one that
+// ends by itself writes a byte.
 func startChains(dir string) error {
 	signal.Ignore()
 	pipe, err := os.OpenFile(filepath.Join(dir, chainPipe), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	ends, err := os.OpenFile(filepath.Join(dir, chainEnds), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	ends, err := os.OpenFile(filepath.Join(dir, chainEnds), os.O_WRONLY|os.O_APPEND|os.O_CREATE,
+		0o600)
 	if err != nil {
 		return err
 	}
@@ -71,20 +74,22 @@ type guarded struct {
 	Killed bool
 }
 
-// guardChains runs a program that leaves chains behind, in a process of its own that reaps what escapes: it would use up the ids of processes
-// of the machine otherwise. It prints what it found.
+// guardChains runs a program that leaves chains behind, in a process of its own that reaps what
+// escapes: it would use up the ids of processes of the machine otherwise. It prints what it found.
 func guardChains(dir string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	pipe, err := unix.Open(filepath.Join(dir, chainPipe), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	pipe, err := unix.Open(filepath.Join(dir, chainPipe),
+		unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	policy := &sandbox.Policy{Mode: sandbox.Enforce, Read: []string{"/usr", "/bin", "/lib", "/lib64", "/etc", filepath.Dir(os.Args[0])},
 		Write: []string{dir}, Limits: defaultLimits}
 	support := Support()
-	spec := Spec{Argv: []string{os.Args[0], dir}, Dir: dir, Env: []string{childVariable + "=chains"}, Grace: soon, Sandbox: policy,
+	spec := Spec{Argv: []string{os.Args[0], dir}, Dir: dir,
+		Env: []string{childVariable + "=chains"}, Grace: soon, Sandbox: policy,
 		simulated: &support}
 	switch os.Args[2] {
 	case "namespaces":
@@ -94,7 +99,8 @@ func guardChains(dir string) error {
 	case "watched":
 		support.Namespaces, spec.noGroups, policy.Processes = false, true, sandbox.WatchProcesses
 	case "impatient":
-		support.Namespaces, spec.noGroups, policy.Processes, spec.killTime = false, true, sandbox.WatchProcesses, soon
+		support.Namespaces, spec.noGroups, policy.Processes, spec.killTime = false, true,
+			sandbox.WatchProcesses, soon
 	case "off":
 		spec.Sandbox = nil
 	}
@@ -139,7 +145,8 @@ func guardChains(dir string) error {
 	}
 }
 
-// join starts a process that is in a control group, but was not started by its program. It ignores what ends polite processes.
+// join starts a process that is in a control group, but was not started by its program. It ignores
+// what ends polite processes.
 func join(group string) (*exec.Cmd, error) {
 	cmd := exec.Command("sh", "-c", `trap "" TERM; echo; exec sleep 1000`)
 	out, err := cmd.StdoutPipe()
@@ -150,7 +157,8 @@ func join(group string) (*exec.Cmd, error) {
 		_, err = bufio.NewReader(out).ReadString('\n')
 	}
 	if err == nil {
-		err = os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0)
+		err = os.WriteFile(filepath.Join(group, "cgroup.procs"),
+			[]byte(strconv.Itoa(cmd.Process.Pid)), 0)
 	}
 	return cmd, err
 }
@@ -166,7 +174,8 @@ func runGuard(t *testing.T, mode string) (found guarded) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0], dir, mode)
-	cmd.Env, cmd.Stderr = append(os.Environ(), childVariable+"=guard", "GORACE=atexit_sleep_ms=0"), os.Stderr
+	cmd.Env, cmd.Stderr = append(os.Environ(), childVariable+"=guard", "GORACE=atexit_sleep_ms=0"),
+		os.Stderr
 	out, err := cmd.Output()
 	if err == nil {
 		err = json.Unmarshal(out, &found)
@@ -177,28 +186,32 @@ func runGuard(t *testing.T, mode string) (found guarded) {
 	return found
 }
 
-// A chain of processes, each of which starts the next one and exits at once, ends with the program that started it, or is reported as left. Where
-// that is sure, no chain ends by itself, and everything in a control group is killed.
+// A chain of processes, each of which starts the next one and exits at once, ends with the program
+// that started it, or is reported as left. Where that is sure, no chain ends by itself, and
+// everything in a control group is killed.
 func TestForkChain(t *testing.T) {
-	for mode, sure := range map[string]bool{"namespaces": true, "groups": true, "off": Support().Groups, "watched": false, "impatient": false} {
+	for mode, sure := range map[string]bool{"namespaces": true, "groups": true,
+		"off": Support().Groups, "watched": false, "impatient": false} {
 		t.Run(mode, func(t *testing.T) {
 			needSupport(t, mode == "namespaces")
 			if mode == "groups" && !Support().Groups {
 				t.Skip("needs control groups")
 			}
 			found := runGuard(t, mode)
-			if found.After || found.Alive && !found.Left || sure && (found.Err != "" || found.Ended > 0) || found.Killed != (mode == "groups") {
+			if found.After || found.Alive && !found.Left || sure &&
+				(found.Err != "" || found.Ended > 0) || found.Killed != (mode == "groups") {
 				t.Errorf("found %+v", found)
 			}
-			if _, err := os.Stat(found.Group); mode == "groups" && (found.Group == "" || !errors.Is(err, fs.ErrNotExist)) {
+			if _, err := os.Stat(found.Group); mode == "groups" &&
+				(found.Group == "" || !errors.Is(err, fs.ErrNotExist)) {
 				t.Errorf("group %q: %v", found.Group, err)
 			}
 		})
 	}
 }
 
-// A keeper that does not end what its program started is not killed: without it, what is left could not be found. The processes are named, and
-// end when the keeper can work again.
+// A keeper that does not end what its program started is not killed: without it, what is left could
+// not be found. The processes are named, and end when the keeper can work again.
 func TestKeeperIsNeverKilled(t *testing.T) {
 	spec := shell(`echo ready; while :; do sleep 1000; done`)
 	spec.Grace, spec.killTime = soon, soon
@@ -211,7 +224,8 @@ func TestKeeperIsNeverKilled(t *testing.T) {
 		t.Fatalf("exit %+v", exit)
 	}
 	for _, l := range left.Processes {
-		if l.Name != "sh" && l.Name != "sleep" || !strings.Contains(exit.Err.Error(), fmt.Sprintf("%d (%s)", l.PID, l.Name)) {
+		if l.Name != "sh" && l.Name != "sleep" ||
+			!strings.Contains(exit.Err.Error(), fmt.Sprintf("%d (%s)", l.PID, l.Name)) {
 			t.Errorf("left %+v: %v", l, exit.Err)
 		}
 	}
@@ -252,7 +266,8 @@ func stop(t *testing.T, id ID) {
 	}
 }
 
-// If a keeper was killed together with the process that started it, the control group of the program still has everything.
+// If a keeper was killed together with the process that started it, the control group of the
+// program still has everything.
 func TestOrphanedControlGroup(t *testing.T) {
 	if !Support().Groups {
 		t.Skip("needs control groups")

@@ -8,9 +8,10 @@ import (
 	"signalbox/internal/sandbox"
 )
 
-// Conceal keeps the programs that this process starts from reading its memory and its environment, which has keys, through /proc. Programs
-// in namespaces of their own do not see this process, and it could not create such namespaces any more, so then nothing is done. Programs
-// that are started in the sandbox that this process is in itself do see it.
+// Conceal keeps the programs that this process starts from reading its memory and its environment,
+// which has keys, through /proc. Programs in namespaces of their own do not see this process, and
+// it could not create such namespaces any more, so then nothing is done. Programs that are started
+// in the sandbox that this process is in itself do see it.
 func Conceal() error {
 	if !sandbox.Contained() && Support().Namespaces {
 		return nil

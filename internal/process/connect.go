@@ -19,11 +19,13 @@ const (
 	fromProgram
 )
 
-// socketBuffer is the size of the buffer that a program writes to. The system may allow less, and counts some overhead for each write.
+// socketBuffer is the size of the buffer that a program writes to. The system may allow less, and
+// counts some overhead for each write.
 const socketBuffer = 1 << 20
 
-// connect returns the two ends of a pipe, or of a pair of sockets that works in one direction like a pipe. A process that may look into
-// another one can open its pipes through /proc/PID/fd, and write to them. Opening a socket there fails.
+// connect returns the two ends of a pipe, or of a pair of sockets that works in one direction like
+// a pipe. A process that may look into another one can open its pipes through /proc/PID/fd, and
+// write to them. Opening a socket there fails.
 func connect(d direction, socket bool) (ours, theirs *os.File, err error) {
 	switch {
 	case socket:
@@ -70,13 +72,15 @@ func connectBoth() (ours, theirs *os.File, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("create a pair of sockets: %w", err)
 	}
-	// Only our end must not block: then os.File gives it deadlines. Programs expect that theirs does.
+	// Only our end must not block: then os.File gives it deadlines. Programs expect that theirs
+	// does.
 	if err := unix.SetNonblock(fds[0], true); err != nil {
 		unix.Close(fds[0])
 		unix.Close(fds[1])
 		return nil, nil, fmt.Errorf("create a pair of sockets: %w", err)
 	}
-	// Some programs end without waiting until their output is written, so have room for as much as a pipe. Less is not an error.
+	// Some programs end without waiting until their output is written, so have room for as much as
+	// a pipe. Less is not an error.
 	_ = unix.SetsockoptInt(fds[1], unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer)
 	return os.NewFile(uintptr(fds[0]), "socket"), os.NewFile(uintptr(fds[1]), "socket"), nil
 }

@@ -14,7 +14,8 @@ import (
 const (
 	firstPause = time.Millisecond
 	longPause  = 50 * time.Millisecond
-	// killTime is how long processes may take to disappear after SIGKILL. A busy machine may stand still for several seconds.
+	// killTime is how long processes may take to disappear after SIGKILL. A busy machine may stand
+	// still for several seconds.
 	killTime = 15 * time.Second
 )
 
@@ -41,9 +42,9 @@ func (id ID) matches(s processInfo) bool {
 	return id.PID > 0 && id.Started != "" && s.started == id.Started
 }
 
-// EndOrphan ends a process of an earlier run with its group: SIGTERM, grace, SIGKILL. It waits until they are gone. If the process has
-// ended, the rest of its group is ended. A process with the same pid but another start time is not touched. found reports whether
-// there was anything to end.
+// EndOrphan ends a process of an earlier run with its group: SIGTERM, grace, SIGKILL. It waits
+// until they are gone. If the process has ended, the rest of its group is ended. A process with the
+// same pid but another start time is not touched. found reports whether there was anything to end.
 func EndOrphan(id ID, grace time.Duration) (found bool, err error) {
 	if id.PID <= 0 || id.Started == "" {
 		return false, nil
@@ -57,24 +58,26 @@ func EndOrphan(id ID, grace time.Duration) (found bool, err error) {
 		return false, nil
 	}
 	find := func() []member {
-		// The system does not reuse the id of a group while it has members. If the pid belongs to another process now, the
-		// group is gone.
+		// The system does not reuse the id of a group while it has members. If the pid belongs to
+		// another process now, the group is gone.
 		if s, ok := lookUp(id.PID); ok && !id.matches(s) {
 			return nil
 		}
 		return members(id.PID, "")
 	}
-	first, left := endAll(find, func(sig unix.Signal) { signalAll(id.PID, find(), sig) }, grace, killTime)
+	first, left := endAll(find, func(sig unix.Signal) { signalAll(id.PID, find(), sig) }, grace,
+		killTime)
 	if len(left) > 0 {
 		return true, &LeftError{Processes: leftOf(left)}
 	}
 	return first > 0, nil
 }
 
-// EndSession ends all processes that carry a session in their environment: SIGTERM, grace, SIGKILL. It waits until they are gone, and
-// returns how many there were. It finds processes only on Linux.
+// EndSession ends all processes that carry a session in their environment: SIGTERM, grace, SIGKILL.
+// It waits until they are gone, and returns how many there were. It finds processes only on Linux.
 func EndSession(session string, grace time.Duration) (ended int, err error) {
-	// The environment of a process that is ending cannot be read some time before it has ended, so remember what was found.
+	// The environment of a process that is ending cannot be read some time before it has ended, so
+	// remember what was found.
 	found := make(map[int]ID)
 	find := func() []member {
 		all := members(0, session)
@@ -84,22 +87,25 @@ func EndSession(session string, grace time.Duration) (ended int, err error) {
 			}
 		}
 		for pid, id := range found {
-			if !slices.ContainsFunc(all, func(m member) bool { return m.pid == pid }) && id.Alive() {
+			if !slices.ContainsFunc(all, func(m member) bool { return m.pid == pid }) &&
+				id.Alive() {
 				all = append(all, member{pid: pid})
 			}
 		}
 		return all
 	}
-	ended, left := endAll(find, func(sig unix.Signal) { signalAll(0, find(), sig) }, grace, killTime)
+	ended, left := endAll(find, func(sig unix.Signal) { signalAll(0, find(), sig) }, grace,
+		killTime)
 	if len(left) > 0 {
 		return ended, fmt.Errorf("session %s: %w", session, &LeftError{Processes: leftOf(left)})
 	}
 	return ended, nil
 }
 
-// endAll ends the processes that find returns: SIGTERM, grace, SIGKILL. It returns how many there were at first, and those that are left
-// after atMost.
-func endAll(find func() []member, signal func(unix.Signal), grace, atMost time.Duration) (first int, left []member) {
+// endAll ends the processes that find returns: SIGTERM, grace, SIGKILL. It returns how many there
+// were at first, and those that are left after atMost.
+func endAll(find func() []member, signal func(unix.Signal), grace, atMost time.Duration) (first int,
+	left []member) {
 	if first = len(find()); first == 0 {
 		return 0, nil
 	}
@@ -111,8 +117,8 @@ func endAll(find func() []member, signal func(unix.Signal), grace, atMost time.D
 	return first, waitUntilNone(find, atMost, func() { signal(unix.SIGKILL) })
 }
 
-// waitUntilNone polls until find returns nothing, at most for atMost, and returns what is left. It must poll, because the system does not
-// report the end of a process that is not a child.
+// waitUntilNone polls until find returns nothing, at most for atMost, and returns what is left. It
+// must poll, because the system does not report the end of a process that is not a child.
 func waitUntilNone(find func() []member, atMost time.Duration, before func()) (left []member) {
 	deadline := time.Now().Add(atMost)
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
@@ -128,8 +134,9 @@ func waitUntilNone(find func() []member, atMost time.Duration, before func()) (l
 	}
 }
 
-// signalAll signals a group as a whole, so that no member can escape by forking, and each member outside it. A keeper is never killed, but
-// asked to kill: what it keeps might not be found without it.
+// signalAll signals a group as a whole, so that no member can escape by forking, and each member
+// outside it. A keeper is never killed, but asked to kill: what it keeps might not be found without
+// it.
 func signalAll(group int, all []member, sig unix.Signal) {
 	kept := slices.ContainsFunc(all, func(m member) bool { return m.keeper })
 	if group > 0 && len(all) > 0 && !kept {

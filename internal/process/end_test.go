@@ -49,7 +49,8 @@ func TestStop(t *testing.T) {
 		signal string
 	}{
 		{"ends", shell(`echo ready; sleep 1000`), 143, "SIGTERM"},
-		{"ends in order", Spec{Argv: []string{os.Args[0], ""}, Env: append(Environ(), childVariable+"=obey", "GORACE=atexit_sleep_ms=0")}, 7, ""},
+		{"ends in order", Spec{Argv: []string{os.Args[0], ""},
+			Env: append(Environ(), childVariable+"=obey", "GORACE=atexit_sleep_ms=0")}, 7, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, lines := startReading(t, tt.spec)
@@ -90,7 +91,8 @@ func TestStopAtOnce(t *testing.T) {
 	}
 }
 
-// escape is a script that starts a program outside its group and system session. It needs setsid, which only Linux has.
+// escape is a script that starts a program outside its group and system session. It needs setsid,
+// which only Linux has.
 const escape = `setsid sh -c 'trap "" TERM; echo $$; while :; do sleep 1000; done' & read -r _; exit 3`
 
 func TestEscapedProcessIsEnded(t *testing.T) {
@@ -100,7 +102,8 @@ func TestEscapedProcessIsEnded(t *testing.T) {
 	spec.Env = append(Environ(), SessionVariable+"="+testSession("1"))
 	p, lines := startReading(t, spec)
 	escaped := identify(t, nextLine(t, lines))
-	other := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+testSession("10"))})
+	other := start(t, Spec{Argv: []string{"sleep", "1000"},
+		Env: append(Environ(), SessionVariable+"="+testSession("10"))})
 	if err := p.WriteLine("continue"); err != nil {
 		t.Error(err)
 	}
@@ -120,7 +123,8 @@ func TestEscapedProcessIsEnded(t *testing.T) {
 	}
 }
 
-// A process that left the group, the system session and the session of signalbox, and whose parents are gone, is ended too.
+// A process that left the group, the system session and the session of signalbox, and whose parents
+// are gone, is ended too.
 func TestHiddenProcessIsEnded(t *testing.T) {
 	onLinux(t)
 	spec := shell(hide + `read -r _; echo last; exit 3`)
@@ -142,7 +146,8 @@ func TestHiddenProcessIsEnded(t *testing.T) {
 	}
 }
 
-// If the process that started a program is killed, the program ends with everything that it started, hidden or not.
+// If the process that started a program is killed, the program ends with everything that it
+// started, hidden or not.
 func TestNothingSurvivesItsParent(t *testing.T) {
 	onLinux(t)
 	cmd, id, lines := parent(t, "hide", t.TempDir())
@@ -172,8 +177,10 @@ func TestOrphan(t *testing.T) {
 		t.Fatalf("the program printed %q", got)
 	}
 	endLater(t, cmd) // on Linux the program would end with it
-	for _, other := range []ID{{PID: id.PID, Started: id.Started + "1"}, {PID: id.PID}, {Started: id.Started}, {PID: -1, Started: id.Started}} {
-		if found, err := EndOrphan(other, soon); found || err != nil || other.Alive() || !id.Alive() {
+	for _, other := range []ID{{PID: id.PID, Started: id.Started + "1"}, {PID: id.PID},
+		{Started: id.Started}, {PID: -1, Started: id.Started}} {
+		if found, err := EndOrphan(other, soon); found || err != nil || other.Alive() ||
+			!id.Alive() {
 			t.Errorf("%+v: found %v, %v", other, found, err)
 		}
 	}
@@ -202,7 +209,8 @@ func TestOrphanedGroup(t *testing.T) {
 	if _, there := lookUp(leader.PID); there || !left[0].Alive() || !left[1].Alive() {
 		t.Fatal("the leader is still running, or its group is not")
 	}
-	if found, err := EndOrphan(leader, soon); !found || err != nil || left[0].Alive() || left[1].Alive() {
+	if found, err := EndOrphan(leader, soon); !found || err != nil || left[0].Alive() ||
+		left[1].Alive() {
 		t.Errorf("found %v, %v", found, err)
 	}
 	if found, err := EndOrphan(leader, soon); found || err != nil {
@@ -223,7 +231,8 @@ func TestReusedGroupID(t *testing.T) {
 	t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	left := identify(t, nextLine(t, bufio.NewReader(out)))
 	cmd.Wait()
-	if found, err := EndOrphan(ID{PID: cmd.Process.Pid, Started: left.Started}, soon); found || err != nil || !left.Alive() {
+	if found, err := EndOrphan(ID{PID: cmd.Process.Pid, Started: left.Started}, soon); found ||
+		err != nil || !left.Alive() {
 		t.Errorf("found %v, %v", found, err)
 	}
 }
@@ -244,14 +253,18 @@ func TestNestedSession(t *testing.T) {
 	onLinux(t)
 	t.Setenv(SessionVariable, testSession("2"))
 	own := NestedSession("tool-1")
-	outer := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+testSession("2"))})
-	inner := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+own)})
-	another := start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+testSession("20"))})
+	outer := start(t, Spec{Argv: []string{"sleep", "1000"},
+		Env: append(Environ(), SessionVariable+"="+testSession("2"))})
+	inner := start(t, Spec{Argv: []string{"sleep", "1000"},
+		Env: append(Environ(), SessionVariable+"="+own)})
+	another := start(t, Spec{Argv: []string{"sleep", "1000"},
+		Env: append(Environ(), SessionVariable+"="+testSession("20"))})
 	if n, err := EndSession(own, ample); n == 0 || err != nil || !outer.ID().Alive() {
 		t.Errorf("ended %d, %v", n, err)
 	}
 	wantExit(t, inner.Wait(), 143, "SIGTERM")
-	inner = start(t, Spec{Argv: []string{"sleep", "1000"}, Env: append(Environ(), SessionVariable+"="+own)})
+	inner = start(t, Spec{Argv: []string{"sleep", "1000"},
+		Env: append(Environ(), SessionVariable+"="+own)})
 	if n, err := EndSession(testSession("2"), ample); n < 2 || err != nil || !another.ID().Alive() {
 		t.Errorf("ended %d, %v", n, err)
 	}
@@ -263,7 +276,8 @@ func TestNestedSession(t *testing.T) {
 	}
 }
 
-// testSession returns a session of this process only: another run of the tests on this machine must not end its programs.
+// testSession returns a session of this process only: another run of the tests on this machine must
+// not end its programs.
 func testSession(name string) string { return fmt.Sprintf("w-%d.%s", os.Getpid(), name) }
 
 func onLinux(t *testing.T) {

@@ -117,7 +117,8 @@ func TestForwardStreams(t *testing.T) {
 	for i := range lines {
 		fmt.Fprintln(&want, i)
 	}
-	newVisitor(t, serverAt(server.Listener.Addr()), "stream "+server.URL+"/").wantOutput(t, want.String())
+	newVisitor(t, serverAt(server.Listener.Addr()), "stream "+server.URL+"/").wantOutput(t,
+		want.String())
 }
 
 // Many connections are open at the same time: the server answers none before all have arrived.
@@ -181,7 +182,8 @@ func TestForwardIsBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(dialed) != maxForwarded {
-			t.Errorf("%d connections after %d have ended, want %d", len(dialed), ended, maxForwarded)
+			t.Errorf("%d connections after %d have ended, want %d", len(dialed), ended,
+				maxForwarded)
 		}
 		f.close()
 		for range maxForwarded {
@@ -197,7 +199,8 @@ func TestForwardHalfClose(t *testing.T) {
 		text, err := io.ReadAll(conn)
 		fmt.Fprint(conn, len(text), err)
 	})
-	newVisitor(t, serverAt(address), "half "+address.String()).wantOutput(t, fmt.Sprintln(1<<20, nil))
+	newVisitor(t, serverAt(address), "half "+address.String()).wantOutput(t,
+		fmt.Sprintln(1<<20, nil))
 }
 
 // A program reaches its server, and a socket in its folder, and nothing else.
@@ -226,10 +229,12 @@ func TestForwardReachesNothingElse(t *testing.T) {
 	others := []string{
 		"tcp=" + serve(t, "tcp", "127.0.0.1:0", echo).String(),
 		"udp=" + udp.LocalAddr().String(),
-		"unix=" + serve(t, "unix", "@signalbox-test-"+filepath.Base(t.TempDir())+port, echo).String(),
+		"unix=" + serve(t, "unix", "@signalbox-test-"+filepath.Base(t.TempDir())+port,
+			echo).String(),
 	}
 	for _, outside := range outsideAddresses(t) {
-		others = append(others, "tcp="+serve(t, "tcp", net.JoinHostPort(outside, "0"), echo).String())
+		others = append(others, "tcp="+serve(t, "tcp", net.JoinHostPort(outside, "0"),
+			echo).String())
 	}
 	// The machine may have no IPv6, and another program may have the same port elsewhere.
 	for _, address := range []string{"[::1]:0", "[::1]:" + port, "127.0.0.2:" + port} {
@@ -262,7 +267,8 @@ func outsideAddresses(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	for _, address := range all {
-		if prefix, err := netip.ParsePrefix(address.String()); err == nil && prefix.Addr().Is4() && !prefix.Addr().IsLoopback() {
+		if prefix, err := netip.ParsePrefix(address.String()); err == nil && prefix.Addr().Is4() &&
+			!prefix.Addr().IsLoopback() {
 			return []string{prefix.Addr().String()}
 		}
 	}
@@ -286,11 +292,13 @@ func TestForwardIgnoresRedirection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := newVisitor(t, serverAt(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(at.Host))), "obey "+model)
+	f := newVisitor(t, serverAt(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(at.Host))), "obey "+
+		model)
 	if err := os.Mkdir(f.path("tree/.gemini"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(f.path("tree/.gemini/.env"), []byte("GOOGLE_GEMINI_BASE_URL="+attacker+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(f.path("tree/.gemini/.env"), []byte("GOOGLE_GEMINI_BASE_URL="+attacker+
+		"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	f.wantOutput(t, "false\ntrue\n")
@@ -335,15 +343,20 @@ func proxy(t *testing.T, server string) (address string, requests <-chan string)
 // A server with a name, TLS and a port of the system, through the user's proxy, of which the
 // program learns nothing.
 func TestForwardToNameOverTLS(t *testing.T) {
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, r.Host, r.TLS.ServerName) }))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprintln(w, r.Host, r.TLS.ServerName)
+	}))
 	defer server.Close()
 	through, requests := proxy(t, server.Listener.Addr().String())
-	f := newVisitor(t, &sandbox.Server{Scheme: "https", Host: "example.com", Port: 443}, "get https://example.com/")
+	f := newVisitor(t, &sandbox.Server{Scheme: "https", Host: "example.com", Port: 443},
+		"get https://example.com/")
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	if err := os.WriteFile(f.path("tree/ca.pem"), ca, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f.spec.Env = append(f.spec.Env, "https_proxy=http://me:secret@"+through, "HTTP_PROXY=http://127.0.0.1:1", "NO_PROXY=example.org")
+	f.spec.Env = append(f.spec.Env, "https_proxy=http://me:secret@"+through,
+		"HTTP_PROXY=http://127.0.0.1:1", "NO_PROXY=example.org")
 	f.wantOutput(t, "example.com example.com\n")
 	if got := <-requests; got != "CONNECT example.com:443 me:secret" {
 		t.Errorf("the proxy got %q", got)
@@ -364,16 +377,22 @@ func TestForwardAsOrdinaryUser(t *testing.T) {
 	defer os.RemoveAll(dir)
 	text, err := os.ReadFile(os.Args[0])
 	program := filepath.Join(dir, "program")
-	if err := errors.Join(err, os.WriteFile(program, text, 0o755), os.Chmod(dir, 0o755), os.Chmod(program, 0o755)); err != nil {
+	if err := errors.Join(err, os.WriteFile(program, text, 0o755), os.Chmod(dir, 0o755),
+		os.Chmod(program, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "for", r.Host) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprintln(w, "for", r.Host)
+	}))
 	defer server.Close()
 	through, _ := proxy(t, server.Listener.Addr().String())
 	cmd := exec.Command(program, dir)
 	cmd.Dir = "/"
-	cmd.Env = append(Environ(), childVariable+"=forward", "GORACE=atexit_sleep_ms=0", "HTTP_PROXY="+through)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	cmd.Env = append(Environ(), childVariable+"=forward", "GORACE=atexit_sleep_ms=0", "HTTP_PROXY="+
+		through)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody,
+		Gid: nobody}}
 	out, err := cmd.CombinedOutput()
 	if strings.Contains(string(out), noNamespaces) {
 		t.Skip(string(out))
@@ -385,7 +404,10 @@ func TestForwardAsOrdinaryUser(t *testing.T) {
 
 // A server with an address that is not one of this machine.
 func TestForwardToAddress(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "for", r.Host) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprintln(w, "for", r.Host)
+	}))
 	defer server.Close()
 	through, _ := proxy(t, server.Listener.Addr().String())
 	for _, host := range []string{"192.0.2.7", "2001:db8::7"} {
@@ -442,7 +464,8 @@ func TestForwardUnreachable(t *testing.T) {
 	}
 	l.Close()
 	exit, out := newVisitor(t, serverAt(l.Addr()), "get http://"+l.Addr().String()).run(t)
-	if !strings.Contains(out, "failed:") || !strings.Contains(exit.Unreachable, "connect to "+l.Addr().String()) {
+	if !strings.Contains(out, "failed:") || !strings.Contains(exit.Unreachable, "connect to "+
+		l.Addr().String()) {
 		t.Errorf("exit %+v, output %q", exit, out)
 	}
 }
@@ -456,7 +479,8 @@ func TestForwardWithoutNamespaces(t *testing.T) {
 	f := newVisitor(t, serverAt(address), "reach tcp="+other.String())
 	f.withoutNamespaces()
 	_, err := Start(f.spec, nil)
-	wantHint(t, err, signalbox.CodeFailed, "without namespaces the network cannot be limited to the model server "+address.String())
+	wantHint(t, err, signalbox.CodeFailed,
+		"without namespaces the network cannot be limited to the model server "+address.String())
 	f.spec.Sandbox.Network.Server.Default = true
 	f.spec.Env = append(f.spec.Env, "HTTP_PROXY=http://127.0.0.1:1")
 	f.wantOutput(t, "tcp="+other.String()+" true\n")
@@ -477,7 +501,8 @@ func TestProxyFor(t *testing.T) {
 		{"https", "a.example", []string{"HTTP_PROXY=http://p"}, ""},
 		{"http", "a.example", []string{"HTTP_PROXY=http://p"}, "http://p"},
 		{"http", "a.example", []string{"all_proxy=https://p"}, "https://p"},
-		{"http", "a.example", []string{"HTTP_PROXY=http://p", "HTTP_PROXY="}, ""}, // the last one counts
+		// the last one counts
+		{"http", "a.example", []string{"HTTP_PROXY=http://p", "HTTP_PROXY="}, ""},
 		{"http", "localhost", []string{"HTTP_PROXY=http://p"}, ""},
 		{"http", "127.0.0.9", []string{"HTTP_PROXY=http://p"}, ""},
 		{"http", "::1", []string{"HTTP_PROXY=http://p"}, ""},
@@ -485,13 +510,15 @@ func TestProxyFor(t *testing.T) {
 		{"http", "a.example.", []string{"HTTP_PROXY=http://p", "NO_PROXY=A.Example"}, ""},
 		{"http", "a.example", []string{"HTTP_PROXY=http://p", "no_proxy= x , .example "}, ""},
 		{"http", "a.example", []string{"HTTP_PROXY=http://p", "NO_PROXY=*.example"}, ""},
-		{"http", "a.example", []string{"HTTP_PROXY=http://p", "NO_PROXY=ample,b.example,"}, "http://p"},
+		{"http", "a.example", []string{"HTTP_PROXY=http://p", "NO_PROXY=ample,b.example,"},
+			"http://p"},
 		{"http", "a.example", []string{"HTTP_PROXY=http://p", "NO_PROXY=a.example:8080"}, ""},
 		{"http", "a.example", []string{"HTTP_PROXY=http://p", "NO_PROXY=a.example:80"}, "http://p"},
 		{"http", "a.example", []string{"HTTP_PROXY=http://p", "NO_PROXY=*"}, ""},
 		{"http", "10.1.2.3", []string{"HTTP_PROXY=http://p", "NO_PROXY=10.0.0.0/8"}, ""},
 		{"http", "10.1.2.3", []string{"HTTP_PROXY=http://p", "NO_PROXY=10.1.2.3"}, ""},
-		{"http", "10.1.2.3", []string{"HTTP_PROXY=http://p", "NO_PROXY=2.3,11.0.0.0/8"}, "http://p"},
+		{"http", "10.1.2.3", []string{"HTTP_PROXY=http://p", "NO_PROXY=2.3,11.0.0.0/8"},
+			"http://p"},
 		{"http", "2001:db8::1", []string{"HTTP_PROXY=http://p", "NO_PROXY=[2001:db8::1]:8080"}, ""},
 		{"http", "a.example", []string{"HTTP_PROXY=socks5://p"}, "error"},
 		{"http", "a.example", []string{"HTTP_PROXY=http://"}, "error"},
@@ -524,7 +551,8 @@ func TestProxyRefuses(t *testing.T) {
 			fmt.Fprint(conn, answer)
 			io.Copy(io.Discard, conn)
 		})
-		conn, err := dialThrough(t.Context(), &url.URL{Scheme: "http", Host: address.String()}, "a.example:443")
+		conn, err := dialThrough(t.Context(), &url.URL{Scheme: "http", Host: address.String()},
+			"a.example:443")
 		if err == nil {
 			conn.Close()
 		}
@@ -535,7 +563,8 @@ func TestProxyRefuses(t *testing.T) {
 	silent := serve(t, "tcp", "127.0.0.1:0", func(conn net.Conn) { io.Copy(io.Discard, conn) })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := dialThrough(ctx, &url.URL{Scheme: "http", Host: silent.String()}, "a.example:443"); err == nil {
+	if _, err := dialThrough(ctx, &url.URL{Scheme: "http", Host: silent.String()},
+		"a.example:443"); err == nil {
 		t.Error("it waited for a proxy that says nothing")
 	}
 }

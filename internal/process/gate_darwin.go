@@ -11,8 +11,8 @@ import (
 	"signalbox/internal/sandbox"
 )
 
-// gateScript waits for a line on descriptor 3 and then becomes the program, with the same pid. If this process dies first, the line never
-// comes and the program never runs.
+// gateScript waits for a line on descriptor 3 and then becomes the program, with the same pid. If
+// this process dies first, the line never comes and the program never runs.
 const gateScript = `read -r _ <&3 && exec "$@" 3<&-`
 
 // connectGate returns the two ends of the pipe that opens the gate.
@@ -51,7 +51,8 @@ func gateCommand(spec Spec, file string) (*exec.Cmd, error) {
 		}
 	}
 	cmd := exec.Command("/bin/sh", append([]string{"-c", gateScript, "sh"}, argv...)...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a new session is also a new process group, without a terminal
+	// a new session is also a new process group, without a terminal
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd, nil
 }
 

@@ -23,7 +23,8 @@ import (
 // connectGate returns the two ends of the connection with a keeper.
 func connectGate() (ours, theirs *os.File, err error) { return connectBoth() }
 
-// Support returns what this system can enforce. The first call tries it, which takes some milliseconds.
+// Support returns what this system can enforce. The first call tries it, which takes some
+// milliseconds.
 var Support = sync.OnceValue(func() sandbox.Support {
 	s := sandbox.Detect()
 	s.Namespaces = true
@@ -44,7 +45,8 @@ var Support = sync.OnceValue(func() sandbox.Support {
 	return s
 })
 
-// Try reports why a program cannot be started under a policy, nil if it can. It takes some milliseconds.
+// Try reports why a program cannot be started under a policy, nil if it can. It takes some
+// milliseconds.
 func Try(policy *sandbox.Policy) error {
 	if err := Support().Check(policy); err != nil {
 		return err
@@ -106,14 +108,20 @@ func (s Spec) support() sandbox.Support {
 
 func keeperCommand(policy *sandbox.Policy, support sandbox.Support) *exec.Cmd {
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: []string{keeperName}}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a new session is also a new process group, without a terminal
+	// a new session is also a new process group, without a terminal
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if policy.Restricted() && support.Namespaces {
 		cmd.SysProcAttr.Cloneflags = sandbox.Namespaces(policy)
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
-		// The first process of a user namespace has all capabilities in it, which only root keeps when it executes a program.
-		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE}
-		if len(policy.Layers) > 0 { // the system works in a folder of mode 0, with the rights of the one who mounts them
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(),
+			HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(),
+			HostID: os.Getegid(), Size: 1}}
+		// The first process of a user namespace has all capabilities in it, which only root keeps
+		// when it executes a program.
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN,
+			unix.CAP_NET_BIND_SERVICE}
+		// the system works in a folder of mode 0, with the rights of the one who mounts them
+		if len(policy.Layers) > 0 {
 			cmd.SysProcAttr.AmbientCaps = append(cmd.SysProcAttr.AmbientCaps, unix.CAP_DAC_OVERRIDE)
 		}
 	}
@@ -128,7 +136,8 @@ type gate struct {
 	// forwarder is nil unless the program may reach one server only.
 	forwarder *forwarder
 	group     *sandbox.Group // nil if the program has none
-	// entered means that the keeper was started in the group, and watched are the limits that the group does not enforce.
+	// entered means that the keeper was started in the group, and watched are the limits that the
+	// group does not enforce.
 	entered bool
 	watched sandbox.Limits
 	places  []*placeholder
@@ -153,7 +162,8 @@ func (g *gate) open(p *Process, spec Spec, file, dir string) error {
 		}
 	}
 	argv := append([]string{file}, spec.Argv[1:]...)
-	err := g.send(order{File: file, Argv: argv, Dir: dir, Sandbox: spec.Sandbox, Support: spec.support(), Watched: g.watched,
+	err := g.send(order{File: file, Argv: argv, Dir: dir, Sandbox: spec.Sandbox,
+		Support: spec.support(), Watched: g.watched,
 		Grouped: len(p.cmd.ExtraFiles) > 1})
 	if err == nil {
 		err = g.started(p.cmd.Process, cmp.Or(spec.startLimit, startLimit))
@@ -169,13 +179,15 @@ func (g *gate) open(p *Process, spec Spec, file, dir string) error {
 	case limits != (sandbox.Limits{}) && limits != defaultLimits:
 		_ = g.group.Release(p.id.PID) // the keeper must work even if the program leaves it no room
 	default:
-		time.AfterFunc(releasePause, func() { p.unlessReaped(func() { _ = g.group.Release(p.id.PID) }) })
+		time.AfterFunc(releasePause,
+			func() { p.unlessReaped(func() { _ = g.group.Release(p.id.PID) }) })
 	}
 	return nil
 }
 
-// releasePause is after what time a keeper leaves the group of its program. Moving a process takes the system about 10 ms, for which a
-// program that ends at once need not wait. A keeper that must kill the group before that ends with it, which does no harm.
+// releasePause is after what time a keeper leaves the group of its program. Moving a process takes
+// the system about 10 ms, for which a program that ends at once need not wait. A keeper that must
+// kill the group before that ends with it, which does no harm.
 const releasePause = 50 * time.Millisecond
 
 // defaultLimits are the limits if none are configured.
@@ -188,11 +200,12 @@ func (s Spec) limits() sandbox.Limits {
 	return s.Sandbox.Limits
 }
 
-// prepare gives the program a control group, if that is of use and the system grants one, and returns its folder. It fails if the sandbox
-// needs one.
+// prepare gives the program a control group, if that is of use and the system grants one, and
+// returns its folder. It fails if the sandbox needs one.
 func (g *gate) prepare(spec Spec, cmd *exec.Cmd) (folder string, err error) {
 	support, limits := spec.support(), spec.limits()
-	contained := spec.Sandbox.Restricted() && support.Namespaces // its processes end with their namespace
+	// its processes end with their namespace
+	contained := spec.Sandbox.Restricted() && support.Namespaces
 	g.watched = sandbox.Limits{Memory: limits.Memory, Processes: limits.Processes}
 	for _, a := range attempts(limits, contained) {
 		if spec.noGroups {
@@ -218,14 +231,17 @@ func (g *gate) prepare(spec Spec, cmd *exec.Cmd) (folder string, err error) {
 	return g.group.Folder().Name(), nil
 }
 
-// canEnter reports whether the system starts processes in a group of version 2. Otherwise they must be moved there.
+// canEnter reports whether the system starts processes in a group of version 2. Otherwise they must
+// be moved there.
 var canEnter = sync.OnceValue(func() bool {
 	group, err := sandbox.NewGroup(sandbox.Limits{}, sandbox.Unified)
 	if err != nil {
 		return false
 	}
 	defer group.Remove()
-	_, err = os.StartProcess("/", nil, &os.ProcAttr{Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Folder().Fd())}})
+	_, err = os.StartProcess("/", nil,
+		&os.ProcAttr{Sys: &syscall.SysProcAttr{UseCgroupFD: true,
+			CgroupFD: int(group.Folder().Fd())}})
 	return errors.Is(err, syscall.EACCES) // a process was started, but a folder cannot be executed
 })
 
@@ -252,9 +268,9 @@ type attempt struct {
 	kinds  sandbox.Kinds
 }
 
-// attempts returns the control groups to try: with all limits, with those that most systems grant, which do not include the processor, and
-// without limits, to end the processes of a program that is not contained in a namespace. The default limit is not worth the delay of groups
-// of version 1.
+// attempts returns the control groups to try: with all limits, with those that most systems grant,
+// which do not include the processor, and without limits, to end the processes of a program that is
+// not contained in a namespace. The default limit is not worth the delay of groups of version 1.
 func attempts(limits sandbox.Limits, contained bool) (all []attempt) {
 	kinds := sandbox.AllGroups
 	if limits == defaultLimits {
@@ -296,7 +312,8 @@ func missingLimits(limits sandbox.Limits, try func(sandbox.Limits) error) (missi
 		return nil
 	}
 	if limits.CPU > 0 {
-		missing = append(missing, fmt.Sprintf("limits.cpu has no effect, because the system grants no control group for it (%v)", err))
+		missing = append(missing,
+			fmt.Sprintf("limits.cpu has no effect, because the system grants no control group for it (%v)", err))
 	}
 	limits.CPU = 0
 	if limits == (sandbox.Limits{}) || missing != nil && try(limits) == nil {
@@ -307,7 +324,8 @@ func missingLimits(limits sandbox.Limits, try func(sandbox.Limits) error) (missi
 		set  bool
 	}{{"memory", limits.Memory > 0}, {"processes", limits.Processes > 0}} {
 		if l.set {
-			missing = append(missing, fmt.Sprintf("limits.%s is only looked at every %s, because the system grants no control group for it (%v)", l.name, watchPause, err))
+			missing = append(missing,
+				fmt.Sprintf("limits.%s is only looked at every %s, because the system grants no control group for it (%v)", l.name, watchPause, err))
 		}
 	}
 	return missing
@@ -318,17 +336,19 @@ func (g *gate) send(v any) error {
 	if err != nil {
 		return err
 	}
-	if _, err := g.socket.Write(append(line, '\n')); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+	if _, err := g.socket.Write(append(line, '\n')); err != nil && !errors.Is(err, syscall.EPIPE) &&
+		!errors.Is(err, syscall.ECONNRESET) {
 		return err
 	}
 	return nil // if the keeper was ended in the meantime, that is noticed when it is read from
 }
 
-// startLimit is how long a keeper may take to start a program. It takes some milliseconds, and longer on a busy machine.
+// startLimit is how long a keeper may take to start a program. It takes some milliseconds, and
+// longer on a busy machine.
 const startLimit = 30 * time.Second
 
-// errNotReady means that a keeper did not start its program in time, for example because a file system that the sandbox shows does not answer.
-// The keeper is killed, and must not be waited for.
+// errNotReady means that a keeper did not start its program in time, for example because a file
+// system that the sandbox shows does not answer. The keeper is killed, and must not be waited for.
 var errNotReady = errors.New("the process that starts it is not ready")
 
 // started waits until the keeper reports that the program runs.
@@ -340,7 +360,8 @@ func (g *gate) started(keeper *os.Process, limit time.Duration) error {
 		if g.group != nil && g.group.Folder() != nil {
 			_ = sandbox.KillGroup(int(g.group.Folder().Fd())) // the keeper is in it
 		}
-		if len(descendants(keeper.Pid)) == 0 { // otherwise it ends the program as soon as it finds that the socket is closed
+		// otherwise it ends the program as soon as it finds that the socket is closed
+		if len(descendants(keeper.Pid)) == 0 {
 			_ = keeper.Kill()
 		}
 		return fmt.Errorf("%w after %s", errNotReady, limit)
@@ -369,7 +390,8 @@ func (e *keeperError) Unwrap() error {
 
 func (g *gate) close() { g.socket.Close() }
 
-// signal sends a signal to everything that the program started. A keeper that does not answer a while after SIGKILL is not waited for.
+// signal sends a signal to everything that the program started. A keeper that does not answer a
+// while after SIGKILL is not waited for.
 func (g *gate) signal(p *Process, sig unix.Signal) {
 	_ = g.send(message{Signal: sig})
 	if sig == unix.SIGKILL {
@@ -377,7 +399,8 @@ func (g *gate) signal(p *Process, sig unix.Signal) {
 	}
 }
 
-// waitForProgram waits until the keeper reports that the program has ended, has ended itself, or does not answer.
+// waitForProgram waits until the keeper reports that the program has ended, has ended itself, or
+// does not answer.
 func (g *gate) waitForProgram(p *Process) {
 	for g.exited == nil {
 		var m message
@@ -392,8 +415,9 @@ func (g *gate) waitForProgram(p *Process) {
 	}
 }
 
-// endLeftovers makes the keeper end what the program left behind, and waits for it. It returns what did not end: a keeper that has
-// something left is not killed, because that could not be found without it.
+// endLeftovers makes the keeper end what the program left behind, and waits for it. It returns what
+// did not end: a keeper that has something left is not killed, because that could not be found
+// without it.
 func (g *gate) endLeftovers(p *Process) []Left {
 	_ = g.send(message{End: true, Grace: p.grace})
 	ended := make(chan struct{})
@@ -456,7 +480,8 @@ func (g *gate) exit(state *os.ProcessState, err error) Exit {
 	return exit
 }
 
-// killGroup kills the processes of a group until there are none, and returns those that did not end in time.
+// killGroup kills the processes of a group until there are none, and returns those that did not end
+// in time.
 func killGroup(group *sandbox.Group, atMost time.Duration) []Left {
 	folder := int(group.Folder().Fd())
 	find := func() (all []member) {

@@ -55,7 +55,8 @@ func TestMain(m *testing.M) {
 
 // agent returns a program that leaves a mark when it runs, and does not end.
 func agent(dir string) Spec {
-	return shell(`echo ran > ` + filepath.Join(dir, "ran") + `; echo ready; while :; do sleep 1000; done`)
+	return shell(`echo ran > ` + filepath.Join(dir, "ran") +
+		`; echo ready; while :; do sleep 1000; done`)
 }
 
 // hesitate starts a program, and never returns from the callback that records it.
@@ -70,7 +71,8 @@ func hesitate(dir string) error {
 	return err
 }
 
-// hide is a script that starts a process which leaves the group, the system session and the session of signalbox, and whose parents end.
+// hide is a script that starts a process which leaves the group, the system session and the session
+// of signalbox, and whose parents end.
 const hide = `env -i setsid sh -c 'trap "" TERM; (trap "" TERM; exec sh -c "echo \$\$; while :; do sleep 1000; done") & exit' & `
 
 // runHidden starts a program that starts a hidden process, and waits for it.
@@ -93,7 +95,8 @@ func runAndWait(spec Spec) error {
 	return nil
 }
 
-// obey exits with status 7 on SIGTERM. (A shell can miss a signal that arrives just before it waits.)
+// obey exits with status 7 on SIGTERM. (A shell can miss a signal that arrives just before it
+// waits.)
 func obey(string) error {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGTERM)
@@ -127,7 +130,8 @@ func visit(what string) error {
 	return visits[how](arg)
 }
 
-// parent starts another process that starts a program. It returns the process, the identity of the program, and its output.
+// parent starts another process that starts a program. It returns the process, the identity of the
+// program, and its output.
 func parent(t *testing.T, what, dir string) (*exec.Cmd, ID, *bufio.Reader) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], dir)
@@ -240,7 +244,8 @@ func wantExit(t *testing.T, got Exit, code int, signal string) {
 func wantHint(t *testing.T, err error, code signalbox.Code, text string) {
 	t.Helper()
 	var e *signalbox.Error
-	if !errors.As(err, &e) || e.Code != code || e.Hint == "" || !strings.Contains(err.Error(), text) {
+	if !errors.As(err, &e) || e.Code != code || e.Hint == "" ||
+		!strings.Contains(err.Error(), text) {
 		t.Errorf("error %#v (%v), want code %d, a hint, and %q", err, err, code, text)
 	}
 }

@@ -21,28 +21,33 @@ import (
 	"signalbox/internal/sandbox"
 )
 
-// A keeper is this program, started once more for every program that Start starts. It restricts a thread of its own, starts the program
-// from it, and stays outside the sandbox until the program and everything that it started have ended. What the program leaves behind
-// becomes a child of the keeper, whatever it does to hide; in a PID namespace the system itself ends it with the keeper.
+// A keeper is this program, started once more for every program that Start starts. It restricts a
+// thread of its own, starts the program from it, and stays outside the sandbox until the program
+// and everything that it started have ended. What the program leaves behind becomes a child of the
+// keeper, whatever it does to hide; in a PID namespace the system itself ends it with the keeper.
 //
-// The keeper is connected with its parent by a socket. If the parent dies, the socket ends, and the keeper kills everything at once. The
-// two exchange lines of JSON: order, then messages in both directions.
+// The keeper is connected with its parent by a socket. If the parent dies, the socket ends, and the
+// keeper kills everything at once. The two exchange lines of JSON: order, then messages in both
+// directions.
 
 // keeperName is the name under which this program is started as a keeper.
 const keeperName = "signalbox-keeper"
 
-// keeperSocket is the descriptor of the socket, and keeperGroup that of the folder of the program's control group.
+// keeperSocket is the descriptor of the socket, and keeperGroup that of the folder of the program's
+// control group.
 const (
 	keeperSocket = 3
 	keeperGroup  = 4
 )
 
-// killRequest is the signal that makes a keeper kill everything. SIGKILL would end the keeper alone.
+// killRequest is the signal that makes a keeper kill everything. SIGKILL would end the keeper
+// alone.
 const killRequest = unix.SIGUSR2
 
 // order says what a keeper should do.
 type order struct {
-	// File is the program; empty means none: the keeper only prepares the sandbox, which shows whether it can.
+	// File is the program; empty means none: the keeper only prepares the sandbox, which shows
+	// whether it can.
 	File string
 	Argv []string
 	Dir  string
@@ -57,12 +62,13 @@ type order struct {
 
 // message is what a keeper and its parent tell each other.
 type message struct {
-	// Started, from the keeper, reports that the program runs. Err reports that it does not, and Errno why.
+	// Started, from the keeper, reports that the program runs. Err reports that it does not, and
+	// Errno why.
 	Started bool          `json:",omitempty"`
 	Err     string        `json:",omitempty"`
 	Errno   syscall.Errno `json:",omitempty"`
-	// Exited, from the keeper, is the wait status of the program. The keeper then waits for End. Exceeded is the limit for which the
-	// keeper killed it.
+	// Exited, from the keeper, is the wait status of the program. The keeper then waits for End.
+	// Exceeded is the limit for which the keeper killed it.
 	Exited   *syscall.WaitStatus `json:",omitempty"`
 	Exceeded string              `json:",omitempty"`
 	// Signal, to the keeper, is sent to the program and everything that it started.
@@ -72,7 +78,8 @@ type message struct {
 	Grace time.Duration `json:",omitempty"`
 }
 
-// A keeper must start quickly and without the help of the program's main function, which in tests is another one.
+// A keeper must start quickly and without the help of the program's main function, which in tests
+// is another one.
 func init() {
 	if len(os.Args) == 1 && os.Args[0] == keeperName {
 		runtime.LockOSThread() // the main thread, which is never restricted
@@ -95,7 +102,8 @@ type keeper struct {
 
 // keep runs the keeper and returns its exit status.
 func keep() int {
-	// What this program inherited by chance would be a way out of the sandbox: an open folder leads to everything around it.
+	// What this program inherited by chance would be a way out of the sandbox: an open folder leads
+	// to everything around it.
 	if err := unix.CloseRange(keeperSocket, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return 1
 	}
@@ -176,8 +184,9 @@ func (k *keeper) start(o order, exited chan<- syscall.WaitStatus) (err error) {
 		if o.File == "" {
 			return
 		}
-		k.program, err = syscall.ForkExec(o.File, o.Argv, &syscall.ProcAttr{Dir: o.Dir, Env: os.Environ(), Files: []uintptr{0, 1, 2},
-			Sys: &syscall.SysProcAttr{Setsid: true}})
+		k.program, err = syscall.ForkExec(o.File, o.Argv,
+			&syscall.ProcAttr{Dir: o.Dir, Env: os.Environ(), Files: []uintptr{0, 1, 2},
+				Sys: &syscall.SysProcAttr{Setsid: true}})
 	})
 	started.Wait()
 	if err != nil || o.File == "" {
@@ -211,7 +220,8 @@ func (k *keeper) reportStart() {
 	}
 }
 
-// closeStandardFiles closes what the program inherited: its parent reads the output until no one can write to it any more.
+// closeStandardFiles closes what the program inherited: its parent reads the output until no one
+// can write to it any more.
 func closeStandardFiles() error {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -225,8 +235,9 @@ func closeStandardFiles() error {
 	return nil
 }
 
-// reapChildren waits for children, also those that became so when their parent ended, until there are none. Then it closes exited, which
-// has room for the status of the program. It waits for nothing else: processes that are not reaped use up the ids of the machine.
+// reapChildren waits for children, also those that became so when their parent ended, until there
+// are none. Then it closes exited, which has room for the status of the program. It waits for
+// nothing else: processes that are not reaped use up the ids of the machine.
 func reapChildren(program int, exited chan<- syscall.WaitStatus) {
 	defer close(exited)
 	for {
@@ -244,7 +255,8 @@ func reapChildren(program int, exited chan<- syscall.WaitStatus) {
 }
 
 // watch waits until the program and everything that it left behind have ended.
-func (k *keeper) watch(exited <-chan syscall.WaitStatus, messages <-chan message, signals <-chan os.Signal) {
+func (k *keeper) watch(exited <-chan syscall.WaitStatus, messages <-chan message,
+	signals <-chan os.Signal) {
 	var kill, look <-chan time.Time
 	if k.watched != (sandbox.Limits{}) {
 		pause := watchPause
@@ -321,9 +333,11 @@ func (k *keeper) killAll(exited <-chan syscall.WaitStatus) {
 	}
 }
 
-// killChildren kills the children of this process, and reports whether there were any. What a process leaves behind becomes a child of the
-// keeper at once, so this reaches everything in the end. It must be quick: in a chain of processes, each of which starts the next one and
-// exits, the one that was found last has nearly always ended, and a search of all processes takes far too long.
+// killChildren kills the children of this process, and reports whether there were any. What a
+// process leaves behind becomes a child of the keeper at once, so this reaches everything in the
+// end. It must be quick: in a chain of processes, each of which starts the next one and exits, the
+// one that was found last has nearly always ended, and a search of all processes takes far too
+// long.
 func killChildren() (found bool) {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -346,11 +360,13 @@ func killChildren() (found bool) {
 const (
 	// watchPause is how often a keeper looks at limits that the system does not enforce.
 	watchPause = 100 * time.Millisecond
-	// searchPause is how often it looks at the default limit if it must search all processes of the machine, which takes milliseconds.
+	// searchPause is how often it looks at the default limit if it must search all processes of the
+	// machine, which takes milliseconds.
 	searchPause = time.Second
 )
 
-// overLimit returns the watched limit that the program exceeds with everything that it started, or "".
+// overLimit returns the watched limit that the program exceeds with everything that it started, or
+// "".
 func (k *keeper) overLimit() string {
 	all := k.kept()
 	if k.watched.Processes > 0 && len(all) > k.watched.Processes {
@@ -424,11 +440,13 @@ func descendants(of int) (all []int) {
 	return all
 }
 
-// isKeeper reports whether a process is a keeper: this program under the keeper's name. If its identity was recorded as that of a keeper, the
-// name is enough: it may be of another version of this program.
+// isKeeper reports whether a process is a keeper: this program under the keeper's name. If its
+// identity was recorded as that of a keeper, the name is enough: it may be of another version of
+// this program.
 func isKeeper(pid int, recorded bool) bool {
 	folder := "/proc/" + strconv.Itoa(pid)
-	if command, err := os.ReadFile(folder + "/cmdline"); err != nil || string(command) != keeperName+"\x00" {
+	if command, err := os.ReadFile(folder + "/cmdline"); err != nil ||
+		string(command) != keeperName+"\x00" {
 		return false
 	}
 	if recorded {

@@ -12,17 +12,19 @@ import (
 	"signalbox/internal/sandbox"
 )
 
-// withLayers gives a program a home folder that shows two folders below what it has itself. Their names have all characters that mean
-// something to the system.
+// withLayers gives a program a home folder that shows two folders below what it has itself. Their
+// names have all characters that mean something to the system.
 func withLayers(t *testing.T, script string) *fixture {
 	t.Helper()
 	f := newFixture(t, script)
-	for _, name := range []string{`a:b,c\d/home`, `a:b,c\d/work`, `x,:\first/sub`, `x,:\second/sub`} {
+	for _, name := range []string{`a:b,c\d/home`, `a:b,c\d/work`, `x,:\first/sub`,
+		`x,:\second/sub`} {
 		if err := os.MkdirAll(f.path(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, text := range map[string]string{`x,:\first/sub/one`: "first\n", `x,:\second/sub/one`: "second\n", `x,:\second/sub/two`: "second\n"} {
+	for name, text := range map[string]string{`x,:\first/sub/one`: "first\n",
+		`x,:\second/sub/one`: "second\n", `x,:\second/sub/two`: "second\n"} {
 		if err := os.WriteFile(f.path(name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +33,8 @@ func withLayers(t *testing.T, script string) *fixture {
 	t.Cleanup(func() { makeRemovable(f.path(`a:b,c\d/work`)) })
 	f.spec.Env = append(f.spec.Env, "HOME="+home)
 	f.spec.Sandbox.Write = append(f.spec.Sandbox.Write, home)
-	f.spec.Sandbox.Layers = []sandbox.Layer{{Path: home, Below: []string{f.path(`x,:\first`), f.path(`x,:\second`)}, Work: f.path(`a:b,c\d/work`)}}
+	f.spec.Sandbox.Layers = []sandbox.Layer{{Path: home,
+		Below: []string{f.path(`x,:\first`), f.path(`x,:\second`)}, Work: f.path(`a:b,c\d/work`)}}
 	return f
 }
 
@@ -54,18 +57,21 @@ func wantText(t *testing.T, name, want string) {
 	}
 }
 
-// A program sees what is below its folder and can change it, and nothing that it does changes what is below.
+// A program sees what is below its folder and can change it, and nothing that it does changes what
+// is below.
 func TestLayers(t *testing.T) {
 	needSupport(t, true)
 	f := withLayers(t, `cd; cat sub/one sub/two; echo changed >sub/one; rm sub/two; ls sub; rm -r sub; mkdir sub; ls sub; echo new >sub/new
 		ln sub/new sub/linked; mv sub/new sub/moved; cat sub/moved; ls "$HOME/../../x"* "$HOME/../work" 2>/dev/null`)
-	if exit, out := f.run(t); out != "first\nsecond\none\nnew\n" || exit.Code == 0 { // the last command finds nothing
+	// the last command finds nothing
+	if exit, out := f.run(t); out != "first\nsecond\none\nnew\n" || exit.Code == 0 {
 		t.Errorf("%+v, %q", exit, out)
 	}
 	wantText(t, f.path(`x,:\first/sub/one`), "first\n")
 	wantText(t, f.path(`x,:\second/sub/one`), "second\n")
 	wantText(t, f.path(`x,:\second/sub/two`), "second\n")
-	wantText(t, f.path(`a:b,c\d/home/sub/moved`), "new\n") // outside, the folder has what the program left
+	// outside, the folder has what the program left
+	wantText(t, f.path(`a:b,c\d/home/sub/moved`), "new\n")
 
 	// The next program of the same home folder sees that, and needs no other folders.
 	f.out.Reset()
@@ -74,8 +80,10 @@ func TestLayers(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 
-	// Another program with a new folder sees nothing of it, also through links in the way to its folder.
-	if err := errors.Join(makeRemovable(f.path(`a:b,c\d/work`)), os.RemoveAll(f.path(`a:b,c\d`)), os.MkdirAll(f.path(`a:b,c\d/home`), 0o700), os.MkdirAll(f.path(`a:b,c\d/work`), 0o700),
+	// Another program with a new folder sees nothing of it, also through links in the way to its
+	// folder.
+	if err := errors.Join(makeRemovable(f.path(`a:b,c\d/work`)), os.RemoveAll(f.path(`a:b,c\d`)),
+		os.MkdirAll(f.path(`a:b,c\d/home`), 0o700), os.MkdirAll(f.path(`a:b,c\d/work`), 0o700),
 		os.Symlink(f.dir, filepath.Join(filepath.Dir(f.dir), "link"))); err != nil {
 		t.Fatal(err)
 	}
@@ -84,24 +92,30 @@ func TestLayers(t *testing.T) {
 	link := func(name string) string { return filepath.Join(filepath.Dir(f.dir), "link", name) }
 	again.spec.Env = append(again.spec.Env, "H="+link(`a:b,c\d/home`))
 	again.spec.Sandbox.Write = append(again.spec.Sandbox.Write, link(`a:b,c\d/home`))
-	again.spec.Sandbox.Layers = []sandbox.Layer{{Path: link(`a:b,c\d/home`), Below: []string{link(`x,:\first`), link(`x,:\second`)}, Work: link(`a:b,c\d/work`)}}
+	again.spec.Sandbox.Layers = []sandbox.Layer{{Path: link(`a:b,c\d/home`),
+		Below: []string{link(`x,:\first`), link(`x,:\second`)}, Work: link(`a:b,c\d/work`)}}
 	if _, out := again.run(t); out != "first\none\ntwo\n" {
 		t.Errorf("%q", out)
 	}
 }
 
-// The folders below are not shown by themselves, and a program cannot mark files in its own folder so that it sees others.
+// The folders below are not shown by themselves, and a program cannot mark files in its own folder
+// so that it sees others.
 func TestLayersCannotBeRedirected(t *testing.T) {
 	needSupport(t, true)
 	f := withLayers(t, `cd; cat planted/key folder/one file sub/one 2>/dev/null; ls "$HOME/../../x"* 2>/dev/null`)
 	home := f.path(`a:b,c\d/home`)
-	if err := errors.Join(os.Mkdir(filepath.Join(home, "planted"), 0o700), os.Mkdir(filepath.Join(home, "folder"), 0o700),
+	if err := errors.Join(os.Mkdir(filepath.Join(home, "planted"), 0o700),
+		os.Mkdir(filepath.Join(home, "folder"), 0o700),
 		os.WriteFile(filepath.Join(home, "file"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for name, to := range map[string]string{"planted": "/../secret", "folder": "/sub", "file": "/sub/one"} {
-		for attribute, value := range map[string]string{"user.overlay.redirect": to, "user.overlay.metacopy": ""} {
-			if err := unix.Setxattr(filepath.Join(home, name), attribute, []byte(value), 0); err != nil {
+	for name, to := range map[string]string{"planted": "/../secret", "folder": "/sub",
+		"file": "/sub/one"} {
+		for attribute, value := range map[string]string{"user.overlay.redirect": to,
+			"user.overlay.metacopy": ""} {
+			if err := unix.Setxattr(filepath.Join(home, name), attribute, []byte(value),
+				0); err != nil {
 				t.Skip(err)
 			}
 		}
@@ -129,11 +143,13 @@ func TestLayersNeedNamespaces(t *testing.T) {
 	}
 }
 
-// A layer can show only some folders. The rest of the home folder is the real one, in which the program sees what others write there.
+// A layer can show only some folders. The rest of the home folder is the real one, in which the
+// program sees what others write there.
 func TestLayersOfSomeFolders(t *testing.T) {
 	needSupport(t, true)
 	f := withLayers(t, `cd; cat sub/one; ls; echo changed >sub/one; echo new >outside; ls /layer 2>/dev/null; ls "$HOME/sub"`)
-	if err := errors.Join(os.Mkdir(f.path(`x,:\first/hidden`), 0o700), os.Mkdir(f.path(`a:b,c\d/home/sub`), 0o700)); err != nil {
+	if err := errors.Join(os.Mkdir(f.path(`x,:\first/hidden`), 0o700),
+		os.Mkdir(f.path(`a:b,c\d/home/sub`), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	f.spec.Sandbox.Layers[0].Only = []string{"sub"}

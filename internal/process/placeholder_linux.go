@@ -10,18 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// placeholder is an empty folder in place of something that a sandboxed program must not create. Several programs may need the same one
-// at the same time: each has a shared lock on it, and the last one removes it.
+// placeholder is an empty folder in place of something that a sandboxed program must not create.
+// Several programs may need the same one at the same time: each has a shared lock on it, and the
+// last one removes it.
 type placeholder struct {
 	name   string
 	folder *os.File
 }
 
-// lockAttempts is how often the lock of a placeholder is tried, a millisecond apart. A process that removes one has the lock for a
-// moment only; a program that keeps it must not stop others.
+// lockAttempts is how often the lock of a placeholder is tried, a millisecond apart. A process that
+// removes one has the lock for a moment only; a program that keeps it must not stop others.
 const lockAttempts = 1000
 
-// holdPlace makes a placeholder, or shares one. It returns nil if something else is there, or if the folder above is not.
+// holdPlace makes a placeholder, or shares one. It returns nil if something else is there, or if
+// the folder above is not.
 func holdPlace(name string) (*placeholder, error) {
 	for range lockAttempts {
 		if err := os.Mkdir(name, 0o700); errors.Is(err, fs.ErrNotExist) {

@@ -28,7 +28,8 @@ type fixture struct {
 	out  bytes.Buffer
 }
 
-// newFixture returns a program that runs a shell script under a policy that allows the system and a tree.
+// newFixture returns a program that runs a shell script under a policy that allows the system and a
+// tree.
 func newFixture(t *testing.T, script string) *fixture {
 	t.Helper()
 	f := &fixture{dir: t.TempDir()}
@@ -44,8 +45,10 @@ func newFixture(t *testing.T, script string) *fixture {
 	}
 	f.spec = shell(script)
 	f.spec.Dir, f.spec.Stdout, f.spec.Stderr = f.path("tree"), &f.out, &f.out
-	f.spec.Env = append(Environ(), "SECRET="+f.path("secret"), "TMPDIR="+f.path("temp"), "SUPERVISOR="+strconv.Itoa(os.Getpid()))
-	f.spec.Sandbox = &sandbox.Policy{Mode: sandbox.Enforce, Read: []string{"/usr", "/bin", "/lib", "/lib64", "/etc"},
+	f.spec.Env = append(Environ(), "SECRET="+f.path("secret"), "TMPDIR="+f.path("temp"),
+		"SUPERVISOR="+strconv.Itoa(os.Getpid()))
+	f.spec.Sandbox = &sandbox.Policy{Mode: sandbox.Enforce,
+		Read:  []string{"/usr", "/bin", "/lib", "/lib64", "/etc"},
 		Write: []string{f.path("tree")}, Fixed: []string{f.path("tree/.git")}, Temp: f.path("temp")}
 	return f
 }
@@ -72,7 +75,8 @@ func needSupport(t *testing.T, namespaces bool) {
 	t.Helper()
 	s := Support()
 	s.Namespaces = s.Namespaces && namespaces
-	if err := s.Check(&sandbox.Policy{Mode: sandbox.Enforce, Processes: sandbox.WatchProcesses}); err != nil || namespaces && !s.Namespaces {
+	if err := s.Check(&sandbox.Policy{Mode: sandbox.Enforce,
+		Processes: sandbox.WatchProcesses}); err != nil || namespaces && !s.Namespaces {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("support %+v: %v", s, err)
 		}
@@ -99,20 +103,25 @@ func TestSandbox(t *testing.T) {
 		"new namespaces":   {script: `unshare -r true`, want: "denied", alone: true},
 		"mount":            {script: `mount -t tmpfs none .`, want: "denied", alone: true},
 
-		"write":            {script: `echo one >a && mkdir d && mv a d/b && cat d/b`, want: "one"},
-		"rename a folder":  {script: `mkdir c d && echo two >c/a && mv c d/c && cat d/c/a`, want: "two"},
-		"temporary files":  {script: `echo three >"$TMPDIR/x" && cat "$TMPDIR/x"`, want: "three"},
-		"devices":          {script: `echo x >/dev/null && head -c 4 /dev/zero | wc -c`, want: "4"},
-		"read the system":  {script: `test -s /etc/passwd && echo four`, want: "four"},
-		"its own .git":     {script: `cat .git`, want: "canary"},
-		"its capabilities": {script: `grep -c 'Cap...:.0000000000000000$' /proc/self/status`, want: "5"},
+		"write": {script: `echo one >a && mkdir d && mv a d/b && cat d/b`, want: "one"},
+		"rename a folder": {script: `mkdir c d && echo two >c/a && mv c d/c && cat d/c/a`,
+			want: "two"},
+		"temporary files": {script: `echo three >"$TMPDIR/x" && cat "$TMPDIR/x"`, want: "three"},
+		"devices":         {script: `echo x >/dev/null && head -c 4 /dev/zero | wc -c`, want: "4"},
+		"read the system": {script: `test -s /etc/passwd && echo four`, want: "four"},
+		"its own .git":    {script: `cat .git`, want: "canary"},
+		"its capabilities": {script: `grep -c 'Cap...:.0000000000000000$' /proc/self/status`,
+			want: "5"},
 
-		"change .git":    {script: `echo x >.git; mv .git x; rm -f .git; ln -sf x .git; cat .git`, want: "canary", namespaces: true},
+		"change .git": {script: `echo x >.git; mv .git x; rm -f .git; ln -sf x .git; cat .git`,
+			want: "canary", namespaces: true},
 		"mode outside":   {script: `chmod 777 "$SECRET/key"`, want: "denied", namespaces: true},
 		"mode of system": {script: `chmod 777 /usr`, want: "denied", namespaces: true, alone: true},
-		"tmp":            {script: `echo five >/tmp/x && cat "$TMPDIR/x"`, want: "five", namespaces: true},
-		"processes":      {script: `set -- /proc/[0-9]*; echo $#`, want: "2", namespaces: true}, // the keeper and the shell
-		"list the root":  {script: `ls / | grep -c -x -e usr -e home`, want: "1", namespaces: true},
+		"tmp": {script: `echo five >/tmp/x && cat "$TMPDIR/x"`, want: "five",
+			namespaces: true},
+		// the keeper and the shell
+		"processes":     {script: `set -- /proc/[0-9]*; echo $#`, want: "2", namespaces: true},
+		"list the root": {script: `ls / | grep -c -x -e usr -e home`, want: "1", namespaces: true},
 	} {
 		for _, namespaces := range []bool{true, false} {
 			if tt.namespaces && !namespaces {
@@ -162,7 +171,8 @@ func TestSandboxHiddenFolder(t *testing.T) {
 	if err := os.Mkdir(f.path("tree/box/tmp"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f.spec.Sandbox.Hidden, f.spec.Sandbox.Temp = []string{f.path("tree/box")}, f.path("tree/box/tmp")
+	f.spec.Sandbox.Hidden, f.spec.Sandbox.Temp = []string{f.path("tree/box")},
+		f.path("tree/box/tmp")
 	if _, out := f.run(t); out != "x\n" {
 		t.Errorf("a folder in a hidden one: %q", out)
 	}
@@ -229,7 +239,8 @@ func TestSandboxNetwork(t *testing.T) {
 	} {
 		for _, namespaces := range []bool{true, false} {
 			needSupport(t, namespaces)
-			f := newFixture(t, `bash -c 'exec 3<>/dev/tcp/127.0.0.1/`+strconv.Itoa(port)+`' && echo connected || echo denied`)
+			f := newFixture(t, `bash -c 'exec 3<>/dev/tcp/127.0.0.1/`+strconv.Itoa(port)+
+				`' && echo connected || echo denied`)
 			f.spec.Sandbox.Network, f.spec.Stderr = tt.network, nil
 			if !namespaces {
 				f.withoutNamespaces()
@@ -241,7 +252,8 @@ func TestSandboxNetwork(t *testing.T) {
 	}
 }
 
-// Every version of Landlock that is enough enforces the policy, with the rights that this version knows.
+// Every version of Landlock that is enough enforces the policy, with the rights that this version
+// knows.
 func TestSandboxOlderLandlock(t *testing.T) {
 	needSupport(t, true)
 	newest := Support()
@@ -264,8 +276,9 @@ func TestSandboxOlderLandlock(t *testing.T) {
 // A system that cannot enforce the policy starts nothing, unless that is allowed.
 func TestSandboxMissing(t *testing.T) {
 	for name, support := range map[string]sandbox.Support{
-		"no Landlock":                 {System: "linux", Seccomp: true, Namespaces: true},
-		"old Landlock":                {System: "linux", Landlock: 2, Seccomp: true, Namespaces: true},
+		"no Landlock": {System: "linux", Seccomp: true, Namespaces: true},
+		"old Landlock": {System: "linux", Landlock: 2, Seccomp: true,
+			Namespaces: true},
 		"old Landlock, no namespaces": {System: "linux", Landlock: 5, Seccomp: true},
 		"no seccomp":                  {System: "linux", Landlock: 7, Namespaces: true},
 	} {
@@ -302,16 +315,19 @@ func TestSandboxProgramOutside(t *testing.T) {
 	}
 }
 
-// Limits hold for a program and everything that it starts, whether the system enforces them or the keeper watches.
+// Limits hold for a program and everything that it starts, whether the system enforces them or the
+// keeper watches.
 func TestSandboxLimits(t *testing.T) {
 	const megabyte = 1 << 20
 	for name, tt := range map[string]struct {
 		enforced, watched string // scripts
 		limits            sandbox.Limits
 	}{
-		"memory": {`head -c 300M /dev/zero | tail -c 300M >/dev/null`, `head -c 300M /dev/zero | tail -c 300M | sleep 1000`,
+		"memory": {`head -c 300M /dev/zero | tail -c 300M >/dev/null`,
+			`head -c 300M /dev/zero | tail -c 300M | sleep 1000`,
 			sandbox.Limits{Memory: 100 * megabyte}},
-		"processes": {`for i in $(seq 100); do sleep 1000 & done`, `for i in $(seq 100); do sleep 1000 & done; wait`, sandbox.Limits{Processes: 20}},
+		"processes": {`for i in $(seq 100); do sleep 1000 & done`,
+			`for i in $(seq 100); do sleep 1000 & done; wait`, sandbox.Limits{Processes: 20}},
 	} {
 		for _, script := range []string{tt.enforced, tt.watched} {
 			watch := script == tt.watched
@@ -346,12 +362,14 @@ func hasGroups(t *testing.T, limits sandbox.Limits) bool {
 
 // A program does not inherit descriptors of this process, nor ignored signals.
 func TestProgramInheritsNothing(t *testing.T) {
-	folder, err := unix.Open(t.TempDir(), unix.O_RDONLY|unix.O_DIRECTORY, 0) // without O_CLOEXEC, like what a shell leaves open
+	// without O_CLOEXEC, like what a shell leaves open
+	folder, err := unix.Open(t.TempDir(), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(folder)
-	const script = `set -- /proc/self/fd/*; echo $(($# - 1)); grep SigIgn /proc/self/status` // the shell itself opens the folder
+	// the shell itself opens the folder
+	const script = `set -- /proc/self/fd/*; echo $(($# - 1)); grep SigIgn /proc/self/status`
 	_, out := run(t, shell(script))
 	var files int
 	var ignored uint64
@@ -381,7 +399,8 @@ func TestSandboxMissingFixedFile(t *testing.T) {
 	}
 }
 
-// Programs that run at the same time share what stands in the place of a .git, and only the last one removes it.
+// Programs that run at the same time share what stands in the place of a .git, and only the last
+// one removes it.
 func TestSandboxSharedFixedFile(t *testing.T) {
 	needSupport(t, true)
 	f := newFixture(t, `mkdir .git/x && echo made || echo none`)
@@ -413,7 +432,8 @@ func TestSandboxSharedFixedFile(t *testing.T) {
 	}
 }
 
-// A placeholder stays while another program needs it. One that a killed process left is used and removed.
+// A placeholder stays while another program needs it. One that a killed process left is used and
+// removed.
 func TestPlaceholder(t *testing.T) {
 	name := filepath.Join(t.TempDir(), ".git")
 	if err := os.Mkdir(name, 0o700); err != nil { // left
@@ -502,7 +522,8 @@ func TestSandboxManyFiles(t *testing.T) {
 			}
 			f.spec.Sandbox.Read = append(f.spec.Sandbox.Read, name)
 		}
-		f.spec.Argv[2] = strings.ReplaceAll(f.spec.Argv[2], `"$SECRET"/file-*`, strings.Join(f.spec.Sandbox.Read[len(f.spec.Sandbox.Read)-30:], " "))
+		f.spec.Argv[2] = strings.ReplaceAll(f.spec.Argv[2], `"$SECRET"/file-*`,
+			strings.Join(f.spec.Sandbox.Read[len(f.spec.Sandbox.Read)-30:], " "))
 		if !namespaces {
 			f.withoutNamespaces()
 		}
@@ -512,31 +533,35 @@ func TestSandboxManyFiles(t *testing.T) {
 	}
 }
 
-// A program in a sandbox that holds a key, and starts tools in the same sandbox, can keep them from reading it.
+// A program in a sandbox that holds a key, and starts tools in the same sandbox, can keep them from
+// reading it.
 func TestConceal(t *testing.T) {
 	for _, namespaces := range []bool{true, false} {
-		for concealed, want := range map[string]string{"false": "TOOL_TEST_KEY=canary\nend\n", "true": "end\n"} {
-			t.Run(fmt.Sprint("namespaces ", namespaces, ", concealed ", concealed), func(t *testing.T) {
-				t.Parallel()
-				needSupport(t, namespaces)
-				f := newFixture(t, "")
-				if !namespaces {
-					f.withoutNamespaces()
-				}
-				if scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); err == nil && string(scope) > "1" && concealed == "false" {
-					t.Skip("this system protects all processes")
-				}
-				self, err := os.Executable()
-				if err != nil {
-					t.Fatal(err)
-				}
-				f.spec.Argv = []string{self, concealed}
-				f.spec.Env = append(f.spec.Env, childVariable+"=conceal", "TOOL_TEST_KEY=canary")
-				f.spec.Sandbox.Read = append(f.spec.Sandbox.Read, self)
-				if _, out := f.run(t); out != want {
-					t.Errorf("output %q, want %q", out, want)
-				}
-			})
+		for concealed, want := range map[string]string{"false": "TOOL_TEST_KEY=canary\nend\n",
+			"true": "end\n"} {
+			t.Run(fmt.Sprint("namespaces ", namespaces, ", concealed ", concealed),
+				func(t *testing.T) {
+					t.Parallel()
+					needSupport(t, namespaces)
+					f := newFixture(t, "")
+					if !namespaces {
+						f.withoutNamespaces()
+					}
+					if scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); err == nil &&
+						string(scope) > "1" && concealed == "false" {
+						t.Skip("this system protects all processes")
+					}
+					self, err := os.Executable()
+					if err != nil {
+						t.Fatal(err)
+					}
+					f.spec.Argv = []string{self, concealed}
+					f.spec.Env = append(f.spec.Env, childVariable+"=conceal", "TOOL_TEST_KEY=canary")
+					f.spec.Sandbox.Read = append(f.spec.Sandbox.Read, self)
+					if _, out := f.run(t); out != want {
+						t.Errorf("output %q, want %q", out, want)
+					}
+				})
 		}
 	}
 }
@@ -551,7 +576,8 @@ func TestKeeperIsNotReady(t *testing.T) {
 		keeper = id
 		return unix.Kill(id.PID, unix.SIGSTOP)
 	})
-	if !errors.Is(err, errNotReady) || signalbox.CodeOf(err) != signalbox.CodeFailed || signalbox.HintOf(err) == "" {
+	if !errors.Is(err, errNotReady) || signalbox.CodeOf(err) != signalbox.CodeFailed ||
+		signalbox.HintOf(err) == "" {
 		t.Errorf("%v", err)
 	}
 	if left := waitUntilNone(func() (left []member) {
@@ -577,13 +603,19 @@ func TestMissingLimits(t *testing.T) {
 		granted func(sandbox.Limits) bool
 		want    []string // the beginnings
 	}{
-		"everything":     {all, func(sandbox.Limits) bool { return true }, nil},
-		"nothing":        {all, func(sandbox.Limits) bool { return false }, []string{"limits.cpu has no effect", "limits.memory is only looked at", "limits.processes is only looked at"}},
-		"no processor":   {all, func(l sandbox.Limits) bool { return l.CPU == 0 }, []string{"limits.cpu has no effect"}},
-		"only processor": {sandbox.Limits{CPU: 1}, func(sandbox.Limits) bool { return false }, []string{"limits.cpu has no effect"}},
-		"only memory":    {sandbox.Limits{Memory: 1}, func(sandbox.Limits) bool { return false }, []string{"limits.memory is only looked at"}},
-		"the default":    {sandbox.Limits{Processes: sandbox.DefaultProcesses}, func(sandbox.Limits) bool { return false }, nil},
-		"none":           {sandbox.Limits{}, func(sandbox.Limits) bool { return false }, nil},
+		"everything": {all, func(sandbox.Limits) bool { return true }, nil},
+		"nothing": {all, func(sandbox.Limits) bool { return false },
+			[]string{"limits.cpu has no effect", "limits.memory is only looked at",
+				"limits.processes is only looked at"}},
+		"no processor": {all, func(l sandbox.Limits) bool { return l.CPU == 0 },
+			[]string{"limits.cpu has no effect"}},
+		"only processor": {sandbox.Limits{CPU: 1}, func(sandbox.Limits) bool { return false },
+			[]string{"limits.cpu has no effect"}},
+		"only memory": {sandbox.Limits{Memory: 1}, func(sandbox.Limits) bool { return false },
+			[]string{"limits.memory is only looked at"}},
+		"the default": {sandbox.Limits{Processes: sandbox.DefaultProcesses},
+			func(sandbox.Limits) bool { return false }, nil},
+		"none": {sandbox.Limits{}, func(sandbox.Limits) bool { return false }, nil},
 	} {
 		got := missingLimits(tt.limits, func(l sandbox.Limits) error {
 			if tt.granted(l) {
@@ -591,7 +623,8 @@ func TestMissingLimits(t *testing.T) {
 			}
 			return errors.New("reason")
 		})
-		same := slices.EqualFunc(got, tt.want, func(got, want string) bool { return strings.HasPrefix(got, want) && strings.HasSuffix(got, "(reason)") })
+		same := slices.EqualFunc(got, tt.want,
+			func(got, want string) bool { return strings.HasPrefix(got, want) && strings.HasSuffix(got, "(reason)") })
 		if !same {
 			t.Errorf("%s: %q", name, got)
 		}
@@ -604,7 +637,8 @@ func TestMissingLimits(t *testing.T) {
 // A program cannot fill the memory with files.
 func TestSandboxSharedMemory(t *testing.T) {
 	needSupport(t, true)
-	for limit, want := range map[int64]string{0: "1048576", 100 << 20: "102400", 4 << 30: "1048576"} {
+	for limit, want := range map[int64]string{0: "1048576", 100 << 20: "102400",
+		4 << 30: "1048576"} {
 		f := newFixture(t, `df -k /dev/shm /tmp | sed 1d | while read -r _ size _; do echo $size; done`)
 		f.spec.Sandbox.Limits.Memory, f.spec.Sandbox.Temp = limit, ""
 		if _, out := f.run(t); out != want+"\n"+want+"\n" {

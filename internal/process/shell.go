@@ -10,8 +10,8 @@ import (
 	"signalbox/internal/sandbox"
 )
 
-// KeyVariable is the environment variable with the idempotency key of a piece of work. It is the same for every attempt, so that a
-// program can recognise work that it has already done.
+// KeyVariable is the environment variable with the idempotency key of a piece of work. It is the
+// same for every attempt, so that a program can recognise work that it has already done.
 const KeyVariable = "SIGNALBOX_TREE_KEY"
 
 // Shell describes a shell command, or a program, whose output is wanted.
@@ -24,8 +24,8 @@ type Shell struct {
 	// Env is the whole environment except for the session; nil means Environ().
 	Env   []string
 	Input []byte
-	// Session identifies its processes; "" means none. Processes of that session that are still running are ended first, because
-	// two programs for one piece of work would disturb each other.
+	// Session identifies its processes; "" means none. Processes of that session that are still
+	// running are ended first, because two programs for one piece of work would disturb each other.
 	Session string
 	// Limit is how many bytes it may print before it is ended.
 	Limit int
@@ -45,8 +45,9 @@ type ShellResult struct {
 	Truncated bool
 }
 
-// Run runs the command in its own process group and waits for it. When ctx is done, the command is ended with everything it started,
-// and the error is that of ctx. Any other error means that the command could not be started.
+// Run runs the command in its own process group and waits for it. When ctx is done, the command is
+// ended with everything it started, and the error is that of ctx. Any other error means that the
+// command could not be started.
 func (s Shell) Run(ctx context.Context) (ShellResult, error) {
 	env := s.Env
 	if env == nil {
@@ -70,7 +71,8 @@ func (s Shell) Run(ctx context.Context) (ShellResult, error) {
 	if argv == nil {
 		argv = []string{"sh", "-c", s.Line}
 	}
-	p, err := Start(Spec{Argv: argv, Dir: s.Dir, Env: env, Stdin: s.Input, Stdout: output, Stderr: stderr, Grace: s.Grace,
+	p, err := Start(Spec{Argv: argv, Dir: s.Dir, Env: env, Stdin: s.Input, Stdout: output,
+		Stderr: stderr, Grace: s.Grace,
 		Sandbox: s.Sandbox}, nil)
 	if err != nil {
 		return ShellResult{}, err

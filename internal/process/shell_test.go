@@ -16,7 +16,8 @@ func TestShell(t *testing.T) {
 	var stderr bytes.Buffer
 	got, err := Shell{Line: `read -r line; echo "$line in $(basename "$PWD") as $A"; echo oh >&2; exit 3`, Dir: "/usr", Env: append(Environ(), "A=me"),
 		Input: []byte("input\n"), Limit: 100, Grace: ample, Stderr: &stderr}.Run(t.Context())
-	if err != nil || got.Output != "input in usr as me\n" || got.Truncated || stderr.String() != "oh\n" {
+	if err != nil || got.Output != "input in usr as me\n" || got.Truncated ||
+		stderr.String() != "oh\n" {
 		t.Errorf("%+v, stderr %q: %v", got, &stderr, err)
 	}
 	wantExit(t, got.Exit, 3, "")
@@ -24,7 +25,8 @@ func TestShell(t *testing.T) {
 
 // A program runs without a shell, which would take its arguments apart.
 func TestShellProgram(t *testing.T) {
-	got, err := Shell{Line: "exit 3", Argv: []string{"printf", "%s|", "a  b", "$HOME"}, Limit: 100, Grace: ample}.Run(t.Context())
+	got, err := Shell{Line: "exit 3", Argv: []string{"printf", "%s|", "a  b", "$HOME"}, Limit: 100,
+		Grace: ample}.Run(t.Context())
 	if err != nil || got.Output != "a  b|$HOME|" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -33,7 +35,8 @@ func TestShellProgram(t *testing.T) {
 
 // A command that prints more than the limit is ended.
 func TestShellLimit(t *testing.T) {
-	for line, truncated := range map[string]bool{"printf 12345": false, "printf 123456": true, "while :; do echo 12345; done": true} {
+	for line, truncated := range map[string]bool{"printf 12345": false, "printf 123456": true,
+		"while :; do echo 12345; done": true} {
 		got, err := Shell{Line: line, Limit: 5, Grace: soon}.Run(t.Context())
 		if err != nil || got.Output != "12345" || got.Truncated != truncated {
 			t.Errorf("%s: %+v, %v", line, got, err)
@@ -48,7 +51,8 @@ func TestShellCancelled(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || got.Exit.Signal != "SIGTERM" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := (Shell{Line: "echo ran", Limit: 10}).Run(ctx); !errors.Is(err, context.Canceled) || got.Output != "" {
+	if got, err := (Shell{Line: "echo ran", Limit: 10}).Run(ctx); !errors.Is(err,
+		context.Canceled) || got.Output != "" {
 		t.Errorf("after the end of the context: %+v, %v", got, err)
 	}
 }
@@ -71,8 +75,11 @@ func TestShellEndsItsSessionFirst(t *testing.T) {
 		old.Process.Kill()
 		old.Wait()
 	})
-	// The state of the old process while the command runs: gone, or a zombie that is not yet reaped.
-	line := fmt.Sprintf(`echo "$SIGNALBOX_SESSION$(sed 's/.*) \(.\).*/\1/; s/Z//' /proc/%d/stat 2>/dev/null)"`, old.Process.Pid)
+	// The state of the old process while the command runs: gone, or a zombie that is not yet
+	// reaped.
+	line := fmt.Sprintf(
+		`echo "$SIGNALBOX_SESSION$(sed 's/.*) \(.\).*/\1/; s/Z//' /proc/%d/stat 2>/dev/null)"`,
+		old.Process.Pid)
 	got, err := Shell{Line: line, Session: session, Limit: 100, Grace: ample}.Run(t.Context())
 	if err != nil || strings.TrimSpace(got.Output) != session {
 		t.Errorf("%+v, %v", got, err)

@@ -52,11 +52,12 @@ func TestSpeaksWriteLineDoesNotBlock(t *testing.T) {
 	wantExit(t, p.Wait(), 143, "SIGTERM")
 }
 
-// What a program that speaks writes last is not lost, and what it leaves behind cannot add to it. The process that is left behind
-// writes when the program has ended.
+// What a program that speaks writes last is not lost, and what it leaves behind cannot add to it.
+// The process that is left behind writes when the program has ended.
 func TestSpeaksEndsWithTheProgram(t *testing.T) {
 	for _, speaks := range []bool{true, false} {
-		// The parent ends when the child holds the output. The child is told to end with SIGTERM after the program has ended.
+		// The parent ends when the child holds the output. The child is told to end with SIGTERM
+		// after the program has ended.
 		spec := shell(`sh -c 'trap "echo left behind; exit" TERM; echo ready; while :; do sleep 0.01; done' & read -r _; echo last words; exit 0`)
 		spec.Speaks, spec.Interactive, spec.Grace = speaks, true, ample
 		p, lines := startReading(t, spec)

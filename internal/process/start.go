@@ -43,8 +43,9 @@ type Process struct {
 	killAt   time.Time
 }
 
-// Start starts a program in its own process group. It calls started, if not nil, with the identity of the program, on Linux of its keeper,
-// before the program runs; if started fails, or if this process dies before it returns, the program never runs. Errors that a person can fix are
+// Start starts a program in its own process group. It calls started, if not nil, with the identity
+// of the program, on Linux of its keeper, before the program runs; if started fails, or if this
+// process dies before it returns, the program never runs. Errors that a person can fix are
 // *signalbox.Error. Calling Wait is optional.
 func Start(spec Spec, started func(ID) error) (*Process, error) {
 	if len(spec.Argv) == 0 {
@@ -65,7 +66,8 @@ func Start(spec Spec, started func(ID) error) (*Process, error) {
 	p.cmd.Dir, p.cmd.Env = spec.Dir, spec.programEnviron()
 	dir, err := filepath.Abs(spec.Dir)
 	if err == nil {
-		p.cmd.Env = append(slices.Clip(p.cmd.Env), "PWD="+dir) // some programs trust it more than the system
+		// some programs trust it more than the system
+		p.cmd.Env = append(slices.Clip(p.cmd.Env), "PWD="+dir)
 	}
 	if err := p.startGate(spec); err != nil {
 		return nil, err
@@ -89,8 +91,8 @@ func Start(spec Spec, started func(ID) error) (*Process, error) {
 	return p, nil
 }
 
-// startGate starts the gate: a process that waits until it is opened, and then runs the program. If this process dies first, the program
-// never runs.
+// startGate starts the gate: a process that waits until it is opened, and then runs the program. If
+// this process dies first, the program never runs.
 func (p *Process) startGate(spec Spec) (err error) {
 	var theirs []*os.File // the program's ends of the pipes
 	var ours []*os.File
@@ -148,7 +150,8 @@ func (p *Process) startGate(spec Spec) (err error) {
 		p.cmd.Process.Kill() // it has started nothing
 		p.cmd.Wait()
 		p.gate.cleanUp()
-		return fmt.Errorf("start %s: cannot read the start time of process %d", spec.Argv[0], p.id.PID)
+		return fmt.Errorf("start %s: cannot read the start time of process %d", spec.Argv[0],
+			p.id.PID)
 	}
 	p.id.Started = info.started
 	for _, d := range p.out {
@@ -161,7 +164,8 @@ func (p *Process) startGate(spec Spec) (err error) {
 func startError(spec Spec, err error) error {
 	var hint string
 	if _, gone := os.Stat(spec.Dir); spec.Dir != "" && gone != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("start %s: %w", spec.Argv[0], gone),
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("start %s: %w", spec.Argv[0], gone),
 			Hint: "create the folder in which it runs"}
 	}
 	switch {
@@ -172,14 +176,15 @@ func startError(spec Spec, err error) error {
 	case Transient(err):
 		hint = "the system cannot run another process; run fewer at a time"
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("start %s: %w", spec.Argv[0], err), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err: fmt.Errorf("start %s: %w", spec.Argv[0], err), Hint: hint}
 }
 
 // ID returns the identity of the program, on Linux of its keeper.
 func (p *Process) ID() ID { return p.id }
 
-// WriteLine appends a line to the program's standard input. It does not wait until the program reads it. It fails if the program has
-// ended or was not started with Interactive.
+// WriteLine appends a line to the program's standard input. It does not wait until the program
+// reads it. It fails if the program has ended or was not started with Interactive.
 func (p *Process) WriteLine(line string) error {
 	if p.in == nil || !p.in.add(line) {
 		return fmt.Errorf("the input of process %d is closed", p.id.PID)
@@ -194,8 +199,9 @@ func (p *Process) CloseInput() {
 	}
 }
 
-// Stop sends SIGTERM to the program and its group, and SIGKILL if they are still running after grace. It returns at once; Wait returns
-// when they are gone. Of several calls, the earliest deadline applies. After the program has ended, Stop does nothing.
+// Stop sends SIGTERM to the program and its group, and SIGKILL if they are still running after
+// grace. It returns at once; Wait returns when they are gone. Of several calls, the earliest
+// deadline applies. After the program has ended, Stop does nothing.
 func (p *Process) Stop(grace time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,8 +237,8 @@ func (p *Process) unlessReaped(f func()) {
 
 func (p *Process) members() []member { return members(p.id.PID, p.session) }
 
-// Wait waits until the program and everything it left behind have ended, and all output is written. If processes do not end, it returns
-// all the same, with a *LeftError.
+// Wait waits until the program and everything it left behind have ended, and all output is written.
+// If processes do not end, it returns all the same, with a *LeftError.
 func (p *Process) Wait() Exit {
 	<-p.done
 	return p.exit

@@ -24,10 +24,12 @@ func TestArgumentsInputAndEnvironment(t *testing.T) {
 	var out, errs bytes.Buffer
 	spec := shell(`printf '%s|%s|%s|%s' "$A" "$1" "$PWD" "$(cat)"; [ "$(pwd -P)" = "$(cd "$2" && pwd -P)" ] || echo elsewhere; echo oh >&2; exit 3`)
 	spec.Argv = append(spec.Argv, "sh", "an argument\nof two lines; $A", dir)
-	spec.Dir, spec.Env, spec.Stdin = dir, append(Environ(), "A=first", "A=last"), []byte("its input")
+	spec.Dir, spec.Env, spec.Stdin = dir, append(Environ(), "A=first", "A=last"),
+		[]byte("its input")
 	spec.Stdout, spec.Stderr = &out, &errs
 	wantExit(t, start(t, spec).Wait(), 3, "")
-	if got, want := out.String(), "last|an argument\nof two lines; $A|"+dir+"|its input"; got != want {
+	if got, want := out.String(), "last|an argument\nof two lines; $A|"+dir+
+		"|its input"; got != want {
 		t.Errorf("it wrote %q, want %q", got, want)
 	}
 	if got := errs.String(); got != "oh\n" {
@@ -37,7 +39,8 @@ func TestArgumentsInputAndEnvironment(t *testing.T) {
 
 func TestPWD(t *testing.T) {
 	dir := t.TempDir()
-	exit, out := run(t, Spec{Argv: []string{"printenv", "PWD"}, Dir: dir, Env: []string{"PATH=" + os.Getenv("PATH")}})
+	exit, out := run(t, Spec{Argv: []string{"printenv", "PWD"}, Dir: dir,
+		Env: []string{"PATH=" + os.Getenv("PATH")}})
 	wantExit(t, exit, 0, "")
 	if out != dir+"\n" {
 		t.Errorf("PWD is %q", out)
@@ -51,15 +54,18 @@ func TestNoKeyFilesOrTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if runtime.GOOS == "linux" { // the keeper closes them; left are the standard ones and the folder that ls opens
+	// the keeper closes them; left are the standard ones and the folder that ls opens
+	if runtime.GOOS == "linux" {
 		open = []byte("4\n")
 	}
-	exit, out := run(t, shell(`echo "${SIGNALBOX_KEY-none}"; cat; `+count+`; tty >/dev/null || echo no terminal; : </dev/tty && echo a terminal`))
+	exit, out := run(t, shell(`echo "${SIGNALBOX_KEY-none}"; cat; `+count+
+		`; tty >/dev/null || echo no terminal; : </dev/tty && echo a terminal`))
 	lines := strings.Split(out, "\n")
 	if exit.Code == 0 {
 		t.Error("the program has a terminal")
 	}
-	if len(lines) < 3 || lines[0] != "none" || lines[1]+"\n" != string(open) || lines[2] != "no terminal" {
+	if len(lines) < 3 || lines[0] != "none" || lines[1]+"\n" != string(open) ||
+		lines[2] != "no terminal" {
 		t.Errorf("output %q; want %s open files", out, open)
 	}
 }
@@ -76,13 +82,20 @@ func TestProgramNotFound(t *testing.T) {
 		says string
 	}{
 		{"no argv", Spec{}, signalbox.CodeUsage, "no program"},
-		{"not in PATH", Spec{Argv: []string{"gone"}}, signalbox.CodeNotFound, "gone was not found in PATH"},
-		{"no PATH", Spec{Argv: []string{"sh"}, Env: []string{}}, signalbox.CodeNotFound, "sh was not found in PATH"},
-		{"relative PATH", Spec{Argv: []string{"sh"}, Dir: "/", Env: []string{"PATH=bin:"}}, signalbox.CodeNotFound, "in PATH"},
-		{"no such file", Spec{Argv: []string{"./gone"}, Dir: dir}, signalbox.CodeNotFound, filepath.Join(dir, "gone")},
-		{"not executable", Spec{Argv: []string{"./plain"}, Dir: dir}, signalbox.CodeFailed, "cannot be run"},
-		{"no such folder", Spec{Argv: []string{"sh"}, Dir: filepath.Join(dir, "gone")}, signalbox.CodeFailed, "no such file"},
-		{"too long", Spec{Argv: []string{"sh", "-c", "exit", strings.Repeat("x", 4<<20)}}, signalbox.CodeFailed, "too long"},
+		{"not in PATH", Spec{Argv: []string{"gone"}}, signalbox.CodeNotFound,
+			"gone was not found in PATH"},
+		{"no PATH", Spec{Argv: []string{"sh"}, Env: []string{}}, signalbox.CodeNotFound,
+			"sh was not found in PATH"},
+		{"relative PATH", Spec{Argv: []string{"sh"}, Dir: "/", Env: []string{"PATH=bin:"}},
+			signalbox.CodeNotFound, "in PATH"},
+		{"no such file", Spec{Argv: []string{"./gone"}, Dir: dir}, signalbox.CodeNotFound,
+			filepath.Join(dir, "gone")},
+		{"not executable", Spec{Argv: []string{"./plain"}, Dir: dir}, signalbox.CodeFailed,
+			"cannot be run"},
+		{"no such folder", Spec{Argv: []string{"sh"}, Dir: filepath.Join(dir, "gone")},
+			signalbox.CodeFailed, "no such file"},
+		{"too long", Spec{Argv: []string{"sh", "-c", "exit", strings.Repeat("x", 4<<20)}},
+			signalbox.CodeFailed, "too long"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Start(tt.spec, nil)
@@ -93,10 +106,12 @@ func TestProgramNotFound(t *testing.T) {
 
 func TestRelativeProgram(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "it"), []byte("#!/bin/sh\necho here\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "it"), []byte("#!/bin/sh\necho here\n"),
+		0o700); err != nil {
 		t.Fatal(err)
 	}
-	if exit, out := run(t, Spec{Argv: []string{"./it"}, Dir: dir}); exit.Code != 0 || out != "here\n" {
+	if exit, out := run(t, Spec{Argv: []string{"./it"}, Dir: dir}); exit.Code != 0 ||
+		out != "here\n" {
 		t.Errorf("%+v, %q", exit, out)
 	}
 }
@@ -247,7 +262,8 @@ func TestNoLeakedFiles(t *testing.T) {
 			all.Go(func() {
 				for i := range n / workers {
 					var out bytes.Buffer
-					p, err := Start(Spec{Argv: []string{"cat"}, Stdin: []byte("x"), Stdout: &out, Stderr: &out, Speaks: i%2 == 0}, nil)
+					p, err := Start(Spec{Argv: []string{"cat"}, Stdin: []byte("x"), Stdout: &out,
+						Stderr: &out, Speaks: i%2 == 0}, nil)
 					if err != nil {
 						t.Error(err)
 						return
@@ -270,9 +286,11 @@ func TestNoLeakedFiles(t *testing.T) {
 
 // Errors of the system get a hint, and callers can recognise the transient ones.
 func TestStartErrors(t *testing.T) {
-	for errno, transient := range map[syscall.Errno]bool{syscall.EAGAIN: true, syscall.ENOMEM: true, syscall.EMFILE: true, syscall.ENFILE: true,
+	for errno, transient := range map[syscall.Errno]bool{syscall.EAGAIN: true, syscall.ENOMEM: true,
+		syscall.EMFILE: true, syscall.ENFILE: true,
 		syscall.E2BIG: false, syscall.EACCES: false} {
-		err := startError(Spec{Argv: []string{"agent"}}, &os.PathError{Op: "fork/exec", Path: "/bin/sh", Err: errno})
+		err := startError(Spec{Argv: []string{"agent"}},
+			&os.PathError{Op: "fork/exec", Path: "/bin/sh", Err: errno})
 		if Transient(err) != transient || !strings.Contains(err.Error(), "start agent: ") {
 			t.Errorf("%v: %v", errno, err)
 		}

@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inputQueue writes the standard input of a program. Lines are queued, so that a program that does not read cannot block the caller.
+// inputQueue writes the standard input of a program. Lines are queued, so that a program that does
+// not read cannot block the caller.
 type inputQueue struct {
 	pipe *os.File
 
@@ -39,7 +40,8 @@ func (q *inputQueue) start() {
 	}
 }
 
-// run writes the queue and then closes the pipe. A write that fails means that no process reads the pipe.
+// run writes the queue and then closes the pipe. A write that fails means that no process reads the
+// pipe.
 func (q *inputQueue) run() {
 	defer q.close()
 	for {
@@ -101,7 +103,8 @@ func newOutputCopier(pipe *os.File, to io.Writer) *outputCopier {
 	return &outputCopier{pipe: pipe, to: to, done: make(chan struct{})}
 }
 
-// run copies until the other end of the pipe is closed. When the deadline passes, it copies what is already in the pipe and stops.
+// run copies until the other end of the pipe is closed. When the deadline passes, it copies what is
+// already in the pipe and stops.
 func (c *outputCopier) run() {
 	defer close(c.done)
 	defer c.pipe.Close()
@@ -114,7 +117,8 @@ func (c *outputCopier) run() {
 	}
 }
 
-// copy copies the output. After a failed write it keeps reading, so that the program does not block.
+// copy copies the output. After a failed write it keeps reading, so that the program does not
+// block.
 func (c *outputCopier) copy(from io.Reader) error {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -155,7 +159,8 @@ func (a available) Read(p []byte) (n int, err error) {
 		return 0, err
 	}
 	failed := conn.Control(func(fd uintptr) {
-		for n, err = unix.Read(int(fd), p); errors.Is(err, unix.EINTR); n, err = unix.Read(int(fd), p) {
+		for n, err = unix.Read(int(fd), p); errors.Is(err, unix.EINTR); n,
+			err = unix.Read(int(fd), p) {
 		}
 	})
 	switch {
@@ -169,7 +174,8 @@ func (a available) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// waitForOutput waits until all output is copied, at most for atMost, because an escaped process may keep a pipe open.
+// waitForOutput waits until all output is copied, at most for atMost, because an escaped process
+// may keep a pipe open.
 func waitForOutput(all []*outputCopier, atMost time.Duration) (errs []error) {
 	deadline := time.Now().Add(atMost)
 	for _, d := range all {
@@ -184,5 +190,6 @@ func waitForOutput(all []*outputCopier, atMost time.Duration) (errs []error) {
 
 // sameWriter reports whether two writers are the same. Writers that cannot be compared are not.
 func sameWriter(a, b io.Writer) bool {
-	return a != nil && b != nil && reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
+	return a != nil && b != nil && reflect.TypeOf(a) == reflect.TypeOf(b) &&
+		reflect.TypeOf(a).Comparable() && a == b
 }

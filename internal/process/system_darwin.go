@@ -25,11 +25,13 @@ func lookUp(pid int) (processInfo, bool) {
 		return processInfo{}, false
 	}
 	start := info.Proc.P_starttime
-	return processInfo{fmt.Sprintf("%d.%06d", start.Sec, start.Usec), info.Proc.P_stat == zombie}, true
+	return processInfo{fmt.Sprintf("%d.%06d", start.Sec, start.Usec), info.Proc.P_stat == zombie},
+		true
 }
 
-// ownsGroup reports whether a group whose leader is gone is the one that was recorded. It is not if the system was rebooted since.
-// Otherwise the system does not reuse the id while the group has members.
+// ownsGroup reports whether a group whose leader is gone is the one that was recorded. It is not if
+// the system was rebooted since. Otherwise the system does not reuse the id while the group has
+// members.
 func ownsGroup(id ID) bool {
 	var seconds int64
 	if _, err := fmt.Sscanf(id.Started, "%d.", &seconds); err != nil {
@@ -39,7 +41,8 @@ func ownsGroup(id ID) bool {
 	return err == nil && seconds >= boot.Sec
 }
 
-// members returns the running processes of a leader's group. Processes that carry a session cannot be found on this system.
+// members returns the running processes of a leader's group. Processes that carry a session cannot
+// be found on this system.
 func members(leader int, _ string) (all []member) {
 	if leader <= 0 {
 		return nil
@@ -94,7 +97,8 @@ func waitKqueue(pid int) {
 	want.Fflags = unix.NOTE_EXIT
 	got := make([]unix.Kevent_t, 1)
 	for {
-		if _, err := unix.Kevent(queue, []unix.Kevent_t{want}, got, nil); !errors.Is(err, unix.EINTR) {
+		if _, err := unix.Kevent(queue, []unix.Kevent_t{want}, got, nil); !errors.Is(err,
+			unix.EINTR) {
 			return
 		}
 	}

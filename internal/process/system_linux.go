@@ -15,7 +15,8 @@ import (
 // bytesUnread is the ioctl that returns the number of bytes in a pipe or a socket.
 const bytesUnread = unix.TIOCINQ
 
-// A program takes some microseconds to set up its environment; on a busy machine it may have to wait for a core first.
+// A program takes some microseconds to set up its environment; on a busy machine it may have to
+// wait for a core first.
 const (
 	execTries = 100
 	execPause = time.Millisecond
@@ -42,16 +43,19 @@ func lookUp(pid int) (processInfo, bool) {
 	return s.processInfo, true
 }
 
-// ownsGroup reports whether a group whose leader is gone is the one that was recorded. After a container restart the same ids may
-// belong to other processes, so at least one member must carry a session.
+// ownsGroup reports whether a group whose leader is gone is the one that was recorded. After a
+// container restart the same ids may belong to other processes, so at least one member must carry a
+// session.
 func ownsGroup(id ID) bool {
 	return slices.ContainsFunc(members(id.PID, ""), func(m member) bool {
 		env, err := os.ReadFile("/proc/" + strconv.Itoa(m.pid) + "/environ")
-		return err == nil && m.grouped && bytes.Contains(append([]byte{0}, env...), []byte("\x00"+SessionVariable+"="))
+		return err == nil && m.grouped && bytes.Contains(append([]byte{0}, env...),
+			[]byte("\x00"+SessionVariable+"="))
 	})
 }
 
-// readStatus reads fields 3 to 6 and 22 of /proc/PID/stat. Field 2 is a name in parentheses that can contain anything.
+// readStatus reads fields 3 to 6 and 22 of /proc/PID/stat. Field 2 is a name in parentheses that
+// can contain anything.
 func readStatus(pid int) (s status, ok bool) {
 	if pid <= 0 {
 		return status{}, false
@@ -73,8 +77,8 @@ func readStatus(pid int) (s status, ok bool) {
 	return s, true
 }
 
-// members returns the running processes of a leader's group and system session, and those that carry a session of signalbox. Either
-// argument may be zero. This process is never included.
+// members returns the running processes of a leader's group and system session, and those that
+// carry a session of signalbox. Either argument may be zero. This process is never included.
 func members(leader int, session string) (all []member) {
 	self := os.Getpid()
 	for _, pid := range runningProcesses() {
@@ -86,7 +90,8 @@ func members(leader int, session string) (all []member) {
 		case !ok || s.ended:
 		case leader > 0 && s.group == leader:
 			all = append(all, member{pid, true, isKeeper(pid, pid == leader)})
-		case leader > 0 && (pid == leader || s.session == leader), carriesSession(strconv.Itoa(pid), session):
+		case leader > 0 && (pid == leader || s.session == leader),
+			carriesSession(strconv.Itoa(pid), session):
 			all = append(all, member{pid, false, isKeeper(pid, pid == leader)})
 		}
 	}
@@ -122,11 +127,13 @@ func carriesSession(pid, session string) bool {
 	}
 	env = append([]byte{0}, env...)
 	variable := "\x00" + SessionVariable + "=" + session
-	return bytes.Contains(env, []byte(variable+"\x00")) || bytes.Contains(env, []byte(variable+nestedSeparator))
+	return bytes.Contains(env, []byte(variable+"\x00")) ||
+		bytes.Contains(env, []byte(variable+nestedSeparator))
 }
 
-// readEnvironment reads the environment of a process. It is empty for an instant while the process executes a new program, and when
-// the program is replaced between open and read, so an empty one is read again: otherwise the process would escape from its session.
+// readEnvironment reads the environment of a process. It is empty for an instant while the process
+// executes a new program, and when the program is replaced between open and read, so an empty one
+// is read again: otherwise the process would escape from its session.
 func readEnvironment(pid string) ([]byte, error) {
 	for tries := 1; ; tries++ {
 		busy := executing(pid)
@@ -140,8 +147,8 @@ func readEnvironment(pid string) ([]byte, error) {
 	}
 }
 
-// executing reports whether a process is replacing its program: it has memory (field 23 of /proc/PID/stat), but no environment yet
-// (field 51).
+// executing reports whether a process is replacing its program: it has memory (field 23 of
+// /proc/PID/stat), but no environment yet (field 51).
 func executing(pid string) bool {
 	text, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {

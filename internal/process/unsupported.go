@@ -15,7 +15,8 @@ import (
 type Process struct{}
 
 func unsupported() error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("running agents and checks needs Linux or macOS, this is " + runtime.GOOS),
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  errors.New("running agents and checks needs Linux or macOS, this is " + runtime.GOOS),
 		Hint: "use Linux or macOS, or the Windows Subsystem for Linux"}
 }
 

@@ -42,7 +42,8 @@ func visitGet(url string) error {
 	if text, err := os.ReadFile("ca.pem"); err == nil {
 		pool.AppendCertsFromPEM(text)
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, Proxy: http.ProxyFromEnvironment}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool},
+		Proxy: http.ProxyFromEnvironment}}
 	response, err := client.Get(url)
 	if err != nil {
 		fmt.Println("failed:", err)
@@ -190,8 +191,12 @@ const noNamespaces = "this user has no namespaces"
 // forwardVisitor starts this program in a folder, once more, as one that reaches one server only.
 func forwardVisitor(dir string) error {
 	server := &sandbox.Server{Scheme: "http", Host: "192.0.2.7", Port: 80}
-	spec := Spec{Argv: []string{os.Args[0], "get http://192.0.2.7/"}, Env: append(Environ(), childVariable+"=visit"), Dir: dir, Stdout: os.Stdout, Stderr: os.Stderr,
-		Sandbox: &sandbox.Policy{Mode: sandbox.Enforce, Read: []string{"/usr", "/bin", "/lib", "/lib64", "/etc", dir}, Network: sandbox.Network{Server: server}}}
+	spec := Spec{Argv: []string{os.Args[0], "get http://192.0.2.7/"},
+		Env: append(Environ(), childVariable+"=visit"), Dir: dir, Stdout: os.Stdout,
+		Stderr: os.Stderr,
+		Sandbox: &sandbox.Policy{Mode: sandbox.Enforce,
+			Read:    []string{"/usr", "/bin", "/lib", "/lib64", "/etc", dir},
+			Network: sandbox.Network{Server: server}}}
 	if !Support().Namespaces {
 		fmt.Println(noNamespaces)
 		return nil

@@ -59,7 +59,8 @@ type claudeUsage struct {
 }
 
 func claudeTokens(u signalbox.Usage) *claudeUsage {
-	return &claudeUsage{InputTokens: u.InputTokens, CacheRead: u.CachedInputTokens, OutputTokens: u.OutputTokens}
+	return &claudeUsage{InputTokens: u.InputTokens, CacheRead: u.CachedInputTokens,
+		OutputTokens: u.OutputTokens}
 }
 
 func (e *claude) begin() {
@@ -81,7 +82,8 @@ func (e *claude) begin() {
 func (e *claude) assistant(part claudePart, parent *string) {
 	u := e.takeUsage()
 	addUsage(&e.turn, u)
-	e.event(claudeEvent{Type: agentformat.ClaudeAssistant, Message: &claudeMessage{ID: e.id("msg_"), Type: "message", Role: "assistant",
+	e.event(claudeEvent{Type: agentformat.ClaudeAssistant, Message: &claudeMessage{ID: e.id("msg_"),
+		Type: "message", Role: "assistant",
 		Model: claudeModel, Content: []claudePart{part}, Usage: claudeTokens(u)},
 		Parent: parent, SessionID: e.thread(), UUID: e.nextUUID()})
 }
@@ -97,17 +99,20 @@ func (e *claude) thinking(s string) {
 	e.assistant(claudePart{Type: agentformat.ClaudeThinking, Thinking: s, Signature: e.id("")}, nil)
 }
 
-// subagent adds a complete use of the tool that starts a sub-agent, because its messages refer to it.
+// subagent adds a complete use of the tool that starts a sub-agent, because its messages refer to
+// it.
 func (e *claude) subagent(s string) {
 	id := e.id("toolu_")
-	e.assistant(claudePart{Type: agentformat.ClaudeToolUse, ID: id, Name: "Task", Input: map[string]string{"description": "help", "prompt": "Help."}}, nil)
+	e.assistant(claudePart{Type: agentformat.ClaudeToolUse, ID: id, Name: "Task",
+		Input: map[string]string{"description": "help", "prompt": "Help."}}, nil)
 	e.assistant(claudePart{Type: agentformat.ClaudeText, Text: &s}, &id)
 	e.result(claudePart{ToolUseID: id, Content: &s})
 }
 
 func (e *claude) result(part claudePart) {
 	part.Type = agentformat.ClaudeToolResult
-	e.event(claudeEvent{Type: agentformat.ClaudeUser, Message: &claudeMessage{Role: "user", Content: []claudePart{part}},
+	e.event(claudeEvent{Type: agentformat.ClaudeUser,
+		Message:   &claudeMessage{Role: "user", Content: []claudePart{part}},
 		SessionID: e.thread(), UUID: e.nextUUID()})
 }
 
@@ -121,7 +126,8 @@ func (e *claude) toolStart(t tool) {
 	case toolWrite:
 		part.Name, part.Input = "Write", map[string]string{"file_path": t.file, "content": t.after}
 	case toolEdit:
-		part.Name, part.Input = "Edit", map[string]string{"file_path": t.file, "old_string": t.before, "new_string": t.after}
+		part.Name, part.Input = "Edit",
+			map[string]string{"file_path": t.file, "old_string": t.before, "new_string": t.after}
 	default:
 		part.Name, part.Input = "Bash", map[string]string{"command": t.command}
 	}
@@ -171,8 +177,10 @@ func (e *claude) rateLimit(until time.Time) {
 		SessionID string `json:"session_id"`
 	}{agentformat.ClaudeRateLimit, info, e.nextUUID(), e.thread()})
 	message := limitMessage(until)
-	e.event(claudeEvent{Type: agentformat.ClaudeAssistant, Message: &claudeMessage{ID: e.id("msg_"), Type: "message", Role: "assistant",
-		Model: "<synthetic>", Content: []claudePart{{Type: agentformat.ClaudeText, Text: &message}}, Usage: claudeTokens(signalbox.Usage{})},
+	e.event(claudeEvent{Type: agentformat.ClaudeAssistant, Message: &claudeMessage{ID: e.id("msg_"),
+		Type: "message", Role: "assistant",
+		Model: "<synthetic>", Content: []claudePart{{Type: agentformat.ClaudeText, Text: &message}},
+		Usage: claudeTokens(signalbox.Usage{})},
 		SessionID: e.thread(), UUID: e.nextUUID(), Error: "rate_limit"})
 	e.finish(true, message)
 }

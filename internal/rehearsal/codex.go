@@ -89,11 +89,13 @@ func (e *codex) item(kind string) codexItem {
 func (e *codex) text(s string) { e.message(s) }
 
 func (e *codex) message(s string) {
-	e.event(codexEvent{Type: agentformat.CodexItemCompleted, Item: codexText{e.item(agentformat.CodexAgentMessage), s}})
+	e.event(codexEvent{Type: agentformat.CodexItemCompleted,
+		Item: codexText{e.item(agentformat.CodexAgentMessage), s}})
 }
 
 func (e *codex) thinking(s string) {
-	e.event(codexEvent{Type: agentformat.CodexItemCompleted, Item: codexText{e.item(agentformat.CodexReasoning), s}})
+	e.event(codexEvent{Type: agentformat.CodexItemCompleted,
+		Item: codexText{e.item(agentformat.CodexReasoning), s}})
 }
 
 func (e *codex) subagent(string) {}
@@ -105,7 +107,8 @@ func (e *codex) toolStart(t tool) {
 		return
 	}
 	e.tool = e.item(agentformat.CodexCommand)
-	e.event(codexEvent{Type: agentformat.CodexItemStarted, Item: codexCommand{e.tool, bash(t.shell()), "", nil, "in_progress"}})
+	e.event(codexEvent{Type: agentformat.CodexItemStarted,
+		Item: codexCommand{e.tool, bash(t.shell()), "", nil, "in_progress"}})
 }
 
 func (e *codex) toolEnd(t tool) {
@@ -117,7 +120,8 @@ func (e *codex) toolEnd(t tool) {
 	if t.status != 0 {
 		status = "failed"
 	}
-	e.event(codexEvent{Type: agentformat.CodexItemCompleted, Item: codexCommand{e.tool, bash(t.shell()), t.output, &t.status, status}})
+	e.event(codexEvent{Type: agentformat.CodexItemCompleted,
+		Item: codexCommand{e.tool, bash(t.shell()), t.output, &t.status, status}})
 }
 
 func (e *codex) change(t tool, status string) codexFileChange {
@@ -137,7 +141,9 @@ func (e *codex) endTurn() {
 	e.inTurn()
 	addUsage(&e.total, e.takeUsage())
 	u := e.total
-	e.event(codexEvent{Type: agentformat.CodexTurnCompleted, Usage: &codexUsage{Input: u.InputTokens, Cached: u.CachedInputTokens, Output: u.OutputTokens}})
+	e.event(codexEvent{Type: agentformat.CodexTurnCompleted,
+		Usage: &codexUsage{Input: u.InputTokens, Cached: u.CachedInputTokens,
+			Output: u.OutputTokens}})
 	e.open = false
 }
 

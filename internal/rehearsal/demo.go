@@ -15,8 +15,9 @@ import (
 //go:embed demo
 var demo embed.FS
 
-// Demo writes a demonstration to a folder: plan.md, a plan of six tasks; agents.script, the script of the agents; and calc, the project they
-// start from, whose checks are "sh test.sh" and "sh lint.sh".
+// Demo writes a demonstration to a folder: plan.md, a plan of six tasks; agents.script, the script
+// of the agents; and calc, the project they start from, whose checks are "sh test.sh" and "sh
+// lint.sh".
 func Demo(dir string) error {
 	for _, name := range []string{"plan.md", "agents.script"} {
 		text, err := demo.ReadFile("demo/" + name)
@@ -34,12 +35,14 @@ func Demo(dir string) error {
 	return os.CopyFS(filepath.Join(dir, "calc"), files)
 }
 
-// DemoConfig returns the signalbox.yaml of a demonstration that was written to a folder. Each role has an agent that writes another format.
-// program is the path of signalbox; pace is the minimum duration of an agent's step.
+// DemoConfig returns the signalbox.yaml of a demonstration that was written to a folder. Each role
+// has an agent that writes another format. program is the path of signalbox; pace is the minimum
+// duration of an agent's step.
 func DemoConfig(dir, program string, pace time.Duration) string {
 	var b strings.Builder
 	b.WriteString("agent: plain-like\nagents:\n")
-	for _, format := range []signalbox.Format{signalbox.FormatPlain, signalbox.FormatClaude, signalbox.FormatCodex, signalbox.FormatGemini, signalbox.FormatOpencode} {
+	for _, format := range []signalbox.Format{signalbox.FormatPlain, signalbox.FormatClaude,
+		signalbox.FormatCodex, signalbox.FormatGemini, signalbox.FormatOpencode} {
 		fmt.Fprintf(&b, "  %s-like:\n    command: [%q, rehearse, agent, %q, --pace, %s, --format, %s]\n    format: %s\n",
 			format, program, filepath.Join(dir, "agents.script"), pace, format, format)
 	}

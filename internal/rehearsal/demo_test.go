@@ -46,23 +46,27 @@ func TestDemo(t *testing.T) {
 		{"developer", "T4", 2, "", "ready_for_review", healthy},
 		{"developer", "T5", 1, "", "expert_request", healthy},
 		{"expert", "X-1", 1, "", "expert_advice", healthy},
-		{"developer", "T5", 2, "The expert says: Never pass input to eval.", "ready_for_review", healthy},
+		{"developer", "T5", 2, "The expert says: Never pass input to eval.", "ready_for_review",
+			healthy},
 		{"developer", "T6", 1, "", "divine_clarification", healthy},
 		{"developer", "T6", 2, "Answer: two decimals", "ready_for_review", healthy},
 		{"business-analyst", "T7", 1, "", "unknown", healthy},
 	} {
 		p := &performance{}
 		format := formats[i%len(formats)]
-		p.err = script.Play(t.Context(), Options{Format: format, Role: turn.role, Task: turn.task, Attempt: turn.attempt,
-			Dir: dir, Prompt: &turn.prompt, Stdout: &p.stdout, Stderr: &p.stderr})
+		p.err = script.Play(t.Context(), Options{Format: format, Role: turn.role, Task: turn.task,
+			Attempt: turn.attempt,
+			Dir:     dir, Prompt: &turn.prompt, Stdout: &p.stdout, Stderr: &p.stderr})
 		if p.listen(format); turn.says == "crash" {
 			if p.status(t) != 137 {
 				t.Errorf("%v: %v", turn, p.err)
 			}
-		} else if said := transcript.Resolve(p.heard, signalbox.Role(turn.role), turn.task); p.err != nil || said.Name != turn.says {
+		} else if said := transcript.Resolve(p.heard, signalbox.Role(turn.role),
+			turn.task); p.err != nil || said.Name != turn.says {
 			t.Errorf("%v: signals %+v, %v\n%s%s", turn, said, p.err, &p.stdout, &p.stderr)
 		}
-		if reasons := p.refused(); slices.Contains(reasons, "drift") || slices.Contains(reasons, "malformed") {
+		if reasons := p.refused(); slices.Contains(reasons, "drift") ||
+			slices.Contains(reasons, "malformed") {
 			t.Errorf("%v: %v", turn, reasons)
 		}
 		section, _ := script.Find(turn.role, turn.task, turn.attempt)
@@ -74,7 +78,8 @@ func TestDemo(t *testing.T) {
 			t.Errorf("%s is never played", s)
 		}
 	}
-	if manual := (&performance{dir: dir}).file(t, "MANUAL.md"); !strings.Contains(manual, "- sumsq\n") {
+	if manual := (&performance{dir: dir}).file(t, "MANUAL.md"); !strings.Contains(manual,
+		"- sumsq\n") {
 		t.Errorf("MANUAL.md: %s", manual)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "stolen")); err == nil {

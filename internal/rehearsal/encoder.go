@@ -11,7 +11,8 @@ import (
 	"signalbox"
 )
 
-// encoder encodes what an agent does in one format. Its methods add to the output that take returns. They do no I/O.
+// encoder encodes what an agent does in one format. Its methods add to the output that take
+// returns. They do no I/O.
 type encoder interface {
 	// begin adds what the program writes at the start.
 	begin()
@@ -19,7 +20,8 @@ type encoder interface {
 	text(s string)
 	// message is like text, but always adds a single event.
 	message(s string)
-	// thinking and subagent add text in which signals are ignored. Formats without such text omit it.
+	// thinking and subagent add text in which signals are ignored. Formats without such text omit
+	// it.
 	thinking(s string)
 	subagent(s string)
 	// toolStart precedes the use of a tool. toolEnd follows it, with its output.
@@ -29,7 +31,8 @@ type encoder interface {
 	usage(u signalbox.Usage)
 	// endTurn ends the turn successfully. Whatever follows begins another turn.
 	endTurn()
-	// rateLimit ends the turn because of a rate limit until a time. Zero means that the time is unknown.
+	// rateLimit ends the turn because of a rate limit until a time. Zero means that the time is
+	// unknown.
 	rateLimit(until time.Time)
 	// take returns the output since the last call.
 	take() []byte
@@ -89,7 +92,8 @@ func (t tool) shell() string {
 	return "edit " + t.file
 }
 
-// plain encodes plain text. A reader takes all text for the agent's own, so the output of tools is in code fences.
+// plain encodes plain text. A reader takes all text for the agent's own, so the output of tools is
+// in code fences.
 type plain struct{ buf bytes.Buffer }
 
 func (e *plain) begin()                    {}

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// startSleeper starts a child that sleeps for an hour: long enough for a test, and harmless if it is forgotten.
+// startSleeper starts a child that sleeps for an hour: long enough for a test, and harmless if it
+// is forgotten.
 func startSleeper(stdout io.Writer, dir string, detached bool) (pid int, err error) {
 	cmd := exec.Command("sleep", "3600")
 	cmd.Stdout, cmd.Dir = stdout, dir

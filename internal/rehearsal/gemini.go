@@ -63,7 +63,8 @@ func (e *gemini) emit(v geminiEvent) {
 
 func (e *gemini) begin() {
 	e.emit(geminiEvent{Type: agentformat.GeminiInit, SessionID: e.thread(), Model: geminiModel})
-	e.emit(geminiEvent{Type: agentformat.GeminiMessage, Role: agentformat.GeminiUser, Content: &e.prompt})
+	e.emit(geminiEvent{Type: agentformat.GeminiMessage, Role: agentformat.GeminiUser,
+		Content: &e.prompt})
 }
 
 func (e *gemini) text(s string) {
@@ -75,7 +76,8 @@ func (e *gemini) text(s string) {
 }
 
 func (e *gemini) message(s string) {
-	e.emit(geminiEvent{Type: agentformat.GeminiMessage, Role: agentformat.GeminiAssistant, Content: &s, Delta: true})
+	e.emit(geminiEvent{Type: agentformat.GeminiMessage, Role: agentformat.GeminiAssistant,
+		Content: &s, Delta: true})
 }
 
 func (e *gemini) thinking(string) {}
@@ -89,15 +91,18 @@ func (e *gemini) toolStart(t tool) {
 	case toolWrite:
 		name, parameters = "write_file", map[string]string{"file_path": t.file, "content": t.after}
 	case toolEdit:
-		name, parameters = "replace", map[string]string{"file_path": t.file, "old_string": t.before, "new_string": t.after}
+		name, parameters = "replace", map[string]string{"file_path": t.file, "old_string": t.before,
+			"new_string": t.after}
 	}
 	e.tool = fmt.Sprintf("%s__%s_%d_%d", name, name, e.now().UnixMilli(), e.tools)
 	e.tools++
-	e.emit(geminiEvent{Type: agentformat.GeminiToolUse, ToolName: name, ToolID: e.tool, Parameters: parameters})
+	e.emit(geminiEvent{Type: agentformat.GeminiToolUse, ToolName: name, ToolID: e.tool,
+		Parameters: parameters})
 }
 
 func (e *gemini) toolEnd(t tool) {
-	v := geminiEvent{Type: agentformat.GeminiToolResult, ToolID: e.tool, Status: agentformat.GeminiStatusSuccess, Output: &t.output}
+	v := geminiEvent{Type: agentformat.GeminiToolResult, ToolID: e.tool,
+		Status: agentformat.GeminiStatusSuccess, Output: &t.output}
 	if t.status != 0 {
 		v.Status = agentformat.GeminiStatusError
 		v.Error = &geminiError{"TOOL_EXECUTION_ERROR", fmt.Sprintf("exit status %d", t.status)}
@@ -107,24 +112,30 @@ func (e *gemini) toolEnd(t tool) {
 
 func (e *gemini) stats() *geminiStats {
 	u := e.takeUsage()
-	tokens := geminiTokens{u.InputTokens + u.OutputTokens, u.InputTokens, u.OutputTokens, u.CachedInputTokens,
+	tokens := geminiTokens{u.InputTokens + u.OutputTokens, u.InputTokens, u.OutputTokens,
+		u.CachedInputTokens,
 		max(0, u.InputTokens-u.CachedInputTokens)}
-	stats := &geminiStats{geminiTokens: tokens, ToolCalls: e.tools, Models: map[string]geminiTokens{geminiModel: tokens}}
+	stats := &geminiStats{geminiTokens: tokens, ToolCalls: e.tools,
+		Models: map[string]geminiTokens{geminiModel: tokens}}
 	e.tools = 0
 	return stats
 }
 
 func (e *gemini) endTurn() {
-	e.emit(geminiEvent{Type: agentformat.GeminiResult, Status: agentformat.GeminiStatusSuccess, Stats: e.stats()})
+	e.emit(geminiEvent{Type: agentformat.GeminiResult, Status: agentformat.GeminiStatusSuccess,
+		Stats: e.stats()})
 }
 
 func (e *gemini) rateLimit(until time.Time) {
 	details := "[]"
 	if !until.IsZero() {
-		details = fmt.Sprintf(`[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"%ds"}]`,
+		details = fmt.Sprintf(
+			`[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"%ds"}]`,
 			int(until.Sub(e.now()).Round(time.Second).Seconds()))
 	}
-	message := fmt.Sprintf(`[API Error: {"error":{"code":429,"message":%q,"status":"RESOURCE_EXHAUSTED","details":%s}}]`,
+	message := fmt.Sprintf(
+		`[API Error: {"error":{"code":429,"message":%q,"status":"RESOURCE_EXHAUSTED","details":%s}}]`,
 		limitMessage(until), details)
-	e.emit(geminiEvent{Type: agentformat.GeminiResult, Status: agentformat.GeminiStatusError, Error: &geminiError{"unknown", message}, Stats: e.stats()})
+	e.emit(geminiEvent{Type: agentformat.GeminiResult, Status: agentformat.GeminiStatusError,
+		Error: &geminiError{"unknown", message}, Stats: e.stats()})
 }

@@ -16,7 +16,8 @@ import (
 
 var (
 	noon    = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
-	formats = slices.DeleteFunc(signalbox.Formats(), func(f signalbox.Format) bool { return f == signalbox.FormatAuto || f == signalbox.FormatOracle })
+	formats = slices.DeleteFunc(signalbox.Formats(),
+		func(f signalbox.Format) bool { return f == signalbox.FormatAuto || f == signalbox.FormatOracle })
 )
 
 // performance is the result of playing a script once.
@@ -122,8 +123,9 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	err = script.Play(context.Background(), Options{Format: signalbox.Format(os.Getenv("REHEARSAL_FORMAT")), Task: "t1",
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+	err = script.Play(context.Background(),
+		Options{Format: signalbox.Format(os.Getenv("REHEARSAL_FORMAT")), Task: "t1",
+			Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
 	if exit := (*Exit)(nil); errors.As(err, &exit) {
 		os.Exit(exit.Code)
 	}

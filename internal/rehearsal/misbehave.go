@@ -29,7 +29,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// hang waits until the context ends. It uses a timer, because the runtime reports a deadlock if all goroutines block forever.
+// hang waits until the context ends. It uses a timer, because the runtime reports a deadlock if all
+// goroutines block forever.
 func hang(ctx context.Context) error {
 	for {
 		if err := pause(ctx, time.Hour); err != nil {
@@ -38,7 +39,8 @@ func hang(ctx context.Context) error {
 	}
 }
 
-// The time between two checks for a file: short at first, then longer, because many agents may wait at the same time.
+// The time between two checks for a file: short at first, then longer, because many agents may wait
+// at the same time.
 const (
 	pollFirst = 10 * time.Millisecond
 	pollLast  = 500 * time.Millisecond
@@ -76,7 +78,8 @@ const (
 	floodLine    = "All work and no play makes an agent a dull process, line after line after line.\n"
 )
 
-// flood writes a lot of text, in messages of 64 KiB or in a single line. Its last byte is a line end.
+// flood writes a lot of text, in messages of 64 KiB or in a single line. Its last byte is a line
+// end.
 func (p *player) flood(ctx context.Context, size int64, oneLine bool) error {
 	block := strings.Repeat(floodLine, floodMessage/len(floodLine))
 	if oneLine {

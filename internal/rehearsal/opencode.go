@@ -9,7 +9,8 @@ import (
 	"signalbox/transcript/agentformat"
 )
 
-// opencode encodes like opencode run --format json: in steps that end after a tool or with the turn.
+// opencode encodes like opencode run --format json: in steps that end after a tool or with the
+// turn.
 type opencode struct {
 	jsonLines
 	step    string // the message id of the open step, or ""
@@ -131,9 +132,11 @@ func (e *opencode) inStep() {
 
 func (e *opencode) finish(reason string) {
 	u := e.takeUsage()
-	tokens := opencodeTokens{Total: u.InputTokens + u.OutputTokens, Input: u.InputTokens, Output: u.OutputTokens,
-		Cache: opencodeCache{Read: u.CachedInputTokens}}
-	e.emit(agentformat.OpencodeStepFinish, opencodeFinish{e.part("step-finish"), reason, tokens, u.CostUSD})
+	tokens := opencodeTokens{Total: u.InputTokens + u.OutputTokens, Input: u.InputTokens,
+		Output: u.OutputTokens,
+		Cache:  opencodeCache{Read: u.CachedInputTokens}}
+	e.emit(agentformat.OpencodeStepFinish, opencodeFinish{e.part("step-finish"), reason, tokens,
+		u.CostUSD})
 	e.step = ""
 }
 
@@ -143,12 +146,14 @@ func (e *opencode) text(s string) { e.message(s) }
 
 func (e *opencode) message(s string) {
 	e.inStep()
-	e.emit(agentformat.OpencodeText, opencodeText{e.part("text"), s, opencodeTime{e.millis(), e.millis()}})
+	e.emit(agentformat.OpencodeText,
+		opencodeText{e.part("text"), s, opencodeTime{e.millis(), e.millis()}})
 }
 
 func (e *opencode) thinking(s string) {
 	e.inStep()
-	e.emit(agentformat.OpencodeReasoning, opencodeText{e.part("reasoning"), s, opencodeTime{e.millis(), e.millis()}})
+	e.emit(agentformat.OpencodeReasoning,
+		opencodeText{e.part("reasoning"), s, opencodeTime{e.millis(), e.millis()}})
 }
 
 // subagent uses a separate session.
@@ -156,7 +161,8 @@ func (e *opencode) subagent(s string) {
 	e.inStep()
 	text := opencodeText{e.part("text"), s, opencodeTime{e.millis(), e.millis()}}
 	text.SessionID = "ses_" + e.digest("sub-agent")[:26]
-	e.event(opencodeEvent{Type: agentformat.OpencodeText, Timestamp: e.millis(), SessionID: text.SessionID, Part: text})
+	e.event(opencodeEvent{Type: agentformat.OpencodeText, Timestamp: e.millis(),
+		SessionID: text.SessionID, Part: text})
 }
 
 func (e *opencode) toolStart(tool) {
@@ -172,11 +178,14 @@ func (e *opencode) toolEnd(t tool) {
 	case toolWrite:
 		name, input = "write", map[string]string{"filePath": t.file, "content": t.after}
 	case toolEdit:
-		name, input = "edit", map[string]string{"filePath": t.file, "oldString": t.before, "newString": t.after}
+		name, input = "edit", map[string]string{"filePath": t.file, "oldString": t.before,
+			"newString": t.after}
 	}
 	e.calls++
-	e.emit(agentformat.OpencodeToolUse, opencodeTool{e.part("tool"), name, "call_" + strconv.Itoa(e.calls), opencodeState{"completed", input,
-		t.output, opencodeMetadata{t.output, t.status, false}, t.shell(), opencodeTime{e.started, e.millis()}}})
+	e.emit(agentformat.OpencodeToolUse, opencodeTool{e.part("tool"), name, "call_" +
+		strconv.Itoa(e.calls), opencodeState{"completed", input,
+		t.output, opencodeMetadata{t.output, t.status, false}, t.shell(),
+		opencodeTime{e.started, e.millis()}}})
 	e.finish("tool-calls")
 }
 
@@ -186,13 +195,16 @@ func (e *opencode) endTurn() {
 }
 
 func (e *opencode) rateLimit(until time.Time) {
-	headers := map[string]string{"content-type": "application/json", "date": e.now().UTC().Format(httpDate)}
+	headers := map[string]string{"content-type": "application/json",
+		"date": e.now().UTC().Format(httpDate)}
 	if !until.IsZero() {
 		headers["retry-after"] = fmt.Sprint(int(until.Sub(e.now()).Round(time.Second).Seconds()))
 	}
-	body, _ := json.Marshal(map[string]any{"error": map[string]any{"code": tooManyRequests, "message": limitMessage(until)}})
-	e.event(opencodeEvent{Type: agentformat.OpencodeError, Timestamp: e.millis(), SessionID: e.session(), Error: &opencodeError{"APIError",
-		opencodeErrorData{limitMessage(until), tooManyRequests, true, headers, string(body),
-			map[string]string{"url": "http://127.0.0.1/v1/chat/completions"}}}})
+	body, _ := json.Marshal(map[string]any{"error": map[string]any{"code": tooManyRequests,
+		"message": limitMessage(until)}})
+	e.event(opencodeEvent{Type: agentformat.OpencodeError, Timestamp: e.millis(),
+		SessionID: e.session(), Error: &opencodeError{"APIError",
+			opencodeErrorData{limitMessage(until), tooManyRequests, true, headers, string(body),
+				map[string]string{"url": "http://127.0.0.1/v1/chat/completions"}}}})
 	e.step = ""
 }

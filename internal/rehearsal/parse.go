@@ -19,10 +19,12 @@ const maxScript = 4 << 20
 func Parse(name string, text []byte) (*Script, error) {
 	p := &parser{script: &Script{Name: name}}
 	if len(text) > maxScript {
-		return nil, p.fail(fmt.Errorf("the script has more than %d bytes", maxScript), "check that this is the right file")
+		return nil, p.fail(fmt.Errorf("the script has more than %d bytes", maxScript),
+			"check that this is the right file")
 	}
 	if !utf8.Valid(text) {
-		return nil, p.fail(errors.New("the script is not UTF-8 text"), "for arbitrary bytes, use the step: bytes HEX")
+		return nil, p.fail(errors.New("the script is not UTF-8 text"),
+			"for arbitrary bytes, use the step: bytes HEX")
 	}
 	for line := range strings.Lines(string(text)) {
 		p.lines = append(p.lines, strings.TrimRight(line, "\r\n"))
@@ -33,7 +35,8 @@ func Parse(name string, text []byte) (*Script, error) {
 		}
 	}
 	if len(p.script.Sections) == 0 {
-		return nil, p.fail(errors.New("the script has no section"), "begin one with: on developer T1:")
+		return nil, p.fail(errors.New("the script has no section"),
+			"begin one with: on developer T1:")
 	}
 	return p.script, nil
 }
@@ -58,7 +61,8 @@ func (p *parser) fail(err error, hint string) error {
 	if p.line > 0 {
 		where += ":" + strconv.Itoa(p.line)
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", where, err), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", where, err),
+		Hint: hint}
 }
 
 // next parses the next line, which is empty, a comment, or begins a section or a step.
@@ -73,7 +77,8 @@ func (p *parser) next() error {
 	case indent(text) == 0:
 		return p.section(text)
 	case len(p.script.Sections) == 0:
-		return p.fail(errors.New("a step before the first section"), "begin a section with: on developer T1:")
+		return p.fail(errors.New("a step before the first section"),
+			"begin a section with: on developer T1:")
 	}
 	step, err := p.step(indent(text), trimmed)
 	if err != nil {
@@ -93,13 +98,15 @@ func (p *parser) section(text string) error {
 	comment = strings.TrimSpace(comment)
 	words := strings.Fields(head)
 	if !ok || len(words) == 0 || words[0] != "on" || comment != "" && comment[0] != '#' {
-		return p.fail(fmt.Errorf("%q does not begin a section", text), "write "+sectionForm+" or indent the line to make it a step")
+		return p.fail(fmt.Errorf("%q does not begin a section", text), "write "+sectionForm+
+			" or indent the line to make it a step")
 	}
 	s := Section{Line: p.line, Tasks: []string{"*"}}
 	words = words[1:]
 	if n := slices.Index(words, "attempt"); n >= 0 {
 		if len(words) != n+2 || !s.readAttempt(words[n+1]) {
-			return p.fail(errors.New("attempt is not followed by a number"), `write attempt 1, or attempt 2+ for the second and all later ones`)
+			return p.fail(errors.New("attempt is not followed by a number"),
+				`write attempt 1, or attempt 2+ for the second and all later ones`)
 		}
 		words = words[:n]
 	}
@@ -112,7 +119,8 @@ func (p *parser) section(text string) error {
 	}
 	for _, pattern := range slices.Concat(s.Roles, s.Tasks) {
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			return p.fail(fmt.Errorf("%q is not a pattern", pattern), "write a name, * for all, or a name with * in it, such as R-*")
+			return p.fail(fmt.Errorf("%q is not a pattern", pattern),
+				"write a name, * for all, or a name with * in it, such as R-*")
 		}
 	}
 	p.script.Sections = append(p.script.Sections, s)
@@ -133,7 +141,8 @@ func (p *parser) step(depth int, text string) (Step, error) {
 	}
 	v, known := verbs[c.verb]
 	if !known {
-		return Step{}, p.fail(fmt.Errorf("unknown step %q", c.verb), "the steps are: "+strings.Join(Verbs(), ", "))
+		return Step{}, p.fail(fmt.Errorf("unknown step %q", c.verb), "the steps are: "+
+			strings.Join(Verbs(), ", "))
 	}
 	if mark := documentMark(c.rest); mark == "" {
 		c.body = p.body(depth)
@@ -142,7 +151,8 @@ func (p *parser) step(depth int, text string) (Step, error) {
 	}
 	hint := "write " + v.form
 	if len(c.body) > 0 && !v.lines {
-		return Step{}, p.fail(fmt.Errorf("%s takes no indented lines", c.verb), hint+", and indent the next step by the same amount")
+		return Step{}, p.fail(fmt.Errorf("%s takes no indented lines", c.verb), hint+
+			", and indent the next step by the same amount")
 	}
 	if c.document != nil && !v.document {
 		return Step{}, p.fail(fmt.Errorf("%s takes no <<text", c.verb), hint)
@@ -165,7 +175,8 @@ type hintError struct {
 
 func (e *hintError) Error() string { return e.err.Error() }
 
-// body returns the following lines that are indented deeper than their step, without the indentation of the first one.
+// body returns the following lines that are indented deeper than their step, without the
+// indentation of the first one.
 func (p *parser) body(depth int) (body []string) {
 	base := -1
 	for n := p.at; n < len(p.lines); n++ {
@@ -192,7 +203,8 @@ func (p *parser) body(depth int) (body []string) {
 // documentMark returns WORD if the step ends with <<WORD, and otherwise "".
 func documentMark(rest string) string {
 	n := strings.LastIndex(rest, "<<")
-	if n < 0 || n > 0 && rest[n-1] != ' ' && rest[n-1] != '\t' || strings.ContainsAny(rest[n:], " \t\"'") {
+	if n < 0 || n > 0 && rest[n-1] != ' ' && rest[n-1] != '\t' ||
+		strings.ContainsAny(rest[n:], " \t\"'") {
 		return ""
 	}
 	return rest[n+2:]

@@ -43,8 +43,10 @@ on *:
 		attempt    int
 		line       int
 	}{
-		{"developer", "T1", 1, 2}, {"developer", "T1", 2, 7}, {"developer", "T1", 9, 7}, {"developer", "T2", 1, 11},
-		{"expert", "X-12", 1, 9}, {"security", "X-1", 3, 9}, {"security", "T1", 1, 11}, {"critic", "a/b", 1, 10}, {"", "", 1, 11},
+		{"developer", "T1", 1, 2}, {"developer", "T1", 2, 7}, {"developer", "T1", 9, 7},
+		{"developer", "T2", 1, 11},
+		{"expert", "X-12", 1, 9}, {"security", "X-1", 3, 9}, {"security", "T1", 1, 11},
+		{"critic", "a/b", 1, 10}, {"", "", 1, 11},
 	} {
 		found, err := script.Find(test.role, test.task, test.attempt)
 		if err != nil || found.Line != test.line {
@@ -53,7 +55,8 @@ on *:
 	}
 	script.Sections = script.Sections[:2]
 	classed := (*signalbox.Error)(nil)
-	if _, err := script.Find("critic", "T1", 1); !errors.As(err, &classed) || classed.Code != signalbox.CodeNotFound {
+	if _, err := script.Find("critic", "T1", 1); !errors.As(err, &classed) ||
+		classed.Code != signalbox.CodeNotFound {
 		t.Error(err)
 	}
 }
@@ -84,14 +87,17 @@ func TestParseErrors(t *testing.T) {
 		{head + "read\n", "s:2: read: the argument is missing", "write read FILE"},
 		{head + "read a\n        b\n", "s:2: read takes no indented lines", "the same amount"},
 		{head + "read <<END\nEND\n", "s:2: read takes no <<text", "write read FILE"},
-		{head + "signal READY_FOR_REVIEW\n", `s:2: signal: "READY_FOR_REVIEW" is not a signal`, "use say"},
-		{head + "signal **CHECKPOINT: {task}**\n", `s:2: signal: "**CHECKPOINT: {task}**" is not a signal`, "use say"},
+		{head + "signal READY_FOR_REVIEW\n", `s:2: signal: "READY_FOR_REVIEW" is not a signal`,
+			"use say"},
+		{head + "signal **CHECKPOINT: {task}**\n",
+			`s:2: signal: "**CHECKPOINT: {task}**" is not a signal`, "use say"},
 		{head + "exit {}\n", "s:2: exit: invalid JSON", "use say"},
 		{head + "bytes e2 8\n", `s:2: bytes: "e2 8" is not pairs`, "bytes e282"},
 		{head + "replace a b c\n", "s:2: replace: the arguments are wrong", `"OLD" "NEW"`},
 		{head + `replace a "b"` + "\n", "s:2: replace: the arguments are wrong", `"OLD" "NEW"`},
 		{head + `replace a "" "c"` + "\n", "s:2: replace: the arguments are wrong", `"OLD" "NEW"`},
-		{head + `replace a "b" "c" d` + "\n", "s:2: replace: the arguments are wrong", `"OLD" "NEW"`},
+		{head + `replace a "b" "c" d` + "\n", "s:2: replace: the arguments are wrong",
+			`"OLD" "NEW"`},
 		{head + "expect\n", "s:2: expect: the argument is missing", `expect "TEXT"`},
 		{head + "usage 1\n", "s:2: usage: the arguments are wrong", "INPUT OUTPUT"},
 		{head + "usage 1 -2\n", `s:2: usage: "-2" is not a number`, "INPUT OUTPUT"},
@@ -113,7 +119,8 @@ func TestParseErrors(t *testing.T) {
 	} {
 		_, err := Parse("s", []byte(test.script))
 		classed := (*signalbox.Error)(nil)
-		if !errors.As(err, &classed) || !strings.HasPrefix(err.Error(), test.want) || !strings.Contains(classed.Hint, test.hint) {
+		if !errors.As(err, &classed) || !strings.HasPrefix(err.Error(), test.want) ||
+			!strings.Contains(classed.Hint, test.hint) {
 			t.Errorf("%.40q: %v; hint %v", test.script, err, classed)
 		}
 	}

@@ -30,8 +30,9 @@ type player struct {
 	textBytes     int  // of this turn
 }
 
-// Play plays the matching section. It returns nil if the agent succeeds, an *Exit if the process must exit with a status, the
-// error of the context if it ends first, and any other error if the script cannot be played.
+// Play plays the matching section. It returns nil if the agent succeeds, an *Exit if the process
+// must exit with a status, the error of the context if it ends first, and any other error if the
+// script cannot be played.
 func (s *Script) Play(ctx context.Context, opts Options) error {
 	opts, err := opts.orDefault()
 	if err != nil {
@@ -48,7 +49,8 @@ func (s *Script) Play(ctx context.Context, opts Options) error {
 	if found := keys.FindAllStringSubmatch(p.prompt, -1); found != nil {
 		p.key = found[len(found)-1][1] // the instructions are at the end of a prompt
 	}
-	p.enc = newEncoder(agentInfo{opts.Session, opts.Resume, opts.Dir, p.prompt, opts.Now}, opts.Format)
+	p.enc = newEncoder(agentInfo{opts.Session, opts.Resume, opts.Dir, p.prompt, opts.Now},
+		opts.Format)
 	p.enc.begin()
 	if err := p.flush(); err != nil {
 		return err
@@ -81,7 +83,8 @@ func (p *player) play(ctx context.Context, step Step) error {
 	failed := (*stepError)(nil)
 	if errors.As(err, &failed) {
 		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("%s:%d: %s: %w", p.script, step.Line, step.Verb, failed.err), Hint: failed.hint}
+			Err:  fmt.Errorf("%s:%d: %s: %w", p.script, step.Line, step.Verb, failed.err),
+			Hint: failed.hint}
 	}
 	return err
 }
@@ -133,13 +136,17 @@ func (p *player) fill(t text) string {
 	if t.verbatim || !strings.Contains(t.value, "{") {
 		return t.value
 	}
-	return strings.NewReplacer("{task}", p.Task, "{role}", p.Role, "{attempt}", strconv.Itoa(p.Attempt),
-		"{session}", p.Session, "{thread}", (&jsonLines{agentInfo: agentInfo{session: p.Session, resumed: p.Resume}}).thread(), "{heard}", p.heard, "{key}", p.key).Replace(t.value)
+	return strings.NewReplacer("{task}", p.Task, "{role}", p.Role, "{attempt}",
+		strconv.Itoa(p.Attempt),
+		"{session}", p.Session, "{thread}",
+		(&jsonLines{agentInfo: agentInfo{session: p.Session, resumed: p.Resume}}).thread(),
+		"{heard}", p.heard, "{key}", p.key).Replace(t.value)
 }
 
 // sample fills in arbitrary values, for a scanner to check the text.
 func sample(t text) string {
-	p := player{Options: Options{Task: "t", Role: "r", Attempt: 1, Session: "s"}, heard: "h", key: "k"}
+	p := player{Options: Options{Task: "t", Role: "r", Attempt: 1, Session: "s"}, heard: "h",
+		key: "k"}
 	return p.fill(t)
 }
 
@@ -245,8 +252,8 @@ func (p *player) listen(ctx context.Context, want string) error {
 	}
 }
 
-// line reads the next line. A read cannot be interrupted: if the context ends first, the read stays behind, and the player must not
-// be used again.
+// line reads the next line. A read cannot be interrupted: if the context ends first, the read stays
+// behind, and the player must not be used again.
 func (p *player) line(ctx context.Context) (string, error) {
 	type read struct {
 		line string
@@ -280,7 +287,8 @@ func (p *player) end() error {
 		return nil
 	}
 	if !p.usageReported {
-		p.enc.usage(signalbox.Usage{InputTokens: int64(len(p.prompt) / bytesPerToken), OutputTokens: int64(p.textBytes / bytesPerToken)})
+		p.enc.usage(signalbox.Usage{InputTokens: int64(len(p.prompt) / bytesPerToken),
+			OutputTokens: int64(p.textBytes / bytesPerToken)})
 	}
 	p.enc.endTurn()
 	err := p.flushTurn()
@@ -288,7 +296,8 @@ func (p *player) end() error {
 	return err
 }
 
-// rateLimited writes what a program writes when the service refuses requests for a while, and exits.
+// rateLimited writes what a program writes when the service refuses requests for a while, and
+// exits.
 func (p *player) rateLimited(d time.Duration) error {
 	var until time.Time
 	if d > 0 {

@@ -32,27 +32,35 @@ func TestSignals(t *testing.T) {
 		{"nothing", "    say I am done.\n", nil, nil},
 		{"no steps", "", nil, nil},
 		{"verdict", "    signal READY_FOR_REVIEW: {task}\n", []string{"ready_for_review t1"}, nil},
-		{"wrong task", "    signal READY_FOR_REVIEW: other\n", []string{"ready_for_review other"}, nil},
+		{"wrong task", "    signal READY_FOR_REVIEW: other\n", []string{"ready_for_review other"},
+			nil},
 		{"wrong role", "    signal AUDIT_PASSED: {task}\n", []string{"audit_passed t1"}, nil},
 		{"two", "    signal CHECKPOINT: {task}\n    say Nearly there.\n    signal REVIEW_PASSED: {task}\n",
 			[]string{"checkpoint t1", "review_passed t1"}, nil},
 		{"quoted", "    quote READY_FOR_REVIEW: {task}\n", nil, []signalbox.Reason{"fenced"}},
-		{"quoted with a fence in it", "    quote <<END\n```\nREADY_FOR_REVIEW: t1\n```\nAUDIT_PASSED: t1\nEND\n", nil, []signalbox.Reason{"fenced", "fenced"}},
-		{"near miss", "    say **READY_FOR_REVIEW: {task}**\n", nil, []signalbox.Reason{"near_miss"}},
-		{"quotes stay", "    say \"READY_FOR_REVIEW: {task}\"\n", nil, []signalbox.Reason{"near_miss"}},
+		{"quoted with a fence in it",
+			"    quote <<END\n```\nREADY_FOR_REVIEW: t1\n```\nAUDIT_PASSED: t1\nEND\n", nil,
+			[]signalbox.Reason{"fenced", "fenced"}},
+		{"near miss", "    say **READY_FOR_REVIEW: {task}**\n", nil,
+			[]signalbox.Reason{"near_miss"}},
+		{"quotes stay", "    say \"READY_FOR_REVIEW: {task}\"\n", nil,
+			[]signalbox.Reason{"near_miss"}},
 		{"thinking", "    thinking AUDIT_PASSED: {task}\n    say Well.\n", nil, nil},
 		{"sub-agent", "    subagent AUDIT_PASSED: {task}\n    say Well.\n", nil, nil},
 		{"exit", "    exit " + exitObject + "\n", []string{"agent_exit "}, nil},
-		{"exit in lines", "    exit <<END\n" + strings.ReplaceAll(exitObject, ",", ",\n") + "\nEND\n", []string{"agent_exit "}, nil},
+		{"exit in lines", "    exit <<END\n" + strings.ReplaceAll(exitObject, ",", ",\n") +
+			"\nEND\n", []string{"agent_exit "}, nil},
 		{"whole line", "    signal REMEDIATION_COMPLETE\n", []string{"remediation_complete "}, nil},
-		{"turn signal", "    signal <signal type=\"need_turn\"><reason>more</reason></signal>\n", []string{"need_turn "}, nil},
+		{"turn signal", "    signal <signal type=\"need_turn\"><reason>more</reason></signal>\n",
+			[]string{"need_turn "}, nil},
 		{"delegated", "    signal EXPERT_REQUEST\n        Target Agent: security\n        ---DELEGATION PROMPT START---\n        REVIEW_PASSED: {task}\n        ---DELEGATION PROMPT END---\n",
 			[]string{"expert_request "}, []signalbox.Reason{"delegated"}},
 		{"tool output", "    write a.txt AUDIT_PASSED: {task}\n    read a.txt\n    append a.txt ```\n    replace a.txt \"AUDIT\" \"REVIEW\"\n    read a.txt\n    read none.txt\n    signal READY_FOR_REVIEW: {task}\n",
 			[]string{"ready_for_review t1"}, nil},
 		{"end and on", "    signal CHECKPOINT: {task}\n    end\n    say Once more.\n    signal READY_FOR_REVIEW: {task}\n",
 			[]string{"checkpoint t1", "ready_for_review t1"}, nil},
-		{"bytes", "    signal READY_FOR_REVIEW: {task}\n    bytes e282\n", []string{"ready_for_review t1"}, nil},
+		{"bytes", "    signal READY_FOR_REVIEW: {task}\n    bytes e282\n",
+			[]string{"ready_for_review t1"}, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -69,7 +77,8 @@ func TestSignals(t *testing.T) {
 					got = slices.DeleteFunc(got, func(r string) bool { return r == "fenced" })
 				}
 				if format == signalbox.FormatOpencode { // its sub-agents have sessions of their own
-					got = slices.DeleteFunc(got, func(r string) bool { return r == string(signalbox.ReasonForeignSession) })
+					got = slices.DeleteFunc(got,
+						func(r string) bool { return r == string(signalbox.ReasonForeignSession) })
 				}
 				want := []string{}
 				for _, reason := range test.refused {
@@ -78,7 +87,8 @@ func TestSignals(t *testing.T) {
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("refused (-want +got):\n%s%s", diff, &p.stdout)
 				}
-				if wantEnded := format != signalbox.FormatPlain; p.report.Ended != wantEnded || p.report.Failed || p.report.Noise > 0 {
+				if wantEnded := format != signalbox.FormatPlain; p.report.Ended != wantEnded ||
+					p.report.Failed || p.report.Noise > 0 {
 					t.Errorf("report %+v", p.report)
 				}
 			})
@@ -124,10 +134,12 @@ func TestUsage(t *testing.T) {
     usage 1 2 0.25
 `
 	want := map[signalbox.Format]signalbox.Usage{
-		signalbox.FormatClaude:   {InputTokens: 1201, CachedInputTokens: 70, OutputTokens: 342, CostUSD: 1},
-		signalbox.FormatCodex:    {InputTokens: 1201, CachedInputTokens: 70, OutputTokens: 342},
-		signalbox.FormatGemini:   {InputTokens: 1201, CachedInputTokens: 70, OutputTokens: 342},
-		signalbox.FormatOpencode: {InputTokens: 1201, CachedInputTokens: 70, OutputTokens: 342, CostUSD: 1},
+		signalbox.FormatClaude: {InputTokens: 1201, CachedInputTokens: 70, OutputTokens: 342,
+			CostUSD: 1},
+		signalbox.FormatCodex:  {InputTokens: 1201, CachedInputTokens: 70, OutputTokens: 342},
+		signalbox.FormatGemini: {InputTokens: 1201, CachedInputTokens: 70, OutputTokens: 342},
+		signalbox.FormatOpencode: {InputTokens: 1201, CachedInputTokens: 70, OutputTokens: 342,
+			CostUSD: 1},
 	}
 	needShell(t)
 	eachFormat(t, func(t *testing.T, as func(*Options), format signalbox.Format) {
@@ -135,7 +147,8 @@ func TestUsage(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		estimate := perform(t, "    say Four letters each.\n", as).report.Usage
-		if format != signalbox.FormatPlain && (estimate.InputTokens != 1 || estimate.OutputTokens != 4) {
+		if format != signalbox.FormatPlain &&
+			(estimate.InputTokens != 1 || estimate.OutputTokens != 4) {
 			t.Errorf("estimate %+v", estimate)
 		}
 	})
@@ -156,7 +169,8 @@ func TestRateLimit(t *testing.T) {
 			if known {
 				limit, until = "5m", noon.Add(5*time.Minute)
 			}
-			p := perform(t, "    say Starting.\n    ratelimit "+limit+"\n    signal READY_FOR_REVIEW: {task}\n", as)
+			p := perform(t, "    say Starting.\n    ratelimit "+limit+
+				"\n    signal READY_FOR_REVIEW: {task}\n", as)
 			if p.status(t) != 1 || len(p.taken()) > 0 {
 				t.Errorf("%s: status %v, taken %v", limit, p.err, p.taken())
 			}
@@ -169,7 +183,8 @@ func TestRateLimit(t *testing.T) {
 			if !strings.Contains(told, "429") || strings.Contains(told, "12:05:00Z") != known {
 				t.Errorf("%s: told %q", limit, told)
 			}
-			if got := p.report.RateLimit; format == signalbox.FormatClaude && (got.Status != "rejected" || !got.ResetsAt.Equal(until)) {
+			if got := p.report.RateLimit; format == signalbox.FormatClaude &&
+				(got.Status != "rejected" || !got.ResetsAt.Equal(until)) {
 				t.Errorf("%s: rate limit %+v", limit, got)
 			}
 		}
@@ -178,7 +193,8 @@ func TestRateLimit(t *testing.T) {
 
 // TestEndOnce checks that a turn that the script has ended is not ended again.
 func TestEndOnce(t *testing.T) {
-	p := perform(t, "    say Hello.\n    end\n    end\n    say Again.\n    end\n    touch a\n", func(o *Options) { o.Format = signalbox.FormatCodex })
+	p := perform(t, "    say Hello.\n    end\n    end\n    say Again.\n    end\n    touch a\n",
+		func(o *Options) { o.Format = signalbox.FormatCodex })
 	if n := strings.Count(p.stdout.String(), `"turn.completed"`); n != 2 {
 		t.Errorf("%d turns end:\n%s", n, &p.stdout)
 	}
@@ -187,12 +203,14 @@ func TestEndOnce(t *testing.T) {
 func TestBrokenStreams(t *testing.T) {
 	eachFormat(t, func(t *testing.T, as func(*Options), format signalbox.Format) {
 		isJSON := format != signalbox.FormatPlain
-		p := perform(t, "    say I am at it.\n    crash 9\n    signal READY_FOR_REVIEW: {task}\n", as)
+		p := perform(t, "    say I am at it.\n    crash 9\n    signal READY_FOR_REVIEW: {task}\n",
+			as)
 		if p.status(t) != 9 || p.report.Ended || p.taken() != nil {
 			t.Errorf("crash: %v, %+v", p.err, p.report)
 		}
 		p = perform(t, "    half READY_FOR_REVIEW: {task}\n    crash\n", as)
-		if p.status(t) != 1 || isJSON && !slices.Equal(p.refused(), []string{"malformed"}) || p.taken() != nil {
+		if p.status(t) != 1 || isJSON && !slices.Equal(p.refused(), []string{"malformed"}) ||
+			p.taken() != nil {
 			t.Errorf("half: refused %v in %s", p.refused(), &p.stdout)
 		}
 		p = perform(t, "    raw npm warn old lockfile\n    signal READY_FOR_REVIEW: {task}\n", as)
@@ -217,8 +235,10 @@ func TestFlood(t *testing.T) {
 			n    int64
 		}{{"1", 1}, {"70KB", 70_000}, {"1 MB", 1_000_000}} {
 			for _, how := range []string{"", " in one line"} {
-				p := perform(t, "    flood "+size.text+how+"\n    signal READY_FOR_REVIEW: {task}\n", as)
-				if len(p.heard) != 1 || p.heard[0].Offset != size.n || p.heard[0].Name != "ready_for_review" {
+				p := perform(t, "    flood "+size.text+how+
+					"\n    signal READY_FOR_REVIEW: {task}\n", as)
+				if len(p.heard) != 1 || p.heard[0].Offset != size.n ||
+					p.heard[0].Name != "ready_for_review" {
 					t.Errorf("flood %s%s: heard %+v", size.text, how, p.heard)
 				}
 				if lines := p.heard[0].Line; how != "" && lines != 2 {
@@ -251,13 +271,15 @@ END
 		t.Fatal(p.err)
 	}
 	for file, want := range map[string]string{
-		"sub/t1.txt": "{task} \"is\" t1\n\nand t1\n", "new.txt": "first\n", "done": "", "count": "1\n2\n",
+		"sub/t1.txt": "{task} \"is\" t1\n\nand t1\n", "new.txt": "first\n", "done": "",
+		"count": "1\n2\n",
 	} {
 		if got := p.file(t, file); got != want {
 			t.Errorf("%s is %q, want %q", file, got, want)
 		}
 	}
-	if !strings.Contains(p.stdout.String(), `"aggregated_output":"out\nerr\nfirst\n","exit_code":3,"status":"failed"`) {
+	if !strings.Contains(p.stdout.String(),
+		`"aggregated_output":"out\nerr\nfirst\n","exit_code":3,"status":"failed"`) {
 		t.Errorf("the command's output is not shown:\n%s", &p.stdout)
 	}
 }
@@ -288,7 +310,8 @@ func TestExpect(t *testing.T) {
 func TestPrompt(t *testing.T) {
 	read := func(interactive bool) func(*Options) {
 		return func(o *Options) {
-			o.Prompt, o.Interactive, o.Stdin = nil, interactive, strings.NewReader("Do it\nwell.\n.\nhow far are you?\nsend a checkpoint\n")
+			o.Prompt, o.Interactive, o.Stdin = nil, interactive,
+				strings.NewReader("Do it\nwell.\n.\nhow far are you?\nsend a checkpoint\n")
 		}
 	}
 	p := perform(t, "    expect \"well.\"\n    expect how far\n    listen\n", read(false))
@@ -319,7 +342,8 @@ func TestListenContext(t *testing.T) {
 		}
 		return len(b), nil
 	})
-	if err := script.Play(ctx, Options{Prompt: &prompt, Stdin: silent, Stdout: stdout}); !errors.Is(err, context.Canceled) {
+	if err := script.Play(ctx, Options{Prompt: &prompt, Stdin: silent, Stdout: stdout}); !errors.Is(
+		err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -331,7 +355,8 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 func TestWaiting(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		script, err := Parse("s", []byte("on *:\n    wait 90s\n    say There.\n    wait for go.txt\n    hang after result\n"))
+		script, err := Parse("s",
+			[]byte("on *:\n    wait 90s\n    say There.\n    wait for go.txt\n    hang after result\n"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,7 +377,8 @@ func TestWaiting(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 		defer cancel()
-		err = script.Play(ctx, Options{Format: signalbox.FormatCodex, Prompt: &prompt, Stdout: stdout, Dir: dir})
+		err = script.Play(ctx, Options{Format: signalbox.FormatCodex, Prompt: &prompt,
+			Stdout: stdout, Dir: dir})
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("it did not hang: %v", err)
 		}
@@ -384,7 +410,8 @@ func TestWriteError(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	p := perform(t, "    say {role} {task} {attempt} {session} {other}\n", func(o *Options) { o.Session, o.Attempt, o.Format = "", 0, "" })
+	p := perform(t, "    say {role} {task} {attempt} {session} {other}\n",
+		func(o *Options) { o.Session, o.Attempt, o.Format = "", 0, "" })
 	if p.stdout.String() != "developer t1 1 rehearsal {other}\n" {
 		t.Errorf("%q", &p.stdout)
 	}
@@ -399,10 +426,14 @@ func TestOptions(t *testing.T) {
 func TestResume(t *testing.T) {
 	dir := t.TempDir()
 	const id = "5c0d2a7b-e1a9-4f6c-8d3e-2b1a09f8e7d6"
-	own := regexp.MustCompile(`ses_[0-9a-f]{26}|` + (&jsonLines{agentInfo: agentInfo{session: "s-1"}}).uuid("session"))
-	for _, format := range []signalbox.Format{signalbox.FormatClaude, signalbox.FormatCodex, signalbox.FormatGemini, signalbox.FormatOpencode} {
-		first := perform(t, "    ratelimit none\n", func(o *Options) { o.Format, o.Dir = format, dir }).stdout.String()
-		again := perform(t, "    ratelimit none\n", func(o *Options) { o.Format, o.Dir, o.Resume = format, dir, id }).stdout.String()
+	own := regexp.MustCompile(`ses_[0-9a-f]{26}|` +
+		(&jsonLines{agentInfo: agentInfo{session: "s-1"}}).uuid("session"))
+	for _, format := range []signalbox.Format{signalbox.FormatClaude, signalbox.FormatCodex,
+		signalbox.FormatGemini, signalbox.FormatOpencode} {
+		first := perform(t, "    ratelimit none\n",
+			func(o *Options) { o.Format, o.Dir = format, dir }).stdout.String()
+		again := perform(t, "    ratelimit none\n",
+			func(o *Options) { o.Format, o.Dir, o.Resume = format, dir, id }).stdout.String()
 		if want := own.ReplaceAllString(first, id); again != want || want == first {
 			t.Errorf("%s: it continues %s as\n%s", format, id, again)
 		}

@@ -32,7 +32,8 @@ func start(t *testing.T, format signalbox.Format, steps string) *agent {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "REHEARSAL_STEPS="+steps, "REHEARSAL_FORMAT="+string(format), "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "REHEARSAL_STEPS="+steps, "REHEARSAL_FORMAT="+string(format),
+		"GORACE=atexit_sleep_ms=0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -116,10 +117,12 @@ func TestIgnoreTerm(t *testing.T) {
 
 func TestHang(t *testing.T) {
 	for format, steps := range map[signalbox.Format]string{
-		signalbox.FormatPlain: "    say Hm.\n    hang\n", signalbox.FormatOpencode: "    hang after result\n",
+		signalbox.FormatPlain:    "    say Hm.\n    hang\n",
+		signalbox.FormatOpencode: "    hang after result\n",
 	} {
 		a := start(t, format, steps)
-		for heard := ""; !strings.Contains(heard, "Hm.") && !strings.Contains(heard, `"reason":"stop"`); heard = a.line() {
+		for heard := ""; !strings.Contains(heard, "Hm.") &&
+			!strings.Contains(heard, `"reason":"stop"`); heard = a.line() {
 		}
 		if err := a.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -130,7 +133,8 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestFork checks that children outlive the agent and keep its output open, inside and outside its process group.
+// TestFork checks that children outlive the agent and keep its output open, inside and outside its
+// process group.
 func TestFork(t *testing.T) {
 	for _, how := range []string{"", "detached "} {
 		a := start(t, "", "    fork 2 "+how+"into pids\n    say Bye.\n")
@@ -194,9 +198,11 @@ func (a *agent) outputIsOpen() bool {
 
 // TestFloodPipe checks that a slow reader slows down a flood.
 func TestFloodPipe(t *testing.T) {
-	a := start(t, signalbox.FormatClaude, "    flood 5MB\n    flood 5MB in one line\n    signal READY_FOR_REVIEW: {task}\n")
+	a := start(t, signalbox.FormatClaude,
+		"    flood 5MB\n    flood 5MB in one line\n    signal READY_FOR_REVIEW: {task}\n")
 	var heard []string
-	for sig, err := range transcript.Signals(a.stdout, &transcript.Options{Format: signalbox.FormatClaude}) {
+	for sig, err := range transcript.Signals(a.stdout,
+		&transcript.Options{Format: signalbox.FormatClaude}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +218,8 @@ func TestInteractiveProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := Parse("s", []byte("on *:\n    ask Which?\n    listen\n    signal CHECKPOINT: t1\n"))
+	script, err := Parse("s",
+		[]byte("on *:\n    ask Which?\n    listen\n    signal CHECKPOINT: t1\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +258,8 @@ func TestRunInTheBackground(t *testing.T) {
 
 // TestRunContext checks that the end of the context ends a command.
 func TestRunContext(t *testing.T) {
-	script, err := Parse("s", []byte("on *:\n    run touch started; exec sleep 600\n    say Never.\n"))
+	script, err := Parse("s",
+		[]byte("on *:\n    run touch started; exec sleep 600\n    say Never.\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +272,8 @@ func TestRunContext(t *testing.T) {
 	}()
 	prompt := ""
 	var stdout bytes.Buffer
-	if err := script.Play(ctx, Options{Prompt: &prompt, Dir: watcher.Dir, Stdout: &stdout}); !errors.Is(err, context.Canceled) || stdout.Len() > 0 {
+	if err := script.Play(ctx, Options{Prompt: &prompt, Dir: watcher.Dir,
+		Stdout: &stdout}); !errors.Is(err, context.Canceled) || stdout.Len() > 0 {
 		t.Errorf("%v, %s", err, &stdout)
 	}
 }

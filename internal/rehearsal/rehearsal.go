@@ -1,10 +1,12 @@
-// Package rehearsal plays scripted agents: they write what an agent program would write, in any of five formats, edit files, run
-// commands, and misbehave on cue. docs/rehearsal-reference.md specifies the language.
+// Package rehearsal plays scripted agents: they write what an agent program would write, in any of
+// five formats, edit files, run commands, and misbehave on cue. docs/rehearsal-reference.md
+// specifies the language.
 //
-// Parse does no I/O. It reports the first error of a script, with its line and what to write instead. A Script can be played any
-// number of times, also concurrently. Play uses only its Options, the files of the script's steps, and, for the steps ignore, fork
-// and signal-kill, the process itself. It waits only in steps that ask for it. The encoders, one for each format, are pure: they
-// turn what the agent does into bytes.
+// Parse does no I/O. It reports the first error of a script, with its line and what to write
+// instead. A Script can be played any number of times, also concurrently. Play uses only its
+// Options, the files of the script's steps, and, for the steps ignore, fork and signal-kill, the
+// process itself. It waits only in steps that ask for it. The encoders, one for each format, are
+// pure: they turn what the agent does into bytes.
 package rehearsal
 
 import (
@@ -32,7 +34,8 @@ type Script struct {
 type Section struct {
 	// Line is its first line.
 	Line int
-	// Roles and Tasks are patterns of which one must match. * matches any characters except a slash.
+	// Roles and Tasks are patterns of which one must match. * matches any characters except a
+	// slash.
 	Roles, Tasks []string
 	// Attempt is the attempt that it is for. Zero means every attempt.
 	Attempt int
@@ -54,23 +57,27 @@ type Step struct {
 type Options struct {
 	// Format is the format of the output, any except auto and oracle. Empty means plain.
 	Format signalbox.Format
-	// Role and Task select the section, and are the values of {role} and {task}. Empty matches only sections for all.
+	// Role and Task select the section, and are the values of {role} and {task}. Empty matches only
+	// sections for all.
 	Role, Task string
-	// Session is the value of {session} and the seed of the ids in the stream. Empty means "rehearsal".
+	// Session is the value of {session} and the seed of the ids in the stream. Empty means
+	// "rehearsal".
 	Session string
-	// Resume is the id of the program's session that the agent continues. Empty means that it starts a new one.
+	// Resume is the id of the program's session that the agent continues. Empty means that it
+	// starts a new one.
 	Resume string
 	// Attempt is the attempt number of the role on the task. Zero means 1.
 	Attempt int
 	// Dir is the folder of files and commands. Empty means the current folder.
 	Dir string
-	// Prompt is the prompt. Nil means that it is read from Stdin: to the end or, if Interactive is set, to a line with only a full
-	// stop.
+	// Prompt is the prompt. Nil means that it is read from Stdin: to the end or, if Interactive is
+	// set, to a line with only a full stop.
 	Prompt      *string
 	Interactive bool
 	// Stdin has the prompt and the lines that listen waits for. Nil means empty.
 	Stdin io.Reader
-	// Stdout receives the stream of the agent, and the children of fork inherit it. Stderr receives the rest. Nil means discarded.
+	// Stdout receives the stream of the agent, and the children of fork inherit it. Stderr receives
+	// the rest. Nil means discarded.
 	Stdout, Stderr io.Writer
 	// Pace is the minimum duration of each step, for people who watch.
 	Pace time.Duration
@@ -82,8 +89,10 @@ func (o Options) orDefault() (Options, error) {
 	if o.Format == "" {
 		o.Format = signalbox.FormatPlain
 	}
-	if !slices.Contains(signalbox.Formats(), o.Format) || o.Format == signalbox.FormatAuto || o.Format == signalbox.FormatOracle {
-		return o, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("an agent cannot write %q", o.Format),
+	if !slices.Contains(signalbox.Formats(), o.Format) || o.Format == signalbox.FormatAuto ||
+		o.Format == signalbox.FormatOracle {
+		return o, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("an agent cannot write %q", o.Format),
 			Hint: "the formats are plain, claude, codex, gemini and opencode"}
 	}
 	if o.Session == "" {
@@ -134,7 +143,8 @@ func (s *Script) Find(role, task string, attempt int) (*Section, error) {
 	}
 	return nil, &signalbox.Error{
 		Code: signalbox.CodeNotFound,
-		Err:  fmt.Errorf("%s: no section matches role %q, task %q, attempt %d", s.Name, role, task, attempt),
+		Err: fmt.Errorf("%s: no section matches role %q, task %q, attempt %d", s.Name, role, task,
+			attempt),
 		Hint: "end the script with a section that matches everything: on *:",
 	}
 }

@@ -18,7 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden streams again")
 
-// The work of the captures. testdata/recognition/captures.txtar has what real programs wrote about it.
+// The work of the captures. testdata/recognition/captures.txtar has what real programs wrote about
+// it.
 const capturedWork = `
     say Let me read the notes first.
     run cat notes.txt
@@ -90,7 +91,8 @@ func TestShapes(t *testing.T) {
 		t.Fatal(err)
 	}
 	compared := 0
-	for _, format := range []signalbox.Format{signalbox.FormatCodex, signalbox.FormatGemini, signalbox.FormatOpencode} {
+	for _, format := range []signalbox.Format{signalbox.FormatCodex, signalbox.FormatGemini,
+		signalbox.FormatOpencode} {
 		played := shapes(t, performCaptured(t, format, capturedWork).stdout.String())
 		refused := shapes(t, performCaptured(t, format, "    ratelimit 5m\n").stdout.String())
 		for _, file := range archive.Files {
@@ -152,7 +154,8 @@ func shapes(t *testing.T, stream string) map[string][]string {
 }
 
 // free are objects whose members users or other programs choose.
-var free = map[string]bool{".stats.models": true, ".error.data.responseHeaders": true, ".error.data.metadata": true}
+var free = map[string]bool{".stats.models": true, ".error.data.responseHeaders": true,
+	".error.data.metadata": true}
 
 func members(at string, v any) (paths []string) {
 	object, ok := v.(map[string]any)

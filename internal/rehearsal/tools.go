@@ -54,7 +54,8 @@ func cause(err error) string {
 
 func (p *player) write(file, content string) error {
 	_, err := os.Stat(p.path(file))
-	t := tool{kind: toolWrite, file: file, added: err != nil, after: content, output: "wrote " + file}
+	t := tool{kind: toolWrite, file: file, added: err != nil, after: content, output: "wrote " +
+		file}
 	return p.useTool(t, func(*tool) error { return p.put(file, content) })
 }
 
@@ -84,7 +85,8 @@ func (p *player) replace(file, before, after string) error {
 		return &stepError{err, "write the file first"}
 	}
 	if n := strings.Count(string(content), before); n != 1 {
-		return &stepError{fmt.Errorf("%q occurs %d times in %s", before, n, file), "use a text that occurs once"}
+		return &stepError{fmt.Errorf("%q occurs %d times in %s", before, n, file),
+			"use a text that occurs once"}
 	}
 	t := tool{kind: toolEdit, file: file, before: before, after: after, output: "changed " + file}
 	return p.useTool(t, func(*tool) error {
@@ -95,7 +97,8 @@ func (p *player) replace(file, before, after string) error {
 // touch creates a file, as a sign that the agent got this far. It is not part of the stream.
 func (p *player) touch(file string) error { return p.put(file, "") }
 
-// background is how long the output of a command is read after its exit if a background process keeps it open.
+// background is how long the output of a command is read after its exit if a background process
+// keeps it open.
 const background = time.Second
 
 // run runs a command in a shell. If the command fails, the agent continues.
@@ -103,7 +106,8 @@ func (p *player) run(ctx context.Context, command string) error {
 	return p.useTool(tool{kind: toolRun, command: command}, func(t *tool) error {
 		shell, err := exec.LookPath("sh")
 		if err != nil {
-			return &stepError{err, "run needs the shell sh; on Windows, install Git, which includes one"}
+			return &stepError{err,
+				"run needs the shell sh; on Windows, install Git, which includes one"}
 		}
 		cmd := exec.CommandContext(ctx, shell, "-c", command)
 		cmd.Dir, cmd.WaitDelay = p.Dir, background
@@ -111,7 +115,8 @@ func (p *player) run(ctx context.Context, command string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil && !errors.Is(err, exec.ErrWaitDelay) && !errors.As(err, new(*exec.ExitError)) {
+		if err != nil && !errors.Is(err, exec.ErrWaitDelay) &&
+			!errors.As(err, new(*exec.ExitError)) {
 			return &stepError{err, ""}
 		}
 		t.output, t.status = string(output), cmd.ProcessState.ExitCode()

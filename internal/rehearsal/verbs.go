@@ -40,16 +40,19 @@ var verbs = map[string]verb{
 	"raw":      {"raw TEXT", true, true, textAction((*player).raw)},
 	"bytes":    {"bytes HEX, such as bytes e282", false, false, parseBytes},
 
-	"read":    {"read FILE", false, false, fileAction((*player).read)},
-	"write":   {"write FILE TEXT, or write FILE <<END", false, true, contentAction((*player).write)},
-	"append":  {"append FILE TEXT, or append FILE <<END", false, true, contentAction((*player).append)},
+	"read": {"read FILE", false, false, fileAction((*player).read)},
+	"write": {"write FILE TEXT, or write FILE <<END", false, true,
+		contentAction((*player).write)},
+	"append": {"append FILE TEXT, or append FILE <<END", false, true,
+		contentAction((*player).append)},
 	"replace": {`replace FILE "OLD" "NEW"`, false, false, parseReplace},
 	"run":     {"run COMMAND, or run <<END", false, true, textAction((*player).run)},
 	"touch":   {"touch FILE", false, false, fileAction((*player).touch)},
 
-	"expect":    {`expect "TEXT"`, false, false, parseExpect},
-	"listen":    {`listen, or listen "TEXT"`, false, false, parseListen},
-	"usage":     {"usage INPUT OUTPUT [COST [CACHED]], such as usage 1200 340 0.012", false, false, parseUsage},
+	"expect": {`expect "TEXT"`, false, false, parseExpect},
+	"listen": {`listen, or listen "TEXT"`, false, false, parseListen},
+	"usage": {"usage INPUT OUTPUT [COST [CACHED]], such as usage 1200 340 0.012", false, false,
+		parseUsage},
 	"wait":      {"wait DURATION, such as wait 2s, or wait for FILE", false, false, parseWait},
 	"end":       {"end", false, false, noArguments((*player).end)},
 	"exit-code": {"exit-code N, from 0 to 255", false, false, parseExitCode},
@@ -60,7 +63,8 @@ var verbs = map[string]verb{
 	"ignore":      {"ignore TERM, or ignore INT", false, false, parseIgnore},
 	"fork":        {"fork N [detached] [into FILE]", false, false, parseFork},
 	"flood":       {"flood SIZE [in one line], such as flood 1GB", false, false, parseFlood},
-	"ratelimit":   {"ratelimit DURATION, such as ratelimit 5m, or ratelimit none", false, false, parseRateLimit},
+	"ratelimit": {"ratelimit DURATION, such as ratelimit 5m, or ratelimit none", false, false,
+		parseRateLimit},
 }
 
 // Verbs returns the first words of all steps, sorted.
@@ -150,7 +154,10 @@ func contentAction(do func(p *player, file, content string) error) func(call) (a
 			return nil, errNothing
 		}
 		file := text{value: name}
-		return func(_ context.Context, p *player) error { return do(p, p.fill(file), p.fill(body)) }, nil
+		return func(_ context.Context,
+			p *player) error {
+			return do(p, p.fill(file), p.fill(body))
+		}, nil
 	}
 }
 
@@ -161,7 +168,10 @@ func parseSignal(c call) (action, error) {
 		return nil, err
 	}
 	if _, ok := firstSignal(sample(said)); ok {
-		return func(ctx context.Context, p *player) error { return p.say(ctx, withKey(p.fill(said), p.key)) }, nil
+		return func(ctx context.Context,
+			p *player) error {
+			return p.say(ctx, withKey(p.fill(said), p.key))
+		}, nil
 	}
 	first, _, _ := strings.Cut(said.value, "\n")
 	return nil, &hintError{fmt.Errorf("%q is not a signal", first),
@@ -179,7 +189,8 @@ func firstSignal(said string) (signalbox.Signal, bool) {
 	return signalbox.Signal{}, false
 }
 
-// withKey adds a key, unless it is "", to a text that begins with a line signal: after the argument, before the title.
+// withKey adds a key, unless it is "", to a text that begins with a line signal: after the
+// argument, before the title.
 func withKey(said, key string) string {
 	sig, ok := firstSignal(said)
 	if key == "" || !ok || sig.Dialect != signalbox.DialectLine {
@@ -257,7 +268,8 @@ func parseUsage(c call) (action, error) {
 		if i == 2 {
 			u.CostUSD, err = strconv.ParseFloat(word, 64)
 		}
-		if err != nil || n < 0 || u.CostUSD < 0 || math.IsInf(u.CostUSD, 0) || math.IsNaN(u.CostUSD) {
+		if err != nil || n < 0 || u.CostUSD < 0 || math.IsInf(u.CostUSD, 0) ||
+			math.IsNaN(u.CostUSD) {
 			return nil, fmt.Errorf("%q is not a number of tokens or dollars", word)
 		}
 		switch i {
@@ -275,7 +287,8 @@ func parseUsage(c call) (action, error) {
 func parseWait(c call) (action, error) {
 	if name, ok := strings.CutPrefix(c.rest, "for "); ok && strings.TrimSpace(name) != "" {
 		file := text{value: unquoted(strings.TrimSpace(name))}
-		return func(ctx context.Context, p *player) error { return p.waitFor(ctx, p.fill(file)) }, nil
+		return func(ctx context.Context, p *player) error { return p.waitFor(ctx, p.fill(file)) },
+			nil
 	}
 	d, err := time.ParseDuration(c.rest)
 	if err != nil || d < 0 {
@@ -347,7 +360,10 @@ func parseFork(c call) (action, error) {
 	} else if len(words) > 0 {
 		return nil, errForm
 	}
-	return func(_ context.Context, p *player) error { return p.fork(count, detached, p.fill(into)) }, nil
+	return func(_ context.Context,
+		p *player) error {
+		return p.fork(count, detached, p.fill(into))
+	}, nil
 }
 
 func parseFlood(c call) (action, error) {

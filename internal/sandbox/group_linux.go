@@ -16,14 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroups is where control groups are mounted: those of version 2, or a folder for each controller of version 1. Systems with both have
-// version 2, without controllers, in the folder unified.
+// cgroups is where control groups are mounted: those of version 2, or a folder for each controller
+// of version 1. Systems with both have version 2, without controllers, in the folder unified.
 const cgroups = "/sys/fs/cgroup"
 
 // cpuPeriod is the period in which a group may use its share of the processors, in microseconds.
 const cpuPeriod = 100_000
 
-// Group is a control group: the system limits what its processes use together, and can end all of them.
+// Group is a control group: the system limits what its processes use together, and can end all of
+// them.
 type Group struct {
 	dirs []string // one for version 2, and one for each controller of version 1
 	home []string // for each, that of this process
@@ -39,12 +40,14 @@ type Kinds int
 const (
 	// Unified are groups of version 2. A program starts in one without delay.
 	Unified Kinds = iota
-	// AllGroups are also those of version 1, to which processes must be moved. That takes about 10 ms.
+	// AllGroups are also those of version 1, to which processes must be moved. That takes about 10
+	// ms.
 	AllGroups
 )
 
-// NewGroup creates an empty group with limits, whose processes can be ended together. It fails if the system grants this user no such
-// group, which is usual for a login without a systemd session of its own. The caller calls Remove.
+// NewGroup creates an empty group with limits, whose processes can be ended together. It fails if
+// the system grants this user no such group, which is usual for a login without a systemd session
+// of its own. The caller calls Remove.
 func NewGroup(limits Limits, kinds Kinds) (*Group, error) {
 	name := groupPrefix + rand.Text()
 	own, err := os.ReadFile("/proc/self/cgroup")
@@ -66,8 +69,9 @@ func NewGroup(limits Limits, kinds Kinds) (*Group, error) {
 // setting is a file of a group and what to write to it.
 type setting struct{ controller, file, value string }
 
-// newUnifiedGroup creates a group of version 2: beside the group of this process, or above, or in it if only that was delegated. A group
-// that has processes itself cannot have groups with limits in it.
+// newUnifiedGroup creates a group of version 2: beside the group of this process, or above, or in
+// it if only that was delegated. A group that has processes itself cannot have groups with limits
+// in it.
 func newUnifiedGroup(own []byte, name string, limits Limits) (*Group, error) {
 	path, found := ownGroup(own, "")
 	root := unifiedRoot()
@@ -83,7 +87,8 @@ func newUnifiedGroup(own []byte, name string, limits Limits) (*Group, error) {
 	add(limits.Memory, "memory", "memory.max", strconv.FormatInt(limits.Memory, 10))
 	add(limits.Memory, "memory", "memory.oom.group", "0")
 	add(int64(limits.Processes), "pids", "pids.max", strconv.Itoa(limits.Processes))
-	add(int64(limits.CPU), "cpu", "cpu.max", fmt.Sprintf("%d %d", limits.CPU*cpuPeriod/1000, cpuPeriod))
+	add(int64(limits.CPU), "cpu", "cpu.max", fmt.Sprintf("%d %d", limits.CPU*cpuPeriod/1000,
+		cpuPeriod))
 	parents := []string{}
 	for parent := path; parent != "/"; {
 		parent = filepath.Dir(parent)
@@ -92,7 +97,8 @@ func newUnifiedGroup(own []byte, name string, limits Limits) (*Group, error) {
 	var err error
 	for _, parent := range append(parents, path) {
 		g := &Group{unified: true}
-		if err = g.create(filepath.Join(root, parent, name), filepath.Join(root, path), settings); err == nil {
+		if err = g.create(filepath.Join(root, parent, name), filepath.Join(root, path),
+			settings); err == nil {
 			return g.orRemove(g.open())
 		}
 	}
@@ -110,8 +116,8 @@ func unifiedRoot() string {
 	return ""
 }
 
-// split adds a group of version 1 for each controller that is needed. The controller pids is needed to end the processes, unless a group of
-// version 2 does.
+// split adds a group of version 1 for each controller that is needed. The controller pids is needed
+// to end the processes, unless a group of version 2 does.
 func (g *Group) split(own []byte, name string, limits Limits) error {
 	processes := setting{"pids", "pids.max", "max"}
 	if limits.Processes > 0 {
@@ -121,8 +127,10 @@ func (g *Group) split(own []byte, name string, limits Limits) error {
 		setting
 		needed bool
 	}{
-		{setting{"memory", "memory.limit_in_bytes", strconv.FormatInt(limits.Memory, 10)}, limits.Memory > 0},
-		{setting{"cpu", "cpu.cfs_quota_us", strconv.Itoa(limits.CPU * cpuPeriod / 1000)}, limits.CPU > 0},
+		{setting{"memory", "memory.limit_in_bytes", strconv.FormatInt(limits.Memory, 10)},
+			limits.Memory > 0},
+		{setting{"cpu", "cpu.cfs_quota_us", strconv.Itoa(limits.CPU * cpuPeriod / 1000)},
+			limits.CPU > 0},
 		{processes, limits.Processes > 0 || g.folder == nil},
 	} {
 		if !s.needed {
@@ -143,20 +151,26 @@ func (g *Group) split(own []byte, name string, limits Limits) error {
 	return nil
 }
 
-// ownGroup returns the path of this process's group for a controller of version 1, or "" for version 2.
+// ownGroup returns the path of this process's group for a controller of version 1, or "" for
+// version 2.
 func ownGroup(own []byte, controller string) (path string, found bool) {
 	for line := range bytes.Lines(own) {
 		fields := strings.SplitN(strings.TrimSpace(string(line)), ":", 3)
-		if len(fields) == 3 && (controller == "" && fields[0] == "0" && fields[1] == "" || controller != "" && hasElement(fields[1], controller)) {
+		if len(fields) == 3 && (controller == "" && fields[0] == "0" && fields[1] == "" ||
+			controller != "" && hasElement(fields[1], controller)) {
 			return fields[2], true
 		}
 	}
 	return "", false
 }
 
-func hasElement(list, element string) bool { return strings.Contains(","+list+",", ","+element+",") }
+func hasElement(list,
+	element string) bool {
+	return strings.Contains(","+list+",", ","+element+",")
+}
 
-// create creates a folder of the group and writes its settings. home is the group of this process there.
+// create creates a folder of the group and writes its settings. home is the group of this process
+// there.
 func (g *Group) create(dir, home string, settings []setting) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -164,7 +178,8 @@ func (g *Group) create(dir, home string, settings []setting) error {
 	for _, s := range settings {
 		err := writeExisting(filepath.Join(dir, s.file), s.value)
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("the controller %s is not available in %s", s.controller, filepath.Dir(dir))
+			err = fmt.Errorf("the controller %s is not available in %s", s.controller,
+				filepath.Dir(dir))
 		}
 		if err != nil {
 			return errors.Join(err, os.Remove(dir))
@@ -189,10 +204,12 @@ func (g *Group) orRemove(err error) (*Group, error) {
 	return g, nil
 }
 
-// Folder returns the folder through which the processes of the group can be ended, for KillGroup. It is closed by Remove.
+// Folder returns the folder through which the processes of the group can be ended, for KillGroup.
+// It is closed by Remove.
 func (g *Group) Folder() *os.File { return g.folder }
 
-// Unified reports whether a process can be started in the group, with the descriptor of Folder. Otherwise Add must move it.
+// Unified reports whether a process can be started in the group, with the descriptor of Folder.
+// Otherwise Add must move it.
 func (g *Group) Unified() bool { return g.unified }
 
 // Add moves a process into the group. What it starts from then on is in the group too.
@@ -224,7 +241,8 @@ func writeExisting(name, text string) error {
 func (g *Group) Exceeded() string {
 	for _, dir := range g.dirs {
 		for _, source := range []struct{ file, field, limit string }{
-			{"memory.events", "oom_kill", "memory"}, {"memory.oom_control", "oom_kill", "memory"}, {"pids.events", "max", "processes"},
+			{"memory.events", "oom_kill", "memory"}, {"memory.oom_control", "oom_kill", "memory"},
+			{"pids.events", "max", "processes"},
 		} {
 			if count(filepath.Join(dir, source.file), source.field) > 0 {
 				return source.limit
@@ -269,9 +287,11 @@ func GroupProcesses(folder int) (pids []int, err error) {
 	return pids, nil
 }
 
-// KillGroup kills all processes of a group, this one included if it is in it. folder is the descriptor of its Folder. Killed processes take
-// a moment to disappear. Without cgroup.kill, which is new in Linux 5.14 and in version 2, the group may have no more processes from now
-// on, so that none of them can start another, and each is killed; then the caller must repeat it until there are none.
+// KillGroup kills all processes of a group, this one included if it is in it. folder is the
+// descriptor of its Folder. Killed processes take a moment to disappear. Without cgroup.kill, which
+// is new in Linux 5.14 and in version 2, the group may have no more processes from now on, so that
+// none of them can start another, and each is killed; then the caller must repeat it until there
+// are none.
 func KillGroup(folder int) error {
 	err := writeAt(folder, "cgroup.kill", "1")
 	if err == nil {
@@ -299,7 +319,8 @@ func writeAt(folder int, name, text string) error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// Remove removes the group after its processes have ended. The system may take a moment to notice that.
+// Remove removes the group after its processes have ended. The system may take a moment to notice
+// that.
 func (g *Group) Remove() {
 	if g.folder != nil {
 		g.folder.Close()
@@ -317,10 +338,11 @@ func (g *Group) Remove() {
 // groupPrefix begins the names of all groups.
 const groupPrefix = "signalbox-"
 
-// OpenGroup opens a group that another process made and could not remove, by the path of its Folder. It fails with fs.ErrNotExist if the group
-// is gone.
+// OpenGroup opens a group that another process made and could not remove, by the path of its
+// Folder. It fails with fs.ErrNotExist if the group is gone.
 func OpenGroup(path string) (*Group, error) {
-	if !strings.HasPrefix(path, cgroups+"/") || !strings.HasPrefix(filepath.Base(path), groupPrefix) || path != filepath.Clean(path) {
+	if !strings.HasPrefix(path, cgroups+"/") ||
+		!strings.HasPrefix(filepath.Base(path), groupPrefix) || path != filepath.Clean(path) {
 		return nil, fmt.Errorf("%q is not a control group of signalbox", path)
 	}
 	g := &Group{dirs: []string{path}}

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KillGroup ends all processes of a group, also of version 1, which has no cgroup.kill: there the first look ends them only if none of them can
-// start another.
+// KillGroup ends all processes of a group, also of version 1, which has no cgroup.kill: there the
+// first look ends them only if none of them can start another.
 func TestKillGroup(t *testing.T) {
 	own, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -38,7 +38,8 @@ func TestKillGroup(t *testing.T) {
 			}
 			t.Cleanup(g.Remove)
 			// It starts others when it is in the group.
-			cmd := exec.Command("sh", "-c", `read -r _; for i in 1 2 3 4 5; do (while :; do sleep 1000; done) & done; echo; wait`)
+			cmd := exec.Command("sh", "-c",
+				`read -r _; for i in 1 2 3 4 5; do (while :; do sleep 1000; done) & done; echo; wait`)
 			in, noInput := cmd.StdinPipe()
 			out, err := cmd.StdoutPipe()
 			if noInput != nil || err != nil {
@@ -76,7 +77,8 @@ func TestKillGroup(t *testing.T) {
 			if by := cmd.ProcessState.Sys().(syscall.WaitStatus).Signal(); by != unix.SIGKILL {
 				t.Fatalf("it was not killed, but ended by %v", by)
 			}
-			if most, err := os.ReadFile(filepath.Join(g.Folder().Name(), "pids.max")); name == "version 1" && string(most) != "0\n" {
+			if most, err := os.ReadFile(filepath.Join(g.Folder().Name(),
+				"pids.max")); name == "version 1" && string(most) != "0\n" {
 				t.Errorf("the group may have %q processes: %v", most, err)
 			}
 			if _, err := OpenGroup(filepath.Dir(g.Folder().Name())); err == nil {

@@ -27,7 +27,8 @@ const (
 // landlockPort is a rule about a TCP port.
 type landlockPort struct{ access, port uint64 }
 
-// fileRights returns all rights of a version of Landlock that concern files, and those of a path that may be changed.
+// fileRights returns all rights of a version of Landlock that concern files, and those of a path
+// that may be changed.
 func fileRights(version int) (all, write uint64) {
 	write = rightsToRead | rightsToWrite
 	for _, right := range []struct {
@@ -41,7 +42,8 @@ func fileRights(version int) (all, write uint64) {
 	return write | rightsToMakeDevices, write
 }
 
-// restrictFiles forbids the calling thread to use files, TCP ports, signals and abstract sockets that the policy does not allow.
+// restrictFiles forbids the calling thread to use files, TCP ports, signals and abstract sockets
+// that the policy does not allow.
 func restrictFiles(p *Policy, s Support) error {
 	all, write := fileRights(s.Landlock)
 	attributes := unix.LandlockRulesetAttr{Handled_access_fs: all}
@@ -53,13 +55,15 @@ func restrictFiles(p *Policy, s Support) error {
 		attributes.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
 	size := unsafe.Offsetof(attributes.Quiet_access_fs) // what follows is not used
-	switch {                                            // older versions refuse fields that they do not know, even zero ones in part
+	// older versions refuse fields that they do not know, even zero ones in part
+	switch {
 	case s.Landlock < abiPorts:
 		size = unsafe.Offsetof(attributes.Handled_access_net)
 	case s.Landlock < abiScopes:
 		size = unsafe.Offsetof(attributes.Scoped)
 	}
-	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attributes)), size, 0)
+	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET,
+		uintptr(unsafe.Pointer(&attributes)), size, 0)
 	if errno != 0 {
 		return fmt.Errorf("create rules: %w", errno)
 	}
@@ -91,7 +95,8 @@ func restrictFiles(p *Policy, s Support) error {
 			rules = append(rules, landlockPort{attributes.Handled_access_net, uint64(port)})
 		}
 		for _, rule := range rules {
-			if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, set, ruleNetPort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+			if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, set, ruleNetPort,
+				uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
 				return fmt.Errorf("allow TCP port %d: %w", rule.port, errno)
 			}
 		}
@@ -105,7 +110,8 @@ func restrictFiles(p *Policy, s Support) error {
 // allowPath allows rights for a path, if it exists.
 func allowPath(set uintptr, path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) ||
+		errors.Is(err, unix.ENOTDIR) {
 		return nil // nothing to allow
 	}
 	if err != nil {
@@ -120,7 +126,8 @@ func allowPath(set uintptr, path string, rights uint64) error {
 		rights &= rightsOnFiles
 	}
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, set, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, set,
+		unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
 		return fmt.Errorf("allow %s: %w", path, errno)
 	}
 	return nil

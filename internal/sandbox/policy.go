@@ -1,8 +1,9 @@
-// Package sandbox describes what a program may do on this machine, and makes the system enforce it for the calling thread and
-// everything that the thread starts.
+// Package sandbox describes what a program may do on this machine, and makes the system enforce it
+// for the calling thread and everything that the thread starts.
 //
-// A Policy is data: which files may be read and written, and which network may be used. Support is what the system can enforce.
-// Package process starts programs under a policy; this package starts none.
+// A Policy is data: which files may be read and written, and which network may be used. Support is
+// what the system can enforce. Package process starts programs under a policy; this package starts
+// none.
 package sandbox
 
 import (
@@ -29,17 +30,19 @@ func Modes() []Mode { return []Mode{Enforce, Warn, Off} }
 type Processes string
 
 const (
-	// EndProcesses are sure to end with the program. Enforce needs a system that has a way to do that: namespaces or control groups.
+	// EndProcesses are sure to end with the program. Enforce needs a system that has a way to do
+	// that: namespaces or control groups.
 	EndProcesses Processes = "end"
-	// WatchProcesses are looked for and ended. One that hides well enough may be left, which is reported if it is noticed.
+	// WatchProcesses are looked for and ended. One that hides well enough may be left, which is
+	// reported if it is noticed.
 	WatchProcesses Processes = "watch"
 )
 
 // AllProcesses returns all values of Processes.
 func AllProcesses() []Processes { return []Processes{EndProcesses, WatchProcesses} }
 
-// DefaultProcesses is the limit of processes if none is configured. It is no more than what keeps a program from using up the ids of
-// processes of the whole machine.
+// DefaultProcesses is the limit of processes if none is configured. It is no more than what keeps a
+// program from using up the ids of processes of the whole machine.
 const DefaultProcesses = 10_000
 
 // Policy is what a program may do. All paths are absolute. A path that does not exist is ignored.
@@ -49,23 +52,27 @@ type Policy struct {
 	Read []string `json:"read,omitempty"`
 	// Write are files and folders that may also be changed.
 	Write []string `json:"write,omitempty"`
-	// Fixed are files and folders in a folder of Write that may be read, but not changed, replaced or removed. One that does not exist
-	// cannot be created: where there are namespaces, the caller puts an empty folder there while the program runs.
+	// Fixed are files and folders in a folder of Write that may be read, but not changed, replaced
+	// or removed. One that does not exist cannot be created: where there are namespaces, the caller
+	// puts an empty folder there while the program runs.
 	Fixed []string `json:"fixed,omitempty"`
 	// Hidden are files and folders in a folder of Read or Write that may not be read.
 	Hidden []string `json:"hidden,omitempty"`
 	// Layers show what is in other folders in folders of Write. They need namespaces.
 	Layers []Layer `json:"layers,omitempty"`
-	// Temp is the program's own folder for temporary files. It may be changed, and is also /tmp where the system allows it.
+	// Temp is the program's own folder for temporary files. It may be changed, and is also /tmp
+	// where the system allows it.
 	Temp    string  `json:"temp,omitempty"`
 	Network Network `json:"network"`
-	// Processes is what must become of processes that the program leaves behind; "" means EndProcesses.
+	// Processes is what must become of processes that the program leaves behind; "" means
+	// EndProcesses.
 	Processes Processes `json:"processes,omitempty"`
 	Limits    Limits    `json:"limits,omitzero"`
 }
 
-// Layer shows what is in other folders in a folder that may be changed, below what that has itself. Only the folder is changed:
-// what a program changes of the others is copied into it first, and what it removes is only hidden.
+// Layer shows what is in other folders in a folder that may be changed, below what that has itself.
+// Only the folder is changed: what a program changes of the others is copied into it first, and
+// what it removes is only hidden.
 type Layer struct {
 	Path string `json:"path"`
 	// Below are the other folders. What is in one of them covers what is in those after it.
@@ -80,7 +87,8 @@ type Layer struct {
 type Network struct {
 	// Off forbids all networks, also the one of this machine.
 	Off bool `json:"off,omitempty"`
-	// Ports are the only TCP ports that may be connected to and listened on; other protocols are forbidden. Empty means no limit.
+	// Ports are the only TCP ports that may be connected to and listened on; other protocols are
+	// forbidden. Empty means no limit.
 	Ports []uint16 `json:"ports,omitempty"`
 	// Server is the only server that may be reached; nil means no limit. Package process forwards
 	// connections to it. Everything else is a loopback network of the program's own.

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Restrict makes the system enforce a policy for the calling thread, as far as s supports it, and for everything that the thread starts
-// from now on. There is no way back, so the caller must have locked the goroutine to its thread, and must let the thread end with the
-// goroutine.
+// Restrict makes the system enforce a policy for the calling thread, as far as s supports it, and
+// for everything that the thread starts from now on. There is no way back, so the caller must have
+// locked the goroutine to its thread, and must let the thread end with the goroutine.
 //
-// Files and processes are restricted by Landlock, the rest by a filter of system calls. The thread has no capabilities afterwards, and
-// programs that it executes cannot gain any.
+// Files and processes are restricted by Landlock, the rest by a filter of system calls. The thread
+// has no capabilities afterwards, and programs that it executes cannot gain any.
 func Restrict(p *Policy, s Support) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("forbid new privileges: %w", err)
@@ -32,8 +32,8 @@ func Restrict(p *Policy, s Support) error {
 	return nil
 }
 
-// dropCapabilities removes all capabilities of the calling thread. no_new_privs keeps programs that it executes from gaining any, even
-// as root.
+// dropCapabilities removes all capabilities of the calling thread. no_new_privs keeps programs that
+// it executes from gaining any, even as root.
 func dropCapabilities() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return err

@@ -31,7 +31,8 @@ func Namespaces(p *Policy) uintptr {
 	return flags
 }
 
-// StartLoopback gives a program without a network one that consists of itself, for servers that only it uses.
+// StartLoopback gives a program without a network one that consists of itself, for servers that
+// only it uses.
 func StartLoopback() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -49,12 +50,12 @@ func StartLoopback() error {
 	return nil
 }
 
-// BuildRoot gives this process, which must be the first one of new Namespaces, a root folder that contains only what the policy allows, at
-// the usual places. Folders that may be read are mounted read-only. /proc shows the processes of this namespace only, and /dev has few
-// devices.
+// BuildRoot gives this process, which must be the first one of new Namespaces, a root folder that
+// contains only what the policy allows, at the usual places. Folders that may be read are mounted
+// read-only. /proc shows the processes of this namespace only, and /dev has few devices.
 //
-// Landlock decides much of this once more. But only what does not exist at all cannot be connected to, and only a read-only mount keeps
-// the mode and the owner of files.
+// Landlock decides much of this once more. But only what does not exist at all cannot be connected
+// to, and only a read-only mount keeps the mode and the owner of files.
 func BuildRoot(p *Policy) error {
 	if err := enterEmptyRoot(); err != nil {
 		return fmt.Errorf("prepare a root folder: %w", err)
@@ -94,7 +95,8 @@ func BuildRoot(p *Policy) error {
 	return nil
 }
 
-// enterEmptyRoot makes an empty file system the root, with the old root in oldRoot and a second empty one in newRoot.
+// enterEmptyRoot makes an empty file system the root, with the old root in oldRoot and a second
+// empty one in newRoot.
 func enterEmptyRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
@@ -150,7 +152,8 @@ func bind(from, to string) error {
 	return unix.Mount(oldRoot+from, newRoot+to, "", unix.MS_BIND|unix.MS_REC, "")
 }
 
-// makeMountPoint makes an empty file or folder like the one that is to be mounted there, unless there is one.
+// makeMountPoint makes an empty file or folder like the one that is to be mounted there, unless
+// there is one.
 func makeMountPoint(from, to string) error {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -182,7 +185,8 @@ func makeReadOnly(path string) error {
 	if err != nil {
 		return err
 	}
-	return protect(path, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, unix.AT_RECURSIVE)
+	return protect(path, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
+		unix.AT_RECURSIVE)
 }
 
 // mountSystem mounts /proc, /sys, /dev and /tmp.
@@ -204,7 +208,9 @@ func mountSystem(p *Policy) error {
 	if err := bind("/sys", "/sys"); err != nil {
 		return fmt.Errorf("show /sys: %w", err)
 	}
-	if err := protect(newRoot+"/sys", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, unix.AT_RECURSIVE); err != nil {
+	if err := protect(newRoot+"/sys",
+		unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
+		unix.AT_RECURSIVE); err != nil {
 		return fmt.Errorf("show /sys: %w", err)
 	}
 	if err := mountDevices(p); err != nil {
@@ -216,13 +222,15 @@ func mountSystem(p *Policy) error {
 	if err := bind(p.Temp, "/tmp"); err != nil {
 		return fmt.Errorf("show %s as /tmp: %w", p.Temp, err)
 	}
-	if err := protect(newRoot+"/tmp", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, unix.AT_RECURSIVE); err != nil {
+	if err := protect(newRoot+"/tmp", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV,
+		unix.AT_RECURSIVE); err != nil {
 		return fmt.Errorf("show %s as /tmp: %w", p.Temp, err)
 	}
 	return os.Symlink("/tmp", newRoot+"/var/tmp")
 }
 
-// maxShared bounds a file system in memory that a program can write to. Otherwise the system would give it half of the memory.
+// maxShared bounds a file system in memory that a program can write to. Otherwise the system would
+// give it half of the memory.
 const maxShared = 1 << 30
 
 // sharedOptions are the options of such a file system.
@@ -245,13 +253,15 @@ func mountDevices(p *Policy) error {
 		}
 	}
 	for name, target := range map[string]string{
-		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
+		"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+		"stderr": "/proc/self/fd/2", "ptmx": "pts/ptmx",
 	} {
 		if err := os.Symlink(target, dev+"/"+name); err != nil {
 			return err
 		}
 	}
-	for name, options := range map[string]string{"pts": "newinstance,ptmxmode=0666,mode=0620", "shm": sharedOptions(p)} {
+	for name, options := range map[string]string{"pts": "newinstance,ptmxmode=0666,mode=0620",
+		"shm": sharedOptions(p)} {
 		if err := os.Mkdir(dev+"/"+name, 0o755); err != nil {
 			return err
 		}
@@ -288,10 +298,12 @@ func placesOf(p *Policy) (places []place, err error) {
 			places = append(places, at)
 		}
 	}
-	for kind, paths := range map[placeKind][]string{readPlace: p.Read, writePlace: p.writable(), fixedPlace: p.Fixed, hiddenPlace: p.Hidden} {
+	for kind, paths := range map[placeKind][]string{readPlace: p.Read, writePlace: p.writable(),
+		fixedPlace: p.Fixed, hiddenPlace: p.Hidden} {
 		for _, path := range paths {
 			real, links, err := resolve(path)
-			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) ||
+				errors.Is(err, unix.ENOTDIR) {
 				continue
 			}
 			if err != nil {
@@ -301,7 +313,9 @@ func placesOf(p *Policy) (places []place, err error) {
 				add(place{link, linkPlace})
 			}
 			if strings.HasPrefix(real, "/proc/") {
-				continue // the new root has its own: /etc/mtab, for example, is a link to a file of the process that reads it
+				// the new root has its own: /etc/mtab, for example, is a link to a file of the
+				// process that reads it
+				continue
 			}
 			add(place{real, kind})
 		}
@@ -324,8 +338,9 @@ func placesOf(p *Policy) (places []place, err error) {
 // manyEntries is how many entries of a folder are mounted one by one at most.
 const manyEntries = 16
 
-// showWholeFolders replaces many entries of a folder by the folder and what must be hidden in it, if that is less: a mount takes time. Only
-// folders that hold the settings of the system have so many.
+// showWholeFolders replaces many entries of a folder by the folder and what must be hidden in it,
+// if that is less: a mount takes time. Only folders that hold the settings of the system have so
+// many.
 func showWholeFolders(places []place) ([]place, error) {
 	shown := map[string]map[string]bool{} // names of entries, by folder
 	for _, at := range places {
@@ -366,7 +381,8 @@ func showWholeFolders(places []place) ([]place, error) {
 // nearest returns the mounted place that contains another one.
 func nearest(sorted []place, at place) (above place, found bool) {
 	for _, other := range sorted {
-		if other.kind != linkPlace && at.kind != linkPlace && strings.HasPrefix(at.path, strings.TrimSuffix(other.path, "/")+"/") {
+		if other.kind != linkPlace && at.kind != linkPlace &&
+			strings.HasPrefix(at.path, strings.TrimSuffix(other.path, "/")+"/") {
 			above, found = other, true // the last one is the deepest
 		}
 	}
@@ -405,8 +421,8 @@ func resolve(path string) (real string, links []string, err error) {
 	return real, links, nil
 }
 
-// mount shows a place in the new root. What is in the place already, because it is in a folder that was mounted before, is left alone if it
-// is right.
+// mount shows a place in the new root. What is in the place already, because it is in a folder that
+// was mounted before, is left alone if it is right.
 func (p place) mount() error {
 	here := newRoot + p.path
 	switch p.kind {
@@ -438,8 +454,9 @@ func (p place) mount() error {
 	return protect(here, flags, unix.AT_RECURSIVE)
 }
 
-// mount shows a layer in the new root, in which its folder is already. The attributes with which the system marks what was removed
-// are those of users, because others need rights on the whole machine. With these, the system follows none that lead elsewhere.
+// mount shows a layer in the new root, in which its folder is already. The attributes with which
+// the system marks what was removed are those of users, because others need rights on the whole
+// machine. With these, the system follows none that lead elsewhere.
 func (l Layer) mount() error {
 	paths := append([]string{l.Path, l.Work}, l.Below...)
 	for i, path := range paths {
@@ -455,7 +472,8 @@ func (l Layer) mount() error {
 		return err
 	}
 	paths[1] = strings.TrimPrefix(work, oldRoot)
-	// The names are relative to a folder that contains all of them, because together they must be shorter than a page.
+	// The names are relative to a folder that contains all of them, because together they must be
+	// shorter than a page.
 	common := filepath.Dir(paths[0])
 	for _, path := range paths {
 		for path != common && !strings.HasPrefix(path, strings.TrimSuffix(common, "/")+"/") {
@@ -473,8 +491,10 @@ func (l Layer) mount() error {
 	if err := os.Chdir(oldRoot + common); err != nil {
 		return err
 	}
-	// volatile: what is copied is not synced first, file by file. The folder need not survive a power failure.
-	options := "userxattr,volatile,upperdir=" + names[0] + ",workdir=" + names[1] + ",lowerdir=" + strings.Join(names[2:], ":")
+	// volatile: what is copied is not synced first, file by file. The folder need not survive a
+	// power failure.
+	options := "userxattr,volatile,upperdir=" + names[0] + ",workdir=" + names[1] + ",lowerdir=" +
+		strings.Join(names[2:], ":")
 	at := newRoot + paths[0]
 	if len(l.Only) > 0 {
 		at = "/layer"
@@ -482,12 +502,14 @@ func (l Layer) mount() error {
 			return err
 		}
 	}
-	if err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+	if err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV,
+		options); err != nil {
 		return fmt.Errorf("mount overlay: %w", err)
 	}
 	// One overlay for all of them: the system takes milliseconds to end each.
 	for _, name := range l.Only {
-		if err := unix.Mount(filepath.Join(at, name), filepath.Join(newRoot+paths[0], name), "", unix.MS_BIND, ""); err != nil {
+		if err := unix.Mount(filepath.Join(at, name), filepath.Join(newRoot+paths[0], name), "",
+			unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("show %s: %w", name, err)
 		}
 	}

@@ -13,8 +13,8 @@ const seatbelt = "/usr/bin/sandbox-exec"
 // SeatbeltCommand returns the command that runs another one under a policy on macOS.
 func SeatbeltCommand(p *Policy) []string { return []string{seatbelt, "-p", seatbeltProfile(p)} }
 
-// seatbeltSystem is what every program on macOS needs: to start, to use the C library, and to look up names and certificates. Of the
-// rules that match, the last one decides.
+// seatbeltSystem is what every program on macOS needs: to start, to use the C library, and to look
+// up names and certificates. Of the rules that match, the last one decides.
 const seatbeltSystem = `(version 1)
 (deny default)
 (allow process-fork process-exec)
@@ -43,10 +43,11 @@ const seatbeltSystem = `(version 1)
 var seatbeltRead = []string{"/bin", "/sbin", "/usr", "/System", "/Library", "/opt", "/private/etc", "/private/var/db/timezone", "/private/var/select",
 	"/Applications/Xcode.app", "/dev"}
 
-// seatbeltProfile returns the profile of a policy for sandbox-exec. The rules compare paths without symbolic links, and on macOS /tmp, /var and
-// /etc are links.
+// seatbeltProfile returns the profile of a policy for sandbox-exec. The rules compare paths without
+// symbolic links, and on macOS /tmp, /var and /etc are links.
 func seatbeltProfile(p *Policy) string {
-	p = &Policy{Read: resolveAll(p.Read), Write: resolveAll(p.writable()), Fixed: resolveAll(p.Fixed), Hidden: resolveAll(p.Hidden), Network: p.Network}
+	p = &Policy{Read: resolveAll(p.Read), Write: resolveAll(p.writable()),
+		Fixed: resolveAll(p.Fixed), Hidden: resolveAll(p.Hidden), Network: p.Network}
 	var b strings.Builder
 	b.WriteString(seatbeltSystem)
 	rule := func(format string, paths []string) {
@@ -54,7 +55,8 @@ func seatbeltProfile(p *Policy) string {
 			fmt.Fprintf(&b, format+"\n", seatbeltQuote(path))
 		}
 	}
-	const read, write = "(allow file-read* (subpath %s))", "(allow file-read* file-write* (subpath %s))"
+	const read, write = "(allow file-read* (subpath %s))",
+		"(allow file-read* file-write* (subpath %s))"
 	rule(read, append(slices.Clone(seatbeltRead), p.Read...))
 	rule(write, p.writable())
 	rule("(deny file-read* file-write* (subpath %s))", p.Hidden)
@@ -75,7 +77,8 @@ func seatbeltProfile(p *Policy) string {
 		b.WriteString("(allow network-outbound (literal \"/private/var/run/mDNSResponder\"))\n")
 		b.WriteString("(allow network-bind network-inbound (local ip))\n")
 	}
-	// Unix sockets only where files may be changed: those of Docker and of the user's session are elsewhere.
+	// Unix sockets only where files may be changed: those of Docker and of the user's session are
+	// elsewhere.
 	rule("(allow network* (subpath %s))", p.writable())
 	return b.String()
 }
@@ -103,7 +106,8 @@ func resolveExisting(path string) string {
 // inHidden returns the paths that are in a hidden folder.
 func inHidden(p *Policy, paths []string) (found []string) {
 	for _, path := range paths {
-		if slices.ContainsFunc(p.Hidden, func(hidden string) bool { return strings.HasPrefix(path, hidden+"/") }) {
+		if slices.ContainsFunc(p.Hidden,
+			func(hidden string) bool { return strings.HasPrefix(path, hidden+"/") }) {
 			found = append(found, path)
 		}
 	}

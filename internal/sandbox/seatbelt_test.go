@@ -13,9 +13,12 @@ import (
 var update = flag.Bool("update", false, "write the profiles in testdata")
 
 func TestSeatbeltProfile(t *testing.T) {
-	base := Policy{Mode: Enforce, Read: []string{"/Users/ann/.nvm", "/Users/ann/p/.git"}, Write: []string{"/Users/ann/p/.signalbox/trees/T1", `/Users/ann/a "b" \c`},
-		Fixed: []string{"/Users/ann/p/.signalbox/trees/T1/.git"}, Hidden: []string{"/Users/ann/p/.signalbox"}, Temp: "/Users/ann/p/.signalbox/tmp/s1"}
-	for name, network := range map[string]Network{"on": {}, "none": {Off: true}, "ports": {Ports: []uint16{443, 8443}}} {
+	base := Policy{Mode: Enforce, Read: []string{"/Users/ann/.nvm", "/Users/ann/p/.git"},
+		Write:  []string{"/Users/ann/p/.signalbox/trees/T1", `/Users/ann/a "b" \c`},
+		Fixed:  []string{"/Users/ann/p/.signalbox/trees/T1/.git"},
+		Hidden: []string{"/Users/ann/p/.signalbox"}, Temp: "/Users/ann/p/.signalbox/tmp/s1"}
+	for name, network := range map[string]Network{"on": {}, "none": {Off: true},
+		"ports": {Ports: []uint16{443, 8443}}} {
 		p := base
 		p.Network = network
 		file := filepath.Join("testdata", "seatbelt-"+name+".sb")
@@ -35,7 +38,8 @@ func TestSeatbeltProfile(t *testing.T) {
 	}
 }
 
-// A profile names what links lead to, also for what does not exist yet, because macOS compares that.
+// A profile names what links lead to, also for what does not exist yet, because macOS compares
+// that.
 func TestSeatbeltResolvesLinks(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -46,19 +50,23 @@ func TestSeatbeltResolvesLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, to := range map[string]string{"tmp": "private/tmp", "box": "private/box", "lib": "private/lib", "loop": "loop"} {
+	for name, to := range map[string]string{"tmp": "private/tmp", "box": "private/box",
+		"lib": "private/lib", "loop": "loop"} {
 		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	in := func(name string) string { return filepath.Join(root, name) }
-	got := seatbeltProfile(&Policy{Mode: Enforce, Read: []string{in("lib"), in("loop/x")}, Write: []string{in("box/trees")}, Fixed: []string{in("box/trees/.git")},
+	got := seatbeltProfile(&Policy{Mode: Enforce, Read: []string{in("lib"), in("loop/x")},
+		Write: []string{in("box/trees")}, Fixed: []string{in("box/trees/.git")},
 		Hidden: []string{in("box")}, Temp: in("tmp/new/session")})
 	for _, want := range []string{
 		"(allow file-read* (subpath \"" + in("private/lib") + "\"))",
 		"(allow file-read* file-write* (subpath \"" + in("private/tmp/new/session") + "\"))",
 		"(deny file-write* (subpath \"" + in("private/box/trees/.git") + "\"))",
-		"(deny file-read* file-write* (subpath \"" + in("private/box") + "\"))\n(allow file-read* file-write* (subpath \"" + in("private/box/trees") + "\"))", // in a hidden folder
+		// in a hidden folder
+		"(deny file-read* file-write* (subpath \"" + in("private/box") +
+			"\"))\n(allow file-read* file-write* (subpath \"" + in("private/box/trees") + "\"))",
 		"(allow network* (subpath \"" + in("private/tmp/new/session") + "\"))",
 	} {
 		if !strings.Contains(got, want) {

@@ -4,7 +4,8 @@ import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-var archCalls = []uintptr{unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS__SYSCTL, unix.SYS_USELIB, unix.SYS_USTAT}
+var archCalls = []uintptr{unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS__SYSCTL,
+	unix.SYS_USELIB, unix.SYS_USTAT}
 
 // foreignNumbers refuses the calls of the x32 interface, which have other numbers.
 var foreignNumbers = []unix.SockFilter{

@@ -123,7 +123,8 @@ func CloseSockets(sockets []int) {
 
 func listen(at netip.AddrPort) (socket int, err error) {
 	ip, port := at.Addr(), int(at.Port())
-	family, address := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: port, Addr: ip.As16()})
+	family, address := unix.AF_INET6,
+		unix.Sockaddr(&unix.SockaddrInet6{Port: port, Addr: ip.As16()})
 	if ip.Is4() {
 		family, address = unix.AF_INET, &unix.SockaddrInet4{Port: port, Addr: ip.As4()}
 	}

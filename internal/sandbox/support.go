@@ -26,9 +26,11 @@ type Support struct {
 	Landlock int `json:"landlock,omitempty"`
 	// Seccomp reports whether system calls can be filtered.
 	Seccomp bool `json:"seccomp,omitempty"`
-	// Namespaces reports whether a program can have its own processes and its own view of the files.
+	// Namespaces reports whether a program can have its own processes and its own view of the
+	// files.
 	Namespaces bool `json:"namespaces,omitempty"`
-	// Groups reports whether a program can have a control group, with which all of its processes can be ended.
+	// Groups reports whether a program can have a control group, with which all of its processes
+	// can be ended.
 	Groups bool `json:"groups,omitempty"`
 	// Why explains what is missing, if that is known.
 	Why string `json:"why,omitempty"`
@@ -45,7 +47,8 @@ func (s Support) Check(p *Policy) error {
 		text += " (" + s.Why + ")"
 	}
 	hint := "set sandbox: warn to use what this system has, or sandbox: off to run without one; signalbox sandbox explain says what remains open"
-	if server := p.Network.Server; len(missing) == 1 && server != nil && !server.Default && !s.Forwards(p) {
+	if server := p.Network.Server; len(missing) == 1 && server != nil && !server.Default &&
+		!s.Forwards(p) {
 		hint = "allow user namespaces (docs/security.md says how), " +
 			"or replace network: model of the agent by on, or by ports such as [443]"
 	}
@@ -53,7 +56,8 @@ func (s Support) Check(p *Policy) error {
 		hint = "allow user namespaces, or start signalbox in a control group of your own, as with systemd-run --user --scope -p Delegate=yes signalbox …;" +
 			" or set sandbox.processes: watch to accept that; or " + hint
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the sandbox cannot be enforced here: " + text), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err: errors.New("the sandbox cannot be enforced here: " + text), Hint: hint}
 }
 
 // Forwards reports whether the program is limited to the server of its policy: by a network of
@@ -95,7 +99,8 @@ func (s Support) Notes(p *Policy) []string {
 	return notes
 }
 
-// endsProcesses reports whether everything that a program starts is sure to end with it: in a namespace or in a control group.
+// endsProcesses reports whether everything that a program starts is sure to end with it: in a
+// namespace or in a control group.
 func (s Support) endsProcesses() bool { return s.System == "linux" && (s.Namespaces || s.Groups) }
 
 // Processes returns what becomes of the processes that a restricted program leaves behind.
@@ -106,12 +111,16 @@ func (s Support) Processes() Processes {
 	return WatchProcesses
 }
 
-// Missing returns what Enforce needs for a policy and the system does not have, one sentence for each.
+// Missing returns what Enforce needs for a policy and the system does not have, one sentence for
+// each.
 func (s Support) Missing(p *Policy) (missing []string) {
 	if !p.Restricted() {
 		return nil
 	}
-	add := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
+	add := func(format string,
+		args ...any) {
+		missing = append(missing, fmt.Sprintf(format, args...))
+	}
 	if open := s.openServer(p); open != "" && !p.Network.Server.Default {
 		add("%s", open)
 	}
@@ -149,7 +158,8 @@ func (s Support) Missing(p *Policy) (missing []string) {
 		add("without namespaces a folder cannot be protected in another (%s)", p.Fixed[folder])
 	}
 	if len(p.Hidden) > 0 && !s.Namespaces {
-		add("without namespaces a file or folder cannot be hidden in another folder (%s)", strings.Join(p.Hidden, ", "))
+		add("without namespaces a file or folder cannot be hidden in another folder (%s)",
+			strings.Join(p.Hidden, ", "))
 	}
 	return missing
 }
@@ -190,7 +200,8 @@ func (s Support) String() string {
 	return strings.Join(layers, ", ")
 }
 
-// Open returns what remains possible on this system although the policy forbids it, one sentence for each.
+// Open returns what remains possible on this system although the policy forbids it, one sentence
+// for each.
 func (s Support) Open(p *Policy) (open []string) {
 	if !p.Restricted() {
 		return []string{"everything: there is no sandbox"}
@@ -211,13 +222,16 @@ func (s Support) Open(p *Policy) (open []string) {
 	add(s.Landlock < abiScopes && !s.Namespaces, "other processes of the same user can be ended")
 	add(s.Landlock < abiScopes && !alone, "abstract Unix sockets of other programs can be reached")
 	add(!s.Namespaces, "mode, owner, times and attributes of the user's files can be changed (not their content)")
-	add(!s.Namespaces && len(p.Fixed) > 0, "the tree's .git file can be replaced, which has no effect on signalbox's own git commands, and so can a team's configuration in a shared folder, which then needs trust again")
-	add(!s.Namespaces && len(p.Hidden) > 0, "folders and credentials of signalbox, in folders that may be read or changed, can be read and changed like these")
+	add(!s.Namespaces && len(p.Fixed) > 0,
+		"the tree's .git file can be replaced, which has no effect on signalbox's own git commands, and so can a team's configuration in a shared folder, which then needs trust again")
+	add(!s.Namespaces && len(p.Hidden) > 0,
+		"folders and credentials of signalbox, in folders that may be read or changed, can be read and changed like these")
 	add(!s.Namespaces, "the names and sizes of all files, and the command lines of running programs, can be read")
 	add(len(p.Network.Ports) > 0 && s.Landlock < abiPorts, "all TCP ports can be reached")
 	add(!s.Seccomp, "system calls are not filtered")
 	add(s.openServer(p) != "", s.openServer(p))
-	add(!alone && len(p.Network.Ports) == 0, "all hosts can be reached, including this machine and your local network")
+	add(!alone && len(p.Network.Ports) == 0,
+		"all hosts can be reached, including this machine and your local network")
 	return open
 }
 

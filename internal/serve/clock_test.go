@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// clock makes time pass for the deadlines of a server's connections. They never pass by themselves, so that a slow machine changes nothing.
+// clock makes time pass for the deadlines of a server's connections. They never pass by themselves,
+// so that a slow machine changes nothing.
 type clock struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -24,7 +25,8 @@ func newClock() *clock {
 	return c
 }
 
-// timedListener accepts connections whose deadlines are those of a clock, and whose buffers are small.
+// timedListener accepts connections whose deadlines are those of a clock, and whose buffers are
+// small.
 type timedListener struct {
 	*net.TCPListener
 	clock *clock
@@ -71,7 +73,8 @@ func (c *timedConn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// set changes a deadline. One in the past takes effect at once, one in the future when the clock gets there.
+// set changes a deadline. One in the past takes effect at once, one in the future when the clock
+// gets there.
 func (c *timedConn) set(deadline *time.Duration, t time.Time, apply func(time.Time) error) error {
 	c.clock.mu.Lock()
 	defer c.clock.mu.Unlock()
@@ -109,13 +112,14 @@ func (c *clock) advance(d time.Duration) {
 	}
 }
 
-// untilClosed makes time pass in small steps until the server closes the connection of a client, and returns how much. It calls between
-// before each step.
+// untilClosed makes time pass in small steps until the server closes the connection of a client,
+// and returns how much. It calls between before each step.
 func (c *clock) untilClosed(t *testing.T, client net.Conn, between func()) (took time.Duration) {
 	t.Helper()
 	const step = 2 * time.Second
 	for start := time.Now(); time.Since(start) < patience; {
-		if closed := c.await(t, client, func(server *timedConn) bool { return server.closed || server.read != 0 || server.write != 0 }).isClosed(); closed {
+		if closed := c.await(t, client,
+			func(server *timedConn) bool { return server.closed || server.read != 0 || server.write != 0 }).isClosed(); closed {
 			return took
 		}
 		between()

@@ -8,13 +8,15 @@ import (
 	"sync"
 )
 
-// limitedListener has a maximum number of open connections. To accept one more, it closes the connection that has waited longest for a
-// request, so that clients cannot keep others out by holding connections open. If every connection has a request, the new one waits.
+// limitedListener has a maximum number of open connections. To accept one more, it closes the
+// connection that has waited longest for a request, so that clients cannot keep others out by
+// holding connections open. If every connection has a request, the new one waits.
 type limitedListener struct {
 	net.Listener
 	max int
 
-	// mu guards the fields below, and those of the connections. changed is signalled when they change.
+	// mu guards the fields below, and those of the connections. changed is signalled when they
+	// change.
 	mu      sync.Mutex
 	changed *sync.Cond
 	open    int

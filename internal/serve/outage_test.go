@@ -19,7 +19,8 @@ import (
 	"signalbox/internal/serve/access"
 )
 
-// brokenWatches is a journal that cannot be reached while its gate is closed. It counts the watches that failed.
+// brokenWatches is a journal that cannot be reached while its gate is closed. It counts the watches
+// that failed.
 type brokenWatches struct {
 	journal.Journal
 	mu     sync.Mutex
@@ -31,7 +32,8 @@ func (j *brokenWatches) check() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
-		return fmt.Errorf("%w: %w: connection refused", journal.ErrNotStored, journal.ErrUnavailable)
+		return fmt.Errorf("%w: %w: connection refused", journal.ErrNotStored,
+			journal.ErrUnavailable)
 	}
 	return nil
 }
@@ -56,7 +58,8 @@ func (j *brokenWatches) Watch(ctx context.Context, after uint64) iter.Seq2[signa
 	}
 }
 
-func (j *brokenWatches) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
+func (j *brokenWatches) Append(ctx context.Context, expected uint64,
+	events []signalbox.Event) error {
 	if err := j.check(); err != nil {
 		return err
 	}
@@ -70,14 +73,16 @@ func (j *brokenWatches) Head(ctx context.Context) (uint64, error) {
 	return j.Journal.Head(ctx)
 }
 
-func (j *brokenWatches) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+func (j *brokenWatches) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event,
+	error) {
 	if err := j.check(); err != nil {
 		return nil, err
 	}
 	return j.Journal.Read(ctx, after, limit)
 }
 
-// A server stays while the ledger cannot be reached, answers that it cannot, and continues afterwards.
+// A server stays while the ledger cannot be reached, answers that it cannot, and continues
+// afterwards.
 func TestServerSurvivesAnOutage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), box.FolderName)
 	opts := &box.Options{KeyFile: filepath.Join(t.TempDir(), "key")}
@@ -125,13 +130,15 @@ func TestServerSurvivesAnOutage(t *testing.T) {
 		t.Fatalf("at first: %d", got)
 	}
 	broken.set(true)
-	if _, err := other.Engine.Do(t.Context(), rules.OpenWork{Work: "w", Actor: "me"}); err != nil { // which both watches see, and fail
+	// which both watches see, and fail
+	if _, err := other.Engine.Do(t.Context(), rules.OpenWork{Work: "w", Actor: "me"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		<-broken.failed
 	}
-	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable, "/healthz": http.StatusOK} {
+	for path, want := range map[string]int{"/readyz": http.StatusServiceUnavailable,
+		"/healthz": http.StatusOK} {
 		if got := get(path); got != want {
 			t.Errorf("during the outage, %s: %d, want %d", path, got, want)
 		}

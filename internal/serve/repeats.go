@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// quietHandler leaves out warnings and errors that repeat, so that clients cannot flood the terminal with what their requests cause. In a minute,
-// it lets a message pass once with the same attributes, and maxVariants times with different ones.
+// quietHandler leaves out warnings and errors that repeat, so that clients cannot flood the
+// terminal with what their requests cause. In a minute, it lets a message pass once with the same
+// attributes, and maxVariants times with different ones.
 type quietHandler struct {
 	slog.Handler
 	mu   *sync.Mutex

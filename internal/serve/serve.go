@@ -1,4 +1,5 @@
-// Package serve serves a box over HTTP on one port: the dashboard, the API, the stream of events, MCP, metrics, and health checks.
+// Package serve serves a box over HTTP on one port: the dashboard, the API, the stream of events,
+// MCP, metrics, and health checks.
 package serve
 
 import (
@@ -39,11 +40,13 @@ const (
 type Options struct {
 	// API configures the API.
 	API api.Options
-	// Oracle answers questions; nil means that the server answers none. It must be closed after Serve has returned.
+	// Oracle answers questions; nil means that the server answers none. It must be closed after
+	// Serve has returned.
 	Oracle *ask.Service
 	// Project is the name of the project, for the titles of pages.
 	Project string
-	// Hosts are names and addresses, without a port, by which clients may reach the server besides loopback names.
+	// Hosts are names and addresses, without a port, by which clients may reach the server besides
+	// loopback names.
 	Hosts []string
 	// AnonymousReads allows reading without a token. Use it only for a listener on loopback.
 	AnonymousReads bool
@@ -51,7 +54,8 @@ type Options struct {
 	TLS *tls.Config
 	// MCP serves MCP at /mcp; nil means that it is not served.
 	MCP http.Handler
-	// Publish sends the events of the ledger elsewhere until its context is done; nil means that they are not sent.
+	// Publish sends the events of the ledger elsewhere until its context is done; nil means that
+	// they are not sent.
 	Publish func(context.Context)
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
@@ -88,20 +92,26 @@ func New(b *box.Box, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	guard := access.NewGuard(store, &access.Options{Hosts: opts.Hosts, AnonymousReads: opts.AnonymousReads, Box: b.ID(), LoginHost: host, Now: opts.API.Now})
+	guard := access.NewGuard(store,
+		&access.Options{Hosts: opts.Hosts, AnonymousReads: opts.AnonymousReads, Box: b.ID(),
+			LoginHost: host, Now: opts.API.Now})
 	a, err := api.New(b, guard, s.hub, &opts.API)
 	if err != nil {
 		return nil, err
 	}
 	a.Register(s.mux)
-	s.pages, err = dashboard.New(b, guard, dashboard.Options{Root: opts.API.Root, Name: opts.Project, Portfolio: opts.API.Portfolio, Oracle: opts.Oracle, Log: opts.Log, Now: opts.API.Now})
+	s.pages, err = dashboard.New(b, guard,
+		dashboard.Options{Root: opts.API.Root, Name: opts.Project, Portfolio: opts.API.Portfolio,
+			Oracle: opts.Oracle, Log: opts.Log, Now: opts.API.Now})
 	if err != nil {
 		return nil, err
 	}
 	s.pages.Register(s.mux)
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerText(w, http.StatusOK, "ok\n") })
+	s.mux.HandleFunc("GET /healthz",
+		func(w http.ResponseWriter, _ *http.Request) { answerText(w, http.StatusOK, "ok\n") })
 	s.mux.HandleFunc("GET /readyz", s.ready)
-	s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.metrics(w, r, guard) })
+	s.mux.HandleFunc("GET /metrics",
+		func(w http.ResponseWriter, r *http.Request) { s.metrics(w, r, guard) })
 	if opts.MCP != nil {
 		s.mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 			deadlines := http.NewResponseController(w)
@@ -180,7 +190,8 @@ func (f followed) Watch(ctx context.Context, after uint64) iter.Seq2[signalbox.E
 	return f.Engine.Watch(ctx, after)
 }
 
-// Serve serves until ctx is done, and then returns nil after the requests in progress, or until the listener or the ledger fails.
+// Serve serves until ctx is done, and then returns nil after the requests in progress, or until the
+// listener or the ledger fails.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var background sync.WaitGroup
@@ -195,7 +206,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	limited := newLimitedListener(l, s.opts.MaxConnections)
 	server := &http.Server{Handler: strictTransport(s.mux), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		TLSConfig: s.opts.TLS, ConnState: limited.setState, BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug)}
+		TLSConfig: s.opts.TLS, ConnState: limited.setState,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		ErrorLog:    slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug)}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)

@@ -24,8 +24,9 @@ func TestVisitorsOnLoopback(t *testing.T) {
 		}
 		for path, want := range map[string]int{
 			"/healthz": http.StatusOK, "/readyz": http.StatusOK, "/login": http.StatusOK,
-			"/verify": http.StatusOK, "/static/verify.js": http.StatusOK, "/static/style.css": http.StatusOK,
-			"/": reads, "/board": reads, "/metrics": reads, "/api/v1/status": reads,
+			"/verify": http.StatusOK, "/static/verify.js": http.StatusOK,
+			"/static/style.css": http.StatusOK,
+			"/":                 reads, "/board": reads, "/metrics": reads, "/api/v1/status": reads,
 			"/api/v1/openapi.json": reads, "/api/v1/ledger/events": reads,
 			"/api/v1/ledger/verify": http.StatusUnauthorized, // it makes the server work hard
 			"/mcp":                  http.StatusTeapot,
@@ -37,7 +38,8 @@ func TestVisitorsOnLoopback(t *testing.T) {
 			body, err := io.ReadAll(answer.Body)
 			answer.Body.Close()
 			if err != nil || answer.StatusCode != want {
-				t.Errorf("%s, anonymous reads %t: %s, %v, want %d", path, anonymous, answer.Status, err, want)
+				t.Errorf("%s, anonymous reads %t: %s, %v, want %d", path, anonymous, answer.Status,
+					err, want)
 			}
 			for _, secret := range []string{"secret-project", s.box.ID(), "signalbox_work"} {
 				if !anonymous && strings.Contains(string(body), secret) {
@@ -48,8 +50,8 @@ func TestVisitorsOnLoopback(t *testing.T) {
 	}
 }
 
-// TestStrictTransport: a browser that came over TLS is told to stay with it, on every page and under
-// every name that is not one of its own machine.
+// TestStrictTransport: a browser that came over TLS is told to stay with it, on every page and
+// under every name that is not one of its own machine.
 func TestStrictTransport(t *testing.T) {
 	pair, err := certificate.SelfSigned(t.TempDir(), []string{"box.example"})
 	if err != nil {
@@ -64,9 +66,11 @@ func TestStrictTransport(t *testing.T) {
 		if config != nil {
 			scheme = "https://"
 		}
-		for _, host := range []string{"box.example", "box.example:7700", "localhost:7700", "LOCALHOST.",
+		for _, host := range []string{"box.example", "box.example:7700", "localhost:7700",
+			"LOCALHOST.",
 			"box-x.localhost:7700"} {
-			for _, path := range []string{"/", "/healthz", "/api/v1/status", "/static/style.css", "/none"} {
+			for _, path := range []string{"/", "/healthz", "/api/v1/status", "/static/style.css",
+				"/none"} {
 				at := scheme + s.address + path
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
 				if err != nil {

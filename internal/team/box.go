@@ -13,7 +13,8 @@ import (
 	"signalbox/internal/durable"
 )
 
-// readOwn returns the text of a box's own configuration, and a digest of it and of the files that it names.
+// readOwn returns the text of a box's own configuration, and a digest of it and of the files that
+// it names.
 func readOwn(box string) (text []byte, digest string, err error) {
 	box, err = realPath(box)
 	if err != nil {
@@ -63,13 +64,15 @@ func (s *Shared) DigestWithBox() string {
 	return digestOf(map[string][]byte{"team": []byte(s.Digest()), "own": []byte(s.Own)})
 }
 
-// TrustedBox reports whether the user trusts the box's own configuration as it is. known is what Find returned.
+// TrustedBox reports whether the user trusts the box's own configuration as it is. known is what
+// Find returned.
 func (s *Shared) TrustedBox(known *Record) bool {
 	return known != nil && s.Own != "" && s.Own == known.Own
 }
 
-// checkBox refuses a box that came with the repository around it: its configuration would count without trust. r is the repository
-// around the folder dir, or nil. It reports whether the box is at the top of a repository; a box that is not may have come with an archive.
+// checkBox refuses a box that came with the repository around it: its configuration would count
+// without trust. r is the repository around the folder dir, or nil. It reports whether the box is
+// at the top of a repository; a box that is not may have come with an archive.
 func checkBox(ctx context.Context, r *repository, dir, box string) (atTop bool, err error) {
 	box, err = filepath.Abs(box)
 	if err != nil {
@@ -93,13 +96,15 @@ func checkBox(ctx context.Context, r *repository, dir, box string) (atTop bool, 
 	}
 	below, err := filepath.Rel(top, filepath.Join(parent, filepath.Base(box)))
 	if err != nil || !filepath.IsLocal(below) {
-		return false, errors.Join(err, fmt.Errorf("the box %s is not in the repository %s", box, top))
+		return false, errors.Join(err, fmt.Errorf("the box %s is not in the repository %s", box,
+			top))
 	}
 	tracked, err := r.findTracked(filepath.ToSlash(below))
 	if err != nil || tracked == "" {
 		return parent == top, err
 	}
-	return false, trackedBox("if you made it, remove it from git: git rm -r --cached "+filepath.ToSlash(below)+"; if not, look at it before you delete it",
+	return false, trackedBox("if you made it, remove it from git: git rm -r --cached "+
+		filepath.ToSlash(below)+"; if not, look at it before you delete it",
 		"the box %s came with the repository (git tracks %s), so it is not used: its configuration could run anything", box, tracked)
 }
 
@@ -116,8 +121,9 @@ func trackedBox(hint, format string, args ...any) error {
 	return refuse(hint, "%w", trackedError(fmt.Sprintf(format, args...)))
 }
 
-// findTracked returns a file at or below a path that is in the index or in the last commit, "" if there is none. In the index case is ignored, because
-// on some systems two names that differ only in case are one file.
+// findTracked returns a file at or below a path that is in the index or in the last commit, "" if
+// there is none. In the index case is ignored, because on some systems two names that differ only
+// in case are one file.
 func (r *repository) findTracked(below string) (string, error) {
 	out, err := r.run(nil, "", "ls-files", "-z", "--cached", "--", ":(top,icase,literal)"+below)
 	if err != nil {
@@ -128,7 +134,8 @@ func (r *repository) findTracked(below string) (string, error) {
 		if err != nil || id == "" {
 			return "", err
 		}
-		if out, err = r.git("", "ls-tree", "-r", "-z", "--name-only", "--full-tree", id, "--", below); err != nil {
+		if out, err = r.git("", "ls-tree", "-r", "-z", "--name-only", "--full-tree", id, "--",
+			below); err != nil {
 			return "", err
 		}
 	}

@@ -10,9 +10,10 @@ import (
 	"signalbox/internal/text"
 )
 
-// Describe says what trusting the configuration means, in lines for a person to read. known is what the user trusts so far: what has not changed
-// since is omitted. The settings come last, where the reader sees them next to the question. Text of the repository is escaped, and each of
-// its lines is marked, so that it cannot look like ours.
+// Describe says what trusting the configuration means, in lines for a person to read. known is what
+// the user trusts so far: what has not changed since is omitted. The settings come last, where the
+// reader sees them next to the question. Text of the repository is escaped, and each of its lines
+// is marked, so that it cannot look like ours.
 func (s *Shared) Describe(known *Record) string {
 	var b strings.Builder
 	var before map[string][]byte
@@ -25,9 +26,11 @@ func (s *Shared) Describe(known *Record) string {
 		switch {
 		case had && has && string(old) == string(now):
 		case had && has:
-			fmt.Fprintf(&b, "%s has changed:\n%s\n", text.Printable(name), diff(string(old), string(now)))
+			fmt.Fprintf(&b, "%s has changed:\n%s\n", text.Printable(name),
+				diff(string(old), string(now)))
 		case has && name != config.FileName: // its settings are shown instead
-			fmt.Fprintf(&b, "%s, %s:\n%s\n", text.Printable(name), text.Count(lineCount(now), "line"), mark("|", string(now)))
+			fmt.Fprintf(&b, "%s, %s:\n%s\n", text.Printable(name),
+				text.Count(lineCount(now), "line"), mark("|", string(now)))
 		case had:
 			fmt.Fprintf(&b, "%s was removed\n\n", text.Printable(name))
 		}
@@ -71,24 +74,30 @@ var kinds = []struct {
 	names []string
 }{
 	{"environment variables", []string{"env", "env_pass", "key_env", "token_env", "headers"}},
-	{"programs and servers", []string{"command", "run", "args", "setup", "tree", "preset", "agent", "base_url", "url", "webhook", "webhooks", "notify", "traces", "tools", "deliver"}},
-	{"files", []string{"read", "write", "copy", "file", "code", "notes", "portfolio", "prompt", "prompts", "words"}},
+	{"programs and servers", []string{"command", "run", "args", "setup", "tree", "preset", "agent",
+		"base_url", "url", "webhook", "webhooks", "notify", "traces", "tools", "deliver"}},
+	{"files", []string{"read", "write", "copy", "file", "code", "notes", "portfolio", "prompt",
+		"prompts", "words"}},
 	{"other settings", nil},
 }
 
-// DescribeSettings lists the settings in a configuration by what they are about. If before is not nil, it lists those that are not the same as
-// before, with + and -.
+// DescribeSettings lists the settings in a configuration by what they are about. If before is not
+// nil, it lists those that are not the same as before, with + and -.
 func DescribeSettings(now, before []byte) string {
 	groups := make([]strings.Builder, len(kinds))
 	add := func(sign string, s config.Setting) {
-		names := strings.FieldsFunc(s.Name, func(r rune) bool { return strings.ContainsRune(".[]", r) })
+		names := strings.FieldsFunc(s.Name,
+			func(r rune) bool { return strings.ContainsRune(".[]", r) })
 		i := slices.IndexFunc(kinds, func(k struct {
 			title string
 			names []string
 		}) bool {
-			return k.names == nil || slices.ContainsFunc(names, func(name string) bool { return slices.Contains(k.names, name) })
+			return k.names == nil ||
+				slices.ContainsFunc(names,
+					func(name string) bool { return slices.Contains(k.names, name) })
 		})
-		fmt.Fprintf(&groups[i], "  %s%s: %s\n", sign, text.Printable(s.Name), text.Printable(s.Value))
+		fmt.Fprintf(&groups[i], "  %s%s: %s\n", sign, text.Printable(s.Name),
+			text.Printable(s.Value))
 	}
 	current, err := config.ShowTeam(now)
 	if err != nil {
@@ -99,7 +108,8 @@ func DescribeSettings(now, before []byte) string {
 			add("", s)
 		}
 	} else {
-		old, _ := config.ShowTeam(before) // an older version of the program may have accepted what this one does not
+		// an older version of the program may have accepted what this one does not
+		old, _ := config.ShowTeam(before)
 		for _, s := range old {
 			if !slices.Contains(current, s) {
 				add("- ", s)
@@ -172,7 +182,8 @@ func diff(before, now string) string {
 	var out strings.Builder
 	omitted := false
 	for i, e := range edits {
-		near := slices.ContainsFunc(edits[max(i-diffContext, 0):min(i+diffContext+1, len(edits))], func(e edit) bool { return e.sign != " " })
+		near := slices.ContainsFunc(edits[max(i-diffContext, 0):min(i+diffContext+1, len(edits))],
+			func(e edit) bool { return e.sign != " " })
 		if near {
 			out.WriteString("  " + e.sign + " " + text.Printable(e.line) + "\n")
 		} else if !omitted {
@@ -183,7 +194,8 @@ func diff(before, now string) string {
 	return out.String()
 }
 
-// commonLengths returns the length of the longest common subsequence of a[i:] and b[j:] for each i and j.
+// commonLengths returns the length of the longest common subsequence of a[i:] and b[j:] for each i
+// and j.
 func commonLengths(a, b []string) [][]int {
 	table := make([][]int, len(a)+1)
 	for i := range table {

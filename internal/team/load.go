@@ -12,18 +12,19 @@ import (
 	"signalbox/internal/config"
 )
 
-// copiesFolder is the folder in a box with copies of the files that count, each version in a folder named after its digest. A running process keeps
-// using its version.
+// copiesFolder is the folder in a box with copies of the files that count, each version in a folder
+// named after its digest. A running process keeps using its version.
 const copiesFolder = "team"
 
-// rootFile is the file next to the copies with the path of the repository, and filesFolder the folder with the copies.
+// rootFile is the file next to the copies with the path of the repository, and filesFolder the
+// folder with the copies.
 const (
 	rootFile    = "root"
 	filesFolder = "files"
 )
 
-// Load returns the configuration that counts for a box: the team's, if it is trusted, and the box's own over it. If the team's is
-// not trusted, the error matches ErrUntrusted.
+// Load returns the configuration that counts for a box: the team's, if it is trusted, and the box's
+// own over it. If the team's is not trusted, the error matches ErrUntrusted.
 func (s *Shared) Load(store Store, box string) (*config.Config, error) {
 	known, err := store.Find(s.Root, box)
 	if err != nil {
@@ -42,8 +43,9 @@ func (s *Shared) Load(store Store, box string) (*config.Config, error) {
 	return config.LoadTeam(box, t)
 }
 
-// Preview returns the configuration that Load would return if the team's were trusted, to show what a run would do: nothing that it names may be
-// started or read. It copies files to the folder dir, and not into the box.
+// Preview returns the configuration that Load would return if the team's were trusted, to show what
+// a run would do: nothing that it names may be started or read. It copies files to the folder dir,
+// and not into the box.
 func (s *Shared) Preview(box, dir string) (*config.Config, error) {
 	if s.Files == nil {
 		return config.Load(box)
@@ -70,7 +72,8 @@ func (s *Shared) Show(store Store, box string) ([]config.Setting, error) {
 	return config.Show(box, t)
 }
 
-// team returns the files for the package config. It copies them into the box, if there is more than one.
+// team returns the files for the package config. It copies them into the box, if there is more than
+// one.
 func (s *Shared) team(box string) (*config.Team, error) {
 	return s.teamIn(filepath.Join(box, copiesFolder))
 }
@@ -140,7 +143,8 @@ func (s *Shared) copyTo(dir string) error {
 // maxCopies is how many versions are kept. Processes that run use the last few.
 const maxCopies = 10
 
-// removeOldCopies removes the versions that no command has used for the longest time, and what killed processes left.
+// removeOldCopies removes the versions that no command has used for the longest time, and what
+// killed processes left.
 func removeOldCopies(folder string) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -175,7 +179,8 @@ func (s *Shared) isCopy(dir string) bool {
 	return true
 }
 
-// FromCopy returns the configuration in a folder that Load made, for a process that a run has started with it.
+// FromCopy returns the configuration in a folder that Load made, for a process that a run has
+// started with it.
 func FromCopy(dir string) (*config.Team, error) {
 	root, err := os.ReadFile(filepath.Join(dir, rootFile))
 	if err != nil {

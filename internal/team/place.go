@@ -15,7 +15,8 @@ import (
 	"signalbox/internal/durable"
 )
 
-// place is the record that this machine may connect to the database of a box. Unlike a Record it says nothing about what may be started.
+// place is the record that this machine may connect to the database of a box. Unlike a Record it
+// says nothing about what may be started.
 type place struct {
 	Box    string `json:"box"`
 	Digest string `json:"place"`
@@ -24,7 +25,8 @@ type place struct {
 // maxSecret is more than the secret of a cluster needs.
 const maxSecret = 1 << 16
 
-// digestPlace returns a digest of where the ledger of a box is. box is its real path, and address is what config.ReadJournal returned, or another value of the setting journal.
+// digestPlace returns a digest of where the ledger of a box is. box is its real path, and address
+// is what config.ReadJournal returned, or another value of the setting journal.
 func digestPlace(box, address string) (string, error) {
 	files := map[string][]byte{"journal": []byte(address)}
 	if address == config.JournalCluster {
@@ -36,14 +38,16 @@ func digestPlace(box, address string) (string, error) {
 			return "", err
 		}
 		// Everyone who knows the secret can use the node of this machine.
-		if files["secret"], err = durable.ReadRegular(cluster.SecretFile, maxSecret); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if files["secret"], err = durable.ReadRegular(cluster.SecretFile, maxSecret); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
 	}
 	return digestOf(files), nil
 }
 
-// placeFile returns the file with the record of a place. A cluster has another one, because the settings can name it before the ledger is moved there.
+// placeFile returns the file with the record of a place. A cluster has another one, because the
+// settings can name it before the ledger is moved there.
 func (s Store) placeFile(box, address string) (string, error) {
 	if address == config.JournalCluster {
 		return s.file("cluster", box)
@@ -51,7 +55,8 @@ func (s Store) placeFile(box, address string) (string, error) {
 	return s.file("journal", box)
 }
 
-// AddPlace records that the ledger of a box may be where its configuration says: a command of the user has put it there.
+// AddPlace records that the ledger of a box may be where its configuration says: a command of the
+// user has put it there.
 func (s Store) AddPlace(box string) error {
 	address, err := config.ReadJournal(box)
 	if err != nil {
@@ -61,7 +66,8 @@ func (s Store) AddPlace(box string) error {
 	return errors.Join(err, s.RecordPlaces(found))
 }
 
-// AddPlaces is AddPlace for all places that the configuration names, because the user trusts it: also for a cluster that the ledger is not in.
+// AddPlaces is AddPlace for all places that the configuration names, because the user trusts it:
+// also for a cluster that the ledger is not in.
 func (s Store) AddPlaces(box string) error {
 	found, err := FindPlaces(box)
 	return errors.Join(err, s.RecordPlaces(found))
@@ -100,7 +106,8 @@ func findPlaces(box string, addresses ...string) (found []Place, err error) {
 	return found, nil
 }
 
-// RecordPlaces records places for AddPlaces. If the configuration has changed since they were found, they do not count.
+// RecordPlaces records places for AddPlaces. If the configuration has changed since they were
+// found, they do not count.
 func (s Store) RecordPlaces(places []Place) error {
 	for _, p := range places {
 		name, err := s.placeFile(p.record.Box, p.address)
@@ -134,7 +141,8 @@ func namedPlaces(box string) ([]string, error) {
 	return []string{address, config.JournalCluster}, nil
 }
 
-// RemovePlaces removes what AddPlace and AddPlaces recorded. It reports whether there was something.
+// RemovePlaces removes what AddPlace and AddPlaces recorded. It reports whether there was
+// something.
 func (s Store) RemovePlaces(box string) (removed bool, err error) {
 	box, err = realPath(box)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,13 +170,17 @@ func isLocal(box string) bool {
 	return err == nil && slices.Equal(places, []string{config.JournalSQLite})
 }
 
-// KnowsPlaces reports whether each place that the configuration of a box names is its folder, or was recorded.
+// KnowsPlaces reports whether each place that the configuration of a box names is its folder, or
+// was recorded.
 func (s Store) KnowsPlaces(box string) bool {
 	places, err := namedPlaces(box)
-	return err == nil && !slices.ContainsFunc(places, func(address string) bool { return address != config.JournalSQLite && !s.hasPlace(box, address) })
+	return err == nil &&
+		!slices.ContainsFunc(places,
+			func(address string) bool { return address != config.JournalSQLite && !s.hasPlace(box, address) })
 }
 
-// hasPlace reports whether this place was recorded. A record that others could have written does not count.
+// hasPlace reports whether this place was recorded. A record that others could have written does
+// not count.
 func (s Store) hasPlace(box, address string) bool {
 	box, err := realPath(box)
 	if err != nil {
@@ -183,7 +195,8 @@ func (s Store) hasPlace(box, address string) bool {
 		return false
 	}
 	info, err := os.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 &&
+		runtime.GOOS != "windows" {
 		return false
 	}
 	text, err := durable.ReadRegular(name, maxFile)
@@ -191,10 +204,12 @@ func (s Store) hasPlace(box, address string) bool {
 	return err == nil && json.Unmarshal(text, &known) == nil && known == place{box, digest}
 }
 
-// CheckPlace returns an error if this machine must not connect to the database of a box, because somebody else may have written its configuration: git
-// tracks a file of the box, or the user has neither put its ledger there, nor trusted it, nor named the box. That git does not track it says little: it may
-// have come with an archive that has a repository, or be what git reset left of a merge. A connection alone sends passwords, and runs a node of a cluster.
-// address is as for digestPlace.
+// CheckPlace returns an error if this machine must not connect to the database of a box, because
+// somebody else may have written its configuration: git tracks a file of the box, or the user has
+// neither put its ledger there, nor trusted it, nor named the box. That git does not track it says
+// little: it may have come with an archive that has a repository, or be what git reset left of a
+// merge. A connection alone sends passwords, and runs a node of a cluster. address is as for
+// digestPlace.
 func (s Store) CheckPlace(ctx context.Context, box, address string, named bool) error {
 	if address == config.JournalSQLite {
 		return nil
@@ -213,5 +228,6 @@ func (s Store) CheckPlace(ctx context.Context, box, address string, named bool) 
 	if _, err := checkBox(ctx, r, parent, box); err != nil || named || s.hasPlace(box, address) {
 		return err
 	}
-	return Untrusted(fmt.Sprintf("the box %s was not created on this machine, or its journal was changed, so signalbox does not connect to it", box))
+	return Untrusted(fmt.Sprintf(
+		"the box %s was not created on this machine, or its journal was changed, so signalbox does not connect to it", box))
 }

@@ -62,7 +62,8 @@ func TestCheckPlace(t *testing.T) {
 	allowed("other settings")
 	write(config.FileName, "journal: postgres://ann@other/shop\n")
 	refused("another database")
-	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q", project).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "git", "init", "-q",
+		project).CombinedOutput(); err != nil {
 		t.Fatalf("git init: %v: %s", err, out)
 	}
 	refused("another database, at the top of a repository")

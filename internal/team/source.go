@@ -24,13 +24,14 @@ import (
 type source interface {
 	root() string
 	commit() string
-	// read returns those of the files that exist. It refuses what is not a file, and what is too large.
+	// read returns those of the files that exist. It refuses what is not a file, and what is too
+	// large.
 	read(named []config.TeamPath) (map[string][]byte, error)
 	close()
 }
 
-// openSource returns the last commit of the repository around a folder. Without a commit it returns the top of the repository as it is, and
-// without a repository, if r is nil, the folder.
+// openSource returns the last commit of the repository around a folder. Without a commit it returns
+// the top of the repository as it is, and without a repository, if r is nil, the folder.
 func openSource(r *repository, dir string) (source, error) {
 	if r != nil {
 		id, err := r.head()
@@ -54,13 +55,15 @@ type repository struct {
 	*git.Repository
 	view string
 	run  func(env []string, stdin string, args ...string) (string, error) // runs git
-	id   *string                                                          // what head returns, once it is known
+	// what head returns, once it is known
+	id *string
 }
 
 // openRepository returns the repository around a folder, nil if git cannot be used there.
 func openRepository(ctx context.Context, dir string) (*repository, error) {
 	found, err := git.Locate(ctx, dir)
-	for _, none := range []error{git.ErrNotInstalled, git.ErrNotRepository, git.ErrBare, git.ErrInside, git.ErrOwner} {
+	for _, none := range []error{git.ErrNotInstalled, git.ErrNotRepository, git.ErrBare,
+		git.ErrInside, git.ErrOwner} {
 		if errors.Is(err, none) {
 			return nil, nil
 		}
@@ -90,9 +93,11 @@ func (r *repository) git(stdin string, args ...string) (string, error) {
 	return r.run([]string{"GIT_LITERAL_PATHSPECS=1"}, stdin, args...)
 }
 
-func (r *repository) runGit(ctx context.Context, env []string, stdin string, args []string) (string, error) {
+func (r *repository) runGit(ctx context.Context, env []string, stdin string, args []string) (string,
+	error) {
 	var out, stderr bytes.Buffer
-	err := r.Run(ctx, git.Call{Worktree: r.Root, Dir: r.Dir, Args: args, Env: env, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &stderr})
+	err := r.Run(ctx, git.Call{Worktree: r.Root, Dir: r.Dir, Args: args, Env: env,
+		Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &stderr})
 	if err != nil {
 		return "", fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(stderr.String()))
 	}
@@ -162,7 +167,8 @@ func (c *commitSource) read(named []config.TeamPath) (map[string][]byte, error) 
 		return nil, nil
 	}
 	if len(names) > maxFiles {
-		return nil, refuse("name a folder with fewer files", "the team's configuration names %d files, limit %d", len(names), maxFiles)
+		return nil, refuse("name a folder with fewer files",
+			"the team's configuration names %d files, limit %d", len(names), maxFiles)
 	}
 	if out, err = c.git(hashes.String(), "cat-file", "--batch"); err != nil {
 		return nil, err
@@ -180,7 +186,8 @@ func (c *commitSource) read(named []config.TeamPath) (map[string][]byte, error) 
 	return files, nil
 }
 
-// isNamed reports whether a path is one of those that are named, or a Markdown file in a folder that is.
+// isNamed reports whether a path is one of those that are named, or a Markdown file in a folder
+// that is.
 func isNamed(named []config.TeamPath, name string, isFolder bool) bool {
 	return slices.ContainsFunc(named, func(n config.TeamPath) bool {
 		if n.Folder {
@@ -191,11 +198,13 @@ func isNamed(named []config.TeamPath, name string, isFolder bool) bool {
 }
 
 func notFile(name, where string) error {
-	return refuse("replace it by a file with the text itself", "%s %s is not a regular file", name, where)
+	return refuse("replace it by a file with the text itself", "%s %s is not a regular file", name,
+		where)
 }
 
 func tooLarge(name, size string) error {
-	return refuse("check that this is the right file", "%s has %s bytes, limit %d", name, size, maxFile)
+	return refuse("check that this is the right file", "%s has %s bytes, limit %d", name, size,
+		maxFile)
 }
 
 // folder is a folder without a commit.
@@ -224,7 +233,8 @@ func (f *folder) read(named []config.TeamPath) (map[string][]byte, error) {
 		}
 	}
 	if len(names) > maxFiles {
-		return nil, refuse("name a folder with fewer files", "the team's configuration names %d files, limit %d", len(names), maxFiles)
+		return nil, refuse("name a folder with fewer files",
+			"the team's configuration names %d files, limit %d", len(names), maxFiles)
 	}
 	for _, name := range names {
 		text, err := readRegular(f.top, name)

@@ -1,14 +1,19 @@
-// Package team reads the configuration that a team shares in its repository, and keeps which version of it the user trusts.
+// Package team reads the configuration that a team shares in its repository, and keeps which
+// version of it the user trusts.
 //
-// The configuration is signalbox.yaml at the top of the repository, with the templates in prompts and the files that it names. It is
-// read from the last commit of the branch that is checked out, never from the files in the working copy, which agents and editors change. Whoever
-// can commit can make signalbox run programs with it. So everything in it that can run something, or that allows or costs more than the
-// defaults, counts only after the user has trusted exactly this content, in this folder, on this machine.
+// The configuration is signalbox.yaml at the top of the repository, with the templates in prompts
+// and the files that it names. It is read from the last commit of the branch that is checked out,
+// never from the files in the working copy, which agents and editors change. Whoever can commit can
+// make signalbox run programs with it. So everything in it that can run something, or that allows
+// or costs more than the defaults, counts only after the user has trusted exactly this content, in
+// this folder, on this machine.
 //
-// Trust is kept in the user's configuration folder, which neither a clone brings nor agents can write, together with a random
-// number that is also in the box. A repository that replaces another at the same path has no box, or one with another number.
+// Trust is kept in the user's configuration folder, which neither a clone brings nor agents can
+// write, together with a random number that is also in the box. A repository that replaces another
+// at the same path has no box, or one with another number.
 //
-// A box that comes with the repository is not the user's. Its configuration would need no trust, so it is not used.
+// A box that comes with the repository is not the user's. Its configuration would need no trust, so
+// it is not used.
 package team
 
 import (
@@ -29,22 +34,27 @@ import (
 	"signalbox/internal/config"
 )
 
-// Shared is the configuration of a team: files, by their paths in the repository, with slashes. One of them is config.FileName.
+// Shared is the configuration of a team: files, by their paths in the repository, with slashes. One
+// of them is config.FileName.
 type Shared struct {
 	// Root is the top of the repository, or the folder of a project without a repository.
 	Root string
-	// Commit is where the files are from. It is "" if they are those of the folder, because there is no repository or no commit.
+	// Commit is where the files are from. It is "" if they are those of the folder, because there
+	// is no repository or no commit.
 	Commit string
 	Files  map[string][]byte
 	// Harmless means that the files may be used without trust.
 	Harmless bool
-	// LooseBox means that the box is not at the top of a repository, which would tell whether it came from elsewhere.
+	// LooseBox means that the box is not at the top of a repository, which would tell whether it
+	// came from elsewhere.
 	LooseBox bool
-	// Own is a digest of the own configuration of a box that can need trust: a LooseBox, or one that names a database. It is "" if that cannot be read.
+	// Own is a digest of the own configuration of a box that can need trust: a LooseBox, or one
+	// that names a database. It is "" if that cannot be read.
 	Own string
 	// OwnText is the text of that configuration.
 	OwnText []byte
-	// Modified are the files of the working copy that differ from those of the commit, and so are not used.
+	// Modified are the files of the working copy that differ from those of the commit, and so are
+	// not used.
 	Modified []string
 }
 
@@ -55,8 +65,9 @@ const (
 	maxTotal = 4 << 20
 )
 
-// Read reads the team's configuration of the project in a folder. Files is nil if there is none. It refuses a box that came with the repository.
-// box is the folder of the box; "" means that there is none.
+// Read reads the team's configuration of the project in a folder. Files is nil if there is none. It
+// refuses a box that came with the repository. box is the folder of the box; "" means that there is
+// none.
 func Read(ctx context.Context, dir, box string) (*Shared, error) {
 	dir, err := realPath(dir)
 	if err != nil {
@@ -116,15 +127,19 @@ func (s *Shared) read(src source) error {
 		total += len(text)
 	}
 	if len(s.Files) > maxFiles || total > maxTotal {
-		return refuse("keep only what signalbox needs there", "the team's configuration has %d files with %d bytes, limit %d files and %d bytes", len(s.Files), total, maxFiles, maxTotal)
+		return refuse("keep only what signalbox needs there",
+			"the team's configuration has %d files with %d bytes, limit %d files and %d bytes",
+			len(s.Files), total, maxFiles, maxTotal)
 	}
 	return nil
 }
 
-// Uses reports whether a change of a file, by its path in the repository, changes the configuration.
+// Uses reports whether a change of a file, by its path in the repository, changes the
+// configuration.
 func (s *Shared) Uses(name string) bool {
 	_, used := s.Files[name]
-	return used || name == config.FileName || s.Files != nil && strings.HasPrefix(name, config.TemplateFolder+"/")
+	return used || name == config.FileName || s.Files != nil &&
+		strings.HasPrefix(name, config.TemplateFolder+"/")
 }
 
 // Name returns what to call the file in messages.
@@ -152,7 +167,8 @@ func digestOf(files map[string][]byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// findModified returns the files of the working copy that differ from those of the commit, and a config.FileName that is not committed.
+// findModified returns the files of the working copy that differ from those of the commit, and a
+// config.FileName that is not committed.
 func (s *Shared) findModified() (names []string) {
 	if s.Commit == "" {
 		return nil
@@ -187,7 +203,8 @@ func (s *Shared) findModified() (names []string) {
 func unixLines(text []byte) []byte { return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")) }
 
 func refuse(hint, format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf(format, args...), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf(format, args...),
+		Hint: hint}
 }
 
 // ModifiedNote says that changes are not used, "" if there are none.
@@ -198,6 +215,6 @@ func (s *Shared) ModifiedNote() string {
 	return fmt.Sprintf("uncommitted changes to %s are not used; commit them, or put them in .signalbox/%s", strings.Join(s.Modified, ", "), config.FileName)
 }
 
-// Variable is the environment variable with the folder of the configuration that a run uses, for its
-// agents that are trees.
+// Variable is the environment variable with the folder of the configuration that a run uses, for
+// its agents that are trees.
 const Variable = "SIGNALBOX_TEAM"

@@ -59,7 +59,9 @@ func (p *project) check(err error) {
 
 func (p *project) git(args ...string) string {
 	p.t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "user.name=somebody", "-c", "user.email=somebody@localhost"}, args...)...)
+	cmd := exec.Command("git",
+		append([]string{"-c", "user.name=somebody", "-c", "user.email=somebody@localhost"},
+			args...)...)
 	cmd.Dir = p.dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -111,7 +113,8 @@ func (p *project) mustRefuse(why string) {
 	p.t.Helper()
 	if _, err := p.load(); err == nil {
 		p.t.Errorf("%s, and it is used", why)
-	} else if signalbox.CodeOf(err) != signalbox.CodeFailed || !strings.Contains(signalbox.HintOf(err), "signalbox trust") {
+	} else if signalbox.CodeOf(err) != signalbox.CodeFailed ||
+		!strings.Contains(signalbox.HintOf(err), "signalbox trust") {
 		p.t.Errorf("%s: error %v, hint %q", why, err, signalbox.HintOf(err))
 	}
 }
@@ -150,7 +153,8 @@ func TestTrust(t *testing.T) {
 	p.commit("prompts/developer.md", "do evil\n")
 	p.mustRefuse("a template was added")
 	p.trust()
-	if c := p.mustUse("the template is trusted"); !strings.HasPrefix(c.RoleOf(signalbox.RoleDeveloper).Prompt, p.box) {
+	if c := p.mustUse("the template is trusted"); !strings.HasPrefix(
+		c.RoleOf(signalbox.RoleDeveloper).Prompt, p.box) {
 		t.Errorf("the template is %s", c.RoleOf(signalbox.RoleDeveloper).Prompt)
 	}
 	p.commit("prompts/developer.md", "do more evil\n")
@@ -187,7 +191,8 @@ func TestWorkingCopyDoesNotCount(t *testing.T) {
 	if diff := cmp.Diff([]string{"prompts/critic.md", "signalbox.yaml"}, s.Modified); diff != "" {
 		t.Errorf("modified (-want +got):\n%s", diff)
 	}
-	if got, want := s.ModifiedNote(), "uncommitted changes to prompts/critic.md, signalbox.yaml are not used; commit them, or put them in .signalbox/signalbox.yaml"; got != want {
+	if got, want := s.ModifiedNote(),
+		"uncommitted changes to prompts/critic.md, signalbox.yaml are not used; commit them, or put them in .signalbox/signalbox.yaml"; got != want {
 		t.Errorf("note %q, want %q", got, want)
 	}
 	p.git("reset", "--quiet", "--hard")
@@ -204,7 +209,8 @@ func TestWorkingCopyDoesNotCount(t *testing.T) {
 	}
 }
 
-// A task's branch and tree do not count: the configuration is that of the folder that a person works in.
+// A task's branch and tree do not count: the configuration is that of the folder that a person
+// works in.
 func TestTreesOfTasksDoNotCount(t *testing.T) {
 	p := newProject(t)
 	p.commit("signalbox.yaml", "slots: 1\n")
@@ -219,33 +225,46 @@ func TestTreesOfTasksDoNotCount(t *testing.T) {
 func TestFoldersWithoutACommit(t *testing.T) {
 	p := newProject(t)
 	p.write("signalbox.yaml", hostile)
-	if s := p.read(); s.Commit != "" || s.LooseBox || string(s.Files["signalbox.yaml"]) != hostile || len(s.Modified) > 0 {
+	if s := p.read(); s.Commit != "" || s.LooseBox ||
+		string(s.Files["signalbox.yaml"]) != hostile || len(s.Modified) > 0 {
 		t.Errorf("before the first commit: %+v", s)
 	}
 	p.mustRefuse("it is not trusted")
 	p.check(os.RemoveAll(filepath.Join(p.dir, ".git")))
-	if s := p.read(); s.Commit != "" || !s.LooseBox || string(s.Files["signalbox.yaml"]) != hostile {
+	if s := p.read(); s.Commit != "" || !s.LooseBox ||
+		string(s.Files["signalbox.yaml"]) != hostile {
 		t.Errorf("without a repository: %+v", s)
 	}
 	p.mustRefuse("it is not trusted")
 	p.write("trees/a.lua", "x")
-	p.write("signalbox.yaml", "models: {m: {provider: openai, model: x}}\nagents: {a: {tree: trees/a.lua}}\noracle: {prompts: ask}\n")
+	p.write("signalbox.yaml",
+		"models: {m: {provider: openai, model: x}}\nagents: {a: {tree: trees/a.lua}}\noracle: {prompts: ask}\n")
 	p.write("ask/identity.md", "y")
 	p.write("ask/other.txt", "z")
-	if got := p.read().Names(); !slices.Equal(got, []string{"ask/identity.md", "signalbox.yaml", "trees/a.lua"}) {
+	if got := p.read().Names(); !slices.Equal(got, []string{"ask/identity.md", "signalbox.yaml",
+		"trees/a.lua"}) {
 		t.Errorf("files %q", got)
 	}
 }
 
-// Agents can change files that are not in a commit. What the user trusted cannot be dropped or replaced that way, not even by settings that would
-// need no trust.
+// Agents can change files that are not in a commit. What the user trusted cannot be dropped or
+// replaced that way, not even by settings that would need no trust.
 func TestTrustedFileOfAFolder(t *testing.T) {
 	for name, change := range map[string]func(p *project){
-		"deleted":              func(p *project) { p.check(os.Remove(filepath.Join(p.dir, "signalbox.yaml"))) },
+		"deleted": func(
+			p *project) {
+			p.check(os.Remove(filepath.Join(p.dir, "signalbox.yaml")))
+		},
 		"replaced by nothing":  func(p *project) { p.write("signalbox.yaml", "") },
 		"replaced by harmless": func(p *project) { p.write("signalbox.yaml", "slots: 1\n") },
-		"replaced by another":  func(p *project) { p.write("signalbox.yaml", hostile+"slots: 1\n") },
-		"a new template":       func(p *project) { p.write("prompts/critic.md", "accept everything\n") },
+		"replaced by another": func(
+			p *project) {
+			p.write("signalbox.yaml", hostile+"slots: 1\n")
+		},
+		"a new template": func(
+			p *project) {
+			p.write("prompts/critic.md", "accept everything\n")
+		},
 		"hidden by a commit": func(p *project) {
 			p.git("init", "--quiet", "--template=", "-b", "main")
 			p.git("commit", "--quiet", "--allow-empty", "-m", "x")
@@ -257,7 +276,8 @@ func TestTrustedFileOfAFolder(t *testing.T) {
 		},
 	} {
 		for _, repository := range []bool{true, false} {
-			t.Run(name+map[bool]string{true: ", before the first commit", false: ", without a repository"}[repository], func(t *testing.T) {
+			t.Run(name+map[bool]string{true: ", before the first commit",
+				false: ", without a repository"}[repository], func(t *testing.T) {
 				p := newProject(t)
 				if !repository {
 					p.check(os.RemoveAll(filepath.Join(p.dir, ".git")))
@@ -288,7 +308,8 @@ func TestTrustedFileOfAFolder(t *testing.T) {
 	p.mustRefuse("the repository is gone, and the file that was trusted")
 }
 
-// A user without a configuration folder trusts nothing, and needs to trust nothing if there is no configuration.
+// A user without a configuration folder trusts nothing, and needs to trust nothing if there is no
+// configuration.
 func TestNoFolderForTrust(t *testing.T) {
 	p := newProject(t)
 	p.store = Store{}
@@ -297,12 +318,14 @@ func TestNoFolderForTrust(t *testing.T) {
 	p.mustUse("there is no team")
 	p.write("signalbox.yaml", hostile)
 	p.mustRefuse("it is not trusted")
-	if err := p.store.Add(p.read(), p.box, time.Now()); err == nil || signalbox.HintOf(err) != "set HOME" {
+	if err := p.store.Add(p.read(), p.box, time.Now()); err == nil ||
+		signalbox.HintOf(err) != "set HOME" {
 		t.Errorf("%v", err)
 	}
 }
 
-// Trust in a box from elsewhere is for the content of its own configuration, with the files that it names.
+// Trust in a box from elsewhere is for the content of its own configuration, with the files that it
+// names.
 func TestTrustInABox(t *testing.T) {
 	for name, change := range map[string]func(p *project){
 		"the file":              func(p *project) { p.write(".signalbox/signalbox.yaml", hostile) },
@@ -330,7 +353,8 @@ func TestTrustInABox(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(t)
 			p.check(os.RemoveAll(filepath.Join(p.dir, ".git")))
-			p.write(".signalbox/signalbox.yaml", "models: {m: {provider: openai, model: x}}\nagents: {a: {tree: a.lua}, b: {tree: ../b.lua}}\noracle: {prompts: ask, notes: notes}\n")
+			p.write(".signalbox/signalbox.yaml",
+				"models: {m: {provider: openai, model: x}}\nagents: {a: {tree: a.lua}, b: {tree: ../b.lua}}\noracle: {prompts: ask, notes: notes}\n")
 			p.write(".signalbox/a.lua", "x")
 			p.write("b.lua", "x")
 			p.write(".signalbox/ask/identity.md", "x")
@@ -342,7 +366,8 @@ func TestTrustInABox(t *testing.T) {
 			known, err := p.store.Find(p.dir, p.box)
 			p.check(err)
 			digest := s.DigestWithBox()
-			for _, harmless := range []string{".signalbox/ask/other.txt", "notes/n.md", ".signalbox/ledger.db"} {
+			for _, harmless := range []string{".signalbox/ask/other.txt", "notes/n.md",
+				".signalbox/ledger.db"} {
 				p.write(harmless, "x")
 			}
 			if s := p.read(); !s.TrustedBox(known) || s.DigestWithBox() != digest {
@@ -388,17 +413,22 @@ func TestOldCopiesAreRemoved(t *testing.T) {
 // The configuration is used as it was trusted, from copies that a task cannot change.
 func TestCopies(t *testing.T) {
 	p := newProject(t)
-	p.commit("signalbox.yaml", "models: {m: {provider: openai, model: x}}\nagents: {a: {tree: trees/a.lua}}\noracle: {prompts: ask}\n", "trees/a.lua", "tree\n",
-		"ask/identity.md", "who\n", "ask/deep/no.md", "", "ask/no.txt", "", "prompts/critic.md", "critic\n", "prompts/other.md", "")
+	p.commit("signalbox.yaml",
+		"models: {m: {provider: openai, model: x}}\nagents: {a: {tree: trees/a.lua}}\noracle: {prompts: ask}\n", "trees/a.lua", "tree\n",
+		"ask/identity.md", "who\n", "ask/deep/no.md", "", "ask/no.txt", "", "prompts/critic.md",
+		"critic\n", "prompts/other.md", "")
 	p.trust()
 	c := p.mustUse("it is trusted")
 	p.write("trees/a.lua", "changed\n")
-	for name, want := range map[string]string{c.Agents["a"].Tree: "tree\n", filepath.Join(c.Oracle.Prompts, "identity.md"): "who\n", c.RoleOf(signalbox.RoleCritic).Prompt: "critic\n"} {
+	for name, want := range map[string]string{c.Agents["a"].Tree: "tree\n",
+		filepath.Join(c.Oracle.Prompts, "identity.md"): "who\n",
+		c.RoleOf(signalbox.RoleCritic).Prompt:          "critic\n"} {
 		if text, err := os.ReadFile(name); err != nil || string(text) != want {
 			t.Errorf("%s: %q, %v, want %q", name, text, err, want)
 		}
 	}
-	if got := p.read().Names(); !slices.Equal(got, []string{"ask/identity.md", "prompts/critic.md", "signalbox.yaml", "trees/a.lua"}) {
+	if got := p.read().Names(); !slices.Equal(got, []string{"ask/identity.md", "prompts/critic.md",
+		"signalbox.yaml", "trees/a.lua"}) {
 		t.Errorf("files %q", got)
 	}
 	if !slices.Contains(c.Files(), c.Team) || c.Team == "" {
@@ -419,7 +449,8 @@ func TestCopies(t *testing.T) {
 		func() error { return os.Remove(c.Agents["a"].Tree) },
 		func() error { return os.WriteFile(filepath.Join(c.Team, rootFile), []byte("/elsewhere"), 0o600) },
 		func() error {
-			return errors.Join(os.Remove(c.Agents["a"].Tree), os.Symlink("/etc/passwd", c.Agents["a"].Tree))
+			return errors.Join(os.Remove(c.Agents["a"].Tree),
+				os.Symlink("/etc/passwd", c.Agents["a"].Tree))
 		},
 	} {
 		p.check(damage())
@@ -445,15 +476,30 @@ func TestNotRegularFiles(t *testing.T) {
 		make func(p *project)
 		want string
 	}{
-		"a link":                {func(p *project) { link(p, "signalbox.yaml", "/etc/passwd") }, "is not a regular file"},
-		"a link in the tree":    {func(p *project) { p.write("x.yaml", "slots: 1\n"); link(p, "signalbox.yaml", "x.yaml") }, "is not a regular file"},
-		"a folder":              {func(p *project) { p.write("signalbox.yaml/x", "") }, "is not a regular file"},
-		"a template that links": {func(p *project) { p.write("signalbox.yaml", ""); link(p, "prompts/critic.md", "/etc/passwd") }, "is not a regular file"},
+		"a link": {func(p *project) { link(p, "signalbox.yaml", "/etc/passwd") },
+			"is not a regular file"},
+		"a link in the tree": {func(
+			p *project) {
+			p.write("x.yaml", "slots: 1\n")
+			link(p, "signalbox.yaml", "x.yaml")
+		},
+			"is not a regular file"},
+		"a folder": {func(p *project) { p.write("signalbox.yaml/x", "") },
+			"is not a regular file"},
+		"a template that links": {func(
+			p *project) {
+			p.write("signalbox.yaml", "")
+			link(p, "prompts/critic.md", "/etc/passwd")
+		}, "is not a regular file"},
 		"a named file that links": {func(p *project) {
 			p.write("signalbox.yaml", "oracle: {words: w}\n")
 			link(p, "w", "/etc/passwd")
 		}, "is not a regular file"},
-		"a huge file": {func(p *project) { p.write("signalbox.yaml", strings.Repeat("#", maxFile+1)) }, "bytes, limit"},
+		"a huge file": {func(
+			p *project) {
+			p.write("signalbox.yaml", strings.Repeat("#", maxFile+1))
+		},
+			"bytes, limit"},
 		"a huge template": {func(p *project) {
 			p.write("signalbox.yaml", "")
 			p.write("prompts/critic.md", strings.Repeat("#", maxFile+1))
@@ -471,19 +517,22 @@ func TestNotRegularFiles(t *testing.T) {
 			}
 		}, "bytes, limit"},
 		"not YAML": {func(p *project) { p.write("signalbox.yaml", "\n[") }, "line 2, column 1"},
-		"unknown":  {func(p *project) { p.write("signalbox.yaml", "evil: 1\n") }, `unknown field "evil"`},
+		"unknown": {func(p *project) { p.write("signalbox.yaml", "evil: 1\n") },
+			`unknown field "evil"`},
 	} {
 		for _, committed := range []bool{true, false} {
-			t.Run(name+map[bool]string{true: ", committed", false: ""}[committed], func(t *testing.T) {
-				p := newProject(t)
-				tt.make(p)
-				if committed {
-					p.commit()
-				}
-				if s, err := Read(t.Context(), p.dir, p.box); err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("%+v, error %v, want %q", s, err, tt.want)
-				}
-			})
+			t.Run(name+map[bool]string{true: ", committed", false: ""}[committed],
+				func(t *testing.T) {
+					p := newProject(t)
+					tt.make(p)
+					if committed {
+						p.commit()
+					}
+					if s, err := Read(t.Context(), p.dir, p.box); err == nil ||
+						!strings.Contains(err.Error(), tt.want) {
+						t.Errorf("%+v, error %v, want %q", s, err, tt.want)
+					}
+				})
 		}
 	}
 	// A link through a folder leads nowhere in a commit.
@@ -534,7 +583,8 @@ func TestCommittedBox(t *testing.T) {
 		"a submodule": func(p *project) {
 			p.check(os.RemoveAll(p.box))
 			p.commit("a", "x")
-			p.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", p.dir, ".signalbox")
+			p.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", p.dir,
+				".signalbox")
 			p.commit()
 		},
 	} {
@@ -564,7 +614,8 @@ func TestCommittedBox(t *testing.T) {
 	}
 	// An archive that was unpacked in a repository.
 	p.write("unpacked/.signalbox/signalbox.yaml", hostile)
-	if s, err := Read(t.Context(), filepath.Join(p.dir, "unpacked"), filepath.Join(p.dir, "unpacked", ".signalbox")); err != nil || !s.LooseBox {
+	if s, err := Read(t.Context(), filepath.Join(p.dir, "unpacked"),
+		filepath.Join(p.dir, "unpacked", ".signalbox")); err != nil || !s.LooseBox {
 		t.Errorf("a box below the top of a repository: %+v, %v", s, err)
 	}
 	if c := p.mustUse("the box is the user's"); len(c.Checks) != 1 {
@@ -613,7 +664,8 @@ func TestTrustOfAnotherRepository(t *testing.T) {
 	p.check(err)
 	for _, mode := range []os.FileMode{0o666, 0o620, 0o602, 0o640, 0o604} {
 		p.check(os.Chmod(name, mode))
-		if _, err := p.read().Load(p.store, p.box); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("mode %04o", mode)) {
+		if _, err := p.read().Load(p.store, p.box); err == nil ||
+			!strings.Contains(err.Error(), fmt.Sprintf("mode %04o", mode)) {
 			t.Errorf("a record that others can read or write, %o: error %v", mode, err)
 		}
 	}
@@ -629,7 +681,8 @@ func TestTrustOfAnotherRepository(t *testing.T) {
 	text, err := os.ReadFile(name)
 	p.check(err)
 	p.commit("signalbox.yaml", hostile+"# changed\n")
-	forged := strings.Replace(string(text), `"digest":"`, `"digest":"`+p.read().Digest()+`","x":"`, 1)
+	forged := strings.Replace(string(text), `"digest":"`, `"digest":"`+p.read().Digest()+`","x":"`,
+		1)
 	p.check(os.WriteFile(name, []byte(forged), 0o600))
 	p.mustRefuse("the record contradicts itself")
 	p.check(os.WriteFile(name, []byte("{"), 0o600))
@@ -638,10 +691,12 @@ func TestTrustOfAnotherRepository(t *testing.T) {
 	}
 }
 
-// What people read before they decide shows everything, and hides nothing behind control characters, spaces or lines that look like ours.
+// What people read before they decide shows everything, and hides nothing behind control
+// characters, spaces or lines that look like ours.
 func TestDescribe(t *testing.T) {
 	p := newProject(t)
-	p.commit("signalbox.yaml", "agents:\n  a: {command: [sh, -c, \"x\\e[2K\\u202e\"], env: {TOKEN: t}}\nchecks: [{name: t, command: \"make\\ndigest: 0\"}]\nsandbox: {mode: off, read: [~/.ssh]}\n",
+	p.commit("signalbox.yaml",
+		"agents:\n  a: {command: [sh, -c, \"x\\e[2K\\u202e\"], env: {TOKEN: t}}\nchecks: [{name: t, command: \"make\\ndigest: 0\"}]\nsandbox: {mode: off, read: [~/.ssh]}\n",
 		"prompts/critic.md", "one\x1b[1A\r\ntwo\n")
 	want := `prompts/critic.md, 2 lines:
   | one\x1b[1A\r
@@ -668,7 +723,8 @@ other settings:
 		t.Errorf("nothing has changed: %s", got)
 	}
 	p.check(os.RemoveAll(filepath.Join(p.dir, "prompts")))
-	p.commit("signalbox.yaml", "agents:\n  a: {command: [sh, -c, \"x\\e[2K\\u202e\"], env: {TOKEN: t}}\nchecks: [{name: t, command: \"evil\\x1b\"}]\nsandbox: {mode: off, read: [~/.ssh]}\n",
+	p.commit("signalbox.yaml",
+		"agents:\n  a: {command: [sh, -c, \"x\\e[2K\\u202e\"], env: {TOKEN: t}}\nchecks: [{name: t, command: \"evil\\x1b\"}]\nsandbox: {mode: off, read: [~/.ssh]}\n",
 		"prompts/developer.md", "new\n")
 	want = `prompts/critic.md was removed
 
@@ -698,7 +754,8 @@ func TestDiff(t *testing.T) {
 		{"a\nb\nc\n", "a\nc\n", "    a\n  - b\n    c\n"},
 		{"1\n2\n3\n4\n5\n6\n7\n", "1\n2\n3\n4\n5\n6\n8\n", "  ...\n    5\n    6\n  - 7\n  + 8\n"},
 		{"a\nx\nb\n", "x\na\nb\n", "  - a\n    x\n  + a\n    b\n"},
-		{strings.Repeat("a\n", 3000), strings.Repeat("b\n", 3000), strings.Repeat("  - a\n", 3000) + strings.Repeat("  + b\n", 3000)},
+		{strings.Repeat("a\n", 3000), strings.Repeat("b\n", 3000),
+			strings.Repeat("  - a\n", 3000) + strings.Repeat("  + b\n", 3000)},
 	} {
 		if got := diff(tt.before, tt.now); got != tt.want {
 			t.Errorf("%.20q to %.20q:\n%.200s\nwant\n%.200s", tt.before, tt.now, got, tt.want)

@@ -18,7 +18,8 @@ import (
 	"signalbox/internal/durable"
 )
 
-// Store keeps what the user trusts: one file for each project and box, in a folder that only the user can write.
+// Store keeps what the user trusts: one file for each project and box, in a folder that only the
+// user can write.
 type Store struct {
 	// Dir is the folder; "" means one in the user's configuration folder.
 	Dir string
@@ -33,14 +34,16 @@ type Record struct {
 	Commit string            `json:"commit,omitempty"`
 	Time   time.Time         `json:"time"`
 	Files  map[string][]byte `json:"files"` // to show later what has changed
-	// Own is the digest of the box's own configuration, which needs trust if the box came from elsewhere.
+	// Own is the digest of the box's own configuration, which needs trust if the box came from
+	// elsewhere.
 	Own string `json:"own,omitempty"`
 }
 
 // markerFile is the file in a box with the random number of its record.
 const markerFile = "trust-marker"
 
-// ErrUntrusted means that the team's configuration is not used, because the user has not trusted it.
+// ErrUntrusted means that the team's configuration is not used, because the user has not trusted
+// it.
 var ErrUntrusted = errors.New("not trusted")
 
 // errNoFolder means that there is no folder for records.
@@ -58,8 +61,8 @@ func (s Store) file(root, box string) (string, error) {
 	return filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(root+"\x00"+box)))), nil
 }
 
-// Find returns what the user trusts for the project and the box, nil if nothing. A record that others could have written, or that is of
-// another box at the same path, does not count.
+// Find returns what the user trusts for the project and the box, nil if nothing. A record that
+// others could have written, or that is of another box at the same path, does not count.
 func (s Store) Find(root, box string) (*Record, error) {
 	box, err := realPath(box)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,8 +85,11 @@ func (s Store) Find(root, box string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, refuse("remove it, and run signalbox trust again", "other users can change or read %s (mode %04o), so it does not count", name, mode.Perm())
+	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 &&
+		runtime.GOOS != "windows" {
+		return nil, refuse("remove it, and run signalbox trust again",
+			"other users can change or read %s (mode %04o), so it does not count", name,
+			mode.Perm())
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -100,7 +106,8 @@ func (s Store) Find(root, box string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.Root != root || r.Box != box || r.Marker == "" || r.Marker != strings.TrimSpace(string(marker)) {
+	if r.Root != root || r.Box != box || r.Marker == "" ||
+		r.Marker != strings.TrimSpace(string(marker)) {
 		return nil, nil
 	}
 	return r, nil
@@ -125,13 +132,15 @@ func (s Store) Add(shared *Shared, box string, now time.Time) error {
 		return err
 	}
 	// The marker comes first: without its record it means nothing.
-	if err := durable.Replace(filepath.Join(box, markerFile), []byte(r.Marker+"\n"), 0o600); err != nil {
+	if err := durable.Replace(filepath.Join(box, markerFile), []byte(r.Marker+"\n"),
+		0o600); err != nil {
 		return err
 	}
 	return durable.Replace(name, text, 0o600)
 }
 
-// Remove removes what the user trusts for a project and a box. It reports whether there was something.
+// Remove removes what the user trusts for a project and a box. It reports whether there was
+// something.
 func (s Store) Remove(root, box string) (bool, error) {
 	box, err := realPath(box)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -158,10 +167,12 @@ func realPath(name string) (string, error) {
 	return filepath.EvalSymlinks(name)
 }
 
-// Trusted reports whether the configuration may be used: the user trusts exactly these files, or they are harmless. known is what Find returned.
+// Trusted reports whether the configuration may be used: the user trusts exactly these files, or
+// they are harmless. known is what Find returned.
 //
-// Files that are not in a commit can be changed and deleted by agents that work in their folder. So once the user has trusted some, no others
-// count, and neither does it count that there are none: the settings that the user relies on would be gone.
+// Files that are not in a commit can be changed and deleted by agents that work in their folder. So
+// once the user has trusted some, no others count, and neither does it count that there are none:
+// the settings that the user relies on would be gone.
 func (s *Shared) Trusted(known *Record) bool {
 	same := known != nil && known.Digest == s.Digest() && digestOf(known.Files) == known.Digest
 	if known != nil && (s.Commit == "" || known.Commit == "") {
@@ -179,19 +190,24 @@ func (e untrustedError) Is(target error) bool { return target == ErrUntrusted }
 // untrusted returns the error for a configuration that may not be used.
 func (s *Shared) untrusted(known *Record) error {
 	if s.Files == nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: untrustedError(fmt.Sprintf("the team's configuration is gone since you trusted it: there is no %s", s.Name())),
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: untrustedError(
+				fmt.Sprintf("the team's configuration is gone since you trusted it: there is no %s",
+					s.Name())),
 			Hint: "put the file back, or run signalbox trust to work without it"}
 	}
 	what := "is not trusted yet"
 	if known != nil {
 		what = "has changed since you trusted it"
 	}
-	return Untrusted(fmt.Sprintf("the team's configuration %s: %s sets %s", what, s.Name(), strings.Join(s.groups(), ", ")))
+	return Untrusted(fmt.Sprintf("the team's configuration %s: %s sets %s", what, s.Name(),
+		strings.Join(s.groups(), ", ")))
 }
 
 // Untrusted returns an error that matches ErrUntrusted.
 func Untrusted(text string) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: untrustedError(text), Hint: "run signalbox trust: it shows what this would run on your machine, and asks whether you trust it"}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: untrustedError(text),
+		Hint: "run signalbox trust: it shows what this would run on your machine, and asks whether you trust it"}
 }
 
 // groups returns the names of the groups of settings, and of the other files.
@@ -201,7 +217,8 @@ func (s *Shared) groups() (names []string) {
 		return []string{err.Error()} // cannot happen: Read has parsed it
 	}
 	for _, set := range settings {
-		if group, _, _ := strings.Cut(strings.ReplaceAll(set.Name, "[", "."), "."); len(names) == 0 || names[len(names)-1] != group {
+		if group, _, _ := strings.Cut(strings.ReplaceAll(set.Name, "[", "."),
+			"."); len(names) == 0 || names[len(names)-1] != group {
 			names = append(names, group)
 		}
 	}

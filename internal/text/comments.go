@@ -2,8 +2,8 @@ package text
 
 import "strings"
 
-// WithoutComments removes HTML comments, which a forge does not show to people, but which a model would read. What is left of two comments is not
-// another one. It takes linear time.
+// WithoutComments removes HTML comments, which a forge does not show to people, but which a model
+// would read. What is left of two comments is not another one. It takes linear time.
 func WithoutComments(s string) string {
 	const open, end = "<!--", "-->"
 	at := strings.Index(s, open)
@@ -17,7 +17,8 @@ func WithoutComments(s string) string {
 			continue
 		}
 		kept = kept[:len(kept)-len(open)]
-		_, rest, _ = strings.Cut(rest, end) // without an end, it is a comment up to the end of the text
+		// without an end, it is a comment up to the end of the text
+		_, rest, _ = strings.Cut(rest, end)
 	}
 	return string(kept)
 }

@@ -27,11 +27,13 @@ func TestWithoutComments(t *testing.T) {
 	}
 }
 
-// TestWithoutCommentsTakesOnePass counts allocations: each further pass over the text would make at least one.
+// TestWithoutCommentsTakesOnePass counts allocations: each further pass over the text would make at
+// least one.
 func TestWithoutCommentsTakesOnePass(t *testing.T) {
 	const levels = 1 << 14
 	nested := strings.Repeat("<!", levels) + strings.Repeat("-- -->", levels) + "end"
-	for name, s := range map[string]string{"nested": nested, "in a row": strings.Repeat("<!-- x -->", levels), "open": strings.Repeat("<!--", levels)} {
+	for name, s := range map[string]string{"nested": nested,
+		"in a row": strings.Repeat("<!-- x -->", levels), "open": strings.Repeat("<!--", levels)} {
 		var got string
 		if n := testing.AllocsPerRun(1, func() { got = WithoutComments(s) }); n > 3 {
 			t.Errorf("%s: %v allocations for %d bytes", name, n, len(s))

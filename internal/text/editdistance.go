@@ -1,10 +1,12 @@
 package text
 
-// maxWord bounds the words that EditDistance compares, because its cost grows with the product of their lengths.
+// maxWord bounds the words that EditDistance compares, because its cost grows with the product of
+// their lengths.
 const maxWord = 100
 
-// EditDistance returns the number of single-byte insertions, deletions, substitutions and swaps of neighbours that turn a into
-// b. If a or b is longer than 100 bytes, it returns the length of the longer one.
+// EditDistance returns the number of single-byte insertions, deletions, substitutions and swaps of
+// neighbours that turn a into b. If a or b is longer than 100 bytes, it returns the length of the
+// longer one.
 func EditDistance(a, b string) int {
 	if len(a) > maxWord || len(b) > maxWord {
 		return max(len(a), len(b))

@@ -14,7 +14,9 @@ func TestEditDistance(t *testing.T) {
 		a, b string
 		want int
 	}{
-		{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"sequense", "sequence", 1}, {"ab", "ba", 1}, {"reveiwer", "reviewer", 1}, {"flaw", "lawn", 2},
+		{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3},
+		{"sequense", "sequence", 1}, {"ab", "ba", 1}, {"reveiwer", "reviewer", 1},
+		{"flaw", "lawn", 2},
 		{strings.Repeat("x", 101), strings.Repeat("x", 101), 101},
 	} {
 		if got := EditDistance(c.a, c.b); got != c.want {
@@ -23,12 +25,14 @@ func TestEditDistance(t *testing.T) {
 	}
 }
 
-// TestEditDistanceProperties checks that only equal words have distance 0, and that the distance is symmetric.
+// TestEditDistanceProperties checks that only equal words have distance 0, and that the distance is
+// symmetric.
 func TestEditDistanceProperties(t *testing.T) {
 	word := rapid.StringMatching(`[abc]{0,8}`)
 	property.Check(t, func(t *rapid.T) {
 		a, b := word.Draw(t, "a"), word.Draw(t, "b")
-		if got, back := EditDistance(a, b), EditDistance(b, a); got != back || (got == 0) != (a == b) || got > max(len(a), len(b)) {
+		if got, back := EditDistance(a, b), EditDistance(b, a); got != back ||
+			(got == 0) != (a == b) || got > max(len(a), len(b)) {
 			t.Fatalf("%q and %q: %d, back %d", a, b, got, back)
 		}
 	})

@@ -11,8 +11,8 @@ import (
 )
 
 // DiffScan is a writer that reads a unified diff and finds the lines with characters that a reader
-// would not see. The zero value is ready to use. It keeps only as much as Notice needs, however large
-// the diff is.
+// would not see. The zero value is ready to use. It keeps only as much as Notice needs, however
+// large the diff is.
 type DiffScan struct {
 	line  []byte // the part of the current line that was not looked at yet
 	inner bool   // the beginning of the line was looked at already

@@ -9,10 +9,12 @@ import (
 // isIgnorable is the property Default_Ignorable_Code_Point, as the Unicode standard derives it.
 func isIgnorable(r rune) bool {
 	switch {
-	case unicode.In(r, unicode.White_Space, unicode.Prepended_Concatenation_Mark), r >= 0xfff9 && r <= 0xfffb, r >= 0x13430 && r <= 0x13440:
+	case unicode.In(r, unicode.White_Space, unicode.Prepended_Concatenation_Mark), r >= 0xfff9 &&
+		r <= 0xfffb, r >= 0x13430 && r <= 0x13440:
 		return false
 	}
-	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Cf, unicode.Variation_Selector)
+	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Cf,
+		unicode.Variation_Selector)
 }
 
 // Nothing that is invisible reaches a terminal or a page, and letters stay as they are.
@@ -24,7 +26,9 @@ func TestInvisibleCharactersAreEscaped(t *testing.T) {
 	}
 	escaped := 0
 	for r := rune(0); r <= unicode.MaxRune; r++ {
-		hidden := isIgnorable(r) || strings.ContainsRune("\u2800\u2d7f\U0001107f\U00016fe4\U0001d159", r) || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\n' && r != '\t'
+		hidden := isIgnorable(r) ||
+			strings.ContainsRune("\u2800\u2d7f\U0001107f\U00016fe4\U0001d159", r) ||
+			unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\n' && r != '\t'
 		if IsUnsafe(r) != hidden {
 			t.Fatalf("IsUnsafe(%U) = %v", r, !hidden)
 		}
@@ -37,8 +41,10 @@ func TestInvisibleCharactersAreEscaped(t *testing.T) {
 		e := NewEscaper(&written)
 		e.Write([]byte(one))
 		e.Close()
-		for what, got := range map[string]string{"Printable": Printable(one), "PrintableLines": PrintableLines(one), "Escaper": written.String(),
-			"PrintableJSON": string(PrintableJSON([]byte(one))), "OneLine": OneLine("a" + one + "b"), "Visible": Visible(one)} {
+		for what, got := range map[string]string{"Printable": Printable(one),
+			"PrintableLines": PrintableLines(one), "Escaper": written.String(),
+			"PrintableJSON": string(PrintableJSON([]byte(one))),
+			"OneLine":       OneLine("a" + one + "b"), "Visible": Visible(one)} {
 			if strings.Contains(got, one) {
 				t.Fatalf("%s(%U) = %q", what, r, got)
 			}
@@ -79,7 +85,9 @@ func TestHiddenInDiff(t *testing.T) {
 	if got := HiddenInDiff(hiddenDiff); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	for _, diff := range []string{"", "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n-é 漢字\r\n+\t👍🏽 naïve\r\n+\xff\n", "no diff\n"} {
+	for _, diff := range []string{"",
+		"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n-é 漢字\r\n+\t👍🏽 naïve\r\n+\xff\n",
+		"no diff\n"} {
 		if got := HiddenInDiff(diff); got != "" {
 			t.Errorf("%q: %s", diff, got)
 		}
@@ -105,7 +113,9 @@ func TestHiddenInHugeDiff(t *testing.T) {
 		s.Write([]byte("+\u200b\u200b\n"))
 	}
 	got := s.Notice()
-	if !strings.HasPrefix(got, "This diff has 1000 lines") || !strings.Contains(got, ": a:1 U+3164, a:2 U+200B, ") || !strings.Contains(got, "a:10 U+200B and 990 more.") {
+	if !strings.HasPrefix(got, "This diff has 1000 lines") ||
+		!strings.Contains(got, ": a:1 U+3164, a:2 U+200B, ") ||
+		!strings.Contains(got, "a:10 U+200B and 990 more.") {
 		t.Errorf("got %s", got)
 	}
 	if cap(s.line) > 2*maxPiece+20_000 {

@@ -11,8 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// Printable escapes everything in s that is not a printable character: control characters, line ends, text direction
-// overrides, invisible characters and invalid UTF-8. Text that an agent wrote goes through it before it reaches a terminal.
+// Printable escapes everything in s that is not a printable character: control characters, line
+// ends, text direction overrides, invisible characters and invalid UTF-8. Text that an agent wrote
+// goes through it before it reaches a terminal.
 func Printable(s string) string {
 	start := 0
 	for start < len(s) && s[start] >= ' ' && s[start] < 0x7f {
@@ -53,9 +54,9 @@ func PrintableLines(s string) string {
 	}
 }
 
-// PrintableJSON escapes what JSON allows in a string but a terminal may obey: DEL, the C1 set, text direction marks and
-// invisible characters. The JSON value stays the same, and so do line ends and indentation. Invalid UTF-8, which every
-// reader of JSON replaces, becomes U+FFFD.
+// PrintableJSON escapes what JSON allows in a string but a terminal may obey: DEL, the C1 set, text
+// direction marks and invisible characters. The JSON value stays the same, and so do line ends and
+// indentation. Invalid UTF-8, which every reader of JSON replaces, becomes U+FFFD.
 func PrintableJSON(doc []byte) []byte {
 	if i := indexUnsafe(doc); i < 0 {
 		return doc
@@ -67,8 +68,9 @@ func PrintableJSON(doc []byte) []byte {
 	return b.Bytes()
 }
 
-// Escaper is a writer that escapes everything a terminal may obey or hide instead of showing it: control characters except line
-// ends and tabs, text direction marks, invisible characters and invalid UTF-8.
+// Escaper is a writer that escapes everything a terminal may obey or hide instead of showing it:
+// control characters except line ends and tabs, text direction marks, invisible characters and
+// invalid UTF-8.
 type Escaper struct {
 	w       io.Writer
 	json    bool
@@ -176,9 +178,10 @@ func Escape(r rune) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-// IsUnsafe reports whether a terminal or a browser may act on r, or show nothing for it: control characters other than line ends and tabs, text
-// direction marks, what Unicode calls default-ignorable, and other characters without a shape. That includes the parts of emoji that only select a shape, which can
-// hide a text as well: nobody sees how many there are.
+// IsUnsafe reports whether a terminal or a browser may act on r, or show nothing for it: control
+// characters other than line ends and tabs, text direction marks, what Unicode calls
+// default-ignorable, and other characters without a shape. That includes the parts of emoji that
+// only select a shape, which can hide a text as well: nobody sees how many there are.
 func IsUnsafe(r rune) bool {
 	switch {
 	case r >= ' ' && r < 0x7f, r == '\n', r == '\t':
@@ -186,7 +189,8 @@ func IsUnsafe(r rune) bool {
 	case r > lastFiller && r < 0xd800: // most letters of Asia, for speed
 		return false
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp,
+		unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
 		isBlank(r)
 }
 

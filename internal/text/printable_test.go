@@ -33,14 +33,16 @@ func TestPrintable(t *testing.T) {
 func TestPrintableIsSafeForTerminals(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		text := Printable(string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")))
-		if !utf8.ValidString(text) || strings.ContainsFunc(text, IsUnsafe) || strings.Contains(text, "\n") {
+		if !utf8.ValidString(text) || strings.ContainsFunc(text, IsUnsafe) ||
+			strings.Contains(text, "\n") {
 			t.Fatalf("%q", text)
 		}
 	})
 }
 
 func TestPrintableJSONKeepsTheValue(t *testing.T) {
-	alphabet := rapid.SampledFrom([]rune{'a', '"', '\\', '<', '\n', 0, 0x7f, 0x80, 0x9b, 0x200b, 0x202e, 0x2066, 0xe0041, '漢', '👍'})
+	alphabet := rapid.SampledFrom([]rune{'a', '"', '\\', '<', '\n', 0, 0x7f, 0x80, 0x9b, 0x200b,
+		0x202e, 0x2066, 0xe0041, '漢', '👍'})
 	property.Check(t, func(t *rapid.T) {
 		want := string(rapid.SliceOf(alphabet).Draw(t, "text"))
 		doc, err := json.Marshal(want)
@@ -52,7 +54,8 @@ func TestPrintableJSONKeepsTheValue(t *testing.T) {
 		if err := json.Unmarshal(doc, &got); err != nil || got != want {
 			t.Fatalf("%s: %q, %v; want %q", doc, got, err, want)
 		}
-		if strings.ContainsFunc(string(doc), unicode.IsControl) || strings.ContainsAny(string(doc), "\u200b\u202e\u2066\U000e0041") {
+		if strings.ContainsFunc(string(doc), unicode.IsControl) ||
+			strings.ContainsAny(string(doc), "\u200b\u202e\u2066\U000e0041") {
 			t.Fatalf("%q", doc)
 		}
 	})
@@ -85,7 +88,8 @@ func TestEscaper(t *testing.T) {
 // It does not matter how the text is cut into writes.
 func TestEscaperIsIndependentOfWrites(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		piece := rapid.OneOf(rapid.SampledFrom([]string{"a", "\x1b[2J", "\n", "\u009b", "漢", "👍", "\u202e", "\xc2", "\x9b", "\xe2\x80"}), rapid.String())
+		piece := rapid.OneOf(rapid.SampledFrom([]string{"a", "\x1b[2J", "\n", "\u009b", "漢", "👍",
+			"\u202e", "\xc2", "\x9b", "\xe2\x80"}), rapid.String())
 		in := []byte(strings.Join(rapid.SliceOf(piece).Draw(t, "pieces"), ""))
 		var whole, parts bytes.Buffer
 		e := NewEscaper(&whole)

@@ -1,5 +1,5 @@
-// Package text holds the small text helpers that several packages share: shortening, escaping for terminals, plurals and
-// spelling hints. It is pure and imports the standard library only.
+// Package text holds the small text helpers that several packages share: shortening, escaping for
+// terminals, plurals and spelling hints. It is pure and imports the standard library only.
 package text
 
 import (
@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Truncate returns the longest prefix of s that has at most limit bytes and does not cut a character.
+// Truncate returns the longest prefix of s that has at most limit bytes and does not cut a
+// character.
 func Truncate(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -34,8 +35,8 @@ func Tail(s string, limit int) string {
 	return s[from:]
 }
 
-// Shorten returns s if it has at most limit characters, and otherwise as many of its first characters as leave room for a
-// closing "…".
+// Shorten returns s if it has at most limit characters, and otherwise as many of its first
+// characters as leave room for a closing "…".
 func Shorten(s string, limit int) string {
 	count, end := 0, 0
 	for i := range s {
@@ -50,16 +51,17 @@ func Shorten(s string, limit int) string {
 	return s
 }
 
-// OneLine returns s on a single line that is safe to print: every run of white space and of what IsUnsafe reports becomes one
-// space, and invalid UTF-8 becomes U+FFFD.
+// OneLine returns s on a single line that is safe to print: every run of white space and of what
+// IsUnsafe reports becomes one space, and invalid UTF-8 becomes U+FFFD.
 func OneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\ufffd"), func(r rune) bool {
 		return unicode.IsSpace(r) || IsUnsafe(r)
 	}), " ")
 }
 
-// Visible replaces what a person would not see in s, but a program or a model would read, by U+FFFD: control characters except
-// line ends and tabs, text direction marks, invisible characters, and invalid UTF-8.
+// Visible replaces what a person would not see in s, but a program or a model would read, by
+// U+FFFD: control characters except line ends and tabs, text direction marks, invisible characters,
+// and invalid UTF-8.
 func Visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		if IsUnsafe(r) {

@@ -36,19 +36,24 @@ func TestShorteningNeverCutsACharacter(t *testing.T) {
 		s, limit := rapid.String().Draw(t, "s"), rapid.IntRange(1, 20).Draw(t, "limit")
 		prefix, suffix, short := Truncate(s, limit), Tail(s, limit), Shorten(s, limit)
 		switch {
-		case !strings.HasPrefix(s, prefix), len(prefix) > limit, len(prefix) < min(len(s), limit-utf8.UTFMax+1), !utf8.ValidString(prefix):
+		case !strings.HasPrefix(s, prefix), len(prefix) > limit,
+			len(prefix) < min(len(s), limit-utf8.UTFMax+1), !utf8.ValidString(prefix):
 			t.Fatalf("Truncate(%q, %d) = %q", s, limit, prefix)
-		case !strings.HasSuffix(s, suffix), len(suffix) > limit, len(suffix) < min(len(s), limit-utf8.UTFMax+1), !utf8.ValidString(suffix):
+		case !strings.HasSuffix(s, suffix), len(suffix) > limit,
+			len(suffix) < min(len(s), limit-utf8.UTFMax+1), !utf8.ValidString(suffix):
 			t.Fatalf("Tail(%q, %d) = %q", s, limit, suffix)
-		case utf8.RuneCountInString(short) != min(limit, utf8.RuneCountInString(s)), !strings.HasPrefix(s, strings.TrimSuffix(short, "…")):
+		case utf8.RuneCountInString(short) != min(limit, utf8.RuneCountInString(s)),
+			!strings.HasPrefix(s, strings.TrimSuffix(short, "…")):
 			t.Fatalf("Shorten(%q, %d) = %q", s, limit, short)
 		}
 	})
 }
 
 func TestCounting(t *testing.T) {
-	for n, want := range map[int][2]string{0: {"0 tasks", "0th"}, 1: {"1 task", "1st"}, 2: {"2 tasks", "2nd"}, 3: {"3 tasks", "3rd"},
-		11: {"11 tasks", "11th"}, 12: {"12 tasks", "12th"}, 21: {"21 tasks", "21st"}, 113: {"113 tasks", "113th"}} {
+	for n, want := range map[int][2]string{0: {"0 tasks", "0th"}, 1: {"1 task", "1st"},
+		2: {"2 tasks", "2nd"}, 3: {"3 tasks", "3rd"},
+		11: {"11 tasks", "11th"}, 12: {"12 tasks", "12th"}, 21: {"21 tasks", "21st"},
+		113: {"113 tasks", "113th"}} {
 		if got := [2]string{Count(n, "task"), Ordinal(n)}; got != want {
 			t.Errorf("%d: %q, want %q", n, got, want)
 		}
@@ -56,7 +61,8 @@ func TestCounting(t *testing.T) {
 }
 
 func TestJoinSome(t *testing.T) {
-	for want, names := range map[string][]string{"": nil, "a": {"a"}, "a, b": {"a", "b"}, "a, b and 1 more": {"a", "b", "c"}} {
+	for want, names := range map[string][]string{"": nil, "a": {"a"}, "a, b": {"a", "b"},
+		"a, b and 1 more": {"a", "b", "c"}} {
 		if got := JoinSome(names, 2); got != want {
 			t.Errorf("%q: %q, want %q", names, got, want)
 		}
@@ -65,7 +71,8 @@ func TestJoinSome(t *testing.T) {
 
 func TestGroup(t *testing.T) {
 	for in, want := range map[string]string{
-		"": "", "1": "1", "123": "123", "1234": "1,234", "-123": "-123", "-1234.5678": "-1,234.5678", "123456": "123,456", "0.5": "0.5",
+		"": "", "1": "1", "123": "123", "1234": "1,234", "-123": "-123",
+		"-1234.5678": "-1,234.5678", "123456": "123,456", "0.5": "0.5",
 	} {
 		if got := Group(in); got != want {
 			t.Errorf("Group(%q) = %q, want %q", in, got, want)
@@ -79,7 +86,8 @@ func FuzzGroup(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, number string) {
 		got := Group(number)
-		if without, want := strings.ReplaceAll(got, ",", ""), strings.ReplaceAll(number, ",", ""); without != want {
+		if without, want := strings.ReplaceAll(got, ",", ""),
+			strings.ReplaceAll(number, ",", ""); without != want {
 			t.Errorf("Group(%q) = %q lost something", number, got)
 		}
 	})

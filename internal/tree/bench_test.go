@@ -25,7 +25,8 @@ func bushy(arity, height int) *Node {
 	return n
 }
 
-// reactive returns ten parallel nodes that each ask twenty conditions before an action that is running.
+// reactive returns ten parallel nodes that each ask twenty conditions before an action that is
+// running.
 func reactive() *Node {
 	root := of(Parallel)
 	for range 10 {
@@ -57,7 +58,8 @@ func bench(b *testing.B, root *Node) {
 					line = chain.Seal(r.AppendRecord(line[:0]), 0)
 				}
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(r.Tree().Len()), "ns/node")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(r.Tree().Len()),
+				"ns/node")
 		})
 	}
 }
@@ -74,7 +76,8 @@ func TestNoAllocations(t *testing.T) {
 	if n := runOf(t, bushy(5, 4)).Tree().Len(); n != 781 {
 		t.Errorf("the bushy tree has %d nodes, want 781", n)
 	}
-	for name, root := range map[string]*Node{"sequence": flat(Sequence, 100), "parallel": flat(Parallel, 100), "781": bushy(5, 4), "reactive": reactive()} {
+	for name, root := range map[string]*Node{"sequence": flat(Sequence, 100),
+		"parallel": flat(Parallel, 100), "781": bushy(5, 4), "reactive": reactive()} {
 		r := runOf(t, root)
 		r.record, r.observed = false, false
 		if n := testing.AllocsPerRun(100, func() { r.Tick(epoch) }); n != 0 {

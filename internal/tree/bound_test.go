@@ -11,8 +11,9 @@ import (
 // All uses of a subtree share the defaults of its keys, but their sizes count for each use.
 func TestDefaultsAreBounded(t *testing.T) {
 	def := func(items, uses int) *Definition {
-		d := &Definition{Name: "t", Root: of(Sequence), Subtrees: []*SubtreeDefinition{{Name: "s", Root: does(Success),
-			Keys: []Key{{Name: "k", Type: List, Default: slices.Repeat([]any{"item"}, items)}}}}}
+		d := &Definition{Name: "t", Root: of(Sequence),
+			Subtrees: []*SubtreeDefinition{{Name: "s", Root: does(Success),
+				Keys: []Key{{Name: "k", Type: List, Default: slices.Repeat([]any{"item"}, items)}}}}}
 		for range uses {
 			d.Root.Children = append(d.Root.Children, &Node{Kind: Subtree, Uses: "s"})
 		}
@@ -33,7 +34,8 @@ func TestDefaultsAreBounded(t *testing.T) {
 	}
 }
 
-// The leaves of one tick may write and publish a limited number of bytes. The limit applies to each tick separately.
+// The leaves of one tick may write and publish a limited number of bytes. The limit applies to each
+// tick separately.
 func TestTickIsBounded(t *testing.T) {
 	text := strings.Repeat("x", MaxValue-100)
 	for name, write := range map[string]func(*Call, int) error{
@@ -51,7 +53,8 @@ func TestTickIsBounded(t *testing.T) {
 			return Success
 		}}))
 		root.Times = 2
-		run := mustRun(t, mustCompile(t, &Definition{Name: "t", Keys: []Key{{Name: "k"}}, Root: root}, nil), &RunOptions{Record: true})
+		run := mustRun(t, mustCompile(t, &Definition{Name: "t", Keys: []Key{{Name: "k"}},
+			Root: root}, nil), &RunOptions{Record: true})
 		for run.Tick(epoch) == Running {
 			if size := len(run.AppendRecord(nil)); size > 2*maxTick {
 				t.Errorf("%s: the record has %d bytes", name, size)

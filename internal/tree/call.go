@@ -7,8 +7,8 @@ import (
 	"signalbox/internal/tree/blackboard"
 )
 
-// Call is passed to the function of a leaf. It gives access to the arguments, to the keys that the leaf sees, and to the
-// time of the tick. It is valid until the function returns.
+// Call is passed to the function of a leaf. It gives access to the arguments, to the keys that the
+// leaf sees, and to the time of the tick. It is valid until the function returns.
 type Call struct {
 	run   *Run
 	board *Board
@@ -28,7 +28,8 @@ func NewCall(board *Board, args map[string]any, now time.Time) *Call {
 // Now returns the time of the tick.
 func (c *Call) Now() time.Time { return time.Unix(0, c.now).UTC() }
 
-// Arg returns an argument, or nil if it is absent. Each Ref in it is replaced by the value of its key.
+// Arg returns an argument, or nil if it is absent. Each Ref in it is replaced by the value of its
+// key.
 func (c *Call) Arg(name string) any { return c.resolve(c.args[name]) }
 
 // Args returns a copy of all arguments. Each Ref in them is replaced by the value of its key.
@@ -70,7 +71,8 @@ func (c *Call) Get(key string) (any, error) {
 	return c.board.GetIn(c.scope, key)
 }
 
-// Set sets a key. A nil value makes it absent. The error wraps ErrUndeclared or ErrMistyped and names the key.
+// Set sets a key. A nil value makes it absent. The error wraps ErrUndeclared or ErrMistyped and
+// names the key.
 func (c *Call) Set(key string, v any) error {
 	if c.board == nil {
 		return fmt.Errorf("%w '%s': there is no blackboard", ErrUndeclared, key)
@@ -102,7 +104,8 @@ func (c *Call) Emit(topic string, v any) error {
 		return fmt.Errorf("the value for '%s' cannot be published: %w", topic, errTick)
 	}
 	if c.run.topics[topic] == 0 && len(c.run.topics) == maxTopics {
-		return fmt.Errorf("the value for '%s' cannot be published: there are %d topics already", topic, maxTopics)
+		return fmt.Errorf("the value for '%s' cannot be published: there are %d topics already",
+			topic, maxTopics)
 	}
 	c.run.emit(c.node, topic, kept)
 	return nil
@@ -110,7 +113,8 @@ func (c *Call) Emit(topic string, v any) error {
 
 const maxTopics = 1000
 
-// maxTick is the number of bytes that the leaves may write and publish in one tick. It bounds the size of a record.
+// maxTick is the number of bytes that the leaves may write and publish in one tick. It bounds the
+// size of a record.
 const maxTick = 2 * MaxBoard
 
 var errTick = fmt.Errorf("one tick writes more than %d bytes", maxTick)

@@ -74,8 +74,8 @@ type Tree struct {
 	}
 }
 
-// node is the part of a compiled node that every tick needs. Its descendants are the nodes after it, up to end. aux is its
-// index in params or leaves.
+// node is the part of a compiled node that every tick needs. Its descendants are the nodes after
+// it, up to end. aux is its index in params or leaves.
 type node struct {
 	kind Kind
 	end  int32
@@ -98,8 +98,8 @@ type params struct {
 	keepGoing bool
 	// children, need and limit belong to a parallel.
 	children, need, limit int32
-	// items, as and index are the slots of a for_each; index is -1 if it has none. A subtree resets the slots between from
-	// and to.
+	// items, as and index are the slots of a for_each; index is -1 if it has none. A subtree resets
+	// the slots between from and to.
 	items, as, index blackboard.Slot
 	from, to         blackboard.Slot
 }
@@ -122,10 +122,11 @@ func (l *leaf) set(known Leaf) {
 	}
 }
 
-// Compile checks a definition and compiles it. It looks up actions and conditions in the registry; tools and models are
-// looked up when a run is created. The error is a *CompileError.
+// Compile checks a definition and compiles it. It looks up actions and conditions in the registry;
+// tools and models are looked up when a run is created. The error is a *CompileError.
 func Compile(def *Definition, functions *Registry) (*Tree, error) {
-	c := &compiler{functions: functions, subtrees: map[string]*SubtreeDefinition{}, used: map[string]bool{},
+	c := &compiler{functions: functions, subtrees: map[string]*SubtreeDefinition{},
+		used: map[string]bool{},
 		tree: &Tree{def: def, layout: blackboard.NewLayout()}}
 	if !validName(def.Name) {
 		c.fault(def.At, "", "%q is not a valid name for a tree", def.Name)
@@ -141,9 +142,11 @@ func Compile(def *Definition, functions *Registry) (*Tree, error) {
 			c.fault(sub.At, "", "%q is not a valid name for a subtree", sub.Name)
 		}
 		if other := c.subtrees[sub.Name]; other != nil {
-			c.fault(sub.At, "give one of them another name", "subtree '%s' is defined twice, first at %s", sub.Name, other.At)
+			c.fault(sub.At, "give one of them another name",
+				"subtree '%s' is defined twice, first at %s", sub.Name, other.At)
 		} else if sub.Name == def.Name && sub.Root != def.Root {
-			c.fault(sub.At, "give one of them another name", "'%s' is the name of the tree and of a subtree", sub.Name)
+			c.fault(sub.At, "give one of them another name",
+				"'%s' is the name of the tree and of a subtree", sub.Name)
 		}
 		c.subtrees[sub.Name] = c.normalized(sub)
 		c.checkPorts(sub)
@@ -172,27 +175,32 @@ type compiler struct {
 	tooLarge  bool // stop compiling
 }
 
-// fault adds a fault, and reports whether it is new: a subtree that is used a thousand times has its faults only once.
+// fault adds a fault, and reports whether it is new: a subtree that is used a thousand times has
+// its faults only once.
 func (c *compiler) fault(at Position, hint, format string, args ...any) bool {
 	if len(c.faults) == maxFaults {
 		return false
 	}
 	f := Fault{at, fmt.Sprintf(format, args...), hint}
-	if slices.ContainsFunc(c.faults, func(known Fault) bool { return known.At == f.At && known.Msg == f.Msg }) {
+	if slices.ContainsFunc(c.faults,
+		func(known Fault) bool { return known.At == f.At && known.Msg == f.Msg }) {
 		return false
 	}
 	c.faults = append(c.faults, f)
 	return true
 }
 
-// faultNear adds a fault whose hint is the most similar of the known names. It calls known only if the fault is new.
-func (c *compiler) faultNear(at Position, what, name string, known func() []string, format string, args ...any) {
+// faultNear adds a fault whose hint is the most similar of the known names. It calls known only if
+// the fault is new.
+func (c *compiler) faultNear(at Position, what, name string, known func() []string, format string,
+	args ...any) {
 	if c.fault(at, "", format, args...) {
 		c.faults[len(c.faults)-1].Hint = suggest(what, name, known())
 	}
 }
 
-// normalized returns a copy of a subtree whose keys have defaults in normal form. All uses of the subtree share it.
+// normalized returns a copy of a subtree whose keys have defaults in normal form. All uses of the
+// subtree share it.
 func (c *compiler) normalized(sub *SubtreeDefinition) *SubtreeDefinition {
 	own := *sub
 	own.Keys = slices.Clone(sub.Keys)
@@ -206,7 +214,8 @@ func (c *compiler) normalized(sub *SubtreeDefinition) *SubtreeDefinition {
 	return &own
 }
 
-func (c *compiler) declare(scope blackboard.Scope, key Key, path string, global bool) blackboard.Slot {
+func (c *compiler) declare(scope blackboard.Scope, key Key, path string,
+	global bool) blackboard.Slot {
 	slot, err := c.tree.layout.Declare(scope, key, path, global)
 	if err != nil {
 		c.fault(key.At, "", "%v", err)
@@ -228,14 +237,16 @@ func (c *compiler) checkPorts(sub *SubtreeDefinition) {
 		case slices.ContainsFunc(sub.Ports[:i], same):
 			c.fault(at, "", "subtree '%s' has two ports '%s'", sub.Name, port.Name)
 		case slices.ContainsFunc(sub.Keys, same):
-			c.fault(at, "give one of them another name", "'%s' is a port of subtree '%s' and a key of its own", port.Name, sub.Name)
+			c.fault(at, "give one of them another name",
+				"'%s' is a port of subtree '%s' and a key of its own", port.Name, sub.Name)
 		}
 	}
 }
 
 // validName reports whether a name can be used in paths and pictures.
 func validName(name string) bool {
-	return name != "" && len(name) <= 100 && utf8.ValidString(name) && !strings.ContainsAny(name, "/#") &&
+	return name != "" && len(name) <= 100 && utf8.ValidString(name) &&
+		!strings.ContainsAny(name, "/#") &&
 		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
@@ -247,7 +258,9 @@ func (c *compiler) reportCycles(def *Definition) {
 	var visit func(*Node, int)
 	enter := func(name string, at Position) {
 		if i := slices.Index(path, name); i >= 0 {
-			c.fault(at, "a subtree cannot use itself; repeat its child instead", "cycle among subtrees: %s", strings.Join(append(slices.Clone(path[i:]), name), " → "))
+			c.fault(at, "a subtree cannot use itself; repeat its child instead",
+				"cycle among subtrees: %s", strings.Join(append(slices.Clone(path[i:]), name),
+					" → "))
 			return
 		}
 		if sub := c.subtrees[name]; sub != nil && sub.Root != nil && !done[name] {
@@ -276,7 +289,8 @@ func (c *compiler) reportCycles(def *Definition) {
 	}
 }
 
-// checkUnused compiles the subtrees that the tree does not use, to report their faults. base has the tree's keys.
+// checkUnused compiles the subtrees that the tree does not use, to report their faults. base has
+// the tree's keys.
 func (c *compiler) checkUnused(def *Definition, base *blackboard.Layout) {
 	for _, sub := range def.Subtrees {
 		if c.tooLarge || c.used[sub.Name] || sub.Root == def.Root {
@@ -307,15 +321,18 @@ func (c *compiler) add(n *Node, parent int32, depth, nth int, scope blackboard.S
 		return
 	case len(t.nodes) == MaxNodes:
 		c.tooLarge = true
-		c.fault(n.At, "subtrees count each time they are used", "the tree has more than %d nodes", MaxNodes)
+		c.fault(n.At, "subtrees count each time they are used", "the tree has more than %d nodes",
+			MaxNodes)
 		return
 	case depth > MaxDepth:
 		c.tooLarge = true
-		c.fault(n.At, "move a part into a for_each or a list", "nodes are nested more than %d deep", MaxDepth)
+		c.fault(n.At, "move a part into a for_each or a list", "nodes are nested more than %d deep",
+			MaxDepth)
 		return
 	}
 	if n.Name != "" && !validName(n.Name) {
-		c.fault(n.At, "at most 100 printable characters, without '/' and '#'", "%q is not a valid name for a node", n.Name)
+		c.fault(n.At, "at most 100 printable characters, without '/' and '#'",
+			"%q is not a valid name for a node", n.Name)
 	}
 	i := int32(len(t.nodes))
 	if n.Kind.isReactive() {
@@ -400,7 +417,8 @@ func (c *compiler) inner(n *Node, i int32, scope blackboard.Scope) blackboard.Sc
 		if need == 0 {
 			need = len(n.Children)
 		}
-		c.setParams(i, params{children: int32(len(n.Children)), need: int32(need), limit: int32(limit)})
+		c.setParams(i, params{children: int32(len(n.Children)), need: int32(need),
+			limit: int32(limit)})
 	case Timeout, Cooldown:
 		if n.After <= 0 {
 			c.fault(n.At, "give it seconds, as in 5 or 0.5", "%s needs a duration above 0", n.Kind)
@@ -417,8 +435,10 @@ func (c *compiler) inner(n *Node, i int32, scope blackboard.Scope) blackboard.Sc
 		}
 		c.setParams(i, params{times: int32(n.Times), until: n.Until})
 	case Guard:
-		if left := MaxNodes; len(n.Children) == 2 && n.Children[0] != nil && !n.Children[0].onlyConditions(&left) {
-			c.fault(n.Children[0].At, "use condition, inverter, sequence and selector only", "the first child of a guard must be a condition")
+		if left := MaxNodes; len(n.Children) == 2 && n.Children[0] != nil &&
+			!n.Children[0].onlyConditions(&left) {
+			c.fault(n.Children[0].At, "use condition, inverter, sequence and selector only",
+				"the first child of a guard must be a condition")
 		}
 	case ForEach:
 		return c.forEach(n, i, scope)
@@ -433,7 +453,8 @@ func (n *Node) onlyConditions(left *int) bool {
 	case Condition:
 		return true
 	case Inverter, Sequence, Selector, AlwaysFail, AlwaysSucceed:
-		return *left > 0 && !slices.ContainsFunc(n.Children, func(child *Node) bool { return child == nil || !child.onlyConditions(left) })
+		return *left > 0 && !slices.ContainsFunc(n.Children,
+			func(child *Node) bool { return child == nil || !child.onlyConditions(left) })
 	}
 	return false
 }
@@ -442,7 +463,8 @@ func (c *compiler) forEach(n *Node, i int32, scope blackboard.Scope) blackboard.
 	l := c.tree.layout
 	items, known := l.Lookup(scope, n.Items)
 	if !known {
-		c.fault(n.At, "declare it in blackboard, as a list", "for_each uses %v '%s'", ErrUndeclared, n.Items)
+		c.fault(n.At, "declare it in blackboard, as a list", "for_each uses %v '%s'", ErrUndeclared,
+			n.Items)
 	} else if t := l.Type(items); t != List && t != Any {
 		c.fault(n.At, "", "for_each needs a list, and key '%s' is %s", n.Items, t.WithArticle())
 	}
@@ -452,7 +474,8 @@ func (c *compiler) forEach(n *Node, i int32, scope blackboard.Scope) blackboard.
 	switch n.Index {
 	case "":
 	case n.As:
-		c.fault(n.At, "give one of them another name", "for_each has the key '%s' for the item and for its number", n.As)
+		c.fault(n.At, "give one of them another name",
+			"for_each has the key '%s' for the item and for its number", n.As)
 	default:
 		p.index = c.declare(inside, Key{Name: n.Index, Type: Int, At: n.At}, path, false)
 	}
@@ -464,7 +487,9 @@ func (c *compiler) forEach(n *Node, i int32, scope blackboard.Scope) blackboard.
 func (c *compiler) subtree(n *Node, i int32, depth int, scope blackboard.Scope) {
 	sub := c.subtrees[n.Uses]
 	if sub == nil {
-		c.faultNear(n.At, "subtree", n.Uses, func() []string { return slices.Collect(maps.Keys(c.subtrees)) }, "unknown subtree '%s'", n.Uses)
+		c.faultNear(n.At, "subtree", n.Uses,
+			func() []string { return slices.Collect(maps.Keys(c.subtrees)) },
+			"unknown subtree '%s'", n.Uses)
 		return
 	}
 	if sub.Root == nil {
@@ -490,18 +515,22 @@ func (c *compiler) subtree(n *Node, i int32, depth int, scope blackboard.Scope) 
 		at, known := l.Lookup(scope, outer)
 		switch {
 		case outer == "":
-			c.fault(n.At, fmt.Sprintf("connect it to a key: ports = {%s = \"…\"}", port.Name), "port '%s' of subtree '%s' is not connected", port.Name, n.Uses)
+			c.fault(n.At, fmt.Sprintf("connect it to a key: ports = {%s = \"…\"}", port.Name),
+				"port '%s' of subtree '%s' is not connected", port.Name, n.Uses)
 		case !known:
-			c.fault(n.At, "declare it in blackboard", "port '%s' refers to %v '%s'", port.Name, ErrUndeclared, outer)
+			c.fault(n.At, "declare it in blackboard", "port '%s' refers to %v '%s'", port.Name,
+				ErrUndeclared, outer)
 		case port.Type != Any && l.Type(at) != port.Type:
-			c.fault(n.At, "", "port '%s' takes %s, and key '%s' is %s", port.Name, port.Type.WithArticle(), outer, l.Type(at).WithArticle())
+			c.fault(n.At, "", "port '%s' takes %s, and key '%s' is %s", port.Name,
+				port.Type.WithArticle(), outer, l.Type(at).WithArticle())
 		default:
 			l.Alias(inside, port.Name, at)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Ports)) {
 		if !slices.ContainsFunc(sub.Ports, func(k Key) bool { return k.Name == name }) {
-			c.fault(n.At, "declare it in the subtree's ports", "subtree '%s' has no port '%s'", n.Uses, name)
+			c.fault(n.At, "declare it in the subtree's ports", "subtree '%s' has no port '%s'",
+				n.Uses, name)
 		}
 	}
 	c.setParams(i, p)

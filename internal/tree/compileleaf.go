@@ -25,7 +25,8 @@ func (c *compiler) leaf(n *Node, i int32, scope blackboard.Scope) {
 			return
 		}
 		if n.Kind == Condition && known.Job != nil {
-			c.fault(n.At, "make it an action, and check what it wrote", "'%s' is a job, and a condition must answer within the tick", n.Fn)
+			c.fault(n.At, "make it an action, and check what it wrote",
+				"'%s' is a job, and a condition must answer within the tick", n.Fn)
 			return
 		}
 		l.set(known)
@@ -35,7 +36,8 @@ func (c *compiler) leaf(n *Node, i int32, scope blackboard.Scope) {
 	}
 	if key, given := n.Args["response_key"].(string); given && n.Kind == LLMCall {
 		if _, known := c.tree.layout.Lookup(scope, key); !known && !blackboard.Hidden(key) {
-			c.fault(n.At, "declare it in blackboard", "the reply goes to %v '%s'", ErrUndeclared, key)
+			c.fault(n.At, "declare it in blackboard", "the reply goes to %v '%s'", ErrUndeclared,
+				key)
 		}
 	}
 	c.checkRefs(n, scope)
@@ -49,10 +51,12 @@ func (c *compiler) unknown(n *Node) {
 		other, word = Condition, "condition"
 	}
 	if _, ok := c.functions.Find(other, n.Fn); ok {
-		c.fault(n.At, fmt.Sprintf("use BT.%s", other), "'%s' is a function for %s, not for %s", n.Fn, word, n.Kind)
+		c.fault(n.At, fmt.Sprintf("use BT.%s", other), "'%s' is a function for %s, not for %s",
+			n.Fn, word, n.Kind)
 		return
 	}
-	c.faultNear(n.At, "function", lastElement(n.Fn), func() []string { return c.functions.Names(n.Kind) }, "unknown function '%s'", n.Fn)
+	c.faultNear(n.At, "function", lastElement(n.Fn),
+		func() []string { return c.functions.Names(n.Kind) }, "unknown function '%s'", n.Fn)
 }
 
 // missing reports a tool or model that a run does not have.
@@ -61,7 +65,8 @@ func (c *compiler) missing(n *Node, services *Registry) {
 		c.fault(n.At, "give it one", "the tree calls a model, and none is configured")
 		return
 	}
-	c.faultNear(n.At, "tool", lastElement(n.Fn), func() []string { return services.Names(Tool) }, "unknown tool '%s'", n.Fn)
+	c.faultNear(n.At, "tool", lastElement(n.Fn), func() []string { return services.Names(Tool) },
+		"unknown tool '%s'", n.Fn)
 }
 
 // arguments checks the arguments of a leaf and adds the defaults of those that are not given.
@@ -78,7 +83,8 @@ func (c *compiler) arguments(n *Node, declared []Param) map[string]any {
 		}
 		switch kept, err := p.Type.Check(v); {
 		case p.Required && (!given || v == nil):
-			c.fault(n.At, fmt.Sprintf("args = {%s = …}", p.Name), "%s needs the argument '%s'", n.Fn, p.Name)
+			c.fault(n.At, fmt.Sprintf("args = {%s = …}", p.Name), "%s needs the argument '%s'",
+				n.Fn, p.Name)
 		case err != nil:
 			c.fault(n.At, "", "argument '%s' of %s: %v", p.Name, n.Fn, err)
 		case given:
@@ -108,7 +114,8 @@ func (c *compiler) checkRefs(n *Node, scope blackboard.Scope) {
 		switch v := v.(type) {
 		case Ref:
 			if _, known := c.tree.layout.Lookup(scope, v.Key); !known && !blackboard.Hidden(v.Key) {
-				c.fault(n.At, "declare it in blackboard", "an argument of %s refers to %v '%s'", n.element(), ErrUndeclared, v.Key)
+				c.fault(n.At, "declare it in blackboard", "an argument of %s refers to %v '%s'",
+					n.element(), ErrUndeclared, v.Key)
 			}
 		case []any:
 			for _, item := range v {

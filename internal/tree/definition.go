@@ -14,8 +14,9 @@ type Definition struct {
 	Subtrees []*SubtreeDefinition
 }
 
-// SubtreeDefinition declares a subtree, which a tree uses by name. Its Keys are its own, and are reset each time it is
-// entered. Its Ports refer to keys of the node that uses it. It also sees the keys of the tree and the global keys.
+// SubtreeDefinition declares a subtree, which a tree uses by name. Its Keys are its own, and are
+// reset each time it is entered. Its Ports refer to keys of the node that uses it. It also sees the
+// keys of the tree and the global keys.
 type SubtreeDefinition struct {
 	Name        string
 	Description string
@@ -31,9 +32,11 @@ type Until uint8
 const (
 	// UntilTimes ends after Node.Times successes, or with the first failure.
 	UntilTimes Until = iota
-	// UntilSuccess ends with the first success. It fails after Node.Times failures, unless that is 0.
+	// UntilSuccess ends with the first success. It fails after Node.Times failures, unless that is
+	// 0.
 	UntilSuccess
-	// UntilFailure succeeds with the first failure. It fails after Node.Times successes, unless that is 0.
+	// UntilFailure succeeds with the first failure. It fails after Node.Times successes, unless
+	// that is 0.
 	UntilFailure
 )
 
@@ -44,26 +47,29 @@ type Node struct {
 	Name        string
 	Description string
 	At          Position
-	// Children are one or more for a composite, one for a decorator, and two for a guard: the condition and its child.
+	// Children are one or more for a composite, one for a decorator, and two for a guard: the
+	// condition and its child.
 	Children []*Node
 
-	// Fn is the name of the function of an action or condition, or of the tool. If Do is set, it is the function itself.
+	// Fn is the name of the function of an action or condition, or of the tool. If Do is set, it is
+	// the function itself.
 	Fn   string
 	Do   Func
 	Args map[string]any
 
-	// After is the duration of a timeout, cooldown or wait, and the time that a retry waits before its second attempt. The
-	// time doubles before each further attempt.
+	// After is the duration of a timeout, cooldown or wait, and the time that a retry waits before
+	// its second attempt. The time doubles before each further attempt.
 	After time.Duration
 	// Times is the number of attempts of a retry, or of repetitions of a repeat.
 	Times int
 	Until Until
-	// Require is the number of children of a parallel that must succeed. MaxConcurrent is the number of its children that
-	// may run at the same time. 0 means all.
+	// Require is the number of children of a parallel that must succeed. MaxConcurrent is the
+	// number of its children that may run at the same time. 0 means all.
 	Require       int
 	MaxConcurrent int
-	// Items is the key of the list of a for_each. As and Index are the keys under which its child finds the item and its
-	// number; an empty Index means none. With KeepGoing, an item that fails does not end the for_each.
+	// Items is the key of the list of a for_each. As and Index are the keys under which its child
+	// finds the item and its number; an empty Index means none. With KeepGoing, an item that fails
+	// does not end the for_each.
 	Items, As, Index string
 	KeepGoing        bool
 	// Uses is the name of the subtree. Ports maps its ports to keys that this node sees.

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzParseRecord checks that no line makes the parser or a replay panic, and that a replayed line is recorded unchanged.
+// FuzzParseRecord checks that no line makes the parser or a replay panic, and that a replayed line
+// is recorded unchanged.
 func FuzzParseRecord(f *testing.F) {
 	lines, _ := story(f)
 	for _, line := range lines {
@@ -26,7 +27,8 @@ func FuzzParseRecord(f *testing.F) {
 			return
 		}
 		again, err := ParseRecord(append(r.AppendRecord(nil), '}'))
-		if err != nil || !reflect.DeepEqual(again.visits, rec.visits) || again.Status != rec.Status || again.At != rec.At {
+		if err != nil || !reflect.DeepEqual(again.visits, rec.visits) ||
+			again.Status != rec.Status || again.At != rec.At {
 			t.Fatalf("%s is recorded again as %+v (%v)", line, again, err)
 		}
 		if err := r.Resume(&RunOptions{}); err != nil {

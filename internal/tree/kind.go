@@ -30,11 +30,14 @@ const (
 )
 
 var kindNames = [...]string{
-	Sequence: "sequence", Selector: "selector", ReactiveSequence: "reactive_sequence", ReactiveSelector: "reactive_selector",
-	Parallel: "parallel", ForEach: "for_each",
-	Timeout: "timeout", Retry: "retry", Repeat: "repeat", Guard: "guard", Cooldown: "cooldown", Inverter: "inverter",
+	Sequence: "sequence", Selector: "selector", ReactiveSequence: "reactive_sequence",
+	ReactiveSelector: "reactive_selector",
+	Parallel:         "parallel", ForEach: "for_each",
+	Timeout: "timeout", Retry: "retry", Repeat: "repeat", Guard: "guard", Cooldown: "cooldown",
+	Inverter:      "inverter",
 	AlwaysSucceed: "always_succeed", AlwaysFail: "always_fail",
-	Action: "action", Condition: "condition", Script: "script", Wait: "wait", Subtree: "subtree", LLMCall: "llm_call", Tool: "tool",
+	Action: "action", Condition: "condition", Script: "script", Wait: "wait", Subtree: "subtree",
+	LLMCall: "llm_call", Tool: "tool",
 }
 
 // Kinds returns all kinds, in the order of the documentation.
@@ -63,14 +66,19 @@ func ParseKind(name string) (Kind, bool) {
 	return 0, false
 }
 
-// IsComposite reports whether nodes of the kind have several children, or, like a for_each, run one child several times.
+// IsComposite reports whether nodes of the kind have several children, or, like a for_each, run one
+// child several times.
 func (k Kind) IsComposite() bool { return k >= Sequence && k <= ForEach }
 
-// IsDecorator reports whether nodes of the kind change the answer of one child, or when it is ticked.
+// IsDecorator reports whether nodes of the kind change the answer of one child, or when it is
+// ticked.
 func (k Kind) IsDecorator() bool { return k >= Timeout && k <= AlwaysFail }
 
-// IsLeaf reports whether nodes of the kind have no children in a definition. A subtree gets a child when it is compiled.
+// IsLeaf reports whether nodes of the kind have no children in a definition. A subtree gets a child
+// when it is compiled.
 func (k Kind) IsLeaf() bool { return k >= Action && k <= Tool }
 
 // isReactive reports whether nodes of the kind check their first children again in each tick.
-func (k Kind) isReactive() bool { return k == ReactiveSequence || k == ReactiveSelector || k == Guard }
+func (k Kind) isReactive() bool {
+	return k == ReactiveSequence || k == ReactiveSelector || k == Guard
+}

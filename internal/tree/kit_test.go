@@ -63,7 +63,8 @@ func mustRun(t failer, compiled *Tree, o *RunOptions) *Run {
 // runOf compiles a tree and returns a run of it.
 func runOf(t failer, root *Node, keys ...Key) *Run {
 	t.Helper()
-	return mustRun(t, mustCompile(t, &Definition{Name: "test", Keys: keys, Root: root}, functions()), &RunOptions{Record: true, Observe: true})
+	return mustRun(t, mustCompile(t, &Definition{Name: "test", Keys: keys, Root: root},
+		functions()), &RunOptions{Record: true, Observe: true})
 }
 
 func wantStatus(t failer, got, want Status) {
@@ -100,7 +101,8 @@ type expectedLeaf struct {
 }
 
 // parseTree returns the definition of an expression. Its leaves call ask.
-func parseTree(text string, ask func(*expectedLeaf, *Call) Status) (def *Definition, leaves map[string]*expectedLeaf, err error) {
+func parseTree(text string, ask func(*expectedLeaf, *Call) Status) (def *Definition,
+	leaves map[string]*expectedLeaf, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%q cannot be read: %v", text, v)
@@ -181,7 +183,8 @@ func (e *expression) node() *Node {
 	return n
 }
 
-// leaf parses a name and its suffixes: ? is a condition, ! a job, [key] the key that it reads and writes.
+// leaf parses a name and its suffixes: ? is a condition, ! a job, [key] the key that it reads and
+// writes.
 func (e *expression) leaf(kind Kind, name string) *Node {
 	l := &expectedLeaf{name: name, job: kind == Tool || kind == LLMCall}
 	if e.names[name] != nil {
@@ -295,9 +298,11 @@ func (r *Run) Halt() {
 	r.status = r.state[0].status
 }
 
-// dump returns everything that a run remembers between two ticks, except for results that no tick has taken.
+// dump returns everything that a run remembers between two ticks, except for results that no tick
+// has taken.
 func dump(r *Run) string {
-	return fmt.Sprintf("%s %d %d %d %d %s %t %v %d\n%+v\n%s\n%s %s %q", r.id, r.ticks, r.step, r.now, r.wake, r.status, r.followed, r.topics, r.emits,
+	return fmt.Sprintf("%s %d %d %d %d %s %t %v %d\n%+v\n%s\n%s %s %q", r.id, r.ticks, r.step,
+		r.now, r.wake, r.status, r.followed, r.topics, r.emits,
 		r.state, FormatValue(r.board.Snapshot()), format(r.lists), format(r.payloads), r.errs)
 }
 

@@ -14,14 +14,16 @@ import (
 // Lists that grow, drop their first items or are replaced, in any order, are replayed unchanged.
 func TestListsAreReplayed(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		items := rapid.SampledFrom([]any{int64(1), 1.5, "a", nil, []any{"x"}, map[string]any{"k": "v"}})
+		items := rapid.SampledFrom([]any{int64(1), 1.5, "a", nil, []any{"x"},
+			map[string]any{"k": "v"}})
 		lists := rapid.SliceOfN(rapid.SliceOfN(items, 0, 5), 1, 12).Draw(t, "lists")
 		next := 0
 		root := of(Repeat, &Node{Kind: Action, Do: func(c *Call) Status {
 			before, _ := c.Get("list")
 			list := lists[next]
 			if old, ok := before.([]any); ok && rapid.Bool().Draw(t, "grows") { // the usual case
-				list = append(old[rapid.IntRange(0, len(old)).Draw(t, "slides"):len(old):len(old)], list...)
+				list = append(old[rapid.IntRange(0, len(old)).Draw(t, "slides"):len(old):len(old)],
+					list...)
 			}
 			next++
 			if err := c.Set("list", list); err != nil {
@@ -30,7 +32,8 @@ func TestListsAreReplayed(t *testing.T) {
 			return Success
 		}})
 		root.Times = len(lists)
-		compiled := mustCompile(t, &Definition{Name: "lists", Keys: []Key{{Name: "list", Type: List}}, Root: root}, nil)
+		compiled := mustCompile(t,
+			&Definition{Name: "lists", Keys: []Key{{Name: "list", Type: List}}, Root: root}, nil)
 		live, again := mustRun(t, compiled, &RunOptions{Record: true}), mustReplay(t, compiled)
 		for live.Tick(epoch) == Running || live.Ticks() < len(lists) {
 			replayLine(t, again, live)
@@ -63,7 +66,8 @@ func replayLine(t failer, again, live *Run) {
 	}
 }
 
-// A list that grows by one item adds only that item to the journal, even if its oldest items are dropped.
+// A list that grows by one item adds only that item to the journal, even if its oldest items are
+// dropped.
 func TestGrowingListsAreRecordedBriefly(t *testing.T) {
 	const limit = 50
 	n := 0
@@ -71,7 +75,8 @@ func TestGrowingListsAreRecordedBriefly(t *testing.T) {
 		before, _ := c.Get("list")
 		list, _ := before.([]any)
 		n++
-		list = append(list[max(0, len(list)-limit+1):len(list):len(list)], fmt.Sprintf("item %d %s", n, strings.Repeat("x", 100)))
+		list = append(list[max(0, len(list)-limit+1):len(list):len(list)],
+			fmt.Sprintf("item %d %s", n, strings.Repeat("x", 100)))
 		if err := c.Set("list", list); err != nil {
 			return c.Fail("%v", err)
 		}
@@ -79,7 +84,8 @@ func TestGrowingListsAreRecordedBriefly(t *testing.T) {
 	}}
 	root := of(Repeat, grow)
 	root.Times = 200
-	compiled := mustCompile(t, &Definition{Name: "grow", Keys: []Key{{Name: "list", Type: List}}, Root: root}, nil)
+	compiled := mustCompile(t, &Definition{Name: "grow", Keys: []Key{{Name: "list", Type: List}},
+		Root: root}, nil)
 	live, again := mustRun(t, compiled, &RunOptions{Record: true}), mustReplay(t, compiled)
 	for st := Running; st == Running; {
 		st = live.Tick(epoch)
@@ -102,7 +108,8 @@ func TestKeptItemsMustExist(t *testing.T) {
 	}}
 	root := of(Repeat, set)
 	root.Times = 3
-	compiled := mustCompile(t, &Definition{Name: "stay", Keys: []Key{{Name: "list", Type: List}}, Root: root}, nil)
+	compiled := mustCompile(t, &Definition{Name: "stay", Keys: []Key{{Name: "list", Type: List}},
+		Root: root}, nil)
 	live := mustRun(t, compiled, &RunOptions{Record: true})
 	live.Tick(epoch)
 	first := string(live.AppendRecord(nil)) + "}"

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// The interpreter in this file implements docs/trees-reference.md with pointers and maps, independently of Run. While a
-// node is running, its state is in its memory, which is dropped when it ends.
+// The interpreter in this file implements docs/trees-reference.md with pointers and maps,
+// independently of Run. While a node is running, its state is in its memory, which is dropped when
+// it ends.
 
 // modelNode is a node of an expanded tree.
 type modelNode struct {
@@ -81,9 +82,12 @@ type model struct {
 
 func newModel(seed uint64, def *Definition, compiled *Tree) *model {
 	m := &model{seed: seed, def: def, tree: compiled, global: modelEnv{}, hidden: map[string]any{}}
-	always := []Key{{Name: "last_signal", Type: SignalType}, {Name: "signals_emitted", Type: List, Default: []any{}},
-		{Name: "consecutive_same_reason", Type: Int, Default: int64(0)}, {Name: "turns_without_signal", Type: Int, Default: int64(0)},
-		{Name: "accumulated_content", Type: String}, {Name: "llm_request"}, {Name: "llm_response", Type: String},
+	always := []Key{{Name: "last_signal", Type: SignalType},
+		{Name: "signals_emitted", Type: List, Default: []any{}},
+		{Name: "consecutive_same_reason", Type: Int, Default: int64(0)},
+		{Name: "turns_without_signal", Type: Int, Default: int64(0)},
+		{Name: "accumulated_content", Type: String}, {Name: "llm_request"},
+		{Name: "llm_response", Type: String},
 		{Name: "tool_results", Type: List, Default: []any{}}}
 	for _, key := range append(always, def.Keys...) {
 		m.global[key.Name] = m.cell("", key)
@@ -107,7 +111,8 @@ func (m *model) expand(def *Node, env modelEnv) *modelNode {
 	path := m.tree.Info(n.index).Path
 	switch def.Kind {
 	case Subtree:
-		i := slices.IndexFunc(m.def.Subtrees, func(s *SubtreeDefinition) bool { return s.Name == def.Uses })
+		i := slices.IndexFunc(m.def.Subtrees,
+			func(s *SubtreeDefinition) bool { return s.Name == def.Uses })
 		sub := m.def.Subtrees[i]
 		inside := m.global
 		for _, key := range sub.Keys {
@@ -151,8 +156,8 @@ func (m *model) begin() {
 	m.wake, m.started, m.halted, m.emitted, m.changed, m.writers = never, nil, nil, nil, false, nil
 }
 
-// follow asks for a tick at once after a write while a reactive node runs. If the last tick was asked for in the same way, writes of
-// leaves that are ticked in each tick do not count.
+// follow asks for a tick at once after a write while a reactive node runs. If the last tick was
+// asked for in the same way, writes of leaves that are ticked in each tick do not count.
 func (m *model) follow() {
 	var repeated func(n *modelNode, below bool) []*modelNode
 	repeated = func(n *modelNode, below bool) (leaves []*modelNode) {
@@ -160,7 +165,8 @@ func (m *model) follow() {
 			leaves = append(leaves, n)
 		}
 		last := len(n.kids)
-		if slices.Contains([]Kind{ReactiveSequence, ReactiveSelector, Guard}, n.def.Kind) && n.memory != nil {
+		if slices.Contains([]Kind{ReactiveSequence, ReactiveSelector, Guard}, n.def.Kind) &&
+			n.memory != nil {
 			last = slices.IndexFunc(n.kids, func(kid *modelNode) bool { return kid.memory != nil })
 		}
 		for i, kid := range n.kids {
@@ -170,10 +176,13 @@ func (m *model) follow() {
 	}
 	again := repeated(m.nodes[0], false)
 	reacts := slices.ContainsFunc(m.nodes, func(n *modelNode) bool {
-		return n.memory != nil && slices.Contains([]Kind{ReactiveSequence, ReactiveSelector, Guard}, n.def.Kind)
+		return n.memory != nil && slices.Contains([]Kind{ReactiveSequence, ReactiveSelector, Guard},
+			n.def.Kind)
 	})
 	once := m.followed
-	m.followed = m.status == Running && reacts && slices.ContainsFunc(m.writers, func(n *modelNode) bool { return !once || !slices.Contains(again, n) })
+	m.followed = m.status == Running && reacts &&
+		slices.ContainsFunc(m.writers,
+			func(n *modelNode) bool { return !once || !slices.Contains(again, n) })
 	if m.followed {
 		m.wake = m.now
 	}
@@ -539,7 +548,8 @@ func (m *model) snapshot() map[string]any {
 	return all
 }
 
-// deed is the behaviour of a leaf at one visit. It depends only on the seed, the node and the number of the visit.
+// deed is the behaviour of a leaf at one visit. It depends only on the seed, the node and the
+// number of the visit.
 type deed struct {
 	answer    Status
 	panics    bool

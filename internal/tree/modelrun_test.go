@@ -15,8 +15,8 @@ import (
 	"signalbox/internal/tree/blackboard"
 )
 
-// TestModel runs random trees in a Run and in the simple interpreter, and compares everything that can be observed after
-// each step. Sometimes it replaces the run by a replay of its journal.
+// TestModel runs random trees in a Run and in the simple interpreter, and compares everything that
+// can be observed after each step. Sometimes it replaces the run by a replay of its journal.
 func TestModel(t *testing.T) {
 	kinds := map[Kind]bool{}
 	property.Check(t, func(t *rapid.T) {
@@ -52,7 +52,8 @@ func randomTree(t *rapid.T, seed uint64) *Definition {
 		{Name: "list", Type: List, Default: []any{int64(1), []any{int64(2), "item"}}},
 	}}}
 	for i := range g.pick(3) {
-		sub := &SubtreeDefinition{Name: fmt.Sprintf("sub%d", i), Keys: []Key{{Name: "k", Type: Int, Default: int64(0)}}, Ports: []Key{{Name: "p"}}}
+		sub := &SubtreeDefinition{Name: fmt.Sprintf("sub%d", i),
+			Keys: []Key{{Name: "k", Type: Int, Default: int64(0)}}, Ports: []Key{{Name: "p"}}}
 		sub.Root = g.grow(3, []string{"n", "list", "m", "k", "p"})
 		g.def.Subtrees = append(g.def.Subtrees, sub)
 	}
@@ -119,10 +120,13 @@ func (g *grower) leaf(names []string) *Node {
 		return &Node{Kind: Wait, After: time.Duration(g.pick(4)) * time.Second}
 	case what < 8 && len(g.def.Subtrees) > 0:
 		// a for_each inside may use the port as its list, so it must not be an int
-		ports := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains("mki", name) })
-		return &Node{Kind: Subtree, Uses: g.def.Subtrees[g.pick(len(g.def.Subtrees))].Name, Ports: map[string]string{"p": ports[g.pick(len(ports))]}}
+		ports := slices.DeleteFunc(slices.Clone(names),
+			func(name string) bool { return strings.Contains("mki", name) })
+		return &Node{Kind: Subtree, Uses: g.def.Subtrees[g.pick(len(g.def.Subtrees))].Name,
+			Ports: map[string]string{"p": ports[g.pick(len(ports))]}}
 	case what < 9:
-		return &Node{Kind: Action, Fn: "job", Args: map[string]any{"v": Ref{names[g.pick(len(names))]}, "h": Ref{"_h"}, "w": "word"}}
+		return &Node{Kind: Action, Fn: "job",
+			Args: map[string]any{"v": Ref{names[g.pick(len(names))]}, "h": Ref{"_h"}, "w": "word"}}
 	}
 	return &Node{Kind: Tool, Fn: "job"}
 }
@@ -167,7 +171,8 @@ func newDuo(t *rapid.T, seed uint64, def *Definition) *duo {
 	services := &Registry{}
 	services.Add(Tool, "job", Leaf{Job: noJob})
 	compiled := mustCompile(t, def, functions())
-	d := &duo{t: t, o: &RunOptions{Record: true, Observe: rapid.Bool().Draw(t, "observe"), Services: services}, now: epoch}
+	d := &duo{t: t, o: &RunOptions{Record: true, Observe: rapid.Bool().Draw(t, "observe"),
+		Services: services}, now: epoch}
 	d.r, d.m = mustRun(t, compiled, d.o), newModel(seed, def, compiled)
 	return d
 }
@@ -190,7 +195,8 @@ func (d *duo) step(what int) {
 }
 
 func (d *duo) tick() {
-	d.now = d.now.Add(rapid.SampledFrom([]time.Duration{0, 0, 1, 1, 2, 7, -1}).Draw(d.t, "time") * time.Second)
+	d.now = d.now.Add(rapid.SampledFrom([]time.Duration{0, 0, 1, 1, 2, 7, -1}).Draw(d.t,
+		"time") * time.Second)
 	d.r.Tick(d.now)
 	d.m.tickAt(d.now.UnixNano())
 	d.log = append(d.log, d.r.AppendRecord(nil))
@@ -198,7 +204,8 @@ func (d *duo) tick() {
 	var want []string
 	for _, n := range d.m.started {
 		if n.memory != nil {
-			want = append(want, fmt.Sprintf("%d run/%d/%d %s", n.index, n.index, n.starts, FormatValue(n.memory.payload)))
+			want = append(want, fmt.Sprintf("%d run/%d/%d %s", n.index, n.index, n.starts,
+				FormatValue(n.memory.payload)))
 		}
 	}
 	d.same("started jobs", want, describe(d.r.Started()))
@@ -231,7 +238,8 @@ func (d *duo) halts() {
 
 func describe(starts []Start) (texts []string) {
 	for _, s := range starts {
-		texts = append(texts, fmt.Sprintf("%d %s %s", s.Node, s.Request.Key, FormatValue(s.Request.Payload)))
+		texts = append(texts, fmt.Sprintf("%d %s %s", s.Node, s.Request.Key,
+			FormatValue(s.Request.Payload)))
 	}
 	return texts
 }
@@ -260,7 +268,8 @@ func (d *duo) finish() {
 	}
 }
 
-// lose drops results that no tick has taken. They are not recorded, and their jobs are started again.
+// lose drops results that no tick has taken. They are not recorded, and their jobs are started
+// again.
 func (d *duo) lose() {
 	for _, n := range d.m.nodes {
 		if n.memory != nil {
@@ -291,7 +300,8 @@ func (d *duo) check() {
 	for i, got := range d.r.Views() {
 		want := d.m.nodes[i].look()
 		switch {
-		case strings.HasPrefix(want.Err, "panic: ") && strings.HasPrefix(got.Err, want.Err+" (modelrun_test.go:"):
+		case strings.HasPrefix(want.Err, "panic: ") &&
+			strings.HasPrefix(got.Err, want.Err+" (modelrun_test.go:"):
 			got.Err = want.Err
 		case want.Err == "refused" && got.Err != "":
 			got.Err = want.Err

@@ -19,9 +19,9 @@ import (
 	"signalbox/internal/tree/blackboard"
 )
 
-// The journal of a run is text: a header line, a line for each tick, and a line for the end. Each line is a JSON object
-// whose last field, "hash", is the SHA-256 of the hash of the previous line and the text of the line before that field.
-// docs/trees-lua.md describes the fields.
+// The journal of a run is text: a header line, a line for each tick, and a line for the end. Each
+// line is a JSON object whose last field, "hash", is the SHA-256 of the hash of the previous line
+// and the text of the line before that field. docs/trees-lua.md describes the fields.
 
 // Header is the first line of a journal.
 type Header struct {
@@ -29,7 +29,8 @@ type Header struct {
 	Run    string    `json:"run"`
 	Tree   string    `json:"tree"`
 	At     time.Time `json:"at"`
-	// File and Source are the file of the tree, so that a journal can be read and resumed without it.
+	// File and Source are the file of the tree, so that a journal can be read and resumed without
+	// it.
 	File   string `json:"file,omitempty"`
 	Source string `json:"source,omitempty"`
 	// Shape is the digest of the compiled tree.
@@ -82,8 +83,9 @@ type (
 		node  int32
 		key   string
 		value any
-		// kept, if not 0, means that the new value is a list: the last kept items of the key's old list, followed by value.
-		// Without it, the size of a journal would be quadratic in the length of a growing list.
+		// kept, if not 0, means that the new value is a list: the last kept items of the key's old
+		// list, followed by value. Without it, the size of a journal would be quadratic in the
+		// length of a growing list.
 		kept int
 	}
 	nodeText struct {
@@ -126,7 +128,8 @@ func (r *Run) noteWrite(i int32, w nodeWrite, size int) {
 	}
 }
 
-// keptItems returns n > 0 if after is a list of the last n items of before and one more item, and 0 otherwise.
+// keptItems returns n > 0 if after is a list of the last n items of before and one more item, and 0
+// otherwise.
 func keptItems(before, after any) int {
 	old, _ := before.([]any)
 	list, _ := after.([]any)
@@ -143,10 +146,12 @@ func (r *Run) emit(i int32, topic string, v any) {
 	r.emitted = append(r.emitted, Emit{r.emits, r.topics[topic], int(i), topic, v})
 }
 
-// statusLetters holds the letter of each status. A visit is recorded as the node's index and a letter.
+// statusLetters holds the letter of each status. A visit is recorded as the node's index and a
+// letter.
 const statusLetters = "ISFR"
 
-// AppendRecord appends the record of the last tick as a line of a journal, without its hash: see Chain.
+// AppendRecord appends the record of the last tick as a line of a journal, without its hash: see
+// Chain.
 func (r *Run) AppendRecord(dst []byte) []byte {
 	t := &r.tick
 	dst = strconv.AppendInt(append(dst, `{"tick":`...), int64(r.ticks), 10)
@@ -157,7 +162,9 @@ func (r *Run) AppendRecord(dst []byte) []byte {
 	}
 	dst = append(dst, '"')
 	dst = appendFields(dst, "writes", t.writes, func(dst []byte, w nodeWrite) []byte {
-		dst = blackboard.Append(append(blackboard.AppendText(append(strconv.AppendInt(dst, int64(w.node), 10), ','), w.key), ','), w.value)
+		dst = blackboard.Append(
+			append(blackboard.AppendText(append(strconv.AppendInt(dst, int64(w.node), 10), ','),
+				w.key), ','), w.value)
 		if w.kept > 0 {
 			dst = strconv.AppendInt(append(dst, ','), int64(w.kept), 10)
 		}
@@ -173,7 +180,9 @@ func (r *Run) AppendRecord(dst []byte) []byte {
 		return blackboard.Append(append(strconv.AppendInt(dst, int64(p.node), 10), ','), p.value)
 	})
 	return appendFields(dst, "emits", r.emitted, func(dst []byte, e Emit) []byte {
-		return blackboard.Append(append(blackboard.AppendText(append(strconv.AppendInt(dst, int64(e.Node), 10), ','), e.Topic), ','), e.Value)
+		return blackboard.Append(
+			append(blackboard.AppendText(append(strconv.AppendInt(dst, int64(e.Node), 10), ','),
+				e.Topic), ','), e.Value)
 	})
 }
 
@@ -246,7 +255,8 @@ func appendUnsealed(dst []byte, line any) []byte {
 
 // Header returns the header for the journal of the run. The caller sets File and Source.
 func (r *Run) Header(o *RunOptions, at time.Time) Header {
-	return Header{Format: HeaderFormat, Run: r.id, Tree: r.tree.Name(), At: at.UTC(), Shape: r.tree.Shape(),
+	return Header{Format: HeaderFormat, Run: r.id, Tree: r.tree.Name(), At: at.UTC(),
+		Shape:  r.tree.Shape(),
 		Inputs: encodeMap(o.Inputs), Globals: encodeMap(o.Globals)}
 }
 
@@ -379,13 +389,15 @@ func (p *recordParser) visits(line string) (visits []visited) {
 		}
 		i, err := strconv.ParseInt(line[:end], 10, 32)
 		p.fail(err)
-		visits = append(visits, visited{int32(i), Status(strings.IndexByte(statusLetters, line[end]))})
+		visits = append(visits,
+			visited{int32(i), Status(strings.IndexByte(statusLetters, line[end]))})
 		line = line[end+1:]
 	}
 	return visits
 }
 
-// Shape returns a digest of everything that determines the behaviour of the tree, except for the functions of its leaves.
+// Shape returns a digest of everything that determines the behaviour of the tree, except for the
+// functions of its leaves.
 func (t *Tree) Shape() string {
 	t.shape.once.Do(func() {
 		h := sha256.New()
@@ -407,7 +419,8 @@ func (t *Tree) Shape() string {
 
 func (n *Node) digest() []byte {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s %q %q %d %d %d %d %d %q %q %q %t %q %q ", n.Kind, n.element(), n.Fn, n.After, n.Times, n.Until,
+	fmt.Fprintf(h, "%s %q %q %d %d %d %d %d %q %q %q %t %q %q ", n.Kind, n.element(), n.Fn, n.After,
+		n.Times, n.Until,
 		n.Require, n.MaxConcurrent, n.Items, n.As, n.Index, n.KeepGoing, n.Uses, n.Ports)
 	writeExact(h, n.Args)
 	return h.Sum(nil)

@@ -47,15 +47,19 @@ func storyTree(t failer) *Tree {
 	each.Items, each.As = "list", "x"
 	fetch := job("fetch")
 	fetch.Args = map[string]any{"list": Ref{"list"}, "ratio": 1.0}
-	def := &Definition{Name: "story", Keys: []Key{{Name: "list", Type: List}, {Name: "said"}}, Globals: []Key{{Name: "world"}},
-		Root: of(Sequence, each, fetch, of(Inverter, rest))}
+	def := &Definition{Name: "story", Keys: []Key{{Name: "list", Type: List}, {Name: "said"}},
+		Globals: []Key{{Name: "world"}},
+		Root:    of(Sequence, each, fetch, of(Inverter, rest))}
 	return mustCompile(t, def, functions())
 }
 
-// story runs storyTree to its end and returns the lines of its journal, without line ends, and the run.
+// story runs storyTree to its end and returns the lines of its journal, without line ends, and the
+// run.
 func story(t failer) ([][]byte, *Run) {
 	t.Helper()
-	o := &RunOptions{ID: "story-1", Record: true, Inputs: map[string]any{"list": []any{1, 2.0, "drei"}}, Globals: map[string]any{"world": true}}
+	o := &RunOptions{ID: "story-1", Record: true,
+		Inputs:  map[string]any{"list": []any{1, 2.0, "drei"}},
+		Globals: map[string]any{"world": true}}
 	r := mustRun(t, storyTree(t), o)
 	h := r.Header(o, epoch)
 	h.File, h.Source = "story.lua", "return BT.tree('story')\n"
@@ -66,7 +70,8 @@ func story(t failer) ([][]byte, *Run) {
 		from := len(text)
 		text = chain.Seal(r.AppendRecord(text), from)
 		for _, s := range r.Started() {
-			r.Finish(s, Result{Status: Success, Writes: map[string]any{"said": map[string]any{"b": 1, "a": nil}}})
+			r.Finish(s, Result{Status: Success,
+				Writes: map[string]any{"said": map[string]any{"b": 1, "a": nil}}})
 		}
 		if at, due := r.Wake(); due {
 			now = at
@@ -107,7 +112,9 @@ func TestJournalGolden(t *testing.T) {
 
 func replayLines(t *testing.T, lines [][]byte) *Run {
 	t.Helper()
-	r, err := NewReplay(storyTree(t), &RunOptions{ID: "story-1", Inputs: map[string]any{"list": []any{1, 2.0, "drei"}}, Globals: map[string]any{"world": true}})
+	r, err := NewReplay(storyTree(t),
+		&RunOptions{ID: "story-1", Inputs: map[string]any{"list": []any{1, 2.0, "drei"}},
+			Globals: map[string]any{"world": true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +142,8 @@ func mustParse(t failer, line []byte) *Record {
 	return rec
 }
 
-// A changed byte in any line is detected, and so are truncated, missing, repeated and swapped lines.
+// A changed byte in any line is detected, and so are truncated, missing, repeated and swapped
+// lines.
 func TestChainTampering(t *testing.T) {
 	lines, _ := story(t)
 	check := func(lines [][]byte) error {
@@ -163,7 +171,8 @@ func TestChainTampering(t *testing.T) {
 		case what == 3:
 			bad[i] = lines[i][:rapid.IntRange(0, len(lines[i])-1).Draw(t, "cut")]
 		default:
-			at, other := rapid.IntRange(0, len(lines[i])-1).Draw(t, "at"), rapid.Byte().Draw(t, "byte")
+			at, other := rapid.IntRange(0, len(lines[i])-1).Draw(t, "at"),
+				rapid.Byte().Draw(t, "byte")
 			bad[i] = slices.Clone(lines[i])
 			if bad[i][at] == other {
 				other ^= 1
@@ -177,10 +186,12 @@ func TestChainTampering(t *testing.T) {
 }
 
 func TestHeaderRoundTrip(t *testing.T) {
-	o := &RunOptions{ID: "r1", Inputs: map[string]any{"list": []any{1, 2.5, "x"}}, Globals: map[string]any{"world": map[string]any{"a": nil}}}
+	o := &RunOptions{ID: "r1", Inputs: map[string]any{"list": []any{1, 2.5, "x"}},
+		Globals: map[string]any{"world": map[string]any{"a": nil}}}
 	r := mustRun(t, storyTree(t), o)
 	h := r.Header(o, epoch.In(time.FixedZone("east", 3600)))
-	if h.Format != HeaderFormat || h.Run != "r1" || h.Tree != "story" || h.Shape != r.Tree().Shape() || !h.At.Equal(epoch) {
+	if h.Format != HeaderFormat || h.Run != "r1" || h.Tree != "story" ||
+		h.Shape != r.Tree().Shape() || !h.At.Equal(epoch) {
 		t.Errorf("the header is %+v", h)
 	}
 	inputs, globals, err := h.ReadInputs()
@@ -194,7 +205,8 @@ func TestHeaderRoundTrip(t *testing.T) {
 		t.Errorf("globals (-want +got):\n%s", diff)
 	}
 	none := mustRun(t, storyTree(t), &RunOptions{}).Header(&RunOptions{}, epoch)
-	if inputs, globals, err := none.ReadInputs(); none.Run != "run" || inputs != nil || globals != nil || err != nil {
+	if inputs, globals, err := none.ReadInputs(); none.Run != "run" || inputs != nil ||
+		globals != nil || err != nil {
 		t.Errorf("without any: %v %v %v", inputs, globals, err)
 	}
 	h.Globals = []byte("{")
@@ -236,24 +248,36 @@ func TestDivergence(t *testing.T) {
 		old, new string
 		want     string
 	}{
-		"leaf":        {1, `2S`, `2F`, "tick 1: sequence/for_each is FAILURE, and was recorded as RUNNING"},
-		"idle leaf":   {1, `2S`, `2I`, "tick 1: sequence/for_each/say is FAILURE, and was recorded as IDLE"},
-		"inner":       {1, `1R`, `1S`, "tick 1: sequence/for_each is RUNNING, and was recorded as SUCCESS"},
-		"root":        {1, `"status":"RUNNING"`, `"status":"FAILURE"`, "tick 1: sequence is RUNNING, and was recorded as FAILURE"},
-		"more":        {1, `0R"`, `0R3S"`, "tick 1: sequence/fetch is IDLE, and was recorded as SUCCESS"},
-		"less":        {1, `1R0R"`, `1R"`, "tick 1: sequence is RUNNING, and was recorded as IDLE"},
-		"no node":     {1, `2S`, `99S`, "tick 1: there is no node 99"},
-		"before":      {1, `2S`, `-1S`, "tick 1: there is no node -1"},
-		"tick":        {1, `"tick":1`, `"tick":2`, "tick 2: tick 1 is expected"},
-		"time":        {2, `"at":1`, `"at":-1`, "tick 2: it is earlier than the tick before"},
-		"other's":     {1, `"writes":[[2,`, `"writes":[[1,`, "tick 1: the record has effects of a node that was not ticked"},
-		"undeclared":  {1, `"said"`, `"sad"`, "tick 1: the record has effects of a node that was not ticked"},
-		"emit":        {1, `"emits":[[2,`, `"emits":[[3,`, "tick 1: the record has effects of a node that was not ticked"},
-		"other error": {5, `"errors":[[5,`, `"errors":[[4,`, "tick 5: the record has effects of a node that was not ticked"},
-		"other job":   {3, `"jobs":[[3,`, `"jobs":[[2,`, "tick 3: the record has effects of a node that was not ticked"},
-		"other wake":  {4, `"wakes":[[5,`, `"wakes":[[4,`, "tick 4: the record has effects of a node that was not ticked"},
+		"leaf": {1, `2S`, `2F`,
+			"tick 1: sequence/for_each is FAILURE, and was recorded as RUNNING"},
+		"idle leaf": {1, `2S`, `2I`,
+			"tick 1: sequence/for_each/say is FAILURE, and was recorded as IDLE"},
+		"inner": {1, `1R`, `1S`,
+			"tick 1: sequence/for_each is RUNNING, and was recorded as SUCCESS"},
+		"root": {1, `"status":"RUNNING"`, `"status":"FAILURE"`,
+			"tick 1: sequence is RUNNING, and was recorded as FAILURE"},
+		"more": {1, `0R"`, `0R3S"`,
+			"tick 1: sequence/fetch is IDLE, and was recorded as SUCCESS"},
+		"less":    {1, `1R0R"`, `1R"`, "tick 1: sequence is RUNNING, and was recorded as IDLE"},
+		"no node": {1, `2S`, `99S`, "tick 1: there is no node 99"},
+		"before":  {1, `2S`, `-1S`, "tick 1: there is no node -1"},
+		"tick":    {1, `"tick":1`, `"tick":2`, "tick 2: tick 1 is expected"},
+		"time":    {2, `"at":1`, `"at":-1`, "tick 2: it is earlier than the tick before"},
+		"other's": {1, `"writes":[[2,`, `"writes":[[1,`,
+			"tick 1: the record has effects of a node that was not ticked"},
+		"undeclared": {1, `"said"`, `"sad"`,
+			"tick 1: the record has effects of a node that was not ticked"},
+		"emit": {1, `"emits":[[2,`, `"emits":[[3,`,
+			"tick 1: the record has effects of a node that was not ticked"},
+		"other error": {5, `"errors":[[5,`, `"errors":[[4,`,
+			"tick 5: the record has effects of a node that was not ticked"},
+		"other job": {3, `"jobs":[[3,`, `"jobs":[[2,`,
+			"tick 3: the record has effects of a node that was not ticked"},
+		"other wake": {4, `"wakes":[[5,`, `"wakes":[[4,`,
+			"tick 4: the record has effects of a node that was not ticked"},
 	} {
-		r, err := NewReplay(storyTree(t), &RunOptions{Inputs: map[string]any{"list": []any{1, 2.0, "drei"}}})
+		r, err := NewReplay(storyTree(t),
+			&RunOptions{Inputs: map[string]any{"list": []any{1, 2.0, "drei"}}})
 		if err != nil {
 			t.Fatal(err)
 		}

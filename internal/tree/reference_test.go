@@ -39,7 +39,8 @@ func TestReference(t *testing.T) {
 	}
 	for _, kind := range Kinds() {
 		if !sections[kind.String()] || rows[kind.String()] < 2 {
-			t.Errorf("%s: section %t, %d rows; want a section with at least 2", kind, sections[kind.String()], rows[kind.String()])
+			t.Errorf("%s: section %t, %d rows; want a section with at least 2", kind,
+				sections[kind.String()], rows[kind.String()])
 		}
 	}
 	if total := len(rows); total < len(Kinds())+1 {
@@ -73,7 +74,8 @@ type performance struct {
 	o      *RunOptions
 	leaves map[string]*expectedLeaf
 	jobs   map[string]Start
-	// expected holds the events of this tick by leaf, seen the values that the leaves read and wrote.
+	// expected holds the events of this tick by leaf, seen the values that the leaves read and
+	// wrote.
 	expected map[string]event
 	seen     map[string]string
 	now      time.Time
@@ -83,7 +85,8 @@ type performance struct {
 // event is what happens to a leaf in a tick: "a(1→2):S".
 type event struct{ name, read, write, answer string }
 
-var eventPattern = regexp.MustCompile(`^([a-z_]\w*)(?:\(([^()→]*)(?:→([^()]*))?\))?:(S|F|R|R\+\d+s|halt|start|panic|idle|running)$`)
+var eventPattern = regexp.MustCompile(
+	`^([a-z_]\w*)(?:\(([^()→]*)(?:→([^()]*))?\))?:(S|F|R|R\+\d+s|halt|start|panic|idle|running)$`)
 
 func newPerformance(t *testing.T, text string) *performance {
 	p := &performance{jobs: map[string]Start{}, now: epoch}
@@ -185,7 +188,8 @@ func (p *performance) kill() error {
 	p.r = r
 	for _, s := range r.Pending() {
 		if before := p.jobs[r.Tree().Info(s.Node).Name]; before.Request.Key != s.Request.Key {
-			return fmt.Errorf("job %s is to be started again as %s", before.Request.Key, s.Request.Key)
+			return fmt.Errorf("job %s is to be started again as %s", before.Request.Key,
+				s.Request.Key)
 		}
 	}
 	return nil
@@ -214,7 +218,8 @@ func (p *performance) see(text string) error {
 func (p *performance) end(name, how string) error {
 	how, late := strings.CutSuffix(how, ", too late")
 	letter, text, _ := strings.Cut(how, " ")
-	result := Result{Status: map[string]Status{"S": Success, "F": Failure}[letter], Err: strings.Trim(text, `"`)}
+	result := Result{Status: map[string]Status{"S": Success, "F": Failure}[letter],
+		Err: strings.Trim(text, `"`)}
 	if taken := p.r.Finish(p.jobs[name], result); taken == late {
 		return fmt.Errorf("the result was taken: %t", taken)
 	}
@@ -234,8 +239,8 @@ func (p *performance) name(i int) string {
 
 var tickPattern = regexp.MustCompile(`^(.*?) ?→ ([SFRI])(?:, at (once|\d+s))?(?: "([^"]+)")?$`)
 
-// tick calls do and compares its effects with a row: the leaves in the order in which they were ticked or halted, the
-// answer, the time of the next tick, and the error.
+// tick calls do and compares its effects with a row: the leaves in the order in which they were
+// ticked or halted, the answer, the time of the next tick, and the error.
 func (p *performance) tick(text string, do func()) error {
 	m := tickPattern.FindStringSubmatch(text)
 	if m == nil {
@@ -278,7 +283,8 @@ func (p *performance) tick(text string, do func()) error {
 	for _, e := range p.r.tick.errs {
 		errs = append(errs, e.text)
 	}
-	if got := strings.Join(errs, "; "); (got == "") != (m[4] == "") || !strings.Contains(got, m[4]) {
+	if got := strings.Join(errs, "; "); (got == "") != (m[4] == "") ||
+		!strings.Contains(got, m[4]) {
 		return fmt.Errorf("the errors were %q", got)
 	}
 	return nil

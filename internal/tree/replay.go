@@ -8,10 +8,11 @@ import (
 )
 
 // ErrOtherTree means that a journal belongs to another tree, or to another version of this tree.
-var ErrOtherTree = errors.New("the journal belongs to another tree, or to another version of this one")
+var ErrOtherTree = errors.New(
+	"the journal belongs to another tree, or to another version of this one")
 
-// DivergenceError means that the replay of a tick differs from its record: the tree has changed, or the record belongs to
-// another run.
+// DivergenceError means that the replay of a tick differs from its record: the tree has changed, or
+// the record belongs to another run.
 type DivergenceError struct {
 	Tick      int
 	Path      string
@@ -27,8 +28,8 @@ func (e *DivergenceError) Error() string {
 	return fmt.Sprintf("tick %d: %s is %s, and was recorded as %s", e.Tick, e.Path, e.Got, e.Want)
 }
 
-// NewReplay returns a run for Replay, which calls no function, tool or model. After the last record was replayed, Resume
-// makes it a run that can be ticked.
+// NewReplay returns a run for Replay, which calls no function, tool or model. After the last record
+// was replayed, Resume makes it a run that can be ticked.
 func NewReplay(t *Tree, o *RunOptions) (*Run, error) {
 	r, err := newRun(t, o)
 	if err != nil {
@@ -38,33 +39,37 @@ func NewReplay(t *Tree, o *RunOptions) (*Run, error) {
 	return r, nil
 }
 
-// Clone returns a copy of a replay that can be continued independently. It does not have what the last tick emitted, started, halted and
-// changed.
+// Clone returns a copy of a replay that can be continued independently. It does not have what the
+// last tick emitted, started, halted and changed.
 func (r *Run) Clone() *Run {
 	clone := *r
 	clone.board, clone.state = r.board.Clone(), slices.Clone(r.state)
-	clone.lists, clone.errs, clone.results = maps.Clone(r.lists), maps.Clone(r.errs), maps.Clone(r.results)
+	clone.lists, clone.errs, clone.results = maps.Clone(r.lists), maps.Clone(r.errs),
+		maps.Clone(r.results)
 	clone.payloads, clone.topics = maps.Clone(r.payloads), maps.Clone(r.topics)
 	clone.call, clone.tick = Call{}, tickRecord{}
 	clone.writers, clone.starts, clone.halts, clone.emitted, clone.moves = nil, nil, nil, nil, nil
 	return &clone
 }
 
-// Resume ends the replay. The next tick calls the tree's functions again. The caller must start the pending jobs again.
+// Resume ends the replay. The next tick calls the tree's functions again. The caller must start the
+// pending jobs again.
 func (r *Run) Resume(o *RunOptions) error {
 	r.record, r.observed = o.Record, o.Observe
 	return r.bind(o)
 }
 
-// Replay repeats a recorded tick. The leaves answer and write what is recorded, and all other nodes must give the recorded
-// answers. The error is a *DivergenceError.
+// Replay repeats a recorded tick. The leaves answer and write what is recorded, and all other nodes
+// must give the recorded answers. The error is a *DivergenceError.
 func (r *Run) Replay(rec *Record) error {
 	if rec.Tick != r.ticks+1 {
-		return &DivergenceError{Tick: rec.Tick, Reason: fmt.Sprintf("tick %d is expected", r.ticks+1)}
+		return &DivergenceError{Tick: rec.Tick, Reason: fmt.Sprintf("tick %d is expected",
+			r.ticks+1)}
 	}
 	for _, v := range rec.visits {
 		if v.node < 0 || int(v.node) >= len(r.nodes) {
-			return &DivergenceError{Tick: rec.Tick, Reason: fmt.Sprintf("there is no node %d", v.node)}
+			return &DivergenceError{Tick: rec.Tick, Reason: fmt.Sprintf("there is no node %d",
+				v.node)}
 		}
 	}
 	r.replay = rec
@@ -82,20 +87,25 @@ func (r *Run) compare(rec *Record) error {
 			if i < len(rec.visits) && rec.visits[i].node == got.node {
 				want = rec.visits[i].status
 			}
-			return &DivergenceError{Tick: rec.Tick, Path: r.tree.path(got.node), Want: want, Got: got.status}
+			return &DivergenceError{Tick: rec.Tick, Path: r.tree.path(got.node), Want: want,
+				Got: got.status}
 		}
 	}
 	switch {
 	case len(rec.visits) > len(r.tick.visits):
 		missed := rec.visits[len(r.tick.visits)]
-		return &DivergenceError{Tick: rec.Tick, Path: r.tree.path(missed.node), Want: missed.status, Got: Idle}
+		return &DivergenceError{Tick: rec.Tick, Path: r.tree.path(missed.node), Want: missed.status,
+			Got: Idle}
 	case rec.Status != r.status:
-		return &DivergenceError{Tick: rec.Tick, Path: r.tree.path(0), Want: rec.Status, Got: r.status}
+		return &DivergenceError{Tick: rec.Tick, Path: r.tree.path(0), Want: rec.Status,
+			Got: r.status}
 	case rec.At != r.now:
 		return &DivergenceError{Tick: rec.Tick, Reason: "it is earlier than the tick before"}
-	case len(rec.writes) != len(r.tick.writes), len(rec.emits) != len(r.emitted), len(rec.errs) != len(r.tick.errs),
+	case len(rec.writes) != len(r.tick.writes), len(rec.emits) != len(r.emitted),
+		len(rec.errs) != len(r.tick.errs),
 		len(rec.wakes) != len(r.tick.wakes), len(rec.payloads) != len(r.tick.payloads):
-		return &DivergenceError{Tick: rec.Tick, Reason: "the record has effects of a node that was not ticked"}
+		return &DivergenceError{Tick: rec.Tick,
+			Reason: "the record has effects of a node that was not ticked"}
 	}
 	return nil
 }
@@ -116,8 +126,8 @@ func (c *Call) repeat(w nodeWrite) error {
 	return err
 }
 
-// replayLeaf repeats the recorded effects of a leaf. Both records have the same order, so the effects of the leaf are in
-// the old record at the length of the new one.
+// replayLeaf repeats the recorded effects of a leaf. Both records have the same order, so the
+// effects of the leaf are in the old record at the length of the new one.
 func (r *Run) replayLeaf(i int32, l *leaf, s *state) Status {
 	rec, now := r.replay, &r.tick
 	if at := len(now.visits); at >= len(rec.visits) || rec.visits[at].node != i {

@@ -19,7 +19,8 @@ type Run struct {
 	// lists holds the lists of the for_each nodes that are running.
 	lists map[int32][]any
 	errs  map[int32]string
-	// results holds the results of jobs that ended since the last tick, payloads those of the running jobs.
+	// results holds the results of jobs that ended since the last tick, payloads those of the
+	// running jobs.
 	results  map[int32]Result
 	payloads map[int32]any
 
@@ -49,7 +50,8 @@ type Run struct {
 	replay   *Record
 }
 
-// state is the state of a node. Only status, visits, visited and at are valid while the node is not running.
+// state is the state of a node. Only status, visits, visited and at are valid while the node is not
+// running.
 type state struct {
 	status Status
 	failed bool // Run.errs has an error
@@ -58,8 +60,8 @@ type state struct {
 	cursor int32
 	// count is the number of attempts, repetitions or, for a job, starts.
 	count int32
-	// entered is the step at which the node was entered, visited that of its last tick. The statuses of its descendants
-	// from before it was entered are no longer shown.
+	// entered is the step at which the node was entered, visited that of its last tick. The
+	// statuses of its descendants from before it was entered are no longer shown.
 	entered, visited uint64
 	// at is the time at which a timeout, wait, backoff or cooldown ends.
 	at int64
@@ -71,7 +73,8 @@ const never = int64(1<<63 - 1)
 type RunOptions struct {
 	// ID identifies the run in the requests of its jobs; default "run".
 	ID string
-	// Services holds the tools and the model that the tree calls. It may be nil if the tree calls none.
+	// Services holds the tools and the model that the tree calls. It may be nil if the tree calls
+	// none.
 	Services *Registry
 	// Inputs holds initial values of keys, Globals the values of global keys from an earlier run.
 	Inputs, Globals map[string]any
@@ -83,13 +86,14 @@ type RunOptions struct {
 
 // Replacement replaces leaves in a test.
 type Replacement struct {
-	// Pattern is matched, as by path.Match, with the node's kind and name ("tool:search*"). A node without a name has the
-	// name of its function.
+	// Pattern is matched, as by path.Match, with the node's kind and name ("tool:search*"). A node
+	// without a name has the name of its function.
 	Pattern string
 	Do      Func
 }
 
-// Emit is a value that a leaf published. Seq is its number in the run, from 1, and Nth its number in its topic.
+// Emit is a value that a leaf published. Seq is its number in the run, from 1, and Nth its number
+// in its topic.
 type Emit struct {
 	Seq   int
 	Nth   int
@@ -105,8 +109,8 @@ type Transition struct {
 	Err      string
 }
 
-// NewRun returns a new run. It returns an error if a tool or model that the tree calls is missing, or if an input has the
-// wrong type.
+// NewRun returns a new run. It returns an error if a tool or model that the tree calls is missing,
+// or if an input has the wrong type.
 func NewRun(t *Tree, o *RunOptions) (*Run, error) {
 	r, err := newRun(t, o)
 	if err == nil {
@@ -119,8 +123,10 @@ func NewRun(t *Tree, o *RunOptions) (*Run, error) {
 }
 
 func newRun(t *Tree, o *RunOptions) (*Run, error) {
-	r := &Run{tree: t, nodes: t.nodes, leaves: t.leaves, id: o.ID, board: t.layout.Board(), state: make([]state, len(t.nodes)),
-		lists: map[int32][]any{}, errs: map[int32]string{}, results: map[int32]Result{}, payloads: map[int32]any{}, topics: map[string]int{},
+	r := &Run{tree: t, nodes: t.nodes, leaves: t.leaves, id: o.ID, board: t.layout.Board(),
+		state: make([]state, len(t.nodes)),
+		lists: map[int32][]any{}, errs: map[int32]string{}, results: map[int32]Result{},
+		payloads: map[int32]any{}, topics: map[string]int{},
 		record: o.Record, observed: o.Observe}
 	if r.id == "" {
 		r.id = "run"
@@ -206,11 +212,12 @@ func (r *Run) Now() time.Time { return time.Unix(0, r.now) }
 // Ticks returns the number of ticks.
 func (r *Run) Ticks() int { return r.ticks }
 
-// Changed reports whether the last tick made progress: the status of a node changed, the blackboard was written, or a
-// repeat, retry or for_each restarted its child.
+// Changed reports whether the last tick made progress: the status of a node changed, the blackboard
+// was written, or a repeat, retry or for_each restarted its child.
 func (r *Run) Changed() bool { return r.changed }
 
-// Wake returns the time at which the next tick is due. If it returns false, only the end of a job can wake the run.
+// Wake returns the time at which the next tick is due. If it returns false, only the end of a job
+// can wake the run.
 func (r *Run) Wake() (time.Time, bool) {
 	return time.Unix(0, r.wake), r.status == Running && r.wake != never
 }
@@ -218,8 +225,8 @@ func (r *Run) Wake() (time.Time, bool) {
 // Emitted returns the values that the last tick published. The slice is valid until the next tick.
 func (r *Run) Emitted() []Emit { return r.emitted }
 
-// Transitions returns the changes of status in the last tick, if RunOptions.Observe is set. The slice is valid until the
-// next tick.
+// Transitions returns the changes of status in the last tick, if RunOptions.Observe is set. The
+// slice is valid until the next tick.
 func (r *Run) Transitions() []Transition { return r.moves }
 
 // Halted returns the nodes whose jobs the last tick halted. The slice is valid until the next tick.
@@ -260,12 +267,13 @@ func (r *Run) start(i int32) Start {
 	if l.job != nil { // a replay does not know the tools and the model
 		job = l.job.Job
 	}
-	return Start{int(i), job, Request{Key: fmt.Sprintf("%s/%d/%d", r.id, i, r.state[i].count), Path: r.tree.path(i),
+	return Start{int(i), job, Request{Key: fmt.Sprintf("%s/%d/%d", r.id, i, r.state[i].count),
+		Path: r.tree.path(i),
 		Kind: info.Kind, Name: l.name, Payload: r.payloads[i]}}
 }
 
-// Finish sets the result of a job, which the next tick uses. It does nothing and returns false if the job was halted in
-// the meantime.
+// Finish sets the result of a job, which the next tick uses. It does nothing and returns false if
+// the job was halted in the meantime.
 func (r *Run) Finish(s Start, result Result) bool {
 	i := int32(s.Node)
 	if r.state[i].status != Running || r.start(i).Request.Key != s.Request.Key {
@@ -275,7 +283,8 @@ func (r *Run) Finish(s Start, result Result) bool {
 	return true
 }
 
-// View returns the visible state of a node. A node that was not ticked since an ancestor was entered is Idle.
+// View returns the visible state of a node. A node that was not ticked since an ancestor was
+// entered is Idle.
 func (r *Run) View(i int) View {
 	s := &r.state[i]
 	view := View{Status: s.status, Visits: int(s.visits), Err: r.errs[int32(i)]}
@@ -298,18 +307,20 @@ func (r *Run) Views() []View {
 
 func (r *Run) isJob(i int32) bool {
 	n := r.nodes[i]
-	return n.aux >= 0 && n.kind.IsLeaf() && n.kind != Wait && n.kind != Subtree && r.leaves[n.aux].do == nil
+	return n.aux >= 0 && n.kind.IsLeaf() && n.kind != Wait && n.kind != Subtree &&
+		r.leaves[n.aux].do == nil
 }
 
 // Ready reports whether the next tick has the result of a job to use.
 func (r *Run) Ready() bool { return len(r.results) > 0 }
 
-// LatestDeadline returns the latest time at which a running wait, backoff or timeout ends. Until then, the tree is
-// expected to be waiting.
+// LatestDeadline returns the latest time at which a running wait, backoff or timeout ends. Until
+// then, the tree is expected to be waiting.
 func (r *Run) LatestDeadline() time.Time {
 	latest := int64(0)
 	for i, n := range r.nodes {
-		if s := &r.state[i]; s.status == Running && (n.kind == Wait || n.kind == Timeout || n.kind == Retry) {
+		if s := &r.state[i]; s.status == Running &&
+			(n.kind == Wait || n.kind == Timeout || n.kind == Retry) {
 			latest = max(latest, s.at)
 		}
 	}

@@ -18,28 +18,45 @@ func TestJobEnds(t *testing.T) {
 		want   Status
 		err    string
 	}{
-		"success":       {Leaf{}, Result{Status: Success, Writes: map[string]any{"n": 1}}, Success, ""},
-		"failure":       {Leaf{}, Result{Status: Failure}, Failure, ""},
-		"no end":        {Leaf{}, Result{Status: Running}, Failure, "the job ended as RUNNING, not as SUCCESS or FAILURE"},
-		"nothing":       {Leaf{}, Result{}, Failure, "the job ended as IDLE, not as SUCCESS or FAILURE"},
-		"bad write":     {Leaf{}, Result{Status: Success, Writes: map[string]any{"n": "x"}}, Failure, "mistyped value for key 'n'"},
-		"finish":        {Leaf{Finish: func(c *Call, r Result) Status { return c.Fail("saw %s", r.Err) }}, Result{Err: "it"}, Failure, "saw it"},
-		"finish panics": {Leaf{Finish: func(*Call, Result) Status { panic("x") }}, Result{Status: Success}, Failure, "panic: x"},
-		"finish runs":   {Leaf{Finish: func(*Call, Result) Status { return Running }}, Result{Status: Success}, Failure, "not as SUCCESS or FAILURE"},
-		"no request":    {Leaf{Prepare: func(*Call) (any, error) { return nil, errors.New("no paper") }}, Result{}, Failure, "no paper"},
-		"prepare fails": {Leaf{Prepare: func(*Call) (any, error) { panic("x") }}, Result{}, Failure, "panic: x"},
-		"bad request":   {Leaf{Prepare: func(*Call) (any, error) { return make(chan int), nil }}, Result{}, Failure, "the request cannot be recorded"},
+		"success": {Leaf{}, Result{Status: Success, Writes: map[string]any{"n": 1}}, Success,
+			""},
+		"failure": {Leaf{}, Result{Status: Failure}, Failure, ""},
+		"no end": {Leaf{}, Result{Status: Running}, Failure,
+			"the job ended as RUNNING, not as SUCCESS or FAILURE"},
+		"nothing": {Leaf{}, Result{}, Failure,
+			"the job ended as IDLE, not as SUCCESS or FAILURE"},
+		"bad write": {Leaf{}, Result{Status: Success, Writes: map[string]any{"n": "x"}},
+			Failure, "mistyped value for key 'n'"},
+		"finish": {Leaf{Finish: func(c *Call,
+			r Result) Status {
+			return c.Fail("saw %s", r.Err)
+		}}, Result{Err: "it"}, Failure,
+			"saw it"},
+		"finish panics": {Leaf{Finish: func(*Call, Result) Status { panic("x") }},
+			Result{Status: Success}, Failure, "panic: x"},
+		"finish runs": {Leaf{Finish: func(*Call, Result) Status { return Running }},
+			Result{Status: Success}, Failure, "not as SUCCESS or FAILURE"},
+		"no request": {Leaf{Prepare: func(*Call) (any,
+			error) {
+			return nil, errors.New("no paper")
+		}}, Result{}, Failure, "no paper"},
+		"prepare fails": {Leaf{Prepare: func(*Call) (any, error) { panic("x") }}, Result{}, Failure,
+			"panic: x"},
+		"bad request": {Leaf{Prepare: func(*Call) (any, error) { return make(chan int), nil }},
+			Result{}, Failure, "the request cannot be recorded"},
 	} {
 		reg := &Registry{}
 		tt.leaf.Job = noJob
 		reg.Add(Action, "job", tt.leaf)
-		compiled := mustCompile(t, &Definition{Name: "x", Keys: []Key{{Name: "n", Type: Int}}, Root: job("j")}, reg)
+		compiled := mustCompile(t, &Definition{Name: "x", Keys: []Key{{Name: "n", Type: Int}},
+			Root: job("j")}, reg)
 		r := mustRun(t, compiled, &RunOptions{})
 		if r.Tick(epoch) == Running {
 			r.Finish(r.Started()[0], tt.result)
 			r.Tick(epoch)
 		}
-		if view := r.View(0); view.Status != tt.want || !strings.Contains(view.Err, tt.err) || (view.Err == "") != (tt.err == "") {
+		if view := r.View(0); view.Status != tt.want || !strings.Contains(view.Err, tt.err) ||
+			(view.Err == "") != (tt.err == "") {
 			t.Errorf("%s: %+v, want %s %q", name, view, tt.want, tt.err)
 		}
 	}
@@ -53,16 +70,20 @@ func TestServices(t *testing.T) {
 	services := &Registry{}
 	services.Add(Tool, "search", Leaf{Job: noJob, Params: []Param{{Name: "q", Type: String}}})
 	_, err := NewRun(compiled, &RunOptions{Services: services})
-	wantError(t, err, "post.lua:2: the tree calls a model, and none is configured", "post.lua:3: unknown tool 'web.serch'")
+	wantError(t, err, "post.lua:2: the tree calls a model, and none is configured",
+		"post.lua:3: unknown tool 'web.serch'")
 	if hint := Faults(err)[1].Hint; hint != "did you mean 'search'?" {
 		t.Errorf("the hint is %q", hint)
 	}
 	search.Fn = "web.search"
 	compiled = mustCompile(t, &Definition{Name: "x", Root: of(Sequence, call, search)}, nil)
 	search.Args = map[string]any{"p": "x"}
-	_, err = NewRun(compiled, &RunOptions{Services: services, Replace: []Replacement{{Pattern: "llm_call:*", Do: answer(Success)}}})
+	_, err = NewRun(compiled,
+		&RunOptions{Services: services,
+			Replace: []Replacement{{Pattern: "llm_call:*", Do: answer(Success)}}})
 	wantError(t, err, "web.search has no argument 'p'")
-	o := &RunOptions{Replace: []Replacement{{Pattern: "tool:web.*", Do: answer(Failure)}, {Pattern: "*:*", Do: answer(Success)}}}
+	o := &RunOptions{Replace: []Replacement{{Pattern: "tool:web.*", Do: answer(Failure)},
+		{Pattern: "*:*", Do: answer(Success)}}}
 	wantStatus(t, mustRun(t, compiled, o).Tick(epoch), Failure)
 	if _, err := NewRun(compiled, &RunOptions{}); err == nil {
 		t.Error("a replacement of one run is used in another")
@@ -105,7 +126,10 @@ func TestRunAccessors(t *testing.T) {
 
 // Changed does not depend on whether the run is observed.
 func TestChanged(t *testing.T) {
-	again := func(kind Kind, child Status, set func(*Node)) *Node { return of(kind, does(child)).with(set) }
+	again := func(kind Kind, child Status,
+		set func(*Node)) *Node {
+		return of(kind, does(child)).with(set)
+	}
 	list := Key{Name: "list", Type: List, Default: []any{1, 1, 1, 1}}
 	poll := of(ReactiveSequence, of(Selector, asks(Failure), asks(Success)), does(Running))
 	for name, tt := range map[string]struct {
@@ -115,9 +139,10 @@ func TestChanged(t *testing.T) {
 		"repeat":   {again(Repeat, Success, func(n *Node) { n.Times = 9 }), true},
 		"retry":    {again(Retry, Failure, func(n *Node) { n.Times = 9 }), true},
 		"for_each": {again(ForEach, Success, func(n *Node) { n.Items, n.As = "list", "x" }), true},
-		"backoff":  {again(Retry, Failure, func(n *Node) { n.Times, n.After = 9, time.Hour }), false},
-		"running":  {again(Repeat, Running, func(n *Node) { n.Times = 9 }), false},
-		"polling":  {poll, false},
+		"backoff": {again(Retry, Failure, func(n *Node) { n.Times, n.After = 9, time.Hour }),
+			false},
+		"running": {again(Repeat, Running, func(n *Node) { n.Times = 9 }), false},
+		"polling": {poll, false},
 	} {
 		for _, observed := range []bool{false, true} {
 			r := runOf(t, tt.root, list)
@@ -125,7 +150,8 @@ func TestChanged(t *testing.T) {
 			for tick := range 3 {
 				wantStatus(t, r.Tick(epoch), Running)
 				if want := tt.want || tick == 0; r.Changed() != want {
-					t.Errorf("%s, observed %t: tick %d changed: %t, want %t", name, observed, tick+1, r.Changed(), want)
+					t.Errorf("%s, observed %t: tick %d changed: %t, want %t", name, observed,
+						tick+1, r.Changed(), want)
 				}
 			}
 		}
@@ -159,25 +185,29 @@ func TestRetryCost(t *testing.T) {
 
 func TestAsk(t *testing.T) {
 	reg := library()
-	reg.Add(Action, "write", Leaf{Params: []Param{{Name: "v", Default: 7}}, Do: func(c *Call) Status {
-		if err := c.Set("n", c.Arg("v")); err != nil {
-			return c.Fail("%v", err)
-		}
-		return Success
-	}})
+	reg.Add(Action, "write", Leaf{Params: []Param{{Name: "v", Default: 7}},
+		Do: func(c *Call) Status {
+			if err := c.Set("n", c.Arg("v")); err != nil {
+				return c.Fail("%v", err)
+			}
+			return Success
+		}})
 	b := mustBoard(t, Key{Name: "n"})
 	c := NewCall(b, map[string]any{"mine": 1}, epoch)
-	if st, err := reg.Invoke(c, Action, "x.write", nil); st != Success || err != nil || mustGet(t, b, "n") != int64(7) || c.Arg("mine") != 1 {
+	if st, err := reg.Invoke(c, Action, "x.write", nil); st != Success || err != nil ||
+		mustGet(t, b, "n") != int64(7) || c.Arg("mine") != 1 {
 		t.Errorf("%s, %v, n is %v", st, err, mustGet(t, b, "n"))
 	}
-	for name, args := range map[string]map[string]any{"none": nil, "job": nil, "write": {"x": 1}, "send": nil} {
+	for name, args := range map[string]map[string]any{"none": nil, "job": nil, "write": {"x": 1},
+		"send": nil} {
 		if st, err := reg.Invoke(c, Action, name, args); err == nil || st != Failure {
 			t.Errorf("%s: %s, %v", name, st, err)
 		}
 	}
 }
 
-// A write while a reactive node is running is followed by another tick at once, which halts what the condition no longer allows.
+// A write while a reactive node is running is followed by another tick at once, which halts what
+// the condition no longer allows.
 func TestWriteWakesReactiveNodes(t *testing.T) {
 	flagIs := func(want any) *Node {
 		return &Node{Kind: Condition, Do: func(c *Call) Status {
@@ -195,17 +225,23 @@ func TestWriteWakesReactiveNodes(t *testing.T) {
 	}}
 	flag := Key{Name: "flag", Type: Bool}
 	for name, root := range map[string]*Node{
-		"guard beside the write":             of(Parallel, of(Guard, flagIs(nil), job("j")), of(Sequence, job("k"), raise, job("l"))),
-		"reactive sequence beside the write": of(Parallel, of(ReactiveSequence, flagIs(nil), job("j")), of(Sequence, job("k"), raise, job("l"))),
-		"reactive selector beside the write": of(Parallel, of(ReactiveSelector, of(Sequence, flagIs(true), does(Failure), does(Success)), flagIs(true), job("j")), of(Sequence, job("k"), raise, job("l"))),
-		"guard around the write":             of(Parallel, of(Sequence, job("k")), of(Guard, flagIs(nil), of(Sequence, raise, job("j")))),
+		"guard beside the write": of(Parallel, of(Guard, flagIs(nil), job("j")),
+			of(Sequence, job("k"), raise, job("l"))),
+		"reactive sequence beside the write": of(Parallel,
+			of(ReactiveSequence, flagIs(nil), job("j")), of(Sequence, job("k"), raise, job("l"))),
+		"reactive selector beside the write": of(Parallel,
+			of(ReactiveSelector, of(Sequence, flagIs(true), does(Failure), does(Success)),
+				flagIs(true), job("j")), of(Sequence, job("k"), raise, job("l"))),
+		"guard around the write": of(Parallel, of(Sequence, job("k")),
+			of(Guard, flagIs(nil), of(Sequence, raise, job("j")))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := runOf(t, root, flag)
 			wantStatus(t, r.Tick(epoch), Running)
 			if r.board.Snapshot()["flag"] == nil {
 				started := r.Started()
-				k := slices.IndexFunc(started, func(s Start) bool { return strings.HasSuffix(s.Request.Path, "k") })
+				k := slices.IndexFunc(started,
+					func(s Start) bool { return strings.HasSuffix(s.Request.Path, "k") })
 				r.Finish(started[k], Result{Status: Success})
 				wantStatus(t, r.Tick(epoch), Running)
 			}
@@ -213,7 +249,8 @@ func TestWriteWakesReactiveNodes(t *testing.T) {
 				t.Fatalf("the next tick is due at %v (%t), want at once", at, due)
 			}
 			r.Tick(epoch)
-			if !slices.ContainsFunc(r.Halted(), func(i int32) bool { return strings.HasSuffix(r.tree.Path(int(i)), "j") }) {
+			if !slices.ContainsFunc(r.Halted(),
+				func(i int32) bool { return strings.HasSuffix(r.tree.Path(int(i)), "j") }) {
 				t.Errorf("the job was not halted, only %v", r.Halted())
 			}
 			if _, due := r.Wake(); due {

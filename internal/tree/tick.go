@@ -9,8 +9,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// Tick ticks the root once and returns its answer. A time before that of the last tick is replaced by the latter. Ticking
-// a run that has finished restarts it.
+// Tick ticks the root once and returns its answer. A time before that of the last tick is replaced
+// by the latter. Ticking a run that has finished restarts it.
 func (r *Run) Tick(now time.Time) Status {
 	r.begin(max(now.UnixNano(), r.now))
 	r.status = r.visit(0)
@@ -21,12 +21,14 @@ func (r *Run) Tick(now time.Time) Status {
 func (r *Run) begin(now int64) {
 	r.ticks++
 	r.now, r.wake, r.changed, r.written = now, never, false, 0
-	r.starts, r.halts, r.emitted, r.moves, r.writers = r.starts[:0], r.halts[:0], r.emitted[:0], r.moves[:0], r.writers[:0]
+	r.starts, r.halts, r.emitted, r.moves, r.writers = r.starts[:0], r.halts[:0], r.emitted[:0],
+		r.moves[:0], r.writers[:0]
 	r.tick.clear()
 }
 
-// followUp asks for another tick at once if a key was written while a reactive node is running, because its conditions may answer
-// differently now. A leaf that writes in every tick causes only one more tick.
+// followUp asks for another tick at once if a key was written while a reactive node is running,
+// because its conditions may answer differently now. A leaf that writes in every tick causes only
+// one more tick.
 func (r *Run) followUp() {
 	followed := r.followed
 	r.followed = false
@@ -51,7 +53,8 @@ func (r *Run) isReacting() bool {
 	return false
 }
 
-// isRepeated reports whether the next tick visits a leaf again: it is running, or a running reactive node checks it in each tick.
+// isRepeated reports whether the next tick visits a leaf again: it is running, or a running
+// reactive node checks it in each tick.
 func (r *Run) isRepeated(i int32) bool {
 	if r.state[i].status == Running {
 		return true
@@ -64,7 +67,8 @@ func (r *Run) isRepeated(i int32) bool {
 	return false
 }
 
-// visit ticks one node. docs/trees-reference.md specifies each kind, and the tests compare visit with a simple model.
+// visit ticks one node. docs/trees-reference.md specifies each kind, and the tests compare visit
+// with a simple model.
 func (r *Run) visit(i int32) Status {
 	n, s := &r.nodes[i], &r.state[i]
 	r.step++
@@ -131,8 +135,8 @@ func (r *Run) visit(i int32) Status {
 	return st
 }
 
-// isPast reports whether the last answer of a node is no longer shown, because its parent was entered since, or restarts
-// it.
+// isPast reports whether the last answer of a node is no longer shown, because its parent was
+// entered since, or restarts it.
 func (r *Run) isPast(i int32, s *state) bool {
 	p := r.tree.meta[i].parent
 	if p < 0 {
@@ -171,7 +175,8 @@ func (r *Run) halt(i int32) {
 	}
 }
 
-// inOrder ticks a sequence (on is Success) or a selector (on is Failure), which continues at its running child.
+// inOrder ticks a sequence (on is Success) or a selector (on is Failure), which continues at its
+// running child.
 func (r *Run) inOrder(i int32, n *node, s *state, fresh bool, on Status) Status {
 	c := s.cursor
 	if fresh {
@@ -186,8 +191,8 @@ func (r *Run) inOrder(i int32, n *node, s *state, fresh bool, on Status) Status 
 	return on
 }
 
-// reactive ticks a reactive sequence or selector, which begins at its first child in each tick. It halts the child that
-// was running before if an earlier one decides now.
+// reactive ticks a reactive sequence or selector, which begins at its first child in each tick. It
+// halts the child that was running before if an earlier one decides now.
 func (r *Run) reactive(i int32, n *node, s *state, fresh bool, on Status) Status {
 	was := s.cursor
 	if fresh {
@@ -206,8 +211,8 @@ func (r *Run) reactive(i int32, n *node, s *state, fresh bool, on Status) Status
 	return st
 }
 
-// parallel ticks the children that have not finished, up to its limit, until enough have succeeded or too many have
-// failed.
+// parallel ticks the children that have not finished, up to its limit, until enough have succeeded
+// or too many have failed.
 func (r *Run) parallel(i int32, n *node, s *state) Status {
 	p := &r.tree.params[n.aux]
 	var running, succeeded, failed int32
@@ -291,8 +296,9 @@ func (r *Run) forEach(i int32, n *node, s *state, fresh bool) Status {
 	return Success
 }
 
-// beginChild reports whether the only child of a node is about to be entered. before is how often it was entered already;
-// entering it again counts as progress even if all answers stay the same; the number of ticks limits how often.
+// beginChild reports whether the only child of a node is about to be entered. before is how often
+// it was entered already; entering it again counts as progress even if all answers stay the same;
+// the number of ticks limits how often.
 func (r *Run) beginChild(child, before int32) bool {
 	fresh := r.state[child].status != Running
 	r.changed = r.changed || fresh && before > 0
@@ -382,7 +388,8 @@ func (r *Run) repeat(i int32, p *params, s *state, fresh bool) Status {
 	if st == Running {
 		return st
 	}
-	// The repeat answers end if the child does not answer again, and exhausted after the last repetition.
+	// The repeat answers end if the child does not answer again, and exhausted after the last
+	// repetition.
 	end, again, exhausted := Failure, Success, Success
 	switch p.until {
 	case UntilSuccess:
@@ -451,7 +458,8 @@ func (r *Run) leaf(i int32, n *node, s *state, fresh bool) Status {
 }
 
 func (r *Run) prepare(i int32, l *leaf) *Call {
-	r.call = Call{run: r, board: r.board, node: i, scope: l.scope, args: l.args, now: r.now, wake: never}
+	r.call = Call{run: r, board: r.board, node: i, scope: l.scope, args: l.args, now: r.now,
+		wake: never}
 	return &r.call
 }
 
@@ -518,7 +526,9 @@ func (r *Run) job(i int32, l *leaf, s *state, fresh bool) Status {
 func (r *Run) payload(l *leaf, c *Call) (payload any, err error) {
 	if l.job.Prepare == nil {
 		payload = c.Args()
-	} else if st := r.invoke(func(c *Call) Status { payload, err = l.job.Prepare(c); return Success }, c); st == Failure {
+	} else if st := r.invoke(
+		func(c *Call) Status { payload, err = l.job.Prepare(c); return Success },
+		c); st == Failure {
 		err = fmt.Errorf("%s", r.call.err)
 	}
 	if err != nil {

@@ -19,9 +19,11 @@ type NodeInfo struct {
 	Kind   Kind
 	// Name is the declared name, or "".
 	Name string
-	// Path identifies the node: the names of the nodes from the root, or their kinds if they have none.
+	// Path identifies the node: the names of the nodes from the root, or their kinds if they have
+	// none.
 	Path string
-	// Detail describes the options of the node: "5s", "3 attempts, backoff 1s", "2 of 3", "signal_type_is(expected_type=stuck)".
+	// Detail describes the options of the node: "5s", "3 attempts, backoff 1s", "2 of 3",
+	// "signal_type_is(expected_type=stuck)".
 	Detail      string
 	Description string
 	At          Position
@@ -52,7 +54,8 @@ func (t *Tree) Len() int { return len(t.nodes) }
 // Info describes node i. The root is node 0, and a node precedes its children.
 func (t *Tree) Info(i int) NodeInfo {
 	m, n := t.meta[i], t.nodes[i]
-	info := NodeInfo{Index: i, Parent: int(m.parent), Depth: int(m.depth), Kind: n.kind, Name: m.def.Name, Path: t.path(int32(i)),
+	info := NodeInfo{Index: i, Parent: int(m.parent), Depth: int(m.depth), Kind: n.kind,
+		Name: m.def.Name, Path: t.path(int32(i)),
 		Detail: m.def.detail(), Description: m.def.Description, At: m.def.At}
 	if n.kind == Subtree && info.Name == "" {
 		info.Name = m.def.Uses

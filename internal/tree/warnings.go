@@ -11,21 +11,23 @@ func (t *Tree) Warnings() []Fault {
 	return c.faults
 }
 
-// warnReactive finds a child that takes time before another one that takes time. Each time that the later child wakes the
-// tree, the earlier one is restarted and the later one is halted.
+// warnReactive finds a child that takes time before another one that takes time. Each time that the
+// later child wakes the tree, the earlier one is restarted and the later one is halted.
 func (t *Tree) warnReactive(c *compiler, i int32) {
 	for child := i + 1; child < t.nodes[i].end; child = t.nodes[child].end {
 		next := t.nodes[child].end
 		if next < t.nodes[i].end && t.takesTimeAtOnce(child) && t.mayRun(next, t.nodes[i].end) {
 			def := t.meta[child].def
-			c.fault(def.At, "put a condition before it, or use sequence or selector", "%s restarts %s at each tick, which takes time: the nodes after it may never finish",
+			c.fault(def.At, "put a condition before it, or use sequence or selector",
+				"%s restarts %s at each tick, which takes time: the nodes after it may never finish",
 				t.nodes[i].kind, def.element())
 			return
 		}
 	}
 }
 
-// takesTimeAtOnce reports whether a node that is entered answers Running without asking a condition first.
+// takesTimeAtOnce reports whether a node that is entered answers Running without asking a condition
+// first.
 func (t *Tree) takesTimeAtOnce(i int32) bool {
 	switch n := t.nodes[i]; n.kind {
 	case Condition, Guard, Cooldown:

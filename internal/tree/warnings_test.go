@@ -19,20 +19,27 @@ func TestWarnings(t *testing.T) {
 		root  *Node
 		doubt bool
 	}{
-		"two jobs":                        {of(ReactiveSequence, job("a"), job("b")), true},
-		"a wait before a job":             {of(ReactiveSequence, rest(), job("b")), true},
-		"a job before a wait":             {of(ReactiveSequence, job("a"), rest()), true},
-		"a job before a repeat":           {of(ReactiveSequence, job("a"), twice(does(Success))), true},
-		"deeper":                          {of(ReactiveSequence, of(Inverter, of(Inverter, of(Sequence, job("a"), does(Success)))), job("b")), true},
-		"beside others":                   {of(ReactiveSequence, of(Parallel, does(Success), job("a")), job("b")), true},
-		"inside":                          {of(Sequence, of(ReactiveSequence, job("a"), job("b"))), true},
+		"two jobs":            {of(ReactiveSequence, job("a"), job("b")), true},
+		"a wait before a job": {of(ReactiveSequence, rest(), job("b")), true},
+		"a job before a wait": {of(ReactiveSequence, job("a"), rest()), true},
+		"a job before a repeat": {of(ReactiveSequence, job("a"), twice(does(Success))),
+			true},
+		"deeper": {of(ReactiveSequence,
+			of(Inverter, of(Inverter, of(Sequence, job("a"), does(Success)))), job("b")), true},
+		"beside others": {of(ReactiveSequence,
+			of(Parallel, does(Success), job("a")), job("b")), true},
+		"inside": {of(Sequence, of(ReactiveSequence, job("a"), job("b"))),
+			true},
 		"two jobs that are asked in turn": {of(Sequence, job("a"), job("b")), false},
 		"a job that is the last":          {of(ReactiveSequence, does(Success), job("b")), false},
 		"a job before what is quick":      {of(ReactiveSequence, job("a"), does(Success)), false},
-		"behind a condition":              {of(ReactiveSelector, of(Sequence, asks(Failure), job("a")), job("b")), false},
-		"behind a guard":                  {of(ReactiveSelector, of(Guard, asks(Failure), job("a")), job("b")), false},
-		"a wait of nothing":               {of(ReactiveSequence, &Node{Kind: Wait}, job("b")), false},
-		"a cooldown":                      {of(ReactiveSelector, cool, job("b")), false},
+		"behind a condition": {of(ReactiveSelector,
+			of(Sequence, asks(Failure), job("a")), job("b")), false},
+		"behind a guard": {of(ReactiveSelector, of(Guard, asks(Failure), job("a")),
+			job("b")), false},
+		"a wait of nothing": {of(ReactiveSequence, &Node{Kind: Wait}, job("b")),
+			false},
+		"a cooldown": {of(ReactiveSelector, cool, job("b")), false},
 	} {
 		compiled := mustCompile(t, &Definition{Name: "t", Root: c.root}, functions())
 		doubts := compiled.Warnings()

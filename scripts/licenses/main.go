@@ -1,5 +1,6 @@
-// Command licenses writes the licences of every module that the program links, for a release: licenses FILE. It fails for
-// a licence that it does not know, or that an Apache-2.0 program must not link.
+// Command licenses writes the licences of every module that the program links, for a release:
+// licenses FILE. It fails for a licence that it does not know, or that an Apache-2.0 program must
+// not link.
 package main
 
 import (
@@ -41,8 +42,8 @@ type module struct {
 	Text     []byte   // the files that state them
 }
 
-// linkedModules returns the modules that the program links on any platform, sorted by path. The error names every module
-// whose licence is unknown.
+// linkedModules returns the modules that the program links on any platform, sorted by path. The
+// error names every module whose licence is unknown.
 func linkedModules(dir string) ([]module, error) {
 	found := map[string]module{}
 	for _, platform := range platforms {
@@ -85,7 +86,9 @@ func (m *module) readLicense() error {
 	}
 	for _, entry := range entries {
 		name := strings.ToUpper(entry.Name())
-		if entry.IsDir() || !strings.HasPrefix(name, "LICENSE") && !strings.HasPrefix(name, "LICENCE") && !strings.HasPrefix(name, "COPYING") && !strings.HasPrefix(name, "NOTICE") {
+		if entry.IsDir() || !strings.HasPrefix(name, "LICENSE") &&
+			!strings.HasPrefix(name, "LICENCE") && !strings.HasPrefix(name, "COPYING") &&
+			!strings.HasPrefix(name, "NOTICE") {
 			continue
 		}
 		if notLinked[m.Path+"/"+entry.Name()] != "" {
@@ -107,7 +110,8 @@ func (m *module) readLicense() error {
 	}
 	for _, license := range m.Licenses {
 		if !slices.Contains(compatible, license) {
-			return fmt.Errorf("%s %s: licence %s: an Apache-2.0 program must not link it", m.Path, m.Version, license)
+			return fmt.Errorf("%s %s: licence %s: an Apache-2.0 program must not link it", m.Path,
+				m.Version, license)
 		}
 	}
 	return nil
@@ -119,10 +123,11 @@ var notLinked = map[string]string{
 }
 
 // compatible lists the licences under which a module may be linked into an Apache-2.0 program.
-var compatible = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "MPL-2.0", "Unlicense"}
+var compatible = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT",
+	"MIT-0", "MPL-2.0", "Unlicense"}
 
-// identify returns the licences that a licence file contains, and "unknown" if it recognises none. A sentence that only one licence
-// has identifies it.
+// identify returns the licences that a licence file contains, and "unknown" if it recognises none.
+// A sentence that only one licence has identifies it.
 func identify(text string) (licenses []string) {
 	text = strings.ToLower(strings.Join(strings.Fields(text), " "))
 	has := func(sentence string) bool { return strings.Contains(text, sentence) }
@@ -132,16 +137,19 @@ func identify(text string) (licenses []string) {
 		}
 	}
 	add("AGPL", has("gnu affero general public license"))
-	add("LGPL", has("gnu lesser general public license") || has("gnu library general public license"))
+	add("LGPL", has("gnu lesser general public license") ||
+		has("gnu library general public license"))
 	add("GPL", has("gnu general public license"))
 	add("SSPL", has("server side public license"))
-	add("MPL-2.0", has("mozilla public license version 2.0") || has("mozilla public license, version 2.0"))
+	add("MPL-2.0", has("mozilla public license version 2.0") ||
+		has("mozilla public license, version 2.0"))
 	add("Apache-2.0", has("apache license version 2.0") || has("apache license, version 2.0"))
 	add("Unlicense", has("this is free and unencumbered software released into the public domain"))
 	permission := has("permission is hereby granted, free of charge, to any person obtaining a copy")
 	add("MIT", permission && has("shall be included in all copies or substantial portions"))
 	add("MIT-0", permission && !has("shall be included in all copies or substantial portions"))
-	redistribution := has("redistribution and use in source and binary forms, with or without modification, are permitted")
+	redistribution := has(
+		"redistribution and use in source and binary forms, with or without modification, are permitted")
 	endorsement := has("endorse or promote products")
 	add("BSD-3-Clause", redistribution && endorsement)
 	add("BSD-2-Clause", redistribution && !endorsement)
@@ -163,7 +171,8 @@ func notice(modules []module) []byte {
 		fmt.Fprintf(&b, "%s %s (%s)\n", m.Path, m.Version, strings.Join(m.Licenses, ", "))
 	}
 	for _, m := range modules {
-		fmt.Fprintf(&b, "\n%s\n%s %s\n%s\n\n%s", strings.Repeat("=", 80), m.Path, m.Version, strings.Repeat("=", 80), m.Text)
+		fmt.Fprintf(&b, "\n%s\n%s %s\n%s\n\n%s", strings.Repeat("=", 80), m.Path, m.Version,
+			strings.Repeat("=", 80), m.Text)
 	}
 	return b.Bytes()
 }

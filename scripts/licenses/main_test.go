@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLinkedModules lists every module that the program links, with its licence, and fails for one that is unknown or not
-// compatible with Apache-2.0.
+// TestLinkedModules lists every module that the program links, with its licence, and fails for one
+// that is unknown or not compatible with Apache-2.0.
 func TestLinkedModules(t *testing.T) {
 	modules, err := linkedModules("../..")
 	if err != nil {
@@ -44,7 +44,8 @@ func TestIdentify(t *testing.T) {
 }
 
 func TestIncompatibleLicenses(t *testing.T) {
-	for name, text := range map[string]string{"LICENSE": "GNU GENERAL PUBLIC LICENSE", "COPYING": "Do as I say.", "README": "Apache License, Version 2.0"} {
+	for name, text := range map[string]string{"LICENSE": "GNU GENERAL PUBLIC LICENSE",
+		"COPYING": "Do as I say.", "README": "Apache License, Version 2.0"} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)

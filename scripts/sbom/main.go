@@ -1,5 +1,5 @@
-// Command sbom writes a software bill of materials of a Go program, from what the compiler recorded in it: sbom PROGRAM FILE. The
-// format is CycloneDX 1.6. The same program gives the same file.
+// Command sbom writes a software bill of materials of a Go program, from what the compiler recorded
+// in it: sbom PROGRAM FILE. The format is CycloneDX 1.6. The same program gives the same file.
 package main
 
 import (
@@ -34,7 +34,8 @@ func write(program, file string) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(describe(filepath.Base(program), sha256.Sum256(content), info), "", "  ")
+	text, err := json.MarshalIndent(describe(filepath.Base(program), sha256.Sum256(content), info),
+		"", "  ")
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,8 @@ type bill struct {
 	Version    int         `json:"version"`
 	Metadata   metadata    `json:"metadata"`
 	Components []component `json:"components"`
-	// Dependencies says that the program depends on all components. The compiler does not record which depends on which.
+	// Dependencies says that the program depends on all components. The compiler does not record
+	// which depends on which.
 	Dependencies []dependency `json:"dependencies"`
 }
 
@@ -84,8 +86,9 @@ type dependency struct {
 
 // describe returns the bill of a program with the given name and hash.
 func describe(name string, sum [sha256.Size]byte, info *debug.BuildInfo) bill {
-	program := component{Type: "application", Ref: info.Main.Path, Name: name, Version: info.Main.Version,
-		Hashes: []hash{{"SHA-256", hex.EncodeToString(sum[:])}}}
+	program := component{Type: "application", Ref: info.Main.Path, Name: name,
+		Version: info.Main.Version,
+		Hashes:  []hash{{"SHA-256", hex.EncodeToString(sum[:])}}}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "GOOS", "GOARCH", "CGO_ENABLED", "vcs.revision", "vcs.time", "vcs.modified":
@@ -93,24 +96,28 @@ func describe(name string, sum [sha256.Size]byte, info *debug.BuildInfo) bill {
 		}
 	}
 	version := strings.TrimPrefix(info.GoVersion, "go")
-	components := []component{{Type: "library", Ref: "std", Name: "std", Version: version, PURL: "pkg:golang/std@" + version}}
+	components := []component{{Type: "library", Ref: "std", Name: "std", Version: version,
+		PURL: "pkg:golang/std@" + version}}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
 		purl := packageURL(m)
-		components = append(components, component{Type: "library", Ref: purl, Name: m.Path, Version: m.Version, PURL: purl,
+		components = append(components, component{Type: "library", Ref: purl, Name: m.Path,
+			Version: m.Version, PURL: purl,
 			Properties: []property{{"go:sum", m.Sum}}})
 	}
 	on := make([]string, len(components))
 	for i, c := range components {
 		on[i] = c.Ref
 	}
-	return bill{Format: "CycloneDX", Spec: "1.6", Serial: serial(sum), Version: 1, Metadata: metadata{program}, Components: components,
+	return bill{Format: "CycloneDX", Spec: "1.6", Serial: serial(sum), Version: 1,
+		Metadata: metadata{program}, Components: components,
 		Dependencies: []dependency{{program.Ref, on}}}
 }
 
-// packageURL returns the name of a module in https://github.com/package-url/purl-spec, which wants lower-case letters.
+// packageURL returns the name of a module in https://github.com/package-url/purl-spec, which wants
+// lower-case letters.
 func packageURL(m *debug.Module) string {
 	return "pkg:golang/" + strings.ToLower(m.Path) + "@" + strings.ReplaceAll(m.Version, "+", "%2B")
 }

@@ -30,7 +30,8 @@ func TestBill(t *testing.T) {
 	if err := json.Unmarshal(text, &b); err != nil {
 		t.Fatal(err)
 	}
-	if !regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(b.Serial) {
+	if !regexp.MustCompile(
+		`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(b.Serial) {
 		t.Errorf("the serial number is %s", b.Serial)
 	}
 	program := b.Metadata.Component
@@ -45,7 +46,8 @@ func TestBill(t *testing.T) {
 		t.Errorf("the standard library is %+v", std)
 	}
 	if len(b.Dependencies[0].On) != len(b.Components) {
-		t.Errorf("%d of %d components are dependencies", len(b.Dependencies[0].On), len(b.Components))
+		t.Errorf("%d of %d components are dependencies", len(b.Dependencies[0].On),
+			len(b.Components))
 	}
 	again := filepath.Join(t.TempDir(), "again.json")
 	if err := write(self, again); err != nil {
@@ -58,7 +60,8 @@ func TestBill(t *testing.T) {
 
 func TestPackageURL(t *testing.T) {
 	m := &debug.Module{Path: "github.com/BurntSushi/Toml", Version: "v2.0.0+incompatible"}
-	if got, want := packageURL(m), "pkg:golang/github.com/burntsushi/toml@v2.0.0%2Bincompatible"; got != want {
+	if got, want := packageURL(m),
+		"pkg:golang/github.com/burntsushi/toml@v2.0.0%2Bincompatible"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

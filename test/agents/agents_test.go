@@ -49,7 +49,8 @@ func TestRealAgents(t *testing.T) {
 	k := npm.NeedAgents(t, "testdata")
 	t.Logf("the programs were installed after %v", time.Since(start).Round(time.Second))
 	program := filepath.Join(t.TempDir(), "signalbox")
-	if out, err := exec.Command("go", "build", "-o", program, "signalbox/cmd/signalbox").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program,
+		"signalbox/cmd/signalbox").CombinedOutput(); err != nil {
 		t.Fatalf("build signalbox: %v\n%s", err, out)
 	}
 	offline.Run(t, 2*patience+time.Minute, kitVariable+"="+string(k), programVariable+"="+program)
@@ -80,26 +81,30 @@ func (s *project) run(t *testing.T, args ...string) []byte {
 // tail returns the last 8,000 bytes of a text.
 func tail(text []byte) []byte { return text[max(0, len(text)-8000):] }
 
-// newProject creates the project. Programs inherit only PATH from this machine's environment: no keys, no proxies, no settings.
+// newProject creates the project. Programs inherit only PATH from this machine's environment: no
+// keys, no proxies, no settings.
 func newProject(t *testing.T) *project {
 	t.Helper()
 	root := t.TempDir()
 	s := &project{program: os.Getenv(programVariable), dir: filepath.Join(root, "project")}
 	home := filepath.Join(root, "home")
 	path := append(npm.Agents(os.Getenv(kitVariable)).Path(), os.Getenv("PATH"))
-	s.env = []string{"PATH=" + strings.Join(path, string(filepath.ListSeparator)), "HOME=" + home, "TMPDIR=" + root, "USER=ann", "LANG=C.UTF-8", "TERM=dumb",
+	s.env = []string{"PATH=" + strings.Join(path, string(filepath.ListSeparator)), "HOME=" + home,
+		"TMPDIR=" + root, "USER=ann", "LANG=C.UTF-8", "TERM=dumb",
 		"GIT_CONFIG_NOSYSTEM=1", "NO_COLOR=1", "AGENTS_TEST=" + root}
 	for _, dir := range []string{s.dir, home} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "README.md"), []byte("# Greetings\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.dir, "README.md"), []byte("# Greetings\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.run(t, "git", "init", "-q", "-b", "main")
 	s.run(t, "git", "add", "-A")
-	s.run(t, "git", "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "-q", "-m", "first commit")
+	s.run(t, "git", "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "-q", "-m",
+		"first commit")
 	s.run(t, s.program, "init")
 	return s
 }
@@ -133,7 +138,8 @@ agent: all
 func (s *project) writeConfig(t *testing.T, text string) {
 	t.Helper()
 	text += "limits: {timeouts: 1, unknown: 1, reviews: 1, audits: 1}\nenv_pass: [AGENTS_TEST]\n"
-	if err := os.WriteFile(filepath.Join(s.dir, ".signalbox", "signalbox.yaml"), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.dir, ".signalbox", "signalbox.yaml"), []byte(text),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -141,7 +147,8 @@ func (s *project) writeConfig(t *testing.T, text string) {
 // addresses is the output of rehearse model.
 type addresses struct{ OpenAI, Anthropic, Gemini string }
 
-// serve starts the model server with a script. The function end stops it and returns the requests that it received.
+// serve starts the model server with a script. The function end stops it and returns the requests
+// that it received.
 func (s *project) serve(t *testing.T, script string) (a addresses, end func() []asked) {
 	t.Helper()
 	log := filepath.Join(filepath.Dir(s.dir), "asked.jsonl")
@@ -211,8 +218,9 @@ func lines[T any](t *testing.T, text []byte) (all []T) {
 	return all
 }
 
-// runPlans runs the plan in the namespace and checks the results: with another program in each role, and with opencode in all roles and both
-// tasks at the same time. Then a program renews its login, and runs of another plan are interrupted.
+// runPlans runs the plan in the namespace and checks the results: with another program in each
+// role, and with opencode in all roles and both tasks at the same time. Then a program renews its
+// login, and runs of another plan are interrupted.
 func runPlans(t *testing.T) {
 	offline.Start(t)
 	t.Run("each role", func(t *testing.T) {
@@ -222,8 +230,10 @@ func runPlans(t *testing.T) {
 		heard, requests := s.runPlan(t, example(t, "greetings.md"), end)
 		checkAsked(t, requests)
 		want := []string{
-			"T1 developer developing 1 ready_for_review", "T1 critic reviewing 1 review_passed", "T1 auditor auditing 1 audit_passed",
-			"T2 developer developing 1 ready_for_review", "T2 critic reviewing 1 review_passed", "T2 auditor auditing 1 audit_passed",
+			"T1 developer developing 1 ready_for_review", "T1 critic reviewing 1 review_passed",
+			"T1 auditor auditing 1 audit_passed",
+			"T2 developer developing 1 ready_for_review", "T2 critic reviewing 1 review_passed",
+			"T2 auditor auditing 1 audit_passed",
 		}
 		if diff := cmp.Diff(want, heard); diff != "" {
 			t.Errorf("heard (-want +got):\n%s", diff)
@@ -238,14 +248,17 @@ func runPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		plan := filepath.Join(filepath.Dir(s.dir), "plan.md")
-		if err := os.WriteFile(plan, bytes.ReplaceAll(text, []byte("**Blocked By**: T1"), []byte("**Blocked By**: none")), 0o600); err != nil {
+		if err := os.WriteFile(plan, bytes.ReplaceAll(text, []byte("**Blocked By**: T1"),
+			[]byte("**Blocked By**: none")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		heard, _ := s.runPlan(t, plan, end)
 		slices.Sort(heard)
 		want := []string{
-			"T1 auditor all 1 audit_passed", "T1 critic all 1 review_passed", "T1 developer all 1 ready_for_review",
-			"T2 auditor all 1 audit_passed", "T2 critic all 1 review_passed", "T2 developer all 1 ready_for_review",
+			"T1 auditor all 1 audit_passed", "T1 critic all 1 review_passed",
+			"T1 developer all 1 ready_for_review",
+			"T2 auditor all 1 audit_passed", "T2 critic all 1 review_passed",
+			"T2 developer all 1 ready_for_review",
 		}
 		if diff := cmp.Diff(want, heard); diff != "" {
 			t.Errorf("heard (-want +got):\n%s", diff)
@@ -255,8 +268,10 @@ func runPlans(t *testing.T) {
 	t.Run("interrupted", resumePlans)
 }
 
-// runPlan runs a plan, stops the model server, and checks the results. It returns the signals that were heard and the requests to the model.
-func (s *project) runPlan(t *testing.T, plan string, stopServer func() []asked) (heard []string, requests []asked) {
+// runPlan runs a plan, stops the model server, and checks the results. It returns the signals that
+// were heard and the requests to the model.
+func (s *project) runPlan(t *testing.T, plan string, stopServer func() []asked) (heard []string,
+	requests []asked) {
 	t.Helper()
 	start := time.Now()
 	s.run(t, s.program, "run", plan, "--json", "--no-wait")
@@ -277,8 +292,9 @@ func (s *project) runPlan(t *testing.T, plan string, stopServer func() []asked) 
 	return heard, requests
 }
 
-// checkLedger checks that this work is completed and there is no other, that no failure was recorded, and that all agents were in a sandbox. It returns which
-// agent sent which signal in which role.
+// checkLedger checks that this work is completed and there is no other, that no failure was
+// recorded, and that all agents were in a sandbox. It returns which agent sent which signal in
+// which role.
 func (s *project) checkLedger(t *testing.T, want ...string) (heard []string) {
 	t.Helper()
 	var work []struct{ ID, Phase string }
@@ -314,12 +330,16 @@ func (s *project) checkLedger(t *testing.T, want ...string) (heard []string) {
 			roles[e.Session] = e.Data.Role
 		case "AgentStarted":
 			agents[e.Session] = e.Data.Agent + " " + strconv.Itoa(e.Data.Attempt)
-			if e.Data.Sandbox.Mode != "enforce" || !strings.Contains(e.Data.Sandbox.Layers, "landlock") {
+			if e.Data.Sandbox.Mode != "enforce" || !strings.Contains(e.Data.Sandbox.Layers,
+				"landlock") {
 				t.Errorf("%s was in the sandbox %+v", e.Data.Agent, e.Data.Sandbox)
 			}
 		case "SignalHeard":
-			heard = append(heard, strings.Join([]string{e.Work, roles[e.Session], agents[e.Session], e.Data.Signal}, " "))
-		case "SignalRefused", "UnknownSignalRecovery", "AgentSignalFailure", "AgentFailed", "QuestionAsked":
+			heard = append(heard,
+				strings.Join([]string{e.Work, roles[e.Session], agents[e.Session], e.Data.Signal},
+					" "))
+		case "SignalRefused", "UnknownSignalRecovery", "AgentSignalFailure", "AgentFailed",
+			"QuestionAsked":
 			bad = append(bad, e.Type+" "+e.Work)
 		}
 	}
@@ -338,8 +358,8 @@ type asked struct {
 	Body                            json.RawMessage
 }
 
-// checkAsked checks that each role ran its own program in the pinned version, by the protocol, the tools and the user agent of its
-// requests.
+// checkAsked checks that each role ran its own program in the pinned version, by the protocol, the
+// tools and the user agent of its requests.
 func checkAsked(t *testing.T, requests []asked) {
 	t.Helper()
 	type client struct{ protocol, tool, userAgent string }
@@ -355,22 +375,24 @@ func checkAsked(t *testing.T, requests []asked) {
 		count[r.Conversation]++
 		role, _, _ := strings.Cut(r.Conversation, " ")
 		p, known := clients[role]
-		if !known || r.Status != 200 || r.Protocol != p.protocol || !strings.Contains(r.UserAgent, p.userAgent) ||
+		if !known || r.Status != 200 || r.Protocol != p.protocol ||
+			!strings.Contains(r.UserAgent, p.userAgent) ||
 			p.tool != "" && !slices.Contains(r.Tools, p.tool) {
 			t.Errorf("request: %+v, want %+v", r, p)
 		}
 	}
 	for _, role := range []string{"developer", "critic", "auditor"} {
 		for _, task := range []string{"T1", "T2"} {
-			if n := count[role+" of "+task]; n != 2 { // one that ends with a tool call, and one that ends with a signal
+			// one that ends with a tool call, and one that ends with a signal
+			if n := count[role+" of "+task]; n != 2 {
 				t.Errorf("the %s of %s made %d requests, want 2", role, task, n)
 			}
 		}
 	}
 }
 
-// processes returns the command lines of all running processes that the project's programs started, directly or indirectly. They
-// inherit the variable AGENTS_TEST.
+// processes returns the command lines of all running processes that the project's programs started,
+// directly or indirectly. They inherit the variable AGENTS_TEST.
 func (s *project) processes(t *testing.T) (left []string) {
 	t.Helper()
 	mark := []byte("AGENTS_TEST=" + filepath.Dir(s.dir) + "\x00")

@@ -20,7 +20,8 @@ func pinned(t *testing.T) map[string]string {
 	if err != nil || len(p.Dependencies) != 4 {
 		t.Fatalf("%v: %v", err, p)
 	}
-	return map[string]string{"codex": p.Dependencies["@openai/codex"], "gemini": p.Dependencies["@google/gemini-cli"],
+	return map[string]string{"codex": p.Dependencies["@openai/codex"],
+		"gemini":   p.Dependencies["@google/gemini-cli"],
 		"opencode": p.Dependencies["opencode-linux-x64"]}
 }
 
@@ -31,7 +32,8 @@ func TestVersionsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, version := range pinned(t) {
-		if row := fmt.Sprintf("| `%s` | %s |", name, version); version == "" || !strings.Contains(string(text), row) {
+		if row := fmt.Sprintf("| `%s` | %s |", name, version); version == "" ||
+			!strings.Contains(string(text), row) {
 			t.Errorf("docs/agents-reference.md has no row that starts with %s", row)
 		}
 	}

@@ -19,26 +19,32 @@ import (
 type interruption struct {
 	name, preset, model string
 	settings            string // more of them, for the agent
-	// earlier is something from the earlier conversation that the next prompt does not have, and known means that the model is told it.
+	// earlier is something from the earlier conversation that the next prompt does not have, and
+	// known means that the model is told it.
 	earlier string
 	known   bool
 	// attempt is the number of the agent that finishes the task.
 	attempt int
 }
 
-// said is what the model of resume.yaml says before the interruption, and task is from the text of the task.
+// said is what the model of resume.yaml says before the interruption, and task is from the text of
+// the task.
 const said, task = "blue elephant", "grey heron"
 
-// resumePlans interrupts a run in the middle of a turn of each program, and runs the plan again. The program continues its own session: the
-// model server sees the earlier conversation in the next request. Without resume it does not, which shows that the test can tell.
+// resumePlans interrupts a run in the middle of a turn of each program, and runs the plan again.
+// The program continues its own session: the model server sees the earlier conversation in the next
+// request. Without resume it does not, which shows that the test can tell.
 func resumePlans(t *testing.T) {
 	for _, i := range []interruption{
 		{name: "codex", preset: "codex", earlier: said, known: true, attempt: 2},
 		{name: "opencode", preset: "opencode", earlier: said, known: true, attempt: 2},
-		{name: "gemini", preset: "gemini", model: "thinking", earlier: task, known: true, attempt: 2},
-		// A resumed gemini sends the results of commands twice, which its service refuses. A new session starts in the same run.
+		{name: "gemini", preset: "gemini", model: "thinking", earlier: task, known: true,
+			attempt: 2},
+		// A resumed gemini sends the results of commands twice, which its service refuses. A new
+		// session starts in the same run.
 		{name: "gemini after a command", preset: "gemini", earlier: said, known: false, attempt: 3},
-		{name: "codex without resume", preset: "codex", settings: ", resume: false", earlier: said, known: false, attempt: 2},
+		{name: "codex without resume", preset: "codex", settings: ", resume: false", earlier: said,
+			known: false, attempt: 2},
 	} {
 		t.Run(i.name, func(t *testing.T) { resumePlan(t, i) })
 	}
@@ -51,7 +57,9 @@ func resumePlan(t *testing.T, i interruption) {
 	if i.preset == "gemini" {
 		url = server.Gemini
 	}
-	s.writeConfig(t, fmt.Sprintf("agents:\n  all: {preset: %s, model: %s, base_url: %q%s}\nagent: all\n", i.preset, cmp.Or(i.model, "rehearsal"), url, i.settings))
+	s.writeConfig(t, fmt.Sprintf(
+		"agents:\n  all: {preset: %s, model: %s, base_url: %q%s}\nagent: all\n", i.preset,
+		cmp.Or(i.model, "rehearsal"), url, i.settings))
 	plan, err := filepath.Abs(filepath.Join("testdata", "resume.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -60,11 +68,14 @@ func resumePlan(t *testing.T, i interruption) {
 	s.run(t, s.program, "run", plan, "--json", "--no-wait")
 	prompted := 0
 	for _, r := range end() {
-		if body := string(r.Body); r.Conversation != "developer" || !strings.Contains(body, "You were interrupted") && !strings.Contains(body, "agent was interrupted") {
+		if body := string(r.Body); r.Conversation != "developer" ||
+			!strings.Contains(body, "You were interrupted") &&
+				!strings.Contains(body, "agent was interrupted") {
 			continue
 		}
 		prompted++ // the short prompt of a resumed session does not have the task
-		if got := strings.Contains(string(r.Body), "You were interrupted") && strings.Contains(string(r.Body), i.earlier); got != i.known {
+		if got := strings.Contains(string(r.Body), "You were interrupted") &&
+			strings.Contains(string(r.Body), i.earlier); got != i.known {
 			t.Errorf("the request after the interruption has the earlier conversation: %t, want %t:\n%s", got, i.known, tail(r.Body))
 		}
 	}
@@ -72,7 +83,8 @@ func resumePlan(t *testing.T, i interruption) {
 		t.Error("the program was not told that it was interrupted")
 	}
 	heard := s.checkLedger(t, "T1", "B-1")
-	if want := fmt.Sprintf("T1 developer all %d ready_for_review", i.attempt); !slices.Contains(heard, want) {
+	if want := fmt.Sprintf("T1 developer all %d ready_for_review",
+		i.attempt); !slices.Contains(heard, want) {
 		t.Errorf("heard %q, want %q", heard, want)
 	}
 	events := s.run(t, s.program, "ledger", "tail", "-n", "0", "--json")
@@ -114,7 +126,9 @@ func (s *project) interrupt(t *testing.T, plan string) {
 		}
 	}
 	err = cmd.Wait()
-	if exit := (*exec.ExitError)(nil); !interrupted || !errors.As(err, &exit) || exit.ExitCode() != 130 {
-		t.Fatalf("the run ended before it was interrupted, or not by that: %v\n%s\n%s", err, last, tail(stderr.Bytes()))
+	if exit := (*exec.ExitError)(nil); !interrupted || !errors.As(err, &exit) ||
+		exit.ExitCode() != 130 {
+		t.Fatalf("the run ended before it was interrupted, or not by that: %v\n%s\n%s", err, last,
+			tail(stderr.Bytes()))
 	}
 }

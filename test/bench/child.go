@@ -15,14 +15,15 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// childMode as the first argument makes this program a child process of a measurement: another process that uses the same
-// box, or one whose time and memory are measured.
+// childMode as the first argument makes this program a child process of a measurement: another
+// process that uses the same box, or one whose time and memory are measured.
 const childMode = "child"
 
 // report is a message of a child to its parent. Fields that do not apply are zero.
 type report struct {
-	What     string          // the work that was claimed, or the event that was seen
-	At       int64           // time in nanoseconds since 1970: the end of what is reported, or the start if Lasted is set
+	What string // the work that was claimed, or the event that was seen
+	// time in nanoseconds since 1970: the end of what is reported, or the start if Lasted is set
+	At       int64
 	Events   uint64          // in the log
 	Bytes    int64           // of the transcript
 	Signals  int             // in the transcript
@@ -31,11 +32,14 @@ type report struct {
 	Lasted   time.Duration   // of all of them together
 }
 
-// task is the work of a child: on the box at a place, or on the named case. The number depends on the task.
+// task is the work of a child: on the box at a place, or on the named case. The number depends on
+// the task.
 type task func(name string, number int, send func(report) error) error
 
 var tasks = map[string]task{
-	"start": onJournal(fold), "verify": onJournal(verifyJournal), "claim": claimTask, "watch": watchTask, "scan": scanTask, "logs": logsTask, "bare": bareTask, "work": workTask, "nats": natsTask,
+	"start": onJournal(fold), "verify": onJournal(verifyJournal), "claim": claimTask,
+	"watch": watchTask, "scan": scanTask, "logs": logsTask, "bare": bareTask, "work": workTask,
+	"nats": natsTask,
 }
 
 // runTask is the child's main.
@@ -84,7 +88,8 @@ func (c *child) receive() (r report, err error) {
 	return r, err
 }
 
-// runChild runs a task that sends one report, and returns the report and the state of the process after its end.
+// runChild runs a task that sends one report, and returns the report and the state of the process
+// after its end.
 func runChild(task, name string, number int) (report, *os.ProcessState, error) {
 	c, err := startChild(task, name, number)
 	if err != nil {

@@ -34,8 +34,8 @@ on auditor *:
     signal AUDIT_PASSED: {task}
 `
 
-// compareClean measures a check in a home folder that is new each time: go test of a small package that each task changes, beside the same
-// command by hand in a new folder with the user's cache.
+// compareClean measures a check in a home folder that is new each time: go test of a small package
+// that each task changes, beside the same command by hand in a new folder with the user's cache.
 func compareClean(s settings) error {
 	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-clean-")
 	if err != nil {
@@ -43,7 +43,8 @@ func compareClean(s settings) error {
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "signalbox")
-	if output, err := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/signalbox").CombinedOutput(); err != nil {
+	if output, err := exec.Command("go", "build", "-trimpath", "-o", program,
+		"./cmd/signalbox").CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w: %s", err, output)
 	}
 	site, err := newCleanSite(dir, program, s.rounds+1)
@@ -51,7 +52,8 @@ func compareClean(s settings) error {
 		return err
 	}
 	progress("clean: %d tasks", s.rounds+1)
-	if err := site.command(site.repo(), nil, program, "run", "plan.md", "--no-wait", "--plain"); err != nil {
+	if err := site.command(site.repo(), nil, program, "run", "plan.md", "--no-wait",
+		"--plain"); err != nil {
 		return err
 	}
 	cold, warm, err := site.checkTimes()
@@ -69,7 +71,8 @@ func compareClean(s settings) error {
 	}
 	row("by hand, in a new folder, with a warm cache", byHand, "")
 	row("check on the base, with an empty cache", cold, "")
-	row(fmt.Sprintf("checks of the second to %dth task", s.rounds+1), warm, formatGoal("≤ 1.5 × by hand", warm <= 1.5*byHand))
+	row(fmt.Sprintf("checks of the second to %dth task", s.rounds+1), warm,
+		formatGoal("≤ 1.5 × by hand", warm <= 1.5*byHand))
 	t.print("Checks with a new home folder")
 	return nil
 }
@@ -86,9 +89,12 @@ func newCleanSite(dir, program string, tasks int) (*runSite, error) {
 		}
 		fmt.Fprintf(&plan, "\n#### Task T%d: task %d\n\n**Work**: change a file\n\n**Acceptance Criteria**\n\n- [ ] it is changed\n\n**Blocked By**: %s\n", i+1, i+1, blocker)
 	}
-	settings := fmt.Sprintf("agent: scripted\nagents:\n  scripted: {command: [%q, rehearse, agent, %q]}\nchecks: [{name: unit, command: go test ./...}]\n", program, s.script())
-	err := errors.Join(os.MkdirAll(filepath.Join(s.repo(), ".signalbox"), 0o700), os.WriteFile(s.script(), []byte(changingAgents), 0o600),
-		os.WriteFile(filepath.Join(s.repo(), ".signalbox", "signalbox.yaml"), []byte(settings), 0o600),
+	settings := fmt.Sprintf(
+		"agent: scripted\nagents:\n  scripted: {command: [%q, rehearse, agent, %q]}\nchecks: [{name: unit, command: go test ./...}]\n", program, s.script())
+	err := errors.Join(os.MkdirAll(filepath.Join(s.repo(), ".signalbox"), 0o700),
+		os.WriteFile(s.script(), []byte(changingAgents), 0o600),
+		os.WriteFile(filepath.Join(s.repo(), ".signalbox", "signalbox.yaml"), []byte(settings),
+			0o600),
 		os.WriteFile(filepath.Join(s.repo(), "plan.md"), []byte(plan.String()), 0o600))
 	for name, text := range smallPackage {
 		err = errors.Join(err, os.WriteFile(filepath.Join(s.repo(), name), []byte(text), 0o600))
@@ -96,13 +102,17 @@ func newCleanSite(dir, program string, tasks int) (*runSite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.commands([][]string{{"git", "init", "-q", "-b", "main"}, {"git", "add", "plan.md", "go.mod", "small.go", "one_test.go"}, gitAs("commit", "-q", "-m", "plan"), {program, "init"}})
+	return s, s.commands([][]string{{"git", "init", "-q", "-b", "main"},
+		{"git", "add", "plan.md", "go.mod", "small.go", "one_test.go"},
+		gitAs("commit", "-q", "-m", "plan"), {program, "init"}})
 }
 
-// checkTimes returns how long the check took on the base, and the median of the tasks after the first, in seconds.
+// checkTimes returns how long the check took on the base, and the median of the tasks after the
+// first, in seconds.
 func (s *runSite) checkTimes() (base, tasks float64, err error) {
 	list := exec.Command(s.program, "ledger", "export")
-	list.Dir, list.Env = s.repo(), append(os.Environ(), "SIGNALBOX_KEY="+filepath.Join(s.dir, "box.key"))
+	list.Dir, list.Env = s.repo(),
+		append(os.Environ(), "SIGNALBOX_KEY="+filepath.Join(s.dir, "box.key"))
 	out, err := list.Output()
 	if err != nil {
 		return 0, 0, fmt.Errorf("list the ledger: %w", err)
@@ -115,7 +125,8 @@ func (s *runSite) checkTimes() (base, tasks float64, err error) {
 			Data json.RawMessage `json:"data"`
 		}
 		var ran rules.ChecksRan
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || !strings.HasSuffix(e.Type, rules.TypeChecksRan) {
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil ||
+			!strings.HasSuffix(e.Type, rules.TypeChecksRan) {
 			continue
 		}
 		if err := json.Unmarshal(e.Data, &ran); err != nil {
@@ -139,12 +150,14 @@ func (s *runSite) checkTimes() (base, tasks float64, err error) {
 	return base, median(times), nil
 }
 
-// byHand returns the median time of the tests in new checkouts, in seconds. The first warms the cache.
+// byHand returns the median time of the tests in new checkouts, in seconds. The first warms the
+// cache.
 func (s *runSite) byHand(rounds int) (float64, error) {
 	var times []float64
 	for i := range rounds + 1 {
 		tree := filepath.Join(s.dir, fmt.Sprint("tree", i))
-		if err := s.commands([][]string{{"git", "worktree", "add", "-q", "--detach", tree}}); err != nil {
+		if err := s.commands([][]string{{"git", "worktree", "add", "-q", "--detach",
+			tree}}); err != nil {
 			return 0, err
 		}
 		start := time.Now()

@@ -12,8 +12,8 @@ const (
 	stamp     = "2026-03-14T09:26:53."
 )
 
-// envelope writes blocks as the lines that an agent program prints. All its methods append to dst. As the programs do, it uses
-// only the escapes that JSON requires.
+// envelope writes blocks as the lines that an agent program prints. All its methods append to dst.
+// As the programs do, it uses only the escapes that JSON requires.
 type envelope struct {
 	format signalbox.Format
 	// message numbers the agent's messages, and with them the ids of tools.
@@ -27,7 +27,8 @@ func (e *envelope) begin(dst []byte) []byte {
 			`","tools":["Bash","Read","Edit","Grep"],"mcp_servers":[],"model":"claude-opus-4-1","permissionMode":"default",`+
 			`"apiKeySource":"none","uuid":"`+sessionID+`"}`+"\n"...)
 	case signalbox.FormatCodex:
-		return append(dst, `{"type":"thread.started","thread_id":"`+sessionID+`"}`+"\n"+`{"type":"turn.started"}`+"\n"...)
+		return append(dst, `{"type":"thread.started","thread_id":"`+sessionID+`"}`+"\n"+
+			`{"type":"turn.started"}`+"\n"...)
 	case signalbox.FormatGemini:
 		return append(dst, `{"type":"init","timestamp":"`+stamp+`001Z","session_id":"`+sessionID+
 			`","model":"gemini-2.5-pro"}`+"\n"...)
@@ -56,22 +57,26 @@ func (e *envelope) end(dst []byte) []byte {
 	switch e.format {
 	case signalbox.FormatClaude:
 		return append(dst, `{"type":"result","subtype":"success","is_error":false,"duration_ms":183022,"duration_api_ms":150113,`+
-			`"num_turns":12,"result":"All done.","session_id":"`+sessionID+`","total_cost_usd":1.25,"usage":{"input_tokens":20,`+
+			`"num_turns":12,"result":"All done.","session_id":"`+sessionID+
+			`","total_cost_usd":1.25,"usage":{"input_tokens":20,`+
 			`"output_tokens":10},"permission_denials":[],"uuid":"`+sessionID+`"}`+"\n"...)
 	case signalbox.FormatCodex:
 		return append(dst, `{"type":"turn.completed","usage":{"input_tokens":20,"cached_input_tokens":0,`+
 			`"cache_write_input_tokens":0,"output_tokens":10,"reasoning_output_tokens":0}}`+"\n"...)
 	case signalbox.FormatGemini:
-		return append(dst, `{"type":"result","timestamp":"`+stamp+`999Z","status":"success","stats":{"total_tokens":30,`+
+		return append(dst, `{"type":"result","timestamp":"`+stamp+
+			`999Z","status":"success","stats":{"total_tokens":30,`+
 			`"input_tokens":20,"output_tokens":10,"cached":0,"input":20,"duration_ms":241,"tool_calls":1}}`+"\n"...)
 	case signalbox.FormatOpencode:
-		return append(e.opencodePart(dst, "step_finish"), `"reason":"stop","type":"step-finish","tokens":{"total":15,"input":10,`+
-			`"output":5,"reasoning":0,"cache":{"write":0,"read":0}},"cost":0}}`+"\n"...)
+		return append(e.opencodePart(dst, "step_finish"),
+			`"reason":"stop","type":"step-finish","tokens":{"total":15,"input":10,`+
+				`"output":5,"reasoning":0,"cache":{"write":0,"read":0}},"cost":0}}`+"\n"...)
 	}
 	return dst
 }
 
-const claudeTail = `,"parent_tool_use_id":null,"session_id":"` + sessionID + `","uuid":"` + sessionID + `"}` + "\n"
+const claudeTail = `,"parent_tool_use_id":null,"session_id":"` + sessionID + `","uuid":"` +
+	sessionID + `"}` + "\n"
 
 // claudeText appends an assistant line up to its text, which claudeTextEnd closes.
 func (e *envelope) claudeText(dst []byte) []byte {
@@ -158,7 +163,8 @@ func (e *envelope) gemini(dst []byte, b block) []byte {
 		}
 		return dst
 	case fromTool:
-		line(`tool_use","timestamp":"` + stamp + `200Z","tool_name":"run_shell_command","tool_id":"run_shell_command_`)
+		line(`tool_use","timestamp":"` + stamp +
+			`200Z","tool_name":"run_shell_command","tool_id":"run_shell_command_`)
 		dst = strconv.AppendInt(dst, int64(e.message), 10)
 		dst = append(dst, `","parameters":{"command":"make test"}}`+"\n"...)
 		line(`tool_result","timestamp":"` + stamp + `300Z","tool_id":"run_shell_command_`)
@@ -184,7 +190,8 @@ func cutAt(text []byte, limit int) int {
 }
 
 func (e *envelope) opencodePart(dst []byte, event string) []byte {
-	dst = append(dst, `{"type":"`+event+`","timestamp":1794703017094,"sessionID":"ses_e235d4","part":{"id":"prt_1d","messageID":"msg_`...)
+	dst = append(dst, `{"type":"`+event+
+		`","timestamp":1794703017094,"sessionID":"ses_e235d4","part":{"id":"prt_1d","messageID":"msg_`...)
 	dst = strconv.AppendInt(dst, int64(e.message), 10)
 	return append(dst, `","sessionID":"ses_e235d4",`...)
 }
@@ -198,14 +205,16 @@ func (e *envelope) opencode(dst []byte, b block) []byte {
 		dst = appendEscaped(dst, b.text)
 		return append(dst, `","time":{"start":1794703017050,"end":1794703017087}}}`+"\n"...)
 	case fromTool:
-		dst = append(e.opencodePart(dst, "tool_use"), `"type":"tool","tool":"bash","callID":"call_1","state":{"status":"completed",`+
-			`"input":{"command":"make test","description":"run the tests"},"output":"`...)
+		dst = append(e.opencodePart(dst, "tool_use"),
+			`"type":"tool","tool":"bash","callID":"call_1","state":{"status":"completed",`+
+				`"input":{"command":"make test","description":"run the tests"},"output":"`...)
 		dst = appendEscaped(dst, b.text)
 		dst = append(dst, `","metadata":{"output":"`...)
 		dst = appendEscaped(dst, b.text)
 		dst = append(dst, `","exit":0,"truncated":false},"title":"make test","time":{"start":1794703017075,"end":1794703017257}}}}`+"\n"...)
-		return append(e.opencodePart(dst, "step_finish"), `"reason":"tool-calls","type":"step-finish","tokens":{"total":15,"input":10,`+
-			`"output":5,"reasoning":0,"cache":{"write":0,"read":0}},"cost":0}}`+"\n"...)
+		return append(e.opencodePart(dst, "step_finish"),
+			`"reason":"tool-calls","type":"step-finish","tokens":{"total":15,"input":10,`+
+				`"output":5,"reasoning":0,"cache":{"write":0,"read":0}},"cost":0}}`+"\n"...)
 	}
 	return dst
 }

@@ -13,7 +13,8 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-var jsonFormats = []signalbox.Format{signalbox.FormatClaude, signalbox.FormatCodex, signalbox.FormatGemini,
+var jsonFormats = []signalbox.Format{signalbox.FormatClaude, signalbox.FormatCodex,
+	signalbox.FormatGemini,
 	signalbox.FormatOpencode}
 
 // agentLine has the fields of all formats that contain the agent's own text.
@@ -66,7 +67,8 @@ func TestEnvelopesContainTheAgentsText(t *testing.T) {
 			got = append(got, l.text(format)...)
 		}
 		if !bytes.Equal(want, got) {
-			t.Errorf("%s: %d bytes of the agent's text came out as %d different ones", format, len(want), len(got))
+			t.Errorf("%s: %d bytes of the agent's text came out as %d different ones", format,
+				len(want), len(got))
 		}
 	}
 }
@@ -75,7 +77,8 @@ func TestEscapedTextReadsBack(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		want := rapid.String().Draw(t, "text")
 		var got string
-		if err := json.Unmarshal([]byte(`"`+string(appendEscaped(nil, []byte(want)))+`"`), &got); err != nil {
+		if err := json.Unmarshal([]byte(`"`+string(appendEscaped(nil, []byte(want)))+`"`),
+			&got); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

@@ -37,15 +37,17 @@ const (
 	never int64 = 0
 	// rare is typical of a session of several hours.
 	rare int64 = 2_000_000
-	// often is typical of many short sessions in one file. A body has up to 64 KiB, so a quarter of the text is in bodies.
+	// often is typical of many short sessions in one file. A body has up to 64 KiB, so a quarter of
+	// the text is in bodies.
 	often int64 = 250_000
 )
 
 // maxPlanted keeps the numbers of signals and diagnostics below the thousand that a scanner stores.
 const maxPlanted = 800
 
-// generator generates a transcript of about size bytes, block by block, always the same for the same seed. It has only one
-// block in memory, so that the memory of a scanner can be measured at the same time.
+// generator generates a transcript of about size bytes, block by block, always the same for the
+// same seed. It has only one block in memory, so that the memory of a scanner can be measured at
+// the same time.
 type generator struct {
 	rng              *rand.Rand
 	buf              []byte

@@ -23,7 +23,8 @@ func plainText(t *testing.T, g *generator) []byte {
 	return text
 }
 
-// findPatterns tries the patterns only on lines that can match, because they would take seconds on the whole text.
+// findPatterns tries the patterns only on lines that can match, because they would take seconds on
+// the whole text.
 func findPatterns(text []byte) (found []string) {
 	all := regexp.MustCompile("(?m)" + strings.Join(patterns(), "|"))
 	for line := range bytes.Lines(text) {
@@ -35,7 +36,8 @@ func findPatterns(text []byte) (found []string) {
 }
 
 func TestSameSeedSameTranscript(t *testing.T) {
-	first, again, other := newGenerator(1, testSize, often), newGenerator(1, testSize, often), newGenerator(2, testSize, often)
+	first, again, other := newGenerator(1, testSize, often), newGenerator(1, testSize, often),
+		newGenerator(2, testSize, often)
 	text := plainText(t, first)
 	if !bytes.Equal(text, plainText(t, again)) {
 		t.Error("the same seed gave two transcripts")
@@ -68,7 +70,8 @@ func TestPlantedSignalsAreInTheText(t *testing.T) {
 			t.Errorf("%+v is not in the text after its offset", p)
 		}
 	}
-	want := map[signalbox.Dialect]int{signalbox.DialectLine: 10, signalbox.DialectExit: 1, signalbox.DialectTurn: 1}
+	want := map[signalbox.Dialect]int{signalbox.DialectLine: 10, signalbox.DialectExit: 1,
+		signalbox.DialectTurn: 1}
 	if diff := cmp.Diff(want, dialects); diff != "" {
 		t.Errorf("dialects (-want +got):\n%s", diff)
 	}
@@ -88,7 +91,8 @@ func TestLargeTranscriptStaysBelowLimit(t *testing.T) {
 func TestQuietTranscriptHasNoSignal(t *testing.T) {
 	g := newGenerator(seed, testSize, never)
 	text := plainText(t, g)
-	if len(g.planted) > 0 || bytes.Contains(text, []byte("<signal")) || bytes.Contains(text, []byte("apm2_agent_exit")) {
+	if len(g.planted) > 0 || bytes.Contains(text, []byte("<signal")) ||
+		bytes.Contains(text, []byte("apm2_agent_exit")) {
 		t.Error("a quiet transcript has signals")
 	}
 	if found := findPatterns(text); found != nil {
@@ -98,13 +102,15 @@ func TestQuietTranscriptHasNoSignal(t *testing.T) {
 
 func TestTranscriptIsRealistic(t *testing.T) {
 	text := plainText(t, newGenerator(seed, testSize, often))
-	if mean := float64(len(text)) / float64(bytes.Count(text, []byte("\n"))); mean < 40 || mean > 70 {
+	if mean := float64(len(text)) / float64(bytes.Count(text, []byte("\n"))); mean < 40 ||
+		mean > 70 {
 		t.Errorf("the mean line has %.1f bytes, want 40 to 70", mean)
 	}
 	if bytes.Contains(text, []byte("~")) {
 		t.Error("a placeholder was not filled in")
 	}
-	for _, want := range []string{"\n## ", "\n- ", "\n1. ", "\n```go\n", "\n```\n", "\ndiff --git ", "\n@@ -", "\n{\n", "\n{\"level\"",
+	for _, want := range []string{"\n## ", "\n- ", "\n1. ", "\n```go\n", "\n```\n", "\ndiff --git ",
+		"\n@@ -", "\n{\n", "\n{\"level\"",
 		"\n<div", "\n--- PASS", "\n2026-03-", "\n     1\t", "\n\t\t", " < ", "→", "\x1b["} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("the transcript has no %q", want)

@@ -27,11 +27,13 @@ const (
 
 	shortLog    = 10_000
 	firstScreen = 24 // lines
-	// newestEvents is how many events are newer than the snapshot: as many as the engine lets them become.
+	// newestEvents is how many events are newer than the snapshot: as many as the engine lets them
+	// become.
 	newestEvents = 40_000
 )
 
-// measureInspect measures the commands that show what is going on: whole processes of the program itself.
+// measureInspect measures the commands that show what is going on: whole processes of the program
+// itself.
 func measureInspect(s settings) error {
 	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-inspect-")
 	if err != nil {
@@ -57,7 +59,8 @@ func measureInspect(s settings) error {
 		if err != nil {
 			return err
 		}
-		t.row(fmt.Sprintf("status, %d events", c.events), fmt.Sprintf("%.3f", seconds), "–", formatGoal(fmt.Sprintf("< %g s", c.goal), seconds < c.goal))
+		t.row(fmt.Sprintf("status, %d events", c.events), fmt.Sprintf("%.3f", seconds), "–",
+			formatGoal(fmt.Sprintf("< %g s", c.goal), seconds < c.goal))
 	}
 	if err := measureLogs(&t, program, filepath.Join(dir, "logs", box.FolderName), s); err != nil {
 		return err
@@ -68,7 +71,8 @@ func measureInspect(s settings) error {
 
 func buildProgram(dir string) (string, error) {
 	program := filepath.Join(dir, "signalbox")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/signalbox").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", program,
+		"./cmd/signalbox").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the program: %w: %s", err, out)
 	}
 	return program, nil
@@ -107,7 +111,8 @@ func writeBox(dir string, n int) error {
 	return errors.Join(w.writeTo(add, n), stop(), putSnapshot(dir, snapshot))
 }
 
-// measureLogs measures how soon the first screen of a long transcript appears, and how much memory all of it takes.
+// measureLogs measures how soon the first screen of a long transcript appears, and how much memory
+// all of it takes.
 func measureLogs(t *table, program, dir string, s settings) error {
 	progress("inspect: a transcript of %d MB", s.log/megabyte)
 	if err := writeTalk(dir, s.log); err != nil {
@@ -127,8 +132,10 @@ func measureLogs(t *table, program, dir string, s settings) error {
 		seconds, resident = append(seconds, took), max(resident, r.Resident)
 	}
 	name := fmt.Sprintf("logs, a transcript of %d MB", s.log>>20)
-	t.row(name+": first screen", fmt.Sprintf("%.3f", median(seconds)), "–", formatGoal(fmt.Sprintf("< %g s", goalFirstScreen), median(seconds) < goalFirstScreen))
-	t.row(name+": all of it", "–", fmt.Sprintf("%.0f", float64(resident)/megabyte), formatGoal(fmt.Sprintf("< %d MB", goalLogMemory/megabyte), resident < goalLogMemory))
+	t.row(name+": first screen", fmt.Sprintf("%.3f", median(seconds)), "–",
+		formatGoal(fmt.Sprintf("< %g s", goalFirstScreen), median(seconds) < goalFirstScreen))
+	t.row(name+": all of it", "–", fmt.Sprintf("%.0f", float64(resident)/megabyte),
+		formatGoal(fmt.Sprintf("< %d MB", goalLogMemory/megabyte), resident < goalLogMemory))
 	return nil
 }
 
@@ -172,11 +179,14 @@ func writeTalk(dir string, n int) error {
 	defer b.Close()
 	policy := rules.Policy{Slots: 1, Limits: rules.DefaultLimits(), Roles: []rules.RoleSlots{{Role: signalbox.RoleDeveloper, Slots: 1}, {Role: signalbox.RoleCI, Slots: 1}}}
 	dispatch := func(role signalbox.Role) (rules.Answer, error) {
-		return b.Engine.Do(ctx, rules.Dispatch{Roles: []signalbox.Role{role}, Session: "bench-" + string(role), Actor: "bench", Lease: "lease-" + string(role)})
+		return b.Engine.Do(ctx, rules.Dispatch{Roles: []signalbox.Role{role}, Session: "bench-" +
+			string(role), Actor: "bench", Lease: "lease-" + string(role)})
 	}
 	_, err = b.Engine.Do(ctx, rules.Configure{Policy: policy, Actor: "bench"})
 	if err == nil {
-		_, err = b.Engine.Do(ctx, rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "bench", ID: "bench", Source: "bench.md", Tasks: []rules.PlanTask{{ID: "T1", Title: "talk"}}, Actor: "bench"})
+		_, err = b.Engine.Do(ctx, rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "bench",
+			ID: "bench", Source: "bench.md", Tasks: []rules.PlanTask{{ID: "T1", Title: "talk"}},
+			Actor: "bench"})
 	}
 	if err != nil {
 		return err
@@ -185,21 +195,24 @@ func writeTalk(dir string, n int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.Engine.Do(ctx, rules.ReportChecks{Session: base.Session, Epoch: base.Lease.Epoch, Commit: strings.Repeat("0", 40)}); err != nil {
+	if _, err := b.Engine.Do(ctx, rules.ReportChecks{Session: base.Session, Epoch: base.Lease.Epoch,
+		Commit: strings.Repeat("0", 40)}); err != nil {
 		return err
 	}
 	a, err := dispatch(signalbox.RoleDeveloper)
 	if err != nil {
 		return err
 	}
-	if _, err := b.Engine.Do(ctx, rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude"}); err != nil {
+	if _, err := b.Engine.Do(ctx, rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch,
+		Agent: "claude"}); err != nil {
 		return err
 	}
 	blob, err := b.Engine.PutBlob(ctx, io.LimitReader(newTalk(), int64(n)))
 	if err != nil {
 		return err
 	}
-	_, err = b.Engine.Do(ctx, rules.EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: rules.Turn{Output: blob, Bytes: int64(n)}})
+	_, err = b.Engine.Do(ctx, rules.EndTurn{Session: a.Session, Epoch: a.Lease.Epoch,
+		Turn: rules.Turn{Output: blob, Bytes: int64(n)}})
 	return err
 }
 
@@ -228,7 +241,8 @@ func logsTask(dir string, _ int, send func(report) error) error {
 		return err
 	}
 	defer b.Close()
-	if err := render.NewLog(io.Discard, b, "T1", render.LogOptions{}).Print(ctx, []int{0}); err != nil {
+	if err := render.NewLog(io.Discard, b, "T1", render.LogOptions{}).Print(ctx,
+		[]int{0}); err != nil {
 		return err
 	}
 	resident, err := peakResident()

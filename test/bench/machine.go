@@ -8,7 +8,8 @@ import (
 )
 
 func printMachine() {
-	fmt.Printf("Machine: %s, %d cores, %s/%s, %s.\n", cpuModel(), runtime.NumCPU(), runtime.GOOS, runtime.GOARCH,
+	fmt.Printf("Machine: %s, %d cores, %s/%s, %s.\n", cpuModel(), runtime.NumCPU(), runtime.GOOS,
+		runtime.GOARCH,
 		runtime.Version())
 }
 

@@ -20,8 +20,8 @@ const (
 type database interface {
 	// place returns where the journal of a box is, as for openJournal. It makes no journal.
 	place(box string) string
-	// bare returns a store that appends to the journal at a place as a careful program would without it: with the same durability, and without
-	// checks.
+	// bare returns a store that appends to the journal at a place as a careful program would
+	// without it: with the same durability, and without checks.
 	bare(place string) (add store, stop func() error, err error)
 	// ping makes one round trip, on a connection that is open.
 	ping() error
@@ -42,7 +42,8 @@ var databases = []struct {
 	{"JetStream, three nodes", "bare publish", true, startNATS(3)},
 }
 
-// compareMachines measures the databases that several machines share. After a wrong result it continues with the next section.
+// compareMachines measures the databases that several machines share. After a wrong result it
+// continues with the next section.
 func compareMachines(s settings) error {
 	var wrong []error
 	for _, d := range databases {
@@ -76,10 +77,12 @@ func compareMachineAppends(name, rival string, db database, s settings) error {
 		{"engine, one caller, one event a command", 1, 1000, 1, 2, 0, openEngineStore},
 		{fmt.Sprintf("engine, %d callers", callers), 16 * callers, 1, 1, 4, 0, openEngineStore},
 	}
-	return raceAppends("Durable append to "+name, cases, shortRounds*s.rounds, func(i int) (string, error) { return db.place(fmt.Sprintf("append_%d", i)), nil })
+	return raceAppends("Durable append to "+name, cases, shortRounds*s.rounds,
+		func(i int) (string, error) { return db.place(fmt.Sprintf("append_%d", i)), nil })
 }
 
-// timeMachineHandOver measures the time from submitting an exit signal until a worker in another process has claimed the work.
+// timeMachineHandOver measures the time from submitting an exit signal until a worker in another
+// process has claimed the work.
 func timeMachineHandOver(name, rival string, db database, s settings) error {
 	progress("%s: hand-over", name)
 	samples := machineSamples * s.rounds
@@ -95,19 +98,22 @@ func timeMachineHandOver(name, rival string, db database, s settings) error {
 	}
 	var across stopwatch
 	var rivals []time.Duration
-	if err := handOver(db.place("hand_over"), true, samples, &across, tripAndCommit, &rivals); err != nil {
+	if err := handOver(db.place("hand_over"), true, samples, &across, tripAndCommit,
+		&rivals); err != nil {
 		return err
 	}
 	stored := make([]time.Duration, samples)
 	for i := range stored {
 		stored[i] = across.took[i] - across.called[i]
 	}
-	printLatencies("Hand-over across machines with "+name, "until a worker in another process has claimed the work",
+	printLatencies("Hand-over across machines with "+name,
+		"until a worker in another process has claimed the work",
 		latencies{"from submitting the exit signal", across.took, 0},
 		latencies{"from its answer, when it is stored", stored, 0},
 		latencies{"a round trip and a " + rival + ", meanwhile", rivals, 0},
 		latencies{fmt.Sprintf("a pause of %v is too long by", idle), across.overslept, 0})
-	fmt.Printf("\nFrom its answer: %.1f × a round trip and a %s at p50, %.1f × at p99.\n", ratio(stored, rivals, 50), rival, ratio(stored, rivals, 99))
+	fmt.Printf("\nFrom its answer: %.1f × a round trip and a %s at p50, %.1f × at p99.\n",
+		ratio(stored, rivals, 50), rival, ratio(stored, rivals, 99))
 	return stop()
 }
 
@@ -116,7 +122,8 @@ func ratio(samples, other []time.Duration, percent int) float64 {
 	return percentile(samples, percent).Seconds() / percentile(other, percent).Seconds()
 }
 
-// timeMachineStart measures processes on a machine that has nothing but the configuration of a box whose log is long.
+// timeMachineStart measures processes on a machine that has nothing but the configuration of a box
+// whose log is long.
 func timeMachineStart(name string, db database, s settings) error {
 	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-machine-")
 	if err != nil {
@@ -142,19 +149,22 @@ func timeMachineStart(name string, db database, s settings) error {
 			}
 		}
 		seconds := median(c.seconds)
-		t.row(fmt.Sprintf("start from the oldest snapshot, %d events", events), fmt.Sprintf("%.3f", seconds), fmt.Sprintf("%.0f", float64(c.resident)/megabyte),
+		t.row(fmt.Sprintf("start from the oldest snapshot, %d events", events),
+			fmt.Sprintf("%.3f", seconds), fmt.Sprintf("%.0f", float64(c.resident)/megabyte),
 			formatGoal(fmt.Sprintf("< %g s", goalStartSnapshot), seconds < goalStartSnapshot))
 		folder, err := folderIn(dir, fmt.Sprint(events))
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(folder, config.FileName), fmt.Appendf(nil, "journal: %q\n", place), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, config.FileName),
+			fmt.Appendf(nil, "journal: %q\n", place), 0o600); err != nil {
 			return err
 		}
 		if seconds, err = timeStatus(program, folder, s.rounds); err != nil {
 			return err
 		}
-		t.row(fmt.Sprintf("status on another machine, %d events", events), fmt.Sprintf("%.3f", seconds), "–", "")
+		t.row(fmt.Sprintf("status on another machine, %d events", events),
+			fmt.Sprintf("%.3f", seconds), "–", "")
 	}
 	t.print(fmt.Sprintf("Starting with a log in %s (median of %d rounds)", name, s.rounds))
 	return nil
@@ -170,7 +180,8 @@ func writeLong(place string, n int) error {
 	if err := w.writeTo(add, n-min(n/8, newestEvents)); err != nil {
 		return err
 	}
-	return errors.Join(openAndClose(place), w.writeTo(add, n), stop()) // an engine saves a snapshot when it is closed
+	// an engine saves a snapshot when it is closed
+	return errors.Join(openAndClose(place), w.writeTo(add, n), stop())
 }
 
 // sqliteDatabase is a folder with boxes of one machine.
@@ -183,7 +194,10 @@ func startSQLite(dir string) (database, error) {
 
 func (d sqliteDatabase) place(box string) string { return filepath.Join(d.dir, box) }
 
-func (d sqliteDatabase) bare(place string) (store, func() error, error) { return openBareStore(place) }
+func (d sqliteDatabase) bare(place string) (store, func() error,
+	error) {
+	return openBareStore(place)
+}
 
 func (d sqliteDatabase) ping() error { return nil }
 

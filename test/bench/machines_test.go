@@ -41,14 +41,16 @@ func TestDatabases(t *testing.T) {
 			t.Run("hand-over", func(t *testing.T) {
 				var w stopwatch
 				var rivals []time.Duration
-				if err := handOver(db.place("hand_over"), true, 3, &w, db.ping, &rivals); err != nil {
+				if err := handOver(db.place("hand_over"), true, 3, &w, db.ping,
+					&rivals); err != nil {
 					t.Fatal(err)
 				}
 				if len(w.took) != 3 || len(rivals) != 3 {
 					t.Errorf("took %v, rivals %v", w.took, rivals)
 				}
 			})
-			t.Run("a long log has an old snapshot", func(t *testing.T) { checkLong(t, db.place("long")) })
+			t.Run("a long log has an old snapshot",
+				func(t *testing.T) { checkLong(t, db.place("long")) })
 			t.Run("workers", func(t *testing.T) { checkCrowd(t, db) })
 		})
 	}
@@ -61,7 +63,8 @@ func checkBareStore(t *testing.T, db database) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(add(events[:1]), add(events[1:30]), add(events[30:]), stop()); err != nil {
+	if err := errors.Join(add(events[:1]), add(events[1:30]), add(events[30:]),
+		stop()); err != nil {
 		t.Fatal(err)
 	}
 	j, err := openJournal(place)
@@ -111,7 +114,8 @@ func checkCrowd(t *testing.T, db database) {
 	if err := c.check(); err != nil || len(c.took) == 0 || c.rate <= 0 {
 		t.Errorf("%d commands, %g a second (%v)", len(c.took), c.rate, err)
 	}
-	if _, isFolder := db.(sqliteDatabase); !isFolder && (c.connections < c.workers || c.connections > 10*c.workers) {
+	if _, isFolder := db.(sqliteDatabase); !isFolder &&
+		(c.connections < c.workers || c.connections > 10*c.workers) {
 		t.Errorf("%d connections of %d processes", c.connections, c.workers)
 	}
 	c.took = append(c.took, make([]time.Duration, 1_000_000)...)
@@ -135,7 +139,8 @@ func TestPostgresWaitsForTheDisk(t *testing.T) {
 	defer conn.Close(context.Background())
 	for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
 		var value string
-		if err := conn.QueryRow(t.Context(), "SHOW "+setting).Scan(&value); err != nil || value != "on" {
+		if err := conn.QueryRow(t.Context(), "SHOW "+setting).Scan(&value); err != nil ||
+			value != "on" {
 			t.Errorf("%s is %q, want on (%v)", setting, value, err)
 		}
 	}

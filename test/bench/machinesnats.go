@@ -22,8 +22,8 @@ import (
 	"signalbox"
 )
 
-// natsDatabase is a JetStream server, or a cluster of them, on this machine. Every node is a process. It waits for the disk at each message, as the
-// nodes of a box do.
+// natsDatabase is a JetStream server, or a cluster of them, on this machine. Every node is a
+// process. It waits for the disk at each message, as the nodes of a box do.
 type natsDatabase struct {
 	dir   string
 	nodes []natsNode
@@ -59,7 +59,8 @@ func (d *natsDatabase) start(nodes int) error {
 		return err
 	}
 	for i := range nodes {
-		n := natsNode{Name: fmt.Sprintf("node-%d", i), Dir: fmt.Sprintf("%s/%d", d.dir, i), Port: ports[3*i], Route: ports[3*i+1], Monitor: ports[3*i+2]}
+		n := natsNode{Name: fmt.Sprintf("node-%d", i), Dir: fmt.Sprintf("%s/%d", d.dir, i),
+			Port: ports[3*i], Route: ports[3*i+1], Monitor: ports[3*i+2]}
 		for other := range nodes {
 			if other != i {
 				n.Routes = append(n.Routes, ports[3*other+1])
@@ -98,7 +99,8 @@ func natsTask(text string, _ int, send func(report) error) error {
 	if len(n.Routes) > 0 {
 		opts.Cluster = server.ClusterOpts{Name: "bench", Host: loopbackHost, Port: n.Route}
 		for _, port := range n.Routes {
-			opts.Routes = append(opts.Routes, &url.URL{Scheme: "nats-route", Host: fmt.Sprintf("%s:%d", loopbackHost, port)})
+			opts.Routes = append(opts.Routes,
+				&url.URL{Scheme: "nats-route", Host: fmt.Sprintf("%s:%d", loopbackHost, port)})
 		}
 	}
 	s, err := server.NewServer(opts)
@@ -136,7 +138,8 @@ func (d *natsDatabase) servers() string {
 }
 
 func (d *natsDatabase) place(box string) string {
-	return d.servers() + "/" + strings.ReplaceAll(box, "_", "-") + fmt.Sprintf("?replicas=%d", len(d.nodes))
+	return d.servers() + "/" + strings.ReplaceAll(box, "_", "-") + fmt.Sprintf("?replicas=%d",
+		len(d.nodes))
 }
 
 // ping makes a round trip to a server.
@@ -184,7 +187,8 @@ func (d *natsDatabase) bare(place string) (store, func() error, error) {
 			m := natsgo.NewMsg("signalbox." + name + ".event")
 			m.Data = natsMessage(&events[i])
 			if i == 0 {
-				m.Header.Set(jetstream.ExpectedLastSeqHeader, strconv.FormatUint(events[0].Seq-1, 10))
+				m.Header.Set(jetstream.ExpectedLastSeqHeader,
+					strconv.FormatUint(events[0].Seq-1, 10))
 			}
 			last := i == len(events)-1
 			if len(events) > 1 {
@@ -208,7 +212,8 @@ func (d *natsDatabase) bare(place string) (store, func() error, error) {
 				Seq   uint64
 				Error *jetstream.APIError
 			}
-			if err := json.Unmarshal(answer.Data, &ack); err != nil || ack.Error != nil || ack.Seq != events[i].Seq {
+			if err := json.Unmarshal(answer.Data, &ack); err != nil || ack.Error != nil ||
+				ack.Seq != events[i].Seq {
 				return fmt.Errorf("event %d: the server answers %s", events[i].Seq, answer.Data)
 			}
 		}

@@ -12,7 +12,8 @@ import (
 	"signalbox/internal/testkit/pgserver"
 )
 
-// postgresDatabase is a PostgreSQL server on this machine. It waits for the disk at each commit, as it does by default.
+// postgresDatabase is a PostgreSQL server on this machine. It waits for the disk at each commit, as
+// it does by default.
 type postgresDatabase struct {
 	server *pgserver.Server
 	conn   *pgx.Conn
@@ -40,7 +41,8 @@ func (d postgresDatabase) ping() error {
 }
 
 func (d postgresDatabase) connections() (n int, err error) {
-	err = d.conn.QueryRow(context.Background(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'signalbox'").Scan(&n)
+	err = d.conn.QueryRow(context.Background(),
+		"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'signalbox'").Scan(&n)
 	return n, err
 }
 
@@ -76,18 +78,21 @@ func (d postgresDatabase) bare(place string) (store, func() error, error) {
 	stop := func() error { return conn.Close(ctx) }
 	table := schema + ".events (seq, time, type, work, session, actor, data, prev, hash) "
 	one, many := "INSERT INTO "+table+"VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-		"INSERT INTO "+table+"SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[])"
+		"INSERT INTO "+table+
+			"SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[], $5::bytea[], $6::bytea[], $7::bytea[], $8::bytea[], $9::bytea[])"
 	for name, statement := range map[string]string{"one": one, "many": many} {
 		if _, err := conn.Prepare(ctx, name, statement); err != nil {
 			return nil, nil, errors.Join(err, stop())
 		}
 	}
 	return func(events []signalbox.Event) error {
-		ctx, cancel := context.WithTimeout(ctx, bareTimeout) // or a lost connection would block for ever
+		// or a lost connection would block for ever
+		ctx, cancel := context.WithTimeout(ctx, bareTimeout)
 		defer cancel()
 		if len(events) == 1 {
 			e := &events[0]
-			_, err := conn.Exec(ctx, "one", int64(e.Seq), e.Time.UnixNano(), []byte(e.Type), []byte(e.Work), []byte(e.Session), []byte(e.Actor), e.Data, e.Prev[:], e.Hash[:])
+			_, err := conn.Exec(ctx, "one", int64(e.Seq), e.Time.UnixNano(), []byte(e.Type),
+				[]byte(e.Work), []byte(e.Session), []byte(e.Actor), e.Data, e.Prev[:], e.Hash[:])
 			return err
 		}
 		_, err := conn.Exec(ctx, "many", columns(events)...)
@@ -101,8 +106,10 @@ func columns(events []signalbox.Event) []any {
 	var bytes [7][][]byte
 	for i := range events {
 		e := &events[i]
-		numbers[0], numbers[1] = append(numbers[0], int64(e.Seq)), append(numbers[1], e.Time.UnixNano())
-		for column, value := range [][]byte{[]byte(e.Type), []byte(e.Work), []byte(e.Session), []byte(e.Actor), e.Data, e.Prev[:], e.Hash[:]} {
+		numbers[0], numbers[1] = append(numbers[0], int64(e.Seq)),
+			append(numbers[1], e.Time.UnixNano())
+		for column, value := range [][]byte{[]byte(e.Type), []byte(e.Work), []byte(e.Session),
+			[]byte(e.Actor), e.Data, e.Prev[:], e.Hash[:]} {
 			bytes[column] = append(bytes[column], value)
 		}
 	}

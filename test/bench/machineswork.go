@@ -12,12 +12,13 @@ import (
 )
 
 const (
-	slice      = 250 * time.Millisecond // the time between two reports of a worker
-	workSlices = 8                      // of each worker that count: the first ones in which all workers were at work
+	slice = 250 * time.Millisecond // the time between two reports of a worker
+	// of each worker that count: the first ones in which all workers were at work
+	workSlices = 8
 )
 
-// workTask executes commands, each of which appends one event, one after the other until it is killed. It follows the log, as a worker does, and
-// reports how long each command took.
+// workTask executes commands, each of which appends one event, one after the other until it is
+// killed. It follows the log, as a worker does, and reports how long each command took.
 func workTask(place string, number int, send func(report) error) error {
 	b, err := openBox(place)
 	if err != nil {
@@ -30,7 +31,8 @@ func workTask(place string, number int, send func(report) error) error {
 		r := report{What: fmt.Sprint(number), At: start.UnixNano()}
 		for time.Since(start) < slice {
 			before := time.Now()
-			c := rules.OpenWork{Work: fmt.Sprintf("task-%d-%d", number, n), Title: "Show the total of an order on its page", Actor: "operator"}
+			c := rules.OpenWork{Work: fmt.Sprintf("task-%d-%d", number, n),
+				Title: "Show the total of an order on its page", Actor: "operator"}
 			if _, err := b.engine.Do(context.Background(), c); err != nil {
 				return err
 			}
@@ -64,7 +66,8 @@ type crowd struct {
 	connections int   // to the database, of all processes
 }
 
-// run starts the workers, measures the given number of slices of each while all of them are at work, and ends them.
+// run starts the workers, measures the given number of slices of each while all of them are at
+// work, and ends them.
 func (c *crowd) run(slices int, countConnections func() (int, error)) (err error) {
 	workers := make([]*child, c.workers)
 	defer func() {
@@ -141,7 +144,9 @@ func (c *crowd) check() error {
 func compareCrowds(name string, db database, s settings) error {
 	var crowds []*crowd
 	for _, workers := range s.workers {
-		crowds = append(crowds, &crowd{name: fmt.Sprintf("%s on one box", text.Count(workers, "worker")), workers: workers, places: []string{db.place(fmt.Sprintf("workers_%d", workers))}})
+		crowds = append(crowds,
+			&crowd{name: fmt.Sprintf("%s on one box", text.Count(workers, "worker")),
+				workers: workers, places: []string{db.place(fmt.Sprintf("workers_%d", workers))}})
 	}
 	for _, boxes := range s.boxes {
 		c := &crowd{name: fmt.Sprintf("1 worker on each of %d boxes", boxes), workers: boxes}
@@ -151,7 +156,8 @@ func compareCrowds(name string, db database, s settings) error {
 		crowds = append(crowds, c)
 	}
 	var t table
-	t.row("one event a command, every worker a process", "events a second", "p50 ms", "p99 ms", "peak resident MB a process", "connections a process")
+	t.row("one event a command, every worker a process", "events a second", "p50 ms", "p99 ms",
+		"peak resident MB a process", "connections a process")
 	for _, c := range crowds {
 		progress("%s: %s", name, c.name)
 		for _, place := range c.places { // workers would all try to make it
@@ -165,8 +171,10 @@ func compareCrowds(name string, db database, s settings) error {
 		if err := c.check(); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		t.row(c.name, fmt.Sprintf("%.0f", c.rate), formatMilliseconds(percentile(c.took, 50)), formatMilliseconds(percentile(c.took, 99)),
-			fmt.Sprintf("%.0f", float64(c.resident)/megabyte), fmt.Sprintf("%.1f", float64(c.connections)/float64(c.workers)))
+		t.row(c.name, fmt.Sprintf("%.0f", c.rate), formatMilliseconds(percentile(c.took, 50)),
+			formatMilliseconds(percentile(c.took, 99)),
+			fmt.Sprintf("%.0f", float64(c.resident)/megabyte),
+			fmt.Sprintf("%.1f", float64(c.connections)/float64(c.workers)))
 	}
 	t.print(fmt.Sprintf("Workers and boxes on %s (%v each)", name, slice*workSlices))
 	return nil

@@ -1,9 +1,13 @@
-// Command bench compares signalbox with other programs, in one run on one machine, and prints Markdown tables: package
-// transcript beside ripgrep and Go's regexp, the ledger beside SQLite and SHA-256, behaviour trees beside another engine,
-// whole runs beside the bare git commands, checks beside the same command by hand, the HTTP server beside a bare handler, and databases that several machines share beside the same without a journal. Progress goes to standard error. A
-// missed goal is only reported, because a busy machine is not an error; a wrong result ends with exit status 1.
+// Command bench compares signalbox with other programs, in one run on one machine, and prints
+// Markdown tables: package transcript beside ripgrep and Go's regexp, the ledger beside SQLite and
+// SHA-256, behaviour trees beside another engine, whole runs beside the bare git commands, checks
+// beside the same command by hand, the HTTP server beside a bare handler, and databases that
+// several machines share beside the same without a journal. Progress goes to standard error. A
+// missed goal is only reported, because a busy machine is not an error; a wrong result ends with
+// exit status 1.
 //
-// Go benchmarks in the packages measure everything that has no rival. docs/performance.md explains the tables.
+// Go benchmarks in the packages measure everything that has no rival. docs/performance.md explains
+// the tables.
 package main
 
 import (
@@ -41,7 +45,10 @@ type part struct {
 }
 
 var parts = []part{
-	{"transcript", func(s settings) error { return errors.Join(compareSpeed(s), compareResident(s)) }},
+	{"transcript", func(
+		s settings) error {
+		return errors.Join(compareSpeed(s), compareResident(s))
+	}},
 	{"record", compareRecord},
 	{"tree", compareTrees},
 	{"run", compareRuns},
@@ -60,7 +67,8 @@ func main() {
 		names = append(names, p.name)
 	}
 	quick := flag.Bool("quick", false, "measure small inputs, to check that everything works")
-	dir := flag.String("dir", "", "`folder` for logs and repositories, on the disk to measure; the default is the folder for temporary files")
+	dir := flag.String("dir", "",
+		"`folder` for logs and repositories, on the disk to measure; the default is the folder for temporary files")
 	only := flag.String("only", "", "measure only one `part`: "+strings.Join(names, ", "))
 	flag.Parse()
 	if *only != "" && !slices.Contains(names, *only) || flag.NArg() > 0 {
@@ -69,7 +77,9 @@ func main() {
 	}
 	s := settings{transcript: 200 * megabyte, stream: 1000 * megabyte, line: 256 * megabyte, rounds: 5, events: 1_000_000, tasks: []int{100, 300, 1000}, log: 64 << 20, workers: []int{1, 2, 4, 8}, boxes: []int{1, 10, 50}, dir: *dir}
 	if *quick {
-		s = settings{transcript: 20 * megabyte, stream: 20 * megabyte, line: 20 * megabyte, rounds: 3, events: minEvents, tasks: []int{20}, log: 4 << 20, workers: []int{1, 2}, boxes: []int{3}, dir: *dir}
+		s = settings{transcript: 20 * megabyte, stream: 20 * megabyte, line: 20 * megabyte,
+			rounds: 3, events: minEvents, tasks: []int{20}, log: 4 << 20, workers: []int{1, 2},
+			boxes: []int{3}, dir: *dir}
 	}
 	snapshots, err := makeSnapshotFolder(*dir)
 	if err != nil {

@@ -1,20 +1,30 @@
 package main
 
-// The building blocks of the generated transcript. In a template ~w is a word, ~I a CamelCase name, ~i a
-// snake_case name, ~f a path, ~n a number, ~d two digits and ~h eight hexadecimal digits.
+// The building blocks of the generated transcript. In a template ~w is a word, ~I a CamelCase name,
+// ~i a snake_case name, ~f a path, ~n a number, ~d two digits and ~h eight hexadecimal digits.
 
 var words = []string{
-	"account", "adapter", "address", "archive", "balance", "batch", "branch", "buffer", "cache", "channel",
-	"client", "cluster", "column", "config", "context", "counter", "cursor", "decoder", "digest", "document",
-	"driver", "encoder", "engine", "entry", "event", "factory", "feature", "filter", "folder", "frame",
-	"gateway", "handler", "header", "history", "import", "index", "invoice", "item", "journal", "key",
-	"layout", "ledger", "limit", "listener", "loader", "lock", "manager", "message", "metric", "migration",
-	"module", "network", "node", "offset", "order", "package", "parser", "payload", "payment", "pipeline",
+	"account", "adapter", "address", "archive", "balance", "batch", "branch", "buffer", "cache",
+	"channel",
+	"client", "cluster", "column", "config", "context", "counter", "cursor", "decoder", "digest",
+	"document",
+	"driver", "encoder", "engine", "entry", "event", "factory", "feature", "filter", "folder",
+	"frame",
+	"gateway", "handler", "header", "history", "import", "index", "invoice", "item", "journal",
+	"key",
+	"layout", "ledger", "limit", "listener", "loader", "lock", "manager", "message", "metric",
+	"migration",
+	"module", "network", "node", "offset", "order", "package", "parser", "payload", "payment",
+	"pipeline",
 	"plugin", "policy", "pool", "price", "profile", "proxy", "query", "queue", "record", "region",
-	"registry", "report", "request", "resolver", "response", "retry", "route", "rule", "runner", "sample",
-	"schedule", "schema", "section", "segment", "server", "session", "setting", "shard", "snapshot", "socket",
-	"source", "stream", "summary", "table", "target", "template", "tenant", "thread", "ticket", "timeout",
-	"token", "topic", "tracker", "trigger", "upload", "user", "validator", "version", "window", "worker",
+	"registry", "report", "request", "resolver", "response", "retry", "route", "rule", "runner",
+	"sample",
+	"schedule", "schema", "section", "segment", "server", "session", "setting", "shard", "snapshot",
+	"socket",
+	"source", "stream", "summary", "table", "target", "template", "tenant", "thread", "ticket",
+	"timeout",
+	"token", "topic", "tracker", "trigger", "upload", "user", "validator", "version", "window",
+	"worker",
 }
 
 var extensions = []string{".go", ".py", ".ts", ".tsx", ".rs", ".c", ".sql", ".yaml", ".md", ".sh"}
@@ -57,7 +67,8 @@ var items = []string{
 }
 
 var headings = []string{
-	"The ~w ~w", "What changed in the ~w", "Next steps", "Why the ~w fails", "Findings in ~f", "Results",
+	"The ~w ~w", "What changed in the ~w", "Next steps", "Why the ~w fails", "Findings in ~f",
+	"Results",
 	"Root cause", "Trade-offs of the ~w ~w",
 }
 

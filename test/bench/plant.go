@@ -9,16 +9,19 @@ import (
 var lineSignals = signalbox.LineSignals()
 
 var turnSignals = []struct{ name, fields string }{
-	{signalbox.NameNeedTurn, "<reason>the ~w is not read yet</reason><expected_turns>2</expected_turns>"},
-	{signalbox.NameContextSufficient, "<sources_found>4</sources_found><source_types>[\"~w\", \"~w\"]</source_types>"},
-	{signalbox.NameStuck, "<attempted>[\"~w\", \"~w\"]</attempted><blocker>no access to the ~w</blocker>"},
+	{signalbox.NameNeedTurn,
+		"<reason>the ~w is not read yet</reason><expected_turns>2</expected_turns>"},
+	{signalbox.NameContextSufficient,
+		"<sources_found>4</sources_found><source_types>[\"~w\", \"~w\"]</source_types>"},
+	{signalbox.NameStuck,
+		"<attempted>[\"~w\", \"~w\"]</attempted><blocker>no access to the ~w</blocker>"},
 	{signalbox.NamePartialAnswer, "<missing>the ~w of the ~w</missing>"},
 }
 
 var exitPhases = []string{"IMPLEMENTATION", "CI_PENDING", "REVIEW"}
 
-// plant writes a block of the agent with one signal: of ten, eight are line signals with a body, one is an exit signal and one
-// a turn signal.
+// plant writes a block of the agent with one signal: of ten, eight are line signals with a body,
+// one is an exit signal and one a turn signal.
 func (g *generator) plant() {
 	p := planted{offset: g.written}
 	switch n := len(g.planted) % 10; n {

@@ -17,8 +17,8 @@ type racer struct {
 	err     error     // the first that run returned
 }
 
-// race runs the racers in turn, so that noise affects all alike. Each round starts with another racer, so that none always runs
-// after the same one. It returns the errors of all racers.
+// race runs the racers in turn, so that noise affects all alike. Each round starts with another
+// racer, so that none always runs after the same one. It returns the errors of all racers.
 func race(title string, rounds int, racers ...*racer) error {
 	for round := range rounds {
 		progress("%s: round %d of %d", title, round+1, rounds)
@@ -40,8 +40,8 @@ func race(title string, rounds int, racers ...*racer) error {
 	return errors.Join(errs...)
 }
 
-// times returns how many times as fast as other r is. It is the median of the ratios of all rounds, because both met the same
-// noise in a round.
+// times returns how many times as fast as other r is. It is the median of the ratios of all rounds,
+// because both met the same noise in a round.
 func (r *racer) times(other *racer) float64 {
 	ratios := make([]float64, len(r.seconds))
 	for i, seconds := range r.seconds {
@@ -60,7 +60,8 @@ func (r *racer) cells(unit float64) []string {
 		fmt.Sprintf("%.0f–%.0f", amount/slices.Max(r.seconds), amount/slices.Min(r.seconds))}
 }
 
-// percentile returns the smallest sample that is not exceeded by the given percentage of all samples.
+// percentile returns the smallest sample that is not exceeded by the given percentage of all
+// samples.
 func percentile(samples []time.Duration, percent int) time.Duration {
 	sorted := slices.Sorted(slices.Values(samples))
 	return sorted[max(0, (len(sorted)*percent+99)/100-1)]

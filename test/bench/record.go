@@ -20,8 +20,8 @@ import (
 	"signalbox/ledger"
 )
 
-// compareRecord measures the ledger: appends, verification, the latency until a waiting process sees an event, and long logs.
-// After a wrong result it continues with the next section.
+// compareRecord measures the ledger: appends, verification, the latency until a waiting process
+// sees an event, and long logs. After a wrong result it continues with the next section.
 func compareRecord(s settings) error {
 	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-")
 	if err != nil {
@@ -73,7 +73,8 @@ func openBox(place string) (*benchBox, error) {
 	}
 	b := &benchBox{j, e}
 	if e.Tail().Seq == 0 {
-		if _, err := e.Do(context.Background(), rules.OpenBox{Box: "bench", Actor: "operator"}); err != nil {
+		if _, err := e.Do(context.Background(),
+			rules.OpenBox{Box: "bench", Actor: "operator"}); err != nil {
 			return nil, errors.Join(err, b.close())
 		}
 	}
@@ -91,8 +92,8 @@ func openAndClose(place string) error {
 	return b.close()
 }
 
-// openJournal opens the journal at a place, and creates it if necessary. A place is a folder for SQLite, or the address of a database as in the
-// setting journal of a box.
+// openJournal opens the journal at a place, and creates it if necessary. A place is a folder for
+// SQLite, or the address of a database as in the setting journal of a box.
 func openJournal(place string) (journal.Journal, error) {
 	ctx := context.Background()
 	if !strings.Contains(place, "://") {
@@ -105,7 +106,8 @@ func openJournal(place string) (journal.Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &driver.LocalSnapshot{Log: log, Path: filepath.Join(os.Getenv(snapshotsVariable), fmt.Sprintf("%x", sha256.Sum256([]byte(place))))}, nil
+	return &driver.LocalSnapshot{Log: log, Path: filepath.Join(os.Getenv(snapshotsVariable),
+		fmt.Sprintf("%x", sha256.Sum256([]byte(place))))}, nil
 }
 
 // openLog opens the log at the address of a database.
@@ -120,7 +122,8 @@ func openLog(ctx context.Context, place string) (journal.Log, error) {
 	return postgres.Open(ctx, address, postgres.Options{Schema: schema, Create: true})
 }
 
-// snapshotsVariable is the folder with the snapshots of the logs in databases, for the processes that a benchmark starts too.
+// snapshotsVariable is the folder with the snapshots of the logs in databases, for the processes
+// that a benchmark starts too.
 const snapshotsVariable = "SIGNALBOX_BENCH_SNAPSHOTS"
 
 // makeSnapshotFolder makes the folder for snapshots below dir. The caller removes it.
@@ -161,7 +164,8 @@ func verifyJournal(j journal.Journal, workers int) (events uint64, err error) {
 }
 
 func verify(head uint64, read ledger.ReadFunc, workers int) (events uint64, err error) {
-	report, err := ledger.Verify(context.Background(), head, read, &ledger.VerifyOptions{Workers: workers})
+	report, err := ledger.Verify(context.Background(), head, read,
+		&ledger.VerifyOptions{Workers: workers})
 	if err == nil && !report.OK {
 		err = errors.New("the log does not verify: " + report.Reason)
 	}

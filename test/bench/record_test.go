@@ -46,12 +46,14 @@ func TestWorkloadIsValid(t *testing.T) {
 	state := &rules.State{}
 	types := map[string]int{}
 	for i := range events {
-		if err := errors.Join(ledger.Validate(&events[i]), checked.Extend(&events[i]), state.Apply(&events[i])); err != nil {
+		if err := errors.Join(ledger.Validate(&events[i]), checked.Extend(&events[i]),
+			state.Apply(&events[i])); err != nil {
 			t.Fatal(err)
 		}
 		types[events[i].Type]++
 	}
-	for _, want := range []string{rules.TypeWorkOpened, rules.TypeLeaseGranted, rules.TypeLeaseRenewed, rules.TypeSignalHeard, rules.TypeAgentSessionCompleted,
+	for _, want := range []string{rules.TypeWorkOpened, rules.TypeLeaseGranted,
+		rules.TypeLeaseRenewed, rules.TypeSignalHeard, rules.TypeAgentSessionCompleted,
 		rules.TypePhaseChanged, rules.TypeLeaseReleased, rules.TypeWorkUnblocked} {
 		if types[want] == 0 {
 			t.Errorf("no %s", want)
@@ -93,7 +95,8 @@ func TestWorkloadEndsWithBacklog(t *testing.T) {
 func TestPreimageMatchesHash(t *testing.T) {
 	for _, e := range sealedEvents(200) {
 		if got := signalbox.Hash(sha256.Sum256(appendPreimage(nil, &e))); got != e.Hash {
-			t.Fatalf("event %d, a %s: the preimage has hash %v, want %v", e.Seq, e.Type, got, e.Hash)
+			t.Fatalf("event %d, a %s: the preimage has hash %v, want %v", e.Seq, e.Type, got,
+				e.Hash)
 		}
 	}
 }
@@ -128,7 +131,8 @@ func TestRaceTakesTurns(t *testing.T) {
 		t.Error("not every run was timed once")
 	}
 	failed := errors.New("failed")
-	if err := race("test", 1, &racer{run: func() error { return failed }}); !errors.Is(err, failed) {
+	if err := race("test", 1, &racer{run: func() error { return failed }}); !errors.Is(err,
+		failed) {
 		t.Errorf("a failed run gave %v", err)
 	}
 }
@@ -151,10 +155,12 @@ func TestPercentile(t *testing.T) {
 		hundredths int
 		want       time.Duration
 	}{
-		{hundred, 50, 50}, {hundred, 99, 99}, {hundred, 100, 100}, {hundred[:1], 99, 100}, {hundred[:3], 50, 99}, {hundred, 0, 1},
+		{hundred, 50, 50}, {hundred, 99, 99}, {hundred, 100, 100}, {hundred[:1], 99, 100},
+		{hundred[:3], 50, 99}, {hundred, 0, 1},
 	} {
 		if got := percentile(tt.samples, tt.hundredths); got != tt.want {
-			t.Errorf("percentile %d of %d samples = %d, want %d", tt.hundredths, len(tt.samples), got, tt.want)
+			t.Errorf("percentile %d of %d samples = %d, want %d", tt.hundredths, len(tt.samples),
+				got, tt.want)
 		}
 	}
 }
@@ -162,14 +168,16 @@ func TestPercentile(t *testing.T) {
 // TestStoresAreEquivalent checks that a journal reads what each store appended.
 func TestStoresAreEquivalent(t *testing.T) {
 	events := sealedEvents(31)
-	for name, open := range map[string]func(string) (store, func() error, error){"bare": openBareStore, "journal": openJournalStore} {
+	for name, open := range map[string]func(string) (store, func() error,
+		error){"bare": openBareStore, "journal": openJournalStore} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			add, stop, err := open(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(add(events[:1]), add(events[1:30]), add(events[30:]), stop()); err != nil {
+			if err := errors.Join(add(events[:1]), add(events[1:30]), add(events[30:]),
+				stop()); err != nil {
 				t.Fatal(err)
 			}
 			j, err := openJournal(dir)
@@ -208,7 +216,8 @@ func TestBareIsAsDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "fullfsync": "1"} {
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2",
+		"fullfsync": "1"} {
 		var got string
 		if err := db.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
 			t.Errorf("%s is %q, want %q (%v)", pragma, got, want, err)
@@ -222,7 +231,8 @@ func TestEngineStoreAppendsOneEventPerCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(add(make([]signalbox.Event, 1)), add(make([]signalbox.Event, 2*callers)), stop()); err != nil {
+	if err := errors.Join(add(make([]signalbox.Event, 1)), add(make([]signalbox.Event, 2*callers)),
+		stop()); err != nil {
 		t.Fatal(err)
 	}
 	if err := checkLog(dir, 1+1+2*callers); err != nil {
@@ -234,11 +244,14 @@ func TestHandOver(t *testing.T) {
 	for _, across := range []bool{false, true} {
 		var w stopwatch
 		var syncs []time.Duration
-		if err := handOver(t.TempDir(), across, 3, &w, func() error { return nil }, &syncs); err != nil {
+		if err := handOver(t.TempDir(), across, 3, &w, func() error { return nil },
+			&syncs); err != nil {
 			t.Errorf("across processes %v: %v", across, err)
 		}
-		if len(w.took) != 3 || len(w.called) != 3 || len(w.overslept) != 3 || len(syncs) != 3 || slices.Min(w.took) <= 0 {
-			t.Errorf("across processes %v: took %v, syncs %v, overslept %v", across, w.took, syncs, w.overslept)
+		if len(w.took) != 3 || len(w.called) != 3 || len(w.overslept) != 3 || len(syncs) != 3 ||
+			slices.Min(w.took) <= 0 {
+			t.Errorf("across processes %v: took %v, syncs %v, overslept %v", across, w.took, syncs,
+				w.overslept)
 		}
 	}
 }
@@ -255,7 +268,8 @@ func TestSampleChecksReport(t *testing.T) {
 	}
 }
 
-// TestChildrenSeeTheWholeLog runs every case of a long log on a short one, and checks that a missing event is noticed.
+// TestChildrenSeeTheWholeLog runs every case of a long log on a short one, and checks that a
+// missing event is noticed.
 func TestChildrenSeeTheWholeLog(t *testing.T) {
 	dir := t.TempDir()
 	add, stop, err := openJournalStore(dir)

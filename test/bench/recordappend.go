@@ -23,7 +23,8 @@ const (
 
 	callers = 64
 
-	// shortRounds is the number of rounds for each round of the settings, where a run is short and its time varies much.
+	// shortRounds is the number of rounds for each round of the settings, where a run is short and
+	// its time varies much.
 	shortRounds = 5
 )
 
@@ -49,17 +50,22 @@ var appendCases = []appendCase{
 	{"bare SQLite, one row a transaction", 1, 100, 0, 3, 0, openBareStore},
 	{"journal, one event an append", 1, 100, 0, 3, goalAppend, openJournalStore},
 	{"engine, one caller, one event a command", 1, 100, 1, 3, 0, openEngineStore},
-	{fmt.Sprintf("engine, %d callers", callers), 16 * callers, 1, 1, 5, goalCallers, openEngineStore},
-	{"engine, one caller, remembering what it applied", 1, 100, 1, 5, goalMemory, openRememberingStore},
-	{fmt.Sprintf("engine, %d callers, remembering what it applied", callers), 16 * callers, 1, 1, 6, goalMemory, openRememberingStore},
+	{fmt.Sprintf("engine, %d callers", callers), 16 * callers, 1, 1, 5, goalCallers,
+		openEngineStore},
+	{"engine, one caller, remembering what it applied", 1, 100, 1, 5, goalMemory,
+		openRememberingStore},
+	{fmt.Sprintf("engine, %d callers, remembering what it applied", callers), 16 * callers, 1, 1, 6,
+		goalMemory, openRememberingStore},
 }
 
 func compareAppend(dir string, s settings) error {
-	return raceAppends("Durable append", appendCases, shortRounds*s.rounds, func(i int) (string, error) { return folderIn(dir, fmt.Sprint(i)) })
+	return raceAppends("Durable append", appendCases, shortRounds*s.rounds,
+		func(i int) (string, error) { return folderIn(dir, fmt.Sprint(i)) })
 }
 
 // raceAppends runs the cases, each at its own place, and prints how fast they are.
-func raceAppends(title string, cases []appendCase, rounds int, place func(i int) (string, error)) error {
+func raceAppends(title string, cases []appendCase, rounds int,
+	place func(i int) (string, error)) error {
 	most := 0
 	for _, c := range cases {
 		most = max(most, c.size*c.count)
@@ -88,7 +94,8 @@ func raceAppends(title string, cases []appendCase, rounds int, place func(i int)
 		}})
 		checks = append(checks, stop)
 		if c.before != noLog {
-			checks = append(checks, func() error { return checkLog(at, c.before+rounds*c.size*c.count) })
+			checks = append(checks,
+				func() error { return checkLog(at, c.before+rounds*c.size*c.count) })
 		}
 	}
 	if err := race(title, rounds, racers...); err != nil {
@@ -128,8 +135,8 @@ func sealedEvents(n int) []signalbox.Event {
 	return events
 }
 
-// openJournalStore returns a store that seals and appends. Sealing is part of the measurement; it does not change events that
-// are already sealed.
+// openJournalStore returns a store that seals and appends. Sealing is part of the measurement; it
+// does not change events that are already sealed.
 func openJournalStore(place string) (store, func() error, error) {
 	j, err := openJournal(place)
 	if err != nil {
@@ -143,8 +150,8 @@ func openJournalStore(place string) (store, func() error, error) {
 	}, j.Close, nil
 }
 
-// openEngineStore returns a store that executes one command, which appends one event, for each of the events. All callers run
-// at the same time.
+// openEngineStore returns a store that executes one command, which appends one event, for each of
+// the events. All callers run at the same time.
 func openEngineStore(place string) (store, func() error, error) {
 	b, err := openBox(place)
 	if err != nil {
@@ -153,7 +160,8 @@ func openEngineStore(place string) (store, func() error, error) {
 	return commandStore(b), b.close, nil
 }
 
-// openRememberingStore is openEngineStore with an engine that remembers what it applied, as that of a box does.
+// openRememberingStore is openEngineStore with an engine that remembers what it applied, as that of
+// a box does.
 func openRememberingStore(dir string) (store, func() error, error) {
 	b, err := openBox(dir)
 	if err != nil {
@@ -164,7 +172,8 @@ func openRememberingStore(dir string) (store, func() error, error) {
 		return nil, nil, err
 	}
 	b.engine.Close()
-	if b.engine, err = engine.Open(context.Background(), b.journal, &engine.Options{Memory: memory}); err != nil {
+	if b.engine, err = engine.Open(context.Background(), b.journal,
+		&engine.Options{Memory: memory}); err != nil {
 		return nil, nil, err
 	}
 	return commandStore(b), func() error { return errors.Join(b.close(), memory.Close()) }, nil
@@ -177,7 +186,8 @@ func commandStore(b *benchBox) store {
 		callers := min(callers, len(events))
 		return parallel(callers, func(int) error {
 			for range len(events) / callers {
-				c := rules.OpenWork{Work: workID(int(opened.Add(1))), Title: "Show the total of an order on its page", Actor: "operator"}
+				c := rules.OpenWork{Work: workID(int(opened.Add(1))),
+					Title: "Show the total of an order on its page", Actor: "operator"}
 				if _, err := b.engine.Do(context.Background(), c); err != nil {
 					return err
 				}

@@ -8,14 +8,15 @@ import (
 	"signalbox"
 )
 
-// bare is SQLite as a careful program would use it directly: one connection, prepared statements, no checks. The table, the
-// durability settings and the rows are those of a journal.
+// bare is SQLite as a careful program would use it directly: one connection, prepared statements,
+// no checks. The table, the durability settings and the rows are those of a journal.
 type bare struct {
 	db     *sql.DB
 	insert *sql.Stmt
 }
 
-// bareOptions are the options of the journal's connections. The write-ahead log is a property of the file.
+// bareOptions are the options of the journal's connections. The write-ahead log is a property of
+// the file.
 const bareOptions = "?_txlock=immediate&_pragma=busy_timeout(100)&_pragma=synchronous(FULL)&_pragma=fullfsync(ON)" +
 	"&_pragma=trusted_schema(OFF)&_pragma=cell_size_check(ON)"
 
@@ -35,7 +36,8 @@ func openBareStore(dir string) (store, func() error, error) {
 	if _, err := db.Exec("DROP TRIGGER events_are_only_appended"); err != nil { // it is a check
 		return nil, nil, errors.Join(err, db.Close())
 	}
-	insert, err := db.Prepare("INSERT INTO events (seq, time, type, work, session, actor, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
+	insert, err := db.Prepare(
+		"INSERT INTO events (seq, time, type, work, session, actor, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
@@ -61,6 +63,7 @@ func (b *bare) append(events []signalbox.Event) error {
 }
 
 func insertEvent(insert *sql.Stmt, e *signalbox.Event) error {
-	_, err := insert.Exec(int64(e.Seq), e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor, e.Data, e.Prev[:], e.Hash[:])
+	_, err := insert.Exec(int64(e.Seq), e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor,
+		e.Data, e.Prev[:], e.Hash[:])
 	return err
 }

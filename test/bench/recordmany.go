@@ -43,7 +43,8 @@ func measureManyEvents(dir string, s settings) error {
 		return err
 	}
 	took := time.Since(start)
-	// The engine saves a snapshot when an eighth of the log is newer than the last one, so a snapshot is never older than this.
+	// The engine saves a snapshot when an eighth of the log is newer than the last one, so a
+	// snapshot is never older than this.
 	oldest, err := makeSnapshot(dir)
 	if err != nil {
 		return err
@@ -66,8 +67,10 @@ func measureManyEvents(dir string, s settings) error {
 		events, w.opened, took.Seconds(), size/megabyte, size/int64(events), len(newest)/megabyte)
 	return compareLong(dir, events, min(s.rounds, longRounds), []*longCase{
 		{name: "start without a snapshot", goal: goalStart, task: "start"},
-		{name: "start from the oldest snapshot, an eighth of the log to fold", goal: goalStartSnapshot, snapshot: oldest, task: "start"},
-		{name: "start from a snapshot of the whole log", goal: goalStartSnapshot, snapshot: newest, task: "start"},
+		{name: "start from the oldest snapshot, an eighth of the log to fold",
+			goal: goalStartSnapshot, snapshot: oldest, task: "start"},
+		{name: "start from a snapshot of the whole log", goal: goalStartSnapshot, snapshot: newest,
+			task: "start"},
 		{name: "verify, one worker", snapshot: newest, task: "verify", number: 1},
 		{name: "verify, two workers", snapshot: newest, task: "verify", number: 2},
 		{name: "a command: open, claim, close", snapshot: newest, task: "claim", number: 1},
@@ -94,9 +97,11 @@ func compareLong(dir string, events uint64, rounds int, cases []*longCase) (err 
 		if c.goal > 0 {
 			goal = formatGoal(fmt.Sprintf("< %g s", c.goal), seconds < c.goal)
 		}
-		t.row(c.name, fmt.Sprintf("%.2f", seconds), fmt.Sprintf("%.2f", median(c.cores)), resident, goal)
+		t.row(c.name, fmt.Sprintf("%.2f", seconds), fmt.Sprintf("%.2f", median(c.cores)), resident,
+			goal)
 	}
-	t.print(fmt.Sprintf("A long log: whole processes, from start to end (median of %d interleaved rounds)", rounds))
+	t.print(fmt.Sprintf(
+		"A long log: whole processes, from start to end (median of %d interleaved rounds)", rounds))
 	return nil
 }
 
@@ -148,7 +153,8 @@ func putSnapshot(dir string, snapshot []byte) error {
 	return os.WriteFile(name, snapshot, 0o600)
 }
 
-// writeTo appends until the log has about the given number of events. The last ones are a backlog of open work.
+// writeTo appends until the log has about the given number of events. The last ones are a backlog
+// of open work.
 func (w *workload) writeTo(add store, events int) error {
 	for reported := 0; int(w.state.Seq())+backlog < events; {
 		if err := add(w.write(journal.MaxAppend, w.next)); err != nil {

@@ -17,7 +17,8 @@ const (
 	verifyEvents = 1 << 16
 )
 
-// compareVerify compares the verification of events in memory with SHA-256 over the bytes that their hashes cover.
+// compareVerify compares the verification of events in memory with SHA-256 over the bytes that
+// their hashes cover.
 func compareVerify(_ string, s settings) error {
 	events := sealedEvents(verifyEvents)
 	preimages := make([][]byte, len(events))
@@ -50,7 +51,8 @@ func compareVerify(_ string, s settings) error {
 		return err
 	}
 	var t table
-	t.row(fmt.Sprintf("%d events of %d bytes", len(events), len(whole)/len(events)), "MB/s", "slowest–fastest",
+	t.row(fmt.Sprintf("%d events of %d bytes", len(events), len(whole)/len(events)), "MB/s",
+		"slowest–fastest",
 		"× each", "× one piece", "× one worker", "goal")
 	for i, r := range racers {
 		cells := r.cells(megabyte)
@@ -59,7 +61,8 @@ func compareVerify(_ string, s settings) error {
 		}
 		goal := ""
 		if i == 2 {
-			goal = formatGoal(fmt.Sprintf("≥ %g × each", goalVerify), r.times(racers[0]) >= goalVerify)
+			goal = formatGoal(fmt.Sprintf("≥ %g × each", goalVerify),
+				r.times(racers[0]) >= goalVerify)
 		}
 		t.row(append(cells, goal)...)
 	}
@@ -67,11 +70,13 @@ func compareVerify(_ string, s settings) error {
 	return nil
 }
 
-// appendPreimage appends the bytes that the hash of an event covers, as docs/ledger-format.md specifies.
+// appendPreimage appends the bytes that the hash of an event covers, as docs/ledger-format.md
+// specifies.
 func appendPreimage(dst []byte, e *signalbox.Event) []byte {
 	dst = append(dst, "signalbox/event/v1\n"...)
 	for _, field := range [][]byte{
-		binary.BigEndian.AppendUint64(nil, e.Seq), []byte(e.Time.Format(signalbox.EventTime)), []byte(e.Type),
+		binary.BigEndian.AppendUint64(nil, e.Seq), []byte(e.Time.Format(signalbox.EventTime)),
+		[]byte(e.Type),
 		[]byte(e.Work), []byte(e.Session), []byte(e.Actor), e.Data, e.Prev[:],
 	} {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(len(field)))

@@ -35,12 +35,14 @@ func claimTask(place string, times int, send func(report) error) error {
 func claimAll(e *engine.Engine, times int, send func(report) error) error {
 	for i := range times {
 		id := fmt.Sprintf("%d-%d", os.Getpid(), i)
-		claim := rules.Claim{Role: signalbox.RoleDeveloper, Session: id, Actor: "developer-1", Lease: id}
+		claim := rules.Claim{Role: signalbox.RoleDeveloper, Session: id, Actor: "developer-1",
+			Lease: id}
 		answer, err := e.DoWhenPossible(context.Background(), claim)
 		if err != nil {
 			return err
 		}
-		if err := send(report{What: answer.Work, At: time.Now().UnixNano(), Events: answer.Seq}); err != nil {
+		if err := send(report{What: answer.Work, At: time.Now().UnixNano(),
+			Events: answer.Seq}); err != nil {
 			return err
 		}
 	}
@@ -59,19 +61,22 @@ func watchTask(place string, times int, send func(report) error) error {
 			return err
 		}
 		now := time.Now().UnixNano()
-		if err := send(report{What: strconv.FormatUint(e.Seq, 10), At: now}); err != nil || e.Seq == uint64(times) {
+		if err := send(report{What: strconv.FormatUint(e.Seq, 10), At: now}); err != nil ||
+			e.Seq == uint64(times) {
 			return err
 		}
 	}
 	return nil
 }
 
-// stopwatch collects latencies. It also records how much of each was the call itself, and by how much idle pauses were too long, which is the
-// machine's own latency.
+// stopwatch collects latencies. It also records how much of each was the call itself, and by how
+// much idle pauses were too long, which is the machine's own latency.
 type stopwatch struct{ took, called, overslept []time.Duration }
 
-// sample calls do after a pause, and records the time from the start that do returns until the expected report.
-func (w *stopwatch) sample(receive func() (report, error), what string, do func() (time.Time, error)) error {
+// sample calls do after a pause, and records the time from the start that do returns until the
+// expected report.
+func (w *stopwatch) sample(receive func() (report, error), what string,
+	do func() (time.Time, error)) error {
 	slept := time.Now()
 	time.Sleep(idle)
 	w.overslept = append(w.overslept, time.Since(slept)-idle)
@@ -107,14 +112,16 @@ func printLatencies(title, header string, rows ...latencies) {
 		}
 		goal := ""
 		if l.goal > 0 {
-			goal = formatGoal("≤ "+formatMilliseconds(l.goal)+" ms", percentile(l.took, 99) <= l.goal)
+			goal = formatGoal("≤ "+formatMilliseconds(l.goal)+" ms",
+				percentile(l.took, 99) <= l.goal)
 		}
 		t.row(append(cells, goal)...)
 	}
 	t.print(title)
 }
 
-// timeHandOver measures the time from submitting an exit signal until the next worker, who is waiting, has claimed the work.
+// timeHandOver measures the time from submitting an exit signal until the next worker, who is
+// waiting, has claimed the work.
 func timeHandOver(dir string, s settings) error {
 	var inside, across stopwatch
 	var syncs []time.Duration
@@ -141,12 +148,15 @@ func timeHandOver(dir string, s settings) error {
 		latencies{"in one process", inside.took, goalHandOver + percentile(syncs, 99)},
 		latencies{"across processes", across.took, goalAcross},
 		latencies{"two writes of 4 KiB, each synced, meanwhile", syncs, 0},
-		latencies{fmt.Sprintf("a pause of %v is too long by", idle), append(inside.overslept, across.overslept...), 0})
+		latencies{fmt.Sprintf("a pause of %v is too long by", idle),
+			append(inside.overslept, across.overslept...), 0})
 	return pages.Close()
 }
 
-// handOver submits exit signals, one at a time. After each it calls the rival, and records how long that took.
-func handOver(place string, across bool, samples int, w *stopwatch, rival func() error, rivals *[]time.Duration) error {
+// handOver submits exit signals, one at a time. After each it calls the rival, and records how long
+// that took.
+func handOver(place string, across bool, samples int, w *stopwatch, rival func() error,
+	rivals *[]time.Duration) error {
 	b, err := openBox(place)
 	if err != nil {
 		return err
@@ -160,12 +170,14 @@ func handOver(place string, across bool, samples int, w *stopwatch, rival func()
 	}
 	exits := newWorkload()
 	for i := range samples {
-		if err := b.engine.Refresh(context.Background()); err != nil { // as an engine that follows the journal would have done
+		// as an engine that follows the journal would have done
+		if err := b.engine.Refresh(context.Background()); err != nil {
 			return err
 		}
 		err := w.sample(receive, workID(i), func() (time.Time, error) {
 			start := time.Now()
-			_, err := b.engine.Do(context.Background(), exits.exit(workID(i), signalbox.PhaseDraft, signalbox.ExitCompleted))
+			_, err := b.engine.Do(context.Background(), exits.exit(workID(i), signalbox.PhaseDraft,
+				signalbox.ExitCompleted))
 			return start, err
 		})
 		start := time.Now()
@@ -182,15 +194,20 @@ func workID(i int) string { return fmt.Sprintf("task-%d", i) }
 // draft opens work in DRAFT, and claims it in a session with the same name.
 func (b *benchBox) draft(i int) error {
 	id := workID(i)
-	_, err := b.engine.Do(context.Background(), rules.OpenWork{Work: id, Title: "Show the total", Phase: signalbox.PhaseDraft, Actor: "operator"})
+	_, err := b.engine.Do(context.Background(), rules.OpenWork{Work: id, Title: "Show the total",
+		Phase: signalbox.PhaseDraft, Actor: "operator"})
 	if err == nil {
-		_, err = b.engine.Do(context.Background(), rules.Claim{Work: id, Role: signalbox.RoleBusinessAnalyst, Session: id, Actor: "analyst-1", Lease: id})
+		_, err = b.engine.Do(context.Background(),
+			rules.Claim{Work: id, Role: signalbox.RoleBusinessAnalyst, Session: id,
+				Actor: "analyst-1", Lease: id})
 	}
 	return err
 }
 
-// claim starts to claim work for developers, the given number of times, with the same engine or in another process.
-func (b *benchBox) claim(place string, across bool, times int) (receive func() (report, error), wait func() error, err error) {
+// claim starts to claim work for developers, the given number of times, with the same engine or in
+// another process.
+func (b *benchBox) claim(place string, across bool, times int) (receive func() (report, error),
+	wait func() error, err error) {
 	if across {
 		c, err := startChild("claim", place, times)
 		if err != nil {
@@ -232,7 +249,8 @@ func timeWake(dir string, s settings) error {
 		}
 	}
 	// The child may not have watched yet at the first event.
-	printLatencies("Wake", "append returned → another process has the event", latencies{"through the journal", w.took[1:], goalWake},
+	printLatencies("Wake", "append returned → another process has the event",
+		latencies{"through the journal", w.took[1:], goalWake},
 		latencies{fmt.Sprintf("a pause of %v is too long by", idle), w.overslept, 0})
 	return errors.Join(c.Wait(), stop())
 }

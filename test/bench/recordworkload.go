@@ -10,9 +10,10 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// workload makes the log of a box in which sixteen work items at a time move from DRAFT to COMPLETED. The rules decide: each
-// phase is claimed and ends with an exit signal, the leases of implementations are renewed once, and every eighth review is
-// blocked once. This takes about 33 events per work item. The log is always the same.
+// workload makes the log of a box in which sixteen work items at a time move from DRAFT to
+// COMPLETED. The rules decide: each phase is claimed and ends with an exit signal, the leases of
+// implementations are renewed once, and every eighth review is blocked once. This takes about 33
+// events per work item. The log is always the same.
 type workload struct {
 	state  *rules.State
 	now    time.Time
@@ -38,7 +39,8 @@ func newWorkload() *workload {
 	}
 }
 
-// write returns the events of the next commands, at most n and only complete commands. They are not sealed.
+// write returns the events of the next commands, at most n and only complete commands. They are not
+// sealed.
 func (w *workload) write(n int, next func() rules.Command) []signalbox.Event {
 	var events []signalbox.Event
 	for len(events)+maxEventsPerCommand <= n {
@@ -82,7 +84,8 @@ func (w *workload) next() rules.Command {
 	case work.Lease == nil:
 		i.session = w.id("s")
 		role := work.Phase.ClaimableBy()
-		return rules.Claim{Work: i.work, Role: role, Session: i.session, Actor: string(role) + "-1", Lease: w.id("l")}
+		return rules.Claim{Work: i.work, Role: role, Session: i.session, Actor: string(role) + "-1",
+			Lease: w.id("l")}
 	case work.Phase == signalbox.PhaseImplementation && !i.renewed:
 		i.renewed = true
 		return rules.Renew{Work: i.work, Session: i.session, Epoch: work.Lease.Epoch}
@@ -96,21 +99,25 @@ func (w *workload) next() rules.Command {
 func (w *workload) open(phase signalbox.Phase) rules.OpenWork {
 	w.opened++
 	return rules.OpenWork{
-		Work: fmt.Sprintf("task-%d", w.opened), Title: fmt.Sprintf("Show the total of order %d on its page", w.opened),
+		Work:  fmt.Sprintf("task-%d", w.opened),
+		Title: fmt.Sprintf("Show the total of order %d on its page", w.opened),
 		Phase: phase, Actor: "operator",
 	}
 }
 
-func (w *workload) exit(session string, phase signalbox.Phase, reason signalbox.ExitReason) rules.Exit {
+func (w *workload) exit(session string, phase signalbox.Phase,
+	reason signalbox.ExitReason) rules.Exit {
 	number := w.rng.IntN(1000)
 	pull := fmt.Sprintf("https://git.example.org/shop/orders/pull/%d", number)
 	evidence := fmt.Sprintf("evidence/%s.json", session)
-	notes := fmt.Sprintf("Did what the task says; %d tests pass, %d of them new.", 2000+number, number%10)
+	notes := fmt.Sprintf("Did what the task says; %d tests pass, %d of them new.", 2000+number,
+		number%10)
 	return rules.Exit{
 		Session: session,
 		Signal: signalbox.ExitSignal{
-			Protocol: signalbox.ExitProtocol, Version: "1.0.0", PhaseCompleted: phase, ExitReason: reason,
-			PRURL: &pull, EvidenceBundleRef: &evidence, Notes: &notes,
+			Protocol: signalbox.ExitProtocol, Version: "1.0.0", PhaseCompleted: phase,
+			ExitReason: reason,
+			PRURL:      &pull, EvidenceBundleRef: &evidence, Notes: &notes,
 		},
 		Blob: sha256.Sum256([]byte(session)), Offset: int64(number),
 	}

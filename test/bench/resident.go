@@ -11,7 +11,8 @@ import (
 
 const goalResident = 32 // MB
 
-// residentCase is an input whose scan is measured in its own process, because the peak memory of a process never falls.
+// residentCase is an input whose scan is measured in its own process, because the peak memory of a
+// process never falls.
 type residentCase struct {
 	name   string
 	title  string
@@ -34,7 +35,8 @@ var residentCases = []residentCase{
 		return &input{repeat([]byte("no end of this line, "), size), new([]planted)}
 	}},
 	{"claude-text", "one claude text, a signal at its end", signalbox.FormatClaude, true, longText},
-	{"claude-tool", "one claude tool result, then a signal", signalbox.FormatClaude, true, longToolResult},
+	{"claude-tool", "one claude tool result, then a signal", signalbox.FormatClaude, true,
+		longToolResult},
 }
 
 func generated(format signalbox.Format) func(int64) *input {
@@ -53,19 +55,22 @@ func longText(size int64) *input {
 	e := envelope{format: signalbox.FormatClaude}
 	return &input{io.MultiReader(
 		joined(e.begin(nil), e.claudeText(nil)),
-		repeat(appendEscaped(nil, []byte("Each line of this text is short,\n\tand \"quoted\" in part.\n")), size),
+		repeat(appendEscaped(nil,
+			[]byte("Each line of this text is short,\n\tand \"quoted\" in part.\n")), size),
 		joined(appendEscaped(nil, []byte(lastWords)), []byte(claudeTextEnd), e.end(nil)),
 	), &plantedLastWords}
 }
 
-// longToolResult is a claude stream with a tool result that quotes a signal, and a text with a signal.
+// longToolResult is a claude stream with a tool result that quotes a signal, and a text with a
+// signal.
 func longToolResult(size int64) *input {
 	e := envelope{format: signalbox.FormatClaude}
 	quoted := appendEscaped(nil, []byte("AUDIT_PASSED: quoted-1\n"))
 	return &input{io.MultiReader(
 		joined(e.begin(nil), e.claudeResult(nil), quoted),
 		repeat(appendEscaped(nil, []byte("--- PASS: TestOne (0.00s)\n=== RUN   TestTwo\n")), size),
-		joined(quoted, []byte(claudeResultEnd), e.wrap(nil, block{fromAgent, []byte(lastWords)}), e.end(nil)),
+		joined(quoted, []byte(claudeResultEnd), e.wrap(nil, block{fromAgent, []byte(lastWords)}),
+			e.end(nil)),
 	), &plantedLastWords}
 }
 
@@ -115,7 +120,8 @@ func compareResident(s settings) error {
 		peak, goal := "not measured", ""
 		if r.Resident > 0 {
 			peak = fmt.Sprintf("%.1f", float64(r.Resident)/megabyte)
-			goal = formatGoal(fmt.Sprintf("≤ %d MB", goalResident), r.Resident <= goalResident*megabyte)
+			goal = formatGoal(fmt.Sprintf("≤ %d MB", goalResident),
+				r.Resident <= goalResident*megabyte)
 		}
 		t.row(c.title, fmt.Sprint(r.Bytes/megabyte), fmt.Sprint(r.Signals), peak, goal)
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// peakResident returns the peak memory of this process. It does not use getrusage, whose figure on Linux starts with the
-// parent's peak.
+// peakResident returns the peak memory of this process. It does not use getrusage, whose figure on
+// Linux starts with the parent's peak.
 func peakResident() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

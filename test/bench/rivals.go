@@ -74,7 +74,8 @@ func checkCount(found string, want int) error {
 	return nil
 }
 
-// newRegexps returns two contestants: one searches for the patterns one after the other, the other for all in one.
+// newRegexps returns two contestants: one searches for the patterns one after the other, the other
+// for all in one.
 func newRegexps(m transcriptFile) ([]*contestant, error) {
 	part, err := m.head(regexpPart)
 	if err != nil {
@@ -101,7 +102,8 @@ func newRegexps(m transcriptFile) ([]*contestant, error) {
 	}, nil
 }
 
-// head reads the first bytes of the file, up to a block with a signal, so that no signal is cut in two.
+// head reads the first bytes of the file, up to a block with a signal, so that no signal is cut in
+// two.
 func (m *transcriptFile) head(limit int64) ([]byte, error) {
 	end := m.size
 	if end > limit {

@@ -18,8 +18,8 @@ const (
 	bareTasks = 50
 )
 
-// instantAgents is the script of agents that answer at once. The tasks of a lane change the same file, so that the repository
-// does not grow with the plan.
+// instantAgents is the script of agents that answer at once. The tasks of a lane change the same
+// file, so that the repository does not grow with the plan.
 const instantAgents = `on developer *:
     run echo {task} >"${SIGNALBOX_WORK%-*}.txt"
     signal READY_FOR_REVIEW: {task}
@@ -29,8 +29,8 @@ on auditor *:
     signal AUDIT_PASSED: {task}
 `
 
-// compareRuns measures what a task costs in plans of several lengths, beside the same git commands and agents without
-// signalbox.
+// compareRuns measures what a task costs in plans of several lengths, beside the same git commands
+// and agents without signalbox.
 func compareRuns(s settings) error {
 	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-run-")
 	if err != nil {
@@ -38,7 +38,8 @@ func compareRuns(s settings) error {
 	}
 	defer os.RemoveAll(dir)
 	program := filepath.Join(dir, "signalbox")
-	if output, err := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/signalbox").CombinedOutput(); err != nil {
+	if output, err := exec.Command("go", "build", "-trimpath", "-o", program,
+		"./cmd/signalbox").CombinedOutput(); err != nil {
 		return fmt.Errorf("build: %w: %s", err, output)
 	}
 	progress("runs: bare git and agents")
@@ -48,7 +49,8 @@ func compareRuns(s settings) error {
 	}
 	var t table
 	t.row("", "ms per task", "CPU ms per task", "CPU × bare", "CPU × shortest plan", "goal")
-	t.row(fmt.Sprintf("bare git and agents, %d tasks", bareTasks), fmt.Sprintf("%.0f", bare.wall), fmt.Sprintf("%.0f", bare.cpu), "1.00", "", "")
+	t.row(fmt.Sprintf("bare git and agents, %d tasks", bareTasks), fmt.Sprintf("%.0f", bare.wall),
+		fmt.Sprintf("%.0f", bare.cpu), "1.00", "", "")
 	var shortest runCost
 	for i, tasks := range s.tasks {
 		progress("runs: %d tasks", tasks)
@@ -59,8 +61,10 @@ func compareRuns(s settings) error {
 		if i == 0 {
 			shortest = cost
 		}
-		t.row(fmt.Sprintf("signalbox run, %d tasks", tasks), fmt.Sprintf("%.0f", cost.wall), fmt.Sprintf("%.0f", cost.cpu),
-			fmt.Sprintf("%.2f", cost.cpu/bare.cpu), fmt.Sprintf("%.2f", cost.cpu/shortest.cpu), formatGoal("≤ 1.25 × shortest", cost.cpu <= 1.25*shortest.cpu))
+		t.row(fmt.Sprintf("signalbox run, %d tasks", tasks), fmt.Sprintf("%.0f", cost.wall),
+			fmt.Sprintf("%.0f", cost.cpu),
+			fmt.Sprintf("%.2f", cost.cpu/bare.cpu), fmt.Sprintf("%.2f", cost.cpu/shortest.cpu),
+			formatGoal("≤ 1.25 × shortest", cost.cpu <= 1.25*shortest.cpu))
 	}
 	t.print("Running plans")
 	return nil
@@ -83,15 +87,19 @@ func newRunSite(dir, program string, tasks int) (*runSite, error) {
 		}
 		fmt.Fprintf(&plan, "\n#### Task %s: task %d\n\n**Work**: write a file\n\n**Acceptance Criteria**\n\n- [ ] the file exists\n\n**Blocked By**: %s\n", taskID(i), i, blocker)
 	}
-	settings := fmt.Sprintf("agent: scripted\nagents:\n  scripted: {command: [%q, rehearse, agent, %q]}\nslots: 5\n", program, s.script())
+	settings := fmt.Sprintf(
+		"agent: scripted\nagents:\n  scripted: {command: [%q, rehearse, agent, %q]}\nslots: 5\n",
+		program, s.script())
 	err := errors.Join(os.MkdirAll(filepath.Join(s.repo(), ".signalbox"), 0o700),
 		os.WriteFile(s.script(), []byte(instantAgents), 0o600),
-		os.WriteFile(filepath.Join(s.repo(), ".signalbox", "signalbox.yaml"), []byte(settings), 0o600),
+		os.WriteFile(filepath.Join(s.repo(), ".signalbox", "signalbox.yaml"), []byte(settings),
+			0o600),
 		os.WriteFile(filepath.Join(s.repo(), "plan.md"), plan.Bytes(), 0o600))
 	if err != nil {
 		return nil, err
 	}
-	return s, s.commands([][]string{{"git", "init", "-q", "-b", "main"}, {"git", "add", "plan.md"}, gitAs("commit", "-q", "-m", "plan"), {program, "init"}})
+	return s, s.commands([][]string{{"git", "init", "-q", "-b", "main"}, {"git", "add", "plan.md"},
+		gitAs("commit", "-q", "-m", "plan"), {program, "init"}})
 }
 
 func taskID(i int) string { return fmt.Sprintf("L%d-%d", i%planLanes, i/planLanes) }
@@ -100,7 +108,8 @@ func (s *runSite) repo() string   { return filepath.Join(s.dir, "repo") }
 func (s *runSite) script() string { return filepath.Join(s.dir, "agents.script") }
 
 func gitAs(args ...string) []string {
-	return append([]string{"git", "-c", "user.name=bench", "-c", "user.email=bench@localhost"}, args...)
+	return append([]string{"git", "-c", "user.name=bench", "-c", "user.email=bench@localhost"},
+		args...)
 }
 
 func (s *runSite) commands(all [][]string) error {
@@ -114,7 +123,8 @@ func (s *runSite) commands(all [][]string) error {
 
 func (s *runSite) command(dir string, env []string, args ...string) error {
 	c := exec.Command(args[0], args[1:]...)
-	c.Dir, c.Env = dir, append(append(os.Environ(), "SIGNALBOX_KEY="+filepath.Join(s.dir, "box.key")), env...)
+	c.Dir, c.Env = dir, append(append(os.Environ(), "SIGNALBOX_KEY="+
+		filepath.Join(s.dir, "box.key")), env...)
 	if output, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%v: %w: %s", args, err, output[max(0, len(output)-2000):])
 	}
@@ -135,10 +145,12 @@ func planRun(dir, program string, tasks int) (runCost, error) {
 		return runCost{}, err
 	}
 	defer os.RemoveAll(dir)
-	return measured(tasks, func() error { return s.command(s.repo(), nil, program, "run", "plan.md", "--no-wait", "--plain") })
+	return measured(tasks,
+		func() error { return s.command(s.repo(), nil, program, "run", "plan.md", "--no-wait", "--plain") })
 }
 
-// bareRun runs for each task the git commands and agents that signalbox runs, one after the other, and nothing else.
+// bareRun runs for each task the git commands and agents that signalbox runs, one after the other,
+// and nothing else.
 func bareRun(dir, program string) (runCost, error) {
 	s, err := newRunSite(dir, program, bareTasks)
 	if err != nil {
@@ -148,17 +160,22 @@ func bareRun(dir, program string) (runCost, error) {
 	return measured(bareTasks, func() error {
 		for i := range bareTasks {
 			branch := fmt.Sprintf("work-%d", i)
-			if err := s.commands([][]string{{"git", "worktree", "add", "-q", "-b", branch, tree}}); err != nil {
+			if err := s.commands([][]string{{"git", "worktree", "add", "-q", "-b", branch,
+				tree}}); err != nil {
 				return err
 			}
 			for _, role := range []string{"developer", "critic", "auditor"} {
-				err := s.command(tree, []string{"SIGNALBOX_WORK=" + taskID(i)}, program, "rehearse", "agent", s.script(), "--role", role, "--task", taskID(i), "--attempt", "1")
+				err := s.command(tree, []string{"SIGNALBOX_WORK=" + taskID(i)}, program, "rehearse",
+					"agent", s.script(), "--role", role, "--task", taskID(i), "--attempt", "1")
 				if err != nil {
 					return err
 				}
 			}
-			if err := s.commands([][]string{gitAs("-C", tree, "add", "-A"), gitAs("-C", tree, "commit", "-q", "-m", branch),
-				gitAs("merge", "-q", "--no-ff", "-m", branch, branch), gitAs("worktree", "remove", "--force", tree), gitAs("branch", "-q", "-D", branch)}); err != nil {
+			if err := s.commands([][]string{gitAs("-C", tree, "add", "-A"),
+				gitAs("-C", tree, "commit", "-q", "-m", branch),
+				gitAs("merge", "-q", "--no-ff", "-m", branch, branch),
+				gitAs("worktree", "remove", "--force", tree),
+				gitAs("branch", "-q", "-D", branch)}); err != nil {
 				return err
 			}
 		}
@@ -166,7 +183,8 @@ func bareRun(dir, program string) (runCost, error) {
 	})
 }
 
-// childTime returns the CPU time of all child processes that have ended, including their own children.
+// childTime returns the CPU time of all child processes that have ended, including their own
+// children.
 func childTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_CHILDREN, &u); err != nil {

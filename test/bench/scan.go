@@ -27,8 +27,8 @@ func (c *checker) add(signals []signalbox.Signal) {
 	}
 }
 
-// counts reports whether a signal is expected. It includes turn signals after the first: a plain transcript is one message, and
-// only the first turn signal of a message is taken.
+// counts reports whether a signal is expected. It includes turn signals after the first: a plain
+// transcript is one message, and only the first turn signal of a message is taken.
 func counts(s *signalbox.Signal) bool {
 	repeated := s.Refused == signalbox.ReasonSuperseded || s.Refused == signalbox.ReasonDuplicate
 	return s.Taken() || s.Dialect == signalbox.DialectTurn && repeated
@@ -38,9 +38,12 @@ func (c *checker) check(s *signalbox.Signal) {
 	switch {
 	case c.wrong != nil:
 	case c.found >= len(c.want):
-		c.wrong = fmt.Errorf("found %s %q at line %d, which was not planted", s.Name, s.TaskID, s.Line)
-	case c.want[c.found].name != s.Name || c.want[c.found].task != s.TaskID || c.want[c.found].dialect != s.Dialect:
-		c.wrong = fmt.Errorf("found %s %s %q at line %d, want %+v", s.Dialect, s.Name, s.TaskID, s.Line, c.want[c.found])
+		c.wrong = fmt.Errorf("found %s %q at line %d, which was not planted", s.Name, s.TaskID,
+			s.Line)
+	case c.want[c.found].name != s.Name || c.want[c.found].task != s.TaskID ||
+		c.want[c.found].dialect != s.Dialect:
+		c.wrong = fmt.Errorf("found %s %s %q at line %d, want %+v", s.Dialect, s.Name, s.TaskID,
+			s.Line, c.want[c.found])
 	case s.Dialect == signalbox.DialectLine && s.Body["Summary"] == nil:
 		c.wrong = fmt.Errorf("found %s %q at line %d without its body", s.Name, s.TaskID, s.Line)
 	}
@@ -54,9 +57,10 @@ func (c *checker) result() error {
 	return c.wrong
 }
 
-// scan scans r to its end, and checks that it finds the signals in want, to which r may add until its end. It returns the size of r
-// and the number of signals.
-func scan(r io.Reader, format signalbox.Format, want *[]planted) (size int64, signals int, err error) {
+// scan scans r to its end, and checks that it finds the signals in want, to which r may add until
+// its end. It returns the size of r and the number of signals.
+func scan(r io.Reader, format signalbox.Format, want *[]planted) (size int64, signals int,
+	err error) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: format})
 	var c checker
 	buf := make([]byte, pieceSize)

@@ -10,7 +10,8 @@ import (
 func TestScannerFindsPlantedSignals(t *testing.T) {
 	for _, format := range append(slices.Clone(jsonFormats), signalbox.FormatPlain) {
 		g := newGenerator(seed, testSize, often)
-		if _, signals, err := scan(newStream(g, format), format, &g.planted); err != nil || signals == 0 {
+		if _, signals, err := scan(newStream(g, format), format, &g.planted); err != nil ||
+			signals == 0 {
 			t.Errorf("%s: %d signals, error %v", format, signals, err)
 		}
 	}
@@ -33,10 +34,13 @@ func TestCheckerFindsDifferences(t *testing.T) {
 		{dialect: signalbox.DialectLine, name: signalbox.NameCheckpoint, task: "t1"},
 		{dialect: signalbox.DialectTurn, name: signalbox.NameStuck},
 	}
-	checkpoint := signalbox.Signal{Dialect: signalbox.DialectLine, Name: signalbox.NameCheckpoint, TaskID: "t1",
-		Body: map[string]any{"Summary": "done"}}
-	stuck := signalbox.Signal{Dialect: signalbox.DialectTurn, Name: signalbox.NameStuck, Refused: signalbox.ReasonSuperseded}
-	nearMiss := signalbox.Signal{Dialect: signalbox.DialectLine, Name: signalbox.NameCheckpoint, Refused: signalbox.ReasonNearMiss}
+	checkpoint := signalbox.Signal{Dialect: signalbox.DialectLine, Name: signalbox.NameCheckpoint,
+		TaskID: "t1",
+		Body:   map[string]any{"Summary": "done"}}
+	stuck := signalbox.Signal{Dialect: signalbox.DialectTurn, Name: signalbox.NameStuck,
+		Refused: signalbox.ReasonSuperseded}
+	nearMiss := signalbox.Signal{Dialect: signalbox.DialectLine, Name: signalbox.NameCheckpoint,
+		Refused: signalbox.ReasonNearMiss}
 	otherTask, noBody := checkpoint, checkpoint
 	otherTask.TaskID = "t2"
 	noBody.Body = nil

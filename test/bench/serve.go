@@ -108,11 +108,15 @@ func openSite(program, dir string) (*site, error) {
 
 // newToken returns a token that may read the box in a folder.
 func newToken(folder string) (string, error) {
-	return access.NewStore(folder).Create(context.Background(), access.Token{Name: "bench", Kind: access.KindToken, Scope: access.Read, Created: time.Now()})
+	return access.NewStore(folder).Create(context.Background(),
+		access.Token{Name: "bench", Kind: access.KindToken, Scope: access.Read,
+			Created: time.Now()})
 }
 
 func openTask(b *box.Box, id string) error {
-	_, err := b.Engine.Do(context.Background(), rules.OpenWork{Work: id, Title: "Show the total of the order on its page", Phase: signalbox.PhaseImplementation, Actor: "bench"})
+	_, err := b.Engine.Do(context.Background(),
+		rules.OpenWork{Work: id, Title: "Show the total of the order on its page",
+			Phase: signalbox.PhaseImplementation, Actor: "bench"})
 	return err
 }
 
@@ -173,7 +177,8 @@ func get(client *http.Client, url, token string) ([]byte, error) {
 	return body, err
 }
 
-// follow reads the stream of events, and calls arrived for each, until it returns false or the stream ends.
+// follow reads the stream of events, and calls arrived for each, until it returns false or the
+// stream ends.
 func follow(url, token string, arrived func(seq uint64) bool) error {
 	request, err := http.NewRequest(http.MethodGet, url+"/api/v1/events?after=0", nil)
 	if err != nil {
@@ -210,7 +215,8 @@ func follow(url, token string, arrived func(seq uint64) bool) error {
 	}
 }
 
-// timeBoard measures how long after an event of another process a client has the message, and then the board that shows it.
+// timeBoard measures how long after an event of another process a client has the message, and then
+// the board that shows it.
 func timeBoard(program, dir string, s settings) error {
 	site, err := openSite(program, dir)
 	if err != nil {
@@ -222,10 +228,13 @@ func timeBoard(program, dir string, s settings) error {
 	}
 	messages, ended := make(chan message, 10_000), make(chan error, 1)
 	go func() {
-		ended <- follow(site.server.url, site.token, func(seq uint64) bool { messages <- message{seq, time.Now()}; return true })
+		ended <- follow(site.server.url, site.token,
+			func(seq uint64) bool { messages <- message{seq, time.Now()}; return true })
 	}()
 	var told, shown, browser latencies
-	told, shown, browser = latencies{"the message is at the client", nil, 0}, latencies{"the client has the board that shows it", nil, goalBoard}, latencies{"Chromium shows it", nil, goalBoard}
+	told, shown, browser = latencies{"the message is at the client", nil, 0},
+		latencies{"the client has the board that shows it", nil, goalBoard},
+		latencies{"Chromium shows it", nil, goalBoard}
 	for i := range samplesARound * s.rounds {
 		id := fmt.Sprintf("new-%d", i)
 		time.Sleep(idle)
@@ -275,7 +284,8 @@ func timeSubscribers(program, dir string, s settings) error {
 	last := first + uint64(events) - 1
 	starts := make([]time.Time, events)
 	took := make([][]time.Duration, subscribers)
-	ready, arrivals, ended := make(chan struct{}, subscribers), make(chan struct{}, subscribers*events), make(chan error, subscribers)
+	ready, arrivals, ended := make(chan struct{}, subscribers),
+		make(chan struct{}, subscribers*events), make(chan error, subscribers)
 	for i := range subscribers {
 		go func() {
 			ended <- follow(site.server.url, site.token, func(seq uint64) bool {
@@ -324,7 +334,8 @@ func timeSubscribers(program, dir string, s settings) error {
 	if len(all) != events*subscribers {
 		return fmt.Errorf("%d deliveries of %d", len(all), events*subscribers)
 	}
-	printLatencies("Many subscribers", "command of another process → a subscriber has the message", latencies{fmt.Sprintf("%d subscribers", subscribers), all, goalDelivery})
+	printLatencies("Many subscribers", "command of another process → a subscriber has the message",
+		latencies{fmt.Sprintf("%d subscribers", subscribers), all, goalDelivery})
 	return site.close()
 }
 
@@ -347,7 +358,8 @@ func bareTask(name string, _ int, send func(report) error) error {
 	}))
 }
 
-// timeJSON measures requests for the board in JSON at a fixed rate, beside a bare handler with the same answer.
+// timeJSON measures requests for the board in JSON at a fixed rate, beside a bare handler with the
+// same answer.
 func timeJSON(program, dir string, s settings) error {
 	site, err := openSite(program, dir)
 	if err != nil {
@@ -384,16 +396,21 @@ func timeJSON(program, dir string, s settings) error {
 		ours, theirs = append(ours, a...), append(theirs, b...)
 		ratios = append(ratios, percentile(a, 50).Seconds()/percentile(b, 50).Seconds())
 	}
-	printLatencies(fmt.Sprintf("%d requests a second", requestRate), fmt.Sprintf("JSON of %d work items, %d KB, from the time at which a request is due", boardTasks, len(data)/1000),
-		latencies{"signalbox", ours, goalRequest}, latencies{"a bare handler with the same answer", theirs, 0})
+	printLatencies(fmt.Sprintf("%d requests a second", requestRate),
+		fmt.Sprintf("JSON of %d work items, %d KB, from the time at which a request is due",
+			boardTasks, len(data)/1000),
+		latencies{"signalbox", ours, goalRequest}, latencies{"a bare handler with the same answer",
+			theirs, 0})
 	fmt.Printf("\nThe median request takes %.1f times as long as that of the bare handler (median of %d interleaved rounds).\n", median(ratios), s.rounds)
 	return errors.Join(bare.Process.Kill(), site.close())
 }
 
-// requestsAtRate sends requests at requestRate for two seconds, and returns how long after its time each was answered.
+// requestsAtRate sends requests at requestRate for two seconds, and returns how long after its time
+// each was answered.
 func requestsAtRate(url, token string) (took []time.Duration, err error) {
 	const workers = 64
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers, MaxConnsPerHost: workers}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers,
+		MaxConnsPerHost: workers}}
 	defer client.CloseIdleConnections()
 	due := make(chan time.Time, 2*requestRate)
 	results := make([][]time.Duration, workers)
@@ -423,7 +440,8 @@ func requestsAtRate(url, token string) (took []time.Duration, err error) {
 	return took, errors.Join(failures...)
 }
 
-// compareSlowSubscribers compares appends without subscribers, and with subscribers that never read.
+// compareSlowSubscribers compares appends without subscribers, and with subscribers that never
+// read.
 func compareSlowSubscribers(program, dir string, s settings) error {
 	const events = 500
 	var racers []*racer
@@ -445,20 +463,22 @@ func compareSlowSubscribers(program, dir string, s settings) error {
 			}
 			defer conn.Close()
 			conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-			if _, err := fmt.Fprintf(conn, "GET /api/v1/events?after=0 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", conn.RemoteAddr(), site.token); err != nil {
+			if _, err := fmt.Fprintf(conn,
+				"GET /api/v1/events?after=0 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", conn.RemoteAddr(), site.token); err != nil {
 				return err
 			}
 		}
 		next := 0
-		racers = append(racers, &racer{name: fmt.Sprintf("%d subscribers that never read", slow), amount: events, run: func() error {
-			for range events {
-				next++
-				if err := openTask(site.Box, fmt.Sprintf("new-%d", next)); err != nil {
-					return err
+		racers = append(racers, &racer{name: fmt.Sprintf("%d subscribers that never read", slow),
+			amount: events, run: func() error {
+				for range events {
+					next++
+					if err := openTask(site.Box, fmt.Sprintf("new-%d", next)); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
-		}})
+				return nil
+			}})
 	}
 	rounds := shortRounds * s.rounds
 	if err := race("slow subscribers", rounds, racers...); err != nil {
@@ -468,7 +488,8 @@ func compareSlowSubscribers(program, dir string, s settings) error {
 	t.row("appends of another process", "a second", "slowest–fastest", "×", "goal")
 	t.row(append(racers[0].cells(1), "1.00", "")...)
 	times := racers[1].times(racers[0])
-	t.row(append(racers[1].cells(1), fmt.Sprintf("%.2f", times), formatGoal(fmt.Sprintf("≥ %g ×", goalSlowReader), times >= goalSlowReader))...)
+	t.row(append(racers[1].cells(1), fmt.Sprintf("%.2f", times),
+		formatGoal(fmt.Sprintf("≥ %g ×", goalSlowReader), times >= goalSlowReader))...)
 	t.print(fmt.Sprintf("Slow subscribers (median of %d interleaved rounds)", rounds))
 	var err error
 	for _, site := range sites {
@@ -477,7 +498,8 @@ func compareSlowSubscribers(program, dir string, s settings) error {
 	return err
 }
 
-// timeFirstPage measures the first page of a long log: of a server that runs, and of one that is started for it.
+// timeFirstPage measures the first page of a long log: of a server that runs, and of one that is
+// started for it.
 func timeFirstPage(program, dir string, s settings) error {
 	folder := filepath.Join(dir, box.FolderName)
 	if err := writeBox(folder, s.events); err != nil {
@@ -501,7 +523,8 @@ func timeFirstPage(program, dir string, s settings) error {
 				return err
 			}
 			end := time.Now()
-			running[i], started[i] = append(running[i], end.Sub(ready).Seconds()), append(started[i], end.Sub(start).Seconds())
+			running[i], started[i] = append(running[i], end.Sub(ready).Seconds()),
+				append(started[i], end.Sub(start).Seconds())
 			if err := server.stop(); err != nil {
 				return err
 			}
@@ -514,7 +537,8 @@ func timeFirstPage(program, dir string, s settings) error {
 			name  string
 			times []float64
 		}{{"the server runs", running[i]}, {"the server is started", started[i]}} {
-			t.row(fmt.Sprintf("%s, %s", page, c.name), fmt.Sprintf("%.3f", median(c.times)), formatGoal(fmt.Sprintf("≤ %g s", goalFirstPage), median(c.times) <= goalFirstPage))
+			t.row(fmt.Sprintf("%s, %s", page, c.name), fmt.Sprintf("%.3f", median(c.times)),
+				formatGoal(fmt.Sprintf("≤ %g s", goalFirstPage), median(c.times) <= goalFirstPage))
 		}
 	}
 	t.print(fmt.Sprintf("A long log (median of %d rounds)", s.rounds))

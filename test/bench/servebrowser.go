@@ -30,21 +30,24 @@ func (s *site) logIn(tab context.Context) (board string, err error) {
 		return "", err
 	}
 	const submit = `fetch("/login", { method: "POST", body: new URLSearchParams({ link: %q }) }).then((answer) => answer.ok)`
-	in, err := chromedp.Run(tab, chromedp.Evaluate[bool](fmt.Sprintf(submit, link), chromedp.EvalAwaitPromise))
+	in, err := chromedp.Run(tab, chromedp.Evaluate[bool](fmt.Sprintf(submit, link),
+		chromedp.EvalAwaitPromise))
 	if err == nil && !in {
 		err = errors.New("the browser cannot log in")
 	}
 	return address + "/board", err
 }
 
-// timeBrowser measures how long after an event of another process a browser shows the board with it. Without Chromium it measures nothing.
+// timeBrowser measures how long after an event of another process a browser shows the board with
+// it. Without Chromium it measures nothing.
 func timeBrowser(s *site, samples int) (took []time.Duration, err error) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		progress("board: Chromium is not installed")
 		return nil, nil
 	}
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(filepath.Join(filepath.Dir(s.Dir), "profile")), chromedp.NoSandbox)
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path),
+		chromedp.UserDataDir(filepath.Join(filepath.Dir(s.Dir), "profile")), chromedp.NoSandbox)
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 	defer stop()
 	tab, _ := chromedp.NewContext(allocator)
@@ -72,12 +75,14 @@ func timeBrowser(s *site, samples int) (took []time.Duration, err error) {
 			look();
 		})`
 	}
-	if err := watch(promise(`document.getElementById("live").textContent.includes("live")`)); err != nil {
+	if err := watch(promise(
+		`document.getElementById("live").textContent.includes("live")`)); err != nil {
 		return nil, err
 	}
 	for i := range samples {
 		id := fmt.Sprintf("seen-%d", i)
-		if err := watch(`window.seen = ` + promise(`document.getElementById("task-`+id+`")`) + `, true`); err != nil {
+		if err := watch(`window.seen = ` + promise(`document.getElementById("task-`+id+`")`) +
+			`, true`); err != nil {
 			return nil, err
 		}
 		time.Sleep(idle)

@@ -1,7 +1,7 @@
 package main
 
-// language is the info string of a fenced block, and complete pieces of code, in which braces and quotes balance as they do in
-// real files.
+// language is the info string of a fenced block, and complete pieces of code, in which braces and
+// quotes balance as they do in real files.
 type language struct {
 	name   string
 	pieces []string

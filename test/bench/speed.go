@@ -51,7 +51,8 @@ type transcriptFile struct {
 	planted []planted
 }
 
-func writeTranscript(dir string, format signalbox.Format, size, every int64) (m transcriptFile, err error) {
+func writeTranscript(dir string, format signalbox.Format, size, every int64) (m transcriptFile,
+	err error) {
 	progress("writing %d MB as %s", size/megabyte, format)
 	m = transcriptFile{path: filepath.Join(dir, fmt.Sprint(format, every)), format: format}
 	f, err := os.Create(m.path)
@@ -60,7 +61,8 @@ func writeTranscript(dir string, format signalbox.Format, size, every int64) (m 
 	}
 	defer func() { err = cmp.Or(err, f.Close()) }()
 	blocks := newGenerator(seed, size, every)
-	m.size, err = io.CopyBuffer(struct{ io.Writer }{f}, newStream(blocks, format), make([]byte, pieceSize))
+	m.size, err = io.CopyBuffer(struct{ io.Writer }{f}, newStream(blocks, format),
+		make([]byte, pieceSize))
 	m.planted = blocks.planted
 	return m, err
 }
@@ -84,8 +86,8 @@ func compareSpeed(s settings) error {
 	return err
 }
 
-// contestantsIn writes the input files, and returns all contestants. The second result is ripgrep, or nil if it is not
-// installed.
+// contestantsIn writes the input files, and returns all contestants. The second result is ripgrep,
+// or nil if it is not installed.
 func contestantsIn(dir string, size int64) (all []*contestant, ripgrep *contestant, err error) {
 	var files []transcriptFile
 	for i, s := range scans {
@@ -103,7 +105,8 @@ func contestantsIn(dir string, size int64) (all []*contestant, ripgrep *contesta
 	if err != nil {
 		return nil, nil, err
 	}
-	fmt.Printf("\nTranscript: %d MB, %d lines of %.0f bytes on average, %d signals planted.\n", plain.size/megabyte,
+	fmt.Printf("\nTranscript: %d MB, %d lines of %.0f bytes on average, %d signals planted.\n",
+		plain.size/megabyte,
 		lines, float64(plain.size)/float64(lines), len(plain.planted))
 	if ripgrep = newRipgrep(plain); ripgrep != nil {
 		all = append(all, ripgrep)
@@ -153,10 +156,12 @@ func (c *contestant) goals(ripgrep *contestant) string {
 	}
 	var goals []string
 	if c.goal > 0 {
-		goals = append(goals, formatGoal(fmt.Sprintf("≥ %.0f MB/s", c.goal), c.speed(megabyte) >= c.goal))
+		goals = append(goals, formatGoal(fmt.Sprintf("≥ %.0f MB/s", c.goal),
+			c.speed(megabyte) >= c.goal))
 	}
 	if c.plain && ripgrep != nil {
-		goals = append(goals, formatGoal(fmt.Sprintf("≥ %.1f × ripgrep", goalRipgrep), c.times(&ripgrep.racer) >= goalRipgrep))
+		goals = append(goals, formatGoal(fmt.Sprintf("≥ %.1f × ripgrep", goalRipgrep),
+			c.times(&ripgrep.racer) >= goalRipgrep))
 	}
 	return strings.Join(goals, "; ")
 }

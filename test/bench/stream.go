@@ -31,7 +31,8 @@ func (s *stream) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// newStream returns a reader of a generated transcript, as an agent program with that format prints it.
+// newStream returns a reader of a generated transcript, as an agent program with that format prints
+// it.
 func newStream(blocks *generator, format signalbox.Format) *stream {
 	e := envelope{format: format}
 	buf := e.begin(nil)

@@ -94,11 +94,14 @@ func tickRows() ([]*tickRow, error) {
 		}
 	}
 	return append(rows,
-		theirTree("go-behaviortree, five-ary tree of 781 nodes, stateless", 781, theirNested(5, 4, bt.Sequence)),
-		theirTree("go-behaviortree, five-ary tree of 781 nodes, with memory", 781, theirNested(5, 4, nil))), nil
+		theirTree("go-behaviortree, five-ary tree of 781 nodes, stateless", 781,
+			theirNested(5, 4, bt.Sequence)),
+		theirTree("go-behaviortree, five-ary tree of 781 nodes, with memory", 781,
+			theirNested(5, 4, nil))), nil
 }
 
-// ourTree ticks a tree of ours. If recorded is set, each tick also writes and seals its journal line and collects transitions.
+// ourTree ticks a tree of ours. If recorded is set, each tick also writes and seals its journal
+// line and collects transitions.
 func ourTree(name string, root *tree.Node, recorded bool) (*tickRow, error) {
 	t, err := tree.Compile(&tree.Definition{Name: "bench", Root: root}, nil)
 	if err != nil {
@@ -124,11 +127,12 @@ func ourTree(name string, root *tree.Node, recorded bool) (*tickRow, error) {
 	}
 	var line []byte
 	var chain tree.Chain
-	return &tickRow{name: "signalbox, " + name + ", recorded", nodes: visited, goal: goalRecorded, tick: func() error {
-		err := tick()
-		line = chain.Seal(run.AppendRecord(line[:0]), 0)
-		return err
-	}}, nil
+	return &tickRow{name: "signalbox, " + name + ", recorded", nodes: visited, goal: goalRecorded,
+		tick: func() error {
+			err := tick()
+			line = chain.Seal(run.AppendRecord(line[:0]), 0)
+			return err
+		}}, nil
 }
 
 func theirTree(name string, nodes int, root bt.Node) *tickRow {
@@ -143,7 +147,8 @@ func theirTree(name string, nodes int, root bt.Node) *tickRow {
 // nested returns sequences in sequences, with leaves that succeed.
 func nested(children, height int) *tree.Node {
 	if height == 0 {
-		return &tree.Node{Kind: tree.Action, Do: func(*tree.Call) tree.Status { return tree.Success }}
+		return &tree.Node{Kind: tree.Action,
+			Do: func(*tree.Call) tree.Status { return tree.Success }}
 	}
 	n := &tree.Node{Kind: tree.Sequence}
 	for range children {
@@ -152,18 +157,23 @@ func nested(children, height int) *tree.Node {
 	return n
 }
 
-// reactive returns a selector that checks the condition of every branch before it reaches the running one.
+// reactive returns a selector that checks the condition of every branch before it reaches the
+// running one.
 func reactive(branches int) *tree.Node {
 	root := &tree.Node{Kind: tree.ReactiveSelector}
 	for range branches {
-		root.Children = append(root.Children, &tree.Node{Kind: tree.ReactiveSequence, Children: []*tree.Node{
-			{Kind: tree.Condition, Do: func(*tree.Call) tree.Status { return tree.Failure }}, nested(1, 0)}})
+		root.Children = append(root.Children,
+			&tree.Node{Kind: tree.ReactiveSequence, Children: []*tree.Node{
+				{Kind: tree.Condition, Do: func(*tree.Call) tree.Status { return tree.Failure }},
+				nested(1, 0)}})
 	}
-	root.Children = append(root.Children, &tree.Node{Kind: tree.Action, Do: func(*tree.Call) tree.Status { return tree.Running }})
+	root.Children = append(root.Children,
+		&tree.Node{Kind: tree.Action, Do: func(*tree.Call) tree.Status { return tree.Running }})
 	return root
 }
 
-// theirNested is nested for the other engine. A nil tick is a sequence that remembers its running child, as ours does.
+// theirNested is nested for the other engine. A nil tick is a sequence that remembers its running
+// child, as ours does.
 func theirNested(children, height int, tick bt.Tick) bt.Node {
 	if height == 0 {
 		return bt.New(func([]bt.Node) (bt.Status, error) { return bt.Success, nil })

@@ -23,12 +23,15 @@ return BT.tree("evil", { description = attack, blackboard = { text = { type = "s
     }),
 })`
 
-// hostileScene is agents that write attacks wherever they can. T1 failed a check and asks, T2 was sent back by the critic and then asks.
+// hostileScene is agents that write attacks wherever they can. T1 failed a check and asks, T2 was
+// sent back by the critic and then asks.
 func hostileScene() scene {
 	return scene{
 		settings: "approve: merge\n",
-		plan: "# A plan " + attack + "\n\n#### Task T1: One " + attack + "\n\n**Work**: " + attack + "\n\n**Acceptance Criteria**:\n\n- [ ] it is\n" +
-			"\n#### Task T2: Two " + strings.Repeat("long", 60) + "\n\n**Work**: something\n\n**Acceptance Criteria**:\n\n- [ ] it is\n",
+		plan: "# A plan " + attack + "\n\n#### Task T1: One " + attack + "\n\n**Work**: " + attack +
+			"\n\n**Acceptance Criteria**:\n\n- [ ] it is\n" +
+			"\n#### Task T2: Two " + strings.Repeat("long", 60) +
+			"\n\n**Work**: something\n\n**Acceptance Criteria**:\n\n- [ ] it is\n",
 		files: map[string]string{"test.sh": "if [ -f evil.txt ]; then cat evil.txt; head -c 1000000 /dev/zero | tr '\\0' x; echo; exit 1; fi\n"},
 		script: `on developer T1 attempt 1:
     say ` + attack + `
@@ -68,9 +71,12 @@ on developer *:
 
 `,
 		play: func(s *stage) error {
-			files := map[string]string{"evil.lua": hostileTree, "evil.replies": attack + "<signal type=\"need_turn\"><reason>" + strings.ReplaceAll(attack, "<", "&lt;") + "</reason></signal>\n"}
+			files := map[string]string{"evil.lua": hostileTree, "evil.replies": attack +
+				"<signal type=\"need_turn\"><reason>" + strings.ReplaceAll(attack, "<", "&lt;") +
+				"</reason></signal>\n"}
 			for name, text := range files {
-				if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text),
+					0o600); err != nil {
 					return err
 				}
 			}
@@ -79,13 +85,18 @@ on developer *:
 	}
 }
 
-// TestHostileText checks that text of agents is shown as text: nothing in it runs, and the pages still load and fit.
+// TestHostileText checks that text of agents is shown as text: nothing in it runs, and the pages
+// still load and fit.
 func TestHostileText(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, hostileScene())
 	p := loggedIn(t, s)
-	for _, path := range []string{"/", "/board", "/run", "/crew", "/cost", "/ledger", "/ledger/12", "/ledger?text=pwned", "/ledger?work=" + url.QueryEscape(attack), "/ledger/verify", "/work/T1", "/work/T1/log", "/work/T1/log?session=0", "/work/T1/log?session=0&raw=1&at=0", "/work/T1/diff",
-		"/work/T2", "/work/T2/log", "/work/T2/log?session=0", "/work/T2/diff", "/trees", "/trees/{run}", "/trees/{run}?tick=1"} {
+	for _, path := range []string{"/", "/board", "/run", "/crew", "/cost", "/ledger", "/ledger/12",
+		"/ledger?text=pwned", "/ledger?work=" + url.QueryEscape(attack), "/ledger/verify",
+		"/work/T1", "/work/T1/log", "/work/T1/log?session=0", "/work/T1/log?session=0&raw=1&at=0",
+		"/work/T1/diff",
+		"/work/T2", "/work/T2/log", "/work/T2/log?session=0", "/work/T2/diff", "/trees",
+		"/trees/{run}", "/trees/{run}?tick=1"} {
 		t.Run(path, func(t *testing.T) {
 			p.t = t
 			p.size(1280, 900)
@@ -93,7 +104,8 @@ func TestHostileText(t *testing.T) {
 			if p.is("window.pwned") {
 				t.Errorf("text has run: %d", eval[int](p, "window.pwned"))
 			}
-			if found := eval[[]string](p, `[...document.querySelectorAll("main script, img, iframe, style, svg svg, [onload], [onerror], [onmouseover], a[href^='javascript']")].map((e) => e.outerHTML)`); len(found) > 0 {
+			if found := eval[[]string](p,
+				`[...document.querySelectorAll("main script, img, iframe, style, svg svg, [onload], [onerror], [onmouseover], a[href^='javascript']")].map((e) => e.outerHTML)`); len(found) > 0 {
 				t.Errorf("text became elements: %q", found)
 			}
 			if strings.ContainsAny(p.text("main"), "\x1b\a\u202e\u2066") {
@@ -121,8 +133,10 @@ func TestHostileText(t *testing.T) {
 		{"/trees/{run}", "#beside .board", "<img src=x onerror=window.pwned=2>"},
 	} {
 		p.open(want.path)
-		if all := eval[string](p, "[...document.querySelectorAll("+quote(want.selector)+")].map((e) => e.textContent).join(' ')"); !strings.Contains(all, want.text) {
-			t.Errorf("%s: %s does not show %q, but %.400q", want.path, want.selector, want.text, all)
+		if all := eval[string](p, "[...document.querySelectorAll("+quote(want.selector)+
+			")].map((e) => e.textContent).join(' ')"); !strings.Contains(all, want.text) {
+			t.Errorf("%s: %s does not show %q, but %.400q", want.path, want.selector, want.text,
+				all)
 		}
 	}
 }

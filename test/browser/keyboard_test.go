@@ -18,7 +18,8 @@ const focused = `(() => {
 	return "";
 })()`
 
-// unreached lists what the user can do on a page, but has not reached. Other keys lead to the links of a transcript: see TestTranscriptKeys.
+// unreached lists what the user can do on a page, but has not reached. Other keys lead to the links
+// of a transcript: see TestTranscriptKeys.
 const unreached = `[...document.querySelectorAll("a[href], button, textarea, select, input:not([type=hidden]), [tabindex='0']")]
 	.filter((e) => e.checkVisibility() && !e.dataset.reached && !e.matches("#log a[tabindex='-1']")).map((e) => e.outerHTML.slice(0, 100))`
 
@@ -33,7 +34,8 @@ func TestKeyboard(t *testing.T) {
 		}
 		p.open(page.path)
 		p.press(kb.Tab)
-		if got := eval[string](p, focused); got != "" || !p.is(`document.activeElement.matches(".skip")`) {
+		if got := eval[string](p, focused); got != "" ||
+			!p.is(`document.activeElement.matches(".skip")`) {
 			t.Errorf("%s: the first key reaches %s, not the link to the content", page.name, got)
 		}
 		for n := 0; n < 400; n++ {
@@ -75,7 +77,8 @@ func TestKeyboard(t *testing.T) {
 	p.tabTo("#review-text")
 	p.press(kb.Tab)
 	p.leaving(chromedp.KeyEvent(kb.Enter))
-	if prompt := s.must(t, "prompt", "developer", "T5"); !strings.Contains(prompt, "lib/file.sh:2: by key") {
+	if prompt := s.must(t, "prompt", "developer", "T5"); !strings.Contains(prompt,
+		"lib/file.sh:2: by key") {
 		t.Errorf("the next developer does not get the comment:\n%s", prompt)
 	}
 }

@@ -20,7 +20,8 @@ func TestVerifyTheLedger(t *testing.T) {
 	p.click(`form[action="/ledger/verify"] button`)
 	p.until(`document.getElementById("verification").textContent.includes("Verified")`)
 	key := strings.TrimSpace(s.must(t, "ledger", "key"))
-	if got := p.text("#verification"); !strings.Contains(got, key) || !strings.Contains(got, "intact") {
+	if got := p.text("#verification"); !strings.Contains(got, key) ||
+		!strings.Contains(got, "intact") {
 		t.Errorf("the page shows %s", got)
 	}
 	p.noFaults(t)
@@ -50,7 +51,8 @@ func TestSearchForm(t *testing.T) {
 	p.eachClick(".search summary")
 	p.fill("#text", "What is the PRODUCT")
 	p.leaving(chromedp.KeyEvent(kb.Enter))
-	if got := eval[int](p, `document.querySelectorAll("#events tbody tr").length`); got != 1 || !p.is(`document.getElementById("text").value === "What is the PRODUCT"`) {
+	if got := eval[int](p, `document.querySelectorAll("#events tbody tr").length`); got != 1 ||
+		!p.is(`document.getElementById("text").value === "What is the PRODUCT"`) {
 		t.Errorf("found %d events: %s", got, p.text("main"))
 	}
 	p.click("#events tbody a")
@@ -74,7 +76,8 @@ func (p *tab) choose(id, text string) {
 // paste puts a text into a field.
 func (p *tab) paste(id, text string) {
 	p.t.Helper()
-	eval[bool](p, fmt.Sprintf(`(() => { const field = document.getElementById(%q); field.value = %s; return field.dispatchEvent(new Event("input")); })()`, id, quote(text)))
+	eval[bool](p, fmt.Sprintf(
+		`(() => { const field = document.getElementById(%q); field.value = %s; return field.dispatchEvent(new Event("input")); })()`, id, quote(text)))
 }
 
 // check clicks on the button, and returns what the page says.
@@ -86,7 +89,8 @@ func (p *tab) check() string {
 	return p.text("#result")
 }
 
-// TestCheckAProof checks proofs on the page: from files and from text, without a connection, and in a copy of the page on disk.
+// TestCheckAProof checks proofs on the page: from files and from text, without a connection, and in
+// a copy of the page on disk.
 func TestCheckAProof(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, scene{})
@@ -101,7 +105,8 @@ func TestCheckAProof(t *testing.T) {
 	proof, key := s.must(t, "ledger", "prove", "1"), s.must(t, "ledger", "key")
 	reader, visitor := loggedIn(t, s), newTab(t, s)
 	reader.open("/ledger/1")
-	if got := eval[string](reader, `fetch(document.querySelector("a[download]").href).then((a) => a.text())`); got != proof {
+	if got := eval[string](reader,
+		`fetch(document.querySelector("a[download]").href).then((a) => a.text())`); got != proof {
 		t.Errorf("the page offers another proof than ledger prove:\n%s\n%s", got, proof)
 	}
 	changed := strings.Replace(proof, `"type": "BoxOpened"`, `"type": "BoxClosed"`, 1)
@@ -139,11 +144,13 @@ func TestCheckAProof(t *testing.T) {
 				t.Errorf("without a proof: %s", got)
 			}
 			p.choose("proof-file", proof)
-			if got := p.check(); !strings.Contains(got, "Event 1 is in the ledger") || !strings.Contains(got, "BoxOpened") {
+			if got := p.check(); !strings.Contains(got, "Event 1 is in the ledger") ||
+				!strings.Contains(got, "BoxOpened") {
 				t.Errorf("a valid proof: %s", got)
 			}
 			p.choose("proof-file", changed)
-			if got := p.check(); !strings.Contains(got, "Not valid") || !strings.Contains(got, "was changed") {
+			if got := p.check(); !strings.Contains(got, "Not valid") ||
+				!strings.Contains(got, "was changed") {
 				t.Errorf("a changed proof: %s", got)
 			}
 			p.choose("key-file", key)

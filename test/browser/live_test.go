@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestLive changes the box with other processes while pages are open: cards move without a reload, what the user types and where the focus is
-// stays, and after a restart of the server the pages catch up.
+// TestLive changes the box with other processes while pages are open: cards move without a reload,
+// what the user types and where the focus is stays, and after a restart of the server the pages
+// catch up.
 func TestLive(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, demoScene())
@@ -18,7 +19,8 @@ func TestLive(t *testing.T) {
 	eval[bool](board, `document.querySelector('nav a[href="/run"]').focus() ?? true`)
 	inbox.until(isLive)
 	inbox.fill("#answer-Q-1", "half an ans")
-	if board.is(`document.querySelector('[aria-label="Completed"] #task-T5')`) || !inbox.is(`document.getElementById("request-T5")`) {
+	if board.is(`document.querySelector('[aria-label="Completed"] #task-T5')`) ||
+		!inbox.is(`document.getElementById("request-T5")`) {
 		t.Fatal("T5 does not wait for approval")
 	}
 
@@ -31,19 +33,22 @@ func TestLive(t *testing.T) {
 	if n := eval[int](board, `document.querySelectorAll("#task-T5").length`); n != 1 {
 		t.Errorf("the board has %d cards of T5", n)
 	}
-	if got := eval[string](board, `document.activeElement.getAttribute("href") ?? ""`); got != "/run" {
+	if got := eval[string](board,
+		`document.activeElement.getAttribute("href") ?? ""`); got != "/run" {
 		t.Errorf("the focus is on %q, not on the link that had it", got)
 	}
 	inbox.until(`!document.getElementById("request-T5")`)
 	inbox.press("wer")
-	if got := eval[string](inbox, `document.getElementById("answer-Q-1").value`); got != "half an answer" {
+	if got := eval[string](inbox,
+		`document.getElementById("answer-Q-1").value`); got != "half an answer" {
 		t.Errorf("the answer is %q", got)
 	}
 	inbox.until(`document.getElementById("now").textContent.includes("3 of 6 tasks")`)
 
 	// A hidden page gives up its connection, and catches up when it is shown again.
 	hide := func(hidden string) {
-		eval[bool](board, `Object.defineProperty(document, "hidden", { configurable: true, value: `+hidden+` }) && document.dispatchEvent(new Event("visibilitychange"))`)
+		eval[bool](board, `Object.defineProperty(document, "hidden", { configurable: true, value: `+
+			hidden+` }) && document.dispatchEvent(new Event("visibilitychange"))`)
 	}
 	hide("true")
 	if board.is("stream") || board.is(isLive) {
@@ -67,7 +72,8 @@ func TestLive(t *testing.T) {
 		t.Error("the board was loaded again")
 	}
 	inbox.until(isLive)
-	if got := eval[string](inbox, `document.getElementById("answer-Q-1").value`); got != "half an answer" {
+	if got := eval[string](inbox,
+		`document.getElementById("answer-Q-1").value`); got != "half an answer" {
 		t.Errorf("after the restart, the answer is %q", got)
 	}
 	s.must(t, "pause", "T6")

@@ -22,7 +22,10 @@ var (
 	// scratch is a folder for all tests; program is the path of signalbox.
 	scratch, program string
 	// sharedStage is a stage for tests that change nothing.
-	sharedStage = sync.OnceValues(func() (*stage, error) { return setUp(filepath.Join(scratch, "shared"), demoScene()) })
+	sharedStage = sync.OnceValues(func() (*stage,
+		error) {
+		return setUp(filepath.Join(scratch, "shared"), demoScene())
+	})
 	// chromium starts the browser. All tests share it, and each has a profile of its own.
 	chromium     = sync.OnceValues(startChromium)
 	stopChromium = func() {}
@@ -61,15 +64,20 @@ func startChromium() (context.Context, error) {
 	}
 	path, err := findChromium()
 	if err != nil {
-		if out, needErr := exec.Command(filepath.Join("..", "..", "scripts", "need"), "chromium").CombinedOutput(); needErr != nil {
-			return nil, fmt.Errorf("chromium is needed (apt-get install chromium, or https://www.chromium.org): %s", out)
+		if out, needErr := exec.Command(filepath.Join("..", "..", "scripts", "need"),
+			"chromium").CombinedOutput(); needErr != nil {
+			return nil, fmt.Errorf(
+				"chromium is needed (apt-get install chromium, or https://www.chromium.org): %s",
+				out)
 		}
 		if path, err = findChromium(); err != nil {
 			return nil, err
 		}
 	}
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(filepath.Join(scratch, "profile")),
-		// The sandbox of Chromium does not work for root, nor in most containers. The pages are those of the program under test.
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path),
+		chromedp.UserDataDir(filepath.Join(scratch, "profile")),
+		// The sandbox of Chromium does not work for root, nor in most containers. The pages are
+		// those of the program under test.
 		chromedp.NoSandbox)
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), opts...)
 	browser, _ := chromedp.NewContext(allocator)
@@ -104,8 +112,8 @@ func findChromium() (path string, err error) {
 	return "", err
 }
 
-// skipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a skipped test would go
-// unnoticed, it fails the test.
+// skipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a
+// skipped test would go unnoticed, it fails the test.
 func skipOrFail(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

@@ -8,7 +8,8 @@ import (
 // markdownOf renders a text in the page, with the module that the page of the oracle uses.
 func (p *tab) markdownOf(text string) string {
 	p.t.Helper()
-	return eval[string](p, `import("/static/markdown.js").then((m) => { const e = document.createElement("div"); e.append(m.render(`+quote(text)+`)); return e.innerHTML; })`)
+	return eval[string](p,
+		`import("/static/markdown.js").then((m) => { const e = document.createElement("div"); e.append(m.render(`+quote(text)+`)); return e.innerHTML; })`)
 }
 
 // markdownSample has what replies of models have.
@@ -47,12 +48,17 @@ func TestMarkdown(t *testing.T) {
 		"a|b\n-|-|-":                   "<p>a|b\n-|-|-</p>",
 		"a|b|c\n-|-":                   "<p>a|b|c\n-|-</p>",
 		"a   \n*b*  \n`c`\\\nd \ne  f": "<p>a<br><em>b</em><br><code>c</code><br>d \ne  f</p>",
-		strings.Repeat("`", 33) + "a" + strings.Repeat("`", 33): "<p>" + strings.Repeat("`", 33) + "a" + strings.Repeat("`", 33) + "</p>",
-		"* * *\n---":                                       "<hr><hr>",
-		"[x](https://a.example/b)":                         `<p><a href="https://a.example/b"` + link + `x</a> <span class="target">(https://a.example/b)</span></p>`,
-		"<https://a.example/>":                             `<p><a href="https://a.example/"` + link + `https://a.example/</a></p>`,
-		"(https://a.example/x).":                           `<p>(<a href="https://a.example/x"` + link + `https://a.example/x</a>).</p>`,
-		"[https://good.example](https://bad.example)":      `<p><a href="https://bad.example"` + link + `https://good.example</a> <span class="target">(https://bad.example)</span></p>`,
+		strings.Repeat("`", 33) + "a" + strings.Repeat("`", 33): "<p>" + strings.Repeat("`", 33) +
+			"a" + strings.Repeat("`", 33) + "</p>",
+		"* * *\n---": "<hr><hr>",
+		"[x](https://a.example/b)": `<p><a href="https://a.example/b"` +
+			link + `x</a> <span class="target">(https://a.example/b)</span></p>`,
+		"<https://a.example/>": `<p><a href="https://a.example/"` +
+			link + `https://a.example/</a></p>`,
+		"(https://a.example/x).": `<p>(<a href="https://a.example/x"` +
+			link + `https://a.example/x</a>).</p>`,
+		"[https://good.example](https://bad.example)": `<p><a href="https://bad.example"` +
+			link + `https://good.example</a> <span class="target">(https://bad.example)</span></p>`,
 		"[x](javascript:alert(1)) [y](/z)":                 `<p>x <span class="target">(javascript:alert(1))</span> y <span class="target">(/z)</span></p>`,
 		"![a](https://a.example/i.png)":                    `<p><span class="target">image: </span><a href="https://a.example/i.png"` + link + `a</a> <span class="target">(https://a.example/i.png)</span></p>`,
 		"<b>x</b> &lt; &amp;":                              "<p>&lt;b&gt;x&lt;/b&gt; &amp;lt; &amp;amp;</p>",
@@ -63,7 +69,8 @@ func TestMarkdown(t *testing.T) {
 		}
 	}
 
-	// What is before a boundary does not depend on what follows it, so an answer that arrives in pieces is rendered as a whole one.
+	// What is before a boundary does not depend on what follows it, so an answer that arrives in
+	// pieces is rendered as a whole one.
 	for _, fault := range eval[[]string](p, `import("/static/markdown.js").then((m) => {
 		const text = `+quote(markdownSample)+`, faults = [];
 		const html = (text) => { const e = document.createElement("div"); e.append(m.render(text)); return e.innerHTML; };
@@ -79,14 +86,19 @@ func TestMarkdown(t *testing.T) {
 		t.Error(fault)
 	}
 
-	// Text that would take minutes if the time grew with the square of its length, or that is nested too deeply.
-	for _, text := range []string{"[", "*a ", "_a_ ", "**", "`a``b", "> ", "- ", "1. ", "[a](", "<https://", "|", "a|b\n-|-\n", "\\", "# ", "```\n", "~~~a\n", "![", "https://a.example/ ", "    ", "\t", "- a\n\n"} {
-		if got := p.markdownOf(strings.Repeat(text, 300_000/len(text))); strings.TrimSpace(text) != "" && got == "" {
+	// Text that would take minutes if the time grew with the square of its length, or that is
+	// nested too deeply.
+	for _, text := range []string{"[", "*a ", "_a_ ", "**", "`a``b", "> ", "- ", "1. ", "[a](",
+		"<https://", "|", "a|b\n-|-\n", "\\", "# ", "```\n", "~~~a\n", "![", "https://a.example/ ",
+		"    ", "\t", "- a\n\n"} {
+		if got := p.markdownOf(strings.Repeat(text, 300_000/len(text))); strings.TrimSpace(
+			text) != "" && got == "" {
 			t.Errorf("%q: nothing is shown", text)
 		}
 	}
 
-	// Hostile text makes no more elements than it has characters, none of them deep, and is not searched again and again.
+	// Hostile text makes no more elements than it has characters, none of them deep, and is not
+	// searched again and again.
 	wide := func(columns int) string {
 		return strings.Repeat("a|", columns) + "\n" + strings.Repeat("-|", columns) + "\n"
 	}
@@ -105,8 +117,10 @@ func TestMarkdown(t *testing.T) {
 		"quotes in lists": strings.Repeat("- > ", 1500) + "a",
 		"emphasis":        strings.Repeat("*a _b ", 500) + strings.Repeat("c_ d* ", 500),
 		"strong emphasis": strings.Repeat("***a ___b ", 300) + strings.Repeat("c___ d*** ", 300),
-		"links":           strings.Repeat("[", 1500) + "a" + strings.Repeat("](https://a.example/)", 300),
-		"all":             strings.Repeat("- > ", 10) + strings.Repeat("*a _b ", 500) + "[x](https://a.example/)" + strings.Repeat("c_ d* ", 500),
+		"links": strings.Repeat("[", 1500) + "a" +
+			strings.Repeat("](https://a.example/)", 300),
+		"all": strings.Repeat("- > ", 10) + strings.Repeat("*a _b ", 500) +
+			"[x](https://a.example/)" + strings.Repeat("c_ d* ", 500),
 	} {
 		got := eval[struct{ Elements, Depth, Searched int }](p, `import("/static/markdown.js").then((m) => {
 			const { test } = RegExp.prototype;
@@ -118,7 +132,8 @@ func TestMarkdown(t *testing.T) {
 			for (let level = [...root.children]; level.length; level = level.flatMap((e) => [...e.children])) { Depth++; Elements += level.length; }
 			return { Elements, Depth, Searched };
 		})`)
-		if got.Elements == 0 || got.Elements > len(text) || got.Depth > 100 || got.Searched > 200*len(text) {
+		if got.Elements == 0 || got.Elements > len(text) || got.Depth > 100 ||
+			got.Searched > 200*len(text) {
 			t.Errorf("%s: %d characters make %+v", name, len(text), got)
 		}
 	}

@@ -7,12 +7,14 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 )
 
-// TestWithoutScripting reads every page and sends every kind of form in a browser that runs no scripts.
+// TestWithoutScripting reads every page and sends every kind of form in a browser that runs no
+// scripts.
 func TestWithoutScripting(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, demoScene())
 	p := newTab(t, s)
-	call(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	call(p, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true})
 	p.open(strings.TrimPrefix(s.link, s.url))
 	p.click("main button")
 	for path, want := range map[string]string{
@@ -64,7 +66,8 @@ func TestWithoutScripting(t *testing.T) {
 		t.Errorf("T6 is not paused: %s", got)
 	}
 	for _, want := range []struct{ task, text string }{{"T3", "plain answer"}, {"T4", "mind the gap"}, {"T5", "lib/file.sh:3: in words"}} {
-		if prompt := s.must(t, "prompt", "developer", want.task); !strings.Contains(prompt, want.text) {
+		if prompt := s.must(t, "prompt", "developer", want.task); !strings.Contains(prompt,
+			want.text) {
 			t.Errorf("the next developer of %s does not get %q:\n%s", want.task, want.text, prompt)
 		}
 	}

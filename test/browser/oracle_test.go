@@ -18,7 +18,8 @@ import (
 	"signalbox/internal/rehearsal/modelserver"
 )
 
-// oracleScript is a model that looks at a file, and then answers in pieces, between which it waits for the test.
+// oracleScript is a model that looks at a file, and then answers in pieces, between which it waits
+// for the test.
 const oracleScript = `
 conversations:
   - match: {user: calc_file}
@@ -52,7 +53,8 @@ conversations:
 `
 
 // evilMarkdown has attacks in every place that Markdown has.
-const evilMarkdown = "# " + attack + "\n\n" + attack + "\n\n- " + attack + "\n  - " + attack + "\n\n> " + attack + "\n\n| a | " + attack + " |\n|---|---|\n| b | " + attack + " |\n\n" +
+const evilMarkdown = "# " + attack + "\n\n" + attack + "\n\n- " + attack + "\n  - " + attack +
+	"\n\n> " + attack + "\n\n| a | " + attack + " |\n|---|---|\n| b | " + attack + " |\n\n" +
 	"```" + "html\n" + attack + "\n```\n\n`" + attack + "`\n\n**" + attack + "**\n\n" +
 	"[run](javascript:window.pwned=6) [data](data:text/html,<script>window.pwned=7</script>) [vb](vbscript:x) [file](file:///etc/passwd) [rel](/logout) [proto](//evil.example/x) " +
 	"[tab](java\tscript:window.pwned=8) [bank](https://evil.example/\"onmouseover=window.pwned=9) ![pixel](https://evil.example/pixel.png) <https://evil.example/auto> https://evil.example/bare.\n\n" +
@@ -61,39 +63,45 @@ const evilMarkdown = "# " + attack + "\n\n" + attack + "\n\n- " + attack + "\n  
 // oracleStage is a stage with a scripted model.
 type oracleStage struct {
 	*stage
-	// waits has an element for each piece that the model has yet to send; it continues when the test calls more. left has an element for
-	// each whose client has left instead.
+	// waits has an element for each piece that the model has yet to send; it continues when the
+	// test calls more. left has an element for each whose client has left instead.
 	waits, next, left chan struct{}
 }
 
 func newOracleStage(t *testing.T) *oracleStage {
 	t.Helper()
 	needChromium(t)
-	s := &oracleStage{waits: make(chan struct{}, 100), next: make(chan struct{}), left: make(chan struct{}, 100)}
+	s := &oracleStage{waits: make(chan struct{}, 100), next: make(chan struct{}),
+		left: make(chan struct{}, 100)}
 	text, err := json.Marshal(evilMarkdown)
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, err := modelserver.ParseScript("model.yaml", []byte(strings.ReplaceAll(oracleScript, "ATTACK", string(text))))
+	script, err := modelserver.ParseScript("model.yaml",
+		[]byte(strings.ReplaceAll(oracleScript, "ATTACK", string(text))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := modelserver.New(script, &modelserver.Options{Sleep: func(ctx context.Context, _ time.Duration) error {
-		s.waits <- struct{}{}
-		select {
-		case <-s.next:
-			return nil
-		case <-ctx.Done():
-			s.left <- struct{}{}
-			return ctx.Err()
-		}
-	}})
+	handler, err := modelserver.New(script,
+		&modelserver.Options{Sleep: func(ctx context.Context, _ time.Duration) error {
+			s.waits <- struct{}{}
+			select {
+			case <-s.next:
+				return nil
+			case <-ctx.Done():
+				s.left <- struct{}{}
+				return ctx.Err()
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	s.stage = newStage(t, scene{settings: fmt.Sprintf("models: {main: {provider: openai, model: rehearsal, base_url: %q, tries: 1}}\n", server.URL+"/v1")})
+	s.stage = newStage(t,
+		scene{settings: fmt.Sprintf(
+			"models: {main: {provider: openai, model: rehearsal, base_url: %q, tries: 1}}\n",
+			server.URL+"/v1")})
 	return s
 }
 
@@ -115,13 +123,15 @@ const answered = `document.getElementById("stop").hidden && document.querySelect
 // shows waits until the last answer contains a text.
 func (p *tab) shows(text string) {
 	p.t.Helper()
-	p.until(`document.querySelector(".exchange:last-child .answer")?.textContent.includes(` + quote(text) + `)`)
+	p.until(`document.querySelector(".exchange:last-child .answer")?.textContent.includes(` +
+		quote(text) + `)`)
 }
 
 var sessionID = regexp.MustCompile(`O-[0-9a-f]{12}`)
 
-// TestOracle asks in the browser: the pieces of the answer appear while the model still thinks, rendered, with the tool calls; the chunks are those
-// of the command; and the conversation can be continued and read again.
+// TestOracle asks in the browser: the pieces of the answer appear while the model still thinks,
+// rendered, with the tool calls; the chunks are those of the command; and the conversation can be
+// continued and read again.
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	s := newOracleStage(t)
@@ -143,7 +153,8 @@ func TestOracle(t *testing.T) {
 	eval[bool](p, `(() => { const real = window.fetch; window.fetch = async (...a) => { const r = await real(...a); r.clone().text().then((t) => { window.got = t; }); return r; }; return true; })()`)
 	p.asks(question)
 	p.shows("one file,")
-	if got := p.text(".exchange:last-child .answer"); strings.Contains(got, "with:") || p.is(answered) {
+	if got := p.text(".exchange:last-child .answer"); strings.Contains(got, "with:") ||
+		p.is(answered) {
 		t.Errorf("more than the model has said: %s", got)
 	}
 	if !p.is(`document.querySelector(".markdown strong").textContent === "one" && document.querySelector(".markdown [role=heading]").textContent === "How it is tested"`) {
@@ -159,8 +170,12 @@ func TestOracle(t *testing.T) {
 	s.more()
 	p.until(answered)
 	answer := p.text(".exchange:last-child .answer")
-	for _, want := range []string{"Thinking", "The file has the answer.", "Let me look at the tests.", `→ read_file {"path":"test.sh"}✓ `, `{"path":"missing.sh"}✗ `, "• need_turn (0.80): read the tests first",
-		"• context_sufficient (0.90)", "‣ test.sh", "shell's manual (https://www.gnu.org/software/bash/manual/)", "■ context_sufficient, 2 turns"} {
+	for _, want := range []string{"Thinking", "The file has the answer.",
+		"Let me look at the tests.", `→ read_file {"path":"test.sh"}✓ `, `{"path":"missing.sh"}✗ `,
+		"• need_turn (0.80): read the tests first",
+		"• context_sufficient (0.90)", "‣ test.sh",
+		"shell's manual (https://www.gnu.org/software/bash/manual/)",
+		"■ context_sufficient, 2 turns"} {
 		if !strings.Contains(answer, want) {
 			t.Errorf("the answer does not show %q: %s", want, answer)
 		}
@@ -168,7 +183,8 @@ func TestOracle(t *testing.T) {
 	if strings.Contains(answer, "<signal") {
 		t.Error("the answer shows a signal's text")
 	}
-	if got := eval[string](p, `(() => { const a = document.querySelector(".markdown a"); return [a.href, a.rel, a.target].join(" "); })()`); got != "https://www.gnu.org/software/bash/manual/ noopener noreferrer nofollow _blank" {
+	if got := eval[string](p,
+		`(() => { const a = document.querySelector(".markdown a"); return [a.href, a.rel, a.target].join(" "); })()`); got != "https://www.gnu.org/software/bash/manual/ noopener noreferrer nofollow _blank" {
 		t.Errorf("the link is %s", got)
 	}
 	if got, want := unordered(eval[string](p, "window.got")), unordered(<-command); got != want {
@@ -189,12 +205,14 @@ func TestOracle(t *testing.T) {
 	if got := p.text(".exchange:last-child .asked"); got != "Are you\nsure?" {
 		t.Errorf("the second question is %q", got)
 	}
-	if list := s.must(t, "oracle", "--sessions", "--json"); !strings.Contains(list, `"session":"`+session+`","questions":2`) {
+	if list := s.must(t, "oracle", "--sessions", "--json"); !strings.Contains(list, `"session":"`+
+		session+`","questions":2`) {
 		t.Errorf("it was not continued: %s", list)
 	}
 	// Neither thoughts nor sources are recorded.
 	recorded := func() string {
-		text := strings.NewReplacer("ThinkingThe file has the answer.", "", "‣ test.sh:1", "").Replace(p.text("#conversation"))
+		text := strings.NewReplacer("ThinkingThe file has the answer.", "", "‣ test.sh:1",
+			"").Replace(p.text("#conversation"))
 		return strings.Join(strings.Fields(text), "")
 	}
 	before := recorded()
@@ -210,7 +228,8 @@ func TestOracle(t *testing.T) {
 	p.looksGood(t)
 }
 
-// unordered returns the lines of chunks without what differs between two runs: sessions, and the order of tools that run at the same time.
+// unordered returns the lines of chunks without what differs between two runs: sessions, and the
+// order of tools that run at the same time.
 func unordered(lines string) string {
 	all := strings.Split(sessionID.ReplaceAllString(strings.TrimSpace(lines), "O"), "\n")
 	slices.SortStableFunc(all, func(a, b string) int {
@@ -237,7 +256,8 @@ func (p *tab) looksGood(t *testing.T) {
 	p.noFaults(t)
 }
 
-// TestOracleStops stops an answer with the button, resumes it, and then leaves while the model thinks. The model need not think any more then.
+// TestOracleStops stops an answer with the button, resumes it, and then leaves while the model
+// thinks. The model need not think any more then.
 func TestOracleStops(t *testing.T) {
 	t.Parallel()
 	s := newOracleStage(t)
@@ -249,15 +269,18 @@ func TestOracleStops(t *testing.T) {
 	p.looksGood(t)
 	p.asks("not yet") // stays in the field
 	if !p.is(`document.getElementById("question").value === "not yet" && document.querySelectorAll(".exchange").length === 1`) {
-		t.Errorf("a second question was asked at the same time, or is lost: %q", eval[string](p, `document.getElementById("question").value + document.getElementById("conversation").textContent`))
+		t.Errorf("a second question was asked at the same time, or is lost: %q",
+			eval[string](p, `document.getElementById("question").value + document.getElementById("conversation").textContent`))
 	}
 	p.eachClick("#stop")
 	<-s.left
 	p.until(answered)
-	if got := p.text(".exchange:last-child .answer"); !strings.Contains(got, "✗ ") || !strings.Contains(got, "■ cancelled") {
+	if got := p.text(".exchange:last-child .answer"); !strings.Contains(got, "✗ ") ||
+		!strings.Contains(got, "■ cancelled") {
 		t.Errorf("stopped: %s", got)
 	}
-	if list := s.must(t, "oracle", "--sessions", "--json"); !strings.Contains(list, `"reason":"cancelled"`) {
+	if list := s.must(t, "oracle", "--sessions", "--json"); !strings.Contains(list,
+		`"reason":"cancelled"`) {
 		t.Errorf("the end is not recorded: %s", list)
 	}
 	p.looksGood(t)
@@ -277,7 +300,8 @@ func TestOracleStops(t *testing.T) {
 	<-s.left
 	p.open("/oracle")
 	p.click("#conversations a")
-	if got := p.text("#conversation"); !strings.Contains(got, "the answer was cut off here") && !strings.Contains(got, "cancelled") || p.is(`document.getElementById("resume").hidden`) {
+	if got := p.text("#conversation"); !strings.Contains(got, "the answer was cut off here") &&
+		!strings.Contains(got, "cancelled") || p.is(`document.getElementById("resume").hidden`) {
 		t.Errorf("after leaving: %s", got)
 	}
 	p.noFaults(t)
@@ -299,7 +323,8 @@ func TestOracleHostile(t *testing.T) {
 		if p.is("window.pwned") {
 			t.Errorf("%s: text has run: %d", path, eval[int](p, "window.pwned"))
 		}
-		if found := eval[[]string](p, `[...document.querySelectorAll("main script, img, iframe, style, svg, [style], [onload], [onerror], [onmouseover], main .markdown a:not([href^='https://evil.example'])")].map((e) => e.outerHTML)`); len(found) > 0 {
+		if found := eval[[]string](p,
+			`[...document.querySelectorAll("main script, img, iframe, style, svg, [style], [onload], [onerror], [onmouseover], main .markdown a:not([href^='https://evil.example'])")].map((e) => e.outerHTML)`); len(found) > 0 {
 			t.Errorf("%s: text became elements: %q", path, found)
 		}
 		if strings.ContainsAny(p.text("main"), "\x1b\a\u202e\u2066") {
@@ -313,12 +338,18 @@ func TestOracleHostile(t *testing.T) {
 		if n := strings.Count(text, "<script>window.pwned=1</script>"); n != 10 {
 			t.Errorf("%s: %d of the attacks are shown: %s", path, n, text)
 		}
-		for _, want := range []string{"run (javascript:window.pwned=6)", "file (file:///etc/passwd)", "rel (/logout)", "proto (//evil.example/x)", "image: pixel (https://evil.example/pixel.png)", `<div style="position:fixed">x</div>`} {
+		for _, want := range []string{"run (javascript:window.pwned=6)",
+			"file (file:///etc/passwd)", "rel (/logout)", "proto (//evil.example/x)",
+			"image: pixel (https://evil.example/pixel.png)",
+			`<div style="position:fixed">x</div>`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: %q is hidden: %s", path, want, text)
 			}
 		}
-		if got := eval[[]string](p, `[...document.querySelectorAll(".markdown a")].map((a) => a.rel)`); len(got) != 5 || slices.ContainsFunc(got, func(rel string) bool { return !strings.Contains(rel, "noopener") }) {
+		if got := eval[[]string](p,
+			`[...document.querySelectorAll(".markdown a")].map((a) => a.rel)`); len(got) != 5 ||
+			slices.ContainsFunc(got,
+				func(rel string) bool { return !strings.Contains(rel, "noopener") }) {
 			t.Errorf("%s: the links are %q", path, got)
 		}
 	}
@@ -332,7 +363,8 @@ func TestOracleProblems(t *testing.T) {
 	p.open("/oracle")
 	p.asks("broken")
 	p.until(answered)
-	if got := p.text(".exchange:last-child .answer"); !strings.Contains(got, "✗ ") || !strings.Contains(got, "■ model_failed") {
+	if got := p.text(".exchange:last-child .answer"); !strings.Contains(got, "✗ ") ||
+		!strings.Contains(got, "■ model_failed") {
 		t.Errorf("the model refused the key: %s", got)
 	}
 	p.open("/oracle")
@@ -385,12 +417,14 @@ func TestOracleWithoutScripting(t *testing.T) {
 	t.Parallel()
 	s := newOracleStage(t)
 	p := loggedIn(t, s.stage)
-	call(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	call(p, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true})
 	p.open("/oracle")
 	p.fill("#question", "evil")
 	p.click("#ask .primary")
 	text := p.text("#conversation")
-	if n := strings.Count(text, "<script>window.pwned=1</script>"); n != 10 || !strings.Contains(text, "■ answered") {
+	if n := strings.Count(text, "<script>window.pwned=1</script>"); n != 10 ||
+		!strings.Contains(text, "■ answered") {
 		t.Errorf("the answer: %s", text)
 	}
 	p.fill("#question", "evil again")

@@ -42,7 +42,8 @@ func newTab(t *testing.T, s *stage) *tab {
 	p.collect()
 	call(p, network.Enable, network.EnableParams{})
 	call(p, log.Enable, cdp.Empty{})
-	call(p, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+	call(p, emulation.SetFocusEmulationEnabled,
+		emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	p.size(1280, 900)
 	return p
 }
@@ -61,7 +62,10 @@ func run[T any](p *tab, a chromedp.Action[T]) (T, error) {
 // call calls a command of the browser's protocol.
 func call[P, R any](p *tab, command cdp.Command[P, R], params P) R {
 	p.t.Helper()
-	answer, err := run(p, func(ctx context.Context, t *chromedp.Target) (R, error) { return cdp.Call(ctx, t, command, params) })
+	answer, err := run(p, func(ctx context.Context, t *chromedp.Target) (R,
+		error) {
+		return cdp.Call(ctx, t, command, params)
+	})
 	if err != nil {
 		p.t.Fatalf("%s: %v", command.Method, err)
 	}
@@ -72,7 +76,8 @@ func call[P, R any](p *tab, command cdp.Command[P, R], params P) R {
 func loggedIn(t *testing.T, s *stage) *tab {
 	t.Helper()
 	p := newTab(t, s)
-	p.open(strings.TrimPrefix(strings.TrimSpace(s.must(t, "token", "link", "--address", s.url)), s.url))
+	p.open(strings.TrimPrefix(strings.TrimSpace(s.must(t, "token", "link", "--address", s.url)),
+		s.url))
 	p.click("main button")
 	return p
 }
@@ -83,7 +88,8 @@ func (p *tab) collect() {
 		p.fault("exception: %s", e.ExceptionDetails.Exception.Description)
 	})
 	each(p, runtime.ConsoleAPICalled, func(e runtime.EventConsoleAPICalled) {
-		if e.Type == runtime.ConsoleAPICalledTypeError || e.Type == runtime.ConsoleAPICalledTypeWarning {
+		if e.Type == runtime.ConsoleAPICalledTypeError ||
+			e.Type == runtime.ConsoleAPICalledTypeWarning {
 			p.fault("console.%s", e.Type)
 		}
 	})
@@ -123,13 +129,15 @@ func (p *tab) fault(format string, args ...any) {
 	p.faults = append(p.faults, fmt.Sprintf(format, args...))
 }
 
-// noFaults reports what has gone wrong since the last call, except for what contains one of the texts.
+// noFaults reports what has gone wrong since the last call, except for what contains one of the
+// texts.
 func (p *tab) noFaults(t *testing.T, except ...string) {
 	t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, fault := range p.faults {
-		if !slices.ContainsFunc(except, func(text string) bool { return strings.Contains(fault, text) }) {
+		if !slices.ContainsFunc(except,
+			func(text string) bool { return strings.Contains(fault, text) }) {
 			t.Error(fault)
 		}
 	}
@@ -146,7 +154,8 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 // open opens a page of the server.
 func (p *tab) open(path string) {
 	p.t.Helper()
-	if _, err := run(p, chromedp.Navigate(p.stage.url+strings.ReplaceAll(path, "{run}", p.stage.treeRun))); err != nil {
+	if _, err := run(p, chromedp.Navigate(p.stage.url+strings.ReplaceAll(path, "{run}",
+		p.stage.treeRun))); err != nil {
 		p.t.Fatalf("open %s: %v", path, err)
 	}
 }
@@ -154,14 +163,18 @@ func (p *tab) open(path string) {
 // size sets the size of the window. A narrow one is that of a phone.
 func (p *tab) size(width, height int64) {
 	p.t.Helper()
-	call(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600})
+	call(p, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1,
+			Mobile: width < 600})
 }
 
 // scheme sets the colour scheme: light or dark.
 func (p *tab) scheme(name string) {
 	p.t.Helper()
-	call(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-		{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+	call(p, emulation.SetEmulatedMedia,
+		emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: name},
+			{Name: "prefers-reduced-motion", Value: "reduce"}}})
 }
 
 // eval evaluates an expression in the page, and waits for its value if it is a promise.
@@ -183,13 +196,15 @@ func (p *tab) is(condition string) bool {
 // until waits until a condition holds in the page.
 func (p *tab) until(condition string) {
 	p.t.Helper()
-	wait := `new Promise((resolve) => { const look = () => (` + condition + `) ? resolve(true) : setTimeout(look, 20); look(); })`
+	wait := `new Promise((resolve) => { const look = () => (` + condition +
+		`) ? resolve(true) : setTimeout(look, 20); look(); })`
 	for {
 		_, err := run(p, chromedp.Evaluate[bool](wait, chromedp.EvalAwaitPromise))
 		if err == nil {
 			return
 		}
-		if text := err.Error(); !strings.Contains(text, "navigat") && !strings.Contains(text, "context") && !strings.Contains(text, "collected") {
+		if text := err.Error(); !strings.Contains(text, "navigat") &&
+			!strings.Contains(text, "context") && !strings.Contains(text, "collected") {
 			p.t.Fatalf("%s: %v", condition, err)
 		}
 		// The page was left meanwhile. Wait in the next one.

@@ -38,7 +38,8 @@ var pages = []struct {
 	{name: "raw log", path: "/work/T3/log?raw=1&session=0&turn=0&at=0"},
 	{name: "no log", path: "/work/T6/log"},
 	{name: "portfolio", path: "/portfolio", calm: true},
-	{name: "harvest on a day", path: "/portfolio?as_of=2026-03-20&sort_by=loss_pct&no_wash_sale_check=on", calm: true},
+	{name: "harvest on a day",
+		path: "/portfolio?as_of=2026-03-20&sort_by=loss_pct&no_wash_sale_check=on", calm: true},
 	{name: "position", path: "/portfolio/SLV", calm: true},
 	{name: "position in two accounts", path: "/portfolio/VOO", calm: true},
 	{name: "position without rules", path: "/portfolio/MSFT", calm: true},
@@ -54,8 +55,9 @@ var pages = []struct {
 //go:embed testdata/look.js
 var look string
 
-// TestPages looks at every page in both colour schemes and at the width of a phone: nothing fails and nothing is loaded from elsewhere, text can
-// be read, fields and pictures have names, and the page fits.
+// TestPages looks at every page in both colour schemes and at the width of a phone: nothing fails
+// and nothing is loaded from elsewhere, text can be read, fields and pictures have names, and the
+// page fits.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	s := onSharedStage(t)

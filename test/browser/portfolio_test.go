@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lotsOnPage returns the lots at a loss on the page: ticker, account, day, shares, loss, what is disallowed.
+// lotsOnPage returns the lots at a loss on the page: ticker, account, day, shares, loss, what is
+// disallowed.
 const lotsOnPage = `[...document.querySelectorAll("#candidates tbody tr")].map((r) => [0, 1, 2, 3, 4, 8].map((i) => r.cells[i].querySelector("data")?.value ?? r.cells[i].textContent))`
 
 // TestPortfolio compares the page with what the command prints, and uses its form and its links.
@@ -29,12 +30,14 @@ func TestPortfolio(t *testing.T) {
 				Disallowed json.Number `json:"disallowed_loss"`
 			} `json:"candidates"`
 		}
-		if err := json.Unmarshal([]byte(s.must(t, append([]string{"portfolio", "harvest", "--json"}, args...)...)), &harvest); err != nil {
+		if err := json.Unmarshal([]byte(s.must(t, append([]string{"portfolio", "harvest", "--json"},
+			args...)...)), &harvest); err != nil {
 			t.Fatal(err)
 		}
 		var want [][]string
 		for _, c := range harvest.Candidates {
-			want = append(want, []string{c.Ticker, c.Account, c.Bought, c.Shares.String(), c.Loss.String(), c.Disallowed.String()})
+			want = append(want, []string{c.Ticker, c.Account, c.Bought, c.Shares.String(),
+				c.Loss.String(), c.Disallowed.String()})
 		}
 		if len(want) < 3 {
 			t.Errorf("%v gives %d lots, so this proves little", args, len(want))
@@ -79,7 +82,8 @@ func TestPortfolio(t *testing.T) {
 
 	visitor := newTab(t, s)
 	visitor.open("/login")
-	if got := fmt.Sprint(eval[int](visitor, `fetch("/portfolio").then((r) => r.status)`), eval[int](visitor, `fetch("/api/v1/portfolio/lots").then((r) => r.status)`)); got != "401 401" {
+	if got := fmt.Sprint(eval[int](visitor, `fetch("/portfolio").then((r) => r.status)`),
+		eval[int](visitor, `fetch("/api/v1/portfolio/lots").then((r) => r.status)`)); got != "401 401" {
 		t.Errorf("a visitor gets %s", got)
 	}
 }

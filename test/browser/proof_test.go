@@ -33,7 +33,8 @@ type proofCase struct {
 	key   string
 }
 
-// verdict returns what the verifiers must agree on: the event and the size of the ledger, or "" if the proof is refused.
+// verdict returns what the verifiers must agree on: the event and the size of the ledger, or "" if
+// the proof is refused.
 func (c *proofCase) verdict() string {
 	proof, err := ledger.ParseProof(c.file)
 	if err != nil {
@@ -44,7 +45,8 @@ func (c *proofCase) verdict() string {
 		return ""
 	}
 	e := proof.Event
-	return fmt.Sprint(e.Seq, " ", e.Time.Format(signalbox.EventTime), " ", e.Type, " ", e.Work, " ", e.Session, " ", e.Actor, " ", string(e.Data), " ", checkpoint.Origin, " ", checkpoint.Size)
+	return fmt.Sprint(e.Seq, " ", e.Time.Format(signalbox.EventTime), " ", e.Type, " ", e.Work, " ",
+		e.Session, " ", e.Actor, " ", string(e.Data), " ", checkpoint.Origin, " ", checkpoint.Size)
 }
 
 // forge makes proofs, valid ones and others, with a fixed seed.
@@ -85,7 +87,8 @@ func (f *forge) add(class string, file []byte, key string) {
 
 // texts are contents that verifiers get wrong.
 var texts = []string{"", "T1", "plain text", "Grüße, 世界, 𝄞 and e\u0301", "\u202eright\u2066 to left\u061c\u200e\u200f", "\x00\x01\t\r\n\x1b[2J\x7f\u0085\u009f", `"quoted\" \\ / \n`,
-	"\u2028\u2029\ufeff\ufffd\uffff\U0010ffff", "<script>alert(1)</script>", strings.Repeat("long ", 2000)}
+	"\u2028\u2029\ufeff\ufffd\uffff\U0010ffff", "<script>alert(1)</script>",
+	strings.Repeat("long ", 2000)}
 
 // events returns the events of a ledger, whose fields have these contents.
 func (f *forge) events(n int) []signalbox.Event {
@@ -95,7 +98,8 @@ func (f *forge) events(n int) []signalbox.Event {
 	at := time.Date(2026, 2, 28, 23, 59, 59, 999999990, time.UTC)
 	for i := range events {
 		pick := func() string { return texts[f.random.IntN(len(texts))] }
-		data, err := json.Marshal(map[string]any{"text": pick(), "number": json.Number("12345678901234567890.5e3"), "list": []int{i}})
+		data, err := json.Marshal(map[string]any{"text": pick(),
+			"number": json.Number("12345678901234567890.5e3"), "list": []int{i}})
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -127,7 +131,8 @@ func (f *forge) proofs(events []signalbox.Event) (files [][]byte) {
 		tree.Append(events[i].Hash)
 	}
 	origin, _, _ := strings.Cut(f.public, "+")
-	signed, err := ledger.Sign(ledger.Checkpoint{Origin: origin, Size: uint64(len(events)), Root: tree.Root()}, f.private)
+	signed, err := ledger.Sign(ledger.Checkpoint{Origin: origin, Size: uint64(len(events)),
+		Root: tree.Root()}, f.private)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -153,10 +158,13 @@ type draft struct {
 	unchecked                        bool // the signed root is that of walk
 }
 
-// draftOf returns a draft of an event in a ledger of a size, which may be huge: the path has the right length, and random hashes.
+// draftOf returns a draft of an event in a ledger of a size, which may be huge: the path has the
+// right length, and random hashes.
 func (f *forge) draftOf(seq, size uint64) *draft {
-	d := &draft{seq: fmt.Sprint(seq), index: fmt.Sprint(seq - 1), at: "2026-02-28T12:34:56.000000789Z", kind: "WorkOpened", work: "T1", session: "s-1", actor: "ann",
-		data: `{"title":"ä"}`, size: fmt.Sprint(size), private: f.private}
+	d := &draft{seq: fmt.Sprint(seq), index: fmt.Sprint(seq - 1),
+		at: "2026-02-28T12:34:56.000000789Z", kind: "WorkOpened", work: "T1", session: "s-1",
+		actor: "ann",
+		data:  `{"title":"ä"}`, size: fmt.Sprint(size), private: f.private}
 	d.origin, _, _ = strings.Cut(f.public, "+")
 	for range pathLength(0, size, seq-1) {
 		d.hashes = append(d.hashes, hex.EncodeToString(f.bytes(32)))
@@ -198,7 +206,8 @@ func root(leaf tlog.Hash, low, high, at uint64, path []string) tlog.Hash {
 	return tlog.NodeHash(last, root(leaf, low+k, high, at, path[:len(path)-1]))
 }
 
-// walk returns the root that a verifier computes which checks neither the index nor the length of the path.
+// walk returns the root that a verifier computes which checks neither the index nor the length of
+// the path.
 func walk(hash tlog.Hash, index, last int64, path []string) tlog.Hash {
 	for _, other := range path {
 		var h tlog.Hash
@@ -216,7 +225,8 @@ func walk(hash tlog.Hash, index, last int64, path []string) tlog.Hash {
 	return hash
 }
 
-// file seals and signs a draft, as far as it makes sense, and writes it in the form of a proof file.
+// file seals and signs a draft, as far as it makes sense, and writes it in the form of a proof
+// file.
 func (d *draft) file(t *testing.T) []byte {
 	t.Helper()
 	prev := strings.Repeat("0", 64)
@@ -261,9 +271,11 @@ func (d *draft) file(t *testing.T) []byte {
 	if len(d.hashes) > 0 {
 		hashes = "[\n    \"" + strings.Join(d.hashes, "\",\n    \"") + "\"\n  ]"
 	}
-	return fmt.Appendf(nil, "{\n  \"format\": \"signalbox-proof/v1\",\n  \"event\": {\n    \"seq\": %s,\n    \"time\": %s,\n    \"type\": %s,\n    \"work\": %s,\n    \"session\": %s,\n"+
-		"    \"actor\": %s,\n    \"data\": %s,\n    \"prev\": \"%s\",\n    \"hash\": \"%s\"\n  },\n  \"index\": %s,\n  \"hashes\": %s,\n  \"checkpoint\": %s\n}\n",
-		d.seq, quoted(d.at), quoted(d.kind), quoted(d.work), quoted(d.session), quoted(d.actor), quoted(d.data), prev, d.hash, d.index, hashes, quoted(d.checkpnt))
+	return fmt.Appendf(nil,
+		"{\n  \"format\": \"signalbox-proof/v1\",\n  \"event\": {\n    \"seq\": %s,\n    \"time\": %s,\n    \"type\": %s,\n    \"work\": %s,\n    \"session\": %s,\n"+
+			"    \"actor\": %s,\n    \"data\": %s,\n    \"prev\": \"%s\",\n    \"hash\": \"%s\"\n  },\n  \"index\": %s,\n  \"hashes\": %s,\n  \"checkpoint\": %s\n}\n",
+		d.seq, quoted(d.at), quoted(d.kind), quoted(d.work), quoted(d.session), quoted(d.actor),
+		quoted(d.data), prev, d.hash, d.index, hashes, quoted(d.checkpnt))
 }
 
 // signText signs any text as a note.
@@ -301,7 +313,8 @@ func (f *forge) valid() (files [][]byte) {
 	for _, n := range []int{1, 2, 3, 4, 5, 7, 8, 13} {
 		files = append(files, f.proofs(f.events(n))...)
 	}
-	for _, numbers := range [][2]uint64{{1<<53 + 1, 1<<53 + 2}, {1<<53 + 3, 1 << 54}, {1, 1 << 59}, {ledger.MaxEvents, ledger.MaxEvents}, {ledger.MaxEvents/3 + 1, ledger.MaxEvents}} {
+	for _, numbers := range [][2]uint64{{1<<53 + 1, 1<<53 + 2}, {1<<53 + 3, 1 << 54}, {1, 1 << 59},
+		{ledger.MaxEvents, ledger.MaxEvents}, {ledger.MaxEvents/3 + 1, ledger.MaxEvents}} {
 		files = append(files, f.draftOf(numbers[0], numbers[1]).file(f.t))
 	}
 	for _, file := range files {
@@ -310,7 +323,8 @@ func (f *forge) valid() (files [][]byte) {
 	return files
 }
 
-// edits adds proofs with one edit each: a byte that is flipped, removed, added, doubled or replaced, and a part that is missing.
+// edits adds proofs with one edit each: a byte that is flipped, removed, added, doubled or
+// replaced, and a part that is missing.
 func (f *forge) edits(files [][]byte) {
 	const interesting = "\"\\{}[],: \n\t\r019azAZ+/=\x00\x7f\xc3\xa9\xff—"
 	for range 1500 {
@@ -326,7 +340,8 @@ func (f *forge) edits(files [][]byte) {
 		case 1:
 			f.add("removed byte", slices.Delete(file, at, at+1), f.public)
 		case 2:
-			f.add("added byte", slices.Insert(file, at, interesting[f.random.IntN(len(interesting))]), f.public)
+			f.add("added byte", slices.Insert(file, at,
+				interesting[f.random.IntN(len(interesting))]), f.public)
 		case 3:
 			file[at] = interesting[f.random.IntN(len(interesting))]
 			f.add("replaced byte", file, f.public)
@@ -336,7 +351,9 @@ func (f *forge) edits(files [][]byte) {
 			end := min(len(file), at+1+f.random.IntN(40))
 			f.add("removed part", slices.Delete(file, at, end), f.public)
 		case 6:
-			f.add("doubled part", slices.Insert(file, at, file[at:min(len(file), at+1+f.random.IntN(80))]...), f.public)
+			f.add("doubled part",
+				slices.Insert(file, at, file[at:min(len(file), at+1+f.random.IntN(80))]...),
+				f.public)
 		}
 	}
 }
@@ -361,14 +378,19 @@ func (f *forge) spellings(files [][]byte) {
 		f.add("escape", []byte(strings.Replace(text, `\n`, `\u000a`, 1)), f.public)
 		f.add("escape", []byte(strings.Replace(text, `/`, `\/`, 1)), f.public)
 		f.add("escape", []byte(strings.Replace(text, `: "`, `: "\ud800`, 1+i%9)), f.public)
-		f.add("extra field", []byte(strings.Replace(text, "  \"index\"", "  \"more\": 1,\n  \"index\"", 1)), f.public)
+		f.add("extra field",
+			[]byte(strings.Replace(text, "  \"index\"", "  \"more\": 1,\n  \"index\"", 1)),
+			f.public)
 		f.add("other case", []byte(strings.Replace(text, `"type"`, `"Type"`, 1)), f.public)
 		f.add("other format", []byte(strings.Replace(text, "proof/v1", "proof/v2", 1)), f.public)
-		f.add("null", []byte(strings.Replace(text, `"hashes": [`, `"hashes": null, "x": [`, 1)), f.public)
+		f.add("null", []byte(strings.Replace(text, `"hashes": [`, `"hashes": null, "x": [`, 1)),
+			f.public)
 		for n, line := range lines { // each field is missing, twice, or in another place
-			f.add("missing line", []byte(strings.Join(slices.Delete(slices.Clone(lines), n, n+1), "")), f.public)
+			f.add("missing line",
+				[]byte(strings.Join(slices.Delete(slices.Clone(lines), n, n+1), "")), f.public)
 			if i%4 == 0 {
-				f.add("doubled line", []byte(strings.Join(slices.Insert(slices.Clone(lines), n, line), "")), f.public)
+				f.add("doubled line",
+					[]byte(strings.Join(slices.Insert(slices.Clone(lines), n, line), "")), f.public)
 				swapped := slices.Clone(lines)
 				other := f.random.IntN(len(lines))
 				swapped[n], swapped[other] = swapped[other], swapped[n]
@@ -376,16 +398,22 @@ func (f *forge) spellings(files [][]byte) {
 			}
 		}
 	}
-	for _, n := range []string{"0", "00", "01", "-1", "1.0", "1e0", "1E0", "+1", "9007199254740993", "18446744073709551615", "18446744073709551616", "99999999999999999999999", "\"1\"", "null", "true"} {
-		f.add("number", bytes.Replace(files[0], []byte(`"seq": 1,`), []byte(`"seq": `+n+`,`), 1), f.public)
-		f.add("number", bytes.Replace(files[0], []byte(`"index": 0,`), []byte(`"index": `+n+`,`), 1), f.public)
+	for _, n := range []string{"0", "00", "01", "-1", "1.0", "1e0", "1E0", "+1", "9007199254740993",
+		"18446744073709551615", "18446744073709551616", "99999999999999999999999", "\"1\"", "null",
+		"true"} {
+		f.add("number", bytes.Replace(files[0], []byte(`"seq": 1,`), []byte(`"seq": `+n+`,`), 1),
+			f.public)
+		f.add("number", bytes.Replace(files[0], []byte(`"index": 0,`), []byte(`"index": `+n+`,`),
+			1), f.public)
 	}
-	for _, other := range []string{"", "null", "[]", "{}", "0", "\"\"", "{\n}\n", strings.Repeat("[", 100000), strings.Repeat(`{"event":`, 10000)} {
+	for _, other := range []string{"", "null", "[]", "{}", "0", "\"\"", "{\n}\n",
+		strings.Repeat("[", 100000), strings.Repeat(`{"event":`, 10000)} {
 		f.add("no proof", []byte(other), f.public)
 	}
 }
 
-// drafts adds proofs whose hashes and signatures are right, but which say something that a ledger never does.
+// drafts adds proofs whose hashes and signatures are right, but which say something that a ledger
+// never does.
 func (f *forge) drafts() {
 	change := func(class string, seq, size uint64, edit func(*draft)) {
 		d := f.draftOf(seq, size)
@@ -393,29 +421,44 @@ func (f *forge) drafts() {
 		f.add(class, d.file(f.t), f.public)
 	}
 	change("draft", 3, 9, func(*draft) {})
-	for _, at := range []string{"0000-01-01T00:00:00.000000000Z", "0001-01-01T00:00:00.000000000Z", "9999-12-31T23:59:59.999999999Z", "2026-02-29T00:00:00.000000000Z", "2024-02-29T00:00:00.000000000Z",
-		"2000-02-29T00:00:00.000000000Z", "1900-02-29T00:00:00.000000000Z", "2026-13-01T00:00:00.000000000Z", "2026-00-01T00:00:00.000000000Z", "2026-04-31T00:00:00.000000000Z",
-		"2026-04-00T00:00:00.000000000Z", "2026-04-30T24:00:00.000000000Z", "2026-04-30T23:60:00.000000000Z", "2016-12-31T23:59:60.000000000Z", "2026-04-30T23:00:00.00000000Z",
-		"2026-04-30T23:00:00,000000000Z", "2026-04-30T23:00:00.000000000+00:00", "2026-04-30 23:00:00.000000000Z", "2026-04-30T23:00:00Z", "", "٢٠٢٦-04-30T23:00:00.000000000Z"} {
+	for _, at := range []string{"0000-01-01T00:00:00.000000000Z", "0001-01-01T00:00:00.000000000Z",
+		"9999-12-31T23:59:59.999999999Z", "2026-02-29T00:00:00.000000000Z",
+		"2024-02-29T00:00:00.000000000Z",
+		"2000-02-29T00:00:00.000000000Z", "1900-02-29T00:00:00.000000000Z",
+		"2026-13-01T00:00:00.000000000Z", "2026-00-01T00:00:00.000000000Z",
+		"2026-04-31T00:00:00.000000000Z",
+		"2026-04-00T00:00:00.000000000Z", "2026-04-30T24:00:00.000000000Z",
+		"2026-04-30T23:60:00.000000000Z", "2016-12-31T23:59:60.000000000Z",
+		"2026-04-30T23:00:00.00000000Z",
+		"2026-04-30T23:00:00,000000000Z", "2026-04-30T23:00:00.000000000+00:00",
+		"2026-04-30 23:00:00.000000000Z", "2026-04-30T23:00:00Z", "",
+		"٢٠٢٦-04-30T23:00:00.000000000Z"} {
 		change("time", 3, 9, func(d *draft) { d.at = at })
 	}
-	for _, size := range []string{"0", "1", "2", "3", "8", "08", "+8", "8 ", "8.0", "1152921504606846975", "1152921504606846976", "9223372036854775808", "18446744073709551616", "-8", "0x8", ""} {
+	for _, size := range []string{"0", "1", "2", "3", "8", "08", "+8", "8 ", "8.0",
+		"1152921504606846975", "1152921504606846976", "9223372036854775808", "18446744073709551616",
+		"-8", "0x8", ""} {
 		change("size", 3, 8, func(d *draft) { d.size = size })
 	}
-	for _, size := range []uint64{1<<60 - 1, 1 << 60, 1<<60 + 1, 1 << 61, 1<<62 + 5} { // with paths of the right length
+	// with paths of the right length
+	for _, size := range []uint64{1<<60 - 1, 1 << 60, 1<<60 + 1, 1 << 61, 1<<62 + 5} {
 		change("size", 3, size, func(*draft) {})
 	}
 	for _, text := range texts {
-		change("text", 3, 9, func(d *draft) { d.kind, d.work, d.session, d.actor, d.data = text, text, text, text, text })
+		change("text", 3, 9,
+			func(d *draft) { d.kind, d.work, d.session, d.actor, d.data = text, text, text, text, text })
 	}
 	change("empty path", 1, 1, func(*draft) {})
 	change("long path", 1, 1, func(d *draft) { d.hashes = []string{strings.Repeat("ab", 32)} })
 	for n := range 5 {
 		change("short path", 3, 9, func(d *draft) { d.hashes = d.hashes[:min(n, len(d.hashes)-1)] })
-		change("long path", 3, 9, func(d *draft) { d.file(f.t); d.hashes = append(d.hashes, strings.Repeat("ab", 32)) })
+		change("long path", 3, 9,
+			func(d *draft) { d.file(f.t); d.hashes = append(d.hashes, strings.Repeat("ab", 32)) })
 	}
-	// The signed root is the one that a verifier computes which does not check the number of the event or the length of the path.
-	for _, numbers := range [][2]uint64{{0, 1}, {0, 2}, {0, 9}, {2, 1}, {3, 2}, {10, 9}, {11, 9}, {12, 8}, {1 << 40, 9}, {1, 1}, {3, 9}, {9, 9}} {
+	// The signed root is the one that a verifier computes which does not check the number of the
+	// event or the length of the path.
+	for _, numbers := range [][2]uint64{{0, 1}, {0, 2}, {0, 9}, {2, 1}, {3, 2}, {10, 9}, {11, 9},
+		{12, 8}, {1 << 40, 9}, {1, 1}, {3, 9}, {9, 9}} {
 		for n := range 7 {
 			change("unchecked", numbers[0], numbers[1], func(d *draft) {
 				d.unchecked, d.hashes = true, nil
@@ -425,7 +468,8 @@ func (f *forge) drafts() {
 			})
 		}
 	}
-	change("upper case hash", 3, 9, func(d *draft) { d.file(f.t); d.hashes[0] = strings.ToUpper(d.hashes[0]) })
+	change("upper case hash", 3, 9,
+		func(d *draft) { d.file(f.t); d.hashes[0] = strings.ToUpper(d.hashes[0]) })
 	change("short hash", 3, 9, func(d *draft) { d.file(f.t); d.hashes[0] = d.hashes[0][:62] })
 	change("zero", 0, 9, func(d *draft) { d.hashes = nil })
 	change("beyond the end", 10, 9, func(*draft) {})
@@ -444,8 +488,11 @@ func (f *forge) drafts() {
 		f.add(class, d.file(f.t), f.public)
 	}
 	checkpoint("signed", signText(f.t, text, f.private))
-	for _, other := range []string{text + "extension\n", "\n" + text, strings.Replace(text, "\n9\n", "\n09\n", 1), strings.Replace(text, "=\n", "\n", 1), strings.Replace(text, "=\n", "= \n", 1),
-		strings.Replace(text, "\n9\n", "\n9\n\n", 1), strings.ReplaceAll(text, "\n", " \n"), strings.Replace(text, "\n9\n", "\n+9\n", 1), strings.ToUpper(text[:1]) + text[1:]} {
+	for _, other := range []string{text + "extension\n", "\n" + text,
+		strings.Replace(text, "\n9\n", "\n09\n", 1), strings.Replace(text, "=\n", "\n", 1),
+		strings.Replace(text, "=\n", "= \n", 1),
+		strings.Replace(text, "\n9\n", "\n9\n\n", 1), strings.ReplaceAll(text, "\n", " \n"),
+		strings.Replace(text, "\n9\n", "\n+9\n", 1), strings.ToUpper(text[:1]) + text[1:]} {
 		checkpoint("signed otherwise", signText(f.t, other, f.private))
 	}
 	for _, c := range "AQgwBRhx" { // unused bits of the root
@@ -458,21 +505,28 @@ func (f *forge) drafts() {
 	_, line, _ := strings.Cut(signed, "\n\n")
 	_, otherLine, _ := strings.Cut(signText(f.t, text, otherPrivate), "\n\n")
 	_, nameLine, _ := strings.Cut(signText(f.t, text, otherName), "\n\n")
-	for class, lines := range map[string]string{"no signature": "", "twice": line + line, "witness": line + nameLine, "witness first": nameLine + line, "only another key": otherLine, "only another name": nameLine,
-		"hyphen": strings.Replace(line, "—", "-", 1), "two spaces": strings.Replace(line, " ", "  ", 1), "no line feed": strings.TrimSuffix(line, "\n"), "carriage return": strings.Replace(line, "\n", "\r\n", 1)} {
+	for class, lines := range map[string]string{"no signature": "", "twice": line + line,
+		"witness": line + nameLine, "witness first": nameLine + line, "only another key": otherLine,
+		"only another name": nameLine,
+		"hyphen":            strings.Replace(line, "—", "-", 1), "two spaces": strings.Replace(line, " ", "  ",
+			1), "no line feed": strings.TrimSuffix(line, "\n"),
+		"carriage return": strings.Replace(line, "\n", "\r\n", 1)} {
 		checkpoint(class, text+"\n"+lines)
 	}
 	for range 40 {
-		raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(line[strings.LastIndex(line, " "):]))
+		raw, err := base64.StdEncoding.DecodeString(
+			strings.TrimSpace(line[strings.LastIndex(line, " "):]))
 		if err != nil {
 			f.t.Fatal(err)
 		}
 		raw[f.random.IntN(len(raw))] ^= 1 << f.random.IntN(8)
-		checkpoint("signature bit", text+"\n"+line[:strings.LastIndex(line, " ")+1]+base64.StdEncoding.EncodeToString(raw)+"\n")
+		checkpoint("signature bit", text+"\n"+
+			line[:strings.LastIndex(line, " ")+1]+base64.StdEncoding.EncodeToString(raw)+"\n")
 	}
 	for _, n := range []int{3, 4, 5, 36, 67, 69, 100} {
 		raw := append(slices.Clone(idOf(f.public)), make([]byte, 100)...)[:n]
-		checkpoint("signature length", text+"\n"+line[:strings.LastIndex(line, " ")+1]+base64.StdEncoding.EncodeToString(raw)+"\n")
+		checkpoint("signature length", text+"\n"+
+			line[:strings.LastIndex(line, " ")+1]+base64.StdEncoding.EncodeToString(raw)+"\n")
 	}
 	valid := good.file(f.t)
 	f.add("other key", valid, otherPublic)
@@ -494,11 +548,20 @@ func (f *forge) keyForms(valid []byte) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	for _, public := range []string{f.public + "\n", " \t" + f.public + "\r\n\u00a0\u3000\u0085", "\ufeff" + f.public, name + "+" + strings.ToUpper(id) + "+" + key, name + "+" + id + "+" + key[:20] + "\n" + key[20:],
-		name + "+" + id + "+" + key[:20] + " " + key[20:], name + "+" + id + "+" + strings.TrimRight(key, "="), name + "+" + id + "+" + key + "=", name + "+" + id + "+" + key + "+", name + "++" + key, name + "+" + id,
-		name, "", "+" + id + "+" + key, "+" + f.public, name + "x+" + id + "+" + key, name + " +" + id + "+" + key, name + "+" + id[1:] + "+" + key, name + "+0x" + id[2:] + "+" + key, name + "+" + id + "0+" + key,
-		f.public + f.public, f.private, strings.ReplaceAll(f.public, "+", "\uff0b"), "\xff" + f.public,
-		withKey(name, raw[:32]), withKey(name, append(raw, 0)), withKey(name, append([]byte{2}, raw[1:]...)), withKey(name, nil), withKey("a\x01b", raw), withKey("\ufeffname", raw), withKey("a\u2028b", raw)} {
+	for _, public := range []string{f.public + "\n", " \t" + f.public + "\r\n\u00a0\u3000\u0085",
+		"\ufeff" + f.public, name + "+" + strings.ToUpper(id) + "+" + key, name + "+" + id + "+" +
+			key[:20] + "\n" + key[20:],
+		name + "+" + id + "+" + key[:20] + " " + key[20:], name + "+" + id + "+" +
+			strings.TrimRight(key, "="), name + "+" + id + "+" + key + "=", name + "+" + id + "+" +
+			key + "+", name + "++" + key, name + "+" + id,
+		name, "", "+" + id + "+" + key, "+" + f.public, name + "x+" + id + "+" + key, name + " +" +
+			id + "+" + key, name + "+" + id[1:] + "+" + key, name + "+0x" + id[2:] + "+" + key,
+		name + "+" + id + "0+" + key,
+		f.public + f.public, f.private, strings.ReplaceAll(f.public, "+", "\uff0b"), "\xff" +
+			f.public,
+		withKey(name, raw[:32]), withKey(name, append(raw, 0)),
+		withKey(name, append([]byte{2}, raw[1:]...)), withKey(name, nil),
+		withKey("a\x01b", raw), withKey("\ufeffname", raw), withKey("a\u2028b", raw)} {
 		f.add("key form", valid, public)
 	}
 	for range 60 {
@@ -520,27 +583,32 @@ func (f *forge) signatures(text string, good *draft) {
 	add := func(class string, point, signature []byte) {
 		public := withKey(name, append([]byte{1}, point...))
 		d := *good
-		d.checkpnt = text + "\n— " + name + " " + base64.StdEncoding.EncodeToString(append(idOf(public), signature...)) + "\n"
+		d.checkpnt = text + "\n— " + name + " " +
+			base64.StdEncoding.EncodeToString(append(idOf(public), signature...)) + "\n"
 		f.add(class, d.file(f.t), public)
 	}
 	private := ed25519.NewKeyFromSeed(f.bytes(32))
 	point := []byte(private.Public().(ed25519.PublicKey))
 	signature := ed25519.Sign(private, []byte(text))
 	add("signature", point, signature)
-	order, _ := new(big.Int).SetString("7237005577332262213973186563042994240857116359379907606001950938285454250989", 10)
+	order, _ := new(big.Int).SetString(
+		"7237005577332262213973186563042994240857116359379907606001950938285454250989", 10)
 	for _, n := range []int64{1, 2, 8, 15} { // S plus a multiple of the order
 		s := new(big.Int).SetBytes(reversed(signature[32:]))
 		s.Add(s, new(big.Int).Mul(order, big.NewInt(n)))
 		if s.BitLen() <= 256 {
-			add("large S", point, append(slices.Clone(signature[:32]), reversed(s.FillBytes(make([]byte, 32)))...))
+			add("large S", point,
+				append(slices.Clone(signature[:32]), reversed(s.FillBytes(make([]byte, 32)))...))
 		}
 	}
-	// Points of small order, also in encodings that are not the shortest, and points that do not exist.
+	// Points of small order, also in encodings that are not the shortest, and points that do not
+	// exist.
 	identity := append([]byte{1}, make([]byte, 31)...)
 	minusOne := append(append([]byte{0xec}, bytes.Repeat([]byte{0xff}, 30)...), 0x7f)
 	beyond := append(append([]byte{0xee}, bytes.Repeat([]byte{0xff}, 30)...), 0x7f)
 	zero := make([]byte, 32)
-	for _, small := range [][]byte{identity, minusOne, beyond, zero, bytes.Repeat([]byte{0xff}, 32), append([]byte{2}, make([]byte, 31)...), append([]byte{7}, make([]byte, 31)...)} {
+	for _, small := range [][]byte{identity, minusOne, beyond, zero, bytes.Repeat([]byte{0xff}, 32),
+		append([]byte{2}, make([]byte, 31)...), append([]byte{7}, make([]byte, 31)...)} {
 		for _, sign := range []byte{0, 0x80} {
 			point := slices.Clone(small)
 			point[31] |= sign
@@ -572,7 +640,8 @@ const checkAll = `((cases) => Promise.all(cases.map(async ([file, key]) => {
 	}
 })))`
 
-// TestProofVerifiers compares the verifier in the page with that of signalbox ledger check, on valid proofs and on thousands of others.
+// TestProofVerifiers compares the verifier in the page with that of signalbox ledger check, on
+// valid proofs and on thousands of others.
 func TestProofVerifiers(t *testing.T) {
 	t.Parallel()
 	f := newForge(t)
@@ -587,7 +656,8 @@ func TestProofVerifiers(t *testing.T) {
 	for part := range slices.Chunk(f.cases, atOnce) {
 		pairs := [][2]string{}
 		for _, c := range part {
-			pairs = append(pairs, [2]string{base64.StdEncoding.EncodeToString(c.file), base64.StdEncoding.EncodeToString([]byte(c.key))})
+			pairs = append(pairs, [2]string{base64.StdEncoding.EncodeToString(c.file),
+				base64.StdEncoding.EncodeToString([]byte(c.key))})
 		}
 		argument, err := json.Marshal(pairs)
 		if err != nil {
@@ -596,7 +666,8 @@ func TestProofVerifiers(t *testing.T) {
 		for i, got := range eval[[]string](p, checkAll+"("+string(argument)+")") {
 			want := part[i].verdict()
 			if got != want {
-				t.Errorf("%s, with the key %q: the page says %.300q, ledger check %.300q:\n%.2000s", part[i].class, part[i].key, got, want, part[i].file)
+				t.Errorf("%s, with the key %q: the page says %.300q, ledger check %.300q:\n%.2000s",
+					part[i].class, part[i].key, got, want, part[i].file)
 			}
 			if want == "" {
 				refused[part[i].class]++
@@ -607,12 +678,15 @@ func TestProofVerifiers(t *testing.T) {
 	}
 	p.noFaults(t)
 	t.Logf("%d proofs; accepted: %v; refused: %v", len(f.cases), accepted, refused)
-	for _, class := range []string{"published", "valid", "draft", "time", "size", "text", "empty path", "signed", "key form", "signature", "small order", "unchecked"} {
+	for _, class := range []string{"published", "valid", "draft", "time", "size", "text",
+		"empty path", "signed", "key form", "signature", "small order", "unchecked"} {
 		if accepted[class] == 0 {
 			t.Errorf("no proof of the class %q is accepted", class)
 		}
 	}
-	for _, class := range []string{"flipped bit", "removed byte", "truncated", "missing line", "extra field", "time", "size", "short path", "long path", "signed otherwise", "witness", "other key", "key form", "large S", "small order", "unchecked"} {
+	for _, class := range []string{"flipped bit", "removed byte", "truncated", "missing line",
+		"extra field", "time", "size", "short path", "long path", "signed otherwise", "witness",
+		"other key", "key form", "large S", "small order", "unchecked"} {
 		if refused[class] == 0 {
 			t.Errorf("no proof of the class %q is refused", class)
 		}

@@ -26,13 +26,16 @@ const (
 
 // screenshots are the pictures in the documentation.
 var screenshots = []struct{ name, path string }{
-	{"inbox", "/"}, {"board", "/board"}, {"run", "/run"}, {"crew", "/crew"}, {"cost", "/cost"}, {"ledger", "/ledger?work=T5&text=audit"}, {"event", "/ledger/30"}, {"verify", "/verify"},
+	{"inbox", "/"}, {"board", "/board"}, {"run", "/run"}, {"crew", "/crew"}, {"cost", "/cost"},
+	{"ledger", "/ledger?work=T5&text=audit"}, {"event", "/ledger/30"}, {"verify", "/verify"},
 	{"task", "/work/T3"}, {"diff", "/work/T5/diff"}, {"log", "/work/T3/log"},
-	{"portfolio", "/portfolio?min_loss=150#harvest"}, {"calendar", "/portfolio?min_loss=150#calendar"}, {"position", "/portfolio/SLV"},
+	{"portfolio", "/portfolio?min_loss=150#harvest"},
+	{"calendar", "/portfolio?min_loss=150#calendar"}, {"position", "/portfolio/SLV"},
 	{"treerun", "/trees/{run}?tick=2"},
 }
 
-// TestScreenshots checks that every picture exists, is small, and is shown in the documentation. With -update it takes them.
+// TestScreenshots checks that every picture exists, is small, and is shown in the documentation.
+// With -update it takes them.
 func TestScreenshots(t *testing.T) {
 	if *update {
 		takeScreenshots(t)
@@ -50,7 +53,8 @@ func TestScreenshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := 2*len(screenshots) + 3 + oraclePictures; len(files) != want {
-		t.Errorf("there are %d pictures, not %d: go test ./test/browser -run Screenshots -update", len(files), want)
+		t.Errorf("there are %d pictures, not %d: go test ./test/browser -run Screenshots -update",
+			len(files), want)
 	}
 	total := int64(0)
 	for _, name := range files {
@@ -114,7 +118,8 @@ func (p *tab) picture(name, path string, width, height int64) {
 	}
 }
 
-// paletted returns a picture with the colours that occur most. A page has few, and the shades of the edges of letters.
+// paletted returns a picture with the colours that occur most. A page has few, and the shades of
+// the edges of letters.
 func paletted(shot image.Image) *image.Paletted {
 	const colours = 256
 	counts := map[color.Color]int{}

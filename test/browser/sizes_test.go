@@ -11,8 +11,11 @@ func TestEmpty(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, scene{})
 	p := loggedIn(t, s)
-	for path, want := range map[string]string{"/": "Nothing waits for you.", "/board": "No plan was run yet.", "/run": "Nothing has run yet.", "/crew": "Nobody works at the moment.",
-		"/cost": "Nothing was spent yet.", "/ledger": "BoxOpened", "/trees": "No run of a tree was recorded yet.",
+	for path, want := range map[string]string{"/": "Nothing waits for you.",
+		"/board": "No plan was run yet.", "/run": "Nothing has run yet.",
+		"/crew": "Nobody works at the moment.",
+		"/cost": "Nothing was spent yet.", "/ledger": "BoxOpened",
+		"/trees":     "No run of a tree was recorded yet.",
 		"/portfolio": "signalbox portfolio init", "/portfolio/SLV": "signalbox portfolio init"} {
 		p.open(path)
 		if got := p.text("main"); !strings.Contains(got, want) {
@@ -27,7 +30,8 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// manyScene is a plan of 60 tasks with long titles. Fourteen of them ask, and the others wait for the first.
+// manyScene is a plan of 60 tasks with long titles. Fourteen of them ask, and the others wait for
+// the first.
 func manyScene() scene {
 	var plan strings.Builder
 	plan.WriteString("# A large plan\n")
@@ -60,7 +64,8 @@ func TestMany(t *testing.T) {
 	for path, want := range map[string]int{"/": 14, "/board": 61, "/run": 15} {
 		p.size(1280, 900)
 		p.open(path)
-		if got := eval[int](p, `document.querySelectorAll("article.request, #track .card, .gantt .rows li").length`); got != want {
+		if got := eval[int](p,
+			`document.querySelectorAll("article.request, #track .card, .gantt .rows li").length`); got != want {
 			t.Errorf("%s shows %d, not %d", path, got, want)
 		}
 		if eval[int](p, "document.scrollingElement.scrollWidth") > 1280 {

@@ -34,7 +34,8 @@ type stage struct {
 
 // scene is what happens on a stage.
 type scene struct {
-	// script is the sections of the script before those of the demo, and plan the plan; "" means that of the demo.
+	// script is the sections of the script before those of the demo, and plan the plan; "" means
+	// that of the demo.
 	script, plan string
 	// settings are added to the configuration of the demo.
 	settings string
@@ -42,12 +43,13 @@ type scene struct {
 	files map[string]string
 	// portfolio means that there is the example portfolio.
 	portfolio bool
-	// play is called after the run has stopped, because everything waits for the human. Nil means that nothing is run at all.
+	// play is called after the run has stopped, because everything waits for the human. Nil means
+	// that nothing is run at all.
 	play func(*stage) error
 }
 
-// demoScene is the demo in its middle: T1 and T2 are completed, T3 failed a check and then asks, T5 waits for approval, and T4 and T6 wait for
-// others.
+// demoScene is the demo in its middle: T1 and T2 are completed, T3 failed a check and then asks, T5
+// waits for approval, and T4 and T6 wait for others.
 func demoScene() scene {
 	return scene{
 		portfolio: true,
@@ -110,8 +112,11 @@ func setUp(dir string, of scene) (*stage, error) {
 	}
 	s := &stage{dir: dir, project: filepath.Join(dir, "calc")}
 	s.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + mkdir(filepath.Join(dir, "home")), "TMPDIR=" + mkdir(filepath.Join(dir, "tmp")), "USER=ann", "LANG=C.UTF-8",
-		"TZ=UTC", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Ann", "GIT_AUTHOR_EMAIL=ann@example.org", "GIT_COMMITTER_NAME=Ann", "GIT_COMMITTER_EMAIL=ann@example.org"}
-	s.env = append(s.env, "SIGNALBOX_PORTFOLIO="+s.portfolio()) // beside the project, so that agents do not commit it
+		"TZ=UTC", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Ann",
+		"GIT_AUTHOR_EMAIL=ann@example.org", "GIT_COMMITTER_NAME=Ann",
+		"GIT_COMMITTER_EMAIL=ann@example.org"}
+	// beside the project, so that agents do not commit it
+	s.env = append(s.env, "SIGNALBOX_PORTFOLIO="+s.portfolio())
 	if err := s.write(of); err != nil {
 		return nil, err
 	}
@@ -158,7 +163,8 @@ func (s *stage) write(of scene) error {
 			return err
 		}
 	}
-	for _, args := range [][]string{{"git", "init", "-q", "-b", "main"}, {"git", "add", "-A"}, {"git", "commit", "-q", "-m", "a calculator"}, {program, "init"}} {
+	for _, args := range [][]string{{"git", "init", "-q", "-b", "main"}, {"git", "add", "-A"},
+		{"git", "commit", "-q", "-m", "a calculator"}, {program, "init"}} {
 		if _, err := s.command(args[0], args[1:]...); err != nil {
 			return err
 		}
@@ -169,7 +175,8 @@ func (s *stage) write(of scene) error {
 		}
 	}
 	settings := rehearsal.DemoConfig(s.dir, program, 0) + of.settings
-	return os.WriteFile(filepath.Join(s.project, ".signalbox", "signalbox.yaml"), []byte(settings), 0o600)
+	return os.WriteFile(filepath.Join(s.project, ".signalbox", "signalbox.yaml"), []byte(settings),
+		0o600)
 }
 
 // command runs a program in the project, and returns what it prints on standard output.
@@ -179,7 +186,8 @@ func (s *stage) command(name string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s %s: %w\n%s%s", filepath.Base(name), strings.Join(args, " "), err, stdout.String(), stderr.String())
+		return "", fmt.Errorf("%s %s: %w\n%s%s", filepath.Base(name), strings.Join(args, " "), err,
+			stdout.String(), stderr.String())
 	}
 	return stdout.String(), nil
 }
@@ -213,7 +221,8 @@ func (s *stage) runTree(tree, replies string) error {
 			return err
 		}
 	}
-	if _, err := s.signalbox("tree", "run", tree, "--replies", replies, "--journal", filepath.Join(s.dir, "tree.journal")); err != nil {
+	if _, err := s.signalbox("tree", "run", tree, "--replies", replies, "--journal",
+		filepath.Join(s.dir, "tree.journal")); err != nil {
 		return err
 	}
 	return s.findTree()

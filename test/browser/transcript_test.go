@@ -41,17 +41,20 @@ const seen = `(() => { const box = document.getElementById("log")?.getBoundingCl
 // sees waits until the user sees a text in the transcript.
 func (p *tab) sees(text string) {
 	p.t.Helper()
-	p.until(seen + `.some((l) => l.querySelector(".words").textContent.includes(` + quote(text) + `))`)
+	p.until(seen + `.some((l) => l.querySelector(".words").textContent.includes(` + quote(text) +
+		`))`)
 }
 
-// TestHugeTranscript opens a transcript of 64 MB, and reads in its middle and at its end. The page stays small.
+// TestHugeTranscript opens a transcript of 64 MB, and reads in its middle and at its end. The page
+// stays small.
 func TestHugeTranscript(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, scene{})
 	const size = 64 << 20
 	var text bytes.Buffer
 	for n := 0; text.Len() < size; n++ {
-		fmt.Fprintf(&text, "line %d of a long transcript, with words that an agent might write\n", n)
+		fmt.Fprintf(&text, "line %d of a long transcript, with words that an agent might write\n",
+			n)
 	}
 	lines := bytes.Count(text.Bytes(), []byte("\n"))
 	text.WriteString("READY_FOR_REVIEW: T1\n")
@@ -69,10 +72,12 @@ func TestHugeTranscript(t *testing.T) {
 	// Its signals are looked for in steps. The last one is marked as soon as all of it was read.
 	p.until(`document.querySelector("#log mark.accepted") && document.getElementById("about").textContent.includes("1 signal") && !document.getElementById("about").textContent.includes("%")`)
 	p.sees("✔ READY_FOR_REVIEW: T1")
-	if large := eval[[]string](p, `performance.getEntries().filter((e) => e.decodedBodySize > 400_000).map((e) => e.name + ": " + e.decodedBodySize)`); len(large) > 0 {
+	if large := eval[[]string](p,
+		`performance.getEntries().filter((e) => e.decodedBodySize > 400_000).map((e) => e.name + ": " + e.decodedBodySize)`); len(large) > 0 {
 		t.Errorf("large answers: %q", large)
 	}
-	if n := eval[int](p, `performance.getEntriesByType("resource").filter((e) => e.name.includes("/piece")).length`); n < 1 || n > 20 {
+	if n := eval[int](p,
+		`performance.getEntriesByType("resource").filter((e) => e.name.includes("/piece")).length`); n < 1 || n > 20 {
 		t.Errorf("the first screen needs %d pieces", n)
 	}
 
@@ -82,9 +87,11 @@ func TestHugeTranscript(t *testing.T) {
 
 	// The scroll bar reaches every place.
 	for _, part := range []int{2, 4, 3} {
-		eval[bool](p, fmt.Sprintf(`(() => { const log = document.getElementById("log"); log.scrollTop = log.scrollHeight * %d / 5; return true; })()`, part))
+		eval[bool](p, fmt.Sprintf(
+			`(() => { const log = document.getElementById("log"); log.scrollTop = log.scrollHeight * %d / 5; return true; })()`, part))
 		p.until(seen + `.length > 5`)
-		number := eval[int](p, seen+`.map((l) => Number(l.querySelector(".words").textContent.split(" ")[1]))[3]`)
+		number := eval[int](p, seen+
+			`.map((l) => Number(l.querySelector(".words").textContent.split(" ")[1]))[3]`)
 		if want := lines * part / 5; number < want*9/10-1000 || number > want*11/10+1000 {
 			t.Errorf("at %d/5 of the scroll bar: line %d, not about %d", part, number, want)
 		}
@@ -96,7 +103,8 @@ func TestHugeTranscript(t *testing.T) {
 		if n >= 40 {
 			step = "-= log.clientHeight"
 		}
-		eval[bool](p, `(() => { const log = document.getElementById("log"); log.scrollTop `+step+`; return true; })()`)
+		eval[bool](p, `(() => { const log = document.getElementById("log"); log.scrollTop `+step+
+			`; return true; })()`)
 		p.until(seen + `.length > 5`)
 	}
 	if gap := eval[string](p, `(() => { const n = [...document.querySelectorAll("#log .words")].map((l) => Number(l.textContent.split(" ")[1]));
@@ -126,7 +134,8 @@ func TestHugeTranscript(t *testing.T) {
 	p.noFaults(t)
 }
 
-// TestHugeLine opens a transcript that is one line of 64 MB. It is neither lost nor does it break the page.
+// TestHugeLine opens a transcript that is one line of 64 MB. It is neither lost nor does it break
+// the page.
 func TestHugeLine(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, scene{})
@@ -146,17 +155,19 @@ func TestHugeLine(t *testing.T) {
 	p.noFaults(t)
 }
 
-// TestMarksAreAtTheirBytes compares what is marked with the bytes of the transcript, in several formats, after characters of every length and with
-// both kinds of line ends.
+// TestMarksAreAtTheirBytes compares what is marked with the bytes of the transcript, in several
+// formats, after characters of every length and with both kinds of line ends.
 func TestMarksAreAtTheirBytes(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, scene{})
 	p := loggedIn(t, s)
 	const said, fence = "Zürich — 漢字 🚂", "```"
 	for name, text := range map[string]string{
-		"plain":  said + "\r\nI will say READY_FOR_REVIEW: T7 soon.\r\nREADY_FOR_REVIEW: T7\r\n\r\n" + fence + "\r\nREVIEW_PASSED: T7\r\n" + fence + "\r\n",
-		"claude": `{"type":"system","subtype":"init","session_id":"s"}` + "\r\n" + `{"type":"assistant","message":{"content":[{"type":"thinking","thinking":"READY_FOR_REVIEW: T7"},{"type":"text","text":"` + said + ` \u6f22\ud83d\ude82 \"q\"\r\nREADY_FOR_REVIEW: T7\r\n\n` + fence + `\nREVIEW_PASSED: T7\n` + fence + `"}]},"parent_tool_use_id":null,"session_id":"s"}` + "\r\n",
-		"codex":  `{"type":"thread.started","thread_id":"t"}` + "\n" + `{"type":"item.completed","item":{"id":"i","type":"command_execution","aggregated_output":"READY_FOR_REVIEW: T7","exit_code":0}}` + "\n" + `{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"` + said + `\nREADY_FOR_REVIEW: T7\n\n` + fence + `\nREVIEW_PASSED: T7\n` + fence + `"}}` + "\n",
+		"plain": said + "\r\nI will say READY_FOR_REVIEW: T7 soon.\r\nREADY_FOR_REVIEW: T7\r\n\r\n" + fence + "\r\nREVIEW_PASSED: T7\r\n" + fence + "\r\n",
+		"claude": `{"type":"system","subtype":"init","session_id":"s"}` + "\r\n" +
+			`{"type":"assistant","message":{"content":[{"type":"thinking","thinking":"READY_FOR_REVIEW: T7"},{"type":"text","text":"` + said + ` \u6f22\ud83d\ude82 \"q\"\r\nREADY_FOR_REVIEW: T7\r\n\n` + fence + `\nREVIEW_PASSED: T7\n` + fence + `"}]},"parent_tool_use_id":null,"session_id":"s"}` + "\r\n",
+		"codex": `{"type":"thread.started","thread_id":"t"}` + "\n" +
+			`{"type":"item.completed","item":{"id":"i","type":"command_execution","aggregated_output":"READY_FOR_REVIEW: T7","exit_code":0}}` + "\n" + `{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"` + said + `\nREADY_FOR_REVIEW: T7\n\n` + fence + `\nREVIEW_PASSED: T7\n` + fence + `"}}` + "\n",
 	} {
 		path := putBlob(t, s, []byte(text))
 		for _, form := range []string{"?raw=1&at=0", "?at=0"} {
@@ -171,7 +182,8 @@ func TestMarksAreAtTheirBytes(t *testing.T) {
 			}
 			for i, want := range []struct{ text, kind string }{{"READY_FOR_REVIEW: T7", "accepted"}, {"REVIEW_PASSED: T7", "refused"}} {
 				m := marks[i]
-				if got := text[m.From:m.To]; got != want.text || m.Kind != want.kind || !strings.HasSuffix(m.Text, want.text) {
+				if got := text[m.From:m.To]; got != want.text || m.Kind != want.kind ||
+					!strings.HasSuffix(m.Text, want.text) {
 					t.Errorf("%s%s: %+v marks %q, not %+v", name, form, m, got, want)
 				}
 			}
@@ -183,7 +195,9 @@ func TestMarksAreAtTheirBytes(t *testing.T) {
 		p.open(path + "?raw=1&at=0")
 		for _, key := range []struct{ key, text string }{{"s", "READY_FOR_REVIEW: T7"}, {"s", "REVIEW_PASSED: T7"}, {"S", "READY_FOR_REVIEW: T7"}} {
 			p.press(key.key)
-			p.until(`new URLSearchParams(location.search).get("at") === "` + fmt.Sprint(strings.LastIndex(text, key.text)) + `" && document.body?.dataset.pieces`)
+			p.until(`new URLSearchParams(location.search).get("at") === "` +
+				fmt.Sprint(strings.LastIndex(text, key.text)) +
+				`" && document.body?.dataset.pieces`)
 		}
 		p.press("r")
 		p.until(`!document.querySelector("#log.raw") && document.querySelector("#log .here")`)
@@ -191,7 +205,8 @@ func TestMarksAreAtTheirBytes(t *testing.T) {
 	p.noFaults(t)
 }
 
-// TestTranscriptKeys uses a transcript without a mouse. It takes one press of Tab to pass it, however many links it has.
+// TestTranscriptKeys uses a transcript without a mouse. It takes one press of Tab to pass it,
+// however many links it has.
 func TestTranscriptKeys(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, scene{})
@@ -205,12 +220,14 @@ func TestTranscriptKeys(t *testing.T) {
 	isOn := func(what, selector string) {
 		t.Helper()
 		if !p.is("document.activeElement.matches(" + quote(selector) + ")") {
-			t.Errorf("%s leads to %s", what, eval[string](p, "document.activeElement.outerHTML.slice(0, 200)"))
+			t.Errorf("%s leads to %s", what,
+				eval[string](p, "document.activeElement.outerHTML.slice(0, 200)"))
 		}
 	}
 	isAt := func(place int) {
 		t.Helper()
-		p.until(fmt.Sprintf(`new URLSearchParams(location.search).get("at") === "%d" && document.body?.dataset.pieces`, place))
+		p.until(fmt.Sprintf(
+			`new URLSearchParams(location.search).get("at") === "%d" && document.body?.dataset.pieces`, place))
 		p.sees(fmt.Sprintf("line %d,", strings.Count(text.String()[:place], "\n")))
 	}
 	start := fmt.Sprint(path, "?at=", at(1500))
@@ -238,9 +255,11 @@ func TestTranscriptKeys(t *testing.T) {
 	isOn("k", fmt.Sprintf(`#log a.at[href$="at=%d"]`, first))
 	for n := range 300 {
 		before := eval[int](p, "Number(document.activeElement.textContent)")
-		p.until(`[...document.querySelectorAll("#log a")].indexOf(document.activeElement) > 0`) // the lines before it are loaded, which may take a moment
+		// the lines before it are loaded, which may take a moment
+		p.until(`[...document.querySelectorAll("#log a")].indexOf(document.activeElement) > 0`)
 		p.press("k")
-		if now := eval[int](p, "Number(document.activeElement.textContent)"); now >= before || !p.is(seen+".some((l) => l.contains(document.activeElement))") {
+		if now := eval[int](p, "Number(document.activeElement.textContent)"); now >= before ||
+			!p.is(seen+".some((l) => l.contains(document.activeElement))") {
 			t.Fatalf("press %d: from %d, k leads to %d", n, before, now)
 		}
 	}
@@ -252,7 +271,8 @@ func TestTranscriptKeys(t *testing.T) {
 	p.open(start)
 	isAt(at(1500))
 	// Unlike press, this types nothing if the page prevents it.
-	call(p, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Text: "/"})
+	call(p, input.DispatchKeyEvent,
+		input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Text: "/"})
 	isOn("/", "input[type=search]")
 	p.press("7 of ten n N /") // typed, not obeyed
 	if got := eval[string](p, "document.activeElement.value"); got != "7 of ten n N /" {
@@ -281,7 +301,8 @@ func TestTranscriptWithoutScripting(t *testing.T) {
 		fmt.Fprintf(&text, "line %d <b>of</b> it\n", n)
 	}
 	p := loggedIn(t, s)
-	call(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	call(p, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true})
 	p.open(putBlob(t, s, []byte(text.String())))
 	for n := 0; !strings.Contains(p.text("#log"), "line 0 <b>of</b> it"); n++ {
 		if n == 0 && !strings.Contains(p.text("#log"), "line 999 <b>of</b> it") || n > 20 {
@@ -298,7 +319,8 @@ func TestTranscriptWithoutScripting(t *testing.T) {
 	p.noFaults(t)
 }
 
-// TestLiveTranscript follows an agent that is working. The page stays at the end while the user is there, and only then.
+// TestLiveTranscript follows an agent that is working. The page stays at the end while the user is
+// there, and only then.
 func TestLiveTranscript(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, scene{script: `on developer T1 attempt 1:
@@ -317,9 +339,12 @@ func TestLiveTranscript(t *testing.T) {
         Context: none
 
 `})
-	cmd := exec.CommandContext(t.Context(), program, "run", filepath.Join(s.dir, "plan.md"), "--plain", "--no-wait")
+	cmd := exec.CommandContext(t.Context(), program, "run", filepath.Join(s.dir, "plan.md"),
+		"--plain", "--no-wait")
 	cmd.Dir, cmd.Env = s.project, s.env
-	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, time.Minute // so that it ends its agents
+	// so that it ends its agents
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) },
+		time.Minute
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -331,8 +356,10 @@ func TestLiveTranscript(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(trees) {
-			if tree, ok := strings.CutPrefix(strings.TrimSpace(line), "worktree "); ok && tree != s.project {
-				if err := os.WriteFile(filepath.Join(tree, fmt.Sprint("step", n)), nil, 0o600); err != nil {
+			if tree, ok := strings.CutPrefix(strings.TrimSpace(line), "worktree "); ok &&
+				tree != s.project {
+				if err := os.WriteFile(filepath.Join(tree, fmt.Sprint("step", n)), nil,
+					0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -347,7 +374,8 @@ func TestLiveTranscript(t *testing.T) {
 	step(1)
 	p.sees("The second words.")
 
-	// The user scrolls up at the moment at which more arrives, and reads. Nothing moves, however much is written.
+	// The user scrolls up at the moment at which more arrives, and reads. Nothing moves, however
+	// much is written.
 	eval[bool](p, `(() => {
 		const log = document.getElementById("log"), load = window.fetch;
 		window.answers = 0;
@@ -366,7 +394,8 @@ func TestLiveTranscript(t *testing.T) {
 	})()`)
 	step(2)
 	p.until("window.answers > 4")
-	if top := eval[int](p, `document.getElementById("log").scrollTop`); top > 1 { // 0 if there was space for lines that are not shown
+	// 0 if there was space for lines that are not shown
+	if top := eval[int](p, `document.getElementById("log").scrollTop`); top > 1 {
 		t.Errorf("who scrolled to the start is moved to %d", top)
 	}
 	p.sees("The first words.")

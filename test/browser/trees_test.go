@@ -12,7 +12,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// TestTreeSteps steps through a recorded run with keys, with the slider and with links, and opens the address of a step.
+// TestTreeSteps steps through a recorded run with keys, with the slider and with links, and opens
+// the address of a step.
 func TestTreeSteps(t *testing.T) {
 	t.Parallel()
 	s := onSharedStage(t)
@@ -21,7 +22,8 @@ func TestTreeSteps(t *testing.T) {
 	p.click(`a[href="/trees/` + s.treeRun + `"]`)
 	atTick := func(n string) {
 		t.Helper()
-		p.until(`document.querySelector("#position strong")?.textContent === "tick ` + n + `" && document.getElementById("tick").value === "` + n + `"`)
+		p.until(`document.querySelector("#position strong")?.textContent === "tick ` + n +
+			`" && document.getElementById("tick").value === "` + n + `"`)
 	}
 	atTick("4")
 	eval[bool](p, `window.sameDocument = true`)
@@ -29,7 +31,8 @@ func TestTreeSteps(t *testing.T) {
 	atTick("3")
 	p.press(kb.Home)
 	atTick("1")
-	if p.is(`document.querySelector(".reply")`) || !p.is(`document.querySelector(".bt .leaf.running.live")`) {
+	if p.is(`document.querySelector(".reply")`) ||
+		!p.is(`document.querySelector(".bt .leaf.running.live")`) {
 		t.Error("in the first tick, the model has replied already")
 	}
 	p.press(kb.ArrowRight)
@@ -66,7 +69,8 @@ func TestTreeStepsWithoutScripting(t *testing.T) {
 	t.Parallel()
 	s := onSharedStage(t)
 	p := loggedIn(t, s)
-	call(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	call(p, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true})
 	p.open("/trees/{run}?tick=1")
 	for _, step := range []struct{ link, want string }{{"next", "tick 2"}, {"next", "tick 3"}, {"prev", "tick 2"}} {
 		p.click(`#steps a[rel="` + step.link + `"]`)
@@ -80,7 +84,8 @@ func TestTreeStepsWithoutScripting(t *testing.T) {
 	p.noFaults(t)
 }
 
-// TestTreeLive watches a run: the picture, the reply and the blackboard change while the model works.
+// TestTreeLive watches a run: the picture, the reply and the blackboard change while the model
+// works.
 func TestTreeLive(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, scene{})
@@ -93,7 +98,8 @@ func TestTreeLive(t *testing.T) {
 	if out, err := exec.Command("mkfifo", reply).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	cmd := exec.Command(program, "tree", "run", file, "--model", "cat '"+reply+"'", "--journal", filepath.Join(s.dir, "tree.journal"))
+	cmd := exec.Command(program, "tree", "run", file, "--model", "cat '"+reply+"'", "--journal",
+		filepath.Join(s.dir, "tree.journal"))
 	cmd.Dir, cmd.Env = s.project, s.env
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

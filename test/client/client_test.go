@@ -58,7 +58,8 @@ type project struct {
 func newProject(t *testing.T) *project {
 	t.Helper()
 	p := &project{t: t, dir: t.TempDir()}
-	p.env = append(os.Environ(), "SIGNALBOX_KEY="+filepath.Join(p.dir, "box.key"), "SIGNALBOX_BOX=", "SIGNALBOX_SESSION=", "SIGNALBOX_SECRET=", signalbox.ExitFlag+"=true")
+	p.env = append(os.Environ(), "SIGNALBOX_KEY="+filepath.Join(p.dir, "box.key"), "SIGNALBOX_BOX=",
+		"SIGNALBOX_SESSION=", "SIGNALBOX_SECRET=", signalbox.ExitFlag+"=true")
 	p.signalbox("init")
 	return p
 }
@@ -117,7 +118,8 @@ func (p *project) document(api string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+p.signalbox("token", "create", "reader", "--scope", "read"))
+	r.Header.Set("Authorization", "Bearer "+p.signalbox("token", "create", "reader", "--scope",
+		"read"))
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		p.t.Fatal(err)
@@ -134,8 +136,8 @@ func (p *project) document(api string) {
 
 const documentFile = "openapi.json"
 
-// TestGeneratedClient generates a client from the document of a running server, checks its types, and runs the exit protocol with it. The
-// proof that the client got must be valid.
+// TestGeneratedClient generates a client from the document of a running server, checks its types,
+// and runs the exit protocol with it. The proof that the client got must be valid.
 func TestGeneratedClient(t *testing.T) {
 	kit.Need(t)
 	p := newProject(t)
@@ -159,7 +161,8 @@ func TestGeneratedClient(t *testing.T) {
 		}
 	}
 	token := p.signalbox("token", "create", "platform", "--scope", "operate")
-	out, stderr, err := kit.Run(t, []string{"TOKEN=" + token}, filepath.Join("out", "protocol.js"), api)
+	out, stderr, err := kit.Run(t, []string{"TOKEN=" + token}, filepath.Join("out", "protocol.js"),
+		api)
 	if err != nil {
 		t.Fatalf("%v\n%s%s", err, out, stderr)
 	}
@@ -174,12 +177,15 @@ func TestGeneratedClient(t *testing.T) {
 	p.signalbox("ledger", "check", "--key", got.Key, proof)
 }
 
-// TestDocumentLint checks the document with the recommended rules of a public linter. Warnings count too.
+// TestDocumentLint checks the document with the recommended rules of a public linter. Warnings
+// count too.
 func TestDocumentLint(t *testing.T) {
 	kit.Need(t)
 	p := newProject(t)
 	p.document(p.serve())
-	out, stderr, err := kit.Run(t, []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"}, linter, "lint", documentFile, "--extends=recommended", "--format=json")
+	out, stderr, err := kit.Run(t,
+		[]string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"}, linter, "lint",
+		documentFile, "--extends=recommended", "--format=json")
 	var report struct {
 		Totals   struct{ Errors, Warnings int }
 		Problems []struct {

@@ -19,7 +19,8 @@ import (
 // backend is a kind of database that can hold the ledger of a box.
 type backend struct {
 	name string
-	// configure prepares a site without a box, so that signalbox init puts the ledger into a new place of this database.
+	// configure prepares a site without a box, so that signalbox init puts the ledger into a new
+	// place of this database.
 	configure func(t testing.TB, s *site)
 	// start is called after signalbox init; nil does nothing.
 	start func(t testing.TB, s *site)
@@ -33,7 +34,8 @@ var backends = []backend{
 	{"cluster", configureCluster, func(t testing.TB, s *site) { s.host(t) }},
 }
 
-// onEachBackend runs a test with each kind of database. The short form leaves out the cluster, which takes long to start; other tests use it.
+// onEachBackend runs a test with each kind of database. The short form leaves out the cluster,
+// which takes long to start; other tests use it.
 func onEachBackend(t *testing.T, test func(t *testing.T, b backend)) {
 	t.Helper()
 	for _, b := range backends {
@@ -44,7 +46,8 @@ func onEachBackend(t *testing.T, test func(t *testing.T, b backend)) {
 	}
 }
 
-// times returns a number of repetitions. The short form repeats less often on a database that is not the default.
+// times returns a number of repetitions. The short form repeats less often on a database that is
+// not the default.
 func (b backend) times(short, full int) int {
 	if b.name != backends[0].name {
 		short = max(1, short/4)
@@ -99,7 +102,8 @@ func configureCluster(t testing.TB, s *site) {
 	startOthers(t, s)
 }
 
-// startOthers makes a site a machine of a cluster of three, and returns the other machines with the processes that run their nodes.
+// startOthers makes a site a machine of a cluster of three, and returns the other machines with the
+// processes that run their nodes.
 func startOthers(t testing.TB, s *site) (others []*site, hosts []*exec.Cmd) {
 	t.Helper()
 	nodes := newClusterNodes(loopback.Address(t), loopback.Address(t), loopback.Address(t))
@@ -139,8 +143,9 @@ func (c *clusterNodes) configure(t testing.TB, number int, s *site) {
 	s.trustPlace(t) // the secret belongs to it
 }
 
-// host starts a process that runs the node of a machine until the test ends. It may wait for other nodes. It serves at an address of its own, so that nothing else
-// takes its port while it serves nothing.
+// host starts a process that runs the node of a machine until the test ends. It may wait for other
+// nodes. It serves at an address of its own, so that nothing else takes its port while it serves
+// nothing.
 func (s *site) host(t testing.TB) *exec.Cmd {
 	t.Helper()
 	own, _, err := net.SplitHostPort(loopback.Address(t))
@@ -167,5 +172,6 @@ func withSchema(address string) string {
 	if strings.Contains(address, "?") {
 		separator = "&"
 	}
-	return address + separator + "schema=" + strings.ReplaceAll(box.NewID("box"), "-", "_") // other test processes use the same database
+	// other test processes use the same database
+	return address + separator + "schema=" + strings.ReplaceAll(box.NewID("box"), "-", "_")
 }

@@ -69,7 +69,8 @@ func (c *child) receive(t testing.TB) string {
 	return c.lines.Text()
 }
 
-// end closes the child's standard input, waits for its end, and returns the lines that it still prints.
+// end closes the child's standard input, waits for its end, and returns the lines that it still
+// prints.
 func (c *child) end(t testing.TB) (rest []string) {
 	t.Helper()
 	c.stdin.Close()

@@ -18,7 +18,8 @@ import (
 	"signalbox/internal/durable"
 )
 
-// claimChild claims each work item that it reads from standard input, in its own session, and prints the result.
+// claimChild claims each work item that it reads from standard input, in its own session, and
+// prints the result.
 func claimChild(ctx context.Context, args []string) error {
 	b, err := box.Open(ctx, args[0], &box.Options{KeyFile: args[1]})
 	if err != nil {
@@ -42,7 +43,8 @@ func claimChild(ctx context.Context, args []string) error {
 }
 
 func claimOf(work, session string) rules.Claim {
-	return rules.Claim{Work: work, Role: signalbox.RoleDeveloper, Session: session, Actor: "tester", Lease: "l-" + session}
+	return rules.Claim{Work: work, Role: signalbox.RoleDeveloper, Session: session, Actor: "tester",
+		Lease: "l-" + session}
 }
 
 // TestOneClaimWins lets many processes claim the same work at the same time, repeatedly.
@@ -54,7 +56,8 @@ func testOneClaimWins(t *testing.T, on backend) {
 	b := s.open(t)
 	var processes []*child
 	for i := range claimers {
-		processes = append(processes, startChild(t, "claim", s.box, s.keyFile, fmt.Sprintf("s-%d", i)))
+		processes = append(processes, startChild(t, "claim", s.box, s.keyFile,
+			fmt.Sprintf("s-%d", i)))
 	}
 	for _, c := range processes {
 		c.receive(t) // ready
@@ -86,7 +89,8 @@ func testOneClaimWins(t *testing.T, on backend) {
 	checkGrants(t, s.mustVerify(t), epochs)
 }
 
-// checkGrants checks that the ledger has one grant for each work item, with the epoch from the answer.
+// checkGrants checks that the ledger has one grant for each work item, with the epoch from the
+// answer.
 func checkGrants(t *testing.T, events []signalbox.Event, epochs map[string]uint64) {
 	t.Helper()
 	granted := map[string]uint64{}
@@ -108,7 +112,8 @@ func checkGrants(t *testing.T, events []signalbox.Event, epochs map[string]uint6
 	}
 }
 
-// TestOneClaimCommandWins does the same with commands. The writers' lock holds them back until all have started.
+// TestOneClaimCommandWins does the same with commands. The writers' lock holds them back until all
+// have started.
 func TestOneClaimCommandWins(t *testing.T) {
 	claimers := sized(16, 64)
 	s := newSite(t)
@@ -154,7 +159,8 @@ func TestStaleExit(t *testing.T) {
 			s.must(t, "work", "claim", "task-1", "--role", "developer", "--session", "second")
 		}},
 		{"expired", func(t *testing.T, s *site, _ string) {
-			s.must(t, "work", "claim", "--next", "--wait", "--role", "developer", "--session", "second")
+			s.must(t, "work", "claim", "--next", "--wait", "--role", "developer", "--session",
+				"second")
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -166,7 +172,8 @@ func TestStaleExit(t *testing.T) {
 				ttl = "1s"
 			}
 			var claimed struct{ Lease struct{ Epoch uint64 } }
-			s.mustJSON(t, &claimed, "work", "claim", "task-1", "--role", "developer", "--session", "first", "--ttl", ttl, "--json")
+			s.mustJSON(t, &claimed, "work", "claim", "task-1", "--role", "developer", "--session",
+				"first", "--ttl", ttl, "--json")
 			epoch := fmt.Sprint(claimed.Lease.Epoch)
 			tt.lose(t, s, epoch)
 			sendStale(t, s, epoch)
@@ -185,11 +192,13 @@ func sendStale(t *testing.T, s *site, epoch string) {
 		}
 		cmd := s.command(t, args...)
 		sending.Go(func() {
-			r := finish(t, cmd, strings.NewReader(exitSignal(signalbox.PhaseImplementation, signalbox.ExitCompleted)))
+			r := finish(t, cmd, strings.NewReader(exitSignal(signalbox.PhaseImplementation,
+				signalbox.ExitCompleted)))
 			if r.status != 4 {
 				t.Errorf("%v: exit status %d, want 4", args, r.status)
 			}
-			r.checkStderr(t, args, "signalbox: stale lease: epoch "+epoch+" of work 'task-1' is over, epoch * is live",
+			r.checkStderr(t, args, "signalbox: stale lease: epoch "+epoch+
+				" of work 'task-1' is over, epoch * is live",
 				"hint: claim the work again; the signal under the old lease was ignored")
 		})
 	}
@@ -205,7 +214,8 @@ func checkRefusedOnce(t *testing.T, s *site) {
 			var refused rules.SignalRefused
 			check(t, json.Unmarshal(e.Data, &refused))
 			if e.Session != "first" || refused.Reason != signalbox.ReasonStaleLease {
-				t.Errorf("event %d refuses a signal of session %s: %s", e.Seq, e.Session, refused.Reason)
+				t.Errorf("event %d refuses a signal of session %s: %s", e.Seq, e.Session,
+					refused.Reason)
 			}
 			recorded++
 		case rules.TypePhaseChanged, rules.TypeAgentSessionCompleted:
@@ -230,5 +240,6 @@ func exitSignal(phase signalbox.Phase, reason signalbox.ExitReason) string {
 }
 
 func signalOf(phase signalbox.Phase, reason signalbox.ExitReason) signalbox.ExitSignal {
-	return signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: "1.0.0", PhaseCompleted: phase, ExitReason: reason}
+	return signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: "1.0.0",
+		PhaseCompleted: phase, ExitReason: reason}
 }

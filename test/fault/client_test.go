@@ -20,8 +20,9 @@ import (
 
 // operation is one command of a client: the request, its times of call and return, and the answer.
 type operation struct {
-	Client int                  `json:"client"`
-	Do     string               `json:"do"` // claim, renew, release, revoke, exit, unblock, expire or look
+	Client int `json:"client"`
+	// claim, renew, release, revoke, exit, unblock, expire or look
+	Do     string               `json:"do"`
 	Work   string               `json:"work"`
 	As     string               `json:"as"` // the session
 	Role   signalbox.Role       `json:"role"`
@@ -39,7 +40,8 @@ type operation struct {
 	Lease    *signalbox.Lease `json:"lease"`
 	Now      signalbox.Phase  `json:"now"` // the work's phase afterwards
 	Repeated bool             `json:"repeated"`
-	Failed   bool             `json:"failed,omitempty"` // the database could store nothing, and the command had no effect
+	// the database could store nothing, and the command had no effect
+	Failed bool `json:"failed,omitempty"`
 }
 
 // tenure is a lease that a client obtained.
@@ -61,9 +63,11 @@ type client struct {
 	past   []tenure
 }
 
-// historyChild runs a client and prints its operations as JSON lines, each before and after it is carried out. Its arguments are the box, the key
-// file, the client's number, a seed, the number of commands, the work items, separated by commas, and whether it follows the journal, and by how much
-// its clock is ahead. If the number of commands is 0, the client runs until its standard input is closed.
+// historyChild runs a client and prints its operations as JSON lines, each before and after it is
+// carried out. Its arguments are the box, the key file, the client's number, a seed, the number of
+// commands, the work items, separated by commas, and whether it follows the journal, and by how
+// much its clock is ahead. If the number of commands is 0, the client runs until its standard input
+// is closed.
 func historyChild(ctx context.Context, args []string) error {
 	skew, err := time.ParseDuration(args[7])
 	if err != nil {
@@ -133,7 +137,8 @@ func isClosed(ch <-chan struct{}) bool {
 
 // choose picks the next operation at random.
 func (c *client) choose() operation {
-	op := operation{Client: c.number, TTL: time.Second + time.Duration(c.rand.IntN(200))*time.Millisecond}
+	op := operation{Client: c.number,
+		TTL: time.Second + time.Duration(c.rand.IntN(200))*time.Millisecond}
 	past := c.pastTenure()
 	switch n := c.rand.IntN(100); {
 	case n < 5:
@@ -161,8 +166,8 @@ func (c *client) choose() operation {
 
 func (c *client) anyWork() string { return c.works[c.rand.IntN(len(c.works))] }
 
-// pastTenure picks a lease that is over, as far as the client knows; nil means there is none. It does not pick an abandoned
-// lease before it has expired.
+// pastTenure picks a lease that is over, as far as the client knows; nil means there is none. It
+// does not pick an abandoned lease before it has expired.
 func (c *client) pastTenure() *tenure {
 	if len(c.past) == 0 {
 		return nil
@@ -221,7 +226,8 @@ func (c *client) execute(ctx context.Context, op *operation) error {
 	}
 	answer, err := c.box.Engine.DoPatiently(ctx, nil, op.command())
 	op.Return = machineTime()
-	op.At, op.Seq, op.Lease, op.Now, op.Repeated = answer.At, answer.Seq, answer.Lease, answer.Phase, answer.Repeated
+	op.At, op.Seq, op.Lease, op.Now, op.Repeated = answer.At, answer.Seq, answer.Lease,
+		answer.Phase, answer.Repeated
 	op.Failed = errors.Is(err, journal.ErrNotStored)
 	if refused := (*signalbox.Error)(nil); errors.As(err, &refused) {
 		op.Code, err = refused.Code, nil
@@ -237,7 +243,8 @@ func (c *client) look(ctx context.Context, op *operation) error {
 			op.Now, op.Lease = w.Phase, w.Lease
 		}
 	})
-	// The clock of this client may be behind those of others, but time never runs backwards in a ledger.
+	// The clock of this client may be behind those of others, but time never runs backwards in a
+	// ledger.
 	op.At = c.now().UTC()
 	if last := c.box.Engine.Tail().Time; last.After(op.At) {
 		op.At = last
@@ -251,7 +258,8 @@ const revokeReason = "to see what happens"
 func (op *operation) command() rules.Command {
 	switch op.Do {
 	case "claim":
-		return rules.Claim{Work: op.Work, Role: op.Role, Session: op.As, Actor: "tester", Lease: "l-" + op.As, TTL: op.TTL}
+		return rules.Claim{Work: op.Work, Role: op.Role, Session: op.As, Actor: "tester",
+			Lease: "l-" + op.As, TTL: op.TTL}
 	case "renew":
 		return rules.Renew{Work: op.Work, Session: op.As, Epoch: op.Epoch, TTL: op.TTL}
 	case "release":
@@ -266,8 +274,8 @@ func (op *operation) command() rules.Command {
 	return rules.Expire{}
 }
 
-// learn updates the client's leases after an operation. If the work was held by another client, it waits briefly for the
-// next event.
+// learn updates the client's leases after an operation. If the work was held by another client, it
+// waits briefly for the next event.
 func (c *client) learn(ctx context.Context, op operation) {
 	switch {
 	case op.Do == "claim" && op.Code == 0 && !op.Repeated:

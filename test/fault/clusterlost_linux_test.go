@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// TestClusterLosesEvents makes a cluster lose events that it has acknowledged: while one machine is down, the other two store events; one of these
-// is killed, and the disk of the other is set back. What remains is a majority that knows nothing of the events. The machines that applied them
-// must notice and write nothing.
+// TestClusterLosesEvents makes a cluster lose events that it has acknowledged: while one machine is
+// down, the other two store events; one of these is killed, and the disk of the other is set back.
+// What remains is a majority that knows nothing of the events. The machines that applied them must
+// notice and write nothing.
 func TestClusterLosesEvents(t *testing.T) {
 	t.Parallel()
 	a := emptySite(t)
@@ -42,14 +43,16 @@ func TestClusterLosesEvents(t *testing.T) {
 	a.host(t)
 	checkLossIsRefused(t, a)
 	for _, s := range []*site{a, b} { // nothing was written
-		if list := s.run(t, "work", "list").stdout; !strings.Contains(list, "three") || strings.Contains(list, "lost-1") || strings.Contains(list, "more") {
+		if list := s.run(t, "work", "list").stdout; !strings.Contains(list, "three") ||
+			strings.Contains(list, "lost-1") || strings.Contains(list, "more") {
 			t.Errorf("the work is:\n%s", list)
 		}
 	}
 }
 
-// TestAcceptLossInCluster sets the disks of all machines of a cluster back, after each of them applied events that are then missing. The processes of the
-// machines stay to run their nodes, so that each machine can accept the loss, and then continue.
+// TestAcceptLossInCluster sets the disks of all machines of a cluster back, after each of them
+// applied events that are then missing. The processes of the machines stay to run their nodes, so
+// that each machine can accept the loss, and then continue.
 func TestAcceptLossInCluster(t *testing.T) {
 	t.Parallel()
 	a := emptySite(t)
@@ -83,8 +86,10 @@ func TestAcceptLossInCluster(t *testing.T) {
 		logs = append(logs, startHost(t, s, "serve", "--listen", "127.0.0.1:0"))
 	}
 	for i, s := range sites {
-		logs[i].await(t, "only running the node of this machine: event") // 5, and those of others that its process has applied
-		checkLossIsRefused(t, s)                                         // also by a machine that has not accepted what others have
+		// 5, and those of others that its process has applied
+		logs[i].await(t, "only running the node of this machine: event")
+		// also by a machine that has not accepted what others have
+		checkLossIsRefused(t, s)
 		s.must(t, "ledger", "accept-loss", "--yes")
 		logs[i].await(t, "serving the dashboard at ")
 	}
@@ -92,13 +97,14 @@ func TestAcceptLossInCluster(t *testing.T) {
 		s.must(t, "work", "open", fmt.Sprintf("after-%d", i))
 		s.must(t, "ledger", "verify")
 	}
-	if list := a.must(t, "work", "list"); !strings.Contains(list, "kept-2") || !strings.Contains(list, "after-2") || strings.Contains(list, "lost-") {
+	if list := a.must(t, "work", "list"); !strings.Contains(list, "kept-2") ||
+		!strings.Contains(list, "after-2") || strings.Contains(list, "lost-") {
 		t.Errorf("the work is:\n%s", list)
 	}
 }
 
-// awaitMajority waits until most nodes of the cluster of a machine have started and have a leader. A single command does not wait as long as a slow machine may take
-// for that.
+// awaitMajority waits until most nodes of the cluster of a machine have started and have a leader.
+// A single command does not wait as long as a slow machine may take for that.
 func awaitMajority(t testing.TB, s *site) {
 	t.Helper()
 	for began := time.Now(); ; {
@@ -133,11 +139,13 @@ func setBackNode(t testing.TB, s *site, folder string) {
 	check(t, os.CopyFS(s.file("cluster"), os.DirFS(folder)))
 }
 
-// checkLossIsRefused checks that a machine that applied event 5, and perhaps 6, refuses a ledger that ends before them.
+// checkLossIsRefused checks that a machine that applied event 5, and perhaps 6, refuses a ledger
+// that ends before them.
 func checkLossIsRefused(t *testing.T, s *site) {
 	t.Helper()
 	r := s.run(t, "work", "open", "more")
-	if r.status != 5 || !strings.Contains(r.stderr, "missing: this machine has applied") || !strings.Contains(r.stderr, "lost-1") {
+	if r.status != 5 || !strings.Contains(r.stderr, "missing: this machine has applied") ||
+		!strings.Contains(r.stderr, "lost-1") {
 		t.Errorf("work open: exit status %d\n%s", r.status, r.stderr)
 	}
 	r = s.run(t, "ledger", "verify")
@@ -146,7 +154,8 @@ func checkLossIsRefused(t *testing.T, s *site) {
 	}
 }
 
-// pause stops a process, and waits until all its threads have stopped: until then it changes its files.
+// pause stops a process, and waits until all its threads have stopped: until then it changes its
+// files.
 func pause(t testing.TB, host *exec.Cmd) {
 	t.Helper()
 	check(t, host.Process.Signal(syscall.SIGSTOP))

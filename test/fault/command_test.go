@@ -28,7 +28,8 @@ func (s *site) command(t testing.TB, args ...string) *exec.Cmd {
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "SIGNALBOX_") || strings.HasPrefix(v, "XDG_CONFIG_HOME=")
 	})
-	cmd.Env = append(cmd.Env, "HOME="+s.home, "AppData="+s.home, "USER=tester", signalbox.ExitFlag+"=true")
+	cmd.Env = append(cmd.Env, "HOME="+s.home, "AppData="+s.home, "USER=tester", signalbox.ExitFlag+
+		"=true")
 	cmd.Env = append(cmd.Env, s.environment...)
 	if s.prepare != nil {
 		s.prepare(cmd)
@@ -89,8 +90,8 @@ func (s *site) mustJSON(t testing.TB, to any, args ...string) {
 	}
 }
 
-// mustFail runs a command that must fail with the given exit status, error message and hint. The message and the hint are
-// patterns in which * matches any text.
+// mustFail runs a command that must fail with the given exit status, error message and hint. The
+// message and the hint are patterns in which * matches any text.
 func (s *site) mustFail(t testing.TB, status int, failure, hint string, args ...string) {
 	t.Helper()
 	r := s.run(t, args...)
@@ -104,7 +105,8 @@ func (s *site) mustFail(t testing.TB, status int, failure, hint string, args ...
 func (r result) checkStderr(t testing.TB, args []string, want ...string) {
 	t.Helper()
 	got := strings.Split(strings.TrimSuffix(r.stderr, "\n"), "\n")
-	if !slices.EqualFunc(got, want, func(line, pattern string) bool { return matches(pattern, line) }) {
+	if !slices.EqualFunc(got, want,
+		func(line, pattern string) bool { return matches(pattern, line) }) {
 		t.Errorf("%v printed:\n%s\nwant:\n%s", args, r.stderr, strings.Join(want, "\n"))
 	}
 }
@@ -124,7 +126,8 @@ func matches(pattern, text string) bool {
 	return ok && strings.HasSuffix(rest, parts[last])
 }
 
-// verified is the output of signalbox ledger verify --json. Fields that are null there are zero here.
+// verified is the output of signalbox ledger verify --json. Fields that are null there are zero
+// here.
 type verified struct {
 	OK         bool   `json:"ok"`
 	Events     uint64 `json:"events"`

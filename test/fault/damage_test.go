@@ -18,8 +18,8 @@ const (
 	hintNewer   = "install the newer signalbox here too"
 )
 
-// TestDamagedDatabase damages the ledger's file. Every command must report it and none may make it worse: once the file is
-// restored, the box works.
+// TestDamagedDatabase damages the ledger's file. Every command must report it and none may make it
+// worse: once the file is restored, the box works.
 func TestDamagedDatabase(t *testing.T) {
 	t.Parallel()
 	random := newRand(t)
@@ -34,14 +34,27 @@ func TestDamagedDatabase(t *testing.T) {
 		spoil func(file []byte) []byte
 		want  string // the error
 	}{
-		{"header", func(file []byte) []byte { copy(file, noise[:100]); return file }, "*the stored data is damaged: *"},
-		{"first page", func(file []byte) []byte { copy(file[100:4096], noise); return file }, "*the stored data is damaged: *"},
-		{"middle page", func(file []byte) []byte { copy(file[len(file)/8192*4096:], noise); return file }, "*the stored data is damaged: *"},
-		{"middle page of zeros", func(file []byte) []byte { clear(file[len(file)/8192*4096:][:4096]); return file }, "*the stored data is damaged: *"},
-		{"empty", func([]byte) []byte { return nil }, "*the stored data is damaged: ledger.db is not a signalbox ledger (application id 0)"},
-		{"text", func([]byte) []byte { return []byte("hello\n") }, "*the stored data is damaged: *"},
-		{"half", func(file []byte) []byte { return file[:len(file)/2] }, "*the stored data is damaged: *"},
-		{"first page only", func(file []byte) []byte { return file[:4096] }, "*the stored data is damaged: *"},
+		{"header", func(file []byte) []byte { copy(file, noise[:100]); return file },
+			"*the stored data is damaged: *"},
+		{"first page", func(file []byte) []byte { copy(file[100:4096], noise); return file },
+			"*the stored data is damaged: *"},
+		{"middle page", func(
+			file []byte) []byte {
+			copy(file[len(file)/8192*4096:], noise)
+			return file
+		},
+			"*the stored data is damaged: *"},
+		{"middle page of zeros",
+			func(file []byte) []byte { clear(file[len(file)/8192*4096:][:4096]); return file },
+			"*the stored data is damaged: *"},
+		{"empty", func([]byte) []byte { return nil },
+			"*the stored data is damaged: ledger.db is not a signalbox ledger (application id 0)"},
+		{"text", func([]byte) []byte { return []byte("hello\n") },
+			"*the stored data is damaged: *"},
+		{"half", func(file []byte) []byte { return file[:len(file)/2] },
+			"*the stored data is damaged: *"},
+		{"first page only", func(file []byte) []byte { return file[:4096] },
+			"*the stored data is damaged: *"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := original.copy(t)
@@ -51,7 +64,8 @@ func TestDamagedDatabase(t *testing.T) {
 			if v := s.verifyCommand(t, 5); v.FirstBad == 0 {
 				t.Errorf("verify printed %s", asJSON(v))
 			}
-			for _, args := range [][]string{{"work", "list"}, {"work", "open", "more"}, {"ledger", "checkpoint"}, {"init"}} {
+			for _, args := range [][]string{{"work", "list"}, {"work", "open", "more"},
+				{"ledger", "checkpoint"}, {"init"}} {
 				s.mustFail(t, 5, tt.want, hintRestore, args...)
 			}
 			check(t, os.WriteFile(s.file("ledger.db"), whole, 0o600))
@@ -72,12 +86,14 @@ func (s *site) checkIntact(t testing.TB) {
 	}
 }
 
-// TestLedgerMissing removes the database. No command may create a new one next to the checkpoint of the old one.
+// TestLedgerMissing removes the database. No command may create a new one next to the checkpoint of
+// the old one.
 func TestLedgerMissing(t *testing.T) {
 	s := newLedger(t)
 	away := filepath.Join(t.TempDir(), "ledger.db")
 	check(t, os.Rename(s.file("ledger.db"), away))
-	for _, args := range [][]string{{"ledger", "verify"}, {"work", "list"}, {"work", "open", "more"}, {"init"}} {
+	for _, args := range [][]string{{"ledger", "verify"}, {"work", "list"},
+		{"work", "open", "more"}, {"init"}} {
 		if r := s.run(t, args...); r.status == 0 {
 			t.Errorf("%v: exit status 0", args)
 		}
@@ -89,8 +105,9 @@ func TestLedgerMissing(t *testing.T) {
 	s.checkIntact(t)
 }
 
-// TestWriteAheadLogMissing copies a box that is in use, but without SQLite's write-ahead log. The copy lacks acknowledged
-// events, and the checkpoint must show it. A box that is not in use has no such file.
+// TestWriteAheadLogMissing copies a box that is in use, but without SQLite's write-ahead log. The
+// copy lacks acknowledged events, and the checkpoint must show it. A box that is not in use has no
+// such file.
 func TestWriteAheadLogMissing(t *testing.T) {
 	s := newLedger(t)
 	if _, err := os.Stat(s.file("ledger.db-wal")); err == nil {
@@ -107,10 +124,12 @@ func TestWriteAheadLogMissing(t *testing.T) {
 	if v := damaged.verifyCommand(t, 5); v.FirstBad != tamperEvents+1 {
 		t.Errorf("without the write-ahead log verify printed %s", asJSON(v))
 	}
-	damaged.run(t, "work", "open", "another").checkStderr(t, nil, "signalbox: event 201 is missing: this machine has applied it, but the ledger ends at event 200",
+	damaged.run(t, "work", "open", "another").checkStderr(t, nil,
+		"signalbox: event 201 is missing: this machine has applied it, but the ledger ends at event 200",
 		"note: lost: 201  *  WorkOpened  more  *", "hint: "+applied.Hint)
 	damaged.forgetApplied(t)
-	damaged.mustFail(t, 5, "the ledger was truncated: it has 200 events, but 201 were signed", "run signalbox ledger verify, and restore the ledger from a copy",
+	damaged.mustFail(t, 5, "the ledger was truncated: it has 200 events, but 201 were signed",
+		"run signalbox ledger verify, and restore the ledger from a copy",
 		"work", "open", "another")
 	if v := whole.verifyCommand(t, 0); v.Events != tamperEvents+1 {
 		t.Errorf("with the write-ahead log verify printed %s", asJSON(v))
@@ -126,9 +145,15 @@ func TestForeignDatabase(t *testing.T) {
 		status       int
 		want, hint   string
 	}{
-		{"newer schema", "user_version = 2", 1, "*ledger.db was created by a newer signalbox (schema 2, this version supports 1)", "upgrade signalbox on this machine"},
-		{"older schema", "user_version = 0", 5, "*the stored data is damaged: ledger.db has schema 0, which does not exist", hintRestore},
-		{"another application", "application_id = 7", 5, "*the stored data is damaged: ledger.db is not a signalbox ledger (application id 7)", hintRestore},
+		{"newer schema", "user_version = 2", 1,
+			"*ledger.db was created by a newer signalbox (schema 2, this version supports 1)",
+			"upgrade signalbox on this machine"},
+		{"older schema", "user_version = 0", 5,
+			"*the stored data is damaged: ledger.db has schema 0, which does not exist",
+			hintRestore},
+		{"another application", "application_id = 7", 5,
+			"*the stored data is damaged: ledger.db is not a signalbox ledger (application id 7)",
+			hintRestore},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := original.copy(t)
@@ -137,7 +162,8 @@ func TestForeignDatabase(t *testing.T) {
 			m := s.tamper(t)
 			m.exec("PRAGMA " + tt.pragma)
 			m.close()
-			for _, args := range [][]string{{"work", "list"}, {"work", "open", "more"}, {"ledger", "checkpoint"}} {
+			for _, args := range [][]string{{"work", "list"}, {"work", "open", "more"},
+				{"ledger", "checkpoint"}} {
 				s.mustFail(t, tt.status, tt.want, tt.hint, args...)
 			}
 			if r := s.run(t, "ledger", "verify"); r.status != tt.status {
@@ -149,7 +175,8 @@ func TestForeignDatabase(t *testing.T) {
 	}
 }
 
-// appendSealed appends events to the journal directly, bypassing the rules, as a newer signalbox might write them.
+// appendSealed appends events to the journal directly, bypassing the rules, as a newer signalbox
+// might write them.
 func appendSealed(t *testing.T, s *site, events ...signalbox.Event) {
 	t.Helper()
 	b := s.open(t)
@@ -163,8 +190,8 @@ func appendSealed(t *testing.T, s *site, events ...signalbox.Event) {
 	check(t, b.Close())
 }
 
-// TestNewerEvents opens ledgers with events that only a newer signalbox understands. Commands must refuse to write, but the
-// ledger verifies.
+// TestNewerEvents opens ledgers with events that only a newer signalbox understands. Commands must
+// refuse to write, but the ledger verifies.
 func TestNewerEvents(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -172,9 +199,11 @@ func TestNewerEvents(t *testing.T) {
 		event signalbox.Event
 		want  string // the error
 	}{
-		{"unknown type", signalbox.Event{Type: "TrainDerailed", Actor: "tester", Data: []byte(`{"v":2}`)},
+		{"unknown type", signalbox.Event{Type: "TrainDerailed", Actor: "tester",
+			Data: []byte(`{"v":2}`)},
 			`the ledger was written by a newer signalbox: event 3 is a "TrainDerailed", which this one does not know`},
-		{"unknown field", signalbox.Event{Type: rules.TypeWorkOpened, Work: "task-2", Actor: "tester", Data: []byte(`{"phase":"IMPLEMENTATION","colour":"red"}`)},
+		{"unknown field", signalbox.Event{Type: rules.TypeWorkOpened, Work: "task-2",
+			Actor: "tester", Data: []byte(`{"phase":"IMPLEMENTATION","colour":"red"}`)},
 			"the ledger was written by a newer signalbox: event 3 is a WorkOpened in a form that this one does not know: *"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -196,7 +225,8 @@ func TestNewerEvents(t *testing.T) {
 		m.close()
 		s.forget(t)
 		s.forgetApplied(t)
-		s.checkRefusesWrites(t, "the ledger was written by a newer signalbox: it follows rules version 4, this one knows 3")
+		s.checkRefusesWrites(t,
+			"the ledger was written by a newer signalbox: it follows rules version 4, this one knows 3")
 		s.verifyCommand(t, 0)
 	})
 }
@@ -205,7 +235,8 @@ func TestNewerEvents(t *testing.T) {
 func (s *site) checkRefusesWrites(t *testing.T, want string) {
 	t.Helper()
 	before := len(s.events(t))
-	for _, args := range [][]string{{"work", "open", "more"}, {"work", "claim", "task-1", "--role", "developer"}, {"ledger", "checkpoint"}} {
+	for _, args := range [][]string{{"work", "open", "more"},
+		{"work", "claim", "task-1", "--role", "developer"}, {"ledger", "checkpoint"}} {
 		s.mustFail(t, 1, want, hintNewer, args...)
 	}
 	if after := len(s.events(t)); after != before {
@@ -216,9 +247,11 @@ func (s *site) checkRefusesWrites(t *testing.T, want string) {
 // TestNoBox runs commands where there is no box, or only an empty .signalbox folder.
 func TestNoBox(t *testing.T) {
 	s := emptySite(t)
-	s.mustFail(t, 3, "there is no box in * or above it", "create one with signalbox init, or name one with --box or SIGNALBOX_BOX", "work", "list")
+	s.mustFail(t, 3, "there is no box in * or above it",
+		"create one with signalbox init, or name one with --box or SIGNALBOX_BOX", "work", "list")
 	check(t, os.Mkdir(filepath.Join(s.project, box.FolderName), 0o700))
-	s.mustFail(t, 3, "*there is no ledger: *", "create a box with signalbox init, or name another one with --box", "work", "list")
+	s.mustFail(t, 3, "*there is no ledger: *",
+		"create a box with signalbox init, or name another one with --box", "work", "list")
 	s.init(t)
 	s.must(t, "work", "list")
 }

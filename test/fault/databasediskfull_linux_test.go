@@ -8,7 +8,8 @@ import (
 	"signalbox/internal/testkit/pgserver"
 )
 
-// TestDatabaseDiskFull fills the disk of the database while processes work. Their commands fail and change nothing. With space again they work on.
+// TestDatabaseDiskFull fills the disk of the database while processes work. Their commands fail and
+// change nothing. With space again they work on.
 func TestDatabaseDiskFull(t *testing.T) {
 	t.Parallel()
 	pgserver.Need(t)
@@ -20,7 +21,8 @@ func TestDatabaseDiskFull(t *testing.T) {
 	for range sized(2, 20) {
 		check(t, disk.Fill())
 		failed := l.failures()
-		for end := time.Now().Add(patience); l.failures() < failed+3; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(patience); l.failures() < failed+3; time.Sleep(
+			10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("no command fails on a full disk")
 			}

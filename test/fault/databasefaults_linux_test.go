@@ -24,7 +24,8 @@ func startCluster(t *testing.T) *databaseCluster {
 	t.Helper()
 	pgserver.Need(t)
 	// A replica looks for its primary every few seconds unless it is told otherwise.
-	primary, err := pgserver.StartWith(pgserver.Options{Settings: []string{"wal_retrieve_retry_interval = '100ms'"}})
+	primary, err := pgserver.StartWith(
+		pgserver.Options{Settings: []string{"wal_retrieve_retry_interval = '100ms'"}})
 	check(t, err)
 	c := &databaseCluster{primary: primary}
 	t.Cleanup(func() { c.primary.Stop() })
@@ -41,11 +42,13 @@ func startCluster(t *testing.T) *databaseCluster {
 
 // address names both servers.
 func (c *databaseCluster) address() string {
-	return fmt.Sprintf("postgres://signalbox@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable", c.front[0].Addr().Port, c.front[1].Addr().Port)
+	return fmt.Sprintf("postgres://signalbox@127.0.0.1:%d,127.0.0.1:%d/postgres?sslmode=disable",
+		c.front[0].Addr().Port, c.front[1].Addr().Port)
 }
 
-// fail makes the standby the primary, as an operator or a program does who has given up the old one, and starts a new standby. Before that the standby
-// is away for some time, in which the primary must acknowledge nothing.
+// fail makes the standby the primary, as an operator or a program does who has given up the old
+// one, and starts a new standby. Before that the standby is away for some time, in which the
+// primary must acknowledge nothing.
 func (c *databaseCluster) fail(t *testing.T, away func()) {
 	t.Helper()
 	check(t, c.standby.Kill())
@@ -78,7 +81,8 @@ type databaseLoad struct {
 	ended   []*stormClient // they were killed
 }
 
-// pauseFor lets a fault last for some time. In the full form of the test this may be longer than the journal waits for an answer.
+// pauseFor lets a fault last for some time. In the full form of the test this may be longer than
+// the journal waits for an answer.
 func (l *databaseLoad) pauseFor(longest time.Duration) {
 	time.Sleep(longest/2 + time.Duration(l.random.Int64N(int64(longest/2))))
 }
@@ -87,7 +91,8 @@ func (l *databaseLoad) pauseFor(longest time.Duration) {
 func (l *databaseLoad) start(t *testing.T) {
 	t.Helper()
 	number := len(l.clients) + len(l.ended)
-	c := &stormClient{done: make(chan struct{}), child: startChild(t, "history", l.site.box, l.site.keyFile, fmt.Sprint(number), fmt.Sprint(l.random.IntN(1<<30)),
+	c := &stormClient{done: make(chan struct{}), child: startChild(t, "history", l.site.box,
+		l.site.keyFile, fmt.Sprint(number), fmt.Sprint(l.random.IntN(1<<30)),
 		"0", strings.Join(l.works, ","), fmt.Sprint(number%2 == 0), "0s")}
 	go c.read()
 	l.clients = append(l.clients, c)
@@ -102,7 +107,8 @@ func (l *databaseLoad) awaitAnswers(t *testing.T, after string, clients ...*stor
 		before[c] = c.answers()
 	}
 	waits := func(c *stormClient) bool { return c.answers() < before[c]+10 }
-	for end := time.Now().Add(patience); slices.ContainsFunc(clients, waits); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); slices.ContainsFunc(clients,
+		waits); time.Sleep(10 * time.Millisecond) {
 		for _, c := range clients {
 			if isClosed(c.done) {
 				t.Fatalf("after %s: a client ended: %v\n%s", after, c.cmd.Wait(), &c.stderr)
@@ -122,8 +128,9 @@ var databaseFaults = []databaseFault{
 	{"the server is killed and restarted", func(t *testing.T, l *databaseLoad) {
 		check(t, l.cluster.primary.Kill())
 		check(t, l.cluster.primary.Restart())
-		// A transaction that the replica did not have when the server was killed can be seen after its restart. A failover before the replica has it would lose
-		// something that processes have seen, although it was never acknowledged; they would refuse the ledger then.
+		// A transaction that the replica did not have when the server was killed can be seen after
+		// its restart. A failover before the replica has it would lose something that processes
+		// have seen, although it was never acknowledged; they would refuse the ledger then.
 		check(t, l.cluster.primary.AwaitStandby())
 	}},
 	{"the server is stopped and restarted", func(t *testing.T, l *databaseLoad) {
@@ -169,7 +176,8 @@ var databaseFaults = []databaseFault{
 			<-l.cluster.front[l.cluster.leading].CutRequest(appended)
 		}
 	}},
-	{"the primary fails", func(t *testing.T, l *databaseLoad) { l.cluster.fail(t, func() { l.pauseFor(time.Second) }) }},
+	{"the primary fails",
+		func(t *testing.T, l *databaseLoad) { l.cluster.fail(t, func() { l.pauseFor(time.Second) }) }},
 	{"clients are killed", func(t *testing.T, l *databaseLoad) {
 		for range 3 {
 			i := l.random.IntN(len(l.clients))
@@ -193,14 +201,16 @@ func (c *stormClient) waits() bool {
 	return len(c.printed) > 0 && strings.Contains(c.printed[len(c.printed)-1], `"return":0,`)
 }
 
-// TestDatabaseFaults lets processes work on a ledger in PostgreSQL while the server, its replica, the network and the processes fail. Nothing that was
-// acknowledged is lost, nothing happens twice, no work has two leases, and all answers could have come from a single sequential process.
+// TestDatabaseFaults lets processes work on a ledger in PostgreSQL while the server, its replica,
+// the network and the processes fail. Nothing that was acknowledged is lost, nothing happens twice,
+// no work has two leases, and all answers could have come from a single sequential process.
 func TestDatabaseFaults(t *testing.T) {
 	t.Parallel()
 	random := newRand(t)
 	cluster := startCluster(t)
 	rounds := 0
-	for end := time.Now().Add(sized(0, 10*time.Minute)); rounds == 0 || time.Now().Before(end); rounds++ {
+	for end := time.Now().Add(sized(0, 10*time.Minute)); rounds == 0 ||
+		time.Now().Before(end); rounds++ {
 		databaseRound(t, cluster, random)
 	}
 	t.Logf("%d rounds", rounds)
@@ -254,7 +264,8 @@ func (l *databaseLoad) end(t *testing.T) {
 	var history, unanswered []operation
 	for _, c := range append(l.clients, l.ended...) {
 		answered, last := parseOperations(t, c.printed)
-		history = append(history, slices.DeleteFunc(answered, func(op operation) bool { return op.Failed })...)
+		history = append(history,
+			slices.DeleteFunc(answered, func(op operation) bool { return op.Failed })...)
 		if last != nil {
 			unanswered = append(unanswered, *last)
 		}

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// patience is the timeout for things that must happen. It is generous, because it is not a measurement.
+// patience is the timeout for things that must happen. It is generous, because it is not a
+// measurement.
 const patience = 10 * time.Minute
 
 // diary is a folder in which agents and tools record what they do. They find it in $DIARY.
@@ -85,8 +86,8 @@ func (d diary) awaitUntil(t testing.TB, name string, holds func() bool) {
 	}
 }
 
-// checkNoOverlaps checks that no process was started while an earlier one for the same work was alive. The processes find out by a
-// lock that the system releases when the last of them has ended.
+// checkNoOverlaps checks that no process was started while an earlier one for the same work was
+// alive. The processes find out by a lock that the system releases when the last of them has ended.
 func (d diary) checkNoOverlaps(t testing.TB) {
 	t.Helper()
 	if overlaps := d.lines(t, "overlaps"); len(overlaps) > 0 {
@@ -113,7 +114,8 @@ func (d diary) toolsAlive() map[int]string {
 	return found
 }
 
-// environments returns the environment of every process that this user may inspect. Zombies have none.
+// environments returns the environment of every process that this user may inspect. Zombies have
+// none.
 func environments() map[int]map[string]string {
 	all := map[int]map[string]string{}
 	names, _ := filepath.Glob("/proc/[0-9]*/environ")

@@ -1,4 +1,5 @@
-// Package fault contains tests that kill, race, tamper with and starve the real program, and then check its data.
+// Package fault contains tests that kill, race, tamper with and starve the real program, and then
+// check its data.
 //
 // After every fault these invariants must hold:
 //   - everything that was acknowledged is stored, unchanged;
@@ -9,7 +10,8 @@
 //
 // They hold for every kind of database that can hold a ledger; backends lists them.
 //
-// The tests run the signalbox command. Where a command is too slow or reports too little, they run the test binary itself
-// as a child process. Each test has a short form, for make test, and a full form, for make fault, which sets
-// SIGNALBOX_FAULT=full. Random choices come from a seed that is logged; set SIGNALBOX_FAULT_SEED to repeat them.
+// The tests run the signalbox command. Where a command is too slow or reports too little, they run
+// the test binary itself as a child process. Each test has a short form, for make test, and a full
+// form, for make fault, which sets SIGNALBOX_FAULT=full. Random choices come from a seed that is
+// logged; set SIGNALBOX_FAULT_SEED to repeat them.
 package fault

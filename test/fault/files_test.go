@@ -45,7 +45,8 @@ func TestEditedCheckpointIsFound(t *testing.T) {
 	}
 }
 
-// checkDoesNotSign checks that, after a checkpoint was edited, nothing is signed and the edited file is not replaced.
+// checkDoesNotSign checks that, after a checkpoint was edited, nothing is signed and the edited
+// file is not replaced.
 func (s *site) checkDoesNotSign(t *testing.T, file string) {
 	t.Helper()
 	edited, err := os.ReadFile(file)
@@ -67,8 +68,8 @@ func (s *site) checkDoesNotSign(t *testing.T, file string) {
 	}
 }
 
-// TestEditedPublicKey edits the public key in the box. On the host that has the private key this does not matter; on other
-// hosts verification fails.
+// TestEditedPublicKey edits the public key in the box. On the host that has the private key this
+// does not matter; on other hosts verification fails.
 func TestEditedPublicKey(t *testing.T) {
 	random := newRand(t)
 	original := newLedger(t)
@@ -78,7 +79,8 @@ func TestEditedPublicKey(t *testing.T) {
 	check(t, err)
 	edited := bytes.Clone(key)
 	edited[random.IntN(len(key)-1)] ^= 1
-	for name, text := range map[string][]byte{"edited": edited, "empty": nil, "cut off": key[:len(key)/2], "of another box": other} {
+	for name, text := range map[string][]byte{"edited": edited, "empty": nil,
+		"cut off": key[:len(key)/2], "of another box": other} {
 		t.Run(name, func(t *testing.T) {
 			s := original.copy(t)
 			check(t, os.WriteFile(s.file("key.pub"), text, 0o600))
@@ -90,7 +92,8 @@ func TestEditedPublicKey(t *testing.T) {
 	}
 }
 
-// TestEditedTree edits the tree that the box keeps to sign faster. It is only a cache, so signing still works.
+// TestEditedTree edits the tree that the box keeps to sign faster. It is only a cache, so signing
+// still works.
 func TestEditedTree(t *testing.T) {
 	random := newRand(t)
 	original := newLedger(t)
@@ -109,8 +112,8 @@ func TestEditedTree(t *testing.T) {
 	}
 }
 
-// encodeSnapshot encodes a snapshot as the journal stores it: a magic string, the SHA-256 of the rest, then the sequence
-// number, the hash and the state.
+// encodeSnapshot encodes a snapshot as the journal stores it: a magic string, the SHA-256 of the
+// rest, then the sequence number, the hash and the state.
 func encodeSnapshot(s journal.Snapshot) []byte {
 	rest := binary.BigEndian.AppendUint64(nil, s.Seq)
 	rest = append(append(rest, s.Hash[:]...), s.State...)
@@ -118,8 +121,8 @@ func encodeSnapshot(s journal.Snapshot) []byte {
 	return append(append([]byte("signalbox snapshot 1\n"), sum[:]...), rest...)
 }
 
-// takeSnapshot returns a snapshot of a box as the engine takes it. Its state is the length of the tree, the tree, and the
-// folded state.
+// takeSnapshot returns a snapshot of a box as the engine takes it. Its state is the length of the
+// tree, the tree, and the folded state.
 func takeSnapshot(t *testing.T, s *site) journal.Snapshot {
 	t.Helper()
 	b := s.open(t)
@@ -132,7 +135,8 @@ func takeSnapshot(t *testing.T, s *site) journal.Snapshot {
 	return journal.Snapshot{Seq: tail.Seq, Hash: tail.Hash, State: state}
 }
 
-// TestEditedSnapshot edits random bytes of the snapshot. The checksum reveals it, and the box folds the ledger instead.
+// TestEditedSnapshot edits random bytes of the snapshot. The checksum reveals it, and the box folds
+// the ledger instead.
 func TestEditedSnapshot(t *testing.T) {
 	t.Parallel()
 	random := newRand(t)
@@ -158,8 +162,9 @@ func TestEditedSnapshot(t *testing.T) {
 	s.verifyCommand(t, 0)
 }
 
-// TestPoisonedSnapshot installs a snapshot that is well formed, has a correct checksum and names the right event, but whose
-// state comes from another history. Verify must find it, and removing it must restore the box.
+// TestPoisonedSnapshot installs a snapshot that is well formed, has a correct checksum and names
+// the right event, but whose state comes from another history. Verify must find it, and removing it
+// must restore the box.
 func TestPoisonedSnapshot(t *testing.T) {
 	s, other := newLedger(t), newSite(t)
 	want := s.must(t, "work", "list", "--json")
@@ -171,7 +176,8 @@ func TestPoisonedSnapshot(t *testing.T) {
 	poisoned.Hash = right.Hash
 	s.poison(t, poisoned)
 	// With the right tree before the wrong state even the checkpoint matches.
-	poisoned.State = append(treePrefix(right.State), poisoned.State[len(treePrefix(poisoned.State)):]...)
+	poisoned.State = append(treePrefix(right.State),
+		poisoned.State[len(treePrefix(poisoned.State)):]...)
 	s.poison(t, poisoned)
 	check(t, os.Remove(s.file("snapshot")))
 	if got := s.must(t, "work", "list", "--json"); got != want {

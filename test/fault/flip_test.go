@@ -69,11 +69,12 @@ func (f flip) changed() []byte {
 	return b
 }
 
-// found reports whether a report names the flipped event. An event that moved before the first one may be reported as
-// event 1.
+// found reports whether a report names the flipped event. An event that moved before the first one
+// may be reported as event 1.
 func (f flip) found(report ledger.Report) bool {
 	before := f.column == "seq" && int64(binary.BigEndian.Uint64(f.changed())) < 1
-	return !report.OK && report.Reason != "" && (report.FirstBad == f.event.Seq || before && report.FirstBad == 1)
+	return !report.OK && report.Reason != "" && (report.FirstBad == f.event.Seq || before &&
+		report.FirstBad == 1)
 }
 
 // set stores the flipped column, or restores the original.
@@ -90,8 +91,8 @@ func (m *tamperer) set(f flip, changed bool) {
 	m.exec("UPDATE events SET "+f.column+" = ? WHERE seq = ?", value(f.column, to), int64(where))
 }
 
-// flips returns a flip of every byte if all is set, and otherwise one flip per column of each event. No flipped sequence
-// number equals that of another event.
+// flips returns a flip of every byte if all is set, and otherwise one flip per column of each
+// event. No flipped sequence number equals that of another event.
 func flips(random *rand.Rand, events []signalbox.Event, all bool) (list []flip) {
 	for i := range events {
 		for _, column := range columns {
@@ -105,7 +106,8 @@ func flips(random *rand.Rand, events []signalbox.Event, all bool) (list []flip) 
 			}
 			for _, at := range at {
 				f := flip{&events[i], column, at, byte(1 + random.IntN(255))}
-				for column == "seq" && binary.BigEndian.Uint64(f.changed())-1 < uint64(len(events)) {
+				for column == "seq" &&
+					binary.BigEndian.Uint64(f.changed())-1 < uint64(len(events)) {
 					f.mask = byte(1 + random.IntN(255))
 				}
 				list = append(list, f)
@@ -169,7 +171,8 @@ func flipEach(t *testing.T, s *site, todo <-chan flip) {
 	}
 }
 
-// checkFold checks that the engine never applies a flipped event: opening fails, or stops before it.
+// checkFold checks that the engine never applies a flipped event: opening fails, or stops before
+// it.
 func checkFold(t *testing.T, l *box.Ledger, f flip) {
 	e, err := engine.Open(t.Context(), l.Journal, nil)
 	if err != nil {

@@ -7,14 +7,17 @@ import (
 	"testing"
 )
 
-// TestKeyReadableByOthers makes the signing key readable by other users. Commands no longer sign, but still work.
+// TestKeyReadableByOthers makes the signing key readable by other users. Commands no longer sign,
+// but still work.
 func TestKeyReadableByOthers(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no file modes")
 	}
 	s := newLedger(t)
 	check(t, os.Chmod(s.keyFile, 0o644))
-	failure := fmt.Sprintf("other users can read the signing key %s (mode 0644), so signalbox does not use it", s.keyFile)
+	failure := fmt.Sprintf(
+		"other users can read the signing key %s (mode 0644), so signalbox does not use it",
+		s.keyFile)
 	hint := "run chmod 600 on it; if someone may have read it, its signatures no longer prove anything"
 	s.checkNotSigned(t, failure, hint)
 	if v := s.verifyCommand(t, 0); v.Events != tamperEvents+1 || v.Checkpoint.Size != tamperEvents {
@@ -41,12 +44,14 @@ func (s *site) checkNotSigned(t *testing.T, failure, hint string) {
 func (s *site) checkSignsAgain(t *testing.T) {
 	t.Helper()
 	s.must(t, "ledger", "checkpoint")
-	if v := s.verifyCommand(t, 0); v.Events != tamperEvents+1 || v.Checkpoint.Size != tamperEvents+1 {
+	if v := s.verifyCommand(t, 0); v.Events != tamperEvents+1 ||
+		v.Checkpoint.Size != tamperEvents+1 {
 		t.Errorf("afterwards verify printed %s", asJSON(v))
 	}
 }
 
-// TestKeyMissing works on a host that lacks the key, as worker hosts usually do. Commands do not sign, without a warning.
+// TestKeyMissing works on a host that lacks the key, as worker hosts usually do. Commands do not
+// sign, without a warning.
 func TestKeyMissing(t *testing.T) {
 	s := newLedger(t)
 	away := s.keyFile + ".away"
@@ -56,7 +61,8 @@ func TestKeyMissing(t *testing.T) {
 		t.Errorf("%v: exit status %d\n%s", args, r.status, r.stderr)
 	}
 	s.mustFail(t, 3, "the signing key is not on this host: no file "+s.keyFile,
-		"sign on the host where the box was created, or set SIGNALBOX_KEY to the key's file", "ledger", "checkpoint")
+		"sign on the host where the box was created, or set SIGNALBOX_KEY to the key's file",
+		"ledger", "checkpoint")
 	if v := s.verifyCommand(t, 0); v.Events != tamperEvents+1 || v.Checkpoint.Size != tamperEvents {
 		t.Errorf("verify printed %s", asJSON(v))
 	}
@@ -68,7 +74,9 @@ func TestKeyMissing(t *testing.T) {
 func TestKeyOfAnotherBox(t *testing.T) {
 	s, other := newLedger(t), newSite(t)
 	s.environment = []string{"SIGNALBOX_KEY=" + other.keyFile}
-	failure := fmt.Sprintf("cannot use the signing key %s: it belongs to signalbox/*, not to signalbox/*", other.keyFile)
+	failure := fmt.Sprintf(
+		"cannot use the signing key %s: it belongs to signalbox/*, not to signalbox/*",
+		other.keyFile)
 	hint := "restore the file from a copy, or set SIGNALBOX_KEY to the right one"
 	s.checkNotSigned(t, failure, hint)
 	s.mustFail(t, 1, failure, hint, "ledger", "checkpoint")

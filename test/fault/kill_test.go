@@ -19,7 +19,8 @@ import (
 	"signalbox/ledger"
 )
 
-// TestKill kills a process that writes as fast as it can, at a random moment, and checks the box afterwards.
+// TestKill kills a process that writes as fast as it can, at a random moment, and checks the box
+// afterwards.
 func TestKill(t *testing.T) {
 	random := newRand(t)
 	template := loadTemplate(t)
@@ -45,7 +46,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestKillSeveral kills processes that share a box one after the other. The remaining ones must not be affected.
+// TestKillSeveral kills processes that share a box one after the other. The remaining ones must not
+// be affected.
 func TestKillSeveral(t *testing.T) { onEachBackend(t, testKillSeveral) }
 
 func testKillSeveral(t *testing.T, on backend) {
@@ -86,7 +88,8 @@ func (a *acknowledged) add(b *acknowledged) {
 	maps.Copy(a.checkpoints, b.checkpoints)
 }
 
-// loadTemplate returns a box with 970 work items. The engine saves its first snapshot at the thousandth event.
+// loadTemplate returns a box with 970 work items. The engine saves its first snapshot at the
+// thousandth event.
 func loadTemplate(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t)
@@ -94,7 +97,8 @@ func loadTemplate(t *testing.T) *site {
 	var opening sync.WaitGroup
 	for i := range 970 {
 		opening.Go(func() {
-			if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: fmt.Sprintf("task-%d", i), Actor: "tester"}); err != nil {
+			if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: fmt.Sprintf("task-%d", i),
+				Actor: "tester"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -104,12 +108,14 @@ func loadTemplate(t *testing.T) *site {
 	return s
 }
 
-// killAtRandom kills a child after a random time, which may be during its start, or after a random number of acknowledgements.
+// killAtRandom kills a child after a random time, which may be during its start, or after a random
+// number of acknowledgements.
 func killAtRandom(t testing.TB, random *rand.Rand, c *child, acks *acknowledged) {
 	lines := 1 + random.IntN(1200)
 	if random.IntN(3) == 0 {
 		lines = -1
-		defer time.AfterFunc(time.Duration(random.IntN(60_000))*time.Microsecond, func() { c.cmd.Process.Kill() }).Stop()
+		defer time.AfterFunc(time.Duration(random.IntN(60_000))*time.Microsecond,
+			func() { c.cmd.Process.Kill() }).Stop()
 	}
 	for acks.lines != lines && c.lines.Scan() {
 		acks.addLine(t, c.lines.Text())
@@ -124,7 +130,8 @@ func killAtRandom(t testing.TB, random *rand.Rand, c *child, acks *acknowledged)
 	}
 }
 
-// checkAfterKill checks that everything acknowledged is stored, that nothing is stored partially, and that the box works.
+// checkAfterKill checks that everything acknowledged is stored, that nothing is stored partially,
+// and that the box works.
 func checkAfterKill(t *testing.T, s *site, acks *acknowledged) {
 	t.Helper()
 	b, err := box.Open(t.Context(), s.box, s.options())
@@ -146,7 +153,8 @@ func checkAfterKill(t *testing.T, s *site, acks *acknowledged) {
 	checkExitsComplete(t, events)
 	checkBlobs(t, b.Journal, events, acks.blobs)
 	checkCheckpoints(t, events, report.Checkpoint, acks.checkpoints)
-	if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: "afterwards", Actor: "tester"}); err != nil {
+	if _, err := b.Engine.Do(t.Context(),
+		rules.OpenWork{Work: "afterwards", Actor: "tester"}); err != nil {
 		t.Errorf("a command afterwards: %v", err)
 	}
 	if _, err := b.Sign(t.Context()); err != nil {
@@ -154,17 +162,21 @@ func checkAfterKill(t *testing.T, s *site, acks *acknowledged) {
 	}
 }
 
-// checkExitsComplete checks that the four events of each exit signal are all stored, one after the other.
+// checkExitsComplete checks that the four events of each exit signal are all stored, one after the
+// other.
 func checkExitsComplete(t *testing.T, events []signalbox.Event) {
 	t.Helper()
-	complete := []string{rules.TypeSignalHeard, rules.TypeAgentSessionCompleted, rules.TypePhaseChanged, rules.TypeLeaseReleased}
+	complete := []string{rules.TypeSignalHeard, rules.TypeAgentSessionCompleted,
+		rules.TypePhaseChanged, rules.TypeLeaseReleased}
 	for i := 0; i < len(events); i++ {
 		if events[i].Type != complete[0] && events[i].Type != complete[1] {
 			continue
 		}
 		for k, want := range complete {
-			if i+k >= len(events) || events[i+k].Type != want || events[i+k].Work != events[i].Work {
-				t.Errorf("the exit signal of event %d is incomplete: %s is missing", events[i].Seq, want)
+			if i+k >= len(events) || events[i+k].Type != want ||
+				events[i+k].Work != events[i].Work {
+				t.Errorf("the exit signal of event %d is incomplete: %s is missing", events[i].Seq,
+					want)
 				return
 			}
 		}
@@ -172,12 +184,14 @@ func checkExitsComplete(t *testing.T, events []signalbox.Event) {
 	}
 }
 
-// checkBlobs checks that the given blobs, and those that events refer to, are stored and match their digests.
+// checkBlobs checks that the given blobs, and those that events refer to, are stored and match
+// their digests.
 func checkBlobs(t *testing.T, j journal.Journal, events []signalbox.Event, blobs []signalbox.Hash) {
 	t.Helper()
 	for _, e := range events {
 		var heard rules.SignalHeard
-		if e.Type == rules.TypeSignalHeard && json.Unmarshal(e.Data, &heard) == nil && heard.Blob != (signalbox.Hash{}) {
+		if e.Type == rules.TypeSignalHeard && json.Unmarshal(e.Data, &heard) == nil &&
+			heard.Blob != (signalbox.Hash{}) {
 			blobs = append(blobs, heard.Blob)
 		}
 	}
@@ -193,8 +207,10 @@ func checkBlobs(t *testing.T, j journal.Journal, events []signalbox.Event, blobs
 	}
 }
 
-// checkCheckpoints checks that each signed checkpoint matches the log, and that no older checkpoint replaced a newer one.
-func checkCheckpoints(t *testing.T, events []signalbox.Event, kept *ledger.Checkpoint, signed map[uint64]signalbox.Hash) {
+// checkCheckpoints checks that each signed checkpoint matches the log, and that no older checkpoint
+// replaced a newer one.
+func checkCheckpoints(t *testing.T, events []signalbox.Event, kept *ledger.Checkpoint,
+	signed map[uint64]signalbox.Hash) {
 	t.Helper()
 	var tree ledger.Tree
 	for _, e := range events {

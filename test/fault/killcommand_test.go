@@ -13,7 +13,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// TestKillInit kills signalbox init at a random moment. Afterwards init and all other commands must work.
+// TestKillInit kills signalbox init at a random moment. Afterwards init and all other commands must
+// work.
 func TestKillInit(t *testing.T) {
 	random := newRand(t)
 	for range sized(15, 300) {
@@ -23,7 +24,8 @@ func TestKillInit(t *testing.T) {
 		}
 		cmd := s.command(t, "init")
 		check(t, cmd.Start())
-		timer := time.AfterFunc(time.Duration(random.IntN(25_000))*time.Microsecond, func() { cmd.Process.Kill() })
+		timer := time.AfterFunc(time.Duration(random.IntN(25_000))*time.Microsecond,
+			func() { cmd.Process.Kill() })
 		cmd.Wait()
 		timer.Stop()
 		checkInitAgain(t, s)
@@ -33,16 +35,21 @@ func TestKillInit(t *testing.T) {
 	}
 }
 
-// TestKillInitAt kills signalbox init as soon as a certain file appears, to hit moments that are too short for TestKillInit.
+// TestKillInitAt kills signalbox init as soon as a certain file appears, to hit moments that are
+// too short for TestKillInit.
 func TestKillInitAt(t *testing.T) {
-	for _, name := range []string{"project/.signalbox", "project/.signalbox/.gitignore", "project/.signalbox/signalbox.yaml",
-		"project/.signalbox/ledger.db.new", "project/.signalbox/ledger.db", "project/.signalbox/wake", "project/.signalbox/ledger.db-wal",
-		"home/box.key", "project/.signalbox/key.pub", "project/.signalbox/checkpoint.tree", "project/.signalbox/checkpoint"} {
+	for _, name := range []string{"project/.signalbox", "project/.signalbox/.gitignore",
+		"project/.signalbox/signalbox.yaml",
+		"project/.signalbox/ledger.db.new", "project/.signalbox/ledger.db",
+		"project/.signalbox/wake", "project/.signalbox/ledger.db-wal",
+		"home/box.key", "project/.signalbox/key.pub", "project/.signalbox/checkpoint.tree",
+		"project/.signalbox/checkpoint"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			for range sized(2, 20) {
 				s := emptySite(t)
 				s.environment = []string{"SIGNALBOX_KEY=" + filepath.Join(s.home, "box.key")}
-				killWhenExists(t, s.command(t, "init"), filepath.Join(filepath.Dir(s.project), filepath.FromSlash(name)))
+				killWhenExists(t, s.command(t, "init"),
+					filepath.Join(filepath.Dir(s.project), filepath.FromSlash(name)))
 				checkInitAgain(t, s)
 				if t.Failed() {
 					return
@@ -52,7 +59,8 @@ func TestKillInitAt(t *testing.T) {
 	}
 }
 
-// TestInitAfterKill creates the files that a killed init leaves at moments that are too short for the tests above.
+// TestInitAfterKill creates the files that a killed init leaves at moments that are too short for
+// the tests above.
 func TestInitAfterKill(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -60,7 +68,8 @@ func TestInitAfterKill(t *testing.T) {
 	}{
 		{"temporary files", func(t *testing.T, s *site) {
 			check(t, os.Mkdir(s.box, 0o700))
-			for _, name := range []string{".tmp-1234567890", "ledger.lock", "ledger.db.new", "ledger.db.new-journal"} {
+			for _, name := range []string{".tmp-1234567890", "ledger.lock", "ledger.db.new",
+				"ledger.db.new-journal"} {
 				check(t, os.WriteFile(s.file(name), nil, 0o600))
 			}
 		}},
@@ -124,7 +133,8 @@ func checkInitAgain(t *testing.T, s *site) {
 		return
 	}
 	s.must(t, "work", "open", "task-1")
-	if text, err := os.ReadFile(s.file(".gitignore")); err != nil || !strings.HasSuffix(string(text), "\n*\n") {
+	if text, err := os.ReadFile(s.file(".gitignore")); err != nil ||
+		!strings.HasSuffix(string(text), "\n*\n") {
 		t.Errorf(".gitignore lets the box into the repository: %q, %v, after %q", text, err, left)
 	}
 	if v := s.verifyCommand(t, 0); v.Events != 2 || v.Checkpoint.Size != 2 {
@@ -134,11 +144,13 @@ func checkInitAgain(t *testing.T, s *site) {
 	worker := *s
 	worker.home, worker.environment = t.TempDir(), nil
 	if r := worker.run(t, "ledger", "verify"); r.status != 0 {
-		t.Errorf("verify without the private key: exit status %d\n%safter %q", r.status, r.stderr, left)
+		t.Errorf("verify without the private key: exit status %d\n%safter %q", r.status, r.stderr,
+			left)
 	}
 }
 
-// TestKillExit kills signalbox work exit at a random moment. Submitting the signal again must succeed, and it counts once.
+// TestKillExit kills signalbox work exit at a random moment. Submitting the signal again must
+// succeed, and it counts once.
 func TestKillExit(t *testing.T) {
 	random := newRand(t)
 	s := newSite(t)
@@ -151,7 +163,8 @@ func TestKillExit(t *testing.T) {
 		cmd := s.command(t, "work", "exit", "--session", session)
 		cmd.Stdin = strings.NewReader(signal)
 		check(t, cmd.Start())
-		timer := time.AfterFunc(time.Duration(random.IntN(20_000))*time.Microsecond, func() { cmd.Process.Kill() })
+		timer := time.AfterFunc(time.Duration(random.IntN(20_000))*time.Microsecond,
+			func() { cmd.Process.Kill() })
 		cmd.Wait()
 		timer.Stop()
 		if r := s.exit(t, session); r.status != 0 {

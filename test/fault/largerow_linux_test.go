@@ -11,12 +11,14 @@ import (
 	"testing"
 )
 
-// TestForgedLargeEvent puts a row of 300 MB, or hundreds of rows of the maximum size, into the ledger. Every command that reads them
-// must fail with bounded memory, and verify must name the event.
+// TestForgedLargeEvent puts a row of 300 MB, or hundreds of rows of the maximum size, into the
+// ledger. Every command that reads them must fail with bounded memory, and verify must name the
+// event.
 func TestForgedLargeEvent(t *testing.T) {
 	const maxPeak = 120 << 20
 	commands := [][]string{
-		{"ledger", "verify"}, {"ledger", "tail", "-n", "0"}, {"ledger", "export"}, {"backup", "-"}, {"work", "list"}, {"work", "open", "more"}, {"doctor"},
+		{"ledger", "verify"}, {"ledger", "tail", "-n", "0"}, {"ledger", "export"}, {"backup", "-"},
+		{"work", "list"}, {"work", "open", "more"}, {"doctor"},
 	}
 	for _, tt := range []struct {
 		name      string
@@ -25,26 +27,35 @@ func TestForgedLargeEvent(t *testing.T) {
 		reason    string
 		commands  [][]string
 	}{
-		{"data", "UPDATE events SET data = zeroblob(300000000) WHERE seq = 100", 100, "the maximum size of an event", commands},
-		{"data of the last", "UPDATE events SET data = zeroblob(300000000) WHERE seq = 200", 200, "the maximum size of an event", commands},
-		{"actor", "UPDATE events SET actor = CAST(zeroblob(300000000) AS TEXT) WHERE seq = 100", 100, "the maximum size of an event", commands[:1]},
+		{"data", "UPDATE events SET data = zeroblob(300000000) WHERE seq = 100", 100,
+			"the maximum size of an event", commands},
+		{"data of the last", "UPDATE events SET data = zeroblob(300000000) WHERE seq = 200", 200,
+			"the maximum size of an event", commands},
+		{"actor", "UPDATE events SET actor = CAST(zeroblob(300000000) AS TEXT) WHERE seq = 100",
+			100, "the maximum size of an event", commands[:1]},
 		{"many of the maximum size", `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
 			INSERT INTO events SELECT 200 + i, time, type, '', '', '', zeroblob(500000), prev, hash FROM events, n WHERE seq = 200`,
-			201, "does not continue the log", [][]string{{"ledger", "verify"}, {"work", "list"}, {"backup", "-"}}},
+			201, "does not continue the log", [][]string{{"ledger", "verify"}, {"work", "list"},
+				{"backup", "-"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newLedger(t)
 			m := s.tamper(t)
 			m.exec("SELECT 1") // drops the triggers
 			m.close()
-			// This process must stay small, because the peak memory of a process includes that of its parent when it was started.
-			startChild(t, "sql", s.file("ledger.db"), "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "+tt.statement).end(t)
+			// This process must stay small, because the peak memory of a process includes that of
+			// its parent when it was started.
+			startChild(t, "sql", s.file("ledger.db"),
+				"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; "+tt.statement).end(t)
 			for _, args := range tt.commands {
 				status, stderr := s.checkPeak(t, maxPeak, args...)
 				if status == 0 {
 					t.Errorf("%v succeeded", args)
 				}
-				if isVerify := slices.Contains(args, "verify"); isVerify && (status != 5 || !strings.Contains(stderr, fmt.Sprintf("not verified from event %d on", tt.firstBad)) || !strings.Contains(stderr, tt.reason)) {
+				if isVerify := slices.Contains(args, "verify"); isVerify &&
+					(status != 5 || !strings.Contains(stderr,
+						fmt.Sprintf("not verified from event %d on", tt.firstBad)) ||
+						!strings.Contains(stderr, tt.reason)) {
 					t.Errorf("%v: exit status %d\n%s", args, status, stderr)
 				}
 			}
@@ -61,7 +72,8 @@ func TestForgedLargeFiles(t *testing.T) {
 			check(t, err)
 			check(t, file.Truncate(1<<30))
 			check(t, file.Close())
-			for _, args := range [][]string{{"ledger", "verify"}, {"work", "list"}, {"work", "open", "more"}, {"doctor"}} {
+			for _, args := range [][]string{{"ledger", "verify"}, {"work", "list"},
+				{"work", "open", "more"}, {"doctor"}} {
 				s.checkPeak(t, 120<<20, args...)
 			}
 		})
@@ -94,6 +106,7 @@ func peakChild(ctx context.Context, args []string) error {
 	if err := cmd.Run(); cmd.ProcessState == nil {
 		return err
 	}
-	fmt.Println(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss<<10, cmd.ProcessState.ExitCode())
+	fmt.Println(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss<<10,
+		cmd.ProcessState.ExitCode())
 	return nil
 }

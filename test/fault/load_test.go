@@ -17,9 +17,9 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// loadChild moves work, stores blobs and signs as fast as it can, and prints what was acknowledged. It runs until it is
-// killed, its standard input is closed, or something fails. Its arguments are the box, the key file, its name, and the
-// number of goroutines.
+// loadChild moves work, stores blobs and signs as fast as it can, and prints what was acknowledged.
+// It runs until it is killed, its standard input is closed, or something fails. Its arguments are
+// the box, the key file, its name, and the number of goroutines.
 func loadChild(ctx context.Context, args []string) error {
 	b, err := box.Open(ctx, args[0], &box.Options{KeyFile: args[1]})
 	if err != nil {
@@ -52,46 +52,52 @@ var errStopped = errors.New("standard input was closed")
 
 // loadWork claims, blocks and unblocks one work item until ctx is done.
 func loadWork(ctx context.Context, b *box.Box, work string) error {
-	if err := acknowledge(ctx, b, rules.OpenWork{Work: work, Title: "load", Actor: "tester"}, 0, 0); err != nil {
+	if err := acknowledge(ctx, b, rules.OpenWork{Work: work, Title: "load", Actor: "tester"}, 0,
+		0); err != nil {
 		return err
 	}
 	for ctx.Err() == nil {
 		if err := acknowledge(ctx, b, claimOf(work, "s-"+work), 0, 0); err != nil {
 			return err
 		}
-		blob, err := b.Engine.PutBlob(ctx, strings.NewReader(strings.Repeat(work, 1+rand.IntN(2000))))
+		blob, err := b.Engine.PutBlob(ctx,
+			strings.NewReader(strings.Repeat(work, 1+rand.IntN(2000))))
 		if err != nil {
 			return err
 		}
 		if _, err := fmt.Printf("blob %s\n", blob); err != nil {
 			return err
 		}
-		exit := rules.Exit{Session: "s-" + work, Signal: signalOf(signalbox.PhaseImplementation, signalbox.ExitBlocked), Blob: blob}
+		exit := rules.Exit{Session: "s-" + work, Signal: signalOf(signalbox.PhaseImplementation,
+			signalbox.ExitBlocked), Blob: blob}
 		if err := acknowledge(ctx, b, exit, 1, 2); err != nil {
 			return err
 		}
-		if err := acknowledge(ctx, b, rules.Unblock{Work: work, Note: "continue", Actor: "tester"}, 1, 0); err != nil {
+		if err := acknowledge(ctx, b, rules.Unblock{Work: work, Note: "continue", Actor: "tester"},
+			1, 0); err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// acknowledge executes a command and prints the event in its answer, with the given numbers of events before and after it
-// that belong to the same command.
+// acknowledge executes a command and prints the event in its answer, with the given numbers of
+// events before and after it that belong to the same command.
 func acknowledge(ctx context.Context, b *box.Box, c rules.Command, before, after int) error {
 	answer, err := b.Engine.Do(ctx, c)
 	if err != nil {
 		return err
 	}
 	var stored []signalbox.Event
-	for first := answer.Seq - uint64(before); len(stored) != 1+before+after; { // a read may return fewer
+	// a read may return fewer
+	for first := answer.Seq - uint64(before); len(stored) != 1+before+after; {
 		events, err := b.Journal.Read(ctx, first-1+uint64(len(stored)), 1+before+after-len(stored))
 		if err != nil {
 			return err
 		}
 		if len(events) == 0 {
-			return fmt.Errorf("%#v was answered with event %d, but event %d is not stored", c, answer.Seq, first+uint64(len(stored)))
+			return fmt.Errorf("%#v was answered with event %d, but event %d is not stored", c,
+				answer.Seq, first+uint64(len(stored)))
 		}
 		stored = append(stored, events...)
 	}
@@ -109,7 +115,8 @@ func signRepeatedly(ctx context.Context, b *box.Box) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Printf("checkpoint %d %s\n", checkpoint.Size, checkpoint.Root); err != nil {
+		if _, err := fmt.Printf("checkpoint %d %s\n", checkpoint.Size,
+			checkpoint.Root); err != nil {
 			return err
 		}
 		if err := b.Engine.Wait(ctx, checkpoint.Size+50); err != nil {
@@ -128,10 +135,12 @@ type acknowledged struct {
 }
 
 func newAcknowledged() *acknowledged {
-	return &acknowledged{events: map[uint64]signalbox.Hash{}, checkpoints: map[uint64]signalbox.Hash{}}
+	return &acknowledged{events: map[uint64]signalbox.Hash{},
+		checkpoints: map[uint64]signalbox.Hash{}}
 }
 
-// addLine parses a line. An incomplete line, the last one of a killed process, acknowledges nothing.
+// addLine parses a line. An incomplete line, the last one of a killed process, acknowledges
+// nothing.
 func (a *acknowledged) addLine(t testing.TB, line string) {
 	t.Helper()
 	fields := strings.Fields(line)

@@ -19,9 +19,10 @@ type team struct {
 	hosts    []*exec.Cmd // the processes that run the nodes of a cluster, if there are any
 }
 
-// newTeam makes a team of machines. configure writes the beginning of the configuration of each of them. If hosted is set, each has a
-// process that runs its node.
-func newTeam(t *testing.T, machines []*machine, s scenario, configure func(t testing.TB, number int, s *site), hosted bool) *team {
+// newTeam makes a team of machines. configure writes the beginning of the configuration of each of
+// them. If hosted is set, each has a process that runs its node.
+func newTeam(t *testing.T, machines []*machine, s scenario, configure func(t testing.TB, number int,
+	s *site), hosted bool) *team {
 	t.Helper()
 	team := &team{machines: machines, hosts: make([]*exec.Cmd, len(machines))}
 	sites := make([]*site, len(machines))
@@ -47,11 +48,13 @@ func newTeam(t *testing.T, machines []*machine, s scenario, configure func(t tes
 	start(0)
 	team.fixtures = []*fixture{first}
 	for _, own := range sites[1:] {
-		f := &fixture{site: own, plan: first.plan, script: first.script, diary: first.diary, sessions: map[string]bool{}, checked: first.checked}
+		f := &fixture{site: own, plan: first.plan, script: first.script, diary: first.diary,
+			sessions: map[string]bool{}, checked: first.checked}
 		f.publicKey = first.publicKey
 		f.git(t, "init", "-q", "-b", "main")
 		f.git(t, "pull", "-q", first.project, "main")
-		f.write(t, f.file("signalbox.yaml"), own.settings+scriptedAgents(f.diary, f.script)+s.settings)
+		f.write(t, f.file("signalbox.yaml"),
+			own.settings+scriptedAgents(f.diary, f.script)+s.settings)
 		f.write(t, f.file(".gitignore"), "*\n")
 		t.Cleanup(f.killAll)
 		team.fixtures = append(team.fixtures, f)
@@ -61,7 +64,8 @@ func newTeam(t *testing.T, machines []*machine, s scenario, configure func(t tes
 
 // owner returns the number of the machine whose crew a session belongs to, or -1.
 func (team *team) owner(session string) int {
-	return slices.IndexFunc(team.fixtures, func(f *fixture) bool { return slices.Contains(f.owners(), ownerOf(session)) })
+	return slices.IndexFunc(team.fixtures,
+		func(f *fixture) bool { return slices.Contains(f.owners(), ownerOf(session)) })
 }
 
 // gatedPlan returns a plan of n tasks, of which most are blocked by the third, the gate.
@@ -73,8 +77,8 @@ func gatedPlan(n int) string {
 	return planOf(tasks...)
 }
 
-// gatedAgents wait for ever on T1 the first time, and on the tasks from T4 on until the file back is in the diary. The gate itself, T3, waits
-// for the file open.
+// gatedAgents wait for ever on T1 the first time, and on the tasks from T4 on until the file back
+// is in the diary. The gate itself, T3, waits for the file open.
 const gatedAgents = `
 on developer T1 attempt 1:
     touch $DIARY/here
@@ -99,34 +103,43 @@ on developer *:
     signal READY_FOR_REVIEW: {task}
 ` + judges
 
-// slotsOfEach is how many sessions each of three machines runs at once. Two of them cannot do all the tasks behind the gate, so that the third
-// one must take some.
+// slotsOfEach is how many sessions each of three machines runs at once. Two of them cannot do all
+// the tasks behind the gate, so that the third one must take some.
 const slotsOfEach = "2"
 
-// unpluggedSettings returns settings with a lease that is long enough for a busy machine to end its agents in time, and short enough to wait for.
+// unpluggedSettings returns settings with a lease that is long enough for a busy machine to end its
+// agents in time, and short enough to wait for.
 func unpluggedSettings() string {
-	return fmt.Sprintf("grace: 1s\nlease: {ttl: %s}\nslots: 6\nroles: {developer: {slots: 6}}\n", sized("20s", "60s"))
+	return fmt.Sprintf("grace: 1s\nlease: {ttl: %s}\nslots: 6\nroles: {developer: {slots: 6}}\n",
+		sized("20s", "60s"))
 }
 
-// TestMachinesOnPostgres lets three machines carry out a plan together, with the ledger in a PostgreSQL database on a fourth. One of them is
-// unplugged in the middle and comes back.
+// TestMachinesOnPostgres lets three machines carry out a plan together, with the ledger in a
+// PostgreSQL database on a fourth. One of them is unplugged in the middle and comes back.
 func TestMachinesOnPostgres(t *testing.T) {
 	t.Parallel()
 	inNetwork(t, true, func(t *testing.T, n *network, postgres string) {
 		tasks := sized(9, 30)
-		team, _ := newPostgresTeam(t, n, postgres, scenario{plan: gatedPlan(tasks), script: gatedAgents, settings: unpluggedSettings() + partsCheck})
+		team, _ := newPostgresTeam(t, n, postgres,
+			scenario{plan: gatedPlan(tasks), script: gatedAgents,
+				settings: unpluggedSettings() + partsCheck})
 		team.unplugInTheMiddle(t, tasks)
 	})
 }
 
-// newPostgresTeam returns three machines whose ledger is in PostgreSQL, and a fourth machine with the database.
+// newPostgresTeam returns three machines whose ledger is in PostgreSQL, and a fourth machine with
+// the database.
 func newPostgresTeam(t *testing.T, n *network, socket string, s scenario) (*team, *machine) {
 	t.Helper()
 	machines := []*machine{n.add(t), n.add(t), n.add(t)}
 	database := n.add(t)
 	database.relay(5432, socket)
-	journal := withSchema(fmt.Sprintf("postgres://signalbox@%s:5432/postgres?sslmode=disable", database.address))
-	configure := func(t testing.TB, _ int, s *site) { s.configureWith(t, fmt.Sprintf("journal: %q\n", journal)) }
+	journal := withSchema(fmt.Sprintf("postgres://signalbox@%s:5432/postgres?sslmode=disable",
+		database.address))
+	configure := func(t testing.TB, _ int,
+		s *site) {
+		s.configureWith(t, fmt.Sprintf("journal: %q\n", journal))
+	}
 	return newTeam(t, machines, s, configure, false), database
 }
 
@@ -148,7 +161,8 @@ func TestMachinesInCluster(t *testing.T) {
 	t.Parallel()
 	inNetwork(t, false, func(t *testing.T, n *network, _ string) {
 		tasks := sized(9, 30)
-		team := newClusterTeam(t, n, scenario{plan: gatedPlan(tasks), script: gatedAgents, settings: unpluggedSettings() + partsCheck})
+		team := newClusterTeam(t, n, scenario{plan: gatedPlan(tasks), script: gatedAgents,
+			settings: unpluggedSettings() + partsCheck})
 		team.unplugInTheMiddle(t, tasks)
 	})
 }
@@ -172,21 +186,26 @@ func (team *team) unplugInTheMiddle(t *testing.T, tasks int) {
 	t.Logf("machine %d is unplugged", unplugged+1)
 	machine, process := team.machines[unplugged], processes[unplugged]
 	machine.unplug()
-	// The others get its work. If its agent is still alive then, the next agent notices and writes that to the diary.
-	again := run.await(held.Seq, "the lease of another machine", granted(signalbox.RoleDeveloper, "T1"))
+	// The others get its work. If its agent is still alive then, the next agent notices and writes
+	// that to the diary.
+	again := run.await(held.Seq, "the lease of another machine",
+		granted(signalbox.RoleDeveloper, "T1"))
 	if owner := team.owner(again.Session); owner == unplugged {
 		t.Errorf("event %d gives T1 to the machine that is unplugged", again.Seq)
 	}
 	if process.hasEnded() {
-		t.Fatalf("the process on the machine that was unplugged ended: %v", process.cmd.ProcessState)
+		t.Fatalf("the process on the machine that was unplugged ended: %v",
+			process.cmd.ProcessState)
 	}
 	run.await(again.Seq, "the completion of T1", completed("T1"))
 	machine.plug()
-	process.until("it knows what happened in the meantime", func() bool { return strings.Contains(process.output(), "T1   merged") })
+	process.until("it knows what happened in the meantime",
+		func() bool { return strings.Contains(process.output(), "T1   merged") })
 	first.diary.create(t, "open")
-	back := run.await(again.Seq, "a lease of the machine that was unplugged", func(e *signalbox.Event) bool {
-		return e.Type == rules.TypeLeaseGranted && team.owner(e.Session) == unplugged
-	})
+	back := run.await(again.Seq, "a lease of the machine that was unplugged",
+		func(e *signalbox.Event) bool {
+			return e.Type == rules.TypeLeaseGranted && team.owner(e.Session) == unplugged
+		})
 	t.Logf("machine %d works again from event %d on", unplugged+1, back.Seq)
 	first.diary.create(t, "back")
 	run.end(0)
@@ -223,7 +242,8 @@ func (team *team) checkDone(t *testing.T, tasks int) {
 		f.checkClean(t)
 		f.checkParts(t, tasksIn(gatedPlan(tasks))...)
 		if merges := f.checkBase(t); len(merges) != tasks {
-			t.Errorf("the base of machine %d has %d tasks, want %d: %v", i+1, len(merges), tasks, merges)
+			t.Errorf("the base of machine %d has %d tasks, want %d: %v", i+1, len(merges), tasks,
+				merges)
 		}
 		if v := f.verifyCommand(t, 0, "--key", f.publicKey); v.Events != uint64(len(events)) {
 			t.Errorf("machine %d has %d events, want %d", i+1, v.Events, len(events))
@@ -240,7 +260,8 @@ func checkOneLease(t testing.TB, events []signalbox.Event) {
 		switch e := &events[i]; e.Type {
 		case rules.TypeLeaseGranted:
 			if held[e.Work] != 0 {
-				t.Errorf("event %d grants %s, which event %d had granted", e.Seq, e.Work, held[e.Work])
+				t.Errorf("event %d grants %s, which event %d had granted", e.Seq, e.Work,
+					held[e.Work])
 			}
 			held[e.Work] = e.Seq
 		case rules.TypeLeaseReleased, rules.TypeLeaseExpired:
@@ -252,6 +273,7 @@ func checkOneLease(t testing.TB, events []signalbox.Event) {
 // completed returns a function that matches the completion of a task.
 func completed(task string) func(*signalbox.Event) bool {
 	return func(e *signalbox.Event) bool {
-		return e.Type == rules.TypePhaseChanged && e.Work == task && data[rules.PhaseChanged](e).To == signalbox.PhaseCompleted
+		return e.Type == rules.TypePhaseChanged && e.Work == task &&
+			data[rules.PhaseChanged](e).To == signalbox.PhaseCompleted
 	}
 }

@@ -21,9 +21,11 @@ const (
 	sizeVariable = "SIGNALBOX_FAULT"
 	// seedVariable repeats the random choices of an earlier run.
 	seedVariable = "SIGNALBOX_FAULT_SEED"
-	// childVariable makes the test binary act as a child process of a test. Its value is a key of children.
+	// childVariable makes the test binary act as a child process of a test. Its value is a key of
+	// children.
 	childVariable = "SIGNALBOX_FAULT_CHILD"
-	// binaryVariable is the path of the program under test. TestMain builds the program if it is not set.
+	// binaryVariable is the path of the program under test. TestMain builds the program if it is
+	// not set.
 	binaryVariable = "SIGNALBOX_FAULT_BINARY"
 )
 
@@ -51,7 +53,8 @@ func TestMain(m *testing.M) {
 // runTests builds the program, unless binaryVariable already names one, and runs the tests.
 func runTests(m *testing.M) int {
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // the parallel tests mostly wait
+	// the parallel tests mostly wait
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		flag.Set("test.parallel", "4")
 	}
 	defer postgresServer.Stop()
@@ -97,8 +100,8 @@ func sized[T any](short, full T) T {
 // times returns a number of repetitions. The short form repeats less often under the race detector.
 func times(short, full int) int { return sized(max(1, short/slowdown), full) }
 
-// newRand returns a random number generator. The short form always uses the same seed; the full form uses a new one each
-// time. The seed is logged.
+// newRand returns a random number generator. The short form always uses the same seed; the full
+// form uses a new one each time. The seed is logged.
 func newRand(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := sized(1, uint64(time.Now().UnixNano()))
@@ -114,8 +117,8 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, name.Sum64()))
 }
 
-// skipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a skipped test would go
-// unnoticed, it fails the test.
+// skipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a
+// skipped test would go unnoticed, it fails the test.
 func skipOrFail(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

@@ -17,7 +17,8 @@ import (
 // workModel is the state of one work item in the sequential specification.
 type workModel struct {
 	phase, blockedFrom signalbox.Phase
-	// epoch is that of the live lease; 0 means that the work is free or that the expiry of its lease was recorded.
+	// epoch is that of the live lease; 0 means that the work is free or that the expiry of its
+	// lease was recorded.
 	epoch   uint64
 	session string
 	expires int64
@@ -42,7 +43,8 @@ type exitKey struct {
 
 func (op *operation) exitKey() exitKey { return exitKey{op.As, op.Epoch, op.Phase, op.Reason} }
 
-// factsOf collects the facts in events. A lease that ended with an exit signal does not count as released.
+// factsOf collects the facts in events. A lease that ended with an exit signal does not count as
+// released.
 func factsOf(t testing.TB, events []signalbox.Event) facts {
 	t.Helper()
 	f := facts{map[uint64]uint64{}, map[exitKey]uint64{}}
@@ -78,7 +80,8 @@ func (f facts) model() porcupine.Model {
 	}
 }
 
-// step reports whether a work item in state w may give the answer in op, and returns its next state.
+// step reports whether a work item in state w may give the answer in op, and returns its next
+// state.
 func (f facts) step(w workModel, op *operation) (workModel, bool) {
 	if op.Do == "look" {
 		return w, w.looksLike(op)
@@ -102,7 +105,8 @@ func (f facts) step(w workModel, op *operation) (workModel, bool) {
 	return w, op.Code == 0 // expire
 }
 
-// looksLike reports whether op shows the state w. The expiry of the lease may already have been recorded.
+// looksLike reports whether op shows the state w. The expiry of the lease may already have been
+// recorded.
 func (w workModel) looksLike(op *operation) bool {
 	if op.Code != 0 || op.Now != w.phase {
 		return false
@@ -114,7 +118,8 @@ func (w workModel) looksLike(op *operation) bool {
 }
 
 func (w workModel) hasLease(l *signalbox.Lease) bool {
-	return l != nil && w.epoch == l.Epoch && w.session == l.Session && w.expires == l.Expires.UnixNano()
+	return l != nil && w.epoch == l.Epoch && w.session == l.Session &&
+		w.expires == l.Expires.UnixNano()
 }
 
 // holds reports whether op uses the live lease.
@@ -125,7 +130,8 @@ func (w workModel) holds(op *operation) bool {
 // happened reports whether the event seq of this work is in the past.
 func (w workModel) happened(seq uint64) bool { return seq != 0 && seq <= w.seq }
 
-// wrote advances the state past a command whose last event is given. It reports whether sequence number and time increase.
+// wrote advances the state past a command whose last event is given. It reports whether sequence
+// number and time increase.
 func (w workModel) wrote(op *operation, last uint64, at int64) (workModel, bool) {
 	ok := op.Code == 0 && !op.Repeated && op.Seq > w.seq && at >= w.at
 	w.seq, w.at = last, at
@@ -141,7 +147,8 @@ func (w workModel) claim(op *operation, at int64) (workModel, bool) {
 	case op.Repeated:
 		return w, op.Code == 0 && w.session == op.As && w.hasLease(op.Lease)
 	}
-	ok := w.epoch == 0 && w.phase.ClaimableBy() == op.Role && op.Lease != nil && op.Lease.Epoch == op.Seq
+	ok := w.epoch == 0 && w.phase.ClaimableBy() == op.Role && op.Lease != nil &&
+		op.Lease.Epoch == op.Seq
 	w.epoch, w.session, w.expires = op.Seq, op.As, at+int64(op.TTL)
 	next, grown := w.wrote(op, op.Seq, at)
 	return next, ok && grown && next.hasLease(op.Lease)
@@ -193,7 +200,8 @@ func (f facts) exit(w workModel, op *operation, at int64) (workModel, bool) {
 		w.blockedFrom = w.phase
 	}
 	w.phase, w.epoch = to, 0
-	next, grown := w.wrote(op, op.Seq+2, at) // the answer's event is followed by those of the phase and the lease
+	// the answer's event is followed by those of the phase and the lease
+	next, grown := w.wrote(op, op.Seq+2, at)
 	return next, ok && grown
 }
 
@@ -207,8 +215,9 @@ func (w workModel) unblock(op *operation, at int64) (workModel, bool) {
 	return next, ok && grown
 }
 
-// checkLinear checks that the answers about each work item are linearizable: a sequential process could have given them,
-// each between its call and its return. It returns the work items for which this does not hold.
+// checkLinear checks that the answers about each work item are linearizable: a sequential process
+// could have given them, each between its call and its return. It returns the work items for which
+// this does not hold.
 func checkLinear(f facts, history []operation) (wrong []string) {
 	works := map[string][]porcupine.Operation{}
 	for _, op := range history {
@@ -220,12 +229,14 @@ func checkLinear(f facts, history []operation) (wrong []string) {
 	for _, op := range history {
 		for work := range works {
 			if op.Work == work || op.Do == "expire" { // it concerns all work
-				works[work] = append(works[work], porcupine.Operation{ClientId: op.Client, Output: op, Call: op.Call, Return: op.Return})
+				works[work] = append(works[work], porcupine.Operation{ClientId: op.Client,
+					Output: op, Call: op.Call, Return: op.Return})
 			}
 		}
 	}
 	for work, operations := range works {
-		if result := porcupine.CheckOperationsTimeout(f.model(), operations, 5*time.Minute); result != porcupine.Ok {
+		if result := porcupine.CheckOperationsTimeout(f.model(), operations,
+			5*time.Minute); result != porcupine.Ok {
 			wrong = append(wrong, fmt.Sprintf("%s: %s", work, result))
 		}
 	}

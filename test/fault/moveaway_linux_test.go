@@ -13,8 +13,9 @@ import (
 	"signalbox/internal/config"
 )
 
-// TestMoveOutOfClusterAndBack moves the ledger out of a cluster whose only processes run its nodes, and back. The cluster needs them for its majority, so
-// they keep running while the ledger is away, as does one that starts then, and they work with it when it is back.
+// TestMoveOutOfClusterAndBack moves the ledger out of a cluster whose only processes run its nodes,
+// and back. The cluster needs them for its majority, so they keep running while the ledger is away,
+// as does one that starts then, and they work with it when it is back.
 func TestMoveOutOfClusterAndBack(t *testing.T) {
 	t.Parallel()
 	a := emptySite(t)
@@ -23,7 +24,8 @@ func TestMoveOutOfClusterAndBack(t *testing.T) {
 	for _, s := range []*site{a, others[1]} { // which run workers
 		settings, err := os.ReadFile(s.file(config.FileName))
 		check(t, err)
-		check(t, os.WriteFile(s.file(config.FileName), append(settings, "\nworkspace: shared\n"...), 0o600))
+		check(t, os.WriteFile(s.file(config.FileName), append(settings, "\nworkspace: shared\n"...),
+			0o600))
 	}
 	others[1].trustPlace(t)
 	log := startHost(t, a, "worker", "--roles", "ci", "--plain")
@@ -33,7 +35,8 @@ func TestMoveOutOfClusterAndBack(t *testing.T) {
 
 	a.must(t, "ledger", "migrate", "--to", "sqlite")
 	log.await(t, "only running the node of this machine: the ledger was moved into the folder of the box on ")
-	late := startHost(t, others[1], "worker", "--roles", "ci", "--plain") // another process runs the node, which changes nothing
+	// another process runs the node, which changes nothing
+	late := startHost(t, others[1], "worker", "--roles", "ci", "--plain")
 	late.await(t, "only running the node of this machine: ")
 	late.interrupt(t)
 	late = startHost(t, others[1], "worker", "--roles", "ci", "--plain")
@@ -46,7 +49,8 @@ func TestMoveOutOfClusterAndBack(t *testing.T) {
 	for i, s := range others {
 		s.must(t, "work", "open", fmt.Sprintf("back-%d", i))
 	}
-	if list := a.must(t, "work", "list"); !strings.Contains(list, "three") || !strings.Contains(list, "back-1") {
+	if list := a.must(t, "work", "list"); !strings.Contains(list, "three") ||
+		!strings.Contains(list, "back-1") {
 		t.Errorf("the work is:\n%s", list)
 	}
 	if again := servedAt(t, others[0]); again != address {

@@ -12,14 +12,15 @@ import (
 	"signalbox/internal/core/box"
 )
 
-// namespaceVariable is set in a test process that runs in its own namespaces, whose mounts and limits no other process
-// sees. Its value is an empty folder to use as a mount point.
+// namespaceVariable is set in a test process that runs in its own namespaces, whose mounts and
+// limits no other process sees. Its value is an empty folder to use as a mount point.
 const namespaceVariable = "SIGNALBOX_FAULT_NAMESPACE"
 
 // notPermitted is the message of a process in the namespace that lacks a permission.
 const notPermitted = "not permitted on this machine"
 
-// inNamespace runs a test in a process with its own user and mount namespaces, and passes it a mount point.
+// inNamespace runs a test in a process with its own user and mount namespaces, and passes it a
+// mount point.
 func inNamespace(t *testing.T, do func(t *testing.T, dir string)) {
 	t.Helper()
 	if dir := os.Getenv(namespaceVariable); dir != "" {

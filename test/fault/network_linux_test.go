@@ -18,13 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// networkVariable is set in a test process that runs in namespaces of its own. Its value is the Unix socket of a PostgreSQL server, or "-" if
-// the test needs none.
+// networkVariable is set in a test process that runs in namespaces of its own. Its value is the
+// Unix socket of a PostgreSQL server, or "-" if the test needs none.
 const networkVariable = "SIGNALBOX_FAULT_NETWORK"
 
-// inNetwork runs a test in a process that has its own network, mounts and process ids. Whatever the test starts and sets up there disappears
-// with that process, even if it is killed. postgres is the Unix socket of a server, if the test needs one: it can be reached from every network.
-func inNetwork(t *testing.T, needPostgres bool, do func(t *testing.T, n *network, postgres string)) {
+// inNetwork runs a test in a process that has its own network, mounts and process ids. Whatever the
+// test starts and sets up there disappears with that process, even if it is killed. postgres is the
+// Unix socket of a server, if the test needs one: it can be reached from every network.
+func inNetwork(t *testing.T, needPostgres bool,
+	do func(t *testing.T, n *network, postgres string)) {
 	t.Helper()
 	if postgres := os.Getenv(networkVariable); postgres != "" {
 		do(t, newNetwork(t), postgres)
@@ -40,16 +42,20 @@ func inNetwork(t *testing.T, needPostgres bool, do func(t *testing.T, n *network
 	t.Cleanup(func() { os.RemoveAll(temporary) })
 	self, err := os.Executable()
 	check(t, err)
-	cmd := exec.CommandContext(t.Context(), self, self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.timeout=30m")
-	cmd.Env = append(os.Environ(), childVariable+"=init", networkVariable+"="+postgres, "TMPDIR="+temporary, "GORACE=atexit_sleep_ms=0")
+	cmd := exec.CommandContext(t.Context(), self, self, "-test.run=^"+t.Name()+"$", "-test.v",
+		"-test.timeout=30m")
+	cmd.Env = append(os.Environ(), childVariable+"=init", networkVariable+"="+postgres, "TMPDIR="+
+		temporary, "GORACE=atexit_sleep_ms=0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID,
 		Pdeathsig:  syscall.SIGKILL, // when the thread that started it ends
 	}
 	if os.Geteuid() != 0 {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(),
+			Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(),
+			Size: 1}}
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -63,14 +69,17 @@ func inNetwork(t *testing.T, needPostgres bool, do func(t *testing.T, n *network
 	t.Logf("in the namespaces:\n%s", out)
 }
 
-// initChild is the first process of a process namespace. It runs the program in its arguments, and waits for the processes that others leave behind.
+// initChild is the first process of a process namespace. It runs the program in its arguments, and
+// waits for the processes that others leave behind.
 func initChild(_ context.Context, args []string) error {
-	err := errors.Join(syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""), syscall.Mount("proc", "/proc", "proc", 0, ""))
+	err := errors.Join(syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
+		syscall.Mount("proc", "/proc", "proc", 0, ""))
 	if err != nil {
 		return fmt.Errorf("%s: %w", notPermitted, err)
 	}
 	os.Unsetenv(childVariable)
-	process, err := os.StartProcess(args[0], args, &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	process, err := os.StartProcess(args[0], args,
+		&os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return err
 	}
@@ -110,7 +119,8 @@ func newNetwork(t *testing.T) *network {
 	t.Helper()
 	ip := func(args ...string) {
 		t.Helper()
-		if out, err := exec.CommandContext(t.Context(), "ip", args...).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "ip",
+			args...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: ip %v: %v: %s", notPermitted, args, err, out)
 		}
 	}
@@ -125,7 +135,8 @@ func newNetwork(t *testing.T) *network {
 func (n *network) add(t testing.TB) *machine {
 	t.Helper()
 	number := len(n.machines) + 1
-	m := &machine{t: t, address: fmt.Sprintf("10.77.0.%d", number), link: fmt.Sprintf("cable%d", number)}
+	m := &machine{t: t, address: fmt.Sprintf("10.77.0.%d", number),
+		link: fmt.Sprintf("cable%d", number)}
 	space, err := newNamespace()
 	check(t, err)
 	t.Cleanup(func() { unix.Close(space) })
@@ -164,7 +175,8 @@ func onOwnThread(f func() error) error {
 // run runs a program that must succeed.
 func run(t testing.TB, name string, args ...string) {
 	t.Helper()
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil { // also when the test ends
+	// also when the test ends
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s %v: %v: %s", name, args, err, out)
 	}
 }
@@ -187,10 +199,13 @@ func (m *machine) enter(cmd *exec.Cmd) {
 func (m *machine) unplug() { run(m.t, "ip", "link", "set", m.link, "down") }
 func (m *machine) plug()   { run(m.t, "ip", "link", "set", m.link, "up") }
 
-// cut loses everything that two machines send to each other, and mend ends that. Others still reach both.
+// cut loses everything that two machines send to each other, and mend ends that. Others still reach
+// both.
 func cut(a, b *machine) {
-	for _, from := range [][2]*machine{{a, b}, {b, a}} { // to a hardware address that does not exist
-		from[0].run("ip", "neighbour", "replace", from[1].address, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
+	// to a hardware address that does not exist
+	for _, from := range [][2]*machine{{a, b}, {b, a}} {
+		from[0].run("ip", "neighbour", "replace", from[1].address, "lladdr", "02:00:00:00:00:99",
+			"dev", "eth0", "nud", "permanent")
 	}
 }
 
@@ -200,7 +215,8 @@ func mend(a, b *machine) {
 	}
 }
 
-// relay accepts connections on the machine and connects them to a Unix socket of the test, until the test ends.
+// relay accepts connections on the machine and connects them to a Unix socket of the test, until
+// the test ends.
 func (m *machine) relay(port int, socket string) {
 	m.t.Helper()
 	var listener net.Listener
@@ -242,7 +258,8 @@ func (m *machine) reset() {
 	m.conns = nil
 }
 
-// connect copies bytes between a connection and a Unix socket in both directions until one of them is closed.
+// connect copies bytes between a connection and a Unix socket in both directions until one of them
+// is closed.
 func connect(from net.Conn, socket string) {
 	defer from.Close()
 	to, err := net.DialTimeout("unix", socket, 10*time.Second)

@@ -18,8 +18,9 @@ import (
 	"signalbox/internal/oracle/session"
 )
 
-// TestOracleKilled kills signalbox oracle during replies, during tool calls, during the work of a sub-agent, and at random
-// moments, and resumes it until it ends. The answer must be that of an undisturbed run, and nothing may be done twice.
+// TestOracleKilled kills signalbox oracle during replies, during tool calls, during the work of a
+// sub-agent, and at random moments, and resumes it until it ends. The answer must be that of an
+// undisturbed run, and nothing may be done twice.
 func TestOracleKilled(t *testing.T) {
 	addresses := startModel(t)
 	for _, protocol := range oracleProtocols {
@@ -53,7 +54,8 @@ func TestOracleKilled(t *testing.T) {
 	}
 }
 
-// killPlan says when to kill: after the first chunk for which match returns true, or after some time, whichever is first.
+// killPlan says when to kill: after the first chunk for which match returns true, or after some
+// time, whichever is first.
 type killPlan struct {
 	name  string
 	match func(chunk.Chunk) bool
@@ -67,7 +69,8 @@ func atInstant(d time.Duration) killPlan {
 
 // afterChunk returns a plan to kill after the n-th chunk, counting from 1.
 func afterChunk(n int) killPlan {
-	return killPlan{fmt.Sprintf("chunk %d", n), func(chunk.Chunk) bool { n--; return n == 0 }, patience}
+	return killPlan{fmt.Sprintf("chunk %d", n), func(chunk.Chunk) bool { n--; return n == 0 },
+		patience}
 }
 
 // longest is the approximate duration of a run without a kill.
@@ -75,8 +78,8 @@ const longest = 800 * time.Millisecond
 
 // killPlans returns a plan for the first kill of each conversation.
 func killPlans(random *rand.Rand, undisturbed []chunk.Chunk) (plans []killPlan) {
-	// Kill after the first chunk of each kind in each turn: content is in the middle of a reply, a call has no result yet, and
-	// a signal is about to be acted on.
+	// Kill after the first chunk of each kind in each turn: content is in the middle of a reply, a
+	// call has no result yet, and a signal is about to be acted on.
 	seen := map[string]bool{}
 	for i, c := range undisturbed {
 		key := string(c.Kind())
@@ -106,9 +109,10 @@ func killPlans(random *rand.Rand, undisturbed []chunk.Chunk) (plans []killPlan) 
 	return plans
 }
 
-// runWithKills runs the conversation, kills it as planned and then up to three more times, and checks it. It returns the
-// number of kills and of calls whose result is unknown.
-func (o *conversation) runWithKills(t *testing.T, random *rand.Rand, plan killPlan, want output) (kills, unknown int) {
+// runWithKills runs the conversation, kills it as planned and then up to three more times, and
+// checks it. It returns the number of kills and of calls whose result is unknown.
+func (o *conversation) runWithKills(t *testing.T, random *rand.Rand, plan killPlan,
+	want output) (kills, unknown int) {
 	t.Helper()
 	for more := true; more; more = kills < 4 && random.IntN(3) > 0 {
 		p := o.start(t)
@@ -123,7 +127,8 @@ func (o *conversation) runWithKills(t *testing.T, random *rand.Rand, plan killPl
 		if o.isAnswered(t) { // the kill came after the end
 			break
 		}
-		// A resumed run repeats the earlier chunks at once, so counting chunks alone would rarely reach new ones.
+		// A resumed run repeats the earlier chunks at once, so counting chunks alone would rarely
+		// reach new ones.
 		if plan = afterChunk(1 + random.IntN(60)); random.IntN(2) == 0 {
 			plan = atInstant(time.Duration(random.Int64N(int64(longest))))
 		}
@@ -138,7 +143,8 @@ func (o *conversation) runWithKills(t *testing.T, random *rand.Rand, plan killPl
 // isAnswered reports whether the answer is recorded.
 func (o *conversation) isAnswered(t *testing.T) bool {
 	t.Helper()
-	return o.find(t) && slices.ContainsFunc(o.record(t, o.folder()), func(e session.Entry) bool { return e.Kind == session.Answer })
+	return o.find(t) && slices.ContainsFunc(o.record(t, o.folder()),
+		func(e session.Entry) bool { return e.Kind == session.Answer })
 }
 
 // checkRecorded checks that the record has the same content as the output of an undisturbed run.
@@ -173,7 +179,8 @@ func (o *conversation) checkAnswer(t *testing.T, p *oracleProcess, want output) 
 	o.checkPrinted(t, p.printed)
 }
 
-// checkEnd checks the invariants of a finished conversation, and returns the number of calls whose result is unknown.
+// checkEnd checks the invariants of a finished conversation, and returns the number of calls whose
+// result is unknown.
 func (o *conversation) checkEnd(t *testing.T) (unknown int) {
 	t.Helper()
 	if !o.find(t) {
@@ -195,7 +202,8 @@ func (o *conversation) checkEnd(t *testing.T) (unknown int) {
 	return unknown
 }
 
-// checkCalls checks that each call that changes something ran exactly once, or at most once if its result is unknown.
+// checkCalls checks that each call that changes something ran exactly once, or at most once if its
+// result is unknown.
 func (o *conversation) checkCalls(t *testing.T, entries []session.Entry) (unknown int) {
 	t.Helper()
 	started, done := o.diary.counts(t, "keys"), o.diary.counts(t, "done")
@@ -227,10 +235,12 @@ func (o *conversation) checkCalls(t *testing.T, entries []session.Entry) (unknow
 				t.Errorf("%s %s failed: %s", call.Call.Name, e.Key, e.Text)
 			case call.Call.Name == "look":
 				if starts < 1 || starts > 1+len(o.killed) {
-					t.Errorf("look %s started %d times in %d processes", e.Key, starts, 1+len(o.killed))
+					t.Errorf("look %s started %d times in %d processes", e.Key, starts,
+						1+len(o.killed))
 				}
 			case starts != 1 || ends != 1:
-				t.Errorf("%s %s started %d times and finished %d times", call.Call.Name, e.Key, starts, ends)
+				t.Errorf("%s %s started %d times and finished %d times", call.Call.Name, e.Key,
+					starts, ends)
 			}
 		}
 	}
@@ -240,7 +250,8 @@ func (o *conversation) checkCalls(t *testing.T, entries []session.Entry) (unknow
 	return unknown
 }
 
-// checkSignals checks that the ledger has the signals of the model and of the sub-agent, each once and in order.
+// checkSignals checks that the ledger has the signals of the model and of the sub-agent, each once
+// and in order.
 func (o *conversation) checkSignals(t *testing.T, sub string) {
 	t.Helper()
 	var got []string
@@ -281,8 +292,9 @@ func (o *conversation) checkShown(t *testing.T, entries []session.Entry) {
 	}
 }
 
-// TestOracleInDoubt kills the oracle while a tool that changes something runs. The tool ends with it, and must not keep running
-// unnoticed. The result of the call is unknown, and the resumed oracle tells the model so.
+// TestOracleInDoubt kills the oracle while a tool that changes something runs. The tool ends with
+// it, and must not keep running unnoticed. The result of the call is unknown, and the resumed
+// oracle tells the model so.
 func TestOracleInDoubt(t *testing.T) {
 	addresses := startModel(t)
 	for _, protocol := range oracleProtocols {
@@ -302,7 +314,8 @@ func TestOracleInDoubt(t *testing.T) {
 					t.Fatalf("exit status %d\n%s", status, &p.stderr)
 				}
 				got := outputOf(t, p.printed)
-				if got.Results["h-1"] != unknownOutcome || got.Content[2] != "It did." || got.Done.Reason != string(decide.ReasonContextSufficient) {
+				if got.Results["h-1"] != unknownOutcome || got.Content[2] != "It did." ||
+					got.Done.Reason != string(decide.ReasonContextSufficient) {
 					t.Errorf("the output is %s", asJSON(got))
 				}
 				o.diary.checkNoTools(t)

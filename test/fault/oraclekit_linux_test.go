@@ -24,8 +24,8 @@ import (
 // oracleProtocols are the providers of the configuration.
 var oracleProtocols = []string{"openai", "anthropic"}
 
-// oracleModel is the script of the model. The turn is chosen by the request alone, so a repeated request gets the same reply,
-// and no turn depends on the result of a tool.
+// oracleModel is the script of the model. The turn is chosen by the request alone, so a repeated
+// request gets the same reply, and no turn depends on the result of a tool.
 const oracleModel = `
 conversations:
   - match: {user: ^Which words}
@@ -225,7 +225,8 @@ func (o *conversation) find(t testing.TB) bool {
 	if o.id != "" {
 		return true
 	}
-	fresh := slices.DeleteFunc(o.sessions(t), func(id string) bool { return slices.Contains(o.before, id) })
+	fresh := slices.DeleteFunc(o.sessions(t),
+		func(id string) bool { return slices.Contains(o.before, id) })
 	if len(fresh) > 1 {
 		t.Fatalf("one question created the sessions %v", fresh)
 	}
@@ -264,7 +265,8 @@ func (o *conversation) start(t testing.TB) *oracleProcess {
 	return p
 }
 
-// until reads chunks up to the first for which match returns true, and reports whether there was one.
+// until reads chunks up to the first for which match returns true, and reports whether there was
+// one.
 func (p *oracleProcess) until(t testing.TB, match func(chunk.Chunk) bool) bool {
 	t.Helper()
 	for {
@@ -281,13 +283,15 @@ func (p *oracleProcess) until(t testing.TB, match func(chunk.Chunk) bool) bool {
 	}
 }
 
-// kill kills the process, or its whole group, after the first chunk for which match returns true or after some time, whichever is
-// first. It reports whether the process was still running.
-func (p *oracleProcess) kill(t testing.TB, group bool, match func(chunk.Chunk) bool, after time.Duration) bool {
+// kill kills the process, or its whole group, after the first chunk for which match returns true or
+// after some time, whichever is first. It reports whether the process was still running.
+func (p *oracleProcess) kill(t testing.TB, group bool, match func(chunk.Chunk) bool,
+	after time.Duration) bool {
 	t.Helper()
 	end := func() {
 		if group {
-			syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // before Wait, so the id is still valid
+			// before Wait, so the id is still valid
+			syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		}
 		p.cmd.Process.Kill()
 	}
@@ -306,7 +310,8 @@ func (p *oracleProcess) kill(t testing.TB, group bool, match func(chunk.Chunk) b
 	return status < 0
 }
 
-// end waits for the end of the process and returns its exit status, which is negative if it was killed.
+// end waits for the end of the process and returns its exit status, which is negative if it was
+// killed.
 func (p *oracleProcess) end(t testing.TB) int {
 	t.Helper()
 	p.until(t, func(chunk.Chunk) bool { return false })
@@ -354,7 +359,8 @@ func (o *conversation) checkPrinted(t testing.TB, printed []chunk.Chunk) {
 				t.Errorf("printed but not recorded: %s", chunkLine(c))
 			}
 		case chunk.System:
-			if !slices.Contains([]string{chunk.Resumed, chunk.ReplyRestarted, chunk.ReplyCut, chunk.Retry}, c.Name) && !has[chunkLine(c)] {
+			if !slices.Contains([]string{chunk.Resumed, chunk.ReplyRestarted, chunk.ReplyCut,
+				chunk.Retry}, c.Name) && !has[chunkLine(c)] {
 				t.Errorf("printed but not recorded: %s", chunkLine(c))
 			}
 		}
@@ -362,8 +368,10 @@ func (o *conversation) checkPrinted(t testing.TB, printed []chunk.Chunk) {
 	recorded := recordedTexts(entries)
 	for turn, texts := range textsOf(printed) {
 		for _, text := range texts {
-			if !slices.ContainsFunc(recorded[turn], func(whole string) bool { return strings.HasPrefix(whole, text) }) {
-				t.Errorf("turn %d: %q was printed but not recorded; recorded: %q", turn, text, recorded[turn])
+			if !slices.ContainsFunc(recorded[turn],
+				func(whole string) bool { return strings.HasPrefix(whole, text) }) {
+				t.Errorf("turn %d: %q was printed but not recorded; recorded: %q", turn, text,
+					recorded[turn])
 			}
 		}
 	}
@@ -420,7 +428,8 @@ func recordedTexts(entries []session.Entry) map[int][]string {
 	return texts
 }
 
-// textsOf returns the texts that were printed for each turn. The last one is valid; the others were restarted.
+// textsOf returns the texts that were printed for each turn. The last one is valid; the others were
+// restarted.
 func textsOf(printed []chunk.Chunk) map[int][]string {
 	texts := map[int][]string{}
 	for _, c := range printed {
@@ -451,7 +460,8 @@ type output struct {
 
 var delegation = regexp.MustCompile(`delegate-[0-9a-f]+`)
 
-// outputOf returns the output in a stream of chunks. The result of a call with an unknown outcome is unknownOutcome.
+// outputOf returns the output in a stream of chunks. The result of a call with an unknown outcome
+// is unknownOutcome.
 func outputOf(t testing.TB, printed []chunk.Chunk) output {
 	t.Helper()
 	got := output{Content: map[int]string{}, Results: map[string]string{}}
@@ -491,7 +501,8 @@ func outputOf(t testing.TB, printed []chunk.Chunk) output {
 	return got
 }
 
-// replaceUnknown replaces unknown results by those of want, for a comparison, and returns their number.
+// replaceUnknown replaces unknown results by those of want, for a comparison, and returns their
+// number.
 func (got *output) replaceUnknown(want output) (n int) {
 	got.Results = maps.Clone(got.Results)
 	for id, text := range got.Results {

@@ -9,16 +9,18 @@ import (
 	"signalbox/internal/oracle/decide"
 )
 
-// TestOracleTerm interrupts signalbox oracle during a reply and during a tool call. It reports the interruption and ends, no
-// process keeps running, and it can be resumed.
+// TestOracleTerm interrupts signalbox oracle during a reply and during a tool call. It reports the
+// interruption and ends, no process keeps running, and it can be resumed.
 func TestOracleTerm(t *testing.T) {
 	addresses := startModel(t)
 	for _, protocol := range oracleProtocols {
-		for name, sig := range map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM} {
+		for name, sig := range map[string]syscall.Signal{"INT": syscall.SIGINT,
+			"TERM": syscall.SIGTERM} {
 			t.Run(protocol+" "+name, func(t *testing.T) {
 				t.Parallel()
 				tools := []string{"keep", "stay"}
-				if isFull() || protocol == "openai" && name == "TERM" { // slow: the oracle waits for the tool that ignores TERM
+				// slow: the oracle waits for the tool that ignores TERM
+				if isFull() || protocol == "openai" && name == "TERM" {
 					tools = append(tools, "deaf")
 				}
 				testTerm(t, newOracleSite(t, protocol, addresses[protocol]), sig, tools)
@@ -34,7 +36,8 @@ var hangingTools = map[string]struct{ id, result string }{
 	"deaf": {"h-3", unknownOutcome},
 }
 
-// testTerm interrupts conversations in a box: one during a reply, and one during a call of each tool.
+// testTerm interrupts conversations in a box: one during a reply, and one during a call of each
+// tool.
 func testTerm(t *testing.T, s *site, sig syscall.Signal, tools []string) {
 	t.Run("during a reply", func(t *testing.T) {
 		// The model stops in the middle of its reply the first time it receives a question.
@@ -62,7 +65,8 @@ func testTerm(t *testing.T, s *site, sig syscall.Signal, tools []string) {
 			o.checkInterrupted(t, p, sig)
 			o.diary.create(t, "go")
 			want, got := hangingTools[tool], o.resume(t)
-			if got.Content[1] != "I use it." || got.Content[2] != "It did." || got.Results[want.id] != want.result || got.Done.Turns != 2 {
+			if got.Content[1] != "I use it." || got.Content[2] != "It did." ||
+				got.Results[want.id] != want.result || got.Done.Turns != 2 {
 				t.Errorf("after the resume the output is %s", asJSON(got))
 			}
 		})

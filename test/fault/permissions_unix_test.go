@@ -16,8 +16,8 @@ const hintPermissions = "check the owner and the permissions of the box and its 
 // unprivileged is the numeric id of the user nobody on Linux and macOS.
 const unprivileged = 65534
 
-// dropPrivileges makes commands run as a user to whom file permissions apply. If the tests run as root, that is the user
-// nobody, who becomes the owner of the site.
+// dropPrivileges makes commands run as a user to whom file permissions apply. If the tests run as
+// root, that is the user nobody, who becomes the owner of the site.
 func (s *site) dropPrivileges(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -31,9 +31,13 @@ func (s *site) dropPrivileges(t *testing.T) {
 			check(t, os.Chmod(dir, 0o755))
 		}
 	}
-	s.each(t, root, func(name string, _ fs.DirEntry) error { return os.Lchown(name, unprivileged, unprivileged) })
+	s.each(t, root, func(name string,
+		_ fs.DirEntry) error {
+		return os.Lchown(name, unprivileged, unprivileged)
+	})
 	s.prepare = func(cmd *exec.Cmd) {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged,
+			Gid: unprivileged}}
 	}
 }
 
@@ -62,13 +66,15 @@ func (s *site) chmodBox(t *testing.T, file, folder fs.FileMode) {
 // checkReadOnly checks that commands that write fail, and that those that read succeed.
 func (s *site) checkReadOnly(t *testing.T) {
 	t.Helper()
-	for _, args := range [][]string{{"work", "open", "more"}, {"work", "claim", "by-hand", "--role", "developer"}, {"ledger", "checkpoint"}} {
+	for _, args := range [][]string{{"work", "open", "more"},
+		{"work", "claim", "by-hand", "--role", "developer"}, {"ledger", "checkpoint"}} {
 		s.mustFail(t, 1, "*no permission to open or write the *: *", hintPermissions, args...)
 	}
 	if v := s.verifyCommand(t, 0); v.Events != tamperEvents || v.Checkpoint.Size == 0 {
 		t.Errorf("verify printed %s", asJSON(v))
 	}
-	for _, args := range [][]string{{"work", "list"}, {"work", "show", "by-hand"}, {"ledger", "tail"}, {"ledger", "prove", "7"}} {
+	for _, args := range [][]string{{"work", "list"}, {"work", "show", "by-hand"},
+		{"ledger", "tail"}, {"ledger", "prove", "7"}} {
 		s.must(t, args...)
 	}
 }
@@ -92,7 +98,8 @@ func TestBoxOfAnotherUser(t *testing.T) {
 	s.dropPrivileges(t)
 	s.chmodBox(t, 0o600, 0o700)
 	s.each(t, s.box, func(name string, _ fs.DirEntry) error { return os.Lchown(name, 0, 0) })
-	for _, args := range [][]string{{"work", "open", "more"}, {"work", "list"}, {"ledger", "verify"}} {
+	for _, args := range [][]string{{"work", "open", "more"}, {"work", "list"},
+		{"ledger", "verify"}} {
 		s.mustFail(t, 1, "*no permission to open or write the *: *", hintPermissions, args...)
 	}
 	s.prepare = nil

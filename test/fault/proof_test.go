@@ -43,11 +43,12 @@ func TestProofNeedsOnlyTheKey(t *testing.T) {
 		"compare the public key with the output of 'signalbox ledger key' in the box",
 		"ledger", "check", "--key", other.publicKey, file)
 	o.mustFail(t, 2, "there is no public key to check the proof with",
-		"use --key with the output of signalbox ledger key from the box that made the proof", "ledger", "check", file)
+		"use --key with the output of signalbox ledger key from the box that made the proof",
+		"ledger", "check", file)
 }
 
-// edits yields all edits of one byte: each byte replaced, deleted, and another one inserted before it. The full form
-// replaces each byte by every other value.
+// edits yields all edits of one byte: each byte replaced, deleted, and another one inserted before
+// it. The full form replaces each byte by every other value.
 func edits(random *rand.Rand, file []byte) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for i := range file {
@@ -85,7 +86,8 @@ func TestEditedProofFails(t *testing.T) {
 	for edited := range edits(random, file) {
 		tried++
 		coded := (*signalbox.Error)(nil)
-		if err := checkProof(edited, s.publicKey); !errors.As(err, &coded) || coded.Code != signalbox.CodeUnverified {
+		if err := checkProof(edited, s.publicKey); !errors.As(err, &coded) ||
+			coded.Code != signalbox.CodeUnverified {
 			t.Fatalf("an edit passed, or failed with the wrong error: %v\n%s", err, edited)
 		}
 		if random.IntN(tried) == 0 {
@@ -113,6 +115,7 @@ func checkEditedProof(t *testing.T, s *site, edited []byte) {
 	args := []string{"ledger", "check", "--key", s.publicKey}
 	r := finish(t, outsider(t).command(t, args...), strings.NewReader(string(edited)))
 	if r.status != 5 || r.stdout != "" {
-		t.Errorf("check of an edited proof: exit status %d, want 5\n%s%s", r.status, r.stdout, r.stderr)
+		t.Errorf("check of an edited proof: exit status %d, want 5\n%s%s", r.status, r.stdout,
+			r.stderr)
 	}
 }

@@ -9,17 +9,19 @@ import (
 	"signalbox/internal/core/box"
 )
 
-// TestReadDuringWrites opens, verifies and proves the ledger repeatedly while other processes append and sign. An intact
-// ledger must never be reported as truncated or changed.
+// TestReadDuringWrites opens, verifies and proves the ledger repeatedly while other processes
+// append and sign. An intact ledger must never be reported as truncated or changed.
 func TestReadDuringWrites(t *testing.T) {
 	s := newSite(t)
 	s.must(t, "work", "open", "task-1")
-	// Reading takes longer the more there is. So each round lets every writer write at most so much, or the test would never end.
+	// Reading takes longer the more there is. So each round lets every writer write at most so
+	// much, or the test would never end.
 	const linesOfARound = 100
 	var writers []*child
 	var rounds []chan struct{}
 	for i := range 2 {
-		writers = append(writers, startChild(t, "load", s.box, s.keyFile, fmt.Sprintf("w%d", i), "1"))
+		writers = append(writers, startChild(t, "load", s.box, s.keyFile, fmt.Sprintf("w%d", i),
+			"1"))
 	}
 	for _, w := range writers {
 		w.receive(t)

@@ -16,17 +16,19 @@ import (
 	"signalbox/internal/testkit/pgserver"
 )
 
-// TestClusterRunbooks carries out what docs/machines.md and docs/scaling.md say about clusters, in one history: a box with one node grows to three, loses
-// its quorum, and loses a machine, which another one with another address replaces. Then all of them carry out a plan.
+// TestClusterRunbooks carries out what docs/machines.md and docs/scaling.md say about clusters, in
+// one history: a box with one node grows to three, loses its quorum, and loses a machine, which
+// another one with another address replaces. Then all of them carry out a plan.
 func TestClusterRunbooks(t *testing.T) {
 	if !isFull() {
 		t.Skip("it takes long: make fault runs it")
 	}
 	t.Parallel()
 	addresses := []string{loopback.Address(t), loopback.Address(t), loopback.Address(t)}
-	f := newFixture(t, scenario{plan: planOf("T1", "T2: T1"), script: goodAgents, settings: partsCheck, on: backend{configure: func(t testing.TB, s *site) {
-		newClusterNodes(addresses[0]).configure(t, 0, s)
-	}}})
+	f := newFixture(t, scenario{plan: planOf("T1", "T2: T1"), script: goodAgents,
+		settings: partsCheck, on: backend{configure: func(t testing.TB, s *site) {
+			newClusterNodes(addresses[0]).configure(t, 0, s)
+		}}})
 	a := f.site
 	a.must(t, "work", "open", "w-one")
 	agents := scriptedAgents(f.diary, f.script) + partsCheck
@@ -37,7 +39,10 @@ func TestClusterRunbooks(t *testing.T) {
 	nodes.configureMore(t, 0, a, agents)
 	check(t, os.WriteFile(a.file(config.DefaultSecretFile), nodes.secret, 0o600))
 	a.trustPlace(t)
-	if r := a.run(t, "work", "list"); r.status != 1 || !strings.Contains(r.stderr, "has data of a cluster of one node, and cluster.nodes lists 3") || !strings.Contains(r.stderr, "Grow a cluster") {
+	if r := a.run(t, "work", "list"); r.status != 1 ||
+		!strings.Contains(r.stderr,
+			"has data of a cluster of one node, and cluster.nodes lists 3") ||
+		!strings.Contains(r.stderr, "Grow a cluster") {
 		t.Errorf("work list with more nodes: exit status %d\n%s", r.status, r.stderr)
 	}
 	a.configureWith(t, single+agents)
@@ -64,7 +69,9 @@ func TestClusterRunbooks(t *testing.T) {
 	// Lost quorum: start enough nodes, and everything continues.
 	endHost(hosts[0])
 	endHost(host)
-	if r := c.run(t, "work", "open", "w-no"); r.status != 1 || !strings.Contains(r.stderr, "hint: check that signalbox run, worker or serve runs on more than half of the machines of the cluster") {
+	if r := c.run(t, "work", "open", "w-no"); r.status != 1 ||
+		!strings.Contains(r.stderr,
+			"hint: check that signalbox run, worker or serve runs on more than half of the machines of the cluster") {
 		t.Errorf("work open without a quorum: exit status %d\n%s", r.status, r.stderr)
 	}
 	host = a.host(t)
@@ -87,12 +94,14 @@ func TestClusterRunbooks(t *testing.T) {
 	awaitDoctor(t, a, "the others are current; b is away")
 	token := filepath.Join(t.TempDir(), "token")
 	check(t, os.WriteFile(token, []byte(a.must(t, "invite", "--node", "b")), 0o600))
-	replaced := &fixture{site: emptySite(t), plan: f.plan, script: f.script, diary: f.diary, sessions: map[string]bool{}, checked: f.checked}
+	replaced := &fixture{site: emptySite(t), plan: f.plan, script: f.script, diary: f.diary,
+		sessions: map[string]bool{}, checked: f.checked}
 	check(t, os.Remove(replaced.project))
 	check(t, os.MkdirAll(replaced.home, 0o755))
 	outside := *replaced.site
 	outside.project = replaced.home // of which the project is not a part
-	if out := outside.must(t, "join", "--token-file", token, replaced.project); !strings.Contains(out, "cloned the repository") {
+	if out := outside.must(t, "join", "--token-file", token,
+		replaced.project); !strings.Contains(out, "cloned the repository") {
 		t.Errorf("join: %s", out)
 	}
 	settings, err := os.ReadFile(replaced.file(config.FileName))
@@ -140,8 +149,9 @@ func awaitDoctor(t testing.TB, s *site, text string) {
 	}
 }
 
-// TestPostgresRunbooks carries out what docs/scaling.md says about a lost primary, and about restoring an older backup of the database: two machines
-// notice that events are missing, and continue after both have accepted the loss.
+// TestPostgresRunbooks carries out what docs/scaling.md says about a lost primary, and about
+// restoring an older backup of the database: two machines notice that events are missing, and
+// continue after both have accepted the loss.
 func TestPostgresRunbooks(t *testing.T) {
 	t.Parallel()
 	pgserver.Need(t)
@@ -151,7 +161,9 @@ func TestPostgresRunbooks(t *testing.T) {
 	standby, err := primary.Standby()
 	check(t, err)
 	t.Cleanup(func() { standby.Stop() })
-	journal := fmt.Sprintf("journal: %q\n", withSchema(fmt.Sprintf("postgres://signalbox@/postgres?host=%s,%s&port=%d,%d", primary.Dir, standby.Dir, primary.Port, standby.Port)))
+	journal := fmt.Sprintf("journal: %q\n",
+		withSchema(fmt.Sprintf("postgres://signalbox@/postgres?host=%s,%s&port=%d,%d", primary.Dir,
+			standby.Dir, primary.Port, standby.Port)))
 	a, b := emptySite(t), emptySite(t)
 	a.configureWith(t, journal)
 	a.init(t)
@@ -161,7 +173,8 @@ func TestPostgresRunbooks(t *testing.T) {
 
 	// A lost primary: promote the replica.
 	check(t, primary.Kill())
-	if r := a.run(t, "work", "open", "w-no"); r.status != 1 || !strings.Contains(r.stderr, "hint: ") {
+	if r := a.run(t, "work", "open", "w-no"); r.status != 1 ||
+		!strings.Contains(r.stderr, "hint: ") {
 		t.Errorf("work open without a primary: exit status %d\n%s", r.status, r.stderr)
 	}
 	check(t, standby.Promote())
@@ -184,29 +197,38 @@ func TestPostgresRunbooks(t *testing.T) {
 	for _, s := range []*site{a, b} {
 		settings, err := os.ReadFile(s.file(config.FileName))
 		check(t, err)
-		s.configureWith(t, strings.NewReplacer(standby.Dir, backup.Dir, fmt.Sprintf("%%2C%d", standby.Port), fmt.Sprintf("%%2C%d", backup.Port), fmt.Sprintf(",%d", standby.Port), fmt.Sprintf(",%d", backup.Port)).Replace(string(settings)))
+		s.configureWith(t, strings.NewReplacer(standby.Dir, backup.Dir,
+			fmt.Sprintf("%%2C%d", standby.Port), fmt.Sprintf("%%2C%d", backup.Port),
+			fmt.Sprintf(",%d", standby.Port),
+			fmt.Sprintf(",%d", backup.Port)).Replace(string(settings)))
 		for _, command := range [][]string{{"work", "open", "w-no"}, {"ledger", "verify"}} {
-			if r := s.run(t, command...); r.status != 5 || !strings.Contains(r.stderr, "w-lost") || !strings.Contains(r.stderr, "accept-loss") {
-				t.Errorf("%v after restoring an older backup: exit status %d\n%s%s", command, r.status, r.stdout, r.stderr)
+			if r := s.run(t, command...); r.status != 5 || !strings.Contains(r.stderr, "w-lost") ||
+				!strings.Contains(r.stderr, "accept-loss") {
+				t.Errorf("%v after restoring an older backup: exit status %d\n%s%s", command,
+					r.status, r.stdout, r.stderr)
 			}
 		}
 	}
 	a.must(t, "ledger", "accept-loss", "--yes")
 	a.must(t, "work", "open", "w4")
 	if r := b.run(t, "work", "open", "w-no"); r.status != 5 {
-		t.Errorf("work open on a machine that has not accepted the loss: exit status %d\n%s", r.status, r.stderr)
+		t.Errorf("work open on a machine that has not accepted the loss: exit status %d\n%s",
+			r.status, r.stderr)
 	}
 	b.must(t, "ledger", "accept-loss", "--yes")
 	b.must(t, "work", "open", "w5")
 	for _, s := range []*site{a, b} {
 		s.must(t, "ledger", "verify")
-		if list := s.must(t, "work", "list"); !strings.Contains(list, "w3") || !strings.Contains(list, "w4") || !strings.Contains(list, "w5") || strings.Contains(list, "w-lost") {
+		if list := s.must(t, "work", "list"); !strings.Contains(list, "w3") ||
+			!strings.Contains(list, "w4") || !strings.Contains(list, "w5") ||
+			strings.Contains(list, "w-lost") {
 			t.Errorf("the work is:\n%s", list)
 		}
 	}
 }
 
-// TestRestoreRunbook carries out what docs/scaling.md says about restoring a backup of a box whose database is lost, and which two machines use.
+// TestRestoreRunbook carries out what docs/scaling.md says about restoring a backup of a box whose
+// database is lost, and which two machines use.
 func TestRestoreRunbook(t *testing.T) {
 	t.Parallel()
 	address := withSchema(postgresServer.Need(t).Address)
@@ -224,7 +246,8 @@ func TestRestoreRunbook(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key.pub")
 	check(t, os.WriteFile(key, []byte(a.publicKey+"\n"), 0o644))
 	restored := filepath.Join(a.home, "shop-restored")
-	if r := a.run(t, "restore", tar, restored, "--key", key); r.status != 5 || !strings.Contains(r.stderr, "--forget") {
+	if r := a.run(t, "restore", tar, restored, "--key", key); r.status != 5 ||
+		!strings.Contains(r.stderr, "--forget") {
 		t.Errorf("restore of a backup that lacks an event: exit status %d\n%s", r.status, r.stderr)
 	}
 	a.must(t, "restore", tar, restored, "--key", key, "--forget")
@@ -238,14 +261,17 @@ func TestRestoreRunbook(t *testing.T) {
 	a.must(t, "ledger", "verify")
 
 	b.configureWith(t, fmt.Sprintf("journal: %q\n", address))
-	if r := b.run(t, "work", "open", "w-no"); r.status != 5 || !strings.Contains(r.stderr, "accept-loss") {
+	if r := b.run(t, "work", "open", "w-no"); r.status != 5 ||
+		!strings.Contains(r.stderr, "accept-loss") {
 		t.Errorf("work open on a machine that had more: exit status %d\n%s", r.status, r.stderr)
 	}
 	b.must(t, "ledger", "accept-loss", "--yes")
 	b.must(t, "work", "open", "w3")
 	for _, s := range []*site{a, b} {
 		s.must(t, "ledger", "verify")
-		if list := s.must(t, "work", "list"); !strings.Contains(list, "w1") || !strings.Contains(list, "w2") || !strings.Contains(list, "w3") || strings.Contains(list, "w-lost") {
+		if list := s.must(t, "work", "list"); !strings.Contains(list, "w1") ||
+			!strings.Contains(list, "w2") || !strings.Contains(list, "w3") ||
+			strings.Contains(list, "w-lost") {
 			t.Errorf("the work is:\n%s", list)
 		}
 	}

@@ -31,14 +31,17 @@ func testDemoPlan(t *testing.T, on backend) {
 		return string(text)
 	}
 	files := map[string]string{}
-	check(t, fs.WalkDir(os.DirFS(filepath.Join(dir, "calc")), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			files[name] = text(filepath.Join("calc", name))
-		}
-		return err
-	}))
-	f := newFixture(t, scenario{files: files, plan: text("plan.md"), script: text("agents.script"), on: on})
-	f.write(t, f.file("signalbox.yaml"), f.site.settings+rehearsal.DemoConfig(dir, os.Getenv(binaryVariable), 0))
+	check(t, fs.WalkDir(os.DirFS(filepath.Join(dir, "calc")), ".",
+		func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() {
+				files[name] = text(filepath.Join("calc", name))
+			}
+			return err
+		}))
+	f := newFixture(t, scenario{files: files, plan: text("plan.md"), script: text("agents.script"),
+		on: on})
+	f.write(t, f.file("signalbox.yaml"), f.site.settings+rehearsal.DemoConfig(dir,
+		os.Getenv(binaryVariable), 0))
 	run := f.startRun(t)
 	question := run.await(0, "the question", ofType(rules.TypeQuestionAsked, ""))
 	f.must(t, "answer", data[rules.QuestionAsked](question).Question, "two decimals")
@@ -49,7 +52,8 @@ func testDemoPlan(t *testing.T, on backend) {
 	f.checkNoProcesses(t)
 	merges := f.checkBase(t)
 	for i := 1; i <= 6; i++ {
-		if task := fmt.Sprintf("T%d", i); merges[task] != 1 || len(all[rules.Merged](events, rules.TypeMerged, task)) != 1 {
+		if task := fmt.Sprintf("T%d", i); merges[task] != 1 ||
+			len(all[rules.Merged](events, rules.TypeMerged, task)) != 1 {
 			t.Errorf("%s was merged %d times", task, merges[task])
 		}
 	}

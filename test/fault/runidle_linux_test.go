@@ -25,9 +25,11 @@ on developer T1 attempt 1:
         Context: It could be either.
 ` + goodAgents
 
-// TestRunIdle measures a run that waits for the answer to a question: it uses no CPU time and writes nothing.
+// TestRunIdle measures a run that waits for the answer to a question: it uses no CPU time and
+// writes nothing.
 func TestRunIdle(t *testing.T) {
-	s := newFixture(t, scenario{plan: planOf("T1", "T2: T1", "T3"), script: askingAgents, settings: partsCheck})
+	s := newFixture(t, scenario{plan: planOf("T1", "T2: T1", "T3"), script: askingAgents,
+		settings: partsCheck})
 	run := s.startRun(t)
 	run.await(0, "the merge of T3", ofType(rules.TypeMerged, "T3"))
 	run.until("everything was signed and no agent was running", func() bool {
@@ -35,7 +37,8 @@ func TestRunIdle(t *testing.T) {
 		// The box gets its copy of the checkpoint after the signer's own.
 		signed, _ := os.ReadFile(s.signedFile())
 		published, _ := os.ReadFile(s.file("checkpoint"))
-		return v.Checkpoint.Size == v.Events && bytes.Equal(signed, published) && len(s.processes()) == 0 && len(s.leased(t)) == 0
+		return v.Checkpoint.Size == v.Events && bytes.Equal(signed, published) &&
+			len(s.processes()) == 0 && len(s.leased(t)) == 0
 	})
 	checkIdle(t, run.cmd.Process.Pid, sized(3*time.Second, 20*time.Second), s.box)
 	if run.hasEnded() {
@@ -48,8 +51,9 @@ func TestRunIdle(t *testing.T) {
 	s.checkParts(t, "T1", "T2", "T3")
 }
 
-// checkIdle checks that a process uses no CPU time and writes nothing during a period of time, and that the files in a folder do not change.
-// On a slow machine what the process did before may end late, so the period starts again a few times.
+// checkIdle checks that a process uses no CPU time and writes nothing during a period of time, and
+// that the files in a folder do not change. On a slow machine what the process did before may end
+// late, so the period starts again a few times.
 func checkIdle(t *testing.T, pid int, period time.Duration, dir string) {
 	t.Helper()
 	// A tick is a hundredth of a second, so two ticks in twenty seconds are a thousandth.
@@ -61,7 +65,8 @@ func checkIdle(t *testing.T, pid int, period time.Duration, dir string) {
 		used, written = ticks(t, pid), writtenBytes(t, pid)
 		time.Sleep(period) // this measures what happens during a period of time
 		used, written = ticks(t, pid)-used, writtenBytes(t, pid)-written
-		if changed = cmp.Diff(files, filesIn(t, dir)); used <= allowed && written == 0 && changed == "" {
+		if changed = cmp.Diff(files, filesIn(t, dir)); used <= allowed && written == 0 &&
+			changed == "" {
 			return
 		}
 	}

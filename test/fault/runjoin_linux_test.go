@@ -13,7 +13,8 @@ import (
 // joinedPlan is a plan for several processes.
 var joinedPlan = planOf("T1", "T2", "T3", "T4: T1", "T5: T2", "T6: T4, T5")
 
-// TestRunJoined runs several processes on one box. Each task is completed once, and the others take over from a killed one.
+// TestRunJoined runs several processes on one box. Each task is completed once, and the others take
+// over from a killed one.
 func TestRunJoined(t *testing.T) {
 	t.Parallel()
 	inParallel(t, map[string]func(*testing.T){
@@ -26,7 +27,8 @@ func TestRunJoined(t *testing.T) {
 
 func testJoinedTogether(t *testing.T, on backend) {
 	for range sized(1, 5) {
-		s := newFixture(t, scenario{plan: joinedPlan, script: goodAgents, settings: partsCheck, on: on})
+		s := newFixture(t, scenario{plan: joinedPlan, script: goodAgents, settings: partsCheck,
+			on: on})
 		worker := s.start(t, "worker", "--roles", "developer", "--plain")
 		first, second := s.startRun(t), s.startRun(t)
 		first.end(0)
@@ -50,7 +52,8 @@ func ownerOf(session string) string {
 	return owner
 }
 
-// testJoinedKilled kills a run whose agents are working. Another run must stop these agents and take over their work.
+// testJoinedKilled kills a run whose agents are working. Another run must stop these agents and
+// take over their work.
 func testJoinedKilled(t *testing.T, agentsToo bool) {
 	s := newFixture(t, scenario{plan: joinedPlan, settings: partsCheck, script: `
 on developer * attempt 1:
@@ -71,7 +74,8 @@ on developer * attempt 1:
 		s.killAll()
 	}
 	successor.until("the agents of the killed run were stopped", func() bool {
-		return !slices.ContainsFunc(s.processes(), func(p agentProcess) bool { return slices.Contains(before, ownerOf(p.session)) })
+		return !slices.ContainsFunc(s.processes(),
+			func(p agentProcess) bool { return slices.Contains(before, ownerOf(p.session)) })
 	})
 	// Otherwise the first developers of later tasks would wait for this file.
 	s.diary.create(t, "never")
@@ -85,8 +89,8 @@ on developer * attempt 1:
 	}
 }
 
-// TestRunChangedPlan stops a run, changes its plan, and runs it again. Completed tasks stay completed; the others follow the
-// new plan.
+// TestRunChangedPlan stops a run, changes its plan, and runs it again. Completed tasks stay
+// completed; the others follow the new plan.
 func TestRunChangedPlan(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, scenario{plan: planOf("T1", "T2: T1", "T3: T1", "T4: T1", "T5: T2"), settings: "grace: 1s\n" + partsCheck, script: `
@@ -117,12 +121,15 @@ on developer T3 attempt 2+:
 	}
 
 	changed := planOf("T1", "T2: T1", "T3: T1", "T6: T3", "T7")
-	changed = strings.Replace(changed, "Write part/T3.txt.", "Write part/T3.txt, with another text.", 1)
-	changed = strings.Replace(changed, "Write part/T1.txt.", "Write part/T1.txt, which was done.", 1)
+	changed = strings.Replace(changed, "Write part/T3.txt.",
+		"Write part/T3.txt, with another text.", 1)
+	changed = strings.Replace(changed, "Write part/T1.txt.", "Write part/T1.txt, which was done.",
+		1)
 	s.write(t, s.plan, changed)
 	run = s.startRun(t)
 	run.end(0)
-	for _, line := range []string{"added: T6, T7", "changed: T3", "removed: T4, T5", "changed after it was completed, and not run again: T1"} {
+	for _, line := range []string{"added: T6, T7", "changed: T3", "removed: T4, T5",
+		"changed after it was completed, and not run again: T1"} {
 		if !strings.Contains(run.output(), line) {
 			t.Errorf("the output lacks %q:\n%s", line, run.output())
 		}

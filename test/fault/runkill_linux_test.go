@@ -17,7 +17,8 @@ import (
 
 // killedScenario is a plan of eight tasks in which many things go wrong even without a kill.
 var killedScenario = scenario{
-	plan:     planOf("T1", "T2: T1", "T3: T1", "T4: T1", "T5", "T6: T2, T3", "T7: T4, T5", "T8: T6, T7"),
+	plan: planOf("T1", "T2: T1", "T3: T1", "T4: T1", "T5", "T6: T2, T3", "T7: T4, T5",
+		"T8: T6, T7"),
 	settings: "grace: 2s\nslots: 4\nexperts:\n  - {name: wise}\n" + partsCheck,
 	script: `
 on developer T2 attempt 1:
@@ -75,8 +76,9 @@ on expert *:
 // killedTasks are the tasks of killedScenario.
 var killedTasks = []string{"T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"}
 
-// TestRunKilled kills signalbox run at random moments and restarts it until the plan is complete. At every moment the
-// repository is intact, nothing is done twice, and once a run is up no agent of an earlier run is alive.
+// TestRunKilled kills signalbox run at random moments and restarts it until the plan is complete.
+// At every moment the repository is intact, nothing is done twice, and once a run is up no agent of
+// an earlier run is alive.
 func TestRunKilled(t *testing.T) {
 	t.Parallel()
 	random := newRand(t)
@@ -88,7 +90,8 @@ func TestRunKilled(t *testing.T) {
 		if t.Failed() {
 			t.FailNow()
 		}
-		t.Logf("%d kills, %d events, %d agents, of which %d outlived their run", kills, len(events), len(s.diary.lines(t, "starts")), len(s.sessions))
+		t.Logf("%d kills, %d events, %d agents, of which %d outlived their run", kills, len(events),
+			len(s.diary.lines(t, "starts")), len(s.sessions))
 	}
 }
 
@@ -114,14 +117,16 @@ on auditor *:
 `,
 }
 
-// TestRunKilledInConflicts kills signalbox run while tasks conflict with each other. No line is lost, and none is there twice.
+// TestRunKilledInConflicts kills signalbox run while tasks conflict with each other. No line is
+// lost, and none is there twice.
 func TestRunKilledInConflicts(t *testing.T) {
 	t.Parallel()
 	random := newRand(t)
 	conflicts := 0
 	for left := sized(6, 80); left > 0; {
 		s := newFixture(t, clashingScenario)
-		kills, events := killAndRestart(t, random, s, min(left, 16), []string{"T1", "T2", "T3", "T4"})
+		kills, events := killAndRestart(t, random, s, min(left, 16),
+			[]string{"T1", "T2", "T3", "T4"})
 		left -= max(kills, 1)
 		lines := strings.Split(strings.TrimSpace(s.git(t, "show", "main:list.txt")), "\n")
 		slices.Sort(lines)
@@ -144,13 +149,15 @@ func TestRunKilledInConflicts(t *testing.T) {
 }
 
 // killAndRestart runs the plan and kills the run up to atMost times.
-func killAndRestart(t *testing.T, random *rand.Rand, s *fixture, atMost int, tasks []string) (kills int, events []signalbox.Event) {
+func killAndRestart(t *testing.T, random *rand.Rand, s *fixture, atMost int,
+	tasks []string) (kills int, events []signalbox.Event) {
 	t.Helper()
 	for ; kills < atMost; kills++ {
 		s.gate(t, kills > 0 && random.IntN(3) > 0)
 		run := s.restart(t)
 		if kills == 0 {
-			run.until("an agent had started", func() bool { return len(s.diary.lines(t, "starts")) > 0 })
+			run.until("an agent had started",
+				func() bool { return len(s.diary.lines(t, "starts")) > 0 })
 			run.kill(killAlone)
 		} else if !killAtInstant(t, random, run) {
 			break
@@ -168,25 +175,33 @@ func killAndRestart(t *testing.T, random *rand.Rand, s *fixture, atMost int, tas
 	return kills, s.checkDone(t, tasks...)
 }
 
-// gate lets agents proceed, or makes them wait for ever, so that agents that survive a kill do not end by themselves.
+// gate lets agents proceed, or makes them wait for ever, so that agents that survive a kill do not
+// end by themselves.
 func (f *fixture) gate(t *testing.T, open bool) {
 	t.Helper()
 	if open {
 		f.diary.create(t, "open")
-	} else if err := os.Remove(f.diary.file("open")); err != nil && !errors.Is(err, os.ErrNotExist) {
+	} else if err := os.Remove(f.diary.file("open")); err != nil &&
+		!errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
 }
 
-// instants are events after which a process is in the middle of something that must not remain unfinished.
+// instants are events after which a process is in the middle of something that must not remain
+// unfinished.
 var instants = []func(*signalbox.Event) bool{
-	granted(signalbox.RoleMerger, ""), granted(signalbox.RoleCI, ""), granted(signalbox.RoleDeveloper, ""), granted(signalbox.RoleCritic, ""),
-	ofType(rules.TypeMergeRequested, ""), ofType(rules.TypeMerged, ""), ofType(rules.TypeAgentStarted, ""), ofType(rules.TypeExpertRequested, ""), ofType(rules.TypeReworkOrdered, ""),
-	ofType(rules.TypeUnknownSignalRecovery, ""), ofType(rules.TypeTaskPlanned, ""), ofType(rules.TypeChecksRan, ""), ofType(rules.TypeSignalHeard, ""), ofType(rules.TypeConflictFound, ""),
+	granted(signalbox.RoleMerger, ""), granted(signalbox.RoleCI, ""),
+	granted(signalbox.RoleDeveloper, ""), granted(signalbox.RoleCritic, ""),
+	ofType(rules.TypeMergeRequested, ""), ofType(rules.TypeMerged, ""),
+	ofType(rules.TypeAgentStarted, ""), ofType(rules.TypeExpertRequested, ""),
+	ofType(rules.TypeReworkOrdered, ""),
+	ofType(rules.TypeUnknownSignalRecovery, ""), ofType(rules.TypeTaskPlanned, ""),
+	ofType(rules.TypeChecksRan, ""), ofType(rules.TypeSignalHeard, ""),
+	ofType(rules.TypeConflictFound, ""),
 }
 
-// killAtInstant kills a run after a random time or event, alone or with the processes that work for it. It returns false if the
-// run completed before.
+// killAtInstant kills a run after a random time or event, alone or with the processes that work for
+// it. It returns false if the run completed before.
 func killAtInstant(t *testing.T, random *rand.Rand, run *crewProcess) bool {
 	t.Helper()
 	s := run.fixture
@@ -198,7 +213,9 @@ func killAtInstant(t *testing.T, random *rand.Rand, run *crewProcess) bool {
 	ctx, cancel := context.WithTimeout(t.Context(), lifetime)
 	defer cancel()
 	if _, err := run.next(ctx, s.head(t), instant); err == nil {
-		time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond * time.Duration(random.IntN(2))) // to hit what follows the event
+		// to hit what follows the event
+		time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond * time.Duration(
+			random.IntN(2)))
 	}
 	run.kill(killing(random.IntN(3)))
 	if run.cmd.ProcessState.Exited() {
@@ -235,19 +252,23 @@ func (r *crewProcess) kill(who killing) {
 // head returns the number of events in the ledger.
 func (f *fixture) head(t testing.TB) uint64 { return uint64(len(f.events(t))) }
 
-// restart starts the run, waits until it is up, and checks that no agent of an earlier run is alive.
+// restart starts the run, waits until it is up, and checks that no agent of an earlier run is
+// alive.
 func (f *fixture) restart(t *testing.T) *crewProcess {
 	t.Helper()
 	before := f.owners()
 	run := f.startRun(t)
 	run.until("it was up", func() bool {
-		return run.hasEnded() || slices.ContainsFunc(f.owners(), func(id string) bool { return !slices.Contains(before, id) })
+		return run.hasEnded() ||
+			slices.ContainsFunc(f.owners(),
+				func(id string) bool { return !slices.Contains(before, id) })
 	})
 	present := f.owners()
 	for _, p := range f.processes() {
 		owner, _, owned := strings.Cut(p.session, ".")
 		if f.sessions[p.session] || owned && !slices.Contains(present, owner) {
-			t.Errorf("%+v belongs to an earlier run and is still alive although %v is up", p, present)
+			t.Errorf("%+v belongs to an earlier run and is still alive although %v is up", p,
+				present)
 		}
 	}
 	if len(present) > 1 {
@@ -256,8 +277,8 @@ func (f *fixture) restart(t *testing.T) *crewProcess {
 	return run
 }
 
-// checkQuiet restarts the run while the box is paused, so that nothing is dispatched, and checks that it cleans up what the
-// killed run left.
+// checkQuiet restarts the run while the box is paused, so that nothing is dispatched, and checks
+// that it cleans up what the killed run left.
 func (f *fixture) checkQuiet(t *testing.T) {
 	t.Helper()
 	f.must(t, "pause")

@@ -33,9 +33,10 @@ func inParallel(t *testing.T, tests map[string]func(*testing.T)) {
 type fixture struct {
 	*site
 	plan, script string
-	diary        diary           // folder for the notes of agents and the logs of runs, outside the repository
-	sessions     map[string]bool // with processes that survived a killed run
-	checked      map[string]bool // scripts that passed rehearse check
+	// folder for the notes of agents and the logs of runs, outside the repository
+	diary    diary
+	sessions map[string]bool // with processes that survived a killed run
+	checked  map[string]bool // scripts that passed rehearse check
 }
 
 // scenario describes a fixture.
@@ -49,21 +50,23 @@ type scenario struct {
 	on backend
 }
 
-// wrapper starts an agent while holding a lock on its work. The system releases the lock when the agent and all processes that
-// it started have ended.
+// wrapper starts an agent while holding a lock on its work. The system releases the lock when the
+// agent and all processes that it started have ended.
 const wrapper = `exec 9>>"$1/lock-$SIGNALBOX_WORK"
 flock -n 9 || echo "$SIGNALBOX_WORK $SIGNALBOX_SESSION $SIGNALBOX_EPOCH" >>"$1/overlaps"
 echo "$SIGNALBOX_ROLE $SIGNALBOX_WORK $SIGNALBOX_SESSION $SIGNALBOX_EPOCH" >>"$1/starts"
 shift
 exec "$@"`
 
-// newFixture creates the repository and the box, and writes the plan, the script and the configuration.
+// newFixture creates the repository and the box, and writes the plan, the script and the
+// configuration.
 func newFixture(t *testing.T, s scenario) *fixture {
 	t.Helper()
 	requireTools(t, "git", "flock")
 	f := &fixture{site: emptySite(t), sessions: map[string]bool{}, checked: map[string]bool{}}
 	root := filepath.Dir(f.project)
-	f.plan, f.script, f.diary = filepath.Join(root, "plan.md"), filepath.Join(root, "agents.script"), newDiary(t, root)
+	f.plan, f.script, f.diary = filepath.Join(root, "plan.md"),
+		filepath.Join(root, "agents.script"), newDiary(t, root)
 	f.write(t, f.plan, s.plan)
 	f.write(t, f.script, strings.ReplaceAll(s.script, "$DIARY", string(f.diary)))
 	f.write(t, filepath.Join(f.project, "README.md"), "a project\n")
@@ -82,7 +85,8 @@ func newFixture(t *testing.T, s scenario) *fixture {
 	if s.on.start != nil {
 		s.on.start(t, f.site)
 	}
-	f.write(t, f.file("signalbox.yaml"), f.site.settings+scriptedAgents(f.diary, f.script)+s.settings)
+	f.write(t, f.file("signalbox.yaml"),
+		f.site.settings+scriptedAgents(f.diary, f.script)+s.settings)
 	t.Cleanup(func() { f.killAll() })
 	return f
 }
@@ -104,7 +108,8 @@ func (f *fixture) git(t testing.TB, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", args...)
 	cmd.Dir = f.project
-	cmd.Env = append(os.Environ(), "HOME="+f.home, "XDG_CONFIG_HOME=", "GIT_CONFIG_NOSYSTEM=1", "GIT_OPTIONAL_LOCKS=0")
+	cmd.Env = append(os.Environ(), "HOME="+f.home, "XDG_CONFIG_HOME=", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_OPTIONAL_LOCKS=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %v: %v\n%s", args, err, out)
@@ -127,7 +132,8 @@ func (f *fixture) start(t testing.TB, args ...string) *crewProcess {
 	log, err := os.CreateTemp(string(f.diary), args[0]+"-*.log")
 	check(t, err)
 	defer log.Close()
-	r := &crewProcess{t: t, fixture: f, cmd: f.command(t, args...), log: log.Name(), ended: make(chan struct{})}
+	r := &crewProcess{t: t, fixture: f, cmd: f.command(t, args...), log: log.Name(),
+		ended: make(chan struct{})}
 	r.cmd.Stdout, r.cmd.Stderr = log, log
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	check(t, r.cmd.Start())
@@ -172,7 +178,8 @@ func (r *crewProcess) hasEnded() bool {
 	}
 }
 
-// end waits until the process ends, and checks that it did not crash and ended with the given exit status.
+// end waits until the process ends, and checks that it did not crash and ended with the given exit
+// status.
 func (r *crewProcess) end(status int) {
 	r.t.Helper()
 	select {
@@ -202,7 +209,8 @@ func (r *crewProcess) until(what string, condition func() bool) {
 }
 
 // await waits for the first matching event after a sequence number.
-func (r *crewProcess) await(after uint64, what string, match func(*signalbox.Event) bool) *signalbox.Event {
+func (r *crewProcess) await(after uint64, what string,
+	match func(*signalbox.Event) bool) *signalbox.Event {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
@@ -213,9 +221,10 @@ func (r *crewProcess) await(after uint64, what string, match func(*signalbox.Eve
 	return e
 }
 
-// next returns the first event after a sequence number for which match returns true. It gives up when the process has ended, after
-// a last look at the ledger.
-func (r *crewProcess) next(ctx context.Context, after uint64, match func(*signalbox.Event) bool) (*signalbox.Event, error) {
+// next returns the first event after a sequence number for which match returns true. It gives up
+// when the process has ended, after a last look at the ledger.
+func (r *crewProcess) next(ctx context.Context, after uint64,
+	match func(*signalbox.Event) bool) (*signalbox.Event, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -247,15 +256,18 @@ func (r *crewProcess) next(ctx context.Context, after uint64, match func(*signal
 	return nil, errors.Join(err, ctx.Err())
 }
 
-// ofType returns a function that matches events of a type and a work item; "" matches any work item.
+// ofType returns a function that matches events of a type and a work item; "" matches any work
+// item.
 func ofType(kind, work string) func(*signalbox.Event) bool {
 	return func(e *signalbox.Event) bool { return e.Type == kind && (work == "" || e.Work == work) }
 }
 
-// granted returns a function that matches the grant of a lease for a role and a work item; "" matches any work item.
+// granted returns a function that matches the grant of a lease for a role and a work item; ""
+// matches any work item.
 func granted(role signalbox.Role, work string) func(*signalbox.Event) bool {
 	return func(e *signalbox.Event) bool {
-		return e.Type == rules.TypeLeaseGranted && (work == "" || e.Work == work) && data[rules.LeaseGranted](e).Role == role
+		return e.Type == rules.TypeLeaseGranted && (work == "" || e.Work == work) &&
+			data[rules.LeaseGranted](e).Role == role
 	}
 }
 
@@ -286,7 +298,8 @@ type agentProcess struct {
 func (f *fixture) processes() (found []agentProcess) {
 	for pid, env := range environments() {
 		dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
-		if session := env["SIGNALBOX_SESSION"]; session != "" && (env["SIGNALBOX_BOX"] == f.box || strings.HasPrefix(dir, f.box)) {
+		if session := env["SIGNALBOX_SESSION"]; session != "" &&
+			(env["SIGNALBOX_BOX"] == f.box || strings.HasPrefix(dir, f.box)) {
 			found = append(found, agentProcess{pid, session, commandLine(pid)})
 		}
 	}
@@ -320,8 +333,9 @@ func (f *fixture) checkNoProcesses(t testing.TB) {
 	}
 }
 
-// checkRepository checks that git fsck finds no errors. If git was killed while it created a worktree, the HEAD of that worktree
-// is invalid; allowHalfMadeTrees permits this, because the next agent recreates the worktree.
+// checkRepository checks that git fsck finds no errors. If git was killed while it created a
+// worktree, the HEAD of that worktree is invalid; allowHalfMadeTrees permits this, because the next
+// agent recreates the worktree.
 func (f *fixture) checkRepository(t testing.TB, allowHalfMadeTrees bool) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", "fsck", "--no-dangling", "--no-progress")
@@ -329,7 +343,8 @@ func (f *fixture) checkRepository(t testing.TB, allowHalfMadeTrees bool) {
 	out, err := cmd.CombinedOutput()
 	var bad []string
 	for line := range strings.Lines(string(out)) {
-		if !allowHalfMadeTrees || !strings.HasPrefix(line, "error: ") || !strings.Contains(line, "worktrees/") || !strings.Contains(line, "/HEAD") {
+		if !allowHalfMadeTrees || !strings.HasPrefix(line, "error: ") ||
+			!strings.Contains(line, "worktrees/") || !strings.Contains(line, "/HEAD") {
 			bad = append(bad, line)
 		}
 	}
@@ -338,13 +353,15 @@ func (f *fixture) checkRepository(t testing.TB, allowHalfMadeTrees bool) {
 	}
 }
 
-// checkBase checks that the base branch has only merges of tasks after its first commit, and that no object is missing. This
-// holds at any moment. It returns how often each task was merged.
+// checkBase checks that the base branch has only merges of tasks after its first commit, and that
+// no object is missing. This holds at any moment. It returns how often each task was merged.
 func (f *fixture) checkBase(t testing.TB) (merges map[string]int) {
 	t.Helper()
 	f.git(t, "rev-list", "--objects", "--quiet", "main")
 	merges = map[string]int{}
-	lines := strings.Split(f.git(t, "log", "--first-parent", "--format=%P%x09%(trailers:key=Signalbox-Task,valueonly,separator=%x2c)%x09%s", "main"), "\n")
+	lines := strings.Split(f.git(t, "log", "--first-parent",
+		"--format=%P%x09%(trailers:key=Signalbox-Task,valueonly,separator=%x2c)%x09%s", "main"),
+		"\n")
 	for i, line := range lines {
 		fields := strings.Split(line, "\t")
 		switch parents := strings.Fields(fields[0]); {
@@ -371,7 +388,8 @@ func (f *fixture) checkClean(t testing.TB) {
 	}
 }
 
-// checkDone checks that each task was completed and merged once, and that no process or file remains.
+// checkDone checks that each task was completed and merged once, and that no process or file
+// remains.
 func (f *fixture) checkDone(t testing.TB, tasks ...string) []signalbox.Event {
 	t.Helper()
 	events := f.mustVerify(t)

@@ -16,10 +16,12 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// TestRunMisbehaving runs agents that misbehave as real ones do. The run must handle each, and leave no process behind.
+// TestRunMisbehaving runs agents that misbehave as real ones do. The run must handle each, and
+// leave no process behind.
 func TestRunMisbehaving(t *testing.T) {
 	t.Parallel()
-	inParallel(t, map[string]func(*testing.T){"hang": testHang, "no signal": testNoSignal, "flood": testFlood, "rate limit": testRateLimit})
+	inParallel(t, map[string]func(
+		*testing.T){"hang": testHang, "no signal": testNoSignal, "flood": testFlood, "rate limit": testRateLimit})
 }
 
 // tasksIn returns the ids of the tasks in a plan.
@@ -65,7 +67,8 @@ on developer late attempt 1:
 	run := s.startRun(t)
 	for _, id := range []string{"hang", "deaf", "flight", "late"} {
 		failed := run.await(0, "the failure of "+id, ofType(rules.TypeAgentFailed, id))
-		if f := data[rules.AgentFailed](failed); f.Cause != string(rules.FailTimeout) || f.Count != 1 || f.Role != signalbox.RoleDeveloper {
+		if f := data[rules.AgentFailed](failed); f.Cause != string(rules.FailTimeout) ||
+			f.Count != 1 || f.Role != signalbox.RoleDeveloper {
 			t.Errorf("%s: %+v", id, f)
 		}
 		for _, p := range s.processes() {
@@ -79,8 +82,10 @@ on developer late attempt 1:
 	s.checkParts(t, tasksIn(plan)...)
 	for i := range events { // a verdict before a timeout must not count
 		if e := &events[i]; e.Type == rules.TypeSignalHeard && e.Work == "flight" {
-			if failed := slices.IndexFunc(events, ofTypeAt(rules.TypeAgentFailed, "flight")); failed > i {
-				t.Errorf("a signal of %s counted although the agent timed out: %s", e.Session, e.Data)
+			if failed := slices.IndexFunc(events,
+				ofTypeAt(rules.TypeAgentFailed, "flight")); failed > i {
+				t.Errorf("a signal of %s counted although the agent timed out: %s", e.Session,
+					e.Data)
 			}
 		}
 	}
@@ -90,7 +95,8 @@ func ofTypeAt(kind, work string) func(signalbox.Event) bool {
 	return func(e signalbox.Event) bool { return ofType(kind, work)(&e) }
 }
 
-// testNoSignal runs agents that crash or end without a signal that counts, and some that send one in an unusual way.
+// testNoSignal runs agents that crash or end without a signal that counts, and some that send one
+// in an unusual way.
 func testNoSignal(t *testing.T) {
 	plan := planOf("crash", "killed", "thrice", "silent", "torn", "half", "lingers", "coder")
 	s := newFixture(t, scenario{plan: plan, settings: "slots: 9\nroles:\n  developer: {slots: 9}\ngrace: 1s\n", script: `
@@ -150,7 +156,8 @@ on developer coder attempt 1:
 		cause string
 		count int
 	}
-	for id, want := range map[string][]failure{"crash": {{"crash", 1}}, "killed": {{"crash", 1}}, "thrice": {{"crash", 1}, {"crash", 2}, {"crash", 3}},
+	for id, want := range map[string][]failure{"crash": {{"crash", 1}}, "killed": {{"crash", 1}},
+		"thrice": {{"crash", 1}, {"crash", 2}, {"crash", 3}},
 		"silent": {{"signals", 1}}, "torn": nil, "lingers": nil, "coder": {{"crash", 1}}} {
 		var got []failure
 		for _, f := range all[rules.AgentFailed](events, rules.TypeAgentFailed, id) {
@@ -161,8 +168,10 @@ on developer coder attempt 1:
 		}
 	}
 	checkSilent(t, events)
-	for id, want := range map[string]string{"crash": "exit status 137: out of memory", "coder": "exit status 3 after READY_FOR_REVIEW"} {
-		if f := all[rules.AgentFailed](events, rules.TypeAgentFailed, id); len(f) != 1 || f[0].Detail != want {
+	for id, want := range map[string]string{"crash": "exit status 137: out of memory",
+		"coder": "exit status 3 after READY_FOR_REVIEW"} {
+		if f := all[rules.AgentFailed](events, rules.TypeAgentFailed, id); len(f) != 1 ||
+			f[0].Detail != want {
 			t.Errorf("%s has the failures %+v, want %q", id, f, want)
 		}
 	}
@@ -186,7 +195,8 @@ func checkSilent(t *testing.T, events []signalbox.Event) {
 			got = append(got, data[rules.SignalHeard](e).Signal)
 		}
 	}
-	want := []string{"1 warning", "2 error", "3_consecutive_unknown_signals", "signals", signalbox.NameReadyForReview}
+	want := []string{"1 warning", "2 error", "3_consecutive_unknown_signals", "signals",
+		signalbox.NameReadyForReview}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("an agent without a signal (-want +got):\n%s", diff)
 	}
@@ -213,13 +223,15 @@ on developer line attempt 1:
 		if peak > 200<<20 {
 			t.Fatalf("it used %d MB of memory", peak>>20)
 		}
-		return e.Type == rules.TypeMerged && slices.Index(tasksIn(plan), e.Work) >= 0 && len(all[rules.Merged](s.events(t), rules.TypeMerged, "")) == 2
+		return e.Type == rules.TypeMerged && slices.Index(tasksIn(plan), e.Work) >= 0 &&
+			len(all[rules.Merged](s.events(t), rules.TypeMerged, "")) == 2
 	})
 	t.Logf("peak memory: %d MB", peakMemory(run.cmd.Process.Pid)>>20)
 	run.end(0)
 	events := s.checkDone(t, tasksIn(plan)...)
 	for _, id := range tasksIn(plan) {
-		if turn := all[rules.AgentTurnEnded](events, rules.TypeAgentTurnEnded, id)[0]; turn.Bytes < size {
+		if turn := all[rules.AgentTurnEnded](events, rules.TypeAgentTurnEnded,
+			id)[0]; turn.Bytes < size {
 			t.Errorf("only %[2]d bytes of the output of %[1]s were read", id, turn.Bytes)
 		}
 	}
@@ -240,7 +252,8 @@ func peakMemory(pid int) int {
 	return kb << 10
 }
 
-// testRateLimit runs an agent that hits a rate limit. No agent of its role may start before the limit ends.
+// testRateLimit runs an agent that hits a rate limit. No agent of its role may start before the
+// limit ends.
 func testRateLimit(t *testing.T) {
 	plan := planOf("T1", "T2", "T3")
 	s := newFixture(t, scenario{plan: plan, settings: "roles:\n  developer: {slots: 1}\n", script: `
@@ -255,12 +268,15 @@ on developer T2 attempt 1:
 		t.Fatal("no agent was limited")
 	}
 	limit := data[rules.AgentUnavailable](&events[at])
-	if wait := limit.Until.Sub(events[at].Time); limit.Cause != rules.FailRateLimit || wait <= 0 || wait > 6*time.Second {
+	if wait := limit.Until.Sub(events[at].Time); limit.Cause != rules.FailRateLimit || wait <= 0 ||
+		wait > 6*time.Second {
 		t.Errorf("the limit is %+v, which ends after %s", limit, wait)
 	}
 	for i := range events[at:] {
-		if e := &events[at+i]; granted(signalbox.RoleDeveloper, "")(e) && e.Time.Before(limit.Until) {
-			t.Errorf("event %d leases %s to a developer %s too early", e.Seq, e.Work, limit.Until.Sub(e.Time))
+		if e := &events[at+i]; granted(signalbox.RoleDeveloper, "")(e) &&
+			e.Time.Before(limit.Until) {
+			t.Errorf("event %d leases %s to a developer %s too early", e.Seq, e.Work,
+				limit.Until.Sub(e.Time))
 		}
 	}
 	for _, e := range events {

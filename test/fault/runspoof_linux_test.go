@@ -15,8 +15,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// TestRunSpoofed runs agents that send signals they are not allowed to send. No phase changes, and each attempt is recorded
-// with its reason.
+// TestRunSpoofed runs agents that send signals they are not allowed to send. No phase changes, and
+// each attempt is recorded with its reason.
 func TestRunSpoofed(t *testing.T) {
 	t.Parallel()
 	inParallel(t, map[string]func(*testing.T){
@@ -28,8 +28,8 @@ func TestRunSpoofed(t *testing.T) {
 	})
 }
 
-// spoof returns a script section in which a role sends every signal that it may not send, and no valid one. It counts the
-// expected refusals by name and reason.
+// spoof returns a script section in which a role sends every signal that it may not send, and no
+// valid one. It counts the expected refusals by name and reason.
 func spoof(role signalbox.Role, own string, refused map[string]int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "on %s T1 attempt 1:\n", role)
@@ -65,7 +65,8 @@ func spoof(role signalbox.Role, own string, refused map[string]int) string {
 }
 
 // effects are events that a refused signal must not cause.
-var effects = []string{rules.TypePhaseChanged, rules.TypeSignalHeard, rules.TypeExpertRequested, rules.TypeQuestionAsked, rules.TypeMerged,
+var effects = []string{rules.TypePhaseChanged, rules.TypeSignalHeard, rules.TypeExpertRequested,
+	rules.TypeQuestionAsked, rules.TypeMerged,
 	rules.TypeRemediationNeeded, rules.TypeProgressReported}
 
 func testSpoofedSignals(t *testing.T) {
@@ -82,8 +83,9 @@ func testSpoofedSignals(t *testing.T) {
 		want[role] = map[string]int{}
 		script += spoof(role, own, want[role])
 	}
-	s := newFixture(t, scenario{plan: planOf("T1", "T2: T1"), script: script + goodAgents, settings: partsCheck,
-		files: map[string]string{"signals.txt": everything.String()}})
+	s := newFixture(t, scenario{plan: planOf("T1", "T2: T1"), script: script + goodAgents,
+		settings: partsCheck,
+		files:    map[string]string{"signals.txt": everything.String()}})
 	s.startRun(t).end(0)
 	events := s.checkDone(t, "T1", "T2")
 	for role, refused := range want {
@@ -95,20 +97,24 @@ func testSpoofedSignals(t *testing.T) {
 				r := data[rules.SignalRefused](e)
 				got[r.Said+" "+string(r.Reason)]++
 			case slices.Contains(effects, e.Type):
-				t.Errorf("during the turn of the %s: event %d, %s %s %s", role, e.Seq, e.Type, e.Work, e.Data)
+				t.Errorf("during the turn of the %s: event %d, %s %s %s", role, e.Seq, e.Type,
+					e.Work, e.Data)
 			}
 		}
 		if diff := cmp.Diff(refused, got); diff != "" {
 			t.Errorf("the %s's attempts (-want +recorded):\n%s", role, diff)
 		}
-		if n := len(all[rules.UnknownSignalRecovery](turn, rules.TypeUnknownSignalRecovery, "T1")); n != 1 {
+		if n := len(all[rules.UnknownSignalRecovery](turn, rules.TypeUnknownSignalRecovery,
+			"T1")); n != 1 {
 			t.Errorf("the %s was asked again %d times", role, n)
 		}
 	}
 }
 
-// firstTurn returns the session of the first agent of a role, and the events from its start to the start of the next.
-func firstTurn(events []signalbox.Event, work string, role signalbox.Role) (session string, turn []signalbox.Event) {
+// firstTurn returns the session of the first agent of a role, and the events from its start to the
+// start of the next.
+func firstTurn(events []signalbox.Event, work string, role signalbox.Role) (session string,
+	turn []signalbox.Event) {
 	start := -1
 	for i := range events {
 		e := &events[i]
@@ -124,7 +130,8 @@ func firstTurn(events []signalbox.Event, work string, role signalbox.Role) (sess
 	return session, events[max(start, 0):]
 }
 
-// testSpoofedCommands runs an agent that calls commands reserved for the operator or for another session.
+// testSpoofedCommands runs an agent that calls commands reserved for the operator or for another
+// session.
 func testSpoofedCommands(t *testing.T) {
 	forbidden := map[string]string{
 		"answer":     "answer Q-1 yes",
@@ -147,11 +154,14 @@ func testSpoofedCommands(t *testing.T) {
 	}
 	script := "on developer T1 attempt 1:\n"
 	for _, name := range slices.Sorted(maps.Keys(forbidden)) {
-		script += fmt.Sprintf("    run timeout 60 %s %s </dev/null >out 2>&1; echo \"%s $? $(head -n1 out)\" >>$DIARY/commands\n", os.Getenv(binaryVariable), forbidden[name], name)
+		script += fmt.Sprintf(
+			"    run timeout 60 %s %s </dev/null >out 2>&1; echo \"%s $? $(head -n1 out)\" >>$DIARY/commands\n", os.Getenv(binaryVariable), forbidden[name], name)
 	}
 	script += "    run rm -f out\n"
 	script += strings.TrimPrefix(strings.Split(goodAgents, "\n\n")[0], "\non developer *:\n") + "\n"
-	s := newFixture(t, scenario{plan: planOf("T1", "T2: T1"), files: map[string]string{"exit.json": exitSignal(signalbox.PhaseImplementation, signalbox.ExitCompleted)},
+	s := newFixture(t, scenario{plan: planOf("T1", "T2: T1"),
+		files: map[string]string{"exit.json": exitSignal(signalbox.PhaseImplementation,
+			signalbox.ExitCompleted)},
 		settings: partsCheck, script: script + goodAgents})
 	s.startRun(t).end(0)
 	events := s.checkDone(t, "T1", "T2")
@@ -169,7 +179,9 @@ func testSpoofedCommands(t *testing.T) {
 	session, _ := firstTurn(events, "T1", signalbox.RoleDeveloper)
 	for _, e := range events {
 		switch e.Type {
-		case rules.TypeCancelled, rules.TypeRetried, rules.TypePaused, rules.TypeResumed, rules.TypeWorkOpened, rules.TypeMergeApproved, rules.TypeQuestionAnswered, rules.TypeMessageSent:
+		case rules.TypeCancelled, rules.TypeRetried, rules.TypePaused, rules.TypeResumed,
+			rules.TypeWorkOpened, rules.TypeMergeApproved, rules.TypeQuestionAnswered,
+			rules.TypeMessageSent:
 			t.Errorf("event %d is %s by %s", e.Seq, e.Type, e.Actor)
 		case rules.TypeAgentSessionCompleted:
 			t.Errorf("event %d is an exit of %s", e.Seq, e.Session)
@@ -203,11 +215,12 @@ on developer T1 attempt 1:
 		done = []string{"T1", "T2"}
 	}
 	events := s.checkDone(t, done...)
-	checkStale(t, events, lost.Session, lost.Seq, signalbox.NameCheckpoint, signalbox.NameReadyForReview)
+	checkStale(t, events, lost.Session, lost.Seq, signalbox.NameCheckpoint,
+		signalbox.NameReadyForReview)
 }
 
-// testStaleAfterExpiry suspends a run until its lease has expired, while another run does the work. The lease is long enough that no run loses
-// one because the machine is slow.
+// testStaleAfterExpiry suspends a run until its lease has expired, while another run does the work.
+// The lease is long enough that no run loses one because the machine is slow.
 func testStaleAfterExpiry(t *testing.T) {
 	s := newFixture(t, scenario{plan: planOf("T1"), settings: "lease: {ttl: 15s}\ngrace: 60s\n" + partsCheck, script: `
 on developer T1 attempt 1:
@@ -234,8 +247,10 @@ on developer T1 attempt 1:
 	}
 }
 
-// checkStale checks that the signals of a session were refused as stale after it lost its lease, and had no other effect.
-func checkStale(t *testing.T, events []signalbox.Event, session string, lost uint64, signals ...string) {
+// checkStale checks that the signals of a session were refused as stale after it lost its lease,
+// and had no other effect.
+func checkStale(t *testing.T, events []signalbox.Event, session string, lost uint64,
+	signals ...string) {
 	t.Helper()
 	var got []string
 	for i := range events {

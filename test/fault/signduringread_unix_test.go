@@ -12,8 +12,9 @@ import (
 	"signalbox/ledger"
 )
 
-// TestSignDuringRead appends and signs at the worst moment: when another process that opens or verifies the box starts to
-// read the checkpoint. The newly signed ledger must not be reported as truncated.
+// TestSignDuringRead appends and signs at the worst moment: when another process that opens or
+// verifies the box starts to read the checkpoint. The newly signed ledger must not be reported as
+// truncated.
 func TestSignDuringRead(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -36,12 +37,14 @@ func signDuringRead(t *testing.T, read func(ctx context.Context, s *site) error)
 	check(t, syscall.Mkfifo(s.file("checkpoint"), 0o600))
 	done := make(chan error, 1)
 	go func() { done <- read(t.Context(), s) }()
-	pipe, err := os.OpenFile(s.file("checkpoint"), os.O_WRONLY, 0) // returns when the other side opens it
+	// returns when the other side opens it
+	pipe, err := os.OpenFile(s.file("checkpoint"), os.O_WRONLY, 0)
 	check(t, err)
 
 	openWork(t, b, "meanwhile")
 	tail := b.Engine.Tail()
-	signed, err := ledger.Sign(ledger.Checkpoint{Origin: "signalbox/" + b.ID(), Size: tail.Seq, Root: tail.Tree.Root()}, string(bytes.TrimSpace(private)))
+	signed, err := ledger.Sign(ledger.Checkpoint{Origin: "signalbox/" + b.ID(), Size: tail.Seq,
+		Root: tail.Tree.Root()}, string(bytes.TrimSpace(private)))
 	check(t, err)
 	check(t, os.WriteFile(s.file("signed"), signed, 0o600))
 	check(t, os.Rename(s.file("signed"), s.file("checkpoint"))) // for later reads

@@ -36,7 +36,8 @@ func fill(t *testing.T, s *site) *filler {
 	return f
 }
 
-// fullDisk returns a site on a disk that is full. Its box has the work item task-1, which the session holder has claimed.
+// fullDisk returns a site on a disk that is full. Its box has the work item task-1, which the
+// session holder has claimed.
 func fullDisk(t *testing.T, dir string) (*site, *filler) {
 	t.Helper()
 	s := smallDisk(t, dir, "1m")
@@ -52,12 +53,13 @@ func (f *filler) leave(room int64) {
 	check(f.t, os.Truncate(f.name, max(0, f.size-room)))
 }
 
-// TestDiskFull runs commands on a full disk, then with a little more room each time. Each command must either succeed and be
-// recorded, or fail and leave no trace.
+// TestDiskFull runs commands on a full disk, then with a little more room each time. Each command
+// must either succeed and be recorded, or fail and leave no trace.
 func TestDiskFull(t *testing.T) {
 	inNamespace(t, func(t *testing.T, dir string) {
 		s, f := fullDisk(t, dir)
-		for _, args := range [][]string{{"work", "open", "more"}, {"work", "claim", "task-1", "--role", "developer"}, {"ledger", "checkpoint"}} {
+		for _, args := range [][]string{{"work", "open", "more"},
+			{"work", "claim", "task-1", "--role", "developer"}, {"ledger", "checkpoint"}} {
 			s.mustFail(t, 1, "*the disk is full: *", hintFull, args...)
 		}
 		want := map[string]bool{"task-1": true}
@@ -71,17 +73,20 @@ func TestDiskFull(t *testing.T) {
 				want[work] = true
 				if r.stderr != "" {
 					unsigned++
-					r.checkStderr(t, []string{work}, "warning: the change is recorded, but: *", "hint: *")
+					r.checkStderr(t, []string{work}, "warning: the change is recorded, but: *",
+						"hint: *")
 				}
 			default:
 				refused++
 				if r.status != 1 {
 					t.Errorf("%s: exit status %d, want 1", work, r.status)
 				}
-				r.checkStderr(t, []string{work}, "signalbox: *the disk is full: *", "hint: "+hintFull)
+				r.checkStderr(t, []string{work}, "signalbox: *the disk is full: *", "hint: "+
+					hintFull)
 			}
 		}
-		t.Logf("%d commands failed, %d succeeded without signing, %d succeeded in all", refused, unsigned, len(want)-1)
+		t.Logf("%d commands failed, %d succeeded without signing, %d succeeded in all", refused,
+			unsigned, len(want)-1)
 		if refused == 0 || len(want) == 1 {
 			t.Error("all commands failed, or none")
 		}
@@ -93,7 +98,8 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
-// checkWorks checks that the ledger verifies and is signed, and that the box has exactly the work items in want.
+// checkWorks checks that the ledger verifies and is signed, and that the box has exactly the work
+// items in want.
 func checkWorks(t *testing.T, s *site, want map[string]bool) {
 	t.Helper()
 	if v := s.verifyCommand(t, 0); v.Checkpoint.Size != v.Events {
@@ -126,10 +132,12 @@ func TestDiskFullExitSignal(t *testing.T) {
 		refused, done := 0, false
 		for room := int64(0); room <= 128<<10 && !done; room += 4096 {
 			f.leave(room)
-			r := finish(t, s.command(t, "work", "exit", "--session", "holder"), bytes.NewReader(text))
+			r := finish(t, s.command(t, "work", "exit", "--session", "holder"),
+				bytes.NewReader(text))
 			if done = r.status == 0; !done {
 				refused++
-				r.checkStderr(t, []string{"work", "exit"}, "signalbox: *the disk is full: *", "hint: "+hintFull)
+				r.checkStderr(t, []string{"work", "exit"}, "signalbox: *the disk is full: *",
+					"hint: "+hintFull)
 			}
 		}
 		if refused == 0 || !done {
@@ -157,7 +165,9 @@ func TestDiskFullUnderLoad(t *testing.T) {
 		}
 		c.cmd.Wait()
 		stderr := c.stderr.String()
-		if !strings.Contains(stderr, "the disk is full") && !strings.Contains(stderr, "cannot store the checkpoint: ") { // whichever came first
+		// whichever came first
+		if !strings.Contains(stderr, "the disk is full") &&
+			!strings.Contains(stderr, "cannot store the checkpoint: ") {
 			t.Errorf("it failed with: %s", stderr)
 		}
 		if len(acks.events) == 0 {
@@ -173,20 +183,22 @@ func TestReadOnlyDisk(t *testing.T) {
 	inNamespace(t, func(t *testing.T, dir string) {
 		s := newLedger(t)
 		mount(t, s.box, s.box, "", syscall.MS_BIND, "")
-		checkPermitted(t, syscall.Mount("", s.box, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+		checkPermitted(t, syscall.Mount("", s.box, "",
+			syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 		s.checkReadOnly(t)
 		check(t, syscall.Unmount(s.box, syscall.MNT_DETACH))
 		s.checkIntact(t)
 	})
 }
 
-// TestNoNotifications disables the system's file notifications. A command that waits for work still gets it, after a warning,
-// within a second or so.
+// TestNoNotifications disables the system's file notifications. A command that waits for work still
+// gets it, after a warning, within a second or so.
 func TestNoNotifications(t *testing.T) {
 	inNamespace(t, func(t *testing.T, dir string) {
 		checkPermitted(t, os.WriteFile("/proc/sys/user/max_inotify_instances", []byte("0"), 0o600))
 		s := newSite(t)
-		waiting := s.command(t, "work", "claim", "--next", "--wait", "--role", "developer", "--json")
+		waiting := s.command(t, "work", "claim", "--next", "--wait", "--role", "developer",
+			"--json")
 		var stdout bytes.Buffer
 		waiting.Stdout = &stdout
 		stderr, err := waiting.StderrPipe()
@@ -195,11 +207,13 @@ func TestNoNotifications(t *testing.T) {
 		warning := make([]byte, 1000)
 		n, err := stderr.Read(warning) // from now on it waits
 		check(t, err)
-		if got := string(warning[:n]); !strings.Contains(got, "file notifications are not available: events of other processes are seen late") {
+		if got := string(warning[:n]); !strings.Contains(got,
+			"file notifications are not available: events of other processes are seen late") {
 			t.Errorf("the warning is %q", got)
 		}
 		s.must(t, "work", "open", "task-1")
-		if err := waiting.Wait(); err != nil || !strings.Contains(stdout.String(), `"work":"task-1"`) {
+		if err := waiting.Wait(); err != nil ||
+			!strings.Contains(stdout.String(), `"work":"task-1"`) {
 			t.Errorf("%v, %s", err, &stdout)
 		}
 	})

@@ -75,7 +75,8 @@ func (s *storm) start(machine int, works []string) {
 	f := s.team.fixtures[machine]
 	number := len(s.clients) + len(s.ended)
 	c := &stormClient{machine: machine, done: make(chan struct{})}
-	c.child = startPrepared(s.t, f.prepare, "history", f.box, s.team.fixtures[0].keyFile, fmt.Sprint(number), fmt.Sprint(s.random.IntN(1<<30)), "0",
+	c.child = startPrepared(s.t, f.prepare, "history", f.box, s.team.fixtures[0].keyFile,
+		fmt.Sprint(number), fmt.Sprint(s.random.IntN(1<<30)), "0",
 		strings.Join(works, ","), fmt.Sprint(number%2 == 0), fmt.Sprint(skews[machine%len(skews)]))
 	s.clients = append(s.clients, c)
 	go c.read()
@@ -86,7 +87,8 @@ func (c *stormClient) read() {
 	defer close(c.done)
 	for c.lines.Scan() {
 		c.mu.Lock()
-		if c.printed = append(c.printed, c.lines.Text()); !strings.Contains(c.lines.Text(), `"return":0,`) {
+		if c.printed = append(c.printed, c.lines.Text()); !strings.Contains(c.lines.Text(),
+			`"return":0,`) {
 			c.answered++
 		}
 		c.mu.Unlock()
@@ -99,7 +101,8 @@ func (c *stormClient) answers() int {
 	return c.answered
 }
 
-// rage lets the faults happen one after the other, for at least the given time and each at least once, in rounds after which everything is checked.
+// rage lets the faults happen one after the other, for at least the given time and each at least
+// once, in rounds after which everything is checked.
 func (s *storm) rage(atLeast time.Duration) {
 	s.t.Helper()
 	began := time.Now()
@@ -124,19 +127,22 @@ func (s *storm) openWorks(round int) (works []string) {
 	s.t.Helper()
 	for i := range 4 {
 		works = append(works, fmt.Sprintf("round-%d-task-%d", round, i))
-		_, err := s.box.Engine.DoPatiently(s.t.Context(), nil, rules.OpenWork{Work: works[i], Actor: "tester"})
+		_, err := s.box.Engine.DoPatiently(s.t.Context(), nil,
+			rules.OpenWork{Work: works[i], Actor: "tester"})
 		check(s.t, err)
 	}
 	return works
 }
 
-// suffer lets a fault last for a moment in which the other machines work, and repairs it. Then all machines work again.
+// suffer lets a fault last for a moment in which the other machines work, and repairs it. Then all
+// machines work again.
 func (s *storm) suffer(f trouble, works []string) {
 	s.t.Helper()
 	repair, out := f.begin()
 	var repaired sync.Once
 	defer repaired.Do(repair)
-	time.Sleep(time.Duration(s.random.IntN(sized(1500, 6000))) * time.Millisecond) // how long a fault lasts is a matter of chance
+	// how long a fault lasts is a matter of chance
+	time.Sleep(time.Duration(s.random.IntN(sized(1500, 6000))) * time.Millisecond)
 	s.replaceDead(works)
 	s.awaitAnswers("during: "+f.name, out)
 	repaired.Do(repair)
@@ -149,7 +155,8 @@ func (s *storm) replaceDead(works []string) {
 		if !isClosed(c.done) {
 			continue
 		}
-		s.clients = slices.DeleteFunc(s.clients, func(other *stormClient) bool { return other == c })
+		s.clients = slices.DeleteFunc(s.clients,
+			func(other *stormClient) bool { return other == c })
 		s.ended = append(s.ended, c)
 		if c.cmd.Wait(); c.cmd.ProcessState.Exited() {
 			s.t.Fatalf("%s ended by itself: %v\n%s", c.name, c.cmd.ProcessState, &c.stderr)
@@ -158,7 +165,8 @@ func (s *storm) replaceDead(works []string) {
 	}
 }
 
-// awaitAnswers waits until at least one client on each machine has more answers than now, except for machines that are out of order.
+// awaitAnswers waits until at least one client on each machine has more answers than now, except
+// for machines that are out of order.
 func (s *storm) awaitAnswers(when string, out []int) {
 	s.t.Helper()
 	before := map[*stormClient]int{}
@@ -168,7 +176,8 @@ func (s *storm) awaitAnswers(when string, out []int) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		var waiting []int
 		for i := range s.team.machines {
-			works := slices.ContainsFunc(s.clients, func(c *stormClient) bool { return c.machine == i && c.answers() > before[c] })
+			works := slices.ContainsFunc(s.clients,
+				func(c *stormClient) bool { return c.machine == i && c.answers() > before[c] })
 			if !works && !slices.Contains(out, i) {
 				waiting = append(waiting, i+1)
 			}
@@ -181,7 +190,8 @@ func (s *storm) awaitAnswers(when string, out []int) {
 				c.cmd.Wait()
 			}
 			if c.cmd.ProcessState != nil && c.cmd.ProcessState.Exited() {
-				s.t.Fatalf("%s: %s ended by itself: %v\n%s", when, c.name, c.cmd.ProcessState, &c.stderr)
+				s.t.Fatalf("%s: %s ended by itself: %v\n%s", when, c.name, c.cmd.ProcessState,
+					&c.stderr)
 			}
 		}
 		if time.Now().After(deadline) {
@@ -232,7 +242,8 @@ func (s *storm) checkRound() {
 	}
 }
 
-// resolve returns those of the operations without an answer that were stored, with the answer that they would have got.
+// resolve returns those of the operations without an answer that were stored, with the answer that
+// they would have got.
 func resolve(events []signalbox.Event, history, unanswered []operation) (stored []operation) {
 	answered := map[uint64]bool{}
 	for _, op := range history {
@@ -280,7 +291,8 @@ func (op *operation) causes(e *signalbox.Event) bool {
 		b := data[rules.AgentSessionCompleted](e)
 		signal := signalOf(op.Phase, op.Reason)
 		op.Now, _ = signal.NextPhase()
-		return b.SessionID == op.As && b.LeaseEpoch == op.Epoch && b.PhaseCompleted == op.Phase && b.ExitReason == op.Reason
+		return b.SessionID == op.As && b.LeaseEpoch == op.Epoch && b.PhaseCompleted == op.Phase &&
+			b.ExitReason == op.Reason
 	case op.Do == "unblock" && e.Type == rules.TypePhaseChanged:
 		b := data[rules.PhaseChanged](e)
 		op.Now = b.To
@@ -289,11 +301,13 @@ func (op *operation) causes(e *signalbox.Event) bool {
 	return false
 }
 
-// TestStormOnPostgres puts a box whose ledger is in PostgreSQL under load from three machines, which fail one after the other.
+// TestStormOnPostgres puts a box whose ledger is in PostgreSQL under load from three machines,
+// which fail one after the other.
 func TestStormOnPostgres(t *testing.T) {
 	t.Parallel()
 	inNetwork(t, true, func(t *testing.T, n *network, postgres string) {
-		team, database := newPostgresTeam(t, n, postgres, scenario{plan: gatedPlan(3), script: goodAgents})
+		team, database := newPostgresTeam(t, n, postgres,
+			scenario{plan: gatedPlan(3), script: goodAgents})
 		s := newStorm(t, team)
 		s.faults = append(s.faults, trouble{"reset all connections", func() (func(), []int) {
 			database.reset()
@@ -306,7 +320,8 @@ func TestStormOnPostgres(t *testing.T) {
 	})
 }
 
-// TestStormInCluster puts a box whose ledger is on three machines themselves under load, while these machines fail one after the other.
+// TestStormInCluster puts a box whose ledger is on three machines themselves under load, while
+// these machines fail one after the other.
 func TestStormInCluster(t *testing.T) {
 	t.Parallel()
 	inNetwork(t, false, func(t *testing.T, n *network, _ string) {
@@ -330,19 +345,20 @@ func TestStormInCluster(t *testing.T) {
 		if !isFull() { // an election takes seconds
 			s.faults = s.faults[len(s.faults)-3:]
 		} else {
-			s.faults = append(s.faults, trouble{"kill two nodes, which are most", func() (func(), []int) {
-				first := s.random.IntN(3)
-				both := []int{first, (first + 1) % 3}
-				for _, i := range both {
-					team.hosts[i].Process.Kill()
-					team.hosts[i].Wait()
-				}
-				return func() {
+			s.faults = append(s.faults, trouble{"kill two nodes, which are most",
+				func() (func(), []int) {
+					first := s.random.IntN(3)
+					both := []int{first, (first + 1) % 3}
 					for _, i := range both {
-						team.hosts[i] = team.fixtures[i].host(t)
+						team.hosts[i].Process.Kill()
+						team.hosts[i].Wait()
 					}
-				}, []int{0, 1, 2}
-			}})
+					return func() {
+						for _, i := range both {
+							team.hosts[i] = team.fixtures[i].host(t)
+						}
+					}, []int{0, 1, 2}
+				}})
 		}
 		s.rage(sized(0, 10*time.Minute))
 	})

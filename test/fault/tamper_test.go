@@ -28,8 +28,8 @@ const tamperEvents = 200
 // keeping is held while a test looks for the box of newLedger, or makes it.
 var keeping sync.Mutex
 
-// newLedger returns a box whose ledger has many types of events, all signed. It is a copy of a box that is made once and
-// stored next to the program.
+// newLedger returns a box whose ledger has many types of events, all signed. It is a copy of a box
+// that is made once and stored next to the program.
 func newLedger(t testing.TB) *site {
 	t.Helper()
 	keeping.Lock()
@@ -54,13 +54,15 @@ func makeLedger(t testing.TB, on backend) *site {
 	return s
 }
 
-// fillLedger appends events until the ledger has tamperEvents. It advances its own clock, so that leases expire at once.
+// fillLedger appends events until the ledger has tamperEvents. It advances its own clock, so that
+// leases expire at once.
 func fillLedger(t testing.TB, s *site) {
 	t.Helper()
 	l := s.openLedger(t)
 	defer l.Close()
 	now := time.Now()
-	e, err := engine.Open(t.Context(), l.Journal, &engine.Options{Now: func() time.Time { return now }})
+	e, err := engine.Open(t.Context(), l.Journal,
+		&engine.Options{Now: func() time.Time { return now }})
 	check(t, err)
 	defer e.Close()
 	do := func(c rules.Command) rules.Answer {
@@ -80,17 +82,21 @@ func fillLedger(t testing.TB, s *site) {
 		case 0:
 			blob, err := e.PutBlob(t.Context(), strings.NewReader(work))
 			check(t, err)
-			do(rules.Exit{Session: session, Signal: signalOf(signalbox.PhaseImplementation, signalbox.ExitBlocked), Blob: blob})
+			do(rules.Exit{Session: session, Signal: signalOf(signalbox.PhaseImplementation,
+				signalbox.ExitBlocked), Blob: blob})
 			do(rules.Unblock{Work: work, Note: "continue", Actor: "tester"})
 			now = now.Add(time.Second)
-			_, err = e.Redact(t.Context(), rules.RedactBlob{Blob: blob, Reason: "secret", Actor: "tester"})
+			_, err = e.Redact(t.Context(), rules.RedactBlob{Blob: blob, Reason: "secret",
+				Actor: "tester"})
 			check(t, err)
 		case 1:
-			do(rules.Release{Work: work, Session: session, Epoch: answer.Lease.Epoch, Reason: "stopped"})
+			do(rules.Release{Work: work, Session: session, Epoch: answer.Lease.Epoch,
+				Reason: "stopped"})
 		case 2:
 			now = now.Add(time.Hour)
 			do(rules.Expire{})
-			do(rules.Exit{Session: session, Signal: signalOf(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
+			do(rules.Exit{Session: session, Signal: signalOf(signalbox.PhaseImplementation,
+				signalbox.ExitCompleted)})
 		}
 	}
 	for i := 0; e.Tail().Seq < tamperEvents; i++ {
@@ -109,7 +115,8 @@ type tamperer struct {
 // tamper opens the box's database. The driver is the one the program uses.
 func (s *site) tamper(t testing.TB) *tamperer {
 	t.Helper()
-	name := url.URL{Scheme: "file", Path: s.file("ledger.db"), RawQuery: "_pragma=synchronous(OFF)&_pragma=busy_timeout(10000)"}
+	name := url.URL{Scheme: "file", Path: s.file("ledger.db"),
+		RawQuery: "_pragma=synchronous(OFF)&_pragma=busy_timeout(10000)"}
 	db, err := sql.Open("sqlite", name.String())
 	check(t, err)
 	db.SetMaxOpenConns(1)
@@ -154,7 +161,8 @@ func (m *tamperer) close() {
 func (m *tamperer) insert(e signalbox.Event) {
 	m.t.Helper()
 	m.exec("INSERT INTO events VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-		int64(e.Seq), e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor, e.Data, e.Prev[:], e.Hash[:])
+		int64(e.Seq), e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor, e.Data, e.Prev[:],
+		e.Hash[:])
 }
 
 // replace replaces all stored events.

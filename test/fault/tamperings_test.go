@@ -29,10 +29,12 @@ func update(name string, firstBad uint64, queries ...string) tampering {
 	}, firstBad}
 }
 
-// forged returns a correctly hashed event that follows the given ones but was never decided by the rules.
+// forged returns a correctly hashed event that follows the given ones but was never decided by the
+// rules.
 func forged(after []signalbox.Event) signalbox.Event {
 	last := after[len(after)-1]
-	list := []signalbox.Event{{Time: last.Time, Type: rules.TypeWorkOpened, Work: "forged", Actor: "tester", Data: []byte(`{"phase":"IMPLEMENTATION"}`)}}
+	list := []signalbox.Event{{Time: last.Time, Type: rules.TypeWorkOpened, Work: "forged",
+		Actor: "tester", Data: []byte(`{"phase":"IMPLEMENTATION"}`)}}
 	tail := ledger.Tail{Seq: last.Seq, Time: last.Time, Hash: last.Hash}
 	tail.Seal(list)
 	return list[0]
@@ -44,19 +46,28 @@ var tamperings = []tampering{
 	update("delete one", 100, "DELETE FROM events WHERE seq = 100"),
 	update("delete the last", 200, "DELETE FROM events WHERE seq = 200"),
 	update("delete a range", 50, "DELETE FROM events WHERE seq BETWEEN 50 AND 59"),
-	update("delete one and close the gap", 100, "DELETE FROM events WHERE seq = 100", "UPDATE events SET seq = -seq WHERE seq > 100", "UPDATE events SET seq = -seq - 1 WHERE seq < 0"),
+	update("delete one and close the gap", 100, "DELETE FROM events WHERE seq = 100",
+		"UPDATE events SET seq = -seq WHERE seq > 100",
+		"UPDATE events SET seq = -seq - 1 WHERE seq < 0"),
 	update("truncate fifty", 151, "DELETE FROM events WHERE seq > 150"),
 	update("truncate all", 1, "DELETE FROM events"),
-	update("swap two", 50, "UPDATE events SET seq = -60 WHERE seq = 60", "UPDATE events SET seq = 60 WHERE seq = 50", "UPDATE events SET seq = 50 WHERE seq = -60"),
-	update("swap neighbours", 50, "UPDATE events SET seq = -51 WHERE seq = 51", "UPDATE events SET seq = 51 WHERE seq = 50", "UPDATE events SET seq = 50 WHERE seq = -51"),
+	update("swap two", 50, "UPDATE events SET seq = -60 WHERE seq = 60",
+		"UPDATE events SET seq = 60 WHERE seq = 50", "UPDATE events SET seq = 50 WHERE seq = -60"),
+	update("swap neighbours", 50, "UPDATE events SET seq = -51 WHERE seq = 51",
+		"UPDATE events SET seq = 51 WHERE seq = 50", "UPDATE events SET seq = 50 WHERE seq = -51"),
 	update("swap the contents of two", 50,
 		`UPDATE events SET (type, work, session, actor, data) = (SELECT type, work, session, actor, data FROM events other WHERE other.seq = 110 - events.seq)
 		WHERE seq IN (50, 60)`),
-	update("an event before the first", 1, "INSERT INTO events SELECT 0, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 1"),
-	update("an event far before the first", 1, "INSERT INTO events SELECT -7, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 7"),
-	update("an event far after the last", 201, "INSERT INTO events SELECT 5000000000, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 7"),
-	update("a byte moved from work to type", 70, "UPDATE events SET type = type || substr(work, 1, 1), work = substr(work, 2) WHERE seq = 70"),
-	update("a byte moved from data to actor", 70, "UPDATE events SET actor = actor || '{', data = substr(data, 2) WHERE seq = 70"),
+	update("an event before the first", 1,
+		"INSERT INTO events SELECT 0, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 1"),
+	update("an event far before the first", 1,
+		"INSERT INTO events SELECT -7, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 7"),
+	update("an event far after the last", 201,
+		"INSERT INTO events SELECT 5000000000, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 7"),
+	update("a byte moved from work to type", 70,
+		"UPDATE events SET type = type || substr(work, 1, 1), work = substr(work, 2) WHERE seq = 70"),
+	update("a byte moved from data to actor", 70,
+		"UPDATE events SET actor = actor || '{', data = substr(data, 2) WHERE seq = 70"),
 	{"insert a copy", func(m *tamperer, events []signalbox.Event) {
 		m.moveUp(100)
 		e := events[98]
@@ -85,15 +96,16 @@ var tamperings = []tampering{
 		events[119].Actor = "somebody"
 		m.replace(reseal(events))
 	}, 1},
-	{"drop the last fifty, write others, compute all hashes", func(m *tamperer, events []signalbox.Event) {
-		events = events[:150]
-		for len(events) < tamperEvents {
-			e := forged(events)
-			e.Work = "forged-" + strings.Repeat("x", len(events)-149)
-			events = append(events, e)
-		}
-		m.replace(reseal(events))
-	}, 1},
+	{"drop the last fifty, write others, compute all hashes",
+		func(m *tamperer, events []signalbox.Event) {
+			events = events[:150]
+			for len(events) < tamperEvents {
+				e := forged(events)
+				e.Work = "forged-" + strings.Repeat("x", len(events)-149)
+				events = append(events, e)
+			}
+			m.replace(reseal(events))
+		}, 1},
 }
 
 // columnTamperings are changes that only SQLite permits: it has no types and no lengths.
@@ -104,10 +116,12 @@ var columnTamperings = []tampering{
 	update("data as text", 70, "UPDATE events SET data = CAST(data AS TEXT) WHERE seq = 70"),
 	update("type as bytes", 70, "UPDATE events SET type = CAST(type AS BLOB) WHERE seq = 70"),
 	update("hash as text", 70, "UPDATE events SET hash = CAST(hash AS TEXT) WHERE seq = 70"),
-	update("hash of the last as text", 200, "UPDATE events SET hash = CAST(hash AS TEXT) WHERE seq = 200"),
+	update("hash of the last as text", 200,
+		"UPDATE events SET hash = CAST(hash AS TEXT) WHERE seq = 200"),
 	update("no hash", 70, "UPDATE events SET hash = x'' WHERE seq = 70"),
 	update("no hash at the end", 200, "UPDATE events SET hash = x'' WHERE seq = 200"),
-	update("hash too long", 70, "UPDATE events SET hash = CAST(hash || x'00' AS BLOB) WHERE seq = 70"),
+	update("hash too long", 70,
+		"UPDATE events SET hash = CAST(hash || x'00' AS BLOB) WHERE seq = 70"),
 	update("a byte moved from prev to hash", 70,
 		"UPDATE events SET prev = substr(prev, 1, 31), hash = CAST(substr(prev, 32) || hash AS BLOB) WHERE seq = 70"),
 	update("no data", 70, "UPDATE events SET data = x'' WHERE seq = 70"),
@@ -129,7 +143,8 @@ func TestTamperingIsFound(t *testing.T) {
 	}
 }
 
-// checkTamperingIsFound checks that verification finds a tampering, and that the box can still be opened without a crash.
+// checkTamperingIsFound checks that verification finds a tampering, and that the box can still be
+// opened without a crash.
 func (s *site) checkTamperingIsFound(t *testing.T, tt tampering) {
 	t.Helper()
 	if report := s.verify(t); report.OK || report.FirstBad != tt.firstBad || report.Reason == "" {
@@ -143,7 +158,8 @@ func (s *site) checkTamperingIsFound(t *testing.T, tt tampering) {
 	}
 }
 
-// TestTamperingInPostgresIsFound applies each tampering to a ledger in PostgreSQL, by a user who owns the tables.
+// TestTamperingInPostgresIsFound applies each tampering to a ledger in PostgreSQL, by a user who
+// owns the tables.
 func TestTamperingInPostgresIsFound(t *testing.T) {
 	original := makeLedger(t, backends[1])
 	events := original.mustVerify(t)
@@ -160,8 +176,9 @@ func TestTamperingInPostgresIsFound(t *testing.T) {
 	original.verifyCommand(t, 0)
 }
 
-// TestExternalCheckpoint checks attacks that only a checkpoint stored outside the box reveals. An attacker who can write the
-// box can also remove its checkpoint or replace the box, and one who can also write the signer's own checkpoint can reset it.
+// TestExternalCheckpoint checks attacks that only a checkpoint stored outside the box reveals. An
+// attacker who can write the box can also remove its checkpoint or replace the box, and one who can
+// also write the signer's own checkpoint can reset it.
 func TestExternalCheckpoint(t *testing.T) {
 	t.Parallel()
 	original := newLedger(t)
@@ -183,7 +200,8 @@ func TestExternalCheckpoint(t *testing.T) {
 			check(t, os.Remove(s.file(name)))
 		}
 		s.forgetApplied(t)
-		s.mustFail(t, 5, "the ledger was truncated: it has 150 events, but 200 were signed", "run signalbox ledger verify, and restore the ledger from a copy",
+		s.mustFail(t, 5, "the ledger was truncated: it has 150 events, but 200 were signed",
+			"run signalbox ledger verify, and restore the ledger from a copy",
 			"ledger", "checkpoint")
 		check(t, os.Remove(s.signedFile()))
 		s.must(t, "ledger", "checkpoint")
@@ -215,8 +233,9 @@ func TestExternalCheckpoint(t *testing.T) {
 	})
 }
 
-// TestWithoutCheckpoint documents what verification does not promise: without a checkpoint, a machine that has not applied the events cannot
-// detect a truncated or rewritten log, and it cannot identify the writer of the events after the last checkpoint.
+// TestWithoutCheckpoint documents what verification does not promise: without a checkpoint, a
+// machine that has not applied the events cannot detect a truncated or rewritten log, and it cannot
+// identify the writer of the events after the last checkpoint.
 func TestWithoutCheckpoint(t *testing.T) {
 	original := newLedger(t)
 	events := original.mustVerify(t)
@@ -233,7 +252,8 @@ func TestWithoutCheckpoint(t *testing.T) {
 		t.Errorf("without a checkpoint verify printed %s", asJSON(v))
 	}
 	r := s.run(t, "ledger", "verify")
-	r.checkStderr(t, []string{"ledger", "verify"}, "warning: there is no checkpoint, so events may have been cut off at the end")
+	r.checkStderr(t, []string{"ledger", "verify"},
+		"warning: there is no checkpoint, so events may have been cut off at the end")
 
 	s = original.copy(t)
 	m = s.tamper(t)

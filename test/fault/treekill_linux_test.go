@@ -14,8 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTreeKilled kills signalbox tree run between ticks and at random moments, and repeats the command until the tree ends. The
-// result must be that of an undisturbed run, and only tools that a kill interrupted may run twice.
+// TestTreeKilled kills signalbox tree run between ticks and at random moments, and repeats the
+// command until the tree ends. The result must be that of an undisturbed run, and only tools that a
+// kill interrupted may run twice.
 func TestTreeKilled(t *testing.T) {
 	for _, p := range treeCases {
 		t.Run(p.name, func(t *testing.T) {
@@ -26,7 +27,8 @@ func TestTreeKilled(t *testing.T) {
 			journal, err := os.ReadFile(whole.journal)
 			check(t, err)
 			t.Run("between ticks", func(t *testing.T) { testTruncated(t, whole, journal, want) })
-			t.Run("after a tick", func(t *testing.T) { testKilledAfterTicks(t, whole, journal, want) })
+			t.Run("after a tick",
+				func(t *testing.T) { testKilledAfterTicks(t, whole, journal, want) })
 			if !isFull() && p.slow {
 				return
 			}
@@ -35,7 +37,8 @@ func TestTreeKilled(t *testing.T) {
 	}
 }
 
-// testTruncated resumes from prefixes of a journal, which is what the next process finds after a kill.
+// testTruncated resumes from prefixes of a journal, which is what the next process finds after a
+// kill.
 func testTruncated(t *testing.T, whole *treeRun, journal []byte, want outcome) {
 	random := newRand(t)
 	lines := bytes.SplitAfter(journal, []byte("\n"))
@@ -67,13 +70,15 @@ func chosen(random *rand.Rand, most, n int) []int {
 	return slices.Compact(some)
 }
 
-// checkResumedKeys checks that, after a resume at tick k, every later job was started, and no job that is not part of the run.
+// checkResumedKeys checks that, after a resume at tick k, every later job was started, and no job
+// that is not part of the run.
 func (o *treeRun) checkResumedKeys(t testing.TB, whole *treeRun, records [][]byte, k int) {
 	t.Helper()
 	got, all := o.keys(t), whole.keys(t)
 	for key := range got {
 		if all[key] == 0 && !slices.Contains(o.optional, key) {
-			t.Errorf("resumed after tick %d: job %s was started, but is not part of the run", k, key)
+			t.Errorf("resumed after tick %d: job %s was started, but is not part of the run", k,
+				key)
 		}
 	}
 	counts := map[string]int{}
@@ -95,7 +100,8 @@ func (o *treeRun) checkResumedKeys(t testing.TB, whole *treeRun, records [][]byt
 	}
 }
 
-// testKilledAfterTicks kills a run as soon as it prints a tick, which is before or while it starts the jobs of that tick.
+// testKilledAfterTicks kills a run as soon as it prints a tick, which is before or while it starts
+// the jobs of that tick.
 func testKilledAfterTicks(t *testing.T, whole *treeRun, journal []byte, want outcome) {
 	random := newRand(t)
 	ticks := bytes.Count(journal, []byte("\n")) - 2
@@ -133,7 +139,8 @@ func testKilledAtInstants(t *testing.T, whole *treeRun, want outcome) {
 			}()
 			select {
 			case <-ended:
-			case <-time.After(time.Duration(random.IntN(120)) * time.Millisecond): // any moment will do
+			case <-time.After(time.Duration(
+				random.IntN(120)) * time.Millisecond): // any moment will do
 			}
 			p.kill(random.IntN(2) == 0)
 			if <-ended; p.cmd.ProcessState.Exited() {
@@ -155,7 +162,8 @@ func (o *treeRun) checkKilled(t *testing.T, whole *treeRun, kills int, want outc
 	}
 	o.checkRun(t, 1+kills)
 	o.checkKeys(t, whole.keys(t))
-	// The diary of the tools; and in place of a .git, an empty folder of a sandbox whose process was killed.
+	// The diary of the tools; and in place of a .git, an empty folder of a sandbox whose process
+	// was killed.
 	if left, _ := filepath.Glob(filepath.Join(o.project, "[^.d]*")); len(left) > 0 {
 		t.Errorf("the project folder has files: %v", left)
 	}

@@ -34,8 +34,8 @@ type treeCase struct {
 	racyStatuses bool
 }
 
-// noteKey is the start of every tool. It records the tool's key in the folder $DIARY, and takes a lock that the system releases
-// when the tool and all processes that it started have ended.
+// noteKey is the start of every tool. It records the tool's key in the folder $DIARY, and takes a
+// lock that the system releases when the tool and all processes that it started have ended.
 const noteKey = `k=$(echo "$SIGNALBOX_TREE_KEY" | tr / -); exec 9>>"$DIARY/lock-$k"; flock -n 9 || echo "$SIGNALBOX_TREE_KEY" >>"$DIARY/overlaps"
 echo "$SIGNALBOX_TREE_KEY" >>"$DIARY/keys"
 `
@@ -80,13 +80,17 @@ var treeCases = []treeCase{
 	}},
 	{name: "not released", example: "release.lua", status: 1, tools: map[string]string{
 		"check": `sleep 0.02; ! grep -q windows`, "publish": "exit 1", "roll-back": "exit 1",
-	}, racyStatuses: true, optional: []string{"/4/1", "/6/1"}, racyKeys: []string{"tool_results", "_tool_result"}},
+	}, racyStatuses: true, optional: []string{"/4/1", "/6/1"},
+		racyKeys: []string{"tool_results", "_tool_result"}},
 	{name: "research", example: "research.lua", tools: map[string]string{
 		"code":  `until test -s "$DIARY/started"; do sleep 0.02; done; echo "in auth.go"`,
 		"notes": `echo yes >>"$DIARY/started"; sleep 1000 & wait`,
 	}},
-	{name: "watch", example: "watch.lua", racyStatuses: true, racyKeys: []string{"tool_results", "_tool_result", "up", "restarts"}, optional: []string{"/9/4", "/20/1"},
-		tools: map[string]string{"probe": `test -e "$DIARY/service"`, "restart": `touch "$DIARY/service"`}},
+	{name: "watch", example: "watch.lua", racyStatuses: true,
+		racyKeys: []string{"tool_results", "_tool_result", "up", "restarts"},
+		optional: []string{"/9/4", "/20/1"},
+		tools: map[string]string{"probe": `test -e "$DIARY/service"`,
+			"restart": `touch "$DIARY/service"`}},
 	{name: "large", source: large, tools: map[string]string{
 		"steady":   "sleep 0.02; cat",
 		"unsteady": `sleep 0.02; case $SIGNALBOX_TREE_KEY in *[13579]) exit 1;; esac; echo "{\"well\": true}"`,
@@ -106,7 +110,8 @@ func newTreeRun(t testing.TB, p treeCase) *treeRun {
 	requireTools(t, "flock")
 	s := emptySite(t)
 	o := &treeRun{site: s, treeCase: p, dir: filepath.Dir(s.project)}
-	o.journal, o.diary = filepath.Join(o.dir, "journal"), newDiary(t, s.project) // where tools may write
+	// where tools may write
+	o.journal, o.diary = filepath.Join(o.dir, "journal"), newDiary(t, s.project)
 	s.environment = append(s.environment, "DIARY="+string(o.diary))
 	return o
 }
@@ -167,7 +172,8 @@ func (o *treeRun) end(t testing.TB) outcome {
 		delete(answer.Blackboard, key)
 	}
 	if results, ok := answer.Blackboard["tool_results"].([]any); ok {
-		slices.SortFunc(results, func(a, b any) int { return strings.Compare(asJSON(a), asJSON(b)) })
+		slices.SortFunc(results,
+			func(a, b any) int { return strings.Compare(asJSON(a), asJSON(b)) })
 		// of two parallel tools, the slower one is the last
 		delete(answer.Blackboard, "_tool_result")
 	}
@@ -198,11 +204,13 @@ func (o *treeRun) keys(t testing.TB) map[string]int {
 	return counts
 }
 
-// checkRun checks the invariants of a finished run: its journal replays, no tool is alive, and no tool was started while an
-// earlier process for the same job was alive. atMost is how often the same job may have been started.
+// checkRun checks the invariants of a finished run: its journal replays, no tool is alive, and no
+// tool was started while an earlier process for the same job was alive. atMost is how often the
+// same job may have been started.
 func (o *treeRun) checkRun(t testing.TB, atMost int) {
 	t.Helper()
-	if r := o.site.run(t, "tree", "replay", o.journal); r.status != 0 || !strings.Contains(r.stdout, "all statuses as recorded; it ended with ") {
+	if r := o.site.run(t, "tree", "replay", o.journal); r.status != 0 ||
+		!strings.Contains(r.stdout, "all statuses as recorded; it ended with ") {
 		t.Errorf("replay: exit status %d\n%s%s", r.status, r.stdout, r.stderr)
 	}
 	o.diary.checkNoTools(t)

@@ -12,13 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allowedAttempts are what every program may do: a sandbox in which nothing works stops everything, too.
+// allowedAttempts are what every program may do: a sandbox in which nothing works stops everything,
+// too.
 func allowedAttempts() []attempt {
 	works := func(name string, try func(a *attacker) (string, error)) attempt {
 		return attempt{name: name, try: try, allowed: true}
 	}
 	git := func(args ...string) attempt {
-		return works("run git "+args[0], func(a *attacker) (string, error) { return run(a.dir, append([]string{"git"}, args...)...) })
+		return works("run git "+args[0],
+			func(a *attacker) (string,
+				error) {
+				return run(a.dir, append([]string{"git"}, args...)...)
+			})
 	}
 	return []attempt{
 		git("status"),
@@ -28,9 +33,13 @@ func allowedAttempts() []attempt {
 		works("change files in its own tree", func(a *attacker) (string, error) {
 			from, to := filepath.Join(a.dir, a.mark(), "from"), filepath.Join(a.dir, a.mark(), "to")
 			defer os.RemoveAll(filepath.Dir(from))
-			return "changed", errors.Join(os.MkdirAll(from, 0o755), os.MkdirAll(to, 0o755), os.WriteFile(filepath.Join(from, "a"), nil, 0o644),
-				os.Rename(filepath.Join(from, "a"), filepath.Join(to, "a")), os.Link(filepath.Join(to, "a"), filepath.Join(from, "b")),
-				os.Symlink("b", filepath.Join(from, "c")), os.Truncate(filepath.Join(from, "b"), 10), os.Chmod(filepath.Join(from, "b"), 0o600),
+			return "changed", errors.Join(os.MkdirAll(from, 0o755), os.MkdirAll(to, 0o755),
+				os.WriteFile(filepath.Join(from, "a"), nil, 0o644),
+				os.Rename(filepath.Join(from, "a"), filepath.Join(to, "a")),
+				os.Link(filepath.Join(to, "a"), filepath.Join(from, "b")),
+				os.Symlink("b", filepath.Join(from, "c")),
+				os.Truncate(filepath.Join(from, "b"), 10),
+				os.Chmod(filepath.Join(from, "b"), 0o600),
 				os.Remove(filepath.Join(to, "a")))
 		}),
 		works("use temporary files", func(a *attacker) (string, error) {
@@ -48,7 +57,8 @@ func allowedAttempts() []attempt {
 			return name, os.WriteFile(name, nil, 0o644)
 		}),
 		works("run programs of the system", func(a *attacker) (string, error) {
-			out, err := run(a.dir, "sh", "-c", "echo a b | sed s/a/c/ && head -c 4 /dev/urandom >/dev/null && test -r /proc/self/status")
+			out, err := run(a.dir, "sh", "-c",
+				"echo a b | sed s/a/c/ && head -c 4 /dev/urandom >/dev/null && test -r /proc/self/status")
 			if err == nil && strings.TrimSpace(out) != "c b" {
 				err = errors.New(out)
 			}
@@ -70,13 +80,14 @@ func allowedAttempts() []attempt {
 			_, err = unix.Write(pair[0], []byte("x"))
 			return "written", err
 		}),
-		{name: "connect to an allowed port", allowed: true, network: true, effect: arrived, try: func(a *attacker) (string, error) {
-			connection, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(a.AllowedPort))
-			if err != nil {
-				return "", err
-			}
-			_, err = connection.Write([]byte(a.mark() + "\n"))
-			return "sent", errors.Join(err, connection.Close())
-		}},
+		{name: "connect to an allowed port", allowed: true, network: true, effect: arrived,
+			try: func(a *attacker) (string, error) {
+				connection, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(a.AllowedPort))
+				if err != nil {
+					return "", err
+				}
+				_, err = connection.Write([]byte(a.mark() + "\n"))
+				return "sent", errors.Join(err, connection.Close())
+			}},
 	}
 }

@@ -18,11 +18,14 @@ import (
 type attempt struct {
 	// name says what it tries.
 	name string
-	// try makes the attempt, in a process of its own. It returns what it got, or the error that stopped it.
+	// try makes the attempt, in a process of its own. It returns what it got, or the error that
+	// stopped it.
 	try func(a *attacker) (evidence string, err error)
-	// effect reports whether the attempt had an effect that can be seen from outside. Nil: it has none but the evidence.
+	// effect reports whether the attempt had an effect that can be seen from outside. Nil: it has
+	// none but the evidence.
 	effect func(s *stage, a *attacker, evidence string) bool
-	// private says that success inside is harmless if there is no effect outside: the sandbox has its own version of the thing.
+	// private says that success inside is harmless if there is no effect outside: the sandbox has
+	// its own version of the thing.
 	private bool
 	// open are words of the sentence in sandbox.Support.Open that admits it.
 	open string
@@ -47,11 +50,13 @@ const (
 
 // attempts are all attempts.
 func attempts() []attempt {
-	return slices.Concat(readAttempts(), writeAttempts(), gitAttempts(), linkAttempts(), processAttempts(), socketAttempts(), networkAttempts(),
+	return slices.Concat(readAttempts(), writeAttempts(), gitAttempts(), linkAttempts(),
+		processAttempts(), socketAttempts(), networkAttempts(),
 		kernelAttempts(), plantAttempts(), allowedAttempts())
 }
 
-// isFor reports whether a program makes the attempt. The critic makes only those that are named for it.
+// isFor reports whether a program makes the attempt. The critic makes only those that are named for
+// it.
 func (t attempt) isFor(by string) bool {
 	return slices.Contains(t.by, by) || len(t.by) == 0 && by != byCritic
 }
@@ -66,7 +71,8 @@ type attacker struct {
 
 // mark identifies the attempt in files and messages.
 func (a *attacker) mark() string {
-	return a.Tag + "-" + a.by + "-" + strings.NewReplacer(" ", "-", "/", "", "~", "", "'", "").Replace(a.name)
+	return a.Tag + "-" + a.by + "-" + strings.NewReplacer(" ", "-", "/", "", "~", "", "'",
+		"").Replace(a.name)
 }
 
 // number returns a number that differs for each program, for things that cannot carry a mark.
@@ -79,7 +85,8 @@ type outcome struct {
 	Name     string `json:"name"`
 	Evidence string `json:"evidence,omitempty"`
 	Error    string `json:"error,omitempty"`
-	// Missing says that the attempt is not possible on this system for reasons that have nothing to do with a sandbox.
+	// Missing says that the attempt is not possible on this system for reasons that have nothing to
+	// do with a sandbox.
 	Missing bool `json:"missing,omitempty"`
 }
 
@@ -88,7 +95,8 @@ var errMissing = errors.New("this system does not have it")
 
 // missing reports whether an attempt failed because the system does not have what it uses.
 func missing(err error) bool {
-	for _, absent := range []error{errMissing, syscall.ENOSYS, syscall.EAFNOSUPPORT, syscall.EPROTONOSUPPORT, syscall.ESOCKTNOSUPPORT, syscall.ENOPKG,
+	for _, absent := range []error{errMissing, syscall.ENOSYS, syscall.EAFNOSUPPORT,
+		syscall.EPROTONOSUPPORT, syscall.ESOCKTNOSUPPORT, syscall.ENOPKG,
 		syscall.EOPNOTSUPP, syscall.ENODEV, syscall.ENXIO, exec.ErrNotFound} {
 		if errors.Is(err, absent) {
 			return true
@@ -140,7 +148,8 @@ func tryOne(args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(o)
 }
 
-// executable is the program that plays all parts. Its folder is on the PATH of agents and checks, and has the file with the layout.
+// executable is the program that plays all parts. Its folder is on the PATH of agents and checks,
+// and has the file with the layout.
 func executable() string { return os.Args[0] }
 
 func lastLine(text string) string {
@@ -174,17 +183,25 @@ func ownTree(a *attacker) string { return a.dir }
 
 // reads is an attempt to read a file that contains the secret.
 func reads(name string, path func(*attacker) string) attempt {
-	return attempt{name: "read " + name, try: func(a *attacker) (string, error) { return readFile(path(a)) }, effect: leaked}
+	return attempt{name: "read " + name,
+		try: func(a *attacker) (string, error) { return readFile(path(a)) }, effect: leaked}
 }
 
 // leaked is the effect of an attempt that gets the secret.
-func leaked(s *stage, _ *attacker, evidence string) bool { return strings.Contains(evidence, s.secret) }
+func leaked(s *stage, _ *attacker,
+	evidence string) bool {
+	return strings.Contains(evidence, s.secret)
+}
 
-// creates is an attempt to create a file in a folder. The sandbox may show an empty folder of that name.
+// creates is an attempt to create a file in a folder. The sandbox may show an empty folder of that
+// name.
 func creates(name string, folder func(*attacker) string) attempt {
 	path := func(a *attacker) string { return filepath.Join(folder(a), a.mark()) }
 	return attempt{name: "create a file in " + name, private: true,
-		try: func(a *attacker) (string, error) { return path(a), os.WriteFile(path(a), []byte(a.mark()), 0o644) },
+		try: func(a *attacker) (string,
+			error) {
+			return path(a), os.WriteFile(path(a), []byte(a.mark()), 0o644)
+		},
 		effect: func(_ *stage, a *attacker, _ string) bool {
 			_, err := os.Lstat(path(a))
 			return err == nil

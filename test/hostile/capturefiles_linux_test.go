@@ -43,7 +43,8 @@ func readAttack(t testing.TB, server, marks string) attackFiles {
 		if kind == "home" {
 			into, instruction = a.home, homeCanary
 		}
-		words := strings.NewReplacer("$MARK", mark(marks, file.Name), "$URL", server, "$CANARY", instruction)
+		words := strings.NewReplacer("$MARK", mark(marks, file.Name), "$URL", server, "$CANARY",
+			instruction)
 		into[name] = words.Replace(string(file.Data))
 	}
 	return a

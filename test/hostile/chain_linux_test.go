@@ -18,13 +18,15 @@ import (
 
 const (
 	chains = 3
-	// chainLength is how many processes a chain has before it ends by itself, which takes it more than a second.
+	// chainLength is how many processes a chain has before it ends by itself, which takes it more
+	// than a second.
 	chainLength = 30_000
 	// chainsAreRunning is what the guard prints if chains outlive the run.
 	chainsAreRunning = "guard: chains of processes are still running"
 )
 
-// startChains leaves chains of processes behind, which ignore signals and have no environment, and returns how many.
+// startChains leaves chains of processes behind, which ignore signals and have no environment, and
+// returns how many.
 func startChains() (started int) {
 	signal.Ignore()
 	l := readLayout()
@@ -42,8 +44,9 @@ func startChains() (started int) {
 	return started
 }
 
-// playGuard runs signalbox, and reaps what outlives it: the chains of processes that a failed test leaves would use up the ids of processes of the
-// machine otherwise. It reports whether chains are running when signalbox has ended. Its arguments are their pipe, and the command line.
+// playGuard runs signalbox, and reaps what outlives it: the chains of processes that a failed test
+// leaves would use up the ids of processes of the machine otherwise. It reports whether chains are
+// running when signalbox has ended. Its arguments are their pipe, and the command line.
 func playGuard(args []string) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
@@ -65,14 +68,17 @@ func playGuard(args []string) error {
 	}
 }
 
-// chainStage is a stage on which the agent and the check leave chains behind. settings are those of the sandbox.
+// chainStage is a stage on which the agent and the check leave chains behind. settings are those of
+// the sandbox.
 func chainStage(t *testing.T, of scene, settings string) *stage {
 	t.Helper()
 	root := t.TempDir()
 	folder := filepath.Join(root, "chains")
-	of.root, of.guarded, of.settings = root, true, fmt.Sprintf("sandbox: {write: [%q]%s}\n", folder, settings)
+	of.root, of.guarded, of.settings = root, true, fmt.Sprintf("sandbox: {write: [%q]%s}\n", folder,
+		settings)
 	s := newStage(t, of)
-	s.Part, s.Chain, s.ChainPipe = chaining, filepath.Join(s.Bin, "chain"), filepath.Join(folder, "pipe")
+	s.Part, s.Chain, s.ChainPipe = chaining, filepath.Join(s.Bin, "chain"),
+		filepath.Join(folder, "pipe")
 	if err := forkchain.Write(s.Chain, chainLength); err != nil {
 		t.Skip(err)
 	}
@@ -82,8 +88,9 @@ func chainStage(t *testing.T, of scene, settings string) *stage {
 	return s
 }
 
-// TestForkChains lets an agent and a check leave chains of processes behind, each of which starts the next one and exits at once. In every mode that
-// enforces the sandbox they are gone when the run is.
+// TestForkChains lets an agent and a check leave chains of processes behind, each of which starts
+// the next one and exits at once. In every mode that enforces the sandbox they are gone when the
+// run is.
 func TestForkChains(t *testing.T) {
 	eachUser(t, func(t *testing.T, uid int) {
 		for _, system := range []string{"", withoutNamespaces} {
@@ -104,8 +111,9 @@ func TestForkChains(t *testing.T) {
 	})
 }
 
-// TestProcessesCannotBeEnded runs signalbox on a system that has neither namespaces nor control groups for the user. It refuses, and says what to do,
-// unless the configuration accepts it; then it says which promise does not hold.
+// TestProcessesCannotBeEnded runs signalbox on a system that has neither namespaces nor control
+// groups for the user. It refuses, and says what to do, unless the configuration accepts it; then
+// it says which promise does not hold.
 func TestProcessesCannotBeEnded(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to be another user")
@@ -128,7 +136,8 @@ func TestProcessesCannotBeEnded(t *testing.T) {
 	})
 	t.Run("accepted", func(t *testing.T) {
 		t.Parallel()
-		s := chainStage(t, scene{uid: unprivileged(), system: withoutNamespaces, ungrouped: true}, ", processes: watch")
+		s := chainStage(t, scene{uid: unprivileged(), system: withoutNamespaces, ungrouped: true},
+			", processes: watch")
 		if !strings.Contains(strings.Join(s.explain(byAgent).Programs[0].Open, "\n"), sentence) {
 			t.Error("signalbox sandbox explain does not say it")
 		}
@@ -141,7 +150,8 @@ func TestProcessesCannotBeEnded(t *testing.T) {
 		if strings.Contains(log, chainsAreRunning) && merged {
 			t.Error("chains of processes outlived the run, and the task was merged")
 		}
-		if !strings.Contains(s.must(s.Program, "ledger", "tail", "-n", "0", "--json"), `"processes":"watch"`) {
+		if !strings.Contains(s.must(s.Program, "ledger", "tail", "-n", "0", "--json"),
+			`"processes":"watch"`) {
 			t.Error("the ledger does not say it")
 		}
 	})

@@ -12,7 +12,8 @@ import (
 // fewest is how many attempts must be real: with fewer, the test proves little.
 const fewest = 50
 
-// TestHostileWithoutSandbox checks that the attempts are real: without a sandbox each one succeeds, or has a reason not to.
+// TestHostileWithoutSandbox checks that the attempts are real: without a sandbox each one succeeds,
+// or has a reason not to.
 func TestHostileWithoutSandbox(t *testing.T) {
 	eachUser(t, func(t *testing.T, uid int) {
 		t.Parallel()
@@ -28,7 +29,8 @@ func TestHostileWithoutSandbox(t *testing.T) {
 				case !v.allowed && (v.Missing || v.root && s.user() != 0 || v.prevented != ""):
 					t.Logf("the %s could not: %s: %s", by, v.name, v.Error)
 				default:
-					t.Errorf("the %s could not %s (it succeeded: %v, it had an effect: %v): %s %q", by, v.name, v.succeeded, v.effect, v.Error, v.Evidence)
+					t.Errorf("the %s could not %s (it succeeded: %v, it had an effect: %v): %s %q",
+						by, v.name, v.succeeded, v.effect, v.Error, v.Evidence)
 				}
 			}
 			if by != byCritic && through < fewest {
@@ -38,7 +40,8 @@ func TestHostileWithoutSandbox(t *testing.T) {
 	})
 }
 
-// TestHostile makes all attempts in the sandbox, on systems with and without namespaces, and at unusual places.
+// TestHostile makes all attempts in the sandbox, on systems with and without namespaces, and at
+// unusual places.
 func TestHostile(t *testing.T) {
 	const ports, none = "    sandbox: {network: [$PORT]}\n", "    sandbox: {network: none}\n"
 	elsewhere := func(t *testing.T) string {
@@ -63,7 +66,8 @@ func TestHostile(t *testing.T) {
 		}
 		if uid == 0 || isFull() {
 			t.Run("a warning instead of Landlock", func(t *testing.T) {
-				contained(t, scene{uid: uid, agent: "    sandbox: {mode: warn, network: none}\n", check: "    sandbox: {mode: warn, network: none}\n", system: withoutLandlock})
+				contained(t, scene{uid: uid, agent: "    sandbox: {mode: warn, network: none}\n",
+					check: "    sandbox: {mode: warn, network: none}\n", system: withoutLandlock})
 			})
 		}
 		if uid == 0 || isFull() {
@@ -100,7 +104,8 @@ func contained(t *testing.T, of scene) {
 			case slices.ContainsFunc(open, admitted):
 				t.Logf("the %s got through, as listed: %s", by, v.name)
 			default:
-				t.Errorf("the %s got through: %s (it succeeded: %v, it had an effect: %v): %q", by, v.name, v.succeeded, v.effect, v.Evidence)
+				t.Errorf("the %s got through: %s (it succeeded: %v, it had an effect: %v): %q", by,
+					v.name, v.succeeded, v.effect, v.Evidence)
 			}
 		}
 		if by != byCritic && stopped < fewest {
@@ -149,22 +154,27 @@ func (s *stage) explain(by string) (e explanation) {
 	return e
 }
 
-// needSandbox skips a test on a system that cannot enforce the sandbox. In CI, where that would not be noticed, it fails.
+// needSandbox skips a test on a system that cannot enforce the sandbox. In CI, where that would not
+// be noticed, it fails.
 func (s *stage) needSandbox() {
 	s.t.Helper()
 	e := s.explain(byAgent)
-	ungrouped := os.Getuid() != 0 && s.system == withoutNamespaces && !e.Support.Groups // only root can give a user control groups
+	// only root can give a user control groups
+	ungrouped := os.Getuid() != 0 && s.system == withoutNamespaces && !e.Support.Groups
 	if reason := e.Programs[0].Refused; reason != "" && os.Getenv("CI") == "true" && !ungrouped {
 		s.t.Fatal(reason)
 	} else if reason != "" {
 		s.t.Skip(reason)
 	}
-	if granted := s.system != withoutNamespaces && s.grantsNamespaces(); e.Support.Namespaces != granted {
-		s.t.Errorf("the system grants namespaces: %v; signalbox uses them: %v", granted, e.Support.Namespaces)
+	if granted := s.system != withoutNamespaces &&
+		s.grantsNamespaces(); e.Support.Namespaces != granted {
+		s.t.Errorf("the system grants namespaces: %v; signalbox uses them: %v", granted,
+			e.Support.Namespaces)
 	}
 }
 
-// grantsNamespaces reports whether the system grants the user of the stage a user namespace with mounts of its own.
+// grantsNamespaces reports whether the system grants the user of the stage a user namespace with
+// mounts of its own.
 func (s *stage) grantsNamespaces() bool {
 	cmd := s.command("true")
 	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
@@ -195,7 +205,8 @@ func TestNothingSurvivesTheRun(t *testing.T) {
 				s.run.Process.Kill()
 				<-s.ended
 				alive := func() bool {
-					return len(hiddenProcesses(s.Tag)) == 0 && s.processOf(victimTask) == 0 && s.processOf(attackTask) == 0
+					return len(hiddenProcesses(s.Tag)) == 0 && s.processOf(victimTask) == 0 &&
+						s.processOf(attackTask) == 0
 				}
 				if !within(patience, alive) {
 					t.Errorf("processes survived: %v", hiddenProcesses(s.Tag))

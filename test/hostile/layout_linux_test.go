@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// layout tells the attacker where everything is: the sandbox must hold although it knows all paths and processes.
+// layout tells the attacker where everything is: the sandbox must hold although it knows all paths
+// and processes.
 type layout struct {
 	Home    string // the user's
 	Project string // the user's checkout
@@ -22,10 +23,12 @@ type layout struct {
 	// Part is what the agent does: empty means all attempts.
 	Part string
 
-	// Chain is a program that is a chain of processes, and ChainPipe a pipe that all processes of chains keep open.
+	// Chain is a program that is a chain of processes, and ChainPipe a pipe that all processes of
+	// chains keep open.
 	Chain, ChainPipe string
 
-	// Alone says that no programs but those of the test run as this user, so that all of them may be attacked together.
+	// Alone says that no programs but those of the test run as this user, so that all of them may
+	// be attacked together.
 	Alone bool
 
 	// Tag marks what belongs to this test.
@@ -87,10 +90,12 @@ const finishName = "finish"
 
 func besideProgram(name string) string { return filepath.Join(filepath.Dir(executable()), name) }
 
-// awaitFile waits until a file exists. There is no event to wait for that all sandboxes let through. It gives up only when the test must have ended: the victim
-// waits during the whole attack, which takes minutes on a slow machine.
+// awaitFile waits until a file exists. There is no event to wait for that all sandboxes let
+// through. It gives up only when the test must have ended: the victim waits during the whole
+// attack, which takes minutes on a slow machine.
 func awaitFile(path string) {
-	for deadline := time.Now().Add(30 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Minute); time.Now().Before(deadline); time.Sleep(
+		5 * time.Millisecond) {
 		if _, err := os.Stat(path); err == nil {
 			return
 		}

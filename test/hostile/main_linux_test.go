@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// program is the path of signalbox, and programVariable names it for a test that runs again in another process.
+// program is the path of signalbox, and programVariable names it for a test that runs again in
+// another process.
 var program string
 
 const programVariable = "SIGNALBOX_HOSTILE_PROGRAM"

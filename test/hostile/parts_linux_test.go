@@ -70,7 +70,9 @@ func playAgent(args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := writeJSON(victimReport, victim{Tree: dir, Home: os.Getenv("HOME"), Temp: os.TempDir(), Session: os.Getenv("SIGNALBOX_SESSION"), Socket: os.Getenv("SIGNALBOX_SOCKET")}); err != nil {
+		if err := writeJSON(victimReport, victim{Tree: dir, Home: os.Getenv("HOME"),
+			Temp: os.TempDir(), Session: os.Getenv("SIGNALBOX_SESSION"),
+			Socket: os.Getenv("SIGNALBOX_SOCKET")}); err != nil {
 			return err
 		}
 		awaitFile(besideProgram(finishName))
@@ -104,7 +106,8 @@ func playAgent(args []string) error {
 	return nil
 }
 
-// misbehave does one thing in the first session of the agent, and tidies up in the next ones. It returns how many processes it started.
+// misbehave does one thing in the first session of the agent, and tidies up in the next ones. It
+// returns how many processes it started.
 func misbehave(part string) (started int) {
 	first := filepath.Join(os.Getenv("HOME"), "first")
 	if exists(first) {
@@ -119,7 +122,8 @@ func misbehave(part string) (started int) {
 	case killing:
 		killParents()
 	case forking:
-		for failures := 0; failures < 100 && started < 1000; { // if there is no limit, the machine should survive it
+		// if there is no limit, the machine should survive it
+		for failures := 0; failures < 100 && started < 1000; {
 			cmd := exec.Command(executable(), partHidden, readLayout().Tag)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 			if cmd.Start() != nil {
@@ -177,14 +181,17 @@ func attackWith(by string, w io.Writer) error {
 		return err
 	}
 	encoder := json.NewEncoder(w)
-	attack(&attacker{layout: readLayout(), by: by, dir: dir}, func(o outcome) { err = encoder.Encode(o) })
+	attack(&attacker{layout: readLayout(), by: by, dir: dir},
+		func(o outcome) { err = encoder.Encode(o) })
 	return err
 }
 
-// playCheck is the check. It attacks when it checks the work of the agent that attacked, and prints the outcomes.
+// playCheck is the check. It attacks when it checks the work of the agent that attacked, and prints
+// the outcomes.
 func playCheck([]string) error {
 	if exists("work") && exists(besideProgram(layoutName)) && readLayout().Part == chaining {
-		once := filepath.Join(filepath.Dir(readLayout().ChainPipe), "checked") // each time takes the seconds that a check is given to end
+		// each time takes the seconds that a check is given to end
+		once := filepath.Join(filepath.Dir(readLayout().ChainPipe), "checked")
 		if _, err := os.OpenFile(once, os.O_CREATE|os.O_EXCL, 0o644); err == nil {
 			startChains()
 		}
@@ -196,7 +203,8 @@ func playCheck([]string) error {
 	return attackWith(byCheck, os.Stdout)
 }
 
-// playHidden is a process that tries to outlive its session. Its arguments are its mark and how it hides.
+// playHidden is a process that tries to outlive its session. Its arguments are its mark and how it
+// hides.
 func playHidden(args []string) error {
 	if len(args) > 1 {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
@@ -206,9 +214,10 @@ func playHidden(args []string) error {
 	return nil
 }
 
-// playBystander is a process of the user that has nothing to do with signalbox. It has the secret in its environment, its memory and
-// an open file, in System V shared memory, and in the user's keyring. It ends when its input does. Its arguments are a file to which it
-// writes the signals that it gets, and the tag of the test.
+// playBystander is a process of the user that has nothing to do with signalbox. It has the secret
+// in its environment, its memory and an open file, in System V shared memory, and in the user's
+// keyring. It ends when its input does. Its arguments are a file to which it writes the signals
+// that it gets, and the tag of the test.
 func playBystander(args []string) error {
 	secret := []byte(os.Getenv(secretVariable))
 	signals := make(chan os.Signal, 100)
@@ -225,7 +234,8 @@ func playBystander(args []string) error {
 			fmt.Fprintln(log, int(s.(syscall.Signal)))
 		}
 	}()
-	memory, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	memory, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return err
 	}
@@ -281,13 +291,15 @@ type queueMessage struct {
 func sendToQueue(queue int, text string) error {
 	m := queueMessage{kind: 1}
 	n := copy(m.text[:], text)
-	_, _, errno := unix.Syscall6(unix.SYS_MSGSND, uintptr(queue), uintptr(unsafe.Pointer(&m)), uintptr(n), unix.IPC_NOWAIT, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_MSGSND, uintptr(queue), uintptr(unsafe.Pointer(&m)),
+		uintptr(n), unix.IPC_NOWAIT, 0, 0)
 	return asError(errno)
 }
 
 func receiveFromQueue(queue int) (string, error) {
 	var m queueMessage
-	n, _, errno := unix.Syscall6(unix.SYS_MSGRCV, uintptr(queue), uintptr(unsafe.Pointer(&m)), uintptr(len(m.text)), 0, unix.IPC_NOWAIT, 0)
+	n, _, errno := unix.Syscall6(unix.SYS_MSGRCV, uintptr(queue), uintptr(unsafe.Pointer(&m)),
+		uintptr(len(m.text)), 0, unix.IPC_NOWAIT, 0)
 	if errno != 0 {
 		return "", errno
 	}
@@ -304,7 +316,8 @@ func openQueue(name string, flags int) (int, error) {
 		return -1, err
 	}
 	attributes := [8]int64{1: 4, 2: queueSize} // struct mq_attr: up to four messages
-	fd, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(path)), uintptr(flags|unix.O_NONBLOCK), 0o600, uintptr(unsafe.Pointer(&attributes)), 0, 0)
+	fd, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(path)),
+		uintptr(flags|unix.O_NONBLOCK), 0o600, uintptr(unsafe.Pointer(&attributes)), 0, 0)
 	return int(fd), asError(errno)
 }
 
@@ -315,7 +328,8 @@ func fillQueue(name string, message []byte) error {
 		return err
 	}
 	for range 2 {
-		if _, _, errno := unix.Syscall6(unix.SYS_MQ_TIMEDSEND, uintptr(queue), uintptr(unsafe.Pointer(&message[0])), uintptr(len(message)), 0, 0, 0); errno != 0 {
+		if _, _, errno := unix.Syscall6(unix.SYS_MQ_TIMEDSEND, uintptr(queue),
+			uintptr(unsafe.Pointer(&message[0])), uintptr(len(message)), 0, 0, 0); errno != 0 {
 			return errno
 		}
 	}

@@ -16,83 +16,114 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processAttempts are attempts to inspect, change and end other processes, and to outlive the session.
+// processAttempts are attempts to inspect, change and end other processes, and to outlive the
+// session.
 func processAttempts() []attempt {
 	all := []attempt{
-		reads("the environment of another process", func(a *attacker) string { return fmt.Sprintf("/proc/%d/environ", a.Bystander.PID) }),
-		reads("the environment of signalbox in /proc", func(a *attacker) string { return fmt.Sprintf("/proc/%d/environ", a.Coordinator) }),
+		reads("the environment of another process",
+			func(a *attacker) string { return fmt.Sprintf("/proc/%d/environ", a.Bystander.PID) }),
+		reads("the environment of signalbox in /proc",
+			func(a *attacker) string { return fmt.Sprintf("/proc/%d/environ", a.Coordinator) }),
 		reads("a file through the root of another process", func(a *attacker) string {
-			return fmt.Sprintf("/proc/%d/root%s", a.Bystander.PID, filepath.Join(a.Home, ".ssh", "id_ed25519"))
+			return fmt.Sprintf("/proc/%d/root%s", a.Bystander.PID,
+				filepath.Join(a.Home, ".ssh", "id_ed25519"))
 		}),
 		reads("a file through the root of signalbox", func(a *attacker) string {
-			return fmt.Sprintf("/proc/%d/root%s", a.Coordinator, filepath.Join(a.Home, ".ssh", "id_ed25519"))
+			return fmt.Sprintf("/proc/%d/root%s", a.Coordinator,
+				filepath.Join(a.Home, ".ssh", "id_ed25519"))
 		}),
-		{name: "read a file through the root of process 1", root: true, effect: leaked, try: func(a *attacker) (string, error) {
-			text, err := readFile("/proc/1/root" + filepath.Join(a.Home, ".ssh", "id_ed25519"))
-			if errors.Is(err, os.ErrPermission) {
-				err = errors.Join(err, errMissing) // it may have more capabilities than root has here
-			}
-			return text, err
-		}},
+		{name: "read a file through the root of process 1", root: true, effect: leaked,
+			try: func(a *attacker) (string, error) {
+				text, err := readFile("/proc/1/root" + filepath.Join(a.Home, ".ssh", "id_ed25519"))
+				if errors.Is(err, os.ErrPermission) {
+					// it may have more capabilities than root has here
+					err = errors.Join(err, errMissing)
+				}
+				return text, err
+			}},
 		reads("a file through the working folder of signalbox", func(a *attacker) string {
 			return fmt.Sprintf("/proc/%d/cwd/.signalbox/signalbox.yaml", a.Coordinator)
 		}),
 		reads("a removed file through another process", func(a *attacker) string {
 			return fmt.Sprintf("/proc/%d/fd/%d", a.Bystander.PID, a.Bystander.FD)
 		}),
-		{name: "read the environment of another session", try: otherSession, effect: func(s *stage, _ *attacker, evidence string) bool {
-			return slices.Contains(strings.Fields(evidence), s.Victim.Session)
-		}},
-		{name: "read the ledger through descriptors of signalbox", try: func(a *attacker) (string, error) {
-			fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", a.Coordinator))
-			if len(fds) == 0 {
-				return "", errors.Join(err, errors.New("no descriptors to see"))
-			}
-			for _, fd := range fds {
-				if target, _ := os.Readlink(fd); filepath.Base(target) == "ledger.db" {
-					return readFile(fd)
+		{name: "read the environment of another session", try: otherSession,
+			effect: func(s *stage, _ *attacker, evidence string) bool {
+				return slices.Contains(strings.Fields(evidence), s.Victim.Session)
+			}},
+		{name: "read the ledger through descriptors of signalbox",
+			try: func(a *attacker) (string, error) {
+				fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", a.Coordinator))
+				if len(fds) == 0 {
+					return "", errors.Join(err, errors.New("no descriptors to see"))
 				}
-			}
-			return "", errors.New("the ledger is not open")
-		}, effect: func(_ *stage, _ *attacker, evidence string) bool {
-			return strings.HasPrefix(evidence, "SQLite format 3")
-		}},
-		{name: "read the memory of another process in /proc", effect: leaked, try: func(a *attacker) (string, error) {
-			f, err := os.Open(fmt.Sprintf("/proc/%d/mem", a.Bystander.PID))
-			if err != nil {
-				return "", err
-			}
-			buffer := make([]byte, 64)
-			n, err := f.ReadAt(buffer, int64(a.Bystander.Address))
-			return string(buffer[:n]), err
-		}},
-		{name: "read the memory of another process", effect: leaked, try: func(a *attacker) (string, error) {
-			buffer := make([]byte, 64)
-			n, err := unix.ProcessVMReadv(a.Bystander.PID, []unix.Iovec{{Base: &buffer[0], Len: 64}},
-				[]unix.RemoteIovec{{Base: a.Bystander.Address, Len: 64}}, 0)
-			return string(buffer[:max(n, 0)]), err
-		}},
-		{name: "list the memory of signalbox", try: func(a *attacker) (string, error) { return readFile(fmt.Sprintf("/proc/%d/maps", a.Coordinator)) }},
-		{name: "read the command lines of other processes", open: "command lines of running programs",
-			try:    func(a *attacker) (string, error) { return readFile(fmt.Sprintf("/proc/%d/cmdline", a.Bystander.PID)) },
-			effect: func(_ *stage, _ *attacker, evidence string) bool { return strings.Contains(evidence, partBystander) }},
-		{name: "take a descriptor of another process", effect: leaked, try: func(a *attacker) (string, error) {
-			pidfd, err := unix.PidfdOpen(a.Bystander.PID, 0)
-			if err != nil {
-				return "", err
-			}
-			fd, err := unix.PidfdGetfd(pidfd, a.Bystander.FD, 0)
-			if err != nil {
-				return "", err
-			}
-			buffer := make([]byte, 64)
-			n, err := unix.Pread(fd, buffer, 0)
-			return string(buffer[:max(n, 0)]), err
-		}},
-		{name: "trace another process", try: func(a *attacker) (string, error) { return "attached", traces(a.Bystander.PID) }},
-		{name: "trace signalbox", try: func(a *attacker) (string, error) { return "attached", traces(a.Coordinator) }},
-		{name: "trace what started it", try: func(a *attacker) (string, error) { return onKeeper(traces) }},
-		{name: "signal signalbox", try: func(a *attacker) (string, error) { return "sent", unix.Kill(a.Coordinator, unix.SIGURG) }},
+				for _, fd := range fds {
+					if target, _ := os.Readlink(fd); filepath.Base(target) == "ledger.db" {
+						return readFile(fd)
+					}
+				}
+				return "", errors.New("the ledger is not open")
+			}, effect: func(_ *stage, _ *attacker, evidence string) bool {
+				return strings.HasPrefix(evidence, "SQLite format 3")
+			}},
+		{name: "read the memory of another process in /proc", effect: leaked,
+			try: func(a *attacker) (string, error) {
+				f, err := os.Open(fmt.Sprintf("/proc/%d/mem", a.Bystander.PID))
+				if err != nil {
+					return "", err
+				}
+				buffer := make([]byte, 64)
+				n, err := f.ReadAt(buffer, int64(a.Bystander.Address))
+				return string(buffer[:n]), err
+			}},
+		{name: "read the memory of another process", effect: leaked,
+			try: func(a *attacker) (string, error) {
+				buffer := make([]byte, 64)
+				n, err := unix.ProcessVMReadv(a.Bystander.PID,
+					[]unix.Iovec{{Base: &buffer[0], Len: 64}},
+					[]unix.RemoteIovec{{Base: a.Bystander.Address, Len: 64}}, 0)
+				return string(buffer[:max(n, 0)]), err
+			}},
+		{name: "list the memory of signalbox",
+			try: func(a *attacker) (string,
+				error) {
+				return readFile(fmt.Sprintf("/proc/%d/maps", a.Coordinator))
+			}},
+		{name: "read the command lines of other processes",
+			open: "command lines of running programs",
+			try: func(a *attacker) (string,
+				error) {
+				return readFile(fmt.Sprintf("/proc/%d/cmdline", a.Bystander.PID))
+			},
+			effect: func(_ *stage, _ *attacker,
+				evidence string) bool {
+				return strings.Contains(evidence, partBystander)
+			}},
+		{name: "take a descriptor of another process", effect: leaked,
+			try: func(a *attacker) (string, error) {
+				pidfd, err := unix.PidfdOpen(a.Bystander.PID, 0)
+				if err != nil {
+					return "", err
+				}
+				fd, err := unix.PidfdGetfd(pidfd, a.Bystander.FD, 0)
+				if err != nil {
+					return "", err
+				}
+				buffer := make([]byte, 64)
+				n, err := unix.Pread(fd, buffer, 0)
+				return string(buffer[:max(n, 0)]), err
+			}},
+		{name: "trace another process",
+			try: func(a *attacker) (string, error) { return "attached", traces(a.Bystander.PID) }},
+		{name: "trace signalbox",
+			try: func(a *attacker) (string, error) { return "attached", traces(a.Coordinator) }},
+		{name: "trace what started it",
+			try: func(a *attacker) (string, error) { return onKeeper(traces) }},
+		{name: "signal signalbox",
+			try: func(a *attacker) (string,
+				error) {
+				return "sent", unix.Kill(a.Coordinator, unix.SIGURG)
+			}},
 		{name: "signal what started it", try: func(a *attacker) (string, error) {
 			return onKeeper(func(pid int) error {
 				if pid == 1 {
@@ -101,10 +132,15 @@ func processAttempts() []attempt {
 				return unix.Kill(pid, unix.SIGURG)
 			})
 		}},
-		{name: "signal another session", try: func(a *attacker) (string, error) { return "sent", unix.Kill(a.Victim.PID, unix.SIGURG) }},
+		{name: "signal another session",
+			try: func(a *attacker) (string,
+				error) {
+				return "sent", unix.Kill(a.Victim.PID, unix.SIGURG)
+			}},
 		{name: "limit another process", try: func(a *attacker) (string, error) {
 			size := uint64(a.number(4097))
-			return "limited", unix.Prlimit(a.Bystander.PID, unix.RLIMIT_CORE, &unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}, nil)
+			return "limited", unix.Prlimit(a.Bystander.PID, unix.RLIMIT_CORE,
+				&unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}, nil)
 		}, effect: func(s *stage, a *attacker, _ string) bool {
 			return s.bystanderNumber("limits", "Max core file size") >= a.number(4097)
 		}},
@@ -112,49 +148,62 @@ func processAttempts() []attempt {
 			try: func(a *attacker) (string, error) {
 				return "slower", unix.Setpriority(unix.PRIO_PROCESS, a.Bystander.PID, a.slower(1))
 			},
-			effect: func(s *stage, a *attacker, _ string) bool { return s.priority() >= a.slower(1) }},
+			effect: func(s *stage, a *attacker,
+				_ string) bool {
+				return s.priority() >= a.slower(1)
+			}},
 		{name: "slow down all processes of the user", try: func(a *attacker) (string, error) {
 			if !a.Alone {
 				return "", fmt.Errorf("not tried on the user's other processes: %w", errMissing)
 			}
 			return "slower", unix.Setpriority(unix.PRIO_USER, 0, a.slower(2))
-		}, private: true, effect: func(s *stage, a *attacker, _ string) bool { return s.priority() >= a.slower(2) }},
+		}, private: true, effect: func(s *stage, a *attacker,
+			_ string) bool {
+			return s.priority() >= a.slower(2)
+		}},
 		{name: "signal all processes", try: func(a *attacker) (string, error) {
 			if !a.Alone {
 				return "", fmt.Errorf("not tried on the user's other processes: %w", errMissing)
 			}
 			return "sent", unix.Kill(-1, harmless(a))
-		}, private: true, effect: func(s *stage, a *attacker, _ string) bool { return s.signalled(int(harmless(a))) }},
+		}, private: true, effect: func(s *stage, a *attacker,
+			_ string) bool {
+			return s.signalled(int(harmless(a)))
+		}},
 		{name: "have another process killed first", try: func(a *attacker) (string, error) {
-			return "written", os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", a.Bystander.PID), []byte(strconv.Itoa(a.number(901))), 0)
+			return "written", os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", a.Bystander.PID),
+				[]byte(strconv.Itoa(a.number(901))), 0)
 		}, effect: func(s *stage, a *attacker, _ string) bool {
 			return s.bystanderNumber("oom_score_adj", "") >= a.number(901)
 		}},
-		{name: "enter the namespaces of signalbox", root: true, effect: leaked, try: func(a *attacker) (string, error) {
-			runtime.LockOSThread()
-			if err := unix.Unshare(unix.CLONE_FS); err != nil {
-				return "", err
-			}
-			fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/mnt", a.Coordinator), unix.O_RDONLY, 0)
-			if err == nil {
-				err = unix.Setns(fd, unix.CLONE_NEWNS)
-			}
-			if err != nil {
-				return "", err
-			}
-			return readFile(filepath.Join(a.Home, ".ssh", "id_ed25519"))
-		}},
+		{name: "enter the namespaces of signalbox", root: true, effect: leaked,
+			try: func(a *attacker) (string, error) {
+				runtime.LockOSThread()
+				if err := unix.Unshare(unix.CLONE_FS); err != nil {
+					return "", err
+				}
+				fd, err := unix.Open(fmt.Sprintf("/proc/%d/ns/mnt", a.Coordinator), unix.O_RDONLY, 0)
+				if err == nil {
+					err = unix.Setns(fd, unix.CLONE_NEWNS)
+				}
+				if err != nil {
+					return "", err
+				}
+				return readFile(filepath.Join(a.Home, ".ssh", "id_ed25519"))
+			}},
 		{name: "create a user namespace", try: func(*attacker) (string, error) {
 			cmd := exec.Command("true")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER}
 			return "created", cmd.Run()
 		}},
-		{name: "create a mount namespace as another root", effect: nil, try: func(*attacker) (string, error) {
-			cmd := exec.Command("true")
-			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
-				UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
-			return "created", cmd.Run()
-		}},
+		{name: "create a mount namespace as another root", effect: nil,
+			try: func(*attacker) (string, error) {
+				cmd := exec.Command("true")
+				cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+					UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+					GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}}
+				return "created", cmd.Run()
+			}},
 		{name: "create a user namespace with the 32-bit interface", try: oldInterface},
 		{name: "run a setuid program", try: func(a *attacker) (string, error) {
 			out, err := run(a.dir, filepath.Join(a.Bin, "setuid"), partIdentity)
@@ -177,7 +226,8 @@ func traces(pid int) error {
 	return unix.PtraceSeize(pid) // does not stop it; ends with this process
 }
 
-// onKeeper calls f with the process that started the agent or the check, and with that one's parent, and returns those for which it succeeded.
+// onKeeper calls f with the process that started the agent or the check, and with that one's
+// parent, and returns those for which it succeeded.
 func onKeeper(f func(pid int) error) (string, error) {
 	agent := os.Getppid()
 	var reached []string
@@ -210,14 +260,16 @@ func parentOf(pid int) int {
 	return parent
 }
 
-// otherSession returns the sessions in the environments of all processes that work on the victim's task.
+// otherSession returns the sessions in the environments of all processes that work on the victim's
+// task.
 func otherSession(*attacker) (string, error) {
 	var sessions []string
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		env := strings.Split(fileText(file), "\x00")
 		for _, variable := range env {
-			if session, ok := strings.CutPrefix(variable, "SIGNALBOX_SESSION="); ok && slices.Contains(env, "SIGNALBOX_WORK="+victimTask) {
+			if session, ok := strings.CutPrefix(variable, "SIGNALBOX_SESSION="); ok &&
+				slices.Contains(env, "SIGNALBOX_WORK="+victimTask) {
 				sessions = append(sessions, session)
 			}
 		}
@@ -249,8 +301,10 @@ func signalAttempts() (all []attempt) {
 		send func(pid, sig int) error
 	}{
 		{"a signal", func(pid, sig int) error { return unix.Kill(pid, unix.Signal(sig)) }},
-		{"a signal to its group", func(pid, sig int) error { return unix.Kill(-pid, unix.Signal(sig)) }},
-		{"a signal to a thread", func(pid, sig int) error { return unix.Tgkill(pid, pid, unix.Signal(sig)) }},
+		{"a signal to its group",
+			func(pid, sig int) error { return unix.Kill(-pid, unix.Signal(sig)) }},
+		{"a signal to a thread",
+			func(pid, sig int) error { return unix.Tgkill(pid, pid, unix.Signal(sig)) }},
 		{"a signal to a thread of any process", func(pid, sig int) error {
 			_, _, errno := unix.Syscall(unix.SYS_TKILL, uintptr(pid), uintptr(sig), 0)
 			return asError(errno)
@@ -260,7 +314,8 @@ func signalAttempts() (all []attempt) {
 				signo, errno, code int32
 				_                  [116]byte
 			}{signo: int32(sig), code: -1} // SI_QUEUE
-			_, _, errno := unix.Syscall6(unix.SYS_RT_TGSIGQUEUEINFO, uintptr(pid), uintptr(pid), uintptr(sig), uintptr(unsafe.Pointer(&info)), 0, 0)
+			_, _, errno := unix.Syscall6(unix.SYS_RT_TGSIGQUEUEINFO, uintptr(pid), uintptr(pid),
+				uintptr(sig), uintptr(unsafe.Pointer(&info)), 0, 0)
 			return asError(errno)
 		}},
 		{"a signal through a descriptor", func(pid, sig int) error {
@@ -275,7 +330,8 @@ func signalAttempts() (all []attempt) {
 				signo, errno, code int32
 				_                  [116]byte
 			}{signo: int32(sig), code: -1} // SI_QUEUE
-			_, _, errno := unix.Syscall(unix.SYS_RT_SIGQUEUEINFO, uintptr(pid), uintptr(sig), uintptr(unsafe.Pointer(&info)))
+			_, _, errno := unix.Syscall(unix.SYS_RT_SIGQUEUEINFO, uintptr(pid), uintptr(sig),
+				uintptr(unsafe.Pointer(&info)))
 			return asError(errno)
 		}},
 		{"the signal of a socket", func(pid, sig int) error {
@@ -291,10 +347,16 @@ func signalAttempts() (all []attempt) {
 		}},
 	} {
 		all = append(all, attempt{name: "send " + way.name,
-			try: func(a *attacker) (string, error) { return "sent", way.send(a.Bystander.PID, a.number(firstSignal+3*i)) },
+			try: func(a *attacker) (string,
+				error) {
+				return "sent", way.send(a.Bystander.PID, a.number(firstSignal+3*i))
+			},
 			// Nobody is told whether the signal of a socket arrives.
 			private: way.name == "the signal of a socket",
-			effect:  func(s *stage, a *attacker, _ string) bool { return s.signalled(a.number(firstSignal + 3*i)) }})
+			effect: func(s *stage, a *attacker,
+				_ string) bool {
+				return s.signalled(a.number(firstSignal + 3*i))
+			}})
 	}
 	return all
 }
@@ -308,23 +370,29 @@ func asError(errno syscall.Errno) error {
 
 const deafProcess = "leave a process that ignores signals"
 
-// hidingAttempts are attempts to leave a process that outlives the program. The test looks for it when the program has ended.
+// hidingAttempts are attempts to leave a process that outlives the program. The test looks for it
+// when the program has ended.
 func hidingAttempts() (all []attempt) {
 	for _, way := range []struct {
 		name string
 		hide func(cmd *exec.Cmd)
 	}{
 		{"leave a process behind", func(*exec.Cmd) {}},
-		{"leave a process in another session", func(cmd *exec.Cmd) { cmd.SysProcAttr.Setsid = true }},
-		{"leave a process in another group", func(cmd *exec.Cmd) { cmd.SysProcAttr.Setpgid = true }},
+		{"leave a process in another session",
+			func(cmd *exec.Cmd) { cmd.SysProcAttr.Setsid = true }},
+		{"leave a process in another group",
+			func(cmd *exec.Cmd) { cmd.SysProcAttr.Setpgid = true }},
 		{deafProcess, func(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, "deaf") }},
-		{"leave a process of the parent", func(cmd *exec.Cmd) { cmd.SysProcAttr.Cloneflags = syscall.CLONE_PARENT }},
+		{"leave a process of the parent",
+			func(cmd *exec.Cmd) { cmd.SysProcAttr.Cloneflags = syscall.CLONE_PARENT }},
 	} {
 		var by []string
 		if way.name == deafProcess {
-			by = []string{byAgent} // a check is given longer to end, which would only take time here
+			// a check is given longer to end, which would only take time here
+			by = []string{byAgent}
 		}
-		all = append(all, attempt{name: way.name, by: by, private: true, prevented: "processes are ended also without a sandbox",
+		all = append(all, attempt{name: way.name, by: by, private: true,
+			prevented: "processes are ended also without a sandbox",
 			try: func(a *attacker) (string, error) {
 				// This process ends at once, so the other one is adopted by the next reaper.
 				cmd := exec.Command(executable(), partHidden, a.mark())
@@ -340,7 +408,10 @@ func hidingAttempts() (all []attempt) {
 				_, err = out.Read(make([]byte, 1)) // it is ready
 				return "started", err
 			},
-			effect: func(s *stage, a *attacker, _ string) bool { return len(hiddenProcesses(a.mark())) > 0 }})
+			effect: func(s *stage, a *attacker,
+				_ string) bool {
+				return len(hiddenProcesses(a.mark())) > 0
+			}})
 	}
 	return all
 }
@@ -350,7 +421,8 @@ func hiddenProcesses(mark string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
-		if args := strings.Split(string(text), "\x00"); len(args) > 2 && args[1] == partHidden && strings.HasPrefix(args[2], mark) {
+		if args := strings.Split(string(text), "\x00"); len(args) > 2 && args[1] == partHidden &&
+			strings.HasPrefix(args[2], mark) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			pids = append(pids, pid)
 		}
@@ -358,7 +430,8 @@ func hiddenProcesses(mark string) (pids []int) {
 	return pids
 }
 
-// oldInterface runs a 32-bit program, whose system calls have other numbers: a filter that knows only one set lets the other through.
+// oldInterface runs a 32-bit program, whose system calls have other numbers: a filter that knows
+// only one set lets the other through.
 func oldInterface(a *attacker) (string, error) {
 	if runtime.GOARCH != "amd64" {
 		return "", errMissing
@@ -379,7 +452,8 @@ func oldInterface(a *attacker) (string, error) {
 	u16 := func(n uint16) []byte { return []byte{byte(n), byte(n >> 8)} }
 	u32 := func(n uint32) []byte { return append(u16(uint16(n)), u16(uint16(n>>16))...) }
 	size := u32(uint32(headers + len(code)))
-	program := slices.Concat([]byte{0x7f, 'E', 'L', 'F', 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, u16(2), u16(3), u32(1), u32(base+headers), u32(52), u32(0), u32(0),
+	program := slices.Concat([]byte{0x7f, 'E', 'L', 'F', 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		u16(2), u16(3), u32(1), u32(base+headers), u32(52), u32(0), u32(0),
 		u16(52), u16(32), u16(1), u16(0), u16(0), u16(0),
 		u32(1), u32(0), u32(base), u32(base), size, size, u32(5), u32(0x1000), code)
 	path := filepath.Join(a.dir, a.mark())

@@ -32,7 +32,8 @@ const patience = 3 * time.Minute
 
 // scene describes a stage.
 type scene struct {
-	// settings are added to the configuration; agent and check are the settings of the agent and of the check.
+	// settings are added to the configuration; agent and check are the settings of the agent and of
+	// the check.
 	settings, agent, check string
 	// uid is the user that runs everything, if it is not the user of the test.
 	uid int
@@ -44,15 +45,18 @@ type scene struct {
 	inside bool
 	// system is what a filter of system calls simulates; empty means this one.
 	system string
-	// ungrouped says that the user has no control groups. Otherwise root gives a user without namespaces some, as systemd does.
+	// ungrouped says that the user has no control groups. Otherwise root gives a user without
+	// namespaces some, as systemd does.
 	ungrouped bool
-	// guarded says that a process around signalbox reaps what outlives it, and reports it: see playGuard.
+	// guarded says that a process around signalbox reaps what outlives it, and reports it: see
+	// playGuard.
 	guarded bool
 	// path are folders with more programs, before those of the system.
 	path []string
 }
 
-// stage is a machine for the attack: a user with a home folder and a project, a run of signalbox on it, and other programs.
+// stage is a machine for the attack: a user with a home folder and a project, a run of signalbox on
+// it, and other programs.
 type stage struct {
 	t testing.TB
 	scene
@@ -60,7 +64,8 @@ type stage struct {
 	secret string // what the attacker must not get
 	root   string
 
-	// group is the control group in which the programs of the user start; nil means that of the test.
+	// group is the control group in which the programs of the user start; nil means that of the
+	// test.
 	group *os.File
 	run   *exec.Cmd
 	log   string
@@ -80,8 +85,10 @@ func newStage(t testing.TB, of scene) *stage {
 		s.root = t.TempDir()
 	}
 	s.layout = layout{Home: filepath.Join(s.root, "home"), Project: filepath.Join(s.root, "project"), Bin: filepath.Join(s.root, "bin"),
-		Run: filepath.Join(s.root, "run"), Program: program, Tag: "h" + strings.ToLower(rand.Text()[:6]), Mounts: namespace("mnt"), Terminals: map[string]string{},
-		Alone: of.uid != 0}
+		Run: filepath.Join(s.root, "run"), Program: program, Tag: "h" +
+			strings.ToLower(rand.Text()[:6]), Mounts: namespace("mnt"),
+		Terminals: map[string]string{},
+		Alone:     of.uid != 0}
 	s.log, s.Git = filepath.Join(s.root, "run.log"), filepath.Join(s.Project, ".git")
 	repository := s.Project
 	if of.inside {
@@ -102,7 +109,8 @@ func newStage(t testing.TB, of scene) *stage {
 		s.write(filepath.Join(s.Home, name), s.secret+"\n")
 	}
 	s.write(filepath.Join(s.root, "other", "notes.txt"), s.secret+"\n")
-	for _, name := range []string{".bashrc", ".gitconfig", ".ssh/known_hosts", ".claude/settings.json", ".config/autostart/x", ".cache/x"} {
+	for _, name := range []string{".bashrc", ".gitconfig", ".ssh/known_hosts",
+		".claude/settings.json", ".config/autostart/x", ".cache/x"} {
 		s.write(filepath.Join(s.Home, name), "# nothing\n")
 	}
 	s.write(filepath.Join(s.Home, ".claude", "settings.json"), "{}\n")
@@ -118,12 +126,14 @@ func newStage(t testing.TB, of scene) *stage {
 	s.write(filepath.Join(repository, "README.md"), "a project\n")
 	s.write(filepath.Join(s.root, "plan.md"), plan)
 	s.check(os.MkdirAll(s.Run, 0o755))
-	for _, name := range []string{filepath.Join(s.Home, "Documents", "tool"), filepath.Join(s.Bin, "tool")} {
+	for _, name := range []string{filepath.Join(s.Home, "Documents", "tool"),
+		filepath.Join(s.Bin, "tool")} {
 		s.check(os.Chmod(name, 0o755))
 	}
 	copyFile(t, os.Args[0], s.program(), 0o755)
 	s.own()
-	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"config", "user.name", "tester"}, {"config", "user.email", "tester@localhost"},
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"config", "user.name", "tester"},
+		{"config", "user.email", "tester@localhost"},
 		{"add", "-A"}, {"commit", "-q", "-m", "first commit"}} {
 		s.must("git", append([]string{"-C", repository}, args...)...)
 	}
@@ -186,7 +196,8 @@ agents:
 %sslots: 9
 grace: 1s
 %s`, s.secret, s.program(), partAgent, s.scene.agent, s.program(), partCheck, s.scene.check, s.settings)
-	s.write(filepath.Join(s.Box, "signalbox.yaml"), strings.ReplaceAll(text, "$PORT", strconv.Itoa(s.AllowedPort)))
+	s.write(filepath.Join(s.Box, "signalbox.yaml"),
+		strings.ReplaceAll(text, "$PORT", strconv.Itoa(s.AllowedPort)))
 }
 
 func (s *stage) check(err error) {
@@ -233,7 +244,8 @@ func (s *stage) own() {
 	for dir := s.root; dir != os.TempDir() && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)
 		s.check(err)
-		if info.Mode().Perm()&0o055 != 0o055 { // others must stay able to write where everybody can, as in /dev/shm
+		// others must stay able to write where everybody can, as in /dev/shm
+		if info.Mode().Perm()&0o055 != 0o055 {
 			s.check(os.Chmod(dir, 0o755))
 		}
 	}
@@ -262,8 +274,8 @@ func (s *stage) makeSetuid() {
 	s.check(os.Chmod(path, 0o755|os.ModeSetuid))
 }
 
-// unprivileged returns a user without an entry in the list of users, and another one for each call: tests that run at the same time
-// must not see each other's attacks.
+// unprivileged returns a user without an entry in the list of users, and another one for each call:
+// tests that run at the same time must not see each other's attacks.
 func unprivileged() int { return 640000 + int(users.Add(1)) }
 
 var users atomic.Int32
@@ -277,7 +289,8 @@ func (s *stage) command(argv ...string) *exec.Cmd {
 	}
 	path := append([]string{s.Bin, filepath.Dir(s.Program)}, s.path...)
 	path = append(path, "/usr/local/bin", "/usr/bin", "/bin")
-	cmd.Env = []string{"HOME=" + s.Home, "PATH=" + strings.Join(path, ":"), "USER=tester", "LANG=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1",
+	cmd.Env = []string{"HOME=" + s.Home, "PATH=" + strings.Join(path, ":"), "USER=tester",
+		"LANG=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1",
 		secretVariable + "=" + s.secret}
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if s.uid != 0 {
@@ -289,7 +302,8 @@ func (s *stage) command(argv ...string) *exec.Cmd {
 	return cmd
 }
 
-// delegate gives the user of the stage a control group, and starts its programs in a group inside it.
+// delegate gives the user of the stage a control group, and starts its programs in a group inside
+// it.
 func (s *stage) delegate() {
 	s.t.Helper()
 	root := "/sys/fs/cgroup"
@@ -302,7 +316,8 @@ func (s *stage) delegate() {
 	}
 	inner := filepath.Join(group, "programs")
 	s.check(os.Mkdir(inner, 0o755))
-	for _, path := range []string{group, filepath.Join(group, "cgroup.procs"), inner, filepath.Join(inner, "cgroup.procs")} {
+	for _, path := range []string{group, filepath.Join(group, "cgroup.procs"), inner,
+		filepath.Join(inner, "cgroup.procs")} {
 		s.check(os.Chown(path, s.uid, s.uid))
 	}
 	var err error
@@ -314,14 +329,16 @@ func (s *stage) delegate() {
 			err := os.Remove(path)
 			return err == nil || errors.Is(err, os.ErrNotExist)
 		}
-		// A signalbox that was killed leaves the groups of its programs, without processes, to the next run.
+		// A signalbox that was killed leaves the groups of its programs, without processes, to the
+		// next run.
 		empty := func() bool {
 			left, _ := filepath.Glob(filepath.Join(group, "signalbox-*"))
 			return !slices.ContainsFunc(left, func(path string) bool { return !removed(path) })
 		}
 		if !within(patience, func() bool { return empty() && removed(inner) && removed(group) }) {
 			left, _ := filepath.Glob(filepath.Join(group, "*", "cgroup.procs"))
-			s.t.Errorf("the control group cannot be removed: %v, %s", left, fileText(filepath.Join(inner, "cgroup.procs")))
+			s.t.Errorf("the control group cannot be removed: %v, %s", left,
+				fileText(filepath.Join(inner, "cgroup.procs")))
 		}
 	})
 }
@@ -350,7 +367,8 @@ func (s *stage) output(argv ...string) (string, error) {
 // serve starts the other programs of the machine: sockets, a terminal, and the bystander.
 func (s *stage) serve() {
 	s.t.Helper()
-	s.Stream, s.HomeSocket, s.Datagram = filepath.Join(s.Run, "stream"), filepath.Join(s.Home, "socket"), filepath.Join(s.Run, "datagram")
+	s.Stream, s.HomeSocket, s.Datagram = filepath.Join(s.Run, "stream"),
+		filepath.Join(s.Home, "socket"), filepath.Join(s.Run, "datagram")
 	s.Abstract = "@" + s.Tag
 	for _, address := range []string{s.Stream, s.HomeSocket, s.Abstract} {
 		_, err := s.listen("unix", address)
@@ -483,7 +501,8 @@ func (s *stage) received(message string) bool {
 	})
 }
 
-// soon reports whether a condition holds. What a program has sent may still be on its way when it is called first.
+// soon reports whether a condition holds. What a program has sent may still be on its way when it
+// is called first.
 func (s *stage) soon(condition func() bool) bool {
 	if s.settled {
 		return condition()
@@ -492,8 +511,8 @@ func (s *stage) soon(condition func() bool) bool {
 	return !s.settled
 }
 
-// within polls for a condition that has no event to wait for. It counts how often it looked, so that the time in which the machine did
-// not let it run does not count.
+// within polls for a condition that has no event to wait for. It counts how often it looked, so
+// that the time in which the machine did not let it run does not count.
 func within(atMost time.Duration, condition func() bool) bool {
 	const pause = 5 * time.Millisecond
 	for range atMost / pause {
@@ -520,7 +539,8 @@ func (s *stage) inQueue(message string) bool {
 // signalled reports whether the bystander got a signal.
 func (s *stage) signalled(number int) bool {
 	return s.soon(func() bool {
-		return strings.Contains("\n"+fileText(filepath.Join(s.root, "signals")), fmt.Sprintf("\n%d\n", number))
+		return strings.Contains("\n"+fileText(filepath.Join(s.root, "signals")),
+			fmt.Sprintf("\n%d\n", number))
 	})
 }
 
@@ -555,7 +575,8 @@ func (s *stage) openTerminal() (master *os.File, path string) {
 	if s.uid != 0 {
 		s.check(os.Chown(path, s.uid, s.uid))
 	}
-	slave, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0) // while it is open, the master sees no hangup
+	// while it is open, the master sees no hangup
+	slave, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0)
 	s.check(err)
 	s.t.Cleanup(func() { slave.Close() })
 	return master, path
@@ -572,7 +593,8 @@ func (s *stage) simulate() []string {
 // startRun starts signalbox run.
 func (s *stage) startRun() {
 	s.t.Helper()
-	argv := append(s.simulate(), s.Program, "run", filepath.Join(s.root, "plan.md"), "--plain", "--no-wait")
+	argv := append(s.simulate(), s.Program, "run", filepath.Join(s.root, "plan.md"), "--plain",
+		"--no-wait")
 	if s.guarded {
 		argv = append([]string{s.program(), partGuard, s.ChainPipe}, argv...)
 	}
@@ -603,7 +625,8 @@ func (s *stage) kill() {
 	<-s.ended
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
-		if strings.HasPrefix(fileText(file), s.program()+"\x00") && !strings.Contains(fileText(file), partBystander) {
+		if strings.HasPrefix(fileText(file), s.program()+"\x00") &&
+			!strings.Contains(fileText(file), partBystander) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
@@ -636,8 +659,8 @@ func (s *stage) find(name string) string {
 	return found[0]
 }
 
-// attack plays the whole attack: it returns when the agent, the check and the critic have made all their attempts, and the critic and
-// the victim wait.
+// attack plays the whole attack: it returns when the agent, the check and the critic have made all
+// their attempts, and the critic and the victim wait.
 func (s *stage) attack() {
 	s.t.Helper()
 	s.startAttack()
@@ -678,7 +701,8 @@ func (s *stage) startAttack() {
 func (s *stage) processOf(task string) int {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
-		if fileText(file) == strings.Join([]string{s.program(), partAgent, "developer", task, ""}, "\x00") {
+		if fileText(file) == strings.Join([]string{s.program(), partAgent, "developer", task, ""},
+			"\x00") {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 			return pid
 		}

@@ -91,8 +91,10 @@ func (c *standIn) readSettings() error {
 		name, settings, servers string
 		memories                []string
 	}{
-		{"user", folder + "/settings.json", folder + "/.claude.json", []string{folder + "/CLAUDE.md"}},
-		{"project", ".claude/settings.json", ".mcp.json", []string{"CLAUDE.md", ".claude/CLAUDE.md"}},
+		{"user", folder + "/settings.json", folder + "/.claude.json",
+			[]string{folder + "/CLAUDE.md"}},
+		{"project", ".claude/settings.json", ".mcp.json",
+			[]string{"CLAUDE.md", ".claude/CLAUDE.md"}},
 		{"local", ".claude/settings.local.json", "", []string{"CLAUDE.local.md"}},
 		{"organisation", folder + "/remote-settings.json", "", nil},
 	} {
@@ -166,7 +168,8 @@ func (c *standIn) converse(prompt string) (string, error) {
 	messages := []message{{"user", []block{{Type: "text", Text: prompt}}}}
 	for range 20 {
 		body, err := json.Marshal(map[string]any{"model": "rehearsal", "max_tokens": 1000,
-			"system": c.memory.String(), "messages": messages, "tools": []json.RawMessage{bashTool}})
+			"system": c.memory.String(), "messages": messages,
+			"tools": []json.RawMessage{bashTool}})
 		if err != nil {
 			return "", err
 		}

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestMissingLandlock runs signalbox on systems that cannot enforce the sandbox: it refuses to run, and says what to choose.
+// TestMissingLandlock runs signalbox on systems that cannot enforce the sandbox: it refuses to run,
+// and says what to choose.
 func TestMissingLandlock(t *testing.T) {
 	for _, system := range []string{withoutLandlock, landlockDisabled, landlockDenied} {
 		t.Run(system, func(t *testing.T) {
@@ -38,7 +39,8 @@ func TestMissingLandlock(t *testing.T) {
 					s.Part = working
 					s.startAttack()
 					s.finish()
-					if warned := strings.Contains(fileText(s.log), "the sandbox is incomplete: "); warned != (mode == "warn") {
+					if warned := strings.Contains(fileText(s.log),
+						"the sandbox is incomplete: "); warned != (mode == "warn") {
 						t.Errorf("signalbox warned: %v", warned)
 					}
 				})
@@ -47,7 +49,8 @@ func TestMissingLandlock(t *testing.T) {
 	}
 }
 
-// TestLimitsWithoutGroups runs signalbox as a user who has no control groups: it says which limits the system does not enforce.
+// TestLimitsWithoutGroups runs signalbox as a user who has no control groups: it says which limits
+// the system does not enforce.
 func TestLimitsWithoutGroups(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -59,7 +62,8 @@ func TestLimitsWithoutGroups(t *testing.T) {
 	if !strings.Contains(s.must(s.Program, "sandbox", "explain"), sentence) {
 		t.Error("signalbox sandbox explain does not say it")
 	}
-	if out, _ := s.output(s.Program, "doctor"); strings.Count(out, sentence) != 1 { // it may find other problems
+	// it may find other problems
+	if out, _ := s.output(s.Program, "doctor"); strings.Count(out, sentence) != 1 {
 		t.Errorf("signalbox doctor does not say it once:\n%s", out)
 	}
 	s.Part = working
@@ -70,9 +74,10 @@ func TestLimitsWithoutGroups(t *testing.T) {
 	}
 }
 
-// TestPlantedSettings lets an agent with a preset change its own settings to links to the user's files, and to commands that would run in
-// later sessions. At the next start of the agent the user's settings are back, and nothing was written through the links. A login that an
-// agent renewed reaches the user.
+// TestPlantedSettings lets an agent with a preset change its own settings to links to the user's
+// files, and to commands that would run in later sessions. At the next start of the agent the
+// user's settings are back, and nothing was written through the links. A login that an agent
+// renewed reaches the user.
 func TestPlantedSettings(t *testing.T) {
 	t.Parallel()
 	of := scene{}
@@ -81,11 +86,13 @@ func TestPlantedSettings(t *testing.T) {
 	}
 	s := newStage(t, of)
 	s.needSandbox()
-	s.write(filepath.Join(s.Bin, "claude"), fmt.Sprintf("#!/bin/sh\nexec %s %s\n", s.program(), partClaude))
+	s.write(filepath.Join(s.Bin, "claude"), fmt.Sprintf("#!/bin/sh\nexec %s %s\n", s.program(),
+		partClaude))
 	s.check(os.Chmod(filepath.Join(s.Bin, "claude"), 0o755))
 	s.write(filepath.Join(s.Home, ".claude", ".credentials.json"), claudeLogin)
 	s.write(filepath.Join(s.Home, ".claude", "settings.json"), `{"model": "best"}`)
-	s.write(filepath.Join(s.Box, "signalbox.yaml"), "agent: claude\nlimits: {timeouts: 1}\ngrace: 1s\n")
+	s.write(filepath.Join(s.Box, "signalbox.yaml"),
+		"agent: claude\nlimits: {timeouts: 1}\ngrace: 1s\n")
 	s.check(writeJSON(filepath.Join(s.Bin, layoutName), s.layout))
 	s.own()
 	s.startRun()
@@ -96,7 +103,8 @@ func TestPlantedSettings(t *testing.T) {
 	if text := fileText(filepath.Join(s.Home, ".ssh", "id_ed25519")); text != s.secret+"\n" {
 		t.Errorf("~/.ssh/id_ed25519 is %q", text)
 	}
-	for name, want := range map[string]string{"settings.json": `{"model": "best"}`, ".credentials.json": renewedLogin} {
+	for name, want := range map[string]string{"settings.json": `{"model": "best"}`,
+		".credentials.json": renewedLogin} {
 		if text := fileText(filepath.Join(s.Home, ".claude", name)); text != want {
 			t.Errorf("~/.claude/%s is %q", name, text)
 		}
@@ -128,7 +136,8 @@ func playClaude([]string) error {
 		}
 		return say("REVIEW_PASSED: " + task)
 	case os.Getenv("SIGNALBOX_ROLE") == "auditor":
-		if task == attackTask { // the last one renews the login, by replacing its copy, and adds something
+		// the last one renews the login, by replacing its copy, and adds something
+		if task == attackTask {
 			renewed := strings.Replace(renewedLogin, "{", `{"apiKeyHelper": "sh", `, 1)
 			if err := os.WriteFile(file("new"), []byte(renewed), 0o600); err != nil {
 				return err
@@ -163,14 +172,16 @@ func playClaude([]string) error {
 	if err != nil {
 		return err
 	}
-	report := fmt.Sprintf("%s %s %v\n", fileText(file("settings.json")), fileText(file(".credentials.json")), info.Mode()&os.ModeSymlink != 0)
+	report := fmt.Sprintf("%s %s %v\n", fileText(file("settings.json")),
+		fileText(file(".credentials.json")), info.Mode()&os.ModeSymlink != 0)
 	if err := os.WriteFile(settingsReport, []byte(report), 0o644); err != nil {
 		return err
 	}
 	return say("READY_FOR_REVIEW: " + task)
 }
 
-// TestBombs lets agents use as much as they can of the machine. Limits stop them, and the run continues.
+// TestBombs lets agents use as much as they can of the machine. Limits stop them, and the run
+// continues.
 func TestBombs(t *testing.T) {
 	if !isFull() {
 		t.Skip("part of make fault")
@@ -195,7 +206,8 @@ func TestBombs(t *testing.T) {
 					return s.find("work") != ""
 				})
 				s.finish()
-				started, _ := strconv.Atoi(s.must("git", "show", "main:work")) // in a session that was not stopped
+				// in a session that was not stopped
+				started, _ := strconv.Atoi(s.must("git", "show", "main:work"))
 				if most = max(most, started); bomb.part == forking && (most < 5 || most > 200) {
 					t.Errorf("there were %d processes at once", most)
 				}

@@ -27,18 +27,21 @@ import (
 
 // The official example servers.
 var (
-	everything = filepath.Join("node_modules", "@modelcontextprotocol", "server-everything", "dist", "index.js")
-	filesystem = filepath.Join("node_modules", "@modelcontextprotocol", "server-filesystem", "dist", "index.js")
+	everything = filepath.Join("node_modules", "@modelcontextprotocol", "server-everything", "dist",
+		"index.js")
+	filesystem = filepath.Join("node_modules", "@modelcontextprotocol", "server-filesystem", "dist",
+		"index.js")
 )
 
 func startServer(t *testing.T, server mcpclient.Server, changed chan struct{}) *mcpclient.Client {
 	t.Helper()
-	c, err := mcpclient.Start(t.Context(), server, &mcpclient.Options{Grace: 200 * time.Millisecond, Changed: func() {
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}})
+	c, err := mcpclient.Start(t.Context(), server, &mcpclient.Options{Grace: 200 * time.Millisecond,
+		Changed: func() {
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +53,8 @@ func startServer(t *testing.T, server mcpclient.Server, changed chan struct{}) *
 	return c
 }
 
-func call(ctx context.Context, c *mcpclient.Client, name, arguments string) (toolbox.Result, error) {
+func call(ctx context.Context, c *mcpclient.Client, name, arguments string) (toolbox.Result,
+	error) {
 	for _, tool := range c.Tools() {
 		if tool.Name == name {
 			return tool.Use(ctx, toolbox.Call{Arguments: json.RawMessage(arguments)})
@@ -106,7 +110,8 @@ func TestEverythingServer(t *testing.T) {
 			c := startServer(t, server, changed)
 			tryEverything(t, c)
 			tryRoots(t, c, changed, dir)
-			if r, err := call(t.Context(), c, "every__get-env", `{}`); err != nil || transport == "stdio" && strings.Contains(r.Text, "SOME_API_KEY") {
+			if r, err := call(t.Context(), c, "every__get-env", `{}`); err != nil ||
+				transport == "stdio" && strings.Contains(r.Text, "SOME_API_KEY") {
 				t.Errorf("the server's environment: %v\n%s", err, r.Text)
 			}
 			tryTimeout(t, c)
@@ -119,12 +124,17 @@ func tryEverything(t *testing.T, c *mcpclient.Client) {
 	for _, tt := range []struct{ tool, arguments, want string }{
 		{"echo", `{"message":"hello"}`, "Echo: hello"},
 		{"get-sum", `{"a":2,"b":40}`, "The sum of 2 and 40 is 42."},
-		{"get-tiny-image", `{}`, "Here's the image you requested:\n[image/png, 4,033 bytes]\nThe image above is the MCP logo."},
-		{"get-annotated-message", `{"messageType":"error","includeImage":true}`, "Error: Operation failed\n[image/png, 4,033 bytes]"},
-		{"get-structured-content", `{"location":"Chicago"}`, `{"temperature":36,"conditions":"Light rain / drizzle","humidity":82}`},
-		{"trigger-long-running-operation", `{"duration":0.1,"steps":2}`, "Long running operation completed. Duration: 0.1 seconds, Steps: 2."},
+		{"get-tiny-image", `{}`,
+			"Here's the image you requested:\n[image/png, 4,033 bytes]\nThe image above is the MCP logo."},
+		{"get-annotated-message", `{"messageType":"error","includeImage":true}`,
+			"Error: Operation failed\n[image/png, 4,033 bytes]"},
+		{"get-structured-content", `{"location":"Chicago"}`,
+			`{"temperature":36,"conditions":"Light rain / drizzle","humidity":82}`},
+		{"trigger-long-running-operation", `{"duration":0.1,"steps":2}`,
+			"Long running operation completed. Duration: 0.1 seconds, Steps: 2."},
 	} {
-		if r, err := call(t.Context(), c, "every__"+tt.tool, tt.arguments); err != nil || r.Text != tt.want {
+		if r, err := call(t.Context(), c, "every__"+tt.tool, tt.arguments); err != nil ||
+			r.Text != tt.want {
 			t.Errorf("%s: %q, %v, want %q", tt.tool, r.Text, err, tt.want)
 		}
 	}
@@ -132,20 +142,25 @@ func tryEverything(t *testing.T, c *mcpclient.Client) {
 		{"get-sum", `{"a":"two"}`, "number"},
 		{"get-resource-reference", `{"resourceType":"Text","resourceId":-1}`, "resourceId"},
 	} {
-		if r, err := call(t.Context(), c, "every__"+tt.tool, tt.arguments); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if r, err := call(t.Context(), c, "every__"+tt.tool, tt.arguments); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %q, %v, want an error with %q", tt.tool, r.Text, err, tt.want)
 		}
 	}
 	r, err := call(t.Context(), c, "every__get-resource-links", `{"count":2}`)
 	want := []chunk.Source{
-		{Type: "every__get-resource-links", Path: "demo://resource/dynamic/blob/1", Title: "Blob Resource 1"},
-		{Type: "every__get-resource-links", Path: "demo://resource/dynamic/text/2", Title: "Text Resource 2"},
+		{Type: "every__get-resource-links", Path: "demo://resource/dynamic/blob/1",
+			Title: "Blob Resource 1"},
+		{Type: "every__get-resource-links", Path: "demo://resource/dynamic/text/2",
+			Title: "Text Resource 2"},
 	}
 	if diff := cmp.Diff(want, r.Sources); err != nil || diff != "" {
 		t.Errorf("links: %v, sources (-want +got):\n%s", err, diff)
 	}
-	r, err = call(t.Context(), c, "every__get-resource-reference", `{"resourceType":"Text","resourceId":1}`)
-	if err != nil || len(r.Sources) != 1 || !strings.Contains(r.Text, "\n[resource demo://resource/dynamic/text/1, text/plain, ") {
+	r, err = call(t.Context(), c, "every__get-resource-reference",
+		`{"resourceType":"Text","resourceId":1}`)
+	if err != nil || len(r.Sources) != 1 ||
+		!strings.Contains(r.Text, "\n[resource demo://resource/dynamic/text/1, text/plain, ") {
 		t.Errorf("resource: %+v, %v", r, err)
 	}
 }
@@ -153,14 +168,16 @@ func tryEverything(t *testing.T, c *mcpclient.Client) {
 // tryRoots waits for a tool that the server offers only after the client has listed its roots.
 func tryRoots(t *testing.T, c *mcpclient.Client, changed <-chan struct{}, dir string) {
 	t.Helper()
-	for !slices.ContainsFunc(c.Tools(), func(t toolbox.Tool) bool { return t.Name == "every__get-roots-list" }) {
+	for !slices.ContainsFunc(c.Tools(),
+		func(t toolbox.Tool) bool { return t.Name == "every__get-roots-list" }) {
 		select {
 		case <-changed:
 		case <-t.Context().Done():
 			t.Fatal("the server never offered its tool for roots")
 		}
 	}
-	if r, err := call(t.Context(), c, "every__get-roots-list", `{}`); err != nil || !strings.Contains(r.Text, "file://"+dir) {
+	if r, err := call(t.Context(), c, "every__get-roots-list", `{}`); err != nil ||
+		!strings.Contains(r.Text, "file://"+dir) {
 		t.Errorf("roots: %q, %v", r.Text, err)
 	}
 	for _, tool := range c.Tools() {
@@ -174,10 +191,12 @@ func tryTimeout(t *testing.T, c *mcpclient.Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := call(ctx, c, "every__trigger-long-running-operation", `{"duration":3600,"steps":1}`); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := call(ctx, c, "every__trigger-long-running-operation",
+		`{"duration":3600,"steps":1}`); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a call that timed out: %v", err)
 	}
-	if r, err := call(t.Context(), c, "every__echo", `{"message":"still"}`); err != nil || r.Text != "Echo: still" {
+	if r, err := call(t.Context(), c, "every__echo", `{"message":"still"}`); err != nil ||
+		r.Text != "Echo: still" {
 		t.Errorf("afterwards: %q, %v", r.Text, err)
 	}
 }
@@ -188,32 +207,38 @@ func TestFilesystemServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := startServer(t, mcpclient.Server{Name: "files", Command: []string{k.Node, filepath.Join(k.Dir, filesystem), dir},
-		Tools: []string{"edit_file", "list_directory", "read_text_file", "write_file"}}, nil)
+	c := startServer(t, mcpclient.Server{Name: "files",
+		Command: []string{k.Node, filepath.Join(k.Dir, filesystem), dir},
+		Tools:   []string{"edit_file", "list_directory", "read_text_file", "write_file"}}, nil)
 	readOnly := map[string]bool{}
 	for _, tool := range c.Tools() {
 		readOnly[tool.Name] = tool.ReadOnly
 	}
 	// write_file is idempotent and edit_file is not, but neither is read-only.
-	want := map[string]bool{"files__list_directory": true, "files__read_text_file": true, "files__write_file": false, "files__edit_file": false}
+	want := map[string]bool{"files__list_directory": true, "files__read_text_file": true,
+		"files__write_file": false, "files__edit_file": false}
 	if diff := cmp.Diff(want, readOnly); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
 	note := filepath.Join(dir, "note.txt")
-	if _, err := call(t.Context(), c, "files__write_file", fmt.Sprintf(`{"path":%q,"content":"line one\nline two\n"}`, note)); err != nil {
+	if _, err := call(t.Context(), c, "files__write_file",
+		fmt.Sprintf(`{"path":%q,"content":"line one\nline two\n"}`, note)); err != nil {
 		t.Error(err)
 	}
 	if data, err := os.ReadFile(note); err != nil || string(data) != "line one\nline two\n" {
 		t.Errorf("the file has %q, %v", data, err)
 	}
-	if r, err := call(t.Context(), c, "files__read_text_file", fmt.Sprintf(`{"path":%q}`, note)); err != nil || r.Text != "line one\nline two\n" {
+	if r, err := call(t.Context(), c, "files__read_text_file",
+		fmt.Sprintf(`{"path":%q}`, note)); err != nil || r.Text != "line one\nline two\n" {
 		t.Errorf("read %q, %v", r.Text, err)
 	}
-	if r, err := call(t.Context(), c, "files__list_directory", fmt.Sprintf(`{"path":%q}`, dir)); err != nil || r.Text != "[FILE] note.txt" {
+	if r, err := call(t.Context(), c, "files__list_directory",
+		fmt.Sprintf(`{"path":%q}`, dir)); err != nil || r.Text != "[FILE] note.txt" {
 		t.Errorf("list %q, %v", r.Text, err)
 	}
 	outside := filepath.Join(filepath.Dir(dir), "outside.txt")
-	_, err = call(t.Context(), c, "files__write_file", fmt.Sprintf(`{"path":%q,"content":"x"}`, outside))
+	_, err = call(t.Context(), c, "files__write_file", fmt.Sprintf(`{"path":%q,"content":"x"}`,
+		outside))
 	if err == nil || !strings.Contains(err.Error(), "outside allowed directories") {
 		t.Errorf("writing outside the folder: %v", err)
 	}

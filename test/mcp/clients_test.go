@@ -21,7 +21,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// These tests attack leases: a client tries to play several roles, or to use what another client holds. They start the real program.
+// These tests attack leases: a client tries to play several roles, or to use what another client
+// holds. They start the real program.
 
 // connection is a connection of a client to the program.
 type connection struct {
@@ -33,7 +34,8 @@ type connection struct {
 // connect connects a client.
 func connect(t *testing.T, transport mcp.Transport) *connection {
 	t.Helper()
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "attacker", Version: "1"}, nil).Connect(t.Context(), transport, nil)
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "attacker", Version: "1"},
+		nil).Connect(t.Context(), transport, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,8 @@ func connect(t *testing.T, transport mcp.Transport) *connection {
 	return &connection{t: t, session: session}
 }
 
-// overStdio starts the program for a client, with flags, and variables that begin with a name and "=".
+// overStdio starts the program for a client, with flags, and variables that begin with a name and
+// "=".
 func overStdio(t *testing.T, dir string, flagsAndVariables ...string) *connection {
 	t.Helper()
 	args, env := server(t, dir)
@@ -70,7 +73,8 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func overHTTP(t *testing.T, address, token string) *connection {
 	t.Helper()
-	return connect(t, &mcp.StreamableClientTransport{Endpoint: address, HTTPClient: &http.Client{Transport: bearer(token)}})
+	return connect(t, &mcp.StreamableClientTransport{Endpoint: address,
+		HTTPClient: &http.Client{Transport: bearer(token)}})
 }
 
 // answer is the answer of a tool.
@@ -112,7 +116,8 @@ func (c *connection) ok(tool string, in arguments) answer {
 	return a
 }
 
-// refused checks that a call fails, as one of the given problems, and that the message says what to do.
+// refused checks that a call fails, as one of the given problems, and that the message says what to
+// do.
 func (c *connection) refused(tool string, in arguments, message string) {
 	c.t.Helper()
 	a := c.call(tool, in)
@@ -137,7 +142,8 @@ func command(t *testing.T, dir string, args ...string) string {
 func phaseOf(t *testing.T, dir, work string) (phase string) {
 	t.Helper()
 	var shown struct{ Phase string }
-	if err := json.Unmarshal([]byte(command(t, dir, "work", "show", work, "--json")), &shown); err != nil {
+	if err := json.Unmarshal([]byte(command(t, dir, "work", "show", work, "--json")),
+		&shown); err != nil {
 		t.Fatal(err)
 	}
 	return shown.Phase
@@ -155,7 +161,9 @@ func pass(t *testing.T, dir, work, role, phase string) {
 func exitFile(t *testing.T, phase string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "exit.json")
-	signal := fmt.Sprintf(`{"protocol":%q,"version":"1.0.0","phase_completed":%q,"exit_reason":"completed"}`, signalbox.ExitProtocol, phase)
+	signal := fmt.Sprintf(
+		`{"protocol":%q,"version":"1.0.0","phase_completed":%q,"exit_reason":"completed"}`,
+		signalbox.ExitProtocol, phase)
 	if err := os.WriteFile(file, []byte(signal), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +171,8 @@ func exitFile(t *testing.T, phase string) string {
 }
 
 // transports runs a test over both transports. open connects the same client again.
-func transports(t *testing.T, flags []string, test func(t *testing.T, dir string, open func(*testing.T) *connection)) {
+func transports(t *testing.T, flags []string,
+	test func(t *testing.T, dir string, open func(*testing.T) *connection)) {
 	t.Run("stdio", func(t *testing.T) {
 		t.Parallel()
 		dir := newBox(t)
@@ -178,7 +187,8 @@ func transports(t *testing.T, flags []string, test func(t *testing.T, dir string
 }
 
 func exitWith(a answer, phase string) arguments {
-	return arguments{"session": a.Snapshot.Session, "secret": a.Snapshot.Secret, "phase_completed": phase, "exit_reason": "completed"}
+	return arguments{"session": a.Snapshot.Session, "secret": a.Snapshot.Secret,
+		"phase_completed": phase, "exit_reason": "completed"}
 }
 
 // By default a client is a developer and nothing else, so it cannot pass its own work.
@@ -186,14 +196,17 @@ func TestOneClientCannotPlayEveryRole(t *testing.T) {
 	transports(t, nil, func(t *testing.T, dir string, open func(*testing.T) *connection) {
 		c := open(t)
 		c.ok("open_work", arguments{"work": "w"})
-		c.ok("submit_exit", exitWith(c.ok("claim_work", arguments{"work": "w", "role": "developer"}), "IMPLEMENTATION"))
+		c.ok("submit_exit", exitWith(c.ok("claim_work",
+			arguments{"work": "w", "role": "developer"}), "IMPLEMENTATION"))
 		tryRoles := func(c *connection) {
 			t.Helper()
 			for role, message := range map[string]string{"ci": "business-analyst developer critic auditor", "merger": "business-analyst developer critic auditor",
-				"critic": "signalbox mcp --roles", "auditor": "signalbox mcp --roles", "business-analyst": "signalbox mcp --roles"} {
+				"critic": "signalbox mcp --roles", "auditor": "signalbox mcp --roles",
+				"business-analyst": "signalbox mcp --roles"} {
 				c.refused("claim_work", arguments{"work": "w", "role": role}, message)
 				c.refused("claim_work", arguments{"role": role}, message)
-				c.refused("claim_work", arguments{"work": "w", "role": role, "actor": "someone-else"}, "")
+				c.refused("claim_work",
+					arguments{"work": "w", "role": role, "actor": "someone-else"}, "")
 			}
 		}
 		tryRoles(c)
@@ -209,20 +222,26 @@ func TestOneClientCannotPlayEveryRole(t *testing.T) {
 	})
 }
 
-// A client that may have every role still cannot review or audit what it developed, whatever it calls itself and how often it reconnects.
+// A client that may have every role still cannot review or audit what it developed, whatever it
+// calls itself and how often it reconnects.
 func TestClientCannotReviewItself(t *testing.T) {
 	flags := []string{"--roles", "business-analyst,developer,critic,auditor", "--actor", "bob"}
 	transports(t, flags, func(t *testing.T, dir string, open func(*testing.T) *connection) {
 		c := open(t)
 		c.ok("open_work", arguments{"work": "w", "phase": "DRAFT"})
-		c.ok("submit_exit", exitWith(c.ok("claim_work", arguments{"work": "w", "role": "business-analyst"}), "DRAFT"))
-		c.ok("submit_exit", exitWith(c.ok("claim_work", arguments{"work": "w", "role": "developer"}), "IMPLEMENTATION"))
+		c.ok("submit_exit", exitWith(c.ok("claim_work",
+			arguments{"work": "w", "role": "business-analyst"}), "DRAFT"))
+		c.ok("submit_exit", exitWith(c.ok("claim_work",
+			arguments{"work": "w", "role": "developer"}), "IMPLEMENTATION"))
 		tryRole := func(role string) {
 			t.Helper()
 			for _, c := range []*connection{c, open(t)} {
-				c.refused("claim_work", arguments{"work": "w", "role": role}, "mcp.allow_self_review")
-				c.refused("claim_work", arguments{"work": "w", "role": role, "session": "new-" + role}, "mcp.allow_self_review")
-				c.refused("claim_work", arguments{"work": "w", "role": role, "actor": "eve"}, "may not act as 'eve'")
+				c.refused("claim_work", arguments{"work": "w", "role": role},
+					"mcp.allow_self_review")
+				c.refused("claim_work", arguments{"work": "w", "role": role, "session": "new-" +
+					role}, "mcp.allow_self_review")
+				c.refused("claim_work", arguments{"work": "w", "role": role, "actor": "eve"},
+					"may not act as 'eve'")
 				c.refused("claim_work", arguments{"role": role}, "nothing to claim")
 			}
 		}
@@ -248,7 +267,8 @@ func TestAllowedSelfReview(t *testing.T) {
 	configure(t, dir, "mcp: {allow_self_review: true}\n")
 	c := overStdio(t, dir, "--roles", "developer,critic")
 	c.ok("open_work", arguments{"work": "w"})
-	c.ok("submit_exit", exitWith(c.ok("claim_work", arguments{"work": "w", "role": "developer"}), "IMPLEMENTATION"))
+	c.ok("submit_exit", exitWith(c.ok("claim_work", arguments{"work": "w", "role": "developer"}),
+		"IMPLEMENTATION"))
 	pass(t, dir, "w", "ci", "CI_PENDING")
 	c.ok("claim_work", arguments{"work": "w", "role": "critic"})
 }
@@ -269,8 +289,12 @@ func load(t *testing.T, dir string) {
 	}
 	defer b.Close()
 	for _, c := range []rules.Command{
-		rules.Configure{Actor: "ann", Policy: rules.Policy{Slots: 4, Roles: []rules.RoleSlots{{Role: signalbox.RoleDeveloper, Slots: 4}}, Limits: rules.DefaultLimits()}},
-		rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "plan", Actor: "ann", Tasks: []rules.PlanTask{{ID: "T1", Title: "first"}}},
+		rules.Configure{Actor: "ann",
+			Policy: rules.Policy{Slots: 4,
+				Roles:  []rules.RoleSlots{{Role: signalbox.RoleDeveloper, Slots: 4}},
+				Limits: rules.DefaultLimits()}},
+		rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "plan", Actor: "ann",
+			Tasks: []rules.PlanTask{{ID: "T1", Title: "first"}}},
 	} {
 		if _, err := b.Engine.Do(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -278,62 +302,75 @@ func load(t *testing.T, dir string) {
 	}
 }
 
-// Session and epoch, which everyone can read, are not enough to use a lease: not that of another client, not that of the same client in another
-// connection, and not one that the operator claimed.
+// Session and epoch, which everyone can read, are not enough to use a lease: not that of another
+// client, not that of the same client in another connection, and not one that the operator claimed.
 func TestLeaseOfAnother(t *testing.T) {
-	transports(t, []string{"--actor", "bob"}, func(t *testing.T, dir string, open func(*testing.T) *connection) {
-		holder := open(t)
-		load(t, dir)
-		for _, work := range []string{"w", "mine", "by-hand"} {
-			holder.ok("open_work", arguments{"work": work})
-		}
-		held := map[string]answer{
-			"w":  holder.ok("claim_work", arguments{"work": "w", "role": "developer"}),
-			"T1": holder.ok("claim_work", arguments{"work": "T1", "role": "developer"}),
-		}
-		command(t, dir, "work", "claim", "by-hand", "--role", "developer")
-		for name, thief := range map[string]*connection{"the same client": open(t), "another client": overStdio(t, dir, "--actor", "eve")} {
-			if name == "another client" {
-				holder.ok("open_work", arguments{"work": "theirs"})
+	transports(t, []string{"--actor", "bob"},
+		func(t *testing.T, dir string, open func(*testing.T) *connection) {
+			holder := open(t)
+			load(t, dir)
+			for _, work := range []string{"w", "mine", "by-hand"} {
+				holder.ok("open_work", arguments{"work": work})
 			}
-			own := thief.ok("claim_work", arguments{"role": "developer"}) // a secret of its own
-			for _, work := range []string{"w", "T1", "by-hand"} {
-				read := thief.ok("get_work", arguments{"work": work}).Snapshot.Lease
-				for _, secret := range []any{nil, "", "wrong", own.Snapshot.Secret, secretHash(t, dir, work)} {
-					in := arguments{"session": read.Session, "epoch": read.Epoch}
-					if secret != nil {
-						in["secret"] = secret
-					}
-					thief.refused("renew_lease", with(in, arguments{"work": work}), "secret")
-					thief.refused("submit_exit", with(in, arguments{"phase_completed": "IMPLEMENTATION", "exit_reason": "completed"}), "secret")
-					thief.refused("submit_exit", with(in, arguments{"phase_completed": "IMPLEMENTATION", "exit_reason": "blocked", "notes": "x"}), "secret")
-					if work != "T1" {
-						continue
-					}
-					for _, signal := range []string{"ready_for_review", "task_incomplete", "checkpoint", "review_passed"} {
-						thief.refused("emit_signal", with(in, arguments{"signal": signal}), "secret")
-					}
-					thief.refused("ask_human", with(in, arguments{"question": "Which?"}), "secret")
+			held := map[string]answer{
+				"w":  holder.ok("claim_work", arguments{"work": "w", "role": "developer"}),
+				"T1": holder.ok("claim_work", arguments{"work": "T1", "role": "developer"}),
+			}
+			command(t, dir, "work", "claim", "by-hand", "--role", "developer")
+			for name, thief := range map[string]*connection{"the same client": open(t),
+				"another client": overStdio(t, dir, "--actor", "eve")} {
+				if name == "another client" {
+					holder.ok("open_work", arguments{"work": "theirs"})
 				}
-				thief.refused("claim_work", arguments{"work": work, "role": "developer", "session": read.Session}, "session")
-				thief.refused("claim_work", arguments{"role": "developer", "session": read.Session}, "session")
-				if phase := phaseOf(t, dir, work); phase != "IMPLEMENTATION" {
-					t.Fatalf("%s: %s is in %s", name, work, phase)
+				own := thief.ok("claim_work", arguments{"role": "developer"}) // a secret of its own
+				for _, work := range []string{"w", "T1", "by-hand"} {
+					read := thief.ok("get_work", arguments{"work": work}).Snapshot.Lease
+					for _, secret := range []any{nil, "", "wrong", own.Snapshot.Secret,
+						secretHash(t, dir, work)} {
+						in := arguments{"session": read.Session, "epoch": read.Epoch}
+						if secret != nil {
+							in["secret"] = secret
+						}
+						thief.refused("renew_lease", with(in, arguments{"work": work}), "secret")
+						thief.refused("submit_exit",
+							with(in, arguments{"phase_completed": "IMPLEMENTATION",
+								"exit_reason": "completed"}), "secret")
+						thief.refused("submit_exit",
+							with(in, arguments{"phase_completed": "IMPLEMENTATION",
+								"exit_reason": "blocked", "notes": "x"}), "secret")
+						if work != "T1" {
+							continue
+						}
+						for _, signal := range []string{"ready_for_review", "task_incomplete",
+							"checkpoint", "review_passed"} {
+							thief.refused("emit_signal", with(in, arguments{"signal": signal}),
+								"secret")
+						}
+						thief.refused("ask_human", with(in, arguments{"question": "Which?"}), "secret")
+					}
+					thief.refused("claim_work", arguments{"work": work, "role": "developer",
+						"session": read.Session}, "session")
+					thief.refused("claim_work", arguments{"role": "developer", "session": read.Session},
+						"session")
+					if phase := phaseOf(t, dir, work); phase != "IMPLEMENTATION" {
+						t.Fatalf("%s: %s is in %s", name, work, phase)
+					}
 				}
 			}
-		}
-		// The holder is not disturbed.
-		holder.ok("submit_exit", exitWith(held["w"], "IMPLEMENTATION"))
-		t1 := held["T1"].Snapshot
-		holder.ok("emit_signal", arguments{"session": t1.Session, "secret": t1.Secret, "signal": "ready_for_review"})
-		// Nor does a repeated signal answer another.
-		again := exitWith(held["w"], "IMPLEMENTATION")
-		again["secret"] = "wrong"
-		holder.refused("submit_exit", again, "secret")
-		if got := command(t, dir, "ledger", "tail", "-n", "1000"); !strings.Contains(got, `"reason":"wrong_secret"`) {
-			t.Error("the refusals are not recorded")
-		}
-	})
+			// The holder is not disturbed.
+			holder.ok("submit_exit", exitWith(held["w"], "IMPLEMENTATION"))
+			t1 := held["T1"].Snapshot
+			holder.ok("emit_signal", arguments{"session": t1.Session, "secret": t1.Secret,
+				"signal": "ready_for_review"})
+			// Nor does a repeated signal answer another.
+			again := exitWith(held["w"], "IMPLEMENTATION")
+			again["secret"] = "wrong"
+			holder.refused("submit_exit", again, "secret")
+			if got := command(t, dir, "ledger", "tail", "-n", "1000"); !strings.Contains(got,
+				`"reason":"wrong_secret"`) {
+				t.Error("the refusals are not recorded")
+			}
+		})
 }
 
 // with returns the arguments with more.
@@ -357,7 +394,8 @@ func secretHash(t *testing.T, dir, work string) (hash string) {
 				Hash string `json:"secret_hash"`
 			}
 		}
-		if json.Unmarshal([]byte(line), &e) == nil && e.Type == rules.TypeLeaseGranted && e.Work == work {
+		if json.Unmarshal([]byte(line), &e) == nil && e.Type == rules.TypeLeaseGranted &&
+			e.Work == work {
 			hash = e.Data.Hash
 		}
 	}
@@ -375,7 +413,8 @@ func TestHolderReconnects(t *testing.T) {
 		claim := c.ok("claim_work", arguments{"work": "w", "role": "developer"})
 		c.session.Close()
 		c = open(t)
-		c.ok("renew_lease", arguments{"work": "w", "session": claim.Snapshot.Session, "secret": claim.Snapshot.Secret, "epoch": claim.Snapshot.Lease.Epoch})
+		c.ok("renew_lease", arguments{"work": "w", "session": claim.Snapshot.Session,
+			"secret": claim.Snapshot.Secret, "epoch": claim.Snapshot.Lease.Epoch})
 		c.ok("submit_exit", exitWith(claim, "IMPLEMENTATION"))
 	})
 }
@@ -399,7 +438,8 @@ func TestSecretIsNowhere(t *testing.T) {
 		check := func(what, text string) {
 			t.Helper()
 			for _, secret := range secrets {
-				if strings.Contains(text, secret) || strings.Contains(text, strings.TrimPrefix(secret, "secret-")) {
+				if strings.Contains(text, secret) ||
+					strings.Contains(text, strings.TrimPrefix(secret, "secret-")) {
 					t.Errorf("%s has the secret: %s", what, text)
 				}
 			}
@@ -407,22 +447,33 @@ func TestSecretIsNowhere(t *testing.T) {
 		first := remember(c.ok("claim_work", arguments{"work": "w1", "role": "developer"}))
 		second := remember(c.ok("claim_work", arguments{"work": "w2", "role": "developer"}))
 		var byHand struct{ Secret string }
-		if err := json.Unmarshal([]byte(command(t, dir, "work", "claim", "w3", "--role", "developer", "--json")), &byHand); err != nil {
+		if err := json.Unmarshal([]byte(command(t, dir, "work", "claim", "w3", "--role",
+			"developer", "--json")), &byHand); err != nil {
 			t.Fatal(err)
 		}
 		secrets = append(secrets, byHand.Secret)
-		own := arguments{"session": first.Snapshot.Session, "secret": first.Snapshot.Secret, "epoch": first.Snapshot.Lease.Epoch}
+		own := arguments{"session": first.Snapshot.Session, "secret": first.Snapshot.Secret,
+			"epoch": first.Snapshot.Lease.Epoch}
 		for _, a := range []answer{
-			c.ok("get_status", nil), c.ok("list_work", nil), c.ok("get_work", arguments{"work": "w1"}), c.ok("get_work", arguments{"work": "w2", "session": second.Snapshot.Session}),
-			c.ok("renew_lease", with(own, arguments{"work": "w1"})), c.ok("prove_event", arguments{"seq": first.Snapshot.Lease.Epoch}), c.ok("verify_ledger", nil),
-			c.call("renew_lease", with(own, arguments{"work": "w2"})), c.call("emit_signal", with(own, arguments{"signal": "checkpoint"})),
-			c.call("claim_work", arguments{"work": "w1", "role": "developer", "session": first.Snapshot.Session, "secret": first.Snapshot.Secret}),
-			c.call("submit_exit", with(own, arguments{"phase_completed": "REVIEW", "exit_reason": "completed"})),
+			c.ok("get_status", nil), c.ok("list_work", nil),
+			c.ok("get_work", arguments{"work": "w1"}),
+			c.ok("get_work", arguments{"work": "w2", "session": second.Snapshot.Session}),
+			c.ok("renew_lease", with(own, arguments{"work": "w1"})),
+			c.ok("prove_event", arguments{"seq": first.Snapshot.Lease.Epoch}),
+			c.ok("verify_ledger", nil),
+			c.call("renew_lease", with(own, arguments{"work": "w2"})),
+			c.call("emit_signal", with(own, arguments{"signal": "checkpoint"})),
+			c.call("claim_work", arguments{"work": "w1", "role": "developer",
+				"session": first.Snapshot.Session, "secret": first.Snapshot.Secret}),
+			c.call("submit_exit",
+				with(own, arguments{"phase_completed": "REVIEW", "exit_reason": "completed"})),
 			c.ok("submit_exit", exitWith(first, "IMPLEMENTATION")),
 		} {
 			check("an answer", a.text)
 		}
-		for _, args := range [][]string{{"work", "list", "--json"}, {"work", "show", "w2", "--json"}, {"ledger", "tail", "-n", "1000"}, {"ledger", "export"}, {"doctor"}} {
+		for _, args := range [][]string{{"work", "list", "--json"},
+			{"work", "show", "w2", "--json"}, {"ledger", "tail", "-n", "1000"},
+			{"ledger", "export"}, {"doctor"}} {
 			cmd := exec.Command(program, args...)
 			_, env := server(t, dir)
 			cmd.Env = append(os.Environ(), env...)
@@ -437,7 +488,8 @@ func TestSecretIsNowhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		if _, err := box.Restore(t.Context(), file, restored, &box.RestoreOptions{Options: box.Options{KeyFile: keyOf(dir)}}); err != nil {
+		if _, err := box.Restore(t.Context(), file, restored,
+			&box.RestoreOptions{Options: box.Options{KeyFile: keyOf(dir)}}); err != nil {
 			t.Fatal(err)
 		}
 		c.session.Close()
@@ -464,19 +516,23 @@ func TestSecretIsNowhere(t *testing.T) {
 
 // Work cannot be opened behind the checks or the reviews.
 func TestOpenWorkInALatePhase(t *testing.T) {
-	transports(t, []string{"--roles", "business-analyst,developer,critic,auditor"}, func(t *testing.T, dir string, open func(*testing.T) *connection) {
-		c := open(t)
-		for _, phase := range []string{"CI_PENDING", "READY_FOR_REVIEW", "REVIEW", "READY_FOR_MERGE", "COMPLETED", "BLOCKED"} {
-			c.refused("open_work", arguments{"work": "w", "phase": phase}, "DRAFT IMPLEMENTATION")
-		}
-		c.refused("open_work", arguments{"work": "w", "actor": "ann-the-operator"}, "may not act as")
-		c.ok("open_work", arguments{"work": "w1"})
-		c.ok("open_work", arguments{"work": "w2", "phase": "DRAFT"})
-		command(t, dir, "work", "open", "w3", "--phase", "READY_FOR_MERGE")
-	})
+	transports(t, []string{"--roles", "business-analyst,developer,critic,auditor"},
+		func(t *testing.T, dir string, open func(*testing.T) *connection) {
+			c := open(t)
+			for _, phase := range []string{"CI_PENDING", "READY_FOR_REVIEW", "REVIEW",
+				"READY_FOR_MERGE", "COMPLETED", "BLOCKED"} {
+				c.refused("open_work", arguments{"work": "w", "phase": phase}, "DRAFT IMPLEMENTATION")
+			}
+			c.refused("open_work", arguments{"work": "w", "actor": "ann-the-operator"},
+				"may not act as")
+			c.ok("open_work", arguments{"work": "w1"})
+			c.ok("open_work", arguments{"work": "w2", "phase": "DRAFT"})
+			command(t, dir, "work", "open", "w3", "--phase", "READY_FOR_MERGE")
+		})
 }
 
-// The operator's command line renews, revokes, returns and ends leases of clients without their secrets.
+// The operator's command line renews, revokes, returns and ends leases of clients without their
+// secrets.
 func TestOperatorNeedsNoSecret(t *testing.T) {
 	dir := newBox(t)
 	c := overStdio(t, dir)
@@ -499,7 +555,8 @@ func TestOperatorNeedsNoSecret(t *testing.T) {
 	}
 }
 
-// The server of an agent's process has the secret of its session in its environment, and no other session's.
+// The server of an agent's process has the secret of its session in its environment, and no other
+// session's.
 func TestServerOfASession(t *testing.T) {
 	dir := newBox(t)
 	load(t, dir)
@@ -510,7 +567,8 @@ func TestServerOfASession(t *testing.T) {
 		thief := overStdio(t, dir, "SIGNALBOX_SESSION="+claim.Session, "SIGNALBOX_SECRET="+secret)
 		thief.refused("renew_lease", renew, "wrong_secret")
 		thief.refused("emit_signal", arguments{"signal": "ready_for_review"}, "wrong_secret")
-		thief.refused("submit_exit", arguments{"phase_completed": "IMPLEMENTATION", "exit_reason": "completed"}, "wrong_secret")
+		thief.refused("submit_exit", arguments{"phase_completed": "IMPLEMENTATION",
+			"exit_reason": "completed"}, "wrong_secret")
 	}
 	agent := overStdio(t, dir, "SIGNALBOX_SESSION="+claim.Session, "SIGNALBOX_SECRET="+claim.Secret)
 	agent.ok("renew_lease", renew)
@@ -518,27 +576,34 @@ func TestServerOfASession(t *testing.T) {
 	agent.ok("emit_signal", arguments{"signal": "ready_for_review"})
 }
 
-// HTTP clients with tokens of their own are different clients: one develops and another reviews, and neither uses the other's protocol session.
+// HTTP clients with tokens of their own are different clients: one develops and another reviews,
+// and neither uses the other's protocol session.
 func TestClientsOverHTTP(t *testing.T) {
 	dir := newBox(t)
 	configure(t, dir, "mcp: {clients: {builder: {token_env: BUILDER_TOKEN}, reviewer: {token_env: REVIEWER_TOKEN, roles: [critic, auditor]}}}\n")
 	t.Setenv("BUILDER_TOKEN", "token-of-the-builder")
 	t.Setenv("REVIEWER_TOKEN", "token-of-the-reviewer")
 	address := startHTTP(t, dir)
-	builder, reviewer := overHTTP(t, address, "token-of-the-builder"), overHTTP(t, address, "token-of-the-reviewer")
+	builder, reviewer := overHTTP(t, address, "token-of-the-builder"),
+		overHTTP(t, address, "token-of-the-reviewer")
 	builder.ok("open_work", arguments{"work": "w"})
-	reviewer.refused("claim_work", arguments{"work": "w", "role": "developer"}, "'reviewer' may claim work as critic, auditor, not as developer")
+	reviewer.refused("claim_work", arguments{"work": "w", "role": "developer"},
+		"'reviewer' may claim work as critic, auditor, not as developer")
 	built := builder.ok("claim_work", arguments{"work": "w", "role": "developer"})
 	stolen := exitWith(built, "IMPLEMENTATION")
 	reviewer.refused("submit_exit", stolen, "may claim work as critic, auditor")
-	overHTTP(t, address, token).refused("submit_exit", stolen, "wrong_secret") // the secret of another client
+	// the secret of another client
+	overHTTP(t, address, token).refused("submit_exit", stolen, "wrong_secret")
 	builder.ok("submit_exit", stolen)
 	pass(t, dir, "w", "ci", "CI_PENDING")
-	builder.refused("claim_work", arguments{"work": "w", "role": "critic"}, "'builder' may claim work as developer, not as critic")
+	builder.refused("claim_work", arguments{"work": "w", "role": "critic"},
+		"'builder' may claim work as developer, not as critic")
 	for _, phase := range []string{"READY_FOR_REVIEW", "REVIEW"} {
-		reviewer.ok("submit_exit", exitWith(reviewer.ok("claim_work", arguments{"work": "w", "role": "critic"}), phase))
+		reviewer.ok("submit_exit",
+			exitWith(reviewer.ok("claim_work", arguments{"work": "w", "role": "critic"}), phase))
 	}
-	reviewer.ok("submit_exit", exitWith(reviewer.ok("claim_work", arguments{"role": "auditor"}), "READY_FOR_MERGE"))
+	reviewer.ok("submit_exit", exitWith(reviewer.ok("claim_work", arguments{"role": "auditor"}),
+		"READY_FOR_MERGE"))
 	if phase := phaseOf(t, dir, "w"); phase != "COMPLETED" {
 		t.Errorf("w is in %s", phase)
 	}
@@ -550,7 +615,8 @@ func TestClientsOverHTTP(t *testing.T) {
 	// A protocol session belongs to its client.
 	post := func(token, session, body string) (int, http.Header) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address,
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -566,9 +632,11 @@ func TestClientsOverHTTP(t *testing.T) {
 		response.Body.Close()
 		return response.StatusCode, response.Header
 	}
-	_, header := post("token-of-the-builder", "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	_, header := post("token-of-the-builder", "",
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
 	session, ping := header.Get("Mcp-Session-Id"), `{"jsonrpc":"2.0","id":2,"method":"ping"}`
-	if status, _ := post("token-of-the-builder", session, ping); session == "" || status != http.StatusOK {
+	if status, _ := post("token-of-the-builder", session, ping); session == "" ||
+		status != http.StatusOK {
 		t.Errorf("the builder's session %q: %d", session, status)
 	}
 	if status, _ := post("token-of-the-reviewer", session, ping); status != http.StatusForbidden {
@@ -585,19 +653,26 @@ func TestClientsThatAreTheSame(t *testing.T) {
 		flags  []string
 		want   string
 	}{
-		"a token is missing":   {clients, []string{"BUILDER_TOKEN=one"}, nil, "the token of the MCP client 'reviewer' is missing: REVIEWER_TOKEN is not set"},
-		"one token for two":    {clients, []string{"BUILDER_TOKEN=one", "REVIEWER_TOKEN=one"}, nil, "client 'reviewer' has the token of another client"},
-		"the server's token":   {clients, []string{"BUILDER_TOKEN=one", "REVIEWER_TOKEN=" + token}, nil, "client 'reviewer' has the token of another client"},
-		"the server's name":    {clients, []string{"BUILDER_TOKEN=one", "REVIEWER_TOKEN=two"}, []string{"--actor", "builder"}, "two clients have the name 'builder'"},
-		"the checks' role":     {"", nil, []string{"--roles", "developer,ci"}, "role 'ci' cannot be claimed over MCP"},
-		"the merger's role":    {"", nil, []string{"--roles", "merger"}, "role 'merger' cannot be claimed over MCP"},
+		"a token is missing": {clients, []string{"BUILDER_TOKEN=one"}, nil,
+			"the token of the MCP client 'reviewer' is missing: REVIEWER_TOKEN is not set"},
+		"one token for two": {clients, []string{"BUILDER_TOKEN=one", "REVIEWER_TOKEN=one"}, nil,
+			"client 'reviewer' has the token of another client"},
+		"the server's token": {clients, []string{"BUILDER_TOKEN=one", "REVIEWER_TOKEN=" + token},
+			nil, "client 'reviewer' has the token of another client"},
+		"the server's name": {clients, []string{"BUILDER_TOKEN=one", "REVIEWER_TOKEN=two"},
+			[]string{"--actor", "builder"}, "two clients have the name 'builder'"},
+		"the checks' role": {"", nil, []string{"--roles", "developer,ci"},
+			"role 'ci' cannot be claimed over MCP"},
+		"the merger's role": {"", nil, []string{"--roles", "merger"},
+			"role 'merger' cannot be claimed over MCP"},
 		"a role in the config": {"mcp: {clients: {checker: {token_env: BUILDER_TOKEN, roles: [ci]}}}\n", []string{"BUILDER_TOKEN=one"}, nil, `role "ci" cannot be claimed over MCP`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := newBox(t)
 			configure(t, dir, tt.config)
 			args, env := server(t, dir)
-			cmd := exec.CommandContext(t.Context(), args[0], append(append(args[1:], "--http", "127.0.0.1:0"), tt.flags...)...)
+			cmd := exec.CommandContext(t.Context(), args[0],
+				append(append(args[1:], "--http", "127.0.0.1:0"), tt.flags...)...)
 			cmd.Env = append(append(os.Environ(), env...), tt.env...)
 			stderr, err := cmd.StderrPipe()
 			if err != nil {

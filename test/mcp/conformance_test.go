@@ -10,15 +10,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// scenario is one of the conformance suite. It must pass over the transports that it applies to; why gives the reason why it does not
-// apply to the others.
+// scenario is one of the conformance suite. It must pass over the transports that it applies to;
+// why gives the reason why it does not apply to the others.
 type scenario struct {
 	name        string
 	http, stdio bool
 	why         string
 }
 
-var scenarioRow = regexp.MustCompile("(?m)^\\| `(\\S+)` \\| (passes|–) \\| (passes|–) \\| (.*) \\|$")
+var scenarioRow = regexp.MustCompile(
+	"(?m)^\\| `(\\S+)` \\| (passes|–) \\| (passes|–) \\| (.*) \\|$")
 
 // readScenarios returns the scenarios in the table of README.md.
 func readScenarios(t *testing.T) []scenario {
@@ -34,7 +35,8 @@ func readScenarios(t *testing.T) []scenario {
 	table = strings.TrimSpace(table)
 	var scenarios []scenario
 	for _, row := range scenarioRow.FindAllStringSubmatch(table, -1) {
-		s := scenario{name: row[1], http: row[2] == "passes", stdio: row[3] == "passes", why: strings.TrimSpace(row[4])}
+		s := scenario{name: row[1], http: row[2] == "passes", stdio: row[3] == "passes",
+			why: strings.TrimSpace(row[4])}
 		if (s.why == "") != (s.http && s.stdio) {
 			t.Errorf("README.md: %s must either run over both transports or have a reason", s.name)
 		}
@@ -58,7 +60,8 @@ var (
 	passedChecks   = regexp.MustCompile(`Passed: (\d+)/(\d+), 0 failed, 0 warnings`)
 )
 
-// TestEveryScenarioIsListed compares the table with the suite, so that a new scenario cannot be missed.
+// TestEveryScenarioIsListed compares the table with the suite, so that a new scenario cannot be
+// missed.
 func TestEveryScenarioIsListed(t *testing.T) {
 	k := needKit(t)
 	out, complaints, err := k.Run(t, nil, suite, "list", "--server")
@@ -75,7 +78,8 @@ func TestEveryScenarioIsListed(t *testing.T) {
 	slices.Sort(has)
 	slices.Sort(listed)
 	if diff := cmp.Diff(has, listed); diff != "" || len(has) == 0 {
-		t.Errorf("the suite has %d scenarios, the table %d (-suite +table):\n%s", len(has), len(listed), diff)
+		t.Errorf("the suite has %d scenarios, the table %d (-suite +table):\n%s", len(has),
+			len(listed), diff)
 	}
 }
 
@@ -98,7 +102,8 @@ func TestConformance(t *testing.T) {
 				if !applies(s) {
 					continue
 				}
-				out, complaints, err := k.Run(t, nil, suite, "server", "--url", address, "--scenario", s.name)
+				out, complaints, err := k.Run(t, nil, suite, "server", "--url", address,
+					"--scenario", s.name)
 				// A scenario without checks succeeds too, so at least one check must have passed.
 				passed := passedChecks.FindStringSubmatch(out)
 				if err != nil || passed == nil || passed[1] != passed[2] || passed[1] == "0" {

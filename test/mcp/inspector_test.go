@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// calls has one call of each tool, in an order in which each finds the data it needs. SECRET is the secret that claim_work returned. The flag
-// is that of the answer; "" means success.
+// calls has one call of each tool, in an order in which each finds the data it needs. SECRET is the
+// secret that claim_work returned. The flag is that of the answer; "" means success.
 var calls = []struct {
 	tool string
 	args []string
@@ -18,10 +18,12 @@ var calls = []struct {
 	{"list_work", []string{"claimable_by=developer"}, ""},
 	{"claim_work", []string{"work=task-1", "role=developer", "session=s-1", "ttl_seconds=600"}, ""},
 	{"get_work", []string{"work=task-1"}, ""},
-	{"renew_lease", []string{"work=task-1", "session=s-1", "secret=SECRET", "epoch=3", "ttl_seconds=3600"}, ""},
+	{"renew_lease", []string{"work=task-1", "session=s-1", "secret=SECRET", "epoch=3",
+		"ttl_seconds=3600"}, ""},
 	{"emit_signal", []string{"session=s-1", "signal=checkpoint", "percent=50"}, "not_planned"},
 	{"ask_human", []string{"session=s-1", "question=Red or green?"}, "not_planned"},
-	{"submit_exit", []string{"session=s-1", "secret=SECRET", "phase_completed=IMPLEMENTATION", "exit_reason=completed"}, ""},
+	{"submit_exit", []string{"session=s-1", "secret=SECRET", "phase_completed=IMPLEMENTATION",
+		"exit_reason=completed"}, ""},
 	{"scan_transcript", []string{"text=READY_FOR_REVIEW: task-1"}, ""},
 	{"verify_ledger", nil, ""},
 	{"prove_event", []string{"seq=1"}, ""},
@@ -37,7 +39,8 @@ func TestInspector(t *testing.T) {
 			dir := newBox(t)
 			var target []string
 			if transport == "http" {
-				target = []string{startHTTP(t, dir), "--transport", "http", "--header", "Authorization: Bearer " + token}
+				target = []string{startHTTP(t, dir), "--transport", "http", "--header",
+					"Authorization: Bearer " + token}
 			} else {
 				// The inspector does not pass its own environment on.
 				command, env := server(t, dir)
@@ -50,15 +53,18 @@ func TestInspector(t *testing.T) {
 			}
 			inspect := func(into any, args ...string) {
 				t.Helper()
-				out, stderr, err := k.Run(t, nil, append(append([]string{inspector}, target...), args...)...)
+				out, stderr, err := k.Run(t, nil, append(append([]string{inspector}, target...),
+					args...)...)
 				if jsonErr := json.Unmarshal([]byte(out), into); jsonErr != nil {
 					t.Fatalf("%v: %v, %v\n%s\n%s", args, err, jsonErr, out, stderr)
 				}
 			}
 			var listed struct{ Tools []struct{ Name string } }
 			inspect(&listed, "--method", "tools/list")
-			// In strict mode the inspector fails if a schema has something that clients are known to refuse.
-			if _, stderr, err := k.Run(t, nil, append(append([]string{inspector}, target...), "--method", "tools/list", "--strict")...); err != nil {
+			// In strict mode the inspector fails if a schema has something that clients are known
+			// to refuse.
+			if _, stderr, err := k.Run(t, nil, append(append([]string{inspector}, target...),
+				"--method", "tools/list", "--strict")...); err != nil {
 				t.Errorf("the strict mode of the inspector: %v\n%s", err, stderr)
 			}
 			if len(listed.Tools) != len(calls) {
@@ -83,11 +89,14 @@ func TestInspector(t *testing.T) {
 					secret = result.StructuredContent.Snapshot.Secret
 				}
 				got := ""
-				if answer := result.StructuredContent; answer.Status != "success" && len(answer.Flags) > 0 {
+				if answer := result.StructuredContent; answer.Status != "success" &&
+					len(answer.Flags) > 0 {
 					got = answer.Flags[0].Flag
 				}
-				if got != call.flag || result.IsError != (call.flag != "") || result.StructuredContent.Status == "" {
-					t.Errorf("%s %s: %+v, want the flag %q", call.tool, strings.Join(call.args, " "), result, call.flag)
+				if got != call.flag || result.IsError != (call.flag != "") ||
+					result.StructuredContent.Status == "" {
+					t.Errorf("%s %s: %+v, want the flag %q", call.tool,
+						strings.Join(call.args, " "), result, call.flag)
 				}
 			}
 		})

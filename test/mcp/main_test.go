@@ -58,7 +58,9 @@ func server(t *testing.T, dir string) (args, env []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []string{program, "mcp"}, []string{"SIGNALBOX_BOX=" + dir, "SIGNALBOX_PORTFOLIO=" + portfolio, "SIGNALBOX_KEY=" + keyOf(dir), "SIGNALBOX_MCP_TOKEN=" + token, "SIGNALBOX_SESSION=", "SIGNALBOX_SECRET=", "SIGNALBOX_ACTOR=ann",
+	return []string{program, "mcp"}, []string{"SIGNALBOX_BOX=" + dir, "SIGNALBOX_PORTFOLIO=" +
+		portfolio, "SIGNALBOX_KEY=" + keyOf(dir), "SIGNALBOX_MCP_TOKEN=" + token,
+		"SIGNALBOX_SESSION=", "SIGNALBOX_SECRET=", "SIGNALBOX_ACTOR=ann",
 		signalbox.ExitFlag + "=true"}
 }
 

@@ -9,8 +9,10 @@ import (
 
 // The programs in the folder of the kit. The inspector's launcher runs this one for --cli.
 var (
-	suite     = filepath.Join("node_modules", "@modelcontextprotocol", "conformance", "dist", "index.js")
-	inspector = filepath.Join("node_modules", "@modelcontextprotocol", "inspector", "clients", "cli", "build", "index.js")
+	suite = filepath.Join("node_modules", "@modelcontextprotocol", "conformance", "dist",
+		"index.js")
+	inspector = filepath.Join("node_modules", "@modelcontextprotocol", "inspector", "clients",
+		"cli", "build", "index.js")
 )
 
 // kit has the programs. TestMain removes it.

@@ -15,24 +15,25 @@ import (
 	"testing"
 )
 
-// withToken starts a proxy that adds the token, and returns its address. The proxy passes everything else on unchanged, in
-// particular Host and Origin.
+// withToken starts a proxy that adds the token, and returns its address. The proxy passes
+// everything else on unchanged, in particular Host and Origin.
 func withToken(t *testing.T, address string) string {
 	t.Helper()
 	target, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
-		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, r.In.Host
-		r.Out.Header.Set("Authorization", "Bearer "+token)
-	}})
+	proxy := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, r.In.Host
+			r.Out.Header.Set("Authorization", "Bearer "+token)
+		}})
 	t.Cleanup(proxy.Close)
 	return proxy.URL + target.Path
 }
 
-// bridge passes messages from streamable HTTP to processes over stdio, one for each session. It parses a message only to
-// distinguish calls from notifications, and to match answers by their id.
+// bridge passes messages from streamable HTTP to processes over stdio, one for each session. It
+// parses a message only to distinguish calls from notifications, and to match answers by their id.
 type bridge struct {
 	t   *testing.T
 	dir string
@@ -161,7 +162,8 @@ func (c *child) send(body []byte, m message) (<-chan json.RawMessage, error) {
 	return answer, err
 }
 
-// receive passes answers to the callers that wait for them. It drops notifications and requests of the server.
+// receive passes answers to the callers that wait for them. It drops notifications and requests of
+// the server.
 func (c *child) receive(out io.Reader) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 16<<20)

@@ -24,8 +24,8 @@ type step struct {
 	kind kind
 	line int    // in the document, from 1
 	name string // of the file; the command; the keys
-	// text is the content of the file, or what the document shows. For kinds that show something, lines from is its first line and to
-	// the line after it, from 0.
+	// text is the content of the file, or what the document shows. For kinds that show something,
+	// lines from is its first line and to the line after it, from 0.
 	text     string
 	from, to int
 }
@@ -35,7 +35,8 @@ var (
 	keyInText = regexp.MustCompile("\\b(?i:(press|type)) (?:[a-z ]+ )??`([^`]+)`")
 )
 
-// steps finds the steps in a document. These are its code blocks, and what sentences tell the reader to press and type:
+// steps finds the steps in a document. These are its code blocks, and what sentences tell the
+// reader to press and type:
 //
 //	```console           commands that follow "$ ", each with its output
 //	```text screen       the whole screen of the last command that has no output in the document; or a part of it, as in text screen lanes
@@ -90,8 +91,10 @@ func steps(document string) (found []step, err error) {
 		}
 		if block.name != "" && block.kind != kindScreen {
 			// A reader does not see the name in the first line of the block.
-			if before := strings.Join(lines[max(0, i-4):i], "\n"); !strings.Contains(before, "`"+block.name+"`") {
-				return nil, fmt.Errorf("line %d: the text before the block does not name %s", i+1, block.name)
+			if before := strings.Join(lines[max(0, i-4):i], "\n"); !strings.Contains(before, "`"+
+				block.name+"`") {
+				return nil, fmt.Errorf("line %d: the text before the block does not name %s", i+1,
+					block.name)
 			}
 			found = append(found, block)
 		}
@@ -133,7 +136,8 @@ func consoleSteps(lines []string, from, to int) (found []step, err error) {
 		for end < to && !strings.HasPrefix(lines[end], "$ ") {
 			end++
 		}
-		found = append(found, step{kind: kindCommand, line: i + 1, name: name, text: join(lines[i+1 : end]), from: i + 1, to: end})
+		found = append(found, step{kind: kindCommand, line: i + 1, name: name,
+			text: join(lines[i+1 : end]), from: i + 1, to: end})
 	}
 	return found, nil
 }
@@ -147,7 +151,8 @@ func join(lines []string) string {
 
 // keyCode returns what a terminal sends for a key.
 func keyCode(name string) (string, error) {
-	known := map[string]string{"enter": "\r", "esc": "\x1b", "tab": "\t", "space": " ", "ctrl-c": "\x03", "ctrl-d": "\x04", "ctrl-s": "\x13",
+	known := map[string]string{"enter": "\r", "esc": "\x1b", "tab": "\t", "space": " ",
+		"ctrl-c": "\x03", "ctrl-d": "\x04", "ctrl-s": "\x13",
 		"up": "\x1b[A", "down": "\x1b[B", "backspace": "\x7f"}
 	if code, ok := known[strings.ToLower(name)]; ok {
 		return code, nil
@@ -158,10 +163,12 @@ func keyCode(name string) (string, error) {
 	return "", fmt.Errorf("there is no key %q", name)
 }
 
-// rewrite returns the document with the lines that a step shows replaced. Steps must be rewritten from the last to the first.
+// rewrite returns the document with the lines that a step shows replaced. Steps must be rewritten
+// from the last to the first.
 func rewrite(document string, s step, shown string) string {
 	lines := strings.Split(document, "\n")
-	return strings.Join(slices.Concat(lines[:s.from], strings.Split(strings.TrimSuffix(shown, "\n"), "\n"), lines[s.to:]), "\n")
+	return strings.Join(slices.Concat(lines[:s.from], strings.Split(strings.TrimSuffix(shown, "\n"),
+		"\n"), lines[s.to:]), "\n")
 }
 
 var topLevel = regexp.MustCompile(`(?m)^[a-z_]+:`)

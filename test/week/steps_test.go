@@ -65,7 +65,8 @@ func TestRewrite(t *testing.T) {
 }
 
 func TestSet(t *testing.T) {
-	got := set("agent: a\nchecks:\n  - name: x\napprove: merge\n", "checks:\n  - name: y\nbudget: {}\n")
+	got := set("agent: a\nchecks:\n  - name: x\napprove: merge\n",
+		"checks:\n  - name: y\nbudget: {}\n")
 	if want := "agent: a\nchecks:\n  - name: y\napprove: merge\nbudget: {}\n"; got != want {
 		t.Errorf("%s", cmp.Diff(want, got))
 	}
@@ -73,7 +74,8 @@ func TestSet(t *testing.T) {
 
 func TestParts(t *testing.T) {
 	const screen = "Plan\n T1\n\n 09:00 T1\n\n╭ 1 question ╮\n│ Q-1        │\n╰────────────╯\n q stops"
-	for name, want := range map[string]string{"": screen, "lanes": "Plan\n T1", "box": "╭ 1 question ╮\n│ Q-1        │\n╰────────────╯"} {
+	for name, want := range map[string]string{"": screen, "lanes": "Plan\n T1",
+		"box": "╭ 1 question ╮\n│ Q-1        │\n╰────────────╯"} {
 		if got := parts[name](screen); got != want {
 			t.Errorf("%q: %s", name, cmp.Diff(want, got))
 		}

@@ -25,7 +25,8 @@ const (
 	document = "../../docs/week-one.md"
 	// The size of the terminal.
 	columns, rows = 100, 34
-	// patience is how long a screen or the end of a command may take. It is far longer than any does.
+	// patience is how long a screen or the end of a command may take. It is far longer than any
+	// does.
 	patience = 10 * time.Minute
 	// quiet is how long the screen must not change before -update copies it.
 	quiet = 6 * time.Second
@@ -37,7 +38,8 @@ type reader struct {
 	home string
 	dir  string
 	env  []string
-	// running is the program that has the screen, and began the step that started it; nil if there is none.
+	// running is the program that has the screen, and began the step that started it; nil if there
+	// is none.
 	running *terminal.Terminal
 	began   step
 }
@@ -70,30 +72,36 @@ func TestWeekOne(t *testing.T) {
 		}
 	}
 	if r.running != nil && err == nil {
-		t.Errorf("docs/week-one.md:%d: the document does not say how %s ends", r.began.line, r.began.name)
+		t.Errorf("docs/week-one.md:%d: the document does not say how %s ends", r.began.line,
+			r.began.name)
 	}
 	if *update {
 		r.update(string(text), all, shown)
 	}
 }
 
-// newReader returns a reader with a home folder that has nothing but a clone of this repository, and the name that git needs.
+// newReader returns a reader with a home folder that has nothing but a clone of this repository,
+// and the name that git needs.
 func newReader(t *testing.T) *reader {
 	t.Helper()
 	root := t.TempDir()
 	r := &reader{t: t, home: filepath.Join(root, "home")}
 	bin := filepath.Join(root, "bin")
 	r.dir = r.home
-	if err := os.CopyFS(filepath.Join(r.home, "signalbox", "examples", "week-one"), os.DirFS("../../examples/week-one")); err != nil {
+	if err := os.CopyFS(filepath.Join(r.home, "signalbox", "examples", "week-one"),
+		os.DirFS("../../examples/week-one")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(r.home, ".gitconfig"), []byte("[user]\n\tname = Ann\n\temail = ann@example.org\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(r.home, ".gitconfig"),
+		[]byte("[user]\n\tname = Ann\n\temail = ann@example.org\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "signalbox"), "signalbox/cmd/signalbox").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "signalbox"),
+		"signalbox/cmd/signalbox").CombinedOutput(); err != nil {
 		t.Fatalf("build signalbox: %v\n%s", err, out)
 	}
-	r.env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + r.home, "TMPDIR=" + root, "USER=ann", "LANG=C.UTF-8", "TERM=xterm-256color", "TZ=UTC",
+	r.env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + r.home, "TMPDIR=" + root,
+		"USER=ann", "LANG=C.UTF-8", "TERM=xterm-256color", "TZ=UTC",
 		"GIT_CONFIG_NOSYSTEM=1", "PAGER=cat"}
 	return r
 }
@@ -104,10 +112,11 @@ func (r *reader) leave() {
 	}
 }
 
-// follow does what the document says in a step. If the document shows something, it compares it, or with -update returns what there
-// really is.
+// follow does what the document says in a step. If the document shows something, it compares it, or
+// with -update returns what there really is.
 func (r *reader) follow(s step, interactive bool) (shown string, err error) {
-	ctx, cancel := context.WithTimeoutCause(r.t.Context(), patience, errors.New("it takes too long"))
+	ctx, cancel := context.WithTimeoutCause(r.t.Context(), patience,
+		errors.New("it takes too long"))
 	defer cancel()
 	switch s.kind {
 	case kindFile, kindSetting:
@@ -171,14 +180,16 @@ func (r *reader) start(line string) (*terminal.Terminal, error) {
 	return opened, nil
 }
 
-// end waits until a program ends, and compares what it printed. A program must succeed unless the document shows that it does not.
+// end waits until a program ends, and compares what it printed. A program must succeed unless the
+// document shows that it does not.
 func (r *reader) end(ctx context.Context, started *terminal.Terminal, s step) (string, error) {
 	failed := started.Wait(ctx)
 	if exited := (*exec.ExitError)(nil); failed != nil && !errors.As(failed, &exited) {
 		return "", failed
 	}
 	real := r.printed(started.Printed())
-	if fails := strings.Contains("\n"+s.text, "\nsignalbox: "); !*update && fails != (failed != nil) {
+	if fails := strings.Contains("\n"+s.text, "\nsignalbox: "); !*update &&
+		fails != (failed != nil) {
 		return "", errors.New("its exit status is not what the document shows: " + real)
 	}
 	if s.kind == kindCommand && s.text == "" {
@@ -194,7 +205,8 @@ func (r *reader) look(ctx context.Context, s step) (string, error) {
 		r.settle(ctx)
 		return r.printed(part(r.running.Screen())) + "\n", nil
 	}
-	if err := r.running.WaitFor(ctx, func(real string) bool { return normal(s.text) == normal(r.printed(part(real))) }); err != nil {
+	if err := r.running.WaitFor(ctx,
+		func(real string) bool { return normal(s.text) == normal(r.printed(part(real))) }); err != nil {
 		return "", errors.Join(err, r.compare(s.text, r.printed(part(r.running.Screen()))))
 	}
 	return "", nil
@@ -204,7 +216,8 @@ func (r *reader) look(ctx context.Context, s step) (string, error) {
 func (r *reader) settle(ctx context.Context) {
 	for before := ""; ctx.Err() == nil; {
 		changes, cancel := context.WithTimeout(ctx, quiet)
-		unchanged := r.running.WaitFor(changes, func(real string) bool { return normal(real) != before })
+		unchanged := r.running.WaitFor(changes,
+			func(real string) bool { return normal(real) != before })
 		cancel()
 		if unchanged != nil && before != "" {
 			return
@@ -214,10 +227,14 @@ func (r *reader) settle(ctx context.Context) {
 }
 
 // printed returns output as the document shows it: the home folder is /home/ann.
-func (r *reader) printed(text string) string { return strings.ReplaceAll(text, r.home, "/home/ann") }
+func (r *reader) printed(
+	text string) string {
+	return strings.ReplaceAll(text, r.home, "/home/ann")
+}
 
 func (r *reader) compare(shown, real string) error {
-	if diff := cmp.Diff(strings.Split(normal(shown), "\n"), strings.Split(normal(real), "\n")); diff != "" && !*update {
+	if diff := cmp.Diff(strings.Split(normal(shown), "\n"),
+		strings.Split(normal(real), "\n")); diff != "" && !*update {
 		return errors.New("(-docs/week-one.md +real):\n" + diff)
 	}
 	return nil
@@ -254,8 +271,8 @@ func compact(text string) string {
 	return strings.TrimRight(blankLines.ReplaceAllString(text, "\n\n"), "\n")
 }
 
-// update writes what the program showed into the document, unless it is what the document shows. It replaces everything, so that times and
-// ids stay consistent.
+// update writes what the program showed into the document, unless it is what the document shows. It
+// replaces everything, so that times and ids stay consistent.
 func (r *reader) update(text string, all []step, shown []string) {
 	same := true
 	for i, s := range all {
@@ -274,8 +291,8 @@ func (r *reader) update(text string, all []step, shown []string) {
 	}
 }
 
-// skipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a skipped test would go
-// unnoticed, it fails the test.
+// skipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a
+// skipped test would go unnoticed, it fails the test.
 func skipOrFail(t *testing.T, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

@@ -7,10 +7,11 @@ import (
 
 // Activity is what an agent does, as one line of its output shows it.
 type Activity struct {
-	// Text is what the agent writes, or the tool that it calls and the most telling argument. It is "" for events that
-	// show neither, such as tool results and repeated prompts.
+	// Text is what the agent writes, or the tool that it calls and the most telling argument. It is
+	// "" for events that show neither, such as tool results and repeated prompts.
 	Text string
-	// Partial is set if Text is a piece of a message. Consecutive pieces with the same Turn belong to one message.
+	// Partial is set if Text is a piece of a message. Consecutive pieces with the same Turn belong
+	// to one message.
 	Partial bool
 	// Turn is the number of the oracle's turn, 0 in other formats.
 	Turn int
@@ -18,8 +19,8 @@ type Activity struct {
 	Withdrawn bool
 }
 
-// ParseActivity returns the activity that a line in the format of any of the agent programs shows. It returns false if the
-// line is not an event, for example because it is incomplete.
+// ParseActivity returns the activity that a line in the format of any of the agent programs shows.
+// It returns false if the line is not an event, for example because it is incomplete.
 func ParseActivity(line []byte) (Activity, bool) {
 	var e event
 	if json.Unmarshal(line, &e) != nil || e.Type == "" {

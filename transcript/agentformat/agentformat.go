@@ -1,5 +1,5 @@
-// Package agentformat describes the JSON lines that agent programs write: the names of their events and content types, and
-// what a single line shows about the agent's activity.
+// Package agentformat describes the JSON lines that agent programs write: the names of their events
+// and content types, and what a single line shows about the agent's activity.
 //
 // Package transcript reads whole streams in these formats and finds the signals in them.
 package agentformat
@@ -69,7 +69,8 @@ const (
 	OpencodeReasonStop = "stop"
 )
 
-// Types of the events of signalbox oracle --json, and names of the system events that withdraw a reply.
+// Types of the events of signalbox oracle --json, and names of the system events that withdraw a
+// reply.
 const (
 	OracleContent    = "content"
 	OracleReasoning  = "reasoning"

@@ -24,13 +24,15 @@ type Entry struct {
 	Text string
 	// Tool is the name of the tool that is called.
 	Tool string
-	// Call identifies the call. A call and its result have the same one; it is "" if the program does not report it.
+	// Call identifies the call. A call and its result have the same one; it is "" if the program
+	// does not report it.
 	Call string
 	// Took is how long the tool ran, in its result, if the program reports it.
 	Took time.Duration
 	// Failed is set for the result of a tool that failed.
 	Failed bool
-	// Partial is set if Text is a piece of a message, which continues with the next entry of the same kind and Turn.
+	// Partial is set if Text is a piece of a message, which continues with the next entry of the
+	// same kind and Turn.
 	Partial bool
 	// Turn is the number of the oracle's turn, 0 in other formats.
 	Turn int
@@ -40,8 +42,9 @@ type Entry struct {
 	Withdrawn bool
 }
 
-// ParseEntries returns the entries of a line in the format of any of the agent programs: none for a line that people need not see, such
-// as a repeated prompt. It returns false if the line is not an event.
+// ParseEntries returns the entries of a line in the format of any of the agent programs: none for a
+// line that people need not see, such as a repeated prompt. It returns false if the line is not an
+// event.
 func ParseEntries(line []byte) ([]Entry, bool) {
 	var e event
 	if json.Unmarshal(line, &e) != nil || e.Type == "" {
@@ -67,15 +70,19 @@ func (e *event) entries() []Entry {
 			return e.errorEntries()
 		}
 	case OracleToolCall:
-		return text(Entry{Kind: EntryToolCall, Text: toolCall(e.Name, e.Arguments), Tool: e.Name, Call: contentText(e.ID)})
+		return text(Entry{Kind: EntryToolCall, Text: toolCall(e.Name, e.Arguments), Tool: e.Name,
+			Call: contentText(e.ID)})
 	case GeminiToolUse: // and OpencodeToolUse
 		if e.ToolName != "" {
-			return text(Entry{Kind: EntryToolCall, Text: toolCall(e.ToolName, e.Parameters), Tool: e.ToolName, Call: contentText(e.ToolID)})
+			return text(Entry{Kind: EntryToolCall, Text: toolCall(e.ToolName, e.Parameters),
+				Tool: e.ToolName, Call: contentText(e.ToolID)})
 		}
 		return e.opencodeEntries()
 	case GeminiToolResult: // and OracleToolResult
 		failed := is(e.Status, `"error"`) || is(e.OK, `false`)
-		return []Entry{{Kind: EntryToolResult, Text: firstText(contentText(e.Output), e.Text, contentText(e.Error)), Call: firstText(contentText(e.ToolID), contentText(e.ID)), Failed: failed}}
+		return []Entry{{Kind: EntryToolResult, Text: firstText(contentText(e.Output), e.Text,
+			contentText(e.Error)), Call: firstText(contentText(e.ToolID), contentText(e.ID)),
+			Failed: failed}}
 	case OpencodeText:
 		return text(Entry{Kind: EntryText, Text: e.Part.Text})
 	case OpencodeReasoning: // and OracleReasoning
@@ -95,7 +102,8 @@ func (e *event) entries() []Entry {
 	return nil
 }
 
-// is reports whether a member has a value. Members are kept as they are, so that one of an unknown type does not hide the rest.
+// is reports whether a member has a value. Members are kept as they are, so that one of an unknown
+// type does not hide the rest.
 func is(member json.RawMessage, value string) bool { return string(member) == value }
 
 // text returns an entry unless it has no text.
@@ -131,9 +139,11 @@ func (e *event) claudeEntries() (entries []Entry) {
 		case part.Type == ClaudeThinking:
 			entry.Kind, entry.Text = EntryThinking, part.Thinking
 		case part.Type == ClaudeToolUse:
-			entry.Kind, entry.Text, entry.Tool, entry.Call = EntryToolCall, toolCall(part.Name, part.Input), part.Name, part.ID
+			entry.Kind, entry.Text, entry.Tool, entry.Call = EntryToolCall,
+				toolCall(part.Name, part.Input), part.Name, part.ID
 		case part.Type == ClaudeToolResult:
-			entry.Kind, entry.Text, entry.Call, entry.Failed = EntryToolResult, contentText(part.Content), part.ToolUseID, part.IsError
+			entry.Kind, entry.Text, entry.Call, entry.Failed = EntryToolResult,
+				contentText(part.Content), part.ToolUseID, part.IsError
 			entries = append(entries, entry) // also without text
 			continue
 		}
@@ -144,23 +154,30 @@ func (e *event) claudeEntries() (entries []Entry) {
 
 func (e *event) codexEntries() []Entry {
 	started := e.Type == CodexItemStarted
-	failed := is(e.Item.Status, `"failed"`) || len(e.Item.Exit) > 0 && !is(e.Item.Exit, `0`) && !is(e.Item.Exit, `null`)
+	failed := is(e.Item.Status, `"failed"`) || len(e.Item.Exit) > 0 && !is(e.Item.Exit, `0`) &&
+		!is(e.Item.Exit, `null`)
 	switch {
-	case started && e.Item.Type == CodexCommand, started && e.Item.Type == CodexMCPToolCall, started && e.Item.Type == CodexCollabCall:
-		return text(Entry{Kind: EntryToolCall, Text: e.codexText(), Tool: firstText(e.Item.Tool, e.Item.Type), Call: contentText(e.Item.ID)})
+	case started && e.Item.Type == CodexCommand, started && e.Item.Type == CodexMCPToolCall,
+		started && e.Item.Type == CodexCollabCall:
+		return text(Entry{Kind: EntryToolCall, Text: e.codexText(),
+			Tool: firstText(e.Item.Tool, e.Item.Type), Call: contentText(e.Item.ID)})
 	case started:
 	case e.Item.Type == CodexAgentMessage:
 		return text(Entry{Kind: EntryText, Text: e.Item.Text})
 	case e.Item.Type == CodexReasoning:
 		return text(Entry{Kind: EntryThinking, Text: e.Item.Text})
 	case e.Item.Type == CodexCommand:
-		return []Entry{{Kind: EntryToolResult, Text: contentText(e.Item.Output), Call: contentText(e.Item.ID), Failed: failed}}
+		return []Entry{{Kind: EntryToolResult, Text: contentText(e.Item.Output),
+			Call: contentText(e.Item.ID), Failed: failed}}
 	case e.Item.Type == CodexMCPToolCall, e.Item.Type == CodexCollabCall:
-		return []Entry{{Kind: EntryToolResult, Text: contentText(e.Item.Result), Call: contentText(e.Item.ID), Failed: failed}}
+		return []Entry{{Kind: EntryToolResult, Text: contentText(e.Item.Result),
+			Call: contentText(e.Item.ID), Failed: failed}}
 	case e.Item.Type == CodexWebSearch:
-		return text(Entry{Kind: EntryToolCall, Text: strings.TrimSpace("search " + e.codexText()), Tool: e.Item.Type, Call: contentText(e.Item.ID)})
+		return text(Entry{Kind: EntryToolCall, Text: strings.TrimSpace("search " + e.codexText()),
+			Tool: e.Item.Type, Call: contentText(e.Item.ID)})
 	case e.Item.Type == CodexFileChange:
-		return text(Entry{Kind: EntryToolCall, Text: strings.TrimSpace("edit " + e.codexText()), Tool: e.Item.Type, Call: contentText(e.Item.ID)})
+		return text(Entry{Kind: EntryToolCall, Text: strings.TrimSpace("edit " + e.codexText()),
+			Tool: e.Item.Type, Call: contentText(e.Item.ID)})
 	case e.Item.Type == CodexError:
 		return text(Entry{Kind: EntryError, Text: contentText(e.Item.Message)})
 	}
@@ -173,16 +190,21 @@ func (e *event) opencodeEntries() []Entry {
 	var ran struct{ Start, End int64 } // in milliseconds
 	json.Unmarshal(state.Time, &ran)   // an unknown shape has no times
 	return append(text(Entry{Kind: EntryToolCall, Text: e.text(), Tool: e.Part.Tool, Call: call}),
-		Entry{Kind: EntryToolResult, Text: firstText(contentText(state.Output), contentText(state.Error)), Call: call,
-			Took: time.Duration(max(0, ran.End-ran.Start)) * time.Millisecond, Failed: is(state.Status, `"error"`)})
+		Entry{Kind: EntryToolResult, Text: firstText(contentText(state.Output),
+			contentText(state.Error)), Call: call,
+			Took:   time.Duration(max(0, ran.End-ran.Start)) * time.Millisecond,
+			Failed: is(state.Status, `"error"`)})
 }
 
 // errorEntries returns what an event says about a failure.
 func (e *event) errorEntries() []Entry {
-	return text(Entry{Kind: EntryError, Text: firstText(contentText(e.Error), contentText(e.Message), contentText(e.Result), e.Text)})
+	return text(Entry{Kind: EntryError,
+		Text: firstText(contentText(e.Error), contentText(e.Message), contentText(e.Result),
+			e.Text)})
 }
 
-// contentText returns the text in a value: a string, an object with a text or a message, or a list of those.
+// contentText returns the text in a value: a string, an object with a text or a message, or a list
+// of those.
 func contentText(value json.RawMessage) string { return textIn(value, maxDepth) }
 
 // maxDepth bounds how deep contentText looks.
@@ -215,7 +237,8 @@ func textIn(value json.RawMessage, depth int) string {
 			Data    json.RawMessage `json:"data"`
 		}
 		json.Unmarshal(value, &object)
-		return firstText(textIn(object.Text, depth-1), textIn(object.Message, depth-1), textIn(object.Content, depth-1), textIn(object.Data, depth-1))
+		return firstText(textIn(object.Text, depth-1), textIn(object.Message, depth-1),
+			textIn(object.Content, depth-1), textIn(object.Data, depth-1))
 	}
 	return ""
 }

@@ -13,10 +13,12 @@ func TestParseEntries(t *testing.T) {
 	for line, want := range map[string][]Entry{
 		// claude
 		`{"type":"assistant","message":{"content":[{"type":"thinking","thinking":"Hm."},{"type":"text","text":"I look.\nTwice."},{"type":"tool_use","id":"toolu_1","name":"Read","input":{"file_path":"auth.go"}}]},"parent_tool_use_id":null}`: {
-			{Kind: EntryThinking, Text: "Hm."}, {Kind: EntryText, Text: "I look.\nTwice."}, {Kind: EntryToolCall, Text: "Read auth.go", Tool: "Read", Call: "toolu_1"}},
+			{Kind: EntryThinking, Text: "Hm."}, {Kind: EntryText, Text: "I look.\nTwice."},
+			{Kind: EntryToolCall, Text: "Read auth.go", Tool: "Read", Call: "toolu_1"}},
 		`{"type":"assistant","message":{"content":[{"type":"text","text":"below"}]},"parent_tool_use_id":"toolu_1"}`: {{Kind: EntryText, Text: "below", Nested: true}},
 		`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"12 files"},{"type":"tool_result","is_error":true,"content":[{"type":"text","text":"no"},{"type":"text","text":"file"}]}]}}`: {
-			{Kind: EntryToolResult, Text: "12 files", Call: "toolu_1"}, {Kind: EntryToolResult, Text: "no\nfile", Failed: true}},
+			{Kind: EntryToolResult, Text: "12 files", Call: "toolu_1"},
+			{Kind: EntryToolResult, Text: "no\nfile", Failed: true}},
 		`{"type":"user","message":{"content":"the prompt"}}`:                                        nil,
 		`{"type":"result","subtype":"success","is_error":false,"result":"said before"}`:             nil,
 		`{"type":"result","subtype":"error_during_execution","is_error":true,"result":"no credit"}`: {{Kind: EntryError, Text: "no credit"}},
@@ -46,9 +48,12 @@ func TestParseEntries(t *testing.T) {
 		// opencode
 		`{"type":"text","part":{"type":"text","text":"Look"}}`: {{Kind: EntryText, Text: "Look"}},
 		`{"type":"tool_use","part":{"type":"tool","tool":"bash","callID":"call_1","state":{"status":"completed","input":{"command":"cat a"},"output":"notes\n","title":"cat a","time":{"start":1794703022653,"end":1794703022866}}}}`: {
-			{Kind: EntryToolCall, Text: "bash cat a", Tool: "bash", Call: "call_1"}, {Kind: EntryToolResult, Text: "notes\n", Call: "call_1", Took: 213 * time.Millisecond}},
+			{Kind: EntryToolCall, Text: "bash cat a", Tool: "bash", Call: "call_1"},
+			{Kind: EntryToolResult, Text: "notes\n", Call: "call_1",
+				Took: 213 * time.Millisecond}},
 		`{"type":"tool_use","part":{"type":"tool","tool":"bash","state":{"status":"error","input":{"command":"cat a"},"error":"denied"}}}`: {
-			{Kind: EntryToolCall, Text: "bash cat a", Tool: "bash"}, {Kind: EntryToolResult, Text: "denied", Failed: true}},
+			{Kind: EntryToolCall, Text: "bash cat a", Tool: "bash"},
+			{Kind: EntryToolResult, Text: "denied", Failed: true}},
 		`{"type":"reasoning","part":{"text":"Hm."}}`:                                         {{Kind: EntryThinking, Text: "Hm."}},
 		`{"type":"error","error":{"name":"APIError","data":{"message":"scripted failure"}}}`: {{Kind: EntryError, Text: "scripted failure"}},
 		`{"type":"step_finish","part":{"reason":"stop","tokens":{"total":15}}}`:              nil,

@@ -59,7 +59,8 @@ func candidates(p *cli.Program, words []string) completion.Values {
 		}
 		switch {
 		case v.Name == "task":
-			return peek(p, words, func(s *rules.State) []completion.Candidate { return tasks(s, word) })
+			return peek(p, words,
+				func(s *rules.State) []completion.Candidate { return tasks(s, word) })
 		case v.Name == "work", v.Name == "id" && command.Name != "open":
 			return peek(p, words, works)
 		case v.Name == "question":
@@ -91,13 +92,16 @@ func named[T ~string](values []T) (all []completion.Candidate) {
 // CompletionLimit is how long a person who pressed Tab waits at most.
 const completionLimit = time.Second
 
-// peek returns candidates from the box that the words typed so far select. There are none if it cannot be read at once.
-func peek(p *cli.Program, words []string, from func(*rules.State) []completion.Candidate) (all []completion.Candidate) {
+// peek returns candidates from the box that the words typed so far select. There are none if it
+// cannot be read at once.
+func peek(p *cli.Program, words []string,
+	from func(*rules.State) []completion.Candidate) (all []completion.Candidate) {
 	var f cli.BoxFlag
 	for i, word := range words {
 		if named, ok := strings.CutPrefix(word, "--box="); ok {
 			f.Box = cli.NonEmpty(named)
-		} else if i > 0 && words[i-1] == "--box" && word != "=" || i > 1 && words[i-2] == "--box" && words[i-1] == "=" {
+		} else if i > 0 && words[i-1] == "--box" && word != "=" || i > 1 && words[i-2] == "--box" &&
+			words[i-1] == "=" {
 			f.Box = cli.NonEmpty(word)
 		}
 	}
@@ -105,7 +109,8 @@ func peek(p *cli.Program, words []string, from func(*rules.State) []completion.C
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(p.CompletionLimit, completionLimit))
+	ctx, cancel := context.WithTimeout(context.Background(),
+		cmp.Or(p.CompletionLimit, completionLimit))
 	defer cancel()
 	o := p.BoxOptions()
 	o.Log = nil // a warning would be in the way of what is typed
@@ -117,10 +122,12 @@ func peek(p *cli.Program, words []string, from func(*rules.State) []completion.C
 
 // candidate returns a word with an explanation that others wrote.
 func candidate(word, help string) completion.Candidate {
-	return completion.Candidate{Word: word, Help: text.Shorten(text.OneLine(text.Visible(help)), 60)}
+	return completion.Candidate{Word: word, Help: text.Shorten(text.OneLine(text.Visible(help)),
+		60)}
 }
 
-// tasks returns how a person names tasks: by their name, or with the plan if several plans have that name, or if a plan may be what was typed.
+// tasks returns how a person names tasks: by their name, or with the plan if several plans have
+// that name, or if a plan may be what was typed.
 func tasks(s *rules.State, word string) (all []completion.Candidate) {
 	plans := len(s.Plans())
 	uses := map[string]int{}

@@ -28,6 +28,7 @@ func (c *VersionCommand) Run(p *cli.Program) error {
 	if b.Modified {
 		modified = ", modified"
 	}
-	_, err := fmt.Fprintf(p.Out, "signalbox %s\ncommit %s%s\n%s %s\n", b.Version, b.Commit, modified, b.Go, b.Platform)
+	_, err := fmt.Fprintf(p.Out, "signalbox %s\ncommit %s%s\n%s %s\n", b.Version, b.Commit,
+		modified, b.Go, b.Platform)
 	return err
 }

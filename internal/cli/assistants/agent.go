@@ -49,7 +49,9 @@ func (c *AgentCommand) Run(p *cli.Program) error {
 		return err
 	}
 	if strings.TrimSpace(string(task)) == "" {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no task on standard input"), Hint: "see signalbox agent --help"}
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("there is no task on standard input"),
+			Hint: "see signalbox agent --help"}
 	}
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
@@ -59,15 +61,19 @@ func (c *AgentCommand) Run(p *cli.Program) error {
 		if err != nil {
 			return err
 		}
-		return c.work(ctx, p, conf, p.Getenv(cli.BoxVariable), string(task), func(ctx context.Context, s turnlog.Signal) error { return reportTurn(ctx, p, s) })
+		return c.work(ctx, p, conf, p.Getenv(cli.BoxVariable), string(task),
+			func(ctx context.Context, s turnlog.Signal) error { return reportTurn(ctx, p, s) })
 	}
 	return p.WithBoxOptions(ctx, c.BoxFlag, p.RunOptions(c.BoxFlag), func(b *box.Box) error {
-		return c.work(ctx, p, b.Config, b.Dir, string(task), turnlog.To(b.Engine, cmp.Or(p.Getenv(cli.SessionVariable), p.ActorOf(""))))
+		return c.work(ctx, p, b.Config, b.Dir, string(task),
+			turnlog.To(b.Engine, cmp.Or(p.Getenv(cli.SessionVariable), p.ActorOf(""))))
 	})
 }
 
-// work does a task. dir is the folder of the box. In a sandbox, logs and conversations are kept in the home folder.
-func (c *AgentCommand) work(ctx context.Context, p *cli.Program, conf *config.Config, dir, task string, record func(context.Context, turnlog.Signal) error) error {
+// work does a task. dir is the folder of the box. In a sandbox, logs and conversations are kept in
+// the home folder.
+func (c *AgentCommand) work(ctx context.Context, p *cli.Program, conf *config.Config, dir,
+	task string, record func(context.Context, turnlog.Signal) error) error {
 	keep := dir
 	if p.Getenv(contain.NestedVariable) != "" && sandbox.Contained() {
 		keep = filepath.Join(p.Getenv("HOME"), filepath.FromSlash(treeruns.KeepFolder))
@@ -82,8 +88,10 @@ func (c *AgentCommand) work(ctx context.Context, p *cli.Program, conf *config.Co
 	if err := process.Conceal(); err != nil { // the keys of models, from tools
 		return err
 	}
-	o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: p.Build().Version, Record: record, Box: dir,
-		Project: here, Code: here, Logs: filepath.Join(keep, "logs"), Model: string(c.Model), Tree: c.Tree, Agent: true,
+	o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: p.Build().Version,
+		Record: record, Box: dir,
+		Project: here, Code: here, Logs: filepath.Join(keep, "logs"), Model: string(c.Model),
+		Tree: c.Tree, Agent: true,
 		Tools: append([]string{setup.ReadOnly}, c.Tools...)})
 	if err != nil {
 		return oracleError(p, c.Tree, err)

@@ -120,12 +120,15 @@ func (c *OracleCommand) Run(p *cli.Program) error {
 }
 
 // setup opens the oracle.
-func (c *OracleCommand) setup(ctx context.Context, p *cli.Program, dir string, b *box.Box, question string) (*setup.Setup, error) {
+func (c *OracleCommand) setup(ctx context.Context, p *cli.Program, dir string, b *box.Box,
+	question string) (*setup.Setup, error) {
 	if err := process.Conceal(); err != nil { // the keys of models, from tools
 		return nil, err
 	}
-	o, err := setup.Open(ctx, b.Config, &setup.Options{Box: dir, Lookup: os.LookupEnv, Version: p.Build().Version, Record: turnlog.ToWithoutText(b.Engine, p.ActorOf("")),
-		Project: filepath.Join(dir, ".."), Logs: filepath.Join(dir, "logs"), Model: string(c.Model), Tree: c.Tree, Limits: c.limits(), Question: question,
+	o, err := setup.Open(ctx, b.Config, &setup.Options{Box: dir, Lookup: os.LookupEnv,
+		Version: p.Build().Version, Record: turnlog.ToWithoutText(b.Engine, p.ActorOf("")),
+		Project: filepath.Join(dir, ".."), Logs: filepath.Join(dir, "logs"), Model: string(c.Model),
+		Tree: c.Tree, Limits: c.limits(), Question: question,
 		Starting: func(server string) { p.Notef("starting %s", server) }})
 	if err != nil {
 		return nil, oracleError(p, c.Tree, err)
@@ -164,21 +167,29 @@ func (c *OracleCommand) check() error {
 		{"--tree", c.Tree != "", asks},
 		{"--continue", c.Continue, look == ""},
 		{"--session", c.Session != "", look == ""},
-		{"--turns, --tokens, --cost or --time", c.Turns != nil || c.Tokens != nil || c.Cost != nil || c.Time != nil, look == ""},
+		{"--turns, --tokens, --cost or --time", c.Turns != nil || c.Tokens != nil ||
+			c.Cost != nil || c.Time != nil, look == ""},
 		{"--thoughts", c.Thoughts, look == ""},
 		{"--answer", c.Answer, look == ""},
 	} {
 		if other.set && !other.allowed {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s cannot be combined with %s", look, other.name), Hint: "leave one of them out"}
+			return &signalbox.Error{Code: signalbox.CodeUsage,
+				Err:  fmt.Errorf("%s cannot be combined with %s", look, other.name),
+				Hint: "leave one of them out"}
 		}
 	}
 	if c.All && !c.Sessions {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--all requires --sessions"), Hint: "leave out --all, or add --sessions"}
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("--all requires --sessions"),
+			Hint: "leave out --all, or add --sessions"}
 	}
-	bad := c.Turns != nil && *c.Turns <= 0 || c.Tokens != nil && *c.Tokens <= 0 || c.Time != nil && *c.Time <= 0 ||
+	bad := c.Turns != nil && *c.Turns <= 0 || c.Tokens != nil && *c.Tokens <= 0 || c.Time != nil &&
+		*c.Time <= 0 ||
 		c.Cost != nil && !(*c.Cost > 0 && *c.Cost < maxCost)
 	if bad {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("a limit is zero, negative or too large"), Hint: "leave it out to use the configured limit"}
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("a limit is zero, negative or too large"),
+			Hint: "leave it out to use the configured limit"}
 	}
 	return nil
 }
@@ -219,7 +230,9 @@ func (c *OracleCommand) find(folder string) (*session.Session, error) {
 			return nil, damaged(err)
 		}
 		if last == nil {
-			return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("there is no conversation to continue"), Hint: "ask a question: signalbox oracle 'question'"}
+			return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+				Err:  errors.New("there is no conversation to continue"),
+				Hint: "ask a question: signalbox oracle 'question'"}
 		}
 		id = last.ID
 	default:
@@ -227,7 +240,8 @@ func (c *OracleCommand) find(folder string) (*session.Session, error) {
 	}
 	s, err := session.Open(filepath.Join(folder, id))
 	if errors.Is(err, session.ErrInUse) {
-		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: err, Hint: "wait until it has ended, or start another conversation"}
+		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: err,
+			Hint: "wait until it has ended, or start another conversation"}
 	}
 	return s, damaged(err)
 }
@@ -235,7 +249,9 @@ func (c *OracleCommand) find(folder string) (*session.Session, error) {
 // damaged adds a hint to the error of a conversation that cannot be read.
 func damaged(err error) error {
 	if errors.Is(err, session.ErrDamaged) {
-		err = &signalbox.Error{Code: signalbox.CodeUnverified, Err: err, Hint: "continue another conversation with --session ID, or start a new one; " + listSessions}
+		err = &signalbox.Error{Code: signalbox.CodeUnverified, Err: err,
+			Hint: "continue another conversation with --session ID, or start a new one; " +
+				listSessions}
 	}
 	return err
 }
@@ -243,7 +259,8 @@ func damaged(err error) error {
 const listSessions = "signalbox oracle --sessions lists the conversations"
 
 func noSession(id string) error {
-	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no conversation '%s'", id), Hint: listSessions}
+	return &signalbox.Error{Code: signalbox.CodeNotFound,
+		Err: fmt.Errorf("there is no conversation '%s'", id), Hint: listSessions}
 }
 
 // newSession starts a conversation.
@@ -258,18 +275,22 @@ func newSession(folder, prefix string) (*session.Session, error) {
 func answerError(a *oracle.Answer) error {
 	switch {
 	case a.Error != nil && a.Done.Reason == string(decide.ReasonCancelled):
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "resume it with signalbox oracle --continue"}
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"),
+			Hint: "resume it with signalbox oracle --continue"}
 	case a.Error != nil:
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(a.Error.Text), Hint: errorHint(a.Error.Name, a.Error.Text)}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(a.Error.Text),
+			Hint: errorHint(a.Error.Name, a.Error.Text)}
 	case a.Done.Reason == oracle.ReasonTreeEnded:
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(cmp.Or(a.Done.Detail, "the tree ended without a decision")),
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  errors.New(cmp.Or(a.Done.Detail, "the tree ended without a decision")),
 			Hint: "docs/oracle-reference.md#trees describes the leaves of a tree"}
 	case decide.Reason(a.Done.Reason).Incomplete():
 		return incompleteError(decide.Reason(a.Done.Reason))
 	case strings.TrimSpace(a.Text) != "":
 		return nil
 	}
-	err := &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is no answer: %s", a.Done.Reason),
+	err := &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is no answer: %s",
+		a.Done.Reason),
 		Hint: "rephrase the question: signalbox oracle --continue 'question'"}
 	switch decide.Reason(a.Done.Reason) {
 	case decide.ReasonBudgetSpent, decide.ReasonMaxTurns:
@@ -285,13 +306,16 @@ func incompleteError(reason decide.Reason) error {
 	err := &signalbox.Error{Code: signalbox.CodeFailed}
 	switch reason {
 	case decide.ReasonTokenLimit:
-		err.Err = errors.New("the answer is incomplete: it was cut at the longest reply allowed (token_limit)")
+		err.Err = errors.New(
+			"the answer is incomplete: it was cut at the longest reply allowed (token_limit)")
 		err.Hint = "raise models.NAME.max_tokens, or ask for the rest: signalbox oracle --continue 'continue'"
 	case decide.ReasonRefused:
-		err.Err = errors.New("there is no complete answer: the model, or a filter of its server, refused to continue (refused)")
+		err.Err = errors.New(
+			"there is no complete answer: the model, or a filter of its server, refused to continue (refused)")
 		err.Hint = "rephrase the question, or use another model: --continue --model NAME"
 	default:
-		err.Err = errors.New("the answer is incomplete: it was cut at the time limit of the question (time_limit)")
+		err.Err = errors.New(
+			"the answer is incomplete: it was cut at the time limit of the question (time_limit)")
 		err.Hint = raiseTime
 	}
 	return err

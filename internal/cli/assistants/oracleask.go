@@ -18,7 +18,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// question returns the question to ask. It is "" to resume an answer, or to read questions from the terminal.
+// question returns the question to ask. It is "" to resume an answer, or to read questions from the
+// terminal.
 func (c *OracleCommand) question(p *cli.Program) (string, error) {
 	words := c.Question
 	continues := c.Continue || c.Session != "" || c.Tools
@@ -44,15 +45,19 @@ func (c *OracleCommand) question(p *cli.Program) (string, error) {
 	}
 	switch {
 	case text == "":
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no question"),
+		return "", &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("there is no question"),
 			Hint: "write signalbox oracle 'Where are retries configured?', - to read the question from standard input, or --continue to resume the last answer"}
 	case len(text) > oracle.MaxQuestion:
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the question is longer than %d bytes", oracle.MaxQuestion), Hint: "put the text into a file of the project and ask about the file"}
+		return "", &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("the question is longer than %d bytes", oracle.MaxQuestion),
+			Hint: "put the text into a file of the project and ask about the file"}
 	}
 	return text, nil
 }
 
-// noteUnreadInput prints a note if there is something on standard input that the command does not read.
+// noteUnreadInput prints a note if there is something on standard input that the command does not
+// read.
 func (c *OracleCommand) noteUnreadInput(p *cli.Program) {
 	if n := len(c.Question); n > 0 && c.Question[n-1] != "-" && cli.HasInput(p.Stdin) {
 		p.Notef("standard input is not read; write - after the question to add it")
@@ -79,7 +84,8 @@ func (t *conversation) close() {
 	}
 }
 
-// ask answers a question and passes chunks to emit. If the question is "", it resumes the last answer.
+// ask answers a question and passes chunks to emit. If the question is "", it resumes the last
+// answer.
 func (t *conversation) ask(ctx context.Context, question string, emit oracle.Emit) (err error) {
 	if t.session == nil {
 		if t.session, err = newSession(t.folder, "O"); err != nil {
@@ -89,9 +95,12 @@ func (t *conversation) ask(ctx context.Context, question string, emit oracle.Emi
 	err = t.answer(ctx, question, emit)
 	switch {
 	case errors.Is(err, oracle.ErrNoQuestion):
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "ask a question: signalbox oracle --continue 'question'"}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
+			Hint: "ask a question: signalbox oracle --continue 'question'"}
 	case errors.Is(err, cli.ErrReaderClosed): // other commands succeed then, but this answer is incomplete
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(cli.ErrReaderClosed.Error()), Hint: "resume it with signalbox oracle --continue"}
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  errors.New(cli.ErrReaderClosed.Error()),
+			Hint: "resume it with signalbox oracle --continue"}
 	}
 	return err
 }
@@ -125,13 +134,15 @@ func (t *conversation) emit() oracle.Emit {
 		return func(one chunk.Chunk) error { return printChunk(p, one) }
 	case t.c.Answer: // only the last text is emitted
 		return func(last chunk.Chunk) error {
-			fmt.Fprintln(p.Out, text.PrintableLines(last.(chunk.Content).Text)) // Flush reports a write error
+			// Flush reports a write error
+			fmt.Fprintln(p.Out, text.PrintableLines(last.(chunk.Content).Text))
 			return p.Out.Flush()
 		}
 	}
 	// If both streams go to the same place, neither may start in the middle of a line of the other.
 	together := cli.IsTerminal(p.Stdout) || sameFile(p.Stdout, p.Stderr)
-	screen := console.New(p.Out, flushed{p}, &console.Options{Color: p.Colors(p.Stderr), Width: cli.WidthOf(p.Stderr), SameTerminal: together, Reasoning: t.c.Thoughts})
+	screen := console.New(p.Out, flushed{p}, &console.Options{Color: p.Colors(p.Stderr),
+		Width: cli.WidthOf(p.Stderr), SameTerminal: together, Reasoning: t.c.Thoughts})
 	show := func(one chunk.Chunk) error {
 		if err := screen.Show(one); err != nil {
 			return err
@@ -178,8 +189,8 @@ func printChunk(p *cli.Program, one chunk.Chunk) error {
 	return p.Out.Flush()
 }
 
-// chatLines reads lines from the terminal and answers them in one conversation. An interrupt stops the answer, or ends the conversation
-// if there is none.
+// chatLines reads lines from the terminal and answers them in one conversation. An interrupt stops
+// the answer, or ends the conversation if there is none.
 func (t *conversation) chatLines() error {
 	t.p.Notef("ask a question; Ctrl-C stops an answer, Ctrl-D ends the conversation")
 	lines := console.NewLineReader(t.p.Stdin, oracle.MaxQuestion)

@@ -51,7 +51,8 @@ func (c *OracleCommand) list(p *cli.Program, folder string) error {
 		case s.Problem != "":
 			ended = "unreadable"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%s\t%s", s.ID, s.At.Local().Format("2006-01-02 15:04"), s.Questions, ended, cli.Shortened(s.First)))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%s\t%s", s.ID,
+			s.At.Local().Format("2006-01-02 15:04"), s.Questions, ended, cli.Shortened(s.First)))
 	}
 	if err := printTable(p, rows); err != nil {
 		return err
@@ -89,7 +90,8 @@ func (c *OracleCommand) show(p *cli.Program, folder string) error {
 		return console.TranscriptJSON(p.Out, questions)
 	}
 	colors := p.Colors(p.Stdout)
-	return console.Transcript(p.Styled(colors), questions, &console.Options{Color: colors, Width: cli.WidthOf(p.Stdout)})
+	return console.Transcript(p.Styled(colors), questions,
+		&console.Options{Color: colors, Width: cli.WidthOf(p.Stdout)})
 }
 
 // offeredTool is a line of --tools --json.
@@ -110,7 +112,8 @@ func (c *OracleCommand) listTools(p *cli.Program, o *setup.Setup, question strin
 	}
 	if c.JSON {
 		for _, t := range tools {
-			if err := p.PrintJSON(offeredTool{t.Name, string(t.Kind), t.ReadOnly, t.Description}, ""); err != nil {
+			if err := p.PrintJSON(offeredTool{t.Name, string(t.Kind), t.ReadOnly, t.Description},
+				""); err != nil {
 				return err
 			}
 		}
@@ -126,7 +129,8 @@ func (c *OracleCommand) listTools(p *cli.Program, o *setup.Setup, question strin
 		if t.ReadOnly {
 			changes = "no"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", cli.Printable(t.Name), t.Kind, changes, cli.Shortened(t.Description)))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", cli.Printable(t.Name), t.Kind, changes,
+			cli.Shortened(t.Description)))
 	}
 	return printTable(p, rows)
 }

@@ -44,7 +44,8 @@ Examples:
 func treeOptions() *luatree.Options { return &luatree.Options{Functions: oracle.Functions()} }
 
 // loadTree loads a tree. It prints the faults of the tree; the error summarizes them.
-func loadTree(ctx context.Context, p *cli.Program, name string, source []byte) (*luatree.File, error) {
+func loadTree(ctx context.Context, p *cli.Program, name string, source []byte) (*luatree.File,
+	error) {
 	file, err := luatree.Load(ctx, name, source, treeOptions())
 	return file, treeError(p, name, err)
 }
@@ -54,7 +55,8 @@ func refuseJournal(name string) error {
 	if !runner.IsJournal(name) {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is the journal of a run, not a tree", name),
+	return &signalbox.Error{Code: signalbox.CodeUsage,
+		Err:  fmt.Errorf("%s is the journal of a run, not a tree", name),
 		Hint: "name the tree, and the journal with --journal; only tree replay and tree render take a journal"}
 }
 
@@ -66,7 +68,8 @@ func readTree(ctx context.Context, p *cli.Program, name string) (*luatree.File, 
 	return loadTree(ctx, p, name, source)
 }
 
-// treeError prints the faults of a tree if there are several, and returns an error that summarizes them.
+// treeError prints the faults of a tree if there are several, and returns an error that summarizes
+// them.
 func treeError(p *cli.Program, name string, err error) error {
 	faults := tree.Faults(err)
 	switch {
@@ -74,7 +77,8 @@ func treeError(p *cli.Program, name string, err error) error {
 		return nil
 	case len(faults) == 0:
 		if lua := (*luatree.Error)(nil); errors.As(err, &lua) {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "docs/trees.md explains how to write trees"}
+			return &signalbox.Error{Code: signalbox.CodeUsage, Err: err,
+				Hint: "docs/trees.md explains how to write trees"}
 		}
 		return err
 	case len(faults) == 1:
@@ -86,7 +90,8 @@ func treeError(p *cli.Program, name string, err error) error {
 			p.Say("hint", f.Hint)
 		}
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s has %d faults", name, len(faults)),
+	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s has %d faults", name,
+		len(faults)),
 		Hint: "correct them, then run signalbox tree check"}
 }
 
@@ -217,7 +222,9 @@ func (c *treeRenderCommand) Run(p *cli.Program) error {
 		t, opts.Views = r.run.Tree(), r.run.Views()
 	} else {
 		if c.Tick != 0 {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--tick is for the journal of a run"), Hint: "name the journal, not the tree"}
+			return &signalbox.Error{Code: signalbox.CodeUsage,
+				Err:  errors.New("--tick is for the journal of a run"),
+				Hint: "name the journal, not the tree"}
 		}
 		file, err := readTree(ctx, p, c.File)
 		if err != nil {
@@ -250,8 +257,10 @@ func (r *replayed) close() {
 	}
 }
 
-// replay replays a journal up to a tick, 0 for all of it, with the tree that the journal contains. It calls each after every tick.
-func replay(ctx context.Context, name string, tick int, each func(*tree.Run) error) (*replayed, error) {
+// replay replays a journal up to a tick, 0 for all of it, with the tree that the journal contains.
+// It calls each after every tick.
+func replay(ctx context.Context, name string, tick int, each func(*tree.Run) error) (*replayed,
+	error) {
 	r := &replayed{}
 	var err error
 	r.run, r.journal, err = runner.Replay(name, tick, func(h tree.Header) (*tree.Tree, error) {
@@ -262,7 +271,8 @@ func replay(ctx context.Context, name string, tick int, each func(*tree.Run) err
 		return r.file.Tree(), nil
 	}, each)
 	if err == nil && tick > r.run.Ticks() {
-		err = &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s has %s", name, text.Count(r.run.Ticks(), "tick"))}
+		err = &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err: fmt.Errorf("%s has %s", name, text.Count(r.run.Ticks(), "tick"))}
 	}
 	if err != nil {
 		r.close()
@@ -275,10 +285,13 @@ func replay(ctx context.Context, name string, tick int, each func(*tree.Run) err
 func journalError(err error) error {
 	diverged := (*tree.DivergenceError)(nil)
 	switch {
-	case errors.Is(err, tree.ErrChain), errors.As(err, &diverged), errors.Is(err, tree.ErrOtherTree):
-		return &signalbox.Error{Code: signalbox.CodeUnverified, Err: err, Hint: "the journal was changed, or another version of signalbox wrote it"}
+	case errors.Is(err, tree.ErrChain), errors.As(err, &diverged),
+		errors.Is(err, tree.ErrOtherTree):
+		return &signalbox.Error{Code: signalbox.CodeUnverified, Err: err,
+			Hint: "the journal was changed, or another version of signalbox wrote it"}
 	case errors.Is(err, runner.ErrInUse):
-		return &signalbox.Error{Code: signalbox.CodeConflict, Err: err, Hint: "wait until it has ended, or use another journal"}
+		return &signalbox.Error{Code: signalbox.CodeConflict, Err: err,
+			Hint: "wait until it has ended, or use another journal"}
 	case errors.Is(err, os.ErrNotExist):
 		return &signalbox.Error{Code: signalbox.CodeNotFound, Err: err}
 	}

@@ -50,8 +50,10 @@ func (c *treeReplayCommand) Run(p *cli.Program) error {
 		return p.PrintJSON(report.NewEnd(r.run, r.journal.Ending), "")
 	}
 	colors := p.Colors(p.Stdout)
-	fmt.Fprint(p.Styled(colors), draw.Text(r.run.Tree(), &draw.Options{Views: r.run.Views(), Color: colors}))
-	_, err = fmt.Fprintf(p.Out, "replayed %s of run %s: all statuses as recorded; %s\n", text.Count(r.run.Ticks(), "tick"), r.run.ID(), endingText(r.journal))
+	fmt.Fprint(p.Styled(colors),
+		draw.Text(r.run.Tree(), &draw.Options{Views: r.run.Views(), Color: colors}))
+	_, err = fmt.Fprintf(p.Out, "replayed %s of run %s: all statuses as recorded; %s\n",
+		text.Count(r.run.Ticks(), "tick"), r.run.ID(), endingText(r.journal))
 	return err
 }
 
@@ -60,7 +62,8 @@ func endingText(j *runner.Journal) string {
 	case j.Ended():
 		return "it ended with " + j.Ending.End
 	case j.Ending != nil && j.Ending.Error != "":
-		return fmt.Sprintf("it was stopped on %s: %s", j.Ending.At.Format(time.RFC3339), j.Ending.Error)
+		return fmt.Sprintf("it was stopped on %s: %s", j.Ending.At.Format(time.RFC3339),
+			j.Ending.Error)
 	case j.Ending != nil:
 		return "it was interrupted on " + j.Ending.At.Format(time.RFC3339) + " and can be resumed"
 	}

@@ -67,7 +67,8 @@ func (c *treeRunCommand) Run(p *cli.Program) error {
 		return err
 	}
 	if c.Runs != 1 && c.Journal != "" {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("a journal is for one run"), Hint: "leave out --runs or --journal"}
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: errors.New("a journal is for one run"), Hint: "leave out --runs or --journal"}
 	}
 	if err := refuseJournal(c.File); err != nil {
 		return err
@@ -96,7 +97,8 @@ func (c *treeRunCommand) Run(p *cli.Program) error {
 	})
 }
 
-// readJournal reads the journal of the run to resume. It returns nil if there is none, or if not even its header is complete.
+// readJournal reads the journal of the run to resume. It returns nil if there is none, or if not
+// even its header is complete.
 func (c *treeRunCommand) readJournal() (*runner.Journal, error) {
 	if c.Journal == "" {
 		return nil, nil
@@ -113,8 +115,10 @@ func (c *treeRunCommand) readJournal() (*runner.Journal, error) {
 	return j, nil
 }
 
-// withTreeBox opens the box to record signals in. The box is nil if there is none and none was named.
-func withTreeBox(ctx context.Context, p *cli.Program, c *treeRunCommand, do func(*box.Box) error) error {
+// withTreeBox opens the box to record signals in. The box is nil if there is none and none was
+// named.
+func withTreeBox(ctx context.Context, p *cli.Program, c *treeRunCommand,
+	do func(*box.Box) error) error {
 	_, err := p.FindBox(c.BoxFlag)
 	named := c.Box != "" || p.Getenv(cli.BoxVariable) != ""
 	if c.NoLedger || !named && signalbox.CodeOf(err) == signalbox.CodeNotFound {
@@ -123,7 +127,8 @@ func withTreeBox(ctx context.Context, p *cli.Program, c *treeRunCommand, do func
 	return p.WithBox(ctx, c.BoxFlag, do)
 }
 
-// contain returns what runs the tools: in a sandbox, in which they can change this folder. end removes their temporary files.
+// contain returns what runs the tools: in a sandbox, in which they can change this folder. end
+// removes their temporary files.
 func (c *treeRunCommand) contain(p *cli.Program) (tools command.Runner, end func(), err error) {
 	end = func() {}
 	if len(c.Tool) == 0 {
@@ -134,7 +139,8 @@ func (c *treeRunCommand) contain(p *cli.Program) (tools command.Runner, end func
 	}
 	site := contain.Site{Host: contain.ThisHost(), Config: config.Default()}
 	if dir, err := p.FindBox(c.BoxFlag); err == nil {
-		if site.Config, _, err = p.RunSettings(context.Background(), c.BoxFlag, p.ProjectRoot(c.BoxFlag, dir), dir); err != nil {
+		if site.Config, _, err = p.RunSettings(context.Background(), c.BoxFlag,
+			p.ProjectRoot(c.BoxFlag, dir), dir); err != nil {
 			return tools, end, err
 		}
 		if site.Box, err = filepath.Abs(dir); err != nil {
@@ -154,11 +160,12 @@ func (c *treeRunCommand) contain(p *cli.Program) (tools command.Runner, end func
 		end()
 		return tools, func() {}, err
 	}
-	return command.Runner{Env: slices.Concat(contained.Base, contained.Env), Sandbox: contained.Policy}, end, nil
+	return command.Runner{Env: slices.Concat(contained.Base, contained.Env),
+		Sandbox: contained.Policy}, end, nil
 }
 
-// services returns the tools and the model that the flags define. The model is a program of the user that needs the user's login, so it
-// is not in a sandbox.
+// services returns the tools and the model that the flags define. The model is a program of the
+// user that needs the user's login, so it is not in a sandbox.
 func (c *treeRunCommand) services(p *cli.Program, tools command.Runner) (*tree.Registry, error) {
 	services := &tree.Registry{}
 	for name, line := range c.Tool {
@@ -191,14 +198,17 @@ func (c *treeRunCommand) inputs() map[string]any {
 }
 
 // resume continues the run of a journal with the tree and the inputs in the journal.
-func (c *treeRunCommand) resume(ctx context.Context, p *cli.Program, b *box.Box, services *tree.Registry, journal *runner.Journal) error {
+func (c *treeRunCommand) resume(ctx context.Context, p *cli.Program, b *box.Box,
+	services *tree.Registry, journal *runner.Journal) error {
 	h := journal.Header
 	inputs, _, err := h.ReadInputs()
 	if err != nil {
 		return err
 	}
 	if len(c.Set) > 0 && len(tree.Diff(inputs, c.inputs())) > 0 {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the run in %s started with other values than those of --set", c.Journal),
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: fmt.Errorf("the run in %s started with other values than those of --set",
+				c.Journal),
 			Hint: "leave out --set to resume that run, or use another journal"}
 	}
 	source, err := p.ReadAll(&c.File, maxTree)
@@ -206,8 +216,11 @@ func (c *treeRunCommand) resume(ctx context.Context, p *cli.Program, b *box.Box,
 		return err
 	}
 	if string(source) != h.Source {
-		if now, err := luatree.Load(ctx, c.File, source, treeOptions()); err == nil && now.Tree().Name() != h.Tree {
-			return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%s has a run of the tree '%s', but %s is the tree '%s'", c.Journal, h.Tree, c.File, now.Tree().Name()),
+		if now, err := luatree.Load(ctx, c.File, source, treeOptions()); err == nil &&
+			now.Tree().Name() != h.Tree {
+			return &signalbox.Error{Code: signalbox.CodeConflict,
+				Err: fmt.Errorf("%s has a run of the tree '%s', but %s is the tree '%s'", c.Journal,
+					h.Tree, c.File, now.Tree().Name()),
 				Hint: "use another journal"}
 		}
 		p.Warnf("%s was changed; the run continues with the tree that it started with", c.File)
@@ -218,7 +231,8 @@ func (c *treeRunCommand) resume(ctx context.Context, p *cli.Program, b *box.Box,
 	}
 	defer file.Close()
 	if journal.Ended() {
-		p.Notef("run %s has ended and is not repeated; to run the tree again, use another journal", h.Run)
+		p.Notef("run %s has ended and is not repeated; to run the tree again, use another journal",
+			h.Run)
 	} else {
 		p.Notef("resuming run %s", h.Run)
 	}
@@ -226,11 +240,14 @@ func (c *treeRunCommand) resume(ctx context.Context, p *cli.Program, b *box.Box,
 	return err
 }
 
-// runAll runs the tree c.Runs times and reloads its file before each run. It returns the error of the last run.
-func (c *treeRunCommand) runAll(ctx context.Context, p *cli.Program, b *box.Box, services *tree.Registry) error {
+// runAll runs the tree c.Runs times and reloads its file before each run. It returns the error of
+// the last run.
+func (c *treeRunCommand) runAll(ctx context.Context, p *cli.Program, b *box.Box,
+	services *tree.Registry) error {
 	source, err := luatree.Open(ctx, c.File, treeOptions())
 	if errors.Is(err, os.ErrNotExist) {
-		return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s: no such file", c.File), Hint: "check the path"}
+		return &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err: fmt.Errorf("%s: no such file", c.File), Hint: "check the path"}
 	}
 	if err != nil {
 		return treeError(p, c.File, err)
@@ -244,7 +261,8 @@ func (c *treeRunCommand) runAll(ctx context.Context, p *cli.Program, b *box.Box,
 		case reloaded:
 			p.Notef("%s was reloaded", c.File)
 		}
-		run, err := c.run(ctx, p, b, file, tree.RunOptions{ID: box.NewID("T"), Services: services, Inputs: c.inputs(), Globals: globals})
+		run, err := c.run(ctx, p, b, file, tree.RunOptions{ID: box.NewID("T"), Services: services,
+			Inputs: c.inputs(), Globals: globals})
 		if run == nil || ctx.Err() != nil || n == c.Runs {
 			return err
 		}
@@ -256,11 +274,13 @@ func (c *treeRunCommand) runAll(ctx context.Context, p *cli.Program, b *box.Box,
 }
 
 // run runs the tree once. It returns no run if the run could not be started.
-func (c *treeRunCommand) run(ctx context.Context, p *cli.Program, b *box.Box, file *luatree.File, o tree.RunOptions) (*tree.Run, error) {
+func (c *treeRunCommand) run(ctx context.Context, p *cli.Program, b *box.Box, file *luatree.File,
+	o tree.RunOptions) (*tree.Run, error) {
 	o.Observe = true
 	c.noteUnusedTools(p, file.Tree())
 	printWarnings(p, file.Tree())
-	opts := &runner.Options{Run: o, Journal: c.Journal, File: file.Name, Source: string(file.Source), MaxTicks: c.MaxTicks, Watchdog: c.Watchdog}
+	opts := &runner.Options{Run: o, Journal: c.Journal, File: file.Name,
+		Source: string(file.Source), MaxTicks: c.MaxTicks, Watchdog: c.Watchdog}
 	hide := c.show(p, opts)
 	if b != nil {
 		if c.Journal != "" {
@@ -282,7 +302,8 @@ func (c *treeRunCommand) run(ctx context.Context, p *cli.Program, b *box.Box, fi
 		return run, errors.Join(p.PrintJSON(report.NewEnd(run, stopped(ctx, err)), ""), outcome)
 	}
 	colors := p.Colors(p.Stdout)
-	fmt.Fprint(p.Styled(colors), draw.Text(run.Tree(), &draw.Options{Views: run.Views(), Color: colors}))
+	fmt.Fprint(p.Styled(colors),
+		draw.Text(run.Tree(), &draw.Options{Views: run.Views(), Color: colors}))
 	fmt.Fprintf(p.Out, "%s after %s\n", run.Status(), text.Count(run.Ticks(), "tick"))
 	for _, line := range report.Blackboard(run) {
 		fmt.Fprintf(p.Out, "  %s\n", line)
@@ -290,7 +311,8 @@ func (c *treeRunCommand) run(ctx context.Context, p *cli.Program, b *box.Box, fi
 	return run, outcome
 }
 
-// show makes a run show its ticks: as JSON objects, as a picture on a terminal, or as lines on standard error.
+// show makes a run show its ticks: as JSON objects, as a picture on a terminal, or as lines on
+// standard error.
 func (c *treeRunCommand) show(p *cli.Program, opts *runner.Options) (hide func()) {
 	switch {
 	case c.JSON:
@@ -310,13 +332,15 @@ func (c *treeRunCommand) show(p *cli.Program, opts *runner.Options) (hide func()
 	return func() {}
 }
 
-// printTick prints the last tick of a run as a JSON object. A write error is reported at the end of the command.
+// printTick prints the last tick of a run as a JSON object. A write error is reported at the end of
+// the command.
 func printTick(p *cli.Program, run *tree.Run) {
 	p.PrintJSON(report.LastTick(run), "")
 	p.Out.Flush()
 }
 
-// noteUnusedTools prints a note for each --tool that the tree does not call. Its name may be misspelled.
+// noteUnusedTools prints a note for each --tool that the tree does not call. Its name may be
+// misspelled.
 func (c *treeRunCommand) noteUnusedTools(p *cli.Program, t *tree.Tree) {
 	called := t.Tools()
 	for _, name := range slices.Sorted(maps.Keys(c.Tool)) {
@@ -331,7 +355,8 @@ func startError(err error) error {
 	for i, f := range tree.Faults(err) {
 		switch name, unknown := strings.CutPrefix(f.Msg, "unknown tool "); {
 		case unknown:
-			tree.Faults(err)[i].Hint = "define it with --tool " + strings.Trim(name, "'") + "=COMMAND"
+			tree.Faults(err)[i].Hint = "define it with --tool " + strings.Trim(name, "'") +
+				"=COMMAND"
 		case strings.Contains(f.Msg, "calls a model"):
 			tree.Faults(err)[i].Hint = "define the model with --model COMMAND, or its replies with --replies FILE"
 		}
@@ -343,7 +368,8 @@ func startError(err error) error {
 	return err
 }
 
-// stopped returns how a run was stopped, as its journal records it. It returns nil if the run ended by itself.
+// stopped returns how a run was stopped, as its journal records it. It returns nil if the run ended
+// by itself.
 func stopped(ctx context.Context, err error) *tree.Ending {
 	switch {
 	case err == nil:
@@ -358,15 +384,20 @@ func stopped(ctx context.Context, err error) *tree.Ending {
 func (c *treeRunCommand) outcome(ctx context.Context, run *tree.Run, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil && c.Journal != "":
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "run the same command again to resume"}
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"),
+			Hint: "run the same command again to resume"}
 	case err != nil && ctx.Err() != nil:
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "use --journal to be able to resume a run"}
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"),
+			Hint: "use --journal to be able to resume a run"}
 	case errors.Is(err, runner.ErrTickBudget):
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "look for a repeat without a wait, or raise --max-ticks"}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
+			Hint: "look for a repeat without a wait, or raise --max-ticks"}
 	case errors.Is(err, runner.ErrNoProgress):
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "put a timeout around what may hang, or raise --watchdog"}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
+			Hint: "put a timeout around what may hang, or raise --watchdog"}
 	case errors.Is(err, runner.ErrStuck):
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "a function that returns RUNNING must set when it is called again: t:wake(seconds)"}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
+			Hint: "a function that returns RUNNING must set when it is called again: t:wake(seconds)"}
 	case err != nil:
 		return err
 	case run.Status() != tree.Success:

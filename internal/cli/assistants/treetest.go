@@ -66,17 +66,20 @@ func (c *treeTestCommand) print(p *cli.Program, report *luatree.Report) error {
 	for _, test := range report.Tests {
 		took += test.Duration
 		if c.JSON {
-			if err := p.PrintJSON(testedTree{test.File, test.Line, test.Name, test.OK, test.Ticks, test.Msg}, ""); err != nil {
+			if err := p.PrintJSON(testedTree{test.File, test.Line, test.Name, test.OK, test.Ticks,
+				test.Msg}, ""); err != nil {
 				return err
 			}
 		} else if !test.OK {
-			fmt.Fprintf(p.Out, "FAIL  %s\n      %s:%d: %s\n", cli.Printable(test.Name), cli.Printable(test.File), test.Line, cli.Printable(test.Msg))
+			fmt.Fprintf(p.Out, "FAIL  %s\n      %s:%d: %s\n", cli.Printable(test.Name),
+				cli.Printable(test.File), test.Line, cli.Printable(test.Msg))
 		} else {
 			fmt.Fprintf(p.Out, "ok    %s\n", cli.Printable(test.Name))
 		}
 	}
 	if !c.JSON {
-		fmt.Fprintf(p.Out, "%s: %d of %d passed, %s\n", cli.Printable(report.File), len(report.Tests)-report.Failed(), len(report.Tests), took.Round(time.Millisecond))
+		fmt.Fprintf(p.Out, "%s: %d of %d passed, %s\n", cli.Printable(report.File),
+			len(report.Tests)-report.Failed(), len(report.Tests), took.Round(time.Millisecond))
 	}
 	return p.Out.Flush()
 }
@@ -98,7 +101,8 @@ func testFiles(args []string) ([]string, error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no *_test.lua in %s", arg),
+			return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+				Err:  fmt.Errorf("there is no *_test.lua in %s", arg),
 				Hint: "write tests next to the trees; docs/trees.md explains how"}
 		}
 		files = append(files, found...)

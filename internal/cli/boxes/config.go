@@ -62,7 +62,8 @@ func (c *configShowCommand) Run(p *cli.Program) error {
 		return p.PrintJSON(answer, "")
 	}
 	for _, s := range settings {
-		if _, err := fmt.Fprintf(p.Out, "%-8s %s: %s\n", s.Origin, cli.Printable(s.Name), cli.Printable(s.Value)); err != nil {
+		if _, err := fmt.Fprintf(p.Out, "%-8s %s: %s\n", s.Origin, cli.Printable(s.Name),
+			cli.Printable(s.Value)); err != nil {
 			return err
 		}
 	}

@@ -47,8 +47,10 @@ func (c *DoctorCommand) Run(p *cli.Program) error {
 	opts.Dir, opts.FindError = p.FindBox(c.BoxFlag)
 	var shared *team.Shared
 	if opts.FindError == nil {
-		loaded, found, err := p.RunSettings(ctx, c.BoxFlag, p.ProjectRoot(c.BoxFlag, opts.Dir), opts.Dir)
-		opts.Load = func(context.Context, string) (*config.Config, error) { return loaded, err } // box.Doctor reports the error
+		loaded, found, err := p.RunSettings(ctx, c.BoxFlag, p.ProjectRoot(c.BoxFlag, opts.Dir),
+			opts.Dir)
+		// box.Doctor reports the error
+		opts.Load = func(context.Context, string) (*config.Config, error) { return loaded, err }
 		if shared = found; err == nil {
 			settings, opts.Agents, opts.Slots = loaded, doctor.Commands(loaded), loaded.Slots
 		}
@@ -64,8 +66,10 @@ func (c *DoctorCommand) Run(p *cli.Program) error {
 			checks = append(checks, doctor.Probe(ctx, settings, checks)...)
 		}
 		var b *box.Box // nil if box.Doctor reports why it cannot be opened
-		if !slices.ContainsFunc(checks, func(c box.Check) bool { return c.Health == box.Problem && ledgerChecks[c.Name] }) {
-			opening, cancel := context.WithTimeout(ctx, time.Minute) // a database may stop answering at any time
+		if !slices.ContainsFunc(checks,
+			func(c box.Check) bool { return c.Health == box.Problem && ledgerChecks[c.Name] }) {
+			// a database may stop answering at any time
+			opening, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
 			if opened, err := box.OpenReadOnly(opening, opts.Dir, &opts.Options); err == nil {
 				b = opened
@@ -95,7 +99,8 @@ func (c *DoctorCommand) Run(p *cli.Program) error {
 	case 1:
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is a problem")}
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there are %d problems", problems)}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there are %d problems",
+		problems)}
 }
 
 // ledgerChecks are the checks without which the ledger cannot be read.
@@ -112,14 +117,17 @@ func teamChecks(shared *team.Shared, used bool) (checks []box.Check) {
 		if shared.Harmless {
 			trust = "it needs no trust"
 		}
-		checks = append(checks, box.Check{Name: name, Health: box.Healthy, Detail: shared.Name() + ", " + trust})
+		checks = append(checks, box.Check{Name: name, Health: box.Healthy, Detail: shared.Name() +
+			", " + trust})
 	}
 	if len(shared.Modified) > 0 {
 		what, fix, _ := strings.Cut(shared.ModifiedNote(), "; ")
 		checks = append(checks, box.Check{Name: name, Health: box.Warning, Detail: what, Fix: fix})
 	}
 	if shared.Files != nil && shared.Commit == "" {
-		checks = append(checks, box.Check{Name: name, Health: box.Warning, Detail: "it is used as it is, because there is no commit yet", Fix: "commit " + config.FileName})
+		checks = append(checks, box.Check{Name: name, Health: box.Warning,
+			Detail: "it is used as it is, because there is no commit yet", Fix: "commit " +
+				config.FileName})
 	}
 	return checks
 }
@@ -150,18 +158,21 @@ func tokenChecks(store *access.Store) []box.Check {
 
 func printChecks(p *cli.Program, checks []box.Check) error {
 	for _, check := range checks {
-		if _, err := fmt.Fprintf(p.Out, "%-8s %-14s %s\n", check.Health, cli.Printable(check.Name), cli.Printable(check.Detail)); err != nil {
+		if _, err := fmt.Fprintf(p.Out, "%-8s %-14s %s\n", check.Health, cli.Printable(check.Name),
+			cli.Printable(check.Detail)); err != nil {
 			return err
 		}
 		for line := range strings.Lines(check.Output) {
-			if _, err := fmt.Fprintf(p.Out, "%-8s %-14s | %s\n", "", "", cli.Printable(strings.TrimRight(line, "\r\n"))); err != nil {
+			if _, err := fmt.Fprintf(p.Out, "%-8s %-14s | %s\n", "", "",
+				cli.Printable(strings.TrimRight(line, "\r\n"))); err != nil {
 				return err
 			}
 		}
 		if check.Fix == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(p.Out, "%-8s %-14s to do: %s\n", "", "", cli.Printable(check.Fix)); err != nil {
+		if _, err := fmt.Fprintf(p.Out, "%-8s %-14s to do: %s\n", "", "",
+			cli.Printable(check.Fix)); err != nil {
 			return err
 		}
 	}

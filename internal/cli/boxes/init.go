@@ -44,7 +44,9 @@ func (c *InitCommand) Run(p *cli.Program) error {
 		return err
 	}
 	if c.Team && c.Journal != "" {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--team and --journal cannot be used together"), Hint: "a team's configuration does not say where the ledger of a box is"}
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("--team and --journal cannot be used together"),
+			Hint: "a team's configuration does not say where the ledger of a box is"}
 	}
 	if c.Team {
 		return c.initTeam(p)
@@ -61,8 +63,10 @@ func (c *InitCommand) Run(p *cli.Program) error {
 	if c.JSON {
 		return p.PrintJSON(created, "")
 	}
-	_, err = fmt.Fprintf(p.Out, "created %s\npublic key: %s\nsigning key: %s\n\nNext:\n  1. name your agents and checks in %s\n  2. signalbox doctor\n  3. signalbox plan new, and write your tasks into plan.md\n  4. signalbox run plan.md\n",
-		cli.Printable(created.Dir), created.PublicKey, cli.Printable(created.KeyFile), cli.Printable(filepath.Join(created.Dir, config.FileName)))
+	_, err = fmt.Fprintf(p.Out,
+		"created %s\npublic key: %s\nsigning key: %s\n\nNext:\n  1. name your agents and checks in %s\n  2. signalbox doctor\n  3. signalbox plan new, and write your tasks into plan.md\n  4. signalbox run plan.md\n",
+		cli.Printable(created.Dir), created.PublicKey, cli.Printable(created.KeyFile),
+		cli.Printable(filepath.Join(created.Dir, config.FileName)))
 	return err
 }
 
@@ -80,14 +84,18 @@ func (c *InitCommand) initTeam(p *cli.Program) error {
 	name := filepath.Join(shared.Root, config.FileName)
 	err = durable.Create(name, []byte(config.TeamTemplate), 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists already", name), Hint: "edit it, and commit it"}
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("%s exists already", name), Hint: "edit it, and commit it"}
 	}
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot create the configuration: %w", err), Hint: "choose a folder that you may write to"}
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("cannot create the configuration: %w", err),
+			Hint: "choose a folder that you may write to"}
 	}
 	if c.JSON {
 		return p.PrintJSON(teamFile{name}, "")
 	}
-	_, err = fmt.Fprintf(p.Out, "created %s\n\nNext:\n  1. name your agents and checks in it, and commit it\n  2. signalbox trust\n  3. signalbox doctor\n", cli.Printable(name))
+	_, err = fmt.Fprintf(p.Out,
+		"created %s\n\nNext:\n  1. name your agents and checks in it, and commit it\n  2. signalbox trust\n  3. signalbox doctor\n", cli.Printable(name))
 	return err
 }

@@ -55,7 +55,8 @@ func (c *InviteCommand) Run(p *cli.Program) error {
 		return err
 	}
 	if c.Expires <= 0 {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--expires must be positive"), Hint: "write a time such as 24h"}
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: errors.New("--expires must be positive"), Hint: "write a time such as 24h"}
 	}
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
@@ -87,7 +88,8 @@ func (c *InviteCommand) Run(p *cli.Program) error {
 	})
 }
 
-// offerRepository publishes the repository around a box for machines that join it. found reports whether there is one.
+// offerRepository publishes the repository around a box for machines that join it. found reports
+// whether there is one.
 func offerRepository(ctx context.Context, b *box.Box, actor string) (found bool, err error) {
 	root := filepath.Dir(b.Dir)
 	if _, err := workspace.Locate(ctx, root); err != nil || b.Config.Workspace.Shared() {
@@ -142,10 +144,13 @@ func (c *JoinCommand) Run(p *cli.Program) error {
 		return p.PrintJSON(joined, "")
 	}
 	if joined.Cloned {
-		fmt.Fprintf(p.Out, "cloned the repository into %s\n", cli.Printable(filepath.Dir(joined.Box)))
+		fmt.Fprintf(p.Out, "cloned the repository into %s\n",
+			cli.Printable(filepath.Dir(joined.Box)))
 	}
-	_, err = fmt.Fprintf(p.Out, "joined %s in %s\n\nNext:\n  1. name this machine's agents in %s, and log them in\n  2. signalbox trust, if the team shares its configuration in the repository\n  3. signalbox doctor\n  4. signalbox worker\n",
-		joined.ID, cli.Printable(joined.Box), cli.Printable(filepath.Join(joined.Box, config.FileName)))
+	_, err = fmt.Fprintf(p.Out,
+		"joined %s in %s\n\nNext:\n  1. name this machine's agents in %s, and log them in\n  2. signalbox trust, if the team shares its configuration in the repository\n  3. signalbox doctor\n  4. signalbox worker\n",
+		joined.ID, cli.Printable(joined.Box),
+		cli.Printable(filepath.Join(joined.Box, config.FileName)))
 	return err
 }
 
@@ -158,15 +163,18 @@ func (c *JoinCommand) invitation(p *cli.Program) (*box.Invitation, error) {
 	name := "-"
 	switch {
 	case c.TokenFile != "" && c.Dir != "":
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("a token and --token-file cannot be used together"), Hint: usage}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: errors.New("a token and --token-file cannot be used together"), Hint: usage}
 	case c.TokenFile != "":
 		name, c.Dir = string(c.TokenFile), string(c.Token)
 	case c.Token == "":
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the token is missing"), Hint: usage}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: errors.New("the token is missing"), Hint: usage}
 	case c.Token != "-":
 		invitation, err := box.ParseInvitation(string(c.Token), time.Now())
 		if err == nil && invitation.Cluster != nil {
-			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the token has the secret of the cluster, and other users can see the arguments of a program"),
+			return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+				Err:  errors.New("the token has the secret of the cluster, and other users can see the arguments of a program"),
 				Hint: usage + "; remove this command from the history of your shell"}
 		}
 		return invitation, err
@@ -174,7 +182,8 @@ func (c *JoinCommand) invitation(p *cli.Program) (*box.Invitation, error) {
 	read := func() ([]byte, error) { return p.ReadAll(&name, maxInvitation) }
 	if stdin, ok := p.Stdin.(*os.File); ok && name == "-" && term.IsTerminal(stdin.Fd()) {
 		read = func() ([]byte, error) {
-			return cli.ReadHidden(p, stdin, "paste the token and press Enter; it is not shown", maxInvitation)
+			return cli.ReadHidden(p, stdin, "paste the token and press Enter; it is not shown",
+				maxInvitation)
 		}
 	}
 	token, err := read()

@@ -51,33 +51,40 @@ func (c *notifyTestCommand) Run(p *cli.Program) error {
 		return err
 	}
 	ctx := context.Background()
-	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.RunOptions(c.BoxFlag), func(b *box.Box) error {
-		root, err := filepath.Abs(p.ProjectRoot(c.BoxFlag, b.Dir))
-		if err != nil {
-			return err
-		}
-		results := notify.Test(ctx, b.Config.Notify, b.ID(), notify.Options{Project: filepath.Base(root), Getenv: p.Getenv, Environ: process.Environ()})
-		failed := 0
-		for _, r := range results {
-			if !r.OK {
-				failed++
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.RunOptions(c.BoxFlag),
+		func(b *box.Box) error {
+			root, err := filepath.Abs(p.ProjectRoot(c.BoxFlag, b.Dir))
+			if err != nil {
+				return err
 			}
-		}
-		if c.JSON {
-			err = p.PrintJSON(notifyTested{failed == 0 && len(results) > 0, results}, "")
-		} else {
-			err = printNotified(p, results)
-		}
-		switch {
-		case err != nil:
-			return err
-		case len(results) == 0:
-			return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("no notifications are configured"), Hint: "add a target under notify in the configuration; docs/configuration.md has examples"}
-		case failed > 0:
-			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%d of %d targets could not be notified", failed, len(results)), Hint: "correct notify in the configuration, and try again"}
-		}
-		return nil
-	})
+			results := notify.Test(ctx, b.Config.Notify, b.ID(),
+				notify.Options{Project: filepath.Base(root), Getenv: p.Getenv,
+					Environ: process.Environ()})
+			failed := 0
+			for _, r := range results {
+				if !r.OK {
+					failed++
+				}
+			}
+			if c.JSON {
+				err = p.PrintJSON(notifyTested{failed == 0 && len(results) > 0, results}, "")
+			} else {
+				err = printNotified(p, results)
+			}
+			switch {
+			case err != nil:
+				return err
+			case len(results) == 0:
+				return &signalbox.Error{Code: signalbox.CodeFailed,
+					Err:  errors.New("no notifications are configured"),
+					Hint: "add a target under notify in the configuration; docs/configuration.md has examples"}
+			case failed > 0:
+				return &signalbox.Error{Code: signalbox.CodeFailed,
+					Err:  fmt.Errorf("%d of %d targets could not be notified", failed, len(results)),
+					Hint: "correct notify in the configuration, and try again"}
+			}
+			return nil
+		})
 }
 
 func printNotified(p *cli.Program, results []notify.Result) error {

@@ -96,13 +96,17 @@ func (c *sandboxExplainCommand) Run(p *cli.Program) error {
 }
 
 // programs explains the agents, checks and setup commands that the arguments name.
-func (c *sandboxExplainCommand) programs(site contain.Site, in project.Project, s sandbox.Support) (all []contain.Explanation, err error) {
+func (c *sandboxExplainCommand) programs(site contain.Site, in project.Project,
+	s sandbox.Support) (all []contain.Explanation, err error) {
 	settings := site.Config
 	if c.Kind != "check" && c.Kind != "setup" {
 		names := agent.Names(settings)
 		if c.Kind != "" {
-			if _, configured := settings.Agents[c.Kind]; !configured && !slices.Contains(config.Presets(), c.Kind) {
-				return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no agent '%s'", c.Kind), Hint: "use one of: " + strings.Join(names, ", ")}
+			if _, configured := settings.Agents[c.Kind]; !configured &&
+				!slices.Contains(config.Presets(), c.Kind) {
+				return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+					Err: fmt.Errorf("there is no agent '%s'", c.Kind), Hint: "use one of: " +
+						strings.Join(names, ", ")}
 			}
 			names = []string{c.Kind}
 		}
@@ -114,7 +118,9 @@ func (c *sandboxExplainCommand) programs(site contain.Site, in project.Project, 
 			all = append(all, e...)
 		}
 		if c.Name != "" {
-			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there are two names"), Hint: "name one agent, or a check after the word check, or a setup command after the word setup"}
+			return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+				Err:  errors.New("there are two names"),
+				Hint: "name one agent, or a check after the word check, or a setup command after the word setup"}
 		}
 		if c.Kind != "" {
 			return all, nil
@@ -143,7 +149,9 @@ func (c *sandboxExplainCommand) programs(site contain.Site, in project.Project, 
 		if c.Kind == "setup" {
 			what, list = "setup command", "setup"
 		}
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no %s '%s'", what, c.Name), Hint: "see " + list + " in the configuration"}
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err: fmt.Errorf("there is no %s '%s'", what, c.Name), Hint: "see " + list +
+				" in the configuration"}
 	}
 	return all, nil
 }

@@ -54,13 +54,16 @@ type trust struct {
 type review struct {
 	shared *team.Shared
 	known  *team.Record // what was trusted before
-	// foreign reports that the box itself needs trust too, because it is from elsewhere or its journal was changed.
+	// foreign reports that the box itself needs trust too, because it is from elsewhere or its
+	// journal was changed.
 	foreign bool
-	// places are those of its journal as they were when the review began: the files can change while the user reads. noPlaces is why they are not known.
+	// places are those of its journal as they were when the review began: the files can change
+	// while the user reads. noPlaces is why they are not known.
 	places   []team.Place
 	noPlaces error
 
-	root, found, dir string // of the project; of the box, "" if there is none; of the box that there would be
+	// of the project; of the box, "" if there is none; of the box that there would be
+	root, found, dir string
 	answer           trust
 }
 
@@ -80,7 +83,9 @@ func (c *TrustCommand) Run(p *cli.Program) error {
 		return err
 	}
 	if c.Digest != "" && string(c.Digest) != r.answer.Digest {
-		return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("the configuration has the digest %s, not the one that you reviewed", r.answer.Digest),
+		return &signalbox.Error{Code: signalbox.CodeConflict,
+			Err: fmt.Errorf("the configuration has the digest %s, not the one that you reviewed",
+				r.answer.Digest),
 			Hint: "review it again: signalbox trust --show"}
 	}
 	if !c.JSON {
@@ -111,7 +116,8 @@ func (c *TrustCommand) begin(ctx context.Context, p *cli.Program) (*review, erro
 	found, err := p.FindBox(c.BoxFlag)
 	p.BoxNamed = false // naming a box to look at it is not enough to connect to its journal
 	r := &review{found: found, dir: found}
-	if signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" && p.Getenv(cli.BoxVariable) == "" {
+	if signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" &&
+		p.Getenv(cli.BoxVariable) == "" {
 		r.dir, err = filepath.Abs(box.FolderName)
 	}
 	if err != nil {
@@ -131,9 +137,11 @@ func (r *review) compute(ctx context.Context, p *cli.Program) (err error) {
 	r.foreign = !knowsPlaces || r.shared.LooseBox && !p.OwnsBox(ctx, r.dir)
 	r.places, r.noPlaces = team.FindPlaces(r.dir)
 	shared, trusted := r.shared, r.shared.Trusted(r.known)
-	r.answer = trust{Root: shared.Root, Commit: shared.Commit, Files: shared.Names(), Needed: shared.Files != nil && !shared.Harmless || r.foreign || !trusted, Trusted: trusted}
+	r.answer = trust{Root: shared.Root, Commit: shared.Commit, Files: shared.Names(),
+		Needed: shared.Files != nil && !shared.Harmless || r.foreign || !trusted, Trusted: trusted}
 	if r.foreign {
-		r.answer.Trusted, r.answer.Digest = trusted && shared.TrustedBox(r.known) && knowsPlaces, shared.DigestWithBox()
+		r.answer.Trusted, r.answer.Digest = trusted && shared.TrustedBox(r.known) && knowsPlaces,
+			shared.DigestWithBox()
 	} else if shared.Files != nil || !trusted {
 		r.answer.Digest = shared.Digest()
 	}
@@ -150,7 +158,8 @@ func (r *review) record(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	if again.Root != r.shared.Root || again.DigestWithBox() != r.shared.DigestWithBox() {
-		return &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New("the configuration has changed since it was shown, so nothing was recorded"), Hint: "review it again: signalbox trust --show"}
+		return &signalbox.Error{Code: signalbox.CodeConflict,
+			Err: errors.New("the configuration has changed since it was shown, so nothing was recorded"), Hint: "review it again: signalbox trust --show"}
 	}
 	if r.found == "" {
 		if _, err := box.Init(ctx, r.dir, p.ActorOf(""), p.BoxOptions()); err != nil {
@@ -163,7 +172,9 @@ func (r *review) record(ctx context.Context, p *cli.Program) error {
 		err = cmp.Or(r.noPlaces, team.Store{}.RecordPlaces(r.places))
 	}
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot record that you trust it: %w", err), Hint: "check that you may write to your configuration folder and to the box"}
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("cannot record that you trust it: %w", err),
+			Hint: "check that you may write to your configuration folder and to the box"}
 	}
 	r.answer.Trusted = true
 	return nil
@@ -180,7 +191,8 @@ func (c *TrustCommand) describe(p *cli.Program, r *review) error {
 	case shared.Files == nil && !shared.Trusted(known):
 		fmt.Fprintf(p.Out, "%s is gone since you trusted it on %s. If you agree, these settings no longer count:\n\n%s\n", name, known.Time.Local().Format("2006-01-02"), shared.Describe(known))
 	case shared.Files == nil:
-		fmt.Fprintf(p.Out, "there is no configuration of a team in %s\n", cli.Printable(shared.Root))
+		fmt.Fprintf(p.Out, "there is no configuration of a team in %s\n",
+			cli.Printable(shared.Root))
 	case shared.Harmless && shared.Trusted(known):
 		fmt.Fprintf(p.Out, "%s needs no trust: it cannot run anything\n", name)
 	case r.answer.Trusted && !c.Show:
@@ -190,7 +202,8 @@ func (c *TrustCommand) describe(p *cli.Program, r *review) error {
 			fmt.Fprintf(p.Out, "%s is trusted\n\n", name)
 			known = nil // show all of it
 		} else if known != nil && known.Files != nil {
-			fmt.Fprintf(p.Out, "%s has changed since you trusted it on %s\n\n", name, known.Time.Local().Format("2006-01-02"))
+			fmt.Fprintf(p.Out, "%s has changed since you trusted it on %s\n\n", name,
+				known.Time.Local().Format("2006-01-02"))
 		} else {
 			fmt.Fprintf(p.Out, "%s is not trusted yet\n\n", name)
 			known = nil
@@ -215,16 +228,20 @@ func (c *TrustCommand) decide(p *cli.Program) error {
 	if c.Yes {
 		return nil
 	}
-	yes, err := p.Confirm("Trust it, so that signalbox may run this on your machine?", "review it with signalbox trust --show, and then run signalbox trust --yes --digest with its digest")
+	yes, err := p.Confirm("Trust it, so that signalbox may run this on your machine?",
+		"review it with signalbox trust --show, and then run signalbox trust --yes --digest with its digest")
 	if err == nil && !yes {
-		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("it is not trusted, and nothing was changed")}
+		err = &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: errors.New("it is not trusted, and nothing was changed")}
 	}
 	return err
 }
 
 func (c *TrustCommand) revoke(p *cli.Program, shared *team.Shared, dir string) error {
 	if c.Digest != "" {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--revoke cannot be combined with --digest"), Hint: "leave out --digest"}
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("--revoke cannot be combined with --digest"),
+			Hint: "leave out --digest"}
 	}
 	removed, err := team.Store{}.Remove(shared.Root, dir)
 	if err != nil {
@@ -236,7 +253,8 @@ func (c *TrustCommand) revoke(p *cli.Program, shared *team.Shared, dir string) e
 	}
 	removed = removed || connected
 	if c.JSON {
-		return p.PrintJSON(trust{Root: shared.Root, Needed: shared.Files != nil && !shared.Harmless}, "")
+		return p.PrintJSON(trust{Root: shared.Root, Needed: shared.Files != nil &&
+			!shared.Harmless}, "")
 	}
 	text := "no longer trusted"
 	if !removed {

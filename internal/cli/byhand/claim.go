@@ -52,7 +52,8 @@ type claimedLease struct {
 }
 
 func claimedFrom(a rules.Answer) claimed {
-	return claimed{a.Work, a.Phase, claimedLease{a.Lease.ID, a.Lease.Epoch, a.Lease.Expires}, a.Session, ""}
+	return claimed{a.Work, a.Phase, claimedLease{a.Lease.ID, a.Lease.Epoch, a.Lease.Expires},
+		a.Session, ""}
 }
 
 func (c *workClaimCommand) Run(p *cli.Program) error {
@@ -60,7 +61,8 @@ func (c *workClaimCommand) Run(p *cli.Program) error {
 		return err
 	}
 	if c.Next == (c.ID != "") || c.Wait && !c.Next {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("name one work item, or use --next, optionally with --wait"),
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("name one work item, or use --next, optionally with --wait"),
 			Hint: "see signalbox work claim --help"}
 	}
 	if c.Session == "" {
@@ -97,7 +99,8 @@ func (c *workClaimCommand) Run(p *cli.Program) error {
 		return c.Print(p, claimed)
 	})
 	if errors.Is(err, context.Canceled) || signalbox.CodeOf(err) == signalbox.CodeInterrupted {
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted while waiting for work")}
+		return &signalbox.Error{Code: signalbox.CodeInterrupted,
+			Err: errors.New("interrupted while waiting for work")}
 	}
 	return err
 }
@@ -133,7 +136,8 @@ func (c *workRenewCommand) Run(p *cli.Program) error {
 		if err != nil {
 			return err
 		}
-		answer, err := b.Engine.Do(ctx, rules.Renew{Work: id, Session: session, Epoch: c.Epoch, TTL: c.TTL, Caller: callerOf(p)})
+		answer, err := b.Engine.Do(ctx, rules.Renew{Work: id, Session: session, Epoch: c.Epoch,
+			TTL: c.TTL, Caller: callerOf(p)})
 		if err != nil {
 			return err
 		}
@@ -168,7 +172,8 @@ func (c *workReleaseCommand) Run(p *cli.Program) error {
 	release := rules.Release{Epoch: c.Epoch, Reason: reason, Caller: callerOf(p)}
 	if c.Session == "" && p.Getenv(cli.SessionVariable) == "" {
 		if reason == "" {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("use --session and --epoch to return a lease, or --reason alone to revoke it"),
+			return &signalbox.Error{Code: signalbox.CodeUsage,
+				Err:  errors.New("use --session and --epoch to return a lease, or --reason alone to revoke it"),
 				Hint: "see signalbox work release --help"}
 		}
 		release.Actor = p.ActorOf(c.Actor)
@@ -178,7 +183,8 @@ func (c *workReleaseCommand) Run(p *cli.Program) error {
 			return err
 		}
 		if c.Epoch == 0 {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("missing flags: --epoch=E"),
+			return &signalbox.Error{Code: signalbox.CodeUsage,
+				Err:  errors.New("missing flags: --epoch=E"),
 				Hint: "use the epoch that signalbox work claim printed"}
 		}
 		release.Session = session
@@ -189,12 +195,14 @@ func (c *workReleaseCommand) Run(p *cli.Program) error {
 	})
 }
 
-// sessionOf returns the session that a command acts for. In an agent's process it must be the agent's own.
+// sessionOf returns the session that a command acts for. In an agent's process it must be the
+// agent's own.
 func sessionOf(p *cli.Program, flag cli.NonEmpty) (string, error) {
 	own := cli.NonEmpty(p.Getenv(cli.SessionVariable))
 	switch {
 	case own == "" && flag == "":
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("missing flags: --session=S"),
+		return "", &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("missing flags: --session=S"),
 			Hint: "use the session that signalbox work claim printed"}
 	case own == "" || flag == own:
 		return string(flag), nil

@@ -61,7 +61,8 @@ func (c *exitCheckCommand) Run(p *cli.Program) error {
 	return c.Print(p, answer)
 }
 
-// readExitSignal reads the file with an exit signal. It returns an error if exit signals are off, which may depend on a run.
+// readExitSignal reads the file with an exit signal. It returns an error if exit signals are off,
+// which may depend on a run.
 func readExitSignal(p *cli.Program, file *string, run bool) ([]byte, error) {
 	in, err := p.Open(file)
 	if err != nil {
@@ -83,8 +84,8 @@ func invalidExit(err error, data []byte) error {
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: hint}
 }
 
-// readExit reads at most one byte over the limit, which is enough for the parser to refuse it. It drops a byte order mark, which some
-// editors write.
+// readExit reads at most one byte over the limit, which is enough for the parser to refuse it. It
+// drops a byte order mark, which some editors write.
 func readExit(in io.Reader) ([]byte, error) {
 	const mark = "\ufeff"
 	data, err := io.ReadAll(io.LimitReader(in, int64(len(mark)+transcript.MaxExitBytes+1)))

@@ -15,8 +15,11 @@ import (
 // A lease that has expired is shown as such, even before its end is recorded.
 func TestExpiredLeaseIsShown(t *testing.T) {
 	expires := time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)
-	w := &rules.Work{ID: "t1", Phase: signalbox.PhaseImplementation, Lease: &signalbox.Lease{Session: "dev", Actor: "ann", Role: signalbox.RoleDeveloper, Epoch: 3, Expires: expires},
-		Present: &rules.Tenure{Session: "dev", Epoch: 3}, Past: []rules.Tenure{{Session: "first", Epoch: 2, Ended: rules.EndedReleased}}}
+	w := &rules.Work{ID: "t1", Phase: signalbox.PhaseImplementation,
+		Lease: &signalbox.Lease{Session: "dev", Actor: "ann", Role: signalbox.RoleDeveloper,
+			Epoch: 3, Expires: expires},
+		Present: &rules.Tenure{Session: "dev", Epoch: 3},
+		Past:    []rules.Tenure{{Session: "first", Epoch: 2, Ended: rules.EndedReleased}}}
 	show := func(at time.Time) (rules.WorkView, string) {
 		var out strings.Builder
 		p := &cli.Program{Out: bufio.NewWriter(&out)}
@@ -28,14 +31,19 @@ func TestExpiredLeaseIsShown(t *testing.T) {
 		return view, out.String()
 	}
 	view, text := show(expires.Add(-1))
-	if view.Lease == nil || view.Expired != nil || view.Sessions[1].Ended != nil || !strings.Contains(text, "\nheld by       developer dev (ann), epoch 3, until ") {
+	if view.Lease == nil || view.Expired != nil || view.Sessions[1].Ended != nil ||
+		!strings.Contains(text, "\nheld by       developer dev (ann), epoch 3, until ") {
 		t.Errorf("just before it expires: %+v\n%s", view, text)
 	}
 	view, text = show(expires)
-	if view.Lease != nil || view.Expired != w.Lease || *view.Sessions[0].Ended != rules.EndedReleased || view.Sessions[1].Ended == nil || *view.Sessions[1].Ended != rules.EndedExpired || !view.Sessions[1].To.Equal(expires) {
+	if view.Lease != nil || view.Expired != w.Lease ||
+		*view.Sessions[0].Ended != rules.EndedReleased || view.Sessions[1].Ended == nil ||
+		*view.Sessions[1].Ended != rules.EndedExpired || !view.Sessions[1].To.Equal(expires) {
 		t.Errorf("when it expires: %+v", view)
 	}
-	if strings.Contains(text, "\nheld by") || !strings.Contains(text, "\nwas held by   developer dev (ann), epoch 3, expired at ") || !strings.Contains(text, " expired\n") {
+	if strings.Contains(text, "\nheld by") ||
+		!strings.Contains(text, "\nwas held by   developer dev (ann), epoch 3, expired at ") ||
+		!strings.Contains(text, " expired\n") {
 		t.Errorf("when it expires:\n%s", text)
 	}
 }

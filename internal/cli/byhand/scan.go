@@ -25,8 +25,8 @@ const (
 // readSize is the size of the read buffer, which bounds the memory for transcripts of any length.
 const readSize = 256 << 10
 
-// ScanCommand has pointers for flags whose empty value would mean "anything", and for FILE, so that an empty shell variable is refused
-// instead of turning off a check or reading standard input.
+// ScanCommand has pointers for flags whose empty value would mean "anything", and for FILE, so that
+// an empty shell variable is refused instead of turning off a check or reading standard input.
 type ScanCommand struct {
 	Format    signalbox.Format `default:"auto" placeholder:"F" help:"The format of the transcript: ${formats}. auto detects it by the first line that is not blank. Default: auto."`
 	Role      *signalbox.Role  `placeholder:"R" help:"Refuse line signals that this role may not send: ${roles}."`
@@ -77,7 +77,8 @@ func (c *ScanCommand) check() error {
 		return err
 	}
 	if c.RawOutput && !c.Resolve && c.Policy != policySeed {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--raw-output needs --resolve"),
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("--raw-output needs --resolve"),
 			Hint: "the output belongs to the result of the whole turn; each signal has its own line in raw"}
 	}
 	if c.Role != nil {
@@ -86,11 +87,13 @@ func (c *ScanCommand) check() error {
 		}
 	}
 	if c.Work != nil && !isToken(*c.Work) {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--work %q is not an id", *c.Work),
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--work %q is not an id",
+			*c.Work),
 			Hint: "use one word, or leave out --work to accept all work"}
 	}
 	if c.Key != nil && !isToken(*c.Key) {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--key %q is not a key", *c.Key),
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--key %q is not a key",
+			*c.Key),
 			Hint: "use one word, or leave out --key if the session has none"}
 	}
 	return nil
@@ -168,8 +171,10 @@ func (c *ScanCommand) resolveSeed(p *cli.Program, in io.Reader) error {
 	return c.printResult(p, result, scanner)
 }
 
-// printResult prints the result of a turn, with the output that it is the result of if that is wanted.
-func (c *ScanCommand) printResult(p *cli.Program, result signalbox.Signal, scanner *transcript.Scanner) error {
+// printResult prints the result of a turn, with the output that it is the result of if that is
+// wanted.
+func (c *ScanCommand) printResult(p *cli.Program, result signalbox.Signal,
+	scanner *transcript.Scanner) error {
 	if !c.RawOutput {
 		return p.PrintJSON(&result, "")
 	}
@@ -183,12 +188,15 @@ func (c *ScanCommand) printResult(p *cli.Program, result signalbox.Signal, scann
 	return p.PrintJSON(json.RawMessage(append(joined, '}')), "")
 }
 
-// adviceSize is how much of the end of a turn without a valid signal is searched for what the agent should send.
+// adviceSize is how much of the end of a turn without a valid signal is searched for what the agent
+// should send.
 const adviceSize = 4 << 10
 
 // scan scans the input to its end, and calls take with signals as they become certain.
-func (c *ScanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (*transcript.Scanner, error) {
-	scanner := transcript.NewScanner(&transcript.Options{Format: c.Format, Key: deref(c.Key), Excerpt: adviceSize, RawOutput: c.RawOutput})
+func (c *ScanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (*transcript.Scanner,
+	error) {
+	scanner := transcript.NewScanner(&transcript.Options{Format: c.Format, Key: deref(c.Key),
+		Excerpt: adviceSize, RawOutput: c.RawOutput})
 	buf := make([]byte, readSize)
 	for {
 		n, readErr := in.Read(buf)
@@ -210,7 +218,8 @@ func printReport(p *cli.Program, r signalbox.StreamReport) {
 		p.Warnf("%s; signals of success do not count", r.Mixed)
 	}
 	if r.Dropped > 0 {
-		p.Warnf("%d signals were dropped; only the first %d of a stream are kept", r.Dropped, transcript.MaxSignals)
+		p.Warnf("%d signals were dropped; only the first %d of a stream are kept", r.Dropped,
+			transcript.MaxSignals)
 	}
 	if r.Failed {
 		p.Notef("the agent's stream reports a failure: %s", cmp.Or(r.Error, "no reason given"))

@@ -48,8 +48,10 @@ func (c *StripCommand) Run(p *cli.Program) error {
 	}
 }
 
-// finish ends the text. On a terminal it also ends the last line, so that the shell prompt starts on a new line.
-func (c *StripCommand) finish(p *cli.Program, strip *transcript.StripStream, out *bufio.Writer) error {
+// finish ends the text. On a terminal it also ends the last line, so that the shell prompt starts
+// on a new line.
+func (c *StripCommand) finish(p *cli.Program, strip *transcript.StripStream,
+	out *bufio.Writer) error {
 	if err := strip.Close(); err != nil || !cli.IsTerminal(p.Stdout) {
 		return err
 	}

@@ -67,7 +67,8 @@ func (c *workOpenCommand) Run(p *cli.Program) error {
 		return err
 	}
 	return orderWork(p, c.BoxFlag, c.AnswerFlag, "", func(string) rules.Command {
-		return rules.OpenWork{Work: c.ID, Title: title, Phase: c.Phase, Ref: string(c.Ref), Actor: p.ActorOf(c.Actor)}
+		return rules.OpenWork{Work: c.ID, Title: title, Phase: c.Phase, Ref: string(c.Ref),
+			Actor: p.ActorOf(c.Actor)}
 	})
 }
 
@@ -91,14 +92,20 @@ func (c *workUnblockCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("unblock work"); err != nil {
 		return err
 	}
-	note, err := p.RequireText(c.Note, cli.WantedText{Name: "the note", Missing: "missing flags: --note=TEXT", Usage: "signalbox work unblock " + c.ID + " --note TEXT"})
+	note, err := p.RequireText(c.Note,
+		cli.WantedText{Name: "the note", Missing: "missing flags: --note=TEXT",
+			Usage: "signalbox work unblock " + c.ID + " --note TEXT"})
 	if err != nil {
 		return err
 	}
-	return orderWork(p, c.BoxFlag, c.AnswerFlag, c.ID, func(id string) rules.Command { return rules.Unblock{Work: id, Note: note, Actor: p.ActorOf(c.Actor)} })
+	return orderWork(p, c.BoxFlag, c.AnswerFlag, c.ID,
+		func(id string) rules.Command { return rules.Unblock{Work: id, Note: note, Actor: p.ActorOf(c.Actor)} })
 }
 
-// orderWork executes a command about the work item that the user named, and prints where it is then.
-func orderWork(p *cli.Program, f cli.BoxFlag, answer cli.AnswerFlag, name string, build func(id string) rules.Command) error {
-	return cli.OrderWork(p, f, name, build, func(_ *box.Box, a rules.Answer) error { return answer.Print(p, opened{a.Work, a.Phase, a.Seq}) })
+// orderWork executes a command about the work item that the user named, and prints where it is
+// then.
+func orderWork(p *cli.Program, f cli.BoxFlag, answer cli.AnswerFlag, name string,
+	build func(id string) rules.Command) error {
+	return cli.OrderWork(p, f, name, build,
+		func(_ *box.Box, a rules.Answer) error { return answer.Print(p, opened{a.Work, a.Phase, a.Seq}) })
 }

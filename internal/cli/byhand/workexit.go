@@ -57,7 +57,8 @@ func (c *workExitCommand) Run(p *cli.Program) error {
 		return err
 	}
 	done, err := c.submit(p, session, data)
-	if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) && refused.Reason == signalbox.ReasonMalformed {
+	if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) &&
+		refused.Reason == signalbox.ReasonMalformed {
 		if _, invalid := transcript.ParseExit(data); invalid != nil {
 			return invalidExit(invalid, data)
 		}
@@ -71,11 +72,14 @@ func (c *workExitCommand) Run(p *cli.Program) error {
 	return nil
 }
 
-// submit submits the signal over the socket of an agent's session, or to the box, and prints the answer.
-func (c *workExitCommand) submit(p *cli.Program, session string, data []byte) (done exited, err error) {
+// submit submits the signal over the socket of an agent's session, or to the box, and prints the
+// answer.
+func (c *workExitCommand) submit(p *cli.Program, session string, data []byte) (done exited,
+	err error) {
 	ctx := context.Background()
 	if p.Socket() != "" {
-		request, accepted := p.SocketRequest(agentsocket.CallExit, session, c.Epoch), agentsocket.Exit{}
+		request, accepted := p.SocketRequest(agentsocket.CallExit, session, c.Epoch),
+			agentsocket.Exit{}
 		request.Exit, request.Ref = data, string(c.Ref)
 		if err := agentsocket.Invoke(ctx, p.Socket(), request, &accepted); err != nil {
 			return done, err
@@ -84,7 +88,9 @@ func (c *workExitCommand) submit(p *cli.Program, session string, data []byte) (d
 		return done, c.Print(p, done)
 	}
 	err = p.WithBox(ctx, c.BoxFlag, func(b *box.Box) error {
-		answer, err := exitsignal.Submit(ctx, b, exitsignal.Submission{Session: session, Epoch: c.Epoch, Data: data, Ref: string(c.Ref), Caller: callerOf(p)})
+		answer, err := exitsignal.Submit(ctx, b,
+			exitsignal.Submission{Session: session, Epoch: c.Epoch, Data: data, Ref: string(c.Ref),
+				Caller: callerOf(p)})
 		if err != nil {
 			return err
 		}

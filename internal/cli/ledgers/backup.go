@@ -51,57 +51,66 @@ func (c *BackupCommand) Run(p *cli.Program) error {
 	}
 	ctx, stop := cli.UntilInterrupted() // so that an incomplete file is removed
 	defer stop()
-	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenLedger, p.BoxOptions(), func(l *box.Ledger) error {
-		l.WarnIfLost(ctx)
-		opts := box.BackupOptions{Version: p.Build().Version, Force: c.Force, Progress: showProgress(p, "backed up")}
-		var (
-			done box.BackupResult
-			err  error
-		)
-		if c.File == "-" {
-			done, err = l.Backup(ctx, p.Direct, opts) // check refuses a terminal
-			err = incompleteRead(cmp.Or(err, p.Direct.Flush()))
-		} else {
-			done, err = l.BackupTo(ctx, c.File, opts)
-		}
-		if err != nil {
-			return cli.OrInterrupted(ctx, err)
-		}
-		return c.print(p, done)
-	})
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenLedger, p.BoxOptions(),
+		func(l *box.Ledger) error {
+			l.WarnIfLost(ctx)
+			opts := box.BackupOptions{Version: p.Build().Version, Force: c.Force,
+				Progress: showProgress(p, "backed up")}
+			var (
+				done box.BackupResult
+				err  error
+			)
+			if c.File == "-" {
+				done, err = l.Backup(ctx, p.Direct, opts) // check refuses a terminal
+				err = incompleteRead(cmp.Or(err, p.Direct.Flush()))
+			} else {
+				done, err = l.BackupTo(ctx, c.File, opts)
+			}
+			if err != nil {
+				return cli.OrInterrupted(ctx, err)
+			}
+			return c.print(p, done)
+		})
 }
 
 func (c *BackupCommand) check(p *cli.Program) error {
 	switch {
 	case c.File == "":
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the name of the file is empty"),
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("the name of the file is empty"),
 			Hint: "name a file, or use - to write to standard output"}
 	case c.File == "-" && c.JSON:
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--json cannot be combined with -, because the backup is on standard output"),
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("--json cannot be combined with -, because the backup is on standard output"),
 			Hint: "name a file, or leave --json out"}
 	case c.File == "-" && cli.IsTerminal(p.Stdout):
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("a backup cannot be written to a terminal"),
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("a backup cannot be written to a terminal"),
 			Hint: "name a file, or pipe standard output to another program"}
 	}
 	return nil
 }
 
 func (c *BackupCommand) print(p *cli.Program, done box.BackupResult) error {
-	what := fmt.Sprintf("%s, %s, %s, head %s", eventCount(done.Events), text.Count(done.Blobs, "blob"), formatBytes(done.Bytes), done.Head)
+	what := fmt.Sprintf("%s, %s, %s, head %s", eventCount(done.Events),
+		text.Count(done.Blobs, "blob"), formatBytes(done.Bytes), done.Head)
 	var err error
 	switch {
 	case c.JSON:
-		err = p.PrintJSON(backedUp{c.File, done.Box, done.Events, done.Blobs, done.Bytes, done.Head}, "")
+		err = p.PrintJSON(backedUp{c.File, done.Box, done.Events, done.Blobs, done.Bytes,
+			done.Head}, "")
 	case c.File == "-":
 		p.Notef("backed up %s: %s", done.Box, what)
 	default:
-		_, err = fmt.Fprintf(p.Out, "backed up %s to %s: %s\n", done.Box, cli.Printable(c.File), what)
+		_, err = fmt.Fprintf(p.Out, "backed up %s to %s: %s\n", done.Box, cli.Printable(c.File),
+			what)
 	}
 	if err != nil {
 		return err
 	}
 	for _, digest := range done.Missing {
-		p.Warnf("blob %s, to which an event refers, is missing from the box and was not redacted", digest)
+		p.Warnf("blob %s, to which an event refers, is missing from the box and was not redacted",
+			digest)
 	}
 	for _, file := range done.Skipped {
 		p.Warnf("not in the backup: %s", file)
@@ -112,13 +121,14 @@ func (c *BackupCommand) print(p *cli.Program, done box.BackupResult) error {
 	return nil
 }
 
-// incompleteRead returns an error if the reader of standard output closed the pipe. Other commands succeed then, but a part of a backup is
-// useless.
+// incompleteRead returns an error if the reader of standard output closed the pipe. Other commands
+// succeed then, but a part of a backup is useless.
 func incompleteRead(err error) error {
 	if !errors.Is(err, cli.ErrReaderClosed) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the program that reads the backup ended too early"),
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  errors.New("the program that reads the backup ended too early"),
 		Hint: "an incomplete backup cannot be restored; find out why the program ended, and run the command again"}
 }
 
@@ -184,7 +194,8 @@ func (c *RestoreCommand) Run(p *cli.Program) error {
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	done, err := box.Restore(ctx, in, filepath.Join(c.Dir, box.FolderName), &box.RestoreOptions{
-		Options: *p.BoxOptions(), PublicKey: key, Forget: c.Forget, Progress: showProgress(p, "restored"),
+		Options: *p.BoxOptions(), PublicKey: key, Forget: c.Forget,
+		Progress: showProgress(p, "restored"),
 	})
 	if err != nil {
 		return cli.OrInterrupted(ctx, err)
@@ -195,9 +206,12 @@ func (c *RestoreCommand) Run(p *cli.Program) error {
 func (c *RestoreCommand) print(p *cli.Program, done *box.RestoreResult) error {
 	var err error
 	if c.JSON {
-		err = p.PrintJSON(restoredBox{done.Dir, done.Box, done.Events, done.Blobs, done.Head, done.Signed, done.KeyHere}, "")
+		err = p.PrintJSON(restoredBox{done.Dir, done.Box, done.Events, done.Blobs, done.Head,
+			done.Signed, done.KeyHere}, "")
 	} else {
-		_, err = fmt.Fprintf(p.Out, "restored %s to %s: %s, %s, head %s\n", done.Box, cli.Printable(done.Dir), eventCount(done.Events), text.Count(done.Blobs, "blob"), done.Head)
+		_, err = fmt.Fprintf(p.Out, "restored %s to %s: %s, %s, head %s\n", done.Box,
+			cli.Printable(done.Dir), eventCount(done.Events), text.Count(done.Blobs, "blob"),
+			done.Head)
 	}
 	if err != nil {
 		return err

@@ -76,13 +76,16 @@ func (c *blobRedactCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("redact a blob"); err != nil {
 		return err
 	}
-	reason, err := p.RequireText(c.Reason, cli.WantedText{Name: "the reason", Missing: "missing flags: --reason=TEXT", Usage: "signalbox blob redact DIGEST --reason TEXT"})
+	reason, err := p.RequireText(c.Reason,
+		cli.WantedText{Name: "the reason", Missing: "missing flags: --reason=TEXT",
+			Usage: "signalbox blob redact DIGEST --reason TEXT"})
 	if err != nil {
 		return err
 	}
 	ctx := context.Background()
 	return p.WithBox(ctx, c.BoxFlag, func(b *box.Box) error {
-		answer, err := b.Redact(ctx, rules.RedactBlob{Blob: c.Digest, Reason: reason, Actor: p.ActorOf(c.Actor)})
+		answer, err := b.Redact(ctx, rules.RedactBlob{Blob: c.Digest, Reason: reason,
+			Actor: p.ActorOf(c.Actor)})
 		if err != nil {
 			return err
 		}

@@ -115,14 +115,16 @@ func (c *ledgerTailCommand) checkWork(ctx context.Context, l *box.Ledger) error 
 		if err != nil {
 			return err
 		}
-		if missing = slices.DeleteFunc(missing, func(id string) bool { return id == e.Work }); len(missing) == 0 {
+		if missing = slices.DeleteFunc(missing,
+			func(id string) bool { return id == e.Work }); len(missing) == 0 {
 			return nil
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'", cli.Shortened(missing[0])), Hint: "list the work with signalbox work list"}
+	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'",
+		cli.Shortened(missing[0])), Hint: "list the work with signalbox work list"}
 }
 
 // start returns the sequence number before the first event to show. It searches from the end.
@@ -154,7 +156,8 @@ func (c *ledgerTailCommand) follow(p *cli.Program, l *box.Ledger, after uint64) 
 	for {
 		err := c.showNew(ctx, p, l, &after)
 		if errors.Is(err, journal.ErrUnavailable) { // it may come back
-			err = engine.WhenAvailable(ctx, p.BoxOptions().Log, func() error { _, err := l.Journal.Head(ctx); return err })
+			err = engine.WhenAvailable(ctx, p.BoxOptions().Log,
+				func() error { _, err := l.Journal.Head(ctx); return err })
 		}
 		if ctx.Err() != nil {
 			return nil // an interrupt is the normal end
@@ -165,8 +168,10 @@ func (c *ledgerTailCommand) follow(p *cli.Program, l *box.Ledger, after uint64) 
 	}
 }
 
-// showNew shows the events that follow the event after, and advances after, until ctx is done or the ledger cannot be read.
-func (c *ledgerTailCommand) showNew(ctx context.Context, p *cli.Program, l *box.Ledger, after *uint64) error {
+// showNew shows the events that follow the event after, and advances after, until ctx is done or
+// the ledger cannot be read.
+func (c *ledgerTailCommand) showNew(ctx context.Context, p *cli.Program, l *box.Ledger,
+	after *uint64) error {
 	for e, err := range l.Journal.Watch(ctx, *after) {
 		if err != nil {
 			return err
@@ -194,7 +199,8 @@ func (c *ledgerTailCommand) show(p *cli.Program, e *signalbox.Event) error {
 	if e.Session != "" {
 		who = e.Session
 	}
-	_, err := fmt.Fprintf(p.Out, "%6d  %s  %-21s  %-16s  %-16s  %s\n", e.Seq, e.Time.Local().Format(time.DateTime), cli.Printable(e.Type),
+	_, err := fmt.Fprintf(p.Out, "%6d  %s  %-21s  %-16s  %-16s  %s\n", e.Seq,
+		e.Time.Local().Format(time.DateTime), cli.Printable(e.Type),
 		cli.Printable(e.Work), cli.Printable(who), cli.Printable(string(e.Data)))
 	return err
 }
@@ -249,10 +255,11 @@ func (c *ledgerVerifyCommand) Run(p *cli.Program) error {
 	}
 	var report box.Verified
 	ctx := context.Background()
-	err = cli.WithOpened(ctx, p, c.BoxFlag, box.OpenLedger, p.BoxOptions(), func(l *box.Ledger) error {
-		report, err = l.Verify(ctx, opts)
-		return err
-	})
+	err = cli.WithOpened(ctx, p, c.BoxFlag, box.OpenLedger, p.BoxOptions(),
+		func(l *box.Ledger) error {
+			report, err = l.Verify(ctx, opts)
+			return err
+		})
 	if errors.Is(err, journal.ErrDamaged) { // it cannot be opened
 		report, err = box.Verified{Report: ledger.Report{FirstBad: 1, Reason: err.Error()}}, nil
 	}
@@ -265,7 +272,8 @@ func (c *ledgerVerifyCommand) Run(p *cli.Program) error {
 		err = printVerified(p, report)
 	}
 	if err == nil && report.NotReplayed != nil {
-		p.Warnf("the hash chain is intact, but the events could not all be replayed: %v", report.NotReplayed)
+		p.Warnf("the hash chain is intact, but the events could not all be replayed: %v",
+			report.NotReplayed)
 	}
 	if err != nil || report.OK {
 		return err
@@ -305,7 +313,8 @@ func verifiedFrom(r box.Verified) verified {
 		v.FirstBad = &r.FirstBad
 	}
 	if r.Checkpoint != nil {
-		v.Checkpoint = &verifiedCheckpoint{r.Checkpoint.Origin, r.Checkpoint.Size, r.Checkpoint.Root}
+		v.Checkpoint = &verifiedCheckpoint{r.Checkpoint.Origin, r.Checkpoint.Size,
+			r.Checkpoint.Root}
 	}
 	return v
 }
@@ -317,7 +326,8 @@ func printVerified(p *cli.Program, r box.Verified) error {
 	case r.Checkpoint.Size == r.Events:
 		lines = append(lines, "all signed by "+r.Checkpoint.Origin)
 	default:
-		lines = append(lines, fmt.Sprintf("the first %d signed by %s", r.Checkpoint.Size, r.Checkpoint.Origin))
+		lines = append(lines, fmt.Sprintf("the first %d signed by %s", r.Checkpoint.Size,
+			r.Checkpoint.Origin))
 	}
 	if blobs := r.Blobs; blobs != nil && blobs.Checked > 0 {
 		lines = append(lines, text.Count(int(blobs.Checked), "blob")+" intact")
@@ -332,18 +342,22 @@ func printVerified(p *cli.Program, r box.Verified) error {
 	case r.Checkpoint == nil:
 		p.Warnf("there is no checkpoint, so events may have been cut off at the end")
 	case r.Checkpoint.Size < r.Events:
-		p.Notef("%s after the checkpoint; sign them with signalbox ledger checkpoint", eventCount(r.Events-r.Checkpoint.Size))
+		p.Notef("%s after the checkpoint; sign them with signalbox ledger checkpoint",
+			eventCount(r.Events-r.Checkpoint.Size))
 	}
 	if blobs := r.Blobs; blobs != nil && blobs.Remaining > 0 {
-		first := blobs.List[slices.IndexFunc(blobs.List, func(found box.BlobFinding) bool { return found.Status == box.BlobRemaining })]
-		p.Warnf("%s redacted but still there, first %s: repeat signalbox blob redact", text.Count(int(blobs.Remaining), "blob"), first.Blob)
+		first := blobs.List[slices.IndexFunc(blobs.List,
+			func(found box.BlobFinding) bool { return found.Status == box.BlobRemaining })]
+		p.Warnf("%s redacted but still there, first %s: repeat signalbox blob redact",
+			text.Count(int(blobs.Remaining), "blob"), first.Blob)
 	}
 	return nil
 }
 
 func eventCount(n uint64) string { return text.Count(int(n), "event") }
 
-// showProgress returns a function that prints progress on a terminal once per second. It returns nil if standard error is not a terminal.
+// showProgress returns a function that prints progress on a terminal once per second. It returns
+// nil if standard error is not a terminal.
 func showProgress(p *cli.Program, done string) func(n, all uint64) {
 	if !cli.IsTerminal(p.Stderr) {
 		return nil

@@ -49,35 +49,37 @@ func (c *ledgerAcceptLossCommand) Run(p *cli.Program) error {
 		return err
 	}
 	ctx := context.Background()
-	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenLedger, p.BoxOptions(), func(l *box.Ledger) error {
-		loss, err := l.FindLoss(ctx)
-		if err != nil {
-			return err
-		}
-		if !c.JSON {
-			err = describeLoss(p, loss)
-		}
-		if err == nil && !loss.None() && (c.Yes || !c.JSON) {
-			err = c.decide(p)
-		}
-		if err != nil {
-			return err
-		}
-		answer := acceptedLoss{Events: loss.Events, Lost: loss.Lost, Checkpoints: loss.Checkpoints, Kept: []string{}}
-		if !loss.None() && (c.Yes || !c.JSON) {
-			if answer.Kept, err = l.AcceptLoss(ctx, loss, p.ActorOf(c.Actor)); err != nil {
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenLedger, p.BoxOptions(),
+		func(l *box.Ledger) error {
+			loss, err := l.FindLoss(ctx)
+			if err != nil {
 				return err
 			}
-			answer.Accepted = true
-		}
-		if c.JSON {
-			return p.PrintJSON(answer, "")
-		}
-		if answer.Accepted {
-			_, err = fmt.Fprintf(p.Out, "forgotten; kept in %s\n", cli.Printable(strings.Join(answer.Kept, ", ")))
-		}
-		return err
-	})
+			if !c.JSON {
+				err = describeLoss(p, loss)
+			}
+			if err == nil && !loss.None() && (c.Yes || !c.JSON) {
+				err = c.decide(p)
+			}
+			if err != nil {
+				return err
+			}
+			answer := acceptedLoss{Events: loss.Events, Lost: loss.Lost, Checkpoints: loss.Checkpoints, Kept: []string{}}
+			if !loss.None() && (c.Yes || !c.JSON) {
+				if answer.Kept, err = l.AcceptLoss(ctx, loss, p.ActorOf(c.Actor)); err != nil {
+					return err
+				}
+				answer.Accepted = true
+			}
+			if c.JSON {
+				return p.PrintJSON(answer, "")
+			}
+			if answer.Accepted {
+				_, err = fmt.Fprintf(p.Out, "forgotten; kept in %s\n",
+					cli.Printable(strings.Join(answer.Kept, ", ")))
+			}
+			return err
+		})
 }
 
 // decide asks the user, unless --yes is set.
@@ -85,9 +87,12 @@ func (c *ledgerAcceptLossCommand) decide(p *cli.Program) error {
 	if c.Yes {
 		return nil
 	}
-	yes, err := p.Confirm("Forget this, and continue with the ledger as it is?", "see what is lost with signalbox ledger accept-loss --json, then run signalbox ledger accept-loss --yes")
+	yes, err := p.Confirm("Forget this, and continue with the ledger as it is?",
+		"see what is lost with signalbox ledger accept-loss --json, then run signalbox ledger accept-loss --yes")
 	if err == nil && !yes {
-		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("nothing was forgotten, and nothing can be written to the ledger"), Hint: applied.Hint}
+		err = &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  errors.New("nothing was forgotten, and nothing can be written to the ledger"),
+			Hint: applied.Hint}
 	}
 	return err
 }
@@ -104,7 +109,8 @@ func describeLoss(p *cli.Program, loss *box.Loss) error {
 			fmt.Fprintf(p.Out, "  %s\n", cli.Printable(e.String()))
 		}
 		if missing := loss.Lost.Last - loss.Lost.First + 1; missing > uint64(len(loss.Lost.Known)) {
-			fmt.Fprintf(p.Out, "  and %s of which nothing is remembered\n", eventCount(missing-uint64(len(loss.Lost.Known))))
+			fmt.Fprintf(p.Out, "  and %s of which nothing is remembered\n",
+				eventCount(missing-uint64(len(loss.Lost.Known))))
 		}
 		fmt.Fprintln(p.Out)
 	}

@@ -36,11 +36,16 @@ func (c *ledgerGrantCommand) Run(p *cli.Program) error {
 	rights := postgres.Work
 	switch {
 	case c.ReadOnly && c.Revoke:
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--read-only and --revoke cannot be used together")}
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: errors.New("--read-only and --revoke cannot be used together")}
 	case c.ReadOnly:
 		rights = postgres.Read
 	case c.Revoke:
 		rights = postgres.Nothing
 	}
-	return p.WithLedger(c.BoxFlag, func(ctx context.Context, l *box.Ledger) error { return l.Grant(ctx, string(c.Role), rights) })
+	return p.WithLedger(c.BoxFlag,
+		func(ctx context.Context,
+			l *box.Ledger) error {
+			return l.Grant(ctx, string(c.Role), rights)
+		})
 }

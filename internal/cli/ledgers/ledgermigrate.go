@@ -64,13 +64,15 @@ func (c *ledgerMigrateCommand) Run(p *cli.Program) error {
 	defer stop()
 	known := team.Store{}.KnowsPlaces(dir)
 	done, err := box.Migrate(ctx, dir, &box.MigrateOptions{
-		Options: *p.BoxOptions(), To: string(c.To), Actor: p.ActorOf(""), DryRun: c.DryRun, Force: c.Force, Progress: migrateProgress(p, string(c.To)),
+		Options: *p.BoxOptions(), To: string(c.To), Actor: p.ActorOf(""), DryRun: c.DryRun,
+		Force: c.Force, Progress: migrateProgress(p, string(c.To)),
 	})
 	if !c.DryRun {
 		cli.RememberPlaces(p, dir, known, err)
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "run the command again: it continues where it stopped"}
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"),
+			Hint: "run the command again: it continues where it stopped"}
 	}
 	if err != nil {
 		return err
@@ -78,10 +80,12 @@ func (c *ledgerMigrateCommand) Run(p *cli.Program) error {
 	return c.print(p, done)
 }
 
-// migrateProgress returns a function that prints each step, and how far it is: on a terminal every second, elsewhere every ten.
+// migrateProgress returns a function that prints each step, and how far it is: on a terminal every
+// second, elsewhere every ten.
 func migrateProgress(p *cli.Program, to string) func(step box.MigrateStep, done, total uint64) {
 	steps := map[box.MigrateStep]string{
-		box.MigrateVerify: "verifying the ledger", box.MigrateCompare: "comparing with " + to, box.MigrateCopy: "copying to " + to,
+		box.MigrateVerify: "verifying the ledger", box.MigrateCompare: "comparing with " + to,
+		box.MigrateCopy:  "copying to " + to,
 		box.MigrateCheck: "verifying the copy", box.MigrateSwitch: "switching to " + to,
 	}
 	var current box.MigrateStep
@@ -106,7 +110,8 @@ func migrateProgress(p *cli.Program, to string) func(step box.MigrateStep, done,
 func (c *ledgerMigrateCommand) print(p *cli.Program, done *box.MigrateResult) error {
 	var err error
 	if c.JSON {
-		err = p.PrintJSON(migrated{done.Outcome, done.Box, done.From, done.To, done.Events, done.Head, done.Present, done.Blobs, done.Missing}, "")
+		err = p.PrintJSON(migrated{done.Outcome, done.Box, done.From, done.To, done.Events,
+			done.Head, done.Present, done.Blobs, done.Missing}, "")
 	} else {
 		_, err = fmt.Fprintln(p.Out, cli.Printable(describeMigration(done)))
 	}
@@ -114,7 +119,8 @@ func (c *ledgerMigrateCommand) print(p *cli.Program, done *box.MigrateResult) er
 		return err
 	}
 	for _, digest := range done.Missing {
-		p.Warnf("blob %s, to which an event refers, is missing from the box and was not redacted", digest)
+		p.Warnf("blob %s, to which an event refers, is missing from the box and was not redacted",
+			digest)
 	}
 	if done.Outcome == box.Moved {
 		switch done.To {
@@ -140,17 +146,23 @@ func (c *ledgerMigrateCommand) print(p *cli.Program, done *box.MigrateResult) er
 func describeMigration(done *box.MigrateResult) string {
 	switch done.Outcome {
 	case box.Moved:
-		return fmt.Sprintf("moved %s from %s to %s: %s, %s copied, head %s", done.Box, done.From, done.To, eventCount(done.Events), text.Count(done.Blobs, "blob"), done.Head)
+		return fmt.Sprintf("moved %s from %s to %s: %s, %s copied, head %s", done.Box, done.From,
+			done.To, eventCount(done.Events), text.Count(done.Blobs, "blob"), done.Head)
 	case box.WouldMove:
-		return fmt.Sprintf("would move %s from %s to %s: %s, %d already copied", done.Box, done.From, done.To, eventCount(done.Events), done.Present)
+		return fmt.Sprintf("would move %s from %s to %s: %s, %d already copied", done.Box,
+			done.From, done.To, eventCount(done.Events), done.Present)
 	case box.Switched:
-		return fmt.Sprintf("%s was already moved to %s: changed the setting journal", done.Box, done.To)
+		return fmt.Sprintf("%s was already moved to %s: changed the setting journal", done.Box,
+			done.To)
 	case box.WouldSwitch:
-		return fmt.Sprintf("%s was already moved to %s: would change only the setting journal", done.Box, done.To)
+		return fmt.Sprintf("%s was already moved to %s: would change only the setting journal",
+			done.Box, done.To)
 	case box.Cancelled:
-		return fmt.Sprintf("cancelled the move of %s: it continues in %s, %s, head %s", done.Box, done.To, eventCount(done.Events), done.Head)
+		return fmt.Sprintf("cancelled the move of %s: it continues in %s, %s, head %s", done.Box,
+			done.To, eventCount(done.Events), done.Head)
 	case box.WouldCancel:
-		return fmt.Sprintf("would cancel the move of %s, which would continue in %s", done.Box, done.To)
+		return fmt.Sprintf("would cancel the move of %s, which would continue in %s", done.Box,
+			done.To)
 	}
 	return fmt.Sprintf("%s is in %s already: nothing was changed", done.Box, done.To)
 }

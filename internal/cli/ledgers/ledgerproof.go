@@ -36,11 +36,13 @@ func (c *ledgerProveCommand) Run(p *cli.Program) error {
 			return err
 		}
 		if c.Output == "" {
-			_, err = p.Exact(cli.RawFlag{}).Write(proof.Format()) // check accepts exactly these bytes
+			// check accepts exactly these bytes
+			_, err = p.Exact(cli.RawFlag{}).Write(proof.Format())
 			return err
 		}
 		if err := os.WriteFile(string(c.Output), proof.Format(), 0o644); err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write %s: %w", c.Output, cli.Cause(err)),
+			return &signalbox.Error{Code: signalbox.CodeFailed,
+				Err:  fmt.Errorf("cannot write %s: %w", c.Output, cli.Cause(err)),
 				Hint: "name a file that you may write"}
 		}
 		return nil
@@ -82,7 +84,8 @@ func (c *ledgerCheckCommand) Run(p *cli.Program) error {
 		})
 	}
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no public key to check the proof with"),
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("there is no public key to check the proof with"),
 			Hint: "use --key with the output of signalbox ledger key from the box that made the proof"}
 	}
 	proof, err := ledger.ParseProof(data)
@@ -97,8 +100,10 @@ func (c *ledgerCheckCommand) Run(p *cli.Program) error {
 		return p.PrintJSON(proof.Event, "")
 	}
 	e := proof.Event
-	_, err = fmt.Fprintf(p.Out, "event %d is in the ledger of %s, which had %s when it was signed\n%s  %s  %s  %s\n%s\n",
-		e.Seq, checkpoint.Origin, eventCount(checkpoint.Size), e.Time.Format(signalbox.EventTime), cli.Printable(e.Type), cli.Printable(e.Work), cli.Printable(e.Session),
+	_, err = fmt.Fprintf(p.Out,
+		"event %d is in the ledger of %s, which had %s when it was signed\n%s  %s  %s  %s\n%s\n",
+		e.Seq, checkpoint.Origin, eventCount(checkpoint.Size), e.Time.Format(signalbox.EventTime),
+		cli.Printable(e.Type), cli.Printable(e.Work), cli.Printable(e.Session),
 		cli.Printable(string(e.Data)))
 	return err
 }
@@ -130,16 +135,17 @@ func (c *ledgerCheckpointCommand) Run(p *cli.Program) error {
 		return err
 	}
 	ctx := context.Background()
-	return cli.WithOpened(ctx, p, c.BoxFlag, box.Open, p.WorkOptions(c.BoxFlag), func(b *box.Box) error {
-		checkpoint, err := b.Sign(ctx)
-		if err != nil {
-			return err
-		}
-		if _, err := p.Out.Write(checkpoint.Signed); err != nil {
-			return err
-		}
-		return box.Publish(ctx, b.Config.Checkpoint, checkpoint.Signed)
-	})
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.Open, p.WorkOptions(c.BoxFlag),
+		func(b *box.Box) error {
+			checkpoint, err := b.Sign(ctx)
+			if err != nil {
+				return err
+			}
+			if _, err := p.Out.Write(checkpoint.Signed); err != nil {
+				return err
+			}
+			return box.Publish(ctx, b.Config.Checkpoint, checkpoint.Signed)
+		})
 }
 
 type ledgerKeyCommand struct {
@@ -180,7 +186,8 @@ func publicKey(flag cli.NonEmpty) (string, error) {
 	}
 	text, err := readFile(flag)
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--key is neither a public key nor a file with one: %s", flag),
+		return "", &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("--key is neither a public key nor a file with one: %s", flag),
 			Hint: "use the whole output of signalbox ledger key, in quotes"}
 	}
 	return strings.TrimSpace(string(text)), nil
@@ -194,7 +201,8 @@ func readFile(flag cli.NonEmpty) ([]byte, error) {
 	name := string(flag)
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s: no such file", name), Hint: "check the path"}
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err: fmt.Errorf("%s: no such file", name), Hint: "check the path"}
 	}
 	if err != nil {
 		return nil, cli.OpenError(name, err)

@@ -55,12 +55,14 @@ func (c *DiffCommand) Run(p *cli.Program) error {
 		o := p.RenderOptions()
 		return p.Page(c.PagerFlag, func(out io.Writer) error {
 			if hidden != "" {
-				if _, err := io.WriteString(out, o.Paint.Warn("warning: "+hidden)+"\n\n"); err != nil {
+				if _, err := io.WriteString(out, o.Paint.Warn("warning: "+hidden)+
+					"\n\n"); err != nil {
 					return err
 				}
 			}
 			printed := render.NewDiff(out, o.Paint)
-			if err := d.Print(ctx, printed, workspace.DiffOptions{Stat: c.Stat, Width: o.Width}); err != nil {
+			if err := d.Print(ctx, printed,
+				workspace.DiffOptions{Stat: c.Stat, Width: o.Width}); err != nil {
 				return err
 			}
 			if printed.Empty() {

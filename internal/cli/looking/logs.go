@@ -54,10 +54,12 @@ func (c *LogsCommand) Run(p *cli.Program) error {
 			return c.follow(p, b, w, indexes)
 		}
 		if c.Raw {
-			return render.NewLog(p.Direct, b, w.ID, render.LogOptions{Raw: true}).Print(ctx, indexes)
+			return render.NewLog(p.Direct, b, w.ID, render.LogOptions{Raw: true}).Print(ctx,
+				indexes)
 		}
 		return p.Page(c.PagerFlag, func(out io.Writer) error {
-			o := render.LogOptions{Options: p.RenderOptions(), Flush: func() error { return cli.Flush(out) }}
+			o := render.LogOptions{Options: p.RenderOptions(),
+				Flush: func() error { return cli.Flush(out) }}
 			return render.NewLog(out, b, w.ID, o).Print(ctx, indexes)
 		})
 	})
@@ -92,7 +94,8 @@ func (c *LogsCommand) choose(w *rules.Work) (indexes []int, err error) {
 	}
 	switch {
 	case c.Session != "" && len(indexes) == 0:
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s had no session '%s'", w.ID, c.Session),
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  fmt.Errorf("%s had no session '%s'", w.ID, c.Session),
 			Hint: "list its sessions with signalbox work show " + w.ID}
 	case c.All || c.Session != "":
 		return indexes, nil
@@ -104,6 +107,7 @@ func (c *LogsCommand) choose(w *rules.Work) (indexes []int, err error) {
 	case c.Follow:
 		return nil, nil
 	}
-	return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("no agent has worked on %s yet", w.ID),
+	return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+		Err:  fmt.Errorf("no agent has worked on %s yet", w.ID),
 		Hint: "wait for one with signalbox logs " + w.ID + " -f"}
 }

@@ -42,7 +42,8 @@ type ordered struct {
 	Seq      uint64          `json:"seq,omitempty"`
 	// Commit is the commit whose merge is approved or rejected.
 	Commit string `json:"commit,omitempty"`
-	// Files, Insertions and Deletions are what the approved commit changes relative to the base. They are absent if that is not known.
+	// Files, Insertions and Deletions are what the approved commit changes relative to the base.
+	// They are absent if that is not known.
 	Files      *int `json:"files,omitempty"`
 	Insertions *int `json:"insertions,omitempty"`
 	Deletions  *int `json:"deletions,omitempty"`
@@ -59,7 +60,8 @@ type sequel struct {
 	status *inspect.Status
 }
 
-// sequelOf finds out whether a run carries out what was recorded. Without an answer, a warning says why, because the order has been recorded.
+// sequelOf finds out whether a run carries out what was recorded. Without an answer, a warning says
+// why, because the order has been recorded.
 func sequelOf(ctx context.Context, p *cli.Program, b *box.Box) sequel {
 	st, err := inspect.ReadStatus(ctx, b, time.Now())
 	if err != nil {
@@ -72,10 +74,12 @@ func sequelOf(ctx context.Context, p *cli.Program, b *box.Box) sequel {
 // command returns the command that starts a run, "" if one is active or nothing is left to do.
 func (s sequel) command() string { return s.status.Continue }
 
-// advances reports whether a run carries out an order about a task at once, as far as it does not wait for something else.
+// advances reports whether a run carries out an order about a task at once, as far as it does not
+// wait for something else.
 func (s sequel) advances(task string) bool {
 	paused := func(t inspect.Task) bool { return t.ID == task && t.Condition == inspect.Paused }
-	return s.status.Continue == "" && !s.status.Paused && s.status.Cancelled == "" && !slices.ContainsFunc(s.status.Tasks, paused)
+	return s.status.Continue == "" && !s.status.Paused && s.status.Cancelled == "" &&
+		!slices.ContainsFunc(s.status.Tasks, paused)
 }
 
 // note tells the user what else is necessary.
@@ -84,7 +88,8 @@ func (s sequel) note(p *cli.Program) {
 	case st.Cancelled != "":
 		p.Notef("the run is cancelled; undo that with: signalbox retry")
 	case st.Paused && st.Continue != "":
-		p.Notef("the run is paused, and no run is active here; continue with: %s", st.HowToContinue())
+		p.Notef("the run is paused, and no run is active here; continue with: %s",
+			st.HowToContinue())
 		return
 	case st.Paused:
 		p.Notef("the run is paused; end the pause with: signalbox resume")
@@ -121,7 +126,8 @@ func (f *orderFlags) give(p *cli.Program, order steer.Decision, task string) err
 		return order.Do(ctx, b)
 	}
 	return cli.DoWork(p, f.BoxFlag, task, do, func(b *box.Box, a rules.Answer) error {
-		answer := ordered{Order: what, Phase: a.Phase, Repeated: a.Repeated, Seq: a.Seq, Commit: a.Commit}
+		answer := ordered{Order: what, Phase: a.Phase, Repeated: a.Repeated, Seq: a.Seq,
+			Commit: a.Commit}
 		if task != "" {
 			answer.Work = &task
 		}
@@ -162,7 +168,8 @@ func (o *ordered) count(c changes.Change) {
 	}
 }
 
-// changeOf returns what a work item changes. If git cannot say it, a warning says why: the order has been carried out.
+// changeOf returns what a work item changes. If git cannot say it, a warning says why: the order
+// has been carried out.
 func changeOf(p *cli.Program, f cli.BoxFlag, b *box.Box, work string) changes.Change {
 	change, err := changes.Of(context.Background(), b, p.ProjectRoot(f, b.Dir), work)
 	if err != nil {
@@ -181,7 +188,8 @@ func printChange(p *cli.Program, c changes.Change) error {
 		width = 80
 	}
 	if c.Title != "" {
-		fmt.Fprintf(p.Out, "    %s\n", text.Shorten(cli.Printable(text.OneLine(c.Title)), max(width-4, 20)))
+		fmt.Fprintf(p.Out, "    %s\n", text.Shorten(cli.Printable(text.OneLine(c.Title)),
+			max(width-4, 20)))
 	}
 	for _, line := range render.DiffStat(c, width-4) {
 		fmt.Fprintf(p.Out, "    %s\n", line)
@@ -191,7 +199,8 @@ func printChange(p *cli.Program, c changes.Change) error {
 
 // showSteering prints how the commit that an order would approve changes what steers agents, and
 // returns that commit, so that no other one is approved. It fails if that cannot be shown.
-func (f *orderFlags) showSteering(ctx context.Context, p *cli.Program, b *box.Box, order steer.Decision) (string, error) {
+func (f *orderFlags) showSteering(ctx context.Context, p *cli.Program, b *box.Box,
+	order steer.Decision) (string, error) {
 	if err := b.Engine.Refresh(ctx); err != nil {
 		return "", err
 	}
@@ -206,15 +215,18 @@ func (f *orderFlags) showSteering(ctx context.Context, p *cli.Program, b *box.Bo
 		return commit, would.Err
 	}
 	if err := f.printSteering(ctx, p, b, w, commit); err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Hint: cmp.Or(signalbox.HintOf(err), "signalbox diff "+w.ID+" shows all that it changes"),
+		return "", &signalbox.Error{Code: signalbox.CodeFailed,
+			Hint: cmp.Or(signalbox.HintOf(err), "signalbox diff "+w.ID+
+				" shows all that it changes"),
 			Err: fmt.Errorf("%s is not approved, because what steers agents in it cannot be shown: %w", w.ID, err)}
 	}
 	return commit, nil
 }
 
-// printSteering prints how a commit changes what steers agents, and nothing else of it. If a program
-// reads the answer, people read it on stderr.
-func (f *orderFlags) printSteering(ctx context.Context, p *cli.Program, b *box.Box, w *rules.Work, commit string) error {
+// printSteering prints how a commit changes what steers agents, and nothing else of it. If a
+// program reads the answer, people read it on stderr.
+func (f *orderFlags) printSteering(ctx context.Context, p *cli.Program, b *box.Box, w *rules.Work,
+	commit string) error {
 	d, err := inspect.OpenDiff(ctx, b, p.ProjectRoot(f.BoxFlag, b.Dir), w, false)
 	if err != nil {
 		return err
@@ -311,13 +323,16 @@ Examples:
 
 func (c *RetryCommand) Run(p *cli.Program) error {
 	if c.Note == "-" && c.Reason == "-" {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the reason and the note cannot both be read from standard input"), Hint: "write one of them as an argument"}
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("the reason and the note cannot both be read from standard input"),
+			Hint: "write one of them as an argument"}
 	}
 	note, err := p.TextOf(c.Note)
 	if err != nil {
 		return err
 	}
-	return c.give(p, steer.Decision{What: rules.OrderRetry, From: signalbox.Phase(strings.ToUpper(string(c.From))), Note: note}, c.Task)
+	return c.give(p, steer.Decision{What: rules.OrderRetry,
+		From: signalbox.Phase(strings.ToUpper(string(c.From))), Note: note}, c.Task)
 }
 
 type ApproveCommand struct {
@@ -372,8 +387,10 @@ func (c *AnswerCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("answer questions"); err != nil {
 		return err
 	}
-	text, err := p.RequireText(c.Text, cli.WantedText{Name: "the answer", Missing: "the answer is missing", Usage: "signalbox answer " + c.Question + " TEXT",
-		About: func() (string, error) { return c.about(p) }})
+	text, err := p.RequireText(c.Text,
+		cli.WantedText{Name: "the answer", Missing: "the answer is missing",
+			Usage: "signalbox answer " + c.Question + " TEXT",
+			About: func() (string, error) { return c.about(p) }})
 	if err != nil {
 		return err
 	}
@@ -403,7 +420,8 @@ func (c *AnswerCommand) Run(p *cli.Program) error {
 }
 
 func (c *AnswerCommand) decision(p *cli.Program, text string) steer.Decision {
-	return steer.Decision{What: steer.Answer, Question: c.Question, Text: text, Actor: p.ActorOf(c.Actor)}
+	return steer.Decision{What: steer.Answer, Question: c.Question, Text: text,
+		Actor: p.ActorOf(c.Actor)}
 }
 
 // about returns the question for the editor. It fails if the question cannot be answered.

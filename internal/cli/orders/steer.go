@@ -20,13 +20,16 @@ type steerFlags struct {
 	Actor cli.NonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
-// decide asks for the text and carries out the decision. name is what the text is called, and done returns what the answer means.
-func (f *steerFlags) decide(p *cli.Program, what rules.OrderKind, name string, done func(*box.Box, rules.Answer) string) error {
+// decide asks for the text and carries out the decision. name is what the text is called, and done
+// returns what the answer means.
+func (f *steerFlags) decide(p *cli.Program, what rules.OrderKind, name string,
+	done func(*box.Box, rules.Answer) string) error {
 	if err := p.OperatorOnly(string(what)); err != nil {
 		return err
 	}
 	decision := steer.Decision{What: what, Actor: p.ActorOf(f.Actor)}
-	text, err := p.RequireText(f.Text, cli.WantedText{Name: name, Missing: name + " is missing", Usage: fmt.Sprintf("signalbox %s %s TEXT", what, f.Task),
+	text, err := p.RequireText(f.Text, cli.WantedText{Name: name, Missing: name + " is missing",
+		Usage: fmt.Sprintf("signalbox %s %s TEXT", what, f.Task),
 		About: func() (about string, err error) {
 			err = p.WithReadOnlyBox(f.BoxFlag, func(ctx context.Context, b *box.Box) error {
 				if decision.Work, err = cli.FindWork(b, f.Task); err != nil {
@@ -35,7 +38,8 @@ func (f *steerFlags) decide(p *cli.Program, what rules.OrderKind, name string, d
 				if err := decision.Refused(b); err != nil {
 					return err
 				}
-				about, err = render.AboutTask(ctx, b, p.ProjectRoot(f.BoxFlag, b.Dir), decision.Work)
+				about, err = render.AboutTask(ctx, b, p.ProjectRoot(f.BoxFlag, b.Dir),
+					decision.Work)
 				return err
 			})
 			return about, err
@@ -50,7 +54,8 @@ func (f *steerFlags) decide(p *cli.Program, what rules.OrderKind, name string, d
 	return cli.DoWork(p, f.BoxFlag, f.Task, do, func(b *box.Box, a rules.Answer) error {
 		then := sequelOf(context.Background(), p, b)
 		if f.JSON {
-			return p.PrintJSON(ordered{Order: what, Work: &f.Task, Phase: a.Phase, Seq: a.Seq, Commit: a.Commit, Paused: a.Paused, Continue: then.command()}, "")
+			return p.PrintJSON(ordered{Order: what, Work: &f.Task, Phase: a.Phase, Seq: a.Seq,
+				Commit: a.Commit, Paused: a.Paused, Continue: then.command()}, "")
 		}
 		fmt.Fprintf(p.Out, "%s: %s%s\n", f.Task, done(b, a), render.StillWaits(f.Task, a))
 		then.note(p)

@@ -1,4 +1,5 @@
-// Package portfolios has the commands for portfolios: tax lots, losses to harvest, and exit signals.
+// Package portfolios has the commands for portfolios: tax lots, losses to harvest, and exit
+// signals.
 package portfolios
 
 import (
@@ -40,7 +41,8 @@ type toolFlags struct {
 	JSON   bool   `name:"json" xor:"form" help:"Print the full result as JSON."`
 }
 
-// format returns the format to ask the tool for. It is a report for people unless a flag says otherwise.
+// format returns the format to ask the tool for. It is a report for people unless a flag says
+// otherwise.
 func (f toolFlags) format() string {
 	if f.JSON {
 		return string(brief.FormatFull)
@@ -98,8 +100,9 @@ Examples:
 func (c *portfolioExitsCommand) Run(p *cli.Program) error {
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	return c.print(p, cli.Desk(p, c.DataFlag, cli.BoxFlag{}).CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: c.Ticker, Shares: c.Shares, AccountID: c.Account,
-		AsOf: c.AsOf, Format: c.format(), Output: c.Output}))
+	return c.print(p, cli.Desk(p, c.DataFlag, cli.BoxFlag{}).CheckExitSignals(ctx,
+		portfolio.ExitQuery{Ticker: c.Ticker, Shares: c.Shares, AccountID: c.Account,
+			AsOf: c.AsOf, Format: c.format(), Output: c.Output}))
 }
 
 type portfolioHarvestCommand struct {
@@ -128,8 +131,10 @@ Examples:
 func (c *portfolioHarvestCommand) Run(p *cli.Program) error {
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	return c.print(p, cli.Desk(p, c.DataFlag, cli.BoxFlag{}).SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: c.MinLoss, SortBy: c.SortBy, Account: c.Account,
-		Source: c.Source, SkipWashCheck: c.NoWash, AsOf: c.AsOf, Format: c.format(), Output: c.Output}))
+	return c.print(p, cli.Desk(p, c.DataFlag, cli.BoxFlag{}).SuggestTaxLossHarvest(ctx,
+		portfolio.HarvestQuery{MinLoss: c.MinLoss, SortBy: c.SortBy, Account: c.Account,
+			Source: c.Source, SkipWashCheck: c.NoWash, AsOf: c.AsOf, Format: c.format(),
+			Output: c.Output}))
 }
 
 type portfolioLotsCommand struct {
@@ -153,7 +158,8 @@ Examples:
 func (c *portfolioLotsCommand) Run(p *cli.Program) error {
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	lots, err := cli.Desk(p, c.DataFlag, cli.BoxFlag{}).Lots(ctx, portfolio.LotsQuery{AsOf: c.AsOf, Account: c.Account, Ticker: c.Ticker})
+	lots, err := cli.Desk(p, c.DataFlag, cli.BoxFlag{}).Lots(ctx,
+		portfolio.LotsQuery{AsOf: c.AsOf, Account: c.Account, Ticker: c.Ticker})
 	if err != nil {
 		return portfolio.WithCode(err)
 	}
@@ -178,12 +184,15 @@ func printLots(p *cli.Program, lots []portfolio.Lot) error {
 	// Numbers are aligned to the right, so compute their widths first.
 	shares, basis, moved := len("SHARES"), len("BASIS"), len("WASH SALES")
 	for _, l := range lots {
-		shares, basis, moved = max(shares, len(l.Quantity.String())), max(basis, len(money(l.BasisTotal))), max(moved, len(money(l.BasisAdjustment)))
+		shares, basis, moved = max(shares, len(l.Quantity.String())),
+			max(basis, len(money(l.BasisTotal))), max(moved, len(money(l.BasisAdjustment)))
 	}
 	t := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "ACCOUNT\tTICKER\tBOUGHT\tHELD SINCE\t%*s\t%*s\t%*s\tLOT\n", shares, "SHARES", basis, "BASIS", moved, "WASH SALES")
+	fmt.Fprintf(t, "ACCOUNT\tTICKER\tBOUGHT\tHELD SINCE\t%*s\t%*s\t%*s\tLOT\n", shares, "SHARES",
+		basis, "BASIS", moved, "WASH SALES")
 	for _, l := range lots {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%*s\t%*s\t%*s\t%s\n", l.Account, l.Ticker, l.LotDate, l.HoldingStart, shares, l.Quantity,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%*s\t%*s\t%*s\t%s\n", l.Account, l.Ticker, l.LotDate,
+			l.HoldingStart, shares, l.Quantity,
 			basis, money(l.BasisTotal), moved, money(l.BasisAdjustment), cli.Printable(l.LotID))
 	}
 	return t.Flush()

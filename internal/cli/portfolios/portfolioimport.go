@@ -109,7 +109,9 @@ func (c *portfolioImportCommand) Run(p *cli.Program) error {
 	if c.Holds {
 		return c.importPositions(p)
 	}
-	report, err := cli.Desk(p, c.DataFlag, cli.BoxFlag{}).Import(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun, KeepTwins: c.Keep, LeaveOut: c.Leave})
+	report, err := cli.Desk(p, c.DataFlag, cli.BoxFlag{}).Import(c.File,
+		portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun, KeepTwins: c.Keep,
+			LeaveOut: c.Leave})
 	if faults := (*importer.FaultsError)(nil); errors.As(err, &faults) {
 		return importError(p, c.File, faults)
 	}
@@ -144,13 +146,15 @@ type importedPosition struct {
 }
 
 func (c *portfolioImportCommand) importPositions(p *cli.Program) error {
-	report, err := cli.Desk(p, c.DataFlag, cli.BoxFlag{}).ImportPositions(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun})
+	report, err := cli.Desk(p, c.DataFlag, cli.BoxFlag{}).ImportPositions(c.File,
+		portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun})
 	if err != nil {
 		return portfolio.WithCode(err)
 	}
 	answer := importedPositions{File: c.File, Positions: []importedPosition{}, Skipped: []skippedRecord{}, Written: report.Written}
 	for _, h := range report.Positions {
-		answer.Positions = append(answer.Positions, importedPosition{h.Source.Line, h.Date, h.Account, h.Ticker, h.Quantity.String()})
+		answer.Positions = append(answer.Positions,
+			importedPosition{h.Source.Line, h.Date, h.Account, h.Ticker, h.Quantity.String()})
 	}
 	for _, s := range report.Skipped {
 		answer.Skipped = append(answer.Skipped, skippedRecord{s.Line, s.Text, s.Why, s.Shares})
@@ -162,16 +166,19 @@ func (c *portfolioImportCommand) importPositions(p *cli.Program) error {
 		t := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "LINE\tDATE\tACCOUNT\tTICKER\tQUANTITY")
 		for _, h := range answer.Positions {
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", h.Line, h.Date, cli.Printable(h.Account), cli.Printable(h.Ticker), h.Quantity)
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", h.Line, h.Date, cli.Printable(h.Account),
+				cli.Printable(h.Ticker), h.Quantity)
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
 		for _, s := range answer.Skipped {
-			fmt.Fprintf(p.Out, "skipped line %d: %s (%s)\n", s.Line, cli.Printable(s.Why), cli.Printable(s.Record))
+			fmt.Fprintf(p.Out, "skipped line %d: %s (%s)\n", s.Line, cli.Printable(s.Why),
+				cli.Printable(s.Record))
 		}
 	}
-	fmt.Fprintf(p.Out, "%s: %s, %d skipped\n", cli.Printable(c.File), text.Count(len(answer.Positions), "position"), len(answer.Skipped))
+	fmt.Fprintf(p.Out, "%s: %s, %d skipped\n", cli.Printable(c.File),
+		text.Count(len(answer.Positions), "position"), len(answer.Skipped))
 	if report.Written == "" {
 		p.Notef("nothing was written: this was a dry run")
 		return nil
@@ -180,7 +187,8 @@ func (c *portfolioImportCommand) importPositions(p *cli.Program) error {
 	return nil
 }
 
-// importError prints all faults of a file, so that you can fix them in one edit, and returns an error that summarizes them.
+// importError prints all faults of a file, so that you can fix them in one edit, and returns an
+// error that summarizes them.
 func importError(p *cli.Program, file string, faults *importer.FaultsError) error {
 	for _, fault := range faults.Faults {
 		p.Say("fault", fault.String())
@@ -190,11 +198,13 @@ func importError(p *cli.Program, file string, faults *importer.FaultsError) erro
 	if faults.NoAccount {
 		hint = "name the account with --account ID"
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s was not imported: %s", file, text.Count(n, "fault")), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s was not imported: %s",
+		file, text.Count(n, "fault")), Hint: hint}
 }
 
 func (c *portfolioImportCommand) answer(r *portfolio.ImportReport) importedFile {
-	answer := importedFile{File: c.File, Format: r.Format, New: len(r.New), Known: r.Known, Written: r.Written, Skipped: []skippedRecord{}, Notes: r.Notes}
+	answer := importedFile{File: c.File, Format: r.Format, New: len(r.New), Known: r.Known,
+		Written: r.Written, Skipped: []skippedRecord{}, Notes: r.Notes}
 	if answer.Notes == nil {
 		answer.Notes = []string{}
 	}
@@ -203,7 +213,8 @@ func (c *portfolioImportCommand) answer(r *portfolio.ImportReport) importedFile 
 	}
 	if c.Rows {
 		for _, row := range r.New {
-			answer.Rows = append(answer.Rows, importedRow{row.Source.Line, row.Date, row.Account, string(row.Action), row.Ticker,
+			answer.Rows = append(answer.Rows, importedRow{row.Source.Line, row.Date, row.Account,
+				string(row.Action), row.Ticker,
 				row.Quantity.String(), row.Price.String(), row.Fees.String()})
 		}
 	}
@@ -215,21 +226,24 @@ func (c *portfolioImportCommand) print(p *cli.Program, r *portfolio.ImportReport
 		t := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "LINE\tDATE\tACCOUNT\tACTION\tTICKER\tQUANTITY\tPRICE\tFEES")
 		for _, row := range r.New {
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Source.Line, row.Date, cli.Printable(row.Account), row.Action, cli.Printable(row.Ticker),
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Source.Line, row.Date,
+				cli.Printable(row.Account), row.Action, cli.Printable(row.Ticker),
 				row.Quantity, row.Price, row.Fees)
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
 		for _, s := range r.Skipped {
-			fmt.Fprintf(p.Out, "skipped line %d: %s (%s)\n", s.Line, cli.Printable(s.Why), cli.Printable(s.Text))
+			fmt.Fprintf(p.Out, "skipped line %d: %s (%s)\n", s.Line, cli.Printable(s.Why),
+				cli.Printable(s.Text))
 		}
 	}
 	actions := make(map[string]int)
 	for _, row := range r.New {
 		actions[string(row.Action)]++
 	}
-	fmt.Fprintf(p.Out, "%s: %s, %d new row%s, %d known, %d skipped\n", cli.Printable(c.File), r.Format, len(r.New), text.Plural(len(r.New)), r.Known, len(r.Skipped))
+	fmt.Fprintf(p.Out, "%s: %s, %d new row%s, %d known, %d skipped\n", cli.Printable(c.File),
+		r.Format, len(r.New), text.Plural(len(r.New)), r.Known, len(r.Skipped))
 	for _, action := range slices.Sorted(maps.Keys(actions)) {
 		fmt.Fprintf(p.Out, "  %-18s %d\n", action, actions[action])
 	}

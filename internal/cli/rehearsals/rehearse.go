@@ -106,8 +106,10 @@ func (c *rehearseAgentCommand) Run(p *cli.Program) error {
 
 func (c *rehearseAgentCommand) options(p *cli.Program) (rehearsal.Options, error) {
 	opts := rehearsal.Options{
-		Format: c.Format, Role: string(c.Role), Task: string(c.Task), Attempt: c.Attempt, Session: p.Getenv(cli.SessionVariable),
-		Resume: string(c.Resume), Prompt: c.Prompt, Pace: c.Pace, Interactive: c.Interactive, Stdin: p.Stdin, Stdout: p.Stdout, Stderr: p.Stderr,
+		Format: c.Format, Role: string(c.Role), Task: string(c.Task), Attempt: c.Attempt,
+		Session: p.Getenv(cli.SessionVariable),
+		Resume:  string(c.Resume), Prompt: c.Prompt, Pace: c.Pace, Interactive: c.Interactive,
+		Stdin: p.Stdin, Stdout: p.Stdout, Stderr: p.Stderr,
 	}
 	if cli.IsTerminal(p.Stdout) && !c.Raw {
 		opts.Stdout = text.NewEscaper(p.Stdout)
@@ -124,13 +126,15 @@ func (c *rehearseAgentCommand) options(p *cli.Program) (rehearsal.Options, error
 	if named := p.Getenv(cli.AttemptVariable); opts.Attempt == 0 && named != "" {
 		n, err := strconv.Atoi(named)
 		if err != nil {
-			return opts, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is %q", cli.AttemptVariable, named),
+			return opts, &signalbox.Error{Code: signalbox.CodeUsage,
+				Err:  fmt.Errorf("%s is %q", cli.AttemptVariable, named),
 				Hint: "set it to a number from 1 up, or unset it"}
 		}
 		opts.Attempt = n
 	}
 	if opts.Attempt < 0 {
-		return opts, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("there is no attempt %d", opts.Attempt),
+		return opts, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("there is no attempt %d", opts.Attempt),
 			Hint: "the first attempt is 1"}
 	}
 	if c.PromptFile != nil {
@@ -196,7 +200,8 @@ func (c *rehearseCheckCommand) Run(p *cli.Program) error {
 		if c.JSON {
 			err = p.PrintJSON(row, "")
 		} else {
-			_, err = fmt.Fprintf(p.Out, "%d\t%s\t%s\n", row.Line, cli.Printable(row.Section), text.Count(len(row.Steps), "step"))
+			_, err = fmt.Fprintf(p.Out, "%d\t%s\t%s\n", row.Line, cli.Printable(row.Section),
+				text.Count(len(row.Steps), "step"))
 		}
 		if err != nil {
 			return err
@@ -215,7 +220,8 @@ func (c *rehearseCheckCommand) checkModel(p *cli.Program) error {
 		if c.JSON {
 			err = p.PrintJSON(row, "")
 		} else {
-			_, err = fmt.Fprintf(p.Out, "%d\t%s\t%d turns\n", row.Line, cli.Printable(row.Conversation), row.Turns)
+			_, err = fmt.Fprintf(p.Out, "%d\t%s\t%d turns\n", row.Line,
+				cli.Printable(row.Conversation), row.Turns)
 		}
 		if err != nil {
 			return err

@@ -42,8 +42,11 @@ func (c *rehearseModelCommand) Run(p *cli.Program) error {
 	}
 	requests := &requestLog{p: p}
 	if c.Log != "" {
-		if requests.file, err = os.OpenFile(string(c.Log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write to %s: %w", c.Log, cli.Cause(err)), Hint: "name a file that you may write"}
+		if requests.file, err = os.OpenFile(string(c.Log), os.O_CREATE|os.O_APPEND|os.O_WRONLY,
+			0o600); err != nil {
+			return &signalbox.Error{Code: signalbox.CodeFailed,
+				Err:  fmt.Errorf("cannot write to %s: %w", c.Log, cli.Cause(err)),
+				Hint: "name a file that you may write"}
 		}
 		defer requests.file.Close()
 	}
@@ -62,19 +65,22 @@ func readModelScript(p *cli.Program, name *string) (*modelserver.Script, []byte,
 	}
 	script, err := modelserver.ParseScript(*name, text)
 	if err != nil {
-		return nil, nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "docs/rehearsal-reference.md describes every field of a script"}
+		return nil, nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
+			Hint: "docs/rehearsal-reference.md describes every field of a script"}
 	}
 	return script, text, nil
 }
 
-// modelAddresses are the base URLs of a model server, in the form that the clients of each protocol expect.
+// modelAddresses are the base URLs of a model server, in the form that the clients of each protocol
+// expect.
 type modelAddresses struct {
 	OpenAI    string `json:"openai"`
 	Anthropic string `json:"anthropic"`
 	Gemini    string `json:"gemini"`
 }
 
-func (c *rehearseModelCommand) serve(ctx context.Context, p *cli.Program, server *modelserver.Server) error {
+func (c *rehearseModelCommand) serve(ctx context.Context, p *cli.Program,
+	server *modelserver.Server) error {
 	l, err := c.listen(ctx, p)
 	if err != nil {
 		return err
@@ -84,25 +90,29 @@ func (c *rehearseModelCommand) serve(ctx context.Context, p *cli.Program, server
 	if c.JSON {
 		err = p.PrintJSON(addresses, "")
 	} else {
-		_, err = fmt.Fprintf(p.Out, "openai     %s\nanthropic  %s\ngemini     %s\n", addresses.OpenAI, addresses.Anthropic, addresses.Gemini)
+		_, err = fmt.Fprintf(p.Out, "openai     %s\nanthropic  %s\ngemini     %s\n",
+			addresses.OpenAI, addresses.Anthropic, addresses.Gemini)
 	}
 	if err == nil {
 		err = p.Out.Flush() // a program may be waiting for them
 	}
-	if err != nil && !errors.Is(err, cli.ErrReaderClosed) { // a reader that has the addresses may close the pipe
+	// a reader that has the addresses may close the pipe
+	if err != nil && !errors.Is(err, cli.ErrReaderClosed) {
 		return errors.Join(err, l.Close())
 	}
 	return server.Serve(ctx, l)
 }
 
-// listen listens on --listen. It refuses an address that other machines can reach, unless --expose is set.
+// listen listens on --listen. It refuses an address that other machines can reach, unless --expose
+// is set.
 func (c *rehearseModelCommand) listen(ctx context.Context, p *cli.Program) (net.Listener, error) {
 	host, port, loopback, err := cli.SplitAddress(string(c.Listen))
 	if err != nil {
 		return nil, err
 	}
 	if !loopback && !c.Expose {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("other machines could reach %s", host),
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("other machines could reach %s", host),
 			Hint: "listen on 127.0.0.1, or add --expose"}
 	}
 	return cli.Listen(ctx, p, string(c.Listen), host, port, loopback)
@@ -142,5 +152,6 @@ func (l *requestLog) failed() error {
 	if l.err == nil {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write the log: %w", cli.Cause(l.err)), Hint: "free some disk space and start the server again"}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write the log: %w",
+		cli.Cause(l.err)), Hint: "free some disk space and start the server again"}
 }

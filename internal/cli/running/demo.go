@@ -74,7 +74,8 @@ func (c *DemoCommand) Run(p *cli.Program) error {
 		return getenv(name)
 	}
 	created := filepath.Join(project, box.FolderName)
-	if _, err := box.Init(context.Background(), created, p.ActorOf(""), p.BoxOptions()); err != nil {
+	if _, err := box.Init(context.Background(), created, p.ActorOf(""),
+		p.BoxOptions()); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "plan.md"))
@@ -94,7 +95,8 @@ func (c *DemoCommand) Run(p *cli.Program) error {
 	}
 	defer stop()
 	if err := r.run(p); signalbox.CodeOf(err) == signalbox.CodeInterrupted {
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: err, Hint: "signalbox demo starts again from the beginning"}
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: err,
+			Hint: "signalbox demo starts again from the beginning"}
 	} else if err != nil {
 		return err
 	}
@@ -125,15 +127,18 @@ func stage(p *cli.Program, dir, project string, pace time.Duration) error {
 		return err
 	}
 	settings := rehearsal.DemoConfig(dir, program, pace)
-	if err := os.WriteFile(filepath.Join(project, box.FolderName, config.FileName), []byte(settings), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(project, box.FolderName, config.FileName),
+		[]byte(settings), 0o600); err != nil {
 		return err
 	}
 	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A", ":!.signalbox"},
-		{"-c", "user.name=demo", "-c", "user.email=demo@localhost", "-c", "commit.gpgsign=false", "commit", "-q", "-m", "a calculator"}} {
+		{"-c", "user.name=demo", "-c", "user.email=demo@localhost", "-c", "commit.gpgsign=false",
+			"commit", "-q", "-m", "a calculator"}} {
 		command := exec.Command("git", args...)
 		command.Dir = project
 		if output, err := command.CombinedOutput(); err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(string(output))),
+			return &signalbox.Error{Code: signalbox.CodeFailed,
+				Err:  fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(string(output))),
 				Hint: "the demo needs git; run signalbox doctor to see what is missing"}
 		}
 	}
@@ -156,7 +161,9 @@ func answerForDemo(ctx context.Context, b *box.Box) {
 			}
 		})
 		for _, id := range open {
-			steer.Decision{What: steer.Answer, Question: id, Text: demoAnswer, Actor: "you"}.Do(ctx, b) // if it fails, the run reports the open question
+			// if it fails, the run reports the open question
+			steer.Decision{What: steer.Answer, Question: id, Text: demoAnswer, Actor: "you"}.Do(ctx,
+				b)
 		}
 		if b.Engine.Wait(ctx, seen) != nil {
 			return

@@ -17,7 +17,8 @@ import (
 
 func openTestBox(t *testing.T) *box.Box {
 	t.Helper()
-	dir, o := filepath.Join(t.TempDir(), box.FolderName), &box.Options{KeyFile: filepath.Join(t.TempDir(), "box.key")}
+	dir, o := filepath.Join(t.TempDir(), box.FolderName),
+		&box.Options{KeyFile: filepath.Join(t.TempDir(), "box.key")}
 	_, err := box.Init(t.Context(), dir, "ann", o)
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +34,8 @@ func openTestBox(t *testing.T) *box.Box {
 // newTestProgram returns a program, and its two outputs.
 func newTestProgram() (p *cli.Program, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
-	return &cli.Program{Stdout: stdout, Stderr: stderr, Getenv: func(string) string { return "" }}, stdout, stderr
+	return &cli.Program{Stdout: stdout, Stderr: stderr, Getenv: func(string) string { return "" }},
+		stdout, stderr
 }
 
 // device claims to be a terminal.
@@ -62,7 +64,8 @@ func TestDisplayEndsWhenTheReaderCloses(t *testing.T) {
 
 func TestScreenNeedsATerminal(t *testing.T) {
 	p, _, _ := newTestProgram()
-	if got := fmt.Sprintf("%T", newDisplay(p, nil, progress.Options{})); got != "*progress.plainDisplay" {
+	if got := fmt.Sprintf("%T",
+		newDisplay(p, nil, progress.Options{})); got != "*progress.plainDisplay" {
 		t.Errorf("%s for a buffer", got)
 	}
 	p.Stdout = device{io.Discard}

@@ -27,7 +27,8 @@ import (
 	"signalbox/internal/team"
 )
 
-// dryRun prints what a run of the plan would do, and what it needs that is missing. It changes nothing.
+// dryRun prints what a run of the plan would do, and what it needs that is missing. It changes
+// nothing.
 func (c *RunCommand) dryRun(p *cli.Program, text []byte) error {
 	ctx := context.Background()
 	var missing []forecast.Missing
@@ -37,7 +38,8 @@ func (c *RunCommand) dryRun(p *cli.Program, text []byte) error {
 			untrusted = err
 		}
 		if err != nil {
-			missing = append(missing, forecast.Missing{What: err.Error(), Fix: signalbox.HintOf(err)})
+			missing = append(missing,
+				forecast.Missing{What: err.Error(), Fix: signalbox.HintOf(err)})
 		}
 	}
 	b, root, closeBox, err := c.boxForTrial(ctx, p, miss)
@@ -70,7 +72,8 @@ func (c *RunCommand) dryRun(p *cli.Program, text []byte) error {
 	if untrusted == nil {
 		c.findMissing(ctx, b, root, f, miss)
 	} else {
-		f.Notes = append(f.Notes, "this is the run after you trust the team's configuration; what else it lacks is looked for then")
+		f.Notes = append(f.Notes,
+			"this is the run after you trust the team's configuration; what else it lacks is looked for then")
 	}
 	f.Missing = append(f.Missing, missing...)
 	f.Notes = append(f.Notes, settings.Notes()...)
@@ -89,11 +92,13 @@ func (c *RunCommand) dryRun(p *cli.Program, text []byte) error {
 	return f.Error()
 }
 
-// boxForTrial opens the box for reading, with the configuration of a run. If there is none, it returns a new one in a temporary folder. root is the
-// folder of the project.
-func (c *RunCommand) boxForTrial(ctx context.Context, p *cli.Program, miss func(error)) (b *box.Box, root string, closeBox func(), err error) {
+// boxForTrial opens the box for reading, with the configuration of a run. If there is none, it
+// returns a new one in a temporary folder. root is the folder of the project.
+func (c *RunCommand) boxForTrial(ctx context.Context, p *cli.Program, miss func(error)) (b *box.Box,
+	root string, closeBox func(), err error) {
 	dir, err := p.FindBox(c.BoxFlag)
-	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" && p.Getenv(cli.BoxVariable) == ""
+	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" &&
+		p.Getenv(cli.BoxVariable) == ""
 	if create {
 		dir, err = filepath.Abs(box.FolderName)
 	}
@@ -151,8 +156,8 @@ func (c *RunCommand) boxForTrial(ctx context.Context, p *cli.Program, miss func(
 	}, nil
 }
 
-// previewSettings returns the settings of a run after the user trusts the team's configuration. Of the files that they name it keeps only the
-// team's own, which were copied to a folder.
+// previewSettings returns the settings of a run after the user trusts the team's configuration. Of
+// the files that they name it keeps only the team's own, which were copied to a folder.
 func previewSettings(shared *team.Shared, dir, copies string) (*config.Config, error) {
 	settings, err := shared.Preview(dir, copies)
 	if err != nil {
@@ -167,8 +172,10 @@ func previewSettings(shared *team.Shared, dir, copies string) (*config.Config, e
 	return settings, nil
 }
 
-// tryLoad loads the plan into a copy of the box. A plan that a run would refuse is missing something, and shown as if it replaced the other.
-func (c *RunCommand) tryLoad(ctx context.Context, b *box.Box, parsed *plan.Plan, text []byte, load planload.Options, miss func(error)) (*box.Box, string, error) {
+// tryLoad loads the plan into a copy of the box. A plan that a run would refuse is missing
+// something, and shown as if it replaced the other.
+func (c *RunCommand) tryLoad(ctx context.Context, b *box.Box, parsed *plan.Plan, text []byte,
+	load planload.Options, miss func(error)) (*box.Box, string, error) {
 	loaded, err := b.Fork(ctx)
 	if err != nil {
 		return nil, "", err
@@ -183,7 +190,8 @@ func (c *RunCommand) tryLoad(ctx context.Context, b *box.Box, parsed *plan.Plan,
 }
 
 // findMissing finds what the configuration, the agents, the sandbox and the base lack.
-func (c *RunCommand) findMissing(ctx context.Context, b *box.Box, root string, f *forecast.Forecast, miss func(error)) {
+func (c *RunCommand) findMissing(ctx context.Context, b *box.Box, root string, f *forecast.Forecast,
+	miss func(error)) {
 	settings := b.Config
 	host := contain.ThisHost()
 	faults := map[string]error{}
@@ -191,13 +199,15 @@ func (c *RunCommand) findMissing(ctx context.Context, b *box.Box, root string, f
 		if faults[fault.Name] = fault.Err; fault.Needed {
 			miss(fault.Err)
 		} else {
-			f.Notes = append(f.Notes, fmt.Sprintf("agent %s cannot be started: %v", fault.Name, fault.Err))
+			f.Notes = append(f.Notes, fmt.Sprintf("agent %s cannot be started: %v", fault.Name,
+				fault.Err))
 		}
 	}
 	for _, name := range agent.Names(settings) {
 		err := faults[name]
 		if fix := host.MissingLogin(settings.AgentNamed(name)); fix != "" && err == nil {
-			miss(&signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("no login of agent %s was found", name), Hint: fix})
+			miss(&signalbox.Error{Code: signalbox.CodeFailed,
+				Err: fmt.Errorf("no login of agent %s was found", name), Hint: fix})
 		}
 	}
 	if in, err := project.Locate(ctx, settings, root); err == nil { // otherwise it was reported
@@ -217,12 +227,14 @@ func (c *RunCommand) findMissing(ctx context.Context, b *box.Box, root string, f
 	}
 	for _, check := range doctor.Base(ctx, settings, root, b.Dir, b) {
 		if check.Health == box.Problem {
-			miss(&signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(check.Detail), Hint: check.Fix})
+			miss(&signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(check.Detail),
+				Hint: check.Fix})
 		} else {
 			f.Notes = append(f.Notes, check.Detail)
 		}
 	}
 	if len(settings.Checks) == 0 {
-		f.Notes = append(f.Notes, "no checks are configured: only the critic and the auditor review the work before it is merged")
+		f.Notes = append(f.Notes,
+			"no checks are configured: only the critic and the auditor review the work before it is merged")
 	}
 }

@@ -42,14 +42,16 @@ func (f *planFile) read(p *cli.Program) (*plan.Plan, error) {
 		return nil, err
 	}
 	defer in.Close()
-	text, err := io.ReadAll(io.LimitReader(in, plan.MaxBytes+1)) // one byte over the limit is enough for Parse to refuse it
+	// one byte over the limit is enough for Parse to refuse it
+	text, err := io.ReadAll(io.LimitReader(in, plan.MaxBytes+1))
 	if err != nil {
 		return nil, err
 	}
 	return plan.Parse(in.Name, text, &plan.Options{Drafts: f.Drafts})
 }
 
-// planError prints the faults of a plan if there are several, and returns an error that summarizes them.
+// planError prints the faults of a plan if there are several, and returns an error that summarizes
+// them.
 func planError(p *cli.Program, err error) error {
 	wrong := (*plan.Error)(nil)
 	if !errors.As(err, &wrong) || len(wrong.Faults) < 2 {
@@ -59,7 +61,8 @@ func planError(p *cli.Program, err error) error {
 		p.Say("signalbox", wrong.Describe(i))
 		p.Say("hint", fault.Hint)
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s has %d faults", wrong.File, len(wrong.Faults)),
+	return &signalbox.Error{Code: signalbox.CodeUsage,
+		Err:  fmt.Errorf("%s has %d faults", wrong.File, len(wrong.Faults)),
 		Hint: "correct them, then run signalbox plan check"}
 }
 
@@ -106,7 +109,8 @@ func printCheckedPlan(p *cli.Program, checked *plan.Plan, err error) error {
 	switch {
 	case err == nil:
 		answer.Tasks, answer.Phases = len(checked.Tasks), len(checked.Phases())
-		answer.Startable, answer.LongestChain = len(checked.Startable()), len(checked.LongestChain())
+		answer.Startable, answer.LongestChain = len(checked.Startable()),
+			len(checked.LongestChain())
 	case errors.As(err, &wrong):
 		answer.Faults = wrong.Faults
 	default:

@@ -59,7 +59,8 @@ func (c *planImportCommand) Run(p *cli.Program) error {
 	for _, left := range made.LeftOut {
 		p.Notef("left out: %s", left)
 	}
-	p.Notef("imported %s; others wrote their text, so read the plan before you run it", text.Count(made.Tasks, "issue"))
+	p.Notef("imported %s; others wrote their text, so read the plan before you run it",
+		text.Count(made.Tasks, "issue"))
 	return nil
 }
 
@@ -71,11 +72,13 @@ func (c *planImportCommand) read(p *cli.Program) ([]byte, error) {
 	case c.Repo != "" && c.File != nil:
 		return nil, usage("there are both a file and --repo", "use one of them")
 	case c.Repo == "" && c.Label != "":
-		return nil, usage("--label needs --repo", "add --repo OWNER/NAME, or select the issues with gh")
+		return nil, usage("--label needs --repo",
+			"add --repo OWNER/NAME, or select the issues with gh")
 	case c.Repo != "":
 		return c.runGH()
 	case c.File == nil:
-		return nil, usage("there is no file and no --repo", "name a file, - for standard input, or --repo OWNER/NAME")
+		return nil, usage("there is no file and no --repo",
+			"name a file, - for standard input, or --repo OWNER/NAME")
 	}
 	return p.ReadAll(c.File, maxIssues)
 }
@@ -86,12 +89,16 @@ var repository = lazy.Regexp(`^([A-Za-z0-9][A-Za-z0-9_.-]*/){1,2}[A-Za-z0-9_.][A
 // runGH reads the issues with gh.
 func (c *planImportCommand) runGH() ([]byte, error) {
 	if !repository().MatchString(string(c.Repo)) {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("'%s' is not a repository", c.Repo), Hint: "write OWNER/NAME"}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: fmt.Errorf("'%s' is not a repository", c.Repo), Hint: "write OWNER/NAME"}
 	}
 	if c.Limit < 1 || c.Limit > issues.MaxIssues {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--limit is %d", c.Limit), Hint: fmt.Sprintf("use a number from 1 to %d", issues.MaxIssues)}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("--limit is %d", c.Limit),
+			Hint: fmt.Sprintf("use a number from 1 to %d", issues.MaxIssues)}
 	}
-	args := []string{"issue", "list", "--repo=" + string(c.Repo), "--state=open", "--limit=" + strconv.Itoa(c.Limit), "--json=" + issues.Fields}
+	args := []string{"issue", "list", "--repo=" + string(c.Repo), "--state=open", "--limit=" +
+		strconv.Itoa(c.Limit), "--json=" + issues.Fields}
 	if c.Label != "" {
 		args = append(args, "--label="+string(c.Label))
 	}
@@ -101,9 +108,13 @@ func (c *planImportCommand) runGH() ([]byte, error) {
 	err := cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("program gh was not found in PATH"), Hint: "install it (https://cli.github.com), or pass a file with issues"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  errors.New("program gh was not found in PATH"),
+			Hint: "install it (https://cli.github.com), or pass a file with issues"}
 	case err != nil:
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("gh failed: %w: %s", err, cli.Shortened(text.OneLine(errs.String()))), Hint: "run gh auth status, and check the name of the repository"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("gh failed: %w: %s", err, cli.Shortened(text.OneLine(errs.String()))),
+			Hint: "run gh auth status, and check the name of the repository"}
 	}
 	return out.Bytes(), nil
 }

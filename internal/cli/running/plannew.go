@@ -38,7 +38,8 @@ func (c *planNewCommand) Run(p *cli.Program) error {
 	if err := writeNew(c.File, text); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.Out, "wrote %s; edit it, then run signalbox plan check %s\n", c.File, c.File)
+	_, err = fmt.Fprintf(p.Out, "wrote %s; edit it, then run signalbox plan check %s\n", c.File,
+		c.File)
 	return err
 }
 
@@ -47,14 +48,18 @@ func writeNew(name string, text []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%s exists, and is not overwritten", name), Hint: "name another file, or remove it first"}
+		return &signalbox.Error{Code: signalbox.CodeConflict,
+			Err:  fmt.Errorf("%s exists, and is not overwritten", name),
+			Hint: "name another file, or remove it first"}
 	case err != nil:
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "check that the folder exists and that you may write to it"}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
+			Hint: "check that the folder exists and that you may write to it"}
 	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Close()); err != nil {
 		os.Remove(name)
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "free disk space, and try again"}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
+			Hint: "free disk space, and try again"}
 	}
 	return nil
 }

@@ -40,7 +40,8 @@ type planUpdated struct {
 	Added   []string `json:"added"`
 	Changed []string `json:"changed"`
 	Removed []string `json:"removed"`
-	// Completed are the completed tasks that the plan now describes differently. They are not done again.
+	// Completed are the completed tasks that the plan now describes differently. They are not done
+	// again.
 	Completed []string `json:"completed"`
 	// InWork are the changed or removed tasks that an agent, a check or a merge works on.
 	InWork []taskInWork `json:"in_work"`
@@ -65,13 +66,15 @@ func (c *planUpdateCommand) Run(p *cli.Program) error {
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	if c.DryRun {
-		return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.WorkOptions(c.BoxFlag), func(b *box.Box) error { return c.update(ctx, p, b, text) })
+		return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.WorkOptions(c.BoxFlag),
+			func(b *box.Box) error { return c.update(ctx, p, b, text) })
 	}
 	return p.WithBox(ctx, c.BoxFlag, func(b *box.Box) error { return c.update(ctx, p, b, text) })
 }
 
 // update tries the change out on a copy of the box, and then carries it out.
-func (c *planUpdateCommand) update(ctx context.Context, p *cli.Program, b *box.Box, text []byte) error {
+func (c *planUpdateCommand) update(ctx context.Context, p *cli.Program, b *box.Box,
+	text []byte) error {
 	parsed, err := plan.Parse(c.File, text, &plan.Options{Drafts: b.Config.Analyst()})
 	if err != nil {
 		return planError(p, err)
@@ -87,19 +90,24 @@ func (c *planUpdateCommand) update(ctx context.Context, p *cli.Program, b *box.B
 	change, err := planload.Load(ctx, tried, parsed, text, load)
 	switch {
 	case errors.Is(err, rules.ErrPlanFinished):
-		return &signalbox.Error{Code: signalbox.CodeConflict, Err: err, Hint: "run it with signalbox run --new-plan or --same-plan"}
+		return &signalbox.Error{Code: signalbox.CodeConflict, Err: err,
+			Hint: "run it with signalbox run --new-plan or --same-plan"}
 	case err != nil:
 		return err
 	case change.New:
-		return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s was never run in this box", filepath.Base(c.File)), Hint: "start it with signalbox run " + c.File}
+		return &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  fmt.Errorf("%s was never run in this box", filepath.Base(c.File)),
+			Hint: "start it with signalbox run " + c.File}
 	}
-	answer := planUpdated{Plan: change.ID, DryRun: c.DryRun, InWork: inWork(b, change)} // as it is before the change
+	// as it is before the change
+	answer := planUpdated{Plan: change.ID, DryRun: c.DryRun, InWork: inWork(b, change)}
 	if !c.DryRun {
 		if change, err = planload.Load(ctx, b, parsed, text, load); err != nil {
 			return err
 		}
 	}
-	answer.Added, answer.Changed, answer.Removed, answer.Completed = orEmpty(change.Added), orEmpty(change.Changed), orEmpty(change.Removed), orEmpty(change.Stale)
+	answer.Added, answer.Changed, answer.Removed, answer.Completed = orEmpty(change.Added),
+		orEmpty(change.Changed), orEmpty(change.Removed), orEmpty(change.Stale)
 	if c.JSON {
 		return p.PrintJSON(answer, "")
 	}
@@ -149,7 +157,8 @@ func (u *planUpdated) print(p *cli.Program) error {
 		case t.Removed:
 			fmt.Fprintf(p.Out, "%s: in progress; its %s is stopped\n", t.Task, t.Role)
 		case t.Role == signalbox.RoleDeveloper:
-			fmt.Fprintf(p.Out, "%s: in progress; its developer finishes with the old text\n", t.Task)
+			fmt.Fprintf(p.Out, "%s: in progress; its developer finishes with the old text\n",
+				t.Task)
 		default:
 			fmt.Fprintf(p.Out, "%s: in progress; if its text has changed, its %s is stopped and a developer starts again\n", t.Task, t.Role)
 		}

@@ -45,36 +45,38 @@ const defaultPlan = "plan.md"
 
 func (c *PromptCommand) Run(p *cli.Program) error {
 	ctx := context.Background()
-	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.WorkOptions(c.BoxFlag), func(b *box.Box) error {
-		root := p.ProjectRoot(c.BoxFlag, b.Dir)
-		file, err := c.planFile(p, b, root)
-		if err != nil {
-			return err
-		}
-		shown, name := b, c.Task
-		if file != "" {
-			loaded, id, err := previewPlan(ctx, p, b, file, root)
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.WorkOptions(c.BoxFlag),
+		func(b *box.Box) error {
+			root := p.ProjectRoot(c.BoxFlag, b.Dir)
+			file, err := c.planFile(p, b, root)
 			if err != nil {
 				return err
 			}
-			defer loaded.Close()
-			shown = loaded
-			if own := id + "/" + c.Task; isWork(shown, own) {
-				name = own
+			shown, name := b, c.Task
+			if file != "" {
+				loaded, id, err := previewPlan(ctx, p, b, file, root)
+				if err != nil {
+					return err
+				}
+				defer loaded.Close()
+				shown = loaded
+				if own := id + "/" + c.Task; isWork(shown, own) {
+					name = own
+				}
 			}
-		}
-		task, err := cli.FindWork(shown, name)
-		if err != nil {
+			task, err := cli.FindWork(shown, name)
+			if err != nil {
+				return err
+			}
+			exits := transcript.ExitEnabled(p.Getenv(signalbox.ExitFlag))
+			text, err := turnprompt.Show(ctx, shown, baseBranch(ctx, p, b.Config, root), c.Role, task,
+				exits)
+			if err != nil {
+				return err
+			}
+			_, err = p.Exact(c.RawFlag).Write(text)
 			return err
-		}
-		exits := transcript.ExitEnabled(p.Getenv(signalbox.ExitFlag))
-		text, err := turnprompt.Show(ctx, shown, baseBranch(ctx, p, b.Config, root), c.Role, task, exits)
-		if err != nil {
-			return err
-		}
-		_, err = p.Exact(c.RawFlag).Write(text)
-		return err
-	})
+		})
 }
 
 // planFile returns the file of the plan to load, "" if the plans in the box are meant.
@@ -90,15 +92,18 @@ func (c *PromptCommand) planFile(p *cli.Program, b *box.Box, root string) (strin
 	}
 	file := filepath.Join(root, defaultPlan)
 	if _, err := os.Stat(file); err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("no plan was run in this box yet, and there is no %s", file),
+		return "", &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  fmt.Errorf("no plan was run in this box yet, and there is no %s", file),
 			Hint: fmt.Sprintf("name the file of the plan that has the task: signalbox prompt %s %s --plan FILE", c.Role, c.Task)}
 	}
 	p.Notef("no plan was run in this box yet; this is the prompt of %s", file)
 	return file, nil
 }
 
-// previewPlan loads a plan into a copy of the box in memory, and returns the copy and the id of the plan.
-func previewPlan(ctx context.Context, p *cli.Program, b *box.Box, file, root string) (*box.Box, string, error) {
+// previewPlan loads a plan into a copy of the box in memory, and returns the copy and the id of the
+// plan.
+func previewPlan(ctx context.Context, p *cli.Program, b *box.Box, file, root string) (*box.Box,
+	string, error) {
 	text, err := p.ReadAll(&file, maxPlan)
 	if err != nil {
 		return nil, "", err
@@ -112,7 +117,8 @@ func previewPlan(ctx context.Context, p *cli.Program, b *box.Box, file, root str
 	return planload.Preview(ctx, b, parsed, text, load)
 }
 
-// baseBranch returns the branch that a run would merge into, "" in a shared workspace. If there is none, it prints a warning.
+// baseBranch returns the branch that a run would merge into, "" in a shared workspace. If there is
+// none, it prints a warning.
 func baseBranch(ctx context.Context, p *cli.Program, settings *config.Config, root string) string {
 	if settings.Workspace.Shared() {
 		return ""

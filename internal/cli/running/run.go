@@ -57,8 +57,10 @@ type listenFlag struct {
 	Listen cli.NonEmpty `placeholder:"ADDR" help:"Serve the dashboard and the API meanwhile, as signalbox serve does, on this address, such as 127.0.0.1:7700."`
 }
 
-// serve serves the box of the project in the folder root if the flag is given. The caller must call the function that it returns.
-func (l *listenFlag) serve(p *cli.Program, root, boxDir string, flags web.AccessFlags) (stop func(), err error) {
+// serve serves the box of the project in the folder root if the flag is given. The caller must call
+// the function that it returns.
+func (l *listenFlag) serve(p *cli.Program, root, boxDir string, flags web.AccessFlags) (stop func(),
+	err error) {
 	if l.Listen == "" {
 		return func() {}, nil
 	}
@@ -149,11 +151,13 @@ type run struct {
 	plan     *plan.Plan
 }
 
-// prepare checks the plan, the configuration, the repository and the agents before anything starts. It creates a box if there is none.
+// prepare checks the plan, the configuration, the repository and the agents before anything starts.
+// It creates a box if there is none.
 func (r *run) prepare(p *cli.Program, f cli.BoxFlag) error {
 	ctx := context.Background()
 	dir, err := p.FindBox(f)
-	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && f.Box == "" && p.Getenv(cli.BoxVariable) == ""
+	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && f.Box == "" &&
+		p.Getenv(cli.BoxVariable) == ""
 	if create {
 		dir, err = filepath.Abs(box.FolderName)
 	}
@@ -168,7 +172,8 @@ func (r *run) prepare(p *cli.Program, f cli.BoxFlag) error {
 		return err
 	}
 	r.settings, r.options.Team = settings, shared
-	if r.plan, err = plan.Parse(r.name, r.text, &plan.Options{Drafts: settings.Analyst()}); err != nil {
+	if r.plan, err = plan.Parse(r.name, r.text,
+		&plan.Options{Drafts: settings.Analyst()}); err != nil {
 		return planError(p, err)
 	}
 	if r.project, err = project.Find(ctx, settings, r.root, dir); err == nil {
@@ -212,7 +217,8 @@ func (r *run) prepare(p *cli.Program, f cli.BoxFlag) error {
 // warnSandbox warns of what the system cannot enforce.
 func warnSandbox(p *cli.Program, missing []string) {
 	if len(missing) > 0 {
-		p.Warnf("the sandbox is incomplete: %s; signalbox sandbox explain says what remains open", strings.Join(missing, "; "))
+		p.Warnf("the sandbox is incomplete: %s; signalbox sandbox explain says what remains open",
+			strings.Join(missing, "; "))
 	}
 }
 
@@ -232,7 +238,8 @@ func (r *run) run(p *cli.Program) error {
 	load := planload.Options{Actor: p.ActorOf(""), Shared: r.project.Repo == nil, Replace: r.replace, Finished: r.finished}
 	load.Source, load.ID = planload.Identify(r.plan, r.name, r.root)
 	change, err := planload.Load(ctx, b, r.plan, r.text, load)
-	if errors.Is(err, rules.ErrPlanFinished) && !r.flags.JSON && cli.IsTerminal(p.Stdin) && r.name != "-" {
+	if errors.Is(err, rules.ErrPlanFinished) && !r.flags.JSON && cli.IsTerminal(p.Stdin) &&
+		r.name != "-" {
 		if load.Finished, err = askFinished(p, r.name); err == nil {
 			change, err = planload.Load(ctx, b, r.plan, r.text, load)
 		}
@@ -244,12 +251,15 @@ func (r *run) run(p *cli.Program) error {
 	if !r.flags.JSON { // printPlanChange has shown these events
 		from = b.Engine.Tail().Seq
 	}
-	return work(ctx, p, stop, b, job{r.project, progress.Options{Title: r.plan.Name, JSON: r.flags.JSON, Plain: r.flags.Plain, From: from}, r.options, r.background})
+	return work(ctx, p, stop, b,
+		job{r.project, progress.Options{Title: r.plan.Name, JSON: r.flags.JSON,
+			Plain: r.flags.Plain, From: from}, r.options, r.background})
 }
 
 // askFinished asks what to do with a finished plan that now has other tasks.
 func askFinished(p *cli.Program, file string) (rules.FinishedPlan, error) {
-	fmt.Fprintf(p.Stderr, "%s was finished, and now has other tasks.\n  n  run them as a new plan\n  s  it is the same plan: run only what was not completed\nAny other key stops here. [n/s] ", cli.Printable(file))
+	fmt.Fprintf(p.Stderr,
+		"%s was finished, and now has other tasks.\n  n  run them as a new plan\n  s  it is the same plan: run only what was not completed\nAny other key stops here. [n/s] ", cli.Printable(file))
 	line, err := bufio.NewReader(p.Stdin).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "n":
@@ -258,12 +268,14 @@ func askFinished(p *cli.Program, file string) (rules.FinishedPlan, error) {
 		return rules.FinishedUpdate, nil
 	}
 	if err == nil || errors.Is(err, io.EOF) {
-		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: rules.ErrPlanFinished, Hint: "run it with --new-plan or --same-plan"}
+		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: rules.ErrPlanFinished,
+			Hint: "run it with --new-plan or --same-plan"}
 	}
 	return rules.FinishedRefuse, err
 }
 
-// printPlanChange prints what is different in a changed plan, and how to name the tasks of a new one if others have the same ids.
+// printPlanChange prints what is different in a changed plan, and how to name the tasks of a new
+// one if others have the same ids.
 func printPlanChange(p *cli.Program, b *box.Box, c rules.PlanChange) {
 	if c.New {
 		var shared string
@@ -283,7 +295,8 @@ func printPlanChange(p *cli.Program, b *box.Box, c rules.PlanChange) {
 	}
 }
 
-// sharedName returns the first id of a task in a plan that alone does not say which work is meant, or "".
+// sharedName returns the first id of a task in a plan that alone does not say which work is meant,
+// or "".
 func sharedName(s *rules.State, plan string) string {
 	uses := map[string]int{}
 	for w := range s.Works() {
@@ -308,9 +321,11 @@ type job struct {
 	background []func(context.Context, *box.Box)
 }
 
-// newDisplay returns the display of a run. From then on standard error goes through it, so call it before anything else uses the box.
+// newDisplay returns the display of a run. From then on standard error goes through it, so call it
+// before anything else uses the box.
 func newDisplay(p *cli.Program, b *box.Box, o progress.Options) progress.Display {
-	o.Out, o.Stderr, o.Getenv = text.NewEscaper(p.Answer()), progress.NewDeferredWriter(p.Stderr), p.Getenv
+	o.Out, o.Stderr, o.Getenv = text.NewEscaper(p.Answer()), progress.NewDeferredWriter(p.Stderr),
+		p.Getenv
 	if cli.IsTerminal(p.Stdout) {
 		o.Terminal = p.Stdout
 	}
@@ -321,8 +336,9 @@ func newDisplay(p *cli.Program, b *box.Box, o progress.Options) progress.Display
 	return progress.New(b, o)
 }
 
-// work runs a crew on a box, shows what it does, and signs the ledger. It calls stop when a further interrupt should kill the program. While the ledger is
-// away from a cluster, it only runs the node of this machine.
+// work runs a crew on a box, shows what it does, and signs the ledger. It calls stop when a further
+// interrupt should kill the program. While the ledger is away from a cluster, it only runs the node
+// of this machine.
 func work(ctx context.Context, p *cli.Program, stop context.CancelFunc, b *box.Box, j job) error {
 	for {
 		stderr := p.Stderr
@@ -339,11 +355,13 @@ func work(ctx context.Context, p *cli.Program, stop context.CancelFunc, b *box.B
 }
 
 // workHere is work until the ledger is moved away.
-func workHere(ctx context.Context, p *cli.Program, stop context.CancelFunc, b *box.Box, j job) error {
+func workHere(ctx context.Context, p *cli.Program, stop context.CancelFunc, b *box.Box,
+	j job) error {
 	j.display.Stopping, j.display.Actor, j.display.Root = ctx.Done(), p.ActorOf(""), j.project.Root
 	view := newDisplay(p, b, j.display)
 	j.crew.Live, j.crew.Log, j.crew.Actor = view.Live, p.BoxOptions().Log, p.ActorOf("")
-	j.crew.MCP = func(ctx context.Context, b *box.Box, agent crew.AgentSession, conn io.ReadWriter) error {
+	j.crew.MCP = func(ctx context.Context, b *box.Box, agent crew.AgentSession,
+		conn io.ReadWriter) error {
 		return serveAgent(ctx, p, b, agent, conn)
 	}
 	j.crew.ExitSignals = transcript.ExitEnabled(p.Getenv(signalbox.ExitFlag))
@@ -370,7 +388,8 @@ func workHere(ctx context.Context, p *cli.Program, stop context.CancelFunc, b *b
 	background.Go(func() {
 		err := view.Show(showing)
 		switch {
-		case err == nil || working.Err() != nil || showing.Err() != nil: // the work has ended, and says why
+		case err == nil || working.Err() != nil ||
+			showing.Err() != nil: // the work has ended, and says why
 			return
 		case errors.Is(err, rules.ErrMoved): // which the crew notices itself
 			return
@@ -417,8 +436,10 @@ type reports struct {
 
 func newReports(p *cli.Program, b *box.Box, in project.Project) (r *reports, err error) {
 	name, log := filepath.Base(in.Root), p.BoxOptions().Log
-	r = &reports{notifications: notify.New(b, notify.Options{Project: name, Getenv: p.Getenv, Environ: process.Environ(), Log: log})}
-	if r.tracer, err = traces.New(b, traces.Options{Project: name, Version: p.Build().Version, Getenv: p.Getenv, Log: log}); err != nil {
+	r = &reports{notifications: notify.New(b, notify.Options{Project: name, Getenv: p.Getenv,
+		Environ: process.Environ(), Log: log})}
+	if r.tracer, err = traces.New(b, traces.Options{Project: name, Version: p.Build().Version,
+		Getenv: p.Getenv, Log: log}); err != nil {
 		return nil, err
 	}
 	r.publisher, err = publish.New(b, publish.Options{Getenv: p.Getenv, Log: log})
@@ -435,12 +456,14 @@ func (r *reports) start(ctx context.Context, background *sync.WaitGroup, c *crew
 }
 
 // showOutcome prints how the work ended.
-func showOutcome(p *cli.Program, b *box.Box, asJSON bool, outcome rules.Status, started time.Time, interrupted bool) {
+func showOutcome(p *cli.Program, b *box.Box, asJSON bool, outcome rules.Status, started time.Time,
+	interrupted bool) {
 	if asJSON {
 		progress.OutcomeJSON(p.Out, b, outcome, interrupted)
 		return
 	}
-	progress.Outcome(p.Out, b, outcome, started, p.RenderOptions().Width) // Main reports a write error
+	// Main reports a write error
+	progress.Outcome(p.Out, b, outcome, started, p.RenderOptions().Width)
 }
 
 // noteStopping says what happens between an interrupt and the end.
@@ -455,7 +478,8 @@ func warnUndelivered(p *cli.Program, failures []notify.Failure) {
 		if f.Err != nil {
 			why = f.Err.Error()
 		}
-		p.Warnf("%s could not be delivered to %s (%s); the next run or worker tries again", text.Count(f.Messages, "notification"), f.Target, why)
+		p.Warnf("%s could not be delivered to %s (%s); the next run or worker tries again",
+			text.Count(f.Messages, "notification"), f.Target, why)
 	}
 }
 
@@ -464,18 +488,22 @@ func outcomeError(o rules.Status, interrupted bool) error {
 	case o.Standing == rules.StandingComplete:
 		return nil
 	case interrupted:
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "run the same command again to resume"}
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"),
+			Hint: "run the same command again to resume"}
 	}
 	hint := "restart a task with signalbox retry TASK, or change the plan and run it again"
 	switch {
 	case o.RunCancelled:
 		hint = "undo the cancellation with signalbox retry"
 	case o.Standing == rules.StandingWaiting:
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("waiting: %s", strings.Join(o.Reasons, "; ")), Hint: "run the same command again when it is merged"}
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("waiting: %s", strings.Join(o.Reasons, "; ")),
+			Hint: "run the same command again when it is merged"}
 	case o.Standing == rules.StandingPaused:
 		hint = "end the pause with " + o.ResumeCommand() + ", and run the same command again"
 	case len(o.Questions) > 0 && len(o.Approvals) > 0:
-		hint = "see signalbox questions; answer with signalbox answer, and for merges: " + questions.ApprovalCommands("TASK")
+		hint = "see signalbox questions; answer with signalbox answer, and for merges: " +
+			questions.ApprovalCommands("TASK")
 	case len(o.Questions) > 0:
 		hint = "see signalbox questions, and answer with signalbox answer"
 	case len(o.Approvals) > 0:
@@ -485,10 +513,12 @@ func outcomeError(o rules.Status, interrupted bool) error {
 		}
 		hint = questions.ApprovalCommands(task)
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("stuck: %s", strings.Join(o.Reasons, "; ")), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err: fmt.Errorf("stuck: %s", strings.Join(o.Reasons, "; ")), Hint: hint}
 }
 
-// noteShared tells the user which version of the team's configuration counts, if that is not obvious.
+// noteShared tells the user which version of the team's configuration counts, if that is not
+// obvious.
 func noteShared(p *cli.Program, shared *team.Shared) {
 	if note := shared.ModifiedNote(); note != "" {
 		p.Warnf("%s", note)

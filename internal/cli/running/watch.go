@@ -29,24 +29,26 @@ Examples:
 func (c *WatchCommand) Run(p *cli.Program) error {
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.ReadOptions(c.BoxFlag), func(b *box.Box) error {
-		view := newDisplay(p, b, progress.Options{JSON: c.JSON, Plain: c.Plain, Watch: true, Root: p.ProjectRoot(c.BoxFlag, b.Dir), From: b.Engine.Tail().Seq})
-		var following sync.WaitGroup
-		defer following.Wait()
-		defer stop()
-		var broken error
-		following.Go(func() {
-			if broken = b.Engine.Observe(ctx); ctx.Err() != nil {
-				broken = nil
-			}
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.ReadOptions(c.BoxFlag),
+		func(b *box.Box) error {
+			view := newDisplay(p, b, progress.Options{JSON: c.JSON, Plain: c.Plain, Watch: true,
+				Root: p.ProjectRoot(c.BoxFlag, b.Dir), From: b.Engine.Tail().Seq})
+			var following sync.WaitGroup
+			defer following.Wait()
+			defer stop()
+			var broken error
+			following.Go(func() {
+				if broken = b.Engine.Observe(ctx); ctx.Err() != nil {
+					broken = nil
+				}
+				stop()
+			})
+			err := view.Show(ctx)
 			stop()
+			following.Wait()
+			if errors.Is(err, progress.ErrInterrupted) {
+				err = nil // leaving is the normal end
+			}
+			return errors.Join(err, broken)
 		})
-		err := view.Show(ctx)
-		stop()
-		following.Wait()
-		if errors.Is(err, progress.ErrInterrupted) {
-			err = nil // leaving is the normal end
-		}
-		return errors.Join(err, broken)
-	})
 }

@@ -45,7 +45,8 @@ func (c *WorkerCommand) Run(p *cli.Program) error {
 	p.Quiet = c.JSON
 	for _, role := range c.Roles {
 		if !slices.Contains(rules.DispatchRoles(), role) {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("no work is dispatched to role '" + string(role) + "'"),
+			return &signalbox.Error{Code: signalbox.CodeUsage,
+				Err:  errors.New("no work is dispatched to role '" + string(role) + "'"),
 				Hint: "use one of: " + cli.CommaList(rules.DispatchRoles())}
 		}
 	}
@@ -55,7 +56,8 @@ func (c *WorkerCommand) Run(p *cli.Program) error {
 	if len(roles) == 0 {
 		roles = rules.DispatchRoles()
 	}
-	// Opening may wait until the ledger is in the cluster. If this process ended after that, the cluster might lose its majority right after a move.
+	// Opening may wait until the ledger is in the cluster. If this process ended after that, the
+	// cluster might lose its majority right after a move.
 	if err := c.checkAgents(ctx, p, roles); err != nil {
 		return err
 	}
@@ -78,17 +80,21 @@ func (c *WorkerCommand) Run(p *cli.Program) error {
 		}
 		warnSandbox(p, missing)
 		display := progress.Options{Title: "worker", JSON: c.JSON, Plain: c.Plain, From: b.Engine.Tail().Seq}
-		return work(ctx, p, stop, b, job{in, display, crew.Options{Roles: roles, Slots: c.Slots, Stay: true, Team: shared}, nil})
+		return work(ctx, p, stop, b,
+			job{in, display, crew.Options{Roles: roles, Slots: c.Slots, Stay: true, Team: shared},
+				nil})
 	})
 }
 
 // checkAgents returns an error if an agent that is needed is missing on this machine.
-func (c *WorkerCommand) checkAgents(ctx context.Context, p *cli.Program, roles []signalbox.Role) error {
+func (c *WorkerCommand) checkAgents(ctx context.Context, p *cli.Program,
+	roles []signalbox.Role) error {
 	dir, err := p.FindBox(c.BoxFlag)
 	if err != nil {
 		return err
 	}
-	settings, _, err := cli.LoadSettings(ctx, p.ProjectRoot(c.BoxFlag, dir), dir) // who owns the box is checked when it is opened
+	// who owns the box is checked when it is opened
+	settings, _, err := cli.LoadSettings(ctx, p.ProjectRoot(c.BoxFlag, dir), dir)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// tokenVariable holds the token of the HTTP server. It is not a flag, because flags are visible in lists of processes.
+// tokenVariable holds the token of the HTTP server. It is not a flag, because flags are visible in
+// lists of processes.
 const tokenVariable = "SIGNALBOX_MCP_TOKEN"
 
 type MCPCommand struct {
@@ -68,13 +69,17 @@ func (c *MCPCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	server, err := mcpserver.New(func() (string, error) { return p.FindBox(c.BoxFlag) }, &mcpserver.Options{
-		Version: p.Build().Version, Box: p.WorkOptions(c.BoxFlag), Session: p.Getenv(cli.SessionVariable), Secret: p.Getenv(cli.SecretVariable),
-		Crew:   p.Getenv(cli.AttemptVariable) != "", // only set by a crew
-		Client: mcpserver.Client{Name: p.ActorOf(c.Actor), Roles: c.Roles, Token: token}, Clients: clients,
-		ExitFlag: p.Getenv(signalbox.ExitFlag), Portfolio: cli.Desk(p, cli.DataFlag{Data: c.Portfolio}, c.BoxFlag), Hosts: c.Hosts,
-		Log: p.Log(),
-	})
+	server, err := mcpserver.New(func() (string, error) { return p.FindBox(c.BoxFlag) },
+		&mcpserver.Options{
+			Version: p.Build().Version, Box: p.WorkOptions(c.BoxFlag),
+			Session: p.Getenv(cli.SessionVariable), Secret: p.Getenv(cli.SecretVariable),
+			Crew:      p.Getenv(cli.AttemptVariable) != "", // only set by a crew
+			Client:    mcpserver.Client{Name: p.ActorOf(c.Actor), Roles: c.Roles, Token: token},
+			Clients:   clients,
+			ExitFlag:  p.Getenv(signalbox.ExitFlag),
+			Portfolio: cli.Desk(p, cli.DataFlag{Data: c.Portfolio}, c.BoxFlag), Hosts: c.Hosts,
+			Log: p.Log(),
+		})
 	if err != nil {
 		return err
 	}
@@ -97,13 +102,15 @@ func ignoreInterrupt(err error) error {
 	return err
 }
 
-func (c *MCPCommand) serveHTTP(ctx context.Context, p *cli.Program, server *mcpserver.Server, token string, generated bool) error {
+func (c *MCPCommand) serveHTTP(ctx context.Context, p *cli.Program, server *mcpserver.Server,
+	token string, generated bool) error {
 	host, port, loopback, err := cli.SplitAddress(string(c.HTTP))
 	if err != nil {
 		return err
 	}
 	if _, err := server.Handler(); err != nil { // before it says that it serves
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "give each client a name and a token of its own: --actor, SIGNALBOX_MCP_TOKEN, and mcp.clients in " + config.FileName}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
+			Hint: "give each client a name and a token of its own: --actor, SIGNALBOX_MCP_TOKEN, and mcp.clients in " + config.FileName}
 	}
 	l, err := cli.Listen(ctx, p, string(c.HTTP), host, port, loopback)
 	if err != nil {
@@ -116,10 +123,12 @@ func (c *MCPCommand) serveHTTP(ctx context.Context, p *cli.Program, server *mcps
 	return server.Serve(ctx, l)
 }
 
-// bridgeMCP connects standard input and output with the MCP server of the session, which the run serves over the socket.
+// bridgeMCP connects standard input and output with the MCP server of the session, which the run
+// serves over the socket.
 func bridgeMCP(ctx context.Context, p *cli.Program) error {
 	session := p.Getenv(cli.SessionVariable)
-	conn, err := agentsocket.Connect(ctx, p.Socket(), p.SocketRequest(agentsocket.CallMCP, session, 0))
+	conn, err := agentsocket.Connect(ctx, p.Socket(), p.SocketRequest(agentsocket.CallMCP, session,
+		0))
 	if err != nil {
 		return err
 	}

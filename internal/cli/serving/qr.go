@@ -9,8 +9,9 @@ import (
 // quietZone is how many light modules surround a QR code. Readers need four.
 const quietZone = 4
 
-// qrLines draws a QR code with two modules per character, because characters are twice as high as wide. With colors it is dark on light,
-// as readers expect, whatever the terminal's background is; without, it is drawn for a dark background.
+// qrLines draws a QR code with two modules per character, because characters are twice as high as
+// wide. With colors it is dark on light, as readers expect, whatever the terminal's background is;
+// without, it is drawn for a dark background.
 func qrLines(content string, colors bool) ([]string, error) {
 	code, err := qr.Encode(content, qr.L)
 	if err != nil {

@@ -27,7 +27,8 @@ func TestQRLines(t *testing.T) {
 			if colors != strings.Contains(line, "\x1b") {
 				t.Fatalf("colors %t: %q", colors, line)
 			}
-			line = strings.TrimSuffix(strings.TrimPrefix(line, "\x1b[38;5;16m\x1b[48;5;231m"), "\x1b[0m")
+			line = strings.TrimSuffix(strings.TrimPrefix(line, "\x1b[38;5;16m\x1b[48;5;231m"),
+				"\x1b[0m")
 			cells := []rune(line)
 			if len(cells) != size {
 				t.Fatalf("line %d has %d characters, want %d", row, len(cells), size)
@@ -36,7 +37,8 @@ func TestQRLines(t *testing.T) {
 				for half, blocks := range []string{"█▀", "█▄"} {
 					y := 2*row + half
 					block := strings.ContainsRune(blocks, cell)
-					in := x >= quietZone && y >= quietZone && x < size-quietZone && y < size-quietZone
+					in := x >= quietZone && y >= quietZone && x < size-quietZone &&
+						y < size-quietZone
 					dark := in && code.Black(x-quietZone, y-quietZone)
 					if dark != (block == colors) {
 						t.Fatalf("colors %t: module %d, %d is wrong", colors, x, y)

@@ -118,7 +118,9 @@ func (c *tokenLinkCommand) Run(p *cli.Program) error {
 	colors := p.Colors(p.Stdout)
 	lines, err := qrLines(link, colors)
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the link does not fit into a QR code: %w", err), Hint: "use a shorter --address"}
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("the link does not fit into a QR code: %w", err),
+			Hint: "use a shorter --address"}
 	}
 	_, err = fmt.Fprintln(p.Styled(colors), strings.Join(lines, "\n"))
 	return err
@@ -249,7 +251,8 @@ func (c *tokenListCommand) Run(p *cli.Program) error {
 		if t.Expired(time.Now()) {
 			expires += " (expired)"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, t.Kind, t.Scope, t.Created.Format(time.DateTime), expires)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, t.Kind, t.Scope,
+			t.Created.Format(time.DateTime), expires)
 	}
 	return w.Flush()
 }

@@ -14,9 +14,11 @@ import (
 	"signalbox/internal/serve/mcpserver"
 )
 
-// MCPClients returns the clients that the configuration of the box names, with their tokens. Without a box, and without HTTP, there are
-// none. It fails if the configuration may not be used; without HTTP, calls report what is wrong with it.
-func MCPClients(ctx context.Context, p *cli.Program, f cli.BoxFlag, http bool) ([]mcpserver.Client, error) {
+// MCPClients returns the clients that the configuration of the box names, with their tokens.
+// Without a box, and without HTTP, there are none. It fails if the configuration may not be used;
+// without HTTP, calls report what is wrong with it.
+func MCPClients(ctx context.Context, p *cli.Program, f cli.BoxFlag, http bool) ([]mcpserver.Client,
+	error) {
 	dir, err := p.FindBox(f)
 	if signalbox.CodeOf(err) == signalbox.CodeNotFound {
 		return nil, nil
@@ -36,23 +38,30 @@ func MCPClients(ctx context.Context, p *cli.Program, f cli.BoxFlag, http bool) (
 		configured := conf.MCP.Clients[name]
 		token := p.Getenv(configured.TokenEnv)
 		if token == "" {
-			return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the token of the MCP client '%s' is missing: %s is not set", name, configured.TokenEnv),
+			return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+				Err: fmt.Errorf("the token of the MCP client '%s' is missing: %s is not set", name,
+					configured.TokenEnv),
 				Hint: "set the variable to a long random text that only this client knows, or remove the client from mcp.clients in " + config.FileName}
 		}
-		clients = append(clients, mcpserver.Client{Name: name, Roles: configured.Roles, Token: token})
+		clients = append(clients, mcpserver.Client{Name: name, Roles: configured.Roles,
+			Token: token})
 	}
 	return clients, nil
 }
 
-// configuredMCP returns the handler of MCP for the clients that the configuration names, nil if there are none.
-func configuredMCP(ctx context.Context, p *cli.Program, f cli.BoxFlag, hosts []string) (handler http.Handler, stop func() error, err error) {
+// configuredMCP returns the handler of MCP for the clients that the configuration names, nil if
+// there are none.
+func configuredMCP(ctx context.Context, p *cli.Program, f cli.BoxFlag,
+	hosts []string) (handler http.Handler, stop func() error, err error) {
 	clients, err := MCPClients(ctx, p, f, true)
 	if err != nil || len(clients) == 0 {
 		return nil, func() error { return nil }, err
 	}
 	server, err := mcpserver.New(func() (string, error) { return p.FindBox(f) }, &mcpserver.Options{
-		Version: p.Build().Version, Box: p.WorkOptions(f), Client: mcpserver.Client{Name: p.ActorOf("")}, Clients: clients,
-		ExitFlag: p.Getenv(signalbox.ExitFlag), Portfolio: cli.Desk(p, cli.DataFlag{}, f), Hosts: hosts, Log: p.Log(),
+		Version: p.Build().Version, Box: p.WorkOptions(f),
+		Client: mcpserver.Client{Name: p.ActorOf("")}, Clients: clients,
+		ExitFlag: p.Getenv(signalbox.ExitFlag), Portfolio: cli.Desk(p, cli.DataFlag{}, f),
+		Hosts: hosts, Log: p.Log(),
 	})
 	if err != nil {
 		return nil, nil, err

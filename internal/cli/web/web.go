@@ -33,7 +33,8 @@ import (
 	"signalbox/internal/serve/certificate"
 )
 
-// AddressFile is the file in the folder of a box with the address at which browsers log in, while the box is served.
+// AddressFile is the file in the folder of a box with the address at which browsers log in, while
+// the box is served.
 const AddressFile = "serve.address"
 
 // DefaultPort is the port of an address that has none.
@@ -48,7 +49,8 @@ type AccessFlags struct {
 	TLSKey  cli.NonEmpty `name:"tls-key" placeholder:"FILE" help:"The private key of the certificate, in PEM."`
 }
 
-// Serve serves the box that the user named on an address, until an interrupt. If the ledger moves away, it waits until it is back.
+// Serve serves the box that the user named on an address, until an interrupt. If the ledger moves
+// away, it waits until it is back.
 func Serve(p *cli.Program, named cli.BoxFlag, listen string, flags AccessFlags) error {
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
@@ -91,7 +93,8 @@ func withDefaultPort(address string) string {
 	return address
 }
 
-// withPort returns an address to listen on with the port of one that was listened on, so that a server that is started again has the same one.
+// withPort returns an address to listen on with the port of one that was listened on, so that a
+// server that is started again has the same one.
 func withPort(address string, listened net.Addr) string {
 	host, _, err := net.SplitHostPort(withDefaultPort(address))
 	_, port, listenedErr := net.SplitHostPort(listened.String())
@@ -116,8 +119,10 @@ type service struct {
 	close    func() error
 }
 
-// open listens for the box of the project in the folder root, and prints where. The caller closes the box. named is how the user named the box; f has its folder.
-func open(ctx context.Context, p *cli.Program, b *box.Box, address, root string, named, f cli.BoxFlag, flags AccessFlags) (w *service, err error) {
+// open listens for the box of the project in the folder root, and prints where. The caller closes
+// the box. named is how the user named the box; f has its folder.
+func open(ctx context.Context, p *cli.Program, b *box.Box, address, root string, named,
+	f cli.BoxFlag, flags AccessFlags) (w *service, err error) {
 	host, port, loopback, err := cli.SplitAddress(withDefaultPort(address))
 	if err == nil {
 		err = flags.check(loopback)
@@ -143,10 +148,11 @@ func open(ctx context.Context, p *cli.Program, b *box.Box, address, root string,
 	if err != nil {
 		return nil, err
 	}
-	oracle := ask.New(b, ask.Options{Lookup: os.LookupEnv, Version: p.Build().Version, Config: func(ctx context.Context) (*config.Config, error) {
-		c, _, err := p.RunSettings(ctx, named, root, b.Dir)
-		return c, err
-	}})
+	oracle := ask.New(b, ask.Options{Lookup: os.LookupEnv, Version: p.Build().Version,
+		Config: func(ctx context.Context) (*config.Config, error) {
+			c, _, err := p.RunSettings(ctx, named, root, b.Dir)
+			return c, err
+		}})
 	opened.close = func() error {
 		oracle.Close()
 		return closeMCP()
@@ -157,10 +163,12 @@ func open(ctx context.Context, p *cli.Program, b *box.Box, address, root string,
 	}
 	opened.server, err = serve.New(b, serve.Options{
 		Publish: publisher.Run,
-		API: api.Options{Root: root, Version: p.Build().Version, ExitFlag: p.Getenv(signalbox.ExitFlag),
+		API: api.Options{Root: root, Version: p.Build().Version,
+			ExitFlag:  p.Getenv(signalbox.ExitFlag),
 			Portfolio: func() *portfolio.Desk { return cli.Desk(p, cli.DataFlag{}, f) }},
 		Oracle:  oracle,
-		Project: projectName(root), Hosts: hosts, AnonymousReads: flags.AnonymousRead, TLS: secure, MCP: mcp, Log: p.Log(),
+		Project: projectName(root), Hosts: hosts, AnonymousReads: flags.AnonymousRead, TLS: secure,
+		MCP: mcp, Log: p.Log(),
 	})
 	if err != nil {
 		return nil, err
@@ -172,7 +180,9 @@ func open(ctx context.Context, p *cli.Program, b *box.Box, address, root string,
 		return nil, errors.Join(err, opened.listener.Close())
 	}
 	closeAll := opened.close
-	opened.close = func() error { return errors.Join(os.Remove(filepath.Join(b.Dir, AddressFile)), closeAll()) }
+	opened.close = func() error {
+		return errors.Join(os.Remove(filepath.Join(b.Dir, AddressFile)), closeAll())
+	}
 	return opened, nil
 }
 
@@ -261,8 +271,10 @@ func showsOnTerminal(stream any) bool {
 	return ok && term.IsTerminal(f.Fd())
 }
 
-// ServeBeside serves a box while something else works on it. The caller must call the function that it returns, which stops the server.
-func ServeBeside(p *cli.Program, address, root string, f cli.BoxFlag, flags AccessFlags) (stop func(), err error) {
+// ServeBeside serves a box while something else works on it. The caller must call the function that
+// it returns, which stops the server.
+func ServeBeside(p *cli.Program, address, root string, f cli.BoxFlag,
+	flags AccessFlags) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b, err := openHosted(ctx, p, f)
 	if err != nil {
@@ -295,14 +307,19 @@ func projectName(root string) string {
 }
 
 // tls returns the configuration of TLS, nil on loopback unless a certificate is given.
-func (c *AccessFlags) tls(p *cli.Program, b *box.Box, host string, loopback bool) (*tls.Config, error) {
+func (c *AccessFlags) tls(p *cli.Program, b *box.Box, host string, loopback bool) (*tls.Config,
+	error) {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--tls-cert and --tls-key belong together"), Hint: "give both, or neither"}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("--tls-cert and --tls-key belong together"),
+			Hint: "give both, or neither"}
 	}
 	if c.TLSCert != "" {
 		pair, err := tls.LoadX509KeyPair(string(c.TLSCert), string(c.TLSKey))
 		if err != nil {
-			return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the certificate cannot be used: %w", err), Hint: "both files must be PEM and belong together"}
+			return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+				Err:  fmt.Errorf("the certificate cannot be used: %w", err),
+				Hint: "both files must be PEM and belong together"}
 		}
 		return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 	}
@@ -313,12 +330,15 @@ func (c *AccessFlags) tls(p *cli.Program, b *box.Box, host string, loopback bool
 	if err != nil {
 		return nil, err
 	}
-	p.Notef("the certificate is self-signed; its SHA-256 fingerprint is %s", certificate.Fingerprint(pair))
+	p.Notef("the certificate is self-signed; its SHA-256 fingerprint is %s",
+		certificate.Fingerprint(pair))
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
 // NewLink creates a link that logs a browser in at a server.
-func NewLink(ctx context.Context, store *access.Store, address string, scope access.Scope) (string, error) {
-	secret, err := store.NewLink(ctx, box.NewID("browser"), scope, time.Now().UTC().Truncate(time.Second))
+func NewLink(ctx context.Context, store *access.Store, address string, scope access.Scope) (string,
+	error) {
+	secret, err := store.NewLink(ctx, box.NewID("browser"), scope,
+		time.Now().UTC().Truncate(time.Second))
 	return address + "/login?link=" + url.QueryEscape(secret), err
 }

@@ -15,7 +15,9 @@ import (
 
 // TestAddressesWithoutAPort get the default port, like the address that serve has without --listen.
 func TestAddressesWithoutAPort(t *testing.T) {
-	for address, want := range map[string]string{"0.0.0.0": "0.0.0.0:7700", "::": "[::]:7700", "::1": "[::1]:7700", "localhost": "localhost:7700", "127.0.0.1:0": "127.0.0.1:0", ":1": ":1", "nonsense": "nonsense"} {
+	for address, want := range map[string]string{"0.0.0.0": "0.0.0.0:7700", "::": "[::]:7700",
+		"::1": "[::1]:7700", "localhost": "localhost:7700", "127.0.0.1:0": "127.0.0.1:0",
+		":1": ":1", "nonsense": "nonsense"} {
 		if got := withDefaultPort(address); got != want {
 			t.Errorf("%s: %s, want %s", address, got, want)
 		}
@@ -34,10 +36,12 @@ func TestInterruptedOpening(t *testing.T) {
 		interrupt()
 		return nil, fmt.Errorf("%w: no leader", ctx.Err())
 	}
-	err := cli.WithOpened(ctx, p, cli.BoxFlag{Box: cli.NonEmpty(dir)}, open, &box.Options{}, func(*box.Box) error { return nil })
+	err := cli.WithOpened(ctx, p, cli.BoxFlag{Box: cli.NonEmpty(dir)}, open, &box.Options{},
+		func(*box.Box) error { return nil })
 	_, served := openHosted(ctx, p, cli.BoxFlag{Box: cli.NonEmpty(dir)})
 	for command, err := range map[string]error{"worker": err, "serve": served} {
-		if signalbox.CodeOf(err) != signalbox.CodeInterrupted || strings.Contains(err.Error(), "leader") {
+		if signalbox.CodeOf(err) != signalbox.CodeInterrupted ||
+			strings.Contains(err.Error(), "leader") {
 			t.Errorf("%s: error %v", command, err)
 		}
 	}

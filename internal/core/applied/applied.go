@@ -1,10 +1,12 @@
-// Package applied remembers, on each machine, the last events that its processes applied, in a file of the box's folder. A log that
-// lacks one of them later, or has another in its place, has lost events that were already acknowledged: its engine was rolled back, or
-// lost a write that it had confirmed. Compare finds that out.
+// Package applied remembers, on each machine, the last events that its processes applied, in a file
+// of the box's folder. A log that lacks one of them later, or has another in its place, has lost
+// events that were already acknowledged: its engine was rolled back, or lost a write that it had
+// confirmed. Compare finds that out.
 //
-// The processes of a machine share the file. It never goes back to older events, whichever process writes last. What was added survives kill -9 at
-// once, and a power failure after a second: Add writes to the file without waiting for the disk. A damaged part of the file is
-// ignored, and is not an error.
+// The processes of a machine share the file. It never goes back to older events, whichever process
+// writes last. What was added survives kill -9 at once, and a power failure after a second: Add
+// writes to the file without waiting for the disk. A damaged part of the file is ignored, and is
+// not an error.
 package applied
 
 import (
@@ -23,7 +25,8 @@ import (
 // FileName is the name of the file in the box's folder.
 const FileName = "applied"
 
-// syncPause is how long after a write the file is synced, so at most how long an event is remembered without being on the disk.
+// syncPause is how long after a write the file is synced, so at most how long an event is
+// remembered without being on the disk.
 const syncPause = time.Second
 
 // Memory is an open file of events that were applied. Its methods are safe for concurrent use.
@@ -38,8 +41,8 @@ type Memory struct {
 	syncs  sync.WaitGroup
 }
 
-// Open opens the file of a box for adding events, and creates it if there is none. The error has CodeUnverified if the file belongs to
-// another box.
+// Open opens the file of a box for adding events, and creates it if there is none. The error has
+// CodeUnverified if the file belongs to another box.
 func Open(name, box string) (*Memory, error) {
 	file, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +63,8 @@ func Open(name, box string) (*Memory, error) {
 }
 
 func cannotOpen(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot open the memory of applied events: %w", err),
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("cannot open the memory of applied events: %w", err),
 		Hint: "check the owner and the permissions of the box and its files"}
 }
 
@@ -90,11 +94,13 @@ func (m *Memory) prepare(name string) error {
 
 // OtherBox returns the error for a file of a box that is not the box of the ledger.
 func OtherBox(name, found, box string) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("this machine has worked with the ledger of %s, but this ledger belongs to %s: see %s", found, box, name),
+	return &signalbox.Error{Code: signalbox.CodeUnverified,
+		Err:  fmt.Errorf("this machine has worked with the ledger of %s, but this ledger belongs to %s: see %s", found, box, name),
 		Hint: "check which ledger the box's signalbox.yaml names, and whether its files were exchanged; to use the other box, give it a folder of its own"}
 }
 
-// Read returns the events in a file, in their order, and the box that they belong to. If there is no file, it returns nothing.
+// Read returns the events in a file, in their order, and the box that they belong to. If there is
+// no file, it returns nothing.
 func Read(name string) (box string, events []Event, err error) {
 	file, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +138,8 @@ func (m *Memory) Events() ([]Event, error) {
 	return events, nil
 }
 
-// Next returns the event that follows seq if it is remembered, or a later one that has replaced it. It reads one slot only.
+// Next returns the event that follows seq if it is remembered, or a later one that has replaced it.
+// It reads one slot only.
 func (m *Memory) Next(seq uint64) (Event, bool) {
 	slot := make([]byte, slotSize)
 	if _, err := m.file.ReadAt(slot, offset(seq+1)); err != nil {
@@ -142,8 +149,9 @@ func (m *Memory) Next(seq uint64) (Event, bool) {
 	return e, ok && e.Seq > seq
 }
 
-// Add remembers consecutive events, of which it takes the last Size. When it returns nil, they survive the end of the process. The
-// error is ErrOtherEvent if the log has two histories; after another error the events may not be remembered.
+// Add remembers consecutive events, of which it takes the last Size. When it returns nil, they
+// survive the end of the process. The error is ErrOtherEvent if the log has two histories; after
+// another error the events may not be remembered.
 func (m *Memory) Add(events []signalbox.Event) error {
 	events = events[max(0, len(events)-Size):]
 	for len(events) > 0 { // at most twice
@@ -162,7 +170,8 @@ func (m *Memory) addSpan(events []signalbox.Event) error {
 	slots := make([]byte, len(events)*slotSize)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	// Most events of other processes are there already. Without a lock an event that is being written may look damaged.
+	// Most events of other processes are there already. Without a lock an event that is being
+	// written may look damaged.
 	if _, err := m.file.ReadAt(slots, at); err != nil {
 		return err
 	}
@@ -187,12 +196,14 @@ func (m *Memory) addSpan(events []signalbox.Event) error {
 	return nil
 }
 
-// lockTimeout is how long Add waits for another process, which holds the lock only for a moment unless it is suspended.
+// lockTimeout is how long Add waits for another process, which holds the lock only for a moment
+// unless it is suspended.
 const lockTimeout = time.Second
 
 // lock locks the file. The caller holds mu.
 func (m *Memory) lock() error {
-	for pause, waited := 20*time.Microsecond, time.Duration(0); ; pause = min(2*pause, 10*time.Millisecond) {
+	for pause, waited := 20*time.Microsecond, time.Duration(0); ; pause = min(2*pause,
+		10*time.Millisecond) {
 		locked, err := durable.TryLockFile(m.file)
 		if locked || err != nil {
 			return err
@@ -224,8 +235,8 @@ func (m *Memory) syncSoon() {
 	})
 }
 
-// Replace makes the memory that of the given events, after keeping a copy of the file under another name. It is for a user who accepts
-// that events are lost.
+// Replace makes the memory that of the given events, after keeping a copy of the file under another
+// name. It is for a user who accepts that events are lost.
 func (m *Memory) Replace(events []signalbox.Event, keep string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -33,7 +33,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// addInChild adds the events of history a from one to another, one at a time, and prints a line after each. It does not close the file.
+// addInChild adds the events of history a from one to another, one at a time, and prints a line
+// after each. It does not close the file.
 func addInChild(name, from, to string) error {
 	m, err := Open(name, box)
 	if err != nil {
@@ -110,7 +111,8 @@ func TestAdd(t *testing.T) {
 		}
 	}
 	checkRemembered(t, name, all[1000-Size:])
-	for seq, want := range map[uint64]uint64{0: 769, 743: 1000, 744: 745, 998: 999, 999: 1000, 1000: 0, 1500: 0} {
+	for seq, want := range map[uint64]uint64{0: 769, 743: 1000, 744: 745, 998: 999, 999: 1000,
+		1000: 0, 1500: 0} {
 		if next, ok := m.Next(seq); ok != (want != 0) || next.Seq != want && ok {
 			t.Errorf("after event %d: %v, %t; want %d", seq, next, ok, want)
 		}
@@ -128,7 +130,8 @@ func TestOtherBoxIsRefused(t *testing.T) {
 	name := newFile(t)
 	open(t, name)
 	m, err := Open(name, "box-other")
-	if m != nil || signalbox.CodeOf(err) != signalbox.CodeUnverified || !strings.Contains(err.Error(), box) || !strings.Contains(err.Error(), "box-other") {
+	if m != nil || signalbox.CodeOf(err) != signalbox.CodeUnverified ||
+		!strings.Contains(err.Error(), box) || !strings.Contains(err.Error(), "box-other") {
 		t.Errorf("memory %v, error %v", m, err)
 	}
 }
@@ -185,7 +188,8 @@ func TestKilledRightAfterAdd(t *testing.T) {
 	checkRemembered(t, name, history("a", 300)[300-Size:])
 }
 
-// TestProcessesShareTheFile lets processes add the same events at their own pace, from different places on.
+// TestProcessesShareTheFile lets processes add the same events at their own pace, from different
+// places on.
 func TestProcessesShareTheFile(t *testing.T) {
 	name := newFile(t)
 	const last = 700
@@ -241,7 +245,8 @@ func TestSuspendedProcess(t *testing.T) {
 		if err := m.Add(all[:1]); err != nil { // it is there already
 			t.Error(err)
 		}
-		if err := m.Add(all); err == nil || !strings.Contains(err.Error(), "another process has locked") {
+		if err := m.Add(all); err == nil ||
+			!strings.Contains(err.Error(), "another process has locked") {
 			t.Errorf("error %v", err)
 		}
 	})

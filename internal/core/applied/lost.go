@@ -15,12 +15,13 @@ type Log interface {
 
 // Lost describes events that were applied and that the log does not have.
 type Lost struct {
-	// First and Last are the first and the last event that is missing. If Earlier is set, events before First may be missing too:
-	// none of the remembered events is left.
+	// First and Last are the first and the last event that is missing. If Earlier is set, events
+	// before First may be missing too: none of the remembered events is left.
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
 	Earlier bool   `json:"earlier,omitempty"`
-	// Head is where the log ends. If it is not before First, the log has other events in their place.
+	// Head is where the log ends. If it is not before First, the log has other events in their
+	// place.
 	Head uint64 `json:"head"`
 	// Known is what is remembered of them, in their order.
 	Known []Event `json:"known"`
@@ -42,17 +43,20 @@ func (l *Lost) Error() string {
 	}
 	switch {
 	case l.Head < l.First:
-		return fmt.Sprintf("%s: this machine has applied %s, but the ledger ends at event %d", what, them, l.Head)
+		return fmt.Sprintf("%s: this machine has applied %s, but the ledger ends at event %d", what,
+			them, l.Head)
 	case l.Head < l.Last:
 		return fmt.Sprintf("%s: this machine has applied %s, but the ledger has other events instead and ends at event %d", what, them, l.Head)
 	}
-	return fmt.Sprintf("%s: this machine has applied %s, but the ledger has other events instead", what, them)
+	return fmt.Sprintf("%s: this machine has applied %s, but the ledger has other events instead",
+		what, them)
 }
 
 // maxLines is the number of lines that Lines returns.
 const maxLines = 10
 
-// Lines describes what is remembered of the events, in at most ten lines: the first and the last ones. Escape them before showing them.
+// Lines describes what is remembered of the events, in at most ten lines: the first and the last
+// ones. Escape them before showing them.
 func (l *Lost) Lines() []string {
 	var lines []string
 	left := max(0, len(l.Known)-maxLines)
@@ -76,8 +80,8 @@ func (l *Lost) AsError() error {
 	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: l, Hint: Hint}
 }
 
-// Compare returns which of the remembered events a log lacks, nil if none. They are in order, and the last one decides: its hash covers
-// all events before it.
+// Compare returns which of the remembered events a log lacks, nil if none. They are in order, and
+// the last one decides: its hash covers all events before it.
 func Compare(ctx context.Context, log Log, remembered []Event) (*Lost, error) {
 	if len(remembered) == 0 {
 		return nil, nil
@@ -94,8 +98,11 @@ func Compare(ctx context.Context, log Log, remembered []Event) (*Lost, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the ledger: %w", err)
 	}
-	if len(found) == 0 && head >= last.Seq { // a copy of the log that is behind answered, or the event was appended meanwhile
-		return nil, fmt.Errorf("read the ledger: event %d cannot be read, although the ledger ends at event %d", last.Seq, head)
+	// a copy of the log that is behind answered, or the event was appended meanwhile
+	if len(found) == 0 && head >= last.Seq {
+		return nil, fmt.Errorf(
+			"read the ledger: event %d cannot be read, although the ledger ends at event %d",
+			last.Seq, head)
 	}
 	for len(remembered) > 1 && remembered[0].Seq+Size <= last.Seq { // left over from damage
 		remembered = remembered[1:]

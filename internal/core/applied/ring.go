@@ -16,15 +16,16 @@ import (
 // Size is the number of events that are remembered.
 const Size = 256
 
-// The layout of the file: a slot with the box's id, and Size slots with an event each. The event with sequence number n is in slot
-// n modulo Size. Numbers are big-endian.
+// The layout of the file: a slot with the box's id, and Size slots with an event each. The event
+// with sequence number n is in slot n modulo Size. Numbers are big-endian.
 //
 //	a header: 1 byte unused, magic, 1 byte length and up to 64 bytes of the box's id, 0 …, 4 bytes checksum
 //	an event: 8 bytes sequence number, 8 bytes time in ns since 1970, 32 bytes hash, 1 byte length and up to 48 bytes of the type,
 //	          1 byte length and up to 64 bytes of the work, 0 …, 4 bytes checksum
 //
-// The first byte is unused because Windows does not let other processes read a locked byte. The checksum of an event also covers the
-// box's id, so an event of another box is never taken for one of this box.
+// The first byte is unused because Windows does not let other processes read a locked byte. The
+// checksum of an event also covers the box's id, so an event of another box is never taken for one
+// of this box.
 const (
 	slotSize = 192
 	fileSize = (1 + Size) * slotSize
@@ -44,7 +45,8 @@ type Event struct {
 	Hash signalbox.Hash `json:"hash"`
 }
 
-// String describes the event on one line. Its type and work are as they were in the log, so escape the line before showing it.
+// String describes the event on one line. Its type and work are as they were in the log, so escape
+// the line before showing it.
 func (e Event) String() string {
 	line := fmt.Sprintf("%d  %s  %s", e.Seq, e.Time.UTC().Format(time.RFC3339), e.Type)
 	if e.Work != "" {
@@ -55,14 +57,16 @@ func (e Event) String() string {
 
 func remember(e *signalbox.Event) Event { return Event{e.Seq, e.Time, e.Type, e.Work, e.Hash} }
 
-// ErrOtherEvent means that another event with the same sequence number is remembered: the log has two histories.
+// ErrOtherEvent means that another event with the same sequence number is remembered: the log has
+// two histories.
 var ErrOtherEvent = errors.New("another event with this sequence number was applied before")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sum returns the checksum of a slot for a box.
 func sum(box string, slot []byte) uint32 {
-	return crc32.Update(crc32.Checksum([]byte(box), castagnoli), castagnoli, slot[:slotSize-sumSize])
+	return crc32.Update(crc32.Checksum([]byte(box), castagnoli), castagnoli,
+		slot[:slotSize-sumSize])
 }
 
 func appendText(b []byte, text string, limit int) []byte {
@@ -124,8 +128,9 @@ func decodeEvent(box string, slot []byte) (e Event, ok bool) {
 	return e, ok
 }
 
-// decode returns the id of the box and the events in the bytes of a file, in their order. Damaged slots, and those that a truncated
-// file lacks, are left out. The id is "" if the header is damaged and box, the expected id, is "".
+// decode returns the id of the box and the events in the bytes of a file, in their order. Damaged
+// slots, and those that a truncated file lacks, are left out. The id is "" if the header is damaged
+// and box, the expected id, is "".
 func decode(box string, file []byte) (id string, events []Event) {
 	id = box
 	if found, ok := decodeHeader(file[:min(slotSize, len(file))]); ok {
@@ -152,8 +157,9 @@ func encode(box string, events []Event) []byte {
 // offset returns where in the file the slot of an event is.
 func offset(seq uint64) int64 { return int64(1+seq%Size) * slotSize }
 
-// merge adds consecutive events to slots, which are those of these events. A slot never steps back to an older event. It reports
-// whether anything changed. The error is ErrOtherEvent; then nothing was changed.
+// merge adds consecutive events to slots, which are those of these events. A slot never steps back
+// to an older event. It reports whether anything changed. The error is ErrOtherEvent; then nothing
+// was changed.
 func merge(box string, slots []byte, events []signalbox.Event) (changed bool, err error) {
 	var add []int
 	for i := range events {

@@ -22,7 +22,8 @@ const box = "box-0a1b2c3d4e5f"
 func history(name string, n int) []signalbox.Event {
 	events := make([]signalbox.Event, n)
 	for i := range events {
-		events[i] = signalbox.Event{Time: time.Date(2026, 3, 1, 12, 0, i, 0, time.UTC), Type: "WorkOpened", Work: name, Data: []byte("{}")}
+		events[i] = signalbox.Event{Time: time.Date(2026, 3, 1, 12, 0, i, 0, time.UTC),
+			Type: "WorkOpened", Work: name, Data: []byte("{}")}
 	}
 	new(ledger.Tail).Seal(events)
 	return events
@@ -39,8 +40,10 @@ func rememberAll(events []signalbox.Event) []Event {
 func TestEncodeEvent(t *testing.T) {
 	for _, e := range []Event{
 		{Seq: 1, Time: time.Unix(0, 0).UTC()},
-		{Seq: 1<<63 + 5, Time: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC), Type: "AgentSessionCompleted", Work: "T1", Hash: signalbox.Hash{1, 2, 31: 3}},
-		{Seq: 3, Time: time.Unix(0, -1).UTC(), Type: strings.Repeat("t", maxType), Work: strings.Repeat("w", signalbox.MaxID)},
+		{Seq: 1<<63 + 5, Time: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC),
+			Type: "AgentSessionCompleted", Work: "T1", Hash: signalbox.Hash{1, 2, 31: 3}},
+		{Seq: 3, Time: time.Unix(0, -1).UTC(), Type: strings.Repeat("t", maxType),
+			Work: strings.Repeat("w", signalbox.MaxID)},
 	} {
 		got, ok := decodeEvent(box, encodeEvent(box, &e))
 		if diff := cmp.Diff(e, got); !ok || diff != "" {
@@ -51,7 +54,8 @@ func TestEncodeEvent(t *testing.T) {
 		}
 	}
 	long := Event{Seq: 1, Type: strings.Repeat("t", 1000), Work: strings.Repeat("w", 1000)}
-	if got, ok := decodeEvent(box, encodeEvent(box, &long)); !ok || got.Type != long.Type[:maxType] || got.Work != long.Work[:signalbox.MaxID] {
+	if got, ok := decodeEvent(box, encodeEvent(box, &long)); !ok ||
+		got.Type != long.Type[:maxType] || got.Work != long.Work[:signalbox.MaxID] {
 		t.Errorf("long texts: %+v, %t", got, ok)
 	}
 	if got, ok := decodeHeader(encodeHeader(box)); !ok || got != box {
@@ -59,7 +63,8 @@ func TestEncodeEvent(t *testing.T) {
 	}
 }
 
-// TestDamageIsForgotten changes bytes of a file, and cuts the file off: each time only what was hit is forgotten.
+// TestDamageIsForgotten changes bytes of a file, and cuts the file off: each time only what was hit
+// is forgotten.
 func TestDamageIsForgotten(t *testing.T) {
 	events := rememberAll(history("a", 300))
 	good := encode(box, events)
@@ -68,20 +73,23 @@ func TestDamageIsForgotten(t *testing.T) {
 		bad := bytes.Clone(good)
 		bad[i] ^= 0x10
 		_, got := decode(box, bad)
-		want := slices.DeleteFunc(slices.Clone(kept), func(e Event) bool { return offset(e.Seq) == int64(i/slotSize*slotSize) })
+		want := slices.DeleteFunc(slices.Clone(kept),
+			func(e Event) bool { return offset(e.Seq) == int64(i/slotSize*slotSize) })
 		if !slices.Equal(want, got) {
 			t.Fatalf("byte %d changed: %d events, want %d", i, len(got), len(want))
 		}
 		_, got = decode(box, good[:i])
-		want = slices.DeleteFunc(slices.Clone(kept), func(e Event) bool { return offset(e.Seq)+slotSize > int64(i) })
+		want = slices.DeleteFunc(slices.Clone(kept),
+			func(e Event) bool { return offset(e.Seq)+slotSize > int64(i) })
 		if !slices.Equal(want, got) {
 			t.Fatalf("cut off at %d: %d events, want %d", i, len(got), len(want))
 		}
 	}
 }
 
-// TestMergeNeverStepsBack adds batches in any order, as processes that are ahead and behind do, some of which stop in the middle of a
-// write. A slot never changes to an older event, and loses its event only if a write to it was torn.
+// TestMergeNeverStepsBack adds batches in any order, as processes that are ahead and behind do,
+// some of which stop in the middle of a write. A slot never changes to an older event, and loses
+// its event only if a write to it was torn.
 func TestMergeNeverStepsBack(t *testing.T) {
 	all := history("a", 1200)
 	property.Check(t, func(t *rapid.T) {
@@ -115,7 +123,8 @@ func TestMergeNeverStepsBack(t *testing.T) {
 				if (i+1)*slotSize <= written {
 					want = max(want, batch[i].Seq)
 				}
-				if torn := i == written/slotSize && written < len(slots); now != want && !(torn && (now == 0 || now == batch[i].Seq)) {
+				if torn := i == written/slotSize && written < len(slots); now != want &&
+					!(torn && (now == 0 || now == batch[i].Seq)) {
 					t.Fatalf("event %d was added to a slot with event %d, and the slot has event %d", batch[i].Seq, before[i], now)
 				}
 			}

@@ -16,13 +16,15 @@ import (
 
 // Loss is what a machine must forget to continue with a ledger that has lost events.
 type Loss struct {
-	// Lost are the events that this machine applied and the ledger does not have, nil if there are none.
+	// Lost are the events that this machine applied and the ledger does not have, nil if there are
+	// none.
 	Lost *applied.Lost
 	// Checkpoints are the box's own checkpoints that the ledger does not continue.
 	Checkpoints []LostCheckpoint
 	// Events is the number of events that the ledger has.
 	Events uint64
-	// SignsElsewhere reports whether the signing key is on another machine, so that its checkpoint could not be compared.
+	// SignsElsewhere reports whether the signing key is on another machine, so that its checkpoint
+	// could not be compared.
 	SignsElsewhere bool
 }
 
@@ -35,14 +37,16 @@ type LostCheckpoint struct {
 // None reports whether there is nothing to forget.
 func (l *Loss) None() bool { return l.Lost == nil && len(l.Checkpoints) == 0 }
 
-// FindLoss compares the ledger with what this machine applied and signed. The events that the ledger has must be valid.
+// FindLoss compares the ledger with what this machine applied and signed. The events that the
+// ledger has must be valid.
 func (l *Ledger) FindLoss(ctx context.Context) (*Loss, error) {
 	lost, err := l.Lost(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if l.id == "" {
-		return nil, &signalbox.Error{Code: signalbox.CodeUnverified, Err: errors.New("the ledger has no events, so there is nothing to continue with"),
+		return nil, &signalbox.Error{Code: signalbox.CodeUnverified,
+			Err:  errors.New("the ledger has no events, so there is nothing to continue with"),
 			Hint: "restore the ledger from a backup; to start again, move the whole folder away and run signalbox init"}
 	}
 	e, _, err := l.openForgetfulEngine(ctx)
@@ -91,10 +95,12 @@ func (l *Ledger) lostCheckpoints(ctx context.Context, events uint64) ([]LostChec
 	return found, nil
 }
 
-// AcceptLoss forgets what FindLoss found, so that the ledger can be written to, and records on the ledger which events are lost. Nothing is
-// deleted: it returns the files in which what is forgotten was kept. No other process of the box should run, except those that wait in awaitMissing.
-// If it is interrupted, repeating it completes it.
-func (l *Ledger) AcceptLoss(ctx context.Context, loss *Loss, actor string) (kept []string, err error) {
+// AcceptLoss forgets what FindLoss found, so that the ledger can be written to, and records on the
+// ledger which events are lost. Nothing is deleted: it returns the files in which what is forgotten
+// was kept. No other process of the box should run, except those that wait in awaitMissing. If it
+// is interrupted, repeating it completes it.
+func (l *Ledger) AcceptLoss(ctx context.Context, loss *Loss, actor string) (kept []string,
+	err error) {
 	lock, err := l.lockCheckpoint(ctx)
 	if err != nil {
 		return nil, err
@@ -137,8 +143,9 @@ func (l *Ledger) AcceptLoss(ctx context.Context, loss *Loss, actor string) (kept
 // missingPoll is how often a machine of a cluster looks whether a loss is settled.
 const missingPoll = time.Second
 
-// awaitMissing waits while the ledger lacks events that this machine applied or signed: until AcceptLoss has made it forget them, or they are back. Both need
-// a majority of the nodes, and perhaps there is none without the one that this process runs.
+// awaitMissing waits while the ledger lacks events that this machine applied or signed: until
+// AcceptLoss has made it forget them, or they are back. Both need a majority of the nodes, and
+// perhaps there is none without the one that this process runs.
 func (l *Ledger) awaitMissing(ctx context.Context) error {
 	for last := error(nil); ; {
 		var missing error
@@ -152,7 +159,8 @@ func (l *Ledger) awaitMissing(ctx context.Context) error {
 		case err != nil || missing == nil:
 			return err
 		case last == nil:
-			l.options.Log.Warn(fmt.Sprintf("only running the node of this machine: %v; press Ctrl-C to stop", missing),
+			l.options.Log.Warn(fmt.Sprintf(
+				"only running the node of this machine: %v; press Ctrl-C to stop", missing),
 				"hint", "look for the events in the files of other nodes or in a backup; to continue without them, run signalbox ledger accept-loss on this machine, and this process continues, too")
 		}
 		last = missing
@@ -164,7 +172,8 @@ func (l *Ledger) awaitMissing(ctx context.Context) error {
 	}
 }
 
-// missing returns an error with CodeUnverified, as missing, if the ledger lacks events that this machine applied or signed and AcceptLoss can settle that.
+// missing returns an error with CodeUnverified, as missing, if the ledger lacks events that this
+// machine applied or signed and AcceptLoss can settle that.
 func (l *Ledger) missing(ctx context.Context) (missing, err error) {
 	if l.id == "" || l.checkNotMoved(ctx) != nil { // which Open reports
 		return nil, nil
@@ -192,7 +201,9 @@ func (l *Ledger) recordLoss(ctx context.Context, lost *applied.Lost, actor strin
 	}
 	defer e.Close()
 	host, _ := os.Hostname() // "" if the machine has no name
-	_, err = e.Do(ctx, rules.AcceptLoss{First: lost.First, Last: lost.Last, Hash: lost.Known[len(lost.Known)-1].Hash, Host: text.Shorten(text.Printable(host), 100), Actor: actor})
+	_, err = e.Do(ctx, rules.AcceptLoss{First: lost.First, Last: lost.Last,
+		Hash: lost.Known[len(lost.Known)-1].Hash, Host: text.Shorten(text.Printable(host), 100),
+		Actor: actor})
 	return err
 }
 
@@ -203,7 +214,8 @@ func (l *Ledger) now() time.Time {
 	return time.Now()
 }
 
-// dropSnapshot removes a snapshot of events that the ledger no longer has. It would be ignored, with a warning every time.
+// dropSnapshot removes a snapshot of events that the ledger no longer has. It would be ignored,
+// with a warning every time.
 func (l *Ledger) dropSnapshot(ctx context.Context) error {
 	s, err := l.Journal.LoadSnapshot(ctx)
 	if err != nil || s.Seq == 0 {
@@ -217,6 +229,7 @@ func (l *Ledger) dropSnapshot(ctx context.Context) error {
 }
 
 func cannotForget(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot change what this machine remembers: %w", err),
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("cannot change what this machine remembers: %w", err),
 		Hint: "check the permissions of the box and of the folder with the signing key, and run the command again"}
 }

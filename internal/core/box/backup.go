@@ -28,7 +28,8 @@ type BackupOptions struct {
 	Version string
 	// Force replaces an existing file.
 	Force bool
-	// Progress, if not nil, is called from time to time with the number of events written and the total.
+	// Progress, if not nil, is called from time to time with the number of events written and the
+	// total.
 	Progress func(done, total uint64)
 }
 
@@ -40,7 +41,8 @@ type BackupResult struct {
 	Blobs  int
 	// Bytes is the size of the backup.
 	Bytes int64
-	// Missing are blobs that an event refers to, that were not redacted, and that the box does not have.
+	// Missing are blobs that an event refers to, that were not redacted, and that the box does not
+	// have.
 	Missing []signalbox.Hash
 	// Skipped are settings files that are not in the backup, each with the reason.
 	Skipped []string
@@ -49,7 +51,8 @@ type BackupResult struct {
 }
 
 // BackupTo writes a backup to a file, atomically. It is compressed if the name ends in .gz or .tgz.
-func (l *Ledger) BackupTo(ctx context.Context, name string, opts BackupOptions) (BackupResult, error) {
+func (l *Ledger) BackupTo(ctx context.Context, name string, opts BackupOptions) (BackupResult,
+	error) {
 	if err := checkReplaceable(name, opts.Force); err != nil {
 		return BackupResult{}, err
 	}
@@ -58,7 +61,8 @@ func (l *Ledger) BackupTo(ctx context.Context, name string, opts BackupOptions) 
 		return BackupResult{}, backupError(err)
 	}
 	defer os.Remove(file.Name()) // does nothing after the rename
-	done, err := l.backupToFile(ctx, file, strings.HasSuffix(name, ".gz") || strings.HasSuffix(name, ".tgz"), opts)
+	done, err := l.backupToFile(ctx, file, strings.HasSuffix(name, ".gz") ||
+		strings.HasSuffix(name, ".tgz"), opts)
 	if err == nil {
 		err = checkReplaceable(name, opts.Force) // another process may have created it meanwhile
 	}
@@ -72,7 +76,8 @@ func (l *Ledger) BackupTo(ctx context.Context, name string, opts BackupOptions) 
 }
 
 // backupToFile closes the file.
-func (l *Ledger) backupToFile(ctx context.Context, file *os.File, compress bool, opts BackupOptions) (done BackupResult, err error) {
+func (l *Ledger) backupToFile(ctx context.Context, file *os.File, compress bool,
+	opts BackupOptions) (done BackupResult, err error) {
 	if compress {
 		size := &countingWriter{w: file}
 		zip := gzip.NewWriter(size)
@@ -90,7 +95,8 @@ func (l *Ledger) backupToFile(ctx context.Context, file *os.File, compress bool,
 	return done, err
 }
 
-// checkReplaceable returns an error if the file exists and must not be replaced. Even force replaces only regular files.
+// checkReplaceable returns an error if the file exists and must not be replaced. Even force
+// replaces only regular files.
 func checkReplaceable(name string, force bool) error {
 	info, err := os.Lstat(name)
 	switch {
@@ -99,7 +105,8 @@ func checkReplaceable(name string, force bool) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists and is not a regular file", name),
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("%s exists and is not a regular file", name),
 			Hint: "name a new file, or use - to write to standard output"}
 	case !force:
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists", name),
@@ -112,22 +119,27 @@ func backupError(err error) error {
 	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write the backup: %w", err),
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("cannot write the backup: %w", err),
 		Hint: "choose a folder that you may write to and that has enough space"}
 }
 
-// Backup writes a backup: all events up to the head of the ledger at the time of the call, and the blobs that they refer to. Other
-// processes may continue to write. A ledger that does not verify is not backed up.
+// Backup writes a backup: all events up to the head of the ledger at the time of the call, and the
+// blobs that they refer to. Other processes may continue to write. A ledger that does not verify is
+// not backed up.
 //
-// The events are written one by one rather than as a copy of the database: restoring a copy would mean to open a SQLite file
-// from an untrusted source, with its schema, triggers and pages, and a backup can be read without signalbox.
-func (l *Ledger) Backup(ctx context.Context, w io.Writer, opts BackupOptions) (BackupResult, error) {
+// The events are written one by one rather than as a copy of the database: restoring a copy would
+// mean to open a SQLite file from an untrusted source, with its schema, triggers and pages, and a
+// backup can be read without signalbox.
+func (l *Ledger) Backup(ctx context.Context, w io.Writer, opts BackupOptions) (BackupResult,
+	error) {
 	b := &backupWriter{l: l, opts: opts, out: &countingWriter{w: w}, refs: newBlobRefs()}
 	if err := b.prepare(ctx); err != nil {
 		return BackupResult{}, err
 	}
 	b.tar = tar.NewWriter(b.out)
-	for _, part := range []func(context.Context) error{b.writeHeader, b.writeSettings, b.writeEvents, b.writeBlobs, b.writeEnd} {
+	for _, part := range []func(
+		context.Context) error{b.writeHeader, b.writeSettings, b.writeEvents, b.writeBlobs, b.writeEnd} {
 		if err := part(ctx); err != nil {
 			return BackupResult{}, backupError(err)
 		}
@@ -163,8 +175,8 @@ type backupWriter struct {
 	refs       *blobRefs
 }
 
-// prepare determines what to back up. It reads the checkpoint before the head, because the checkpoint must not cover events
-// that are appended meanwhile.
+// prepare determines what to back up. It reads the checkpoint before the head, because the
+// checkpoint must not cover events that are appended meanwhile.
 func (b *backupWriter) prepare(ctx context.Context) (err error) {
 	b.public, err = b.l.PublicKey()
 	if err != nil && signalbox.CodeOf(err) != signalbox.CodeNotFound {
@@ -182,10 +194,12 @@ func (b *backupWriter) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if b.done.Box == "" {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("nothing to back up: the first event of the ledger does not open a box"),
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  errors.New("nothing to back up: the first event of the ledger does not open a box"),
 			Hint: "run signalbox init or, if the box was in use, signalbox ledger verify"}
 	}
-	if err := b.l.checkNotMoved(ctx); err != nil { // otherwise a nightly backup could be useless without anyone noticing
+	// otherwise a nightly backup could be useless without anyone noticing
+	if err := b.l.checkNotMoved(ctx); err != nil {
 		return err
 	}
 	if b.checkpoint != nil {
@@ -207,7 +221,8 @@ func (b *backupWriter) prepare(ctx context.Context) (err error) {
 
 func (b *backupWriter) writeHeader(context.Context) error {
 	text, err := json.Marshal(manifest{
-		Format: backupFormat, Box: b.done.Box, Events: b.done.Events, Head: b.done.Head, Time: b.at, Signalbox: b.opts.Version,
+		Format: backupFormat, Box: b.done.Box, Events: b.done.Events, Head: b.done.Head, Time: b.at,
+		Signalbox: b.opts.Version,
 	})
 	if err == nil {
 		err = b.add(manifestEntry, append(text, '\n'))
@@ -267,7 +282,10 @@ func (b *backupWriter) addSetting(path, name string, entry fs.DirEntry) error {
 	return b.add(settingPrefix+name, text)
 }
 
-func (b *backupWriter) skip(name, why string) { b.done.Skipped = append(b.done.Skipped, name+": "+why) }
+func (b *backupWriter) skip(name,
+	why string) {
+	b.done.Skipped = append(b.done.Skipped, name+": "+why)
+}
 
 // writeEvents writes the events in pieces, and verifies the chain.
 func (b *backupWriter) writeEvents(ctx context.Context) error {
@@ -322,8 +340,8 @@ func (b *backupWriter) checkEvent(tail *ledger.Tail, e *signalbox.Event) error {
 	return nil
 }
 
-// writeBlobs writes the blobs that the events refer to. Blobs are durable before their events, so one that does not exist was
-// redacted meanwhile, or lost, or the reference is not to a blob.
+// writeBlobs writes the blobs that the events refer to. Blobs are durable before their events, so
+// one that does not exist was redacted meanwhile, or lost, or the reference is not to a blob.
 func (b *backupWriter) writeBlobs(ctx context.Context) error {
 	for _, digest := range b.refs.blobs {
 		if b.refs.redacted[digest] {
@@ -337,7 +355,8 @@ func (b *backupWriter) writeBlobs(ctx context.Context) error {
 			}
 			continue
 		case errors.Is(err, journal.ErrDamaged):
-			return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("blob %s is damaged: %w", digest, err),
+			return &signalbox.Error{Code: signalbox.CodeUnverified,
+				Err:  fmt.Errorf("blob %s is damaged: %w", digest, err),
 				Hint: "restore its file from a copy or remove it with signalbox blob redact, then back up again"}
 		case err != nil:
 			return err
@@ -373,7 +392,8 @@ func (b *backupWriter) add(name string, content []byte) error {
 	return b.addFrom(name, bytes.NewReader(content))
 }
 
-// addFrom adds an entry. Its header needs the size, so a reader that cannot seek is read into memory first.
+// addFrom adds an entry. Its header needs the size, so a reader that cannot seek is read into
+// memory first.
 func (b *backupWriter) addFrom(name string, r io.Reader) error {
 	seeker, ok := r.(io.ReadSeeker)
 	if !ok {
@@ -390,7 +410,8 @@ func (b *backupWriter) addFrom(name string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if err := b.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: b.at}); err != nil {
+	if err := b.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size,
+		Mode: 0o600, ModTime: b.at}); err != nil {
 		return err
 	}
 	hash := sha256.New()

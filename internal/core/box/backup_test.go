@@ -33,10 +33,12 @@ func addBlob(t *testing.T, b *Box, text string) signalbox.Hash {
 	}
 	work := "w-" + digest.String()[:8]
 	write(t, b, work)
-	if _, err = b.Engine.Do(t.Context(), rules.Claim{Work: work, Role: signalbox.RoleDeveloper, Session: work, Lease: "l-" + work, Actor: "ann"}); err != nil {
+	if _, err = b.Engine.Do(t.Context(), rules.Claim{Work: work, Role: signalbox.RoleDeveloper,
+		Session: work, Lease: "l-" + work, Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = b.Engine.Do(t.Context(), rules.Exit{Session: work, Fault: "it cannot be read", Blob: digest}); err == nil {
+	if _, err = b.Engine.Do(t.Context(), rules.Exit{Session: work, Fault: "it cannot be read",
+		Blob: digest}); err == nil {
 		t.Fatal("an invalid signal was accepted")
 	}
 	return digest
@@ -56,7 +58,8 @@ func newFull(t *testing.T) *full {
 	b := f.open(t)
 	f.first, f.second = addBlob(t, b, "the first words"), addBlob(t, b, "the second words")
 	f.redacted = addBlob(t, b, "a password")
-	if _, err := b.Redact(t.Context(), rules.RedactBlob{Blob: f.redacted, Reason: "secret", Actor: "ann"}); err != nil {
+	if _, err := b.Redact(t.Context(), rules.RedactBlob{Blob: f.redacted, Reason: "secret",
+		Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	sign(t, b)
@@ -115,14 +118,17 @@ func TestBackupRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" &&
+		info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	want := BackupResult{Box: f.made.ID, Events: f.events, Head: done.Head, Blobs: 2, Bytes: int64(len(data)), KeyFile: f.made.KeyFile}
+	want := BackupResult{Box: f.made.ID, Events: f.events, Head: done.Head, Blobs: 2,
+		Bytes: int64(len(data)), KeyFile: f.made.KeyFile}
 	if diff := cmp.Diff(want, done); diff != "" {
 		t.Errorf("backed up (-want +got):\n%s", diff)
 	}
-	for what, secret := range map[string]string{"the private key": "PRIVATE+KEY", "the redacted blob": "a password"} {
+	for what, secret := range map[string]string{"the private key": "PRIVATE+KEY",
+		"the redacted blob": "a password"} {
 		if bytes.Contains(data, []byte(secret)) {
 			t.Errorf("%s is in the backup", what)
 		}
@@ -137,13 +143,15 @@ func TestBackupRoundTrip(t *testing.T) {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
 	checkVerified(t, k, f.events)
-	for _, name := range []string{".gitignore", config.FileName, "prompts/developer.md", checkpointName, publicKeyName} {
+	for _, name := range []string{".gitignore", config.FileName, "prompts/developer.md",
+		checkpointName, publicKeyName} {
 		if got, want := k.read(t, name), f.read(t, name); got != want {
 			t.Errorf("%s has %q, want %q", name, got, want)
 		}
 	}
 	b := k.open(t)
-	for digest, text := range map[signalbox.Hash]string{f.first: "the first words", f.second: "the second words"} {
+	for digest, text := range map[signalbox.Hash]string{f.first: "the first words",
+		f.second: "the second words"} {
 		checkBlob(t, b, digest, text)
 	}
 	_, err = b.Blob(t.Context(), f.redacted)
@@ -179,7 +187,8 @@ func TestBackupCompressed(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(name)
-	if err != nil || !bytes.HasPrefix(data, []byte("\x1f\x8b")) || done.Bytes != int64(len(data)) || len(data) > len(f.backup(t)) {
+	if err != nil || !bytes.HasPrefix(data, []byte("\x1f\x8b")) || done.Bytes != int64(len(data)) ||
+		len(data) > len(f.backup(t)) {
 		t.Errorf("%d bytes, %d reported, %v", len(data), done.Bytes, err)
 	}
 	if _, _, err := f.restore(t, data); err != nil {
@@ -188,7 +197,8 @@ func TestBackupCompressed(t *testing.T) {
 	for _, cut := range []int{1, 4, 8, 9, len(data) / 2} {
 		checkRefused(t, f.kit, data[:len(data)-cut], "truncated")
 	}
-	for _, at := range []int{len(data) - 1, len(data) - 8, len(data) / 2} { // the length, the sum, the content
+	// the length, the sum, the content
+	for _, at := range []int{len(data) - 1, len(data) - 8, len(data) / 2} {
 		checkRefused(t, f.kit, flipped(data, at), "")
 	}
 	checkRefused(t, f.kit, slices.Concat(data, []byte("more than the end of the file")), "damaged")
@@ -230,7 +240,8 @@ func TestBackupFileIsNotOverwritten(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err = l.BackupTo(ctx, filepath.Join(dir, "interrupted.tar"), BackupOptions{Progress: func(_, _ uint64) { cancel() }})
+	_, err = l.BackupTo(ctx, filepath.Join(dir, "interrupted.tar"),
+		BackupOptions{Progress: func(_, _ uint64) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
@@ -239,7 +250,8 @@ func TestBackupFileIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// While another process appends, each backup has a complete history up to some event, with all its blobs.
+// While another process appends, each backup has a complete history up to some event, with all its
+// blobs.
 func TestBackupDuringWrites(t *testing.T) {
 	k := newKit(t)
 	writing, stop := context.WithCancel(t.Context())
@@ -252,9 +264,12 @@ func TestBackupDuringWrites(t *testing.T) {
 			}
 			defer b.Close()
 			for i := 0; writing.Err() == nil; i++ {
-				digest, err := b.Engine.PutBlob(context.WithoutCancel(writing), strings.NewReader(fmt.Sprint("words ", i)))
+				digest, err := b.Engine.PutBlob(context.WithoutCancel(writing),
+					strings.NewReader(fmt.Sprint("words ", i)))
 				if err == nil {
-					_, err = b.Engine.Do(context.WithoutCancel(writing), rules.OpenWork{Work: fmt.Sprint("t-", i), Title: digest.String(), Actor: "ann"})
+					_, err = b.Engine.Do(context.WithoutCancel(writing),
+						rules.OpenWork{Work: fmt.Sprint("t-", i), Title: digest.String(),
+							Actor: "ann"})
 				}
 				if err == nil && i%8 == 0 {
 					_, err = b.Sign(context.WithoutCancel(writing))
@@ -321,7 +336,8 @@ func TestBackupOfDamagedBox(t *testing.T) {
 	lost := f.copy(t)
 	lost.remove(t, path(lost, f.first))
 	done, err := backup(lost)
-	if diff := cmp.Diff([]signalbox.Hash{f.first}, done.Missing); err != nil || diff != "" || done.Blobs != 1 {
+	if diff := cmp.Diff([]signalbox.Hash{f.first}, done.Missing); err != nil || diff != "" ||
+		done.Blobs != 1 {
 		t.Errorf("%d blobs, %v, absent (-want +got):\n%s", done.Blobs, err, diff)
 	}
 	if _, restored, err := f.restore(t, lost.backup(t)); err != nil || len(restored.Missing) != 1 {
@@ -351,7 +367,8 @@ func emptyBox(t *testing.T) string {
 	return dir
 }
 
-// A redacted blob is not backed up, even if its bytes still exist because the redaction was interrupted.
+// A redacted blob is not backed up, even if its bytes still exist because the redaction was
+// interrupted.
 func TestBackupOmitsRedactedBlobs(t *testing.T) {
 	f := newFull(t)
 	b := f.open(t)
@@ -372,7 +389,8 @@ func TestBackupSkipsOtherFiles(t *testing.T) {
 	f.put(t, "stray.db", "x")
 	want := 2
 	if runtime.GOOS != "windows" {
-		if err := os.Symlink("/etc/passwd", filepath.Join(f.dir, "prompts", "link.md")); err != nil {
+		if err := os.Symlink("/etc/passwd",
+			filepath.Join(f.dir, "prompts", "link.md")); err != nil {
 			t.Fatal(err)
 		}
 		want++
@@ -388,7 +406,8 @@ func TestBackupSkipsOtherFiles(t *testing.T) {
 			settings = append(settings, name)
 		}
 	}
-	if diff := cmp.Diff([]string{"notes.md", "prompts/developer.md", config.FileName}, settings); diff != "" {
+	if diff := cmp.Diff([]string{"notes.md", "prompts/developer.md", config.FileName},
+		settings); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
 }
@@ -398,14 +417,17 @@ func TestBlobRefs(t *testing.T) {
 	n := newBlobRefs()
 	for _, data := range []string{
 		`{"blob":"` + digest(0) + `"}`,
-		`{"deep":[{"prompt":"` + digest(1) + `"}],"body":"` + digest(2) + `","blob":"` + digest(0) + `"}`,
+		`{"deep":[{"prompt":"` + digest(1) + `"}],"body":"` + digest(2) + `","blob":"` + digest(0) +
+			`"}`,
 		`{"title":"` + digest(3) + `"}`,
 		`{"note":"sha256:` + digest(4) + `, and \"blob\":\"` + digest(5) + `\""}`,
-		`{"short":"` + digest(6)[1:] + `","long":"0` + digest(7) + `","upper":"` + strings.ToUpper(digest(8)) + `"}`,
+		`{"short":"` + digest(6)[1:] + `","long":"0` + digest(7) + `","upper":"` +
+			strings.ToUpper(digest(8)) + `"}`,
 	} {
 		n.add(&signalbox.Event{Type: "SignalHeard", Data: []byte(data)})
 	}
-	n.add(&signalbox.Event{Type: "BlobRedacted", Data: []byte(`{"blob":"` + digest(1) + `","reason":"secret"}`)})
+	n.add(&signalbox.Event{Type: "BlobRedacted",
+		Data: []byte(`{"blob":"` + digest(1) + `","reason":"secret"}`)})
 	var found, required []string
 	for _, blob := range n.blobs {
 		found = append(found, blob.String())
@@ -413,7 +435,8 @@ func TestBlobRefs(t *testing.T) {
 			required = append(required, blob.String())
 		}
 	}
-	if diff := cmp.Diff([]string{digest(0), digest(1), digest(2), digest(3), digest(4), digest(5)}, found); diff != "" {
+	if diff := cmp.Diff([]string{digest(0), digest(1), digest(2), digest(3), digest(4), digest(5)},
+		found); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{digest(0), digest(1), digest(2)}, required); diff != "" {
@@ -427,9 +450,12 @@ func TestBlobRefs(t *testing.T) {
 func TestIsSetting(t *testing.T) {
 	for name, want := range map[string]bool{
 		"signalbox.yaml": true, "developer.md": true, "prompts/a": true, "prompts/a/b.tmpl": true,
-		"": false, ".": false, "..": false, "../a.md": false, "prompts/../a.md": false, "/a.md": false, "prompts//a": false, "prompts/": false,
-		"a.md.": false, ".a.md": false, "prompts/.a": false, `prompts\a`: false, "c:a.md": false, "ledger.db": false, "checkpoint": false,
-		"other/a.md": false, "prompts/a b": false, "prompts/\x1b": false, "prompts/" + strings.Repeat("a", 300): false,
+		"": false, ".": false, "..": false, "../a.md": false, "prompts/../a.md": false,
+		"/a.md": false, "prompts//a": false, "prompts/": false,
+		"a.md.": false, ".a.md": false, "prompts/.a": false, `prompts\a`: false, "c:a.md": false,
+		"ledger.db": false, "checkpoint": false,
+		"other/a.md": false, "prompts/a b": false, "prompts/\x1b": false, "prompts/" +
+			strings.Repeat("a", 300): false,
 	} {
 		if got := isSetting(name); got != want {
 			t.Errorf("%q: %v", name, got)
@@ -521,7 +547,8 @@ func TestBackupInPieces(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range works {
 		all.Go(func() {
-			if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: fmt.Sprint("t-", i), Title: strings.Repeat("long ", 200), Actor: "ann"}); err != nil {
+			if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: fmt.Sprint("t-", i),
+				Title: strings.Repeat("long ", 200), Actor: "ann"}); err != nil {
 				t.Error(err)
 			}
 		})

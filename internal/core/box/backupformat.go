@@ -14,7 +14,8 @@ import (
 	"signalbox"
 )
 
-// A backup is a tar file with these entries, in this order and without others. docs/backup-format.md specifies it.
+// A backup is a tar file with these entries, in this order and without others.
+// docs/backup-format.md specifies it.
 const (
 	manifestEntry   = "manifest.json"
 	keyEntry        = "key.pub"
@@ -53,11 +54,13 @@ func eventsEntry(first uint64) string { return fmt.Sprintf("%s%012d.jsonl", even
 // sumLine returns a line in the format of the program sha256sum.
 func sumLine(sum []byte, name string) string { return fmt.Sprintf("%x  %s\n", sum, name) }
 
-// isSetting reports whether a file of the box, named with slashes, belongs to the configuration: text files in the box's folder,
-// and all files in the folder of prompts. Hidden files, and names that another system could resolve to another file, do not.
+// isSetting reports whether a file of the box, named with slashes, belongs to the configuration:
+// text files in the box's folder, and all files in the folder of prompts. Hidden files, and names
+// that another system could resolve to another file, do not.
 func isSetting(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
-		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".") || strings.ContainsFunc(part, notInName) {
+		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".") ||
+			strings.ContainsFunc(part, notInName) {
 			return false
 		}
 	}
@@ -72,7 +75,8 @@ func isSetting(name string) bool {
 
 func notInName(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`\:*?"<>|`, r) }
 
-// eventLine is an event in a backup: the fields of ledger tail --json, except that data is the exact bytes in base64.
+// eventLine is an event in a backup: the fields of ledger tail --json, except that data is the
+// exact bytes in base64.
 type eventLine struct {
 	Seq     uint64         `json:"seq"`
 	Time    string         `json:"time"`
@@ -88,7 +92,8 @@ type eventLine struct {
 func writeEvent(w *bytes.Buffer, e *signalbox.Event) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(eventLine{e.Seq, e.Time.UTC().Format(signalbox.EventTime), e.Type, e.Work, e.Session, e.Actor, e.Data, e.Prev, e.Hash})
+	return enc.Encode(eventLine{e.Seq, e.Time.UTC().Format(signalbox.EventTime), e.Type, e.Work,
+		e.Session, e.Actor, e.Data, e.Prev, e.Hash})
 }
 
 func readEvent(line []byte) (signalbox.Event, error) {
@@ -102,6 +107,7 @@ func readEvent(line []byte) (signalbox.Event, error) {
 		return signalbox.Event{}, errors.New("the line has more than one object")
 	}
 	at, err := time.Parse(signalbox.EventTime, read.Time)
-	return signalbox.Event{Seq: read.Seq, Time: at, Type: read.Type, Work: read.Work, Session: read.Session, Actor: read.Actor,
+	return signalbox.Event{Seq: read.Seq, Time: at, Type: read.Type, Work: read.Work,
+		Session: read.Session, Actor: read.Actor,
 		Data: read.Data, Prev: read.Prev, Hash: read.Hash}, err
 }

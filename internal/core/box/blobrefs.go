@@ -19,7 +19,8 @@ type blobRefs struct {
 }
 
 func newBlobRefs() *blobRefs {
-	return &blobRefs{seen: map[signalbox.Hash]bool{}, required: map[signalbox.Hash]bool{}, redacted: map[signalbox.Hash]bool{}}
+	return &blobRefs{seen: map[signalbox.Hash]bool{}, required: map[signalbox.Hash]bool{},
+		redacted: map[signalbox.Hash]bool{}}
 }
 
 func (refs *blobRefs) add(e *signalbox.Event) {
@@ -55,8 +56,8 @@ type blobRef struct {
 	required bool
 }
 
-// blobsIn returns the blobs that an event refers to: those in its fields, which are required, and every other run of 64 hexadecimal
-// digits, such as in a note, which may be the digest of a blob.
+// blobsIn returns the blobs that an event refers to: those in its fields, which are required, and
+// every other run of 64 hexadecimal digits, such as in a note, which may be the digest of a blob.
 func blobsIn(e *signalbox.Event) (refs []blobRef) {
 	digests, newer := rules.Blobs(e)
 	for _, digest := range digests {
@@ -75,7 +76,8 @@ func blobsIn(e *signalbox.Event) (refs []blobRef) {
 		if digest.UnmarshalText(e.Data[start:i]) != nil || slices.Contains(digests, digest) {
 			continue
 		}
-		refs = append(refs, blobRef{digest, newer != nil && slices.Contains(blobFields, fieldBefore(e.Data[:start]))})
+		refs = append(refs, blobRef{digest, newer != nil &&
+			slices.Contains(blobFields, fieldBefore(e.Data[:start]))})
 	}
 	return refs
 }
@@ -98,11 +100,12 @@ func EventBlobs(e *signalbox.Event) (blobs []EventBlob) {
 	return blobs
 }
 
-// blobFields are fields that contain the digest of a blob in the events that this program knows, and probably also in those of a
-// newer signalbox.
+// blobFields are fields that contain the digest of a blob in the events that this program knows,
+// and probably also in those of a newer signalbox.
 var blobFields = []string{"blob", "body", "output", "plan", "prompt", "text"}
 
-// fieldBefore returns the name of the field whose string value starts after data, "" if there is none.
+// fieldBefore returns the name of the field whose string value starts after data, "" if there is
+// none.
 func fieldBefore(data []byte) string {
 	// Inside a string a quotation mark is escaped, so this cannot be part of one.
 	before, ok := bytes.CutSuffix(data, []byte(`":"`))

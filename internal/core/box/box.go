@@ -1,5 +1,6 @@
-// Package box manages the folder .signalbox: the ledger, the configuration, the signing key and the checkpoints. It finds,
-// creates, opens, verifies, backs up and restores boxes, and signs checkpoints.
+// Package box manages the folder .signalbox: the ledger, the configuration, the signing key and the
+// checkpoints. It finds, creates, opens, verifies, backs up and restores boxes, and signs
+// checkpoints.
 package box
 
 import (
@@ -28,15 +29,19 @@ const FolderName = ".signalbox"
 
 // Options are options for opening a box.
 type Options struct {
-	// KeyFile is the file of the private key; "" means a file in the user's configuration folder, outside all workspaces.
+	// KeyFile is the file of the private key; "" means a file in the user's configuration folder,
+	// outside all workspaces.
 	KeyFile string
-	// Journal is for Init: the setting journal of the new box. "" means the one that its configuration has.
+	// Journal is for Init: the setting journal of the new box. "" means the one that its
+	// configuration has.
 	Journal string
-	// Host is for commands that run for long: with a cluster, this process runs the node of its machine whenever no other process does. Open waits
-	// if the ledger cannot be reached any more while it is being read.
+	// Host is for commands that run for long: with a cluster, this process runs the node of its
+	// machine whenever no other process does. Open waits if the ledger cannot be reached any more
+	// while it is being read.
 	Host bool
-	// Connect is called before the ledger of the box in a folder is opened in a database, at an address that its configuration names. If it returns an
-	// error, there is no connection, and no node of a cluster is started. nil allows it.
+	// Connect is called before the ledger of the box in a folder is opened in a database, at an
+	// address that its configuration names. If it returns an error, there is no connection, and no
+	// node of a cluster is started. nil allows it.
 	Connect func(ctx context.Context, dir, address string) error
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
@@ -45,12 +50,15 @@ type Options struct {
 	// Load returns the configuration for the box in a folder; nil means config.Load.
 	Load func(ctx context.Context, dir string) (*config.Config, error)
 
-	open func(ctx context.Context, dir, address string, how access, opts *Options) (journal.Journal, error) // for tests; nil means openJournal
+	// for tests; nil means openJournal
+	open func(ctx context.Context, dir, address string, how access, opts *Options) (journal.Journal,
+		error)
 	// emptyPatience is for tests; 0 means the constant.
 	emptyPatience time.Duration
 }
 
-func (o *Options) openJournal(ctx context.Context, dir, address string, how access) (journal.Journal, error) {
+func (o *Options) openJournal(ctx context.Context, dir, address string,
+	how access) (journal.Journal, error) {
 	if o.open == nil {
 		return openJournal(ctx, dir, address, how, o)
 	}
@@ -72,8 +80,8 @@ func (o *Options) load(ctx context.Context, dir string) (*config.Config, error) 
 	return o.Load(ctx, dir)
 }
 
-// Find returns the folder of the box to use: the named one or, if named is "", .signalbox in the folder start or its nearest
-// parent that has one.
+// Find returns the folder of the box to use: the named one or, if named is "", .signalbox in the
+// folder start or its nearest parent that has one.
 func Find(start, named string) (string, error) {
 	if named != "" {
 		if isFolder(filepath.Join(named, FolderName)) { // named is the project's folder
@@ -109,8 +117,8 @@ func noBox(err error) error {
 		Hint: "create one with signalbox init, or name one with --box or SIGNALBOX_BOX"}
 }
 
-// Ledger is the ledger of a box, for reading and verifying. Opening it does not compute the state, so it can be opened even if
-// events were tampered with.
+// Ledger is the ledger of a box, for reading and verifying. Opening it does not compute the state,
+// so it can be opened even if events were tampered with.
 type Ledger struct {
 	Dir     string
 	Journal journal.Journal
@@ -119,7 +127,8 @@ type Ledger struct {
 	id      string
 	hosts   bool // this process runs a node of a cluster of several
 	awaited bool // a warning said that this process waits for the ledger
-	// away is the error that says where the ledger in the cluster continues since the event awayAt; it was logged.
+	// away is the error that says where the ledger in the cluster continues since the event awayAt;
+	// it was logged.
 	away   error
 	awayAt uint64
 }
@@ -127,7 +136,8 @@ type Ledger struct {
 // OpenLedger opens the ledger of a box for reading. The caller closes it.
 func OpenLedger(ctx context.Context, dir string, opts *Options) (*Ledger, error) {
 	l, err := openLedger(ctx, dir, opts, readWrite)
-	if err != nil && !errors.Is(err, journal.ErrUnavailable) { // perhaps there is no permission to write, but one to read
+	// perhaps there is no permission to write, but one to read
+	if err != nil && !errors.Is(err, journal.ErrUnavailable) {
 		readable, readErr := openLedger(ctx, dir, opts, readOnly)
 		if readErr == nil {
 			return readable, nil
@@ -139,7 +149,8 @@ func OpenLedger(ctx context.Context, dir string, opts *Options) (*Ledger, error)
 func openLedger(ctx context.Context, dir string, opts *Options, how access) (*Ledger, error) {
 	address, err := config.ReadJournal(dir)
 	if errors.Is(err, fs.ErrPermission) {
-		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("no permission to open or write the box: %w", err),
+		err = &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("no permission to open or write the box: %w", err),
 			Hint: "check the owner and the permissions of the box and its files"}
 	}
 	if err != nil {
@@ -149,7 +160,8 @@ func openLedger(ctx context.Context, dir string, opts *Options, how access) (*Le
 }
 
 // openLedgerAt is openLedger with the setting journal.
-func openLedgerAt(ctx context.Context, dir, address string, opts *Options, how access) (*Ledger, error) {
+func openLedgerAt(ctx context.Context, dir, address string, opts *Options, how access) (*Ledger,
+	error) {
 	l := &Ledger{Dir: dir}
 	if opts != nil {
 		l.options = *opts
@@ -193,7 +205,8 @@ func openLedgerAt(ctx context.Context, dir, address string, opts *Options, how a
 	return l, nil
 }
 
-// whenAvailable calls f. A process that stays for long calls it again while the ledger cannot be reached.
+// whenAvailable calls f. A process that stays for long calls it again while the ledger cannot be
+// reached.
 func (l *Ledger) whenAvailable(ctx context.Context, f func() error) error {
 	if !l.options.Host {
 		return f()
@@ -212,17 +225,20 @@ func (l *Ledger) hadLedger() bool {
 }
 
 func ledgerMissing(dir, address string) error {
-	missing := &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the ledger of the box in %s is missing", dir),
+	missing := &signalbox.Error{Code: signalbox.CodeUnverified,
+		Err:  fmt.Errorf("the ledger of the box in %s is missing", dir),
 		Hint: "restore ledger.db from a copy; to start again, move the whole folder away first"}
 	if address != config.JournalSQLite {
-		missing.Err = fmt.Errorf("the ledger of the box in %s is not in its journal, %s", dir, address)
+		missing.Err = fmt.Errorf("the ledger of the box in %s is not in its journal, %s", dir,
+			address)
 		missing.Hint = "correct the setting journal, or restore the database from a backup; to start again, move the whole folder away first"
 	}
 	return missing
 }
 
-// readID returns the id of the box from the first event, "" if there is none or it is damaged, so that a damaged ledger can be verified. All other
-// errors are returned: a box without an id would remember nothing.
+// readID returns the id of the box from the first event, "" if there is none or it is damaged, so
+// that a damaged ledger can be verified. All other errors are returned: a box without an id would
+// remember nothing.
 func (l *Ledger) readID(ctx context.Context) (string, error) {
 	events, err := l.Journal.Read(ctx, 0, 1)
 	if err != nil && !errors.Is(err, journal.ErrDamaged) {
@@ -281,8 +297,9 @@ type Box struct {
 	opened uint64          // the head of the ledger when it was opened
 }
 
-// Open opens a box for work. The caller closes it. If the ledger has lost events that this machine applied, the error is an *applied.Lost; a process that
-// runs a node of a cluster of several waits until that is settled.
+// Open opens a box for work. The caller closes it. If the ledger has lost events that this machine
+// applied, the error is an *applied.Lost; a process that runs a node of a cluster of several waits
+// until that is settled.
 func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	unprotected := protectHandmade(dir) // first, because opening may wait for other machines
 	l, err := openLedger(ctx, dir, opts, readWrite)
@@ -311,7 +328,8 @@ func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	return b, nil
 }
 
-// OpenReadOnly opens a box for reading. The caller closes it. It logs a warning if the ledger has lost events.
+// OpenReadOnly opens a box for reading. The caller closes it. It logs a warning if the ledger has
+// lost events.
 func OpenReadOnly(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	l, err := OpenLedger(ctx, dir, opts)
 	if err != nil {
@@ -321,14 +339,16 @@ func OpenReadOnly(ctx context.Context, dir string, opts *Options) (*Box, error) 
 	return newBox(ctx, l, l.openForgetfulEngine)
 }
 
-// openForgetfulEngine opens an engine that does not remember what it applies, and does not compare the ledger with what is remembered.
+// openForgetfulEngine opens an engine that does not remember what it applies, and does not compare
+// the ledger with what is remembered.
 func (l *Ledger) openForgetfulEngine(ctx context.Context) (*engine.Engine, *applied.Memory, error) {
 	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
 	return e, nil, err
 }
 
 // newBox loads the configuration and opens the engine. On an error it closes the ledger.
-func newBox(ctx context.Context, l *Ledger, openEngine func(context.Context) (*engine.Engine, *applied.Memory, error)) (*Box, error) {
+func newBox(ctx context.Context, l *Ledger, openEngine func(context.Context) (*engine.Engine,
+	*applied.Memory, error)) (*Box, error) {
 	configuration, err := l.options.load(ctx, l.Dir)
 	if err != nil {
 		l.Close()
@@ -345,7 +365,8 @@ func newBox(ctx context.Context, l *Ledger, openEngine func(context.Context) (*e
 		return nil, err
 	}
 	b := &Box{Ledger: l, Config: configuration, Engine: e, memory: memory, opened: e.Tail().Seq}
-	if moved := l.movedTo(e); moved != nil { // events elsewhere never arrive here, so the state is useless
+	// events elsewhere never arrive here, so the state is useless
+	if moved := l.movedTo(e); moved != nil {
 		b.Close()
 		return nil, moved
 	}

@@ -87,7 +87,8 @@ type system struct {
 
 func realSystem() *system {
 	after := func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
-	return &system{runtime.GOOS, time.Now, freeBytes, openFileLimit, 2 * time.Second, 5 * time.Second, 10 * time.Second, after}
+	return &system{runtime.GOOS, time.Now, freeBytes, openFileLimit, 2 * time.Second,
+		5 * time.Second, 10 * time.Second, after}
 }
 
 // Doctor checks everything that signalbox needs. It changes nothing.
@@ -118,11 +119,13 @@ type doctor struct {
 }
 
 func (d *doctor) ok(name, format string, args ...any) {
-	d.checks = append(d.checks, Check{Name: name, Health: Healthy, Detail: fmt.Sprintf(format, args...)})
+	d.checks = append(d.checks,
+		Check{Name: name, Health: Healthy, Detail: fmt.Sprintf(format, args...)})
 }
 
 func (d *doctor) add(health Health, name, fix, format string, args ...any) {
-	d.checks = append(d.checks, Check{Name: name, Health: health, Detail: fmt.Sprintf(format, args...), Fix: fix})
+	d.checks = append(d.checks,
+		Check{Name: name, Health: health, Detail: fmt.Sprintf(format, args...), Fix: fix})
 }
 
 // fault adds an error, with its own hint if it has one.
@@ -133,7 +136,9 @@ func (d *doctor) fault(health Health, name string, err error, fix string) {
 func (d *doctor) checkPlatform() {
 	what := fmt.Sprintf("signalbox %s on %s/%s", d.Version, d.sys.goos, runtime.GOARCH)
 	if d.sys.goos != "linux" && d.sys.goos != "darwin" {
-		d.add(Warning, "platform", "run agents on Linux or macOS; on this system you can only use the ledger", "%s, where agents cannot run", what)
+		d.add(Warning, "platform",
+			"run agents on Linux or macOS; on this system you can only use the ledger",
+			"%s, where agents cannot run", what)
 		return
 	}
 	d.ok("platform", "%s", what)
@@ -171,19 +176,22 @@ var gitVersion = lazy.Regexp(`(\d+)\.(\d+)(\.\d+)*`)
 func (d *doctor) checkGit(ctx context.Context) bool {
 	path, err := exec.LookPath("git")
 	if err != nil {
-		d.add(Problem, "git", fmt.Sprintf("install git %d.%d or newer", gitMajor, gitMinor), "git is not in the PATH")
+		d.add(Problem, "git", fmt.Sprintf("install git %d.%d or newer", gitMajor, gitMinor),
+			"git is not in the PATH")
 		return false
 	}
 	line, err := d.run(ctx, path, "--version")
 	found := gitVersion().FindStringSubmatch(line)
 	if err != nil || found == nil {
-		d.add(Problem, "git", "reinstall git", "%s --version does not print a version: %q %v", path, line, err)
+		d.add(Problem, "git", "reinstall git", "%s --version does not print a version: %q %v", path,
+			line, err)
 		return false
 	}
 	major, _ := strconv.Atoi(found[1])
 	minor, _ := strconv.Atoi(found[2])
 	if major < gitMajor || major == gitMajor && minor < gitMinor {
-		d.add(Problem, "git", fmt.Sprintf("install git %d.%d or newer", gitMajor, gitMinor), "git %s at %s is too old", found[0], path)
+		d.add(Problem, "git", fmt.Sprintf("install git %d.%d or newer", gitMajor, gitMinor),
+			"git %s at %s is too old", found[0], path)
 		return false
 	}
 	d.ok("git", "%s at %s", found[0], path)
@@ -196,7 +204,9 @@ func (d *doctor) checkRepository(ctx context.Context) {
 	defer cancel()
 	repository, err := git.Locate(ctx, cmp.Or(d.Project, "."))
 	if err != nil {
-		d.add(Warning, "repository", "run git init, or change to the project's folder; only agents need a repository", "this folder is not in a git repository")
+		d.add(Warning, "repository",
+			"run git init, or change to the project's folder; only agents need a repository",
+			"this folder is not in a git repository")
 		return
 	}
 	d.ok("repository", "%s", repository.Root)
@@ -211,22 +221,28 @@ func (d *doctor) checkRepository(ctx context.Context) {
 	}
 	run := func(args ...string) (string, error) {
 		var output bytes.Buffer
-		err := repository.Run(ctx, git.Call{Worktree: repository.Root, Dir: repository.Dir, Args: args, Stdout: &output})
+		err := repository.Run(ctx, git.Call{Worktree: repository.Root, Dir: repository.Dir,
+			Args: args, Stdout: &output})
 		return d.firstLine(ctx, output.Bytes(), err)
 	}
 	branch, err := run("symbolic-ref", "--short", "HEAD")
 	if err != nil {
-		d.add(Warning, "branch", "check out the branch to merge finished work into", "no branch is checked out")
+		d.add(Warning, "branch", "check out the branch to merge finished work into",
+			"no branch is checked out")
 	} else if _, err := run("rev-parse", "--verify", "--quiet", "HEAD"); err != nil {
-		d.add(Warning, "branch", "make a first commit: agents start from the last commit", "the branch %s has no commit yet", branch)
+		d.add(Warning, "branch", "make a first commit: agents start from the last commit",
+			"the branch %s has no commit yet", branch)
 	} else {
 		d.ok("branch", "%s", branch)
 	}
-	switch changed, err := run("status", "--porcelain", "--ignore-submodules=all", "--", ":(top)", ":(top,exclude,glob)**/"+FolderName, ":(top,exclude,glob)**/"+FolderName+"/**"); {
+	switch changed, err := run("status", "--porcelain", "--ignore-submodules=all", "--", ":(top)",
+		":(top,exclude,glob)**/"+FolderName, ":(top,exclude,glob)**/"+FolderName+"/**"); {
 	case err != nil:
 		d.add(Warning, "changes", "run git status to see why", "git status failed: %v", err)
 	case changed != "":
-		d.add(Warning, "changes", "commit or stash them: agents start from the last commit and do not see them", "there are uncommitted changes, such as %s", changed)
+		d.add(Warning, "changes",
+			"commit or stash them: agents start from the last commit and do not see them",
+			"there are uncommitted changes, such as %s", changed)
 	default:
 		d.ok("changes", "everything is committed")
 	}
@@ -234,7 +250,8 @@ func (d *doctor) checkRepository(ctx context.Context) {
 
 func (d *doctor) checkBox() bool {
 	if d.FindError != nil || d.Dir == "" {
-		d.fault(Problem, "box", cmp.Or(d.FindError, errors.New("there is no box")), "run signalbox init")
+		d.fault(Problem, "box", cmp.Or(d.FindError, errors.New("there is no box")),
+			"run signalbox init")
 		return false
 	}
 	d.ok("box", "%s", d.Dir)
@@ -249,7 +266,8 @@ func (d *doctor) checkConfig(ctx context.Context) {
 	d.ok("configuration", "%s is valid", config.FileName)
 }
 
-// checkLocks detects a process that hangs while it holds a lock. Locks are normally held only for a moment.
+// checkLocks detects a process that hangs while it holds a lock. Locks are normally held only for a
+// moment.
 func (d *doctor) checkLocks(ctx context.Context) {
 	for _, lock := range []string{"ledger.lock", checkpointLockName} {
 		name := filepath.Join(d.Dir, lock)
@@ -260,11 +278,13 @@ func (d *doctor) checkLocks(ctx context.Context) {
 		held, err := durable.Acquire(waiting, name)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) {
-			d.add(Problem, "locks", "stop the signalbox process that is suspended or hangs", "another process has locked %s for %s", name, d.sys.lockTimeout)
+			d.add(Problem, "locks", "stop the signalbox process that is suspended or hangs",
+				"another process has locked %s for %s", name, d.sys.lockTimeout)
 			return
 		}
 		if err != nil {
-			d.add(Warning, "locks", "check the owner and the permissions of the box and its files", "%v", err)
+			d.add(Warning, "locks", "check the owner and the permissions of the box and its files",
+				"%v", err)
 			return
 		}
 		held.Release()
@@ -279,9 +299,11 @@ func (d *doctor) checkDisk() {
 	free, err := d.sys.freeBytes(d.Dir)
 	switch gib := float64(free) / (1 << 30); {
 	case err != nil:
-		d.add(Warning, "disk", "check the disk of the box", "cannot determine the free space: %v", err)
+		d.add(Warning, "disk", "check the disk of the box", "cannot determine the free space: %v",
+			err)
 	case free < enoughDisk:
-		d.add(Warning, "disk", "free disk space: on a full disk the ledger cannot be written", "%.2f GiB free, less than 1 GiB", gib)
+		d.add(Warning, "disk", "free disk space: on a full disk the ledger cannot be written",
+			"%.2f GiB free, less than 1 GiB", gib)
 	default:
 		d.ok("disk", "%.1f GiB free", gib)
 	}
@@ -299,7 +321,8 @@ func (d *doctor) checkLedger(ctx context.Context) {
 	last, checkpointErr := d.checkpoint(l)
 	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
 	if err != nil {
-		d.fault(Problem, "ledger", err, "run signalbox ledger verify, and restore the box from a backup")
+		d.fault(Problem, "ledger", err,
+			"run signalbox ledger verify, and restore the box from a backup")
 		return
 	}
 	defer e.Close()
@@ -334,9 +357,11 @@ func (d *doctor) checkMemory(ctx context.Context, l *Ledger) {
 	case err != nil:
 		d.fault(Problem, "memory", err, "check the file applied in the box")
 	case !ok:
-		d.add(Warning, "memory", "the next command that writes starts it", "this machine remembers no events yet, so it would not notice that some are lost")
+		d.add(Warning, "memory", "the next command that writes starts it",
+			"this machine remembers no events yet, so it would not notice that some are lost")
 	default:
-		d.ok("memory", "the ledger has all that this machine applied, up to event %d of %s", last.Seq, last.Time.UTC().Format(time.RFC3339))
+		d.ok("memory", "the ledger has all that this machine applied, up to event %d of %s",
+			last.Seq, last.Time.UTC().Format(time.RFC3339))
 	}
 }
 
@@ -347,10 +372,13 @@ func (d *doctor) checkSnapshot(ctx context.Context, l *Ledger, head uint64) {
 	case err != nil && !errors.Is(err, journal.ErrNoSnapshot):
 		d.fault(Warning, "snapshot", err, "check the file snapshot in the box")
 	case head-min(head, s.Seq) > max(many, head/4):
-		d.add(Warning, "snapshot", "remove the file snapshot in the box and check that the folder is writable: the next command that writes saves a new one",
-			"every command reads %d events, because the snapshot ends at event %d", head-s.Seq, s.Seq)
+		d.add(Warning, "snapshot",
+			"remove the file snapshot in the box and check that the folder is writable: the next command that writes saves a new one",
+			"every command reads %d events, because the snapshot ends at event %d", head-s.Seq,
+			s.Seq)
 	case s.Seq > head:
-		d.add(Warning, "snapshot", "run signalbox ledger verify", "it covers %d events, but the ledger has %d", s.Seq, head)
+		d.add(Warning, "snapshot", "run signalbox ledger verify",
+			"it covers %d events, but the ledger has %d", s.Seq, head)
 	default:
 		d.ok("snapshot", "%s behind", text.Count(int(head-s.Seq), "event"))
 	}
@@ -363,10 +391,13 @@ func (d *doctor) checkClock(tail *ledger.Tail) {
 	now := d.sys.now()
 	switch ahead := tail.Time.Sub(now); {
 	case now.Before(firstRelease):
-		d.add(Problem, "clock", "set the clock, and use a time service", "the time is %s, which is wrong", now.UTC().Format(time.RFC3339))
+		d.add(Problem, "clock", "set the clock, and use a time service",
+			"the time is %s, which is wrong", now.UTC().Format(time.RFC3339))
 	case ahead > 5*time.Second:
-		d.add(Problem, "clock", "correct the clock; if it is correct, the last event was written with a clock that was ahead, and no lease expires before that time",
-			"the time is %s, but the last event has %s, %s ahead", now.UTC().Format(time.RFC3339), tail.Time.UTC().Format(time.RFC3339), ahead.Round(time.Second))
+		d.add(Problem, "clock",
+			"correct the clock; if it is correct, the last event was written with a clock that was ahead, and no lease expires before that time",
+			"the time is %s, but the last event has %s, %s ahead", now.UTC().Format(time.RFC3339),
+			tail.Time.UTC().Format(time.RFC3339), ahead.Round(time.Second))
 	default:
 		d.ok("clock", "%s", now.UTC().Format(time.RFC3339))
 	}
@@ -408,13 +439,15 @@ func (d *doctor) checkCheckpoint(last *Checkpoint, err error, head uint64) {
 	case last.Size > head:
 		d.fault(Problem, "checkpoint", checkLength(last.Size, head), "")
 	case last.Size < head:
-		d.add(Warning, "checkpoint", sign, "%s not signed yet", text.Count(int(head-last.Size), "event"))
+		d.add(Warning, "checkpoint", sign, "%s not signed yet",
+			text.Count(int(head-last.Size), "event"))
 	default:
 		d.ok("checkpoint", "all signed, %s", text.Count(int(head), "event"))
 	}
 }
 
-// Open files that each agent slot needs (pipes, files, worktrees), and those that the rest of the program needs.
+// Open files that each agent slot needs (pipes, files, worktrees), and those that the rest of the
+// program needs.
 const filesPerSlot, filesBase = 32, 128
 
 func (d *doctor) checkFiles() {
@@ -422,9 +455,11 @@ func (d *doctor) checkFiles() {
 	need := uint64(filesBase + d.Slots*filesPerSlot)
 	switch {
 	case err != nil:
-		d.add(Warning, "files", "check the limit on open files", "cannot determine the limit: %v", err)
+		d.add(Warning, "files", "check the limit on open files", "cannot determine the limit: %v",
+			err)
 	case limit < need:
-		d.add(Warning, "files", fmt.Sprintf("raise the limit: ulimit -n %d", need), "only %d files may be open, but %d slots may need %d", limit, d.Slots, need)
+		d.add(Warning, "files", fmt.Sprintf("raise the limit: ulimit -n %d", need),
+			"only %d files may be open, but %d slots may need %d", limit, d.Slots, need)
 	default:
 		d.ok("files", "%s files may be open", limitText(limit))
 	}
@@ -451,15 +486,18 @@ func (d *doctor) checkAgents(ctx context.Context) {
 func (d *doctor) checkAgent(ctx context.Context, agent AgentCommand) Check {
 	name := "agent " + agent.Name
 	if len(agent.Argv) == 0 || agent.Argv[0] == "" {
-		return Check{Name: name, Health: Problem, Detail: "it has no command", Fix: "set one in " + config.FileName}
+		return Check{Name: name, Health: Problem, Detail: "it has no command", Fix: "set one in " +
+			config.FileName}
 	}
 	path, err := exec.LookPath(agent.Argv[0])
 	if err != nil {
-		return Check{Name: name, Health: Problem, Detail: err.Error(), Fix: "install it, add it to the PATH, or set another command in " + config.FileName}
+		return Check{Name: name, Health: Problem, Detail: err.Error(),
+			Fix: "install it, add it to the PATH, or set another command in " + config.FileName}
 	}
 	version, err := d.run(ctx, path, "--version")
 	if err != nil || version == "" {
-		return Check{Name: name, Health: Healthy, Detail: path + ", which does not print its version"}
+		return Check{Name: name, Health: Healthy, Detail: path +
+			", which does not print its version"}
 	}
 	return Check{Name: name, Health: Healthy, Detail: path + ", " + version}
 }

@@ -38,24 +38,28 @@ func newPatient(t *testing.T) *patient {
 	t.Setenv("GIT_CONFIG_SYSTEM", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(p.project))
 	p.git(t, "init", "-q", "-b", "main")
-	if err := os.WriteFile(filepath.Join(p.project, ".gitignore"), []byte("box.key*\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(p.project, ".gitignore"), []byte("box.key*\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.git(t, "add", ".gitignore")
-	p.git(t, "-c", "user.name=ann", "-c", "user.email=ann@example.org", "commit", "-q", "-m", "first")
+	p.git(t, "-c", "user.name=ann", "-c", "user.email=ann@example.org", "commit", "-q", "-m",
+		"first")
 	sys := realSystem()
 	sys.goos = "linux"
 	sys.freeBytes = func(string) (uint64, error) { return 10 << 30, nil }
 	sys.openFileLimit = func() (uint64, error) { return 1024, nil }
 	sys.lockTimeout, sys.runTimeout = time.Minute, time.Minute
-	p.opts = DoctorOptions{Options: *k.opts, Version: "v1", Project: p.project, Dir: k.dir, Slots: 5, system: sys,
+	p.opts = DoctorOptions{Options: *k.opts, Version: "v1", Project: p.project, Dir: k.dir,
+		Slots: 5, system: sys,
 		Agents: []AgentCommand{{"robot", []string{program(t, "robot", "echo robot 1.2.3"), "-p"}}}}
 	return p
 }
 
 func (p *patient) git(t *testing.T, args ...string) {
 	t.Helper()
-	if output, err := exec.Command("git", append([]string{"-C", p.project}, args...)...).CombinedOutput(); err != nil {
+	if output, err := exec.Command("git",
+		append([]string{"-C", p.project}, args...)...).CombinedOutput(); err != nil {
 		t.Fatalf("git %q: %v: %s", args, err, output)
 	}
 }
@@ -77,7 +81,9 @@ func TestDoctorIgnoresTheBox(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{p.dir, filepath.Join(p.project, "part", FolderName)} {
-		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "cluster.secret"), []byte("secret"), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(dir, 0o700),
+			os.WriteFile(filepath.Join(dir, "cluster.secret"), []byte("secret"),
+				0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,7 +103,8 @@ func TestDoctorHealthyBox(t *testing.T) {
 			t.Errorf("%+v", check)
 		}
 	}
-	for _, want := range []string{"platform", "git", "repository", "branch", "changes", "box", "configuration", "journal", "ledger", "snapshot",
+	for _, want := range []string{"platform", "git", "repository", "branch", "changes", "box",
+		"configuration", "journal", "ledger", "snapshot",
 		"locks", "disk", "clock", "key", "checkpoint", "files", "agent robot"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s was not looked at, only %q", want, names)
@@ -122,23 +129,40 @@ type ailment struct {
 // ailmentsAround are those of the surroundings.
 func ailmentsAround() map[string]ailment {
 	return map[string]ailment{
-		"another platform": {func(_ *testing.T, p *patient) { p.opts.system.goos = "windows" }, "platform", Warning, "cannot run", "Linux or macOS"},
-		"no git":           {func(t *testing.T, _ *patient) { t.Setenv("PATH", t.TempDir()) }, "git", Problem, "not in the PATH", "install git 2.39"},
+		"another platform": {func(_ *testing.T, p *patient) { p.opts.system.goos = "windows" },
+			"platform", Warning, "cannot run", "Linux or macOS"},
+		"no git": {func(t *testing.T, _ *patient) { t.Setenv("PATH", t.TempDir()) },
+			"git", Problem, "not in the PATH", "install git 2.39"},
 		"an old git": {func(t *testing.T, _ *patient) {
 			t.Setenv("PATH", filepath.Dir(program(t, "git", "echo git version 2.38.9")))
 		},
 			"git", Problem, "git 2.38.9", "install git 2.39"},
-		"a broken git": {func(t *testing.T, _ *patient) { t.Setenv("PATH", filepath.Dir(program(t, "git", "exit 3"))) },
+		"a broken git": {func(t *testing.T,
+			_ *patient) {
+			t.Setenv("PATH", filepath.Dir(program(t, "git", "exit 3")))
+		},
 			"git", Problem, "exit status 3", "reinstall"},
-		"no repository": {func(t *testing.T, p *patient) { p.opts.Project = t.TempDir() }, "repository", Warning, "not in a git repository", "git init"},
-		"no branch":     {func(t *testing.T, p *patient) { p.git(t, "checkout", "-q", "--detach") }, "branch", Warning, "no branch", "check out"},
-		"no commit":     {func(t *testing.T, p *patient) { p.git(t, "checkout", "-q", "--orphan", "new") }, "branch", Warning, "new has no commit", "first commit"},
-		"changes": {func(t *testing.T, p *patient) { p.git(t, "rm", "-q", "--cached", ".gitignore") },
+		"no repository": {func(t *testing.T, p *patient) { p.opts.Project = t.TempDir() },
+			"repository", Warning, "not in a git repository", "git init"},
+		"no branch": {func(t *testing.T, p *patient) { p.git(t, "checkout", "-q", "--detach") },
+			"branch", Warning, "no branch", "check out"},
+		"no commit": {func(t *testing.T,
+			p *patient) {
+			p.git(t, "checkout", "-q", "--orphan", "new")
+		}, "branch", Warning,
+			"new has no commit", "first commit"},
+		"changes": {func(t *testing.T,
+			p *patient) {
+			p.git(t, "rm", "-q", "--cached", ".gitignore")
+		},
 			"changes", Warning, "uncommitted", "commit or stash"},
 		"no box": {func(_ *testing.T, p *patient) {
 			p.opts.Dir, p.opts.FindError = "", noBox(errors.New("there is no box here"))
 		}, "box", Problem, "there is no box here", "signalbox init"},
-		"a bad configuration": {func(t *testing.T, p *patient) { p.put(t, config.FileName, "lease:\n  ttl: 1y\n") },
+		"a bad configuration": {func(t *testing.T,
+			p *patient) {
+			p.put(t, config.FileName, "lease:\n  ttl: 1y\n")
+		},
 			"configuration", Problem, "line 2", ""},
 	}
 }
@@ -146,10 +170,17 @@ func ailmentsAround() map[string]ailment {
 // ailmentsInside are those of the box, mostly.
 func ailmentsInside() map[string]ailment {
 	return map[string]ailment{
-		"no ledger": {func(t *testing.T, p *patient) { p.remove(t, "ledger.db") }, "journal", Problem, "is missing", "restore"},
-		"noise for a ledger": {func(t *testing.T, p *patient) { p.put(t, "ledger.db", strings.Repeat("noise ", 1000)) },
+		"no ledger": {func(t *testing.T, p *patient) { p.remove(t, "ledger.db") }, "journal",
+			Problem, "is missing", "restore"},
+		"noise for a ledger": {func(t *testing.T,
+			p *patient) {
+			p.put(t, "ledger.db", strings.Repeat("noise ", 1000))
+		},
 			"journal", Problem, "damaged", "restore"},
-		"a changed event": {func(t *testing.T, p *patient) { p.tamper(t, "UPDATE events SET actor = 'eve' WHERE seq = 1") },
+		"a changed event": {func(t *testing.T,
+			p *patient) {
+			p.tamper(t, "UPDATE events SET actor = 'eve' WHERE seq = 1")
+		},
 			"ledger", Problem, "event 1 was changed", "ledger verify"},
 		"an empty ledger": {func(t *testing.T, p *patient) {
 			p.opts.Dir, p.opts.KeyFile = emptyBox(t), ""
@@ -166,7 +197,10 @@ func ailmentsInside() map[string]ailment {
 			p.opts.system.freeBytes = func(string) (uint64, error) { return 1<<30 - 1, nil }
 		}, "disk", Warning, "less than 1 GiB", "free disk space"},
 		"a disk that does not say": {func(_ *testing.T, p *patient) {
-			p.opts.system.freeBytes = func(string) (uint64, error) { return 0, errors.New("no idea") }
+			p.opts.system.freeBytes = func(string) (uint64,
+				error) {
+				return 0, errors.New("no idea")
+			}
 		}, "disk", Warning, "no idea", "check the disk"},
 		"an event in the future": {func(_ *testing.T, p *patient) {
 			p.opts.system.now = func() time.Time { return time.Now().Add(-time.Hour) }
@@ -174,28 +208,53 @@ func ailmentsInside() map[string]ailment {
 		"a clock at its start": {func(_ *testing.T, p *patient) {
 			p.opts.system.now = func() time.Time { return time.Unix(0, 0) }
 		}, "clock", Problem, "1970-01-01", "set the clock"},
-		"no key": {func(t *testing.T, p *patient) { p.rename(t, p.made.KeyFile) }, "key", Warning, "not on this host", "SIGNALBOX_KEY"},
+		"no key": {func(t *testing.T, p *patient) { p.rename(t, p.made.KeyFile) }, "key", Warning,
+			"not on this host", "SIGNALBOX_KEY"},
 		"an open key": {func(t *testing.T, p *patient) {
 			if err := os.Chmod(p.made.KeyFile, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}, "key", Problem, "(mode 0644)", "chmod 600"},
-		"the key of another box": {func(t *testing.T, p *patient) { p.opts.KeyFile = newKit(t).made.KeyFile }, "key", Problem, "it belongs to", "the right one"},
-		"another public key": {func(t *testing.T, p *patient) { p.put(t, publicKeyName, newPublicKey(t, origin(p.made.ID))) },
+		"the key of another box": {func(t *testing.T,
+			p *patient) {
+			p.opts.KeyFile = newKit(t).made.KeyFile
+		}, "key", Problem,
+			"it belongs to", "the right one"},
+		"another public key": {func(t *testing.T,
+			p *patient) {
+			p.put(t, publicKeyName, newPublicKey(t, origin(p.made.ID)))
+		},
 			"key", Problem, "is not the public key", "ledger verify"},
-		"no checkpoint": {func(t *testing.T, p *patient) { p.remove(t, checkpointName); p.forget(t) }, "checkpoint", Warning, "nothing is signed", "ledger checkpoint"},
+		"no checkpoint": {func(t *testing.T,
+			p *patient) {
+			p.remove(t, checkpointName)
+			p.forget(t)
+		}, "checkpoint", Warning,
+			"nothing is signed", "ledger checkpoint"},
 		"an old checkpoint": {func(t *testing.T, p *patient) { write(t, p.open(t), "t1", "t2") },
 			"checkpoint", Warning, "2 events not signed yet", "ledger checkpoint"},
 		"a checkpoint of more": {func(t *testing.T, p *patient) {
 			p.writeAndSign(t, "t1")
 			p.tamper(t, "DELETE FROM events WHERE seq = 2")
 		}, "checkpoint", Problem, "it has 1 events, but 2 were signed", "ledger verify"},
-		"a checkpoint that was edited": {func(t *testing.T, p *patient) { p.put(t, checkpointName, "nonsense") }, "checkpoint", Problem, "malformed", "restore it"},
-		"few files":                    {func(_ *testing.T, p *patient) { p.opts.Slots = 100 }, "files", Warning, "1024 files", "ulimit -n"},
+		"a checkpoint that was edited": {func(t *testing.T,
+			p *patient) {
+			p.put(t, checkpointName, "nonsense")
+		}, "checkpoint", Problem,
+			"malformed", "restore it"},
+		"few files": {func(_ *testing.T, p *patient) { p.opts.Slots = 100 },
+			"files", Warning, "1024 files", "ulimit -n"},
 		"no agent": {func(_ *testing.T, p *patient) { p.opts.Agents[0].Argv[0] = "no-such-agent" },
 			"agent robot", Problem, "not found", "install it"},
-		"an agent without a command": {func(_ *testing.T, p *patient) { p.opts.Agents[0].Argv = nil }, "agent robot", Problem, "no command", config.FileName},
-		"an agent without a version": {func(t *testing.T, p *patient) { p.opts.Agents[0].Argv[0] = program(t, "mute", "exit 1") },
+		"an agent without a command": {func(_ *testing.T,
+			p *patient) {
+			p.opts.Agents[0].Argv = nil
+		}, "agent robot", Problem, "no command",
+			config.FileName},
+		"an agent without a version": {func(t *testing.T,
+			p *patient) {
+			p.opts.Agents[0].Argv[0] = program(t, "mute", "exit 1")
+		},
 			"agent robot", Healthy, "does not print its version", ""},
 	}
 }
@@ -212,8 +271,10 @@ func TestDoctorFinds(t *testing.T) {
 			if i < 0 {
 				t.Fatalf("%s was not looked at: %+v", tt.check, checks)
 			}
-			if c := checks[i]; c.Health != tt.health || !strings.Contains(c.Detail, tt.detail) || !strings.Contains(c.Fix, tt.fix) {
-				t.Errorf("found %+v\nwant %s with %q, and to do %q", c, tt.health, tt.detail, tt.fix)
+			if c := checks[i]; c.Health != tt.health || !strings.Contains(c.Detail, tt.detail) ||
+				!strings.Contains(c.Fix, tt.fix) {
+				t.Errorf("found %+v\nwant %s with %q, and to do %q", c, tt.health, tt.detail,
+					tt.fix)
 			}
 		})
 	}
@@ -244,7 +305,8 @@ func TestDoctorReadOnlyBox(t *testing.T) {
 	if checks[i].Health != Problem || !strings.Contains(checks[i].Fix, "who owns") {
 		t.Errorf("%+v", checks[i])
 	}
-	if slices.ContainsFunc(checks, func(c Check) bool { return c.Name == "ledger" && c.Health != Healthy }) {
+	if slices.ContainsFunc(checks,
+		func(c Check) bool { return c.Name == "ledger" && c.Health != Healthy }) {
 		t.Errorf("%+v", checks)
 	}
 }

@@ -19,7 +19,8 @@ func freeBytes(dir string) (uint64, error) {
 	return uint64(stat.Bavail) * uint64(stat.Bsize), nil
 }
 
-// openFileLimit returns how many files a process can have open. Go raises its own limit to the hard one when it starts.
+// openFileLimit returns how many files a process can have open. Go raises its own limit to the hard
+// one when it starts.
 func openFileLimit() (uint64, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

@@ -28,7 +28,8 @@ func TestDoctorDoesNotWaitForAnAgent(t *testing.T) {
 	p.opts.system.runTimeout = 100 * time.Millisecond
 	p.opts.Agents[0].Argv[0] = program(t, "hangs", "sleep 600 >"+fifo+" & wait")
 	checks := Doctor(t.Context(), p.opts)
-	if last := checks[len(checks)-1]; last.Health != Healthy || !strings.Contains(last.Detail, "does not print its version") {
+	if last := checks[len(checks)-1]; last.Health != Healthy ||
+		!strings.Contains(last.Detail, "does not print its version") {
 		t.Errorf("%+v", last)
 	}
 	ended.SetReadDeadline(time.Now().Add(time.Minute))

@@ -9,9 +9,11 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// openToCheck opens the ledger for Doctor: read-only if it cannot be written to. On an error it has reported what is wrong. The caller closes the ledger, then
-// calls stop. A database that does not answer in time is a problem, and does not make Doctor hang.
-func (d *doctor) openToCheck(ctx context.Context) (opened *Ledger, inner context.Context, stop func(), err error) {
+// openToCheck opens the ledger for Doctor: read-only if it cannot be written to. On an error it has
+// reported what is wrong. The caller closes the ledger, then calls stop. A database that does not
+// answer in time is a problem, and does not make Doctor hang.
+func (d *doctor) openToCheck(ctx context.Context) (opened *Ledger, inner context.Context,
+	stop func(), err error) {
 	address, err := config.ReadJournal(d.Dir)
 	if err != nil {
 		d.fault(Problem, "journal", err, "fix "+config.FileName)
@@ -27,7 +29,8 @@ func (d *doctor) openToCheck(ctx context.Context) (opened *Ledger, inner context
 		if address == config.JournalSQLite {
 			return func() bool { return true }
 		}
-		return d.sys.afterFunc(timeout, func() { cancel(fmt.Errorf("%s did not %s within %s", database, what, timeout)) })
+		return d.sys.afterFunc(timeout,
+			func() { cancel(fmt.Errorf("%s did not %s within %s", database, what, timeout)) })
 	}
 	within := limit(d.sys.databaseTimeout, "answer")
 	l, err := openLedgerAt(inner, d.Dir, address, &d.Options, readWrite)
@@ -43,7 +46,8 @@ func (d *doctor) openToCheck(ctx context.Context) (opened *Ledger, inner context
 			d.fault(Problem, "journal", err, d.fixJournal(address))
 			return nil, nil, nil, err
 		}
-		d.fault(Problem, "journal", fmt.Errorf("the journal is read-only: %w", err), "check the owner and the permissions of the box and its files")
+		d.fault(Problem, "journal", fmt.Errorf("the journal is read-only: %w", err),
+			"check the owner and the permissions of the box and its files")
 		l = readable
 	}
 	err = d.checkDatabase(inner, l)
@@ -67,7 +71,8 @@ func (d *doctor) fixJournal(address string) string {
 	return "check the setting journal, the network, and that the database runs"
 }
 
-// checkDatabase reports what a driver finds out about its database, how fast that answers, and how far the clocks differ.
+// checkDatabase reports what a driver finds out about its database, how fast that answers, and how
+// far the clocks differ.
 func (d *doctor) checkDatabase(ctx context.Context, l *Ledger) error {
 	inspector, ok := l.database().(journal.Inspector)
 	if !ok {
@@ -106,7 +111,8 @@ const (
 	noticeableSkew = 5 * time.Second
 )
 
-// checkDatabaseClock measures the time of a round trip, and compares the clocks: machines expire each other's leases by their own clock.
+// checkDatabaseClock measures the time of a round trip, and compares the clocks: machines expire
+// each other's leases by their own clock.
 func (d *doctor) checkDatabaseClock(ctx context.Context, clock journal.Clock) error {
 	if _, err := clock.Time(ctx); err != nil { // may connect first, which is not measured
 		return err
@@ -118,7 +124,8 @@ func (d *doctor) checkDatabaseClock(ctx context.Context, clock journal.Clock) er
 	}
 	took := time.Since(measured)
 	if took > slowDatabase {
-		d.add(Warning, "latency", "run signalbox near the database", "a round trip to the database takes %s", took.Round(time.Millisecond))
+		d.add(Warning, "latency", "run signalbox near the database",
+			"a round trip to the database takes %s", took.Round(time.Millisecond))
 	} else {
 		d.ok("latency", "a round trip to the database takes %s", took.Round(100*time.Microsecond))
 	}
@@ -131,16 +138,19 @@ func (d *doctor) checkDatabaseClock(ctx context.Context, clock journal.Clock) er
 	}
 	switch margin := d.leaseMargin(ctx); {
 	case certain > margin:
-		d.add(Problem, "clock skew", fix, "the clock of this machine is %s %s that of the database: agents are ended only %s before their lease expires, so two agents may work on one task", rounded, what, margin)
+		d.add(Problem, "clock skew", fix,
+			"the clock of this machine is %s %s that of the database: agents are ended only %s before their lease expires, so two agents may work on one task", rounded, what, margin)
 	case certain > noticeableSkew:
-		d.add(Warning, "clock skew", fix, "the clock of this machine is %s %s that of the database", rounded, what)
+		d.add(Warning, "clock skew", fix, "the clock of this machine is %s %s that of the database",
+			rounded, what)
 	default:
 		d.ok("clock skew", "%s", rounded)
 	}
 	return nil
 }
 
-// leaseMargin returns how long before its lease expires an agent is stopped if the lease cannot be renewed. Package crew does so.
+// leaseMargin returns how long before its lease expires an agent is stopped if the lease cannot be
+// renewed. Package crew does so.
 func (d *doctor) leaseMargin(ctx context.Context) time.Duration {
 	ttl := config.Default().Lease.TTL
 	if settings, err := d.load(ctx, d.Dir); err == nil {

@@ -49,7 +49,8 @@ func checkInspected(t *testing.T, i *inspected) map[string]Check {
 	}
 	i.now = sys.now
 	opts := DoctorOptions{Options: *m.opts, Dir: m.dir, system: sys}
-	opts.open = func(ctx context.Context, dir, address string, how access, o *Options) (j journal.Journal, err error) {
+	opts.open = func(ctx context.Context, dir, address string, how access,
+		o *Options) (j journal.Journal, err error) {
 		i.Journal, err = m.openPlace(ctx, dir, address, how, o)
 		return i, err
 	}
@@ -63,15 +64,20 @@ func checkInspected(t *testing.T, i *inspected) map[string]Check {
 // Doctor shows what the driver finds, the time of a round trip, and the difference of the clocks.
 func TestDoctorDatabase(t *testing.T) {
 	checks := checkInspected(t, &inspected{findings: []journal.Finding{
-		{Name: "server", Level: journal.OK, Detail: "version 15"}, {Name: "fsync", Level: journal.Problem, Detail: "fsync is off", Fix: "turn it on"}, {Name: "lag", Level: journal.Warning, Detail: "5 MB"}}})
+		{Name: "server", Level: journal.OK, Detail: "version 15"},
+		{Name: "fsync", Level: journal.Problem, Detail: "fsync is off", Fix: "turn it on"},
+		{Name: "lag", Level: journal.Warning, Detail: "5 MB"}}})
 	for _, want := range []Check{
-		{Name: "server", Health: Healthy, Detail: "version 15"}, {Name: "fsync", Health: Problem, Detail: "fsync is off", Fix: "turn it on"}, {Name: "lag", Health: Warning, Detail: "5 MB"},
+		{Name: "server", Health: Healthy, Detail: "version 15"},
+		{Name: "fsync", Health: Problem, Detail: "fsync is off", Fix: "turn it on"},
+		{Name: "lag", Health: Warning, Detail: "5 MB"},
 	} {
 		if diff := cmp.Diff(want, checks[want.Name]); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
-	if checks["clock skew"].Health != Healthy || checks["latency"].Health == Problem || checks["ledger"].Health != Healthy {
+	if checks["clock skew"].Health != Healthy || checks["latency"].Health == Problem ||
+		checks["ledger"].Health != Healthy {
 		t.Errorf("%+v, %+v, %+v", checks["clock skew"], checks["latency"], checks["ledger"])
 	}
 }
@@ -82,12 +88,15 @@ func TestDoctorClockSkew(t *testing.T) {
 		health Health
 		detail string
 	}{
-		{4 * time.Second, Healthy, "4"}, {-4 * time.Second, Healthy, "4"}, {20 * time.Second, Warning, "20s behind"}, {-20 * time.Second, Warning, "20s ahead of"},
-		{time.Hour, Problem, "behind that of the database: agents are ended only 30s before"}, {-time.Hour, Problem, "ahead of"},
+		{4 * time.Second, Healthy, "4"}, {-4 * time.Second, Healthy, "4"},
+		{20 * time.Second, Warning, "20s behind"}, {-20 * time.Second, Warning, "20s ahead of"},
+		{time.Hour, Problem, "behind that of the database: agents are ended only 30s before"},
+		{-time.Hour, Problem, "ahead of"},
 	} {
 		got := checkInspected(t, &inspected{ahead: tt.ahead})["clock skew"]
 		got.Detail = strings.ReplaceAll(got.Detail, "19.999s", "20s") // rounded
-		if got.Health != tt.health || tt.health == Problem && !strings.Contains(got.Detail, tt.detail) || got.Fix == "" && tt.health != Healthy {
+		if got.Health != tt.health || tt.health == Problem &&
+			!strings.Contains(got.Detail, tt.detail) || got.Fix == "" && tt.health != Healthy {
 			t.Errorf("%s: %+v, want %s %q", tt.ahead, got, tt.health, tt.detail)
 		}
 	}
@@ -95,15 +104,19 @@ func TestDoctorClockSkew(t *testing.T) {
 
 // A database that does not answer is a problem, and the rest is still checked.
 func TestDoctorDatabaseHangs(t *testing.T) {
-	checks := checkInspected(t, &inspected{hang: true, findings: []journal.Finding{{Name: "server", Level: journal.OK, Detail: "version 15"}}})
-	if got := checks["database"]; got.Health != Problem || !strings.Contains(got.Detail, "the database did not answer within 1m0s") {
+	checks := checkInspected(t,
+		&inspected{hang: true,
+			findings: []journal.Finding{{Name: "server", Level: journal.OK, Detail: "version 15"}}})
+	if got := checks["database"]; got.Health != Problem ||
+		!strings.Contains(got.Detail, "the database did not answer within 1m0s") {
 		t.Errorf("%+v", got)
 	}
 	if checks["server"].Health != Healthy || checks["files"].Name == "" {
 		t.Errorf("the rest was not checked: %+v", checks)
 	}
 	checks = checkInspected(t, &inspected{err: errors.New("connection reset")})
-	if got := checks["database"]; got.Health != Problem || !strings.Contains(got.Detail, "connection reset") {
+	if got := checks["database"]; got.Health != Problem ||
+		!strings.Contains(got.Detail, "connection reset") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -114,13 +127,16 @@ func TestDoctorDatabaseUnreachable(t *testing.T) {
 	sys := realSystem()
 	sys.databaseTimeout = 50 * time.Millisecond
 	opts := DoctorOptions{Options: *m.opts, Dir: m.dir, system: sys}
-	opts.open = func(ctx context.Context, _, _ string, _ access, _ *Options) (journal.Journal, error) {
+	opts.open = func(ctx context.Context, _, _ string, _ access, _ *Options) (journal.Journal,
+		error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
 	for _, check := range Doctor(t.Context(), opts) {
 		if check.Name == "journal" {
-			if check.Health != Problem || check.Detail != "the database did not answer within 50ms" || !strings.Contains(check.Fix, "network") {
+			if check.Health != Problem ||
+				check.Detail != "the database did not answer within 50ms" ||
+				!strings.Contains(check.Fix, "network") {
 				t.Errorf("%+v", check)
 			}
 			return

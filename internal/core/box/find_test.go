@@ -10,13 +10,16 @@ import (
 
 func TestFind(t *testing.T) {
 	root := t.TempDir()
-	outer, inner := filepath.Join(root, "a", FolderName), filepath.Join(root, "a", "b", "c", FolderName)
-	for _, dir := range []string{outer, inner, filepath.Join(root, "a", "b", "c", "d", "e"), filepath.Join(root, "a", "x")} {
+	outer, inner := filepath.Join(root, "a", FolderName),
+		filepath.Join(root, "a", "b", "c", FolderName)
+	for _, dir := range []string{outer, inner, filepath.Join(root, "a", "b", "c", "d", "e"),
+		filepath.Join(root, "a", "x")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(root, "a", "x", FolderName), nil, 0o600); err != nil { // a file is not a box
+	// a file is not a box
+	if err := os.WriteFile(filepath.Join(root, "a", "x", FolderName), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ start, named, want string }{
@@ -33,7 +36,8 @@ func TestFind(t *testing.T) {
 			t.Errorf("from %s, named %q: %s, %v; want %s", tt.start, tt.named, got, err, tt.want)
 		}
 	}
-	for _, named := range []string{"", filepath.Join(root, "nowhere"), filepath.Join(root, "a", "x", FolderName)} {
+	for _, named := range []string{"", filepath.Join(root, "nowhere"),
+		filepath.Join(root, "a", "x", FolderName)} {
 		_, err := Find(root, named)
 		checkCode(t, err, signalbox.CodeNotFound)
 	}

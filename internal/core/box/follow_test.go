@@ -8,7 +8,8 @@ import (
 	"signalbox"
 )
 
-// Follow ends with everything that was written before, also by other processes, and also if the engine has not noticed it.
+// Follow ends with everything that was written before, also by other processes, and also if the
+// engine has not noticed it.
 func TestFollowEndsWithEventsOfOthers(t *testing.T) {
 	k := newKit(t)
 	b, other := k.open(t), k.open(t)

@@ -13,11 +13,12 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// Fork returns a box in memory that starts as a copy of b, to try commands out. Nothing that is done in it reaches the files of b.
-// The caller closes it before b.
+// Fork returns a box in memory that starts as a copy of b, to try commands out. Nothing that is
+// done in it reaches the files of b. The caller closes it before b.
 func (b *Box) Fork(ctx context.Context) (*Box, error) {
 	l := *b.Ledger
-	l.Journal = &fork{Journal: b.Journal, base: b.Engine.Tail().Seq, blobs: map[signalbox.Hash][]byte{}}
+	l.Journal = &fork{Journal: b.Journal, base: b.Engine.Tail().Seq,
+		blobs: map[signalbox.Hash][]byte{}}
 	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
 	if err != nil {
 		return nil, err
@@ -25,8 +26,8 @@ func (b *Box) Fork(ctx context.Context) (*Box, error) {
 	return &Box{Ledger: &l, Config: b.Config, Engine: e, opened: e.Tail().Seq}, nil
 }
 
-// fork is the journal of a forked box: the first events of another journal, followed by events and blobs in memory. Watch is that of
-// the other journal, because a fork is not watched.
+// fork is the journal of a forked box: the first events of another journal, followed by events and
+// blobs in memory. Watch is that of the other journal, because a fork is not watched.
 type fork struct {
 	journal.Journal
 	base uint64 // how many events are in the other journal

@@ -14,7 +14,8 @@ func TestFork(t *testing.T) {
 	b := newKit(t).open(t)
 	open := func(in *Box, id string) {
 		t.Helper()
-		if _, err := in.Engine.Do(t.Context(), rules.OpenWork{Work: id, Title: id, Actor: "ann"}); err != nil {
+		if _, err := in.Engine.Do(t.Context(),
+			rules.OpenWork{Work: id, Title: id, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 	}

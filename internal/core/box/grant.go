@@ -12,13 +12,15 @@ import (
 func (l *Ledger) Grant(ctx context.Context, role string, rights postgres.Rights) error {
 	database, ok := l.database().(*postgres.Journal)
 	if !ok {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the ledger is not in PostgreSQL, and has no roles"),
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  errors.New("the ledger is not in PostgreSQL, and has no roles"),
 			Hint: "the rights to a ledger in a file are those of the file"}
 	}
 	return database.Grant(ctx, role, rights)
 }
 
-// IsOwner reports whether a role has all rights to the ledger in PostgreSQL because it created it; "" is the one that this process uses.
+// IsOwner reports whether a role has all rights to the ledger in PostgreSQL because it created it;
+// "" is the one that this process uses.
 func (l *Ledger) IsOwner(ctx context.Context, role string) (bool, error) {
 	database, ok := l.database().(*postgres.Journal)
 	if !ok {

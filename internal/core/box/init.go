@@ -27,8 +27,9 @@ type InitResult struct {
 	KeyFile   string `json:"key_file"`
 }
 
-// Init creates a box in the folder dir: the folder, its .gitignore, a commented configuration, a signing key, and a ledger whose
-// first event opens the box. It completes an interrupted Init. If the box exists, Init returns an error and changes nothing.
+// Init creates a box in the folder dir: the folder, its .gitignore, a commented configuration, a
+// signing key, and a ledger whose first event opens the box. It completes an interrupted Init. If
+// the box exists, Init returns an error and changes nothing.
 func Init(ctx context.Context, dir, actor string, opts *Options) (*InitResult, error) {
 	journal, hadLedger := "", (&Ledger{Dir: dir}).wasUsed()
 	if opts != nil {
@@ -61,7 +62,8 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*InitResult, e
 	if err != nil {
 		return nil, err
 	}
-	b, err := newBox(ctx, l, l.openForgetfulEngine) // its id, which the memory needs, is not known yet
+	// its id, which the memory needs, is not known yet
+	b, err := newBox(ctx, l, l.openForgetfulEngine)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +76,8 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*InitResult, e
 	if err != nil {
 		return nil, err
 	}
-	// The key comes first: a box without a key could never sign, while a key without a box does no harm.
+	// The key comes first: a box without a key could never sign, while a key without a box does no
+	// harm.
 	public, err := createKey(keyFile, origin(id))
 	if left, ok := unusedKey(keyFile); ok && errors.Is(err, errKeyExists) {
 		id, public, err = left.id, left.public, nil
@@ -84,7 +87,8 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*InitResult, e
 	}
 	b.id = id
 	if _, err := b.Engine.Do(ctx, rules.OpenBox{Box: id, Actor: actor}); err != nil {
-		if !errors.Is(err, engine.ErrUnknownOutcome) { // the event may have been stored, with this key
+		// the event may have been stored, with this key
+		if !errors.Is(err, engine.ErrUnknownOutcome) {
 			os.Remove(keyFile)
 		}
 		if signalbox.CodeOf(err) == signalbox.CodeConflict {
@@ -102,7 +106,8 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*InitResult, e
 	return &InitResult{dir, id, public, keyFile}, nil
 }
 
-// checkUnused returns an error if a journal outside the folder dir cannot be used or has a box already, so that Init changes nothing.
+// checkUnused returns an error if a journal outside the folder dir cannot be used or has a box
+// already, so that Init changes nothing.
 func checkUnused(ctx context.Context, dir, journal string, opts *Options) error {
 	if journal == "" {
 		return nil
@@ -128,7 +133,8 @@ func checkUnused(ctx context.Context, dir, journal string, opts *Options) error 
 	if l.ID() == "" {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s already has a box, %s", journal, l.ID()),
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s already has a box, %s",
+		journal, l.ID()),
 		Hint: "to use that box on this machine, set journal in .signalbox/signalbox.yaml; for another box in the same database, name another schema"}
 }
 
@@ -141,15 +147,18 @@ func makeFolder(dir string) error {
 		err = createIfMissing(filepath.Join(dir, config.FileName), config.Template)
 	}
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot create the box: %w", err),
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("cannot create the box: %w", err),
 			Hint: "choose a folder that you may write to"}
 	}
 	return nil
 }
 
-// protectFolder keeps the folder of a box, which contains secrets, out of commits and away from other users.
+// protectFolder keeps the folder of a box, which contains secrets, out of commits and away from
+// other users.
 func protectFolder(dir string) error {
-	if err := createIfMissing(filepath.Join(dir, ".gitignore"), "# Nothing in this folder belongs in the repository: agents must not commit it.\n*\n"); err != nil {
+	if err := createIfMissing(filepath.Join(dir, ".gitignore"),
+		"# Nothing in this folder belongs in the repository: agents must not commit it.\n*\n"); err != nil {
 		return err
 	}
 	info, err := os.Stat(dir)
@@ -159,10 +168,11 @@ func protectFolder(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// protectHandmade protects the folder of a box that was made by hand, as on a machine of a cluster. Only its name shows that a folder without a
-// ledger is a box: --box can name any folder.
+// protectHandmade protects the folder of a box that was made by hand, as on a machine of a cluster.
+// Only its name shows that a folder without a ledger is a box: --box can name any folder.
 func protectHandmade(dir string) error {
-	if path, err := filepath.Abs(dir); err != nil || filepath.Base(path) != FolderName || !isFolder(path) {
+	if path, err := filepath.Abs(dir); err != nil || filepath.Base(path) != FolderName ||
+		!isFolder(path) {
 		return nil
 	}
 	return protectFolder(dir)
@@ -191,7 +201,8 @@ func setJournal(dir, journal string) error {
 }
 
 func boxExists(dir string) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("a box already exists in %s", dir),
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("a box already exists in %s", dir),
 		Hint: "use that box; signalbox work list shows its work"}
 }
 

@@ -38,8 +38,10 @@ func checkWhole(t *testing.T, dir, keys string) {
 	if runtime.GOOS == "windows" {
 		return
 	}
-	for _, name := range []string{".gitignore", config.FileName, "ledger.db", checkpointName, publicKeyName} {
-		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o600 {
+	for _, name := range []string{".gitignore", config.FileName, "ledger.db", checkpointName,
+		publicKeyName} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil ||
+			info.Mode().Perm() != 0o600 {
 			t.Errorf("%s has mode %v, %v", name, info.Mode(), err)
 		}
 	}
@@ -62,17 +64,20 @@ func TestInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkWhole(t, dir, keys)
-	if want := []string{made.KeyFile}; len(keyFiles(t, keys)) != 1 || keyFiles(t, keys)[0] != want[0] {
+	if want := []string{made.KeyFile}; len(keyFiles(t, keys)) != 1 ||
+		keyFiles(t, keys)[0] != want[0] {
 		t.Errorf("keys %q, want %q", keyFiles(t, keys), want)
 	}
-	if name, err := ledger.KeyName(made.PublicKey); err != nil || name != "signalbox/"+made.ID || made.Dir != dir {
+	if name, err := ledger.KeyName(made.PublicKey); err != nil || name != "signalbox/"+made.ID ||
+		made.Dir != dir {
 		t.Errorf("made %+v, with a key of %s, %v", made, name, err)
 	}
 
 	before := (&kit{dir: dir}).read(t, checkpointName)
 	_, err = Init(t.Context(), dir, "ann", nil)
 	checkCode(t, err, signalbox.CodeFailed)
-	if !strings.Contains(err.Error(), "a box already exists in "+dir) || len(keyFiles(t, keys)) != 1 {
+	if !strings.Contains(err.Error(), "a box already exists in "+dir) ||
+		len(keyFiles(t, keys)) != 1 {
 		t.Errorf("the second time: %v, keys %q", err, keyFiles(t, keys))
 	}
 	if after := (&kit{dir: dir}).read(t, checkpointName); after != before {
@@ -121,7 +126,8 @@ func interruptedInit(t *testing.T, dir string, steps int) {
 	if steps == 4 {
 		return
 	}
-	if _, err := b.Engine.Do(t.Context(), rules.OpenBox{Box: "box-interrupted", Actor: "ann"}); err != nil {
+	if _, err := b.Engine.Do(t.Context(),
+		rules.OpenBox{Box: "box-interrupted", Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -139,7 +145,8 @@ func TestInterruptedInit(t *testing.T) {
 	}
 }
 
-// Once its first event is there the box is open. What is missing then, the next signature makes up for.
+// Once its first event is there the box is open. What is missing then, the next signature makes up
+// for.
 func TestInitInterruptedBeforeSigning(t *testing.T) {
 	keys := atHome(t)
 	dir := filepath.Join(t.TempDir(), FolderName)
@@ -150,7 +157,8 @@ func TestInitInterruptedBeforeSigning(t *testing.T) {
 	checkWhole(t, dir, keys)
 }
 
-// A key in a named file is never overwritten, also not one that an interrupted Init left: it may be another box's.
+// A key in a named file is never overwritten, also not one that an interrupted Init left: it may be
+// another box's.
 func TestInitKeepsExistingKey(t *testing.T) {
 	dir := t.TempDir()
 	opts := &Options{KeyFile: filepath.Join(dir, "box.key")}
@@ -166,12 +174,14 @@ func TestInitKeepsExistingKey(t *testing.T) {
 	if _, err := Init(t.Context(), filepath.Join(dir, FolderName), "ann", opts); err != nil {
 		t.Errorf("with another file: %v", err)
 	}
-	if _, err := Init(t.Context(), filepath.Join(dir, FolderName), "ann", opts); err == nil || !strings.Contains(err.Error(), "a box already exists") {
+	if _, err := Init(t.Context(), filepath.Join(dir, FolderName), "ann", opts); err == nil ||
+		!strings.Contains(err.Error(), "a box already exists") {
 		t.Errorf("once more: %v", err)
 	}
 }
 
-// Of many that make one box, in one process and in several, one does; the others say so, and leave no key behind.
+// Of many that make one box, in one process and in several, one does; the others say so, and leave
+// no key behind.
 func TestConcurrentInit(t *testing.T) {
 	for name, initOnce := range map[string]func(dir string) error{
 		"goroutines": func(dir string) error { _, err := Init(t.Context(), dir, "ann", nil); return err },
@@ -196,7 +206,8 @@ func TestConcurrentInit(t *testing.T) {
 				}
 			}
 			if won != 1 || len(keyFiles(t, keys)) != 1 {
-				t.Errorf("%d have made it, and there are the keys %q; want one", won, keyFiles(t, keys))
+				t.Errorf("%d have made it, and there are the keys %q; want one", won,
+					keyFiles(t, keys))
 			}
 			checkWhole(t, dir, keys)
 		})
@@ -214,20 +225,24 @@ func TestInitInvalidFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), FolderName)
 	_, err = Init(t.Context(), dir, "ann", &Options{KeyFile: filepath.Join(file, "box.key")})
 	checkCode(t, err, signalbox.CodeFailed)
-	_, err = Init(t.Context(), dir, "not an id", &Options{KeyFile: filepath.Join(filepath.Dir(file), "box.key")})
+	_, err = Init(t.Context(), dir, "not an id",
+		&Options{KeyFile: filepath.Join(filepath.Dir(file), "box.key")})
 	checkCode(t, err, signalbox.CodeUsage)
-	if _, err := os.Stat(filepath.Join(filepath.Dir(file), "box.key")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(filepath.Dir(file), "box.key")); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("a key without a box: %v", err)
 	}
 }
 
 func TestNewID(t *testing.T) {
-	if a, b := NewID("s"), NewID("s"); a == b || signalbox.CheckID(a) != nil || !strings.HasPrefix(a, "s-") {
+	if a, b := NewID("s"), NewID("s"); a == b || signalbox.CheckID(a) != nil ||
+		!strings.HasPrefix(a, "s-") {
 		t.Errorf("ids %s and %s", a, b)
 	}
 }
 
-// A folder that was made by hand gets what Init gives to one, whichever of the two commands is first. Other folders are left as they are.
+// A folder that was made by hand gets what Init gives to one, whichever of the two commands is
+// first. Other folders are left as they are.
 func TestHandmadeFolder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no modes of files")
@@ -240,7 +255,8 @@ func TestHandmadeFolder(t *testing.T) {
 		return err
 	}
 	create := func(dir string) error {
-		_, err := Init(t.Context(), dir, "ann", &Options{KeyFile: filepath.Join(t.TempDir(), "key")})
+		_, err := Init(t.Context(), dir, "ann",
+			&Options{KeyFile: filepath.Join(t.TempDir(), "key")})
 		return err
 	}
 	for name, test := range map[string]struct {
@@ -265,8 +281,10 @@ func TestHandmadeFolder(t *testing.T) {
 			t.Fatal(statErr)
 		}
 		_, ignoreErr := os.Stat(filepath.Join(dir, ".gitignore"))
-		if ignored := ignoreErr == nil; info.Mode().Perm() != test.mode || ignored != (test.mode == 0o700) {
-			t.Errorf("%s: mode %o, ignored %t, want %o (%v)", name, info.Mode().Perm(), ignored, test.mode, err)
+		if ignored := ignoreErr == nil; info.Mode().Perm() != test.mode ||
+			ignored != (test.mode == 0o700) {
+			t.Errorf("%s: mode %o, ignored %t, want %o (%v)", name, info.Mode().Perm(), ignored,
+				test.mode, err)
 		}
 	}
 }

@@ -20,7 +20,8 @@ import (
 	"signalbox/ledger"
 )
 
-// Invitation is what another machine needs to join a box: where its ledger is, and how to recognise it.
+// Invitation is what another machine needs to join a box: where its ledger is, and how to recognise
+// it.
 type Invitation struct {
 	// Version is the version of this format.
 	Version int `json:"v"`
@@ -33,7 +34,8 @@ type Invitation struct {
 	Cluster *InvitedNode `json:"cluster,omitempty"`
 	// Remote is the setting workspace.remote of the inviting machine.
 	Remote string `json:"remote,omitempty"`
-	// NoRepository means that the box of the inviting machine is not for a repository, so that there is none to get.
+	// NoRepository means that the box of the inviting machine is not for a repository, so that
+	// there is none to get.
 	NoRepository bool `json:"no_repository,omitempty"`
 	// Checkpoint is the last signed checkpoint that the inviting machine has; nil if it has none.
 	Checkpoint []byte `json:"checkpoint,omitempty"`
@@ -55,8 +57,8 @@ const (
 	maxToken          = 32 << 10
 )
 
-// Invite returns an invitation to the box. In a cluster, the invited machine runs node. In a database, it logs in as user; "" is the user of this
-// machine.
+// Invite returns an invitation to the box. In a cluster, the invited machine runs node. In a
+// database, it logs in as user; "" is the user of this machine.
 func (l *Ledger) Invite(node, user string, expires time.Time) (*Invitation, error) {
 	public, err := l.PublicKey()
 	if err != nil {
@@ -79,10 +81,13 @@ func (l *Ledger) Invite(node, user string, expires time.Time) (*Invitation, erro
 	}
 	switch {
 	case address == config.JournalSQLite:
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the ledger of this box is a file, which other machines cannot reach"),
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  errors.New("the ledger of this box is a file, which other machines cannot reach"),
 			Hint: "move it to a database with signalbox ledger migrate"}
 	case address != config.JournalCluster && node != "":
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("this box has no cluster, so there is no node to run"), Hint: "leave --node out"}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("this box has no cluster, so there is no node to run"),
+			Hint: "leave --node out"}
 	case user != "":
 		i.Journal, err = config.SetJournalUser(address, user)
 		return i, err
@@ -94,13 +99,16 @@ func (l *Ledger) Invite(node, user string, expires time.Time) (*Invitation, erro
 	if err != nil {
 		return nil, err
 	}
-	others := slices.DeleteFunc(slices.Sorted(maps.Keys(cluster.Nodes)), func(name string) bool { return name == cluster.Node })
+	others := slices.DeleteFunc(slices.Sorted(maps.Keys(cluster.Nodes)),
+		func(name string) bool { return name == cluster.Node })
 	if len(others) == 0 {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the cluster has one node, on this machine"),
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  errors.New("the cluster has one node, on this machine"),
 			Hint: "move the ledger to a database that other machines reach with signalbox ledger migrate"}
 	}
 	if !slices.Contains(others, node) {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the node that the other machine runs is missing"),
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("the node that the other machine runs is missing"),
 			Hint: "add --node with one of: " + strings.Join(others, ", ")}
 	}
 	secret, _, err := clusterSecret(cluster.SecretFile, false)
@@ -124,7 +132,8 @@ func (i *Invitation) Token() string {
 // ParseInvitation reads a token. It returns an error if the token is damaged or has expired.
 func ParseInvitation(token string, now time.Time) (*Invitation, error) {
 	fail := func(hint, format string, args ...any) error {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...), Hint: hint}
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...),
+			Hint: hint}
 	}
 	const again = "copy the whole line that signalbox invite printed"
 	encoded, ours := strings.CutPrefix(strings.TrimSpace(token), tokenPrefix)
@@ -143,14 +152,17 @@ func ParseInvitation(token string, now time.Time) (*Invitation, error) {
 		return nil, fail(again, "the invitation is damaged")
 	}
 	if i.Version != invitationVersion {
-		return nil, fail("install the version of signalbox that the other machine has", "the invitation is from another version of signalbox")
+		return nil, fail("install the version of signalbox that the other machine has",
+			"the invitation is from another version of signalbox")
 	}
 	name, err := ledger.KeyName(i.Key)
-	if err != nil || name != origin(i.Box) || signalbox.CheckID(i.Box) != nil || (i.Journal == "") == (i.Cluster == nil) {
+	if err != nil || name != origin(i.Box) || signalbox.CheckID(i.Box) != nil ||
+		(i.Journal == "") == (i.Cluster == nil) {
 		return nil, fail("ask for a new one", "the invitation is not valid")
 	}
 	if !now.Before(i.Expires) {
-		return nil, fail("run signalbox invite again on the other machine", "the invitation expired at %s", i.Expires.Format(time.RFC3339))
+		return nil, fail("run signalbox invite again on the other machine",
+			"the invitation expired at %s", i.Expires.Format(time.RFC3339))
 	}
 	return &i, nil
 }
@@ -174,14 +186,17 @@ func (i *Invitation) WriteBox(dir string) error {
 	}
 	for name, data := range files {
 		if err := durable.Replace(filepath.Join(dir, name), data, 0o600); err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot create the box: %w", err), Hint: "choose a folder that you may write to"}
+			return &signalbox.Error{Code: signalbox.CodeFailed,
+				Err:  fmt.Errorf("cannot create the box: %w", err),
+				Hint: "choose a folder that you may write to"}
 		}
 	}
 	return nil
 }
 
-// configuration returns the commented configuration of a new box, with the ledger and the remote repository of the invitation. Nothing else comes from the invitation: the agents
-// and the checks of a machine are its own.
+// configuration returns the commented configuration of a new box, with the ledger and the remote
+// repository of the invitation. Nothing else comes from the invitation: the agents and the checks
+// of a machine are its own.
 func (i *Invitation) configuration() ([]byte, error) {
 	text := []byte(config.Template)
 	if i.Cluster == nil {
@@ -205,7 +220,8 @@ func (i *Invitation) configuration() ([]byte, error) {
 // Recognise returns an error if the ledger is not the one that the invitation is for.
 func (i *Invitation) Recognise(ctx context.Context, l *Ledger) error {
 	if l.ID() != i.Box {
-		return unverified("the ledger at %s belongs to %s, but the invitation is for %s", i.address(), l.ID(), i.Box)
+		return unverified("the ledger at %s belongs to %s, but the invitation is for %s",
+			i.address(), l.ID(), i.Box)
 	}
 	if i.Checkpoint == nil {
 		return nil

@@ -14,7 +14,8 @@ import (
 )
 
 func TestInvitationTokens(t *testing.T) {
-	_, public, err := ledger.GenerateKey(strings.NewReader(strings.Repeat("x", 100)), origin("box-1"))
+	_, public, err := ledger.GenerateKey(strings.NewReader(strings.Repeat("x", 100)),
+		origin("box-1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,15 +51,18 @@ func TestInvitationTokens(t *testing.T) {
 		"is not valid":          other(func(i *Invitation) { i.Journal = "" }),
 		"expired at":            other(func(i *Invitation) { i.Expires = now }),
 	} {
-		if _, err := ParseInvitation(token, now); err == nil || !strings.Contains(err.Error(), want) || signalbox.CodeOf(err) != signalbox.CodeUsage {
+		if _, err := ParseInvitation(token, now); err == nil ||
+			!strings.Contains(err.Error(), want) || signalbox.CodeOf(err) != signalbox.CodeUsage {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
 }
 
-// The folder of an invited machine has the ledger of the invitation and otherwise the commented template.
+// The folder of an invited machine has the ledger of the invitation and otherwise the commented
+// template.
 func TestInvitedBox(t *testing.T) {
-	_, public, err := ledger.GenerateKey(strings.NewReader(strings.Repeat("x", 100)), origin("box-1"))
+	_, public, err := ledger.GenerateKey(strings.NewReader(strings.Repeat("x", 100)),
+		origin("box-1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,12 +78,15 @@ func TestInvitedBox(t *testing.T) {
 		t.Errorf("the configuration: %+v, %v", c, err)
 	}
 	dir = filepath.Join(t.TempDir(), FolderName)
-	i.Journal, i.Cluster = "", &InvitedNode{Node: "b", Nodes: map[string]string{"a": "10.0.0.1:7420", "b": "10.0.0.2:7420", "c": "10.0.0.3:7420"}, Secret: []byte("secret")}
+	i.Journal, i.Cluster = "",
+		&InvitedNode{Node: "b", Nodes: map[string]string{"a": "10.0.0.1:7420", "b": "10.0.0.2:7420",
+			"c": "10.0.0.3:7420"}, Secret: []byte("secret")}
 	if err := i.WriteBox(dir); err != nil {
 		t.Fatal(err)
 	}
 	got, err := config.ReadCluster(dir)
-	if err != nil || got.Node != "b" || len(got.Nodes) != 3 || got.SecretFile != filepath.Join(dir, config.DefaultSecretFile) {
+	if err != nil || got.Node != "b" || len(got.Nodes) != 3 ||
+		got.SecretFile != filepath.Join(dir, config.DefaultSecretFile) {
 		t.Errorf("the cluster is %+v (%v)", got, err)
 	}
 	if c, err := config.Load(dir); err != nil || c.Cluster.Node != "b" {

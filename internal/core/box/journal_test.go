@@ -19,7 +19,8 @@ import (
 
 var database pgserver.Shared
 
-// A box on PostgreSQL does everything that one in a file does, and a second machine needs only the configuration.
+// A box on PostgreSQL does everything that one in a file does, and a second machine needs only the
+// configuration.
 func TestBoxOnPostgres(t *testing.T) {
 	testSharedBox(t, database.Need(t).Address+"&schema="+strings.ReplaceAll(NewID("box"), "-", "_"))
 }
@@ -57,7 +58,8 @@ func testSharedBox(t *testing.T, address string) {
 	}
 	defer other.Close()
 	if other.ID() != made.ID || other.Engine.Tail().Seq != 3 {
-		t.Errorf("the second machine has box %s with %d events, want %s with 3", other.ID(), other.Engine.Tail().Seq, made.ID)
+		t.Errorf("the second machine has box %s with %d events, want %s with 3", other.ID(),
+			other.Engine.Tail().Seq, made.ID)
 	}
 	write(t, other, "w3")
 	if err := b.Engine.Refresh(t.Context()); err != nil || b.Engine.Tail().Seq != 4 {
@@ -66,7 +68,8 @@ func testSharedBox(t *testing.T, address string) {
 
 	testOwnSnapshots(t, b, other)
 
-	if _, err := Init(t.Context(), filepath.Join(dir, "three", FolderName), "ann", opts); err == nil || !strings.Contains(err.Error(), "already has a box") {
+	if _, err := Init(t.Context(), filepath.Join(dir, "three", FolderName), "ann",
+		opts); err == nil || !strings.Contains(err.Error(), "already has a box") {
 		t.Errorf("a second box in the same schema: error %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "three")); err == nil {
@@ -74,7 +77,8 @@ func testSharedBox(t *testing.T, address string) {
 	}
 }
 
-// Commands trust the snapshot, so a machine uses only its own: the database has none that another machine could replace.
+// Commands trust the snapshot, so a machine uses only its own: the database has none that another
+// machine could replace.
 func testOwnSnapshots(t *testing.T, one, two *Box) {
 	t.Helper()
 	if _, ok := two.database().(journal.Journal); ok {
@@ -106,7 +110,9 @@ func TestJournalIsGone(t *testing.T) {
 	if err := setJournal(k.dir, server.Address+"&schema=nothing_here"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), k.dir, k.opts); signalbox.CodeOf(err) != signalbox.CodeUnverified || !strings.Contains(err.Error(), "nothing_here") {
+	if _, err := Open(t.Context(), k.dir,
+		k.opts); signalbox.CodeOf(err) != signalbox.CodeUnverified ||
+		!strings.Contains(err.Error(), "nothing_here") {
 		t.Errorf("error %v, want one that names the journal", err)
 	}
 	if err := setJournal(k.dir, config.JournalSQLite); err != nil {
@@ -115,19 +121,22 @@ func TestJournalIsGone(t *testing.T) {
 	k.open(t)
 }
 
-// Init makes the secret of a cluster. In a cluster of one node the process that has the box open runs the node, and others share it.
+// Init makes the secret of a cluster. In a cluster of one node the process that has the box open
+// runs the node, and others share it.
 func TestBoxInCluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), FolderName)
 	if err := makeFolder(dir); err != nil {
 		t.Fatal(err)
 	}
 	settings := "cluster: {node: a, nodes: {a: '" + loopback.Address(t) + "'}}\n"
-	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	opts := &Options{KeyFile: filepath.Join(t.TempDir(), "box.key")}
 	secret := filepath.Join(dir, config.DefaultSecretFile)
-	if _, err := Open(t.Context(), dir, opts); err == nil || !strings.Contains(err.Error(), "the secret of the cluster") || signalbox.HintOf(err) == "" {
+	if _, err := Open(t.Context(), dir, opts); err == nil ||
+		!strings.Contains(err.Error(), "the secret of the cluster") || signalbox.HintOf(err) == "" {
 		t.Errorf("open without a secret: %v", err)
 	}
 	if _, err := os.Stat(secret); err == nil {
@@ -156,14 +165,17 @@ func TestBoxInCluster(t *testing.T) {
 	if err := first.Close(); err != nil { // the second takes over the node
 		t.Fatal(err)
 	}
-	if err := second.Engine.Refresh(t.Context()); err != nil || second.ID() != made.ID || second.Engine.Tail().Seq != 2 {
-		t.Errorf("box %s with %d events, error %v; want %s with 2", second.ID(), second.Engine.Tail().Seq, err, made.ID)
+	if err := second.Engine.Refresh(t.Context()); err != nil || second.ID() != made.ID ||
+		second.Engine.Tail().Seq != 2 {
+		t.Errorf("box %s with %d events, error %v; want %s with 2", second.ID(),
+			second.Engine.Tail().Seq, err, made.ID)
 	}
 	write(t, second, "w2")
 	if err := os.Chmod(secret, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), dir, opts); err == nil || !strings.Contains(err.Error(), "other users can read") {
+	if _, err := Open(t.Context(), dir, opts); err == nil ||
+		!strings.Contains(err.Error(), "other users can read") {
 		t.Errorf("open with a secret that others can read: %v", err)
 	}
 }
@@ -182,7 +194,8 @@ func (j *firstReads) Read(ctx context.Context, after uint64, limit int) ([]signa
 	return j.Journal.Read(ctx, after, limit)
 }
 
-// A box is not opened without its id, because it would not remember what it applies. A damaged ledger is opened for verifying.
+// A box is not opened without its id, because it would not remember what it applies. A damaged
+// ledger is opened for verifying.
 func TestOpenNeedsID(t *testing.T) {
 	k := newKit(t)
 	for _, failure := range []error{
@@ -192,7 +205,8 @@ func TestOpenNeedsID(t *testing.T) {
 		fmt.Errorf("%w: the first event", journal.ErrDamaged),
 	} {
 		opts := *k.opts
-		opts.open = func(ctx context.Context, dir, address string, how access, opts *Options) (journal.Journal, error) {
+		opts.open = func(ctx context.Context, dir, address string, how access,
+			opts *Options) (journal.Journal, error) {
 			j, err := openJournal(ctx, dir, address, how, opts)
 			return &firstReads{j, 1, failure}, err
 		}

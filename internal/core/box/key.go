@@ -21,7 +21,8 @@ import (
 // publicKeyName is the file in the box with the public key, for hosts without the private key.
 const publicKeyName = "key.pub"
 
-// ErrNoKey means that this host does not have the box's private key, which is normal for hosts that only run agents.
+// ErrNoKey means that this host does not have the box's private key, which is normal for hosts that
+// only run agents.
 var ErrNoKey = errors.New("the signing key is not on this host")
 
 func (l *Ledger) keyFile(id string) (string, error) {
@@ -30,7 +31,8 @@ func (l *Ledger) keyFile(id string) (string, error) {
 	}
 	dir, err := config.UserFolder()
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is no folder for the signing key: %w", err),
+		return "", &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("there is no folder for the signing key: %w", err),
 			Hint: "set SIGNALBOX_KEY to a file outside all workspaces"}
 	}
 	return filepath.Join(dir, "keys", id+".key"), nil
@@ -38,7 +40,8 @@ func (l *Ledger) keyFile(id string) (string, error) {
 
 var errKeyExists = errors.New("a key is never overwritten")
 
-// createKey writes a new private key to a file that only its owner may read, and returns the public key.
+// createKey writes a new private key to a file that only its owner may read, and returns the public
+// key.
 func createKey(name, origin string) (public string, err error) {
 	private, public, err := ledger.GenerateKey(rand.Reader, origin)
 	if err != nil {
@@ -48,11 +51,13 @@ func createKey(name, origin string) (public string, err error) {
 		err = durable.Create(name, []byte(private+"\n"), 0o600)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists: %w", name, errKeyExists),
+		return "", &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("%s exists: %w", name, errKeyExists),
 			Hint: "every box has its own key; set SIGNALBOX_KEY to another file"}
 	}
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot create the signing key: %w", err),
+		return "", &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("cannot create the signing key: %w", err),
 			Hint: "set SIGNALBOX_KEY to a file that you may write, outside all workspaces"}
 	}
 	return public, nil
@@ -61,7 +66,8 @@ func createKey(name, origin string) (public string, err error) {
 // leftoverKey is a key that an interrupted Init left.
 type leftoverKey struct{ id, public string }
 
-// unusedKey returns the key in a file if it never signed anything and so cannot belong to another box.
+// unusedKey returns the key in a file if it never signed anything and so cannot belong to another
+// box.
 func unusedKey(name string) (leftoverKey, bool) {
 	if signed, err := readOptional(name + signedSuffix); err != nil || signed != nil {
 		return leftoverKey{}, false
@@ -94,13 +100,15 @@ func (l *Ledger) privateKey() (string, error) {
 		return "", keyError(name, err)
 	}
 	if keyOrigin, err := ledger.KeyName(public); err != nil || keyOrigin != origin(l.ID()) {
-		return "", keyError(name, fmt.Errorf("it belongs to %s, not to %s", keyOrigin, origin(l.ID())))
+		return "", keyError(name, fmt.Errorf("it belongs to %s, not to %s", keyOrigin,
+			origin(l.ID())))
 	}
 	return private, nil
 }
 
-// IsOurs reports whether the box was created on this host: its private key is here, and has signed this ledger. That the key is here is not enough,
-// because anybody can make a ledger with the id of our box.
+// IsOurs reports whether the box was created on this host: its private key is here, and has signed
+// this ledger. That the key is here is not enough, because anybody can make a ledger with the id of
+// our box.
 func (l *Ledger) IsOurs(ctx context.Context) bool {
 	private, err := l.privateKey()
 	if err != nil {
@@ -130,7 +138,8 @@ func (l *Ledger) IsOurs(ctx context.Context) bool {
 func readKey(name string) (string, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%w: no file %s", ErrNoKey, name),
+		return "", &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  fmt.Errorf("%w: no file %s", ErrNoKey, name),
 			Hint: "sign on the host where the box was created, or set SIGNALBOX_KEY to the key's file"}
 	}
 	if err != nil {
@@ -142,7 +151,8 @@ func readKey(name string) (string, error) {
 		return "", keyError(name, err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("other users can read the signing key %s (mode %04o), so signalbox does not use it", name, mode),
+		return "", &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("other users can read the signing key %s (mode %04o), so signalbox does not use it", name, mode),
 			Hint: "run chmod 600 on it; if someone may have read it, its signatures no longer prove anything"}
 	}
 	text := make([]byte, 4096)
@@ -154,13 +164,15 @@ func readKey(name string) (string, error) {
 }
 
 func keyError(name string, err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot use the signing key %s: %w", name, err),
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("cannot use the signing key %s: %w", name, err),
 		Hint: "restore the file from a copy, or set SIGNALBOX_KEY to the right one"}
 }
 
-// PublicKey returns the box's public key: that of the private key if this host has it, else the one in the box's folder, which
-// can be trusted only as much as the folder. A private key that cannot be used, such as one for another box, does not prevent
-// verification: the first event, which has the id of the box, may be what is wrong.
+// PublicKey returns the box's public key: that of the private key if this host has it, else the one
+// in the box's folder, which can be trusted only as much as the folder. A private key that cannot
+// be used, such as one for another box, does not prevent verification: the first event, which has
+// the id of the box, may be what is wrong.
 func (l *Ledger) PublicKey() (string, error) {
 	private, unusable := l.privateKey()
 	if unusable == nil {
@@ -175,20 +187,24 @@ func (l *Ledger) PublicKey() (string, error) {
 	case !errors.Is(unusable, ErrNoKey):
 		return "", unusable
 	}
-	return "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("the box has no public key: no file %s", l.file(publicKeyName)),
+	return "", &signalbox.Error{Code: signalbox.CodeNotFound,
+		Err:  fmt.Errorf("the box has no public key: no file %s", l.file(publicKeyName)),
 		Hint: "run signalbox ledger key on the host where the box was created"}
 }
 
-// CheckPublicKey returns an error if the public key in the box's folder is not that of the private key on this host, or not that of
-// this box, or if the private key cannot be used. A box that has no public key yet, and a host without the private key, are fine.
+// CheckPublicKey returns an error if the public key in the box's folder is not that of the private
+// key on this host, or not that of this box, or if the private key cannot be used. A box that has
+// no public key yet, and a host without the private key, are fine.
 func (l *Ledger) CheckPublicKey() error {
 	text, err := readOptional(l.file(publicKeyName))
 	if err != nil {
 		return wrongPublicKey("the public key in the box cannot be read: %w", err)
 	}
 	stored := string(bytes.TrimSpace(text))
-	if name, err := ledger.KeyName(stored); text != nil && l.ID() != "" && (err != nil || name != origin(l.ID())) {
-		return wrongPublicKey("%s is not a public key of this box, %s", l.file(publicKeyName), origin(l.ID()))
+	if name, err := ledger.KeyName(stored); text != nil && l.ID() != "" &&
+		(err != nil || name != origin(l.ID())) {
+		return wrongPublicKey("%s is not a public key of this box, %s", l.file(publicKeyName),
+			origin(l.ID()))
 	}
 	private, err := l.privateKey()
 	if errors.Is(err, ErrNoKey) {
@@ -202,7 +218,8 @@ func (l *Ledger) CheckPublicKey() error {
 		return err
 	}
 	if text != nil && stored != public {
-		return wrongPublicKey("%s is not the public key of the private key on this host", l.file(publicKeyName))
+		return wrongPublicKey("%s is not the public key of the private key on this host",
+			l.file(publicKeyName))
 	}
 	return nil
 }

@@ -53,7 +53,8 @@ func TestPublicKey(t *testing.T) {
 	checkCode(t, err, signalbox.CodeNotFound)
 }
 
-// A box is ours if our key has signed its ledger. Its id alone, which anybody can copy, makes no box ours.
+// A box is ours if our key has signed its ledger. Its id alone, which anybody can copy, makes no
+// box ours.
 func TestIsOurs(t *testing.T) {
 	k, other := newKit(t), newKit(t)
 	ours := func(k *kit, opts *Options) bool {
@@ -119,12 +120,15 @@ func TestKeyReadableByOthersIsNotUsed(t *testing.T) {
 		t.Skip("Windows has no modes")
 	}
 	k := newKit(t)
-	for mode, fine := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: false, 0o604: false, 0o620: false, 0o601: false, 0o777: false} {
+	for mode, fine := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: false,
+		0o604: false, 0o620: false, 0o601: false, 0o777: false} {
 		if err := os.Chmod(k.opts.KeyFile, mode); err != nil {
 			t.Fatal(err)
 		}
 		_, err := k.ledger(t).privateKey()
-		if fine && err != nil || !fine && (err == nil || !strings.Contains(err.Error(), "other users can read") || errors.Is(err, ErrNoKey)) {
+		if fine && err != nil || !fine &&
+			(err == nil || !strings.Contains(err.Error(), "other users can read") ||
+				errors.Is(err, ErrNoKey)) {
 			t.Errorf("mode %o: %v", mode, err)
 		}
 	}
@@ -137,14 +141,17 @@ func TestKeyOfAnotherBox(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"another box's": string(foreign), "noise": "noise", "empty": "", "a public one": k.made.PublicKey,
+		"another box's": string(foreign), "noise": "noise", "empty": "",
+		"a public one": k.made.PublicKey,
 	} {
 		if err := os.WriteFile(k.opts.KeyFile, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, err := k.open(t).Sign(t.Context())
 		checkCode(t, err, signalbox.CodeFailed)
-		if errors.Is(err, ErrNoKey) || !strings.Contains(err.Error(), "cannot use the signing key") || strings.Contains(err.Error(), text) && text != "" {
+		if errors.Is(err, ErrNoKey) ||
+			!strings.Contains(err.Error(), "cannot use the signing key") ||
+			strings.Contains(err.Error(), text) && text != "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -17,7 +17,8 @@ import (
 	"signalbox/ledger"
 )
 
-// childVariable makes this test binary init a box and end, as another process. Its value is the folder.
+// childVariable makes this test binary init a box and end, as another process. Its value is the
+// folder.
 const childVariable = "BOX_TEST_INIT"
 
 func TestMain(m *testing.M) {
@@ -90,7 +91,8 @@ type kit struct {
 func newKit(t *testing.T) *kit {
 	t.Helper()
 	dir := t.TempDir()
-	k := &kit{dir: filepath.Join(dir, FolderName), opts: &Options{KeyFile: filepath.Join(dir, "box.key")}}
+	k := &kit{dir: filepath.Join(dir, FolderName),
+		opts: &Options{KeyFile: filepath.Join(dir, "box.key")}}
 	made, err := Init(t.Context(), k.dir, "ann", k.opts)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +143,8 @@ func (k *kit) ledger(t *testing.T) *Ledger {
 func write(t *testing.T, b *Box, works ...string) {
 	t.Helper()
 	for _, work := range works {
-		if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: work, Actor: "ann"}); err != nil {
+		if _, err := b.Engine.Do(t.Context(),
+			rules.OpenWork{Work: work, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,8 +186,10 @@ func verify(t *testing.T, k *kit, opts VerifyOptions) ledger.Report {
 func checkVerified(t *testing.T, k *kit, events uint64) {
 	t.Helper()
 	report := verify(t, k, VerifyOptions{})
-	if !report.OK || report.Events != events || report.Checkpoint == nil || report.Checkpoint.Size != events {
-		t.Errorf("report %+v with checkpoint %+v, want %d events, all signed", report, report.Checkpoint, events)
+	if !report.OK || report.Events != events || report.Checkpoint == nil ||
+		report.Checkpoint.Size != events {
+		t.Errorf("report %+v with checkpoint %+v, want %d events, all signed", report,
+			report.Checkpoint, events)
 	}
 }
 
@@ -199,7 +204,8 @@ func checkCode(t *testing.T, err error, code signalbox.Code) {
 // tamper changes the ledger behind signalbox's back.
 func (k *kit) tamper(t *testing.T, statement string, args ...any) {
 	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(k.dir, "ledger.db")) // the driver comes with the journal
+	// the driver comes with the journal
+	db, err := sql.Open("sqlite", filepath.Join(k.dir, "ledger.db"))
 	if err == nil {
 		_, err = db.Exec("DROP TRIGGER IF EXISTS events_are_never_changed; DROP TRIGGER IF EXISTS events_are_never_deleted; DROP TRIGGER IF EXISTS events_are_only_appended")
 	}

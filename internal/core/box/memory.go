@@ -35,8 +35,8 @@ func (l *Ledger) Remembered() (last applied.Event, ok bool, err error) {
 	return events[len(events)-1], true, nil
 }
 
-// Lost returns which events that this machine applied the ledger has lost, nil if none. The error has CodeUnverified if this machine
-// has worked with the ledger of another box.
+// Lost returns which events that this machine applied the ledger has lost, nil if none. The error
+// has CodeUnverified if this machine has worked with the ledger of another box.
 func (l *Ledger) Lost(ctx context.Context) (*applied.Lost, error) {
 	box, events, err := applied.Read(l.memoryFile())
 	if err != nil {
@@ -59,12 +59,13 @@ func (l *Ledger) WarnIfLost(ctx context.Context) {
 		err = lost.AsError()
 	}
 	if signalbox.CodeOf(err) == signalbox.CodeUnverified {
-		l.options.Log.Warn("the ledger is not complete, so nothing can be written to it: " + err.Error() + "; signalbox ledger verify shows more")
+		l.options.Log.Warn("the ledger is not complete, so nothing can be written to it: " +
+			err.Error() + "; signalbox ledger verify shows more")
 	}
 }
 
-// openMemory opens the memory of applied events for an engine. It is nil for a box without an id: its ledger is empty, or its first
-// event is damaged. An empty ledger must not have had events.
+// openMemory opens the memory of applied events for an engine. It is nil for a box without an id:
+// its ledger is empty, or its first event is damaged. An empty ledger must not have had events.
 func (l *Ledger) openMemory(ctx context.Context) (*applied.Memory, error) {
 	if l.id != "" {
 		return applied.Open(l.memoryFile(), l.id)
@@ -79,13 +80,15 @@ func (l *Ledger) openMemory(ctx context.Context) (*applied.Memory, error) {
 // openEngine opens an engine that remembers what it applies.
 func (l *Ledger) openEngine(ctx context.Context) (*engine.Engine, *applied.Memory, error) {
 	memory, memoryErr := l.openMemory(ctx)
-	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log, Memory: memory})
+	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log,
+		Memory: memory})
 	if err == nil && memoryErr != nil { // what is wrong with the ledger itself is more important
 		e.Close()
 		err = memoryErr
 	}
 	if err != nil {
-		if moved := l.checkNotMoved(ctx); moved != nil { // this machine has worked with the ledger elsewhere
+		// this machine has worked with the ledger elsewhere
+		if moved := l.checkNotMoved(ctx); moved != nil {
 			err = moved
 		}
 		return nil, nil, errors.Join(err, closeMemory(memory))

@@ -23,8 +23,9 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// writerVariable makes this test binary write to a box, as another process: its value is the folder. It opens the work that each line of its
-// input names, and prints a line when it is answered. It never closes the box.
+// writerVariable makes this test binary write to a box, as another process: its value is the
+// folder. It opens the work that each line of its input names, and prints a line when it is
+// answered. It never closes the box.
 const writerVariable = "BOX_TEST_WRITER"
 
 func writeElsewhere(dir string) error {
@@ -96,7 +97,8 @@ const answered = "0 <nil>"
 func checkLost(t *testing.T, err error, want string) {
 	t.Helper()
 	checkCode(t, err, signalbox.CodeUnverified)
-	if lost, ok := errors.AsType[*applied.Lost](err); !ok || !strings.HasPrefix(lost.Error(), want) {
+	if lost, ok := errors.AsType[*applied.Lost](err); !ok ||
+		!strings.HasPrefix(lost.Error(), want) {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }
@@ -108,7 +110,8 @@ func checkRemembers(t *testing.T, l *Ledger) {
 		t.Fatal(err)
 	}
 	want := events[len(events)-1]
-	if last, ok, err := l.Remembered(); err != nil || !ok || last.Seq != want.Seq || last.Hash != want.Hash || last.Type != want.Type {
+	if last, ok, err := l.Remembered(); err != nil || !ok || last.Seq != want.Seq ||
+		last.Hash != want.Hash || last.Type != want.Type {
 		t.Errorf("remembered %v, %t, %v; want event %d, %s", last, ok, err, want.Seq, want.Hash)
 	}
 }
@@ -126,8 +129,8 @@ func TestKilledAfterItsAnswer(t *testing.T) {
 	checkLost(t, err, "event 3 is missing: this machine has applied it, but the ledger ends at event 2")
 }
 
-// TestLedgerRolledBackUnderProcesses rolls the database back while two processes have it open: one that applied the lost events, and one that
-// did not. Neither writes.
+// TestLedgerRolledBackUnderProcesses rolls the database back while two processes have it open: one
+// that applied the lost events, and one that did not. Neither writes.
 func TestLedgerRolledBackUnderProcesses(t *testing.T) {
 	k := newKit(t)
 	behind := startWriter(t, k)
@@ -139,12 +142,14 @@ func TestLedgerRolledBackUnderProcesses(t *testing.T) {
 	behind.open(t, "t3", want)
 	ahead.open(t, "t3", want)
 	behind.open(t, "t4", want)
-	if report := verify(t, k, VerifyOptions{}); report.OK || report.Events != 1 || report.FirstBad != 2 {
+	if report := verify(t, k, VerifyOptions{}); report.OK || report.Events != 1 ||
+		report.FirstBad != 2 {
 		t.Errorf("report %+v", report)
 	}
 }
 
-// TestDatabaseReplacedUnderAProcess puts an older copy of the database in the place of the one that a process has open.
+// TestDatabaseReplacedUnderAProcess puts an older copy of the database in the place of the one that
+// a process has open.
 func TestDatabaseReplacedUnderAProcess(t *testing.T) {
 	k := newKit(t)
 	k.writeAndSign(t, "t1")
@@ -156,7 +161,8 @@ func TestDatabaseReplacedUnderAProcess(t *testing.T) {
 		k.remove(t, name)
 	}
 	k.put(t, "ledger.db", old)
-	if _, err := fmt.Fprintln(w.stdin, "t5"); err != nil || !w.lines.Scan() || w.lines.Text() == answered {
+	if _, err := fmt.Fprintln(w.stdin, "t5"); err != nil || !w.lines.Scan() ||
+		w.lines.Text() == answered {
 		t.Errorf("it wrote to a database that was replaced: %q, %v", w.lines.Text(), err)
 	}
 	_, err := Open(t.Context(), k.dir, k.opts)
@@ -190,7 +196,8 @@ func TestRestoredBoxRemembers(t *testing.T) {
 		t.Error("the memory of this machine is in the backup")
 	}
 	restored := &kit{dir: filepath.Join(t.TempDir(), FolderName), opts: k.opts}
-	if _, err := Restore(t.Context(), &backup, restored.dir, &RestoreOptions{Options: *k.opts}); err != nil {
+	if _, err := Restore(t.Context(), &backup, restored.dir,
+		&RestoreOptions{Options: *k.opts}); err != nil {
 		t.Fatal(err)
 	}
 	checkRemembers(t, restored.ledger(t))
@@ -233,7 +240,8 @@ func TestReadOnlyWarns(t *testing.T) {
 	k.writeAndSign(t, "t1", "t2")
 	k.tamper(t, "DELETE FROM events WHERE seq > 1")
 	var log bytes.Buffer
-	r, err := OpenReadOnly(t.Context(), k.dir, &Options{KeyFile: k.opts.KeyFile, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	r, err := OpenReadOnly(t.Context(), k.dir,
+		&Options{KeyFile: k.opts.KeyFile, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,8 +274,10 @@ func (k *kit) acceptLoss(t *testing.T, events uint64, checkpoints int) (*Loss, [
 	if loss.Lost != nil {
 		lost = loss.Lost.Last - loss.Lost.First + 1
 	}
-	if lost != events || len(loss.Checkpoints) != checkpoints || loss.None() != (events == 0 && checkpoints == 0) {
-		t.Errorf("%d events and the checkpoints %v are lost, want %d and %d", lost, loss.Checkpoints, events, checkpoints)
+	if lost != events || len(loss.Checkpoints) != checkpoints ||
+		loss.None() != (events == 0 && checkpoints == 0) {
+		t.Errorf("%d events and the checkpoints %v are lost, want %d and %d", lost,
+			loss.Checkpoints, events, checkpoints)
 	}
 	kept, err := l.AcceptLoss(t.Context(), loss, "ann")
 	if err != nil {
@@ -296,7 +306,8 @@ func TestAcceptLoss(t *testing.T) {
 	if len(kept) != 3 {
 		t.Errorf("kept %v", kept)
 	}
-	if old, err := os.ReadFile(kept[2]); err != nil || string(old) != memory || !strings.Contains(kept[2], ".lost-") {
+	if old, err := os.ReadFile(kept[2]); err != nil || string(old) != memory ||
+		!strings.Contains(kept[2], ".lost-") {
 		t.Errorf("the old memory is not in %s, %v", kept[2], err)
 	}
 	l := k.ledger(t)
@@ -305,15 +316,18 @@ func TestAcceptLoss(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(events[2].Data, &recorded)
 	}
-	if err != nil || events[2].Type != rules.TypeLossAccepted || events[2].Actor != "ann" || recorded.First != 3 || recorded.Last != 4 || recorded.Hash != lost.Hash {
-		t.Errorf("the ledger has %+v, %v; want that events 3 to 4 are lost, the last one %s", recorded, err, lost.Hash)
+	if err != nil || events[2].Type != rules.TypeLossAccepted || events[2].Actor != "ann" ||
+		recorded.First != 3 || recorded.Last != 4 || recorded.Hash != lost.Hash {
+		t.Errorf("the ledger has %+v, %v; want that events 3 to 4 are lost, the last one %s",
+			recorded, err, lost.Hash)
 	}
 	k.writeAndSign(t, "t4")
 	checkVerified(t, k, 4)
 	k.acceptLoss(t, 0, 0)
 }
 
-// TestAwaitMissing is a process that runs a node of a cluster: it waits while events are missing that this machine applied, or only signed.
+// TestAwaitMissing is a process that runs a node of a cluster: it waits while events are missing
+// that this machine applied, or only signed.
 func TestAwaitMissing(t *testing.T) {
 	k := newKit(t)
 	k.writeAndSign(t, "t1", "t2")
@@ -332,7 +346,8 @@ func TestAwaitMissing(t *testing.T) {
 	checkLost(t, await(), "event 3 is missing")
 	k.remove(t, applied.FileName)
 	err := await()
-	if checkCode(t, err, signalbox.CodeUnverified); err == nil || !strings.Contains(err.Error(), "it has 2 events, but 3 were signed") {
+	if checkCode(t, err, signalbox.CodeUnverified); err == nil ||
+		!strings.Contains(err.Error(), "it has 2 events, but 3 were signed") {
 		t.Errorf("error %v", err)
 	}
 	k.acceptLoss(t, 0, 2)
@@ -382,17 +397,21 @@ func TestAcceptLossWithoutTheKey(t *testing.T) {
 	k.writeAndSign(t, "t4")
 }
 
-// TestLostEventsOnPostgres loses events of a database that two machines use. The one that applied them stops; the other one cannot know.
+// TestLostEventsOnPostgres loses events of a database that two machines use. The one that applied
+// them stops; the other one cannot know.
 func TestLostEventsOnPostgres(t *testing.T) {
 	server := database.Need(t)
 	schema := strings.ReplaceAll(NewID("box"), "-", "_")
-	opts := &Options{KeyFile: filepath.Join(t.TempDir(), "box.key"), Journal: server.Address + "&schema=" + schema}
+	opts := &Options{KeyFile: filepath.Join(t.TempDir(), "box.key"), Journal: server.Address +
+		"&schema=" + schema}
 	first := &kit{dir: filepath.Join(t.TempDir(), FolderName), opts: opts}
 	if _, err := Init(t.Context(), first.dir, "ann", opts); err != nil {
 		t.Fatal(err)
 	}
-	second := &kit{dir: filepath.Join(t.TempDir(), FolderName), opts: &Options{KeyFile: filepath.Join(t.TempDir(), "none.key")}}
-	if err := errors.Join(makeFolder(second.dir), setJournal(second.dir, opts.Journal)); err != nil {
+	second := &kit{dir: filepath.Join(t.TempDir(), FolderName),
+		opts: &Options{KeyFile: filepath.Join(t.TempDir(), "none.key")}}
+	if err := errors.Join(makeFolder(second.dir),
+		setJournal(second.dir, opts.Journal)); err != nil {
 		t.Fatal(err)
 	}
 	running, behind := first.open(t), second.open(t)
@@ -403,7 +422,8 @@ func TestLostEventsOnPostgres(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, statement := range []string{"ALTER TABLE events DISABLE TRIGGER USER", "DELETE FROM events WHERE seq > 2"} {
+	for _, statement := range []string{"ALTER TABLE events DISABLE TRIGGER USER",
+		"DELETE FROM events WHERE seq > 2"} {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatal(err)
 		}
@@ -414,7 +434,8 @@ func TestLostEventsOnPostgres(t *testing.T) {
 	_, err = Open(t.Context(), first.dir, first.opts)
 	checkLost(t, err, "events 3 to 4 are missing: this machine has applied them, but the ledger has other events instead and ends at event 3")
 	l := first.ledger(t)
-	if report, err := l.Verify(t.Context(), VerifyOptions{}); err != nil || report.OK || report.Lost == nil || len(report.Lost.Known) != 2 {
+	if report, err := l.Verify(t.Context(), VerifyOptions{}); err != nil || report.OK ||
+		report.Lost == nil || len(report.Lost.Known) != 2 {
 		t.Errorf("on the machine that applied them: %+v, %v", report, err)
 	}
 	if report := verify(t, second, VerifyOptions{}); !report.OK {

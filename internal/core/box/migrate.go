@@ -30,9 +30,11 @@ type MigrateOptions struct {
 	Actor string
 	// DryRun checks everything, and changes nothing.
 	DryRun bool
-	// Force cancels a move although it cannot be found out whether the ledger continues in the other place.
+	// Force cancels a move although it cannot be found out whether the ledger continues in the
+	// other place.
 	Force bool
-	// Progress, if not nil, is called at the start of each step and from time to time, with the number of events done and the total.
+	// Progress, if not nil, is called at the start of each step and from time to time, with the
+	// number of events done and the total.
 	Progress func(step MigrateStep, done, total uint64)
 
 	batch int // for tests: the number of events in an append; 0 means journal.MaxAppend
@@ -53,11 +55,13 @@ const (
 type MigrateOutcome string
 
 const (
-	Moved       MigrateOutcome = "moved"        // the ledger continues in the new place
-	WouldMove   MigrateOutcome = "would move"   // with DryRun
-	Switched    MigrateOutcome = "switched"     // the ledger had been moved there before, and only the setting was changed
+	Moved     MigrateOutcome = "moved"      // the ledger continues in the new place
+	WouldMove MigrateOutcome = "would move" // with DryRun
+	// the ledger had been moved there before, and only the setting was changed
+	Switched    MigrateOutcome = "switched"
 	WouldSwitch MigrateOutcome = "would switch" // with DryRun
-	Cancelled   MigrateOutcome = "cancelled"    // an incomplete move; the ledger continues where it is
+	// an incomplete move; the ledger continues where it is
+	Cancelled   MigrateOutcome = "cancelled"
 	WouldCancel MigrateOutcome = "would cancel" // with DryRun
 	Unchanged   MigrateOutcome = "unchanged"    // the ledger is there already
 )
@@ -74,19 +78,24 @@ type MigrateResult struct {
 	Present uint64
 	// Blobs is the number of blobs that were copied.
 	Blobs int
-	// Missing are blobs that an event refers to, that were not redacted, and that the old place does not have.
+	// Missing are blobs that an event refers to, that were not redacted, and that the old place
+	// does not have.
 	Missing []signalbox.Hash
-	// Unsigned is why the moved ledger could not be signed although the key is on this host, nil if it was.
+	// Unsigned is why the moved ledger could not be signed although the key is on this host, nil if
+	// it was.
 	Unsigned error
 }
 
-// Migrate moves the ledger of the box in dir to another place, and changes the setting journal. The ledger may be in use until the copy is almost
-// complete. Then the event LedgerMoved ends it in the old place, where every process refuses to work from then on. The copy continues with
+// Migrate moves the ledger of the box in dir to another place, and changes the setting journal. The
+// ledger may be in use until the copy is almost complete. Then the event LedgerMoved ends it in the
+// old place, where every process refuses to work from then on. The copy continues with
 // LedgerContinued. After an interruption at any moment, call Migrate again: it continues.
 //
-// If the ledger is where it should be, but an incomplete move has ended it, Migrate cancels the move.
+// If the ledger is where it should be, but an incomplete move has ended it, Migrate cancels the
+// move.
 func Migrate(ctx context.Context, dir string, opts *MigrateOptions) (*MigrateResult, error) {
-	m := &migration{MigrateOptions: *opts, dir: dir, refs: newBlobRefs(), copied: map[signalbox.Hash]bool{}, deleted: map[signalbox.Hash]bool{}}
+	m := &migration{MigrateOptions: *opts, dir: dir, refs: newBlobRefs(),
+		copied: map[signalbox.Hash]bool{}, deleted: map[signalbox.Hash]bool{}}
 	if m.batch == 0 {
 		m.batch = journal.MaxAppend
 	}
@@ -147,7 +156,8 @@ func (m *migration) reportAs(step MigrateStep) func(done, total uint64) {
 	return func(done, total uint64) { m.report(step, done, total) }
 }
 
-// checkSetting checks that the configuration can be changed in the end, before anything else is done.
+// checkSetting checks that the configuration can be changed in the end, before anything else is
+// done.
 func (m *migration) checkSetting() error {
 	var err error
 	if m.from, err = config.ReadJournal(m.dir); err != nil {
@@ -171,7 +181,9 @@ func (m *migration) lock(ctx context.Context) (*durable.Lock, error) {
 	defer cancel()
 	lock, err := durable.Acquire(ctx, filepath.Join(m.dir, "migrate.lock"))
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New("another process is moving the ledger"), Hint: "wait until it has ended"}
+		return nil, &signalbox.Error{Code: signalbox.CodeConflict,
+			Err:  errors.New("another process is moving the ledger"),
+			Hint: "wait until it has ended"}
 	}
 	return lock, err
 }
@@ -189,7 +201,9 @@ func (m *migration) explain(err error) error {
 	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot move the ledger: %w", err), Hint: "run the command again: it continues where it stopped"}
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("cannot move the ledger: %w", err),
+		Hint: "run the command again: it continues where it stopped"}
 }
 
 func (m *migration) openSource(ctx context.Context) error {
@@ -198,7 +212,8 @@ func (m *migration) openSource(ctx context.Context) error {
 		return err
 	}
 	e, memory, err := l.openEngine(ctx)
-	if errors.Is(err, rules.ErrMoved) { // this machine has worked with the ledger elsewhere, where it continues
+	// this machine has worked with the ledger elsewhere, where it continues
+	if errors.Is(err, rules.ErrMoved) {
 		m.elsewhere = err
 		e, memory, err = l.openForgetfulEngine(ctx)
 	}
@@ -208,7 +223,8 @@ func (m *migration) openSource(ctx context.Context) error {
 	}
 	m.source = &Box{Ledger: l, Engine: e, memory: memory}
 	if l.ID() == "" {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the box is not initialized"), Hint: "run signalbox init --journal"}
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: errors.New("the box is not initialized"), Hint: "run signalbox init --journal"}
 	}
 	return nil
 }
@@ -243,7 +259,8 @@ func (m *migration) run(ctx context.Context) error {
 	return m.moveLedger(ctx)
 }
 
-// verifySource verifies the ledger in the old place like ledger verify. It accepts missing blobs, because they cannot be recovered by refusing.
+// verifySource verifies the ledger in the old place like ledger verify. It accepts missing blobs,
+// because they cannot be recovered by refusing.
 func (m *migration) verifySource(ctx context.Context) error {
 	m.report(MigrateVerify, 0, m.result.Events)
 	if public, err := m.source.PublicKey(); err == nil {
@@ -267,7 +284,9 @@ func (m *migration) verifySource(ctx context.Context) error {
 		if report.Blobs != nil {
 			hint = "restore the blob from a copy or remove it with signalbox blob redact, then run the command again"
 		}
-		return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the ledger cannot be moved, because it is not intact: %s", report.Reason), Hint: hint}
+		return &signalbox.Error{Code: signalbox.CodeUnverified,
+			Err: fmt.Errorf("the ledger cannot be moved, because it is not intact: %s",
+				report.Reason), Hint: hint}
 	}
 	return nil
 }
@@ -286,17 +305,20 @@ func (m *migration) openNew(ctx context.Context, address string, how access) (*L
 	return l, nil
 }
 
-// openTarget opens the new place and finds out what it has. It returns an error if that is anything but the first events of this ledger, or the
-// whole ledger after it was moved there. It writes nothing, except that in a cluster it creates an empty ledger that is marked as incomplete: stopping the
-// node of this machine and starting it again would cost an election.
+// openTarget opens the new place and finds out what it has. It returns an error if that is anything
+// but the first events of this ledger, or the whole ledger after it was moved there. It writes
+// nothing, except that in a cluster it creates an empty ledger that is marked as incomplete:
+// stopping the node of this machine and starting it again would cost an election.
 func (m *migration) openTarget(ctx context.Context) (present, error) {
 	how := destination
 	_, moved := m.move()
 	if m.To == config.JournalCluster {
-		if err := m.mayConnect(ctx, m.dir, m.To); err != nil { // the caller has not named the machines
+		// the caller has not named the machines
+		if err := m.mayConnect(ctx, m.dir, m.To); err != nil {
 			return 0, err
 		}
-		// A ledger that was moved elsewhere does not move here. Its place may be this cluster, so this machine's data of the cluster must not be moved aside.
+		// A ledger that was moved elsewhere does not move here. Its place may be this cluster, so
+		// this machine's data of the cluster must not be moved aside.
 		if !m.DryRun && !moved {
 			how = newDestination
 		}
@@ -330,7 +352,8 @@ func (m *migration) moveLedger(ctx context.Context) error {
 	if err := m.copyMost(ctx, moved); err != nil {
 		return err
 	}
-	e, err := engine.Open(ctx, m.target.Journal, &engine.Options{Now: m.Now, Log: m.Log}) // saves a snapshot, too
+	// saves a snapshot, too
+	e, err := engine.Open(ctx, m.target.Journal, &engine.Options{Now: m.Now, Log: m.Log})
 	if err != nil {
 		return err
 	}
@@ -359,7 +382,8 @@ func (m *migration) moveLedger(ctx context.Context) error {
 	if err := m.finish(ctx, move); err != nil {
 		return err
 	}
-	if _, err := (&Box{Ledger: m.target, Engine: e}).Sign(ctx); err != nil && !errors.Is(err, ErrNoKey) {
+	if _, err := (&Box{Ledger: m.target, Engine: e}).Sign(ctx); err != nil &&
+		!errors.Is(err, ErrNoKey) {
 		m.result.Unsigned = err
 	}
 	return nil
@@ -375,7 +399,8 @@ func (m *migration) prepareTarget(ctx context.Context) (found present, err error
 	if err := m.putNote(ctx, []byte(incompleteNote)); err != nil {
 		return 0, err
 	}
-	// Another machine may have completed a move to the same place meanwhile, so the note may be on a ledger that is in use.
+	// Another machine may have completed a move to the same place meanwhile, so the note may be on
+	// a ledger that is in use.
 	if err := m.source.Engine.Refresh(ctx); err != nil {
 		return 0, err
 	}
@@ -383,8 +408,8 @@ func (m *migration) prepareTarget(ctx context.Context) (found present, err error
 	return m.inspect(ctx)
 }
 
-// copyMost copies the ledger. If it has not ended yet, other processes append meanwhile: copyMost then copies until little is left, so that they must stop
-// only for a moment.
+// copyMost copies the ledger. If it has not ended yet, other processes append meanwhile: copyMost
+// then copies until little is left, so that they must stop only for a moment.
 func (m *migration) copyMost(ctx context.Context, ended bool) error {
 	const little, rounds = 100, 10
 	for range rounds {
@@ -399,9 +424,10 @@ func (m *migration) copyMost(ctx context.Context, ended bool) error {
 	return nil
 }
 
-// continueThere copies the rest of the ledger, which has ended, and continues it in the new place, whose engine is e. The copy was checked as far as
-// the event checked.
-func (m *migration) continueThere(ctx context.Context, e *engine.Engine, checked *ledger.Tail, move rules.Move) error {
+// continueThere copies the rest of the ledger, which has ended, and continues it in the new place,
+// whose engine is e. The copy was checked as far as the event checked.
+func (m *migration) continueThere(ctx context.Context, e *engine.Engine, checked *ledger.Tail,
+	move rules.Move) error {
 	if err := m.copyEvents(ctx); err != nil {
 		return err
 	}
@@ -409,12 +435,14 @@ func (m *migration) continueThere(ctx context.Context, e *engine.Engine, checked
 		return err
 	}
 	if tail := m.source.Engine.Tail(); checked.Seq != tail.Seq || checked.Hash != tail.Hash {
-		return unverified("the copy ends with event %d, but the ledger with event %d", checked.Seq, tail.Seq)
+		return unverified("the copy ends with event %d, but the ledger with event %d", checked.Seq,
+			tail.Seq)
 	}
 	if err := e.Refresh(ctx); err != nil {
 		return err
 	}
-	if _, err := e.Do(ctx, rules.ContinueLedger{Journal: config.WithoutSecrets(m.To), Host: m.host, Actor: m.Actor}); err != nil {
+	if _, err := e.Do(ctx, rules.ContinueLedger{Journal: config.WithoutSecrets(m.To), Host: m.host,
+		Actor: m.Actor}); err != nil {
 		return err
 	}
 	return m.checkNotCancelled(ctx, move)
@@ -426,23 +454,27 @@ func (m *migration) putNote(ctx context.Context, note []byte) error {
 	return err
 }
 
-// end ends the ledger in the old place. The new place has the id of the move first, so that the move can be completed whatever happens.
+// end ends the ledger in the old place. The new place has the id of the move first, so that the
+// move can be completed whatever happens.
 func (m *migration) end(ctx context.Context) (rules.Move, error) {
 	id := NewID("move")
 	if err := m.putNote(ctx, moveNote(id)); err != nil {
 		return rules.Move{}, err
 	}
-	if _, err := m.source.Engine.Do(ctx, rules.MoveLedger{Journal: config.WithoutSecrets(m.To), Host: m.host, Move: id, Actor: m.Actor}); err != nil {
+	if _, err := m.source.Engine.Do(ctx, rules.MoveLedger{Journal: config.WithoutSecrets(m.To),
+		Host: m.host, Move: id, Actor: m.Actor}); err != nil {
 		return rules.Move{}, err
 	}
 	move, _ := m.move()
 	return move, nil
 }
 
-// finish removes the notes, so that the ledger can be opened in the new place, and changes the setting.
+// finish removes the notes, so that the ledger can be opened in the new place, and changes the
+// setting.
 func (m *migration) finish(ctx context.Context, move rules.Move) error {
 	for _, note := range []signalbox.Hash{moveDigest(move.ID), incompleteDigest} {
-		there, err := hasBlob(ctx, m.target.Journal, note) // on another machine, which may have no right to delete, there is none
+		// on another machine, which may have no right to delete, there is none
+		there, err := hasBlob(ctx, m.target.Journal, note)
 		if err == nil && there {
 			err = m.target.Journal.DeleteBlob(ctx, note)
 		}
@@ -457,7 +489,8 @@ func (m *migration) finish(ctx context.Context, move rules.Move) error {
 	return durable.Replace(filepath.Join(m.dir, config.FileName), text, 0o600)
 }
 
-// switchOver changes only the setting, because the ledger was moved there before: by an earlier call, or on another machine.
+// switchOver changes only the setting, because the ledger was moved there before: by an earlier
+// call, or on another machine.
 func (m *migration) switchOver(ctx context.Context) error {
 	m.result.Present, m.result.Outcome = m.copiedTo, WouldSwitch
 	if m.DryRun {

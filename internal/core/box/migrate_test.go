@@ -24,8 +24,9 @@ import (
 	"signalbox/internal/durable"
 )
 
-// places are databases for tests: the address postgres://places/NAME is a SQLite journal in the folder NAME of base, and other addresses are what they
-// are. Hook, if not nil, is called before and after each call that writes, in any place, and the call returns its error.
+// places are databases for tests: the address postgres://places/NAME is a SQLite journal in the
+// folder NAME of base, and other addresses are what they are. Hook, if not nil, is called before
+// and after each call that writes, in any place, and the call returns its error.
 type places struct {
 	base string
 	hook func(call string) error // called by one goroutine at a time
@@ -42,7 +43,8 @@ func (p *places) call(call string) error {
 	return p.hook(call)
 }
 
-func (p *places) openPlace(ctx context.Context, dir, address string, how access, opts *Options) (journal.Journal, error) {
+func (p *places) openPlace(ctx context.Context, dir, address string, how access,
+	opts *Options) (journal.Journal, error) {
 	if name, found := strings.CutPrefix(address, "postgres://places/"); found {
 		address = config.JournalSQLite
 		if dir = filepath.Join(p.base, name); how.creates() {
@@ -85,7 +87,8 @@ func (h *hooked) Append(ctx context.Context, expected uint64, events []signalbox
 }
 
 func (h *hooked) PutBlob(ctx context.Context, r io.Reader) (digest signalbox.Hash, err error) {
-	err = h.around("put", func() (err error) { digest, err = h.Journal.PutBlob(ctx, r); return err })
+	err = h.around("put",
+		func() (err error) { digest, err = h.Journal.PutBlob(ctx, r); return err })
 	return digest, err
 }
 
@@ -111,7 +114,8 @@ func newMover(t *testing.T) *mover {
 // copyOf returns a mover with the same files, and a copy of the key and of what was signed with it.
 func (m *mover) copyOf(t *testing.T) *mover {
 	t.Helper()
-	c := &mover{&full{m.copy(t), m.events, m.first, m.second, m.redacted}, &places{base: t.TempDir()}}
+	c := &mover{&full{m.copy(t), m.events, m.first, m.second, m.redacted},
+		&places{base: t.TempDir()}}
 	c.opts = &Options{KeyFile: filepath.Join(filepath.Dir(c.dir), "box.key"), open: c.openPlace}
 	for _, suffix := range []string{"", signedSuffix} {
 		text, err := os.ReadFile(m.opts.KeyFile + suffix)
@@ -125,7 +129,8 @@ func (m *mover) copyOf(t *testing.T) *mover {
 	return c
 }
 
-func (m *mover) migrate(ctx context.Context, to string, change ...func(*MigrateOptions)) (*MigrateResult, error) {
+func (m *mover) migrate(ctx context.Context, to string,
+	change ...func(*MigrateOptions)) (*MigrateResult, error) {
 	opts := &MigrateOptions{Options: *m.opts, To: to, Actor: "ann", batch: 3}
 	for _, c := range change {
 		c(opts)
@@ -212,7 +217,8 @@ func (m *mover) checkOne(t *testing.T, addresses ...string) (usable []string) {
 	return usable
 }
 
-// checkMovedTo checks that the ledger is at an address, complete and unchanged, and that the other place has the same up to where it ends.
+// checkMovedTo checks that the ledger is at an address, complete and unchanged, and that the other
+// place has the same up to where it ends.
 func (m *mover) checkMovedTo(t *testing.T, address, old string) {
 	t.Helper()
 	if got, err := config.ReadJournal(m.dir); err != nil || got != address {
@@ -229,7 +235,8 @@ func (m *mover) checkMovedTo(t *testing.T, address, old string) {
 		t.Errorf("events in both places (-old +new):\n%s", diff)
 	}
 	report, err := m.kit.ledger(t).Verify(t.Context(), VerifyOptions{})
-	if err != nil || !report.OK || report.Blobs.Checked != 2 || report.Blobs.Redacted != 1 || report.Blobs.Remaining != 0 {
+	if err != nil || !report.OK || report.Blobs.Checked != 2 || report.Blobs.Redacted != 1 ||
+		report.Blobs.Remaining != 0 {
 		t.Errorf("verified %+v with blobs %+v, error %v", report.Report, report.Blobs, err)
 	}
 	l := m.kit.ledger(t)
@@ -240,10 +247,13 @@ func (m *mover) checkMovedTo(t *testing.T, address, old string) {
 	}
 }
 
-// The ledger moves to another place, where it is the same, and back again. The old place has it as it was.
+// The ledger moves to another place, where it is the same, and back again. The old place has it as
+// it was.
 func TestMigrate(t *testing.T) {
 	m := newMover(t)
-	if done, err := m.migrate(t.Context(), inOther, func(o *MigrateOptions) { o.DryRun = true }); err != nil || done.Outcome != WouldMove || done.Events != m.events || done.Present != 0 {
+	if done, err := m.migrate(t.Context(), inOther,
+		func(o *MigrateOptions) { o.DryRun = true }); err != nil || done.Outcome != WouldMove ||
+		done.Events != m.events || done.Present != 0 {
 		t.Errorf("dry run: %+v, error %v", done, err)
 	}
 	if left, _ := os.ReadDir(m.base); len(left) > 0 {
@@ -260,11 +270,15 @@ func TestMigrate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done.Outcome != Moved || done.Events != m.events+2 || done.Blobs != 2 || done.Box != m.made.ID || done.From != "sqlite" || done.To != inOther || len(done.Missing) > 0 {
+	if done.Outcome != Moved || done.Events != m.events+2 || done.Blobs != 2 ||
+		done.Box != m.made.ID || done.From != "sqlite" || done.To != inOther ||
+		len(done.Missing) > 0 {
 		t.Errorf("moved: %+v", done)
 	}
-	if last, _, err := (&Ledger{Dir: m.dir}).Remembered(); err != nil || last.Seq != done.Events || last.Hash != done.Head {
-		t.Errorf("the machine remembers up to event %d, error %v; want %d", last.Seq, err, done.Events)
+	if last, _, err := (&Ledger{Dir: m.dir}).Remembered(); err != nil || last.Seq != done.Events ||
+		last.Hash != done.Head {
+		t.Errorf("the machine remembers up to event %d, error %v; want %d", last.Seq, err,
+			done.Events)
 	}
 	if len(steps) != 4 { // there was nothing to compare at first, but there is at the end
 		if len(steps) != 5 {
@@ -272,7 +286,8 @@ func TestMigrate(t *testing.T) {
 		}
 	}
 	m.checkMovedTo(t, inOther, "sqlite")
-	if _, err := m.openAt(t, "sqlite"); !errors.Is(err, rules.ErrMoved) || !strings.Contains(signalbox.HintOf(err), `journal: "`+inOther+`"`) {
+	if _, err := m.openAt(t, "sqlite"); !errors.Is(err, rules.ErrMoved) ||
+		!strings.Contains(signalbox.HintOf(err), `journal: "`+inOther+`"`) {
 		t.Errorf("opened in the old place: error %v, hint %q", err, signalbox.HintOf(err))
 	}
 	m.must(t, inOther, Unchanged)
@@ -286,7 +301,8 @@ func TestMigrate(t *testing.T) {
 	m.checkMovedTo(t, inOther, "sqlite")
 }
 
-// A process that has not noticed the move finds that more was signed than its ledger has. Nothing was truncated.
+// A process that has not noticed the move finds that more was signed than its ledger has. Nothing
+// was truncated.
 func TestSignAfterMove(t *testing.T) {
 	m := newMover(t)
 	late := m.open(t)
@@ -312,17 +328,21 @@ func TestMovedHintHasOwnUser(t *testing.T) {
 		if err := setJournal(k.dir, own); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Engine.Do(t.Context(), rules.MoveLedger{Journal: to, Host: "desk", Move: "m-1", Actor: "ann"}); err != nil {
+		if _, err := b.Engine.Do(t.Context(), rules.MoveLedger{Journal: to, Host: "desk",
+			Move: "m-1", Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
-		k.opts.open = func(ctx context.Context, dir, _ string, how access, opts *Options) (journal.Journal, error) {
+		k.opts.open = func(ctx context.Context, dir, _ string, how access,
+			opts *Options) (journal.Journal, error) {
 			return openJournal(ctx, dir, config.JournalSQLite, how, opts)
 		}
 		_, opened := Open(t.Context(), k.dir, k.opts)
 		_, running := b.Engine.Do(t.Context(), rules.OpenWork{Work: "w", Actor: "ann"})
 		for _, err := range []error{opened, b.Resume(t.Context(), running)} {
-			if !errors.Is(err, rules.ErrMoved) || signalbox.HintOf(err) != want || err.Error() != "the ledger was moved to "+to+", by ann" {
-				t.Errorf("%s: error %v, hint %q; want the hint %q", own, err, signalbox.HintOf(err), want)
+			if !errors.Is(err, rules.ErrMoved) || signalbox.HintOf(err) != want ||
+				err.Error() != "the ledger was moved to "+to+", by ann" {
+				t.Errorf("%s: error %v, hint %q; want the hint %q", own, err, signalbox.HintOf(err),
+					want)
 			}
 		}
 	}
@@ -333,11 +353,13 @@ func TestMigrateOtherMachine(t *testing.T) {
 	m := newMover(t)
 	m.must(t, inOther, Moved)
 	m.writeAndSign(t, "w-moved")
-	if err := setJournal(m.dir, "sqlite"); err != nil { // a machine on which it still has the old value
+	// a machine on which it still has the old value
+	if err := setJournal(m.dir, "sqlite"); err != nil {
 		t.Fatal(err)
 	}
 	before := m.export(t, inOther)
-	if done, err := m.migrate(t.Context(), inOther, func(o *MigrateOptions) { o.DryRun = true }); err != nil || done.Outcome != WouldSwitch {
+	if done, err := m.migrate(t.Context(), inOther,
+		func(o *MigrateOptions) { o.DryRun = true }); err != nil || done.Outcome != WouldSwitch {
 		t.Errorf("dry run: %+v, error %v", done, err)
 	}
 	m.must(t, inOther, Switched)
@@ -406,11 +428,14 @@ func (k killedMove) run() error {
 		}
 		return nil
 	}}
-	_, err := Migrate(context.Background(), k.Dir, &MigrateOptions{Options: Options{KeyFile: k.Key, open: p.openPlace}, To: k.To, Actor: "ann", batch: 5})
+	_, err := Migrate(context.Background(), k.Dir,
+		&MigrateOptions{Options: Options{KeyFile: k.Key, open: p.openPlace}, To: k.To, Actor: "ann",
+			batch: 5})
 	return err
 }
 
-// Whenever the process is killed, the ledger can be written to in one place at most, and the next call completes the move.
+// Whenever the process is killed, the ledger can be written to in one place at most, and the next
+// call completes the move.
 func TestMigrateKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts many processes")
@@ -424,7 +449,8 @@ func TestMigrateKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
-		cmd.Env = append(os.Environ(), migrateVariable+"="+string(child), "GORACE=atexit_sleep_ms=0")
+		cmd.Env = append(os.Environ(), migrateVariable+"="+string(child),
+			"GORACE=atexit_sleep_ms=0")
 		output, err := cmd.CombinedOutput()
 		if ended = err == nil; !ended && cmd.ProcessState.ExitCode() >= 0 {
 			t.Fatalf("call %d: %v: %s", kill, err, output)
@@ -465,37 +491,44 @@ func TestMigrateRefusesTarget(t *testing.T) {
 			other := newKit(t)
 			m.copyPlace(t, other.dir)
 		}},
-		{"a copy that may be in use", "a copy of this ledger that another machine may use", func(t *testing.T, m *mover) { m.copyPlace(t, m.dir) }},
-		{"an older copy", "a copy of this ledger that another machine may use", func(t *testing.T, m *mover) {
-			m.copyPlace(t, m.dir)
-			m.writeAndSign(t, "later")
-		}},
-		{"another history", "another history of this box, from event", func(t *testing.T, m *mover) {
-			m.copyPlace(t, m.dir)
-			m.appendTo(t, inOther, "there")
-			m.writeAndSign(t, "here")
-		}},
+		{"a copy that may be in use", "a copy of this ledger that another machine may use",
+			func(t *testing.T, m *mover) { m.copyPlace(t, m.dir) }},
+		{"an older copy", "a copy of this ledger that another machine may use",
+			func(t *testing.T, m *mover) {
+				m.copyPlace(t, m.dir)
+				m.writeAndSign(t, "later")
+			}},
+		{"another history", "another history of this box, from event",
+			func(t *testing.T, m *mover) {
+				m.copyPlace(t, m.dir)
+				m.appendTo(t, inOther, "there")
+				m.writeAndSign(t, "here")
+			}},
 		{"ahead", "events of this ledger, more than the", func(t *testing.T, m *mover) {
 			m.copyPlace(t, m.dir)
 			m.appendTo(t, inOther, "there")
 		}},
-		{"ahead and marked as incomplete", "events of this ledger, more than the", func(t *testing.T, m *mover) {
-			m.copyPlace(t, m.dir)
-			m.appendTo(t, inOther, "there")
-			l := m.place(t, inOther)
-			if _, err := l.Journal.PutBlob(t.Context(), strings.NewReader(incompleteNote)); err != nil {
-				t.Fatal(err)
-			}
-			l.Close()
-		}},
+		{"ahead and marked as incomplete", "events of this ledger, more than the",
+			func(t *testing.T, m *mover) {
+				m.copyPlace(t, m.dir)
+				m.appendTo(t, inOther, "there")
+				l := m.place(t, inOther)
+				if _, err := l.Journal.PutBlob(t.Context(),
+					strings.NewReader(incompleteNote)); err != nil {
+					t.Fatal(err)
+				}
+				l.Close()
+			}},
 		{"changed", "was changed", func(t *testing.T, m *mover) {
 			m.copyPlace(t, m.dir)
 			l := m.place(t, inOther)
-			if _, err := l.Journal.PutBlob(t.Context(), strings.NewReader(incompleteNote)); err != nil {
+			if _, err := l.Journal.PutBlob(t.Context(),
+				strings.NewReader(incompleteNote)); err != nil {
 				t.Fatal(err)
 			}
 			l.Close()
-			(&kit{dir: filepath.Join(m.base, "other")}).tamper(t, "UPDATE events SET actor = 'eve' WHERE seq = 2")
+			(&kit{dir: filepath.Join(m.base, "other")}).tamper(t,
+				"UPDATE events SET actor = 'eve' WHERE seq = 2")
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -503,10 +536,12 @@ func TestMigrateRefusesTarget(t *testing.T) {
 			tt.prepare(t, m)
 			here, there := m.export(t, "sqlite"), m.export(t, inOther)
 			_, err := m.migrate(t.Context(), inOther)
-			if code := signalbox.CodeOf(err); err == nil || code != signalbox.CodeConflict && code != signalbox.CodeUnverified || !strings.Contains(err.Error(), tt.want) {
+			if code := signalbox.CodeOf(err); err == nil || code != signalbox.CodeConflict &&
+				code != signalbox.CodeUnverified || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
-			if diff := cmp.Diff(here, m.export(t, "sqlite")) + cmp.Diff(there, m.export(t, inOther)); diff != "" {
+			if diff := cmp.Diff(here, m.export(t, "sqlite")) + cmp.Diff(there,
+				m.export(t, inOther)); diff != "" {
 				t.Errorf("it wrote (-before +after):\n%s", diff)
 			}
 			if journal, err := config.ReadJournal(m.dir); err != nil || journal != "sqlite" {
@@ -542,14 +577,16 @@ func TestMigrateToItself(t *testing.T) {
 	m := newMover(t)
 	m.must(t, inOther, Moved)
 	alias := "postgres://places/./other"
-	if _, err := m.migrate(t.Context(), alias); signalbox.CodeOf(err) != signalbox.CodeUsage || !strings.Contains(err.Error(), "is where the ledger is now") {
+	if _, err := m.migrate(t.Context(), alias); signalbox.CodeOf(err) != signalbox.CodeUsage ||
+		!strings.Contains(err.Error(), "is where the ledger is now") {
 		t.Errorf("error %v", err)
 	}
 	m.checkOne(t, inOther)
 	m.writeAndSign(t, "it-continues")
 }
 
-// What is appended while the ledger is copied is moved too, and nothing can be appended once the move is recorded.
+// What is appended while the ledger is copied is moved too, and nothing can be appended once the
+// move is recorded.
 func TestMigrateWhileInUse(t *testing.T) {
 	m := newMover(t)
 	user := m.unhooked(t)
@@ -561,7 +598,8 @@ func TestMigrateWhileInUse(t *testing.T) {
 		}
 		if isMove && conflicts < 4 || strings.Contains(call, "other") {
 			works++
-			_, err := user.Engine.Do(t.Context(), rules.OpenWork{Work: fmt.Sprint("busy-", works), Actor: "bob"})
+			_, err := user.Engine.Do(t.Context(), rules.OpenWork{Work: fmt.Sprint("busy-", works),
+				Actor: "bob"})
 			if errors.Is(err, rules.ErrMoved) {
 				refused++
 			} else if err != nil {
@@ -593,7 +631,8 @@ func TestMigrateWhileInUse(t *testing.T) {
 	}
 }
 
-// A failed call leaves a ledger that is used where it was, or a move that can be completed, also if writing fails at any point.
+// A failed call leaves a ledger that is used where it was, or a move that can be completed, also if
+// writing fails at any point.
 func TestMigrateFails(t *testing.T) {
 	full := errors.New("no space left on device")
 	first := newMover(t)
@@ -615,7 +654,8 @@ func TestMigrateFails(t *testing.T) {
 			}
 			return
 		}
-		if err == nil && !strings.HasPrefix(failed, "after") || err != nil && signalbox.CodeOf(err) == 0 {
+		if err == nil && !strings.HasPrefix(failed, "after") || err != nil &&
+			signalbox.CodeOf(err) == 0 {
 			t.Errorf("failed %s: error %v", failed, err)
 		}
 		if journal, _ := config.ReadJournal(m.dir); journal == "sqlite" {
@@ -627,13 +667,16 @@ func TestMigrateFails(t *testing.T) {
 	}
 }
 
-// A blob that is damaged stops the move, one that is lost does not, and one that was redacted meanwhile does not arrive.
+// A blob that is damaged stops the move, one that is lost does not, and one that was redacted
+// meanwhile does not arrive.
 func TestMigrateBlobs(t *testing.T) {
 	t.Run("damaged", func(t *testing.T) {
 		m := newMover(t)
 		m.changeBlob(t, m.first, []byte("other words"))
 		_, err := m.migrate(t.Context(), inOther)
-		if checkCode(t, err, signalbox.CodeUnverified); err == nil || !strings.Contains(err.Error(), m.first.String()) || !strings.Contains(signalbox.HintOf(err), "blob redact") {
+		if checkCode(t, err, signalbox.CodeUnverified); err == nil ||
+			!strings.Contains(err.Error(), m.first.String()) ||
+			!strings.Contains(signalbox.HintOf(err), "blob redact") {
 			t.Errorf("error %v, hint %q", err, signalbox.HintOf(err))
 		}
 		if left, _ := os.ReadDir(m.base); len(left) > 0 {
@@ -643,13 +686,16 @@ func TestMigrateBlobs(t *testing.T) {
 	t.Run("damaged in the copy", func(t *testing.T) {
 		m := newMover(t)
 		m.hook = func(call string) error {
-			if name := blobFile(filepath.Join(m.base, "other"), m.first); name != "" && call == "after other put" {
-				return errors.Join(os.Remove(name), os.WriteFile(name, []byte("other words"), 0o600))
+			if name := blobFile(filepath.Join(m.base, "other"), m.first); name != "" &&
+				call == "after other put" {
+				return errors.Join(os.Remove(name), os.WriteFile(name, []byte("other words"),
+					0o600))
 			}
 			return nil
 		}
 		_, err := m.migrate(t.Context(), inOther)
-		if checkCode(t, err, signalbox.CodeUnverified); err == nil || !strings.Contains(err.Error(), "the copy in "+inOther+" is not intact") {
+		if checkCode(t, err, signalbox.CodeUnverified); err == nil ||
+			!strings.Contains(err.Error(), "the copy in "+inOther+" is not intact") {
 			t.Errorf("error %v", err)
 		}
 		m.hook = nil
@@ -659,7 +705,8 @@ func TestMigrateBlobs(t *testing.T) {
 		m := newMover(t)
 		m.changeBlob(t, m.first, nil)
 		done := m.must(t, inOther, Moved)
-		if diff := cmp.Diff([]signalbox.Hash{m.first}, done.Missing); diff != "" || done.Blobs != 1 {
+		if diff := cmp.Diff([]signalbox.Hash{m.first}, done.Missing); diff != "" ||
+			done.Blobs != 1 {
 			t.Errorf("missing blobs (-want +got):\n%s%d copied", diff, done.Blobs)
 		}
 	})
@@ -669,7 +716,8 @@ func TestMigrateBlobs(t *testing.T) {
 		m.hook = func(call string) error {
 			if call == "before .signalbox append LedgerMoved" {
 				m.hook = nil
-				if _, err := user.Redact(t.Context(), rules.RedactBlob{Blob: m.second, Reason: "secret", Actor: "bob"}); err != nil {
+				if _, err := user.Redact(t.Context(),
+					rules.RedactBlob{Blob: m.second, Reason: "secret", Actor: "bob"}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -686,7 +734,8 @@ func TestMigrateBlobs(t *testing.T) {
 // blobFile returns the file of a blob in a SQLite journal, "" if there is none.
 func blobFile(dir string, digest signalbox.Hash) (name string) {
 	filepath.WalkDir(filepath.Join(dir, "blobs"), func(path string, _ os.DirEntry, _ error) error {
-		if strings.HasSuffix(strings.ReplaceAll(path, string(filepath.Separator), ""), digest.String()) {
+		if strings.HasSuffix(strings.ReplaceAll(path, string(filepath.Separator), ""),
+			digest.String()) {
 			name = path
 		}
 		return nil
@@ -736,10 +785,12 @@ func stopped(t *testing.T) *mover {
 	return m
 }
 
-// A move that is not complete can be cancelled, unless the ledger continues in the other place or that cannot be known.
+// A move that is not complete can be cancelled, unless the ledger continues in the other place or
+// that cannot be known.
 func TestMigrateCancel(t *testing.T) {
 	m := stopped(t)
-	if done, err := m.migrate(t.Context(), "sqlite", func(o *MigrateOptions) { o.DryRun = true }); err != nil || done.Outcome != WouldCancel {
+	if done, err := m.migrate(t.Context(), "sqlite",
+		func(o *MigrateOptions) { o.DryRun = true }); err != nil || done.Outcome != WouldCancel {
 		t.Errorf("dry run: %+v, error %v", done, err)
 	}
 	m.must(t, "sqlite", Cancelled)
@@ -754,13 +805,16 @@ func TestMigrateCancel(t *testing.T) {
 func TestMigrateCancelUnknown(t *testing.T) {
 	m := stopped(t)
 	away := m.opts.open
-	m.opts.open = func(ctx context.Context, dir, address string, how access, opts *Options) (journal.Journal, error) {
+	m.opts.open = func(ctx context.Context, dir, address string, how access,
+		opts *Options) (journal.Journal, error) {
 		if address == inOther {
 			return nil, fmt.Errorf("%w: connection refused", journal.ErrUnavailable)
 		}
 		return away(ctx, dir, address, how, opts)
 	}
-	if _, err := m.migrate(t.Context(), "sqlite"); err == nil || !strings.Contains(err.Error(), "cannot find out whether") || !strings.Contains(signalbox.HintOf(err), "--force") {
+	if _, err := m.migrate(t.Context(), "sqlite"); err == nil ||
+		!strings.Contains(err.Error(), "cannot find out whether") ||
+		!strings.Contains(signalbox.HintOf(err), "--force") {
 		t.Errorf("error %v, hint %q", err, signalbox.HintOf(err))
 	}
 	done, err := m.migrate(t.Context(), "sqlite", func(o *MigrateOptions) { o.Force = true })
@@ -770,11 +824,13 @@ func TestMigrateCancelUnknown(t *testing.T) {
 	m.writeAndSign(t, "it-continues-here")
 }
 
-// forgetful makes this machine one that has the old setting, and has not worked since the ledger was moved.
+// forgetful makes this machine one that has the old setting, and has not worked since the ledger
+// was moved.
 func (m *mover) forgetful(t *testing.T, journal string) {
 	t.Helper()
 	err := setJournal(m.dir, journal)
-	for _, name := range []string{filepath.Join(m.dir, applied.FileName), filepath.Join(m.dir, checkpointName), m.opts.KeyFile + signedSuffix} {
+	for _, name := range []string{filepath.Join(m.dir, applied.FileName),
+		filepath.Join(m.dir, checkpointName), m.opts.KeyFile + signedSuffix} {
 		err = errors.Join(err, os.Remove(name))
 	}
 	if err != nil {
@@ -782,8 +838,8 @@ func (m *mover) forgetful(t *testing.T, journal string) {
 	}
 }
 
-// The address of the new place may mean another one on this machine, or none, for example if it names localhost. Then it is not known whether the
-// ledger continues.
+// The address of the new place may mean another one on this machine, or none, for example if it
+// names localhost. Then it is not known whether the ledger continues.
 func TestMigrateCancelOtherPlace(t *testing.T) {
 	for name, prepare := range map[string]func(t *testing.T, m *mover, dir string){
 		"nothing": func(*testing.T, *mover, string) {},
@@ -804,16 +860,21 @@ func TestMigrateCancelOtherPlace(t *testing.T) {
 			m.forgetful(t, "sqlite")
 			prepare(t, m, filepath.Join(m.base, "local"))
 			open := m.opts.open
-			m.opts.open = func(ctx context.Context, dir, address string, how access, opts *Options) (journal.Journal, error) {
+			m.opts.open = func(ctx context.Context, dir, address string, how access,
+				opts *Options) (journal.Journal, error) {
 				if address == inOther {
 					address = "postgres://places/local"
 				}
 				return open(ctx, dir, address, how, opts)
 			}
-			if done, err := m.migrate(t.Context(), "sqlite"); err == nil || !strings.Contains(err.Error(), "cannot find out whether") || !strings.Contains(signalbox.HintOf(err), "--force") {
+			if done, err := m.migrate(t.Context(), "sqlite"); err == nil ||
+				!strings.Contains(err.Error(), "cannot find out whether") ||
+				!strings.Contains(signalbox.HintOf(err), "--force") {
 				t.Errorf("%+v, error %v, hint %q", done, err, signalbox.HintOf(err))
 			}
-			if done, err := m.migrate(t.Context(), "sqlite", func(o *MigrateOptions) { o.Force = true }); err != nil || done.Outcome != Cancelled {
+			if done, err := m.migrate(t.Context(), "sqlite",
+				func(o *MigrateOptions) { o.Force = true }); err != nil ||
+				done.Outcome != Cancelled {
 				t.Errorf("with force: %+v, error %v", done, err)
 			}
 		})
@@ -822,7 +883,8 @@ func TestMigrateCancelOtherPlace(t *testing.T) {
 
 const inFirst = "postgres://places/first"
 
-// twoMachines returns a function that returns two machines which share a ledger in inFirst, and reach the same places.
+// twoMachines returns a function that returns two machines which share a ledger in inFirst, and
+// reach the same places.
 func twoMachines(t *testing.T) func() (a, b *mover) {
 	t.Helper()
 	first := newMover(t)
@@ -839,7 +901,8 @@ func twoMachines(t *testing.T) func() (a, b *mover) {
 	}
 }
 
-// One machine completes a move while another one cancels it, at any moment. There is never a second ledger that continues, and there is one in the end.
+// One machine completes a move while another one cancels it, at any moment. There is never a second
+// ledger that continues, and there is one in the end.
 func TestMigrateCancelRace(t *testing.T) {
 	machines := twoMachines(t)
 	for _, tt := range []struct {
@@ -854,7 +917,8 @@ func TestMigrateCancelRace(t *testing.T) {
 				a, b := machines()
 				ended := false
 				a.hook = func(call string) error {
-					if ended = ended || call == "after first append LedgerMoved"; ended && strings.HasPrefix(call, "before other") {
+					if ended = ended || call == "after first append LedgerMoved"; ended &&
+						strings.HasPrefix(call, "before other") {
 						return fmt.Errorf("%w: the other place is gone", journal.ErrUnavailable)
 					}
 					return nil
@@ -881,7 +945,8 @@ func TestMigrateCancelRace(t *testing.T) {
 				}
 				t.Logf("%s: error %v, and of the other machine %v", interrupted, err, otherErr)
 				if usable := a.checkOne(t, inFirst, inOther); len(usable) == 0 {
-					for _, m := range []*mover{a, b} { // both gave up: then one of them can complete it
+					// both gave up: then one of them can complete it
+					for _, m := range []*mover{a, b} {
 						if setting, _ := config.ReadJournal(m.dir); setting == inFirst {
 							m.migrate(t.Context(), inOther)
 						}
@@ -895,7 +960,8 @@ func TestMigrateCancelRace(t *testing.T) {
 	}
 }
 
-// Two machines move a ledger to the same place. The one that is later does not make the ledger unusable that continues there.
+// Two machines move a ledger to the same place. The one that is later does not make the ledger
+// unusable that continues there.
 func TestMigrateSamePlace(t *testing.T) {
 	machines := twoMachines(t)
 	switched := 0
@@ -928,7 +994,8 @@ func TestMigrateSamePlace(t *testing.T) {
 	}
 }
 
-// A backup of the place that the ledger was moved away from would be of no use, and no one would notice.
+// A backup of the place that the ledger was moved away from would be of no use, and no one would
+// notice.
 func TestMovedLedgerIsNotBackedUp(t *testing.T) {
 	m := newMover(t)
 	m.must(t, inOther, Moved)
@@ -937,12 +1004,14 @@ func TestMovedLedgerIsNotBackedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	var buf bytes.Buffer
-	if _, err := m.kit.ledger(t).Backup(t.Context(), &buf, BackupOptions{}); !errors.Is(err, rules.ErrMoved) || buf.Len() > 0 {
+	if _, err := m.kit.ledger(t).Backup(t.Context(), &buf, BackupOptions{}); !errors.Is(err,
+		rules.ErrMoved) || buf.Len() > 0 {
 		t.Errorf("error %v, %d bytes", err, buf.Len())
 	}
 }
 
-// The configuration that cannot be changed is noticed before anything is written, as is a second process.
+// The configuration that cannot be changed is noticed before anything is written, as is a second
+// process.
 func TestMigrateNeedsSetting(t *testing.T) {
 	m := newMover(t)
 	m.put(t, config.FileName, "{journal: sqlite}\n")
@@ -965,7 +1034,8 @@ func TestMigrateNeedsSetting(t *testing.T) {
 	}
 }
 
-// A restored box has its ledger in a file, so that it does not continue in the database that the original box uses.
+// A restored box has its ledger in a file, so that it does not continue in the database that the
+// original box uses.
 func TestRestoreIsLocal(t *testing.T) {
 	for name, change := range map[string]func(text string) string{
 		"a line":     func(text string) string { return text },
@@ -987,7 +1057,8 @@ func TestRestoreIsLocal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if journal, err := config.ReadJournal(k.dir); err != nil || journal != "sqlite" || done.Journal == "" {
+			if journal, err := config.ReadJournal(k.dir); err != nil || journal != "sqlite" ||
+				done.Journal == "" {
 				t.Errorf("the setting is %q, error %v; it was %q", journal, err, done.Journal)
 			}
 			b := k.open(t)
@@ -995,10 +1066,12 @@ func TestRestoreIsLocal(t *testing.T) {
 			if diff := cmp.Diff(before, m.export(t, inOther)); diff != "" {
 				t.Errorf("it changed the database (-before +after):\n%s", diff)
 			}
-			if c, err := config.Load(k.dir); err != nil || name == "a line" && c.Lease.TTL.Hours() != 1 {
+			if c, err := config.Load(k.dir); err != nil || name == "a line" &&
+				c.Lease.TTL.Hours() != 1 {
 				t.Errorf("the configuration is %+v, error %v", c, err)
 			}
-			if name != "a line" && (&kit{dir: k.dir}).read(t, setAside) != m.read(t, config.FileName) {
+			if name != "a line" && (&kit{dir: k.dir}).read(t, setAside) != m.read(t,
+				config.FileName) {
 				t.Error("the configuration was not set aside")
 			}
 		})
@@ -1018,7 +1091,8 @@ func (j lastOnly) Read(ctx context.Context, after uint64, limit int) ([]signalbo
 // A machine that cannot read where the ledger continues does not take that for the move.
 func TestMovedAwayInAnOutage(t *testing.T) {
 	k := newKit(t)
-	move := rules.MoveLedger{Journal: "postgres://db.example.com/shop", Host: "desk", Move: "m-1", Actor: "ann"}
+	move := rules.MoveLedger{Journal: "postgres://db.example.com/shop", Host: "desk", Move: "m-1",
+		Actor: "ann"}
 	if _, err := k.open(t).Engine.Do(t.Context(), move); err != nil {
 		t.Fatal(err)
 	}
@@ -1029,11 +1103,13 @@ func TestMovedAwayInAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Journal = lastOnly{reachable}
-	if moved, err := l.movedAway(t.Context(), l.Journal, head); moved != nil || !errors.Is(err, journal.ErrUnavailable) {
+	if moved, err := l.movedAway(t.Context(), l.Journal, head); moved != nil ||
+		!errors.Is(err, journal.ErrUnavailable) {
 		t.Errorf("moved %v, error %v", moved, err)
 	}
 	l.Journal = reachable
-	if moved, err := l.movedAway(t.Context(), l.Journal, head); !errors.Is(moved, rules.ErrMoved) || err != nil {
+	if moved, err := l.movedAway(t.Context(), l.Journal, head); !errors.Is(moved, rules.ErrMoved) ||
+		err != nil {
 		t.Errorf("moved %v, error %v", moved, err)
 	}
 }

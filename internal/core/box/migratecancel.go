@@ -11,18 +11,20 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// cancelNote is a blob that the new place has while the move is cancelled. One machine may cancel a move while another one completes it, so each
-// writes first, and then looks at what the other has written: this note, or LedgerContinued in the new place. If both see it, both give up.
+// cancelNote is a blob that the new place has while the move is cancelled. One machine may cancel a
+// move while another one completes it, so each writes first, and then looks at what the other has
+// written: this note, or LedgerContinued in the new place. If both see it, both give up.
 func cancelNote(id string) []byte {
 	return []byte("The move of the ledger is being cancelled: " + id + "\n")
 }
 
 func cancelDigest(id string) signalbox.Hash { return sha256.Sum256(cancelNote(id)) }
 
-// checkNotCancelled returns an error if the move is being cancelled, or was. It is called when the ledger continues in the new place, and before
-// anyone can open it there.
+// checkNotCancelled returns an error if the move is being cancelled, or was. It is called when the
+// ledger continues in the new place, and before anyone can open it there.
 func (m *migration) checkNotCancelled(ctx context.Context, move rules.Move) error {
-	if incomplete, err := hasBlob(ctx, m.target.Journal, incompleteDigest); err != nil || !incomplete {
+	if incomplete, err := hasBlob(ctx, m.target.Journal, incompleteDigest); err != nil ||
+		!incomplete {
 		return err // it was completed before
 	}
 	cancelled, err := hasBlob(ctx, m.target.Journal, cancelDigest(move.ID))
@@ -30,7 +32,8 @@ func (m *migration) checkNotCancelled(ctx context.Context, move rules.Move) erro
 		return err
 	}
 	if cancelled {
-		return &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New("the move is being cancelled on another machine"),
+		return &signalbox.Error{Code: signalbox.CodeConflict,
+			Err:  errors.New("the move is being cancelled on another machine"),
 			Hint: fmt.Sprintf("wait until it is; if that was interrupted, run signalbox ledger migrate --to %s", m.from)}
 	}
 	// The note is removed when the move is cancelled, so look at the old place after it.
@@ -38,7 +41,9 @@ func (m *migration) checkNotCancelled(ctx context.Context, move rules.Move) erro
 		return err
 	}
 	if last, moved := m.move(); !moved || last.ID != move.ID || last.Seq != move.Seq {
-		return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("the move was cancelled on another machine: the ledger continues in %s", m.from),
+		return &signalbox.Error{Code: signalbox.CodeConflict,
+			Err: fmt.Errorf("the move was cancelled on another machine: the ledger continues in %s",
+				m.from),
 			Hint: fmt.Sprintf("no one can use the copy in %s; to move the ledger, choose an empty place, such as another schema", m.To)}
 	}
 	return nil
@@ -65,7 +70,9 @@ func (m *migration) stay(ctx context.Context) error {
 			return err
 		}
 	}
-	if _, err := m.source.Engine.Do(ctx, rules.ContinueLedger{Journal: config.WithoutSecrets(m.from), Host: m.host, Actor: m.Actor}); err != nil {
+	if _, err := m.source.Engine.Do(ctx,
+		rules.ContinueLedger{Journal: config.WithoutSecrets(m.from), Host: m.host,
+			Actor: m.Actor}); err != nil {
 		return err
 	}
 	tail := m.source.Engine.Tail()
@@ -73,10 +80,12 @@ func (m *migration) stay(ctx context.Context) error {
 	if !known {
 		return nil
 	}
-	return errors.Join(m.target.Journal.DeleteBlob(ctx, moveDigest(move.ID)), m.target.Journal.DeleteBlob(ctx, cancelDigest(move.ID)))
+	return errors.Join(m.target.Journal.DeleteBlob(ctx, moveDigest(move.ID)),
+		m.target.Journal.DeleteBlob(ctx, cancelDigest(move.ID)))
 }
 
-// announceCancel stops other machines from completing the move. It returns an error if one of them has continued the ledger.
+// announceCancel stops other machines from completing the move. It returns an error if one of them
+// has continued the ledger.
 func (m *migration) announceCancel(ctx context.Context, move rules.Move) error {
 	if err := m.putNote(ctx, cancelNote(move.ID)); err != nil {
 		return err
@@ -88,13 +97,15 @@ func (m *migration) announceCancel(ctx context.Context, move rules.Move) error {
 	return errors.Join(m.moved(), m.target.Journal.DeleteBlob(ctx, cancelDigest(move.ID)))
 }
 
-// checkNotContinued returns an error if the ledger continues in the place that it was moved to, or if that cannot be found out. With Force, not
-// knowing is not an error.
-func (m *migration) checkNotContinued(ctx context.Context, move rules.Move) (known bool, err error) {
+// checkNotContinued returns an error if the ledger continues in the place that it was moved to, or
+// if that cannot be found out. With Force, not knowing is not an error.
+func (m *migration) checkNotContinued(ctx context.Context, move rules.Move) (known bool,
+	err error) {
 	unknown := errors.New("it is on another machine")
 	if move.Journal != config.JournalSQLite || move.Host == m.host {
 		unknown = m.mayConnect(ctx, m.dir, move.Journal)
-		if unknown == nil || move.Journal != config.JournalCluster && m.source.IsOurs(ctx) { // the address is from the ledger
+		// the address is from the ledger
+		if unknown == nil || move.Journal != config.JournalCluster && m.source.IsOurs(ctx) {
 			m.target, unknown = m.openNew(ctx, move.Journal, destination)
 		}
 	}
@@ -104,15 +115,20 @@ func (m *migration) checkNotContinued(ctx context.Context, move rules.Move) (kno
 	}
 	if unknown == nil && !continued {
 		announced, unknown = hasBlob(ctx, m.target.Journal, moveDigest(move.ID))
-		if unknown == nil && !announced { // the address means another place on this machine, such as localhost, or the copy was removed
-			unknown = errors.New("the ledger was not moved to the place that has this address now, on this machine")
+		// the address means another place on this machine, such as localhost, or the copy was
+		// removed
+		if unknown == nil && !announced {
+			unknown = errors.New(
+				"the ledger was not moved to the place that has this address now, on this machine")
 		}
 	}
 	switch {
 	case unknown != nil && m.Force:
 		return false, nil
 	case unknown != nil:
-		return false, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot find out whether the ledger continues in %s: %w", move.Journal, unknown),
+		return false, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("cannot find out whether the ledger continues in %s: %w", move.Journal,
+				unknown),
 			Hint: "try again when that place can be reached; if it is lost for good, use --force: if the ledger continued there, there will be two histories"}
 	case continued:
 		cancelling, err := hasBlob(ctx, m.target.Journal, cancelDigest(move.ID))

@@ -12,8 +12,9 @@ import (
 	"signalbox/ledger"
 )
 
-// copyEvents copies the events that the new place does not have, and the blobs that all events refer to. It reads the old place to its end. The first
-// time it starts with the first event, because blobs of events that are there already may be missing.
+// copyEvents copies the events that the new place does not have, and the blobs that all events
+// refer to. It reads the old place to its end. The first time it starts with the first event,
+// because blobs of events that are there already may be missing.
 func (m *migration) copyEvents(ctx context.Context) error {
 	if err := m.source.Engine.Refresh(ctx); err != nil {
 		return err
@@ -79,7 +80,8 @@ func (m *migration) append(ctx context.Context, events []signalbox.Event) error 
 	return nil
 }
 
-// copiers is how many blobs are copied at once, because most of the time is spent waiting for the other machine.
+// copiers is how many blobs are copied at once, because most of the time is spent waiting for the
+// other machine.
 const copiers = 8
 
 // copyBlobs copies the blobs that were not looked at yet and that the new place does not have.
@@ -94,7 +96,8 @@ func (m *migration) copyBlobs(ctx context.Context) error {
 	)
 	for range min(copiers, len(blobs)) {
 		running.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(blobs)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+			for i := next.Add(1) - 1; i < int64(len(blobs)) &&
+				ctx.Err() == nil; i = next.Add(1) - 1 {
 				if m.refs.redacted[blobs[i]] {
 					continue // its bytes may still exist
 				}
@@ -123,7 +126,8 @@ func (m *migration) copyBlobs(ctx context.Context) error {
 }
 
 // copyBlob copies a blob. It reports whether the new place has it, and whether that is new.
-func (m *migration) copyBlob(ctx context.Context, digest signalbox.Hash) (there, isNew bool, err error) {
+func (m *migration) copyBlob(ctx context.Context, digest signalbox.Hash) (there, isNew bool,
+	err error) {
 	if there, err = hasBlob(ctx, m.target.Journal, digest); there || err != nil {
 		return there, false, err
 	}
@@ -132,7 +136,8 @@ func (m *migration) copyBlob(ctx context.Context, digest signalbox.Hash) (there,
 	case errors.Is(err, journal.ErrNoBlob): // it was redacted meanwhile, or lost, or the reference is not to a blob
 		return false, false, nil
 	case errors.Is(err, journal.ErrDamaged):
-		return false, false, &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("blob %s is damaged: %w", digest, err),
+		return false, false, &signalbox.Error{Code: signalbox.CodeUnverified,
+			Err:  fmt.Errorf("blob %s is damaged: %w", digest, err),
 			Hint: "restore its file from a copy or remove it with signalbox blob redact, then run the command again"}
 	case err != nil:
 		return false, false, err
@@ -158,15 +163,18 @@ func (m *migration) missing() (missing []signalbox.Hash) {
 // checkCopy verifies the copy like ledger verify. It must lack only what the old place lacks.
 func (m *migration) checkCopy(ctx context.Context) error {
 	m.report(MigrateCheck, 0, m.copiedTo)
-	report, err := m.target.Verify(ctx, VerifyOptions{Checkpoint: m.checkpoint, part: true, Progress: m.reportAs(MigrateCheck)})
+	report, err := m.target.Verify(ctx, VerifyOptions{Checkpoint: m.checkpoint, part: true,
+		Progress: m.reportAs(MigrateCheck)})
 	switch {
 	case err != nil:
 		return err
 	case report.NotReplayed != nil:
 		return report.NotReplayed
-	case report.OK, report.Blobs != nil && report.Blobs.Altered == 0 && report.Blobs.Missing == uint64(len(m.missing())):
+	case report.OK, report.Blobs != nil && report.Blobs.Altered == 0 &&
+		report.Blobs.Missing == uint64(len(m.missing())):
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the copy in %s is not intact: %s", m.To, report.Reason),
+	return &signalbox.Error{Code: signalbox.CodeUnverified,
+		Err:  fmt.Errorf("the copy in %s is not intact: %s", m.To, report.Reason),
 		Hint: "the ledger is still used where it was; remove the copy, and run the command again"}
 }

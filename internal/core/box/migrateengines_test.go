@@ -27,40 +27,49 @@ func newSchema(t *testing.T) string {
 	return database.Need(t).Address + "&schema=" + strings.ReplaceAll(NewID("box"), "-", "_")
 }
 
-// The ledger moves through real databases, and is the same in each: the events are those that it had before, byte for byte, and the blobs are there.
+// The ledger moves through real databases, and is the same in each: the events are those that it
+// had before, byte for byte, and the blobs are there.
 func TestMigrateEngines(t *testing.T) {
 	inPostgres, inNATS := newSchema(t), natsserver.Start(t, nil)+"/shop"
-	testMigrateThrough(t, newMover(t), inNATS, inPostgres, config.JournalSQLite, inPostgres, inNATS, config.JournalSQLite)
+	testMigrateThrough(t, newMover(t), inNATS, inPostgres, config.JournalSQLite, inPostgres, inNATS,
+		config.JournalSQLite)
 }
 
 // The same into a cluster of one node, whose settings are in the configuration before and after.
 func TestMigrateCluster(t *testing.T) {
 	m := newMover(t)
-	if _, err := m.migrate(t.Context(), config.JournalCluster); err == nil || !strings.Contains(err.Error(), "the setting cluster is missing") {
+	if _, err := m.migrate(t.Context(), config.JournalCluster); err == nil ||
+		!strings.Contains(err.Error(), "the setting cluster is missing") {
 		t.Errorf("without a cluster: error %v", err)
 	}
-	settings := "journal: sqlite\ncluster: {node: a, nodes: {a: '" + loopback.Address(t) + "'}}\nlease: {ttl: 1h}\n"
+	settings := "journal: sqlite\ncluster: {node: a, nodes: {a: '" + loopback.Address(t) +
+		"'}}\nlease: {ttl: 1h}\n"
 	m.put(t, config.FileName, settings)
 	secret := filepath.Join(m.dir, config.DefaultSecretFile)
-	done, err := m.migrate(t.Context(), config.JournalCluster, func(o *MigrateOptions) { o.DryRun = true })
+	done, err := m.migrate(t.Context(), config.JournalCluster,
+		func(o *MigrateOptions) { o.DryRun = true })
 	if err != nil || done.Outcome != WouldMove {
 		t.Errorf("dry run: %+v, error %v", done, err)
 	}
 	if _, err := os.Stat(secret); err == nil {
 		t.Error("the dry run made a secret")
 	}
-	testMigrateThrough(t, m, config.JournalCluster, newSchema(t), config.JournalCluster, config.JournalSQLite)
-	if diff := cmp.Diff(strings.Replace(settings, "sqlite", `"sqlite"`, 1), m.read(t, config.FileName)); diff != "" {
+	testMigrateThrough(t, m, config.JournalCluster, newSchema(t), config.JournalCluster,
+		config.JournalSQLite)
+	if diff := cmp.Diff(strings.Replace(settings, "sqlite", `"sqlite"`, 1),
+		m.read(t, config.FileName)); diff != "" {
 		t.Errorf("the configuration (-want +got):\n%s", diff)
 	}
 }
 
-// Into a cluster of three machines: the other two have only the setting and the secret, and their workers wait until the ledger is there.
+// Into a cluster of three machines: the other two have only the setting and the secret, and their
+// workers wait until the ledger is there.
 func TestMigrateClusterOfThree(t *testing.T) {
 	m := newMover(t)
 	addresses := []string{loopback.Address(t), loopback.Address(t), loopback.Address(t)}
 	settings := func(node string) string {
-		return fmt.Sprintf("cluster: {node: %s, nodes: {a: '%s', b: '%s', c: '%s'}}\n", node, addresses[0], addresses[1], addresses[2])
+		return fmt.Sprintf("cluster: {node: %s, nodes: {a: '%s', b: '%s', c: '%s'}}\n", node,
+			addresses[0], addresses[1], addresses[2])
 	}
 	m.put(t, config.FileName, "journal: sqlite\n"+settings("a"))
 	secret := string(nats.NewSecret())
@@ -78,11 +87,13 @@ func TestMigrateClusterOfThree(t *testing.T) {
 		k.put(t, config.FileName, settings(node))
 		k.put(t, config.DefaultSecretFile, secret)
 		go func() {
-			b, err := Open(t.Context(), k.dir, &Options{Host: true, KeyFile: filepath.Join(k.dir, "none.key")})
+			b, err := Open(t.Context(), k.dir,
+				&Options{Host: true, KeyFile: filepath.Join(k.dir, "none.key")})
 			boxes <- opened{b, err}
 		}()
 	}
-	m.hook = func(call string) error { // after every write, also when only the streams are there, the others wait
+	// after every write, also when only the streams are there, the others wait
+	m.hook = func(call string) error {
 		select {
 		case early := <-boxes:
 			if strings.HasSuffix(call, "delete") { // the note that the copy is incomplete
@@ -103,14 +114,16 @@ func TestMigrateClusterOfThree(t *testing.T) {
 		}
 		defer b.Close()
 		if b.ID() != m.made.ID || b.Engine.Tail().Seq < m.events+2 {
-			t.Errorf("another machine has box %s with %d events, want %s with %d", b.ID(), b.Engine.Tail().Seq, m.made.ID, m.events+2)
+			t.Errorf("another machine has box %s with %d events, want %s with %d", b.ID(),
+				b.Engine.Tail().Seq, m.made.ID, m.events+2)
 		}
 		write(t, b.Box, "w-other-"+strconv.Itoa(i))
 	}
 	m.checkMovedTo(t, config.JournalCluster, config.JournalSQLite)
 }
 
-// A single node has the ledger, and the setting names three and the file in which the ledger was before. Nothing is moved aside.
+// A single node has the ledger, and the setting names three and the file in which the ledger was
+// before. Nothing is moved aside.
 func TestMigrateKeepsLedgerOfSingleNode(t *testing.T) {
 	m := newMover(t)
 	addresses := []string{loopback.Address(t), loopback.Address(t), loopback.Address(t)}
@@ -120,12 +133,16 @@ func TestMigrateKeepsLedgerOfSingleNode(t *testing.T) {
 	m.writeAndSign(t, "w-there")
 	before := m.export(t, config.JournalCluster)
 
-	m.put(t, config.FileName, fmt.Sprintf("journal: sqlite\ncluster: {node: a, nodes: {a: '%s', b: '%s', c: '%s'}}\n", addresses[0], addresses[1], addresses[2]))
+	m.put(t, config.FileName,
+		fmt.Sprintf("journal: sqlite\ncluster: {node: a, nodes: {a: '%s', b: '%s', c: '%s'}}\n",
+			addresses[0], addresses[1], addresses[2]))
 	_, err := m.migrate(t.Context(), config.JournalCluster)
-	if !errors.Is(err, nats.ErrOtherKind) || !strings.Contains(signalbox.HintOf(err), "list the nodes as before") {
+	if !errors.Is(err, nats.ErrOtherKind) || !strings.Contains(signalbox.HintOf(err),
+		"list the nodes as before") {
 		t.Errorf("error %v, hint %q", err, signalbox.HintOf(err))
 	}
-	if aside, _ := filepath.Glob(filepath.Join(m.dir, clusterName, "jetstream-until-*")); len(aside) > 0 {
+	if aside, _ := filepath.Glob(filepath.Join(m.dir, clusterName, "jetstream-until-*")); len(
+		aside) > 0 {
 		t.Errorf("a ledger in use was put aside: %v", aside)
 	}
 	m.put(t, config.FileName, one)
@@ -137,9 +154,11 @@ func TestMigrateKeepsLedgerOfSingleNode(t *testing.T) {
 // A machine that remembers events does not wait for an empty ledger: they are lost.
 func TestEmptyClusterIsNotAwaited(t *testing.T) {
 	k := newKit(t)
-	k.put(t, config.FileName, "cluster: {node: a, nodes: {a: '127.0.0.1:1', b: '127.0.0.1:3', c: '127.0.0.1:5'}}\n")
+	k.put(t, config.FileName,
+		"cluster: {node: a, nodes: {a: '127.0.0.1:1', b: '127.0.0.1:3', c: '127.0.0.1:5'}}\n")
 	opts := &Options{KeyFile: k.opts.KeyFile, Host: true, emptyPatience: time.Millisecond}
-	opts.open = func(ctx context.Context, _, _ string, _ access, opts *Options) (journal.Journal, error) {
+	opts.open = func(ctx context.Context, _, _ string, _ access, opts *Options) (journal.Journal,
+		error) {
 		return openJournal(ctx, t.TempDir(), config.JournalSQLite, create, opts)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -148,12 +167,15 @@ func TestEmptyClusterIsNotAwaited(t *testing.T) {
 	checkCode(t, err, signalbox.CodeUnverified)
 }
 
-// A machine that remembers events waits while another one, which has just created the ledger, marks it as incomplete: that may take an election.
+// A machine that remembers events waits while another one, which has just created the ledger, marks
+// it as incomplete: that may take an election.
 func TestLedgerIsAwaitedInEmptyCluster(t *testing.T) {
 	k := newKit(t)
-	k.put(t, config.FileName, "cluster: {node: a, nodes: {a: '127.0.0.1:1', b: '127.0.0.1:3', c: '127.0.0.1:5'}}\n")
+	k.put(t, config.FileName,
+		"cluster: {node: a, nodes: {a: '127.0.0.1:1', b: '127.0.0.1:3', c: '127.0.0.1:5'}}\n")
 	opts := &Options{KeyFile: k.opts.KeyFile, Host: true}
-	opts.open = func(ctx context.Context, dir, _ string, how access, opts *Options) (journal.Journal, error) {
+	opts.open = func(ctx context.Context, dir, _ string, how access,
+		opts *Options) (journal.Journal, error) {
 		j, err := openJournal(ctx, dir, config.JournalSQLite, how, opts)
 		return &late{j, 20}, err
 	}

@@ -37,18 +37,21 @@ func (m *migration) inspect(ctx context.Context) (found present, err error) {
 	return found, nil
 }
 
-// checkMove returns an error unless the new place is the one to which an earlier call has moved the ledger.
+// checkMove returns an error unless the new place is the one to which an earlier call has moved the
+// ledger.
 func (m *migration) checkMove(ctx context.Context, move rules.Move) error {
 	if m.target != nil {
 		if same, err := hasBlob(ctx, m.target.Journal, moveDigest(move.ID)); err != nil || same {
 			return err
 		}
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w, and %s is another place", m.moved(), m.To),
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("%w, and %s is another place", m.moved(), m.To),
 		Hint: fmt.Sprintf("complete that move with signalbox ledger migrate --to %s on %s, or cancel it with --to %s", move.Journal, cmp.Or(move.Host, "the machine that began it"), m.from)}
 }
 
-// moveNote is a blob that marks the new place until the move is complete, so that no other place is mistaken for it.
+// moveNote is a blob that marks the new place until the move is complete, so that no other place is
+// mistaken for it.
 func moveNote(id string) []byte { return []byte("The ledger is being moved here: " + id + "\n") }
 
 func moveDigest(id string) signalbox.Hash { return sha256.Sum256(moveNote(id)) }
@@ -59,7 +62,8 @@ func (m *migration) compare(ctx context.Context) (present, error) {
 	if err != nil || head == 0 {
 		return nothingThere, err
 	}
-	if m.target.id, err = m.target.readID(ctx); err != nil { // it may have events only since it was opened
+	// it may have events only since it was opened
+	if m.target.id, err = m.target.readID(ctx); err != nil {
 		return 0, err
 	}
 	if id := m.target.ID(); id != m.source.ID() {
@@ -77,7 +81,8 @@ func (m *migration) compare(ctx context.Context) (present, error) {
 	if err != nil {
 		return 0, err
 	}
-	if _, moved := m.move(); moved && continues(next) { // a user who may not delete anything there can switch, too
+	// a user who may not delete anything there can switch, too
+	if _, moved := m.move(); moved && continues(next) {
 		return continuesThere, nil
 	}
 	if !incomplete {
@@ -105,11 +110,13 @@ func continues(events []signalbox.Event) bool {
 }
 
 func (m *migration) refuse(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%s has "+format, append([]any{m.To}, args...)...),
+	return &signalbox.Error{Code: signalbox.CodeConflict,
+		Err:  fmt.Errorf("%s has "+format, append([]any{m.To}, args...)...),
 		Hint: "nothing was written there; choose an empty place, such as another schema"}
 }
 
-// checkOther returns an error if both addresses lead to the same place: then a blob that is stored in one is also in the other.
+// checkOther returns an error if both addresses lead to the same place: then a blob that is stored
+// in one is also in the other.
 func (m *migration) checkOther(ctx context.Context) error {
 	if m.DryRun {
 		return nil
@@ -123,12 +130,15 @@ func (m *migration) checkOther(ctx context.Context) error {
 		return err
 	}
 	if same {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is where the ledger is now", m.To), Hint: "to write the address in another way, change the setting journal"}
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("%s is where the ledger is now", m.To),
+			Hint: "to write the address in another way, change the setting journal"}
 	}
 	return nil
 }
 
-// comparePrefix reads the events after tail up to last in both places. They must be equal, and valid in the new place.
+// comparePrefix reads the events after tail up to last in both places. They must be equal, and
+// valid in the new place.
 func (m *migration) comparePrefix(ctx context.Context, tail *ledger.Tail, last uint64) error {
 	m.report(MigrateCompare, tail.Seq, last)
 	for tail.Seq < last {
@@ -141,14 +151,17 @@ func (m *migration) comparePrefix(ctx context.Context, tail *ledger.Tail, last u
 			return err
 		}
 		if len(here) == 0 || len(there) == 0 {
-			return unverified("the ledger was truncated while it was read: event %d is missing", tail.Seq+1)
+			return unverified("the ledger was truncated while it was read: event %d is missing",
+				tail.Seq+1)
 		}
 		for i := range there[:min(len(there), len(here))] {
 			if there[i].Hash != here[i].Hash {
 				return m.refuse("another history of this box, from event %d on", here[i].Seq)
 			}
 			if err := tail.Extend(&there[i]); err != nil { // its bytes have that hash
-				return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the copy in %s was changed: %w", m.To, err), Hint: "remove the copy there, and run the command again"}
+				return &signalbox.Error{Code: signalbox.CodeUnverified,
+					Err:  fmt.Errorf("the copy in %s was changed: %w", m.To, err),
+					Hint: "remove the copy there, and run the command again"}
 			}
 		}
 		m.report(MigrateCompare, tail.Seq, last)

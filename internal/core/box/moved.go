@@ -15,8 +15,9 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// incompleteNote is a blob that a place has while a ledger is copied to it. Until it is removed no one can open the ledger there, because an
-// incomplete copy looks like a shorter ledger, which could be continued.
+// incompleteNote is a blob that a place has while a ledger is copied to it. Until it is removed no
+// one can open the ledger there, because an incomplete copy looks like a shorter ledger, which
+// could be continued.
 const incompleteNote = "The ledger in this place is an incomplete copy. When the copy is complete, signalbox ledger migrate removes this note.\n"
 
 var errIncomplete = errors.New("incomplete copy")
@@ -41,20 +42,23 @@ func checkComplete(ctx context.Context, j journal.Journal, address string) error
 	if err != nil || !incomplete {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the ledger in %s is an %w", address, errIncomplete),
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the ledger in %s is an %w",
+		address, errIncomplete),
 		Hint: "complete it with signalbox ledger migrate on the machine that began it; until then use the old place"}
 }
 
 const (
 	// awaitPoll is how often a machine of a cluster checks whether the ledger was moved there.
 	awaitPoll = 250 * time.Millisecond
-	// emptyPatience is how long a machine that remembers events waits before it reports that an empty ledger has lost them: a move first creates the
-	// ledger, and then marks it as incomplete, which may take an election.
+	// emptyPatience is how long a machine that remembers events waits before it reports that an
+	// empty ledger has lost them: a move first creates the ledger, and then marks it as incomplete,
+	// which may take an election.
 	emptyPatience = time.Minute
 )
 
-// awaitLedger waits while the ledger is not in the cluster: until another machine has created it there, or moved it there or back. The node that this
-// process runs is needed for that, and for moving the ledger away.
+// awaitLedger waits while the ledger is not in the cluster: until another machine has created it
+// there, or moved it there or back. The node that this process runs is needed for that, and for
+// moving the ledger away.
 func (l *Ledger) awaitLedger(ctx context.Context, j journal.Journal, address string) error {
 	patience := emptyPatience
 	if l.options.emptyPatience != 0 {
@@ -74,7 +78,8 @@ func (l *Ledger) awaitLedger(ctx context.Context, j journal.Journal, address str
 			l.away = nil
 			l.options.Log.Warn("the ledger is back in the cluster: continuing")
 		}
-		if !empty && moved == nil && !errors.Is(err, errIncomplete) || ctx.Err() != nil || empty && time.Since(started) >= patience && l.remembers() {
+		if !empty && moved == nil && !errors.Is(err, errIncomplete) || ctx.Err() != nil || empty &&
+			time.Since(started) >= patience && l.remembers() {
 			return err
 		}
 		if moved == nil && l.away == nil && !l.awaited {
@@ -89,7 +94,8 @@ func (l *Ledger) awaitLedger(ctx context.Context, j journal.Journal, address str
 	}
 }
 
-// movedAway returns an error that matches rules.ErrMoved if the ledger in the cluster continues elsewhere, and says once that this process only runs the node.
+// movedAway returns an error that matches rules.ErrMoved if the ledger in the cluster continues
+// elsewhere, and says once that this process only runs the node.
 func (l *Ledger) movedAway(ctx context.Context, j journal.Journal, head uint64) (moved, err error) {
 	last, err := j.Read(ctx, head-1, 1)
 	if err != nil || len(last) == 0 || last[0].Type != rules.TypeLedgerMoved {
@@ -102,20 +108,24 @@ func (l *Ledger) movedAway(ctx context.Context, j journal.Journal, head uint64) 
 		}
 		if l.away = away; away != nil {
 			l.awayAt = head
-			l.options.Log.Warn(fmt.Sprintf("only running the node of this machine: %v; press Ctrl-C to stop", l.away), "hint", signalbox.HintOf(l.away))
+			l.options.Log.Warn(fmt.Sprintf(
+				"only running the node of this machine: %v; press Ctrl-C to stop", l.away), "hint",
+				signalbox.HintOf(l.away))
 		}
 	}
 	return l.away, nil
 }
 
-// Resume is called after the ledger was moved away. In a process that runs a node of a cluster of several, it waits until the ledger is back, and opens the
-// engine again: until then the machines that move the ledger need the node. Otherwise, and when ctx is done, it returns the error that says where the ledger
-// continues.
+// Resume is called after the ledger was moved away. In a process that runs a node of a cluster of
+// several, it waits until the ledger is back, and opens the engine again: until then the machines
+// that move the ledger need the node. Otherwise, and when ctx is done, it returns the error that
+// says where the ledger continues.
 func (b *Box) Resume(ctx context.Context, moved error) error {
 	if !b.hosts {
 		return cmp.Or(b.movedTo(b.Engine), moved)
 	}
-	err := b.whenAvailable(ctx, func() error { return b.awaitLedger(ctx, b.Journal, config.JournalCluster) })
+	err := b.whenAvailable(ctx,
+		func() error { return b.awaitLedger(ctx, b.Journal, config.JournalCluster) })
 	if ctx.Err() != nil {
 		return moved
 	}
@@ -153,8 +163,9 @@ func (l *Ledger) checkNotMoved(ctx context.Context) error {
 	return l.movedTo(e)
 }
 
-// movedTo returns an error that matches rules.ErrMoved if the ledger was moved away. Its hint has the address with the user of this machine: the one that is
-// recorded is that of the machine that moved the ledger, who may have more rights.
+// movedTo returns an error that matches rules.ErrMoved if the ledger was moved away. Its hint has
+// the address with the user of this machine: the one that is recorded is that of the machine that
+// moved the ledger, who may have more rights.
 func (l *Ledger) movedTo(e *engine.Engine) (err error) {
 	var move rules.Move
 	e.View(func(s *rules.State) {
@@ -167,5 +178,6 @@ func (l *Ledger) movedTo(e *engine.Engine) (err error) {
 	}
 	address := config.WithUserOf(move.Journal, own)
 	lacksUser := address != move.Journal && address == config.WithUserOf(move.Journal, "")
-	return &signalbox.Error{Code: signalbox.CodeOf(err), Err: err, Hint: rules.HintMoved(address, lacksUser)}
+	return &signalbox.Error{Code: signalbox.CodeOf(err), Err: err,
+		Hint: rules.HintMoved(address, lacksUser)}
 }

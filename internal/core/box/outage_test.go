@@ -55,8 +55,9 @@ func (f *flaky) LoadSnapshot(ctx context.Context) (journal.Snapshot, error) {
 	return f.Journal.LoadSnapshot(ctx)
 }
 
-// TestOpenInAnOutage makes the ledger unavailable in each call of Open after the journal was opened. A command that stays for long waits; others
-// fail at once. Neither opens a box that does not remember what it applies.
+// TestOpenInAnOutage makes the ledger unavailable in each call of Open after the journal was
+// opened. A command that stays for long waits; others fail at once. Neither opens a box that does
+// not remember what it applies.
 func TestOpenInAnOutage(t *testing.T) {
 	for _, host := range []bool{true, false} {
 		t.Run(fmt.Sprintf("host %t", host), func(t *testing.T) {
@@ -65,13 +66,15 @@ func TestOpenInAnOutage(t *testing.T) {
 			for fails := 1; ; fails++ {
 				opts, f := *k.opts, &flaky{fails: fails}
 				opts.Host = host
-				opts.open = func(ctx context.Context, dir, address string, how access, opts *Options) (j journal.Journal, err error) {
+				opts.open = func(ctx context.Context, dir, address string, how access,
+					opts *Options) (j journal.Journal, err error) {
 					f.Journal, err = openJournal(ctx, dir, address, how, opts)
 					return f, err
 				}
 				b, err := Open(t.Context(), k.dir, &opts)
 				if err == nil && (b.ID() == "" || b.memory == nil) {
-					t.Errorf("with an outage in call %d, the box %q is open and remembers nothing", fails, b.ID())
+					t.Errorf("with an outage in call %d, the box %q is open and remembers nothing",
+						fails, b.ID())
 				}
 				if err == nil {
 					b.Close()
@@ -79,7 +82,8 @@ func TestOpenInAnOutage(t *testing.T) {
 				if f.calls < fails {
 					break // there was none
 				}
-				if calls = fails; host && err != nil || !host && !errors.Is(err, journal.ErrUnavailable) {
+				if calls = fails; host && err != nil || !host &&
+					!errors.Is(err, journal.ErrUnavailable) {
 					t.Errorf("with an outage in call %d: %v", fails, err)
 				}
 			}
@@ -96,11 +100,13 @@ func TestOpenInAnOutageEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	opts := *k.opts
 	opts.Host = true
-	opts.open = func(ctx context.Context, dir, address string, how access, opts *Options) (journal.Journal, error) {
+	opts.open = func(ctx context.Context, dir, address string, how access,
+		opts *Options) (journal.Journal, error) {
 		j, err := openJournal(ctx, dir, address, how, opts)
 		return &unreachable{j, cancel}, err
 	}
-	if _, err := Open(ctx, k.dir, &opts); !errors.Is(err, journal.ErrUnavailable) || !strings.Contains(err.Error(), "no leader") {
+	if _, err := Open(ctx, k.dir, &opts); !errors.Is(err, journal.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "no leader") {
 		t.Errorf("error: %v", err)
 	}
 }
@@ -116,7 +122,8 @@ func (u *unreachable) Read(context.Context, uint64, int) ([]signalbox.Event, err
 	return nil, fmt.Errorf("%w: there is no leader", journal.ErrUnavailable)
 }
 
-// holdsBack is a journal that delays its first append beyond the answer, and stores none of the next.
+// holdsBack is a journal that delays its first append beyond the answer, and stores none of the
+// next.
 type holdsBack struct {
 	journal.Journal
 	late func() error
@@ -132,12 +139,15 @@ func (h *holdsBack) Append(_ context.Context, expected uint64, events []signalbo
 
 func (h *holdsBack) Close() error { return nil }
 
-// TestInitKeepsTheKey fails after the first event may have been stored. It is stored late, and the box has the key that the event names.
+// TestInitKeepsTheKey fails after the first event may have been stored. It is stored late, and the
+// box has the key that the event names.
 func TestInitKeepsTheKey(t *testing.T) {
 	dir, h := t.TempDir(), &holdsBack{}
-	k := &kit{dir: filepath.Join(dir, FolderName), opts: &Options{KeyFile: filepath.Join(dir, "box.key")}}
+	k := &kit{dir: filepath.Join(dir, FolderName),
+		opts: &Options{KeyFile: filepath.Join(dir, "box.key")}}
 	opts := *k.opts
-	opts.open = func(ctx context.Context, dir, address string, how access, opts *Options) (j journal.Journal, err error) {
+	opts.open = func(ctx context.Context, dir, address string, how access,
+		opts *Options) (j journal.Journal, err error) {
 		h.Journal, err = openJournal(ctx, dir, address, how, opts)
 		return h, err
 	}

@@ -50,7 +50,8 @@ func TestPeek(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Neither an invalid configuration nor a folder that cannot be written is in the way.
-	if err := os.WriteFile(filepath.Join(dir, "signalbox.yaml"), []byte("no: ["), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "signalbox.yaml"), []byte("no: ["),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	peek := func() (found bool) {
@@ -75,7 +76,8 @@ func TestPeek(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := Peek(ended, dir, nil, func(*rules.State) { t.Error("it looked") }); !errors.Is(err, context.Canceled) {
+	if err := Peek(ended, dir, nil, func(*rules.State) { t.Error("it looked") }); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("after the end of the context: %v", err)
 	}
 	if err := Peek(ctx, t.TempDir(), nil, func(*rules.State) { t.Error("it looked") }); err == nil {

@@ -26,8 +26,8 @@ type PublishError struct{ Err error }
 func (e *PublishError) Error() string { return e.Err.Error() }
 func (e *PublishError) Unwrap() error { return e.Err }
 
-// SignAndPublish signs a checkpoint if the ledger has grown, and publishes it. The error is ErrNoKey, an error of Sign, or a
-// *PublishError.
+// SignAndPublish signs a checkpoint if the ledger has grown, and publishes it. The error is
+// ErrNoKey, an error of Sign, or a *PublishError.
 func (b *Box) SignAndPublish(ctx context.Context) error {
 	checkpoint, err := b.Sign(ctx)
 	if err != nil || !checkpoint.New {
@@ -39,8 +39,9 @@ func (b *Box) SignAndPublish(ctx context.Context) error {
 	return nil
 }
 
-// Publish sends a signed checkpoint to the configured destinations. A checkpoint that exists only beside the ledger could be
-// rolled back together with it. Publish tries all destinations; the error lists those that failed.
+// Publish sends a signed checkpoint to the configured destinations. A checkpoint that exists only
+// beside the ledger could be rolled back together with it. Publish tries all destinations; the
+// error lists those that failed.
 func Publish(ctx context.Context, to config.Checkpoint, signed []byte) error {
 	var faults []string
 	failed := func(destination string, err error) {
@@ -60,11 +61,15 @@ func Publish(ctx context.Context, to config.Checkpoint, signed []byte) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the checkpoint could not be published to " + strings.Join(faults, ", nor to ")),
-		Hint: "check the setting checkpoint in the box's " + config.FileName + "; the next checkpoint is sent to all destinations again"}
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err: errors.New("the checkpoint could not be published to " +
+			strings.Join(faults, ", nor to ")),
+		Hint: "check the setting checkpoint in the box's " + config.FileName +
+			"; the next checkpoint is sent to all destinations again"}
 }
 
-// RunWith runs a command, without a shell, with input as its standard input. The error includes the output.
+// RunWith runs a command, without a shell, with input as its standard input. The error includes the
+// output.
 func RunWith(ctx context.Context, command []string, input []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, publishTimeout)
 	defer cancel()

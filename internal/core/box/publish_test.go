@@ -22,7 +22,8 @@ func TestPublishWithoutDestinations(t *testing.T) {
 	}
 }
 
-// All places are tried, whatever comes of the ones before, and each that failed is named on one line.
+// All places are tried, whatever comes of the ones before, and each that failed is named on one
+// line.
 func TestPublishTriesAllDestinations(t *testing.T) {
 	received := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +47,8 @@ func TestPublishTriesAllDestinations(t *testing.T) {
 	default:
 		t.Error("the webhook got nothing")
 	}
-	for _, part := range []string{"could not be published to the file " + places.File + " (", ", nor to the command " + places.Command[0] + " ("} {
+	for _, part := range []string{"could not be published to the file " + places.File + " (",
+		", nor to the command " + places.Command[0] + " ("} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %v, want one with %q", err, part)
 		}
@@ -81,18 +83,24 @@ func TestPublishToACommand(t *testing.T) {
 		t.Errorf("the command got %q, %v", text, err)
 	}
 	command = config.Checkpoint{Command: []string{"sh", "-c", "echo no room >&2; exit 3"}}
-	if err := Publish(t.Context(), command, []byte("signed")); err == nil || !strings.Contains(err.Error(), "(exit status 3: no room)") {
+	if err := Publish(t.Context(), command, []byte("signed")); err == nil ||
+		!strings.Contains(err.Error(), "(exit status 3: no room)") {
 		t.Errorf("a command that fails: %v", err)
 	}
 	command = config.Checkpoint{Command: []string{"sh", "-c", "yes | head -c 100000; exit 1"}}
-	if err := Publish(t.Context(), command, []byte("signed")); err == nil || len(err.Error()) > 1000 {
+	if err := Publish(t.Context(), command, []byte("signed")); err == nil ||
+		len(err.Error()) > 1000 {
 		t.Errorf("a command that says much: %d bytes", len(err.Error()))
 	}
 }
 
 func TestPublishToAWebhook(t *testing.T) {
-	for status, fine := range map[int]bool{200: true, 202: true, 204: true, 304: false, 404: false, 500: false} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) }))
+	for status, fine := range map[int]bool{200: true, 202: true, 204: true, 304: false, 404: false,
+		500: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			w.WriteHeader(status)
+		}))
 		err := Publish(t.Context(), config.Checkpoint{Webhook: server.URL}, []byte("signed"))
 		server.Close()
 		if (err == nil) != fine {
@@ -103,7 +111,8 @@ func TestPublishToAWebhook(t *testing.T) {
 
 // The address of a webhook may be secret, so the error does not contain it.
 func TestPublishErrorHasNoAddress(t *testing.T) {
-	err := Publish(t.Context(), config.Checkpoint{Webhook: "http://127.0.0.1:1/s3cret"}, []byte("signed"))
+	err := Publish(t.Context(), config.Checkpoint{Webhook: "http://127.0.0.1:1/s3cret"},
+		[]byte("signed"))
 	if err == nil || strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("error %v", err)
 	}
@@ -119,7 +128,8 @@ func TestPublishEndsWithItsContext(t *testing.T) {
 	}))
 	defer server.Close()
 	err := Publish(ctx, config.Checkpoint{Webhook: server.URL}, []byte("signed"))
-	if classified := (*signalbox.Error)(nil); !errors.As(err, &classified) || !strings.Contains(err.Error(), "context canceled") {
+	if classified := (*signalbox.Error)(nil); !errors.As(err, &classified) ||
+		!strings.Contains(err.Error(), "context canceled") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -20,12 +20,13 @@ import (
 // RestoreOptions are options for Restore.
 type RestoreOptions struct {
 	Options
-	// PublicKey is the expected public key of the box, from a trusted place. If it is "", the key of this host is used, or else
-	// the one in the backup.
+	// PublicKey is the expected public key of the box, from a trusted place. If it is "", the key
+	// of this host is used, or else the one in the backup.
 	PublicKey string
 	// Forget makes the signer on this host forget what it signed after the backup was made.
 	Forget bool
-	// Progress, if not nil, is called from time to time with the number of events restored and the total.
+	// Progress, if not nil, is called from time to time with the number of events restored and the
+	// total.
 	Progress func(done, total uint64)
 }
 
@@ -36,24 +37,29 @@ type RestoreResult struct {
 	Events uint64
 	Head   signalbox.Hash
 	Blobs  int
-	// Signed is the number of events that the checkpoint in the backup covers, 0 if there is no checkpoint.
+	// Signed is the number of events that the checkpoint in the backup covers, 0 if there is no
+	// checkpoint.
 	Signed uint64
-	// KeyFile is where the private key must be for the box to sign, and KeyHere reports whether it is there.
+	// KeyFile is where the private key must be for the box to sign, and KeyHere reports whether it
+	// is there.
 	KeyFile string
 	KeyHere bool
-	// Missing are blobs that an event refers to, that were not redacted, and that the box did not have when it was backed up.
+	// Missing are blobs that an event refers to, that were not redacted, and that the box did not
+	// have when it was backed up.
 	Missing []signalbox.Hash
 	// Forgotten is the file to which the signer's last checkpoint was moved, "" if it was not.
 	Forgotten string
-	// Journal is where the ledger of the box was when it was backed up, if that was not a file. The restored box has it in a file.
+	// Journal is where the ledger of the box was when it was backed up, if that was not a file. The
+	// restored box has it in a file.
 	Journal string
 	// Config is why the restored configuration is not valid, nil if it is.
 	Config error
 }
 
-// Restore creates the box folder dir, which must not exist, from a backup. It verifies everything first: if anything is wrong, the
-// error has CodeUnverified and nothing is left behind.
-func Restore(ctx context.Context, from io.Reader, dir string, opts *RestoreOptions) (*RestoreResult, error) {
+// Restore creates the box folder dir, which must not exist, from a backup. It verifies everything
+// first: if anything is wrong, the error has CodeUnverified and nothing is left behind.
+func Restore(ctx context.Context, from io.Reader, dir string, opts *RestoreOptions) (*RestoreResult,
+	error) {
 	if opts == nil {
 		opts = &RestoreOptions{}
 	}
@@ -103,7 +109,8 @@ func checkNotExist(dir string) error {
 
 // makeParents creates a folder and its parents, and returns those that it created.
 func makeParents(folder string) (made []string, err error) {
-	if _, err := os.Stat(folder); err == nil || !errors.Is(err, fs.ErrNotExist) || folder == filepath.Dir(folder) {
+	if _, err := os.Stat(folder); err == nil || !errors.Is(err, fs.ErrNotExist) ||
+		folder == filepath.Dir(folder) {
 		return nil, err
 	}
 	if made, err = makeParents(filepath.Dir(folder)); err != nil {
@@ -119,12 +126,14 @@ func restoreError(err error) error {
 	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot restore the box: %w", err),
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("cannot restore the box: %w", err),
 		Hint: "choose a folder that you may write to and that has enough space; nothing was left behind"}
 }
 
 // restoreTo builds the box in the folder temp and, when everything is verified, renames it to dir.
-func restoreTo(ctx context.Context, from io.Reader, temp, dir string, opts *RestoreOptions) (*RestoreResult, error) {
+func restoreTo(ctx context.Context, from io.Reader, temp, dir string,
+	opts *RestoreOptions) (*RestoreResult, error) {
 	l, err := openLedgerAt(ctx, temp, config.JournalSQLite, &opts.Options, create)
 	if err != nil {
 		return nil, err
@@ -166,8 +175,9 @@ func restoreTo(ctx context.Context, from io.Reader, temp, dir string, opts *Rest
 // setAside is the file with a configuration that cannot be changed automatically.
 const setAside = "signalbox-backup.yaml"
 
-// makeLocal changes the configuration of a restored box so that its ledger is in a file, and returns where it was. The database that the backup names may be in
-// use: the restored box must not continue there. A configuration that cannot be changed is set aside.
+// makeLocal changes the configuration of a restored box so that its ledger is in a file, and
+// returns where it was. The database that the backup names may be in use: the restored box must not
+// continue there. A configuration that cannot be changed is set aside.
 func makeLocal(dir string) (was string, err error) {
 	name := filepath.Join(dir, config.FileName)
 	text, err := os.ReadFile(name)
@@ -185,11 +195,12 @@ func makeLocal(dir string) (was string, err error) {
 	if err := durable.Replace(filepath.Join(dir, setAside), text, 0o600); err != nil {
 		return "", err
 	}
-	return cmp.Or(was, "a place that cannot be read"), durable.Replace(name, []byte(config.Template), 0o600)
+	return cmp.Or(was, "a place that cannot be read"),
+		durable.Replace(name, []byte(config.Template), 0o600)
 }
 
-// install renames the complete box to its final name. It moves the signer's last checkpoint aside first, so that an interrupted
-// restore can be repeated.
+// install renames the complete box to its final name. It moves the signer's last checkpoint aside
+// first, so that an interrupted restore can be repeated.
 func install(temp, dir, forget string) (forgotten string, err error) {
 	if err := durable.SyncFolder(temp); err != nil {
 		return "", err
@@ -234,8 +245,8 @@ type signer struct {
 	forget string
 }
 
-// verify verifies the restored ledger like ledger verify, against the checkpoint and the key in the backup, and verifies those
-// against the key and the last checkpoint of this host.
+// verify verifies the restored ledger like ledger verify, against the checkpoint and the key in the
+// backup, and verifies those against the key and the last checkpoint of this host.
 func (u *unpacker) verify(ctx context.Context, opts *RestoreOptions) (*signer, error) {
 	s := &signer{}
 	s.file, _ = u.l.keyFile(u.manifest.Box) // "" if this host has no configuration folder
@@ -252,12 +263,14 @@ func (u *unpacker) verify(ctx context.Context, opts *RestoreOptions) (*signer, e
 			return nil, err
 		}
 	}
-	against := VerifyOptions{PublicKey: u.public, NoBlobs: true} // unpack and checkComplete have checked the blobs
+	// unpack and checkComplete have checked the blobs
+	against := VerifyOptions{PublicKey: u.public, NoBlobs: true}
 	if u.signed != nil {
 		against.Checkpoint = u.signed.Signed
 	}
 	if u.signed == nil && s.forget != "" {
-		return nil, badBackup("it has no checkpoint, so --forget would leave nothing to verify it against")
+		return nil, badBackup(
+			"it has no checkpoint, so --forget would leave nothing to verify it against")
 	}
 	report, err := u.l.Verify(ctx, against)
 	switch {
@@ -271,8 +284,8 @@ func (u *unpacker) verify(ctx context.Context, opts *RestoreOptions) (*signer, e
 	return s, nil
 }
 
-// openCheckpoint opens the checkpoint of the backup. The key in the backup must be the given one and that of this host, if there
-// are such.
+// openCheckpoint opens the checkpoint of the backup. The key in the backup must be the given one
+// and that of this host, if there are such.
 func (u *unpacker) openCheckpoint(given, here string) error {
 	for _, known := range []struct{ key, whose string }{{given, "the given one"}, {here, "the one of this host"}} {
 		switch {
@@ -297,17 +310,20 @@ func (u *unpacker) openCheckpoint(given, here string) error {
 		return badBackup("%s: %w", checkpointEntry, err)
 	}
 	if opened.Origin != origin(u.manifest.Box) {
-		return badBackup("its checkpoint belongs to %s, not to %s", opened.Origin, origin(u.manifest.Box))
+		return badBackup("its checkpoint belongs to %s, not to %s", opened.Origin,
+			origin(u.manifest.Box))
 	}
 	if opened.Size > u.manifest.Events {
-		return badBackup("its checkpoint covers %d events, but it has %d", opened.Size, u.manifest.Events)
+		return badBackup("its checkpoint covers %d events, but it has %d", opened.Size,
+			u.manifest.Events)
 	}
 	u.signed = &Checkpoint{opened, u.checkpoint, false}
 	return nil
 }
 
-// compareWithSigner checks that the restored ledger contains everything that this host signed, so that its signer never signs two
-// different histories. With forget, the last checkpoint of the signer is moved aside instead.
+// compareWithSigner checks that the restored ledger contains everything that this host signed, so
+// that its signer never signs two different histories. With forget, the last checkpoint of the
+// signer is moved aside instead.
 func (u *unpacker) compareWithSigner(ctx context.Context, s *signer, forget bool) error {
 	remembered, err := openCheckpoint(s.file+signedSuffix, s.public)
 	if err != nil || remembered == nil {

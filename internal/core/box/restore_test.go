@@ -24,19 +24,23 @@ func TestRestoreDetectsFlippedBit(t *testing.T) {
 	f := newFull(t)
 	data := f.backup(t)
 	entries := entriesOf(t, data)
-	for _, want := range []string{manifestEntry, keyEntry, checkpointEntry, settingPrefix + config.FileName, eventsEntry(1), blobPrefix + f.first.String(), sumsEntry} {
+	for _, want := range []string{manifestEntry, keyEntry, checkpointEntry,
+		settingPrefix + config.FileName, eventsEntry(1), blobPrefix + f.first.String(), sumsEntry} {
 		if !slices.ContainsFunc(entries, func(e entry) bool { return e.Name == want }) {
 			t.Errorf("there is no entry %s", want)
 		}
 	}
 	for _, e := range entries {
 		for _, in := range []int{0, len(e.content) / 3, len(e.content) / 2, len(e.content) - 1} {
-			if _, _, err := f.restore(t, flipped(data, e.at+in)); codeOf(err) != signalbox.CodeUnverified {
+			if _, _, err := f.restore(t,
+				flipped(data, e.at+in)); codeOf(err) != signalbox.CodeUnverified {
 				t.Errorf("%s, byte %d: %v", e.Name, in, err)
 			}
 		}
-		for _, in := range []int{0, 100, 124, 140, 148, 156, 257, 263} { // name, mode, size, time, sum, type, magic, version
-			if _, _, err := f.restore(t, flipped(data, e.at-512+in)); codeOf(err) != signalbox.CodeUnverified {
+		// name, mode, size, time, sum, type, magic, version
+		for _, in := range []int{0, 100, 124, 140, 148, 156, 257, 263} {
+			if _, _, err := f.restore(t,
+				flipped(data, e.at-512+in)); codeOf(err) != signalbox.CodeUnverified {
 				t.Errorf("the header of %s, byte %d: %v", e.Name, in, err)
 			}
 		}
@@ -57,7 +61,8 @@ func TestRestoreTruncatedBackup(t *testing.T) {
 	end := entries[len(entries)-1]
 	complete := end.at + len(end.content) // the padding after it is optional
 	for _, e := range entries {
-		for _, at := range []int{e.at - 512, e.at - 100, e.at, e.at + 1, e.at + len(e.content) - 1, e.at + len(e.content)} {
+		for _, at := range []int{e.at - 512, e.at - 100, e.at, e.at + 1, e.at + len(e.content) - 1,
+			e.at + len(e.content)} {
 			if at >= complete {
 				continue
 			}
@@ -68,12 +73,16 @@ func TestRestoreTruncatedBackup(t *testing.T) {
 			checkRefused(t, f.kit, data[:at], want)
 		}
 	}
-	for _, garbage := range []string{"", "x", "PK\x03\x04", "\x1f\x8b", "\x1f\x8b\x08garbage that is not", strings.Repeat("garbage ", 1000), strings.Repeat("\x00", 10240)} {
+	for _, garbage := range []string{"", "x", "PK\x03\x04", "\x1f\x8b",
+		"\x1f\x8b\x08garbage that is not", strings.Repeat("garbage ", 1000),
+		strings.Repeat("\x00", 10240)} {
 		checkRefused(t, f.kit, []byte(garbage), "not a signalbox backup")
 	}
-	checkRefused(t, f.kit, zipped(t, []byte(strings.Repeat("garbage ", 1000))), "not a signalbox backup")
+	checkRefused(t, f.kit, zipped(t, []byte(strings.Repeat("garbage ", 1000))),
+		"not a signalbox backup")
 	checkRefused(t, f.kit, slices.Concat(data, []byte("more")), "data after its end")
-	checkRefused(t, f.kit, zipped(t, slices.Concat(data, bytes.Repeat([]byte{0}, maxTrailing+1))), "data after its end")
+	checkRefused(t, f.kit, zipped(t, slices.Concat(data, bytes.Repeat([]byte{0}, maxTrailing+1))),
+		"data after its end")
 	if _, _, err := f.restore(t, slices.Concat(data, make([]byte, 10240))); err != nil {
 		t.Errorf("with the zeros that tar programs add: %v", err)
 	}
@@ -117,28 +126,41 @@ func TestRestoreDetectsChangesWithCorrectSums(t *testing.T) {
 		edit  func(string) string
 		want  string
 	}{
-		"an event changed":     {eventsEntry(1), replace(`"actor":"ann"`, `"actor":"eve"`), "event 1 was changed"},
-		"an event removed":     {eventsEntry(1), func(s string) string { return lines(0, 3)(s) + lines(4, len(strings.SplitAfter(s, "\n")))(s) }, "event 4 is missing"},
-		"events cut off":       {eventsEntry(1), lines(0, 3), ""},
-		"an event twice":       {eventsEntry(1), func(s string) string { return lines(0, 1)(s) + s }, "event 2 is missing"},
-		"no JSON":              {eventsEntry(1), func(string) string { return "nonsense\n" }, "event 1 cannot be parsed"},
-		"an unknown field":     {eventsEntry(1), replace(`{"seq"`, `{"x":1,"seq"`), "event 1 cannot be parsed"},
-		"two on a line":        {eventsEntry(1), replace("\n", " "), "event 1 cannot be parsed"},
-		"a blob changed":       {first, func(string) string { return "other words" }, "blob " + f.first.String() + " was changed"},
-		"a blob in another":    {second, func(string) string { return "the first words" }, "blob " + f.second.String() + " was changed"},
-		"another number":       {manifestEntry, replace(`"events":`, `"events":1`), "according to"},
-		"another head":         {manifestEntry, replace(`"head":"`, `"head":"0123`), manifestEntry},
-		"another box":          {manifestEntry, replace(f.made.ID, "box-other"), "not the public key of signalbox/box-other"},
-		"no box":               {manifestEntry, replace(f.made.ID, ".."), `names the box ".."`},
-		"another key":          {keyEntry, func(string) string { return newPublicKey(t, origin(f.made.ID)) }, "its public key is not the one of this host"},
-		"no key":               {keyEntry, func(string) string { return "nonsense" }, "is not the public key"},
-		"another checkpoint":   {checkpointEntry, replace("\n1", "\n2"), checkpointEntry},
-		"a settings file huge": {settingPrefix + config.FileName, func(string) string { return strings.Repeat("#", maxSetting+1) }, "limit"},
+		"an event changed": {eventsEntry(1), replace(`"actor":"ann"`, `"actor":"eve"`),
+			"event 1 was changed"},
+		"an event removed": {eventsEntry(1),
+			func(s string) string { return lines(0, 3)(s) + lines(4, len(strings.SplitAfter(s, "\n")))(s) }, "event 4 is missing"},
+		"events cut off": {eventsEntry(1), lines(0, 3), ""},
+		"an event twice": {eventsEntry(1),
+			func(s string) string { return lines(0, 1)(s) + s }, "event 2 is missing"},
+		"no JSON": {eventsEntry(1), func(string) string { return "nonsense\n" },
+			"event 1 cannot be parsed"},
+		"an unknown field": {eventsEntry(1), replace(`{"seq"`, `{"x":1,"seq"`),
+			"event 1 cannot be parsed"},
+		"two on a line": {eventsEntry(1), replace("\n", " "), "event 1 cannot be parsed"},
+		"a blob changed": {first, func(string) string { return "other words" }, "blob " +
+			f.first.String() + " was changed"},
+		"a blob in another": {second, func(string) string { return "the first words" }, "blob " +
+			f.second.String() + " was changed"},
+		"another number": {manifestEntry, replace(`"events":`, `"events":1`), "according to"},
+		"another head":   {manifestEntry, replace(`"head":"`, `"head":"0123`), manifestEntry},
+		"another box": {manifestEntry, replace(f.made.ID, "box-other"),
+			"not the public key of signalbox/box-other"},
+		"no box": {manifestEntry, replace(f.made.ID, ".."), `names the box ".."`},
+		"another key": {keyEntry,
+			func(string) string { return newPublicKey(t, origin(f.made.ID)) },
+			"its public key is not the one of this host"},
+		"no key": {keyEntry, func(string) string { return "nonsense" },
+			"is not the public key"},
+		"another checkpoint": {checkpointEntry, replace("\n1", "\n2"), checkpointEntry},
+		"a settings file huge": {settingPrefix + config.FileName,
+			func(string) string { return strings.Repeat("#", maxSetting+1) }, "limit"},
 	} {
 		t.Run(name, func(t *testing.T) { checkRefused(t, f.kit, change(t, entries, tt.entry, tt.edit), tt.want) })
 	}
 	newer := change(t, entries, manifestEntry, replace(backupFormat, "signalbox-backup/v2"))
-	if _, _, err := f.restore(t, newer); codeOf(err) != signalbox.CodeFailed || !strings.Contains(err.Error(), "v2") {
+	if _, _, err := f.restore(t, newer); codeOf(err) != signalbox.CodeFailed ||
+		!strings.Contains(err.Error(), "v2") {
 		t.Errorf("a newer format: %v", err)
 	}
 }
@@ -160,20 +182,30 @@ func TestRestoreRefusesHostileEntries(t *testing.T) {
 		if header.Typeflag == 0 {
 			header.Typeflag = tar.TypeReg
 		}
-		at := slices.IndexFunc(entries, func(e entry) bool { return strings.HasPrefix(e.Name, eventPrefix) })
+		at := slices.IndexFunc(entries,
+			func(e entry) bool { return strings.HasPrefix(e.Name, eventPrefix) })
 		return pack(t, slices.Insert(slices.Clone(entries), at, entry{header, content, 0}), false)
 	}
 	without := func(name string) []byte {
-		return pack(t, slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return e.Name == name }), false)
+		return pack(t, slices.DeleteFunc(slices.Clone(entries),
+			func(e entry) bool { return e.Name == name }), false)
 	}
-	for _, name := range []string{"../evil", "/evil", "settings/../../evil.md", "settings/../evil.md", "settings//evil.md", "settings/ledger.db", "settings/prompts/../../evil",
-		"settings/.gitignore", "blobs/../../evil", "blobs/evil", "ledger.db", "events/../evil", ".", "settings/prompts", "settings/C:evil.md", `settings/prompts\..\evil`} {
+	for _, name := range []string{"../evil", "/evil", "settings/../../evil.md",
+		"settings/../evil.md", "settings//evil.md", "settings/ledger.db",
+		"settings/prompts/../../evil",
+		"settings/.gitignore", "blobs/../../evil", "blobs/evil", "ledger.db", "events/../evil", ".",
+		"settings/prompts", "settings/C:evil.md", `settings/prompts\..\evil`} {
 		checkRefused(t, f.kit, add(tar.Header{Name: name}, "x"), "")
 	}
-	for _, kind := range []byte{tar.TypeSymlink, tar.TypeLink, tar.TypeDir, tar.TypeFifo, tar.TypeChar} {
-		checkRefused(t, f.kit, add(tar.Header{Name: "settings/evil.md", Typeflag: kind, Linkname: "/etc/passwd"}, ""), "")
+	for _, kind := range []byte{tar.TypeSymlink, tar.TypeLink, tar.TypeDir, tar.TypeFifo,
+		tar.TypeChar} {
+		checkRefused(t, f.kit,
+			add(tar.Header{Name: "settings/evil.md", Typeflag: kind, Linkname: "/etc/passwd"}, ""),
+			"")
 	}
-	checkRefused(t, f.kit, add(tar.Header{Name: "settings/evil.md", Format: tar.FormatPAX, PAXRecords: map[string]string{"EVIL.x": "1"}}, ""), "attribute")
+	checkRefused(t, f.kit,
+		add(tar.Header{Name: "settings/evil.md", Format: tar.FormatPAX,
+			PAXRecords: map[string]string{"EVIL.x": "1"}}, ""), "attribute")
 	checkRefused(t, f.kit, add(tar.Header{Name: "settings/prompts/developer.md"}, "twice"), "twice")
 	checkRefused(t, f.kit, add(tar.Header{Name: keyEntry}, "x"), "out of place")
 	checkRefused(t, f.kit, add(tar.Header{Name: eventsEntry(100)}, "x"), "is expected")
@@ -181,19 +213,25 @@ func TestRestoreRefusesHostileEntries(t *testing.T) {
 	checkRefused(t, f.kit, without(sumsEntry), "truncated")
 	checkRefused(t, f.kit, without(eventsEntry(1)), "")
 	checkRefused(t, f.kit, without(keyEntry), "no public key")
-	checkRefused(t, f.kit, without(blobPrefix+f.first.String()), "blob "+f.first.String()+" is missing")
-	checkRefused(t, f.kit, pack(t, slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return e.Name == settingPrefix+config.FileName }), true), sumsEntry)
+	checkRefused(t, f.kit, without(blobPrefix+f.first.String()), "blob "+f.first.String()+
+		" is missing")
+	checkRefused(t, f.kit,
+		pack(t, slices.DeleteFunc(slices.Clone(entries),
+			func(e entry) bool { return e.Name == settingPrefix+config.FileName }), true), sumsEntry)
 
 	after := func(name, content string) []byte { // after the blobs
-		return pack(t, slices.Insert(slices.Clone(entries), len(entries)-1, entry{tar.Header{Typeflag: tar.TypeReg, Name: name}, content, 0}), false)
+		return pack(t, slices.Insert(slices.Clone(entries), len(entries)-1,
+			entry{tar.Header{Typeflag: tar.TypeReg, Name: name}, content, 0}), false)
 	}
 	checkRefused(t, f.kit, after(blobPrefix+f.redacted.String(), "a password"), "redacted")
 	checkRefused(t, f.kit, after(blobPrefix+f.first.String(), "the first words"), "twice")
 	checkRefused(t, f.kit, after(blobPrefix+strings.Repeat("ab", 32), "x"), "no event refers to")
-	checkRefused(t, f.kit, after(absentEntry, strings.Repeat("ab", 32)+"\n"), "which no event requires")
+	checkRefused(t, f.kit, after(absentEntry, strings.Repeat("ab", 32)+"\n"),
+		"which no event requires")
 
 	huge := bytes.Clone(pack(t, entries, false)) // a header that promises an exabyte
-	blob := slices.IndexFunc(entries, func(e entry) bool { return strings.HasPrefix(e.Name, blobPrefix) })
+	blob := slices.IndexFunc(entries,
+		func(e entry) bool { return strings.HasPrefix(e.Name, blobPrefix) })
 	header := huge[entries[blob].at-512:][:512]
 	copy(header[124:136], "\x80\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00\x00")
 	resum(header)
@@ -224,19 +262,22 @@ func TestRestoreDoesNotOverwrite(t *testing.T) {
 	}
 	dir := t.TempDir()
 	deep := filepath.Join(dir, "a", "b", FolderName)
-	if _, err := Restore(t.Context(), bytes.NewReader(data[:2000]), deep, nil); codeOf(err) != signalbox.CodeUnverified {
+	if _, err := Restore(t.Context(), bytes.NewReader(data[:2000]), deep,
+		nil); codeOf(err) != signalbox.CodeUnverified {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
-	if _, err := Restore(t.Context(), bytes.NewReader(data), deep, &RestoreOptions{Options: *f.opts}); err != nil {
+	if _, err := Restore(t.Context(), bytes.NewReader(data), deep,
+		&RestoreOptions{Options: *f.opts}); err != nil {
 		t.Error(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = Restore(t.Context(), bytes.NewReader(data), filepath.Join(dir, "file", FolderName), nil)
+	_, err = Restore(t.Context(), bytes.NewReader(data), filepath.Join(dir, "file", FolderName),
+		nil)
 	checkCode(t, err, signalbox.CodeFailed)
 }
 
@@ -265,7 +306,8 @@ func TestRestoreDistinguishesReadErrorFromDamage(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	dir := t.TempDir()
-	_, err := Restore(ctx, bytes.NewReader(data), filepath.Join(dir, FolderName), &RestoreOptions{Options: *f.opts, Progress: func(_, _ uint64) { cancel() }})
+	_, err := Restore(ctx, bytes.NewReader(data), filepath.Join(dir, FolderName),
+		&RestoreOptions{Options: *f.opts, Progress: func(_, _ uint64) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
@@ -281,7 +323,8 @@ func TestRestoreWithoutPrivateKey(t *testing.T) {
 	public := strings.TrimSpace(f.read(t, publicKeyName))
 	here := func(key string) (*kit, *RestoreResult, error) {
 		dir := filepath.Join(t.TempDir(), FolderName)
-		opts := RestoreOptions{Options: Options{KeyFile: filepath.Join(filepath.Dir(dir), "none.key")}, PublicKey: key}
+		opts := RestoreOptions{Options: Options{KeyFile: filepath.Join(filepath.Dir(dir),
+			"none.key")}, PublicKey: key}
 		done, err := Restore(t.Context(), bytes.NewReader(data), dir, &opts)
 		return &kit{dir, &opts.Options, f.made}, done, err
 	}
@@ -318,11 +361,13 @@ func TestRestoreOlderBackup(t *testing.T) {
 	k.writeAndSign(t, "t2", "t3")
 	_, _, err := k.restore(t, data)
 	checkCode(t, err, signalbox.CodeUnverified)
-	if err == nil || !strings.Contains(err.Error(), "has 2 events, but this host signed 4: the last 2 would be lost") {
+	if err == nil || !strings.Contains(err.Error(),
+		"has 2 events, but this host signed 4: the last 2 would be lost") {
 		t.Error(err)
 	}
 	dir := filepath.Join(t.TempDir(), FolderName)
-	done, err := Restore(t.Context(), bytes.NewReader(data), dir, &RestoreOptions{Options: *k.opts, Forget: true})
+	done, err := Restore(t.Context(), bytes.NewReader(data), dir,
+		&RestoreOptions{Options: *k.opts, Forget: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +399,8 @@ func TestRestoreDetectsImpossibleHistory(t *testing.T) {
 	k := newKit(t)
 	b := k.open(t)
 	tail := b.Engine.Tail()
-	impossible := []signalbox.Event{{Time: time.Now(), Type: "LeaseExpired", Work: "nothing", Actor: "ann", Data: []byte(`{"epoch":7}`)}}
+	impossible := []signalbox.Event{{Time: time.Now(), Type: "LeaseExpired", Work: "nothing",
+		Actor: "ann", Data: []byte(`{"epoch":7}`)}}
 	tail.Seal(impossible)
 	if err := b.Journal.Append(t.Context(), 1, impossible); err != nil {
 		t.Fatal(err)
@@ -365,7 +411,8 @@ func TestRestoreDetectsImpossibleHistory(t *testing.T) {
 	newer := newKit(t)
 	b = newer.open(t)
 	tail = b.Engine.Tail()
-	unknown := []signalbox.Event{{Time: time.Now(), Type: "NotInventedYet", Actor: "ann", Data: []byte(`{}`)}}
+	unknown := []signalbox.Event{{Time: time.Now(), Type: "NotInventedYet", Actor: "ann",
+		Data: []byte(`{}`)}}
 	tail.Seal(unknown)
 	if err := b.Journal.Append(t.Context(), 1, unknown); err != nil {
 		t.Fatal(err)

@@ -30,9 +30,13 @@ func (f *Filter) Matcher() func(*signalbox.Event) bool {
 	// Data is JSON, in which quotation marks and line feeds of a text are escaped.
 	text := bytes.ToLower([]byte(f.Text))
 	escaped := bytes.ToLower(jsonText(f.Text))
-	is := func(wanted []string, value string) bool { return len(wanted) == 0 || slices.Contains(wanted, value) }
+	is := func(wanted []string,
+		value string) bool {
+		return len(wanted) == 0 || slices.Contains(wanted, value)
+	}
 	return func(e *signalbox.Event) bool {
-		if !is(f.Works, e.Work) || !is(f.Types, e.Type) || !is(f.Sessions, e.Session) || !is(f.Actors, e.Actor) {
+		if !is(f.Works, e.Work) || !is(f.Types, e.Type) || !is(f.Sessions, e.Session) ||
+			!is(f.Actors, e.Actor) {
 			return false
 		}
 		if len(text) == 0 {
@@ -49,31 +53,36 @@ func jsonText(text string) []byte {
 	encoder := json.NewEncoder(&encoded)
 	encoder.SetEscapeHTML(false)
 	encoder.Encode(text) // a string has no error
-	return bytes.TrimSuffix(bytes.TrimPrefix(bytes.TrimSpace(encoded.Bytes()), []byte(`"`)), []byte(`"`))
+	return bytes.TrimSuffix(bytes.TrimPrefix(bytes.TrimSpace(encoded.Bytes()), []byte(`"`)),
+		[]byte(`"`))
 }
 
-// Query is a search in a part of the ledger. It is for requests that others wait behind, so it looks at a limited number of events; Next of
-// the result continues it.
+// Query is a search in a part of the ledger. It is for requests that others wait behind, so it
+// looks at a limited number of events; Next of the result continues it.
 type Query struct {
 	Filter
-	// First and Last are the first and the last event of the part; a Last of 0 means that of the ledger.
+	// First and Last are the first and the last event of the part; a Last of 0 means that of the
+	// ledger.
 	First, Last uint64
-	// Since and Until limit the part to the events from a time on, and before a time. Zero means no limit.
+	// Since and Until limit the part to the events from a time on, and before a time. Zero means no
+	// limit.
 	Since, Until time.Time
 	// Backward searches from the last event to the first.
 	Backward bool
 	// Limit is how many events are returned at most. It must be positive.
 	Limit int
-	// MaxEvents is how many events are looked at; 0 means 200,000. It is fewer if they are large, or if reading them takes long.
+	// MaxEvents is how many events are looked at; 0 means 200,000. It is fewer if they are large,
+	// or if reading them takes long.
 	MaxEvents int
 }
 
 // Limits of a search. A search that reaches one of them ends, after at least one event.
 const (
 	searchEvents = 200_000
-	searchBytes  = 128 << 20              // of the data of all events
-	searchTime   = 400 * time.Millisecond // so that an answer takes less than a second on a slow machine
-	foundBytes   = 8 << 20                // of the data of the events that match
+	searchBytes  = 128 << 20 // of the data of all events
+	// so that an answer takes less than a second on a slow machine
+	searchTime = 400 * time.Millisecond
+	foundBytes = 8 << 20 // of the data of the events that match
 )
 
 // Found is the result of a search.
@@ -82,7 +91,8 @@ type Found struct {
 	Events []signalbox.Event
 	// First and Last are the part that was searched, both 0 if there was nothing to search.
 	First, Last uint64
-	// Next is the event to continue from, as First of the next query, or as Last of one that searches backward. 0 means that the search is complete.
+	// Next is the event to continue from, as First of the next query, or as Last of one that
+	// searches backward. 0 means that the search is complete.
 	Next uint64
 }
 
@@ -128,7 +138,8 @@ type effort struct {
 }
 
 func newEffort(q *Query) *effort {
-	return &effort{q.Limit, cmp.Or(q.MaxEvents, searchEvents), searchBytes, foundBytes, time.Now().Add(searchTime)}
+	return &effort{q.Limit, cmp.Or(q.MaxEvents, searchEvents), searchBytes, foundBytes,
+		time.Now().Add(searchTime)}
 }
 
 // spend reports whether the search must end after an event.
@@ -139,7 +150,8 @@ func (left *effort) spend(e *signalbox.Event, match bool) bool {
 		left.found--
 		left.foundBytes -= len(e.Data)
 	}
-	return min(left.found, left.events, left.bytes, left.foundBytes) <= 0 || left.events%64 == 0 && time.Now().After(left.until)
+	return min(left.found, left.events, left.bytes, left.foundBytes) <= 0 || left.events%64 == 0 &&
+		time.Now().After(left.until)
 }
 
 // part returns the first and the last event that a query is about.
@@ -169,8 +181,8 @@ func (l *Ledger) part(ctx context.Context, q *Query) (first, last uint64, err er
 	return first, last, nil
 }
 
-// firstAt returns the first of the events 1 to head that is not before a time, head+1 if there is none. Times never decrease, so it reads
-// few events.
+// firstAt returns the first of the events 1 to head that is not before a time, head+1 if there is
+// none. Times never decrease, so it reads few events.
 func (l *Ledger) firstAt(ctx context.Context, at time.Time, head uint64) (uint64, error) {
 	low, high := uint64(1), head+1
 	for low < high {
@@ -192,7 +204,8 @@ func (l *Ledger) firstAt(ctx context.Context, at time.Time, head uint64) (uint64
 }
 
 // between yields the events first to last.
-func (l *Ledger) between(ctx context.Context, first, last uint64) iter.Seq2[*signalbox.Event, error] {
+func (l *Ledger) between(ctx context.Context, first, last uint64) iter.Seq2[*signalbox.Event,
+	error] {
 	return func(yield func(*signalbox.Event, error) bool) {
 		for e, err := range l.Events(ctx, first-1) {
 			if err == nil && e.Seq > last || !yield(e, err) {
@@ -206,9 +219,11 @@ func (l *Ledger) between(ctx context.Context, first, last uint64) iter.Seq2[*sig
 const backwardAtOnce = 1024
 
 // Backward yields the events last to first, in this order.
-func (l *Ledger) Backward(ctx context.Context, first, last uint64) iter.Seq2[*signalbox.Event, error] {
+func (l *Ledger) Backward(ctx context.Context, first, last uint64) iter.Seq2[*signalbox.Event,
+	error] {
 	return func(yield func(*signalbox.Event, error) bool) {
-		// A read has fewer events than requested if they are large, and then lacks those that are needed first.
+		// A read has fewer events than requested if they are large, and then lacks those that are
+		// needed first.
 		for n := uint64(backwardAtOnce); last >= first; {
 			n = min(n, last-first+1)
 			events, err := l.Journal.Read(ctx, last-n, int(n))

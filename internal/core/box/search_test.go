@@ -25,11 +25,15 @@ func searched(t *testing.T) (*Box, []signalbox.Event) {
 		case 7:
 			title = strings.Repeat("large ", 20)
 		}
-		if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: fmt.Sprint("t", n), Title: title, Actor: []string{"ann", "ben"}[n%2]}); err != nil {
+		if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: fmt.Sprint("t", n), Title: title,
+			Actor: []string{"ann", "ben"}[n%2]}); err != nil {
 			t.Fatal(err)
 		}
 		if n%5 == 0 {
-			if _, err := b.Engine.Do(t.Context(), rules.Claim{Work: fmt.Sprint("t", n), Role: signalbox.RoleDeveloper, Session: fmt.Sprint("s-", n), Actor: "ann", Lease: fmt.Sprint("l-", n)}); err != nil {
+			if _, err := b.Engine.Do(t.Context(),
+				rules.Claim{Work: fmt.Sprint("t", n), Role: signalbox.RoleDeveloper,
+					Session: fmt.Sprint("s-", n), Actor: "ann",
+					Lease: fmt.Sprint("l-", n)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -58,8 +62,10 @@ func searchAll(t *testing.T, b *Box, q Query) (found []uint64) {
 		if part.Next == 0 {
 			return found
 		}
-		if len(part.Events) > q.Limit || q.MaxEvents > 0 && part.Last-part.First >= uint64(q.MaxEvents) {
-			t.Fatalf("%+v searched %d to %d and returned %d", q, part.First, part.Last, len(part.Events))
+		if len(part.Events) > q.Limit || q.MaxEvents > 0 &&
+			part.Last-part.First >= uint64(q.MaxEvents) {
+			t.Fatalf("%+v searched %d to %d and returned %d", q, part.First, part.Last,
+				len(part.Events))
 		}
 		if q.Backward {
 			if part.Next != part.First-1 {
@@ -75,7 +81,8 @@ func searchAll(t *testing.T, b *Box, q Query) (found []uint64) {
 	}
 }
 
-// TestSearch compares searches with looking at every event, in both directions, in parts of any size.
+// TestSearch compares searches with looking at every event, in both directions, in parts of any
+// size.
 func TestSearch(t *testing.T) {
 	b, events := searched(t)
 	middle := events[len(events)/2].Time
@@ -83,23 +90,38 @@ func TestSearch(t *testing.T) {
 		query Query
 		match func(*signalbox.Event) bool
 	}{
-		"all":      {Query{}, func(*signalbox.Event) bool { return true }},
-		"work":     {Query{Filter: Filter{Works: []string{"t5", "t6"}}}, func(e *signalbox.Event) bool { return e.Work == "t5" || e.Work == "t6" }},
-		"type":     {Query{Filter: Filter{Types: []string{rules.TypeWorkOpened}}}, func(e *signalbox.Event) bool { return e.Type == rules.TypeWorkOpened }},
-		"session":  {Query{Filter: Filter{Sessions: []string{"s-10"}}}, func(e *signalbox.Event) bool { return e.Session == "s-10" }},
-		"actor":    {Query{Filter: Filter{Actors: []string{"ben"}}}, func(e *signalbox.Event) bool { return e.Actor == "ben" }},
-		"text":     {Query{Filter: Filter{Text: "title 1"}}, func(e *signalbox.Event) bool { return strings.Contains(string(e.Data), "Title 1") }},
-		"quoted":   {Query{Filter: Filter{Text: `a "QUOTED" <ÄRGER> &`}}, func(e *signalbox.Event) bool { return strings.Contains(string(e.Data), "quoted") }},
-		"json":     {Query{Filter: Filter{Text: `"title":"A `}}, func(e *signalbox.Event) bool { return strings.Contains(string(e.Data), "quoted") }},
-		"no text":  {Query{Filter: Filter{Text: "nowhere"}}, func(*signalbox.Event) bool { return false }},
-		"several":  {Query{Filter: Filter{Actors: []string{"ann"}, Types: []string{rules.TypeWorkOpened}, Text: "large"}}, func(*signalbox.Event) bool { return false }},
-		"sequence": {Query{First: 7, Last: 21}, func(e *signalbox.Event) bool { return e.Seq >= 7 && e.Seq <= 21 }},
-		"since":    {Query{Since: middle}, func(e *signalbox.Event) bool { return !e.Time.Before(middle) }},
-		"until":    {Query{Until: middle}, func(e *signalbox.Event) bool { return e.Time.Before(middle) }},
-		"between":  {Query{Since: events[4].Time, Until: middle, First: 9}, func(e *signalbox.Event) bool { return e.Seq >= 9 && e.Time.Before(middle) }},
-		"future":   {Query{Since: events[len(events)-1].Time.Add(time.Hour)}, func(*signalbox.Event) bool { return false }},
-		"past":     {Query{Until: events[0].Time}, func(*signalbox.Event) bool { return false }},
-		"beyond":   {Query{First: 1 << 40}, func(*signalbox.Event) bool { return false }},
+		"all": {Query{}, func(*signalbox.Event) bool { return true }},
+		"work": {Query{Filter: Filter{Works: []string{"t5", "t6"}}},
+			func(e *signalbox.Event) bool { return e.Work == "t5" || e.Work == "t6" }},
+		"type": {Query{Filter: Filter{Types: []string{rules.TypeWorkOpened}}},
+			func(e *signalbox.Event) bool { return e.Type == rules.TypeWorkOpened }},
+		"session": {Query{Filter: Filter{Sessions: []string{"s-10"}}},
+			func(e *signalbox.Event) bool { return e.Session == "s-10" }},
+		"actor": {Query{Filter: Filter{Actors: []string{"ben"}}},
+			func(e *signalbox.Event) bool { return e.Actor == "ben" }},
+		"text": {Query{Filter: Filter{Text: "title 1"}},
+			func(e *signalbox.Event) bool { return strings.Contains(string(e.Data), "Title 1") }},
+		"quoted": {Query{Filter: Filter{Text: `a "QUOTED" <ÄRGER> &`}},
+			func(e *signalbox.Event) bool { return strings.Contains(string(e.Data), "quoted") }},
+		"json": {Query{Filter: Filter{Text: `"title":"A `}},
+			func(e *signalbox.Event) bool { return strings.Contains(string(e.Data), "quoted") }},
+		"no text": {Query{Filter: Filter{Text: "nowhere"}},
+			func(*signalbox.Event) bool { return false }},
+		"several": {Query{Filter: Filter{Actors: []string{"ann"},
+			Types: []string{rules.TypeWorkOpened}, Text: "large"}},
+			func(*signalbox.Event) bool { return false }},
+		"sequence": {Query{First: 7, Last: 21},
+			func(e *signalbox.Event) bool { return e.Seq >= 7 && e.Seq <= 21 }},
+		"since": {Query{Since: middle},
+			func(e *signalbox.Event) bool { return !e.Time.Before(middle) }},
+		"until": {Query{Until: middle},
+			func(e *signalbox.Event) bool { return e.Time.Before(middle) }},
+		"between": {Query{Since: events[4].Time, Until: middle, First: 9},
+			func(e *signalbox.Event) bool { return e.Seq >= 9 && e.Time.Before(middle) }},
+		"future": {Query{Since: events[len(events)-1].Time.Add(time.Hour)},
+			func(*signalbox.Event) bool { return false }},
+		"past":   {Query{Until: events[0].Time}, func(*signalbox.Event) bool { return false }},
+		"beyond": {Query{First: 1 << 40}, func(*signalbox.Event) bool { return false }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var expected []uint64
@@ -108,7 +130,8 @@ func TestSearch(t *testing.T) {
 					expected = append(expected, events[i].Seq)
 				}
 			}
-			if len(expected) == 0 && !slices.Contains([]string{"no text", "several", "future", "past", "beyond"}, name) {
+			if len(expected) == 0 &&
+				!slices.Contains([]string{"no text", "several", "future", "past", "beyond"}, name) {
 				t.Fatal("nothing matches, so this shows nothing")
 			}
 			for _, limit := range []int{1, 3, 1000} {
@@ -116,13 +139,15 @@ func TestSearch(t *testing.T) {
 					q := want.query
 					q.Limit, q.MaxEvents = limit, most
 					if got := searchAll(t, b, q); !slices.Equal(got, expected) {
-						t.Errorf("limit %d, at most %d events: %d, want %d", limit, most, got, expected)
+						t.Errorf("limit %d, at most %d events: %d, want %d", limit, most, got,
+							expected)
 					}
 					q.Backward = true
 					got := searchAll(t, b, q)
 					slices.Reverse(got)
 					if !slices.Equal(got, expected) {
-						t.Errorf("backward, limit %d, at most %d events: %d, want %d", limit, most, got, expected)
+						t.Errorf("backward, limit %d, at most %d events: %d, want %d", limit, most,
+							got, expected)
 					}
 				}
 			}
@@ -140,7 +165,8 @@ func (j shortReads) Read(ctx context.Context, after uint64, limit int) ([]signal
 	return j.Journal.Read(ctx, after, min(limit, j.most))
 }
 
-// TestBackward reads parts of a ledger backward, also if a read does not return all events that were requested.
+// TestBackward reads parts of a ledger backward, also if a read does not return all events that
+// were requested.
 func TestBackward(t *testing.T) {
 	b, events := searched(t)
 	head, full := uint64(len(events)), b.Journal

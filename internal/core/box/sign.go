@@ -15,8 +15,9 @@ import (
 	"signalbox/ledger"
 )
 
-// Files of the box. The tree is that of the last checkpoint, so that the next signature reads only the new events. The signer
-// also keeps the checkpoint beside its key, where agents cannot write, so that it knows what it has signed.
+// Files of the box. The tree is that of the last checkpoint, so that the next signature reads only
+// the new events. The signer also keeps the checkpoint beside its key, where agents cannot write,
+// so that it knows what it has signed.
 const (
 	signedSuffix       = ".checkpoint"
 	checkpointName     = "checkpoint"
@@ -33,8 +34,9 @@ type Checkpoint struct {
 	New bool
 }
 
-// Sign signs a checkpoint of the ledger, or returns the last one if there are no new events. It first verifies that the ledger
-// continues what was signed before; if not, it signs nothing, and the engine stops writing.
+// Sign signs a checkpoint of the ledger, or returns the last one if there are no new events. It
+// first verifies that the ledger continues what was signed before; if not, it signs nothing, and
+// the engine stops writing.
 func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 	private, err := b.privateKey()
 	if err != nil {
@@ -63,7 +65,8 @@ func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 	for _, last := range signed {
 		err := b.checkExtends(ctx, last, &tail)
 		if signalbox.CodeOf(err) == signalbox.CodeUnverified {
-			b.Engine.View(func(s *rules.State) { err = cmp.Or(s.Moved(), err) }) // what was signed is where the ledger continues
+			// what was signed is where the ledger continues
+			b.Engine.View(func(s *rules.State) { err = cmp.Or(s.Moved(), err) })
 			b.Engine.Stop(err)
 		}
 		if err != nil {
@@ -79,7 +82,8 @@ func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 		return nil, err
 	}
 	if err := b.storeCheckpoint(note, &tail.Tree); err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot store the checkpoint: %w", err),
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("cannot store the checkpoint: %w", err),
 			Hint: "free disk space or fix the permissions of the folder, then run signalbox ledger checkpoint"}
 	}
 	return &Checkpoint{next, note, true}, nil
@@ -93,7 +97,9 @@ func (l *Ledger) lockCheckpoint(ctx context.Context) (*durable.Lock, error) {
 	defer cancel()
 	lock, err := durable.Acquire(ctx, l.file(checkpointLockName))
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("another process has locked %s for %s", l.file(checkpointLockName), lockTimeout),
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("another process has locked %s for %s", l.file(checkpointLockName),
+				lockTimeout),
 			Hint: "stop the process that hangs, then run signalbox ledger checkpoint"}
 	}
 	return lock, err
@@ -120,8 +126,8 @@ func (b *Box) storeCheckpoint(signed []byte, t *ledger.Tree) error {
 	return nil
 }
 
-// checkpoints returns the checkpoint in the box's folder and the one beside the key, the smaller one first. Either may be
-// missing.
+// checkpoints returns the checkpoint in the box's folder and the one beside the key, the smaller
+// one first. Either may be missing.
 func (l *Ledger) checkpoints(public string) ([]*Checkpoint, error) {
 	names := []string{l.file(checkpointName)}
 	if keyFile, err := l.keyFile(l.ID()); err == nil {
@@ -154,7 +160,8 @@ func (l *Ledger) lastCheckpoint(public string) (*Checkpoint, error) {
 func openCheckpoint(name, public string) (*Checkpoint, error) {
 	signed, err := readOptional(name)
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot read the checkpoint: %w", err),
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("cannot read the checkpoint: %w", err),
 			Hint: "check that it is a file you may read"}
 	}
 	if signed == nil {
@@ -162,14 +169,15 @@ func openCheckpoint(name, public string) (*Checkpoint, error) {
 	}
 	opened, err := ledger.OpenCheckpoint(signed, public)
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("%s: %w", name, err),
+		return nil, &signalbox.Error{Code: signalbox.CodeUnverified,
+			Err:  fmt.Errorf("%s: %w", name, err),
 			Hint: "if only you can have written it, restore it from a copy or remove it, and run signalbox ledger checkpoint"}
 	}
 	return &Checkpoint{opened, signed, false}, nil
 }
 
-// SignedLength returns the number of events that were signed, which the ledger must have. It returns 0 if the checkpoint cannot
-// be read; Sign and Verify report that.
+// SignedLength returns the number of events that were signed, which the ledger must have. It
+// returns 0 if the checkpoint cannot be read; Sign and Verify report that.
 func (l *Ledger) SignedLength() uint64 {
 	public, err := l.PublicKey()
 	if err != nil {
@@ -187,7 +195,8 @@ func checkLength(signed, events uint64) error {
 	if signed <= events {
 		return nil
 	}
-	return unverified("the ledger was truncated: it has %d events, but %d were signed", events, signed)
+	return unverified("the ledger was truncated: it has %d events, but %d were signed", events,
+		signed)
 }
 
 func unverified(format string, args ...any) error {
@@ -267,6 +276,7 @@ func (l *Ledger) hashes(ctx context.Context, after, last uint64) iter.Seq2[signa
 				return
 			}
 		}
-		yield(signalbox.Hash{}, unverified("the ledger was truncated: event %d is missing", after+1))
+		yield(signalbox.Hash{}, unverified("the ledger was truncated: event %d is missing",
+			after+1))
 	}
 }

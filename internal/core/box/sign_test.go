@@ -26,8 +26,10 @@ func TestCheckpointsStayTrue(t *testing.T) {
 		kept = append(kept, string(checkpoint.Signed))
 	}
 	for i, size := range []uint64{1, 2, 5, 6} {
-		report := verify(t, k, VerifyOptions{Checkpoint: []byte(kept[i]), PublicKey: k.made.PublicKey})
-		if !report.OK || report.Events != 6 || report.Checkpoint.Size != size || report.Checkpoint.Origin != "signalbox/"+k.made.ID {
+		report := verify(t, k, VerifyOptions{Checkpoint: []byte(kept[i]),
+			PublicKey: k.made.PublicKey})
+		if !report.OK || report.Events != 6 || report.Checkpoint.Size != size ||
+			report.Checkpoint.Origin != "signalbox/"+k.made.ID {
 			t.Errorf("checkpoint %d: report %+v of checkpoint %+v", i, report, report.Checkpoint)
 		}
 	}
@@ -42,7 +44,8 @@ func TestSignWithoutNewEvents(t *testing.T) {
 	}
 }
 
-// checkNotSigned fails unless signing is refused as unverified, and the box's checkpoint stays as it is.
+// checkNotSigned fails unless signing is refused as unverified, and the box's checkpoint stays as
+// it is.
 func checkNotSigned(t *testing.T, k *kit, b *Box, fault string) {
 	t.Helper()
 	before := k.read(t, checkpointName)
@@ -63,7 +66,8 @@ func TestTruncatedLedgerIsNotSigned(t *testing.T) {
 	k.tamper(t, "DELETE FROM events WHERE seq > 3")
 	_, err := Open(t.Context(), k.dir, k.opts)
 	checkCode(t, err, signalbox.CodeUnverified)
-	if !strings.Contains(err.Error(), "event 4 is missing: this machine has applied it, but the ledger ends at event 3") {
+	if !strings.Contains(err.Error(),
+		"event 4 is missing: this machine has applied it, but the ledger ends at event 3") {
 		t.Errorf("open: %v", err)
 	}
 	k.remove(t, applied.FileName) // on a machine that has not applied it
@@ -73,8 +77,9 @@ func TestTruncatedLedgerIsNotSigned(t *testing.T) {
 		t.Errorf("open: %v", err)
 	}
 
-	k.put(t, checkpointName, string(old.Signed)) // whoever cuts the ledger may lay an old checkpoint beside it
-	_, err = Open(t.Context(), k.dir, k.opts)    // but the signer remembers
+	// whoever cuts the ledger may lay an old checkpoint beside it
+	k.put(t, checkpointName, string(old.Signed))
+	_, err = Open(t.Context(), k.dir, k.opts) // but the signer remembers
 	checkCode(t, err, signalbox.CodeUnverified)
 	k.remove(t, checkpointName)
 	_, err = Open(t.Context(), k.dir, k.opts)
@@ -103,9 +108,12 @@ func TestReplacedLedgerIsNotSigned(t *testing.T) {
 			k.forget(t)
 			forged.writeAndSign(t, append([]string{"t4", "t5"}, more...)...)
 			forged.put(t, checkpointName, k.read(t, checkpointName))
-			checkNotSigned(t, forged, forged.open(t), "its first 4 events are not the ones that were signed")
-			forged.put(t, checkpointTreeName, k.read(t, checkpointTreeName)) // nor with the right tree beside it
-			checkNotSigned(t, forged, forged.open(t), "its first 4 events are not the ones that were signed")
+			checkNotSigned(t, forged, forged.open(t),
+				"its first 4 events are not the ones that were signed")
+			// nor with the right tree beside it
+			forged.put(t, checkpointTreeName, k.read(t, checkpointTreeName))
+			checkNotSigned(t, forged, forged.open(t),
+				"its first 4 events are not the ones that were signed")
 			report := verify(t, forged, VerifyOptions{})
 			if report.OK || report.FirstBad != 1 {
 				t.Errorf("report %+v", report)
@@ -125,9 +133,12 @@ func TestChangedLedgerIsNotOpened(t *testing.T) {
 // The stored tree is only a cache: if it is lost or wrong, it is computed again.
 func TestStoredTreeIsOnlyACache(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, k *kit){
-		"lost":    func(t *testing.T, k *kit) { k.remove(t, checkpointTreeName) },
-		"empty":   func(t *testing.T, k *kit) { k.put(t, checkpointTreeName, "") },
-		"noise":   func(t *testing.T, k *kit) { k.put(t, checkpointTreeName, strings.Repeat("noise", 30)) },
+		"lost":  func(t *testing.T, k *kit) { k.remove(t, checkpointTreeName) },
+		"empty": func(t *testing.T, k *kit) { k.put(t, checkpointTreeName, "") },
+		"noise": func(t *testing.T,
+			k *kit) {
+			k.put(t, checkpointTreeName, strings.Repeat("noise", 30))
+		},
 		"smaller": func(t *testing.T, k *kit) { putTree(t, k, 1) },
 		"other":   func(t *testing.T, k *kit) { putTree(t, k, 3) },
 		"larger":  func(t *testing.T, k *kit) { putTree(t, k, 4) },
@@ -141,7 +152,8 @@ func TestStoredTreeIsOnlyACache(t *testing.T) {
 			sign(t, b)
 			checkVerified(t, k, 4)
 			var tree ledger.Tree // there is one again, for the next signature
-			if err := tree.UnmarshalBinary([]byte(k.read(t, checkpointTreeName))); err != nil || tree.Size() != 4 {
+			if err := tree.UnmarshalBinary([]byte(k.read(t, checkpointTreeName))); err != nil ||
+				tree.Size() != 4 {
 				t.Errorf("the tree has %d leaves, %v", tree.Size(), err)
 			}
 		})
@@ -208,9 +220,11 @@ func TestCheckpointsNeverGoBack(t *testing.T) {
 			for j := range rounds {
 				write(t, b, "t"+string(rune('a'+i))+string(rune('a'+j)))
 				signed := sign(t, b)
-				kept, err := ledger.OpenCheckpoint([]byte(k.read(t, checkpointName)), k.made.PublicKey)
+				kept, err := ledger.OpenCheckpoint([]byte(k.read(t, checkpointName)),
+					k.made.PublicKey)
 				if err != nil || kept.Size < signed.Size {
-					t.Errorf("signed %d events, then the box has a checkpoint of %d: %v", signed.Size, kept.Size, err)
+					t.Errorf("signed %d events, then the box has a checkpoint of %d: %v",
+						signed.Size, kept.Size, err)
 				}
 			}
 		})
@@ -219,7 +233,8 @@ func TestCheckpointsNeverGoBack(t *testing.T) {
 	checkVerified(t, k, 1+signers*rounds)
 }
 
-// Many commands open the box, write, sign and close it at the same time. None takes the ledger for truncated.
+// Many commands open the box, write, sign and close it at the same time. None takes the ledger for
+// truncated.
 func TestManyCommandsAtOnce(t *testing.T) {
 	k := newKit(t)
 	var commands sync.WaitGroup
@@ -231,7 +246,8 @@ func TestManyCommandsAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				_, err = b.Engine.Do(t.Context(), rules.OpenWork{Work: fmt.Sprintf("t%d-%d", i, j), Actor: "ann"})
+				_, err = b.Engine.Do(t.Context(), rules.OpenWork{Work: fmt.Sprintf("t%d-%d", i, j),
+					Actor: "ann"})
 				if err == nil {
 					_, err = b.Sign(t.Context())
 				}

@@ -26,18 +26,20 @@ import (
 // Limits on entries that are read into memory. Blobs are not.
 const (
 	maxManifest = 64 << 10
-	maxPiece    = 64 << 20 // pieceBytes plus an event of the maximum size, with every character escaped
+	// pieceBytes plus an event of the maximum size, with every character escaped
+	maxPiece    = 64 << 20
 	maxList     = 256 << 20
 	maxTrailing = 1 << 20 // zeros with which tar programs pad the last block
 )
 
 func badBackup(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the backup is incomplete or damaged: "+format, args...),
+	return &signalbox.Error{Code: signalbox.CodeUnverified,
+		Err:  fmt.Errorf("the backup is incomplete or damaged: "+format, args...),
 		Hint: "nothing was restored; use another backup, or another copy of this one"}
 }
 
-// unpacker extracts a backup into the folder of a ledger. It treats the backup as hostile: no name in it becomes a path unless it
-// is one that a backup can have.
+// unpacker extracts a backup into the folder of a ledger. It treats the backup as hostile: no name
+// in it becomes a path unless it is one that a backup can have.
 type unpacker struct {
 	l        *Ledger
 	progress func(done, total uint64)
@@ -55,7 +57,8 @@ type unpacker struct {
 	sums       bytes.Buffer
 }
 
-// source reads a backup. It remembers its own errors, to distinguish a failed read from damaged bytes.
+// source reads a backup. It remembers its own errors, to distinguish a failed read from damaged
+// bytes.
 type source struct {
 	ctx context.Context // of the call of unpack
 	r   io.Reader
@@ -121,7 +124,8 @@ func (u *unpacker) read(ctx context.Context, src io.Reader) error {
 }
 
 func notABackup() error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: errors.New("this is not a signalbox backup, or its start is damaged"),
+	return &signalbox.Error{Code: signalbox.CodeUnverified,
+		Err:  errors.New("this is not a signalbox backup, or its start is damaged"),
 		Hint: "name a file that signalbox backup wrote; nothing was restored"}
 }
 
@@ -133,7 +137,8 @@ func damagedBackup(err error) error {
 	return badBackup("it is damaged: %w", err)
 }
 
-// entryReader reads the content of an entry. It marks errors as damage, to distinguish them from errors of the destination.
+// entryReader reads the content of an entry. It marks errors as damage, to distinguish them from
+// errors of the destination.
 type entryReader struct{ r io.Reader }
 
 func (e entryReader) Read(b []byte) (int, error) {
@@ -184,7 +189,8 @@ func (u *unpacker) entry(ctx context.Context, header *tar.Header, r io.Reader) e
 	case kind.limit > 0 && header.Size > kind.limit:
 		return badBackup("%q has %d bytes, limit %d", name, header.Size, kind.limit)
 	}
-	for record := range header.PAXRecords { // such as those of sparse files, which expand a few bytes to a huge file
+	// such as those of sparse files, which expand a few bytes to a huge file
+	for record := range header.PAXRecords {
 		if record != "size" && record != "path" {
 			return badBackup("%q has the unexpected attribute %q", name, record)
 		}
@@ -226,11 +232,14 @@ func (u *unpacker) kindOf(ctx context.Context, name string) entryKind {
 	case name == checkpointEntry:
 		return entryKind{orderCheckpoint, false, maxManifest, all(u.readCheckpoint)}
 	case isSet && isSetting(setting):
-		return entryKind{orderSettings, true, maxSetting, all(func(text []byte) error { return u.readSetting(setting, text) })}
+		return entryKind{orderSettings, true, maxSetting,
+			all(func(text []byte) error { return u.readSetting(setting, text) })}
 	case strings.HasPrefix(name, eventPrefix):
-		return entryKind{orderEvents, true, maxPiece, all(func(piece []byte) error { return u.readEvents(ctx, name, piece) })}
+		return entryKind{orderEvents, true, maxPiece,
+			all(func(piece []byte) error { return u.readEvents(ctx, name, piece) })}
 	case isBlob:
-		return entryKind{orderBlobs, true, 0, func(r io.Reader) error { return u.readBlob(ctx, digest, r) }}
+		return entryKind{orderBlobs, true, 0,
+			func(r io.Reader) error { return u.readBlob(ctx, digest, r) }}
 	case name == absentEntry:
 		return entryKind{orderAbsent, false, maxList, all(u.readMissing)}
 	case name == sumsEntry:
@@ -246,7 +255,9 @@ func (u *unpacker) readManifest(text []byte) error {
 	}
 	switch {
 	case m.Format != backupFormat && strings.HasPrefix(m.Format, path.Dir(backupFormat)+"/v"):
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the backup has the format %q, but this signalbox supports %q", m.Format, backupFormat),
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("the backup has the format %q, but this signalbox supports %q",
+				m.Format, backupFormat),
 			Hint: "restore it with the version of signalbox that wrote it, or a newer one"}
 	case m.Format != backupFormat:
 		return notABackup()
@@ -354,7 +365,8 @@ func (u *unpacker) readBlob(ctx context.Context, name string, r io.Reader) error
 func (u *unpacker) readMissing(text []byte) error {
 	for line := range strings.Lines(string(text)) {
 		var digest signalbox.Hash
-		if err := digest.UnmarshalText([]byte(strings.TrimSuffix(line, "\n"))); err != nil || !u.refs.seen[digest] {
+		if err := digest.UnmarshalText([]byte(strings.TrimSuffix(line, "\n"))); err != nil ||
+			!u.refs.seen[digest] {
 			return badBackup("%s lists %q, which no event requires", absentEntry, line)
 		}
 		delete(u.refs.required, digest)
@@ -378,14 +390,16 @@ func (u *unpacker) readSums(text []byte) error {
 // checkComplete checks that nothing is missing.
 func (u *unpacker) checkComplete(ctx context.Context) error {
 	if u.tail.Seq != u.manifest.Events || u.tail.Hash != u.manifest.Head {
-		return badBackup("it has %d events, but according to %s it has %d, or another last event", u.tail.Seq, manifestEntry, u.manifest.Events)
+		return badBackup("it has %d events, but according to %s it has %d, or another last event",
+			u.tail.Seq, manifestEntry, u.manifest.Events)
 	}
 	id, err := u.l.readID(ctx)
 	if err != nil {
 		return err
 	}
 	if id != u.manifest.Box {
-		return badBackup("its first event opens the box %q, but %s has %q", id, manifestEntry, u.manifest.Box)
+		return badBackup("its first event opens the box %q, but %s has %q", id, manifestEntry,
+			u.manifest.Box)
 	}
 	for _, digest := range u.refs.blobs {
 		if u.refs.required[digest] && !u.blobs[digest] && !u.refs.redacted[digest] {

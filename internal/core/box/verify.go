@@ -21,19 +21,24 @@ type VerifyOptions struct {
 	PublicKey string
 	// NoBlobs skips the blobs that events refer to.
 	NoBlobs bool
-	// Progress, if not nil, is called from time to time with the number of events verified and the total.
+	// Progress, if not nil, is called from time to time with the number of events verified and the
+	// total.
 	Progress func(done, total uint64)
 
-	part bool // the ledger is a copy that is not complete, so do not compare it with what this machine applied
+	// the ledger is a copy that is not complete, so do not compare it with what this machine
+	// applied
+	part bool
 }
 
 // Verified is the result of Verify.
 type Verified struct {
 	ledger.Report
-	// Blobs is what was found about blobs, nil if they were not checked: because of NoBlobs, or because the events are not valid. If
-	// a blob is missing or altered, OK is false, FirstBad is the event that refers to the first such blob, and all Events are valid.
+	// Blobs is what was found about blobs, nil if they were not checked: because of NoBlobs, or
+	// because the events are not valid. If a blob is missing or altered, OK is false, FirstBad is
+	// the event that refers to the first such blob, and all Events are valid.
 	Blobs *BlobReport
-	// Lost is which events that this machine applied the ledger has lost, nil if none. Then OK is false.
+	// Lost is which events that this machine applied the ledger has lost, nil if none. Then OK is
+	// false.
 	Lost *applied.Lost
 	// NotReplayed is why the rules could not be applied to all events, nil if they were.
 	NotReplayed error
@@ -41,10 +46,12 @@ type Verified struct {
 	Hint string
 }
 
-// Verify checks the whole ledger, against a checkpoint if there is one, and the blobs that its events refer to. Problems with the
-// ledger are in the result; the error is for what could not be read.
+// Verify checks the whole ledger, against a checkpoint if there is one, and the blobs that its
+// events refer to. Problems with the ledger are in the result; the error is for what could not be
+// read.
 func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, error) {
-	// What was signed and applied comes first, because other processes may append, sign and apply meanwhile.
+	// What was signed and applied comes first, because other processes may append, sign and apply
+	// meanwhile.
 	var (
 		lost      *applied.Lost
 		badMemory error
@@ -58,12 +65,14 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 	}
 	head, err := l.Journal.Head(ctx)
 	if errors.Is(err, journal.ErrDamaged) {
-		head, err = ledger.MaxEvents, nil // the last event is damaged, but perhaps not the first that is
+		// the last event is damaged, but perhaps not the first that is
+		head, err = ledger.MaxEvents, nil
 	}
 	if err != nil {
 		return Verified{}, err
 	}
-	if lost != nil || checkpoint != nil && checkpoint.Size > head { // perhaps not because it was truncated
+	// perhaps not because it was truncated
+	if lost != nil || checkpoint != nil && checkpoint.Size > head {
 		if err := l.checkNotMoved(ctx); err != nil {
 			return Verified{}, err
 		}
@@ -91,7 +100,8 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 		err = recordLoss(&v, badMemory, head)
 	}
 	if err == nil && v.OK && !opts.NoBlobs {
-		v.Blobs, err = l.verifyBlobs(ctx, report.Events, redacted, scaleProgress(opts.Progress, 2, passes, head))
+		v.Blobs, err = l.verifyBlobs(ctx, report.Events, redacted,
+			scaleProgress(opts.Progress, 2, passes, head))
 	}
 	if v.Blobs != nil && !v.Blobs.OK() {
 		first := v.Blobs.firstBad()
@@ -104,24 +114,29 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 	return v, err
 }
 
-// checkStillThere records in the report that the ledger lost events while it was verified: then the later passes read fewer of them.
+// checkStillThere records in the report that the ledger lost events while it was verified: then the
+// later passes read fewer of them.
 func (l *Ledger) checkStillThere(ctx context.Context, v *Verified) error {
 	head, err := l.Journal.Head(ctx)
 	if err == nil && head < v.Events {
-		v.OK, v.FirstBad, v.Reason = false, head+1, fmt.Sprintf("the ledger was truncated while it was verified: it ended at event %d", v.Events)
+		v.OK, v.FirstBad, v.Reason = false, head+1,
+			fmt.Sprintf("the ledger was truncated while it was verified: it ended at event %d",
+				v.Events)
 	}
 	return err
 }
 
-// recordLoss records in the report that events are lost, or that the memory of applied events belongs to another box. What is wrong with
-// the events themselves stays the reason, if there is something.
+// recordLoss records in the report that events are lost, or that the memory of applied events
+// belongs to another box. What is wrong with the events themselves stays the reason, if there is
+// something.
 func recordLoss(v *Verified, badMemory error, head uint64) error {
 	switch {
 	case signalbox.CodeOf(badMemory) == signalbox.CodeUnverified && v.OK:
 		v.OK, v.Reason, v.Hint = false, badMemory.Error(), signalbox.HintOf(badMemory)
 	case v.Lost != nil && v.OK:
 		v.OK, v.FirstBad, v.Reason, v.Hint = false, v.Lost.First, v.Lost.Error(), applied.Hint
-	case v.Lost != nil && v.Hint == "" && v.FirstBad > head: // it only ends too early: the checkpoint signed what is lost, too
+	case v.Lost != nil && v.Hint == "" &&
+		v.FirstBad > head: // it only ends too early: the checkpoint signed what is lost, too
 		v.Hint = applied.Hint
 	case badMemory != nil && v.OK:
 		return badMemory
@@ -138,7 +153,8 @@ func (l *Ledger) checkOlder(ctx context.Context, public string, v *Verified) err
 		}
 	}
 	found, err := l.checkpoints(public)
-	if err != nil || len(found) < 2 || v.Checkpoint == nil || found[0].Checkpoint == *v.Checkpoint { // without one, these were signed meanwhile
+	// without one, these were signed meanwhile
+	if err != nil || len(found) < 2 || v.Checkpoint == nil || found[0].Checkpoint == *v.Checkpoint {
 		return err
 	}
 	_, err = l.treeFor(ctx, found[0])
@@ -149,9 +165,10 @@ func (l *Ledger) checkOlder(ctx context.Context, public string, v *Verified) err
 	return err
 }
 
-// readValid reads events up to the first that is damaged, so that Verify finds out which one it is. The journal itself returns
-// all requested events or an error.
-func (l *Ledger) readValid(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+// readValid reads events up to the first that is damaged, so that Verify finds out which one it is.
+// The journal itself returns all requested events or an error.
+func (l *Ledger) readValid(ctx context.Context, after uint64, limit int) ([]signalbox.Event,
+	error) {
 	for {
 		events, err := l.Journal.Read(ctx, after, limit)
 		if !errors.Is(err, journal.ErrDamaged) || limit <= 1 {
@@ -169,8 +186,8 @@ func scaleProgress(progress func(done, total uint64), pass, passes, head uint64)
 	return func(done uint64) { progress((pass*head+done)/passes, head) }
 }
 
-// replay applies the rules to all events. It finds events that are chained and signed but that signalbox would not have written,
-// and a snapshot that differs from the events.
+// replay applies the rules to all events. It finds events that are chained and signed but that
+// signalbox would not have written, and a snapshot that differs from the events.
 func (l *Ledger) replay(ctx context.Context, v *Verified, progress func(uint64)) error {
 	err := engine.Replay(ctx, l.Journal, progress)
 	impossible := (*rules.HistoryError)(nil)
@@ -234,7 +251,8 @@ func (l *Ledger) Prove(ctx context.Context, seq uint64) (*ledger.Proof, error) {
 		return nil, err
 	}
 	if last == nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("the box has no checkpoint, which a proof needs"),
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  errors.New("the box has no checkpoint, which a proof needs"),
 			Hint: "create one with signalbox ledger checkpoint"}
 	}
 	head, err := l.Journal.Head(ctx)
@@ -242,7 +260,8 @@ func (l *Ledger) Prove(ctx context.Context, seq uint64) (*ledger.Proof, error) {
 		return nil, err
 	}
 	if seq == 0 || seq > head {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no event %d: the ledger ends at event %d", seq, head),
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  fmt.Errorf("there is no event %d: the ledger ends at event %d", seq, head),
 			Hint: "see the last events with signalbox ledger tail"}
 	}
 	events, err := l.Journal.Read(ctx, seq-1, 1)

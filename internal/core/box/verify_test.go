@@ -21,8 +21,10 @@ func history(t *testing.T) *kit {
 	b := k.open(t)
 	write(t, b, "t1")
 	for _, c := range []rules.Command{
-		rules.Claim{Work: "t1", Role: signalbox.RoleDeveloper, Session: "dev", Actor: "ann", Lease: "l-1"},
-		rules.Exit{Session: "dev", Signal: signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: "1.0.0",
+		rules.Claim{Work: "t1", Role: signalbox.RoleDeveloper, Session: "dev", Actor: "ann",
+			Lease: "l-1"},
+		rules.Exit{Session: "dev", Signal: signalbox.ExitSignal{Protocol: signalbox.ExitProtocol,
+			Version:        "1.0.0",
 			PhaseCompleted: signalbox.PhaseImplementation, ExitReason: signalbox.ExitBlocked}},
 		rules.OpenWork{Work: "t2", Title: "another", Actor: "ann"},
 	} {
@@ -79,15 +81,16 @@ func TestVerifyWhileTheFirstCheckpointIsSigned(t *testing.T) {
 	}
 }
 
-// Any change of any field is found, in the first, in the last and in an event between, and so is a removed, moved or added
-// one. The first bad event is named.
+// Any change of any field is found, in the first, in the last and in an event between, and so is a
+// removed, moved or added one. The first bad event is named.
 func TestVerifyDetectsChanges(t *testing.T) {
 	k := history(t)
 	good := k.read(t, "ledger.db")
 	check := func(seq int, statement string) {
 		k.tamper(t, statement)
 		report := verify(t, k, VerifyOptions{})
-		if report.OK || report.FirstBad != uint64(seq) || report.Events != uint64(seq-1) || report.Reason == "" {
+		if report.OK || report.FirstBad != uint64(seq) || report.Events != uint64(seq-1) ||
+			report.Reason == "" {
 			t.Errorf("%s: report %+v", statement, report)
 		}
 		k.remove(t, "ledger.db-wal")
@@ -96,8 +99,10 @@ func TestVerifyDetectsChanges(t *testing.T) {
 	}
 	for _, seq := range []int{1, 5, 8} {
 		for column, value := range map[string]string{
-			"time": "time + 1", "type": "type || 'x'", "work": "work || 'x'", "session": "session || 'x'", "actor": "'eve'",
-			"data": "CAST('{\"title\":\"forged\"}' AS BLOB)", "prev": "zeroblob(31) || x'01'", "hash": "zeroblob(32)",
+			"time": "time + 1", "type": "type || 'x'", "work": "work || 'x'",
+			"session": "session || 'x'", "actor": "'eve'",
+			"data": "CAST('{\"title\":\"forged\"}' AS BLOB)", "prev": "zeroblob(31) || x'01'",
+			"hash": "zeroblob(32)",
 		} {
 			check(seq, fmt.Sprintf("UPDATE events SET %s = %s WHERE seq = %d", column, value, seq))
 		}
@@ -118,13 +123,15 @@ func TestVerifyInvalidDatabase(t *testing.T) {
 func TestVerifyInvalidCheckpoint(t *testing.T) {
 	k, other := history(t), newKit(t)
 	for name, opts := range map[string]VerifyOptions{
-		"noise":               {Checkpoint: []byte("noise")},
-		"another box's":       {Checkpoint: []byte(other.read(t, checkpointName))},
-		"another box's key":   {PublicKey: other.made.PublicKey},
-		"another box's, both": {Checkpoint: []byte(other.read(t, checkpointName)), PublicKey: other.made.PublicKey},
+		"noise":             {Checkpoint: []byte("noise")},
+		"another box's":     {Checkpoint: []byte(other.read(t, checkpointName))},
+		"another box's key": {PublicKey: other.made.PublicKey},
+		"another box's, both": {Checkpoint: []byte(other.read(t, checkpointName)),
+			PublicKey: other.made.PublicKey},
 	} {
 		report := verify(t, k, opts)
-		if both := name == "another box's, both"; report.OK || report.Reason == "" || (report.FirstBad == 1) != both {
+		if both := name == "another box's, both"; report.OK || report.Reason == "" ||
+			(report.FirstBad == 1) != both {
 			t.Errorf("%s: report %+v", name, report)
 		}
 	}
@@ -142,8 +149,10 @@ func TestProveEverything(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if checkpoint, err := proof.Check(k.made.PublicKey); err != nil || proof.Event.Seq != seq || checkpoint.Size != 8 {
-			t.Errorf("proof of event %d: event %d in a ledger of %d, %v", seq, proof.Event.Seq, checkpoint.Size, err)
+		if checkpoint, err := proof.Check(k.made.PublicKey); err != nil || proof.Event.Seq != seq ||
+			checkpoint.Size != 8 {
+			t.Errorf("proof of event %d: event %d in a ledger of %d, %v", seq, proof.Event.Seq,
+				checkpoint.Size, err)
 		}
 	}
 	for _, seq := range []uint64{0, 9, 1 << 63} {
@@ -189,11 +198,13 @@ func TestBlob(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
-	_, err = b.Redact(t.Context(), rules.RedactBlob{Blob: signalbox.Hash{1}, Reason: "never was", Actor: "ann"})
+	_, err = b.Redact(t.Context(), rules.RedactBlob{Blob: signalbox.Hash{1}, Reason: "never was",
+		Actor: "ann"})
 	checkCode(t, err, signalbox.CodeNotFound)
 	var seqs []uint64
 	for _, reason := range []string{"a password", "again"} {
-		answer, err := b.Redact(t.Context(), rules.RedactBlob{Blob: digest, Reason: reason, Actor: "ann"})
+		answer, err := b.Redact(t.Context(), rules.RedactBlob{Blob: digest, Reason: reason,
+			Actor: "ann"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +215,8 @@ func TestBlob(t *testing.T) {
 	}
 	_, err = b.Blob(t.Context(), digest)
 	checkCode(t, err, signalbox.CodeNotFound)
-	if !strings.Contains(err.Error(), "was redacted by ann at ") || !strings.Contains(err.Error(), ": a password") {
+	if !strings.Contains(err.Error(), "was redacted by ann at ") ||
+		!strings.Contains(err.Error(), ": a password") {
 		t.Errorf("error %v", err)
 	}
 	sign(t, b)
@@ -223,7 +235,8 @@ func TestRedactDamagedBlob(t *testing.T) {
 	if err := os.WriteFile(name, []byte("something else"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Redact(t.Context(), rules.RedactBlob{Blob: digest, Reason: "damaged", Actor: "ann"}); err != nil {
+	if _, err := b.Redact(t.Context(), rules.RedactBlob{Blob: digest, Reason: "damaged",
+		Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(name); !os.IsNotExist(err) {
@@ -253,7 +266,8 @@ func TestVerifyFindsWhatStandsOutside(t *testing.T) {
 func TestVerifyWithABadCheckpoint(t *testing.T) {
 	k := history(t)
 	k.put(t, checkpointName, "nothing")
-	if report := verify(t, k, VerifyOptions{}); report.OK || report.FirstBad != 0 || report.Events != 8 {
+	if report := verify(t, k, VerifyOptions{}); report.OK || report.FirstBad != 0 ||
+		report.Events != 8 {
 		t.Errorf("report %+v, want eight good events and a bad checkpoint", report)
 	}
 	k.tamper(t, "UPDATE events SET actor = 'eve' WHERE seq = 3")
@@ -278,7 +292,8 @@ func TestInitMissingLedger(t *testing.T) {
 		os.Remove(filepath.Join(k.dir, name))
 	}
 	key := k.read(t, publicKeyName)
-	_, err := Init(t.Context(), k.dir, "ann", &Options{KeyFile: filepath.Join(t.TempDir(), "other.key")})
+	_, err := Init(t.Context(), k.dir, "ann",
+		&Options{KeyFile: filepath.Join(t.TempDir(), "other.key")})
 	checkCode(t, err, signalbox.CodeUnverified)
 	_, err = Open(t.Context(), k.dir, k.opts)
 	checkCode(t, err, signalbox.CodeUnverified)
@@ -287,7 +302,8 @@ func TestInitMissingLedger(t *testing.T) {
 	}
 }
 
-// shrinking is a journal that loses its last event when the snapshot is loaded, which happens before the events are replayed.
+// shrinking is a journal that loses its last event when the snapshot is loaded, which happens
+// before the events are replayed.
 type shrinking struct {
 	journal.Journal
 	lost bool
@@ -329,7 +345,8 @@ func TestVerifyWhileEventsAreLost(t *testing.T) {
 	}
 	l.Journal = &shrinking{Journal: l.Journal}
 	v, err := l.Verify(t.Context(), VerifyOptions{})
-	if err != nil || v.OK || v.FirstBad != head || !strings.Contains(v.Reason, "truncated while it was verified") {
+	if err != nil || v.OK || v.FirstBad != head ||
+		!strings.Contains(v.Reason, "truncated while it was verified") {
 		t.Errorf("%+v, %v", v, err)
 	}
 }

@@ -24,22 +24,25 @@ const (
 	BlobAltered BlobStatus = "altered"
 	// BlobRedacted is a blob whose bytes were destroyed, as an event says.
 	BlobRedacted BlobStatus = "redacted"
-	// BlobRemaining is a blob that was redacted, but whose file still exists: the redaction was interrupted, or someone stored the
-	// bytes again.
+	// BlobRemaining is a blob that was redacted, but whose file still exists: the redaction was
+	// interrupted, or someone stored the bytes again.
 	BlobRemaining BlobStatus = "remaining"
 
 	blobIntact BlobStatus = ""
 )
 
-// BlobReport is what Verify found about the blobs that events refer to. Missing and altered blobs are errors.
+// BlobReport is what Verify found about the blobs that events refer to. Missing and altered blobs
+// are errors.
 type BlobReport struct {
-	// Checked is the number of blobs that were not redacted. Those that are neither missing nor altered are intact.
+	// Checked is the number of blobs that were not redacted. Those that are neither missing nor
+	// altered are intact.
 	Checked   uint64 `json:"checked"`
 	Missing   uint64 `json:"missing"`
 	Altered   uint64 `json:"altered"`
 	Redacted  uint64 `json:"redacted"`
 	Remaining uint64 `json:"remaining"`
-	// List has the first hundred blobs of each status, in the order of the events that first refer to them.
+	// List has the first hundred blobs of each status, in the order of the events that first refer
+	// to them.
 	List []BlobFinding `json:"list"`
 }
 
@@ -63,15 +66,18 @@ func (r *BlobReport) reason(first BlobFinding) string {
 	if first.Status == BlobAltered {
 		what = "was changed: its bytes do not have its digest"
 	}
-	reason := fmt.Sprintf("blob %s, to which event %d (%s) refers, %s", first.Blob, first.Event, first.Type, what)
+	reason := fmt.Sprintf("blob %s, to which event %d (%s) refers, %s", first.Blob, first.Event,
+		first.Type, what)
 	if all := r.Missing + r.Altered; all > 1 {
-		reason += fmt.Sprintf("; of %s, %d are missing and %d were changed", text.Count(int(r.Checked), "blob"), r.Missing, r.Altered)
+		reason += fmt.Sprintf("; of %s, %d are missing and %d were changed",
+			text.Count(int(r.Checked), "blob"), r.Missing, r.Altered)
 	}
 	return reason
 }
 
 func (r *BlobReport) add(found BlobFinding) {
-	count := map[BlobStatus]*uint64{BlobMissing: &r.Missing, BlobAltered: &r.Altered, BlobRedacted: &r.Redacted, BlobRemaining: &r.Remaining}[found.Status]
+	count := map[BlobStatus]*uint64{BlobMissing: &r.Missing, BlobAltered: &r.Altered,
+		BlobRedacted: &r.Redacted, BlobRemaining: &r.Remaining}[found.Status]
 	if *count++; *count <= maxFindings {
 		r.List = append(r.List, found)
 	}
@@ -87,7 +93,8 @@ func (r *BlobReport) firstBad() BlobFinding {
 	return BlobFinding{}
 }
 
-// redactions are the blobs that were redacted, according to the events read so far. It is safe for concurrent use.
+// redactions are the blobs that were redacted, according to the events read so far. It is safe for
+// concurrent use.
 type redactions struct {
 	mu    sync.Mutex
 	blobs map[signalbox.Hash]bool // guarded by mu
@@ -118,7 +125,8 @@ func (r *redactions) has(digest signalbox.Hash) bool {
 	return r.blobs[digest]
 }
 
-// blobVerifier checks the blobs that events refer to, a batch at a time. It holds one digest for each blob, never the content.
+// blobVerifier checks the blobs that events refer to, a batch at a time. It holds one digest for
+// each blob, never the content.
 type blobVerifier struct {
 	l        *Ledger
 	redacted *redactions
@@ -140,8 +148,10 @@ type pendingBlob struct {
 const blobsAtOnce = 256
 
 // verifyBlobs checks every blob that the events 1 to head refer to.
-func (l *Ledger) verifyBlobs(ctx context.Context, head uint64, redacted *redactions, progress func(uint64)) (*BlobReport, error) {
-	v := &blobVerifier{l: l, redacted: redacted, last: head, done: map[signalbox.Hash]bool{}, queued: map[signalbox.Hash]int{}}
+func (l *Ledger) verifyBlobs(ctx context.Context, head uint64, redacted *redactions,
+	progress func(uint64)) (*BlobReport, error) {
+	v := &blobVerifier{l: l, redacted: redacted, last: head, done: map[signalbox.Hash]bool{},
+		queued: map[signalbox.Hash]int{}}
 	v.report.List = []BlobFinding{}
 	for e, err := range l.Events(ctx, 0) {
 		if err != nil {
@@ -151,7 +161,8 @@ func (l *Ledger) verifyBlobs(ctx context.Context, head uint64, redacted *redacti
 			break
 		}
 		for _, ref := range blobsIn(e) {
-			v.add(pendingBlob{BlobFinding{Blob: ref.digest, Event: e.Seq, Type: e.Type}, ref.required, nil})
+			v.add(pendingBlob{BlobFinding{Blob: ref.digest, Event: e.Seq, Type: e.Type},
+				ref.required, nil})
 		}
 		if len(v.batch) >= blobsAtOnce {
 			if err := v.flush(ctx); err != nil {
@@ -168,7 +179,8 @@ func (l *Ledger) verifyBlobs(ctx context.Context, head uint64, redacted *redacti
 	return &v.report, nil
 }
 
-// add adds a blob to the batch, once. Of several references, the first that requires the blob counts.
+// add adds a blob to the batch, once. Of several references, the first that requires the blob
+// counts.
 func (v *blobVerifier) add(b pendingBlob) {
 	i, queued := v.queued[b.Blob]
 	switch {
@@ -181,7 +193,8 @@ func (v *blobVerifier) add(b pendingBlob) {
 	}
 }
 
-// flush checks the batch with several goroutines, because it is hashing that takes the time, and reports in order.
+// flush checks the batch with several goroutines, because it is hashing that takes the time, and
+// reports in order.
 func (v *blobVerifier) flush(ctx context.Context) error {
 	var next atomic.Int64
 	var running sync.WaitGroup
@@ -245,7 +258,8 @@ func (v *blobVerifier) record(ctx context.Context, b *pendingBlob) error {
 	return nil
 }
 
-// readRedactions reads the events that were appended meanwhile: a redaction is recorded before the bytes are destroyed.
+// readRedactions reads the events that were appended meanwhile: a redaction is recorded before the
+// bytes are destroyed.
 func (v *blobVerifier) readRedactions(ctx context.Context) error {
 	for e, err := range v.l.Events(ctx, v.last) {
 		if err != nil {

@@ -23,14 +23,21 @@ func TestAmbiguousAppend(t *testing.T) {
 	}{
 		{"stored", []step{cutAfter}, nil, nil, "w", 1},
 		{"not stored", []step{cutBefore}, nil, nil, "w", 2},
-		{"not stored, then stored without saying so", []step{cutBefore, cutAfter}, nil, nil, "w", 2},
-		{"not stored, then a conflict", []step{cutBefore, fails(journal.ErrConflict)}, nil, nil, "w", 3},
-		{"not stored, then a definite failure", []step{cutBefore, fails(journal.ErrNotStored)}, nil, ErrUnknownOutcome, "", 2},
+		{"not stored, then stored without saying so", []step{cutBefore, cutAfter}, nil, nil, "w",
+			2},
+		{"not stored, then a conflict", []step{cutBefore, fails(journal.ErrConflict)}, nil, nil,
+			"w", 3},
+		{"not stored, then a definite failure", []step{cutBefore, fails(journal.ErrNotStored)}, nil,
+			ErrUnknownOutcome, "", 2},
 		{"not stored, twice", []step{cutBefore, cutBefore}, nil, nil, "w", 3},
-		{"not stored, three times", []step{cutBefore, cutBefore, cutBefore}, nil, ErrUnknownOutcome, "", 3},
-		{"stored, and unreadable", []step{cutAfter}, []step{fails(errCut)}, ErrUnknownOutcome, "w", 1},
-		{"stored, and unreadable the second time", []step{cutAfter}, []step{goesThrough, fails(errCut)}, ErrUnknownOutcome, "w", 1},
-		{"not stored, and unreadable", []step{cutBefore}, []step{fails(errCut)}, ErrUnknownOutcome, "", 1},
+		{"not stored, three times", []step{cutBefore, cutBefore, cutBefore}, nil, ErrUnknownOutcome,
+			"", 3},
+		{"stored, and unreadable", []step{cutAfter}, []step{fails(errCut)}, ErrUnknownOutcome, "w",
+			1},
+		{"stored, and unreadable the second time", []step{cutAfter},
+			[]step{goesThrough, fails(errCut)}, ErrUnknownOutcome, "w", 1},
+		{"not stored, and unreadable", []step{cutBefore}, []step{fails(errCut)}, ErrUnknownOutcome,
+			"", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := newMemory()
@@ -63,7 +70,8 @@ func TestAmbiguousAppend(t *testing.T) {
 	}
 }
 
-// The log has moved on without the events: what others did is taken into account before the next attempt.
+// The log has moved on without the events: what others did is taken into account before the next
+// attempt.
 func TestAmbiguousAppendThatLostTheRace(t *testing.T) {
 	m := newMemory()
 	f := &faulty{Journal: m}
@@ -74,14 +82,16 @@ func TestAmbiguousAppendThatLostTheRace(t *testing.T) {
 		must(t, other, claim("w", "other", 0))
 		return errCut
 	})
-	if held := mustRefuse(t, e, claim("w", "s", 0), signalbox.CodeConflict); held.Lease == nil || held.Lease.Session != "other" {
+	if held := mustRefuse(t, e, claim("w", "s", 0), signalbox.CodeConflict); held.Lease == nil ||
+		held.Lease.Session != "other" {
 		t.Errorf("the work is held by %+v, want other", held.Lease)
 	}
 	checkTypes(t, m, 2, "LeaseGranted")
 	checkLog(t, m, e, other)
 }
 
-// An append whose outcome is unknown arrives after a later attempt has certainly failed, and after the command was answered.
+// An append whose outcome is unknown arrives after a later attempt has certainly failed, and after
+// the command was answered.
 func TestAmbiguousAppendThatArrivesLate(t *testing.T) {
 	m := newMemory()
 	f := &faulty{Journal: m}
@@ -121,8 +131,8 @@ func TestAmbiguousAppendThatOthersFollowed(t *testing.T) {
 	checkLog(t, m, e, other)
 }
 
-// Two engines may make the very same event, as when both have a clock that is behind the log. Finding the first event of
-// an append in the log does not mean that the append is there.
+// Two engines may make the very same event, as when both have a clock that is behind the log.
+// Finding the first event of an append in the log does not mean that the append is there.
 func TestAmbiguousAppendBesideItsTwin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

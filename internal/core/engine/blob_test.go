@@ -20,7 +20,8 @@ var secretDigest = signalbox.Hash(sha256.Sum256([]byte(secret)))
 
 func redactSecret(t *testing.T, e *Engine) rules.Answer {
 	t.Helper()
-	answer, err := e.Redact(context.Background(), rules.RedactBlob{Blob: secretDigest, Reason: "a password", Actor: "me"})
+	answer, err := e.Redact(context.Background(),
+		rules.RedactBlob{Blob: secretDigest, Reason: "a password", Actor: "me"})
 	if err != nil {
 		t.Fatalf("redact: %v", err)
 	}
@@ -95,7 +96,8 @@ func TestRedactDeleteFails(t *testing.T) {
 	e := openBox(t, f, nil)
 	putSecret(t, e)
 	f.deletes.then(fails(errCut))
-	_, err := e.Redact(context.Background(), rules.RedactBlob{Blob: secretDigest, Reason: "a password", Actor: "me"})
+	_, err := e.Redact(context.Background(),
+		rules.RedactBlob{Blob: secretDigest, Reason: "a password", Actor: "me"})
 	if !errors.Is(err, errCut) || !strings.Contains(err.Error(), "bytes could not be deleted") {
 		t.Errorf("error %v, want one about the deletion", err)
 	}
@@ -111,11 +113,13 @@ func TestRefusedRedaction(t *testing.T) {
 	f := &faulty{Journal: m}
 	e := openBox(t, f, nil)
 	putSecret(t, e)
-	if _, err := e.Redact(context.Background(), rules.RedactBlob{Blob: secretDigest, Actor: "me"}); err == nil {
+	if _, err := e.Redact(context.Background(),
+		rules.RedactBlob{Blob: secretDigest, Actor: "me"}); err == nil {
 		t.Error("a redaction without a reason was accepted")
 	}
 	f.appends.then(fails(journal.ErrNotStored))
-	_, err := e.Redact(context.Background(), rules.RedactBlob{Blob: secretDigest, Reason: "a password", Actor: "me"})
+	_, err := e.Redact(context.Background(),
+		rules.RedactBlob{Blob: secretDigest, Reason: "a password", Actor: "me"})
 	if !errors.Is(err, journal.ErrNotStored) {
 		t.Errorf("error %v, want %v", err, journal.ErrNotStored)
 	}
@@ -142,12 +146,14 @@ func TestPutFails(t *testing.T) {
 	f := &faulty{Journal: m}
 	e := openBox(t, f, nil)
 	broken := errors.New("the pipe broke")
-	_, err := e.PutBlob(context.Background(), io.MultiReader(strings.NewReader("half"), iotest.ErrReader(broken)))
+	_, err := e.PutBlob(context.Background(), io.MultiReader(strings.NewReader("half"),
+		iotest.ErrReader(broken)))
 	if !errors.Is(err, broken) {
 		t.Errorf("error %v, want %v", err, broken)
 	}
 	f.reads.then(fails(errCut)) // it cannot learn whether the bytes were redacted
-	if _, err := e.PutBlob(context.Background(), strings.NewReader(secret)); !errors.Is(err, errCut) {
+	if _, err := e.PutBlob(context.Background(), strings.NewReader(secret)); !errors.Is(err,
+		errCut) {
 		t.Errorf("error %v, want %v", err, errCut)
 	}
 }

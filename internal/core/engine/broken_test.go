@@ -22,25 +22,30 @@ var brokenLogs = []struct {
 	{"an event of another chain", func(events []signalbox.Event) []signalbox.Event {
 		var other ledger.Tail
 		other.Seq, other.Time = 3, start
-		return seal(events, other, signalbox.Event{Type: "WorkOpened", Work: "x", Data: []byte(`{"phase":"DRAFT"}`)})
+		return seal(events, other, signalbox.Event{Type: "WorkOpened", Work: "x",
+			Data: []byte(`{"phase":"DRAFT"}`)})
 	}, nil, signalbox.CodeUnverified},
 	{"an event that was changed", func(events []signalbox.Event) []signalbox.Event {
-		events = next(events, signalbox.Event{Type: "WorkOpened", Work: "x", Data: []byte(`{"phase":"DRAFT"}`)})
+		events = next(events, signalbox.Event{Type: "WorkOpened", Work: "x",
+			Data: []byte(`{"phase":"DRAFT"}`)})
 		events[3].Work = "y"
 		return events
 	}, nil, signalbox.CodeUnverified},
 	{"a gap", func(events []signalbox.Event) []signalbox.Event {
-		events = next(events, signalbox.Event{Type: "WorkOpened", Work: "x", Data: []byte(`{"phase":"DRAFT"}`)})
+		events = next(events, signalbox.Event{Type: "WorkOpened", Work: "x",
+			Data: []byte(`{"phase":"DRAFT"}`)})
 		events[3].Seq = 5
 		events[3].Hash = ledger.Sum(&events[3])
 		return events
 	}, nil, signalbox.CodeUnverified},
 	{"a newer event", newerEvent, rules.ErrNewer, signalbox.CodeFailed},
 	{"an event that cannot be", func(events []signalbox.Event) []signalbox.Event {
-		return next(events, signalbox.Event{Type: "LeaseExpired", Work: "w", Data: []byte(`{"epoch":2}`)})
+		return next(events, signalbox.Event{Type: "LeaseExpired", Work: "w",
+			Data: []byte(`{"epoch":2}`)})
 	}, rules.ErrHistory, signalbox.CodeUnverified},
 	{"good events and then a newer one", func(events []signalbox.Event) []signalbox.Event {
-		events = next(events, signalbox.Event{Type: "WorkOpened", Work: "x", Data: []byte(`{"phase":"DRAFT"}`)})
+		events = next(events, signalbox.Event{Type: "WorkOpened", Work: "x",
+			Data: []byte(`{"phase":"DRAFT"}`)})
 		return newerEvent(events)
 	}, rules.ErrNewer, signalbox.CodeFailed},
 }
@@ -49,7 +54,8 @@ func newerEvent(events []signalbox.Event) []signalbox.Event {
 	return next(events, signalbox.Event{Type: "SomethingNew", Data: []byte(`{}`)})
 }
 
-// cutOff has happened to a log that is shorter than it was. No journal tells of it: only a command finds it.
+// cutOff has happened to a log that is shorter than it was. No journal tells of it: only a command
+// finds it.
 func cutOff(events []signalbox.Event) []signalbox.Event { return events[:2] }
 
 // next appends an event as a signalbox would.
@@ -87,7 +93,8 @@ func inBrokenLog(t *testing.T, test func(t *testing.T, e *Engine, f *faulty, bre
 				switch {
 				case err == nil || tt.is != nil && !errors.Is(err, tt.is):
 					t.Errorf("error %v, want %v", err, tt.is)
-				case (classed == nil) != (tt.code == 0) || classed != nil && classed.Code != tt.code:
+				case (classed == nil) != (tt.code == 0) || classed != nil &&
+					classed.Code != tt.code:
 					t.Errorf("error %v: %+v, want code %d", err, classed, tt.code)
 				}
 				checkStopped(t, e, f, err)
@@ -167,7 +174,8 @@ func TestBrokenLogFoundByFollow(t *testing.T) {
 
 // A truncated log is not a conflict: retrying would never end.
 func TestTruncatedLog(t *testing.T) {
-	for name, c := range map[string]rules.Command{"command": openWork("later"), "refused command": openWork("w")} {
+	for name, c := range map[string]rules.Command{"command": openWork("later"),
+		"refused command": openWork("w")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMemory()

@@ -8,7 +8,8 @@ import (
 	"signalbox"
 )
 
-// ErrClockSkew means that the clock jumped. An event with a wrong time could expire all leases, or none for a long time.
+// ErrClockSkew means that the clock jumped. An event with a wrong time could expire all leases, or
+// none for a long time.
 var ErrClockSkew = errors.New("clock_skew")
 
 // maxSkew is how far the clock may deviate from the elapsed time between two readings.
@@ -38,8 +39,8 @@ func newClock(opts *Options) *clock {
 	return c
 }
 
-// read returns the time, or an error after a jump. Each reading is compared with the last good one, so that the small corrections
-// of time services do not add up.
+// read returns the time, or an error after a jump. Each reading is compared with the last good one,
+// so that the small corrections of time services do not add up.
 func (c *clock) read() (time.Time, error) {
 	now := c.now().Round(0)
 	if c.elapsed == nil {
@@ -50,7 +51,8 @@ func (c *clock) read() (time.Time, error) {
 	if skew.Abs() > maxSkew {
 		return time.Time{}, &signalbox.Error{
 			Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("%w: the clock jumped by %s", ErrClockSkew, skew.Round(time.Millisecond)),
+			Err: fmt.Errorf("%w: the clock jumped by %s", ErrClockSkew,
+				skew.Round(time.Millisecond)),
 			Hint: "correct the clock; if it is correct now, restart signalbox",
 		}
 	}

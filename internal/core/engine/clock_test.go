@@ -21,7 +21,8 @@ type hands struct {
 func (h *hands) pass(d time.Duration) { h.now, h.elapsed = h.now.Add(d), h.elapsed+d }
 func (h *hands) jump(d time.Duration) { h.now = h.now.Add(d) }
 func (h *hands) options() *Options {
-	return &Options{Now: func() time.Time { return h.now }, Elapsed: func() time.Duration { return h.elapsed }}
+	return &Options{Now: func() time.Time { return h.now },
+		Elapsed: func() time.Duration { return h.elapsed }}
 }
 
 func TestClockJumps(t *testing.T) {
@@ -66,7 +67,9 @@ func TestClockSkewSaysHowFar(t *testing.T) {
 	h.jump(-90 * time.Minute)
 	_, err := e.Do(t.Context(), openWork("w"))
 	skew := (*signalbox.Error)(nil)
-	if !errors.As(err, &skew) || !strings.Contains(err.Error(), "clock_skew: the clock jumped by -1h30m0s") || skew.Hint == "" {
+	if !errors.As(err, &skew) ||
+		!strings.Contains(err.Error(), "clock_skew: the clock jumped by -1h30m0s") ||
+		skew.Hint == "" {
 		t.Errorf("error %v, want one with clock_skew, -1h30m0s and a hint", err)
 	}
 }
@@ -86,7 +89,8 @@ func TestSmallCorrectionsDoNotAddUp(t *testing.T) {
 	}
 }
 
-// A machine that slept for a night wakes to a clock that jumped, and to a count of time that did too.
+// A machine that slept for a night wakes to a clock that jumped, and to a count of time that did
+// too.
 func TestSuspendIsNotAJump(t *testing.T) {
 	m, h := newMemory(), &hands{now: start}
 	e := openBox(t, m, h.options())

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot includes the time during which the machine sleeps, so that waking up is not a jump. Go's monotonic clock does not.
+// sinceBoot includes the time during which the machine sleeps, so that waking up is not a jump.
+// Go's monotonic clock does not.
 func sinceBoot() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(bootClock, &ts); err != nil {

@@ -19,7 +19,8 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// An answer is the present log's, also a refusal, and also of an engine that has missed what others did.
+// An answer is the present log's, also a refusal, and also of an engine that has missed what others
+// did.
 func TestAnswersAreNotStale(t *testing.T) {
 	m := newMemory()
 	a := openBox(t, m, nil)
@@ -31,15 +32,16 @@ func TestAnswersAreNotStale(t *testing.T) {
 	if again.Lease.Epoch != 5 || again.Lease.Session != "s2" {
 		t.Errorf("lease %+v, want epoch 5 of session s2", again.Lease)
 	}
-	answer := mustRefuse(t, a, claim("w", "s1", 0), signalbox.CodeConflict) // a has not heard of the claim
+	// a has not heard of the claim
+	answer := mustRefuse(t, a, claim("w", "s1", 0), signalbox.CodeConflict)
 	if answer.Lease == nil || answer.Lease.Session != "s2" {
 		t.Errorf("the work is held by %+v, want s2", answer.Lease)
 	}
 	checkLog(t, m, a, b)
 }
 
-// Conflicts are retried, however many there are, and whether or not there are new events. After the first the engine takes its
-// time, but not long.
+// Conflicts are retried, however many there are, and whether or not there are new events. After the
+// first the engine takes its time, but not long.
 func TestConflictsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -119,7 +121,8 @@ func TestDefiniteFailure(t *testing.T) {
 	m := newMemory()
 	f := &faulty{Journal: m}
 	e := openBox(t, f, nil)
-	full := &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: disk full", journal.ErrNotStored), Hint: "make room"}
+	full := &signalbox.Error{Code: signalbox.CodeFailed,
+		Err: fmt.Errorf("%w: disk full", journal.ErrNotStored), Hint: "make room"}
 	f.appends.then(fails(full))
 	mustFail(t, e, openWork("w"), full)
 	if n := f.appends.calls(); n != 2 {
@@ -138,11 +141,13 @@ func TestDefiniteFailure(t *testing.T) {
 	checkLog(t, m, e)
 }
 
-// Whichever engine is asked, and however far behind it is, the answer is what the rules say of the whole log.
+// Whichever engine is asked, and however far behind it is, the answer is what the rules say of the
+// whole log.
 func TestEnginesAgree(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		m := newMemory()
-		enginesAgree(t, func() journal.Journal { return m }, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") })
+		enginesAgree(t, func() journal.Journal { return m },
+			func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") })
 	})
 }
 
@@ -174,7 +179,8 @@ func enginesAgree(t rapid.TB, open func() journal.Journal, pick func(n int) int)
 		now = now.Add(time.Duration(pick(3)) * 400 * time.Millisecond)
 		want := rules.Decide(&reference, now, c)
 		answer, err := engines[pick(len(engines))].Do(context.Background(), c)
-		if diff := cmp.Diff(outcomeText(want.Answer, want.Err), outcomeText(answer, err)); diff != "" {
+		if diff := cmp.Diff(outcomeText(want.Answer, want.Err),
+			outcomeText(answer, err)); diff != "" {
 			t.Fatalf("%#v (-want +got):\n%s", c, diff)
 		}
 		r.heard(answer, err)
@@ -196,7 +202,8 @@ func outcomeText(a rules.Answer, err error) string {
 	if a.Lease != nil {
 		lease = fmt.Sprintf("%+v", *a.Lease)
 	}
-	return fmt.Sprintf("%s %d %s %s %s [%s] %t: %v", a.At, a.Seq, a.Work, a.Phase, a.Session, lease, a.Repeated, err)
+	return fmt.Sprintf("%s %d %s %s %s [%s] %t: %v", a.At, a.Seq, a.Work, a.Phase, a.Session, lease,
+		a.Repeated, err)
 }
 
 // call is a command with what was known before and after it.
@@ -207,8 +214,9 @@ type call struct {
 	before, after uint64 // the head of the log
 }
 
-// Many engines with many callers: every answer is what the rules say of the log as it was at one moment between call
-// and return, and an answer that says that something was recorded is that event's.
+// Many engines with many callers: every answer is what the rules say of the log as it was at one
+// moment between call and return, and an answer that says that something was recorded is that
+// event's.
 func TestManyEnginesAtOnce(t *testing.T) {
 	for seed := range uint64(4) {
 		synctest.Test(t, func(t *testing.T) {
@@ -227,7 +235,8 @@ type crowd struct {
 	pass              func() // lets leases run out
 }
 
-// run lets the callers give commands to four engines on one log, each with a journal that newJournal returns.
+// run lets the callers give commands to four engines on one log, each with a journal that
+// newJournal returns.
 func (w crowd) run(t *testing.T, seed uint64, newJournal func() journal.Journal) {
 	t.Helper()
 	j := newJournal()
@@ -242,7 +251,8 @@ func (w crowd) run(t *testing.T, seed uint64, newJournal func() journal.Journal)
 	for i := range calls {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		callers.Go(func() {
-			calls[i] = w.giveCommands(j, engines[i%len(engines)], &traffic{name: fmt.Sprintf("s%d", i), pick: rng.IntN})
+			calls[i] = w.giveCommands(j, engines[i%len(engines)],
+				&traffic{name: fmt.Sprintf("s%d", i), pick: rng.IntN})
 		})
 	}
 	callers.Wait()
@@ -252,7 +262,8 @@ func (w crowd) run(t *testing.T, seed uint64, newJournal func() journal.Journal)
 	for _, c := range calls {
 		for i := range c {
 			if !explained(states, &c[i]) {
-				t.Errorf("%#v between events %d and %d: %s: that was never true", c[i].command, c[i].before, c[i].after, outcomeText(c[i].answer, c[i].err))
+				t.Errorf("%#v between events %d and %d: %s: that was never true", c[i].command,
+					c[i].before, c[i].after, outcomeText(c[i].answer, c[i].err))
 			}
 		}
 	}
@@ -294,7 +305,8 @@ func allStates(t *testing.T, j journal.Journal) []*rules.State {
 func explained(states []*rules.State, c *call) bool {
 	for seq := c.before; seq <= c.after; seq++ {
 		d := rules.Decide(states[seq], c.answer.At, c.command)
-		if outcomeText(d.Answer, d.Err) == outcomeText(c.answer, c.err) && seq+uint64(len(d.Events)) <= c.after {
+		if outcomeText(d.Answer, d.Err) == outcomeText(c.answer, c.err) &&
+			seq+uint64(len(d.Events)) <= c.after {
 			return true
 		}
 	}

@@ -37,17 +37,24 @@ func TestMain(m *testing.M) {
 var drivers = map[string]func(t *testing.T) func() (journal.Journal, error){
 	"sqlite": func(t *testing.T) func() (journal.Journal, error) {
 		dir := t.TempDir()
-		return func() (journal.Journal, error) { return sqlite.Open(t.Context(), dir, &sqlite.Options{Create: true}) }
+		return func() (journal.Journal,
+			error) {
+			return sqlite.Open(t.Context(), dir, &sqlite.Options{Create: true})
+		}
 	},
 	"postgres": func(t *testing.T) func() (journal.Journal, error) {
 		address, schema := database.Need(t).Address, fmt.Sprintf("box%d", schemas.Add(1))
 		return func() (journal.Journal, error) {
-			log, err := postgres.Open(t.Context(), address, postgres.Options{Schema: schema, Create: true})
+			log, err := postgres.Open(t.Context(), address,
+				postgres.Options{Schema: schema, Create: true})
 			return withSnapshot(t, log), err
 		}
 	},
-	"nats":    func(t *testing.T) func() (journal.Journal, error) { return openCluster(t, "a") },
-	"cluster": func(t *testing.T) func() (journal.Journal, error) { return openCluster(t, "a", "b", "c") },
+	"nats": func(t *testing.T) func() (journal.Journal, error) { return openCluster(t, "a") },
+	"cluster": func(t *testing.T) func() (journal.Journal,
+		error) {
+		return openCluster(t, "a", "b", "c")
+	},
 }
 
 // withSnapshot returns a log as a machine uses it that has no snapshot yet.
@@ -55,7 +62,8 @@ func withSnapshot(t *testing.T, log journal.Log) journal.Journal {
 	return &driver.LocalSnapshot{Log: log, Path: filepath.Join(t.TempDir(), "snapshot")}
 }
 
-// openCluster returns a function that opens handles of a new journal, each on another node of a cluster that runs in this process.
+// openCluster returns a function that opens handles of a new journal, each on another node of a
+// cluster that runs in this process.
 func openCluster(t *testing.T, nodes ...string) func() (journal.Journal, error) {
 	cluster := nats.Cluster{Nodes: map[string]string{}, Secret: nats.NewSecret()}
 	for _, node := range nodes {
@@ -91,7 +99,8 @@ func openCluster(t *testing.T, nodes ...string) func() (journal.Journal, error) 
 var schemas atomic.Int64
 
 // onEachDriver runs a test with journals of each driver.
-func onEachDriver(t *testing.T, test func(t *testing.T, newJournal func(*testing.T) func() journal.Journal)) {
+func onEachDriver(t *testing.T,
+	test func(t *testing.T, newJournal func(*testing.T) func() journal.Journal)) {
 	for name, driver := range drivers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // a cluster mostly waits for an election
@@ -126,7 +135,8 @@ func TestEnginesAgreeOnEachDriver(t *testing.T) {
 func TestManyEnginesOnEachDriver(t *testing.T) {
 	onEachDriver(t, func(t *testing.T, newJournal func(*testing.T) func() journal.Journal) {
 		var passed atomic.Int64
-		crowd{callers: 8, commands: 25, now: func() time.Time { return start.Add(time.Duration(passed.Load())) },
+		crowd{callers: 8, commands: 25,
+			now:  func() time.Time { return start.Add(time.Duration(passed.Load())) },
 			pass: func() { passed.Add(int64(100 * time.Millisecond)) },
 		}.run(t, 1, newJournal(t))
 	})

@@ -1,9 +1,10 @@
-// Package engine executes commands: it computes the state from the log, decides commands with the rules, appends the resulting
-// events, and returns when they are durable. Any number of engines, in any number of processes, share one log without a
-// coordinator. When another engine has appended first, an engine reads the new events and decides again.
+// Package engine executes commands: it computes the state from the log, decides commands with the
+// rules, appends the resulting events, and returns when they are durable. Any number of engines, in
+// any number of processes, share one log without a coordinator. When another engine has appended
+// first, an engine reads the new events and decides again.
 //
-// The engine implements group commit: commands that arrive during an append are decided together, each on the state that results
-// from the ones before, and their events are stored in one append.
+// The engine implements group commit: commands that arrive during an append are decided together,
+// each on the state that results from the ones before, and their events are stored in one append.
 package engine
 
 import (
@@ -24,19 +25,21 @@ import (
 // ErrClosed means that the engine was closed before it executed the command.
 var ErrClosed = errors.New("the engine is closed")
 
-// ErrUnknownOutcome means that the command may or may not have been executed: read the log, or repeat the command. Repeated claims,
-// renewals, releases and exits get the same answer.
+// ErrUnknownOutcome means that the command may or may not have been executed: read the log, or
+// repeat the command. Repeated claims, renewals, releases and exits get the same answer.
 var ErrUnknownOutcome = errors.New("it is unknown whether the command was executed")
 
 // Options are options for Open.
 type Options struct {
 	// Now returns the time; nil means the system clock.
 	Now func() time.Time
-	// Elapsed returns the time since a fixed moment, unaffected by changes to the clock. If the clock jumps against it, the engine
-	// stops writing. Nil means the system's monotonic clock if Now is nil; otherwise jumps are not detected.
+	// Elapsed returns the time since a fixed moment, unaffected by changes to the clock. If the
+	// clock jumps against it, the engine stops writing. Nil means the system's monotonic clock if
+	// Now is nil; otherwise jumps are not detected.
 	Elapsed func() time.Duration
-	// Memory remembers the events that the processes of this machine applied, so that the engine refuses to write to a log that has
-	// lost some of them. Nil means that only what this engine applied itself is known. The caller closes it after the engine.
+	// Memory remembers the events that the processes of this machine applied, so that the engine
+	// refuses to write to a log that has lost some of them. Nil means that only what this engine
+	// applied itself is known. The caller closes it after the engine.
 	Memory *applied.Memory
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
@@ -56,13 +59,15 @@ type Engine struct {
 	life    context.Context // done when Close no longer waits for the journal
 	cancel  context.CancelFunc
 
-	// turn holds a value while a goroutine decides commands or applies events. The writer holds it from deciding until the outcome of the
-	// append is known and applied. The journal may take long meanwhile, so callers wait for the turn with their context.
+	// turn holds a value while a goroutine decides commands or applies events. The writer holds it
+	// from deciding until the outcome of the append is known and applied. The journal may take long
+	// meanwhile, so callers wait for the turn with their context.
 	turn chan struct{}
 
-	// mu guards the fields below. It is never held while waiting for the journal or for turn, so the last known state can be read at any
-	// time. State and tail change only with both turn and mu held, and only to what is durable: the goroutine that has the turn may
-	// read them without mu.
+	// mu guards the fields below. It is never held while waiting for the journal or for turn, so
+	// the last known state can be read at any time. State and tail change only with both turn and
+	// mu held, and only to what is durable: the goroutine that has the turn may read them without
+	// mu.
 	mu       sync.Mutex
 	state    *rules.State
 	tail     ledger.Tail
@@ -75,8 +80,8 @@ type Engine struct {
 	closeOnce sync.Once
 }
 
-// Open computes the state from the log and returns an engine. The caller closes the engine, then the journal. If the log lacks events
-// that are remembered, the error is an *applied.Lost.
+// Open computes the state from the log and returns an engine. The caller closes the engine, then
+// the journal. If the log lacks events that are remembered, the error is an *applied.Lost.
 func Open(ctx context.Context, j journal.Journal, opts *Options) (*Engine, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -118,9 +123,9 @@ func Open(ctx context.Context, j journal.Journal, opts *Options) (*Engine, error
 // closeGrace is how long Close waits for the log.
 const closeGrace = time.Second
 
-// Close executes the commands that are waiting, saves a snapshot if one is due, and stops. It does not close the journal. If the log does
-// not answer, Close cancels what is in progress after a second. The commands then fail, with ErrUnknownOutcome if they may be
-// stored.
+// Close executes the commands that are waiting, saves a snapshot if one is due, and stops. It does
+// not close the journal. If the log does not answer, Close cancels what is in progress after a
+// second. The commands then fail, with ErrUnknownOutcome if they may be stored.
 func (e *Engine) Close() error {
 	e.closeOnce.Do(func() {
 		close(e.closing)
@@ -152,7 +157,8 @@ func (e *Engine) take(ctx context.Context) error {
 
 func (e *Engine) release() { <-e.turn }
 
-// inTurn calls f when it has the turn, with a context that is also done when Close no longer waits for f.
+// inTurn calls f when it has the turn, with a context that is also done when Close no longer waits
+// for f.
 func (e *Engine) inTurn(ctx context.Context, f func(context.Context) error) error {
 	if err := e.take(ctx); err != nil {
 		return err
@@ -168,16 +174,18 @@ func (e *Engine) inTurn(ctx context.Context, f func(context.Context) error) erro
 	return err
 }
 
-// View calls f with the state, which f must neither retain nor change. The state is durable, and includes every command that was
-// answered. View does not wait for the journal: what others have appended may be missing, above all while the journal is not available.
+// View calls f with the state, which f must neither retain nor change. The state is durable, and
+// includes every command that was answered. View does not wait for the journal: what others have
+// appended may be missing, above all while the journal is not available.
 func (e *Engine) View(f func(*rules.State)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f(e.state)
 }
 
-// Preview returns the answer to a command, and the digests of the blobs that its events would refer to, as far as this engine knows.
-// Blobs that no event would refer to should not be stored: the command may be refused, and anybody can send one.
+// Preview returns the answer to a command, and the digests of the blobs that its events would refer
+// to, as far as this engine knows. Blobs that no event would refer to should not be stored: the
+// command may be refused, and anybody can send one.
 func (e *Engine) Preview(c rules.Command) (answer rules.Answer, blobs []signalbox.Hash, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -211,7 +219,8 @@ func (e *Engine) failure() error {
 	return e.broken
 }
 
-// Wait blocks until the state is past the event after. It notices events of other processes only while Follow runs.
+// Wait blocks until the state is past the event after. It notices events of other processes only
+// while Follow runs.
 func (e *Engine) Wait(ctx context.Context, after uint64) error {
 	for {
 		e.mu.Lock()
@@ -254,6 +263,7 @@ func (e *Engine) apply(event *signalbox.Event) error {
 }
 
 func changed(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the ledger was changed: %w", err),
+	return &signalbox.Error{Code: signalbox.CodeUnverified,
+		Err:  fmt.Errorf("the ledger was changed: %w", err),
 		Hint: "run signalbox ledger verify, and restore the ledger from a copy"}
 }

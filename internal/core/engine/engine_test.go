@@ -18,7 +18,8 @@ import (
 // A long log is read in several goes, at the start and later.
 func TestLongLog(t *testing.T) {
 	events := longLog(t, 2*readAtOnce+5)
-	for _, length := range []uint64{1, readAtOnce - 1, readAtOnce, readAtOnce + 1, 2*readAtOnce + 5} {
+	for _, length := range []uint64{1, readAtOnce - 1, readAtOnce, readAtOnce + 1,
+		2*readAtOnce + 5} {
 		m := newMemory()
 		e := open(t, m, nil)
 		m.change(func([]signalbox.Event) []signalbox.Event { return events[:length] })
@@ -52,9 +53,14 @@ func TestOpenFails(t *testing.T) {
 		want   error // nil for any
 	}{
 		{"load", func(f *faulty, cancel func()) { f.loads.then(fails(errCut)) }, errCut},
-		{"look at the snapshot's event", func(f *faulty, cancel func()) { f.reads.then(fails(errCut)) }, errCut},
-		{"read", func(f *faulty, cancel func()) { f.reads.then(goesThrough, fails(errCut)) }, errCut},
-		{"read on", func(f *faulty, cancel func()) { f.reads.then(goesThrough, goesThrough, fails(errCut)) }, errCut},
+		{"look at the snapshot's event",
+			func(f *faulty, cancel func()) { f.reads.then(fails(errCut)) }, errCut},
+		{"read", func(f *faulty, cancel func()) { f.reads.then(goesThrough, fails(errCut)) },
+			errCut},
+		{"read on", func(f *faulty,
+			cancel func()) {
+			f.reads.then(goesThrough, goesThrough, fails(errCut))
+		}, errCut},
 		{"event that was changed", func(f *faulty, cancel func()) {
 			f.Journal.(*memory).change(func(events []signalbox.Event) []signalbox.Event {
 				events = slices.Clone(events)
@@ -63,16 +69,21 @@ func TestOpenFails(t *testing.T) {
 			})
 		}, nil},
 		{"context before", func(f *faulty, cancel func()) { cancel() }, context.Canceled},
-		{"context meanwhile", func(f *faulty, cancel func()) { f.reads.then(goesThrough, goesThrough, first(cancel)) }, context.Canceled},
+		{"context meanwhile",
+			func(f *faulty, cancel func()) {
+				f.reads.then(goesThrough, goesThrough, first(cancel))
+			}, context.Canceled},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // which notices goroutines that stay
 				m := newMemory()
 				m.events, m.snapshot = events, snapshot
 				f := &faulty{Journal: m}
-				ctx, cancel := context.WithCancel(context.Background()) // not ended by us: that would end what stays
+				// not ended by us: that would end what stays
+				ctx, cancel := context.WithCancel(context.Background())
 				tt.script(f, cancel)
-				if e, err := Open(ctx, f, &Options{Now: stillClock}); e != nil || err == nil || tt.want != nil && !errors.Is(err, tt.want) {
+				if e, err := Open(ctx, f, &Options{Now: stillClock}); e != nil || err == nil ||
+					tt.want != nil && !errors.Is(err, tt.want) {
 					t.Errorf("engine %v, error %v; want error %v", e, err, tt.want)
 				}
 			})
@@ -99,7 +110,8 @@ func TestRefresh(t *testing.T) {
 		checkWorks(t, e, "w")
 		synctest.Wait()
 		if !waiting.answered() || waiting.err != nil {
-			t.Errorf("wait: answered %t, error %v; want that it heard of the event", waiting.answered(), waiting.err)
+			t.Errorf("wait: answered %t, error %v; want that it heard of the event",
+				waiting.answered(), waiting.err)
 		}
 	})
 }
@@ -126,12 +138,13 @@ func TestClosedEngine(t *testing.T) {
 	checkLog(t, m)
 }
 
-// A command that met the closing engine too late for its writer, and too early to be turned away, is answered. An answer that is
-// there counts.
+// A command that met the closing engine too late for its writer, and too early to be turned away,
+// is answered. An answer that is there counts.
 func TestCommandAfterWriterStopped(t *testing.T) {
 	e := openBox(t, newMemory(), nil)
 	e.Close()
-	late := &request{ctx: context.Background(), command: openWork("w"), answer: make(chan outcome, 1)}
+	late := &request{ctx: context.Background(), command: openWork("w"),
+		answer: make(chan outcome, 1)}
 	e.queue <- late
 	if _, err := e.await(late); err != ErrClosed {
 		t.Errorf("error %v, want %v", err, ErrClosed)
@@ -144,8 +157,8 @@ func TestCommandAfterWriterStopped(t *testing.T) {
 	}
 }
 
-// Engines come and go while everybody is at work. A command that succeeded is in the log, one that the closing engine
-// turned away is not, and nothing of an engine stays: the bubble would notice.
+// Engines come and go while everybody is at work. A command that succeeded is in the log, one that
+// the closing engine turned away is not, and nothing of an engine stays: the bubble would notice.
 func TestStartAndStop(t *testing.T) {
 	for round := range uint64(25) {
 		synctest.Test(t, func(t *testing.T) {

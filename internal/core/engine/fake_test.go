@@ -17,8 +17,8 @@ import (
 	"signalbox/internal/core/journal/journaltest"
 )
 
-// memory is a journal that keeps everything in memory and holds to every duty of the interface. Several engines may
-// share one.
+// memory is a journal that keeps everything in memory and holds to every duty of the interface.
+// Several engines may share one.
 type memory struct {
 	*storage
 	closed chan struct{}
@@ -73,7 +73,8 @@ func (m *memory) Append(ctx context.Context, expected uint64, events []signalbox
 		return nil
 	}
 	if expected > 0 && events[0].Prev != m.events[expected-1].Hash {
-		return fmt.Errorf("%w: event %d does not continue the log", journal.ErrNotStored, expected+1)
+		return fmt.Errorf("%w: event %d does not continue the log", journal.ErrNotStored,
+			expected+1)
 	}
 	m.add(events)
 	return nil
@@ -89,7 +90,8 @@ func appendFault(expected uint64, events []signalbox.Event) string {
 		}
 		size := len(e.Type) + len(e.Work) + len(e.Session) + len(e.Actor) + len(e.Data)
 		if size > journal.MaxEventBytes {
-			return fmt.Sprintf("event %d has %d bytes, limit %d", e.Seq, size, journal.MaxEventBytes)
+			return fmt.Sprintf("event %d has %d bytes, limit %d", e.Seq, size,
+				journal.MaxEventBytes)
 		}
 	}
 	return ""

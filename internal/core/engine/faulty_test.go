@@ -22,7 +22,8 @@ type faulty struct {
 // step is what happens instead of a call. next is the call itself.
 type step func(next func() error) error
 
-// script has a step for each of the next calls. When they are used up, calls go through. It counts all of them.
+// script has a step for each of the next calls. When they are used up, calls go through. It counts
+// all of them.
 type script struct {
 	mu    sync.Mutex
 	steps []step
@@ -109,7 +110,8 @@ func (f *faulty) Append(ctx context.Context, expected uint64, events []signalbox
 	return f.appends.run(func() error { return f.Journal.Append(ctx, expected, events) })
 }
 
-func (f *faulty) Read(ctx context.Context, after uint64, limit int) (events []signalbox.Event, err error) {
+func (f *faulty) Read(ctx context.Context, after uint64, limit int) (events []signalbox.Event,
+	err error) {
 	err = f.reads.run(func() error {
 		events, err = f.Journal.Read(ctx, after, limit)
 		return err

@@ -13,8 +13,9 @@ import (
 // readAtOnce is the number of events read at a time.
 const readAtOnce = 2048
 
-// readAll applies the whole log after the current state. It is for starting, when no one else uses the state: it reads the next
-// batch while it applies the previous one. After each event it calls applied, if that is not nil.
+// readAll applies the whole log after the current state. It is for starting, when no one else uses
+// the state: it reads the next batch while it applies the previous one. After each event it calls
+// applied, if that is not nil.
 func (e *Engine) readAll(ctx context.Context, applied func() error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,7 +65,8 @@ func (e *Engine) catchUp(ctx context.Context) error {
 	}
 }
 
-// readNext reads the log once and applies the events. It returns how many there were: none only at the end of the log. The caller has the turn.
+// readNext reads the log once and applies the events. It returns how many there were: none only at
+// the end of the log. The caller has the turn.
 func (e *Engine) readNext(ctx context.Context) (int, error) {
 	if err := e.failure(); err != nil {
 		return 0, err
@@ -99,7 +101,8 @@ func (e *Engine) applyAll(events []signalbox.Event) (int, error) {
 	return len(events), nil
 }
 
-// checkLength returns an error if the log has lost events, which would look like a conflict forever. The caller has the turn.
+// checkLength returns an error if the log has lost events, which would look like a conflict
+// forever. The caller has the turn.
 func (e *Engine) checkLength(ctx context.Context) error {
 	head, err := e.journal.Head(ctx)
 	if err != nil {
@@ -111,8 +114,9 @@ func (e *Engine) checkLength(ctx context.Context) error {
 	return nil
 }
 
-// fail stops the engine for good, because its state no longer matches the log. If the log has lost events, the error
-// lists them. Every later call returns the first error. The caller does not hold mu.
+// fail stops the engine for good, because its state no longer matches the log. If the log has lost
+// events, the error lists them. Every later call returns the first error. The caller does not hold
+// mu.
 func (e *Engine) fail(err error) error {
 	if signalbox.CodeOf(err) == signalbox.CodeUnverified {
 		err = e.explain(err)
@@ -127,8 +131,8 @@ func (e *Engine) fail(err error) error {
 	return err
 }
 
-// Stop makes the engine refuse every later command with err, which says what is wrong with the log. Commands that are being executed may
-// still be.
+// Stop makes the engine refuse every later command with err, which says what is wrong with the log.
+// Commands that are being executed may still be.
 func (e *Engine) Stop(err error) {
 	if e.failure() == nil {
 		e.fail(err)

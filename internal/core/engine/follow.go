@@ -12,8 +12,9 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// Follow applies the events that other processes append, and records expired leases, until ctx is done or the log cannot be
-// followed. It waits while the journal is not available. Without it an engine reads the events of others only when it executes a command or is refreshed.
+// Follow applies the events that other processes append, and records expired leases, until ctx is
+// done or the log cannot be followed. It waits while the journal is not available. Without it an
+// engine reads the events of others only when it executes a command or is refreshed.
 func (e *Engine) Follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -32,8 +33,9 @@ func (e *Engine) Follow(ctx context.Context) error {
 	return <-failed
 }
 
-// watch applies the events that the journal reports, until ctx is done or the log cannot be followed. A journal does not report that it
-// has lost events, and a watch would wait at its end for ever, so watch also looks at the log from time to time.
+// watch applies the events that the journal reports, until ctx is done or the log cannot be
+// followed. A journal does not report that it has lost events, and a watch would wait at its end
+// for ever, so watch also looks at the log from time to time.
 func (e *Engine) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var checking sync.WaitGroup
@@ -85,13 +87,15 @@ func (e *Engine) applyWatched(event *signalbox.Event) error {
 	return nil
 }
 
-// checkMoved stops the engine for good if the log was moved away: what happens elsewhere never arrives here, so no one may wait for it or rely on
-// this state any more. The rules refuse commands in any case. The caller has the turn.
+// checkMoved stops the engine for good if the log was moved away: what happens elsewhere never
+// arrives here, so no one may wait for it or rely on this state any more. The rules refuse commands
+// in any case. The caller has the turn.
 func (e *Engine) checkMoved(ctx context.Context) error {
 	if e.state.Moved() == nil {
 		return nil
 	}
-	if err := e.catchUp(ctx); err != nil { // the move may be long ago, and the log continue after it
+	// the move may be long ago, and the log continue after it
+	if err := e.catchUp(ctx); err != nil {
 		return err
 	}
 	if err := e.state.Moved(); err != nil {
@@ -100,8 +104,8 @@ func (e *Engine) checkMoved(ctx context.Context) error {
 	return nil
 }
 
-// expireWhenDue waits until the first lease expires and records it, or until the state changes. It returns an error only if the
-// engine is closed or the log cannot be followed.
+// expireWhenDue waits until the first lease expires and records it, or until the state changes. It
+// returns an error only if the engine is closed or the log cannot be followed.
 func (e *Engine) expireWhenDue(ctx context.Context) error {
 	e.mu.Lock()
 	advanced, broken := e.advanced, e.broken

@@ -96,7 +96,8 @@ func TestRenewalMovesTheExpiry(t *testing.T) {
 		held := must(t, e, claim("w", "s", 10*time.Second))
 		for range 3 {
 			pass(9 * time.Second)
-			must(t, e, rules.Renew{Work: "w", Session: "s", Epoch: held.Lease.Epoch, TTL: 10 * time.Second})
+			must(t, e, rules.Renew{Work: "w", Session: "s", Epoch: held.Lease.Epoch,
+				TTL: 10 * time.Second})
 		}
 		pass(time.Minute)
 		checkExpiries(t, m, begin, "w 37s")
@@ -118,7 +119,8 @@ func TestExpiryOfOthersLeases(t *testing.T) {
 		givenBack := must(t, other, claim("given-back", "s3", 6*time.Second))
 		must(t, other, claim("late", "s1", 20*time.Second))
 		pass(4 * time.Second)
-		must(t, other, rules.Renew{Work: "kept", Session: "s2", Epoch: kept.Lease.Epoch, TTL: 10 * time.Second})
+		must(t, other, rules.Renew{Work: "kept", Session: "s2", Epoch: kept.Lease.Epoch,
+			TTL: 10 * time.Second})
 		must(t, other, release("given-back", givenBack))
 		pass(time.Minute)
 		checkExpiries(t, m, begin, "kept 14s", "late 20s")
@@ -167,7 +169,8 @@ func TestManyExpiriesAtOnce(t *testing.T) {
 		pass(time.Minute)
 		found := expiries(m, begin)
 		if len(found) != leases || found[leases-1] != fmt.Sprintf("w%d 1m0s", leases-1) {
-			t.Errorf("%d leases ran out, want %d; last %s", len(found), leases, found[len(found)-1:])
+			t.Errorf("%d leases ran out, want %d; last %s", len(found), leases,
+				found[len(found)-1:])
 		}
 		checkLog(t, m, e)
 	})
@@ -227,20 +230,27 @@ func TestFollowEnds(t *testing.T) {
 		end  func(t *testing.T, e *Engine, f *faulty, cancel func())
 		want error
 	}{
-		{"context", func(t *testing.T, e *Engine, f *faulty, cancel func()) { cancel() }, context.Canceled},
-		{"deadline", func(t *testing.T, e *Engine, f *faulty, cancel func()) { pass(time.Hour) }, context.DeadlineExceeded},
+		{"context", func(t *testing.T, e *Engine, f *faulty, cancel func()) { cancel() },
+			context.Canceled},
+		{"deadline", func(t *testing.T, e *Engine, f *faulty, cancel func()) { pass(time.Hour) },
+			context.DeadlineExceeded},
 		{"close", func(t *testing.T, e *Engine, f *faulty, cancel func()) { e.Close() }, ErrClosed},
 		{"failing watch", func(t *testing.T, e *Engine, f *faulty, cancel func()) {
 			f.watches.then(fails(stop))
 			must(t, e, openWork("wakes"))
 		}, stop},
-		{"journal closed", func(t *testing.T, e *Engine, f *faulty, cancel func()) { f.Journal.Close() }, errMemoryClosed},
-		{"context while an expiry cannot be recorded", func(t *testing.T, e *Engine, f *faulty, cancel func()) {
+		{"journal closed", func(t *testing.T, e *Engine, f *faulty,
+			cancel func()) {
+			f.Journal.Close()
+		}, errMemoryClosed},
+		{"context while an expiry cannot be recorded", func(t *testing.T, e *Engine, f *faulty,
+			cancel func()) {
 			f.appends.then(repeat(1000, fails(journal.ErrNotStored))...)
 			pass(time.Minute)
 			cancel()
 		}, context.Canceled},
-		{"close while an expiry cannot be recorded", func(t *testing.T, e *Engine, f *faulty, cancel func()) {
+		{"close while an expiry cannot be recorded", func(t *testing.T, e *Engine, f *faulty,
+			cancel func()) {
 			f.appends.then(repeat(1000, fails(journal.ErrNotStored))...)
 			pass(time.Minute)
 			e.Close()

@@ -54,7 +54,8 @@ func (h *hanging) Head(ctx context.Context) (uint64, error) {
 	return h.memory.Head(ctx)
 }
 
-// While an append hangs, the last known state can be read, commands and refreshes return when their contexts are done, and say what is known of them.
+// While an append hangs, the last known state can be read, commands and refreshes return when their
+// contexts are done, and say what is known of them.
 func TestHangingAppend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hanging{memory: newMemory()}
@@ -72,13 +73,16 @@ func TestHangingAppend(t *testing.T) {
 		if seq := e.Tail().Seq; seq != 2 {
 			t.Errorf("the tail is at event %d, want 2", seq)
 		}
-		if answer, _, err := e.Preview(openWork("x")); err != nil || answer.Seq == 0 && answer.Work != "x" {
+		if answer, _, err := e.Preview(openWork("x")); err != nil || answer.Seq == 0 &&
+			answer.Work != "x" {
 			t.Errorf("preview: %+v, %v", answer, err)
 		}
 		cancel()
 		synctest.Wait()
-		for name, a := range map[string]*asked{"appended": appended, "waiting": waiting, "refreshed": refreshed} {
-			if !a.answered() || !errors.Is(a.err, context.Canceled) || errors.Is(a.err, ErrUnknownOutcome) != (name == "appended") {
+		for name, a := range map[string]*asked{"appended": appended, "waiting": waiting,
+			"refreshed": refreshed} {
+			if !a.answered() || !errors.Is(a.err, context.Canceled) ||
+				errors.Is(a.err, ErrUnknownOutcome) != (name == "appended") {
 				t.Errorf("%s: answered %t, error %v", name, a.answered(), a.err)
 			}
 		}
@@ -113,7 +117,8 @@ func TestHangingRefresh(t *testing.T) {
 	})
 }
 
-// Who can make do with the last known state gets it although the journal hangs, and hears since when.
+// Who can make do with the last known state gets it although the journal hangs, and hears since
+// when.
 func TestKnownState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hanging{memory: newMemory()}
@@ -127,7 +132,8 @@ func TestKnownState(t *testing.T) {
 		h.hangs = make(chan struct{}, 100)
 		began := time.Now()
 		first, err := e.RefreshOrKnown(t.Context())
-		if took := time.Since(began); err != nil || first.Before(began) || took > knownPatience { // by the clock of the bubble
+		// by the clock of the bubble
+		if took := time.Since(began); err != nil || first.Before(began) || took > knownPatience {
 			t.Errorf("after %s: outdated since %s, error %v", took, first, err)
 		}
 		if again, err := e.RefreshOrKnown(t.Context()); err != nil || again != first {
@@ -170,7 +176,8 @@ func TestCloseWhileTheJournalHangs(t *testing.T) {
 					t.Errorf("appended: answered %t, error %v", appended.answered(), appended.err)
 				}
 				for name, a := range map[string]*asked{"waiting": waiting, "refreshed": refreshed} {
-					if !a.answered() || !errors.Is(a.err, ErrClosed) || errors.Is(a.err, ErrUnknownOutcome) {
+					if !a.answered() || !errors.Is(a.err, ErrClosed) ||
+						errors.Is(a.err, ErrUnknownOutcome) {
 						t.Errorf("%s: answered %t, error %v", name, a.answered(), a.err)
 					}
 				}
@@ -182,7 +189,8 @@ func TestCloseWhileTheJournalHangs(t *testing.T) {
 	}
 }
 
-// A command that waits for its turn when Close gives up the journal is told that the engine is closed, and nothing else.
+// A command that waits for its turn when Close gives up the journal is told that the engine is
+// closed, and nothing else.
 func TestCloseWhileARefreshHangs(t *testing.T) {
 	for range 50 { // a choice between two ready channels must not change the error
 		synctest.Test(t, func(t *testing.T) {
@@ -195,7 +203,8 @@ func TestCloseWhileARefreshHangs(t *testing.T) {
 			synctest.Wait()
 			e.Close()
 			<-refreshed.done
-			if <-waiting.done; !errors.Is(waiting.err, ErrClosed) || errors.Is(waiting.err, ErrUnknownOutcome) {
+			if <-waiting.done; !errors.Is(waiting.err, ErrClosed) ||
+				errors.Is(waiting.err, ErrUnknownOutcome) {
 				t.Fatalf("error %v, want %v", waiting.err, ErrClosed)
 			}
 		})
@@ -221,8 +230,9 @@ func TestSnapshotWhileTheLogHangs(t *testing.T) {
 	})
 }
 
-// With a real database behind a network that loses all packets, the state can be read, a command returns when it is cancelled, and Close returns.
-// When the network is back, the command that may have been stored is there once or not at all, and nothing else is lost.
+// With a real database behind a network that loses all packets, the state can be read, a command
+// returns when it is cancelled, and Close returns. When the network is back, the command that may
+// have been stored is there once or not at all, and nothing else is lost.
 func TestNetworkHangs(t *testing.T) {
 	server := database.Need(t)
 	p, err := proxy.Start("unix", fmt.Sprintf("%s/.s.PGSQL.%d", server.Dir, server.Port))
@@ -231,7 +241,8 @@ func TestNetworkHangs(t *testing.T) {
 	}
 	t.Cleanup(func() { p.Close() })
 	opts := postgres.Options{Schema: fmt.Sprintf("box%d", schemas.Add(1)), Create: true}
-	j, err := postgres.Open(t.Context(), fmt.Sprintf("postgres://signalbox@%s/postgres", p.Addr()), opts)
+	j, err := postgres.Open(t.Context(), fmt.Sprintf("postgres://signalbox@%s/postgres", p.Addr()),
+		opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +258,8 @@ func TestNetworkHangs(t *testing.T) {
 	<-begun
 	checkWorks(t, e, "w")
 	cancel()
-	if <-appended.done; !errors.Is(appended.err, context.Canceled) || !errors.Is(appended.err, ErrUnknownOutcome) {
+	if <-appended.done; !errors.Is(appended.err, context.Canceled) ||
+		!errors.Is(appended.err, ErrUnknownOutcome) {
 		t.Errorf("error %v", appended.err)
 	}
 	refreshed := begin(func(a *asked) { a.err = e.Refresh(t.Context()) })

@@ -77,7 +77,8 @@ func mustRefuse(t testing.TB, e *Engine, c rules.Command, code signalbox.Code) r
 func openWork(id string) rules.Command { return rules.OpenWork{Work: id, Actor: "me"} }
 
 func claim(work, session string, ttl time.Duration) rules.Command {
-	return rules.Claim{Work: work, Role: signalbox.RoleDeveloper, Session: session, Actor: "dev", Lease: "L-" + session, TTL: ttl}
+	return rules.Claim{Work: work, Role: signalbox.RoleDeveloper, Session: session, Actor: "dev",
+		Lease: "L-" + session, TTL: ttl}
 }
 
 func release(work string, a rules.Answer) rules.Command {
@@ -136,7 +137,8 @@ func checkWorks(t testing.TB, e *Engine, want ...string) {
 	}
 }
 
-// checkLog verifies the log and checks that each engine, when it has caught up, has exactly its fold.
+// checkLog verifies the log and checks that each engine, when it has caught up, has exactly its
+// fold.
 func checkLog(t rapid.TB, j journal.Journal, engines ...*Engine) {
 	t.Helper()
 	events := readAll(t, j)
@@ -156,7 +158,8 @@ func checkLog(t rapid.TB, j journal.Journal, engines ...*Engine) {
 			t.Fatalf("engine %d: refresh: %v", i, err)
 		}
 		if e.Tail() != tail {
-			t.Errorf("engine %d is at event %d with hash %s, want %d with %s", i, e.Tail().Seq, e.Tail().Hash, tail.Seq, tail.Hash)
+			t.Errorf("engine %d is at event %d with hash %s, want %d with %s", i, e.Tail().Seq,
+				e.Tail().Hash, tail.Seq, tail.Hash)
 		}
 		e.View(func(s *rules.State) {
 			if !bytes.Equal(s.Snapshot(), fold.Snapshot()) {
@@ -170,7 +173,8 @@ func checkLog(t rapid.TB, j journal.Journal, engines ...*Engine) {
 func readAll(t rapid.TB, j journal.Journal) (all []signalbox.Event) {
 	t.Helper()
 	for {
-		events, err := j.Read(context.Background(), uint64(len(all)), journal.MaxAppend) // it may return fewer
+		// it may return fewer
+		events, err := j.Read(context.Background(), uint64(len(all)), journal.MaxAppend)
 		if err != nil {
 			t.Fatalf("read: %v", err)
 		}

@@ -11,7 +11,8 @@ import (
 	"signalbox/ledger"
 )
 
-// remembered returns the events that the processes of this machine applied, as far as they are remembered.
+// remembered returns the events that the processes of this machine applied, as far as they are
+// remembered.
 func (e *Engine) remembered() ([]applied.Event, error) {
 	if e.memory == nil {
 		return nil, nil
@@ -19,8 +20,8 @@ func (e *Engine) remembered() ([]applied.Event, error) {
 	return e.memory.Events()
 }
 
-// checkRemembered returns an error if the log, which was read after the remembered events, lacks the last one of them. Otherwise it
-// remembers the end of the log.
+// checkRemembered returns an error if the log, which was read after the remembered events, lacks
+// the last one of them. Otherwise it remembers the end of the log.
 func (e *Engine) checkRemembered(ctx context.Context, remembered []applied.Event) error {
 	if e.memory == nil || e.tail.Seq == 0 && len(remembered) == 0 {
 		return nil
@@ -55,8 +56,9 @@ func (e *Engine) checkRemembered(ctx context.Context, remembered []applied.Event
 	return nil
 }
 
-// remember remembers events that were applied. It returns an error only if the log has two histories: what cannot be remembered is
-// logged, because the events are durable in the log. The caller has the turn.
+// remember remembers events that were applied. It returns an error only if the log has two
+// histories: what cannot be remembered is logged, because the events are durable in the log. The
+// caller has the turn.
 func (e *Engine) remember(events []signalbox.Event) error {
 	if e.memory == nil || len(events) == 0 {
 		return nil
@@ -66,13 +68,14 @@ func (e *Engine) remember(events []signalbox.Event) error {
 		return e.fail(changed(err))
 	}
 	if err != nil {
-		e.log.Warn("cannot remember the last events, so their loss would not be noticed", "error", err)
+		e.log.Warn("cannot remember the last events, so their loss would not be noticed", "error",
+			err)
 	}
 	return nil
 }
 
-// checkNext returns an error if another process of this machine has applied events that the log no longer has. Appending to such a log
-// would put others in their place. The caller has the turn.
+// checkNext returns an error if another process of this machine has applied events that the log no
+// longer has. Appending to such a log would put others in their place. The caller has the turn.
 func (e *Engine) checkNext(ctx context.Context) error {
 	if e.memory == nil {
 		return nil
@@ -105,7 +108,8 @@ func (e *Engine) checkNext(ctx context.Context) error {
 	return err
 }
 
-// explain returns an error with the events that the log has lost, if it has lost some, and otherwise the error that was found.
+// explain returns an error with the events that the log has lost, if it has lost some, and
+// otherwise the error that was found.
 func (e *Engine) explain(found error) error {
 	remembered, err := e.remembered()
 	if err != nil {
@@ -126,7 +130,8 @@ const (
 	checkPause = time.Minute
 )
 
-// checkRegularly checks from time to time that the log still has what was applied, until it does not, or ctx is done.
+// checkRegularly checks from time to time that the log still has what was applied, until it does
+// not, or ctx is done.
 func (e *Engine) checkRegularly(ctx context.Context) {
 	tick := time.NewTicker(checkPause)
 	defer tick.Stop()
@@ -150,13 +155,14 @@ func (e *Engine) checkTail(ctx context.Context) error {
 	return nil
 }
 
-// lostTail reports what the log has lost, as far as the last event that was applied shows, or nil. Errors of reading are left to those
-// who need to read.
+// lostTail reports what the log has lost, as far as the last event that was applied shows, or nil.
+// Errors of reading are left to those who need to read.
 func (e *Engine) lostTail(ctx context.Context, tail ledger.Tail) *applied.Lost {
 	if tail.Seq == 0 {
 		return nil
 	}
-	lost, err := applied.Compare(ctx, e.journal, []applied.Event{{Seq: tail.Seq, Time: tail.Time, Hash: tail.Hash}})
+	lost, err := applied.Compare(ctx, e.journal,
+		[]applied.Event{{Seq: tail.Seq, Time: tail.Time, Hash: tail.Hash}})
 	if err != nil || lost == nil {
 		return nil
 	}

@@ -55,7 +55,8 @@ func (m *machine) check(t testing.TB, want ledger.Tail) {
 		t.Fatalf("%d events are remembered, %v; want event %d", len(events), err, want.Seq)
 	}
 	if last := events[len(events)-1]; last.Seq != want.Seq || last.Hash != want.Hash {
-		t.Errorf("the last event that is remembered is %v, want %d with %v", last, want.Seq, want.Hash)
+		t.Errorf("the last event that is remembered is %v, want %d with %v", last, want.Seq,
+			want.Hash)
 	}
 }
 
@@ -76,25 +77,34 @@ var losses = []struct {
 	report string
 	known  string // the numbers of the events that are listed
 }{
-	{"the last event is lost", func(events []signalbox.Event) []signalbox.Event { return events[:2] },
+	{"the last event is lost",
+		func(events []signalbox.Event) []signalbox.Event { return events[:2] },
 		"event 3 is missing: this machine has applied it, but the ledger ends at event 2", "3"},
 	{"two events are lost", func(events []signalbox.Event) []signalbox.Event { return events[:1] },
-		"events 2 to 3 are missing: this machine has applied them, but the ledger ends at event 1", "2 3"},
+		"events 2 to 3 are missing: this machine has applied them, but the ledger ends at event 1",
+		"2 3"},
 	{"all events are lost", func([]signalbox.Event) []signalbox.Event { return nil },
-		"events 1 to 3 are missing: this machine has applied them, but the ledger ends at event 0", "1 2 3"},
-	{"another event is in its place", func(events []signalbox.Event) []signalbox.Event { return other(events[:2], 1) },
-		"event 3 is missing: this machine has applied it, but the ledger has other events instead", "3"},
-	{"another event is in the place of two", func(events []signalbox.Event) []signalbox.Event { return other(events[:1], 1) },
+		"events 1 to 3 are missing: this machine has applied them, but the ledger ends at event 0",
+		"1 2 3"},
+	{"another event is in its place",
+		func(events []signalbox.Event) []signalbox.Event { return other(events[:2], 1) },
+		"event 3 is missing: this machine has applied it, but the ledger has other events instead",
+		"3"},
+	{"another event is in the place of two",
+		func(events []signalbox.Event) []signalbox.Event { return other(events[:1], 1) },
 		"events 2 to 3 are missing: this machine has applied them, but the ledger has other events instead and ends at event 2", "2 3"},
-	{"others, and more of them", func(events []signalbox.Event) []signalbox.Event { return other(events[:2], 5) },
-		"event 3 is missing: this machine has applied it, but the ledger has other events instead", "3"},
+	{"others, and more of them",
+		func(events []signalbox.Event) []signalbox.Event { return other(events[:2], 5) },
+		"event 3 is missing: this machine has applied it, but the ledger has other events instead",
+		"3"},
 }
 
 // other appends valid events that other machines wrote.
 func other(events []signalbox.Event, n int) []signalbox.Event {
 	events = cloneEvents(events)
 	for i := range n {
-		events = next(events, signalbox.Event{Type: rules.TypeWorkOpened, Work: fmt.Sprint("other", i), Actor: "they", Data: []byte(`{"phase":"DRAFT"}`)})
+		events = next(events, signalbox.Event{Type: rules.TypeWorkOpened,
+			Work: fmt.Sprint("other", i), Actor: "they", Data: []byte(`{"phase":"DRAFT"}`)})
 	}
 	return events
 }
@@ -103,7 +113,8 @@ func other(events []signalbox.Event, n int) []signalbox.Event {
 func checkLost(t testing.TB, err error, report, known string) {
 	t.Helper()
 	lost := (*applied.Lost)(nil)
-	if !errors.As(err, &lost) || signalbox.CodeOf(err) != signalbox.CodeUnverified || !strings.Contains(signalbox.HintOf(err), "accept-loss") {
+	if !errors.As(err, &lost) || signalbox.CodeOf(err) != signalbox.CodeUnverified ||
+		!strings.Contains(signalbox.HintOf(err), "accept-loss") {
 		t.Fatalf("error %v, code %d", err, signalbox.CodeOf(err))
 	}
 	var seqs []string
@@ -127,7 +138,8 @@ func TestOpenLogThatLostEvents(t *testing.T) {
 				e := here.openBox(t, m)
 				e.Close()
 				m.change(tt.then)
-				if events, _ := m.stored(); withSnapshot && len(events) > 0 { // of the log as it is now
+				// of the log as it is now
+				if events, _ := m.stored(); withSnapshot && len(events) > 0 {
 					quiet := open(t, m, nil)
 					quiet.mu.Lock()
 					s := quiet.snapshot()
@@ -152,17 +164,28 @@ func TestOpenLogThatLostEvents(t *testing.T) {
 	}
 }
 
-// TestRunningEngineFindsLoss loses events under a running engine, and under another process of its machine that applied fewer.
+// TestRunningEngineFindsLoss loses events under a running engine, and under another process of its
+// machine that applied fewer.
 func TestRunningEngineFindsLoss(t *testing.T) {
 	for _, tt := range losses {
 		for name, find := range map[string]func(e *Engine) error{
-			"command":         func(e *Engine) error { _, err := e.Do(context.Background(), openWork("later")); return err },
-			"refused command": func(e *Engine) error { _, err := e.Do(context.Background(), openWork("w")); return err },
-			"follow":          func(e *Engine) error { return e.Follow(context.Background()) },
-			"observe":         func(e *Engine) error { return e.Observe(context.Background()) },
+			"command": func(
+				e *Engine) error {
+				_, err := e.Do(context.Background(), openWork("later"))
+				return err
+			},
+			"refused command": func(
+				e *Engine) error {
+				_, err := e.Do(context.Background(), openWork("w"))
+				return err
+			},
+			"follow":  func(e *Engine) error { return e.Follow(context.Background()) },
+			"observe": func(e *Engine) error { return e.Observe(context.Background()) },
 		} {
 			if tt.name == "another event is in its place" && name == "refused command" {
-				continue // the log is as long as it was, and nothing is written: the next look at the log finds it
+				// the log is as long as it was, and nothing is written: the next look at the log
+				// finds it
+				continue
 			}
 			t.Run(tt.name+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -183,7 +206,8 @@ func TestRunningEngineFindsLoss(t *testing.T) {
 	}
 }
 
-// TestIdleFollowerFindsLoss loses events while an engine waits at the end of the log. The watch of a journal says nothing.
+// TestIdleFollowerFindsLoss loses events while an engine waits at the end of the log. The watch of
+// a journal says nothing.
 func TestIdleFollowerFindsLoss(t *testing.T) {
 	for _, tt := range losses {
 		t.Run(tt.name, func(t *testing.T) {
@@ -209,7 +233,8 @@ func TestIdleFollowerFindsLoss(t *testing.T) {
 	}
 }
 
-// silent is a journal whose watches yield nothing, like one that waits for events after the one that was lost.
+// silent is a journal whose watches yield nothing, like one that waits for events after the one
+// that was lost.
 type silent struct{ journal.Journal }
 
 func (silent) Watch(ctx context.Context, _ uint64) iter.Seq2[signalbox.Event, error] {
@@ -278,8 +303,9 @@ func (i *interrupted) Watch(ctx context.Context, after uint64) iter.Seq2[signalb
 	}
 }
 
-// TestOtherProcessOfTheMachine has applied fewer events than another process of its machine. It must not write to the log after that one's
-// events were lost, although the log has all that it knows itself.
+// TestOtherProcessOfTheMachine has applied fewer events than another process of its machine. It
+// must not write to the log after that one's events were lost, although the log has all that it
+// knows itself.
 func TestOtherProcessOfTheMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, m := newMachine(t), newMemory()
@@ -299,7 +325,8 @@ func TestOtherProcessOfTheMachine(t *testing.T) {
 	})
 }
 
-// TestTwoHistoriesOnOneMachine has two processes that apply different events with the same number, which only the memory can find.
+// TestTwoHistoriesOnOneMachine has two processes that apply different events with the same number,
+// which only the memory can find.
 func TestTwoHistoriesOnOneMachine(t *testing.T) {
 	here, m := newMachine(t), newMemory()
 	first := here.openBox(t, m)
@@ -312,7 +339,8 @@ func TestTwoHistoriesOnOneMachine(t *testing.T) {
 	checkLost(t, err, "event 4 is missing: this machine has applied it, but the ledger ends at event 3", "4")
 }
 
-// TestTwoHistoriesFoundAfterTheAppend applies another event elsewhere while an append is under way. The command is stored, so it has not simply failed.
+// TestTwoHistoriesFoundAfterTheAppend applies another event elsewhere while an append is under way.
+// The command is stored, so it has not simply failed.
 func TestTwoHistoriesFoundAfterTheAppend(t *testing.T) {
 	here, m := newMachine(t), newMemory()
 	elsewhere := here.openBox(t, m)
@@ -323,16 +351,20 @@ func TestTwoHistoriesFoundAfterTheAppend(t *testing.T) {
 	e := here.open(t, f)
 	f.appends.then(first(func() { must(t, elsewhere, openWork("x")) }))
 	_, err := e.Do(context.Background(), openWork("y"))
-	if !errors.Is(err, ErrUnknownOutcome) || signalbox.CodeOf(err) != signalbox.CodeUnverified || signalbox.HintOf(err) == "" {
+	if !errors.Is(err, ErrUnknownOutcome) || signalbox.CodeOf(err) != signalbox.CodeUnverified ||
+		signalbox.HintOf(err) == "" {
 		t.Errorf("error %v, code %d", err, signalbox.CodeOf(err))
 	}
 	checkTypes(t, rolledBack, 3, "WorkOpened")
-	if _, err := e.Do(context.Background(), openWork("z")); signalbox.CodeOf(err) != signalbox.CodeUnverified || errors.Is(err, ErrUnknownOutcome) {
+	if _, err := e.Do(context.Background(),
+		openWork("z")); signalbox.CodeOf(err) != signalbox.CodeUnverified ||
+		errors.Is(err, ErrUnknownOutcome) {
 		t.Errorf("the next command: error %v", err)
 	}
 }
 
-// TestRememberBeforeTheAnswer finds own events and those of others in the memory as soon as they can be seen.
+// TestRememberBeforeTheAnswer finds own events and those of others in the memory as soon as they
+// can be seen.
 func TestRememberBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, m := newMachine(t), newMemory()
@@ -358,7 +390,8 @@ func TestRememberBeforeTheAnswer(t *testing.T) {
 	})
 }
 
-// TestRememberAtStart remembers the end of a log when an engine starts on it, whether or not it starts from a snapshot.
+// TestRememberAtStart remembers the end of a log when an engine starts on it, whether or not it
+// starts from a snapshot.
 func TestRememberAtStart(t *testing.T) {
 	for _, length := range []uint64{1, 10, applied.Size, 3000} {
 		m := newMemory()

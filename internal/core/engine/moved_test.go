@@ -9,17 +9,22 @@ import (
 )
 
 var (
-	moveAway  = rules.MoveLedger{Journal: "postgres://db/shop", Host: "desk", Move: "m-1", Actor: "me"}
+	moveAway = rules.MoveLedger{Journal: "postgres://db/shop", Host: "desk", Move: "m-1",
+		Actor: "me"}
 	moveAgain = rules.ContinueLedger{Journal: "postgres://db/shop", Host: "desk", Actor: "me"}
 )
 
-// An engine that has the old place open stops when the ledger is moved away, also if it does nothing.
+// An engine that has the old place open stops when the ledger is moved away, also if it does
+// nothing.
 func TestMovedLogIsNotFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		mover, idle := openBox(t, m, realClock), open(t, m, realClock)
 		ended := follow(t, idle)
-		waiting := begin(func(a *asked) { a.err = idle.Wait(context.Background(), idle.Tail().Seq+1) })
+		waiting := begin(func(
+			a *asked) {
+			a.err = idle.Wait(context.Background(), idle.Tail().Seq+1)
+		})
 		must(t, mover, moveAway)
 		synctest.Wait()
 		select {
@@ -41,7 +46,8 @@ func TestMovedLogIsNotFollowed(t *testing.T) {
 	})
 }
 
-// Commands that were decided on the state before the move are refused, and nothing of them is stored.
+// Commands that were decided on the state before the move are refused, and nothing of them is
+// stored.
 func TestMovedLogRefusesLateCommands(t *testing.T) {
 	m := newMemory()
 	mover := openBox(t, m, nil)
@@ -52,7 +58,8 @@ func TestMovedLogRefusesLateCommands(t *testing.T) {
 	checkTypes(t, m, 1, "LedgerMoved")
 }
 
-// A log that was moved in the past, and continues, is followed like any other, whatever arrives together.
+// A log that was moved in the past, and continues, is followed like any other, whatever arrives
+// together.
 func TestContinuedLogIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

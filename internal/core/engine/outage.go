@@ -15,17 +15,19 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// The journal may be in a database on another machine that cannot always be reached: its methods then return journal.ErrUnavailable. Do returns
-// that error at once, because a caller waits for the answer. Long-running processes use DoPatiently, WhenAvailable, Watch and Follow, which wait
-// until the journal can be reached again.
+// The journal may be in a database on another machine that cannot always be reached: its methods
+// then return journal.ErrUnavailable. Do returns that error at once, because a caller waits for the
+// answer. Long-running processes use DoPatiently, WhenAvailable, Watch and Follow, which wait until
+// the journal can be reached again.
 
-// IsReported reports whether an error is one that the engine logs, or with which Follow ends, so that a
-// caller need not log it again.
+// IsReported reports whether an error is one that the engine logs, or with which Follow ends, so
+// that a caller need not log it again.
 func IsReported(err error) bool {
 	return errors.Is(err, journal.ErrUnavailable) || errors.Is(err, rules.ErrMoved)
 }
 
-// Pauses before the journal is tried again. They grow, and are random, so that the processes of a box do not all come back at once.
+// Pauses before the journal is tried again. They grow, and are random, so that the processes of a
+// box do not all come back at once.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
@@ -61,17 +63,20 @@ func (o *outage) end() {
 		return
 	}
 	if began := o.since.Swap(nil); began != nil {
-		o.log.Warn("the ledger can be reached again", "after", time.Since(*began).Round(time.Second))
+		o.log.Warn("the ledger can be reached again", "after",
+			time.Since(*began).Round(time.Second))
 	}
 }
 
-// WhenAvailable calls f until it returns anything but journal.ErrUnavailable, with growing pauses, or until ctx is done or the engine is closed. It
-// calls f at least once, and returns the last error of f. f must be safe to repeat.
+// WhenAvailable calls f until it returns anything but journal.ErrUnavailable, with growing pauses,
+// or until ctx is done or the engine is closed. It calls f at least once, and returns the last
+// error of f. f must be safe to repeat.
 func (e *Engine) WhenAvailable(ctx context.Context, f func() error) error {
 	return e.outage.wait(ctx, nil, e.closing, f)
 }
 
-// WhenAvailable is Engine.WhenAvailable for a journal that has no engine yet. It logs outages to log.
+// WhenAvailable is Engine.WhenAvailable for a journal that has no engine yet. It logs outages to
+// log.
 func WhenAvailable(ctx context.Context, log *slog.Logger, f func() error) error {
 	o := outage{log: log}
 	return o.wait(ctx, nil, nil, f)
@@ -81,7 +86,8 @@ func WhenAvailable(ctx context.Context, log *slog.Logger, f func() error) error 
 func (o *outage) wait(ctx context.Context, enough, closing <-chan struct{}, f func() error) error {
 	for pause := (pauses{}); ; {
 		err := f()
-		if err == nil && pause.limit > 0 { // what failed works again; other calls may have worked all the time
+		// what failed works again; other calls may have worked all the time
+		if err == nil && pause.limit > 0 {
 			o.end()
 		}
 		if !errors.Is(err, journal.ErrUnavailable) || ctx.Err() != nil {
@@ -103,8 +109,9 @@ func (o *outage) wait(ctx context.Context, enough, closing <-chan struct{}, f fu
 // knownPatience is how long RefreshOrKnown and RefreshFinally wait.
 const knownPatience = 2 * time.Second
 
-// RefreshOrKnown is Refresh for callers that show the last known state if there is no newer one. If the journal is not available, or does not
-// answer within two seconds, it returns since when, and no error. Otherwise the time is zero.
+// RefreshOrKnown is Refresh for callers that show the last known state if there is no newer one. If
+// the journal is not available, or does not answer within two seconds, it returns since when, and
+// no error. Otherwise the time is zero.
 func (e *Engine) RefreshOrKnown(ctx context.Context) (since time.Time, err error) {
 	limited, cancel := context.WithTimeout(ctx, knownPatience)
 	defer cancel()
@@ -112,23 +119,27 @@ func (e *Engine) RefreshOrKnown(ctx context.Context) (since time.Time, err error
 	switch {
 	case err == nil:
 		e.outage.end()
-	case ctx.Err() == nil && (errors.Is(err, journal.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)):
+	case ctx.Err() == nil && (errors.Is(err, journal.ErrUnavailable) ||
+		errors.Is(err, context.DeadlineExceeded)):
 		return e.outage.begin(err), nil
 	}
 	return time.Time{}, err
 }
 
-// RefreshFinally is Refresh for a caller that is about to end, whose context may be done: what others appended before that may not have arrived yet. It gives
-// up after two seconds, and the caller then does without.
+// RefreshFinally is Refresh for a caller that is about to end, whose context may be done: what
+// others appended before that may not have arrived yet. It gives up after two seconds, and the
+// caller then does without.
 func (e *Engine) RefreshFinally(ctx context.Context) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), knownPatience)
 	defer cancel()
 	_ = e.Refresh(limited)
 }
 
-// DoPatiently is Do, but while the journal is not available it tries again, until ctx is done or enough is closed; nil means that only ctx ends it.
-// The command is executed once, also if the journal became unavailable while its events were appended.
-func (e *Engine) DoPatiently(ctx context.Context, enough <-chan struct{}, c rules.Command) (answer rules.Answer, err error) {
+// DoPatiently is Do, but while the journal is not available it tries again, until ctx is done or
+// enough is closed; nil means that only ctx ends it. The command is executed once, also if the
+// journal became unavailable while its events were appended.
+func (e *Engine) DoPatiently(ctx context.Context, enough <-chan struct{},
+	c rules.Command) (answer rules.Answer, err error) {
 	var earlier []*attempted
 	err = e.outage.wait(ctx, enough, e.closing, func() (err error) {
 		answer, err = e.do(ctx, c, earlier)
@@ -140,7 +151,8 @@ func (e *Engine) DoPatiently(ctx context.Context, enough <-chan struct{}, c rule
 	return answer, err
 }
 
-// attempted is an append with an unknown outcome: if its last event is in the log, or appears there later, outcome is that of the request.
+// attempted is an append with an unknown outcome: if its last event is in the log, or appears there
+// later, outcome is that of the request.
 type attempted struct {
 	last signalbox.Event
 	outcome
@@ -155,8 +167,8 @@ type unknownOutcome struct {
 func (e *unknownOutcome) Error() string { return e.cause.Error() }
 func (e *unknownOutcome) Unwrap() error { return e.cause }
 
-// afterAttempts returns the error of a request that fails now, for whatever reason, after attempts whose outcome is unknown. An attempt that is not in
-// the log may still arrive there.
+// afterAttempts returns the error of a request that fails now, for whatever reason, after attempts
+// whose outcome is unknown. An attempt that is not in the log may still arrive there.
 func afterAttempts(attempts []*attempted, err error) error {
 	if len(attempts) == 0 {
 		return err
@@ -167,8 +179,9 @@ func afterAttempts(attempts []*attempted, err error) error {
 	return &unknownOutcome{attempts, err}
 }
 
-// settle answers the requests of which an earlier attempt is in the log after all, and returns the others. An attempt whose place in the log is still
-// free may yet be stored, for example by a database that was paused. Then the next attempt conflicts with it, and settle finds it.
+// settle answers the requests of which an earlier attempt is in the log after all, and returns the
+// others. An attempt whose place in the log is still free may yet be stored, for example by a
+// database that was paused. Then the next attempt conflicts with it, and settle finds it.
 func (e *Engine) settle(batch []*request) []*request {
 	kept := batch[:0:0]
 	for _, r := range batch {
@@ -229,7 +242,8 @@ func (e *Engine) Watch(ctx context.Context, after uint64) iter.Seq2[signalbox.Ev
 	}
 }
 
-// waitUntilAvailable waits, but at least for a pause, until the journal can be read again. It may have lost events in the outage.
+// waitUntilAvailable waits, but at least for a pause, until the journal can be read again. It may
+// have lost events in the outage.
 func (e *Engine) waitUntilAvailable(ctx context.Context, pause *pauses, err error) error {
 	e.outage.begin(err)
 	select {
@@ -239,7 +253,8 @@ func (e *Engine) waitUntilAvailable(ctx context.Context, pause *pauses, err erro
 		return ErrClosed
 	case <-time.After(pause.next()):
 	}
-	if err := e.WhenAvailable(ctx, func() error { _, err := e.journal.Head(ctx); return err }); err != nil {
+	if err := e.WhenAvailable(ctx,
+		func() error { _, err := e.journal.Head(ctx); return err }); err != nil {
 		return err
 	}
 	e.outage.end()

@@ -15,9 +15,11 @@ import (
 )
 
 // away is a call of a journal that cannot be reached.
-var away = fails(fmt.Errorf("%w: %w: connection refused", journal.ErrNotStored, journal.ErrUnavailable))
+var away = fails(fmt.Errorf("%w: %w: connection refused", journal.ErrNotStored,
+	journal.ErrUnavailable))
 
-// awayBefore and awayAfter are calls during which the journal becomes unavailable: they may or may not have been carried out.
+// awayBefore and awayAfter are calls during which the journal becomes unavailable: they may or may
+// not have been carried out.
 var awayBefore = fails(fmt.Errorf("%w: the connection was cut", journal.ErrUnavailable))
 
 func awayAfter(next func() error) error {
@@ -35,7 +37,9 @@ func openWithLog(t *testing.T, f *faulty) (*Engine, *strings.Builder) {
 // checkOutageLog checks that one outage was logged, and its end.
 func checkOutageLog(t *testing.T, logged *strings.Builder) {
 	t.Helper()
-	if log := logged.String(); strings.Count(log, "the ledger cannot be reached; trying again") != 1 || strings.Count(log, "the ledger can be reached again") != 1 {
+	if log := logged.String(); strings.Count(log,
+		"the ledger cannot be reached; trying again") != 1 ||
+		strings.Count(log, "the ledger can be reached again") != 1 {
 		t.Errorf("logged:\n%s", log)
 	}
 }
@@ -53,7 +57,8 @@ func TestDoFailsWhileTheJournalIsAway(t *testing.T) {
 	checkWorks(t, e)
 }
 
-// A patient command is executed exactly once, however the journal becomes unavailable and comes back.
+// A patient command is executed exactly once, however the journal becomes unavailable and comes
+// back.
 func TestPatientCommands(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
@@ -91,7 +96,8 @@ func TestPatientCommands(t *testing.T) {
 	}
 }
 
-// A paused database stores an append after it was read that it had not. The command is not executed again.
+// A paused database stores an append after it was read that it had not. The command is not executed
+// again.
 func TestPatientCommandThatIsStoredLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -110,7 +116,9 @@ func TestPatientCommandThatIsStoredLate(t *testing.T) {
 			return next()
 		})
 		f.reads.then(away)
-		if answer, err := e.DoPatiently(t.Context(), nil, openWork("late")); err != nil || answer.Seq != 3 { // the rules refuse it the second time
+		// the rules refuse it the second time
+		if answer, err := e.DoPatiently(t.Context(), nil, openWork("late")); err != nil ||
+			answer.Seq != 3 {
 			t.Errorf("answer %+v, error %v", answer, err)
 		}
 		checkWorks(t, e, "w", "late")
@@ -152,7 +160,8 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
-// A patient command that may have been stored says so, however its caller or the engine ends before it can be tried again.
+// A patient command that may have been stored says so, however its caller or the engine ends before
+// it can be tried again.
 func TestPatienceEndsAfterAnAttempt(t *testing.T) {
 	for _, how := range []string{"context", "close", "full queue"} {
 		t.Run(how, func(t *testing.T) {
@@ -186,7 +195,8 @@ func TestPatienceEndsAfterAnAttempt(t *testing.T) {
 				}
 				_, err = e.do(ctx, openWork("w"), unknown.attempts)
 				again := (*unknownOutcome)(nil)
-				if !errors.Is(err, want) || !errors.Is(err, ErrUnknownOutcome) || !errors.As(err, &again) || len(again.attempts) != 1 {
+				if !errors.Is(err, want) || !errors.Is(err, ErrUnknownOutcome) ||
+					!errors.As(err, &again) || len(again.attempts) != 1 {
 					t.Errorf("error %v", err)
 				}
 			})
@@ -194,7 +204,8 @@ func TestPatienceEndsAfterAnAttempt(t *testing.T) {
 	}
 }
 
-// Follow waits until the journal is back, records the leases that expired meanwhile, and reports each once.
+// Follow waits until the journal is back, records the leases that expired meanwhile, and reports
+// each once.
 func TestFollowThroughAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -213,7 +224,8 @@ func TestFollowThroughAnOutage(t *testing.T) {
 		back := time.Now().Add(down)
 		during := func(next func() error) error {
 			if time.Now().Before(back) {
-				return fmt.Errorf("%w: %w: connection refused", journal.ErrNotStored, journal.ErrUnavailable)
+				return fmt.Errorf("%w: %w: connection refused", journal.ErrNotStored,
+					journal.ErrUnavailable)
 			}
 			return next()
 		}

@@ -12,12 +12,13 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// ErrSnapshotDiffers means that the snapshot does not match the events. Someone changed it, or it is damaged in a way that its
-// checksum does not reveal: remove it.
+// ErrSnapshotDiffers means that the snapshot does not match the events. Someone changed it, or it
+// is damaged in a way that its checksum does not reveal: remove it.
 var ErrSnapshotDiffers = errors.New("the snapshot does not match the events of the ledger")
 
-// Replay applies all events from the first on and compares the result with the snapshot. Its errors are those of rules.State.Apply,
-// ErrSnapshotDiffers, and those of reading. Progress, if not nil, is called from time to time with the number of events applied.
+// Replay applies all events from the first on and compares the result with the snapshot. Its errors
+// are those of rules.State.Apply, ErrSnapshotDiffers, and those of reading. Progress, if not nil,
+// is called from time to time with the number of events applied.
 func Replay(ctx context.Context, j journal.Journal, progress func(done uint64)) error {
 	saved, err := j.LoadSnapshot(ctx)
 	if err != nil && !errors.Is(err, journal.ErrNoSnapshot) {
@@ -26,7 +27,8 @@ func Replay(ctx context.Context, j journal.Journal, progress func(done uint64)) 
 	if _, _, err := decodeSnapshot(saved, &signalbox.Event{}); err != nil {
 		saved = journal.Snapshot{} // of another version, which this engine does not use
 	}
-	e := &Engine{journal: j, log: slog.New(slog.DiscardHandler), state: &rules.State{}, advanced: make(chan struct{})}
+	e := &Engine{journal: j, log: slog.New(slog.DiscardHandler), state: &rules.State{},
+		advanced: make(chan struct{})}
 	var differs error
 	err = e.readAll(ctx, func() error {
 		seq := e.state.Seq()
@@ -34,7 +36,8 @@ func Replay(ctx context.Context, j journal.Journal, progress func(done uint64)) 
 			progress(seq)
 		}
 		if seq == saved.Seq && !bytes.Equal(e.snapshot().State, saved.State) {
-			differs = fmt.Errorf("%w, at event %d", ErrSnapshotDiffers, seq) // continue: an invalid event is a worse error
+			// continue: an invalid event is a worse error
+			differs = fmt.Errorf("%w, at event %d", ErrSnapshotDiffers, seq)
 		}
 		return nil
 	})

@@ -53,7 +53,8 @@ func TestReplayDetectsBrokenLog(t *testing.T) {
 		must(t, e, openWork("w"))
 		must(t, e, openWork("v"))
 		m.change(tt.then)
-		if err := Replay(context.Background(), m, nil); err == nil || tt.is != nil && !errors.Is(err, tt.is) {
+		if err := Replay(context.Background(), m, nil); err == nil || tt.is != nil &&
+			!errors.Is(err, tt.is) {
 			t.Errorf("%s: error %v, want %v", tt.name, err, tt.is)
 		}
 	}
@@ -81,7 +82,8 @@ func TestReplayProgress(t *testing.T) {
 	m := newMemory()
 	m.events = longLog(t, 2*readAtOnce+5)
 	var done []uint64
-	if err := Replay(context.Background(), m, func(n uint64) { done = append(done, n) }); err != nil {
+	if err := Replay(context.Background(), m,
+		func(n uint64) { done = append(done, n) }); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]uint64{readAtOnce, 2 * readAtOnce}, done); diff != "" {

@@ -10,9 +10,10 @@ import (
 	"signalbox/ledger"
 )
 
-// A snapshot is saved when the log has grown by an eighth since the last one, and by at least a thousand events, or by forty thousand.
-// So the cost of snapshots is small per event, and a command that only looks at a log of a million events starts within a second: it
-// decodes the snapshot in 0.4 s, and applies 80,000 events a second.
+// A snapshot is saved when the log has grown by an eighth since the last one, and by at least a
+// thousand events, or by forty thousand. So the cost of snapshots is small per event, and a command
+// that only looks at a log of a million events starts within a second: it decodes the snapshot in
+// 0.4 s, and applies 80,000 events a second.
 const (
 	snapshotShare      = 8
 	snapshotEvents     = 1000
@@ -25,7 +26,8 @@ func (e *Engine) snapshotDue() bool {
 	return e.broken == nil && !e.isSaving && seq-e.saved >= snapshotAfter(seq)
 }
 
-// snapshotAfter returns how many events newer than the last snapshot a log with seq events may have.
+// snapshotAfter returns how many events newer than the last snapshot a log with seq events may
+// have.
 func snapshotAfter(seq uint64) uint64 {
 	return max(snapshotEvents, min(seq/snapshotShare, snapshotMostEvents))
 }
@@ -41,7 +43,8 @@ func encodeSnapshot(tail *ledger.Tail, state *rules.State) journal.Snapshot {
 	}
 	data := binary.AppendUvarint(nil, uint64(len(tree)))
 	data = append(data, tree...)
-	return journal.Snapshot{Seq: tail.Seq, Hash: tail.Hash, State: append(data, state.Snapshot()...)}
+	return journal.Snapshot{Seq: tail.Seq, Hash: tail.Hash,
+		State: append(data, state.Snapshot()...)}
 }
 
 // saveIfDue encodes and saves a snapshot in a goroutine, if one is due.
@@ -62,7 +65,8 @@ func (e *Engine) saveIfDue() {
 	})
 }
 
-// save saves a snapshot, which is on this machine, so Close waits for it. Errors are only logged, because the snapshot is a cache.
+// save saves a snapshot, which is on this machine, so Close waits for it. Errors are only logged,
+// because the snapshot is a cache.
 func (e *Engine) save(s journal.Snapshot) {
 	if err := e.journal.SaveSnapshot(context.Background(), s); err != nil {
 		e.log.Warn("cannot save a snapshot; the next start will take longer", "error", err)

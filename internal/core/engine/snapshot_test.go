@@ -123,7 +123,8 @@ func TestSnapshotOnClose(t *testing.T) {
 		saves := f.saves.calls()
 		open(t, f, nil).Close()
 		if tt.want > 0 && f.saves.calls() != saves {
-			t.Errorf("a log of %d events: the snapshot was saved again, and nothing had changed", tt.length)
+			t.Errorf("a log of %d events: the snapshot was saved again, and nothing had changed",
+				tt.length)
 		}
 	}
 }
@@ -168,8 +169,10 @@ func TestSnapshotSaveFails(t *testing.T) {
 			w.grow(t, length)
 			something(t, e)
 			synctest.Wait()
-			if want := 1 + i/3; f.saves.calls() != want || heard.count("cannot save a snapshot") != want {
-				t.Errorf("at event %d: %d attempts and %d log lines, want %d", length+1, f.saves.calls(), heard.count("cannot save a snapshot"), want)
+			if want := 1 + i/3; f.saves.calls() != want ||
+				heard.count("cannot save a snapshot") != want {
+				t.Errorf("at event %d: %d attempts and %d log lines, want %d", length+1,
+					f.saves.calls(), heard.count("cannot save a snapshot"), want)
 			}
 		}
 		checkSnapshot(t, m, 0)
@@ -184,7 +187,8 @@ func TestSnapshotSaveFails(t *testing.T) {
 
 // A reader of a long log never has many events to apply.
 func TestSnapshotsOfLongLogs(t *testing.T) {
-	for seq, want := range map[uint64]uint64{0: 1000, 5000: 1000, 80_000: 10_000, 320_000: 40_000, 1_000_000: 40_000, 1e9: 40_000} {
+	for seq, want := range map[uint64]uint64{0: 1000, 5000: 1000, 80_000: 10_000, 320_000: 40_000,
+		1_000_000: 40_000, 1e9: 40_000} {
 		if got := snapshotAfter(seq); got != want {
 			t.Errorf("a log with %d events is saved after %d, want %d", seq, got, want)
 		}

@@ -48,7 +48,8 @@ func TestStartFromSnapshot(t *testing.T) {
 	checkLog(t, m, quick, slow)
 }
 
-// smallLog returns a log with something of everything, a snapshot of it, and one of all but its last event.
+// smallLog returns a log with something of everything, a snapshot of it, and one of all but its
+// last event.
 func smallLog(t *testing.T) (m *memory, now, before journal.Snapshot) {
 	t.Helper()
 	m = newMemory()
@@ -76,12 +77,15 @@ func TestUnusableSnapshots(t *testing.T) {
 	otherVersion := bytes.Clone(state)
 	otherVersion[0]++
 	for name, spoil := range map[string]func(s *journal.Snapshot){
-		"another log":         func(s *journal.Snapshot) { s.Hash[0]++ },
-		"ahead of the log":    func(s *journal.Snapshot) { s.Seq += 100 },
-		"of nothing":          func(s *journal.Snapshot) { s.Seq = 0 },
-		"of another event":    func(s *journal.Snapshot) { s.State = before.State },
-		"empty":               func(s *journal.Snapshot) { s.State = nil },
-		"no length":           func(s *journal.Snapshot) { s.State = bytes.Repeat([]byte{0xff}, 20) },
+		"another log":      func(s *journal.Snapshot) { s.Hash[0]++ },
+		"ahead of the log": func(s *journal.Snapshot) { s.Seq += 100 },
+		"of nothing":       func(s *journal.Snapshot) { s.Seq = 0 },
+		"of another event": func(s *journal.Snapshot) { s.State = before.State },
+		"empty":            func(s *journal.Snapshot) { s.State = nil },
+		"no length": func(
+			s *journal.Snapshot) {
+			s.State = bytes.Repeat([]byte{0xff}, 20)
+		},
 		"one byte too many":   func(s *journal.Snapshot) { s.State = join(tree, append(state, 0)) },
 		"another version":     func(s *journal.Snapshot) { s.State = join(tree, otherVersion) },
 		"no tree":             func(s *journal.Snapshot) { s.State = join(nil, state) },
@@ -96,12 +100,13 @@ func TestUnusableSnapshots(t *testing.T) {
 	}
 }
 
-// However a snapshot was cut off or damaged, the log can be opened. That a damaged one is not used is for the journal, which
-// has a checksum.
+// However a snapshot was cut off or damaged, the log can be opened. That a damaged one is not used
+// is for the journal, which has a checksum.
 func TestDamagedSnapshot(t *testing.T) {
 	m, good, _ := smallLog(t)
 	for i := range good.State {
-		m.snapshot = &journal.Snapshot{Seq: good.Seq, Hash: good.Hash, State: bytes.Clone(good.State)}
+		m.snapshot = &journal.Snapshot{Seq: good.Seq, Hash: good.Hash,
+			State: bytes.Clone(good.State)}
 		m.snapshot.State[i] ^= 0xff
 		open(t, m, nil)
 		s := good

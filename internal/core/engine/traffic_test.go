@@ -32,11 +32,13 @@ func (r *traffic) next() rules.Command {
 		return exit(session)
 	}
 	if len(r.leases) == 0 {
-		return rules.RedactBlob{Blob: signalbox.Hash{byte(r.pick(3))}, Reason: "private", Actor: "me"}
+		return rules.RedactBlob{Blob: signalbox.Hash{byte(r.pick(3))}, Reason: "private",
+			Actor: "me"}
 	}
 	i := r.pick(len(r.leases))
 	if r.pick(2) == 0 {
-		return rules.Renew{Work: r.works[i], Session: r.leases[i].Session, Epoch: r.leases[i].Epoch, TTL: time.Minute}
+		return rules.Renew{Work: r.works[i], Session: r.leases[i].Session, Epoch: r.leases[i].Epoch,
+			TTL: time.Minute}
 	}
 	return rules.Release{Work: r.works[i], Session: r.leases[i].Session, Epoch: r.leases[i].Epoch}
 }

@@ -8,8 +8,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// DoWhenPossible is Do for a claim of the next available work: while there is nothing to claim it follows the log, and retries
-// whenever there are new events.
+// DoWhenPossible is Do for a claim of the next available work: while there is nothing to claim it
+// follows the log, and retries whenever there are new events.
 func (e *Engine) DoWhenPossible(ctx context.Context, c rules.Command) (rules.Answer, error) {
 	following, stop := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup

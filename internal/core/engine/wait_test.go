@@ -67,7 +67,8 @@ func checkClaimed(t *testing.T, a *asked, work string) {
 	t.Helper()
 	synctest.Wait()
 	if !a.answered() || a.err != nil || a.answer.Work != work {
-		t.Errorf("answered %t, work %q, error %v; want work %q", a.answered(), a.answer.Work, a.err, work)
+		t.Errorf("answered %t, work %q, error %v; want work %q", a.answered(), a.answer.Work, a.err,
+			work)
 	}
 }
 
@@ -89,7 +90,8 @@ func TestClaimNewWork(t *testing.T) {
 		come func(t *testing.T, e, other *Engine)
 	}{
 		{"from this engine", func(t *testing.T, e, other *Engine) { must(t, e, openWork("w")) }},
-		{"from another engine", func(t *testing.T, e, other *Engine) { must(t, other, openWork("w")) }},
+		{"from another engine",
+			func(t *testing.T, e, other *Engine) { must(t, other, openWork("w")) }},
 		{"after something else", func(t *testing.T, e, other *Engine) {
 			must(t, other, rules.OpenWork{Work: "x", Actor: "me", Phase: signalbox.PhaseDraft})
 			synctest.Wait()
@@ -143,7 +145,8 @@ func TestManyWaitForWork(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		var waiting []*asked
 		for i := range 12 {
-			waiting = append(waiting, askWhenPossible(ctx, engines[i%len(engines)], fmt.Sprintf("s%d", i)))
+			waiting = append(waiting, askWhenPossible(ctx, engines[i%len(engines)],
+				fmt.Sprintf("s%d", i)))
 		}
 		got := map[string]bool{}
 		for i := range 5 {
@@ -185,9 +188,13 @@ func TestWaitingForWorkEnds(t *testing.T) {
 		want error
 	}{
 		{"context", func(e *Engine, f *faulty, cancel func()) { cancel() }, context.Canceled},
-		{"deadline", func(e *Engine, f *faulty, cancel func()) { pass(time.Hour) }, context.DeadlineExceeded},
+		{"deadline", func(e *Engine, f *faulty, cancel func()) { pass(time.Hour) },
+			context.DeadlineExceeded},
 		{"close", func(e *Engine, f *faulty, cancel func()) { e.Close() }, ErrClosed},
-		{"broken log", func(e *Engine, f *faulty, cancel func()) { f.Journal.(*memory).change(newerEvent) }, rules.ErrNewer},
+		{"broken log", func(e *Engine, f *faulty,
+			cancel func()) {
+			f.Journal.(*memory).change(newerEvent)
+		}, rules.ErrNewer},
 		{"failing watch", func(e *Engine, f *faulty, cancel func()) {
 			f.watches.then(fails(stop))
 			f.Journal.Close()
@@ -200,7 +207,8 @@ func TestWaitingForWorkEnds(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 				defer cancel()
 				a := askWhenPossible(ctx, e, "s")
-				must(t, e, rules.OpenWork{Work: "not-for-s", Actor: "me", Phase: signalbox.PhaseDraft})
+				must(t, e, rules.OpenWork{Work: "not-for-s", Actor: "me",
+					Phase: signalbox.PhaseDraft})
 				synctest.Wait()
 				if n := f.watching.Load(); n != 1 {
 					t.Errorf("%d watches, want 1", n)

@@ -31,7 +31,8 @@ type request struct {
 	answer  chan outcome // with a buffer of one
 }
 
-// Stages of a request, so that the writer and a caller whose context is done agree on whether the command may be executed.
+// Stages of a request, so that the writer and a caller whose context is done agree on whether the
+// command may be executed.
 const (
 	stageWaiting   int32 = iota // nothing was stored yet
 	stageAttempted              // it may be stored now, or may have been
@@ -43,16 +44,19 @@ type outcome struct {
 	err    error
 }
 
-// Do executes a command. When it returns, the events of the command are durable. A refusal is decided on the current log, never on
-// an outdated state. If ctx is done, Do returns ctx's error at once. The error matches ErrUnknownOutcome too if the events of the command may
-// have been stored, or may still be.
+// Do executes a command. When it returns, the events of the command are durable. A refusal is
+// decided on the current log, never on an outdated state. If ctx is done, Do returns ctx's error at
+// once. The error matches ErrUnknownOutcome too if the events of the command may have been stored,
+// or may still be.
 //
-// If the command is refused, the error is a *signalbox.Error, and the answer is set as far as possible.
+// If the command is refused, the error is a *signalbox.Error, and the answer is set as far as
+// possible.
 func (e *Engine) Do(ctx context.Context, c rules.Command) (rules.Answer, error) {
 	return e.do(ctx, c, nil)
 }
 
-func (e *Engine) do(ctx context.Context, c rules.Command, earlier []*attempted) (rules.Answer, error) {
+func (e *Engine) do(ctx context.Context, c rules.Command, earlier []*attempted) (rules.Answer,
+	error) {
 	r := &request{ctx: ctx, command: c, earlier: earlier, answer: make(chan outcome, 1)}
 	r.endAttempt()
 	if err := e.enqueue(r); err != nil {
@@ -105,9 +109,11 @@ func (r *request) withdraw(reason error) (rules.Answer, error) {
 	}
 }
 
-// beginAttempt reports whether the caller still waits. If so, the request can no longer be withdrawn.
+// beginAttempt reports whether the caller still waits. If so, the request can no longer be
+// withdrawn.
 func (r *request) beginAttempt() bool {
-	return r.ctx.Err() == nil && (r.stage.CompareAndSwap(stageWaiting, stageAttempted) || r.stage.Load() == stageAttempted)
+	return r.ctx.Err() == nil && (r.stage.CompareAndSwap(stageWaiting, stageAttempted) ||
+		r.stage.Load() == stageAttempted)
 }
 
 // endAttempt lets the caller withdraw the request again, if nothing of it can have been stored.
@@ -183,7 +189,8 @@ func (e *Engine) execute(batch []*request) {
 			failed++
 			if unclear := (*unclearAppend)(nil); errors.As(err, &unclear) {
 				for i, o := range outcomes {
-					batch[i].earlier = append(slices.Clip(batch[i].earlier), &attempted{unclear.last, o})
+					batch[i].earlier = append(slices.Clip(batch[i].earlier),
+						&attempted{unclear.last, o})
 				}
 			}
 			if e.life.Err() != nil {
@@ -217,19 +224,22 @@ func answerAll(batch []*request, err error) {
 	}
 }
 
-// pause waits after repeated conflicts, for a random time that grows with their number. The log must be read after it and not before: others append
-// in the meantime, and a process that decides on what it knew before the pause loses again, for seconds if there are eight of them.
+// pause waits after repeated conflicts, for a random time that grows with their number. The log
+// must be read after it and not before: others append in the meantime, and a process that decides
+// on what it knew before the pause loses again, for seconds if there are eight of them.
 func pause(conflicts int) {
 	if conflicts > 1 {
 		time.Sleep(rand.N(time.Millisecond << min(conflicts-1, 6)))
 	}
 }
 
-// errAppendLost means that the outcome of an append was unknown and that its events turned out not to be in the log, at least not yet.
+// errAppendLost means that the outcome of an append was unknown and that its events turned out not
+// to be in the log, at least not yet.
 var errAppendLost = errors.New("the events are not in the log")
 
-// attempt decides as many requests as fit in one append, and appends their events. It returns the outcomes of these first requests
-// of the batch. On an error nothing was stored, except for ErrUnknownOutcome. The caller has the turn.
+// attempt decides as many requests as fit in one append, and appends their events. It returns the
+// outcomes of these first requests of the batch. On an error nothing was stored, except for
+// ErrUnknownOutcome. The caller has the turn.
 func (e *Engine) attempt(batch []*request) ([]outcome, error) {
 	if len(batch) == 0 {
 		return nil, nil
@@ -268,8 +278,8 @@ type decided struct {
 	tail      ledger.Tail // with the events
 }
 
-// decide decides requests in order, each on the state that results from the previous ones. It leaves the state as it is, because the events are
-// not stored yet.
+// decide decides requests in order, each on the state that results from the previous ones. It
+// leaves the state as it is, because the events are not stored yet.
 func (e *Engine) decide(now time.Time, batch []*request) *decided {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -306,7 +316,8 @@ func (e *Engine) applyDecision(d *rules.Decision) {
 	}
 }
 
-// store appends the events. If there are none, it checks that the decisions were based on the current log.
+// store appends the events. If there are none, it checks that the decisions were based on the
+// current log.
 func (e *Engine) store(expected uint64, events []signalbox.Event) error {
 	if len(events) > 0 {
 		return e.journal.Append(e.life, expected, events)
@@ -333,7 +344,8 @@ func (e *Engine) afterFailure(err error, events []signalbox.Event) error {
 		}
 		return err
 	}
-	last := events[len(events)-1] // its hash covers all of them; another writer may have stored an event equal to the first
+	// its hash covers all of them; another writer may have stored an event equal to the first
+	last := events[len(events)-1]
 	if readErr := e.catchUp(e.life); readErr != nil {
 		return &unclearAppend{last, fmt.Errorf("%w: %w; then %w", ErrUnknownOutcome, err, readErr)}
 	}
@@ -356,8 +368,8 @@ type unclearAppend struct {
 func (e *unclearAppend) Error() string { return e.err.Error() }
 func (e *unclearAppend) Unwrap() error { return e.err }
 
-// afterConflict reads the events that other processes have appended after the event outdated. It reads only once: a log that others append to all
-// the time has no end. The caller has the turn.
+// afterConflict reads the events that other processes have appended after the event outdated. It
+// reads only once: a log that others append to all the time has no end. The caller has the turn.
 func (e *Engine) afterConflict(outdated uint64) error {
 	_, err := e.readNext(e.life)
 	if err == nil && e.state.Seq() == outdated {

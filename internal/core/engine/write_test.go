@@ -71,7 +71,8 @@ func TestGroupCommit(t *testing.T) {
 		checkAnswered(t, "after the second append", group, true)
 		for i, a := range group {
 			if a.err != nil || a.answer.Work != ids[i] || a.answer.Seq != uint64(i+3) {
-				t.Errorf("request %d: work %s at event %d, error %v; want %s at %d", i, a.answer.Work, a.answer.Seq, a.err, ids[i], i+3)
+				t.Errorf("request %d: work %s at event %d, error %v; want %s at %d", i,
+					a.answer.Work, a.answer.Seq, a.err, ids[i], i+3)
 			}
 		}
 		checkWorks(t, e, append([]string{"alone"}, ids...)...)
@@ -87,14 +88,16 @@ func TestGroupAnswers(t *testing.T) {
 		e := openBox(t, f, nil)
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate))
-		group := askInOrder(e, openWork("first"), openWork("w"), openWork("w"), claim("w", "s1", 0), claim("w", "s2", 0), exit("s1"), claim("w", "s1", 0))
+		group := askInOrder(e, openWork("first"), openWork("w"), openWork("w"), claim("w", "s1", 0),
+			claim("w", "s2", 0), exit("s1"), claim("w", "s1", 0))
 		close(gate)
 		synctest.Wait()
 		var got []string
 		for _, a := range group {
 			got = append(got, fmt.Sprint(a.answer.Seq, " ", a.err))
 		}
-		want := []string{"2 <nil>", "3 <nil>", "0 work 'w' already exists, in IMPLEMENTATION", "4 <nil>",
+		want := []string{"2 <nil>", "3 <nil>", "0 work 'w' already exists, in IMPLEMENTATION",
+			"4 <nil>",
 			"0 work 'w' is held by session 's1' until 2026-03-01T12:15:00Z", "6 <nil>",
 			"0 work 'w' is in CI_PENDING, which developer cannot claim"}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -127,8 +130,10 @@ func TestGroupIsSplit(t *testing.T) {
 		close(gate)
 		synctest.Wait()
 		for i, a := range group {
-			if want := fmt.Sprintf("x-%d", i); a.err != nil || a.answer.Work != want || a.answer.Completed.SessionID != want {
-				t.Errorf("request %d: answer %+v, error %v; want one about %s", i, a.answer, a.err, want)
+			if want := fmt.Sprintf("x-%d", i); a.err != nil || a.answer.Work != want ||
+				a.answer.Completed.SessionID != want {
+				t.Errorf("request %d: answer %+v, error %v; want one about %s", i, a.answer, a.err,
+					want)
 			}
 		}
 		checkBatches(t, m, append(before, 1, journal.MaxAppend, 4*sessions-journal.MaxAppend)...)

@@ -9,7 +9,8 @@ import (
 	"signalbox"
 )
 
-// StartAgent records that an agent is about to start under a lease. Answer.Attempt is the number of the attempt.
+// StartAgent records that an agent is about to start under a lease. Answer.Attempt is the number of
+// the attempt.
 type StartAgent struct {
 	Session string
 	Epoch   uint64
@@ -28,13 +29,16 @@ func (c StartAgent) decide(d *decider) error {
 		return err
 	}
 	if known := h.w.Task.Conversation; c.Resumes != "" && (known == nil || known.ID != c.Resumes) {
-		return refusef(signalbox.CodeFailed, "start a new session of the program", "work '%s' has no conversation '%s'", h.w.ID, sanitize(c.Resumes, maxConversation))
+		return refusef(signalbox.CodeFailed, "start a new session of the program",
+			"work '%s' has no conversation '%s'", h.w.ID, sanitize(c.Resumes, maxConversation))
 	}
 	if c.Resumes != "" && !h.role.IsAuthor() {
-		return refusef(signalbox.CodeFailed, "start a new session of the program", "a %s must not resume a conversation", h.role)
+		return refusef(signalbox.CodeFailed, "start a new session of the program",
+			"a %s must not resume a conversation", h.role)
 	}
 	d.answer.Attempt = h.w.Task.Starts[h.role] + 1
-	d.answer.Seq = d.recordFor(h, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100), c.Prompt, c.Sandbox, c.Resumes, c.Format})
+	d.answer.Seq = d.recordFor(h, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100),
+		c.Prompt, c.Sandbox, c.Resumes, c.Format})
 	return nil
 }
 
@@ -59,11 +63,12 @@ const (
 	FailCrash     FailCause = "crash"
 	FailStall     FailCause = "stall"
 	FailStart     FailCause = "start"
-	FailWorkspace FailCause = "workspace"  // not the agent's fault: git, the disk
-	FailRateLimit FailCause = "rate_limit" // the service refuses requests for a while; not counted as a failure
-	FailSignals   FailCause = "signals"    // too many turns without a valid signal
-	// FailProcesses means that processes of the agent or of a check did not end. What they may still change cannot be trusted, so the human is
-	// asked at once.
+	FailWorkspace FailCause = "workspace" // not the agent's fault: git, the disk
+	// the service refuses requests for a while; not counted as a failure
+	FailRateLimit FailCause = "rate_limit"
+	FailSignals   FailCause = "signals" // too many turns without a valid signal
+	// FailProcesses means that processes of the agent or of a check did not end. What they may
+	// still change cannot be trusted, so the human is asked at once.
 	FailProcesses FailCause = "processes_left"
 
 	// The agent cannot work at all, whatever the task. The task has not failed.
@@ -91,7 +96,8 @@ func (c FailCause) InWords() string {
 
 // How long an agent waits after a rate limit.
 const (
-	defaultLimit = 5 * time.Minute            // if the service does not say, or says more than maxLimit
+	// if the service does not say, or says more than maxLimit
+	defaultLimit = 5 * time.Minute
 	minLimit     = time.Second                // if the limit has ended already, or nearly
 	maxLimit     = 31 * 24 * 60 * time.Minute // a later time must be a mistake
 )
@@ -129,10 +135,12 @@ const (
 	ReleasedUnavailable = "the agent is not available"
 )
 
-// fail counts a failure of an agent, and asks the human when the limit is reached. It never skips a quality gate.
+// fail counts a failure of an agent, and asks the human when the limit is reached. It never skips a
+// quality gate.
 func (d *decider) fail(h report, cause FailCause, detail string) {
 	count := h.w.Task.Timeouts[h.role] + 1
-	d.answer.Seq = d.recordFor(h, AgentFailed{h.epoch, string(cause), h.role, count, sanitize(detail, 1000)})
+	d.answer.Seq = d.recordFor(h, AgentFailed{h.epoch, string(cause), h.role, count,
+		sanitize(detail, 1000)})
 	if cause == FailCrash {
 		d.noteCrash(h)
 	}
@@ -142,7 +150,8 @@ func (d *decider) fail(h report, cause FailCause, detail string) {
 	}
 	text := fmt.Sprintf("the %s on %s failed by %s", h.role, h.w.ID, cause)
 	if count > 1 {
-		text = fmt.Sprintf("the %s on %s failed %s in a row, last by %s", h.role, h.w.ID, times(count), cause)
+		text = fmt.Sprintf("the %s on %s failed %s in a row, last by %s", h.role, h.w.ID,
+			times(count), cause)
 	}
 	if detail != "" {
 		text += ": " + strings.TrimRight(sanitize(detail, 1000), ". ")
@@ -151,7 +160,8 @@ func (d *decider) fail(h report, cause FailCause, detail string) {
 	case KindExpert:
 		d.failRequest(h, text)
 	case KindRemediation:
-		d.block(h, AskedRemediation, signalbox.Hash{}, "%s. Retry with guidance, declare healthy, or halt?", text)
+		d.block(h, AskedRemediation, signalbox.Hash{},
+			"%s. Retry with guidance, declare healthy, or halt?", text)
 		d.release(h, string(cause))
 	default:
 		d.block(h, AskedTimeout, signalbox.Hash{}, "%s. What should happen next?", text)
@@ -169,10 +179,12 @@ func (d *decider) holderReport(session string, epoch uint64, signal string) (rep
 }
 
 func notPlanned(w *Work) error {
-	return refusef(signalbox.CodeUsage, "send an exit signal instead", "work '%s' does not belong to a plan", w.ID)
+	return refusef(signalbox.CodeUsage, "send an exit signal instead",
+		"work '%s' does not belong to a plan", w.ID)
 }
 
-// anyHolderReport returns a report of a session that holds work, planned or not, under a live lease.
+// anyHolderReport returns a report of a session that holds work, planned or not, under a live
+// lease.
 func (d *decider) anyHolderReport(session string, epoch uint64, signal string) (report, error) {
 	by, err := d.session(session)
 	if err != nil {
@@ -198,30 +210,33 @@ func (d *decider) anyHolderReport(session string, epoch uint64, signal string) (
 func (d *decider) endTurn(h report) {
 	if t := h.Turn; t != nil {
 		d.delivered(h, t.Messages)
-		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent.estimated(false), t.Commit, t.Interrupted,
-			t.Cap, t.Estimated, sanitize(t.Model, 200), t.Thread, max(0, t.InputTokens), max(0, t.OutputTokens), sanitizeAll(t.LoginRefused)})
+		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent.estimated(false),
+			t.Commit, t.Interrupted,
+			t.Cap, t.Estimated, sanitize(t.Model, 200), t.Thread, max(0, t.InputTokens),
+			max(0, t.OutputTokens), sanitizeAll(t.LoginRefused)})
 	}
 }
 
-// askBudget asks the human when a budget is spent. It runs after the signal of the turn was handled, because work that is
-// done by then, or already waits for an answer, needs no more budget.
+// askBudget asks the human when a budget is spent. It runs after the signal of the turn was
+// handled, because work that is done by then, or already waits for an answer, needs no more budget.
 func (d *decider) askBudget(h report) {
 	if h.Turn == nil {
 		return
 	}
-	done := d.answer.Phase == signalbox.PhaseCompleted || len(h.w.Task.Questions) > 0 || d.questions > 0
+	done := d.answer.Phase == signalbox.PhaseCompleted || len(h.w.Task.Questions) > 0 ||
+		d.questions > 0
 	d.askBudgets(h, h.Turn.spent(), done)
 }
 
 // previewRunes is how much output without a valid signal is recorded.
 const previewRunes = 200
 
-// LevelQuestion is the level of UnknownSignalRecovery if the agent said something, and is asked whether it means
-// that.
+// LevelQuestion is the level of UnknownSignalRecovery if the agent said something, and is asked
+// whether it means that.
 const LevelQuestion = "question"
 
-// requestClarification prompts an agent again whose turn contained no valid signal. When the limit is reached, the agent
-// has failed.
+// requestClarification prompts an agent again whose turn contained no valid signal. When the limit
+// is reached, the agent has failed.
 func (d *decider) requestClarification(h report) {
 	limit := d.s.run.Policy.Limits.Unknown
 	counts := h.w.Task.Counts
@@ -236,11 +251,15 @@ func (d *decider) requestClarification(h report) {
 		d.heardFromAgent(h)
 		d.answer.Again = true
 		d.answer.Seq = d.recordFor(h,
-			UnknownSignalRecovery{attempt, level, firstRunes(sanitize(h.Fields.Summary, utf8.UTFMax*len(h.Fields.Summary)), previewRunes), sanitize(h.Fields.Advice, 500)})
+			UnknownSignalRecovery{attempt, level,
+				firstRunes(sanitize(h.Fields.Summary, utf8.UTFMax*len(h.Fields.Summary)),
+					previewRunes), sanitize(h.Fields.Advice, 500)})
 		return
 	}
 	d.recordFor(h, AgentSignalFailure{fmt.Sprintf("%d_consecutive_unknown_signals", limit)})
-	detail := fmt.Sprintf("Agent produced %d unrecognized signals. Re-dispatching with explicit format requirements.", limit)
+	detail := fmt.Sprintf(
+		"Agent produced %d unrecognized signals. Re-dispatching with explicit format requirements.",
+		limit)
 	if advice := sanitize(h.Fields.Advice, 500); advice != "" {
 		detail += " The last one: " + advice
 	}
@@ -256,8 +275,8 @@ func firstRunes(text string, n int) string {
 	return text[:end]
 }
 
-// EndTurn records the end of a turn whose signals were handled while it ran, or that was interrupted. If the turn was ended because of
-// a cap, the lease ends with it.
+// EndTurn records the end of a turn whose signals were handled while it ran, or that was
+// interrupted. If the turn was ended because of a cap, the lease ends with it.
 type EndTurn struct {
 	Session string
 	Epoch   uint64
@@ -275,7 +294,8 @@ func (c EndTurn) decide(d *decider) error {
 	}
 	h.Turn = &c.Turn
 	if session, known := d.s.Session(c.Session); known {
-		d.refuseAll(session, h.w, ReportSignal{Epoch: c.Epoch, Blob: c.Turn.Output, Refused: c.Refused})
+		d.refuseAll(session, h.w, ReportSignal{Epoch: c.Epoch, Blob: c.Turn.Output,
+			Refused: c.Refused})
 	}
 	d.endTurn(h)
 	if c.Turn.Cap != "" {

@@ -97,7 +97,8 @@ func (b AgentUnavailable) describe(d *Describer, _ *signalbox.Event) (text, deta
 	}
 	switch {
 	case b.Next != "":
-		return fmt.Sprintf("%s takes over from %s%s%s (%s)", b.Next, b.Agent, role, until, why), b.Detail
+		return fmt.Sprintf("%s takes over from %s%s%s (%s)", b.Next, b.Agent, role, until, why),
+			b.Detail
 	case !b.Until.IsZero():
 		until = " until " + b.Until.In(d.Zone).Format(time.TimeOnly)
 	}

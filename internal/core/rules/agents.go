@@ -8,7 +8,8 @@ import (
 	"signalbox"
 )
 
-// RoleAgents is which agents work in a role. The first is preferred, and the others take over while it is not available.
+// RoleAgents is which agents work in a role. The first is preferred, and the others take over while
+// it is not available.
 type RoleAgents struct {
 	Role signalbox.Role `json:"role"`
 	// Expert is the expert that the agents are for, if they are not for all of them.
@@ -22,7 +23,8 @@ type AgentSettings struct {
 	Settings signalbox.Hash `json:"settings" blob:"-"`
 }
 
-// agents returns the agents for a role, the preferred one first. Policies that were recorded before agents were have none.
+// agents returns the agents for a role, the preferred one first. Policies that were recorded before
+// agents were have none.
 func (p *Policy) agents(role signalbox.Role, expert string) (list []string) {
 	for _, r := range p.Agents {
 		switch {
@@ -68,12 +70,12 @@ type AgentState struct {
 	Down   FailCause `json:"down,omitempty"`
 	Detail string    `json:"detail,omitempty"`
 	Advice string    `json:"advice,omitempty"`
-	// Until is when it is tried again by itself; zero if it stays down until a human has done something. Outages is how many such pauses it
-	// had in a row.
+	// Until is when it is tried again by itself; zero if it stays down until a human has done
+	// something. Outages is how many such pauses it had in a row.
 	Until   time.Time `json:"until,omitzero"`
 	Outages int       `json:"outages,omitempty"`
-	// Trying means that one session at a time is started, until one of them has heard from the agent. Restored is the sequence of the
-	// event since when.
+	// Trying means that one session at a time is started, until one of them has heard from the
+	// agent. Restored is the sequence of the event since when.
 	Trying   bool   `json:"trying,omitempty"`
 	Restored uint64 `json:"restored,omitempty"`
 	// Roles are the roles in which it crashed last.
@@ -92,13 +94,14 @@ const (
 	crashesInARow = 2
 	// crashPause is for how long it takes over.
 	crashPause = 30 * time.Minute
-	// firstOutage is how long an agent waits before it is tried again after its server did not answer. Each further pause is twice as long, up
-	// to longestOutage. Then only a human can help.
+	// firstOutage is how long an agent waits before it is tried again after its server did not
+	// answer. Each further pause is twice as long, up to longestOutage. Then only a human can help.
 	firstOutage   = 5 * time.Minute
 	longestOutage = 60 * time.Minute
 )
 
-// outagePause returns the pause after a number of pauses; ok is false if one of them was the longest already.
+// outagePause returns the pause after a number of pauses; ok is false if one of them was the
+// longest already.
 func outagePause(before int) (pause time.Duration, ok bool) {
 	pause = firstOutage
 	for range before {
@@ -146,13 +149,15 @@ func (s *delivery) changeAgent(name string, change func(*AgentState)) {
 	}
 	changed := s.Agent(name)
 	change(&changed)
-	changed.Roles = slices.DeleteFunc(slices.Clone(changed.Roles), func(r AgentCrashes) bool { return r.Crashes == 0 && r.Until.IsZero() })
+	changed.Roles = slices.DeleteFunc(slices.Clone(changed.Roles),
+		func(r AgentCrashes) bool { return r.Crashes == 0 && r.Until.IsZero() })
 	if len(changed.Roles) == 0 {
 		changed.Roles = nil
 	}
 	agents := slices.Clone(s.run.Agents)
 	i := slices.IndexFunc(agents, func(a AgentState) bool { return a.Agent == name })
-	healthy := changed.Limited.IsZero() && changed.Down == "" && !changed.Trying && changed.Roles == nil && changed.Restored == 0 && changed.Outages == 0
+	healthy := changed.Limited.IsZero() && changed.Down == "" && !changed.Trying &&
+		changed.Roles == nil && changed.Restored == 0 && changed.Outages == 0
 	switch {
 	case healthy && i >= 0:
 		agents = slices.Delete(agents, i, i+1)
@@ -188,14 +193,16 @@ func (a AgentState) crashes(role signalbox.Role) AgentCrashes {
 	return AgentCrashes{Role: role}
 }
 
-// agentFor returns the agent that a new session of a role would start; ok is false if none is available. The name is "" if the policy names
-// no agents.
-func (s *State) agentFor(role signalbox.Role, expert string, now time.Time) (agent string, ok bool) {
+// agentFor returns the agent that a new session of a role would start; ok is false if none is
+// available. The name is "" if the policy names no agents.
+func (s *State) agentFor(role signalbox.Role, expert string, now time.Time) (agent string,
+	ok bool) {
 	return s.agentExcept("", role, expert, now)
 }
 
 // agentExcept is like agentFor, but never returns one of the agents.
-func (s *State) agentExcept(except string, role signalbox.Role, expert string, now time.Time) (agent string, ok bool) {
+func (s *State) agentExcept(except string, role signalbox.Role, expert string,
+	now time.Time) (agent string, ok bool) {
 	if now.Before(s.Limited(role)) {
 		return "", false
 	}
@@ -232,7 +239,8 @@ func (s *State) isAvailable(name string, now time.Time) bool {
 
 // waits reports whether an agent is available again by itself at a later time.
 func (a AgentState) waits(now time.Time) bool {
-	return now.Before(a.Limited) && (a.Down == "" || !a.Until.IsZero()) || a.Down != "" && now.Before(a.Until)
+	return now.Before(a.Limited) && (a.Down == "" || !a.Until.IsZero()) || a.Down != "" &&
+		now.Before(a.Until)
 }
 
 // isAtWork reports whether a session runs an agent. A parked one does not.
@@ -245,14 +253,16 @@ func (s *register) isAtWork(name string) bool {
 	return false
 }
 
-// waitsForLimit reports whether work for a role would start if no rate limit and no pause kept an agent from working.
+// waitsForLimit reports whether work for a role would start if no rate limit and no pause kept an
+// agent from working.
 func (s *State) waitsForLimit(role signalbox.Role, expert string, now time.Time) bool {
 	if _, ok := s.agentFor(role, expert, now); ok {
 		return false
 	}
-	return now.Before(s.Limited(role)) || slices.ContainsFunc(s.run.Policy.agents(role, expert), func(name string) bool {
-		return s.Agent(name).waits(now)
-	})
+	return now.Before(s.Limited(role)) || slices.ContainsFunc(s.run.Policy.agents(role, expert),
+		func(name string) bool {
+			return s.Agent(name).waits(now)
+		})
 }
 
 // limitAgent records a rate limit of an agent, or of a role if the policy names no agents.
@@ -272,28 +282,34 @@ func (d *decider) limitAgent(h report, until time.Time) {
 		d.answer.Seq = d.record("", h.session, h.actor, RoleLimited{h.role, until})
 		return
 	}
-	if known.After(d.at) && until.Sub(known).Abs() < time.Minute { // another session has met the same limit
+	// another session has met the same limit
+	if known.After(d.at) && until.Sub(known).Abs() < time.Minute {
 		return
 	}
 	next, _ := d.s.agentExcept(agent, h.role, h.w.Task.Expert, d.at)
-	d.answer.Seq = d.record("", h.session, h.actor, AgentUnavailable{Agent: agent, Cause: FailRateLimit, Until: until, Next: next})
+	d.answer.Seq = d.record("", h.session, h.actor,
+		AgentUnavailable{Agent: agent, Cause: FailRateLimit, Until: until, Next: next})
 }
 
-// breakAgent records that an agent cannot work, and asks the human once no other agent can take over in some role. It is not a failure of the
-// task. If only its server does not answer, the agent is tried again after a pause; the question is how the human hurries that.
+// breakAgent records that an agent cannot work, and asks the human once no other agent can take
+// over in some role. It is not a failure of the task. If only its server does not answer, the agent
+// is tried again after a pause; the question is how the human hurries that.
 func (d *decider) breakAgent(h report, c ReportFailure) {
 	agent := h.w.Task.Agent
 	known := d.s.Agent(agent)
-	if known.Down != "" || h.epoch < known.Restored { // it is recorded already, or was repaired after this session started
+	// it is recorded already, or was repaired after this session started
+	if known.Down != "" || h.epoch < known.Restored {
 		return
 	}
 	next, _ := d.s.agentExcept(agent, h.role, h.w.Task.Expert, d.at)
-	event := AgentUnavailable{Agent: agent, Cause: c.Cause, Detail: sanitize(c.Detail, 1000), Advice: sanitize(c.Advice, 500), Next: next}
+	event := AgentUnavailable{Agent: agent, Cause: c.Cause, Detail: sanitize(c.Detail, 1000),
+		Advice: sanitize(c.Advice, 500), Next: next}
 	if pause, ok := outagePause(known.Outages); ok && c.Cause == FailServer {
 		event.Until = d.at.Add(pause).UTC().Round(0)
 	}
 	d.answer.Seq = d.record("", h.session, h.actor, event)
-	down := AgentState{Agent: agent, Down: event.Cause, Detail: event.Detail, Advice: event.Advice, Until: event.Until}
+	down := AgentState{Agent: agent, Down: event.Cause, Detail: event.Detail, Advice: event.Advice,
+		Until: event.Until}
 	f := d.s.fleet()
 	f.changed = map[string]AgentState{agent: down}
 	d.askAgents(f, h.session, h.actor)
@@ -323,7 +339,8 @@ func (f fleet) down() (down []AgentState) {
 	listed := map[string]bool{}
 	for _, r := range f.policy.Agents {
 		if r.Role == signalbox.RoleExpert && r.Expert == "" && f.experts == 0 ||
-			slices.ContainsFunc(r.Agents, func(name string) bool { return f.agent(name).Down == "" }) {
+			slices.ContainsFunc(r.Agents,
+				func(name string) bool { return f.agent(name).Down == "" }) {
 			continue
 		}
 		for _, name := range r.Agents {
@@ -335,7 +352,8 @@ func (f fleet) down() (down []AgentState) {
 	return down
 }
 
-// askAgents asks the human about the agents of the roles that have no agent left, without those that a question is already about.
+// askAgents asks the human about the agents of the roles that have no agent left, without those
+// that a question is already about.
 func (d *decider) askAgents(f fleet, session, actor string) {
 	asked := map[string]bool{}
 	for _, q := range d.s.run.Questions {
@@ -345,7 +363,9 @@ func (d *decider) askAgents(f fleet, session, actor string) {
 	}
 	down := slices.DeleteFunc(f.down(), func(a AgentState) bool { return asked[a.Agent] })
 	if len(down) > 0 {
-		d.askQuestion("", session, actor, QuestionAsked{Kind: AskedAgent, Text: sanitize(describeDown(down), maxText), Agents: names(down)})
+		d.askQuestion("", session, actor,
+			QuestionAsked{Kind: AskedAgent, Text: sanitize(describeDown(down), maxText),
+				Agents: names(down)})
 	}
 }
 
@@ -353,8 +373,11 @@ func (d *decider) askAgents(f fleet, session, actor string) {
 func (d *decider) withdrawAgents(f fleet, actor, reason string) {
 	down := names(f.down())
 	for _, q := range d.s.run.Questions {
-		if q.Open() && q.Kind == AskedAgent && !slices.ContainsFunc(q.Agents, func(name string) bool { return slices.Contains(down, name) }) {
-			d.record("", "", actor, QuestionAnswered{Question: q.ID, Answer: reason, Withdrawn: true})
+		if q.Open() && q.Kind == AskedAgent &&
+			!slices.ContainsFunc(q.Agents,
+				func(name string) bool { return slices.Contains(down, name) }) {
+			d.record("", "", actor, QuestionAnswered{Question: q.ID, Answer: reason,
+				Withdrawn: true})
 		}
 	}
 }
@@ -362,7 +385,8 @@ func (d *decider) withdrawAgents(f fleet, actor, reason string) {
 // tryAgent records that a session is about to try an agent whose pause has ended.
 func (d *decider) tryAgent(name, actor string) {
 	if d.s.Agent(name).Down != "" { // it would not be available before that
-		d.record("", "", actor, AgentRestored{Agent: name, Reason: "its pause is over", Waited: true})
+		d.record("", "", actor, AgentRestored{Agent: name, Reason: "its pause is over",
+			Waited: true})
 	}
 }
 
@@ -418,7 +442,8 @@ func (d *decider) noteCrash(h report) {
 		return
 	}
 	if next, ok := d.s.agentExcept(agent, h.role, h.w.Task.Expert, d.at); ok {
-		d.record("", h.session, h.actor, AgentUnavailable{Agent: agent, Cause: FailCrash, Until: d.at.Add(crashPause).UTC().Round(0), Role: h.role, Next: next})
+		d.record("", h.session, h.actor, AgentUnavailable{Agent: agent, Cause: FailCrash,
+			Until: d.at.Add(crashPause).UTC().Round(0), Role: h.role, Next: next})
 	}
 }
 
@@ -435,17 +460,20 @@ func (d *decider) restoreAgents(agents []string, actor, reason string) {
 func (d *decider) retryAgents(actor, reason string) {
 	for _, q := range d.s.run.Questions {
 		if q.Open() && q.Kind == AskedAgent {
-			d.record("", "", actor, QuestionAnswered{Question: q.ID, Answer: reason, Withdrawn: true})
+			d.record("", "", actor, QuestionAnswered{Question: q.ID, Answer: reason,
+				Withdrawn: true})
 		}
 	}
 	d.restoreAgents(names(d.s.run.Agents), actor, reason)
 }
 
-// reconfigureAgents lets the agents work again whose settings a new policy changes. It withdraws the questions about agents that no role lacks
-// any more, and asks about roles that have lost the agents that could take over.
+// reconfigureAgents lets the agents work again whose settings a new policy changes. It withdraws
+// the questions about agents that no role lacks any more, and asks about roles that have lost the
+// agents that could take over.
 func (d *decider) reconfigureAgents(before, after *Policy, actor string) {
 	const reason = "its settings were changed"
-	f := fleet{s: d.s, policy: after, experts: len(after.Experts) + len(d.s.run.Experts), changed: map[string]AgentState{}}
+	f := fleet{s: d.s, policy: after, experts: len(after.Experts) + len(d.s.run.Experts),
+		changed: map[string]AgentState{}}
 	var restored []string
 	for _, a := range d.s.run.Agents {
 		if before.settings(a.Agent) != after.settings(a.Agent) {

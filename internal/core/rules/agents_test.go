@@ -20,14 +20,15 @@ func (b *box) wantAgent(role signalbox.Role, agent string) Answer {
 	return a
 }
 
-// A rate limit is that of a login: it stops the agent in all roles, the next of the list takes over, and when the limit ends the first is used
-// again.
+// A rate limit is that of a login: it stops the agent in all roles, the next of the list takes
+// over, and when the limit ends the first is used again.
 func TestRateLimitOfAnAgent(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
 	b.bring("t1", signalbox.PhaseReadyForReview)
 	a := b.wantAgent(signalbox.RoleDeveloper, "claude")
 	until := b.now.Add(time.Hour)
-	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: until})
+	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
+		Until: until})
 	wantTypes(t, d, "AgentUnavailable ", "LeaseReleased t2")
 	b.wantNothing(signalbox.RoleCritic)
 	a = b.wantAgent(signalbox.RoleDeveloper, "codex")
@@ -42,7 +43,8 @@ func TestUnknownRateLimitKeepsTheKnownOne(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
 	one, two := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper)
 	until := b.now.Add(time.Hour)
-	b.do(ReportFailure{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailRateLimit, Until: until})
+	b.do(ReportFailure{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailRateLimit,
+		Until: until})
 	b.do(ReportFailure{Session: two.Session, Epoch: two.Lease.Epoch, Cause: FailRateLimit})
 	if got := b.s.Agent("claude").Limited; !got.Equal(until) {
 		t.Errorf("limited until %s, want %s", got, until)
@@ -58,7 +60,8 @@ func TestRateLimitIsRecordedOnce(t *testing.T) {
 	}
 	fail := func(a Answer, until time.Time) Decision {
 		b.now = b.now.Add(time.Second)
-		return b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: until})
+		return b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
+			Until: until})
 	}
 	until := b.now.Add(time.Hour)
 	wantTypes(t, fail(started[0], until), "AgentUnavailable ", "LeaseReleased t1")
@@ -66,7 +69,8 @@ func TestRateLimitIsRecordedOnce(t *testing.T) {
 	wantTypes(t, fail(started[2], until.Add(time.Minute)), "AgentUnavailable ", "LeaseReleased t3")
 }
 
-// If all agents of a list are limited, work waits for the first limit that ends, also if another agent is down.
+// If all agents of a list are limited, work waits for the first limit that ends, also if another
+// agent is down.
 func TestAllAgentsLimited(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"))
 	a := b.wantAgent(signalbox.RoleDeveloper, "claude")
@@ -76,7 +80,8 @@ func TestAllAgentsLimited(t *testing.T) {
 	b.fails(a, FailLogin, "401")
 	a = b.wantAgent(signalbox.RoleDeveloper, "codex")
 	until := b.now.Add(time.Hour)
-	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: until})
+	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
+		Until: until})
 	b.wantNothing(signalbox.RoleDeveloper)
 	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(until) {
 		t.Errorf("status %+v", st)
@@ -95,7 +100,8 @@ func TestCrashesOfAnAgent(t *testing.T) {
 	a = b.wantAgent(signalbox.RoleDeveloper, "claude")
 	b.fails(a, FailTimeout, "x") // the task asks the human now
 	a = b.wantAgent(signalbox.RoleDeveloper, "claude")
-	wantTypes(t, b.fails(a, FailCrash, "x"), "AgentFailed t2", "AgentUnavailable ", "LeaseReleased t2")
+	wantTypes(t, b.fails(a, FailCrash, "x"), "AgentFailed t2", "AgentUnavailable ",
+		"LeaseReleased t2")
 	a = b.wantAgent(signalbox.RoleDeveloper, "codex")
 	b.fails(a, FailLogin, "401")
 	a = b.wantAgent(signalbox.RoleDeveloper, "claude") // better than none
@@ -111,11 +117,13 @@ func TestCrashesOfTheOnlyAgent(t *testing.T) {
 	b := deliver(t, p, todo("t1"))
 	b.bring("t1", signalbox.PhaseReadyForReview)
 	for range 5 {
-		wantTypes(t, b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), FailCrash, "x"), "AgentFailed t1", "LeaseReleased t1")
+		wantTypes(t, b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), FailCrash, "x"),
+			"AgentFailed t1", "LeaseReleased t1")
 	}
 }
 
-// An agent that is down gives one question, costs no attempts, and stops nothing else. After the answer one session is tried.
+// An agent that is down gives one question, costs no attempts, and stops nothing else. After the
+// answer one session is tried.
 func TestBreaker(t *testing.T) {
 	for _, cause := range []FailCause{FailLogin, FailServer, FailProgram} {
 		t.Run(string(cause), func(t *testing.T) {
@@ -123,17 +131,21 @@ func TestBreaker(t *testing.T) {
 			for _, id := range []string{"t1", "t2", "t3"} {
 				b.bring(id, signalbox.PhaseReadyForReview)
 			}
-			one, two := b.wantAgent(signalbox.RoleCritic, "claude"), b.wantAgent(signalbox.RoleCritic, "claude")
+			one, two := b.wantAgent(signalbox.RoleCritic, "claude"),
+				b.wantAgent(signalbox.RoleCritic, "claude")
 			late := b.wantAgent(signalbox.RoleCritic, "claude")
-			wantTypes(t, b.fails(one, cause, "said 401 Unauthorized."), "AgentUnavailable ", "QuestionAsked ", "LeaseReleased t1")
+			wantTypes(t, b.fails(one, cause, "said 401 Unauthorized."), "AgentUnavailable ",
+				"QuestionAsked ", "LeaseReleased t1")
 			wantTypes(t, b.fails(two, cause, "said 401"), "LeaseReleased t2")
 			q := b.s.Questions()[0]
-			for _, want := range []string{"claude", "said 401 Unauthorized", "log in with claude login", "retry"} {
+			for _, want := range []string{"claude", "said 401 Unauthorized",
+				"log in with claude login", "retry"} {
 				if q.Work != "" || !strings.Contains(q.Text, want) {
 					t.Errorf("%+v lacks %q", q, want)
 				}
 			}
-			if w := b.work("t1"); len(w.Task.Timeouts) > 0 || len(w.Task.Questions) > 0 || w.Phase != signalbox.PhaseReview {
+			if w := b.work("t1"); len(w.Task.Timeouts) > 0 || len(w.Task.Questions) > 0 ||
+				w.Phase != signalbox.PhaseReview {
 				t.Errorf("%s %+v", w.Phase, w.Task)
 			}
 			b.wantNothing(signalbox.RoleCritic)
@@ -160,7 +172,8 @@ func TestBreakerFailsAgain(t *testing.T) {
 	b.bring("t1", signalbox.PhaseReadyForReview)
 	b.fails(b.dispatch(signalbox.RoleCritic), FailLogin, "401")
 	b.answer("", AskedAgent, "retry")
-	wantTypes(t, b.fails(b.dispatch(signalbox.RoleCritic), FailLogin, "401"), "AgentUnavailable ", "QuestionAsked ", "LeaseReleased t1")
+	wantTypes(t, b.fails(b.dispatch(signalbox.RoleCritic), FailLogin, "401"), "AgentUnavailable ",
+		"QuestionAsked ", "LeaseReleased t1")
 	b.wantStanding(StandingAsking)
 	b.do(Order{What: OrderRetry, Actor: "op"})
 	if q := b.s.Questions()[1]; q.Open() || !q.Withdrawn {
@@ -177,9 +190,13 @@ func TestBreakerOfAList(t *testing.T) {
 		p.Agents[i].Agents = []string{"codex", "gemini"}
 	}
 	b := deliver(t, p, todo("t1"), todo("t2"))
-	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "codex"), FailLogin, "401"), "AgentUnavailable ", "LeaseReleased t1")
-	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "gemini"), FailServer, "503"), "AgentUnavailable ", "QuestionAsked ", "LeaseReleased t1")
-	if q := b.s.Questions()[0]; len(q.Agents) != 2 || !strings.Contains(q.Text, "the agent codex") || !strings.Contains(q.Text, "the agent gemini") {
+	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "codex"), FailLogin, "401"),
+		"AgentUnavailable ", "LeaseReleased t1")
+	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "gemini"), FailServer, "503"),
+		"AgentUnavailable ", "QuestionAsked ", "LeaseReleased t1")
+	if q := b.s.Questions()[0]; len(q.Agents) != 2 ||
+		!strings.Contains(q.Text, "the agent codex") ||
+		!strings.Contains(q.Text, "the agent gemini") {
 		t.Errorf("%+v", q)
 	}
 	b.wantNothing(signalbox.RoleDeveloper)
@@ -204,30 +221,36 @@ func TestChangedSettingsCloseTheBreaker(t *testing.T) {
 	b.wantAgent(signalbox.RoleCritic, "claude")
 }
 
-// Each expert can have its own agents, and a parked session continues with another agent if its own is not available.
+// Each expert can have its own agents, and a parked session continues with another agent if its own
+// is not available.
 func TestAgentsOfExperts(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
-	a, other := b.wantAgent(signalbox.RoleDeveloper, "claude"), b.wantAgent(signalbox.RoleDeveloper, "claude")
+	a, other := b.wantAgent(signalbox.RoleDeveloper, "claude"),
+		b.wantAgent(signalbox.RoleDeveloper, "claude")
 	b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert = "sql" })
 	x := b.wantAgent(signalbox.RoleExpert, "gemini")
 	b.fails(x, FailLogin, "401")
 	x = b.wantAgent(signalbox.RoleExpert, "codex")
 	b.say(x, "expert_advice")
-	b.do(ReportFailure{Session: other.Session, Epoch: other.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(time.Hour)})
+	b.do(ReportFailure{Session: other.Session, Epoch: other.Lease.Epoch, Cause: FailRateLimit,
+		Until: b.now.Add(time.Hour)})
 	d := b.try(ResumeSession{Session: a.Session, Epoch: a.Lease.Epoch})
 	if d.Err != nil || d.Answer.Agent != "codex" || b.work("t1").Task.Agent != "codex" {
 		t.Errorf("%+v, %v", d.Answer, d.Err)
 	}
 }
 
-// An agent whose server does not answer is tried again by itself, after pauses that double up to an hour. One question is open all the time, no
-// task uses up an attempt, and in the end only the human can help.
+// An agent whose server does not answer is tried again by itself, after pauses that double up to an
+// hour. One question is open all the time, no task uses up an attempt, and in the end only the
+// human can help.
 func TestServerIsTriedAgain(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
 	b.bring("t1", signalbox.PhaseReadyForReview)
 	b.bring("t2", signalbox.PhaseReadyForReview)
-	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), FailServer, "503"), "AgentUnavailable ", "QuestionAsked ", "LeaseReleased t1")
-	if q := b.s.Questions()[0]; !strings.Contains(q.Text, "tried again by itself") || !strings.Contains(q.Text, "Answer retry to try it now") {
+	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), FailServer, "503"),
+		"AgentUnavailable ", "QuestionAsked ", "LeaseReleased t1")
+	if q := b.s.Questions()[0]; !strings.Contains(q.Text, "tried again by itself") ||
+		!strings.Contains(q.Text, "Answer retry to try it now") {
 		t.Errorf("%q", q.Text)
 	}
 	for _, minutes := range []time.Duration{5, 10, 20, 40, 60} {
@@ -251,7 +274,8 @@ func TestServerIsTriedAgain(t *testing.T) {
 	}
 	b.answer("", AskedAgent, "retry") // and the pauses are short again
 	b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), FailServer, "503")
-	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(b.now.Add(5*time.Minute)) || len(st.Questions) != 1 {
+	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(b.now.Add(5*time.Minute)) ||
+		len(st.Questions) != 1 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -266,7 +290,8 @@ func TestServerAnswersAgain(t *testing.T) {
 	b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), FailServer, "503")
 	b.now = b.now.Add(10 * time.Minute)
 	a := b.wantAgent(signalbox.RoleCritic, "claude")
-	wantTypes(t, b.say(a, "checkpoint"), "QuestionAnswered ", "SignalHeard t1", "ProgressReported t1")
+	wantTypes(t, b.say(a, "checkpoint"), "QuestionAnswered ", "SignalHeard t1",
+		"ProgressReported t1")
 	if q := b.s.Questions()[0]; q.Open() || !q.Withdrawn {
 		t.Errorf("%+v", q)
 	}
@@ -289,7 +314,8 @@ func TestParkedSessionTriesTheServer(t *testing.T) {
 		}
 	}
 	b := deliver(t, p, todo("t1"), todo("t2"))
-	a, other := b.wantAgent(signalbox.RoleDeveloper, "claude"), b.wantAgent(signalbox.RoleDeveloper, "claude")
+	a, other := b.wantAgent(signalbox.RoleDeveloper, "claude"),
+		b.wantAgent(signalbox.RoleDeveloper, "claude")
 	b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert = "sql" })
 	b.fails(other, FailServer, "503")
 	b.say(b.wantAgent(signalbox.RoleExpert, "gemini"), "expert_advice")
@@ -302,8 +328,8 @@ func TestParkedSessionTriesTheServer(t *testing.T) {
 	b.wantNothing(signalbox.RoleDeveloper)
 }
 
-// An agent that is down does not matter as long as another can take over. If that is removed from the list, the human is asked; if one is added,
-// the question is withdrawn.
+// An agent that is down does not matter as long as another can take over. If that is removed from
+// the list, the human is asked; if one is added, the question is withdrawn.
 func TestLastAgentIsRemoved(t *testing.T) {
 	for _, cause := range []FailCause{FailLogin, FailServer} {
 		t.Run(string(cause), func(t *testing.T) {
@@ -318,13 +344,16 @@ func TestLastAgentIsRemoved(t *testing.T) {
 				return p
 			}
 			b := deliver(t, list("claude", "codex"), todo("t1"))
-			wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "claude"), cause, "no"), "AgentUnavailable ", "LeaseReleased t1")
+			wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "claude"), cause, "no"),
+				"AgentUnavailable ", "LeaseReleased t1")
 			wantTypes(t, b.try(Configure{list("claude"), "op"}), "PolicySet ", "QuestionAsked ")
 			b.wantNothing(signalbox.RoleDeveloper)
-			if q := b.s.Questions()[0]; q.Kind != AskedAgent || len(q.Agents) != 1 || q.Agents[0] != "claude" {
+			if q := b.s.Questions()[0]; q.Kind != AskedAgent || len(q.Agents) != 1 ||
+				q.Agents[0] != "claude" {
 				t.Errorf("%+v", q)
 			}
-			wantTypes(t, b.try(Configure{list("claude", "codex"), "op"}), "PolicySet ", "QuestionAnswered ")
+			wantTypes(t, b.try(Configure{list("claude", "codex"), "op"}), "PolicySet ",
+				"QuestionAnswered ")
 			wantTypes(t, b.try(Configure{list("claude"), "op"}), "PolicySet ", "QuestionAsked ")
 			b.answer("", AskedAgent, "retry")
 			b.wantAgent(signalbox.RoleDeveloper, "claude")
@@ -336,10 +365,12 @@ func TestLastAgentIsRemoved(t *testing.T) {
 func TestAgentOfTheFirstExpert(t *testing.T) {
 	p := withCreator(withAgents(policy()))
 	p.Experts = nil
-	p.Agents = []RoleAgents{{Role: signalbox.RoleDeveloper, Agents: []string{"claude", "codex"}}, {Role: signalbox.RoleExpertCreator, Agents: []string{"codex"}},
+	p.Agents = []RoleAgents{{Role: signalbox.RoleDeveloper, Agents: []string{"claude", "codex"}},
+		{Role: signalbox.RoleExpertCreator, Agents: []string{"codex"}},
 		{Role: signalbox.RoleExpert, Agents: []string{"claude"}}}
 	b := deliver(t, p, todo("t1"))
-	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "claude"), FailLogin, "401"), "AgentUnavailable ", "LeaseReleased t1")
+	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "claude"), FailLogin, "401"),
+		"AgentUnavailable ", "LeaseReleased t1")
 	a := b.wantAgent(signalbox.RoleDeveloper, "codex")
 	b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert = "sql" })
 	x := b.wantAgent(signalbox.RoleExpertCreator, "codex")
@@ -349,10 +380,12 @@ func TestAgentOfTheFirstExpert(t *testing.T) {
 	}
 }
 
-// What an old session says does not shorten the pauses of an agent that is down, but a retry by the human does.
+// What an old session says does not shorten the pauses of an agent that is down, but a retry by the
+// human does.
 func TestPausesOfAnAgentAreReset(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
-	old, a := b.wantAgent(signalbox.RoleDeveloper, "claude"), b.wantAgent(signalbox.RoleDeveloper, "claude")
+	old, a := b.wantAgent(signalbox.RoleDeveloper, "claude"),
+		b.wantAgent(signalbox.RoleDeveloper, "claude")
 	b.fails(a, FailServer, "503")
 	b.say(old, "checkpoint")
 	if got := b.s.Agent("claude").Outages; got != 1 {

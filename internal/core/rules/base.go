@@ -7,15 +7,18 @@ import (
 	"signalbox"
 )
 
-// ObserveBase reports where the base is. It is recorded if the base is elsewhere than the ledger says: then something other than a
-// merge of ours has moved it.
+// ObserveBase reports where the base is. It is recorded if the base is elsewhere than the ledger
+// says: then something other than a merge of ours has moved it.
 type ObserveBase struct {
-	// Known is Base as it was before the caller looked. If the ledger has a newer one by now, the observation is out of date.
+	// Known is Base as it was before the caller looked. If the ledger has a newer one by now, the
+	// observation is out of date.
 	Known string
-	// Commit is the commit of the base. Added and Dropped describe the commits that it has and Known has not, and the reverse.
+	// Commit is the commit of the base. Added and Dropped describe the commits that it has and
+	// Known has not, and the reverse.
 	Commit         string
 	Added, Dropped []string
-	// Start means that the caller is about to start work. If no other session is active, a person moved the base between two runs.
+	// Start means that the caller is about to start work. If no other session is active, a person
+	// moved the base between two runs.
 	Start bool
 	// Fetched means that signalbox itself has moved the base to that of the remote repository.
 	Fetched bool
@@ -26,17 +29,21 @@ type ObserveBase struct {
 const maxBaseCommits = 20
 
 func (c ObserveBase) decide(d *decider) error {
-	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("commit", c.Commit), checkCommits(c.Commit)); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("commit", c.Commit),
+		checkCommits(c.Commit)); err != nil {
 		return err
 	}
 	s := &d.s.run
-	first := s.Base == "" && (s.Baselines == 0 || d.s.open[KindBaseline] > 0) // the checks on the base record it
-	if s.Policy == nil || s.Policy.Shared || first || c.Known != s.Base || c.Commit == s.Base || d.s.landing(c.Commit) {
+	// the checks on the base record it
+	first := s.Base == "" && (s.Baselines == 0 || d.s.open[KindBaseline] > 0)
+	if s.Policy == nil || s.Policy.Shared || first || c.Known != s.Base || c.Commit == s.Base ||
+		d.s.landing(c.Commit) {
 		d.answer.Repeated = true
 		return nil
 	}
 	between := c.Start && len(d.s.leased) == 0
-	d.answer.Seq = d.record("", "", c.Actor, BaseMoved{s.Base, c.Commit, sanitizeSome(c.Added), sanitizeSome(c.Dropped), between, c.Fetched})
+	d.answer.Seq = d.record("", "", c.Actor, BaseMoved{s.Base, c.Commit, sanitizeSome(c.Added),
+		sanitizeSome(c.Dropped), between, c.Fetched})
 	unfinished := d.s.open[KindTask] > 0 || d.s.open[KindRemediation] > 0
 	if unfinished || !between {
 		d.checkBase(c.Actor)
@@ -53,17 +60,20 @@ func sanitizeSome(commits []string) []string {
 	return clean
 }
 
-// landing reports whether a commit is a merge onto the base that was prepared and not recorded as merged yet.
+// landing reports whether a commit is a merge onto the base that was prepared and not recorded as
+// merged yet.
 func (s *State) landing(commit string) bool {
 	for _, w := range s.works {
-		if w.Task != nil && w.Task.Merge != nil && !w.onHold() && *w.Task.Merge == (PreparedMerge{commit, s.run.Base}) {
+		if w.Task != nil && w.Task.Merge != nil && !w.onHold() &&
+			*w.Task.Merge == (PreparedMerge{commit, s.run.Base}) {
 			return true
 		}
 	}
 	return false
 }
 
-// PreparedMerge is a merge commit that passed its checks, and the commit of the base that it is made for.
+// PreparedMerge is a merge commit that passed its checks, and the commit of the base that it is
+// made for.
 type PreparedMerge struct {
 	Commit string `json:"commit"`
 	Before string `json:"before"`
@@ -82,8 +92,8 @@ func (s *delivery) Base() string { return s.run.Base }
 // BaseMoves returns the moves of the base during runs that signalbox did not make.
 func (s *delivery) BaseMoves() []BaseMove { return s.run.BaseMoves }
 
-// PrepareMerge records the merge commit that is about to become the base. It is refused if the merge is not, or no longer, allowed.
-// Only the system role that merges may send it.
+// PrepareMerge records the merge commit that is about to become the base. It is refused if the
+// merge is not, or no longer, allowed. Only the system role that merges may send it.
 type PrepareMerge struct {
 	Session        string
 	Epoch          uint64
@@ -97,15 +107,19 @@ func (c PrepareMerge) decide(d *decider) error {
 	}
 	switch {
 	case h.role != signalbox.RoleMerger:
-		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges", "%s must not prepare a merge", h.role)
+		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges",
+			"%s must not prepare a merge", h.role)
 	case d.s.run.Policy.Deliver != DeliverMerge:
-		return refusef(signalbox.CodeUsage, "deliver it as the policy says", "the policy does not merge '%s'", h.w.ID)
+		return refusef(signalbox.CodeUsage, "deliver it as the policy says",
+			"the policy does not merge '%s'", h.w.ID)
 	case c.Commit == "" || h.w.Task.Commit == "":
 		return refusef(signalbox.CodeUsage, "run the checks first", "there is no commit to merge")
 	case d.s.WaitsForApproval(h.w):
-		return refusef(signalbox.CodeConflict, "signalbox approve "+h.w.ID, "the merge of '%s' is not approved", h.w.ID)
+		return refusef(signalbox.CodeConflict, "signalbox approve "+h.w.ID,
+			"the merge of '%s' is not approved", h.w.ID)
 	case c.Before != d.s.run.Base:
-		return refusef(signalbox.CodeConflict, "merge into the base that the ledger names", "the base has moved")
+		return refusef(signalbox.CodeConflict, "merge into the base that the ledger names",
+			"the base has moved")
 	}
 	if err := checkCommits(c.Commit); err != nil {
 		return err
@@ -114,7 +128,8 @@ func (c PrepareMerge) decide(d *decider) error {
 	return nil
 }
 
-// ReportBranch reports that the branch of a task was not at the commit that the ledger names. It changes nothing: that commit counts.
+// ReportBranch reports that the branch of a task was not at the commit that the ledger names. It
+// changes nothing: that commit counts.
 type ReportBranch struct {
 	Session         string
 	Epoch           uint64
@@ -136,16 +151,19 @@ func (c ReportBranch) decide(d *decider) error {
 // maxUnchanged is how often a task that changes nothing goes back before the human is asked.
 const maxUnchanged = 2
 
-// unchanged sends a task back that changes nothing, and asks the human when that happens again: some tasks need no change.
+// unchanged sends a task back that changes nothing, and asks the human when that happens again:
+// some tasks need no change.
 func (d *decider) unchanged(h report) {
 	count := h.w.Task.Counts.Unchanged + 1
-	d.recordFor(h, ReworkOrdered{Cause: ReworkUnchanged, Count: count, Summary: "the branch changes nothing: everything on it is in the base already. " +
-		"Make the change in your folder, on the branch that is checked out there. If the task needs no change, say so again: the human decides"})
+	d.recordFor(h, ReworkOrdered{Cause: ReworkUnchanged, Count: count,
+		Summary: "the branch changes nothing: everything on it is in the base already. " +
+			"Make the change in your folder, on the branch that is checked out there. If the task needs no change, say so again: the human decides"})
 	d.move(h, signalbox.PhaseImplementation)
 	if count >= maxUnchanged {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
-		d.block(h, AskedUnchanged, signalbox.Hash{}, "%s was reported ready %d times, but its branch changes nothing. "+
-			"Answer \"done\" to complete it without a change; any other answer is guidance for another attempt", h.w.ID, count)
+		d.block(h, AskedUnchanged, signalbox.Hash{},
+			"%s was reported ready %d times, but its branch changes nothing. "+
+				"Answer \"done\" to complete it without a change; any other answer is guidance for another attempt", h.w.ID, count)
 	}
 }
 

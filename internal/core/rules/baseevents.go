@@ -86,7 +86,8 @@ type CommitsStored struct {
 
 func (b CommitsStored) fault(s *State, e *signalbox.Event) string {
 	return s.runOrTaskFault(e, func(w *Work) string {
-		if w != nil && w.Phase == signalbox.PhaseCompleted && s.storedCommit(w.ID, b.Commit) == nil {
+		if w != nil && w.Phase == signalbox.PhaseCompleted &&
+			s.storedCommit(w.ID, b.Commit) == nil {
 			return "it is completed"
 		}
 		return s.storedFault(e.Work, b)

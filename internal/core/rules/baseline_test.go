@@ -7,7 +7,8 @@ import (
 	"signalbox"
 )
 
-// checkBaseAt runs the baseline on a commit. The failing checks are "test", for a cause if it is not "", and those named.
+// checkBaseAt runs the baseline on a commit. The failing checks are "test", for a cause if it is
+// not "", and those named.
 func (b *box) checkBaseAt(commit, cause string, failing ...string) Decision {
 	b.t.Helper()
 	return b.checkAt(b.dispatch(signalbox.RoleCI), commit, commit, cause, failing...)
@@ -15,7 +16,8 @@ func (b *box) checkBaseAt(commit, cause string, failing ...string) Decision {
 
 func (b *box) checkAt(a Answer, commit, base, cause string, failing ...string) Decision {
 	b.t.Helper()
-	c := ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: commit, Base: base, Body: signalbox.Hash{6}}
+	c := ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: commit, Base: base,
+		Body: signalbox.Hash{6}}
 	for _, name := range []string{"lint", "test"} {
 		row := CheckRow{Check: name, Environment: "local", Passed: true}
 		for _, bad := range failing {
@@ -44,25 +46,32 @@ func redBase(t failer, cause string) *box {
 
 const missing = "the program pytest was not found"
 
-// Nothing is developed on a base whose checks fail: a remediation repairs it first, and the checks run on it again.
+// Nothing is developed on a base whose checks fail: a remediation repairs it first, and the checks
+// run on it again.
 func TestRedBaseIsRepairedFirst(t *testing.T) {
 	b := newBox(t)
 	b.do(Configure{policy(), "op"})
 	b.do(plan(1, todo("t1"), todo("t2"), unspecified("t3")))
 	d := b.checkBaseAt(sha("base1"), "", "test")
-	wantTypes(t, d, "ChecksRan B-1", "TaskPlanned R-1", "RemediationNeeded B-1", "PhaseChanged B-1", "LeaseReleased B-1")
-	wantBody(t, d, RemediationNeeded{"R-1", "these checks fail on the base: test on local", signalbox.Hash{6}})
-	others := []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleBusinessAnalyst, signalbox.RoleMerger, signalbox.RoleCI}
+	wantTypes(t, d, "ChecksRan B-1", "TaskPlanned R-1", "RemediationNeeded B-1", "PhaseChanged B-1",
+		"LeaseReleased B-1")
+	wantBody(t, d, RemediationNeeded{"R-1", "these checks fail on the base: test on local",
+		signalbox.Hash{6}})
+	others := []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCritic, signalbox.RoleAuditor,
+		signalbox.RoleBusinessAnalyst, signalbox.RoleMerger, signalbox.RoleCI}
 	b.wantNothing(others...)
-	if got := b.s.Reason(b.work("t1")); got != "t1 waits for a base that passes its checks: B-1 waits for remediation R-1" {
+	if got := b.s.Reason(
+		b.work("t1")); got != "t1 waits for a base that passes its checks: B-1 waits for remediation R-1" {
 		t.Errorf("reason %q", got)
 	}
 	b.say(b.wantDispatch(signalbox.RoleRemediation, "R-1"), "remediation_complete")
 	b.checkAt(b.wantDispatch(signalbox.RoleCI, "R-1"), sha("fix1"), sha("base1"), "")
 	b.say(b.dispatch(signalbox.RoleHealthAuditor), "health_healthy")
-	wantTypes(t, b.merged(b.dispatch(signalbox.RoleMerger)), "Merged R-1", "PhaseChanged R-1", "LeaseReleased R-1", "RemediationEnded B-1", "PhaseChanged B-1")
+	wantTypes(t, b.merged(b.dispatch(signalbox.RoleMerger)), "Merged R-1", "PhaseChanged R-1",
+		"LeaseReleased R-1", "RemediationEnded B-1", "PhaseChanged B-1")
 	b.wantNothing(signalbox.RoleDeveloper)
-	wantTypes(t, b.checkBaseAt(sha("beef"), ""), "ChecksRan B-1", "PhaseChanged B-1", "LeaseReleased B-1")
+	wantTypes(t, b.checkBaseAt(sha("beef"), ""), "ChecksRan B-1", "PhaseChanged B-1",
+		"LeaseReleased B-1")
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.wantDispatch(signalbox.RoleBusinessAnalyst, "t3")
 }
@@ -72,7 +81,8 @@ func TestRedBaseAsks(t *testing.T) {
 	b := redBase(t, missing)
 	b.wantNothing(DispatchRoles()...)
 	q := b.question("B-1", AskedBaseline)
-	for _, want := range []string{"at " + sha("base1")[:7], "test on local (exit status 1): " + missing, `"again"`, `"repair"`, `"accept"`} {
+	for _, want := range []string{"at " + sha("base1")[:7], "test on local (exit status 1): " +
+		missing, `"again"`, `"repair"`, `"accept"`} {
 		if !strings.Contains(q.Text, want) {
 			t.Errorf("the question lacks %q: %s", want, q.Text)
 		}
@@ -81,13 +91,15 @@ func TestRedBaseAsks(t *testing.T) {
 		t.Error("the question does not show the output")
 	}
 	st := b.wantStanding(StandingAsking)
-	if got := strings.Join(st.Reasons, "; "); got != "the checks do not pass on the base: B-1 waits for an answer to Q-1; t1, t2, t3 wait for that" {
+	if got := strings.Join(st.Reasons,
+		"; "); got != "the checks do not pass on the base: B-1 waits for an answer to Q-1; t1, t2, t3 wait for that" {
 		t.Errorf("reasons %q", got)
 	}
 
 	t.Run("again", func(t *testing.T) {
 		b := redBase(t, missing)
-		wantTypes(t, b.answer("B-1", AskedBaseline, "I installed it"), "QuestionAnswered B-1", "PhaseChanged B-1")
+		wantTypes(t, b.answer("B-1", AskedBaseline, "I installed it"), "QuestionAnswered B-1",
+			"PhaseChanged B-1")
 		b.checkBaseAt(sha("base1"), "", "test") // another failure: the human is there
 		b.answer("B-1", AskedBaseline, "again")
 		b.checkBaseAt(sha("base1"), "")
@@ -97,7 +109,9 @@ func TestRedBaseAsks(t *testing.T) {
 		b := redBase(t, missing)
 		d := b.answer("B-1", AskedBaseline, "Repair: use unittest")
 		wantTypes(t, d, "QuestionAnswered B-1", "TaskPlanned R-1", "RemediationNeeded B-1")
-		wantBody(t, d, RemediationNeeded{"R-1", "these checks fail on the base: test on local; the human says: Repair: use unittest", signalbox.Hash{6}})
+		wantBody(t, d, RemediationNeeded{"R-1",
+			"these checks fail on the base: test on local; the human says: Repair: use unittest",
+			signalbox.Hash{6}})
 		b.wantNothing(signalbox.RoleDeveloper)
 		b.wantDispatch(signalbox.RoleRemediation, "R-1")
 	})
@@ -119,16 +133,20 @@ func TestRedBaseAsks(t *testing.T) {
 // A base whose checks fail is neither hidden nor worked around by hand.
 func TestRedBaseIsNotBypassed(t *testing.T) {
 	b := redBase(t, missing)
-	wantRefusedAs(t, b.try(Order{What: OrderCancel, Work: "B-1", Actor: "op"}), signalbox.CodeFailed)
-	claim := Claim{Work: "t1", Role: signalbox.RoleDeveloper, Session: "hand", Actor: "ann", Lease: "L"}
+	wantRefusedAs(t, b.try(Order{What: OrderCancel, Work: "B-1", Actor: "op"}),
+		signalbox.CodeFailed)
+	claim := Claim{Work: "t1", Role: signalbox.RoleDeveloper, Session: "hand", Actor: "ann",
+		Lease: "L"}
 	wantRefusedAs(t, b.try(claim), signalbox.CodeFailed)
 	b.answer("B-1", AskedBaseline, "again")
-	wantRefusedAs(t, b.try(Order{What: OrderCancel, Work: "B-1", Actor: "op"}), signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(Order{What: OrderCancel, Work: "B-1", Actor: "op"}),
+		signalbox.CodeFailed)
 	b.checkBaseAt(sha("base1"), "")
 	b.do(claim)
 }
 
-// A remediation is tried once. If the base is red after it, or the human ends it, the human decides.
+// A remediation is tried once. If the base is red after it, or the human ends it, the human
+// decides.
 func TestRedBaseAfterARemediation(t *testing.T) {
 	for name, end := range map[string]func(*box){
 		"cancelled": func(b *box) { b.do(Order{What: OrderCancel, Work: "R-1", Actor: "op"}) },
@@ -156,7 +174,8 @@ func TestRedBaseAfterARemediation(t *testing.T) {
 	}
 }
 
-// What was accepted holds for the commit and the checks that were accepted, and for what signalbox merges into it.
+// What was accepted holds for the commit and the checks that were accepted, and for what signalbox
+// merges into it.
 func TestAcceptedBase(t *testing.T) {
 	accepted := func(t *testing.T) *box {
 		b := redBase(t, missing)
@@ -180,7 +199,8 @@ func TestAcceptedBase(t *testing.T) {
 		b := accepted(t)
 		deliverOne(b, "t1", sha("base1"), "test", "lint")
 		b.wantPhase("t1", signalbox.PhaseImplementation)
-		if f := b.work("t1").Task.Findings; len(f) != 1 || f[0].Summary != "failing: lint on local" {
+		if f := b.work("t1").Task.Findings; len(f) != 1 ||
+			f[0].Summary != "failing: lint on local" {
 			t.Errorf("findings %+v", f)
 		}
 	})
@@ -207,7 +227,8 @@ func TestAcceptedBase(t *testing.T) {
 		b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
 		b.do(Order{What: OrderCancel, Work: "R-1", Actor: "op"})
 		b.checkBaseAt(sha("base1"), missing, "lint", "test")
-		wantBody(t, b.answer("B-2", AskedBaseline, "accept"), BaselineAccepted{sha("base1"), []string{"lint|local", "test|local"}})
+		wantBody(t, b.answer("B-2", AskedBaseline, "accept"),
+			BaselineAccepted{sha("base1"), []string{"lint|local", "test|local"}})
 	})
 	t.Run("a remediation for something else", func(t *testing.T) {
 		b := accepted(t)
@@ -217,8 +238,8 @@ func TestAcceptedBase(t *testing.T) {
 	})
 }
 
-// The base turns red while tasks are at work: they can finish their turn, and nothing else starts. When somebody repairs it, the
-// remediation is not needed any more.
+// The base turns red while tasks are at work: they can finish their turn, and nothing else starts.
+// When somebody repairs it, the remediation is not needed any more.
 func TestBaseTurnsRed(t *testing.T) {
 	b := newBox(t)
 	b.do(Configure{policy(), "op"})
@@ -230,8 +251,10 @@ func TestBaseTurnsRed(t *testing.T) {
 	b.say(dev, "ready_for_review")
 	b.wantNothing(signalbox.RoleCI, signalbox.RoleDeveloper)
 	b.dispatch(signalbox.RoleRemediation)
-	wantTypes(t, b.try(ObserveBase{Known: sha("base2"), Commit: sha("base3"), Actor: "crew"}), "BaseMoved ", "RemediationEnded B-2", "PhaseChanged B-2")
-	wantTypes(t, b.checkBaseAt(sha("base3"), ""), "ChecksRan B-2", "PhaseChanged B-2", "Cancelled R-1", "LeaseReleased R-1", "LeaseReleased B-2")
+	wantTypes(t, b.try(ObserveBase{Known: sha("base2"), Commit: sha("base3"), Actor: "crew"}),
+		"BaseMoved ", "RemediationEnded B-2", "PhaseChanged B-2")
+	wantTypes(t, b.checkBaseAt(sha("base3"), ""), "ChecksRan B-2", "PhaseChanged B-2",
+		"Cancelled R-1", "LeaseReleased R-1", "LeaseReleased B-2")
 	b.wantDispatch(signalbox.RoleCI, "t1")
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 
@@ -241,13 +264,16 @@ func TestBaseTurnsRed(t *testing.T) {
 		b.checkBaseAt(sha("base2"), "", "test")
 		b.wantDispatch(signalbox.RoleRemediation, "R-1")
 		b.do(ObserveBase{Known: sha("base2"), Commit: sha("base3"), Actor: "crew"})
-		wantTypes(t, b.checkBaseAt(sha("base3"), missing, "test"), "ChecksRan B-1", "QuestionAsked B-1", "PhaseChanged B-1", "Cancelled R-1", "LeaseReleased R-1", "LeaseReleased B-1")
+		wantTypes(t, b.checkBaseAt(sha("base3"), missing, "test"), "ChecksRan B-1",
+			"QuestionAsked B-1", "PhaseChanged B-1", "Cancelled R-1", "LeaseReleased R-1",
+			"LeaseReleased B-1")
 		b.answer("B-1", AskedBaseline, "accept")
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	})
 	t.Run("a question is withdrawn", func(t *testing.T) {
 		b := redBase(t, missing)
-		wantTypes(t, b.try(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Start: true, Actor: "crew"}), "BaseMoved ", "QuestionAnswered B-1", "PhaseChanged B-1")
+		wantTypes(t, b.try(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Start: true,
+			Actor: "crew"}), "BaseMoved ", "QuestionAnswered B-1", "PhaseChanged B-1")
 		b.checkBaseAt(sha("base2"), "")
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	})
@@ -271,14 +297,16 @@ func TestBaseTurnsRed(t *testing.T) {
 	})
 }
 
-// Boxes of earlier versions have baselines that are completed although checks failed. The next run checks the base again.
+// Boxes of earlier versions have baselines that are completed although checks failed. The next run
+// checks the base again.
 func TestRedBaseOfEarlierRules(t *testing.T) {
 	b := newBox(t)
 	b.do(Configure{policy(), "op"})
 	b.do(plan(1, todo("t1")))
 	ci := b.dispatch(signalbox.RoleCI)
 	rows := []CheckRow{{Check: "test", Environment: "local", Exit: 1}}
-	for _, body := range []body{ChecksRan{Epoch: ci.Lease.Epoch, Commit: sha("base1"), Rows: rows, Base: sha("base1")}, PhaseChanged{signalbox.PhaseCIPending, signalbox.PhaseCompleted},
+	for _, body := range []body{ChecksRan{Epoch: ci.Lease.Epoch, Commit: sha("base1"), Rows: rows,
+		Base: sha("base1")}, PhaseChanged{signalbox.PhaseCIPending, signalbox.PhaseCompleted},
 		LeaseReleased{ci.Lease.Epoch, "checks"}} {
 		e := b.event("B-1", ci.Session, body)
 		if err := b.s.Apply(e); err != nil {
@@ -309,15 +337,24 @@ func TestRedBaseWithoutRemediation(t *testing.T) {
 func TestImpossibleAcceptance(t *testing.T) {
 	b := redBase(t, missing)
 	for _, tt := range []impossible{
-		{"completed", b.event("B-1", "", PhaseChanged{signalbox.PhaseBlocked, signalbox.PhaseCompleted}), "the failing checks were not accepted"},
-		{"another commit", b.event("B-1", "", BaselineAccepted{sha("base2"), []string{"test|local"}}), "these are not the checks that fail on the base"},
-		{"another check", b.event("B-1", "", BaselineAccepted{sha("base1"), []string{"lint|local"}}), "these are not the checks that fail on the base"},
-		{"nothing", b.event("B-1", "", BaselineAccepted{sha("base1"), nil}), "these are not the checks that fail on the base"},
-		{"of a task", b.event("t1", "", BaselineAccepted{sha("base1"), []string{"test|local"}}), "it is not a baseline that waits"},
+		{"completed", b.event("B-1", "",
+			PhaseChanged{signalbox.PhaseBlocked, signalbox.PhaseCompleted}),
+			"the failing checks were not accepted"},
+		{"another commit", b.event("B-1", "",
+			BaselineAccepted{sha("base2"), []string{"test|local"}}),
+			"these are not the checks that fail on the base"},
+		{"another check", b.event("B-1", "",
+			BaselineAccepted{sha("base1"), []string{"lint|local"}}),
+			"these are not the checks that fail on the base"},
+		{"nothing", b.event("B-1", "", BaselineAccepted{sha("base1"), nil}),
+			"these are not the checks that fail on the base"},
+		{"of a task", b.event("t1", "", BaselineAccepted{sha("base1"), []string{"test|local"}}),
+			"it is not a baseline that waits"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wantUnchanged(t, b.s, func() {
-				if err := b.s.Apply(tt.event); err == nil || !strings.Contains(err.Error(), tt.fault) {
+				if err := b.s.Apply(tt.event); err == nil ||
+					!strings.Contains(err.Error(), tt.fault) {
 					t.Errorf("got  %v\nwant %s", err, tt.fault)
 				}
 			})

@@ -10,7 +10,8 @@ import (
 
 // life is the commands of a full life of work: from DRAFT to COMPLETED.
 func life(work string, session func(signalbox.Phase) string) []Command {
-	commands := []Command{OpenWork{Work: work, Title: "a title of the usual length", Phase: signalbox.PhaseDraft, Actor: "op"}}
+	commands := []Command{OpenWork{Work: work, Title: "a title of the usual length",
+		Phase: signalbox.PhaseDraft, Actor: "op"}}
 	for _, phase := range signalbox.Phases() {
 		role := phase.ClaimableBy()
 		if role == "" {
@@ -19,7 +20,8 @@ func life(work string, session func(signalbox.Phase) string) []Command {
 		s := session(phase)
 		commands = append(commands,
 			Claim{Work: work, Role: role, Session: s, Actor: "actor-1", Lease: "L-" + work},
-			Exit{Session: s, Signal: withNotes(exit(phase, signalbox.ExitCompleted), "done, tests pass")})
+			Exit{Session: s, Signal: withNotes(exit(phase, signalbox.ExitCompleted),
+				"done, tests pass")})
 	}
 	return commands
 }
@@ -50,7 +52,8 @@ func BenchmarkLife(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		work := fmt.Sprintf("w-%d", i)
-		carryOut(b, s, t0, life(work, func(p signalbox.Phase) string { return work + "." + string(p) }))
+		carryOut(b, s, t0, life(work,
+			func(p signalbox.Phase) string { return work + "." + string(p) }))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/31, "ns/event")
 }
@@ -61,7 +64,8 @@ func BenchmarkFold(b *testing.B) {
 	log := carryOut(b, s, t0, []Command{OpenBox{Box: "box-1", Actor: "op"}})
 	for i := range 1000 {
 		work := fmt.Sprintf("w-%d", i)
-		log = append(log, carryOut(b, s, t0, life(work, func(p signalbox.Phase) string { return work + "." + string(p) }))...)
+		log = append(log, carryOut(b, s, t0,
+			life(work, func(p signalbox.Phase) string { return work + "." + string(p) }))...)
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -6,9 +6,9 @@ import (
 	"signalbox"
 )
 
-// Blobs returns the digests of the blobs that an event refers to: all fields of type signalbox.Hash in its data that are set,
-// except those with the tag `blob:"-"`. A new field is a reference unless its tag says otherwise, so none can be forgotten. The
-// error is ErrNewer.
+// Blobs returns the digests of the blobs that an event refers to: all fields of type signalbox.Hash
+// in its data that are set, except those with the tag `blob:"-"`. A new field is a reference unless
+// its tag says otherwise, so none can be forgotten. The error is ErrNewer.
 func Blobs(e *signalbox.Event) ([]signalbox.Hash, error) {
 	if _, known := decoders[e.Type]; known && !mayHaveDigest(e.Data) {
 		return nil, nil
@@ -20,8 +20,8 @@ func Blobs(e *signalbox.Event) ([]signalbox.Hash, error) {
 	return appendBlobs(nil, reflect.ValueOf(b)), nil
 }
 
-// mayHaveDigest reports whether JSON may contain a digest. Most events contain none, and need not be decoded to know it. Any
-// character of a digest may be written as an escape.
+// mayHaveDigest reports whether JSON may contain a digest. Most events contain none, and need not
+// be decoded to know it. Any character of a digest may be written as an escape.
 func mayHaveDigest(data []byte) bool {
 	digits := 0
 	for _, c := range data {

@@ -15,8 +15,9 @@ import (
 var notBlobs = []string{"PolicySet.Policy.CheckSet", "LeaseGranted.Secret", "LossAccepted.Hash",
 	"PolicySet.Policy.AgentSettings[0].Settings", "PolicySet.Policy.AgentSettings[1].Settings"}
 
-// TestBlobsFindsEveryDigest sets every digest of every type of event, wherever it is. Blobs must return all except notBlobs. A
-// new event with a digest needs no change here, unless the digest is not that of a blob.
+// TestBlobsFindsEveryDigest sets every digest of every type of event, wherever it is. Blobs must
+// return all except notBlobs. A new event with a digest needs no change here, unless the digest is
+// not that of a blob.
 func TestBlobsFindsEveryDigest(t *testing.T) {
 	total := 0
 	var excluded []string

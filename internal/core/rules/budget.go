@@ -57,7 +57,8 @@ func (d *decider) askTaskBudget(w *Work, spent Spent, p *Policy, session, actor 
 	budget, setting := w.Task.budget(p)
 	used := budget.exhausted(spent.minus(w.Task.Granted))
 	if used != "" {
-		d.ask(w.ID, session, actor, AskedBudget, signalbox.Hash{}, "%s has spent its budget: %s (%s). "+howToContinue, w.ID, used, setting)
+		d.ask(w.ID, session, actor, AskedBudget, signalbox.Hash{},
+			"%s has spent its budget: %s (%s). "+howToContinue, w.ID, used, setting)
 	}
 	return used != ""
 }
@@ -66,21 +67,28 @@ func (d *decider) askTaskBudget(w *Work, spent Spent, p *Policy, session, actor 
 func (d *decider) askTurnBudget(h report, spent Spent, p *Policy) bool {
 	used := p.Turn.exhausted(spent)
 	if used != "" {
-		text := fmt.Sprintf("a turn of the %s on %s has spent its budget: %s (budget.turn in signalbox.yaml). "+howToContinue, h.role, h.w.ID, used)
-		d.askQuestion(h.w.ID, h.session, h.actor, QuestionAsked{Kind: AskedBudget, Text: text, Cap: CapTurn, Spent: spent})
+		text := fmt.Sprintf(
+			"a turn of the %s on %s has spent its budget: %s (budget.turn in signalbox.yaml). "+
+				howToContinue, h.role, h.w.ID, used)
+		d.askQuestion(h.w.ID, h.session, h.actor, QuestionAsked{Kind: AskedBudget, Text: text,
+			Cap: CapTurn, Spent: spent})
 	}
 	return used != ""
 }
 
 // askRoleBudget asks the human if a role has spent its budget, and reports whether it has.
-func (d *decider) askRoleBudget(role signalbox.Role, spent Spent, p *Policy, session, actor string) bool {
+func (d *decider) askRoleBudget(role signalbox.Role, spent Spent, p *Policy, session,
+	actor string) bool {
 	if p == nil {
 		return false
 	}
 	used := p.budget(role).exhausted(spent.minus(d.s.roleSpent(role).Granted))
 	if used != "" {
-		text := fmt.Sprintf("the role %s has spent its budget: %s (roles.%s.budget in signalbox.yaml). "+howToContinue, role, used, role)
-		d.askQuestion("", session, actor, QuestionAsked{Kind: AskedBudget, Text: text, Cap: CapRole, Role: role})
+		text := fmt.Sprintf(
+			"the role %s has spent its budget: %s (roles.%s.budget in signalbox.yaml). "+
+				howToContinue, role, used, role)
+		d.askQuestion("", session, actor, QuestionAsked{Kind: AskedBudget, Text: text, Cap: CapRole,
+			Role: role})
 	}
 	return used != ""
 }
@@ -92,13 +100,14 @@ func (d *decider) askRunBudget(spent Spent, p *Policy, session, actor string) bo
 	}
 	used := p.Run.exhausted(spent.minus(d.s.run.Granted))
 	if used != "" {
-		d.ask("", session, actor, AskedBudget, signalbox.Hash{}, "the run has spent its budget: %s (budget.run in signalbox.yaml). "+howToContinue, used)
+		d.ask("", session, actor, AskedBudget, signalbox.Hash{},
+			"the run has spent its budget: %s (budget.run in signalbox.yaml). "+howToContinue, used)
 	}
 	return used != ""
 }
 
-// raiseBudgets answers the open questions about budgets that are no longer spent under a new policy, and ends the pauses that
-// refusals caused.
+// raiseBudgets answers the open questions about budgets that are no longer spent under a new
+// policy, and ends the pauses that refusals caused.
 func (d *decider) raiseBudgets(p *Policy, actor string) {
 	if s := &d.s.run; p.Run.exhausted(s.Spent.minus(s.Granted)) == "" {
 		d.answerBudget("", "", s.NoBudget, actor)
@@ -115,7 +124,8 @@ func (d *decider) raiseBudgets(p *Policy, actor string) {
 	}
 }
 
-// isTurnSpent reports whether the last question about a budget of the work is about a turn that exceeded what the policy allows.
+// isTurnSpent reports whether the last question about a budget of the work is about a turn that
+// exceeded what the policy allows.
 func (s *delivery) isTurnSpent(work string, p *Policy) bool {
 	for _, q := range slices.Backward(s.run.Questions) {
 		if q.Kind == AskedBudget && q.Work == work {
@@ -129,7 +139,9 @@ func (s *delivery) isTurnSpent(work string, p *Policy) bool {
 func (d *decider) answerBudget(work string, role signalbox.Role, paused bool, actor string) {
 	for _, q := range d.s.run.Questions {
 		if q.Open() && q.Kind == AskedBudget && q.Work == work && q.Role == role {
-			d.record(work, "", actor, QuestionAnswered{Question: q.ID, Answer: "the budget was raised", Withdrawn: true, NoGrant: true})
+			d.record(work, "", actor,
+				QuestionAnswered{Question: q.ID, Answer: "the budget was raised", Withdrawn: true,
+					NoGrant: true})
 		}
 	}
 	if paused {

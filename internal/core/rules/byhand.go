@@ -8,9 +8,10 @@ import (
 	"signalbox"
 )
 
-// The checks of work that was opened by hand. A crew claims it in CI_PENDING and reports as it does for a task. Work that passes moves
-// to READY_FOR_REVIEW. Work that fails returns to IMPLEMENTATION. If the checks could not run, the work is blocked until an operator
-// unblocks it: it has no task about which a question could be asked.
+// The checks of work that was opened by hand. A crew claims it in CI_PENDING and reports as it does
+// for a task. Work that passes moves to READY_FOR_REVIEW. Work that fails returns to
+// IMPLEMENTATION. If the checks could not run, the work is blocked until an operator unblocks it:
+// it has no task about which a question could be asked.
 
 // LastChecks is what the checks of work opened by hand last found.
 type LastChecks struct {
@@ -23,9 +24,11 @@ type LastChecks struct {
 	Ref    string `json:"ref,omitempty"`
 	OnBase bool   `json:"on_base,omitempty"`
 	Passed bool   `json:"passed"`
-	// Failing lists the checks that failed. Work can fail without them, for example because it edits protected files.
+	// Failing lists the checks that failed. Work can fail without them, for example because it
+	// edits protected files.
 	Failing []string `json:"failing,omitempty"`
-	// Failures counts how often in a row the work was sent back, and Finding is what must be fixed, nil if there is nothing.
+	// Failures counts how often in a row the work was sent back, and Finding is what must be fixed,
+	// nil if there is nothing.
 	Failures int      `json:"failures,omitempty"`
 	Finding  *Finding `json:"finding,omitempty"`
 }
@@ -33,27 +36,33 @@ type LastChecks struct {
 // maxRef is the longest name of a branch, tag or commit, in bytes.
 const maxRef = 255
 
-// checkRef refuses what cannot be the name of a branch, a tag or a commit. Expressions such as main~1 are refused too, because they can
-// mean something else by the time of the checks.
+// checkRef refuses what cannot be the name of a branch, a tag or a commit. Expressions such as
+// main~1 are refused too, because they can mean something else by the time of the checks.
 func checkRef(ref string) error {
 	bad := func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r) || strings.ContainsRune(`~^:?*[\`, r)
 	}
-	if len(ref) <= maxRef && utf8.ValidString(ref) && !strings.ContainsFunc(ref, bad) && !strings.HasPrefix(ref, "-") && !strings.Contains(ref, "..") && !strings.Contains(ref, "@{") {
+	if len(ref) <= maxRef && utf8.ValidString(ref) && !strings.ContainsFunc(ref, bad) &&
+		!strings.HasPrefix(ref, "-") && !strings.Contains(ref, "..") &&
+		!strings.Contains(ref, "@{") {
 		return nil
 	}
-	return refusef(signalbox.CodeUsage, "name a branch, a tag or a commit", "invalid ref '%s'", sanitize(ref, 100))
+	return refusef(signalbox.CodeUsage, "name a branch, a tag or a commit", "invalid ref '%s'",
+		sanitize(ref, 100))
 }
 
-// checkRef refuses a ref where it has no meaning: only a developer knows where the work is, and a task has a branch of its own.
+// checkRef refuses a ref where it has no meaning: only a developer knows where the work is, and a
+// task has a branch of its own.
 func (c Exit) checkRef(w *Work) error {
 	switch {
 	case c.Ref == "":
 		return nil
 	case w.Task != nil:
-		return refusef(signalbox.CodeUsage, "leave it out: the task has a branch of its own", "work '%s' belongs to a plan and cannot name a ref", w.ID)
+		return refusef(signalbox.CodeUsage, "leave it out: the task has a branch of its own",
+			"work '%s' belongs to a plan and cannot name a ref", w.ID)
 	case w.Phase != signalbox.PhaseImplementation:
-		return refusef(signalbox.CodeUsage, "leave it out", "work '%s' is in %s: only %s names a ref", w.ID, w.Phase, signalbox.PhaseImplementation)
+		return refusef(signalbox.CodeUsage, "leave it out",
+			"work '%s' is in %s: only %s names a ref", w.ID, w.Phase, signalbox.PhaseImplementation)
 	}
 	return checkRef(c.Ref)
 }
@@ -61,7 +70,8 @@ func (c Exit) checkRef(w *Work) error {
 // judgeByHand records the results of the checks of work opened by hand, and moves it.
 func (c ReportChecks) judgeByHand(d *decider, h report) error {
 	if len(c.Rows) == 0 && c.Problem == "" {
-		return refusef(signalbox.CodeUsage, "configure checks in signalbox.yaml", "no checks ran on work '%s'", h.w.ID)
+		return refusef(signalbox.CodeUsage, "configure checks in signalbox.yaml",
+			"no checks ran on work '%s'", h.w.ID)
 	}
 	ran := ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows, Protected: c.Protected, Base: c.Base,
 		Ref: c.Ref, OnBase: c.OnBase, Problem: sanitize(c.Problem, 1000)}
@@ -73,19 +83,22 @@ func (c ReportChecks) judgeByHand(d *decider, h report) error {
 		if summary == "" {
 			summary = c.summary(failing(c.Rows))
 		}
-		d.recordFor(h, ReworkOrdered{Cause: ReworkChecks, Count: h.w.checkFailures() + 1, Summary: sanitize(summary, maxText), Body: c.Body})
+		d.recordFor(h, ReworkOrdered{Cause: ReworkChecks, Count: h.w.checkFailures() + 1,
+			Summary: sanitize(summary, maxText), Body: c.Body})
 		d.move(h, signalbox.PhaseImplementation)
 	}
 	d.release(h, "checks")
 	return nil
 }
 
-// byHand blocks work opened by hand whose checks could not run, so that it is not dispatched again and again.
+// byHand blocks work opened by hand whose checks could not run, so that it is not dispatched again
+// and again.
 func (c ReportFailure) byHand(d *decider, h report) error {
 	if h.role != signalbox.RoleCI {
 		return notPlanned(h.w)
 	}
-	d.answer.Seq = d.recordFor(h, AgentFailed{h.epoch, string(c.Cause), h.role, 1, sanitize(c.Detail, 1000)})
+	d.answer.Seq = d.recordFor(h, AgentFailed{h.epoch, string(c.Cause), h.role, 1,
+		sanitize(c.Detail, 1000)})
 	d.move(h, signalbox.PhaseBlocked)
 	d.release(h, string(c.Cause))
 	return nil
@@ -103,7 +116,8 @@ func (w *Work) checksFailed() bool {
 	return w.Checks != nil && w.Lease != nil && w.Checks.Epoch == w.Lease.Epoch && !w.Checks.Passed
 }
 
-// WaitingForChecks returns the work items opened by hand that no session holds and that wait for their checks.
+// WaitingForChecks returns the work items opened by hand that no session holds and that wait for
+// their checks.
 func (s *register) WaitingForChecks() []string {
 	var waiting []string
 	for i := range s.free[phaseNumber(signalbox.PhaseCIPending)].all() {
@@ -112,7 +126,8 @@ func (s *register) WaitingForChecks() []string {
 	return waiting
 }
 
-// delaysChecks reports whether tasks wait for their checks only because the checks of work opened by hand are running.
+// delaysChecks reports whether tasks wait for their checks only because the checks of work opened
+// by hand are running.
 func (s *State) delaysChecks() bool {
 	n := roleNumber(signalbox.RoleCI)
 	if s.run.Paused || s.run.Policy == nil || s.ready[n].first() < 0 {

@@ -18,29 +18,34 @@ func checksByHand(b *box) {
 	implement := func(session, ref string) {
 		b.claim("task-1", session)
 		b.pass(time.Minute)
-		b.do(Exit{Session: session, Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted), Blob: signalbox.Hash{1}, Ref: ref})
+		b.do(Exit{Session: session, Signal: exit(signalbox.PhaseImplementation,
+			signalbox.ExitCompleted), Blob: signalbox.Hash{1}, Ref: ref})
 	}
 	implement("S-1", "")
 	one, two := b.checkByHand("task-1"), b.checkByHand("task-2")
 	b.do(Renew{Work: "task-1", Session: one.Session, Epoch: one.Lease.Epoch, TTL: time.Hour})
 	b.pass(time.Minute)
 	report := reportOf(one, row("test", false), row("lint", true))
-	report.Commit, report.Base, report.Ref, report.Body = sha("c1"), sha("b1"), "topic", signalbox.Hash{3}
+	report.Commit, report.Base, report.Ref, report.Body = sha("c1"), sha("b1"), "topic",
+		signalbox.Hash{3}
 	b.do(report)
 	report = reportOf(two, row("test", true))
 	report.Commit, report.Base, report.OnBase = sha("b1"), sha("b1"), true
 	b.do(report)
 	implement("S-2", "topic-2")
 	gone := reportOf(b.checkByHand("task-1"))
-	gone.Base, gone.Ref, gone.Problem = sha("b1"), "topic-2", "there is no branch, tag or commit 'topic-2'"
+	gone.Base, gone.Ref, gone.Problem = sha("b1"), "topic-2",
+		"there is no branch, tag or commit 'topic-2'"
 	b.do(gone)
 	implement("S-3", "topic")
 	edits := reportOf(b.checkByHand("task-1"), row("test", true))
-	edits.Commit, edits.Base, edits.Ref, edits.Protected = sha("c2"), sha("b1"), "topic", []string{"ci.yaml"}
+	edits.Commit, edits.Base, edits.Ref, edits.Protected = sha("c2"), sha("b1"), "topic",
+		[]string{"ci.yaml"}
 	b.do(edits)
 	implement("S-4", "")
 	full := b.checkByHand("task-1")
-	b.do(ReportFailure{Session: full.Session, Epoch: full.Lease.Epoch, Cause: FailWorkspace, Detail: "no space left on device"})
+	b.do(ReportFailure{Session: full.Session, Epoch: full.Lease.Epoch, Cause: FailWorkspace,
+		Detail: "no space left on device"})
 	b.do(Unblock{Work: "task-1", Note: "there is room now", Actor: "op"})
 	lost := b.checkByHand("task-1")
 	b.pass(signalbox.DefaultLeaseTTL)
@@ -61,7 +66,8 @@ func (b *box) byHand(atOnce int) Dispatch {
 func (b *box) checkByHand(work string) Answer {
 	b.t.Helper()
 	a := b.do(b.byHand(2))
-	if a.Work != work || a.Phase != signalbox.PhaseCIPending || a.Lease == nil || a.Lease.Role != signalbox.RoleCI {
+	if a.Work != work || a.Phase != signalbox.PhaseCIPending || a.Lease == nil ||
+		a.Lease.Role != signalbox.RoleCI {
 		b.t.Fatalf("dispatched %+v, want %s", a, work)
 	}
 	return a
@@ -76,11 +82,13 @@ func (b *box) wantNothingByHand(atOnce int) {
 }
 
 func reportOf(a Answer, rows ...CheckRow) ReportChecks {
-	return ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("c1"), Base: sha("b1"), Rows: rows}
+	return ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("c1"),
+		Base: sha("b1"), Rows: rows}
 }
 
 func row(check string, passed bool) CheckRow {
-	r := CheckRow{Check: check, Environment: "local", Passed: passed, Millis: 7, Output: signalbox.Hash{9}}
+	r := CheckRow{Check: check, Environment: "local", Passed: passed, Millis: 7,
+		Output: signalbox.Hash{9}}
 	if !passed {
 		r.Exit = 1
 	}
@@ -95,16 +103,19 @@ func TestChecksByHandPass(t *testing.T) {
 	r.Ref = "topic"
 	d := b.try(r)
 	wantTypes(t, d, "ChecksRan w", "PhaseChanged w", "LeaseReleased w")
-	wantBody(t, d, ChecksRan{Epoch: a.Lease.Epoch, Commit: sha("c1"), Base: sha("b1"), Rows: r.Rows, Ref: "topic"})
+	wantBody(t, d, ChecksRan{Epoch: a.Lease.Epoch, Commit: sha("c1"), Base: sha("b1"), Rows: r.Rows,
+		Ref: "topic"})
 	w := b.wantPhase("w", signalbox.PhaseReadyForReview)
-	want := &LastChecks{Seq: d.Events[0].Seq, Epoch: a.Lease.Epoch, Commit: sha("c1"), Base: sha("b1"), Ref: "topic", Passed: true}
+	want := &LastChecks{Seq: d.Events[0].Seq, Epoch: a.Lease.Epoch, Commit: sha("c1"),
+		Base: sha("b1"), Ref: "topic", Passed: true}
 	if diff := cmp.Diff(want, w.Checks); diff != "" || w.Lease != nil {
 		t.Errorf("checks (-want +got):\n%s", diff)
 	}
 	b.wantNothingByHand(2)
 }
 
-// TestChecksByHandFail: whatever fails goes back to the developer with what is to be fixed, as often as it fails.
+// TestChecksByHandFail: whatever fails goes back to the developer with what is to be fixed, as
+// often as it fails.
 func TestChecksByHandFail(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseCIPending)
@@ -115,25 +126,31 @@ func TestChecksByHandFail(t *testing.T) {
 		{func(r *ReportChecks) {
 			r.Rows, r.Body = []CheckRow{row("lint", true), row("test", false)}, signalbox.Hash{5}
 		}, "failing: test on local"},
-		{func(r *ReportChecks) { r.Protected = []string{"ci.yaml"} }, "protected files were edited: ci.yaml"},
+		{func(r *ReportChecks) { r.Protected = []string{"ci.yaml"} },
+			"protected files were edited: ci.yaml"},
 		{func(r *ReportChecks) { r.Rows, r.Protected = []CheckRow{row("test", false)}, []string{"ci.yaml"} }, "failing: test on local; protected files were edited: ci.yaml"},
-		{func(r *ReportChecks) { r.Rows, r.Problem = nil, "there is no branch \x1b'x'" }, "there is no branch  'x'"},
+		{func(r *ReportChecks) { r.Rows, r.Problem = nil, "there is no branch \x1b'x'" },
+			"there is no branch  'x'"},
 	} {
 		r := reportOf(b.checkByHand("w"), row("test", true))
 		tt.change(&r)
 		d := b.try(r)
 		wantTypes(t, d, "ChecksRan w", "ReworkOrdered w", "PhaseChanged w", "LeaseReleased w")
-		wantBody(t, d, ReworkOrdered{Cause: "checks", Count: i + 1, Summary: tt.summary, Body: r.Body})
+		wantBody(t, d, ReworkOrdered{Cause: "checks", Count: i + 1, Summary: tt.summary,
+			Body: r.Body})
 		w := b.wantPhase("w", signalbox.PhaseImplementation)
-		if w.Checks.Passed || w.Checks.Failures != i+1 || w.Checks.Finding == nil || w.Checks.Finding.Summary != tt.summary {
+		if w.Checks.Passed || w.Checks.Failures != i+1 || w.Checks.Finding == nil ||
+			w.Checks.Finding.Summary != tt.summary {
 			t.Errorf("%s: checks %+v", tt.summary, w.Checks)
 		}
 		session := fmt.Sprintf("dev-%d", i)
 		b.claim("w", session)
-		b.do(Exit{Session: session, Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
+		b.do(Exit{Session: session, Signal: exit(signalbox.PhaseImplementation,
+			signalbox.ExitCompleted)})
 	}
 	b.do(reportOf(b.checkByHand("w"), row("test", true)))
-	if w := b.wantPhase("w", signalbox.PhaseReadyForReview); w.Checks.Failures != 0 || w.Checks.Finding != nil {
+	if w := b.wantPhase("w", signalbox.PhaseReadyForReview); w.Checks.Failures != 0 ||
+		w.Checks.Finding != nil {
 		t.Errorf("after they passed: %+v", w.Checks)
 	}
 }
@@ -160,29 +177,36 @@ func TestChecksByHandAreFenced(t *testing.T) {
 	b.pass(signalbox.DefaultLeaseTTL)
 	b.do(Expire{})
 	b.checkByHand("w")
-	for _, c := range []Command{reportOf(first, row("test", true)), ReportFailure{Session: first.Session, Epoch: first.Lease.Epoch, Cause: FailWorkspace}} {
+	for _, c := range []Command{reportOf(first, row("test", true)),
+		ReportFailure{Session: first.Session, Epoch: first.Lease.Epoch, Cause: FailWorkspace}} {
 		if r := refusedBy(b.try(c).Err); r == nil || r.Reason != signalbox.ReasonStaleLease {
 			t.Errorf("%#v: %+v", c, r)
 		}
 	}
 	b.wantPhase("w", signalbox.PhaseCIPending)
 	epoch := b.claim("other", "dev")
-	wantRefusedAs(t, b.try(ReportChecks{Session: "dev", Epoch: epoch, Rows: []CheckRow{row("test", true)}}), signalbox.CodeFailed)
-	for _, c := range []Command{ReportFailure{Session: "dev", Epoch: epoch, Cause: FailCrash}, StartAgent{Session: "dev", Epoch: epoch},
-		EndTurn{Session: "dev", Epoch: epoch}, ReportMerge{Session: "dev", Epoch: epoch}, ReportBranch{Session: "dev", Epoch: epoch}} {
+	wantRefusedAs(t, b.try(ReportChecks{Session: "dev", Epoch: epoch,
+		Rows: []CheckRow{row("test", true)}}), signalbox.CodeFailed)
+	for _, c := range []Command{ReportFailure{Session: "dev", Epoch: epoch, Cause: FailCrash},
+		StartAgent{Session: "dev", Epoch: epoch},
+		EndTurn{Session: "dev", Epoch: epoch}, ReportMerge{Session: "dev", Epoch: epoch},
+		ReportBranch{Session: "dev", Epoch: epoch}} {
 		wantRefusedAs(t, b.try(c), signalbox.CodeUsage)
 	}
 	b.wantPhase("other", signalbox.PhaseImplementation)
 }
 
-// TestChecksByHandCannotRun: the work is blocked, because dispatching it again at once would not help.
+// TestChecksByHandCannotRun: the work is blocked, because dispatching it again at once would not
+// help.
 func TestChecksByHandCannotRun(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseCIPending)
 	a := b.checkByHand("w")
-	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailWorkspace, Detail: "the disk is full"})
+	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailWorkspace,
+		Detail: "the disk is full"})
 	wantTypes(t, d, "AgentFailed w", "PhaseChanged w", "LeaseReleased w")
-	if w := b.wantPhase("w", signalbox.PhaseBlocked); w.BlockedFrom != signalbox.PhaseCIPending || w.Notes != "the disk is full" {
+	if w := b.wantPhase("w", signalbox.PhaseBlocked); w.BlockedFrom != signalbox.PhaseCIPending ||
+		w.Notes != "the disk is full" {
 		t.Errorf("work %+v", w)
 	}
 	b.wantNothingByHand(2)
@@ -190,7 +214,8 @@ func TestChecksByHandCannotRun(t *testing.T) {
 	b.checkByHand("w")
 }
 
-// TestChecksByHandAtOnce: a crew's checks of planned work and of work opened by hand share the places; a claim by hand takes none.
+// TestChecksByHandAtOnce: a crew's checks of planned work and of work opened by hand share the
+// places; a claim by hand takes none.
 func TestChecksByHandAtOnce(t *testing.T) {
 	p := policy()
 	p.Checks = 2
@@ -214,7 +239,8 @@ func TestChecksByHandAtOnce(t *testing.T) {
 	b.wantDispatch(signalbox.RoleCI, "t2")
 }
 
-// TestChecksByHandDelayARun: a run whose tasks wait for the checks of work opened by hand is not stuck.
+// TestChecksByHandDelayARun: a run whose tasks wait for the checks of work opened by hand is not
+// stuck.
 func TestChecksByHandDelayARun(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.open("w", signalbox.PhaseCIPending)
@@ -245,9 +271,12 @@ func TestChecksByHandAndOrders(t *testing.T) {
 }
 
 func TestRefs(t *testing.T) {
-	for ref, valid := range map[string]bool{"": true, "main": true, "feature/x-1": true, "v1.0": true, "origin/topic": true, "refs/heads/a": true, "7a1f9c0": true, "ä": true,
-		"a b": false, "-x": false, "--upload-pack=x": false, "a..b": false, "main~1": false, "main^": false, "HEAD@{1}": false, "a:b": false, "a\x00": false, "\x1b[2J": false,
-		"a\nb": false, "a*": false, "\xff": false, strings.Repeat("a", 255): true, strings.Repeat("a", 256): false} {
+	for ref, valid := range map[string]bool{"": true, "main": true, "feature/x-1": true,
+		"v1.0": true, "origin/topic": true, "refs/heads/a": true, "7a1f9c0": true, "ä": true,
+		"a b": false, "-x": false, "--upload-pack=x": false, "a..b": false, "main~1": false,
+		"main^": false, "HEAD@{1}": false, "a:b": false, "a\x00": false, "\x1b[2J": false,
+		"a\nb": false, "a*": false, "\xff": false, strings.Repeat("a", 255): true,
+		strings.Repeat("a", 256): false} {
 		b := newBox(t)
 		d := b.try(OpenWork{Work: "w", Ref: ref, Actor: "op"})
 		if valid != (d.Err == nil) || valid && b.work("w").Ref != ref {
@@ -258,21 +287,24 @@ func TestRefs(t *testing.T) {
 			b.open("w", signalbox.PhaseImplementation)
 		}
 		b.claim("w", "S")
-		d = b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted), Ref: ref})
+		d = b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseImplementation,
+			signalbox.ExitCompleted), Ref: ref})
 		if valid != (d.Err == nil) || valid && b.work("w").Ref != ref {
 			t.Errorf("exit with ref %q: %v", ref, d.Err)
 		}
 	}
 }
 
-// TestRefOfExit: the last one that was named counts. Only the developer of work opened by hand names one.
+// TestRefOfExit: the last one that was named counts. Only the developer of work opened by hand
+// names one.
 func TestRefOfExit(t *testing.T) {
 	b := newBox(t)
 	b.do(OpenWork{Work: "w", Ref: "one", Actor: "op"})
 	for i, ref := range []string{"", "two"} {
 		session := fmt.Sprintf("S-%d", i)
 		b.claim("w", session)
-		b.do(Exit{Session: session, Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted), Ref: ref})
+		b.do(Exit{Session: session, Signal: exit(signalbox.PhaseImplementation,
+			signalbox.ExitCompleted), Ref: ref})
 		if got, want := b.work("w").Ref, []string{"one", "two"}[i]; got != want {
 			t.Errorf("ref %q, want %q", got, want)
 		}
@@ -280,13 +312,15 @@ func TestRefOfExit(t *testing.T) {
 		b.do(r)
 	}
 	b.claim("w", "critic")
-	wantRefusedAs(t, b.try(Exit{Session: "critic", Signal: exit(signalbox.PhaseReadyForReview, signalbox.ExitCompleted), Ref: "three"}), signalbox.CodeUsage)
+	wantRefusedAs(t, b.try(Exit{Session: "critic", Signal: exit(signalbox.PhaseReadyForReview,
+		signalbox.ExitCompleted), Ref: "three"}), signalbox.CodeUsage)
 	if w := b.wantPhase("w", signalbox.PhaseReadyForReview); w.Ref != "two" {
 		t.Errorf("ref %q", w.Ref)
 	}
 	p := deliver(t, policy(), todo("t1"))
 	a := p.dispatch(signalbox.RoleDeveloper)
-	wantRefusedAs(t, p.try(Exit{Session: a.Session, Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted), Ref: "x"}), signalbox.CodeUsage)
+	wantRefusedAs(t, p.try(Exit{Session: a.Session, Signal: exit(signalbox.PhaseImplementation,
+		signalbox.ExitCompleted), Ref: "x"}), signalbox.CodeUsage)
 }
 
 // TestImpossibleChecksByHand: a log with such an event was not written by these rules.
@@ -309,13 +343,15 @@ func TestImpossibleChecksByHand(t *testing.T) {
 	}
 	failed := ChecksRan{Epoch: epoch, Rows: []CheckRow{row("test", false)}}
 	passed := ChecksRan{Epoch: epoch, Rows: []CheckRow{row("test", true)}}
-	back, on := PhaseChanged{signalbox.PhaseCIPending, signalbox.PhaseImplementation}, PhaseChanged{signalbox.PhaseCIPending, signalbox.PhaseReadyForReview}
+	back, on := PhaseChanged{signalbox.PhaseCIPending, signalbox.PhaseImplementation},
+		PhaseChanged{signalbox.PhaseCIPending, signalbox.PhaseReadyForReview}
 	rework := ReworkOrdered{Cause: "checks", Count: 1}
 	for name, bodies := range map[string][]body{
-		"passed and back":            {passed, back},
-		"failed and on":              {failed, on},
-		"nothing ran, and on":        {ChecksRan{Epoch: epoch}, on},
-		"protected, and on":          {ChecksRan{Epoch: epoch, Rows: passed.Rows, Protected: []string{"x"}}, on},
+		"passed and back":     {passed, back},
+		"failed and on":       {failed, on},
+		"nothing ran, and on": {ChecksRan{Epoch: epoch}, on},
+		"protected, and on": {ChecksRan{Epoch: epoch, Rows: passed.Rows,
+			Protected: []string{"x"}}, on},
 		"back without checks":        {back},
 		"rework without checks":      {rework},
 		"rework after they passed":   {passed, rework},
@@ -327,7 +363,8 @@ func TestImpossibleChecksByHand(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	for name, bodies := range map[string][]body{"passed": {passed, on}, "failed": {failed, rework, back}} {
+	for name, bodies := range map[string][]body{"passed": {passed, on},
+		"failed": {failed, rework, back}} {
 		if err := apply(bodies...); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

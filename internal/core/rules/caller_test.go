@@ -17,23 +17,29 @@ func asClient(identity, secret string) *Caller {
 
 // clientClaim is a claim of an MCP client.
 func clientClaim(work string, role signalbox.Role, session, identity, secret string) Claim {
-	return Claim{Work: work, Role: role, Session: session, Actor: identity, Lease: "L-" + session, Secret: HashSecret(secret), Caller: asClient(identity, "")}
+	return Claim{Work: work, Role: role, Session: session, Actor: identity, Lease: "L-" + session,
+		Secret: HashSecret(secret), Caller: asClient(identity, "")}
 }
 
 func leasesWithSecrets(b *box) {
 	b.open("task-1", signalbox.PhaseImplementation)
 	epoch := b.do(clientClaim("task-1", "developer", "S-1", "ann", "one")).Lease.Epoch
 	b.pass(time.Minute)
-	b.try(Renew{Work: "task-1", Session: "S-1", Epoch: epoch, TTL: time.Hour, Caller: asClient("eve", "")})
-	b.do(Renew{Work: "task-1", Session: "S-1", Epoch: epoch, TTL: time.Hour, Caller: asClient("ann", "one")})
-	b.do(Exit{Session: "S-1", Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted), Caller: asClient("ann", "one")})
-	b.do(Claim{Work: "task-1", Role: "ci", Session: "S-2", Actor: "op", Lease: "L-S-2", Secret: HashSecret("two")})
+	b.try(Renew{Work: "task-1", Session: "S-1", Epoch: epoch, TTL: time.Hour,
+		Caller: asClient("eve", "")})
+	b.do(Renew{Work: "task-1", Session: "S-1", Epoch: epoch, TTL: time.Hour,
+		Caller: asClient("ann", "one")})
+	b.do(Exit{Session: "S-1", Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted),
+		Caller: asClient("ann", "one")})
+	b.do(Claim{Work: "task-1", Role: "ci", Session: "S-2", Actor: "op", Lease: "L-S-2",
+		Secret: HashSecret("two")})
 	b.do(Exit{Session: "S-2", Signal: exit(signalbox.PhaseCIPending, signalbox.ExitCompleted)})
 	b.try(clientClaim("task-1", "critic", "S-3", "ann", "three"))
 	b.do(clientClaim("task-1", "critic", "S-3", "bob", "three"))
 }
 
-// held returns a box in which the client ann develops "held" as session S under epoch 3, with the secret "right".
+// held returns a box in which the client ann develops "held" as session S under epoch 3, with the
+// secret "right".
 func held(t failer) *box {
 	b := newBox(t)
 	b.open("held", signalbox.PhaseImplementation)
@@ -53,9 +59,10 @@ func TestSecretIsNeeded(t *testing.T) {
 	}
 	for said, command := range commands {
 		for name, caller := range map[string]*Caller{
-			"no secret":                asClient("eve", ""),
-			"another secret":           asClient("eve", "wrong"),
-			"the hash as the secret":   {Identity: "eve", Secret: HashSecret(HashSecret("right").String())},
+			"no secret":      asClient("eve", ""),
+			"another secret": asClient("eve", "wrong"),
+			"the hash as the secret": {Identity: "eve",
+				Secret: HashSecret(HashSecret("right").String())},
 			"no identity, no secret":   {},
 			"the holder without it":    asClient("ann", ""),
 			"the secret of another":    asClient("eve", "right"),
@@ -69,18 +76,21 @@ func TestSecretIsNeeded(t *testing.T) {
 					actor = caller.Identity
 				}
 				d := b.try(command(caller))
-				wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: wrongSecret, Reason: signalbox.ReasonWrongSecret},
+				wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: wrongSecret,
+					Reason: signalbox.ReasonWrongSecret},
 					fmt.Sprintf(`SignalRefused {"said":"%s","reason":"wrong_secret","detail":"%s","epoch":3,"count":1}`, said, wrongSecret))
 				if d.Events[0].Actor != actor {
 					t.Errorf("the refusal names %s, want %s", d.Events[0].Actor, actor)
 				}
-				if after := *b.work("held"); after.Phase != before.Phase || after.Lease != before.Lease {
+				if after := *b.work("held"); after.Phase != before.Phase ||
+					after.Lease != before.Lease {
 					t.Errorf("the work is now %+v", after)
 				}
 				wantEvents(t, Decide(b.s, b.now, command(caller))) // it is recorded once
 			})
 		}
-		for name, caller := range map[string]*Caller{"an operator": nil, "the holder": asClient("ann", "right"), "its process": {Secret: HashSecret("right")}} {
+		for name, caller := range map[string]*Caller{"an operator": nil,
+			"the holder": asClient("ann", "right"), "its process": {Secret: HashSecret("right")}} {
 			t.Run(said+" by "+name, func(t *testing.T) {
 				held(t).do(command(caller))
 			})
@@ -92,10 +102,13 @@ func TestSecretIsNeeded(t *testing.T) {
 func TestSignalsNeedTheSecret(t *testing.T) {
 	b := deliver(t, policy(), PlanTask{ID: "T1"})
 	epoch := b.do(clientClaim("T1", "developer", "S", "ann", "right")).Lease.Epoch
-	report := ReportSignal{Session: "S", Epoch: epoch, Signal: signalbox.NameReadyForReview, Named: "T1"}
-	for _, caller := range []*Caller{{}, asClient("eve", ""), asClient("eve", "right"), asClient("ann", "wrong")} {
+	report := ReportSignal{Session: "S", Epoch: epoch, Signal: signalbox.NameReadyForReview,
+		Named: "T1"}
+	for _, caller := range []*Caller{{}, asClient("eve", ""), asClient("eve", "right"),
+		asClient("ann", "wrong")} {
 		report.Caller = caller
-		if d := b.try(report); refusedBy(d.Err) == nil || refusedBy(d.Err).Reason != signalbox.ReasonWrongSecret {
+		if d := b.try(report); refusedBy(d.Err) == nil ||
+			refusedBy(d.Err).Reason != signalbox.ReasonWrongSecret {
 			t.Errorf("%+v: %v", caller, d.Err)
 		}
 	}
@@ -111,7 +124,8 @@ func TestSignalsNeedTheSecret(t *testing.T) {
 // Repeating a signal that was accepted needs the secret as well: the answer is for its sender.
 func TestRepeatedExitNeedsTheSecret(t *testing.T) {
 	b := held(t)
-	c := Exit{Session: "S", Epoch: 3, Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted), Caller: asClient("ann", "right")}
+	c := Exit{Session: "S", Epoch: 3, Signal: exit(signalbox.PhaseImplementation,
+		signalbox.ExitCompleted), Caller: asClient("ann", "right")}
 	b.do(c)
 	c.Caller = asClient("eve", "")
 	if d := b.try(c); d.Err == nil || d.Answer.Completed != nil {
@@ -123,7 +137,8 @@ func TestRepeatedExitNeedsTheSecret(t *testing.T) {
 	}
 }
 
-// A caller that is the session is told about a stale lease; any other is not, and cannot write refusals in its name.
+// A caller that is the session is told about a stale lease; any other is not, and cannot write
+// refusals in its name.
 func TestStaleLeaseOfACaller(t *testing.T) {
 	b := held(t)
 	c := Renew{Work: "held", Session: "S", Epoch: 99, Caller: asClient("ann", "right")}
@@ -142,7 +157,8 @@ func TestClaimForAnotherSession(t *testing.T) {
 	b.open("more", signalbox.PhaseImplementation)
 	for _, work := range []string{"held", "more", ""} {
 		c := clientClaim(work, "developer", "S", "ann", "new")
-		wantRefused(t, b.try(c), refused{Code: signalbox.CodeFailed, Msg: "wrong secret: session 'S' already exists"})
+		wantRefused(t, b.try(c),
+			refused{Code: signalbox.CodeFailed, Msg: "wrong secret: session 'S' already exists"})
 	}
 	c := clientClaim("held", "developer", "S", "ann", "new")
 	c.Caller.Secret = HashSecret("right")
@@ -170,7 +186,8 @@ func TestLeaseWithoutASecret(t *testing.T) {
 	b.open("held", signalbox.PhaseImplementation)
 	epoch := b.claim("held", "S")
 	for _, caller := range []*Caller{{}, asClient("ann", ""), asClient("ann", "any")} {
-		if d := b.try(Renew{Work: "held", Session: "S", Epoch: epoch, TTL: time.Hour, Caller: caller}); d.Err == nil {
+		if d := b.try(Renew{Work: "held", Session: "S", Epoch: epoch, TTL: time.Hour,
+			Caller: caller}); d.Err == nil {
 			t.Errorf("%+v renews it", caller)
 		}
 	}
@@ -182,7 +199,9 @@ func TestLeaseOfOlderRules(t *testing.T) {
 	rulesUpgraded(b) // S-1 ended
 	openedUnder(b, 2)
 	for _, e := range []*signalbox.Event{
-		b.event("w", "", WorkOpened{Phase: "IMPLEMENTATION"}), b.event("w", "S", LeaseGranted{Lease: "L", Role: "developer", Expires: b.now.Add(time.Minute)}),
+		b.event("w", "", WorkOpened{Phase: "IMPLEMENTATION"}),
+		b.event("w", "S", LeaseGranted{Lease: "L", Role: "developer",
+			Expires: b.now.Add(time.Minute)}),
 	} {
 		e.Seq = b.s.Seq() + 1
 		if err := b.s.Apply(e); err != nil {
@@ -194,10 +213,12 @@ func TestLeaseOfOlderRules(t *testing.T) {
 		b.pass(time.Second)
 		b.do(Renew{Work: "w", Session: "S", Epoch: 3, TTL: time.Hour, Caller: asClient("ann", "")})
 	}
-	b.do(Exit{Session: "S", Epoch: 3, Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted), Caller: asClient("ann", "")})
+	b.do(Exit{Session: "S", Epoch: 3, Signal: exit(signalbox.PhaseImplementation,
+		signalbox.ExitCompleted), Caller: asClient("ann", "")})
 	b.open("v", signalbox.PhaseImplementation)
 	epoch := b.claim("v", "S")
-	if d := b.try(Renew{Work: "v", Session: "S", Epoch: epoch, TTL: time.Hour, Caller: asClient("ann", "")}); d.Err == nil {
+	if d := b.try(Renew{Work: "v", Session: "S", Epoch: epoch, TTL: time.Hour,
+		Caller: asClient("ann", "")}); d.Err == nil {
 		t.Error("a lease of the newer rules works without a secret")
 	}
 }
@@ -208,7 +229,8 @@ func TestSystemRolesOfCallers(t *testing.T) {
 	b.open("w", signalbox.PhaseCIPending)
 	for _, work := range []string{"w", ""} {
 		wantRefused(t, b.try(clientClaim(work, "ci", "S", "ann", "s")),
-			refused{Code: signalbox.CodeFailed, Msg: "role 'ci' is signalbox itself, so that no agent decides that its own work passed"})
+			refused{Code: signalbox.CodeFailed,
+				Msg: "role 'ci' is signalbox itself, so that no agent decides that its own work passed"})
 	}
 	if d := b.try(clientClaim("w", "merger", "S", "ann", "s")); d.Err == nil {
 		t.Error("a client is the merger")
@@ -219,15 +241,18 @@ func TestSystemRolesOfCallers(t *testing.T) {
 	b.do(Claim{Work: "w", Role: "ci", Session: "S", Actor: "op", Lease: "L"})
 }
 
-// A caller that developed work cannot review or audit it, not even under another session, after another developer, or by
-// claiming whatever is next.
+// A caller that developed work cannot review or audit it, not even under another session, after
+// another developer, or by claiming whatever is next.
 func TestSelfReview(t *testing.T) {
-	for _, phase := range []signalbox.Phase{signalbox.PhaseReadyForReview, signalbox.PhaseReview, signalbox.PhaseReadyForMerge} {
+	for _, phase := range []signalbox.Phase{signalbox.PhaseReadyForReview, signalbox.PhaseReview,
+		signalbox.PhaseReadyForMerge} {
 		t.Run(string(phase), func(t *testing.T) {
 			b := held(t)
-			b.do(Release{Work: "held", Session: "S", Epoch: 3}) // it handed nothing in, but may have written something
+			// it handed nothing in, but may have written something
+			b.do(Release{Work: "held", Session: "S", Epoch: 3})
 			b.do(clientClaim("held", "developer", "S2", "bob", "s"))
-			b.do(Exit{Session: "S2", Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
+			b.do(Exit{Session: "S2", Signal: exit(signalbox.PhaseImplementation,
+				signalbox.ExitCompleted)})
 			for b.work("held").Phase != phase {
 				reached := b.work("held").Phase
 				session := "op-" + string(reached)
@@ -237,8 +262,11 @@ func TestSelfReview(t *testing.T) {
 			role := phase.ClaimableBy()
 			for _, identity := range []string{"ann", "bob"} {
 				d := b.try(clientClaim("held", role, "R-"+identity, identity, "s"))
-				wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: fmt.Sprintf("'%s' developed work 'held' and cannot be its %s", identity, role)})
-				if hint := d.Err.(*signalbox.Error).Hint; !strings.Contains(hint, "mcp.allow_self_review") {
+				wantRefused(t, d, refused{Code: signalbox.CodeFailed,
+					Msg: fmt.Sprintf("'%s' developed work 'held' and cannot be its %s", identity,
+						role)})
+				if hint := d.Err.(*signalbox.Error).Hint; !strings.Contains(hint,
+					"mcp.allow_self_review") {
 					t.Errorf("hint %q", hint)
 				}
 				next := b.try(clientClaim("", role, "R-"+identity, identity, "s"))
@@ -251,7 +279,8 @@ func TestSelfReview(t *testing.T) {
 			if d := Decide(b.s, b.now, allowed); d.Err != nil {
 				t.Errorf("although it is allowed: %v", d.Err)
 			}
-			if d := Decide(b.s, b.now, Claim{Work: "held", Role: role, Session: "O", Actor: "ann", Lease: "L"}); d.Err != nil {
+			if d := Decide(b.s, b.now, Claim{Work: "held", Role: role, Session: "O", Actor: "ann",
+				Lease: "L"}); d.Err != nil {
 				t.Errorf("an operator: %v", d.Err)
 			}
 			b.do(clientClaim("", role, "R", "carol", "s"))
@@ -259,7 +288,8 @@ func TestSelfReview(t *testing.T) {
 	}
 }
 
-// The next work for a reviewer is the first that it did not develop, also among those whose lease has expired.
+// The next work for a reviewer is the first that it did not develop, also among those whose lease
+// has expired.
 func TestNextSkipsOwnWork(t *testing.T) {
 	b := newBox(t)
 	for _, work := range []string{"own", "other"} {
@@ -268,11 +298,13 @@ func TestNextSkipsOwnWork(t *testing.T) {
 	b.do(clientClaim("own", "developer", "S1", "ann", "s"))
 	b.do(clientClaim("other", "developer", "S2", "bob", "s"))
 	for _, session := range []string{"S1", "S2"} {
-		b.do(Exit{Session: session, Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
+		b.do(Exit{Session: session, Signal: exit(signalbox.PhaseImplementation,
+			signalbox.ExitCompleted)})
 	}
 	for _, work := range []string{"own", "other"} {
 		b.claim(work, "ci-"+work)
-		b.do(Exit{Session: "ci-" + work, Signal: exit(signalbox.PhaseCIPending, signalbox.ExitCompleted)})
+		b.do(Exit{Session: "ci-" + work,
+			Signal: exit(signalbox.PhaseCIPending, signalbox.ExitCompleted)})
 		b.claim(work, "R-"+work)
 	}
 	b.pass(signalbox.DefaultLeaseTTL)
@@ -290,10 +322,12 @@ func TestSecretIsNotKept(t *testing.T) {
 	b.try(Renew{Work: "w", Session: "S", Epoch: 3, TTL: time.Hour, Caller: asClient("ann", secret)})
 	shown := fmt.Sprintf("%+v %+v", b.work("w").View(b.now), b.work("w").Lease)
 	hash := HashSecret(secret).String()
-	if strings.Contains(string(b.s.Snapshot()), secret) || strings.Contains(shown, secret) || strings.Contains(shown, hash) {
+	if strings.Contains(string(b.s.Snapshot()), secret) || strings.Contains(shown, secret) ||
+		strings.Contains(shown, hash) {
 		t.Error("it is in the snapshot, or its hash is shown")
 	}
-	if slices.ContainsFunc(b.log, func(e signalbox.Event) bool { return strings.Contains(string(e.Data), secret) }) {
+	if slices.ContainsFunc(b.log,
+		func(e signalbox.Event) bool { return strings.Contains(string(e.Data), secret) }) {
 		t.Error("it is in the log")
 	}
 }

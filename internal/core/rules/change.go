@@ -6,14 +6,16 @@ import (
 	"signalbox"
 )
 
-// Begin starts recording changes, so that Rollback can undo them. Callers that decide several commands before the events
-// of any of them are durable need it.
+// Begin starts recording changes, so that Rollback can undo them. Callers that decide several
+// commands before the events of any of them are durable need it.
 func (s *State) Begin() {
-	seq, time, box, rules, upgraded, moved, run := s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.run
+	seq, time, box, rules, upgraded, moved, run := s.seq, s.time, s.box, s.rules, s.upgraded,
+		s.moved, s.run
 	s.recording = true
 	s.undo = append(s.undo[:0], func() {
 		changed := s.run.Policy != run.Policy
-		s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.run = seq, time, box, rules, upgraded, moved, run
+		s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.run = seq, time, box, rules, upgraded,
+			moved, run
 		if changed {
 			s.refreshAll()
 		}
@@ -64,7 +66,8 @@ func (s *State) changeWork(id string, change func(*Work)) {
 	})
 }
 
-// reindex updates the indexes for a work item that changed. old is nil if it was added, changed is nil if it was removed.
+// reindex updates the indexes for a work item that changed. old is nil if it was added, changed is
+// nil if it was removed.
 func (s *State) reindex(i int, old, changed *Work) {
 	if old != nil && old.Lease != nil {
 		delete(s.leased, old.Lease.Epoch)

@@ -64,8 +64,10 @@ func (b ChecksRan) apply(s *State, e *signalbox.Event) {
 	w, _ := s.Work(e.Work)
 	if w.Task == nil {
 		s.changeWork(e.Work, func(w *Work) {
-			w.Checks = &LastChecks{Seq: e.Seq, Epoch: b.Epoch, Commit: b.Commit, Base: b.Base, Ref: b.Ref,
-				OnBase: b.OnBase, Passed: b.passed(), Failing: failing(b.Rows), Failures: w.checkFailures()}
+			w.Checks = &LastChecks{Seq: e.Seq, Epoch: b.Epoch, Commit: b.Commit, Base: b.Base,
+				Ref:    b.Ref,
+				OnBase: b.OnBase, Passed: b.passed(), Failing: failing(b.Rows),
+				Failures: w.checkFailures()}
 		})
 		return
 	}
@@ -116,7 +118,8 @@ func (b ChecksRan) results(d *Describer) (text, detail string) {
 	n := len(b.Rows)
 	switch {
 	case len(failed) > 0:
-		text = fmt.Sprintf("checks failed (%d of %d): %s", len(failed), n, strings.Join(failed, ", "))
+		text = fmt.Sprintf("checks failed (%d of %d): %s", len(failed), n,
+			strings.Join(failed, ", "))
 	case n > 0:
 		text = fmt.Sprintf("checks passed (%d of %d)", n-len(accepted), n)
 	case b.Problem != "":
@@ -231,7 +234,8 @@ func (b SetupRan) describe(*Describer, *signalbox.Event) (text, detail string) {
 	case !b.Passed && b.Exit < 0: // nothing ran
 		return "setup failed: " + b.Command, ""
 	case !b.Passed:
-		return fmt.Sprintf("setup failed: %s (exit status %d after %s)", b.Command, b.Exit, took), ""
+		return fmt.Sprintf("setup failed: %s (exit status %d after %s)", b.Command, b.Exit, took),
+			""
 	case len(b.Restored) > 0:
 		detail = "it changed tracked files, which were put back: " + strings.Join(b.Restored, ", ")
 	}
@@ -267,7 +271,8 @@ func (b BaselineAccepted) apply(s *State, e *signalbox.Event) {
 }
 
 func (b BaselineAccepted) describe(_ *Describer, e *signalbox.Event) (text, detail string) {
-	return "failures on the base accepted by " + e.Actor, strings.Join(ChecksInWords(b.Failing), ", ")
+	return "failures on the base accepted by " + e.Actor,
+		strings.Join(ChecksInWords(b.Failing), ", ")
 }
 
 // ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge,
@@ -323,7 +328,8 @@ func (b ReworkOrdered) describe(_ *Describer, e *signalbox.Event) (text, detail 
 		return "sent back: the branch changes nothing", ""
 	case FindingHuman:
 		if b.Commit != "" {
-			return "merge of " + shortCommit(b.Commit) + " rejected by " + e.Actor + "; sent back", b.Summary
+			return "merge of " + shortCommit(b.Commit) + " rejected by " + e.Actor + "; sent back",
+				b.Summary
 		}
 		return "sent back by " + e.Actor, b.Summary
 	}

@@ -36,12 +36,14 @@ func (c ReportChecks) decide(d *decider) error {
 		return err
 	}
 	if h.role != signalbox.RoleCI {
-		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleCI)+" runs the checks", "%s must not report check results", h.role)
+		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleCI)+" runs the checks",
+			"%s must not report check results", h.role)
 	}
 	if err := checkCommits(c.Commit, c.Base); err != nil {
 		return err
 	}
-	c.Differs, c.Protected, c.Large, c.Steering = sanitizeAll(c.Differs), sanitizeAll(c.Protected), sanitizeAll(c.Large), sanitizeAll(c.Steering)
+	c.Differs, c.Protected, c.Large, c.Steering = sanitizeAll(c.Differs), sanitizeAll(c.Protected),
+		sanitizeAll(c.Large), sanitizeAll(c.Steering)
 	c.Rows = slices.Clone(c.Rows)
 	for i := range c.Rows {
 		c.Rows[i].Cause = sanitize(c.Rows[i].Cause, 500)
@@ -49,7 +51,9 @@ func (c ReportChecks) decide(d *decider) error {
 	if h.w.Task == nil {
 		return c.judgeByHand(d, h)
 	}
-	d.answer.Seq = d.recordFor(h, ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows, Differs: c.Differs, Protected: c.Protected, Base: c.Base, Unchanged: c.Unchanged, Large: c.Large, Steering: c.Steering})
+	d.answer.Seq = d.recordFor(h, ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows,
+		Differs: c.Differs, Protected: c.Protected, Base: c.Base, Unchanged: c.Unchanged,
+		Large: c.Large, Steering: c.Steering})
 	switch h.w.Task.Kind {
 	case KindBaseline:
 		c.judgeBase(d, h)
@@ -62,21 +66,25 @@ func (c ReportChecks) decide(d *decider) error {
 	return nil
 }
 
-// judge sends a task back for rework if it changes nothing, if it adds large files, or if checks fail that pass on the base, and requests a remediation
-// if all failing checks fail on the base too. Failures that the human accepted do not count.
+// judge sends a task back for rework if it changes nothing, if it adds large files, or if checks
+// fail that pass on the base, and requests a remediation if all failing checks fail on the base
+// too. Failures that the human accepted do not count.
 func (c ReportChecks) judge(d *decider, h report) {
 	failing := d.s.unaccepted(failing(c.Rows))
-	newlyFailing := slices.DeleteFunc(slices.Clone(failing), func(name string) bool { return slices.Contains(d.s.run.Failing, name) })
+	newlyFailing := slices.DeleteFunc(slices.Clone(failing),
+		func(name string) bool { return slices.Contains(d.s.run.Failing, name) })
 	switch {
 	case c.Unchanged:
 		d.unchanged(h)
 	case len(c.Large) > 0 && !h.w.Task.KeepLarge:
 		c.tooLarge(d, h, newlyFailing)
 	case len(newlyFailing) > 0 || len(c.Protected) > 0:
-		d.rework(h, ReworkChecks, h.w.Task.Counts.Checks+1, d.s.run.Policy.Limits.Checks, AskedChecks, c.summary(newlyFailing), c.Body)
+		d.rework(h, ReworkChecks, h.w.Task.Counts.Checks+1, d.s.run.Policy.Limits.Checks,
+			AskedChecks, c.summary(newlyFailing), c.Body)
 	case len(failing) > 0:
 		h.Body = c.Body
-		d.requestRemediation(h, "these checks fail on the base too: "+strings.Join(ChecksInWords(failing), ", "))
+		d.requestRemediation(h, "these checks fail on the base too: "+
+			strings.Join(ChecksInWords(failing), ", "))
 	default:
 		d.move(h, signalbox.PhaseReadyForReview)
 	}
@@ -89,29 +97,34 @@ const failingPrefix = "failing: "
 func (c ReportChecks) summary(failing []string) string {
 	summary := failingPrefix + strings.Join(ChecksInWords(failing), ", ")
 	if len(c.Protected) > 0 {
-		summary = strings.TrimPrefix(summary+"; ", failingPrefix+"; ") + "protected files were edited: " + strings.Join(c.Protected, ", ")
+		summary = strings.TrimPrefix(summary+"; ", failingPrefix+"; ") +
+			"protected files were edited: " + strings.Join(c.Protected, ", ")
 	}
 	return summary
 }
 
-// maxLarge is how often a task is checked with large files before the human is asked. Agents commit the results of builds by accident.
+// maxLarge is how often a task is checked with large files before the human is asked. Agents commit
+// the results of builds by accident.
 const maxLarge = 2
 
-// tooLarge sends back a task that adds large files. If it comes again, the human is asked: when the files may stay, the same commit is
-// checked again.
+// tooLarge sends back a task that adds large files. If it comes again, the human is asked: when the
+// files may stay, the same commit is checked again.
 func (c ReportChecks) tooLarge(d *decider, h report, failing []string) {
 	count := h.w.Task.Counts.Large + 1
-	summary := "these files are larger than allowed: " + joinSome(c.Large) + ". Delete them, and add them to .gitignore if a program creates them. " +
+	summary := "these files are larger than allowed: " + joinSome(c.Large) +
+		". Delete them, and add them to .gitignore if a program creates them. " +
 		"If the task needs them, say so again: the human decides"
 	if len(failing) > 0 || len(c.Protected) > 0 {
 		summary += ". Also " + c.summary(failing)
 	}
-	d.recordFor(h, ReworkOrdered{Cause: ReworkFileSize, Count: count, Summary: sanitize(summary, maxText), Body: c.Body})
+	d.recordFor(h, ReworkOrdered{Cause: ReworkFileSize, Count: count,
+		Summary: sanitize(summary, maxText), Body: c.Body})
 	if count < maxLarge {
 		d.move(h, signalbox.PhaseImplementation)
 		return
 	}
-	d.block(h, AskedFileSize, signalbox.Hash{}, "%s adds files that are larger than allowed, again: %s. Answer \"keep\" to allow them; any other answer is guidance for another attempt",
+	d.block(h, AskedFileSize, signalbox.Hash{},
+		"%s adds files that are larger than allowed, again: %s. Answer \"keep\" to allow them; any other answer is guidance for another attempt",
 		h.w.ID, joinSome(c.Large))
 }
 
@@ -126,8 +139,8 @@ func failing(rows []CheckRow) []string {
 	return names
 }
 
-// ReportMerge reports the result of a merge. Only the system role that merges may send it. Refusal says why the work could
-// not be merged; "" means that it was.
+// ReportMerge reports the result of a merge. Only the system role that merges may send it. Refusal
+// says why the work could not be merged; "" means that it was.
 type ReportMerge struct {
 	Session        string
 	Epoch          uint64
@@ -135,7 +148,8 @@ type ReportMerge struct {
 	Refusal        string
 	// Unchanged means that there was nothing to merge.
 	Unchanged bool
-	// Moves means that this report moves the base: it must still be at Before. Otherwise the base was moved before, where a crew can see it.
+	// Moves means that this report moves the base: it must still be at Before. Otherwise the base
+	// was moved before, where a crew can see it.
 	Moves bool
 	Rows  []CheckRow
 	Body  signalbox.Hash
@@ -147,7 +161,8 @@ func (c ReportMerge) decide(d *decider) error {
 		return err
 	}
 	if h.role != signalbox.RoleMerger {
-		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges", "%s must not report a merge", h.role)
+		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges",
+			"%s must not report a merge", h.role)
 	}
 	if err := checkCommits(c.Commit); err != nil {
 		return err
@@ -155,17 +170,21 @@ func (c ReportMerge) decide(d *decider) error {
 	h.Body = c.Body
 	nothing := c.Refusal != "" || c.Unchanged // was merged
 	if m := h.w.Task.Merge; !nothing && (m == nil || *m != (PreparedMerge{c.Commit, c.Before})) {
-		return refusef(signalbox.CodeUsage, "record it with PrepareMerge first", "the merge of '%s' was not prepared", h.w.ID)
+		return refusef(signalbox.CodeUsage, "record it with PrepareMerge first",
+			"the merge of '%s' was not prepared", h.w.ID)
 	}
 	if !nothing && c.Moves && c.Before != d.s.run.Base {
-		return refusef(signalbox.CodeConflict, "merge into the base that the ledger names", "the base has moved")
+		return refusef(signalbox.CodeConflict, "merge into the base that the ledger names",
+			"the base has moved")
 	}
 	switch {
 	case c.Refusal != "" && h.w.Task.Kind == KindRemediation:
-		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "it could not be merged: " + sanitize(c.Refusal, 1000)})
+		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true,
+			Reason: "it could not be merged: " + sanitize(c.Refusal, 1000)})
 		return nil
 	case c.Refusal != "":
-		d.rework(h, ReworkMerge, h.w.Task.Counts.Merges+1, d.s.run.Policy.Limits.Merges, AskedMerge, c.Refusal, c.Body)
+		d.rework(h, ReworkMerge, h.w.Task.Counts.Merges+1, d.s.run.Policy.Limits.Merges, AskedMerge,
+			c.Refusal, c.Body)
 	case c.Unchanged && h.w.Task.Kind == KindTask:
 		d.unchanged(h)
 	default: // a remediation may have repaired something outside the repository
@@ -173,7 +192,8 @@ func (c ReportMerge) decide(d *decider) error {
 		if c.Commit != "" {
 			tip = h.w.Task.Commit
 		}
-		d.answer.Seq = d.recordFor(h, Merged{c.Epoch, c.Commit, c.Before, d.s.unblockedBy(h.w.ID), c.Rows, tip})
+		d.answer.Seq = d.recordFor(h, Merged{c.Epoch, c.Commit, c.Before, d.s.unblockedBy(h.w.ID),
+			c.Rows, tip})
 		d.move(h, signalbox.PhaseCompleted)
 	}
 	d.release(h, "merge")

@@ -34,11 +34,13 @@ func reach(b *box, work string, phase signalbox.Phase) {
 	case signalbox.PhaseCompleted:
 		b.open(work, signalbox.PhaseReadyForMerge)
 		b.claim(work, "S-finish")
-		b.do(Exit{Session: "S-finish", Signal: exit(signalbox.PhaseReadyForMerge, signalbox.ExitCompleted)})
+		b.do(Exit{Session: "S-finish", Signal: exit(signalbox.PhaseReadyForMerge,
+			signalbox.ExitCompleted)})
 	case signalbox.PhaseBlocked:
 		b.open(work, signalbox.PhaseImplementation)
 		b.claim(work, "S-block")
-		b.do(Exit{Session: "S-block", Signal: exit(signalbox.PhaseImplementation, signalbox.ExitBlocked)})
+		b.do(Exit{Session: "S-block", Signal: exit(signalbox.PhaseImplementation,
+			signalbox.ExitBlocked)})
 	default:
 		b.open(work, phase)
 	}
@@ -56,11 +58,14 @@ func TestClaimByPhaseAndRole(t *testing.T) {
 				case may == role:
 					wantGranted(t, b, d, role)
 				case !slices.Contains(slices.Collect(maps.Values(mayClaim)), role):
-					wantRefused(t, d, refused{Code: signalbox.CodeUsage, Msg: fmt.Sprintf("role '%s' cannot claim work", role)})
+					wantRefused(t, d, refused{Code: signalbox.CodeUsage,
+						Msg: fmt.Sprintf("role '%s' cannot claim work", role)})
 				case may == "":
-					wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: fmt.Sprintf("work 'w' is %s and cannot be claimed", phase)})
+					wantRefused(t, d, refused{Code: signalbox.CodeFailed,
+						Msg: fmt.Sprintf("work 'w' is %s and cannot be claimed", phase)})
 				default:
-					wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: fmt.Sprintf("work 'w' is in %s, which %s cannot claim", phase, role)})
+					wantRefused(t, d, refused{Code: signalbox.CodeFailed,
+						Msg: fmt.Sprintf("work 'w' is in %s, which %s cannot claim", phase, role)})
 				}
 				if got := b.work("w").Phase; got != phase {
 					t.Errorf("the claim moved the work to %s", got)
@@ -76,9 +81,11 @@ func wantGranted(t *testing.T, b *box, d Decision, role signalbox.Role) {
 		t.Fatal(d.Err)
 	}
 	expires := t0.Add(signalbox.DefaultLeaseTTL)
-	wantEvents(t, d, fmt.Sprintf(`LeaseGranted {"lease":"L","role":"%s","expires":"2026-03-01T09:15:00Z"}`, role))
+	wantEvents(t, d, fmt.Sprintf(
+		`LeaseGranted {"lease":"L","role":"%s","expires":"2026-03-01T09:15:00Z"}`, role))
 	lease := &signalbox.Lease{ID: "L", Epoch: b.s.Seq(), Session: "S", Actor: "A", Role: role, Expires: expires}
-	wantAnswer(t, Answer{At: t0, Seq: lease.Epoch, Work: "w", Phase: b.work("w").Phase, Session: "S", Lease: lease}, d.Answer)
+	wantAnswer(t, Answer{At: t0, Seq: lease.Epoch, Work: "w", Phase: b.work("w").Phase,
+		Session: "S", Lease: lease}, d.Answer)
 	if diff := cmp.Diff(lease, b.work("w").Lease); diff != "" {
 		t.Errorf("lease (-want +got):\n%s", diff)
 	}
@@ -88,30 +95,52 @@ func wantGranted(t *testing.T, b *box, d Decision, role signalbox.Role) {
 }
 
 func TestClaimRefusals(t *testing.T) {
-	valid := Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "S2", Actor: "A2", Lease: "L2"}
+	valid := Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "S2", Actor: "A2",
+		Lease: "L2"}
 	for _, tt := range []struct {
 		name   string
 		change func(*Claim)
 		want   refused
 	}{
-		{"no such work", func(c *Claim) { c.Work = "x" }, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}},
-		{"held", func(c *Claim) {}, refused{Code: signalbox.CodeConflict, Msg: "work 'w' is held by session 'S' until 2026-03-01T09:15:00Z"}},
-		{"session of another role", func(c *Claim) { c.Session, c.Actor, c.Role = "S", "a-S", signalbox.RoleCritic },
-			refused{Code: signalbox.CodeFailed, Msg: "session 'S' is developer 'a-S', not critic 'a-S'"}},
+		{"no such work", func(c *Claim) { c.Work = "x" },
+			refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}},
+		{"held", func(c *Claim) {},
+			refused{Code: signalbox.CodeConflict,
+				Msg: "work 'w' is held by session 'S' until 2026-03-01T09:15:00Z"}},
+		{"session of another role",
+			func(c *Claim) { c.Session, c.Actor, c.Role = "S", "a-S", signalbox.RoleCritic },
+			refused{Code: signalbox.CodeFailed,
+				Msg: "session 'S' is developer 'a-S', not critic 'a-S'"}},
 		{"session of another actor", func(c *Claim) { c.Session = "S" },
-			refused{Code: signalbox.CodeFailed, Msg: "session 'S' is developer 'a-S', not developer 'A2'"}},
-		{"no role", func(c *Claim) { c.Role = "" }, refused{Code: signalbox.CodeUsage, Msg: "role '' cannot claim work"}},
-		{"no session", func(c *Claim) { c.Session = "" }, refused{Code: signalbox.CodeUsage, Msg: "session: an id must not be empty"}},
-		{"no actor", func(c *Claim) { c.Actor = "" }, refused{Code: signalbox.CodeUsage, Msg: "actor: an id must not be empty"}},
-		{"no lease id", func(c *Claim) { c.Lease = "" }, refused{Code: signalbox.CodeUsage, Msg: "lease: an id must not be empty"}},
-		{"path as session", func(c *Claim) { c.Session = "a..b" }, refused{Code: signalbox.CodeUsage, Msg: `session: id "a..b": must not contain '..'`}},
-		{"lock as actor", func(c *Claim) { c.Actor = "a.lock" }, refused{Code: signalbox.CodeUsage, Msg: `actor: id "a.lock": must not end in '.lock' or '.'`}},
+			refused{Code: signalbox.CodeFailed,
+				Msg: "session 'S' is developer 'a-S', not developer 'A2'"}},
+		{"no role", func(c *Claim) { c.Role = "" },
+			refused{Code: signalbox.CodeUsage, Msg: "role '' cannot claim work"}},
+		{"no session", func(c *Claim) { c.Session = "" },
+			refused{Code: signalbox.CodeUsage, Msg: "session: an id must not be empty"}},
+		{"no actor", func(c *Claim) { c.Actor = "" },
+			refused{Code: signalbox.CodeUsage, Msg: "actor: an id must not be empty"}},
+		{"no lease id", func(c *Claim) { c.Lease = "" },
+			refused{Code: signalbox.CodeUsage, Msg: "lease: an id must not be empty"}},
+		{"path as session", func(c *Claim) { c.Session = "a..b" },
+			refused{Code: signalbox.CodeUsage, Msg: `session: id "a..b": must not contain '..'`}},
+		{"lock as actor", func(c *Claim) { c.Actor = "a.lock" },
+			refused{Code: signalbox.CodeUsage,
+				Msg: `actor: id "a.lock": must not end in '.lock' or '.'`}},
 		{"blank in lease id", func(c *Claim) { c.Lease = "a b" },
-			refused{Code: signalbox.CodeUsage, Msg: `lease: id "a b": must be letters, digits, '.', '_' and '-', and begin with a letter or a digit`}},
-		{"too short", func(c *Claim) { c.TTL = time.Second - 1 }, refused{Code: signalbox.CodeUsage, Msg: "a lease cannot last 999.999999ms: the limits are 1s and 24h0m0s"}},
-		{"too long", func(c *Claim) { c.TTL = 24*time.Hour + 1 }, refused{Code: signalbox.CodeUsage, Msg: "a lease cannot last 24h0m0.000000001s: the limits are 1s and 24h0m0s"}},
-		{"negative", func(c *Claim) { c.TTL = -time.Minute }, refused{Code: signalbox.CodeUsage, Msg: "a lease cannot last -1m0s: the limits are 1s and 24h0m0s"}},
-		{"nothing next", func(c *Claim) { c.Work, c.Role = "", signalbox.RoleCritic }, refused{Code: signalbox.CodeNotFound, Msg: "there is nothing to claim for critic"}},
+			refused{Code: signalbox.CodeUsage,
+				Msg: `lease: id "a b": must be letters, digits, '.', '_' and '-', and begin with a letter or a digit`}},
+		{"too short", func(c *Claim) { c.TTL = time.Second - 1 },
+			refused{Code: signalbox.CodeUsage,
+				Msg: "a lease cannot last 999.999999ms: the limits are 1s and 24h0m0s"}},
+		{"too long", func(c *Claim) { c.TTL = 24*time.Hour + 1 },
+			refused{Code: signalbox.CodeUsage,
+				Msg: "a lease cannot last 24h0m0.000000001s: the limits are 1s and 24h0m0s"}},
+		{"negative", func(c *Claim) { c.TTL = -time.Minute },
+			refused{Code: signalbox.CodeUsage,
+				Msg: "a lease cannot last -1m0s: the limits are 1s and 24h0m0s"}},
+		{"nothing next", func(c *Claim) { c.Work, c.Role = "", signalbox.RoleCritic },
+			refused{Code: signalbox.CodeNotFound, Msg: "there is nothing to claim for critic"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBox(t)
@@ -129,12 +158,14 @@ func TestClaimOfHeldWorkTellsWhoHoldsIt(t *testing.T) {
 	b.open("w", signalbox.PhaseImplementation)
 	b.claim("w", "S")
 	d := b.try(b.claimOf("w", "S2"))
-	wantAnswer(t, Answer{At: t0, Work: "w", Phase: signalbox.PhaseImplementation, Lease: b.work("w").Lease}, d.Answer)
+	wantAnswer(t, Answer{At: t0, Work: "w", Phase: signalbox.PhaseImplementation,
+		Lease: b.work("w").Lease}, d.Answer)
 }
 
 func TestClaimTTL(t *testing.T) {
 	for ttl, want := range map[time.Duration]time.Duration{
-		0: 15 * time.Minute, time.Second: time.Second, 24 * time.Hour: 24 * time.Hour, 90 * time.Second: 90 * time.Second,
+		0: 15 * time.Minute, time.Second: time.Second, 24 * time.Hour: 24 * time.Hour,
+		90 * time.Second: 90 * time.Second,
 	} {
 		b := newBox(t)
 		b.open("w", signalbox.PhaseImplementation)
@@ -168,20 +199,26 @@ func TestClaimAtExpiry(t *testing.T) {
 
 	b.now = expires.Add(-1)
 	wantRefused(t, b.try(b.claimOf("w", "S2")),
-		refused{Code: signalbox.CodeConflict, Msg: "work 'w' is held by session 'S' until 2026-03-01T09:15:00Z"})
+		refused{Code: signalbox.CodeConflict,
+			Msg: "work 'w' is held by session 'S' until 2026-03-01T09:15:00Z"})
 	b.now = expires
 	d := b.try(b.claimOf("w", "S2"))
 	wantEvents(t, d, fmt.Sprintf(`LeaseExpired {"epoch":%d}`, epoch),
 		`LeaseGranted {"lease":"L-S2","role":"developer","expires":"2026-03-01T09:30:00Z"}`)
-	if expired := d.Events[0]; expired.Session != "S" || expired.Actor != "a-S" || expired.Work != "w" {
-		t.Errorf("the expiry is recorded of session %q, actor %q, work %q", expired.Session, expired.Actor, expired.Work)
+	if expired := d.Events[0]; expired.Session != "S" || expired.Actor != "a-S" ||
+		expired.Work != "w" {
+		t.Errorf("the expiry is recorded of session %q, actor %q, work %q", expired.Session,
+			expired.Actor, expired.Work)
 	}
 	if d.Answer.Seq != b.s.Seq() || d.Answer.Lease.Epoch != b.s.Seq() {
-		t.Errorf("answer: event %d, epoch %d; the lease was granted by event %d", d.Answer.Seq, d.Answer.Lease.Epoch, b.s.Seq())
+		t.Errorf("answer: event %d, epoch %d; the lease was granted by event %d", d.Answer.Seq,
+			d.Answer.Lease.Epoch, b.s.Seq())
 	}
 	want := []Tenure{
-		{Epoch: epoch, Session: "S", Actor: "a-S", Role: "developer", Phase: "IMPLEMENTATION", From: t0, To: expires, Ended: EndedExpired, End: epoch + 1},
-		{Epoch: epoch + 2, Session: "S2", Actor: "a-S2", Role: "developer", Phase: "IMPLEMENTATION", From: expires},
+		{Epoch: epoch, Session: "S", Actor: "a-S", Role: "developer", Phase: "IMPLEMENTATION",
+			From: t0, To: expires, Ended: EndedExpired, End: epoch + 1},
+		{Epoch: epoch + 2, Session: "S2", Actor: "a-S2", Role: "developer", Phase: "IMPLEMENTATION",
+			From: expires},
 	}
 	if diff := cmp.Diff(want, b.work("w").Tenures()); diff != "" {
 		t.Errorf("tenures (-want +got):\n%s", diff)
@@ -204,12 +241,15 @@ func TestRefusedClaimRecordsExpiry(t *testing.T) {
 	b.open("w", signalbox.PhaseImplementation)
 	epoch := b.claim("w", "S")
 	b.now = b.now.Add(time.Hour)
-	wantRefused(t, b.try(Claim{Work: "w", Role: signalbox.RoleCritic, Session: "C", Actor: "A", Lease: "L"}),
-		refused{Code: signalbox.CodeFailed, Msg: "work 'w' is in IMPLEMENTATION, which critic cannot claim"},
+	wantRefused(t, b.try(Claim{Work: "w", Role: signalbox.RoleCritic, Session: "C", Actor: "A",
+		Lease: "L"}),
+		refused{Code: signalbox.CodeFailed,
+			Msg: "work 'w' is in IMPLEMENTATION, which critic cannot claim"},
 		fmt.Sprintf(`LeaseExpired {"epoch":%d}`, epoch))
 }
 
-// What is nearest to its end comes first, and of that what was opened first; expired work comes as if it were free.
+// What is nearest to its end comes first, and of that what was opened first; expired work comes as
+// if it were free.
 func TestClaimNext(t *testing.T) {
 	b := newBox(t)
 	b.open("ready-1", signalbox.PhaseReadyForReview)
@@ -230,7 +270,8 @@ func TestClaimNext(t *testing.T) {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
 	d := b.try(next("C5"))
-	wantRefused(t, d, refused{Code: signalbox.CodeNotFound, Msg: "there is nothing to claim for critic"})
+	wantRefused(t, d, refused{Code: signalbox.CodeNotFound,
+		Msg: "there is nothing to claim for critic"})
 	if !errors.Is(d.Err, ErrNothingToClaim) {
 		t.Error("the error is not ErrNothingToClaim")
 	}
@@ -238,7 +279,8 @@ func TestClaimNext(t *testing.T) {
 	b.now = t0.Add(2*time.Second + signalbox.DefaultLeaseTTL) // the first two have run out
 	d = b.try(next("C6"))
 	if d.Answer.Work != "review-1" || d.Answer.Seq != b.s.Seq() {
-		t.Errorf("after expiry the next is %s, by event %d of %d", d.Answer.Work, d.Answer.Seq, b.s.Seq())
+		t.Errorf("after expiry the next is %s, by event %d of %d", d.Answer.Work, d.Answer.Seq,
+			b.s.Seq())
 	}
 	if got := len(d.Events); got != 3 {
 		t.Errorf("%d events, want two expiries and the grant", got)
@@ -248,7 +290,8 @@ func TestClaimNext(t *testing.T) {
 	}
 }
 
-// Free work that was opened earlier comes before expired work of the same phase, and the other way round.
+// Free work that was opened earlier comes before expired work of the same phase, and the other way
+// round.
 func TestClaimNextAmongFreeAndExpired(t *testing.T) {
 	for _, held := range []string{"w1", "w2"} {
 		b := newBox(t)
@@ -256,7 +299,8 @@ func TestClaimNextAmongFreeAndExpired(t *testing.T) {
 		b.open("w2", signalbox.PhaseImplementation)
 		b.claim(held, "S")
 		b.now = b.now.Add(time.Hour)
-		if got := b.do(Claim{Role: signalbox.RoleDeveloper, Session: "S2", Actor: "A", Lease: "L"}).Work; got != "w1" {
+		if got := b.do(Claim{Role: signalbox.RoleDeveloper, Session: "S2", Actor: "A",
+			Lease: "L"}).Work; got != "w1" {
 			t.Errorf("%s had expired: the next is %s, want w1", held, got)
 		}
 	}
@@ -268,7 +312,8 @@ func TestExpire(t *testing.T) {
 	for i := range maxExpired + 2 {
 		work := fmt.Sprintf("w%d", i)
 		b.s.Apply(draft(b, work, "", WorkOpened{Phase: signalbox.PhaseImplementation}))
-		b.s.Apply(draft(b, work, "S", LeaseGranted{Lease: "L", Role: signalbox.RoleDeveloper, Expires: t0.Add(time.Minute)}))
+		b.s.Apply(draft(b, work, "S", LeaseGranted{Lease: "L", Role: signalbox.RoleDeveloper,
+			Expires: t0.Add(time.Minute)}))
 		want = append(want, fmt.Sprintf(`LeaseExpired {"epoch":%d}`, b.s.Seq()))
 	}
 	if d := Decide(b.s, t0.Add(time.Minute-1), Expire{}); len(d.Events) != 0 || d.Err != nil {
@@ -287,7 +332,8 @@ func TestExpire(t *testing.T) {
 
 // draft makes the next event of a box by hand.
 func draft(b *box, work, session string, data body) *signalbox.Event {
-	return &signalbox.Event{Seq: b.s.Seq() + 1, Time: b.s.Time(), Type: typeOf(data), Work: work, Session: session, Actor: "A", Data: encode(data)}
+	return &signalbox.Event{Seq: b.s.Seq() + 1, Time: b.s.Time(), Type: typeOf(data), Work: work,
+		Session: session, Actor: "A", Data: encode(data)}
 }
 
 func TestIDsAreChecked(t *testing.T) {
@@ -296,7 +342,8 @@ func TestIDsAreChecked(t *testing.T) {
 		for name, c := range map[string]Command{
 			"box": OpenBox{Box: id, Actor: "A"}, "box's actor": OpenBox{Box: "b", Actor: id},
 			"work": OpenWork{Work: id, Actor: "A"}, "work's actor": OpenWork{Work: "x", Actor: id},
-			"session":       Claim{Work: "w", Role: "developer", Session: id, Actor: "A", Lease: "L"},
+			"session": Claim{Work: "w", Role: "developer", Session: id, Actor: "A",
+				Lease: "L"},
 			"unblock":       Unblock{Work: "w", Note: "n", Actor: id},
 			"operator":      Release{Work: "w", Reason: "r", Actor: id},
 			"redact's hand": RedactBlob{Reason: "r", Actor: id},
@@ -304,7 +351,8 @@ func TestIDsAreChecked(t *testing.T) {
 			b := newBox(t)
 			b.open("w", signalbox.PhaseImplementation)
 			d := b.try(c)
-			if got := refusedBy(d.Err); got == nil || got.Code != signalbox.CodeUsage || got.NoHint || len(d.Events) > 0 {
+			if got := refusedBy(d.Err); got == nil || got.Code != signalbox.CodeUsage ||
+				got.NoHint || len(d.Events) > 0 {
 				t.Errorf("%s %q: %+v, %d events", name, id, got, len(d.Events))
 			}
 		}

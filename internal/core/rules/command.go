@@ -29,7 +29,8 @@ type OpenWork struct {
 
 // Claim asks for the lease of a work item. A session that already holds it gets the lease it has.
 type Claim struct {
-	// Work is the work item to claim. "" means the next one for the role: the latest phase first, then the oldest.
+	// Work is the work item to claim. "" means the next one for the role: the latest phase first,
+	// then the oldest.
 	Work           string
 	Role           signalbox.Role
 	Session, Actor string
@@ -37,7 +38,8 @@ type Claim struct {
 	Lease string
 	// TTL is how long the lease is valid; 0 means signalbox.DefaultLeaseTTL.
 	TTL time.Duration
-	// Secret is the hash of the secret of the new lease. Without one, only operators and crews can use the lease.
+	// Secret is the hash of the secret of the new lease. Without one, only operators and crews can
+	// use the lease.
 	Secret signalbox.Hash
 	// Caller is who claims; nil means an operator.
 	Caller *Caller
@@ -58,8 +60,8 @@ type Renew struct {
 	Caller *Caller
 }
 
-// Release ends a lease. The holder gives its session and epoch. An operator gives a reason and no session; with an epoch,
-// the release fails if another lease is live by then.
+// Release ends a lease. The holder gives its session and epoch. An operator gives a reason and no
+// session; with an epoch, the release fails if another lease is live by then.
 type Release struct {
 	Work, Session string
 	Epoch         uint64
@@ -74,22 +76,26 @@ type Exit struct {
 	// Epoch of the lease; 0 means the session's only live lease.
 	Epoch  uint64
 	Signal signalbox.ExitSignal
-	// Fault says why the signal could not be parsed; Signal is ignored then. "" means that it could.
+	// Fault says why the signal could not be parsed; Signal is ignored then. "" means that it
+	// could.
 	Fault string
-	// Contradicts is the blob of another signal that was submitted in the same turn, for which Fault refuses both as ambiguous; nil means
-	// that there is none.
+	// Contradicts is the blob of another signal that was submitted in the same turn, for which
+	// Fault refuses both as ambiguous; nil means that there is none.
 	Contradicts *signalbox.Hash
 	// Blob contains the signal, at Offset.
 	Blob   signalbox.Hash
 	Offset int64
 	// Notes is the blob with the notes of the signal, if they are long; see LongNotes.
 	Notes signalbox.Hash
-	// Times is how often the session has sent this signal, as far as the caller knows; 0 means once.
+	// Times is how often the session has sent this signal, as far as the caller knows; 0 means
+	// once.
 	Times int
-	// Turn is set if the signal ends a turn of an agent. Refused are the signals of that turn that were refused.
+	// Turn is set if the signal ends a turn of an agent. Refused are the signals of that turn that
+	// were refused.
 	Turn    *Turn
 	Refused []RefusedSignal
-	// Ref is the branch, tag or commit that has the work, for the checks of work opened by hand. "" leaves it as it is.
+	// Ref is the branch, tag or commit that has the work, for the checks of work opened by hand. ""
+	// leaves it as it is.
 	Ref string
 	// Caller is who submits the signal; nil means an operator or a crew.
 	Caller *Caller
@@ -110,7 +116,8 @@ type RedactBlob struct {
 // maxText is the longest title, reason or note in a command, in bytes.
 const maxText = 4096
 
-// checkText refuses text that would change in a round trip through JSON, or that contains terminal escapes.
+// checkText refuses text that would change in a round trip through JSON, or that contains terminal
+// escapes.
 func checkText(what, text string) error { return checkTextUpTo(what, text, maxText) }
 
 func checkTextUpTo(what, text string, limit int) error {
@@ -120,31 +127,36 @@ func checkTextUpTo(what, text string, limit int) error {
 		fault = fmt.Sprintf("%d bytes, limit %d", len(text), limit)
 	case !utf8.ValidString(text):
 		fault = "must be UTF-8"
-	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
+	case strings.ContainsFunc(text,
+		func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
 		fault = "must not contain control characters"
 	default:
 		return nil
 	}
-	return refusef(signalbox.CodeUsage, "shorten it or write it as plain text", "invalid %s: %s", what, fault)
+	return refusef(signalbox.CodeUsage, "shorten it or write it as plain text", "invalid %s: %s",
+		what, fault)
 }
 
 func requireText(what, text string) error { return requireTextUpTo(what, text, maxText) }
 
 func requireTextUpTo(what, text string, limit int) error {
 	if strings.TrimSpace(text) == "" {
-		return refusef(signalbox.CodeUsage, "the ledger records it for later readers", "the %s is empty", what)
+		return refusef(signalbox.CodeUsage, "the ledger records it for later readers",
+			"the %s is empty", what)
 	}
 	return checkTextUpTo(what, text, limit)
 }
 
-// checkCommits refuses what is not the full id of a commit: other machines pass what the ledger says to git. "" is left for the caller to judge.
+// checkCommits refuses what is not the full id of a commit: other machines pass what the ledger
+// says to git. "" is left for the caller to judge.
 func checkCommits(commits ...string) error {
 	for _, commit := range commits {
 		if commit == "" {
 			continue
 		}
 		if err := signalbox.CheckCommit(commit); err != nil {
-			return refusef(signalbox.CodeUsage, "write all of its 40 or 64 hexadecimal digits", "%w", err)
+			return refusef(signalbox.CodeUsage, "write all of its 40 or 64 hexadecimal digits",
+				"%w", err)
 		}
 	}
 	return nil
@@ -165,7 +177,8 @@ func checkBranch(name string) error {
 func checkIDs(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if err := signalbox.CheckID(pairs[i+1]); err != nil {
-			return refusef(signalbox.CodeUsage, "ids look like task-7, S.1 or dev_2", "%s: %w", pairs[i], err)
+			return refusef(signalbox.CodeUsage, "ids look like task-7, S.1 or dev_2", "%s: %w",
+				pairs[i], err)
 		}
 	}
 	return nil

@@ -7,9 +7,11 @@ import (
 	"signalbox"
 )
 
-// Machines that share a ledger have clones of their own. A commit that the ledger names is made available to the others first: as a git bundle in
-// the blobs, unless the clones share a remote repository. The base has a chain of bundles, which contains every commit that was ever in it. A
-// task has bundles that build on the chain and on each other; they are forgotten when the task is completed, because its merge is in the chain.
+// Machines that share a ledger have clones of their own. A commit that the ledger names is made
+// available to the others first: as a git bundle in the blobs, unless the clones share a remote
+// repository. The base has a chain of bundles, which contains every commit that was ever in it. A
+// task has bundles that build on the chain and on each other; they are forgotten when the task is
+// completed, because its merge is in the chain.
 
 // StoredCommit is a commit that is in a bundle.
 type StoredCommit struct {
@@ -26,54 +28,66 @@ type StoredCommit struct {
 // MaxBundle is the size of the largest bundle.
 const MaxBundle = 2 << 30
 
-// StoreCommits records a bundle. The same commit is recorded once, unless its bundle was rejected, or so many were that no more rejections are recorded.
+// StoreCommits records a bundle. The same commit is recorded once, unless its bundle was rejected,
+// or so many were that no more rejections are recorded.
 type StoreCommits struct {
 	// Work is the task that the commit belongs to; "" means the base.
 	Work string
 	StoredCommit
-	// Replaces are the stored commits of the base, or of the task, that the bundle contains, so that their bundles are not needed any more.
+	// Replaces are the stored commits of the base, or of the task, that the bundle contains, so
+	// that their bundles are not needed any more.
 	Replaces []string
 	Actor    string
 }
 
 func (c StoreCommits) decide(d *decider) error {
-	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("commit", c.Commit), checkCommits(c.Commit), checkCommits(c.Needs...), checkCommits(c.Replaces...),
+	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("commit", c.Commit),
+		checkCommits(c.Commit), checkCommits(c.Needs...), checkCommits(c.Replaces...),
 		checkBranch(c.Branch)); err != nil {
 		return err
 	}
 	switch {
 	case c.Size > MaxBundle:
-		return refusef(signalbox.CodeUsage, "set workspace.remote to a repository that all machines reach", "the bundle of %.12s has %d bytes, limit %d", c.Commit, c.Size, MaxBundle)
+		return refusef(signalbox.CodeUsage,
+			"set workspace.remote to a repository that all machines reach",
+			"the bundle of %.12s has %d bytes, limit %d", c.Commit, c.Size, MaxBundle)
 	case c.Work == "" && c.Branch == "":
-		return refusef(signalbox.CodeUsage, "name it", "the bundle of %.12s does not name the branch of the base", c.Commit)
+		return refusef(signalbox.CodeUsage, "name it",
+			"the bundle of %.12s does not name the branch of the base", c.Commit)
 	case c.Work == "":
 		if branch := d.s.BaseBranch(); branch != "" && branch != c.Branch {
-			return refusef(signalbox.CodeUsage, "git switch "+branch+", or set deliver.target", "the base branch of the box is %s, and not %s", branch, c.Branch)
+			return refusef(signalbox.CodeUsage, "git switch "+branch+", or set deliver.target",
+				"the base branch of the box is %s, and not %s", branch, c.Branch)
 		}
 	default:
 		w, known := d.s.Work(c.Work)
 		switch {
 		case !known || w.Task == nil:
-			return refusef(signalbox.CodeNotFound, "see signalbox status", "there is no task '%s'", c.Work)
+			return refusef(signalbox.CodeNotFound, "see signalbox status", "there is no task '%s'",
+				c.Work)
 		case w.Phase == signalbox.PhaseCompleted && d.s.storedCommit(c.Work, c.Commit) == nil:
-			return refusef(signalbox.CodeConflict, "its work is in the base", "'%s' is completed", c.Work)
+			return refusef(signalbox.CodeConflict, "its work is in the base", "'%s' is completed",
+				c.Work)
 		}
 	}
-	if stored := d.s.storedCommit(c.Work, c.Commit); stored != nil && d.s.BundleFault(*stored) == "" &&
-		(stored.Bundle == c.Bundle || !slices.Contains(c.Replaces, c.Commit) || !d.s.RejectedOften(c.Commit)) {
+	if stored := d.s.storedCommit(c.Work, c.Commit); stored != nil &&
+		d.s.BundleFault(*stored) == "" &&
+		(stored.Bundle == c.Bundle || !slices.Contains(c.Replaces, c.Commit) ||
+			!d.s.RejectedOften(c.Commit)) {
 		d.answer.Repeated = true
 		return nil
 	}
 	b := CommitsStored{c.StoredCommit, c.Replaces}
 	if fault := d.s.storedFault(c.Work, b); fault != "" {
-		return refusef(signalbox.CodeConflict, "make the bundle again", "the bundle of %.12s cannot be used: %s", c.Commit, fault)
+		return refusef(signalbox.CodeConflict, "make the bundle again",
+			"the bundle of %.12s cannot be used: %s", c.Commit, fault)
 	}
 	d.answer.Seq = d.record(c.Work, "", c.Actor, b)
 	return nil
 }
 
-// RejectBundle reports that a machine cannot use a bundle, because of its contents or because it is not in the blobs. It changes nothing if the ledger has
-// another bundle for the commit by now.
+// RejectBundle reports that a machine cannot use a bundle, because of its contents or because it is
+// not in the blobs. It changes nothing if the ledger has another bundle for the commit by now.
 type RejectBundle struct {
 	// Work is the task that the commit belongs to; "" means the base.
 	Work   string
@@ -83,12 +97,14 @@ type RejectBundle struct {
 	Actor  string
 }
 
-// maxRejected is how often bundles of a commit are rejected. A machine that could use none must not make the others store them for ever.
+// maxRejected is how often bundles of a commit are rejected. A machine that could use none must not
+// make the others store them for ever.
 const maxRejected = 3
 
 func (c RejectBundle) decide(d *decider) error {
 	b := BundleRejected{c.Commit, c.Bundle, sanitize(c.Fault, 500)}
-	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("commit", c.Commit), requireText("fault", b.Fault)); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("commit", c.Commit),
+		requireText("fault", b.Fault)); err != nil {
 		return err
 	}
 	if d.answer.Repeated = d.s.rejectedFault(c.Work, b) != ""; !d.answer.Repeated {
@@ -97,7 +113,8 @@ func (c RejectBundle) decide(d *decider) error {
 	return nil
 }
 
-// StoredCommits returns the commits of a task that are in bundles, oldest first, or those of the base if work is "".
+// StoredCommits returns the commits of a task that are in bundles, oldest first, or those of the
+// base if work is "".
 func (s *State) StoredCommits(work string) []StoredCommit {
 	if work == "" {
 		return s.run.Stored
@@ -122,7 +139,8 @@ func (s *delivery) BaseBranch() string {
 // storedCommit returns a commit of a task, or of the base, that is in a bundle; nil if it is not.
 func (s *State) storedCommit(work, commit string) *StoredCommit {
 	list := s.StoredCommits(work)
-	if i := slices.IndexFunc(list, func(s StoredCommit) bool { return s.Commit == commit }); i >= 0 {
+	if i := slices.IndexFunc(list,
+		func(s StoredCommit) bool { return s.Commit == commit }); i >= 0 {
 		return &list[i]
 	}
 	return nil
@@ -166,13 +184,15 @@ func (s *State) rejectedFault(work string, b BundleRejected) string {
 	return ""
 }
 
-// RejectedBundle is a bundle that a machine could not use. Replaced means that the commit was stored again, perhaps as the same bundle.
+// RejectedBundle is a bundle that a machine could not use. Replaced means that the commit was
+// stored again, perhaps as the same bundle.
 type RejectedBundle struct {
 	BundleRejected
 	Replaced bool `json:"replaced,omitempty"`
 }
 
-// BundleFault returns what a machine found wrong with the bundle of a stored commit, "" if none rejected it.
+// BundleFault returns what a machine found wrong with the bundle of a stored commit, "" if none
+// rejected it.
 func (s *delivery) BundleFault(stored StoredCommit) string {
 	for _, r := range s.run.Rejected {
 		if r.Commit == stored.Commit && r.Bundle == stored.Bundle && !r.Replaced {
@@ -182,8 +202,9 @@ func (s *delivery) BundleFault(stored StoredCommit) string {
 	return ""
 }
 
-// RejectedOften reports whether so many bundles of a commit were rejected that no more rejections are recorded. Then a machine that has the commit must check by itself whether
-// the last bundle is usable.
+// RejectedOften reports whether so many bundles of a commit were rejected that no more rejections
+// are recorded. Then a machine that has the commit must check by itself whether the last bundle is
+// usable.
 func (s *delivery) RejectedOften(commit string) bool {
 	n := 0
 	for _, r := range s.run.Rejected {
@@ -194,7 +215,8 @@ func (s *delivery) RejectedOften(commit string) bool {
 	return n >= maxRejected
 }
 
-// dropStored forgets the bundles of a completed task. If it was delivered and not merged, they are the only ones with its work.
+// dropStored forgets the bundles of a completed task. If it was delivered and not merged, they are
+// the only ones with its work.
 func (t *Task) dropStored() {
 	if t.Delivered == nil || t.Delivered.Request != "" {
 		t.Stored = nil

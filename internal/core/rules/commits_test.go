@@ -12,7 +12,8 @@ import (
 
 // storing stores commits that have names, as for sha.
 func storing(work, commit string, needs ...string) StoreCommits {
-	c := StoreCommits{Work: work, StoredCommit: StoredCommit{Commit: sha(commit), Bundle: signalbox.Hash{1}, Size: 1}, Actor: "crew"}
+	c := StoreCommits{Work: work, StoredCommit: StoredCommit{Commit: sha(commit),
+		Bundle: signalbox.Hash{1}, Size: 1}, Actor: "crew"}
 	for _, name := range needs {
 		c.Needs = append(c.Needs, sha(name))
 	}
@@ -47,7 +48,8 @@ func TestStoreCommits(t *testing.T) {
 	if got := b.do(storing("t1", "x")); !got.Repeated {
 		t.Errorf("again: %+v", got)
 	}
-	wantRefusedAs(t, b.try(storing("t2", "y", "w")), signalbox.CodeConflict) // it is of another task
+	// it is of another task
+	wantRefusedAs(t, b.try(storing("t2", "y", "w")), signalbox.CodeConflict)
 	wantRefusedAs(t, b.try(storing("", "y", "w")), signalbox.CodeConflict)
 	wantRefusedAs(t, b.try(storing("t9", "y")), signalbox.CodeNotFound)
 	wantRefusedAs(t, b.try(StoreCommits{Actor: "crew"}), signalbox.CodeUsage)
@@ -65,7 +67,8 @@ func TestStoreCommits(t *testing.T) {
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
 	b.do(storing("", "m", "c"))
 	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("m"), sha("base1")})
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("m"), Before: sha("base1"), Moves: true})
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("m"),
+		Before: sha("base1"), Moves: true})
 	wantStored("", "c", "m")
 	wantStored("t1")
 	wantRefusedAs(t, b.try(storing("t1", "z")), signalbox.CodeConflict)
@@ -89,7 +92,8 @@ func TestMergeMovesOnlyItsBase(t *testing.T) {
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
 	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("m"), sha("base1")})
 	b.do(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Actor: "crew"})
-	report := ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("m"), Before: sha("base1"), Moves: true}
+	report := ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("m"),
+		Before: sha("base1"), Moves: true}
 	wantRefusedAs(t, b.try(report), signalbox.CodeConflict)
 	b.wantPhase("t1", signalbox.PhaseReadyForMerge)
 	report.Moves = false // git has moved it before, and the observation was of something later
@@ -99,7 +103,8 @@ func TestMergeMovesOnlyItsBase(t *testing.T) {
 
 // Other machines pass what the ledger says to git.
 func TestCommandsNameCommitsInFull(t *testing.T) {
-	bad := []string{"HEAD", "main", "--upload-pack=touch x", "-" + sha("x")[1:], sha("x")[:39], sha("x") + "0", strings.ToUpper(sha("x")), sha("x") + "\n", sha("x")[:38] + "^0"}
+	bad := []string{"HEAD", "main", "--upload-pack=touch x", "-" + sha("x")[1:], sha("x")[:39],
+		sha("x") + "0", strings.ToUpper(sha("x")), sha("x") + "\n", sha("x")[:38] + "^0"}
 	b := based(t, policy(), todo("t1"), todo("t2"))
 	b.toMerge("t1", sha("c1"))
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
@@ -117,7 +122,8 @@ func TestCommandsNameCommitsInFull(t *testing.T) {
 		return s
 	}
 	delivery := func(change func(*Delivery)) Command {
-		r := ReportDelivery{dm.Session, dm.Lease.Epoch, Delivery{Tip: sha("c1"), Commit: sha("c1"), Branch: "signalbox/t1"}}
+		r := ReportDelivery{dm.Session, dm.Lease.Epoch, Delivery{Tip: sha("c1"), Commit: sha("c1"),
+			Branch: "signalbox/t1"}}
 		change(&r.Delivery)
 		return r
 	}
@@ -126,46 +132,64 @@ func TestCommandsNameCommitsInFull(t *testing.T) {
 			b *box
 			c Command
 		}{
-			"stored":            {b, store(func(s *StoreCommits) { s.Commit = id })},
-			"needed":            {b, store(func(s *StoreCommits) { s.Needs = []string{id} })},
-			"replaced":          {b, store(func(s *StoreCommits) { s.Replaces = []string{id} })},
-			"base":              {b, ObserveBase{Known: sha("base1"), Commit: id, Actor: "crew"}},
-			"prepared":          {b, PrepareMerge{m.Session, m.Lease.Epoch, id, sha("base1")}},
-			"merged":            {b, ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: id, Unchanged: true}},
-			"expected branch":   {b, ReportBranch{m.Session, m.Lease.Epoch, id, sha("x")}},
-			"found branch":      {b, ReportBranch{m.Session, m.Lease.Epoch, sha("x"), id}},
-			"conflict":          {b, ReportConflict{m.Session, m.Lease.Epoch, Conflict{Commit: id, Base: sha("b"), Files: []string{"f"}}}},
-			"base of conflict":  {b, ReportConflict{m.Session, m.Lease.Epoch, Conflict{Commit: sha("c"), Base: id, Files: []string{"f"}}}},
-			"draft of conflict": {b, ReportConflict{m.Session, m.Lease.Epoch, Conflict{Commit: sha("c"), Base: sha("b"), Draft: id, Files: []string{"f"}}}},
-			"turn":              {b, EndTurn{Session: dev.Session, Epoch: dev.Lease.Epoch, Turn: Turn{Commit: id}}},
-			"signal":            {b, ReportSignal{Session: dev.Session, Epoch: dev.Lease.Epoch, Signal: "ready_for_review", Turn: &Turn{Commit: id}}},
-			"failure":           {b, ReportFailure{Session: dev.Session, Epoch: dev.Lease.Epoch, Cause: FailCrash, Turn: &Turn{Commit: id}}},
-			"exit":              {b, Exit{Session: dev.Session, Turn: &Turn{Commit: id}}},
-			"setup":             {b, ReportSetup{Session: dev.Session, Epoch: dev.Lease.Epoch, Ran: SetupRan{Command: "x", Commit: id, Passed: true}}},
-			"checked":           {c, ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: id}},
-			"checked base":      {c, ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("x"), Base: id}},
-			"delivered":         {d, delivery(func(d *Delivery) { d.Commit = id })},
-			"request":           {d, ReportRequest{Work: "t1", Actor: "crew", Merged: id}},
+			"stored":   {b, store(func(s *StoreCommits) { s.Commit = id })},
+			"needed":   {b, store(func(s *StoreCommits) { s.Needs = []string{id} })},
+			"replaced": {b, store(func(s *StoreCommits) { s.Replaces = []string{id} })},
+			"base":     {b, ObserveBase{Known: sha("base1"), Commit: id, Actor: "crew"}},
+			"prepared": {b, PrepareMerge{m.Session, m.Lease.Epoch, id, sha("base1")}},
+			"merged": {b, ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch,
+				Commit: id, Unchanged: true}},
+			"expected branch": {b, ReportBranch{m.Session, m.Lease.Epoch, id, sha("x")}},
+			"found branch":    {b, ReportBranch{m.Session, m.Lease.Epoch, sha("x"), id}},
+			"conflict": {b, ReportConflict{m.Session, m.Lease.Epoch,
+				Conflict{Commit: id, Base: sha("b"), Files: []string{"f"}}}},
+			"base of conflict": {b, ReportConflict{m.Session, m.Lease.Epoch,
+				Conflict{Commit: sha("c"), Base: id, Files: []string{"f"}}}},
+			"draft of conflict": {b, ReportConflict{m.Session, m.Lease.Epoch,
+				Conflict{Commit: sha("c"), Base: sha("b"), Draft: id, Files: []string{"f"}}}},
+			"turn": {b, EndTurn{Session: dev.Session, Epoch: dev.Lease.Epoch,
+				Turn: Turn{Commit: id}}},
+			"signal": {b, ReportSignal{Session: dev.Session, Epoch: dev.Lease.Epoch,
+				Signal: "ready_for_review", Turn: &Turn{Commit: id}}},
+			"failure": {b, ReportFailure{Session: dev.Session, Epoch: dev.Lease.Epoch,
+				Cause: FailCrash, Turn: &Turn{Commit: id}}},
+			"exit": {b, Exit{Session: dev.Session, Turn: &Turn{Commit: id}}},
+			"setup": {b, ReportSetup{Session: dev.Session, Epoch: dev.Lease.Epoch,
+				Ran: SetupRan{Command: "x", Commit: id, Passed: true}}},
+			"checked": {c, ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch,
+				Commit: id}},
+			"checked base": {c, ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch,
+				Commit: sha("x"), Base: id}},
+			"delivered": {d, delivery(func(d *Delivery) { d.Commit = id })},
+			"request":   {d, ReportRequest{Work: "t1", Actor: "crew", Merged: id}},
 		} {
-			if got := tt.b.try(tt.c); signalbox.CodeOf(got.Err) != signalbox.CodeUsage || !strings.Contains(got.Err.Error(), "is not the full id of a commit") || len(got.Events) > 0 {
+			if got := tt.b.try(tt.c); signalbox.CodeOf(got.Err) != signalbox.CodeUsage ||
+				!strings.Contains(got.Err.Error(), "is not the full id of a commit") ||
+				len(got.Events) > 0 {
 				t.Errorf("%s %q: %v, %d events", name, id, got.Err, len(got.Events))
 			}
 		}
 	}
-	for _, branch := range []string{"", "-x", "--mirror", "a..b", "a b", "x.lock", "refs//x", "@", "HEAD", "a\nb"} {
-		wantRefusedAs(t, b.try(store(func(s *StoreCommits) { s.Branch = branch })), signalbox.CodeUsage)
-		wantRefusedAs(t, d.try(delivery(func(d *Delivery) { d.Branch = branch })), signalbox.CodeUsage)
+	for _, branch := range []string{"", "-x", "--mirror", "a..b", "a b", "x.lock", "refs//x", "@",
+		"HEAD", "a\nb"} {
+		wantRefusedAs(t, b.try(store(func(s *StoreCommits) { s.Branch = branch })),
+			signalbox.CodeUsage)
+		wantRefusedAs(t, d.try(delivery(func(d *Delivery) { d.Branch = branch })),
+			signalbox.CodeUsage)
 	}
-	wantRefusedAs(t, b.try(store(func(s *StoreCommits) { s.Size = MaxBundle + 1 })), signalbox.CodeUsage)
+	wantRefusedAs(t, b.try(store(func(s *StoreCommits) { s.Size = MaxBundle + 1 })),
+		signalbox.CodeUsage)
 	b.do(storing("", "a"))
-	wantRefusedAs(t, b.try(store(func(s *StoreCommits) { s.Commit, s.Branch = sha("b"), "other" })), signalbox.CodeUsage)
+	wantRefusedAs(t, b.try(store(func(s *StoreCommits) { s.Commit, s.Branch = sha("b"), "other" })),
+		signalbox.CodeUsage)
 }
 
 func TestRejectBundle(t *testing.T) {
 	b := based(t, policy(), todo("t1"))
 	b.do(storing("", "a"))
 	b.do(storing("", "b", "a"))
-	reject := RejectBundle{Commit: sha("b"), Bundle: signalbox.Hash{1}, Fault: "junk\x1b", Actor: "other"}
+	reject := RejectBundle{Commit: sha("b"), Bundle: signalbox.Hash{1}, Fault: "junk\x1b",
+		Actor: "other"}
 	wantBody(t, b.try(reject), BundleRejected{sha("b"), signalbox.Hash{1}, "junk "})
 	if again := b.do(reject); !again.Repeated {
 		t.Errorf("again: %+v", again)
@@ -173,7 +197,8 @@ func TestRejectBundle(t *testing.T) {
 	if got := b.s.BundleFault(*b.s.storedCommit("", sha("b"))); got != "junk " {
 		t.Errorf("fault %q", got)
 	}
-	wantRefusedAs(t, b.try(storing("", "c", "b")), signalbox.CodeConflict) // no machine could use it
+	// no machine could use it
+	wantRefusedAs(t, b.try(storing("", "c", "b")), signalbox.CodeConflict)
 	wantRefusedAs(t, b.try(storing("", "b", "a")), signalbox.CodeConflict)
 	again := storing("", "b", "a")
 	again.Replaces = []string{sha("b")}
@@ -191,7 +216,8 @@ func TestRejectBundle(t *testing.T) {
 		t.Errorf("the same bundle: %+v", got)
 	}
 	other := again
-	other.Bundle = signalbox.Hash{2} // the last one can be unusable too, though no rejection says so
+	// the last one can be unusable too, though no rejection says so
+	other.Bundle = signalbox.Hash{2}
 	b.do(other)
 	if got := b.s.storedCommit("", sha("b")).Bundle; got != other.Bundle {
 		t.Errorf("bundle %v, want %v", got, other.Bundle)
@@ -207,7 +233,8 @@ func TestRejectBundle(t *testing.T) {
 	}
 
 	b.do(storing("t1", "w", "a"))
-	b.do(RejectBundle{Work: "t1", Commit: sha("w"), Bundle: signalbox.Hash{1}, Fault: "gone", Actor: "other"})
+	b.do(RejectBundle{Work: "t1", Commit: sha("w"), Bundle: signalbox.Hash{1}, Fault: "gone",
+		Actor: "other"})
 	again = storing("t1", "x", "a")
 	again.Replaces = []string{sha("w")}
 	b.do(again)

@@ -13,7 +13,8 @@ type Conflict struct {
 	// Commit is the commit of the work, and Base that of the base, which conflict.
 	Commit string `json:"commit"`
 	Base   string `json:"base"`
-	// Draft is the commit with both, and with conflict markers, that the author was given to resolve the conflict; "" before that.
+	// Draft is the commit with both, and with conflict markers, that the author was given to
+	// resolve the conflict; "" before that.
 	Draft string   `json:"draft,omitempty"`
 	Files []string `json:"files"`
 	// Submodules are those of the files that are submodules.
@@ -24,16 +25,17 @@ type Conflict struct {
 	Body signalbox.Hash `json:"body,omitzero"`
 }
 
-// ReportConflict reports that the work conflicts with the base. The roles that run the checks and that merge send the work back with
-// it. An author reports the conflict that it is given to resolve, before it gets it; one without files means that there is none any more.
+// ReportConflict reports that the work conflicts with the base. The roles that run the checks and
+// that merge send the work back with it. An author reports the conflict that it is given to
+// resolve, before it gets it; one without files means that there is none any more.
 type ReportConflict struct {
 	Session string
 	Epoch   uint64
 	Conflict
 }
 
-// maxConflicts is how often a task that conflicts with the base goes back before the human is asked. It is not the fault of the
-// developer, so no other limit counts it.
+// maxConflicts is how often a task that conflicts with the base goes back before the human is
+// asked. It is not the fault of the developer, so no other limit counts it.
 const maxConflicts = 5
 
 // maxConflictFiles is how many files a ConflictFound lists.
@@ -47,10 +49,14 @@ func (c ReportConflict) decide(d *decider) error {
 	judge := h.role == signalbox.RoleCI || h.role == signalbox.RoleMerger
 	switch {
 	case !judge && !h.role.IsAuthor() || h.w.Task.Kind == KindBaseline:
-		return refusef(signalbox.CodeFailed, "only its author, "+string(signalbox.RoleCI)+" and "+string(signalbox.RoleMerger)+" find conflicts", "%s must not report a conflict of '%s'", h.role, h.w.ID)
-	case cmp.Or(requireText("commit", c.Commit), requireText("base", c.Base)) != nil, judge && len(c.Files) == 0,
+		return refusef(signalbox.CodeFailed, "only its author, "+string(signalbox.RoleCI)+" and "+
+			string(signalbox.RoleMerger)+" find conflicts", "%s must not report a conflict of '%s'",
+			h.role, h.w.ID)
+	case cmp.Or(requireText("commit", c.Commit), requireText("base", c.Base)) != nil, judge &&
+		len(c.Files) == 0,
 		!judge && len(c.Files) > 0 && c.Draft == "":
-		return refusef(signalbox.CodeUsage, "name the commits and the files that conflict", "the conflict of '%s' is incomplete", h.w.ID)
+		return refusef(signalbox.CodeUsage, "name the commits and the files that conflict",
+			"the conflict of '%s' is incomplete", h.w.ID)
 	}
 	if err := checkCommits(c.Commit, c.Base, c.Draft); err != nil {
 		return err
@@ -77,14 +83,17 @@ func (d *decider) askConflict(h report, c ConflictFound) bool {
 	known := func(name string) bool {
 		return h.w.Task.Conflict != nil && slices.Contains(h.w.Task.Conflict.Submodules, name)
 	}
-	submodules := slices.DeleteFunc(slices.Clone(c.Submodules), known) // the human has been asked about the others
+	// the human has been asked about the others
+	submodules := slices.DeleteFunc(slices.Clone(c.Submodules), known)
 	switch {
 	case len(submodules) > 0:
-		d.block(h, AskedConflict, c.Body, "%s and the base both changed the submodule %s, which agents cannot merge. "+
-			"To decide it yourself, merge the base into the branch of %s in its worktree, and answer then. If you only answer, %s keeps its own version of the submodule",
+		d.block(h, AskedConflict, c.Body,
+			"%s and the base both changed the submodule %s, which agents cannot merge. "+
+				"To decide it yourself, merge the base into the branch of %s in its worktree, and answer then. If you only answer, %s keeps its own version of the submodule",
 			h.w.ID, strings.Join(submodules, ", "), h.w.ID, h.w.ID)
 	case c.Count >= maxConflicts && c.Count > h.w.Task.Counts.Conflicts:
-		d.block(h, AskedConflict, c.Body, "%s was sent back %d times because of conflicts with the base, last: %s. What should happen next?", h.w.ID, c.Count, c.conflict().summary())
+		d.block(h, AskedConflict, c.Body,
+			"%s was sent back %d times because of conflicts with the base, last: %s. What should happen next?", h.w.ID, c.Count, c.conflict().summary())
 	default:
 		return false
 	}
@@ -112,7 +121,8 @@ func (t *Task) endConflict() {
 
 // dropFindings removes the findings with a cause.
 func (t *Task) dropFindings(cause string) {
-	kept := slices.DeleteFunc(slices.Clone(t.Findings), func(f Finding) bool { return f.Cause == cause })
+	kept := slices.DeleteFunc(slices.Clone(t.Findings),
+		func(f Finding) bool { return f.Cause == cause })
 	if len(kept) == 0 {
 		kept = nil
 	}

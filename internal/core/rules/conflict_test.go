@@ -10,7 +10,8 @@ import (
 
 // conflicting is a conflict of work1 with base1 in a.go.
 func conflicting(draft string) Conflict {
-	return Conflict{Commit: sha("work1"), Base: sha("base1"), Draft: draft, Files: []string{"a.go"}, Body: signalbox.Hash{7}}
+	return Conflict{Commit: sha("work1"), Base: sha("base1"), Draft: draft, Files: []string{"a.go"},
+		Body: signalbox.Hash{7}}
 }
 
 func (b *box) conflict(a Answer, c Conflict) Decision {
@@ -30,24 +31,28 @@ func TestConflictBeforeTheChecks(t *testing.T) {
 	wantTypes(t, d, "ConflictFound t1", "PhaseChanged t1", "LeaseReleased t1")
 	b.wantPhase("t1", signalbox.PhaseImplementation)
 	task := b.work("t1").Task
-	if task.Counts != (Counts{Conflicts: 1}) || len(task.Timeouts) > 0 || task.Conflict == nil || task.Conflict.Commit != sha("work1") {
+	if task.Counts != (Counts{Conflicts: 1}) || len(task.Timeouts) > 0 || task.Conflict == nil ||
+		task.Conflict.Commit != sha("work1") {
 		t.Errorf("task %+v", task)
 	}
-	if len(task.Findings) != 1 || task.Findings[0].Cause != FindingConflict || task.Findings[0].Summary != "it conflicts with the base in a.go" {
+	if len(task.Findings) != 1 || task.Findings[0].Cause != FindingConflict ||
+		task.Findings[0].Summary != "it conflicts with the base in a.go" {
 		t.Errorf("findings %+v", task.Findings)
 	}
 
 	a := b.dispatch(signalbox.RoleDeveloper)
 	d = b.conflict(a, conflicting(sha("draft1")))
 	wantTypes(t, d, "ConflictFound t1")
-	if task := b.work("t1").Task; task.Conflict.Draft != sha("draft1") || task.Counts.Conflicts != 1 || len(task.Findings) != 1 {
+	if task := b.work("t1").Task; task.Conflict.Draft != sha("draft1") ||
+		task.Counts.Conflicts != 1 || len(task.Findings) != 1 {
 		t.Errorf("task %+v", task)
 	}
 	b.say(a, "ready_for_review")
 	left := conflicting(sha("draft1"))
 	left.Unresolved = []string{"a.go"}
 	b.conflict(b.dispatch(signalbox.RoleCI), left)
-	if task := b.work("t1").Task; task.Counts.Conflicts != 2 || len(task.Findings) != 1 || task.Findings[0].Summary != "conflict markers are left in a.go" {
+	if task := b.work("t1").Task; task.Counts.Conflicts != 2 || len(task.Findings) != 1 ||
+		task.Findings[0].Summary != "conflict markers are left in a.go" {
 		t.Errorf("task %+v", task)
 	}
 	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
@@ -58,14 +63,16 @@ func TestConflictBeforeTheChecks(t *testing.T) {
 	b.wantPhase("t1", signalbox.PhaseReadyForReview)
 }
 
-// A resolved conflict is over when the checks have run, whatever their result; what they found stays.
+// A resolved conflict is over when the checks have run, whatever their result; what they found
+// stays.
 func TestConflictEndsWithTheChecks(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.bring("t1", signalbox.PhaseCIPending)
 	b.conflict(b.dispatch(signalbox.RoleCI), conflicting(""))
 	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
 	b.checked(b.dispatch(signalbox.RoleCI), "test")
-	if task := b.work("t1").Task; task.Conflict != nil || len(task.Findings) != 1 || task.Findings[0].Cause != "checks" {
+	if task := b.work("t1").Task; task.Conflict != nil || len(task.Findings) != 1 ||
+		task.Findings[0].Cause != "checks" {
 		t.Errorf("task %+v", task)
 	}
 }
@@ -98,7 +105,8 @@ func TestConflictOfAMerge(t *testing.T) {
 		b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 		b.conflict(b.dispatch(signalbox.RoleMerger), conflicting(""))
 		b.wantPhase("t1", signalbox.PhaseImplementation)
-		if task := b.work("t1").Task; task.Counts.Merges > 0 || task.Checked || task.Reviewed || task.Audited {
+		if task := b.work("t1").Task; task.Counts.Merges > 0 || task.Checked || task.Reviewed ||
+			task.Audited {
 			t.Errorf("task %+v", task)
 		}
 		b.bring("t1", signalbox.PhaseCompleted)
@@ -133,9 +141,11 @@ func TestConflictInASubmodule(t *testing.T) {
 				c.Draft = sha("draft")
 			}
 			d := b.conflict(b.dispatch(role), c)
-			if b.work("t1").Lease != nil || !slices.ContainsFunc(d.Events, func(e signalbox.Event) bool {
-				return e.Type == TypeQuestionAsked && strings.Contains(string(e.Data), "submodule lib")
-			}) {
+			if b.work("t1").Lease != nil ||
+				!slices.ContainsFunc(d.Events, func(e signalbox.Event) bool {
+					return e.Type == TypeQuestionAsked &&
+						strings.Contains(string(e.Data), "submodule lib")
+				}) {
 				t.Errorf("events %+v", d.Events)
 			}
 			b.wantPhase("t1", signalbox.PhaseBlocked)
@@ -154,8 +164,10 @@ func TestConflictIsGone(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.bring("t1", signalbox.PhaseCIPending)
 	b.conflict(b.dispatch(signalbox.RoleCI), conflicting(""))
-	b.conflict(b.dispatch(signalbox.RoleDeveloper), Conflict{Commit: sha("work1"), Base: sha("base2")})
-	if task := b.work("t1").Task; task.Conflict != nil || len(task.Findings) > 0 || task.Counts.Conflicts != 1 {
+	b.conflict(b.dispatch(signalbox.RoleDeveloper),
+		Conflict{Commit: sha("work1"), Base: sha("base2")})
+	if task := b.work("t1").Task; task.Conflict != nil || len(task.Findings) > 0 ||
+		task.Counts.Conflicts != 1 {
 		t.Errorf("task %+v", task)
 	}
 }
@@ -163,16 +175,20 @@ func TestConflictIsGone(t *testing.T) {
 func TestConflictIsRefused(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
-	for _, c := range []Conflict{{Base: "b", Draft: "d", Files: []string{"f"}}, {Commit: "c", Draft: "d", Files: []string{"f"}}, conflicting("")} {
+	for _, c := range []Conflict{{Base: "b", Draft: "d", Files: []string{"f"}},
+		{Commit: "c", Draft: "d", Files: []string{"f"}}, conflicting("")} {
 		wantRefusedAs(t, b.try(ReportConflict{a.Session, a.Lease.Epoch, c}), signalbox.CodeUsage)
 	}
 	b.say(a, "ready_for_review")
-	wantRefusedAs(t, b.try(ReportConflict{a.Session, a.Lease.Epoch, conflicting("d")}), signalbox.CodeConflict)
+	wantRefusedAs(t, b.try(ReportConflict{a.Session, a.Lease.Epoch, conflicting("d")}),
+		signalbox.CodeConflict)
 	ci := b.dispatch(signalbox.RoleCI)
-	wantRefusedAs(t, b.try(ReportConflict{ci.Session, ci.Lease.Epoch, Conflict{Commit: "c", Base: "b"}}), signalbox.CodeUsage)
+	wantRefusedAs(t, b.try(ReportConflict{ci.Session, ci.Lease.Epoch,
+		Conflict{Commit: "c", Base: "b"}}), signalbox.CodeUsage)
 	b.checked(ci)
 	critic := b.dispatch(signalbox.RoleCritic)
-	wantRefusedAs(t, b.try(ReportConflict{critic.Session, critic.Lease.Epoch, conflicting("d")}), signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(ReportConflict{critic.Session, critic.Lease.Epoch, conflicting("d")}),
+		signalbox.CodeFailed)
 }
 
 // Many files, and names that an agent chose, do not make an event large or unreadable.
@@ -185,7 +201,8 @@ func TestConflictListsSomeFiles(t *testing.T) {
 	if n := len(d.Events[0].Data); n > 64<<10 {
 		t.Errorf("the event has %d bytes", n)
 	}
-	if files := b.work("t1").Task.Conflict.Files; len(files) != maxConflictFiles || strings.Contains(files[0], "\x1b") {
+	if files := b.work("t1").Task.Conflict.Files; len(files) != maxConflictFiles ||
+		strings.Contains(files[0], "\x1b") {
 		t.Errorf("%d files", len(files))
 	}
 }

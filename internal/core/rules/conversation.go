@@ -11,8 +11,9 @@ type Conversation struct {
 	Role  signalbox.Role `json:"role"`
 	// Epoch is that of the lease under which the program ran last.
 	Epoch uint64 `json:"epoch"`
-	// Ended means that the turn has ended without an interruption. Then only a session that is parked can resume it. Commit is what the agent
-	// had saved at the end of the turn, "" if that is not known, because signalbox was killed, or if it has no branch.
+	// Ended means that the turn has ended without an interruption. Then only a session that is
+	// parked can resume it. Commit is what the agent had saved at the end of the turn, "" if that
+	// is not known, because signalbox was killed, or if it has no branch.
 	Ended  bool   `json:"ended,omitempty"`
 	Commit string `json:"commit,omitempty"`
 }
@@ -20,8 +21,8 @@ type Conversation struct {
 // maxConversation bounds the id of a conversation.
 const maxConversation = 128
 
-// IsConversation reports whether an id is one that agent programs give their sessions. It becomes an argument of the program, so it must not
-// look like a flag or a path.
+// IsConversation reports whether an id is one that agent programs give their sessions. It becomes
+// an argument of the program, so it must not look like a flag or a path.
 func IsConversation(id string) bool {
 	for i := range len(id) {
 		c := id[i]
@@ -33,8 +34,8 @@ func IsConversation(id string) bool {
 	return id != "" && len(id) <= maxConversation
 }
 
-// ReportConversation reports the id of the session of the agent program that runs under a lease. An id that no program would give is not
-// recorded.
+// ReportConversation reports the id of the session of the agent program that runs under a lease. An
+// id that no program would give is not recorded.
 type ReportConversation struct {
 	Session string
 	Epoch   uint64
@@ -47,7 +48,8 @@ func (c ReportConversation) decide(d *decider) error {
 		return err
 	}
 	known := h.w.Task.Conversation
-	if !IsConversation(c.ID) || h.w.Task.Agent == "" || known != nil && known.ID == c.ID && known.Epoch == c.Epoch && !known.Ended {
+	if !IsConversation(c.ID) || h.w.Task.Agent == "" || known != nil && known.ID == c.ID &&
+		known.Epoch == c.Epoch && !known.Ended {
 		d.answer.Repeated = true
 		return nil
 	}
@@ -65,8 +67,9 @@ func (t *Task) endConversationTurn(b AgentTurnEnded) {
 	t.Conversation = &ended
 }
 
-// endConversationLease forgets a conversation that cannot be resumed when its lease ends, and tells the next author about the changes of one
-// that was interrupted. It must be called before Parked is cleared.
+// endConversationLease forgets a conversation that cannot be resumed when its lease ends, and tells
+// the next author about the changes of one that was interrupted. It must be called before Parked is
+// cleared.
 func (t *Task) endConversationLease(role signalbox.Role) {
 	switch c := t.Conversation; {
 	case c == nil:

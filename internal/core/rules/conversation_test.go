@@ -9,8 +9,10 @@ import (
 
 func TestConversationIDs(t *testing.T) {
 	for id, want := range map[string]bool{
-		"0191c3a2-7f33-853e-bea2-4983c5ae0000": true, "ses_e235d2ed9ffekz0u0PAueBxVl9": true, "a": true, strings.Repeat("a", 128): true,
-		"": false, "-p": false, "--resume": false, "_a": false, "../x": false, "a/b": false, "a b": false, "a\n": false, "a.b": false, "é": false,
+		"0191c3a2-7f33-853e-bea2-4983c5ae0000": true, "ses_e235d2ed9ffekz0u0PAueBxVl9": true,
+		"a": true, strings.Repeat("a", 128): true,
+		"": false, "-p": false, "--resume": false, "_a": false, "../x": false, "a/b": false,
+		"a b": false, "a\n": false, "a.b": false, "é": false,
 		strings.Repeat("a", 129): false, "a;b": false, "latest\x00": false,
 	} {
 		if IsConversation(id) != want {
@@ -19,12 +21,14 @@ func TestConversationIDs(t *testing.T) {
 	}
 }
 
-// A conversation can be resumed after an interruption, also if its end was not recorded, and is forgotten when its turn has ended.
+// A conversation can be resumed after an interruption, also if its end was not recorded, and is
+// forgotten when its turn has ended.
 func TestConversationOutlivesAnInterruption(t *testing.T) {
 	const id = "0191-a"
 	turn := func(interrupted bool) func(b *box, a Answer) {
 		return func(b *box, a Answer) {
-			b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: Turn{Interrupted: interrupted, Commit: sha("c1")}})
+			b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch,
+				Turn: Turn{Interrupted: interrupted, Commit: sha("c1")}})
 			b.do(Release{Work: a.Work, Session: a.Session, Epoch: a.Lease.Epoch})
 		}
 	}
@@ -35,36 +39,54 @@ func TestConversationOutlivesAnInterruption(t *testing.T) {
 	}{
 		"interrupted": {turn(true), true, sha("c1")},
 		"ended":       {turn(false), false, ""},
-		"killed":      {func(b *box, a Answer) { b.do(Release{Work: a.Work, Reason: "its process is gone", Actor: "op"}) }, true, ""},
-		"expired":     {func(b *box, a Answer) { b.pass(signalbox.DefaultLeaseTTL); b.try(b.dispatchOf(signalbox.RoleCritic)) }, true, ""},
+		"killed": {func(b *box,
+			a Answer) {
+			b.do(Release{Work: a.Work, Reason: "its process is gone", Actor: "op"})
+		},
+			true, ""},
+		"expired": {func(b *box,
+			a Answer) {
+			b.pass(signalbox.DefaultLeaseTTL)
+			b.try(b.dispatchOf(signalbox.RoleCritic))
+		}, true, ""},
 		"crashed": {func(b *box, a Answer) {
-			b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash, Turn: &Turn{Exit: 1}})
+			b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash,
+				Turn: &Turn{Exit: 1}})
 		}, false, ""},
 		"limited": {func(b *box, a Answer) {
-			b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Turn: &Turn{Exit: 1}})
+			b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
+				Turn: &Turn{Exit: 1}})
 		}, false, ""},
-		"retried": {func(b *box, a Answer) { b.do(Order{What: OrderRetry, Work: a.Work, Actor: "op"}) }, false, ""},
+		"retried": {func(b *box,
+			a Answer) {
+			b.do(Order{What: OrderRetry, Work: a.Work, Actor: "op"})
+		}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := deliver(t, withAgents(policy()), todo("t1"))
 			a := b.starts(signalbox.RoleDeveloper)
 			b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: id})
-			if again := b.try(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: id}); len(again.Events) > 0 || !again.Answer.Repeated {
+			if again := b.try(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch,
+				ID: id}); len(again.Events) > 0 || !again.Answer.Repeated {
 				t.Errorf("it is recorded twice: %+v", again)
 			}
-			if bad := b.try(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: "--resume"}); len(bad.Events) > 0 {
+			if bad := b.try(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch,
+				ID: "--resume"}); len(bad.Events) > 0 {
 				t.Errorf("a bad id is recorded: %+v", bad)
 			}
 			tt.then(b, a)
 			c := b.work("t1").Task.Conversation
-			if (c != nil) != tt.kept || c != nil && (c.ID != id || c.Agent != "claude" || c.Role != signalbox.RoleDeveloper || c.Commit != tt.commit) {
+			if (c != nil) != tt.kept || c != nil &&
+				(c.ID != id || c.Agent != "claude" || c.Role != signalbox.RoleDeveloper ||
+					c.Commit != tt.commit) {
 				t.Fatalf("conversation %+v", c)
 			}
 			if tt.kept && b.work("t1").Task.Context != interruptedContext {
 				t.Errorf("context %q", b.work("t1").Task.Context)
 			}
 			a = b.dispatch(signalbox.RoleDeveloper)
-			d := b.try(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude", Resumes: id})
+			d := b.try(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude",
+				Resumes: id})
 			if (d.Err == nil) != tt.kept {
 				t.Errorf("resume: %v", d.Err)
 			}
@@ -81,7 +103,8 @@ func TestConversationOfAParkedSession(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"))
 	a := b.starts(signalbox.RoleDeveloper)
 	b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: "ses_1"})
-	b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert, h.Turn = "sql", &Turn{Commit: sha("c1")} })
+	b.sayMore(a, "expert_request",
+		func(h *ReportSignal) { h.Fields.Expert, h.Turn = "sql", &Turn{Commit: sha("c1")} })
 	b.do(Release{Work: "t1", Reason: "its process is gone", Actor: "op"})
 	if c := b.work("t1").Task.Conversation; c == nil || c.Commit != sha("c1") {
 		t.Errorf("conversation %+v", c)
@@ -94,7 +117,8 @@ func TestReviewersDoNotResume(t *testing.T) {
 	b.bring("t1", signalbox.PhaseReadyForReview)
 	a := b.starts(signalbox.RoleCritic)
 	b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: "ses_1"})
-	if d := b.try(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude", Resumes: "ses_1"}); d.Err == nil {
+	if d := b.try(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude",
+		Resumes: "ses_1"}); d.Err == nil {
 		t.Error("a critic resumes a conversation")
 	}
 	b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude"})

@@ -22,7 +22,8 @@ func Deliveries() []string { return []string{DeliverBranch, DeliverPush, Deliver
 
 // Delivery is where finished work is that signalbox does not merge itself.
 type Delivery struct {
-	// Tip is the commit that was checked, reviewed and audited, and Commit that of the branch, which is another one if it was squashed.
+	// Tip is the commit that was checked, reviewed and audited, and Commit that of the branch,
+	// which is another one if it was squashed.
 	Tip    string `json:"tip"`
 	Commit string `json:"commit"`
 	Branch string `json:"branch"`
@@ -34,17 +35,19 @@ type Delivery struct {
 // DeliveredTask is the delivery of a task, and what came back.
 type DeliveredTask struct {
 	Delivery
-	// Seen are the ids of the findings that came back and were sent to the developer, the last maxSeen of them.
+	// Seen are the ids of the findings that came back and were sent to the developer, the last
+	// maxSeen of them.
 	Seen []string `json:"seen,omitempty"`
-	// Reopen means that the human wants the pull request, which was perhaps closed, to be opened again.
+	// Reopen means that the human wants the pull request, which was perhaps closed, to be opened
+	// again.
 	Reopen bool `json:"reopen,omitempty"`
 }
 
 // maxSeen is how many findings of a pull request are remembered, and how many one report may have.
 const maxSeen = 500
 
-// ReportDelivery reports that work was delivered. Only the system role that merges may send it. Without a pull request the work is
-// completed. With one it waits until that is merged.
+// ReportDelivery reports that work was delivered. Only the system role that merges may send it.
+// Without a pull request the work is completed. With one it waits until that is merged.
 type ReportDelivery struct {
 	Session string
 	Epoch   uint64
@@ -59,15 +62,20 @@ func (c ReportDelivery) decide(d *decider) error {
 	how := d.s.run.Policy.Deliver
 	switch {
 	case h.role != signalbox.RoleMerger:
-		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" delivers", "%s must not report a delivery", h.role)
+		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" delivers",
+			"%s must not report a delivery", h.role)
 	case how == DeliverMerge:
-		return refusef(signalbox.CodeUsage, "merge it into the base", "the policy does not deliver '%s' in another way", h.w.ID)
+		return refusef(signalbox.CodeUsage, "merge it into the base",
+			"the policy does not deliver '%s' in another way", h.w.ID)
 	case d.s.WaitsForApproval(h.w):
-		return refusef(signalbox.CodeConflict, "signalbox approve "+h.w.ID, "the delivery of '%s' is not approved", h.w.ID)
+		return refusef(signalbox.CodeConflict, "signalbox approve "+h.w.ID,
+			"the delivery of '%s' is not approved", h.w.ID)
 	case c.Tip == "" || c.Tip != h.w.Task.Commit:
-		return refusef(signalbox.CodeConflict, "deliver the commit that was checked", "'%s' is not at that commit", h.w.ID)
+		return refusef(signalbox.CodeConflict, "deliver the commit that was checked",
+			"'%s' is not at that commit", h.w.ID)
 	case c.Commit == "" || c.Branch == "" || (how == DeliverRequest) != (c.Request != ""):
-		return refusef(signalbox.CodeUsage, "name the commit, the branch and the pull request", "the delivery of '%s' is incomplete", h.w.ID)
+		return refusef(signalbox.CodeUsage, "name the commit, the branch and the pull request",
+			"the delivery of '%s' is incomplete", h.w.ID)
 	}
 	if err := cmp.Or(checkCommits(c.Commit), checkBranch(c.Branch)); err != nil {
 		return err
@@ -89,7 +97,8 @@ func (c ReportDelivery) decide(d *decider) error {
 
 // WaitsForRequest reports whether work waits until its pull request is merged.
 func (w *Work) WaitsForRequest() bool {
-	return w.Task != nil && w.Task.Delivered != nil && w.Task.Delivered.Request != "" && !w.Task.Delivered.Reopen && w.Task.Delivered.Tip == w.Task.Commit &&
+	return w.Task != nil && w.Task.Delivered != nil && w.Task.Delivered.Request != "" &&
+		!w.Task.Delivered.Reopen && w.Task.Delivered.Tip == w.Task.Commit &&
 		w.Phase == signalbox.PhaseReadyForMerge && w.Task.Audited && w.Task.Cancelled == ""
 }
 
@@ -104,16 +113,18 @@ func (s *register) Requests() []*Work {
 	return waiting
 }
 
-// RequestFinding is something that came back about a pull request: a failed check, or a comment. Its ID identifies it, also when it is reported
-// again. Strangers may have written the text.
+// RequestFinding is something that came back about a pull request: a failed check, or a comment.
+// Its ID identifies it, also when it is reported again. Strangers may have written the text.
 type RequestFinding struct{ ID, Summary string }
 
 // ReportRequest reports what became of a pull request. What is known already changes nothing.
 type ReportRequest struct {
 	Work, Actor string
-	// Request is the address of the pull request, and Commit the one of the branch that the report is about.
+	// Request is the address of the pull request, and Commit the one of the branch that the report
+	// is about.
 	Request, Commit string
-	// Merged is the commit by which it was merged, "" if it was not. Closed means that it was closed without that.
+	// Merged is the commit by which it was merged, "" if it was not. Closed means that it was
+	// closed without that.
 	Merged   string
 	Closed   bool
 	Findings []RequestFinding
@@ -129,21 +140,25 @@ func (c ReportRequest) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
-	if !w.WaitsForRequest() || d.liveLease(w) != nil || w.Task.Delivered.Request != c.Request || w.Task.Delivered.Commit != c.Commit {
+	if !w.WaitsForRequest() || d.liveLease(w) != nil || w.Task.Delivered.Request != c.Request ||
+		w.Task.Delivered.Commit != c.Commit {
 		d.answer.Repeated = true // it is about an earlier commit
 		return nil
 	}
 	h := report{w: w, holder: holder{actor: c.Actor}}
 	switch {
 	case c.Merged != "":
-		d.answer.Seq = d.record(w.ID, "", c.Actor, Merged{Commit: c.Merged, Unblocked: d.s.unblockedBy(w.ID), Tip: w.Task.Commit})
+		d.answer.Seq = d.record(w.ID, "", c.Actor,
+			Merged{Commit: c.Merged, Unblocked: d.s.unblockedBy(w.ID), Tip: w.Task.Commit})
 		d.move(h, signalbox.PhaseCompleted)
 		if w.Task.Kind == KindRemediation {
 			d.endRemediation(w, c.Actor)
 		}
 	case c.Closed:
-		d.block(h, AskedRequest, signalbox.Hash{}, "the pull request %s of %s was closed without being merged. Answer \"again\" to open another one; "+
-			"any other answer is guidance for the developer. signalbox cancel %s gives the task up", w.Task.Delivered.Request, w.ID, w.ID)
+		d.block(h, AskedRequest, signalbox.Hash{},
+			"the pull request %s of %s was closed without being merged. Answer \"again\" to open another one; "+
+				"any other answer is guidance for the developer. signalbox cancel %s gives the task up",
+			w.Task.Delivered.Request, w.ID, w.ID)
 	default:
 		c.rework(d, h)
 	}
@@ -154,7 +169,8 @@ func (c ReportRequest) decide(d *decider) error {
 func (c ReportRequest) rework(d *decider, h report) {
 	var ids, summaries []string
 	for _, f := range c.Findings[:min(len(c.Findings), maxSeen)] {
-		if id := sanitize(f.ID, 200); !slices.Contains(h.w.Task.Delivered.Seen, id) && !slices.Contains(ids, id) {
+		if id := sanitize(f.ID, 200); !slices.Contains(h.w.Task.Delivered.Seen, id) &&
+			!slices.Contains(ids, id) {
 			ids, summaries = append(ids, id), append(summaries, sanitize(f.Summary, 300))
 		}
 	}
@@ -162,16 +178,20 @@ func (c ReportRequest) rework(d *decider, h report) {
 		return
 	}
 	count, limit := h.w.Task.Counts.Requests+1, d.s.run.Policy.Limits.Reviews
-	d.answer.Seq = d.record(h.w.ID, "", c.Actor, ReworkOrdered{Cause: ReworkRequest, Count: count, Summary: sanitize(strings.Join(summaries, "; "), maxText),
-		Body: c.Body, Seen: ids})
+	d.answer.Seq = d.record(h.w.ID, "", c.Actor, ReworkOrdered{Cause: ReworkRequest, Count: count,
+		Summary: sanitize(strings.Join(summaries, "; "), maxText),
+		Body:    c.Body, Seen: ids})
 	d.move(h, signalbox.PhaseImplementation)
 	if count >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
-		d.block(h, AskedRequest, c.Body, "%s came back from its pull request %d times, last: %s. What should happen next?", h.w.ID, count, sanitize(strings.Join(summaries, "; "), 1000))
+		d.block(h, AskedRequest, c.Body,
+			"%s came back from its pull request %d times, last: %s. What should happen next?",
+			h.w.ID, count, sanitize(strings.Join(summaries, "; "), 1000))
 	}
 }
 
-// answerRequest carries out the human's decision about a pull request that was closed, or that comes back again and again.
+// answerRequest carries out the human's decision about a pull request that was closed, or that
+// comes back again and again.
 func (d *decider) answerRequest(w *Work, c AnswerQuestion) {
 	if w.BlockedFrom == signalbox.PhaseReadyForMerge && firstWord(c.Answer) != "again" {
 		d.unblockTo(w, c.Actor, c.Question, signalbox.PhaseImplementation)
@@ -180,8 +200,9 @@ func (d *decider) answerRequest(w *Work, c AnswerQuestion) {
 	d.unblock(w, c.Actor, c.Question)
 }
 
-// reopenRequest makes the task be delivered again, also with the same commit. What was pushed and what came back is still known: the pull
-// request may be open, and other tasks may build on it. If it was closed, the next one has findings of its own.
+// reopenRequest makes the task be delivered again, also with the same commit. What was pushed and
+// what came back is still known: the pull request may be open, and other tasks may build on it. If
+// it was closed, the next one has findings of its own.
 func (t *Task) reopenRequest(closed bool) {
 	if t.Delivered == nil {
 		return

@@ -9,8 +9,8 @@ import (
 	"signalbox"
 )
 
-// delivery is how plans are carried out: what is known about the run, and indexes of the tasks in the
-// register, which State keeps up to date.
+// delivery is how plans are carried out: what is known about the run, and indexes of the tasks in
+// the register, which State keeps up to date.
 type delivery struct {
 	run runState
 
@@ -30,7 +30,8 @@ type runState struct {
 	Policy   *Policy        `json:"policy,omitempty"`
 	Plan     signalbox.Hash `json:"plan,omitzero"`
 	PlanName string         `json:"plan_name,omitempty"`
-	// PlanID is the id of the plan that was loaded last, and Plans lists all of them in the order of their first load.
+	// PlanID is the id of the plan that was loaded last, and Plans lists all of them in the order
+	// of their first load.
 	PlanID    string       `json:"plan_id,omitempty"`
 	Plans     []PlanRecord `json:"plans,omitempty"`
 	Loading   bool         `json:"loading,omitempty"`
@@ -44,7 +45,8 @@ type runState struct {
 	Failing []string `json:"failing,omitempty"`
 	// Accepted is the last base whose failing checks the human accepted.
 	Accepted *AcceptedBase `json:"accepted,omitempty"`
-	// Remediations, Requests and Baselines are the numbers of the last remediation, request to an expert and baseline.
+	// Remediations, Requests and Baselines are the numbers of the last remediation, request to an
+	// expert and baseline.
 	Remediations int `json:"remediations,omitempty"`
 	Requests     int `json:"requests,omitempty"`
 	Baselines    int `json:"baselines,omitempty"`
@@ -60,7 +62,8 @@ type runState struct {
 	// NoBudget means that the run is paused because the human refused to extend its budget.
 	NoBudget  bool   `json:"no_budget,omitempty"`
 	Cancelled string `json:"cancelled,omitempty"`
-	// Base is the last known commit of the base, and BaseMoves what moved it other than merges and, between runs, people.
+	// Base is the last known commit of the base, and BaseMoves what moved it other than merges and,
+	// between runs, people.
 	Base      string     `json:"base,omitempty"`
 	BaseMoves []BaseMove `json:"base_moves,omitempty"`
 	// Stored are the commits of the base that are in bundles, for other machines.
@@ -115,7 +118,8 @@ func (s *delivery) expert(name string) (Expert, bool) {
 	return Expert{}, false
 }
 
-// Limited returns the time before which agents of a role must not start, zero if there is none. Agent returns the limits of an agent.
+// Limited returns the time before which agents of a role must not start, zero if there is none.
+// Agent returns the limits of an agent.
 func (s *delivery) Limited(role signalbox.Role) time.Time {
 	for _, l := range s.run.Limited {
 		if l.Role == role {
@@ -125,7 +129,8 @@ func (s *delivery) Limited(role signalbox.Role) time.Time {
 	return time.Time{}
 }
 
-// NextWake returns when the next rate limit, pause of an agent or used-up token window ends; ok is false if there is none.
+// NextWake returns when the next rate limit, pause of an agent or used-up token window ends; ok is
+// false if there is none.
 func (s *delivery) NextWake(now time.Time) (at time.Time, ok bool) {
 	earlier := func(t time.Time) {
 		if t.After(now) && (!ok || t.Before(at)) {

@@ -14,7 +14,8 @@ import (
 	"signalbox"
 )
 
-// brokenDelivery returns what does not hold of the delivery loop, though it always must; "" if all is well.
+// brokenDelivery returns what does not hold of the delivery loop, though it always must; "" if all
+// is well.
 func brokenDelivery(s *State, log []signalbox.Event) string {
 	if s.run.Policy == nil {
 		return ""
@@ -27,10 +28,12 @@ func brokenDelivery(s *State, log []signalbox.Event) string {
 }
 
 func brokenLoop(s *State) string {
-	return cmp.Or(brokenTasks(s), brokenSlots(s), brokenLocks(s), brokenQuestions(s), brokenAgents(s), brokenStatus(s))
+	return cmp.Or(brokenTasks(s), brokenSlots(s), brokenLocks(s), brokenQuestions(s),
+		brokenAgents(s), brokenStatus(s))
 }
 
-// brokenTasks holds that no gate is skipped, and that every task is done, held, to be had, or says why not.
+// brokenTasks holds that no gate is skipped, and that every task is done, held, to be had, or says
+// why not.
 func brokenTasks(s *State) string {
 	remediations := 0
 	for w := range s.Works() {
@@ -42,17 +45,20 @@ func brokenTasks(s *State) string {
 			remediations++
 		}
 		switch {
-		case t.Kind == KindTask && w.Phase == signalbox.PhaseCompleted && !(t.Checked && t.Reviewed && t.Audited) && !t.Unchanged:
+		case t.Kind == KindTask && w.Phase == signalbox.PhaseCompleted &&
+			!(t.Checked && t.Reviewed && t.Audited) && !t.Unchanged:
 			return w.ID + " is completed and did not pass every gate"
 		case w.Phase == signalbox.PhaseBlocked && w.Lease != nil:
 			return w.ID + " is BLOCKED and held"
-		case w.Phase == signalbox.PhaseBlocked && len(t.Questions) == 0 && t.Remedy == "" && t.Cancelled == "":
+		case w.Phase == signalbox.PhaseBlocked && len(t.Questions) == 0 && t.Remedy == "" &&
+			t.Cancelled == "":
 			return w.ID + " is BLOCKED, and nothing will end that"
 		case t.Parked != nil && w.Lease == nil:
 			return w.ID + " is parked and not held"
 		case t.Cancelled != "" && (w.Lease != nil || len(t.Locks) > 0 || len(t.Questions) > 0):
 			return w.ID + " is cancelled and not let go of"
-		case len(t.Stored) > 0 && w.Phase == signalbox.PhaseCompleted && (t.Delivered == nil || t.Delivered.Request != ""):
+		case len(t.Stored) > 0 && w.Phase == signalbox.PhaseCompleted &&
+			(t.Delivered == nil || t.Delivered.Request != ""):
 			return w.ID + " is completed, and its bundles are remembered"
 		case t.Remedy != "" && remedyOver(s, t.Remedy):
 			return w.ID + " waits for a remediation that is over"
@@ -71,7 +77,8 @@ func remedyOver(s *State, id string) bool {
 	return !known || w.Done()
 }
 
-// brokenSlots holds that no more agents are at work than may be; those that wait for an expert or a file are not.
+// brokenSlots holds that no more agents are at work than may be; those that wait for an expert or a
+// file are not.
 func brokenSlots(s *State) string {
 	all, roles, mergers := 0, map[signalbox.Role]int{}, 0
 	for w := range s.Works() {
@@ -87,7 +94,8 @@ func brokenSlots(s *State) string {
 			all++
 		}
 	}
-	if p := s.run.Policy; all > p.Slots || mergers > 1 || roles[signalbox.RoleCI] > max(p.Checks, 1) {
+	if p := s.run.Policy; all > p.Slots || mergers > 1 ||
+		roles[signalbox.RoleCI] > max(p.Checks, 1) {
 		return fmt.Sprintf("%d agents and %d mergers are at work: %v", all, mergers, roles)
 	}
 	for role, n := range roles {
@@ -136,7 +144,8 @@ func brokenQuestions(s *State) string {
 		}
 		for _, q := range w.Task.Questions {
 			if open[q] != w.ID {
-				return fmt.Sprintf("%s waits for %s, which is not open or about %q", w.ID, q, open[q])
+				return fmt.Sprintf("%s waits for %s, which is not open or about %q", w.ID, q,
+					open[q])
 			}
 			delete(open, q)
 		}
@@ -169,7 +178,8 @@ func brokenAgents(s *State) string {
 	return ""
 }
 
-// brokenDeliveryIndex compares what a state looks up quickly with what one made from its snapshot does.
+// brokenDeliveryIndex compares what a state looks up quickly with what one made from its snapshot
+// does.
 func brokenDeliveryIndex(s, again *State) string {
 	for n, role := range dispatchOrder {
 		var scanned []int
@@ -180,7 +190,8 @@ func brokenDeliveryIndex(s, again *State) string {
 		}
 		got, rebuilt := slices.Collect(s.ready[n].all()), slices.Collect(again.ready[n].all())
 		if !slices.Equal(got, scanned) || !slices.Equal(rebuilt, scanned) {
-			return fmt.Sprintf("ready for %s are %v, from a snapshot %v; a scan finds %v", role, got, rebuilt, scanned)
+			return fmt.Sprintf("ready for %s are %v, from a snapshot %v; a scan finds %v", role,
+				got, rebuilt, scanned)
 		}
 		roles := []signalbox.Role{role}
 		if s.CanDispatch(roles, 0, s.time) != again.CanDispatch(roles, 0, s.time) {
@@ -195,11 +206,13 @@ func brokenDeliveryIndex(s, again *State) string {
 			}
 		}
 		if s.open[kind] != n || again.open[kind] != n {
-			return fmt.Sprintf("%d of kind %s are open, from a snapshot %d; a scan finds %d", s.open[kind], kind, again.open[kind], n)
+			return fmt.Sprintf("%d of kind %s are open, from a snapshot %d; a scan finds %d",
+				s.open[kind], kind, again.open[kind], n)
 		}
 	}
 	if !slices.Equal(s.downstreamCounts(), again.downstreamCounts()) {
-		return fmt.Sprintf("downstream are %v, from a snapshot %v", s.downstreamCounts(), again.downstreamCounts())
+		return fmt.Sprintf("downstream are %v, from a snapshot %v", s.downstreamCounts(),
+			again.downstreamCounts())
 	}
 	if !maps.Equal(s.locks, again.locks) && len(s.locks)+len(again.locks) > 0 {
 		return fmt.Sprintf("files are of %v, from a snapshot of %v", s.locks, again.locks)
@@ -229,7 +242,8 @@ func plan(digest byte, tasks ...PlanTask) LoadPlan {
 
 // todo is a task of a plan.
 func todo(id string, blockers ...string) PlanTask {
-	return PlanTask{ID: id, Title: "do " + id, BlockedBy: blockers, Text: signalbox.Hash{7, byte(len(id))}}
+	return PlanTask{ID: id, Title: "do " + id, BlockedBy: blockers,
+		Text: signalbox.Hash{7, byte(len(id))}}
 }
 
 func withFiles(t PlanTask, files ...string) PlanTask {
@@ -245,8 +259,10 @@ func unspecified(id string) PlanTask {
 
 // policy is what most tests deliver under.
 func policy() Policy {
-	p := Policy{Slots: 5, Limits: DefaultLimits(), Experts: []Expert{{Name: "sql", Keywords: []string{"query"}}}}
-	for _, role := range []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleBusinessAnalyst,
+	p := Policy{Slots: 5, Limits: DefaultLimits(),
+		Experts: []Expert{{Name: "sql", Keywords: []string{"query"}}}}
+	for _, role := range []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCritic,
+		signalbox.RoleAuditor, signalbox.RoleBusinessAnalyst,
 		signalbox.RoleRemediation, signalbox.RoleHealthAuditor} {
 		p.Roles = append(p.Roles, RoleSlots{role, 3})
 	}
@@ -319,7 +335,8 @@ func wantRefusedAs(t failer, d Decision, code signalbox.Code) {
 
 // hear is a signal of who was dispatched, about the work it holds.
 func hear(a Answer, signal string) ReportSignal {
-	return ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: a.Work, Fields: SignalFields{Summary: "said " + signal}}
+	return ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: a.Work,
+		Fields: SignalFields{Summary: "said " + signal}}
 }
 
 func (b *box) say(a Answer, signal string) Decision {
@@ -359,15 +376,18 @@ func (b *box) checked(a Answer, failing ...string) Decision {
 
 func (b *box) merged(a Answer) Decision {
 	b.t.Helper()
-	b.do(PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("beef"), Before: b.s.Base()})
-	d := b.try(ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("beef"), Before: b.s.Base()})
+	b.do(PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("beef"),
+		Before: b.s.Base()})
+	d := b.try(ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("beef"),
+		Before: b.s.Base()})
 	if d.Err != nil {
 		b.t.Fatalf("%v", d.Err)
 	}
 	return d
 }
 
-// bring takes the next task of developers to a phase: CI_PENDING, READY_FOR_REVIEW, READY_FOR_MERGE or COMPLETED.
+// bring takes the next task of developers to a phase: CI_PENDING, READY_FOR_REVIEW, READY_FOR_MERGE
+// or COMPLETED.
 func (b *box) bring(task string, to signalbox.Phase) {
 	b.t.Helper()
 	b.say(b.wantDispatch(signalbox.RoleDeveloper, task), "ready_for_review")
@@ -438,9 +458,12 @@ func TestDeliverTwoDependentTasks(t *testing.T) {
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_passed")
 	b.wantNothing(signalbox.RoleDeveloper)
-	wantBody(t, b.merged(b.dispatch(signalbox.RoleMerger)), Merged{Epoch: b.s.seq - 4, Commit: sha("beef"), Unblocked: []string{"t2"}, Tip: sha("c0ffee")})
+	wantBody(t, b.merged(b.dispatch(signalbox.RoleMerger)),
+		Merged{Epoch: b.s.seq - 4, Commit: sha("beef"), Unblocked: []string{"t2"},
+			Tip: sha("c0ffee")})
 	b.bring("t2", signalbox.PhaseCompleted)
-	if st := b.wantStanding(StandingComplete); st.Tasks != 2 || st.Completed != 2 || st.Running != 0 || st.Reasons != nil {
+	if st := b.wantStanding(StandingComplete); st.Tasks != 2 || st.Completed != 2 ||
+		st.Running != 0 || st.Reasons != nil {
 		t.Errorf("status %+v", st)
 	}
 	b.wantNothing(DispatchRoles()...)
@@ -460,7 +483,8 @@ func TestSlotsFillCriticsFirst(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3"), todo("t4"))
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.bring("t2", signalbox.PhaseReadyForReview)
-	for _, want := range []signalbox.Role{signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleDeveloper} {
+	for _, want := range []signalbox.Role{signalbox.RoleCritic, signalbox.RoleAuditor,
+		signalbox.RoleDeveloper} {
 		if a := b.do(b.dispatchOf(DispatchRoles()...)); a.Lease.Role != want {
 			t.Fatalf("dispatched %s to %s, want %s", a.Work, a.Lease.Role, want)
 		}
@@ -584,14 +608,17 @@ func benchmarkDispatch(b *testing.B, n int) {
 	for _, _, loaded := s.Plan(); !loaded; _, _, loaded = s.Plan() {
 		carryOut(b, s, t0, []Command{plan(1, tasks...)})
 	}
-	carryOut(b, s, t0, []Command{Dispatch{Roles: []signalbox.Role{signalbox.RoleCI}, Session: "ci", Actor: "ci", Lease: "L"}})
+	carryOut(b, s, t0, []Command{Dispatch{Roles: []signalbox.Role{signalbox.RoleCI}, Session: "ci",
+		Actor: "ci", Lease: "L"}})
 	carryOut(b, s, t0, []Command{ReportChecks{Session: "ci", Epoch: s.Seq()}})
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		id := fmt.Sprintf("s%d", i)
 		at := t0.Add(time.Duration(i) * time.Millisecond)
-		carryOut(b, s, at, []Command{Dispatch{Roles: DispatchRoles(), Session: id, Actor: "a", Lease: "L"}})
+		carryOut(b, s, at, []Command{Dispatch{Roles: DispatchRoles(), Session: id, Actor: "a",
+			Lease: "L"}})
 		granted := s.sessions[len(s.sessions)-1].Held[0]
-		carryOut(b, s, at, []Command{Release{Work: granted.Work, Session: id, Epoch: granted.Epoch, Reason: "benchmark"}})
+		carryOut(b, s, at, []Command{Release{Work: granted.Work, Session: id, Epoch: granted.Epoch,
+			Reason: "benchmark"}})
 	}
 }

@@ -13,7 +13,8 @@ import (
 func (b *box) askExpert(a Answer, expert string) Decision {
 	b.t.Helper()
 	return b.sayMore(a, "expert_request", func(h *ReportSignal) {
-		h.Fields.Expert, h.Fields.Request, h.Fields.Summary, h.Body = expert, "review", "is it right?", signalbox.Hash{6}
+		h.Fields.Expert, h.Fields.Request, h.Fields.Summary, h.Body = expert, "review",
+			"is it right?", signalbox.Hash{6}
 	})
 }
 
@@ -54,20 +55,23 @@ func TestHandlerDispatchExpert(t *testing.T) {
 			b.say(b.dispatch(signalbox.RoleExpert), "expert_advice")
 			b.do(ResumeSession{a.Session, a.Lease.Epoch})
 		}
-		wantTypes(t, b.askExpert(a, "sql"), "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
+		wantTypes(t, b.askExpert(a, "sql"), "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1",
+			"LeaseReleased t1")
 		b.question("t1", AskedExpert)
 		b.wantPhase("t1", signalbox.PhaseBlocked)
 	})
 	t.Run("no expert of that name", func(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"))
-		wantTypes(t, b.askExpert(b.dispatch(signalbox.RoleDeveloper), "css"), "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
+		wantTypes(t, b.askExpert(b.dispatch(signalbox.RoleDeveloper), "css"), "SignalHeard t1",
+			"QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
 		if q := b.question("t1", AskedExpert); !strings.Contains(q.Text, "'css'") {
 			t.Errorf("question %q", q.Text)
 		}
 	})
 	t.Run("one is made", func(t *testing.T) {
 		b := deliver(t, withCreator(policy()), todo("t1"))
-		wantTypes(t, b.askExpert(b.dispatch(signalbox.RoleDeveloper), "css"), "SignalHeard t1", "TaskPlanned X-1", "ExpertRequested t1", "SessionParked t1")
+		wantTypes(t, b.askExpert(b.dispatch(signalbox.RoleDeveloper), "css"), "SignalHeard t1",
+			"TaskPlanned X-1", "ExpertRequested t1", "SessionParked t1")
 		b.wantNothing(signalbox.RoleExpert)
 		b.wantDispatch(signalbox.RoleExpertCreator, "X-1")
 	})
@@ -87,7 +91,8 @@ func TestHandlerDeliverToRequestingAgent(t *testing.T) {
 	a := b.dispatch(signalbox.RoleDeveloper)
 	b.askExpert(a, "sql")
 	x := b.dispatch(signalbox.RoleExpert)
-	d := b.sayMore(x, "expert_advice", func(h *ReportSignal) { h.Body, h.Blob = signalbox.Hash{8}, signalbox.Hash{9} })
+	d := b.sayMore(x, "expert_advice",
+		func(h *ReportSignal) { h.Body, h.Blob = signalbox.Hash{8}, signalbox.Hash{9} })
 	wantTypes(t, d, "SignalHeard X-1", "ExpertAdvised t1", "PhaseChanged X-1", "LeaseReleased X-1")
 	wantBody(t, d, ExpertAdvised{"X-1", "sql", signalbox.Hash{8}, signalbox.Hash{9}})
 	b.wantPhase("X-1", signalbox.PhaseCompleted)
@@ -97,7 +102,8 @@ func TestHandlerDeliverToRequestingAgent(t *testing.T) {
 		t.Errorf("again: %+v", got)
 	}
 	task := b.work("t1").Task
-	if task.Parked != nil || len(task.Advice) != 1 || task.Advice[0] != (Advice{"sql", "X-1", signalbox.Hash{8}, signalbox.Hash{9}}) {
+	if task.Parked != nil || len(task.Advice) != 1 ||
+		task.Advice[0] != (Advice{"sql", "X-1", signalbox.Hash{8}, signalbox.Hash{9}}) {
 		t.Errorf("task %+v", task)
 	}
 	b.say(a, "ready_for_review")
@@ -142,10 +148,12 @@ func TestHandlerEscalateToDivine(t *testing.T) {
 	b.askExpert(a, "sql")
 	x := b.dispatch(signalbox.RoleExpert)
 	d := b.say(x, "expert_unsuccessful")
-	wantTypes(t, d, "SignalHeard X-1", "PhaseChanged X-1", "LeaseReleased X-1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
+	wantTypes(t, d, "SignalHeard X-1", "PhaseChanged X-1", "LeaseReleased X-1", "QuestionAsked t1",
+		"PhaseChanged t1", "LeaseReleased t1")
 	wantBody(t, d, heard("expert_unsuccessful", "ESCALATE_TO_DIVINE", x.Lease.Epoch))
 	b.wantPhase("X-1", signalbox.PhaseCompleted)
-	if w := b.wantPhase("t1", signalbox.PhaseBlocked); w.BlockedFrom != signalbox.PhaseImplementation || w.Lease != nil {
+	if w := b.wantPhase("t1",
+		signalbox.PhaseBlocked); w.BlockedFrom != signalbox.PhaseImplementation || w.Lease != nil {
 		t.Errorf("work %+v", w)
 	}
 	b.answer("t1", AskedExpert, "it is right")
@@ -157,7 +165,8 @@ func TestHandlerEscalateToDivine(t *testing.T) {
 		b.askExpert(a, "sql")
 		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash})
 		other := b.dispatch(signalbox.RoleDeveloper)
-		wantTypes(t, b.say(b.dispatch(signalbox.RoleExpert), "expert_unsuccessful"), "SignalHeard X-1", "PhaseChanged X-1", "LeaseReleased X-1", "QuestionAsked t1")
+		wantTypes(t, b.say(b.dispatch(signalbox.RoleExpert), "expert_unsuccessful"),
+			"SignalHeard X-1", "PhaseChanged X-1", "LeaseReleased X-1", "QuestionAsked t1")
 		b.say(other, "ready_for_review")
 		b.wantNothing(signalbox.RoleCI)
 		b.answer("t1", AskedExpert, "continue")
@@ -180,10 +189,12 @@ func TestHandlerRegisterExpert(t *testing.T) {
 	b.askExpert(b.dispatch(signalbox.RoleDeveloper), "css")
 	maker := b.dispatch(signalbox.RoleExpertCreator)
 	d := b.sayMore(maker, "expert_created", func(h *ReportSignal) {
-		h.Named, h.Fields.Expert, h.Fields.Gap, h.Fields.Keywords = "stylist", "stylist", "layout", []string{"flex", "grid\x00"}
+		h.Named, h.Fields.Expert, h.Fields.Gap, h.Fields.Keywords = "stylist", "stylist", "layout",
+			[]string{"flex", "grid\x00"}
 	})
 	wantTypes(t, d, "SignalHeard X-1", "ExpertRegistered X-1", "LeaseReleased X-1")
-	wantBody(t, d, ExpertRegistered{Expert{Name: "stylist", Gap: "layout", Keywords: []string{"flex", "grid "}}})
+	wantBody(t, d, ExpertRegistered{Expert{Name: "stylist", Gap: "layout",
+		Keywords: []string{"flex", "grid "}}})
 	if got := b.s.Experts(); len(got) != 2 || got[1].Name != "stylist" {
 		t.Errorf("experts %+v", got)
 	}
@@ -193,7 +204,8 @@ func TestHandlerRegisterExpert(t *testing.T) {
 	t.Run("a name that cannot be used", func(t *testing.T) {
 		b := deliver(t, withCreator(policy()), todo("t1"))
 		b.askExpert(b.dispatch(signalbox.RoleDeveloper), "css")
-		b.sayMore(b.dispatch(signalbox.RoleExpertCreator), "expert_created", func(h *ReportSignal) { h.Fields.Expert = "../../x" })
+		b.sayMore(b.dispatch(signalbox.RoleExpertCreator), "expert_created",
+			func(h *ReportSignal) { h.Fields.Expert = "../../x" })
 		b.question("t1", AskedExpert)
 	})
 }
@@ -201,14 +213,17 @@ func TestHandlerRegisterExpert(t *testing.T) {
 // wants has the holder of a task want a file.
 func (b *box) wants(a Answer, file string) Decision {
 	b.t.Helper()
-	return b.sayMore(a, "file_conflict", func(h *ReportSignal) { h.Named, h.Fields.File = file, file })
+	return b.sayMore(a, "file_conflict",
+		func(h *ReportSignal) { h.Named, h.Fields.File = file, file })
 }
 
 func TestHandlerQueueOrCoordinate(t *testing.T) {
 	// in hand are t1 with a.go and t2 with b.go
 	inHand := func(t failer) (b *box, one, two Answer) {
-		b = deliver(t, shared(policy()), withFiles(todo("t1"), "a.go"), withFiles(todo("t2"), "b.go"), todo("t3"))
-		return b, b.wantDispatch(signalbox.RoleDeveloper, "t1"), b.wantDispatch(signalbox.RoleDeveloper, "t2")
+		b = deliver(t, shared(policy()), withFiles(todo("t1"), "a.go"),
+			withFiles(todo("t2"), "b.go"), todo("t3"))
+		return b, b.wantDispatch(signalbox.RoleDeveloper, "t1"),
+			b.wantDispatch(signalbox.RoleDeveloper, "t2")
 	}
 	t.Run("granted", func(t *testing.T) {
 		b, one, _ := inHand(t)
@@ -224,17 +239,20 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 		d := b.wants(two, "a.go")
 		wantTypes(t, d, "SignalHeard t2", "FileWaited t2", "SessionParked t2")
 		wantBody(t, d, FileWaited{"a.go", "t1", 1})
-		wantBody(t, d, SessionParked{Epoch: two.Lease.Epoch, For: "a.go", File: true, Until: b.now.Add(30 * time.Minute)})
+		wantBody(t, d, SessionParked{Epoch: two.Lease.Epoch, For: "a.go", File: true,
+			Until: b.now.Add(30 * time.Minute)})
 		if !d.Answer.Parked {
 			t.Errorf("answer %+v", d.Answer)
 		}
 		b.wants(three, "a.go")
 		b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"}) // a.go goes to who came first
-		if locks := b.work("t2").Task.Locks; !slices.Equal(locks, []string{"a.go", "b.go"}) || !b.work("t2").Task.Parked.Ready || b.work("t3").Task.Parked.Ready {
+		if locks := b.work("t2").Task.Locks; !slices.Equal(locks, []string{"a.go", "b.go"}) ||
+			!b.work("t2").Task.Parked.Ready || b.work("t3").Task.Parked.Ready {
 			t.Errorf("locks %v", locks)
 		}
 		b.do(ResumeSession{two.Session, two.Lease.Epoch})
-		wantRefusedAs(t, b.try(ResumeSession{three.Session, three.Lease.Epoch}), signalbox.CodeNotFound)
+		wantRefusedAs(t, b.try(ResumeSession{three.Session, three.Lease.Epoch}),
+			signalbox.CodeNotFound)
 		wantRefusedAs(t, b.try(hear(one, "ready_for_review")), signalbox.CodeConflict)
 	})
 	t.Run("at most 30 minutes", func(t *testing.T) {
@@ -251,19 +269,23 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 			b.wants(two, "a.go")
 			for range 3 {
 				b.pass(10 * time.Minute)
-				b.do(Renew{Work: "t1", Session: one.Session, Epoch: one.Lease.Epoch, TTL: time.Hour})
-				b.do(Renew{Work: "t2", Session: two.Session, Epoch: two.Lease.Epoch, TTL: time.Hour})
+				b.do(Renew{Work: "t1", Session: one.Session, Epoch: one.Lease.Epoch,
+					TTL: time.Hour})
+				b.do(Renew{Work: "t2", Session: two.Session, Epoch: two.Lease.Epoch,
+					TTL: time.Hour})
 			}
 			b.do(ResumeSession{two.Session, two.Lease.Epoch})
 		}
-		wantTypes(t, b.wants(two, "a.go"), "SignalHeard t2", "FileWaited t2", "QuestionAsked t2", "PhaseChanged t2", "LeaseReleased t2")
+		wantTypes(t, b.wants(two, "a.go"), "SignalHeard t2", "FileWaited t2", "QuestionAsked t2",
+			"PhaseChanged t2", "LeaseReleased t2")
 		b.question("t2", AskedFile)
 	})
 	t.Run("a circle, the asker is the younger", func(t *testing.T) {
 		b, one, two := inHand(t)
 		b.wants(one, "b.go")
 		wantTypes(t, b.wants(two, "a.go"), "SignalHeard t2", "LocksYielded t2", "LeaseReleased t2")
-		if locks := b.work("t1").Task.Locks; !slices.Equal(locks, []string{"a.go", "b.go"}) || !b.work("t1").Task.Parked.Ready {
+		if locks := b.work("t1").Task.Locks; !slices.Equal(locks, []string{"a.go", "b.go"}) ||
+			!b.work("t1").Task.Parked.Ready {
 			t.Errorf("locks %v", locks)
 		}
 		b.do(ResumeSession{one.Session, one.Lease.Epoch})
@@ -275,7 +297,8 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 	t.Run("a circle, the asker is the older", func(t *testing.T) {
 		b, one, two := inHand(t)
 		b.wants(two, "a.go")
-		wantTypes(t, b.wants(one, "b.go"), "SignalHeard t1", "LeaseReleased t2", "LocksYielded t2", "FilesLocked t1")
+		wantTypes(t, b.wants(one, "b.go"), "SignalHeard t1", "LeaseReleased t2", "LocksYielded t2",
+			"FilesLocked t1")
 		if b.work("t2").Lease != nil || !strings.Contains(b.work("t2").Task.Context, "deadlock") {
 			t.Errorf("work %+v", b.work("t2"))
 		}
@@ -300,7 +323,8 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 		d := b.wants(two, "./a.go")
 		wantTypes(t, d, "SignalHeard t2", "OverlapNoted t2", "OverlapNoted t1")
 		wantBody(t, d, OverlapNoted{"a.go", "t1"})
-		if got := b.work("t1").Task.Overlaps; !slices.Equal(got, []string{"a.go", "a.go (also t2)"}) {
+		if got := b.work("t1").Task.Overlaps; !slices.Equal(got,
+			[]string{"a.go", "a.go (also t2)"}) {
 			t.Errorf("overlaps %q", got)
 		}
 		for _, a := range []Answer{one, two} {
@@ -308,11 +332,13 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 				t.Errorf("again: %+v", d)
 			}
 		}
-		// A task that announced the file changes it, also between two agents; a third task tells all of them.
+		// A task that announced the file changes it, also between two agents; a third task tells
+		// all of them.
 		b.do(ReportFailure{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailCrash})
 		b.do(Order{What: OrderPause, Work: "t1", Actor: "op"})
 		three := b.wantDispatch(signalbox.RoleDeveloper, "t3")
-		wantTypes(t, b.wants(three, "a.go"), "SignalHeard t3", "OverlapNoted t3", "OverlapNoted t1", "OverlapNoted t3", "OverlapNoted t2")
+		wantTypes(t, b.wants(three, "a.go"), "SignalHeard t3", "OverlapNoted t3", "OverlapNoted t1",
+			"OverlapNoted t3", "OverlapNoted t2")
 		b.say(two, "ready_for_review")
 	})
 	t.Run("worktrees, announced before the other task starts", func(t *testing.T) {
@@ -326,11 +352,14 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"), todo("t2"))
 		b.wants(b.dispatch(signalbox.RoleDeveloper), "a.go")
 		b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
-		wantTypes(t, b.wants(b.wantDispatch(signalbox.RoleDeveloper, "t2"), "a.go"), "SignalHeard t2", "OverlapNoted t2")
+		wantTypes(t, b.wants(b.wantDispatch(signalbox.RoleDeveloper, "t2"), "a.go"),
+			"SignalHeard t2", "OverlapNoted t2")
 	})
 	t.Run("who waits for a task gives its files to it", func(t *testing.T) {
-		b := deliver(t, shared(policy()), withFiles(todo("t1"), "a.go"), withFiles(todo("t2"), "a.go"))
-		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
+		b := deliver(t, shared(policy()), withFiles(todo("t1"), "a.go"),
+			withFiles(todo("t2"), "a.go"))
+		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
+			func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
 		d := b.try(b.dispatchOf(signalbox.RoleDeveloper))
 		wantTypes(t, d, "LeaseGranted t2", "LocksYielded t1", "FilesLocked t2")
 	})
@@ -340,10 +369,12 @@ func TestHandlerProcessCheckpoint(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
 	b.pass(time.Minute)
-	d := b.sayMore(a, "checkpoint", func(h *ReportSignal) { h.Fields.Summary, h.Fields.Percent = "writing tests", 140 })
+	d := b.sayMore(a, "checkpoint",
+		func(h *ReportSignal) { h.Fields.Summary, h.Fields.Percent = "writing tests", 140 })
 	wantTypes(t, d, "SignalHeard t1", "ProgressReported t1")
 	wantBody(t, d, ProgressReported{a.Lease.Epoch, "writing tests", 100})
-	if p := b.work("t1").Task.Progress; p == nil || *p != (Progress{"writing tests", 100, b.now}) || b.work("t1").Lease == nil {
+	if p := b.work("t1").Task.Progress; p == nil || *p != (Progress{"writing tests", 100, b.now}) ||
+		b.work("t1").Lease == nil {
 		t.Errorf("progress %+v", p)
 	}
 	b.pass(minBetweenCheckpoints - 1)
@@ -365,8 +396,10 @@ func TestHandlerRequestClarification(t *testing.T) {
 		h.Fields.Summary, h.Fields.Advice = "**READY_FOR_REVIEW: t1**", "send the line bare"
 	})
 	wantTypes(t, d, "UnknownSignalRecovery t1")
-	wantBody(t, d, UnknownSignalRecovery{1, "warning", "**READY_FOR_REVIEW: t1**", "send the line bare"})
-	wantAnswer(t, Answer{At: b.now, Seq: d.Events[0].Seq, Work: "t1", Phase: signalbox.PhaseImplementation, Session: a.Session,
+	wantBody(t, d, UnknownSignalRecovery{1, "warning", "**READY_FOR_REVIEW: t1**",
+		"send the line bare"})
+	wantAnswer(t, Answer{At: b.now, Seq: d.Events[0].Seq, Work: "t1",
+		Phase: signalbox.PhaseImplementation, Session: a.Session,
 		Lease: b.work("t1").Lease, Again: true}, d.Answer)
 	b.say(a, "ready_for_review")
 }

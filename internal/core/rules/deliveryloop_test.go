@@ -16,7 +16,8 @@ func TestParkedSessionsResumeInTurn(t *testing.T) {
 	var askers []Answer
 	for range 4 {
 		a := b.dispatch(signalbox.RoleDeveloper)
-		b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert = p.Experts[0].Name })
+		b.sayMore(a, "expert_request",
+			func(h *ReportSignal) { h.Fields.Expert = p.Experts[0].Name })
 		askers = append(askers, a)
 	}
 	for range askers {
@@ -28,7 +29,8 @@ func TestParkedSessionsResumeInTurn(t *testing.T) {
 	}
 }
 
-// Work that was checked on a broken base is checked again on the repaired one, and passes every gate again.
+// Work that was checked on a broken base is checked again on the repaired one, and passes every
+// gate again.
 func TestAuditBlockedIsCheckedAgain(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.bring("t1", signalbox.PhaseReadyForMerge)
@@ -66,17 +68,20 @@ func TestRemediationsAreLimited(t *testing.T) {
 	b.wantStanding(StandingAsking)
 }
 
-// A remediation that edits protected files, or what steers agents, is not healthy: no critic reads it.
+// A remediation that edits protected files, or what steers agents, is not healthy: no critic reads
+// it.
 func TestRemediationMayNotEditProtectedFiles(t *testing.T) {
 	trusted := policy()
 	trusted.TrustSteering = true
 	for _, p := range []Policy{policy(), trusted} {
-		for _, report := range []ReportChecks{{Protected: []string{"check.sh"}}, {Steering: []string{"AGENTS.md"}}} {
+		for _, report := range []ReportChecks{{Protected: []string{"check.sh"}},
+			{Steering: []string{"AGENTS.md"}}} {
 			b := deliver(t, p, todo("t1"))
 			b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
 			b.say(b.dispatch(signalbox.RoleRemediation), "remediation_complete")
 			ci := b.dispatch(signalbox.RoleCI)
-			report.Session, report.Epoch, report.Rows = ci.Session, ci.Lease.Epoch, []CheckRow{{Check: "test", Passed: true}}
+			report.Session, report.Epoch, report.Rows = ci.Session, ci.Lease.Epoch,
+				[]CheckRow{{Check: "test", Passed: true}}
 			b.do(report)
 			b.say(b.dispatch(signalbox.RoleHealthAuditor), "health_healthy")
 			b.wantPhase("R-1", signalbox.PhaseImplementation)
@@ -101,7 +106,8 @@ func TestFileConflictsDoNotFlood(t *testing.T) {
 	before := len(b.log)
 	for range 3 {
 		for i := range 500 {
-			b.try(ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: "file_conflict", Named: "x", Fields: SignalFields{File: fmt.Sprintf("%d.go", i)}, Offset: int64(i)})
+			b.try(ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: "file_conflict",
+				Named: "x", Fields: SignalFields{File: fmt.Sprintf("%d.go", i)}, Offset: int64(i)})
 		}
 	}
 	if n := len(b.log) - before; n > 2*maxFileRequests+3 {
@@ -128,7 +134,8 @@ func TestReplannedWorkBeginsAnew(t *testing.T) {
 	b.say(b.dispatch(signalbox.RoleCritic), "divine_clarification")
 	b.do(plan(2, changed))
 	b.wantPhase("t1", signalbox.PhaseBlocked)
-	if w := b.work("t1"); w.BlockedFrom != signalbox.PhaseImplementation || len(w.Task.Findings) == 0 {
+	if w := b.work("t1"); w.BlockedFrom != signalbox.PhaseImplementation ||
+		len(w.Task.Findings) == 0 {
 		t.Errorf("it continues in %s with %v", w.BlockedFrom, w.Task.Findings)
 	}
 }
@@ -137,12 +144,14 @@ func TestBudgetAnswers(t *testing.T) {
 	p := policy()
 	p.Task = Budget{Tokens: 100}
 	spend := func(b *box, signal string, tokens int64) {
-		b.sayMore(b.dispatch(signalbox.RoleDeveloper), signal, func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: tokens}} })
+		b.sayMore(b.dispatch(signalbox.RoleDeveloper), signal,
+			func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: tokens}} })
 	}
 	t.Run("no", func(t *testing.T) {
 		b := deliver(t, p, todo("t1"))
 		spend(b, "task_incomplete", 150)
-		if q := b.question("t1", AskedBudget); !strings.Contains(q.Text, "150 of 100 tokens (budget.task in signalbox.yaml)") {
+		if q := b.question("t1", AskedBudget); !strings.Contains(q.Text,
+			"150 of 100 tokens (budget.task in signalbox.yaml)") {
 			t.Errorf("the question is %q", q.Text)
 		}
 		if d := b.answer("t1", AskedBudget, "No, stop."); !d.Answer.Paused {
@@ -160,14 +169,16 @@ func TestBudgetAnswers(t *testing.T) {
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	})
 	t.Run("other words for no", func(t *testing.T) {
-		for _, no := range []string{"n", "N", "No\nit costs too much", "no-one pays for it", "nope", "don\u2019t", "do not", "\"no\"", "cancel it", "Not now"} {
+		for _, no := range []string{"n", "N", "No\nit costs too much", "no-one pays for it", "nope",
+			"don\u2019t", "do not", "\"no\"", "cancel it", "Not now"} {
 			b := deliver(t, p, todo("t1"))
 			spend(b, "task_incomplete", 150)
 			if d := b.answer("t1", AskedBudget, no); !d.Answer.Paused {
 				t.Errorf("%q grants the budget", no)
 			}
 		}
-		for _, yes := range []string{"y", "yes", "do", "do it", "go on", "none of this is wasted: continue", "\U0001F44D"} {
+		for _, yes := range []string{"y", "yes", "do", "do it", "go on",
+			"none of this is wasted: continue", "\U0001F44D"} {
 			b := deliver(t, p, todo("t1"))
 			spend(b, "task_incomplete", 150)
 			if d := b.answer("t1", AskedBudget, yes); d.Answer.Paused {
@@ -179,8 +190,10 @@ func TestBudgetAnswers(t *testing.T) {
 		p := policy()
 		p.Run = Budget{CostMicros: 2_500_000}
 		b := deliver(t, p, todo("t1"))
-		b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{CostMicros: 3_000_000}} })
-		if q := b.question("", AskedBudget); !strings.Contains(q.Text, "cost $3.00 of $2.50 (budget.run in signalbox.yaml)") {
+		b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete",
+			func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{CostMicros: 3_000_000}} })
+		if q := b.question("", AskedBudget); !strings.Contains(q.Text,
+			"cost $3.00 of $2.50 (budget.run in signalbox.yaml)") {
 			t.Errorf("the question is %q", q.Text)
 		}
 		b.answer("", AskedBudget, "no")
@@ -194,7 +207,8 @@ func TestBudgetAnswers(t *testing.T) {
 		// A higher budget in the configuration is enough.
 		p.Run.CostMicros = 4_000_000
 		b.do(Configure{p, "op"})
-		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{CostMicros: 1_000_000}} })
+		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
+			func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{CostMicros: 1_000_000}} })
 		b.question("", AskedBudget)
 		// Also as the answer to the open question.
 		p.Run.CostMicros = 4_100_000
@@ -205,7 +219,8 @@ func TestBudgetAnswers(t *testing.T) {
 	t.Run("raised", func(t *testing.T) {
 		for name, raise := range map[string]func(*box){
 			"in the configuration": func(b *box) {
-				b.do(Configure{Policy: func() Policy { p := p; p.Task.Tokens = 200; return p }(), Actor: "op"})
+				b.do(Configure{Policy: func() Policy { p := p; p.Task.Tokens = 200; return p }(),
+					Actor: "op"})
 			},
 			"in the plan": func(b *box) {
 				richer := todo("t1")
@@ -254,7 +269,8 @@ func TestLimitedBeforeAsking(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"))
 	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
 	a := b.dispatch(signalbox.RoleDeveloper)
-	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(time.Hour)})
+	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
+		Until: b.now.Add(time.Hour)})
 	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(b.now.Add(time.Hour)) {
 		t.Errorf("wakes at %s", st.Wake)
 	}
@@ -264,7 +280,8 @@ func TestLimitedBeforeAsking(t *testing.T) {
 func TestCancelledAskerCancelsItsRequest(t *testing.T) {
 	p := policy()
 	b := deliver(t, p, todo("t1"))
-	b.sayMore(b.dispatch(signalbox.RoleDeveloper), "expert_request", func(h *ReportSignal) { h.Fields.Expert = p.Experts[0].Name })
+	b.sayMore(b.dispatch(signalbox.RoleDeveloper), "expert_request",
+		func(h *ReportSignal) { h.Fields.Expert = p.Experts[0].Name })
 	b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
 	b.wantNothing(signalbox.RoleExpert)
 }
@@ -293,8 +310,8 @@ func TestResumeOfWhatIsCancelled(t *testing.T) {
 	}
 }
 
-// A task that waits for a remediation stays BLOCKED when it is retried: otherwise it would continue with the checks and the
-// review of the broken base.
+// A task that waits for a remediation stays BLOCKED when it is retried: otherwise it would continue
+// with the checks and the review of the broken base.
 func TestRetryDoesNotSkipTheRemediation(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.bring("t1", signalbox.PhaseReadyForMerge)

@@ -15,8 +15,8 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// company is a crew that does right and wrong things at random, on a plan that changes at random. After every step it checks
-// what must always hold.
+// company is a crew that does right and wrong things at random, on a plan that changes at random.
+// After every step it checks what must always hold.
 type company struct {
 	t      *rapid.T
 	s      *State
@@ -26,7 +26,8 @@ type company struct {
 	plans  byte
 	source string // of the plan
 	n      int    // for ids
-	// chance is seeded by rapid: its own draws prefer small numbers, and a company that mostly does the first thing gets nowhere.
+	// chance is seeded by rapid: its own draws prefer small numbers, and a company that mostly does
+	// the first thing gets nowhere.
 	chance *rand.Rand
 	done   []Command
 	calm   bool // what it does is not looked at so closely
@@ -49,7 +50,9 @@ func (c *company) fatalf(format string, args ...any) {
 
 // newCompany has a random policy and a random plan.
 func newCompany(t *rapid.T) *company {
-	c := &company{t: t, s: &State{}, now: t0, chance: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), rapid.Uint64().Draw(t, "seed")))}
+	c := &company{t: t, s: &State{}, now: t0,
+		chance: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"),
+			rapid.Uint64().Draw(t, "seed")))}
 	c.try(OpenBox{Box: "box-1", Actor: "op"})
 	p := policy()
 	p.Slots = c.between(1, 5)
@@ -139,7 +142,8 @@ func (c *company) try(cmd Command) Decision {
 	if c.s.run.Policy == nil {
 		return d
 	}
-	if fault := cmp.Or(brokenLoop(c.s), brokenWork(c.s, c.log), brokenSession(c.s, c.log)); fault != "" {
+	if fault := cmp.Or(brokenLoop(c.s), brokenWork(c.s, c.log),
+		brokenSession(c.s, c.log)); fault != "" {
 		c.fatalf("after %#v: %s", cmd, fault)
 	}
 	if decided == nil {
@@ -184,7 +188,8 @@ func (c *company) note(e *signalbox.Event) {
 	for _, blocker := range w.Task.Blockers {
 		b, known := c.s.Work(blocker)
 		stacked := known && c.s.run.Policy.Stack && b.WaitsForRequest()
-		if !known || b.Phase != signalbox.PhaseCompleted && b.Task.Cancelled != removedFromPlan && !stacked {
+		if !known || b.Phase != signalbox.PhaseCompleted && b.Task.Cancelled != removedFromPlan &&
+			!stacked {
 			c.fatalf("%s is given away before %s is completed", e.Work, blocker)
 		}
 	}
@@ -229,9 +234,12 @@ func (c *company) dispatch() {
 	}
 }
 
-var signalNames = []string{"ready_for_review", "task_incomplete", "infra_blocked", "review_passed", "review_failed", "audit_passed",
-	"audit_failed", "audit_blocked", "expanded_spec", "remediation_complete", "health_healthy", "health_unhealthy", "divine_clarification",
-	"expert_request", "expert_advice", "expert_unsuccessful", "expert_created", "file_conflict", "checkpoint", "unknown"}
+var signalNames = []string{"ready_for_review", "task_incomplete", "infra_blocked", "review_passed",
+	"review_failed", "audit_passed",
+	"audit_failed", "audit_blocked", "expanded_spec", "remediation_complete", "health_healthy",
+	"health_unhealthy", "divine_clarification",
+	"expert_request", "expert_advice", "expert_unsuccessful", "expert_created", "file_conflict",
+	"checkpoint", "unknown"}
 
 // speak has a holder say something, mostly something that it may say.
 func (c *company) speak() {
@@ -253,7 +261,8 @@ func (c *company) speak() {
 		c.merge(w, c.oneIn(3))
 		return
 	}
-	may := slices.DeleteFunc(slices.Clone(signalNames), func(name string) bool { return name != "unknown" && !w.Lease.Role.MaySend(name) })
+	may := slices.DeleteFunc(slices.Clone(signalNames),
+		func(name string) bool { return name != "unknown" && !w.Lease.Role.MaySend(name) })
 	signal := chooseOne(c, may...)
 	named := w.ID
 	if c.oneIn(20) {
@@ -267,7 +276,8 @@ func (c *company) speak() {
 		}
 	}
 	if c.oneIn(5) {
-		h.Exit = &Exit{Signal: exit(chooseOne(c, w.Phase, signalbox.PhaseReview), chooseOne(c, signalbox.ExitCompleted, signalbox.ExitBlocked))}
+		h.Exit = &Exit{Signal: exit(chooseOne(c, w.Phase, signalbox.PhaseReview),
+			chooseOne(c, signalbox.ExitCompleted, signalbox.ExitBlocked))}
 	}
 	if c.oneIn(30) {
 		h.Epoch--
@@ -282,9 +292,11 @@ func (c *company) speak() {
 }
 
 func (c *company) drawSaid() SignalFields {
-	said := SignalFields{Summary: "because \xff", Cause: chooseOne(c, CauseInformation, CauseScope, CauseInfrastructure, CauseWaiting, CauseOther),
-		Confidence: chooseOne(c, "HIGH", "medium", "LOW"), Expert: chooseOne(c, "sql", "missing", "new one"),
-		File: chooseOne(c, "a", "b", "./c", "d\xff"), Percent: 50}
+	said := SignalFields{Summary: "because \xff", Cause: chooseOne(c, CauseInformation, CauseScope,
+		CauseInfrastructure, CauseWaiting, CauseOther),
+		Confidence: chooseOne(c, "HIGH", "medium", "LOW"),
+		Expert:     chooseOne(c, "sql", "missing", "new one"),
+		File:       chooseOne(c, "a", "b", "./c", "d\xff"), Percent: 50}
 	for _, t := range c.tasks {
 		if c.oneIn(6) {
 			said.BlockedBy = append(said.BlockedBy, t.ID)
@@ -302,9 +314,11 @@ func (c *company) drawSaid() SignalFields {
 }
 
 func (c *company) check(w *Work, fails bool) {
-	rows := []CheckRow{{Check: "test", Environment: "e", Passed: !fails}, {Check: "lint", Environment: "e", Passed: true}}
+	rows := []CheckRow{{Check: "test", Environment: "e", Passed: !fails},
+		{Check: "lint", Environment: "e", Passed: true}}
 	c.n++
-	r := ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Rows: rows, Commit: sha(fmt.Sprintf("c%d", c.n)), Base: c.s.Base(), Unchanged: !c.calm && c.oneIn(20)}
+	r := ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Rows: rows,
+		Commit: sha(fmt.Sprintf("c%d", c.n)), Base: c.s.Base(), Unchanged: !c.calm && c.oneIn(20)}
 	if w.Task.Kind == KindTask && c.oneIn(4) {
 		r.Steering = []string{"AGENTS.md"}
 	}
@@ -328,11 +342,13 @@ func (c *company) workByHand() {
 	held := c.heldByHand()
 	if len(held) == 0 {
 		c.n++
-		c.try(OpenWork{Work: fmt.Sprintf("h%d", c.n), Phase: signalbox.PhaseCIPending, Actor: "op", Ref: chooseOne(c, "", "a-branch")})
+		c.try(OpenWork{Work: fmt.Sprintf("h%d", c.n), Phase: signalbox.PhaseCIPending, Actor: "op",
+			Ref: chooseOne(c, "", "a-branch")})
 		return
 	}
 	w := chooseOne(c, held...)
-	r := ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Commit: sha("c"), OnBase: w.Ref == ""}
+	r := ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Commit: sha("c"),
+		OnBase: w.Ref == ""}
 	switch row := (CheckRow{Check: "test", Environment: "e"}); c.between(0, 3) {
 	case 0:
 		c.try(ReportFailure{Session: r.Session, Epoch: r.Epoch, Cause: FailWorkspace, Detail: "d"})
@@ -350,7 +366,8 @@ func (c *company) workByHand() {
 
 // conflict says that the work conflicts with the base.
 func (c *company) conflict(w *Work) {
-	found := Conflict{Commit: sha("c"), Base: cmp.Or(c.s.Base(), sha("b")), Files: []string{"a", "b \xff"}}
+	found := Conflict{Commit: sha("c"), Base: cmp.Or(c.s.Base(), sha("b")),
+		Files: []string{"a", "b \xff"}}
 	if w.Lease.Role.IsAuthor() {
 		found.Draft = sha("d")
 	}
@@ -421,7 +438,8 @@ func (c *company) observeRequest(good bool) bool {
 // moveBase says that the base is elsewhere.
 func (c *company) moveBase(to string) {
 	c.n++
-	c.try(ObserveBase{Known: chooseOne(c, c.s.Base(), c.s.Base(), "another"), Commit: cmp.Or(to, sha(fmt.Sprintf("x%d", c.n))), Added: []string{"x \xff"},
+	c.try(ObserveBase{Known: chooseOne(c, c.s.Base(), c.s.Base(), "another"),
+		Commit: cmp.Or(to, sha(fmt.Sprintf("x%d", c.n))), Added: []string{"x \xff"},
 		Start: c.oneIn(3), Actor: "op"})
 }
 
@@ -436,7 +454,8 @@ func (c *company) store() {
 	if work == "" {
 		s.Branch = "main"
 	}
-	if known := append(slices.Clone(c.s.StoredCommits("")), c.s.StoredCommits(work)...); len(known) > 0 {
+	if known := append(slices.Clone(c.s.StoredCommits("")),
+		c.s.StoredCommits(work)...); len(known) > 0 {
 		s.Needs = []string{chooseOne(c, known...).Commit}
 		if work == "" && c.oneIn(2) {
 			s.Replaces = s.Needs
@@ -447,7 +466,8 @@ func (c *company) store() {
 	}
 	if known := c.s.StoredCommits(work); len(known) > 0 && c.oneIn(4) {
 		rejected := chooseOne(c, known...)
-		c.try(RejectBundle{Work: work, Commit: rejected.Commit, Bundle: rejected.Bundle, Fault: "it is not a bundle \xff", Actor: "op"})
+		c.try(RejectBundle{Work: work, Commit: rejected.Commit, Bundle: rejected.Bundle,
+			Fault: "it is not a bundle \xff", Actor: "op"})
 		if c.oneIn(2) {
 			s.Commit, s.Replaces = rejected.Commit, []string{rejected.Commit}
 		}
@@ -461,10 +481,13 @@ func (c *company) fail() {
 		return
 	}
 	w := chooseOne(c, held...)
-	c.try(StartAgent{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Agent: cmp.Or(w.Task.Agent, "agent")})
+	c.try(StartAgent{Session: w.Lease.Session, Epoch: w.Lease.Epoch,
+		Agent: cmp.Or(w.Task.Agent, "agent")})
 	c.try(ReportConversation{Session: w.Lease.Session, Epoch: w.Lease.Epoch, ID: "c-1"})
-	cause := chooseOne(c, FailTimeout, FailCrash, FailStall, FailStart, FailWorkspace, FailRateLimit, FailLogin, FailServer, FailProgram)
-	c.try(ReportFailure{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Cause: cause, Detail: "d", Until: c.now.Add(time.Minute)})
+	cause := chooseOne(c, FailTimeout, FailCrash, FailStall, FailStart, FailWorkspace,
+		FailRateLimit, FailLogin, FailServer, FailProgram)
+	c.try(ReportFailure{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Cause: cause, Detail: "d",
+		Until: c.now.Add(time.Minute)})
 }
 
 func (c *company) unpark() {
@@ -478,7 +501,8 @@ func (c *company) unpark() {
 func (c *company) answer() {
 	for _, q := range c.s.Questions() {
 		if q.Open() {
-			c.try(AnswerQuestion{q.ID, chooseOne(c, "continue", "healthy", "halt", "retry", "done", "accept", "repair", "again"), "op"})
+			c.try(AnswerQuestion{q.ID, chooseOne(c, "continue", "healthy", "halt", "retry", "done",
+				"accept", "repair", "again"), "op"})
 			return
 		}
 	}
@@ -493,7 +517,8 @@ func (c *company) order() {
 		c.steer(work)
 		return
 	}
-	what := chooseOne(c, OrderPause, OrderResume, OrderResume, OrderCancel, OrderRetry, OrderRetry, OrderApprove, OrderApprove)
+	what := chooseOne(c, OrderPause, OrderResume, OrderResume, OrderCancel, OrderRetry, OrderRetry,
+		OrderApprove, OrderApprove)
 	order := Order{What: what, Work: chooseOne(c, works...), Actor: "op"}
 	if what == OrderRetry && order.Work != "" && c.oneIn(2) {
 		order.From = chooseOne(c, signalbox.Phases()...)
@@ -503,7 +528,9 @@ func (c *company) order() {
 	if order.From == "" || d.Err != nil {
 		return
 	}
-	if now, _ := c.s.Work(order.Work); !slices.Contains(w.RetryPhases(), retryStep(order.From)) || now.Lease != nil || retryStep(now.Phase) != retryStep(order.From) || now.Task.Audited || now.Task.Counts != (Counts{}) {
+	if now, _ := c.s.Work(order.Work); !slices.Contains(w.RetryPhases(), retryStep(order.From)) ||
+		now.Lease != nil || retryStep(now.Phase) != retryStep(order.From) || now.Task.Audited ||
+		now.Task.Counts != (Counts{}) {
 		c.fatalf("%s was restarted in %s and is %+v, %+v", order.Work, order.From, now, now.Task)
 	}
 }
@@ -517,8 +544,11 @@ func (c *company) steer(work string) {
 		return
 	}
 	d := c.try(Rework{Work: work, Text: text, Actor: "op", Reject: c.oneIn(3)})
-	if w, _ := c.s.Work(work); d.Err == nil && (w.Lease != nil || w.Phase != signalbox.PhaseImplementation && w.Phase != signalbox.PhaseDraft ||
-		w.Task.Findings[len(w.Task.Findings)-1].Summary != text || w.Task.Checked || w.Task.Counts != (Counts{})) {
+	if w, _ := c.s.Work(work); d.Err == nil &&
+		(w.Lease != nil || w.Phase != signalbox.PhaseImplementation &&
+			w.Phase != signalbox.PhaseDraft ||
+			w.Task.Findings[len(w.Task.Findings)-1].Summary != text || w.Task.Checked ||
+			w.Task.Counts != (Counts{})) {
 		c.fatalf("%s was sent back and is %+v, %+v", work, w, w.Task)
 	}
 }
@@ -529,8 +559,9 @@ func (c *company) exit() {
 		return
 	}
 	w := chooseOne(c, held...)
-	c.try(Exit{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Signal: exit(w.Phase, chooseOne(c, signalbox.ExitCompleted, signalbox.ExitBlocked)),
-		Turn: &Turn{Spent: Spent{Tokens: 20}}})
+	c.try(Exit{Session: w.Lease.Session, Epoch: w.Lease.Epoch,
+		Signal: exit(w.Phase, chooseOne(c, signalbox.ExitCompleted, signalbox.ExitBlocked)),
+		Turn:   &Turn{Spent: Spent{Tokens: 20}}})
 }
 
 func (c *company) passTime() {
@@ -562,7 +593,8 @@ func (c *company) reconfigure() {
 	if c.oneIn(3) {
 		p.AgentSettings = slices.Clone(p.AgentSettings)
 		c.n++
-		p.AgentSettings[c.between(0, len(p.AgentSettings)-1)].Settings = signalbox.Hash{9, byte(c.n)}
+		p.AgentSettings[c.between(0, len(p.AgentSettings)-1)].Settings = signalbox.Hash{9,
+			byte(c.n)}
 	}
 	c.try(Configure{p, "op"})
 }
@@ -691,15 +723,19 @@ func (c *company) refold() {
 			}
 		}
 	}
-	if want := c.s.Snapshot(); !bytes.Equal(want, whole.Snapshot()) || !bytes.Equal(want, resumed.Snapshot()) {
+	if want := c.s.Snapshot(); !bytes.Equal(want, whole.Snapshot()) ||
+		!bytes.Equal(want, resumed.Snapshot()) {
 		c.fatalf("a fold from the start, or from a snapshot at %d, gives another state", at)
 	}
 }
 
 // good says what moves the work on, for every role.
-var good = map[signalbox.Role]string{signalbox.RoleDeveloper: "ready_for_review", signalbox.RoleCritic: "review_passed",
-	signalbox.RoleAuditor: "audit_passed", signalbox.RoleBusinessAnalyst: "expanded_spec", signalbox.RoleRemediation: "remediation_complete",
-	signalbox.RoleHealthAuditor: "health_healthy", signalbox.RoleExpert: "expert_advice", signalbox.RoleExpertCreator: "expert_created"}
+var good = map[signalbox.Role]string{signalbox.RoleDeveloper: "ready_for_review",
+	signalbox.RoleCritic:  "review_passed",
+	signalbox.RoleAuditor: "audit_passed", signalbox.RoleBusinessAnalyst: "expanded_spec",
+	signalbox.RoleRemediation:   "remediation_complete",
+	signalbox.RoleHealthAuditor: "health_healthy", signalbox.RoleExpert: "expert_advice",
+	signalbox.RoleExpertCreator: "expert_created"}
 
 // doGood does one thing right, and reports whether there was anything to do without a human.
 func (c *company) doGood() bool {
@@ -714,7 +750,8 @@ func (c *company) doGood() bool {
 			if !park.Ready {
 				c.now = park.Until
 			}
-			if d := c.try(ResumeSession{Session: w.Lease.Session, Epoch: w.Lease.Epoch}); d.Err != nil {
+			if d := c.try(ResumeSession{Session: w.Lease.Session,
+				Epoch: w.Lease.Epoch}); d.Err != nil {
 				continue // no slot is free
 			}
 		case park != nil:
@@ -724,8 +761,10 @@ func (c *company) doGood() bool {
 		case w.Lease.Role == signalbox.RoleMerger:
 			c.merge(w, false)
 		default:
-			c.try(ReportSignal{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Signal: good[w.Lease.Role], Named: w.ID,
-				Fields: SignalFields{Confidence: "HIGH", Expert: fmt.Sprintf("expert-%d", c.s.Seq())}})
+			c.try(ReportSignal{Session: w.Lease.Session, Epoch: w.Lease.Epoch,
+				Signal: good[w.Lease.Role], Named: w.ID,
+				Fields: SignalFields{Confidence: "HIGH",
+					Expert: fmt.Sprintf("expert-%d", c.s.Seq())}})
 		}
 		return true
 	}
@@ -733,7 +772,8 @@ func (c *company) doGood() bool {
 		return c.observeRequest(true)
 	}
 	c.n++
-	c.try(Dispatch{Roles: DispatchRoles(), Session: fmt.Sprintf("s%d", c.n), Actor: "a", Lease: "L", TTL: time.Hour})
+	c.try(Dispatch{Roles: DispatchRoles(), Session: fmt.Sprintf("s%d", c.n), Actor: "a", Lease: "L",
+		TTL: time.Hour})
 	return true
 }
 
@@ -755,7 +795,9 @@ func (c *company) goodHuman() bool {
 		return true
 	}
 	for w := range c.s.Works() {
-		if w.Task != nil && w.Task.Paused && !w.Done() || w.Task != nil && w.Task.Kind == KindTask && w.Task.Cancelled != "" && w.Task.Cancelled != removedFromPlan {
+		if w.Task != nil && w.Task.Paused && !w.Done() || w.Task != nil &&
+			w.Task.Kind == KindTask && w.Task.Cancelled != "" &&
+			w.Task.Cancelled != removedFromPlan {
 			c.try(Order{What: OrderRetry, Work: w.ID, Actor: "op"})
 			return true
 		}
@@ -763,8 +805,9 @@ func (c *company) goodHuman() bool {
 	return false
 }
 
-// TestEveryRunEnds lets a company do random things. From there, a crew that does everything right reaches a point where only the human
-// or time can help, and the status says so; with a human's help it delivers the whole plan.
+// TestEveryRunEnds lets a company do random things. From there, a crew that does everything right
+// reaches a point where only the human or time can help, and the status says so; with a human's
+// help it delivers the whole plan.
 func TestEveryRunEnds(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		c := newCompany(t)

@@ -10,42 +10,69 @@ import (
 
 // deliveryScenarios are histories of the delivery loop.
 var deliveryScenarios = []scenario{
-	{"delivery-two-tasks", "A plan of two tasks, the second of which waits for the first, is delivered.", deliveredTasks},
+	{"delivery-two-tasks",
+		"A plan of two tasks, the second of which waits for the first, is delivered.",
+		deliveredTasks},
 	{"delivery-rework", "A task comes back from its checks, its review, its audit and its merge, until the human is asked.", reworked},
-	{"delivery-unknown-signals", "Agents say nothing that counts, crash, and meet a rate limit.", unknownSignals},
-	{"delivery-remediation", "The base that all work depends on is broken and repaired; the health auditor contradicts the checks once.", remediation},
-	{"delivery-experts", "Agents ask experts: one advises, one is made first, one cannot help.", experts},
-	{"delivery-questions", "Agents ask the human; answers bring the tasks back; budgets are spent.", questions},
+	{"delivery-unknown-signals", "Agents say nothing that counts, crash, and meet a rate limit.",
+		unknownSignals},
+	{"delivery-remediation",
+		"The base that all work depends on is broken and repaired; the health auditor contradicts the checks once.", remediation},
+	{"delivery-experts", "Agents ask experts: one advises, one is made first, one cannot help.",
+		experts},
+	{"delivery-questions", "Agents ask the human; answers bring the tasks back; budgets are spent.",
+		questions},
 	{"delivery-files", "Tasks in a shared workspace lock files, wait for them, and give way to each other.", files},
-	{"delivery-overlaps", "Tasks in workspaces of their own change the same file, and are told.", overlaps},
-	{"delivery-plan-changes", "A plan changes while it is delivered: tasks are expanded, added, changed, removed and come back.", planChanges},
-	{"delivery-two-plans", "A second plan with the same ids has its own tasks; the file of the first is overwritten and becomes a new plan.", twoPlans},
-	{"delivery-commits", "The ledger names the commit that is checked, approved and merged; a branch and the base are moved by others; a task changes nothing.", commits},
-	{"delivery-conflicts", "A task conflicts with the base before its checks, and when it is merged; markers are left, a submodule is the human's, and the base moves back.", conflicts},
-	{"delivery-spending", "Agents reach the budgets of a turn, a role and the run, and a token window, while they work; one restarts without an end of its turn.", spending},
-	{"delivery-large-files", "A task adds large files: it goes back, the human is asked, gives guidance, is asked again and keeps them.", largeFiles},
-	{"delivery-red-base", "Checks fail on the base: the human repairs the machine, a remediation the base; later the human accepts a failure.", redBases},
-	{"delivery-failover", "An agent meets a rate limit, crashes, and loses its login: others take over, and the human is asked once none is left.", failover},
+	{"delivery-overlaps", "Tasks in workspaces of their own change the same file, and are told.",
+		overlaps},
+	{"delivery-plan-changes",
+		"A plan changes while it is delivered: tasks are expanded, added, changed, removed and come back.", planChanges},
+	{"delivery-two-plans",
+		"A second plan with the same ids has its own tasks; the file of the first is overwritten and becomes a new plan.", twoPlans},
+	{"delivery-commits",
+		"The ledger names the commit that is checked, approved and merged; a branch and the base are moved by others; a task changes nothing.", commits},
+	{"delivery-conflicts",
+		"A task conflicts with the base before its checks, and when it is merged; markers are left, a submodule is the human's, and the base moves back.", conflicts},
+	{"delivery-spending",
+		"Agents reach the budgets of a turn, a role and the run, and a token window, while they work; one restarts without an end of its turn.", spending},
+	{"delivery-large-files",
+		"A task adds large files: it goes back, the human is asked, gives guidance, is asked again and keeps them.", largeFiles},
+	{"delivery-red-base",
+		"Checks fail on the base: the human repairs the machine, a remediation the base; later the human accepts a failure.", redBases},
+	{"delivery-failover",
+		"An agent meets a rate limit, crashes, and loses its login: others take over, and the human is asked once none is left.", failover},
 	{"delivery-outage", "The server of an agent does not answer for hours: it is tried again by itself, then the human is asked, and the agents of a role are replaced.", outage},
-	{"delivery-conversations", "Sessions of agent programs are interrupted, parked and resumed, and forgotten when they cannot be.", conversations},
+	{"delivery-conversations",
+		"Sessions of agent programs are interrupted, parked and resumed, and forgotten when they cannot be.", conversations},
 	{"delivery-setup", "Worktrees are made ready; a setup command fails, and the human is asked once for all tasks.", setups},
-	{"delivery-setup-of-task", "A task breaks what a setup command needs: nobody is asked, and the task is reworked.", setupOfTask},
+	{"delivery-setup-of-task",
+		"A task breaks what a setup command needs: nobody is asked, and the task is reworked.",
+		setupOfTask},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
-	{"delivery-requests", "Work is delivered as pull requests: one comes back, is closed, is opened again and merged; tasks build on others.", requests},
-	{"delivery-approved-steering", "Tasks change what steers agents: with approval, with a policy that trusts it, and in a remediation, which is not healthy then.", approvedSteering},
-	{"delivery-steering", "Operators reject a merge, send a task back from every phase with words, and tell agents something.", steering},
-	{"delivery-bundles", "Machines share a ledger: bundles of a task and of the base are stored, the base's are combined, and a completed task needs none.", bundles},
-	{"delivery-rejected-bundles", "A machine cannot use bundles of the base and of a task: others store the commits again, and one bundle stays rejected.", rejectedBundles},
+	{"delivery-requests",
+		"Work is delivered as pull requests: one comes back, is closed, is opened again and merged; tasks build on others.", requests},
+	{"delivery-approved-steering",
+		"Tasks change what steers agents: with approval, with a policy that trusts it, and in a remediation, which is not healthy then.", approvedSteering},
+	{"delivery-steering",
+		"Operators reject a merge, send a task back from every phase with words, and tell agents something.", steering},
+	{"delivery-bundles",
+		"Machines share a ledger: bundles of a task and of the base are stored, the base's are combined, and a completed task needs none.", bundles},
+	{"delivery-rejected-bundles",
+		"A machine cannot use bundles of the base and of a task: others store the commits again, and one bundle stays rejected.", rejectedBundles},
 	{"delivery-logins", "A program changes more in its copy of a login than tokens; the turn that ended says so.", loginsRefused},
-	{"delivery-processes-left", "Processes of a developer and of a check do not end: the human is asked each time, and nothing counts that was said before.", processesLeft},
-	{"delivery-retry-from", "Operators restart a task in earlier phases, with notes for the next agent, and it passes all gates again.", retries},
+	{"delivery-processes-left",
+		"Processes of a developer and of a check do not end: the human is asked each time, and nothing counts that was said before.", processesLeft},
+	{"delivery-retry-from",
+		"Operators restart a task in earlier phases, with notes for the next agent, and it passes all gates again.", retries},
 }
 
 // store records a bundle.
 func (b *box) store(work, commit string, replaces []string, needs ...string) {
 	b.t.Helper()
 	b.pass(time.Second)
-	c := StoreCommits{Work: work, StoredCommit: StoredCommit{Commit: commit, Bundle: signalbox.Hash{byte(len(b.log))}, Size: 100, Needs: needs}, Replaces: replaces, Actor: "crew"}
+	c := StoreCommits{Work: work, StoredCommit: StoredCommit{Commit: commit,
+		Bundle: signalbox.Hash{byte(len(b.log))}, Size: 100, Needs: needs}, Replaces: replaces,
+		Actor: "crew"}
 	if work == "" {
 		c.Branch = "main"
 	}
@@ -55,7 +82,8 @@ func (b *box) store(work, commit string, replaces []string, needs ...string) {
 // reject rejects the bundle of a commit.
 func (b *box) reject(work, commit, fault string) {
 	b.t.Helper()
-	b.do(RejectBundle{Work: work, Commit: commit, Bundle: b.s.storedCommit(work, commit).Bundle, Fault: fault, Actor: "other"})
+	b.do(RejectBundle{Work: work, Commit: commit, Bundle: b.s.storedCommit(work, commit).Bundle,
+		Fault: fault, Actor: "other"})
 }
 
 func rejectedBundles(b *box) {
@@ -70,7 +98,8 @@ func rejectedBundles(b *box) {
 	b.checkCommit("B-2", sha("base2"), sha("base2"))
 	a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.store("t1", sha("saved1"), nil, sha("base2"))
-	b.sayMore(a, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: sha("saved1")} })
+	b.sayMore(a, "ready_for_review",
+		func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: sha("saved1")} })
 	b.reject("t1", sha("saved1"), "its blob is not in the ledger any more")
 	b.store("t1", sha("commit1"), []string{sha("saved1")}, sha("base2"))
 	b.checkCommit("t1", sha("commit1"), sha("base2"))
@@ -85,7 +114,8 @@ func bundles(b *box) {
 	b.checkCommit("B-1", sha("base1"), sha("base1"))
 	a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	store("t1", sha("saved1"), nil, sha("base1"))
-	b.sayMore(a, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: sha("saved1")} })
+	b.sayMore(a, "ready_for_review",
+		func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: sha("saved1")} })
 	store("t1", sha("commit1"), nil, sha("base1"), sha("saved1"))
 	b.checkCommit("t1", sha("commit1"), sha("base1"))
 	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
@@ -93,7 +123,8 @@ func bundles(b *box) {
 	m := b.dispatch(signalbox.RoleMerger)
 	store("", sha("merge1"), nil, sha("base1"))
 	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base1")})
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("merge1"), Before: sha("base1"), Moves: true})
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("merge1"),
+		Before: sha("base1"), Moves: true})
 	store("", sha("by hand"), []string{sha("base1"), sha("merge1")})
 	b.do(ObserveBase{Known: sha("merge1"), Commit: sha("by hand"), Start: true, Actor: "crew"})
 }
@@ -102,19 +133,25 @@ func requests(b *box) {
 	p := deliverPolicy(DeliverRequest)
 	planned(b, p, todo("t1"), todo("t2", "t1"))
 	b.delivered("t1", sha("c1"), request)
-	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c1"), Body: signalbox.Hash{4},
-		Findings: []RequestFinding{{"check build", "build failed"}, {"comment 1", "ann: use a map"}}})
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c1"),
+		Body: signalbox.Hash{4},
+		Findings: []RequestFinding{{"check build", "build failed"},
+			{"comment 1", "ann: use a map"}}})
 	b.delivered("t1", sha("c2"), request)
-	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c2"), Closed: true})
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c2"),
+		Closed: true})
 	b.answer("t1", AskedRequest, "again")
 	b.pass(time.Minute)
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
-	b.do(ReportDelivery{m.Session, m.Lease.Epoch, Delivery{sha("c2"), sha("s2"), "signalbox/t1", "origin", request + "0"}})
+	b.do(ReportDelivery{m.Session, m.Lease.Epoch, Delivery{sha("c2"), sha("s2"), "signalbox/t1",
+		"origin", request + "0"}})
 	p.Stack = true
 	b.do(Configure{p, "op"})
 	b.delivered("t2", sha("c3"), request+"1")
-	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request + "0", Commit: sha("s2"), Merged: sha("m1")})
-	b.do(ReportRequest{Work: "t2", Actor: "crew", Request: request + "1", Commit: sha("c3"), Merged: sha("m2")})
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request + "0", Commit: sha("s2"),
+		Merged: sha("m1")})
+	b.do(ReportRequest{Work: "t2", Actor: "crew", Request: request + "1", Commit: sha("c3"),
+		Merged: sha("m2")})
 	b.wantStanding(StandingComplete)
 }
 
@@ -129,13 +166,15 @@ func deliveredTasks(b *box) {
 	planned(b, policy(), todo("t1"), todo("t2", "t1"))
 	for _, task := range []string{"t1", "t2"} {
 		a := b.wantDispatch(signalbox.RoleDeveloper, task)
-		b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "agent", Prompt: signalbox.Hash{1}})
+		b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "agent",
+			Prompt: signalbox.Hash{1}})
 		b.pass(time.Minute)
 		b.say(a, "checkpoint")
 		b.pass(time.Minute)
 		b.sayMore(a, "ready_for_review", func(h *ReportSignal) {
 			h.Blob, h.Offset, h.Body = signalbox.Hash{2}, 700, signalbox.Hash{3}
-			h.Turn = &Turn{Output: signalbox.Hash{2}, Bytes: 900, Spent: Spent{Tokens: 1200, CostMicros: 3400, Time: 2 * time.Minute}}
+			h.Turn = &Turn{Output: signalbox.Hash{2}, Bytes: 900,
+				Spent: Spent{Tokens: 1200, CostMicros: 3400, Time: 2 * time.Minute}}
 		})
 		b.checked(b.dispatch(signalbox.RoleCI))
 		b.pass(time.Minute)
@@ -154,7 +193,8 @@ func reworked(b *box) {
 	b.checked(b.dispatch(signalbox.RoleCI), "test")
 	for range 2 {
 		b.bring("t1", signalbox.PhaseReadyForReview)
-		b.sayMore(b.dispatch(signalbox.RoleCritic), "review_failed", func(h *ReportSignal) { h.Body = signalbox.Hash{4} })
+		b.sayMore(b.dispatch(signalbox.RoleCritic), "review_failed",
+			func(h *ReportSignal) { h.Body = signalbox.Hash{4} })
 	}
 	b.answer("t1", AskedReview, "leave the names as they are")
 	b.bring("t1", signalbox.PhaseReadyForMerge)
@@ -162,7 +202,8 @@ func reworked(b *box) {
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	m := b.dispatch(signalbox.RoleMerger)
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in main.go", Body: signalbox.Hash{5}})
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in main.go",
+		Body: signalbox.Hash{5}})
 	b.bring("t1", signalbox.PhaseCompleted)
 }
 
@@ -176,11 +217,14 @@ func unknownSignals(b *box) {
 	}
 	a = b.dispatch(signalbox.RoleDeveloper)
 	b.try(hear(a, "review_passed"))
-	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailStall, Detail: "no checkpoint for 15m"})
+	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailStall,
+		Detail: "no checkpoint for 15m"})
 	a = b.dispatch(signalbox.RoleDeveloper)
-	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash, Detail: "signal: killed", Turn: &Turn{Exit: -1}})
+	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash,
+		Detail: "signal: killed", Turn: &Turn{Exit: -1}})
 	a = b.wantDispatch(signalbox.RoleDeveloper, "t2")
-	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(time.Hour)})
+	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
+		Until: b.now.Add(time.Hour)})
 	b.answer("t1", AskedTimeout, "it needs more memory; it has it now")
 	b.pass(time.Hour)
 	a = b.wantDispatch(signalbox.RoleDeveloper, "t1")
@@ -193,10 +237,13 @@ func unknownSignals(b *box) {
 func processesLeft(b *box) {
 	planned(b, policy(), todo("t1"))
 	fails := func(a Answer, turn *Turn) {
-		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailProcesses, Detail: "processes that it started did not end: 4711 (chain)", Turn: turn})
+		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailProcesses,
+			Detail: "processes that it started did not end: 4711 (chain)", Turn: turn})
 	}
 	a := b.dispatch(signalbox.RoleDeveloper)
-	b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude", Sandbox: Sandbox{Mode: "enforce", Network: "on", Layers: "landlock 7, seccomp", Processes: "watch"}})
+	b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude",
+		Sandbox: Sandbox{Mode: "enforce", Network: "on", Layers: "landlock 7, seccomp",
+			Processes: "watch"}})
 	fails(a, &Turn{Exit: 0})
 	b.answer("t1", AskedTimeout, "it was a test server")
 	b.bring("t1", signalbox.PhaseCIPending)
@@ -212,7 +259,8 @@ func remediation(b *box) {
 	planned(b, p, todo("t1"), todo("t2"), todo("t3"))
 	two := b.dispatch(signalbox.RoleDeveloper)
 	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
-	b.sayMore(two, "task_incomplete", func(h *ReportSignal) { h.Fields.Cause = CauseInfrastructure })
+	b.sayMore(two, "task_incomplete",
+		func(h *ReportSignal) { h.Fields.Cause = CauseInfrastructure })
 	b.say(b.remedied("test"), "health_healthy")
 	b.say(b.remedied(), "health_unhealthy")
 	b.say(b.remedied(), "health_unhealthy")
@@ -223,21 +271,25 @@ func remediation(b *box) {
 	b.bring("t1", signalbox.PhaseCompleted)
 	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
 	r := b.wantDispatch(signalbox.RoleRemediation, "R-2")
-	b.do(Exit{Session: r.Session, Epoch: r.Lease.Epoch, Signal: withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked), "no rights")})
+	b.do(Exit{Session: r.Session, Epoch: r.Lease.Epoch,
+		Signal: withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked), "no rights")})
 }
 
 func experts(b *box) {
 	planned(b, withCreator(policy()), todo("t1"), todo("t2"), todo("t3"))
-	one, two, three := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper)
+	one, two, three := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper),
+		b.dispatch(signalbox.RoleDeveloper)
 	b.askExpert(one, "sql")
 	b.askExpert(two, "css")
 	b.askExpert(three, "sql")
-	b.sayMore(b.dispatch(signalbox.RoleExpert), "expert_advice", func(h *ReportSignal) { h.Body, h.Blob = signalbox.Hash{8}, signalbox.Hash{9} })
+	b.sayMore(b.dispatch(signalbox.RoleExpert), "expert_advice",
+		func(h *ReportSignal) { h.Body, h.Blob = signalbox.Hash{8}, signalbox.Hash{9} })
 	b.do(ResumeSession{one.Session, one.Lease.Epoch})
 	b.say(one, "ready_for_review")
 	b.say(b.dispatch(signalbox.RoleExpert), "expert_unsuccessful")
 	b.sayMore(b.dispatch(signalbox.RoleExpertCreator), "expert_created", func(h *ReportSignal) {
-		h.Fields.Expert, h.Fields.Gap, h.Fields.Keywords = "stylist", "layout", []string{"flex", "grid"}
+		h.Fields.Expert, h.Fields.Gap, h.Fields.Keywords = "stylist", "layout",
+			[]string{"flex", "grid"}
 	})
 	b.say(b.wantDispatch(signalbox.RoleExpert, "X-2"), "expert_advice")
 	b.answer("t3", AskedExpert, "it is right")
@@ -248,22 +300,26 @@ func questions(b *box) {
 	p.Task, p.Run = Budget{Tokens: 1000}, Budget{Tokens: 1500}
 	planned(b, p, todo("t1"), todo("t2", "t1"), todo("t3"))
 	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
-	b.sayMore(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 1600}} })
+	b.sayMore(b.dispatch(signalbox.RoleDeveloper), "ready_for_review",
+		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 1600}} })
 	b.answer("t1", AskedClarification, "The \"Julian\" one: <a&b>\nand no other")
 	b.answer("", AskedBudget, "yes")
 	b.answer("t3", AskedBudget, "yes")
-	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t3"} })
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
+		func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t3"} })
 	b.checked(b.dispatch(signalbox.RoleCI))
 	a := b.dispatch(signalbox.RoleCritic)
 	b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: Turn{Spent: Spent{Tokens: 5}}})
 	b.say(a, "review_passed")
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	b.merged(b.dispatch(signalbox.RoleMerger))
-	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause = CauseScope })
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
+		func(h *ReportSignal) { h.Fields.Cause = CauseScope })
 }
 
 func files(b *box) {
-	planned(b, shared(policy()), withFiles(todo("t1"), "b.go", "a.go"), withFiles(todo("t2"), "c.go"), withFiles(todo("t3"), "a.go"))
+	planned(b, shared(policy()), withFiles(todo("t1"), "b.go", "a.go"),
+		withFiles(todo("t2"), "c.go"), withFiles(todo("t3"), "a.go"))
 	one, two := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper)
 	b.wants(one, "d.go")
 	b.wants(two, "d.go")
@@ -292,7 +348,8 @@ func overlaps(b *box) {
 func planChanges(b *box) {
 	planned(b, policy(), unspecified("t1"), todo("t2", "t1"), todo("t3"))
 	b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *ReportSignal) {
-		h.Fields.Confidence, h.Fields.SubTasks, h.Body = "MEDIUM", []PlanTask{todo("a"), todo("b", "a")}, signalbox.Hash{5}
+		h.Fields.Confidence, h.Fields.SubTasks, h.Body = "MEDIUM",
+			[]PlanTask{todo("a"), todo("b", "a")}, signalbox.Hash{5}
 	})
 	b.bring("a", signalbox.PhaseCompleted)
 	b.dispatch(signalbox.RoleDeveloper)
@@ -316,7 +373,8 @@ func twoPlans(b *box) {
 	b.bring("plan-2.T1", signalbox.PhaseReadyForReview)
 }
 
-// approvedSteering is about tasks that change what steers agents: one that the human approves, one after the policy trusts that, and a remediation.
+// approvedSteering is about tasks that change what steers agents: one that the human approves, one
+// after the policy trusts that, and a remediation.
 func approvedSteering(b *box) {
 	p := policy()
 	b.do(Configure{p, "op"})
@@ -324,7 +382,8 @@ func approvedSteering(b *box) {
 	check := func(work string, steering ...string) {
 		b.pass(time.Second)
 		ci := b.wantDispatch(signalbox.RoleCI, work)
-		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c" + work), Base: sha("base1"), Steering: steering,
+		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c" + work),
+			Base: sha("base1"), Steering: steering,
 			Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}}})
 	}
 	review := func(work string) {
@@ -357,29 +416,36 @@ func commits(b *box) {
 	check := func(work, commit, base string, unchanged bool) {
 		b.pass(time.Second)
 		ci := b.wantDispatch(signalbox.RoleCI, work)
-		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: commit, Base: base, Unchanged: unchanged, Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}}})
+		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: commit, Base: base,
+			Unchanged: unchanged,
+			Rows:      []CheckRow{{Check: "test", Environment: "local", Passed: true}}})
 	}
 	implement := func(work, commit string) {
 		b.pass(time.Second)
-		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, work), "ready_for_review", func(h *ReportSignal) {
-			h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: commit}
-		})
+		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, work), "ready_for_review",
+			func(h *ReportSignal) {
+				h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: commit}
+			})
 	}
 	check("B-1", sha("base1"), sha("base1"), false)
 	implement("t1", sha("saved1"))
 	ci := b.wantDispatch(signalbox.RoleCI, "t1")
 	b.do(ReportBranch{ci.Session, ci.Lease.Epoch, sha("saved1"), sha("smuggled")})
-	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("commit1"), Base: sha("base1")})
+	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("commit1"),
+		Base: sha("base1")})
 	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
 	m := b.dispatch(signalbox.RoleMerger)
-	b.do(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Added: []string{"base2 by hand"}, Dropped: []string{"base1 start"}, Actor: "crew"})
-	b.do(Release{Work: "t1", Session: m.Session, Epoch: m.Lease.Epoch, Reason: "the base has moved"})
+	b.do(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Added: []string{"base2 by hand"},
+		Dropped: []string{"base1 start"}, Actor: "crew"})
+	b.do(Release{Work: "t1", Session: m.Session, Epoch: m.Lease.Epoch,
+		Reason: "the base has moved"})
 	check("B-2", sha("base2"), sha("base2"), false)
 	m = b.dispatch(signalbox.RoleMerger)
 	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base2")})
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("merge1"), Before: sha("base2")})
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("merge1"),
+		Before: sha("base2")})
 	implement("t2", sha("merge1"))
 	check("t2", sha("merge1"), sha("merge1"), true)
 	implement("t2", sha("merge1"))
@@ -400,9 +466,11 @@ func conflicts(b *box) {
 	}
 	ready := func(a Answer, commit string) {
 		b.pass(time.Minute)
-		b.sayMore(a, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: commit} })
+		b.sayMore(a, "ready_for_review",
+			func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: commit} })
 	}
-	found := Conflict{Commit: sha("work1"), Base: sha("base1"), Files: []string{"a.go", "b.go"}, Body: signalbox.Hash{7}}
+	found := Conflict{Commit: sha("work1"), Base: sha("base1"), Files: []string{"a.go", "b.go"},
+		Body: signalbox.Hash{7}}
 	ready(b.wantDispatch(signalbox.RoleDeveloper, "t1"), sha("work1"))
 	report(signalbox.RoleCI, found)
 	found.Draft = sha("draft1")
@@ -413,7 +481,8 @@ func conflicts(b *box) {
 	b.checked(b.dispatch(signalbox.RoleCI))
 	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
-	found = Conflict{Commit: sha("c0ffee"), Base: sha("base2"), Files: []string{"lib"}, Submodules: []string{"lib"}, Body: signalbox.Hash{8}}
+	found = Conflict{Commit: sha("c0ffee"), Base: sha("base2"), Files: []string{"lib"},
+		Submodules: []string{"lib"}, Body: signalbox.Hash{8}}
 	report(signalbox.RoleMerger, found)
 	b.answer("t1", AskedConflict, "I merged it")
 	a := report(signalbox.RoleDeveloper, Conflict{Commit: sha("c0ffee"), Base: sha("base2")})
@@ -483,11 +552,13 @@ func steering(b *box) {
 	dev := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	heard := tell("the build machine is slow today")
 	b.do(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{heard}})
-	b.sayMore(dev, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Commit: sha("saved1"), Messages: []uint64{first, heard}} })
+	b.sayMore(dev, "ready_for_review",
+		func(h *ReportSignal) { h.Turn = &Turn{Commit: sha("saved1"), Messages: []uint64{first, heard}} })
 	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
 	b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_passed")
 	b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_passed")
-	b.do(Rework{Work: "t1", Text: "the message says Sie, and must say du", Actor: "op", Reject: true})
+	b.do(Rework{Work: "t1", Text: "the message says Sie, and must say du", Actor: "op",
+		Reject: true})
 	long := strings.Repeat("and every other message too. ", 200)
 	body, digest := LongText(long)
 	b.do(Rework{Work: "t1", Text: string(body), Body: digest, Actor: "op"})
@@ -508,7 +579,8 @@ func retries(b *box) {
 	retry := func(from signalbox.Phase, note string) {
 		b.pass(time.Minute)
 		_, body := LongText(note)
-		b.do(Order{What: OrderRetry, Work: "t1", Actor: "op", Reason: "not good enough", From: from, Note: note, Body: body})
+		b.do(Order{What: OrderRetry, Work: "t1", Actor: "op", Reason: "not good enough", From: from,
+			Note: note, Body: body})
 	}
 	b.toApproval("t1")
 	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
@@ -539,8 +611,10 @@ func spending(b *box) {
 	b.capped(one, Spent{Tokens: 1150, CostMicros: 21_000}, CapTurn)
 	b.answer("t1", AskedBudget, "yes")
 	one = b.starts(signalbox.RoleDeveloper) // it is killed, and its usage stays
-	b.do(ReportUsage{Session: one.Session, Epoch: one.Lease.Epoch, Spent: Spent{Tokens: 800}, Estimated: true})
-	b.do(Release{Work: "t1", Session: one.Session, Epoch: one.Lease.Epoch, Reason: "the crew was stopped"})
+	b.do(ReportUsage{Session: one.Session, Epoch: one.Lease.Epoch, Spent: Spent{Tokens: 800},
+		Estimated: true})
+	b.do(Release{Work: "t1", Session: one.Session, Epoch: one.Lease.Epoch,
+		Reason: "the crew was stopped"})
 	one, two := b.starts(signalbox.RoleDeveloper), b.starts(signalbox.RoleDeveloper)
 	b.uses(one, Spent{Tokens: 300})
 	b.uses(two, Spent{Tokens: 300})
@@ -550,8 +624,10 @@ func spending(b *box) {
 	b.do(Order{What: OrderResume, Actor: "op"})
 	b.answer("", AskedBudget, "yes")
 	one = b.starts(signalbox.RoleDeveloper)
-	b.do(EndTurn{Session: one.Session, Epoch: one.Lease.Epoch, Turn: Turn{Spent: Spent{Tokens: 600, CostMicros: 30_000, Time: time.Minute}, Interrupted: true, Cap: CapWindow,
-		Model: "m-1", Thread: &Thread{"th-1", 500, 20, 100}}})
+	b.do(EndTurn{Session: one.Session, Epoch: one.Lease.Epoch,
+		Turn: Turn{Spent: Spent{Tokens: 600, CostMicros: 30_000, Time: time.Minute},
+			Interrupted: true, Cap: CapWindow,
+			Model: "m-1", Thread: &Thread{"th-1", 500, 20, 100}}})
 	b.pass(5 * time.Hour)
 	one = b.starts(signalbox.RoleDeveloper)
 	b.uses(one, Spent{CostMicros: 5_000_000})
@@ -566,7 +642,8 @@ func largeFiles(b *box) {
 	}
 	check := func() {
 		ci := b.wantDispatch(signalbox.RoleCI, "t1")
-		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("commit1"), Base: sha("base1"), Large: []string{"out.bin (600.0 MB)"}})
+		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("commit1"),
+			Base: sha("base1"), Large: []string{"out.bin (600.0 MB)"}})
 	}
 	for range 2 {
 		ready()
@@ -602,14 +679,16 @@ func withAgents(p Policy) Policy {
 
 func (b *box) fails(a Answer, cause FailCause, detail string) Decision {
 	b.t.Helper()
-	return b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: cause, Detail: detail, Advice: "log in with " + a.Agent + " login"})
+	return b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: cause,
+		Detail: detail, Advice: "log in with " + a.Agent + " login"})
 }
 
 func failover(b *box) {
 	p := withAgents(policy())
 	planned(b, p, todo("t1"), todo("t2"), todo("t3"))
 	a := b.starts(signalbox.RoleDeveloper)
-	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(time.Hour)})
+	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
+		Until: b.now.Add(time.Hour)})
 	b.fails(b.starts(signalbox.RoleDeveloper), FailCrash, "exit status 1")
 	b.pass(time.Hour)
 	b.fails(b.starts(signalbox.RoleDeveloper), FailCrash, "exit status 1")
@@ -625,7 +704,8 @@ func failover(b *box) {
 	b.fails(b.starts(signalbox.RoleDeveloper), FailProgram, "not found")
 	b.do(Order{What: OrderRetry, Actor: "op"})
 	b.fails(b.starts(signalbox.RoleDeveloper), FailLogin, "401 Unauthorized")
-	p.AgentSettings = []AgentSettings{{"claude", signalbox.Hash{9}}, p.AgentSettings[1], p.AgentSettings[2]}
+	p.AgentSettings = []AgentSettings{{"claude", signalbox.Hash{9}}, p.AgentSettings[1],
+		p.AgentSettings[2]}
 	b.do(Configure{p, "op"})
 	b.say(b.starts(signalbox.RoleDeveloper), "ready_for_review")
 }
@@ -664,24 +744,33 @@ func loginsRefused(b *box) {
 	one := b.starts(signalbox.RoleDeveloper)
 	b.do(EndTurn{Session: one.Session, Epoch: one.Lease.Epoch, Turn: Turn{Interrupted: true,
 		LoginRefused: []string{`.local/share/opencode/auth.json: "http://h" is new`, "a\x1b[2Jb"}}})
-	b.do(Release{Work: "t1", Session: one.Session, Epoch: one.Lease.Epoch, Reason: "the crew was stopped"})
+	b.do(Release{Work: "t1", Session: one.Session, Epoch: one.Lease.Epoch,
+		Reason: "the crew was stopped"})
 	one = b.starts(signalbox.RoleDeveloper)
 	b.do(EndTurn{Session: one.Session, Epoch: one.Lease.Epoch, Turn: Turn{Interrupted: true}})
 }
 
 func conversations(b *box) {
 	planned(b, withAgents(policy()), todo("t1"), todo("t2"), todo("t3"))
-	talk := func(a Answer, id string) { b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: id}) }
-	ends := func(a Answer, t Turn) { b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: t}) }
+	talk := func(a Answer,
+		id string) {
+		b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: id})
+	}
+	ends := func(a Answer,
+		t Turn) {
+		b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: t})
+	}
 	leaves := func(a Answer) {
-		b.do(Release{Work: a.Work, Session: a.Session, Epoch: a.Lease.Epoch, Reason: "the crew was stopped"})
+		b.do(Release{Work: a.Work, Session: a.Session, Epoch: a.Lease.Epoch,
+			Reason: "the crew was stopped"})
 	}
 	one := b.starts(signalbox.RoleDeveloper)
 	talk(one, "0191-a")
 	ends(one, Turn{Interrupted: true, Commit: sha("c1")})
 	leaves(one)
 	one = b.dispatch(signalbox.RoleDeveloper)
-	b.do(StartAgent{Session: one.Session, Epoch: one.Lease.Epoch, Agent: one.Agent, Resumes: "0191-a"})
+	b.do(StartAgent{Session: one.Session, Epoch: one.Lease.Epoch, Agent: one.Agent,
+		Resumes: "0191-a"})
 	talk(one, "0191-a")
 	b.sayMore(one, "expert_request", func(h *ReportSignal) {
 		h.Fields.Expert, h.Turn = "sql", &Turn{Commit: sha("c2")}
@@ -690,7 +779,8 @@ func conversations(b *box) {
 	talk(x, "ses_x")
 	b.say(x, "expert_advice")
 	b.do(ResumeSession{Session: one.Session, Epoch: one.Lease.Epoch})
-	b.do(StartAgent{Session: one.Session, Epoch: one.Lease.Epoch, Agent: one.Agent, Resumes: "0191-a"})
+	b.do(StartAgent{Session: one.Session, Epoch: one.Lease.Epoch, Agent: one.Agent,
+		Resumes: "0191-a"})
 	leaves(one) // killed
 	two := b.starts(signalbox.RoleDeveloper)
 	talk(two, "0191-b")
@@ -707,14 +797,18 @@ func setups(b *box) {
 	ci := b.wantDispatch(signalbox.RoleCI, "B-1")
 	b.setup(ci, true)
 	b.checkAt(ci, sha("base1"), sha("base1"), "")
-	one, two := b.wantDispatch(signalbox.RoleDeveloper, "t1"), b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	one, two := b.wantDispatch(signalbox.RoleDeveloper, "t1"),
+		b.wantDispatch(signalbox.RoleDeveloper, "t2")
 	b.setup(one, false)
 	b.setup(two, false)
 	b.try(b.dispatchOf(DispatchRoles()...))
 	b.answer("", AskedSetup, "again, the registry is up")
-	one, two = b.wantDispatch(signalbox.RoleDeveloper, "t1"), b.wantDispatch(signalbox.RoleDeveloper, "t2")
-	b.do(ReportSetup{Session: one.Session, Epoch: one.Lease.Epoch, Ran: SetupRan{Command: "modules", Commit: sha("base1"), Passed: true, Millis: 900,
-		Output: signalbox.Hash{6}, Sandbox: Sandbox{Mode: "off"}, Restored: []string{"package-lock.json"}}})
+	one, two = b.wantDispatch(signalbox.RoleDeveloper, "t1"),
+		b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	b.do(ReportSetup{Session: one.Session, Epoch: one.Lease.Epoch,
+		Ran: SetupRan{Command: "modules", Commit: sha("base1"), Passed: true, Millis: 900,
+			Output: signalbox.Hash{6}, Sandbox: Sandbox{Mode: "off"},
+			Restored: []string{"package-lock.json"}}})
 	b.setup(two, false)
 	b.say(one, "ready_for_review")
 	p := policy()
@@ -737,8 +831,10 @@ func setupOfTask(b *box) {
 	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
 	ci = b.wantDispatch(signalbox.RoleCI, "t1")
 	b.setupFault(ci)
-	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c1"), Base: sha("base1"), Body: signalbox.Hash{7},
-		Rows: []CheckRow{{Check: "setup modules", Environment: "local", Exit: 1, Millis: 1200, Output: signalbox.Hash{5}}}})
+	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c1"),
+		Base: sha("base1"), Body: signalbox.Hash{7},
+		Rows: []CheckRow{{Check: "setup modules", Environment: "local", Exit: 1, Millis: 1200,
+			Output: signalbox.Hash{5}}}})
 	one := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 	b.setupFault(one)
@@ -748,8 +844,10 @@ func setupOfTask(b *box) {
 // setupFault reports that a setup command failed because of the task.
 func (b *box) setupFault(a Answer) Decision {
 	b.t.Helper()
-	d := b.try(ReportSetup{Session: a.Session, Epoch: a.Lease.Epoch, Cause: "exit status 1", Body: signalbox.Hash{7}, OfTask: true,
-		Ran: SetupRan{Command: "modules", Commit: sha("c1"), Exit: 1, Millis: 1200, Output: signalbox.Hash{5}}})
+	d := b.try(ReportSetup{Session: a.Session, Epoch: a.Lease.Epoch, Cause: "exit status 1",
+		Body: signalbox.Hash{7}, OfTask: true,
+		Ran: SetupRan{Command: "modules", Commit: sha("c1"), Exit: 1, Millis: 1200,
+			Output: signalbox.Hash{5}}})
 	if d.Err != nil {
 		b.t.Fatalf("%v", d.Err)
 	}
@@ -759,7 +857,9 @@ func (b *box) setupFault(a Answer) Decision {
 // setup reports that a setup command ran in a worktree.
 func (b *box) setup(a Answer, passed bool) Decision {
 	b.t.Helper()
-	c := ReportSetup{Session: a.Session, Epoch: a.Lease.Epoch, Ran: SetupRan{Command: "modules", Commit: sha("base1"), Passed: passed, Millis: 1200, Output: signalbox.Hash{5}}}
+	c := ReportSetup{Session: a.Session, Epoch: a.Lease.Epoch,
+		Ran: SetupRan{Command: "modules", Commit: sha("base1"), Passed: passed, Millis: 1200,
+			Output: signalbox.Hash{5}}}
 	if !passed {
 		c.Ran.Exit, c.Cause, c.Body = 1, "exit status 1: no route to registry.", signalbox.Hash{7}
 	}

@@ -9,10 +9,13 @@ import (
 	"signalbox"
 )
 
-// dispatchOrder is the order in which roles get slots: first the system's own work, then what everything else waits for,
-// then the latest phases, so that started work finishes before more is started.
-var dispatchOrder = [...]signalbox.Role{signalbox.RoleCI, signalbox.RoleMerger, signalbox.RoleRemediation, signalbox.RoleHealthAuditor,
-	signalbox.RoleExpert, signalbox.RoleExpertCreator, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleBusinessAnalyst,
+// dispatchOrder is the order in which roles get slots: first the system's own work, then what
+// everything else waits for, then the latest phases, so that started work finishes before more is
+// started.
+var dispatchOrder = [...]signalbox.Role{signalbox.RoleCI, signalbox.RoleMerger,
+	signalbox.RoleRemediation, signalbox.RoleHealthAuditor,
+	signalbox.RoleExpert, signalbox.RoleExpertCreator, signalbox.RoleCritic, signalbox.RoleAuditor,
+	signalbox.RoleBusinessAnalyst,
 	signalbox.RoleDeveloper}
 
 // DispatchRoles returns the roles that work is dispatched to, in the order in which they get slots.
@@ -33,8 +36,9 @@ type Dispatch struct {
 	TTL            time.Duration
 	// Secret is the hash of the secret of the new lease.
 	Secret signalbox.Hash
-	// ByHand is how many work items, planned or not, may be checked at once for one of those that were opened by hand to be dispatched
-	// to role ci. If it is 0, work that was opened by hand is not dispatched.
+	// ByHand is how many work items, planned or not, may be checked at once for one of those that
+	// were opened by hand to be dispatched to role ci. If it is 0, work that was opened by hand is
+	// not dispatched.
 	ByHand int
 	// Machine is the name of the machine on which the crew works, "" if it is the only one.
 	Machine string
@@ -44,7 +48,8 @@ func (c Dispatch) decide(d *decider) error {
 	if c.TTL == 0 {
 		c.TTL = signalbox.DefaultLeaseTTL
 	}
-	if err := cmp.Or(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL)); err != nil {
+	if err := cmp.Or(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease),
+		checkTTL(c.TTL)); err != nil {
 		return err
 	}
 	if _, known := d.s.Session(c.Session); known {
@@ -55,7 +60,8 @@ func (c Dispatch) decide(d *decider) error {
 			}
 			return claim.held(d, w, w.Lease)
 		}
-		return refusef(signalbox.CodeUsage, "use a new session for each dispatch", "session '%s' already exists", c.Session)
+		return refusef(signalbox.CodeUsage, "use a new session for each dispatch",
+			"session '%s' already exists", c.Session)
 	}
 	for _, i := range d.s.expired(d.at) {
 		d.liveLease(d.s.works[i])
@@ -69,7 +75,8 @@ func (c Dispatch) decide(d *decider) error {
 }
 
 func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
-	claim := Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL, Secret: c.Secret, crew: w.Task == nil, machine: c.Machine}
+	claim := Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL,
+		Secret: c.Secret, crew: w.Task == nil, machine: c.Machine}
 	if w.Task != nil {
 		claim.agent, _ = d.s.agentFor(role, w.Task.Expert, d.at)
 		d.tryAgent(claim.agent, c.Actor)
@@ -82,7 +89,8 @@ func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
 	d.answer.Names = d.s.names(w)
 	if files := d.s.filesToLock(w); len(files) > 0 && role == signalbox.RoleDeveloper {
 		for _, owner := range d.s.owners(files) {
-			d.record(owner, c.Session, c.Actor, LocksYielded{"it waits for " + w.ID + ", which needs its files"})
+			d.record(owner, c.Session, c.Actor,
+				LocksYielded{"it waits for " + w.ID + ", which needs its files"})
 		}
 		d.record(w.ID, c.Session, c.Actor, FilesLocked{files})
 	}
@@ -112,7 +120,8 @@ func (s *State) CanDispatch(roles []signalbox.Role, byHand int, now time.Time) b
 	return w != nil
 }
 
-// next returns the next work for one of the roles, nil if there is none. Work opened by hand is checked after planned work.
+// next returns the next work for one of the roles, nil if there is none. Work opened by hand is
+// checked after planned work.
 func (s *State) next(roles []signalbox.Role, byHand int, now time.Time) (*Work, signalbox.Role) {
 	if s.run.Paused || s.setupQuestion() != nil {
 		return nil, ""
@@ -144,10 +153,12 @@ type slotUsage struct {
 	experts map[string]int
 }
 
-// slotsInUse counts the agents at work, and the parked ones that can continue, because they go before new ones.
+// slotsInUse counts the agents at work, and the parked ones that can continue, because they go
+// before new ones.
 func (s *register) slotsInUse() slotUsage { return s.slotsUsedBefore(math.MaxUint64) }
 
-// slotsUsedBefore counts the agents at work, and the parked ones that can continue and have a lease older than epoch.
+// slotsUsedBefore counts the agents at work, and the parked ones that can continue and have a lease
+// older than epoch.
 func (s *register) slotsUsedBefore(epoch uint64) slotUsage {
 	var u slotUsage
 	for _, i := range s.leased {
@@ -184,7 +195,8 @@ func (s *delivery) hasSlot(u slotUsage, role signalbox.Role) bool {
 	case signalbox.RoleMerger:
 		return u.roles[n] == 0
 	case signalbox.RoleExpert:
-		return u.all < p.Slots && !s.runOnHold() && !s.roleOnHold(role) // expertCanStart checks the slots of the expert
+		// expertCanStart checks the slots of the expert
+		return u.all < p.Slots && !s.runOnHold() && !s.roleOnHold(role)
 	}
 	return u.all < p.Slots && u.roles[n] < p.slots(role) && !s.runOnHold() && !s.roleOnHold(role)
 }
@@ -192,22 +204,25 @@ func (s *delivery) hasSlot(u slotUsage, role signalbox.Role) bool {
 // runOnHold reports whether a question about the budget of the run is open.
 func (s *delivery) runOnHold() bool {
 	return slices.ContainsFunc(s.run.Questions, func(q *Question) bool {
-		return q.Open() && q.Work == "" && q.Role == "" && q.Kind != AskedAgent && q.Kind != AskedSetup
+		return q.Open() && q.Work == "" && q.Role == "" && q.Kind != AskedAgent &&
+			q.Kind != AskedSetup
 	})
 }
 
-// pickFor returns the work to start next for the role with this index in dispatchOrder: the highest priority, then the one that
-// most tasks wait for, then the first in the plan.
+// pickFor returns the work to start next for the role with this index in dispatchOrder: the highest
+// priority, then the one that most tasks wait for, then the first in the plan.
 func (s *State) pickFor(roleIndex int, use slotUsage, now time.Time) *Work {
 	var best *Work
 	role := dispatchOrder[roleIndex]
-	if _, ok := s.agentFor(role, "", now); !ok && role != signalbox.RoleExpert { // each expert may have its own agents
+	// each expert may have its own agents
+	if _, ok := s.agentFor(role, "", now); !ok && role != signalbox.RoleExpert {
 		return nil
 	}
 	bestAt, below := 0, s.downstreamCounts()
 	for i := range s.ready[roleIndex].all() {
 		w := s.works[i]
-		if best != nil && !s.startsBefore(below, i, bestAt) || !s.mayStartNow(w) || role == signalbox.RoleExpert && !s.expertCanStart(w, use, now) {
+		if best != nil && !s.startsBefore(below, i, bestAt) || !s.mayStartNow(w) ||
+			role == signalbox.RoleExpert && !s.expertCanStart(w, use, now) {
 			continue
 		}
 		best, bestAt = w, i
@@ -217,10 +232,12 @@ func (s *State) pickFor(roleIndex int, use slotUsage, now time.Time) *Work {
 
 func (s *register) startsBefore(below []int, i, j int) bool {
 	a, b := s.works[i].Task, s.works[j].Task
-	if (a.Merge != nil) != (b.Merge != nil) { // it may be in the base already, and then that must be recorded first
+	// it may be in the base already, and then that must be recorded first
+	if (a.Merge != nil) != (b.Merge != nil) {
 		return a.Merge != nil
 	}
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(below[j], below[i]), cmp.Compare(a.Order, b.Order)) < 0
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(below[j], below[i]),
+		cmp.Compare(a.Order, b.Order)) < 0
 }
 
 func (s *State) expertCanStart(w *Work, use slotUsage, now time.Time) bool {
@@ -229,9 +246,10 @@ func (s *State) expertCanStart(w *Work, use slotUsage, now time.Time) bool {
 	return ok && use.experts[e.Name] < cmp.Or(e.Slots, 2)
 }
 
-// mayStartNow reports whether other work allows w to start. While the checks run on the base nothing else starts, and if they fail
-// only a remediation does. During a remediation no task starts, because it would build on a broken base; only drafts can be
-// specified, if the checks passed on the base.
+// mayStartNow reports whether other work allows w to start. While the checks run on the base
+// nothing else starts, and if they fail only a remediation does. During a remediation no task
+// starts, because it would build on a broken base; only drafts can be specified, if the checks
+// passed on the base.
 func (s *State) mayStartNow(w *Work) bool {
 	switch w.Task.Kind {
 	case KindBaseline, KindExpert:
@@ -245,8 +263,8 @@ func (s *State) mayStartNow(w *Work) bool {
 	return s.lockOwner(w) == ""
 }
 
-// lockOwner returns a task that has locked a file which w needs, "" if w can lock all of its files. A task that waits for w
-// itself gives up its files.
+// lockOwner returns a task that has locked a file which w needs, "" if w can lock all of its files.
+// A task that waits for w itself gives up its files.
 func (s *State) lockOwner(w *Work) string {
 	for _, file := range s.filesToLock(w) {
 		if owner, held := s.locks[file]; held && !s.yieldsTo(file, owner, w.ID) {

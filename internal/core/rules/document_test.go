@@ -58,7 +58,8 @@ func replacePart(t *testing.T, doc, name, text string) string {
 	return before + begin + "\n" + text + "\n" + end + after
 }
 
-// moves returns where a work item in a phase may go; from BLOCKED that is wherever work can be blocked.
+// moves returns where a work item in a phase may go; from BLOCKED that is wherever work can be
+// blocked.
 func moves(phase signalbox.Phase) (to []signalbox.Phase) {
 	if phase != signalbox.PhaseBlocked {
 		return nextPhases(&Work{Phase: phase})
@@ -74,7 +75,8 @@ func moves(phase signalbox.Phase) (to []signalbox.Phase) {
 func diagram(t *testing.T) string {
 	var b strings.Builder
 	b.WriteString("```mermaid\nstateDiagram-v2\n    direction LR\n")
-	fmt.Fprintf(&b, "    [*] --> %s: opened\n", newBox(t).do(OpenWork{Work: "w", Actor: "op"}).Phase)
+	fmt.Fprintf(&b, "    [*] --> %s: opened\n",
+		newBox(t).do(OpenWork{Work: "w", Actor: "op"}).Phase)
 	for _, phase := range signalbox.Phases() {
 		for _, to := range moves(phase) {
 			fmt.Fprintf(&b, "    %s --> %s: %s\n", phase, to, why(phase, to))
@@ -103,7 +105,8 @@ func why(from, to signalbox.Phase) string {
 }
 
 func phaseTable() string {
-	rows := [][]string{{"phase", "who may claim it", "`completed` leads to", "`blocked` and `error` lead to", "`unblock` leads to"}}
+	rows := [][]string{{"phase", "who may claim it", "`completed` leads to",
+		"`blocked` and `error` lead to", "`unblock` leads to"}}
 	for _, phase := range signalbox.Phases() {
 		row := []string{string(phase), string(phase.ClaimableBy()), "", "", ""}
 		for _, to := range moves(phase) {
@@ -191,7 +194,8 @@ func kindOf(t *testing.T, typ reflect.Type) string {
 	return ""
 }
 
-// typeComments returns the comments of the types of events, and of their fields as "Type.Field", each as one line.
+// typeComments returns the comments of the types of events, and of their fields as "Type.Field",
+// each as one line.
 func typeComments(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("*events.go")
@@ -200,7 +204,8 @@ func typeComments(t *testing.T) map[string]string {
 	}
 	var decls []ast.Decl
 	for _, name := range names {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil,
+			parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +213,8 @@ func typeComments(t *testing.T) map[string]string {
 	}
 	comments := map[string]string{}
 	note := func(name, subject string, doc *ast.CommentGroup) {
-		comments[name] = strings.TrimPrefix(strings.Join(strings.Fields(doc.Text()), " "), subject+" is ")
+		comments[name] = strings.TrimPrefix(strings.Join(strings.Fields(doc.Text()), " "), subject+
+			" is ")
 	}
 	for _, decl := range decls {
 		d, ok := decl.(*ast.GenDecl)

@@ -66,7 +66,8 @@ func decode(e *signalbox.Event) (body, error) {
 	}
 	b, err := read(e.Data, true)
 	if err != nil {
-		return nil, newer(fmt.Errorf("%w: event %d is a %s in a form that this one does not know: %w",
+		return nil, newer(fmt.Errorf(
+			"%w: event %d is a %s in a form that this one does not know: %w",
 			ErrNewer, e.Seq, e.Type, err))
 	}
 	return b, nil

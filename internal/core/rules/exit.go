@@ -10,8 +10,8 @@ import (
 	"signalbox"
 )
 
-// decide accepts an exit signal with four events in one append: the signal, the completed session, the phase change and
-// the release of the lease.
+// decide accepts an exit signal with four events in one append: the signal, the completed session,
+// the phase change and the release of the lease.
 func (c Exit) decide(d *decider) error {
 	if err := c.Turn.check(); err != nil {
 		return err
@@ -33,7 +33,8 @@ func (c Exit) decide(d *decider) error {
 		hint := "correct the signal and send it again"
 		sent.reason, sent.detail = signalbox.ReasonMalformed, fault
 		if c.Contradicts != nil {
-			sent.reason, hint = signalbox.ReasonAmbiguous, "end the turn with a verdict in your own reply"
+			sent.reason, hint = signalbox.ReasonAmbiguous,
+				"end the turn with a verdict in your own reply"
 			first := sent
 			first.blob = *c.Contradicts
 			d.refuse(session, held.Work, first, signalbox.CodeFailed, "")
@@ -53,7 +54,9 @@ func (c Exit) decide(d *decider) error {
 	inline := completed
 	shortenNotes(&completed)
 	if lease == nil || lease.Epoch != held.Epoch {
-		if d.repeatedExit(session, completed) || completed.NotesBlob != (signalbox.Hash{}) && d.repeatedExit(session, inline) { // long notes were part of the event once
+		// long notes were part of the event once
+		if d.repeatedExit(session, completed) || completed.NotesBlob != (signalbox.Hash{}) &&
+			d.repeatedExit(session, inline) {
 			return nil
 		}
 		return d.refuseStale(session, w, lease, sent)
@@ -66,7 +69,8 @@ func (c Exit) decide(d *decider) error {
 		return err
 	}
 	if c.Notes != completed.NotesBlob {
-		return refusef(signalbox.CodeConflict, "send the signal again", "the notes of the signal are not stored: the ledger has changed meanwhile")
+		return refusef(signalbox.CodeConflict, "send the signal again",
+			"the notes of the signal are not stored: the ledger has changed meanwhile")
 	}
 	if w.Task != nil {
 		c.acceptPlanned(d, session, w, completed)
@@ -82,7 +86,8 @@ func (d *decider) refusePhase(session *Session, w *Work, completed signalbox.Age
 	sent.detail = fmt.Sprintf("phase mismatch: signal says '%s', work is in '%s'",
 		completed.PhaseCompleted, w.Phase)
 	return d.refuse(session, w.ID, sent, signalbox.CodeFailed,
-		fmt.Sprintf("if you completed %s, send the signal again with that phase_completed", w.Phase))
+		fmt.Sprintf("if you completed %s, send the signal again with that phase_completed",
+			w.Phase))
 }
 
 // confirm records an exit signal beside the line signal of the turn, which decides what follows.
@@ -107,7 +112,8 @@ func (c Exit) confirm(d *decider, session *Session, h report) {
 	}
 }
 
-func (c Exit) recordPlanned(d *decider, h report, completed signalbox.AgentSessionCompleted) uint64 {
+func (c Exit) recordPlanned(d *decider, h report,
+	completed signalbox.AgentSessionCompleted) uint64 {
 	d.recordFor(h, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
 		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset})
 	return d.recordFor(h, AgentSessionCompleted{completed})
@@ -122,13 +128,15 @@ func (c Exit) fault() string {
 	return strings.ToValidUTF8(fault[:min(len(fault), maxText)], "\ufffd")
 }
 
-// The notes of a signal that are longer than maxNotes are stored as a blob, so that they can be redacted. The event has their beginning.
+// The notes of a signal that are longer than maxNotes are stored as a blob, so that they can be
+// redacted. The event has their beginning.
 const (
 	maxNotes     = 4096
 	notesPreview = 200
 )
 
-// LongNotes returns the notes of a signal if they are so long that they are stored as a blob, and their digest. Otherwise it returns zero.
+// LongNotes returns the notes of a signal if they are so long that they are stored as a blob, and
+// their digest. Otherwise it returns zero.
 func LongNotes(s *signalbox.ExitSignal) (text []byte, digest signalbox.Hash) {
 	if s.Notes == nil || len(*s.Notes) <= maxNotes {
 		return nil, digest
@@ -156,7 +164,8 @@ func preview(text string) string {
 	return text[:n] + "…"
 }
 
-// lease returns the lease that the signal is sent under. An empty Work means that the session never had it.
+// lease returns the lease that the signal is sent under. An empty Work means that the session never
+// had it.
 func (c Exit) lease(d *decider, session *Session) (LeaseRef, error) {
 	if c.Epoch != 0 {
 		return session.lease(c.Epoch), nil
@@ -166,7 +175,8 @@ func (c Exit) lease(d *decider, session *Session) (LeaseRef, error) {
 	})
 	switch len(live) {
 	case 0:
-		return session.Held[len(session.Held)-1], nil // stale, unless the session sent the same signal before
+		// stale, unless the session sent the same signal before
+		return session.Held[len(session.Held)-1], nil
 	case 1:
 		return session.lease(live[0]), nil
 	}
@@ -184,12 +194,13 @@ func (session *Session) lease(epoch uint64) LeaseRef {
 	return session.Held[i]
 }
 
-// repeatedExit repeats the first answer if the session sent the same signal before under the same lease. The next phase is not part
-// of the signal, and the record has the one that followed then.
+// repeatedExit repeats the first answer if the session sent the same signal before under the same
+// lease. The next phase is not part of the signal, and the record has the one that followed then.
 func (d *decider) repeatedExit(session *Session, completed signalbox.AgentSessionCompleted) bool {
 	for _, next := range signalbox.Phases() {
 		completed.NextPhase = &next
-		if exit, found := session.accepted(completed.LeaseEpoch, AgentSessionCompleted{completed}); found {
+		if exit, found := session.accepted(completed.LeaseEpoch,
+			AgentSessionCompleted{completed}); found {
 			d.answer.Repeated = true
 			d.answerExit(completed, exit.Seq)
 			return true
@@ -211,8 +222,9 @@ func (session *Session) accepted(epoch uint64, signal body) (ExitRecord, bool) {
 
 func (c Exit) accept(d *decider, completed signalbox.AgentSessionCompleted) {
 	work, session, actor := completed.WorkID, completed.SessionID, completed.ActorID
-	d.record(work, session, actor, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
-		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset, Ref: c.Ref})
+	d.record(work, session, actor, SignalHeard{Dialect: signalbox.DialectExit,
+		Signal: signalbox.NameExit,
+		Epoch:  completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset, Ref: c.Ref})
 	seq := d.record(work, session, actor, AgentSessionCompleted{completed})
 	d.record(work, session, actor, PhaseChanged{completed.PhaseCompleted, *completed.NextPhase})
 	d.record(work, session, actor, LeaseReleased{Epoch: completed.LeaseEpoch, Reason: "exit"})
@@ -224,9 +236,11 @@ func (d *decider) answerExit(completed signalbox.AgentSessionCompleted, seq uint
 	d.answer.Phase, d.answer.Completed = *completed.NextPhase, &completed
 }
 
-// phaseAfterExit returns the phase of planned work after an exit signal. It is not always the one of the exit protocol: work that
-// waits for its merge stays where it is, and a role for which the signal has no meaning needs a person.
-func (s *delivery) phaseAfterExit(w *Work, role signalbox.Role, reason signalbox.ExitReason) signalbox.Phase {
+// phaseAfterExit returns the phase of planned work after an exit signal. It is not always the one
+// of the exit protocol: work that waits for its merge stays where it is, and a role for which the
+// signal has no meaning needs a person.
+func (s *delivery) phaseAfterExit(w *Work, role signalbox.Role,
+	reason signalbox.ExitReason) signalbox.Phase {
 	switch {
 	case reason != signalbox.ExitCompleted:
 		return signalbox.PhaseBlocked
@@ -243,7 +257,8 @@ func (s *delivery) phaseAfterExit(w *Work, role signalbox.Role, reason signalbox
 }
 
 // acceptPlanned treats an exit signal about planned work like the equivalent line signal.
-func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed signalbox.AgentSessionCompleted) {
+func (c Exit) acceptPlanned(d *decider, session *Session, w *Work,
+	completed signalbox.AgentSessionCompleted) {
 	h := report{ReportSignal: ReportSignal{Signal: signalbox.NameExit, Turn: c.Turn}, w: w,
 		holder: holder{session.ID, session.Actor, session.Role, completed.LeaseEpoch}}
 	d.refuseAll(session, w, ReportSignal{Epoch: h.epoch, Blob: c.Blob, Refused: c.Refused})
@@ -258,7 +273,8 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 	}
 	switch {
 	case completed.ExitReason != signalbox.ExitCompleted:
-		d.block(h, AskedBlocked, completed.NotesBlob, "the %s on %s ended as %s: %s", h.role, w.ID, completed.ExitReason, notes)
+		d.block(h, AskedBlocked, completed.NotesBlob, "the %s on %s ended as %s: %s", h.role, w.ID,
+			completed.ExitReason, notes)
 		d.release(h, signalbox.NameExit)
 	case h.role == signalbox.RoleDeveloper:
 		d.dispatchCritic(h)
@@ -267,7 +283,9 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 	case h.role == signalbox.RoleAuditor:
 		d.markComplete(h)
 	default:
-		d.block(h, AskedBlocked, completed.NotesBlob, "the %s on %s ended with an exit signal instead of a line signal: %s", h.role, w.ID, notes)
+		d.block(h, AskedBlocked, completed.NotesBlob,
+			"the %s on %s ended with an exit signal instead of a line signal: %s", h.role, w.ID,
+			notes)
 		d.release(h, signalbox.NameExit)
 	}
 	d.askBudget(h)

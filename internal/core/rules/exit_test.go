@@ -13,7 +13,8 @@ import (
 )
 
 // inOrder are the phases that work goes through, as the specification lists them.
-var inOrder = []signalbox.Phase{"DRAFT", "IMPLEMENTATION", "CI_PENDING", "READY_FOR_REVIEW", "REVIEW", "READY_FOR_MERGE", "COMPLETED"}
+var inOrder = []signalbox.Phase{"DRAFT", "IMPLEMENTATION", "CI_PENDING", "READY_FOR_REVIEW",
+	"REVIEW", "READY_FOR_MERGE", "COMPLETED"}
 
 func TestExitByPhaseAndReason(t *testing.T) {
 	for i, phase := range inOrder[:len(inOrder)-1] {
@@ -25,8 +26,9 @@ func TestExitByPhaseAndReason(t *testing.T) {
 				b.open("w", phase)
 				epoch := b.claim("w", "S")
 				b.now = b.now.Add(time.Minute)
-				d := b.try(Exit{Session: "S", Epoch: epoch, Signal: withNotes(exit(phase, reason), "all of it"),
-					Blob: signalbox.Hash{0xab}, Offset: 7})
+				d := b.try(Exit{Session: "S", Epoch: epoch,
+					Signal: withNotes(exit(phase, reason), "all of it"),
+					Blob:   signalbox.Hash{0xab}, Offset: 7})
 				if d.Err != nil {
 					t.Fatal(d.Err)
 				}
@@ -38,7 +40,8 @@ func TestExitByPhaseAndReason(t *testing.T) {
 }
 
 // wantCompletion checks the four events of an accepted exit signal and the answer.
-func wantCompletion(t *testing.T, b *box, d Decision, epoch uint64, phase, next signalbox.Phase, reason signalbox.ExitReason) {
+func wantCompletion(t *testing.T, b *box, d Decision, epoch uint64, phase, next signalbox.Phase,
+	reason signalbox.ExitReason) {
 	t.Helper()
 	wantEvents(t, d,
 		fmt.Sprintf(`SignalHeard {"dialect":"exit","signal":"agent_exit","epoch":%d,"blob":"ab%s","offset":7}`, epoch, strings.Repeat("0", 62)),
@@ -48,21 +51,25 @@ func wantCompletion(t *testing.T, b *box, d Decision, epoch uint64, phase, next 
 		fmt.Sprintf(`LeaseReleased {"epoch":%d,"reason":"exit"}`, epoch))
 	for _, e := range d.Events {
 		if e.Work != "w" || e.Session != "S" || e.Actor != "a-S" || !e.Time.Equal(b.now) {
-			t.Errorf("%s is of work %q, session %q, actor %q, at %s", e.Type, e.Work, e.Session, e.Actor, e.Time)
+			t.Errorf("%s is of work %q, session %q, actor %q, at %s", e.Type, e.Work, e.Session,
+				e.Actor, e.Time)
 		}
 	}
 	notes := "all of it"
 	wantAnswer(t, Answer{At: b.now, Seq: epoch + 2, Work: "w", Phase: next, Session: "S",
-		Completed: &signalbox.AgentSessionCompleted{SessionID: "S", ActorID: "a-S", WorkID: "w", LeaseEpoch: epoch,
+		Completed: &signalbox.AgentSessionCompleted{SessionID: "S", ActorID: "a-S", WorkID: "w",
+			LeaseEpoch:     epoch,
 			PhaseCompleted: phase, ExitReason: reason, NextPhase: &next, Notes: &notes}}, d.Answer)
 }
 
 // wantEnded checks the work and the session after an accepted exit signal.
-func wantEnded(t *testing.T, b *box, epoch uint64, phase, next signalbox.Phase, reason signalbox.ExitReason) {
+func wantEnded(t *testing.T, b *box, epoch uint64, phase, next signalbox.Phase,
+	reason signalbox.ExitReason) {
 	t.Helper()
 	role := phase.ClaimableBy()
-	want := &Work{ID: "w", Phase: next, Opened: t0, Past: []Tenure{{Epoch: epoch, Session: "S", Actor: "a-S", Role: role,
-		Phase: phase, From: t0, To: b.now, Ended: Ending(reason), End: b.s.Seq()}}}
+	want := &Work{ID: "w", Phase: next, Opened: t0,
+		Past: []Tenure{{Epoch: epoch, Session: "S", Actor: "a-S", Role: role,
+			Phase: phase, From: t0, To: b.now, Ended: Ending(reason), End: b.s.Seq()}}}
 	if next == signalbox.PhaseBlocked {
 		want.BlockedFrom, want.Notes = phase, "all of it"
 	}
@@ -70,7 +77,8 @@ func wantEnded(t *testing.T, b *box, epoch uint64, phase, next signalbox.Phase, 
 		t.Errorf("work (-want +got):\n%s", diff)
 	}
 	session := b.session("S")
-	if len(session.Live) != 0 || len(session.Exits) != 1 || session.Exits[0].Next != next || session.Exits[0].Seq != epoch+2 {
+	if len(session.Live) != 0 || len(session.Exits) != 1 || session.Exits[0].Next != next ||
+		session.Exits[0].Seq != epoch+2 {
 		t.Errorf("session: %+v", session)
 	}
 }
@@ -84,7 +92,8 @@ func TestExitFieldsAreKept(t *testing.T) {
 	signal.PRURL, signal.EvidenceBundleRef = &url, &ref
 	b.do(Exit{Session: "S", Signal: signal})
 	completed := b.log[len(b.log)-3]
-	if !strings.Contains(string(completed.Data), `"pr_url":"https://example.org/pull/1?a=1&b=2","evidence_bundle_ref":"evidence/review.yaml","notes":"<b> & \u2028 \"q\""`) {
+	if !strings.Contains(string(completed.Data),
+		`"pr_url":"https://example.org/pull/1?a=1&b=2","evidence_bundle_ref":"evidence/review.yaml","notes":"<b> & \u2028 \"q\""`) {
 		t.Errorf("recorded as %s", completed.Data)
 	}
 	if heard := string(b.log[len(b.log)-4].Data); strings.Contains(heard, "blob") {
@@ -99,9 +108,12 @@ func TestExitRefusals(t *testing.T) {
 		exit Exit
 		want refused
 	}{
-		{"no such session", Exit{Session: "X", Signal: good}, refused{Code: signalbox.CodeNotFound, Msg: "there is no session 'X'"}},
-		{"no session", Exit{Signal: good}, refused{Code: signalbox.CodeNotFound, Msg: "there is no session ''"}},
-		{"two leases and no epoch", Exit{Session: "S", Signal: good}, refused{Code: signalbox.CodeUsage, Msg: "session 'S' holds 2 leases: [4 5]"}},
+		{"no such session", Exit{Session: "X", Signal: good},
+			refused{Code: signalbox.CodeNotFound, Msg: "there is no session 'X'"}},
+		{"no session", Exit{Signal: good},
+			refused{Code: signalbox.CodeNotFound, Msg: "there is no session ''"}},
+		{"two leases and no epoch", Exit{Session: "S", Signal: good},
+			refused{Code: signalbox.CodeUsage, Msg: "session 'S' holds 2 leases: [4 5]"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBox(t)
@@ -124,10 +136,13 @@ func TestMalformedExit(t *testing.T) {
 		detail string
 		work   string
 	}{
-		{"not valid", Exit{Session: "S", Signal: wrong}, "unknown protocol: expected 'apm2_agent_exit', got 'x'", "w"},
-		{"could not be read", Exit{Session: "S", Signal: good, Fault: "invalid JSON"}, "invalid JSON", "w"},
+		{"not valid", Exit{Session: "S", Signal: wrong},
+			"unknown protocol: expected 'apm2_agent_exit', got 'x'", "w"},
+		{"could not be read", Exit{Session: "S", Signal: good, Fault: "invalid JSON"},
+			"invalid JSON", "w"},
 		{"not UTF-8", Exit{Session: "S", Fault: "a\xffb"}, "a\ufffdb", "w"},
-		{"under a lease of somebody else", Exit{Session: "S", Epoch: 1, Fault: "invalid JSON"}, "invalid JSON", ""},
+		{"under a lease of somebody else", Exit{Session: "S", Epoch: 1, Fault: "invalid JSON"},
+			"invalid JSON", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBox(t)
@@ -137,10 +152,12 @@ func TestMalformedExit(t *testing.T) {
 				epoch = tt.exit.Epoch
 			}
 			d := b.try(tt.exit)
-			wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: tt.detail, Reason: "malformed"},
+			wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: tt.detail,
+				Reason: "malformed"},
 				fmt.Sprintf(`SignalRefused {"said":"agent_exit","reason":"malformed","detail":"%s","epoch":%d,"count":1}`, tt.detail, epoch))
 			if e := d.Events[0]; e.Work != tt.work || e.Session != "S" || d.Answer.Seq != e.Seq {
-				t.Errorf("recorded of work %q, session %q, as event %d; answered %d", e.Work, e.Session, e.Seq, d.Answer.Seq)
+				t.Errorf("recorded of work %q, session %q, as event %d; answered %d", e.Work,
+					e.Session, e.Seq, d.Answer.Seq)
 			}
 			if w := b.work("w"); w.Phase != signalbox.PhaseImplementation || w.Lease == nil {
 				t.Errorf("the work is now %+v", w)
@@ -161,9 +178,11 @@ func TestPhaseMismatch(t *testing.T) {
 				epoch := b.claim("w", "S")
 				msg := fmt.Sprintf("phase mismatch: signal says '%s', work is in '%s'", said, phase)
 				d := b.try(Exit{Session: "S", Signal: exit(said, reason)})
-				wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: msg, Reason: "phase_mismatch"},
+				wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: msg,
+					Reason: "phase_mismatch"},
 					fmt.Sprintf(`SignalRefused {"said":"agent_exit","reason":"phase_mismatch","detail":"%s","epoch":%d,"count":1}`, msg, epoch))
-				wantAnswer(t, Answer{At: t0, Seq: epoch + 1, Work: "w", Phase: phase, Session: "S"}, d.Answer)
+				wantAnswer(t, Answer{At: t0, Seq: epoch + 1, Work: "w", Phase: phase, Session: "S"},
+					d.Answer)
 				if w := b.work("w"); w.Phase != phase || w.Lease == nil || w.Lease.Epoch != epoch {
 					t.Errorf("%s said in %s: the work is now %+v", said, phase, w)
 				}
@@ -178,7 +197,8 @@ func TestPhaseMismatchText(t *testing.T) {
 	b.open("w", signalbox.PhaseImplementation)
 	b.claim("w", "S")
 	d := b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted)})
-	if got, want := d.Err.Error(), "phase mismatch: signal says 'REVIEW', work is in 'IMPLEMENTATION'"; got != want {
+	if got, want := d.Err.Error(),
+		"phase mismatch: signal says 'REVIEW', work is in 'IMPLEMENTATION'"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -189,7 +209,8 @@ func TestExitAfterMismatch(t *testing.T) {
 	b.open("w", signalbox.PhaseImplementation)
 	b.claim("w", "S")
 	b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted)})
-	if got := b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)}).Phase; got != signalbox.PhaseCIPending {
+	if got := b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseImplementation,
+		signalbox.ExitCompleted)}).Phase; got != signalbox.PhaseCIPending {
 		t.Errorf("the work is in %s", got)
 	}
 }
@@ -197,12 +218,14 @@ func TestExitAfterMismatch(t *testing.T) {
 // An exit signal beside a verdict is recorded as completion, and the verdict decides what follows.
 func TestExitBesideAVerdict(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
-	say := func(a Answer, signal string, exit Exit, reason signalbox.Reason, want ...string) Decision {
+	say := func(a Answer, signal string, exit Exit, reason signalbox.Reason,
+		want ...string) Decision {
 		t.Helper()
 		d := b.sayMore(a, signal, func(h *ReportSignal) { h.Exit = &exit })
 		wantTypes(t, d, want...)
 		if reason != "" {
-			if got := d.bodies[1].(SignalRefused); got.Reason != reason || got.Said != signalbox.NameExit {
+			if got := d.bodies[1].(SignalRefused); got.Reason != reason ||
+				got.Said != signalbox.NameExit {
 				t.Errorf("refused %+v", got)
 			}
 		}
@@ -212,19 +235,24 @@ func TestExitBesideAVerdict(t *testing.T) {
 		return d
 	}
 	done := func(phase signalbox.Phase) Exit {
-		return Exit{Signal: withNotes(exit(phase, signalbox.ExitCompleted), "done"), Blob: signalbox.Hash{4}, Offset: 7}
+		return Exit{Signal: withNotes(exit(phase, signalbox.ExitCompleted), "done"),
+			Blob: signalbox.Hash{4}, Offset: 7}
 	}
 	a := b.dispatch(signalbox.RoleDeveloper)
-	wantTypes(t, b.sayMore(a, "checkpoint", func(h *ReportSignal) { e := done(signalbox.PhaseImplementation); h.Exit = &e }),
+	wantTypes(t, b.sayMore(a, "checkpoint",
+		func(h *ReportSignal) { e := done(signalbox.PhaseImplementation); h.Exit = &e }),
 		"SignalHeard t1", "ProgressReported t1")
 	d := say(a, "ready_for_review", done(signalbox.PhaseImplementation), "",
-		"SignalHeard t1", "SignalHeard t1", "AgentSessionCompleted t1", "PhaseChanged t1", "LeaseReleased t1")
-	heard := SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit, Epoch: a.Lease.Epoch, Blob: signalbox.Hash{4}, Offset: 7}
+		"SignalHeard t1", "SignalHeard t1", "AgentSessionCompleted t1", "PhaseChanged t1",
+		"LeaseReleased t1")
+	heard := SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
+		Epoch: a.Lease.Epoch, Blob: signalbox.Hash{4}, Offset: 7}
 	if d.bodies[1] != heard {
 		t.Errorf("heard %+v", d.bodies[1])
 	}
 	completed := d.bodies[2].(AgentSessionCompleted)
-	if completed.SessionID != a.Session || completed.WorkID != "t1" || *completed.NextPhase != signalbox.PhaseCIPending || *completed.Notes != "done" {
+	if completed.SessionID != a.Session || completed.WorkID != "t1" ||
+		*completed.NextPhase != signalbox.PhaseCIPending || *completed.Notes != "done" {
 		t.Errorf("completed %+v", completed)
 	}
 	again := done(signalbox.PhaseImplementation)
@@ -237,14 +265,19 @@ func TestExitBesideAVerdict(t *testing.T) {
 	long := done(signalbox.PhaseReview)
 	text := strings.Repeat("x", maxNotes+1)
 	long.Signal.Notes = &text
-	say(b.dispatch(signalbox.RoleCritic), "review_failed", long, signalbox.ReasonMalformed, // its notes are not stored
-		"SignalHeard t1", "SignalRefused t1", "ReworkOrdered t1", "PhaseChanged t1", "LeaseReleased t1")
-	say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", done(signalbox.PhaseReview), signalbox.ReasonPhaseMismatch,
+	// its notes are not stored
+	say(b.dispatch(signalbox.RoleCritic), "review_failed", long, signalbox.ReasonMalformed,
+		"SignalHeard t1", "SignalRefused t1", "ReworkOrdered t1", "PhaseChanged t1",
+		"LeaseReleased t1")
+	say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", done(signalbox.PhaseReview),
+		signalbox.ReasonPhaseMismatch,
 		"SignalHeard t1", "SignalRefused t1", "PhaseChanged t1", "LeaseReleased t1")
 	b.checked(b.dispatch(signalbox.RoleCI))
 	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
-	d = say(b.dispatch(signalbox.RoleAuditor), "audit_passed", done(signalbox.PhaseReadyForMerge), "",
-		"SignalHeard t1", "SignalHeard t1", "AgentSessionCompleted t1", "MergeRequested t1", "LeaseReleased t1")
+	d = say(b.dispatch(signalbox.RoleAuditor), "audit_passed", done(signalbox.PhaseReadyForMerge),
+		"",
+		"SignalHeard t1", "SignalHeard t1", "AgentSessionCompleted t1", "MergeRequested t1",
+		"LeaseReleased t1")
 	if next := *d.bodies[2].(AgentSessionCompleted).NextPhase; next != signalbox.PhaseReadyForMerge {
 		t.Errorf("the work waits for its merge, and is recorded in %s", next)
 	}
@@ -268,7 +301,8 @@ func TestRepeatedExit(t *testing.T) {
 	}
 	again("at once", Exit{Session: "S", Epoch: epoch, Signal: signal})
 	again("without an epoch", Exit{Session: "S", Signal: signal})
-	again("read elsewhere", Exit{Session: "S", Signal: signal, Blob: signalbox.Hash{1}, Offset: 3, Times: 100})
+	again("read elsewhere", Exit{Session: "S", Signal: signal, Blob: signalbox.Hash{1}, Offset: 3,
+		Times: 100})
 
 	b.claim("w", "CI")
 	b.now = b.now.Add(time.Minute)
@@ -278,27 +312,32 @@ func TestRepeatedExit(t *testing.T) {
 
 	other := withNotes(signal, "done again")
 	wantRefused(t, b.try(Exit{Session: "S", Epoch: epoch, Signal: other}),
-		refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 3 of work 'w' is over, and no session holds the work"},
+		refused{Code: signalbox.CodeConflict, Reason: "stale_lease",
+			Msg: "stale lease: epoch 3 of work 'w' is over, and no session holds the work"},
 		`SignalRefused {"said":"agent_exit","reason":"stale_lease","detail":"stale lease: epoch 3 of work 'w' is over, and no session holds the work","epoch":3,"count":1}`)
 }
 
-// Long notes are a blob, and the event has only their beginning. They are not accepted before they are stored.
+// Long notes are a blob, and the event has only their beginning. They are not accepted before they
+// are stored.
 func TestLongNotes(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseImplementation)
 	b.claim("w", "S")
 	notes := strings.Repeat("x", 199) + "\u00fc" + strings.Repeat("y", maxNotes)
-	c := Exit{Session: "S", Signal: withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked), notes)}
+	c := Exit{Session: "S",
+		Signal: withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked), notes)}
 	if d := b.try(c); len(d.Events) > 0 || signalbox.CodeOf(d.Err) != signalbox.CodeConflict {
 		t.Errorf("not stored: %d events, %v", len(d.Events), d.Err)
 	}
 	_, c.Notes = LongNotes(&c.Signal)
 	answer := b.do(c)
 	preview := strings.Repeat("x", 199) + "\u2026"
-	if got := answer.Completed; *got.Notes != preview || got.NotesBlob != sha256.Sum256([]byte(notes)) {
+	if got := answer.Completed; *got.Notes != preview ||
+		got.NotesBlob != sha256.Sum256([]byte(notes)) {
 		t.Errorf("recorded %q, %s", *got.Notes, got.NotesBlob)
 	}
-	if w := b.work("w"); w.Notes != preview || w.NotesBlob != c.Notes || w.View(b.now).NotesBlob != c.Notes {
+	if w := b.work("w"); w.Notes != preview || w.NotesBlob != c.Notes ||
+		w.View(b.now).NotesBlob != c.Notes {
 		t.Errorf("the work has %q, %s", w.Notes, w.NotesBlob)
 	}
 	if again := b.do(c); !again.Repeated || again.Seq != answer.Seq {
@@ -314,7 +353,9 @@ func TestLongNotes(t *testing.T) {
 	}
 	b.claim("w", "S2")
 	short := strings.Repeat("z", maxNotes)
-	if got := b.do(Exit{Session: "S2", Signal: withNotes(c.Signal, short)}).Completed; *got.Notes != short || got.NotesBlob != (signalbox.Hash{}) {
+	if got := b.do(Exit{Session: "S2",
+		Signal: withNotes(c.Signal, short)}).Completed; *got.Notes != short ||
+		got.NotesBlob != (signalbox.Hash{}) {
 		t.Errorf("notes of %d bytes: blob %s", maxNotes, got.NotesBlob)
 	}
 }
@@ -324,10 +365,13 @@ func TestLongNotesOfEarlierVersions(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseImplementation)
 	epoch := b.claim("w", "S")
-	signal := withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked), strings.Repeat("y", maxNotes+1))
+	signal := withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked),
+		strings.Repeat("y", maxNotes+1))
 	completed := signalbox.SessionCompletedFrom("S", b.work("w").Lease.Actor, &signal)
 	completed.WorkID, completed.LeaseEpoch = "w", epoch
-	for _, body := range []body{AgentSessionCompleted{completed}, PhaseChanged{signalbox.PhaseImplementation, signalbox.PhaseBlocked}, LeaseReleased{Epoch: epoch, Reason: "exit"}} {
+	for _, body := range []body{AgentSessionCompleted{completed},
+		PhaseChanged{signalbox.PhaseImplementation, signalbox.PhaseBlocked},
+		LeaseReleased{Epoch: epoch, Reason: "exit"}} {
 		if err := b.s.Apply(b.event("w", "S", body)); err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +379,8 @@ func TestLongNotesOfEarlierVersions(t *testing.T) {
 	if w := b.work("w"); w.Notes != *signal.Notes || w.NotesBlob != (signalbox.Hash{}) {
 		t.Errorf("the work has %d bytes of notes, and %s", len(w.Notes), w.NotesBlob)
 	}
-	if d := Decide(b.s, b.now, Exit{Session: "S", Epoch: epoch, Signal: signal}); !d.Answer.Repeated || len(d.Events) > 0 {
+	if d := Decide(b.s, b.now,
+		Exit{Session: "S", Epoch: epoch, Signal: signal}); !d.Answer.Repeated || len(d.Events) > 0 {
 		t.Errorf("again: %+v, %v", d.Answer, d.Err)
 	}
 }
@@ -352,7 +397,8 @@ func TestSameWordsUnderAnotherLease(t *testing.T) {
 	if a1.Work != "w1" || a2.Work != "w2" || a2.Repeated || a1.Seq == a2.Seq {
 		t.Errorf("answered %+v and %+v", a1, a2)
 	}
-	if again := b.do(Exit{Session: "S", Epoch: first, Signal: signal}); !again.Repeated || again.Work != "w1" || again.Seq != a1.Seq {
+	if again := b.do(Exit{Session: "S", Epoch: first, Signal: signal}); !again.Repeated ||
+		again.Work != "w1" || again.Seq != a1.Seq {
 		t.Errorf("the first again is answered with %+v", again)
 	}
 }
@@ -366,12 +412,14 @@ func TestExitUnderTheLastLease(t *testing.T) {
 		b.claim(work, "S")
 		b.do(Exit{Session: "S", Signal: withNotes(signal, work)})
 	}
-	if again := b.do(Exit{Session: "S", Signal: withNotes(signal, "last")}); !again.Repeated || again.Work != "last" {
+	if again := b.do(Exit{Session: "S", Signal: withNotes(signal, "last")}); !again.Repeated ||
+		again.Work != "last" {
 		t.Errorf("the last signal again is answered with %+v", again)
 	}
 	d := b.try(Exit{Session: "S", Signal: withNotes(signal, "first")})
 	if got := refusedBy(d.Err); got == nil || got.Reason != signalbox.ReasonStaleLease {
-		t.Errorf("an earlier signal again, without its epoch, is answered with %+v, %v", d.Answer, d.Err)
+		t.Errorf("an earlier signal again, without its epoch, is answered with %+v, %v", d.Answer,
+			d.Err)
 	}
 }
 
@@ -385,9 +433,11 @@ func TestExitUnderTheOnlyLeaseThatHasNotRunOut(t *testing.T) {
 	long.TTL = time.Hour
 	epoch := b.do(long).Lease.Epoch
 	b.now = b.now.Add(30 * time.Minute)
-	answer := b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
+	answer := b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseImplementation,
+		signalbox.ExitCompleted)})
 	if answer.Work != "w2" || answer.Completed.LeaseEpoch != epoch {
-		t.Errorf("the signal was taken for %s under epoch %d", answer.Work, answer.Completed.LeaseEpoch)
+		t.Errorf("the signal was taken for %s under epoch %d", answer.Work,
+			answer.Completed.LeaseEpoch)
 	}
 }
 
@@ -398,11 +448,13 @@ func TestBlockedAndUnblocked(t *testing.T) {
 			b.open("w", phase)
 			b.claim("w", "S")
 			b.do(Exit{Session: "S", Signal: withNotes(exit(phase, reason), "no credentials")})
-			if w := b.work("w"); w.Phase != "BLOCKED" || w.BlockedFrom != phase || w.Notes != "no credentials" {
+			if w := b.work("w"); w.Phase != "BLOCKED" || w.BlockedFrom != phase ||
+				w.Notes != "no credentials" {
 				t.Fatalf("%s, %s: %+v", phase, reason, w)
 			}
 			d := b.try(Unblock{Work: "w", Note: "they are there now", Actor: "op"})
-			wantEvents(t, d, `WorkUnblocked {"note":"they are there now"}`, fmt.Sprintf(`PhaseChanged {"from":"BLOCKED","to":"%s"}`, phase))
+			wantEvents(t, d, `WorkUnblocked {"note":"they are there now"}`,
+				fmt.Sprintf(`PhaseChanged {"from":"BLOCKED","to":"%s"}`, phase))
 			wantAnswer(t, Answer{At: t0, Seq: b.s.Seq(), Work: "w", Phase: phase}, d.Answer)
 			if w := b.work("w"); w.Phase != phase || w.BlockedFrom != "" || w.Notes != "" {
 				t.Errorf("%s, %s, unblocked: %+v", phase, reason, w)
@@ -417,7 +469,8 @@ func TestBlockedAgainWithoutNotes(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseDraft)
 	b.claim("w", "S")
-	b.do(Exit{Session: "S", Signal: withNotes(exit(signalbox.PhaseDraft, signalbox.ExitError), "first")})
+	b.do(Exit{Session: "S", Signal: withNotes(exit(signalbox.PhaseDraft, signalbox.ExitError),
+		"first")})
 	b.do(Unblock{Work: "w", Note: "fixed", Actor: "op"})
 	b.claim("w", "S")
 	b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseDraft, signalbox.ExitBlocked)})
@@ -428,7 +481,8 @@ func TestBlockedAgainWithoutNotes(t *testing.T) {
 
 func TestFullLife(t *testing.T) {
 	b := newBox(t)
-	for _, c := range life("w", func(p signalbox.Phase) string { return "S-" + strings.ToLower(string(p)) }) {
+	for _, c := range life("w",
+		func(p signalbox.Phase) string { return "S-" + strings.ToLower(string(p)) }) {
 		b.do(c)
 	}
 	if got := b.work("w").Phase; got != signalbox.PhaseCompleted {
@@ -443,38 +497,51 @@ func TestFullLife(t *testing.T) {
 	}
 }
 
-// The recorded next phase is the one that the work is in right after the append, whatever the exit protocol says about the phase.
+// The recorded next phase is the one that the work is in right after the append, whatever the exit
+// protocol says about the phase.
 func TestNextPhaseIsTheOneThatFollows(t *testing.T) {
 	for name, get := range map[string]func(*box) Answer{
-		"business analyst": func(b *box) Answer { return b.wantDispatch(signalbox.RoleBusinessAnalyst, "t1") },
-		"developer":        func(b *box) Answer { return b.wantDispatch(signalbox.RoleDeveloper, "t2") },
+		"business analyst": func(
+			b *box) Answer {
+			return b.wantDispatch(signalbox.RoleBusinessAnalyst, "t1")
+		},
+		"developer": func(
+			b *box) Answer {
+			return b.wantDispatch(signalbox.RoleDeveloper, "t2")
+		},
 		"ci by hand": func(b *box) Answer {
 			b.bring("t2", signalbox.PhaseCIPending)
-			return b.do(Claim{Work: "t2", Role: signalbox.RoleCI, Session: "s-ci", Actor: "op", Lease: "l-ci", TTL: time.Hour})
+			return b.do(Claim{Work: "t2", Role: signalbox.RoleCI, Session: "s-ci", Actor: "op",
+				Lease: "l-ci", TTL: time.Hour})
 		},
 		"critic by hand": func(b *box) Answer {
 			b.bring("t2", signalbox.PhaseReadyForReview)
-			return b.do(Claim{Work: "t2", Role: signalbox.RoleCritic, Session: "s-critic", Actor: "op", Lease: "l-critic", TTL: time.Hour})
+			return b.do(Claim{Work: "t2", Role: signalbox.RoleCritic, Session: "s-critic",
+				Actor: "op", Lease: "l-critic", TTL: time.Hour})
 		},
 		"auditor": func(b *box) Answer {
 			b.bring("t2", signalbox.PhaseReadyForMerge)
 			return b.wantDispatch(signalbox.RoleAuditor, "t2")
 		},
 	} {
-		for _, reason := range []signalbox.ExitReason{signalbox.ExitCompleted, signalbox.ExitBlocked, signalbox.ExitError} {
+		for _, reason := range []signalbox.ExitReason{signalbox.ExitCompleted,
+			signalbox.ExitBlocked, signalbox.ExitError} {
 			t.Run(name+" "+string(reason), func(t *testing.T) {
 				b := deliver(t, policy(), unspecified("t1"), todo("t2"))
 				a := get(b)
-				exit := Exit{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: "1.0.0",
-					PhaseCompleted: b.work(a.Work).Phase, ExitReason: reason}}
+				exit := Exit{Session: a.Session, Epoch: a.Lease.Epoch,
+					Signal: signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: "1.0.0",
+						PhaseCompleted: b.work(a.Work).Phase, ExitReason: reason}}
 				d := b.try(exit)
 				if d.Err != nil {
 					t.Fatal(d.Err)
 				}
 				if next := *d.Answer.Completed.NextPhase; next != b.work(a.Work).Phase {
-					t.Errorf("the record says %s, and the work is in %s", next, b.work(a.Work).Phase)
+					t.Errorf("the record says %s, and the work is in %s", next,
+						b.work(a.Work).Phase)
 				}
-				if again := b.try(exit); again.Err != nil || !again.Answer.Repeated || *again.Answer.Completed.NextPhase != *d.Answer.Completed.NextPhase {
+				if again := b.try(exit); again.Err != nil || !again.Answer.Repeated ||
+					*again.Answer.Completed.NextPhase != *d.Answer.Completed.NextPhase {
 					t.Errorf("the same signal again: %+v, %v", again.Answer, again.Err)
 				}
 			})

@@ -7,8 +7,9 @@ import (
 	"signalbox"
 )
 
-// processExpansion adds a business analyst's specification and sub-tasks to a task. The task itself starts after the
-// sub-tasks. If the analyst is not confident, or the sub-tasks are not valid, the human is asked.
+// processExpansion adds a business analyst's specification and sub-tasks to a task. The task itself
+// starts after the sub-tasks. If the analyst is not confident, or the sub-tasks are not valid, the
+// human is asked.
 func (d *decider) processExpansion(h report) {
 	confidence := strings.ToUpper(h.Fields.Confidence)
 	subTasks, fault := d.s.subTasks(h.w, h.Fields.SubTasks)
@@ -16,15 +17,19 @@ func (d *decider) processExpansion(h report) {
 		fault = "the analyst's confidence is low"
 	}
 	if fault != "" {
-		d.block(h, AskedExpansion, h.Body, "the specification of %s was rejected: %s. %s", h.w.ID, fault, h.Fields.Summary)
+		d.block(h, AskedExpansion, h.Body, "the specification of %s was rejected: %s. %s", h.w.ID,
+			fault, h.Fields.Summary)
 		d.release(h, h.Signal)
 		return
 	}
 	var ids []string
 	for i, t := range subTasks {
 		ids = append(ids, t.ID)
-		d.record(t.ID, h.session, h.actor, TaskPlanned{Kind: KindTask, Title: sanitize(t.Title, 300), Phase: signalbox.PhaseImplementation,
-			Order: d.s.run.Orders + i, Priority: h.w.Task.Priority, Blockers: t.BlockedBy, Files: lockOrder(t.Files), Text: t.Text, Parent: h.w.ID, Plan: h.w.Task.Plan})
+		d.record(t.ID, h.session, h.actor,
+			TaskPlanned{Kind: KindTask, Title: sanitize(t.Title, 300),
+				Phase: signalbox.PhaseImplementation,
+				Order: d.s.run.Orders + i, Priority: h.w.Task.Priority, Blockers: t.BlockedBy,
+				Files: lockOrder(t.Files), Text: t.Text, Parent: h.w.ID, Plan: h.w.Task.Plan})
 	}
 	d.recordFor(h, TaskExpanded{confidence, h.Body, ids})
 	d.move(h, signalbox.PhaseImplementation)
@@ -43,7 +48,8 @@ func (s *register) subTasks(from *Work, wanted []PlanTask) (tasks []PlanTask, fa
 			id = from.ID + "." + t.ID
 		}
 		_, taken := s.Work(id)
-		if signalbox.CheckID(id) != nil || taken || used[strings.ToLower(id)] || names[t.ID] != "" || s.differsInCase(id) {
+		if signalbox.CheckID(id) != nil || taken || used[strings.ToLower(id)] ||
+			names[t.ID] != "" || s.differsInCase(id) {
 			return nil, "sub-task '" + sanitize(t.ID, 64) + "' has an invalid or duplicate id"
 		}
 		if t.Draft {
@@ -59,10 +65,12 @@ func (s *register) subTasks(from *Work, wanted []PlanTask) (tasks []PlanTask, fa
 			switch {
 			case names[blocker] != "":
 				sub.BlockedBy = appendUnique(sub.BlockedBy, names[blocker])
-			case known && w.Task != nil && w.Task.Kind == KindTask && w.Task.Cancelled == "" && w.ID != from.ID && !s.waitsFor(w, from.ID):
+			case known && w.Task != nil && w.Task.Kind == KindTask && w.Task.Cancelled == "" &&
+				w.ID != from.ID && !s.waitsFor(w, from.ID):
 				sub.BlockedBy = appendUnique(sub.BlockedBy, w.ID)
 			default:
-				return nil, "sub-task '" + sanitize(t.ID, 64) + "' cannot wait for '" + sanitize(blocker, 64) + "'"
+				return nil, "sub-task '" + sanitize(t.ID, 64) + "' cannot wait for '" +
+					sanitize(blocker, 64) + "'"
 			}
 		}
 		tasks = append(tasks, sub)
@@ -73,8 +81,8 @@ func (s *register) subTasks(from *Work, wanted []PlanTask) (tasks []PlanTask, fa
 	return tasks, ""
 }
 
-// differsInCase reports whether the id of another work differs only in case: on some file systems they would share a
-// directory.
+// differsInCase reports whether the id of another work differs only in case: on some file systems
+// they would share a directory.
 func (s *register) differsInCase(id string) bool {
 	return slices.ContainsFunc(s.works, func(w *Work) bool { return strings.EqualFold(w.ID, id) })
 }

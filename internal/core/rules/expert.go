@@ -14,7 +14,8 @@ func (d *decider) dispatchExpert(h report) {
 	creates := p.slots(signalbox.RoleExpertCreator) > 0
 	switch {
 	case count > p.Limits.ExpertRequests:
-		d.block(h, AskedExpert, h.Body, "%s has asked experts %d times already, and now asks '%s': %s",
+		d.block(h, AskedExpert, h.Body,
+			"%s has asked experts %d times already, and now asks '%s': %s",
 			h.w.ID, count-1, h.Fields.Expert, inWords(h.Fields.Summary))
 		d.release(h, h.Signal)
 		return
@@ -29,15 +30,19 @@ func (d *decider) dispatchExpert(h report) {
 	if !known {
 		expert = "" // an expert creator must create it first
 	}
-	d.record(request, h.session, h.actor, TaskPlanned{Kind: KindExpert, Title: sanitize("asked by "+h.w.ID+": "+h.Fields.Summary, 200),
-		Phase: signalbox.PhaseImplementation, Order: d.s.run.Orders, Text: h.Body, Asker: h.w.ID, Asked: h.epoch, Expert: expert})
-	d.recordFor(h, ExpertRequested{request, sanitize(h.Fields.Expert, 64), sanitize(h.Fields.Request, 100), count, h.Body})
+	d.record(request, h.session, h.actor,
+		TaskPlanned{Kind: KindExpert, Title: sanitize("asked by "+h.w.ID+": "+h.Fields.Summary,
+			200),
+			Phase: signalbox.PhaseImplementation, Order: d.s.run.Orders, Text: h.Body, Asker: h.w.ID,
+			Asked: h.epoch, Expert: expert})
+	d.recordFor(h, ExpertRequested{request, sanitize(h.Fields.Expert, 64),
+		sanitize(h.Fields.Request, 100), count, h.Body})
 	d.recordFor(h, SessionParked{Epoch: h.epoch, For: request})
 	d.answer.Parked = true
 }
 
-// deliverToRequestingAgent adds the advice to the task that asked. The session that asked continues with it, or the next
-// one if that session has ended.
+// deliverToRequestingAgent adds the advice to the task that asked. The session that asked continues
+// with it, or the next one if that session has ended.
 func (d *decider) deliverToRequestingAgent(h report) {
 	t := h.w.Task
 	d.record(t.Asker, h.session, h.actor, ExpertAdvised{h.w.ID, t.Expert, h.Body, h.Blob})
@@ -46,7 +51,8 @@ func (d *decider) deliverToRequestingAgent(h report) {
 }
 
 func (d *decider) escalateToDivine(h report) {
-	d.failRequest(h, fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert, h.w.Task.Asker, inWords(h.Fields.Summary)))
+	d.failRequest(h, fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert,
+		h.w.Task.Asker, inWords(h.Fields.Summary)))
 }
 
 // failRequest ends a request without advice, and asks the human instead.
@@ -66,7 +72,8 @@ func (d *decider) failRequest(h report, why string) {
 		d.record(asker.ID, h.session, h.actor, PhaseChanged{asker.Phase, signalbox.PhaseBlocked})
 	}
 	if lease != nil {
-		d.record(asker.ID, lease.Session, lease.Actor, LeaseReleased{lease.Epoch, "the human is asked instead"})
+		d.record(asker.ID, lease.Session, lease.Actor,
+			LeaseReleased{lease.Epoch, "the human is asked instead"})
 	}
 }
 
@@ -74,14 +81,16 @@ func (d *decider) failRequest(h report, why string) {
 func (d *decider) registerExpert(h report) {
 	name := h.Fields.Expert
 	if signalbox.CheckID(name) != nil {
-		d.failRequest(h, fmt.Sprintf("the expert created for %s has an invalid name: %q", h.w.Task.Asker, name))
+		d.failRequest(h, fmt.Sprintf("the expert created for %s has an invalid name: %q",
+			h.w.Task.Asker, name))
 		return
 	}
 	var keywords []string
 	for _, k := range h.Fields.Keywords[:min(len(h.Fields.Keywords), 32)] {
 		keywords = append(keywords, sanitize(k, 64))
 	}
-	d.recordFor(h, ExpertRegistered{Expert{Name: name, Gap: sanitize(h.Fields.Gap, 1000), Keywords: keywords}})
+	d.recordFor(h, ExpertRegistered{Expert{Name: name, Gap: sanitize(h.Fields.Gap, 1000),
+		Keywords: keywords}})
 	f := d.s.fleet()
 	f.experts++
 	d.askAgents(f, h.session, h.actor)
@@ -105,18 +114,23 @@ func (c ResumeSession) decide(d *decider) error {
 		d.answer.Repeated, d.answer.Agent = true, h.w.Task.Agent
 		return nil
 	case !park.Ready && (park.Until.IsZero() || d.at.Before(park.Until)):
-		return refusef(signalbox.CodeNotFound, "wait", "%w: %s still waits for %s", ErrNothingToClaim, h.w.ID, park.For)
+		return refusef(signalbox.CodeNotFound, "wait", "%w: %s still waits for %s",
+			ErrNothingToClaim, h.w.ID, park.For)
 	}
-	use, n := d.s.slotsUsedBefore(c.Epoch), roleNumber(h.role) // the session with the oldest lease goes first
-	if use.all >= d.s.run.Policy.Slots || use.roles[n] >= max(d.s.run.Policy.slots(h.role), 1) || d.s.run.Paused ||
+	// the session with the oldest lease goes first
+	use, n := d.s.slotsUsedBefore(c.Epoch), roleNumber(h.role)
+	if use.all >= d.s.run.Policy.Slots || use.roles[n] >= max(d.s.run.Policy.slots(h.role), 1) ||
+		d.s.run.Paused ||
 		d.s.Overspent(h.w.ID, h.role, d.at) != "" {
-		return refusef(signalbox.CodeNotFound, "wait", "%w: no slot is free for %s", ErrNothingToClaim, h.w.ID)
+		return refusef(signalbox.CodeNotFound, "wait", "%w: no slot is free for %s",
+			ErrNothingToClaim, h.w.ID)
 	}
 	resumed := SessionResumed{Epoch: c.Epoch}
 	if own := h.w.Task.Agent; own != "" && !d.s.isAvailable(own, d.at) {
 		var ok bool
 		if resumed.Agent, ok = d.s.agentFor(h.role, h.w.Task.Expert, d.at); !ok {
-			return refusef(signalbox.CodeNotFound, "wait", "%w: no agent is available for %s", ErrNothingToClaim, h.w.ID)
+			return refusef(signalbox.CodeNotFound, "wait", "%w: no agent is available for %s",
+				ErrNothingToClaim, h.w.ID)
 		}
 	}
 	d.answer.Agent = cmp.Or(resumed.Agent, h.w.Task.Agent)

@@ -7,8 +7,9 @@ import (
 	"signalbox"
 )
 
-// queueOrCoordinate handles a request for a file that a task did not declare. In a shared workspace the task gets the file
-// or waits for it. If each task has its own workspace, all tasks that change the file are told, and the merge shows whether they conflict.
+// queueOrCoordinate handles a request for a file that a task did not declare. In a shared workspace
+// the task gets the file or waits for it. If each task has its own workspace, all tasks that change
+// the file are told, and the merge shows whether they conflict.
 func (d *decider) queueOrCoordinate(h report) {
 	file := cleanFile(h.Fields.File)
 	if d.s.run.Policy.Shared {
@@ -35,7 +36,8 @@ func (s *register) overlapping(task *Work, file string) (others []*Work) {
 			continue
 		}
 		inHand := w.Lease != nil || w.Phase != signalbox.PhaseImplementation
-		declared, announced := slices.Contains(w.Task.Files, file), slices.Contains(w.Task.overlapFiles(), file)
+		declared, announced := slices.Contains(w.Task.Files, file),
+			slices.Contains(w.Task.overlapFiles(), file)
 		if inHand && declared || announced {
 			others = append(others, w)
 		}
@@ -65,8 +67,9 @@ func (t *Task) overlapFiles() (files []string) {
 // maxFileRequests is how many undeclared files a task can ask for.
 const maxFileRequests = 50
 
-// fileRequested reports whether a signal asks for a file that the task has, or asked for before with the same result, and
-// whether the task has asked for too many files. Both limit what an agent can write to the ledger.
+// fileRequested reports whether a signal asks for a file that the task has, or asked for before
+// with the same result, and whether the task has asked for too many files. Both limit what an agent
+// can write to the ledger.
 func (s *State) fileRequested(h report) (requested, tooMany bool) {
 	if h.Signal != signalbox.NameFileConflict {
 		return false, false
@@ -77,7 +80,8 @@ func (s *State) fileRequested(h report) (requested, tooMany bool) {
 	}
 	noted := t.overlapFiles()
 	requested = slices.Contains(noted, file)
-	return requested && len(s.overlapping(h.w, file)) == 0, !requested && len(noted) >= maxFileRequests
+	return requested && len(s.overlapping(h.w, file)) == 0, !requested &&
+		len(noted) >= maxFileRequests
 }
 
 func (d *decider) lockOrWait(h report, file string) {
@@ -96,15 +100,18 @@ func (d *decider) lockOrWait(h report, file string) {
 	count, limits := h.w.Task.Counts.FileWaits+1, d.s.run.Policy.Limits
 	d.recordFor(h, FileWaited{file, owner, count})
 	if count >= limits.FileWaits {
-		d.block(h, AskedFile, h.Body, "%s asks for %s for the %s time, and %s still has it", h.w.ID, file, ordinal(count), owner)
+		d.block(h, AskedFile, h.Body, "%s asks for %s for the %s time, and %s still has it", h.w.ID,
+			file, ordinal(count), owner)
 		d.release(h, h.Signal)
 		return
 	}
-	d.recordFor(h, SessionParked{Epoch: h.epoch, For: file, File: true, Until: d.at.Add(limits.FileWait)})
+	d.recordFor(h, SessionParked{Epoch: h.epoch, For: file, File: true,
+		Until: d.at.Add(limits.FileWait)})
 	d.answer.Parked = true
 }
 
-// lockCycle returns the tasks that would wait for each other in a cycle if asker waited for owner, nil if there is none.
+// lockCycle returns the tasks that would wait for each other in a cycle if asker waited for owner,
+// nil if there is none.
 func (s *State) lockCycle(asker, owner string) []*Work {
 	first, _ := s.Work(asker)
 	cycle := []*Work{first}
@@ -126,7 +133,8 @@ func (s *State) lockCycle(asker, owner string) []*Work {
 	return nil
 }
 
-// breakCycle makes the task of the cycle that comes last in the plan release its files and start again later.
+// breakCycle makes the task of the cycle that comes last in the plan release its files and start
+// again later.
 func (d *decider) breakCycle(h report, file string, cycle []*Work) {
 	youngest := slices.MaxFunc(cycle, func(a, b *Work) int { return a.Task.Order - b.Task.Order })
 	var ids []string
@@ -147,7 +155,8 @@ func (d *decider) breakCycle(h report, file string, cycle []*Work) {
 		d.recordFor(h, FilesLocked{[]string{file}})
 		return
 	}
-	d.recordFor(h, SessionParked{Epoch: h.epoch, For: file, File: true, Until: d.at.Add(d.s.run.Policy.Limits.FileWait)})
+	d.recordFor(h, SessionParked{Epoch: h.epoch, For: file, File: true,
+		Until: d.at.Add(d.s.run.Policy.Limits.FileWait)})
 	d.answer.Parked = true
 }
 
@@ -163,12 +172,14 @@ func (s *State) grantFiles(files []string) {
 	}
 }
 
-// firstWaiter returns the task other than except whose session has waited longest for a file, nil if there is none.
+// firstWaiter returns the task other than except whose session has waited longest for a file, nil
+// if there is none.
 func (s *register) firstWaiter(file, except string) *Work {
 	var first *Work
 	for _, i := range s.leased {
 		w := s.works[i]
-		if w.Task == nil || w.ID == except || w.Task.Parked == nil || !w.Task.Parked.File || w.Task.Parked.Ready || w.Task.Parked.For != file {
+		if w.Task == nil || w.ID == except || w.Task.Parked == nil || !w.Task.Parked.File ||
+			w.Task.Parked.Ready || w.Task.Parked.For != file {
 			continue
 		}
 		if first == nil || w.Lease.Epoch < first.Lease.Epoch {

@@ -9,7 +9,8 @@ import (
 	"signalbox"
 )
 
-// FuzzSnapshot: bytes that are taken for a snapshot are the snapshot of what they gave; others are refused.
+// FuzzSnapshot: bytes that are taken for a snapshot are the snapshot of what they gave; others are
+// refused.
 func FuzzSnapshot(f *testing.F) {
 	f.Add((&State{}).Snapshot())
 	f.Add(newBox(f).s.Snapshot())
@@ -35,12 +36,14 @@ func FuzzSnapshot(f *testing.F) {
 	})
 }
 
-// FuzzApply: an event of any form leaves the state as it was, or is folded into a state in which all is well.
+// FuzzApply: an event of any form leaves the state as it was, or is folded into a state in which
+// all is well.
 func FuzzApply(f *testing.F) {
 	b := lived(f)
 	b.do(turnOf("run-1", 1))
 	add := func(e *signalbox.Event) {
-		f.Add(int64(e.Seq)-int64(b.s.Seq()), int64(e.Time.Sub(b.now)), e.Type, e.Work, e.Session, e.Actor, e.Data)
+		f.Add(int64(e.Seq)-int64(b.s.Seq()), int64(e.Time.Sub(b.now)), e.Type, e.Work, e.Session,
+			e.Actor, e.Data)
 	}
 	for _, e := range b.log {
 		e.Seq, e.Time = b.s.Seq()+1, b.now
@@ -59,7 +62,8 @@ func FuzzApply(f *testing.F) {
 	add(b.event("", "", TurnSignalHeard{Run: "run-1", Turn: 2, Signal: "stuck", Confidence: 0.5}))
 	add(b.event("", "", TurnSignalHeard{Run: "run-2", Turn: 9, Signal: "need_turn"}))
 	start := b.s.Snapshot()
-	f.Fuzz(func(t *testing.T, seq, after int64, eventType, work, session, actor string, data []byte) {
+	f.Fuzz(func(t *testing.T, seq, after int64, eventType, work, session, actor string,
+		data []byte) {
 		s, err := FromSnapshot(start)
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +77,8 @@ func FuzzApply(f *testing.F) {
 			if !errors.Is(err, ErrNewer) && !errors.Is(err, ErrHistory) {
 				t.Errorf("the error is neither: %v", err)
 			}
-		} else if fault := brokenIndex(s, nil) + brokenSnapshot(s, nil); fault != "" || s.Seq() != e.Seq {
+		} else if fault := brokenIndex(s, nil) + brokenSnapshot(s, nil); fault != "" ||
+			s.Seq() != e.Seq {
 			t.Errorf("accepted, and now at event %d: %s", s.Seq(), fault)
 		} else {
 			s.Rollback()

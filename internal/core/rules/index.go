@@ -7,7 +7,8 @@ import (
 	"signalbox"
 )
 
-// reindexTask updates the indexes for planned work that changed. old is nil if it was added, changed is nil if it was removed.
+// reindexTask updates the indexes for planned work that changed. old is nil if it was added,
+// changed is nil if it was removed.
 func (s *State) reindexTask(i int, old, changed *Work) {
 	var before, after Task
 	if old != nil && old.Task != nil {
@@ -33,7 +34,8 @@ func (s *State) reindexTask(i int, old, changed *Work) {
 		}
 	}
 	s.refreshReady(i, changed)
-	if isDone(old) != isDone(changed) || isCompleted(old) != isCompleted(changed) || isRequested(old) != isRequested(changed) {
+	if isDone(old) != isDone(changed) || isCompleted(old) != isCompleted(changed) ||
+		isRequested(old) != isRequested(changed) {
 		for _, dependent := range s.dependents[cmp.Or(old, changed).ID] {
 			if dependent < len(s.works) {
 				s.refreshReady(dependent, s.works[dependent])
@@ -91,7 +93,9 @@ func (s *State) downstreamCounts() []int {
 	visit = func(i int) {
 		state[i] = visiting
 		for _, dependent := range s.dependents[s.works[i].ID] {
-			if dependent >= len(s.works) || s.works[dependent].Task == nil || !slices.Contains(s.works[dependent].Task.blockers(), s.works[i].ID) || state[dependent] == visiting {
+			if dependent >= len(s.works) || s.works[dependent].Task == nil ||
+				!slices.Contains(s.works[dependent].Task.blockers(), s.works[i].ID) ||
+				state[dependent] == visiting {
 				continue
 			}
 			if state[dependent] == 0 {

@@ -10,10 +10,12 @@ import (
 	"signalbox"
 )
 
-// brokenInvariant returns what does not hold, though it always must, in the fold of a log; "" if all is well.
+// brokenInvariant returns what does not hold, though it always must, in the fold of a log; "" if
+// all is well.
 func brokenInvariant(s *State, log []signalbox.Event) string {
 	for _, check := range []func(*State, []signalbox.Event) string{
-		brokenLog, brokenOrderOfPhases, brokenCompletion, brokenWork, brokenSession, brokenIndex, brokenSnapshot, brokenDelivery, brokenTurns,
+		brokenLog, brokenOrderOfPhases, brokenCompletion, brokenWork, brokenSession, brokenIndex,
+		brokenSnapshot, brokenDelivery, brokenTurns,
 	} {
 		if fault := check(s, log); fault != "" {
 			return fault
@@ -31,13 +33,15 @@ func brokenLog(s *State, log []signalbox.Event) string {
 		last = e.Time
 	}
 	if s.Seq() != uint64(len(log)) || !s.Time().Equal(last) {
-		return fmt.Sprintf("the state is at event %d, %s; the log at %d, %s", s.Seq(), s.Time(), len(log), last)
+		return fmt.Sprintf("the state is at event %d, %s; the log at %d, %s", s.Seq(), s.Time(),
+			len(log), last)
 	}
 	return ""
 }
 
-// brokenOrderOfPhases holds that work goes from phase to phase in their order or back from checks that failed, that BLOCKED is left only for
-// where it was entered from, and that only the holder of the live lease moves work that is not BLOCKED.
+// brokenOrderOfPhases holds that work goes from phase to phase in their order or back from checks
+// that failed, that BLOCKED is left only for where it was entered from, and that only the holder of
+// the live lease moves work that is not BLOCKED.
 func brokenOrderOfPhases(s *State, log []signalbox.Event) string {
 	type course struct {
 		phase, before, holder string
@@ -72,16 +76,20 @@ func brokenOrderOfPhases(s *State, log []signalbox.Event) string {
 			case w.phase == "BLOCKED" && to == w.before && w.holder == "":
 			case w.phase != "BLOCKED" && to == "BLOCKED" && w.holder == e.Session && w.holder != "":
 				w.before = w.phase
-			case w.failed && w.phase == "CI_PENDING" && to == "IMPLEMENTATION" && w.holder == e.Session && w.holder != "":
-			case !w.failed && w.phase != "BLOCKED" && to == after[w.phase] && w.holder == e.Session && w.holder != "":
+			case w.failed && w.phase == "CI_PENDING" && to == "IMPLEMENTATION" &&
+				w.holder == e.Session && w.holder != "":
+			case !w.failed && w.phase != "BLOCKED" && to == after[w.phase] &&
+				w.holder == e.Session && w.holder != "":
 			default:
-				return fmt.Sprintf("event %d moves %s from %s to %s, held by %q", e.Seq, e.Work, w.phase, to, w.holder)
+				return fmt.Sprintf("event %d moves %s from %s to %s, held by %q", e.Seq, e.Work,
+					w.phase, to, w.holder)
 			}
 			w.phase = to
 		}
 	}
 	for w := range s.Works() {
-		if w.Task == nil && works[w.ID] == nil || w.Task == nil && works[w.ID].phase != string(w.Phase) {
+		if w.Task == nil && works[w.ID] == nil || w.Task == nil &&
+			works[w.ID].phase != string(w.Phase) {
 			return fmt.Sprintf("%s is in %s; by the log it is %+v", w.ID, w.Phase, works[w.ID])
 		}
 	}
@@ -91,16 +99,20 @@ func brokenOrderOfPhases(s *State, log []signalbox.Event) string {
 // brokenCompletion holds that the four events of an accepted exit signal stand together.
 func brokenCompletion(s *State, log []signalbox.Event) string {
 	for i, e := range log {
-		if w, known := s.Work(e.Work); e.Type != TypeAgentSessionCompleted || known && w.Task != nil {
+		if w, known := s.Work(e.Work); e.Type != TypeAgentSessionCompleted || known &&
+			w.Task != nil {
 			continue
 		}
-		for offset, want := range map[int]string{-1: "SignalHeard", 1: "PhaseChanged", 2: "LeaseReleased"} {
+		for offset, want := range map[int]string{-1: "SignalHeard", 1: "PhaseChanged",
+			2: "LeaseReleased"} {
 			if i+offset >= len(log) {
 				return fmt.Sprintf("event %d is not followed by %s", e.Seq, want)
 			}
 			other := log[i+offset]
-			if other.Type != want || other.Work != e.Work || other.Session != e.Session || other.Actor != e.Actor || !other.Time.Equal(e.Time) {
-				return fmt.Sprintf("event %d, %s, is next to event %d, %s", e.Seq, e.Type, other.Seq, other.Type)
+			if other.Type != want || other.Work != e.Work || other.Session != e.Session ||
+				other.Actor != e.Actor || !other.Time.Equal(e.Time) {
+				return fmt.Sprintf("event %d, %s, is next to event %d, %s", e.Seq, e.Type,
+					other.Seq, other.Type)
 			}
 		}
 	}
@@ -133,13 +145,15 @@ func brokenTenures(w *Work, log []signalbox.Event) string {
 	for i, t := range w.Tenures() {
 		live := w.Lease != nil && i == len(w.Past)
 		switch granting := log[t.Epoch-1]; {
-		case granting.Type != TypeLeaseGranted || granting.Work != w.ID || granting.Session != t.Session || granting.Actor != t.Actor:
+		case granting.Type != TypeLeaseGranted || granting.Work != w.ID ||
+			granting.Session != t.Session || granting.Actor != t.Actor:
 			return fmt.Sprintf("epoch %d was not granted to session %q", t.Epoch, t.Session)
 		case t.Epoch <= end:
 			return fmt.Sprintf("epoch %d begins before event %d ended the one before", t.Epoch, end)
 		case live != (t.Ended == ""), live != t.To.IsZero(), live != (t.End == 0):
 			return fmt.Sprintf("the tenure %+v is or is not over", t)
-		case live && (w.Lease.Epoch != t.Epoch || w.Lease.Session != t.Session || w.Lease.Actor != t.Actor || w.Lease.Role != t.Role):
+		case live && (w.Lease.Epoch != t.Epoch || w.Lease.Session != t.Session ||
+			w.Lease.Actor != t.Actor || w.Lease.Role != t.Role):
 			return fmt.Sprintf("the lease %+v is not of the tenure %+v", w.Lease, t)
 		case !live && (t.End <= t.Epoch || t.To.Before(t.From) || !log[t.End-1].Time.Equal(t.To)):
 			return fmt.Sprintf("the tenure %+v ends before it begins", t)
@@ -165,23 +179,30 @@ func brokenSession(s *State, log []signalbox.Event) string {
 			held[h.Epoch] = h.Work
 		}
 		if len(held) == 0 || len(held) != len(session.Held) || !slices.IsSorted(session.Live) {
-			return fmt.Sprintf("session %s held %v, holds %v", session.ID, session.Held, session.Live)
+			return fmt.Sprintf("session %s held %v, holds %v", session.ID, session.Held,
+				session.Live)
 		}
 		for _, epoch := range session.Live {
 			if live[epoch] != session.ID || held[epoch] == "" {
-				return fmt.Sprintf("session %s holds epoch %d, which is %q's", session.ID, epoch, live[epoch])
+				return fmt.Sprintf("session %s holds epoch %d, which is %q's", session.ID, epoch,
+					live[epoch])
 			}
 			delete(live, epoch)
 		}
 		for _, exit := range session.Exits {
-			if e := log[exit.Seq-1]; held[exit.Epoch] == "" || e.Session != session.ID || e.Type != TypeSignalHeard && (e.Type != TypeAgentSessionCompleted || slices.Contains(session.Live, exit.Epoch)) {
-				return fmt.Sprintf("session %s sent exit %+v, which is event %+v", session.ID, exit, e)
+			if e := log[exit.Seq-1]; held[exit.Epoch] == "" || e.Session != session.ID ||
+				e.Type != TypeSignalHeard &&
+					(e.Type != TypeAgentSessionCompleted || slices.Contains(session.Live, exit.Epoch)) {
+				return fmt.Sprintf("session %s sent exit %+v, which is event %+v", session.ID, exit,
+					e)
 			}
 		}
 		reasons := map[string]bool{}
 		for _, r := range session.Refused {
-			if e := log[r.Seq-1]; reasons[r.Said+string(r.Reason)] || r.Count < 1 || e.Type != TypeSignalRefused || e.Session != session.ID {
-				return fmt.Sprintf("session %s was refused %+v, which is event %+v", session.ID, session.Refused, e)
+			if e := log[r.Seq-1]; reasons[r.Said+string(r.Reason)] || r.Count < 1 ||
+				e.Type != TypeSignalRefused || e.Session != session.ID {
+				return fmt.Sprintf("session %s was refused %+v, which is event %+v", session.ID,
+					session.Refused, e)
 			}
 			reasons[r.Said+string(r.Reason)] = true
 		}
@@ -201,7 +222,8 @@ type indexes struct {
 }
 
 func (s *State) indexes() indexes {
-	x := indexes{maps.Clone(s.workIndex), maps.Clone(s.sessionIndex), maps.Clone(s.turnIndex), maps.Clone(s.redacted), maps.Clone(s.leased), map[signalbox.Phase][]int{}}
+	x := indexes{maps.Clone(s.workIndex), maps.Clone(s.sessionIndex), maps.Clone(s.turnIndex),
+		maps.Clone(s.redacted), maps.Clone(s.leased), map[signalbox.Phase][]int{}}
 	for n, phase := range phases {
 		for i := range s.works {
 			if i/64 < len(s.free[n]) && s.free[n][i/64]&(1<<(i%64)) != 0 {
@@ -214,7 +236,8 @@ func (s *State) indexes() indexes {
 
 // scannedIndexes finds the same by looking at everything.
 func (s *State) scannedIndexes() indexes {
-	x := indexes{map[string]int{}, map[string]int{}, map[string]int{}, map[signalbox.Hash]int{}, map[uint64]int{}, map[signalbox.Phase][]int{}}
+	x := indexes{map[string]int{}, map[string]int{}, map[string]int{}, map[signalbox.Hash]int{},
+		map[uint64]int{}, map[signalbox.Phase][]int{}}
 	for i, w := range s.works {
 		x.Works[w.ID] = i
 		if w.Lease != nil {
@@ -236,7 +259,8 @@ func (s *State) scannedIndexes() indexes {
 }
 
 func (x indexes) equal(y indexes) bool {
-	return maps.Equal(x.Works, y.Works) && maps.Equal(x.Sessions, y.Sessions) && maps.Equal(x.Turns, y.Turns) && maps.Equal(x.Redacted, y.Redacted) &&
+	return maps.Equal(x.Works, y.Works) && maps.Equal(x.Sessions, y.Sessions) &&
+		maps.Equal(x.Turns, y.Turns) && maps.Equal(x.Redacted, y.Redacted) &&
 		maps.Equal(x.Leased, y.Leased) && maps.EqualFunc(x.Free, y.Free, slices.Equal)
 }
 
@@ -263,7 +287,8 @@ func brokenIndex(s *State, _ []signalbox.Event) string {
 	return ""
 }
 
-// brokenTurns holds that of each run that is remembered the last signal is, and that those are the runs heard of last.
+// brokenTurns holds that of each run that is remembered the last signal is, and that those are the
+// runs heard of last.
 func brokenTurns(s *State, log []signalbox.Event) string {
 	last := map[string]turnRun{}
 	for _, e := range log {
@@ -272,13 +297,15 @@ func brokenTurns(s *State, log []signalbox.Event) string {
 			last[b.Run] = turnRun{b.Run, b.Turn, e.Seq}
 		}
 	}
-	kept := slices.SortedFunc(maps.Values(last), func(a, b turnRun) int { return int(b.Seq) - int(a.Seq) })
+	kept := slices.SortedFunc(maps.Values(last),
+		func(a, b turnRun) int { return int(b.Seq) - int(a.Seq) })
 	kept = kept[:min(len(kept), maxTurnRuns)]
 	if len(kept) != len(s.turns) {
 		return fmt.Sprintf("%d runs are remembered of %d", len(s.turns), len(kept))
 	}
 	for _, want := range kept {
-		if turn, ok := s.TurnSignals(want.Run); !ok || turn != want.Last || s.turns[s.turnIndex[want.Run]] != want {
+		if turn, ok := s.TurnSignals(want.Run); !ok || turn != want.Last ||
+			s.turns[s.turnIndex[want.Run]] != want {
 			return fmt.Sprintf("run %s is at turn %d, by the log at %+v", want.Run, turn, want)
 		}
 	}

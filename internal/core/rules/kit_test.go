@@ -103,12 +103,14 @@ func (b *box) claim(work, session string) uint64 {
 func (b *box) claimOf(work, session string) Claim {
 	b.t.Helper()
 	role := b.work(work).Phase.ClaimableBy()
-	return Claim{Work: work, Role: role, Session: session, Actor: "a-" + session, Lease: "L-" + session}
+	return Claim{Work: work, Role: role, Session: session, Actor: "a-" + session, Lease: "L-" +
+		session}
 }
 
 // exit is the signal that ends a phase.
 func exit(phase signalbox.Phase, reason signalbox.ExitReason) signalbox.ExitSignal {
-	return signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: "1.0.0", PhaseCompleted: phase, ExitReason: reason}
+	return signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: "1.0.0",
+		PhaseCompleted: phase, ExitReason: reason}
 }
 
 func withNotes(s signalbox.ExitSignal, notes string) signalbox.ExitSignal {

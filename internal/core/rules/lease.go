@@ -18,12 +18,15 @@ func (c Claim) decide(d *decider) error {
 	if c.TTL == 0 {
 		c.TTL = signalbox.DefaultLeaseTTL
 	}
-	if err := cmp.Or(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease), checkTTL(c.TTL), checkRole(c.Role), c.Caller.check(c.Role)); err != nil {
+	if err := cmp.Or(checkIDs("session", c.Session, "actor", c.Actor, "lease", c.Lease),
+		checkTTL(c.TTL), checkRole(c.Role), c.Caller.check(c.Role)); err != nil {
 		return err
 	}
-	if session, known := d.s.Session(c.Session); known && (session.Role != c.Role || session.Actor != c.Actor) {
+	if session, known := d.s.Session(c.Session); known &&
+		(session.Role != c.Role || session.Actor != c.Actor) {
 		return refusef(signalbox.CodeFailed, "start another session for another role or actor",
-			"session '%s' is %s '%s', not %s '%s'", c.Session, session.Role, session.Actor, c.Role, c.Actor)
+			"session '%s' is %s '%s', not %s '%s'", c.Session, session.Role, session.Actor, c.Role,
+			c.Actor)
 	}
 	if err := c.checkSession(d); err != nil {
 		return err
@@ -42,13 +45,15 @@ func (c Claim) decide(d *decider) error {
 		return err
 	}
 	if may := w.claimableBy(); may == "" {
-		return refusef(signalbox.CodeFailed, claimHint(w), "work '%s' is %s and cannot be claimed", w.ID, w.Phase)
+		return refusef(signalbox.CodeFailed, claimHint(w), "work '%s' is %s and cannot be claimed",
+			w.ID, w.Phase)
 	} else if may != c.Role {
 		return refusef(signalbox.CodeFailed, fmt.Sprintf("claim it as %s", may),
 			"work '%s' is in %s, which %s cannot claim", w.ID, w.Phase, c.Role)
 	}
 	if c.reviewsItself(w) {
-		return refusef(signalbox.CodeFailed, "have another client claim it, or set mcp.allow_self_review in signalbox.yaml",
+		return refusef(signalbox.CodeFailed,
+			"have another client claim it, or set mcp.allow_self_review in signalbox.yaml",
 			"'%s' developed work '%s' and cannot be its %s", c.Caller.Identity, w.ID, c.Role)
 	}
 	c.grant(d, w)
@@ -61,7 +66,8 @@ func (s *State) checkCanStart(w *Work) error {
 	if w.Task == nil || s.canStart(w) && !red || w.claimableBy() == "" {
 		return nil
 	}
-	return refusef(signalbox.CodeFailed, "wait until it can start", "work '%s' cannot start yet: %s", w.ID, s.Reason(w))
+	return refusef(signalbox.CodeFailed, "wait until it can start",
+		"work '%s' cannot start yet: %s", w.ID, s.Reason(w))
 }
 
 func claimHint(w *Work) string {
@@ -79,8 +85,10 @@ func (c Claim) held(d *decider, w *Work, lease *signalbox.Lease) error {
 		return nil
 	}
 	d.answer.Work, d.answer.Phase, d.answer.Lease = w.ID, w.Phase, lease
-	return refusef(signalbox.CodeConflict, "wait until it is released or expires, or claim other work with --next",
-		"work '%s' is held by session '%s' until %s", w.ID, lease.Session, lease.Expires.Format(time.RFC3339))
+	return refusef(signalbox.CodeConflict,
+		"wait until it is released or expires, or claim other work with --next",
+		"work '%s' is held by session '%s' until %s", w.ID, lease.Session,
+		lease.Expires.Format(time.RFC3339))
 }
 
 // maxMachine is the longest name of a machine, in bytes.
@@ -88,11 +96,14 @@ const maxMachine = 100
 
 func (c Claim) grant(d *decider, w *Work) {
 	expires := d.at.Add(c.TTL)
-	epoch := d.record(w.ID, c.Session, c.Actor, LeaseGranted{c.Lease, c.Role, expires, c.Secret, c.Caller.identity(), c.crew, c.agent, sanitize(c.machine, maxMachine)})
-	d.answerLease(w, epoch, &signalbox.Lease{ID: c.Lease, Epoch: epoch, Session: c.Session, Actor: c.Actor, Role: c.Role, Expires: expires})
+	epoch := d.record(w.ID, c.Session, c.Actor, LeaseGranted{c.Lease, c.Role, expires, c.Secret,
+		c.Caller.identity(), c.crew, c.agent, sanitize(c.machine, maxMachine)})
+	d.answerLease(w, epoch, &signalbox.Lease{ID: c.Lease, Epoch: epoch, Session: c.Session,
+		Actor: c.Actor, Role: c.Role, Expires: expires})
 }
 
-// next claims the work in the latest phase, and within a phase the oldest, so that started work finishes first.
+// next claims the work in the latest phase, and within a phase the oldest, so that started work
+// finishes first.
 func (c Claim) next(d *decider) error {
 	if w := c.granted(d); w != nil {
 		return c.held(d, w, w.Lease)
@@ -113,7 +124,8 @@ func (c Claim) next(d *decider) error {
 			}
 		}
 		for _, i := range expired {
-			if w := d.s.works[i]; w.Phase == phase && w.Task == nil && (first < 0 || i < first) && !c.reviewsItself(w) {
+			if w := d.s.works[i]; w.Phase == phase && w.Task == nil && (first < 0 || i < first) &&
+				!c.reviewsItself(w) {
 				first = i
 			}
 		}
@@ -122,7 +134,8 @@ func (c Claim) next(d *decider) error {
 			return nil
 		}
 	}
-	return refusef(signalbox.CodeNotFound, "add --wait to wait for work", "%w for %s", ErrNothingToClaim, c.Role)
+	return refusef(signalbox.CodeNotFound, "add --wait to wait for work", "%w for %s",
+		ErrNothingToClaim, c.Role)
 }
 
 // granted returns the work that an earlier attempt of the same claim was granted, nil if none was.
@@ -208,10 +221,12 @@ func (c Release) byOperator(d *decider) error {
 	}
 	lease := d.liveLease(w)
 	if lease == nil {
-		return refusef(signalbox.CodeFailed, "there is nothing to release", "no session holds work '%s'", w.ID)
+		return refusef(signalbox.CodeFailed, "there is nothing to release",
+			"no session holds work '%s'", w.ID)
 	}
 	if c.Epoch != 0 && c.Epoch != lease.Epoch {
-		return refusef(signalbox.CodeConflict, "see who holds it now with signalbox work show "+w.ID,
+		return refusef(signalbox.CodeConflict, "see who holds it now with signalbox work show "+
+			w.ID,
 			"epoch %d of work '%s' is over, epoch %d is live", c.Epoch, w.ID, lease.Epoch)
 	}
 	seq := d.record(w.ID, lease.Session, c.Actor, LeaseReleased{lease.Epoch, c.Reason})
@@ -226,7 +241,8 @@ func (Expire) decide(d *decider) error {
 	return nil
 }
 
-// liveLease returns the live lease of a work item, nil if there is none. If the lease has expired, it records that.
+// liveLease returns the live lease of a work item, nil if there is none. If the lease has expired,
+// it records that.
 func (d *decider) liveLease(w *Work) *signalbox.Lease {
 	if w.Lease != nil && d.expired(w.Lease) {
 		d.record(w.ID, w.Lease.Session, w.Lease.Actor, LeaseExpired{w.Lease.Epoch})
@@ -247,7 +263,8 @@ func (d *decider) answerLease(w *Work, seq uint64, lease *signalbox.Lease) {
 func (d *decider) work(id string) (*Work, error) {
 	w, ok := d.s.Work(id)
 	if !ok {
-		return nil, refusef(signalbox.CodeNotFound, "list the work with signalbox work list", "there is no work '%s'", id)
+		return nil, refusef(signalbox.CodeNotFound, "list the work with signalbox work list",
+			"there is no work '%s'", id)
 	}
 	return w, nil
 }
@@ -255,7 +272,8 @@ func (d *decider) work(id string) (*Work, error) {
 func (d *decider) session(id string) (*Session, error) {
 	session, ok := d.s.Session(id)
 	if !ok {
-		return nil, refusef(signalbox.CodeNotFound, "use the session that signalbox work claim printed", "there is no session '%s'", id)
+		return nil, refusef(signalbox.CodeNotFound,
+			"use the session that signalbox work claim printed", "there is no session '%s'", id)
 	}
 	return session, nil
 }
@@ -271,7 +289,8 @@ func (d *decider) workAndSession(work, session string) (*Work, *Session, error) 
 
 func checkTTL(ttl time.Duration) error {
 	if ttl < signalbox.MinLeaseTTL || ttl > signalbox.MaxLeaseTTL {
-		return refusef(signalbox.CodeUsage, "the default is "+signalbox.DefaultLeaseTTL.String(), "a lease cannot last %s: the limits are %s and %s",
+		return refusef(signalbox.CodeUsage, "the default is "+signalbox.DefaultLeaseTTL.String(),
+			"a lease cannot last %s: the limits are %s and %s",
 			ttl, signalbox.MinLeaseTTL, signalbox.MaxLeaseTTL)
 	}
 	return nil
@@ -285,7 +304,8 @@ func checkRole(role signalbox.Role) error {
 		}
 	}
 	if !slices.Contains(roles, string(role)) {
-		return refusef(signalbox.CodeUsage, "these roles can: "+strings.Join(roles, ", "), "role '%s' cannot claim work", role)
+		return refusef(signalbox.CodeUsage, "these roles can: "+strings.Join(roles, ", "),
+			"role '%s' cannot claim work", role)
 	}
 	return nil
 }

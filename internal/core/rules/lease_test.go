@@ -24,7 +24,8 @@ func TestRenew(t *testing.T) {
 		{"shorter", time.Minute, 5 * time.Minute, 15 * time.Minute, false},
 		{"no longer", 15 * time.Minute, 0, 15 * time.Minute, false},
 		{"by a nanosecond", 15 * time.Minute, 1, 15*time.Minute + 1, true},
-		{"at the last moment", time.Second, 15*time.Minute - 1, 15*time.Minute + time.Second - 1, true},
+		{"at the last moment", time.Second, 15*time.Minute - 1, 15*time.Minute + time.Second - 1,
+			true},
 		{"as long as may be", 24 * time.Hour, time.Minute, 24*time.Hour + time.Minute, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -38,9 +39,11 @@ func TestRenew(t *testing.T) {
 			}
 			expires := t0.Add(tt.expires)
 			lease := &signalbox.Lease{ID: "L-S", Epoch: epoch, Session: "S", Actor: "a-S", Role: "developer", Expires: expires}
-			want := Answer{At: b.now, Seq: epoch, Work: "w", Phase: "IMPLEMENTATION", Session: "S", Lease: lease}
+			want := Answer{At: b.now, Seq: epoch, Work: "w", Phase: "IMPLEMENTATION", Session: "S",
+				Lease: lease}
 			if tt.renews {
-				wantEvents(t, d, fmt.Sprintf(`LeaseRenewed {"epoch":%d,"expires":"%s"}`, epoch, expires.Format(time.RFC3339Nano)))
+				wantEvents(t, d, fmt.Sprintf(`LeaseRenewed {"epoch":%d,"expires":"%s"}`, epoch,
+					expires.Format(time.RFC3339Nano)))
 				want.Seq = epoch + 1
 			} else {
 				wantEvents(t, d)
@@ -64,7 +67,8 @@ func TestRenewedLeaseHolds(t *testing.T) {
 	if d := b.try(Expire{}); len(d.Events) != 0 {
 		t.Errorf("it expired at its old end: %v", d.Events)
 	}
-	if got := b.do(Exit{Session: "S", Epoch: epoch, Signal: exit("IMPLEMENTATION", "completed")}).Phase; got != "CI_PENDING" {
+	if got := b.do(Exit{Session: "S", Epoch: epoch,
+		Signal: exit("IMPLEMENTATION", "completed")}).Phase; got != "CI_PENDING" {
 		t.Errorf("the work is in %s", got)
 	}
 }
@@ -89,17 +93,30 @@ func TestRenewRefusals(t *testing.T) {
 		want  refused
 		epoch uint64 // recorded, 0 for nothing
 	}{
-		{"no such work", Renew{Work: "x", Session: "S", Epoch: 6}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
-		{"no such session", Renew{Work: "w", Session: "X", Epoch: 6}, refused{Code: signalbox.CodeNotFound, Msg: "there is no session 'X'"}, 0},
-		{"neither", Renew{Work: "x", Session: "X", Epoch: 6}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
+		{"no such work", Renew{Work: "x", Session: "S", Epoch: 6},
+			refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
+		{"no such session", Renew{Work: "w", Session: "X", Epoch: 6},
+			refused{Code: signalbox.CodeNotFound, Msg: "there is no session 'X'"}, 0},
+		{"neither", Renew{Work: "x", Session: "X", Epoch: 6},
+			refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
 		{"too long", Renew{Work: "w", Session: "S", Epoch: 6, TTL: 25 * time.Hour},
-			refused{Code: signalbox.CodeUsage, Msg: "a lease cannot last 25h0m0s: the limits are 1s and 24h0m0s"}, 0},
-		{"too short", Renew{Work: "w", Session: "S", Epoch: 6, TTL: 1}, refused{Code: signalbox.CodeUsage, Msg: "a lease cannot last 1ns: the limits are 1s and 24h0m0s"}, 0},
-		{"an older epoch", Renew{Work: "w", Session: "S2", Epoch: 4}, refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: fmt.Sprintf(over, 4, 6)}, 4},
-		{"no epoch", Renew{Work: "w", Session: "S"}, refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: fmt.Sprintf(over, 0, 6)}, 0},
-		{"an epoch that never was", Renew{Work: "w", Session: "S", Epoch: 99}, refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: fmt.Sprintf(over, 99, 6)}, 99},
+			refused{Code: signalbox.CodeUsage,
+				Msg: "a lease cannot last 25h0m0s: the limits are 1s and 24h0m0s"}, 0},
+		{"too short", Renew{Work: "w", Session: "S", Epoch: 6, TTL: 1},
+			refused{Code: signalbox.CodeUsage,
+				Msg: "a lease cannot last 1ns: the limits are 1s and 24h0m0s"}, 0},
+		{"an older epoch", Renew{Work: "w", Session: "S2", Epoch: 4},
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease",
+				Msg: fmt.Sprintf(over, 4, 6)}, 4},
+		{"no epoch", Renew{Work: "w", Session: "S"},
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease",
+				Msg: fmt.Sprintf(over, 0, 6)}, 0},
+		{"an epoch that never was", Renew{Work: "w", Session: "S", Epoch: 99},
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease",
+				Msg: fmt.Sprintf(over, 99, 6)}, 99},
 		{"somebody else's", Renew{Work: "w", Session: "S3", Epoch: 6},
-			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 6 of work 'w' does not belong to session 'S3'"}, 6},
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease",
+				Msg: "stale lease: epoch 6 of work 'w' does not belong to session 'S3'"}, 6},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, _, live := holding(t)
@@ -107,8 +124,10 @@ func TestRenewRefusals(t *testing.T) {
 			d := b.try(tt.renew)
 			var events []string
 			if tt.want.Reason != "" {
-				events = []string{fmt.Sprintf(`SignalRefused {"said":"renew","reason":"stale_lease","detail":"%s","epoch":%d,"count":1}`, tt.want.Msg, tt.epoch)}
-				wantAnswer(t, Answer{At: t0, Seq: b.s.Seq(), Work: "w", Phase: "IMPLEMENTATION", Session: tt.renew.Session, Lease: b.work("w").Lease}, d.Answer)
+				events = []string{fmt.Sprintf(
+					`SignalRefused {"said":"renew","reason":"stale_lease","detail":"%s","epoch":%d,"count":1}`, tt.want.Msg, tt.epoch)}
+				wantAnswer(t, Answer{At: t0, Seq: b.s.Seq(), Work: "w", Phase: "IMPLEMENTATION",
+					Session: tt.renew.Session, Lease: b.work("w").Lease}, d.Answer)
 			}
 			wantRefused(t, d, tt.want, events...)
 			if b.work("w") != before || before.Lease.Epoch != live {
@@ -137,7 +156,8 @@ func TestStaleAtExpiry(t *testing.T) {
 				said = "agent_exit"
 			}
 			const msg = "stale lease: epoch 3 of work 'w' is over, and no session holds the work"
-			wantRefused(t, b.try(c(epoch)), refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: msg},
+			wantRefused(t, b.try(c(epoch)),
+				refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: msg},
 				`LeaseExpired {"epoch":3}`,
 				fmt.Sprintf(`SignalRefused {"said":"%s","reason":"stale_lease","detail":"%s","epoch":3,"count":1}`, said, msg))
 			if w := b.work("w"); w.Phase != signalbox.PhaseReview || w.Lease != nil {
@@ -158,10 +178,12 @@ func TestStaleAfterSuccessor(t *testing.T) {
 	d := b.try(Exit{Session: "S", Epoch: old, Signal: exit("REVIEW", "completed")})
 	wantRefused(t, d, refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: msg},
 		fmt.Sprintf(`SignalRefused {"said":"agent_exit","reason":"stale_lease","detail":"%s","epoch":%d,"count":1}`, msg, old))
-	wantAnswer(t, Answer{At: b.now, Seq: b.s.Seq(), Work: "w", Phase: "REVIEW", Session: "S", Lease: b.work("w").Lease}, d.Answer)
+	wantAnswer(t, Answer{At: b.now, Seq: b.s.Seq(), Work: "w", Phase: "REVIEW", Session: "S",
+		Lease: b.work("w").Lease}, d.Answer)
 	for _, epoch := range []uint64{live, 77} {
 		wantRefused(t, b.try(Exit{Session: "S", Epoch: epoch, Signal: exit("REVIEW", "completed")}),
-			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: fmt.Sprintf("stale lease: session 'S' never held epoch %d", epoch)})
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease",
+				Msg: fmt.Sprintf("stale lease: session 'S' never held epoch %d", epoch)})
 	}
 	if w := b.work("w"); w.Phase != signalbox.PhaseReview || w.Lease.Epoch != live {
 		t.Errorf("the work is now %+v", w)
@@ -183,7 +205,8 @@ func TestReleaseByHolder(t *testing.T) {
 	b.claim("w", "S2")
 	again := b.try(Release{Work: "w", Session: "S", Epoch: epoch})
 	wantEvents(t, again)
-	if again.Err != nil || !again.Answer.Repeated || again.Answer.Seq != epoch+1 || again.Answer.Lease != nil {
+	if again.Err != nil || !again.Answer.Repeated || again.Answer.Seq != epoch+1 ||
+		again.Answer.Lease != nil {
 		t.Errorf("again: %+v, %v", again.Answer, again.Err)
 	}
 	if b.work("w").Lease == nil {
@@ -198,25 +221,35 @@ func TestReleaseRefusals(t *testing.T) {
 		want    refused
 		epoch   uint64
 	}{
-		{"no such work", Release{Work: "x", Session: "S", Epoch: 6}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
-		{"no such session", Release{Work: "w", Session: "X", Epoch: 6}, refused{Code: signalbox.CodeNotFound, Msg: "there is no session 'X'"}, 0},
+		{"no such work", Release{Work: "x", Session: "S", Epoch: 6},
+			refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
+		{"no such session", Release{Work: "w", Session: "X", Epoch: 6},
+			refused{Code: signalbox.CodeNotFound, Msg: "there is no session 'X'"}, 0},
 		{"control characters", Release{Work: "w", Session: "S", Epoch: 6, Reason: "a\x1b[2J"},
-			refused{Code: signalbox.CodeUsage, Msg: "invalid reason: must not contain control characters"}, 0},
+			refused{Code: signalbox.CodeUsage,
+				Msg: "invalid reason: must not contain control characters"}, 0},
 		{"somebody else's", Release{Work: "w", Session: "S3", Epoch: 6},
-			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 6 of work 'w' does not belong to session 'S3'"}, 6},
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease",
+				Msg: "stale lease: epoch 6 of work 'w' does not belong to session 'S3'"}, 6},
 		{"another epoch", Release{Work: "w", Session: "S", Epoch: 4},
-			refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 4 of work 'w' is over, epoch 6 is live"}, 4},
-		{"without an actor", Release{Work: "w", Reason: "r"}, refused{Code: signalbox.CodeUsage, Msg: "actor: an id must not be empty"}, 0},
-		{"by an operator without a reason", Release{Work: "w", Actor: "op", Reason: " \n"}, refused{Code: signalbox.CodeUsage, Msg: "the reason is empty"}, 0},
-		{"by an operator, no such work", Release{Work: "x", Actor: "op", Reason: "r"}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
-		{"by an operator, free", Release{Work: "free", Actor: "op", Reason: "r"}, refused{Code: signalbox.CodeFailed, Msg: "no session holds work 'free'"}, 0},
+			refused{Code: signalbox.CodeConflict, Reason: "stale_lease",
+				Msg: "stale lease: epoch 4 of work 'w' is over, epoch 6 is live"}, 4},
+		{"without an actor", Release{Work: "w", Reason: "r"},
+			refused{Code: signalbox.CodeUsage, Msg: "actor: an id must not be empty"}, 0},
+		{"by an operator without a reason", Release{Work: "w", Actor: "op", Reason: " \n"},
+			refused{Code: signalbox.CodeUsage, Msg: "the reason is empty"}, 0},
+		{"by an operator, no such work", Release{Work: "x", Actor: "op", Reason: "r"},
+			refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}, 0},
+		{"by an operator, free", Release{Work: "free", Actor: "op", Reason: "r"},
+			refused{Code: signalbox.CodeFailed, Msg: "no session holds work 'free'"}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, _, live := holding(t)
 			b.open("free", signalbox.PhaseDraft)
 			var events []string
 			if tt.want.Reason != "" {
-				events = []string{fmt.Sprintf(`SignalRefused {"said":"release","reason":"stale_lease","detail":"%s","epoch":%d,"count":1}`, tt.want.Msg, tt.epoch)}
+				events = []string{fmt.Sprintf(
+					`SignalRefused {"said":"release","reason":"stale_lease","detail":"%s","epoch":%d,"count":1}`, tt.want.Msg, tt.epoch)}
 			}
 			wantRefused(t, b.try(tt.release), tt.want, events...)
 			if lease := b.work("w").Lease; lease == nil || lease.Epoch != live {
@@ -239,10 +272,13 @@ func TestReleaseByOperator(t *testing.T) {
 	if tenure := b.work("w").Tenures()[0]; tenure.Ended != EndedReleased || tenure.Actor != "a-S" {
 		t.Errorf("tenure: %+v", tenure)
 	}
-	wantRefused(t, b.try(Exit{Session: "S", Epoch: epoch, Signal: exit("IMPLEMENTATION", "completed")}),
-		refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 3 of work 'w' is over, and no session holds the work"},
+	wantRefused(t, b.try(Exit{Session: "S", Epoch: epoch,
+		Signal: exit("IMPLEMENTATION", "completed")}),
+		refused{Code: signalbox.CodeConflict, Reason: "stale_lease",
+			Msg: "stale lease: epoch 3 of work 'w' is over, and no session holds the work"},
 		`SignalRefused {"said":"agent_exit","reason":"stale_lease","detail":"stale lease: epoch 3 of work 'w' is over, and no session holds the work","epoch":3,"count":1}`)
-	if again := b.do(Release{Work: "w", Session: "S", Epoch: epoch}); !again.Repeated || again.Seq != epoch+1 {
+	if again := b.do(Release{Work: "w", Session: "S", Epoch: epoch}); !again.Repeated ||
+		again.Seq != epoch+1 {
 		t.Errorf("the holder's own release is then answered with %+v", again)
 	}
 }
@@ -254,7 +290,8 @@ func TestReleaseByOperatorAtExpiry(t *testing.T) {
 	b.claim("w", "S")
 	b.now = b.work("w").Lease.Expires
 	wantRefused(t, b.try(Release{Work: "w", Actor: "op", Reason: "it hangs"}),
-		refused{Code: signalbox.CodeFailed, Msg: "no session holds work 'w'"}, `LeaseExpired {"epoch":3}`)
+		refused{Code: signalbox.CodeFailed, Msg: "no session holds work 'w'"},
+		`LeaseExpired {"epoch":3}`)
 }
 
 func TestReleaseAfterExitIsStale(t *testing.T) {
@@ -262,7 +299,8 @@ func TestReleaseAfterExitIsStale(t *testing.T) {
 	b.open("w", signalbox.PhaseDraft)
 	epoch := b.claim("w", "S")
 	b.do(Exit{Session: "S", Signal: exit("DRAFT", "completed")})
-	if d := b.try(Release{Work: "w", Session: "S", Epoch: epoch}); refusedBy(d.Err) == nil || refusedBy(d.Err).Reason != "stale_lease" {
+	if d := b.try(Release{Work: "w", Session: "S", Epoch: epoch}); refusedBy(d.Err) == nil ||
+		refusedBy(d.Err).Reason != "stale_lease" {
 		t.Errorf("answered with %+v, %v", d.Answer, d.Err)
 	}
 }
@@ -270,7 +308,8 @@ func TestReleaseAfterExitIsStale(t *testing.T) {
 // A lease names the machine of the crew, if there are several.
 func TestLeaseNamesTheMachine(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
-	d := b.try(Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "s-9", Actor: "crew", Lease: "l-9", Machine: "alpha\x1b" + strings.Repeat("x", 200)})
+	d := b.try(Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "s-9",
+		Actor: "crew", Lease: "l-9", Machine: "alpha\x1b" + strings.Repeat("x", 200)})
 	if d.Err != nil {
 		t.Fatal(d.Err)
 	}

@@ -25,19 +25,21 @@ type PlanTask struct {
 	Budget Budget
 }
 
-// LoadPlan loads a plan into the box: it adds, changes and cancels tasks. Completed tasks stay completed. A large plan takes
-// several commands: repeat the command until Answer.Plan.Loaded.
+// LoadPlan loads a plan into the box: it adds, changes and cancels tasks. Completed tasks stay
+// completed. A large plan takes several commands: repeat the command until Answer.Plan.Loaded.
 type LoadPlan struct {
 	Plan  signalbox.Hash
 	Name  string
 	Tasks []PlanTask
 	Actor string
-	// Source identifies the plan: the id in the file, or its path. Loading a plan with the same source changes that plan.
+	// Source identifies the plan: the id in the file, or its path. Loading a plan with the same
+	// source changes that plan.
 	Source string
-	// ID is the preferred id of a plan that is new in the box. If another plan has it, a number is appended.
+	// ID is the preferred id of a plan that is new in the box. If another plan has it, a number is
+	// appended.
 	ID string
-	// Replace allows a plan while another is not finished, or one that has no task in common with its unfinished tasks. The
-	// unfinished tasks are cancelled.
+	// Replace allows a plan while another is not finished, or one that has no task in common with
+	// its unfinished tasks. The unfinished tasks are cancelled.
 	Replace bool
 	// Finished says what to do if the source is a finished plan that now has other tasks.
 	Finished FinishedPlan
@@ -52,8 +54,8 @@ const (
 	FinishedRenew  FinishedPlan = "new"  // it is a new plan with the same source
 )
 
-// ErrPlanFinished means that a plan is finished, and that its file now describes other tasks: it is not clear whether those are to be
-// done too. Ask, and set LoadPlan.Finished.
+// ErrPlanFinished means that a plan is finished, and that its file now describes other tasks: it is
+// not clear whether those are to be done too. Ask, and set LoadPlan.Finished.
 var ErrPlanFinished = errors.New("the plan is finished, and its file now has other tasks")
 
 // PlanChange is what loading a plan changed.
@@ -66,8 +68,8 @@ type PlanChange struct {
 	Added, Changed, Removed, Stale []string
 }
 
-// maxLoaded is how many tasks one command adds, changes or removes, and maxLoadEvents about how many events it causes,
-// because the size of an append is limited.
+// maxLoaded is how many tasks one command adds, changes or removes, and maxLoadEvents about how
+// many events it causes, because the size of an append is limited.
 const (
 	maxLoaded     = 400
 	maxLoadEvents = 800
@@ -79,18 +81,22 @@ func CheckPlanName(name string) error { return checkText("name of the plan", nam
 // CheckPlanSource returns the error of LoadPlan about the source of a plan, nil if it accepts it.
 func CheckPlanSource(source string) error { return checkText("source of the plan", source) }
 
-// CheckText returns the error of LoadPlan about the title, the blockers and the files of a task, nil if it accepts them.
+// CheckText returns the error of LoadPlan about the title, the blockers and the files of a task,
+// nil if it accepts them.
 func (t PlanTask) CheckText() error {
 	if err := checkText("title", t.Title); err != nil {
 		return err
 	}
-	if size := len(marshal(TaskReplanned{Title: t.Title, Blockers: t.BlockedBy, Files: lockOrder(t.Files)})); size > maxTaskBytes {
-		return refusef(signalbox.CodeUsage, "name folders instead of files, or split the task", "the blockers and target files of the task have %d bytes, limit %d", size, maxTaskBytes)
+	if size := len(marshal(TaskReplanned{Title: t.Title, Blockers: t.BlockedBy,
+		Files: lockOrder(t.Files)})); size > maxTaskBytes {
+		return refusef(signalbox.CodeUsage, "name folders instead of files, or split the task",
+			"the blockers and target files of the task have %d bytes, limit %d", size, maxTaskBytes)
 	}
 	return nil
 }
 
-// maxTaskBytes leaves room in an event, whose size is limited, for the ids that blockers have in the box.
+// maxTaskBytes leaves room in an event, whose size is limited, for the ids that blockers have in
+// the box.
 const maxTaskBytes = 128 << 10
 
 func (c LoadPlan) decide(d *decider) error {
@@ -111,8 +117,10 @@ func (c LoadPlan) decide(d *decider) error {
 		return nil
 	}
 	if !opened {
-		d.answer.Seq = d.record("", "", c.Actor, PlanOpened{Plan: c.Plan, Name: c.Name, Tasks: len(c.Tasks), ID: target.id, Source: c.Source,
-			Adopts: target.adopts})
+		d.answer.Seq = d.record("", "", c.Actor,
+			PlanOpened{Plan: c.Plan, Name: c.Name, Tasks: len(c.Tasks), ID: target.id,
+				Source: c.Source,
+				Adopts: target.adopts})
 	}
 	ids := d.s.workIDs(target, c.Tasks)
 	wanted := map[string]bool{}
@@ -154,7 +162,8 @@ const (
 )
 
 func (d *decider) loadFull(change *PlanChange) bool {
-	return len(change.Added)+len(change.Changed)+len(change.Removed) >= maxLoaded || len(d.events) >= maxLoadEvents
+	return len(change.Added)+len(change.Changed)+len(change.Removed) >= maxLoaded ||
+		len(d.events) >= maxLoadEvents
 }
 
 // belongsTo reports whether w is a sub-task, directly or not, of a wanted task.
@@ -169,7 +178,8 @@ func (s *register) belongsTo(w *Work, wanted map[string]bool) bool {
 }
 
 // load adds a task, or changes it if the plan describes it differently.
-func (c LoadPlan) load(d *decider, change *PlanChange, order int, plan string, t PlanTask, ids map[string]string) {
+func (c LoadPlan) load(d *decider, change *PlanChange, order int, plan string, t PlanTask,
+	ids map[string]string) {
 	id, name := ids[t.ID], t.ID
 	if id == name {
 		name = ""
@@ -184,13 +194,17 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, plan string, t
 		phase = signalbox.PhaseDraft
 	}
 	if !exists {
-		d.record(id, "", c.Actor, TaskPlanned{Kind: KindTask, Title: t.Title, Phase: phase, Order: order, Priority: t.Priority,
-			Blockers: blockers, Files: lockOrder(t.Files), Text: t.Text, Budget: t.Budget, Plan: plan, Name: name})
+		d.record(id, "", c.Actor, TaskPlanned{Kind: KindTask, Title: t.Title, Phase: phase,
+			Order: order, Priority: t.Priority,
+			Blockers: blockers, Files: lockOrder(t.Files), Text: t.Text, Budget: t.Budget,
+			Plan: plan, Name: name})
 		change.Added = append(change.Added, id)
 		return
 	}
-	replanned := TaskReplanned{t.Title, order, t.Priority, blockers, lockOrder(t.Files), t.Text, t.Budget}
-	now := TaskReplanned{w.Title, w.Task.Order, w.Task.Priority, w.Task.Blockers, w.Task.Files, w.Task.Text, w.Task.Budget}
+	replanned := TaskReplanned{t.Title, order, t.Priority, blockers, lockOrder(t.Files), t.Text,
+		t.Budget}
+	now := TaskReplanned{w.Title, w.Task.Order, w.Task.Priority, w.Task.Blockers, w.Task.Files,
+		w.Task.Text, w.Task.Budget}
 	same := string(marshal(replanned)) == string(marshal(now))
 	now.Order = order
 	sameButOrder := string(marshal(replanned)) == string(marshal(now))
@@ -218,8 +232,8 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, plan string, t
 	}
 }
 
-// restart sends work back to the developers because its text changed after it was implemented: its checks, review and
-// audit no longer apply.
+// restart sends work back to the developers because its text changed after it was implemented: its
+// checks, review and audit no longer apply.
 func (d *decider) restart(w *Work, actor string) {
 	at, blocked := w.Phase, w.Phase == signalbox.PhaseBlocked
 	if blocked {
@@ -231,13 +245,16 @@ func (d *decider) restart(w *Work, actor string) {
 	if lease := d.liveLease(w); lease != nil {
 		d.revokeLease(w, actor, "the plan changed")
 	}
-	d.record(w.ID, "", actor, ReworkOrdered{Cause: ReworkPlan, Summary: "the plan now describes this task differently; make sure that the work matches all of it"})
+	d.record(w.ID, "", actor,
+		ReworkOrdered{Cause: ReworkPlan,
+			Summary: "the plan now describes this task differently; make sure that the work matches all of it"})
 	if blocked {
 		d.record(w.ID, "", actor, PhaseChanged{signalbox.PhaseBlocked, at})
 	}
 	d.record(w.ID, "", actor, PhaseChanged{at, signalbox.PhaseImplementation})
 	if blocked {
-		d.record(w.ID, "", actor, PhaseChanged{signalbox.PhaseImplementation, signalbox.PhaseBlocked})
+		d.record(w.ID, "", actor, PhaseChanged{signalbox.PhaseImplementation,
+			signalbox.PhaseBlocked})
 	}
 }
 
@@ -256,7 +273,8 @@ func cleanFile(file string) string { return path.Clean(sanitize(file, 1000)) }
 // check validates the plan.
 func (c LoadPlan) check(s *State) error {
 	if s.run.Policy == nil || c.Plan == (signalbox.Hash{}) {
-		return refusef(signalbox.CodeUsage, "send Configure first, and the digest of the plan", "the box has no policy, or the plan has no digest")
+		return refusef(signalbox.CodeUsage, "send Configure first, and the digest of the plan",
+			"the box has no policy, or the plan has no digest")
 	}
 	ids := map[string]bool{}
 	for _, t := range c.Tasks {
@@ -264,19 +282,24 @@ func (c LoadPlan) check(s *State) error {
 			return err
 		}
 		if ids[t.ID] || isReservedID(t.ID) {
-			return refusef(signalbox.CodeUsage, "give each task a unique id, other than R-1, X-1, B-1 or Q-1", "task id '%s' is a duplicate or reserved", t.ID)
+			return refusef(signalbox.CodeUsage,
+				"give each task a unique id, other than R-1, X-1, B-1 or Q-1",
+				"task id '%s' is a duplicate or reserved", t.ID)
 		}
 		ids[t.ID] = true
 		if w, exists := s.Work(t.ID); exists && (w.Task == nil || w.Task.Kind != KindTask) {
-			return refusef(signalbox.CodeConflict, "give the task another id in the plan", "work '%s' already exists, and does not belong to a plan", t.ID)
+			return refusef(signalbox.CodeConflict, "give the task another id in the plan",
+				"work '%s' already exists, and does not belong to a plan", t.ID)
 		}
 	}
 	return nil
 }
 
-// isReservedID reports whether an id has a form that signalbox uses for work and questions that it adds itself.
+// isReservedID reports whether an id has a form that signalbox uses for work and questions that it
+// adds itself.
 func isReservedID(id string) bool {
-	return len(id) > 2 && strings.ContainsRune("RXBQ", rune(id[0])) && id[1] == '-' && strings.Trim(id[2:], "0123456789") == ""
+	return len(id) > 2 && strings.ContainsRune("RXBQ", rune(id[0])) && id[1] == '-' &&
+		strings.Trim(id[2:], "0123456789") == ""
 }
 
 func joinSome(ids []string) string { return text.JoinSome(ids, 5) }

@@ -29,7 +29,8 @@ type step struct {
 
 // crew are the sessions, with the role of each.
 var crew = map[string]signalbox.Role{
-	"ba": signalbox.RoleBusinessAnalyst, "dev1": signalbox.RoleDeveloper, "dev2": signalbox.RoleDeveloper, "ci": signalbox.RoleCI,
+	"ba": signalbox.RoleBusinessAnalyst, "dev1": signalbox.RoleDeveloper,
+	"dev2": signalbox.RoleDeveloper, "ci": signalbox.RoleCI,
 	"cr1": signalbox.RoleCritic, "cr2": signalbox.RoleCritic, "au": signalbox.RoleAuditor,
 }
 
@@ -38,13 +39,14 @@ var (
 	workIDs = []string{"w1", "w2", "w3", "w4"}
 )
 
-// TestRulesFollowTheModel gives random commands of several actors at random times, one by one and in batches that are kept
-// or taken back, and compares everything with the model after each.
+// TestRulesFollowTheModel gives random commands of several actors at random times, one by one and
+// in batches that are kept or taken back, and compares everything with the model after each.
 func TestRulesFollowTheModel(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		m := &machine{box: newBox(t), t: t, model: newModel()}
 		for _, work := range workIDs[:3] {
-			m.carryOut(OpenWork{Work: work, Actor: "op", Phase: draw(m, "phase", inOrder[:len(inOrder)-1]...)})
+			m.carryOut(OpenWork{Work: work, Actor: "op",
+				Phase: draw(m, "phase", inOrder[:len(inOrder)-1]...)})
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"claim":   func(*rapid.T) { m.carryOut(m.drawClaim()) },
@@ -74,10 +76,12 @@ func (m *machine) carryOut(c Command) {
 	}
 	works := map[string]*modelWork{}
 	for w := range m.s.Works() {
-		works[w.ID] = &modelWork{Phase: string(w.Phase), From: string(w.BlockedFrom), Notes: w.Notes}
+		works[w.ID] = &modelWork{Phase: string(w.Phase), From: string(w.BlockedFrom),
+			Notes: w.Notes}
 		if w.Lease != nil {
 			shown := works[w.ID]
-			shown.Holder, shown.Lease, shown.Epoch, shown.Expires = w.Lease.Session, w.Lease.ID, w.Lease.Epoch, w.Lease.Expires
+			shown.Holder, shown.Lease, shown.Epoch, shown.Expires = w.Lease.Session, w.Lease.ID,
+				w.Lease.Epoch, w.Lease.Expires
 		}
 	}
 	if diff := cmp.Diff(m.model.works, works); diff != "" {
@@ -114,11 +118,14 @@ func (m *machine) drawClaim() Command {
 	work := draw(m, "next", m.drawWork(), "")
 	able := crewIDs
 	if w := m.model.works[work]; w != nil && draw(m, "able", true, true, false) {
-		able = slices.DeleteFunc(slices.Clone(crewIDs), func(id string) bool { return crew[id] != mayClaim[signalbox.Phase(w.Phase)] })
+		able = slices.DeleteFunc(slices.Clone(crewIDs),
+			func(id string) bool { return crew[id] != mayClaim[signalbox.Phase(w.Phase)] })
 	}
 	session := draw(m, "session", append(able, "dev1")...)
-	c := Claim{Work: work, Role: crew[session], Session: session, Actor: "a-" + session, Lease: draw(m, "lease id", "L1", "L2", "L3", "L4"), TTL: m.drawTTL()}
-	switch draw(m, "as", "itself", "itself", "itself", "itself", "itself", "another role", "another actor") {
+	c := Claim{Work: work, Role: crew[session], Session: session, Actor: "a-" + session,
+		Lease: draw(m, "lease id", "L1", "L2", "L3", "L4"), TTL: m.drawTTL()}
+	switch draw(m, "as", "itself", "itself", "itself", "itself", "itself", "another role",
+		"another actor") {
 	case "another role":
 		c.Role = crew[draw(m, "role of", crewIDs...)]
 	case "another actor":
@@ -146,7 +153,8 @@ func (m *machine) drawEpoch(work, session string) uint64 {
 
 // drawHolder draws the session that holds a work item, or any.
 func (m *machine) drawHolder(work string) string {
-	if w := m.model.works[work]; w != nil && w.Holder != "" && draw(m, "who", "holder", "holder", "holder", "any") == "holder" {
+	if w := m.model.works[work]; w != nil && w.Holder != "" &&
+		draw(m, "who", "holder", "holder", "holder", "any") == "holder" {
 		return w.Holder
 	}
 	known := []string{"missing"}
@@ -168,8 +176,10 @@ func (m *machine) drawExit() Command {
 		phase = draw(m, "phase", signalbox.Phases()...)
 	}
 	c := Exit{Session: session, Epoch: m.drawEpoch(work, session),
-		Signal: exit(phase, draw(m, "reason", "completed", "completed", signalbox.ExitBlocked, signalbox.ExitError)),
-		Fault:  draw(m, "fault", "", "", "", "", "invalid JSON"), Times: draw(m, "times", 0, 1, 9, 10, 100)}
+		Signal: exit(phase, draw(m, "reason", "completed", "completed", signalbox.ExitBlocked,
+			signalbox.ExitError)),
+		Fault: draw(m, "fault", "", "", "", "", "invalid JSON"),
+		Times: draw(m, "times", 0, 1, 9, 10, 100)}
 	if notes := draw(m, "notes", "", "why", "another why"); notes != "" {
 		c.Signal.Notes = &notes
 	}
@@ -181,23 +191,27 @@ func (m *machine) drawLease() Command {
 	session := m.drawHolder(work)
 	switch draw(m, "lease", "renew", "renew", "release", "take away") {
 	case "renew":
-		return Renew{Work: work, Session: session, Epoch: m.drawEpoch(work, session), TTL: m.drawTTL()}
+		return Renew{Work: work, Session: session, Epoch: m.drawEpoch(work, session),
+			TTL: m.drawTTL()}
 	case "release":
 		return Release{Work: work, Session: session, Epoch: m.drawEpoch(work, session), Reason: "r"}
 	}
-	return Release{Work: work, Actor: "op", Reason: "r", Epoch: draw(m, "of", 0, m.drawEpoch(work, session))}
+	return Release{Work: work, Actor: "op", Reason: "r",
+		Epoch: draw(m, "of", 0, m.drawEpoch(work, session))}
 }
 
 func (m *machine) drawOther() Command {
 	switch draw(m, "other", "open", "unblock", "unblock", "expire", "redact", "turn") {
 	case "open":
-		return OpenWork{Work: draw(m, "work", workIDs...), Actor: "op", Phase: draw(m, "phase", inOrder[:len(inOrder)-1]...)}
+		return OpenWork{Work: draw(m, "work", workIDs...), Actor: "op",
+			Phase: draw(m, "phase", inOrder[:len(inOrder)-1]...)}
 	case "unblock":
 		return Unblock{Work: m.drawWork(), Note: "n", Actor: "op"}
 	case "turn":
 		return turnOf(draw(m, "run", "run-1", "run-2"), draw[uint64](m, "turn", 1, 2, 3, 4))
 	case "redact":
-		return RedactBlob{Blob: signalbox.Hash{draw[byte](m, "blob", 1, 2)}, Reason: "r", Actor: "op"}
+		return RedactBlob{Blob: signalbox.Hash{draw[byte](m, "blob", 1, 2)}, Reason: "r",
+			Actor: "op"}
 	}
 	return Expire{}
 }
@@ -208,8 +222,10 @@ func (m *machine) forward() {
 	phase := signalbox.Phase(m.model.works[work].Phase)
 	for _, session := range crewIDs {
 		if crew[session] == phase.ClaimableBy() && m.model.works[work].Holder == "" {
-			m.carryOut(Claim{Work: work, Role: crew[session], Session: session, Actor: "a-" + session, Lease: "L", TTL: time.Minute})
-			m.carryOut(Exit{Session: session, Epoch: m.model.works[work].Epoch, Signal: exit(phase, signalbox.ExitCompleted)})
+			m.carryOut(Claim{Work: work, Role: crew[session], Session: session, Actor: "a-" +
+				session, Lease: "L", TTL: time.Minute})
+			m.carryOut(Exit{Session: session, Epoch: m.model.works[work].Epoch,
+				Signal: exit(phase, signalbox.ExitCompleted)})
 			return
 		}
 	}

@@ -150,7 +150,8 @@ func (b Delivered) fault(s *State, e *signalbox.Event) string {
 		switch {
 		case how == DeliverMerge:
 			return "the policy merges work"
-		case b.Tip == "" || b.Commit == "" || b.Branch == "" || requested != (how == DeliverRequest):
+		case b.Tip == "" || b.Commit == "" || b.Branch == "" ||
+			requested != (how == DeliverRequest):
 			return "it does not say what was delivered"
 		}
 		return mergerFault(e, w, b.Tip, b.Epoch)
@@ -278,7 +279,8 @@ func (b ConflictFound) apply(s *State, e *signalbox.Event) {
 		}
 		t.Conflict = b.conflict()
 		t.Findings = append(slices.Clip(t.Findings),
-			Finding{Cause: FindingConflict, Summary: t.Conflict.summary(), Body: b.Body, Seq: e.Seq})
+			Finding{Cause: FindingConflict, Summary: t.Conflict.summary(), Body: b.Body,
+				Seq: e.Seq})
 	})
 }
 

@@ -8,8 +8,8 @@ import (
 	"signalbox"
 )
 
-// model is the rules once more, written as plainly as possible and without a look at how they are implemented: maps,
-// scans, and the tables of the specification written out.
+// model is the rules once more, written as plainly as possible and without a look at how they are
+// implemented: maps, scans, and the tables of the specification written out.
 type model struct {
 	seq      uint64
 	at       time.Time
@@ -17,7 +17,8 @@ type model struct {
 	order    []string
 	sessions map[string]*modelSession
 	redacted map[signalbox.Hash]uint64
-	runs     map[string][]uint64 // the events of the signals that a tree's run logged, from its turn 1 on
+	// the events of the signals that a tree's run logged, from its turn 1 on
+	runs map[string][]uint64
 
 	turn verdict
 }
@@ -78,7 +79,9 @@ func verdictOf(d Decision) verdict {
 }
 
 func newModel() *model {
-	return &model{seq: 1, at: t0, works: map[string]*modelWork{}, sessions: map[string]*modelSession{}, redacted: map[signalbox.Hash]uint64{}, runs: map[string][]uint64{}}
+	return &model{seq: 1, at: t0, works: map[string]*modelWork{},
+		sessions: map[string]*modelSession{}, redacted: map[signalbox.Hash]uint64{},
+		runs: map[string][]uint64{}}
 }
 
 // step carries out a command.
@@ -155,8 +158,10 @@ func (m *model) expire(now time.Time, w *modelWork) {
 }
 
 func (m *model) expireAll(now time.Time) {
-	held := slices.DeleteFunc(slices.Clone(m.order), func(id string) bool { return m.works[id].Holder == "" })
-	slices.SortFunc(held, func(a, b string) int { return int(m.works[a].Epoch) - int(m.works[b].Epoch) })
+	held := slices.DeleteFunc(slices.Clone(m.order),
+		func(id string) bool { return m.works[id].Holder == "" })
+	slices.SortFunc(held,
+		func(a, b string) int { return int(m.works[a].Epoch) - int(m.works[b].Epoch) })
 	for _, id := range held {
 		m.expire(now, m.works[id])
 	}
@@ -194,7 +199,8 @@ func (m *model) claim(now time.Time, c Claim) {
 		m.turn.Code = signalbox.CodeFailed
 		return
 	default:
-		w.Holder, w.Lease, w.Epoch, w.Expires = c.Session, c.Lease, m.event(now, "LeaseGranted"), now.Add(c.TTL)
+		w.Holder, w.Lease, w.Epoch, w.Expires = c.Session, c.Lease, m.event(now, "LeaseGranted"),
+			now.Add(c.TTL)
 		m.turn.Seq = w.Epoch
 		m.remember(c, w.Epoch)
 	}
@@ -204,7 +210,8 @@ func (m *model) claim(now time.Time, c Claim) {
 // granted is the work that the session has under a lease of the claim's id.
 func (m *model) granted(now time.Time, c Claim) (work string) {
 	for id, w := range m.works {
-		if w.Holder == c.Session && w.Lease == c.Lease && now.Before(w.Expires) && (work == "" || w.Epoch < m.works[work].Epoch) {
+		if w.Holder == c.Session && w.Lease == c.Lease && now.Before(w.Expires) &&
+			(work == "" || w.Epoch < m.works[work].Epoch) {
 			work = id
 		}
 	}
@@ -214,7 +221,8 @@ func (m *model) granted(now time.Time, c Claim) (work string) {
 func (m *model) remember(c Claim, epoch uint64) {
 	s := m.sessions[c.Session]
 	if s == nil {
-		s = &modelSession{actor: c.Actor, role: string(c.Role), workOf: map[uint64]string{}, exits: map[string]modelExit{},
+		s = &modelSession{actor: c.Actor, role: string(c.Role), workOf: map[uint64]string{},
+			exits:    map[string]modelExit{},
 			released: map[uint64]uint64{}, refused: map[string]modelRefusal{}}
 		m.sessions[c.Session] = s
 	}
@@ -226,7 +234,8 @@ func (m *model) remember(c Claim, epoch uint64) {
 func (m *model) next(role string) string {
 	for _, phase := range slices.Backward(inOrder) {
 		for _, id := range m.order {
-			if w := m.works[id]; w.Phase == string(phase) && w.Holder == "" && string(mayClaim[phase]) == role {
+			if w := m.works[id]; w.Phase == string(phase) && w.Holder == "" &&
+				string(mayClaim[phase]) == role {
 				return id
 			}
 		}
@@ -245,7 +254,8 @@ func (m *model) find(now time.Time, work, session string) (*modelWork, *modelSes
 	return w, s
 }
 
-func (m *model) refuse(now time.Time, s *modelSession, said string, reason signalbox.Reason, code signalbox.Code, times int) {
+func (m *model) refuse(now time.Time, s *modelSession, said string, reason signalbox.Reason,
+	code signalbox.Code, times int) {
 	times = max(times, 1)
 	key := said + " " + string(reason)
 	r, before := s.refused[key]
@@ -268,7 +278,8 @@ func (m *model) renew(now time.Time, c Renew) {
 			w.Expires = now.Add(c.TTL)
 			m.turn.Seq = m.event(now, "LeaseRenewed")
 		}
-		m.turn.Work, m.turn.Phase, m.turn.Epoch, m.turn.Expires = c.Work, w.Phase, w.Epoch, w.Expires
+		m.turn.Work, m.turn.Phase, m.turn.Epoch, m.turn.Expires = c.Work, w.Phase, w.Epoch,
+			w.Expires
 	}
 }
 
@@ -357,11 +368,13 @@ func (m *model) exit(now time.Time, c Exit) {
 	if c.Signal.Notes != nil {
 		notes = *c.Signal.Notes
 	}
-	said := fmt.Sprint(epoch, c.Signal.PhaseCompleted, c.Signal.ExitReason, c.Signal.Notes != nil, notes)
+	said := fmt.Sprint(epoch, c.Signal.PhaseCompleted, c.Signal.ExitReason, c.Signal.Notes != nil,
+		notes)
 	first, before := s.exits[said]
 	switch {
 	case before:
-		m.turn.Seq, m.turn.Repeated, m.turn.Work, m.turn.Phase = first.seq, true, s.workOf[epoch], first.phase
+		m.turn.Seq, m.turn.Repeated, m.turn.Work, m.turn.Phase = first.seq, true, s.workOf[epoch],
+			first.phase
 	case w.Epoch != epoch:
 		m.refuse(now, s, "exit", "stale_lease", signalbox.CodeConflict, c.Times)
 	case w.Phase != string(c.Signal.PhaseCompleted):

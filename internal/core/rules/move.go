@@ -31,8 +31,8 @@ type MoveLedger struct {
 	Journal, Host, Move, Actor string
 }
 
-// ContinueLedger continues a ledger that was moved: in the copy elsewhere or, if the move is cancelled, here. The sender makes sure that only one of
-// them gets it.
+// ContinueLedger continues a ledger that was moved: in the copy elsewhere or, if the move is
+// cancelled, here. The sender makes sure that only one of them gets it.
 type ContinueLedger struct {
 	Journal, Host, Actor string
 }
@@ -50,14 +50,16 @@ func (c ContinueLedger) decide(d *decider) error {
 		return err
 	}
 	if _, moved := d.s.LastMove(); !moved {
-		return refusef(signalbox.CodeConflict, "nothing needs to be done", "the ledger was not moved away from here")
+		return refusef(signalbox.CodeConflict, "nothing needs to be done",
+			"the ledger was not moved away from here")
 	}
 	d.answer.Seq = d.record("", "", c.Actor, LedgerContinued{c.Journal, c.Host})
 	return nil
 }
 
 func checkPlace(journal, host, actor string) error {
-	return cmp.Or(checkIDs("actor", actor), requireText("journal", journal), checkText("host", host))
+	return cmp.Or(checkIDs("actor", actor), requireText("journal", journal),
+		checkText("host", host))
 }
 
 // LastMove returns where the ledger continues, and whether it was moved away.
@@ -70,14 +72,19 @@ func (s *State) Moved() error {
 	case !moved:
 		return nil
 	case m.Journal == JournalSQLite:
-		return refusef(signalbox.CodeFailed, "only that machine can use it now; to share it again, run signalbox ledger migrate there",
-			"%w into the folder of the box on %s, by %s", ErrMoved, cmp.Or(m.Host, "one machine"), m.Actor)
+		return refusef(signalbox.CodeFailed,
+			"only that machine can use it now; to share it again, run signalbox ledger migrate there",
+			"%w into the folder of the box on %s, by %s", ErrMoved, cmp.Or(m.Host, "one machine"),
+			m.Actor)
 	}
-	hasUser := strings.Contains(m.Journal, "@") || strings.Contains(m.Journal, "user=") // the one of the machine that moved it, which may have more rights
-	return refusef(signalbox.CodeFailed, HintMoved(m.Journal, hasUser), "%w to %s, by %s", ErrMoved, m.Journal, m.Actor)
+	// the one of the machine that moved it, which may have more rights
+	hasUser := strings.Contains(m.Journal, "@") || strings.Contains(m.Journal, "user=")
+	return refusef(signalbox.CodeFailed, HintMoved(m.Journal, hasUser), "%w to %s, by %s", ErrMoved,
+		m.Journal, m.Actor)
 }
 
-// HintMoved returns what to do on a machine whose setting is not the address to which the ledger was moved. addUser says that the user has to be put into it.
+// HintMoved returns what to do on a machine whose setting is not the address to which the ledger
+// was moved. addUser says that the user has to be put into it.
 func HintMoved(address string, addUser bool) string {
 	user := ""
 	if addUser {

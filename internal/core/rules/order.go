@@ -11,12 +11,14 @@ type Order struct {
 	What          OrderKind
 	Work          string
 	Reason, Actor string
-	// Commit is the commit that the operator approves. If the work has another one by now, the order is refused. "" means the one it has.
+	// Commit is the commit that the operator approves. If the work has another one by now, the
+	// order is refused. "" means the one it has.
 	Commit string
-	// From is the phase in which a retry restarts the task: the one that it has reached, or an earlier one; see RetryPhases. "" means the
-	// one that it has reached.
+	// From is the phase in which a retry restarts the task: the one that it has reached, or an
+	// earlier one; see RetryPhases. "" means the one that it has reached.
 	From signalbox.Phase
-	// Note is what a retry tells the next agent, and Body the blob with it if it is long; see LongText. "" means nothing.
+	// Note is what a retry tells the next agent, and Body the blob with it if it is long; see
+	// LongText. "" means nothing.
 	Note string
 	Body signalbox.Hash
 }
@@ -33,7 +35,8 @@ const (
 )
 
 func (c Order) decide(d *decider) error {
-	if err := cmp.Or(checkIDs("actor", c.Actor), checkText("reason", c.Reason), c.checkRetry()); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), checkText("reason", c.Reason),
+		c.checkRetry()); err != nil {
 		return err
 	}
 	if c.Work == "" {
@@ -44,10 +47,14 @@ func (c Order) decide(d *decider) error {
 		return err
 	}
 	if w.Task == nil {
-		return refusef(signalbox.CodeFailed, "for work opened by hand use signalbox work release and unblock", "work '%s' does not belong to a plan", w.ID)
+		return refusef(signalbox.CodeFailed,
+			"for work opened by hand use signalbox work release and unblock",
+			"work '%s' does not belong to a plan", w.ID)
 	}
 	if w.Phase == signalbox.PhaseCompleted {
-		return refusef(signalbox.CodeFailed, "completed work is not done again; add a new task to the plan", "work '%s' is completed", w.ID)
+		return refusef(signalbox.CodeFailed,
+			"completed work is not done again; add a new task to the plan",
+			"work '%s' is completed", w.ID)
 	}
 	d.answer.Work, d.answer.Phase = w.ID, w.Phase
 	switch c.What {
@@ -68,7 +75,8 @@ func (c Order) pauseTask(d *decider, w *Work) error {
 	pause := c.What == OrderPause
 	switch {
 	case w.Task.Cancelled != "":
-		return refusef(signalbox.CodeFailed, "signalbox retry "+w.ID+" undoes that", "work '%s' is cancelled (%s)", w.ID, w.Task.Cancelled)
+		return refusef(signalbox.CodeFailed, "signalbox retry "+w.ID+" undoes that",
+			"work '%s' is cancelled (%s)", w.ID, w.Task.Cancelled)
 	case pause == w.Task.Paused:
 		d.answer.Repeated = true
 	case pause:
@@ -83,8 +91,11 @@ func (c Order) pauseTask(d *decider, w *Work) error {
 }
 
 func (c Order) cancelTask(d *decider, w *Work) error {
-	if w.Task.Kind == KindBaseline && (w.Phase == signalbox.PhaseBlocked || len(w.Task.Failing) > 0) {
-		return refusef(signalbox.CodeFailed, "repair the base, or accept it when you are asked: signalbox questions", "checks fail on the base, and cancelling '%s' would hide it", w.ID)
+	if w.Task.Kind == KindBaseline &&
+		(w.Phase == signalbox.PhaseBlocked || len(w.Task.Failing) > 0) {
+		return refusef(signalbox.CodeFailed,
+			"repair the base, or accept it when you are asked: signalbox questions",
+			"checks fail on the base, and cancelling '%s' would hide it", w.ID)
 	}
 	if d.answer.Repeated = w.Task.Cancelled != ""; d.answer.Repeated {
 		return nil
@@ -98,7 +109,8 @@ func (c Order) cancelTask(d *decider, w *Work) error {
 
 func (c Order) retryTask(d *decider, w *Work) error {
 	if w.Task.Kind == KindRemediation && w.Task.Cancelled != "" {
-		return refusef(signalbox.CodeFailed, "a new one starts when it is needed", "remediation '%s' is over", w.ID)
+		return refusef(signalbox.CodeFailed, "a new one starts when it is needed",
+			"remediation '%s' is over", w.ID)
 	}
 	if err := c.checkFrom(w); err != nil {
 		return err
@@ -113,20 +125,24 @@ func (c Order) retryTask(d *decider, w *Work) error {
 	return nil
 }
 
-// maxRetried is how many tasks one order restarts, because the size of an append is limited. Repeat the order while
-// Answer.Again is set.
+// maxRetried is how many tasks one order restarts, because the size of an append is limited. Repeat
+// the order while Answer.Again is set.
 const maxRetried = 100
 
 func (c Order) approve(d *decider, w *Work) error {
 	switch {
 	case w.Task.Cancelled != "":
-		return refusef(signalbox.CodeFailed, "undo that first with signalbox retry "+w.ID, "work '%s' is cancelled (%s)", w.ID, w.Task.Cancelled)
+		return refusef(signalbox.CodeFailed, "undo that first with signalbox retry "+w.ID,
+			"work '%s' is cancelled (%s)", w.ID, w.Task.Cancelled)
 	case c.Commit != "" && c.Commit != w.Task.Commit:
-		return refusef(signalbox.CodeConflict, "read the new commit, and approve that: signalbox diff "+w.ID, "work '%s' has changed: its commit is %.7s, not %.7s", w.ID, w.Task.Commit, c.Commit)
+		return refusef(signalbox.CodeConflict,
+			"read the new commit, and approve that: signalbox diff "+w.ID,
+			"work '%s' has changed: its commit is %.7s, not %.7s", w.ID, w.Task.Commit, c.Commit)
 	case w.Task.Approved:
 		d.answer.Repeated = true
 	case !w.Task.Audited || w.Phase != signalbox.PhaseReadyForMerge:
-		return refusef(signalbox.CodeFailed, "approve it when it is ready to merge", "work '%s' is in %s and does not wait for approval", w.ID, w.Phase)
+		return refusef(signalbox.CodeFailed, "approve it when it is ready to merge",
+			"work '%s' is in %s and does not wait for approval", w.ID, w.Phase)
 	default:
 		d.answer.Seq = d.record(w.ID, "", c.Actor, MergeApproved{w.Task.Commit})
 	}
@@ -158,7 +174,8 @@ func (c Order) run(d *decider) error {
 func (c Order) resumeRun(d *decider) error {
 	s := &d.s.run
 	if s.Cancelled != "" {
-		return refusef(signalbox.CodeFailed, "signalbox retry undoes that", "the run is cancelled (%s)", s.Cancelled)
+		return refusef(signalbox.CodeFailed, "signalbox retry undoes that",
+			"the run is cancelled (%s)", s.Cancelled)
 	}
 	d.answer.Repeated = !s.Paused
 	if s.Paused {
@@ -169,7 +186,8 @@ func (c Order) resumeRun(d *decider) error {
 	}
 	for _, r := range s.Roles {
 		if r.Paused {
-			d.answer.Repeated, d.answer.Seq = false, d.record("", "", c.Actor, Resumed{Role: r.Role})
+			d.answer.Repeated, d.answer.Seq = false,
+				d.record("", "", c.Actor, Resumed{Role: r.Role})
 			d.askRoleBudget(r.Role, r.Spent, s.Policy, "", c.Actor)
 		}
 	}
@@ -204,7 +222,8 @@ func (c Order) retryRun(d *decider) {
 	}
 	n := 0
 	for _, w := range d.s.works {
-		if w.Task == nil || w.Phase != signalbox.PhaseBlocked || w.Task.Cancelled != "" || w.Task.Remedy != "" {
+		if w.Task == nil || w.Phase != signalbox.PhaseBlocked || w.Task.Cancelled != "" ||
+			w.Task.Remedy != "" {
 			continue
 		}
 		if n == maxRetried {
@@ -218,7 +237,8 @@ func (c Order) retryRun(d *decider) {
 }
 
 func (c Order) unknown() error {
-	return refusef(signalbox.CodeUsage, "the orders are pause, resume, cancel, retry and approve", "there is no order %q", c.What)
+	return refusef(signalbox.CodeUsage, "the orders are pause, resume, cancel, retry and approve",
+		"there is no order %q", c.What)
 }
 
 func (d *decider) revokeLease(w *Work, actor, reason string) {
@@ -246,7 +266,8 @@ func (d *decider) withdrawQuestions(w *Work, actor string) {
 	}
 }
 
-// retry restarts a task in a phase that RetryPhases has, or in the one that it has reached if from is "".
+// retry restarts a task in a phase that RetryPhases has, or in the one that it has reached if from
+// is "".
 func (d *decider) retry(w *Work, actor, reason string, from signalbox.Phase) {
 	d.withdrawQuestions(w, actor)
 	d.answer.Seq = d.record(w.ID, "", actor, Retried{reason, from})

@@ -60,10 +60,12 @@ func plannedNext(w *Work) []signalbox.Phase {
 		if kind == KindRemediation || kind == KindBaseline || w.Task.Unchanged {
 			return []signalbox.Phase{w.BlockedFrom, done}
 		}
-		if w.BlockedFrom == merge { // the human may send it back instead of opening another pull request
+		// the human may send it back instead of opening another pull request
+		if w.BlockedFrom == merge {
 			return []signalbox.Phase{merge, implementation, afterRemediation(merge)}
 		}
-		if kind == KindTask && w.BlockedFrom == pending { // the human does not allow its large files
+		// the human does not allow its large files
+		if kind == KindTask && w.BlockedFrom == pending {
 			return []signalbox.Phase{pending, implementation}
 		}
 		return []signalbox.Phase{w.BlockedFrom, afterRemediation(w.BlockedFrom)}

@@ -12,7 +12,8 @@ import (
 type PlanRecord struct {
 	// ID identifies the plan in this box.
 	ID string `json:"id"`
-	// Source identifies it outside: the id in its file, or the path of the file. Of several plans with one source, the last counts.
+	// Source identifies it outside: the id in its file, or the path of the file. Of several plans
+	// with one source, the last counts.
 	Source string `json:"source"`
 	Name   string `json:"name,omitempty"`
 }
@@ -20,7 +21,8 @@ type PlanRecord struct {
 // loadTarget is the plan that a LoadPlan changes.
 type loadTarget struct {
 	id string
-	// isNew means that the box does not have the plan yet. adopts means that it takes over the tasks without a plan.
+	// isNew means that the box does not have the plan yet. adopts means that it takes over the
+	// tasks without a plan.
 	isNew, adopts bool
 }
 
@@ -35,7 +37,8 @@ func (t loadTarget) has(w *Work) bool {
 	return !t.isNew && w.Task.Plan == t.id
 }
 
-// target returns the plan that the command is about, or an error if the plan must not be loaded now.
+// target returns the plan that the command is about, or an error if the plan must not be loaded
+// now.
 func (c LoadPlan) target(s *State) (loadTarget, error) {
 	target := loadTarget{isNew: true}
 	known := slices.Clone(s.run.Plans)
@@ -63,8 +66,9 @@ func (c LoadPlan) target(s *State) (loadTarget, error) {
 	return target, c.checkUnfinished(s, target)
 }
 
-// isUnnamedPlan reports whether c is a plan that was loaded when plans had no ids: it has the name or the text of the last one, or
-// one of its tasks as it was. The id of a task is not enough, because every plan has a T1.
+// isUnnamedPlan reports whether c is a plan that was loaded when plans had no ids: it has the name
+// or the text of the last one, or one of its tasks as it was. The id of a task is not enough,
+// because every plan has a T1.
 func (s *State) isUnnamedPlan(c LoadPlan) bool {
 	last := s.run.PlanID == "" && s.run.Plan != signalbox.Hash{}
 	if last && (s.run.Plan == c.Plan || s.run.PlanName == c.Name) {
@@ -76,7 +80,8 @@ func (s *State) isUnnamedPlan(c LoadPlan) bool {
 	})
 }
 
-// finished reports whether a plan is finished, and how many of the tasks it has completed as they are described.
+// finished reports whether a plan is finished, and how many of the tasks it has completed as they
+// are described.
 func (s *register) finished(plan loadTarget, tasks []PlanTask) (finished bool, same int) {
 	texts := map[string]signalbox.Hash{}
 	for _, t := range tasks {
@@ -100,7 +105,8 @@ func (s *register) finished(plan loadTarget, tasks []PlanTask) (finished bool, s
 	return finished, same
 }
 
-// checkUnfinished refuses a plan that would cancel the unfinished tasks of another, or all of its own.
+// checkUnfinished refuses a plan that would cancel the unfinished tasks of another, or all of its
+// own.
 func (c LoadPlan) checkUnfinished(s *State, target loadTarget) error {
 	var own, others []string
 	common, wanted := false, map[string]bool{}
@@ -121,9 +127,12 @@ func (c LoadPlan) checkUnfinished(s *State, target loadTarget) error {
 	switch {
 	case c.Replace:
 	case len(others) > 0:
-		return refusef(signalbox.CodeConflict, hint, "another plan is not finished: %s", joinSome(others))
+		return refusef(signalbox.CodeConflict, hint, "another plan is not finished: %s",
+			joinSome(others))
 	case len(own) > 0 && !common:
-		return refusef(signalbox.CodeConflict, hint, "another plan is not finished (%s), and this one has no task in common with it", joinSome(own))
+		return refusef(signalbox.CodeConflict, hint,
+			"another plan is not finished (%s), and this one has no task in common with it",
+			joinSome(own))
 	}
 	return nil
 }
@@ -131,12 +140,13 @@ func (c LoadPlan) checkUnfinished(s *State, target loadTarget) error {
 // unusedPlanID returns the preferred id for a new plan, with a number if another plan has it.
 func (s *delivery) unusedPlanID(preferred string) string {
 	return unused(preferred, func(id string) bool {
-		return slices.ContainsFunc(s.run.Plans, func(p PlanRecord) bool { return strings.EqualFold(p.ID, id) })
+		return slices.ContainsFunc(s.run.Plans,
+			func(p PlanRecord) bool { return strings.EqualFold(p.ID, id) })
 	})
 }
 
-// workIDs returns the ids of the work items of a plan by the ids of its tasks. A task has the id that it has in the plan, unless another
-// work has it already: then the id of the plan precedes it.
+// workIDs returns the ids of the work items of a plan by the ids of its tasks. A task has the id
+// that it has in the plan, unless another work has it already: then the id of the plan precedes it.
 func (s *register) workIDs(plan loadTarget, tasks []PlanTask) map[string]string {
 	ids, used := map[string]string{}, map[string]bool{}
 	for _, w := range s.works {
@@ -174,10 +184,12 @@ func unused(id string, inUse func(string) bool) string {
 // PlanID returns the id of the plan that was loaded last.
 func (s *delivery) PlanID() string { return s.run.PlanID }
 
-// Plans returns the plans that were loaded, in the order of their first load. Boxes of earlier versions have tasks without a plan.
+// Plans returns the plans that were loaded, in the order of their first load. Boxes of earlier
+// versions have tasks without a plan.
 func (s *delivery) Plans() []PlanRecord { return slices.Clone(s.run.Plans) }
 
-// Name returns the id of a task in its plan. It is the id of the work unless another work had that id already.
+// Name returns the id of a task in its plan. It is the id of the work unless another work had that
+// id already.
 func (w *Work) Name() string {
 	if w.Task == nil || w.Task.Name == "" {
 		return w.ID
@@ -185,8 +197,9 @@ func (w *Work) Name() string {
 	return w.Task.Name
 }
 
-// names returns the ids by which an agent may call its planned work: its own and that in its plan. A
-// request to an expert is also called like the task that asks, because the advice is for that task.
+// names returns the ids by which an agent may call its planned work: its own and that in its plan.
+// A request to an expert is also called like the task that asks, because the advice is for that
+// task.
 func (s *register) names(w *Work) []string {
 	names := []string{w.ID}
 	if w.Task.Name != "" {
@@ -198,7 +211,8 @@ func (s *register) names(w *Work) []string {
 	return names
 }
 
-// InPlan reports whether a work item concerns the plan that was loaded last: it is part of it, or it is not done.
+// InPlan reports whether a work item concerns the plan that was loaded last: it is part of it, or
+// it is not done.
 func (s *delivery) InPlan(w *Work) bool {
 	return w.Task != nil && (w.Task.Kind != KindTask || w.Task.Plan == s.run.PlanID || !w.Done())
 }
@@ -206,15 +220,16 @@ func (s *delivery) InPlan(w *Work) bool {
 // taskNamed returns the task that an agent means that works on another task of the same plan.
 func (s *register) taskNamed(from *Work, name string) (*Work, bool) {
 	for _, w := range s.works {
-		if w.Task != nil && w.Task.Kind == KindTask && w.Task.Plan == from.Task.Plan && w.Name() == name {
+		if w.Task != nil && w.Task.Kind == KindTask && w.Task.Plan == from.Task.Plan &&
+			w.Name() == name {
 			return w, true
 		}
 	}
 	return s.Work(name)
 }
 
-// Find returns the work item that a person means: by its id, by the id of a task in its plan, or by "PLAN/TASK". It refuses an id
-// that several plans use.
+// Find returns the work item that a person means: by its id, by the id of a task in its plan, or by
+// "PLAN/TASK". It refuses an id that several plans use.
 func (s *register) Find(name string) (*Work, error) {
 	plan, task, qualified := strings.Cut(name, "/")
 	if !qualified {
@@ -229,7 +244,8 @@ func (s *register) Find(name string) (*Work, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, refusef(signalbox.CodeNotFound, "list the work with signalbox work list", "there is no work '%s'", sanitize(name, 200))
+		return nil, refusef(signalbox.CodeNotFound, "list the work with signalbox work list",
+			"there is no work '%s'", sanitize(name, 200))
 	case 1:
 		return found[0], nil
 	}
@@ -239,7 +255,9 @@ func (s *register) Find(name string) (*Work, error) {
 			names = append(names, w.ID)
 			continue
 		}
-		names = append(names, w.Task.Plan+"/"+w.Name()) // "/T1" for tasks of the time when plans had no ids
+		// "/T1" for tasks of the time when plans had no ids
+		names = append(names, w.Task.Plan+"/"+w.Name())
 	}
-	return nil, refusef(signalbox.CodeUsage, "write the plan too: "+strings.Join(names, " or "), "several plans have a task '%s'", sanitize(name, 200))
+	return nil, refusef(signalbox.CodeUsage, "write the plan too: "+strings.Join(names, " or "),
+		"several plans have a task '%s'", sanitize(name, 200))
 }

@@ -35,7 +35,8 @@ func finished(t *testing.T) *box {
 func TestSecondPlanHasItsOwnTasks(t *testing.T) {
 	b := finished(t)
 	a := b.do(planOf("b.md", 2, todo("T1"), todo("T2", "T1"), todo("T3", "T2")))
-	if !slices.Equal(a.Plan.Added, []string{"b.T1", "b.T2", "T3"}) || len(a.Plan.Stale)+len(a.Plan.Removed)+len(a.Plan.Changed) != 0 {
+	if !slices.Equal(a.Plan.Added, []string{"b.T1", "b.T2", "T3"}) ||
+		len(a.Plan.Stale)+len(a.Plan.Removed)+len(a.Plan.Changed) != 0 {
 		t.Fatalf("%+v", a.Plan)
 	}
 	if st := b.wantStanding(StandingWorking); st.Tasks != 3 || st.Completed != 0 {
@@ -44,17 +45,21 @@ func TestSecondPlanHasItsOwnTasks(t *testing.T) {
 	b.bring("b.T1", signalbox.PhaseCompleted)
 	developer := b.wantDispatch(signalbox.RoleDeveloper, "b.T2")
 	// The agent can use the id that its task has in the plan.
-	if d := b.sayMore(developer, "ready_for_review", func(r *ReportSignal) { r.Named = "T2" }); d.Err != nil {
+	if d := b.sayMore(developer, "ready_for_review",
+		func(r *ReportSignal) { r.Named = "T2" }); d.Err != nil {
 		t.Fatal(d.Err)
 	}
 	b.wantPhase("b.T2", signalbox.PhaseCIPending)
 	b.wantPhase("T2", signalbox.PhaseCompleted)
-	for name, want := range map[string]string{"a/T1": "T1", "b/T1": "b.T1", "b.T1": "b.T1", "T3": "T3", "b/T3": "T3"} {
+	for name, want := range map[string]string{"a/T1": "T1", "b/T1": "b.T1", "b.T1": "b.T1",
+		"T3": "T3", "b/T3": "T3"} {
 		if w, err := b.s.Find(name); err != nil || w.ID != want {
 			t.Errorf("%s: %v, %v, want %s", name, w, err, want)
 		}
 	}
-	for name, code := range map[string]signalbox.Code{"T1": signalbox.CodeUsage, "a/T3": signalbox.CodeNotFound, "c/T1": signalbox.CodeNotFound, "T9": signalbox.CodeNotFound} {
+	for name, code := range map[string]signalbox.Code{"T1": signalbox.CodeUsage,
+		"a/T3": signalbox.CodeNotFound, "c/T1": signalbox.CodeNotFound,
+		"T9": signalbox.CodeNotFound} {
 		if w, err := b.s.Find(name); signalbox.CodeOf(err) != code {
 			t.Errorf("%s: %v, %v", name, w, err)
 		}
@@ -65,9 +70,10 @@ func TestSecondPlanHasItsOwnTasks(t *testing.T) {
 func TestBlockerIsInTheSamePlan(t *testing.T) {
 	b := finished(t)
 	b.do(planOf("b.md", 2, todo("T1"), todo("T2")))
-	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "b.T1"), "task_incomplete", func(r *ReportSignal) {
-		r.Fields.Cause, r.Fields.BlockedBy = CauseWaiting, []string{"T2"}
-	})
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "b.T1"), "task_incomplete",
+		func(r *ReportSignal) {
+			r.Fields.Cause, r.Fields.BlockedBy = CauseWaiting, []string{"T2"}
+		})
 	if got := b.work("b.T1").Task.Waits; !slices.Equal(got, []string{"b.T2"}) {
 		t.Errorf("it waits for %q", got)
 	}
@@ -82,12 +88,14 @@ func TestSecondPlanWaitsForTheFirst(t *testing.T) {
 	other := planOf("b.md", 2, todo("T1"))
 	wantRefusedAs(t, b.try(other), signalbox.CodeConflict)
 	other.Replace = true
-	if a := b.do(other); !slices.Equal(a.Plan.Added, []string{"b.T1"}) || !slices.Equal(a.Plan.Removed, []string{"T1"}) {
+	if a := b.do(other); !slices.Equal(a.Plan.Added, []string{"b.T1"}) ||
+		!slices.Equal(a.Plan.Removed, []string{"T1"}) {
 		t.Errorf("%+v", a.Plan)
 	}
 	b.bring("b.T1", signalbox.PhaseCompleted)
 	// The first plan continues where it was.
-	if a := b.do(planOf("a.md", 1, todo("T1"))); !slices.Equal(a.Plan.Changed, []string{"T1"}) || len(a.Plan.Added) != 0 {
+	if a := b.do(planOf("a.md", 1, todo("T1"))); !slices.Equal(a.Plan.Changed, []string{"T1"}) ||
+		len(a.Plan.Added) != 0 {
 		t.Errorf("%+v", a.Plan)
 	}
 	b.bring("T1", signalbox.PhaseCompleted)
@@ -98,7 +106,8 @@ func TestSecondPlanWaitsForTheFirst(t *testing.T) {
 
 // The file of a finished plan with other tasks is refused until the operator decides.
 func TestFinishedPlanWithOtherTasks(t *testing.T) {
-	for name, tasks := range map[string][]PlanTask{"same ids": {todo("T1"), todo("T2")}, "other ids": {todo("U1")}, "one id": {todo("U1"), todo("T2")}} {
+	for name, tasks := range map[string][]PlanTask{"same ids": {todo("T1"), todo("T2")},
+		"other ids": {todo("U1")}, "one id": {todo("U1"), todo("T2")}} {
 		t.Run(name, func(t *testing.T) {
 			b := finished(t)
 			load := planOf("a.md", 2, tasks...)
@@ -107,7 +116,8 @@ func TestFinishedPlanWithOtherTasks(t *testing.T) {
 			}
 			load.Finished = FinishedRenew
 			a := b.do(load)
-			if len(a.Plan.Added) != len(tasks) || len(a.Plan.Stale) != 0 || b.s.run.PlanID != "a-2" {
+			if len(a.Plan.Added) != len(tasks) || len(a.Plan.Stale) != 0 ||
+				b.s.run.PlanID != "a-2" {
 				t.Fatalf("%+v as %s", a.Plan, b.s.run.PlanID)
 			}
 			load.Finished = FinishedRefuse
@@ -126,7 +136,8 @@ func TestFinishedPlanWithOtherTasks(t *testing.T) {
 	b = finished(t)
 	load = planOf("a.md", 2, todo("T1"), todo("T2", "T1"), todo("T3"))
 	load.Tasks[0].Text = b.work("T1").Task.Text
-	if a := b.do(load); !slices.Equal(a.Plan.Added, []string{"T3"}) || !slices.Equal(a.Plan.Stale, []string{"T2"}) {
+	if a := b.do(load); !slices.Equal(a.Plan.Added, []string{"T3"}) ||
+		!slices.Equal(a.Plan.Stale, []string{"T2"}) {
 		t.Errorf("%+v", a.Plan)
 	}
 	// Unless the operator says that the plan is new. Saying it again starts nothing again.
@@ -187,13 +198,15 @@ func TestNewPlanHasItsOwnBudget(t *testing.T) {
 	b.do(Configure{p, "op"})
 	b.do(planOf("a.md", 1, todo("T1")))
 	b.baseline()
-	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "T1"), "ready_for_review", func(r *ReportSignal) { r.Turn = &Turn{Spent: Spent{Tokens: 90}} })
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "T1"), "ready_for_review",
+		func(r *ReportSignal) { r.Turn = &Turn{Spent: Spent{Tokens: 90}} })
 	b.checked(b.wantDispatch(signalbox.RoleCI, "T1"))
 	b.say(b.wantDispatch(signalbox.RoleCritic, "T1"), "review_passed")
 	b.say(b.wantDispatch(signalbox.RoleAuditor, "T1"), "audit_passed")
 	b.merged(b.wantDispatch(signalbox.RoleMerger, "T1"))
 	b.do(planOf("b.md", 2, todo("T1")))
-	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "b.T1"), "ready_for_review", func(r *ReportSignal) { r.Turn = &Turn{Spent: Spent{Tokens: 90}} })
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "b.T1"), "ready_for_review",
+		func(r *ReportSignal) { r.Turn = &Turn{Spent: Spent{Tokens: 90}} })
 	if st := b.wantStanding(StandingWorking); len(st.Questions) != 0 {
 		t.Errorf("asked %v", st.Questions)
 	}

@@ -7,18 +7,21 @@ import (
 	"signalbox"
 )
 
-// Policy is how a plan is delivered, as configured. The log records it, because the same history must give the same state
-// even if the configuration changes later.
+// Policy is how a plan is delivered, as configured. The log records it, because the same history
+// must give the same state even if the configuration changes later.
 type Policy struct {
-	// Slots is how many agents can run at once, and Roles how many of each role. A role that is not listed has none.
+	// Slots is how many agents can run at once, and Roles how many of each role. A role that is not
+	// listed has none.
 	Slots int         `json:"slots"`
 	Roles []RoleSlots `json:"roles,omitempty"`
 	// Checks is how many tasks can be checked at once; 0 means 1.
 	Checks int `json:"checks,omitempty"`
-	// CheckSet is the digest of the configured checks, environments and setup commands. If it changes, the checks run on the base again.
+	// CheckSet is the digest of the configured checks, environments and setup commands. If it
+	// changes, the checks run on the base again.
 	CheckSet signalbox.Hash `json:"check_set,omitzero" blob:"-"`
 	Experts  []Expert       `json:"experts,omitempty"`
-	// Shared means that all tasks share one workspace, with locks on files. Otherwise each task has its own workspace.
+	// Shared means that all tasks share one workspace, with locks on files. Otherwise each task has
+	// its own workspace.
 	Shared bool `json:"shared,omitempty"`
 	// ApproveMerge requires a human's approval before every merge.
 	ApproveMerge bool `json:"approve_merge,omitempty"`
@@ -26,7 +29,8 @@ type Policy struct {
 	TrustSteering bool `json:"trust_steering,omitempty"`
 	// Deliver is how finished work is delivered: DeliverMerge or one of Deliveries.
 	Deliver string `json:"deliver,omitempty"`
-	// Stack means that tasks build on the pull requests of tasks they depend on, instead of waiting until those are merged.
+	// Stack means that tasks build on the pull requests of tasks they depend on, instead of waiting
+	// until those are merged.
 	Stack  bool   `json:"stack,omitempty"`
 	Limits Limits `json:"limits"`
 	Run    Budget `json:"run_budget,omitzero"`
@@ -47,7 +51,8 @@ type RoleBudget struct {
 	Budget Budget         `json:"budget"`
 }
 
-// TokenWindow is how many tokens agents may use in a time that starts with the first use. Then they wait for its end.
+// TokenWindow is how many tokens agents may use in a time that starts with the first use. Then they
+// wait for its end.
 type TokenWindow struct {
 	Tokens int64         `json:"tokens,omitempty"`
 	Every  time.Duration `json:"every,omitempty"`
@@ -86,7 +91,8 @@ type Limits struct {
 
 // DefaultLimits returns the limits that apply if nothing is configured.
 func DefaultLimits() Limits {
-	return Limits{Reviews: 3, Audits: 3, Checks: 5, Merges: 3, Incompletes: 5, Timeouts: 3, Unknown: 3, Waits: 3, FileWaits: 3,
+	return Limits{Reviews: 3, Audits: 3, Checks: 5, Merges: 3, Incompletes: 5, Timeouts: 3,
+		Unknown: 3, Waits: 3, FileWaits: 3,
 		Remediations: 10, ExpertRequests: 3, FileWait: 30 * time.Minute}
 }
 
@@ -106,17 +112,20 @@ type Spent struct {
 	Tokens     int64         `json:"tokens,omitempty"`
 	CostMicros int64         `json:"cost_micros,omitempty"`
 	Time       time.Duration `json:"time,omitempty"`
-	// EstimatedTokens is how many of Tokens are an estimate, because the program did not report them.
+	// EstimatedTokens is how many of Tokens are an estimate, because the program did not report
+	// them.
 	EstimatedTokens int64 `json:"estimated_tokens,omitempty"`
 }
 
 // Plus returns the sum.
 func (s Spent) Plus(other Spent) Spent {
-	return Spent{s.Tokens + other.Tokens, s.CostMicros + other.CostMicros, s.Time + other.Time, s.EstimatedTokens + other.EstimatedTokens}
+	return Spent{s.Tokens + other.Tokens, s.CostMicros + other.CostMicros, s.Time + other.Time,
+		s.EstimatedTokens + other.EstimatedTokens}
 }
 
 func (s Spent) minus(other Spent) Spent {
-	return Spent{s.Tokens - other.Tokens, s.CostMicros - other.CostMicros, s.Time - other.Time, s.EstimatedTokens - other.EstimatedTokens}
+	return Spent{s.Tokens - other.Tokens, s.CostMicros - other.CostMicros, s.Time - other.Time,
+		s.EstimatedTokens - other.EstimatedTokens}
 }
 
 // estimated returns s with all of its tokens marked as an estimate, if they are one.
@@ -161,7 +170,8 @@ func (c Configure) decide(d *decider) error {
 		return err
 	}
 	if fault := policyFault(&c.Policy); fault != "" {
-		return refusef(signalbox.CodeUsage, "correct the configuration", "invalid policy: %s", fault)
+		return refusef(signalbox.CodeUsage, "correct the configuration", "invalid policy: %s",
+			fault)
 	}
 	if c.Policy.equal(d.s.run.Policy) {
 		d.answer.Repeated = true
@@ -184,7 +194,8 @@ func (c Configure) decide(d *decider) error {
 
 func policyFault(p *Policy) string {
 	l := p.Limits
-	if slices.Min([]int{p.Slots, l.Reviews, l.Audits, l.Checks, l.Merges, l.Incompletes, l.Timeouts, l.Unknown, l.Waits, l.FileWaits,
+	if slices.Min([]int{p.Slots, l.Reviews, l.Audits, l.Checks, l.Merges, l.Incompletes, l.Timeouts,
+		l.Unknown, l.Waits, l.FileWaits,
 		l.Remediations, l.ExpertRequests}) < 1 || l.FileWait < 0 || p.Checks < 0 {
 		return "slots and limits must be at least 1"
 	}

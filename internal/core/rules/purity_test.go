@@ -17,15 +17,19 @@ import (
 	"signalbox"
 )
 
-// mayImport is what the rules may import: nothing that reads a clock, draws lots, waits or reaches outside.
+// mayImport is what the rules may import: nothing that reads a clock, draws lots, waits or reaches
+// outside.
 var mayImport = []string{
 	"signalbox", "signalbox/internal/text",
-	"bytes", "cmp", "crypto/sha256", "crypto/subtle", "encoding/binary", "encoding/json", "errors", "fmt", "iter", "math", "math/bits",
+	"bytes", "cmp", "crypto/sha256", "crypto/subtle", "encoding/binary", "encoding/json", "errors",
+	"fmt", "iter", "math", "math/bits",
 	"path", "reflect", "slices", "strings", "time", "unicode", "unicode/utf8",
 }
 
-// mayUseOfTime is what the rules may use of package time: values and the type of a place on earth, and no clock, timer or local time.
-var mayUseOfTime = []string{"Time", "Duration", "Location", "Millisecond", "Second", "Minute", "RFC3339", "DateOnly", "TimeOnly", "Unix"}
+// mayUseOfTime is what the rules may use of package time: values and the type of a place on earth,
+// and no clock, timer or local time.
+var mayUseOfTime = []string{"Time", "Duration", "Location", "Millisecond", "Second", "Minute",
+	"RFC3339", "DateOnly", "TimeOnly", "Unix"}
 
 // mayUseOfFmt leaves out what prints.
 var mayUseOfFmt = []string{"Sprintf", "Errorf"}
@@ -69,7 +73,8 @@ func impurities(file *ast.File) (faults []string) {
 			faults = append(faults, "imports "+path)
 		}
 		if spec.Name != nil {
-			faults = append(faults, "imports "+path+" under another name, which hides it from this test")
+			faults = append(faults, "imports "+path+
+				" under another name, which hides it from this test")
 		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -89,7 +94,8 @@ func impurities(file *ast.File) (faults []string) {
 }
 
 func impure(pkg, name string) bool {
-	return pkg == "time" && !slices.Contains(mayUseOfTime, name) || pkg == "fmt" && !slices.Contains(mayUseOfFmt, name)
+	return pkg == "time" && !slices.Contains(mayUseOfTime, name) || pkg == "fmt" &&
+		!slices.Contains(mayUseOfFmt, name)
 }
 
 // TestImpuritiesAreFound breaks each rule once.
@@ -109,7 +115,8 @@ func TestImpuritiesAreFound(t *testing.T) {
 		`func f() { go f() }`:                                 {"starts a goroutine"},
 		`var c chan int`:                                      {"has a channel"},
 	} {
-		file, err := parser.ParseFile(token.NewFileSet(), "a.go", "package p; "+source, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), "a.go", "package p; "+source,
+			parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}

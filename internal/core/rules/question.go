@@ -20,28 +20,34 @@ const (
 	AskedAudit         QuestionKind = "audit_limit"
 	AskedChecks        QuestionKind = "check_limit"
 	AskedMerge         QuestionKind = "merge_limit"
-	AskedConflict      QuestionKind = "merge_conflict" // the task conflicts with the base too often, or in a submodule
-	AskedIncomplete    QuestionKind = "incomplete"
-	AskedWait          QuestionKind = "waiting"
-	AskedTimeout       QuestionKind = "agent_failures"
-	AskedExpert        QuestionKind = "expert"
-	AskedExpansion     QuestionKind = "expansion"
-	AskedFile          QuestionKind = "file_conflict"
-	AskedBudget        QuestionKind = "budget"
-	AskedBlocked       QuestionKind = "blocked"
-	AskedRemediation   QuestionKind = "remediation"
-	AskedBaseline      QuestionKind = "baseline"     // checks fail on the base
-	AskedUnchanged     QuestionKind = "unchanged"    // is the task done, although it changes nothing?
-	AskedFileSize      QuestionKind = "file_size"    // may the task add large files?
-	AskedRequest       QuestionKind = "pull_request" // a pull request was closed, or comes back again and again
-	AskedAgent         QuestionKind = "agent"        // agents cannot work until the human has done something
-	AskedSetup         QuestionKind = "setup"        // a worktree cannot be made ready
+	// the task conflicts with the base too often, or in a submodule
+	AskedConflict    QuestionKind = "merge_conflict"
+	AskedIncomplete  QuestionKind = "incomplete"
+	AskedWait        QuestionKind = "waiting"
+	AskedTimeout     QuestionKind = "agent_failures"
+	AskedExpert      QuestionKind = "expert"
+	AskedExpansion   QuestionKind = "expansion"
+	AskedFile        QuestionKind = "file_conflict"
+	AskedBudget      QuestionKind = "budget"
+	AskedBlocked     QuestionKind = "blocked"
+	AskedRemediation QuestionKind = "remediation"
+	AskedBaseline    QuestionKind = "baseline" // checks fail on the base
+	// is the task done, although it changes nothing?
+	AskedUnchanged QuestionKind = "unchanged"
+	AskedFileSize  QuestionKind = "file_size" // may the task add large files?
+	// a pull request was closed, or comes back again and again
+	AskedRequest QuestionKind = "pull_request"
+	// agents cannot work until the human has done something
+	AskedAgent QuestionKind = "agent"
+	AskedSetup QuestionKind = "setup" // a worktree cannot be made ready
 )
 
 // QuestionKinds returns all kinds of questions.
 func QuestionKinds() []QuestionKind {
-	return []QuestionKind{AskedClarification, AskedReview, AskedAudit, AskedChecks, AskedMerge, AskedConflict, AskedIncomplete, AskedWait, AskedTimeout, AskedExpert, AskedExpansion,
-		AskedFile, AskedBudget, AskedBlocked, AskedRemediation, AskedBaseline, AskedUnchanged, AskedFileSize, AskedRequest, AskedAgent, AskedSetup}
+	return []QuestionKind{AskedClarification, AskedReview, AskedAudit, AskedChecks, AskedMerge,
+		AskedConflict, AskedIncomplete, AskedWait, AskedTimeout, AskedExpert, AskedExpansion,
+		AskedFile, AskedBudget, AskedBlocked, AskedRemediation, AskedBaseline, AskedUnchanged,
+		AskedFileSize, AskedRequest, AskedAgent, AskedSetup}
 }
 
 // Question is a question to the human.
@@ -92,22 +98,27 @@ func (c AnswerQuestion) decide(d *decider) error {
 	}
 	q, known := d.s.Question(c.Question)
 	if !known {
-		return refusef(signalbox.CodeNotFound, "list the open questions with signalbox questions", "there is no question '%s'", c.Question)
+		return refusef(signalbox.CodeNotFound, "list the open questions with signalbox questions",
+			"there is no question '%s'", c.Question)
 	}
 	if !q.Open() {
 		hint := "an answer cannot be changed"
 		if q.Work != "" {
 			hint += "; to have the task done again: signalbox rework " + q.Work + " TEXT"
 		}
-		return refusef(signalbox.CodeConflict, hint, "question '%s' was already answered by %s", q.ID, q.Actor)
+		return refusef(signalbox.CodeConflict, hint, "question '%s' was already answered by %s",
+			q.ID, q.Actor)
 	}
 	d.answer.Work, d.answer.Role = q.Work, q.Role
 	refused := q.Kind == AskedBudget && isNo(c.Answer)
-	d.answer.Seq = d.record(q.Work, "", c.Actor, QuestionAnswered{Question: q.ID, Answer: c.Answer, NoGrant: refused,
-		Keep: q.Kind == AskedFileSize && isKeep(c.Answer)})
+	d.answer.Seq = d.record(q.Work, "", c.Actor, QuestionAnswered{Question: q.ID, Answer: c.Answer,
+		NoGrant: refused,
+		Keep:    q.Kind == AskedFileSize && isKeep(c.Answer)})
 	if refused {
 		d.answer.Paused = true
-		d.record(q.Work, "", c.Actor, Paused{Reason: "no further budget: " + sanitize(c.Answer, 200), Budget: true, Role: q.Role})
+		d.record(q.Work, "", c.Actor,
+			Paused{Reason: "no further budget: " + sanitize(c.Answer, 200), Budget: true,
+				Role: q.Role})
 	}
 	if q.Work == "" {
 		d.restoreAgents(q.Agents, c.Actor, "")
@@ -136,7 +147,8 @@ func (c AnswerQuestion) decide(d *decider) error {
 
 func requireAnswer(answer string) error {
 	if strings.TrimSpace(answer) == "" {
-		return refusef(signalbox.CodeUsage, "write your answer as one argument", "the answer is empty")
+		return refusef(signalbox.CodeUsage, "write your answer as one argument",
+			"the answer is empty")
 	}
 	return checkText("answer", answer)
 }
@@ -144,14 +156,16 @@ func requireAnswer(answer string) error {
 // isNo reports whether the answer to a yes-or-no question begins with a no.
 func isNo(answer string) bool {
 	answer = strings.ReplaceAll(strings.ToLower(answer), "\u2019", "'")
-	words := strings.FieldsFunc(answer, func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' })
+	words := strings.FieldsFunc(answer,
+		func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' })
 	if len(words) > 1 && words[0] == "do" {
 		words = words[1:] // do not
 	}
 	return len(words) > 0 && slices.Contains(noWords, strings.Trim(words[0], "'"))
 }
 
-var noWords = []string{"abort", "cancel", "don't", "dont", "end", "halt", "n", "nah", "never", "no", "nope", "not", "pause", "quit", "refuse", "reject", "stop"}
+var noWords = []string{"abort", "cancel", "don't", "dont", "end", "halt", "n", "nah", "never", "no",
+	"nope", "not", "pause", "quit", "refuse", "reject", "stop"}
 
 // firstWord returns the first word of an answer, in lower case.
 func firstWord(answer string) string {
@@ -181,8 +195,8 @@ func (d *decider) answerRemediation(w *Work, c AnswerQuestion) error {
 // isKeep reports whether the answer allows large files.
 func isKeep(answer string) bool { return firstWord(answer) == "keep" }
 
-// answerFileSize carries out the human's decision about large files. If they may stay, the same commit is checked again, without
-// another turn of a developer.
+// answerFileSize carries out the human's decision about large files. If they may stay, the same
+// commit is checked again, without another turn of a developer.
 func (d *decider) answerFileSize(w *Work, c AnswerQuestion) {
 	if w.BlockedFrom == signalbox.PhaseCIPending && !isKeep(c.Answer) {
 		d.unblockTo(w, c.Actor, c.Question, signalbox.PhaseImplementation)
@@ -191,21 +205,26 @@ func (d *decider) answerFileSize(w *Work, c AnswerQuestion) {
 	d.unblock(w, c.Actor, c.Question)
 }
 
-// unblock returns work to the phase it was blocked in, unless it waits for another answer or a remediation.
+// unblock returns work to the phase it was blocked in, unless it waits for another answer or a
+// remediation.
 func (d *decider) unblock(w *Work, actor, question string) {
 	d.unblockTo(w, actor, question, w.BlockedFrom)
 }
 
 func (d *decider) unblockTo(w *Work, actor, question string, phase signalbox.Phase) {
-	if w.Phase == signalbox.PhaseBlocked && w.Task.Remedy == "" && len(remove(w.Task.Questions, question)) == 0 {
+	if w.Phase == signalbox.PhaseBlocked && w.Task.Remedy == "" &&
+		len(remove(w.Task.Questions, question)) == 0 {
 		d.record(w.ID, "", actor, PhaseChanged{w.Phase, phase})
 		d.answer.Phase = phase
 	}
 }
 
 // ask asks the human a question. The work waits for the answer.
-func (d *decider) ask(work, session, actor string, kind QuestionKind, body signalbox.Hash, format string, args ...any) string {
-	return d.askQuestion(work, session, actor, QuestionAsked{Kind: kind, Text: sanitize(fmt.Sprintf(format, args...), maxText), Body: body})
+func (d *decider) ask(work, session, actor string, kind QuestionKind, body signalbox.Hash,
+	format string, args ...any) string {
+	return d.askQuestion(work, session, actor,
+		QuestionAsked{Kind: kind, Text: sanitize(fmt.Sprintf(format, args...), maxText),
+			Body: body})
 }
 
 // askQuestion asks a question whose id is not set yet.
@@ -229,7 +248,8 @@ func inWords(reason string) string {
 }
 
 // block asks the human and moves the work to BLOCKED. It continues in its current phase.
-func (d *decider) block(h report, kind QuestionKind, body signalbox.Hash, format string, args ...any) {
+func (d *decider) block(h report, kind QuestionKind, body signalbox.Hash, format string,
+	args ...any) {
 	d.ask(h.w.ID, h.session, h.actor, kind, body, format, args...)
 	d.move(h, signalbox.PhaseBlocked)
 }
@@ -246,8 +266,8 @@ func sanitizeAll(texts []string) []string {
 	return clean
 }
 
-// sanitize makes text that an agent wrote safe for an event: valid UTF-8 without control characters, at most n bytes, not
-// cut inside a rune.
+// sanitize makes text that an agent wrote safe for an event: valid UTF-8 without control
+// characters, at most n bytes, not cut inside a rune.
 func sanitize(text string, n int) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {

@@ -21,8 +21,9 @@ import (
 	"signalbox"
 )
 
-// Recorded histories replay for ever: each is a log as it was stored and the state that it gives. A release adds some
-// and edits none, which the manifest holds. With -record those of scenarios_test.go that have no file yet get one.
+// Recorded histories replay for ever: each is a log as it was stored and the state that it gives. A
+// release adds some and edits none, which the manifest holds. With -record those of
+// scenarios_test.go that have no file yet get one.
 const (
 	historyGlob = "testdata/history/*.txtar"
 	manifest    = "testdata/history/SHA256SUMS"
@@ -90,7 +91,8 @@ func glob(t *testing.T, pattern string) []string {
 // readHistory returns the events and the expected state.
 func readHistory(t *testing.T, archive *txtar.Archive) (log []signalbox.Event, state any) {
 	t.Helper()
-	if len(bytes.TrimSpace(archive.Comment)) == 0 || len(archive.Files) != 2 || archive.Files[0].Name != "events.jsonl" || archive.Files[1].Name != "state.json" {
+	if len(bytes.TrimSpace(archive.Comment)) == 0 || len(archive.Files) != 2 ||
+		archive.Files[0].Name != "events.jsonl" || archive.Files[1].Name != "state.json" {
 		t.Fatal("a history is what it is about, events.jsonl and state.json")
 	}
 	for line := range bytes.Lines(archive.Files[0].Data) {
@@ -104,7 +106,8 @@ func readHistory(t *testing.T, archive *txtar.Archive) (log []signalbox.Event, s
 		if err != nil {
 			t.Fatal(err)
 		}
-		log = append(log, signalbox.Event{Seq: r.Seq, Time: at, Type: r.Type, Work: r.Work, Session: r.Session, Actor: r.Actor, Data: r.Data})
+		log = append(log, signalbox.Event{Seq: r.Seq, Time: at, Type: r.Type, Work: r.Work,
+			Session: r.Session, Actor: r.Actor, Data: r.Data})
 	}
 	if err := json.Unmarshal(archive.Files[1].Data, &state); err != nil {
 		t.Fatal(err)
@@ -131,8 +134,8 @@ func foldFrom(t *testing.T, log []signalbox.Event, restart int) *State {
 	return s
 }
 
-// viewState shows a state as JSON. What is zero is left out, so that a field that a later version adds does not
-// change what earlier histories give.
+// viewState shows a state as JSON. What is zero is left out, so that a field that a later version
+// adds does not change what earlier histories give.
 func viewState(s *State) []byte {
 	var buf bytes.Buffer
 	err := json.Indent(&buf, view(reflect.ValueOf(struct {
@@ -145,7 +148,8 @@ func viewState(s *State) []byte {
 		Redactions []Redaction
 		Delivery   runState
 		Turns      []turnRun
-	}{s.box, s.rules, s.seq, s.time, shownWorks(s), s.sessions, s.redactions, s.run, s.turns})), "", "  ")
+	}{s.box, s.rules, s.seq, s.time, shownWorks(s), s.sessions, s.redactions, s.run, s.turns})), "",
+		"  ")
 	if err != nil {
 		panic(err)
 	}
@@ -169,7 +173,8 @@ type shownWork struct {
 
 func shownWorks(s *State) (works []shownWork) {
 	for w := range s.Works() {
-		works = append(works, shownWork{w.ID, w.Title, w.Phase, w.BlockedFrom, w.Notes, w.Opened, w.Lease, w.Tenures(), w.Task, w.Ref, w.Checks, w.NotesBlob})
+		works = append(works, shownWork{w.ID, w.Title, w.Phase, w.BlockedFrom, w.Notes, w.Opened,
+			w.Lease, w.Tenures(), w.Task, w.Ref, w.Checks, w.NotesBlob})
 	}
 	return works
 }
@@ -188,8 +193,10 @@ func view(v reflect.Value) []byte {
 	case v.Kind() == reflect.Struct && !isText:
 		var fields [][]byte
 		for i := range v.NumField() {
-			if field := v.Field(i); !field.IsZero() && (field.Kind() != reflect.Slice && field.Kind() != reflect.Map || field.Len() > 0) {
-				fields = append(fields, fmt.Appendf(nil, "%q:%s", snake(v.Type().Field(i).Name), view(field)))
+			if field := v.Field(i); !field.IsZero() &&
+				(field.Kind() != reflect.Slice && field.Kind() != reflect.Map || field.Len() > 0) {
+				fields = append(fields, fmt.Appendf(nil, "%q:%s", snake(v.Type().Field(i).Name),
+					view(field)))
 			}
 		}
 		return slices.Concat([]byte("{"), bytes.Join(fields, []byte(",")), []byte("}"))
@@ -258,12 +265,14 @@ func recordHistories(t *testing.T) {
 		b := newBox(t)
 		sc.play(b)
 		data := txtar.Format(&txtar.Archive{Comment: []byte(sc.about + "\n\n"), Files: []txtar.File{
-			{Name: "events.jsonl", Data: eventLines(t, b.log)}, {Name: "state.json", Data: viewState(b.s)},
+			{Name: "events.jsonl", Data: eventLines(t, b.log)},
+			{Name: "state.json", Data: viewState(b.s)},
 		}})
 		if err := os.WriteFile(path, data, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fmt.Fprintf(sums, "%x  %s\n", sha256.Sum256(data), filepath.Base(path)); err != nil {
+		if _, err := fmt.Fprintf(sums, "%x  %s\n", sha256.Sum256(data),
+			filepath.Base(path)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -275,7 +284,8 @@ func eventLines(t *testing.T, log []signalbox.Event) []byte {
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	for _, e := range log {
-		if err := enc.Encode(recorded{e.Seq, e.Time.Format(signalbox.EventTime), e.Type, e.Work, e.Session, e.Actor, e.Data}); err != nil {
+		if err := enc.Encode(recorded{e.Seq, e.Time.Format(signalbox.EventTime), e.Type, e.Work,
+			e.Session, e.Actor, e.Data}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -285,8 +295,10 @@ func eventLines(t *testing.T, log []signalbox.Event) []byte {
 // TestScenariosAreRecorded: a scenario without a file is not recorded for ever.
 func TestScenariosAreRecorded(t *testing.T) {
 	for _, sc := range scenarios {
-		if _, err := os.Stat(filepath.Join(filepath.Dir(historyGlob), sc.name+".txtar")); err != nil {
-			t.Errorf("%v; run go test ./internal/core/rules -run TestRecordedHistories -record", err)
+		if _, err := os.Stat(filepath.Join(filepath.Dir(historyGlob), sc.name+
+			".txtar")); err != nil {
+			t.Errorf("%v; run go test ./internal/core/rules -run TestRecordedHistories -record",
+				err)
 		}
 	}
 }

@@ -27,7 +27,8 @@ func TestUnknownSignalsInARow(t *testing.T) {
 	context := "Agent produced 3 unrecognized signals. Re-dispatching with explicit format requirements."
 	wantBody(t, d, AgentFailed{a.Lease.Epoch, "signals", signalbox.RoleDeveloper, 1, context})
 	task := b.work("t1").Task
-	if d.Answer.Again || task.Counts.Unknown != 0 || task.Timeouts[signalbox.RoleDeveloper] != 1 || task.Context != context {
+	if d.Answer.Again || task.Counts.Unknown != 0 || task.Timeouts[signalbox.RoleDeveloper] != 1 ||
+		task.Context != context {
 		t.Errorf("answer %+v, task %+v", d.Answer, task)
 	}
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
@@ -39,18 +40,21 @@ func TestReviewerIsAskedOnceToConfirm(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
 	b.say(a, "unknown")
-	for _, want := range []UnknownSignalRecovery{{1, "question", "said unknown", ""}, {2, "error", "said unknown", ""}} {
+	for _, want := range []UnknownSignalRecovery{{1, "question", "said unknown", ""},
+		{2, "error", "said unknown", ""}} {
 		d := b.sayMore(a, "unknown", confirm)
 		if wantBody(t, d, want); !d.Answer.Again {
 			t.Errorf("answer %+v", d.Answer)
 		}
 	}
-	wantTypes(t, b.sayMore(a, "unknown", confirm), "AgentSignalFailure t1", "AgentFailed t1", "LeaseReleased t1")
+	wantTypes(t, b.sayMore(a, "unknown", confirm), "AgentSignalFailure t1", "AgentFailed t1",
+		"LeaseReleased t1")
 	if counts := b.work("t1").Task.Counts; counts.Confirms != 0 {
 		t.Errorf("after the failure: %+v", counts)
 	}
 	a = b.dispatch(signalbox.RoleDeveloper)
-	wantBody(t, b.sayMore(a, "unknown", confirm), UnknownSignalRecovery{0, "question", "said unknown", ""})
+	wantBody(t, b.sayMore(a, "unknown", confirm),
+		UnknownSignalRecovery{0, "question", "said unknown", ""})
 	b.say(a, "ready_for_review")
 	if counts := b.work("t1").Task.Counts; counts.Confirms != 0 {
 		t.Errorf("after a verdict: %+v", counts)
@@ -64,7 +68,8 @@ func TestValidSignalResetsUnknown(t *testing.T) {
 		b.say(a, "unknown")
 		b.say(a, "unknown")
 		if signal == "exit" {
-			b.do(Exit{Session: a.Session, Epoch: a.Lease.Epoch, Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
+			b.do(Exit{Session: a.Session, Epoch: a.Lease.Epoch,
+				Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
 			b.wantPhase("t1", signalbox.PhaseCIPending)
 		} else {
 			b.wants(a, "a.go")
@@ -84,11 +89,14 @@ func TestValidSignalResetsUnknown(t *testing.T) {
 }
 
 func TestPreviewOfUnknownOutput(t *testing.T) {
-	for _, text := range []string{strings.Repeat("€", 300), strings.Repeat("a", 199) + "😀😀", "\x1b[31m\xff", ""} {
+	for _, text := range []string{strings.Repeat("€", 300), strings.Repeat("a", 199) + "😀😀",
+		"\x1b[31m\xff", ""} {
 		b := deliver(t, policy(), todo("t1"))
-		d := b.sayMore(b.dispatch(signalbox.RoleDeveloper), "unknown", func(h *ReportSignal) { h.Fields.Summary = text })
+		d := b.sayMore(b.dispatch(signalbox.RoleDeveloper), "unknown",
+			func(h *ReportSignal) { h.Fields.Summary = text })
 		preview := mustDecode(&d.Events[0]).(UnknownSignalRecovery).Preview
-		if want := min(200, utf8.RuneCountInString(text)); utf8.RuneCountInString(preview) != want || !utf8.ValidString(preview) {
+		if want := min(200, utf8.RuneCountInString(text)); utf8.RuneCountInString(
+			preview) != want || !utf8.ValidString(preview) {
 			t.Errorf("preview of %q: %q", text, preview)
 		}
 	}
@@ -99,15 +107,19 @@ func TestFailures(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"), todo("t2", "t1"), todo("t3"))
 		for i := 1; i <= 3; i++ {
 			a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
-			if got := b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude"}); got.Attempt != i {
+			if got := b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch,
+				Agent: "claude"}); got.Attempt != i {
 				t.Errorf("attempt %d, want %d", got.Attempt, i)
 			}
-			d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: cause, Detail: "exit status 7"})
-			wantBody(t, d, AgentFailed{a.Lease.Epoch, string(cause), signalbox.RoleDeveloper, i, "exit status 7"})
+			d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: cause,
+				Detail: "exit status 7"})
+			wantBody(t, d, AgentFailed{a.Lease.Epoch, string(cause), signalbox.RoleDeveloper, i,
+				"exit status 7"})
 			if i < 3 {
 				wantTypes(t, d, "AgentFailed t1", "LeaseReleased t1")
 			} else {
-				wantTypes(t, d, "AgentFailed t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
+				wantTypes(t, d, "AgentFailed t1", "QuestionAsked t1", "PhaseChanged t1",
+					"LeaseReleased t1")
 			}
 		}
 		b.question("t1", AskedTimeout)
@@ -120,14 +132,17 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Processes that are left need the human at once, however many failures are allowed: what they may change cannot be trusted.
+// Processes that are left need the human at once, however many failures are allowed: what they may
+// change cannot be trusted.
 func TestProcessesLeft(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	const detail = "processes that it started did not end: 4711 (chain)"
-	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailProcesses, Detail: detail})
+	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailProcesses,
+		Detail: detail})
 	wantTypes(t, d, "AgentFailed t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
-	if q := b.question("t1", AskedTimeout); !strings.Contains(q.Text, "failed by processes_left: "+detail) {
+	if q := b.question("t1", AskedTimeout); !strings.Contains(q.Text, "failed by processes_left: "+
+		detail) {
 		t.Errorf("question %+v", q)
 	}
 	b.wantNothing(signalbox.RoleDeveloper)
@@ -135,7 +150,8 @@ func TestProcessesLeft(t *testing.T) {
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 }
 
-// TestFailuresOfGates: critics and auditors have counters of their own, and none of their failures is a verdict.
+// TestFailuresOfGates: critics and auditors have counters of their own, and none of their failures
+// is a verdict.
 func TestFailuresOfGates(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	fail := func(role signalbox.Role) {
@@ -148,7 +164,8 @@ func TestFailuresOfGates(t *testing.T) {
 	b.bring("t1", signalbox.PhaseReadyForReview)
 	fail(signalbox.RoleCritic)
 	fail(signalbox.RoleCritic)
-	if w := b.wantPhase("t1", signalbox.PhaseReview); w.Task.Timeouts[signalbox.RoleCritic] != 2 || w.Task.Timeouts[signalbox.RoleDeveloper] != 0 || w.Task.Reviewed {
+	if w := b.wantPhase("t1", signalbox.PhaseReview); w.Task.Timeouts[signalbox.RoleCritic] != 2 ||
+		w.Task.Timeouts[signalbox.RoleDeveloper] != 0 || w.Task.Reviewed {
 		t.Errorf("task %+v", w.Task)
 	}
 	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
@@ -156,7 +173,8 @@ func TestFailuresOfGates(t *testing.T) {
 	fail(signalbox.RoleAuditor)
 	b.wantPhase("t1", signalbox.PhaseReadyForMerge)
 	fail(signalbox.RoleAuditor)
-	if w := b.wantPhase("t1", signalbox.PhaseBlocked); w.BlockedFrom != signalbox.PhaseReadyForMerge || w.Task.Audited {
+	if w := b.wantPhase("t1",
+		signalbox.PhaseBlocked); w.BlockedFrom != signalbox.PhaseReadyForMerge || w.Task.Audited {
 		t.Errorf("work %+v", w)
 	}
 	b.answer("t1", AskedTimeout, "continue")
@@ -167,7 +185,8 @@ func TestRateLimitParksTheRole(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"))
 	a := b.dispatch(signalbox.RoleDeveloper)
 	until := b.now.Add(40 * time.Minute)
-	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: until})
+	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
+		Until: until})
 	wantTypes(t, d, "RoleLimited ", "LeaseReleased t1")
 	if b.work("t1").Task.Timeouts != nil {
 		t.Error("it counts as a failure")
@@ -202,7 +221,8 @@ func TestRateLimitBounds(t *testing.T) {
 	} {
 		b := deliver(t, policy(), todo("t1"))
 		a := b.dispatch(signalbox.RoleDeveloper)
-		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(wait)})
+		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
+			Until: b.now.Add(wait)})
 		if got := b.s.Limited(signalbox.RoleDeveloper).Sub(b.now); got != want {
 			t.Errorf("a limit of %s: the role waits %s, want %s", wait, got, want)
 		}
@@ -235,7 +255,8 @@ func TestSignalsOutOfPlace(t *testing.T) {
 	b.wantPhase("t1", signalbox.PhaseImplementation)
 	wantRefusedAs(t, b.try(hear(a, "nonsense")), signalbox.CodeUsage)
 	d := b.sayMore(a, "unknown", func(h *ReportSignal) {
-		h.Refused = []RefusedSignal{{Signal: "READY_FOR_REVIEW t9", Reason: signalbox.ReasonWrongWork, Detail: "it names t9", Times: 2}}
+		h.Refused = []RefusedSignal{{Signal: "READY_FOR_REVIEW t9",
+			Reason: signalbox.ReasonWrongWork, Detail: "it names t9", Times: 2}}
 	})
 	wantTypes(t, d, "SignalRefused t1", "UnknownSignalRecovery t1")
 }
@@ -248,7 +269,8 @@ func TestDuplicateSignals(t *testing.T) {
 	first := b.do(h)
 	b.checked(b.dispatch(signalbox.RoleCI))
 	d := b.try(h)
-	if d.Err != nil || len(d.Events) != 0 || !d.Answer.Repeated || d.Answer.Seq != first.Seq || d.Answer.Phase != first.Phase {
+	if d.Err != nil || len(d.Events) != 0 || !d.Answer.Repeated || d.Answer.Seq != first.Seq ||
+		d.Answer.Phase != first.Phase {
 		t.Errorf("again: %+v, at first %+v", d, first)
 	}
 	h.Offset++ // another signal under a lease that is over
@@ -257,9 +279,13 @@ func TestDuplicateSignals(t *testing.T) {
 		t.Errorf("stale: %v", d.Err)
 	}
 	wantTypes(t, d, "SignalRefused t1")
-	for _, c := range []Command{ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash}, ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch},
-		ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch}, ResumeSession{a.Session, a.Lease.Epoch}, StartAgent{Session: a.Session, Epoch: a.Lease.Epoch},
-		EndTurn{Session: a.Session, Epoch: a.Lease.Epoch}, ReportSignal{Session: a.Session, Epoch: 9999, Signal: "checkpoint"}} {
+	for _, c := range []Command{ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch,
+		Cause: FailCrash}, ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch},
+		ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch},
+		ResumeSession{a.Session, a.Lease.Epoch},
+		StartAgent{Session: a.Session, Epoch: a.Lease.Epoch},
+		EndTurn{Session: a.Session, Epoch: a.Lease.Epoch},
+		ReportSignal{Session: a.Session, Epoch: 9999, Signal: "checkpoint"}} {
 		if r := refusedBy(b.try(c).Err); r == nil || r.Reason != signalbox.ReasonStaleLease {
 			t.Errorf("%#v: %+v", c, r)
 		}
@@ -270,10 +296,13 @@ func TestDuplicateSignals(t *testing.T) {
 func TestOnlySystemPrincipalsCheckAndMerge(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
-	wantRefusedAs(t, b.try(ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch}), signalbox.CodeFailed)
-	wantRefusedAs(t, b.try(ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch}), signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch}),
+		signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch}),
+		signalbox.CodeFailed)
 	b.say(a, "ready_for_review")
-	wantRefusedAs(t, b.try(ReportMerge{Session: b.dispatch(signalbox.RoleCI).Session, Epoch: b.s.Seq()}), signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(ReportMerge{Session: b.dispatch(signalbox.RoleCI).Session,
+		Epoch: b.s.Seq()}), signalbox.CodeFailed)
 }
 
 func TestBaseline(t *testing.T) {
@@ -294,10 +323,12 @@ func TestBaseline(t *testing.T) {
 	b.wantPhase("t1", signalbox.PhaseReadyForReview)
 }
 
-// The confirmation of an answer says what was understood, because every other text counts as "again".
+// The confirmation of an answer says what was understood, because every other text counts as
+// "again".
 func TestBaselineAnswersAreUnderstood(t *testing.T) {
 	for answer, want := range map[string]string{
-		"again": "running the checks again", "I do not know": "running the checks again", "Accept it": "continuing although they fail",
+		"again": "running the checks again", "I do not know": "running the checks again",
+		"Accept it":      "continuing although they fail",
 		"repair, please": "starting a remediation",
 	} {
 		b := newBox(t)
@@ -306,7 +337,8 @@ func TestBaselineAnswersAreUnderstood(t *testing.T) {
 		b.baseline("lint")
 		b.do(Order{What: OrderCancel, Work: "R-1", Actor: "op"})
 		b.baseline("lint")
-		if got := b.do(AnswerQuestion{Question: b.work("B-1").Task.Questions[0], Answer: answer, Actor: "op"}).Understood; got != want {
+		if got := b.do(AnswerQuestion{Question: b.work("B-1").Task.Questions[0], Answer: answer,
+			Actor: "op"}).Understood; got != want {
 			t.Errorf("%q is understood as %q, want %q", answer, got, want)
 		}
 	}
@@ -325,9 +357,11 @@ func TestProtectedFilesAreAFinding(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
 	ci := b.dispatch(signalbox.RoleCI)
-	d := b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}},
+	d := b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch,
+		Rows:      []CheckRow{{Check: "test", Environment: "local", Passed: true}},
 		Protected: []string{".github/ci.yml", "b\xff"}})
-	wantBody(t, d, ReworkOrdered{Cause: "checks", Count: 1, Summary: "protected files were edited: .github/ci.yml, b\ufffd"})
+	wantBody(t, d, ReworkOrdered{Cause: "checks", Count: 1,
+		Summary: "protected files were edited: .github/ci.yml, b\ufffd"})
 	b.wantPhase("t1", signalbox.PhaseImplementation)
 }
 
@@ -337,8 +371,10 @@ func TestMergeConflictIsRework(t *testing.T) {
 		b.bring("t1", signalbox.PhaseReadyForMerge)
 		b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 		m := b.dispatch(signalbox.RoleMerger)
-		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in a.go", Body: signalbox.Hash{2}})
-		wantBody(t, d, ReworkOrdered{Cause: "merge", Count: i + 1, Summary: "conflict in a.go", Body: signalbox.Hash{2}})
+		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch,
+			Refusal: "conflict in a.go", Body: signalbox.Hash{2}})
+		wantBody(t, d, ReworkOrdered{Cause: "merge", Count: i + 1, Summary: "conflict in a.go",
+			Body: signalbox.Hash{2}})
 		if task := b.work("t1").Task; task.Checked || task.Reviewed || task.Audited {
 			t.Errorf("task %+v", task)
 		}
@@ -364,11 +400,13 @@ func TestApproveMerge(t *testing.T) {
 	p := policy()
 	p.ApproveMerge = true
 	b := deliver(t, p, todo("t1"))
-	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op"}), signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op"}),
+		signalbox.CodeFailed)
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	b.wantNothing(DispatchRoles()...)
-	if st := b.wantStanding(StandingAsking); !slices.Equal(st.Approvals, []string{"t1"}) || !slices.Equal(st.Reasons, []string{"t1 needs your approval"}) {
+	if st := b.wantStanding(StandingAsking); !slices.Equal(st.Approvals, []string{"t1"}) ||
+		!slices.Equal(st.Reasons, []string{"t1 needs your approval"}) {
 		t.Errorf("status %+v", st)
 	}
 	for _, before := range []OrderKind{"", OrderCancel, OrderPause} {
@@ -380,9 +418,11 @@ func TestApproveMerge(t *testing.T) {
 		}
 	}
 	looked := b.work("t1").Task.Commit
-	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked + "0"}), signalbox.CodeConflict)
+	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked +
+		"0"}), signalbox.CodeConflict)
 	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked})
-	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked + "0"}), signalbox.CodeConflict)
+	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked +
+		"0"}), signalbox.CodeConflict)
 	if !b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"}).Repeated {
 		t.Error("approved twice")
 	}
@@ -394,7 +434,8 @@ func TestApproveMerge(t *testing.T) {
 	wantRefusedAs(t, b.try(Order{What: OrderApprove, Actor: "op"}), signalbox.CodeUsage)
 }
 
-// A task that changes what steers agents needs approval, unless the policy trusts that. With approval of every merge nothing more is asked.
+// A task that changes what steers agents needs approval, unless the policy trusts that. With
+// approval of every merge nothing more is asked.
 func TestApproveSteering(t *testing.T) {
 	every, trusted := policy(), policy()
 	every.ApproveMerge, trusted.TrustSteering = true, true
@@ -403,7 +444,8 @@ func TestApproveSteering(t *testing.T) {
 		steering []string
 		waits    bool
 	}{
-		"nothing": {policy: policy()}, "settings": {policy(), []string{".claude/settings.json"}, true}, "trusted": {trusted, []string{"CLAUDE.md"}, false},
+		"nothing": {policy: policy()}, "settings": {policy(), []string{".claude/settings.json"},
+			true}, "trusted": {trusted, []string{"CLAUDE.md"}, false},
 		"every merge": {every, []string{"CLAUDE.md"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -411,10 +453,12 @@ func TestApproveSteering(t *testing.T) {
 			b.bring("t1", signalbox.PhaseCIPending)
 			ci := b.dispatch(signalbox.RoleCI)
 			rows := []CheckRow{{Check: "test", Environment: "local", Passed: true}}
-			b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c"), Base: sha("b"), Rows: rows, Steering: test.steering})
+			b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c"),
+				Base: sha("b"), Rows: rows, Steering: test.steering})
 			b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
 			b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
-			if got := len(b.s.Approvals()) > 0; got != test.waits || !slices.Equal(b.work("t1").Task.Steering, test.steering) {
+			if got := len(b.s.Approvals()) > 0; got != test.waits ||
+				!slices.Equal(b.work("t1").Task.Steering, test.steering) {
 				t.Fatalf("it waits: %t, for %q", got, b.work("t1").Task.Steering)
 			}
 			if test.waits {
@@ -426,7 +470,8 @@ func TestApproveSteering(t *testing.T) {
 			b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict"})
 			b.bring("t1", signalbox.PhaseCIPending)
 			ci = b.dispatch(signalbox.RoleCI)
-			b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("d"), Base: sha("b"), Rows: rows})
+			b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("d"),
+				Base: sha("b"), Rows: rows})
 			b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
 			b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 			if got := len(b.s.Approvals()) > 0; got != test.policy.ApproveMerge {
@@ -442,17 +487,21 @@ func TestBudgetOfATask(t *testing.T) {
 	b := deliver(t, p, todo("t1"), todo("t2"))
 	spend := func(a Answer, signal string, tokens int64) Decision {
 		t.Helper()
-		return b.sayMore(a, signal, func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: tokens}, Output: signalbox.Hash{1}} })
+		return b.sayMore(a, signal,
+			func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: tokens}, Output: signalbox.Hash{1}} })
 	}
-	wantTypes(t, spend(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", 99), "AgentTurnEnded t1", "SignalHeard t1", "PhaseChanged t1", "LeaseReleased t1")
+	wantTypes(t, spend(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", 99),
+		"AgentTurnEnded t1", "SignalHeard t1", "PhaseChanged t1", "LeaseReleased t1")
 	b.checked(b.dispatch(signalbox.RoleCI))
-	wantTypes(t, spend(b.dispatch(signalbox.RoleCritic), "review_passed", 1), "AgentTurnEnded t1", "SignalHeard t1", "PhaseChanged t1", "LeaseReleased t1", "QuestionAsked t1")
+	wantTypes(t, spend(b.dispatch(signalbox.RoleCritic), "review_passed", 1), "AgentTurnEnded t1",
+		"SignalHeard t1", "PhaseChanged t1", "LeaseReleased t1", "QuestionAsked t1")
 	b.wantNothing(signalbox.RoleAuditor)
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 	b.answer("t1", AskedBudget, "yes")
 	a := b.wantDispatch(signalbox.RoleAuditor, "t1")
 	d := spend(a, "divine_clarification", 500) // one question is enough
-	wantTypes(t, d, "AgentTurnEnded t1", "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
+	wantTypes(t, d, "AgentTurnEnded t1", "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1",
+		"LeaseReleased t1")
 	if b.s.Spent() != (Spent{Tokens: 600}) {
 		t.Errorf("spent %+v", b.s.Spent())
 	}
@@ -462,7 +511,8 @@ func TestBudgetOfATask(t *testing.T) {
 		cheap.Budget = Budget{CostMicros: 10}
 		b := deliver(t, p, cheap)
 		a := b.dispatch(signalbox.RoleDeveloper)
-		b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: Turn{Spent: Spent{CostMicros: 10}}})
+		b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch,
+			Turn: Turn{Spent: Spent{CostMicros: 10}}})
 		if q := b.question("t1", AskedBudget); !strings.Contains(q.Text, "cost") {
 			t.Errorf("question %q", q.Text)
 		}
@@ -470,7 +520,8 @@ func TestBudgetOfATask(t *testing.T) {
 	t.Run("completed work asks nothing", func(t *testing.T) {
 		b := deliver(t, shared(p), todo("t1"))
 		b.bring("t1", signalbox.PhaseReadyForMerge)
-		b.sayMore(b.dispatch(signalbox.RoleAuditor), "audit_passed", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 500}} })
+		b.sayMore(b.dispatch(signalbox.RoleAuditor), "audit_passed",
+			func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 500}} })
 		b.wantStanding(StandingComplete)
 		if len(b.s.Questions()) != 0 {
 			t.Errorf("questions %+v", b.s.Questions())
@@ -483,10 +534,12 @@ func TestBudgetOfTheRun(t *testing.T) {
 	p.Run = Budget{Time: time.Hour}
 	b := deliver(t, p, todo("t1"), todo("t2"), todo("t3"))
 	one, two := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper)
-	d := b.try(ReportFailure{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailTimeout, Turn: &Turn{Spent: Spent{Time: time.Hour}}})
+	d := b.try(ReportFailure{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailTimeout,
+		Turn: &Turn{Spent: Spent{Time: time.Hour}}})
 	wantTypes(t, d, "AgentTurnEnded t1", "AgentFailed t1", "LeaseReleased t1", "QuestionAsked ")
 	b.wantNothing(signalbox.RoleDeveloper)
-	b.sayMore(two, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Time: time.Hour}} })
+	b.sayMore(two, "ready_for_review",
+		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Time: time.Hour}} })
 	b.checked(b.dispatch(signalbox.RoleCI))
 	b.wantNothing(signalbox.RoleCritic)
 	if st := b.wantStanding(StandingAsking); st.Reasons[0] != "the run waits for an answer to Q-1" {
@@ -514,7 +567,8 @@ func TestOrdersAboutATask(t *testing.T) {
 	a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	wantTypes(t, order(OrderCancel), "Cancelled t1", "LeaseReleased t1")
 	wantRefusedAs(t, b.try(hear(a, "ready_for_review")), signalbox.CodeConflict)
-	if st := b.wantStanding(StandingStuck); !slices.Equal(st.Reasons, []string{"t2 waits for t1; t1 is cancelled (because)"}) {
+	if st := b.wantStanding(StandingStuck); !slices.Equal(st.Reasons,
+		[]string{"t2 waits for t1; t1 is cancelled (because)"}) {
 		t.Errorf("reasons %q", st.Reasons)
 	}
 	wantTypes(t, order(OrderRetry), "Retried t1")
@@ -531,7 +585,8 @@ func TestOrdersAboutATask(t *testing.T) {
 	wantRefusedAs(t, b.try(Order{What: "dance", Work: "t2", Actor: "op"}), signalbox.CodeUsage)
 	wantRefusedAs(t, b.try(Order{What: "dance", Actor: "op"}), signalbox.CodeUsage)
 	b.open("by-hand", signalbox.PhaseImplementation)
-	wantRefusedAs(t, b.try(Order{What: OrderPause, Work: "by-hand", Actor: "op"}), signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(Order{What: OrderPause, Work: "by-hand", Actor: "op"}),
+		signalbox.CodeFailed)
 }
 
 func TestOrdersAboutTheRun(t *testing.T) {
@@ -545,18 +600,22 @@ func TestOrdersAboutTheRun(t *testing.T) {
 	b.dispatch(signalbox.RoleCI)
 	old := b.dispatch(signalbox.RoleDeveloper)
 	b.pass(time.Hour)
-	wantTypes(t, b.try(Order{What: OrderCancel, Actor: "op", Reason: "enough"}), "Cancelled ", "LeaseExpired t2", "LeaseExpired t3")
+	wantTypes(t, b.try(Order{What: OrderCancel, Actor: "op", Reason: "enough"}), "Cancelled ",
+		"LeaseExpired t2", "LeaseExpired t3")
 	wantRefusedAs(t, b.try(hear(old, "ready_for_review")), signalbox.CodeConflict)
-	if st := b.wantStanding(StandingStuck); st.Reasons[0] != "the run is cancelled (enough)" || b.s.Cancelled() != "enough" {
+	if st := b.wantStanding(StandingStuck); st.Reasons[0] != "the run is cancelled (enough)" ||
+		b.s.Cancelled() != "enough" {
 		t.Errorf("status %+v", st)
 	}
-	wantTypes(t, b.try(Order{What: OrderRetry, Actor: "op"}), "Retried ", "QuestionAnswered t1", "Retried t1", "PhaseChanged t1")
+	wantTypes(t, b.try(Order{What: OrderRetry, Actor: "op"}), "Retried ", "QuestionAnswered t1",
+		"Retried t1", "PhaseChanged t1")
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 }
 
 func TestCancelledRemediation(t *testing.T) {
 	b := ill(t, policy())
-	wantTypes(t, b.try(Order{What: OrderCancel, Work: "R-1", Actor: "op"}), "Cancelled R-1", "TaskPlanned B-2", "RemediationEnded t1", "PhaseChanged t1")
+	wantTypes(t, b.try(Order{What: OrderCancel, Work: "R-1", Actor: "op"}), "Cancelled R-1",
+		"TaskPlanned B-2", "RemediationEnded t1", "PhaseChanged t1")
 	wantRefusedAs(t, b.try(Order{What: OrderRetry, Work: "R-1", Actor: "op"}), signalbox.CodeFailed)
 	b.baseline()
 	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "infra_blocked")
@@ -565,7 +624,8 @@ func TestCancelledRemediation(t *testing.T) {
 
 func TestChangedPlan(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2", "t1"), todo("t3"), todo("t4"))
-	if a := b.do(plan(1, todo("t1"), todo("t2", "t1"), todo("t3"), todo("t4"))); !a.Repeated || !a.Plan.Loaded {
+	if a := b.do(plan(1, todo("t1"), todo("t2", "t1"), todo("t3"), todo("t4"))); !a.Repeated ||
+		!a.Plan.Loaded {
 		t.Errorf("the same plan: %+v", a)
 	}
 	b.bring("t1", signalbox.PhaseCompleted)
@@ -577,7 +637,8 @@ func TestChangedPlan(t *testing.T) {
 	other := todo("t1")
 	other.Text = signalbox.Hash{99}
 	a := b.do(plan(2, other, todo("t4", "t2"), todo("t2", "t1"), todo("t5")))
-	want := PlanChange{Loaded: true, Added: []string{"t5"}, Changed: []string{"t4"}, Removed: []string{"t3"}, Stale: []string{"t1"}}
+	want := PlanChange{Loaded: true, Added: []string{"t5"}, Changed: []string{"t4"},
+		Removed: []string{"t3"}, Stale: []string{"t1"}}
 	if got := *a.Plan; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("changed %+v, want %+v", got, want)
 	}
@@ -612,17 +673,20 @@ func TestCompletedTaskIsNotRemoved(t *testing.T) {
 
 func TestRemovedTaskTakesItsSubTasksAlong(t *testing.T) {
 	b := deliver(t, policy(), unspecified("t1"), todo("t2"))
-	b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *ReportSignal) { h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a")} })
+	b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
+		func(h *ReportSignal) { h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a")} })
 	if a := b.do(plan(2, todo("t2"))); !slices.Equal(a.Plan.Removed, []string{"t1", "a"}) {
 		t.Errorf("removed %v", a.Plan.Removed)
 	}
-	if a := b.do(plan(3, unspecified("t1"), todo("t2"))); !slices.Equal(a.Plan.Changed, []string{"t1", "a"}) {
+	if a := b.do(plan(3, unspecified("t1"), todo("t2"))); !slices.Equal(a.Plan.Changed,
+		[]string{"t1", "a"}) {
 		t.Errorf("changed %v", a.Plan.Changed)
 	}
 	b.wantDispatch(signalbox.RoleDeveloper, "a")
 }
 
-// A task must not wait for one that a plan update removed: nothing in the plan would ever complete it.
+// A task must not wait for one that a plan update removed: nothing in the plan would ever complete
+// it.
 func TestRemovedTaskBlocksNothing(t *testing.T) {
 	t.Run("a task that is retried though it was removed first", func(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3", "t2"))
@@ -634,36 +698,41 @@ func TestRemovedTaskBlocksNothing(t *testing.T) {
 	})
 	t.Run("a sub-task of a task that is still in the plan", func(t *testing.T) {
 		b := deliver(t, policy(), unspecified("t1"), todo("t2"))
-		b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *ReportSignal) {
-			h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
-		})
+		b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
+			func(h *ReportSignal) {
+				h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
+			})
 		b.do(plan(2, unspecified("t1")))
 		b.wantDispatch(signalbox.RoleDeveloper, "a")
 	})
-	t.Run("but one that comes back does, and so does one that the operator cancelled", func(t *testing.T) {
-		b := deliver(t, policy(), unspecified("t1"), todo("t2"))
-		b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec", func(h *ReportSignal) {
-			h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
+	t.Run("but one that comes back does, and so does one that the operator cancelled",
+		func(t *testing.T) {
+			b := deliver(t, policy(), unspecified("t1"), todo("t2"))
+			b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
+				func(h *ReportSignal) {
+					h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
+				})
+			b.do(plan(2, unspecified("t1")))
+			b.do(plan(3, unspecified("t1"), todo("t2")))
+			b.do(Order{What: OrderCancel, Work: "t2", Actor: "op"})
+			b.wantNothing(signalbox.RoleDeveloper)
+			b.do(Order{What: OrderRetry, Work: "t2", Actor: "op"})
+			b.wantDispatch(signalbox.RoleDeveloper, "t2")
+			b.wantNothing(signalbox.RoleDeveloper)
 		})
-		b.do(plan(2, unspecified("t1")))
-		b.do(plan(3, unspecified("t1"), todo("t2")))
-		b.do(Order{What: OrderCancel, Work: "t2", Actor: "op"})
-		b.wantNothing(signalbox.RoleDeveloper)
-		b.do(Order{What: OrderRetry, Work: "t2", Actor: "op"})
-		b.wantDispatch(signalbox.RoleDeveloper, "t2")
-		b.wantNothing(signalbox.RoleDeveloper)
-	})
 }
 
 func TestPlanBeatsWhatAgentsWaitFor(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3"))
-	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
+		func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
 	b.do(plan(2, todo("t1"), todo("t2", "t1"), todo("t3")))
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.do(plan(3, todo("t1"), todo("t2", "t1"), todo("t3", "t2")))
 
 	b = deliver(t, policy(), todo("t1"), todo("t2"))
-	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
+		func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
 	b.do(plan(2, todo("t1")))
 	b.wantDispatch(signalbox.RoleDeveloper, "t1") // what it waited for is not in the plan any more
 }
@@ -677,7 +746,8 @@ func TestLargePlanIsLoadedInParts(t *testing.T) {
 	carryOut(t, s, t0, []Command{OpenBox{Box: "box-1", Actor: "op"}, Configure{policy(), "op"}})
 	for part, want := range []int{maxLoaded, maxLoaded, 100} {
 		d := Decide(s, t0, plan(1, tasks...))
-		if d.Err != nil || len(d.Answer.Plan.Added) != want || d.Answer.Plan.Loaded != (part == 2) || len(d.Events) > 1000 {
+		if d.Err != nil || len(d.Answer.Plan.Added) != want ||
+			d.Answer.Plan.Loaded != (part == 2) || len(d.Events) > 1000 {
 			t.Fatalf("part %d: %d events, %v", part, len(d.Events), d.Err)
 		}
 		if part > 0 && s.CanDispatch(DispatchRoles(), 0, t0) {

@@ -23,8 +23,10 @@ func TestRefusalsAreRecordedSparsely(t *testing.T) {
 		times   int
 		count   int // recorded, 0 for nothing
 	}{
-		{"S", 0, 1}, {"S", 1, 0}, {"S", 2, 0}, {"S", 9, 0}, {"S", 10, 10}, {"S", 11, 0}, {"S", 10, 0}, {"S", 1, 0}, {"S", 99, 0},
-		{"S", 100, 100}, {"S2", 7, 7}, {"S2", 69, 0}, {"S2", 70, 70}, {"S", 5000, 5000}, {"S", 50000, 50000},
+		{"S", 0, 1}, {"S", 1, 0}, {"S", 2, 0}, {"S", 9, 0}, {"S", 10, 10}, {"S", 11, 0},
+		{"S", 10, 0}, {"S", 1, 0}, {"S", 99, 0},
+		{"S", 100, 100}, {"S2", 7, 7}, {"S2", 69, 0}, {"S2", 70, 70}, {"S", 5000, 5000},
+		{"S", 50000, 50000},
 	} {
 		d := b.try(Exit{Session: step.session, Signal: wrong, Times: step.times})
 		got := 0
@@ -35,16 +37,19 @@ func TestRefusalsAreRecordedSparsely(t *testing.T) {
 			}
 		}
 		if got != step.count || len(d.Events) > 1 {
-			t.Errorf("%s, %d times: recorded with count %d, want %d", step.session, step.times, got, step.count)
+			t.Errorf("%s, %d times: recorded with count %d, want %d", step.session, step.times, got,
+				step.count)
 		}
 		if step.session == "S" && d.Answer.Seq != last {
-			t.Errorf("%s, %d times: answered with event %d, want %d", step.session, step.times, d.Answer.Seq, last)
+			t.Errorf("%s, %d times: answered with event %d, want %d", step.session, step.times,
+				d.Answer.Seq, last)
 		}
 		if refusedBy(d.Err) == nil || refusedBy(d.Err).Reason != signalbox.ReasonPhaseMismatch {
 			t.Errorf("%s, %d times: %v", step.session, step.times, d.Err)
 		}
 	}
-	if diff := cmp.Diff([]RefusalRecord{{"phase_mismatch", "agent_exit", last, 50000}}, b.session("S").Refused); diff != "" {
+	if diff := cmp.Diff([]RefusalRecord{{"phase_mismatch", "agent_exit", last, 50000}},
+		b.session("S").Refused); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
 	}
 }
@@ -86,7 +91,8 @@ func TestRefusalsByReason(t *testing.T) {
 	for _, r := range b.session("S").Refused {
 		reasons = append(reasons, r.Reason)
 	}
-	if diff := cmp.Diff([]signalbox.Reason{"phase_mismatch", "malformed", "stale_lease", "stale_lease", "stale_lease"}, reasons); diff != "" {
+	if diff := cmp.Diff([]signalbox.Reason{"phase_mismatch", "malformed", "stale_lease",
+		"stale_lease", "stale_lease"}, reasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
 }
@@ -96,7 +102,8 @@ func TestAbsurdCount(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseImplementation)
 	b.claim("w", "S")
-	wrong := Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted), Times: math.MaxInt}
+	wrong := Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted),
+		Times: math.MaxInt}
 	for _, want := range []int{1, 0, 0} {
 		if got := len(b.try(wrong).Events); got != want {
 			t.Errorf("%d events, want %d", got, want)
@@ -113,7 +120,8 @@ func TestRefusalNamesTheBlob(t *testing.T) {
 	b.open("w", signalbox.PhaseImplementation)
 	b.claim("w", "S")
 	blob := signalbox.Hash{31: 1}
-	d := b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted), Blob: blob})
+	d := b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted),
+		Blob: blob})
 	if got := mustDecode(&d.Events[0]).(SignalRefused).Blob; got != blob {
 		t.Errorf("recorded with blob %s", got)
 	}
@@ -133,7 +141,8 @@ func TestRefusalsMoveNothing(t *testing.T) {
 		for _, c := range []Command{
 			Exit{Session: "S2", Epoch: epoch, Signal: exit(phase, signalbox.ExitCompleted)},
 			Exit{Session: "S", Epoch: epoch + 100, Signal: exit(phase, signalbox.ExitCompleted)},
-			Exit{Session: "S", Epoch: epoch, Signal: exit(signalbox.PhaseCompleted, signalbox.ExitCompleted)},
+			Exit{Session: "S", Epoch: epoch,
+				Signal: exit(signalbox.PhaseCompleted, signalbox.ExitCompleted)},
 			Exit{Session: "S", Epoch: epoch, Fault: "invalid JSON"},
 			Renew{Work: "w", Session: "S2", Epoch: epoch},
 			Release{Work: "w", Session: "S2", Epoch: epoch},

@@ -15,17 +15,21 @@ func (d *decider) enterRemediation(h report) {
 	d.release(h, h.Signal)
 }
 
-// requestRemediation blocks a task or a baseline until a remediation is over: the one in progress, or a new one.
+// requestRemediation blocks a task or a baseline until a remediation is over: the one in progress,
+// or a new one.
 func (d *decider) requestRemediation(h report, issue string) {
 	if n := h.w.Task.Counts.Remedies; n >= maxRemediations {
-		d.block(h, AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n, inWords(issue))
+		d.block(h, AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n,
+			inWords(issue))
 		return
 	}
-	if h.w.Task.Kind != KindTask && h.w.Task.Kind != KindBaseline { // a remediation, and a request to an expert, cannot wait for a remediation
+	// a remediation, and a request to an expert, cannot wait for a remediation
+	if h.w.Task.Kind != KindTask && h.w.Task.Kind != KindBaseline {
 		d.block(h, AskedBlocked, h.Body, "%s is blocked: %s", h.w.ID, inWords(issue))
 		return
 	}
-	d.recordFor(h, RemediationNeeded{d.openRemediation(h.session, h.actor), sanitize(issue, maxText), h.Body})
+	d.recordFor(h, RemediationNeeded{d.openRemediation(h.session, h.actor),
+		sanitize(issue, maxText), h.Body})
 	d.move(h, signalbox.PhaseBlocked)
 }
 
@@ -56,7 +60,8 @@ func (d *decider) dispatchHealthAuditor(h report) {
 
 func (d *decider) exitRemediation(h report) {
 	if len(h.w.Task.Failing) > 0 {
-		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "the checks fail: " + joinSome(ChecksInWords(h.w.Task.Failing))})
+		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true,
+			Reason: "the checks fail: " + joinSome(ChecksInWords(h.w.Task.Failing))})
 		return
 	}
 	d.recordFor(h, HealthAudited{Healthy: true})
@@ -82,7 +87,8 @@ func (d *decider) retryRemediation(h report) {
 	d.failRemediation(h, HealthAudited{Reason: sanitize(h.Fields.Summary, 1000)})
 }
 
-// failRemediation starts another attempt of a remediation, and asks the human when the limit is reached.
+// failRemediation starts another attempt of a remediation, and asks the human when the limit is
+// reached.
 func (d *decider) failRemediation(h report, audited HealthAudited) {
 	d.recordFor(h, audited)
 	attempt := h.w.Task.Attempts + 1
@@ -108,7 +114,8 @@ func (d *decider) closeRemediation(w *Work, actor, question string) {
 	d.endRemediation(w, actor)
 }
 
-// endRemediation runs the checks on the base again, and continues the tasks that waited for the remediation.
+// endRemediation runs the checks on the base again, and continues the tasks that waited for the
+// remediation.
 func (d *decider) endRemediation(r *Work, actor string) {
 	d.checkBase(actor)
 	for w := range d.s.Works() {
@@ -122,8 +129,9 @@ func (d *decider) endRemediation(r *Work, actor string) {
 	}
 }
 
-// afterRemediation returns the phase in which work continues that was blocked in the given phase. Work that had passed its
-// checks is checked again with the new base, and then reviewed and audited.
+// afterRemediation returns the phase in which work continues that was blocked in the given phase.
+// Work that had passed its checks is checked again with the new base, and then reviewed and
+// audited.
 func afterRemediation(from signalbox.Phase) signalbox.Phase {
 	switch from {
 	case signalbox.PhaseReadyForReview, signalbox.PhaseReview, signalbox.PhaseReadyForMerge:

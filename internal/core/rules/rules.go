@@ -1,9 +1,11 @@
-// Package rules is the state machine of the box: which work exists, which phase it is in, who holds it, and what may
-// happen next. Decide takes a state and a command and returns the events that the command causes; Apply folds an event
-// into a state. The package has no clock, no randomness and no I/O: time and ids arrive with commands.
+// Package rules is the state machine of the box: which work exists, which phase it is in, who holds
+// it, and what may happen next. Decide takes a state and a command and returns the events that the
+// command causes; Apply folds an event into a state. The package has no clock, no randomness and no
+// I/O: time and ids arrive with commands.
 //
 // Tests check these invariants:
-//   - the same history gives the same state, byte for byte, whether folded from the start or from a snapshot;
+//   - the same history gives the same state, byte for byte, whether folded from the start or from a
+//     snapshot;
 //   - Apply accepts every event that Decide returns;
 //   - a work item has at most one live lease, and epochs only grow;
 //   - a session that does not hold the live lease cannot move the work.
@@ -16,18 +18,19 @@ import (
 	"signalbox"
 )
 
-// Version is the version of these rules. A log that follows a newer version is not written to, because two programs must
-// not fold one log differently. A log that was opened under an older version follows this one from the first event that
-// this program writes: a RulesUpgraded before it says so, and stops older programs. Adding an event type does not need a
-// new version: a program that does not know the type stops there with ErrNewer.
+// Version is the version of these rules. A log that follows a newer version is not written to,
+// because two programs must not fold one log differently. A log that was opened under an older
+// version follows this one from the first event that this program writes: a RulesUpgraded before it
+// says so, and stops older programs. Adding an event type does not need a new version: a program
+// that does not know the type stops there with ErrNewer.
 const Version = 3
 
 // secretsVersion is the version of the rules from which leases have secrets.
 const secretsVersion = 3
 
-// Decision is the result of a command. Events are drafts: the log sets Seq, Prev and Hash. If Err is set, the command is
-// refused, but there can still be events, because refusals and expired leases are recorded. Callers must not act on the
-// decision before its events are durable.
+// Decision is the result of a command. Events are drafts: the log sets Seq, Prev and Hash. If Err
+// is set, the command is refused, but there can still be events, because refusals and expired
+// leases are recorded. Callers must not act on the decision before its events are durable.
 type Decision struct {
 	Events []signalbox.Event
 	Answer Answer
@@ -40,7 +43,8 @@ type Decision struct {
 type Answer struct {
 	// At is the time of the decision: the later of the clock and the last event.
 	At time.Time
-	// Seq is the event that carries the decision. For a repeated command it is the event of the first time.
+	// Seq is the event that carries the decision. For a repeated command it is the event of the
+	// first time.
 	Seq  uint64
 	Work string
 	// Names are the ids by which the agent of dispatched work may call it, Work among them.
@@ -56,11 +60,13 @@ type Answer struct {
 
 	// Plan is what loading a plan changed.
 	Plan *PlanChange
-	// Agent is the agent that a dispatched or resumed session is to start, "" if the policy names none.
+	// Agent is the agent that a dispatched or resumed session is to start, "" if the policy names
+	// none.
 	Agent string
 	// Attempt counts the agents of this role that were started for the work, from 1.
 	Attempt int
-	// Again means that the agent should be prompted again under the same lease, or the order given again.
+	// Again means that the agent should be prompted again under the same lease, or the order given
+	// again.
 	Again bool
 	// Paused means that the answer paused the task or the run.
 	Paused bool
@@ -74,7 +80,8 @@ type Answer struct {
 	Commit string
 	// Questions are the ids of the questions that were asked.
 	Questions []string
-	// Understood says what happens because of an answer to a question, if the question offered a choice.
+	// Understood says what happens because of an answer to a question, if the question offered a
+	// choice.
 	Understood string
 	// Approval means that the task still waits for the approval of its merge.
 	Approval bool
@@ -105,7 +112,8 @@ type decider struct {
 	questions, baselines int // how many this decision has asked and opened
 }
 
-// checkLog refuses commands before BoxOpened, on a log that a newer version of the rules wrote, and on one that was moved away.
+// checkLog refuses commands before BoxOpened, on a log that a newer version of the rules wrote, and
+// on one that was moved away.
 func (d *decider) checkLog(c Command) error {
 	_, opens := c.(OpenBox)
 	_, continues := c.(ContinueLedger)
@@ -113,9 +121,11 @@ func (d *decider) checkLog(c Command) error {
 	case d.s.rules > Version:
 		return newerRules(d.s.rules)
 	case timeFault(d.at) != "":
-		return refusef(signalbox.CodeFailed, "set the system clock", "the system clock is wrong: %s", timeFault(d.at))
+		return refusef(signalbox.CodeFailed, "set the system clock",
+			"the system clock is wrong: %s", timeFault(d.at))
 	case d.s.box == "" && !opens:
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the log is empty: the box was never opened"),
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("the log is empty: the box was never opened"),
 			Hint: "run signalbox init"}
 	case !continues:
 		return d.s.Moved()
@@ -123,8 +133,8 @@ func (d *decider) checkLog(c Command) error {
 	return nil
 }
 
-// record adds an event and returns its sequence number. In a log of older rules, the first event of the decision is
-// RulesUpgraded.
+// record adds an event and returns its sequence number. In a log of older rules, the first event of
+// the decision is RulesUpgraded.
 func (d *decider) record(work, session, actor string, body body) uint64 {
 	if len(d.events) == 0 && d.s.box != "" && d.s.rules < Version {
 		d.add("", "", actor, RulesUpgraded{d.s.rules, Version})
@@ -134,7 +144,8 @@ func (d *decider) record(work, session, actor string, body body) uint64 {
 
 func (d *decider) add(work, session, actor string, body body) uint64 {
 	d.events = append(d.events, signalbox.Event{
-		Time: d.at, Type: typeOf(body), Work: work, Session: session, Actor: actor, Data: encode(body),
+		Time: d.at, Type: typeOf(body), Work: work, Session: session, Actor: actor,
+		Data: encode(body),
 	})
 	d.bodies = append(d.bodies, body)
 	return d.s.seq + uint64(len(d.events))

@@ -8,8 +8,9 @@ import (
 	"signalbox"
 )
 
-// ReportSetup reports how a worktree was made ready for an agent or for the checks. A failure is one of the machine and not of the work, unless
-// OfTask is set: it is not counted, and the lease ends. The human is asked, once for the whole run, and nothing starts before the answer.
+// ReportSetup reports how a worktree was made ready for an agent or for the checks. A failure is
+// one of the machine and not of the work, unless OfTask is set: it is not counted, and the lease
+// ends. The human is asked, once for the whole run, and nothing starts before the answer.
 type ReportSetup struct {
 	Session string
 	Epoch   uint64
@@ -18,7 +19,8 @@ type ReportSetup struct {
 	// Cause is why it failed, on one line, and Body has the end of its output.
 	Cause string
 	Body  signalbox.Hash
-	// OfTask means that the work is the cause: it does not fail on the base. The holder of the lease continues.
+	// OfTask means that the work is the cause: it does not fail on the base. The holder of the
+	// lease continues.
 	OfTask bool
 }
 
@@ -31,21 +33,24 @@ func (c ReportSetup) decide(d *decider) error {
 		return err
 	}
 	ran := c.Ran
-	ran.Epoch, ran.Command, ran.Restored, ran.OfTask = c.Epoch, sanitize(ran.Command, 200), sanitizeSome(ran.Restored), c.OfTask && !ran.Passed
+	ran.Epoch, ran.Command, ran.Restored, ran.OfTask = c.Epoch, sanitize(ran.Command, 200),
+		sanitizeSome(ran.Restored), c.OfTask && !ran.Passed
 	d.answer.Seq = d.recordFor(h, ran)
 	if ran.Passed || ran.OfTask {
 		return nil
 	}
 	if d.s.setupQuestion() == nil {
 		cause := strings.TrimRight(sanitize(c.Cause, 500), ". \n")
-		d.ask("", h.session, h.actor, AskedSetup, c.Body, "setup '%s' failed in a worktree of %s: %s. Nothing starts before you answer: fix the cause, and answer \"again\" to try again",
+		d.ask("", h.session, h.actor, AskedSetup, c.Body,
+			"setup '%s' failed in a worktree of %s: %s. Nothing starts before you answer: fix the cause, and answer \"again\" to try again",
 			ran.Command, h.w.ID, cmp.Or(cause, fmt.Sprintf("exit status %d", ran.Exit)))
 	}
 	d.release(h, "setup")
 	return nil
 }
 
-// setupQuestion returns the open question about worktrees that could not be made ready, nil if there is none.
+// setupQuestion returns the open question about worktrees that could not be made ready, nil if
+// there is none.
 func (s *delivery) setupQuestion() *Question {
 	for _, q := range s.run.Questions {
 		if q.Open() && q.Kind == AskedSetup {

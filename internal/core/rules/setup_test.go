@@ -20,23 +20,26 @@ func TestSetupFailureIsAskedOnce(t *testing.T) {
 		t.Errorf("asked %q with %v", q.Text, q.Body)
 	}
 	for _, work := range []string{"t1", "t2"} {
-		if w := b.work(work); w.Phase != signalbox.PhaseImplementation || len(w.Task.Timeouts) > 0 || w.Task.Context != "" || len(w.Task.Questions) > 0 {
-			t.Errorf("%s is in %s with failures %v, context %q and questions %v", work, w.Phase, w.Task.Timeouts, w.Task.Context, w.Task.Questions)
+		if w := b.work(work); w.Phase != signalbox.PhaseImplementation ||
+			len(w.Task.Timeouts) > 0 || w.Task.Context != "" || len(w.Task.Questions) > 0 {
+			t.Errorf("%s is in %s with failures %v, context %q and questions %v", work, w.Phase,
+				w.Task.Timeouts, w.Task.Context, w.Task.Questions)
 		}
 	}
 	if b.s.CanDispatch(DispatchRoles(), 2, b.now) {
 		t.Error("something starts before the answer")
 	}
 	st := b.s.Status(b.now)
-	if st.Standing != StandingAsking || !strings.Contains(strings.Join(st.Reasons, "; "), "the run waits for an answer to "+q.ID) {
+	if st.Standing != StandingAsking || !strings.Contains(strings.Join(st.Reasons, "; "),
+		"the run waits for an answer to "+q.ID) {
 		t.Errorf("standing %s because of %q", st.Standing, st.Reasons)
 	}
 	b.answer("", AskedSetup, "no") // any answer tries again
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 }
 
-// TestSetupStopsChecks checks that neither checks nor merges start, of planned work and of work opened by hand, because they need a
-// worktree too.
+// TestSetupStopsChecks checks that neither checks nor merges start, of planned work and of work
+// opened by hand, because they need a worktree too.
 func TestSetupStopsChecks(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"))
 	b.open("hand", signalbox.PhaseCIPending)
@@ -55,11 +58,16 @@ func TestSetupStopsChecks(t *testing.T) {
 	}
 }
 
-// TestSetupQuestionIsWithdrawn checks that new settings and an order to retry try again without an answer.
+// TestSetupQuestionIsWithdrawn checks that new settings and an order to retry try again without an
+// answer.
 func TestSetupQuestionIsWithdrawn(t *testing.T) {
 	for name, command := range map[string]func() Command{
-		"other checks": func() Command { p := policy(); p.CheckSet = signalbox.Hash{9}; return Configure{p, "op"} },
-		"retry":        func() Command { return Order{What: OrderRetry, Actor: "op"} },
+		"other checks": func() Command {
+			p := policy()
+			p.CheckSet = signalbox.Hash{9}
+			return Configure{p, "op"}
+		},
+		"retry": func() Command { return Order{What: OrderRetry, Actor: "op"} },
 	} {
 		b := deliver(t, policy(), todo("t1"))
 		b.setup(b.dispatch(signalbox.RoleDeveloper), false)
@@ -70,22 +78,26 @@ func TestSetupQuestionIsWithdrawn(t *testing.T) {
 	}
 }
 
-// TestSetupAnswerGrantsNothing checks that an answer about a setup command does not extend the budget of the run.
+// TestSetupAnswerGrantsNothing checks that an answer about a setup command does not extend the
+// budget of the run.
 func TestSetupAnswerGrantsNothing(t *testing.T) {
 	p := policy()
 	p.Run = Budget{Tokens: 1000}
 	b := deliver(t, p, todo("t1"), todo("t2"))
 	two := b.dispatch(signalbox.RoleDeveloper)
-	b.sayMore(two, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 900}} })
+	b.sayMore(two, "ready_for_review",
+		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 900}} })
 	one := b.dispatch(signalbox.RoleDeveloper)
 	b.setup(one, false)
 	b.answer("", AskedSetup, "again")
 	one = b.dispatch(signalbox.RoleDeveloper)
-	b.sayMore(one, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 200}} })
+	b.sayMore(one, "ready_for_review",
+		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 200}} })
 	b.question("", AskedBudget)
 }
 
-// TestSetupFailureOfATask checks that a failure that a task causes causes no question and ends nothing: the task is reworked for it.
+// TestSetupFailureOfATask checks that a failure that a task causes causes no question and ends
+// nothing: the task is reworked for it.
 func TestSetupFailureOfATask(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"))
 	one := b.wantDispatch(signalbox.RoleDeveloper, "t1")
@@ -96,7 +108,8 @@ func TestSetupFailureOfATask(t *testing.T) {
 	if q := b.s.setupQuestion(); q != nil || b.work("t1").Lease == nil {
 		t.Errorf("asked %+v, lease %v", q, b.work("t1").Lease)
 	}
-	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c1"), Rows: []CheckRow{{Check: "setup modules", Environment: "local", Exit: 1}}})
+	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c1"),
+		Rows: []CheckRow{{Check: "setup modules", Environment: "local", Exit: 1}}})
 	if w := b.work("t1"); w.Phase != signalbox.PhaseImplementation || w.Task.Counts.Checks != 1 {
 		t.Errorf("it is in %s after %d failures", w.Phase, w.Task.Counts.Checks)
 	}

@@ -9,7 +9,8 @@ import (
 	"signalbox"
 )
 
-// ReportSignal reports a line signal under a session's lease: an urgent one while the agent runs, or the result of its turn.
+// ReportSignal reports a line signal under a session's lease: an urgent one while the agent runs,
+// or the result of its turn.
 type ReportSignal struct {
 	Session string
 	Epoch   uint64
@@ -22,7 +23,8 @@ type ReportSignal struct {
 	Blob   signalbox.Hash
 	Offset int64
 	Body   signalbox.Hash
-	// Exit is the exit signal of the turn, if it agrees with a verdict; only its Signal, Blob, Offset and Notes are used.
+	// Exit is the exit signal of the turn, if it agrees with a verdict; only its Signal, Blob,
+	// Offset and Notes are used.
 	Exit *Exit
 	// Refused are the signals of the turn that were refused.
 	Refused []RefusedSignal
@@ -34,7 +36,8 @@ type ReportSignal struct {
 
 // SignalFields are the fields of a signal that the rules use. Fields that do not apply are zero.
 type SignalFields struct {
-	// Summary is one line for people. For a turn without a valid signal it is the output, and Advice says what to send instead.
+	// Summary is one line for people. For a turn without a valid signal it is the output, and
+	// Advice says what to send instead.
 	Summary, Advice string
 	// Confirm means that a reviewer wrote more after a verdict, so that the turn has none.
 	Confirm bool
@@ -44,7 +47,8 @@ type SignalFields struct {
 	// Confidence and SubTasks describe an expanded task.
 	Confidence string
 	SubTasks   []PlanTask
-	// Expert is the expert that a request names, or that was created, with Gap and Keywords. Request is the kind of request.
+	// Expert is the expert that a request names, or that was created, with Gap and Keywords.
+	// Request is the kind of request.
 	Expert, Request, Gap string
 	Keywords             []string
 	File                 string
@@ -81,11 +85,13 @@ type Turn struct {
 	Output signalbox.Hash
 	Bytes  int64
 	Spent  Spent
-	// InputTokens and OutputTokens are the tokens that the model read and wrote, together those in Spent.
+	// InputTokens and OutputTokens are the tokens that the model read and wrote, together those in
+	// Spent.
 	InputTokens, OutputTokens int64
 	// Commit is the commit with everything that the agent changed, "" if it has no branch.
 	Commit string
-	// Interrupted means that signalbox ended the agent because the run was stopped, or because of Cap.
+	// Interrupted means that signalbox ended the agent because the run was stopped, or because of
+	// Cap.
 	Interrupted bool
 	// Cap is the limit of spending that made signalbox end the agent.
 	Cap Cap
@@ -95,11 +101,11 @@ type Turn struct {
 	Model string
 	// Thread is the program's own session, if what it reports is for all turns of that.
 	Thread *Thread
-	// Messages are the sequences of the messages in its prompt. They are delivered if the turn counts; otherwise leave them out, and the next
-	// agent gets them.
+	// Messages are the sequences of the messages in its prompt. They are delivered if the turn
+	// counts; otherwise leave them out, and the next agent gets them.
 	Messages []uint64
-	// LoginRefused are changes to the copy of the program's login that were not copied to the user's file, by the
-	// names of the file and of its fields.
+	// LoginRefused are changes to the copy of the program's login that were not copied to the
+	// user's file, by the names of the file and of its fields.
 	LoginRefused []string
 }
 
@@ -120,8 +126,8 @@ type holder struct {
 	epoch          uint64
 }
 
-// report is what a session reports about the planned work w that it holds. ReportSignal is zero if the report is not a signal, so
-// use session and epoch of the holder.
+// report is what a session reports about the planned work w that it holds. ReportSignal is zero if
+// the report is not a signal, so use session and epoch of the holder.
 type report struct {
 	ReportSignal
 	holder
@@ -149,7 +155,8 @@ func (c ReportSignal) decide(d *decider) error {
 		return err
 	}
 	if w.Task == nil {
-		return refusef(signalbox.CodeUsage, "send an exit signal instead", "work '%s' does not belong to a plan, so line signals do not move it", w.ID)
+		return refusef(signalbox.CodeUsage, "send an exit signal instead",
+			"work '%s' does not belong to a plan, so line signals do not move it", w.ID)
 	}
 	row, known := signalbox.LineSignalNamed(c.Signal)
 	handler := row.Handler
@@ -157,7 +164,8 @@ func (c ReportSignal) decide(d *decider) error {
 		handler, known = signalbox.HandlerClarify, true
 	}
 	if !known {
-		return refusef(signalbox.CodeUsage, "docs/signals.md lists the line signals", "there is no line signal '%s'", c.Signal)
+		return refusef(signalbox.CodeUsage, "docs/signals.md lists the line signals",
+			"there is no line signal '%s'", c.Signal)
 	}
 	h := report{c, holder{session.ID, session.Actor, session.Role, c.Epoch}, w}
 	heard := SignalHeard{Dialect: signalbox.DialectLine, Signal: c.Signal, Epoch: c.Epoch, Blob: c.Blob, Offset: c.Offset, Handler: handler, Body: c.Body}
@@ -168,21 +176,25 @@ func (c ReportSignal) decide(d *decider) error {
 		}
 		return d.refuseStale(session, w, lease, sent)
 	}
-	d.answer.Work, d.answer.Session, d.answer.Phase, d.answer.Lease = w.ID, session.ID, w.Phase, lease
+	d.answer.Work, d.answer.Session, d.answer.Phase, d.answer.Lease = w.ID, session.ID, w.Phase,
+		lease
 	d.refuseAll(session, w, c)
 	d.endTurn(h)
 	if reason := d.s.refusalReason(h, row); reason != "" {
 		sent.reason = reason
-		sent.detail = fmt.Sprintf("%s: the %s of '%s' sent %s about '%s'", reason, session.Role, w.ID, c.Signal, sanitize(c.Named, 100))
+		sent.detail = fmt.Sprintf("%s: the %s of '%s' sent %s about '%s'", reason, session.Role,
+			w.ID, c.Signal, sanitize(c.Named, 100))
 		d.askBudget(h)
-		return d.refuse(session, w.ID, sent, signalbox.CodeFailed, "send only the signals in the prompt, about the task in the prompt")
+		return d.refuse(session, w.ID, sent, signalbox.CodeFailed,
+			"send only the signals in the prompt, about the task in the prompt")
 	}
 	switch requested, tooMany := d.s.fileRequested(h); {
 	case h.tooSoon(d.at) || requested:
 		d.answer.Repeated = true
 		return nil
 	case tooMany:
-		sent.reason, sent.detail = signalbox.ReasonRateLimited, fmt.Sprintf("%s asked for more than %d files", w.ID, maxFileRequests)
+		sent.reason, sent.detail = signalbox.ReasonRateLimited,
+			fmt.Sprintf("%s asked for more than %d files", w.ID, maxFileRequests)
 		return d.refuse(session, w.ID, sent, signalbox.CodeFailed, "declare the files in the plan")
 	}
 	if handler != signalbox.HandlerClarify {
@@ -207,24 +219,28 @@ func (s *register) refusalReason(h report, row signalbox.LineSignal) signalbox.R
 		return signalbox.ReasonOutOfRole
 	case row.Argument == signalbox.TaskArgument && !slices.Contains(s.names(h.w), h.Named):
 		return signalbox.ReasonWrongWork
-	case h.w.Task.Parked != nil && (h.Signal == signalbox.NameExpertRequest || h.Signal == signalbox.NameFileConflict):
+	case h.w.Task.Parked != nil && (h.Signal == signalbox.NameExpertRequest ||
+		h.Signal == signalbox.NameFileConflict):
 		return signalbox.ReasonDuplicate // a parked session already waits for something
 	}
 	return ""
 }
 
-// repeatedSignal repeats the first answer if the session sent the same verdict before under the same lease.
+// repeatedSignal repeats the first answer if the session sent the same verdict before under the
+// same lease.
 func (d *decider) repeatedSignal(session *Session, w *Work, heard SignalHeard) bool {
 	exit, found := session.accepted(heard.Epoch, heard)
 	if found {
-		d.answer.Repeated, d.answer.Seq, d.answer.Work, d.answer.Phase, d.answer.Session = true, exit.Seq, w.ID, exit.Next, session.ID
+		d.answer.Repeated, d.answer.Seq, d.answer.Work, d.answer.Phase, d.answer.Session = true,
+			exit.Seq, w.ID, exit.Next, session.ID
 	}
 	return found
 }
 
 func (d *decider) refuseAll(session *Session, w *Work, c ReportSignal) {
 	for _, r := range c.Refused {
-		d.refuse(session, w.ID, refusal{signal: sanitize(r.Signal, 100), epoch: c.Epoch, blob: c.Blob, times: r.Times, reason: r.Reason,
+		d.refuse(session, w.ID, refusal{signal: sanitize(r.Signal, 100), epoch: c.Epoch,
+			blob: c.Blob, times: r.Times, reason: r.Reason,
 			detail: sanitize(r.Detail, 1000)}, signalbox.CodeFailed, "")
 	}
 }
@@ -268,7 +284,8 @@ func (d *decider) release(h report, reason string) {
 	d.answer.Lease = nil
 }
 
-// dispatchCritic moves a task that the developer calls done to the checks. The critic comes after they have passed.
+// dispatchCritic moves a task that the developer calls done to the checks. The critic comes after
+// they have passed.
 func (d *decider) dispatchCritic(h report) {
 	d.move(h, signalbox.PhaseCIPending)
 	d.release(h, h.Signal)
@@ -282,21 +299,26 @@ func (d *decider) dispatchAuditor(h report) {
 func (d *decider) dispatchDeveloperRework(h report) {
 	counts, limits := h.w.Task.Counts, d.s.run.Policy.Limits
 	if h.Signal == signalbox.NameReviewFailed {
-		d.rework(h, ReworkReview, counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary, h.Body)
+		d.rework(h, ReworkReview, counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary,
+			h.Body)
 	} else {
-		d.rework(h, ReworkAudit, counts.Audits+1, limits.Audits, AskedAudit, h.Fields.Summary, h.Body)
+		d.rework(h, ReworkAudit, counts.Audits+1, limits.Audits, AskedAudit, h.Fields.Summary,
+			h.Body)
 	}
 	d.release(h, h.Signal)
 }
 
 // rework sends work back to the developers, and asks the human when the limit is reached.
-func (d *decider) rework(h report, cause string, count, limit int, kind QuestionKind, summary string, body signalbox.Hash) {
-	d.recordFor(h, ReworkOrdered{Cause: cause, Count: count, Summary: sanitize(summary, maxText), Body: body})
+func (d *decider) rework(h report, cause string, count, limit int, kind QuestionKind,
+	summary string, body signalbox.Hash) {
+	d.recordFor(h, ReworkOrdered{Cause: cause, Count: count, Summary: sanitize(summary, maxText),
+		Body: body})
 	d.move(h, signalbox.PhaseImplementation)
 	if count >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
 		text := fmt.Sprintf("%s failed %s", cause, times(count))
-		if summary = strings.TrimRight(sanitize(strings.TrimPrefix(summary, failingPrefix), 1000), ". \n"); summary != "" {
+		if summary = strings.TrimRight(sanitize(strings.TrimPrefix(summary, failingPrefix), 1000),
+			". \n"); summary != "" {
 			text += ": " + summary
 		}
 		d.block(h, kind, body, "%s. What should happen next?", text)
@@ -352,17 +374,21 @@ func (d *decider) logAndFillSlots(h report) {
 		h.Fields.Cause = CauseOther
 	}
 	count := t.Counts.Incompletes + 1
-	d.recordFor(h, IncompleteLogged{h.Fields.Cause, count, sanitize(h.Fields.Summary, maxText), h.Body})
+	d.recordFor(h, IncompleteLogged{h.Fields.Cause, count, sanitize(h.Fields.Summary, maxText),
+		h.Body})
 	blockers := d.s.validBlockers(h.w, h.Fields.BlockedBy)
 	switch {
 	case h.Fields.Cause == CauseInfrastructure:
 		d.requestRemediation(h, h.Fields.Summary)
 	case h.Fields.Cause == CauseInformation, h.Fields.Cause == CauseScope:
-		d.block(h, AskedIncomplete, h.Body, "%s is incomplete (%s): %s", h.w.ID, h.Fields.Cause, inWords(h.Fields.Summary))
+		d.block(h, AskedIncomplete, h.Body, "%s is incomplete (%s): %s", h.w.ID, h.Fields.Cause,
+			inWords(h.Fields.Summary))
 	case h.Fields.Cause == CauseWaiting && len(h.Fields.BlockedBy) == 0:
-		d.block(h, AskedWait, h.Body, "%s waits, but names no task that it waits for: %s", h.w.ID, inWords(h.Fields.Summary))
+		d.block(h, AskedWait, h.Body, "%s waits, but names no task that it waits for: %s", h.w.ID,
+			inWords(h.Fields.Summary))
 	case h.Fields.Cause == CauseWaiting && len(blockers) == 0:
-		d.block(h, AskedWait, h.Body, "%s waits for %s, which is not an open task it can wait for: %s",
+		d.block(h, AskedWait, h.Body,
+			"%s waits for %s, which is not an open task it can wait for: %s",
 			h.w.ID, joinSome(h.Fields.BlockedBy), inWords(h.Fields.Summary))
 	case h.Fields.Cause == CauseWaiting && t.Counts.Waits+1 >= limits.Waits:
 		d.block(h, AskedWait, h.Body, "%s waits for other tasks for the %s time, now for %s: %s",
@@ -370,7 +396,8 @@ func (d *decider) logAndFillSlots(h report) {
 	case h.Fields.Cause == CauseWaiting:
 		d.recordFor(h, BlockerAdded{blockers, t.Counts.Waits + 1})
 	case count >= limits.Incompletes:
-		d.block(h, AskedIncomplete, h.Body, "%s was left incomplete %s, last: %s", h.w.ID, times(count), inWords(h.Fields.Summary))
+		d.block(h, AskedIncomplete, h.Body, "%s was left incomplete %s, last: %s", h.w.ID,
+			times(count), inWords(h.Fields.Summary))
 	}
 	d.release(h, h.Signal)
 }
@@ -387,12 +414,14 @@ func ordinal(n int) string {
 	return fmt.Sprintf("%dth", n)
 }
 
-// validBlockers returns those of the ids that a task can wait for: open tasks that do not wait for it themselves.
+// validBlockers returns those of the ids that a task can wait for: open tasks that do not wait for
+// it themselves.
 func (s *register) validBlockers(w *Work, ids []string) []string {
 	var valid []string
 	for _, id := range ids {
 		b, known := s.taskNamed(w, id)
-		if known && b.Task != nil && b.Task.Kind == KindTask && !b.Done() && b.ID != w.ID && !s.waitsFor(b, w.ID) {
+		if known && b.Task != nil && b.Task.Kind == KindTask && !b.Done() && b.ID != w.ID &&
+			!s.waitsFor(b, w.ID) {
 			valid = appendUnique(valid, b.ID)
 		}
 	}
@@ -421,24 +450,28 @@ func (s *register) waitsFor(w *Work, id string) bool {
 	return reaches(w)
 }
 
-// minBetweenCheckpoints is the minimum time between two recorded checkpoints of a session, so that an agent cannot flood
-// the ledger.
+// minBetweenCheckpoints is the minimum time between two recorded checkpoints of a session, so that
+// an agent cannot flood the ledger.
 const minBetweenCheckpoints = 5 * time.Second
 
 func (d *decider) processCheckpoint(h report) {
-	d.recordFor(h, ProgressReported{h.epoch, sanitize(h.Fields.Summary, 300), min(max(h.Fields.Percent, 0), 100)})
+	d.recordFor(h, ProgressReported{h.epoch, sanitize(h.Fields.Summary, 300),
+		min(max(h.Fields.Percent, 0), 100)})
 }
 
-// tooSoon reports whether the signal is a checkpoint that comes too soon after another to be recorded.
+// tooSoon reports whether the signal is a checkpoint that comes too soon after another to be
+// recorded.
 func (h report) tooSoon(at time.Time) bool {
 	p := h.w.Task.Progress
-	return h.Signal == signalbox.NameCheckpoint && p != nil && at.Sub(p.At) < minBetweenCheckpoints && p.At.After(h.w.Present.From)
+	return h.Signal == signalbox.NameCheckpoint && p != nil &&
+		at.Sub(p.At) < minBetweenCheckpoints && p.At.After(h.w.Present.From)
 }
 
 func (d *decider) awaitDivineResponse(h report) {
 	question := inWords(h.Fields.Summary)
 	if question == noReason {
-		question = fmt.Sprintf("the %s on %s wants an answer, but wrote no question: %s", h.role, h.w.ID, noReason)
+		question = fmt.Sprintf("the %s on %s wants an answer, but wrote no question: %s", h.role,
+			h.w.ID, noReason)
 	}
 	d.block(h, AskedClarification, h.Body, "%s", question)
 	d.release(h, h.Signal)

@@ -11,9 +11,10 @@ import (
 	"signalbox"
 )
 
-// A snapshot is the state in binary: every field in the order of the types, numbers as varints, strings after their
-// length. The same walk over the state writes and reads it, so the two cannot disagree. Equal states have equal
-// snapshots. A snapshot is a cache for one version of the program, not an exchange format.
+// A snapshot is the state in binary: every field in the order of the types, numbers as varints,
+// strings after their length. The same walk over the state writes and reads it, so the two cannot
+// disagree. Equal states have equal snapshots. A snapshot is a cache for one version of the
+// program, not an exchange format.
 const snapshotFormat = 7
 
 // ErrSnapshot means that the data is not a snapshot of this version. Fold the log instead.
@@ -26,8 +27,8 @@ func (s *State) Snapshot() []byte {
 	return w.out
 }
 
-// ForSnapshot returns a copy of the state on which only Snapshot may be called. Copying is fast, and the copy may be used
-// while the state changes.
+// ForSnapshot returns a copy of the state on which only Snapshot may be called. Copying is fast,
+// and the copy may be used while the state changes.
 func (s *State) ForSnapshot() *State {
 	return &State{
 		seq: s.seq, time: s.time, box: s.box, rules: s.rules, upgraded: s.upgraded, moved: s.moved,
@@ -75,8 +76,8 @@ func (w *walker) state(s *State) {
 	}
 }
 
-// index rebuilds the indexes, and rejects a state that no log can give: the checksum of a snapshot shows only that it is
-// complete.
+// index rebuilds the indexes, and rejects a state that no log can give: the checksum of a snapshot
+// shows only that it is complete.
 func (s *State) index(w *walker) {
 	s.workIndex = make(map[string]int, len(s.works))
 	s.sessionIndex = make(map[string]int, len(s.sessions))
@@ -99,7 +100,8 @@ func (s *State) index(w *walker) {
 		}
 		live += len(session.Live)
 	}
-	if live != len(s.leased) || len(s.workIndex) != len(s.works) || len(s.sessionIndex) != len(s.sessions) {
+	if live != len(s.leased) || len(s.workIndex) != len(s.works) ||
+		len(s.sessionIndex) != len(s.sessions) {
 		w.fail("index")
 	}
 	for i, r := range s.redactions {
@@ -108,7 +110,8 @@ func (s *State) index(w *walker) {
 	s.indexTurns(w)
 }
 
-// validSession reports whether all leases of a session are of existing work items, and its live leases are live.
+// validSession reports whether all leases of a session are of existing work items, and its live
+// leases are live.
 func (s *register) validSession(session *Session) bool {
 	for _, held := range session.Held {
 		if _, known := s.workIndex[held.Work]; !known {
@@ -244,7 +247,8 @@ func (w *walker) number(n *uint64) {
 	}
 	head := w.in[:min(len(w.in), binary.MaxVarintLen64)]
 	value, size := binary.Uvarint([]byte(head))
-	if w.err != nil || size <= 0 || size > 1 && head[size-1] == 0 { // only the shortest encoding is valid
+	// only the shortest encoding is valid
+	if w.err != nil || size <= 0 || size > 1 && head[size-1] == 0 {
 		w.fail("number")
 		return
 	}
@@ -313,7 +317,8 @@ func list[T any](w *walker, items *[]T, walk func(*T)) {
 	}
 }
 
-// jsonText writes a value as JSON after its length. Reading accepts only what writing would produce.
+// jsonText writes a value as JSON after its length. Reading accepts only what writing would
+// produce.
 func jsonText[T any](w *walker, v *T) {
 	var doc string
 	if w.writing {

@@ -58,7 +58,8 @@ func filled(t *testing.T, typ reflect.Type, n *int) reflect.Value {
 // A snapshot that forgets a field would give another state after a restart.
 func TestSnapshotHasEveryField(t *testing.T) {
 	n := 0
-	s := &State{seq: 1 << 50, time: t0, box: "box-1", rules: 1, upgraded: 1 << 40, moved: Move{"sqlite", "desk", "m-1", "op", t0, 7}}
+	s := &State{seq: 1 << 50, time: t0, box: "box-1", rules: 1, upgraded: 1 << 40,
+		moved: Move{"sqlite", "desk", "m-1", "op", t0, 7}}
 	s.works = filled(t, reflect.TypeFor[[]*Work](), &n).Interface().([]*Work)
 	s.sessions = filled(t, reflect.TypeFor[[]*Session](), &n).Interface().([]*Session)
 	s.redactions = filled(t, reflect.TypeFor[[]Redaction](), &n).Interface().([]Redaction)
@@ -77,14 +78,16 @@ func TestSnapshotHasEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	contents := func(s *State) []any {
-		return []any{s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.works, s.sessions, s.redactions, s.run, s.turns}
+		return []any{s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.works, s.sessions,
+			s.redactions, s.run, s.turns}
 	}
 	if diff := cmp.Diff(contents(s), contents(read), cmp.AllowUnexported(turnRun{})); diff != "" {
 		t.Errorf("after a snapshot (-want +got):\n%s", diff)
 	}
 	fields := reflect.TypeFor[State]().NumField() + reflect.TypeFor[register]().NumField() + reflect.TypeFor[delivery]().NumField()
 	if want := 26; fields != want {
-		t.Errorf("State has %d fields, this test knows %d: does the snapshot have the new ones?", fields, want)
+		t.Errorf("State has %d fields, this test knows %d: does the snapshot have the new ones?",
+			fields, want)
 	}
 }
 
@@ -93,9 +96,10 @@ func TestSnapshotOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&State{}, read, cmp.AllowUnexported(State{}, register{}, delivery{}), cmp.FilterPath(func(p cmp.Path) bool {
-		return p.Last().String() == ".workIndex" || p.Last().String() == ".sessionIndex"
-	}, cmp.Comparer(func(a, b map[string]int) bool { return len(a) == len(b) }))); diff != "" {
+	if diff := cmp.Diff(&State{}, read, cmp.AllowUnexported(State{}, register{}, delivery{}),
+		cmp.FilterPath(func(p cmp.Path) bool {
+			return p.Last().String() == ".workIndex" || p.Last().String() == ".sessionIndex"
+		}, cmp.Comparer(func(a, b map[string]int) bool { return len(a) == len(b) }))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -108,9 +112,12 @@ func TestNotASnapshot(t *testing.T) {
 		"one byte more":     append(bytes.Clone(whole), 0),
 		"a number too long": append([]byte{snapshotFormat, 0x81, 0x00}, whole[2:]...),
 		"many works":        {snapshotFormat, 1, 0, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f},
-		"a number too big":  {snapshotFormat, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02},
-		"no phase":          bytes.Replace(whole, []byte("IMPLEMENTATION"), []byte("IMPLEMENTATIOM"), 1),
-		"no yes and no no":  {snapshotFormat, 1, 0, 1, 1, 0, 1, 1, 'w', 0, 5, 'D', 'R', 'A', 'F', 'T', 0, 0, 0, 2, 0, 0, 0},
+		"a number too big": {snapshotFormat, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+			0x02},
+		"no phase": bytes.Replace(whole, []byte("IMPLEMENTATION"),
+			[]byte("IMPLEMENTATIOM"), 1),
+		"no yes and no no": {snapshotFormat, 1, 0, 1, 1, 0, 1, 1, 'w', 0, 5, 'D', 'R', 'A', 'F',
+			'T', 0, 0, 0, 2, 0, 0, 0},
 	}
 	forged := lived(t).s
 	forged.sessions = append(forged.sessions, &Session{ID: "missing"})
@@ -138,8 +145,9 @@ func TestSnapshotThatLiesAboutLengths(t *testing.T) {
 	head := []byte{snapshotFormat, 1, 0, 1, 1, 0}
 	work := append(bytes.Clone(head), 1, 1, 'w', 0, 5, 'D', 'R', 'A', 'F', 'T', 0, 0, 0, 0)
 	session := append(bytes.Clone(head), 0, 1, 1, 's', 0, 0)
-	for name, start := range map[string][]byte{"works": head, "tenures": work, "leases": session, "redactions": append(head, 0, 0),
-		"runs": append(bytes.Clone(head), 0, 0, 0, 2, '{', '}')} {
+	for name, start := range map[string][]byte{"works": head, "tenures": work, "leases": session,
+		"redactions": append(head, 0, 0),
+		"runs":       append(bytes.Clone(head), 0, 0, 0, 2, '{', '}')} {
 		for _, n := range []uint64{1 << 16, 1<<16 - 10, 1 << 40, 1<<64 - 1} {
 			data := slices.Concat(start, number(n), rest)
 			var before, after runtime.MemStats
@@ -217,7 +225,8 @@ func TestRollbackAfterAnError(t *testing.T) {
 	b := lived(t)
 	wantUnchanged(t, b.s, func() {
 		b.s.Begin()
-		for _, e := range []*signalbox.Event{b.granted("free", "C", "critic", b.now.Add(time.Hour)), b.event("", "", BlobRedacted{signalbox.Hash{9}, "r"})} {
+		for _, e := range []*signalbox.Event{b.granted("free", "C", "critic", b.now.Add(time.Hour)),
+			b.event("", "", BlobRedacted{signalbox.Hash{9}, "r"})} {
 			e.Seq = b.s.Seq() + 1
 			if err := b.s.Apply(e); err != nil {
 				t.Fatal(err)

@@ -11,11 +11,12 @@ import (
 type Cap string
 
 const (
-	CapTurn   Cap = "turn"
-	CapTask   Cap = "task"
-	CapRole   Cap = "role"
-	CapRun    Cap = "run"
-	CapWindow Cap = "window" // work continues by itself when the token window ends; otherwise the human is asked
+	CapTurn Cap = "turn"
+	CapTask Cap = "task"
+	CapRole Cap = "role"
+	CapRun  Cap = "run"
+	// work continues by itself when the token window ends; otherwise the human is asked
+	CapWindow Cap = "window"
 )
 
 // Reason says why an agent was ended, for people.
@@ -42,8 +43,9 @@ type WindowUse struct {
 	Tokens int64     `json:"tokens,omitempty"`
 }
 
-// ReportUsage reports what the running turn of an agent has used so far. If a budget is spent, the human is asked, Answer.Cap is set, and
-// Overspent returns the cap for all other sessions that it applies to.
+// ReportUsage reports what the running turn of an agent has used so far. If a budget is spent, the
+// human is asked, Answer.Cap is set, and Overspent returns the cap for all other sessions that it
+// applies to.
 type ReportUsage struct {
 	Session   string
 	Epoch     uint64
@@ -75,8 +77,8 @@ func (c ReportUsage) decide(d *decider) error {
 	return nil
 }
 
-// askBudgets asks the human about the budgets that a turn has spent, and returns the first of them. done means that the work itself needs
-// no more budget, or already waits for an answer.
+// askBudgets asks the human about the budgets that a turn has spent, and returns the first of them.
+// done means that the work itself needs no more budget, or already waits for an answer.
 func (d *decider) askBudgets(h report, turn Spent, done bool) (spent Cap) {
 	p, more := d.s.run.Policy, turn.minus(h.w.Task.Running)
 	for _, budget := range []struct {
@@ -84,16 +86,22 @@ func (d *decider) askBudgets(h report, turn Spent, done bool) (spent Cap) {
 		ask func() bool
 	}{
 		{CapTask, func() bool {
-			return !done && h.w.Task.Kind != KindBaseline && d.askTaskBudget(h.w, h.w.Task.Spent.Plus(more), p, h.session, h.actor)
+			return !done && h.w.Task.Kind != KindBaseline &&
+				d.askTaskBudget(h.w, h.w.Task.Spent.Plus(more), p, h.session, h.actor)
 		}},
-		{CapTurn, func() bool { // if the turn was ended because of a cap, the question was asked when it was reached
-			return !done && spent == "" && h.w.Task.Kind != KindBaseline && (h.Turn == nil || h.Turn.Cap == "") && d.askTurnBudget(h, turn, p)
+		// if the turn was ended because of a cap, the question was asked when it was reached
+		{CapTurn, func() bool {
+			return !done && spent == "" && h.w.Task.Kind != KindBaseline &&
+				(h.Turn == nil || h.Turn.Cap == "") && d.askTurnBudget(h, turn, p)
 		}},
 		{CapRole, func() bool {
-			return !d.s.roleOnHold(h.role) && d.askRoleBudget(h.role, d.s.roleSpent(h.role).Spent.Plus(more), p, h.session, h.actor)
+			return !d.s.roleOnHold(h.role) &&
+				d.askRoleBudget(h.role, d.s.roleSpent(h.role).Spent.Plus(more), p, h.session,
+					h.actor)
 		}},
 		{CapRun, func() bool {
-			return !d.s.runOnHold() && d.askRunBudget(d.s.run.Spent.Plus(more), p, h.session, h.actor)
+			return !d.s.runOnHold() && d.askRunBudget(d.s.run.Spent.Plus(more), p, h.session,
+				h.actor)
 		}},
 	} {
 		if budget.ask() && spent == "" {
@@ -103,7 +111,8 @@ func (d *decider) askBudgets(h report, turn Spent, done bool) (spent Cap) {
 	return spent
 }
 
-// Overspent returns the cap that keeps a session of a role from continuing some work, "" if it may continue.
+// Overspent returns the cap that keeps a session of a role from continuing some work, "" if it may
+// continue.
 func (s *delivery) Overspent(work string, role signalbox.Role, now time.Time) Cap {
 	for _, q := range s.run.Questions {
 		switch {
@@ -131,8 +140,9 @@ func (s *delivery) Overspent(work string, role signalbox.Role, now time.Time) Ca
 // reportsPerLimit is how often a turn reports its usage on the way to a limit.
 const reportsPerLimit = 20
 
-// Allowance returns what the running turn of a role may use in addition to what it has reported, and after how much it must report its
-// usage, so that others that share a budget see it. Zero means no limit.
+// Allowance returns what the running turn of a role may use in addition to what it has reported,
+// and after how much it must report its usage, so that others that share a budget see it. Zero
+// means no limit.
 func (s *State) Allowance(work string, role signalbox.Role, now time.Time) (left, report Budget) {
 	p := s.run.Policy
 	w, known := s.Work(work)
@@ -157,18 +167,21 @@ func (s *State) Allowance(work string, role signalbox.Role, now time.Time) (left
 	limit(Budget{Tokens: p.Window.Tokens}, Spent{Tokens: s.windowTokens(now)})
 	tighten(&report.Tokens, left.Tokens, left.Tokens)
 	tighten(&report.CostMicros, left.CostMicros, left.CostMicros)
-	tighten(&report.Time, left.Time, left.Time/time.Duration(max(s.slotsInUse().all, 1))) // agents that work at once share it
+	// agents that work at once share it
+	tighten(&report.Time, left.Time, left.Time/time.Duration(max(s.slotsInUse().all, 1)))
 	return left, report
 }
 
-// tighten lowers an amount, of which zero is unlimited, unless there is no limit. At least 1 is left.
+// tighten lowers an amount, of which zero is unlimited, unless there is no limit. At least 1 is
+// left.
 func tighten[T ~int64](amount *T, limit, left T) {
 	if left = max(left, 1); limit > 0 && (*amount == 0 || left < *amount) {
 		*amount = left
 	}
 }
 
-// addSpent adds what the current turn has used since its last report to everything that has a budget.
+// addSpent adds what the current turn has used since its last report to everything that has a
+// budget.
 func (s *State) addSpent(e *signalbox.Event, turn Spent) {
 	w, _ := s.Work(e.Work)
 	more := turn.minus(w.Task.Running)
@@ -209,21 +222,26 @@ func (s *delivery) changeRole(role signalbox.Role, change func(*RoleSpent)) {
 	s.run.Roles = roles
 }
 
-// roleOnHold reports whether a question about the budget of a role is open, or the human refused to extend it.
+// roleOnHold reports whether a question about the budget of a role is open, or the human refused to
+// extend it.
 func (s *delivery) roleOnHold(role signalbox.Role) bool {
-	return s.roleSpent(role).Paused || slices.ContainsFunc(s.run.Questions, func(q *Question) bool { return q.Open() && q.Work == "" && q.Role == role })
+	return s.roleSpent(role).Paused ||
+		slices.ContainsFunc(s.run.Questions,
+			func(q *Question) bool { return q.Open() && q.Work == "" && q.Role == role })
 }
 
 // openWindow starts a token window if there is none, or if the last one has ended.
 func (s *delivery) openWindow(now time.Time) {
-	if p := s.run.Policy; p != nil && p.Window.Tokens > 0 && (s.run.Window == nil || !now.Before(s.run.Window.Start.Add(p.Window.Every))) {
+	if p := s.run.Policy; p != nil && p.Window.Tokens > 0 &&
+		(s.run.Window == nil || !now.Before(s.run.Window.Start.Add(p.Window.Every))) {
 		s.run.Window = &WindowUse{Start: now}
 	}
 }
 
 // windowTokens returns the tokens that were used in the current token window.
 func (s *delivery) windowTokens(now time.Time) int64 {
-	if p, use := s.run.Policy, s.run.Window; p != nil && use != nil && now.Before(use.Start.Add(p.Window.Every)) {
+	if p, use := s.run.Policy, s.run.Window; p != nil && use != nil &&
+		now.Before(use.Start.Add(p.Window.Every)) {
 		return use.Tokens
 	}
 	return 0
@@ -231,7 +249,8 @@ func (s *delivery) windowTokens(now time.Time) int64 {
 
 // WindowEnd returns when agents may use tokens again, zero if they may now.
 func (s *delivery) WindowEnd(now time.Time) time.Time {
-	if p := s.run.Policy; p != nil && p.Window.Tokens > 0 && s.windowTokens(now) >= p.Window.Tokens {
+	if p := s.run.Policy; p != nil && p.Window.Tokens > 0 &&
+		s.windowTokens(now) >= p.Window.Tokens {
 		return s.run.Window.Start.Add(p.Window.Every)
 	}
 	return time.Time{}
@@ -256,12 +275,14 @@ func (s *delivery) Budgets() []BudgetUse {
 	}
 	var uses []BudgetUse
 	if !p.Run.IsZero() {
-		uses = append(uses, BudgetUse{Cap: CapRun, Spent: s.run.Spent.minus(s.run.Granted), Budget: p.Run})
+		uses = append(uses, BudgetUse{Cap: CapRun, Spent: s.run.Spent.minus(s.run.Granted),
+			Budget: p.Run})
 	}
 	for _, b := range p.RoleBudgets {
 		if !b.Budget.IsZero() {
 			r := s.roleSpent(b.Role)
-			uses = append(uses, BudgetUse{CapRole, b.Role, r.Spent.minus(r.Granted), b.Budget, r.Paused})
+			uses = append(uses, BudgetUse{CapRole, b.Role, r.Spent.minus(r.Granted), b.Budget,
+				r.Paused})
 		}
 	}
 	return uses
@@ -273,12 +294,15 @@ func (s *delivery) TaskBudget(w *Work) (use BudgetUse, ok bool) {
 		return BudgetUse{}, false
 	}
 	budget, _ := w.Task.budget(s.run.Policy)
-	return BudgetUse{Cap: CapTask, Spent: w.Task.Spent.minus(w.Task.Granted), Budget: budget}, !budget.IsZero()
+	return BudgetUse{Cap: CapTask, Spent: w.Task.Spent.minus(w.Task.Granted), Budget: budget},
+		!budget.IsZero()
 }
 
-// Window returns the tokens that were used in the current token window, and when it ends: zero if none has started.
+// Window returns the tokens that were used in the current token window, and when it ends: zero if
+// none has started.
 func (s *delivery) Window(now time.Time) (tokens int64, end time.Time) {
-	if p, use := s.run.Policy, s.run.Window; p != nil && use != nil && now.Before(use.Start.Add(p.Window.Every)) {
+	if p, use := s.run.Policy, s.run.Window; p != nil && use != nil &&
+		now.Before(use.Start.Add(p.Window.Every)) {
 		return use.Tokens, use.Start.Add(p.Window.Every)
 	}
 	return 0, time.Time{}

@@ -34,7 +34,8 @@ func (b *box) capped(a Answer, spent Spent, want Cap) Decision {
 	if got := b.overspent(a); got != want {
 		b.t.Fatalf("the cap is %q, want %q", got, want)
 	}
-	d := b.try(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: Turn{Spent: spent, Interrupted: true, Cap: want}})
+	d := b.try(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch,
+		Turn: Turn{Spent: spent, Interrupted: true, Cap: want}})
 	if d.Err != nil {
 		b.t.Fatalf("%v", d.Err)
 	}
@@ -43,7 +44,8 @@ func (b *box) capped(a Answer, spent Spent, want Cap) Decision {
 
 func (b *box) overspent(a Answer) Cap { return b.s.Overspent(a.Work, a.Lease.Role, b.now) }
 
-// A budget is spent within a turn: the human is asked at once, the agent is ended, and an answer means what it means between turns.
+// A budget is spent within a turn: the human is asked at once, the agent is ended, and an answer
+// means what it means between turns.
 func TestCapsWithinATurn(t *testing.T) {
 	const dev = signalbox.RoleDeveloper
 	for _, tt := range []struct {
@@ -54,19 +56,26 @@ func TestCapsWithinATurn(t *testing.T) {
 		// others means that another agent must end too, new that a new agent may start.
 		others, new bool
 	}{
-		{CapTurn, "t1", func(p *Policy, b Budget) { p.Turn = b }, "budget.turn in signalbox.yaml", false, true},
-		{CapTask, "t1", func(p *Policy, b Budget) { p.Task = b }, "budget.task in signalbox.yaml", false, true},
-		{CapRole, "", func(p *Policy, b Budget) { p.RoleBudgets = []RoleBudget{{dev, b}} }, "roles.developer.budget in signalbox.yaml", true, false},
-		{CapRun, "", func(p *Policy, b Budget) { p.Run = b }, "budget.run in signalbox.yaml", true, false},
+		{CapTurn, "t1", func(p *Policy, b Budget) { p.Turn = b }, "budget.turn in signalbox.yaml",
+			false, true},
+		{CapTask, "t1", func(p *Policy, b Budget) { p.Task = b }, "budget.task in signalbox.yaml",
+			false, true},
+		{CapRole, "", func(p *Policy, b Budget) { p.RoleBudgets = []RoleBudget{{dev, b}} },
+			"roles.developer.budget in signalbox.yaml", true, false},
+		{CapRun, "", func(p *Policy, b Budget) { p.Run = b }, "budget.run in signalbox.yaml", true,
+			false},
 	} {
 		for _, unit := range []struct {
 			limit Budget
 			spent func(n int64) Spent
 			says  string
 		}{
-			{Budget{Tokens: 1000}, func(n int64) Spent { return Spent{Tokens: n} }, "1000 of 1000 tokens"},
-			{Budget{CostMicros: 1000}, func(n int64) Spent { return Spent{CostMicros: n} }, "cost $0.001000 of $0.001000"},
-			{Budget{Time: 1000}, func(n int64) Spent { return Spent{Time: time.Duration(n)} }, "time"},
+			{Budget{Tokens: 1000}, func(n int64) Spent { return Spent{Tokens: n} },
+				"1000 of 1000 tokens"},
+			{Budget{CostMicros: 1000}, func(n int64) Spent { return Spent{CostMicros: n} },
+				"cost $0.001000 of $0.001000"},
+			{Budget{Time: 1000}, func(n int64) Spent { return Spent{Time: time.Duration(n)} },
+				"time"},
 		} {
 			start := func(t *testing.T) (b *box, p Policy, one, two Answer) {
 				p = policy()
@@ -82,7 +91,8 @@ func TestCapsWithinATurn(t *testing.T) {
 				if d.Answer.Cap != tt.cap {
 					t.Errorf("the answer is %q", d.Answer.Cap)
 				}
-				if q := b.question(tt.work, AskedBudget); !strings.Contains(q.Text, unit.says) || !strings.Contains(q.Text, "("+tt.setting+")") {
+				if q := b.question(tt.work, AskedBudget); !strings.Contains(q.Text, unit.says) ||
+					!strings.Contains(q.Text, "("+tt.setting+")") {
 					t.Errorf("the question is %q", q.Text)
 				}
 				if other := b.overspent(two); (other != "") != tt.others {
@@ -90,7 +100,8 @@ func TestCapsWithinATurn(t *testing.T) {
 				}
 				d = b.capped(one, unit.spent(1001), tt.cap)
 				wantTypes(t, d, "AgentTurnEnded t1", "LeaseReleased t1")
-				if w := b.work("t1"); w.Task.Spent != unit.spent(1001) || w.Task.Context != interruptedContext || b.s.Spent() != unit.spent(1001) {
+				if w := b.work("t1"); w.Task.Spent != unit.spent(1001) ||
+					w.Task.Context != interruptedContext || b.s.Spent() != unit.spent(1001) {
 					t.Errorf("task %+v, run %+v", w.Task, b.s.Spent())
 				}
 				if tt.new {
@@ -130,11 +141,13 @@ func TestCapsWithinATurn(t *testing.T) {
 						b.answer(tt.work, AskedBudget, answer)
 					}
 					raised := unit.limit
-					raised.Tokens, raised.CostMicros, raised.Time = raised.Tokens*2, raised.CostMicros*2, raised.Time*2
+					raised.Tokens, raised.CostMicros, raised.Time = raised.Tokens*2,
+						raised.CostMicros*2, raised.Time*2
 					other := p
 					other.Slots++
 					b.do(Configure{other, "op"}) // not raised
-					if cap := b.overspent(Answer{Work: "t1", Lease: &signalbox.Lease{Role: dev}}); answer == "" && cap != tt.cap {
+					if cap := b.overspent(Answer{Work: "t1",
+						Lease: &signalbox.Lease{Role: dev}}); answer == "" && cap != tt.cap {
 						t.Errorf("another policy raises it")
 					}
 					tt.set(&p, raised)
@@ -159,7 +172,8 @@ func TestReportedUsageStays(t *testing.T) {
 	if d := b.uses(a, Spent{Tokens: 200}); !d.Answer.Repeated || len(d.Events) != 0 {
 		t.Errorf("the same again: %+v", d)
 	}
-	b.sayMore(a, "task_incomplete", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 250}} })
+	b.sayMore(a, "task_incomplete",
+		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 250}} })
 	if got := b.work("t1").Task.Spent; got.Tokens != 550 {
 		t.Errorf("spent %+v, want 300 and 250", got)
 	}
@@ -179,14 +193,18 @@ func TestEstimatesAreMarkedAndReplaced(t *testing.T) {
 	p.Task = Budget{Tokens: 1000}
 	b := deliver(t, p, todo("t1"))
 	a := b.starts(signalbox.RoleDeveloper)
-	b.do(ReportUsage{Session: a.Session, Epoch: a.Lease.Epoch, Spent: Spent{Tokens: 900}, Estimated: true})
-	b.sayMore(a, "task_incomplete", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 500}} })
+	b.do(ReportUsage{Session: a.Session, Epoch: a.Lease.Epoch, Spent: Spent{Tokens: 900},
+		Estimated: true})
+	b.sayMore(a, "task_incomplete",
+		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 500}} })
 	if got := b.work("t1").Task.Spent; got != (Spent{Tokens: 500}) {
 		t.Errorf("spent %+v", got)
 	}
 	a = b.starts(signalbox.RoleDeveloper)
-	b.do(ReportUsage{Session: a.Session, Epoch: a.Lease.Epoch, Spent: Spent{Tokens: 600}, Estimated: true})
-	if q := b.question("t1", AskedBudget); !strings.Contains(q.Text, "1100 of 1000 tokens, estimated") {
+	b.do(ReportUsage{Session: a.Session, Epoch: a.Lease.Epoch, Spent: Spent{Tokens: 600},
+		Estimated: true})
+	if q := b.question("t1", AskedBudget); !strings.Contains(q.Text,
+		"1100 of 1000 tokens, estimated") {
 		t.Errorf("the question is %q", q.Text)
 	}
 }
@@ -211,7 +229,8 @@ func TestTokenWindow(t *testing.T) {
 	b.wantNothing(signalbox.RoleDeveloper)
 	b.capped(two, Spent{Tokens: 400}, CapWindow)
 	end := began.Add(5 * time.Hour)
-	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(end) || !st.Window || len(st.Questions) > 0 {
+	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(end) || !st.Window ||
+		len(st.Questions) > 0 {
 		t.Errorf("status %+v", st)
 	}
 	b.now = end.Add(-1)
@@ -262,15 +281,18 @@ func TestAllowance(t *testing.T) {
 		t.Errorf("left %+v, report after %+v", left, report)
 	}
 	b.uses(one, Spent{Tokens: 980, CostMicros: 39})
-	if left, report = b.s.Allowance("t1", signalbox.RoleDeveloper, b.now); left.Tokens != 20 || report.Tokens != 20 || report.CostMicros != 1 {
+	if left, report = b.s.Allowance("t1", signalbox.RoleDeveloper, b.now); left.Tokens != 20 ||
+		report.Tokens != 20 || report.CostMicros != 1 {
 		t.Errorf("near the limit: left %+v, report after %+v", left, report)
 	}
-	if left, _ = b.s.Allowance("t2", signalbox.RoleDeveloper, b.now); left.Tokens != 20 || left.CostMicros != 40 {
+	if left, _ = b.s.Allowance("t2", signalbox.RoleDeveloper, b.now); left.Tokens != 20 ||
+		left.CostMicros != 40 {
 		t.Errorf("of the other: %+v", left)
 	}
 	unlimited := deliver(t, policy(), todo("t1"))
 	unlimited.starts(signalbox.RoleDeveloper)
-	if left, report := unlimited.s.Allowance("t1", signalbox.RoleDeveloper, b.now); !left.IsZero() || !report.IsZero() {
+	if left, report := unlimited.s.Allowance("t1", signalbox.RoleDeveloper,
+		b.now); !left.IsZero() || !report.IsZero() {
 		t.Errorf("without limits: %+v, %+v", left, report)
 	}
 }

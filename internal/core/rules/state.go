@@ -9,13 +9,14 @@ import (
 	"signalbox"
 )
 
-// State is the fold of a log. The zero State is that of an empty log. It is not safe for concurrent use.
+// State is the fold of a log. The zero State is that of an empty log. It is not safe for concurrent
+// use.
 //
 // What concerns only the register, or only the delivery of plans, is a method of that part. State
 // itself has what needs both.
 //
-// A Work or Session that it returned is never changed: a change replaces it. So callers may keep one, and Rollback only
-// puts the old one back.
+// A Work or Session that it returned is never changed: a change replaces it. So callers may keep
+// one, and Rollback only puts the old one back.
 type State struct {
 	seq   uint64
 	time  time.Time
@@ -38,8 +39,9 @@ type register struct {
 	sessionIndex map[string]int
 	redactions   []Redaction
 	redacted     map[signalbox.Hash]int
-	turns        []turnRun // runs of behaviour trees; each keeps its index until another replaces it
-	turnIndex    map[string]int
+	// runs of behaviour trees; each keeps its index until another replaces it
+	turns     []turnRun
+	turnIndex map[string]int
 
 	leased map[uint64]int // live leases, from epoch to index of the work
 	free   [8]bitset      // for each phase, work items without a lease that were opened by hand
@@ -60,13 +62,14 @@ type Work struct {
 	Opened    time.Time
 	// Lease can have expired already: the log records that later. See LiveLease.
 	Lease *signalbox.Lease
-	// Past lists the sessions that held the work, in order. Present is the one that holds it, nil without a lease.
+	// Past lists the sessions that held the work, in order. Present is the one that holds it, nil
+	// without a lease.
 	Past    []Tenure
 	Present *Tenure
 	// Task describes planned work; nil means that the work was opened by hand.
 	Task *Task
-	// Ref is the branch, tag or commit that has work opened by hand, "" if it names none. Checks is what its checks last found, nil
-	// before they have run.
+	// Ref is the branch, tag or commit that has work opened by hand, "" if it names none. Checks is
+	// what its checks last found, nil before they have run.
 	Ref    string
 	Checks *LastChecks
 }
@@ -87,11 +90,13 @@ type Tenure struct {
 	Role    signalbox.Role
 	Phase   signalbox.Phase
 	From    time.Time
-	// To, Ended and End are zero while the session holds the work. End is the sequence of the event that ended the lease.
+	// To, Ended and End are zero while the session holds the work. End is the sequence of the event
+	// that ended the lease.
 	To    time.Time
 	Ended Ending
 	End   uint64
-	// Secret is the hash of the lease's secret; it is zero for leases that were granted under older rules.
+	// Secret is the hash of the lease's secret; it is zero for leases that were granted under older
+	// rules.
 	Secret signalbox.Hash
 	// Identity is the caller that claimed the work, "" for an operator or a crew.
 	Identity string
@@ -114,7 +119,8 @@ const (
 type Session struct {
 	ID, Actor string
 	Role      signalbox.Role
-	// Held lists all leases the session ever had, Live the epochs of those it has now, both in order.
+	// Held lists all leases the session ever had, Live the epochs of those it has now, both in
+	// order.
 	Held []LeaseRef
 	Live []uint64
 	// Exits are its accepted exit signals and verdicts.
@@ -129,7 +135,8 @@ type LeaseRef struct {
 	Work  string
 }
 
-// ExitRecord is an accepted signal: enough to recognize it when it is sent again, and to repeat the first answer.
+// ExitRecord is an accepted signal: enough to recognize it when it is sent again, and to repeat the
+// first answer.
 type ExitRecord struct {
 	Epoch  uint64
 	Digest signalbox.Hash
@@ -203,11 +210,12 @@ func (s *register) NextExpiry() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// maxExpired is how many expired leases one decision ends, because the size of an append is limited. The next decision
-// ends the rest.
+// maxExpired is how many expired leases one decision ends, because the size of an append is
+// limited. The next decision ends the rest.
 const maxExpired = 500
 
-// expired returns the work items whose leases have expired at the given time, the oldest leases first.
+// expired returns the work items whose leases have expired at the given time, the oldest leases
+// first.
 func (s *register) expired(at time.Time) []int {
 	var works []int
 	for _, i := range s.leased {

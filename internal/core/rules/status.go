@@ -13,10 +13,11 @@ import (
 type Standing string
 
 const (
-	StandingEmpty    Standing = "empty"    // no plan was loaded
-	StandingWorking  Standing = "working"  // something runs or can start
-	StandingAsking   Standing = "asking"   // nothing can continue without an answer or approval
-	StandingLimited  Standing = "limited"  // nothing can continue before a rate limit, a pause of an agent or a token window ends
+	StandingEmpty   Standing = "empty"   // no plan was loaded
+	StandingWorking Standing = "working" // something runs or can start
+	StandingAsking  Standing = "asking"  // nothing can continue without an answer or approval
+	// nothing can continue before a rate limit, a pause of an agent or a token window ends
+	StandingLimited  Standing = "limited"
 	StandingWaiting  Standing = "waiting"  // nothing can continue before a pull request is merged
 	StandingPaused   Standing = "paused"   // paused by the operator
 	StandingStuck    Standing = "stuck"    // nothing runs, and nothing can start
@@ -34,13 +35,15 @@ type Status struct {
 	Approvals []string
 	// Reasons say what each unfinished task waits for, if nothing can continue.
 	Reasons []string
-	// RunCancelled means that the operator cancelled the whole run, and RunPaused that the whole run or a role of it is paused.
+	// RunCancelled means that the operator cancelled the whole run, and RunPaused that the whole
+	// run or a role of it is paused.
 	RunCancelled bool
 	RunPaused    bool
 	// Paused are the unfinished tasks that are paused.
 	Paused []string
-	// Wake is when the rate limit, the pause or the token window ends that the run waits for; zero if it waits for none. Window means that it
-	// is the token window, and Outage is the agent whose server did not answer and that is tried again then.
+	// Wake is when the rate limit, the pause or the token window ends that the run waits for; zero
+	// if it waits for none. Window means that it is the token window, and Outage is the agent whose
+	// server did not answer and that is tried again then.
 	Wake   time.Time
 	Window bool
 	Outage string
@@ -73,7 +76,8 @@ func (s *State) Status(now time.Time) Status {
 		}
 	}
 	st.RunCancelled = s.run.Cancelled != ""
-	st.RunPaused = s.run.Paused || slices.ContainsFunc(s.run.Roles, func(r RoleSpent) bool { return r.Paused })
+	st.RunPaused = s.run.Paused ||
+		slices.ContainsFunc(s.run.Roles, func(r RoleSpent) bool { return r.Paused })
 	st.Standing = s.standing(&st, now)
 	if st.Standing != StandingWorking && st.Standing != StandingComplete {
 		st.Reasons = s.reasons()
@@ -119,7 +123,8 @@ func (s *delivery) setWake(st *Status, wake, now time.Time) {
 	}
 }
 
-// anyLimited reports whether something could be dispatched if there were no rate limit, no pause of an agent and no token window.
+// anyLimited reports whether something could be dispatched if there were no rate limit, no pause of
+// an agent and no token window.
 func (s *State) anyLimited(now time.Time) bool {
 	full := !s.WindowEnd(now).IsZero()
 	for n, role := range dispatchOrder {
@@ -154,20 +159,24 @@ func (st *Status) ResumeCommand() string {
 	return ""
 }
 
-// WaitsForApproval reports whether a task is ready to merge but for the approval that the policy demands.
+// WaitsForApproval reports whether a task is ready to merge but for the approval that the policy
+// demands.
 func (s *delivery) WaitsForApproval(w *Work) bool {
-	return s.NeedsApproval(w) && w.Task.Audited && !w.Task.Approved && w.Phase == signalbox.PhaseReadyForMerge && w.Task.Cancelled == ""
+	return s.NeedsApproval(w) && w.Task.Audited && !w.Task.Approved &&
+		w.Phase == signalbox.PhaseReadyForMerge && w.Task.Cancelled == ""
 }
 
-// NeedsApproval reports whether the policy demands that a human approves the merge of a task: of every task, or of this one because it
-// changes what steers agents. Those who judged it were not steered by that, but all who come after the merge are.
+// NeedsApproval reports whether the policy demands that a human approves the merge of a task: of
+// every task, or of this one because it changes what steers agents. Those who judged it were not
+// steered by that, but all who come after the merge are.
 func (s *delivery) NeedsApproval(w *Work) bool {
 	p := s.run.Policy
-	return p != nil && w.Task != nil && (p.ApproveMerge || len(w.Task.Steering) > 0 && !p.TrustSteering)
+	return p != nil && w.Task != nil && (p.ApproveMerge || len(w.Task.Steering) > 0 &&
+		!p.TrustSteering)
 }
 
-// reasons returns what the run waits for, and what each unfinished task waits for. If all unfinished tasks are cancelled,
-// it returns why.
+// reasons returns what the run waits for, and what each unfinished task waits for. If all
+// unfinished tasks are cancelled, it returns why.
 func (s *State) reasons() []string {
 	var reasons, cancelled, waiting []string
 	switch {
@@ -182,7 +191,8 @@ func (s *State) reasons() []string {
 		switch {
 		case !q.Open() || q.Work != "":
 		case q.Kind == AskedAgent:
-			reasons = append(reasons, "what "+joinSome(q.Agents)+" would do waits for an answer to "+q.ID)
+			reasons = append(reasons, "what "+joinSome(q.Agents)+
+				" would do waits for an answer to "+q.ID)
 		case q.Role != "":
 			reasons = append(reasons, "the role "+string(q.Role)+" waits for an answer to "+q.ID)
 		default:
@@ -225,7 +235,8 @@ func (s *State) reasons() []string {
 	return reasons
 }
 
-// causeIsNamed reports whether the chain of blockers of a task ends at a task for which reasons has an entry.
+// causeIsNamed reports whether the chain of blockers of a task ends at a task for which reasons has
+// an entry.
 func (s *State) causeIsNamed(w *Work) bool {
 	seen := map[string]bool{}
 	for !seen[w.ID] {

@@ -8,14 +8,16 @@ import (
 	"signalbox"
 )
 
-// Rework sends planned work back to its author, in whatever phase it is, with what the human wants. Whoever works on it loses the lease.
+// Rework sends planned work back to its author, in whatever phase it is, with what the human wants.
+// Whoever works on it loses the lease.
 type Rework struct {
 	Work string
 	// Text is what the human wants, and Body the blob with it if it is long; see LongText.
 	Text  string
 	Body  signalbox.Hash
 	Actor string
-	// Reject means that the human does not approve the merge that waits for approval. Work that does not wait is refused.
+	// Reject means that the human does not approve the merge that waits for approval. Work that
+	// does not wait is refused.
 	Reject bool
 }
 
@@ -33,7 +35,8 @@ func (c Rework) decide(d *decider) error {
 	d.answer.Work, d.answer.Paused = w.ID, w.Task.Paused
 	d.withdrawQuestions(w, c.Actor)
 	lease := d.liveLease(w)
-	ordered := ReworkOrdered{Cause: FindingHuman, Count: len(w.Task.Corrections) + 1, Summary: shortenText(c.Text), Body: c.Body}
+	ordered := ReworkOrdered{Cause: FindingHuman, Count: len(w.Task.Corrections) + 1,
+		Summary: shortenText(c.Text), Body: c.Body}
 	if c.Reject {
 		d.answer.Commit, ordered.Commit = w.Task.Commit, w.Task.Commit
 	}
@@ -46,7 +49,8 @@ func (c Rework) decide(d *decider) error {
 		at = w.BlockedFrom
 		d.record(w.ID, "", c.Actor, PhaseChanged{w.Phase, at})
 	}
-	if at != signalbox.PhaseDraft && at != signalbox.PhaseImplementation { // a draft is specified first
+	// a draft is specified first
+	if at != signalbox.PhaseDraft && at != signalbox.PhaseImplementation {
 		d.record(w.ID, "", c.Actor, PhaseChanged{at, signalbox.PhaseImplementation})
 		at = signalbox.PhaseImplementation
 	}
@@ -63,23 +67,32 @@ func (c Rework) check(s *State, w *Work) error {
 	t := w.Task
 	switch {
 	case t == nil:
-		return refusef(signalbox.CodeFailed, "work that was opened by hand goes back only if its checks fail; open new work for what is missing",
+		return refusef(signalbox.CodeFailed,
+			"work that was opened by hand goes back only if its checks fail; open new work for what is missing",
 			"work '%s' does not belong to a plan", w.ID)
 	case t.Kind == KindBaseline:
-		return refusef(signalbox.CodeFailed, "signalbox retry "+w.ID+" runs the checks again", "'%s' runs the checks on the base and has no developer", w.ID)
+		return refusef(signalbox.CodeFailed, "signalbox retry "+w.ID+" runs the checks again",
+			"'%s' runs the checks on the base and has no developer", w.ID)
 	case t.Kind == KindExpert:
-		return refusef(signalbox.CodeFailed, "signalbox tell "+w.ID+" gives words to the expert; signalbox rework "+t.Asker+" sends the task back",
+		return refusef(signalbox.CodeFailed, "signalbox tell "+w.ID+
+			" gives words to the expert; signalbox rework "+t.Asker+" sends the task back",
 			"'%s' is a request to an expert and has no developer", w.ID)
 	case w.Phase == signalbox.PhaseCompleted:
-		return refusef(signalbox.CodeFailed, "add a new task to the plan for what is missing", "work '%s' is completed and cannot be sent back", w.ID)
+		return refusef(signalbox.CodeFailed, "add a new task to the plan for what is missing",
+			"work '%s' is completed and cannot be sent back", w.ID)
 	case t.Cancelled != "" && t.Kind == KindRemediation:
-		return refusef(signalbox.CodeFailed, "a new one starts when it is needed", "remediation '%s' is over", w.ID)
+		return refusef(signalbox.CodeFailed, "a new one starts when it is needed",
+			"remediation '%s' is over", w.ID)
 	case t.Cancelled != "":
-		return refusef(signalbox.CodeFailed, "undo that first with signalbox retry "+w.ID, "work '%s' is cancelled (%s)", w.ID, t.Cancelled)
+		return refusef(signalbox.CodeFailed, "undo that first with signalbox retry "+w.ID,
+			"work '%s' is cancelled (%s)", w.ID, t.Cancelled)
 	case c.Reject && !s.WaitsForApproval(w):
-		return refusef(signalbox.CodeFailed, "to send it back anyway: signalbox rework "+w.ID+" TEXT", "work '%s' is in %s and does not wait for approval", w.ID, w.Phase)
+		return refusef(signalbox.CodeFailed, "to send it back anyway: signalbox rework "+w.ID+
+			" TEXT", "work '%s' is in %s and does not wait for approval", w.ID, w.Phase)
 	case t.Merge != nil: // the base may have it already
-		return refusef(signalbox.CodeConflict, "wait until a run has recorded the result; if it is merged, add a new task to the plan", "work '%s' is being merged", w.ID)
+		return refusef(signalbox.CodeConflict,
+			"wait until a run has recorded the result; if it is merged, add a new task to the plan",
+			"work '%s' is being merged", w.ID)
 	}
 	return nil
 }
@@ -87,7 +100,8 @@ func (c Rework) check(s *State, w *Work) error {
 // FindingHuman is the cause of a finding with which the human sent work back.
 const FindingHuman = "human"
 
-// Message is something that the human wants to tell the next agent. Text is only its beginning if it has a Body.
+// Message is something that the human wants to tell the next agent. Text is only its beginning if
+// it has a Body.
 type Message struct {
 	Text  string         `json:"text"`
 	Body  signalbox.Hash `json:"body,omitzero"`
@@ -95,7 +109,8 @@ type Message struct {
 	Seq   uint64         `json:"seq"`
 }
 
-// Tell gives words of the human to the agent whose turn on the work is next, or to the one at work if it listens. It moves nothing.
+// Tell gives words of the human to the agent whose turn on the work is next, or to the one at work
+// if it listens. It moves nothing.
 type Tell struct {
 	Work string
 	// Text is the message, and Body the blob with it if it is long; see LongText.
@@ -114,23 +129,29 @@ func (c Tell) decide(d *decider) error {
 	}
 	switch t := w.Task; {
 	case t == nil:
-		return refusef(signalbox.CodeFailed, "tell whoever claims it", "work '%s' does not belong to a plan, so no agent gets a prompt for it", w.ID)
+		return refusef(signalbox.CodeFailed, "tell whoever claims it",
+			"work '%s' does not belong to a plan, so no agent gets a prompt for it", w.ID)
 	case t.Kind == KindBaseline:
-		return refusef(signalbox.CodeFailed, "name a task of the plan", "'%s' runs the checks on the base, and no agent works on it", w.ID)
+		return refusef(signalbox.CodeFailed, "name a task of the plan",
+			"'%s' runs the checks on the base, and no agent works on it", w.ID)
 	case w.Phase == signalbox.PhaseCompleted:
-		return refusef(signalbox.CodeFailed, "add a new task to the plan for what is missing", "work '%s' is completed, so no agent works on it any more", w.ID)
+		return refusef(signalbox.CodeFailed, "add a new task to the plan for what is missing",
+			"work '%s' is completed, so no agent works on it any more", w.ID)
 	case t.Cancelled != "":
-		return refusef(signalbox.CodeFailed, "undo that first with signalbox retry "+w.ID, "work '%s' is cancelled (%s)", w.ID, t.Cancelled)
+		return refusef(signalbox.CodeFailed, "undo that first with signalbox retry "+w.ID,
+			"work '%s' is cancelled (%s)", w.ID, t.Cancelled)
 	case t.Audited:
-		return refusef(signalbox.CodeFailed, "to send it back to the developer: signalbox rework "+w.ID+" TEXT", "work '%s' is ready to merge, so no agent works on it any more", w.ID)
+		return refusef(signalbox.CodeFailed, "to send it back to the developer: signalbox rework "+
+			w.ID+" TEXT", "work '%s' is ready to merge, so no agent works on it any more", w.ID)
 	}
-	d.answer.Work, d.answer.Phase, d.answer.Lease, d.answer.Paused = w.ID, w.Phase, d.liveLease(w), w.Task.Paused
+	d.answer.Work, d.answer.Phase, d.answer.Lease, d.answer.Paused = w.ID, w.Phase, d.liveLease(w),
+		w.Task.Paused
 	d.answer.Seq = d.record(w.ID, "", c.Actor, MessageSent{shortenText(c.Text), c.Body})
 	return nil
 }
 
-// DeliverMessages reports that the agent of a session has got messages of the human while it worked. Those that were in its prompt are
-// reported with the end of its turn.
+// DeliverMessages reports that the agent of a session has got messages of the human while it
+// worked. Those that were in its prompt are reported with the end of its turn.
 type DeliverMessages struct {
 	Session string
 	Epoch   uint64
@@ -148,7 +169,8 @@ func (c DeliverMessages) decide(d *decider) error {
 	return nil
 }
 
-// delivered records which messages the agent has got, and returns the sequence of the event, 0 if it had got all of them before.
+// delivered records which messages the agent has got, and returns the sequence of the event, 0 if
+// it had got all of them before.
 func (d *decider) delivered(h report, messages []uint64) uint64 {
 	var pending []uint64
 	for _, m := range h.w.Task.Messages {
@@ -165,7 +187,8 @@ func (d *decider) delivered(h report, messages []uint64) uint64 {
 // maxLongText is the longest text of the human for an agent, in bytes: it becomes part of a prompt.
 const maxLongText = 64 << 10
 
-// LongText returns a text for an agent if it is so long that it is stored as a blob, and its digest. Otherwise it returns zero.
+// LongText returns a text for an agent if it is so long that it is stored as a blob, and its
+// digest. Otherwise it returns zero.
 func LongText(text string) (blob []byte, digest signalbox.Hash) {
 	if len(text) <= maxText || len(text) > maxLongText { // a longer one is refused
 		return nil, digest
@@ -173,18 +196,21 @@ func LongText(text string) (blob []byte, digest signalbox.Hash) {
 	return []byte(text), sha256.Sum256([]byte(text))
 }
 
-// checkLongText refuses a text for an agent that is empty or invalid, or that is long and not stored as a blob.
+// checkLongText refuses a text for an agent that is empty or invalid, or that is long and not
+// stored as a blob.
 func checkLongText(text string, body signalbox.Hash) error {
 	if err := requireTextUpTo("text", text, maxLongText); err != nil {
 		return err
 	}
 	if _, digest := LongText(text); digest != body {
-		return refusef(signalbox.CodeUsage, "store it and name its digest", "the blob is not that of the text")
+		return refusef(signalbox.CodeUsage, "store it and name its digest",
+			"the blob is not that of the text")
 	}
 	return nil
 }
 
-// shortenText returns what an event has of a text: all of it, or its beginning if it is stored as a blob.
+// shortenText returns what an event has of a text: all of it, or its beginning if it is stored as a
+// blob.
 func shortenText(text string) string {
 	if len(text) <= maxText {
 		return text

@@ -11,16 +11,28 @@ import (
 	"signalbox"
 )
 
-// inPhases has a way to bring t1 into each state in which it can be sent back. Each returns who holds it; the lease is nil if it is not held.
+// inPhases has a way to bring t1 into each state in which it can be sent back. Each returns who
+// holds it; the lease is nil if it is not held.
 var inPhases = map[string]func(b *box) Answer{
 	"waiting for a developer": func(b *box) Answer { return Answer{} },
-	"developed":               func(b *box) Answer { return b.wantDispatch(signalbox.RoleDeveloper, "t1") },
-	"waiting for checks":      func(b *box) Answer { b.bring("t1", signalbox.PhaseCIPending); return Answer{} },
+	"developed": func(
+		b *box) Answer {
+		return b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	},
+	"waiting for checks": func(
+		b *box) Answer {
+		b.bring("t1", signalbox.PhaseCIPending)
+		return Answer{}
+	},
 	"checked": func(b *box) Answer {
 		b.bring("t1", signalbox.PhaseCIPending)
 		return b.wantDispatch(signalbox.RoleCI, "t1")
 	},
-	"waiting for review": func(b *box) Answer { b.bring("t1", signalbox.PhaseReadyForReview); return Answer{} },
+	"waiting for review": func(
+		b *box) Answer {
+		b.bring("t1", signalbox.PhaseReadyForReview)
+		return Answer{}
+	},
 	"reviewed": func(b *box) Answer {
 		b.bring("t1", signalbox.PhaseReadyForReview)
 		return b.wantDispatch(signalbox.RoleCritic, "t1")
@@ -84,10 +96,12 @@ func TestReworkInEveryPhase(t *testing.T) {
 			if a.Work != "t1" || a.Phase != signalbox.PhaseImplementation || a.Seq == 0 {
 				t.Errorf("answer %+v", a)
 			}
-			if w.Lease != nil || len(w.Task.Questions) > 0 || w.Task.Remedy != "" || w.Task.Counts != (Counts{}) || w.Task.Checked || w.Task.Approved {
+			if w.Lease != nil || len(w.Task.Questions) > 0 || w.Task.Remedy != "" ||
+				w.Task.Counts != (Counts{}) || w.Task.Checked || w.Task.Approved {
 				t.Errorf("work %+v, task %+v", w, w.Task)
 			}
-			want := Finding{Cause: FindingHuman, Summary: "use the new parser", Actor: "ann", Seq: a.Seq}
+			want := Finding{Cause: FindingHuman, Summary: "use the new parser", Actor: "ann",
+				Seq: a.Seq}
 			if diff := gocmp.Diff([]Finding{want}, w.Task.Findings); diff != "" {
 				t.Errorf("findings (-want +got):\n%s", diff)
 			}
@@ -95,7 +109,8 @@ func TestReworkInEveryPhase(t *testing.T) {
 				t.Errorf("corrections (-want +got):\n%s", diff)
 			}
 			if holder.Lease != nil { // whoever worked on it works in vain
-				wantRefusedAs(t, b.try(EndTurn{Session: holder.Session, Epoch: holder.Lease.Epoch}), signalbox.CodeConflict)
+				wantRefusedAs(t, b.try(EndTurn{Session: holder.Session, Epoch: holder.Lease.Epoch}),
+					signalbox.CodeConflict)
 				if dev := holder.Lease.Role == signalbox.RoleDeveloper; (w.Task.Context == interruptedContext) != dev {
 					t.Errorf("context %q", w.Task.Context)
 				}
@@ -109,7 +124,8 @@ func TestReworkInEveryPhase(t *testing.T) {
 			}
 			b.bring("t1", signalbox.PhaseReadyForReview)
 			if task := b.work("t1").Task; task.Findings != nil || len(task.Corrections) != 1 {
-				t.Errorf("delivered: findings %+v, corrections %+v", task.Findings, task.Corrections)
+				t.Errorf("delivered: findings %+v, corrections %+v", task.Findings,
+					task.Corrections)
 			}
 		})
 	}
@@ -126,7 +142,8 @@ func TestReworkStaysUntilDelivered(t *testing.T) {
 	for _, f := range b.work("t1").Task.Findings {
 		got = append(got, f.Cause+" "+f.Actor+" "+f.Summary)
 	}
-	if diff := gocmp.Diff([]string{"human ann first", "checks  failing: test on local", "human bob second"}, got); diff != "" {
+	if diff := gocmp.Diff([]string{"human ann first", "checks  failing: test on local",
+		"human bob second"}, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
 }
@@ -135,10 +152,12 @@ func TestReworkKeepsPauseAndDraft(t *testing.T) {
 	b := deliver(t, policy(), unspecified("t1"))
 	b.wantDispatch(signalbox.RoleBusinessAnalyst, "t1")
 	b.do(Order{What: OrderPause, Work: "t1", Actor: "op"})
-	if a := b.do(Rework{Work: "t1", Text: "only the English one", Actor: "ann"}); !a.Paused || a.Phase != signalbox.PhaseDraft {
+	if a := b.do(Rework{Work: "t1", Text: "only the English one", Actor: "ann"}); !a.Paused ||
+		a.Phase != signalbox.PhaseDraft {
 		t.Errorf("answer %+v", a)
 	}
-	if w := b.wantPhase("t1", signalbox.PhaseDraft); !w.Task.Paused || w.Lease != nil || len(w.Task.Findings) != 1 {
+	if w := b.wantPhase("t1", signalbox.PhaseDraft); !w.Task.Paused || w.Lease != nil ||
+		len(w.Task.Findings) != 1 {
 		t.Errorf("work %+v, task %+v", w, w.Task)
 	}
 }
@@ -148,7 +167,8 @@ func TestReworkAsksForBudgetAgain(t *testing.T) {
 	p := policy()
 	p.Task = Budget{Tokens: 100}
 	b := deliver(t, p, todo("t1"))
-	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 150}} })
+	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review",
+		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 150}} })
 	first := b.question("t1", AskedBudget)
 	b.do(Rework{Work: "t1", Text: "again", Actor: "ann"})
 	if second := b.question("t1", AskedBudget); second.ID == first.ID {
@@ -162,7 +182,8 @@ func TestReworkOfRemediation(t *testing.T) {
 	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "infra_blocked")
 	b.say(b.remedied(), "health_healthy")
 	b.do(Rework{Work: "R-1", Text: "pin the version", Actor: "ann", Reject: true})
-	if w := b.wantPhase("R-1", signalbox.PhaseImplementation); len(w.Task.Findings) != 1 || w.Task.Findings[0].Cause != FindingHuman {
+	if w := b.wantPhase("R-1", signalbox.PhaseImplementation); len(w.Task.Findings) != 1 ||
+		w.Task.Findings[0].Cause != FindingHuman {
 		t.Errorf("findings %+v", w.Task.Findings)
 	}
 	health := b.remedied()
@@ -177,16 +198,19 @@ func TestReject(t *testing.T) {
 	b.toApproval("t1")
 	d := b.try(Rework{Work: "t1", Text: "wrong colour", Actor: "ann", Reject: true})
 	wantTypes(t, d, "ReworkOrdered t1", "PhaseChanged t1")
-	wantBody(t, d, ReworkOrdered{Cause: FindingHuman, Count: 1, Summary: "wrong colour", Commit: sha("c0ffee")})
+	wantBody(t, d, ReworkOrdered{Cause: FindingHuman, Count: 1, Summary: "wrong colour",
+		Commit: sha("c0ffee")})
 	if d.Answer.Commit != sha("c0ffee") || d.Events[0].Actor != "ann" {
 		t.Errorf("answer %+v, actor %s", d.Answer, d.Events[0].Actor)
 	}
 	wantRefused(t, b.try(Rework{Work: "t1", Text: "again", Actor: "ann", Reject: true}),
-		refused{Code: signalbox.CodeFailed, Msg: "work 't1' is in IMPLEMENTATION and does not wait for approval"})
+		refused{Code: signalbox.CodeFailed,
+			Msg: "work 't1' is in IMPLEMENTATION and does not wait for approval"})
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
-	wantRefusedAs(t, b.try(Rework{Work: "t1", Text: "again", Actor: "ann", Reject: true}), signalbox.CodeFailed)
+	wantRefusedAs(t, b.try(Rework{Work: "t1", Text: "again", Actor: "ann", Reject: true}),
+		signalbox.CodeFailed)
 }
 
 func TestRefusedRework(t *testing.T) {
@@ -199,16 +223,30 @@ func TestRefusedRework(t *testing.T) {
 		c    Rework
 		want refused
 	}{
-		{Rework{Work: "done"}, refused{Code: signalbox.CodeFailed, Msg: "work 'done' is completed and cannot be sent back"}},
-		{Rework{Work: "gone"}, refused{Code: signalbox.CodeFailed, Msg: "work 'gone' is cancelled (unwanted)"}},
-		{Rework{Work: "hand"}, refused{Code: signalbox.CodeFailed, Msg: "work 'hand' does not belong to a plan"}},
-		{Rework{Work: "B-1"}, refused{Code: signalbox.CodeFailed, Msg: "'B-1' runs the checks on the base and has no developer"}},
-		{Rework{Work: "X-1"}, refused{Code: signalbox.CodeFailed, Msg: "'X-1' is a request to an expert and has no developer"}},
-		{Rework{Work: "none"}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'none'"}},
-		{Rework{Work: "t1", Text: " \n"}, refused{Code: signalbox.CodeUsage, Msg: "the text is empty"}},
-		{Rework{Work: "t1", Text: "\x1b[2J"}, refused{Code: signalbox.CodeUsage, Msg: "invalid text: must not contain control characters"}},
-		{Rework{Work: "t1", Text: strings.Repeat("x", maxLongText+1)}, refused{Code: signalbox.CodeUsage, Msg: "invalid text: 65537 bytes, limit 65536"}},
-		{Rework{Work: "t1", Text: strings.Repeat("x", maxText+1)}, refused{Code: signalbox.CodeUsage, Msg: "the blob is not that of the text"}},
+		{Rework{Work: "done"},
+			refused{Code: signalbox.CodeFailed,
+				Msg: "work 'done' is completed and cannot be sent back"}},
+		{Rework{Work: "gone"},
+			refused{Code: signalbox.CodeFailed, Msg: "work 'gone' is cancelled (unwanted)"}},
+		{Rework{Work: "hand"},
+			refused{Code: signalbox.CodeFailed, Msg: "work 'hand' does not belong to a plan"}},
+		{Rework{Work: "B-1"},
+			refused{Code: signalbox.CodeFailed,
+				Msg: "'B-1' runs the checks on the base and has no developer"}},
+		{Rework{Work: "X-1"},
+			refused{Code: signalbox.CodeFailed,
+				Msg: "'X-1' is a request to an expert and has no developer"}},
+		{Rework{Work: "none"},
+			refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'none'"}},
+		{Rework{Work: "t1", Text: " \n"},
+			refused{Code: signalbox.CodeUsage, Msg: "the text is empty"}},
+		{Rework{Work: "t1", Text: "\x1b[2J"},
+			refused{Code: signalbox.CodeUsage,
+				Msg: "invalid text: must not contain control characters"}},
+		{Rework{Work: "t1", Text: strings.Repeat("x", maxLongText+1)},
+			refused{Code: signalbox.CodeUsage, Msg: "invalid text: 65537 bytes, limit 65536"}},
+		{Rework{Work: "t1", Text: strings.Repeat("x", maxText+1)},
+			refused{Code: signalbox.CodeUsage, Msg: "the blob is not that of the text"}},
 	} {
 		if tt.c.Text == "" {
 			tt.c.Text = "fix it"
@@ -223,9 +261,12 @@ func TestReworkDuringMerge(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.toApproval("t1")
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
-	b.do(PrepareMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("beef"), Before: b.s.Base()})
-	wantRefused(t, b.try(Rework{Work: "t1", Text: "stop", Actor: "ann"}), refused{Code: signalbox.CodeConflict, Msg: "work 't1' is being merged"})
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("beef"), Before: b.s.Base()})
+	b.do(PrepareMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("beef"),
+		Before: b.s.Base()})
+	wantRefused(t, b.try(Rework{Work: "t1", Text: "stop", Actor: "ann"}),
+		refused{Code: signalbox.CodeConflict, Msg: "work 't1' is being merged"})
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("beef"),
+		Before: b.s.Base()})
 	b.wantPhase("t1", signalbox.PhaseCompleted)
 }
 
@@ -238,7 +279,8 @@ func TestLongWords(t *testing.T) {
 	}
 	b := deliver(t, policy(), todo("t1"))
 	want := strings.Repeat("ä", notesPreview/2) + "…"
-	wantBody(t, b.try(Rework{Work: "t1", Text: text, Body: digest, Actor: "ann"}), ReworkOrdered{Cause: FindingHuman, Count: 1, Summary: want, Body: digest})
+	wantBody(t, b.try(Rework{Work: "t1", Text: text, Body: digest, Actor: "ann"}),
+		ReworkOrdered{Cause: FindingHuman, Count: 1, Summary: want, Body: digest})
 	d := b.try(Tell{Work: "t1", Text: text, Body: digest, Actor: "ann"})
 	wantBody(t, d, MessageSent{want, digest})
 	if blobs, err := Blobs(&d.Events[0]); err != nil || len(blobs) != 1 || blobs[0] != digest {
@@ -249,7 +291,8 @@ func TestLongWords(t *testing.T) {
 	}
 }
 
-// A message waits until a turn that had it in its prompt counts, or until an agent that listens has got it. It is delivered once.
+// A message waits until a turn that had it in its prompt counts, or until an agent that listens has
+// got it. It is delivered once.
 func TestMessages(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	pending := func(want ...uint64) {
@@ -267,14 +310,17 @@ func TestMessages(t *testing.T) {
 	dev := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	two := tell()
 	pending(one, two)
-	b.do(ReportFailure{Session: dev.Session, Epoch: dev.Lease.Epoch, Cause: FailCrash, Turn: &Turn{}})
+	b.do(ReportFailure{Session: dev.Session, Epoch: dev.Lease.Epoch, Cause: FailCrash,
+		Turn: &Turn{}})
 	pending(one, two)
 	dev = b.wantDispatch(signalbox.RoleDeveloper, "t1")
-	d := b.sayMore(dev, "unknown", func(h *ReportSignal) { h.Turn = &Turn{Messages: []uint64{one, two}} })
+	d := b.sayMore(dev, "unknown",
+		func(h *ReportSignal) { h.Turn = &Turn{Messages: []uint64{one, two}} })
 	wantBody(t, d, MessageDelivered{dev.Lease.Epoch, []uint64{one, two}})
 	pending()
 	three, four := tell(), tell()
-	wantBody(t, b.try(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{three}}), MessageDelivered{dev.Lease.Epoch, []uint64{three}})
+	wantBody(t, b.try(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{three}}),
+		MessageDelivered{dev.Lease.Epoch, []uint64{three}})
 	if a := b.do(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{one, three}}); !a.Repeated {
 		t.Error("delivered twice")
 	}
@@ -283,7 +329,8 @@ func TestMessages(t *testing.T) {
 		t.Errorf("message %+v", m)
 	}
 	b.do(Rework{Work: "t1", Text: "anew", Actor: "ann"})
-	wantRefusedAs(t, b.try(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{four}}), signalbox.CodeConflict)
+	wantRefusedAs(t, b.try(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{four}}),
+		signalbox.CodeConflict)
 	pending(four)
 }
 
@@ -300,7 +347,8 @@ func TestRefusedMessages(t *testing.T) {
 		"hand":  "work 'hand' does not belong to a plan, so no agent gets a prompt for it",
 		"B-1":   "'B-1' runs the checks on the base, and no agent works on it",
 	} {
-		wantRefused(t, b.try(Tell{Work: work, Text: "hello", Actor: "ann"}), refused{Code: signalbox.CodeFailed, Msg: msg})
+		wantRefused(t, b.try(Tell{Work: work, Text: "hello", Actor: "ann"}),
+			refused{Code: signalbox.CodeFailed, Msg: msg})
 	}
 	wantRefusedAs(t, b.try(Tell{Work: "ready", Text: "", Actor: "ann"}), signalbox.CodeUsage)
 	wantRefusedAs(t, b.try(Tell{Work: "ready", Text: "x", Actor: "an n"}), signalbox.CodeUsage)
@@ -313,7 +361,8 @@ func TestCancelledTaskIsNotApproved(t *testing.T) {
 	b := deliver(t, p, todo("t1"))
 	b.toApproval("t1")
 	b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
-	if d := b.try(Order{What: OrderApprove, Work: "t1", Actor: "op"}); d.Err == nil || len(d.Events) > 0 {
+	if d := b.try(Order{What: OrderApprove, Work: "t1", Actor: "op"}); d.Err == nil ||
+		len(d.Events) > 0 {
 		t.Errorf("it was approved: %+v", d)
 	}
 	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"})

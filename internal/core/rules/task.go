@@ -17,8 +17,8 @@ const (
 	KindBaseline    Kind = "baseline"    // B-1, B-2, …: runs the checks on the base
 )
 
-// Task is the part of a work item that the delivery loop uses. Work that was opened by hand has none. Like Work, it is
-// never changed after State returned it.
+// Task is the part of a work item that the delivery loop uses. Work that was opened by hand has
+// none. Like Work, it is never changed after State returned it.
 type Task struct {
 	Kind Kind `json:"kind"`
 	// Order is the position in the plan. A higher priority goes first.
@@ -31,7 +31,8 @@ type Task struct {
 	Text   signalbox.Hash `json:"text,omitzero"`
 	Parent string         `json:"parent,omitempty"`
 	Budget Budget         `json:"budget,omitzero"`
-	// Plan is the id of the plan that the task belongs to, and Name its id there if the work has another. See Work.Name.
+	// Plan is the id of the plan that the task belongs to, and Name its id there if the work has
+	// another. See Work.Name.
 	Plan string `json:"plan,omitempty"`
 	Name string `json:"name,omitempty"`
 	// Specification is the business analyst's specification of the task.
@@ -45,19 +46,21 @@ type Task struct {
 	Approved bool `json:"approved,omitempty"`
 	// Claimed is the blob with the check results that the developer reported.
 	Claimed signalbox.Hash `json:"claimed,omitzero"`
-	// Checks is the sequence of the last ChecksRan. Failing lists the checks that failed in it, and Differs those for which
-	// the developer reported another result.
+	// Checks is the sequence of the last ChecksRan. Failing lists the checks that failed in it, and
+	// Differs those for which the developer reported another result.
 	Checks uint64 `json:"checks,omitempty"`
-	// Commit is the commit that was checked, and Base that of the base at that time. The same commit is reviewed, audited,
-	// approved and merged.
+	// Commit is the commit that was checked, and Base that of the base at that time. The same
+	// commit is reviewed, audited, approved and merged.
 	Commit  string   `json:"commit,omitempty"`
 	Base    string   `json:"base,omitempty"`
 	Failing []string `json:"failing,omitempty"`
 	Differs []string `json:"differs,omitempty"`
 
-	// Saved is what the author last saved, nil if that is not known: then the branch says what to check.
+	// Saved is what the author last saved, nil if that is not known: then the branch says what to
+	// check.
 	Saved *SavedWork `json:"saved,omitempty"`
-	// Delivered is where the work was delivered, nil if it was not. It stays when the work comes back.
+	// Delivered is where the work was delivered, nil if it was not. It stays when the work comes
+	// back.
 	Delivered *DeliveredTask `json:"delivered,omitempty"`
 	// Stored are its commits that are in bundles, for other machines.
 	Stored []StoredCommit `json:"stored,omitempty"`
@@ -83,20 +86,23 @@ type Task struct {
 	// Thread is the last session of an agent program whose usage continues from turn to turn.
 	Thread *Thread `json:"thread,omitempty"`
 
-	// Findings are the problems that the next developer must fix, Answers the ids of answered questions, Advice the
-	// answers of experts, Overlaps the files that other tasks change too, and Context the problem of the previous agent.
+	// Findings are the problems that the next developer must fix, Answers the ids of answered
+	// questions, Advice the answers of experts, Overlaps the files that other tasks change too, and
+	// Context the problem of the previous agent.
 	Findings []Finding `json:"findings,omitempty"`
 	Answers  []string  `json:"answers,omitempty"`
 	Advice   []Advice  `json:"advice,omitempty"`
 	Overlaps []string  `json:"overlaps,omitempty"`
 	Context  string    `json:"context,omitempty"`
-	// Corrections are all findings with which the human sent the work back, and Messages the words of the human that no agent has got yet.
+	// Corrections are all findings with which the human sent the work back, and Messages the words
+	// of the human that no agent has got yet.
 	Corrections []Finding `json:"corrections,omitempty"`
 	Messages    []Message `json:"messages,omitempty"`
 	// Output is the output of the last agent.
 	Output signalbox.Hash `json:"output,omitzero"`
 
-	// Questions are the open questions about the task, and Remedy is the remediation that it waits for. Either stops it.
+	// Questions are the open questions about the task, and Remedy is the remediation that it waits
+	// for. Either stops it.
 	Questions []string `json:"questions,omitempty"`
 	Remedy    string   `json:"remedy,omitempty"`
 	Paused    bool     `json:"paused,omitempty"`
@@ -107,7 +113,8 @@ type Task struct {
 
 	// Agent is the agent that the holder of the lease runs, if the policy names agents.
 	Agent string `json:"agent,omitempty"`
-	// Conversation is the last session of an agent program, if it can be resumed after an interruption.
+	// Conversation is the last session of an agent program, if it can be resumed after an
+	// interruption.
 	Conversation *Conversation `json:"conversation,omitempty"`
 
 	// Locks are the files that the task has locked in a shared workspace.
@@ -115,18 +122,20 @@ type Task struct {
 	Parked   *Park     `json:"parked,omitempty"`
 	Progress *Progress `json:"progress,omitempty"`
 
-	// Asker is the task that made the request to an expert, and Asked the epoch of its lease. Expert is "" until an expert
-	// creator has created the expert.
+	// Asker is the task that made the request to an expert, and Asked the epoch of its lease.
+	// Expert is "" until an expert creator has created the expert.
 	Asker  string `json:"asker,omitempty"`
 	Asked  uint64 `json:"asked,omitempty"`
 	Expert string `json:"expert,omitempty"`
 
-	// Issues are the problems that a remediation must fix, and Attempts how often it failed since the human last intervened.
+	// Issues are the problems that a remediation must fix, and Attempts how often it failed since
+	// the human last intervened.
 	Issues   []Finding `json:"issues,omitempty"`
 	Attempts int       `json:"attempts,omitempty"`
 }
 
-// SavedWork is a commit with everything that an author changed in a turn, and the epoch of the author's lease.
+// SavedWork is a commit with everything that an author changed in a turn, and the epoch of the
+// author's lease.
 type SavedWork struct {
 	Commit string `json:"commit"`
 	Epoch  uint64 `json:"epoch"`
@@ -252,27 +261,33 @@ func (t *Task) blockers() []string {
 // onHold reports whether something other than its blockers stops a task.
 func (w *Work) onHold() bool {
 	t := w.Task
-	return len(t.Questions) > 0 || t.Remedy != "" || t.Paused || t.Cancelled != "" || w.Phase == signalbox.PhaseBlocked
+	return len(t.Questions) > 0 || t.Remedy != "" || t.Paused || t.Cancelled != "" ||
+		w.Phase == signalbox.PhaseBlocked
 }
 
-// canStart reports whether the work can be dispatched, apart from slots and from what other tasks are doing.
+// canStart reports whether the work can be dispatched, apart from slots and from what other tasks
+// are doing.
 func (s *State) canStart(w *Work) bool {
-	return w.Lease == nil && !w.onHold() && w.claimableBy() != "" && len(s.OpenBlockers(w)) == 0 && !s.WaitsForApproval(w) && !w.WaitsForRequest()
+	return w.Lease == nil && !w.onHold() && w.claimableBy() != "" && len(s.OpenBlockers(w)) == 0 &&
+		!s.WaitsForApproval(w) && !w.WaitsForRequest()
 }
 
-// OpenBlockers returns the work that must be completed before a task can start. A blocker that was removed from the plan no
-// longer counts: the plan that asked for it is gone, and waiting for it would never end. One that the operator cancelled
-// counts, unless only an agent named it: the operator must say what becomes of the tasks that depend on it.
+// OpenBlockers returns the work that must be completed before a task can start. A blocker that was
+// removed from the plan no longer counts: the plan that asked for it is gone, and waiting for it
+// would never end. One that the operator cancelled counts, unless only an agent named it: the
+// operator must say what becomes of the tasks that depend on it.
 func (s *State) OpenBlockers(w *Work) []string {
 	var open []string
 	for _, id := range w.Task.Blockers {
 		b, known := s.Work(id)
-		if !known || b.Phase != signalbox.PhaseCompleted && !s.canStackOn(b) && (b.Task == nil || b.Task.Cancelled != removedFromPlan) {
+		if !known || b.Phase != signalbox.PhaseCompleted && !s.canStackOn(b) &&
+			(b.Task == nil || b.Task.Cancelled != removedFromPlan) {
 			open = append(open, id)
 		}
 	}
 	for _, id := range w.Task.Waits {
-		if b, known := s.Work(id); known && !b.Done() && !s.canStackOn(b) && !slices.Contains(open, id) {
+		if b, known := s.Work(id); known && !b.Done() && !s.canStackOn(b) &&
+			!slices.Contains(open, id) {
 			open = append(open, id)
 		}
 	}
@@ -284,7 +299,8 @@ func (s *delivery) canStackOn(w *Work) bool {
 	return s.run.Policy != nil && s.run.Policy.Stack && w.WaitsForRequest()
 }
 
-// changeTask replaces a task with a changed copy. The change must replace slices and maps, not write into them.
+// changeTask replaces a task with a changed copy. The change must replace slices and maps, not
+// write into them.
 func (s *State) changeTask(id string, change func(*Work, *Task)) {
 	s.changeWork(id, func(w *Work) {
 		task := *w.Task
@@ -300,7 +316,8 @@ func incremented(counts map[signalbox.Role]int, role signalbox.Role) map[signalb
 	return more
 }
 
-// cloneCounts does what maps.Clone does; this package does not import maps, which has iterators in random order.
+// cloneCounts does what maps.Clone does; this package does not import maps, which has iterators in
+// random order.
 func cloneCounts(counts map[signalbox.Role]int) map[signalbox.Role]int {
 	clone := make(map[signalbox.Role]int, len(counts)+1)
 	for role, n := range counts {

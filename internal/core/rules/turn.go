@@ -8,8 +8,9 @@ import (
 	"signalbox"
 )
 
-// ReportTurnSignal reports a turn signal that a behaviour tree received. It needs no lease, because the run of a tree is
-// not a work item. A resumed run reports its earlier signals again: the answer is Repeated, and nothing is recorded.
+// ReportTurnSignal reports a turn signal that a behaviour tree received. It needs no lease, because
+// the run of a tree is not a work item. A resumed run reports its earlier signals again: the answer
+// is Repeated, and nothing is recorded.
 type ReportTurnSignal struct {
 	// Run is the id of the tree's run, and Node the path of the node that logs the signal.
 	Run, Tree, Node string
@@ -39,21 +40,26 @@ func (c ReportTurnSignal) decide(d *decider) error {
 		}
 	}
 	d.answer.Seq = d.record("", "", c.Actor, TurnSignalHeard{
-		c.Run, sanitize(c.Tree, 200), sanitize(c.Node, maxText), c.Turn, c.Signal, c.Confidence, sanitize(c.Reason, 1000), c.Body})
+		c.Run, sanitize(c.Tree, 200), sanitize(c.Node, maxText), c.Turn, c.Signal, c.Confidence,
+		sanitize(c.Reason, 1000), c.Body})
 	return nil
 }
 
 func (c ReportTurnSignal) check() error {
 	switch {
 	case strings.TrimSpace(c.Tree) == "" || strings.TrimSpace(c.Node) == "":
-		return refusef(signalbox.CodeUsage, "name the tree and the node that logs the signal", "the tree or the node is empty")
+		return refusef(signalbox.CodeUsage, "name the tree and the node that logs the signal",
+			"the tree or the node is empty")
 	case !signalbox.IsTurnType(c.Signal):
-		return refusef(signalbox.CodeUsage, "the turn signals are "+strings.Join(signalbox.TurnTypes(), ", "),
+		return refusef(signalbox.CodeUsage, "the turn signals are "+
+			strings.Join(signalbox.TurnTypes(), ", "),
 			"there is no turn signal '%s'", sanitize(c.Signal, 100))
 	case !isConfidence(c.Confidence):
-		return refusef(signalbox.CodeUsage, "use a number from 0 to 1", "invalid confidence %v", c.Confidence)
+		return refusef(signalbox.CodeUsage, "use a number from 0 to 1", "invalid confidence %v",
+			c.Confidence)
 	case c.Turn == 0:
-		return refusef(signalbox.CodeUsage, "count the signals of a run from 1", "there is no turn 0")
+		return refusef(signalbox.CodeUsage, "count the signals of a run from 1",
+			"there is no turn 0")
 	}
 	return nil
 }
@@ -61,9 +67,9 @@ func (c ReportTurnSignal) check() error {
 // isConfidence reports whether c is from 0 to 1. It is false for NaN.
 func isConfidence(c float64) bool { return c >= 0 && c <= 1 }
 
-// maxTurnRuns is how many runs of trees the state remembers. A new run replaces the one that reported longest ago. A
-// forgotten run counts as new and can start with any turn. The number is part of the rules: with a larger one, a log that
-// was valid could become invalid.
+// maxTurnRuns is how many runs of trees the state remembers. A new run replaces the one that
+// reported longest ago. A forgotten run counts as new and can start with any turn. The number is
+// part of the rules: with a larger one, a log that was valid could become invalid.
 const maxTurnRuns = 10_000
 
 // turnRun is the last turn that the run of a tree reported, and the sequence of its event.
@@ -72,7 +78,8 @@ type turnRun struct {
 	Last, Seq uint64
 }
 
-// TurnSignals returns the last turn that the run of a tree reported; ok is false if it is not remembered.
+// TurnSignals returns the last turn that the run of a tree reported; ok is false if it is not
+// remembered.
 func (s *register) TurnSignals(run string) (last uint64, ok bool) {
 	i, ok := s.turnIndex[run]
 	if !ok {

@@ -13,7 +13,8 @@ import (
 
 // turnOf is a turn signal that a run may log.
 func turnOf(run string, turn uint64) ReportTurnSignal {
-	return ReportTurnSignal{Run: run, Tree: "oracle", Node: "main/turn/log_signal", Turn: turn, Signal: "need_turn", Confidence: 0.8,
+	return ReportTurnSignal{Run: run, Tree: "oracle", Node: "main/turn/log_signal", Turn: turn,
+		Signal: "need_turn", Confidence: 0.8,
 		Reason: "the code search failed", Body: signalbox.Hash{7}, Actor: "oracle"}
 }
 
@@ -33,8 +34,10 @@ func TestTurnIsHeard(t *testing.T) {
 		t.Errorf("after: %d, %t", last, ok)
 	}
 	for i, signal := range signalbox.TurnTypes() {
-		c := ReportTurnSignal{Run: "run-2", Tree: "t", Node: "n", Turn: uint64(i + 1), Signal: signal, Confidence: float64(i % 2), Actor: "op"}
-		wantEvents(t, b.try(c), fmt.Sprintf(`TurnSignalHeard {"run":"run-2","tree":"t","node":"n","turn":%d,"signal":"%s","confidence":%d}`, i+1, signal, i%2))
+		c := ReportTurnSignal{Run: "run-2", Tree: "t", Node: "n", Turn: uint64(i + 1),
+			Signal: signal, Confidence: float64(i % 2), Actor: "op"}
+		wantEvents(t, b.try(c),
+			fmt.Sprintf(`TurnSignalHeard {"run":"run-2","tree":"t","node":"n","turn":%d,"signal":"%s","confidence":%d}`, i+1, signal, i%2))
 	}
 }
 
@@ -59,20 +62,34 @@ func TestTurnRefused(t *testing.T) {
 		change func(*ReportTurnSignal)
 		want   refused
 	}{
-		"no run":             {func(c *ReportTurnSignal) { c.Run = "" }, usage("run: an id must not be empty")},
-		"a path as run":      {func(c *ReportTurnSignal) { c.Run = "a/b" }, usage("run: " + badID)},
-		"no actor":           {func(c *ReportTurnSignal) { c.Actor = "" }, usage("actor: an id must not be empty")},
-		"no tree":            {func(c *ReportTurnSignal) { c.Tree = " " }, usage("the tree or the node is empty")},
-		"no node":            {func(c *ReportTurnSignal) { c.Node = "" }, usage("the tree or the node is empty")},
-		"no signal":          {func(c *ReportTurnSignal) { c.Signal = "" }, usage("there is no turn signal ''")},
-		"a line signal":      {func(c *ReportTurnSignal) { c.Signal = "ready_for_review" }, usage("there is no turn signal 'ready_for_review'")},
-		"another case":       {func(c *ReportTurnSignal) { c.Signal = "STUCK\x1b" }, usage("there is no turn signal 'STUCK '")},
-		"too sure":           {func(c *ReportTurnSignal) { c.Confidence = math.Nextafter(1, 2) }, usage("invalid confidence 1.0000000000000002")},
-		"less than not sure": {func(c *ReportTurnSignal) { c.Confidence = -0.1 }, usage("invalid confidence -0.1")},
-		"no number":          {func(c *ReportTurnSignal) { c.Confidence = math.NaN() }, usage("invalid confidence NaN")},
-		"infinite":           {func(c *ReportTurnSignal) { c.Confidence = math.Inf(1) }, usage("invalid confidence +Inf")},
-		"turn 0":             {func(c *ReportTurnSignal) { c.Turn = 0 }, usage("there is no turn 0")},
-		"a gap":              {func(c *ReportTurnSignal) { c.Turn = 4 }, refused{Code: signalbox.CodeConflict, Msg: "turn 4 of run 'run-1' does not follow turn 2"}},
+		"no run": {func(c *ReportTurnSignal) { c.Run = "" },
+			usage("run: an id must not be empty")},
+		"a path as run": {func(c *ReportTurnSignal) { c.Run = "a/b" }, usage("run: " + badID)},
+		"no actor": {func(c *ReportTurnSignal) { c.Actor = "" },
+			usage("actor: an id must not be empty")},
+		"no tree": {func(c *ReportTurnSignal) { c.Tree = " " },
+			usage("the tree or the node is empty")},
+		"no node": {func(c *ReportTurnSignal) { c.Node = "" },
+			usage("the tree or the node is empty")},
+		"no signal": {func(c *ReportTurnSignal) { c.Signal = "" },
+			usage("there is no turn signal ''")},
+		"a line signal": {func(c *ReportTurnSignal) { c.Signal = "ready_for_review" },
+			usage("there is no turn signal 'ready_for_review'")},
+		"another case": {func(c *ReportTurnSignal) { c.Signal = "STUCK\x1b" },
+			usage("there is no turn signal 'STUCK '")},
+		"too sure": {func(c *ReportTurnSignal) { c.Confidence = math.Nextafter(1, 2) },
+			usage("invalid confidence 1.0000000000000002")},
+		"less than not sure": {func(c *ReportTurnSignal) { c.Confidence = -0.1 },
+			usage("invalid confidence -0.1")},
+		"no number": {func(c *ReportTurnSignal) { c.Confidence = math.NaN() },
+			usage("invalid confidence NaN")},
+		"infinite": {func(c *ReportTurnSignal) { c.Confidence = math.Inf(1) },
+			usage("invalid confidence +Inf")},
+		"turn 0": {func(c *ReportTurnSignal) { c.Turn = 0 },
+			usage("there is no turn 0")},
+		"a gap": {func(c *ReportTurnSignal) { c.Turn = 4 },
+			refused{Code: signalbox.CodeConflict,
+				Msg: "turn 4 of run 'run-1' does not follow turn 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t)
@@ -85,7 +102,8 @@ func TestTurnRefused(t *testing.T) {
 	}
 }
 
-// A run that was killed and resumed does not know whether its last signal was recorded, and gives it again.
+// A run that was killed and resumed does not know whether its last signal was recorded, and gives
+// it again.
 func TestTurnAgain(t *testing.T) {
 	b := newBox(t)
 	for turn := range uint64(3) {
@@ -106,7 +124,9 @@ func TestTurnAgain(t *testing.T) {
 func TestTurnOfAnUnknownRun(t *testing.T) {
 	b := newBox(t)
 	b.do(turnOf("run-1", 41))
-	wantRefused(t, b.try(turnOf("run-1", 43)), refused{Code: signalbox.CodeConflict, Msg: "turn 43 of run 'run-1' does not follow turn 41"})
+	wantRefused(t, b.try(turnOf("run-1", 43)),
+		refused{Code: signalbox.CodeConflict,
+			Msg: "turn 43 of run 'run-1' does not follow turn 41"})
 	b.do(turnOf("run-1", 42))
 	b.do(turnOf("run-2", math.MaxUint64))
 	if d := b.try(turnOf("run-2", math.MaxUint64)); d.Err != nil || !d.Answer.Repeated {
@@ -160,7 +180,8 @@ func TestRunsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for what, other := range map[string]*State{"folded from a snapshot": resumed, "folded again": whole} {
+	for what, other := range map[string]*State{"folded from a snapshot": resumed,
+		"folded again": whole} {
 		if !bytes.Equal(s.Snapshot(), other.Snapshot()) || !s.indexes().equal(other.indexes()) {
 			t.Errorf("%s it is another state", what)
 		}
@@ -171,7 +192,8 @@ func TestForgottenRunsComeBackOnRollback(t *testing.T) {
 	s, _ := manyRuns(t)
 	wantUnchanged(t, s, func() {
 		s.Begin()
-		carryOut(t, s, t0, []Command{turnOf("run-0", 2), turnOf("new-1", 1), turnOf("run-1", 3), turnOf("new-1", 2)})
+		carryOut(t, s, t0, []Command{turnOf("run-0", 2), turnOf("new-1", 1), turnOf("run-1", 3),
+			turnOf("new-1", 2)})
 		s.Rollback()
 	})
 }
@@ -197,7 +219,8 @@ func TestImpossibleTurns(t *testing.T) {
 		})
 	}
 	// What later rules may take for a signal moves nothing here.
-	if err := b.s.Apply(b.event("", "", TurnSignalHeard{Run: "run-1", Turn: 2, Signal: "of_later"})); err != nil {
+	if err := b.s.Apply(b.event("", "",
+		TurnSignalHeard{Run: "run-1", Turn: 2, Signal: "of_later"})); err != nil {
 		t.Error(err)
 	}
 }
@@ -247,7 +270,8 @@ func turnsHeard(b *box) {
 	b.do(turnOf("run-1", 1))
 	b.open("task-1", signalbox.PhaseImplementation)
 	last := turnOf("run-1", 2)
-	last.Signal, last.Confidence, last.Reason, last.Body = "context_sufficient", 1, "", signalbox.Hash{}
+	last.Signal, last.Confidence, last.Reason, last.Body = "context_sufficient", 1, "",
+		signalbox.Hash{}
 	b.do(last)
 	b.do(last)
 	c := turnOf("run-2", 7)

@@ -27,8 +27,11 @@ func openedUnder(b *box, rules int) {
 func rulesUpgraded(b *box) {
 	openedUnder(b, 2)
 	for _, e := range []*signalbox.Event{
-		{Work: "task-1", Actor: "op", Type: TypeWorkOpened, Data: encode(WorkOpened{Title: "Parse dates", Phase: "IMPLEMENTATION"})},
-		{Work: "task-1", Session: "S-1", Actor: "a-S-1", Type: TypeLeaseGranted, Data: encode(LeaseGranted{Lease: "L-S-1", Role: "developer", Expires: t0.Add(15 * time.Minute)})},
+		{Work: "task-1", Actor: "op", Type: TypeWorkOpened,
+			Data: encode(WorkOpened{Title: "Parse dates", Phase: "IMPLEMENTATION"})},
+		{Work: "task-1", Session: "S-1", Actor: "a-S-1", Type: TypeLeaseGranted,
+			Data: encode(LeaseGranted{Lease: "L-S-1", Role: "developer",
+				Expires: t0.Add(15 * time.Minute)})},
 	} {
 		e.Seq, e.Time = b.s.Seq()+1, t0
 		if err := b.s.Apply(e); err != nil {
@@ -37,17 +40,20 @@ func rulesUpgraded(b *box) {
 		b.log = append(b.log, *e)
 	}
 	b.pass(time.Minute)
-	b.do(Exit{Session: "S-1", Epoch: 3, Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
+	b.do(Exit{Session: "S-1", Epoch: 3, Signal: exit(signalbox.PhaseImplementation,
+		signalbox.ExitCompleted)})
 	b.open("task-2", signalbox.PhaseDraft)
 }
 
-// The first event that this program writes to an older log is RulesUpgraded, whatever else the decision records.
+// The first event that this program writes to an older log is RulesUpgraded, whatever else the
+// decision records.
 func TestUpgrade(t *testing.T) {
 	for _, rules := range []int{1, 2} {
 		b := newBox(t)
 		openedUnder(b, rules)
 		d := b.try(OpenWork{Work: "w", Actor: "ann"})
-		if len(d.Events) != 2 || d.Events[0].Type != TypeRulesUpgraded || d.Events[0].Actor != "ann" || d.Answer.Seq != 3 {
+		if len(d.Events) != 2 || d.Events[0].Type != TypeRulesUpgraded ||
+			d.Events[0].Actor != "ann" || d.Answer.Seq != 3 {
 			t.Fatalf("rules %d: %+v, answer %+v", rules, d.Events, d.Answer)
 		}
 		if want := (RulesUpgraded{rules, Version}); mustDecode(&d.Events[0]) != want {
@@ -63,7 +69,8 @@ func TestUpgrade(t *testing.T) {
 func TestNoUpgradeWithoutEvents(t *testing.T) {
 	b := newBox(t)
 	openedUnder(b, 2)
-	for _, c := range []Command{Expire{}, Renew{Work: "w", Session: "S", Epoch: 1}, OpenBox{Box: "box-2", Actor: "op"}} {
+	for _, c := range []Command{Expire{}, Renew{Work: "w", Session: "S", Epoch: 1},
+		OpenBox{Box: "box-2", Actor: "op"}} {
 		wantEvents(t, b.try(c))
 	}
 	if b.s.rules != 2 {
@@ -101,10 +108,13 @@ func TestHistoriesCanBeContinued(t *testing.T) {
 		if d.Err != nil {
 			t.Fatalf("%s: %v", filepath.Base(path), d.Err)
 		}
-		if upgraded := d.Events[0].Type == TypeRulesUpgraded; upgraded != older || b.s.rules != Version {
-			t.Errorf("%s: first event %s, rules %d", filepath.Base(path), d.Events[0].Type, b.s.rules)
+		if upgraded := d.Events[0].Type == TypeRulesUpgraded; upgraded != older ||
+			b.s.rules != Version {
+			t.Errorf("%s: first event %s, rules %d", filepath.Base(path), d.Events[0].Type,
+				b.s.rules)
 		}
-		if diff := cmp.Diff(viewState(b.s), viewState(foldFrom(t, b.log, len(b.log)-1))); diff != "" {
+		if diff := cmp.Diff(viewState(b.s),
+			viewState(foldFrom(t, b.log, len(b.log)-1))); diff != "" {
 			t.Errorf("%s: %s", filepath.Base(path), diff)
 		}
 	}

@@ -18,7 +18,8 @@ type WorkView struct {
 	// Ref and Checks are those of work opened by hand.
 	Ref    string      `json:"ref,omitempty"`
 	Checks *LastChecks `json:"checks,omitempty"`
-	// Expired is a lease that has expired, while the work is free and the ledger does not record the end of the lease yet.
+	// Expired is a lease that has expired, while the work is free and the ledger does not record
+	// the end of the lease yet.
 	Expired *signalbox.Lease `json:"expired_lease,omitempty"`
 	// NotesBlob is the blob with the notes, if they are long.
 	NotesBlob signalbox.Hash `json:"notes_blob,omitzero"`
@@ -36,8 +37,8 @@ type SessionView struct {
 	Ended   *Ending         `json:"ended"`
 }
 
-// LiveLease returns the lease of the work, nil if there is none or it has expired. Lease itself can have expired before
-// the ledger records it.
+// LiveLease returns the lease of the work, nil if there is none or it has expired. Lease itself can
+// have expired before the ledger records it.
 func (w *Work) LiveLease(now time.Time) *signalbox.Lease {
 	if w.Lease != nil && now.Before(w.Lease.Expires) {
 		return w.Lease
@@ -47,7 +48,8 @@ func (w *Work) LiveLease(now time.Time) *signalbox.Lease {
 
 // View returns the work as it is at time now. It shares memory with the work.
 func (w *Work) View(now time.Time) WorkView {
-	view := WorkView{ID: w.ID, Title: w.Title, Phase: w.Phase, Lease: w.LiveLease(now), Sessions: []SessionView{}, Ref: w.Ref, Checks: w.Checks}
+	view := WorkView{ID: w.ID, Title: w.Title, Phase: w.Phase, Lease: w.LiveLease(now),
+		Sessions: []SessionView{}, Ref: w.Ref, Checks: w.Checks}
 	if w.Phase == signalbox.PhaseBlocked {
 		view.BlockedFrom, view.Notes, view.NotesBlob = &w.BlockedFrom, &w.Notes, w.NotesBlob
 	}

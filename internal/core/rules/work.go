@@ -11,7 +11,8 @@ func (c OpenBox) decide(d *decider) error {
 		return err
 	}
 	if d.s.box != "" {
-		return refusef(signalbox.CodeConflict, "use the existing box", "the box is already open as '%s'", d.s.box)
+		return refusef(signalbox.CodeConflict, "use the existing box",
+			"the box is already open as '%s'", d.s.box)
 	}
 	d.answer.Seq = d.record("", "", c.Actor, BoxOpened{c.Box, Version})
 	return nil
@@ -21,14 +22,17 @@ func (c OpenWork) decide(d *decider) error {
 	if c.Phase == "" {
 		c.Phase = signalbox.PhaseImplementation
 	}
-	if err := cmp.Or(checkIDs("work", c.Work, "actor", c.Actor), checkText("title", c.Title), checkRef(c.Ref)); err != nil {
+	if err := cmp.Or(checkIDs("work", c.Work, "actor", c.Actor), checkText("title", c.Title),
+		checkRef(c.Ref)); err != nil {
 		return err
 	}
 	if c.Phase.ClaimableBy() == "" {
-		return refusef(signalbox.CodeUsage, "work starts in any phase but COMPLETED and BLOCKED", "work cannot start in phase '%s'", c.Phase)
+		return refusef(signalbox.CodeUsage, "work starts in any phase but COMPLETED and BLOCKED",
+			"work cannot start in phase '%s'", c.Phase)
 	}
 	if w, exists := d.s.Work(c.Work); exists {
-		return refusef(signalbox.CodeConflict, "choose another id", "work '%s' already exists, in %s", w.ID, w.Phase)
+		return refusef(signalbox.CodeConflict, "choose another id",
+			"work '%s' already exists, in %s", w.ID, w.Phase)
 	}
 	d.answer.Work, d.answer.Phase = c.Work, c.Phase
 	d.answer.Seq = d.record(c.Work, "", c.Actor, WorkOpened{c.Title, c.Phase, c.Ref})
@@ -44,11 +48,13 @@ func (c Unblock) decide(d *decider) error {
 		return err
 	}
 	if w.Task != nil {
-		return refusef(signalbox.CodeFailed, "answer what is asked about it (signalbox questions), or signalbox retry "+w.ID,
+		return refusef(signalbox.CodeFailed,
+			"answer what is asked about it (signalbox questions), or signalbox retry "+w.ID,
 			"work '%s' belongs to a plan: %s", w.ID, d.s.Reason(w))
 	}
 	if w.Phase != signalbox.PhaseBlocked {
-		return refusef(signalbox.CodeFailed, "only BLOCKED work can be unblocked", "work '%s' is not blocked, it is in %s", w.ID, w.Phase)
+		return refusef(signalbox.CodeFailed, "only BLOCKED work can be unblocked",
+			"work '%s' is not blocked, it is in %s", w.ID, w.Phase)
 	}
 	d.record(w.ID, "", c.Actor, WorkUnblocked{c.Note})
 	d.answer.Work, d.answer.Phase = w.ID, w.BlockedFrom

@@ -24,10 +24,12 @@ func TestOpenBox(t *testing.T) {
 
 func TestNothingBeforeTheBoxIsOpen(t *testing.T) {
 	for _, c := range []Command{
-		OpenWork{Work: "w", Actor: "op"}, Claim{Role: "developer", Session: "S", Actor: "A", Lease: "L"}, Renew{}, Release{}, Exit{},
+		OpenWork{Work: "w", Actor: "op"}, Claim{Role: "developer", Session: "S", Actor: "A",
+			Lease: "L"}, Renew{}, Release{}, Exit{},
 		Unblock{}, Expire{}, RedactBlob{},
 	} {
-		wantRefused(t, Decide(&State{}, t0, c), refused{Code: signalbox.CodeFailed, Msg: "the log is empty: the box was never opened"})
+		wantRefused(t, Decide(&State{}, t0, c),
+			refused{Code: signalbox.CodeFailed, Msg: "the log is empty: the box was never opened"})
 	}
 }
 
@@ -40,16 +42,19 @@ func TestOpenWork(t *testing.T) {
 			starts = signalbox.PhaseImplementation
 		}
 		if mayClaim[starts] == "" {
-			wantRefused(t, d, refused{Code: signalbox.CodeUsage, Msg: "work cannot start in phase '" + string(phase) + "'"})
+			wantRefused(t, d, refused{Code: signalbox.CodeUsage,
+				Msg: "work cannot start in phase '" + string(phase) + "'"})
 			continue
 		}
 		wantEvents(t, d, `WorkOpened {"title":"Add <b> & \"c\"","phase":"`+string(starts)+`"}`)
 		wantAnswer(t, Answer{At: t0, Seq: 2, Work: "w", Phase: starts}, d.Answer)
-		if diff := cmp.Diff(&Work{ID: "w", Title: "Add <b> & \"c\"", Phase: starts, Opened: t0}, b.work("w")); diff != "" {
+		if diff := cmp.Diff(&Work{ID: "w", Title: "Add <b> & \"c\"", Phase: starts, Opened: t0},
+			b.work("w")); diff != "" {
 			t.Errorf("work (-want +got):\n%s", diff)
 		}
 		wantRefused(t, b.try(OpenWork{Work: "w", Actor: "op"}),
-			refused{Code: signalbox.CodeConflict, Msg: "work 'w' already exists, in " + string(starts)})
+			refused{Code: signalbox.CodeConflict, Msg: "work 'w' already exists, in " +
+				string(starts)})
 	}
 }
 
@@ -60,17 +65,22 @@ func TestUnblockRefusals(t *testing.T) {
 		unblock Unblock
 		want    refused
 	}{
-		{Unblock{Work: "x", Note: "n", Actor: "op"}, refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}},
-		{Unblock{Work: "blocked", Note: "", Actor: "op"}, refused{Code: signalbox.CodeUsage, Msg: "the note is empty"}},
-		{Unblock{Work: "blocked", Note: "\t\n", Actor: "op"}, refused{Code: signalbox.CodeUsage, Msg: "the note is empty"}},
-		{Unblock{Work: "blocked", Note: "n"}, refused{Code: signalbox.CodeUsage, Msg: "actor: an id must not be empty"}},
+		{Unblock{Work: "x", Note: "n", Actor: "op"},
+			refused{Code: signalbox.CodeNotFound, Msg: "there is no work 'x'"}},
+		{Unblock{Work: "blocked", Note: "", Actor: "op"},
+			refused{Code: signalbox.CodeUsage, Msg: "the note is empty"}},
+		{Unblock{Work: "blocked", Note: "\t\n", Actor: "op"},
+			refused{Code: signalbox.CodeUsage, Msg: "the note is empty"}},
+		{Unblock{Work: "blocked", Note: "n"},
+			refused{Code: signalbox.CodeUsage, Msg: "actor: an id must not be empty"}},
 	} {
 		wantRefused(t, b.try(tt.unblock), tt.want)
 	}
 	for _, phase := range inOrder {
 		reach(b, "w-"+string(phase), phase)
 		wantRefused(t, b.try(Unblock{Work: "w-" + string(phase), Note: "n", Actor: "op"}),
-			refused{Code: signalbox.CodeFailed, Msg: "work 'w-" + string(phase) + "' is not blocked, it is in " + string(phase)})
+			refused{Code: signalbox.CodeFailed, Msg: "work 'w-" + string(phase) +
+				"' is not blocked, it is in " + string(phase)})
 	}
 }
 
@@ -91,11 +101,13 @@ func TestTextsAreChecked(t *testing.T) {
 		} {
 			b := newBox(t)
 			reach(b, "w", signalbox.PhaseBlocked)
-			wantRefused(t, b.try(c), refused{Code: signalbox.CodeUsage, Msg: "invalid " + what + ": " + fault})
+			wantRefused(t, b.try(c), refused{Code: signalbox.CodeUsage, Msg: "invalid " + what +
+				": " + fault})
 		}
 	}
 	b := newBox(t)
-	for i, text := range []string{"", strings.Repeat("x", 4096), "two\nlines\tand a tab", "ä \u2028 € 😀"} {
+	for i, text := range []string{"", strings.Repeat("x", 4096), "two\nlines\tand a tab",
+		"ä \u2028 € 😀"} {
 		work := string(rune('a' + i))
 		b.do(OpenWork{Work: work, Title: text, Actor: "op"})
 		if got := b.work(work).Title; got != text {
@@ -111,7 +123,8 @@ func TestRedact(t *testing.T) {
 		t.Error("redacted before it was")
 	}
 	d := b.try(RedactBlob{Blob: blob, Reason: "a key was in it", Actor: "op"})
-	wantEvents(t, d, `BlobRedacted {"blob":"010203`+strings.Repeat("0", 58)+`","reason":"a key was in it"}`)
+	wantEvents(t, d, `BlobRedacted {"blob":"010203`+strings.Repeat("0", 58)+
+		`","reason":"a key was in it"}`)
 	wantAnswer(t, Answer{At: t0, Seq: 2}, d.Answer)
 	want := Redaction{Blob: blob, Reason: "a key was in it", Actor: "op", At: t0, Seq: 2}
 	b.now = b.now.Add(time.Hour)
@@ -126,7 +139,8 @@ func TestRedact(t *testing.T) {
 	if got, _ := b.s.Redaction(blob); got != want {
 		t.Errorf("after another, redaction %+v", got)
 	}
-	for _, c := range []RedactBlob{{Blob: blob, Reason: "", Actor: "op"}, {Blob: blob, Reason: "r"}} {
+	for _, c := range []RedactBlob{{Blob: blob, Reason: "", Actor: "op"},
+		{Blob: blob, Reason: "r"}} {
 		if d := b.try(c); refusedBy(d.Err) == nil || refusedBy(d.Err).Code != signalbox.CodeUsage {
 			t.Errorf("%+v: %v", c, d.Err)
 		}

@@ -93,7 +93,8 @@ func (b PhaseChanged) apply(s *State, e *signalbox.Event) {
 		s.recordNextPhase(w.Lease, b.To)
 	}
 	submitted := b.From == signalbox.PhaseImplementation && b.To == signalbox.PhaseCIPending
-	if t := w.Task; submitted && t.Saved != nil && (w.Lease == nil || w.Lease.Epoch != t.Saved.Epoch) {
+	if t := w.Task; submitted && t.Saved != nil &&
+		(w.Lease == nil || w.Lease.Epoch != t.Saved.Epoch) {
 		// Somebody else than the author who saved that says that the work is ready, such as a
 		// person who worked on it by hand.
 		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Saved = nil })

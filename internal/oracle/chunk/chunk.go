@@ -1,8 +1,9 @@
-// Package chunk defines the chunks of the oracle's output stream and their encoding as lines of JSON.
+// Package chunk defines the chunks of the oracle's output stream and their encoding as lines of
+// JSON.
 //
-// A chunk is one JSON object on one line, with its kind in "type". Parse refuses unknown kinds and ignores unknown fields,
-// so that a program can read what a newer version writes. Parse after Line is the identity for text in UTF-8. The package does no
-// I/O.
+// A chunk is one JSON object on one line, with its kind in "type". Parse refuses unknown kinds and
+// ignores unknown fields, so that a program can read what a newer version writes. Parse after Line
+// is the identity for text in UTF-8. The package does no I/O.
 package chunk
 
 import (
@@ -33,7 +34,8 @@ const (
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
-	return []Kind{KindContent, KindReasoning, KindToolCall, KindToolResult, KindSources, KindSignal, KindSystem, KindError, KindDone}
+	return []Kind{KindContent, KindReasoning, KindToolCall, KindToolResult, KindSources, KindSignal,
+		KindSystem, KindError, KindDone}
 }
 
 // A Chunk is one of the types below.
@@ -60,7 +62,8 @@ type ToolCall struct {
 	Turn int    `json:"turn"`
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// Arguments is JSON. Arguments that are not valid JSON become a JSON string, and no arguments become null.
+	// Arguments is JSON. Arguments that are not valid JSON become a JSON string, and no arguments
+	// become null.
 	Arguments json.RawMessage `json:"arguments"`
 }
 
@@ -112,11 +115,13 @@ const (
 	Resumed = "resumed"
 	// AskedAgain separates the attempts to answer a question.
 	AskedAgain = "asked_again"
-	// SetupNote means that a server or a tool is missing. A stream over HTTP begins with it; the command line prints a warning instead.
+	// SetupNote means that a server or a tool is missing. A stream over HTTP begins with it; the
+	// command line prints a warning instead.
 	SetupNote = "setup_note"
 )
 
-// ReplyStopped returns the name of the System chunk about a reply that ended early, such as reply_length.
+// ReplyStopped returns the name of the System chunk about a reply that ended early, such as
+// reply_length.
 func ReplyStopped(reason string) string { return "reply_" + reason }
 
 // Warning is the Level of a System chunk that needs attention.
@@ -141,13 +146,15 @@ type Error struct {
 
 // Done is the last chunk of every stream.
 type Done struct {
-	// Reason is the reason of the last decision. Detail explains it where that does not suffice; it may be empty.
+	// Reason is the reason of the last decision. Detail explains it where that does not suffice; it
+	// may be empty.
 	Reason  string  `json:"reason"`
 	Detail  string  `json:"detail,omitempty"`
 	Turns   int     `json:"turns"`
 	Tokens  int64   `json:"tokens"`
 	CostUSD float64 `json:"cost_usd"`
-	// Session is the session that can be continued, "" if there is none, and Question the number of the question in it, from 1.
+	// Session is the session that can be continued, "" if there is none, and Question the number of
+	// the question in it, from 1.
 	Session  string `json:"session,omitempty"`
 	Question int    `json:"question,omitempty"`
 	// Answer is the content of the last turn.
@@ -176,7 +183,8 @@ func (System) sealed()     {}
 func (Error) sealed()      {}
 func (Done) sealed()       {}
 
-// Line returns a chunk as a line of JSON, with its line end. It does not escape HTML characters, but everything that a terminal may obey.
+// Line returns a chunk as a line of JSON, with its line end. It does not escape HTML characters,
+// but everything that a terminal may obey.
 func Line(c Chunk) ([]byte, error) {
 	if call, ok := c.(ToolCall); ok {
 		call.Arguments = argumentsJSON(call.Arguments)
@@ -195,7 +203,8 @@ func Line(c Chunk) ([]byte, error) {
 	return text.PrintableJSON(append(line[:at], line[at+1:]...)), nil
 }
 
-// argumentsJSON returns a model's arguments as JSON on one line, as a JSON string if they are not valid.
+// argumentsJSON returns a model's arguments as JSON on one line, as a JSON string if they are not
+// valid.
 func argumentsJSON(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("null")

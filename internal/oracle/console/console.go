@@ -1,7 +1,8 @@
-// Package console shows a conversation to a person: the answer on one writer as it arrives, and notes about tool calls, signals and
-// decisions on another.
+// Package console shows a conversation to a person: the answer on one writer as it arrives, and
+// notes about tool calls, signals and decisions on another.
 //
-// Text from models and tools cannot send control sequences to the terminal. A Console must not be used by several goroutines at once.
+// Text from models and tools cannot send control sequences to the terminal. A Console must not be
+// used by several goroutines at once.
 package console
 
 import (
@@ -22,7 +23,8 @@ import (
 type Options struct {
 	// Color colours the notes.
 	Color bool
-	// SameTerminal means that answer and notes appear on one screen, so neither may start in the middle of the other's line.
+	// SameTerminal means that answer and notes appear on one screen, so neither may start in the
+	// middle of the other's line.
 	SameTerminal bool
 	// Reasoning shows the model's reasoning.
 	Reasoning bool
@@ -78,7 +80,8 @@ func (c *Console) Show(shown chunk.Chunk) error {
 	return c.err
 }
 
-// Note is a remark about something other than the text of the answer. Its text is not printable yet.
+// Note is a remark about something other than the text of the answer. Its text is not printable
+// yet.
 type Note struct{ Mark, Text string }
 
 // Notes returns the notes about a chunk. Content, reasoning and errors have none.
@@ -93,7 +96,8 @@ func Notes(shown chunk.Chunk) []Note {
 		}
 		return []Note{{mark, shown.Name + ": " + firstLine(shown.Text)}}
 	case chunk.Signal:
-		return []Note{{"•", fmt.Sprintf("%s (%.2f)%s", shown.Name, shown.Confidence, reason(shown))}}
+		return []Note{{"•", fmt.Sprintf("%s (%.2f)%s", shown.Name, shown.Confidence,
+			reason(shown))}}
 	case chunk.System:
 		mark := "·"
 		if shown.Level != "" {
@@ -108,7 +112,8 @@ func Notes(shown chunk.Chunk) []Note {
 	return nil
 }
 
-// Line returns a note as printable text, cut to a width in columns. A width of 0 means that it is not cut.
+// Line returns a note as printable text, cut to a width in columns. A width of 0 means that it is
+// not cut.
 func (n Note) Line(width int) string {
 	line := "  " + n.Mark + " " + text.Printable(n.Text)
 	if width > 0 {

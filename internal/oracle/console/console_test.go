@@ -17,14 +17,18 @@ var conversation = []chunk.Chunk{
 	chunk.Content{Turn: 1, Text: "Let me "},
 	chunk.Content{Turn: 1, Text: "look."},
 	chunk.ToolCall{Turn: 1, ID: "1", Name: "read_file", Arguments: []byte(`{ "path": "a.go" }`)},
-	chunk.ToolResult{Turn: 1, ID: "1", Name: "read_file", OK: true, Text: "a.go, lines 1 to 2 of 2:\n1\tpackage a\n2\t\n"},
-	chunk.ToolResult{Turn: 1, ID: "2", Name: "check_exit_signals", OK: true, Text: `{"status":"success","snapshot":{"verdict":"SLV: HOLD"}}`},
+	chunk.ToolResult{Turn: 1, ID: "1", Name: "read_file", OK: true,
+		Text: "a.go, lines 1 to 2 of 2:\n1\tpackage a\n2\t\n"},
+	chunk.ToolResult{Turn: 1, ID: "2", Name: "check_exit_signals", OK: true,
+		Text: `{"status":"success","snapshot":{"verdict":"SLV: HOLD"}}`},
 	chunk.ToolResult{Turn: 1, ID: "3", Name: "search_code", Text: "it failed"},
-	chunk.Signal{Turn: 1, Name: "need_turn", Confidence: 0.8, Fields: map[string]any{"reason": "to\nread"}},
+	chunk.Signal{Turn: 1, Name: "need_turn", Confidence: 0.8,
+		Fields: map[string]any{"reason": "to\nread"}},
 	chunk.System{Name: chunk.Retry, Level: chunk.Warning, Text: "busy"},
 	chunk.Content{Turn: 2, Text: "It is there.\n"},
 	chunk.Signal{Turn: 2, Name: "context_sufficient", Confidence: 0.9},
-	chunk.Sources{Sources: []chunk.Source{{Path: "a.go", Line: 1}, {Path: "n.md", Title: "Notes"}, {Path: "a.go", Line: 2}}},
+	chunk.Sources{Sources: []chunk.Source{{Path: "a.go", Line: 1}, {Path: "n.md", Title: "Notes"},
+		{Path: "a.go", Line: 2}}},
 	chunk.Done{Reason: "context_sufficient", Turns: 2, Tokens: 7, CostUSD: 0.5, Session: "O-1"},
 }
 
@@ -63,7 +67,8 @@ func TestAnswerAndNotes(t *testing.T) {
 
 func TestSameTerminal(t *testing.T) {
 	var screen strings.Builder
-	c := console.New(&screen, &screen, &console.Options{SameTerminal: true, Reasoning: true, Color: true})
+	c := console.New(&screen, &screen, &console.Options{SameTerminal: true, Reasoning: true,
+		Color: true})
 	for _, one := range conversation[:4] {
 		if err := c.Show(one); err != nil {
 			t.Fatal(err)
@@ -77,9 +82,12 @@ func TestSameTerminal(t *testing.T) {
 
 func TestControlCharacters(t *testing.T) {
 	evil := "a\x1b]0;owned\x07b\u202e\x00\r\nc\td"
-	answer, notes := show(t, &console.Options{Reasoning: true}, chunk.Content{Turn: 1, Text: evil}, chunk.Reasoning{Text: evil},
-		chunk.ToolCall{Name: evil, Arguments: []byte(evil)}, chunk.ToolResult{Name: evil, Text: evil}, chunk.System{Text: evil},
-		chunk.Signal{Name: evil, Fields: map[string]any{"reason": evil}}, chunk.Sources{Sources: []chunk.Source{{Path: evil, Title: evil}}},
+	answer, notes := show(t, &console.Options{Reasoning: true}, chunk.Content{Turn: 1, Text: evil},
+		chunk.Reasoning{Text: evil},
+		chunk.ToolCall{Name: evil, Arguments: []byte(evil)},
+		chunk.ToolResult{Name: evil, Text: evil}, chunk.System{Text: evil},
+		chunk.Signal{Name: evil, Fields: map[string]any{"reason": evil}},
+		chunk.Sources{Sources: []chunk.Source{{Path: evil, Title: evil}}},
 		chunk.Done{Reason: evil, Session: evil})
 	for _, text := range []string{answer, notes} {
 		if strings.ContainsAny(text, "\x1b\x07\x00\r\u202e") {
@@ -103,7 +111,8 @@ func TestWriteError(t *testing.T) {
 }
 
 func TestColors(t *testing.T) {
-	_, notes := show(t, &console.Options{Color: true}, chunk.ToolResult{Name: "a", Text: "no"}, chunk.System{Level: chunk.Warning, Text: "b"}, chunk.System{Text: "c"})
+	_, notes := show(t, &console.Options{Color: true}, chunk.ToolResult{Name: "a", Text: "no"},
+		chunk.System{Level: chunk.Warning, Text: "b"}, chunk.System{Text: "c"})
 	want := "\x1b[31m  ✗ a: no\x1b[0m\n\x1b[33m  ! b\x1b[0m\n\x1b[2m  · c\x1b[0m\n"
 	if diff := cmp.Diff(want, notes); diff != "" {
 		t.Error(diff)
@@ -111,12 +120,14 @@ func TestColors(t *testing.T) {
 }
 
 func TestWidth(t *testing.T) {
-	_, notes := show(t, &console.Options{Width: 10}, chunk.System{Text: "abcdef"}, chunk.System{Text: "abcdefg"}, chunk.System{Text: "日本語の文"})
+	_, notes := show(t, &console.Options{Width: 10}, chunk.System{Text: "abcdef"},
+		chunk.System{Text: "abcdefg"}, chunk.System{Text: "日本語の文"})
 	if diff := cmp.Diff("  · abcdef\n  · abcde…\n  · 日本…\n", notes); diff != "" {
 		t.Error(diff)
 	}
 	var table strings.Builder
-	if err := console.TruncateLines(&table, 3, "abc\nabcd\n\nab"); err != nil || table.String() != "abc\nab…\n\nab" {
+	if err := console.TruncateLines(&table, 3, "abc\nabcd\n\nab"); err != nil ||
+		table.String() != "abc\nab…\n\nab" {
 		t.Errorf("%q, %v", table.String(), err)
 	}
 }
@@ -129,7 +140,8 @@ func TestSummaryNamesTheModel(t *testing.T) {
 }
 
 func TestTurnBuffer(t *testing.T) {
-	restarted := chunk.System{Turn: 1, Name: chunk.ReplyRestarted, Level: chunk.Warning, Text: "again"}
+	restarted := chunk.System{Turn: 1, Name: chunk.ReplyRestarted, Level: chunk.Warning,
+		Text: "again"}
 	retry := chunk.System{Turn: 1, Name: chunk.Retry, Level: chunk.Warning, Text: "busy"}
 	cut := chunk.System{Turn: 2, Name: chunk.ReplyCut, Level: chunk.Warning, Text: "cut"}
 	think := chunk.Reasoning{Turn: 1, Text: "hm"}
@@ -139,30 +151,37 @@ func TestTurnBuffer(t *testing.T) {
 	w := console.NewTurnBuffer(func(c chunk.Chunk) error { got = append(got, c); return nil })
 	for _, c := range []chunk.Chunk{
 		chunk.Content{Turn: 1, Text: "Here "}, restarted,
-		chunk.Content{Turn: 1, Text: "Here "}, think, retry, chunk.Content{Turn: 1, Text: "it is."}, call,
+		chunk.Content{Turn: 1, Text: "Here "}, think, retry, chunk.Content{Turn: 1, Text: "it is."},
+		call,
 		chunk.Content{Turn: 2, Text: "Or"}, cut,
-		chunk.Content{Turn: 3, Text: "a"}, chunk.Content{Turn: 3, Text: "b"}, chunk.Content{Turn: 4, Text: "c"}, done,
+		chunk.Content{Turn: 3, Text: "a"}, chunk.Content{Turn: 3, Text: "b"},
+		chunk.Content{Turn: 4, Text: "c"}, done,
 	} {
 		if err := w.Add(c); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want := []chunk.Chunk{restarted, think, retry, chunk.Content{Turn: 1, Text: "Here it is."}, call, cut,
+	want := []chunk.Chunk{restarted, think, retry, chunk.Content{Turn: 1, Text: "Here it is."},
+		call, cut,
 		chunk.Content{Turn: 3, Text: "ab"}, chunk.Content{Turn: 4, Text: "c"}, done}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	wrong := errors.New("full")
 	w = console.NewTurnBuffer(func(chunk.Chunk) error { return wrong })
-	if err := errors.Join(w.Add(chunk.Content{Turn: 1, Text: "a"}), w.Add(done)); !errors.Is(err, wrong) {
+	if err := errors.Join(w.Add(chunk.Content{Turn: 1, Text: "a"}), w.Add(done)); !errors.Is(err,
+		wrong) {
 		t.Errorf("the error is %v", err)
 	}
 }
 
 // recorded is a conversation of three questions: one answered, one failed, one cut off.
 var recorded = []console.Question{
-	{Number: 1, Text: "How\nso?", Chunks: []chunk.Chunk{chunk.Content{Turn: 1, Text: "So."}}, Done: &chunk.Done{Reason: "answered", Turns: 1, Answer: "So."}},
-	{Number: 2, Text: "Why <b>?", Error: &chunk.Error{Name: "no_server", Text: "connection refused"}, Done: &chunk.Done{Reason: "model_failed"}},
+	{Number: 1, Text: "How\nso?", Chunks: []chunk.Chunk{chunk.Content{Turn: 1, Text: "So."}},
+		Done: &chunk.Done{Reason: "answered", Turns: 1, Answer: "So."}},
+	{Number: 2, Text: "Why <b>?",
+		Error: &chunk.Error{Name: "no_server", Text: "connection refused"},
+		Done:  &chunk.Done{Reason: "model_failed"}},
 	{Number: 3, Text: "And?", Chunks: []chunk.Chunk{chunk.Content{Turn: 1, Text: "Let me"}}},
 }
 

@@ -31,7 +31,8 @@ func NewLineReader(from io.Reader, limit int) *LineReader {
 	return r
 }
 
-// Next returns the next line, and io.EOF after the last. It must not be called again after an error.
+// Next returns the next line, and io.EOF after the last. It must not be called again after an
+// error.
 func (r *LineReader) Next(ctx context.Context) (string, error) {
 	select {
 	case r.want <- struct{}{}:

@@ -28,7 +28,8 @@ func Questions(entries []session.Entry) []Question {
 	all := []Question{}
 	for _, e := range entries {
 		if e.Kind == session.Question {
-			all = append(all, Question{Number: e.Question, Text: e.Text, Chunks: oracle.Chunks(entries, e.Question)})
+			all = append(all, Question{Number: e.Question, Text: e.Text,
+				Chunks: oracle.Chunks(entries, e.Question)})
 			continue
 		}
 		if len(all) == 0 {
@@ -56,7 +57,8 @@ func Transcript(w io.Writer, all []Question, opts *Options) error {
 		if i == 0 {
 			separator = ""
 		}
-		if _, err := fmt.Fprintf(w, "%s> %s\n\n", separator, strings.ReplaceAll(text.PrintableLines(q.Text), "\n", "\n> ")); err != nil {
+		if _, err := fmt.Fprintf(w, "%s> %s\n\n", separator,
+			strings.ReplaceAll(text.PrintableLines(q.Text), "\n", "\n> ")); err != nil {
 			return err
 		}
 		t := New(w, w, &o)
@@ -91,7 +93,8 @@ type questionLine struct {
 	Text   string `json:"text"`
 }
 
-// TranscriptJSON writes a conversation as lines of JSON: for each question a line with its text, then its chunks.
+// TranscriptJSON writes a conversation as lines of JSON: for each question a line with its text,
+// then its chunks.
 func TranscriptJSON(w io.Writer, all []Question) error {
 	for _, q := range all {
 		var line bytes.Buffer

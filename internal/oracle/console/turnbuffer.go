@@ -6,8 +6,8 @@ import (
 	"signalbox/internal/oracle/chunk"
 )
 
-// TurnBuffer holds back the text of each turn until the turn is complete. It is for output that cannot be withdrawn: without it, a
-// reply that is cut off and restarted would appear twice.
+// TurnBuffer holds back the text of each turn until the turn is complete. It is for output that
+// cannot be withdrawn: without it, a reply that is cut off and restarted would appear twice.
 type TurnBuffer struct {
 	next func(chunk.Chunk) error
 	turn int

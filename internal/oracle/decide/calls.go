@@ -12,8 +12,8 @@ const (
 	repeatedCalls = 3  // equal calls among them that are too many
 )
 
-// Calls is the history of the last tool calls of a conversation. The zero value is empty. It is immutable: Next returns a new one.
-// Its size is bounded, and it can be stored as JSON.
+// Calls is the history of the last tool calls of a conversation. The zero value is empty. It is
+// immutable: Next returns a new one. Its size is bounded, and it can be stored as JSON.
 type Calls struct {
 	// Recent has the digests of the last calls, the newest last.
 	Recent []string `json:"recent,omitempty"`
@@ -30,14 +30,15 @@ const (
 	Refuse Verdict = "refuse" // do not run it; the result says why
 )
 
-// Next returns the verdict on the next call. The third equal call within ten gets Tell, further ones get Refuse as long as
-// two of the nine calls before are equal; refused calls count too. Calls are equal if their names and their canonical arguments are
-// equal.
+// Next returns the verdict on the next call. The third equal call within ten gets Tell, further
+// ones get Refuse as long as two of the nine calls before are equal; refused calls count too. Calls
+// are equal if their names and their canonical arguments are equal.
 func (c Calls) Next(name string, arguments []byte) (Calls, Verdict) {
 	key := callKey(name, arguments)
 	recent := append(slices.Clone(c.Recent), key)
 	recent = recent[max(0, len(recent)-callWindow):]
-	told := slices.DeleteFunc(slices.Clone(c.Told), func(k string) bool { return !slices.Contains(recent[:len(recent)-1], k) })
+	told := slices.DeleteFunc(slices.Clone(c.Told),
+		func(k string) bool { return !slices.Contains(recent[:len(recent)-1], k) })
 	same := 0
 	for _, k := range recent {
 		if k == key {

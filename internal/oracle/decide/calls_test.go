@@ -65,7 +65,8 @@ func TestCallsDifferByNameAndArguments(t *testing.T) {
 		c, _ = c.Next(name2, []byte(args2))
 		return c.Recent[0] == c.Recent[1]
 	}
-	if equal("a", `{}`, "b", `{}`) || equal("a", `{"x":1}`, "a", `{"x":2}`) || equal(`a"`, `{}`, `a`, `"{}`) {
+	if equal("a", `{}`, "b", `{}`) || equal("a", `{"x":1}`, "a", `{"x":2}`) ||
+		equal(`a"`, `{}`, `a`, `"{}`) {
 		t.Error("different calls are taken for equal ones")
 	}
 	if !equal("a", `{"x":1,"y":[true]}`, "a", ` { "y" : [ true ] , "x" : 1.0 } `) {
@@ -102,7 +103,8 @@ func TestCanonical(t *testing.T) {
 }
 
 func FuzzCanonical(f *testing.F) {
-	for _, text := range []string{``, `{"b":[1.50,-0,1e3],"a":"x\u00e9"}`, `[[{}]]`, `{"a"`, `1e-400`} {
+	for _, text := range []string{``, `{"b":[1.50,-0,1e3],"a":"x\u00e9"}`, `[[{}]]`, `{"a"`,
+		`1e-400`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -112,7 +114,8 @@ func FuzzCanonical(f *testing.F) {
 		}
 		var before, after any
 		if json.Unmarshal(text, &before) == nil {
-			if err := json.Unmarshal(once, &after); err != nil || !reflect.DeepEqual(before, after) {
+			if err := json.Unmarshal(once, &after); err != nil ||
+				!reflect.DeepEqual(before, after) {
 				t.Errorf("%q becomes %q, which means something else (%v)", text, once, err)
 			}
 		}
@@ -126,14 +129,17 @@ func TestCallsAgainstReference(t *testing.T) {
 		var c decide.Calls
 		told := map[byte]bool{}
 		for i := range len(history) {
-			before := decide.Calls{Recent: append([]string(nil), c.Recent...), Told: append([]string(nil), c.Told...)}
+			before := decide.Calls{Recent: append([]string(nil), c.Recent...),
+				Told: append([]string(nil), c.Told...)}
 			next, verdict := c.Next("t", []byte{'"', history[i], '"'})
-			if again, v := c.Next("t", []byte{'"', history[i], '"'}); v != verdict || !cmp.Equal(again, next) || !cmp.Equal(c.Recent, before.Recent) {
+			if again, v := c.Next("t", []byte{'"', history[i], '"'}); v != verdict ||
+				!cmp.Equal(again, next) || !cmp.Equal(c.Recent, before.Recent) {
 				t.Fatal("Next changed what it was given")
 			}
 			window := history[max(0, i-9) : i+1]
 			for letter := range told {
-				told[letter] = told[letter] && strings.IndexByte(window[:len(window)-1], letter) >= 0
+				told[letter] = told[letter] && strings.IndexByte(window[:len(window)-1],
+					letter) >= 0
 			}
 			want := decide.Allow
 			if strings.Count(window, history[i:i+1]) >= 3 {
@@ -151,7 +157,8 @@ func TestCallsAgainstReference(t *testing.T) {
 		}
 		data, err := json.Marshal(c)
 		var kept decide.Calls
-		if err != nil || json.Unmarshal(data, &kept) != nil || len(kept.Recent) != len(c.Recent) || len(kept.Told) != len(c.Told) {
+		if err != nil || json.Unmarshal(data, &kept) != nil || len(kept.Recent) != len(c.Recent) ||
+			len(kept.Told) != len(c.Told) {
 			t.Fatalf("it cannot be kept: %s", data)
 		}
 	})

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Canonical returns JSON in a form that is the same for equal values: no white space, keys sorted, numbers by value. The last of
-// duplicate keys wins. Empty arguments become an empty object. Invalid JSON is only trimmed.
+// Canonical returns JSON in a form that is the same for equal values: no white space, keys sorted,
+// numbers by value. The last of duplicate keys wins. Empty arguments become an empty object.
+// Invalid JSON is only trimmed.
 func Canonical(arguments []byte) []byte {
 	text := bytes.TrimSpace(arguments)
 	if len(text) == 0 {
@@ -47,8 +48,8 @@ func canonicalValue(v any) any {
 	return v
 }
 
-// canonicalNumber returns a number as its significant digits and a power of ten. It works on the text because the exponent
-// may be arbitrarily large.
+// canonicalNumber returns a number as its significant digits and a power of ten. It works on the
+// text because the exponent may be arbitrarily large.
 func canonicalNumber(n json.Number) json.Number {
 	text := strings.ToLower(string(n))
 	mantissa, power, _ := strings.Cut(text, "e")

@@ -1,8 +1,10 @@
-// Package decide determines what the oracle does after each turn of its model, and which repeated tool calls it refuses.
+// Package decide determines what the oracle does after each turn of its model, and which repeated
+// tool calls it refuses.
 //
-// Decide is the decision table: the first matching row, in the order of the code, determines the decision. It is total (every
-// situation has a decision) and deterministic, and it terminates: a caller that follows its decisions and maintains Situation as
-// documented ends after at most TurnLimit+1 turns, whatever the model says. Calls is the rule about repeated tool calls.
+// Decide is the decision table: the first matching row, in the order of the code, determines the
+// decision. It is total (every situation has a decision) and deterministic, and it terminates: a
+// caller that follows its decisions and maintains Situation as documented ends after at most
+// TurnLimit+1 turns, whatever the model says. Calls is the rule about repeated tool calls.
 //
 // The package is pure: no clock, no I/O, no state.
 package decide
@@ -42,33 +44,37 @@ type Signal struct {
 type Situation struct {
 	// Cancelled reports whether the user cancelled the conversation.
 	Cancelled bool
-	// Spent is the cost so far, Limit the cost allowed. A field of Limit that is zero or less means no limit.
+	// Spent is the cost so far, Limit the cost allowed. A field of Limit that is zero or less means
+	// no limit.
 	Spent, Limit Resources
-	// Turn counts the model's turns so far, including the last. TurnLimit is the number of turns after which the model must answer;
-	// zero or less means DefaultTurnLimit.
+	// Turn counts the model's turns so far, including the last. TurnLimit is the number of turns
+	// after which the model must answer; zero or less means DefaultTurnLimit.
 	Turn, TurnLimit int
 
 	// Signal is the signal of the last turn, nil if it had none.
 	Signal *Signal
-	// SameReason counts the consecutive need_turn signals with the same reason. It is used only if Signal is one of them.
+	// SameReason counts the consecutive need_turn signals with the same reason. It is used only if
+	// Signal is one of them.
 	SameReason int
 	// TurnsWithoutSignal counts the turns since the last signal.
 	TurnsWithoutSignal int
-	// PendingToolCalls counts the tool calls of the last turn. Text reports whether it had text other than signals.
+	// PendingToolCalls counts the tool calls of the last turn. Text reports whether it had text
+	// other than signals.
 	PendingToolCalls int
 	Text             bool
-	// Cut is why the last turn is incomplete, "" if it is complete: ReasonTokenLimit, ReasonRefused or ReasonTimeLimit.
+	// Cut is why the last turn is incomplete, "" if it is complete: ReasonTokenLimit, ReasonRefused
+	// or ReasonTimeLimit.
 	Cut Reason
 
 	// StrategiesTried and HintsGiven count the decisions OtherStrategy and Hint so far.
 	StrategiesTried, HintsGiven int
-	// Workaround reports whether the configuration has a workaround for the capability of a need_capability signal. A signal
-	// can also have a workaround of its own.
+	// Workaround reports whether the configuration has a workaround for the capability of a
+	// need_capability signal. A signal can also have a workaround of its own.
 	Workaround bool
 	// SubAgent reports whether the sub-agent of a delegation_recommended signal is configured.
 	SubAgent bool
-	// Asked is the reason of the decision that made the last turn the one that must answer (see Action.AsksForAnswer), "" if there
-	// was none.
+	// Asked is the reason of the decision that made the last turn the one that must answer (see
+	// Action.AsksForAnswer), "" if there was none.
 	Asked Reason
 }
 
@@ -76,22 +82,28 @@ type Situation struct {
 type Action string
 
 const (
-	Continue      Action = "go_on"          // another turn, after the pending tool calls
-	AskFinal      Action = "ask_final"      // one last turn without tools, to answer from what is known
+	Continue Action = "go_on" // another turn, after the pending tool calls
+	// one last turn without tools, to answer from what is known
+	AskFinal      Action = "ask_final"
 	OtherStrategy Action = "other_strategy" // another turn, with the advice to try another way
-	Acknowledge   Action = "acknowledge"    // one last turn without tools, for an answer that states its limits
-	ForceAnswer   Action = "force_answer"   // one last turn without tools, with the demand to answer now
-	Hint          Action = "hint"           // another turn, with a hint how to signal
-	Delegate      Action = "delegate"       // run the sub-agent, then another turn
-	Final         Action = "final"          // end: the text is the answer
-	Stop          Action = "stop"           // end, with or without an answer
+	// one last turn without tools, for an answer that states its limits
+	Acknowledge Action = "acknowledge"
+	// one last turn without tools, with the demand to answer now
+	ForceAnswer Action = "force_answer"
+	Hint        Action = "hint"     // another turn, with a hint how to signal
+	Delegate    Action = "delegate" // run the sub-agent, then another turn
+	Final       Action = "final"    // end: the text is the answer
+	Stop        Action = "stop"     // end, with or without an answer
 )
 
 // Ends reports whether there is no further turn.
 func (a Action) Ends() bool { return a == Final || a == Stop }
 
-// AsksForAnswer reports whether the next turn is the last. Situation.Asked of that turn is the decision's reason.
-func (a Action) AsksForAnswer() bool { return a == AskFinal || a == Acknowledge || a == ForceAnswer }
+// AsksForAnswer reports whether the next turn is the last. Situation.Asked of that turn is the
+// decision's reason.
+func (a Action) AsksForAnswer() bool {
+	return a == AskFinal || a == Acknowledge || a == ForceAnswer
+}
 
 // Reason is the reason of a decision. Users and programs see it, so its values never change.
 type Reason string
@@ -114,14 +126,15 @@ const (
 	ReasonNothingSaid       Reason = "nothing_said"
 	// ReasonNoAnswer means that the turn that had to answer had no text.
 	ReasonNoAnswer Reason = "no_answer"
-	// The text of the last turn is not an answer, because it was cut at the longest reply allowed, refused by the model or a filter of
-	// its server, or cut at the time limit of the question.
+	// The text of the last turn is not an answer, because it was cut at the longest reply allowed,
+	// refused by the model or a filter of its server, or cut at the time limit of the question.
 	ReasonTokenLimit Reason = "token_limit"
 	ReasonRefused    Reason = "refused"
 	ReasonTimeLimit  Reason = "time_limit"
 )
 
-// Incomplete reports whether a conversation that ended for this reason has no complete answer, although its last turn may have text.
+// Incomplete reports whether a conversation that ended for this reason has no complete answer,
+// although its last turn may have text.
 func (r Reason) Incomplete() bool {
 	return r == ReasonTokenLimit || r == ReasonRefused || r == ReasonTimeLimit
 }
@@ -140,12 +153,13 @@ type Decision struct {
 	Action Action
 	Reason Reason
 	Level  Level
-	// Detail is what the reason is about: the budget (tokens, cost, time), the missing capability, the sub-agent. It may be text
-	// of the model.
+	// Detail is what the reason is about: the budget (tokens, cost, time), the missing capability,
+	// the sub-agent. It may be text of the model.
 	Detail string
 }
 
-// Decide returns the decision of the first row that matches. A turn that is incomplete is never the answer, whatever it signals.
+// Decide returns the decision of the first row that matches. A turn that is incomplete is never the
+// answer, whatever it signals.
 func Decide(s Situation) Decision {
 	d := s.firstMatch()
 	refused := s.Cut == ReasonRefused && s.PendingToolCalls == 0
@@ -197,7 +211,8 @@ func (s *Situation) firstMatch() Decision {
 	case s.Text:
 		return Decision{Final, ReasonAnswered, Quiet, ""}
 	}
-	// Neither text nor calls, and perhaps a need_turn of low confidence: another turn. Repetition ends by the row for silent turns.
+	// Neither text nor calls, and perhaps a need_turn of low confidence: another turn. Repetition
+	// ends by the row for silent turns.
 	return Decision{Continue, ReasonNothingSaid, Quiet, ""}
 }
 
@@ -244,7 +259,8 @@ func (s *Situation) afterLastTurn(budget string) Decision {
 	return Decision{Final, s.Asked, Warning, ""}
 }
 
-// final accepts the text as the answer. A model that signals the end without text is asked for its answer.
+// final accepts the text as the answer. A model that signals the end without text is asked for its
+// answer.
 func (s *Situation) final(reason Reason, detail string) Decision {
 	if !s.Text {
 		return Decision{AskFinal, reason, Quiet, detail}
@@ -268,8 +284,9 @@ func (s *Situation) silent() Decision {
 	return s.hintOrForce(ReasonNoSignal)
 }
 
-// unsure handles a need_turn of low confidence. With text it must end the conversation like one of medium confidence: otherwise a model
-// that is more certain that it needs another turn would not get one.
+// unsure handles a need_turn of low confidence. With text it must end the conversation like one of
+// medium confidence: otherwise a model that is more certain that it needs another turn would not
+// get one.
 func (s *Situation) unsure() Decision {
 	if s.Text {
 		return Decision{Final, ReasonLowConfidence, Warning, ""}

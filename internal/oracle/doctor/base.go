@@ -17,9 +17,9 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// Base checks whether the configured checks can pass on the base, without running them: what their commands need must be there. root is
-// the folder of the project, dir that of the box, and b the box, or nil if it cannot be opened. A box that knows that checks fail on the
-// base says so.
+// Base checks whether the configured checks can pass on the base, without running them: what their
+// commands need must be there. root is the folder of the project, dir that of the box, and b the
+// box, or nil if it cannot be opened. A box that knows that checks fail on the base says so.
 func Base(ctx context.Context, c *config.Config, root, dir string, b *box.Box) []box.Check {
 	var found []box.Check
 	if len(c.Checks) > 0 {
@@ -38,7 +38,8 @@ func Base(ctx context.Context, c *config.Config, root, dir string, b *box.Box) [
 			if missing.Sure {
 				health = box.Problem
 			}
-			found = append(found, box.Check{Name: "check " + missing.Check, Health: health, Detail: missing.What, Fix: missing.Fix})
+			found = append(found, box.Check{Name: "check " + missing.Check, Health: health,
+				Detail: missing.What, Fix: missing.Fix})
 		}
 	}
 	found = append(found, worktrees(ctx, c, root, dir)...)
@@ -48,7 +49,8 @@ func Base(ctx context.Context, c *config.Config, root, dir string, b *box.Box) [
 	return found
 }
 
-// projectFiles returns the files of the project that a new worktree has, or all of them if there are no worktrees.
+// projectFiles returns the files of the project that a new worktree has, or all of them if there
+// are no worktrees.
 func projectFiles(ctx context.Context, c *config.Config, root string) fs.FS {
 	if !c.Workspace.Shared() {
 		if committed, err := committedFiles(ctx, root); err == nil {
@@ -65,7 +67,8 @@ const maxOutputLines = 10
 func redBase(ctx context.Context, b *box.Box) []box.Check {
 	red, troubles, err := questions.FindBaseTroubles(ctx, b)
 	if err != nil {
-		return []box.Check{{Name: "base", Health: box.Problem, Detail: err.Error(), Fix: "run signalbox ledger verify"}}
+		return []box.Check{{Name: "base", Health: box.Problem, Detail: err.Error(),
+			Fix: "run signalbox ledger verify"}}
 	}
 	if red == nil {
 		return nil
@@ -76,20 +79,25 @@ func redBase(ctx context.Context, b *box.Box) []box.Check {
 	}
 	var found []box.Check
 	for _, failed := range troubles.FailedChecks {
-		detail := fmt.Sprintf("no task starts, because %s on %s failed on the base with exit status %d", failed.Check, failed.Environment, failed.Exit)
+		detail := fmt.Sprintf(
+			"no task starts, because %s on %s failed on the base with exit status %d", failed.Check,
+			failed.Environment, failed.Exit)
 		if failed.Cause != "" {
 			detail += ": " + failed.Cause
 		}
 		lines := strings.Split(strings.TrimSpace(failed.Output), "\n")
-		found = append(found, box.Check{Name: "base", Health: box.Problem, Detail: detail, Fix: fix, Output: strings.Join(lines[max(0, len(lines)-maxOutputLines):], "\n")})
+		found = append(found, box.Check{Name: "base", Health: box.Problem, Detail: detail, Fix: fix,
+			Output: strings.Join(lines[max(0, len(lines)-maxOutputLines):], "\n")})
 	}
 	if len(found) == 0 {
-		found = append(found, box.Check{Name: "base", Health: box.Problem, Detail: "no task starts, because the checks could not run on the base", Fix: fix})
+		found = append(found, box.Check{Name: "base", Health: box.Problem,
+			Detail: "no task starts, because the checks could not run on the base", Fix: fix})
 	}
 	return found
 }
 
-// committed is the files of a folder that the last commit has: a worktree has no others. Submodules have what is in the checkout.
+// committed is the files of a folder that the last commit has: a worktree has no others. Submodules
+// have what is in the checkout.
 type committed struct {
 	fs.FS
 	names      map[string]bool // files, and folders that contain some
@@ -116,7 +124,8 @@ func (c committed) inSubmodule(name string) bool {
 	return false
 }
 
-// committedFiles returns the files of the last commit in a repository. It looks at it through a view, as agents may have written to it.
+// committedFiles returns the files of the last commit in a repository. It looks at it through a
+// view, as agents may have written to it.
 func committedFiles(ctx context.Context, root string) (fs.FS, error) {
 	repository, err := git.Locate(ctx, root)
 	if err != nil {
@@ -131,7 +140,8 @@ func committedFiles(ctx context.Context, root string) (fs.FS, error) {
 		return nil, err
 	}
 	var list bytes.Buffer
-	err = repository.Run(ctx, git.Call{Worktree: repository.Root, Dir: repository.Dir, Args: []string{"ls-tree", "-r", "-z", "HEAD"}, Stdout: &list})
+	err = repository.Run(ctx, git.Call{Worktree: repository.Root, Dir: repository.Dir,
+		Args: []string{"ls-tree", "-r", "-z", "HEAD"}, Stdout: &list})
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,6 @@
-// Package doctor checks what a configuration needs besides the box: the programs and trees of the agents, the models, and the oracle with
-// its MCP servers. signalbox doctor shows the results together with those of [box.Doctor].
+// Package doctor checks what a configuration needs besides the box: the programs and trees of the
+// agents, the models, and the oracle with its MCP servers. signalbox doctor shows the results
+// together with those of [box.Doctor].
 package doctor
 
 import (
@@ -36,17 +37,20 @@ import (
 	"signalbox/internal/tree/luatree"
 )
 
-// Complete adds the checks of a configuration to those of [box.Doctor]. An agent whose program box.Doctor found becomes a problem if a run
-// would refuse to start it. root is the folder of the project, and dir that of the box.
-func Complete(ctx context.Context, c *config.Config, root, dir string, checks []box.Check) []box.Check {
+// Complete adds the checks of a configuration to those of [box.Doctor]. An agent whose program
+// box.Doctor found becomes a problem if a run would refuse to start it. root is the folder of the
+// project, and dir that of the box.
+func Complete(ctx context.Context, c *config.Config, root, dir string,
+	checks []box.Check) []box.Check {
 	refuseAgents(c, checks)
 	checks = append(checks, logins(c, contain.ThisHost(), checks)...)
 	checks = append(checks, templates(c, dir)...)
 	checks = append(checks, sandboxes(ctx, c, root, dir, process.Support())...)
 	checks = append(checks, newChecker(c).checks(ctx)...)
 	if len(c.Checks) == 0 {
-		checks = append(checks, box.Check{Name: "checks", Health: box.Warning, Detail: "none are configured: only the critic and the auditor review the work before it is merged",
-			Fix: "list the commands that must pass under checks in " + config.FileName})
+		checks = append(checks, box.Check{Name: "checks", Health: box.Warning,
+			Detail: "none are configured: only the critic and the auditor review the work before it is merged",
+			Fix:    "list the commands that must pass under checks in " + config.FileName})
 	}
 	return checks
 }
@@ -62,7 +66,8 @@ func roleAgents(c *config.Config) []roleAgent {
 	var agents []roleAgent
 	add := func(role signalbox.Role, expert string) {
 		for _, name := range c.AgentsFor(role, expert) {
-			if !slices.ContainsFunc(agents, func(known roleAgent) bool { return known.name == name }) {
+			if !slices.ContainsFunc(agents,
+				func(known roleAgent) bool { return known.name == name }) {
 				agents = append(agents, roleAgent{name, c.AgentNamed(name)})
 			}
 		}
@@ -78,7 +83,8 @@ func roleAgents(c *config.Config) []roleAgent {
 	return agents
 }
 
-// Commands returns the programs that a run may start as agents, each once. Agents with a tree have none.
+// Commands returns the programs that a run may start as agents, each once. Agents with a tree have
+// none.
 func Commands(c *config.Config) []box.AgentCommand {
 	var commands []box.AgentCommand
 	for _, a := range roleAgents(c) {
@@ -94,8 +100,9 @@ func Commands(c *config.Config) []box.AgentCommand {
 	return commands
 }
 
-// refuseAgents makes the checks of the agents agree with what a run does: an agent that cannot be started is a problem if a run would refuse to
-// start, and only a warning if another agent takes over from it.
+// refuseAgents makes the checks of the agents agree with what a run does: an agent that cannot be
+// started is a problem if a run would refuse to start, and only a warning if another agent takes
+// over from it.
 func refuseAgents(c *config.Config, checks []box.Check) {
 	faults := agent.Faults(WithoutServers(c), rules.DispatchRoles())
 	for i := range checks {
@@ -111,14 +118,16 @@ func refuseAgents(c *config.Config, checks []box.Check) {
 			checks[i] = withError(checks[i], faults[at].Err)
 		}
 		if checks[i].Health = box.Problem; !faults[at].Needed {
-			checks[i].Health, checks[i].Detail = box.Warning, checks[i].Detail+"; a run starts without it"
+			checks[i].Health, checks[i].Detail = box.Warning, checks[i].Detail+
+				"; a run starts without it"
 		}
 	}
 	if !c.Keyed {
 		return
 	}
 	for _, r := range roleAgents(c) {
-		i := slices.IndexFunc(checks, func(check box.Check) bool { return check.Name == "agent "+r.name && check.Health == box.Healthy })
+		i := slices.IndexFunc(checks,
+			func(check box.Check) bool { return check.Name == "agent "+r.name && check.Health == box.Healthy })
 		if i < 0 || r.agent.Tree != "" {
 			continue
 		}
@@ -135,7 +144,8 @@ func refuseAgents(c *config.Config, checks []box.Check) {
 	}
 }
 
-// WithoutServers returns the configuration without the servers of agents: some presets write a settings file for them, and doctor writes nothing.
+// WithoutServers returns the configuration without the servers of agents: some presets write a
+// settings file for them, and doctor writes nothing.
 func WithoutServers(c *config.Config) *config.Config {
 	without := *c
 	without.Agents = maps.Clone(c.Agents)
@@ -146,25 +156,29 @@ func WithoutServers(c *config.Config) *config.Config {
 	return &without
 }
 
-// logins checks whether the agents with a preset that can be started have a login or a key. It asks no service.
+// logins checks whether the agents with a preset that can be started have a login or a key. It asks
+// no service.
 func logins(c *config.Config, host contain.Host, checks []box.Check) (found []box.Check) {
 	for _, r := range roleAgents(c) {
-		installed := slices.ContainsFunc(checks, func(check box.Check) bool { return check.Name == "agent "+r.name && check.Health == box.Healthy })
+		installed := slices.ContainsFunc(checks,
+			func(check box.Check) bool { return check.Name == "agent "+r.name && check.Health == box.Healthy })
 		if r.agent.Preset == "" || !installed {
 			continue
 		}
 		check := box.Check{Name: "login " + r.name, Health: box.Healthy, Detail: "there is a login or a key, as far as can be seen"}
 		if hint := host.MissingLogin(r.agent); hint != "" {
-			check.Health, check.Detail, check.Fix = box.Warning, "no login and no key was found", hint
+			check.Health, check.Detail, check.Fix = box.Warning, "no login and no key was found",
+				hint
 		}
 		found = append(found, check)
 	}
 	return found
 }
 
-// sandboxes checks whether the system can enforce what the configuration allows agents and checks, and whether the paths that it names
-// exist.
-func sandboxes(ctx context.Context, c *config.Config, root, dir string, support sandbox.Support) []box.Check {
+// sandboxes checks whether the system can enforce what the configuration allows agents and checks,
+// and whether the paths that it names exist.
+func sandboxes(ctx context.Context, c *config.Config, root, dir string,
+	support sandbox.Support) []box.Check {
 	check := box.Check{Name: "sandbox", Health: box.Healthy}
 	missing, err := locateProject(ctx, c, root).CheckSandboxes(c, dir, support)
 	mode, off := c.Sandbox.Mode, withoutSandbox(c)
@@ -172,15 +186,20 @@ func sandboxes(ctx context.Context, c *config.Config, root, dir string, support 
 	case err != nil:
 		check = withError(box.Check{Name: check.Name, Health: box.Problem}, err)
 	case mode == sandbox.Off:
-		check.Health, check.Detail, check.Fix = box.Warning, "off: agents and checks can read and change everything that you can", "remove sandbox: off from "+config.FileName
+		check.Health, check.Detail, check.Fix = box.Warning,
+			"off: agents and checks can read and change everything that you can",
+			"remove sandbox: off from "+config.FileName
 		if len(missing) > 0 {
 			check.Detail += "; " + strings.Join(missing, "; ")
 		}
 	case len(missing) > 0:
-		check.Health, check.Detail, check.Fix = box.Warning, fmt.Sprintf("%s, incomplete: %s", mode, strings.Join(missing, "; ")), "see what remains open with signalbox sandbox explain"
+		check.Health, check.Detail, check.Fix = box.Warning,
+			fmt.Sprintf("%s, incomplete: %s", mode, strings.Join(missing, "; ")),
+			"see what remains open with signalbox sandbox explain"
 	case len(off) > 0:
 		check.Health, check.Detail = box.Warning, fmt.Sprintf("%s, by %s", mode, support)
-		check.Fix = "remove sandbox: off there from " + config.FileName + ", unless the program needs it"
+		check.Fix = "remove sandbox: off there from " + config.FileName +
+			", unless the program needs it"
 	default:
 		check.Detail = fmt.Sprintf("%s, by %s", mode, support)
 	}
@@ -190,14 +209,16 @@ func sandboxes(ctx context.Context, c *config.Config, root, dir string, support 
 	checks := []box.Check{check}
 	for _, p := range c.SandboxPaths() {
 		if _, err := os.Lstat(p.Path); errors.Is(err, fs.ErrNotExist) {
-			checks = append(checks, box.Check{Name: check.Name, Health: box.Warning, Detail: fmt.Sprintf("%s: %s does not exist", p.Setting, p.Path),
-				Fix: "create it, or correct it in " + config.FileName})
+			checks = append(checks, box.Check{Name: check.Name, Health: box.Warning,
+				Detail: fmt.Sprintf("%s: %s does not exist", p.Setting, p.Path),
+				Fix:    "create it, or correct it in " + config.FileName})
 		}
 	}
 	return checks
 }
 
-// locateProject returns the project as a run would see it. Without a repository, which box.Doctor reports, it is only a folder.
+// locateProject returns the project as a run would see it. Without a repository, which box.Doctor
+// reports, it is only a folder.
 func locateProject(ctx context.Context, c *config.Config, root string) project.Project {
 	found, err := project.Locate(ctx, c, root)
 	if err == nil {
@@ -257,10 +278,12 @@ type checker struct {
 const dialTimeout = 2 * time.Second
 
 func newChecker(c *config.Config) *checker {
-	return &checker{config: c, dial: (&net.Dialer{Timeout: dialTimeout}).DialContext, lookup: os.LookupEnv, proxy: http.ProxyFromEnvironment}
+	return &checker{config: c, dial: (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		lookup: os.LookupEnv, proxy: http.ProxyFromEnvironment}
 }
 
-// checks runs all checks concurrently, because connecting to an unreachable server takes until the timeout.
+// checks runs all checks concurrently, because connecting to an unreachable server takes until the
+// timeout.
 func (c *checker) checks(ctx context.Context) []box.Check {
 	var pending []func() box.Check
 	for _, name := range slices.Sorted(maps.Keys(c.config.Models)) {
@@ -298,7 +321,8 @@ func (c *checker) treeAgents() []string {
 	return names
 }
 
-// model checks a model. A fault of a model that neither the oracle nor an agent uses is only a warning.
+// model checks a model. A fault of a model that neither the oracle nor an agent uses is only a
+// warning.
 func (c *checker) model(ctx context.Context, name string) box.Check {
 	m := c.config.Models[name]
 	health := box.Warning
@@ -306,13 +330,15 @@ func (c *checker) model(ctx context.Context, name string) box.Check {
 		health = box.Problem
 	}
 	for _, agent := range c.treeAgents() {
-		if used, _, err := c.config.OracleModel(c.config.Agents[agent].Model); err == nil && used == name {
+		if used, _, err := c.config.OracleModel(c.config.Agents[agent].Model); err == nil &&
+			used == name {
 			health = box.Problem
 		}
 	}
 	check := box.Check{Name: "model " + name, Health: health}
 	key, _ := c.lookup(m.KeyEnv)
-	client, err := model.New(model.Provider(m.Provider), m.Model, &model.Options{Key: key, KeyName: m.KeyEnv, BaseURL: m.BaseURL})
+	client, err := model.New(model.Provider(m.Provider), m.Model,
+		&model.Options{Key: key, KeyName: m.KeyEnv, BaseURL: m.BaseURL})
 	if err != nil {
 		check.Detail, check.Fix = err.Error(), "correct models."+name+" in "+config.FileName
 		if known := (*model.Error)(nil); errors.As(err, &known) && known.Hint != "" {
@@ -322,19 +348,22 @@ func (c *checker) model(ctx context.Context, name string) box.Check {
 	}
 	client.Close()
 	if m.BaseURL == "" {
-		return box.Check{Name: check.Name, Health: box.Healthy, Detail: fmt.Sprintf("%s of %s; %s is set", m.Model, m.Provider, m.KeyEnv)}
+		return box.Check{Name: check.Name, Health: box.Healthy,
+			Detail: fmt.Sprintf("%s of %s; %s is set", m.Model, m.Provider, m.KeyEnv)}
 	}
 	via, err := c.connect(ctx, m.BaseURL)
 	if err != nil {
 		check.Detail = fmt.Sprintf("cannot reach %s: %v", m.BaseURL, err)
-		check.Fix = fmt.Sprintf("start the server, or correct models.%s.base_url in %s", name, config.FileName)
+		check.Fix = fmt.Sprintf("start the server, or correct models.%s.base_url in %s", name,
+			config.FileName)
 		return check
 	}
-	return box.Check{Name: check.Name, Health: box.Healthy, Detail: fmt.Sprintf("%s at %s%s", m.Model, m.BaseURL, via)}
+	return box.Check{Name: check.Name, Health: box.Healthy,
+		Detail: fmt.Sprintf("%s at %s%s", m.Model, m.BaseURL, via)}
 }
 
-// connect opens a connection to a server and closes it again, without sending a request. It does not try a server behind a proxy, where a
-// connection would only show that the proxy is running.
+// connect opens a connection to a server and closes it again, without sending a request. It does
+// not try a server behind a proxy, where a connection would only show that the proxy is running.
 func (c *checker) connect(ctx context.Context, address string) (via string, err error) {
 	target, err := url.Parse(address)
 	if err != nil {
@@ -371,7 +400,8 @@ func (c *checker) treeAgent(ctx context.Context, name string) box.Check {
 	if len(a.Tools) > 0 {
 		tools += " and " + strings.Join(a.Tools, ", ")
 	}
-	return box.Check{Name: check.Name, Health: box.Healthy, Detail: fmt.Sprintf("tree %s, model %s, %s", filepath.Base(a.Tree), used, tools)}
+	return box.Check{Name: check.Name, Health: box.Healthy,
+		Detail: fmt.Sprintf("tree %s, model %s, %s", filepath.Base(a.Tree), used, tools)}
 }
 
 func (c *checker) oracle(ctx context.Context) box.Check {
@@ -405,8 +435,8 @@ func (c *checker) oracle(ctx context.Context) box.Check {
 	return box.Check{Name: check.Name, Health: box.Healthy, Detail: detail}
 }
 
-// server checks an MCP server without starting it, which could take long and have side effects. A server that is missing is only a warning,
-// because the oracle works without it.
+// server checks an MCP server without starting it, which could take long and have side effects. A
+// server that is missing is only a warning, because the oracle works without it.
 func (c *checker) server(ctx context.Context, name string) box.Check {
 	check := box.Check{Name: "server " + name, Health: box.Problem}
 	s, err := c.config.Oracle.Servers[name].Resolved(c.lookup)
@@ -452,5 +482,6 @@ func checkTree(ctx context.Context, name string) error {
 	if faults := tree.Faults(err); len(faults) > 0 {
 		err = faults[0]
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "run signalbox tree check " + name + " for a list of all faults"}
+	return &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "run signalbox tree check " +
+		name + " for a list of all faults"}
 }

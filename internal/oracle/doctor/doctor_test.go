@@ -20,7 +20,8 @@ import (
 	"signalbox/internal/sandbox"
 )
 
-// TestCommands checks that an agent with a tree is not listed: it has no program that could be missing.
+// TestCommands checks that an agent with a tree is not listed: it has no program that could be
+// missing.
 func TestCommands(t *testing.T) {
 	c, err := config.Parse([]byte(`
 models: {main: {provider: openai, model: m}}
@@ -37,7 +38,8 @@ roles: {critic: {agent: careful}, auditor: {agent: codex}}
 	}
 }
 
-// TestChecks checks every fault besides missing programs. Each wanted line has the health, the name, and a part of the detail and of the fix.
+// TestChecks checks every fault besides missing programs. Each wanted line has the health, the
+// name, and a part of the detail and of the fix.
 func TestChecks(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"good.lua": `return BT.tree("a", { root = BT.llm_call("think", {}) })`, "bad.lua": `return BT.tree("a", { root = BT.action("x", { fn = "unknown" }) })`} {
@@ -50,34 +52,46 @@ func TestChecks(t *testing.T) {
 		text string
 		want []string
 	}{
-		"nothing":            {"{}", nil},
-		"key":                {"models: {a: {provider: openai, model: m}}", []string{"ok|model a|m of openai; OPENAI_API_KEY is set", "ok|oracle|model a"}},
-		"no key":             {"models: {a: {provider: anthropic, model: m}}", []string{"problem|model a|ANTHROPIC_API_KEY is not set|set ANTHROPIC_API_KEY", "ok|oracle|model a"}},
-		"own key":            {"models: {a: {provider: openai, model: m, key_env: MINE}}", []string{"problem|model a|MINE is not set|set MINE", "ok|oracle|"}},
+		"nothing": {"{}", nil},
+		"key": {"models: {a: {provider: openai, model: m}}",
+			[]string{"ok|model a|m of openai; OPENAI_API_KEY is set", "ok|oracle|model a"}},
+		"no key": {"models: {a: {provider: anthropic, model: m}}",
+			[]string{"problem|model a|ANTHROPIC_API_KEY is not set|set ANTHROPIC_API_KEY",
+				"ok|oracle|model a"}},
+		"own key": {"models: {a: {provider: openai, model: m, key_env: MINE}}",
+			[]string{"problem|model a|MINE is not set|set MINE", "ok|oracle|"}},
 		"reachable":          {"models: {a: {provider: openai, model: m, base_url: 'http://up:99/v1'}}", []string{"ok|model a|m at http://up:99/v1", "ok|oracle|"}},
 		"port of the scheme": {"models: {a: {provider: openai, model: m, base_url: 'https://up/v1'}}", []string{"ok|model a|m at https://up/v1", "ok|oracle|"}},
 		"proxy":              {"models: {a: {provider: openai, model: m, base_url: 'http://inside/v1'}}", []string{"ok|model a|through the proxy proxy:3128", "ok|oracle|"}},
-		"unreachable":        {"models: {a: {provider: openai, model: m, " + local + "}}", []string{"problem|model a|cannot reach http://127.0.0.1:1/v1: refused|start the server", "ok|oracle|"}},
+		"unreachable": {"models: {a: {provider: openai, model: m, " + local + "}}",
+			[]string{"problem|model a|cannot reach http://127.0.0.1:1/v1: refused|start the server",
+				"ok|oracle|"}},
 		"unused model": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m, " + local + "}}\noracle: {model: a}",
 			[]string{"ok|model a|", "warning|model b|cannot reach", "ok|oracle|model a"}},
 		"ambiguous model": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m}}",
-			[]string{"ok|model a|", "ok|model b|", "warning|oracle|there are 2 models|add oracle: {model: a}"}},
+			[]string{"ok|model a|", "ok|model b|",
+				"warning|oracle|there are 2 models|add oracle: {model: a}"}},
 		"model of an agent": {"models: {a: {provider: openai, model: m}, b: {provider: openai, model: m, " + local + "}}\noracle: {model: a}\n" +
 			"agents: {w: {tree: good.lua, model: b, tools: [read_file]}}\nagent: w",
-			[]string{"ok|model a|", "problem|model b|cannot reach", "ok|agent w|tree good.lua, model b, read-only tools and read_file", "ok|oracle|"}},
+			[]string{"ok|model a|", "problem|model b|cannot reach",
+				"ok|agent w|tree good.lua, model b, read-only tools and read_file", "ok|oracle|"}},
 		"agent without a role": {"models: {a: {provider: openai, model: m}}\nagents: {w: {tree: bad.lua}}", []string{"ok|model a|", "ok|oracle|"}},
 		"bad tree": {"models: {a: {provider: openai, model: m}}\nagents: {w: {tree: bad.lua}}\nroles: {critic: {agent: w}}",
 			[]string{"ok|model a|", "problem|agent w|unknown|signalbox tree check", "ok|oracle|"}},
-		"bad oracle": {"models: {a: {provider: openai, model: m}}\noracle: {tree: bad.lua}", []string{"ok|model a|", "problem|oracle|unknown|signalbox tree check"}},
+		"bad oracle": {"models: {a: {provider: openai, model: m}}\noracle: {tree: bad.lua}",
+			[]string{"ok|model a|", "problem|oracle|unknown|signalbox tree check"}},
 		"bad subagent": {"models: {a: {provider: openai, model: m}}\noracle: {subagents: {s: {tree: bad.lua}}}",
 			[]string{"ok|model a|", "problem|oracle|unknown|signalbox tree check"}},
 		"servers": {"oracle: {servers: {a: {command: [no-such-program]}, b: {url: 'http://127.0.0.1:1/mcp'}, c: {url: 'http://up/mcp'}, d: {command: [x], env: {A: '${GONE}'}}}}",
-			[]string{"warning|server a|no-such-program was not found|install it", "warning|server b|cannot reach", "ok|server c|http://up/mcp", "problem|server d|GONE is not set|set GONE"}},
+			[]string{"warning|server a|no-such-program was not found|install it",
+				"warning|server b|cannot reach", "ok|server c|http://up/mcp",
+				"problem|server d|GONE is not set|set GONE"}},
 		"settings": {"agents: {g: {preset: gemini, base_url: 'http://up/v1/'}, c: {preset: codex, base_url: 'http://up/v1'}}",
 			[]string{"warning|settings|agents.g.base_url: gemini adds the version: write the address without /v1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.NewReplacer("good.lua", filepath.Join(dir, "good.lua"), "bad.lua", filepath.Join(dir, "bad.lua")).Replace(tt.text)
+			text := strings.NewReplacer("good.lua", filepath.Join(dir, "good.lua"), "bad.lua",
+				filepath.Join(dir, "bad.lua")).Replace(tt.text)
 			c, err := config.Parse([]byte(text))
 			if err != nil {
 				t.Fatal(err)
@@ -108,7 +122,9 @@ func TestChecks(t *testing.T) {
 			}
 			for i, want := range tt.want {
 				part := strings.Split(want+"|", "|")
-				if string(got[i].Health) != part[0] || got[i].Name != part[1] || !strings.Contains(got[i].Detail, part[2]) || !strings.Contains(got[i].Fix, part[3]) ||
+				if string(got[i].Health) != part[0] || got[i].Name != part[1] ||
+					!strings.Contains(got[i].Detail, part[2]) ||
+					!strings.Contains(got[i].Fix, part[3]) ||
 					(part[3] == "") != (got[i].Fix == "") && part[0] == "ok" {
 					t.Errorf("%+v, want %s", got[i], want)
 				}
@@ -119,13 +135,15 @@ func TestChecks(t *testing.T) {
 
 // TestRefuseAgents checks that an agent that a run would refuse is a problem.
 func TestRefuseAgents(t *testing.T) {
-	c, err := config.Parse([]byte("agent: mine\nagents: {mine: {command: [no-such-program]}, gone: {command: [no-such-program]}}\nroles: {critic: {agent: gone}}"))
+	c, err := config.Parse(
+		[]byte("agent: mine\nagents: {mine: {command: [no-such-program]}, gone: {command: [no-such-program]}}\nroles: {critic: {agent: gone}}"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	checks := []box.Check{{Name: "agent mine", Health: box.Healthy, Detail: "found"}, {Name: "agent gone", Health: box.Warning, Detail: "unchanged"}, {Name: "agent", Health: box.Healthy}}
 	refuseAgents(c, checks)
-	if checks[0].Health != box.Problem || !strings.Contains(checks[0].Detail, "not found") || checks[0].Fix == "" {
+	if checks[0].Health != box.Problem || !strings.Contains(checks[0].Detail, "not found") ||
+		checks[0].Fix == "" {
 		t.Errorf("%+v", checks[0])
 	}
 	if checks[1].Detail != "unchanged" || checks[2].Health != box.Healthy {
@@ -136,7 +154,9 @@ func TestRefuseAgents(t *testing.T) {
 // TestTemplates checks that a template that a run would refuse is a problem, for every role.
 func TestTemplates(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"good.md": "{{.Work}} {{template \"signals\" .}}", "bad.md": "{{if .Again}}{{.Worke}}{{end}}", "open.md": "{{if}}", "keyless.md": "{{.Work}}"} {
+	for name, text := range map[string]string{"good.md": "{{.Work}} {{template \"signals\" .}}",
+		"bad.md": "{{if .Again}}{{.Worke}}{{end}}", "open.md": "{{if}}",
+		"keyless.md": "{{.Work}}"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +180,8 @@ func TestTemplates(t *testing.T) {
 			for _, check := range templates(c, dir) {
 				got += fmt.Sprintf("%s|%s|%s|%s", check.Health, check.Name, check.Detail, check.Fix)
 			}
-			for part := range strings.SplitSeq(strings.ReplaceAll(want, "ROLE", string(role)), "|") {
+			for part := range strings.SplitSeq(strings.ReplaceAll(want, "ROLE", string(role)),
+				"|") {
 				if !strings.Contains(got, part) || want == "" && got != "" {
 					t.Errorf("%s, %s: %s, want %s", role, text, got, want)
 				}
@@ -172,7 +193,8 @@ func TestTemplates(t *testing.T) {
 // TestOraclePrompts checks that prompts that the oracle would refuse are a problem.
 func TestOraclePrompts(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "identity.md"), []byte("{{.Nothing}}"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "identity.md"), []byte("{{.Nothing}}"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := config.Parse([]byte("models: {a: {provider: openai, model: m}}"))
@@ -180,7 +202,8 @@ func TestOraclePrompts(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Oracle.Prompts = dir
-	if got := newChecker(c).oracle(t.Context()); got.Health != box.Problem || !strings.Contains(got.Detail, "identity") || got.Fix == "" {
+	if got := newChecker(c).oracle(t.Context()); got.Health != box.Problem ||
+		!strings.Contains(got.Detail, "identity") || got.Fix == "" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -188,8 +211,9 @@ func TestOraclePrompts(t *testing.T) {
 // withoutNamespaces is a system that cannot hide a folder in another one that may be used.
 var withoutNamespaces = sandbox.Support{System: "linux", Landlock: 6, Seccomp: true, Groups: true}
 
-// TestSandboxOfWorktrees checks that a system without namespaces is fine for worktrees, where no folder must be hidden, and that it is not
-// for a shared folder, which contains the box. Looking changes nothing.
+// TestSandboxOfWorktrees checks that a system without namespaces is fine for worktrees, where no
+// folder must be hidden, and that it is not for a shared folder, which contains the box. Looking
+// changes nothing.
 func TestSandboxOfWorktrees(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, box.FolderName)
@@ -202,12 +226,15 @@ func TestSandboxOfWorktrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("HOME", t.TempDir()) // not in a folder of the system, where it would have to be hidden
-	for workspace, want := range map[string]box.Health{config.WorkspaceWorktree: box.Healthy, config.WorkspaceShared: box.Problem} {
-		c, err := config.Parse([]byte("agent: mine\nagents: {mine: {command: [sh]}}\nchecks: [{name: unit, command: make}]\nworkspace: " + workspace))
+	for workspace, want := range map[string]box.Health{config.WorkspaceWorktree: box.Healthy,
+		config.WorkspaceShared: box.Problem} {
+		c, err := config.Parse(
+			[]byte("agent: mine\nagents: {mine: {command: [sh]}}\nchecks: [{name: unit, command: make}]\nworkspace: " + workspace))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := sandboxes(t.Context(), c, root, dir, withoutNamespaces); len(got) != 1 || got[0].Health != want {
+		if got := sandboxes(t.Context(), c, root, dir, withoutNamespaces); len(got) != 1 ||
+			got[0].Health != want {
 			t.Errorf("%s: %+v", workspace, got)
 		}
 	}

@@ -27,13 +27,16 @@ const (
 	maxProbeOutput = 1 << 20
 )
 
-// Probe asks each agent that a run may start for one word, and reports whether its service answers. That costs what one short request costs.
-// An agent whose program was not found is not asked, nor is a tree or a program whose errors signalbox does not know.
+// Probe asks each agent that a run may start for one word, and reports whether its service answers.
+// That costs what one short request costs. An agent whose program was not found is not asked, nor
+// is a tree or a program whose errors signalbox does not know.
 func Probe(ctx context.Context, c *config.Config, checks []box.Check) []box.Check {
 	var probed []roleAgent
 	for _, r := range roleAgents(c) {
-		found := slices.ContainsFunc(checks, func(check box.Check) bool { return check.Name == "agent "+r.name && check.Health == box.Healthy })
-		if found && r.agent.Tree == "" && (r.agent.Preset != "" || r.agent.Format != signalbox.FormatPlain) {
+		found := slices.ContainsFunc(checks,
+			func(check box.Check) bool { return check.Name == "agent "+r.name && check.Health == box.Healthy })
+		if found && r.agent.Tree == "" &&
+			(r.agent.Preset != "" || r.agent.Format != signalbox.FormatPlain) {
 			probed = append(probed, r)
 		}
 	}
@@ -58,7 +61,8 @@ func probe(ctx context.Context, r roleAgent) box.Check {
 		return withError(check, err)
 	}
 	defer os.RemoveAll(dir)
-	spec, cleanup, err := command.Build(agent.Values{Prompt: []byte(probePrompt), Dir: dir, Role: "doctor", Task: "probe", Model: r.agent.Model, Base: process.Environ()})
+	spec, cleanup, err := command.Build(agent.Values{Prompt: []byte(probePrompt), Dir: dir,
+		Role: "doctor", Task: "probe", Model: r.agent.Model, Base: process.Environ()})
 	defer cleanup()
 	if err != nil {
 		return withError(check, err)
@@ -92,7 +96,9 @@ func probe(ctx context.Context, r roleAgent) box.Check {
 		return check
 	}
 	trouble := agent.Diagnose(command.Format, status, message)
-	what := map[agent.Trouble]string{agent.TroubleLogin: "not logged in", agent.TroubleServer: "its server does not answer", agent.TroubleLimit: "logged in, but at a rate limit"}[trouble]
+	what := map[agent.Trouble]string{agent.TroubleLogin: "not logged in",
+		agent.TroubleServer: "its server does not answer",
+		agent.TroubleLimit:  "logged in, but at a rate limit"}[trouble]
 	switch {
 	case trouble == agent.TroubleLimit: // a run waits for its end
 		check.Health = box.Warning

@@ -12,8 +12,9 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// worktrees checks whether worktrees can be made ready: the programs of setup commands must be there, patterns must match files, and
-// ports must be free. It also checks whether finished work can be delivered.
+// worktrees checks whether worktrees can be made ready: the programs of setup commands must be
+// there, patterns must match files, and ports must be free. It also checks whether finished work
+// can be delivered.
 func worktrees(ctx context.Context, c *config.Config, root, dir string) (found []box.Check) {
 	if c.Ports > 0 {
 		register, err := workspace.PortRegister()
@@ -21,8 +22,9 @@ func worktrees(ctx context.Context, c *config.Config, root, dir string) (found [
 		case err != nil:
 			found = append(found, withError(box.Check{Name: "ports", Health: box.Problem}, err))
 		case !workspace.FreePorts(register, c.Ports):
-			found = append(found, box.Check{Name: "ports", Health: box.Problem, Detail: fmt.Sprintf("there are no %d free TCP ports in a row", c.Ports),
-				Fix: "write a smaller number, or end programs that listen on many ports"})
+			found = append(found, box.Check{Name: "ports", Health: box.Problem,
+				Detail: fmt.Sprintf("there are no %d free TCP ports in a row", c.Ports),
+				Fix:    "write a smaller number, or end programs that listen on many ports"})
 		}
 	}
 	if c.Workspace.Shared() {
@@ -31,7 +33,8 @@ func worktrees(ctx context.Context, c *config.Config, root, dir string) (found [
 	if err := deliver.Check(ctx, c, root); err != nil {
 		found = append(found, withError(box.Check{Name: "delivery", Health: box.Problem}, err))
 	}
-	all, err := checks.DiagnoseSetup(c, locateProject(ctx, c, root), dir, projectFiles(ctx, c, root))
+	all, err := checks.DiagnoseSetup(c, locateProject(ctx, c, root), dir,
+		projectFiles(ctx, c, root))
 	if err != nil {
 		found = append(found, withError(box.Check{Name: "setup", Health: box.Problem}, err))
 	}
@@ -40,7 +43,8 @@ func worktrees(ctx context.Context, c *config.Config, root, dir string) (found [
 		if missing.Sure {
 			health = box.Problem
 		}
-		found = append(found, box.Check{Name: "setup " + missing.Check, Health: health, Detail: missing.What, Fix: missing.Fix})
+		found = append(found, box.Check{Name: "setup " + missing.Check, Health: health,
+			Detail: missing.What, Fix: missing.Fix})
 	}
 	return append(found, copies(ctx, c, root)...)
 }
@@ -57,8 +61,9 @@ func copies(ctx context.Context, c *config.Config, root string) (found []box.Che
 	for _, pattern := range c.Copy {
 		one := &config.Config{Copy: []string{pattern}}
 		if !slices.ContainsFunc(ignored, one.Copies) {
-			found = append(found, box.Check{Name: "copy", Health: box.Warning, Detail: fmt.Sprintf("%s matches no file that git ignores in %s", pattern, root),
-				Fix: "correct the pattern, or create the file; files that git does not ignore are committed and not copied"})
+			found = append(found, box.Check{Name: "copy", Health: box.Warning,
+				Detail: fmt.Sprintf("%s matches no file that git ignores in %s", pattern, root),
+				Fix:    "correct the pattern, or create the file; files that git does not ignore are committed and not copied"})
 		}
 	}
 	return found

@@ -22,15 +22,16 @@ const (
 	maxTitle   = 200
 )
 
-// render returns a result as text for the model, and its links and resources as sources of the given type. Text, also that of
-// resources, is included as it is; other content is described.
+// render returns a result as text for the model, and its links and resources as sources of the
+// given type. Text, also that of resources, is included as it is; other content is described.
 func render(result *mcp.CallToolResult, sourceType string) (output string, sources []chunk.Source) {
 	var parts []string
 	hasText := false
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	source := func(uri, title string) {
 		if len(sources) < maxSources && uri != "" {
-			sources = append(sources, chunk.Source{Type: sourceType, Path: oneLine(uri, maxURI), Title: oneLine(title, maxTitle)})
+			sources = append(sources, chunk.Source{Type: sourceType, Path: oneLine(uri, maxURI),
+				Title: oneLine(title, maxTitle)})
 		}
 	}
 	for _, content := range result.Content {
@@ -45,7 +46,8 @@ func render(result *mcp.CallToolResult, sourceType string) (output string, sourc
 		case *mcp.ResourceLink:
 			title := cmp.Or(content.Title, content.Name)
 			source(content.URI, title)
-			words := []string{"link to " + oneLine(content.URI, maxURI), oneLine(title, maxTitle), oneLine(content.Description, maxTitle)}
+			words := []string{"link to " + oneLine(content.URI, maxURI), oneLine(title, maxTitle),
+				oneLine(content.Description, maxTitle)}
 			words = slices.DeleteFunc(words, func(s string) bool { return s == "" })
 			parts = append(parts, "["+strings.Join(words, ": ")+"]")
 		case *mcp.EmbeddedResource:
@@ -54,7 +56,8 @@ func render(result *mcp.CallToolResult, sourceType string) (output string, sourc
 				continue
 			}
 			source(r.URI, "")
-			add("[resource %s, %s, %s]", oneLine(r.URI, maxURI), mediaType(r.MIMEType, "type unknown"), byteCount(len(r.Text)+len(r.Blob)))
+			add("[resource %s, %s, %s]", oneLine(r.URI, maxURI),
+				mediaType(r.MIMEType, "type unknown"), byteCount(len(r.Text)+len(r.Blob)))
 			if r.Text != "" {
 				hasText = true
 				parts = append(parts, r.Text)
@@ -69,14 +72,16 @@ func render(result *mcp.CallToolResult, sourceType string) (output string, sourc
 		}
 	}
 	output = strings.ToValidUTF8(strings.Join(parts, "\n"), "\uFFFD")
-	return truncate(output, maxText, fmt.Sprintf("\n[cut here: the answer has %s]", byteCount(len(output)))), sources
+	return truncate(output, maxText, fmt.Sprintf("\n[cut here: the answer has %s]",
+		byteCount(len(output)))), sources
 }
 
 func mediaType(given, otherwise string) string {
 	return cmp.Or(oneLine(given, maxTitle), otherwise)
 }
 
-// truncate returns s if it has at most limit bytes, and otherwise its beginning and the note, together at most limit bytes.
+// truncate returns s if it has at most limit bytes, and otherwise its beginning and the note,
+// together at most limit bytes.
 func truncate(s string, limit int, note string) string {
 	if len(s) <= limit {
 		return s

@@ -27,7 +27,8 @@ const unknownEffect = "the call may or may not have had an effect: check before 
 
 // startError returns the error for a server that did not start, with what it printed.
 func (c *Client) startError(ctx context.Context, s *session, err error) error {
-	code, hint := signalbox.CodeFailed, "check its address, and that it serves MCP over streamable HTTP"
+	code, hint := signalbox.CodeFailed,
+		"check its address, and that it serves MCP over streamable HTTP"
 	if s.http == nil {
 		hint = "run its command by hand: it must keep running and speak MCP on its standard input and output"
 	}
@@ -46,7 +47,8 @@ func (c *Client) startError(ctx context.Context, s *session, err error) error {
 		what = s.program.exitText() + " before it listed its tools"
 	default:
 		what = reason(err)
-		if text := strings.ToLower(what); s.http != nil && (strings.Contains(text, "unauthorized") || strings.Contains(text, "forbidden")) {
+		if text := strings.ToLower(what); s.http != nil &&
+			(strings.Contains(text, "unauthorized") || strings.Contains(text, "forbidden")) {
 			hint = "set the header that it requires, such as Authorization, in its headers"
 		}
 	}
@@ -83,8 +85,8 @@ func (p *program) exitText() string {
 	return fmt.Sprintf("it exited with status %d", p.exit.Code)
 }
 
-// restartTooSoon returns the error for a server that died again soon after a restart. restartErr is why the restart failed,
-// nil if it did not.
+// restartTooSoon returns the error for a server that died again soon after a restart. restartErr is
+// why the restart failed, nil if it did not.
 func (c *Client) restartTooSoon(s *session, restartErr error, wait time.Duration) error {
 	what := s.endText()
 	if restartErr != nil {
@@ -98,7 +100,8 @@ func (c *Client) restartTooSoon(s *session, restartErr error, wait time.Duration
 func (s *session) endText() string {
 	what := "the connection was closed"
 	switch {
-	case s.cause != nil && !errors.Is(s.cause, io.ErrClosedPipe): // that means that this side closed it
+	case s.cause != nil &&
+		!errors.Is(s.cause, io.ErrClosedPipe): // that means that this side closed it
 		what = reason(s.cause)
 	case s.program != nil:
 		what = s.program.exitText()
@@ -116,17 +119,21 @@ func (c *Client) callError(ctx context.Context, s *session, err error) error {
 	case errors.Is(err, errStopped) && ctx.Err() == nil:
 		return fmt.Errorf("%w before it answered; %s", errStopped, unknownEffect)
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), errCallTimeout):
-		return fmt.Errorf("it did not answer within %s, and the call was cancelled; %s", c.server.Timeout, unknownEffect)
+		return fmt.Errorf("it did not answer within %s, and the call was cancelled; %s",
+			c.server.Timeout, unknownEffect)
 	case ctx.Err() != nil:
 		return fmt.Errorf("the call was cancelled: %w", context.Cause(ctx))
 	case rejection != nil:
 		if s.http != nil && strings.Contains(strings.ToLower(rejection.Message), "session") {
-			// Many servers report an unknown session this way, instead of with the HTTP status that the protocol requires. If
-			// the error means something else, the next call starts a session needlessly.
+			// Many servers report an unknown session this way, instead of with the HTTP status that
+			// the protocol requires. If the error means something else, the next call starts a
+			// session needlessly.
 			s.stop()
 		}
-		return fmt.Errorf("it rejected the call: %s (code %d)", oneLine(rejection.Message, maxQuoted), rejection.Code)
-	case s.program != nil && (errors.Is(err, io.EOF) || errors.Is(err, errTooLong)), errors.Is(err, mcp.ErrSessionMissing), s.isBroken():
+		return fmt.Errorf("it rejected the call: %s (code %d)",
+			oneLine(rejection.Message, maxQuoted), rejection.Code)
+	case s.program != nil && (errors.Is(err, io.EOF) || errors.Is(err, errTooLong)),
+		errors.Is(err, mcp.ErrSessionMissing), s.isBroken():
 		s.markBroken()
 		select {
 		case <-s.stopped:
@@ -138,7 +145,8 @@ func (c *Client) callError(ctx context.Context, s *session, err error) error {
 	return fmt.Errorf("%s; %s", reason(err), unknownEffect)
 }
 
-// codeRejected is the code of errors that the SDK creates itself for requests that it could not send.
+// codeRejected is the code of errors that the SDK creates itself for requests that it could not
+// send.
 const codeRejected = -32005
 
 // serverError returns the error response of the server in err, or nil if there is none.
@@ -160,7 +168,8 @@ func (s *session) isBroken() bool {
 	}
 }
 
-// reason returns the text of an error on one line, without the URL of the server, whose query may be secret.
+// reason returns the text of an error on one line, without the URL of the server, whose query may
+// be secret.
 func reason(err error) string {
 	var request *url.Error
 	if errors.As(err, &request) {

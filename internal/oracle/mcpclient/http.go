@@ -14,8 +14,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// streamTimeout is how long a server may take to open the stream of its own messages. Some open it only with the first
-// message. The connection would wait for that, so they are treated as servers without such a stream.
+// streamTimeout is how long a server may take to open the stream of its own messages. Some open it
+// only with the first message. The connection would wait for that, so they are treated as servers
+// without such a stream.
 const streamTimeout = 3 * time.Second
 
 // httpTransport sends the requests to a server with a URL.
@@ -31,7 +32,8 @@ type httpTransport struct {
 func (s *Server) dial() (*mcp.StreamableClientTransport, *httpTransport) {
 	server, _ := url.Parse(s.URL) // validate has checked it
 	base := http.DefaultTransport.(*http.Transport).Clone()
-	t := &httpTransport{server: server, headers: s.Headers, base: base, closeIdle: base.CloseIdleConnections}
+	t := &httpTransport{server: server, headers: s.Headers, base: base,
+		closeIdle: base.CloseIdleConnections}
 	return &mcp.StreamableClientTransport{Endpoint: s.URL, MaxEventSize: maxMessage,
 		HTTPClient: &http.Client{Transport: t, CheckRedirect: t.checkRedirect}}, t
 }
@@ -39,7 +41,8 @@ func (s *Server) dial() (*mcp.StreamableClientTransport, *httpTransport) {
 // checkRedirect rejects redirects to other hosts, because the headers are secret.
 func (t *httpTransport) checkRedirect(request *http.Request, via []*http.Request) error {
 	if request.URL.Scheme != t.server.Scheme || request.URL.Host != t.server.Host {
-		return fmt.Errorf("it redirects to %s://%s, which is another host", request.URL.Scheme, request.URL.Host)
+		return fmt.Errorf("it redirects to %s://%s, which is another host", request.URL.Scheme,
+			request.URL.Host)
 	}
 	if len(via) >= 5 {
 		return errors.New("it redirects too often")
@@ -67,14 +70,16 @@ func (t *httpTransport) RoundTrip(request *http.Request) (*http.Response, error)
 		cancel()
 		select {
 		case <-late:
-			return &http.Response{StatusCode: http.StatusMethodNotAllowed, ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{},
+			return &http.Response{StatusCode: http.StatusMethodNotAllowed, ProtoMajor: 1,
+				ProtoMinor: 1, Header: http.Header{},
 				Body: http.NoBody, Request: request}, nil
 		default:
 			return nil, err
 		}
 	}
 	body := &boundedBody{from: response.Body, left: maxMessage, cancel: cancel}
-	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind == "text/event-stream" {
+	if kind, _, _ := mime.ParseMediaType(
+		response.Header.Get("Content-Type")); kind == "text/event-stream" {
 		body.left = -1 // the SDK limits each event
 	}
 	response.Body = body

@@ -49,7 +49,8 @@ func newSite(t *testing.T, options *mcp.StreamableHTTPOptions) *site {
 
 // fresh forgets all sessions, like a restarted server.
 func (s *site) fresh(options *mcp.StreamableHTTPOptions) {
-	var h http.Handler = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return newServer("http", s.over) }, options)
+	var h http.Handler = mcp.NewStreamableHTTPHandler(
+		func(*http.Request) *mcp.Server { return newServer("http", s.over) }, options)
 	s.handler.Store(&h)
 }
 
@@ -74,7 +75,8 @@ func open(t *testing.T, server Server, options *Options) *Client {
 	return c
 }
 
-func callTool(t *testing.T, c *Client, ctx context.Context, name, arguments string) (string, error) {
+func callTool(t *testing.T, c *Client, ctx context.Context, name, arguments string) (string,
+	error) {
 	t.Helper()
 	for _, tool := range c.Tools() {
 		if tool.Name == "test__"+name {
@@ -87,7 +89,8 @@ func callTool(t *testing.T, c *Client, ctx context.Context, name, arguments stri
 }
 
 func TestHTTP(t *testing.T) {
-	for name, options := range map[string]*mcp.StreamableHTTPOptions{"events": nil, "json": {JSONResponse: true}, "no sessions": {Stateless: true}} {
+	for name, options := range map[string]*mcp.StreamableHTTPOptions{"events": nil,
+		"json": {JSONResponse: true}, "no sessions": {Stateless: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, options)
 			var without atomic.Int32
@@ -100,10 +103,12 @@ func TestHTTP(t *testing.T) {
 			server := s.server()
 			server.Headers = map[string]string{"authorization": "Bearer x"}
 			c := open(t, server, nil)
-			if got, err := callTool(t, c, t.Context(), "echo", `{"message":"hi"}`); err != nil || got != "you said hi" {
+			if got, err := callTool(t, c, t.Context(), "echo", `{"message":"hi"}`); err != nil ||
+				got != "you said hi" {
 				t.Errorf("%q, %v", got, err)
 			}
-			if _, err := callTool(t, c, t.Context(), "fail", `{}`); err == nil || err.Error() != "the disk is full" {
+			if _, err := callTool(t, c, t.Context(), "fail", `{}`); err == nil ||
+				err.Error() != "the disk is full" {
 				t.Error(err)
 			}
 			if err := c.Close(); err != nil {
@@ -118,7 +123,8 @@ func TestHTTP(t *testing.T) {
 
 func TestHTTPListChanged(t *testing.T) {
 	changed := make(chan struct{}, 10)
-	c := open(t, newSite(t, nil).server(), &Options{Changed: func() { changed <- struct{}{} }, streamTimeout: time.Hour})
+	c := open(t, newSite(t, nil).server(), &Options{Changed: func() { changed <- struct{}{} },
+		streamTimeout: time.Hour})
 	if _, err := callTool(t, c, t.Context(), "grow", `{}`); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +142,8 @@ func TestHTTPCancelAndClose(t *testing.T) {
 		var message struct{ Method string }
 		json.Unmarshal(body, &message)
 		r.Body = io.NopCloser(strings.NewReader(string(body)))
-		if strings.Contains(string(body), `"wait"`) || message.Method == "notifications/cancelled" || r.Method == http.MethodDelete {
+		if strings.Contains(string(body), `"wait"`) ||
+			message.Method == "notifications/cancelled" || r.Method == http.MethodDelete {
 			told <- r.Method + " " + message.Method
 		}
 		(*s.handler.Load()).ServeHTTP(w, r)
@@ -160,7 +167,8 @@ func TestHTTPCancelAndClose(t *testing.T) {
 	}()
 	<-told
 	c.Close()
-	if err := <-waiting; err == nil || !strings.Contains(err.Error(), "stopped before it answered") {
+	if err := <-waiting; err == nil ||
+		!strings.Contains(err.Error(), "stopped before it answered") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -203,7 +211,8 @@ func TestHTTPSessionLost(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 			got, err := callTool(t, c, t.Context(), "echo", `{"message":"2"}`)
-			if err != nil || !strings.HasSuffix(got, "you said 2") || !strings.HasPrefix(got, "[MCP server test had stopped") {
+			if err != nil || !strings.HasSuffix(got, "you said 2") ||
+				!strings.HasPrefix(got, "[MCP server test had stopped") {
 				t.Errorf("%q, %v", got, err)
 			}
 		})
@@ -216,9 +225,11 @@ func TestHTTPCallErrors(t *testing.T) {
 		handle http.HandlerFunc
 		says   string
 	}{
-		"busy":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, "Service Unavailable"},
-		"a page": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }, "unsupported content type"},
-		"cut":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
+		"busy": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) },
+			"Service Unavailable"},
+		"a page": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+			"unsupported content type"},
+		"cut": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 		"long": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, big)
@@ -240,11 +251,14 @@ func TestHTTPCallErrors(t *testing.T) {
 			c := open(t, s.server(), nil)
 			s.instead(tt.handle)
 			_, err := callTool(t, c, t.Context(), "echo", `{"message":"1"}`)
-			if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), "may or may not") || strings.Contains(err.Error(), "query-secret") {
+			if err == nil || !strings.Contains(err.Error(), tt.says) ||
+				!strings.Contains(err.Error(), "may or may not") ||
+				strings.Contains(err.Error(), "query-secret") {
 				t.Errorf("error %v, want one that says %q", err, tt.says)
 			}
 			s.instead(nil)
-			if got, err := callTool(t, c, t.Context(), "echo", `{"message":"2"}`); err != nil || !strings.HasSuffix(got, "you said 2") {
+			if got, err := callTool(t, c, t.Context(), "echo", `{"message":"2"}`); err != nil ||
+				!strings.HasSuffix(got, "you said 2") {
 				t.Errorf("afterwards: %q, %v", got, err)
 			}
 		})
@@ -258,9 +272,15 @@ func TestHTTPStartErrors(t *testing.T) {
 		handle     http.HandlerFunc
 		says, hint string
 	}{
-		"no key":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, "Unauthorized", "headers"},
-		"absent":   {http.NotFound, "Not Found", "address"},
-		"hangs":    {func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }, "did not answer within", "address"},
+		"no key": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) },
+			"Unauthorized", "headers"},
+		"absent": {http.NotFound, "Not Found", "address"},
+		"hangs": {func(_ http.ResponseWriter,
+			r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		},
+			"did not answer within", "address"},
 		"not here": {nil, "refused", "address"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -275,7 +295,9 @@ func TestHTTPStartErrors(t *testing.T) {
 			}
 			_, err := Start(t.Context(), server, options)
 			var known *signalbox.Error
-			if !errors.As(err, &known) || !strings.Contains(err.Error(), tt.says) || !strings.Contains(known.Hint, tt.hint) || strings.Contains(err.Error(), "query-secret") {
+			if !errors.As(err, &known) || !strings.Contains(err.Error(), tt.says) ||
+				!strings.Contains(known.Hint, tt.hint) ||
+				strings.Contains(err.Error(), "query-secret") {
 				t.Errorf("error %v, %#v, want one that says %q", err, known, tt.says)
 			}
 		})
@@ -286,7 +308,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestStreamTimeout has a server that opens its stream only with its first message, which never comes.
+// TestStreamTimeout has a server that opens its stream only with its first message, which never
+// comes.
 func TestStreamTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &httpTransport{base: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -294,14 +317,16 @@ func TestStreamTimeout(t *testing.T) {
 			return nil, r.Context().Err()
 		})}
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/", nil)
-		if response, err := w.RoundTrip(request); err != nil || response.StatusCode != http.StatusMethodNotAllowed {
+		if response, err := w.RoundTrip(request); err != nil ||
+			response.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("%+v, %v", response, err)
 		}
 		// Other requests wait as long as the caller does.
 		ctx, cancel := context.WithTimeout(t.Context(), 2*streamTimeout)
 		defer cancel()
 		request = httptest.NewRequestWithContext(ctx, http.MethodPost, "http://x/", nil)
-		if _, err := w.RoundTrip(request); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) || ctx.Err() == nil {
+		if _, err := w.RoundTrip(request); !errors.Is(err, context.DeadlineExceeded) &&
+			!errors.Is(err, context.Canceled) || ctx.Err() == nil {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -317,12 +342,14 @@ func TestCheckRedirect(t *testing.T) {
 		"https://other.example.org/mcp":   "another host",
 	} {
 		err := transport.checkRedirect(httptest.NewRequest(http.MethodPost, target, nil), nil)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && err != nil || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", target, err)
 		}
 	}
 	again := make([]*http.Request, 5)
-	if err := transport.checkRedirect(httptest.NewRequest(http.MethodPost, "https://mcp.example.org/mcp", nil), again); err == nil {
+	if err := transport.checkRedirect(httptest.NewRequest(http.MethodPost,
+		"https://mcp.example.org/mcp", nil), again); err == nil {
 		t.Error("redirects are followed without end")
 	}
 }

@@ -1,14 +1,16 @@
 // Package mcpclient lets the oracle use the tools of MCP servers.
 //
-// A server is a program that speaks MCP on its standard input and output, or a URL that serves it over streamable HTTP.
-// Servers may be faulty. A call to one that hangs times out; the error about one that dies quotes what it printed last; lines
-// that are not messages are skipped; and a message that is too long ends the connection. Every error names the server. No call
-// is ever repeated, because a server that died during a call may have executed it.
+// A server is a program that speaks MCP on its standard input and output, or a URL that serves it
+// over streamable HTTP. Servers may be faulty. A call to one that hangs times out; the error about
+// one that dies quotes what it printed last; lines that are not messages are skipped; and a message
+// that is too long ends the connection. Every error names the server. No call is ever repeated,
+// because a server that died during a call may have executed it.
 //
-// A program runs in its own process group and is stopped with everything it started. It gets only a few environment variables
-// (see Server.Env), so that it does not see the API keys of models.
+// A program runs in its own process group and is stopped with everything it started. It gets only a
+// few environment variables (see Server.Env), so that it does not see the API keys of models.
 //
-// Requests of a server for sampling or for user input are declined. A server may ask for its root, if it has one.
+// Requests of a server for sampling or for user input are declined. A server may ask for its root,
+// if it has one.
 package mcpclient
 
 import (
@@ -29,16 +31,17 @@ import (
 
 // Server is an MCP server: either a command or a URL.
 type Server struct {
-	// Name is the prefix of the names of its tools: 1 to 32 letters, digits, dashes and underscores.
+	// Name is the prefix of the names of its tools: 1 to 32 letters, digits, dashes and
+	// underscores.
 	Name string
 	// Command is a program and its arguments. The program is found by process.Find.
 	Command []string
-	// Env is added to the few variables that the program inherits: those for finding programs and user files, for language and
-	// time zone, and for network proxies. It must not set process.SessionVariable: every process with that variable is stopped
-	// with the program.
+	// Env is added to the few variables that the program inherits: those for finding programs and
+	// user files, for language and time zone, and for network proxies. It must not set
+	// process.SessionVariable: every process with that variable is stopped with the program.
 	Env map[string]string
-	// Dir is the working directory of the program, and the root that the server gets. Empty means the directory of this process,
-	// and no root.
+	// Dir is the working directory of the program, and the root that the server gets. Empty means
+	// the directory of this process, and no root.
 	Dir string
 	// URL is the address of a server that uses streamable HTTP.
 	URL string
@@ -50,24 +53,26 @@ type Server struct {
 	Limits Limits
 	// Timeout is how long a call may take. Zero means toolbox.DefaultTimeout.
 	Timeout time.Duration
-	// Stderr receives the standard error of the program. Nil discards it; errors quote its end in either case. If Stderr
-	// blocks, the program may block too.
+	// Stderr receives the standard error of the program. Nil discards it; errors quote its end in
+	// either case. If Stderr blocks, the program may block too.
 	Stderr io.Writer
 }
 
 // Options configures a Client.
 type Options struct {
-	// StartTimeout is how long the server may take to start and list its tools. Zero means one minute.
+	// StartTimeout is how long the server may take to start and list its tools. Zero means one
+	// minute.
 	StartTimeout time.Duration
-	// Grace is how long a program may take to exit after its input is closed, and again after SIGTERM. Zero means two seconds.
+	// Grace is how long a program may take to exit after its input is closed, and again after
+	// SIGTERM. Zero means two seconds.
 	Grace time.Duration
 	// Now is the clock that limits restarts. Nil means time.Now.
 	Now func() time.Time
 	// Version is the version of signalbox that the server is told. Empty means "dev".
 	Version string
-	// CallDir is a directory with a file for each running call that has a key and may change something. The End function of a
-	// tool uses it to find programs that a killed process left running. It is created when needed. Empty means that such
-	// programs are not stopped.
+	// CallDir is a directory with a file for each running call that has a key and may change
+	// something. The End function of a tool uses it to find programs that a killed process left
+	// running. It is created when needed. Empty means that such programs are not stopped.
 	CallDir string
 
 	// Changed is called when Tools has changed because the server announced it. It may be nil.
@@ -101,10 +106,11 @@ type Client struct {
 	notes       []string
 }
 
-// Start starts the server or connects to it, and requests its tools. ctx applies only to that: the server runs until Close.
-// The error is a *signalbox.Error.
+// Start starts the server or connects to it, and requests its tools. ctx applies only to that: the
+// server runs until Close. The error is a *signalbox.Error.
 func Start(ctx context.Context, server Server, options *Options) (*Client, error) {
-	c := &Client{server: server, starting: make(chan struct{}, 1), closing: make(chan struct{}), closed: make(chan struct{})}
+	c := &Client{server: server, starting: make(chan struct{}, 1), closing: make(chan struct{}),
+		closed: make(chan struct{})}
 	if options != nil {
 		c.opts = *options
 	}
@@ -125,7 +131,8 @@ func Start(ctx context.Context, server Server, options *Options) (*Client, error
 	}
 	c.server.Limits = server.Limits.withDefaults()
 	if err := server.validate(); err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("mcp server %q: %w", server.Name, err),
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("mcp server %q: %w", server.Name, err),
 			Hint: "correct the server's configuration"}
 	}
 	s, tools, notes, err := c.connect(ctx)
@@ -153,7 +160,8 @@ func (s *Server) validate() error {
 	case len(s.Command) > 0 && s.URL != "":
 		return errors.New("it has both a command and a url: remove one of them")
 	case session:
-		return errors.New(process.SessionVariable + " must not be in its env, because every process with that variable is stopped with the server; set it in the command")
+		return errors.New(process.SessionVariable +
+			" must not be in its env, because every process with that variable is stopped with the server; set it in the command")
 	case s.URL == "":
 		return nil
 	}
@@ -178,7 +186,8 @@ func (c *Client) Notes() []string {
 	return slices.Clone(c.notes)
 }
 
-// Close cancels all calls and stops the server with everything it started. It may be called more than once.
+// Close cancels all calls and stops the server with everything it started. It may be called more
+// than once.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	first := !c.isClosed

@@ -32,7 +32,8 @@ import (
 const short = 150 * time.Millisecond
 
 func command(mode string) Server {
-	return Server{Name: "test", Command: []string{os.Args[0]}, Env: map[string]string{modeVariable: mode, "GORACE": "atexit_sleep_ms=0"}}
+	return Server{Name: "test", Command: []string{os.Args[0]},
+		Env: map[string]string{modeVariable: mode, "GORACE": "atexit_sleep_ms=0"}}
 }
 
 func start(t *testing.T, server Server, options *Options) *Client {
@@ -58,7 +59,8 @@ func find(t *testing.T, c *Client, name string) toolbox.Tool {
 
 func use(t *testing.T, c *Client, name, arguments string) (toolbox.Result, error) {
 	t.Helper()
-	return find(t, c, "test__"+name).Use(t.Context(), toolbox.Call{Arguments: json.RawMessage(arguments)})
+	return find(t, c, "test__"+name).Use(t.Context(),
+		toolbox.Call{Arguments: json.RawMessage(arguments)})
 }
 
 func wantText(t *testing.T, c *Client, name, arguments, want string) {
@@ -115,12 +117,14 @@ func TestTools(t *testing.T) {
 	for _, tool := range c.Tools() {
 		names = append(names, tool.Name)
 	}
-	want := []string{"test__ask", "test__die", "test__echo", "test__environment", "test__fail", "test__flood", "test__grow", "test__huge", "test__noise", "test__set", "test__wait"}
+	want := []string{"test__ask", "test__die", "test__echo", "test__environment", "test__fail",
+		"test__flood", "test__grow", "test__huge", "test__noise", "test__set", "test__wait"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("tools (-want +got):\n%s", diff)
 	}
 	echo := find(t, c, "test__echo")
-	if echo.Description != "says it again" || echo.Kind != prompt.OtherTool || !echo.ReadOnly || echo.Timeout != 7*time.Second {
+	if echo.Description != "says it again" || echo.Kind != prompt.OtherTool || !echo.ReadOnly ||
+		echo.Timeout != 7*time.Second {
 		t.Errorf("echo is %+v", echo)
 	}
 	if find(t, c, "test__fail").ReadOnly {
@@ -154,7 +158,8 @@ func TestCalls(t *testing.T) {
 	_, err = use(t, c, "echo", `{"massage":"hello"}`)
 	wantError(t, err, "massage")
 	r, err := use(t, c, "huge", `{}`)
-	if err != nil || len(r.Text) > maxText || !strings.HasSuffix(r.Text, "é\n[cut here: the answer has 81,920 bytes]") {
+	if err != nil || len(r.Text) > maxText ||
+		!strings.HasSuffix(r.Text, "é\n[cut here: the answer has 81,920 bytes]") {
 		t.Errorf("%d bytes, %v, ending in %q", len(r.Text), err, r.Text[max(0, len(r.Text)-60):])
 	}
 	// Concurrent calls.
@@ -193,12 +198,16 @@ func TestUnusualServers(t *testing.T) {
 		for _, tool := range c.Tools() {
 			got = append(got, tool.Name+" "+string(tool.Schema)+" "+tool.Description)
 		}
-		want := []string{`test__bare {"type":"object"} `, `test__php {"properties":{},"type":"object"} `, `test__untyped {"properties":{"a":{},"b":{}},"type":"object"} A title`}
+		want := []string{`test__bare {"type":"object"} `,
+			`test__php {"properties":{},"type":"object"} `,
+			`test__untyped {"properties":{"a":{},"b":{}},"type":"object"} A title`}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("tools (-want +got):\n%s", diff)
 		}
 		notes := strings.Join(c.Notes(), "\n")
-		for _, part := range []string{"a duplicate", "a duplicate", "tool list is left out: its schema does not describe an object", "tool odd is left out: "} {
+		for _, part := range []string{"a duplicate", "a duplicate",
+			"tool list is left out: its schema does not describe an object",
+			"tool odd is left out: "} {
 			if !strings.Contains(notes, part) {
 				t.Errorf("notes do not say %q: %.500s", part, notes)
 			}
@@ -212,7 +221,8 @@ func TestAllowedTools(t *testing.T) {
 	server := command("good")
 	server.Tools = []string{"fail", "echo", "missing"}
 	c := start(t, server, nil)
-	if tools := c.Tools(); len(tools) != 2 || tools[0].Name != "test__echo" || tools[1].Name != "test__fail" {
+	if tools := c.Tools(); len(tools) != 2 || tools[0].Name != "test__echo" ||
+		tools[1].Name != "test__fail" {
 		t.Errorf("tools %v", tools)
 	}
 	if diff := cmp.Diff([]string{"it has no tool missing"}, c.Notes()); diff != "" {
@@ -236,7 +246,8 @@ func TestEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(r.Text, "\n")
-	for _, want := range []string{"GIVEN=yes", "LC_ALL=C", "https_proxy=http://127.0.0.1:1", "PATH=" + os.Getenv("PATH")} {
+	for _, want := range []string{"GIVEN=yes", "LC_ALL=C", "https_proxy=http://127.0.0.1:1",
+		"PATH=" + os.Getenv("PATH")} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("%s is missing", want)
 		}
@@ -250,13 +261,16 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestServerRequestsAreDeclined(t *testing.T) {
-	wantText(t, start(t, command("good"), nil), "ask", `{}`, "sampling declined, elicitation declined, roots")
+	wantText(t, start(t, command("good"), nil), "ask", `{}`,
+		"sampling declined, elicitation declined, roots")
 	server := command("good")
 	server.Dir = filepath.Join(t.TempDir(), "a folder")
 	if err := os.Mkdir(server.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	wantText(t, start(t, server, nil), "ask", `{}`, "sampling declined, elicitation declined, roots, announced, file://"+strings.ReplaceAll(server.Dir, " ", "%20"))
+	wantText(t, start(t, server, nil), "ask", `{}`,
+		"sampling declined, elicitation declined, roots, announced, file://"+
+			strings.ReplaceAll(server.Dir, " ", "%20"))
 }
 
 func TestListChanged(t *testing.T) {
@@ -327,7 +341,8 @@ func TestDeath(t *testing.T) {
 	die := func() {
 		t.Helper()
 		_, err := use(t, c, "die", `{}`)
-		wantError(t, err, "lost during the call", "exited with status 3", "out of cheese", "may or may not")
+		wantError(t, err, "lost during the call", "exited with status 3", "out of cheese",
+			"may or may not")
 	}
 	die()
 	wantText(t, c, "echo", `{"message":"1"}`, note+"you said 1")
@@ -348,12 +363,14 @@ func TestDeathBetweenCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	syscall.Kill(s.program.process.ID().PID, syscall.SIGKILL)
-	// Whether or not the client has noticed the death, a call that was not sent is sent after the restart.
+	// Whether or not the client has noticed the death, a call that was not sent is sent after the
+	// restart.
 	var all sync.WaitGroup
 	<-s.stopped
 	for range 5 {
 		all.Go(func() {
-			if r, err := use(t, c, "echo", `{"message":"1"}`); err != nil || !strings.HasSuffix(r.Text, "you said 1") {
+			if r, err := use(t, c, "echo", `{"message":"1"}`); err != nil ||
+				!strings.HasSuffix(r.Text, "you said 1") {
 				t.Errorf("%q, %v", r.Text, err)
 			}
 		})
@@ -376,7 +393,8 @@ func TestRestartFails(t *testing.T) {
 	if err := os.Remove(filepath.Join(server.Dir, "died")); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := use(t, c, "echo", `{"message":"1"}`); err != nil || !strings.HasSuffix(r.Text, "you said 1") {
+	if r, err := use(t, c, "echo", `{"message":"1"}`); err != nil ||
+		!strings.HasSuffix(r.Text, "you said 1") {
 		t.Errorf("%q, %v", r.Text, err)
 	}
 }
@@ -388,15 +406,19 @@ func TestDeathNoticedByCall(t *testing.T) {
 	syscall.Kill(s.program.process.ID().PID, syscall.SIGKILL)
 	<-s.stopped
 	c.mu.Lock()
-	c.session = &session{client: s.client, program: s.program, stopping: make(chan struct{}), broken: make(chan struct{}), stopped: s.stopped}
+	c.session = &session{client: s.client, program: s.program, stopping: make(chan struct{}),
+		broken: make(chan struct{}), stopped: s.stopped}
 	c.mu.Unlock()
-	if r, err := use(t, c, "echo", `{"message":"1"}`); err != nil || !strings.HasSuffix(r.Text, "you said 1") {
+	if r, err := use(t, c, "echo", `{"message":"1"}`); err != nil ||
+		!strings.HasSuffix(r.Text, "you said 1") {
 		t.Errorf("%q, %v", r.Text, err)
 	}
 }
 
-// restartHanging kills a server whose restart hangs. It returns the pid of the second process, while a call waits for it.
-func restartHanging(t *testing.T, ctx context.Context) (c *Client, pid int, dir string, failed <-chan error) {
+// restartHanging kills a server whose restart hangs. It returns the pid of the second process,
+// while a call waits for it.
+func restartHanging(t *testing.T, ctx context.Context) (c *Client, pid int, dir string,
+	failed <-chan error) {
 	t.Helper()
 	now, stderr := &clock{now: time.Unix(1e9, 0)}, listen()
 	server := command("hangs later")
@@ -426,7 +448,8 @@ func TestCancelDuringRestart(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "died")); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := use(t, c, "echo", `{"message":"2"}`); err != nil || !strings.HasSuffix(r.Text, "you said 2") {
+	if r, err := use(t, c, "echo", `{"message":"2"}`); err != nil ||
+		!strings.HasSuffix(r.Text, "you said 2") {
 		t.Errorf("%q, %v", r.Text, err)
 	}
 }
@@ -446,7 +469,8 @@ func TestFlood(t *testing.T) {
 	c := start(t, command("good"), nil)
 	_, err := use(t, c, "flood", `{}`)
 	wantError(t, err, "more than 16,777,216 bytes")
-	if r, err := use(t, c, "echo", `{"message":"1"}`); err != nil || !strings.HasSuffix(r.Text, "you said 1") {
+	if r, err := use(t, c, "echo", `{"message":"1"}`); err != nil ||
+		!strings.HasSuffix(r.Text, "you said 1") {
 		t.Errorf("%q, %v", r.Text, err)
 	}
 }
@@ -461,16 +485,21 @@ func TestStartErrors(t *testing.T) {
 		code   signalbox.Code
 		says   []string
 	}{
-		"exits":           {command("exit"), signalbox.CodeFailed, []string{"exited with status 4", "no licence file"}},
-		"hangs":           {command("hang"), signalbox.CodeFailed, []string{"did not answer within 150ms"}},
-		"refuses":         {command("refuses"), signalbox.CodeFailed, []string{"not today"}},
-		"no program":      {absent, signalbox.CodeNotFound, []string{"no-such-program-anywhere"}},
-		"no name":         {Server{Command: []string{"x"}}, signalbox.CodeUsage, []string{"name"}},
-		"bad name":        {Server{Name: "a.b", Command: []string{"x"}}, signalbox.CodeUsage, []string{"a.b"}},
-		"nothing":         {Server{Name: "a"}, signalbox.CodeUsage, []string{"command or a url"}},
-		"both":            {Server{Name: "a", Command: []string{"x"}, URL: "http://x"}, signalbox.CodeUsage, []string{"remove one of them"}},
-		"strange address": {Server{Name: "a", URL: "file:///x"}, signalbox.CodeUsage, []string{"http://"}},
-		"session":         {session, signalbox.CodeUsage, []string{process.SessionVariable}},
+		"exits": {command("exit"), signalbox.CodeFailed,
+			[]string{"exited with status 4", "no licence file"}},
+		"hangs": {command("hang"), signalbox.CodeFailed,
+			[]string{"did not answer within 150ms"}},
+		"refuses":    {command("refuses"), signalbox.CodeFailed, []string{"not today"}},
+		"no program": {absent, signalbox.CodeNotFound, []string{"no-such-program-anywhere"}},
+		"no name":    {Server{Command: []string{"x"}}, signalbox.CodeUsage, []string{"name"}},
+		"bad name": {Server{Name: "a.b", Command: []string{"x"}}, signalbox.CodeUsage,
+			[]string{"a.b"}},
+		"nothing": {Server{Name: "a"}, signalbox.CodeUsage, []string{"command or a url"}},
+		"both": {Server{Name: "a", Command: []string{"x"}, URL: "http://x"},
+			signalbox.CodeUsage, []string{"remove one of them"}},
+		"strange address": {Server{Name: "a", URL: "file:///x"}, signalbox.CodeUsage,
+			[]string{"http://"}},
+		"session": {session, signalbox.CodeUsage, []string{process.SessionVariable}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := &Options{Grace: short}
@@ -495,8 +524,10 @@ func TestStartErrorQuotesOutput(t *testing.T) {
 		says  []string
 	}{
 		{"hang", nil, signalbox.CodeInterrupted, []string{"cancelled"}},
-		{"hang", errStartTimeout, signalbox.CodeFailed, []string{"did not answer within 1m0s", "waiting for a friend"}},
-		{"noise", errStartTimeout, signalbox.CodeFailed, []string{"did not answer", `standard output`, `{"level":"info"}`}},
+		{"hang", errStartTimeout, signalbox.CodeFailed,
+			[]string{"did not answer within 1m0s", "waiting for a friend"}},
+		{"noise", errStartTimeout, signalbox.CodeFailed,
+			[]string{"did not answer", `standard output`, `{"level":"info"}`}},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		stderr := listen()
@@ -547,7 +578,8 @@ func TestCloseStopsEverything(t *testing.T) {
 		t.Error("the server is still there")
 	}
 	if runtime.GOOS == "linux" {
-		if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err == nil && !strings.Contains(string(status), ") Z ") {
+		if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err == nil &&
+			!strings.Contains(string(status), ") Z ") {
 			t.Errorf("its child is still there: %s", status)
 		}
 	}
@@ -590,7 +622,8 @@ func TestStderrWriteError(t *testing.T) {
 func TestSourcesNameTheTool(t *testing.T) {
 	result := linked()
 	text, sources := render(result, "test__links")
-	want := []chunk.Source{{Type: "test__links", Path: "file:///a", Title: "A"}, {Type: "test__links", Path: "file:///b", Title: "b"},
+	want := []chunk.Source{{Type: "test__links", Path: "file:///a", Title: "A"},
+		{Type: "test__links", Path: "file:///b", Title: "b"},
 		{Type: "test__links", Path: "note://1"}}
 	if diff := cmp.Diff(want, sources); diff != "" {
 		t.Errorf("sources of %q (-want +got):\n%s", text, diff)

@@ -13,7 +13,8 @@ import (
 	"signalbox/internal/process"
 )
 
-// callRecord is the content of a file that exists while a call runs. It identifies the program that executes the call.
+// callRecord is the content of a file that exists while a call runs. It identifies the program that
+// executes the call.
 type callRecord struct {
 	process.ID
 	Session string `json:"session"`
@@ -25,8 +26,8 @@ func (c *Client) recordPath(key string) string {
 	return filepath.Join(c.opts.CallDir, hex.EncodeToString(sum[:16])+".json")
 }
 
-// recordCall writes the file of a call; remove deletes it. The file is not synced: after a power cut there is no program left
-// to stop.
+// recordCall writes the file of a call; remove deletes it. The file is not synced: after a power
+// cut there is no program left to stop.
 func (c *Client) recordCall(key string, s *session) (remove func(), err error) {
 	if key == "" || c.opts.CallDir == "" || s.program == nil {
 		return func() {}, nil
@@ -42,11 +43,12 @@ func (c *Client) recordCall(key string, s *session) (remove func(), err error) {
 	if err := os.WriteFile(name, text, 0o600); err != nil {
 		return nil, fmt.Errorf("the call was not made, because it cannot be recorded: %w", err)
 	}
-	return func() { os.Remove(name) }, nil // a file that cannot be removed does no harm: its program will be gone
+	// a file that cannot be removed does no harm: its program will be gone
+	return func() { os.Remove(name) }, nil
 }
 
-// endCall stops the program of a call that an earlier, killed process of signalbox left running. The caller must know that no
-// process waits for the call.
+// endCall stops the program of a call that an earlier, killed process of signalbox left running.
+// The caller must know that no process waits for the call.
 func (c *Client) endCall(key string) error {
 	if key == "" || c.opts.CallDir == "" {
 		return nil
@@ -61,7 +63,8 @@ func (c *Client) endCall(key string) error {
 	}
 	var record callRecord
 	if json.Unmarshal(text, &record) != nil || record.Session == "" {
-		return removeIfExists(name) // the process was killed while it wrote this, before it made the call
+		// the process was killed while it wrote this, before it made the call
+		return removeIfExists(name)
 	}
 	c.mu.Lock()
 	own := c.session.program != nil && c.session.program.process.ID() == record.ID

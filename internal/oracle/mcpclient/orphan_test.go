@@ -23,9 +23,11 @@ func TestServerSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(r.Text) {
-			if value, found := strings.CutPrefix(strings.TrimSpace(line), process.SessionVariable+"="); found {
+			if value, found := strings.CutPrefix(strings.TrimSpace(line), process.SessionVariable+
+				"="); found {
 				sessions[value] = true
-				if !strings.HasPrefix(value, process.NestedSession("mcp-test-")) || !strings.HasPrefix(value, "T1-developer") {
+				if !strings.HasPrefix(value, process.NestedSession("mcp-test-")) ||
+					!strings.HasPrefix(value, "T1-developer") {
 					t.Errorf("its session is %s", value)
 				}
 			}
@@ -45,7 +47,8 @@ func TestEndCall(t *testing.T) {
 	left, now := start(t, server, options), start(t, command("good"), options)
 	waiting := make(chan error)
 	go func() {
-		_, err := find(t, left, "test__wait").Use(t.Context(), toolbox.Call{Key: "s/1", Arguments: json.RawMessage(`{}`)})
+		_, err := find(t, left, "test__wait").Use(t.Context(),
+			toolbox.Call{Key: "s/1", Arguments: json.RawMessage(`{}`)})
 		waiting <- err
 	}()
 	<-stderr.lines // it has started
@@ -55,14 +58,16 @@ func TestEndCall(t *testing.T) {
 	if err := end("s/2"); err != nil || !old.program.process.ID().Alive() {
 		t.Fatalf("the end of another call: %v", err)
 	}
-	if err := find(t, left, "test__wait").End("s/1"); err != nil || !old.program.process.ID().Alive() {
+	if err := find(t, left, "test__wait").End("s/1"); err != nil ||
+		!old.program.process.ID().Alive() {
 		t.Fatalf("it ends its own server: %v", err)
 	}
 	if err := end("s/1"); err != nil {
 		t.Fatal(err)
 	}
 	if old.program.process.ID().Alive() || !own.program.process.ID().Alive() {
-		t.Errorf("the orphan is alive: %v; the other: %v", old.program.process.ID().Alive(), own.program.process.ID().Alive())
+		t.Errorf("the orphan is alive: %v; the other: %v", old.program.process.ID().Alive(),
+			own.program.process.ID().Alive())
 	}
 	wantError(t, <-waiting, "lost during the call")
 
@@ -77,7 +82,8 @@ func TestCallRecords(t *testing.T) {
 	c := start(t, command("good"), options)
 	call := func(name, arguments string) {
 		t.Helper()
-		if _, err := find(t, c, "test__"+name).Use(t.Context(), toolbox.Call{Key: "s/1", Arguments: json.RawMessage(arguments)}); err != nil {
+		if _, err := find(t, c, "test__"+name).Use(t.Context(),
+			toolbox.Call{Key: "s/1", Arguments: json.RawMessage(arguments)}); err != nil {
 			t.Error(err)
 		}
 	}

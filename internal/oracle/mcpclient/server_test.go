@@ -59,12 +59,14 @@ func serve(mode string) error {
 			return err
 		}
 		fmt.Fprintf(os.Stderr, "child %d\n", child.Process.Pid)
-		if err := newServer(mode, nil).Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		if err := newServer(mode, nil).Run(context.Background(),
+			&mcp.StdioTransport{}); err != nil {
 			return err
 		}
 		select {}
 	case "no tools":
-		return mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{}}).
+		return mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"},
+			&mcp.ServerOptions{Capabilities: &mcp.ServerCapabilities{}}).
 			Run(context.Background(), &mcp.StdioTransport{})
 	case "raw":
 		return serveRaw()
@@ -102,7 +104,8 @@ func serveRaw() error {
 		}[request.Method]
 		if answer != "" {
 			// A batch, which older servers may send.
-			fmt.Printf(`[{"jsonrpc":"2.0","id":%s,"result":%s}]`+"\n", request.ID, strings.ReplaceAll(answer, "\n", " "))
+			fmt.Printf(`[{"jsonrpc":"2.0","id":%s,"result":%s}]`+"\n", request.ID,
+				strings.ReplaceAll(answer, "\n", " "))
 		}
 	}
 	return lines.Err()
@@ -111,15 +114,18 @@ func serveRaw() error {
 type noArguments struct{}
 
 func textResult(format string, args ...any) *mcp.CallToolResult {
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}
+	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format,
+		args...)}}}
 }
 
 // newServer returns a server with tools for all cases. Closing over ends its waiting tools.
 func newServer(mode string, over <-chan struct{}) *mcp.Server {
-	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ServerOptions{PageSize: 4})
+	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"},
+		&mcp.ServerOptions{PageSize: 4})
 	if mode == "newest only" || mode == "refuses" {
 		s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-			return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+			return func(ctx context.Context, method string, request mcp.Request) (mcp.Result,
+				error) {
 				if method == "initialize" || mode == "refuses" {
 					return nil, &jsonrpc.Error{Code: -32000, Message: "not today"}
 				}
@@ -128,11 +134,14 @@ func newServer(mode string, over <-chan struct{}) *mcp.Server {
 		})
 	}
 	tool := func(name string, use func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult) {
-		mcp.AddTool(s, &mcp.Tool{Name: name, Description: "does " + name}, func(ctx context.Context, r *mcp.CallToolRequest, _ noArguments) (*mcp.CallToolResult, any, error) {
-			return use(ctx, r), nil, nil
-		})
+		mcp.AddTool(s, &mcp.Tool{Name: name, Description: "does " + name},
+			func(ctx context.Context, r *mcp.CallToolRequest, _ noArguments) (*mcp.CallToolResult,
+				any, error) {
+				return use(ctx, r), nil, nil
+			})
 	}
-	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "says it again", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
+	mcp.AddTool(s, &mcp.Tool{Name: "echo", Description: "says it again",
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}},
 		func(_ context.Context, _ *mcp.CallToolRequest, in struct {
 			Message string `json:"message"`
 		}) (*mcp.CallToolResult, any, error) {
@@ -143,13 +152,15 @@ func newServer(mode string, over <-chan struct{}) *mcp.Server {
 		r.IsError = true
 		return r
 	})
-	mcp.AddTool(s, &mcp.Tool{Name: "set", Description: "does set", Annotations: &mcp.ToolAnnotations{IdempotentHint: true}},
+	mcp.AddTool(s, &mcp.Tool{Name: "set", Description: "does set",
+		Annotations: &mcp.ToolAnnotations{IdempotentHint: true}},
 		func(context.Context, *mcp.CallToolRequest, noArguments) (*mcp.CallToolResult, any, error) {
 			return textResult("set"), nil, nil
 		})
 	tool("wait", func(ctx context.Context, r *mcp.CallToolRequest) *mcp.CallToolResult {
 		fmt.Fprintln(os.Stderr, "started")
-		r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "x", Progress: 1})
+		r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: "x",
+			Progress: 1})
 		select {
 		case <-ctx.Done():
 			fmt.Fprintln(os.Stderr, "cancelled")
@@ -166,7 +177,8 @@ func newServer(mode string, over <-chan struct{}) *mcp.Server {
 		return nil
 	})
 	tool("noise", func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult {
-		fmt.Print("debug: got a call\n\n{\"half\": \n[1,2]\n[]\n" + strings.Repeat("long ", 30<<10) + "\n")
+		fmt.Print("debug: got a call\n\n{\"half\": \n[1,2]\n[]\n" +
+			strings.Repeat("long ", 30<<10) + "\n")
 		return textResult("after the noise")
 	})
 	tool("huge", func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult {
@@ -183,7 +195,10 @@ func newServer(mode string, over <-chan struct{}) *mcp.Server {
 		return textResult("%s\n%s", dir, strings.Join(os.Environ(), "\n"))
 	})
 	tool("grow", func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult {
-		tool("more", func(context.Context, *mcp.CallToolRequest) *mcp.CallToolResult { return textResult("more") })
+		tool("more", func(context.Context,
+			*mcp.CallToolRequest) *mcp.CallToolResult {
+			return textResult("more")
+		})
 		return textResult("grown")
 	})
 	return s

@@ -30,8 +30,9 @@ type session struct {
 	cause                error // why the connection ended; read it only after stopped is closed
 }
 
-// preferredVersion is the protocol version that servers are asked for first. Nearly all support it, and some do not answer
-// newer versions at all. A server that supports only newer ones returns an error.
+// preferredVersion is the protocol version that servers are asked for first. Nearly all support it,
+// and some do not answer newer versions at all. A server that supports only newer ones returns an
+// error.
 const preferredVersion = "2025-11-25"
 
 // connect starts the server and requests its tools.
@@ -57,7 +58,8 @@ func (c *Client) connect(ctx context.Context) (*session, []toolbox.Tool, []strin
 
 // open starts the server and initializes a session. An empty version means the newest.
 func (c *Client) open(ctx context.Context, version string) (*session, error) {
-	s := &session{changed: make(chan struct{}, 1), stopping: make(chan struct{}), broken: make(chan struct{}), stopped: make(chan struct{})}
+	s := &session{changed: make(chan struct{}, 1), stopping: make(chan struct{}),
+		broken: make(chan struct{}), stopped: make(chan struct{})}
 	var transport mcp.Transport
 	if c.server.URL != "" {
 		transport, s.http = c.server.dial()
@@ -70,7 +72,8 @@ func (c *Client) open(ctx context.Context, version string) (*session, error) {
 		transport, s.program = p, p
 	}
 	var err error
-	s.client, err = c.newClient(s).Connect(ctx, transport, &mcp.ClientSessionOptions{ProtocolVersion: version})
+	s.client, err = c.newClient(s).Connect(ctx, transport,
+		&mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		s.discard(c)
 		return nil, c.startError(ctx, s, err)
@@ -89,15 +92,16 @@ func (c *Client) newClient(s *session) *mcp.Client {
 			capabilities.RootsV2 = &mcp.RootCapabilities{}
 		}
 	}
-	client := mcp.NewClient(&mcp.Implementation{Name: "signalbox", Version: c.opts.Version}, &mcp.ClientOptions{
-		Capabilities: capabilities,
-		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
-			select {
-			case s.changed <- struct{}{}:
-			default: // it will be read anyway
-			}
-		},
-	})
+	client := mcp.NewClient(&mcp.Implementation{Name: "signalbox", Version: c.opts.Version},
+		&mcp.ClientOptions{
+			Capabilities: capabilities,
+			ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+				select {
+				case s.changed <- struct{}{}:
+				default: // it will be read anyway
+				}
+			},
+		})
 	if root != "" {
 		address := &url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(root, "/")}
 		//lint:ignore SA1019 roots are deprecated, but current servers ask for them
@@ -199,7 +203,8 @@ func cancelOnClose(closed <-chan struct{}, cancel func()) (stop func()) {
 	return func() { close(done) }
 }
 
-// liveSession returns a usable session. A server that died is restarted, but at most once per restartInterval.
+// liveSession returns a usable session. A server that died is restarted, but at most once per
+// restartInterval.
 func (c *Client) liveSession(ctx context.Context) (s *session, restarted bool, err error) {
 	if s, err := c.current(); err != nil || s.alive() {
 		return s, false, err
@@ -238,7 +243,8 @@ func (c *Client) liveSession(ctx context.Context) (s *session, restarted bool, e
 	if err != nil {
 		c.restartErr = err
 		if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errCallTimeout) {
-			c.lastRestart, c.restartErr = before, restartErr // the caller cancelled; the server may be fine
+			// the caller cancelled; the server may be fine
+			c.lastRestart, c.restartErr = before, restartErr
 		}
 		return nil, false, fmt.Errorf("it had stopped, and restarting it failed: %w", err)
 	}
@@ -257,7 +263,8 @@ func (c *Client) current() (*session, error) {
 }
 
 // call calls a tool. It never repeats a call.
-func (c *Client) call(ctx context.Context, tool, full string, call toolbox.Call) (toolbox.Result, error) {
+func (c *Client) call(ctx context.Context, tool, full string, call toolbox.Call) (toolbox.Result,
+	error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.server.Timeout, errCallTimeout)
 	defer cancel()
 	params := &mcp.CallToolParams{Name: tool}
@@ -270,16 +277,20 @@ func (c *Client) call(ctx context.Context, tool, full string, call toolbox.Call)
 	}
 	output, sources := render(result, full)
 	if result.IsError {
-		return toolbox.Result{}, errors.New(cmp.Or(output, "the tool failed without an error message"))
+		return toolbox.Result{},
+			errors.New(cmp.Or(output, "the tool failed without an error message"))
 	}
 	if restarted {
-		output = fmt.Sprintf("[MCP server %s had stopped and was restarted: its state in memory is lost]\n", c.server.Name) + output
+		output = fmt.Sprintf(
+			"[MCP server %s had stopped and was restarted: its state in memory is lost]\n",
+			c.server.Name) + output
 	}
 	return toolbox.Result{Text: output, Sources: sources}, nil
 }
 
 // send sends the call in a usable session.
-func (c *Client) send(ctx context.Context, key string, params *mcp.CallToolParams) (*mcp.CallToolResult, bool, error) {
+func (c *Client) send(ctx context.Context, key string,
+	params *mcp.CallToolParams) (*mcp.CallToolResult, bool, error) {
 	for {
 		s, restarted, err := c.liveSession(ctx)
 		if err != nil {
@@ -295,8 +306,9 @@ func (c *Client) send(ctx context.Context, key string, params *mcp.CallToolParam
 			return result, restarted, nil
 		}
 		if errors.Is(err, mcp.ErrConnectionClosed) && ctx.Err() == nil {
-			// The call was not sent, because the connection had already ended. The loop is bounded: the session is now marked
-			// as broken, and the server is restarted at most once per restartInterval.
+			// The call was not sent, because the connection had already ended. The loop is bounded:
+			// the session is now marked as broken, and the server is restarted at most once per
+			// restartInterval.
 			s.markBroken()
 			continue
 		}
@@ -304,7 +316,8 @@ func (c *Client) send(ctx context.Context, key string, params *mcp.CallToolParam
 	}
 }
 
-func (s *session) call(ctx context.Context, params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
+func (s *session) call(ctx context.Context, params *mcp.CallToolParams) (*mcp.CallToolResult,
+	error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer cancelOnClose(s.stopping, func() { cancel(errStopped) })()

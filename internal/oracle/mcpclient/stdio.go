@@ -20,15 +20,18 @@ import (
 	"signalbox/internal/process"
 )
 
-// maxMessage is the maximum size of a message from a server. It bounds memory, not what a model sees.
+// maxMessage is the maximum size of a message from a server. It bounds memory, not what a model
+// sees.
 const maxMessage = 16 << 20
 
 var errTooLong = fmt.Errorf("it sent a message of more than %s", byteCount(maxMessage))
 
-// inherited lists the environment variables that a server's program gets from this process. A star at the end matches any
-// suffix.
-var inherited = [...]string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_*",
-	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS"}
+// inherited lists the environment variables that a server's program gets from this process. A star
+// at the end matches any suffix.
+var inherited = [...]string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE",
+	"LC_*", "TZ", "TMPDIR", "XDG_*",
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"NODE_EXTRA_CA_CERTS"}
 
 // environment returns the environment of a server's program.
 func environment(parent []string, added map[string]string) (env []string) {
@@ -36,7 +39,8 @@ func environment(parent []string, added map[string]string) (env []string) {
 		name, _, _ := strings.Cut(entry, "=")
 		for _, pattern := range inherited {
 			// Proxy variables may also be in lower case.
-			if prefix, wildcard := strings.CutSuffix(pattern, "*"); wildcard && strings.HasPrefix(name, prefix) || strings.EqualFold(name, pattern) {
+			if prefix, wildcard := strings.CutSuffix(pattern, "*"); wildcard &&
+				strings.HasPrefix(name, prefix) || strings.EqualFold(name, pattern) {
 				env = append(env, entry)
 				break
 			}
@@ -48,7 +52,8 @@ func environment(parent []string, added map[string]string) (env []string) {
 	return env
 }
 
-// program is a server that is a child process. It is also the connection to it, with one message per line.
+// program is a server that is a child process. It is also the connection to it, with one message
+// per line.
 type program struct {
 	process       *process.Process
 	session       string // in the environment of the program and of everything it starts
@@ -68,12 +73,14 @@ type program struct {
 // run starts the program of a server.
 func (s *Server) run(grace time.Duration) (*program, error) {
 	read, write := io.Pipe()
-	p := &program{lines: bufio.NewReaderSize(read, 64<<10), out: read, done: make(chan struct{}), stderr: tailWriter{next: s.Stderr}}
+	p := &program{lines: bufio.NewReaderSize(read, 64<<10), out: read, done: make(chan struct{}),
+		stderr: tailWriter{next: s.Stderr}}
 	// Each start has its own session, so that stopping the remains of one does not stop the next.
 	p.session = process.NestedSession("mcp-" + s.Name + "-" + rand.Text())
 	env := append(environment(process.Environ(), s.Env), process.SessionVariable+"="+p.session)
-	started, err := process.Start(process.Spec{Argv: s.Command, Dir: s.Dir, Env: env, Interactive: true,
-		Stdout: write, Stderr: &p.stderr, Grace: grace}, nil)
+	started, err := process.Start(process.Spec{Argv: s.Command, Dir: s.Dir, Env: env,
+		Interactive: true,
+		Stdout:      write, Stderr: &p.stderr, Grace: grace}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +99,8 @@ func (p *program) Connect(context.Context) (mcp.Connection, error) { return p, n
 // SessionID implements [mcp.Connection].
 func (p *program) SessionID() string { return "" }
 
-// Read returns the next message. Other lines are skipped: many programs print diagnostics to standard output.
+// Read returns the next message. Other lines are skipped: many programs print diagnostics to
+// standard output.
 func (p *program) Read(context.Context) (jsonrpc.Message, error) {
 	for {
 		if len(p.queue) > 0 {
@@ -158,7 +166,8 @@ func (p *program) Write(_ context.Context, message jsonrpc.Message) error {
 	return p.process.WriteLine(string(text))
 }
 
-// Close closes standard input, which asks the program to exit, and stops reading from it. It does not wait.
+// Close closes standard input, which asks the program to exit, and stops reading from it. It does
+// not wait.
 func (p *program) Close() error {
 	select {
 	case <-p.done:
@@ -169,8 +178,8 @@ func (p *program) Close() error {
 	return p.out.Close()
 }
 
-// stop closes standard input and waits. After grace it terminates the program and everything it started, and after another
-// grace it kills them.
+// stop closes standard input and waits. After grace it terminates the program and everything it
+// started, and after another grace it kills them.
 func (p *program) stop(grace time.Duration) {
 	p.Close()
 	timer := time.NewTimer(grace)
@@ -183,7 +192,8 @@ func (p *program) stop(grace time.Duration) {
 	}
 }
 
-// printed returns what the program printed that may explain a failure, as the continuation of an error message.
+// printed returns what the program printed that may explain a failure, as the continuation of an
+// error message.
 func (p *program) printed() (message string) {
 	p.mu.Lock()
 	noise := p.noise

@@ -16,24 +16,29 @@ import (
 	"signalbox/internal/text"
 )
 
-// Limits bound what the tools of a server add to every request to a model. A field that is zero has its default.
+// Limits bound what the tools of a server add to every request to a model. A field that is zero has
+// its default.
 type Limits struct {
 	// Tools is the number of tools. The default is 100.
 	Tools int
-	// Description is the length of a tool's description, in bytes. A longer one is cut. The default is 2 KiB.
+	// Description is the length of a tool's description, in bytes. A longer one is cut. The default
+	// is 2 KiB.
 	Description int
-	// Schema is the length of the schema of a tool's arguments, in bytes. A tool with a longer one is left out. The default is 16 KiB.
+	// Schema is the length of the schema of a tool's arguments, in bytes. A tool with a longer one
+	// is left out. The default is 16 KiB.
 	Schema int
-	// Total is the length of all names, descriptions and schemas, in bytes. Tools for which there is no room are left out. The
-	// default is 64 KiB.
+	// Total is the length of all names, descriptions and schemas, in bytes. Tools for which there
+	// is no room are left out. The default is 64 KiB.
 	Total int
 }
 
 func (l Limits) withDefaults() Limits {
-	return Limits{cmp.Or(l.Tools, 100), cmp.Or(l.Description, 2<<10), cmp.Or(l.Schema, 16<<10), cmp.Or(l.Total, 64<<10)}
+	return Limits{cmp.Or(l.Tools, 100), cmp.Or(l.Description, 2<<10), cmp.Or(l.Schema, 16<<10),
+		cmp.Or(l.Total, 64<<10)}
 }
 
-// Bounds of what is read of a server's list. They leave room for the tools that the configuration names.
+// Bounds of what is read of a server's list. They leave room for the tools that the configuration
+// names.
 const (
 	maxPages   = 100
 	maxListed  = 2000
@@ -52,14 +57,17 @@ type listedTool struct {
 }
 
 // list requests all pages of the server's tool list.
-func (c *Client) list(ctx context.Context, cs *mcp.ClientSession) (all []listedTool, notes []string, err error) {
-	if init := cs.InitializeResult(); init == nil || init.Capabilities == nil || init.Capabilities.Tools == nil {
+func (c *Client) list(ctx context.Context, cs *mcp.ClientSession) (all []listedTool, notes []string,
+	err error) {
+	if init := cs.InitializeResult(); init == nil || init.Capabilities == nil ||
+		init.Capabilities.Tools == nil {
 		return nil, []string{"it has no tools"}, nil
 	}
 	params := &mcp.ListToolsParams{}
 	for page := 0; ; page++ {
 		if page == maxPages || len(all) >= maxListed {
-			return all, []string{fmt.Sprintf("it has more than %d tools: the rest is left out", len(all))}, nil
+			return all, []string{fmt.Sprintf("it has more than %d tools: the rest is left out",
+				len(all))}, nil
 		}
 		answer, err := cs.ListTools(ctx, params)
 		if err != nil {
@@ -79,7 +87,8 @@ func (c *Client) list(ctx context.Context, cs *mcp.ClientSession) (all []listedT
 func (c *Client) read(tool *mcp.Tool) listedTool {
 	t := listedTool{name: strings.Clone(tool.Name), readOnly: isReadOnly(tool)}
 	if len(tool.Name) > maxRawName {
-		t.name, t.fault = strings.Clone(text.Truncate(tool.Name, maxName)), fmt.Errorf("its name has %s", byteCount(len(tool.Name)))
+		t.name, t.fault = strings.Clone(text.Truncate(tool.Name, maxName)),
+			fmt.Errorf("its name has %s", byteCount(len(tool.Name)))
 		return t
 	}
 	t.description, t.cutFrom = describe(tool, c.server.Limits.Description)
@@ -87,7 +96,8 @@ func (c *Client) read(tool *mcp.Tool) listedTool {
 	return t
 }
 
-// makeTools converts the tools that a server listed. It adds notes about those that cannot be offered, and about what was cut.
+// makeTools converts the tools that a server listed. It adds notes about those that cannot be
+// offered, and about what was cut.
 func (c *Client) makeTools(listed []listedTool, notes []string) ([]toolbox.Tool, []string) {
 	var tools []toolbox.Tool
 	listed, missing := allowed(listed, c.server.Tools)
@@ -100,7 +110,8 @@ func (c *Client) makeTools(listed []listedTool, notes []string) ([]toolbox.Tool,
 		size := len(names[i]) + len(tool.description) + len(tool.schema)
 		switch {
 		case names[i] == "":
-			faults = append(faults, fmt.Sprintf("tool %q is left out: its name is empty or a duplicate", shown))
+			faults = append(faults,
+				fmt.Sprintf("tool %q is left out: its name is empty or a duplicate", shown))
 			continue
 		case tool.fault != nil:
 			faults = append(faults, fmt.Sprintf("tool %s is left out: %v", shown, tool.fault))
@@ -114,7 +125,8 @@ func (c *Client) makeTools(listed []listedTool, notes []string) ([]toolbox.Tool,
 		}
 		offered := c.offer(tool, names[i])
 		if err := toolbox.Check([]toolbox.Tool{offered}); err != nil {
-			faults = append(faults, fmt.Sprintf("tool %s is left out: %s", shown, oneLine(err.Error(), maxQuoted)))
+			faults = append(faults, fmt.Sprintf("tool %s is left out: %s", shown,
+				oneLine(err.Error(), maxQuoted)))
 			continue
 		}
 		if tool.cutFrom > 0 {
@@ -128,12 +140,15 @@ func (c *Client) makeTools(listed []listedTool, notes []string) ([]toolbox.Tool,
 		names []string
 		note  string
 	}{
-		{tooMany, fmt.Sprintf("left out, because a server may have %d tools%slimits.tools", limits.Tools, advice)},
-		{tooLong, fmt.Sprintf("left out, because the descriptions and schemas of its tools have more than %s together%slimits.total", byteCount(limits.Total), advice)},
+		{tooMany, fmt.Sprintf("left out, because a server may have %d tools%slimits.tools",
+			limits.Tools, advice)},
+		{tooLong, fmt.Sprintf(
+			"left out, because the descriptions and schemas of its tools have more than %s together%slimits.total", byteCount(limits.Total), advice)},
 		{cut, fmt.Sprintf("with a description of more than %s, which is cut: limits.description allows more", byteCount(limits.Description))},
 	} {
 		if n := len(group.names); n > 0 {
-			notes = append(notes, fmt.Sprintf("%s (%s) %s", text.Count(n, "tool"), text.JoinSome(group.names, maxNames), group.note))
+			notes = append(notes, fmt.Sprintf("%s (%s) %s", text.Count(n, "tool"),
+				text.JoinSome(group.names, maxNames), group.note))
 		}
 	}
 	for _, name := range missing {
@@ -148,7 +163,8 @@ const maxNames = 3
 // offer returns a tool in the form that the oracle uses.
 func (c *Client) offer(tool listedTool, full string) toolbox.Tool {
 	offered := toolbox.Tool{
-		Name: full, Description: tool.description, Kind: "other", Schema: tool.schema, ReadOnly: tool.readOnly, Timeout: c.server.Timeout,
+		Name: full, Description: tool.description, Kind: "other", Schema: tool.schema,
+		ReadOnly: tool.readOnly, Timeout: c.server.Timeout,
 		Use: func(ctx context.Context, call toolbox.Call) (toolbox.Result, error) {
 			if tool.readOnly {
 				call.Key = "" // a call that changes nothing need not be stopped later
@@ -162,7 +178,8 @@ func (c *Client) offer(tool listedTool, full string) toolbox.Tool {
 	return offered
 }
 
-// allowed returns the tools with the given names, in the server's order, and the names that no tool has. Nil names means all.
+// allowed returns the tools with the given names, in the server's order, and the names that no tool
+// has. Nil names means all.
 func allowed(listed []listedTool, names []string) (kept []listedTool, missing []string) {
 	if names == nil {
 		return listed, nil
@@ -180,8 +197,9 @@ func allowed(listed []listedTool, names []string) (kept []listedTool, missing []
 	return kept, missing
 }
 
-// fullNames returns a unique name for each tool that models accept, or "" for duplicates and tools without a name. A name
-// depends on the set of tools but not on their order, so that a conversation can be resumed.
+// fullNames returns a unique name for each tool that models accept, or "" for duplicates and tools
+// without a name. A name depends on the set of tools but not on their order, so that a conversation
+// can be resumed.
 func fullNames(server string, listed []listedTool) []string {
 	names := make([]string, len(listed))
 	wanted := make(map[string]int)
@@ -215,8 +233,8 @@ func validRune(r rune) rune {
 	return '_'
 }
 
-// describe returns the description of a tool, cut to a limit, and its length if it was cut. Characters that people would not see, but a
-// model would read, are replaced.
+// describe returns the description of a tool, cut to a limit, and its length if it was cut.
+// Characters that people would not see, but a model would read, are replaced.
 func describe(tool *mcp.Tool, limit int) (description string, cutFrom int) {
 	given := tool.Description
 	if strings.TrimSpace(given) == "" {
@@ -233,14 +251,15 @@ func describe(tool *mcp.Tool, limit int) (description string, cutFrom int) {
 	return description, cutFrom
 }
 
-// isReadOnly reports whether the server declares that calling the tool changes nothing. The idempotent hint is not enough:
-// something else may have changed the same thing in the meantime.
+// isReadOnly reports whether the server declares that calling the tool changes nothing. The
+// idempotent hint is not enough: something else may have changed the same thing in the meantime.
 func isReadOnly(tool *mcp.Tool) bool {
 	return tool.Annotations != nil && tool.Annotations.ReadOnlyHint
 }
 
-// schemaOf encodes a tool's input schema, which must describe an object. A missing schema allows any object. Properties that
-// are an empty list become an empty object: servers in some languages cannot tell the two apart.
+// schemaOf encodes a tool's input schema, which must describe an object. A missing schema allows
+// any object. Properties that are an empty list become an empty object: servers in some languages
+// cannot tell the two apart.
 func schemaOf(given any, limit int) (json.RawMessage, error) {
 	if given == nil {
 		return json.RawMessage(`{"type":"object"}`), nil
@@ -263,7 +282,8 @@ func schemaOf(given any, limit int) (json.RawMessage, error) {
 		return nil, err
 	}
 	if len(encoded) > limit {
-		return nil, fmt.Errorf("its schema has %s, more than %s", byteCount(len(encoded)), byteCount(limit))
+		return nil, fmt.Errorf("its schema has %s, more than %s", byteCount(len(encoded)),
+			byteCount(limit))
 	}
 	return encoded, nil
 }

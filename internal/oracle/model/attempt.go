@@ -12,11 +12,14 @@ import (
 )
 
 const (
-	// endTimeout is how long to wait for the usage and the end of the stream after the model has finished its reply.
+	// endTimeout is how long to wait for the usage and the end of the stream after the model has
+	// finished its reply.
 	endTimeout = 5 * time.Second
-	// drainTimeout is how long to wait for the end of the body. Without reading it the connection cannot be reused.
+	// drainTimeout is how long to wait for the end of the body. Without reading it the connection
+	// cannot be reused.
 	drainTimeout = 50 * time.Millisecond
-	// maxBody bounds what is read from the server for one reply, including the overhead of the protocol.
+	// maxBody bounds what is read from the server for one reply, including the overhead of the
+	// protocol.
 	maxBody = 64 << 20
 	// maxReply bounds the text, reasoning and tool calls of a reply together.
 	maxReply = 4 << 20
@@ -28,11 +31,12 @@ var (
 	errSilent = errors.New("the server sent nothing")
 	errCut    = errors.New("the connection was cut before the reply ended")
 	errEvent  = errors.New("an event of the reply is not JSON")
-	errTooBig = errors.New("the reply is too long: more than 4 MiB, or 64 MiB with everything that the server sends around it")
+	errTooBig = errors.New(
+		"the reply is too long: more than 4 MiB, or 64 MiB with everything that the server sends around it")
 )
 
-// attempt is one request and its response. Its timer runs only while it waits for the server, so the time that the caller
-// takes to handle an event does not count as silence.
+// attempt is one request and its response. Its timer runs only while it waits for the server, so
+// the time that the caller takes to handle an event does not count as silence.
 type attempt struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -49,9 +53,11 @@ func newAttempt(ctx context.Context, timeout time.Duration) *attempt {
 	return a
 }
 
-// post sends the request and returns the events of the response. A response that is not a stream is a *responseError.
+// post sends the request and returns the events of the response. A response that is not a stream is
+// a *responseError.
 func (a *attempt) post(c *Client, body []byte) (*eventReader, error) {
-	req, err := http.NewRequestWithContext(a.ctx, http.MethodPost, c.base.JoinPath(c.protocol.path()).String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(a.ctx, http.MethodPost,
+		c.base.JoinPath(c.protocol.path()).String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -65,15 +71,18 @@ func (a *attempt) post(c *Client, body []byte) (*eventReader, error) {
 		return nil, err
 	}
 	a.body = res.Body
-	mediaType, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // a stream without a valid one is read all the same
-	if res.StatusCode == http.StatusOK && mediaType != "text/html" && mediaType != "application/json" {
+	// a stream without a valid one is read all the same
+	mediaType, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	if res.StatusCode == http.StatusOK && mediaType != "text/html" &&
+		mediaType != "application/json" {
 		return newEventReader(a), nil
 	}
 	text, err := io.ReadAll(io.LimitReader(a, maxErrorBody))
 	if err != nil && res.StatusCode < 400 {
 		return nil, err
 	}
-	return nil, &responseError{status: res.StatusCode, header: res.Header, mediaType: mediaType, body: text}
+	return nil, &responseError{status: res.StatusCode, header: res.Header, mediaType: mediaType,
+		body: text}
 }
 
 // Read reads from the body of the response.

@@ -14,14 +14,15 @@ type replyBuilder struct {
 
 	text, reasoning strings.Builder
 	calls           []*callBuilder
-	byIndex         map[int64]*callBuilder // the newest call with each index; nil if that was one too many
-	dropped         int                    // calls after the first MaxCalls
-	size            int                    // of text, reasoning and calls, in bytes
-	stop            Stop
-	refused         bool
-	finished        bool // the server sent a reason to stop; only the usage may follow
-	usage           Usage
-	model           string
+	// the newest call with each index; nil if that was one too many
+	byIndex  map[int64]*callBuilder
+	dropped  int // calls after the first MaxCalls
+	size     int // of text, reasoning and calls, in bytes
+	stop     Stop
+	refused  bool
+	finished bool // the server sent a reason to stop; only the usage may follow
+	usage    Usage
+	model    string
 }
 
 // callBuilder is a tool call whose arguments may still be incomplete.
@@ -90,8 +91,10 @@ func (b *replyBuilder) end() {
 }
 
 func (b *replyBuilder) reply() *Reply {
-	r := &Reply{Text: b.text.String(), Reasoning: b.reasoning.String(), Stop: b.stop, Dropped: b.dropped, Usage: b.usage, Model: b.model}
-	slices.SortStableFunc(b.calls, func(x, y *callBuilder) int { return cmp.Compare(x.index, y.index) })
+	r := &Reply{Text: b.text.String(), Reasoning: b.reasoning.String(), Stop: b.stop,
+		Dropped: b.dropped, Usage: b.usage, Model: b.model}
+	slices.SortStableFunc(b.calls,
+		func(x, y *callBuilder) int { return cmp.Compare(x.index, y.index) })
 	taken := map[string]bool{}
 	for i, p := range b.calls {
 		// Some servers send no ids, or the same for all calls.
@@ -100,7 +103,8 @@ func (b *replyBuilder) reply() *Reply {
 			id = fmt.Sprintf("call_%d_%d", b.turn, i)
 		}
 		taken[id] = true
-		r.Calls = append(r.Calls, Call{ID: id, Name: p.name.String(), Arguments: cmp.Or(p.arguments.String(), "{}")})
+		r.Calls = append(r.Calls,
+			Call{ID: id, Name: p.name.String(), Arguments: cmp.Or(p.arguments.String(), "{}")})
 	}
 	switch {
 	case b.refused:

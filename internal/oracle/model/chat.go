@@ -80,12 +80,14 @@ func (chat) encode(c *Client, h *history) ([]byte, error) {
 				if result.Failed && result.Text == "" {
 					result.Text = "failed" // the protocol has no other way to mark it
 				}
-				r.Messages = append(r.Messages, chatMessage{Role: "tool", ToolCallID: result.CallID, Content: &result.Text})
+				r.Messages = append(r.Messages, chatMessage{Role: "tool", ToolCallID: result.CallID,
+					Content: &result.Text})
 			}
 		}
 	}
 	for _, t := range h.tools {
-		r.Tools = append(r.Tools, chatTool{"function", chatFunction{t.Name, t.Description, t.Schema}})
+		r.Tools = append(r.Tools,
+			chatTool{"function", chatFunction{t.Name, t.Description, t.Schema}})
 	}
 	return encodeJSON(r)
 }
@@ -125,7 +127,8 @@ type chatChoice struct {
 	Delta struct {
 		Content string `json:"content"`
 		Refusal string `json:"refusal"`
-		// OpenAI's protocol has no reasoning. Servers that add it use one of these names, and some use both.
+		// OpenAI's protocol has no reasoning. Servers that add it use one of these names, and some
+		// use both.
 		ReasoningContent string         `json:"reasoning_content"`
 		Reasoning        string         `json:"reasoning"`
 		ToolCalls        []chatFragment `json:"tool_calls"`
@@ -155,7 +158,8 @@ func (chat) decode(b *replyBuilder, _ string, data []byte) (last bool, err error
 		b.model = chunk.Model
 	}
 	if u := chunk.Usage; u != nil {
-		b.usage = Usage{Known: true, Input: u.PromptTokens, Output: u.CompletionTokens, Cached: u.PromptTokensDetails.CachedTokens,
+		b.usage = Usage{Known: true, Input: u.PromptTokens, Output: u.CompletionTokens,
+			Cached:    u.PromptTokensDetails.CachedTokens,
 			Reasoning: u.CompletionTokensDetails.ReasoningTokens}
 	}
 	for _, choice := range chunk.Choices {
@@ -200,7 +204,8 @@ func (f *chatFragment) addTo(b *replyBuilder) {
 	p, known := b.byIndex[f.Index]
 	switch {
 	case known && p == nil && f.ID == "": // of a call that was dropped
-	case p == nil || f.ID != "" && p.id != "" && f.ID != p.id: // some servers give every call the index 0
+	case p == nil || f.ID != "" && p.id != "" &&
+		f.ID != p.id: // some servers give every call the index 0
 		p = b.addCall(f.Index, f.ID, f.Function.Name)
 	case f.ID == "":
 		b.appendName(p, f.Function.Name)

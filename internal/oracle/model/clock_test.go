@@ -41,7 +41,8 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// inBubble runs a test with each protocol in a synctest bubble, which also fails if a goroutine is left.
+// inBubble runs a test with each protocol in a synctest bubble, which also fails if a goroutine is
+// left.
 func inBubble(t *testing.T, h http.Handler, opts Options, test func(*testing.T, *Client)) {
 	t.Helper()
 	both(t, func(t *testing.T, p Provider) {
@@ -62,24 +63,28 @@ func inBubble(t *testing.T, h http.Handler, opts Options, test func(*testing.T, 
 }
 
 func TestSilence(t *testing.T) {
-	turn := say("Hello.", modelserver.Fault{Kind: "hang"}, modelserver.Fault{Kind: "hang", AfterPieces: 2})
+	turn := say("Hello.", modelserver.Fault{Kind: "hang"},
+		modelserver.Fault{Kind: "hang", AfterPieces: 2})
 	turn.Parts[0].Cut.EveryByte = true
-	turn.Every = modelserver.Duration(50 * time.Second) // in all more than the timeout, but never silent for so long
+	// in all more than the timeout, but never silent for so long
+	turn.Every = modelserver.Duration(50 * time.Second)
 	for _, silence := range []time.Duration{0, 3 * time.Minute} {
-		inBubble(t, perProtocol(t, play(turn)), Options{Timeout: silence}, func(t *testing.T, c *Client) {
-			start := time.Now()
-			r, l := reply(t, c, ask("hello"))
-			if silence == 0 {
-				silence = 2 * time.Minute
-			}
-			want := silence + l.retries[0].Wait + 50*time.Second + silence + l.retries[1].Wait + 5*50*time.Second
-			if got := time.Since(start); r.Text != "Hello." || r.Tries != 3 || got != want {
-				t.Errorf("%+v after %v, want it after %v", r, got, want)
-			}
-			if got, want := l.retries[0].Text, "the server sent nothing for "+silence.String(); got != want {
-				t.Errorf("reason %q, want %q", got, want)
-			}
-		})
+		inBubble(t, perProtocol(t, play(turn)), Options{Timeout: silence},
+			func(t *testing.T, c *Client) {
+				start := time.Now()
+				r, l := reply(t, c, ask("hello"))
+				if silence == 0 {
+					silence = 2 * time.Minute
+				}
+				want := silence + l.retries[0].Wait + 50*time.Second + silence + l.retries[1].Wait + 5*50*time.Second
+				if got := time.Since(start); r.Text != "Hello." || r.Tries != 3 || got != want {
+					t.Errorf("%+v after %v, want it after %v", r, got, want)
+				}
+				if got, want := l.retries[0].Text, "the server sent nothing for "+
+					silence.String(); got != want {
+					t.Errorf("reason %q, want %q", got, want)
+				}
+			})
 	}
 }
 
@@ -100,7 +105,8 @@ func TestPiecesArriveAtOnce(t *testing.T) {
 	inBubble(t, perProtocol(t, play(turn)), Options{}, func(t *testing.T, c *Client) {
 		start := time.Now()
 		var at []time.Duration
-		if _, err := c.Reply(t.Context(), ask("hello"), func(Event) { at = append(at, time.Since(start)) }); err != nil {
+		if _, err := c.Reply(t.Context(), ask("hello"),
+			func(Event) { at = append(at, time.Since(start)) }); err != nil {
 			t.Fatal(err)
 		}
 		want := []time.Duration{0, 1e9, 2e9, 3e9, 4e9, 5e9}
@@ -110,7 +116,8 @@ func TestPiecesArriveAtOnce(t *testing.T) {
 	})
 }
 
-// TestSlowCaller checks that the time that the caller takes for an event does not count as the server's silence.
+// TestSlowCaller checks that the time that the caller takes for an event does not count as the
+// server's silence.
 func TestSlowCaller(t *testing.T) {
 	turn := say("Hello.")
 	turn.Parts[0].Cut.EveryByte = true
@@ -122,7 +129,8 @@ func TestSlowCaller(t *testing.T) {
 	})
 }
 
-// TestStreamKeptOpen checks that a complete reply does not wait for a server that keeps the stream open.
+// TestStreamKeptOpen checks that a complete reply does not wait for a server that keeps the stream
+// open.
 func TestStreamKeptOpen(t *testing.T) {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		last := data(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`)
@@ -144,17 +152,20 @@ func TestStreamKeptOpen(t *testing.T) {
 
 // TestDeadline checks that a deadline ends a hung stream, or a pause, at the moment it passes.
 func TestDeadline(t *testing.T) {
-	for _, fault := range []modelserver.Fault{{Kind: "hang", Times: -1}, {Kind: "hang", AfterPieces: 1, Times: -1},
+	for _, fault := range []modelserver.Fault{{Kind: "hang", Times: -1},
+		{Kind: "hang", AfterPieces: 1, Times: -1},
 		{Kind: "status", Status: 429, RetryAfter: hour, Times: -1}} {
-		inBubble(t, perProtocol(t, play(say("Hello.", fault))), Options{MaxWait: 2 * time.Hour}, func(t *testing.T, c *Client) {
-			start := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			r, err := c.Reply(ctx, ask("hello"), nil)
-			e := asError(t, r, err)
-			if got := time.Since(start); e.Kind != ErrorCancelled || !errors.Is(e, context.DeadlineExceeded) || got != time.Minute {
-				t.Errorf("%v after %v", e, got)
-			}
-		})
+		inBubble(t, perProtocol(t, play(say("Hello.", fault))), Options{MaxWait: 2 * time.Hour},
+			func(t *testing.T, c *Client) {
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				r, err := c.Reply(ctx, ask("hello"), nil)
+				e := asError(t, r, err)
+				if got := time.Since(start); e.Kind != ErrorCancelled ||
+					!errors.Is(e, context.DeadlineExceeded) || got != time.Minute {
+					t.Errorf("%v after %v", e, got)
+				}
+			})
 	}
 }

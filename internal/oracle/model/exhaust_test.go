@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// manyCalls returns the events of a reply with n tool calls, in every way in which servers send them.
+// manyCalls returns the events of a reply with n tool calls, in every way in which servers send
+// them.
 func manyCalls(n int) map[string]struct {
 	provider Provider
 	events   []string
@@ -16,12 +17,18 @@ func manyCalls(n int) map[string]struct {
 	var separate, repeated, blocks []string
 	var together strings.Builder
 	for i := range n {
-		separate = append(separate, fmt.Sprintf(`{"choices":[{"delta":{"tool_calls":[{"index":%d,"id":"c%d","function":{"name":"look","arguments":"{\"n\":"}}]}}]}`, i, i),
+		separate = append(separate,
+			fmt.Sprintf(`{"choices":[{"delta":{"tool_calls":[{"index":%d,"id":"c%d","function":{"name":"look","arguments":"{\"n\":"}}]}}]}`, i, i),
 			fmt.Sprintf(`{"choices":[{"delta":{"tool_calls":[{"index":%d,"function":{"arguments":"%d}"}}]}}]}`, i, i))
-		repeated = append(repeated, fmt.Sprintf(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c%d","function":{"name":"look","arguments":"{\"n\":"}}]}}]}`, i),
+		repeated = append(repeated,
+			fmt.Sprintf(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c%d","function":{"name":"look","arguments":"{\"n\":"}}]}}]}`, i),
 			fmt.Sprintf(`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"%d}"}}]}}]}`, i))
-		fmt.Fprintf(&together, `,{"index":%d,"id":"c%d","function":{"name":"look","arguments":"{\"n\":%d}"}}`, i-n/2, i, i) // negative indexes too
-		blocks = append(blocks, fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":"c%d","name":"look","input":{}}}`, i, i),
+		// negative indexes too
+		fmt.Fprintf(&together,
+			`,{"index":%d,"id":"c%d","function":{"name":"look","arguments":"{\"n\":%d}"}}`, i-n/2,
+			i, i)
+		blocks = append(blocks,
+			fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":{"type":"tool_use","id":"c%d","name":"look","input":{}}}`, i, i),
 			fmt.Sprintf(`{"type":"content_block_delta","index":%d,"delta":{"partial_json":"{\"n\":%d}"}}`, i, i))
 	}
 	const done = "[DONE]"
@@ -31,12 +38,14 @@ func manyCalls(n int) map[string]struct {
 	}{
 		"one by one":    {OpenAI, append(separate, done)},
 		"without index": {OpenAI, append(repeated, done)},
-		"in one event":  {OpenAI, []string{`{"choices":[{"delta":{"tool_calls":[` + together.String()[1:] + `]}}]}`, done}},
-		"messages":      {Anthropic, append(blocks, `{"type":"message_stop"}`)},
+		"in one event": {OpenAI, []string{`{"choices":[{"delta":{"tool_calls":[` +
+			together.String()[1:] + `]}}]}`, done}},
+		"messages": {Anthropic, append(blocks, `{"type":"message_stop"}`)},
 	}
 }
 
-// A reply with more calls than a working model makes is cut, and takes time in proportion to its length.
+// A reply with more calls than a working model makes is cut, and takes time in proportion to its
+// length.
 func TestTooManyCalls(t *testing.T) {
 	const n = 30_000
 	for name, c := range manyCalls(n) {
@@ -47,7 +56,8 @@ func TestTooManyCalls(t *testing.T) {
 				t.Fatalf("%d calls, %d dropped, stop %s", len(r.Calls), r.Dropped, r.Stop)
 			}
 			for i, call := range r.Calls {
-				if call.ID != fmt.Sprint("c", i) || call.Name != "look" || call.Arguments != fmt.Sprintf(`{"n":%d}`, i) {
+				if call.ID != fmt.Sprint("c", i) || call.Name != "look" ||
+					call.Arguments != fmt.Sprintf(`{"n":%d}`, i) {
 					t.Fatalf("call %d is %+v", i, call)
 				}
 			}
@@ -68,7 +78,8 @@ func TestTinyFragments(t *testing.T) {
 			}
 		}
 		runtime.ReadMemStats(&after)
-		if r := b.reply(); len(r.Calls) != 1 || len(r.Calls[0].Name) != n || len(r.Calls[0].Arguments) != n {
+		if r := b.reply(); len(r.Calls) != 1 || len(r.Calls[0].Name) != n ||
+			len(r.Calls[0].Arguments) != n {
 			t.Fatalf("%d calls", len(r.Calls))
 		}
 		return after.TotalAlloc - before.TotalAlloc

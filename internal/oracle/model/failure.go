@@ -28,8 +28,8 @@ type failure struct {
 	retryAfter time.Duration
 }
 
-// maxTries returns how many attempts to make, at most n, when one has failed this way. A server that is not running
-// will hardly start in the meantime.
+// maxTries returns how many attempts to make, at most n, when one has failed this way. A server
+// that is not running will hardly start in the meantime.
 func (f *failure) maxTries(n int) int {
 	switch {
 	case !f.retry:
@@ -53,7 +53,8 @@ func (c *Client) explain(ctx context.Context, a *attempt, err error) *failure {
 		return cancelled(ctx, ended)
 	}
 	if errors.Is(context.Cause(a.ctx), errSilent) {
-		return &failure{kind: ErrorDropped, retry: true, err: fmt.Errorf("%w for %v", errSilent, a.timeout)}
+		return &failure{kind: ErrorDropped, retry: true,
+			err: fmt.Errorf("%w for %v", errSilent, a.timeout)}
 	}
 	var response *responseError
 	var event *eventError
@@ -68,9 +69,11 @@ func (c *Client) explain(ctx context.Context, a *attempt, err error) *failure {
 	case errors.Is(err, errTooBig):
 		return &failure{kind: ErrorServer, err: errTooBig}
 	case isTLS(err):
-		return &failure{kind: ErrorNoServer, err: withoutURL(err), hint: "check the base URL, " + c.base.Redacted() + ", and the server's certificate"}
+		return &failure{kind: ErrorNoServer, err: withoutURL(err), hint: "check the base URL, " +
+			c.base.Redacted() + ", and the server's certificate"}
 	case errors.As(err, &dial) && (dial.Op == "dial" || dial.Op == "proxyconnect"):
-		return &failure{kind: ErrorNoServer, retry: true, err: fmt.Errorf("cannot reach %s: %w", c.base.Host, withoutURL(err))}
+		return &failure{kind: ErrorNoServer, retry: true,
+			err: fmt.Errorf("cannot reach %s: %w", c.base.Host, withoutURL(err))}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return &failure{kind: ErrorDropped, retry: true, err: errCut}
 	}
@@ -80,7 +83,8 @@ func (c *Client) explain(ctx context.Context, a *attempt, err error) *failure {
 func isTLS(err error) bool {
 	var record tls.RecordHeaderError
 	var certificate *tls.CertificateVerificationError
-	return errors.As(err, &record) || errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch)
+	return errors.As(err, &record) || errors.As(err, &certificate) ||
+		errors.Is(err, http.ErrSchemeMismatch)
 }
 
 // withoutURL removes the request's URL from an error: it may contain a password.
@@ -100,10 +104,12 @@ func (c *Client) explainResponse(r *responseError) *failure {
 		return c.byStatus(reported.equivalentStatus(), reported) // gateways pass on errors this way
 	case r.status < 300:
 		return &failure{kind: ErrorNotFound, status: r.status,
-			err: fmt.Errorf("the response is %s instead of a stream: %s", cmp.Or(r.mediaType, "something else"), c.redact(string(r.body)))}
+			err: fmt.Errorf("the response is %s instead of a stream: %s",
+				cmp.Or(r.mediaType, "something else"), c.redact(string(r.body)))}
 	case r.status < 400:
-		return &failure{kind: ErrorNotFound, status: r.status, hint: "set the base URL to the new address",
-			err: fmt.Errorf("the server redirects to %s", c.redact(r.header.Get("Location")))}
+		return &failure{kind: ErrorNotFound, status: r.status,
+			hint: "set the base URL to the new address",
+			err:  fmt.Errorf("the server redirects to %s", c.redact(r.header.Get("Location")))}
 	}
 	f := c.byStatus(r.status, reported)
 	if r.header.Get("X-Should-Retry") == "false" {
@@ -152,7 +158,8 @@ type serverError struct {
 	isError             bool // the body has an error field
 }
 
-// parseServerError parses the forms that servers use: an object or a string under error, its fields at the top, detail, or plain text.
+// parseServerError parses the forms that servers use: an object or a string under error, its fields
+// at the top, detail, or plain text.
 func parseServerError(body []byte) serverError {
 	type fields struct {
 		Message string          `json:"message"`
@@ -177,7 +184,8 @@ func parseServerError(body []byte) serverError {
 	if found.Message == "" && !blank(top.Detail) {
 		found.Message = unquote(top.Detail)
 	}
-	return serverError{message: cmp.Or(found.Message, string(body)), kind: found.Type, code: unquote(found.Code), isError: !blank(top.Error)}
+	return serverError{message: cmp.Or(found.Message, string(body)), kind: found.Type,
+		code: unquote(found.Code), isError: !blank(top.Error)}
 }
 
 func blank(raw json.RawMessage) bool { return len(raw) == 0 || bytes.Equal(raw, []byte("null")) }
@@ -196,7 +204,8 @@ func (s serverError) tooLong() bool {
 		return true
 	}
 	message := strings.ToLower(s.message)
-	for _, phrase := range []string{"prompt is too long", "context length", "context window", "context size"} {
+	for _, phrase := range []string{"prompt is too long", "context length", "context window",
+		"context size"} {
 		if strings.Contains(message, phrase) {
 			return true
 		}
@@ -204,8 +213,8 @@ func (s serverError) tooLong() bool {
 	return false
 }
 
-// equivalentStatus returns the HTTP status that an error inside a stream would have had. Unknown errors count as the server's fault and
-// are retried.
+// equivalentStatus returns the HTTP status that an error inside a stream would have had. Unknown
+// errors count as the server's fault and are retried.
 func (s serverError) equivalentStatus() int {
 	if status, err := strconv.Atoi(s.code); err == nil && status >= 400 && status < 600 {
 		return status
@@ -255,7 +264,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// seconds converts s to a duration of at most a day, so that nothing overflows. A negative number or NaN is zero.
+// seconds converts s to a duration of at most a day, so that nothing overflows. A negative number
+// or NaN is zero.
 func seconds(s float64) time.Duration {
 	if !(s > 0) {
 		return 0

@@ -10,8 +10,9 @@ import (
 	"signalbox/internal/lazy"
 )
 
-// history is a conversation in a form that both protocols accept: User and Assistant messages are not empty, neighbours of one role are
-// joined, and an Assistant that calls tools is followed by a Tool message with a result for each call, in the order of the calls.
+// history is a conversation in a form that both protocols accept: User and Assistant messages are
+// not empty, neighbours of one role are joined, and an Assistant that calls tools is followed by a
+// Tool message with a result for each call, in the order of the calls.
 type history struct {
 	system   string
 	messages []Message
@@ -19,8 +20,9 @@ type history struct {
 
 	temperature *float64
 
-	ids     map[string]bool // of all calls, as they are sent
-	indexes map[string]int  // of the last message's calls by their original ids, which results refer to
+	ids map[string]bool // of all calls, as they are sent
+	// of the last message's calls by their original ids, which results refer to
+	indexes map[string]int
 }
 
 var (
@@ -44,9 +46,11 @@ func newHistory(req Request) (*history, error) {
 	case n == 0:
 		return nil, errors.New("the conversation is empty: add a user message")
 	case h.messages[0].Role != User:
-		return nil, errors.New("the conversation does not begin with a user message: put the question before the answer")
+		return nil, errors.New(
+			"the conversation does not begin with a user message: put the question before the answer")
 	case h.messages[n-1].Role == Assistant:
-		return nil, errors.New("the conversation ends with an assistant message: add the next user message")
+		return nil, errors.New(
+			"the conversation ends with an assistant message: add the next user message")
 	}
 	return h, h.addTools(req.Tools)
 }
@@ -55,7 +59,8 @@ func (h *history) addTools(tools []ToolSpec) error {
 	names := map[string]bool{}
 	for _, t := range tools {
 		if !toolName().MatchString(t.Name) {
-			return fmt.Errorf("tool name %q is not valid: use 1 to 64 letters, digits, _ and -", t.Name)
+			return fmt.Errorf("tool name %q is not valid: use 1 to 64 letters, digits, _ and -",
+				t.Name)
 		}
 		if names[t.Name] {
 			return fmt.Errorf("two tools have the name %s: rename one", t.Name)
@@ -111,7 +116,8 @@ func (h *history) add(m Message) error {
 	return fmt.Errorf("unknown role %q", m.Role)
 }
 
-// addResults adds results in the order of their calls. The results of one Assistant message may come in several Tool messages.
+// addResults adds results in the order of their calls. The results of one Assistant message may
+// come in several Tool messages.
 func (h *history) addResults(results []Result) error {
 	for _, r := range results {
 		calls, results := h.lastRound()
@@ -128,10 +134,12 @@ func (h *history) addResults(results []Result) error {
 	return nil
 }
 
-// lastRound returns the calls of the last Assistant message and the slots for their results, nil if a User message followed them.
+// lastRound returns the calls of the last Assistant message and the slots for their results, nil if
+// a User message followed them.
 func (h *history) lastRound() ([]Call, []Result) {
 	if last := h.last(); last.Role == Assistant && len(last.Calls) > 0 {
-		h.messages = append(h.messages, Message{Role: Tool, Results: make([]Result, len(last.Calls))})
+		h.messages = append(h.messages,
+			Message{Role: Tool, Results: make([]Result, len(last.Calls))})
 	}
 	if h.last().Role != Tool {
 		return nil, nil
@@ -139,7 +147,8 @@ func (h *history) lastRound() ([]Call, []Result) {
 	return h.messages[len(h.messages)-2].Calls, h.last().Results
 }
 
-// fillResults adds a failed result for each call without one: servers refuse a conversation with an unanswered call.
+// fillResults adds a failed result for each call without one: servers refuse a conversation with an
+// unanswered call.
 func (h *history) fillResults() {
 	calls, results := h.lastRound()
 	for i, c := range calls {
@@ -170,8 +179,9 @@ func (h *history) cleanCalls(calls []Call) ([]Call, error) {
 	return out, nil
 }
 
-// uniqueID returns the id to send for the nth call of the next message. It is the original one if every server accepts that: some servers
-// invent long ids, or use the same ones in every turn. It depends only on the messages before, or servers could not cache them.
+// uniqueID returns the id to send for the nth call of the next message. It is the original one if
+// every server accepts that: some servers invent long ids, or use the same ones in every turn. It
+// depends only on the messages before, or servers could not cache them.
 func (h *history) uniqueID(id string, nth int) string {
 	for n := 0; !callID().MatchString(id) || h.ids[id]; n++ {
 		id = fmt.Sprintf("call_%d_%d", len(h.messages), nth)

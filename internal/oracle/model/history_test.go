@@ -20,14 +20,20 @@ func long() Request {
 			{Role: User, Text: " \n"},
 			{Role: User, Text: "And why?"},
 			{Role: Assistant},
-			{Role: Assistant, Text: "Looking.", Calls: []Call{{"a", "search_code", `{"query": "main"}`}, {"b", "read_file", `{"path": "unfinished`}, {"c", "list.files", ""}}},
-			{Role: Tool, Results: []Result{{CallID: "b", Name: "read_file", Text: "no such file", Failed: true}}},
-			{Role: Tool, Results: []Result{{CallID: "a", Name: "search_code", Text: "main.go:1 \xff"}}},
+			{Role: Assistant, Text: "Looking.",
+				Calls: []Call{{"a", "search_code", `{"query": "main"}`},
+					{"b", "read_file", `{"path": "unfinished`}, {"c", "list.files", ""}}},
+			{Role: Tool, Results: []Result{{CallID: "b", Name: "read_file", Text: "no such file",
+				Failed: true}}},
+			{Role: Tool, Results: []Result{{CallID: "a", Name: "search_code",
+				Text: "main.go:1 \xff"}}},
 			{Role: User, Text: "Hurry."},
 			{Role: Assistant, Calls: []Call{{"d", "search_code", `["no object"]`}}},
 			{Role: Tool, Results: []Result{{CallID: "d", Text: ""}}},
 		},
-		Tools: []ToolSpec{{Name: "search_code", Description: "Search.", Schema: json.RawMessage(`{"type":"object","properties":{"z":{"type":"string"},"a":{"maximum":12345678901234567890}}}`)},
+		Tools: []ToolSpec{{Name: "search_code", Description: "Search.",
+			Schema: json.RawMessage(
+				`{"type":"object","properties":{"z":{"type":"string"},"a":{"maximum":12345678901234567890}}}`)},
 			{Name: "list-files"}},
 	}
 }
@@ -95,21 +101,28 @@ func parse(t *testing.T, text []byte) any {
 func TestTurns(t *testing.T) {
 	both(t, func(t *testing.T, p Provider) {
 		s := newStage(t, p, play(
-			modelserver.Turn{Parts: []modelserver.Part{{Text: "Looking."}, call("", "search_code", `{"query":"main"}`), call("", "search_code", `"{broken"`)}},
-			modelserver.Turn{Match: &modelserver.Match{Result: "^main.go:1$", Turn: 2}, Parts: []modelserver.Part{{Text: "In main.go."}}},
+			modelserver.Turn{Parts: []modelserver.Part{{Text: "Looking."},
+				call("", "search_code", `{"query":"main"}`), call("", "search_code", `"{broken"`)}},
+			modelserver.Turn{Match: &modelserver.Match{Result: "^main.go:1$", Turn: 2},
+				Parts: []modelserver.Part{{Text: "In main.go."}}},
 		), nil)
 		req := ask("Where is main?")
 		req.Tools = []ToolSpec{{Name: "search_code"}}
 		first, _ := reply(t, s.client, req)
-		req.Messages = append(req.Messages, Message{Role: Assistant, Text: first.Text, Calls: first.Calls}, Message{Role: Tool, Results: []Result{
-			{CallID: first.Calls[0].ID, Text: "main.go:1"}, {CallID: first.Calls[1].ID, Text: "not JSON", Failed: true}}})
+		req.Messages = append(req.Messages, Message{Role: Assistant, Text: first.Text,
+			Calls: first.Calls}, Message{Role: Tool, Results: []Result{
+			{CallID: first.Calls[0].ID, Text: "main.go:1"},
+			{CallID: first.Calls[1].ID, Text: "not JSON", Failed: true}}})
 		req.Tools = nil // the last turn must answer
 		if r, _ := reply(t, s.client, req); r.Text != "In main.go." {
 			t.Errorf("%+v", r)
 		}
 		last := s.server.Requests()[1]
-		if p == Anthropic && (len(last.Tools) != 1 || !strings.Contains(string(last.Body), `"tool_choice":{"type":"none"}`)) {
-			t.Errorf("the tool that was called earlier is not declared, or not forbidden: %s", last.Body)
+		if p == Anthropic &&
+			(len(last.Tools) != 1 ||
+				!strings.Contains(string(last.Body), `"tool_choice":{"type":"none"}`)) {
+			t.Errorf("the tool that was called earlier is not declared, or not forbidden: %s",
+				last.Body)
 		}
 		if p == OpenAI && len(last.Tools) > 0 {
 			t.Errorf("tools %v", last.Tools)
@@ -124,7 +137,8 @@ func TestMaxCompletionTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	body, err := c.protocol.encode(c, h)
-	if err != nil || !strings.Contains(string(body), `"max_completion_tokens":5`) || strings.Contains(string(body), `"max_tokens"`) {
+	if err != nil || !strings.Contains(string(body), `"max_completion_tokens":5`) ||
+		strings.Contains(string(body), `"max_tokens"`) {
 		t.Errorf("%s, %v", body, err)
 	}
 }
@@ -145,52 +159,68 @@ func TestInvalidRequests(t *testing.T) {
 	}{
 		{Request{}, "the conversation is empty"},
 		{Request{Messages: []Message{{Role: User, Text: " "}}}, "the conversation is empty"},
-		{Request{Messages: []Message{{Role: Assistant, Text: "x"}, user}}, "does not begin with a user message"},
-		{Request{Messages: []Message{user, {Role: Assistant, Text: "x"}}}, "ends with an assistant message"},
-		{Request{Messages: []Message{user, result}}, `message 2 of the conversation: result for call "a"`},
-		{Request{Messages: []Message{user, calls, user, result}}, `message 4 of the conversation: result for call "a"`},
-		{Request{Messages: []Message{user, calls, result, result}}, `message 4 of the conversation: a second result for call "a"`},
-		{Request{Messages: []Message{user, {Role: Assistant, Calls: []Call{{Name: "f"}}}}}, "is empty or taken"},
-		{Request{Messages: []Message{user, {Role: Assistant, Calls: []Call{{ID: "a"}, {ID: "a"}}}}}, "is empty or taken"},
+		{Request{Messages: []Message{{Role: Assistant, Text: "x"}, user}},
+			"does not begin with a user message"},
+		{Request{Messages: []Message{user, {Role: Assistant, Text: "x"}}},
+			"ends with an assistant message"},
+		{Request{Messages: []Message{user, result}},
+			`message 2 of the conversation: result for call "a"`},
+		{Request{Messages: []Message{user, calls, user, result}},
+			`message 4 of the conversation: result for call "a"`},
+		{Request{Messages: []Message{user, calls, result, result}},
+			`message 4 of the conversation: a second result for call "a"`},
+		{Request{Messages: []Message{user, {Role: Assistant, Calls: []Call{{Name: "f"}}}}},
+			"is empty or taken"},
+		{Request{Messages: []Message{user, {Role: Assistant, Calls: []Call{{ID: "a"}, {ID: "a"}}}}},
+			"is empty or taken"},
 		{Request{Messages: []Message{{Role: User, Text: "x", Calls: calls.Calls}}}, "cannot have"},
-		{Request{Messages: []Message{user, calls, {Role: Tool, Text: "x"}}}, "can only have results"},
+		{Request{Messages: []Message{user, calls, {Role: Tool, Text: "x"}}},
+			"can only have results"},
 		{Request{Messages: []Message{{Role: "system", Text: "x"}}}, `unknown role "system"`},
 		{Request{Messages: []Message{user}, Tools: tools("a.b")}, `tool name "a.b" is not valid`},
 		{Request{Messages: []Message{user}, Tools: tools("")}, `tool name "" is not valid`},
 		{Request{Messages: []Message{user}, Tools: tools(strings.Repeat("x", 65))}, "is not valid"},
 		{Request{Messages: []Message{user}, Tools: tools("a", "a")}, "two tools have the name a"},
-		{Request{Messages: []Message{user}, Tools: []ToolSpec{{Name: "a", Schema: json.RawMessage(`[]`)}}}, "the schema of tool a"},
+		{Request{Messages: []Message{user},
+			Tools: []ToolSpec{{Name: "a", Schema: json.RawMessage(`[]`)}}}, "the schema of tool a"},
 	} {
 		both(t, func(t *testing.T, p Provider) {
 			s := newStage(t, p, play(say("x")), nil)
 			e := failed(t, s.client, tt.req)
-			if e.Kind != ErrorRequest || !strings.Contains(e.Error(), tt.want) || len(s.server.Requests()) > 0 {
+			if e.Kind != ErrorRequest || !strings.Contains(e.Error(), tt.want) ||
+				len(s.server.Requests()) > 0 {
 				t.Errorf("%v, want %s", e, tt.want)
 			}
 		})
 	}
 }
 
-// TestInterruptedCall checks that a conversation that was killed in the middle of a turn can continue.
+// TestInterruptedCall checks that a conversation that was killed in the middle of a turn can
+// continue.
 func TestInterruptedCall(t *testing.T) {
 	both(t, func(t *testing.T, p Provider) {
 		s := newStage(t, p, play(say("Yes.")), nil)
-		req := Request{Messages: []Message{{Role: User, Text: "hello"}, {Role: Assistant, Calls: []Call{{"a", "f", "{}"}}}}}
+		req := Request{Messages: []Message{{Role: User, Text: "hello"},
+			{Role: Assistant, Calls: []Call{{"a", "f", "{}"}}}}}
 		reply(t, s.client, req)
 		got := s.server.Requests()[0].Messages
-		if r := got[len(got)-1].Results; len(r) != 1 || r[0].Text != noResult || r[0].Error != (p == Anthropic) {
+		if r := got[len(got)-1].Results; len(r) != 1 || r[0].Text != noResult ||
+			r[0].Error != (p == Anthropic) {
 			t.Errorf("results %+v", r)
 		}
-		if len(req.Messages[1].Calls) != 1 || req.Messages[1].Calls[0].Arguments != "{}" || len(req.Messages) != 2 {
+		if len(req.Messages[1].Calls) != 1 || req.Messages[1].Calls[0].Arguments != "{}" ||
+			len(req.Messages) != 2 {
 			t.Errorf("the caller's request was changed: %s", jsonText(t, req.Messages))
 		}
 	})
 }
 
-// TestCallIDsOfAnotherServer checks that a conversation can move from a server with long or repeated call ids to a strict one. Ids that
-// every server accepts are kept.
+// TestCallIDsOfAnotherServer checks that a conversation can move from a server with long or
+// repeated call ids to a strict one. Ids that every server accepts are kept.
 func TestCallIDsOfAnotherServer(t *testing.T) {
-	ids := [][]string{{"call_1", "functions.f:0", "ümlaut"}, {"call_1", strings.Repeat("x", 41), "call_3_1"}, {"toolu_01-A", "call_10_1"}, {"call_3_0", "call_1"}}
+	ids := [][]string{{"call_1", "functions.f:0", "ümlaut"},
+		{"call_1", strings.Repeat("x", 41), "call_3_1"}, {"toolu_01-A", "call_10_1"},
+		{"call_3_0", "call_1"}}
 	var req Request
 	for _, turn := range ids {
 		calls, results := Message{Role: Assistant}, Message{Role: Tool}
@@ -220,12 +250,14 @@ func TestCallIDsOfAnotherServer(t *testing.T) {
 				got = append(got, turn)
 			}
 			for _, r := range m.Results {
-				if n := slices.Index(got[len(got)-1], r.ID); n < 0 || r.Text != "of "+ids[len(got)-1][n] {
+				if n := slices.Index(got[len(got)-1], r.ID); n < 0 || r.Text != "of "+
+					ids[len(got)-1][n] {
 					t.Errorf("result %+v for the calls %v", r, ids[len(got)-1])
 				}
 			}
 		}
-		want := [][]string{{"call_1", "call_1_1", "call_1_2"}, {"call_4_0", "call_4_1", "call_3_1"}, {"toolu_01-A", "call_10_1"}, {"call_3_0", "call_10_1_1"}}
+		want := [][]string{{"call_1", "call_1_1", "call_1_2"}, {"call_4_0", "call_4_1", "call_3_1"},
+			{"toolu_01-A", "call_10_1"}, {"call_3_0", "call_10_1_1"}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("ids (-want +got):\n%s", diff)
 		}

@@ -139,7 +139,8 @@ func reply(t failer, c *Client, req Request) (*Reply, *recorder) {
 		t.Fatalf("%v", err)
 	}
 	if r.Text != l.text.String() || r.Reasoning != l.reasoning.String() {
-		t.Fatalf("the events have %q and %q, but the reply is %q and %q", l.text.String(), l.reasoning.String(), r.Text, r.Reasoning)
+		t.Fatalf("the events have %q and %q, but the reply is %q and %q", l.text.String(),
+			l.reasoning.String(), r.Text, r.Reasoning)
 	}
 	if r.Tries != len(l.retries)+1 {
 		t.Fatalf("%d tries, but %d retry events", r.Tries, len(l.retries))

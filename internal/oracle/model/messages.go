@@ -28,7 +28,8 @@ type messagesMessage struct {
 	Content []messagesBlock `json:"content"`
 }
 
-// messagesBlock is a block of content, in a request or in a reply. Its type determines which of the other fields it has.
+// messagesBlock is a block of content, in a request or in a reply. Its type determines which of the
+// other fields it has.
 type messagesBlock struct {
 	Type     string `json:"type"`
 	Text     string `json:"text,omitempty"`     // text
@@ -65,7 +66,8 @@ func (messages) setHeader(h http.Header, key string) {
 }
 
 func (messages) encode(c *Client, h *history) ([]byte, error) {
-	r := messagesRequest{Model: c.model, MaxTokens: cmp.Or(c.opts.MaxTokens, defaultMaxTokens), Temperature: h.temperature, Stream: true}
+	r := messagesRequest{Model: c.model, MaxTokens: cmp.Or(c.opts.MaxTokens, defaultMaxTokens),
+		Temperature: h.temperature, Stream: true}
 	if h.system != "" {
 		r.System = []messagesBlock{textBlock(h.system)}
 	}
@@ -78,7 +80,8 @@ func (messages) encode(c *Client, h *history) ([]byte, error) {
 				last.Content = append(last.Content, textBlock(m.Text))
 				continue
 			}
-			r.Messages = append(r.Messages, messagesMessage{"user", []messagesBlock{textBlock(m.Text)}})
+			r.Messages = append(r.Messages,
+				messagesMessage{"user", []messagesBlock{textBlock(m.Text)}})
 		case Assistant:
 			r.Messages = append(r.Messages, messagesMessage{"assistant", assistantBlocks(m)})
 		case Tool:
@@ -94,15 +97,16 @@ func (messages) encode(c *Client, h *history) ([]byte, error) {
 	return encodeJSON(r)
 }
 
-// declarePastTools declares the tools that were called earlier, and forbids to call them now: the server refuses a conversation
-// that mentions undeclared tools.
+// declarePastTools declares the tools that were called earlier, and forbids to call them now: the
+// server refuses a conversation that mentions undeclared tools.
 func (r *messagesRequest) declarePastTools(h *history) {
 	seen := map[string]bool{}
 	for _, m := range h.messages {
 		for _, c := range m.Calls {
 			if !seen[c.Name] {
 				seen[c.Name] = true
-				r.Tools = append(r.Tools, messagesTool{Name: c.Name, InputSchema: json.RawMessage(`{"type":"object"}`)})
+				r.Tools = append(r.Tools,
+					messagesTool{Name: c.Name, InputSchema: json.RawMessage(`{"type":"object"}`)})
 			}
 		}
 	}
@@ -121,9 +125,11 @@ func assistantBlocks(m Message) []messagesBlock {
 	for _, c := range m.Calls {
 		input, ok := object([]byte(c.Arguments))
 		if !ok {
-			input, _ = json.Marshal(map[string]string{"_raw": c.Arguments}) // a map of strings always marshals
+			// a map of strings always marshals
+			input, _ = json.Marshal(map[string]string{"_raw": c.Arguments})
 		}
-		blocks = append(blocks, messagesBlock{Type: "tool_use", ID: c.ID, Name: c.Name, Input: input})
+		blocks = append(blocks, messagesBlock{Type: "tool_use", ID: c.ID, Name: c.Name,
+			Input: input})
 	}
 	return blocks
 }
@@ -159,7 +165,8 @@ type messagesEvent struct {
 }
 
 type messagesUsage struct {
-	InputTokens              *int64 `json:"input_tokens"` // nil in a message_delta that does not repeat the counts of the input
+	// nil in a message_delta that does not repeat the counts of the input
+	InputTokens              *int64 `json:"input_tokens"`
 	CacheCreationInputTokens int64  `json:"cache_creation_input_tokens"`
 	CacheReadInputTokens     int64  `json:"cache_read_input_tokens"`
 	OutputTokens             int64  `json:"output_tokens"`
@@ -182,7 +189,8 @@ func (messages) decode(b *replyBuilder, name string, data []byte) (last bool, er
 	case "message_start":
 		b.model = e.Message.Model
 		if u := e.Message.Usage; u != nil {
-			b.usage = Usage{Known: true, Input: u.input(), Cached: u.CacheReadInputTokens, Output: u.OutputTokens,
+			b.usage = Usage{Known: true, Input: u.input(), Cached: u.CacheReadInputTokens,
+				Output:    u.OutputTokens,
 				Reasoning: u.OutputTokensDetails.ThinkingTokens}
 		}
 	case "content_block_start":
@@ -216,7 +224,8 @@ func (e *messagesEvent) startBlock(b *replyBuilder) {
 		b.addReasoning(block.Thinking)
 	case "tool_use":
 		p := b.addCall(e.Index, block.ID, block.Name)
-		// The input is usually {} and the arguments follow in deltas, but a server may send them here.
+		// The input is usually {} and the arguments follow in deltas, but a server may send them
+		// here.
 		if raw := string(block.Input); raw != "{}" && raw != "null" {
 			b.appendArguments(p, raw)
 		}
@@ -242,7 +251,8 @@ func (e *messagesEvent) finish(b *replyBuilder) {
 	b.usage.Known = true
 	b.usage.Output = u.OutputTokens
 	b.usage.Reasoning = max(b.usage.Reasoning, u.OutputTokensDetails.ThinkingTokens)
-	// The counts are of the whole message. Those of the input, if given, repeat or correct the counts of message_start.
+	// The counts are of the whole message. Those of the input, if given, repeat or correct the
+	// counts of message_start.
 	if input := u.input(); input != 0 {
 		b.usage.Input = input
 		b.usage.Cached = u.CacheReadInputTokens

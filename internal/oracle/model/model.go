@@ -1,14 +1,17 @@
-// Package model talks to language models behind one small interface: OpenAI-compatible servers and Anthropic.
+// Package model talks to language models behind one small interface: OpenAI-compatible servers and
+// Anthropic.
 //
-// A Client requests one reply at a time and passes its pieces on as they arrive. It retries when a server is busy, fails or drops the
-// connection, and reports each retry; cancelling the context aborts the request. It reads no environment variables and keeps
-// nothing between replies but idle connections. It is safe for concurrent use.
+// A Client requests one reply at a time and passes its pieces on as they arrive. It retries when a
+// server is busy, fails or drops the connection, and reports each retry; cancelling the context
+// aborts the request. It reads no environment variables and keeps nothing between replies but idle
+// connections. It is safe for concurrent use.
 //
-// A reply is complete or it is an error: a stream that ends before the server says so is requested again. EventRestart withdraws what
-// was passed on of a failed attempt, so the text after the last EventRestart is Reply.Text.
+// A reply is complete or it is an error: a stream that ends before the server says so is requested
+// again. EventRestart withdraws what was passed on of a failed attempt, so the text after the last
+// EventRestart is Reply.Text.
 //
-// The two protocols are plain structs on net/http. The official clients were tried first: they were two thirds of the binary
-// and of the build time, and only their transport was used.
+// The two protocols are plain structs on net/http. The official clients were tried first: they were
+// two thirds of the binary and of the build time, and only their transport was used.
 package model
 
 import (
@@ -22,7 +25,8 @@ type Role string
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
-	// Tool is the role of a message with the results of the calls in the assistant's message before it.
+	// Tool is the role of a message with the results of the calls in the assistant's message before
+	// it.
 	Tool Role = "tool"
 )
 
@@ -31,8 +35,9 @@ type Message struct {
 	Role Role `json:"role"`
 	// Text may be empty for an Assistant that only calls tools.
 	Text string `json:"text,omitempty"`
-	// Calls are the calls of an Assistant message, Results the results in a Tool message, one for each call. A call without a
-	// result, as an interrupted turn leaves it, is reported to the model as failed.
+	// Calls are the calls of an Assistant message, Results the results in a Tool message, one for
+	// each call. A call without a result, as an interrupted turn leaves it, is reported to the
+	// model as failed.
 	Calls   []Call   `json:"calls,omitempty"`
 	Results []Result `json:"results,omitempty"`
 }
@@ -66,8 +71,8 @@ type ToolSpec struct {
 type Request struct {
 	// System is the system prompt; it may be empty.
 	System string
-	// Messages begin with a User and end with a User or a Tool. Consecutive User messages are joined and messages without content
-	// are left out, because servers refuse them.
+	// Messages begin with a User and end with a User or a Tool. Consecutive User messages are
+	// joined and messages without content are left out, because servers refuse them.
 	Messages []Message
 	// Tools are the tools that the model may call.
 	Tools []ToolSpec
@@ -82,7 +87,8 @@ const (
 	EventText      EventKind = iota + 1 // a piece of the reply
 	EventReasoning                      // a piece of the model's reasoning
 	EventRetry                          // an attempt failed, and another follows after Wait
-	EventRestart                        // the reply starts again: discard its text and reasoning so far
+	// the reply starts again: discard its text and reasoning so far
+	EventRestart
 )
 
 // Event is something that happens while a reply is received.
@@ -90,7 +96,8 @@ type Event struct {
 	Kind EventKind
 	// Text is the piece of an EventText or EventReasoning, and the reason for an EventRetry.
 	Text string
-	// Try and Wait belong to EventRetry: the number of the attempt that failed, from 1, and the pause before the next.
+	// Try and Wait belong to EventRetry: the number of the attempt that failed, from 1, and the
+	// pause before the next.
 	Try  int
 	Wait time.Duration
 }
@@ -115,7 +122,8 @@ type Usage struct {
 	Reasoning int64 `json:"reasoning,omitempty"`
 	// CostUSD is computed from the price in Options; zero without one.
 	CostUSD float64 `json:"cost_usd,omitempty"`
-	// Known reports whether the server sent plausible counts. Otherwise counts and cost are estimates.
+	// Known reports whether the server sent plausible counts. Otherwise counts and cost are
+	// estimates.
 	Known bool `json:"known"`
 }
 
@@ -123,7 +131,8 @@ type Usage struct {
 type Reply struct {
 	Text      string `json:"text"`
 	Reasoning string `json:"reasoning,omitempty"`
-	// Calls are in the model's order and have distinct ids. With StopLength the last one may be cut.
+	// Calls are in the model's order and have distinct ids. With StopLength the last one may be
+	// cut.
 	Calls []Call `json:"calls,omitempty"`
 	// Dropped is the number of calls that were left out because there were more than MaxCalls.
 	Dropped int   `json:"dropped,omitempty"`

@@ -16,27 +16,34 @@ import (
 type Options struct {
 	// Key is the API key. If empty, none is sent; the providers' own hosts require one.
 	Key string
-	// KeyName is the environment variable that Key comes from, for hints. The default is OPENAI_API_KEY or ANTHROPIC_API_KEY.
+	// KeyName is the environment variable that Key comes from, for hints. The default is
+	// OPENAI_API_KEY or ANTHROPIC_API_KEY.
 	KeyName string
-	// BaseURL is the URL of the server. The default is the provider's own. An OpenAI-compatible URL without a path gets /v1; an
-	// Anthropic URL may end with /v1 or not.
+	// BaseURL is the URL of the server. The default is the provider's own. An OpenAI-compatible URL
+	// without a path gets /v1; an Anthropic URL may end with /v1 or not.
 	BaseURL string
-	// MaxTokens limits the length of a reply. The default is 8,192 for Anthropic, whose protocol requires a limit, else the server's own.
+	// MaxTokens limits the length of a reply. The default is 8,192 for Anthropic, whose protocol
+	// requires a limit, else the server's own.
 	MaxTokens int64
-	// LimitName is the name of MaxTokens in requests. Empty means the one that works with most servers of the provider. Anthropic's
-	// protocol has only LimitMaxTokens.
+	// LimitName is the name of MaxTokens in requests. Empty means the one that works with most
+	// servers of the provider. Anthropic's protocol has only LimitMaxTokens.
 	LimitName LimitName
 	// Price is what tokens cost. The zero value means nothing.
 	Price Price
-	// Tries is the number of attempts per reply. The default is 5. A server that cannot be reached is tried at most 3 times.
+	// Tries is the number of attempts per reply. The default is 5. A server that cannot be reached
+	// is tried at most 3 times.
 	Tries int
-	// MaxWait is the longest pause before another attempt, whatever the server requests. The default is a minute.
+	// MaxWait is the longest pause before another attempt, whatever the server requests. The
+	// default is a minute.
 	MaxWait time.Duration
-	// Timeout is how long the server may send nothing; a reply as a whole may take longer. The default is 2 minutes.
+	// Timeout is how long the server may send nothing; a reply as a whole may take longer. The
+	// default is 2 minutes.
 	Timeout time.Duration
-	// Sleep waits for a duration or returns the context's error when that ends first. Nil means a real timer.
+	// Sleep waits for a duration or returns the context's error when that ends first. Nil means a
+	// real timer.
 	Sleep func(context.Context, time.Duration) error
-	// Proxy returns the proxy for a request. Nil means no proxy; most programs want http.ProxyFromEnvironment.
+	// Proxy returns the proxy for a request. Nil means no proxy; most programs want
+	// http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Transport sends the requests. Nil means one of the client's own, which uses Proxy.
 	Transport http.RoundTripper
@@ -86,7 +93,8 @@ func New(provider Provider, model string, opts *Options) (*Client, error) {
 	case Anthropic:
 		own, keyName = "https://api.anthropic.com", "ANTHROPIC_API_KEY"
 	default:
-		return nil, fmt.Errorf("model provider %q is not known: use %q or %q", provider, OpenAI, Anthropic)
+		return nil, fmt.Errorf("model provider %q is not known: use %q or %q", provider, OpenAI,
+			Anthropic)
 	}
 	if strings.TrimSpace(model) == "" {
 		return nil, errors.New("the name of the model is empty: set one")
@@ -108,7 +116,8 @@ func New(provider Provider, model string, opts *Options) (*Client, error) {
 		return nil, err
 	}
 	if c.official && c.opts.Key == "" {
-		return nil, &Error{Kind: ErrorKey, Hint: "set " + c.opts.KeyName + " to your key, or a base URL if the model runs elsewhere",
+		return nil, &Error{Kind: ErrorKey, Hint: "set " + c.opts.KeyName +
+			" to your key, or a base URL if the model runs elsewhere",
 			Err: fmt.Errorf("no key for %s: %s is not set", c.base.Host, c.opts.KeyName)}
 	}
 	c.setTransport()
@@ -131,9 +140,11 @@ func (c *Client) setLimitName() error {
 	switch name := c.opts.LimitName; {
 	case name == LimitMaxTokens:
 	case c.provider == Anthropic:
-		return fmt.Errorf("the token limit of Anthropic's protocol cannot be %q: it is always %q", name, LimitMaxTokens)
+		return fmt.Errorf("the token limit of Anthropic's protocol cannot be %q: it is always %q",
+			name, LimitMaxTokens)
 	case name != LimitMaxCompletionTokens && name != LimitNone:
-		return fmt.Errorf("the token limit cannot be called %q: use %q, %q or %q", name, LimitMaxTokens, LimitMaxCompletionTokens, LimitNone)
+		return fmt.Errorf("the token limit cannot be called %q: use %q, %q or %q", name,
+			LimitMaxTokens, LimitMaxCompletionTokens, LimitNone)
 	}
 	return nil
 }
@@ -165,10 +176,12 @@ func (c *Client) setTransport() {
 	transport := c.opts.Transport
 	if transport == nil {
 		transport = &http.Transport{
-			Proxy:                 c.opts.Proxy,
-			DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-			ForceAttemptHTTP2:     true,
-			MaxIdleConnsPerHost:   1024, // lets a thousand conversations keep their connections between turns
+			Proxy: c.opts.Proxy,
+			DialContext: (&net.Dialer{Timeout: 10 * time.Second,
+				KeepAlive: 30 * time.Second}).DialContext,
+			ForceAttemptHTTP2: true,
+			// lets a thousand conversations keep their connections between turns
+			MaxIdleConnsPerHost:   1024,
 			IdleConnTimeout:       90 * time.Second,
 			TLSHandshakeTimeout:   10 * time.Second,
 			ExpectContinueTimeout: time.Second,
@@ -179,7 +192,10 @@ func (c *Client) setTransport() {
 	c.http = &http.Client{
 		Transport: transport,
 		// A redirect would send the key and the conversation to a host that is not configured.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: func(*http.Request,
+			[]*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 	}
 }
 

@@ -22,7 +22,8 @@ type protocol interface {
 	setHeader(h http.Header, key string)
 	// encode returns the body of a request.
 	encode(*Client, *history) ([]byte, error)
-	// decode adds one event of the response to b and reports whether it was the last. The data is valid during the call only.
+	// decode adds one event of the response to b and reports whether it was the last. The data is
+	// valid during the call only.
 	decode(b *replyBuilder, name string, data []byte) (last bool, err error)
 }
 
@@ -35,16 +36,16 @@ func encodeJSON(v any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// decodeJSON decodes an event and reports whether it is a JSON object. A field of an unexpected type is left out: servers that extend a
-// protocol do so in their own ways.
+// decodeJSON decodes an event and reports whether it is a JSON object. A field of an unexpected
+// type is left out: servers that extend a protocol do so in their own ways.
 func decodeJSON(data []byte, v any) bool {
 	err := json.Unmarshal(data, v)
 	var mismatch *json.UnmarshalTypeError
 	return err == nil || errors.As(err, &mismatch) && mismatch.Field != ""
 }
 
-// Reply requests a reply. It passes each event to on, if that is not nil, as soon as it arrives and in the goroutine of the caller;
-// reading pauses while on runs. An error is an *Error.
+// Reply requests a reply. It passes each event to on, if that is not nil, as soon as it arrives and
+// in the goroutine of the caller; reading pauses while on runs. An error is an *Error.
 func (c *Client) Reply(ctx context.Context, req Request, on func(Event)) (*Reply, error) {
 	if on == nil {
 		on = func(Event) {}
@@ -71,7 +72,8 @@ func (c *Client) Reply(ctx context.Context, req Request, on func(Event)) (*Reply
 			if !reply.Usage.plausible() {
 				reply.Usage = estimate(h, reply)
 			}
-			reply.Usage.Cached = min(reply.Usage.Cached, reply.Usage.Input) // or the rest would have a negative cost
+			// or the rest would have a negative cost
+			reply.Usage.Cached = min(reply.Usage.Cached, reply.Usage.Input)
 			reply.Usage.CostUSD = c.opts.Price.cost(reply.Usage)
 			return reply, nil
 		}
@@ -124,7 +126,8 @@ func (c *Client) try(ctx context.Context, body []byte, b *replyBuilder) *failure
 			return nil
 		}
 		if b.finished {
-			// Only the usage may follow. Do not wait long for a server that forgets to end its stream.
+			// Only the usage may follow. Do not wait long for a server that forgets to end its
+			// stream.
 			a.timeout = min(a.timeout, endTimeout)
 		}
 	}
@@ -135,7 +138,8 @@ const (
 	maxBackoff   = 30 * time.Second
 )
 
-// backoff returns the pause after the nth attempt. It is random, so that clients that were refused together do not retry together.
+// backoff returns the pause after the nth attempt. It is random, so that clients that were refused
+// together do not retry together.
 func (c *Client) backoff(n int, retryAfter time.Duration) time.Duration {
 	d := min(firstBackoff<<min(n-1, 10), maxBackoff)
 	d -= rand.N(d / 2)
@@ -163,7 +167,8 @@ func (c *Client) hint(f *failure) string {
 		if c.opts.Key == "" {
 			return "set " + c.opts.KeyName + " to a key for " + c.base.Host
 		}
-		return "check " + c.opts.KeyName + ": " + c.base.Host + " does not accept this key, or not for this model"
+		return "check " + c.opts.KeyName + ": " + c.base.Host +
+			" does not accept this key, or not for this model"
 	case ErrorNotFound:
 		return fmt.Sprintf("check the model's name, %s, and the base URL, %s", c.model, where)
 	case ErrorRequest:

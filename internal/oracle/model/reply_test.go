@@ -20,7 +20,8 @@ import (
 )
 
 func call(id, name, arguments string) modelserver.Part {
-	return modelserver.Part{Call: &modelserver.Call{ID: id, Name: name, Arguments: json.RawMessage(arguments)}, Cut: modelserver.Cut{EveryByte: true}}
+	return modelserver.Part{Call: &modelserver.Call{ID: id, Name: name,
+		Arguments: json.RawMessage(arguments)}, Cut: modelserver.Cut{EveryByte: true}}
 }
 
 func TestReply(t *testing.T) {
@@ -33,29 +34,42 @@ func TestReply(t *testing.T) {
 	}{
 		{"text", modelserver.Turn{Parts: []modelserver.Part{{Text: "Hello, <b>wörld</b> 🚂.\n"}}},
 			Reply{Text: "Hello, <b>wörld</b> 🚂.\n", Stop: StopEnd}},
-		{"text cut at every byte", modelserver.Turn{Parts: []modelserver.Part{{Text: "Hello, <signal>wörld</signal> 🚂.", Cut: everyByte}}},
+		{"text cut at every byte",
+			modelserver.Turn{Parts: []modelserver.Part{{Text: "Hello, <signal>wörld</signal> 🚂.",
+				Cut: everyByte}}},
 			Reply{Text: "Hello, <signal>wörld</signal> 🚂.", Stop: StopEnd}},
-		{"bytes dripping", modelserver.Turn{Parts: []modelserver.Part{{Text: "wörld 🚂"}}, Drip: &modelserver.Drip{Bytes: 1}},
+		{"bytes dripping", modelserver.Turn{Parts: []modelserver.Part{{Text: "wörld 🚂"}},
+			Drip: &modelserver.Drip{Bytes: 1}},
 			Reply{Text: "wörld 🚂", Stop: StopEnd}},
-		{"reasoning", modelserver.Turn{Parts: []modelserver.Part{{Reasoning: "Let me see…", Cut: everyByte}, {Text: "Yes."}}},
+		{"reasoning", modelserver.Turn{Parts: []modelserver.Part{{Reasoning: "Let me see…",
+			Cut: everyByte}, {Text: "Yes."}}},
 			Reply{Text: "Yes.", Reasoning: "Let me see…", Stop: StopEnd}},
 		{"nothing", modelserver.Turn{}, Reply{Stop: StopEnd}},
 		{"parallel calls", modelserver.Turn{Parts: []modelserver.Part{{Text: "Looking."},
-			call("call_a", "search_code", `{"query":"wörld <b>"}`), call("call_b", "read_file", `{"path":"a.go"}`), call("call_c", "list", `{}`)}},
-			Reply{Text: "Looking.", Stop: StopCalls, Calls: []Call{{"call_a", "search_code", `{"query":"wörld <b>"}`},
-				{"call_b", "read_file", `{"path":"a.go"}`}, {"call_c", "list", `{}`}}}},
-		{"broken arguments", modelserver.Turn{Parts: []modelserver.Part{call("call_a", "search_code", `"{\"query\": \"unfinished"`)}},
-			Reply{Stop: StopCalls, Calls: []Call{{"call_a", "search_code", `{"query": "unfinished`}}}},
-		{"too long", modelserver.Turn{Parts: []modelserver.Part{{Text: "And so"}}, Finish: "length"}, Reply{Text: "And so", Stop: StopLength}},
-		{"refused", modelserver.Turn{Parts: []modelserver.Part{{Text: "I"}}, Finish: "content_filter"}, Reply{Text: "I", Stop: StopRefusal}},
+			call("call_a", "search_code", `{"query":"wörld <b>"}`),
+			call("call_b", "read_file", `{"path":"a.go"}`), call("call_c", "list", `{}`)}},
+			Reply{Text: "Looking.", Stop: StopCalls,
+				Calls: []Call{{"call_a", "search_code", `{"query":"wörld <b>"}`},
+					{"call_b", "read_file", `{"path":"a.go"}`}, {"call_c", "list", `{}`}}}},
+		{"broken arguments",
+			modelserver.Turn{Parts: []modelserver.Part{call("call_a", "search_code",
+				`"{\"query\": \"unfinished"`)}},
+			Reply{Stop: StopCalls,
+				Calls: []Call{{"call_a", "search_code", `{"query": "unfinished`}}}},
+		{"too long", modelserver.Turn{Parts: []modelserver.Part{{Text: "And so"}},
+			Finish: "length"}, Reply{Text: "And so", Stop: StopLength}},
+		{"refused", modelserver.Turn{Parts: []modelserver.Part{{Text: "I"}},
+			Finish: "content_filter"}, Reply{Text: "I", Stop: StopRefusal}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			both(t, func(t *testing.T, p Provider) {
 				tt.turn.Usage = usage
-				s := newStage(t, p, play(tt.turn), &Options{Price: Price{Input: 3, Output: 15, Cached: 0.3}})
+				s := newStage(t, p, play(tt.turn),
+					&Options{Price: Price{Input: 3, Output: 15, Cached: 0.3}})
 				want := tt.want
 				want.Tries, want.Model = 1, "rehearsal"
-				want.Usage = Usage{Input: 100, Output: 20, Cached: 40, Known: true, CostUSD: (60*3 + 40*0.3 + 20*15) / 1e6}
+				want.Usage = Usage{Input: 100, Output: 20, Cached: 40, Known: true,
+					CostUSD: (60*3 + 40*0.3 + 20*15) / 1e6}
 				got, _ := reply(t, s.client, ask("hello"))
 				if diff := cmp.Diff(&want, got); diff != "" {
 					t.Errorf("reply (-want +got):\n%s", diff)
@@ -76,14 +90,16 @@ func TestReasoningTokens(t *testing.T) {
 
 func TestCostOfCachedInput(t *testing.T) {
 	for cached, want := range map[float64]float64{2: 3, 0.5: 2.25, 0: 2} {
-		got := Price{Input: 2, Output: 10, Cached: cached}.cost(Usage{Input: 1_000_000, Cached: 500_000, Output: 100_000})
+		got := Price{Input: 2, Output: 10, Cached: cached}.cost(Usage{Input: 1_000_000,
+			Cached: 500_000, Output: 100_000})
 		if got != want {
 			t.Errorf("with cached input for %v: cost %v, want %v", cached, got, want)
 		}
 	}
 }
 
-// TestPiecesAreNotHeldBack checks that no piece waits for the next: the server sends one only when the one before has arrived.
+// TestPiecesAreNotHeldBack checks that no piece waits for the next: the server sends one only when
+// the one before has arrived.
 func TestPiecesAreNotHeldBack(t *testing.T) {
 	both(t, func(t *testing.T, p Provider) {
 		received := make(chan struct{}, 1)
@@ -124,31 +140,51 @@ func TestOddServers(t *testing.T) {
 		events   []string
 		want     Reply
 	}{
-		{"reasoning under its other name", OpenAI, data(`{"choices":[{"delta":{"reasoning":"Hm."}}]}`, `{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`, "[DONE]"),
+		{"reasoning under its other name", OpenAI,
+			data(`{"choices":[{"delta":{"reasoning":"Hm."}}]}`,
+				`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`, "[DONE]"),
 			Reply{Text: "Yes.", Reasoning: "Hm.", Stop: StopEnd}},
-		{"reasoning under both names", OpenAI, data(`{"choices":[{"delta":{"reasoning":"Hm.","reasoning_content":"Hm."},"finish_reason":"stop"}]}`, "[DONE]"),
+		{"reasoning under both names", OpenAI,
+			data(`{"choices":[{"delta":{"reasoning":"Hm.","reasoning_content":"Hm."},"finish_reason":"stop"}]}`, "[DONE]"),
 			Reply{Reasoning: "Hm.", Stop: StopEnd}},
-		{"no [DONE]", OpenAI, data(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`), Reply{Text: "Yes.", Stop: StopEnd}},
-		{"no reason to finish", OpenAI, data(`{"choices":[{"delta":{"content":"Yes."}}]}`, "[DONE]"), Reply{Text: "Yes.", Stop: StopEnd}},
-		{"unknown reason to finish", OpenAI, data(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"eos"}]}`, "[DONE]"), Reply{Text: "Yes.", Stop: StopEnd}},
-		{"other choices", OpenAI, data(`{"choices":[{"index":1,"delta":{"content":"No."}},{"index":0,"delta":{"content":"Yes."}}]}`, "[DONE]"), Reply{Text: "Yes.", Stop: StopEnd}},
-		{"refusal", OpenAI, data(`{"choices":[{"delta":{"refusal":"I will not."},"finish_reason":"stop"}]}`, "[DONE]"), Reply{Text: "I will not.", Stop: StopRefusal}},
-		{"comments, carriage returns and nulls", OpenAI, []string{": wait", "data: {\"choices\":[{\"delta\":{\"content\":null,\"role\":\"assistant\"}}],\"usage\":null,\"error\":null}\r",
-			`data:{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`, "data:[DONE]"}, Reply{Text: "Yes.", Stop: StopEnd}},
-		{"all calls are number 0", OpenAI, data(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}}]}`,
-			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"g","arguments":"{\"x\":1}"}}]},"finish_reason":"stop"}]}`, "[DONE]"),
+		{"no [DONE]", OpenAI,
+			data(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`),
+			Reply{Text: "Yes.", Stop: StopEnd}},
+		{"no reason to finish", OpenAI, data(`{"choices":[{"delta":{"content":"Yes."}}]}`,
+			"[DONE]"), Reply{Text: "Yes.", Stop: StopEnd}},
+		{"unknown reason to finish", OpenAI,
+			data(`{"choices":[{"delta":{"content":"Yes."},"finish_reason":"eos"}]}`, "[DONE]"),
+			Reply{Text: "Yes.", Stop: StopEnd}},
+		{"other choices", OpenAI,
+			data(`{"choices":[{"index":1,"delta":{"content":"No."}},{"index":0,"delta":{"content":"Yes."}}]}`, "[DONE]"), Reply{Text: "Yes.", Stop: StopEnd}},
+		{"refusal", OpenAI, data(
+			`{"choices":[{"delta":{"refusal":"I will not."},"finish_reason":"stop"}]}`, "[DONE]"),
+			Reply{Text: "I will not.", Stop: StopRefusal}},
+		{"comments, carriage returns and nulls", OpenAI,
+			[]string{": wait", "data: {\"choices\":[{\"delta\":{\"content\":null,\"role\":\"assistant\"}}],\"usage\":null,\"error\":null}\r",
+				`data:{"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}`,
+				"data:[DONE]"}, Reply{Text: "Yes.", Stop: StopEnd}},
+		{"all calls are number 0", OpenAI,
+			data(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}}]}`,
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"b","function":{"name":"g","arguments":"{\"x\":1}"}}]},"finish_reason":"stop"}]}`, "[DONE]"),
 			Reply{Stop: StopCalls, Calls: []Call{{"a", "f", "{}"}, {"b", "g", `{"x":1}`}}}},
-		{"id and name repeated", OpenAI, data(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}}]}`,
-			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}]},"finish_reason":"tool_calls"}]}`, "[DONE]"),
+		{"id and name repeated", OpenAI,
+			data(`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}}]}`,
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"}"}}]},"finish_reason":"tool_calls"}]}`, "[DONE]"),
 			Reply{Stop: StopCalls, Calls: []Call{{"a", "f", "{}"}}}},
-		{"no ids, no arguments, out of order", OpenAI, data(`{"choices":[{"delta":{"tool_calls":[{"index":1,"function":{"name":"g","arguments":"{}"}}]}}]}`,
-			`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f"}}]},"finish_reason":"tool_calls"}]}`, "[DONE]"),
-			Reply{Stop: StopCalls, Calls: []Call{{"call_1_0", "f", "{}"}, {"call_1_1", "g", "{}"}}}},
-		{"calls announced and not made", OpenAI, data(`{"choices":[{"delta":{"content":"x"},"finish_reason":"tool_calls"}]}`, "[DONE]"), Reply{Text: "x", Stop: StopEnd}},
+		{"no ids, no arguments, out of order", OpenAI,
+			data(`{"choices":[{"delta":{"tool_calls":[{"index":1,"function":{"name":"g","arguments":"{}"}}]}}]}`,
+				`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f"}}]},"finish_reason":"tool_calls"}]}`, "[DONE]"),
+			Reply{Stop: StopCalls,
+				Calls: []Call{{"call_1_0", "f", "{}"}, {"call_1_1", "g", "{}"}}}},
+		{"calls announced and not made", OpenAI,
+			data(`{"choices":[{"delta":{"content":"x"},"finish_reason":"tool_calls"}]}`, "[DONE]"),
+			Reply{Text: "x", Stop: StopEnd}},
 		{"text and arguments at the start of a block", Anthropic, []string{start,
 			`data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Yes."}}`,
 			`data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"a","name":"f","input":{"x":1}}}`,
-			`data: {"type":"something_new","index":[]}`, "event: ping\ndata: ping", `data: {"type":"message_stop"}`},
+			`data: {"type":"something_new","index":[]}`, "event: ping\ndata: ping",
+			`data: {"type":"message_stop"}`},
 			Reply{Text: "Yes.", Stop: StopCalls, Calls: []Call{{"a", "f", `{"x":1}`}}, Model: "m"}},
 		{"blocks side by side", Anthropic, []string{start,
 			`data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{}}}`,
@@ -156,8 +192,10 @@ func TestOddServers(t *testing.T) {
 			`data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"x\":"}}`,
 			`data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"[]"}}`,
 			`data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"1}"}}`,
-			`data: {"type":"message_delta","delta":{"stop_reason":"tool_use"}}`, `data: {"type":"message_stop"}`},
-			Reply{Stop: StopCalls, Calls: []Call{{"a", "f", `{"x":1}`}, {"b", "g", "[]"}}, Model: "m"}},
+			`data: {"type":"message_delta","delta":{"stop_reason":"tool_use"}}`,
+			`data: {"type":"message_stop"}`},
+			Reply{Stop: StopCalls, Calls: []Call{{"a", "f", `{"x":1}`}, {"b", "g", "[]"}},
+				Model: "m"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, _ := serve(t, tt.provider, sse(tt.events...), nil)
@@ -198,17 +236,20 @@ func TestManyAtOnce(t *testing.T) {
 	both(t, func(t *testing.T, p Provider) {
 		script := &modelserver.Script{}
 		for i := range 100 {
-			turn := say(fmt.Sprintf("This is the answer to number %d.", i), modelserver.Fault{Kind: modelserver.FaultCut, AfterPieces: 3})
+			turn := say(fmt.Sprintf("This is the answer to number %d.", i),
+				modelserver.Fault{Kind: modelserver.FaultCut, AfterPieces: 3})
 			turn.Parts[0].Cut.EveryByte = true
 			script.Conversations = append(script.Conversations, modelserver.Conversation{
-				Match: &modelserver.Match{User: fmt.Sprintf("^number %d$", i)}, Turns: []modelserver.Turn{turn}})
+				Match: &modelserver.Match{User: fmt.Sprintf("^number %d$", i)},
+				Turns: []modelserver.Turn{turn}})
 		}
 		s := newStage(t, p, script, nil)
 		var all sync.WaitGroup
 		for i := range 100 {
 			all.Go(func() {
 				r, err := s.client.Reply(t.Context(), ask(fmt.Sprintf("number %d", i)), nil)
-				if err != nil || r.Text != fmt.Sprintf("This is the answer to number %d.", i) || r.Tries != 2 {
+				if err != nil || r.Text != fmt.Sprintf("This is the answer to number %d.", i) ||
+					r.Tries != 2 {
 					t.Errorf("number %d: %+v, %v", i, r, err)
 				}
 			})
@@ -217,17 +258,22 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestReplyIsComplete checks that for any script of cuts and faults the events after the last restart, the reply and the script agree.
+// TestReplyIsComplete checks that for any script of cuts and faults the events after the last
+// restart, the reply and the script agree.
 func TestReplyIsComplete(t *testing.T) {
 	both(t, func(t *testing.T, p Provider) {
 		var current atomic.Pointer[modelserver.Server]
-		c, _ := serve(t, p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { current.Load().ServeHTTP(w, r) }), &Options{Tries: 20})
+		c, _ := serve(t, p, http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			current.Load().ServeHTTP(w, r)
+		}), &Options{Tries: 20})
 		property.Check(t, func(t *rapid.T) {
 			text := rapid.StringN(1, 40, -1).Draw(t, "text")
 			thought := rapid.StringN(0, 10, -1).Draw(t, "thought")
 			turn := modelserver.Turn{Faults: rapid.SliceOfN(faults(), 0, 4).Draw(t, "faults")}
 			if thought != "" {
-				turn.Parts = append(turn.Parts, modelserver.Part{Reasoning: thought, Cut: cut(t, len(thought))})
+				turn.Parts = append(turn.Parts,
+					modelserver.Part{Reasoning: thought, Cut: cut(t, len(thought))})
 			}
 			turn.Parts = append(turn.Parts, modelserver.Part{Text: text, Cut: cut(t, len(text))})
 			if rapid.Bool().Draw(t, "drip") {
@@ -246,7 +292,8 @@ func cut(t *rapid.T, n int) modelserver.Cut {
 	if rapid.Bool().Draw(t, "everywhere") {
 		return modelserver.Cut{EveryByte: true}
 	}
-	at := rapid.SliceOfNDistinct(rapid.IntRange(1, max(n-1, 1)), 0, min(4, max(n-1, 1)), rapid.ID).Draw(t, "cuts")
+	at := rapid.SliceOfNDistinct(rapid.IntRange(1, max(n-1, 1)), 0, min(4, max(n-1, 1)),
+		rapid.ID).Draw(t, "cuts")
 	for i := range at {
 		for j := range i {
 			if at[i] < at[j] {
@@ -263,13 +310,16 @@ func cut(t *rapid.T, n int) modelserver.Cut {
 func faults() *rapid.Generator[modelserver.Fault] {
 	return rapid.Custom(func(t *rapid.T) modelserver.Fault {
 		f := modelserver.Fault{
-			Kind:  rapid.SampledFrom([]modelserver.FaultKind{modelserver.FaultStatus, modelserver.FaultCut, modelserver.FaultMalformed, modelserver.FaultError}).Draw(t, "kind"),
+			Kind: rapid.SampledFrom([]modelserver.FaultKind{modelserver.FaultStatus,
+				modelserver.FaultCut, modelserver.FaultMalformed, modelserver.FaultError}).Draw(t,
+				"kind"),
 			Times: rapid.IntRange(1, 3).Draw(t, "times"),
 		}
 		switch f.Kind {
 		case modelserver.FaultStatus:
 			f.Status = rapid.SampledFrom([]int{408, 409, 429, 500, 502, 503, 529}).Draw(t, "status")
-			f.RetryAfter = modelserver.Duration(time.Duration(rapid.IntRange(0, 3).Draw(t, "after")) * time.Second)
+			f.RetryAfter = modelserver.Duration(time.Duration(rapid.IntRange(0, 3).Draw(t,
+				"after")) * time.Second)
 		case modelserver.FaultCut:
 			if rapid.Bool().Draw(t, "by bytes") {
 				f.AfterBytes = rapid.IntRange(1, 2000).Draw(t, "after bytes")
@@ -285,9 +335,11 @@ func faults() *rapid.Generator[modelserver.Fault] {
 
 func TestEnvironmentIsNotRead(t *testing.T) {
 	for name, value := range map[string]string{
-		"OPENAI_API_KEY": "stray", "OPENAI_ADMIN_KEY": "stray", "OPENAI_ORG_ID": "stray", "OPENAI_PROJECT_ID": "stray",
-		"OPENAI_BASE_URL": "http://127.0.0.1:1", "OPENAI_CUSTOM_HEADERS": "X-Stray: stray",
-		"ANTHROPIC_API_KEY": "stray", "ANTHROPIC_AUTH_TOKEN": "stray", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1",
+		"OPENAI_API_KEY": "stray", "OPENAI_ADMIN_KEY": "stray", "OPENAI_ORG_ID": "stray",
+		"OPENAI_PROJECT_ID": "stray",
+		"OPENAI_BASE_URL":   "http://127.0.0.1:1", "OPENAI_CUSTOM_HEADERS": "X-Stray: stray",
+		"ANTHROPIC_API_KEY": "stray", "ANTHROPIC_AUTH_TOKEN": "stray",
+		"ANTHROPIC_BASE_URL":       "http://127.0.0.1:1",
 		"ANTHROPIC_CUSTOM_HEADERS": "X-Stray: stray", "ANTHROPIC_PROFILE": "stray",
 	} {
 		t.Setenv(name, value)

@@ -18,7 +18,8 @@ func requests(h http.Handler, bodies *[]string) http.Handler {
 	})
 }
 
-// TestNameOfTheTokenLimit checks which name a request has for the longest reply, and that it can be set for a server.
+// TestNameOfTheTokenLimit checks which name a request has for the longest reply, and that it can be
+// set for a server.
 func TestNameOfTheTokenLimit(t *testing.T) {
 	for _, tt := range []struct {
 		provider Provider
@@ -33,7 +34,8 @@ func TestNameOfTheTokenLimit(t *testing.T) {
 		{Anthropic, LimitMaxTokens, `{"max_tokens":77}`},
 	} {
 		var bodies []string
-		c, _ := serve(t, tt.provider, requests(newServer(t, play(say("Hello."))), &bodies), &Options{MaxTokens: 77, LimitName: tt.name})
+		c, _ := serve(t, tt.provider, requests(newServer(t, play(say("Hello."))), &bodies),
+			&Options{MaxTokens: 77, LimitName: tt.name})
 		reply(t, c, ask("hello"))
 		var all map[string]any
 		if len(bodies) != 1 || json.Unmarshal([]byte(bodies[0]), &all) != nil {
@@ -49,7 +51,8 @@ func TestNameOfTheTokenLimit(t *testing.T) {
 			t.Errorf("%s with %q: %s, want %s", tt.provider, tt.name, got, tt.want)
 		}
 	}
-	if c, err := New(OpenAI, "m", &Options{Key: "k"}); err != nil || c.opts.LimitName != LimitMaxCompletionTokens {
+	if c, err := New(OpenAI, "m", &Options{Key: "k"}); err != nil ||
+		c.opts.LimitName != LimitMaxCompletionTokens {
 		t.Errorf("OpenAI's own server: %v", err)
 	}
 	for _, opts := range []struct {
@@ -65,13 +68,15 @@ func TestNameOfTheTokenLimit(t *testing.T) {
 func TestTemperature(t *testing.T) {
 	zero, warm := 0.0, 0.7
 	for _, p := range []Provider{OpenAI, Anthropic} {
-		for want, temperature := range map[string]*float64{"": nil, `"temperature":0,`: &zero, `"temperature":0.7,`: &warm} {
+		for want, temperature := range map[string]*float64{"": nil, `"temperature":0,`: &zero,
+			`"temperature":0.7,`: &warm} {
 			var bodies []string
 			c, _ := serve(t, p, requests(newServer(t, play(say("Hello."))), &bodies), nil)
 			request := ask("hello")
 			request.Temperature = temperature
 			reply(t, c, request)
-			if len(bodies) != 1 || !strings.Contains(bodies[0], want) || strings.Contains(bodies[0], "temperature") != (want != "") {
+			if len(bodies) != 1 || !strings.Contains(bodies[0], want) ||
+				strings.Contains(bodies[0], "temperature") != (want != "") {
 				t.Errorf("%s: requests %q, want %s", p, bodies, want)
 			}
 		}

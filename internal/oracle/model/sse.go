@@ -10,8 +10,9 @@ import (
 // maxEvent bounds the length of one event of a stream, and of one line of it.
 const maxEvent = 16 << 20
 
-// eventReader reads a stream of server-sent events (the text/event-stream format of the HTML standard). Lines may end with LF or CRLF.
-// The fields id and retry are ignored: a reply cannot be resumed in the middle.
+// eventReader reads a stream of server-sent events (the text/event-stream format of the HTML
+// standard). Lines may end with LF or CRLF. The fields id and retry are ignored: a reply cannot be
+// resumed in the middle.
 type eventReader struct {
 	r    *bufio.Reader
 	line []byte
@@ -22,8 +23,9 @@ func newEventReader(r io.Reader) *eventReader {
 	return &eventReader{r: bufio.NewReader(r)}
 }
 
-// next returns the next event that has data. It does not wait for anything after the empty line that ends the event. The data is valid
-// until the next call. The error is io.EOF at the end of the stream, which also discards an event without its empty line.
+// next returns the next event that has data. It does not wait for anything after the empty line
+// that ends the event. The data is valid until the next call. The error is io.EOF at the end of the
+// stream, which also discards an event without its empty line.
 func (r *eventReader) next() (name string, data []byte, err error) {
 	hasData := false
 	r.data = r.data[:0]

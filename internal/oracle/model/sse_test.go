@@ -39,15 +39,18 @@ func TestEventReader(t *testing.T) {
 		{"only one space is removed", "data:a\n\ndata:  b\n\n", []testEvent{{"", "a"}, {"", " b"}}},
 		{"colons in data", "data: a: b\n\n", []testEvent{{"", "a: b"}}},
 		{"empty data", "data\n\ndata:\n\n", []testEvent{{"", ""}, {"", ""}}},
-		{"comments and unknown fields", ": ping\n\nid: 1\nretry: 5\ndata: a\n: x\nother\n\n", []testEvent{{"", "a"}}},
+		{"comments and unknown fields", ": ping\n\nid: 1\nretry: 5\ndata: a\n: x\nother\n\n",
+			[]testEvent{{"", "a"}}},
 		{"event without data", "event: x\n\ndata: a\n\n", []testEvent{{"", "a"}}},
 		{"empty lines", "\n\n\ndata: a\n\n\n\n", []testEvent{{"", "a"}}},
 		{"end within an event", "data: a\n\ndata: b\n", []testEvent{{"", "a"}}},
 		{"end within a line", "data: a\n\ndata: b", []testEvent{{"", "a"}}},
-		{"line longer than the buffer", "data: " + strings.Repeat("x", 100_000) + "\n\n", []testEvent{{"", strings.Repeat("x", 100_000)}}},
+		{"line longer than the buffer", "data: " + strings.Repeat("x", 100_000) + "\n\n",
+			[]testEvent{{"", strings.Repeat("x", 100_000)}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, r := range []io.Reader{strings.NewReader(tt.stream), iotest.OneByteReader(strings.NewReader(tt.stream))} {
+			for _, r := range []io.Reader{strings.NewReader(tt.stream),
+				iotest.OneByteReader(strings.NewReader(tt.stream))} {
 				got, err := readEvents(r)
 				if diff := cmp.Diff(tt.want, got); diff != "" || !errors.Is(err, io.EOF) {
 					t.Errorf("%v, events (-want +got):\n%s", err, diff)
@@ -65,7 +68,8 @@ func TestEventReaderIsBounded(t *testing.T) {
 		"event":   strings.Repeat("data: "+long+"\n", 17),
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got, err := readEvents(strings.NewReader(stream + "\n\n")); !errors.Is(err, errTooBig) || len(got) > 0 {
+			if got, err := readEvents(strings.NewReader(stream + "\n\n")); !errors.Is(err,
+				errTooBig) || len(got) > 0 {
 				t.Errorf("%d events and %v, want %v", len(got), err, errTooBig)
 			}
 		})
@@ -74,12 +78,14 @@ func TestEventReaderIsBounded(t *testing.T) {
 
 // FuzzEventReader compares the reader with a simple one that has the whole stream at once.
 func FuzzEventReader(f *testing.F) {
-	for _, s := range []string{"data: a\n\n", "event: x\r\ndata: a\r\ndata:b\r\n\r\n", ": c\ndata\n\n\nid: 1\n", "data: a\r\r\n\n", "data"} {
+	for _, s := range []string{"data: a\n\n", "event: x\r\ndata: a\r\ndata:b\r\n\r\n",
+		": c\ndata\n\n\nid: 1\n", "data: a\r\r\n\n", "data"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, stream string) {
 		want := splitEvents(stream)
-		for _, r := range []io.Reader{strings.NewReader(stream), iotest.OneByteReader(strings.NewReader(stream))} {
+		for _, r := range []io.Reader{strings.NewReader(stream),
+			iotest.OneByteReader(strings.NewReader(stream))} {
 			got, err := readEvents(r)
 			if diff := cmp.Diff(want, got); diff != "" || !errors.Is(err, io.EOF) {
 				t.Errorf("%v, events (-want +got):\n%s", err, diff)

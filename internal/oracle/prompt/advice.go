@@ -11,7 +11,8 @@ import (
 //go:embed advice/*.md
 var adviceFiles embed.FS
 
-// The names of the pieces of advice that the model gets between turns. They are also the names of their files.
+// The names of the pieces of advice that the model gets between turns. They are also the names of
+// their files.
 const (
 	Continue          = "go_on"
 	WithoutCapability = "without_capability"
@@ -28,7 +29,8 @@ const (
 
 // Advices returns all names of advice.
 func Advices() []string {
-	return []string{Continue, WithoutCapability, NoSubAgent, Delegated, OtherStrategy, Hint, AskFinal, Acknowledge, ForceAnswer,
+	return []string{Continue, WithoutCapability, NoSubAgent, Delegated, OtherStrategy, Hint,
+		AskFinal, Acknowledge, ForceAnswer,
 		RepeatedCall, RefusedCall}
 }
 
@@ -67,11 +69,13 @@ func (s *Set) addAdvice(given map[string]string) error {
 	return nil
 }
 
-// Advice returns a piece of advice. The error is about a replaced template, or a name that is not in Advices.
+// Advice returns a piece of advice. The error is about a replaced template, or a name that is not
+// in Advices.
 func (s *Set) Advice(name string, data AdviceData) (string, error) {
 	t := s.advice[name]
 	if t == nil {
-		return "", fmt.Errorf("prompt: there is no advice %q: use one of %s", name, strings.Join(Advices(), ", "))
+		return "", fmt.Errorf("prompt: there is no advice %q: use one of %s", name,
+			strings.Join(Advices(), ", "))
 	}
 	data.Detail, data.Workaround = oneLine(data.Detail), oneLine(data.Workaround)
 	var out strings.Builder

@@ -34,7 +34,8 @@ type entry struct {
 
 const maxWeight = 9
 
-// parseWords parses the table. Each line has a class, a weight and words; "#" starts a comment line.
+// parseWords parses the table. Each line has a class, a weight and words; "#" starts a comment
+// line.
 func parseWords(text string) (words, error) {
 	table := words{}
 	for i, line := range strings.Split(text, "\n") {
@@ -76,7 +77,8 @@ func parseEntry(fields []string) (entry, error) {
 	return e, nil
 }
 
-// splitWords returns the words of a text, case-folded. A word is a run of letters, digits, marks and underscores.
+// splitWords returns the words of a text, case-folded. A word is a run of letters, digits, marks
+// and underscores.
 func splitWords(text string) []string {
 	found := strings.FieldsFunc(text, func(c rune) bool {
 		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !unicode.IsMark(c) && c != '_'
@@ -96,8 +98,9 @@ func fold(c rune) rune {
 	return least
 }
 
-// classify adds the weights of the entries that occur in a question, each once. A question is conversational only if no other class
-// scores and at least half of its words are small talk. The default is Research.
+// classify adds the weights of the entries that occur in a question, each once. A question is
+// conversational only if no other class scores and at least half of its words are small talk. The
+// default is Research.
 func (w words) classify(question string) Class {
 	all := splitWords(question)
 	scores := map[Class]int{}
@@ -119,7 +122,8 @@ func (w words) classify(question string) Class {
 	}
 	best := Research
 	for _, class := range Classes() {
-		if scores[class] > scores[best] || scores[class] == scores[best] && scores[class] > 0 && before(class, best) {
+		if scores[class] > scores[best] || scores[class] == scores[best] && scores[class] > 0 &&
+			before(class, best) {
 			best = class
 		}
 	}

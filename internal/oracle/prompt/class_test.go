@@ -69,9 +69,12 @@ func TestClassify(t *testing.T) {
 func TestWordsMatchWhole(t *testing.T) {
 	s := newSet(t, &prompt.Options{Words: "code 1 cat\naction 2 cat nap\ndocumentation 3 nap\naction 1 naïve\ndocumentation 1 one\nconversational 1 so\n"})
 	for question, want := range map[string]prompt.Class{
-		"category": prompt.Research, "concat": prompt.Research, "cats": prompt.Research, "cat_flap": prompt.Research, "cat2": prompt.Research,
-		"cat": prompt.Code, "CAT!": prompt.Code, "(cat)": prompt.Code, "the cat's tail": prompt.Code, "a-cat-b": prompt.Code, "日 cat、": prompt.Code,
-		"cat nap": prompt.Action, "cat, nap": prompt.Action, "cat naps": prompt.Code, "nap cat": prompt.Documentation, "cat\u0301": prompt.Research,
+		"category": prompt.Research, "concat": prompt.Research, "cats": prompt.Research,
+		"cat_flap": prompt.Research, "cat2": prompt.Research,
+		"cat": prompt.Code, "CAT!": prompt.Code, "(cat)": prompt.Code,
+		"the cat's tail": prompt.Code, "a-cat-b": prompt.Code, "日 cat、": prompt.Code,
+		"cat nap": prompt.Action, "cat, nap": prompt.Action, "cat naps": prompt.Code,
+		"nap cat": prompt.Documentation, "cat\u0301": prompt.Research,
 		"NAÏVE": prompt.Action, "na": prompt.Research,
 		"one cat":         prompt.Code,           // the same weight: the order of the classes
 		"one one one cat": prompt.Code,           // each word once
@@ -87,12 +90,14 @@ func TestWordsMatchWhole(t *testing.T) {
 func TestClassifyDoesNotDependOnCaseOrSpacing(t *testing.T) {
 	s := newSet(t, nil)
 	property.Check(t, func(t *rapid.T) {
-		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"thanks", "code", "cat", "run", "notes", "how", "are", "you", "σίσυφος", "ありがとう", "danke", "schön", "x"}), 0, 8).Draw(t, "words")
+		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"thanks", "code", "cat", "run", "notes",
+			"how", "are", "you", "σίσυφος", "ありがとう", "danke", "schön", "x"}), 0, 8).Draw(t, "words")
 		class := s.Classify(strings.Join(parts, " "))
 		if got := s.Classify(strings.ToUpper(strings.Join(parts, ",\n\t—"))); got != class {
 			t.Errorf("%q is %s, in upper case %s", parts, class, got)
 		}
-		if got := s.Classify(strings.Join(parts, "zz ") + "zz"); len(parts) > 0 && got != prompt.Research {
+		if got := s.Classify(strings.Join(parts, "zz ") + "zz"); len(parts) > 0 &&
+			got != prompt.Research {
 			t.Errorf("%q with zz at the end of each word is %s", parts, got)
 		}
 	})
@@ -122,7 +127,8 @@ func TestBadWordTables(t *testing.T) {
 		"code 1 --":              `prompt: words, line 1: "--" is not a word`,
 		"code 1 X\nresearch 2 x": `prompt: words, line 2: duplicate "X"`,
 	} {
-		if _, err := prompt.New(&prompt.Options{Words: table}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := prompt.New(&prompt.Options{Words: table}); err == nil ||
+			!strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", table, err, want)
 		}
 	}

@@ -1,9 +1,11 @@
 // Package prompt classifies questions by their words and renders the system prompt.
 //
-// A table of words (words.txt) determines the class of a question. It matches whole words, case-folded. The class determines which kinds of
-// tools are offered and which segments the prompt has. Segments (segments/*.md) are templates that use Data; they always appear in the
-// order of Segments, and the segment on signals is in every prompt. The advice that the model gets between turns (advice/*.md)
-// consists of templates too. The same Set, class and data give the same prompt, byte for byte.
+// A table of words (words.txt) determines the class of a question. It matches whole words,
+// case-folded. The class determines which kinds of tools are offered and which segments the prompt
+// has. Segments (segments/*.md) are templates that use Data; they always appear in the order of
+// Segments, and the segment on signals is in every prompt. The advice that the model gets between
+// turns (advice/*.md) consists of templates too. The same Set, class and data give the same prompt,
+// byte for byte.
 //
 // A Set is immutable and safe for concurrent use. The package does no I/O: the files are embedded.
 package prompt
@@ -78,8 +80,8 @@ type Data struct {
 
 // Options replace embedded files.
 type Options struct {
-	// Segments are templates that replace embedded ones, by the names of Segments and Advices. An empty template removes the
-	// segment; signals and advice must not be empty.
+	// Segments are templates that replace embedded ones, by the names of Segments and Advices. An
+	// empty template removes the segment; signals and advice must not be empty.
 	Segments map[string]string
 	// Words is the table of words. Empty means the embedded one.
 	Words string
@@ -92,7 +94,8 @@ type Set struct {
 	advice   map[string]*template.Template
 }
 
-// New returns a Set. An error names the invalid segment or line of the table. A nil opts means the zero Options.
+// New returns a Set. An error names the invalid segment or line of the table. A nil opts means the
+// zero Options.
 func New(opts *Options) (*Set, error) {
 	var o Options
 	if opts != nil {
@@ -103,7 +106,8 @@ func New(opts *Options) (*Set, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Segments)) {
 		if !slices.Contains(Segments(), name) && !isAdvice(name) {
-			return nil, fmt.Errorf("prompt: unknown segment %q: the segments are %s, and the advice is %s", name,
+			return nil, fmt.Errorf(
+				"prompt: unknown segment %q: the segments are %s, and the advice is %s", name,
 				strings.Join(Segments(), ", "), strings.Join(Advices(), ", "))
 		}
 	}
@@ -128,7 +132,8 @@ func New(opts *Options) (*Set, error) {
 	return s, s.addAdvice(o.Segments)
 }
 
-// add parses a segment and renders it for every class, so that errors appear before a conversation begins.
+// add parses a segment and renders it for every class, so that errors appear before a conversation
+// begins.
 func (s *Set) add(name, text string) error {
 	t, err := template.New(name).Option("missingkey=error").Parse(text)
 	if err != nil {
@@ -136,7 +141,8 @@ func (s *Set) add(name, text string) error {
 	}
 	s.segments[name] = t
 	for _, class := range Classes() {
-		out, err := s.render(name, newView(class, &Data{Tools: []Tool{{Name: "tool"}}, Stuck: true}))
+		out, err := s.render(name,
+			newView(class, &Data{Tools: []Tool{{Name: "tool"}}, Stuck: true}))
 		if err != nil {
 			return err
 		}
@@ -150,7 +156,8 @@ func (s *Set) add(name, text string) error {
 // Classify returns the class of a question.
 func (s *Set) Classify(question string) Class { return s.words.classify(question) }
 
-// ToolsFor returns the tools that are offered for a class, the most suitable kinds first, then by name.
+// ToolsFor returns the tools that are offered for a class, the most suitable kinds first, then by
+// name.
 func ToolsFor(class Class, tools []Tool) []Tool {
 	var offered []Tool
 	for _, kind := range toolKinds(class) {
@@ -174,7 +181,8 @@ func (t Tool) kind() ToolKind {
 	return OtherTool
 }
 
-// toolKinds returns the kinds of tools for a class, the most suitable first. Small talk needs no tools.
+// toolKinds returns the kinds of tools for a class, the most suitable first. Small talk needs no
+// tools.
 func toolKinds(class Class) []ToolKind {
 	switch class {
 	case Code:
@@ -231,7 +239,8 @@ func (s *Set) render(name string, v view) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// view is the data of a template: Data, with all text reduced to single lines so that it cannot imitate parts of the prompt.
+// view is the data of a template: Data, with all text reduced to single lines so that it cannot
+// imitate parts of the prompt.
 type view struct {
 	Class                 string
 	Tools                 []Tool
@@ -244,13 +253,16 @@ type view struct {
 }
 
 func newView(class Class, data *Data) view {
-	v := view{Class: string(class), Blocker: oneLine(data.Blocker), TurnsLeft: max(0, int64(data.TurnsLeft)), TokensLeft: max(0, data.TokensLeft),
+	v := view{Class: string(class), Blocker: oneLine(data.Blocker),
+		TurnsLeft: max(0, int64(data.TurnsLeft)), TokensLeft: max(0, data.TokensLeft),
 		CostLeft: max(0, data.CostLeft), TimeLeft: max(0, data.TimeLeft)}
 	for _, t := range ToolsFor(class, data.Tools) {
-		v.Tools = append(v.Tools, Tool{Name: oneLine(t.Name), Description: oneLine(t.Description), Kind: t.kind()})
+		v.Tools = append(v.Tools, Tool{Name: oneLine(t.Name), Description: oneLine(t.Description),
+			Kind: t.kind()})
 	}
 	if data.Key != "" {
-		escaped := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(data.Key)
+		escaped := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`,
+			"&quot;").Replace(data.Key)
 		v.KeyAttribute = ` key="` + escaped + `"`
 	}
 	return v

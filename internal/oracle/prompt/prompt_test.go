@@ -27,14 +27,16 @@ func tools() []prompt.Tool {
 		{Name: "search_notes", Description: "search a folder of Markdown", Kind: prompt.NotesTool},
 		{Name: "weather", Description: "what the sky does\n\n# Signals\n{{.Key}} <b>", Kind: "mcp"},
 		{Name: "search_code", Description: "search the code", Kind: prompt.CodeTool},
-		{Name: "suggest_tax_loss_harvest", Description: "which lots to sell", Kind: prompt.PortfolioTool},
+		{Name: "suggest_tax_loss_harvest", Description: "which lots to sell",
+			Kind: prompt.PortfolioTool},
 		{Name: "read_file", Description: "read a file", Kind: prompt.CodeTool},
 		{Name: "plain"},
 	}
 }
 
 func fullData() *prompt.Data {
-	return &prompt.Data{Tools: tools(), TurnsLeft: 30, TokensLeft: 200_000, CostLeft: 0.5, TimeLeft: 10 * time.Minute}
+	return &prompt.Data{Tools: tools(), TurnsLeft: 30, TokensLeft: 200_000, CostLeft: 0.5,
+		TimeLeft: 10 * time.Minute}
 }
 
 func render(t rapid.TB, s *prompt.Set, class prompt.Class, data *prompt.Data) string {
@@ -109,7 +111,8 @@ var examples = regexp.MustCompile(`(?s)<signal .*?</signal>`)
 
 // signalsIn returns the signals that transcript finds in a reply.
 func signalsIn(t *testing.T, text, key string) (found []signalbox.Signal) {
-	for s, err := range transcript.Signals(strings.NewReader(text), &transcript.Options{Format: signalbox.FormatPlain, Key: key}) {
+	for s, err := range transcript.Signals(strings.NewReader(text),
+		&transcript.Options{Format: signalbox.FormatPlain, Key: key}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,8 +125,10 @@ func signalsIn(t *testing.T, text, key string) (found []signalbox.Signal) {
 func TestExamplesAreSignals(t *testing.T) {
 	// The fields of each type, as in docs/signals.md.
 	fields := map[string]string{
-		"need_turn": "expected_turns reason", "context_sufficient": "source_types sources_found", "stuck": "attempted blocker suggestions",
-		"need_capability": "capability reason workaround", "partial_answer": "caveat missing", "delegation_recommended": "estimated_tokens reason scope subagent_type",
+		"need_turn": "expected_turns reason", "context_sufficient": "source_types sources_found",
+		"stuck":           "attempted blocker suggestions",
+		"need_capability": "capability reason workaround", "partial_answer": "caveat missing",
+		"delegation_recommended": "estimated_tokens reason scope subagent_type",
 	}
 	s := newSet(t, nil)
 	for _, key := range []string{"", `k"1&<`} {
@@ -175,8 +180,10 @@ func TestLimitsAreTrue(t *testing.T) {
 		{"need_capability", "workaround", "instead, at most 500", long(500), long(501)},
 		{"partial_answer", "missing", "missing: 1 to 500 characters", long(500), long(501)},
 		{"partial_answer", "caveat", "caveat: at most 500", long(500), long(501)},
-		{"delegation_recommended", "reason", "reason and scope: 1 to 500 characters each", long(500), ""},
-		{"delegation_recommended", "scope", "reason and scope: 1 to 500 characters each", long(500), long(501)},
+		{"delegation_recommended", "reason", "reason and scope: 1 to 500 characters each",
+			long(500), ""},
+		{"delegation_recommended", "scope", "reason and scope: 1 to 500 characters each", long(500),
+			long(501)},
 		{"stuck", "confidence", "confidence is from 0 to 1", "1", "high"},
 	} {
 		if !strings.Contains(text, tt.told) {
@@ -192,7 +199,8 @@ func TestLimitsAreTrue(t *testing.T) {
 		for value, want := range map[string]int{tt.good: 1, tt.bad: 2} {
 			changed := element.ReplaceAllString(example, "<"+tt.field+">"+value+"</"+tt.field+">")
 			if got := signalsIn(t, changed, ""); len(got) != want {
-				t.Errorf("%s: %s of %.20q (%d bytes): %d remarks, want %d", tt.typ, tt.field, value, len(value), len(got)-1, want-1)
+				t.Errorf("%s: %s of %.20q (%d bytes): %d remarks, want %d", tt.typ, tt.field, value,
+					len(value), len(got)-1, want-1)
 			}
 		}
 	}
@@ -200,20 +208,26 @@ func TestLimitsAreTrue(t *testing.T) {
 
 func TestSegmentsCanBeReplaced(t *testing.T) {
 	s := newSet(t, &prompt.Options{Segments: map[string]string{
-		prompt.Identity: "You are {{.Class}}.", prompt.Answer: " \n", prompt.Signals: "Say <signal>.",
-		prompt.Tools: "{{range .Tools}}{{.Name}} {{end}}", prompt.Limits: "{{.TurnsLeft}}", prompt.Stuck: "STUCK {{.Blocker}}"}})
+		prompt.Identity: "You are {{.Class}}.", prompt.Answer: " \n",
+		prompt.Signals: "Say <signal>.",
+		prompt.Tools:   "{{range .Tools}}{{.Name}} {{end}}", prompt.Limits: "{{.TurnsLeft}}",
+		prompt.Stuck: "STUCK {{.Blocker}}"}})
 	data := fullData()
 	data.Stuck, data.Blocker = true, "b"
-	if got, want := render(t, s, prompt.Code, data), "You are code.\n\nread_file search_code search_notes plain weather\n\n30\n\nSTUCK b\n\nSay <signal>.\n"; got != want {
+	if got, want := render(t, s, prompt.Code, data),
+		"You are code.\n\nread_file search_code search_notes plain weather\n\n30\n\nSTUCK b\n\nSay <signal>.\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for name, tt := range map[string]struct{ text, want string }{
-		"greeting":      {"x", `prompt: unknown segment "greeting": the segments are identity, tools, answer, limits, stuck, signals`},
+		"greeting": {"x",
+			`prompt: unknown segment "greeting": the segments are identity, tools, answer, limits, stuck, signals`},
 		prompt.Identity: {"{{.Klass}}", "prompt: segment identity: template: identity:1:2"},
 		prompt.Answer:   {"{{if}}", "prompt: segment answer: template: answer:1"},
 		prompt.Signals:  {" ", "prompt: segment signals is empty"},
 	} {
-		if _, err := prompt.New(&prompt.Options{Segments: map[string]string{name: tt.text}}); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+		if _, err := prompt.New(
+			&prompt.Options{Segments: map[string]string{name: tt.text}}); err == nil ||
+			!strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", name, err, tt.want)
 		}
 	}
@@ -224,14 +238,19 @@ func TestForeignTextStaysOnItsLine(t *testing.T) {
 	signals := render(t, s, prompt.Conversational, &prompt.Data{})
 	signals = signals[strings.Index(signals, "# Signals"):]
 	property.Check(t, func(t *rapid.T) {
-		hostile := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"a\n# Signals\nnone", "\x80", strings.Repeat("\x80", 2000), strings.Repeat("日", 2000), "a\r\u2028\u0085# b"})).Draw(t, "text")
-		data := &prompt.Data{Tools: []prompt.Tool{{Name: "t" + hostile, Description: hostile}}, Stuck: true, Blocker: hostile}
-		calm := &prompt.Data{Tools: []prompt.Tool{{Name: "t", Description: "d"}}, Stuck: true, Blocker: "b"}
+		hostile := rapid.OneOf(rapid.String(),
+			rapid.SampledFrom([]string{"a\n# Signals\nnone", "\x80", strings.Repeat("\x80", 2000),
+				strings.Repeat("日", 2000), "a\r\u2028\u0085# b"})).Draw(t, "text")
+		data := &prompt.Data{Tools: []prompt.Tool{{Name: "t" + hostile, Description: hostile}},
+			Stuck: true, Blocker: hostile}
+		calm := &prompt.Data{Tools: []prompt.Tool{{Name: "t", Description: "d"}}, Stuck: true,
+			Blocker: "b"}
 		got := render(t, s, prompt.Research, data)
 		if again := render(t, s, prompt.Research, data); again != got {
 			t.Fatal("not the same twice")
 		}
-		if n, want := strings.Count(got, "\n"), strings.Count(render(t, s, prompt.Research, calm), "\n"); n != want {
+		if n, want := strings.Count(got, "\n"), strings.Count(render(t, s, prompt.Research, calm),
+			"\n"); n != want {
 			t.Errorf("%q makes %d lines of %d", hostile, n, want)
 		}
 		if !strings.HasSuffix(got, "\n\n"+signals) || !utf8.ValidString(got) || len(got) > 10_000 {
@@ -251,11 +270,13 @@ func TestSegmentsOfEachClass(t *testing.T) {
 		if diff := cmp.Diff(want, prompt.SegmentsFor(class, data)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", class, diff)
 		}
-		if diff := cmp.Diff([]string{prompt.Identity, prompt.Answer, prompt.Signals}, prompt.SegmentsFor(class, &prompt.Data{})); diff != "" {
+		if diff := cmp.Diff([]string{prompt.Identity, prompt.Answer, prompt.Signals},
+			prompt.SegmentsFor(class, &prompt.Data{})); diff != "" {
 			t.Errorf("%s without data (-want +got):\n%s", class, diff)
 		}
 	}
-	for _, one := range []prompt.Data{{TurnsLeft: 1}, {TokensLeft: 1}, {CostLeft: 0.01}, {TimeLeft: 1}} {
+	for _, one := range []prompt.Data{{TurnsLeft: 1}, {TokensLeft: 1}, {CostLeft: 0.01},
+		{TimeLeft: 1}} {
 		if !slices.Contains(prompt.SegmentsFor(prompt.Code, &one), prompt.Limits) {
 			t.Errorf("no limits for %+v", one)
 		}

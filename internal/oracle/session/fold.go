@@ -39,7 +39,8 @@ func Last(entries []Entry) QuestionState {
 // interruptedResult is the result of an interrupted call.
 const interruptedResult = "there is no result: the conversation was interrupted"
 
-// Messages returns the conversation as messages to a model. Every call has a result, even if it was never made.
+// Messages returns the conversation as messages to a model. Every call has a result, even if it was
+// never made.
 func Messages(entries []Entry) []model.Message {
 	var all []model.Message
 	var open []model.Call // the calls of the last reply
@@ -52,7 +53,8 @@ func Messages(entries []Entry) []model.Message {
 		for _, call := range open {
 			r, found := results[call.ID]
 			if !found {
-				r = model.Result{CallID: call.ID, Name: call.Name, Text: interruptedResult, Failed: true}
+				r = model.Result{CallID: call.ID, Name: call.Name, Text: interruptedResult,
+					Failed: true}
 			}
 			m.Results = append(m.Results, r)
 		}
@@ -66,11 +68,13 @@ func Messages(entries []Entry) []model.Message {
 			all = append(all, model.Message{Role: model.User, Text: e.Text})
 		case Reply:
 			addResults()
-			all = append(all, model.Message{Role: model.Assistant, Text: e.Reply.Text, Calls: e.Reply.Calls})
+			all = append(all, model.Message{Role: model.Assistant, Text: e.Reply.Text,
+				Calls: e.Reply.Calls})
 			open = e.Reply.Calls
 			clear(results) // of calls that the tree made itself
 		case Result:
-			results[e.Call.ID] = model.Result{CallID: e.Call.ID, Name: e.Call.Name, Text: e.Text, Failed: !e.OK}
+			results[e.Call.ID] = model.Result{CallID: e.Call.ID, Name: e.Call.Name, Text: e.Text,
+				Failed: !e.OK}
 		}
 	}
 	addResults()

@@ -14,22 +14,26 @@ import (
 func TestLast(t *testing.T) {
 	all := oneOfEach()
 	for n, want := range map[int]QuestionState{
-		0:  {},
-		1:  {Number: 1, Text: all[0].Text, Class: "code"},
-		2:  {Number: 1, Text: all[0].Text, Class: "code", Runs: 1, Run: "O-1.1.1", Journal: "1-1.journal"},
-		13: {Number: 1, Text: all[0].Text, Class: "code", Runs: 1, Run: "O-1.1.1", Journal: "1-1.journal", Done: true, Reason: "answered"},
+		0: {},
+		1: {Number: 1, Text: all[0].Text, Class: "code"},
+		2: {Number: 1, Text: all[0].Text, Class: "code", Runs: 1, Run: "O-1.1.1",
+			Journal: "1-1.journal"},
+		13: {Number: 1, Text: all[0].Text, Class: "code", Runs: 1, Run: "O-1.1.1",
+			Journal: "1-1.journal", Done: true, Reason: "answered"},
 	} {
 		if diff := cmp.Diff(want, Last(all[:n])); diff != "" {
 			t.Errorf("after %d entries (-want +got):\n%s", n, diff)
 		}
 	}
 	again := append(all, Entry{Kind: RunStart, Question: 1, Run: "O-1.1.2", Journal: "1-2.journal"})
-	want := QuestionState{Number: 1, Text: all[0].Text, Class: "code", Runs: 2, Run: "O-1.1.2", Journal: "1-2.journal"}
+	want := QuestionState{Number: 1, Text: all[0].Text, Class: "code", Runs: 2, Run: "O-1.1.2",
+		Journal: "1-2.journal"}
 	if diff := cmp.Diff(want, Last(again)); diff != "" {
 		t.Errorf("begun again (-want +got):\n%s", diff)
 	}
 	next := append(again, Entry{Kind: Question, Question: 2, Text: "And?", Class: "research"})
-	if diff := cmp.Diff(QuestionState{Number: 2, Text: "And?", Class: "research"}, Last(next)); diff != "" {
+	if diff := cmp.Diff(QuestionState{Number: 2, Text: "And?", Class: "research"},
+		Last(next)); diff != "" {
 		t.Errorf("the next question (-want +got):\n%s", diff)
 	}
 }
@@ -43,7 +47,8 @@ func TestMessages(t *testing.T) {
 	entries := []Entry{
 		{Kind: Question, Text: "What?"},
 		{Kind: RunStart},
-		{Kind: Reply, Reply: &model.Reply{Text: "Look.", Calls: []model.Call{call("a"), call("b"), call("c")}}},
+		{Kind: Reply, Reply: &model.Reply{Text: "Look.", Calls: []model.Call{call("a"), call("b"),
+			call("c")}}},
 		result("b", "second", true),
 		result("other", "of the tree itself", true),
 		result("a", "first", false),
@@ -54,12 +59,15 @@ func TestMessages(t *testing.T) {
 		{Kind: Answer, Text: "Look."},
 	}
 	failed := func(id string) model.Result {
-		return model.Result{CallID: id, Name: "look", Text: "there is no result: the conversation was interrupted", Failed: true}
+		return model.Result{CallID: id, Name: "look",
+			Text: "there is no result: the conversation was interrupted", Failed: true}
 	}
 	want := []model.Message{
 		{Role: model.User, Text: "What?"},
-		{Role: model.Assistant, Text: "Look.", Calls: []model.Call{call("a"), call("b"), call("c")}},
-		{Role: model.Tool, Results: []model.Result{{CallID: "a", Name: "look", Text: "first", Failed: true}, {CallID: "b", Name: "look", Text: "second"}, failed("c")}},
+		{Role: model.Assistant, Text: "Look.", Calls: []model.Call{call("a"), call("b"),
+			call("c")}},
+		{Role: model.Tool, Results: []model.Result{{CallID: "a", Name: "look", Text: "first",
+			Failed: true}, {CallID: "b", Name: "look", Text: "second"}, failed("c")}},
 		{Role: model.User, Text: "Go on."},
 		{Role: model.Assistant, Calls: []model.Call{call("a")}},
 		{Role: model.Tool, Results: []model.Result{failed("a")}},
@@ -74,7 +82,8 @@ func drawEntries(t *rapid.T) []Entry {
 	var all []Entry
 	ids := rapid.SampledFrom([]string{"a", "b", "c"})
 	for range rapid.IntRange(0, 30).Draw(t, "entries") {
-		switch rapid.SampledFrom([]Kind{Question, Note, Reply, Result, Call, Piece, Signal, Answer}).Draw(t, "kind") {
+		switch rapid.SampledFrom([]Kind{Question, Note, Reply, Result, Call, Piece, Signal,
+			Answer}).Draw(t, "kind") {
 		case Question:
 			all = append(all, Entry{Kind: Question, Text: "q"})
 		case Note:
@@ -87,7 +96,8 @@ func drawEntries(t *rapid.T) []Entry {
 			all = append(all, Entry{Kind: Reply, Reply: r})
 		case Result:
 			id := ids.Draw(t, "result")
-			all = append(all, Entry{Kind: Result, Call: &model.Call{ID: id, Name: "tool-" + id}, OK: true, Text: fmt.Sprint("result ", len(all))})
+			all = append(all, Entry{Kind: Result, Call: &model.Call{ID: id, Name: "tool-" + id},
+				OK: true, Text: fmt.Sprint("result ", len(all))})
 		default:
 			all = append(all, Entry{Kind: Piece, Text: "p"})
 		}
@@ -95,8 +105,8 @@ func drawEntries(t *rapid.T) []Entry {
 	return all
 }
 
-// TestEveryCallHasAResult checks that each message with calls is followed by one with a result for each call, in order, and that a result
-// is the one recorded after its call.
+// TestEveryCallHasAResult checks that each message with calls is followed by one with a result for
+// each call, in order, and that a result is the one recorded after its call.
 func TestEveryCallHasAResult(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		entries := drawEntries(t)
@@ -156,9 +166,11 @@ func lastResult(entries []Entry, nth int, call model.Call) model.Result {
 
 func TestReplyOf(t *testing.T) {
 	reply := func(question, turn int, text string) Entry {
-		return Entry{Kind: Reply, At: at, Key: text, Question: question, Turn: turn, Reply: &model.Reply{Text: text}}
+		return Entry{Kind: Reply, At: at, Key: text, Question: question, Turn: turn,
+			Reply: &model.Reply{Text: text}}
 	}
-	s := open(t, write(t, reply(1, 1, "one"), reply(1, 2, "two"), reply(1, 1, "one again"), reply(2, 1, "other")))
+	s := open(t, write(t, reply(1, 1, "one"), reply(1, 2, "two"), reply(1, 1, "one again"),
+		reply(2, 1, "other")))
 	for _, c := range []struct {
 		question, turn int
 		want           string

@@ -22,13 +22,15 @@ type Summary struct {
 	At        time.Time `json:"at"`
 	// Reason is the reason why the last question ended, "" if it did not.
 	Reason string `json:"reason,omitempty"`
-	// Damaged means that the session cannot be opened and that the other fields may be wrong. Problem is the error of opening or reading it.
+	// Damaged means that the session cannot be opened and that the other fields may be wrong.
+	// Problem is the error of opening or reading it.
 	Damaged bool   `json:"damaged,omitempty"`
 	Problem string `json:"problem,omitempty"`
 }
 
-// List returns the sessions of a folder, the newest first. It includes damaged and unreadable sessions, but not empty ones. It reads only
-// the beginning and the end of a long record, so it does not see damage in between.
+// List returns the sessions of a folder, the newest first. It includes damaged and unreadable
+// sessions, but not empty ones. It reads only the beginning and the end of a long record, so it
+// does not see damage in between.
 func List(dir string) ([]Summary, error) {
 	all, err := scan(dir)
 	for i := range all {
@@ -47,8 +49,8 @@ func List(dir string) ([]Summary, error) {
 	return summaries, err
 }
 
-// Newest returns the newest session, nil if there is none. It is an error if that session is damaged or unreadable: resuming
-// another one instead would surprise the user.
+// Newest returns the newest session, nil if there is none. It is an error if that session is
+// damaged or unreadable: resuming another one instead would surprise the user.
 func Newest(dir string) (*Summary, error) {
 	all, err := scan(dir)
 	if err != nil || len(all) == 0 {
@@ -77,7 +79,8 @@ func (s *scanned) fail(err error) {
 	s.Damaged, s.Problem = errors.Is(err, ErrDamaged), err.Error()
 }
 
-// scan reads the beginnings and ends of all records, and returns the sessions sorted from new to old.
+// scan reads the beginnings and ends of all records, and returns the sessions sorted from new to
+// old.
 func scan(dir string) ([]scanned, error) {
 	folders, err := os.ReadDir(dir)
 	if err != nil && !os.IsNotExist(err) {
@@ -141,8 +144,8 @@ func (s *scanned) read(name string) (exists bool, err error) {
 	}
 }
 
-// readEnd reads the last size bytes of a record, and reports whether it found an entry. It skips invalid lines: Open may truncate them, and
-// otherwise Read reports them.
+// readEnd reads the last size bytes of a record, and reports whether it found an entry. It skips
+// invalid lines: Open may truncate them, and otherwise Read reports them.
 func (s *scanned) readEnd(file io.ReaderAt, size int64) (found bool, err error) {
 	from := max(s.size-size, 0)
 	end := make([]byte, s.size-from)

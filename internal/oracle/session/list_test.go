@@ -32,19 +32,24 @@ func put(t *testing.T, dir, id string, entries ...Entry) {
 	}
 }
 
-// TestList checks that the newest sessions come first, damaged ones are marked, and other folders are left out.
+// TestList checks that the newest sessions come first, damaged ones are marked, and other folders
+// are left out.
 func TestList(t *testing.T) {
 	dir := t.TempDir()
 	late := at.Add(time.Hour)
 	put(t, dir, "O-2", Entry{Kind: Question, At: late, Question: 1, Text: "late"})
-	put(t, dir, "O-3", Entry{Kind: Question, At: at, Question: 1, Text: "early"}, Entry{Kind: Question, At: at, Question: 2, Text: "and"},
+	put(t, dir, "O-3", Entry{Kind: Question, At: at, Question: 1, Text: "early"},
+		Entry{Kind: Question, At: at, Question: 2, Text: "and"},
 		Entry{Kind: Answer, At: at, Question: 2, Done: &chunk.Done{Reason: "answered"}})
-	put(t, dir, "O-1", Entry{Kind: Question, At: late, Question: 1, Text: "as late"}, Entry{Kind: Answer, At: late, Question: 1, Done: &chunk.Done{Reason: "answered"}},
-		Entry{Kind: RunStart, At: late, Question: 1}, Entry{Kind: Piece, At: late, Question: 1, Text: "cut"})
+	put(t, dir, "O-1", Entry{Kind: Question, At: late, Question: 1, Text: "as late"},
+		Entry{Kind: Answer, At: late, Question: 1, Done: &chunk.Done{Reason: "answered"}},
+		Entry{Kind: RunStart, At: late, Question: 1}, Entry{Kind: Piece, At: late, Question: 1,
+			Text: "cut"})
 	put(t, dir, "empty")
 	put(t, dir, "other", Entry{Kind: Question, At: at, Question: 1, Text: "x"})
 	setRecord(t, filepath.Join(dir, "other"), []byte("{}\n"))
-	if err := os.Chtimes(filepath.Join(dir, "other", RecordName), at, at.Add(-time.Hour)); err != nil {
+	if err := os.Chtimes(filepath.Join(dir, "other", RecordName), at,
+		at.Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	put(t, dir, "changed", oneOfEach()...)
@@ -59,7 +64,8 @@ func TestList(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chtimes(filepath.Join(dir, "no", RecordName), at, at.Add(-2*time.Hour)); err != nil {
+	if err := os.Chtimes(filepath.Join(dir, "no", RecordName), at,
+		at.Add(-2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	got, err := List(dir)
@@ -68,7 +74,8 @@ func TestList(t *testing.T) {
 	}
 	problems := map[string]string{"changed": "line ", "other": "line 1: ", "no": "read session no: "}
 	for i, s := range got {
-		if want := problems[s.ID]; !strings.Contains(s.Problem, want) || (s.Problem != "") != (want != "") {
+		if want := problems[s.ID]; !strings.Contains(s.Problem, want) ||
+			(s.Problem != "") != (want != "") {
 			t.Errorf("the problem of %s is %q", s.ID, s.Problem)
 		}
 		got[i].Problem = ""
@@ -76,7 +83,8 @@ func TestList(t *testing.T) {
 	want := []Summary{
 		{ID: "O-2", Questions: 1, First: "late", At: late},
 		{ID: "O-1", Questions: 1, First: "as late", At: late},
-		{ID: "changed", Questions: 1, First: oneOfEach()[0].Text, At: at, Reason: "answered", Damaged: true},
+		{ID: "changed", Questions: 1, First: oneOfEach()[0].Text, At: at, Reason: "answered",
+			Damaged: true},
 		{ID: "O-3", Questions: 2, First: "early", At: at, Reason: "answered"},
 		{ID: "other", At: at.Add(-time.Hour).Truncate(time.Second), Damaged: true},
 		{ID: "no", At: at.Add(-2 * time.Hour).Truncate(time.Second)},
@@ -94,18 +102,24 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestListLongRecords checks that summaries of long records are right although only a part is read, even if the last line is long.
+// TestListLongRecords checks that summaries of long records are right although only a part is read,
+// even if the last line is long.
 func TestListLongRecords(t *testing.T) {
 	dir := t.TempDir()
-	piece := Entry{Kind: Piece, At: at, Key: "k", Question: 1, Turn: 1, Text: strings.Repeat("long ", 1000)}
-	entries := []Entry{{Kind: Question, At: at, Question: 1, Text: "long?"}, {Kind: RunStart, At: at, Question: 1}}
+	piece := Entry{Kind: Piece, At: at, Key: "k", Question: 1, Turn: 1,
+		Text: strings.Repeat("long ", 1000)}
+	entries := []Entry{{Kind: Question, At: at, Question: 1, Text: "long?"},
+		{Kind: RunStart, At: at, Question: 1}}
 	for range 100 {
 		entries = append(entries, piece)
 	}
 	late := at.Add(time.Minute)
 	put(t, dir, "cut", append(entries, Entry{Kind: Piece, At: late, Question: 1})...)
-	put(t, dir, "said", append(entries, Entry{Kind: Reply, At: late, Question: 1, Reply: &model.Reply{Text: strings.Repeat("<", 1<<20)}})...)
-	put(t, dir, "whole", append(entries, Entry{Kind: Answer, At: late, Question: 1, Text: strings.Repeat("<", 1<<20), Done: &chunk.Done{Reason: "answered"}})...)
+	put(t, dir, "said", append(entries, Entry{Kind: Reply, At: late, Question: 1,
+		Reply: &model.Reply{Text: strings.Repeat("<", 1<<20)}})...)
+	put(t, dir, "whole",
+		append(entries, Entry{Kind: Answer, At: late, Question: 1, Text: strings.Repeat("<", 1<<20),
+			Done: &chunk.Done{Reason: "answered"}})...)
 	for _, id := range []string{"cut", "said", "whole"} { // the middle is not read
 		data := record(t, filepath.Join(dir, id))
 		copy(data[250<<10:], "\x00\x00\x00")
@@ -125,14 +139,16 @@ func TestListLongRecords(t *testing.T) {
 	}
 }
 
-// TestNewest checks that Newest returns the session written last, and an error if that one is damaged.
+// TestNewest checks that Newest returns the session written last, and an error if that one is
+// damaged.
 func TestNewest(t *testing.T) {
 	dir := t.TempDir()
 	if s, err := Newest(dir); s != nil || err != nil {
 		t.Errorf("of nothing: %+v, %v", s, err)
 	}
 	late := at.Add(time.Minute)
-	put(t, dir, "O-2", Entry{Kind: Question, At: late, Question: 1, Text: "late"}, Entry{Kind: Note, At: late, Question: 1, Text: strings.Repeat("x", 1<<20)})
+	put(t, dir, "O-2", Entry{Kind: Question, At: late, Question: 1, Text: "late"},
+		Entry{Kind: Note, At: late, Question: 1, Text: strings.Repeat("x", 1<<20)})
 	put(t, dir, "O-1", Entry{Kind: Question, At: at, Question: 1, Text: "early"})
 	s, err := Newest(dir)
 	if err != nil {
@@ -143,7 +159,8 @@ func TestNewest(t *testing.T) {
 	}
 	data := record(t, filepath.Join(dir, "O-2"))
 	setRecord(t, filepath.Join(dir, "O-2"), bytes.Replace(data, []byte("xxxx"), []byte("xxxy"), 1))
-	if s, err := Newest(dir); s != nil || !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "O-2") {
+	if s, err := Newest(dir); s != nil || !errors.Is(err, ErrDamaged) ||
+		!strings.Contains(err.Error(), "O-2") {
 		t.Errorf("if it is damaged: %+v, %v", s, err)
 	}
 }

@@ -1,13 +1,15 @@
-// Package session stores the record of a conversation: the questions, the model's replies, the tool calls with their results, and the
-// end of each question.
+// Package session stores the record of a conversation: the questions, the model's replies, the tool
+// calls with their results, and the end of each question.
 //
-// A record is a file of hash-chained lines (see tree.Chain). Every step is recorded before anything depends on it. A process that resumes
-// a conversation finds in the record what is already done, by the keys of the work: a recorded reply is not requested again, a call with
-// a result is not repeated, and a call that was started but has no result has an unknown outcome. The pieces of an interrupted
-// reply are recorded too.
+// A record is a file of hash-chained lines (see tree.Chain). Every step is recorded before anything
+// depends on it. A process that resumes a conversation finds in the record what is already done, by
+// the keys of the work: a recorded reply is not requested again, a call with a result is not
+// repeated, and a call that was started but has no result has an unknown outcome. The pieces of an
+// interrupted reply are recorded too.
 //
-// Each line contains the number of bytes of the record that were on stable storage before it. A power failure can damage what follows those
-// bytes. Nothing depends on that part: Open truncates the record at the first damaged line. Any other damage is ErrDamaged.
+// Each line contains the number of bytes of the record that were on stable storage before it. A
+// power failure can damage what follows those bytes. Nothing depends on that part: Open truncates
+// the record at the first damaged line. Any other damage is ErrDamaged.
 //
 // A Session can be open in one process at a time. It is safe for concurrent use.
 package session
@@ -33,7 +35,8 @@ import (
 	"signalbox/internal/tree"
 )
 
-// FolderName is the folder of a box with its sessions. RecordName is the name of the record file in a session's folder.
+// FolderName is the folder of a box with its sessions. RecordName is the name of the record file in
+// a session's folder.
 const (
 	FolderName = treeruns.OracleFolder
 	RecordName = "record.jsonl"
@@ -62,7 +65,8 @@ const (
 	TreeText Kind = "said"     // a message of the tree to the user
 	Answer   Kind = "answer"   // the end of a question
 
-	closed Kind = "closed" // Close was called: everything before is on stable storage. It is not an entry.
+	// Close was called: everything before is on stable storage. It is not an entry.
+	closed Kind = "closed"
 )
 
 // Entry is a line of the record. Kind determines which other fields it has.
@@ -87,7 +91,8 @@ type Entry struct {
 	OK      bool           `json:"ok,omitempty"`
 	Sources []chunk.Source `json:"sources,omitempty"`
 	Signal  *chunk.Signal  `json:"signal,omitempty"`
-	// Node and Nth belong to a Signal: the node that logged it, and its number in the run. Text has its time.
+	// Node and Nth belong to a Signal: the node that logged it, and its number in the run. Text has
+	// its time.
 	Node   string        `json:"node,omitempty"`
 	Nth    int           `json:"nth,omitempty"`
 	System *chunk.System `json:"system,omitempty"`
@@ -102,7 +107,8 @@ type Entry struct {
 // recordLine is an entry in the form that is written to the file.
 type recordLine struct {
 	Entry
-	// Synced is how many bytes of the record were on stable storage before the line. Nil in records of older versions.
+	// Synced is how many bytes of the record were on stable storage before the line. Nil in records
+	// of older versions.
 	Synced *int64 `json:"synced"`
 }
 
@@ -201,7 +207,8 @@ const maxLine = 32 << 20
 
 var errLong = fmt.Errorf("a line is longer than %d MiB", maxLine>>20)
 
-// read reads the complete lines. It ignores an incomplete last line, and everything from the first unsynced damaged line.
+// read reads the complete lines. It ignores an incomplete last line, and everything from the first
+// unsynced damaged line.
 func (s *Session) read(from io.Reader) error {
 	in := bufio.NewReaderSize(from, 1<<16)
 	for n := 1; ; n++ {
@@ -245,8 +252,9 @@ func (s *Session) readEntry(text []byte) error {
 	return nil
 }
 
-// isUnsynced reports whether a damaged line after the lines read so far was possibly never on stable storage: neither the lines before it
-// nor those after it, which are in rest, say that it was.
+// isUnsynced reports whether a damaged line after the lines read so far was possibly never on
+// stable storage: neither the lines before it nor those after it, which are in rest, say that it
+// was.
 func (s *Session) isUnsynced(bad []byte, rest *bufio.Reader) (bool, error) {
 	if !s.hasSync || s.synced > s.size {
 		return false, nil
@@ -281,7 +289,8 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 
 // keep adds an entry in memory. A complete reply replaces its pieces; the file keeps them.
 func (s *Session) keep(e Entry) {
-	if part := func(old Entry) bool { return old.isPart() && old.Key == e.Key }; e.Kind == Reply && slices.ContainsFunc(s.entries, part) {
+	if part := func(old Entry) bool { return old.isPart() && old.Key == e.Key }; e.Kind == Reply &&
+		slices.ContainsFunc(s.entries, part) {
 		// Copy, because callers may still read the slice that Entries returned.
 		s.entries = slices.DeleteFunc(slices.Clone(s.entries), part)
 	}
@@ -290,8 +299,8 @@ func (s *Session) keep(e Entry) {
 
 func (e *Entry) isPart() bool { return e.Kind == Piece || e.Kind == Restart }
 
-// Append writes an entry. A zero At means now. With sync the entry is on stable storage when Append returns; without, it
-// survives the process but not the machine.
+// Append writes an entry. A zero At means now. With sync the entry is on stable storage when Append
+// returns; without, it survives the process but not the machine.
 func (s *Session) Append(e Entry, sync bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -398,7 +407,8 @@ func (s *Session) find(kind Kind, key string) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Entries returns all entries so far, without the pieces of complete replies. The caller must not modify them.
+// Entries returns all entries so far, without the pieces of complete replies. The caller must not
+// modify them.
 func (s *Session) Entries() []Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()

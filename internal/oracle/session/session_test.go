@@ -27,20 +27,28 @@ var at = time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 func oneOfEach() []Entry {
 	call := &model.Call{ID: "call_1", Name: "look", Arguments: `{"query":"<auth>"}`}
 	return []Entry{
-		{Kind: Question, At: at, Question: 1, Text: "What is it?\nTell me. <signal>", Class: "code"},
+		{Kind: Question, At: at, Question: 1, Text: "What is it?\nTell me. <signal>",
+			Class: "code"},
 		{Kind: RunStart, At: at, Question: 1, Run: "O-1.1.1", Journal: "1-1.journal"},
 		{Kind: Note, At: at, Key: "k1", Question: 1, Turn: 1, Text: "Go on."},
 		{Kind: Piece, At: at, Key: "k1", Question: 1, Turn: 1, Text: "It"},
 		{Kind: Restart, At: at, Key: "k1", Question: 1, Turn: 1},
 		{Kind: Piece, At: at, Key: "k1", Question: 1, Turn: 1, Text: "It is"},
-		{Kind: Reply, At: at, Key: "k1", Question: 1, Turn: 1, Reply: &model.Reply{Text: "It is…", Reasoning: "hm", Calls: []model.Call{*call}, Stop: model.StopCalls,
-			Usage: model.Usage{Input: 3, Output: 4, Known: true}, Model: "m", Tries: 2}},
+		{Kind: Reply, At: at, Key: "k1", Question: 1, Turn: 1,
+			Reply: &model.Reply{Text: "It is…", Reasoning: "hm", Calls: []model.Call{*call},
+				Stop:  model.StopCalls,
+				Usage: model.Usage{Input: 3, Output: 4, Known: true}, Model: "m", Tries: 2}},
 		{Kind: Call, At: at, Key: "k1/0", Question: 1, Turn: 1, Call: call},
-		{Kind: Result, At: at, Key: "k1/0", Question: 1, Turn: 1, Call: call, OK: true, Text: "found", Sources: []chunk.Source{{Type: "code", Path: "auth.go", Line: 7}}},
-		{Kind: Signal, At: at, Key: "r#1", Question: 1, Turn: 1, Signal: &chunk.Signal{Turn: 1, Name: "need_turn", Confidence: 0.8, Fields: map[string]any{"n": int64(3)}}},
-		{Kind: System, At: at, Key: "r#2", Question: 1, Turn: 1, System: &chunk.System{Name: "stuck", Level: "warning", Text: "oh"}},
+		{Kind: Result, At: at, Key: "k1/0", Question: 1, Turn: 1, Call: call, OK: true,
+			Text: "found", Sources: []chunk.Source{{Type: "code", Path: "auth.go", Line: 7}}},
+		{Kind: Signal, At: at, Key: "r#1", Question: 1, Turn: 1,
+			Signal: &chunk.Signal{Turn: 1, Name: "need_turn", Confidence: 0.8,
+				Fields: map[string]any{"n": int64(3)}}},
+		{Kind: System, At: at, Key: "r#2", Question: 1, Turn: 1,
+			System: &chunk.System{Name: "stuck", Level: "warning", Text: "oh"}},
 		{Kind: TreeText, At: at, Key: "r#3", Question: 1, Turn: 1, Text: "bye"},
-		{Kind: Answer, At: at, Question: 1, Text: "It is…", Done: &chunk.Done{Reason: "answered", Turns: 1, Tokens: 7, Session: "O-1", Question: 1},
+		{Kind: Answer, At: at, Question: 1, Text: "It is…",
+			Done:  &chunk.Done{Reason: "answered", Turns: 1, Tokens: 7, Session: "O-1", Question: 1},
 			Error: &chunk.Error{Name: "failed", Text: "why"}},
 	}
 }
@@ -82,7 +90,8 @@ func record(t *testing.T, folder string) []byte {
 	return data
 }
 
-// withoutEnd removes the line that Close wrote, so that the record looks like that of a killed process.
+// withoutEnd removes the line that Close wrote, so that the record looks like that of a killed
+// process.
 func withoutEnd(data []byte) []byte {
 	return data[:1+bytes.LastIndexByte(data[:len(data)-1], '\n')]
 }
@@ -98,7 +107,8 @@ func whole(entries []Entry) []Entry {
 	return slices.DeleteFunc(slices.Clone(entries), func(e Entry) bool { return e.isPart() })
 }
 
-// TestRoundTrip checks that another process reads what was written, except the pieces of a complete reply.
+// TestRoundTrip checks that another process reads what was written, except the pieces of a complete
+// reply.
 func TestRoundTrip(t *testing.T) {
 	folder := write(t, oneOfEach()...)
 	want := whole(oneOfEach())
@@ -116,13 +126,14 @@ func TestRoundTrip(t *testing.T) {
 	if diff := cmp.Diff(want, read); diff != "" {
 		t.Errorf("entries that were read (-want +got):\n%s", diff)
 	}
-	if n := bytes.Count(record(t, folder), []byte("\n")); n != len(oneOfEach())+1 { // and the closed line
+	// and the closed line
+	if n := bytes.Count(record(t, folder), []byte("\n")); n != len(oneOfEach())+1 {
 		t.Errorf("the record has %d lines", n)
 	}
 }
 
-// TestPiecesOfReplies checks that a resuming process gets the pieces of an interrupted reply until that reply is complete. Pieces of other
-// replies are kept.
+// TestPiecesOfReplies checks that a resuming process gets the pieces of an interrupted reply until
+// that reply is complete. Pieces of other replies are kept.
 func TestPiecesOfReplies(t *testing.T) {
 	all := oneOfEach()
 	other := Entry{Kind: Piece, At: at, Key: "k2", Question: 1, Turn: 2, Text: "More"}
@@ -137,9 +148,11 @@ func TestPiecesOfReplies(t *testing.T) {
 	}
 }
 
-// TestTornWrite checks that the complete lines are kept and new ones can be appended, at whatever byte a write stopped.
+// TestTornWrite checks that the complete lines are kept and new ones can be appended, at whatever
+// byte a write stopped.
 func TestTornWrite(t *testing.T) {
-	all := append(oneOfEach()[:2], Entry{Kind: Note, At: at, Text: strings.Repeat("long ", 60)}) // longer than the line that replaces it
+	// longer than the line that replaces it
+	all := append(oneOfEach()[:2], Entry{Kind: Note, At: at, Text: strings.Repeat("long ", 60)})
 	folder := write(t, all...)
 	data := withoutEnd(record(t, folder))
 	for size := 0; size <= len(data); size++ {
@@ -178,7 +191,8 @@ func TestTornWrite(t *testing.T) {
 	}
 }
 
-// TestDamage checks that a record with a changed byte, or a missing or repeated line, is refused with the number of the line.
+// TestDamage checks that a record with a changed byte, or a missing or repeated line, is refused
+// with the number of the line.
 func TestDamage(t *testing.T) {
 	folder := write(t, oneOfEach()...)
 	data := record(t, folder)
@@ -186,7 +200,8 @@ func TestDamage(t *testing.T) {
 		t.Helper()
 		setRecord(t, folder, changed)
 		_, err := Read(folder)
-		if !errors.Is(err, tree.ErrChain) || !strings.Contains(err.Error(), fmt.Sprintf("line %d:", line)) {
+		if !errors.Is(err, tree.ErrChain) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("line %d:", line)) {
 			t.Fatalf("%s: error %v, want %v in line %d", what, err, tree.ErrChain, line)
 		}
 		if s, err := Open(folder); !errors.Is(err, tree.ErrChain) || s != nil {
@@ -213,11 +228,13 @@ func TestDamage(t *testing.T) {
 	}
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	refused("a line is missing", bytes.Join(slices.Delete(slices.Clone(lines), 1, 2), nil), 2)
-	refused("a line is there twice", bytes.Join(slices.Insert(slices.Clone(lines), 1, lines[1]), nil), 3)
+	refused("a line is there twice", bytes.Join(slices.Insert(slices.Clone(lines), 1, lines[1]),
+		nil), 3)
 }
 
-// TestPowerFailure checks that damage in unsynced lines truncates the record there, and new lines can be appended. Damage in synced lines is
-// an error, even if only a line after the damage shows that they were synced.
+// TestPowerFailure checks that damage in unsynced lines truncates the record there, and new lines
+// can be appended. Damage in synced lines is an error, even if only a line after the damage shows
+// that they were synced.
 func TestPowerFailure(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Create(dir, "O-1")
@@ -242,7 +259,8 @@ func TestPowerFailure(t *testing.T) {
 		setRecord(t, s.Dir, hole)
 		got, err := Read(s.Dir)
 		if n < synced {
-			if other, opened := Open(s.Dir); !errors.Is(err, ErrDamaged) || !errors.Is(opened, ErrDamaged) || other != nil {
+			if other, opened := Open(s.Dir); !errors.Is(err, ErrDamaged) ||
+				!errors.Is(opened, ErrDamaged) || other != nil {
 				t.Errorf("a hole in line %d, which was synced: %v, %v", n+1, err, opened)
 			}
 			continue
@@ -258,7 +276,8 @@ func TestPowerFailure(t *testing.T) {
 		again := open(t, s.Dir)
 		note := Entry{Kind: Note, At: at, Text: "new"}
 		if again.synced != ends[n] {
-			t.Errorf("a hole in line %d: %d bytes are known to be synced, want %d", n+1, again.synced, ends[n])
+			t.Errorf("a hole in line %d: %d bytes are known to be synced, want %d", n+1,
+				again.synced, ends[n])
 		}
 		if err := errors.Join(again.Append(note, false), again.Close()); err != nil {
 			t.Fatal(err)
@@ -269,7 +288,8 @@ func TestPowerFailure(t *testing.T) {
 	}
 }
 
-// TestOlderRecord checks that records of older versions, without Synced, can be read, and that any damage to them is an error.
+// TestOlderRecord checks that records of older versions, without Synced, can be read, and that any
+// damage to them is an error.
 func TestOlderRecord(t *testing.T) {
 	folder := write(t)
 	var chain tree.Chain
@@ -307,18 +327,21 @@ func TestClosedOnce(t *testing.T) {
 	}
 }
 
-// TestLongLine checks that a line too long to be read is not written, and that the session stays usable.
+// TestLongLine checks that a line too long to be read is not written, and that the session stays
+// usable.
 func TestLongLine(t *testing.T) {
 	folder := write(t)
 	s := open(t, folder)
-	if err := s.Append(Entry{Kind: Note, Text: strings.Repeat("x", maxLine-150)}, true); !errors.Is(err, errLong) {
+	if err := s.Append(Entry{Kind: Note, Text: strings.Repeat("x", maxLine-150)},
+		true); !errors.Is(err, errLong) {
 		t.Errorf("error %v", err)
 	}
 	code := Entry{Kind: Note, At: at, Text: strings.Repeat("<&>", 1000)} // must not be escaped
 	if err := errors.Join(s.Append(code, false), s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Read(folder); err != nil || !cmp.Equal([]Entry{code}, got) || len(record(t, folder)) > 4000 {
+	if got, err := Read(folder); err != nil || !cmp.Equal([]Entry{code}, got) ||
+		len(record(t, folder)) > 4000 {
 		t.Errorf("%d entries of %d bytes, %v", len(got), len(record(t, folder)), err)
 	}
 }
@@ -347,7 +370,8 @@ func testInUse(t *testing.T) {
 // TestCreate checks that an existing session is not created again.
 func TestCreate(t *testing.T) {
 	folder := write(t, oneOfEach()[0])
-	if s, err := Create(filepath.Dir(folder), "O-1"); err == nil || s != nil || !strings.Contains(err.Error(), "already exists") {
+	if s, err := Create(filepath.Dir(folder), "O-1"); err == nil || s != nil ||
+		!strings.Contains(err.Error(), "already exists") {
 		t.Errorf("an existing session was created again: %v", err)
 	}
 	if _, err := Create(filepath.Join(folder, "no", "such"), "O-2"); err == nil {
@@ -395,14 +419,16 @@ func TestOnceAndFind(t *testing.T) {
 	}
 }
 
-// TestBroken checks that nothing is written after a failed write, because an incomplete line may be there, and that every writer gets an error.
+// TestBroken checks that nothing is written after a failed write, because an incomplete line may be
+// there, and that every writer gets an error.
 func TestBroken(t *testing.T) {
 	s := open(t, write(t, oneOfEach()[0]))
 	if err := s.file.Close(); err != nil {
 		t.Fatal(err)
 	}
 	first := s.Append(Entry{Kind: Note, Text: "lost"}, false)
-	if !errors.Is(first, os.ErrClosed) || !strings.Contains(first.Error(), "could not be recorded") {
+	if !errors.Is(first, os.ErrClosed) ||
+		!strings.Contains(first.Error(), "could not be recorded") {
 		t.Fatalf("error %v", first)
 	}
 	_, once := s.Once(Entry{Kind: Note, Key: "k", Text: "lost too"}, true)

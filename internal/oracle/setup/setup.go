@@ -1,8 +1,9 @@
-// Package setup builds an oracle from a box's configuration: its models, tools, MCP servers, prompts, tree and sub-agents.
+// Package setup builds an oracle from a box's configuration: its models, tools, MCP servers,
+// prompts, tree and sub-agents.
 //
-// An invalid configuration is an error with a hint. MCP servers are started concurrently and ended by Close. They are other people's
-// programs and must not prevent a question from being asked, so a server that does not start, or a tool that cannot be offered, is only a
-// note.
+// An invalid configuration is an error with a hint. MCP servers are started concurrently and ended
+// by Close. They are other people's programs and must not prevent a question from being asked, so a
+// server that does not start, or a tool that cannot be offered, is only a note.
 package setup
 
 import (
@@ -36,8 +37,9 @@ type Options struct {
 	Version string
 	// Record is that of oracle.Options.
 	Record func(context.Context, turnlog.Signal) error
-	// Project is the folder with the code if the configuration names none. Logs is the folder for the full results of portfolio tools and
-	// for notes about running calls; empty means that neither is kept.
+	// Project is the folder with the code if the configuration names none. Logs is the folder for
+	// the full results of portfolio tools and for notes about running calls; empty means that
+	// neither is kept.
 	Project, Logs string
 	// Box is the folder of the box, which tools may not use; "" means that there is none.
 	Box string
@@ -45,17 +47,19 @@ type Options struct {
 	Model, Tree string
 	// Limits override the configured ones where they are not zero.
 	Limits config.OracleLimits
-	// Agent means that the oracle plays a role in a crew: its prompt says so, and every tool is offered whatever the task is.
+	// Agent means that the oracle plays a role in a crew: its prompt says so, and every tool is
+	// offered whatever the task is.
 	Agent bool
 	// Code overrides the configured folder with the code if it is not empty.
 	Code string
-	// Tools are the names of the tools to offer: NAME__* means all tools of a server, and ReadOnly all tools that declare themselves
-	// read-only. Nil means all tools.
+	// Tools are the names of the tools to offer: NAME__* means all tools of a server, and ReadOnly
+	// all tools that declare themselves read-only. Nil means all tools.
 	Tools []string
-	// Question is the question that will be asked, if known: no server is started for a question that is offered no tools.
+	// Question is the question that will be asked, if known: no server is started for a question
+	// that is offered no tools.
 	Question string
-	// Starting is called with the name of a server that takes longer than a second to start. Calls are sequential and end before Open
-	// returns. Nil means no calls.
+	// Starting is called with the name of a server that takes longer than a second to start. Calls
+	// are sequential and end before Open returns. Nil means no calls.
 	Starting func(server string)
 }
 
@@ -81,7 +85,8 @@ func (s *Setup) Close() error {
 	return errors.Join(errs...)
 }
 
-// Open builds the oracle. An error is a *signalbox.Error, or about a tree (tree.Faults, *luatree.Error).
+// Open builds the oracle. An error is a *signalbox.Error, or about a tree (tree.Faults,
+// *luatree.Error).
 func Open(ctx context.Context, c *config.Config, opts *Options) (_ *Setup, err error) {
 	s := &Setup{}
 	defer func() {
@@ -139,12 +144,13 @@ type builder struct {
 func (b *builder) limits(o *oracle.Options) {
 	l := b.config.Oracle.Limits
 	o.TurnLimit = cmp.Or(b.Limits.Turns, l.Turns)
-	o.Limit = decide.Resources{Tokens: cmp.Or(b.Limits.Tokens, l.Tokens), CostUSD: dollars(cmp.Or(b.Limits.CostMicros, l.CostMicros)),
-		Time: cmp.Or(b.Limits.Time, l.Time)}
+	o.Limit = decide.Resources{Tokens: cmp.Or(b.Limits.Tokens, l.Tokens),
+		CostUSD: dollars(cmp.Or(b.Limits.CostMicros, l.CostMicros)),
+		Time:    cmp.Or(b.Limits.Time, l.Time)}
 }
 
-// checkPrices returns an error if the cost is limited and a model without a price can be used: the oracle's, those of sub-agents, and all
-// others if a tree can name them.
+// checkPrices returns an error if the cost is limited and a model without a price can be used: the
+// oracle's, those of sub-agents, and all others if a tree can name them.
 func (b *builder) checkPrices(o *oracle.Options) error {
 	if o.Limit.CostUSD <= 0 {
 		return nil
@@ -158,7 +164,9 @@ func (b *builder) checkPrices(o *oracle.Options) error {
 	}
 	for _, name := range names {
 		if _, found := b.config.Models[name]; found && b.config.ModelPrice(name) == nil {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the cost is limited, but the price of model '%s' is unknown", name),
+			return &signalbox.Error{Code: signalbox.CodeUsage,
+				Err: fmt.Errorf("the cost is limited, but the price of model '%s' is unknown",
+					name),
 				Hint: fmt.Sprintf("set models.%s.price: {input: …, output: …}, in dollars per million tokens", name)}
 		}
 	}
@@ -177,10 +185,13 @@ func (b *builder) model(name string) (oracle.Model, error) {
 		return nil, err
 	}
 	key, _ := b.Lookup(m.KeyEnv)
-	o := &model.Options{Key: key, KeyName: m.KeyEnv, BaseURL: m.BaseURL, MaxTokens: int64(m.MaxTokens), LimitName: model.LimitName(m.LimitName), Tries: m.Tries, Timeout: m.Timeout,
-		Proxy: http.ProxyFromEnvironment}
+	o := &model.Options{Key: key, KeyName: m.KeyEnv, BaseURL: m.BaseURL,
+		MaxTokens: int64(m.MaxTokens), LimitName: model.LimitName(m.LimitName), Tries: m.Tries,
+		Timeout: m.Timeout,
+		Proxy:   http.ProxyFromEnvironment}
 	if p := b.config.ModelPrice(name); p != nil {
-		o.Price = model.Price{Input: dollars(p.InputMicros), Output: dollars(p.OutputMicros), Cached: dollars(p.CachedMicros)}
+		o.Price = model.Price{Input: dollars(p.InputMicros), Output: dollars(p.OutputMicros),
+			Cached: dollars(p.CachedMicros)}
 	}
 	client, err := model.New(model.Provider(m.Provider), m.Model, o)
 	if err != nil {
@@ -188,14 +199,16 @@ func (b *builder) model(name string) (oracle.Model, error) {
 		if modelError := (*model.Error)(nil); errors.As(err, &modelError) {
 			hint = modelError.Hint
 		}
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("model '%s': %w", name, err), Hint: hint}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: fmt.Errorf("model '%s': %w", name, err), Hint: hint}
 	}
 	b.setup.closers = append(b.setup.closers, func() error { client.Close(); return nil })
 	b.models[name] = client
 	return client, nil
 }
 
-// otherModels returns the models that a tree can name. A model that cannot be used is left out; a tree that names it gets an error.
+// otherModels returns the models that a tree can name. A model that cannot be used is left out; a
+// tree that names it gets an error.
 func (b *builder) otherModels() (map[string]oracle.Model, error) {
 	for _, name := range slices.Sorted(maps.Keys(b.config.Models)) {
 		if _, err := b.model(name); err != nil && name == b.setup.ModelName {
@@ -213,7 +226,8 @@ const agentIdentity = "You are an agent in a crew. The first message is your tas
 // maxFile bounds the size of prompt and tree files.
 const maxFile = 1 << 20
 
-// Prompts reads the segments and the table of words that replace the built-in ones. agent means that the oracle is an agent in a crew.
+// Prompts reads the segments and the table of words that replace the built-in ones. agent means
+// that the oracle is an agent in a crew.
 func Prompts(c *config.Config, agent bool) (*prompt.Set, error) {
 	o := &prompt.Options{Segments: map[string]string{}}
 	if agent {
@@ -241,7 +255,8 @@ func Prompts(c *config.Config, agent bool) (*prompt.Set, error) {
 	}
 	set, err := prompt.New(o)
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "fix the file; oracle.prompts and oracle.words in the configuration name it, and docs/configuration.md describes its format"}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err,
+			Hint: "fix the file; oracle.prompts and oracle.words in the configuration name it, and docs/configuration.md describes its format"}
 	}
 	return set, nil
 }
@@ -256,7 +271,8 @@ func readFile(name string) (string, error) {
 		text, err = os.ReadFile(name)
 	}
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot read a file that the configuration names: %w", err)}
+		return "", &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("cannot read a file that the configuration names: %w", err)}
 	}
 	return string(text), nil
 }
@@ -271,8 +287,10 @@ func (b *builder) readTree(o *oracle.Options, name string) error {
 	return err
 }
 
-// subAgents returns the sub-agents. They have the tools of the oracle and their own tree and model, but no sub-agents.
-func (b *builder) subAgents(ctx context.Context, main *oracle.Options) (map[string]*oracle.Oracle, error) {
+// subAgents returns the sub-agents. They have the tools of the oracle and their own tree and model,
+// but no sub-agents.
+func (b *builder) subAgents(ctx context.Context, main *oracle.Options) (map[string]*oracle.Oracle,
+	error) {
 	all := map[string]*oracle.Oracle{}
 	for _, name := range slices.Sorted(maps.Keys(b.config.Oracle.Subagents)) {
 		sub := b.config.Oracle.Subagents[name]

@@ -19,8 +19,10 @@ import (
 	"signalbox/internal/rehearsal/modelserver"
 )
 
-// opened opens the setup of a project with a box and the given settings, in which MODEL stands for a server that plays the script.
-func opened(t *testing.T, settings, script string, edit func(*setup.Options), files map[string]string) (*setup.Setup, error) {
+// opened opens the setup of a project with a box and the given settings, in which MODEL stands for
+// a server that plays the script.
+func opened(t *testing.T, settings, script string, edit func(*setup.Options),
+	files map[string]string) (*setup.Setup, error) {
 	t.Helper()
 	project := t.TempDir()
 	dir := filepath.Join(project, ".signalbox")
@@ -77,13 +79,17 @@ func TestBuiltInTools(t *testing.T) {
 		settings string
 		want     []string
 	}{
-		"nothing":   {"", []string{"read_file", "search_code"}},
-		"notes":     {"oracle: {notes: notes}", []string{"read_file", "search_code", "search_notes"}},
-		"portfolio": {"oracle: {portfolio: money}", []string{"check_exit_signals", "read_file", "search_code", "suggest_tax_loss_harvest"}},
-		"commands":  {"oracle: {tools: {test: {command: make, description: Tests.}}}", []string{"read_file", "search_code", "test"}},
+		"nothing": {"", []string{"read_file", "search_code"}},
+		"notes": {"oracle: {notes: notes}",
+			[]string{"read_file", "search_code", "search_notes"}},
+		"portfolio": {"oracle: {portfolio: money}", []string{"check_exit_signals", "read_file",
+			"search_code", "suggest_tax_loss_harvest"}},
+		"commands": {"oracle: {tools: {test: {command: make, description: Tests.}}}",
+			[]string{"read_file", "search_code", "test"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, err := opened(t, local+test.settings, "", nil, map[string]string{"notes/a.md": "# A", "money/portfolio.yaml": ""})
+			s, err := opened(t, local+test.settings, "", nil,
+				map[string]string{"notes/a.md": "# A", "money/portfolio.yaml": ""})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,25 +113,42 @@ func TestErrors(t *testing.T) {
 	}{
 		"no model": {settings: "", want: "no model is configured", hint: "models:"},
 		"no key":   {settings: official, want: "ANTHROPIC_API_KEY", hint: "ANTHROPIC_API_KEY"},
-		"no price": {settings: local, edit: func(o *setup.Options) { o.Limits.CostMicros = 1 }, want: "the price of model 'main' is unknown", hint: "price"},
-		"no price of a sub-agent's": {settings: priced + "  other: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}\noracle: {model: main, subagents: {r: {tree: t.lua, model: other}}}",
-			edit: func(o *setup.Options) { o.Limits.CostMicros = 1 }, files: map[string]string{".signalbox/t.lua": plainTree},
-			want: "the price of model 'other' is unknown", hint: "models.other.price"},
-		"no price of one that a tree may name": {settings: priced + "  other: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}\noracle: {model: main, tree: t.lua}",
-			edit: func(o *setup.Options) { o.Limits.CostMicros = 1 }, files: map[string]string{".signalbox/t.lua": plainTree},
-			want: "the price of model 'other' is unknown", hint: "models.other.price"},
-		"no such tool": {settings: local, edit: func(o *setup.Options) { o.Tools = []string{"read_flie"} }, want: "there is no tool 'read_flie'; did you mean read_file?",
+		"no price": {settings: local, edit: func(o *setup.Options) { o.Limits.CostMicros = 1 },
+			want: "the price of model 'main' is unknown", hint: "price"},
+		"no price of a sub-agent's": {settings: priced +
+			"  other: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}\noracle: {model: main, subagents: {r: {tree: t.lua, model: other}}}",
+			edit:  func(o *setup.Options) { o.Limits.CostMicros = 1 },
+			files: map[string]string{".signalbox/t.lua": plainTree},
+			want:  "the price of model 'other' is unknown", hint: "models.other.price"},
+		"no price of one that a tree may name": {settings: priced +
+			"  other: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}\noracle: {model: main, tree: t.lua}",
+			edit:  func(o *setup.Options) { o.Limits.CostMicros = 1 },
+			files: map[string]string{".signalbox/t.lua": plainTree},
+			want:  "the price of model 'other' is unknown", hint: "models.other.price"},
+		"no such tool": {settings: local,
+			edit: func(o *setup.Options) { o.Tools = []string{"read_flie"} },
+			want: "there is no tool 'read_flie'; did you mean read_file?",
 			hint: "use one of read_file, search_code"},
-		"no such server's tools": {settings: local + "oracle: {servers: {gone: {command: [no-such-program-anywhere]}}}",
-			edit: func(o *setup.Options) { o.Tools = []string{"gnoe__*"} }, want: "there is no tool 'gnoe__*'"},
-		"variable": {settings: local + "oracle: {servers: {s: {url: 'http://127.0.0.1:1', headers: {Authorization: '${NO_SUCH}'}}}}",
+		"no such server's tools": {settings: local +
+			"oracle: {servers: {gone: {command: [no-such-program-anywhere]}}}",
+			edit: func(o *setup.Options) { o.Tools = []string{"gnoe__*"} },
+			want: "there is no tool 'gnoe__*'"},
+		"variable": {settings: local +
+			"oracle: {servers: {s: {url: 'http://127.0.0.1:1', headers: {Authorization: '${NO_SUCH}'}}}}",
 			want: "NO_SUCH", hint: "set the variable"},
-		"taken":   {settings: local + "oracle: {tools: {read_file: {command: x, description: y}}}", want: "read_file", hint: "rename"},
-		"segment": {settings: local + "oracle: {prompts: p}", files: map[string]string{".signalbox/p/nonsense.md": "x"}, want: "nonsense", hint: "oracle.prompts"},
-		"words":   {settings: local + "oracle: {words: w.txt}", files: map[string]string{".signalbox/w.txt": "code x y"}, want: "line 1", hint: "oracle.words"},
-		"tree":    {settings: local + "oracle: {tree: t.lua}", files: map[string]string{".signalbox/t.lua": "return 1"}, want: "t.lua"},
-		"sub-agent": {settings: local + "oracle: {subagents: {r: {tree: t.lua}}}", files: map[string]string{".signalbox/t.lua": "return 1"},
-			want: "sub-agent 'r'"},
+		"taken": {settings: local + "oracle: {tools: {read_file: {command: x, description: y}}}",
+			want: "read_file", hint: "rename"},
+		"segment": {settings: local + "oracle: {prompts: p}",
+			files: map[string]string{".signalbox/p/nonsense.md": "x"}, want: "nonsense",
+			hint: "oracle.prompts"},
+		"words": {settings: local + "oracle: {words: w.txt}",
+			files: map[string]string{".signalbox/w.txt": "code x y"}, want: "line 1",
+			hint: "oracle.words"},
+		"tree": {settings: local + "oracle: {tree: t.lua}",
+			files: map[string]string{".signalbox/t.lua": "return 1"}, want: "t.lua"},
+		"sub-agent": {settings: local + "oracle: {subagents: {r: {tree: t.lua}}}",
+			files: map[string]string{".signalbox/t.lua": "return 1"},
+			want:  "sub-agent 'r'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := test.files
@@ -136,7 +159,8 @@ func TestErrors(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("error %v, want %q", err, test.want)
 			}
-			if classed := (*signalbox.Error)(nil); test.hint != "" && (!errors.As(err, &classed) || !strings.Contains(classed.Hint, test.hint)) {
+			if classed := (*signalbox.Error)(nil); test.hint != "" &&
+				(!errors.As(err, &classed) || !strings.Contains(classed.Hint, test.hint)) {
 				t.Errorf("hint %q, want %q", classed.Hint, test.hint)
 			}
 		})
@@ -167,12 +191,14 @@ func TestReplacements(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || answer.Error != nil || answer.Text != "Arr.\nBye." || said[1] != "Arr." || said[0] != "Bye." || answer.Done.Reason != "tree_ended" {
+	if err != nil || answer.Error != nil || answer.Text != "Arr.\nBye." || said[1] != "Arr." ||
+		said[0] != "Bye." || answer.Done.Reason != "tree_ended" {
 		t.Errorf("said %v, %+v, %v", said, answer, err)
 	}
 }
 
-// TestAgent checks that an agent in a crew gets its identity and every tool, even if its task looks like small talk.
+// TestAgent checks that an agent in a crew gets its identity and every tool, even if its task looks
+// like small talk.
 func TestAgent(t *testing.T) {
 	script := `{"conversations": [{"match": {"system": "agent in a crew", "tool": "^read_file$"}, "turns": [{"parts": [{"text": "READY"}]}]}]}`
 	s, err := opened(t, "models: {main: {provider: openai, model: m, base_url: 'MODEL/v1', tries: 1}}", script, func(o *setup.Options) { o.Agent = true }, map[string]string{})
@@ -190,7 +216,8 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// TestSettingsOfRequests checks that the temperature of a tree's model call and the name of the token limit reach the server.
+// TestSettingsOfRequests checks that the temperature of a tree's model call and the name of the
+// token limit reach the server.
 func TestSettingsOfRequests(t *testing.T) {
 	bodies := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -200,7 +227,8 @@ func TestSettingsOfRequests(t *testing.T) {
 	}))
 	defer server.Close()
 	files := map[string]string{".signalbox/t.lua": `return BT.tree("mine", {root = BT.llm_call("think", {temperature = 0.25})})`}
-	s, err := opened(t, "models: {main: {provider: openai, model: m, base_url: '"+server.URL+"/v1', max_tokens: 99, max_tokens_name: max_completion_tokens}}\noracle: {tree: t.lua}",
+	s, err := opened(t, "models: {main: {provider: openai, model: m, base_url: '"+server.URL+
+		"/v1', max_tokens: 99, max_tokens_name: max_completion_tokens}}\noracle: {tree: t.lua}",
 		"", nil, files)
 	if err != nil {
 		t.Fatal(err)
@@ -210,11 +238,14 @@ func TestSettingsOfRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer record.Close()
-	if _, err := s.Ask(t.Context(), record, "Where are you?", func(chunk.Chunk) error { return nil }); err != nil {
+	if _, err := s.Ask(t.Context(), record, "Where are you?",
+		func(chunk.Chunk) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	body := <-bodies
-	if !strings.Contains(body, `"temperature":0.25,`) || !strings.Contains(body, `"max_completion_tokens":99,`) || strings.Contains(body, `"max_tokens"`) {
+	if !strings.Contains(body, `"temperature":0.25,`) ||
+		!strings.Contains(body, `"max_completion_tokens":99,`) ||
+		strings.Contains(body, `"max_tokens"`) {
 		t.Errorf("request %s", body)
 	}
 }

@@ -20,7 +20,8 @@ import (
 	"signalbox/internal/run/contain"
 )
 
-// tools returns the built-in tools that are configured, the shell commands, and the tools of MCP servers.
+// tools returns the built-in tools that are configured, the shell commands, and the tools of MCP
+// servers.
 func (b *builder) tools(ctx context.Context, o *oracle.Options) ([]toolbox.Tool, error) {
 	code := cmp.Or(b.Code, b.config.Oracle.Code, b.Project)
 	commands, err := b.commands(code)
@@ -29,7 +30,8 @@ func (b *builder) tools(ctx context.Context, o *oracle.Options) ([]toolbox.Tool,
 	}
 	tools := append(b.builtIn(code), commands...)
 	if err := toolbox.Check(tools); err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "rename it under oracle.tools in the configuration"}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err,
+			Hint: "rename it under oracle.tools in the configuration"}
 	}
 	if b.wantsServers(o) {
 		served, err := b.servers(ctx, code)
@@ -64,8 +66,8 @@ func (b *builder) builtIn(code string) []toolbox.Tool {
 	return tools
 }
 
-// commands returns the tools that are shell commands, each in a sandbox. Their environment does not have the keys of models: the output of a
-// command goes to a model's server and into the record.
+// commands returns the tools that are shell commands, each in a sandbox. Their environment does not
+// have the keys of models: the output of a command goes to a model's server and into the record.
 func (b *builder) commands(code string) (tools []toolbox.Tool, err error) {
 	if len(b.config.Oracle.Tools) == 0 {
 		return nil, nil
@@ -82,8 +84,11 @@ func (b *builder) commands(code string) (tools []toolbox.Tool, err error) {
 		if err != nil {
 			return nil, err
 		}
-		tools = append(tools, toolbox.FromCommand(name, toolbox.Command{Line: t.Command, Description: t.Description, Parameters: t.Parameters,
-			ReadOnly: t.ReadOnly, Timeout: t.Timeout, Dir: code, Env: slices.Concat(p.Base, p.Env), Sandbox: p.Policy}))
+		tools = append(tools,
+			toolbox.FromCommand(name, toolbox.Command{Line: t.Command, Description: t.Description,
+				Parameters: t.Parameters,
+				ReadOnly:   t.ReadOnly, Timeout: t.Timeout, Dir: code, Env: slices.Concat(p.Base, p.Env),
+				Sandbox: p.Policy}))
 	}
 	return tools, nil
 }
@@ -121,19 +126,22 @@ func (b *builder) noteAll(server string, notes []string) {
 	}
 }
 
-// pick returns the tools that Options.Tools names. A missing tool of a server is a note, because the server decides which tools it
-// has; any other unknown name is an error.
+// pick returns the tools that Options.Tools names. A missing tool of a server is a note, because
+// the server decides which tools it has; any other unknown name is an error.
 func (b *builder) pick(tools []toolbox.Tool) ([]toolbox.Tool, error) {
 	kept, unknown := toolbox.Pick(tools, b.Tools)
 	for _, name := range unknown {
 		if server := b.serverOf(name); server != "" {
 			if b.started[server] {
-				b.note("mcp server %s: there is no tool %s%s", server, name, toolbox.Suggest(name, tools))
+				b.note("mcp server %s: there is no tool %s%s", server, name,
+					toolbox.Suggest(name, tools))
 			}
 			continue
 		}
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("there is no tool '%s'%s", name, toolbox.Suggest(name, tools)),
-			Hint: "use one of " + strings.Join(namesOf(tools), ", ") + ", or configure it under oracle.tools or oracle.servers"}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: fmt.Errorf("there is no tool '%s'%s", name, toolbox.Suggest(name, tools)),
+			Hint: "use one of " + strings.Join(namesOf(tools), ", ") +
+				", or configure it under oracle.tools or oracle.servers"}
 	}
 	return kept, nil
 }
@@ -146,7 +154,8 @@ func namesOf(tools []toolbox.Tool) (names []string) {
 	return names
 }
 
-// serverOf returns the configured server to which a tool name belongs, or "". The longest server name wins.
+// serverOf returns the configured server to which a tool name belongs, or "". The longest server
+// name wins.
 func (b *builder) serverOf(tool string) (longest string) {
 	for name := range b.config.Oracle.Servers {
 		if strings.HasPrefix(tool, name+"__") && len(name) > len(longest) {
@@ -170,15 +179,16 @@ func (b *builder) wantsServers(o *oracle.Options) bool {
 func (b *builder) wanted() (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(b.config.Oracle.Servers)) {
 		if b.Tools == nil || slices.Contains(b.Tools, ReadOnly) ||
-			slices.ContainsFunc(b.Tools, func(tool string) bool { return strings.HasPrefix(tool, name+"__") }) {
+			slices.ContainsFunc(b.Tools,
+				func(tool string) bool { return strings.HasPrefix(tool, name+"__") }) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// servers starts the MCP servers concurrently and returns their tools. A server that does not start is a note; an error in the configuration,
-// or a cancelled context, is an error.
+// servers starts the MCP servers concurrently and returns their tools. A server that does not start
+// is a note; an error in the configuration, or a cancelled context, is an error.
 func (b *builder) servers(ctx context.Context, dir string) (tools []toolbox.Tool, err error) {
 	names := b.wanted()
 	clients := make([]*mcpclient.Client, len(names))
@@ -199,8 +209,10 @@ func (b *builder) servers(ctx context.Context, dir string) (tools []toolbox.Tool
 		b.started[name] = true
 		b.setup.closers = append(b.setup.closers, client.Close)
 		for _, tool := range client.Tools() {
-			if owner := b.serverOf(tool.Name); owner != name { // or a server could take the place of another's tool
-				b.note("mcp server %s: tool %s is left out: it would belong to server %s", name, tool.Name, owner)
+			// or a server could take the place of another's tool
+			if owner := b.serverOf(tool.Name); owner != name {
+				b.note("mcp server %s: tool %s is left out: it would belong to server %s", name,
+					tool.Name, owner)
 				continue
 			}
 			tools = append(tools, tool)
@@ -210,7 +222,8 @@ func (b *builder) servers(ctx context.Context, dir string) (tools []toolbox.Tool
 	for _, err := range errs {
 		switch code, hint := signalbox.CodeOf(err), signalbox.HintOf(err); {
 		case err == nil:
-		case ctx.Err() != nil, code == 0, code == signalbox.CodeUsage: // only the first, which keeps its hint
+		case ctx.Err() != nil, code == 0,
+			code == signalbox.CodeUsage: // only the first, which keeps its hint
 			return nil, err
 		case hint != "":
 			b.note("%v; its tools are missing (%s)", err, hint)
@@ -251,12 +264,15 @@ const maxStart = time.Minute
 func (b *builder) server(ctx context.Context, name, dir string) (*mcpclient.Client, error) {
 	s, err := b.config.Oracle.Servers[name].Resolved(b.Lookup)
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("oracle.servers.%s.%w", name, err), Hint: "set the variable, or change the configuration"}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("oracle.servers.%s.%w", name, err),
+			Hint: "set the variable, or change the configuration"}
 	}
 	o := &mcpclient.Options{Version: b.Version, StartTimeout: min(cmp.Or(s.Timeout, maxStart), maxStart)}
 	if b.Logs != "" {
 		o.CallDir = filepath.Join(b.Logs, "calls")
 	}
-	return mcpclient.Start(ctx, mcpclient.Server{Name: name, Command: s.Command, Env: s.Env, Dir: dir, URL: s.URL, Headers: s.Headers,
+	return mcpclient.Start(ctx, mcpclient.Server{Name: name, Command: s.Command, Env: s.Env,
+		Dir: dir, URL: s.URL, Headers: s.Headers,
 		Tools: s.Tools, Limits: mcpclient.Limits(s.Limits), Timeout: s.Timeout}, o)
 }

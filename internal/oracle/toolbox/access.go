@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// closedNames are names of files and folders that tools never read: a box holds its key, the others may hold passwords.
+// closedNames are names of files and folders that tools never read: a box holds its key, the others
+// may hold passwords.
 func closedNames() []string { return []string{".signalbox", ".git", ".hg", ".svn"} }
 
 func isClosed(name string) bool { return slices.Contains(closedNames(), fold(name)) }
@@ -18,7 +19,8 @@ func allowed(name, local string) error {
 	parent := ""
 	for part := range strings.SplitSeq(filepath.ToSlash(local), "/") {
 		if isClosed(part) {
-			return fmt.Errorf("%.200q is not accessible to tools: nothing in %s can be read", name, part)
+			return fmt.Errorf("%.200q is not accessible to tools: nothing in %s can be read", name,
+				part)
 		}
 		secret := isSecret(parent, part)
 		parent = part
@@ -29,8 +31,8 @@ func allowed(name, local string) error {
 	return nil
 }
 
-// unignored returns an error if a .gitignore file excludes an existing path, which has slashes. What a search skips cannot be
-// read by its name either.
+// unignored returns an error if a .gitignore file excludes an existing path, which has slashes.
+// What a search skips cannot be read by its name either.
 func unignored(root *os.Root, name string, isFolder bool) error {
 	var r *rules
 	parts := strings.Split(name, "/")

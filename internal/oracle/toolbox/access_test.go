@@ -18,9 +18,12 @@ func TestSecretNames(t *testing.T) {
 		.env2 .env,v .env;1 .env=old .env20240101 .envfile .flaskenv .dev.vars .netrc-work .npmrc.ci server.pem.txt prod.tfvars.old.1 main.tfvars.prod credentials-prod.json credentials.json.enc
 		gcp-creds.json secrets.txt passwords.txt deploy_key kubeconfig-prod id_rsa;1 tls.key,v
 		.env. .env.. .env::$DATA .\u200denv .e\ufe0fnv ．ｅｎｖ credential\u017f.json .\u212aube/config`)
-	for _, name := range append(closed, ".env ", ".env copy", ".env (1)", ".env.local ", ".env - Copy", "tls.key copy 2", "secrets.json - Copy (2)", "credentials (1).json", "credentials - Copy.json",
+	for _, name := range append(closed, ".env ", ".env copy", ".env (1)", ".env.local ",
+		".env - Copy", "tls.key copy 2", "secrets.json - Copy (2)", "credentials (1).json",
+		"credentials - Copy.json",
 		".docker/config copy.json") {
-		name = strings.NewReplacer(`\u200d`, "\u200d", `\ufe0f`, "\ufe0f", `\u017f`, "\u017f", `\u212a`, "\u212a").Replace(name)
+		name = strings.NewReplacer(`\u200d`, "\u200d", `\ufe0f`, "\ufe0f", `\u017f`, "\u017f",
+			`\u212a`, "\u212a").Replace(name)
 		if allowed(name, name) == nil {
 			t.Errorf("%q can be read", name)
 		}
@@ -33,7 +36,8 @@ func TestSecretNames(t *testing.T) {
 			t.Errorf("%s cannot be read: %v", name, err)
 		}
 	}
-	for _, name := range []string{".git/config", ".GIT/config", ".git./config", ".g\u200cit/config", ".signalbox/key", ".Signalbox /key"} {
+	for _, name := range []string{".git/config", ".GIT/config", ".git./config", ".g\u200cit/config",
+		".signalbox/key", ".Signalbox /key"} {
 		if allowed(name, name) == nil {
 			t.Errorf("%q can be read", name)
 		}
@@ -80,18 +84,24 @@ needle
 	link(t, dir, "docker", ".docker")
 	link(t, dir, "linked.txt", "deploy/local.yaml")
 	search, read := SearchCode(dir), ReadFile(dir)
-	for _, path := range []string{".env", "a.log", "deploy/tls.key", "deploy/local.yaml", "out", "out/kept.log", ".ssh", ".ssh/config", "plain.txt", "linked.txt",
-		"./deploy/../.env", ".docker/config.json", "docker/config.json", ".docker//config.json", "deploy/prod.tfvars", "deploy/.env~", "deploy/./.env~"} {
+	for _, path := range []string{".env", "a.log", "deploy/tls.key", "deploy/local.yaml", "out",
+		"out/kept.log", ".ssh", ".ssh/config", "plain.txt", "linked.txt",
+		"./deploy/../.env", ".docker/config.json", "docker/config.json", ".docker//config.json",
+		"deploy/prod.tfvars", "deploy/.env~", "deploy/./.env~"} {
 		fails(t, read, args{"path": path}, "not accessible to tools", "continue without it")
 		fails(t, search, args{"query": "needle", "path": path}, "not accessible to tools")
 	}
-	fails(t, read, args{"path": ".env.local"}, "not accessible to tools") // the error does not reveal whether it exists
-	for _, path := range []string{".env.example", "kept.log", "deploy/all.yaml", ".docker/Dockerfile"} {
+	// the error does not reveal whether it exists
+	fails(t, read, args{"path": ".env.local"}, "not accessible to tools")
+	for _, path := range []string{".env.example", "kept.log", "deploy/all.yaml",
+		".docker/Dockerfile"} {
 		has(t, ok(t, read, args{"path": path}), "needle")
 	}
-	for _, in := range []args{{"query": "needle"}, {"query": "needle", "path": "**/*"}, {"query": "needle", "path": ".e*"}, {"query": "some needle"}} {
+	for _, in := range []args{{"query": "needle"}, {"query": "needle", "path": "**/*"},
+		{"query": "needle", "path": ".e*"}, {"query": "some needle"}} {
 		for _, s := range use(t, search, in).Sources {
-			if s.Path != ".env.example" && s.Path != "kept.log" && s.Path != "deploy/all.yaml" && s.Path != ".docker/Dockerfile" {
+			if s.Path != ".env.example" && s.Path != "kept.log" && s.Path != "deploy/all.yaml" &&
+				s.Path != ".docker/Dockerfile" {
 				t.Errorf("%v finds %s", in, s.Path)
 			}
 		}
@@ -101,19 +111,23 @@ needle
 	if diff := cmp.Diff(want, ok(t, read, args{"path": "."})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	has(t, ok(t, read, args{"path": "deploy"}), "all.yaml (7 bytes)\n", "local.yaml (7 bytes) (not accessible to tools)\n", "tls.key (7 bytes) (not accessible to tools)\n")
+	has(t, ok(t, read, args{"path": "deploy"}), "all.yaml (7 bytes)\n",
+		"local.yaml (7 bytes) (not accessible to tools)\n",
+		"tls.key (7 bytes) (not accessible to tools)\n")
 }
 
 func TestPick(t *testing.T) {
-	tools := []Tool{{Name: "read_file", ReadOnly: true}, {Name: "write"}, {Name: "files__get", ReadOnly: true}, {Name: "files__put"}}
+	tools := []Tool{{Name: "read_file", ReadOnly: true}, {Name: "write"},
+		{Name: "files__get", ReadOnly: true}, {Name: "files__put"}}
 	for name, c := range map[string]struct {
 		names, kept, unknown []string
 	}{
 		"none":       {[]string{}, nil, nil},
 		"names":      {[]string{"write", "read_file"}, []string{"read_file", "write"}, nil},
 		"all of one": {[]string{"files__*"}, []string{"files__get", "files__put"}, nil},
-		"read-only":  {[]string{ReadOnlyTools, "write"}, []string{"read_file", "write", "files__get"}, nil},
-		"unknown":    {[]string{"wrote", "mail__*", "wrote"}, nil, []string{"wrote", "mail__*"}},
+		"read-only": {[]string{ReadOnlyTools, "write"},
+			[]string{"read_file", "write", "files__get"}, nil},
+		"unknown": {[]string{"wrote", "mail__*", "wrote"}, nil, []string{"wrote", "mail__*"}},
 	} {
 		kept, unknown := Pick(tools, c.names)
 		var names []string
@@ -127,7 +141,8 @@ func TestPick(t *testing.T) {
 	if _, unknown := Pick(nil, []string{ReadOnlyTools}); unknown != nil {
 		t.Errorf("no tool is read-only, and %q is unknown", unknown)
 	}
-	for name, want := range map[string]string{"wrote": "; did you mean write?", "readfile": "; did you mean read_file?", "sing_a_song": ""} {
+	for name, want := range map[string]string{"wrote": "; did you mean write?",
+		"readfile": "; did you mean read_file?", "sing_a_song": ""} {
 		if got := Suggest(name, tools); got != want {
 			t.Errorf("suggestion for %s: %q, want %q", name, got, want)
 		}

@@ -21,8 +21,8 @@ const maxNesting = 64
 // maxShownSchema is how many bytes of an argument's schema an error shows.
 const maxShownSchema = 300
 
-// inputSchema is the JSON schema of a tool's arguments. The names of the arguments are checked here, to give hints; their
-// values are checked by package jsonschema.
+// inputSchema is the JSON schema of a tool's arguments. The names of the arguments are checked
+// here, to give hints; their values are checked by package jsonschema.
 type inputSchema struct {
 	properties map[string]json.RawMessage
 	required   []string
@@ -45,7 +45,8 @@ func parseInputSchema(schema json.RawMessage) (*inputSchema, error) {
 	if nesting(schema) > maxNesting {
 		return nil, fmt.Errorf("it is nested more than %d levels deep", maxNesting)
 	}
-	for keyword, value := range map[string]any{"properties": &s.properties, "required": &s.required} {
+	for keyword, value := range map[string]any{"properties": &s.properties,
+		"required": &s.required} {
 		if given, ok := keywords[keyword]; ok {
 			if err := json.Unmarshal(given, value); err != nil {
 				return nil, fmt.Errorf("%s: %w", keyword, err)
@@ -56,9 +57,11 @@ func parseInputSchema(schema json.RawMessage) (*inputSchema, error) {
 		s.closed = string(additional) == "false"
 		return s, nil
 	}
-	// JSON Schema would allow other properties here. A simple schema rarely means that, and a misspelt argument would be
-	// ignored without a word.
-	s.closed = len(s.properties) > 0 && !slices.ContainsFunc(openKeywords, func(keyword string) bool { _, ok := keywords[keyword]; return ok })
+	// JSON Schema would allow other properties here. A simple schema rarely means that, and a
+	// misspelt argument would be ignored without a word.
+	s.closed = len(s.properties) > 0 &&
+		!slices.ContainsFunc(openKeywords,
+			func(keyword string) bool { _, ok := keywords[keyword]; return ok })
 	return s, nil
 }
 
@@ -82,17 +85,19 @@ func nesting(doc []byte) (deepest int) {
 	return deepest
 }
 
-// validator returns what checks the values of an argument, or nil if the tool must check them itself. That is the case for a
-// schema with references, which may be remote, recursive or exponential (without them the cost is bounded by the size of the
-// schema times that of the value), and for one that package jsonschema rejects, for instance because it has a regular
-// expression that Go does not support.
+// validator returns what checks the values of an argument, or nil if the tool must check them
+// itself. That is the case for a schema with references, which may be remote, recursive or
+// exponential (without them the cost is bounded by the size of the schema times that of the value),
+// and for one that package jsonschema rejects, for instance because it has a regular expression
+// that Go does not support.
 func (s *inputSchema) validator(name string) *jsonschema.Resolved {
 	var schema *jsonschema.Schema
 	if json.Unmarshal(s.properties[name], &schema) != nil || schema == nil {
 		return nil
 	}
 	normalized, err := json.Marshal(schema) // without escapes that could hide a keyword
-	if err != nil || bytes.Contains(normalized, []byte(`"$ref":`)) || bytes.Contains(normalized, []byte(`"$dynamicRef":`)) {
+	if err != nil || bytes.Contains(normalized, []byte(`"$ref":`)) ||
+		bytes.Contains(normalized, []byte(`"$dynamicRef":`)) {
 		return nil
 	}
 	resolved, err := schema.Resolve(nil)
@@ -102,13 +107,14 @@ func (s *inputSchema) validator(name string) *jsonschema.Resolved {
 	return resolved
 }
 
-// checkArguments returns the arguments of a call if they match the tool's schema. The error tells the model which argument
-// is wrong and what to write. Missing arguments mean an empty object. Models often pass null for an optional argument: it
-// is removed, unless the schema allows it.
+// checkArguments returns the arguments of a call if they match the tool's schema. The error tells
+// the model which argument is wrong and what to write. Missing arguments mean an empty object.
+// Models often pass null for an optional argument: it is removed, unless the schema allows it.
 func checkArguments(schema, arguments json.RawMessage) (json.RawMessage, error) {
 	s, err := parseInputSchema(schema)
 	if err != nil {
-		return nil, fmt.Errorf("the tool's own schema is not usable (%w); continue without this tool", err)
+		return nil, fmt.Errorf(
+			"the tool's own schema is not usable (%w); continue without this tool", err)
 	}
 	arguments = bytes.TrimSpace(arguments)
 	if len(arguments) == 0 || string(arguments) == "null" {
@@ -142,8 +148,10 @@ func checkArguments(schema, arguments json.RawMessage) (json.RawMessage, error) 
 			delete(given, name)
 			removed = true
 		} else if err != nil {
-			why := text.Shorten(strings.TrimPrefix(err.Error(), "validating root: "), maxShownSchema)
-			return nil, fmt.Errorf("argument %q is not valid: %s; its schema is %s", name, why, s.shown(name))
+			why := text.Shorten(strings.TrimPrefix(err.Error(), "validating root: "),
+				maxShownSchema)
+			return nil, fmt.Errorf("argument %q is not valid: %s; its schema is %s", name, why,
+				s.shown(name))
 		}
 	}
 	for _, name := range s.required {
@@ -203,7 +211,8 @@ func decode[In any](arguments json.RawMessage) (in In, err error) {
 	return in, nil
 }
 
-// integer is an int that may also be written as 3.0 or 3e1 in JSON. Values outside the range of an int32 are clamped.
+// integer is an int that may also be written as 3.0 or 3e1 in JSON. Values outside the range of an
+// int32 are clamped.
 type integer int
 
 // UnmarshalJSON implements [json.Unmarshaler].

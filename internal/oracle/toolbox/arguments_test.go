@@ -23,7 +23,8 @@ func TestCheckArguments(t *testing.T) {
 		`{"query":"a","limit":null,"sort":null}`: `{"query":"a"}`,
 		`{"query":"a","maybe":null,"any":null}`:  `{"query":"a","maybe":null,"any":null}`,
 	} {
-		if got, err := checkArguments(json.RawMessage(testSchema), json.RawMessage(in)); string(got) != want || err != nil {
+		if got, err := checkArguments(json.RawMessage(testSchema),
+			json.RawMessage(in)); string(got) != want || err != nil {
 			t.Errorf("%s: %s %v\nwant %s", in, got, err, want)
 		}
 	}
@@ -33,28 +34,29 @@ func TestCheckArgumentsErrors(t *testing.T) {
 	const missing = `argument "query" is required; its schema is {"type":"string","minLength":1,"maxLength":5}`
 	long := `{"query":"` + strings.Repeat("x", 1<<20) + `"}`
 	for in, want := range map[string]string{
-		``:                              missing,
-		`null`:                          missing,
-		`{}`:                            missing,
-		`{"query":null}`:                missing,
-		`[]`:                            `the arguments must be a JSON object; ` + usage,
-		`"{}"`:                          `the arguments must be a JSON object; ` + usage,
-		`{"query":`:                     `the arguments are not valid JSON (unexpected end of JSON input); ` + usage,
-		`{"query":3}`:                   `argument "query" is not valid: type: 3 has type "integer", want "string"; its schema is {"type":"string","minLength":1,"maxLength":5}`,
-		`{"query":""}`:                  `argument "query" is not valid: minLength`,
-		`{"query":"abcdef"}`:            `argument "query" is not valid: maxLength`,
-		long:                            `argument "query" is not valid: maxLength`,
-		`{"query":"a","limit":"3"}`:     `argument "limit" is not valid: type: 3 has type "string", want "integer"`,
-		`{"query":"a","limit":2.5}`:     `argument "limit" is not valid: type: 2.5 has type "number", want "integer"`,
-		`{"query":"a","limit":0}`:       `argument "limit" is not valid: minimum`,
-		`{"query":"a","limit":10}`:      `argument "limit" is not valid: maximum`,
-		`{"query":"a","limit":1e999}`:   `argument "limit" is not valid`,
-		`{"query":"a","deep":"true"}`:   `argument "deep" is not valid: type: true has type "string", want "boolean"`,
-		`{"query":"a","sort":"date"}`:   `argument "sort" is not valid: enum: date does not equal any of: [name size]`,
-		`{"query":"a","tags":"a"}`:      `argument "tags" is not valid: type: a has type "string", want "array"`,
-		`{"query":"a","tags":["a",1]}`:  `argument "tags" is not valid: validating /items: type: 1 has type "integer", want "string"`,
-		`{"query":"a","qury":"b"}`:      `unknown argument "qury", did you mean "query"? ` + usage,
-		`{"query":"a","limits":1}`:      `unknown argument "limits", did you mean "limit"? ` + usage,
+		``:                             missing,
+		`null`:                         missing,
+		`{}`:                           missing,
+		`{"query":null}`:               missing,
+		`[]`:                           `the arguments must be a JSON object; ` + usage,
+		`"{}"`:                         `the arguments must be a JSON object; ` + usage,
+		`{"query":`:                    `the arguments are not valid JSON (unexpected end of JSON input); ` + usage,
+		`{"query":3}`:                  `argument "query" is not valid: type: 3 has type "integer", want "string"; its schema is {"type":"string","minLength":1,"maxLength":5}`,
+		`{"query":""}`:                 `argument "query" is not valid: minLength`,
+		`{"query":"abcdef"}`:           `argument "query" is not valid: maxLength`,
+		long:                           `argument "query" is not valid: maxLength`,
+		`{"query":"a","limit":"3"}`:    `argument "limit" is not valid: type: 3 has type "string", want "integer"`,
+		`{"query":"a","limit":2.5}`:    `argument "limit" is not valid: type: 2.5 has type "number", want "integer"`,
+		`{"query":"a","limit":0}`:      `argument "limit" is not valid: minimum`,
+		`{"query":"a","limit":10}`:     `argument "limit" is not valid: maximum`,
+		`{"query":"a","limit":1e999}`:  `argument "limit" is not valid`,
+		`{"query":"a","deep":"true"}`:  `argument "deep" is not valid: type: true has type "string", want "boolean"`,
+		`{"query":"a","sort":"date"}`:  `argument "sort" is not valid: enum: date does not equal any of: [name size]`,
+		`{"query":"a","tags":"a"}`:     `argument "tags" is not valid: type: a has type "string", want "array"`,
+		`{"query":"a","tags":["a",1]}`: `argument "tags" is not valid: validating /items: type: 1 has type "integer", want "string"`,
+		`{"query":"a","qury":"b"}`:     `unknown argument "qury", did you mean "query"? ` + usage,
+		`{"query":"a","limits":1}`: `unknown argument "limits", did you mean "limit"? ` +
+			usage,
 		`{"query":"a","somewhere":"b"}`: `unknown argument "somewhere"; ` + usage,
 	} {
 		_, err := checkArguments(json.RawMessage(testSchema), json.RawMessage(in))
@@ -64,21 +66,23 @@ func TestCheckArgumentsErrors(t *testing.T) {
 	}
 }
 
-// A schema that the validator cannot use leaves the check to the tool; one that is not a schema of an object at all is an
-// error. Neither follows references, which may be remote or endless.
+// A schema that the validator cannot use leaves the check to the tool; one that is not a schema of
+// an object at all is an error. Neither follows references, which may be remote or endless.
 func TestCheckArgumentsUnusualSchemas(t *testing.T) {
 	for schema, want := range map[string]string{
-		`{"properties":{"a":{"type":"string","pattern":"^(?!x)"}}}`:                                                 "",
-		`{"properties":{"a":{"exclusiveMinimum":true}}}`:                                                            "",
-		`{"properties":{"a":null}}`:                                                                                 "",
-		`{"properties":{"a":{"$ref":"https://example.invalid/a.json"}}}`:                                            "",
-		`{"properties":{"a":{"$ref":"#"}}}`:                                                                         "",
-		`{"properties":{"a":{"\u0024ref":"#"}}}`:                                                                    "",
-		`{"properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}`:                                                "",
-		`{"properties":{"a":{"$dynamicAnchor":"m","anyOf":[{"$dynamicRef":"#m"},{"type":"object"}]}}}`:              "",
-		`{"properties":{"a":` + strings.Repeat(`{"not":`, 40) + `{"type":"string"}` + strings.Repeat("}", 41) + "}": `argument "a" is not valid`,
-		`{"properties":{"a":false}}`:                                                                                `argument "a" is not valid`,
-		`{"properties":{"a":` + strings.Repeat(`{"items":`, 5000) + "{}" + strings.Repeat("}", 5001) + "}":          "nested more than 64 levels",
+		`{"properties":{"a":{"type":"string","pattern":"^(?!x)"}}}`:                                    "",
+		`{"properties":{"a":{"exclusiveMinimum":true}}}`:                                               "",
+		`{"properties":{"a":null}}`:                                                                    "",
+		`{"properties":{"a":{"$ref":"https://example.invalid/a.json"}}}`:                               "",
+		`{"properties":{"a":{"$ref":"#"}}}`:                                                            "",
+		`{"properties":{"a":{"\u0024ref":"#"}}}`:                                                       "",
+		`{"properties":{"a":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}}`:                                   "",
+		`{"properties":{"a":{"$dynamicAnchor":"m","anyOf":[{"$dynamicRef":"#m"},{"type":"object"}]}}}`: "",
+		`{"properties":{"a":` + strings.Repeat(`{"not":`, 40) + `{"type":"string"}` +
+			strings.Repeat("}", 41) + "}": `argument "a" is not valid`,
+		`{"properties":{"a":false}}`: `argument "a" is not valid`,
+		`{"properties":{"a":` + strings.Repeat(`{"items":`, 5000) + "{}" +
+			strings.Repeat("}", 5001) + "}": "nested more than 64 levels",
 		`{"properties":[]}`:           "not usable",
 		`{"required":{"a":true}}`:     "not usable",
 		`[]`:                          "not usable",
@@ -86,7 +90,8 @@ func TestCheckArgumentsUnusualSchemas(t *testing.T) {
 		`{"type":"object"} {"a":"b"}`: "not usable",
 	} {
 		_, err := checkArguments(json.RawMessage(schema), json.RawMessage(`{"a":1}`))
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && err != nil || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.100s: %.300v, want %q", schema, err, want)
 		}
 	}
@@ -128,7 +133,8 @@ func FuzzCheckArguments(f *testing.F) {
 		if json.Unmarshal(got, &object) != nil || object == nil {
 			t.Errorf("the tool would receive %q", got)
 		}
-		if again, err := checkArguments(json.RawMessage(schema), got); err != nil || string(again) != string(got) {
+		if again, err := checkArguments(json.RawMessage(schema), got); err != nil ||
+			string(again) != string(got) {
 			t.Errorf("%q is not accepted again: %q, %v", got, again, err)
 		}
 	})

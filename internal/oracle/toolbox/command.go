@@ -19,12 +19,14 @@ import (
 	"signalbox/internal/text"
 )
 
-// KeyVariable is the environment variable that holds the key of a call. Every attempt of a call has the same key, so that a
-// program can recognise a repeated call. Tools of behaviour trees get the same variable.
+// KeyVariable is the environment variable that holds the key of a call. Every attempt of a call has
+// the same key, so that a program can recognise a repeated call. Tools of behaviour trees get the
+// same variable.
 const KeyVariable = process.KeyVariable
 
 const (
-	// maxPrinted is how many bytes a command may print before it is stopped. The model sees MaxResult of them.
+	// maxPrinted is how many bytes a command may print before it is stopped. The model sees
+	// MaxResult of them.
 	maxPrinted = 1 << 20
 	// maxComplaint is how many bytes of a failed command's output an error shows.
 	maxComplaint = 2 << 10
@@ -35,30 +37,34 @@ const (
 type Command struct {
 	Line        string
 	Description string
-	// Parameters is the JSON schema of the arguments, which are an object. Nil allows any arguments.
+	// Parameters is the JSON schema of the arguments, which are an object. Nil allows any
+	// arguments.
 	Parameters json.RawMessage
 	// ReadOnly and Timeout are those of Tool.
 	ReadOnly bool
 	Timeout  time.Duration
 	// Dir is the working directory. Empty means that of this process.
 	Dir string
-	// Env is its environment, except for the key of a call. What the command prints is sent to a model, so it should have no API keys. Nil
-	// means that of this process without signalbox's own variables.
+	// Env is its environment, except for the key of a call. What the command prints is sent to a
+	// model, so it should have no API keys. Nil means that of this process without signalbox's own
+	// variables.
 	Env []string
 	// Sandbox is what the command may do; nil means what this process may do.
 	Sandbox *sandbox.Policy
 }
 
-// FromCommand returns a tool that runs a shell command. The command reads the arguments as a JSON object from standard input
-// and prints the result. If its exit status is not 0 the call fails, and the model sees the end of standard error. The
-// command runs in its own process group and is stopped, with everything it started, on timeout, on cancellation, and before
-// the same call is retried. It works on Linux and macOS; elsewhere every call fails with an error that says so.
+// FromCommand returns a tool that runs a shell command. The command reads the arguments as a JSON
+// object from standard input and prints the result. If its exit status is not 0 the call fails, and
+// the model sees the end of standard error. The command runs in its own process group and is
+// stopped, with everything it started, on timeout, on cancellation, and before the same call is
+// retried. It works on Linux and macOS; elsewhere every call fails with an error that says so.
 func FromCommand(name string, c Command) Tool {
 	schema := c.Parameters
 	if len(bytes.TrimSpace(schema)) == 0 {
 		schema = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	return Tool{Name: name, Description: c.Description, Kind: prompt.OtherTool, Schema: schema, ReadOnly: c.ReadOnly, Timeout: c.Timeout, End: endCommand,
+	return Tool{Name: name, Description: c.Description, Kind: prompt.OtherTool, Schema: schema,
+		ReadOnly: c.ReadOnly, Timeout: c.Timeout, End: endCommand,
 		Use: func(ctx context.Context, call Call) (Result, error) { return c.run(ctx, call) }}
 }
 
@@ -89,8 +95,10 @@ func (c Command) run(ctx context.Context, call Call) (Result, error) {
 	case err != nil:
 		return Result{}, err
 	case printed.Truncated:
-		return Result{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the command printed more than %d bytes and was stopped", maxPrinted),
-			Hint: "ask for less at once; it began with:\n" + text.Truncate(valid(printed.Output), maxComplaint)}
+		return Result{}, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("the command printed more than %d bytes and was stopped", maxPrinted),
+			Hint: "ask for less at once; it began with:\n" +
+				text.Truncate(valid(printed.Output), maxComplaint)}
 	case printed.Exit.Err != nil:
 		return Result{}, printed.Exit.Err
 	case printed.Exit.Code != 0:
@@ -107,13 +115,15 @@ func (c Command) environment() []string {
 	return slices.Clone(c.Env)
 }
 
-// session returns the name of the process session of a call. The key is hashed, because it may be any text.
+// session returns the name of the process session of a call. The key is hashed, because it may be
+// any text.
 func session(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return process.NestedSession("oracle-" + hex.EncodeToString(sum[:12]))
 }
 
-// failure describes how a command failed, with the end of its standard error, or else of its standard output.
+// failure describes how a command failed, with the end of its standard error, or else of its
+// standard output.
 func failure(exit process.Exit, stderr, stdout string) string {
 	message := fmt.Sprintf("the command failed with exit status %d", exit.Code)
 	if exit.Signal != "" {

@@ -35,19 +35,25 @@ func TestCommand(t *testing.T) {
 		ok   bool
 		want string
 	}{
-		"arguments":       {"cat", true, `{"n":1.50,"text":"<ä>"}`},
-		"a line of them":  {"read line; echo got it", true, "got it"},
-		"reads nothing":   {"echo 1", true, "1"},
-		"lines":           {`printf ' a\nb\n\n'`, true, " a\nb"},
-		"nothing":         {"true", true, "(no output)"},
-		"said aside":      {"echo aside >&2; echo 1", true, "1"},
-		"no UTF-8":        {`printf 'a\377b'`, true, "a\uFFFDb"},
-		"fails":           {"exit 3", false, "the command failed with exit status 3 and printed nothing"},
-		"fails, says why": {"echo out; echo ' no network ' >&2; exit 3", false, "the command failed with exit status 3: no network"},
-		"fails aloud":     {"echo no network; exit 3", false, "the command failed with exit status 3: no network"},
-		"fails at length": {"seq 1 5000 >&2; exit 1", false, "the command failed with exit status 1: " + tailOfSeq(5000)},
-		"killed":          {"kill -9 $$", false, "the command failed with exit status 137 (SIGKILL) and printed nothing"},
-		"no such program": {"exec no-such-program-anywhere 2>/dev/null", false, "the command failed with exit status 127 and printed nothing"},
+		"arguments":      {"cat", true, `{"n":1.50,"text":"<ä>"}`},
+		"a line of them": {"read line; echo got it", true, "got it"},
+		"reads nothing":  {"echo 1", true, "1"},
+		"lines":          {`printf ' a\nb\n\n'`, true, " a\nb"},
+		"nothing":        {"true", true, "(no output)"},
+		"said aside":     {"echo aside >&2; echo 1", true, "1"},
+		"no UTF-8":       {`printf 'a\377b'`, true, "a\uFFFDb"},
+		"fails": {"exit 3", false,
+			"the command failed with exit status 3 and printed nothing"},
+		"fails, says why": {"echo out; echo ' no network ' >&2; exit 3", false,
+			"the command failed with exit status 3: no network"},
+		"fails aloud": {"echo no network; exit 3", false,
+			"the command failed with exit status 3: no network"},
+		"fails at length": {"seq 1 5000 >&2; exit 1", false,
+			"the command failed with exit status 1: " + tailOfSeq(5000)},
+		"killed": {"kill -9 $$", false,
+			"the command failed with exit status 137 (SIGKILL) and printed nothing"},
+		"no such program": {"exec no-such-program-anywhere 2>/dev/null", false,
+			"the command failed with exit status 127 and printed nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := sh(t.Context(), Command{Line: c.line}, "r/1", `{"n":1.50,"text":"<ä>"}`)
@@ -78,12 +84,17 @@ func tailOfSeq(n int) string {
 }
 
 func TestCommandTool(t *testing.T) {
-	c := Command{Line: "cat", Description: "Says it again.", Parameters: json.RawMessage(`{"type":"object","properties":{"say":{"type":"string"}}}`), ReadOnly: true, Timeout: time.Second}
+	c := Command{Line: "cat", Description: "Says it again.",
+		Parameters: json.RawMessage(`{"type":"object","properties":{"say":{"type":"string"}}}`),
+		ReadOnly:   true, Timeout: time.Second}
 	tool := FromCommand("echo", c)
-	if tool.Name != "echo" || tool.Description != c.Description || tool.Kind != prompt.OtherTool || !tool.ReadOnly || tool.Timeout != time.Second || string(tool.Schema) != string(c.Parameters) {
+	if tool.Name != "echo" || tool.Description != c.Description || tool.Kind != prompt.OtherTool ||
+		!tool.ReadOnly || tool.Timeout != time.Second ||
+		string(tool.Schema) != string(c.Parameters) {
 		t.Errorf("%+v", tool)
 	}
-	fails(t, tool, args{"sya": "x"}, `bad arguments for echo: unknown argument "sya", did you mean "say"?`)
+	fails(t, tool, args{"sya": "x"},
+		`bad arguments for echo: unknown argument "sya", did you mean "say"?`)
 	if err := Check([]Tool{FromCommand("echo", Command{Line: "cat"})}); err != nil {
 		t.Error(err)
 	}
@@ -96,7 +107,8 @@ func TestCommandEnvironment(t *testing.T) {
 	t.Setenv("TOOL_TEST", "of the user")
 	line := `env | grep -e ^SIGNALBOX_ -e ^TOOL_TEST= | sort`
 	got := sh(t.Context(), Command{Line: line}, "s/1/call 2", "")
-	want := "SIGNALBOX_SESSION=" + session("s/1/call 2") + "\nSIGNALBOX_TREE_KEY=s/1/call 2\nTOOL_TEST=of the user"
+	want := "SIGNALBOX_SESSION=" + session("s/1/call 2") +
+		"\nSIGNALBOX_TREE_KEY=s/1/call 2\nTOOL_TEST=of the user"
 	if got.Text != want {
 		t.Errorf("it sees %q, want %q", got.Text, want)
 	}
@@ -108,7 +120,8 @@ func TestCommandEnvironment(t *testing.T) {
 	if KeyVariable != command.KeyVariable {
 		t.Errorf("the tools of trees know their key as %s", command.KeyVariable)
 	}
-	if got := sh(t.Context(), Command{Line: line}, "", ""); strings.Contains(got.Text, "SIGNALBOX_SESSION") {
+	if got := sh(t.Context(), Command{Line: line}, "", ""); strings.Contains(got.Text,
+		"SIGNALBOX_SESSION") {
 		t.Errorf("a call without a key is of a session: %s", got.Text)
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -118,7 +131,8 @@ func TestCommandEnvironment(t *testing.T) {
 	if got := sh(t.Context(), Command{Line: "pwd -P", Dir: dir}, "k", ""); got.Text != dir {
 		t.Errorf("it runs in %s, want %s", got.Text, dir)
 	}
-	if got := sh(t.Context(), Command{Line: "pwd", Dir: filepath.Join(dir, "gone")}, "k", ""); got.OK {
+	if got := sh(t.Context(), Command{Line: "pwd", Dir: filepath.Join(dir, "gone")}, "k",
+		""); got.OK {
 		t.Errorf("it runs in a folder that is not there: %s", got.Text)
 	}
 }
@@ -147,7 +161,8 @@ func pipe(t *testing.T) (name string, await func() (gone func())) {
 	}
 }
 
-// staying returns a command that keeps a pipe open as long as it, or a process that it started, is alive.
+// staying returns a command that keeps a pipe open as long as it, or a process that it started, is
+// alive.
 func staying(name string) string {
 	return "exec 8>" + name + "; echo here >&8; sleep 1000 & sleep 1000 & wait"
 }
@@ -167,7 +182,8 @@ func TestCommandCancelled(t *testing.T) {
 
 func TestCommandTimeout(t *testing.T) {
 	got := sh(t.Context(), Command{Line: "sleep 1000", Timeout: 50 * time.Millisecond}, "k", "")
-	if got.OK || !strings.HasPrefix(got.Text, "timeout: test took longer than 50ms and was stopped") {
+	if got.OK || !strings.HasPrefix(got.Text,
+		"timeout: test took longer than 50ms and was stopped") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -177,7 +193,9 @@ func TestCommandStopsBackgroundProcesses(t *testing.T) {
 	name, await := pipe(t)
 	ended := make(chan Outcome)
 	go func() {
-		ended <- sh(t.Context(), Command{Line: "exec 8>" + name + "; echo here >&8; sleep 1000 >/dev/null 2>&1 & echo done"}, "k", "")
+		ended <- sh(t.Context(),
+			Command{Line: "exec 8>" + name +
+				"; echo here >&8; sleep 1000 >/dev/null 2>&1 & echo done"}, "k", "")
 	}()
 	gone := await()
 	if got := <-ended; got.Text != "done" {
@@ -193,7 +211,8 @@ func TestCommandEnd(t *testing.T) {
 	}
 	name, await := pipe(t)
 	diary := filepath.Join(t.TempDir(), "diary")
-	cmd := exec.Command("sh", "-c", "trap 'echo orphan ended >>"+diary+"; exit' TERM; "+staying(name))
+	cmd := exec.Command("sh", "-c", "trap 'echo orphan ended >>"+diary+"; exit' TERM; "+
+		staying(name))
 	cmd.Env = append(os.Environ(), process.SessionVariable+"="+session("k"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

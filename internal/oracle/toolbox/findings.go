@@ -51,8 +51,8 @@ func better(a, b fileHits) int {
 	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.path, b.path))
 }
 
-// findings collects the best matches. It keeps a bounded number of lines, and the result does not depend on the order in
-// which files are added.
+// findings collects the best matches. It keeps a bounded number of lines, and the result does not
+// depend on the order in which files are added.
 type findings struct {
 	mu                          sync.Mutex // guards the fields while scanners run
 	best                        []fileHits // sorted, at most maxMatches
@@ -99,7 +99,8 @@ func matches(n int) string {
 	return fmt.Sprintf("%d matches", n)
 }
 
-// share returns how many lines of each file are shown: three of each if possible, then more of the best files.
+// share returns how many lines of each file are shown: three of each if possible, then more of the
+// best files.
 func (a *findings) share(limit int) []int {
 	shares := make([]int, len(a.best))
 	for round := 3; limit > 0; round++ {
@@ -165,7 +166,8 @@ func (a *findings) result(limit int, head string) Result {
 		shownFiles++
 	}
 	if shown < a.total {
-		fmt.Fprintf(&out, "\n(%d of %s shown%s; use a longer query or a path to see others)\n", shown, a.summary(), a.alsoIn(rest, a.files-shownFiles))
+		fmt.Fprintf(&out, "\n(%d of %s shown%s; use a longer query or a path to see others)\n",
+			shown, a.summary(), a.alsoIn(rest, a.files-shownFiles))
 	}
 	if a.large > 0 {
 		fmt.Fprintf(&out, "(not searched because of their size: %s)\n", text.Count(a.large, "file"))
@@ -192,7 +194,8 @@ func (a *findings) alsoIn(rest []fileHits, files int) string {
 	return ", also in " + strings.Join(names, ", ")
 }
 
-// show formats lines of a file like grep does: a match has colons around its line number, a context line has dashes.
+// show formats lines of a file like grep does: a match has colons around its line number, a context
+// line has dashes.
 func (f fileHits) show(hits []hit, around bool) string {
 	var out strings.Builder
 	name := valid(f.path)

@@ -24,7 +24,9 @@ func isOneOf(names []string, name string) bool {
 func (f folder) open() (*os.Root, error) {
 	root, err := os.OpenRoot(f.dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the folder %s (%v): tell the user to correct it in the configuration", f.dir, cause(err))
+		return nil, fmt.Errorf(
+			"cannot open the folder %s (%v): tell the user to correct it in the configuration",
+			f.dir, cause(err))
 	}
 	return root, nil
 }
@@ -37,9 +39,10 @@ func cause(err error) error {
 	return err
 }
 
-// inside returns the path that a model gave, relative to the folder, with slashes and with symbolic links resolved if it
-// exists. It returns an error for a path that is outside or not accessible to tools. This check is for good error messages;
-// what keeps a tool inside, even if files change in the meantime, is that everything is opened through an os.Root.
+// inside returns the path that a model gave, relative to the folder, with slashes and with symbolic
+// links resolved if it exists. It returns an error for a path that is outside or not accessible to
+// tools. This check is for good error messages; what keeps a tool inside, even if files change in
+// the meantime, is that everything is opened through an os.Root.
 func (f folder) inside(name string) (string, error) {
 	if strings.ContainsRune(name, 0) {
 		return "", fmt.Errorf("%.200q is not a path: it has a zero byte", name)
@@ -82,7 +85,8 @@ func (f folder) relative(name string) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	for _, from := range []func(string) (string, error){func(d string) (string, error) { return d, nil }, filepath.EvalSymlinks} {
+	for _, from := range []func(string) (string,
+		error){func(d string) (string, error) { return d, nil }, filepath.EvalSymlinks} {
 		base, err := from(dir)
 		if err != nil {
 			continue
@@ -99,7 +103,8 @@ func (f folder) relative(name string) (string, bool) {
 	return "", false
 }
 
-// outside returns the error for a path outside the folder, with a suggestion if the same path exists inside.
+// outside returns the error for a path outside the folder, with a suggestion if the same path
+// exists inside.
 func (f folder) outside(name string) error {
 	within := strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(name)), "/")
 	if filepath.IsLocal(filepath.FromSlash(within)) && allowed(name, within) == nil {

@@ -10,14 +10,15 @@ const (
 	maxPattern    = 1 << 10
 )
 
-// pattern is a line of a .gitignore, or a path with wildcards from a model. Without a slash, except at its end, it matches a
-// name at any depth; otherwise a path relative to the folder of the .gitignore. * and ? do not match slashes, ** does, and
-// [...] is a character class.
+// pattern is a line of a .gitignore, or a path with wildcards from a model. Without a slash, except
+// at its end, it matches a name at any depth; otherwise a path relative to the folder of the
+// .gitignore. * and ? do not match slashes, ** does, and [...] is a character class.
 type pattern struct {
 	negated, onlyFolders bool
-	name                 string   // if there are no wildcards except a star at the beginning; "" if segments is set
-	suffix               bool     // name is what follows the star
-	segments             []string // nil if name is set
+	// if there are no wildcards except a star at the beginning; "" if segments is set
+	name     string
+	suffix   bool     // name is what follows the star
+	segments []string // nil if name is set
 }
 
 // parsePattern parses a line of a .gitignore. ok reports whether it is a valid pattern.
@@ -115,8 +116,8 @@ func (r *rules) with(dir, text string) *rules {
 	return own
 }
 
-// exclude reports whether a path is ignored. The innermost .gitignore with a matching pattern decides, and in it the last
-// matching line.
+// exclude reports whether a path is ignored. The innermost .gitignore with a matching pattern
+// decides, and in it the last matching line.
 func (r *rules) exclude(full, name string, isFolder bool) bool {
 	for ; r != nil; r = r.above {
 		relative := full
@@ -132,10 +133,12 @@ func (r *rules) exclude(full, name string, isFolder bool) bool {
 	return false
 }
 
-// selection is a path with wildcards. It selects files that match, or are in folders that match. Nil selects all files.
+// selection is a path with wildcards. It selects files that match, or are in folders that match.
+// Nil selects all files.
 type selection []pattern
 
-// parseSelection parses a path with wildcards, in which {a,b} means a or b. ok reports whether it has wildcards.
+// parseSelection parses a path with wildcards, in which {a,b} means a or b. ok reports whether it
+// has wildcards.
 func parseSelection(text string) (s selection, ok bool) {
 	if !strings.ContainsAny(text, "*?[{") || len(text) > maxPattern {
 		return nil, false

@@ -72,7 +72,8 @@ func TestIgnoreIsNotExponential(t *testing.T) {
 	deep := strings.Repeat("a/", 300) + "b"
 	var r *rules
 	r = r.with(".", strings.Repeat("**/a/", 100)+"c\n"+strings.Repeat("*a", 400)+"b")
-	if r.exclude(deep, "b", false) || r.exclude(strings.Repeat("a", 250), strings.Repeat("a", 250), false) {
+	if r.exclude(deep, "b", false) || r.exclude(strings.Repeat("a", 250), strings.Repeat("a", 250),
+		false) {
 		t.Error("excluded") // the test is that it ends
 	}
 }
@@ -83,7 +84,8 @@ func TestIgnoreAsGit(t *testing.T) {
 		t.Skip("there is no git")
 	}
 	empty := filepath.Join(t.TempDir(), "repository")
-	if out, err := exec.Command("git", "init", "-q", "--bare", "--template=", empty).CombinedOutput(); err != nil {
+	if out, err := exec.Command("git", "init", "-q", "--bare", "--template=",
+		empty).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	property.Check(t, func(t *rapid.T) {
@@ -102,11 +104,13 @@ func TestIgnoreAsGit(t *testing.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "files") {
 			write(strings.Join(rapid.SliceOfN(name, 1, 4).Draw(t, "path"), "/"), "x")
 		}
-		pattern := rapid.SampledFrom([]string{"a", "b", "*", "*.x", "?", "a*", "[ab]", "[!a]", "**", "/", "/", "/", "!", "#c", " ", "d e", `\#c`, "ab"})
+		pattern := rapid.SampledFrom([]string{"a", "b", "*", "*.x", "?", "a*", "[ab]", "[!a]", "**",
+			"/", "/", "/", "!", "#c", " ", "d e", `\#c`, "ab"})
 		rules := func(label string) string {
 			var lines []string
 			for range rapid.IntRange(1, 3).Draw(t, label) {
-				lines = append(lines, strings.Join(rapid.SliceOfN(pattern, 1, 4).Draw(t, label+" line"), ""))
+				lines = append(lines,
+					strings.Join(rapid.SliceOfN(pattern, 1, 4).Draw(t, label+" line"), ""))
 			}
 			return strings.Join(lines, "\n") + "\n"
 		}
@@ -117,14 +121,17 @@ func TestIgnoreAsGit(t *testing.T) {
 			}
 		}
 		git := func(args ...string) string {
-			cmd := exec.Command("git", append([]string{"-C", dir, "--git-dir=" + empty, "--work-tree=.", "-c", "core.excludesFile=/dev/null", "-c", "core.quotePath=false"}, args...)...)
+			cmd := exec.Command("git",
+				append([]string{"-C", dir, "--git-dir=" + empty, "--work-tree=.", "-c",
+					"core.excludesFile=/dev/null", "-c", "core.quotePath=false"}, args...)...)
 			out, err := cmd.Output()
 			if err != nil {
 				t.Fatalf("git %v: %v", args, err)
 			}
 			return string(out)
 		}
-		want := strings.Split(strings.TrimSuffix(git("ls-files", "-z", "--others", "--exclude-standard"), "\x00"), "\x00")
+		want := strings.Split(strings.TrimSuffix(git("ls-files", "-z", "--others",
+			"--exclude-standard"), "\x00"), "\x00")
 		var (
 			mu  sync.Mutex // guards got
 			got []string

@@ -8,7 +8,8 @@ import (
 	"signalbox/internal/process"
 )
 
-// TestMain runs the tests in a session of their own: another run of the tests on this machine must not end its commands.
+// TestMain runs the tests in a session of their own: another run of the tests on this machine must
+// not end its commands.
 func TestMain(m *testing.M) {
 	os.Setenv(process.SessionVariable, fmt.Sprintf("test-%d", os.Getpid()))
 	os.Exit(m.Run())

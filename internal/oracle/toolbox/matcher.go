@@ -11,7 +11,8 @@ import (
 
 // matcher finds lines that match a query.
 type matcher struct {
-	// needles are texts of which a matching line contains at least one. If there are none, every line is tried.
+	// needles are texts of which a matching line contains at least one. If there are none, every
+	// line is tried.
 	needles [][]byte
 	// folded means that the needles are in lower case, and are searched in the text in lower case.
 	folded bool
@@ -19,8 +20,8 @@ type matcher struct {
 	re *regexp.Regexp
 }
 
-// newMatcher returns a matcher for a query. A text is case-sensitive only if it has capital letters; a regular expression
-// is used as it is.
+// newMatcher returns a matcher for a query. A text is case-sensitive only if it has capital
+// letters; a regular expression is used as it is.
 func newMatcher(query string, isPattern bool) (*matcher, error) {
 	if isPattern {
 		return compile(query)
@@ -39,7 +40,8 @@ func newMatcher(query string, isPattern bool) (*matcher, error) {
 func compile(query string) (*matcher, error) {
 	re, err := regexp.Compile(query)
 	if err != nil {
-		return nil, fmt.Errorf("the query is not a valid RE2 regular expression (%v): correct it, or leave out regexp to search for the text itself", err)
+		return nil, fmt.Errorf(
+			"the query is not a valid RE2 regular expression (%v): correct it, or leave out regexp to search for the text itself", err)
 	}
 	m := &matcher{re: re, folded: true}
 	if parsed, err := syntax.Parse(query, syntax.Perl); err == nil {
@@ -50,11 +52,13 @@ func compile(query string) (*matcher, error) {
 	return m, nil
 }
 
-// maxNeedles is how many needles a regular expression may have. Each costs a search of the whole text.
+// maxNeedles is how many needles a regular expression may have. Each costs a search of the whole
+// text.
 const maxNeedles = 8
 
-// needlesOf returns texts in lower case of which every match of an expression contains at least one, or nil if there are
-// none. They make a search for an expression nearly as fast as one for a text.
+// needlesOf returns texts in lower case of which every match of an expression contains at least
+// one, or nil if there are none. They make a search for an expression nearly as fast as one for a
+// text.
 func needlesOf(re *syntax.Regexp) []string {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -91,8 +95,9 @@ func needlesOf(re *syntax.Regexp) []string {
 	return nil
 }
 
-// safeRun returns the longest part of a literal that every match contains in lower case. Non-ASCII letters are left out, and
-// so are k and s if case is ignored, because non-ASCII letters match them too.
+// safeRun returns the longest part of a literal that every match contains in lower case. Non-ASCII
+// letters are left out, and so are k and s if case is ignored, because non-ASCII letters match them
+// too.
 func safeRun(re *syntax.Regexp) string {
 	best, run := "", ""
 	for _, r := range re.Rune {
@@ -125,8 +130,8 @@ func shortest(words []string) int {
 // line is a line of a text: its number, from 1, and its offsets, without the line ending.
 type line struct{ number, from, to int }
 
-// each calls yield for each matching line, with the position of the first match in it, until yield returns false. folded is
-// the text in lower case.
+// each calls yield for each matching line, with the position of the first match in it, until yield
+// returns false. folded is the text in lower case.
 func (m *matcher) each(text, folded []byte, yield func(l line, at, length int) bool) {
 	hay := text
 	if m.folded {

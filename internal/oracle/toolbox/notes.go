@@ -25,15 +25,17 @@ const (
 	maxNotesText = 16 << 10
 	// maxExcerpt is how many bytes of a section are shown.
 	maxExcerpt = 1200
-	// maxNote is the size of the largest note that is indexed, and maxAllNotes the total size of all.
+	// maxNote is the size of the largest note that is indexed, and maxAllNotes the total size of
+	// all.
 	maxNote     = 2 << 20
 	maxAllNotes = 256 << 20
 )
 
 // NotesOptions configures search_notes.
 type NotesOptions struct {
-	// Prefix is put before the paths of notes in results, so that read_file finds them if the notes are in a subfolder of its
-	// own folder. Empty means that paths are relative to the notes folder.
+	// Prefix is put before the paths of notes in results, so that read_file finds them if the notes
+	// are in a subfolder of its own folder. Empty means that paths are relative to the notes
+	// folder.
 	Prefix string
 }
 
@@ -42,9 +44,10 @@ type notesInput struct {
 	Limit integer `json:"limit"`
 }
 
-// SearchNotes returns the tool search_notes, which finds sections of the Markdown files in a folder. The folder is indexed
-// at the first call, and again when the names, sizes or modification times of the notes have changed. It skips the same
-// files as search_code. A nil opts means the zero NotesOptions.
+// SearchNotes returns the tool search_notes, which finds sections of the Markdown files in a
+// folder. The folder is indexed at the first call, and again when the names, sizes or modification
+// times of the notes have changed. It skips the same files as search_code. A nil opts means the
+// zero NotesOptions.
 func SearchNotes(dir string, opts *NotesOptions) Tool {
 	n := &notes{folder: folder{dir}, turn: make(chan struct{}, 1)}
 	if opts != nil {
@@ -208,17 +211,20 @@ func (n *notes) show(query string, words []string, ix *sections.Index, limit int
 		return Result{Text: noMatch(query, ix)}
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s for %.200q, best first:\n", text.Count(len(ranked), "section"), valid(query))
+	fmt.Fprintf(&out, "%s for %.200q, best first:\n", text.Count(len(ranked), "section"),
+		valid(query))
 	var r Result
 	for i, entry := range ranked[:min(len(ranked), limit)] {
 		name := path.Join(n.opts.Prefix, entry.Path)
 		body, at := entry.Excerpt(words, maxExcerpt)
-		part := fmt.Sprintf("\n%d. %s (%s:%d)\n%s\n", i+1, text.Truncate(entry.FullTitle(), 300), valid(name), at, body)
+		part := fmt.Sprintf("\n%d. %s (%s:%d)\n%s\n", i+1, text.Truncate(entry.FullTitle(), 300),
+			valid(name), at, body)
 		if out.Len()+len(part) > maxNotesText-200 && i > 0 {
 			break
 		}
 		out.WriteString(part)
-		r.Sources = append(r.Sources, chunk.Source{Type: "note", Path: name, Line: at, Title: entry.Title})
+		r.Sources = append(r.Sources, chunk.Source{Type: "note", Path: name, Line: at,
+			Title: entry.Title})
 	}
 	if left := len(ranked) - len(r.Sources); left > 0 {
 		fmt.Fprintf(&out, "\n(%d more; use more words or a larger limit to see others)\n", left)
@@ -232,7 +238,8 @@ func noMatch(query string, ix *sections.Index) string {
 	if ix.Notes() == 0 {
 		return "There are no notes in the folder: look elsewhere."
 	}
-	message := fmt.Sprintf("No section in %s contains a word of %.200q. Try other words", text.Count(ix.Notes(), "note"), valid(query))
+	message := fmt.Sprintf("No section in %s contains a word of %.200q. Try other words",
+		text.Count(ix.Notes(), "note"), valid(query))
 	if titles := ix.Titles(10); len(titles) > 0 {
 		for i := range titles {
 			titles[i] = text.Truncate(titles[i], 80)

@@ -45,17 +45,22 @@ snapshot
 func TestSearchNotes(t *testing.T) {
 	tool := SearchNotes(folderOf(t, notebook), nil)
 	for query, want := range map[string][]string{
-		"restore snapshot":                {"backup.md:5 Restore a snapshot", "misc.markdown:1 misc", "garden/tomatoes.md:5 Watering"},
-		"How do I restore the snapshots?": {"backup.md:5 Restore a snapshot", "misc.markdown:1 misc", "garden/tomatoes.md:5 Watering"},
-		"TOMATO":                          {"garden/tomatoes.md:1 Tomatoes", "garden/tomatoes.md:5 Watering"},
-		"cafe":                            {"garden/tomatoes.md:1 Tomatoes"},
-		"github":                          {"misc.markdown:1 misc"},
-		"git hub":                         {"misc.markdown:1 misc"},
-		"back up":                         {"backup.md:1 Backing things up", "backup.md:5 Restore a snapshot"},
-		"watering":                        {"garden/tomatoes.md:5 Watering"},
+		"restore snapshot": {"backup.md:5 Restore a snapshot",
+			"misc.markdown:1 misc", "garden/tomatoes.md:5 Watering"},
+		"How do I restore the snapshots?": {"backup.md:5 Restore a snapshot",
+			"misc.markdown:1 misc", "garden/tomatoes.md:5 Watering"},
+		"TOMATO": {"garden/tomatoes.md:1 Tomatoes",
+			"garden/tomatoes.md:5 Watering"},
+		"cafe":    {"garden/tomatoes.md:1 Tomatoes"},
+		"github":  {"misc.markdown:1 misc"},
+		"git hub": {"misc.markdown:1 misc"},
+		"back up": {"backup.md:1 Backing things up",
+			"backup.md:5 Restore a snapshot"},
+		"watering": {"garden/tomatoes.md:5 Watering"},
 	} {
 		// The text has the best section first; the sources are sorted by path.
-		out, err := tool.Use(t.Context(), Call{Arguments: json.RawMessage(fmt.Sprintf(`{"query":%q}`, query))})
+		out, err := tool.Use(t.Context(),
+			Call{Arguments: json.RawMessage(fmt.Sprintf(`{"query":%q}`, query))})
 		var got []string
 		for _, s := range out.Sources {
 			if s.Type != "note" {
@@ -77,16 +82,22 @@ func TestSearchNotes(t *testing.T) {
 	if !out.OK || out.Sources != nil {
 		t.Errorf("%+v", out)
 	}
-	has(t, out.Text, `No section in 3 notes contains a word of "quux". Try other words`, "Backing things up; Tomatoes; misc")
+	has(t, out.Text, `No section in 3 notes contains a word of "quux". Try other words`,
+		"Backing things up; Tomatoes; misc")
 	fails(t, tool, args{"query": "?!"}, "the query has no words")
-	fails(t, tool, args{"query": "x", "limit": 21}, `argument "limit" is not valid: maximum`, `"maximum":20`)
-	fails(t, SearchNotes(filepath.Join(t.TempDir(), "gone"), nil), args{"query": "x"}, "cannot open the folder")
-	has(t, ok(t, SearchNotes(t.TempDir(), nil), args{"query": "x"}), "There are no notes in the folder")
+	fails(t, tool, args{"query": "x", "limit": 21}, `argument "limit" is not valid: maximum`,
+		`"maximum":20`)
+	fails(t, SearchNotes(filepath.Join(t.TempDir(), "gone"), nil), args{"query": "x"},
+		"cannot open the folder")
+	has(t, ok(t, SearchNotes(t.TempDir(), nil), args{"query": "x"}),
+		"There are no notes in the folder")
 }
 
 func TestSearchNotesPrefix(t *testing.T) {
-	out := use(t, SearchNotes(folderOf(t, notebook), &NotesOptions{Prefix: "docs/notes"}), args{"query": "watering"})
-	if diff := cmp.Diff([]chunk.Source{{Type: "note", Path: "docs/notes/garden/tomatoes.md", Line: 5, Title: "Watering"}}, out.Sources); diff != "" {
+	out := use(t, SearchNotes(folderOf(t, notebook), &NotesOptions{Prefix: "docs/notes"}),
+		args{"query": "watering"})
+	if diff := cmp.Diff([]chunk.Source{{Type: "note", Path: "docs/notes/garden/tomatoes.md",
+		Line: 5, Title: "Watering"}}, out.Sources); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	has(t, out.Text, "(docs/notes/garden/tomatoes.md:5)")
@@ -96,7 +107,8 @@ func TestSearchNotesPrefix(t *testing.T) {
 func TestNoteExcerpt(t *testing.T) {
 	dir := t.TempDir()
 	filler := strings.Repeat("Of one thing and another, ölig.\n", 200)
-	put(t, dir, "long.md", "# Long\n\n"+filler+"A zebra.\n"+filler+"The zebra met a quagga.\n"+filler)
+	put(t, dir, "long.md", "# Long\n\n"+filler+"A zebra.\n"+filler+"The zebra met a quagga.\n"+
+		filler)
 	text := ok(t, SearchNotes(dir, nil), args{"query": "quagga zebra"})
 	has(t, text, "1. Long (long.md:404)\n…\nThe zebra met a quagga.\nOf one")
 	if len(text) > maxExcerpt+200 || !utf8.ValidString(text) {
@@ -105,10 +117,12 @@ func TestNoteExcerpt(t *testing.T) {
 	has(t, ok(t, SearchNotes(dir, nil), args{"query": "long"}), "1. Long (long.md:1)\nOf one")
 
 	for i := range 50 {
-		put(t, dir, fmt.Sprintf("n%d.md", i), strings.Repeat("a gnu with a very long line behind it ", 300))
+		put(t, dir, fmt.Sprintf("n%d.md", i),
+			strings.Repeat("a gnu with a very long line behind it ", 300))
 	}
 	text = ok(t, SearchNotes(dir, nil), args{"query": "gnu", "limit": 20})
-	if len(text) > maxNotesText || strings.Count(text, "\n…") > 0 || strings.Count(text, "(n") < 12 {
+	if len(text) > maxNotesText || strings.Count(text, "\n…") > 0 ||
+		strings.Count(text, "(n") < 12 {
 		t.Errorf("%d bytes:\n%s", len(text), text)
 	}
 }
@@ -128,7 +142,8 @@ func TestNotesIndexIsReused(t *testing.T) {
 		t.Helper()
 		r, err := n.search(t.Context(), notesInput{Query: query})
 		if err != nil || n.builds != want || (len(r.Sources) > 0) != found {
-			t.Errorf("%s: %d times, want %d; found %v, want %v (%v)", what, n.builds, want, len(r.Sources) > 0, found, err)
+			t.Errorf("%s: %d times, want %d; found %v, want %v (%v)", what, n.builds, want,
+				len(r.Sources) > 0, found, err)
 		}
 	}
 	builds("first", "snapshot", 1, true)
@@ -180,7 +195,8 @@ func TestSearchNotesCancelled(t *testing.T) {
 		t.Error(err)
 	}
 	<-n.turn
-	if _, err := n.search(ctx, notesInput{Query: "snapshot"}); !errors.Is(err, context.Canceled) || n.index != nil {
+	if _, err := n.search(ctx, notesInput{Query: "snapshot"}); !errors.Is(err, context.Canceled) ||
+		n.index != nil {
 		t.Errorf("%v, and an index of a part: %v", err, n.index)
 	}
 }

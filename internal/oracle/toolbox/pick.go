@@ -11,15 +11,16 @@ import (
 // ReadOnlyTools is the name by which Pick selects all tools that change nothing.
 const ReadOnlyTools = "read_only"
 
-// Pick returns the tools with the given names, in the order of tools, and the names that no tool has. A name that ends in *
-// selects all tools with that prefix.
+// Pick returns the tools with the given names, in the order of tools, and the names that no tool
+// has. A name that ends in * selects all tools with that prefix.
 func Pick(tools []Tool, names []string) (kept []Tool, unknown []string) {
 	used := make([]bool, len(names))
 	for _, tool := range tools {
 		keep := false
 		for i, name := range names {
 			prefix, wildcard := strings.CutSuffix(name, "*")
-			if name == tool.Name || wildcard && strings.HasPrefix(tool.Name, prefix) || name == ReadOnlyTools && tool.ReadOnly {
+			if name == tool.Name || wildcard && strings.HasPrefix(tool.Name, prefix) ||
+				name == ReadOnlyTools && tool.ReadOnly {
 				keep, used[i] = true, true
 			}
 		}
@@ -35,8 +36,8 @@ func Pick(tools []Tool, names []string) (kept []Tool, unknown []string) {
 	return kept, unknown
 }
 
-// Suggest returns the text "; did you mean X?" with the name of the tool that name is most likely a misspelling of, or "" if
-// there is none.
+// Suggest returns the text "; did you mean X?" with the name of the tool that name is most likely a
+// misspelling of, or "" if there is none.
 func Suggest(name string, tools []Tool) string {
 	names := make([]string, len(tools))
 	for i, tool := range tools {

@@ -10,8 +10,8 @@ import (
 	"signalbox/internal/portfolio"
 )
 
-// Portfolio answers questions about a portfolio. Its methods may be called concurrently. An answer is a JSON object, also when
-// it reports a failure. *portfolio.Desk implements it.
+// Portfolio answers questions about a portfolio. Its methods may be called concurrently. An answer
+// is a JSON object, also when it reports a failure. *portfolio.Desk implements it.
 type Portfolio interface {
 	CheckExitSignals(context.Context, portfolio.ExitQuery) portfolio.Answer
 	SuggestTaxLossHarvest(context.Context, portfolio.HarvestQuery) portfolio.Answer
@@ -24,8 +24,9 @@ type exitsInput struct {
 	AsOf    string      `json:"as_of"`
 }
 
-// The descriptions are the same as those of the MCP tools with the same names; a test compares them. The arguments format and
-// output are left out: a model always gets the brief for agents, and no files are written.
+// The descriptions are the same as those of the MCP tools with the same names; a test compares
+// them. The arguments format and output are left out: a model always gets the brief for agents, and
+// no files are written.
 const dayProperty = `{"type":"string","maxLength":10,"pattern":"^\\d{4}-\\d{2}-\\d{2}$","description":"Date, for example 2026-01-31. Default: as_of in portfolio.yaml, or today."}`
 
 const agentFormat = "agent"
@@ -47,8 +48,10 @@ func CheckExitSignals(p Portfolio) Tool {
 			if err != nil {
 				return Result{}, err
 			}
-			return portfolioResult(ctx, "exit signals of "+in.Ticker, p.CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: in.Ticker, Shares: in.Shares.String(),
-				AccountID: in.Account, AsOf: in.AsOf, Format: agentFormat}))
+			return portfolioResult(ctx, "exit signals of "+in.Ticker,
+				p.CheckExitSignals(ctx,
+					portfolio.ExitQuery{Ticker: in.Ticker, Shares: in.Shares.String(),
+						AccountID: in.Account, AsOf: in.AsOf, Format: agentFormat}))
 		},
 	}
 }
@@ -81,13 +84,17 @@ func SuggestTaxLossHarvest(p Portfolio) Tool {
 			if err != nil {
 				return Result{}, err
 			}
-			return portfolioResult(ctx, "losses to harvest", p.SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: in.MinLoss.String(), SortBy: in.SortBy,
-				SkipWashCheck: in.WashCheck != nil && !*in.WashCheck, Account: in.Account, Source: in.Source, AsOf: in.AsOf, Format: agentFormat}))
+			return portfolioResult(ctx, "losses to harvest",
+				p.SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: in.MinLoss.String(),
+					SortBy:        in.SortBy,
+					SkipWashCheck: in.WashCheck != nil && !*in.WashCheck, Account: in.Account,
+					Source: in.Source, AsOf: in.AsOf, Format: agentFormat}))
 		},
 	}
 }
 
-// portfolioResult converts an answer to a result. An answer that reports a failure becomes an error with the whole brief.
+// portfolioResult converts an answer to a result. An answer that reports a failure becomes an error
+// with the whole brief.
 func portfolioResult(ctx context.Context, title string, a portfolio.Answer) (Result, error) {
 	if a.Problem != nil && ctx.Err() != nil {
 		return Result{}, ctx.Err()
@@ -95,5 +102,6 @@ func portfolioResult(ctx context.Context, title string, a portfolio.Answer) (Res
 	if a.Problem != nil {
 		return Result{}, errors.New(string(a.JSON))
 	}
-	return Result{Text: string(a.JSON), Sources: []chunk.Source{{Type: "portfolio", Path: "portfolio.yaml", Title: title}}}, nil
+	return Result{Text: string(a.JSON),
+		Sources: []chunk.Source{{Type: "portfolio", Path: "portfolio.yaml", Title: title}}}, nil
 }

@@ -20,7 +20,8 @@ import (
 	"signalbox/internal/serve/mcpserver"
 )
 
-// TestPortfolioSameAsMCP compares the definitions of the portfolio tools with those of the MCP server.
+// TestPortfolioSameAsMCP compares the definitions of the portfolio tools with those of the MCP
+// server.
 func TestPortfolioSameAsMCP(t *testing.T) {
 	server, err := mcpserver.New(func() (string, error) { return t.TempDir(), nil }, nil)
 	if err != nil {
@@ -68,7 +69,8 @@ func TestPortfolioSameAsMCP(t *testing.T) {
 		if properties["format"] == nil || properties["output"] == nil {
 			t.Errorf("%s has no format or no output any more", tool.Name)
 		}
-		maps.DeleteFunc(properties, func(name string, _ any) bool { return name == "format" || name == "output" })
+		maps.DeleteFunc(properties,
+			func(name string, _ any) bool { return name == "format" || name == "output" })
 		if diff := cmp.Diff(want, here); diff != "" {
 			t.Errorf("%s (-MCP +here):\n%s", tool.Name, diff)
 		}
@@ -90,31 +92,43 @@ func (a *asked) CheckExitSignals(_ context.Context, q portfolio.ExitQuery) portf
 	return a.answer
 }
 
-func (a *asked) SuggestTaxLossHarvest(_ context.Context, q portfolio.HarvestQuery) portfolio.Answer {
+func (a *asked) SuggestTaxLossHarvest(_ context.Context,
+	q portfolio.HarvestQuery) portfolio.Answer {
 	a.harvest = q
 	return a.answer
 }
 
 func TestPortfolioQuestions(t *testing.T) {
-	desk := &asked{answer: portfolio.Answer{JSON: json.RawMessage(`{"status":"success"}`), Status: brief.StatusSuccess}}
-	out := Run(t.Context(), CheckExitSignals(desk), Call{Arguments: json.RawMessage(`{"ticker":"SLV","shares":12.3400,"account_id":"brk","as_of":"2026-01-02"}`)})
-	want := Outcome{OK: true, Text: `{"status":"success"}`, Sources: []chunk.Source{{Type: "portfolio", Path: "portfolio.yaml", Title: "exit signals of SLV"}}}
+	desk := &asked{answer: portfolio.Answer{JSON: json.RawMessage(`{"status":"success"}`),
+		Status: brief.StatusSuccess}}
+	out := Run(t.Context(), CheckExitSignals(desk),
+		Call{Arguments: json.RawMessage(
+			`{"ticker":"SLV","shares":12.3400,"account_id":"brk","as_of":"2026-01-02"}`)})
+	want := Outcome{OK: true, Text: `{"status":"success"}`,
+		Sources: []chunk.Source{{Type: "portfolio", Path: "portfolio.yaml",
+			Title: "exit signals of SLV"}}}
 	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(portfolio.ExitQuery{Ticker: "SLV", Shares: "12.3400", AccountID: "brk", AsOf: "2026-01-02", Format: "agent"}, desk.exits); diff != "" {
+	if diff := cmp.Diff(portfolio.ExitQuery{Ticker: "SLV", Shares: "12.3400", AccountID: "brk",
+		AsOf: "2026-01-02", Format: "agent"}, desk.exits); diff != "" {
 		t.Errorf("(-want +asked):\n%s", diff)
 	}
 	ok(t, SuggestTaxLossHarvest(desk), args{})
 	if diff := cmp.Diff(portfolio.HarvestQuery{Format: "agent"}, desk.harvest); diff != "" {
 		t.Errorf("(-want +asked):\n%s", diff)
 	}
-	ok(t, SuggestTaxLossHarvest(desk), args{"min_loss": 100, "sort_by": "days_held", "include_wash_sale_check": false, "account": "ira", "source": "ofx", "as_of": "2026-01-02"})
-	if diff := cmp.Diff(portfolio.HarvestQuery{MinLoss: "100", SortBy: "days_held", SkipWashCheck: true, Account: "ira", Source: "ofx", AsOf: "2026-01-02", Format: "agent"}, desk.harvest); diff != "" {
+	ok(t, SuggestTaxLossHarvest(desk), args{"min_loss": 100, "sort_by": "days_held",
+		"include_wash_sale_check": false, "account": "ira", "source": "ofx", "as_of": "2026-01-02"})
+	if diff := cmp.Diff(portfolio.HarvestQuery{MinLoss: "100", SortBy: "days_held",
+		SkipWashCheck: true, Account: "ira", Source: "ofx", AsOf: "2026-01-02", Format: "agent"},
+		desk.harvest); diff != "" {
 		t.Errorf("(-want +asked):\n%s", diff)
 	}
-	fails(t, CheckExitSignals(desk), args{"ticker": "SLV", "account": "brk"}, `unknown argument "account", did you mean "account_id"?`)
-	fails(t, SuggestTaxLossHarvest(desk), args{"sort_by": "name"}, `argument "sort_by" is not valid: enum`, `"enum":["loss_amount","loss_pct","days_held"]`)
+	fails(t, CheckExitSignals(desk), args{"ticker": "SLV", "account": "brk"},
+		`unknown argument "account", did you mean "account_id"?`)
+	fails(t, SuggestTaxLossHarvest(desk), args{"sort_by": "name"},
+		`argument "sort_by" is not valid: enum`, `"enum":["loss_amount","loss_pct","days_held"]`)
 }
 
 func TestPortfolioDesk(t *testing.T) {
@@ -136,13 +150,15 @@ date,ticker,close
 	if len(text) > brief.MaxAgentBytes {
 		t.Errorf("%d bytes", len(text))
 	}
-	failure := fails(t, CheckExitSignals(desk), args{"ticker": "SLV"}, `"status":"error"`, "no_exit_rules")
+	failure := fails(t, CheckExitSignals(desk), args{"ticker": "SLV"}, `"status":"error"`,
+		"no_exit_rules")
 	if !json.Valid([]byte(failure)) || strings.Contains(failure, "panic") {
 		t.Error(failure)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := SuggestTaxLossHarvest(desk).Use(ctx, Call{Arguments: json.RawMessage(`{}`)}); err != context.Canceled {
+	if _, err := SuggestTaxLossHarvest(desk).Use(ctx,
+		Call{Arguments: json.RawMessage(`{}`)}); err != context.Canceled {
 		t.Errorf("a question that is withdrawn: %v", err)
 	}
 }

@@ -39,9 +39,9 @@ type readInput struct {
 	To   *integer `json:"to"`
 }
 
-// ReadFile returns the tool read_file, which reads text files and lists folders below dir. It never leaves dir, and refuses
-// what search_code skips: .git, the box, files that usually hold passwords or keys, and what .gitignore files exclude. Such
-// entries are marked in a listing.
+// ReadFile returns the tool read_file, which reads text files and lists folders below dir. It never
+// leaves dir, and refuses what search_code skips: .git, the box, files that usually hold passwords
+// or keys, and what .gitignore files exclude. Such entries are marked in a listing.
 func ReadFile(dir string) Tool {
 	f := folder{dir}
 	return Tool{
@@ -71,7 +71,8 @@ func (f folder) read(ctx context.Context, in readInput) (Result, error) {
 	}
 	if in.To != nil {
 		if to = int(*in.To); to < from {
-			return Result{}, fmt.Errorf("from (%d) is greater than to (%d): swap them or leave out to", from, to)
+			return Result{}, fmt.Errorf(
+				"from (%d) is greater than to (%d): swap them or leave out to", from, to)
 		}
 	}
 	if to == 0 || to-from >= maxReadLines {
@@ -110,14 +111,16 @@ func (f folder) read(ctx context.Context, in readInput) (Result, error) {
 }
 
 // readLines returns the lines from from to to of a file.
-func readLines(ctx context.Context, opened io.Reader, name string, size int64, from, to int) (Result, error) {
+func readLines(ctx context.Context, opened io.Reader, name string, size int64, from,
+	to int) (Result, error) {
 	r := bufio.NewReaderSize(opened, 64<<10)
 	head, err := r.Peek(sniffed)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return Result{}, fmt.Errorf("cannot read %s: %v", name, cause(err))
 	}
 	if isBinary(head) {
-		return Result{}, fmt.Errorf("%s is a binary file (%d bytes): only text can be read", name, size)
+		return Result{}, fmt.Errorf("%s is a binary file (%d bytes): only text can be read", name,
+			size)
 	}
 	if len(head) == 0 {
 		return Result{Text: name + " is empty"}, nil
@@ -143,7 +146,8 @@ func readLines(ctx context.Context, opened io.Reader, name string, size int64, f
 	}
 	w.endLine()
 	if w.shown == 0 {
-		return Result{}, fmt.Errorf("%s has only %s: choose a smaller from", name, text.Count(w.lines, "line"))
+		return Result{}, fmt.Errorf("%s has only %s: choose a smaller from", name,
+			text.Count(w.lines, "line"))
 	}
 	last := from + w.shown - 1
 	total := fmt.Sprintf("%d", w.lines)
@@ -154,10 +158,12 @@ func readLines(ctx context.Context, opened io.Reader, name string, size int64, f
 	if last < w.lines {
 		output += fmt.Sprintf("(continue with from=%d)\n", last+1)
 	}
-	return Result{Text: output, Sources: []chunk.Source{{Type: "code", Path: name, Line: from}}}, nil
+	return Result{Text: output, Sources: []chunk.Source{{Type: "code", Path: name, Line: from}}},
+		nil
 }
 
-// window collects the requested lines of a file that is read piece by piece, until maxReadText is reached.
+// window collects the requested lines of a file that is read piece by piece, until maxReadText is
+// reached.
 type window struct {
 	from, to int
 	text     strings.Builder
@@ -173,7 +179,8 @@ type window struct {
 func (w *window) add(piece []byte, endsLine bool) {
 	w.read += len(piece)
 	w.length += len(piece)
-	if number := w.lines + 1; number >= w.from && number <= w.to && !w.full && len(w.line) <= maxReadLine {
+	if number := w.lines + 1; number >= w.from && number <= w.to && !w.full &&
+		len(w.line) <= maxReadLine {
 		w.line = append(w.line, piece[:min(len(piece), maxReadLine+2)]...)
 	}
 	if endsLine {
@@ -190,7 +197,8 @@ func (w *window) endLine() {
 	if w.lines >= w.from && w.lines <= w.to && !w.full {
 		line := valid(string(bytes.TrimRight(w.line, "\r\n")))
 		if len(line) > maxReadLine {
-			line = text.Truncate(line, maxReadLine) + fmt.Sprintf("… (the line has %d bytes)", w.length)
+			line = text.Truncate(line, maxReadLine) + fmt.Sprintf("… (the line has %d bytes)",
+				w.length)
 		}
 		numbered := fmt.Sprintf("%d\t%s\n", w.lines, line)
 		if w.text.Len()+len(numbered) > maxReadText && w.shown > 0 {
@@ -229,11 +237,13 @@ func list(root *os.Root, name string) (Result, error) {
 		case err == nil && entry.Type().IsRegular():
 			line += fmt.Sprintf(" (%s)", text.Count(int(info.Size()), "byte"))
 		}
-		if isSecret(path.Base(name), entry.Name()) || ignoring.exclude(join(name, entry.Name()), entry.Name(), entry.IsDir()) {
+		if isSecret(path.Base(name), entry.Name()) || ignoring.exclude(join(name, entry.Name()),
+			entry.Name(), entry.IsDir()) {
 			line += " (not accessible to tools)"
 		}
 		if i == maxListed || out.Len()+len(line) > maxReadText {
-			fmt.Fprintf(&out, "(and %d more; search_code finds files by their content)\n", len(entries)-i)
+			fmt.Fprintf(&out, "(and %d more; search_code finds files by their content)\n",
+				len(entries)-i)
 			break
 		}
 		out.WriteString(line + "\n")
@@ -241,13 +251,15 @@ func list(root *os.Root, name string) (Result, error) {
 	return Result{Text: out.String()}, nil
 }
 
-// missing returns the error about a file that cannot be opened. If it does not exist, the error suggests similar names.
+// missing returns the error about a file that cannot be opened. If it does not exist, the error
+// suggests similar names.
 func (f folder) missing(ctx context.Context, root *os.Root, name string, err error) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("cannot read %s: %v", name, cause(err))
 	}
 	if similar := similarPaths(ctx, root, name); len(similar) > 0 {
-		return fmt.Errorf("%s does not exist; did you mean %s?", name, strings.Join(similar, " or "))
+		return fmt.Errorf("%s does not exist; did you mean %s?", name,
+			strings.Join(similar, " or "))
 	}
 	parent := path.Dir(name)
 	for parent != "." {
@@ -259,8 +271,8 @@ func (f folder) missing(ctx context.Context, root *os.Root, name string, err err
 	return fmt.Errorf("%s does not exist; list the folder with read_file and the path %s, or find it with search_code", name, parent)
 }
 
-// similarPaths returns the paths that name may be a misspelling of, closest first: files with the same name in other folders,
-// and with a similar name in the same folder.
+// similarPaths returns the paths that name may be a misspelling of, closest first: files with the
+// same name in other folders, and with a similar name in the same folder.
 func similarPaths(ctx context.Context, root *os.Root, name string) []string {
 	const maxPaths = 4
 	type candidate struct {
@@ -289,7 +301,8 @@ func similarPaths(ctx context.Context, root *os.Root, name string) []string {
 		return nil
 	}
 	slices.SortFunc(all, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(len(a.path), len(b.path)), cmp.Compare(a.path, b.path))
+		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(len(a.path), len(b.path)),
+			cmp.Compare(a.path, b.path))
 	})
 	var names []string
 	for _, c := range all[:min(len(all), maxPaths)] {

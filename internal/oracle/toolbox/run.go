@@ -21,8 +21,8 @@ const (
 	MaxResult = 64 << 10
 	// maxSources is how many sources of a result are kept.
 	maxSources = 100
-	// abandonAfter is how long Run waits for a tool to return after its context is done. It is long enough for a command to be
-	// terminated and then killed.
+	// abandonAfter is how long Run waits for a tool to return after its context is done. It is long
+	// enough for a command to be terminated and then killed.
 	abandonAfter = 15 * time.Second
 )
 
@@ -35,8 +35,9 @@ type useResult struct {
 	panicked bool
 }
 
-// Run calls a tool. All failures become outcomes: arguments that do not match the schema, a tool that fails, panics or times
-// out, and cancellation of ctx. A tool that does not return soon after a timeout or cancellation is abandoned.
+// Run calls a tool. All failures become outcomes: arguments that do not match the schema, a tool
+// that fails, panics or times out, and cancellation of ctx. A tool that does not return soon after
+// a timeout or cancellation is abandoned.
 func Run(ctx context.Context, tool Tool, call Call) Outcome {
 	arguments, err := checkArguments(tool.Schema, call.Arguments)
 	if err != nil {
@@ -57,11 +58,13 @@ func Run(ctx context.Context, tool Tool, call Call) Outcome {
 	case ended && returned.err == nil:
 		return succeeded(returned.result)
 	case returned.panicked:
-		return Failed("%s panicked: %v; this is a bug in the tool: continue without it", tool.Name, returned.err)
+		return Failed("%s panicked: %v; this is a bug in the tool: continue without it", tool.Name,
+			returned.err)
 	case ctx.Err() != nil:
 		return Failed("cancelled: %s was stopped before it finished", tool.Name)
 	case inner.Err() != nil && !ended:
-		return Failed("timeout: %s took longer than %v and cannot be stopped; continue without it", tool.Name, limit)
+		return Failed("timeout: %s took longer than %v and cannot be stopped; continue without it",
+			tool.Name, limit)
 	case inner.Err() != nil:
 		return Failed("timeout: %s took longer than %v and was stopped; ask for less at once, or continue without it", tool.Name, limit)
 	}
@@ -112,10 +115,12 @@ func succeeded(r Result) Outcome {
 	}
 	clean := make([]chunk.Source, 0, len(sources))
 	for _, s := range sources {
-		clean = append(clean, chunk.Source{Type: valid(s.Type), Path: valid(s.Path), Line: s.Line, Title: valid(s.Title)})
+		clean = append(clean, chunk.Source{Type: valid(s.Type), Path: valid(s.Path), Line: s.Line,
+			Title: valid(s.Title)})
 	}
 	// The text has the best sources first. People who read the list look for a path.
-	slices.SortStableFunc(clean, func(a, b chunk.Source) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line)) })
+	slices.SortStableFunc(clean,
+		func(a, b chunk.Source) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line)) })
 	if len(clean) == 0 {
 		clean = nil
 	}
@@ -162,7 +167,8 @@ func Check(tools []Tool) error {
 			return fmt.Errorf("tool %s: its parameters are not a JSON schema: write an object with type: object and properties", tool.Name)
 		}
 		if string(object["type"]) != `"object"` {
-			return fmt.Errorf("tool %s: the JSON schema of its parameters must have type: object", tool.Name)
+			return fmt.Errorf("tool %s: the JSON schema of its parameters must have type: object",
+				tool.Name)
 		}
 		var properties map[string]json.RawMessage
 		if given, ok := object["properties"]; ok && json.Unmarshal(given, &properties) != nil {

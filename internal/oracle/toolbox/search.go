@@ -31,9 +31,10 @@ type searchInput struct {
 	Limit  integer `json:"limit"`
 }
 
-// SearchCode returns the tool search_code, which finds lines in the text files below dir. It never leaves dir, and skips
-// symbolic links, .git, the box, files that usually hold passwords or keys (such as .env and *.pem), what .gitignore files
-// exclude, node_modules and vendor unless the path names them, files of more than 2 MiB, and binary files.
+// SearchCode returns the tool search_code, which finds lines in the text files below dir. It never
+// leaves dir, and skips symbolic links, .git, the box, files that usually hold passwords or keys
+// (such as .env and *.pem), what .gitignore files exclude, node_modules and vendor unless the path
+// names them, files of more than 2 MiB, and binary files.
 func SearchCode(dir string) Tool {
 	f := folder{dir}
 	return Tool{
@@ -72,7 +73,8 @@ func (f folder) search(ctx context.Context, in searchInput) (Result, error) {
 	case strings.TrimSpace(in.Query) == "":
 		return Result{}, fmt.Errorf("the query is empty: write what to find")
 	case strings.ContainsAny(in.Query, "\r\n"):
-		return Result{}, fmt.Errorf("the query has several lines, but each line is searched separately: use one of them")
+		return Result{}, fmt.Errorf(
+			"the query has several lines, but each line is searched separately: use one of them")
 	}
 	limit := int(in.Limit)
 	if limit <= 0 || limit > maxMatches {
@@ -109,7 +111,9 @@ func (f folder) search(ctx context.Context, in searchInput) (Result, error) {
 	if similar.files == 0 {
 		return Result{Text: similar.noMatch(in)}, nil
 	}
-	return similar.result(limit, fmt.Sprintf("No line contains %.200q. These contain most of its words (%s), best first:", in.Query, strings.Join(words, ", "))), nil
+	return similar.result(limit,
+		fmt.Sprintf("No line contains %.200q. These contain most of its words (%s), best first:",
+			in.Query, strings.Join(words, ", "))), nil
 }
 
 // place resolves the path argument, which may be a pattern.
@@ -216,9 +220,11 @@ func isWholeWord(line []byte, at, length int) bool {
 
 // noMatch is the result of a search without matches. It says what else to try.
 func (a *findings) noMatch(in searchInput) string {
-	message := fmt.Sprintf("Nothing in %s matches %.200q.", text.Count(a.searched, "file"), in.Query)
+	message := fmt.Sprintf("Nothing in %s matches %.200q.", text.Count(a.searched, "file"),
+		in.Query)
 	if a.large > 0 {
-		message += fmt.Sprintf(" Not searched because of their size: %s.", text.Count(a.large, "file"))
+		message += fmt.Sprintf(" Not searched because of their size: %s.",
+			text.Count(a.large, "file"))
 	}
 	switch {
 	case a.searched == 0 && in.Path != "":

@@ -49,31 +49,58 @@ func TestSearch(t *testing.T) {
 		in   args
 		want []string
 	}{
-		"literal": {args{"query": "func main()"}, []string{`main.go:4: func main() { parseTurnSignal("x") }`}},
-		"capitals ignored": {args{"query": "parse"}, []string{"lib/deep/other.txt:1: nothing but PARSE", "lib/parse.go:3: func parse_turn_signal() {}",
-			"lib/parse.go:5: func ParseTurn(signal string) {}", `main.go:4: func main() { parseTurnSignal("x") }`}},
-		"capitals count":          {args{"query": "PARSE"}, []string{"lib/deep/other.txt:1: nothing but PARSE"}},
-		"beyond ASCII":            {args{"query": "straße"}, []string{"lib/deep/other.txt:2: straße und STRASSE"}},
-		"signs are signs":         {args{"query": "l("}, []string{"lib/parse.go:3: func parse_turn_signal() {}", `main.go:4: func main() { parseTurnSignal("x") }`}},
-		"whole words first":       {args{"query": "main"}, []string{"README.md:1: Where to begin: main.", "main.go:1: package main", "main.go:3: // Main begins here.", `main.go:4: func main() { parseTurnSignal("x") }`}},
-		"expression":              {args{"query": `^func \w+\(\) \{\}$`, "regexp": true}, []string{"lib/parse.go:3: func parse_turn_signal() {}"}},
-		"expression, any":         {args{"query": `(?i)round|BEGINS`, "regexp": true}, []string{"lib/parse.go:6: // turn it round", "main.go:3: // Main begins here."}},
+		"literal": {args{"query": "func main()"},
+			[]string{`main.go:4: func main() { parseTurnSignal("x") }`}},
+		"capitals ignored": {args{"query": "parse"},
+			[]string{"lib/deep/other.txt:1: nothing but PARSE",
+				"lib/parse.go:3: func parse_turn_signal() {}",
+				"lib/parse.go:5: func ParseTurn(signal string) {}",
+				`main.go:4: func main() { parseTurnSignal("x") }`}},
+		"capitals count": {args{"query": "PARSE"},
+			[]string{"lib/deep/other.txt:1: nothing but PARSE"}},
+		"beyond ASCII": {args{"query": "straße"},
+			[]string{"lib/deep/other.txt:2: straße und STRASSE"}},
+		"signs are signs": {args{"query": "l("},
+			[]string{"lib/parse.go:3: func parse_turn_signal() {}",
+				`main.go:4: func main() { parseTurnSignal("x") }`}},
+		"whole words first": {args{"query": "main"},
+			[]string{"README.md:1: Where to begin: main.", "main.go:1: package main",
+				"main.go:3: // Main begins here.", `main.go:4: func main() { parseTurnSignal("x") }`}},
+		"expression": {args{"query": `^func \w+\(\) \{\}$`, "regexp": true},
+			[]string{"lib/parse.go:3: func parse_turn_signal() {}"}},
+		"expression, any": {args{"query": `(?i)round|BEGINS`, "regexp": true},
+			[]string{"lib/parse.go:6: // turn it round", "main.go:3: // Main begins here."}},
 		"expression, its letters": {args{"query": `Begins`, "regexp": true}, nil},
-		"in a folder":             {args{"query": "package", "path": "lib"}, []string{"lib/parse.go:1: package lib"}},
-		"in a folder, oddly":      {args{"query": "package", "path": "./lib/deep/../"}, []string{"lib/parse.go:1: package lib"}},
-		"in a file":               {args{"query": "package", "path": "main.go"}, []string{"main.go:1: package main"}},
-		"in some files":           {args{"query": "main", "path": "*.md"}, []string{"README.md:1: Where to begin: main."}},
-		"in files of two kinds":   {args{"query": "begin", "path": "*.{md,go}"}, []string{"README.md:1: Where to begin: main.", "main.go:3: // Main begins here."}},
-		"below folders":           {args{"query": "parse", "path": "lib/**/*.txt"}, []string{"lib/deep/other.txt:1: nothing but PARSE"}},
-		"in folders like that":    {args{"query": "parse", "path": "lib/d*"}, []string{"lib/deep/other.txt:1: nothing but PARSE"}},
-		"limit":                   {args{"query": "package", "limit": 1}, []string{"lib/parse.go:1: package lib"}},
-		"other capitals":          {args{"query": "ParseTurnSIGNAL", "path": "main.go"}, []string{`main.go:4: func main() { parseTurnSignal("x") }`}},
-		"words in a name": {args{"query": "parse turn signal"}, []string{"lib/parse.go:3: func parse_turn_signal() {}",
-			"lib/parse.go:5: func ParseTurn(signal string) {}", `main.go:4: func main() { parseTurnSignal("x") }`}},
-		"most of the words": {args{"query": "where do we parse the turn signal loudly"}, []string{"lib/parse.go:3: func parse_turn_signal() {}",
-			"lib/parse.go:5: func ParseTurn(signal string) {}", `main.go:4: func main() { parseTurnSignal("x") }`}},
-		"half of the words":   {args{"query": "where do we parse the turn loudly and clearly"}, nil},
-		"words in one file":   {args{"query": "round package", "path": "lib"}, []string{"lib/parse.go:1: package lib"}},
+		"in a folder": {args{"query": "package", "path": "lib"},
+			[]string{"lib/parse.go:1: package lib"}},
+		"in a folder, oddly": {args{"query": "package", "path": "./lib/deep/../"},
+			[]string{"lib/parse.go:1: package lib"}},
+		"in a file": {args{"query": "package", "path": "main.go"},
+			[]string{"main.go:1: package main"}},
+		"in some files": {args{"query": "main", "path": "*.md"},
+			[]string{"README.md:1: Where to begin: main."}},
+		"in files of two kinds": {args{"query": "begin", "path": "*.{md,go}"},
+			[]string{"README.md:1: Where to begin: main.", "main.go:3: // Main begins here."}},
+		"below folders": {args{"query": "parse", "path": "lib/**/*.txt"},
+			[]string{"lib/deep/other.txt:1: nothing but PARSE"}},
+		"in folders like that": {args{"query": "parse", "path": "lib/d*"},
+			[]string{"lib/deep/other.txt:1: nothing but PARSE"}},
+		"limit": {args{"query": "package", "limit": 1},
+			[]string{"lib/parse.go:1: package lib"}},
+		"other capitals": {args{"query": "ParseTurnSIGNAL", "path": "main.go"},
+			[]string{`main.go:4: func main() { parseTurnSignal("x") }`}},
+		"words in a name": {args{"query": "parse turn signal"},
+			[]string{"lib/parse.go:3: func parse_turn_signal() {}",
+				"lib/parse.go:5: func ParseTurn(signal string) {}",
+				`main.go:4: func main() { parseTurnSignal("x") }`}},
+		"most of the words": {args{"query": "where do we parse the turn signal loudly"},
+			[]string{"lib/parse.go:3: func parse_turn_signal() {}",
+				"lib/parse.go:5: func ParseTurn(signal string) {}",
+				`main.go:4: func main() { parseTurnSignal("x") }`}},
+		"half of the words": {args{"query": "where do we parse the turn loudly and clearly"},
+			nil},
+		"words in one file": {args{"query": "round package", "path": "lib"},
+			[]string{"lib/parse.go:1: package lib"}},
 		"nothing of the kind": {args{"query": "quux"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +145,9 @@ retry here, with backoff
 limit
 `))
 	text := ok(t, tool, args{"query": "retry backoff limit"})
-	want := []string{"c.go:1: var retryBackoffLimit = 3", "b.go:1: // limit of all: the backoff after a retry", "d.go:1: retry here, with backoff", "a.go:1: retry"}
+	want := []string{"c.go:1: var retryBackoffLimit = 3",
+		"b.go:1: // limit of all: the backoff after a retry", "d.go:1: retry here, with backoff",
+		"a.go:1: retry"}
 	if diff := cmp.Diff(want, places(text)); diff != "" {
 		t.Errorf("(-want +got):\n%s\n%s", diff, text)
 	}
@@ -146,7 +175,8 @@ func TestSearchShortens(t *testing.T) {
 		put(t, dir, fmt.Sprintf("f%02d.txt", i), strings.Repeat("needle\n", 5))
 	}
 	text := ok(t, SearchCode(dir), args{"query": "needle"})
-	has(t, text, "300 matches in 60 files for", "(2 more in this file)", "(40 of 300 matches in 60 files shown, also in f14.txt (5)", "more; use a longer query")
+	has(t, text, "300 matches in 60 files for", "(2 more in this file)",
+		"(40 of 300 matches in 60 files shown, also in f14.txt (5)", "more; use a longer query")
 	if n := len(places(text)); n != maxMatches {
 		t.Errorf("%d lines", n)
 	}
@@ -154,9 +184,11 @@ func TestSearchShortens(t *testing.T) {
 
 	// Long lines reach the size limit before the limit of 40 lines.
 	for i := range 60 {
-		put(t, dir, fmt.Sprintf("f%02d.txt", i), strings.Repeat("needle "+strings.Repeat("ä", 200)+"\n", 5))
+		put(t, dir, fmt.Sprintf("f%02d.txt", i), strings.Repeat("needle "+strings.Repeat("ä", 200)+
+			"\n", 5))
 	}
-	put(t, dir, strings.Repeat("long/", 40)+strings.Repeat("n", 250)+".txt", strings.Repeat("needle\n", 50))
+	put(t, dir, strings.Repeat("long/", 40)+strings.Repeat("n", 250)+".txt",
+		strings.Repeat("needle\n", 50))
 	for _, path := range []string{"", "long", "f*"} {
 		text = ok(t, SearchCode(dir), args{"query": "needle", "path": path})
 		if len(text) > maxSearchText || !utf8.ValidString(text) || len(places(text)) < 25 {
@@ -175,8 +207,10 @@ func TestSearchOddFiles(t *testing.T) {
 	put(t, dir, "long.txt", strings.Repeat("€", 50_000)+"needle"+strings.Repeat("€", 50_000))
 	put(t, dir, "binary.bin", "needle\x00needle\n")
 	put(t, dir, "large.txt", strings.Repeat("needle\n", maxSearched/7+1))
-	text := ok(t, SearchCode(dir), args{"query": `^needle|needle$|é* needle|€+needle`, "regexp": true, "limit": 40})
-	want := []string{"bom.txt:1: needle at the start", "crlf.txt:2: needle", "latin1.txt:1: caf\uFFFD needle",
+	text := ok(t, SearchCode(dir), args{"query": `^needle|needle$|é* needle|€+needle`,
+		"regexp": true, "limit": 40})
+	want := []string{"bom.txt:1: needle at the start", "crlf.txt:2: needle",
+		"latin1.txt:1: caf\uFFFD needle",
 		"long.txt", "noend.txt:1: needle"}
 	slices.Sort(want)
 	got := places(text)
@@ -186,7 +220,8 @@ func TestSearchOddFiles(t *testing.T) {
 	}
 	for i := range got {
 		if strings.HasPrefix(got[i], "long.txt") {
-			if len(got[i]) > maxShownLine+30 || !utf8.ValidString(got[i]) || !strings.HasSuffix(got[i], "…") || strings.Contains(got[i], "\uFFFD") {
+			if len(got[i]) > maxShownLine+30 || !utf8.ValidString(got[i]) ||
+				!strings.HasSuffix(got[i], "…") || strings.Contains(got[i], "\uFFFD") {
 				t.Errorf("a long line is shown as %d bytes: %s", len(got[i]), got[i])
 			}
 			continue
@@ -198,7 +233,8 @@ func TestSearchOddFiles(t *testing.T) {
 	has(t, text, "(not searched because of their size: 1 file)")
 	hasNot(t, text, "binary", "\r")
 	text = ok(t, SearchCode(dir), args{"query": "needle"})
-	has(t, text, "long.txt:1: …", "€needle€", "crlf.txt:2: needle\n", "latin1.txt:1: caf\uFFFD needle")
+	has(t, text, "long.txt:1: …", "€needle€", "crlf.txt:2: needle\n",
+		"latin1.txt:1: caf\uFFFD needle")
 }
 
 func TestSearchNoMatch(t *testing.T) {
@@ -207,9 +243,12 @@ func TestSearchNoMatch(t *testing.T) {
 		in   args
 		want []string
 	}{
-		"word":       {args{"query": "quux"}, []string{"Nothing in 4 files matches \"quux\".", "Try another name"}},
-		"in a path":  {args{"query": "quux", "path": "lib"}, []string{"Nothing in 2 files", "leave out path"}},
-		"no files":   {args{"query": "quux", "path": "lib/*.rs"}, []string{"Nothing in 0 files", "no text files to search"}},
+		"word": {args{"query": "quux"}, []string{"Nothing in 4 files matches \"quux\".",
+			"Try another name"}},
+		"in a path": {args{"query": "quux", "path": "lib"},
+			[]string{"Nothing in 2 files", "leave out path"}},
+		"no files": {args{"query": "quux", "path": "lib/*.rs"},
+			[]string{"Nothing in 0 files", "no text files to search"}},
 		"expression": {args{"query": "quux.*", "regexp": true}, []string{"(?i)"}},
 		"looks like": {args{"query": "quux|quuz"}, []string{"set regexp to true"}},
 	} {
@@ -221,11 +260,15 @@ func TestSearchNoMatch(t *testing.T) {
 	}
 	fails(t, tool, args{"query": " \n"}, "the query is empty")
 	fails(t, tool, args{"query": "a\nb"}, "several lines")
-	fails(t, tool, args{"query": "a(?=b)", "regexp": true}, "not a valid RE2 regular expression", "leave out regexp")
-	fails(t, tool, args{"query": "x", "path": "libb/parse.go"}, "libb/parse.go does not exist; did you mean lib/parse.go?")
+	fails(t, tool, args{"query": "a(?=b)", "regexp": true}, "not a valid RE2 regular expression",
+		"leave out regexp")
+	fails(t, tool, args{"query": "x", "path": "libb/parse.go"},
+		"libb/parse.go does not exist; did you mean lib/parse.go?")
 	fails(t, tool, args{"query": "x", "path": "libb/*.go"}, "libb does not exist")
-	fails(t, tool, args{}, `bad arguments for search_code: argument "query" is required; its schema is {"type":"string"`)
-	fails(t, SearchCode(filepath.Join(t.TempDir(), "gone")), args{"query": "x"}, "cannot open the folder", "correct it in the configuration")
+	fails(t, tool, args{},
+		`bad arguments for search_code: argument "query" is required; its schema is {"type":"string"`)
+	fails(t, SearchCode(filepath.Join(t.TempDir(), "gone")), args{"query": "x"},
+		"cannot open the folder", "correct it in the configuration")
 }
 
 func TestSearchSkips(t *testing.T) {
@@ -286,18 +329,26 @@ needle
 		}
 	}
 	for path, why := range map[string]string{
-		".git": "not accessible to tools", ".GIT/config": "not accessible to tools", ".signalbox/*": "not accessible to tools", "sub/../.signalbox": "not accessible to tools", "box": "not accessible to tools",
-		"build": "a .gitignore excludes build", "build/out.go": "a .gitignore excludes build", "a.log": "a .gitignore excludes a.log",
-		"loop/a.log": "a .gitignore excludes a.log",
-		"link.txt":   "is a link to a file outside the folder", "linked/secret.txt": "is a link to a file outside the folder", "linked": "is a link to a file outside the folder",
-		"..": "outside the folder", "../*": "outside the folder", outside: "outside the folder", "a\x00b": "zero byte",
+		".git": "not accessible to tools", ".GIT/config": "not accessible to tools",
+		".signalbox/*":      "not accessible to tools",
+		"sub/../.signalbox": "not accessible to tools", "box": "not accessible to tools",
+		"build": "a .gitignore excludes build", "build/out.go": "a .gitignore excludes build",
+		"a.log":             "a .gitignore excludes a.log",
+		"loop/a.log":        "a .gitignore excludes a.log",
+		"link.txt":          "is a link to a file outside the folder",
+		"linked/secret.txt": "is a link to a file outside the folder",
+		"linked":            "is a link to a file outside the folder",
+		"..":                "outside the folder", "../*": "outside the folder", outside: "outside the folder",
+		"a\x00b":      "zero byte",
 		"/sub/gen.go": "did you mean sub/gen.go?", "../sub": "did you mean sub?",
 	} {
 		fails(t, SearchCode(dir), args{"query": "needle", "path": path}, why)
 		fails(t, ReadFile(dir), args{"path": path}, why)
 	}
-	fails(t, SearchCode(dir), args{"query": "needle", "path": "build/*.go"}, "a .gitignore excludes build")
-	if got := found(args{"path": filepath.Join(dir, "a.go")}); !slices.Equal(got, []string{"a.go"}) {
+	fails(t, SearchCode(dir), args{"query": "needle", "path": "build/*.go"},
+		"a .gitignore excludes build")
+	if got := found(args{"path": filepath.Join(dir, "a.go")}); !slices.Equal(got,
+		[]string{"a.go"}) {
 		t.Errorf("a whole path in the folder: %q", got)
 	}
 }
@@ -324,7 +375,8 @@ func TestSearchCancelled(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || len(seen) > maxWalkers {
 		t.Errorf("%v after %d files", err, len(seen))
 	}
-	if _, err := (folder{dir}).search(ctx, searchInput{Query: "needle"}); !errors.Is(err, context.Canceled) {
+	if _, err := (folder{dir}).search(ctx, searchInput{Query: "needle"}); !errors.Is(err,
+		context.Canceled) {
 		t.Errorf("search: %v", err)
 	}
 }
@@ -338,7 +390,8 @@ func TestWalkPanics(t *testing.T) {
 			return Result{}, err
 		}
 		defer root.Close()
-		return Result{}, walk(ctx, root, ".", func() func(file) { return func(file) { panic("in a walk") } })
+		return Result{}, walk(ctx, root, ".",
+			func() func(file) { return func(file) { panic("in a walk") } })
 	}), Call{})
 	has(t, out.Text, "panicked: in a walk")
 }
@@ -346,12 +399,15 @@ func TestWalkPanics(t *testing.T) {
 // TestMatcherAgreesWithRegexp compares the matcher with matching each line separately.
 func TestMatcherAgreesWithRegexp(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		atom := rapid.SampledFrom([]string{"a", "b", "K", "s", "ſ", "k", "ab", "Key", "é", ".", "\\w", "[ab]", "(?:ab|ba)", "(a|K)", "(?i:key)", "(?i:ask)", "a*", "b+", "(ab)?", "^", "$", "\\s", "x{2}", "x{0,2}"})
+		atom := rapid.SampledFrom([]string{"a", "b", "K", "s", "ſ", "k", "ab", "Key", "é", ".",
+			"\\w", "[ab]", "(?:ab|ba)", "(a|K)", "(?i:key)", "(?i:ask)", "a*", "b+", "(ab)?", "^",
+			"$", "\\s", "x{2}", "x{0,2}"})
 		query := strings.Join(rapid.SliceOfN(atom, 1, 4).Draw(t, "atoms"), "")
 		if rapid.Bool().Draw(t, "either") {
 			query += "|" + strings.Join(rapid.SliceOfN(atom, 1, 3).Draw(t, "others"), "")
 		}
-		piece := rapid.SampledFrom([]string{"a", "b", "ab", "ba", "K", "k", "key", "KEY", "\u212Aey", "ask", "aſk", "s", "é", "É", "xx", " ", "\n", "\r\n", "\xff"})
+		piece := rapid.SampledFrom([]string{"a", "b", "ab", "ba", "K", "k", "key", "KEY",
+			"\u212Aey", "ask", "aſk", "s", "é", "É", "xx", " ", "\n", "\r\n", "\xff"})
 		text := []byte(strings.Join(rapid.SliceOfN(piece, 0, 30).Draw(t, "text"), ""))
 		m, err := newMatcher(query, true)
 		if err != nil {
@@ -380,7 +436,8 @@ func TestExcerpt(t *testing.T) {
 	line := []byte(strings.Repeat("€", 300) + "\r\n")
 	for at := range len(line) {
 		got := excerpt(line, at)
-		if strings.Contains(got, "\uFFFD") || len(got) > maxShownLine+2*len("…") || len(got) < maxShownLine-4 || strings.ContainsAny(got, "\r\n") {
+		if strings.Contains(got, "\uFFFD") || len(got) > maxShownLine+2*len("…") ||
+			len(got) < maxShownLine-4 || strings.ContainsAny(got, "\r\n") {
 			t.Fatalf("around %d: %q", at, got)
 		}
 	}

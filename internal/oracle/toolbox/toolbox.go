@@ -1,5 +1,5 @@
-// Package toolbox defines the tools that the oracle's model may call, runs them so that every failure becomes a result that
-// the model can read, and contains the built-in tools.
+// Package toolbox defines the tools that the oracle's model may call, runs them so that every
+// failure becomes a result that the model can read, and contains the built-in tools.
 package toolbox
 
 import (
@@ -25,16 +25,19 @@ type Tool struct {
 	ReadOnly bool
 	// Timeout is how long a call may take. Zero means DefaultTimeout.
 	Timeout time.Duration
-	// End stops whatever is still running of a call that an earlier, killed process of signalbox made. Nil means that there is
-	// nothing to stop: the tool runs in the calling process, or on another machine.
+	// End stops whatever is still running of a call that an earlier, killed process of signalbox
+	// made. Nil means that there is nothing to stop: the tool runs in the calling process, or on
+	// another machine.
 	End func(key string) error
-	// Use executes a call. The model sees the text of an error. Use may run in several goroutines at once.
+	// Use executes a call. The model sees the text of an error. Use may run in several goroutines
+	// at once.
 	Use func(context.Context, Call) (Result, error)
 }
 
 // Call is one call of a tool.
 type Call struct {
-	// Key identifies the call. All attempts of a call have the same key, even in different processes.
+	// Key identifies the call. All attempts of a call have the same key, even in different
+	// processes.
 	Key string
 	// Arguments is a JSON object.
 	Arguments json.RawMessage

@@ -17,7 +17,8 @@ import (
 
 const (
 	maxWalkers = 8
-	// batch is how many files of a folder a walker visits at a time, so that several walkers share a large folder.
+	// batch is how many files of a folder a walker visits at a time, so that several walkers share
+	// a large folder.
 	batch = 64
 )
 
@@ -28,9 +29,10 @@ type file struct {
 	entry fs.DirEntry
 }
 
-// walk visits the files below a folder, in any order, with several goroutines, each with its own visitor. It skips symbolic
-// links, what is not accessible to tools, skippedNames, what cannot be read, and what .gitignore files exclude. Only
-// .gitignore files from root down count, not those above it or git's own configuration.
+// walk visits the files below a folder, in any order, with several goroutines, each with its own
+// visitor. It skips symbolic links, what is not accessible to tools, skippedNames, what cannot be
+// read, and what .gitignore files exclude. Only .gitignore files from root down count, not those
+// above it or git's own configuration.
 func walk(ctx context.Context, root *os.Root, start string, visitor func() func(file)) error {
 	w := &walker{root: root}
 	w.idle = sync.NewCond(&w.mu)
@@ -105,7 +107,8 @@ func (w *walker) push(tasks ...task) {
 	w.idle.Broadcast()
 }
 
-// pop waits for a task. It returns false when there are no tasks and no goroutine is busy that could add one.
+// pop waits for a task. It returns false when there are no tasks and no goroutine is busy that
+// could add one.
 func (w *walker) pop() (task, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +164,8 @@ func (w *walker) run(ctx context.Context, t task, visit func(file)) {
 	}
 }
 
-// readDir opens a folder and returns a task with its first batch of files. Subfolders and further batches become new tasks.
+// readDir opens a folder and returns a task with its first batch of files. Subfolders and further
+// batches become new tasks.
 func (w *walker) readDir(t task) task {
 	root, err := w.root.OpenRoot(filepath.FromSlash(t.dir))
 	if err != nil {
@@ -249,8 +253,8 @@ func rulesAbove(root *os.Root, dir string) (r *rules) {
 	return r
 }
 
-// read returns the content of a file, using buffer if it is large enough. There is no text if the file has more than limit
-// bytes (large) or is binary.
+// read returns the content of a file, using buffer if it is large enough. There is no text if the
+// file has more than limit bytes (large) or is binary.
 func (f file) read(buffer []byte, limit int) (text []byte, large, binary bool, err error) {
 	opened, err := durable.OpenRegularIn(f.root, f.entry.Name())
 	if err != nil {

@@ -14,8 +14,8 @@ func searchWords(query string) []string {
 	return words[:min(len(words), sections.MaxWords)]
 }
 
-// wordScanner is a scanner that finds lines with most of the given words, in any order and also as parts of names, in files
-// that contain most of them.
+// wordScanner is a scanner that finds lines with most of the given words, in any order and also as
+// parts of names, in files that contain most of them.
 type wordScanner struct {
 	words [][]byte // in lower case
 	need  int      // how many of the words must occur
@@ -40,7 +40,8 @@ func (s *wordScanner) in(folded []byte) (set uint) {
 	return set
 }
 
-// A word in the line scores lineScore, and one elsewhere in the file 1. Adjacent words, as in a name, score joinedScore extra.
+// A word in the line scores lineScore, and one elsewhere in the file 1. Adjacent words, as in a
+// name, score joinedScore extra.
 const (
 	lineScore   = 100
 	joinedScore = 50
@@ -102,8 +103,8 @@ func (f *fileHits) add(h hit, score, limit int) {
 	}
 }
 
-// joined returns the offset in a line where all words follow each other, with at most one character that is not a letter or
-// digit between two of them, or -1.
+// joined returns the offset in a line where all words follow each other, with at most one character
+// that is not a letter or digit between two of them, or -1.
 func (s *wordScanner) joined(folded []byte) int {
 	if len(s.words) < 2 {
 		return -1

@@ -21,15 +21,15 @@ func (a Amount) Equal(b Amount) bool { return a.Decimal.Equal(b.Decimal) }
 // String returns the amount without trailing zeros.
 func (a Amount) String() string { return a.Trim(0).String() }
 
-// Format prints the amount as String does. Without it, fmt would use the method of the embedded decimal, which prints
-// trailing zeros.
+// Format prints the amount as String does. Without it, fmt would use the method of the embedded
+// decimal, which prints trailing zeros.
 func (a Amount) Format(state fmt.State, verb rune) { a.Trim(0).Format(state, verb) }
 
 // MarshalJSON writes a JSON number.
 func (a Amount) MarshalJSON() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalJSON accepts a number, with or without quotes. As everywhere in answers, null and numbers that are not finite
-// ("NaN", "inf") become 0. Other text is an error.
+// UnmarshalJSON accepts a number, with or without quotes. As everywhere in answers, null and
+// numbers that are not finite ("NaN", "inf") become 0. Other text is an error.
 func (a *Amount) UnmarshalJSON(data []byte) error {
 	text := bytes.Trim(data, `"`)
 	switch string(bytes.ToLower(bytes.TrimLeft(text, "+-"))) {
@@ -39,7 +39,8 @@ func (a *Amount) UnmarshalJSON(data []byte) error {
 	}
 	number, err := decimal.Parse(string(text))
 	if err != nil {
-		return fmt.Errorf("amount %.40q is not valid: use a number of at most 19 digits: %w", text, err)
+		return fmt.Errorf("amount %.40q is not valid: use a number of at most 19 digits: %w", text,
+			err)
 	}
 	*a = Amount{number}
 	return nil

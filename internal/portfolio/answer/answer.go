@@ -1,10 +1,11 @@
-// Package answer composes the answers of the two portfolio tools for agents and people: [ExitResult] → [ExitSnapshot] → flags
-// for check_exit_signals, and [HarvestResult] → [HarvestSnapshot] → flags for suggest_tax_loss_harvest, each also as a summary
-// and as a report in Markdown. It is pure. The names of fields and flags, severities, thresholds, the lengths of lists and
-// many messages are a contract with agents that read them.
+// Package answer composes the answers of the two portfolio tools for agents and people:
+// [ExitResult] → [ExitSnapshot] → flags for check_exit_signals, and [HarvestResult] →
+// [HarvestSnapshot] → flags for suggest_tax_loss_harvest, each also as a summary and as a report in
+// Markdown. It is pure. The names of fields and flags, severities, thresholds, the lengths of lists
+// and many messages are a contract with agents that read them.
 //
-// Losses are negative; limits, minima and disallowed amounts are not. Messages use absolute values, so a result with
-// positive losses has the same messages.
+// Losses are negative; limits, minima and disallowed amounts are not. Messages use absolute values,
+// so a result with positive losses has the same messages.
 package answer
 
 import (
@@ -53,7 +54,8 @@ func problemFlag(kind, hint string) []brief.Flag {
 	if kind == "" {
 		return nil
 	}
-	return []brief.Flag{{Flag: kind, Severity: brief.Error, Message: cmp.Or(hint, "see the verdict")}}
+	return []brief.Flag{{Flag: kind, Severity: brief.Error,
+		Message: cmp.Or(hint, "see the verdict")}}
 }
 
 // list returns the items, never nil, so that an empty list is [] in JSON.

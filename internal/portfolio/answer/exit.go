@@ -27,17 +27,21 @@ type ExitResult struct {
 	Sizing    *ExitSizing `json:"sizing"`
 	Price     *Amount     `json:"price"`
 	PriceDate string      `json:"price_date,omitempty"`
-	// StopAboveMarket is true if a configured stop was not placed because it is not below the price.
+	// StopAboveMarket is true if a configured stop was not placed because it is not below the
+	// price.
 	StopAboveMarket bool `json:"stop_above_market"`
 	// StopNote is the reason why a configured stop is not among the actions.
 	StopNote string `json:"stop_note,omitempty"`
 	// StalePriceDays is the age of the price in days if it is too old to trade on, and 0 otherwise.
 	StalePriceDays int `json:"stale_price_days,omitempty"`
-	// IncompleteHistory is true if the number of shares may be wrong because transactions are missing.
+	// IncompleteHistory is true if the number of shares may be wrong because transactions are
+	// missing.
 	IncompleteHistory bool `json:"incomplete_history,omitempty"`
-	// IncompleteRecord is the first row that needs shares which no row acquired, as file:line and the reason.
+	// IncompleteRecord is the first row that needs shares which no row acquired, as file:line and
+	// the reason.
 	IncompleteRecord string `json:"incomplete_record,omitempty"`
-	// Option is true if the position is an option: shares are contracts, and prices are per contract.
+	// Option is true if the position is an option: shares are contracts, and prices are per
+	// contract.
 	Option bool `json:"option,omitempty"`
 	// OptionPrices has the option if its price and purchase seem to have different units.
 	OptionPrices []OptionPrice `json:"option_prices,omitempty"`
@@ -58,7 +62,8 @@ type ExitSignal struct {
 	Mean      *brief.Number `json:"mean"`
 	Deviation *brief.Number `json:"deviation"`
 	Gap       *brief.Number `json:"gap"`
-	// TriggerClose is the close of Month below which the rule triggers; nil for rules that are not about the close of the ticker.
+	// TriggerClose is the close of Month below which the rule triggers; nil for rules that are not
+	// about the close of the ticker.
 	TriggerClose *brief.Number `json:"trigger_close,omitempty"`
 	Months       []ExitMonth   `json:"months,omitempty"`
 }
@@ -162,21 +167,24 @@ const (
 	maxErroredRules = 10
 )
 
-// SnapshotExit returns the snapshot of a result. The snapshot of a failed result has the shares and the failed rules as far
-// as they are known, and no recommendation.
+// SnapshotExit returns the snapshot of a result. The snapshot of a failed result has the shares and
+// the failed rules as far as they are known, and no recommendation.
 func SnapshotExit(r ExitResult) ExitSnapshot {
 	s := ExitSnapshot{
 		Ticker: cmp.Or(r.Ticker, "unknown"), Status: cmp.Or(r.Status, string(brief.StatusError)),
 		OverallAssessment: cmp.Or(r.OverallAssessment, "UNKNOWN"),
-		Signals:           []SignalSummary{}, RecommendedActions: []ActionSummary{}, ErroredRules: erroredRules(r.Signals),
-		Shares: r.Position.Shares, AsOf: r.AsOf, PriceDate: r.PriceDate,
+		Signals:           []SignalSummary{}, RecommendedActions: []ActionSummary{},
+		ErroredRules: erroredRules(r.Signals),
+		Shares:       r.Position.Shares, AsOf: r.AsOf, PriceDate: r.PriceDate,
 	}
 	if s.Status != string(brief.StatusSuccess) {
-		s.Verdict = "Exit signal check failed for " + s.Ticker + ": " + cmp.Or(r.Error, "unknown error")
+		s.Verdict = "Exit signal check failed for " + s.Ticker + ": " +
+			cmp.Or(r.Error, "unknown error")
 		s.ErrorKind, s.ErrorHint = r.ErrorKind, r.ErrorHint
 		return s
 	}
-	s.StalePriceDays, s.IncompleteHistory, s.IncompleteRecord = r.StalePriceDays, r.IncompleteHistory, text.Shorten(r.IncompleteRecord, maxNote)
+	s.StalePriceDays, s.IncompleteHistory, s.IncompleteRecord = r.StalePriceDays,
+		r.IncompleteHistory, text.Shorten(r.IncompleteRecord, maxNote)
 	if len(r.OptionPrices) > 0 {
 		p := r.OptionPrices[0]
 		s.OptionPrice = fmt.Sprintf("%s at %s, bought at %s", p.Ticker, p.Price, p.PurchasePrice)
@@ -184,14 +192,16 @@ func SnapshotExit(r ExitResult) ExitSnapshot {
 	s.SignalCount = len(r.Signals)
 	for _, signal := range first(r.Signals, maxSignals) {
 		s.Signals = append(s.Signals, SignalSummary{
-			RuleName: cmp.Or(signal.RuleName, "unknown"), Triggered: signal.Triggered, Severity: Round(finite(signal.Severity), 4),
+			RuleName: cmp.Or(signal.RuleName, "unknown"), Triggered: signal.Triggered,
+			Severity:  Round(finite(signal.Severity), 4),
 			IsPrimary: signal.IsPrimary, Status: cmp.Or(signal.Status, "ok"),
 		})
 	}
 	s.TradeEligible = r.TradeEligible
 	for _, action := range first(r.RecommendedActions, maxActions) {
 		s.RecommendedActions = append(s.RecommendedActions, ActionSummary{
-			Action: cmp.Or(action.Action, "unknown"), Ticker: cmp.Or(action.Ticker, s.Ticker), Quantity: action.Quantity,
+			Action: cmp.Or(action.Action, "unknown"), Ticker: cmp.Or(action.Ticker, s.Ticker),
+			Quantity:  action.Quantity,
 			OrderType: cmp.Or(action.OrderType, "unknown"),
 		})
 	}
@@ -201,7 +211,8 @@ func SnapshotExit(r ExitResult) ExitSnapshot {
 	s.StopAboveMarket, s.StopNote = r.StopAboveMarket, r.StopNote
 	s.Verdict = s.Ticker + ": " + s.OverallAssessment
 	if r.TradeEligible && len(r.RecommendedActions) > 0 {
-		s.Verdict += " — sell " + s.SellQuantity.String() + " of " + s.Shares.String() + " " + unit(r.Option)
+		s.Verdict += " — sell " + s.SellQuantity.String() + " of " + s.Shares.String() + " " +
+			unit(r.Option)
 	}
 	return s
 }

@@ -40,13 +40,15 @@ func exiting() answer.ExitResult {
 func TestSnapshotSuccessHold(t *testing.T) {
 	got := answer.SnapshotExit(held())
 	want := answer.ExitSnapshot{
-		Ticker: "SLV", Status: "success", Verdict: "SLV: HOLD - no exit rule triggered", OverallAssessment: "HOLD - no exit rule triggered",
-		SignalCount: 2,
+		Ticker: "SLV", Status: "success", Verdict: "SLV: HOLD - no exit rule triggered",
+		OverallAssessment: "HOLD - no exit rule triggered",
+		SignalCount:       2,
 		Signals: []answer.SignalSummary{
 			{RuleName: "momentum_exit", IsPrimary: true, Status: "ok"},
 			{RuleName: "regime_check", Status: "ok"},
 		},
-		RecommendedActions: []answer.ActionSummary{}, Shares: amount("100"), ErroredRules: []string{},
+		RecommendedActions: []answer.ActionSummary{}, Shares: amount("100"),
+		ErroredRules: []string{},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -58,12 +60,14 @@ func TestSnapshotSuccessExit(t *testing.T) {
 	if want := "SLV: EXIT - momentum is fading — sell 75 of 100 shares"; got.Verdict != want {
 		t.Errorf("verdict %q, want %q", got.Verdict, want)
 	}
-	if !got.TradeEligible || !got.SellQuantity.Equal(amount("75")) || !got.Shares.Equal(amount("100")) {
+	if !got.TradeEligible || !got.SellQuantity.Equal(amount("75")) ||
+		!got.Shares.Equal(amount("100")) {
 		t.Errorf("got %+v", got)
 	}
 	fractional := exiting()
 	fractional.Position.Shares, fractional.Sizing.SellQuantity = amount("10.50"), amount("7.8750")
-	if got := answer.SnapshotExit(fractional); !strings.HasSuffix(got.Verdict, " — sell 7.875 of 10.5 shares") {
+	if got := answer.SnapshotExit(fractional); !strings.HasSuffix(got.Verdict,
+		" — sell 7.875 of 10.5 shares") {
 		t.Errorf("verdict %q", got.Verdict)
 	}
 	noActions := exiting()
@@ -79,19 +83,23 @@ func TestExitSnapshotError(t *testing.T) {
 	failed.Signals[1].Status = "error"
 	got := answer.SnapshotExit(failed)
 	want := answer.ExitSnapshot{
-		Ticker: "SLV", Status: "error", Verdict: "Exit signal check failed for SLV: no prices", OverallAssessment: "EXIT - momentum is fading",
-		Signals: []answer.SignalSummary{}, RecommendedActions: []answer.ActionSummary{}, Shares: amount("100"), ErroredRules: []string{"regime_check"},
+		Ticker: "SLV", Status: "error", Verdict: "Exit signal check failed for SLV: no prices",
+		OverallAssessment: "EXIT - momentum is fading",
+		Signals:           []answer.SignalSummary{}, RecommendedActions: []answer.ActionSummary{},
+		Shares: amount("100"), ErroredRules: []string{"regime_check"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	empty := answer.SnapshotExit(answer.ExitResult{})
-	if empty.Verdict != "Exit signal check failed for unknown: unknown error" || empty.Status != "error" || empty.OverallAssessment != "UNKNOWN" {
+	if empty.Verdict != "Exit signal check failed for unknown: unknown error" ||
+		empty.Status != "error" || empty.OverallAssessment != "UNKNOWN" {
 		t.Errorf("an empty result: %+v", empty)
 	}
 	odd := exiting()
 	odd.Status = "partial" // only success is a success
-	if got := answer.SnapshotExit(odd); got.Status != "partial" || got.TradeEligible || got.SignalCount != 0 || !got.SellQuantity.IsZero() {
+	if got := answer.SnapshotExit(odd); got.Status != "partial" || got.TradeEligible ||
+		got.SignalCount != 0 || !got.SellQuantity.IsZero() {
 		t.Errorf("an odd status: %+v", got)
 	}
 	if diff := cmp.Diff(keys(t, answer.SnapshotExit(exiting())), keys(t, empty)); diff != "" {
@@ -103,7 +111,8 @@ func TestSnapshotSignalsSummarized(t *testing.T) {
 	r := held()
 	r.Signals = []answer.ExitSignal{{}}
 	for i := range 7 {
-		r.Signals = append(r.Signals, answer.ExitSignal{RuleName: fmt.Sprint("rule", i), Triggered: true, Severity: number(0.25), Status: "error", Gap: number(1)})
+		r.Signals = append(r.Signals, answer.ExitSignal{RuleName: fmt.Sprint("rule", i),
+			Triggered: true, Severity: number(0.25), Status: "error", Gap: number(1)})
 	}
 	got := answer.SnapshotExit(r)
 	if got.SignalCount != 8 || len(got.Signals) != 5 {
@@ -115,7 +124,8 @@ func TestSnapshotSignalsSummarized(t *testing.T) {
 	if err != nil || string(data) != want {
 		t.Errorf("got %s, %v\nwant %s", data, err, want)
 	}
-	if diff := cmp.Diff([]string{"rule0", "rule1", "rule2", "rule3", "rule4", "rule5", "rule6"}, got.ErroredRules); diff != "" {
+	if diff := cmp.Diff([]string{"rule0", "rule1", "rule2", "rule3", "rule4", "rule5", "rule6"},
+		got.ErroredRules); diff != "" {
 		t.Errorf("errored rules beyond the list (-want +got):\n%s", diff)
 	}
 }
@@ -123,7 +133,8 @@ func TestSnapshotSignalsSummarized(t *testing.T) {
 func TestErroredRulesCapped(t *testing.T) {
 	r := held()
 	for i := range 12 {
-		r.Signals = append(r.Signals, answer.ExitSignal{RuleName: fmt.Sprint("rule", i), Status: "error"})
+		r.Signals = append(r.Signals, answer.ExitSignal{RuleName: fmt.Sprint("rule", i),
+			Status: "error"})
 	}
 	if got := answer.SnapshotExit(r).ErroredRules; len(got) != 10 || got[9] != "rule9" {
 		t.Errorf("got %v", got)
@@ -132,7 +143,9 @@ func TestErroredRulesCapped(t *testing.T) {
 
 func TestSnapshotActionsCapped(t *testing.T) {
 	r := exiting()
-	r.RecommendedActions = []answer.ExitAction{{}, {Action: "A", Ticker: "GLD", Quantity: amount("1.50"), OrderType: "market"}, {Action: "B"}, {Action: "C"}, {Action: "D"}}
+	r.RecommendedActions = []answer.ExitAction{{},
+		{Action: "A", Ticker: "GLD", Quantity: amount("1.50"), OrderType: "market"}, {Action: "B"},
+		{Action: "C"}, {Action: "D"}}
 	data, err := json.Marshal(answer.SnapshotExit(r).RecommendedActions)
 	const want = `[{"action":"unknown","ticker":"SLV","quantity":0,"order_type":"unknown"},` +
 		`{"action":"A","ticker":"GLD","quantity":1.5,"order_type":"market"},{"action":"B","ticker":"SLV","quantity":0,"order_type":"unknown"}]`
@@ -144,7 +157,8 @@ func TestSnapshotActionsCapped(t *testing.T) {
 func TestExitSnapshotSafeFloat(t *testing.T) {
 	r := held()
 	r.Signals = nil
-	for _, severity := range []*brief.Number{nil, number(math.NaN()), number(math.Inf(1)), number(math.Inf(-1)), number(0.5)} {
+	for _, severity := range []*brief.Number{nil, number(math.NaN()), number(math.Inf(1)),
+		number(math.Inf(-1)), number(0.5)} {
 		r.Signals = append(r.Signals, answer.ExitSignal{Severity: severity, Return: severity})
 	}
 	var got []float64
@@ -167,41 +181,50 @@ func overall(text string) []brief.Flag {
 
 func TestSignalErrorFlag(t *testing.T) {
 	for _, status := range []string{"error", "", "partial"} {
-		flags := answer.FlagsExit(answer.ExitSnapshot{Status: status, Verdict: "it failed", OverallAssessment: "HOLD", ErroredRules: []string{"a"}})
+		flags := answer.FlagsExit(answer.ExitSnapshot{Status: status, Verdict: "it failed",
+			OverallAssessment: "HOLD", ErroredRules: []string{"a"}})
 		wantNames(t, flags, "signal_error")
-		wantFlag(t, flags, brief.Flag{Flag: "signal_error", Severity: brief.Error, Message: "it failed"})
+		wantFlag(t, flags, brief.Flag{Flag: "signal_error", Severity: brief.Error,
+			Message: "it failed"})
 	}
-	wantFlag(t, answer.FlagsExit(answer.ExitSnapshot{}), brief.Flag{Flag: "signal_error", Severity: brief.Error, Message: "Exit signal evaluation failed"})
+	wantFlag(t, answer.FlagsExit(answer.ExitSnapshot{}),
+		brief.Flag{Flag: "signal_error", Severity: brief.Error,
+			Message: "Exit signal evaluation failed"})
 }
 
 func TestPrimaryRuleErrorFlag(t *testing.T) {
 	flags := overall("ERROR - momentum_exit failed")
 	wantNames(t, flags, "primary_rule_error")
-	wantFlag(t, flags, brief.Flag{Flag: "primary_rule_error", Severity: brief.Error, Message: "Primary rule failed — cannot determine exit status"})
+	wantFlag(t, flags, brief.Flag{Flag: "primary_rule_error", Severity: brief.Error,
+		Message: "Primary rule failed — cannot determine exit status"})
 }
 
 func TestStrongExitFlag(t *testing.T) {
 	flags := overall("STRONG EXIT - all rules triggered")
 	wantNames(t, flags, "strong_exit")
-	wantFlag(t, flags, brief.Flag{Flag: "strong_exit", Severity: brief.Warning, Message: "Both momentum and regime signals triggered — strong exit signal"})
+	wantFlag(t, flags, brief.Flag{Flag: "strong_exit", Severity: brief.Warning,
+		Message: "Both momentum and regime signals triggered — strong exit signal"})
 }
 
 func TestExitSignalFlag(t *testing.T) {
 	flags := overall("EXIT - primary triggered")
 	wantNames(t, flags, "exit_signal")
-	wantFlag(t, flags, brief.Flag{Flag: "exit_signal", Severity: brief.Warning, Message: "Primary momentum signal triggered — exit recommended"})
+	wantFlag(t, flags, brief.Flag{Flag: "exit_signal", Severity: brief.Warning,
+		Message: "Primary momentum signal triggered — exit recommended"})
 }
 
 func TestMonitorFlag(t *testing.T) {
 	flags := overall("MONITOR - regime")
 	wantNames(t, flags, "monitor")
-	wantFlag(t, flags, brief.Flag{Flag: "monitor", Severity: brief.Info, Message: "Secondary signal triggered — monitoring, no action yet"})
+	wantFlag(t, flags, brief.Flag{Flag: "monitor", Severity: brief.Info,
+		Message: "Secondary signal triggered — monitoring, no action yet"})
 }
 
 func TestHoldFlag(t *testing.T) {
 	flags := overall("HOLD")
 	wantNames(t, flags, "hold")
-	wantFlag(t, flags, brief.Flag{Flag: "hold", Severity: brief.Success, Message: "No exit signals triggered — position holds"})
+	wantFlag(t, flags, brief.Flag{Flag: "hold", Severity: brief.Success,
+		Message: "No exit signals triggered — position holds"})
 }
 
 // TestOverallByPrefixOnly checks that a keyword counts only at the start of the text.
@@ -220,7 +243,8 @@ func TestTradeRecommendedFlag(t *testing.T) {
 		want         string // "" for no flag
 	}{
 		{true, "75", "100", "Recommended: sell 75 shares (75% of position)"},
-		{true, "0.50", "4", "Recommended: sell 0.5 shares (12% of position)"}, // 12.5 rounds to even
+		// 12.5 rounds to even
+		{true, "0.50", "4", "Recommended: sell 0.5 shares (12% of position)"},
 		{true, "3", "8", "Recommended: sell 3 shares (38% of position)"},
 		{true, "2", "3", "Recommended: sell 2 shares (67% of position)"},
 		{true, "5", "0", "Recommended: sell 5 shares (0% of position)"},
@@ -229,12 +253,14 @@ func TestTradeRecommendedFlag(t *testing.T) {
 		{true, "-1", "100", ""},
 		{false, "75", "100", ""},
 	} {
-		flags := answer.FlagsExit(answer.ExitSnapshot{Status: "success", TradeEligible: tt.eligible, SellQuantity: amount(tt.sell), Shares: amount(tt.shares)})
+		flags := answer.FlagsExit(answer.ExitSnapshot{Status: "success", TradeEligible: tt.eligible,
+			SellQuantity: amount(tt.sell), Shares: amount(tt.shares)})
 		if tt.want == "" {
 			wantNoFlag(t, flags, "trade_recommended")
 			continue
 		}
-		wantFlag(t, flags, brief.Flag{Flag: "trade_recommended", Severity: brief.Info, Message: tt.want})
+		wantFlag(t, flags, brief.Flag{Flag: "trade_recommended", Severity: brief.Info,
+			Message: tt.want})
 	}
 }
 
@@ -243,10 +269,12 @@ func TestRuleEvaluationErrorFlag(t *testing.T) {
 	r.Signals[1].Status = "error"
 	flags := answer.FlagsExit(answer.SnapshotExit(r))
 	wantNames(t, flags, "rule_evaluation_error", "hold")
-	wantFlag(t, flags, brief.Flag{Flag: "rule_evaluation_error", Severity: brief.Warning, Message: "Rule failed to evaluate: regime_check"})
+	wantFlag(t, flags, brief.Flag{Flag: "rule_evaluation_error", Severity: brief.Warning,
+		Message: "Rule failed to evaluate: regime_check"})
 	r.Signals[0].Status = "error"
 	wantFlag(t, answer.FlagsExit(answer.SnapshotExit(r)),
-		brief.Flag{Flag: "rule_evaluation_error", Severity: brief.Warning, Message: "Rules failed to evaluate: momentum_exit, regime_check"})
+		brief.Flag{Flag: "rule_evaluation_error", Severity: brief.Warning,
+			Message: "Rules failed to evaluate: momentum_exit, regime_check"})
 }
 
 func TestStopAboveMarketFlag(t *testing.T) {
@@ -254,9 +282,11 @@ func TestStopAboveMarketFlag(t *testing.T) {
 	r.StopAboveMarket = true
 	flags := answer.FlagsExit(answer.SnapshotExit(r))
 	wantNames(t, flags, "exit_signal", "stop_above_market", "trade_recommended")
-	wantFlag(t, flags, brief.Flag{Flag: "stop_above_market", Severity: brief.Warning, Message: "Configured stop is not below the market price — no stop order recommended"})
+	wantFlag(t, flags, brief.Flag{Flag: "stop_above_market", Severity: brief.Warning,
+		Message: "Configured stop is not below the market price — no stop order recommended"})
 	r.StopNote = "stop at 65 is not below 64"
-	wantFlag(t, answer.FlagsExit(answer.SnapshotExit(r)), brief.Flag{Flag: "stop_above_market", Severity: brief.Warning, Message: r.StopNote})
+	wantFlag(t, answer.FlagsExit(answer.SnapshotExit(r)),
+		brief.Flag{Flag: "stop_above_market", Severity: brief.Warning, Message: r.StopNote})
 	r.StopAboveMarket = false
 	wantNoFlag(t, answer.FlagsExit(answer.SnapshotExit(r)), "stop_above_market")
 }
@@ -265,9 +295,11 @@ func TestExitFlagSortOrder(t *testing.T) {
 	r := exiting()
 	r.OverallAssessment = "ERROR - primary failed"
 	r.Signals[0].Status = "error"
-	wantNames(t, answer.FlagsExit(answer.SnapshotExit(r)), "primary_rule_error", "rule_evaluation_error", "trade_recommended")
+	wantNames(t, answer.FlagsExit(answer.SnapshotExit(r)), "primary_rule_error",
+		"rule_evaluation_error", "trade_recommended")
 	r.OverallAssessment = "HOLD"
-	wantNames(t, answer.FlagsExit(answer.SnapshotExit(r)), "rule_evaluation_error", "trade_recommended", "hold")
+	wantNames(t, answer.FlagsExit(answer.SnapshotExit(r)), "rule_evaluation_error",
+		"trade_recommended", "hold")
 }
 
 func TestPrimaryErroredNoSignalError(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 func TestExitAgentResponseStructure(t *testing.T) {
 	data, err := answer.ExitTool().Answer(exiting(), brief.FormatAgent, brief.Saved{})
 	fields := object(t, data, err)
-	if diff := cmp.Diff([]string{"file_path", "flags", "format", "snapshot", "status"}, keys(t, fields)); diff != "" {
+	if diff := cmp.Diff([]string{"file_path", "flags", "format", "snapshot", "status"},
+		keys(t, fields)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if fields["status"] != "success" || fields["format"] != "agent" {
@@ -53,7 +54,8 @@ func TestFileOutputSummary(t *testing.T) {
 	data, err := answer.ExitTool().Answer(r, brief.FormatSummary, saved)
 	fields := object(t, data, err)
 	wantFile(t, fields, dir, exiting())
-	if fields["overall_assessment"] != r.OverallAssessment || strings.Contains(string(data), "months") {
+	if fields["overall_assessment"] != r.OverallAssessment ||
+		strings.Contains(string(data), "months") {
 		t.Errorf("got %s", data)
 	}
 	if len(r.Signals[0].Months) != 1 {
@@ -72,7 +74,8 @@ func TestExitFileOutputFull(t *testing.T) {
 }
 
 func TestExitAgentErrorPropagation(t *testing.T) {
-	data, err := answer.ExitTool().Answer(answer.ExitResult{Status: "error", Ticker: "SLV", Error: "no prices"}, brief.FormatAgent, brief.Saved{})
+	data, err := answer.ExitTool().Answer(answer.ExitResult{Status: "error", Ticker: "SLV",
+		Error: "no prices"}, brief.FormatAgent, brief.Saved{})
 	const want = `{"status":"error","format":"agent","snapshot":{"ticker":"SLV","status":"error","verdict":"Exit signal check failed for SLV: no prices",` +
 		`"overall_assessment":"UNKNOWN","signal_count":0,"signals":[],"trade_eligible":false,"recommended_actions":[],"shares":0,"sell_quantity":0,` +
 		`"errored_rules":[],"stop_above_market":false,"stop_note":"","as_of":"","price_date":"","stale_price_days":0,"incomplete_history":false,"incomplete_record":"","option_price":"","size_note":"","error_kind":"","error_hint":""},` +
@@ -116,7 +119,8 @@ func TestExitReport(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	failed := answer.ReportExit(answer.ExitResult{Ticker: "SLV"})
-	if !strings.Contains(failed, "- error: Exit signal check failed for SLV: unknown error\n") || strings.Contains(failed, "|") {
+	if !strings.Contains(failed, "- error: Exit signal check failed for SLV: unknown error\n") ||
+		strings.Contains(failed, "|") {
 		t.Errorf("a failed one:\n%s", failed)
 	}
 }

@@ -5,8 +5,8 @@ import "signalbox/brief"
 // Disclaimer is part of every answer about taxes.
 const Disclaimer = "Estimates under US federal rules; not tax advice"
 
-// HarvestResult is the full result of suggest_tax_loss_harvest. Totals are for selling all candidates together; the amounts
-// of a candidate are for selling that lot alone.
+// HarvestResult is the full result of suggest_tax_loss_harvest. Totals are for selling all
+// candidates together; the amounts of a candidate are for selling that lot alone.
 type HarvestResult struct {
 	// Status is "success" if the question could be answered; every other value is a failure.
 	Status string `json:"status"`
@@ -18,19 +18,22 @@ type HarvestResult struct {
 	LongTermLoss         Amount `json:"long_term_loss"`
 	// DisallowedLoss is the loss that wash sales would disallow.
 	DisallowedLoss Amount `json:"disallowed_loss"`
-	// DisallowedForGood is the part of it that would be lost permanently because of purchases in retirement accounts.
+	// DisallowedForGood is the part of it that would be lost permanently because of purchases in
+	// retirement accounts.
 	DisallowedForGood Amount             `json:"disallowed_for_good"`
 	CandidateCount    int                `json:"candidate_count"`
 	Candidates        []HarvestCandidate `json:"candidates"`
-	// DataCoveragePct is the percentage, by value, of what is held whose lots are known. Without some of the prices it is the
-	// percentage by number of positions, if that is lower. ValueCoveragePct is the percentage by value alone, nil if values are not known.
+	// DataCoveragePct is the percentage, by value, of what is held whose lots are known. Without
+	// some of the prices it is the percentage by number of positions, if that is lower.
+	// ValueCoveragePct is the percentage by value alone, nil if values are not known.
 	DataCoveragePct  brief.Number      `json:"data_coverage_pct"`
 	ValueCoveragePct *brief.Number     `json:"value_coverage_pct"`
 	WashSaleWarnings []WashSaleWarning `json:"wash_sale_warnings"`
 	DoNotBuyBefore   []DoNotBuy        `json:"do_not_buy_before"`
 	// DoNotBuyNow lists what must not be bought now because of losses realized in the last 30 days.
 	DoNotBuyNow []DoNotBuy `json:"do_not_buy_now"`
-	// Net is the net of the year if the candidates are sold; nil means that nothing else was realized.
+	// Net is the net of the year if the candidates are sold; nil means that nothing else was
+	// realized.
 	Net               *NetPosition       `json:"net_position"`
 	RealizedWashSales []RealizedWashSale `json:"realized_wash_sales"`
 	// PermanentlyDisallowed is the part of the realized wash sales that is lost permanently.
@@ -42,10 +45,12 @@ type HarvestResult struct {
 	NotUnderstood []SkippedRecord `json:"records_not_understood"`
 	// LeftOut lists records that moved shares and were left out of an import.
 	LeftOut []SkippedRecord `json:"records_left_out"`
-	// NotReached lists lots at a loss that are not candidates, because a sale by the account's method would sell lots at a gain first.
+	// NotReached lists lots at a loss that are not candidates, because a sale by the account's
+	// method would sell lots at a gain first.
 	NotReached []UnreachedLot `json:"lots_not_reached"`
-	// LotsMissing lists positions with more shares than lots; LotsNotHeld those whose lots have more shares than are held. The lots
-	// of the latter are not candidates, because the records do not show which were sold.
+	// LotsMissing lists positions with more shares than lots; LotsNotHeld those whose lots have
+	// more shares than are held. The lots of the latter are not candidates, because the records do
+	// not show which were sold.
 	LotsMissing []PositionDifference `json:"lots_missing"`
 	LotsNotHeld []PositionDifference `json:"lots_not_held"`
 	// OptionPrices lists options whose price and purchase seem to have different units.
@@ -103,8 +108,9 @@ type HarvestCandidate struct {
 	WashSalePurchases []Purchase   `json:"wash_sale_purchases,omitempty"`
 	// CleanDate is the first day on which selling the lot does not cause a wash sale.
 	CleanDate string `json:"clean_date,omitempty"`
-	// LotMethod is which lots a sale sells first. PlainSale is a sale that identifies no lot: of this lot and those that the method
-	// sells before it or, if IdentifyLot is true, of as many shares.
+	// LotMethod is which lots a sale sells first. PlainSale is a sale that identifies no lot: of
+	// this lot and those that the method sells before it or, if IdentifyLot is true, of as many
+	// shares.
 	LotMethod   string     `json:"lot_method,omitempty"`
 	IdentifyLot bool       `json:"identify_lot"`
 	PlainSale   *PlainSale `json:"plain_sale,omitempty"`
@@ -119,7 +125,8 @@ type HarvestCandidate struct {
 // PlainSale is what a sale realizes if no lot is identified to the broker.
 type PlainSale struct {
 	Shares Amount `json:"shares"`
-	// Gain is negative for a loss, and null if it is not known, because shares without a known purchase may be sold.
+	// Gain is negative for a loss, and null if it is not known, because shares without a known
+	// purchase may be sold.
 	Gain *Amount `json:"gain"`
 }
 
@@ -172,7 +179,8 @@ type WashSaleWarning struct {
 	Purchases        []Purchase `json:"purchases,omitempty"`
 }
 
-// DoNotBuy is a ticker that must not be bought before a date, and neither must substantially identical securities.
+// DoNotBuy is a ticker that must not be bought before a date, and neither must substantially
+// identical securities.
 type DoNotBuy struct {
 	Ticker    string   `json:"ticker"`
 	Identical []string `json:"identical,omitempty"`
@@ -195,8 +203,8 @@ type RealizedWashSale struct {
 	Replacements     []Purchase `json:"replacements"`
 }
 
-// IncompleteSale is a row with shares whose purchase is not known: a sale, or a transfer into the portfolio without date and
-// basis.
+// IncompleteSale is a row with shares whose purchase is not known: a sale, or a transfer into the
+// portfolio without date and basis.
 type IncompleteSale struct {
 	Date    string `json:"date"`
 	Account string `json:"account"`
@@ -232,11 +240,14 @@ type TwinRows struct {
 // MarshalJSON writes empty lists as [], and always the disclaimer.
 func (r HarvestResult) MarshalJSON() ([]byte, error) {
 	type plain HarvestResult // without this method
-	r.Candidates, r.WashSaleWarnings, r.DoNotBuyBefore = list(r.Candidates), list(r.WashSaleWarnings), list(r.DoNotBuyBefore)
+	r.Candidates, r.WashSaleWarnings, r.DoNotBuyBefore = list(r.Candidates),
+		list(r.WashSaleWarnings), list(r.DoNotBuyBefore)
 	r.DoNotBuyNow = list(r.DoNotBuyNow)
 	r.RealizedWashSales, r.IncompleteHistory = list(r.RealizedWashSales), list(r.IncompleteHistory)
-	r.StalePrices, r.NotUnderstood, r.PossibleDuplicates = list(r.StalePrices), list(r.NotUnderstood), list(r.PossibleDuplicates)
-	r.LeftOut, r.NotReached, r.LotsMissing, r.LotsNotHeld = list(r.LeftOut), list(r.NotReached), list(r.LotsMissing), list(r.LotsNotHeld)
+	r.StalePrices, r.NotUnderstood, r.PossibleDuplicates = list(r.StalePrices),
+		list(r.NotUnderstood), list(r.PossibleDuplicates)
+	r.LeftOut, r.NotReached, r.LotsMissing, r.LotsNotHeld = list(r.LeftOut), list(r.NotReached),
+		list(r.LotsMissing), list(r.LotsNotHeld)
 	r.OptionPrices, r.Crypto = list(r.OptionPrices), list(r.Crypto)
 	r.Disclaimer = Disclaimer
 	return encode(plain(r))
@@ -259,6 +270,7 @@ type Lot struct {
 	BasisTotal      Amount `json:"basis_total"`
 	BasisAdjustment Amount `json:"basis_adjustment"`
 	LotID           string `json:"lot_id"`
-	// NotHeld is true if the lots of the position have more shares than are held, so some of these shares were sold.
+	// NotHeld is true if the lots of the position have more shares than are held, so some of these
+	// shares were sold.
 	NotHeld bool `json:"not_held,omitempty"`
 }

@@ -14,36 +14,46 @@ import (
 )
 
 func lot(ticker, loss, period string, risk bool) answer.HarvestCandidate {
-	return answer.HarvestCandidate{Ticker: ticker, UnrealizedLoss: amount(loss), HoldingPeriod: period, WashSaleRisk: risk}
+	return answer.HarvestCandidate{Ticker: ticker, UnrealizedLoss: amount(loss),
+		HoldingPeriod: period, WashSaleRisk: risk}
 }
 
 func harvest() answer.HarvestResult {
 	return answer.HarvestResult{
-		Status: "success", TotalHarvestableLoss: amount("-12345.678"), ShortTermLoss: amount("-3086.42"), LongTermLoss: amount("-9259.258"),
+		Status: "success", TotalHarvestableLoss: amount("-12345.678"),
+		ShortTermLoss: amount("-3086.42"), LongTermLoss: amount("-9259.258"),
 		CandidateCount: 3, DataCoveragePct: 83.33,
 		Candidates: []answer.HarvestCandidate{
-			lot("BND", "-3086.42", "short_term", false), lot("TLT", "-9000.258", "long_term", false), lot("TLT", "-259", "long_term", false),
+			lot("BND", "-3086.42", "short_term", false),
+			lot("TLT", "-9000.258", "long_term", false), lot("TLT", "-259", "long_term", false),
 		},
 		Metadata: answer.HarvestMetadata{PositionsAnalyzed: 12, PositionsWithLots: 10},
 	}
 }
 
 func empty(coverage float64) answer.HarvestResult {
-	return answer.HarvestResult{Status: "success", DataCoveragePct: brief.Number(coverage), Metadata: answer.HarvestMetadata{PositionsAnalyzed: 7}}
+	return answer.HarvestResult{Status: "success", DataCoveragePct: brief.Number(coverage),
+		Metadata: answer.HarvestMetadata{PositionsAnalyzed: 7}}
 }
 
 func TestSnapshotSuccess(t *testing.T) {
 	got := answer.SnapshotHarvest(harvest())
 	want := answer.HarvestSnapshot{
 		Status: "success", Verdict: "$12,346 harvestable losses across 3 lots (75% long-term), 83% data coverage",
-		TotalHarvestableLoss: amount("-12345.68"), ShortTermLoss: amount("-3086.42"), LongTermLoss: amount("-9259.26"), CandidateCount: 3,
+		TotalHarvestableLoss: amount("-12345.68"), ShortTermLoss: amount("-3086.42"),
+		LongTermLoss: amount("-9259.26"), CandidateCount: 3,
 		TopCandidates: []answer.TopCandidate{
-			{Ticker: "TLT", TotalLoss: amount("-9259.26"), LotCount: 2, HoldingPeriods: []string{"long_term"}},
-			{Ticker: "BND", TotalLoss: amount("-3086.42"), LotCount: 1, HoldingPeriods: []string{"short_term"}},
+			{Ticker: "TLT", TotalLoss: amount("-9259.26"), LotCount: 2,
+				HoldingPeriods: []string{"long_term"}},
+			{Ticker: "BND", TotalLoss: amount("-3086.42"), LotCount: 1,
+				HoldingPeriods: []string{"short_term"}},
 		},
-		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{}, Crypto: []string{},
-		StalePriceTickers: []string{}, WashSaleTickers: []string{}, DataCoveragePct: 83.3, PositionsAnalyzed: 12, PositionsWithLots: 10,
-		DeductionLimit: amount("3000"), NetAfterHarvest: amount("-12345.68"), Disclaimer: answer.Disclaimer,
+		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{},
+		Crypto:            []string{},
+		StalePriceTickers: []string{}, WashSaleTickers: []string{}, DataCoveragePct: 83.3,
+		PositionsAnalyzed: 12, PositionsWithLots: 10,
+		DeductionLimit: amount("3000"), NetAfterHarvest: amount("-12345.68"),
+		Disclaimer: answer.Disclaimer,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -61,7 +71,8 @@ func TestSnapshotAdditions(t *testing.T) {
 	data, err := json.Marshal(got)
 	fields := object(t, data, err)
 	for key, want := range map[string]any{
-		"disallowed_loss": 10.12, "permanently_disallowed": 20.5, "value_coverage_pct": 91.3, "min_loss": 100.0, "below_min_loss_count": 4.0,
+		"disallowed_loss": 10.12, "permanently_disallowed": 20.5, "value_coverage_pct": 91.3,
+		"min_loss": 100.0, "below_min_loss_count": 4.0,
 		"incomplete_history_count": 2.0, "deduction_limit": 1500.0, "net_after_harvest": -100.0,
 	} {
 		if fields[key] != want {
@@ -82,8 +93,10 @@ func TestHarvestSnapshotError(t *testing.T) {
 	failed.Status, failed.Error = "error", "no such folder"
 	want := answer.HarvestSnapshot{
 		Status: "error", Verdict: "Tax harvest analysis failed: no such folder",
-		TopCandidates: []answer.TopCandidate{}, WashSaleTickers: []string{}, StalePriceTickers: []string{}, Disclaimer: answer.Disclaimer,
-		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{}, Crypto: []string{},
+		TopCandidates: []answer.TopCandidate{}, WashSaleTickers: []string{},
+		StalePriceTickers: []string{}, Disclaimer: answer.Disclaimer,
+		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{},
+		Crypto: []string{},
 	}
 	if diff := cmp.Diff(want, answer.SnapshotHarvest(failed)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -97,12 +110,15 @@ func TestHarvestSnapshotError(t *testing.T) {
 func TestSnapshotTickerConsolidation(t *testing.T) {
 	r := harvest()
 	r.Candidates = []answer.HarvestCandidate{
-		lot("AAA", "-1.10", "long_term", false), lot("BBB", "-100", "long_term", false), lot("AAA", "-2.20", "long_term", true),
+		lot("AAA", "-1.10", "long_term", false), lot("BBB", "-100", "long_term", false),
+		lot("AAA", "-2.20", "long_term", true),
 		lot("BBB", "-0.005", "long_term", false), lot(" AAA ", "-3.30", "long_term", false),
 	}
 	want := []answer.TopCandidate{
-		{Ticker: "BBB", TotalLoss: amount("-100"), LotCount: 2, HoldingPeriods: []string{"long_term"}},
-		{Ticker: "AAA", TotalLoss: amount("-6.60"), LotCount: 3, HoldingPeriods: []string{"long_term"}, WashSaleRisk: true},
+		{Ticker: "BBB", TotalLoss: amount("-100"), LotCount: 2,
+			HoldingPeriods: []string{"long_term"}},
+		{Ticker: "AAA", TotalLoss: amount("-6.60"), LotCount: 3,
+			HoldingPeriods: []string{"long_term"}, WashSaleRisk: true},
 	}
 	if diff := cmp.Diff(want, answer.SnapshotHarvest(r).TopCandidates); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -114,7 +130,8 @@ func TestSnapshotTopCandidatesCapped(t *testing.T) {
 	r.Candidates = nil
 	for i := range 10 {
 		// T3 and T7 lose the same; the first comes first.
-		r.Candidates = append(r.Candidates, lot(fmt.Sprint("T", i), fmt.Sprint(-(i%4)*100-1), "long_term", false))
+		r.Candidates = append(r.Candidates, lot(fmt.Sprint("T", i), fmt.Sprint(-(i%4)*100-1),
+			"long_term", false))
 	}
 	var got []string
 	for _, candidate := range answer.SnapshotHarvest(r).TopCandidates {
@@ -127,19 +144,22 @@ func TestSnapshotTopCandidatesCapped(t *testing.T) {
 
 func washWarnings(r answer.HarvestResult, count int) answer.HarvestResult {
 	for i := range count {
-		r.WashSaleWarnings = append(r.WashSaleWarnings, answer.WashSaleWarning{Ticker: fmt.Sprint("W", i)})
+		r.WashSaleWarnings = append(r.WashSaleWarnings,
+			answer.WashSaleWarning{Ticker: fmt.Sprint("W", i)})
 	}
 	return r
 }
 
 func TestSnapshotWashSaleInVerdict(t *testing.T) {
-	for count, want := range map[int]string{0: "83% data coverage", 1: ", wash sale risk on 1 ticker", 7: ", wash sale risk on 7 tickers"} {
+	for count, want := range map[int]string{0: "83% data coverage",
+		1: ", wash sale risk on 1 ticker", 7: ", wash sale risk on 7 tickers"} {
 		got := answer.SnapshotHarvest(washWarnings(harvest(), count))
 		if !strings.HasSuffix(got.Verdict, want) {
 			t.Errorf("verdict %q, want it to end in %q", got.Verdict, want)
 		}
 		if got.WashSaleTickerCount != count || len(got.WashSaleTickers) != min(count, 5) {
-			t.Errorf("%d tickers: count %d, listed %v", count, got.WashSaleTickerCount, got.WashSaleTickers)
+			t.Errorf("%d tickers: count %d, listed %v", count, got.WashSaleTickerCount,
+				got.WashSaleTickers)
 		}
 	}
 }
@@ -147,9 +167,11 @@ func TestSnapshotWashSaleInVerdict(t *testing.T) {
 func TestHarvestSnapshotSafeFloat(t *testing.T) {
 	for _, f := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		r := harvest()
-		r.DataCoveragePct, r.ValueCoveragePct, r.Candidates[0].LossPct = brief.Number(f), number(f), brief.Number(f)
+		r.DataCoveragePct, r.ValueCoveragePct, r.Candidates[0].LossPct = brief.Number(f), number(f),
+			brief.Number(f)
 		got := answer.SnapshotHarvest(r)
-		if got.DataCoveragePct != 0 || *got.ValueCoveragePct != 0 || !strings.HasSuffix(got.Verdict, " 0% data coverage") {
+		if got.DataCoveragePct != 0 || *got.ValueCoveragePct != 0 ||
+			!strings.HasSuffix(got.Verdict, " 0% data coverage") {
 			t.Errorf("%v: %+v", f, got)
 		}
 		for _, format := range brief.Formats() {
@@ -165,29 +187,36 @@ func TestHarvestSnapshotSafeFloat(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := answer.SnapshotHarvest(r)
-	if got.Verdict != "$0 harvestable losses across 1 lots (0% long-term), 0% data coverage" || !got.TopCandidates[0].TotalLoss.IsZero() {
+	if got.Verdict != "$0 harvestable losses across 1 lots (0% long-term), 0% data coverage" ||
+		!got.TopCandidates[0].TotalLoss.IsZero() {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestSnapshotErrorKeyConsistency(t *testing.T) {
-	if diff := cmp.Diff(keys(t, answer.SnapshotHarvest(harvest())), keys(t, answer.SnapshotHarvest(answer.HarvestResult{Status: "error"}))); diff != "" {
+	if diff := cmp.Diff(keys(t, answer.SnapshotHarvest(harvest())),
+		keys(t, answer.SnapshotHarvest(answer.HarvestResult{Status: "error"}))); diff != "" {
 		t.Errorf("keys (-success +error):\n%s", diff)
 	}
 }
 
 func TestSnapshotHoldingPeriods(t *testing.T) {
 	r := harvest()
-	r.Candidates = []answer.HarvestCandidate{lot("A", "-1", "short_term", false), lot("A", "-1", "", false), lot("A", "-1", "long_term", false), lot("A", "-1", "short_term", false)}
-	if diff := cmp.Diff([]string{"long_term", "short_term", "unknown"}, answer.SnapshotHarvest(r).TopCandidates[0].HoldingPeriods); diff != "" {
+	r.Candidates = []answer.HarvestCandidate{lot("A", "-1", "short_term", false),
+		lot("A", "-1", "", false), lot("A", "-1", "long_term", false),
+		lot("A", "-1", "short_term", false)}
+	if diff := cmp.Diff([]string{"long_term", "short_term", "unknown"},
+		answer.SnapshotHarvest(r).TopCandidates[0].HoldingPeriods); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
 func TestSnapshotTickerNormalization(t *testing.T) {
 	r := harvest()
-	r.Candidates = []answer.HarvestCandidate{lot("", "-1", "long_term", false), lot("  ", "-2", "long_term", false), lot("unknown", "-3", "long_term", false)}
-	want := []answer.TopCandidate{{Ticker: "unknown", TotalLoss: amount("-6"), LotCount: 3, HoldingPeriods: []string{"long_term"}}}
+	r.Candidates = []answer.HarvestCandidate{lot("", "-1", "long_term", false),
+		lot("  ", "-2", "long_term", false), lot("unknown", "-3", "long_term", false)}
+	want := []answer.TopCandidate{{Ticker: "unknown", TotalLoss: amount("-6"), LotCount: 3,
+		HoldingPeriods: []string{"long_term"}}}
 	if diff := cmp.Diff(want, answer.SnapshotHarvest(r).TopCandidates); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -195,9 +224,12 @@ func TestSnapshotTickerNormalization(t *testing.T) {
 
 func TestSnapshotOverflowIsAnError(t *testing.T) {
 	r := harvest()
-	r.Candidates = []answer.HarvestCandidate{lot("A", "-9999999999999999999", "long_term", false), lot("A", "-9999999999999999999", "long_term", false)}
+	r.Candidates = []answer.HarvestCandidate{lot("A", "-9999999999999999999", "long_term", false),
+		lot("A", "-9999999999999999999", "long_term", false)}
 	got := answer.SnapshotHarvest(r)
-	if got.Status != "error" || !strings.HasPrefix(got.Verdict, "Tax harvest analysis failed: the losses of A are too large to add: ") {
+	if got.Status != "error" ||
+		!strings.HasPrefix(got.Verdict,
+			"Tax harvest analysis failed: the losses of A are too large to add: ") {
 		t.Errorf("got %+v", got)
 	}
 	data, err := answer.HarvestTool().Answer(r, brief.FormatAgent, brief.Saved{})

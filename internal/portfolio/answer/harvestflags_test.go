@@ -10,87 +10,110 @@ import (
 // flagsOf returns the flags of a harvest with a total, its short-term part and a coverage.
 func flagsOf(total, short string, coverage float64) []brief.Flag {
 	r := harvest()
-	r.TotalHarvestableLoss, r.ShortTermLoss, r.DataCoveragePct = amount(total), amount(short), brief.Number(coverage)
+	r.TotalHarvestableLoss, r.ShortTermLoss, r.DataCoveragePct = amount(total), amount(short),
+		brief.Number(coverage)
 	return answer.FlagsHarvest(answer.SnapshotHarvest(r))
 }
 
 func TestHarvestErrorFlag(t *testing.T) {
 	for _, status := range []string{"error", "", "partial"} {
-		flags := answer.FlagsHarvest(answer.HarvestSnapshot{Status: status, Verdict: "it failed", CandidateCount: 3, PermanentlyDisallowed: amount("1")})
+		flags := answer.FlagsHarvest(answer.HarvestSnapshot{Status: status, Verdict: "it failed",
+			CandidateCount: 3, PermanentlyDisallowed: amount("1")})
 		wantNames(t, flags, "harvest_error")
-		wantFlag(t, flags, brief.Flag{Flag: "harvest_error", Severity: brief.Error, Message: "it failed"})
+		wantFlag(t, flags, brief.Flag{Flag: "harvest_error", Severity: brief.Error,
+			Message: "it failed"})
 	}
-	wantFlag(t, answer.FlagsHarvest(answer.HarvestSnapshot{}), brief.Flag{Flag: "harvest_error", Severity: brief.Error, Message: "Tax harvest analysis failed"})
+	wantFlag(t, answer.FlagsHarvest(answer.HarvestSnapshot{}),
+		brief.Flag{Flag: "harvest_error", Severity: brief.Error,
+			Message: "Tax harvest analysis failed"})
 }
 
 func TestNoCandidatesFlag(t *testing.T) {
 	r := washWarnings(empty(10), 2) // low coverage and wash sales say nothing without candidates
 	flags := answer.FlagsHarvest(answer.SnapshotHarvest(r))
 	wantNames(t, flags, "no_candidates")
-	wantFlag(t, flags, brief.Flag{Flag: "no_candidates", Severity: brief.Success, Message: "No unrealized losses to harvest — all lots are at a gain or break-even"})
+	wantFlag(t, flags, brief.Flag{Flag: "no_candidates", Severity: brief.Success,
+		Message: "No unrealized losses to harvest — all lots are at a gain or break-even"})
 }
 
 func TestNoLotDataFlag(t *testing.T) {
 	flags := answer.FlagsHarvest(answer.SnapshotHarvest(empty(0)))
 	wantNames(t, flags, "no_lot_data")
-	wantFlag(t, flags, brief.Flag{Flag: "no_lot_data", Severity: brief.Warning, Message: "No lot data for any position — losses cannot be computed"})
+	wantFlag(t, flags, brief.Flag{Flag: "no_lot_data", Severity: brief.Warning,
+		Message: "No lot data for any position — losses cannot be computed"})
 }
 
 func TestBelowMinLossFlag(t *testing.T) {
-	for minimum, want := range map[string]string{"1000": "$1,000", "1000.00": "$1,000", "2.5": "$2.50", "-50": "$50"} {
+	for minimum, want := range map[string]string{"1000": "$1,000", "1000.00": "$1,000",
+		"2.5": "$2.50", "-50": "$50"} {
 		r := empty(80)
 		r.Metadata.MinLoss, r.Metadata.BelowMinLossCount = amount(minimum), 2
 		flags := answer.FlagsHarvest(answer.SnapshotHarvest(r))
 		wantNames(t, flags, "below_min_loss")
-		wantFlag(t, flags, brief.Flag{Flag: "below_min_loss", Severity: brief.Info, Message: "All losses are below the minimum of " + want})
+		wantFlag(t, flags, brief.Flag{Flag: "below_min_loss", Severity: brief.Info,
+			Message: "All losses are below the minimum of " + want})
 	}
 }
 
 func TestSignificantHarvestFlag(t *testing.T) {
 	for _, total := range []string{"-12345.678", "12345.678"} {
 		wantFlag(t, flagsOf(total, "0", 100),
-			brief.Flag{Flag: "significant_harvest", Severity: brief.Info, Message: "$12,346 harvestable losses exceed $3,000 annual deduction limit"})
+			brief.Flag{Flag: "significant_harvest", Severity: brief.Info,
+				Message: "$12,346 harvestable losses exceed $3,000 annual deduction limit"})
 	}
 }
 
 // TestSignificantHarvestOfTheNet checks both deduction limits, with the net above and below them.
 func TestSignificantHarvestOfTheNet(t *testing.T) {
-	const over3000, over1500 = "$4,500 harvestable losses exceed $3,000 annual deduction limit", "$4,500 harvestable losses exceed $1,500 annual deduction limit"
+	const over3000, over1500 = "$4,500 harvestable losses exceed $3,000 annual deduction limit",
+		"$4,500 harvestable losses exceed $1,500 annual deduction limit"
 	for _, tt := range []struct{ filing, gains, carryover, want string }{
 		{"single", "0", "0", over3000},
 		{"head", "0", "0", over3000},
 		{"married_joint", "500", "500", over3000},
 		{"married_separate", "0", "0", over1500},
-		{"single", "1500", "0", over3000 + " — net of realized gains and carryover it is $3,000, over the limit too"},
-		{"single", "1500.01", "0", over3000 + " — but net of realized gains and carryover it is $2,999.99, within the limit"},
-		{"single", "0", "2000", over3000 + " — net of realized gains and carryover it is $6,500, over the limit too"},
-		{"single", "4000", "0", over3000 + " — but net of realized gains and carryover it is $500, within the limit"},
-		{"single", "4500", "0", over3000 + " — but net of realized gains and carryover no loss is left"},
-		{"single", "9000", "0", over3000 + " — but net of realized gains and carryover no loss is left"},
-		{"married_separate", "2500", "0", over1500 + " — net of realized gains and carryover it is $2,000, over the limit too"},
+		{"single", "1500", "0", over3000 +
+			" — net of realized gains and carryover it is $3,000, over the limit too"},
+		{"single", "1500.01", "0", over3000 +
+			" — but net of realized gains and carryover it is $2,999.99, within the limit"},
+		{"single", "0", "2000", over3000 +
+			" — net of realized gains and carryover it is $6,500, over the limit too"},
+		{"single", "4000", "0", over3000 +
+			" — but net of realized gains and carryover it is $500, within the limit"},
+		{"single", "4500", "0", over3000 +
+			" — but net of realized gains and carryover no loss is left"},
+		{"single", "9000", "0", over3000 +
+			" — but net of realized gains and carryover no loss is left"},
+		{"married_separate", "2500", "0", over1500 +
+			" — net of realized gains and carryover it is $2,000, over the limit too"},
 	} {
 		r := harvest()
-		r.TotalHarvestableLoss, r.ShortTermLoss, r.LongTermLoss = amount("-4500"), amount("-500"), amount("-4000")
-		net, err := answer.NetOf(tt.filing, answer.Realized{LongTerm: amount(tt.gains), CarryoverShort: amount(tt.carryover)}, r.ShortTermLoss, r.LongTermLoss)
+		r.TotalHarvestableLoss, r.ShortTermLoss, r.LongTermLoss = amount("-4500"), amount("-500"),
+			amount("-4000")
+		net, err := answer.NetOf(tt.filing, answer.Realized{LongTerm: amount(tt.gains),
+			CarryoverShort: amount(tt.carryover)}, r.ShortTermLoss, r.LongTermLoss)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Net = net
-		wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), brief.Flag{Flag: "significant_harvest", Severity: brief.Info, Message: tt.want})
+		wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)),
+			brief.Flag{Flag: "significant_harvest", Severity: brief.Info, Message: tt.want})
 	}
 }
 
 func TestBelowSignificantThreshold(t *testing.T) {
 	wantNoFlag(t, flagsOf("-2000", "0", 100), "significant_harvest")
 	r := harvest()
-	r.TotalHarvestableLoss, r.Net = amount("-2000"), &answer.NetPosition{FilingStatus: "married_separate", Net: amount("-2000")}
+	r.TotalHarvestableLoss, r.Net = amount("-2000"),
+		&answer.NetPosition{FilingStatus: "married_separate", Net: amount("-2000")}
 	// The limit is lower for separate returns, but the threshold is the same.
 	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "significant_harvest")
 }
 
 func TestMostlyShortTermFlag(t *testing.T) {
 	wantFlag(t, flagsOf("-1000", "-666.6", 100),
-		brief.Flag{Flag: "mostly_short_term", Severity: brief.Info, Message: "67% of losses are short-term (higher tax offset value)"})
+		brief.Flag{Flag: "mostly_short_term", Severity: brief.Info,
+			Message: "67% of losses are short-term (higher tax offset value)"})
 	wantNoFlag(t, flagsOf("0", "-10", 100), "mostly_short_term")
 	wantNoFlag(t, flagsOf("-10", "0", 100), "mostly_short_term")
 }
@@ -103,7 +126,8 @@ func TestWashSaleRiskFlag(t *testing.T) {
 		4: "Wash sale risk on 4 tickers: W0, W1, W2 + 1 more",
 		9: "Wash sale risk on 9 tickers: W0, W1, W2 + 6 more",
 	} {
-		wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(washWarnings(harvest(), count))), brief.Flag{Flag: "wash_sale_risk", Severity: brief.Warning, Message: want})
+		wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(washWarnings(harvest(), count))),
+			brief.Flag{Flag: "wash_sale_risk", Severity: brief.Warning, Message: want})
 	}
 	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(harvest())), "wash_sale_risk")
 }
@@ -111,13 +135,15 @@ func TestWashSaleRiskFlag(t *testing.T) {
 func TestLowCoverageFlag(t *testing.T) {
 	flags := flagsOf("-100", "0", 42.4)
 	wantNames(t, flags, "low_coverage")
-	wantFlag(t, flags, brief.Flag{Flag: "low_coverage", Severity: brief.Warning, Message: "Only 42% of positions have FIFO lot data — losses may be understated"})
+	wantFlag(t, flags, brief.Flag{Flag: "low_coverage", Severity: brief.Warning,
+		Message: "Only 42% of positions have FIFO lot data — losses may be understated"})
 }
 
 func TestModerateCoverageFlag(t *testing.T) {
 	flags := flagsOf("-100", "0", 54.2)
 	wantNames(t, flags, "moderate_coverage")
-	wantFlag(t, flags, brief.Flag{Flag: "moderate_coverage", Severity: brief.Info, Message: "54% lot coverage — 2 positions missing transaction history"})
+	wantFlag(t, flags, brief.Flag{Flag: "moderate_coverage", Severity: brief.Info,
+		Message: "54% lot coverage — 2 positions missing transaction history"})
 }
 
 func TestGoodCoverageNoFlag(t *testing.T) {
@@ -127,30 +153,36 @@ func TestGoodCoverageNoFlag(t *testing.T) {
 func TestHarvestAvailableFallback(t *testing.T) {
 	flags := flagsOf("-1234.5", "0", 100)
 	wantNames(t, flags, "harvest_available")
-	wantFlag(t, flags, brief.Flag{Flag: "harvest_available", Severity: brief.Info, Message: "$1,234 in harvestable losses across 3 lots"})
+	wantFlag(t, flags, brief.Flag{Flag: "harvest_available", Severity: brief.Info,
+		Message: "$1,234 in harvestable losses across 3 lots"})
 }
 
 func TestPermanentlyDisallowedFlag(t *testing.T) {
 	r := harvest()
-	r.TotalHarvestableLoss, r.ShortTermLoss, r.PermanentlyDisallowed = amount("-100"), amount("0"), amount("1250.50")
+	r.TotalHarvestableLoss, r.ShortTermLoss, r.PermanentlyDisallowed = amount("-100"), amount("0"),
+		amount("1250.50")
 	flags := answer.FlagsHarvest(answer.SnapshotHarvest(r))
-	wantNames(t, flags, "permanently_disallowed", "harvest_available") // the latter does not look at the former
+	// the latter does not look at the former
+	wantNames(t, flags, "permanently_disallowed", "harvest_available")
 	wantFlag(t, flags, brief.Flag{Flag: "permanently_disallowed", Severity: brief.Warning,
 		Message: "$1,250.50 of realized losses permanently disallowed — replaced in an IRA, Roth, HSA or 401k"})
 	none := empty(100)
 	none.PermanentlyDisallowed = amount("5")
-	wantNames(t, answer.FlagsHarvest(answer.SnapshotHarvest(none)), "permanently_disallowed", "no_candidates")
+	wantNames(t, answer.FlagsHarvest(answer.SnapshotHarvest(none)), "permanently_disallowed",
+		"no_candidates")
 }
 
 func TestHarvestFlagSortOrder(t *testing.T) {
 	r := washWarnings(harvest(), 1)
 	r.DataCoveragePct, r.ShortTermLoss = 10, r.TotalHarvestableLoss
-	wantNames(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "wash_sale_risk", "low_coverage", "significant_harvest", "mostly_short_term")
+	wantNames(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "wash_sale_risk", "low_coverage",
+		"significant_harvest", "mostly_short_term")
 }
 
 func TestBoundary3000(t *testing.T) {
 	wantFlag(t, flagsOf("-3000", "0", 100),
-		brief.Flag{Flag: "significant_harvest", Severity: brief.Info, Message: "$3,000 harvestable losses exceed $3,000 annual deduction limit"})
+		brief.Flag{Flag: "significant_harvest", Severity: brief.Info,
+			Message: "$3,000 harvestable losses exceed $3,000 annual deduction limit"})
 	wantNoFlag(t, flagsOf("-2999.99", "0", 100), "significant_harvest")
 }
 
@@ -166,7 +198,8 @@ func TestBoundaryCoverage75(t *testing.T) {
 
 func TestBoundarySt50pct(t *testing.T) {
 	wantFlag(t, flagsOf("-0.2", "-0.1", 100),
-		brief.Flag{Flag: "mostly_short_term", Severity: brief.Info, Message: "50% of losses are short-term (higher tax offset value)"})
+		brief.Flag{Flag: "mostly_short_term", Severity: brief.Info,
+			Message: "50% of losses are short-term (higher tax offset value)"})
 	wantNoFlag(t, flagsOf("-1000", "-499.99", 100), "mostly_short_term")
 }
 
@@ -177,14 +210,19 @@ func TestNetOf(t *testing.T) {
 		net, deduct, carryFwd string
 	}{
 		{"losses alone", answer.Realized{}, "-4500", "3000", "1500"},
-		{"gains first", answer.Realized{ShortTerm: amount("1000"), LongTerm: amount("2000")}, "-1500", "1500", "0"},
+		{"gains first", answer.Realized{ShortTerm: amount("1000"), LongTerm: amount("2000")},
+			"-1500", "1500", "0"},
 		{"a net gain", answer.Realized{LongTerm: amount("5000")}, "500", "0", "0"},
-		{"carry-over without sign", answer.Realized{CarryoverShort: amount("100"), CarryoverLong: amount("200")}, "-4800", "3000", "1800"},
-		{"carry-over with sign", answer.Realized{CarryoverShort: amount("-100"), CarryoverLong: amount("-200")}, "-4800", "3000", "1800"},
+		{"carry-over without sign", answer.Realized{CarryoverShort: amount("100"),
+			CarryoverLong: amount("200")}, "-4800", "3000", "1800"},
+		{"carry-over with sign", answer.Realized{CarryoverShort: amount("-100"),
+			CarryoverLong: amount("-200")}, "-4800", "3000", "1800"},
 		{"losses made", answer.Realized{ShortTerm: amount("-0.25")}, "-4500.25", "3000", "1500.25"},
 	} {
 		got, err := answer.NetOf("single", tt.realized, amount("-500"), amount("-4000"))
-		if err != nil || !got.Net.Equal(amount(tt.net)) || !got.Deductible.Equal(amount(tt.deduct)) || !got.Carryforward.Equal(amount(tt.carryFwd)) {
+		if err != nil || !got.Net.Equal(amount(tt.net)) ||
+			!got.Deductible.Equal(amount(tt.deduct)) ||
+			!got.Carryforward.Equal(amount(tt.carryFwd)) {
 			t.Errorf("%s: %+v, %v", tt.name, got, err)
 		}
 	}
@@ -203,21 +241,24 @@ func TestWouldBeLostFlag(t *testing.T) {
 	r := harvest()
 	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "would_be_lost")
 	r.DisallowedForGood = amount("150")
-	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), brief.Flag{Flag: "would_be_lost", Severity: brief.Warning,
-		Message: "$150 of the losses would be lost for good — purchases in an IRA, Roth, HSA or 401k would replace the shares"})
+	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)),
+		brief.Flag{Flag: "would_be_lost", Severity: brief.Warning,
+			Message: "$150 of the losses would be lost for good — purchases in an IRA, Roth, HSA or 401k would replace the shares"})
 }
 
 func TestWashSalesNotCheckedFlag(t *testing.T) {
 	r := harvest()
 	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "wash_sales_not_checked")
 	r.Metadata.WashSalesNotChecked = true
-	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), brief.Flag{Flag: "wash_sales_not_checked", Severity: brief.Warning,
-		Message: "Wash sales were not checked — some of the losses may be disallowed"})
+	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)),
+		brief.Flag{Flag: "wash_sales_not_checked", Severity: brief.Warning,
+			Message: "Wash sales were not checked — some of the losses may be disallowed"})
 }
 
 func TestDuplicatesLeftOutFlag(t *testing.T) {
 	r := harvest()
 	r.Metadata.DuplicatesLeftOut = 2
-	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), brief.Flag{Flag: "duplicates_left_out", Severity: brief.Info,
-		Message: "2 duplicate rows in several files of transactions counted once"})
+	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)),
+		brief.Flag{Flag: "duplicates_left_out", Severity: brief.Info,
+			Message: "2 duplicate rows in several files of transactions counted once"})
 }

@@ -14,14 +14,16 @@ import (
 func TestHarvestAgentResponseStructure(t *testing.T) {
 	data, err := answer.HarvestTool().Answer(harvest(), brief.FormatAgent, brief.Saved{})
 	fields := object(t, data, err)
-	if diff := cmp.Diff([]string{"file_path", "flags", "format", "snapshot", "status"}, keys(t, fields)); diff != "" {
+	if diff := cmp.Diff([]string{"file_path", "flags", "format", "snapshot", "status"},
+		keys(t, fields)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if fields["status"] != "success" || fields["format"] != "agent" {
 		t.Errorf("got %s", data)
 	}
 	if snapshot := fields["snapshot"].(map[string]any); snapshot["total_harvestable_loss"] != -12345.68 {
-		t.Errorf("total_harvestable_loss is %v, want the number -12345.68", snapshot["total_harvestable_loss"])
+		t.Errorf("total_harvestable_loss is %v, want the number -12345.68",
+			snapshot["total_harvestable_loss"])
 	}
 }
 
@@ -50,7 +52,8 @@ func TestFileOutputReport(t *testing.T) {
 	data, err := answer.HarvestTool().Answer(harvest(), brief.FormatReport, saved)
 	fields := object(t, data, err)
 	wantFile(t, fields, dir, harvest())
-	if diff := cmp.Diff([]string{"file_path", "format", "report", "status"}, keys(t, fields)); diff != "" {
+	if diff := cmp.Diff([]string{"file_path", "format", "report", "status"},
+		keys(t, fields)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if fields["report"] != answer.ReportHarvest(harvest()) {
@@ -66,7 +69,8 @@ func TestHarvestFileOutputFull(t *testing.T) {
 	if len(fields["candidates"].([]any)) != 3 || fields["disclaimer"] != answer.Disclaimer {
 		t.Errorf("got %s", data)
 	}
-	for _, name := range []string{"wash_sale_warnings", "realized_wash_sales", "do_not_buy_before", "incomplete_history"} {
+	for _, name := range []string{"wash_sale_warnings", "realized_wash_sales", "do_not_buy_before",
+		"incomplete_history"} {
 		if empty, ok := fields[name].([]any); !ok || len(empty) != 0 {
 			t.Errorf("%s is %v, want []", name, fields[name])
 		}
@@ -74,15 +78,18 @@ func TestHarvestFileOutputFull(t *testing.T) {
 }
 
 func TestRealizedWashSaleForm(t *testing.T) {
-	data, err := brief.Encode(answer.RealizedWashSale{SaleDate: "2024-03-01", Account: "brk", Ticker: "VOO", Shares: amount("10"), Loss: amount("-250.50"),
+	data, err := brief.Encode(answer.RealizedWashSale{SaleDate: "2024-03-01", Account: "brk",
+		Ticker: "VOO", Shares: amount("10"), Loss: amount("-250.50"),
 		DisallowedShares: amount("4"), DisallowedLoss: amount("100.20"), PermanentLoss: amount("0"),
-		Replacements: []answer.Purchase{{Date: "2024-03-05", Account: "ira", Ticker: "IVV", Shares: amount("4")}}})
+		Replacements: []answer.Purchase{{Date: "2024-03-05", Account: "ira", Ticker: "IVV",
+			Shares: amount("4")}}})
 	const want = `{"sale_date":"2024-03-01","account":"brk","ticker":"VOO","shares":10,"loss":-250.5,"disallowed_shares":4,"disallowed_loss":100.2,` +
 		`"permanent_loss":0,"replacements":[{"date":"2024-03-05","account":"ira","ticker":"IVV","shares":4}]}`
 	if err != nil || string(data) != want {
 		t.Errorf("got %s, %v\nwant %s", data, err, want)
 	}
-	if data, err = brief.Encode(answer.RealizedWashSale{}); err != nil || !strings.HasSuffix(string(data), `"replacements":[]}`) {
+	if data, err = brief.Encode(answer.RealizedWashSale{}); err != nil ||
+		!strings.HasSuffix(string(data), `"replacements":[]}`) {
 		t.Errorf("got %s, %v", data, err)
 	}
 }
@@ -92,7 +99,8 @@ func TestHarvestSummary(t *testing.T) {
 	purchases := []answer.Purchase{{Ticker: "PURCHASED"}}
 	r.Candidates[0].WashSalePurchases, r.WashSaleWarnings[0].Purchases = purchases, purchases
 	data, err := answer.HarvestTool().Answer(r, brief.FormatSummary, brief.Saved{})
-	if fields := object(t, data, err); len(fields["candidates"].([]any)) != 3 || strings.Contains(string(data), "PURCHASED") {
+	if fields := object(t, data, err); len(fields["candidates"].([]any)) != 3 ||
+		strings.Contains(string(data), "PURCHASED") {
 		t.Errorf("got %s", data)
 	}
 	if r.Candidates[0].WashSalePurchases == nil || r.WashSaleWarnings[0].Purchases == nil {
@@ -101,7 +109,8 @@ func TestHarvestSummary(t *testing.T) {
 }
 
 func TestHarvestAgentErrorPropagation(t *testing.T) {
-	data, err := answer.HarvestTool().Answer(answer.HarvestResult{Status: "error", Error: "no folder"}, brief.FormatAgent, brief.Saved{})
+	data, err := answer.HarvestTool().Answer(answer.HarvestResult{Status: "error",
+		Error: "no folder"}, brief.FormatAgent, brief.Saved{})
 	const want = `{"status":"error","format":"agent","snapshot":{"status":"error","verdict":"Tax harvest analysis failed: no folder",` +
 		`"total_harvestable_loss":0,"short_term_loss":0,"long_term_loss":0,"candidate_count":0,"top_candidates":[],"wash_sale_ticker_count":0,` +
 		`"wash_sale_tickers":[],"data_coverage_pct":0,"positions_analyzed":0,"positions_with_lots":0,"as_of":"","value_coverage_pct":null,"disallowed_loss":0,"disallowed_for_good":0,"wash_sales_not_checked":false,` +
@@ -117,13 +126,16 @@ func TestHarvestAgentErrorPropagation(t *testing.T) {
 }
 
 func TestFileSaveReturnsNoneOnFailure(t *testing.T) {
-	saved := brief.Save(harvest(), "harvest.json", func(string, []byte) (string, error) { return "/kept", errors.New("disk is full") })
-	want := map[string]any{"flag": "file_not_saved", "severity": "error", "message": "The full result could not be saved: disk is full"}
+	saved := brief.Save(harvest(), "harvest.json",
+		func(string, []byte) (string, error) { return "/kept", errors.New("disk is full") })
+	want := map[string]any{"flag": "file_not_saved", "severity": "error",
+		"message": "The full result could not be saved: disk is full"}
 	for _, format := range brief.Formats() {
 		data, err := answer.HarvestTool().Answer(harvest(), format, saved)
 		fields := object(t, data, err)
 		if path, ok := fields["file_path"]; !ok || path != nil || fields["status"] != "success" {
-			t.Errorf("%s: file_path is %v, %v, status %v; want null and success", format, path, ok, fields["status"])
+			t.Errorf("%s: file_path is %v, %v, status %v; want null and success", format, path, ok,
+				fields["status"])
 		}
 		if flags, _ := fields["flags"].([]any); len(flags) == 0 || cmp.Diff(want, flags[0]) != "" {
 			t.Errorf("%s: flags are %v", format, flags)
@@ -135,7 +147,8 @@ func TestFileSaveReturnsNoneOnFailure(t *testing.T) {
 func earlyReturn(t *testing.T, r answer.HarvestResult, flags ...string) {
 	t.Helper()
 	dir := t.TempDir()
-	data, err := answer.HarvestTool().Answer(r, brief.FormatAgent, brief.Save(r, "harvest.json", saveIn(dir)))
+	data, err := answer.HarvestTool().Answer(r, brief.FormatAgent,
+		brief.Save(r, "harvest.json", saveIn(dir)))
 	fields := object(t, data, err)
 	wantFile(t, fields, dir, r)
 	if fields["status"] != "success" {
@@ -154,7 +167,8 @@ func TestAgentEarlyReturnNoTransactions(t *testing.T) {
 
 func TestAgentEarlyReturnNoOpenLots(t *testing.T) {
 	r := empty(0)
-	r.IncompleteHistory = []answer.IncompleteSale{{Date: "2024-01-02", Account: "brk", Ticker: "A", Shares: amount("3")}}
+	r.IncompleteHistory = []answer.IncompleteSale{{Date: "2024-01-02", Account: "brk", Ticker: "A",
+		Shares: amount("3")}}
 	earlyReturn(t, r, "no_lot_data", "incomplete_history")
 }
 
@@ -162,11 +176,15 @@ func TestHarvestReport(t *testing.T) {
 	r := harvest()
 	r.Candidates = r.Candidates[:1]
 	c := &r.Candidates[0]
-	c.AccountID, c.LotDate, c.Shares, c.LossPct, c.LongTermFrom = "brk", "2024-01-02", amount("40.0"), -12.345, "2025-01-03"
+	c.AccountID, c.LotDate, c.Shares, c.LossPct, c.LongTermFrom = "brk", "2024-01-02",
+		amount("40.0"), -12.345, "2025-01-03"
 	c.DisallowedLoss, c.CleanDate = amount("1000"), "2024-06-01"
-	r.DoNotBuyBefore = []answer.DoNotBuy{{Ticker: "BND", Identical: []string{"AGG", "SCHZ"}, Date: "2024-07-01"}}
-	r.RealizedWashSales = []answer.RealizedWashSale{{SaleDate: "2024-03-01", Account: "brk", Ticker: "A|B", Shares: amount("1"), Loss: amount("-5"), DisallowedLoss: amount("5")}}
-	r.IncompleteHistory = []answer.IncompleteSale{{Date: "2024-01-02", Account: "brk", Ticker: "OLD", Shares: amount("3")}}
+	r.DoNotBuyBefore = []answer.DoNotBuy{{Ticker: "BND", Identical: []string{"AGG", "SCHZ"},
+		Date: "2024-07-01"}}
+	r.RealizedWashSales = []answer.RealizedWashSale{{SaleDate: "2024-03-01", Account: "brk",
+		Ticker: "A|B", Shares: amount("1"), Loss: amount("-5"), DisallowedLoss: amount("5")}}
+	r.IncompleteHistory = []answer.IncompleteSale{{Date: "2024-01-02", Account: "brk",
+		Ticker: "OLD", Shares: amount("3")}}
 	const want = `# Tax-loss harvest
 
 **$12,346 harvestable losses across 3 lots (75% long-term), 83% data coverage**
@@ -215,12 +233,14 @@ Estimates under US federal rules; not tax advice.
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	failed := answer.ReportHarvest(answer.HarvestResult{})
-	if !strings.Contains(failed, "- error: Tax harvest analysis failed: unknown error\n") || !strings.Contains(failed, "not tax advice") || strings.Contains(failed, "|") {
+	if !strings.Contains(failed, "- error: Tax harvest analysis failed: unknown error\n") ||
+		!strings.Contains(failed, "not tax advice") || strings.Contains(failed, "|") {
 		t.Errorf("a failed one:\n%s", failed)
 	}
 }
 
-// TestSummaryIsShort checks that a summary has a verdict, the first entries of each list, and the number of omitted ones.
+// TestSummaryIsShort checks that a summary has a verdict, the first entries of each list, and the
+// number of omitted ones.
 func TestSummaryIsShort(t *testing.T) {
 	r := harvest()
 	one := r.Candidates[0]
@@ -231,8 +251,10 @@ func TestSummaryIsShort(t *testing.T) {
 	r.CandidateCount = len(r.Candidates)
 	data, err := answer.HarvestTool().Answer(r, brief.FormatSummary, brief.Saved{})
 	fields := object(t, data, err)
-	if n := len(fields["candidates"].([]any)); n != 20 || fields["candidates_omitted"] != 980.0 || fields["candidate_count"] != 1000.0 {
-		t.Errorf("%d candidates, %v omitted of %v", n, fields["candidates_omitted"], fields["candidate_count"])
+	if n := len(fields["candidates"].([]any)); n != 20 || fields["candidates_omitted"] != 980.0 ||
+		fields["candidate_count"] != 1000.0 {
+		t.Errorf("%d candidates, %v omitted of %v", n, fields["candidates_omitted"],
+			fields["candidate_count"])
 	}
 	if verdict, _ := fields["verdict"].(string); verdict != answer.SnapshotHarvest(r).Verdict {
 		t.Errorf("verdict %q", verdict)

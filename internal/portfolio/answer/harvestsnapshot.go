@@ -10,8 +10,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// HarvestSnapshot is the part of a result that is needed to decide about losses. Amounts are rounded to cents, and lots are
-// added up by ticker.
+// HarvestSnapshot is the part of a result that is needed to decide about losses. Amounts are
+// rounded to cents, and lots are added up by ticker.
 type HarvestSnapshot struct {
 	Status               string         `json:"status"`
 	Verdict              string         `json:"verdict"`
@@ -29,8 +29,8 @@ type HarvestSnapshot struct {
 	AsOf             string   `json:"as_of"`
 	ValueCoveragePct *float64 `json:"value_coverage_pct"`
 	DisallowedLoss   Amount   `json:"disallowed_loss"`
-	// DisallowedForGood is the part of it that would be lost permanently because of purchases in retirement accounts;
-	// PermanentlyDisallowed is the same for past sales.
+	// DisallowedForGood is the part of it that would be lost permanently because of purchases in
+	// retirement accounts; PermanentlyDisallowed is the same for past sales.
 	DisallowedForGood     Amount `json:"disallowed_for_good"`
 	WashSalesNotChecked   bool   `json:"wash_sales_not_checked"`
 	PermanentlyDisallowed Amount `json:"permanently_disallowed"`
@@ -47,11 +47,12 @@ type HarvestSnapshot struct {
 	// IncompleteRecord is the first of the rows without a purchase.
 	IncompleteRecord string `json:"incomplete_record"`
 	LeftOutCount     int    `json:"records_left_out_count"`
-	// IdentifyCount is the number of candidates that must be identified to the broker, and IdentifyAdvice how, for the first.
+	// IdentifyCount is the number of candidates that must be identified to the broker, and
+	// IdentifyAdvice how, for the first.
 	IdentifyCount  int    `json:"identify_lot_count"`
 	IdentifyAdvice string `json:"identify_lot_advice"`
-	// NotReachedCount and NotReachedLoss are for lots at a loss that a sale by the account's method would not sell first. They are in no
-	// total.
+	// NotReachedCount and NotReachedLoss are for lots at a loss that a sale by the account's method
+	// would not sell first. They are in no total.
 	NotReachedCount  int    `json:"lots_not_reached_count"`
 	NotReachedLoss   Amount `json:"lots_not_reached_loss"`
 	NotReachedAdvice string `json:"lots_not_reached_advice"`
@@ -91,10 +92,12 @@ const (
 	maxNote        = 130 // characters of a line about one lot, row or position
 )
 
-// SnapshotHarvest returns the snapshot of a result. If losses are too large to add, it returns a failed snapshot.
+// SnapshotHarvest returns the snapshot of a result. If losses are too large to add, it returns a
+// failed snapshot.
 func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 	if r.Status != string(brief.StatusSuccess) {
-		s := failedHarvest(cmp.Or(r.Status, string(brief.StatusError)), cmp.Or(r.Error, "unknown error"))
+		s := failedHarvest(cmp.Or(r.Status, string(brief.StatusError)),
+			cmp.Or(r.Error, "unknown error"))
 		s.ErrorKind, s.ErrorHint = r.ErrorKind, r.ErrorHint
 		return s
 	}
@@ -107,15 +110,21 @@ func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 		ShortTermLoss: r.ShortTermLoss.cents(), LongTermLoss: r.LongTermLoss.cents(),
 		CandidateCount: r.CandidateCount, TopCandidates: top,
 		WashSaleTickerCount: len(r.WashSaleWarnings), WashSaleTickers: []string{},
-		DataCoveragePct:   Round(float64(r.DataCoveragePct), 1),
-		PositionsAnalyzed: r.Metadata.PositionsAnalyzed, PositionsWithLots: r.Metadata.PositionsWithLots,
-		DisallowedLoss: r.DisallowedLoss.cents(), PermanentlyDisallowed: r.PermanentlyDisallowed.cents(),
-		DeductionLimit: DeductionLimit(""), NetAfterHarvest: Amount{r.TotalHarvestableLoss.Abs().Neg()}.cents(),
-		MinLoss: r.Metadata.MinLoss.cents(), BelowMinLossCount: r.Metadata.BelowMinLossCount,
+		DataCoveragePct:       Round(float64(r.DataCoveragePct), 1),
+		PositionsAnalyzed:     r.Metadata.PositionsAnalyzed,
+		PositionsWithLots:     r.Metadata.PositionsWithLots,
+		DisallowedLoss:        r.DisallowedLoss.cents(),
+		PermanentlyDisallowed: r.PermanentlyDisallowed.cents(),
+		DeductionLimit:        DeductionLimit(""),
+		NetAfterHarvest:       Amount{r.TotalHarvestableLoss.Abs().Neg()}.cents(),
+		MinLoss:               r.Metadata.MinLoss.cents(), BelowMinLossCount: r.Metadata.BelowMinLossCount,
 		IncompleteHistoryCount: len(r.IncompleteHistory), Disclaimer: Disclaimer,
-		StalePriceCount: len(r.StalePrices), StalePriceTickers: []string{}, NotUnderstoodCount: len(r.NotUnderstood),
-		PossibleDuplicates: len(r.PossibleDuplicates), DuplicatesLeftOut: r.Metadata.DuplicatesLeftOut,
-		AsOf: r.Metadata.AsOf, DisallowedForGood: r.DisallowedForGood.cents(), WashSalesNotChecked: r.Metadata.WashSalesNotChecked,
+		StalePriceCount: len(r.StalePrices), StalePriceTickers: []string{},
+		NotUnderstoodCount: len(r.NotUnderstood),
+		PossibleDuplicates: len(r.PossibleDuplicates),
+		DuplicatesLeftOut:  r.Metadata.DuplicatesLeftOut,
+		AsOf:               r.Metadata.AsOf, DisallowedForGood: r.DisallowedForGood.cents(),
+		WashSalesNotChecked: r.Metadata.WashSalesNotChecked,
 	}
 	if err := s.addDifferences(r); err != nil {
 		return failedHarvest(string(brief.StatusError), err.Error())
@@ -141,19 +150,24 @@ func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 func failedHarvest(status, reason string) HarvestSnapshot {
 	return HarvestSnapshot{
 		Status: status, Verdict: "Tax harvest analysis failed: " + reason,
-		TopCandidates: []TopCandidate{}, WashSaleTickers: []string{}, StalePriceTickers: []string{}, Disclaimer: Disclaimer,
-		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{}, Crypto: []string{},
+		TopCandidates: []TopCandidate{}, WashSaleTickers: []string{}, StalePriceTickers: []string{},
+		Disclaimer:  Disclaimer,
+		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{},
+		Crypto: []string{},
 	}
 }
 
 // addDifferences adds what a sale would not realize as the lots suggest.
 func (s *HarvestSnapshot) addDifferences(r HarvestResult) error {
-	s.LeftOutCount, s.NotReachedCount, s.LotsMissingCount, s.LotsNotHeldCount = len(r.LeftOut), len(r.NotReached), len(r.LotsMissing), len(r.LotsNotHeld)
-	s.LotsMissing, s.LotsNotHeld, s.OptionPriceCount, s.OptionPrices = []string{}, []string{}, len(r.OptionPrices), []string{}
+	s.LeftOutCount, s.NotReachedCount, s.LotsMissingCount, s.LotsNotHeldCount = len(r.LeftOut),
+		len(r.NotReached), len(r.LotsMissing), len(r.LotsNotHeld)
+	s.LotsMissing, s.LotsNotHeld, s.OptionPriceCount, s.OptionPrices = []string{}, []string{},
+		len(r.OptionPrices), []string{}
 	s.Crypto = append([]string{}, first(r.Crypto, maxWashTickers)...)
 	if len(r.IncompleteHistory) > 0 && r.IncompleteHistory[0].Record != "" {
 		i := r.IncompleteHistory[0]
-		s.IncompleteRecord = text.Shorten(fmt.Sprintf("%s: %s %s", i.Record, i.Ticker, i.Why), maxNote)
+		s.IncompleteRecord = text.Shorten(fmt.Sprintf("%s: %s %s", i.Record, i.Ticker, i.Why),
+			maxNote)
 	}
 	for _, c := range r.Candidates {
 		if !c.IdentifyLot {
@@ -166,7 +180,8 @@ func (s *HarvestSnapshot) addDifferences(r HarvestResult) error {
 	for i, l := range r.NotReached {
 		sum, err := s.NotReachedLoss.Add(l.UnrealizedLoss.Decimal)
 		if err != nil {
-			return fmt.Errorf("the losses of %s are too large to add: check its lots: %w", l.Ticker, err)
+			return fmt.Errorf("the losses of %s are too large to add: check its lots: %w", l.Ticker,
+				err)
 		}
 		s.NotReachedLoss = Amount{sum}
 		if i == 0 {
@@ -181,7 +196,8 @@ func (s *HarvestSnapshot) addDifferences(r HarvestResult) error {
 		s.LotsNotHeld = append(s.LotsNotHeld, p.text())
 	}
 	for _, p := range first(r.OptionPrices, maxDifferences) {
-		s.OptionPrices = append(s.OptionPrices, fmt.Sprintf("%s at %s, bought at %s", p.Ticker, p.Price, p.PurchasePrice))
+		s.OptionPrices = append(s.OptionPrices, fmt.Sprintf("%s at %s, bought at %s", p.Ticker,
+			p.Price, p.PurchasePrice))
 	}
 	return nil
 }
@@ -197,20 +213,23 @@ func (p PositionDifference) text() string {
 
 func harvestVerdict(r HarvestResult) string {
 	if r.CandidateCount == 0 {
-		return fmt.Sprintf("No tax-loss harvesting candidates found (%d positions analyzed)", r.Metadata.PositionsAnalyzed)
+		return fmt.Sprintf("No tax-loss harvesting candidates found (%d positions analyzed)",
+			r.Metadata.PositionsAnalyzed)
 	}
 	// Rounded to cents like the flags; otherwise they could differ by a dollar.
-	verdict := fmt.Sprintf("%s harvestable losses across %d lots (%s%% long-term), %s%% data coverage",
+	verdict := fmt.Sprintf(
+		"%s harvestable losses across %d lots (%s%% long-term), %s%% data coverage",
 		dollars(r.TotalHarvestableLoss.cents()), r.CandidateCount,
-		formatWhole(percentOf(r.LongTermLoss, r.TotalHarvestableLoss)), formatWhole(float64(r.DataCoveragePct)))
+		formatWhole(percentOf(r.LongTermLoss, r.TotalHarvestableLoss)),
+		formatWhole(float64(r.DataCoveragePct)))
 	if n := len(r.WashSaleWarnings); n > 0 {
 		verdict += fmt.Sprintf(", wash sale risk on %d ticker%s", n, text.Plural(n))
 	}
 	return verdict
 }
 
-// topCandidates adds up the candidates by ticker and returns those with the largest losses. Tickers with equal losses keep
-// their order.
+// topCandidates adds up the candidates by ticker and returns those with the largest losses. Tickers
+// with equal losses keep their order.
 func topCandidates(candidates []HarvestCandidate) ([]TopCandidate, error) {
 	var tickers []TopCandidate
 	index := map[string]int{}
@@ -225,17 +244,20 @@ func topCandidates(candidates []HarvestCandidate) ([]TopCandidate, error) {
 		sum := &tickers[i]
 		total, err := sum.TotalLoss.Add(c.UnrealizedLoss.Decimal)
 		if err != nil {
-			return nil, fmt.Errorf("the losses of %s are too large to add: check its lots: %w", ticker, err)
+			return nil, fmt.Errorf("the losses of %s are too large to add: check its lots: %w",
+				ticker, err)
 		}
 		sum.TotalLoss = Amount{total}
 		sum.LotCount++
 		sum.WashSaleRisk = sum.WashSaleRisk || c.WashSaleRisk
 		sum.IdentifyLots = sum.IdentifyLots || c.IdentifyLot
-		if period := cmp.Or(c.HoldingPeriod, "unknown"); !slices.Contains(sum.HoldingPeriods, period) {
+		if period := cmp.Or(c.HoldingPeriod, "unknown"); !slices.Contains(sum.HoldingPeriods,
+			period) {
 			sum.HoldingPeriods = append(sum.HoldingPeriods, period)
 		}
 	}
-	slices.SortStableFunc(tickers, func(a, b TopCandidate) int { return b.TotalLoss.CmpAbs(a.TotalLoss.Decimal) })
+	slices.SortStableFunc(tickers,
+		func(a, b TopCandidate) int { return b.TotalLoss.CmpAbs(a.TotalLoss.Decimal) })
 	top := append([]TopCandidate{}, first(tickers, maxCandidates)...)
 	for i := range top {
 		top[i].TotalLoss = top[i].TotalLoss.cents()

@@ -17,8 +17,8 @@ func DeductionLimit(filingStatus string) Amount {
 	return Whole(3000)
 }
 
-// Realized is the gains and losses of the year without the candidates. Gains are positive; carryovers are losses of earlier
-// years, without sign.
+// Realized is the gains and losses of the year without the candidates. Gains are positive;
+// carryovers are losses of earlier years, without sign.
 type Realized struct {
 	ShortTerm      Amount `json:"short_term"`
 	LongTerm       Amount `json:"long_term"`
@@ -34,19 +34,25 @@ type NetPosition struct {
 	NetShortTerm   Amount   `json:"net_short_term"`
 	NetLongTerm    Amount   `json:"net_long_term"`
 	Net            Amount   `json:"net"`
-	// Deductible is the part of a net loss that is deductible this year, Carryforward the rest; both without sign.
+	// Deductible is the part of a net loss that is deductible this year, Carryforward the rest;
+	// both without sign.
 	Deductible   Amount `json:"deductible"`
 	Carryforward Amount `json:"carryforward"`
 }
 
-// NetOf returns the net of the allowed losses of the candidates, which are negative, and the realized gains and losses.
-func NetOf(filingStatus string, realized Realized, shortTermLoss, longTermLoss Amount) (*NetPosition, error) {
-	n := &NetPosition{FilingStatus: filingStatus, DeductionLimit: DeductionLimit(filingStatus), Realized: realized}
-	short, err := decimal.Sum(realized.ShortTerm.Decimal, realized.CarryoverShort.Abs().Neg(), shortTermLoss.Decimal)
+// NetOf returns the net of the allowed losses of the candidates, which are negative, and the
+// realized gains and losses.
+func NetOf(filingStatus string, realized Realized, shortTermLoss,
+	longTermLoss Amount) (*NetPosition, error) {
+	n := &NetPosition{FilingStatus: filingStatus, DeductionLimit: DeductionLimit(filingStatus),
+		Realized: realized}
+	short, err := decimal.Sum(realized.ShortTerm.Decimal, realized.CarryoverShort.Abs().Neg(),
+		shortTermLoss.Decimal)
 	if err != nil {
 		return nil, fmt.Errorf("netting short-term gains and losses: %w", err)
 	}
-	long, err := decimal.Sum(realized.LongTerm.Decimal, realized.CarryoverLong.Abs().Neg(), longTermLoss.Decimal)
+	long, err := decimal.Sum(realized.LongTerm.Decimal, realized.CarryoverLong.Abs().Neg(),
+		longTermLoss.Decimal)
 	if err != nil {
 		return nil, fmt.Errorf("netting long-term gains and losses: %w", err)
 	}

@@ -8,7 +8,8 @@ import (
 // The wanted texts are what CPython 3 prints for the same format.
 func TestWholeAsPythonFormatsIt(t *testing.T) {
 	for in, want := range map[float64]string{
-		0: "0", 0.5: "0", 1.5: "2", 2.5: "2", -0.4: "-0", 53.5: "54", 54.5: "54", 49.96: "50", 12345: "12345", 999.5: "1000",
+		0: "0", 0.5: "0", 1.5: "2", 2.5: "2", -0.4: "-0", 53.5: "54", 54.5: "54", 49.96: "50",
+		12345: "12345", 999.5: "1000",
 		1e21: "1000000000000000000000", math.Inf(1): "0", math.Inf(-1): "0",
 	} {
 		if got := formatWhole(in); got != want {
@@ -27,8 +28,10 @@ func TestRoundAsPythonDoes(t *testing.T) {
 		digits int
 		want   float64
 	}{
-		{2.675, 2, 2.67}, {1.005, 2, 1}, {0.125, 2, 0.12}, {0.375, 2, 0.38}, {-2.675, 2, -2.67}, {49.95, 1, 50}, {49.96, 1, 50},
-		{53.25, 1, 53.2}, {1e300, 2, 1e300}, {math.MaxFloat64, 2, math.MaxFloat64}, {math.NaN(), 2, 0}, {math.Inf(-1), 1, 0},
+		{2.675, 2, 2.67}, {1.005, 2, 1}, {0.125, 2, 0.12}, {0.375, 2, 0.38}, {-2.675, 2, -2.67},
+		{49.95, 1, 50}, {49.96, 1, 50},
+		{53.25, 1, 53.2}, {1e300, 2, 1e300}, {math.MaxFloat64, 2, math.MaxFloat64},
+		{math.NaN(), 2, 0}, {math.Inf(-1), 1, 0},
 	} {
 		if got := Round(tt.in, tt.digits); got != tt.want {
 			t.Errorf("Round(%v, %d) = %v, want %v", tt.in, tt.digits, got, tt.want)

@@ -28,13 +28,15 @@ func ReportExit(r ExitResult) string {
 		if signal.IsPrimary {
 			name += " (primary)"
 		}
-		m.row(name, cmp.Or(signal.Status, "ok"), yesNo(signal.Triggered), fmt.Sprintf("%.2f", finite(signal.Severity)),
+		m.row(name, cmp.Or(signal.Status, "ok"), yesNo(signal.Triggered),
+			fmt.Sprintf("%.2f", finite(signal.Severity)),
 			Signed(signal.Return, "%"), Signed(signal.Gap, " pp"))
 	}
 	var errors []string
 	for _, signal := range r.Signals {
 		if signal.Error != "" {
-			errors = append(errors, "- "+text.OneLine(cmp.Or(signal.RuleName, "unknown")+": "+signal.Error))
+			errors = append(errors, "- "+text.OneLine(cmp.Or(signal.RuleName, "unknown")+": "+
+				signal.Error))
 		}
 	}
 	if errors != nil {
@@ -51,7 +53,8 @@ func ReportExit(r ExitResult) string {
 			if action.TimeInForce != "" {
 				order += ", " + action.TimeInForce
 			}
-			m.row(fmt.Sprint(i+1), cmp.Or(action.Action, "unknown"), action.Quantity.String(), order)
+			m.row(fmt.Sprint(i+1), cmp.Or(action.Action, "unknown"), action.Quantity.String(),
+				order)
 		}
 	}
 	return m.String()
@@ -100,16 +103,20 @@ func (m *markdown) candidates(candidates []HarvestCandidate) {
 	}
 	m.paragraph("## Lots at a loss")
 	m.paragraph("Each line is for selling that lot alone; the totals above are for selling all of them together.")
-	m.table("Ticker", "Account", "Bought", ">Shares", ">Loss", ">%", "Long-term", ">Disallowed", "Clean from")
+	m.table("Ticker", "Account", "Bought", ">Shares", ">Loss", ">%", "Long-term", ">Disallowed",
+		"Clean from")
 	for _, c := range candidates {
 		long := c.LongTermFrom
 		if c.HoldingPeriod == "long_term" {
 			long = "yes" // LongTermFrom of inherited shares may be in the future
 		}
-		m.row(cmp.Or(strings.TrimSpace(c.Ticker), "unknown"), c.AccountID, c.LotDate, c.Shares.String(), Cash(c.UnrealizedLoss),
-			fmt.Sprintf("%.1f", brief.Finite(float64(c.LossPct), 0)), long, Cash(c.DisallowedLoss), c.CleanDate)
+		m.row(cmp.Or(strings.TrimSpace(c.Ticker), "unknown"), c.AccountID, c.LotDate,
+			c.Shares.String(), Cash(c.UnrealizedLoss),
+			fmt.Sprintf("%.1f", brief.Finite(float64(c.LossPct), 0)), long, Cash(c.DisallowedLoss),
+			c.CleanDate)
 	}
-	if slices.ContainsFunc(candidates, func(c HarvestCandidate) bool { return c.PricePer == "contract" }) {
+	if slices.ContainsFunc(candidates,
+		func(c HarvestCandidate) bool { return c.PricePer == "contract" }) {
 		m.paragraph("Shares of an option are contracts, and its price is per contract.")
 	}
 	m.sales(candidates)
@@ -128,14 +135,17 @@ func (m *markdown) sales(candidates []HarvestCandidate) {
 			m.table("Ticker", "Account", "Bought", ">Shares", "Sale")
 			title = ""
 		}
-		m.row(cmp.Or(strings.TrimSpace(c.Ticker), "unknown"), c.AccountID, c.LotDate, c.Shares.String(), how)
+		m.row(cmp.Or(strings.TrimSpace(c.Ticker), "unknown"), c.AccountID, c.LotDate,
+			c.Shares.String(), how)
 	}
 }
 
 // HowToSell returns what a candidate needs besides a sale of its shares, or nothing.
 func (c HarvestCandidate) HowToSell() string {
-	if !c.IdentifyLot && c.PlainSale != nil && c.PlainSale.Gain != nil && !c.PlainSale.Shares.Equal(c.Shares) {
-		return fmt.Sprintf("%s sells other lots first: selling %s realizes %s", c.LotMethod, c.PlainSale.Shares, Cash(*c.PlainSale.Gain))
+	if !c.IdentifyLot && c.PlainSale != nil && c.PlainSale.Gain != nil &&
+		!c.PlainSale.Shares.Equal(c.Shares) {
+		return fmt.Sprintf("%s sells other lots first: selling %s realizes %s", c.LotMethod,
+			c.PlainSale.Shares, Cash(*c.PlainSale.Gain))
 	}
 	return c.Advice
 }
@@ -145,14 +155,16 @@ func (m *markdown) lots(r HarvestResult) {
 		m.paragraph("## Lots at a loss that a sale would not sell first")
 		m.table("Ticker", "Account", "Bought", ">Shares", ">Loss", "To realize it")
 		for _, l := range r.NotReached {
-			m.row(l.Ticker, l.AccountID, l.LotDate, l.Shares.String(), Cash(l.UnrealizedLoss), l.Advice)
+			m.row(l.Ticker, l.AccountID, l.LotDate, l.Shares.String(), Cash(l.UnrealizedLoss),
+				l.Advice)
 		}
 	}
 	if len(r.LotsMissing) > 0 || len(r.LotsNotHeld) > 0 {
 		m.paragraph("## Lots that do not match what is held")
 		m.table("Ticker", "Account", ">Held", ">In lots", "Records")
 		for _, p := range append(slices.Clone(r.LotsMissing), r.LotsNotHeld...) {
-			m.row(p.Ticker, p.AccountID, p.Held.String(), p.Lots.String(), strings.Join(p.Records, "; "))
+			m.row(p.Ticker, p.AccountID, p.Held.String(), p.Lots.String(),
+				strings.Join(p.Records, "; "))
 		}
 	}
 	if len(r.LeftOut) > 0 {
@@ -183,7 +195,8 @@ func (m *markdown) washSales(r HarvestResult) {
 		m.paragraph("## Past wash sales")
 		m.table("Sold", "Account", "Ticker", ">Shares", ">Loss", ">Disallowed", ">Lost for good")
 		for _, w := range r.RealizedWashSales {
-			m.row(w.SaleDate, w.Account, w.Ticker, w.Shares.String(), Cash(w.Loss), Cash(w.DisallowedLoss), Cash(w.PermanentLoss))
+			m.row(w.SaleDate, w.Account, w.Ticker, w.Shares.String(), Cash(w.Loss),
+				Cash(w.DisallowedLoss), Cash(w.PermanentLoss))
 		}
 	}
 	if len(r.NotUnderstood) > 0 {
@@ -211,7 +224,8 @@ func Cash(a Amount) string {
 	return text
 }
 
-// Signed returns a fraction in percent or percentage points with its sign, or "–" if it is not known.
+// Signed returns a fraction in percent or percentage points with its sign, or "–" if it is not
+// known.
 func Signed(n *brief.Number, unit string) string {
 	if n == nil {
 		return "–"
@@ -226,8 +240,8 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// markdown writes a document. Blocks are separated by an empty line. Tables are padded, so that they are readable in a
-// terminal too.
+// markdown writes a document. Blocks are separated by an empty line. Tables are padded, so that
+// they are readable in a terminal too.
 type markdown struct {
 	text strings.Builder
 	rows [][]string // the rows of the current table, titles first

@@ -1,5 +1,6 @@
-// Package example contains the portfolio that signalbox portfolio init writes. It has about 80 lots, and its README describes
-// for every flag of both tools a change that raises it. examples/portfolio in the repository is a copy.
+// Package example contains the portfolio that signalbox portfolio init writes. It has about 80
+// lots, and its README describes for every flag of both tools a change that raises it.
+// examples/portfolio in the repository is a copy.
 package example
 
 import (
@@ -20,7 +21,8 @@ var files embed.FS
 // root is the example's folder in files.
 const root = "portfolio"
 
-// Write writes the example to a folder and returns the names of its files. If one of the files exists, it writes nothing.
+// Write writes the example to a folder and returns the names of its files. If one of the files
+// exists, it writes nothing.
 func Write(dir string) ([]string, error) {
 	var names []string
 	err := fs.WalkDir(files, root, func(name string, entry fs.DirEntry, err error) error {
@@ -34,13 +36,16 @@ func Write(dir string) ([]string, error) {
 	}
 	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			return nil, &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%s already exists", filepath.Join(dir, name)),
+			return nil, &signalbox.Error{Code: signalbox.CodeConflict,
+				Err:  fmt.Errorf("%s already exists", filepath.Join(dir, name)),
 				Hint: "name another folder; nothing was written"}
 		}
 	}
 	for _, name := range names {
 		if err := write(dir, name); err != nil {
-			return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write the example: %w", err), Hint: "check that you may write there"}
+			return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+				Err:  fmt.Errorf("cannot write the example: %w", err),
+				Hint: "check that you may write there"}
 		}
 	}
 	return names, nil

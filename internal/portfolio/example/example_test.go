@@ -60,7 +60,8 @@ func read(t *testing.T, answer portfolio.Answer) told {
 }
 
 func (a told) has(flag, severity string) bool {
-	return slices.ContainsFunc(a.Flags, func(f brief.Flag) bool { return f.Flag == flag && string(f.Severity) == severity })
+	return slices.ContainsFunc(a.Flags,
+		func(f brief.Flag) bool { return f.Flag == flag && string(f.Severity) == severity })
 }
 
 func readme(t *testing.T) string {
@@ -78,7 +79,8 @@ func TestRecipes(t *testing.T) {
 		t.Run(r.name(), func(t *testing.T) {
 			t.Parallel()
 			dir := fresh(t)
-			if before := read(t, r.ask(t, desk(dir))); len(r.changes) > 0 && before.has(r.flag, r.severity) {
+			if before := read(t, r.ask(t, desk(dir))); len(r.changes) > 0 &&
+				before.has(r.flag, r.severity) {
 				t.Fatalf("README.md:%d: %s is there without the change", r.line, r.flag)
 			}
 			if err := os.RemoveAll(filepath.Join(dir, "logs")); err != nil {
@@ -91,7 +93,8 @@ func TestRecipes(t *testing.T) {
 			}
 			after := read(t, r.ask(t, desk(dir)))
 			if !after.has(r.flag, r.severity) {
-				t.Errorf("README.md:%d: there is no %s (%s) in %q\nverdict: %s", r.line, r.flag, r.severity, after.Flags, after.Snapshot.Verdict)
+				t.Errorf("README.md:%d: there is no %s (%s) in %q\nverdict: %s", r.line, r.flag,
+					r.severity, after.Flags, after.Snapshot.Verdict)
 			}
 		})
 	}
@@ -122,7 +125,8 @@ func TestLots(t *testing.T) {
 // TestVerdicts checks the verdicts that the README and the documentation quote.
 func TestVerdicts(t *testing.T) {
 	d := desk(fresh(t))
-	harvest := read(t, d.SuggestTaxLossHarvest(t.Context(), portfolio.HarvestQuery{Format: "agent"}))
+	harvest := read(t, d.SuggestTaxLossHarvest(t.Context(),
+		portfolio.HarvestQuery{Format: "agent"}))
 	const losses = "$9,756 harvestable losses across 39 lots (19% long-term), 100% data coverage, wash sale risk on 5 tickers"
 	if diff := cmp.Diff(losses, harvest.Snapshot.Verdict); diff != "" {
 		t.Errorf("harvest (-want +got):\n%s", diff)
@@ -133,7 +137,8 @@ func TestVerdicts(t *testing.T) {
 		"TLT":  "TLT: MONITOR — only regime_check triggered; momentum_exit: +0.71% in 2026-06, mean before -0.61%, gap +1.32 pp",
 		"GLD":  "GLD: HOLD — momentum_exit: +1.21% in 2026-06, mean before -0.56%, gap +1.77 pp",
 	} {
-		got := read(t, d.CheckExitSignals(t.Context(), portfolio.ExitQuery{Ticker: ticker, Format: "agent"}))
+		got := read(t, d.CheckExitSignals(t.Context(),
+			portfolio.ExitQuery{Ticker: ticker, Format: "agent"}))
 		if diff := cmp.Diff(want, got.Snapshot.Verdict); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", ticker, diff)
 		}
@@ -193,7 +198,8 @@ func TestWriteRefusesWhatIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := example.Write(dir)
-		if classed, ok := errors.AsType[*signalbox.Error](err); !ok || classed.Code != signalbox.CodeConflict {
+		if classed, ok := errors.AsType[*signalbox.Error](err); !ok ||
+			classed.Code != signalbox.CodeConflict {
 			t.Errorf("%s: error %v, expected a conflict", name, err)
 		}
 		if diff := cmp.Diff(map[string]string{name: "mine"}, contents(t, dir)); diff != "" {

@@ -74,8 +74,8 @@ func literal(e ast.Expr) (string, bool) {
 	return text, err == nil
 }
 
-// flags returns the names of all flags with the files that raise them: those written as Flag: "name", and those passed to
-// a function that uses its parameter there.
+// flags returns the names of all flags with the files that raise them: those written as Flag:
+// "name", and those passed to a function that uses its parameter there.
 func (s source) flags(t *testing.T, kinds map[string]string) map[string][]string {
 	t.Helper()
 	found := make(map[string][]string)
@@ -117,7 +117,8 @@ func (s source) flags(t *testing.T, kinds map[string]string) map[string][]string
 					return true
 				}
 			}
-			t.Errorf("%s: this flag's name is not a text; teach this test to find it", s.fset.Position(value.Pos()))
+			t.Errorf("%s: this flag's name is not a text; teach this test to find it",
+				s.fset.Position(value.Pos()))
 			return true
 		})
 	}
@@ -148,7 +149,8 @@ func putsIntoFlag(body *ast.BlockStmt, parameter string) bool {
 	return puts
 }
 
-// function returns the name, parameters and body of a function that is declared or assigned to a variable.
+// function returns the name, parameters and body of a function that is declared or assigned to a
+// variable.
 func function(n ast.Node) (name string, params []string, body *ast.BlockStmt) {
 	var signature *ast.FuncType
 	switch n := n.(type) {
@@ -212,6 +214,7 @@ func TestEveryFlagHasARecipe(t *testing.T) {
 	}
 	const atLeast = 35 // so that a parser that finds nothing does not pass
 	if len(flags) < atLeast {
-		t.Errorf("only %d flags found, expected at least %d: %v", len(flags), atLeast, slices.Sorted(maps.Keys(flags)))
+		t.Errorf("only %d flags found, expected at least %d: %v", len(flags), atLeast,
+			slices.Sorted(maps.Keys(flags)))
 	}
 }

@@ -33,7 +33,8 @@ var (
 
 const command = "run: signalbox portfolio "
 
-// readRecipes parses the README. Everything that it cannot parse fails the test, so that no recipe is left untested.
+// readRecipes parses the README. Everything that it cannot parse fails the test, so that no recipe
+// is left untested.
 func readRecipes(t *testing.T, text string) []recipe {
 	t.Helper()
 	var recipes []recipe
@@ -43,7 +44,8 @@ func readRecipes(t *testing.T, text string) []recipe {
 		case strings.HasPrefix(line, "### "):
 			m := heading.FindStringSubmatch(line)
 			if m == nil {
-				t.Fatalf("README.md:%d: %q is not a heading of a flag: write ### flag (severity)", i+1, line)
+				t.Fatalf("README.md:%d: %q is not a heading of a flag: write ### flag (severity)",
+					i+1, line)
 			}
 			recipes = append(recipes, recipe{flag: m[1], severity: m[2], line: i + 1})
 		case len(recipes) == 0: // what comes before the flags
@@ -138,12 +140,15 @@ func (r recipe) ask(t *testing.T, desk *portfolio.Desk) portfolio.Answer {
 	var harvest portfolio.HarvestQuery
 	var exits portfolio.ExitQuery
 	words := r.args
-	values := map[string]*string{"--format": &harvest.Format, "--output": &harvest.Output, "--as-of": &harvest.AsOf,
-		"--account": &harvest.Account, "--min-loss": &harvest.MinLoss, "--sort-by": &harvest.SortBy, "--source": &harvest.Source}
+	values := map[string]*string{"--format": &harvest.Format, "--output": &harvest.Output,
+		"--as-of":   &harvest.AsOf,
+		"--account": &harvest.Account, "--min-loss": &harvest.MinLoss, "--sort-by": &harvest.SortBy,
+		"--source": &harvest.Source}
 	var here string
 	if r.tool == "exits" {
 		exits.Ticker, words = words[0], words[1:]
-		values = map[string]*string{"--format": &exits.Format, "--output": &exits.Output, "--as-of": &exits.AsOf,
+		values = map[string]*string{"--format": &exits.Format, "--output": &exits.Output,
+			"--as-of":   &exits.AsOf,
 			"--account": &exits.AccountID, "--shares": &exits.Shares}
 	}
 	values["--data"] = &here

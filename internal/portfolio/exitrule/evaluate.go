@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Evaluate evaluates the exit rules for a position. Equal inputs give equal results, and the input is not changed.
+// Evaluate evaluates the exit rules for a position. Equal inputs give equal results, and the input
+// is not changed.
 func Evaluate(in Input) Result {
 	result := Result{Ticker: in.Ticker, Status: StatusSuccess}
 	asOf, known := in.day()
@@ -37,16 +38,19 @@ func Evaluate(in Input) Result {
 	if !result.TradeEligible {
 		return result
 	}
-	if result.Sizing, err = size(primary.Gap, result.Position, in.Config.Sizing.withDefaults(), in.Whole); err != nil {
+	if result.Sizing, err = size(primary.Gap, result.Position, in.Config.Sizing.withDefaults(),
+		in.Whole); err != nil {
 		return result.failed(err)
 	}
 	result.plan(in.Config.Stop.withDefaults())
 	return result
 }
 
-// failed returns a failed result with what is known about the question, and without anything that looks like an answer.
+// failed returns a failed result with what is known about the question, and without anything that
+// looks like an answer.
 func (r Result) failed(err error) Result {
-	failed := Result{Ticker: r.Ticker, AsOf: r.AsOf, Position: r.Position, Status: StatusError, Error: err.Error(), Failure: NotComputable}
+	failed := Result{Ticker: r.Ticker, AsOf: r.AsOf, Position: r.Position, Status: StatusError,
+		Error: err.Error(), Failure: NotComputable}
 	if known, ok := errors.AsType[*failure](err); ok {
 		failed.Failure = known.kind
 	}
@@ -93,7 +97,8 @@ func latestOf(prices []Price) (day, bool) {
 	return latest, len(prices) > 0
 }
 
-// evaluateRules evaluates all rules. The primary rule comes first, so that a shortened list still shows it.
+// evaluateRules evaluates all rules. The primary rule comes first, so that a shortened list still
+// shows it.
 func (m *market) evaluateRules(ticker string, config Config) []Signal {
 	primary := Signal{Rule: config.primary(), Status: StatusError}
 	var others []Signal
@@ -107,7 +112,9 @@ func (m *market) evaluateRules(ticker string, config Config) []Signal {
 		}
 	}
 	if primary.Status == StatusError && primary.Error == "" {
-		primary.Error = fmt.Sprintf("the primary rule %s is not configured: add it, or set primary to one of %s", primary.Rule, strings.Join(names, ", "))
+		primary.Error = fmt.Sprintf(
+			"the primary rule %s is not configured: add it, or set primary to one of %s",
+			primary.Rule, strings.Join(names, ", "))
 	}
 	primary.Primary = true
 	return append([]Signal{primary}, others...)
@@ -131,11 +138,13 @@ func overall(signals []Signal) string {
 	var text string
 	switch {
 	case len(signals) >= 2 && len(triggered) == len(signals):
-		text = fmt.Sprintf("STRONG EXIT — all %d rules triggered; %s", len(signals), primary.reason())
+		text = fmt.Sprintf("STRONG EXIT — all %d rules triggered; %s", len(signals),
+			primary.reason())
 	case primary.Triggered:
 		text = "EXIT — " + primary.reason()
 	case len(triggered) > 0:
-		text = fmt.Sprintf("MONITOR — only %s triggered; %s", strings.Join(triggered, ", "), primary.reason())
+		text = fmt.Sprintf("MONITOR — only %s triggered; %s", strings.Join(triggered, ", "),
+			primary.reason())
 	default:
 		text = "HOLD — " + primary.reason()
 	}
@@ -149,7 +158,9 @@ func overall(signals []Signal) string {
 // reason returns the numbers of a rule that was evaluated.
 func (s Signal) reason() string {
 	if s.Rule == RegimeCheck {
-		return fmt.Sprintf("%s: basket %+.2f%% over %d months to %s", s.Rule, s.Return*100, len(s.Months), s.Month)
+		return fmt.Sprintf("%s: basket %+.2f%% over %d months to %s", s.Rule, s.Return*100,
+			len(s.Months), s.Month)
 	}
-	return fmt.Sprintf("%s: %+.2f%% in %s, mean before %+.2f%%, gap %+.2f pp", s.Rule, s.Return*100, s.Month, s.Mean*100, s.Gap*100)
+	return fmt.Sprintf("%s: %+.2f%% in %s, mean before %+.2f%%, gap %+.2f pp", s.Rule, s.Return*100,
+		s.Month, s.Mean*100, s.Gap*100)
 }

@@ -17,7 +17,8 @@ func date(s string) time.Time {
 	return t
 }
 
-// monthly returns month-end prices that start at 100 and have the given returns, the last of them in May 2024.
+// monthly returns month-end prices that start at 100 and have the given returns, the last of them
+// in May 2024.
 func monthly(t testing.TB, returns ...string) []Price {
 	t.Helper()
 	last := date("2024-05-31").Year()*12 + int(time.May) - 1
@@ -31,7 +32,8 @@ func monthly(t testing.TB, returns ...string) []Price {
 		if level, err = level.Mul(factor); err != nil {
 			t.Fatal(err)
 		}
-		prices = append(prices, Price{Date: month(last - len(returns) + 1 + i).last().time(), Close: level})
+		prices = append(prices, Price{Date: month(last - len(returns) + 1 + i).last().time(),
+			Close: level})
 	}
 	return prices
 }
@@ -41,7 +43,8 @@ func momentumConfig() Config {
 }
 
 func bothRules() Config {
-	return Config{Rules: []Rule{{Name: RegimeCheck, Tickers: []string{"SLV", "GLD", "TLT"}}, {Name: MomentumExit}}}
+	return Config{Rules: []Rule{{Name: RegimeCheck, Tickers: []string{"SLV", "GLD", "TLT"}},
+		{Name: MomentumExit}}}
 }
 
 // hundred is a question about 100 SLV in the account brk in June 2024.

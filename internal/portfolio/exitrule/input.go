@@ -18,17 +18,21 @@ const (
 // Input is everything that a verdict depends on.
 type Input struct {
 	Ticker string
-	// AsOf is the day of the question; only its calendar date is used. Later prices are ignored. Zero means the date of
-	// the ticker's latest price, or of the latest price of any ticker if the ticker has none.
+	// AsOf is the day of the question; only its calendar date is used. Later prices are ignored.
+	// Zero means the date of the ticker's latest price, or of the latest price of any ticker if the
+	// ticker has none.
 	AsOf time.Time
-	// AccountID is the account of the position. It may be empty if only one account holds the ticker.
+	// AccountID is the account of the position. It may be empty if only one account holds the
+	// ticker.
 	AccountID string
-	// Shares limits the question to a part of the position. Zero means all of it. If no account holds the ticker, it is
-	// the size of a position that is not in the portfolio.
+	// Shares limits the question to a part of the position. Zero means all of it. If no account
+	// holds the ticker, it is the size of a position that is not in the portfolio.
 	Shares decimal.Decimal
-	// Whole means that the position cannot be divided below one, like option contracts. Other positions can, if they must.
+	// Whole means that the position cannot be divided below one, like option contracts. Other
+	// positions can, if they must.
 	Whole bool
-	// Holdings are the open positions in the ticker. Those of one account are added; short positions are negative.
+	// Holdings are the open positions in the ticker. Those of one account are added; short
+	// positions are negative.
 	Holdings []Holding
 	// Prices by ticker, in any order, each ticker in one currency.
 	Prices map[string][]Price
@@ -61,7 +65,8 @@ type Config struct {
 // Rule is a rule with its settings. Settings of other rules are ignored.
 type Rule struct {
 	Name string
-	// Lookback is the number of months before the last one that momentum_exit averages. Zero means 3.
+	// Lookback is the number of months before the last one that momentum_exit averages. Zero means
+	// 3.
 	Lookback int
 	// Tickers are the basket of regime_check.
 	Tickers []string
@@ -91,12 +96,14 @@ const (
 	defaultMonths = 3
 	defaultGapPP  = 5
 	defaultForce  = "GTC"
-	// maxMonths limits the months of a rule to a hundred years, so that month numbers cannot overflow.
+	// maxMonths limits the months of a rule to a hundred years, so that month numbers cannot
+	// overflow.
 	maxMonths = 1200
 )
 
-// Validate reports settings that make the whole configuration invalid. It accepts unknown rules and wrong settings of one
-// rule: those are errors of that rule alone, and [Evaluate] reports them together with the results of the other rules.
+// Validate reports settings that make the whole configuration invalid. It accepts unknown rules and
+// wrong settings of one rule: those are errors of that rule alone, and [Evaluate] reports them
+// together with the results of the other rules.
 func (c Config) Validate() error {
 	if len(c.Rules) == 0 {
 		return errors.New("no exit rules are configured: add exit_rules for the ticker")

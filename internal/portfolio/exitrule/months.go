@@ -42,8 +42,8 @@ func (m month) last() day { return (m + 1).first() - 1 }
 
 func (m month) String() string { return fmt.Sprintf("%04d-%02d", int(m)/12, int(m)%12+1) }
 
-// slackDays is the maximum number of days between the last close of a month and its end. In January 2020 the last close in
-// Shanghai was on the 23rd.
+// slackDays is the maximum number of days between the last close of a month and its end. In January
+// 2020 the last close in Shanghai was on the 23rd.
 const slackDays = 10
 
 // series is one ticker's prices up to the as-of date, by day.
@@ -96,7 +96,8 @@ func (s *series) ended(m month) bool {
 	return s.latest().day >= end
 }
 
-// lastComplete returns the last month that is complete for every series, as defined in the package comment.
+// lastComplete returns the last month that is complete for every series, as defined in the package
+// comment.
 func lastComplete(asOf day, all ...*series) month {
 	m := asOf.month()
 	for _, s := range all {
@@ -116,9 +117,12 @@ func (s *series) closeOf(m month) (row, error) {
 	r := s.rows[after-1]
 	switch {
 	case r.day < m.first():
-		return row{}, fmt.Errorf("no price of %s in %s, the last one before it is from %s: add its prices", s.ticker, m, r.day)
+		return row{}, fmt.Errorf(
+			"no price of %s in %s, the last one before it is from %s: add its prices", s.ticker, m,
+			r.day)
 	case m.last()-r.day > slackDays:
-		return row{}, fmt.Errorf("no price of %s in the last %d days of %s, the last one before it is from %s: add its prices", s.ticker, slackDays, m, r.day)
+		return row{}, fmt.Errorf(
+			"no price of %s in the last %d days of %s, the last one before it is from %s: add its prices", s.ticker, slackDays, m, r.day)
 	}
 	return r, nil
 }
@@ -127,7 +131,8 @@ func (s *series) closeOf(m month) (row, error) {
 func (s *series) returns(last month, n int) ([]float64, error) {
 	base := last - month(n)
 	if from := s.rows[0].day; base < from.month() {
-		return nil, fmt.Errorf("not enough history: %d monthly returns up to %s need prices of %s from %s on, and the first price is from %s: add older prices or configure fewer months",
+		return nil, fmt.Errorf(
+			"not enough history: %d monthly returns up to %s need prices of %s from %s on, and the first price is from %s: add older prices or configure fewer months",
 			n, last, s.ticker, base, from)
 	}
 	before, err := s.closeOf(base)
@@ -154,7 +159,9 @@ func (s *series) returns(last month, n int) ([]float64, error) {
 func (s *series) change(from, to row) (float64, error) {
 	a, b := from.close, to.close
 	if from.adjusted.IsPos() != to.adjusted.IsPos() {
-		return 0, fmt.Errorf("only one of the prices of %s on %s and %s has an adjusted close: give both or neither", s.ticker, from.day, to.day)
+		return 0, fmt.Errorf(
+			"only one of the prices of %s on %s and %s has an adjusted close: give both or neither",
+			s.ticker, from.day, to.day)
 	}
 	if from.adjusted.IsPos() {
 		a, b = from.adjusted, to.adjusted
@@ -162,7 +169,9 @@ func (s *series) change(from, to row) (float64, error) {
 	x, okX := a.Float64()
 	y, okY := b.Float64()
 	if !okX || !okY {
-		return 0, fmt.Errorf("the prices of %s on %s and %s, %s and %s, are out of range: correct them", s.ticker, from.day, to.day, a, b)
+		return 0, fmt.Errorf(
+			"the prices of %s on %s and %s, %s and %s, are out of range: correct them", s.ticker,
+			from.day, to.day, a, b)
 	}
 	return y/x - 1, nil
 }

@@ -29,18 +29,27 @@ func TestLastCompleteMonth(t *testing.T) {
 		{"last day with its close", "2024-05-31", closes("2024-05-30", "2024-05-31"), "2024-05"},
 		{"last day before its close", "2024-05-31", closes("2024-05-29", "2024-05-30"), "2024-04"},
 		{"day before the last", "2024-05-30", closes("2024-05-29", "2024-05-30"), "2024-04"},
-		{"last weekday with its close", "2024-06-28", closes("2024-06-27", "2024-06-28"), "2024-06"},
-		{"weekend at the end of a month", "2024-06-29", closes("2024-06-27", "2024-06-28"), "2024-06"},
-		{"weekend without Friday's close", "2024-06-30", closes("2024-06-26", "2024-06-27"), "2024-05"},
-		{"ticker that trades on weekends", "2024-06-28", closes("2024-06-23", "2024-06-28"), "2024-05"},
-		{"ticker that trades on weekends, month over", "2024-06-30", closes("2024-06-23", "2024-06-30"), "2024-06"},
-		{"month that ends on a holiday", "2024-03-28", closes("2024-03-27", "2024-03-28"), "2024-02"},
-		{"that month a few days later", "2024-04-01", closes("2024-03-27", "2024-03-28"), "2024-03"},
+		{"last weekday with its close", "2024-06-28", closes("2024-06-27", "2024-06-28"),
+			"2024-06"},
+		{"weekend at the end of a month", "2024-06-29", closes("2024-06-27", "2024-06-28"),
+			"2024-06"},
+		{"weekend without Friday's close", "2024-06-30", closes("2024-06-26", "2024-06-27"),
+			"2024-05"},
+		{"ticker that trades on weekends", "2024-06-28", closes("2024-06-23", "2024-06-28"),
+			"2024-05"},
+		{"ticker that trades on weekends, month over", "2024-06-30",
+			closes("2024-06-23", "2024-06-30"), "2024-06"},
+		{"month that ends on a holiday", "2024-03-28", closes("2024-03-27", "2024-03-28"),
+			"2024-02"},
+		{"that month a few days later", "2024-04-01", closes("2024-03-27", "2024-03-28"),
+			"2024-03"},
 		{"leap day", "2024-02-29", closes("2024-02-28", "2024-02-29"), "2024-02"},
 		{"28 February of a leap year", "2024-02-28", closes("2024-02-27", "2024-02-28"), "2024-01"},
-		{"28 February of another year", "2023-02-28", closes("2023-02-27", "2023-02-28"), "2023-02"},
+		{"28 February of another year", "2023-02-28", closes("2023-02-27", "2023-02-28"),
+			"2023-02"},
 		{"new year", "2024-01-02", closes("2023-12-29", "2024-01-02"), "2023-12"},
-		{"later prices are unknown", "2024-05-30", closes("2024-05-30", "2024-05-31", "2024-06-03"), "2024-04"},
+		{"later prices are unknown", "2024-05-30", closes("2024-05-30", "2024-05-31", "2024-06-03"),
+			"2024-04"},
 		{"old prices do not move it back", "2024-06-14", closes("2024-01-31"), "2024-05"},
 	}
 	for _, test := range tests {
@@ -67,7 +76,8 @@ func TestBasketMonthIsCompleteForAll(t *testing.T) {
 	}
 	signals := Evaluate(in).Signals
 	if signals[0].Month != "2024-05" || signals[1].Month != "2024-04" {
-		t.Errorf("months %s and %s, want 2024-05 and 2024-04: %+v", signals[0].Month, signals[1].Month, signals[1])
+		t.Errorf("months %s and %s, want 2024-05 and 2024-04: %+v", signals[0].Month,
+			signals[1].Month, signals[1])
 	}
 }
 
@@ -80,15 +90,20 @@ func TestMonthClose(t *testing.T) {
 	}{
 		{"last day", "2024-05", closes("2024-05-30", "2024-05-31", "2024-06-03"), "2024-05-31"},
 		{"not the next month's first", "2024-05", closes("2024-05-29", "2024-06-01"), "2024-05-29"},
-		{"month of 28 days", "2023-02", closes("2023-02-27", "2023-02-28", "2023-03-01"), "2023-02-28"},
-		{"month of 29 days", "2024-02", closes("2024-02-28", "2024-02-29", "2024-03-01"), "2024-02-29"},
+		{"month of 28 days", "2023-02", closes("2023-02-27", "2023-02-28", "2023-03-01"),
+			"2023-02-28"},
+		{"month of 29 days", "2024-02", closes("2024-02-28", "2024-02-29", "2024-03-01"),
+			"2024-02-29"},
 		{"month of 30 days", "2024-04", closes("2024-04-30", "2024-05-01"), "2024-04-30"},
 		{"long holiday", "2020-01", closes("2020-01-23", "2020-02-03"), "2020-01-23"},
 		{"as far as a close may lie", "2024-05", closes("2024-05-21"), "2024-05-21"},
-		{"one day further", "2024-05", closes("2024-05-20", "2024-06-03"), "no price of SLV in the last 10 days of 2024-05, the last one before it is from 2024-05-20"},
-		{"month without a price", "2024-05", closes("2024-04-30", "2024-06-28"), "no price of SLV in 2024-05, the last one before it is from 2024-04-30"},
+		{"one day further", "2024-05", closes("2024-05-20", "2024-06-03"),
+			"no price of SLV in the last 10 days of 2024-05, the last one before it is from 2024-05-20"},
+		{"month without a price", "2024-05", closes("2024-04-30", "2024-06-28"),
+			"no price of SLV in 2024-05, the last one before it is from 2024-04-30"},
 		{"data that ends", "2024-05", closes("2024-04-30"), "no price of SLV in 2024-05"},
-		{"data that begins later", "2024-05", closes("2024-06-03"), "no price of SLV in 2024-05: add its prices"},
+		{"data that begins later", "2024-05", closes("2024-06-03"),
+			"no price of SLV in 2024-05: add its prices"},
 		{"December", "2023-12", closes("2023-12-29", "2024-01-02"), "2023-12-29"},
 	}
 	for _, test := range tests {
@@ -113,7 +128,8 @@ func TestHoleInTheMiddleIsAnError(t *testing.T) {
 	prices := monthly(t, "0.1", "0.1", "0.1", "0.1")
 	hole := append(append([]Price{}, prices[:2]...), prices[3:]...)
 	signal := Evaluate(hundred(momentumConfig(), hole)).Signals[0]
-	if signal.Status != StatusError || !strings.Contains(signal.Error, "no price of SLV in 2024-03") {
+	if signal.Status != StatusError ||
+		!strings.Contains(signal.Error, "no price of SLV in 2024-03") {
 		t.Errorf("signal %+v, want an error about March", signal)
 	}
 }
@@ -153,8 +169,10 @@ func TestDefaultAsOf(t *testing.T) {
 		prices map[string][]Price
 		want   time.Time
 	}{
-		{"latest of the ticker", map[string][]Price{"SLV": closes("2024-05-31", "2024-05-30"), "GLD": closes("2024-06-03")}, date("2024-05-31")},
-		{"latest of all without one", map[string][]Price{"A": closes("2024-06-01"), "B": closes("2024-05-31"), "C": closes("2024-05-30"), "D": closes("2024-05-29"),
+		{"latest of the ticker", map[string][]Price{"SLV": closes("2024-05-31", "2024-05-30"),
+			"GLD": closes("2024-06-03")}, date("2024-05-31")},
+		{"latest of all without one", map[string][]Price{"A": closes("2024-06-01"),
+			"B": closes("2024-05-31"), "C": closes("2024-05-30"), "D": closes("2024-05-29"),
 			"TLT": closes("2024-06-02"), "GLD": closes("2024-06-03")}, date("2024-06-03")},
 	}
 	for _, test := range tests {
@@ -168,7 +186,8 @@ func TestDefaultAsOf(t *testing.T) {
 	}
 	in := hundred(momentumConfig(), nil)
 	in.AsOf, in.Prices = time.Time{}, nil
-	if result := Evaluate(in); result.Status != StatusError || !strings.Contains(result.Error, "no price of SLV") {
+	if result := Evaluate(in); result.Status != StatusError ||
+		!strings.Contains(result.Error, "no price of SLV") {
 		t.Errorf("result %+v, want an error about prices", result)
 	}
 }

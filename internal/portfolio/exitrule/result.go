@@ -29,8 +29,9 @@ type Failure string
 
 // The failures.
 const (
-	BadShares     Failure = "bad_shares"     // the number of shares is not valid
-	NotHeld       Failure = "not_held"       // no account, or not the named account, holds the ticker
+	BadShares Failure = "bad_shares" // the number of shares is not valid
+	// no account, or not the named account, holds the ticker
+	NotHeld       Failure = "not_held"
 	AccountNeeded Failure = "account_needed" // several accounts hold it
 	Short         Failure = "short"          // the position is short
 	BadConfig     Failure = "bad_config"     // the exit rules are not valid
@@ -41,11 +42,13 @@ const (
 // Result is the verdict about one position.
 type Result struct {
 	Ticker string
-	// AsOf is the day of the question at midnight UTC; zero if the input has neither a day nor prices.
+	// AsOf is the day of the question at midnight UTC; zero if the input has neither a day nor
+	// prices.
 	AsOf time.Time
-	// Status is StatusError if the question cannot be answered: there is no position, or several, or a short one, or the
-	// configuration is not valid. Then Error is the reason, and only Ticker, AsOf and Position may be set. If only a rule
-	// fails, even the primary one, Status is StatusSuccess.
+	// Status is StatusError if the question cannot be answered: there is no position, or several,
+	// or a short one, or the configuration is not valid. Then Error is the reason, and only Ticker,
+	// AsOf and Position may be set. If only a rule fails, even the primary one, Status is
+	// StatusSuccess.
 	Status Status
 	Error  string
 	// Failure is the kind of the error; empty if there is none.
@@ -60,10 +63,12 @@ type Result struct {
 	// Sizing is nil unless TradeEligible.
 	Sizing  *SizingResult
 	Actions []Action
-	// Price is the ticker's latest plain close up to AsOf, PriceDate its day at midnight UTC; zero if there is none.
+	// Price is the ticker's latest plain close up to AsOf, PriceDate its day at midnight UTC; zero
+	// if there is none.
 	Price     decimal.Decimal
 	PriceDate time.Time
-	// StopAboveMarket is true if a configured stop was not placed because its price is not below Price.
+	// StopAboveMarket is true if a configured stop was not placed because its price is not below
+	// Price.
 	StopAboveMarket bool
 	// StopNote is the reason why a configured stop is not among the actions.
 	StopNote string
@@ -80,17 +85,20 @@ type Signal struct {
 	Severity float64
 	// Month is the last complete month, such as 2024-05.
 	Month string
-	// Return is the last month's return for momentum_exit, the compounded return of the basket for regime_check.
-	// Returns are fractions: 0.05 is 5 %.
+	// Return is the last month's return for momentum_exit, the compounded return of the basket for
+	// regime_check. Returns are fractions: 0.05 is 5 %.
 	Return float64
 	// Mean and Deviation are of the months before the last one, and 0 for regime_check.
 	Mean      float64
 	Deviation float64
-	// Gap is the difference between Return and the value below which the rule triggers: the mean, or 0 for regime_check.
+	// Gap is the difference between Return and the value below which the rule triggers: the mean,
+	// or 0 for regime_check.
 	Gap float64
-	// TriggerClose is the plain close of Month below which momentum_exit triggers; 0 for regime_check.
+	// TriggerClose is the plain close of Month below which momentum_exit triggers; 0 for
+	// regime_check.
 	TriggerClose float64
-	// Months are the returns that were used, oldest first; for regime_check the mean returns of the basket.
+	// Months are the returns that were used, oldest first; for regime_check the mean returns of the
+	// basket.
 	Months []MonthReturn
 }
 

@@ -6,7 +6,8 @@ import (
 	"math"
 )
 
-// tolerance absorbs rounding errors: equal returns must not differ, and a gap of five points must not exceed five.
+// tolerance absorbs rounding errors: equal returns must not differ, and a gap of five points must
+// not exceed five.
 const tolerance = 1e-12
 
 // market has the prices of one question. The series of each ticker is computed once.
@@ -28,7 +29,8 @@ func (m *market) series(ticker string) (*series, error) {
 	return s, nil
 }
 
-// evaluate evaluates one rule for the ticker. The signal always has the name of the rule and a status.
+// evaluate evaluates one rule for the ticker. The signal always has the name of the rule and a
+// status.
 func (m *market) evaluate(ticker string, rule Rule) Signal {
 	var signal Signal
 	var err error
@@ -69,8 +71,8 @@ func (m *market) momentum(ticker string, rule Rule) (Signal, error) {
 	return signal, signal.checkFinite()
 }
 
-// triggerClose returns the plain close of a month with which its return would be the mean. It is scaled from the close that the month has,
-// because the returns may be those of adjusted closes.
+// triggerClose returns the plain close of a month with which its return would be the mean. It is
+// scaled from the close that the month has, because the returns may be those of adjusted closes.
 func (s *series) triggerClose(m month, signal Signal) (float64, error) {
 	r, err := s.closeOf(m)
 	if err != nil {
@@ -78,7 +80,8 @@ func (s *series) triggerClose(m month, signal Signal) (float64, error) {
 	}
 	price, ok := r.close.Float64()
 	if !ok {
-		return 0, fmt.Errorf("the price of %s on %s, %s, is out of range: correct it", s.ticker, r.day, r.close)
+		return 0, fmt.Errorf("the price of %s on %s, %s, is out of range: correct it", s.ticker,
+			r.day, r.close)
 	}
 	return price * (1 + signal.Mean) / (1 + signal.Return), nil
 }
@@ -128,7 +131,8 @@ func (m *market) regime(rule Rule) (Signal, error) {
 	seen := make(map[string]bool, len(rule.Tickers))
 	for _, ticker := range rule.Tickers {
 		if seen[ticker] {
-			return Signal{}, fmt.Errorf("regime_check lists %s twice: list it once, because all tickers have the same weight", ticker)
+			return Signal{}, fmt.Errorf(
+				"regime_check lists %s twice: list it once, because all tickers have the same weight", ticker)
 		}
 		seen[ticker] = true
 		s, err := m.series(ticker)
@@ -172,7 +176,8 @@ func monthCount(name string, n int) (int, error) {
 		return defaultMonths, nil
 	}
 	if n < 0 || n > maxMonths {
-		return 0, fmt.Errorf("%s %d is out of range: give a number of months from 1 to %d", name, n, maxMonths)
+		return 0, fmt.Errorf("%s %d is out of range: give a number of months from 1 to %d", name, n,
+			maxMonths)
 	}
 	return n, nil
 }

@@ -25,14 +25,18 @@ func TestMomentumCheckValues(t *testing.T) {
 		{"gap of five points", []string{"0.10", "0.08", "0.12", "0.05"}, true, -5, 1, "50"},
 		{"gap of eight points", []string{"-0.02", "-0.01", "-0.03", "-0.10"}, true, -8, 1, "75"},
 		{"better than before", []string{"0.05", "0.06", "0.04", "0.10"}, false, 5, 0, "0"},
-		{"just over five points", []string{"0.10", "0.08", "0.12", "0.04999"}, true, -5.001, 1, "75"},
-		{"just under five points", []string{"0.10", "0.08", "0.12", "0.05001"}, true, -4.999, 1, "50"},
-		// The months before are 2, 4 and 6 %: the sample deviation is 2 points, that of a population 1.63.
+		{"just over five points", []string{"0.10", "0.08", "0.12", "0.04999"}, true, -5.001, 1,
+			"75"},
+		{"just under five points", []string{"0.10", "0.08", "0.12", "0.05001"}, true, -4.999, 1,
+			"50"},
+		// The months before are 2, 4 and 6 %: the sample deviation is 2 points, that of a
+		// population 1.63.
 		{"half a deviation", []string{"0.02", "0.04", "0.06", "0.03"}, true, -1, 0.5, "50"},
 		{"equal to the mean", []string{"0.02", "0.04", "0.06", "0.04"}, false, 0, 0, "0"},
 		{"no deviation", []string{"0.10", "0.10", "0.10", "0.09"}, true, -1, 0.5, "50"},
 		{"equal returns", []string{"0.1", "0.1", "0.1", "0.1"}, false, 0, 0, "0"},
-		{"older months do not count", []string{"0.90", "0.02", "0.04", "0.06", "0.04"}, false, 0, 0, "0"},
+		{"older months do not count", []string{"0.90", "0.02", "0.04", "0.06", "0.04"}, false, 0, 0,
+			"0"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -41,14 +45,17 @@ func TestMomentumCheckValues(t *testing.T) {
 				t.Fatalf("status %s: %s", result.Status, result.Error)
 			}
 			signal := result.Signals[0]
-			if signal.Status != StatusOK || signal.Triggered != test.triggered || result.TradeEligible != test.triggered {
-				t.Errorf("signal %+v, eligible %v; want triggered %v", signal, result.TradeEligible, test.triggered)
+			if signal.Status != StatusOK || signal.Triggered != test.triggered ||
+				result.TradeEligible != test.triggered {
+				t.Errorf("signal %+v, eligible %v; want triggered %v", signal, result.TradeEligible,
+					test.triggered)
 			}
 			wantClose(t, "gap in points", signal.Gap*100, test.gapPP)
 			wantClose(t, "severity", signal.Severity, test.severity)
 			if !test.triggered {
 				if result.Sizing != nil || result.Actions != nil {
-					t.Errorf("sizing %+v and actions %+v without a trade", result.Sizing, result.Actions)
+					t.Errorf("sizing %+v and actions %+v without a trade", result.Sizing,
+						result.Actions)
 				}
 				return
 			}
@@ -58,8 +65,8 @@ func TestMomentumCheckValues(t *testing.T) {
 	}
 }
 
-// TestTriggerClose sets the close of the last month just above and below the close at which the rule triggers, also if the returns are those of adjusted
-// closes.
+// TestTriggerClose sets the close of the last month just above and below the close at which the
+// rule triggers, also if the returns are those of adjusted closes.
 func TestTriggerClose(t *testing.T) {
 	for _, adjusted := range []bool{false, true} {
 		prices := monthly(t, "0.10", "0.08", "0.12", "0.05")
@@ -80,9 +87,11 @@ func TestTriggerClose(t *testing.T) {
 				f, _ := last.Adjusted.Float64()
 				moved.Adjusted = decimal.MustParse(strconv.FormatFloat(f*scale, 'f', 9, 64))
 			}
-			signal := Evaluate(hundred(momentumConfig(), append(prices[:len(prices)-1:len(prices)-1], moved))).Signals[0]
+			signal := Evaluate(hundred(momentumConfig(),
+				append(prices[:len(prices)-1:len(prices)-1], moved))).Signals[0]
 			if signal.Status != StatusOK || signal.Triggered != want {
-				t.Errorf("adjusted %t, close %g of %g: %+v, want triggered %t", adjusted, close, trigger, signal, want)
+				t.Errorf("adjusted %t, close %g of %g: %+v, want triggered %t", adjusted, close,
+					trigger, signal, want)
 			}
 		}
 	}
@@ -100,7 +109,8 @@ func TestRegimeCheckValue(t *testing.T) {
 	in := hundred(bothRules(), nil)
 	in.Prices = basket(t)
 	signal := Evaluate(in).Signals[1]
-	if signal.Rule != RegimeCheck || signal.Status != StatusOK || !signal.Triggered || signal.Month != "2024-05" {
+	if signal.Rule != RegimeCheck || signal.Status != StatusOK || !signal.Triggered ||
+		signal.Month != "2024-05" {
 		t.Fatalf("signal %+v", signal)
 	}
 	if got := math.Round(signal.Return*1e4) / 100; got != -11.27 {
@@ -140,7 +150,8 @@ func TestRegimeBoundaries(t *testing.T) {
 }
 
 func TestLookbackAndPeriod(t *testing.T) {
-	in := hundred(Config{Rules: []Rule{{Name: MomentumExit, Lookback: 1}, {Name: RegimeCheck, Tickers: []string{"SLV"}, Period: 1}}},
+	in := hundred(Config{Rules: []Rule{{Name: MomentumExit, Lookback: 1},
+		{Name: RegimeCheck, Tickers: []string{"SLV"}, Period: 1}}},
 		monthly(t, "0.02", "-0.03"))
 	signals := Evaluate(in).Signals
 	wantClose(t, "gap with one month before", signals[0].Gap, -0.05)
@@ -158,22 +169,37 @@ func TestRuleErrors(t *testing.T) {
 		edit func(in *Input)
 		want string
 	}{
-		{"unknown rule", Rule{Name: "full_moon"}, nil, `unknown rule "full_moon": use momentum_exit or regime_check`},
-		{"no history", Rule{Name: MomentumExit, Lookback: 4}, nil, "not enough history: 5 monthly returns up to 2024-05 need prices of SLV from 2023-12 on, and the first price is from 2024-01-31"},
-		{"negative lookback", Rule{Name: MomentumExit, Lookback: -1}, nil, "lookback -1 is out of range"},
-		{"endless lookback", Rule{Name: MomentumExit, Lookback: math.MaxInt}, nil, "is out of range: give a number of months from 1 to 1200"},
-		{"negative period", Rule{Name: RegimeCheck, Tickers: []string{"SLV"}, Period: -2}, nil, "period -2 is out of range"},
+		{"unknown rule", Rule{Name: "full_moon"}, nil,
+			`unknown rule "full_moon": use momentum_exit or regime_check`},
+		{"no history", Rule{Name: MomentumExit, Lookback: 4}, nil,
+			"not enough history: 5 monthly returns up to 2024-05 need prices of SLV from 2023-12 on, and the first price is from 2024-01-31"},
+		{"negative lookback", Rule{Name: MomentumExit, Lookback: -1}, nil,
+			"lookback -1 is out of range"},
+		{"endless lookback", Rule{Name: MomentumExit, Lookback: math.MaxInt}, nil,
+			"is out of range: give a number of months from 1 to 1200"},
+		{"negative period", Rule{Name: RegimeCheck, Tickers: []string{"SLV"}, Period: -2}, nil,
+			"period -2 is out of range"},
 		{"empty basket", Rule{Name: RegimeCheck}, nil, "regime_check has no tickers"},
-		{"ticker twice", Rule{Name: RegimeCheck, Tickers: []string{"SLV", "SLV"}}, nil, "lists SLV twice"},
-		{"basket without prices", Rule{Name: RegimeCheck, Tickers: []string{"SLV", "GLD"}}, nil, "no price of GLD up to 2024-06-10: add its prices"},
-		{"no price", Rule{Name: MomentumExit}, func(in *Input) { in.Prices = nil }, "no price of SLV up to 2024-06-10"},
-		{"only later prices", Rule{Name: MomentumExit}, func(in *Input) { in.AsOf = date("2023-01-01") }, "no price of SLV up to 2023-01-01"},
-		{"price of zero", Rule{Name: MomentumExit}, func(in *Input) { in.Prices["SLV"][2].Close = dec("0") }, "the price of SLV on 2024-03-31 is not above 0"},
-		{"negative adjusted price", Rule{Name: MomentumExit}, func(in *Input) { in.Prices["SLV"][2].Adjusted = dec("-1") }, "the price of SLV on 2024-03-31 is not above 0"},
-		{"adjusted in part", Rule{Name: MomentumExit}, func(in *Input) { in.Prices["SLV"][2].Adjusted = dec("99") },
+		{"ticker twice", Rule{Name: RegimeCheck, Tickers: []string{"SLV", "SLV"}}, nil,
+			"lists SLV twice"},
+		{"basket without prices", Rule{Name: RegimeCheck, Tickers: []string{"SLV", "GLD"}}, nil,
+			"no price of GLD up to 2024-06-10: add its prices"},
+		{"no price", Rule{Name: MomentumExit}, func(in *Input) { in.Prices = nil },
+			"no price of SLV up to 2024-06-10"},
+		{"only later prices", Rule{Name: MomentumExit},
+			func(in *Input) { in.AsOf = date("2023-01-01") }, "no price of SLV up to 2023-01-01"},
+		{"price of zero", Rule{Name: MomentumExit},
+			func(in *Input) { in.Prices["SLV"][2].Close = dec("0") },
+			"the price of SLV on 2024-03-31 is not above 0"},
+		{"negative adjusted price", Rule{Name: MomentumExit},
+			func(in *Input) { in.Prices["SLV"][2].Adjusted = dec("-1") },
+			"the price of SLV on 2024-03-31 is not above 0"},
+		{"adjusted in part", Rule{Name: MomentumExit},
+			func(in *Input) { in.Prices["SLV"][2].Adjusted = dec("99") },
 			"only one of the prices of SLV on 2024-02-29 and 2024-03-31 has an adjusted close"},
 		{"two prices of a day", Rule{Name: MomentumExit}, func(in *Input) {
-			in.Prices["SLV"] = append(in.Prices["SLV"], Price{Date: date("2024-03-31"), Close: dec("7")})
+			in.Prices["SLV"] = append(in.Prices["SLV"],
+				Price{Date: date("2024-03-31"), Close: dec("7")})
 		}, "SLV has two different prices on 2024-03-31"},
 	}
 	for _, test := range tests {
@@ -187,10 +213,12 @@ func TestRuleErrors(t *testing.T) {
 				t.Fatalf("result %+v", result)
 			}
 			signal := result.Signals[0]
-			if signal.Status != StatusError || signal.Triggered || signal.Severity != 0 || !strings.Contains(signal.Error, test.want) {
+			if signal.Status != StatusError || signal.Triggered || signal.Severity != 0 ||
+				!strings.Contains(signal.Error, test.want) {
 				t.Errorf("signal %+v, want the error %q", signal, test.want)
 			}
-			if !strings.HasPrefix(result.Overall, "ERROR — "+test.rule.Name) || !strings.Contains(result.Overall, test.want) || result.TradeEligible {
+			if !strings.HasPrefix(result.Overall, "ERROR — "+test.rule.Name) ||
+				!strings.Contains(result.Overall, test.want) || result.TradeEligible {
 				t.Errorf("overall %q, eligible %v", result.Overall, result.TradeEligible)
 			}
 		})
@@ -198,7 +226,8 @@ func TestRuleErrors(t *testing.T) {
 }
 
 func TestInfiniteReturnIsAnError(t *testing.T) {
-	in := hundred(Config{Primary: RegimeCheck, Rules: []Rule{{Name: RegimeCheck, Tickers: []string{"A", "B"}, Period: 20}}}, nil)
+	in := hundred(Config{Primary: RegimeCheck,
+		Rules: []Rule{{Name: RegimeCheck, Tickers: []string{"A", "B"}, Period: 20}}}, nil)
 	// Each ticker jumps up and down in turn, so that the mean jumps up every month.
 	in.Prices = map[string][]Price{}
 	low, high := dec("0.0000000000000000001"), dec("9999999999999999999")
@@ -212,7 +241,8 @@ func TestInfiniteReturnIsAnError(t *testing.T) {
 		in.Prices["B"] = append(in.Prices["B"], Price{Date: d, Close: b})
 	}
 	signal := Evaluate(in).Signals[0]
-	if signal.Status != StatusError || !strings.Contains(signal.Error, "not give a finite return") || signal.Return != 0 {
+	if signal.Status != StatusError ||
+		!strings.Contains(signal.Error, "not give a finite return") || signal.Return != 0 {
 		t.Errorf("signal %+v, want an error", signal)
 	}
 }
@@ -234,7 +264,8 @@ func TestAdjustedClosesAreUsed(t *testing.T) {
 func TestPropertySignals(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		returns := rapid.SliceOfN(rapid.Float64Range(-0.99, 5), 2, 30).Draw(t, "returns")
-		for name, s := range map[string]Signal{"momentum": momentumOf(returns), "regime": regimeOf(returns)} {
+		for name, s := range map[string]Signal{"momentum": momentumOf(returns),
+			"regime": regimeOf(returns)} {
 			if s.Severity < 0 || s.Severity > 1 || math.IsNaN(s.Severity) {
 				t.Fatalf("%s: severity %v", name, s.Severity)
 			}

@@ -10,13 +10,16 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// fractionDigits is the number of decimals of a sale from a fractional position, unless the position itself has more.
+// fractionDigits is the number of decimals of a sale from a fractional position, unless the
+// position itself has more.
 const fractionDigits = 6
 
-// choosePosition returns the position of the question. With an error, it returns what is known of the position.
+// choosePosition returns the position of the question. With an error, it returns what is known of
+// the position.
 func choosePosition(in Input) (Position, error) {
 	if in.Shares.IsNeg() {
-		return Position{}, failf(BadShares, "shares %s is below 0: give the number of shares in question", in.Shares)
+		return Position{}, failf(BadShares,
+			"shares %s is below 0: give the number of shares in question", in.Shares)
 	}
 	held, err := byAccount(in.Holdings)
 	if err != nil {
@@ -26,30 +29,38 @@ func choosePosition(in Input) (Position, error) {
 	position := Position{AccountID: in.AccountID}
 	switch {
 	case len(accounts) == 0 && in.Shares.IsZero():
-		return position, failf(NotHeld, "no account holds %s: there is nothing to sell; to ask about a position that is not in the portfolio, give shares", in.Ticker)
+		return position, failf(NotHeld,
+			"no account holds %s: there is nothing to sell; to ask about a position that is not in the portfolio, give shares", in.Ticker)
 	case len(accounts) == 0:
 		position.Shares = in.Shares
 		return position, nil
 	case in.AccountID == "" && len(accounts) > 1:
-		return position, failf(AccountNeeded, "%d accounts hold %s: name one of %s", len(accounts), in.Ticker, listAccounts(accounts, held))
+		return position, failf(AccountNeeded, "%d accounts hold %s: name one of %s", len(accounts),
+			in.Ticker, listAccounts(accounts, held))
 	case in.AccountID == "":
 		position.AccountID = accounts[0]
 	}
 	shares, ok := held[position.AccountID]
 	if !ok {
-		return position, failf(NotHeld, "account %s does not hold %s: name one of %s", position.AccountID, in.Ticker, listAccounts(accounts, held))
+		return position, failf(NotHeld, "account %s does not hold %s: name one of %s",
+			position.AccountID, in.Ticker, listAccounts(accounts, held))
 	}
 	position.Held, position.Shares = shares, shares
 	switch {
 	case shares.IsNeg():
-		return position, failf(Short, "account %s is short %s shares of %s: exit signals sell long positions only; close the short with a buy",
+		return position, failf(Short,
+			"account %s is short %s shares of %s: exit signals sell long positions only; close the short with a buy",
 			position.AccountID, shares.Abs(), in.Ticker)
 	case in.Shares.IsZero():
 		return position, nil
 	case in.Shares.Cmp(shares) > 0:
-		return position, failf(BadShares, "shares %s is more than the %s shares of %s in account %s: give at most that many", in.Shares, shares, in.Ticker, position.AccountID)
+		return position, failf(BadShares,
+			"shares %s is more than the %s shares of %s in account %s: give at most that many",
+			in.Shares, shares, in.Ticker, position.AccountID)
 	case shares.IsInt() && !in.Shares.IsInt():
-		return position, failf(BadShares, "shares %s is not a whole number, and account %s holds whole shares of %s: round it", in.Shares, position.AccountID, in.Ticker)
+		return position, failf(BadShares,
+			"shares %s is not a whole number, and account %s holds whole shares of %s: round it",
+			in.Shares, position.AccountID, in.Ticker)
 	}
 	position.Shares = in.Shares
 	return position, nil
@@ -89,9 +100,12 @@ func size(gap float64, position Position, sizing Sizing, whole bool) (*SizingRes
 	}
 	switch {
 	case quantity.IsZero():
-		result.Note = fmt.Sprintf("%s of %s is less than one, and it cannot be divided: sell all or none", result.Fraction.Trim(0), position.Shares)
+		result.Note = fmt.Sprintf(
+			"%s of %s is less than one, and it cannot be divided: sell all or none",
+			result.Fraction.Trim(0), position.Shares)
 	case position.Shares.IsInt() && !quantity.IsInt():
-		result.Note = fmt.Sprintf("%s of %s is less than one share: if your broker does not sell fractions, sell all or none", result.Fraction.Trim(0), position.Shares)
+		result.Note = fmt.Sprintf(
+			"%s of %s is less than one share: if your broker does not sell fractions, sell all or none", result.Fraction.Trim(0), position.Shares)
 	}
 	rest, err := position.Shares.Sub(quantity)
 	if err != nil {
@@ -101,9 +115,10 @@ func size(gap float64, position Position, sizing Sizing, whole bool) (*SizingRes
 	return result, nil
 }
 
-// part returns a fraction of the shares, rounded down to whole shares if the position has only whole shares. If that is
-// less than one share, it returns the fraction of a share, or zero if there are only whole ones: rounding up would sell
-// more than the rules say, and all of a position of one share.
+// part returns a fraction of the shares, rounded down to whole shares if the position has only
+// whole shares. If that is less than one share, it returns the fraction of a share, or zero if
+// there are only whole ones: rounding up would sell more than the rules say, and all of a position
+// of one share.
 func part(shares, fraction decimal.Decimal, whole bool) (decimal.Decimal, error) {
 	exact, err := shares.Mul(fraction)
 	if err != nil {
@@ -112,7 +127,8 @@ func part(shares, fraction decimal.Decimal, whole bool) (decimal.Decimal, error)
 	digits := 0
 	if !whole && (!shares.IsInt() || exact.Cmp(decimal.One) < 0) {
 		// The remaining shares must fit into a decimal, so a huge position has fewer digits.
-		digits = min(max(shares.MinScale(), fractionDigits), decimal.MaxPrec-(shares.Prec()-shares.Scale()))
+		digits = min(max(shares.MinScale(), fractionDigits),
+			decimal.MaxPrec-(shares.Prec()-shares.Scale()))
 	}
 	return exact.Floor(digits).Trim(0), nil
 }
@@ -128,15 +144,20 @@ func (r *Result) plan(stop Stop) {
 	switch {
 	case !stop.Price.IsPos() || !r.Sizing.Remaining.IsPos():
 	case r.Price.IsZero():
-		r.StopNote = fmt.Sprintf("there is no price of %s to compare the stop at %s with: place the stop yourself", r.Ticker, stop.Price)
+		r.StopNote = fmt.Sprintf(
+			"there is no price of %s to compare the stop at %s with: place the stop yourself",
+			r.Ticker, stop.Price)
 	case stop.Price.Cmp(r.Price) >= 0:
 		r.StopAboveMarket = true
-		r.StopNote = fmt.Sprintf("the stop at %s is not below the price of %s on %s and would sell at once: lower it",
+		r.StopNote = fmt.Sprintf(
+			"the stop at %s is not below the price of %s on %s and would sell at once: lower it",
 			stop.Price, r.Price, dayOf(r.PriceDate))
 	default:
 		r.Actions = append(r.Actions, Action{
-			Step: len(r.Actions) + 1, Action: ActionPlaceStop, Ticker: r.Ticker, AccountID: r.Position.AccountID,
-			Quantity: r.Sizing.Remaining, OrderType: OrderStop, StopPrice: stop.Price, TimeInForce: stop.TimeInForce,
+			Step: len(r.Actions) + 1, Action: ActionPlaceStop, Ticker: r.Ticker,
+			AccountID: r.Position.AccountID,
+			Quantity:  r.Sizing.Remaining, OrderType: OrderStop, StopPrice: stop.Price,
+			TimeInForce: stop.TimeInForce,
 		})
 	}
 }

@@ -20,7 +20,8 @@ func outcome(imp *Import, err error) string {
 	case len(imp.Rows) == 1 && len(imp.Skipped) == 0:
 		r := imp.Rows[0]
 		text := fmt.Sprintf("%s %s", r.Action, r.Ticker)
-		for _, s := range []string{amount(r.Quantity), amount(r.Price), amount(r.Fees), amount(r.Value)} {
+		for _, s := range []string{amount(r.Quantity), amount(r.Price), amount(r.Fees),
+			amount(r.Value)} {
 			if s != "" {
 				text += " " + s
 			}
@@ -34,8 +35,8 @@ func outcome(imp *Import, err error) string {
 	return fmt.Sprintf("%d rows, %d skipped", len(imp.Rows), len(imp.Skipped))
 }
 
-// checkActions reads records of a broker one by one. A record that moves shares must become a row, a fault, or skipped as
-// shares.
+// checkActions reads records of a broker one by one. A record that moves shares must become a row,
+// a fault, or skipped as shares.
 func checkActions(t *testing.T, head string, cases map[string]string) {
 	t.Helper()
 	for record, want := range cases {
@@ -48,35 +49,37 @@ func checkActions(t *testing.T, head string, cases map[string]string) {
 
 func TestSchwabActions(t *testing.T) {
 	checkActions(t, schwabHead, map[string]string{
-		`01/15/2024,Buy,VTI,V,10,$2.00,,-$20.00`:                                           "buy VTI 10 2",
-		`01/15/2024,Sell,VTI,V,10,$2.00,$0.01,$19.99`:                                      "sell VTI 10 2 0.01",
-		`01/15/2024,Reinvest Shares,VTI,V,1.5,$2.00,,-$3.00`:                               "reinvest VTI 1.5 2",
-		`01/15/2024,Reinvest Dividend,VTI,V,,,,$3.00`:                                      "cash",
-		`01/15/2024,Qual Div Reinvest,VTI,V,,,,$3.00`:                                      "cash",
-		`01/15/2024,Stock Split,VTI,V,30,,,`:                                               "split VTI 30",
-		`01/15/2024,Reverse Split,VTI,V,30,,,`:                                             "fault",
-		`01/15/2024,Journal,,V,,,,$3.00`:                                                   "cash",
-		`01/15/2024,Journal,VTI,V,-3,,,`:                                                   "shares",
-		`01/15/2024,Security Transfer,VTI,V,3,,,`:                                          "shares",
-		`01/15/2024,Journaled Shares,VTI,V,3,,,`:                                           "shares",
-		`01/15/2024,Expired,AMD 01/12/2024 210.00 C,C,-3,,,`:                               "expire AMD240112C00210000 3",
-		`01/15/2024,Expired,AMD 01/12/2024 210.00 C,C,3,,,`:                                "shares",
-		`01/15/2024,Assigned,AMD 01/12/2024 210.00 C,C,3,,,`:                               "shares",
-		`01/15/2024,Exchange or Exercise,AMD 01/12/2024 210.00 C,C,-3,,,`:                  "assign AMD240112C00210000 3",
-		`01/15/2024,Buy to Open,AMD 01/19/2024 210.00 C,C,2,$5.10,$1.32,` + `"-$1,021.32"`: "buy AMD240119C00210000 2 510 1.32",
-		`01/15/2024,Sell to Close,amd 01/19/2024 210.00 c,C,1,$5.10,,$510.00`:              "sell AMD240119C00210000 1 510",
-		`01/15/2024,Sell to Open,AMD 01/19/2024 210.00 C,C,1,$5.10,,$510.00`:               "shares",
-		`01/15/2024,Stock Plan Activity,VTI,V,3,,,`:                                        "shares",
-		`01/15/2024,Cash In Lieu,VTI,V,,,,$3.00`:                                           "shares",
-		`01/15/2024,Spin-off,VTI,V,3,,,`:                                                   "shares",
-		`01/15/2024,Name Change,VTI,V,3,,,`:                                                "shares",
-		`01/15/2024,Cash Dividend,VTI,V,3,,,$3.00`:                                         "shares",
-		`01/15/2024,Return of Capital,VTI,V,,,,$3.00`:                                      "return_of_capital VTI 3",
-		`01/15/2024,Buy,VTI,V,10,$2.00,,$20.00`:                                            "fault", // brings money: a trade taken back
-		`01/15/2024,Sell,VTI,V,10,$2.00,,-$20.00`:                                          "fault",
-		`01/15/2024,Buy,SWVXX,S,10,$1.00,,-$10.00`:                                         "cash",
-		`01/15/2024,Buy,912828XX1,US TREASURY,"10,000",$98.50,,"-$9,850.00"`:               "shares",
-		`01/15/2024,Cancel Buy,VTI,V,10,$2.00,,$20.00`:                                     "shares",
+		`01/15/2024,Buy,VTI,V,10,$2.00,,-$20.00`:                          "buy VTI 10 2",
+		`01/15/2024,Sell,VTI,V,10,$2.00,$0.01,$19.99`:                     "sell VTI 10 2 0.01",
+		`01/15/2024,Reinvest Shares,VTI,V,1.5,$2.00,,-$3.00`:              "reinvest VTI 1.5 2",
+		`01/15/2024,Reinvest Dividend,VTI,V,,,,$3.00`:                     "cash",
+		`01/15/2024,Qual Div Reinvest,VTI,V,,,,$3.00`:                     "cash",
+		`01/15/2024,Stock Split,VTI,V,30,,,`:                              "split VTI 30",
+		`01/15/2024,Reverse Split,VTI,V,30,,,`:                            "fault",
+		`01/15/2024,Journal,,V,,,,$3.00`:                                  "cash",
+		`01/15/2024,Journal,VTI,V,-3,,,`:                                  "shares",
+		`01/15/2024,Security Transfer,VTI,V,3,,,`:                         "shares",
+		`01/15/2024,Journaled Shares,VTI,V,3,,,`:                          "shares",
+		`01/15/2024,Expired,AMD 01/12/2024 210.00 C,C,-3,,,`:              "expire AMD240112C00210000 3",
+		`01/15/2024,Expired,AMD 01/12/2024 210.00 C,C,3,,,`:               "shares",
+		`01/15/2024,Assigned,AMD 01/12/2024 210.00 C,C,3,,,`:              "shares",
+		`01/15/2024,Exchange or Exercise,AMD 01/12/2024 210.00 C,C,-3,,,`: "assign AMD240112C00210000 3",
+		`01/15/2024,Buy to Open,AMD 01/19/2024 210.00 C,C,2,$5.10,$1.32,` +
+			`"-$1,021.32"`: "buy AMD240119C00210000 2 510 1.32",
+		`01/15/2024,Sell to Close,amd 01/19/2024 210.00 c,C,1,$5.10,,$510.00`: "sell AMD240119C00210000 1 510",
+		`01/15/2024,Sell to Open,AMD 01/19/2024 210.00 C,C,1,$5.10,,$510.00`:  "shares",
+		`01/15/2024,Stock Plan Activity,VTI,V,3,,,`:                           "shares",
+		`01/15/2024,Cash In Lieu,VTI,V,,,,$3.00`:                              "shares",
+		`01/15/2024,Spin-off,VTI,V,3,,,`:                                      "shares",
+		`01/15/2024,Name Change,VTI,V,3,,,`:                                   "shares",
+		`01/15/2024,Cash Dividend,VTI,V,3,,,$3.00`:                            "shares",
+		`01/15/2024,Return of Capital,VTI,V,,,,$3.00`:                         "return_of_capital VTI 3",
+		// brings money: a trade taken back
+		`01/15/2024,Buy,VTI,V,10,$2.00,,$20.00`:                              "fault",
+		`01/15/2024,Sell,VTI,V,10,$2.00,,-$20.00`:                            "fault",
+		`01/15/2024,Buy,SWVXX,S,10,$1.00,,-$10.00`:                           "cash",
+		`01/15/2024,Buy,912828XX1,US TREASURY,"10,000",$98.50,,"-$9,850.00"`: "shares",
+		`01/15/2024,Cancel Buy,VTI,V,10,$2.00,,$20.00`:                       "shares",
 	})
 }
 
@@ -135,18 +138,29 @@ func TestRobinhoodActions(t *testing.T) {
 func TestFlexActions(t *testing.T) {
 	option := `assetCategory="OPT" symbol="F     240105C00013000" multiplier="100" tradeDate="20240105" tradePrice="0" currency="USD" tradeID="7" `
 	for items, want := range map[string]string{
-		"<Trade " + flexBuy + "/>":                                                                          "buy VTI 10 260",
-		"<TradeConfirm " + flexBuy + `commission="-1" code="O;P"/>`:                                         "buy VTI 10 260 1",
-		"<Trade " + flexBuy + `levelOfDetail="ORDER"/>`:                                                     "buy VTI 10 260",
-		"<Trade " + flexBuy + `levelOfDetail="CLOSED_LOT"/>`:                                                "shares",
-		"<Trade " + flexBuy + `levelOfDetail="SYMBOL_SUMMARY"/>`:                                            "shares",
-		"<Lot " + flexBuy + `levelOfDetail="CLOSED_LOT"/>`:                                                  "shares",
-		"<Trade " + flexBuy + `ibCommission="-1" ibCommissionCurrency="EUR"/>`:                              "fault",
-		"<Trade " + option + `quantity="-2" buySell="SELL" notes="C;Ep"/>`:                                  "expire F240105C00013000 2",
-		"<Trade " + option + `quantity="-2" buySell="SELL" notes="GEA"/>`:                                   "expire F240105C00013000 2",
-		"<Trade " + option + `quantity="-2" buySell="SELL" notes="C;Ex"/>`:                                  "assign F240105C00013000 2",
-		"<Trade " + option + `quantity="2" buySell="BUY" notes="C;A"/>`:                                     "shares",
-		"<OptionEAE " + option + `quantity="-2" date="20240105"/>`:                                          "shares",
+		"<Trade " + flexBuy +
+			"/>": "buy VTI 10 260",
+		"<TradeConfirm " + flexBuy +
+			`commission="-1" code="O;P"/>`: "buy VTI 10 260 1",
+		"<Trade " + flexBuy +
+			`levelOfDetail="ORDER"/>`: "buy VTI 10 260",
+		"<Trade " + flexBuy +
+			`levelOfDetail="CLOSED_LOT"/>`: "shares",
+		"<Trade " + flexBuy +
+			`levelOfDetail="SYMBOL_SUMMARY"/>`: "shares",
+		"<Lot " + flexBuy + `levelOfDetail="CLOSED_LOT"/>`: "shares",
+		"<Trade " + flexBuy +
+			`ibCommission="-1" ibCommissionCurrency="EUR"/>`: "fault",
+		"<Trade " + option +
+			`quantity="-2" buySell="SELL" notes="C;Ep"/>`: "expire F240105C00013000 2",
+		"<Trade " + option +
+			`quantity="-2" buySell="SELL" notes="GEA"/>`: "expire F240105C00013000 2",
+		"<Trade " + option +
+			`quantity="-2" buySell="SELL" notes="C;Ex"/>`: "assign F240105C00013000 2",
+		"<Trade " + option +
+			`quantity="2" buySell="BUY" notes="C;A"/>`: "shares",
+		"<OptionEAE " + option +
+			`quantity="-2" date="20240105"/>`: "shares",
 		`<Transfer assetCategory="STK" symbol="KO" quantity="5"/>`:                                          "shares",
 		`<Transfer symbol="KO" quantity="5"/>`:                                                              "shares",
 		`<Transfer assetCategory="CASH" quantity="0" cashTransfer="5"/>`:                                    "cash",
@@ -160,9 +174,12 @@ func TestFlexActions(t *testing.T) {
 			t.Errorf("%s\ngives %s, expected %s (%v)", items, got, want, err)
 		}
 	}
-	both := flexOf("<Trade " + option + `quantity="-2" buySell="SELL" notes="Ep"/><OptionEAE tradeID="7" quantity="-2"/>`)
-	if imp := mustRead(t, "f", both, nil); len(imp.Rows) != 1 || len(imp.Skipped) != 1 || imp.Skipped[0].Shares {
-		t.Errorf("a trade and its OptionEAE give %+v and %+v, expected one row and a repetition", imp.Rows, imp.Skipped)
+	both := flexOf("<Trade " + option +
+		`quantity="-2" buySell="SELL" notes="Ep"/><OptionEAE tradeID="7" quantity="-2"/>`)
+	if imp := mustRead(t, "f", both, nil); len(imp.Rows) != 1 || len(imp.Skipped) != 1 ||
+		imp.Skipped[0].Shares {
+		t.Errorf("a trade and its OptionEAE give %+v and %+v, expected one row and a repetition",
+			imp.Rows, imp.Skipped)
 	}
 }
 
@@ -176,7 +193,8 @@ func TestHints(t *testing.T) {
 		fidelityHead + "12/31/2024,YOU BOUGTH VTI (VTI) (Cash),VTI,V,Cash,10,2,,,,-20,": "; did you mean you bought?",
 		robinhoodHead + "1/5/2024,,,VTI,V,CDIVS,10,$2.00,($20.00)":                      "; did you mean cdiv?",
 	} {
-		if fe := refusal(t, file+"\n", &Options{Account: "a"}); !strings.Contains(fe.Error(), want) {
+		if fe := refusal(t, file+"\n", &Options{Account: "a"}); !strings.Contains(fe.Error(),
+			want) {
 			t.Errorf("%s\ngives %v\nexpected %s", file, fe, want)
 		}
 	}

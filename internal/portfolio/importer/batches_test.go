@@ -22,9 +22,12 @@ func TestReadBatches(t *testing.T) {
 		}
 		for i := range rows {
 			line++
-			want := Row{Date: fmt.Sprintf("2024-01-%02d", 1+(line-2)%28), Account: "brk", Action: Buy, Ticker: fmt.Sprintf("T%d", (line-2)%300),
-				Quantity: rows[i].Quantity, Price: rows[i].Price, Source: Source{File: "f", Line: line}}
-			if rows[i] != want || rows[i].Quantity.String() != fmt.Sprint(line-1) || rows[i].Price.String() != "1.5" {
+			want := Row{Date: fmt.Sprintf("2024-01-%02d", 1+(line-2)%28), Account: "brk",
+				Action: Buy, Ticker: fmt.Sprintf("T%d", (line-2)%300),
+				Quantity: rows[i].Quantity, Price: rows[i].Price,
+				Source: Source{File: "f", Line: line}}
+			if rows[i] != want || rows[i].Quantity.String() != fmt.Sprint(line-1) ||
+				rows[i].Price.String() != "1.5" {
 				t.Fatalf("row %+v, expected %+v", rows[i], want)
 			}
 		}
@@ -38,16 +41,19 @@ func TestReadBatches(t *testing.T) {
 	// One fault refuses the file, and only it is named.
 	b.WriteString("2024-01-31,brk,buy,VTI,x,1,,,\n")
 	_, err = ReadBatches("f", []byte(b.String()), nil, func([]Row) {})
-	if want := fmt.Sprintf("f:%d:24: quantity: \"x\" is not a number", n+2); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+	if want := fmt.Sprintf("f:%d:24: quantity: \"x\" is not a number", n+2); err == nil ||
+		!strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("error %v, expected only %s", err, want)
 	}
 }
 
-// TestReadBatchesBroker reads a broker's file: its rows come at the end, in one batch, because they depend on each other.
+// TestReadBatchesBroker reads a broker's file: its rows come at the end, in one batch, because they
+// depend on each other.
 func TestReadBatchesBroker(t *testing.T) {
 	want := mustRead(t, "f", sample(t, "schwab.csv"), nil)
 	var rows []Row
-	if _, err := ReadBatches("f", sample(t, "schwab.csv"), nil, func(batch []Row) { rows = append(rows, batch...) }); err != nil {
+	if _, err := ReadBatches("f", sample(t, "schwab.csv"), nil,
+		func(batch []Row) { rows = append(rows, batch...) }); err != nil {
 		t.Fatal(err)
 	}
 	if len(rows) != len(want.Rows) {

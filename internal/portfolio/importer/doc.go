@@ -1,17 +1,18 @@
-// Package importer reads the files of a portfolio: transactions, prices and exchange rates. It does no I/O, knows no tax
-// rules and keeps no state between calls.
+// Package importer reads the files of a portfolio: transactions, prices and exchange rates. It does
+// no I/O, knows no tax rules and keeps no state between calls.
 //
-// [Read] recognises the format of a file by its content, never by its name: signalbox CSV, the CSV exports of Schwab,
-// Fidelity and Robinhood, Interactive Brokers Flex queries (XML), and OFX or QFX. Every record of a file becomes exactly one
-// of three things: a [Row], a [Skipped] entry with the reason, or a [Fault] with file, line and column. A file with a fault
-// gives no rows, and [FaultsError] lists the faults of the whole file, at most 50.
+// [Read] recognises the format of a file by its content, never by its name: signalbox CSV, the CSV
+// exports of Schwab, Fidelity and Robinhood, Interactive Brokers Flex queries (XML), and OFX or
+// QFX. Every record of a file becomes exactly one of three things: a [Row], a [Skipped] entry with
+// the reason, or a [Fault] with file, line and column. A file with a fault gives no rows, and
+// [FaultsError] lists the faults of the whole file, at most 50.
 //
 // # Signalbox CSV
 //
 //	date,account,action,ticker,quantity,price,fees,currency,lot_id
 //
-// and, in any order and only if an action needs them: to_account, ratio, donor_basis, donor_date, value, id. Dates are ISO
-// dates, quantities are positive, and the actions are:
+// and, in any order and only if an action needs them: to_account, ratio, donor_basis, donor_date,
+// value, id. Dates are ISO dates, quantities are positive, and the actions are:
 //
 //	buy, sell, reinvest   quantity and price
 //	split                 ratio, new to old, such as 3:2 or 4; or quantity, the shares added. Without an account it
@@ -23,15 +24,17 @@
 //	gift_in               quantity, donor_basis (the total), value on the day of the gift (the total, or price), donor_date if known
 //	inherit               quantity and value on the day of death (the total, or price)
 //
-// An option is named by its OCC symbol without spaces (AAPL240119C00150000), and its price is per contract, so quantity ×
-// price is an amount of money in every row. [Format] writes these columns, and Read(Format(rows)) returns the same rows.
+// An option is named by its OCC symbol without spaces (AAPL240119C00150000), and its price is per
+// contract, so quantity × price is an amount of money in every row. [Format] writes these columns,
+// and Read(Format(rows)) returns the same rows.
 //
 // # Importing a file twice
 //
-// [Row.ID] is stable. It is the broker's own reference if the file has one, and otherwise a fingerprint of the content of
-// the row and of the number of equal rows before it in the file. So two equal fills on one day stay two rows, and importing
-// the same export again, or one that overlaps it, gives no new IDs for the same rows. The same trade in a broker's CSV and
-// in its OFX has two IDs.
+// [Row.ID] is stable. It is the broker's own reference if the file has one, and otherwise a
+// fingerprint of the content of the row and of the number of equal rows before it in the file. So
+// two equal fills on one day stay two rows, and importing the same export again, or one that
+// overlaps it, gives no new IDs for the same rows. The same trade in a broker's CSV and in its OFX
+// has two IDs.
 //
 // docs/portfolio-files.md describes all formats.
 package importer

@@ -37,7 +37,8 @@ func TestDocument(t *testing.T) {
 				continue
 			}
 			if len(imp.Rows) == 0 || len(imp.Skipped) > 0 {
-				t.Errorf("%d rows and %d skipped, expected only rows in\n%s", len(imp.Rows), len(imp.Skipped), block)
+				t.Errorf("%d rows and %d skipped, expected only rows in\n%s", len(imp.Rows),
+					len(imp.Skipped), block)
 			}
 			seen[imp.Format] = true
 			for _, r := range imp.Rows {
@@ -65,7 +66,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestDocumentWords checks the tables of the brokers' words in the document: each word has the meaning of its column.
+// TestDocumentWords checks the tables of the brokers' words in the document: each word has the
+// meaning of its column.
 func TestDocumentWords(t *testing.T) {
 	data, err := os.ReadFile("../../../docs/portfolio-files.md")
 	if err != nil {
@@ -87,7 +89,8 @@ func TestDocumentWords(t *testing.T) {
 		}
 		row, _, _ := strings.Cut(table, "\n")
 		columns := strings.Split(strings.Trim(row, "|"), "|")
-		for i, kinds := range [][]kind{{buy, sell, reinvest, split, reverse, capital, expire, exercise}, {cash}, {shares, short}} {
+		for i, kinds := range [][]kind{{buy, sell, reinvest, split, reverse, capital, expire,
+			exercise}, {cash}, {shares, short}} {
 			found := 0
 			for part := range strings.SplitSeq(columns[i], ",") {
 				word, _, _ := strings.Cut(normalize(part), " (")
@@ -96,12 +99,16 @@ func TestDocumentWords(t *testing.T) {
 					continue
 				}
 				found++
-				if !slices.Contains(kinds, m.kind) && !strings.HasPrefix(normalize(part), "journal ") {
-					t.Errorf("%s %q is in column %d of the document, but has kind %d", strings.TrimSpace(c.section), word, i+1, m.kind)
+				if !slices.Contains(kinds, m.kind) &&
+					!strings.HasPrefix(normalize(part), "journal ") {
+					t.Errorf("%s %q is in column %d of the document, but has kind %d",
+						strings.TrimSpace(c.section), word, i+1, m.kind)
 				}
 			}
-			if c.some[i] != "" && (found == 0 || !strings.Contains(normalize(columns[i]), c.some[i])) {
-				t.Errorf("%s column %d of the document has no %s", strings.TrimSpace(c.section), i+1, c.some[i])
+			if c.some[i] != "" &&
+				(found == 0 || !strings.Contains(normalize(columns[i]), c.some[i])) {
+				t.Errorf("%s column %d of the document has no %s", strings.TrimSpace(c.section),
+					i+1, c.some[i])
 			}
 		}
 	}

@@ -7,12 +7,12 @@ import (
 	"unicode/utf16"
 )
 
-// cp1252 holds the characters of the bytes 0x80 to 0x9f in Windows-1252. Five bytes have no character and stay control
-// characters.
+// cp1252 holds the characters of the bytes 0x80 to 0x9f in Windows-1252. Five bytes have no
+// character and stay control characters.
 const cp1252 = "€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ"
 
-// decodeBOM removes the byte order mark and converts UTF-16 to UTF-8. Text without a mark may still be in another
-// encoding. The note is not empty if the encoding had to be guessed.
+// decodeBOM removes the byte order mark and converts UTF-16 to UTF-8. Text without a mark may still
+// be in another encoding. The note is not empty if the encoding had to be guessed.
 func decodeBOM(data []byte) (text []byte, note string, err error) {
 	switch order := guessUTF16(data); {
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
@@ -35,11 +35,12 @@ func normalizeLineEnds(text []byte) []byte {
 	if bytes.IndexByte(text, '\r') < 0 {
 		return text
 	}
-	return bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+	return bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"),
+		[]byte("\n"))
 }
 
-// guessUTF16 recognises UTF-16 without a byte order mark: in plain English text every second byte is zero. It returns nil
-// for other text.
+// guessUTF16 recognises UTF-16 without a byte order mark: in plain English text every second byte
+// is zero. It returns nil for other text.
 func guessUTF16(data []byte) binary.ByteOrder {
 	head := data[:min(len(data)&^1, 64)]
 	zeros := [2]int{}
@@ -60,7 +61,8 @@ func guessUTF16(data []byte) binary.ByteOrder {
 
 func decodeUTF16(data []byte, order binary.ByteOrder) ([]byte, error) {
 	if len(data)%2 != 0 {
-		return nil, fmt.Errorf("is UTF-16 and ends with half a character: it was cut off; download it again")
+		return nil, fmt.Errorf(
+			"is UTF-16 and ends with half a character: it was cut off; download it again")
 	}
 	units := make([]uint16, len(data)/2)
 	for i := range units {

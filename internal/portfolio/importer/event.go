@@ -69,24 +69,29 @@ type event struct {
 	// multiplier is the number of shares in one option contract.
 	multiplier decimal.Decimal
 	currency   string
-	// feesInAmount is set if the broker has no column for fees: they are the difference between amount and quantity × price.
+	// feesInAmount is set if the broker has no column for fees: they are the difference between
+	// amount and quantity × price.
 	feesInAmount bool
-	// signed is set if the sign of the amount is the direction of the cash. Some OFX servers leave the sign out.
+	// signed is set if the sign of the amount is the direction of the cash. Some OFX servers leave
+	// the sign out.
 	signed bool
-	// held is set if an option was held, for formats in which the sign of the quantity does not show it.
+	// held is set if an option was held, for formats in which the sign of the quantity does not
+	// show it.
 	held  bool
 	ratio Ratio
 	// reorg is the broker's number for a split, which both halves have.
 	reorg string
 }
 
-// record adds an event to the rows, the halves of splits or the skipped records. An event with a fault is dropped.
+// record adds an event to the rows, the halves of splits or the skipped records. An event with a
+// fault is dropped.
 func (in *input) record(e event) {
 	if in.faultCount() > e.faults {
 		return
 	}
 	if e.kind >= buy && e.currency != "" && !isCurrency(e.currency) {
-		in.addFault(e.at, "%q is not a currency, expected three letters like USD", oneLine(e.currency))
+		in.addFault(e.at, "%q is not a currency, expected three letters like USD",
+			oneLine(e.currency))
 		return
 	}
 	switch e.kind {
@@ -109,8 +114,9 @@ func (in *input) record(e event) {
 			in.addFault(e.at, "a return of capital has no amount, expected the cash received")
 			return
 		}
-		in.addRow(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: ReturnOfCapital, Ticker: e.ticker,
-			Value: e.amount.Abs(), Currency: e.currency})
+		in.addRow(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: ReturnOfCapital,
+			Ticker: e.ticker,
+			Value:  e.amount.Abs(), Currency: e.currency})
 	case expire, exercise:
 		in.addOptionClosure(e)
 	case unknown:
@@ -123,8 +129,8 @@ func (in *input) skipShort(e event) {
 	in.skip(e.at.line, e.text, whyShort, true)
 }
 
-// addOptionClosure handles an option that ended. A negative quantity means that it was held, a positive one that it was
-// written.
+// addOptionClosure handles an option that ended. A negative quantity means that it was held, a
+// positive one that it was written.
 func (in *input) addOptionClosure(e event) {
 	switch {
 	case e.quantity.IsZero():
@@ -132,8 +138,10 @@ func (in *input) addOptionClosure(e event) {
 	case e.quantity.IsPos() && !e.held:
 		in.skipShort(e)
 	default:
-		in.addRow(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: map[kind]Action{expire: Expire, exercise: Assign}[e.kind],
-			Ticker: e.ticker, Quantity: e.quantity.Abs(), Currency: e.currency})
+		in.addRow(e.at.line, e.ref,
+			Row{Date: e.date, Account: e.account,
+				Action: map[kind]Action{expire: Expire, exercise: Assign}[e.kind],
+				Ticker: e.ticker, Quantity: e.quantity.Abs(), Currency: e.currency})
 	}
 }
 
@@ -148,7 +156,8 @@ func (in *input) addTrade(e event) {
 		return
 	}
 	if e.kind != sell && e.quantity.IsNeg() {
-		in.addFault(e.at, "a purchase of %s has the negative quantity %s, expected a positive one", e.ticker, e.quantity)
+		in.addFault(e.at, "a purchase of %s has the negative quantity %s, expected a positive one",
+			e.ticker, e.quantity)
 		return
 	}
 	if e.kind == buy && e.signed && e.amount.IsPos() {
@@ -182,8 +191,8 @@ func (e event) cash() decimal.Decimal {
 	return e.amount.Abs()
 }
 
-// settle returns the price per share or contract and the fees. It refuses numbers that contradict each other: a bond's
-// price per 100, or a wrong multiplier, would become a wrong basis.
+// settle returns the price per share or contract and the fees. It refuses numbers that contradict
+// each other: a bond's price per 100, or a wrong multiplier, would become a wrong basis.
 func (e event) settle(c *calc) (price, fees decimal.Decimal) {
 	quantity := e.quantity.Abs()
 	price, fees = e.price.Abs(), e.fees
@@ -212,7 +221,8 @@ func (e event) settle(c *calc) (price, fees decimal.Decimal) {
 	return price.Trim(0), fees.Trim(0)
 }
 
-// priceFromAmount returns the price for which quantity × price and the fees give exactly the cash that was paid.
+// priceFromAmount returns the price for which quantity × price and the fees give exactly the cash
+// that was paid.
 func (e event) priceFromAmount(c *calc, fees decimal.Decimal) decimal.Decimal {
 	gross := c.sub(e.cash(), fees)
 	if e.kind == sell {
@@ -229,18 +239,20 @@ func (e event) reconcile(c *calc, price decimal.Decimal) (decimal.Decimal, decim
 	if e.kind == sell {
 		cost = c.sub(gross, amount)
 	}
-	// The printed price is rounded to its last digit ($150 means $150.00), and so are fractions of shares; the amount is
-	// rounded to cents.
+	// The printed price is rounded to its last digit ($150 means $150.00), and so are fractions of
+	// shares; the amount is rounded to cents.
 	step := decimal.MustNew(1, min(max(e.price.scale, 2), decimal.MaxScale))
 	if e.option {
 		step = c.mul(step, e.multiplier)
 	}
 	slack := c.add(c.mul(quantity, step), decimal.MustNew(5, 2))
 	if !quantity.IsInt() {
-		slack = c.add(slack, c.mul(price, decimal.MustNew(5, min(e.quantity.Scale()+1, decimal.MaxScale))))
+		slack = c.add(slack,
+			c.mul(price, decimal.MustNew(5, min(e.quantity.Scale()+1, decimal.MaxScale))))
 	}
 	cent := decimal.MustNew(5, 3) // half a cent: a smaller difference is the rounding of the amount
-	if e.feesInAmount && cost.Cmp(cent) >= 0 && cost.Cmp(c.add(slack, c.mul(gross, decimal.MustNew(1, 2)))) <= 0 {
+	if e.feesInAmount && cost.Cmp(cent) >= 0 &&
+		cost.Cmp(c.add(slack, c.mul(gross, decimal.MustNew(1, 2)))) <= 0 {
 		return price, cost.Round(2)
 	}
 	off := c.sub(cost, fees).Abs()
@@ -248,7 +260,8 @@ func (e event) reconcile(c *calc, price decimal.Decimal) (decimal.Decimal, decim
 	case c.err != nil:
 	case off.Cmp(slack) > 0:
 		c.fail("quantity %s at a price of %s with fees of %s does not give the amount %s: "+
-			"if this is a bond or has another unit, write the row in signalbox CSV", quantity, price, fees, amount)
+			"if this is a bond or has another unit, write the row in signalbox CSV", quantity,
+			price, fees, amount)
 	case off.Cmp(cent) >= 0:
 		// The printed price is rounded too much. The basis is the cash that was paid.
 		price = e.priceFromAmount(c, fees)
@@ -256,15 +269,17 @@ func (e event) reconcile(c *calc, price decimal.Decimal) (decimal.Decimal, decim
 	return price, fees
 }
 
-var fundWords = lazy.Regexp(`(?i)money market|fdic[- ]insured|insured deposit|bank deposit|bank sweep|core account|cash reserves`)
+var fundWords = lazy.Regexp(
+	`(?i)money market|fdic[- ]insured|insured deposit|bank deposit|bank sweep|core account|cash reserves`)
 
-// isMoneyFund reports whether the security is a money market fund, which counts as cash: it has five letters ending in XX
-// and a price of 1 or none, or a price of 1 and a name that says so.
+// isMoneyFund reports whether the security is a money market fund, which counts as cash: it has
+// five letters ending in XX and a price of 1 or none, or a price of 1 and a name that says so.
 func isMoneyFund(e event) bool {
 	if e.option || e.price.present && !e.price.IsOne() {
 		return false
 	}
-	return len(e.ticker) == 5 && strings.HasSuffix(e.ticker, "XX") || e.price.present && fundWords().MatchString(e.text)
+	return len(e.ticker) == 5 && strings.HasSuffix(e.ticker, "XX") || e.price.present &&
+		fundWords().MatchString(e.text)
 }
 
 // leg is one half of a split: shares in, or shares out.
@@ -275,18 +290,20 @@ type leg struct {
 
 func (in *input) addSplit(e event) {
 	if !e.ratio.IsZero() {
-		in.addRow(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: Split, Ticker: e.ticker, Ratio: e.ratio})
+		in.addRow(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: Split,
+			Ticker: e.ticker, Ratio: e.ratio})
 		return
 	}
 	if e.quantity.IsZero() {
-		in.addFault(e.at, "a split of %s has no quantity, expected the shares added or removed", e.ticker)
+		in.addFault(e.at, "a split of %s has no quantity, expected the shares added or removed",
+			e.ticker)
 		return
 	}
 	in.legs = append(in.legs, leg{event: e})
 }
 
-// joinLegs adds the rows of splits. A broker that books the old shares out and the new ones in gives the exact ratio. If
-// it books only the added shares, the row has their number instead.
+// joinLegs adds the rows of splits. A broker that books the old shares out and the new ones in
+// gives the exact ratio. If it books only the added shares, the row has their number instead.
 func (in *input) joinLegs() {
 	byKey := make(map[string][]*leg)
 	key := func(l *leg) string {
@@ -339,7 +356,8 @@ func (in *input) joinLegs() {
 			continue
 		case out.IsZero():
 			r.Quantity = into.Trim(0)
-			in.note("line %d: the split of %s has no ratio, only %s added shares", l.at.line, l.ticker, into)
+			in.note("line %d: the split of %s has no ratio, only %s added shares", l.at.line,
+				l.ticker, into)
 		default:
 			r.Ratio = Ratio{New: into.Trim(0), Old: out.Trim(0)}
 		}

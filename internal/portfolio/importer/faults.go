@@ -26,7 +26,8 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Column, f.Message)
 }
 
-// FaultsError reports that a file was refused. The caller should show all faults, so that one edit can fix them all.
+// FaultsError reports that a file was refused. The caller should show all faults, so that one edit
+// can fix them all.
 type FaultsError struct {
 	Faults []Fault
 	// More counts the faults beyond those listed.
@@ -68,7 +69,8 @@ func (f *faults) addFault(at position, format string, args ...any) {
 			args[i] = text.Shorten(s, 400)
 		}
 	}
-	f.list = append(f.list, Fault{f.file, max(at.line, 1), max(at.col, 1), text.Shorten(fmt.Sprintf(format, args...), 1200)})
+	f.list = append(f.list, Fault{f.file, max(at.line, 1), max(at.col, 1),
+		text.Shorten(fmt.Sprintf(format, args...), 1200)})
 }
 
 // positionError is an error with a position in the file.
@@ -92,6 +94,7 @@ func (f *faults) err() error {
 		return nil
 	}
 	// Splits are checked after the last record, so their faults come last.
-	slices.SortStableFunc(f.list, func(a, b Fault) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
+	slices.SortStableFunc(f.list,
+		func(a, b Fault) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	return &FaultsError{Faults: f.list, More: f.more, NoAccount: f.noAccount}
 }

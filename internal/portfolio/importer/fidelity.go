@@ -9,17 +9,20 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// fidelityMeaning recognises the sentences in Fidelity's column Action by how they begin. Moved reports whether the record
-// has a quantity. More specific beginnings come first.
+// fidelityMeaning recognises the sentences in Fidelity's column Action by how they begin. Moved
+// reports whether the record has a quantity. More specific beginnings come first.
 func fidelityMeaning(action string, moved bool) meaning {
 	has := func(word string) bool { return strings.Contains(action, word) }
 	begins := func(words ...string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(action, w) })
+		return slices.ContainsFunc(words,
+			func(w string) bool { return strings.HasPrefix(action, w) })
 	}
 	switch {
-	case has("cancel") && begins("you bought", "you sold", "buy cancel", "sell cancel", "cancel", "reinvestment"):
+	case has("cancel") && begins("you bought", "you sold", "buy cancel", "sell cancel", "cancel",
+		"reinvestment"):
 		return meaning{shares, whyBack}
-	case begins("you sold opening", "you bought closing", "you sold short", "you bought short", "you bought to cover"):
+	case begins("you sold opening", "you bought closing", "you sold short", "you bought short",
+		"you bought to cover"):
 		return meaning{short, whyShort}
 	case begins("you bought"):
 		return meaning{kind: buy}
@@ -45,17 +48,22 @@ func fidelityMeaning(action string, moved bool) meaning {
 		return meaning{shares, whyLieu}
 	case begins("redemption payout", "redeemed", "maturity", "called"):
 		return meaning{shares, whyBond}
-	case begins("merger", "tender", "exchanged to", "name changed", "spin", "conversion", "distribution") && moved,
+	case begins("merger", "tender", "exchanged to", "name changed", "spin", "conversion",
+		"distribution") && moved,
 		begins("merger", "name changed", "exchanged to"):
 		return meaning{shares, whyCorp}
-	case begins("transfer", "journal", "rollover", "conv to roth", "shares deposited", "normal distr", "contribution") && moved:
+	case begins("transfer", "journal", "rollover", "conv to roth", "shares deposited",
+		"normal distr", "contribution") && moved:
 		return meaning{shares, whyTransfer}
 	case begins("dividend", "long-term cap gain", "short-term cap gain", "distribution"):
 		return meaning{cash, whyDividend}
-	case begins("interest", "foreign tax", "fee", "adj", "margin", "electronic funds", "direct", "debit", "check", "wire", "bill",
+	case begins("interest", "foreign tax", "fee", "adj", "margin", "electronic funds", "direct",
+		"debit", "check", "wire", "bill",
 		"cash", "transfer", "journal", "contribution", "partic contr", "co contr",
-		"rollover", "normal distr", "adr", "advisory", "service", "tax", "federal tax", "state tax", "conv to roth", "roth conversion",
-		"deposit", "withdrawal", "automatic", "refund", "rebate", "royalty", "foreign", "early dist", "non-resident") && !moved:
+		"rollover", "normal distr", "adr", "advisory", "service", "tax", "federal tax", "state tax",
+		"conv to roth", "roth conversion",
+		"deposit", "withdrawal", "automatic", "refund", "rebate", "royalty", "foreign",
+		"early dist", "non-resident") && !moved:
 		return meaning{cash, whyCash}
 	}
 	return meaning{}
@@ -66,8 +74,10 @@ var fidelityReorg = lazy.Regexp(`#reor +([a-z0-9]+)`)
 
 // fidelityHints returns the beginnings to suggest for an unknown sentence.
 func fidelityHints() []string {
-	return []string{"you bought", "you sold", "reinvestment", "dividend received", "expired", "assigned", "exercised", "reverse split",
-		"stock split", "return of capital", "in lieu of", "merger", "name changed", "transferred from", "transferred to", "distribution"}
+	return []string{"you bought", "you sold", "reinvestment", "dividend received", "expired",
+		"assigned", "exercised", "reverse split",
+		"stock split", "return of capital", "in lieu of", "merger", "name changed",
+		"transferred from", "transferred to", "distribution"}
 }
 
 func (in *input) readFidelity(t *table) {
@@ -75,12 +85,15 @@ func (in *input) readFidelity(t *table) {
 		return
 	}
 	for t.next(&in.faults) {
-		// The footer is free text. A record that begins with a digit is a transaction, and refused if it is too short.
-		if first := t.fields[0]; len(t.fields) < len(t.head) && (first == "" || first[0] < '0' || first[0] > '9') {
+		// The footer is free text. A record that begins with a digit is a transaction, and refused
+		// if it is too short.
+		if first := t.fields[0]; len(t.fields) < len(t.head) &&
+			(first == "" || first[0] < '0' || first[0] > '9') {
 			in.skip(t.line(), t.text(), whyFooter, false)
 			continue
 		}
-		e := event{faults: in.faultCount(), at: t.at(), text: t.text(), account: t.get("account number", "account"), multiplier: decimal.Hundred,
+		e := event{faults: in.faultCount(), at: t.at(), text: t.text(),
+			account: t.get("account number", "account"), multiplier: decimal.Hundred,
 			currency: t.get("currency"), signed: true}
 		if e.currency == "" {
 			e.currency = "USD"
@@ -100,15 +113,18 @@ func (in *input) readFidelity(t *table) {
 			e.meaning = meaning{cash, whyNoShares}
 		} else if e.kind == unknown && e.quantity.ok {
 			words := strings.Fields(action)
-			in.addFault(t.at("action"), "action: %q is not known%s, expected one of Fidelity's sentences like YOU BOUGHT, YOU SOLD or REINVESTMENT",
-				oneLine(t.get("action")), hint{strings.Join(words[:min(len(words), 2)], " "), fidelityHints})
+			in.addFault(t.at("action"),
+				"action: %q is not known%s, expected one of Fidelity's sentences like YOU BOUGHT, YOU SOLD or REINVESTMENT",
+				oneLine(t.get("action")), hint{strings.Join(words[:min(len(words), 2)], " "),
+					fidelityHints})
 		}
 		if m := fidelityReorg().FindStringSubmatch(action); m != nil {
 			e.reorg = m[1]
 		}
 		if _, rest, ok := strings.Cut(action, " as of "); ok && e.kind != unknown {
 			day, _, _ := strings.Cut(rest, " ")
-			if date, ok := parseDate(day, "Jan-2-2006", "1-2-06", "1-2-2006", "1/2/06", "1/2/2006"); ok {
+			if date, ok := parseDate(day, "Jan-2-2006", "1-2-06", "1-2-2006", "1/2/06",
+				"1/2/2006"); ok {
 				e.date = date
 			}
 		}

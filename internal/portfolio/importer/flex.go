@@ -33,7 +33,8 @@ func (f flexItem) get(names ...string) string {
 // text returns a short form of the element, for messages.
 func (f flexItem) text() string {
 	parts := []string{f.name}
-	for _, n := range []string{"dateTime", "tradeDate", "reportDate", "type", "buySell", "symbol", "quantity", "amount", "description"} {
+	for _, n := range []string{"dateTime", "tradeDate", "reportDate", "type", "buySell", "symbol",
+		"quantity", "amount", "description"} {
 		if v := f.get(n); v != "" {
 			parts = append(parts, n+"="+v)
 		}
@@ -41,8 +42,9 @@ func (f flexItem) text() string {
 	return strings.Join(parts, " ")
 }
 
-// readFlex reads an Interactive Brokers Flex query. Orders and other summaries repeat the executions below them: orders are
-// read only if the query has no executions, and other summaries never.
+// readFlex reads an Interactive Brokers Flex query. Orders and other summaries repeat the
+// executions below them: orders are read only if the query has no executions, and other summaries
+// never.
 func (in *input) readFlex(text []byte) {
 	items := in.flexItems(text)
 	level := ""
@@ -66,7 +68,8 @@ func (in *input) readFlex(text []byte) {
 			case level != "" && f.level() == level:
 				in.flexTrade(f)
 			case level == "" && f.name != "WashSale":
-				in.skip(f.at.line, f.text(), "a summary of trades that are not in the file: choose executions in the Flex query", true)
+				in.skip(f.at.line, f.text(),
+					"a summary of trades that are not in the file: choose executions in the Flex query", true)
 			default:
 				in.skip(f.at.line, f.text(), whyRepeats, false)
 			}
@@ -77,19 +80,23 @@ func (in *input) readFlex(text []byte) {
 		case "CorporateAction":
 			in.flexCorporate(&items[i], splits)
 		case "Transfer", "TradeTransfer":
-			moved := f.get("assetCategory") != "CASH" && (f.get("assetCategory") != "" || nonZero(f.get("quantity")))
-			in.skip(f.at.line, f.text(), map[bool]string{true: whyTransfer, false: whyCash}[moved], moved)
+			moved := f.get("assetCategory") != "CASH" &&
+				(f.get("assetCategory") != "" || nonZero(f.get("quantity")))
+			in.skip(f.at.line, f.text(), map[bool]string{true: whyTransfer, false: whyCash}[moved],
+				moved)
 		default:
 			if nonZero(f.get("quantity")) && !strings.Contains(flexReports, " "+f.name+" ") {
-				in.skip(f.at.line, f.text(), "an unknown part of the query that may have moved shares: "+
-					"add rows for what it did to the lots in signalbox CSV", true)
+				in.skip(f.at.line, f.text(),
+					"an unknown part of the query that may have moved shares: "+
+						"add rows for what it did to the lots in signalbox CSV", true)
 				continue
 			}
 			other[f.name] = true
 		}
 	}
 	if len(other) > 0 {
-		in.note("these parts of the query have no transactions and were ignored: %s", strings.Join(slices.Sorted(maps.Keys(other)), ", "))
+		in.note("these parts of the query have no transactions and were ignored: %s",
+			strings.Join(slices.Sorted(maps.Keys(other)), ", "))
 	}
 }
 
@@ -122,14 +129,15 @@ func (f flexItem) isDetail() bool {
 	return level == "" || level == "EXECUTION" || level == "DETAIL"
 }
 
-// flexEAE handles an option that was exercised, assigned or expired, and the shares that it delivered. If the query has
-// trades, they contain all of this.
+// flexEAE handles an option that was exercised, assigned or expired, and the shares that it
+// delivered. If the query has trades, they contain all of this.
 func (in *input) flexEAE(f flexItem, booked map[string]bool) {
 	if id := f.get("tradeID"); id != "" && booked[id] || booked[f.get("symbol")+f.get("date")] {
 		in.skip(f.at.line, f.text(), whyRepeats, false)
 		return
 	}
-	in.skip(f.at.line, f.text(), "the file has no trade for this: add the section Trades to the Flex query", true)
+	in.skip(f.at.line, f.text(),
+		"the file has no trade for this: add the section Trades to the Flex query", true)
 }
 
 // flexItems returns the elements below FlexStatement that have attributes.
@@ -151,7 +159,8 @@ func (in *input) flexItems(text []byte) []flexItem {
 			if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok {
 				err = errors.New(syntax.Msg)
 			}
-			in.addFault(position{line, col}, "the XML cannot be read: %v; the rest of the file was not read", err)
+			in.addFault(position{line, col},
+				"the XML cannot be read: %v; the rest of the file was not read", err)
 			return items
 		}
 		start, ok := tok.(xml.StartElement)
@@ -159,7 +168,9 @@ func (in *input) flexItems(text []byte) []flexItem {
 			continue
 		}
 		if root && start.Name.Local != "FlexQueryResponse" {
-			in.addFault(position{line, col}, "the XML starts with <%s>, expected <FlexQueryResponse>; %s", oneLine(start.Name.Local), expectedFormats)
+			in.addFault(position{line, col},
+				"the XML starts with <%s>, expected <FlexQueryResponse>; %s",
+				oneLine(start.Name.Local), expectedFormats)
 			return nil
 		}
 		root = false
@@ -187,17 +198,22 @@ func (in *input) flexTrade(f flexItem) {
 		in.skip(f.at.line, f.text(), "a currency exchange, no shares moved", false)
 		return
 	default:
-		in.skip(f.at.line, f.text(), "no lots are kept for the Interactive Brokers category "+oneLine(category), true)
+		in.skip(f.at.line, f.text(), "no lots are kept for the Interactive Brokers category "+
+			oneLine(category), true)
 		return
 	}
-	// A trade has the same tradeID in activity and confirmation queries; its other references differ.
-	e := event{faults: in.faultCount(), at: f.at, text: f.text(), ref: f.get("tradeID", "transactionID", "ibExecID", "execID"), account: f.get("accountId"),
+	// A trade has the same tradeID in activity and confirmation queries; its other references
+	// differ.
+	e := event{faults: in.faultCount(), at: f.at, text: f.text(),
+		ref: f.get("tradeID", "transactionID", "ibExecID", "execID"), account: f.get("accountId"),
 		currency: f.get("currency")}
-	codes := strings.FieldsFunc(f.get("notes", "code"), func(r rune) bool { return r == ';' || r == ',' || r == ' ' })
+	codes := strings.FieldsFunc(f.get("notes", "code"),
+		func(r rune) bool { return r == ';' || r == ',' || r == ' ' })
 	side, effect := strings.ToUpper(f.get("buySell")), strings.ToUpper(f.get("openCloseIndicator"))
 	if effect == "" {
 		// Confirmations have it among the codes.
-		effect = strings.Join(slices.DeleteFunc(slices.Clone(codes), func(c string) bool { return c != "O" && c != "C" }), "")
+		effect = strings.Join(slices.DeleteFunc(slices.Clone(codes),
+			func(c string) bool { return c != "O" && c != "C" }), "")
 	}
 	switch {
 	case side == "SELL" && effect == "O", side == "BUY" && effect == "C":
@@ -220,8 +236,10 @@ func (in *input) flexTrade(f flexItem) {
 	e.quantity = in.flexNumber(f, "quantity")
 	e.price = in.flexNumber(f, "tradePrice", "price")
 	c := &calc{}
-	e.fees = c.add(in.flexNumber(f, "ibCommission", "commission").Decimal, in.flexNumber(f, "taxes", "tax").Decimal).Neg()
-	if paid := f.get("ibCommissionCurrency", "commissionCurrency"); paid != "" && paid != e.currency && !e.fees.IsZero() {
+	e.fees = c.add(in.flexNumber(f, "ibCommission", "commission").Decimal,
+		in.flexNumber(f, "taxes", "tax").Decimal).Neg()
+	if paid := f.get("ibCommissionCurrency", "commissionCurrency"); paid != "" &&
+		paid != e.currency && !e.fees.IsZero() {
 		in.addFault(f.at, "ibCommissionCurrency: the commission is in %s and the trade in %s, expected one currency: write the row in signalbox CSV",
 			paid, e.currency)
 	}
@@ -258,7 +276,8 @@ func (in *input) flexSymbol(f flexItem, e *event) {
 	}
 	symbol, ok, err := parseOption(f.get("symbol"))
 	if !ok {
-		symbol, err = optionSymbol(f.get("underlyingSymbol"), in.flexDate(f, "expiry"), f.get("putCall"), f.get("strike"))
+		symbol, err = optionSymbol(f.get("underlyingSymbol"), in.flexDate(f, "expiry"),
+			f.get("putCall"), f.get("strike"))
 	}
 	if err != nil {
 		in.addFault(f.at, "symbol: %v", err)
@@ -298,7 +317,8 @@ func (in *input) flexCash(f flexItem) {
 	if kind := strings.ToLower(f.get("type")); strings.Contains(kind, "return of capital") {
 		description += " " + kind
 	}
-	if !f.isDetail() || !strings.Contains(description, "return of capital") || strings.Contains(description, "tax") {
+	if !f.isDetail() || !strings.Contains(description, "return of capital") ||
+		strings.Contains(description, "tax") {
 		why := whyCash
 		if strings.Contains(strings.ToLower(f.get("type")), "dividend") {
 			why = whyDividend
@@ -306,8 +326,10 @@ func (in *input) flexCash(f flexItem) {
 		in.skip(f.at.line, f.text(), why, false)
 		return
 	}
-	e := event{faults: in.faultCount(), at: f.at, text: f.text(), meaning: meaning{kind: capital}, ref: f.get("transactionID"), account: f.get("accountId"),
-		currency: f.get("currency"), amount: in.flexNumber(f, "amount"), date: in.flexDate(f, "dateTime", "reportDate")}
+	e := event{faults: in.faultCount(), at: f.at, text: f.text(), meaning: meaning{kind: capital},
+		ref: f.get("transactionID"), account: f.get("accountId"),
+		currency: f.get("currency"), amount: in.flexNumber(f, "amount"),
+		date: in.flexDate(f, "dateTime", "reportDate")}
 	in.flexSymbol(f, &e)
 	if e.amount.IsNeg() {
 		in.addFault(f.at, "amount: %s cancels a return of capital: remove it together with its original", e.amount)
@@ -317,8 +339,8 @@ func (in *input) flexCash(f flexItem) {
 
 var flexSplit = lazy.Regexp(`(?i)SPLIT ([0-9.]+) FOR ([0-9.]+)`)
 
-// flexCorporate reads splits. The two halves of a reverse split have the same ratio and give one row: splits holds those
-// that were read already.
+// flexCorporate reads splits. The two halves of a reverse split have the same ratio and give one
+// row: splits holds those that were read already.
 func (in *input) flexCorporate(f *flexItem, splits map[string]bool) {
 	m := flexSplit().FindStringSubmatch(f.get("actionDescription") + " " + f.get("description"))
 	switch {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// fuzzRead checks what must hold for every file: no panic, faults with a position, complete rows, and rows that do not
-// change when they are written as signalbox CSV and read again.
+// fuzzRead checks what must hold for every file: no panic, faults with a position, complete rows,
+// and rows that do not change when they are written as signalbox CSV and read again.
 func fuzzRead(t *testing.T, data []byte) {
 	imp, err := Read("fuzz", data, &Options{Account: "brk"})
 	if err != nil {
@@ -25,7 +25,8 @@ func fuzzRead(t *testing.T, data []byte) {
 		return
 	}
 	for _, r := range imp.Rows {
-		if r.Date == "" || r.Account == "" && r.Action != Transfer || r.Ticker == "" || r.ID == "" || r.Quantity.IsNeg() || r.Price.IsNeg() || r.Fees.IsNeg() {
+		if r.Date == "" || r.Account == "" && r.Action != Transfer || r.Ticker == "" ||
+			r.ID == "" || r.Quantity.IsNeg() || r.Price.IsNeg() || r.Fees.IsNeg() {
 			t.Fatalf("row %+v is incomplete", r)
 		}
 	}
@@ -91,13 +92,15 @@ func FuzzDaily(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		prices, err := ReadPrices("p", data)
 		for _, p := range prices {
-			if err != nil || p.Date == "" || p.Ticker == "" || !p.Close.IsPos() || p.Adjusted.IsNeg() {
+			if err != nil || p.Date == "" || p.Ticker == "" || !p.Close.IsPos() ||
+				p.Adjusted.IsNeg() {
 				t.Fatalf("price %+v is incomplete (%v)", p, err)
 			}
 		}
 		rates, err := ReadRates("fx", data)
 		for _, r := range rates {
-			if err != nil || r.Date == "" || !isCurrency(r.From) || !isCurrency(r.To) || !r.Rate.IsPos() {
+			if err != nil || r.Date == "" || !isCurrency(r.From) || !isCurrency(r.To) ||
+				!r.Rate.IsPos() {
 				t.Fatalf("rate %+v is incomplete (%v)", r, err)
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestGolden reads every sample and compares the result with its golden file. After an intended change, run
-// IMPORTER_GOLDEN=write go test, and check the difference.
+// TestGolden reads every sample and compares the result with its golden file. After an intended
+// change, run IMPORTER_GOLDEN=write go test, and check the difference.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/samples/*")
 	if err != nil {
@@ -49,7 +49,8 @@ func TestGolden(t *testing.T) {
 // sampleOptions returns the options that a user would give for a sample.
 func sampleOptions(file string) *Options {
 	switch filepath.Base(file) {
-	case "robinhood.csv", "robinhood-faults.csv", "robinhood-life.csv", "schwab-faults.csv", "fidelity-life.csv":
+	case "robinhood.csv", "robinhood-faults.csv", "robinhood-life.csv", "schwab-faults.csv",
+		"fidelity-life.csv":
 		return &Options{Account: "brk"}
 	case "fidelity.csv":
 		return &Options{Accounts: map[string]string{"X12345678": "joint", "200000001": "roth"}}
@@ -66,10 +67,13 @@ func describe(imp *Import, err error) string {
 	}
 	fmt.Fprintf(&b, "format %s\n", imp.Format)
 	for _, r := range imp.Rows {
-		fmt.Fprintf(&b, "row %d: %s %s %s %s quantity=%s price=%s fees=%s", r.Source.Line, r.Date, r.Account, r.Action, r.Ticker,
+		fmt.Fprintf(&b, "row %d: %s %s %s %s quantity=%s price=%s fees=%s", r.Source.Line, r.Date,
+			r.Account, r.Action, r.Ticker,
 			r.Quantity, r.Price, r.Fees)
-		for _, f := range [][2]string{{"currency", r.Currency}, {"lot", r.LotID}, {"to", r.ToAccount}, {"ratio", r.Ratio.String()},
-			{"donor_basis", amount(r.DonorBasis)}, {"donor_date", r.DonorDate}, {"value", amount(r.Value)}, {"id", r.ID}} {
+		for _, f := range [][2]string{{"currency", r.Currency}, {"lot", r.LotID},
+			{"to", r.ToAccount}, {"ratio", r.Ratio.String()},
+			{"donor_basis", amount(r.DonorBasis)}, {"donor_date", r.DonorDate},
+			{"value", amount(r.Value)}, {"id", r.ID}} {
 			if f[1] != "" {
 				fmt.Fprintf(&b, " %s=%s", f[0], f[1])
 			}

@@ -13,13 +13,15 @@ import (
 )
 
 var (
-	errNumber = errors.New("is not a number, expected something like 1234.56, $1,234.56 or (1,234.56)")
+	errNumber = errors.New(
+		"is not a number, expected something like 1234.56, $1,234.56 or (1,234.56)")
 	errDigits = errors.New("has more than 19 digits")
 )
 
-// parseNumber reads a number as brokers print it: with dollar signs, thousands separators, and a minus or parentheses for
-// negative numbers. It refuses numbers that it would have to round, and commas that do not separate groups of three
-// digits: in many countries 1,50 is one and a half. Scale is the number of decimals as printed.
+// parseNumber reads a number as brokers print it: with dollar signs, thousands separators, and a
+// minus or parentheses for negative numbers. It refuses numbers that it would have to round, and
+// commas that do not separate groups of three digits: in many countries 1,50 is one and a half.
+// Scale is the number of decimals as printed.
 func parseNumber(s string) (d decimal.Decimal, scale int, err error) {
 	s = strings.TrimSpace(s)
 	negative := false
@@ -102,7 +104,8 @@ func parseRatio(s string) (Ratio, error) {
 	return Ratio{New: n, Old: o}, nil
 }
 
-// parseDate tries layouts in order and returns an ISO date. Years before 1900 or after 2199 are taken for typing errors.
+// parseDate tries layouts in order and returns an ISO date. Years before 1900 or after 2199 are
+// taken for typing errors.
 func parseDate(s string, layouts ...string) (string, bool) {
 	for _, layout := range layouts {
 		t, err := time.Parse(layout, s)
@@ -113,8 +116,8 @@ func parseDate(s string, layouts ...string) (string, bool) {
 	return "", false
 }
 
-// parseUSDate reads the dates of American brokers. In "01/02/2024 as of 12/29/2023" the second date is the trade date; the
-// first is only the day it was booked.
+// parseUSDate reads the dates of American brokers. In "01/02/2024 as of 12/29/2023" the second date
+// is the trade date; the first is only the day it was booked.
 func parseUSDate(s string) (string, bool) {
 	s = strings.ToLower(strings.Join(strings.Fields(s), " "))
 	if _, asOf, ok := strings.Cut(s, " as of "); ok {
@@ -136,7 +139,8 @@ func parseTicker(s string) (string, error) {
 		return "", errors.New("the ticker is empty, expected something like VTI")
 	}
 	if !tickerForm().MatchString(t) {
-		return "", fmt.Errorf("%q is not a ticker, expected at most 24 letters, digits and . ^ = -", text.Shorten(s, 100))
+		return "", fmt.Errorf("%q is not a ticker, expected at most 24 letters, digits and . ^ = -",
+			text.Shorten(s, 100))
 	}
 	return t, nil
 }
@@ -146,10 +150,12 @@ var (
 	occForm      = lazy.Regexp(`^([A-Z0-9.]{1,6}) *([0-9]{6})([CP])([0-9]{8})$`)
 	schwabOption = lazy.Regexp(`^([A-Z0-9./]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) ([0-9.,]+) ([CP])$`)
 	fidelOption  = lazy.Regexp(`^-?([A-Z0-9.]{1,6}?)([0-9]{6})([CP])([0-9]+(?:\.[0-9]+)?)$`)
-	robinOption  = lazy.Regexp(`(?i)\b([A-Z0-9.]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) (Call|Put) \$([0-9.,]+)`)
+	robinOption  = lazy.Regexp(
+		`(?i)\b([A-Z0-9.]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) (Call|Put) \$([0-9.,]+)`)
 )
 
-// parseOption reads an option symbol in the notation of any broker. Ok is false if s is not an option symbol.
+// parseOption reads an option symbol in the notation of any broker. Ok is false if s is not an
+// option symbol.
 func parseOption(s string) (symbol string, ok bool, err error) {
 	s = strings.ToUpper(strings.TrimSpace(s))
 	var root, expiry, right, strike string
@@ -185,8 +191,12 @@ func optionSymbol(root, expiry, right, strike string) (string, error) {
 	if err != nil || !mills.IsPos() || !mills.IsInt() || mills.Trim(0).Prec() > 8 {
 		return "", fmt.Errorf("option strike %q is not between 0.001 and 99999.999", strike)
 	}
-	if root == "" || len(root) > 6 || right == "" || right[0] != 'C' && right[0] != 'P' || len(expiry) != len(time.DateOnly) {
-		return "", fmt.Errorf("option %q %q %q is incomplete, expected the underlying, call or put, and the expiry", root, right, expiry)
+	if root == "" || len(root) > 6 || right == "" || right[0] != 'C' && right[0] != 'P' ||
+		len(expiry) != len(time.DateOnly) {
+		return "", fmt.Errorf(
+			"option %q %q %q is incomplete, expected the underlying, call or put, and the expiry",
+			root, right, expiry)
 	}
-	return fmt.Sprintf("%s%s%s%08s", root, strings.ReplaceAll(expiry[2:], "-", ""), right[:1], mills.Trim(0).String()), nil
+	return fmt.Sprintf("%s%s%s%08s", root, strings.ReplaceAll(expiry[2:], "-", ""), right[:1],
+		mills.Trim(0).String()), nil
 }

@@ -14,19 +14,22 @@ import (
 	"signalbox/internal/portfolio/importer/ofx"
 )
 
-// maxOFX bounds an OFX file more tightly than others, because all of its elements are in memory together.
+// maxOFX bounds an OFX file more tightly than others, because all of its elements are in memory
+// together.
 const maxOFX = 16 << 20
 
-// readOFX reads the investment statements of an OFX or QFX file. Other message sets, such as sign-on and bank
-// statements, are ignored.
+// readOFX reads the investment statements of an OFX or QFX file. Other message sets, such as
+// sign-on and bank statements, are ignored.
 func (in *input) readOFX(text []byte) {
 	if len(text) > maxOFX {
-		in.addFault(position{1, 1}, "the OFX file is larger than %d MB: export it in parts", maxOFX>>20)
+		in.addFault(position{1, 1}, "the OFX file is larger than %d MB: export it in parts",
+			maxOFX>>20)
 		return
 	}
 	root, err := ofx.Parse(string(text))
 	if syntax, ok := errors.AsType[*ofx.SyntaxError](err); ok {
-		in.addFault(position{syntax.Line, syntax.Column}, "the OFX cannot be read: %s", syntax.Message)
+		in.addFault(position{syntax.Line, syntax.Column}, "the OFX cannot be read: %s",
+			syntax.Message)
 		return
 	}
 	o := &ofxFile{input: in, securities: make(map[string]*ofx.Element)}
@@ -39,7 +42,8 @@ func (in *input) readOFX(text []byte) {
 		o.statements(response)
 	}
 	if !found {
-		in.addFault(position{1, 1}, "the OFX file has no investment statement, expected the export of a brokerage account, not of a bank or card")
+		in.addFault(position{1, 1},
+			"the OFX file has no investment statement, expected the export of a brokerage account, not of a bank or card")
 	}
 }
 
@@ -89,7 +93,8 @@ func (o *ofxFile) statements(response *ofx.Element) {
 		}
 	}
 	if !transactions {
-		o.note("account %s has a statement without transactions", response.Child("INVSTMTRS").Child("INVACCTFROM").Value("ACCTID"))
+		o.note("account %s has a statement without transactions",
+			response.Child("INVSTMTRS").Child("INVACCTFROM").Value("ACCTID"))
 	}
 }
 
@@ -110,19 +115,22 @@ func (o *ofxFile) transaction(t *ofx.Element) {
 			if id := s.Child("FITID"); id != nil {
 				at = id
 			}
-			o.skip(int(at.Line), "INVBANKTRAN "+s.Value("FITID")+" "+s.Value("NAME"), whyCash, false)
+			o.skip(int(at.Line), "INVBANKTRAN "+s.Value("FITID")+" "+s.Value("NAME"), whyCash,
+				false)
 		}
 	case "BUYSTOCK", "BUYMF", "BUYOTHER", "BUYOPT":
 		e := o.event(t, t.Child("INVBUY"), buy)
 		covers := o.word(t, "BUYTYPE", "BUY", "BUYTOCOVER") == "BUYTOCOVER"
-		if closes := o.word(t, "OPTBUYTYPE", "BUYTOOPEN", "BUYTOCLOSE") == "BUYTOCLOSE"; covers || closes {
+		if closes := o.word(t, "OPTBUYTYPE", "BUYTOOPEN", "BUYTOCLOSE") == "BUYTOCLOSE"; covers ||
+			closes {
 			e.kind = short
 		}
 		o.recordTrade(e, t, t.Child("INVBUY"))
 	case "SELLSTOCK", "SELLMF", "SELLOTHER", "SELLOPT":
 		e := o.event(t, t.Child("INVSELL"), sell)
 		shorts := o.word(t, "SELLTYPE", "SELL", "SELLSHORT") == "SELLSHORT"
-		if opens := o.word(t, "OPTSELLTYPE", "SELLTOCLOSE", "SELLTOOPEN") == "SELLTOOPEN"; shorts || opens {
+		if opens := o.word(t, "OPTSELLTYPE", "SELLTOCLOSE", "SELLTOOPEN") == "SELLTOOPEN"; shorts ||
+			opens {
 			e.kind = short
 		}
 		o.recordTrade(e, t, t.Child("INVSELL"))
@@ -147,13 +155,15 @@ func (o *ofxFile) transaction(t *ofx.Element) {
 	case "SELLDEBT":
 		o.skipTransaction(t, t.Child("INVSELL"), meaning{shares, whyBond})
 	default:
-		o.addFault(elementPosition(t), "transaction %s is not known, expected a transaction of OFX 1 or 2", t.Name)
+		o.addFault(elementPosition(t),
+			"transaction %s is not known, expected a transaction of OFX 1 or 2", t.Name)
 	}
 }
 
 // event starts the event of a transaction. Body is the element that contains INVTRAN.
 func (o *ofxFile) event(t, body *ofx.Element, k kind) event {
-	e := event{faults: o.faultCount(), meaning: meaning{kind: k}, at: elementPosition(t), account: o.account, currency: o.currency}
+	e := event{faults: o.faultCount(), meaning: meaning{kind: k}, at: elementPosition(t),
+		account: o.account, currency: o.currency}
 	tran := body.Child("INVTRAN")
 	if tran == nil {
 		o.addFault(e.at, "%s has no INVTRAN: is an end tag missing?", t.Name)
@@ -165,7 +175,8 @@ func (o *ofxFile) event(t, body *ofx.Element, k kind) event {
 	e.date = o.date(tran, "DTTRADE", e.at)
 	e.text = oneLine(fmt.Sprintf("%s %s %s %s", t.Name, e.ref, e.date, tran.Value("MEMO")))
 	if back := tran.Child("REVERSALFITID"); back != nil && back.Text != "" {
-		o.addFault(elementPosition(back), "REVERSALFITID: the transaction cancels %s: remove both from the file", back.Text)
+		o.addFault(elementPosition(back),
+			"REVERSALFITID: the transaction cancels %s: remove both from the file", back.Text)
 	}
 	return e
 }
@@ -207,13 +218,15 @@ func (o *ofxFile) recordTrade(e event, t, body *ofx.Element) {
 	o.record(e)
 }
 
-// optionClosure records an option that was exercised, assigned or expired. OPTACTION shows whether it was held or
-// written, because the sign of UNITS does not: assigned options were written, exercised ones were held.
+// optionClosure records an option that was exercised, assigned or expired. OPTACTION shows whether
+// it was held or written, because the sign of UNITS does not: assigned options were written,
+// exercised ones were held.
 func (o *ofxFile) optionClosure(t *ofx.Element) {
 	e := o.event(t, t, exercise)
 	action := o.word(t, "OPTACTION", "EXERCISE", "ASSIGN", "EXPIRE")
 	switch {
-	case action == "ASSIGN" || o.word(t, "SUBACCTSEC", "CASH", "MARGIN", "SHORT", "OTHER") == "SHORT":
+	case action == "ASSIGN" || o.word(t, "SUBACCTSEC", "CASH", "MARGIN", "SHORT",
+		"OTHER") == "SHORT":
 		e.kind = short
 	case action == "EXPIRE":
 		e.kind = expire
@@ -233,7 +246,8 @@ func (o *ofxFile) stockSplit(t *ofx.Element) {
 	e := o.event(t, t, split)
 	e.ratio = Ratio{New: o.number(t, "NUMERATOR").Decimal, Old: o.number(t, "DENOMINATOR").Decimal}
 	if !e.ratio.New.IsPos() || !e.ratio.Old.IsPos() {
-		o.addFault(e.at, "NUMERATOR and DENOMINATOR are %q and %q, expected a ratio like 3 and 2", t.Value("NUMERATOR"), t.Value("DENOMINATOR"))
+		o.addFault(e.at, "NUMERATOR and DENOMINATOR are %q and %q, expected a ratio like 3 and 2",
+			t.Value("NUMERATOR"), t.Value("DENOMINATOR"))
 	}
 	o.security(&e, t, t)
 	o.record(e)
@@ -242,7 +256,8 @@ func (o *ofxFile) stockSplit(t *ofx.Element) {
 	}
 }
 
-// security finds the ticker of the security in body, and the size of the contract if it is an option.
+// security finds the ticker of the security in body, and the size of the contract if it is an
+// option.
 func (o *ofxFile) security(e *event, t, body *ofx.Element) {
 	at := e.at
 	id := body.Child("SECID").Child("UNIQUEID")
@@ -275,15 +290,19 @@ func (o *ofxFile) security(e *event, t, body *ofx.Element) {
 		}
 	}
 	if !e.multiplier.IsPos() || !e.multiplier.IsInt() {
-		o.addFault(at, "SHPERCTRCT: %s is not a number of shares per contract, expected 100", e.multiplier)
+		o.addFault(at, "SHPERCTRCT: %s is not a number of shares per contract, expected 100",
+			e.multiplier)
 	}
 }
 
-// optionOf builds the symbol of an option from its parts, because its ticker is not written in a known way.
+// optionOf builds the symbol of an option from its parts, because its ticker is not written in a
+// known way.
 func (o *ofxFile) optionOf(info *ofx.Element) (string, error) {
-	underlying := o.securities[info.Child("SECID").Value("UNIQUEID")].Child("SECINFO").Value("TICKER")
+	underlying := o.securities[info.Child("SECID").Value("UNIQUEID")].Child("SECINFO").Value(
+		"TICKER")
 	strike := o.number(info, "STRIKEPRICE")
-	return optionSymbol(underlying, o.date(info, "DTEXPIRE", elementPosition(info)), o.word(info, "OPTTYPE", "CALL", "PUT"), strike.String())
+	return optionSymbol(underlying, o.date(info, "DTEXPIRE", elementPosition(info)),
+		o.word(info, "OPTTYPE", "CALL", "PUT"), strike.String())
 }
 
 // word returns the text of a child that must be one of the given words or absent.
@@ -292,11 +311,13 @@ func (o *ofxFile) word(e *ofx.Element, name string, words ...string) string {
 	if c == nil || c.Text == "" || slices.Contains(words, c.Text) {
 		return e.Value(name)
 	}
-	o.addFault(elementPosition(c), "%s: %q is not known, expected %s", name, c.Text, strings.Join(words, " or "))
+	o.addFault(elementPosition(c), "%s: %q is not known, expected %s", name, c.Text,
+		strings.Join(words, " or "))
 	return ""
 }
 
-// ofxDate matches a date with an optional time and time zone. The date is the one in that time zone.
+// ofxDate matches a date with an optional time and time zone. The date is the one in that time
+// zone.
 var ofxDate = lazy.Regexp(`^([0-9]{8})(?:[0-9]{2}){0,3}(?:\.[0-9]*)?\s*(?:\[.*)?$`)
 
 // date reads a child that must be a date. If it is missing, the fault is at the given position.
@@ -314,18 +335,21 @@ func (o *ofxFile) date(e *ofx.Element, name string, at position) string {
 	return ""
 }
 
-// ofxNumber matches a number of OFX, in which a comma is a decimal point. Real numbers are much shorter than 64 digits.
-var ofxNumber = lazy.Regexp(`^[+-]?(?:[0-9]{1,64}(?:[.,][0-9]{0,64})?|[.,][0-9]{1,64})(?:[eE][+-]?[0-9]{1,2})?$`)
+// ofxNumber matches a number of OFX, in which a comma is a decimal point. Real numbers are much
+// shorter than 64 digits.
+var ofxNumber = lazy.Regexp(
+	`^[+-]?(?:[0-9]{1,64}(?:[.,][0-9]{0,64})?|[.,][0-9]{1,64})(?:[eE][+-]?[0-9]{1,2})?$`)
 
-// number reads a child that must be a number. Zero counts as absent. Some servers send binary floats in full length, so
-// numbers are rounded to 10 places.
+// number reads a child that must be a number. Zero counts as absent. Some servers send binary
+// floats in full length, so numbers are rounded to 10 places.
 func (o *ofxFile) number(e *ofx.Element, name string) number {
 	c := e.Child(name)
 	if c == nil || c.Text == "" {
 		return number{ok: true}
 	}
 	if !ofxNumber().MatchString(c.Text) {
-		o.addFault(elementPosition(c), "%s: %q is not a number, expected something like 1234.56", name, c.Text)
+		o.addFault(elementPosition(c), "%s: %q is not a number, expected something like 1234.56",
+			name, c.Text)
 		return number{}
 	}
 	exact, ok := new(big.Rat).SetString(strings.Replace(c.Text, ",", ".", 1))

@@ -35,21 +35,26 @@ type Positions struct {
 var (
 	positionTicker   = []string{"ticker", "symbol", "instrument", "symbol/cusip"}
 	positionQuantity = []string{"quantity", "qty (quantity)", "qty", "qty #", "shares", "position"}
-	positionPrice    = []string{"price", "last price", "share price", "mark price", "markprice", "close price", "last"}
-	positionValue    = []string{"mkt val (market value)", "market value", "mkt value", "current value", "total value", "value", "positionvalue"}
-	positionAccount  = []string{"account", "account number", "account name", "account id", "accountid", "clientaccountid"}
-	positionDate     = []string{"date", "report date", "reportdate"}
+	positionPrice    = []string{"price", "last price", "share price", "mark price", "markprice",
+		"close price", "last"}
+	positionValue = []string{"mkt val (market value)", "market value", "mkt value",
+		"current value", "total value", "value", "positionvalue"}
+	positionAccount = []string{"account", "account number", "account name", "account id",
+		"accountid", "clientaccountid"}
+	positionDate = []string{"date", "report date", "reportdate"}
 )
 
 var (
 	positionsTitle = lazy.Regexp(`(?i)positions +for (?:account )?(.*?)(?: +as of .*)?$`)
-	asOfDate       = lazy.Regexp(`(?i)(?:as of|date downloaded)\b.*?(\d{4}[/-]\d{1,2}[/-]\d{1,2}|\d{1,2}/\d{1,2}/\d{4}|[A-Za-z]{3}-\d{1,2}-\d{4})`)
-	notASecurity   = lazy.Regexp(`(?i)^(cash\b|account total|total|pending activity|positions total|core\b|usd$)`)
+	asOfDate       = lazy.Regexp(
+		`(?i)(?:as of|date downloaded)\b.*?(\d{4}[/-]\d{1,2}[/-]\d{1,2}|\d{1,2}/\d{1,2}/\d{4}|[A-Za-z]{3}-\d{1,2}-\d{4})`)
+	notASecurity = lazy.Regexp(
+		`(?i)^(cash\b|account total|total|pending activity|positions total|core\b|usd$)`)
 )
 
-// ReadPositions reads a list of positions: signalbox CSV (account,ticker,quantity and optionally date and price), or a CSV
-// file as brokers export it, with columns for the symbol and the quantity. Cash and money market funds are skipped. The
-// error is a *[FaultsError].
+// ReadPositions reads a list of positions: signalbox CSV (account,ticker,quantity and optionally
+// date and price), or a CSV file as brokers export it, with columns for the symbol and the
+// quantity. Cash and money market funds are skipped. The error is a *[FaultsError].
 func ReadPositions(name string, data []byte, opts *Options) (*Positions, error) {
 	in := newInput(name)
 	if opts != nil {
@@ -81,14 +86,16 @@ func ReadPositions(name string, data []byte, opts *Options) (*Positions, error) 
 func (in *input) readPositions(t *table, found *Positions) {
 	for n := 0; ; n++ {
 		if n == maxPreamble || !t.next(&in.faults) {
-			in.addFault(position{1, 1}, "the file is not a list of positions, expected columns for the symbol and the quantity, like account,ticker,quantity")
+			in.addFault(position{1, 1},
+				"the file is not a list of positions, expected columns for the symbol and the quantity, like account,ticker,quantity")
 			return
 		}
 		t.head = columnIndexes(t.fields)
 		if t.index(positionTicker) >= 0 && t.index(positionQuantity) >= 0 {
 			break
 		}
-		if m := positionsTitle().FindStringSubmatch(strings.TrimRight(strings.Join(t.fields, ","), ", ")); m != nil {
+		if m := positionsTitle().FindStringSubmatch(strings.TrimRight(strings.Join(t.fields, ","),
+			", ")); m != nil {
 			in.fileAccount = strings.Join(strings.Fields(m[1]), " ")
 		}
 	}
@@ -100,7 +107,8 @@ func (in *input) readPositions(t *table, found *Positions) {
 	seen := make(map[tax.Position]int)
 	for t.next(&in.faults) {
 		symbol := strings.TrimSpace(t.get(positionTicker...))
-		if !own && (len(t.fields) < len(t.head)-1 || symbol == "" || strings.HasSuffix(symbol, "**") || notASecurity().MatchString(symbol)) {
+		if !own && (len(t.fields) < len(t.head)-1 || symbol == "" ||
+			strings.HasSuffix(symbol, "**") || notASecurity().MatchString(symbol)) {
 			in.skip(t.line(), t.text(), whyCash, false)
 			continue
 		}
@@ -110,7 +118,8 @@ func (in *input) readPositions(t *table, found *Positions) {
 		}
 		key := tax.Position{Account: h.Account, Ticker: h.Ticker}
 		if first, twice := seen[key]; twice && own {
-			in.addFault(t.at(), "%s of account %s is also in line %d, expected each position once", h.Ticker, h.Account, first)
+			in.addFault(t.at(), "%s of account %s is also in line %d, expected each position once",
+				h.Ticker, h.Account, first)
 			continue
 		}
 		seen[key] = t.line()
@@ -139,7 +148,8 @@ func (in *input) holding(t *table, symbol string, own bool) *Holding {
 	if text := t.get(positionDate...); text != "" {
 		date, ok := parseDate(text, "2006-1-2", "1/2/2006", "20060102")
 		if !ok {
-			in.addFault(t.at(positionDate...), "%q is not a date, expected something like 2024-01-31", text)
+			in.addFault(t.at(positionDate...),
+				"%q is not a date, expected something like 2024-01-31", text)
 		}
 		h.Date = date
 	}
@@ -209,7 +219,8 @@ func FormatPositions(holdings []Holding) ([]byte, error) {
 	w := csv.NewWriter(&out)
 	records := [][]string{{"date", "account", "ticker", "quantity", "price"}}
 	for _, h := range holdings {
-		records = append(records, []string{h.Date, h.Account, h.Ticker, h.Quantity.String(), amount(h.Price.Round(8).Trim(0))})
+		records = append(records, []string{h.Date, h.Account, h.Ticker, h.Quantity.String(),
+			amount(h.Price.Round(8).Trim(0))})
 	}
 	if err := w.WriteAll(records); err != nil {
 		return nil, fmt.Errorf("format positions: %w", err)

@@ -39,7 +39,8 @@ X12345678,Individual,SPAXX**,HELD IN MONEY MARKET,,,,$250.00
 func formatHoldings(p *Positions) string {
 	var s strings.Builder
 	for _, h := range p.Holdings {
-		fmt.Fprintf(&s, "%d: %s %s %s %s @%s\n", h.Source.Line, h.Date, h.Account, h.Ticker, h.Quantity, h.Price.Trim(0))
+		fmt.Fprintf(&s, "%d: %s %s %s %s @%s\n", h.Source.Line, h.Date, h.Account, h.Ticker,
+			h.Quantity, h.Price.Trim(0))
 	}
 	fmt.Fprintf(&s, "%d skipped\n", len(p.Skipped))
 	return s.String()
@@ -47,12 +48,16 @@ func formatHoldings(p *Positions) string {
 
 // TestReadPositions: the price of an option is per contract, whatever the broker prints.
 func TestReadPositions(t *testing.T) {
-	accounts := map[string]string{"Individual ...123": "brk", "X12345678": "brk", "Roth IRA": "roth", "44556677": "vg"}
+	accounts := map[string]string{"Individual ...123": "brk", "X12345678": "brk",
+		"Roth IRA": "roth", "44556677": "vg"}
 	for _, tt := range []struct{ name, text, want string }{
-		{"schwab", schwabPositions, "4: 2026-06-30 brk VTI 10.5 @300\n5: 2026-06-30 brk AAPL260116C00150000 2 @510\n3 skipped\n"},
-		{"fidelity", fidelityPositions, "2: 2026-06-30 brk FXAIX 12.345 @182.3102470635884974\n3: 2026-06-30 brk AAPL260116C00150000 1 @510\n5: 2026-06-30 roth VTI 3 @300\n4 skipped\n"},
+		{"schwab", schwabPositions,
+			"4: 2026-06-30 brk VTI 10.5 @300\n5: 2026-06-30 brk AAPL260116C00150000 2 @510\n3 skipped\n"},
+		{"fidelity", fidelityPositions,
+			"2: 2026-06-30 brk FXAIX 12.345 @182.3102470635884974\n3: 2026-06-30 brk AAPL260116C00150000 1 @510\n5: 2026-06-30 roth VTI 3 @300\n4 skipped\n"},
 		{"vanguard", vanguardPositions, "2:  vg VTI 7.0000 @300\n0 skipped\n"},
-		{"signalbox", ownPositions, "2: 2026-06-30 brk VTI 10 @300\n3:  brk AAPL260116C00150000 1 @510\n4:  ira SHORT -5 @0\n0 skipped\n"},
+		{"signalbox", ownPositions,
+			"2: 2026-06-30 brk VTI 10 @300\n3:  brk AAPL260116C00150000 1 @510\n4:  ira SHORT -5 @0\n0 skipped\n"},
 	} {
 		got, err := ReadPositions(tt.name, []byte(tt.text), &Options{Accounts: accounts})
 		if err != nil {
@@ -65,9 +70,11 @@ func TestReadPositions(t *testing.T) {
 	}
 }
 
-// FuzzReadPositions: no panic, faults with a position, and positions that do not change when they are written and read again.
+// FuzzReadPositions: no panic, faults with a position, and positions that do not change when they
+// are written and read again.
 func FuzzReadPositions(f *testing.F) {
-	for _, text := range []string{schwabPositions, fidelityPositions, vanguardPositions, ownPositions} {
+	for _, text := range []string{schwabPositions, fidelityPositions, vanguardPositions,
+		ownPositions} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -98,7 +105,8 @@ func FuzzReadPositions(f *testing.F) {
 			t.Fatalf("%v in %s", err, text)
 		}
 		for i, h := range again.Holdings {
-			if was := found.Holdings[i]; h.Ticker != was.Ticker || h.Date != was.Date || !h.Quantity.Equal(was.Quantity) {
+			if was := found.Holdings[i]; h.Ticker != was.Ticker || h.Date != was.Date ||
+				!h.Quantity.Equal(was.Quantity) {
 				t.Fatalf("%+v became %+v", was, h)
 			}
 		}

@@ -14,7 +14,8 @@ type Price struct {
 	Date   string
 	Ticker string
 	Close  decimal.Decimal
-	// Adjusted is the close adjusted for later splits and dividends; zero means that the file does not give it.
+	// Adjusted is the close adjusted for later splits and dividends; zero means that the file does
+	// not give it.
 	Adjusted decimal.Decimal
 	Currency string
 	Source   Source
@@ -29,29 +30,31 @@ type Rate struct {
 	Source   Source
 }
 
-// ReadPrices reads a price file with the columns date,ticker,close and optionally adjusted and currency. A ticker may have
-// one close a day. The error is a *[FaultsError].
+// ReadPrices reads a price file with the columns date,ticker,close and optionally adjusted and
+// currency. A ticker may have one close a day. The error is a *[FaultsError].
 func ReadPrices(name string, data []byte) ([]Price, error) {
 	var prices []Price
-	err := readDaily(name, data, []string{"date", "ticker", "close"}, []string{"adjusted", "currency"}, func(in *input, t *table) string {
-		p := Price{Date: in.isoDate(t, "date", true), Close: in.aboveZero(t, "close", true), Adjusted: in.aboveZero(t, "adjusted", false),
-			Currency: in.currency(t), Source: Source{File: name, Line: t.line()}}
-		var err error
-		if p.Ticker, err = parseTicker(t.get("ticker")); err != nil {
-			in.addFault(t.at("ticker"), "%v", err)
-		}
-		prices = append(prices, p)
-		return p.Ticker + " on " + p.Date
-	})
+	err := readDaily(name, data, []string{"date", "ticker", "close"},
+		[]string{"adjusted", "currency"}, func(in *input, t *table) string {
+			p := Price{Date: in.isoDate(t, "date", true), Close: in.aboveZero(t, "close", true),
+				Adjusted: in.aboveZero(t, "adjusted", false),
+				Currency: in.currency(t), Source: Source{File: name, Line: t.line()}}
+			var err error
+			if p.Ticker, err = parseTicker(t.get("ticker")); err != nil {
+				in.addFault(t.at("ticker"), "%v", err)
+			}
+			prices = append(prices, p)
+			return p.Ticker + " on " + p.Date
+		})
 	if err != nil {
 		return nil, err
 	}
 	return prices, nil
 }
 
-// ReadRates reads a file of exchange rates with the columns date,from,to,rate: one unit of from is worth rate units of to.
-// It also accepts the columns of a price file, with pairs like EURUSD or EURUSD=X as tickers. The error is a
-// *[FaultsError].
+// ReadRates reads a file of exchange rates with the columns date,from,to,rate: one unit of from is
+// worth rate units of to. It also accepts the columns of a price file, with pairs like EURUSD or
+// EURUSD=X as tickers. The error is a *[FaultsError].
 func ReadRates(name string, data []byte) ([]Rate, error) {
 	var rates []Rate
 	pairs := isPriceFile(data)
@@ -60,12 +63,14 @@ func ReadRates(name string, data []byte) ([]Rate, error) {
 		required, further = []string{"date", "ticker", "close"}, []string{"adjusted", "currency"}
 	}
 	err := readDaily(name, data, required, further, func(in *input, t *table) string {
-		r := Rate{Date: in.isoDate(t, "date", true), From: strings.ToUpper(t.get("from")), To: strings.ToUpper(t.get("to")),
+		r := Rate{Date: in.isoDate(t, "date", true), From: strings.ToUpper(t.get("from")),
+			To:     strings.ToUpper(t.get("to")),
 			Source: Source{File: name, Line: t.line()}}
 		column := "rate"
 		if pairs {
 			column = "close"
-			pair := strings.NewReplacer("/", "", ".", "", "=X", "").Replace(strings.ToUpper(t.get("ticker")))
+			pair := strings.NewReplacer("/", "", ".", "", "=X",
+				"").Replace(strings.ToUpper(t.get("ticker")))
 			if len(pair) == 6 {
 				r.From, r.To = pair[:3], pair[3:]
 			}
@@ -104,13 +109,15 @@ func isCurrency(s string) bool {
 func (in *input) aboveZero(t *table, name string, required bool) decimal.Decimal {
 	n := t.number(&in.faults, name)
 	if n.ok && (n.present || required) && !n.IsPos() {
-		in.addFault(t.at(name), "%s: %q is not above 0, expected something like 123.45", name, t.get(name))
+		in.addFault(t.at(name), "%s: %q is not above 0, expected something like 123.45", name,
+			t.get(name))
 	}
 	return n.Decimal
 }
 
 // readDaily reads a table whose first record is the header. No two records may have the same key.
-func readDaily(name string, data []byte, required, further []string, each func(*input, *table) (key string)) error {
+func readDaily(name string, data []byte, required, further []string,
+	each func(*input, *table) (key string)) error {
 	in := &input{faults: faults{file: name}, imp: &Import{}}
 	text, _, err := decodeFile(data)
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -132,7 +139,8 @@ func readDaily(name string, data []byte, required, further []string, each func(*
 	for t.next(&in.faults) {
 		before := in.faultCount()
 		if len(t.fields) > len(t.head) {
-			in.addFault(t.at(), "the record has %d fields, the header %d", len(t.fields), len(t.head))
+			in.addFault(t.at(), "the record has %d fields, the header %d", len(t.fields),
+				len(t.head))
 			continue
 		}
 		key := each(in, t)

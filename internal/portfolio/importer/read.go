@@ -17,15 +17,15 @@ const maxPreamble = 25
 const expectedFormats = "expected signalbox CSV (date,account,action,ticker,quantity,price,fees,currency,lot_id), " +
 	"a Schwab, Fidelity or Robinhood CSV export, an Interactive Brokers Flex query in XML, or OFX/QFX"
 
-// Read reads one file of transactions. The name is used only in messages and in [Source]. A nil opts means the zero
-// [Options]. The error is a *[FaultsError].
+// Read reads one file of transactions. The name is used only in messages and in [Source]. A nil
+// opts means the zero [Options]. The error is a *[FaultsError].
 func Read(name string, data []byte, opts *Options) (*Import, error) {
 	return newInput(name).read(data, opts)
 }
 
-// ReadBatches is like [Read], but passes the rows to take in batches, in order, so that the rows of a large file are never
-// all in memory. The rows have no IDs. The slice is reused after take returns. If ReadBatches returns an error, the caller
-// must discard the rows that it took.
+// ReadBatches is like [Read], but passes the rows to take in batches, in order, so that the rows of
+// a large file are never all in memory. The rows have no IDs. The slice is reused after take
+// returns. If ReadBatches returns an error, the caller must discard the rows that it took.
 func ReadBatches(name string, data []byte, opts *Options, take func([]Row)) (*Import, error) {
 	in := newInput(name)
 	in.take = take
@@ -52,7 +52,8 @@ func (in *input) read(data []byte, opts *Options) (*Import, error) {
 	}
 	start := bytes.TrimSpace(text[:min(len(text), 2048)])
 	switch {
-	case bytes.Contains(start, []byte("OFXHEADER")) || bytes.HasPrefix(bytes.ToUpper(start), []byte("<OFX>")):
+	case bytes.Contains(start, []byte("OFXHEADER")) ||
+		bytes.HasPrefix(bytes.ToUpper(start), []byte("<OFX>")):
 		in.imp.Format = "ofx"
 		in.readOFX(text)
 	case bytes.HasPrefix(start, []byte("<")):
@@ -106,7 +107,8 @@ func (in *input) note(format string, args ...any) {
 }
 
 func (in *input) skip(line int, text, why string, shares bool) {
-	in.imp.Skipped = append(in.imp.Skipped, Skipped{Line: line, Text: oneLine(text), Why: why, Shares: shares})
+	in.imp.Skipped = append(in.imp.Skipped, Skipped{Line: line, Text: oneLine(text), Why: why,
+		Shares: shares})
 }
 
 func (in *input) addRow(line int, ref string, r Row) {
@@ -134,13 +136,15 @@ func (in *input) readCSV(text []byte) {
 		case hasColumns(t.head, "date", "account", "action", "ticker"):
 			in.imp.Format = "signalbox"
 			in.readSignalboxCSV(t)
-		case hasColumns(t.head, "date", "action", "symbol", "quantity", "price", "fees & comm", "amount"):
+		case hasColumns(t.head, "date", "action", "symbol", "quantity", "price", "fees & comm",
+			"amount"):
 			in.imp.Format = "schwab"
 			in.readSchwab(t, preamble)
 		case hasColumns(t.head, "run date", "action", "symbol", "quantity", "price", "amount"):
 			in.imp.Format = "fidelity"
 			in.readFidelity(t)
-		case hasColumns(t.head, "activity date", "instrument", "description", "trans code", "quantity", "price", "amount"):
+		case hasColumns(t.head, "activity date", "instrument", "description", "trans code",
+			"quantity", "price", "amount"):
 			in.imp.Format = "robinhood"
 			in.readRobinhood(t)
 		case hasColumns(t.head, "date", "ticker", "close"):
@@ -167,8 +171,9 @@ func (in *input) finish() {
 	in.assignIDs()
 }
 
-// sortOldestFirst reverses the rows of a broker's CSV if they are newest first, as most brokers write them. Rows are not
-// sorted by date, because only the order of the file shows which of two trades on one day came first.
+// sortOldestFirst reverses the rows of a broker's CSV if they are newest first, as most brokers
+// write them. Rows are not sorted by date, because only the order of the file shows which of two
+// trades on one day came first.
 func (in *input) sortOldestFirst() {
 	switch in.imp.Format {
 	case "schwab", "fidelity", "robinhood":
@@ -194,7 +199,8 @@ func (in *input) assignIDs() {
 	print, refs := make(fingerprints, len(in.imp.Rows)), make(map[string]fingerprint)
 	for i := range in.imp.Rows {
 		r := &in.imp.Rows[i]
-		// Rows with an ID of their own are counted too: Format counts the same way to find out which IDs it must write.
+		// Rows with an ID of their own are counted too: Format counts the same way to find out
+		// which IDs it must write.
 		content := print.next(r)
 		if r.ID != "" {
 			continue
@@ -232,7 +238,8 @@ func (in *input) mapAccounts() {
 		for i := range list {
 			list[i] = fmt.Sprintf("%q", list[i])
 		}
-		in.addFault(position{1, 1}, "the file names %d accounts (%s): map each of them to an id instead of naming one account for the file",
+		in.addFault(position{1, 1},
+			"the file names %d accounts (%s): map each of them to an id instead of naming one account for the file",
 			len(list), strings.Join(list, ", "))
 		return
 	}

@@ -65,12 +65,15 @@ func refusal(t *testing.T, data string, opts *Options) *FaultsError {
 }
 
 func TestTwiceAddsNothing(t *testing.T) {
-	for _, name := range []string{"own.csv", "schwab.csv", "fidelity.csv", "robinhood.csv", "flex.xml", "activity.qfx"} {
-		first := mustRead(t, name, sample(t, name), &Options{Accounts: map[string]string{"x": "y"}, Account: accountFor(name)})
+	for _, name := range []string{"own.csv", "schwab.csv", "fidelity.csv", "robinhood.csv",
+		"flex.xml", "activity.qfx"} {
+		first := mustRead(t, name, sample(t, name), &Options{Accounts: map[string]string{"x": "y"},
+			Account: accountFor(name)})
 		again := mustRead(t, "copy of "+name, sample(t, name), &Options{Account: accountFor(name)})
 		rows, duplicates := merge(first, again)
 		if len(first.Rows) == 0 || len(rows) != len(first.Rows) || duplicates != len(first.Rows) {
-			t.Errorf("%s twice: %d rows and %d duplicates, expected %d of each", name, len(rows), duplicates, len(first.Rows))
+			t.Errorf("%s twice: %d rows and %d duplicates, expected %d of each", name, len(rows),
+				duplicates, len(first.Rows))
 		}
 		// Rows may also be imported again from signalbox CSV.
 		text, err := Format(first.Rows)
@@ -79,7 +82,8 @@ func TestTwiceAddsNothing(t *testing.T) {
 		}
 		own := mustRead(t, "own.csv", text, nil)
 		if rows, _ := merge(first, own); len(rows) != len(first.Rows) {
-			t.Errorf("%s and its signalbox CSV: %d rows, expected %d", name, len(rows), len(first.Rows))
+			t.Errorf("%s and its signalbox CSV: %d rows, expected %d", name, len(rows),
+				len(first.Rows))
 		}
 	}
 }
@@ -94,7 +98,8 @@ func accountFor(name string) string {
 func TestOverlapKeepsEqualFills(t *testing.T) {
 	fill := "2024-01-31,brk,buy,VTI,10,215.50,,,\n"
 	noon := mustRead(t, "noon", []byte(ownHead+fill), nil)
-	night := mustRead(t, "night", []byte(ownHead+fill+strings.Replace(fill, "215.50", "215.5000", 1)), nil)
+	night := mustRead(t, "night",
+		[]byte(ownHead+fill+strings.Replace(fill, "215.50", "215.5000", 1)), nil)
 	rows, duplicates := merge(noon, night)
 	if len(rows) != 2 || duplicates != 1 {
 		t.Errorf("%d rows, %d duplicates, expected 2 and 1", len(rows), duplicates)
@@ -126,7 +131,8 @@ func TestAccounts(t *testing.T) {
 	if r := mustRead(t, "f", []byte(named), nil).Rows[0]; r.Account != "XX-1" {
 		t.Errorf("account %q, expected XX-1", r.Account)
 	}
-	if r := mustRead(t, "f", []byte(named), &Options{Accounts: map[string]string{"XX-1": "ira"}}).Rows[0]; r.Account != "ira" {
+	if r := mustRead(t, "f", []byte(named),
+		&Options{Accounts: map[string]string{"XX-1": "ira"}}).Rows[0]; r.Account != "ira" {
 		t.Errorf("account %q, expected ira", r.Account)
 	}
 	_, err := Read("f", sample(t, "fidelity.csv"), &Options{Account: "brk"})
@@ -151,9 +157,11 @@ func TestEncodings(t *testing.T) {
 	row := "2024-01-31,brk,buy,VTI,10,1,,,caf\u00e9\n"
 	latin := []byte(ownHead + strings.Replace(row, "\u00e9", "\xe9", 1))
 	for name, data := range map[string][]byte{
-		"utf-8": []byte(ownHead + row), "bom": []byte("\xef\xbb\xbf" + ownHead + row), "windows-1252": latin,
-		"crlf": []byte(strings.ReplaceAll(ownHead+row, "\n", "\r\n")), "cr": []byte(strings.ReplaceAll(ownHead+row, "\n", "\r")),
-		"utf-16 big": utf16Of(ownHead+row, true), "utf-16 little": utf16Of(ownHead+row, false),
+		"utf-8": []byte(ownHead + row), "bom": []byte("\xef\xbb\xbf" + ownHead + row),
+		"windows-1252": latin,
+		"crlf":         []byte(strings.ReplaceAll(ownHead+row, "\n", "\r\n")),
+		"cr":           []byte(strings.ReplaceAll(ownHead+row, "\n", "\r")),
+		"utf-16 big":   utf16Of(ownHead+row, true), "utf-16 little": utf16Of(ownHead+row, false),
 	} {
 		imp := mustRead(t, name, data, nil)
 		if len(imp.Rows) != 1 || imp.Rows[0].LotID != "café" {
@@ -163,9 +171,11 @@ func TestEncodings(t *testing.T) {
 			t.Errorf("%s: notes %q, expected one only for a guess", name, imp.Notes)
 		}
 	}
-	for name, data := range map[string]string{"zip": "PK\x03\x04xx", "pdf": "%PDF-1.7", "empty": "", "blank": " \n\n", "zeros": "a\x00b",
+	for name, data := range map[string]string{"zip": "PK\x03\x04xx", "pdf": "%PDF-1.7", "empty": "",
+		"blank": " \n\n", "zeros": "a\x00b",
 		"half": "\xff\xfea\x00b", "bank": "OFXHEADER:100\nDATA:OFXSGML\n"} {
-		if fe := refusal(t, data, nil); len(fe.Faults) != 1 || fe.Faults[0].Line == 0 || fe.Faults[0].Column == 0 {
+		if fe := refusal(t, data, nil); len(fe.Faults) != 1 || fe.Faults[0].Line == 0 ||
+			fe.Faults[0].Column == 0 {
 			t.Errorf("%s: %v", name, fe)
 		}
 	}
@@ -186,13 +196,17 @@ func utf16Of(s string, big bool) []byte {
 	return out
 }
 
-// TestEveryRecordIsCounted checks that every record of a file becomes a row, is skipped, or is refused.
+// TestEveryRecordIsCounted checks that every record of a file becomes a row, is skipped, or is
+// refused.
 func TestEveryRecordIsCounted(t *testing.T) {
-	for name, records := range map[string]int{"schwab.csv": 18, "fidelity.csv": 14, "robinhood.csv": 15, "flex.xml": 16, "activity.qfx": 10} {
+	for name, records := range map[string]int{"schwab.csv": 18, "fidelity.csv": 14,
+		"robinhood.csv": 15, "flex.xml": 16, "activity.qfx": 10} {
 		imp := mustRead(t, name, sample(t, name), &Options{Account: accountFor(name)})
-		pairs := map[string]int{"schwab.csv": 1, "robinhood.csv": 1}[name] // a reverse split has two records
+		// a reverse split has two records
+		pairs := map[string]int{"schwab.csv": 1, "robinhood.csv": 1}[name]
 		if got := len(imp.Rows) + len(imp.Skipped) + pairs; got != records {
-			t.Errorf("%s: %d rows, %d skipped, expected %d records in all", name, len(imp.Rows), len(imp.Skipped), records)
+			t.Errorf("%s: %d rows, %d skipped, expected %d records in all", name, len(imp.Rows),
+				len(imp.Skipped), records)
 		}
 		for _, s := range imp.Skipped {
 			if s.Why == "" || s.Text == "" || s.Line == 0 {
@@ -202,10 +216,12 @@ func TestEveryRecordIsCounted(t *testing.T) {
 	}
 }
 
-// TestOrderOfDay checks that two trades of one day keep their order, whether the file is oldest first or newest first.
+// TestOrderOfDay checks that two trades of one day keep their order, whether the file is oldest
+// first or newest first.
 func TestOrderOfDay(t *testing.T) {
 	head := "Activity Date,Instrument,Description,Trans Code,Quantity,Price,Amount\n"
-	sold, bought, older := "3/28/2024,VTI,V,Sell,1,$3.00,$3.00\n", "3/28/2024,VTI,V,Buy,1,$2.00,($2.00)\n", "3/1/2024,KO,K,Buy,1,$2.00,($2.00)\n"
+	sold, bought, older := "3/28/2024,VTI,V,Sell,1,$3.00,$3.00\n",
+		"3/28/2024,VTI,V,Buy,1,$2.00,($2.00)\n", "3/1/2024,KO,K,Buy,1,$2.00,($2.00)\n"
 	for _, file := range []string{head + sold + bought + older, head + older + bought + sold} {
 		rows := mustRead(t, "f", []byte(file), &Options{Account: "brk"}).Rows
 		got := []string{rows[0].Ticker, string(rows[1].Action), string(rows[2].Action)}
@@ -214,15 +230,18 @@ func TestOrderOfDay(t *testing.T) {
 		}
 	}
 	// If all rows are of one day, the file does not show its direction, and the order is kept.
-	if rows := mustRead(t, "f", []byte(head+sold+bought), &Options{Account: "brk"}).Rows; rows[0].Action != Sell || rows[1].Action != Buy {
+	if rows := mustRead(t, "f", []byte(head+sold+bought),
+		&Options{Account: "brk"}).Rows; rows[0].Action != Sell || rows[1].Action != Buy {
 		t.Errorf("rows of one day are in the order %s, %s", rows[0].Action, rows[1].Action)
 	}
 }
 
-// TestManyUnknownWords checks that a word that is not known costs little if its fault is not listed.
+// TestManyUnknownWords checks that a word that is not known costs little if its fault is not
+// listed.
 func TestManyUnknownWords(t *testing.T) {
 	allocated := func(rows int) uint64 {
-		text := "Date,Action,Symbol,Description,Quantity,Price,Fees & Comm,Amount\n" + strings.Repeat("01/02/2026,Nope,SLV,x,1,$1.00,,-$1.00\n", rows)
+		text := "Date,Action,Symbol,Description,Quantity,Price,Fees & Comm,Amount\n" +
+			strings.Repeat("01/02/2026,Nope,SLV,x,1,$1.00,,-$1.00\n", rows)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if fe := refusal(t, text, nil); len(fe.Faults)+fe.More < rows {

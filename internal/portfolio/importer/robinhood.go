@@ -18,15 +18,19 @@ func robinhoodWords() vocabulary {
 	v.put(meaning{kind: reverse}, "spr")
 	v.put(meaning{kind: capital}, "roc")
 	v.put(meaning{cash, whyDividend}, "cdiv", "mdiv", "qdiv", "lcap", "scap")
-	v.put(meaning{cash, whyCash}, "ach", "rtp", "int", "gold", "gdbp", "mint", "slip", "dfee", "afee", "dtax", "dcf", "xent_cc", "xent",
-		"dct", "wire", "t/a", "jnlc", "misc", "futswp", "gmpc", "gdsr", "iadj", "cfir", "crrd", "ira", "rfee", "rgfe", "fee", "refund",
-		"nra", "nrat", "abip", "bca", "chk", "itrf", "cdep", "csr", "csh", "dcnt", "trf", "trfi", "trfo", "ukbt")
+	v.put(meaning{cash, whyCash}, "ach", "rtp", "int", "gold", "gdbp", "mint", "slip", "dfee",
+		"afee", "dtax", "dcf", "xent_cc", "xent",
+		"dct", "wire", "t/a", "jnlc", "misc", "futswp", "gmpc", "gdsr", "iadj", "cfir", "crrd",
+		"ira", "rfee", "rgfe", "fee", "refund",
+		"nra", "nrat", "abip", "bca", "chk", "itrf", "cdep", "csr", "csh", "dcnt", "trf", "trfi",
+		"trfo", "ukbt")
 	v.put(meaning{shares, whyTransfer}, "acati", "acato", "acats", "acat", "jnls", "mtch")
 	v.put(meaning{shares, whyReceived}, "rec", "rwd", "drip")
 	v.put(meaning{shares, whyLieu}, "cil")
 	v.put(meaning{shares, whyBack}, "scxl", "bcxl")
 	v.put(meaning{shares, whySettled}, "occ")
-	v.put(meaning{shares, whyCorp}, "sdiv", "mrgs", "mrgc", "soff", "sxch", "name", "conv", "exch", "tend", "reorg", "liq", "worthless",
+	v.put(meaning{shares, whyCorp}, "sdiv", "mrgs", "mrgc", "soff", "sxch", "name", "conv", "exch",
+		"tend", "reorg", "liq", "worthless",
 		"cusip", "oca")
 	return v
 }
@@ -43,7 +47,8 @@ func (in *input) readRobinhood(t *table) {
 		}
 		e := event{faults: in.faultCount(), at: t.at(), text: t.text(), account: t.get("account number"), currency: "USD", multiplier: decimal.Hundred,
 			feesInAmount: true, signed: true}
-		code, description := normalize(t.get("trans code")), strings.Join(strings.Fields(t.get("description")), " ")
+		code, description := normalize(t.get("trans code")),
+			strings.Join(strings.Fields(t.get("description")), " ")
 		e.meaning = words[code]
 		// Only an option that was held can be exercised; the sign of the quantity does not show it.
 		e.held = e.kind == exercise
@@ -51,7 +56,8 @@ func (in *input) readRobinhood(t *table) {
 			e.kind = reinvest
 		}
 		if e.kind == unknown {
-			in.addFault(t.at("trans code"), "trans code: %q is not known%s, expected one of Robinhood's codes like Buy, Sell or CDIV",
+			in.addFault(t.at("trans code"),
+				"trans code: %q is not known%s, expected one of Robinhood's codes like Buy, Sell or CDIV",
 				t.get("trans code"), words.hint(code))
 		}
 		e.date = in.usDate(t, "activity date")
@@ -63,7 +69,8 @@ func (in *input) readRobinhood(t *table) {
 			if err == nil && ok {
 				e.ticker, e.option = symbol, true
 			} else {
-				in.addFault(t.at("description"), "description: %q does not name an option, expected something like AAPL 1/19/2024 Call $150.00", oneLine(description))
+				in.addFault(t.at("description"),
+					"description: %q does not name an option, expected something like AAPL 1/19/2024 Call $150.00", oneLine(description))
 			}
 		} else {
 			in.symbol(t, &e, "instrument")

@@ -67,7 +67,8 @@ type Skipped struct {
 	// Text is the record, on one line and shortened.
 	Text string
 	Why  string
-	// Shares is set if the record moved shares, not only cash: the lots are incomplete until the user adds a row for it.
+	// Shares is set if the record moved shares, not only cash: the lots are incomplete until the
+	// user adds a row for it.
 	Shares bool
 }
 
@@ -83,15 +84,15 @@ type Import struct {
 
 // Options changes how a file is read.
 type Options struct {
-	// Account is the account's id in the portfolio, for a file that names no account or exactly one. Empty means that
-	// the name in the file is kept, and that a file without one is refused.
+	// Account is the account's id in the portfolio, for a file that names no account or exactly
+	// one. Empty means that the name in the file is kept, and that a file without one is refused.
 	Account string
 	// Accounts maps account names in a broker's file to ids in the portfolio. Other names are kept.
 	Accounts map[string]string
 }
 
-// fingerprints makes IDs from the content of rows. Equal rows are counted, so that a second fill at the same price on the
-// same day gets a different ID than the first, in every file that has both.
+// fingerprints makes IDs from the content of rows. Equal rows are counted, so that a second fill at
+// the same price on the same day gets a different ID than the first, in every file that has both.
 type fingerprints map[fingerprint]int32
 
 // fingerprint is a truncated hash of a row.
@@ -113,10 +114,12 @@ func contentSum(r *Row) fingerprint {
 	// The buffer fits most rows, so that they need no allocation.
 	var space [256]byte
 	b := space[:0]
-	for _, s := range [...]string{r.Date, r.Account, string(r.Action), r.Ticker, r.Currency, r.LotID, r.ToAccount, r.DonorDate} {
+	for _, s := range [...]string{r.Date, r.Account, string(r.Action), r.Ticker, r.Currency,
+		r.LotID, r.ToAccount, r.DonorDate} {
 		b = append(append(b, s...), 0x1f)
 	}
-	for _, d := range [...]decimal.Decimal{r.Quantity, r.Price, r.Fees, r.Ratio.New, r.Ratio.Old, r.DonorBasis, r.Value} {
+	for _, d := range [...]decimal.Decimal{r.Quantity, r.Price, r.Fees, r.Ratio.New, r.Ratio.Old,
+		r.DonorBasis, r.Value} {
 		// Trimmed, so that 215.5 and 215.50 are equal.
 		if d.IsZero() {
 			b = append(b, '0', 0x1f)
@@ -129,8 +132,8 @@ func contentSum(r *Row) fingerprint {
 	return fingerprint(sum[:len(fingerprint{})])
 }
 
-// reference returns the ID of a row with a reference of its broker. It includes the account, because brokers number the
-// transactions of each account.
+// reference returns the ID of a row with a reference of its broker. It includes the account,
+// because brokers number the transactions of each account.
 func reference(format, account, ref string) string {
 	sum := sha256.Sum256([]byte(format + "\x1f" + account + "\x1f" + ref))
 	return format + "-" + hex.EncodeToString(sum[:12])

@@ -19,23 +19,34 @@ func schwabWords() vocabulary {
 	v.put(meaning{kind: capital}, "return of capital", "cash return of capital")
 	v.put(meaning{kind: expire}, "expired")
 	v.put(meaning{kind: exercise}, "exchange or exercise", "exercised")
-	v.put(meaning{short, whyShort}, "assigned", "sell short", "sell to open", "buy to close", "buy to cover", "cover short")
-	v.put(meaning{cash, whyDividend}, "qualified dividend", "cash dividend", "non-qualified div", "special dividend", "special qual div",
-		"qual div reinvest", "reinvest dividend", "pr yr cash div", "pr yr div reinvest", "pr yr non-qual div", "pr yr special div",
-		"long term cap gain", "short term cap gain", "long term cap gain reinvest", "short term cap gain reinvest", "div adjustment",
+	v.put(meaning{short, whyShort}, "assigned", "sell short", "sell to open", "buy to close",
+		"buy to cover", "cover short")
+	v.put(meaning{cash, whyDividend}, "qualified dividend", "cash dividend", "non-qualified div",
+		"special dividend", "special qual div",
+		"qual div reinvest", "reinvest dividend", "pr yr cash div", "pr yr div reinvest",
+		"pr yr non-qual div", "pr yr special div",
+		"long term cap gain", "short term cap gain", "long term cap gain reinvest",
+		"short term cap gain reinvest", "div adjustment",
 		"special non qual div", "non-qual div", "cash div")
-	v.put(meaning{cash, whyCash}, "bank interest", "credit interest", "bond interest", "cd interest", "margin interest",
-		"moneylink transfer", "moneylink deposit", "moneylink adj", "wire funds", "wire funds received", "wire funds adj", "wire received",
-		"wire sent", "wire transfer", "funds received", "funds paid", "service fee", "adr mgmt fee", "foreign tax paid",
-		"foreign tax reclaim", "misc cash entry", "misc credits", "nra tax adj", "nra withholding", "tax withholding", "tax reversal",
-		"irs withhold adj", "adjustment", "futures mm sweep", "visa purchase", "atm withdrawal", "auto s1 credit", "auto s1 debit",
+	v.put(meaning{cash, whyCash}, "bank interest", "credit interest", "bond interest",
+		"cd interest", "margin interest",
+		"moneylink transfer", "moneylink deposit", "moneylink adj", "wire funds",
+		"wire funds received", "wire funds adj", "wire received",
+		"wire sent", "wire transfer", "funds received", "funds paid", "service fee", "adr mgmt fee",
+		"foreign tax paid",
+		"foreign tax reclaim", "misc cash entry", "misc credits", "nra tax adj", "nra withholding",
+		"tax withholding", "tax reversal",
+		"irs withhold adj", "adjustment", "futures mm sweep", "visa purchase", "atm withdrawal",
+		"auto s1 credit", "auto s1 debit",
 		"bill pay", "promotional award", "advisor fee", "mgmt fee", "deposit", "schwab atm rebate")
-	v.put(meaning{shares, whyTransfer}, "journaled shares", "security transfer", "internal transfer", "shares transfer",
+	v.put(meaning{shares, whyTransfer}, "journaled shares", "security transfer",
+		"internal transfer", "shares transfer",
 		"transfer of security or option in", "transfer of security or option out", "journal")
 	v.put(meaning{shares, whyReceived}, "stock plan activity", "shares received")
 	v.put(meaning{shares, whyLieu}, "cash in lieu")
 	v.put(meaning{shares, whyBack}, "cancel buy", "cancel sell", "buy cancel", "sell cancel")
-	v.put(meaning{shares, whyCorp}, "stock merger", "cash/stock merger", "cash merger", "cash merger adj", "spin-off", "name change",
+	v.put(meaning{shares, whyCorp}, "stock merger", "cash/stock merger", "cash merger",
+		"cash merger adj", "spin-off", "name change",
 		"mandatory reorg exc", "reorganization", "stock div dist", "tender offer", "stock dividend")
 	v.put(meaning{shares, whyBond}, "principal payment", "full redemption", "full redemption adj")
 	return v
@@ -73,7 +84,8 @@ func (in *input) readSchwab(t *table, preamble []string) {
 		case e.kind == unknown && t.get("symbol") == "" && !e.quantity.present:
 			e.meaning = meaning{cash, whyNoShares}
 		case e.kind == unknown:
-			in.addFault(t.at("action"), "action: %q is not known%s, expected one of Schwab's words like Buy, Sell or Reinvest Shares",
+			in.addFault(t.at("action"),
+				"action: %q is not known%s, expected one of Schwab's words like Buy, Sell or Reinvest Shares",
 				t.get("action"), words.hint(action))
 		}
 		in.symbol(t, &e, "symbol")
@@ -85,18 +97,22 @@ func (in *input) readSchwab(t *table, preamble []string) {
 func (in *input) usDate(t *table, name string) string {
 	date, ok := parseUSDate(t.get(name))
 	if !ok {
-		in.addFault(t.at(name), "%s: %q is not a date, expected something like 01/31/2024, the month first", name, t.get(name))
+		in.addFault(t.at(name),
+			"%s: %q is not a date, expected something like 01/31/2024, the month first", name,
+			t.get(name))
 	}
 	return date
 }
 
-// checkUniqueColumns refuses a header that has a column twice, because either could be the right one.
+// checkUniqueColumns refuses a header that has a column twice, because either could be the right
+// one.
 func (in *input) checkUniqueColumns(t *table) bool {
 	for i, field := range t.fields {
 		for name := range columnIndexes([]string{field}) {
 			if t.head[name] != i {
 				line, col := t.csv.FieldPos(i)
-				in.addFault(position{line, col}, "column %q appears a second time: remove one of the two", field)
+				in.addFault(position{line, col},
+					"column %q appears a second time: remove one of the two", field)
 				return false
 			}
 		}

@@ -12,11 +12,13 @@ import (
 )
 
 func allColumns() []string {
-	return []string{"date", "account", "action", "ticker", "quantity", "price", "fees", "currency", "lot_id",
+	return []string{"date", "account", "action", "ticker", "quantity", "price", "fees", "currency",
+		"lot_id",
 		"to_account", "ratio", "donor_basis", "donor_date", "value", "id"}
 }
 
-// numBasic is the number of columns that every file has. The others are written only if a row needs them.
+// numBasic is the number of columns that every file has. The others are written only if a row needs
+// them.
 const numBasic = 9
 
 func basicColumns() []string { return allColumns()[:numBasic] }
@@ -33,7 +35,9 @@ func (in *input) readSignalboxCSV(t *table) {
 	for t.next(&in.faults) {
 		if len(t.fields) > len(t.head) {
 			line, col := t.csv.FieldPos(len(t.head))
-			in.addFault(position{line, col}, "the record has %d fields, the header %d: quote a field that has a comma", len(t.fields), len(t.head))
+			in.addFault(position{line, col},
+				"the record has %d fields, the header %d: quote a field that has a comma",
+				len(t.fields), len(t.head))
 			continue
 		}
 		before := in.faultCount()
@@ -73,7 +77,8 @@ func (in *input) checkColumns(t *table, required, further []string) bool {
 		at := position{line, col}
 		switch {
 		case !want[name]:
-			in.addFault(at, "column %q is not known, expected %s and optionally %s", field, strings.Join(required, ","), strings.Join(further, ","))
+			in.addFault(at, "column %q is not known, expected %s and optionally %s", field,
+				strings.Join(required, ","), strings.Join(further, ","))
 			ok = false
 		case t.head[name] != i:
 			in.addFault(at, "column %q appears twice", field)
@@ -89,16 +94,20 @@ func (in *input) checkColumns(t *table, required, further []string) bool {
 	return ok
 }
 
-// intern returns a copy of s that is shared by all equal strings. A field is a part of the string of its whole record, so
-// a row that kept it would keep the record.
+// intern returns a copy of s that is shared by all equal strings. A field is a part of the string
+// of its whole record, so a row that kept it would keep the record.
 func intern(s string) string { return unique.Make(s).Value() }
 
 func (in *input) signalboxRow(t *table) Row {
 	r := Row{
-		Date: in.isoDate(t, "date", true), Account: intern(t.get("account")), Action: parseAction(t.get("action")),
-		Quantity: in.nonNegative(t, "quantity"), Price: in.nonNegative(t, "price"), Fees: in.nonNegative(t, "fees"), Currency: intern(in.currency(t)),
-		LotID: strings.Clone(t.get("lot_id")), ToAccount: intern(t.get("to_account")), DonorBasis: in.nonNegative(t, "donor_basis"),
-		DonorDate: in.isoDate(t, "donor_date", false), Value: in.nonNegative(t, "value"), ID: strings.Clone(t.get("id")),
+		Date: in.isoDate(t, "date", true), Account: intern(t.get("account")),
+		Action:   parseAction(t.get("action")),
+		Quantity: in.nonNegative(t, "quantity"), Price: in.nonNegative(t, "price"),
+		Fees: in.nonNegative(t, "fees"), Currency: intern(in.currency(t)),
+		LotID: strings.Clone(t.get("lot_id")), ToAccount: intern(t.get("to_account")),
+		DonorBasis: in.nonNegative(t, "donor_basis"),
+		DonorDate:  in.isoDate(t, "donor_date", false), Value: in.nonNegative(t, "value"),
+		ID: strings.Clone(t.get("id")),
 	}
 	if r.Account == "" && r.Action != Transfer && r.Action != Split {
 		in.addFault(t.at("account"), "the account is empty, expected the id of an account")
@@ -118,13 +127,16 @@ func (in *input) signalboxRow(t *table) Row {
 
 // parseAction accepts an action in any case, with spaces or hyphens for underscores.
 func parseAction(s string) Action {
-	return Action(intern(strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(s), " ", "_"), "-", "_")))
+	return Action(intern(strings.ReplaceAll(strings.ReplaceAll(strings.ToLower(s), " ", "_"), "-",
+		"_")))
 }
 
 func (in *input) nonNegative(t *table, name string) decimal.Decimal {
 	n := t.number(&in.faults, name)
 	if n.IsNeg() {
-		in.addFault(t.at(name), "%s: %q is negative, expected a positive number: the action gives the direction", name, t.get(name))
+		in.addFault(t.at(name),
+			"%s: %q is negative, expected a positive number: the action gives the direction", name,
+			t.get(name))
 	}
 	return n.Decimal
 }
@@ -144,12 +156,14 @@ func (in *input) isoDate(t *table, name string, required bool) string {
 func (in *input) currency(t *table) string {
 	s := strings.ToUpper(t.get("currency"))
 	if s != "" && !isCurrency(s) {
-		in.addFault(t.at("currency"), "currency: %q is not a currency, expected three letters like USD", t.get("currency"))
+		in.addFault(t.at("currency"),
+			"currency: %q is not a currency, expected three letters like USD", t.get("currency"))
 	}
 	return s
 }
 
-// checkSignalboxRow checks that a row has what its action needs, and computes totals that may be given per share.
+// checkSignalboxRow checks that a row has what its action needs, and computes totals that may be
+// given per share.
 func (in *input) checkSignalboxRow(t *table, r *Row) {
 	need := func(missing bool, column, what string) {
 		if missing {
@@ -168,29 +182,39 @@ func (in *input) checkSignalboxRow(t *table, r *Row) {
 		quantity()
 		need(t.get("price") == "", "price", "a price, 0 if there was none")
 	case Split:
-		need(r.Account == "" && t.get("ratio") == "", "account", "the account, if a split has no ratio")
-		need(r.Ratio.IsZero() && r.Quantity.IsZero() && t.get("ratio") == "", "ratio", "a ratio like 4 or 3:2, or the shares added as quantity")
+		need(r.Account == "" && t.get("ratio") == "", "account",
+			"the account, if a split has no ratio")
+		need(r.Ratio.IsZero() && r.Quantity.IsZero() && t.get("ratio") == "", "ratio",
+			"a ratio like 4 or 3:2, or the shares added as quantity")
 	case Transfer:
 		quantity()
-		need(r.ToAccount == r.Account, "to_account", "an account and a different to_account; leave one of them empty if the shares enter or leave the portfolio")
+		need(r.ToAccount == r.Account, "to_account",
+			"an account and a different to_account; leave one of them empty if the shares enter or leave the portfolio")
 	case ReturnOfCapital:
-		need(r.Value.IsZero() && (r.Quantity.IsZero() || r.Price.IsZero()), "value", "the cash received, or quantity and price")
+		need(r.Value.IsZero() && (r.Quantity.IsZero() || r.Price.IsZero()), "value",
+			"the cash received, or quantity and price")
 	case Expire, Assign:
 		quantity()
 	case GiftIn:
 		quantity()
-		need(t.get("donor_basis") == "", "donor_basis", "the total that the donor paid for the shares")
-		need(r.Value.IsZero() && r.Price.IsZero(), "value", "the total value on the day of the gift, or a price")
+		need(t.get("donor_basis") == "", "donor_basis",
+			"the total that the donor paid for the shares")
+		need(r.Value.IsZero() && r.Price.IsZero(), "value",
+			"the total value on the day of the gift, or a price")
 	case Inherit:
 		quantity()
-		need(r.Value.IsZero() && r.Price.IsZero(), "value", "the total value on the day of death, or a price")
+		need(r.Value.IsZero() && r.Price.IsZero(), "value",
+			"the total value on the day of death, or a price")
 	default:
-		in.addFault(t.at("action"), "action: %q is not known%s, expected %s", t.get("action"), hint{t.get("action"), actionList}, actionNames)
+		in.addFault(t.at("action"), "action: %q is not known%s, expected %s", t.get("action"),
+			hint{t.get("action"), actionList}, actionNames)
 	}
 	if r.DonorDate > r.Date && r.Date != "" {
-		in.addFault(t.at("donor_date"), "donor_date: %s is after the date of the row, expected the day on which the donor bought the shares", r.DonorDate)
+		in.addFault(t.at("donor_date"),
+			"donor_date: %s is after the date of the row, expected the day on which the donor bought the shares", r.DonorDate)
 	}
-	if (r.Action == ReturnOfCapital || r.Action == GiftIn || r.Action == Inherit) && r.Value.IsZero() {
+	if (r.Action == ReturnOfCapital || r.Action == GiftIn || r.Action == Inherit) &&
+		r.Value.IsZero() {
 		total, err := r.Quantity.Mul(r.Price)
 		if err != nil {
 			in.addFault(t.at("price"), "price: quantity × price is too large: %v", err)
@@ -199,8 +223,8 @@ func (in *input) checkSignalboxRow(t *table, r *Row) {
 	}
 }
 
-// Format writes rows as signalbox CSV. It writes optional columns only if a row needs them, and IDs only if they do not
-// follow from the content.
+// Format writes rows as signalbox CSV. It writes optional columns only if a row needs them, and IDs
+// only if they do not follow from the content.
 func Format(rows []Row) ([]byte, error) {
 	contents := make(fingerprints)
 	records := make([][]string, len(rows))
@@ -212,7 +236,8 @@ func Format(rows []Row) ([]byte, error) {
 			id = ""
 		}
 		records[i] = []string{r.Date, r.Account, string(r.Action), r.Ticker, amount(r.Quantity), price(r), amount(r.Fees),
-			r.Currency, r.LotID, r.ToAccount, r.Ratio.String(), donorBasis(r), r.DonorDate, amount(r.Value), id}
+			r.Currency, r.LotID, r.ToAccount, r.Ratio.String(), donorBasis(r), r.DonorDate,
+			amount(r.Value), id}
 		for j := range further {
 			used[j] = used[j] || records[i][numBasic+j] != ""
 		}

@@ -13,7 +13,8 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// sameAgain checks that rows do not change, except for their lines, when they are written as signalbox CSV and read again.
+// sameAgain checks that rows do not change, except for their lines, when they are written as
+// signalbox CSV and read again.
 func sameAgain(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -27,7 +28,8 @@ func sameAgain(t interface {
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	if diff := cmp.Diff(rows, again.Rows, compareRows(), cmpopts.IgnoreFields(Row{}, "Source"), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(rows, again.Rows, compareRows(), cmpopts.IgnoreFields(Row{}, "Source"),
+		cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("rows changed (-want +got):\n%s\nin\n%s", diff, text)
 	}
 	twice, err := Format(again.Rows)
@@ -37,7 +39,8 @@ func sameAgain(t interface {
 }
 
 func TestFormatSamples(t *testing.T) {
-	for _, name := range []string{"own.csv", "schwab.csv", "fidelity.csv", "robinhood.csv", "flex.xml", "activity.qfx"} {
+	for _, name := range []string{"own.csv", "schwab.csv", "fidelity.csv", "robinhood.csv",
+		"flex.xml", "activity.qfx"} {
 		sameAgain(t, mustRead(t, name, sample(t, name), &Options{Account: accountFor(name)}).Rows)
 	}
 }
@@ -52,7 +55,8 @@ func TestFormatColumns(t *testing.T) {
 		t.Errorf("Format = %q, expected %q", text, want)
 	}
 	rows[0].ID = "mine"
-	if text, err = Format(rows); err != nil || !strings.HasPrefix(string(text), strings.TrimSpace(ownHead)+",id\n") {
+	if text, err = Format(rows); err != nil ||
+		!strings.HasPrefix(string(text), strings.TrimSpace(ownHead)+",id\n") {
 		t.Errorf("Format = %q, %v, expected a column for an id of its own", text, err)
 	}
 }
@@ -61,14 +65,17 @@ func TestFormatColumns(t *testing.T) {
 func TestFormatProperty(t *testing.T) {
 	word := rapid.StringMatching(`[a-z"',é|;:-][a-z"',é\n|;:-]{0,7}[a-z"]`)
 	positive := rapid.Custom(func(t *rapid.T) string {
-		return decimal.MustNew(rapid.Int64Range(1, 1<<50).Draw(t, "coefficient"), rapid.IntRange(0, 9).Draw(t, "scale")).Trim(0).String()
+		return decimal.MustNew(rapid.Int64Range(1, 1<<50).Draw(t, "coefficient"),
+			rapid.IntRange(0, 9).Draw(t, "scale")).Trim(0).String()
 	})
 	property.Check(t, func(t *rapid.T) {
 		var b strings.Builder
-		b.WriteString(strings.TrimSpace(ownHead) + ",to_account,ratio,donor_basis,donor_date,value,id\n")
+		b.WriteString(strings.TrimSpace(ownHead) +
+			",to_account,ratio,donor_basis,donor_date,value,id\n")
 		quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 		for i := range rapid.IntRange(0, 6).Draw(t, "rows") {
-			action := rapid.SampledFrom(strings.Split("buy sell reinvest split transfer return_of_capital expire assign gift_in inherit", " ")).Draw(t, "action")
+			action := rapid.SampledFrom(
+				strings.Split("buy sell reinvest split transfer return_of_capital expire assign gift_in inherit", " ")).Draw(t, "action")
 			ratio := positive.Draw(t, "new") + ":" + positive.Draw(t, "old")
 			prices := []string{"1.50", "123.456"}
 			if action == "buy" || action == "sell" || action == "reinvest" || action == "expire" {
@@ -78,12 +85,18 @@ func TestFormatProperty(t *testing.T) {
 			if rapid.Bool().Draw(t, "has id") {
 				id = fmt.Sprint("row", i)
 			}
-			fmt.Fprintf(&b, "20%02d-0%d-1%d,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,2001-01-01,%s,%s\n", rapid.IntRange(10, 30).Draw(t, "year"),
-				rapid.IntRange(1, 9).Draw(t, "month"), rapid.IntRange(0, 9).Draw(t, "day"), quote(word.Draw(t, "account")), action,
-				rapid.StringMatching(`[A-Z^][A-Z0-9.=^-]{0,9}`).Draw(t, "ticker"), positive.Draw(t, "quantity"),
-				rapid.SampledFrom(prices).Draw(t, "price"), rapid.SampledFrom([]string{"", "0", "4.95"}).Draw(t, "fees"),
-				rapid.SampledFrom([]string{"", "USD", "eur"}).Draw(t, "currency"), quote(word.Draw(t, "lot")), quote("to "+word.Draw(t, "to")),
-				ratio, positive.Draw(t, "basis"), rapid.SampledFrom([]string{"", "0", "77.70"}).Draw(t, "value"), id)
+			fmt.Fprintf(&b, "20%02d-0%d-1%d,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,%s,2001-01-01,%s,%s\n",
+				rapid.IntRange(10, 30).Draw(t, "year"),
+				rapid.IntRange(1, 9).Draw(t, "month"), rapid.IntRange(0, 9).Draw(t, "day"),
+				quote(word.Draw(t, "account")), action,
+				rapid.StringMatching(`[A-Z^][A-Z0-9.=^-]{0,9}`).Draw(t, "ticker"),
+				positive.Draw(t, "quantity"),
+				rapid.SampledFrom(prices).Draw(t, "price"),
+				rapid.SampledFrom([]string{"", "0", "4.95"}).Draw(t, "fees"),
+				rapid.SampledFrom([]string{"", "USD", "eur"}).Draw(t, "currency"),
+				quote(word.Draw(t, "lot")), quote("to "+word.Draw(t, "to")),
+				ratio, positive.Draw(t, "basis"),
+				rapid.SampledFrom([]string{"", "0", "77.70"}).Draw(t, "value"), id)
 		}
 		imp, err := Read("own.csv", []byte(b.String()), nil)
 		if err != nil {
@@ -96,8 +109,10 @@ func TestFormatProperty(t *testing.T) {
 // TestTransfersOutside checks transfers into and out of the portfolio.
 func TestTransfersOutside(t *testing.T) {
 	head := strings.TrimSpace(ownHead) + ",to_account,donor_basis,donor_date\n"
-	imp := mustRead(t, "f", []byte(head+"2024-01-31,brk,transfer,VTI,1,,,,,,,\n2024-01-31,,transfer,KO,2,,,,,brk,90,2020-01-02\n"), nil)
-	if len(imp.Rows) != 2 || imp.Rows[0].ToAccount != "" || imp.Rows[1].Account != "" || imp.Rows[1].DonorDate != "2020-01-02" {
+	imp := mustRead(t, "f",
+		[]byte(head+"2024-01-31,brk,transfer,VTI,1,,,,,,,\n2024-01-31,,transfer,KO,2,,,,,brk,90,2020-01-02\n"), nil)
+	if len(imp.Rows) != 2 || imp.Rows[0].ToAccount != "" || imp.Rows[1].Account != "" ||
+		imp.Rows[1].DonorDate != "2020-01-02" {
 		t.Errorf("rows %+v", imp.Rows)
 	}
 	sameAgain(t, imp.Rows)

@@ -19,8 +19,9 @@ type table struct {
 	blank  bool
 }
 
-// newTable accepts records of any width, because footers and preambles are narrower than the table. Quotes are strict: a
-// lenient reader takes everything after a missing quote for one field, and would lose the rows in it silently.
+// newTable accepts records of any width, because footers and preambles are narrower than the table.
+// Quotes are strict: a lenient reader takes everything after a missing quote for one field, and
+// would lose the rows in it silently.
 func newTable(text []byte) *table {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.FieldsPerRecord = -1
@@ -90,7 +91,8 @@ func (t *table) at(names ...string) position {
 	return position{line, col}
 }
 
-// number reads a column. An empty field, or the dashes that some brokers print instead, is zero and not present.
+// number reads a column. An empty field, or the dashes that some brokers print instead, is zero and
+// not present.
 func (t *table) number(f *faults, names ...string) (n number) {
 	s := t.get(names...)
 	if s == "" || s == "-" || s == "--" || strings.EqualFold(s, "n/a") {
@@ -106,7 +108,8 @@ func (t *table) number(f *faults, names ...string) (n number) {
 
 // name returns the first of the names that the file uses for a column.
 func (t *table) name(names []string) string {
-	return names[max(0, slices.IndexFunc(names, func(n string) bool { return hasColumns(t.head, n) }))]
+	return names[max(0, slices.IndexFunc(names,
+		func(n string) bool { return hasColumns(t.head, n) }))]
 }
 
 // number is a number in a record. If ok is false, a fault was added for it.
@@ -116,7 +119,8 @@ type number struct {
 	present, ok bool
 }
 
-// columnIndexes returns the index of each column of a header record, by its name in lower case without a trailing "($)".
+// columnIndexes returns the index of each column of a header record, by its name in lower case
+// without a trailing "($)".
 func columnIndexes(fields []string) map[string]int {
 	head := make(map[string]int, len(fields))
 	for i, f := range fields {

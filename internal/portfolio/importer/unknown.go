@@ -10,10 +10,12 @@ import (
 // layouts returns the columns that identify each CSV format.
 func layouts() map[string][]string {
 	return map[string][]string{
-		"signalbox CSV":      basicColumns(),
-		"a Schwab export":    {"date", "action", "symbol", "description", "quantity", "price", "fees & comm", "amount"},
-		"a Fidelity export":  {"run date", "action", "symbol", "quantity", "price", "amount"},
-		"a Robinhood export": {"activity date", "instrument", "description", "trans code", "quantity", "price", "amount"},
+		"signalbox CSV": basicColumns(),
+		"a Schwab export": {"date", "action", "symbol", "description", "quantity", "price",
+			"fees & comm", "amount"},
+		"a Fidelity export": {"run date", "action", "symbol", "quantity", "price", "amount"},
+		"a Robinhood export": {"activity date", "instrument", "description", "trans code",
+			"quantity", "price", "amount"},
 	}
 }
 
@@ -43,10 +45,12 @@ func (in *input) reportUnrecognised(text []byte, first position) {
 	in.addFault(first, "no known header in the first %d records, %s", maxPreamble, expectedFormats)
 }
 
-// otherSeparator finds a header whose columns are separated by something other than commas, as spreadsheets write it in many
-// countries. Such a file is refused, because there 1,500 means one and a half.
+// otherSeparator finds a header whose columns are separated by something other than commas, as
+// spreadsheets write it in many countries. Such a file is refused, because there 1,500 means one
+// and a half.
 func otherSeparator(text []byte) (position, string) {
-	for line, rest := 1, string(text[:min(len(text), 1<<16)]); line <= maxPreamble && rest != ""; line++ {
+	for line, rest := 1, string(text[:min(len(text), 1<<16)]); line <= maxPreamble &&
+		rest != ""; line++ {
 		var record string
 		record, rest, _ = strings.Cut(rest, "\n")
 		for _, s := range []struct{ mark, name string }{{";", "semicolons"}, {"\t", "tabs"}, {"|", "bars"}} {
@@ -64,9 +68,11 @@ func otherSeparator(text []byte) (position, string) {
 func otherExport(head map[string]int) string {
 	has := func(names ...string) bool { return hasColumns(head, names...) }
 	switch {
-	case has("symbol") && (has("cost basis") || has("cost basis total") || has("cost basis/share") || has("mkt val (market value)") || has("last price")):
+	case has("symbol") && (has("cost basis") || has("cost basis total") ||
+		has("cost basis/share") || has("mkt val (market value)") || has("last price")):
 		return "is a list of positions: export the history of transactions instead"
-	case has("date", "action", "symbol") && (has("feesandcommissions") || has("fees and commissions") || has("awarddate")):
+	case has("date", "action", "symbol") &&
+		(has("feesandcommissions") || has("fees and commissions") || has("awarddate")):
 		return "is from Schwab's Equity Award Center: export the history of the brokerage account, and add rows for vested shares in signalbox CSV"
 	case has("date", "investment", "transaction type"):
 		return "is the history of a Fidelity workplace plan: write its rows in signalbox CSV"
@@ -78,15 +84,18 @@ func otherExport(head map[string]int) string {
 	return ""
 }
 
-// missingColumns describes a header that lacks at most two columns of a known format. It returns "" for other headers.
+// missingColumns describes a header that lacks at most two columns of a known format. It returns ""
+// for other headers.
 func missingColumns(head map[string]int) string {
 	text, most := "", 3 // with fewer common columns it is another kind of file
 	for _, name := range slices.Sorted(maps.Keys(layouts())) {
 		columns := layouts()[name]
-		lacks := slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return hasColumns(head, c) })
+		lacks := slices.DeleteFunc(slices.Clone(columns),
+			func(c string) bool { return hasColumns(head, c) })
 		if common := len(columns) - len(lacks); len(lacks) <= 2 && common > most {
 			most = common
-			text = fmt.Sprintf("the header looks like %s, but lacks %s, expected %s", name, strings.Join(lacks, " and "), strings.Join(columns, ","))
+			text = fmt.Sprintf("the header looks like %s, but lacks %s, expected %s", name,
+				strings.Join(lacks, " and "), strings.Join(columns, ","))
 		}
 	}
 	return text

@@ -20,8 +20,8 @@ func (v vocabulary) put(m meaning, words ...string) {
 // normalize returns s in lower case, with single spaces.
 func normalize(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), " ")) }
 
-// hint is a suggestion for an unknown word, as a part of a message. Finding it compares all known words, so it is found only for
-// messages that are shown: a file can have a million unknown words.
+// hint is a suggestion for an unknown word, as a part of a message. Finding it compares all known
+// words, so it is found only for messages that are shown: a file can have a million unknown words.
 type hint struct {
 	word  string
 	known func() []string
@@ -56,6 +56,7 @@ func nearest(word string, known []string) string {
 
 // actionList returns the actions of signalbox CSV.
 func actionList() []string {
-	return []string{string(Buy), string(Sell), string(Reinvest), string(Split), string(Transfer), string(ReturnOfCapital), string(Expire),
+	return []string{string(Buy), string(Sell), string(Reinvest), string(Split), string(Transfer),
+		string(ReturnOfCapital), string(Expire),
 		string(Assign), string(GiftIn), string(Inherit)}
 }

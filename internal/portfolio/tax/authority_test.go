@@ -2,8 +2,8 @@ package tax
 
 import "testing"
 
-// The cases in this file are examples from the authorities, with their dates and amounts but in our words. If an example
-// does not have a date or a price, the source says so.
+// The cases in this file are examples from the authorities, with their dates and amounts but in our
+// words. If an example does not have a date or a price, the source says so.
 
 // TestPublication550 has the examples of the section on wash sales.
 func TestPublication550(t *testing.T) {
@@ -109,8 +109,9 @@ func TestReg10912(t *testing.T) {
 	})
 }
 
-// TestRevRul20085: a purchase in the taxpayer's IRA or Roth IRA disallows the loss and does not raise any basis. The ruling
-// does not say when the 100 shares with a basis of 1,000 were bought, or how much the account paid.
+// TestRevRul20085: a purchase in the taxpayer's IRA or Roth IRA disallows the loss and does not
+// raise any basis. The ruling does not say when the 100 shares with a basis of 1,000 were bought,
+// or how much the account paid.
 func TestRevRul20085(t *testing.T) {
 	check(t, []history{
 		{"bought by an IRA the day after: 400 is permanently disallowed", "Rev. Rul. 2008-5, facts", `
@@ -154,8 +155,8 @@ func TestRevRul20085(t *testing.T) {
 	})
 }
 
-// TestRevRul56602: selling a part of a lot that was bought in the 30 days before reduces the holding, and the rest of the
-// lot is not a replacement. The ruling has no figures.
+// TestRevRul56602: selling a part of a lot that was bought in the 30 days before reduces the
+// holding, and the rest of the lot is not a replacement. The ruling has no figures.
 func TestRevRul56602(t *testing.T) {
 	check(t, []history{
 		{"half of a lot is sold 14 days after the purchase", "Rev. Rul. 56-602", `
@@ -195,8 +196,8 @@ func TestRevRul56602(t *testing.T) {
 	})
 }
 
-// TestRevRul70231 is also the publication's example of a loss and a gain on one day. The ruling does not have the days in
-// 1967 and the last price.
+// TestRevRul70231 is also the publication's example of a loss and a gain on one day. The ruling
+// does not have the days in 1967 and the last price.
 func TestRevRul70231(t *testing.T) {
 	check(t, []history{
 		{"three blocks are sold: the loss on the first is disallowed, the gains on the others count", "Rev. Rul. 70-231", `

@@ -9,10 +9,12 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// randomRows returns n rows of an active household over ten years: buys, sells, reinvested dividends and a few transfers.
+// randomRows returns n rows of an active household over ten years: buys, sells, reinvested
+// dividends and a few transfers.
 func randomRows(n, tickers int, method Method) (Rules, []Transaction, map[string]decimal.Decimal) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	rules := Rules{Accounts: []Account{{ID: "brk", Method: method}, {ID: "two", Method: method}, {ID: "ira", Kind: IRA}, {ID: "her", Owner: Spouse}}}
+	rules := Rules{Accounts: []Account{{ID: "brk", Method: method}, {ID: "two", Method: method},
+		{ID: "ira", Kind: IRA}, {ID: "her", Owner: Spouse}}}
 	names := make([]string, tickers)
 	prices := make(map[string]decimal.Decimal)
 	for i := range names {
@@ -23,9 +25,12 @@ func randomRows(n, tickers int, method Method) (Rules, []Transaction, map[string
 	txs := make([]Transaction, n)
 	for i := range txs {
 		t := &txs[i]
-		*t = Transaction{Date: start + Date(i*3650/n), Account: rules.Accounts[rng.IntN(4)].ID, Action: Buy, Ticker: names[rng.IntN(tickers)],
-			Quantity: decimal.MustNew(int64(1+rng.IntN(100_000)), 3), Price: decimal.MustNew(int64(5000+rng.IntN(10000)), 2),
-			Fees: decimal.MustNew(int64(rng.IntN(500)), 2), Source: Source{File: "transactions/all.csv", Line: i}}
+		*t = Transaction{Date: start + Date(i*3650/n), Account: rules.Accounts[rng.IntN(4)].ID,
+			Action: Buy, Ticker: names[rng.IntN(tickers)],
+			Quantity: decimal.MustNew(int64(1+rng.IntN(100_000)), 3),
+			Price:    decimal.MustNew(int64(5000+rng.IntN(10000)), 2),
+			Fees:     decimal.MustNew(int64(rng.IntN(500)), 2),
+			Source:   Source{File: "transactions/all.csv", Line: i}}
 		switch k := rng.IntN(1000); {
 		case k < 400:
 			t.Action = Sell

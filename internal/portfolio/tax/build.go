@@ -7,8 +7,8 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// Build applies the rows up to and including asOf. Rows may be in any order; see the package comment for those of one
-// day. The error is a [*FaultsError].
+// Build applies the rows up to and including asOf. Rows may be in any order; see the package
+// comment for those of one day. The error is a [*FaultsError].
 func Build(rules Rules, txs []Transaction, asOf Date) (*Book, error) {
 	p, err := prepare(rules, txs, asOf)
 	if err != nil {
@@ -33,7 +33,8 @@ func Build(rules Rules, txs []Transaction, asOf Date) (*Book, error) {
 		}
 	}
 	slices.SortFunc(holdings, func(x, y *holding) int {
-		return cmp.Or(cmp.Compare(x.account.index, y.account.index), cmp.Compare(x.ticker.name, y.ticker.name))
+		return cmp.Or(cmp.Compare(x.account.index, y.account.index),
+			cmp.Compare(x.ticker.name, y.ticker.name))
 	})
 	for _, h := range holdings {
 		for _, p := range h.openParts() {
@@ -52,9 +53,12 @@ func Build(rules Rules, txs []Transaction, asOf Date) (*Book, error) {
 // export returns a part as a lot of the book.
 func (p *part) export() Lot {
 	h := p.lot.holding
-	l := Lot{Account: h.account.ID, Ticker: h.ticker.name, LotDate: p.lot.date, HoldingStart: p.holdStart, LotID: p.lot.name().String(),
-		Quantity: p.quantity.Trim(0), Basis: p.basis.Trim(0), BasisAdjustment: p.adjustment.Trim(0), AlwaysLong: p.alwaysLong,
-		Taxable: h.account.taxable(), row: p.lot.row, ticker: h.ticker, free: p.lot.purchase != nil && !p.used}
+	l := Lot{Account: h.account.ID, Ticker: h.ticker.name, LotDate: p.lot.date,
+		HoldingStart: p.holdStart, LotID: p.lot.name().String(),
+		Quantity: p.quantity.Trim(0), Basis: p.basis.Trim(0), BasisAdjustment: p.adjustment.Trim(0),
+		AlwaysLong: p.alwaysLong,
+		Taxable:    h.account.taxable(), row: p.lot.row, ticker: h.ticker,
+		free: p.lot.purchase != nil && !p.used}
 	l.LossBasis, l.LossHoldingStart = l.Basis, l.HoldingStart
 	if p.lot.dual {
 		l.LossBasis, l.LossHoldingStart = p.lossBasis.Trim(0), p.lot.date+1
@@ -62,7 +66,8 @@ func (p *part) export() Lot {
 	return l
 }
 
-// Realized returns the gains of a year less its allowed losses in the taxable accounts, short-term and long-term.
+// Realized returns the gains of a year less its allowed losses in the taxable accounts, short-term
+// and long-term.
 func (b *Book) Realized(year int) (short, long decimal.Decimal, err error) {
 	var c calc
 	from, to := DateOf(year, 1, 1), DateOf(year, 12, 31)

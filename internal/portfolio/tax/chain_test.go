@@ -2,7 +2,8 @@ package tax
 
 import "testing"
 
-// TestSection1091Chains: section 1091(d) adds to the basis, and 1223(3) to the holding period, again and again.
+// TestSection1091Chains: section 1091(d) adds to the basis, and 1223(3) to the holding period,
+// again and again.
 func TestSection1091Chains(t *testing.T) {
 	check(t, []history{
 		{"the replacement is sold at a loss, and replaced", "section 1091(d) and 1223(3), twice", `

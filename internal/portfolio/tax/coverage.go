@@ -6,15 +6,17 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// Coverage is how much of what the taxable accounts hold the book has lots for. A position is a ticker of which an
-// account holds shares. What was sold does not count, whether its purchase is known or not.
+// Coverage is how much of what the taxable accounts hold the book has lots for. A position is a
+// ticker of which an account holds shares. What was sold does not count, whether its purchase is
+// known or not.
 type Coverage struct {
 	Positions int
 	// WithLots is the number of positions whose shares all have a lot.
 	WithLots int
-	// ValuePct is the value of the shares with lots in percent of the value of all shares held. If lots have more shares
-	// than are held, the records do not show which were sold, and none of the shares has a lot. CountPct is WithLots in
-	// percent of Positions. Both are zero without positions.
+	// ValuePct is the value of the shares with lots in percent of the value of all shares held. If
+	// lots have more shares than are held, the records do not show which were sold, and none of the
+	// shares has a lot. CountPct is WithLots in percent of Positions. Both are zero without
+	// positions.
 	ValuePct float64
 	CountPct float64
 	// NoPrice is the tickers without a price, sorted. They do not count in ValuePct.
@@ -23,9 +25,10 @@ type Coverage struct {
 	Missing []Discrepancy
 }
 
-// Cover computes the coverage of accounts. Empty means all taxable accounts; others are ignored. A nil held means the
-// shares that the rows add up to.
-func Cover(b *Book, prices map[string]decimal.Decimal, held map[Position]decimal.Decimal, accounts []string) (Coverage, error) {
+// Cover computes the coverage of accounts. Empty means all taxable accounts; others are ignored. A
+// nil held means the shares that the rows add up to.
+func Cover(b *Book, prices map[string]decimal.Decimal, held map[Position]decimal.Decimal,
+	accounts []string) (Coverage, error) {
 	missing, surplus, err := Reconcile(b, held, accounts)
 	if err != nil {
 		return Coverage{}, err
@@ -34,7 +37,8 @@ func Cover(b *Book, prices map[string]decimal.Decimal, held map[Position]decimal
 		held = b.Held
 	}
 	var c calc
-	withLots := make(map[Position]decimal.Decimal) // shares with a lot, where they are not all shares
+	// shares with a lot, where they are not all shares
+	withLots := make(map[Position]decimal.Decimal)
 	for _, d := range missing {
 		withLots[d.Position] = d.Lots
 	}
@@ -44,7 +48,8 @@ func Cover(b *Book, prices map[string]decimal.Decimal, held map[Position]decimal
 	cover := Coverage{Missing: missing}
 	known, all := decimal.Zero, decimal.Zero
 	for p, shares := range held {
-		if !shares.IsPos() || !b.accounts[p.Account].taxable() || len(accounts) > 0 && !slices.Contains(accounts, p.Account) {
+		if !shares.IsPos() || !b.accounts[p.Account].taxable() || len(accounts) > 0 &&
+			!slices.Contains(accounts, p.Account) {
 			continue
 		}
 		cover.Positions++

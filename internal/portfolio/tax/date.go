@@ -14,8 +14,8 @@ const (
 	maxDate       = 1 << 20 // in the year 4670
 )
 
-// DateOf returns a day of the calendar. Like [time.Date] it normalizes days that do not exist: 30 February is a day in
-// March.
+// DateOf returns a day of the calendar. Like [time.Date] it normalizes days that do not exist: 30
+// February is a day in March.
 func DateOf(year int, month time.Month, day int) Date {
 	return Date(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix()/secondsPerDay - dayZero)
 }
@@ -49,9 +49,9 @@ func (d Date) AddDays(n int) Date { return d + Date(n) }
 // Year returns the calendar year.
 func (d Date) Year() int { return d.time().Year() }
 
-// LongTermFrom returns the first day on which a sale is long-term, for a holding period that starts on the given day,
-// the day after the purchase. It is the anniversary of that day; 1 March if the anniversary is a 29 February that does
-// not exist.
+// LongTermFrom returns the first day on which a sale is long-term, for a holding period that starts
+// on the given day, the day after the purchase. It is the anniversary of that day; 1 March if the
+// anniversary is a 29 February that does not exist.
 func LongTermFrom(holdingStart Date) Date {
 	y, m, d := holdingStart.time().Date()
 	return DateOf(y+1, m, d)

@@ -25,7 +25,8 @@ func TestLongTermFrom(t *testing.T) {
 		}
 		from := day(t, tt.long)
 		if longTerm(hold, from-1) || !longTerm(hold, from) {
-			t.Errorf("bought %s: long-term on %s: %t, on %s: %t", tt.bought, from-1, longTerm(hold, from-1), from, longTerm(hold, from))
+			t.Errorf("bought %s: long-term on %s: %t, on %s: %t", tt.bought, from-1,
+				longTerm(hold, from-1), from, longTerm(hold, from))
 		}
 	}
 }
@@ -37,7 +38,8 @@ func TestDateMatchesCalendar(t *testing.T) {
 		if err != nil || back != d {
 			t.Fatalf("%d is %s, which is %d: %v", d, d, back, err)
 		}
-		if want := d.time().AddDate(0, 0, 31).Format(time.DateOnly); d.AddDays(31).String() != want {
+		if want := d.time().AddDate(0, 0,
+			31).Format(time.DateOnly); d.AddDays(31).String() != want {
 			t.Fatalf("31 days after %s: %s, want %s", d, d.AddDays(31), want)
 		}
 		n := Date(rapid.Int32Range(0, 800).Draw(t, "later"))
@@ -54,7 +56,8 @@ func TestDateCountsFrom1800(t *testing.T) {
 }
 
 func TestParseDateRejects(t *testing.T) {
-	for _, s := range []string{"", "2024-13-01", "2024-02-30", "01/02/2024", "0024-01-01", "1799-12-31", "2024-1-1"} {
+	for _, s := range []string{"", "2024-13-01", "2024-02-30", "01/02/2024", "0024-01-01",
+		"1799-12-31", "2024-1-1"} {
 		if d, err := ParseDate(s); err == nil {
 			t.Errorf("ParseDate(%q) = %s, want an error", s, d)
 		}

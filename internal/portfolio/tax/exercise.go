@@ -2,10 +2,11 @@ package tax
 
 import "github.com/govalues/decimal"
 
-// A call and the shares that it buys are one acquisition (Reg. 1.1091-1(e) and (f)) in two rows: an assign closes the
-// option, and a buy of the same day brings the shares. The look-ahead finds out which shares belong to which calls,
-// because a loss before the exercise must not take both. On the day of the exercise, the shares get what was paid for
-// the calls, and what the calls took of losses.
+// A call and the shares that it buys are one acquisition (Reg. 1.1091-1(e) and (f)) in two rows: an
+// assign closes the option, and a buy of the same day brings the shares. The look-ahead finds out
+// which shares belong to which calls, because a loss before the exercise must not take both. On the
+// day of the exercise, the shares get what was paid for the calls, and what the calls took of
+// losses.
 
 // delivery is shares of a purchase that the calls of an assign row bought.
 type delivery struct {
@@ -13,8 +14,9 @@ type delivery struct {
 	purchase *purchase
 }
 
-// exercisedCalls is, for a purchase of calls, the shares that they will buy, in the order of exercise. The contracts of
-// a purchase leave in the order in which they take losses, so both are counted from the first contract.
+// exercisedCalls is, for a purchase of calls, the shares that they will buy, in the order of
+// exercise. The contracts of a purchase leave in the order in which they take losses, so both are
+// counted from the first contract.
 type exercisedCalls struct {
 	deliveries []callDelivery
 	done       int             // deliveries that reserveCalled has handled
@@ -35,8 +37,8 @@ func (f *fold) recordGone(p *purchase, contracts decimal.Decimal) {
 	}
 }
 
-// reserveCalled is called when contracts of a purchase took a loss. It prevents the shares that these contracts will buy
-// from taking another one.
+// reserveCalled is called when contracts of a purchase took a loss. It prevents the shares that
+// these contracts will buy from taking another one.
 func (f *fold) reserveCalled(p *purchase, contracts decimal.Decimal) {
 	calls := p.calls
 	if calls == nil {
@@ -67,7 +69,8 @@ type deliveredShares struct {
 	last      *part // the last part that got a call, or nil
 }
 
-// next returns a part that does not have a call yet, or nil. A call that took a loss is for shares that did not.
+// next returns a part that does not have a call yet, or nil. A call that took a loss is for shares
+// that did not.
 func (d *deliveredShares) next(callUsed bool) *part {
 	for d.promised != nil && d.promised != d.firstFree && d.promised.closed() {
 		d.promised = d.promised.next
@@ -94,9 +97,9 @@ func (d *deliveredShares) take(p *part) {
 	d.last = p
 }
 
-// deliver adds to the shares of an assign row what was paid for its calls, and what these took of losses: the amount,
-// the time, and that the shares replace nothing else. It takes from the row's deliveries, and reports false if there are
-// no shares.
+// deliver adds to the shares of an assign row what was paid for its calls, and what these took of
+// losses: the amount, the time, and that the shares replace nothing else. It takes from the row's
+// deliveries, and reports false if there are no shares.
 func (f *fold) deliver(deliveries *[]delivery, call *part, taken shares) bool {
 	parts, sum, last := f.callParts(deliveries, call.used, taken.quantity)
 	if len(parts) == 0 {
@@ -106,8 +109,10 @@ func (f *fold) deliver(deliveries *[]delivery, call *part, taken shares) bool {
 		parts, sum = []*part{last}, last.quantity // the contracts are for fewer shares than usual
 	}
 	for _, p := range parts {
-		basis, adjustment := f.portion(taken.basis, p.quantity, sum), f.portion(taken.adjustment, p.quantity, sum)
-		taken.basis, taken.adjustment, sum = f.sub(taken.basis, basis), f.sub(taken.adjustment, adjustment), f.sub(sum, p.quantity)
+		basis, adjustment := f.portion(taken.basis, p.quantity, sum),
+			f.portion(taken.adjustment, p.quantity, sum)
+		taken.basis, taken.adjustment, sum = f.sub(taken.basis, basis),
+			f.sub(taken.adjustment, adjustment), f.sub(sum, p.quantity)
 		p.basis = f.add(p.basis, basis)
 		if call.used {
 			p.used, p.alwaysLong = true, p.alwaysLong || call.alwaysLong
@@ -119,9 +124,10 @@ func (f *fold) deliver(deliveries *[]delivery, call *part, taken shares) bool {
 	return true
 }
 
-// callParts returns the parts that a number of contracts buys, and the sum of their shares. If there are none, last is
-// the part that got the previous call.
-func (f *fold) callParts(deliveries *[]delivery, callUsed bool, contracts decimal.Decimal) (parts []*part, sum decimal.Decimal, last *part) {
+// callParts returns the parts that a number of contracts buys, and the sum of their shares. If
+// there are none, last is the part that got the previous call.
+func (f *fold) callParts(deliveries *[]delivery, callUsed bool,
+	contracts decimal.Decimal) (parts []*part, sum decimal.Decimal, last *part) {
 	want := f.mul(contracts, sharesPerContract())
 	for len(*deliveries) > 0 && f.err == nil {
 		d := &(*deliveries)[0]
@@ -147,8 +153,9 @@ func (f *fold) callParts(deliveries *[]delivery, callUsed bool, contracts decima
 	return parts, sum, last
 }
 
-// callTracker follows in the look-ahead which calls are held, and so which are exercised. Sells by HIFO and MinTax
-// depend on what wash sales will do to the basis: the tracker assumes FIFO for them.
+// callTracker follows in the look-ahead which calls are held, and so which are exercised. Sells by
+// HIFO and MinTax depend on what wash sales will do to the basis: the tracker assumes FIFO for
+// them.
 type callTracker struct {
 	*fold
 	day    Date // that bought is for
@@ -194,7 +201,8 @@ func (c *callTracker) track(r *row) {
 			}
 		})
 	case Sell, Expire:
-		c.takeContracts(r, r.account.Method == LIFO, func(*purchase, decimal.Decimal, decimal.Decimal) {})
+		c.takeContracts(r, r.account.Method == LIFO,
+			func(*purchase, decimal.Decimal, decimal.Decimal) {})
 	case Assign:
 		c.exercise(r)
 	}
@@ -211,9 +219,10 @@ func (c *callTracker) addContracts(in *account, r *row, quantity decimal.Decimal
 	held.lots = append(held.lots, contractLot{quantity: quantity, purchase: p, id: r.LotID})
 }
 
-// takeContracts removes the contracts of a row. It calls taken for each lot, with the lot's purchase and how many
-// contracts of the lot were gone before.
-func (c *callTracker) takeContracts(r *row, newest bool, taken func(p *purchase, gone, quantity decimal.Decimal)) {
+// takeContracts removes the contracts of a row. It calls taken for each lot, with the lot's
+// purchase and how many contracts of the lot were gone before.
+func (c *callTracker) takeContracts(r *row, newest bool,
+	taken func(p *purchase, gone, quantity decimal.Decimal)) {
 	held := &c.holding(r.account, r.ticker).contracts
 	for left := r.Quantity; left.IsPos() && c.err == nil; {
 		l := held.pick(r.LotID, newest)
@@ -221,7 +230,8 @@ func (c *callTracker) takeContracts(r *row, newest bool, taken func(p *purchase,
 			return
 		}
 		quantity, gone := left.Min(l.quantity), l.gone
-		l.quantity, l.gone, left = c.sub(l.quantity, quantity), c.add(l.gone, quantity), c.sub(left, quantity)
+		l.quantity, l.gone, left = c.sub(l.quantity, quantity), c.add(l.gone, quantity),
+			c.sub(left, quantity)
 		taken(l.purchase, gone, quantity)
 	}
 }
@@ -252,11 +262,12 @@ func (c *contracts) pick(id string, newest bool) *contractLot {
 	return &c.lots[c.first]
 }
 
-// exercise finds the shares that the calls of an assign row bought: those of the day at the strike price or, if there
-// are none, the first ones of the day.
+// exercise finds the shares that the calls of an assign row bought: those of the day at the strike
+// price or, if there are none, the first ones of the day.
 func (c *callTracker) exercise(r *row) {
 	c.listBought(r.Date)
-	key := boughtKey{holding: c.holding(r.account, r.ticker.underlying), price: c.strikePrice(r.ticker)}
+	key := boughtKey{holding: c.holding(r.account, r.ticker.underlying),
+		price: c.strikePrice(r.ticker)}
 	if len(c.bought[key]) == 0 {
 		key = boughtKey{holding: key.holding, anyPrice: true}
 	}
@@ -298,7 +309,8 @@ func (c *callTracker) link(r *row, call *purchase, first, shares decimal.Decimal
 	call.calls.deliveries = append(call.calls.deliveries, callDelivery{first, shares, p})
 }
 
-// listBought lists the shares that were bought on a day. All purchases of a day come before its exercises.
+// listBought lists the shares that were bought on a day. All purchases of a day come before its
+// exercises.
 func (c *callTracker) listBought(day Date) {
 	if c.day == day {
 		return
@@ -315,7 +327,8 @@ func (c *callTracker) listBought(day Date) {
 		}
 		p.uncalled = p.quantity
 		h := c.holding(p.account, p.ticker)
-		for _, key := range []boughtKey{{holding: h, price: p.Price.Trim(0)}, {holding: h, anyPrice: true}} {
+		for _, key := range []boughtKey{{holding: h, price: p.Price.Trim(0)},
+			{holding: h, anyPrice: true}} {
 			c.bought[key] = append(c.bought[key], p)
 		}
 	}

@@ -25,8 +25,9 @@ func (f Fault) String() string {
 	return fmt.Sprintf("%s:%d: %s", f.Source.File, f.Source.Line, f.Text)
 }
 
-// FaultsError is returned if there is no book: everything that is wrong with the rules and the rows, at most 50 faults.
-// Correct them and build again. There is no partial book, because missing rows would change the lots of all later ones.
+// FaultsError is returned if there is no book: everything that is wrong with the rules and the
+// rows, at most 50 faults. Correct them and build again. There is no partial book, because missing
+// rows would change the lots of all later ones.
 type FaultsError struct{ Faults []Fault }
 
 func (e *FaultsError) Error() string {

@@ -22,8 +22,9 @@ type fold struct {
 	ratios    map[int]Ratio      // of splits, by row; none if there was nothing to split
 	exercises map[int][]delivery // of calls, by row
 
-	// The purchases that a loss can be matched with, by date: shares and calls for a loss on shares, and each option for
-	// a loss on itself. Purchases that have nothing left, or are too old, are removed when matching comes across them.
+	// The purchases that a loss can be matched with, by date: shares and calls for a loss on
+	// shares, and each option for a loss on itself. Purchases that have nothing left, or are too
+	// old, are removed when matching comes across them.
 	replaceShares *list.List
 	replaceOption map[*ticker]*list.List
 
@@ -40,8 +41,10 @@ type holdingKey struct {
 }
 
 func newFold(book *Book) *fold {
-	return &fold{book: book, holdings: make(map[holdingKey]*holding), byTicker: make(map[*ticker][]*holding),
-		splits: make(map[*ticker][]split), ratios: make(map[int]Ratio), exercises: make(map[int][]delivery),
+	return &fold{book: book, holdings: make(map[holdingKey]*holding),
+		byTicker: make(map[*ticker][]*holding),
+		splits:   make(map[*ticker][]split), ratios: make(map[int]Ratio),
+		exercises:     make(map[int][]delivery),
 		replaceShares: list.New(), replaceOption: make(map[*ticker]*list.List)}
 }
 
@@ -67,7 +70,8 @@ func (f *fold) run(rows []row) error {
 // failure reports an amount that decimals cannot represent.
 func (f *fold) failure(r *row) error {
 	faults := &FaultsError{}
-	faults.add(r.Source, "the amounts of %s cannot be computed, check quantity and price: %v", r.Ticker, f.err)
+	faults.add(r.Source, "the amounts of %s cannot be computed, check quantity and price: %v",
+		r.Ticker, f.err)
 	return faults
 }
 
@@ -83,7 +87,8 @@ func (f *fold) apply(r *row) {
 		f.gift(r)
 	case Inherit:
 		l := &lot{holding: f.holding(r.account, r.ticker), date: r.Date}
-		f.open(r, l, part{shares: shares{quantity: r.Quantity, basis: f.add(f.value(r), r.Fees)}, holdStart: r.Date + 1, alwaysLong: true})
+		f.open(r, l, part{shares: shares{quantity: r.Quantity, basis: f.add(f.value(r), r.Fees)},
+			holdStart: r.Date + 1, alwaysLong: true})
 	case Transfer:
 		f.transfer(r)
 	case Assign:
@@ -93,12 +98,14 @@ func (f *fold) apply(r *row) {
 	}
 }
 
-// endDay matches the losses of the day, now that it is known what is held at its end. last is a row of that day.
+// endDay matches the losses of the day, now that it is known what is held at its end. last is a row
+// of that day.
 func (f *fold) endDay(last *row) error {
 	for _, p := range f.premiums {
 		p.holding.premiums = nil
 		if !p.applied {
-			f.gap(p.row, p.row.account, p.row.Quantity, "the exercised put sold no shares on its day")
+			f.gap(p.row, p.row.account, p.row.Quantity,
+				"the exercised put sold no shares on its day")
 		}
 	}
 	f.premiums = nil
@@ -134,7 +141,8 @@ func (c *calc) value(r *row) decimal.Decimal {
 
 // gap records shares whose purchase is missing.
 func (f *fold) gap(r *row, a *account, quantity decimal.Decimal, why string) {
-	f.book.Incomplete = append(f.book.Incomplete, Gap{Date: r.Date, Account: a.ID, Ticker: r.Ticker, Quantity: quantity.Trim(0), Why: why, Row: r.index})
+	f.book.Incomplete = append(f.book.Incomplete, Gap{Date: r.Date, Account: a.ID, Ticker: r.Ticker,
+		Quantity: quantity.Trim(0), Why: why, Row: r.index})
 }
 
 // open adds a new lot in one part.
@@ -153,7 +161,8 @@ func (f *fold) buy(r *row) {
 	}
 	h := f.holding(r.account, r.ticker)
 	l := &lot{holding: h, date: r.Date, row: r.index, purchase: p, id: r.LotID, number: h.nextNumber(r.Date)}
-	left := shares{quantity: p.quantity, basis: f.portion(f.add(f.mul(r.Quantity, r.Price), r.Fees), p.quantity, r.Quantity)}
+	left := shares{quantity: p.quantity, basis: f.portion(f.add(f.mul(r.Quantity, r.Price), r.Fees),
+		p.quantity, r.Quantity)}
 	end := &l.first
 	add := func(q part) *part {
 		q.lot = l
@@ -165,7 +174,8 @@ func (f *fold) buy(r *row) {
 	for _, promise := range p.promises {
 		basis := f.portion(left.basis, promise.quantity, left.quantity)
 		left.quantity, left.basis = f.sub(left.quantity, promise.quantity), f.sub(left.basis, basis)
-		add(part{shares: shares{quantity: promise.quantity, basis: f.add(basis, promise.loss), adjustment: promise.loss},
+		add(part{shares: shares{quantity: promise.quantity, basis: f.add(basis, promise.loss),
+			adjustment: promise.loss},
 			holdStart: r.Date + 1 - promise.days, alwaysLong: promise.alwaysLong, used: true})
 	}
 	if !left.quantity.IsZero() {
@@ -178,11 +188,12 @@ func (f *fold) buy(r *row) {
 	f.addLot(l)
 }
 
-// gift adds a lot with the donor's basis and holding period. If the gift was worth less than that basis, a loss is
-// counted from its value and its own day.
+// gift adds a lot with the donor's basis and holding period. If the gift was worth less than that
+// basis, a loss is counted from its value and its own day.
 func (f *fold) gift(r *row) {
 	l := &lot{holding: f.holding(r.account, r.ticker), date: r.Date}
-	p := part{shares: shares{quantity: r.Quantity, basis: f.add(r.DonorBasis, r.Fees)}, holdStart: r.Date + 1}
+	p := part{shares: shares{quantity: r.Quantity, basis: f.add(r.DonorBasis, r.Fees)},
+		holdStart: r.Date + 1}
 	if r.DonorDate != 0 {
 		p.holdStart = r.DonorDate + 1
 	}
@@ -200,7 +211,8 @@ func (f *fold) transfer(r *row) {
 			return
 		}
 		l := &lot{holding: f.holding(r.to, r.ticker), date: r.DonorDate}
-		f.open(r, l, part{shares: shares{quantity: r.Quantity, basis: r.DonorBasis}, holdStart: r.DonorDate + 1})
+		f.open(r, l, part{shares: shares{quantity: r.Quantity, basis: r.DonorBasis},
+			holdStart: r.DonorDate + 1})
 		return
 	}
 	from, left := f.holding(r.account, r.ticker), r.Quantity

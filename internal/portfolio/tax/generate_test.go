@@ -16,14 +16,17 @@ const (
 	money = 16
 )
 
-// generator draws histories day by day. It tracks roughly what is held, so that most sells find shares. It buys at high
-// prices and sells at low ones a few days later, so that most sells are losses with a replacement.
+// generator draws histories day by day. It tracks roughly what is held, so that most sells find
+// shares. It buys at high prices and sells at low ones a few days later, so that most sells are
+// losses with a replacement.
 type generator struct {
 	t *rapid.T
-	// exact restricts histories to whole shares and to dollars that can be divided without rounding, for the model, and
-	// leaves out returns of capital. Otherwise there are fractions, odd fees, and splits by three.
+	// exact restricts histories to whole shares and to dollars that can be divided without
+	// rounding, for the model, and leaves out returns of capital. Otherwise there are fractions,
+	// odd fees, and splits by three.
 	exact bool
-	// deep adds exercised calls, and splits of the group before there are calls. Both make many units in the model.
+	// deep adds exercised calls, and splits of the group before there are calls. Both make many
+	// units in the model.
 	deep  bool
 	calls bool // mostly calls and their shares
 	rules Rules
@@ -81,10 +84,12 @@ func drawRows(t *rapid.T, m *generator) drawn {
 		Identical: [][]string{{"VOO", "IVV"}},
 	}
 	if m.calls {
-		m.txs = append(m.txs, Transaction{Date: m.today, Action: Buy, Account: "brk", Ticker: "VOO", Quantity: decimal.MustNew(240, 0), Price: decimal.MustNew(money*20, 0)})
+		m.txs = append(m.txs, Transaction{Date: m.today, Action: Buy, Account: "brk", Ticker: "VOO",
+			Quantity: decimal.MustNew(240, 0), Price: decimal.MustNew(money*20, 0)})
 		m.held[position{"brk", "VOO"}] = 240
 	}
-	pace := rapid.SampledFrom([][]int{{0, 1}, {0, 1, 2, 5}, {0, 3, 10, 29, 30, 31}, {0, 1, 15, 200}}).Draw(t, "pace")
+	pace := rapid.SampledFrom([][]int{{0, 1}, {0, 1, 2, 5}, {0, 3, 10, 29, 30, 31},
+		{0, 1, 15, 200}}).Draw(t, "pace")
 	for range rapid.IntRange(2, 25).Draw(t, "rows") {
 		m.today += Date(rapid.SampledFrom(pace).Draw(t, "days later"))
 		m.row()
@@ -93,7 +98,8 @@ func drawRows(t *rapid.T, m *generator) drawn {
 }
 
 func (m *generator) row() {
-	actions := []Action{Buy, Buy, Buy, Buy, Buy, Sell, Sell, Sell, Sell, Sell, Sell, Reinvest, Transfer, Split, Split, GiftIn, Inherit}
+	actions := []Action{Buy, Buy, Buy, Buy, Buy, Sell, Sell, Sell, Sell, Sell, Sell, Reinvest,
+		Transfer, Split, Split, GiftIn, Inherit}
 	if !m.exact {
 		actions = append(actions, ReturnOfCapital)
 	}
@@ -107,7 +113,8 @@ func (m *generator) row() {
 	}
 	x := Transaction{Date: m.today, Action: rapid.SampledFrom(actions).Draw(m.t, "action")}
 	p := position{
-		rapid.SampledFrom([]string{"brk", "brk", "brk", "two", "her", "ira", "roth"}).Draw(m.t, "account"),
+		rapid.SampledFrom([]string{"brk", "brk", "brk", "two", "her", "ira", "roth"}).Draw(m.t,
+			"account"),
 		rapid.SampledFrom(tickers).Draw(m.t, "ticker"),
 	}
 	switch x.Action {
@@ -124,12 +131,14 @@ func (m *generator) row() {
 		}
 		m.lastSplit = m.today
 		x.Ticker = "X"
-		if m.deep && p.ticker != "X" && !slices.ContainsFunc(m.txs, func(x Transaction) bool { return x.Ticker == drawnCall }) {
+		if m.deep && p.ticker != "X" &&
+			!slices.ContainsFunc(m.txs, func(x Transaction) bool { return x.Ticker == drawnCall }) {
 			x.Ticker = "VOO"
 		}
 		ratios := []Ratio{{decimal.Two, decimal.One}, {decimal.MustNew(4, 0), decimal.One}, {decimal.One, decimal.Two}}
 		if !m.exact {
-			ratios = append(ratios, Ratio{decimal.MustNew(3, 0), decimal.Two}, Ratio{decimal.One, decimal.MustNew(3, 0)})
+			ratios = append(ratios, Ratio{decimal.MustNew(3, 0), decimal.Two},
+				Ratio{decimal.One, decimal.MustNew(3, 0)})
 		}
 		x.Ratio = rapid.SampledFrom(ratios).Draw(m.t, "ratio")
 		factor, _ := x.Ratio.Decimal()
@@ -148,8 +157,9 @@ func (m *generator) row() {
 	m.txs = append(m.txs, x)
 }
 
-// exercise draws an assign and its purchase, in an account where the method decides which contract is exercised. No
-// shares are transferred on that day, so that the account still has everything that it bought.
+// exercise draws an assign and its purchase, in an account where the method decides which contract
+// is exercised. No shares are transferred on that day, so that the account still has everything
+// that it bought.
 func (m *generator) exercise() {
 	var accounts []string
 	for _, a := range m.rules.Accounts {
@@ -157,7 +167,8 @@ func (m *generator) exercise() {
 			accounts = append(accounts, a.ID)
 		}
 	}
-	moved := slices.ContainsFunc(m.txs, func(x Transaction) bool { return x.Date == m.today && x.Action == Transfer })
+	moved := slices.ContainsFunc(m.txs,
+		func(x Transaction) bool { return x.Date == m.today && x.Action == Transfer })
 	if moved || len(accounts) == 0 {
 		return
 	}
@@ -166,8 +177,10 @@ func (m *generator) exercise() {
 	n := rapid.Int64Range(1, int64(m.held[p])).Draw(m.t, "contracts")
 	m.held[p] -= float64(n)
 	m.held[position{account, "VOO"}] += float64(n * contractSize)
-	x := Transaction{Date: m.today, Action: Assign, Account: account, Ticker: drawnCall, Quantity: decimal.MustNew(n, 0)}
-	bought := Transaction{Date: m.today, Action: Buy, Account: account, Ticker: "VOO", Quantity: decimal.MustNew(n*contractSize, 0), Price: decimal.MustNew(strike, 0)}
+	x := Transaction{Date: m.today, Action: Assign, Account: account, Ticker: drawnCall,
+		Quantity: decimal.MustNew(n, 0)}
+	bought := Transaction{Date: m.today, Action: Buy, Account: account, Ticker: "VOO",
+		Quantity: decimal.MustNew(n*contractSize, 0), Price: decimal.MustNew(strike, 0)}
 	m.txs = append(m.txs, x, bought)
 }
 
@@ -251,14 +264,17 @@ func (m *generator) dispose(x *Transaction, p position) {
 	}
 	if x.Action == Transfer {
 		p.account, x.ToAccount = "brk", "two"
-		if slices.ContainsFunc(m.txs, func(x Transaction) bool { return x.Date == m.today && x.Action == Assign }) {
+		if slices.ContainsFunc(m.txs,
+			func(x Transaction) bool { return x.Date == m.today && x.Action == Assign }) {
 			x.Action, x.ToAccount = Sell, ""
 		}
 	}
 	x.Account, x.Ticker = p.account, p.ticker
-	x.Quantity = decimal.MustNew(rapid.Int64Range(1, max(1, int64(m.held[p]))+1).Draw(m.t, "quantity"), 0)
+	x.Quantity = decimal.MustNew(rapid.Int64Range(1, max(1, int64(m.held[p]))+1).Draw(m.t,
+		"quantity"), 0)
 	if !m.exact && p.ticker != drawnCall {
-		x.Quantity = decimal.MustNew(rapid.Int64Range(1, max(1, int64(m.held[p]*1000))).Draw(m.t, "quantity"), 3)
+		x.Quantity = decimal.MustNew(rapid.Int64Range(1, max(1, int64(m.held[p]*1000))).Draw(m.t,
+			"quantity"), 3)
 	}
 	if p.ticker == drawnCall {
 		x.Quantity = decimal.One
@@ -290,7 +306,8 @@ func (m *generator) dispose(x *Transaction, p position) {
 func (m *generator) lotOf(p position) string {
 	var ids []string
 	for _, x := range m.txs {
-		if x.LotID != "" && x.Account == p.account && x.Ticker == p.ticker && x.Action != Sell && x.Action != Transfer {
+		if x.LotID != "" && x.Account == p.account && x.Ticker == p.ticker && x.Action != Sell &&
+			x.Action != Transfer {
 			ids = append(ids, x.LotID)
 		}
 	}
@@ -300,9 +317,9 @@ func (m *generator) lotOf(p position) string {
 	return rapid.SampledFrom(ids).Draw(m.t, "lot")
 }
 
-// TestGeneratedHistoriesHaveWashSales: a property that holds for histories without wash sales shows nothing. At least 30
-// in 100 generated histories have a wash sale, and 2 in 100 each of the other cases. The seeds are fixed, so that this
-// test either always fails or never.
+// TestGeneratedHistoriesHaveWashSales: a property that holds for histories without wash sales shows
+// nothing. At least 30 in 100 generated histories have a wash sale, and 2 in 100 each of the other
+// cases. The seeds are fixed, so that this test either always fails or never.
 func TestGeneratedHistoriesHaveWashSales(t *testing.T) {
 	for _, exact := range []bool{true, false} {
 		const n = 1000
@@ -319,12 +336,16 @@ func TestGeneratedHistoriesHaveWashSales(t *testing.T) {
 		}
 		t.Log(count)
 		if count["wash sale"] < n*30/100 {
-			t.Errorf("exact %t: only %d of %d histories have a wash sale", exact, count["wash sale"], n)
+			t.Errorf("exact %t: only %d of %d histories have a wash sale", exact,
+				count["wash sale"], n)
 		}
-		for _, what := range []string{"wash sale into a retirement account", "part of a loss", "several replacements", "another account", "group", "call",
-			"purchase after the loss", "purchase before the loss", "split in the window", "chain", "loss of a gift or inheritance"} {
+		for _, what := range []string{"wash sale into a retirement account", "part of a loss",
+			"several replacements", "another account", "group", "call",
+			"purchase after the loss", "purchase before the loss", "split in the window", "chain",
+			"loss of a gift or inheritance"} {
 			if count[what] < n*2/100 {
-				t.Errorf("exact %t: only %d of %d histories have the case %q", exact, count[what], n, what)
+				t.Errorf("exact %t: only %d of %d histories have the case %q", exact, count[what],
+					n, what)
 			}
 		}
 	}
@@ -345,7 +366,8 @@ func TestGeneratedHistoriesHaveExercises(t *testing.T) {
 		}
 	}
 	t.Log(count)
-	for _, what := range []string{"call", "call that takes a loss and is exercised", "shares of a call take a loss", "split of the group in the window"} {
+	for _, what := range []string{"call", "call that takes a loss and is exercised",
+		"shares of a call take a loss", "split of the group in the window"} {
 		if count[what] < n*2/100 {
 			t.Errorf("only %d of %d histories have the case %q", count[what], n, what)
 		}
@@ -377,16 +399,20 @@ func casesIn(txs []Transaction, b *Book) map[string]bool {
 				low, high := min(r.Date, w.SaleDate), max(r.Date, w.SaleDate)
 				within := x.Action == Split && x.Date > low && x.Date <= high
 				note("split in the window", within && w.Ticker == "X")
-				note("split of the group in the window", within && r.Ticker != "X" && x.Ticker == "VOO")
+				note("split of the group in the window", within && r.Ticker != "X" &&
+					x.Ticker == "VOO")
 				exercised := x.Action == Assign && x.Account == r.Account
-				note("shares of a call take a loss", exercised && r.Ticker == "VOO" && x.Date == r.Date)
-				note("call that takes a loss and is exercised", exercised && r.Ticker == drawnCall && x.Date >= r.Date)
+				note("shares of a call take a loss", exercised && r.Ticker == "VOO" &&
+					x.Date == r.Date)
+				note("call that takes a loss and is exercised", exercised &&
+					r.Ticker == drawnCall && x.Date >= r.Date)
 			}
 		}
 	}
 	for _, s := range b.Sales {
 		note("chain", s.Disallowed.IsPos() && raised[fmt.Sprint(s.LotDate, s.Ticker)])
-		note("loss of a gift or inheritance", s.Gain.IsNeg() && slices.Contains([]Action{GiftIn, Inherit}, txs[s.lotRow].Action))
+		note("loss of a gift or inheritance", s.Gain.IsNeg() &&
+			slices.Contains([]Action{GiftIn, Inherit}, txs[s.lotRow].Action))
 	}
 	return seen
 }

@@ -25,8 +25,8 @@ type HarvestOptions struct {
 	MinLoss decimal.Decimal
 	// SortBy is the order of candidates. Empty means ByLossAmount.
 	SortBy SortBy
-	// Accounts excludes lots of other accounts. Empty means all taxable accounts. Purchases count in all accounts in any
-	// case.
+	// Accounts excludes lots of other accounts. Empty means all taxable accounts. Purchases count
+	// in all accounts in any case.
 	Accounts []string
 	// SkipWashCheck counts every loss as allowed.
 	SkipWashCheck bool
@@ -34,9 +34,10 @@ type HarvestOptions struct {
 	Held map[Position]decimal.Decimal
 }
 
-// Candidate is an open lot at a loss that a sale by the method of its account takes before any lot at a gain, or that
-// can be identified to the broker. The wash sale figures are for selling this lot alone on the day of the harvest, except
-// for CombinedShares and CombinedLoss. Amounts are positive.
+// Candidate is an open lot at a loss that a sale by the method of its account takes before any lot
+// at a gain, or that can be identified to the broker. The wash sale figures are for selling this
+// lot alone on the day of the harvest, except for CombinedShares and CombinedLoss. Amounts are
+// positive.
 type Candidate struct {
 	Account      string
 	Ticker       string
@@ -58,16 +59,19 @@ type Candidate struct {
 	PermanentLoss    decimal.Decimal
 	// Causes is the purchases that would replace the lot, earliest first, at most 32.
 	Causes []Replacement
-	// CleanFrom is the first day on which the whole loss would be allowed, if nothing more is bought.
+	// CleanFrom is the first day on which the whole loss would be allowed, if nothing more is
+	// bought.
 	CleanFrom Date
 
-	// CombinedShares and CombinedLoss are what would be disallowed of this lot if all candidates were sold together.
+	// CombinedShares and CombinedLoss are what would be disallowed of this lot if all candidates
+	// were sold together.
 	CombinedShares decimal.Decimal
 	CombinedLoss   decimal.Decimal
 
-	// Method is the method of the account. If Identify is set, which it is for Specific, the loss is realized only if the
-	// lot is identified to the broker. Plain is a sale that names no lot: of this lot and all that the method takes before
-	// it or, if the lot must be identified, of as many shares.
+	// Method is the method of the account. If Identify is set, which it is for Specific, the loss
+	// is realized only if the lot is identified to the broker. Plain is a sale that names no lot:
+	// of this lot and all that the method takes before it or, if the lot must be identified, of as
+	// many shares.
 	Method   Method
 	Identify bool
 	Plain    Outcome
@@ -77,7 +81,8 @@ type Candidate struct {
 	lot int // index in the book
 }
 
-// HarvestResult is the losses that could be realized. The totals are for selling all candidates together on AsOf.
+// HarvestResult is the losses that could be realized. The totals are for selling all candidates
+// together on AsOf.
 type HarvestResult struct {
 	AsOf       Date
 	Candidates []Candidate
@@ -89,17 +94,20 @@ type HarvestResult struct {
 	ShortTermLoss  decimal.Decimal
 	LongTermLoss   decimal.Decimal
 	DisallowedLoss decimal.Decimal
-	PermanentLoss  decimal.Decimal // the part of DisallowedLoss that is replaced in retirement accounts
+	// the part of DisallowedLoss that is replaced in retirement accounts
+	PermanentLoss decimal.Decimal
 
-	// DoNotBuy applies once the candidates are sold. DoNotBuyNow applies already, because of losses in the last 30 days.
+	// DoNotBuy applies once the candidates are sold. DoNotBuyNow applies already, because of losses
+	// in the last 30 days.
 	DoNotBuy    []Restriction
 	DoNotBuyNow []Restriction
 	// NoPrice is the tickers of lots without a price.
 	NoPrice []string
-	// NotReached is lots at a loss that a sale by the method of the account would not take first. They are in no total.
+	// NotReached is lots at a loss that a sale by the method of the account would not take first.
+	// They are in no total.
 	NotReached []Candidate
-	// NotHeld is positions whose lots have more shares than are held. Which lots are left is not known, so none is a
-	// candidate.
+	// NotHeld is positions whose lots have more shares than are held. Which lots are left is not
+	// known, so none is a candidate.
 	NotHeld []Discrepancy
 }
 
@@ -111,11 +119,14 @@ type harvest struct {
 	prices map[string]decimal.Decimal
 	recent map[market]*recentPurchases
 	result *HarvestResult
-	sold   map[int]bool // lots that are sold together with candidates, because the method takes them first
+	// lots that are sold together with candidates, because the method takes them first
+	sold map[int]bool
 }
 
-// Harvest finds the open lots at a loss in taxable accounts, on the day of the book, at the given prices by ticker.
-func Harvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions) (*HarvestResult, error) {
+// Harvest finds the open lots at a loss in taxable accounts, on the day of the book, at the given
+// prices by ticker.
+func Harvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions) (*HarvestResult,
+	error) {
 	h, err := newHarvest(b, prices, opts)
 	if err != nil {
 		return nil, err
@@ -126,16 +137,19 @@ func Harvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions) (*
 func newHarvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions) (*harvest, error) {
 	opts.SortBy = cmp.Or(opts.SortBy, ByLossAmount)
 	if !slices.Contains([]SortBy{ByLossAmount, ByLossPct, ByDaysHeld}, opts.SortBy) {
-		return nil, fmt.Errorf("sort_by %q is not known: use loss_amount, loss_pct or days_held", opts.SortBy)
+		return nil, fmt.Errorf("sort_by %q is not known: use loss_amount, loss_pct or days_held",
+			opts.SortBy)
 	}
 	for _, id := range opts.Accounts {
 		if a := b.accounts[id]; a == nil {
 			return nil, fmt.Errorf("account %q is not in the portfolio: name one that is", id)
 		} else if !a.taxable() {
-			return nil, fmt.Errorf("account %q is not taxable, its losses do not count: name a taxable one", id)
+			return nil, fmt.Errorf(
+				"account %q is not taxable, its losses do not count: name a taxable one", id)
 		}
 	}
-	h := &harvest{book: b, opts: opts, prices: prices, result: &HarvestResult{AsOf: b.AsOf}, sold: make(map[int]bool)}
+	h := &harvest{book: b, opts: opts, prices: prices, result: &HarvestResult{AsOf: b.AsOf},
+		sold: make(map[int]bool)}
 	if !opts.SkipWashCheck {
 		h.findRecent()
 	}
@@ -166,9 +180,11 @@ func (h *harvest) findCandidates() {
 	r.NotHeld = surplus
 	for from, to := 0, 0; from < len(lots); from = to { // the lots of a position are together
 		p := Position{lots[from].Account, lots[from].Ticker}
-		for to = from; to < len(lots) && lots[to].Account == p.Account && lots[to].Ticker == p.Ticker; to++ {
+		for to = from; to < len(lots) && lots[to].Account == p.Account &&
+			lots[to].Ticker == p.Ticker; to++ {
 		}
-		if !lots[from].Taxable || len(h.opts.Accounts) > 0 && !slices.Contains(h.opts.Accounts, p.Account) || notHeld[p] {
+		if !lots[from].Taxable || len(h.opts.Accounts) > 0 &&
+			!slices.Contains(h.opts.Accounts, p.Account) || notHeld[p] {
 			continue
 		}
 		price, ok := h.prices[p.Ticker]
@@ -204,7 +220,8 @@ func (h *harvest) findInPosition(from, to int, price decimal.Decimal, unknown bo
 		c := candidate(l, h.book.AsOf, price, value.Trim(0), loss.Trim(0))
 		c.lot, c.Crypto, c.Method = i, l.ticker.crypto, h.book.accounts[l.Account].Method
 		if n := place[i]; c.Method != Specific && n < order.reached {
-			c.Plain = Outcome{Quantity: order.quantities[n+1].Trim(0), Gain: order.gains[n+1].Trim(0)}
+			c.Plain = Outcome{Quantity: order.quantities[n+1].Trim(0),
+				Gain: order.gains[n+1].Trim(0)}
 			last = max(last, n)
 		} else {
 			c.Identify, c.Plain = true, h.plainSale(order, l.Quantity)
@@ -230,17 +247,21 @@ func candidate(l *Lot, asOf Date, price, value, loss decimal.Decimal) Candidate 
 		pct = 100 * part / basis
 	}
 	return Candidate{
-		Account: l.Account, Ticker: l.Ticker, LotID: l.LotID, LotDate: l.LotDate, HoldingStart: l.LossHoldingStart,
-		LongTermFrom: LongTermFrom(l.LossHoldingStart), LongTerm: l.AlwaysLong || longTerm(l.LossHoldingStart, asOf),
-		DaysHeld: int(asOf - l.LossHoldingStart + 1), Quantity: l.Quantity, Basis: l.LossBasis, Price: price,
+		Account: l.Account, Ticker: l.Ticker, LotID: l.LotID, LotDate: l.LotDate,
+		HoldingStart: l.LossHoldingStart,
+		LongTermFrom: LongTermFrom(l.LossHoldingStart), LongTerm: l.AlwaysLong ||
+			longTerm(l.LossHoldingStart, asOf),
+		DaysHeld: int(asOf - l.LossHoldingStart + 1), Quantity: l.Quantity, Basis: l.LossBasis,
+		Price: price,
 		Value: value, Loss: loss, LossPct: pct, CleanFrom: asOf}
 }
 
-// combine computes the effects of selling all candidates together, in the order in which the lots were acquired. Shares
-// that are sold together replace nothing.
+// combine computes the effects of selling all candidates together, in the order in which the lots
+// were acquired. Shares that are sold together replace nothing.
 func (h *harvest) combine() {
 	candidates := h.result.Candidates
-	available := make([]decimal.Decimal, len(h.book.Lots)) // shares of each lot that are not sold and replace nothing
+	// shares of each lot that are not sold and replace nothing
+	available := make([]decimal.Decimal, len(h.book.Lots))
 	for i := range available {
 		available[i] = h.book.Lots[i].Quantity
 	}
@@ -252,7 +273,8 @@ func (h *harvest) combine() {
 	for lot := range h.sold {
 		available[lot] = decimal.Zero
 	}
-	slices.SortFunc(order, func(x, y int) int { return h.book.compareAge(candidates[x].lot, candidates[y].lot) })
+	slices.SortFunc(order,
+		func(x, y int) int { return h.book.compareAge(candidates[x].lot, candidates[y].lot) })
 	remaining := make(map[market]*list.List)
 	for m, recent := range h.recent {
 		remaining[m] = list.New()
@@ -270,26 +292,30 @@ func (h *harvest) combine() {
 		}
 		allowed := h.sub(c.Loss, c.CombinedLoss)
 		r.Loss, r.AllowedLoss = h.add(r.Loss, c.Loss), h.add(r.AllowedLoss, allowed)
-		r.DisallowedLoss, r.PermanentLoss = h.add(r.DisallowedLoss, c.CombinedLoss), h.add(r.PermanentLoss, permanent)
+		r.DisallowedLoss, r.PermanentLoss = h.add(r.DisallowedLoss, c.CombinedLoss),
+			h.add(r.PermanentLoss, permanent)
 		if c.LongTerm {
 			r.LongTermLoss = h.add(r.LongTermLoss, allowed)
 		} else {
 			r.ShortTermLoss = h.add(r.ShortTermLoss, allowed)
 		}
 	}
-	for _, d := range []*decimal.Decimal{&r.Loss, &r.AllowedLoss, &r.ShortTermLoss, &r.LongTermLoss, &r.DisallowedLoss, &r.PermanentLoss} {
+	for _, d := range []*decimal.Decimal{&r.Loss, &r.AllowedLoss, &r.ShortTermLoss, &r.LongTermLoss,
+		&r.DisallowedLoss, &r.PermanentLoss} {
 		*d = d.Trim(0)
 	}
 }
 
 // compareAge orders lots of the book by date, then by row, then by their order in the book.
 func (b *Book) compareAge(x, y int) int {
-	return cmp.Or(cmp.Compare(b.Lots[x].LotDate, b.Lots[y].LotDate), cmp.Compare(b.Lots[x].row, b.Lots[y].row), cmp.Compare(x, y))
+	return cmp.Or(cmp.Compare(b.Lots[x].LotDate, b.Lots[y].LotDate),
+		cmp.Compare(b.Lots[x].row, b.Lots[y].row), cmp.Compare(x, y))
 }
 
-// sellCombined matches a candidate with what the candidates before it left of the recent purchases. It returns the loss
-// that is permanent.
-func (h *harvest) sellCombined(c *Candidate, l *Lot, purchases *list.List, available []decimal.Decimal) (permanent decimal.Decimal) {
+// sellCombined matches a candidate with what the candidates before it left of the recent purchases.
+// It returns the loss that is permanent.
+func (h *harvest) sellCombined(c *Candidate, l *Lot, purchases *list.List,
+	available []decimal.Decimal) (permanent decimal.Decimal) {
 	left, loss := c.Quantity, c.Loss
 	for e := purchases.Front(); e != nil && left.IsPos() && h.err == nil; {
 		h.steps++

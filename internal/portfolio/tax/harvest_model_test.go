@@ -12,8 +12,8 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// drawHarvest draws a history, a later day and prices, and harvests. There is no row on that day: shares that it sells
-// would change the matching of the losses of that day.
+// drawHarvest draws a history, a later day and prices, and harvests. There is no row on that day:
+// shares that it sells would change the matching of the losses of that day.
 func drawHarvest(t *rapid.T) (drawn, *Book, *HarvestResult) {
 	d := drawRows(t, &generator{exact: true})
 	b := d.build(t, d.last+Date(rapid.IntRange(1, 40).Draw(t, "days to the harvest")))
@@ -32,7 +32,8 @@ func drawHarvest(t *rapid.T) (drawn, *Book, *HarvestResult) {
 	return d, b, r
 }
 
-// inBookOrder sorts candidates by the order of lots in the book, the only order that parts of one lot in two accounts have.
+// inBookOrder sorts candidates by the order of lots in the book, the only order that parts of one
+// lot in two accounts have.
 func inBookOrder(list []Candidate) []Candidate {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(x, y Candidate) int { return cmp.Compare(x.lot, y.lot) })
@@ -57,7 +58,8 @@ func (m *model) sellCandidate(t *rapid.T, l *Lot, c *Candidate, row int, on Date
 	basis, _ := l.Basis.Quo(quantity)
 	left := whole(quantity)
 	for _, p := range m.parts {
-		same := p.account == l.Account && p.ticker == l.Ticker && p.row == int(l.row) && p.since == l.HoldingStart && p.basis == whole(basis) && p.inherited == l.AlwaysLong
+		same := p.account == l.Account && p.ticker == l.Ticker && p.row == int(l.row) &&
+			p.since == l.HoldingStart && p.basis == whole(basis) && p.inherited == l.AlwaysLong
 		if left > 0 && same && !p.gone {
 			m.dispose(p, row, on, whole(c.Price)/per)
 			left--
@@ -68,7 +70,8 @@ func (m *model) sellCandidate(t *rapid.T, l *Lot, c *Candidate, row int, on Date
 	}
 }
 
-// TestHarvestMatchesModel compares each candidate sold alone, its first clean day, and all candidates sold together.
+// TestHarvestMatchesModel compares each candidate sold alone, its first clean day, and all
+// candidates sold together.
 func TestHarvestMatchesModel(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d, b, r := drawHarvest(t)
@@ -112,8 +115,10 @@ func TestHarvestMatchesModel(t *testing.T) {
 			want.add(0, disallowed, "disallowed")
 			want.add(0, together.tally[fmt.Sprintf("row %d permanent", i)].dollars, "permanent")
 		}
-		for what, sum := range map[string]decimal.Decimal{"loss": r.Loss, "allowed": r.AllowedLoss, "short-term": r.ShortTermLoss,
-			"long-term": r.LongTermLoss, "disallowed": r.DisallowedLoss, "permanent": r.PermanentLoss} {
+		for what, sum := range map[string]decimal.Decimal{"loss": r.Loss, "allowed": r.AllowedLoss,
+			"short-term": r.ShortTermLoss,
+			"long-term":  r.LongTermLoss, "disallowed": r.DisallowedLoss,
+			"permanent": r.PermanentLoss} {
 			f, _ := sum.Float64()
 			got.add(0, f, "%s", what)
 		}
@@ -130,7 +135,8 @@ func compareCandidate(t *rapid.T, want tally, c *Candidate, l *Lot) {
 		d, _ := dollars.Float64()
 		got.add(s, d, form, args...)
 	}
-	add(c.Quantity, c.Loss.Neg(), "row 0 sold shares acquired %s, %s-term", l.LotDate, term(c.LongTerm))
+	add(c.Quantity, c.Loss.Neg(), "row 0 sold shares acquired %s, %s-term", l.LotDate,
+		term(c.LongTerm))
 	add(c.DisallowedShares, c.DisallowedLoss, "row 0 disallowed")
 	add(decimal.Zero, c.PermanentLoss, "row 0 permanent")
 	for _, r := range c.Causes {
@@ -150,7 +156,8 @@ func compareCandidate(t *rapid.T, want tally, c *Candidate, l *Lot) {
 	}
 }
 
-// sellRow returns the row that sells a candidate. It reports false if the account has another lot of this name.
+// sellRow returns the row that sells a candidate. It reports false if the account has another lot
+// of this name.
 func sellRow(b *Book, c *Candidate, on Date) (Transaction, bool) {
 	for i := range b.Lots {
 		l := &b.Lots[i]
@@ -158,10 +165,12 @@ func sellRow(b *Book, c *Candidate, on Date) (Transaction, bool) {
 			return Transaction{}, false // the lot is in parts, and a row cannot name a part
 		}
 	}
-	return Transaction{Date: on, Account: c.Account, Action: Sell, Ticker: c.Ticker, LotID: c.LotID, Quantity: c.Quantity, Price: c.Price}, true
+	return Transaction{Date: on, Account: c.Account, Action: Sell, Ticker: c.Ticker, LotID: c.LotID,
+		Quantity: c.Quantity, Price: c.Price}, true
 }
 
-// TestHarvestMatchesSelling compares the figures of a harvest with a book that has the sells as additional rows.
+// TestHarvestMatchesSelling compares the figures of a harvest with a book that has the sells as
+// additional rows.
 func TestHarvestMatchesSelling(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d, b, r := drawHarvest(t)
@@ -174,7 +183,8 @@ func TestHarvestMatchesSelling(t *testing.T) {
 					break
 				}
 				after := drawn{d.rules, append(slices.Clone(d.txs), sell), on}.build(t, on)
-				at := slices.IndexFunc(after.WashSales, func(w WashSale) bool { return w.row == row })
+				at := slices.IndexFunc(after.WashSales,
+					func(w WashSale) bool { return w.row == row })
 				if washed := at >= 0; washed != (on < c.CleanFrom) {
 					t.Fatalf("sold on %s: wash sale %t\n%s%+v", on, washed, formatBook(after), c)
 				}
@@ -185,7 +195,9 @@ func TestHarvestMatchesSelling(t *testing.T) {
 				if at >= 0 {
 					w = after.WashSales[at]
 				}
-				if w.DisallowedShares.Cmp(c.DisallowedShares) != 0 || w.DisallowedLoss.Cmp(c.DisallowedLoss) != 0 || w.PermanentLoss.Cmp(c.PermanentLoss) != 0 {
+				if w.DisallowedShares.Cmp(c.DisallowedShares) != 0 ||
+					w.DisallowedLoss.Cmp(c.DisallowedLoss) != 0 ||
+					w.PermanentLoss.Cmp(c.PermanentLoss) != 0 {
 					t.Fatalf("sold alone:\n%s%+v", formatBook(after), c)
 				}
 			}
@@ -193,8 +205,9 @@ func TestHarvestMatchesSelling(t *testing.T) {
 	})
 }
 
-// TestDoNotBuyBefore: after all candidates are sold, a purchase one day before the end of a restriction makes the wash
-// sale larger, and a purchase on that day does not. The same holds for losses that were realized before.
+// TestDoNotBuyBefore: after all candidates are sold, a purchase one day before the end of a
+// restriction makes the wash sale larger, and a purchase on that day does not. The same holds for
+// losses that were realized before.
 func TestDoNotBuyBefore(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d, b, r := drawHarvest(t)
@@ -209,7 +222,8 @@ func TestDoNotBuyBefore(t *testing.T) {
 		}
 		after := sold.build(t, b.AsOf)
 		if sum := disallowedSince(t, after, len(d.txs), nil); sum.Cmp(r.DisallowedLoss) != 0 {
-			t.Fatalf("sold together %s is disallowed\n%s%s", sum, formatBook(after), formatHarvest(r))
+			t.Fatalf("sold together %s is disallowed\n%s%s", sum, formatBook(after),
+				formatHarvest(r))
 		}
 		if len(r.DoNotBuy) == 0 && len(r.Candidates) > 0 {
 			t.Fatal("there are candidates but no restrictions")
@@ -218,7 +232,8 @@ func TestDoNotBuyBefore(t *testing.T) {
 	})
 }
 
-// disallowedSince returns the disallowed loss of all rows from the given one on. nil means all tickers.
+// disallowedSince returns the disallowed loss of all rows from the given one on. nil means all
+// tickers.
 func disallowedSince(t *rapid.T, b *Book, row int, tickers []string) decimal.Decimal {
 	var c calc
 	sum := decimal.Zero
@@ -233,19 +248,21 @@ func disallowedSince(t *rapid.T, b *Book, row int, tickers []string) decimal.Dec
 	return sum
 }
 
-// checkRestrictions buys each restricted ticker on the last day of its restriction and on the day after, in an account
-// without written calls.
+// checkRestrictions buys each restricted ticker on the last day of its restriction and on the day
+// after, in an account without written calls.
 func checkRestrictions(t *rapid.T, d drawn, restrictions []Restriction, b *Book, from int) {
 	for _, e := range restrictions {
 		before := disallowedSince(t, b, from, e.Tickers)
 		open := false // some loss of these rows has shares without a replacement
 		for _, s := range b.Sales {
-			open = open || int(s.Row) >= from && slices.Contains(e.Tickers, s.Ticker) && s.Taxable && s.Gain.IsNeg() && s.DisallowedShares.Cmp(s.Quantity) < 0 &&
+			open = open || int(s.Row) >= from && slices.Contains(e.Tickers, s.Ticker) &&
+				s.Taxable && s.Gain.IsNeg() && s.DisallowedShares.Cmp(s.Quantity) < 0 &&
 				s.Date+31 == e.Before
 		}
 		for _, ticker := range e.Tickers {
 			for _, on := range []Date{e.Before - 1, e.Before} {
-				buy := Transaction{Date: on, Account: "hsa", Action: Buy, Ticker: ticker, Quantity: decimal.One, Price: decimal.One}
+				buy := Transaction{Date: on, Account: "hsa", Action: Buy, Ticker: ticker,
+					Quantity: decimal.One, Price: decimal.One}
 				after := drawn{d.rules, append(slices.Clone(d.txs), buy), on}.build(t, on)
 				more := disallowedSince(t, after, from, e.Tickers).Cmp(before) > 0
 				if want := open && on < e.Before; more != want {

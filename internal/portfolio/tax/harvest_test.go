@@ -14,7 +14,8 @@ import (
 func formatHarvest(r *HarvestResult) string {
 	var s strings.Builder
 	for _, c := range r.Candidates {
-		fmt.Fprintf(&s, "%s %s sell %s %s %s=-%s", c.LotDate, c.Account, c.Ticker, c.Quantity, term(c.LongTerm), c.Loss)
+		fmt.Fprintf(&s, "%s %s sell %s %s %s=-%s", c.LotDate, c.Account, c.Ticker, c.Quantity,
+			term(c.LongTerm), c.Loss)
 		if !c.DisallowedShares.IsZero() {
 			fmt.Fprintf(&s, " disallowed=%s for=%s", c.DisallowedLoss, c.DisallowedShares)
 		}
@@ -32,7 +33,8 @@ func formatHarvest(r *HarvestResult) string {
 		}
 		s.WriteString("\n")
 	}
-	fmt.Fprintf(&s, "all %s: allowed %s, short %s, long %s, disallowed %s, permanent %s\n", r.Loss, r.AllowedLoss, r.ShortTermLoss, r.LongTermLoss, r.DisallowedLoss, r.PermanentLoss)
+	fmt.Fprintf(&s, "all %s: allowed %s, short %s, long %s, disallowed %s, permanent %s\n", r.Loss,
+		r.AllowedLoss, r.ShortTermLoss, r.LongTermLoss, r.DisallowedLoss, r.PermanentLoss)
 	for _, e := range r.DoNotBuy {
 		fmt.Fprintf(&s, "then do not buy %s before %s\n", strings.Join(e.Tickers, " "), e.Before)
 	}
@@ -161,7 +163,8 @@ func checkHarvest(t *testing.T, tests []history) {
 	t.Helper()
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := Harvest(buildAt(t, tt.rows, "2024-03-31"), parsePrices(t, "X=8 VOO=400 IVV=400"), HarvestOptions{})
+			r, err := Harvest(buildAt(t, tt.rows, "2024-03-31"),
+				parsePrices(t, "X=8 VOO=400 IVV=400"), HarvestOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -203,7 +206,8 @@ func TestHarvestOptions(t *testing.T) {
 			got = append(got, c.Ticker)
 		}
 		if strings.Join(got, " ") != tt.want || r.BelowMinLoss != tt.below {
-			t.Errorf("%+v: %v and %d below, want %s and %d", tt.opts, got, r.BelowMinLoss, tt.want, tt.below)
+			t.Errorf("%+v: %v and %d below, want %s and %d", tt.opts, got, r.BelowMinLoss, tt.want,
+				tt.below)
 		}
 		if tt.opts.Accounts == nil && cmp.Diff([]string{"D"}, r.NoPrice) != "" {
 			t.Errorf("without price: %v", r.NoPrice)
@@ -211,11 +215,13 @@ func TestHarvestOptions(t *testing.T) {
 	}
 	for _, skip := range []bool{false, true} {
 		r, err := Harvest(b, prices, HarvestOptions{SkipWashCheck: skip})
-		if err != nil || r.DisallowedLoss.IsZero() != skip || (len(r.Candidates[0].Causes) == 0) != skip {
+		if err != nil || r.DisallowedLoss.IsZero() != skip ||
+			(len(r.Candidates[0].Causes) == 0) != skip {
 			t.Errorf("skip %t: disallowed %s, %v", skip, r.DisallowedLoss, err)
 		}
 	}
-	for _, opts := range []HarvestOptions{{SortBy: "name"}, {Accounts: []string{"unknown"}}, {Accounts: []string{"two", "ira"}}} {
+	for _, opts := range []HarvestOptions{{SortBy: "name"}, {Accounts: []string{"unknown"}},
+		{Accounts: []string{"two", "ira"}}} {
 		if _, err := Harvest(b, prices, opts); err == nil {
 			t.Errorf("Harvest(%+v) did not fail", opts)
 		}
@@ -224,14 +230,17 @@ func TestHarvestOptions(t *testing.T) {
 
 // TestManyCauses: a candidate lists 32 purchases, but its amounts include all of them.
 func TestManyCauses(t *testing.T) {
-	text := "2023-01-10 brk buy X 100 @10\n" + strings.Repeat("2024-03-20 ira reinvest X 1 @7\n", 40)
+	text := "2023-01-10 brk buy X 100 @10\n" + strings.Repeat("2024-03-20 ira reinvest X 1 @7\n",
+		40)
 	r, err := Harvest(buildAt(t, text, "2024-03-31"), parsePrices(t, "X=8"), HarvestOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := r.Candidates[0]
-	if len(c.Causes) != 32 || c.DisallowedShares.String() != "40" || c.DisallowedLoss.String() != "80" || c.PermanentLoss.String() != "80" {
-		t.Errorf("%d causes, %s disallowed for %s, %s of it permanently", len(c.Causes), c.DisallowedLoss, c.DisallowedShares, c.PermanentLoss)
+	if len(c.Causes) != 32 || c.DisallowedShares.String() != "40" ||
+		c.DisallowedLoss.String() != "80" || c.PermanentLoss.String() != "80" {
+		t.Errorf("%d causes, %s disallowed for %s, %s of it permanently", len(c.Causes),
+			c.DisallowedLoss, c.DisallowedShares, c.PermanentLoss)
 	}
 }
 
@@ -246,7 +255,8 @@ func TestEqualCandidates(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Candidates[0].Account != "brk" || r.Candidates[1].Account != "two" {
-			t.Errorf("by %s: %s, %s; want brk, two", by, r.Candidates[0].Account, r.Candidates[1].Account)
+			t.Errorf("by %s: %s, %s; want brk, two", by, r.Candidates[0].Account,
+				r.Candidates[1].Account)
 		}
 	}
 }
@@ -258,12 +268,15 @@ func TestCandidateFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := r.Candidates[0]
-	if c.LongTerm || c.LongTermFrom.String() != "2024-06-16" || c.DaysHeld != 366 || c.LotID != "q" || c.Loss.String() != "30.3" || fmt.Sprintf("%.6f", c.LossPct) != "30.000000" || c.Value.String() != "70.7" {
+	if c.LongTerm || c.LongTermFrom.String() != "2024-06-16" || c.DaysHeld != 366 ||
+		c.LotID != "q" || c.Loss.String() != "30.3" ||
+		fmt.Sprintf("%.6f", c.LossPct) != "30.000000" || c.Value.String() != "70.7" {
 		t.Errorf("%+v", c)
 	}
 }
 
-// TestCover: what is held counts, by value; what was sold does not, even if its purchase is missing.
+// TestCover: what is held counts, by value; what was sold does not, even if its purchase is
+// missing.
 func TestCover(t *testing.T) {
 	b := build(t, `
 		2019-01-10 brk sell OLD 1000 @10
@@ -277,11 +290,14 @@ func TestCover(t *testing.T) {
 	prices := parsePrices(t, "X=10 Y=50 Z=1000 OLD=500 OLDER=500")
 	missing := []Discrepancy{{Position{"brk", "Y"}, dec(t, "6"), dec(t, "0")}}
 	for accounts, want := range map[string]Coverage{
-		"":            {Positions: 3, WithLots: 1, CountPct: 100.0 / 3, ValuePct: 100 * 300.0 / 750, Missing: missing},
-		"brk":         {Positions: 2, WithLots: 1, CountPct: 50, ValuePct: 100 * 300.0 / 600, Missing: missing},
-		"two":         {Positions: 1},
-		"brk two ira": {Positions: 3, WithLots: 1, CountPct: 100.0 / 3, ValuePct: 100 * 300.0 / 750, Missing: missing},
-		"hifo":        {},
+		"": {Positions: 3, WithLots: 1, CountPct: 100.0 / 3, ValuePct: 100 * 300.0 / 750,
+			Missing: missing},
+		"brk": {Positions: 2, WithLots: 1, CountPct: 50, ValuePct: 100 * 300.0 / 600,
+			Missing: missing},
+		"two": {Positions: 1},
+		"brk two ira": {Positions: 3, WithLots: 1, CountPct: 100.0 / 3, ValuePct: 100 * 300.0 / 750,
+			Missing: missing},
+		"hifo": {},
 	} {
 		got, err := Cover(b, prices, nil, strings.Fields(accounts))
 		if err != nil {
@@ -295,7 +311,8 @@ func TestCover(t *testing.T) {
 	held := map[Position]decimal.Decimal{{"brk", "X"}: dec(t, "40"), {"brk", "NEW"}: dec(t, "1")}
 	got, err := Cover(b, prices, held, nil)
 	want := Coverage{Positions: 2, ValuePct: 75, NoPrice: []string{"NEW"}, Missing: []Discrepancy{
-		{Position{"brk", "NEW"}, dec(t, "1"), dec(t, "0")}, {Position{"brk", "X"}, dec(t, "40"), dec(t, "30")}}}
+		{Position{"brk", "NEW"}, dec(t, "1"), dec(t, "0")},
+		{Position{"brk", "X"}, dec(t, "40"), dec(t, "30")}}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-6)); err != nil || diff != "" {
 		t.Errorf("with positions: %v (-want +got):\n%s", err, diff)
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// history is a test case: rows, and the book that they result in, both as lines that start with a date, an account, a verb
-// and a ticker. The source is the authority, or the section of it, that the case illustrates.
+// history is a test case: rows, and the book that they result in, both as lines that start with a
+// date, an account, a verb and a ticker. The source is the authority, or the section of it, that
+// the case illustrates.
 type history struct{ name, source, rows, want string }
 
 // check builds the book of each history and compares it.
@@ -22,7 +23,8 @@ func check(t *testing.T, tests []history) {
 			if tt.source == "" {
 				t.Error("the case has no source")
 			}
-			want, got := strings.Split(unindent(tt.want), "\n"), strings.Split(formatBook(build(t, tt.rows)), "\n")
+			want, got := strings.Split(unindent(tt.want), "\n"),
+				strings.Split(formatBook(build(t, tt.rows)), "\n")
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s: want -, book +\n%s", tt.source, diff)
 			}
@@ -69,8 +71,8 @@ func dec(tb testing.TB, s string) decimal.Decimal {
 	return d
 }
 
-// rows parses lines like "2024-01-05 brk buy X 100 @10 fees=1 lot=a to=two ratio=3:2 donor=500 since=2020-01-01 value=400".
-// The account "-" means none.
+// rows parses lines like "2024-01-05 brk buy X 100 @10 fees=1 lot=a to=two ratio=3:2 donor=500
+// since=2020-01-01 value=400". The account "-" means none.
 func rows(tb testing.TB, text string) []Transaction {
 	tb.Helper()
 	var txs []Transaction
@@ -130,20 +132,22 @@ func buildAt(tb testing.TB, text, asOf string) *Book {
 	return b
 }
 
-// formatBook formats a book in lines like the rows: open lots, sales of each lot, wash sales of each row, gaps.
+// formatBook formats a book in lines like the rows: open lots, sales of each lot, wash sales of
+// each row, gaps.
 //
 //	2024-03-05 brk holds X 30 basis=330 adjusted=90 from=2023-01-15
 //	2024-03-01 brk sold X 100 of=2023-01-10 long=-300 disallowed=90 for=30
 //	2024-03-01 brk wash X 100 loss=300 disallowed=90 for=30 by 2024-03-05 brk X 30
 //	2024-03-01 brk gap X 5: sold without a buy
 //
-// A lot starts with its date; adjusted is the part of the basis that wash sales added, and from is the start of the
-// holding period if it is not the next day. After "of" is the date of the sold lot, after "for" the number of disallowed
-// shares.
+// A lot starts with its date; adjusted is the part of the basis that wash sales added, and from is
+// the start of the holding period if it is not the next day. After "of" is the date of the sold
+// lot, after "for" the number of disallowed shares.
 func formatBook(b *Book) string {
 	var s strings.Builder
 	for _, l := range b.Lots {
-		fmt.Fprintf(&s, "%s %s holds %s %s basis=%s", l.LotDate, l.Account, l.Ticker, l.Quantity, l.Basis)
+		fmt.Fprintf(&s, "%s %s holds %s %s basis=%s", l.LotDate, l.Account, l.Ticker, l.Quantity,
+			l.Basis)
 		if !l.BasisAdjustment.IsZero() {
 			fmt.Fprintf(&s, " adjusted=%s", l.BasisAdjustment)
 		}
@@ -156,14 +160,17 @@ func formatBook(b *Book) string {
 		s.WriteString("\n")
 	}
 	for _, v := range b.Sales {
-		fmt.Fprintf(&s, "%s %s sold %s %s of=%s %s=%s", v.Date, v.Account, v.Ticker, v.Quantity.Trim(0), v.LotDate, term(v.LongTerm), v.Gain.Trim(0))
+		fmt.Fprintf(&s, "%s %s sold %s %s of=%s %s=%s", v.Date, v.Account, v.Ticker,
+			v.Quantity.Trim(0), v.LotDate, term(v.LongTerm), v.Gain.Trim(0))
 		if !v.Disallowed.IsZero() {
-			fmt.Fprintf(&s, " disallowed=%s for=%s", v.Disallowed.Trim(0), v.DisallowedShares.Trim(0))
+			fmt.Fprintf(&s, " disallowed=%s for=%s", v.Disallowed.Trim(0),
+				v.DisallowedShares.Trim(0))
 		}
 		s.WriteString("\n")
 	}
 	for _, w := range b.WashSales {
-		fmt.Fprintf(&s, "%s %s wash %s %s loss=%s disallowed=%s for=%s", w.SaleDate, w.Account, w.Ticker, w.Shares, w.Loss, w.DisallowedLoss, w.DisallowedShares)
+		fmt.Fprintf(&s, "%s %s wash %s %s loss=%s disallowed=%s for=%s", w.SaleDate, w.Account,
+			w.Ticker, w.Shares, w.Loss, w.DisallowedLoss, w.DisallowedShares)
 		if !w.PermanentLoss.IsZero() {
 			fmt.Fprintf(&s, " permanent=%s", w.PermanentLoss)
 		}

@@ -9,10 +9,12 @@ import (
 // purchase is a row whose shares can replace shares that are sold at a loss.
 type purchase struct {
 	*row
-	quantity decimal.Decimal // what it opens: for an option, without the contracts that close written ones
-	bought   bool            // the lot exists
+	// what it opens: for an option, without the contracts that close written ones
+	quantity decimal.Decimal
+	bought   bool // the lot exists
 
-	// Before it is bought: shares that losses have taken already, and what these shares get from the losses.
+	// Before it is bought: shares that losses have taken already, and what these shares get from
+	// the losses.
 	reserved decimal.Decimal
 	promises []promise
 
@@ -73,7 +75,8 @@ func (f *fold) addPurchase(r *row) {
 	r.purchase, f.purchases = p, append(f.purchases, p)
 }
 
-// project updates the number of shares that each holding will have, which does not depend on the lots that are taken.
+// project updates the number of shares that each holding will have, which does not depend on the
+// lots that are taken.
 func (f *fold) project(r *row) {
 	move := func(a *account, quantity decimal.Decimal) {
 		if a == nil {

@@ -15,8 +15,8 @@ type holding struct {
 	account *account
 	ticker  *ticker
 
-	// byDate has all open lots, oldest first, and closed ones that have not come to the front yet. The other queues are
-	// filled for the methods that need them.
+	// byDate has all open lots, oldest first, and closed ones that have not come to the front yet.
+	// The other queues are filled for the methods that need them.
 	byDate  queue[*lot]
 	newest  queue[*lot]              // LIFO
 	ranking                          // HIFO and MinTax
@@ -32,8 +32,8 @@ type holding struct {
 	contracts contracts       // look-ahead: lots of a call
 }
 
-// lot is shares that were acquired together and are in one account. It is in several parts if some of its shares have
-// replaced shares that were sold at a loss.
+// lot is shares that were acquired together and are in one account. It is in several parts if some
+// of its shares have replaced shares that were sold at a loss.
 type lot struct {
 	holding  *holding
 	date     Date
@@ -42,11 +42,13 @@ type lot struct {
 	purchase *purchase // nil if the shares were not purchased
 	id       string    // as given in the row, or empty
 	number   int       // among the lots of its date
-	dual     bool      // a gift that was worth less than the donor's basis, which counts losses from lossBasis
-	first    *part
+	// a gift that was worth less than the donor's basis, which counts losses from lossBasis
+	dual  bool
+	first *part
 }
 
-// part is shares of a lot that have the same basis per share and holding period. A closed part has quantity zero.
+// part is shares of a lot that have the same basis per share and holding period. A closed part has
+// quantity zero.
 type part struct {
 	shares
 	lot        *lot
@@ -54,9 +56,10 @@ type part struct {
 	alwaysLong bool  // long-term whatever the dates are
 	used       bool  // replaces shares that were sold at a loss
 	next       *part // of this lot
-	nextFree   *part // of this purchase, in any account, among those that may still become a replacement
-	created    int   // order of creation, which decides between equals
-	version    int   // number of times it was ranked
+	// of this purchase, in any account, among those that may still become a replacement
+	nextFree *part
+	created  int // order of creation, which decides between equals
+	version  int // number of times it was ranked
 }
 
 // shares is a quantity with its basis.
@@ -87,7 +90,8 @@ func (l *lot) open() *part {
 
 // compareAge orders lots by date, then by row, then by arrival in the account.
 func compareAge(a, b *lot) int {
-	return cmp.Or(cmp.Compare(a.date, b.date), cmp.Compare(a.row, b.row), cmp.Compare(a.arrival, b.arrival))
+	return cmp.Or(cmp.Compare(a.date, b.date), cmp.Compare(a.row, b.row),
+		cmp.Compare(a.arrival, b.arrival))
 }
 
 func older(a, b *lot) bool { return compareAge(a, b) < 0 }
@@ -240,8 +244,8 @@ func (h *holding) addName(l *lot) {
 	heap.Push(q, l)
 }
 
-// named returns the first open part of the oldest lot with a name, or nil. A lot with this id comes before one that is
-// only called so by its date and number.
+// named returns the first open part of the oldest lot with a name, or nil. A lot with this id comes
+// before one that is only called so by its date and number.
 func (h *holding) named(id string) *part {
 	if h.byName == nil {
 		h.byName = make(map[lotName]*queue[*lot])
@@ -263,7 +267,8 @@ func (h *holding) named(id string) *part {
 	return nil
 }
 
-// queue is a priority queue, for use with container/heap: items[0] is an item that no other is before.
+// queue is a priority queue, for use with container/heap: items[0] is an item that no other is
+// before.
 type queue[T any] struct {
 	items  []T
 	before func(a, b T) bool

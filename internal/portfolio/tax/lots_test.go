@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestLotMethods sells from the same lots with each method. On 2024-06-01, a and b are long-term, c and d short-term.
+// TestLotMethods sells from the same lots with each method. On 2024-06-01, a and b are long-term, c
+// and d short-term.
 func TestLotMethods(t *testing.T) {
 	for _, tt := range []struct{ account, row, want string }{
 		{"brk", "sell X 15 @12", `10 a -20 long, 5 b 10 long`},
@@ -27,10 +28,12 @@ func TestLotMethods(t *testing.T) {
 			2023-06-01 ACCT buy X 10 @14 lot=c
 			2023-12-10 ACCT buy X 10 @11 lot=d
 			2024-06-01 ACCT `+tt.row, "ACCT", tt.account))
-		names := map[Date]string{day(t, "2023-01-10"): "a", day(t, "2023-02-10"): "b", day(t, "2023-06-01"): "c", day(t, "2023-12-10"): "d"}
+		names := map[Date]string{day(t, "2023-01-10"): "a", day(t, "2023-02-10"): "b",
+			day(t, "2023-06-01"): "c", day(t, "2023-12-10"): "d"}
 		var got []string
 		for _, s := range b.Sales {
-			got = append(got, strings.Join([]string{s.Quantity.Trim(0).String(), names[s.LotDate], s.Gain.Trim(0).String(), term(s.LongTerm)}, " "))
+			got = append(got, strings.Join([]string{s.Quantity.Trim(0).String(), names[s.LotDate],
+				s.Gain.Trim(0).String(), term(s.LongTerm)}, " "))
 		}
 		if diff := cmp.Diff(tt.want, strings.Join(got, ", ")); diff != "" {
 			t.Errorf("%s: %s\n%s", tt.account, tt.row, diff)
@@ -90,7 +93,8 @@ func TestLots(t *testing.T) {
 	})
 }
 
-// TestHoldingPeriod: the period starts on the day after the purchase, and long-term is more than a year.
+// TestHoldingPeriod: the period starts on the day after the purchase, and long-term is more than a
+// year.
 func TestHoldingPeriod(t *testing.T) {
 	check(t, []history{
 		{"exactly a year after the purchase it is short-term, a day later long-term", "section 1222 and Rev. Rul. 66-7", `
@@ -193,21 +197,26 @@ func TestLotsThatMove(t *testing.T) {
 	})
 }
 
-// TestGifts: section 1015(a) and Publication 551. The donor paid 100 a share in 2010; the gift was worth 80 on its day.
+// TestGifts: section 1015(a) and Publication 551. The donor paid 100 a share in 2010; the gift was
+// worth 80 on its day.
 func TestGifts(t *testing.T) {
 	for _, tt := range []struct{ price, gain, basis, term string }{
-		{"120", "200", "1000", "long"}, // a gain is counted from the donor's basis, with the donor's holding period
+		// a gain is counted from the donor's basis, with the donor's holding period
+		{"120", "200", "1000", "long"},
 		{"100", "0", "1000", "long"},
 		{"90", "0", "900", "long"}, // neither gain nor loss
 		{"80", "0", "800", "long"},
-		{"70", "-100", "800", "short"}, // a loss is counted from the value, and the holding period starts with the gift
+		// a loss is counted from the value, and the holding period starts with the gift
+		{"70", "-100", "800", "short"},
 	} {
 		b := build(t, `
 			2024-01-10 brk gift_in X 10 donor=1000 since=2010-01-01 value=800
 			2024-03-01 brk sell X 10 @`+tt.price)
 		s := b.Sales[0]
-		if s.Gain.Trim(0).String() != tt.gain || s.Basis.Trim(0).String() != tt.basis || term(s.LongTerm) != tt.term {
-			t.Errorf("sold at %s: gain %s from %s, %s; want %s from %s, %s", tt.price, s.Gain, s.Basis, term(s.LongTerm), tt.gain, tt.basis, tt.term)
+		if s.Gain.Trim(0).String() != tt.gain || s.Basis.Trim(0).String() != tt.basis ||
+			term(s.LongTerm) != tt.term {
+			t.Errorf("sold at %s: gain %s from %s, %s; want %s from %s, %s", tt.price, s.Gain,
+				s.Basis, term(s.LongTerm), tt.gain, tt.basis, tt.term)
 		}
 	}
 	b := build(t, `
@@ -218,7 +227,8 @@ func TestGifts(t *testing.T) {
 	}
 }
 
-// TestMinTaxGifts: a gift that was worth less than the donor's basis has different holding periods for a loss and a gain.
+// TestMinTaxGifts: a gift that was worth less than the donor's basis has different holding periods
+// for a loss and a gain.
 func TestMinTaxGifts(t *testing.T) {
 	check(t, []history{
 		{"a loss on the gift is short-term, and comes before a long-term loss", "section 1015(a)", `
@@ -252,8 +262,8 @@ func TestMinTaxGifts(t *testing.T) {
 	})
 }
 
-// TestMinTaxFirstLongTermDay: the order changes on the day after the anniversary of the purchase, not on the anniversary.
-// Each history has an older lot and a short-term one, and sells one share.
+// TestMinTaxFirstLongTermDay: the order changes on the day after the anniversary of the purchase,
+// not on the anniversary. Each history has an older lot and a short-term one, and sells one share.
 func TestMinTaxFirstLongTermDay(t *testing.T) {
 	const (
 		held = "2023-06-15 mint buy X 1 @OLD lot=old\n2024-01-10 mint buy X 1 @NEW lot=new\n"
@@ -262,15 +272,20 @@ func TestMinTaxFirstLongTermDay(t *testing.T) {
 		gift  = "2023-06-15 mint gift_in X 1 donor=30 since=2010-01-01 value=OLD lot=old\n2024-01-10 mint buy X 1 @NEW lot=new\n"
 	)
 	for _, tt := range []struct{ rows, prices, day, sold string }{
-		{held, "OLD=10 NEW=11 SELL=12", "2024-06-15", "new"}, // two short-term gains: the higher basis
-		{held, "OLD=10 NEW=11 SELL=12", "2024-06-16", "old"}, // a long-term gain before a short-term one
-		{held, "OLD=10 NEW=9 SELL=8", "2024-06-15", "old"},   // two short-term losses: the higher basis
-		{held, "OLD=10 NEW=9 SELL=8", "2024-06-16", "new"},   // a short-term loss before a long-term one
+		// two short-term gains: the higher basis
+		{held, "OLD=10 NEW=11 SELL=12", "2024-06-15", "new"},
+		// a long-term gain before a short-term one
+		{held, "OLD=10 NEW=11 SELL=12", "2024-06-16", "old"},
+		// two short-term losses: the higher basis
+		{held, "OLD=10 NEW=9 SELL=8", "2024-06-15", "old"},
+		// a short-term loss before a long-term one
+		{held, "OLD=10 NEW=9 SELL=8", "2024-06-16", "new"},
 		{moved, "OLD=10 NEW=11 SELL=12", "2024-06-15", "new"},
 		{moved, "OLD=10 NEW=11 SELL=12", "2024-06-16", "old"},
 		{moved, "OLD=10 NEW=9 SELL=8", "2024-06-15", "old"},
 		{moved, "OLD=10 NEW=9 SELL=8", "2024-06-16", "new"},
-		{gift, "OLD=10 NEW=9 SELL=8", "2024-06-15", "old"}, // a loss on a gift is long-term by the gift's own day
+		// a loss on a gift is long-term by the gift's own day
+		{gift, "OLD=10 NEW=9 SELL=8", "2024-06-15", "old"},
 		{gift, "OLD=10 NEW=9 SELL=8", "2024-06-16", "new"},
 	} {
 		text := tt.rows + "DAY mint sell X 1 @SELL"
@@ -338,7 +353,8 @@ func TestRowsAfterAsOfAreIgnored(t *testing.T) {
 		2023-01-10 brk buy X 10 @10
 		2024-03-01 brk sell X 10 @8
 		2024-03-10 brk buy X 10 @8`
-	if b := buildAt(t, text, "2024-03-09"); len(b.WashSales) != 0 || len(b.Lots) != 0 || len(b.Sales) != 1 {
+	if b := buildAt(t, text, "2024-03-09"); len(b.WashSales) != 0 || len(b.Lots) != 0 ||
+		len(b.Sales) != 1 {
 		t.Errorf("the day before:\n%s", formatBook(b))
 	}
 	if b := buildAt(t, text, "2024-03-10"); len(b.WashSales) != 1 || len(b.Lots) != 1 {
@@ -387,7 +403,8 @@ func TestFaults(t *testing.T) {
 		t.Fatalf("%d faults, want %d:\n%v", len(faults.Faults), len(want), err)
 	}
 	for i, f := range faults.Faults {
-		if !strings.Contains(f.Text, want[i]) || f.Source.Line != i+2 || !strings.HasPrefix(f.String(), "t.csv:") {
+		if !strings.Contains(f.Text, want[i]) || f.Source.Line != i+2 ||
+			!strings.HasPrefix(f.String(), "t.csv:") {
 			t.Errorf("fault %d: %s, want %q", i, f, want[i])
 		}
 	}
@@ -415,7 +432,8 @@ func TestFaultsInRules(t *testing.T) {
 	if _, err := Build(household(), rows(t, split), 1); err != nil {
 		t.Errorf("splits on two days, of two tickers and in two accounts: %v", err)
 	}
-	if _, err := Build(household(), rows(t, split+"2023-01-10 - split X ratio=2:1"), 1); err == nil || !strings.HasPrefix(err.Error(), "t.csv:7: X is split twice on one day") {
+	if _, err := Build(household(), rows(t, split+"2023-01-10 - split X ratio=2:1"),
+		1); err == nil || !strings.HasPrefix(err.Error(), "t.csv:7: X is split twice on one day") {
 		t.Errorf("a second split on one day: %v", err)
 	}
 	many := strings.Repeat("2023-01-10 unknown buy X 10 @10\n", 80)
@@ -423,7 +441,8 @@ func TestFaultsInRules(t *testing.T) {
 	if n := strings.Count(err.Error(), "\n") + 1; n != maxFaults {
 		t.Errorf("%d faults are listed", n)
 	}
-	_, err = Build(household(), rows(t, "2023-01-10 brk buy X 9000000000000 @9000000000000"), day(t, farFuture))
+	_, err = Build(household(), rows(t, "2023-01-10 brk buy X 9000000000000 @9000000000000"),
+		day(t, farFuture))
 	if err == nil || !strings.Contains(err.Error(), "cannot be computed") {
 		t.Errorf("overflow: %v", err)
 	}

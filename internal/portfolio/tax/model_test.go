@@ -14,10 +14,11 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// The model follows the text of section 1091 and Reg. 1.1091-1, on one list of units. A unit is so small that no later
-// split divides it: a split only changes the number of units per share. Losses and purchases are matched unit by unit,
-// whether the purchase is before or after the loss. Nothing is sorted, indexed or removed. The model shares no code with
-// the package, and is much too slow for real use.
+// The model follows the text of section 1091 and Reg. 1.1091-1, on one list of units. A unit is so
+// small that no later split divides it: a split only changes the number of units per share. Losses
+// and purchases are matched unit by unit, whether the purchase is before or after the loss. Nothing
+// is sorted, indexed or removed. The model shares no code with the package, and is much too slow
+// for real use.
 type model struct {
 	rules  Rules
 	txs    []Transaction
@@ -92,7 +93,8 @@ func (t tally) diff(other tally) []string {
 }
 
 func (m *model) account(id string) Account {
-	return m.rules.Accounts[slices.IndexFunc(m.rules.Accounts, func(a Account) bool { return a.ID == id })]
+	return m.rules.Accounts[slices.IndexFunc(m.rules.Accounts,
+		func(a Account) bool { return a.ID == id })]
 }
 
 func (m *model) taxable(id string) bool {
@@ -133,8 +135,8 @@ func (m *model) each(x Transaction, total int64) int64 {
 	return total / parts
 }
 
-// acquire lists the units of all acquisitions, including future ones. A purchase first buys back calls that were written,
-// and that part of it does not acquire anything.
+// acquire lists the units of all acquisitions, including future ones. A purchase first buys back
+// calls that were written, and that part of it does not acquire anything.
 func (m *model) acquire() {
 	written := make(map[string]int64)
 	var order []int
@@ -191,15 +193,16 @@ func (m *model) acquire() {
 	}
 }
 
-// foresee removes the units of calls that a row sells or exercises, and marks the shares that exercised calls buy. It
-// returns the remaining units.
+// foresee removes the units of calls that a row sells or exercises, and marks the shares that
+// exercised calls buy. It returns the remaining units.
 func (m *model) foresee(x Transaction, calls []*unit) []*unit {
 	taken := make(map[*unit]bool)
 	for range whole(x.Quantity) * m.perShare(drawnCall, x.Date) {
 		var first *unit
 		for _, c := range calls {
 			named := x.LotID == "" || m.txs[c.row].LotID == x.LotID
-			later := first != nil && m.account(x.Account).Method == LIFO && x.Action == Sell && x.LotID == "" && c.row != first.row
+			later := first != nil && m.account(x.Account).Method == LIFO && x.Action == Sell &&
+				x.LotID == "" && c.row != first.row
 			if !taken[c] && named && (first == nil || later) {
 				first = c
 			}
@@ -217,13 +220,15 @@ func (m *model) foresee(x Transaction, calls []*unit) []*unit {
 	return slices.DeleteFunc(calls, func(c *unit) bool { return taken[c] })
 }
 
-// delivered returns the unit of a share that a unit of a call buys: at the strike price, on that day, in that account. A
-// call that took a loss prefers shares that did not, and the other way round.
+// delivered returns the unit of a share that a unit of a call buys: at the strike price, on that
+// day, in that account. A call that took a loss prefers shares that did not, and the other way
+// round.
 func (m *model) delivered(x Transaction, call *unit, has func(*unit) bool) *unit {
 	var first *unit
 	for _, p := range m.parts {
 		in := m.txs[p.row]
-		if p.account != x.Account || in.Action != Buy || in.Ticker != "VOO" || in.Date != x.Date || whole(in.Price) != strike || has(p) {
+		if p.account != x.Account || in.Action != Buy || in.Ticker != "VOO" || in.Date != x.Date ||
+			whole(in.Price) != strike || has(p) {
 			continue
 		}
 		if first == nil || p.row == first.row && p.used != call.used && first.used == call.used {
@@ -233,8 +238,8 @@ func (m *model) delivered(x Transaction, call *unit, has func(*unit) bool) *unit
 	return first
 }
 
-// exercise adds the cost of a call to the shares (Publication 550), and the losses that it took (section 1223(3) and Reg.
-// 1.1091-1(e)).
+// exercise adds the cost of a call to the shares (Publication 550), and the losses that it took
+// (section 1223(3) and Reg. 1.1091-1(e)).
 func (m *model) exercise(x Transaction) {
 	for range whole(x.Quantity) * m.perShare(drawnCall, x.Date) {
 		c := m.choose(x, 0, FIFO)
@@ -248,7 +253,8 @@ func (m *model) exercise(x Transaction) {
 	}
 }
 
-// run applies the rows day by day: transfers, exercises, sells, and at the end of the day the losses.
+// run applies the rows day by day: transfers, exercises, sells, and at the end of the day the
+// losses.
 func (m *model) run() {
 	m.acquire()
 	for today := DateOf(2023, 1, 1); today <= m.asOf; today++ {
@@ -273,7 +279,8 @@ func (m *model) run() {
 	for _, p := range m.parts {
 		if !p.gone {
 			share := 1 / float64(m.perShare(p.ticker, m.asOf))
-			m.tally.add(share, float64(p.basis), "open %s %s %s from %s", p.account, p.ticker, p.acquired, p.since)
+			m.tally.add(share, float64(p.basis), "open %s %s %s from %s", p.account, p.ticker,
+				p.acquired, p.since)
 			m.tally.add(0, float64(p.raised), "raised %s %s %s", p.account, p.ticker, p.acquired)
 		}
 	}
@@ -284,7 +291,8 @@ func (m *model) choose(x Transaction, price int64, method Method) *unit {
 	var have []*unit
 	for _, p := range m.parts {
 		named := x.LotID == "" || m.txs[p.row].LotID == x.LotID
-		if !p.gone && p.account == x.Account && p.ticker == x.Ticker && p.acquired <= x.Date && named {
+		if !p.gone && p.account == x.Account && p.ticker == x.Ticker && p.acquired <= x.Date &&
+			named {
 			have = append(have, p)
 		}
 	}
@@ -295,7 +303,8 @@ func (m *model) choose(x Transaction, price int64, method Method) *unit {
 		method = FIFO
 	}
 	return slices.MinFunc(have, func(a, b *unit) int {
-		older := cmp.Or(cmp.Compare(a.acquired, b.acquired), cmp.Compare(a.row, b.row), cmp.Compare(a.arrival, b.arrival))
+		older := cmp.Or(cmp.Compare(a.acquired, b.acquired), cmp.Compare(a.row, b.row),
+			cmp.Compare(a.arrival, b.arrival))
 		dearer := cmp.Or(cmp.Compare(b.lossBasis(), a.lossBasis()), older)
 		switch method {
 		case LIFO:
@@ -335,8 +344,8 @@ func (p *unit) taxed(on Date, price int64) int {
 	return 3
 }
 
-// moreThanAYear reports whether a sale is long-term. The period starts on the day after the acquisition, and a year is
-// over on the anniversary of that day.
+// moreThanAYear reports whether a sale is long-term. The period starts on the day after the
+// acquisition, and a year is over on the anniversary of that day.
 func moreThanAYear(since, on Date) bool {
 	first, _ := time.Parse(time.DateOnly, since.String())
 	last, _ := time.Parse(time.DateOnly, on.String())
@@ -378,9 +387,11 @@ func (m *model) dispose(p *unit, row int, on Date, price int64) {
 	}
 	p.gone = true
 	long := p.inherited || moreThanAYear(since, on)
-	m.tally.add(1/float64(m.perShare(p.ticker, on)), float64(price-basis), "row %d sold shares acquired %s, %s-term", row, p.acquired, term(long))
+	m.tally.add(1/float64(m.perShare(p.ticker, on)), float64(price-basis),
+		"row %d sold shares acquired %s, %s-term", row, p.acquired, term(long))
 	if price < basis && m.taxable(p.account) {
-		m.losses = append(m.losses, lossOf{unit: p, row: row, amount: basis - price, held: int(on - since + 1)})
+		m.losses = append(m.losses, lossOf{unit: p, row: row, amount: basis - price,
+			held: int(on - since + 1)})
 	}
 }
 
@@ -391,15 +402,17 @@ func (m *model) wash(today Date) {
 		return cmp.Or(cmp.Compare(a.acquired, b.acquired), cmp.Compare(a.unit.row, b.unit.row))
 	})
 	for _, l := range m.losses {
-		// (c) and (d): in the order of acquisition. Shares that were transferred come after those that were not, the last
-		// transfer first.
+		// (c) and (d): in the order of acquisition. Shares that were transferred come after those
+		// that were not, the last transfer first.
 		var first *unit
 		for _, p := range m.parts {
 			if !m.replaces(p, l, today) {
 				continue
 			}
-			if first == nil || cmp.Or(cmp.Compare(p.acquired, first.acquired), cmp.Compare(p.row, first.row),
-				compareBool(p.arrival > 0, first.arrival > 0), -cmp.Compare(p.arrival, first.arrival)) < 0 {
+			if first == nil || cmp.Or(cmp.Compare(p.acquired, first.acquired),
+				cmp.Compare(p.row, first.row),
+				compareBool(p.arrival > 0, first.arrival > 0),
+				-cmp.Compare(p.arrival, first.arrival)) < 0 {
 				first = p
 			}
 		}
@@ -426,11 +439,13 @@ func (m *model) replaces(p *unit, l lossOf, today Date) bool {
 	sameLot := p.row == l.unit.row                             // Rev. Rul. 56-602
 	heldNow := !p.gone || p.acquired > today                   // the package comment
 	identical := p.ticker == l.ticker || p.ticker != "X" && l.ticker != "X" && l.ticker != drawnCall
-	calledFor := p.acquired > today && p.call != nil && p.call.used                         // (e) and (f): the call and its shares are one acquisition
+	// (e) and (f): the call and its shares are one acquisition
+	calledFor := p.acquired > today && p.call != nil && p.call.used
 	return within && purchased && !sameLot && heldNow && identical && !p.used && !calledFor // (e)
 }
 
-// replace adds the loss (section 1091(d)) and the days (section 1223(3)) to a unit, or neither (Rev. Rul. 2008-5).
+// replace adds the loss (section 1091(d)) and the days (section 1223(3)) to a unit, or neither
+// (Rev. Rul. 2008-5).
 func (m *model) replace(p *unit, l lossOf, today Date) {
 	p.used = true
 	share := 1 / float64(m.perShare(l.ticker, today))
@@ -454,11 +469,13 @@ func tallyBook(b *Book) tally {
 		return f
 	}
 	for _, l := range b.Lots {
-		t.add(number(l.Quantity), number(l.Basis), "open %s %s %s from %s", l.Account, l.Ticker, l.LotDate, l.HoldingStart)
+		t.add(number(l.Quantity), number(l.Basis), "open %s %s %s from %s", l.Account, l.Ticker,
+			l.LotDate, l.HoldingStart)
 		t.add(0, number(l.BasisAdjustment), "raised %s %s %s", l.Account, l.Ticker, l.LotDate)
 	}
 	for _, s := range b.Sales {
-		t.add(number(s.Quantity), number(s.Gain), "row %d sold shares acquired %s, %s-term", s.Row, s.LotDate, term(s.LongTerm))
+		t.add(number(s.Quantity), number(s.Gain), "row %d sold shares acquired %s, %s-term", s.Row,
+			s.LotDate, term(s.LongTerm))
 	}
 	for _, w := range b.WashSales {
 		t.add(number(w.DisallowedShares), number(w.DisallowedLoss), "row %d disallowed", w.row)
@@ -473,8 +490,9 @@ func tallyBook(b *Book) tally {
 	return t
 }
 
-// TestBookMatchesModel compares random histories with the model. They have all methods, named lots, transfers, splits,
-// gifts, inheritances, calls that are bought, exercised and written, groups, a spouse and retirement accounts.
+// TestBookMatchesModel compares random histories with the model. They have all methods, named lots,
+// transfers, splits, gifts, inheritances, calls that are bought, exercised and written, groups, a
+// spouse and retirement accounts.
 func TestBookMatchesModel(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, true)
@@ -485,7 +503,8 @@ func TestBookMatchesModel(t *testing.T) {
 	})
 }
 
-// TestExercisedCallsMatchModel does the same for histories that consist mostly of calls and their shares.
+// TestExercisedCallsMatchModel does the same for histories that consist mostly of calls and their
+// shares.
 func TestExercisedCallsMatchModel(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := drawCalls(t)

@@ -2,7 +2,8 @@ package tax
 
 import "testing"
 
-// TestWashSaleOptions: section 1091(a) covers options to acquire, and counts options among the securities.
+// TestWashSaleOptions: section 1091(a) covers options to acquire, and counts options among the
+// securities.
 func TestWashSaleOptions(t *testing.T) {
 	check(t, []history{
 		{"one call takes the loss on 100 of 150 shares", "section 1091(a): an option to acquire", `
@@ -80,8 +81,9 @@ func TestWashSaleOptions(t *testing.T) {
 	})
 }
 
-// TestAssignedPut: the writer of a put buys on the day of the assignment. Writing it does not count as a purchase: Rev. Rul.
-// 85-87, about puts whose exercise is certain, needs a judgement that rows do not support. The premium does not count.
+// TestAssignedPut: the writer of a put buys on the day of the assignment. Writing it does not count
+// as a purchase: Rev. Rul. 85-87, about puts whose exercise is certain, needs a judgement that rows
+// do not support. The premium does not count.
 func TestAssignedPut(t *testing.T) {
 	for _, tt := range []struct {
 		assigned string
@@ -96,13 +98,16 @@ func TestAssignedPut(t *testing.T) {
 			2024-03-01 brk sell X 100 @8
 			`+tt.assigned+` brk assign X240419P00009000 1
 			`+tt.assigned+` brk buy X 100 @9`)
-		if got := len(b.WashSales) == 1; got != tt.wash || len(b.Lots) != 1 || b.Lots[0].LotDate != day(t, tt.assigned) {
-			t.Errorf("assigned on %s: wash sale %t, want %t\n%s", tt.assigned, got, tt.wash, formatBook(b))
+		if got := len(b.WashSales) == 1; got != tt.wash || len(b.Lots) != 1 ||
+			b.Lots[0].LotDate != day(t, tt.assigned) {
+			t.Errorf("assigned on %s: wash sale %t, want %t\n%s", tt.assigned, got, tt.wash,
+				formatBook(b))
 		}
 	}
 }
 
-// TestExercisedCallIsOneAcquisition: the shares keep what the call took of a loss, and take no other loss.
+// TestExercisedCallIsOneAcquisition: the shares keep what the call took of a loss, and take no
+// other loss.
 func TestExercisedCallIsOneAcquisition(t *testing.T) {
 	check(t, []history{
 		{"a call bought and exercised in the window takes the loss on 100 shares, not on 200", "Reg. 1.1091-1(e) and (f)", `
@@ -203,7 +208,8 @@ func TestWhichCallIsExercised(t *testing.T) {
 	})
 }
 
-// TestOptionsThatEnd has options that expire or are exercised. The shares of exercised options have their own rows.
+// TestOptionsThatEnd has options that expire or are exercised. The shares of exercised options have
+// their own rows.
 func TestOptionsThatEnd(t *testing.T) {
 	check(t, []history{
 		{"an option that expires is sold for nothing", "section 1234(a)(2)", `

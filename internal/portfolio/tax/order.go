@@ -8,16 +8,19 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// saleOrder is the lots of a position in the order in which a sale by the method of the account takes them, if the
-// row names no lot. A loss can be harvested by a plain sale only if no lot before it is at a gain: otherwise the sale
-// would realize that gain first, and the lot must be identified to the broker (Reg. 1.1012-1(c)).
+// saleOrder is the lots of a position in the order in which a sale by the method of the account
+// takes them, if the row names no lot. A loss can be harvested by a plain sale only if no lot
+// before it is at a gain: otherwise the sale would realize that gain first, and the lot must be
+// identified to the broker (Reg. 1.1012-1(c)).
 type saleOrder struct {
 	lots []int // indexes in the book
 	// quantities and gains are sums over the first i lots; one more than lots.
 	quantities, gains []decimal.Decimal
-	// reached is the number of lots that a plain sale takes before the first one that is not at a loss.
+	// reached is the number of lots that a plain sale takes before the first one that is not at a
+	// loss.
 	reached int
-	// unknown is set if more shares are held than the lots have. What a plain sale takes is not known then.
+	// unknown is set if more shares are held than the lots have. What a plain sale takes is not
+	// known then.
 	unknown bool
 }
 
@@ -25,12 +28,13 @@ type saleOrder struct {
 type Outcome struct {
 	Quantity decimal.Decimal
 	Gain     decimal.Decimal // negative is a loss
-	// Unknown is set if shares without a known purchase are held: the sale may take them first. Gain is zero then.
+	// Unknown is set if shares without a known purchase are held: the sale may take them first.
+	// Gain is zero then.
 	Unknown bool
 }
 
-// gainOf returns the gain on a lot at a price, negative for a loss. Between the value of a gift and the donor's basis
-// there is neither.
+// gainOf returns the gain on a lot at a price, negative for a loss. Between the value of a gift and
+// the donor's basis there is neither.
 func (h *harvest) gainOf(l *Lot, price decimal.Decimal) decimal.Decimal {
 	value := h.mul(l.Quantity, price)
 	switch {
@@ -53,12 +57,14 @@ func (h *harvest) newSaleOrder(from, to int, price decimal.Decimal, unknown bool
 	case LIFO:
 		// The newest lot comes first. The parts of a lot keep their order.
 		slices.SortStableFunc(o.lots, func(x, y int) int {
-			return cmp.Or(cmp.Compare(lots[y].LotDate, lots[x].LotDate), cmp.Compare(lots[y].row, lots[x].row))
+			return cmp.Or(cmp.Compare(lots[y].LotDate, lots[x].LotDate),
+				cmp.Compare(lots[y].row, lots[x].row))
 		})
 	case HIFO, MinTax:
 		h.sortByBasis(o.lots, h.book.accounts[lots[from].Account].Method)
 	}
-	o.quantities, o.gains = make([]decimal.Decimal, 1, len(o.lots)+1), make([]decimal.Decimal, 1, len(o.lots)+1)
+	o.quantities, o.gains = make([]decimal.Decimal, 1, len(o.lots)+1),
+		make([]decimal.Decimal, 1, len(o.lots)+1)
 	blocked := unknown
 	for n, i := range o.lots {
 		gain := h.gainOf(&lots[i], price)
@@ -66,13 +72,14 @@ func (h *harvest) newSaleOrder(from, to int, price decimal.Decimal, unknown bool
 		if !blocked {
 			o.reached = n + 1
 		}
-		o.quantities, o.gains = append(o.quantities, h.add(o.quantities[n], lots[i].Quantity)), append(o.gains, h.add(o.gains[n], gain))
+		o.quantities, o.gains = append(o.quantities, h.add(o.quantities[n], lots[i].Quantity)),
+			append(o.gains, h.add(o.gains[n], gain))
 	}
 	return o
 }
 
-// sortByBasis sorts lots by basis per share, highest first, and for MinTax the short-term ones before that: both take
-// all losses before any gain.
+// sortByBasis sorts lots by basis per share, highest first, and for MinTax the short-term ones
+// before that: both take all losses before any gain.
 func (h *harvest) sortByBasis(order []int, method Method) {
 	lots := h.book.Lots
 	type rank struct {
@@ -82,7 +89,8 @@ func (h *harvest) sortByBasis(order []int, method Method) {
 	ranks := make(map[int]rank, len(order))
 	for _, i := range order {
 		l := &lots[i]
-		ranks[i] = rank{l.AlwaysLong || longTerm(l.LossHoldingStart, h.book.AsOf), h.portion(l.LossBasis, decimal.One, l.Quantity)}
+		ranks[i] = rank{l.AlwaysLong || longTerm(l.LossHoldingStart, h.book.AsOf),
+			h.portion(l.LossBasis, decimal.One, l.Quantity)}
 	}
 	price := h.prices[lots[order[0]].Ticker]
 	class := func(r rank) int { // in the order of pickMinTax
@@ -112,7 +120,8 @@ func (h *harvest) plainSale(o *saleOrder, quantity decimal.Decimal) Outcome {
 	if n == len(o.lots) {
 		return Outcome{Quantity: quantity, Gain: o.gains[n].Trim(0)}
 	}
-	part := h.portion(h.sub(o.gains[n+1], o.gains[n]), h.sub(quantity, o.quantities[n]), h.sub(o.quantities[n+1], o.quantities[n]))
+	part := h.portion(h.sub(o.gains[n+1], o.gains[n]), h.sub(quantity, o.quantities[n]),
+		h.sub(o.quantities[n+1], o.quantities[n]))
 	return Outcome{Quantity: quantity, Gain: h.add(o.gains[n], part).Trim(0)}
 }
 
@@ -123,11 +132,13 @@ type Discrepancy struct {
 	Lots decimal.Decimal // the shares of its lots
 }
 
-// Reconcile compares the lots of the taxable accounts, or of the given ones, with the shares held. held is by default
-// what the rows add up to. missing has positions with more shares than lots, and surplus those with fewer; both are in
-// the order of accounts and tickers. Differences of rounding are ignored: up to one unit of the last decimal of the
-// shares held, if these have three decimals or more.
-func Reconcile(b *Book, held map[Position]decimal.Decimal, accounts []string) (missing, surplus []Discrepancy, err error) {
+// Reconcile compares the lots of the taxable accounts, or of the given ones, with the shares held.
+// held is by default what the rows add up to. missing has positions with more shares than lots, and
+// surplus those with fewer; both are in the order of accounts and tickers. Differences of rounding
+// are ignored: up to one unit of the last decimal of the shares held, if these have three decimals
+// or more.
+func Reconcile(b *Book, held map[Position]decimal.Decimal, accounts []string) (missing,
+	surplus []Discrepancy, err error) {
 	if held == nil {
 		held = b.Held
 	}
@@ -145,7 +156,8 @@ func Reconcile(b *Book, held map[Position]decimal.Decimal, accounts []string) (m
 		all[p] = true
 	}
 	for p := range all {
-		if !b.accounts[p.Account].taxable() || len(accounts) > 0 && !slices.Contains(accounts, p.Account) {
+		if !b.accounts[p.Account].taxable() || len(accounts) > 0 &&
+			!slices.Contains(accounts, p.Account) {
 			continue
 		}
 		d := Discrepancy{p, held[p].Trim(0), lots[p].Trim(0)}
@@ -158,14 +170,16 @@ func Reconcile(b *Book, held map[Position]decimal.Decimal, accounts []string) (m
 		}
 	}
 	order := func(x, y Discrepancy) int {
-		return cmp.Or(cmp.Compare(b.accounts[x.Account].index, b.accounts[y.Account].index), cmp.Compare(x.Ticker, y.Ticker))
+		return cmp.Or(cmp.Compare(b.accounts[x.Account].index, b.accounts[y.Account].index),
+			cmp.Compare(x.Ticker, y.Ticker))
 	}
 	slices.SortFunc(missing, order)
 	slices.SortFunc(surplus, order)
 	return missing, surplus, c.err
 }
 
-// slack is the difference that rounding can make to a number of shares. Brokers round fractions to three decimals or more.
+// slack is the difference that rounding can make to a number of shares. Brokers round fractions to
+// three decimals or more.
 func slack(held decimal.Decimal) decimal.Decimal {
 	const coarsest, finest = 3, 6
 	if held.Scale() < coarsest {

@@ -40,7 +40,8 @@ func formatOffer(r *HarvestResult) string {
 	return s.String()
 }
 
-// TestHarvestFollowsTheMethod has X at 80: what a sale realizes depends on the lots that the method takes first.
+// TestHarvestFollowsTheMethod has X at 80: what a sale realizes depends on the lots that the method
+// takes first.
 func TestHarvestFollowsTheMethod(t *testing.T) {
 	const gainFirst = `
 		2020-01-10 brk buy X 100 @10
@@ -98,7 +99,8 @@ func TestHarvestFollowsTheMethod(t *testing.T) {
 			total 0`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b, err := Build(Rules{Accounts: []Account{{ID: "brk", Method: tt.method}}}, rows(t, tt.rows), day(t, "2024-03-31"))
+			b, err := Build(Rules{Accounts: []Account{{ID: "brk", Method: tt.method}}},
+				rows(t, tt.rows), day(t, "2024-03-31"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +140,8 @@ func TestHarvestOffersOnlyWhatIsHeld(t *testing.T) {
 			total 200`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := Harvest(buildAt(t, tt.rows, "2024-03-31"), parsePrices(t, "X=8"), HarvestOptions{})
+			r, err := Harvest(buildAt(t, tt.rows, "2024-03-31"), parsePrices(t, "X=8"),
+				HarvestOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,8 +152,8 @@ func TestHarvestOffersOnlyWhatIsHeld(t *testing.T) {
 	}
 }
 
-// TestOfferMatchesPlainSale compares what each candidate says about a sale that names no lot with a book that has this
-// sale as another row.
+// TestOfferMatchesPlainSale compares what each candidate says about a sale that names no lot with a
+// book that has this sale as another row.
 func TestOfferMatchesPlainSale(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d, b, r := drawHarvest(t)
@@ -168,7 +171,8 @@ func TestOfferMatchesPlainSale(t *testing.T) {
 				}
 			}
 			if gain.Cmp(c.Plain.Gain) != 0 {
-				t.Fatalf("a plain sale gains %s, not %s: %+v\n%s", gain, c.Plain.Gain, c, formatBook(b))
+				t.Fatalf("a plain sale gains %s, not %s: %+v\n%s", gain, c.Plain.Gain, c,
+					formatBook(b))
 			}
 			if !c.Identify && !gain.IsNeg() {
 				t.Fatalf("a sale without a loss is offered: %+v", c)
@@ -187,7 +191,8 @@ func TestCryptoHasNoWashSales(t *testing.T) {
 		2023-01-10 brk buy IBIT 10 @50
 		2023-06-01 brk sell IBIT 10 @40
 		2023-06-05 brk buy BTC-USD 10 @41`)
-	rules := Rules{Accounts: []Account{{ID: "brk"}, {ID: "ira", Kind: IRA}}, Identical: [][]string{{"BTC-USD", "IBIT"}}}
+	rules := Rules{Accounts: []Account{{ID: "brk"}, {ID: "ira", Kind: IRA}},
+		Identical: [][]string{{"BTC-USD", "IBIT"}}}
 	for _, crypto := range []bool{false, true} {
 		if crypto {
 			rules.Crypto = []string{"BTC-USD"}
@@ -200,7 +205,8 @@ func TestCryptoHasNoWashSales(t *testing.T) {
 		if err != nil || len(r.Candidates) == 0 {
 			t.Fatal(r, err)
 		}
-		washed := len(b.WashSales) > 0 || !r.DisallowedLoss.IsZero() || len(r.DoNotBuy) > 0 || r.Candidates[0].CleanFrom > b.AsOf
+		washed := len(b.WashSales) > 0 || !r.DisallowedLoss.IsZero() || len(r.DoNotBuy) > 0 ||
+			r.Candidates[0].CleanFrom > b.AsOf
 		if washed == crypto || r.Candidates[0].Crypto != crypto {
 			t.Errorf("crypto %t:\n%s%s", crypto, formatBook(b), formatHarvest(r))
 		}

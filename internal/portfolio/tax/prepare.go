@@ -26,7 +26,8 @@ type row struct {
 	purchase *purchase // of a buy or reinvest; the look-ahead sets it
 }
 
-// sequence orders the rows of one day: lots must exist, in the shares of that day, before something is taken from them.
+// sequence orders the rows of one day: lots must exist, in the shares of that day, before something
+// is taken from them.
 func sequence(a Action) int {
 	switch a {
 	case Split:
@@ -52,7 +53,8 @@ type portfolio struct {
 	groups       []*group // in the order of their first row
 }
 
-// prepare validates all rows and assigns those up to asOf to their groups. The error is a [*FaultsError].
+// prepare validates all rows and assigns those up to asOf to their groups. The error is a
+// [*FaultsError].
 func prepare(rules Rules, txs []Transaction, asOf Date) (*portfolio, error) {
 	p := &portfolio{accountByID: make(map[string]*account), tickerByName: make(map[string]*ticker)}
 	faults := &FaultsError{}
@@ -73,7 +75,8 @@ func prepare(rules Rules, txs []Transaction, asOf Date) (*portfolio, error) {
 		if problem == "" && t.Action == Split && t.Account == "" {
 			day := tickerDay{t.Ticker, t.Date}
 			if splits[day] {
-				problem = t.Ticker + " is split twice on one day: keep one of the rows, or name the account of each"
+				problem = t.Ticker +
+					" is split twice on one day: keep one of the rows, or name the account of each"
 			}
 			splits[day] = true
 		}
@@ -96,18 +99,23 @@ func prepare(rules Rules, txs []Transaction, asOf Date) (*portfolio, error) {
 
 func (p *portfolio) addAccounts(accounts []Account, faults *FaultsError) {
 	for i, a := range accounts {
-		a.Kind, a.Owner, a.Method = cmp.Or(a.Kind, Taxable), cmp.Or(a.Owner, Self), cmp.Or(a.Method, FIFO)
+		a.Kind, a.Owner, a.Method = cmp.Or(a.Kind, Taxable), cmp.Or(a.Owner, Self),
+			cmp.Or(a.Method, FIFO)
 		switch {
 		case a.ID == "":
 			faults.add(Source{}, "account %d has no id: give it one", i+1)
 		case p.accountByID[a.ID] != nil:
-			faults.add(Source{}, "account %q is configured twice: give one of them another id", a.ID)
+			faults.add(Source{}, "account %q is configured twice: give one of them another id",
+				a.ID)
 		case !slices.Contains([]Kind{Taxable, IRA, Roth, HSA, K401}, a.Kind):
-			faults.add(Source{}, "account %q has kind %q: use taxable, ira, roth, hsa or 401k", a.ID, a.Kind)
+			faults.add(Source{}, "account %q has kind %q: use taxable, ira, roth, hsa or 401k",
+				a.ID, a.Kind)
 		case a.Owner != Self && a.Owner != Spouse:
 			faults.add(Source{}, "account %q has owner %q: use self or spouse", a.ID, a.Owner)
 		case !slices.Contains([]Method{FIFO, LIFO, HIFO, MinTax, Specific}, a.Method):
-			faults.add(Source{}, "account %q has lot method %q: use fifo, lifo, hifo, min_tax or specific", a.ID, a.Method)
+			faults.add(Source{},
+				"account %q has lot method %q: use fifo, lifo, hifo, min_tax or specific", a.ID,
+				a.Method)
 		}
 		added := &account{Account: a, index: i}
 		p.accounts, p.accountByID[a.ID] = append(p.accounts, added), added
@@ -127,8 +135,10 @@ func (p *portfolio) resolve(t *Transaction, r *row) (problem string) {
 			return "account " + id + " is not in the portfolio: add it, or correct the row"
 		}
 	}
-	r.Transaction, r.account, r.to, r.ticker = t, p.accountByID[t.Account], p.accountByID[t.ToAccount], p.ticker(t.Ticker)
-	if t.Quantity.IsNeg() || t.Price.IsNeg() || t.Fees.IsNeg() || t.DonorBasis.IsNeg() || t.Value.IsNeg() {
+	r.Transaction, r.account, r.to, r.ticker = t, p.accountByID[t.Account],
+		p.accountByID[t.ToAccount], p.ticker(t.Ticker)
+	if t.Quantity.IsNeg() || t.Price.IsNeg() || t.Fees.IsNeg() || t.DonorBasis.IsNeg() ||
+		t.Value.IsNeg() {
 		return "a number is negative: quantities and amounts are positive, the action gives the direction"
 	}
 	if r.account == nil && t.Action != Transfer && t.Action != Split {
@@ -153,14 +163,16 @@ func (r *row) validate() (problem string) {
 		return ""
 	case Buy, Sell, Reinvest, Expire, Assign, Transfer, GiftIn, Inherit:
 	default:
-		return "action " + string(r.Action) + " is not known: use buy, sell, reinvest, split, transfer, return_of_capital, expire, assign, gift_in or inherit"
+		return "action " + string(r.Action) +
+			" is not known: use buy, sell, reinvest, split, transfer, return_of_capital, expire, assign, gift_in or inherit"
 	}
 	switch {
 	case noShares:
 		return "the " + string(r.Action) + " has no quantity: write how many shares"
 	case r.Action == Transfer && r.account == r.to:
 		return "the transfer goes nowhere: name two different accounts"
-	case r.Action == Transfer && r.account != nil && r.to != nil && r.account.taxable() != r.to.taxable():
+	case r.Action == Transfer && r.account != nil && r.to != nil &&
+		r.account.taxable() != r.to.taxable():
 		return "the transfer moves shares between a taxable account and a retirement account, which does not keep dates and basis: write a sell and a buy at the market price"
 	case r.Action == GiftIn && noValue && r.Price.IsZero():
 		return "the gift has no value: write what it was worth on its day, a loss is counted from it"
@@ -172,7 +184,8 @@ func (r *row) validate() (problem string) {
 	return ""
 }
 
-// ticker returns the ticker with a name, and adds it, and the underlying of an option, if it is new.
+// ticker returns the ticker with a name, and adds it, and the underlying of an option, if it is
+// new.
 func (p *portfolio) ticker(name string) *ticker {
 	if t := p.tickerByName[name]; t != nil {
 		return t
@@ -219,7 +232,8 @@ func (p *portfolio) groupRows(all []row, asOf Date) {
 	}
 	for _, g := range p.groups {
 		slices.SortStableFunc(g.rows, func(a, b row) int {
-			return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(sequence(a.Action), sequence(b.Action)))
+			return cmp.Or(cmp.Compare(a.Date, b.Date),
+				cmp.Compare(sequence(a.Action), sequence(b.Action)))
 		})
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// TestDisallowedNeverExceedsLoss: for each lot and each row, the disallowed loss is at most the loss, the disallowed
-// shares at most the shares sold, and both are the same fraction.
+// TestDisallowedNeverExceedsLoss: for each lot and each row, the disallowed loss is at most the
+// loss, the disallowed shares at most the shares sold, and both are the same fraction.
 func TestDisallowedNeverExceedsLoss(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, false)
@@ -21,7 +21,8 @@ func TestDisallowedNeverExceedsLoss(t *testing.T) {
 		var c calc
 		for _, s := range b.Sales {
 			loss := s.Gain.Neg().Max(decimal.Zero)
-			if s.Disallowed.IsNeg() || s.Disallowed.Cmp(loss) > 0 || s.DisallowedShares.Cmp(s.Quantity) > 0 || s.Permanent.Cmp(s.Disallowed) > 0 {
+			if s.Disallowed.IsNeg() || s.Disallowed.Cmp(loss) > 0 ||
+				s.DisallowedShares.Cmp(s.Quantity) > 0 || s.Permanent.Cmp(s.Disallowed) > 0 {
 				t.Fatalf("more is disallowed than was lost: %+v", s)
 			}
 			if !s.Taxable && !s.Disallowed.IsZero() {
@@ -29,7 +30,8 @@ func TestDisallowedNeverExceedsLoss(t *testing.T) {
 			}
 			off := c.sub(c.mul(s.Disallowed, s.Quantity), c.mul(loss, s.DisallowedShares)).Abs()
 			if off.Cmp(decimal.MustNew(1, 3)) > 0 {
-				t.Fatalf("%s of %s for %s of %s shares", s.Disallowed, loss, s.DisallowedShares, s.Quantity)
+				t.Fatalf("%s of %s for %s of %s shares", s.Disallowed, loss, s.DisallowedShares,
+					s.Quantity)
 			}
 		}
 		for _, w := range b.WashSales {
@@ -37,7 +39,8 @@ func TestDisallowedNeverExceedsLoss(t *testing.T) {
 			for _, r := range w.Replacements {
 				sum = c.add(sum, r.Shares)
 			}
-			if w.DisallowedLoss.Cmp(w.Loss) > 0 || w.DisallowedShares.Cmp(w.Shares) > 0 || sum.Cmp(w.DisallowedShares) != 0 {
+			if w.DisallowedLoss.Cmp(w.Loss) > 0 || w.DisallowedShares.Cmp(w.Shares) > 0 ||
+				sum.Cmp(w.DisallowedShares) != 0 {
 				t.Fatalf("more than the loss, or not the sum of the replacements: %+v", w)
 			}
 		}
@@ -47,8 +50,8 @@ func TestDisallowedNeverExceedsLoss(t *testing.T) {
 	})
 }
 
-// openedQuantities returns the shares or contracts that each purchase opens, by row. Contracts that close written ones do
-// not open any.
+// openedQuantities returns the shares or contracts that each purchase opens, by row. Contracts that
+// close written ones do not open any.
 func openedQuantities(txs []Transaction) map[int]decimal.Decimal {
 	var c calc
 	brought := make(map[int]decimal.Decimal)
@@ -61,7 +64,8 @@ func openedQuantities(txs []Transaction) map[int]decimal.Decimal {
 		if x.Ticker != drawnCall {
 			continue
 		}
-		// Contracts sold less contracts bought, before this row; a day's sells come after its purchases.
+		// Contracts sold less contracts bought, before this row; a day's sells come after its
+		// purchases.
 		written := decimal.Zero
 		for j, y := range txs {
 			switch {
@@ -77,8 +81,8 @@ func openedQuantities(txs []Transaction) map[int]decimal.Decimal {
 	return brought
 }
 
-// TestNoReplacementShareIsUsedTwice: all losses together use at most the shares that were bought on a day, counted in
-// shares of that day, and each purchase is within 30 days of the loss.
+// TestNoReplacementShareIsUsedTwice: all losses together use at most the shares that were bought on
+// a day, counted in shares of that day, and each purchase is within 30 days of the loss.
 func TestNoReplacementShareIsUsedTwice(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, false)
@@ -129,18 +133,21 @@ func TestNoReplacementShareIsUsedTwice(t *testing.T) {
 	})
 }
 
-// TestBasisIsConserved: in each group of tickers, the basis of all acquisitions, less returned capital, plus disallowed
-// losses that were added to a basis, is exactly the basis of all sales and open lots.
+// TestBasisIsConserved: in each group of tickers, the basis of all acquisitions, less returned
+// capital, plus disallowed losses that were added to a basis, is exactly the basis of all sales and
+// open lots.
 func TestBasisIsConserved(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, false)
 		b := d.build(t, d.last)
 		var c calc
-		in, out := make(map[bool]decimal.Decimal), make(map[bool]decimal.Decimal) // by whether it is X
+		// by whether it is X
+		in, out := make(map[bool]decimal.Decimal), make(map[bool]decimal.Decimal)
 		for i, qty := range openedQuantities(d.txs) {
 			x := d.txs[i]
 			if qty.IsPos() {
-				in[x.Ticker == "X"] = c.add(in[x.Ticker == "X"], c.portion(c.add(c.mul(x.Quantity, x.Price), x.Fees), qty, x.Quantity))
+				in[x.Ticker == "X"] = c.add(in[x.Ticker == "X"],
+					c.portion(c.add(c.mul(x.Quantity, x.Price), x.Fees), qty, x.Quantity))
 			}
 		}
 		for i, x := range d.txs {
@@ -151,7 +158,8 @@ func TestBasisIsConserved(t *testing.T) {
 			case GiftIn:
 				in[g] = c.add(in[g], x.DonorBasis)
 			case ReturnOfCapital:
-				if !slices.ContainsFunc(b.Incomplete, func(gap Gap) bool { return int(gap.Row) == i }) {
+				if !slices.ContainsFunc(b.Incomplete,
+					func(gap Gap) bool { return int(gap.Row) == i }) {
 					in[g] = c.sub(in[g], c.mul(x.Quantity, x.Price))
 				}
 			}
@@ -176,14 +184,15 @@ func TestBasisIsConserved(t *testing.T) {
 		}
 		for _, g := range []bool{true, false} {
 			if in[g].Cmp(out[g]) != 0 {
-				t.Fatalf("basis of %s came in, and %s is sold or open:\n%s", in[g], out[g], formatBook(b))
+				t.Fatalf("basis of %s came in, and %s is sold or open:\n%s", in[g], out[g],
+					formatBook(b))
 			}
 		}
 	})
 }
 
-// TestRowOrderDoesNotMatter: rows of one day with different kinds or different accounts may come in any order. The order
-// matters only among acquisitions, and among sells of one account and ticker.
+// TestRowOrderDoesNotMatter: rows of one day with different kinds or different accounts may come in
+// any order. The order matters only among acquisitions, and among sells of one account and ticker.
 func TestRowOrderDoesNotMatter(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		d := drawHistory(t, true)
@@ -205,9 +214,11 @@ func TestRowOrderDoesNotMatter(t *testing.T) {
 		first := drawn{d.rules, txs, d.last}.build(t, d.last)
 		seed := rapid.Uint64().Draw(t, "shuffle")
 		shuffled := slices.Clone(txs)
-		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shuffled),
+			func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		second := drawn{d.rules, shuffled, d.last}.build(t, d.last)
-		if diff := gocmp.Diff(sortedLines(formatBook(first)), sortedLines(formatBook(second))); diff != "" {
+		if diff := gocmp.Diff(sortedLines(formatBook(first)),
+			sortedLines(formatBook(second))); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -216,7 +227,8 @@ func TestRowOrderDoesNotMatter(t *testing.T) {
 // TestPortion: the result is within half a unit of the last place.
 func TestPortion(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		amount := decimal.MustNew(rapid.Int64Range(-1_000_000_000, 1_000_000_000).Draw(t, "amount"), rapid.IntRange(0, 8).Draw(t, "scale"))
+		amount := decimal.MustNew(rapid.Int64Range(-1_000_000_000, 1_000_000_000).Draw(t, "amount"),
+			rapid.IntRange(0, 8).Draw(t, "scale"))
 		whole := rapid.Int64Range(1, 1_000_000).Draw(t, "whole")
 		part := rapid.Int64Range(0, whole).Draw(t, "part")
 		scale := rapid.IntRange(0, 6).Draw(t, "unit")

@@ -7,8 +7,9 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// recentPurchases is the lots that could replace shares that are sold on the day of the book, earliest first: lots that
-// were bought in the last 30 days, are held, and have not replaced anything.
+// recentPurchases is the lots that could replace shares that are sold on the day of the book,
+// earliest first: lots that were bought in the last 30 days, are held, and have not replaced
+// anything.
 type recentPurchases struct {
 	purchases []recentPurchase
 	before    []replaceable // what the first i purchases can replace; one more than purchases
@@ -26,7 +27,8 @@ type replaceable struct {
 	inRetirement decimal.Decimal // in retirement accounts, where the loss is permanent
 }
 
-// maxCauses is the number of purchases that a candidate lists. A large lot can meet thousands of reinvested dividends.
+// maxCauses is the number of purchases that a candidate lists. A large lot can meet thousands of
+// reinvested dividends.
 const maxCauses = 32
 
 // findRecent finds the recent purchases of each market.
@@ -62,7 +64,9 @@ func (h *harvest) addRecent(m market, lot int, perUnit decimal.Decimal) {
 	}
 	l := &h.book.Lots[lot]
 	shares := h.toShares(l.Quantity, perUnit, decimal.One).Trim(0)
-	recent.purchases = append(recent.purchases, recentPurchase{lot, perUnit, Replacement{Date: l.LotDate, Account: l.Account, Ticker: l.Ticker, Shares: shares}})
+	recent.purchases = append(recent.purchases,
+		recentPurchase{lot, perUnit, Replacement{Date: l.LotDate, Account: l.Account,
+			Ticker: l.Ticker, Shares: shares}})
 	sum := recent.before[len(recent.before)-1]
 	sum.shares = h.add(sum.shares, shares)
 	if !l.Taxable {
@@ -91,7 +95,8 @@ func (h *harvest) sellAlone(c *Candidate, l *Lot, recent *recentPurchases) {
 	// sums returns what the first n purchases can replace, without those of the lot itself.
 	sums := func(n int) replaceable {
 		s, from, to := recent.before[n], recent.before[min(same, n)], recent.before[min(sameEnd, n)]
-		return replaceable{h.sub(s.shares, h.sub(to.shares, from.shares)), h.sub(s.inRetirement, h.sub(to.inRetirement, from.inRetirement))}
+		return replaceable{h.sub(s.shares, h.sub(to.shares, from.shares)),
+			h.sub(s.inRetirement, h.sub(to.inRetirement, from.inRetirement))}
 	}
 	all := len(recent.purchases)
 	n := sort.Search(all, func(n int) bool { return sums(n).shares.Cmp(c.Quantity) >= 0 })
@@ -107,7 +112,8 @@ func (h *harvest) sellAlone(c *Candidate, l *Lot, recent *recentPurchases) {
 		}
 	}
 	loss := h.portion(c.Loss, s.shares, c.Quantity)
-	c.DisallowedShares, c.DisallowedLoss, c.PermanentLoss = s.shares.Trim(0), loss.Trim(0), h.portion(loss, s.inRetirement, s.shares).Trim(0)
+	c.DisallowedShares, c.DisallowedLoss, c.PermanentLoss = s.shares.Trim(0), loss.Trim(0),
+		h.portion(loss, s.inRetirement, s.shares).Trim(0)
 	for i := 0; i < n && len(c.Causes) < maxCauses; i++ {
 		if i == same && same < sameEnd {
 			i = sameEnd - 1

@@ -39,6 +39,7 @@ func restrictions(until map[market]Date) []Restriction {
 		}
 		list = append(list, r)
 	}
-	slices.SortFunc(list, func(x, y Restriction) int { return slices.Compare(x.Tickers, y.Tickers) })
+	slices.SortFunc(list,
+		func(x, y Restriction) int { return slices.Compare(x.Tickers, y.Tickers) })
 	return list
 }

@@ -44,8 +44,10 @@ func noLots(r *row) string {
 
 // realize records the gain or loss on shares that were taken from a part.
 func (f *fold) realize(r *row, p *part, taken shares, proceeds decimal.Decimal) {
-	s := Sale{Account: r.account.ID, Ticker: r.Ticker, Date: r.Date, LotDate: p.lot.date, HoldingStart: p.holdStart, Taxable: r.account.taxable(),
-		Quantity: taken.quantity, Proceeds: proceeds, Basis: taken.basis, Row: r.index, lotRow: p.lot.row}
+	s := Sale{Account: r.account.ID, Ticker: r.Ticker, Date: r.Date, LotDate: p.lot.date,
+		HoldingStart: p.holdStart, Taxable: r.account.taxable(),
+		Quantity: taken.quantity, Proceeds: proceeds, Basis: taken.basis, Row: r.index,
+		lotRow: p.lot.row}
 	if p.lot.dual && proceeds.Cmp(taken.basis) < 0 {
 		// Between the value of a gift and the donor's basis there is neither a gain nor a loss.
 		s.Basis = proceeds
@@ -69,8 +71,9 @@ type premium struct {
 	applied bool
 }
 
-// assign closes options that were exercised or assigned. What was paid for them becomes part of the basis of the shares,
-// or lowers their proceeds. The shares have a row of their own, on the same day in the same account.
+// assign closes options that were exercised or assigned. What was paid for them becomes part of the
+// basis of the shares, or lowers their proceeds. The shares have a row of their own, on the same
+// day in the same account.
 func (f *fold) assign(r *row) {
 	h, option := f.holding(r.account, r.ticker), r.ticker
 	deliveries := f.exercises[r.index]

@@ -7,7 +7,8 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// pick returns the part that a sale takes next, or nil. perShare is the proceeds per share, which MinTax needs.
+// pick returns the part that a sale takes next, or nil. perShare is the proceeds per share, which
+// MinTax needs.
 func (f *fold) pick(h *holding, lotID string, perShare decimal.Decimal) *part {
 	if lotID != "" {
 		return h.named(lotID)
@@ -31,8 +32,8 @@ func (f *fold) pickOldest(h *holding, lotID string) *part {
 	return front(&h.byDate)
 }
 
-// ranking orders the parts of a holding by basis per share, highest first. HIFO uses short alone. A rank is void once
-// its part is closed or ranked again.
+// ranking orders the parts of a holding by basis per share, highest first. HIFO uses short alone. A
+// rank is void once its part is closed or ranked again.
 type ranking struct {
 	short    queue[*rank]     // parts whose loss would be short-term
 	long     queue[*rank]     // parts whose gain would be long-term
@@ -52,13 +53,15 @@ func newRanking() ranking {
 			return order > 0
 		}
 		x, y := a.part, b.part
-		return cmp.Or(cmp.Compare(x.lot.date, y.lot.date), cmp.Compare(x.lot.row, y.lot.row), cmp.Compare(x.created, y.created)) < 0
+		return cmp.Or(cmp.Compare(x.lot.date, y.lot.date), cmp.Compare(x.lot.row, y.lot.row),
+			cmp.Compare(x.created, y.created)) < 0
 	}
-	return ranking{short: queue[*rank]{before: higher}, long: queue[*rank]{before: higher}, maturing: make(map[Date][]*rank)}
+	return ranking{short: queue[*rank]{before: higher}, long: queue[*rank]{before: higher},
+		maturing: make(map[Date][]*rank)}
 }
 
-// rank ranks a part that is new or whose basis per share or holding period has changed. Taking shares from a part does
-// not change its rank.
+// rank ranks a part that is new or whose basis per share or holding period has changed. Taking
+// shares from a part does not change its rank.
 func (f *fold) rank(p *part) {
 	h := p.lot.holding
 	if !h.account.ranksLots() || p.closed() {
@@ -88,8 +91,8 @@ func (f *fold) rank(p *part) {
 	}
 }
 
-// longTermFrom returns the first days on which a gain and a loss on a part are long-term. They differ for a dual lot
-// only, where a loss never is before a gain.
+// longTermFrom returns the first days on which a gain and a loss on a part are long-term. They
+// differ for a dual lot only, where a loss never is before a gain.
 func (p *part) longTermFrom() (gain, loss Date) {
 	switch {
 	case p.alwaysLong:
@@ -126,8 +129,8 @@ func (f *fold) top(q *queue[*rank]) *part {
 
 func (r *rank) valid() bool { return r.version == r.part.version && !r.part.closed() }
 
-// pickMinTax takes short-term losses, long-term losses, long-term gains, short-term gains, in this order, and in each
-// the highest basis per share first.
+// pickMinTax takes short-term losses, long-term losses, long-term gains, short-term gains, in this
+// order, and in each the highest basis per share first.
 func (f *fold) pickMinTax(h *holding, perShare decimal.Decimal) *part {
 	for h.matured < f.today {
 		h.matured++

@@ -12,7 +12,8 @@ type split struct {
 	ratio Ratio
 }
 
-// addSplit determines the ratio of a split. Without one in the row, it follows from the shares that are held.
+// addSplit determines the ratio of a split. Without one in the row, it follows from the shares that
+// are held.
 func (f *fold) addSplit(r *row) {
 	ratio := r.Ratio
 	if !ratio.known() {
@@ -38,7 +39,8 @@ func (f *fold) splitHoldings(r *row) []*holding {
 	return f.byTicker[r.ticker]
 }
 
-// split changes the number of shares of each lot. It visits every open lot: a ticker has few splits.
+// split changes the number of shares of each lot. It visits every open lot: a ticker has few
+// splits.
 func (f *fold) split(r *row) {
 	ratio, ok := f.ratios[r.index]
 	if !ok {

@@ -16,15 +16,15 @@ type ticker struct {
 	group      *group
 }
 
-// group is the tickers whose purchases can replace each other: substantially identical ones, and the options on them.
-// Groups do not affect each other.
+// group is the tickers whose purchases can replace each other: substantially identical ones, and
+// the options on them. Groups do not affect each other.
 type group struct {
 	tickers []*ticker
 	rows    []row // up to the day of the book, in the order in which they are applied
 }
 
-// market is the set of securities that a loss is matched in: a group, or, if the loss is on an option, that option
-// alone. Of the two fields, one is nil.
+// market is the set of securities that a loss is matched in: a group, or, if the loss is on an
+// option, that option alone. Of the two fields, one is nil.
 type market struct {
 	group  *group
 	option *ticker
@@ -37,11 +37,12 @@ func (t *ticker) market() market {
 	return market{group: t.group}
 }
 
-// optionTail is the length of an OCC symbol after the underlying ticker: date, C or P, and strike price.
+// optionTail is the length of an OCC symbol after the underlying ticker: date, C or P, and strike
+// price.
 const optionTail = len("240119C00150000")
 
-// parseOption splits an OCC symbol such as AAPL240119C00150000, in which spaces may follow the underlying ticker. It
-// reports false for everything else.
+// parseOption splits an OCC symbol such as AAPL240119C00150000, in which spaces may follow the
+// underlying ticker. It reports false for everything else.
 func parseOption(symbol string) (underlying string, call, ok bool) {
 	if len(symbol) <= optionTail {
 		return "", false, false
@@ -59,13 +60,15 @@ func parseOption(symbol string) (underlying string, call, ok bool) {
 	return root, rest[6] == 'C', root != ""
 }
 
-// OptionSymbol returns the OCC symbol of an option without spaces. It reports false for everything else.
+// OptionSymbol returns the OCC symbol of an option without spaces. It reports false for everything
+// else.
 func OptionSymbol(symbol string) (string, bool) {
 	root, _, ok := parseOption(symbol)
 	return root + symbol[max(0, len(symbol)-optionTail):], ok
 }
 
-// strikePrice returns the last eight digits of an option's symbol, which are thousandths of a dollar.
+// strikePrice returns the last eight digits of an option's symbol, which are thousandths of a
+// dollar.
 func (c *calc) strikePrice(option *ticker) decimal.Decimal {
 	thousandths := int64(0)
 	for _, digit := range option.name[len(option.name)-8:] {
@@ -74,14 +77,14 @@ func (c *calc) strikePrice(option *ticker) decimal.Decimal {
 	return c.keep(decimal.New(thousandths, 3)).Trim(0)
 }
 
-// contractSize is the number of shares per option contract. Contracts adjusted for corporate actions can differ, but
-// their symbols do not show it.
+// contractSize is the number of shares per option contract. Contracts adjusted for corporate
+// actions can differ, but their symbols do not show it.
 const contractSize = 100
 
 func sharesPerContract() decimal.Decimal { return decimal.MustNew(contractSize, 0) }
 
-// sharesPerUnit returns how many of the sold shares a unit of the purchased ticker replaces, for two tickers of which
-// the second can replace the first.
+// sharesPerUnit returns how many of the sold shares a unit of the purchased ticker replaces, for
+// two tickers of which the second can replace the first.
 func sharesPerUnit(sold, purchased *ticker) decimal.Decimal {
 	if purchased.option && !sold.option {
 		return sharesPerContract()
@@ -89,8 +92,8 @@ func sharesPerUnit(sold, purchased *ticker) decimal.Decimal {
 	return decimal.One
 }
 
-// toUnits converts shares sold to units of a purchase. split is the number of shares on the day of the purchase that
-// one share on the day of the sale became.
+// toUnits converts shares sold to units of a purchase. split is the number of shares on the day of
+// the purchase that one share on the day of the sale became.
 func (c *calc) toUnits(shares, perUnit, split decimal.Decimal) decimal.Decimal {
 	if !split.IsOne() {
 		shares = c.mul(shares, split)

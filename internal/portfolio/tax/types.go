@@ -9,8 +9,8 @@ import (
 // Kind is the tax treatment of an account.
 type Kind string
 
-// The kinds. All but Taxable are retirement accounts: their losses do not count, and a loss that is replaced in one is
-// permanently disallowed.
+// The kinds. All but Taxable are retirement accounts: their losses do not count, and a loss that is
+// replaced in one is permanently disallowed.
 const (
 	Taxable Kind = "taxable"
 	IRA     Kind = "ira"
@@ -65,8 +65,8 @@ const (
 	Inherit         Action = "inherit"
 )
 
-// Ratio is the ratio of a split: New shares for each Old. The zero Ratio means that none is known. It is two numbers
-// because 1:3 has no exact decimal, and lots must not lose fractions of shares.
+// Ratio is the ratio of a split: New shares for each Old. The zero Ratio means that none is known.
+// It is two numbers because 1:3 has no exact decimal, and lots must not lose fractions of shares.
 type Ratio struct{ New, Old decimal.Decimal }
 
 // IsZero reports whether no ratio is known.
@@ -102,10 +102,13 @@ type Source struct {
 
 // Transaction is one row. All rows have the same currency. Quantity is positive for every action.
 type Transaction struct {
-	Date      Date
-	DonorDate Date // gift_in: when the donor acquired it; zero means not known, and the holding period starts with the gift
+	Date Date
+	// gift_in: when the donor acquired it; zero means not known, and the holding period starts with
+	// the gift
+	DonorDate Date
 	Action    Action
-	Account   string // empty for a transfer from outside of the portfolio, and for a split in all accounts
+	// empty for a transfer from outside of the portfolio, and for a split in all accounts
+	Account   string
 	Ticker    string
 	LotID     string // of the new lot; in a sell or transfer, of the lot to take
 	ToAccount string // transfer: the receiving account; empty means out of the portfolio
@@ -113,10 +116,11 @@ type Transaction struct {
 	Price     decimal.Decimal // per share or option contract
 	Fees      decimal.Decimal
 	Ratio     Ratio // split; without a ratio, Quantity is the number of shares added
-	// DonorBasis is a total. A transfer from outside may have it, with DonorDate: the basis and date at the old broker.
+	// DonorBasis is a total. A transfer from outside may have it, with DonorDate: the basis and
+	// date at the old broker.
 	DonorBasis decimal.Decimal
-	// Value is a total: of a return of capital, of a gift on its day, of an inheritance on the day of death. Zero means
-	// quantity times price.
+	// Value is a total: of a return of capital, of a gift on its day, of an inheritance on the day
+	// of death. Zero means quantity times price.
 	Value  decimal.Decimal
 	Source Source
 }
@@ -124,9 +128,11 @@ type Transaction struct {
 // Rules is the tax configuration of a portfolio.
 type Rules struct {
 	Accounts []Account
-	// Identical is groups of substantially identical tickers. Groups that share a ticker are one group.
+	// Identical is groups of substantially identical tickers. Groups that share a ticker are one
+	// group.
 	Identical [][]string
-	// Crypto is tickers that are property, but not stock or securities: section 1091 does not apply to them.
+	// Crypto is tickers that are property, but not stock or securities: section 1091 does not apply
+	// to them.
 	Crypto []string
 }
 
@@ -137,20 +143,23 @@ type Position struct{ Account, Ticker string }
 type Lot struct {
 	Account string `json:"account"`
 	Ticker  string `json:"ticker"`
-	// LotDate is the trade date, or the date of a gift or inheritance. HoldingStart is the day after, or earlier if a wash
-	// sale or a donor added time.
+	// LotDate is the trade date, or the date of a gift or inheritance. HoldingStart is the day
+	// after, or earlier if a wash sale or a donor added time.
 	LotDate      Date            `json:"lot_date"`
 	HoldingStart Date            `json:"holding_start"`
 	Quantity     decimal.Decimal `json:"quantity"`
-	// Basis is the whole basis. It includes BasisAdjustment, the sum of losses that wash sales added.
+	// Basis is the whole basis. It includes BasisAdjustment, the sum of losses that wash sales
+	// added.
 	Basis           decimal.Decimal `json:"basis_total"`
 	BasisAdjustment decimal.Decimal `json:"basis_adjustment"`
 	LotID           string          `json:"lot_id"`
-	// LossBasis is what a loss is counted from: Basis, except for a gift that was worth less than the donor's basis.
+	// LossBasis is what a loss is counted from: Basis, except for a gift that was worth less than
+	// the donor's basis.
 	LossBasis decimal.Decimal `json:"-"`
 	// LossHoldingStart is HoldingStart, except for such a gift: the day after the gift.
 	LossHoldingStart Date `json:"-"`
-	// AlwaysLong reports whether the shares are long-term whatever the dates are: inherited, or replacing such shares.
+	// AlwaysLong reports whether the shares are long-term whatever the dates are: inherited, or
+	// replacing such shares.
 	AlwaysLong bool `json:"-"`
 	Taxable    bool `json:"-"`
 
@@ -166,9 +175,10 @@ type Sale struct {
 	Quantity decimal.Decimal
 	Proceeds decimal.Decimal // less fees
 	Basis    decimal.Decimal
-	Gain     decimal.Decimal // Proceeds less Basis; negative is a loss, before a wash sale disallows it
-	// DisallowedShares and Disallowed are what wash sales disallowed. Permanent is the part of Disallowed that was not
-	// added to any basis.
+	// Proceeds less Basis; negative is a loss, before a wash sale disallows it
+	Gain decimal.Decimal
+	// DisallowedShares and Disallowed are what wash sales disallowed. Permanent is the part of
+	// Disallowed that was not added to any basis.
 	DisallowedShares decimal.Decimal
 	Disallowed       decimal.Decimal
 	Permanent        decimal.Decimal
@@ -190,8 +200,8 @@ type Replacement struct {
 	Shares  decimal.Decimal `json:"shares"`
 }
 
-// WashSale is a sell of which a loss was disallowed. Shares and Loss are those that the row sold at a loss. Amounts are
-// positive.
+// WashSale is a sell of which a loss was disallowed. Shares and Loss are those that the row sold at
+// a loss. Amounts are positive.
 type WashSale struct {
 	SaleDate         Date            `json:"sale_date"`
 	Account          string          `json:"account"`
@@ -221,15 +231,18 @@ type Book struct {
 	AsOf Date
 	// Lots is in the order of accounts as configured, then of tickers, then of dates.
 	Lots []Lot
-	// Sales is by date within each group of tickers. A return of capital above the basis is a sale of zero shares.
+	// Sales is by date within each group of tickers. A return of capital above the basis is a sale
+	// of zero shares.
 	Sales      []Sale
 	WashSales  []WashSale // by date, then by row
 	Incomplete []Gap      // by date, then by row
-	// Held is the shares of each position that the rows add up to, without those that are zero. It is negative after a
-	// sell without a buy. If it is less than the position's lots have, the records do not show which shares are held.
+	// Held is the shares of each position that the rows add up to, without those that are zero. It
+	// is negative after a sell without a buy. If it is less than the position's lots have, the
+	// records do not show which shares are held.
 	Held map[Position]decimal.Decimal
 
-	accounts   map[string]*account
-	restricted map[market]Date // the first day on which a purchase no longer replaces shares that were sold
-	steps      int             // operations that Build took, for tests
+	accounts map[string]*account
+	// the first day on which a purchase no longer replaces shares that were sold
+	restricted map[market]Date
+	steps      int // operations that Build took, for tests
 }

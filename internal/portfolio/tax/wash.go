@@ -19,24 +19,29 @@ type dayLoss struct {
 	wash       *WashSale
 }
 
-// recordLoss records that the last sale of the book is a loss. The losses of a row on several lots are one wash sale.
+// recordLoss records that the last sale of the book is a loss. The losses of a row on several lots
+// are one wash sale.
 func (f *fold) recordLoss(r *row, p *part) {
 	if last := len(f.washes) - 1; last < 0 || f.washes[last].row != r.index {
-		f.washes = append(f.washes, &WashSale{SaleDate: r.Date, Account: r.account.ID, Ticker: r.Ticker, row: r.index})
+		f.washes = append(f.washes, &WashSale{SaleDate: r.Date, Account: r.account.ID,
+			Ticker: r.Ticker, row: r.index})
 	}
-	f.losses = append(f.losses, dayLoss{sale: len(f.book.Sales) - 1, lot: p.lot, alwaysLong: p.alwaysLong, wash: f.washes[len(f.washes)-1]})
+	f.losses = append(f.losses, dayLoss{sale: len(f.book.Sales) - 1, lot: p.lot,
+		alwaysLong: p.alwaysLong, wash: f.washes[len(f.washes)-1]})
 }
 
 // matchLosses matches the losses of the day, in the order in which the sold lots were acquired.
 func (f *fold) matchLosses() {
 	slices.SortFunc(f.losses, func(a, b dayLoss) int {
-		return cmp.Or(cmp.Compare(a.lot.date, b.lot.date), cmp.Compare(a.lot.row, b.lot.row), cmp.Compare(a.sale, b.sale))
+		return cmp.Or(cmp.Compare(a.lot.date, b.lot.date), cmp.Compare(a.lot.row, b.lot.row),
+			cmp.Compare(a.sale, b.sale))
 	})
 	f.listed = make(map[listedKey]int)
 	for _, l := range f.losses {
 		s := &f.book.Sales[l.sale]
 		l.wash.Shares, l.wash.Loss = f.add(l.wash.Shares, s.Quantity), f.sub(l.wash.Loss, s.Gain)
-		f.matchLoss(&matching{dayLoss: l, sale: s, sold: l.lot.holding.ticker, shares: s.Quantity, loss: s.Gain.Neg(), days: s.Date - s.HoldingStart + 1})
+		f.matchLoss(&matching{dayLoss: l, sale: s, sold: l.lot.holding.ticker, shares: s.Quantity,
+			loss: s.Gain.Neg(), days: s.Date - s.HoldingStart + 1})
 	}
 	for _, w := range f.washes {
 		if len(w.Replacements) > 0 {
@@ -48,7 +53,8 @@ func (f *fold) matchLosses() {
 
 // trim removes zeros at the end of all decimals.
 func (w *WashSale) trim() {
-	for _, d := range []*decimal.Decimal{&w.Shares, &w.Loss, &w.DisallowedShares, &w.DisallowedLoss, &w.PermanentLoss} {
+	for _, d := range []*decimal.Decimal{&w.Shares, &w.Loss, &w.DisallowedShares, &w.DisallowedLoss,
+		&w.PermanentLoss} {
 		*d = d.Trim(0)
 	}
 	for i := range w.Replacements {
@@ -66,7 +72,8 @@ type matching struct {
 	days   Date            // for which the sold shares were held
 }
 
-// matchLoss matches one loss with purchases, the earliest first, and never with more shares than were sold.
+// matchLoss matches one loss with purchases, the earliest first, and never with more shares than
+// were sold.
 func (f *fold) matchLoss(m *matching) {
 	var purchases *list.List
 	if purchases = f.replaceShares; m.sold.option {
@@ -131,7 +138,8 @@ func (f *fold) matchLater(m *matching, p *purchase) {
 	if !m.sold.option {
 		splitting = splitting.underlying // a call is for shares of its own day
 	}
-	units, loss := f.disallow(m, p, f.sub(p.quantity, p.reserved), p.account, f.splitFactor(splitting, f.today, p.Date))
+	units, loss := f.disallow(m, p, f.sub(p.quantity, p.reserved), p.account,
+		f.splitFactor(splitting, f.today, p.Date))
 	p.reserved = f.add(p.reserved, units)
 	f.reserveCalled(p, units)
 	promised := promise{quantity: units}
@@ -141,9 +149,11 @@ func (f *fold) matchLater(m *matching, p *purchase) {
 	p.promises = append(p.promises, promised)
 }
 
-// disallow disallows as much of a loss as available units of a purchase, which are in account in, can replace. It returns
-// the units that it took and the loss that they replace. splitFactor is for splits between the sale and the purchase.
-func (f *fold) disallow(m *matching, p *purchase, available decimal.Decimal, in *account, splitFactor decimal.Decimal) (units, loss decimal.Decimal) {
+// disallow disallows as much of a loss as available units of a purchase, which are in account in,
+// can replace. It returns the units that it took and the loss that they replace. splitFactor is for
+// splits between the sale and the purchase.
+func (f *fold) disallow(m *matching, p *purchase, available decimal.Decimal, in *account,
+	splitFactor decimal.Decimal) (units, loss decimal.Decimal) {
 	shares, perUnit := m.shares, sharesPerUnit(m.sold, p.ticker)
 	units = f.toUnits(shares, perUnit, splitFactor)
 	if units.Cmp(available) > 0 {
@@ -155,7 +165,8 @@ func (f *fold) disallow(m *matching, p *purchase, available decimal.Decimal, in 
 
 	s, w := m.sale, m.wash
 	s.DisallowedShares, s.Disallowed = f.add(s.DisallowedShares, shares), f.add(s.Disallowed, loss)
-	w.DisallowedShares, w.DisallowedLoss = f.add(w.DisallowedShares, shares), f.add(w.DisallowedLoss, loss)
+	w.DisallowedShares, w.DisallowedLoss = f.add(w.DisallowedShares, shares),
+		f.add(w.DisallowedLoss, loss)
 	if !in.taxable() {
 		s.Permanent, w.PermanentLoss = f.add(s.Permanent, loss), f.add(w.PermanentLoss, loss)
 	}
@@ -171,21 +182,22 @@ type listedKey struct {
 	ticker  *ticker
 }
 
-// listReplacement adds shares to the replacements of a wash sale. Purchases of one day, account and ticker are listed
-// as one.
+// listReplacement adds shares to the replacements of a wash sale. Purchases of one day, account and
+// ticker are listed as one.
 func (f *fold) listReplacement(w *WashSale, p *purchase, shares decimal.Decimal) {
 	key := listedKey{w, p.Date, p.account, p.ticker}
 	i, ok := f.listed[key]
 	if !ok {
 		i = len(w.Replacements)
 		f.listed[key] = i
-		w.Replacements = append(w.Replacements, Replacement{Date: p.Date, Account: p.Account, Ticker: p.Ticker})
+		w.Replacements = append(w.Replacements, Replacement{Date: p.Date, Account: p.Account,
+			Ticker: p.Ticker})
 	}
 	w.Replacements[i].Shares = f.add(w.Replacements[i].Shares, shares)
 }
 
-// restrict records for each loss of today until when a purchase would make it a wash sale, if that is after the day of the
-// book. Shares that have a replacement already cannot be replaced again.
+// restrict records for each loss of today until when a purchase would make it a wash sale, if that
+// is after the day of the book. Shares that have a replacement already cannot be replaced again.
 func (f *fold) restrict() {
 	if f.today < f.book.AsOf-WashDays {
 		return

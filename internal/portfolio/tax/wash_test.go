@@ -29,7 +29,8 @@ func TestSection1091Window(t *testing.T) {
 					`+tt.sold+` brk sell X 100 @7
 					`+tt.bought+` `+buyer+` `+action+` X 100 @8`)
 				if got := len(b.WashSales) > 0; got != tt.wash {
-					t.Errorf("sold %s, %s %s %s: wash sale %t, want %t", tt.sold, tt.bought, buyer, action, got, tt.wash)
+					t.Errorf("sold %s, %s %s %s: wash sale %t, want %t", tt.sold, tt.bought, buyer,
+						action, got, tt.wash)
 				}
 			}
 		}
@@ -112,7 +113,8 @@ func TestReg10911Matching(t *testing.T) {
 	})
 }
 
-// TestReg10911Order has several losses and several purchases, in the order of paragraphs (b) to (e).
+// TestReg10911Order has several losses and several purchases, in the order of paragraphs (b) to
+// (e).
 func TestReg10911Order(t *testing.T) {
 	check(t, []history{
 		{"two losses and two purchases: the first loss takes the first purchase and a part of the second", "Reg. 1.1091-1(b) to (e)", `
@@ -169,7 +171,8 @@ func TestReg10911Order(t *testing.T) {
 	})
 }
 
-// TestWashSaleOfOneDay: rows have dates but no times, and the day of the sale is one of the 61 days.
+// TestWashSaleOfOneDay: rows have dates but no times, and the day of the sale is one of the 61
+// days.
 func TestWashSaleOfOneDay(t *testing.T) {
 	check(t, []history{
 		{"sold and bought again on one day", "section 1091(a)", `
@@ -213,14 +216,16 @@ func TestWashSaleAcrossTheYear(t *testing.T) {
 	for _, tt := range []struct{ asOf, of2023, of2024 string }{
 		{"2023-12-31", "-20", "0"},
 		{"2024-01-27", "-20", "0"},
-		{"2024-01-28", "-12", "0"},  // 4 of 10 shares are replaced
-		{"2024-02-20", "-12", "-4"}, // 36 less 32, and 8 that were added to the basis: a long-term loss
+		{"2024-01-28", "-12", "0"}, // 4 of 10 shares are replaced
+		// 36 less 32, and 8 that were added to the basis: a long-term loss
+		{"2024-02-20", "-12", "-4"},
 	} {
 		b := buildAt(t, rows, tt.asOf)
 		for year, want := range map[int]string{2023: tt.of2023, 2024: tt.of2024} {
 			short, long, err := b.Realized(year)
 			if err != nil || !short.IsZero() || long.Cmp(dec(t, want)) != 0 {
-				t.Errorf("on %s, %d has short-term %s and long-term %s, %v; want long-term %s", tt.asOf, year, short, long, err, want)
+				t.Errorf("on %s, %d has short-term %s and long-term %s, %v; want long-term %s",
+					tt.asOf, year, short, long, err, want)
 			}
 		}
 	}
@@ -253,8 +258,8 @@ func TestNoWashSale(t *testing.T) {
 	})
 }
 
-// TestWashSaleAcrossAccounts: Publication 550 has the rule for a spouse, and Rev. Rul. 2008-5 for an IRA; its reasoning
-// applies to the other retirement accounts.
+// TestWashSaleAcrossAccounts: Publication 550 has the rule for a spouse, and Rev. Rul. 2008-5 for
+// an IRA; its reasoning applies to the other retirement accounts.
 func TestWashSaleAcrossAccounts(t *testing.T) {
 	for _, tt := range []struct {
 		account, ticker string
@@ -285,7 +290,8 @@ func TestWashSaleAcrossAccounts(t *testing.T) {
 				2024-03-01 brk sell VOO 10 @390
 				`+bought+" "+tt.account+" buy "+tt.ticker+" "+quantity+" @395")
 			if got := len(b.WashSales) == 1; got != tt.wash {
-				t.Errorf("%s %s on %s: wash sale %t, want %t", tt.account, tt.ticker, bought, got, tt.wash)
+				t.Errorf("%s %s on %s: wash sale %t, want %t", tt.account, tt.ticker, bought, got,
+					tt.wash)
 				continue
 			}
 			if !tt.wash {
@@ -296,8 +302,10 @@ func TestWashSaleAcrossAccounts(t *testing.T) {
 			if tt.permanent {
 				permanent, adjusted = adjusted, permanent
 			}
-			if w.DisallowedLoss.Cmp(dec(t, "100")) != 0 || w.PermanentLoss.Cmp(permanent) != 0 || b.Lots[0].BasisAdjustment.Cmp(adjusted) != 0 {
-				t.Errorf("%s %s on %s: disallowed %s, permanent %s, adjusted %s", tt.account, tt.ticker, bought, w.DisallowedLoss, w.PermanentLoss, b.Lots[0].BasisAdjustment)
+			if w.DisallowedLoss.Cmp(dec(t, "100")) != 0 || w.PermanentLoss.Cmp(permanent) != 0 ||
+				b.Lots[0].BasisAdjustment.Cmp(adjusted) != 0 {
+				t.Errorf("%s %s on %s: disallowed %s, permanent %s, adjusted %s", tt.account,
+					tt.ticker, bought, w.DisallowedLoss, w.PermanentLoss, b.Lots[0].BasisAdjustment)
 			}
 		}
 	}

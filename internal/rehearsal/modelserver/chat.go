@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// chat is OpenAI's chat completions protocol. Reasoning is sent as reasoning_content, as local servers do.
+// chat is OpenAI's chat completions protocol. Reasoning is sent as reasoning_content, as local
+// servers do.
 type chat struct{ openAI }
 
 func (chat) name() string { return "chat" }
@@ -16,8 +17,10 @@ func (chat) name() string { return "chat" }
 // openAI is the common part of OpenAI's two protocols.
 type openAI struct{}
 
-func (openAI) key(r *http.Request) string       { return bearer(r) }
-func (openAI) count(int) any                    { return nil } // unused: the protocol has no such request
+func (openAI) key(r *http.Request) string { return bearer(r) }
+
+// unused: the protocol has no such request
+func (openAI) count(int) any                    { return nil }
 func (openAI) failure(f *refusal, _ string) any { return openAIFailure(f) }
 func (openAI) wrongKey() *refusal {
 	return &refusal{status: http.StatusUnauthorized, code: "invalid_api_key",
@@ -39,7 +42,8 @@ func openAIFailure(f *refusal) map[string]openAIErrorBody {
 	case f.status >= 500:
 		kind = "server_error"
 	}
-	return map[string]openAIErrorBody{"error": {Message: f.message, Type: kind, Param: orNull(f.param), Code: orNull(f.code)}}
+	return map[string]openAIErrorBody{"error": {Message: f.message, Type: kind,
+		Param: orNull(f.param), Code: orNull(f.code)}}
 }
 
 func orNull(s string) *string {
@@ -50,7 +54,8 @@ func orNull(s string) *string {
 }
 
 func openAIMissing(param string) *refusal {
-	return badRequest("Missing required parameter: '%s'.", param).at(param, "missing_required_parameter")
+	return badRequest("Missing required parameter: '%s'.", param).at(param,
+		"missing_required_parameter")
 }
 
 func openAIBadJSON(err error) *refusal {
@@ -102,7 +107,8 @@ func (chat) parse(body []byte, req *Request) *refusal {
 		if t.Type == "function" && t.Function.Name == "" {
 			return openAIMissing(fmt.Sprintf("tools[%d].function.name", i))
 		}
-		req.Tools = append(req.Tools, Tool{Name: cmp.Or(t.Function.Name, t.Type), Description: t.Function.Description, Schema: t.Function.Parameters})
+		req.Tools = append(req.Tools, Tool{Name: cmp.Or(t.Function.Name, t.Type),
+			Description: t.Function.Description, Schema: t.Function.Parameters})
 	}
 	return in.history(req)
 }
@@ -113,7 +119,8 @@ func (in *chatRequest) history(req *Request) *refusal {
 	for i, m := range *in.Messages {
 		text, err := contentText(m.Content)
 		if err != nil {
-			return badRequest("Invalid type for 'messages[%d].content': %v.", i, err).at(fmt.Sprintf("messages[%d].content", i), "invalid_type")
+			return badRequest("Invalid type for 'messages[%d].content': %v.", i,
+				err).at(fmt.Sprintf("messages[%d].content", i), "invalid_type")
 		}
 		if m.Role != "tool" && !open.empty() {
 			return chatUnanswered(open)
@@ -126,7 +133,8 @@ func (in *chatRequest) history(req *Request) *refusal {
 		case "assistant":
 			out := Message{Role: RoleAssistant, Text: text}
 			for _, c := range m.ToolCalls {
-				out.Calls = append(out.Calls, MadeCall{ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
+				out.Calls = append(out.Calls, MadeCall{ID: c.ID, Name: c.Function.Name,
+					Arguments: c.Function.Arguments})
 				open.add(c.ID)
 			}
 			req.add(out)
@@ -147,7 +155,8 @@ func (in *chatRequest) history(req *Request) *refusal {
 
 func chatUnanswered(open *callSet) *refusal {
 	return badRequest("An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "+
-		"The following tool_call_ids did not have response messages: %s", strings.Join(open.ids, ", ")).at("messages", "")
+		"The following tool_call_ids did not have response messages: %s",
+		strings.Join(open.ids, ", ")).at("messages", "")
 }
 
 type chatCall struct {
@@ -216,14 +225,17 @@ func (chat) whole(a *answer) (any, error) {
 	m := &chatMessage{Role: "assistant", Reasoning: a.joined(partReasoning)}
 	for _, p := range a.parts {
 		if p.kind == partCall {
-			m.ToolCalls = append(m.ToolCalls, chatCall{ID: p.id, Type: "function", Function: chatFunction{p.name, p.whole()}})
+			m.ToolCalls = append(m.ToolCalls,
+				chatCall{ID: p.id, Type: "function", Function: chatFunction{p.name, p.whole()}})
 		}
 	}
 	if text := a.joined(partText); text != "" || m.ToolCalls == nil {
 		m.Content = &text
 	}
-	return chatBody{ID: a.id("chatcmpl"), Object: "chat.completion", Created: a.created, Model: a.model,
-		Choices: []chatChoice{{Message: m, FinishReason: &a.finish}}, Usage: newChatUsage(a.usage)}, nil
+	return chatBody{ID: a.id("chatcmpl"), Object: "chat.completion", Created: a.created,
+			Model:   a.model,
+			Choices: []chatChoice{{Message: m, FinishReason: &a.finish}}, Usage: newChatUsage(a.usage)},
+		nil
 }
 
 type chatEncoder struct {
@@ -234,7 +246,8 @@ type chatEncoder struct {
 func (chat) encoder(a *answer, out *stream) encoder { return chatEncoder{a, out} }
 
 func (e chatEncoder) send(choices []chatChoice, usage *chatUsage) {
-	e.out.event("", chatBody{ID: e.a.id("chatcmpl"), Object: "chat.completion.chunk", Created: e.a.created, Model: e.a.model,
+	e.out.event("", chatBody{ID: e.a.id("chatcmpl"), Object: "chat.completion.chunk",
+		Created: e.a.created, Model: e.a.model,
 		Choices: choices, Usage: usage})
 }
 
@@ -254,7 +267,8 @@ func (e chatEncoder) piece(p piece) error {
 		c := chatCall{Index: &p.nth, Function: chatFunction{Arguments: p.text}}
 		if p.first {
 			// Like the real server, announce the call before its arguments.
-			head := chatCall{Index: &p.nth, ID: p.id, Type: "function", Function: chatFunction{Name: p.name}}
+			head := chatCall{Index: &p.nth, ID: p.id, Type: "function",
+				Function: chatFunction{Name: p.name}}
 			e.send([]chatChoice{{Delta: &chatDelta{ToolCalls: []chatCall{head}}}}, nil)
 		}
 		d.ToolCalls = []chatCall{c}

@@ -17,7 +17,8 @@ type position struct {
 }
 
 func newPosition(conversation, turns int) position {
-	return position{conversation: conversation, used: make([]int, turns), faults: make([][]int, turns)}
+	return position{conversation: conversation, used: make([]int, turns),
+		faults: make([][]int, turns)}
 }
 
 // claim is the turn chosen for a request.
@@ -49,7 +50,8 @@ func (s *Server) choose(req *Request) (*claim, *refusal) {
 			t := &conv.turns[i]
 			switch reason := t.match.mismatch(req); {
 			case t.times > 0 && pos.used[i] >= t.times:
-				why, used = append(why, fmt.Sprintf("%s is used up", t.where)), append(used, t.where)
+				why, used = append(why, fmt.Sprintf("%s is used up", t.where)),
+					append(used, t.where)
 			case reason != "":
 				why = append(why, fmt.Sprintf("%s: %s", t.where, reason))
 			default:
@@ -65,11 +67,13 @@ func (s *Server) choose(req *Request) (*claim, *refusal) {
 		return c, nil
 	}
 	return nil, &refusal{status: http.StatusBadRequest, code: "script_unmatched", final: true,
-		message: fmt.Sprintf("%s: nothing in the script matches this request (turn %d, last user text %.80q): %s",
+		message: fmt.Sprintf(
+			"%s: nothing in the script matches this request (turn %d, last user text %.80q): %s",
 			s.script.name, req.answers()+1, req.lastUser(), strings.Join(why, "; "))}
 }
 
-// locate returns the position of the request's conversation, or assigns a new one. The caller holds s.mu.
+// locate returns the position of the request's conversation, or assigns a new one. The caller holds
+// s.mu.
 func (s *Server) locate(req *Request) (*position, []string) {
 	key := "opening\x00" + req.opening()
 	if name := s.script.script.KeyHeader; name != "" {

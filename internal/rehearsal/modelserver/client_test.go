@@ -10,10 +10,13 @@ func readWhole(t tb, protocol, body string) content {
 		m := j.at("choices", 0, "message")
 		c.Text, c.Reasoning = m.at("content").str(), m.at("reasoning_content").str()
 		for _, call := range m.at("tool_calls").list() {
-			c.Calls = append(c.Calls, MadeCall{call.at("id").str(), call.at("function", "name").str(), call.at("function", "arguments").str()})
+			c.Calls = append(c.Calls,
+				MadeCall{call.at("id").str(), call.at("function", "name").str(),
+					call.at("function", "arguments").str()})
 		}
 		c.Finish = j.at("choices", 0, "finish_reason").str()
-		c.Input, c.Output = j.at("usage", "prompt_tokens").num(), j.at("usage", "completion_tokens").num()
+		c.Input, c.Output = j.at("usage", "prompt_tokens").num(),
+			j.at("usage", "completion_tokens").num()
 	case "responses":
 		readResponse(&c, j)
 	case "messages":
@@ -21,11 +24,13 @@ func readWhole(t tb, protocol, body string) content {
 			c.Text += b.at("text").str()
 			c.Reasoning += b.at("thinking").str()
 			if b.at("type").str() == "tool_use" {
-				c.Calls = append(c.Calls, MadeCall{b.at("id").str(), b.at("name").str(), b.at("input").raw()})
+				c.Calls = append(c.Calls, MadeCall{b.at("id").str(), b.at("name").str(),
+					b.at("input").raw()})
 			}
 		}
 		c.Finish = j.at("stop_reason").str()
-		c.Input, c.Output = j.at("usage", "input_tokens").num(), j.at("usage", "output_tokens").num()
+		c.Input, c.Output = j.at("usage", "input_tokens").num(),
+			j.at("usage", "output_tokens").num()
 	case "gemini":
 		readCandidate(&c, j)
 	}
@@ -40,7 +45,8 @@ func readResponse(c *content, j anyJSON) {
 		case "reasoning":
 			c.Reasoning += item.at("summary", 0, "text").str()
 		case "function_call":
-			c.Calls = append(c.Calls, MadeCall{item.at("call_id").str(), item.at("name").str(), item.at("arguments").str()})
+			c.Calls = append(c.Calls, MadeCall{item.at("call_id").str(), item.at("name").str(),
+				item.at("arguments").str()})
 		}
 	}
 	c.Finish = j.at("status").str() + j.at("incomplete_details", "reason").str()
@@ -55,11 +61,13 @@ func readCandidate(c *content, j anyJSON) {
 			c.Text += p.at("text").str()
 		}
 		if p.has("functionCall") {
-			c.Calls = append(c.Calls, MadeCall{p.at("functionCall", "id").str(), p.at("functionCall", "name").str(), p.at("functionCall", "args").raw()})
+			c.Calls = append(c.Calls, MadeCall{p.at("functionCall", "id").str(),
+				p.at("functionCall", "name").str(), p.at("functionCall", "args").raw()})
 		}
 	}
 	c.Finish = j.at("candidates", 0, "finishReason").str()
-	c.Input, c.Output = j.at("usageMetadata", "promptTokenCount").num(), j.at("usageMetadata", "candidatesTokenCount").num()
+	c.Input, c.Output = j.at("usageMetadata", "promptTokenCount").num(),
+		j.at("usageMetadata", "candidatesTokenCount").num()
 }
 
 // readStream decodes a stream, using only its deltas.
@@ -104,7 +112,8 @@ func chatChunk(c *content, j anyJSON) {
 	}
 	c.Finish += j.at("choices", 0, "finish_reason").str()
 	if j.has("usage") {
-		c.Input, c.Output = j.at("usage", "prompt_tokens").num(), j.at("usage", "completion_tokens").num()
+		c.Input, c.Output = j.at("usage", "prompt_tokens").num(),
+			j.at("usage", "completion_tokens").num()
 	}
 }
 
@@ -119,7 +128,8 @@ func responsesDelta(t tb, c *content, e sse, i int, j anyJSON) {
 		c.Reasoning += j.at("delta").str()
 	case "response.output_item.added":
 		if item := j.at("item"); item.at("type").str() == "function_call" {
-			c.Calls = append(c.Calls, MadeCall{ID: item.at("call_id").str(), Name: item.at("name").str()})
+			c.Calls = append(c.Calls,
+				MadeCall{ID: item.at("call_id").str(), Name: item.at("name").str()})
 		}
 	case "response.function_call_arguments.delta":
 		c.Calls[len(c.Calls)-1].Arguments += j.at("delta").str()
@@ -151,6 +161,7 @@ func messagesDeltaEvent(t tb, c *content, e sse, j anyJSON) {
 			c.Calls[len(c.Calls)-1].Arguments += j.at("delta", "partial_json").str()
 		}
 	case "message_delta":
-		c.Finish, c.Output = j.at("delta", "stop_reason").str(), j.at("usage", "output_tokens").num()
+		c.Finish, c.Output = j.at("delta", "stop_reason").str(),
+			j.at("usage", "output_tokens").num()
 	}
 }

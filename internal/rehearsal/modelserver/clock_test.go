@@ -10,12 +10,14 @@ import (
 	"time"
 )
 
-// TestThousandConcurrent checks that a thousand answers can be in progress at once: they wait for each other.
+// TestThousandConcurrent checks that a thousand answers can be in progress at once: they wait for
+// each other.
 func TestThousandConcurrent(t *testing.T) {
 	const all = 1000
 	var arrived, done sync.WaitGroup
 	arrived.Add(all)
-	s, err := New(&Script{Conversations: []Conversation{{Turns: []Turn{{Delay: 1, Parts: []Part{{Text: "here"}}}}}}}, &Options{
+	s, err := New(&Script{Conversations: []Conversation{{Turns: []Turn{{Delay: 1,
+		Parts: []Part{{Text: "here"}}}}}}}, &Options{
 		Sleep: func(context.Context, time.Duration) error {
 			arrived.Done()
 			arrived.Wait()
@@ -27,7 +29,8 @@ func TestThousandConcurrent(t *testing.T) {
 	for i := range all {
 		done.Go(func() {
 			protocol := protocols[i%len(protocols)]
-			if got := serveQuestion(s, protocol, fmt.Sprint(i), true); !strings.Contains(got, `"here"`) {
+			if got := serveQuestion(s, protocol, fmt.Sprint(i), true); !strings.Contains(got,
+				`"here"`) {
 				t.Errorf("%d: %s", i, got)
 			}
 		})
@@ -35,15 +38,18 @@ func TestThousandConcurrent(t *testing.T) {
 	done.Wait()
 }
 
-// TestRealClock checks that without Options.Sleep delays are real, and that a disconnect ends a wait immediately.
+// TestRealClock checks that without Options.Sleep delays are real, and that a disconnect ends a
+// wait immediately.
 func TestRealClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(&Script{Otherwise: &Turn{Delay: Duration(time.Hour), Parts: []Part{{Text: "late"}}}}, nil)
+		s, err := New(&Script{Otherwise: &Turn{Delay: Duration(time.Hour),
+			Parts: []Part{{Text: "late"}}}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		begin := time.Now()
-		if got := serve(s, "chat", true); !strings.Contains(got, `"late"`) || time.Since(begin) != time.Hour {
+		if got := serve(s, "chat", true); !strings.Contains(got, `"late"`) ||
+			time.Since(begin) != time.Hour {
 			t.Errorf("after %s: %s", time.Since(begin), got)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -64,7 +70,8 @@ func TestHangLasts(t *testing.T) {
 		for _, protocol := range protocols {
 			for i := range 4 {
 				stream, after := i%2 == 0, i/2
-				s, err := New(&Script{Otherwise: &Turn{Parts: []Part{{Pieces: []string{"one", "two"}}},
+				s, err := New(&Script{Otherwise: &Turn{Parts: []Part{{Pieces: []string{"one",
+					"two"}}},
 					Faults: []Fault{{Kind: FaultHang, AfterPieces: after}}}}, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -76,14 +83,16 @@ func TestHangLasts(t *testing.T) {
 				s.ServeHTTP(w, mustHeader(mustRequest("POST", path, body).WithContext(ctx)))
 				cancel()
 				if time.Since(begin) != time.Minute || (w.Body.Len() > 0) != (after > 0) {
-					t.Errorf("%s, streamed %t, after %d: over after %s with %q", protocol, stream, after, time.Since(begin), w.Body)
+					t.Errorf("%s, streamed %t, after %d: over after %s with %q", protocol, stream,
+						after, time.Since(begin), w.Body)
 				}
 			}
 		}
 	})
 }
 
-// TestRecordedBeforeAnswered checks that a client that has read a byte of the answer finds the outcome in the record.
+// TestRecordedBeforeAnswered checks that a client that has read a byte of the answer finds the
+// outcome in the record.
 func TestRecordedBeforeAnswered(t *testing.T) {
 	for _, protocol := range protocols {
 		for _, stream := range []bool{true, false} {
@@ -94,7 +103,8 @@ func TestRecordedBeforeAnswered(t *testing.T) {
 			var outcome string
 			path, body := ask(protocol, "x", stream)
 			look := func() { outcome = s.Requests()[0].Outcome }
-			s.ServeHTTP(leaver{newRecorder(), `"one"`, look}, mustHeader(mustRequest("POST", path, body)))
+			s.ServeHTTP(leaver{newRecorder(), `"one"`, look},
+				mustHeader(mustRequest("POST", path, body)))
 			if outcome != "otherwise" {
 				t.Errorf("%s, streamed %t: %q", protocol, stream, outcome)
 			}

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// contentText returns the text of a content field: null, a string, or a list of parts, of which only text is used.
+// contentText returns the text of a content field: null, a string, or a list of parts, of which
+// only text is used.
 func contentText(raw json.RawMessage) (string, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return "", nil

@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestFaultStatus checks that each status comes Times times, in the form of the protocol, then the answer, then the next turn.
+// TestFaultStatus checks that each status comes Times times, in the form of the protocol, then the
+// answer, then the next turn.
 func TestFaultStatus(t *testing.T) {
 	script := turns(`{"parts":[{"text":"answer"}],"faults":[
 		{"kind":"status","status":429,"retry_after":"1500ms","times":2},
@@ -22,8 +23,10 @@ func TestFaultStatus(t *testing.T) {
 	kinds := map[string][]string{
 		"chat":      {"requests", "requests", "server_error", "server_error", "server_error"},
 		"responses": {"requests", "requests", "server_error", "server_error", "server_error"},
-		"messages":  {"rate_limit_error", "rate_limit_error", "api_error", "api_error", "overloaded_error"},
-		"gemini":    {"RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE", "INTERNAL"},
+		"messages": {"rate_limit_error", "rate_limit_error", "api_error", "api_error",
+			"overloaded_error"},
+		"gemini": {"RESOURCE_EXHAUSTED", "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE",
+			"INTERNAL"},
 	}
 	for _, protocol := range protocols {
 		r := newRig(t, script)
@@ -31,21 +34,26 @@ func TestFaultStatus(t *testing.T) {
 			got := r.ask(t, protocol, "x", i%2 == 0)
 			e := parseJSON(t, got.body).at("error")
 			kind := e.at("type").str() + e.at("status").str()
-			if got.status != status || kind != kinds[protocol][i] || got.header.Get("X-Should-Retry") != "" {
+			if got.status != status || kind != kinds[protocol][i] ||
+				got.header.Get("X-Should-Retry") != "" {
 				t.Errorf("%s %d: %+v", protocol, i, got)
 			}
-			if want := map[bool]string{true: "2"}[status == 429]; got.header.Get("Retry-After") != want {
+			if want := map[bool]string{true: "2"}[status == 429]; got.header.Get(
+				"Retry-After") != want {
 				t.Errorf("%s %d: retry after %q", protocol, i, got.header.Get("Retry-After"))
 			}
-			if message := e.at("message").str(); message != "own words" && (status == 500 || !strings.Contains(message, "test.yaml")) {
+			if message := e.at("message").str(); message != "own words" &&
+				(status == 500 || !strings.Contains(message, "test.yaml")) {
 				t.Errorf("%s: %q", protocol, message)
 			}
-			if req := r.Requests()[i]; req.Status != status || req.Outcome != "conversations[0].turns[0]: fault status" {
+			if req := r.Requests()[i]; req.Status != status ||
+				req.Outcome != "conversations[0].turns[0]: fault status" {
 				t.Errorf("%s: recorded %d %q", protocol, req.Status, req.Outcome)
 			}
 		}
 		for _, want := range []string{"answer", "next"} {
-			if got := readWhole(t, protocol, r.ask(t, protocol, "x", false).body); got.Text != want {
+			if got := readWhole(t, protocol,
+				r.ask(t, protocol, "x", false).body); got.Text != want {
 				t.Errorf("%s: %+v", protocol, got)
 			}
 		}
@@ -54,7 +62,8 @@ func TestFaultStatus(t *testing.T) {
 
 // TestFaultAlways checks that a fault with negative times never ends.
 func TestFaultAlways(t *testing.T) {
-	r := newRig(t, turns(`{"parts":[{"text":"never"}],"faults":[{"kind":"status","status":500,"times":-1}]}`))
+	r := newRig(t, turns(
+		`{"parts":[{"text":"never"}],"faults":[{"kind":"status","status":500,"times":-1}]}`))
 	for range 20 {
 		if got := r.ask(t, "chat", "x", true); got.status != 500 {
 			t.Fatalf("%+v", got)
@@ -62,10 +71,12 @@ func TestFaultAlways(t *testing.T) {
 	}
 }
 
-// TestFaultCut checks that the connection is closed at the scripted place, and that the next answer is complete.
+// TestFaultCut checks that the connection is closed at the scripted place, and that the next answer
+// is complete.
 func TestFaultCut(t *testing.T) {
 	for _, protocol := range protocols {
-		whole := newRig(t, turns(`{"parts":[{"pieces":["one","two","three"]}]}`)).ask(t, protocol, "x", true).body
+		whole := newRig(t, turns(`{"parts":[{"pieces":["one","two","three"]}]}`)).ask(t, protocol,
+			"x", true).body
 		for _, test := range []struct {
 			fault        string
 			has, hasNone string
@@ -76,20 +87,26 @@ func TestFaultCut(t *testing.T) {
 			{`"after_bytes":17`, ": ", `"one"`},
 			{`"after_bytes":999999`, `"three"`, "DONE"},
 		} {
-			r := newRig(t, turns(`{"parts":[{"pieces":["one","two","three"]}],"faults":[{"kind":"cut",`+test.fault+`}]}`))
+			r := newRig(t, turns(
+				`{"parts":[{"pieces":["one","two","three"]}],"faults":[{"kind":"cut",`+test.fault+
+					`}]}`))
 			got := r.ask(t, protocol, "x", true)
 			if got.err == nil || !strings.HasPrefix(whole, got.body) ||
-				!strings.Contains(got.body, test.has) || strings.Contains(got.body, test.hasNone) || len(got.body) >= len(whole) {
+				!strings.Contains(got.body, test.has) || strings.Contains(got.body, test.hasNone) ||
+				len(got.body) >= len(whole) {
 				t.Errorf("%s %s: %v %q", protocol, test.fault, got.err, got.body)
 			}
 			if test.fault == `"after_bytes":17` && len(got.body) != 17 {
 				t.Errorf("%s: %d bytes", protocol, len(got.body))
 			}
-			if again := readStream(t, protocol, r.ask(t, protocol, "x", true).body); again.Text != "onetwothree" {
+			if again := readStream(t, protocol,
+				r.ask(t, protocol, "x", true).body); again.Text != "onetwothree" {
 				t.Errorf("%s: then %+v", protocol, again)
 			}
-			r = newRig(t, turns(`{"parts":[{"text":"one"}],"faults":[{"kind":"cut",`+test.fault+`}]}`))
-			if got := r.ask(t, protocol, "x", false); got.err == nil || got.body == "" || json.Valid([]byte(got.body)) {
+			r = newRig(t, turns(`{"parts":[{"text":"one"}],"faults":[{"kind":"cut",`+test.fault+
+				`}]}`))
+			if got := r.ask(t, protocol, "x", false); got.err == nil || got.body == "" ||
+				json.Valid([]byte(got.body)) {
 				t.Errorf("%s %s, not streamed: %+v", protocol, test.fault, got)
 			}
 		}
@@ -101,10 +118,12 @@ func TestFaultCut(t *testing.T) {
 	}
 }
 
-// TestFaultMalformed checks that one invalid event is sent and the stream ends without the closing events.
+// TestFaultMalformed checks that one invalid event is sent and the stream ends without the closing
+// events.
 func TestFaultMalformed(t *testing.T) {
 	for _, protocol := range protocols {
-		r := newRig(t, turns(`{"parts":[{"pieces":["one","two"]}],"faults":[{"kind":"malformed","after_pieces":1,"times":2}]}`))
+		r := newRig(t, turns(
+			`{"parts":[{"pieces":["one","two"]}],"faults":[{"kind":"malformed","after_pieces":1,"times":2}]}`))
 		got := r.ask(t, protocol, "x", true)
 		events := parseSSE(t, got.body)
 		for i, e := range events {
@@ -112,13 +131,16 @@ func TestFaultMalformed(t *testing.T) {
 				t.Errorf("%s: event %d of %d: %s", protocol, i, len(events), e.data)
 			}
 		}
-		if got.err != nil || !strings.Contains(got.body, `"one"`) || strings.Contains(got.body, `"two"`) {
+		if got.err != nil || !strings.Contains(got.body, `"one"`) ||
+			strings.Contains(got.body, `"two"`) {
 			t.Errorf("%s: %+v", protocol, got)
 		}
-		if got := r.ask(t, protocol, "x", false); got.err != nil || got.status != 200 || got.body == "" || json.Valid([]byte(got.body)) {
+		if got := r.ask(t, protocol, "x", false); got.err != nil || got.status != 200 ||
+			got.body == "" || json.Valid([]byte(got.body)) {
 			t.Errorf("%s, not streamed: %+v", protocol, got)
 		}
-		if again := readStream(t, protocol, r.ask(t, protocol, "x", true).body); again.Text != "onetwo" {
+		if again := readStream(t, protocol,
+			r.ask(t, protocol, "x", true).body); again.Text != "onetwo" {
 			t.Errorf("%s: then %+v", protocol, again)
 		}
 	}
@@ -133,7 +155,8 @@ func TestFaultError(t *testing.T) {
 		"responses": `{"code":"server_error","message":"sorry"}`,
 	}
 	for _, protocol := range protocols {
-		r := newRig(t, turns(`{"parts":[{"pieces":["one","two"]}],"faults":[{"kind":"error","status":529,"message":"sorry","after_pieces":1,"times":2}]}`))
+		r := newRig(t, turns(
+			`{"parts":[{"pieces":["one","two"]}],"faults":[{"kind":"error","status":529,"message":"sorry","after_pieces":1,"times":2}]}`))
 		got := r.ask(t, protocol, "x", true)
 		events := parseSSE(t, got.body)
 		e := events[len(events)-1]
@@ -144,7 +167,8 @@ func TestFaultError(t *testing.T) {
 			}
 			data = string(marshal(parseJSON(t, e.data).at("response", "error").v))
 		}
-		if diff := cmp.Diff(last[protocol], data); diff != "" || got.status != 200 || !strings.Contains(got.body, `"one"`) {
+		if diff := cmp.Diff(last[protocol], data); diff != "" || got.status != 200 ||
+			!strings.Contains(got.body, `"one"`) {
 			t.Errorf("%s: %s", protocol, diff)
 		}
 		if got := r.ask(t, protocol, "x", false); got.status != 529 {
@@ -153,19 +177,23 @@ func TestFaultError(t *testing.T) {
 	}
 }
 
-// TestHangUntilDisconnect checks that nothing is sent until the client disconnects, and that the turn is then available again.
+// TestHangUntilDisconnect checks that nothing is sent until the client disconnects, and that the
+// turn is then available again.
 func TestHangUntilDisconnect(t *testing.T) {
 	for _, protocol := range protocols {
 		for _, after := range []int{0, 1} {
 			for _, stream := range []bool{true, false} {
 				t.Run(fmt.Sprint(protocol, after, stream), func(t *testing.T) {
-					r := newRig(t, turns(fmt.Sprintf(`{"parts":[{"pieces":["one","two"]}],"faults":[{"kind":"hang","after_pieces":%d}]}`, after)))
+					r := newRig(t, turns(
+						fmt.Sprintf(`{"parts":[{"pieces":["one","two"]}],"faults":[{"kind":"hang","after_pieces":%d}]}`, after)))
 					if after == 0 {
 						hangAtOnce(t, r, protocol, stream)
-					} else if line := firstOf(t, r, protocol, stream); stream && strings.Contains(line, `"two"`) {
+					} else if line := firstOf(t, r, protocol, stream); stream &&
+						strings.Contains(line, `"two"`) {
 						t.Errorf("%q", line)
 					}
-					if again := readWhole(t, protocol, r.ask(t, protocol, "x", false).body); again.Text != "onetwo" {
+					if again := readWhole(t, protocol,
+						r.ask(t, protocol, "x", false).body); again.Text != "onetwo" {
 						t.Errorf("then %+v", again)
 					}
 					r.closed() // returns only when no handler is left
@@ -232,16 +260,19 @@ func firstOf(t *testing.T, r *rig, protocol string, stream bool) string {
 	}
 }
 
-// TestClientLeaves checks that an answer is repeated if the client disconnected before its end, and only then.
+// TestClientLeaves checks that an answer is repeated if the client disconnected before its end, and
+// only then.
 func TestClientLeaves(t *testing.T) {
 	for _, protocol := range protocols {
-		r := newRig(t, turns(`{"every":"1s","parts":[{"pieces":["one","two"]}]}`, `{"parts":[{"text":"next"}]}`))
+		r := newRig(t, turns(`{"every":"1s","parts":[{"pieces":["one","two"]}]}`,
+			`{"parts":[{"text":"next"}]}`))
 		ctx, cancel := context.WithCancel(t.Context())
 		path, body := ask(protocol, "x", true)
 		req := mustHeader(mustRequest("POST", path, body).WithContext(ctx))
 		w := newRecorder()
 		r.ServeHTTP(leaver{w, `"one"`, cancel}, req)
-		if got := w.Body.String(); !strings.Contains(got, `"one"`) || strings.Contains(got, `"two"`) {
+		if got := w.Body.String(); !strings.Contains(got, `"one"`) ||
+			strings.Contains(got, `"two"`) {
 			t.Errorf("%s: %q", protocol, got)
 		}
 		if got := readStream(t, protocol, serve(r.Server, protocol, true)).Text; got != "onetwo" {
@@ -250,7 +281,8 @@ func TestClientLeaves(t *testing.T) {
 		// A client that disconnects after the last event has the answer.
 		end := map[string]string{"chat": "[DONE]", "responses": "response.completed", "messages": "message_stop", "gemini": `"STOP"`}[protocol]
 		ctx, cancel = context.WithCancel(t.Context())
-		r.ServeHTTP(leaver{newRecorder(), end, cancel}, mustHeader(mustRequest("POST", path, body).WithContext(ctx)))
+		r.ServeHTTP(leaver{newRecorder(), end, cancel},
+			mustHeader(mustRequest("POST", path, body).WithContext(ctx)))
 		if got := serve(r.Server, protocol, true); !strings.Contains(got, "is used up") {
 			t.Errorf("%s: an answer that was given is given again: %s", protocol, got)
 		}
@@ -273,7 +305,8 @@ func (l leaver) Write(p []byte) (int, error) {
 
 func (l leaver) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 
-// TestBrokenArguments checks that invalid arguments are sent verbatim where the protocol allows it, and are an error elsewhere.
+// TestBrokenArguments checks that invalid arguments are sent verbatim where the protocol allows it,
+// and are an error elsewhere.
 func TestBrokenArguments(t *testing.T) {
 	script := turns(`{"times":9,"parts":[{"call":{"name":"f","arguments":"{\"a\":"}}]}`)
 	for _, protocol := range protocols {

@@ -28,7 +28,8 @@ func (gemini) key(r *http.Request) string {
 }
 
 func (gemini) wrongKey() *refusal {
-	return &refusal{status: http.StatusBadRequest, code: "API_KEY_INVALID", message: "API key not valid. Please pass a valid API key."}
+	return &refusal{status: http.StatusBadRequest, code: "API_KEY_INVALID",
+		message: "API key not valid. Please pass a valid API key."}
 }
 
 func (gemini) count(tokens int) any {
@@ -52,18 +53,22 @@ type geminiDetail struct {
 }
 
 func (gemini) failure(f *refusal, _ string) any {
-	status := map[int]string{401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED",
+	status := map[int]string{401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
+		429: "RESOURCE_EXHAUSTED",
 		503: "UNAVAILABLE", 504: "DEADLINE_EXCEEDED"}[f.status]
 	if status == "" && f.status >= 500 {
 		status = "INTERNAL"
 	}
 	body := geminiErrorBody{Code: f.status, Message: f.message, Status: cmp.Or(status, "INVALID_ARGUMENT")}
 	if f.code == "API_KEY_INVALID" || f.code == "script_unmatched" {
-		body.Details = append(body.Details, geminiDetail{Type: "type.googleapis.com/google.rpc.ErrorInfo",
-			Reason: strings.ToUpper(f.code), Domain: "googleapis.com"})
+		body.Details = append(body.Details,
+			geminiDetail{Type: "type.googleapis.com/google.rpc.ErrorInfo",
+				Reason: strings.ToUpper(f.code), Domain: "googleapis.com"})
 	}
 	if f.retryAfter > 0 {
-		body.Details = append(body.Details, geminiDetail{Type: "type.googleapis.com/google.rpc.RetryInfo", RetryDelay: f.retryAfter.String()})
+		body.Details = append(body.Details,
+			geminiDetail{Type: "type.googleapis.com/google.rpc.RetryInfo",
+				RetryDelay: f.retryAfter.String()})
 	}
 	return map[string]geminiErrorBody{"error": body}
 }
@@ -141,7 +146,8 @@ func (g gemini) parse(body []byte, req *Request) *refusal {
 			if schema == nil {
 				schema = f.JSONSchema
 			}
-			req.Tools = append(req.Tools, Tool{Name: f.Name, Description: f.Description, Schema: schema})
+			req.Tools = append(req.Tools, Tool{Name: f.Name, Description: f.Description,
+				Schema: schema})
 		}
 	}
 	return in.history(req)
@@ -158,7 +164,8 @@ func (c *geminiContent) text() string {
 	return strings.Join(texts, "\n")
 }
 
-// history validates the contents. A turn with calls must be followed immediately by one result per call, with the same names.
+// history validates the contents. A turn with calls must be followed immediately by one result per
+// call, with the same names.
 func (in *geminiRequest) history(req *Request) *refusal {
 	open := &callSet{} // names of calls: older clients send no ids
 	for i, c := range in.Contents {
@@ -178,14 +185,17 @@ func (in *geminiRequest) history(req *Request) *refusal {
 		open = &callSet{}
 		for _, p := range c.Parts {
 			if p.Call != nil {
-				out.Calls = append(out.Calls, MadeCall{ID: p.Call.ID, Name: p.Call.Name, Arguments: string(p.Call.Args)})
+				out.Calls = append(out.Calls, MadeCall{ID: p.Call.ID, Name: p.Call.Name,
+					Arguments: string(p.Call.Args)})
 				open.add(p.Call.Name)
 			}
 			if p.Response != nil {
 				if !before.remove(p.Response.Name) {
 					return badRequest("Please ensure that function response turn comes immediately after a function call turn.")
 				}
-				results.Results = append(results.Results, Result{ID: p.Response.ID, Name: p.Response.Name, Text: string(p.Response.Response)})
+				results.Results = append(results.Results,
+					Result{ID: p.Response.ID, Name: p.Response.Name,
+						Text: string(p.Response.Response)})
 			}
 		}
 		if !before.empty() {
@@ -231,15 +241,18 @@ type geminiUsage struct {
 
 // newGeminiUsage counts like the protocol: thoughts are not part of the candidates.
 func newGeminiUsage(u Usage) geminiUsage {
-	return geminiUsage{Prompt: u.Input, Candidates: max(u.Output-u.Reasoning, 0), Total: u.Input + max(u.Output, u.Reasoning), Cached: u.Cached, Thoughts: u.Reasoning}
+	return geminiUsage{Prompt: u.Input, Candidates: max(u.Output-u.Reasoning, 0),
+		Total: u.Input + max(u.Output, u.Reasoning), Cached: u.Cached, Thoughts: u.Reasoning}
 }
 
 func (a *answer) geminiFinish() string {
-	return map[string]string{finishStop: "STOP", finishLength: "MAX_TOKENS", finishCalls: "STOP", finishFilter: "SAFETY"}[a.finish]
+	return map[string]string{finishStop: "STOP", finishLength: "MAX_TOKENS", finishCalls: "STOP",
+		finishFilter: "SAFETY"}[a.finish]
 }
 
 func newGeminiBody(a *answer, parts []geminiPart, finish string) geminiBody {
-	return geminiBody{Candidates: []geminiCandidate{{Content: geminiContent{Role: "model", Parts: parts}, FinishReason: finish}},
+	return geminiBody{Candidates: []geminiCandidate{{Content: geminiContent{Role: "model",
+		Parts: parts}, FinishReason: finish}},
 		Usage: newGeminiUsage(a.usage), Model: a.model, ID: a.id("resp")}
 }
 

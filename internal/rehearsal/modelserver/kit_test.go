@@ -63,11 +63,14 @@ func ask(protocol, question string, stream bool) (path, body string) {
 	q, _ := json.Marshal(question)
 	switch protocol {
 	case "chat":
-		return "/v1/chat/completions", fmt.Sprintf(`{"model":"m","stream":%t,"messages":[{"role":"user","content":%s}]}`, stream, q)
+		return "/v1/chat/completions",
+			fmt.Sprintf(`{"model":"m","stream":%t,"messages":[{"role":"user","content":%s}]}`,
+				stream, q)
 	case "responses":
 		return "/v1/responses", fmt.Sprintf(`{"model":"m","stream":%t,"input":%s}`, stream, q)
 	case "messages":
-		return "/v1/messages", fmt.Sprintf(`{"model":"m","max_tokens":9,"stream":%t,"messages":[{"role":"user","content":%s}]}`, stream, q)
+		return "/v1/messages",
+			fmt.Sprintf(`{"model":"m","max_tokens":9,"stream":%t,"messages":[{"role":"user","content":%s}]}`, stream, q)
 	}
 	path = "/v1beta/models/m:generateContent"
 	if stream {
@@ -92,7 +95,8 @@ func (r *rig) do(t *testing.T, method, path, body string, header ...string) repl
 	return out
 }
 
-// try is like do, for requests that may get no response. Each request has its own connection, so that net/http does not retry.
+// try is like do, for requests that may get no response. Each request has its own connection, so
+// that net/http does not retry.
 func (r *rig) try(method, path, body string, header ...string) (reply, error) {
 	req, err := http.NewRequest(method, r.url+path, strings.NewReader(body))
 	if err != nil {

@@ -45,7 +45,8 @@ type messagesErrorBody struct {
 }
 
 func (messages) failure(f *refusal, id string) any {
-	kind := map[int]string{401: "authentication_error", 403: "permission_error", 404: "not_found_error", 413: "request_too_large",
+	kind := map[int]string{401: "authentication_error", 403: "permission_error",
+		404: "not_found_error", 413: "request_too_large",
 		429: "rate_limit_error", 529: "overloaded_error"}[f.status]
 	if kind == "" && f.status >= 500 {
 		kind = "api_error"
@@ -117,7 +118,8 @@ func (p messages) parse(body []byte, req *Request) *refusal {
 		if len(t.InputSchema) == 0 && (t.Type == "" || t.Type == "custom") {
 			return badRequest("tools.%d.input_schema: Field required", i)
 		}
-		req.Tools = append(req.Tools, Tool{Name: t.Name, Description: t.Description, Schema: t.InputSchema})
+		req.Tools = append(req.Tools, Tool{Name: t.Name, Description: t.Description,
+			Schema: t.InputSchema})
 	}
 	return in.history(req)
 }
@@ -165,7 +167,8 @@ func (in *messagesRequest) history(req *Request) *refusal {
 
 func messagesUnanswered(i int, open *callSet) *refusal {
 	return badRequest("messages.%d: `tool_use` ids were found without `tool_result` blocks immediately after: %s. "+
-		"Each `tool_use` block must have a corresponding `tool_result` block in the next message.", i, strings.Join(open.ids, ", "))
+		"Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
+		i, strings.Join(open.ids, ", "))
 }
 
 // messagesBlocks returns the content as blocks, or the server's error message.
@@ -183,7 +186,8 @@ func messagesBlocks(raw json.RawMessage) (blocks []messagesIncomingBlock, wrong 
 	return blocks, ""
 }
 
-func (b *messagesIncomingBlock) into(where, role string, out, results *Message, open, calls *callSet) *refusal {
+func (b *messagesIncomingBlock) into(where, role string, out, results *Message, open,
+	calls *callSet) *refusal {
 	switch b.Type {
 	case "text":
 		if b.Text == nil {
@@ -214,7 +218,8 @@ func (b *messagesIncomingBlock) into(where, role string, out, results *Message, 
 		if err != nil {
 			return badRequest("%s.tool_result.content: %v", where, err)
 		}
-		results.Results = append(results.Results, Result{ID: b.ToolUseID, Text: text, Error: b.IsError})
+		results.Results = append(results.Results,
+			Result{ID: b.ToolUseID, Text: text, Error: b.IsError})
 	case "":
 		return badRequest("%s.type: Field required", where)
 	}
@@ -255,7 +260,8 @@ func newMessagesUsage(u Usage, output int) messagesUsage {
 }
 
 func (a *answer) stopReason() *string {
-	reason := map[string]string{finishStop: "end_turn", finishLength: "max_tokens", finishCalls: "tool_use", finishFilter: "refusal"}[a.finish]
+	reason := map[string]string{finishStop: "end_turn", finishLength: "max_tokens",
+		finishCalls: "tool_use", finishFilter: "refusal"}[a.finish]
 	return &reason
 }
 
@@ -263,7 +269,8 @@ func (a *answer) stopReason() *string {
 const signature = "cmVoZWFyc2Fs"
 
 func (messages) whole(a *answer) (any, error) {
-	body := messagesBody{ID: a.id("msg"), Type: "message", Role: "assistant", Model: a.model, Content: []messagesBlock{},
+	body := messagesBody{ID: a.id("msg"), Type: "message", Role: "assistant", Model: a.model,
+		Content:    []messagesBlock{},
 		StopReason: a.stopReason(), Usage: newMessagesUsage(a.usage, a.usage.Output)}
 	for _, p := range a.parts {
 		b := messagesBlock{Type: "text"}
@@ -313,7 +320,8 @@ func (messages) encoder(a *answer, out *stream) encoder { return messagesEncoder
 func (e messagesEncoder) send(ev messagesEvent) { e.out.event(ev.Type, ev) }
 
 func (e messagesEncoder) begin() {
-	e.send(messagesEvent{Type: "message_start", Message: &messagesBody{ID: e.a.id("msg"), Type: "message", Role: "assistant",
+	e.send(messagesEvent{Type: "message_start", Message: &messagesBody{ID: e.a.id("msg"),
+		Type: "message", Role: "assistant",
 		Model: e.a.model, Content: []messagesBlock{}, Usage: newMessagesUsage(e.a.usage, 1)}})
 }
 
@@ -326,7 +334,8 @@ func (e messagesEncoder) piece(p piece) error {
 		block = messagesBlock{Type: "thinking", Thinking: &empty, Signature: &empty}
 		delta = messagesDelta{Type: "thinking_delta", Thinking: &p.text}
 	case partCall:
-		block = messagesBlock{Type: "tool_use", ID: p.id, Name: p.name, Input: json.RawMessage("{}")}
+		block = messagesBlock{Type: "tool_use", ID: p.id, Name: p.name,
+			Input: json.RawMessage("{}")}
 		delta = messagesDelta{Type: "input_json_delta", PartialJSON: &p.text}
 	}
 	if p.first {
@@ -339,7 +348,8 @@ func (e messagesEncoder) piece(p piece) error {
 	if p.last {
 		if p.kind == partReasoning {
 			sig := signature
-			e.send(messagesEvent{Type: "content_block_delta", Index: &p.index, Delta: &messagesDelta{Type: "signature_delta", Signature: &sig}})
+			e.send(messagesEvent{Type: "content_block_delta", Index: &p.index,
+				Delta: &messagesDelta{Type: "signature_delta", Signature: &sig}})
 		}
 		e.send(messagesEvent{Type: "content_block_stop", Index: &p.index})
 	}
@@ -352,7 +362,8 @@ func (e messagesEncoder) end() {
 		StopSequence *string `json:"stop_sequence"`
 	}
 	usage := newMessagesUsage(e.a.usage, e.a.usage.Output)
-	e.send(messagesEvent{Type: "message_delta", Delta: stop{StopReason: e.a.stopReason()}, Usage: &usage})
+	e.send(messagesEvent{Type: "message_delta", Delta: stop{StopReason: e.a.stopReason()},
+		Usage: &usage})
 	e.send(messagesEvent{Type: "message_stop"})
 }
 

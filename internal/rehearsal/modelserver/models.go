@@ -50,10 +50,12 @@ func newModelList(p protocol, names []string) modelList {
 	for _, n := range names {
 		switch p.(type) {
 		case gemini:
-			l.Models = append(l.Models, model{Name: "models/" + n, Version: "rehearsal", Input: 1 << 20, Output: 1 << 16,
+			l.Models = append(l.Models, model{Name: "models/" + n, Version: "rehearsal",
+				Input: 1 << 20, Output: 1 << 16,
 				Methods: []string{"generateContent", "countTokens"}})
 		case messages:
-			l.Data = append(l.Data, model{ID: n, Type: "model", DisplayName: n, CreatedAt: "1970-01-01T00:00:00Z"})
+			l.Data = append(l.Data, model{ID: n, Type: "model", DisplayName: n,
+				CreatedAt: "1970-01-01T00:00:00Z"})
 			l.HasMore, l.FirstID, l.LastID = new(bool), names[0], n
 		default:
 			l.Object = "list"

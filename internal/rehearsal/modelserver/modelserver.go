@@ -1,6 +1,7 @@
-// Package modelserver is a scripted model server: an http.Handler that answers from a Script in the wire protocols of OpenAI (chat
-// completions and responses), Anthropic (messages) and Google (generateContent), streamed or not, closely enough for the official
-// clients and the programs built on them.
+// Package modelserver is a scripted model server: an http.Handler that answers from a Script in the
+// wire protocols of OpenAI (chat completions and responses), Anthropic (messages) and Google
+// (generateContent), streamed or not, closely enough for the official clients and the programs
+// built on them.
 //
 //	POST /v1/chat/completions                        GET /v1/models, /v1/models/{model}
 //	POST /v1/responses
@@ -11,20 +12,24 @@
 //
 // GET /v1/models answers in Anthropic's form if the request has the header Anthropic-Version.
 //
-// A request is parsed into a neutral form. Requests that the real server would refuse are refused with the same status and form of error:
-// wrong key, unknown model, missing field, unknown role, tool result without a call, call without a result. Then a turn is chosen. A
-// conversation is identified by a header or by the user's messages before the first answer. It is assigned to the first
-// conversation of the script that matches its first request. Within it, the first turn that matches and is not used up answers. A request
-// that nothing matches is refused with status 400 and the reason for every turn; there is no default answer. A turn's faults come
-// before its answer. A turn counts as used when its answer was written completely, not after a fault or when the client disconnects. The
-// server notices a disconnect late: only a rule with Match.Turn distinguishes a client that repeats a request immediately from one that
-// continues.
+// A request is parsed into a neutral form. Requests that the real server would refuse are refused
+// with the same status and form of error: wrong key, unknown model, missing field, unknown role,
+// tool result without a call, call without a result. Then a turn is chosen. A conversation is
+// identified by a header or by the user's messages before the first answer. It is assigned to the
+// first conversation of the script that matches its first request. Within it, the first turn that
+// matches and is not used up answers. A request that nothing matches is refused with status 400 and
+// the reason for every turn; there is no default answer. A turn's faults come before its answer. A
+// turn counts as used when its answer was written completely, not after a fault or when the client
+// disconnects. The server notices a disconnect late: only a rule with Match.Turn distinguishes a
+// client that repeats a request immediately from one that continues.
 //
-// A turn is rendered into pieces once, and each protocol encodes the pieces, so the content is the same whether streamed or not. Ids are
-// derived from the number of the request, so the same requests in the same order get the same bytes, except for times.
+// A turn is rendered into pieces once, and each protocol encodes the pieces, so the content is the
+// same whether streamed or not. Ids are derived from the number of the request, so the same
+// requests in the same order get the same bytes, except for times.
 //
-// Every request is recorded, without keys and cookies. The Server keeps a bounded number of requests and of conversations in memory. It
-// starts no goroutines except in Serve, and waits only in Options.Sleep and, for a hang, for the end of the request's context. It is safe for concurrent
+// Every request is recorded, without keys and cookies. The Server keeps a bounded number of
+// requests and of conversations in memory. It starts no goroutines except in Serve, and waits only
+// in Options.Sleep and, for a hang, for the end of the request's context. It is safe for concurrent
 // use. Responses are not stored: a request with previous_response_id is refused.
 package modelserver
 
@@ -48,11 +53,13 @@ const (
 
 // Options configure a Server.
 type Options struct {
-	// Answered is called with each request when its outcome is known, by several goroutines at once. Nil means that it is not called.
+	// Answered is called with each request when its outcome is known, by several goroutines at
+	// once. Nil means that it is not called.
 	Answered func(Request)
 	// Now returns the time for time stamps. Nil means time.Now.
 	Now func() time.Time
-	// Sleep waits for a duration or returns the context's error when that ends first. Nil means a real timer.
+	// Sleep waits for a duration or returns the context's error when that ends first. Nil means a
+	// real timer.
 	Sleep func(context.Context, time.Duration) error
 	// Keep is the number of requests to keep in the record. Zero means 10,000.
 	Keep int
@@ -72,7 +79,8 @@ type Server struct {
 	otherwise     position
 }
 
-// New validates the script and returns a server. Neither the script nor the options may be modified afterwards.
+// New validates the script and returns a server. Neither the script nor the options may be modified
+// afterwards.
 func New(script *Script, opts *Options) (*Server, error) {
 	c, err := compile(script)
 	if err != nil {
@@ -166,7 +174,8 @@ type protocol interface {
 	count(tokens int) any
 }
 
-// encoder encodes the pieces of an answer as events. It gets one begin, each piece in order, and one end or fail.
+// encoder encodes the pieces of an answer as events. It gets one begin, each piece in order, and
+// one end or fail.
 type encoder interface {
 	begin()
 	piece(p piece) error
@@ -217,10 +226,12 @@ func (s *Server) accept(p protocol, r *http.Request) (*Request, *refusal) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	req := s.addRequest(p.name(), r, body)
 	if err != nil {
-		return req, &refusal{status: http.StatusBadRequest, message: "the request could not be read: " + err.Error()}
+		return req, &refusal{status: http.StatusBadRequest,
+			message: "the request could not be read: " + err.Error()}
 	}
 	if len(body) > maxBody {
-		return req, &refusal{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the request has more than %d bytes", maxBody)}
+		return req, &refusal{status: http.StatusRequestEntityTooLarge,
+			message: fmt.Sprintf("the request has more than %d bytes", maxBody)}
 	}
 	if !s.acceptsKey(p.key(r)) {
 		return req, p.wrongKey()
@@ -240,7 +251,8 @@ func (s *Server) accept(p protocol, r *http.Request) (*Request, *refusal) {
 const refusedPrefix = "refused: "
 
 // refuse sends an error. An empty outcome means that it is the client's fault.
-func (s *Server) refuse(w http.ResponseWriter, p protocol, req *Request, f *refusal, outcome string) {
+func (s *Server) refuse(w http.ResponseWriter, p protocol, req *Request, f *refusal,
+	outcome string) {
 	s.finish(req, cmp.Or(outcome, refusedPrefix+f.message), f.status)
 	id := setRequestID(w, req)
 	if f.retryAfter > 0 {
@@ -256,5 +268,6 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	p := protocolOf(r)
 	req := s.addRequest(p.name(), r, nil)
 	s.refuse(w, p, req, &refusal{status: http.StatusNotFound, final: true,
-		message: fmt.Sprintf("%s: there is nothing at %s %s", s.script.name, r.Method, r.URL.Path)}, "")
+		message: fmt.Sprintf("%s: there is nothing at %s %s", s.script.name, r.Method, r.URL.Path)},
+		"")
 }

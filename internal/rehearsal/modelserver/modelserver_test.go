@@ -22,7 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestGoldenStreams compares an answer with all features byte for byte, in each protocol, streamed and not.
+// TestGoldenStreams compares an answer with all features byte for byte, in each protocol, streamed
+// and not.
 func TestGoldenStreams(t *testing.T) {
 	script := turns(`{"times":9,"parts":[
 		{"reasoning":"Hm, <so>.","cut":{"at":[4]}},
@@ -39,7 +40,8 @@ func TestGoldenStreams(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				path, body := ask(protocol, "hello", stream)
-				body = strings.Replace(body, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1)
+				body = strings.Replace(body, `"stream":true`,
+					`"stream":true,"stream_options":{"include_usage":true}`, 1)
 				got := newRig(t, script).do(t, "POST", path, body)
 				if got.status != 200 || got.err != nil {
 					t.Fatalf("%+v", got)
@@ -74,12 +76,16 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestStreamIsWhole checks that an answer has the same content streamed and not streamed, however it is cut.
+// TestStreamIsWhole checks that an answer has the same content streamed and not streamed, however
+// it is cut.
 func TestStreamIsWhole(t *testing.T) {
 	property.Check(t, func(rt *rapid.T) {
-		turn := Turn{Times: 99, Parts: rapid.SliceOfN(rapid.Custom(drawPart), 0, 5).Draw(rt, "parts"),
-			Finish: rapid.SampledFrom([]string{"", "stop", "length", "tool_calls", "content_filter"}).Draw(rt, "finish")}
-		script, err := ParseScript("drawn", marshal(Script{Conversations: []Conversation{{Turns: []Turn{turn}}}}))
+		turn := Turn{Times: 99, Parts: rapid.SliceOfN(rapid.Custom(drawPart), 0, 5).Draw(rt,
+			"parts"),
+			Finish: rapid.SampledFrom([]string{"", "stop", "length", "tool_calls",
+				"content_filter"}).Draw(rt, "finish")}
+		script, err := ParseScript("drawn",
+			marshal(Script{Conversations: []Conversation{{Turns: []Turn{turn}}}}))
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -121,7 +127,8 @@ func drawPart(t *rapid.T) Part {
 		return Part{Pieces: rapid.SliceOfN(rapid.String(), 1, 4).Draw(t, "pieces")}
 	case 3:
 		arguments := string(marshal(map[string]string{"a": text}))
-		p, cuttable = Part{Call: &Call{Name: "tool", Arguments: json.RawMessage(arguments)}}, arguments
+		p, cuttable = Part{Call: &Call{Name: "tool", Arguments: json.RawMessage(arguments)}},
+			arguments
 	}
 	switch rapid.IntRange(0, 2).Draw(t, "cut") {
 	case 1:
@@ -140,7 +147,8 @@ func wanted(turn Turn) content {
 		c.Text += p.Text + strings.Join(p.Pieces, "")
 		c.Reasoning += p.Reasoning
 		if p.Call != nil {
-			c.Calls = append(c.Calls, MadeCall{Name: p.Call.Name, Arguments: string(p.Call.Arguments)})
+			c.Calls = append(c.Calls,
+				MadeCall{Name: p.Call.Name, Arguments: string(p.Call.Arguments)})
 		}
 	}
 	return c
@@ -169,7 +177,8 @@ func TestCuts(t *testing.T) {
 	}
 }
 
-// TestTurnsInOrderAndByRule checks that turns without a rule come once each in order, and those with a rule whenever they match.
+// TestTurnsInOrderAndByRule checks that turns without a rule come once each in order, and those
+// with a rule whenever they match.
 func TestTurnsInOrderAndByRule(t *testing.T) {
 	r := newRig(t, `{"key_header":"X-Talk","conversations":[
 		{"name":"second model","match":{"model":"^other$"},"turns":[{"times":2,"parts":[{"text":"other"}]}]},
@@ -210,7 +219,8 @@ func TestTurnsInOrderAndByRule(t *testing.T) {
 		}
 	}
 	got := say("a", user("x"))
-	for _, part := range []string{"test.yaml", `last user text "x"`, `turns[0]: the last user text does not match "^time"`,
+	for _, part := range []string{"test.yaml", `last user text "x"`,
+		`turns[0]: the last user text does not match "^time"`,
 		"turns[1] is used up", "turns[2] is used up", "turns[4]: turn is 1, not 2"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("%q does not say %q", got, part)
@@ -218,7 +228,8 @@ func TestTurnsInOrderAndByRule(t *testing.T) {
 	}
 }
 
-// TestUnmatched checks that unmatched requests are refused in the form of the protocol, unless the script has otherwise.
+// TestUnmatched checks that unmatched requests are refused in the form of the protocol, unless the
+// script has otherwise.
 func TestUnmatched(t *testing.T) {
 	rule := `"conversations":[{"match":{"user":"^never$"},"turns":[]}]`
 	for _, protocol := range protocols {
@@ -226,23 +237,28 @@ func TestUnmatched(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			got := r.ask(t, protocol, "hello", stream)
 			message := parseJSON(t, got.body).at("error", "message").str()
-			if got.status != 400 || !strings.Contains(message, `test.yaml: nothing`) || !strings.Contains(message, `does not match "^never$"`) ||
+			if got.status != 400 || !strings.Contains(message, `test.yaml: nothing`) ||
+				!strings.Contains(message, `does not match "^never$"`) ||
 				got.header.Get("X-Should-Retry") != "false" {
 				t.Errorf("%s: %+v", protocol, got)
 			}
 		}
 		r = newRig(t, "{"+rule+`,"otherwise":{"parts":[{"text":"well"}]}}`)
 		for range 2 {
-			if got := readWhole(t, protocol, r.ask(t, protocol, "hello", false).body); got.Text != "well" {
+			if got := readWhole(t, protocol,
+				r.ask(t, protocol, "hello", false).body); got.Text != "well" {
 				t.Errorf("%s: %+v", protocol, got)
 			}
 		}
 	}
 }
 
-// TestConversationsApart checks that a thousand concurrent conversations each have their own position in the script.
+// TestConversationsApart checks that a thousand concurrent conversations each have their own
+// position in the script.
 func TestConversationsApart(t *testing.T) {
-	r := newRig(t, turns(`{"parts":[{"text":"one"}]}`, `{"faults":[{"kind":"status","status":503}],"parts":[{"text":"two"}]}`, `{"parts":[{"text":"three"}]}`))
+	r := newRig(t, turns(`{"parts":[{"text":"one"}]}`,
+		`{"faults":[{"kind":"status","status":503}],"parts":[{"text":"two"}]}`,
+		`{"parts":[{"text":"three"}]}`))
 	var wg sync.WaitGroup
 	errs := make(chan string, 1000)
 	for i := range 1000 {
@@ -276,8 +292,8 @@ func TestConversationsApart(t *testing.T) {
 	}
 }
 
-// TestOpeningIdentifiesConversations checks that conversations with the same preamble are distinct, and that a later question does not
-// start a new one.
+// TestOpeningIdentifiesConversations checks that conversations with the same preamble are distinct,
+// and that a later question does not start a new one.
 func TestOpeningIdentifiesConversations(t *testing.T) {
 	r := newRig(t, turns(`{"parts":[{"text":"one"}]}`, `{"parts":[{"text":"two"}]}`))
 	body := func(rest string) string {
@@ -288,7 +304,8 @@ func TestOpeningIdentifiesConversations(t *testing.T) {
 		{body(`b"}`), "one"},
 		{body(`a"},{"role":"assistant","content":"one"},{"role":"user","content":"more"}`), "two"},
 	} {
-		if got := readWhole(t, "responses", r.do(t, "POST", "/v1/responses", step.body).body); got.Text != step.want {
+		if got := readWhole(t, "responses",
+			r.do(t, "POST", "/v1/responses", step.body).body); got.Text != step.want {
 			t.Errorf("%s: %q", step.body, got.Text)
 		}
 	}
@@ -313,13 +330,15 @@ func TestRecord(t *testing.T) {
 	for _, protocol := range protocols {
 		r := newRig(t, turns(`{"match":{"result":"found"},"parts":[{"text":"x"}]}`))
 		path, _ := ask(protocol, "", false)
-		got := r.do(t, "POST", path+"?key=s3cret&x=1", history[protocol], "Authorization", "Bearer s3cret", "X-Api-Key", "s3cret",
+		got := r.do(t, "POST", path+"?key=s3cret&x=1", history[protocol], "Authorization",
+			"Bearer s3cret", "X-Api-Key", "s3cret",
 			"X-Goog-Api-Key", "s3cret", "Cookie", "a=s3cret", "X-Plain", "seen")
 		if got.status != 200 {
 			t.Fatalf("%s: %+v", protocol, got)
 		}
 		req := r.Requests()[0]
-		if all := fmt.Sprintf("%+v", req); strings.Contains(all, "s3cret") || req.Header.Get("X-Plain") != "seen" || !strings.Contains(req.Path, "x=1") {
+		if all := fmt.Sprintf("%+v", req); strings.Contains(all, "s3cret") ||
+			req.Header.Get("X-Plain") != "seen" || !strings.Contains(req.Path, "x=1") {
 			t.Errorf("%s: %s", protocol, all)
 		}
 		result := Result{ID: "c1", Text: "found"}
@@ -333,7 +352,9 @@ func TestRecord(t *testing.T) {
 				{Role: RoleTool, Results: []Result{result}}},
 			Tools: []Tool{{"look", "d", json.RawMessage(`{"type":"object"}`)}}}
 		req.Header, req.Body, req.Path = nil, nil, ""
-		if diff := cmp.Diff(want, req, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".usageAsked" }, cmp.Ignore())); diff != "" {
+		if diff := cmp.Diff(want, req,
+			cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".usageAsked" },
+				cmp.Ignore())); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", protocol, diff)
 		}
 	}
@@ -371,8 +392,10 @@ func TestModelsAndCounts(t *testing.T) {
 		{"GET", "/v1/models", "", "1", 200, []any{"last_id"}, "n"},
 		{"GET", "/v1beta/models", "", "", 200, []any{"models", 0, "name"}, "models/m"},
 		{"GET", "/v1beta/models/z", "", "", 404, []any{"error", "status"}, "NOT_FOUND"},
-		{"POST", "/v1beta/models/m:embedContent", "{}", "", 404, []any{"error", "status"}, "NOT_FOUND"},
-		{"POST", "/v1/nothing", "{}", "", 404, []any{"error", "message"}, "test.yaml: there is nothing at POST /v1/nothing"},
+		{"POST", "/v1beta/models/m:embedContent", "{}", "", 404, []any{"error", "status"},
+			"NOT_FOUND"},
+		{"POST", "/v1/nothing", "{}", "", 404, []any{"error", "message"},
+			"test.yaml: there is nothing at POST /v1/nothing"},
 		{"GET", "/v1/messages", "", "1", 404, []any{"error", "type"}, "not_found_error"},
 	} {
 		header := []string{}
@@ -380,15 +403,18 @@ func TestModelsAndCounts(t *testing.T) {
 			header = []string{"Anthropic-Version", test.version}
 		}
 		got := r.do(t, test.method, test.path, test.body, header...)
-		if value := parseJSON(t, got.body).at(test.want...).str(); got.status != test.status || value != test.value {
+		if value := parseJSON(t, got.body).at(test.want...).str(); got.status != test.status ||
+			value != test.value {
 			t.Errorf("%s %s: %+v", test.method, test.path, got)
 		}
 	}
-	got := r.do(t, "POST", "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":"12345678"}]}`)
+	got := r.do(t, "POST", "/v1/messages/count_tokens",
+		`{"model":"m","messages":[{"role":"user","content":"12345678"}]}`)
 	if n := parseJSON(t, got.body).at("input_tokens").num(); n != 2 {
 		t.Errorf("%+v", got)
 	}
-	got = r.do(t, "POST", "/v1beta/models/m:countTokens", `{"generateContentRequest":{"contents":[{"parts":[{"text":"123456789"}]}]}}`)
+	got = r.do(t, "POST", "/v1beta/models/m:countTokens",
+		`{"generateContentRequest":{"contents":[{"parts":[{"text":"123456789"}]}]}}`)
 	if n := parseJSON(t, got.body).at("totalTokens").num(); n != 3 {
 		t.Errorf("%+v", got)
 	}
@@ -429,7 +455,8 @@ func serve(s *Server, protocol string, stream bool) string {
 func serveQuestion(s *Server, protocol, question string, stream bool) string {
 	path, body := ask(protocol, question, stream)
 	if protocol == "chat" && stream {
-		body = strings.Replace(body, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1)
+		body = strings.Replace(body, `"stream":true`,
+			`"stream":true,"stream_options":{"include_usage":true}`, 1)
 	}
 	w := newRecorder()
 	req := mustRequest("POST", path, body)

@@ -35,7 +35,8 @@ func TestEmptyText(t *testing.T) {
 		for _, stream := range []bool{false, true} {
 			r := newRig(t, turns(`{"parts":[{"text":""}]}`))
 			path, body := ask(protocol, "hello", stream)
-			if got := r.do(t, http.MethodPost, path, body); got.status != http.StatusOK || got.err != nil || strings.TrimSpace(got.body) == "" {
+			if got := r.do(t, http.MethodPost, path, body); got.status != http.StatusOK ||
+				got.err != nil || strings.TrimSpace(got.body) == "" {
 				t.Errorf("%s, streamed %t: %+v", protocol, stream, got)
 			}
 		}

@@ -30,7 +30,8 @@ type ScriptError struct {
 	Name string
 	// Line and Column begin at 1. Zero means unknown.
 	Line, Column int
-	// Path is the field that is wrong, such as "conversations[0].turns[2]". Empty means that the text is not a script at all.
+	// Path is the field that is wrong, such as "conversations[0].turns[2]". Empty means that the
+	// text is not a script at all.
 	Path string
 	Err  error
 }
@@ -61,8 +62,8 @@ func fieldErrorf(field, format string, args ...any) error {
 	return inField(field, fmt.Errorf(format, args...))
 }
 
-// ParseScript parses and validates a script in YAML, of which JSON is a part. Unknown fields, duplicate fields, tags and merge
-// keys are errors. All errors are of type *ScriptError.
+// ParseScript parses and validates a script in YAML, of which JSON is a part. Unknown fields,
+// duplicate fields, tags and merge keys are errors. All errors are of type *ScriptError.
 func ParseScript(name string, data []byte) (*Script, error) {
 	fail := func(err error) (*Script, error) {
 		located := &ScriptError{Name: name, Err: err}
@@ -98,8 +99,8 @@ func ParseScript(name string, data []byte) (*Script, error) {
 	return s, nil
 }
 
-// Position returns the position of a field, such as "conversations[0].turns[2]", or of the innermost field around it that the
-// script has. It returns zeros if there is none.
+// Position returns the position of a field, such as "conversations[0].turns[2]", or of the
+// innermost field around it that the script has. It returns zeros if there is none.
 func Position(data []byte, path string) (line, column int) {
 	root, err := parseYAML(data)
 	if err != nil {
@@ -133,8 +134,8 @@ func nodePosition(node ast.Node) (line, column int) {
 	return at.Line, at.Column
 }
 
-// parseYAML parses a text with at most one document and replaces its aliases by the values that they repeat. It returns nil if
-// there is no document.
+// parseYAML parses a text with at most one document and replaces its aliases by the values that
+// they repeat. It returns nil if there is no document.
 func parseYAML(data []byte) (ast.Node, error) {
 	if !utf8.Valid(data) {
 		return nil, errors.New("the script is not UTF-8 text")
@@ -176,8 +177,8 @@ func parseYAML(data []byte) (ast.Node, error) {
 	return root, err
 }
 
-// keepText turns a plain number or boolean into a string, so that a text field has 3.10 as it was written. The decoder converts
-// strings for the other fields, but not negative numbers.
+// keepText turns a plain number or boolean into a string, so that a text field has 3.10 as it was
+// written. The decoder converts strings for the other fields, but not negative numbers.
 func keepText(tk *token.Token) {
 	switch tk.Type {
 	case token.IntegerType:
@@ -185,14 +186,15 @@ func keepText(tk *token.Token) {
 			return
 		}
 		tk.Type = token.StringType
-	case token.BinaryIntegerType, token.OctetIntegerType, token.HexIntegerType, token.FloatType, token.BoolType,
+	case token.BinaryIntegerType, token.OctetIntegerType, token.HexIntegerType, token.FloatType,
+		token.BoolType,
 		token.InfinityType, token.NanType:
 		tk.Type = token.StringType
 	}
 }
 
-// expander replaces aliases (*name) by the values with that anchor (&name). It maps each anchor to its value, once the value is
-// complete: so a value cannot contain itself.
+// expander replaces aliases (*name) by the values with that anchor (&name). It maps each anchor to
+// its value, once the value is complete: so a value cannot contain itself.
 type expander map[string]expanded
 
 type expanded struct {
@@ -200,8 +202,8 @@ type expanded struct {
 	size int // bytes of the text that it stands for
 }
 
-// expand returns a node without aliases, and its size. A node of more than maxExpanded bytes is an error: aliases of aliases
-// can grow exponentially.
+// expand returns a node without aliases, and its size. A node of more than maxExpanded bytes is an
+// error: aliases of aliases can grow exponentially.
 func (x expander) expand(node ast.Node) (ast.Node, int, error) {
 	if node == nil {
 		return nil, 0, nil
@@ -211,7 +213,8 @@ func (x expander) expand(node ast.Node) (ast.Node, int, error) {
 		value, n, err := x.expand(*child)
 		*child = value
 		if size += n; err == nil && size > maxExpanded {
-			err = syntaxErrorf(node.GetToken(), "with its aliases written out, it has more than %d bytes", maxExpanded)
+			err = syntaxErrorf(node.GetToken(),
+				"with its aliases written out, it has more than %d bytes", maxExpanded)
 		}
 		return err
 	}
@@ -224,13 +227,15 @@ func (x expander) expand(node ast.Node) (ast.Node, int, error) {
 		name := n.Value.GetToken().Value
 		target, ok := x[name]
 		if !ok {
-			return nil, 0, syntaxErrorf(n.GetToken(), "*%s refers to &%s, which is not defined above", name, name)
+			return nil, 0, syntaxErrorf(n.GetToken(),
+				"*%s refers to &%s, which is not defined above", name, name)
 		}
 		return target.node, target.size, nil
 	case *ast.MappingNode:
 		for _, pair := range n.Values {
 			if _, plain := pair.Key.(ast.ScalarNode); !plain || pair.Key.IsMergeKey() {
-				return nil, 0, syntaxErrorf(pair.Key.GetToken(), "%q is not a plain name", pair.Key.GetToken().Value)
+				return nil, 0, syntaxErrorf(pair.Key.GetToken(), "%q is not a plain name",
+					pair.Key.GetToken().Value)
 			}
 			size += len(pair.Key.GetToken().Value)
 			if err := inner(&pair.Value); err != nil {
@@ -274,8 +279,8 @@ func (c *Call) UnmarshalYAML(node ast.Node) error {
 	return nil
 }
 
-// appendJSON appends a node as JSON. A plain value that JSON reads as a number, true, false or null is that; every other value
-// is a string.
+// appendJSON appends a node as JSON. A plain value that JSON reads as a number, true, false or null
+// is that; every other value is a string.
 func appendJSON(b []byte, node ast.Node) json.RawMessage {
 	switch n := node.(type) {
 	case *ast.MappingNode:
@@ -303,7 +308,8 @@ func appendJSON(b []byte, node ast.Node) json.RawMessage {
 		return appendString(b, n.Value.Value)
 	}
 	tk := node.GetToken()
-	if tk.Type != token.SingleQuoteType && tk.Type != token.DoubleQuoteType && json.Valid([]byte(tk.Value)) {
+	if tk.Type != token.SingleQuoteType && tk.Type != token.DoubleQuoteType &&
+		json.Valid([]byte(tk.Value)) {
 		return append(b, tk.Value...)
 	}
 	return appendString(b, tk.Value)
@@ -350,7 +356,8 @@ func (d *Duration) UnmarshalYAML(node ast.Node) error {
 	err := yaml.NodeToValue(node, &written)
 	v, parseErr := time.ParseDuration(written)
 	if err != nil || parseErr != nil || v < 0 {
-		return syntaxErrorf(node.GetToken(), "%q is not a duration such as 50ms or 3s", node.GetToken().Value)
+		return syntaxErrorf(node.GetToken(), "%q is not a duration such as 50ms or 3s",
+			node.GetToken().Value)
 	}
 	*d = Duration(v)
 	return nil

@@ -25,7 +25,8 @@ const (
 	partCall
 )
 
-// part is a part of an answer, independent of the protocol: text, reasoning or a call, cut into pieces.
+// part is a part of an answer, independent of the protocol: text, reasoning or a call, cut into
+// pieces.
 type part struct {
 	kind partKind
 	// pieces are the text, or the arguments of the call. There is at least one.
@@ -140,7 +141,8 @@ func (c Cut) apply(text string) ([]string, error) {
 	from := 0
 	for i, at := range c.At {
 		if at < 0 || at > len(text) || i > 0 && at <= c.At[i-1] {
-			return nil, fieldErrorf("cut.at", "%d is out of order, or outside the %d bytes", at, len(text))
+			return nil, fieldErrorf("cut.at", "%d is out of order, or outside the %d bytes", at,
+				len(text))
 		}
 		for at < len(text) && !utf8.RuneStart(text[at]) {
 			at++
@@ -170,7 +172,8 @@ type answer struct {
 }
 
 func newAnswer(t *compiledTurn, req *Request, created int64) *answer {
-	a := &answer{number: req.Number, model: req.Model, created: created, finish: t.Finish, usageAsked: req.usageAsked}
+	a := &answer{number: req.Number, model: req.Model, created: created, finish: t.Finish,
+		usageAsked: req.usageAsked}
 	a.parts = slices.Clone(t.parts)
 	bytesOut, bytesThought, calls := 0, 0, 0
 	for i := range a.parts {
@@ -195,7 +198,8 @@ func newAnswer(t *compiledTurn, req *Request, created int64) *answer {
 	if t.Usage != nil {
 		a.usage = *t.Usage
 	} else {
-		a.usage = Usage{Input: tokens(req.size()), Output: tokens(bytesOut), Reasoning: tokens(bytesThought)}
+		a.usage = Usage{Input: tokens(req.size()), Output: tokens(bytesOut),
+			Reasoning: tokens(bytesThought)}
 	}
 	return a
 }
@@ -211,7 +215,8 @@ func (a *answer) pieces() []piece {
 	nth := 0
 	for i, p := range a.parts {
 		for j, text := range p.pieces {
-			out = append(out, piece{part: p, index: i, nth: nth, text: text, first: j == 0, last: j == len(p.pieces)-1})
+			out = append(out, piece{part: p, index: i, nth: nth, text: text, first: j == 0,
+				last: j == len(p.pieces)-1})
 		}
 		if p.kind == partCall {
 			nth++
@@ -231,7 +236,8 @@ func (a *answer) joined(kind partKind) string {
 	return b.String()
 }
 
-// object returns the arguments of a call as a JSON object, for protocols that do not send them as a string.
+// object returns the arguments of a call as a JSON object, for protocols that do not send them as a
+// string.
 func (p part) object() (json.RawMessage, error) {
 	text := p.whole()
 	if text == "" {
@@ -239,7 +245,8 @@ func (p part) object() (json.RawMessage, error) {
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &fields); err != nil || fields == nil {
-		return nil, fmt.Errorf("the arguments of the call of %s are not a JSON object, which this protocol cannot carry", p.name)
+		return nil, fmt.Errorf(
+			"the arguments of the call of %s are not a JSON object, which this protocol cannot carry", p.name)
 	}
 	return json.RawMessage(text), nil
 }

@@ -17,7 +17,8 @@ func TestWrongKey(t *testing.T) {
 		"messages":  {"X-Api-Key", "right"},
 		"gemini":    {"X-Goog-Api-Key", "right"},
 	}
-	kinds := map[string]string{"chat": "invalid_api_key", "responses": "invalid_api_key", "messages": "authentication_error", "gemini": "API_KEY_INVALID"}
+	kinds := map[string]string{"chat": "invalid_api_key", "responses": "invalid_api_key",
+		"messages": "authentication_error", "gemini": "API_KEY_INVALID"}
 	for _, protocol := range protocols {
 		r := newRig(t, `{"api_key":"right","otherwise":{}}`)
 		if got := r.ask(t, protocol, "x", true, headers[protocol]...); got.status != 200 {
@@ -27,7 +28,8 @@ func TestWrongKey(t *testing.T) {
 		want := map[bool]int{false: 401, true: 400}[protocol == "gemini"]
 		for _, header := range [][]string{nil, {headers[protocol][0], wrong}} {
 			got := r.ask(t, protocol, "x", true, header...)
-			if got.status != want || !strings.Contains(got.body, kinds[protocol]) || strings.Contains(got.body, "right") {
+			if got.status != want || !strings.Contains(got.body, kinds[protocol]) ||
+				strings.Contains(got.body, "right") {
 				t.Errorf("%s %v: %+v", protocol, header, got)
 			}
 		}
@@ -59,58 +61,91 @@ func TestRefusals(t *testing.T) {
 		{"chat", `{"messages":[` + user + `]}`, "you must provide a model parameter", ""},
 		{"chat", `{"model":"m"}`, "Missing required parameter: 'messages'.", "messages"},
 		{"chat", `{"model":"m","messages":[]}`, "Invalid 'messages': empty array", "messages"},
-		{"chat", `{"model":"m","messages":[{"role":"robot","content":"x"}]}`, "Invalid value: 'robot'.", "messages[0].role"},
-		{"chat", `{"model":"m","messages":[{"role":"user","content":7}]}`, "Invalid type for 'messages[0].content'", "messages[0].content"},
-		{"chat", `{"model":"m","messages":[` + user + `,{"role":"tool","tool_call_id":"c1","content":"x"}]}`, "messages with role 'tool' must be a response", "messages.[1].role"},
-		{"chat", `{"model":"m","messages":[` + user + `,` + call + `]}`, "did not have response messages: c1", "messages"},
-		{"chat", `{"model":"m","messages":[` + user + `,` + call + `,` + user + `]}`, "did not have response messages: c1", "messages"},
-		{"chat", `{"model":"m","messages":[` + user + `],"tools":[{"type":"function","function":{}}]}`, "'tools[0].function.name'", "tools[0].function.name"},
+		{"chat", `{"model":"m","messages":[{"role":"robot","content":"x"}]}`,
+			"Invalid value: 'robot'.", "messages[0].role"},
+		{"chat", `{"model":"m","messages":[{"role":"user","content":7}]}`,
+			"Invalid type for 'messages[0].content'", "messages[0].content"},
+		{"chat", `{"model":"m","messages":[` + user +
+			`,{"role":"tool","tool_call_id":"c1","content":"x"}]}`,
+			"messages with role 'tool' must be a response", "messages.[1].role"},
+		{"chat", `{"model":"m","messages":[` + user + `,` + call + `]}`,
+			"did not have response messages: c1", "messages"},
+		{"chat", `{"model":"m","messages":[` + user + `,` + call + `,` + user + `]}`,
+			"did not have response messages: c1", "messages"},
+		{"chat", `{"model":"m","messages":[` + user +
+			`],"tools":[{"type":"function","function":{}}]}`, "'tools[0].function.name'",
+			"tools[0].function.name"},
 		{"responses", `{"input":"x"}`, "Missing required parameter: 'model'.", "model"},
 		{"responses", `{"model":"m"}`, "Missing required parameter: 'input'.", "input"},
 		{"responses", `{"model":"m","input":7}`, "Invalid type for 'input'", "input"},
-		{"responses", `{"model":"m","input":"x","previous_response_id":"r1"}`, "Previous response with id 'r1' not found.", "previous_response_id"},
-		{"responses", `{"model":"m","input":[{"role":"robot","content":"x"}]}`, "Invalid value: 'robot'.", "input[0]"},
-		{"responses", `{"model":"m","input":[{"role":"user","content":{}}]}`, "Invalid type for 'input[0].content'", "input[0].content"},
+		{"responses", `{"model":"m","input":"x","previous_response_id":"r1"}`,
+			"Previous response with id 'r1' not found.", "previous_response_id"},
+		{"responses", `{"model":"m","input":[{"role":"robot","content":"x"}]}`,
+			"Invalid value: 'robot'.", "input[0]"},
+		{"responses", `{"model":"m","input":[{"role":"user","content":{}}]}`,
+			"Invalid type for 'input[0].content'", "input[0].content"},
 		{"responses", `{"model":"m","input":[{"type":"function_call_output","call_id":"c1","output":"x"}]}`, "No tool call found for function call output with call_id c1.", "input"},
 		{"responses", `{"model":"m","input":[{"type":"function_call","call_id":"c1","name":"f","arguments":"{}"}]}`, "No tool output found for function call c1.", "input"},
-		{"responses", `{"model":"m","input":"x","tools":[{"type":"function"}]}`, "'tools[0].name'", "tools[0].name"},
+		{"responses", `{"model":"m","input":"x","tools":[{"type":"function"}]}`, "'tools[0].name'",
+			"tools[0].name"},
 		{"responses", `{"model":"m","input":"x","tools":[{}]}`, "'tools[0].type'", "tools[0].type"},
 		{"messages", `nonsense`, "not valid JSON", ""},
 		{"messages", `{"max_tokens":1,"messages":[` + user + `]}`, "model: Field required", ""},
 		{"messages", `{"model":"m","messages":[` + user + `]}`, "max_tokens: Field required", ""},
-		{"messages", `{"model":"m","max_tokens":0,"messages":[` + user + `]}`, "max_tokens: Input should be greater than or equal to 1", ""},
+		{"messages", `{"model":"m","max_tokens":0,"messages":[` + user + `]}`,
+			"max_tokens: Input should be greater than or equal to 1", ""},
 		{"messages", `{"model":"m","max_tokens":1}`, "messages: Field required", ""},
-		{"messages", `{"model":"m","max_tokens":1,"messages":[]}`, "at least one message is required", ""},
-		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"robot","content":"x"}]}`, "messages.0.role: Input should be 'user' or 'assistant'", ""},
-		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"system","content":"x"}]}`, `Unexpected role "system"`, ""},
-		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"user"}]}`, "messages.0.content: Field required", ""},
-		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":7}]}`, "messages.0.content: Input should be a valid list", ""},
-		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":""}]}`, "text content blocks must be non-empty", ""},
-		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{}]}]}`, "messages.0.content.0.type: Field required", ""},
+		{"messages", `{"model":"m","max_tokens":1,"messages":[]}`,
+			"at least one message is required", ""},
+		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"robot","content":"x"}]}`,
+			"messages.0.role: Input should be 'user' or 'assistant'", ""},
+		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"system","content":"x"}]}`,
+			`Unexpected role "system"`, ""},
+		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"user"}]}`,
+			"messages.0.content: Field required", ""},
+		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":7}]}`,
+			"messages.0.content: Input should be a valid list", ""},
+		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":""}]}`,
+			"text content blocks must be non-empty", ""},
+		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{}]}]}`,
+			"messages.0.content.0.type: Field required", ""},
 		{"messages", `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"x"}]}]}`,
-			"messages.0.content.0: unexpected `tool_use_id` found in `tool_result` blocks: c1.", ""},
-		{"messages", `{"model":"m","max_tokens":1,"messages":[` + user + `,` + use + `,` + user + `]}`, "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: c1.", ""},
-		{"messages", `{"model":"m","max_tokens":1,"messages":[` + user + `,` + use + `]}`, "messages.1: `tool_use` ids were found", ""},
-		{"messages", `{"model":"m","max_tokens":1,"messages":[` + strings.Replace(use, "assistant", "user", 1) + `]}`, "can only be in `assistant` messages", ""},
-		{"messages", `{"model":"m","max_tokens":1,"messages":[` + user + `],"tools":[{"input_schema":{}}]}`, "tools.0.name: Field required", ""},
-		{"messages", `{"model":"m","max_tokens":1,"messages":[` + user + `],"tools":[{"name":"f"}]}`, "tools.0.input_schema: Field required", ""},
+			"messages.0.content.0: unexpected `tool_use_id` found in `tool_result` blocks: c1.",
+			""},
+		{"messages", `{"model":"m","max_tokens":1,"messages":[` + user + `,` + use + `,` + user +
+			`]}`, "messages.1: `tool_use` ids were found without `tool_result` blocks immediately after: c1.", ""},
+		{"messages", `{"model":"m","max_tokens":1,"messages":[` + user + `,` + use + `]}`,
+			"messages.1: `tool_use` ids were found", ""},
+		{"messages", `{"model":"m","max_tokens":1,"messages":[` +
+			strings.Replace(use, "assistant", "user", 1) + `]}`,
+			"can only be in `assistant` messages", ""},
+		{"messages", `{"model":"m","max_tokens":1,"messages":[` + user +
+			`],"tools":[{"input_schema":{}}]}`, "tools.0.name: Field required", ""},
+		{"messages", `{"model":"m","max_tokens":1,"messages":[` + user +
+			`],"tools":[{"name":"f"}]}`, "tools.0.input_schema: Field required", ""},
 		{"gemini", `nonsense`, "Invalid JSON payload received.", ""},
 		{"gemini", `{}`, "contents is not specified", ""},
 		{"gemini", `{"contents":[{"role":"user","parts":[]}]}`, "contents[0].parts", ""},
-		{"gemini", `{"contents":[{"role":"robot","parts":[{"text":"x"}]}]}`, "Please use a valid role: user, model.", ""},
+		{"gemini", `{"contents":[{"role":"robot","parts":[{"text":"x"}]}]}`,
+			"Please use a valid role: user, model.", ""},
 		{"gemini", `{"contents":[{"role":"user","parts":[{"functionResponse":{"name":"f","response":{}}}]}]}`, "function response turn comes immediately after", ""},
-		{"gemini", `{"contents":[` + geminiUser + `,` + geminiCall + `,` + geminiUser + `]}`, "number of function response parts", ""},
-		{"gemini", `{"contents":[` + geminiUser + `,` + geminiCall + `]}`, "number of function response parts", ""},
-		{"gemini", `{"contents":[` + geminiUser + `],"tools":[{"functionDeclarations":[{}]}]}`, "function_declarations[0].name", ""},
+		{"gemini", `{"contents":[` + geminiUser + `,` + geminiCall + `,` + geminiUser + `]}`,
+			"number of function response parts", ""},
+		{"gemini", `{"contents":[` + geminiUser + `,` + geminiCall + `]}`,
+			"number of function response parts", ""},
+		{"gemini", `{"contents":[` + geminiUser + `],"tools":[{"functionDeclarations":[{}]}]}`,
+			"function_declarations[0].name", ""},
 	} {
 		r := newRig(t, `{"otherwise":{}}`)
 		path, _ := ask(test.protocol, "", false)
 		got := r.do(t, "POST", path, test.body)
 		e := parseJSON(t, got.body).at("error")
-		if got.status != 400 || !strings.Contains(e.at("message").str(), test.message) || e.at("param").str() != test.param {
+		if got.status != 400 || !strings.Contains(e.at("message").str(), test.message) ||
+			e.at("param").str() != test.param {
 			t.Errorf("%s %s: %+v", test.protocol, test.body, got)
 		}
-		if req := r.Requests()[0]; req.Status != 400 || !strings.HasPrefix(req.Outcome, "refused: ") {
+		if req := r.Requests()[0]; req.Status != 400 ||
+			!strings.HasPrefix(req.Outcome, "refused: ") {
 			t.Errorf("recorded %d %q", req.Status, req.Outcome)
 		}
 	}
@@ -123,10 +158,12 @@ func TestRefusals(t *testing.T) {
 // TestErrorShapes compares error bodies byte for byte.
 func TestErrorShapes(t *testing.T) {
 	want := map[string]string{
-		"chat":      `{"error":{"message":"The model ` + "`m`" + ` does not exist or you do not have access to it.","type":"invalid_request_error","param":"model","code":"model_not_found"}}`,
-		"responses": `{"error":{"message":"The model ` + "`m`" + ` does not exist or you do not have access to it.","type":"invalid_request_error","param":"model","code":"model_not_found"}}`,
-		"messages":  `{"type":"error","error":{"type":"not_found_error","message":"model: m"},"request_id":"req_000001"}`,
-		"gemini":    `{"error":{"code":404,"message":"models/m is not found for API version v1beta, or is not supported for generateContent.","status":"NOT_FOUND"}}`,
+		"chat": `{"error":{"message":"The model ` + "`m`" +
+			` does not exist or you do not have access to it.","type":"invalid_request_error","param":"model","code":"model_not_found"}}`,
+		"responses": `{"error":{"message":"The model ` + "`m`" +
+			` does not exist or you do not have access to it.","type":"invalid_request_error","param":"model","code":"model_not_found"}}`,
+		"messages": `{"type":"error","error":{"type":"not_found_error","message":"model: m"},"request_id":"req_000001"}`,
+		"gemini":   `{"error":{"code":404,"message":"models/m is not found for API version v1beta, or is not supported for generateContent.","status":"NOT_FOUND"}}`,
 	}
 	for _, protocol := range protocols {
 		got := newRig(t, `{"models":["n"],"otherwise":{}}`).ask(t, protocol, "x", true)
@@ -152,7 +189,8 @@ func TestScriptRefused(t *testing.T) {
 		{`{"conversatoins":[]}`, `unknown field "conversatoins"`},
 		{`{}`, "s.yaml: conversations: the list is empty"},
 		{`{"conversations":[{"match":{},"turns":[]}]}`, "conversations[0].match: it is empty"},
-		{`{"conversations":[{"match":{"user":"("},"turns":[]}]}`, "conversations[0].match.user: error parsing regexp"},
+		{`{"conversations":[{"match":{"user":"("},"turns":[]}]}`,
+			"conversations[0].match.user: error parsing regexp"},
 		{`{"conversations":[{"times":-1,"turns":[]}]}`, "conversations[0].times: -1 is negative"},
 		{turns(`{"match":{"turn":-1}}`), "conversations[0].turns[0].match.turn: -1"},
 		{turns(`{}`, `{"times":-1}`), "conversations[0].turns[1].times: -1"},
@@ -167,25 +205,31 @@ func TestScriptRefused(t *testing.T) {
 		{turns(`{"parts":[{"text":"abc","cut":{"at":[4]}}]}`), "outside the 3 bytes"},
 		{turns(`{"parts":[{"pieces":["a"],"cut":"every byte"}]}`), "pieces are cut already"},
 		{turns(`{"parts":[{"call":{}}]}`), "call: name is missing"},
-		{turns(`{"parts":[{"call":{"name":"f","arguments":[1]}}]}`), "neither an object nor a string"},
+		{turns(`{"parts":[{"call":{"name":"f","arguments":[1]}}]}`),
+			"neither an object nor a string"},
 		{turns(`{"faults":[{"kind":"flood"}]}`), `faults[0].kind: "flood"`},
 		{turns(`{"faults":[{"kind":"status"}]}`), "status: 0 is not between"},
-		{turns(`{"faults":[{"kind":"status","status":500,"after_pieces":1}]}`), "a status precedes the answer"},
+		{turns(`{"faults":[{"kind":"status","status":500,"after_pieces":1}]}`),
+			"a status precedes the answer"},
 		{turns(`{"faults":[{"kind":"cut","status":500}]}`), "does not fit a fault of kind cut"},
 		{turns(`{"faults":[{"kind":"cut","after_pieces":-1}]}`), "must not be negative"},
-		{turns(`{"faults":[{"kind":"hang","after_bytes":1}]}`), "after_bytes is only for kind: cut"},
+		{turns(`{"faults":[{"kind":"hang","after_bytes":1}]}`),
+			"after_bytes is only for kind: cut"},
 		{`{"otherwise":{"times":1}}`, "otherwise: it answers every request"},
 	} {
-		if _, err := ParseScript("s.yaml", []byte(test.script)); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := ParseScript("s.yaml", []byte(test.script)); err == nil ||
+			!strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v", test.script, err)
 		}
 	}
-	if _, err := New(&Script{Otherwise: &Turn{Parts: []Part{{Text: "\xff"}}}}, nil); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
+	if _, err := New(&Script{Otherwise: &Turn{Parts: []Part{{Text: "\xff"}}}}, nil); err == nil ||
+		!strings.Contains(err.Error(), "not UTF-8") {
 		t.Errorf("%v", err)
 	}
 }
 
-// FuzzScript checks that a valid script survives encoding and decoding, and that errors are on one line.
+// FuzzScript checks that a valid script survives encoding and decoding, and that errors are on one
+// line.
 func FuzzScript(f *testing.F) {
 	f.Add([]byte(turns(`{"match":{"user":"a"},"delay":"1s","parts":[{"text":"abc","cut":{"at":[1]}},{"call":{"name":"f","arguments":"x"}}],"faults":[{"kind":"cut","after_bytes":3}]}`)))
 	f.Add([]byte("otherwise: &o {times: 0, drip: {bytes: 3, every: 1s}}\nname: |\n  a\n"))
@@ -193,7 +237,8 @@ func FuzzScript(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		one, err := ParseScript("s", data)
 		if err != nil {
-			if wrong := (*ScriptError)(nil); !errors.As(err, &wrong) || strings.ContainsAny(err.Error(), "\r\n") {
+			if wrong := (*ScriptError)(nil); !errors.As(err, &wrong) ||
+				strings.ContainsAny(err.Error(), "\r\n") {
 				t.Fatalf("%T with several lines, or not a *ScriptError: %q", err, err)
 			}
 			return

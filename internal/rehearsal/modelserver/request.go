@@ -32,9 +32,11 @@ type Request struct {
 	Tools    []Tool
 	// Conversation is the name of the script's conversation that answered.
 	Conversation string
-	// Outcome is the place in the script, the fault, or the refusal. It is empty while the request is in progress.
+	// Outcome is the place in the script, the fault, or the refusal. It is empty while the request
+	// is in progress.
 	Outcome string
-	// Status is the HTTP status, 200 even if the connection was cut before it was sent. It is zero while the request is in progress.
+	// Status is the HTTP status, 200 even if the connection was cut before it was sent. It is zero
+	// while the request is in progress.
 	Status int
 
 	usageAsked bool
@@ -137,8 +139,8 @@ func (r *Request) lastUser() string {
 	return ""
 }
 
-// opening returns the user's messages before the first answer. The first message alone is not enough, because some programs begin every
-// conversation with the same preamble.
+// opening returns the user's messages before the first answer. The first message alone is not
+// enough, because some programs begin every conversation with the same preamble.
 func (r *Request) opening() string {
 	var b strings.Builder
 	for _, m := range r.Messages {
@@ -200,12 +202,14 @@ func (f *Fault) refusal(script string) *refusal {
 
 func unknownModel(protocol, model string) *refusal {
 	f := &refusal{status: http.StatusNotFound, param: "model", code: "model_not_found",
-		message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", model)}
+		message: fmt.Sprintf("The model `%s` does not exist or you do not have access to it.",
+			model)}
 	switch protocol {
 	case "messages":
 		f.message = "model: " + model
 	case "gemini":
-		f.message = fmt.Sprintf("models/%s is not found for API version v1beta, or is not supported for generateContent.", model)
+		f.message = fmt.Sprintf(
+			"models/%s is not found for API version v1beta, or is not supported for generateContent.", model)
 	}
 	return f
 }
@@ -229,7 +233,8 @@ func bearer(r *http.Request) string {
 
 // addRequest adds a request to the record, and removes the oldest if there are too many.
 func (s *Server) addRequest(protocol string, r *http.Request, body []byte) *Request {
-	req := &Request{Protocol: protocol, Method: r.Method, Path: cleanPath(r.URL), Header: cleanHeader(r.Header, s.script.script.KeyHeader)}
+	req := &Request{Protocol: protocol, Method: r.Method, Path: cleanPath(r.URL),
+		Header: cleanHeader(r.Header, s.script.script.KeyHeader)}
 	if json.Valid(body) {
 		req.Body = body
 	}

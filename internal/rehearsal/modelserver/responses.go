@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// responses is OpenAI's responses protocol. Its requests are in this file, its answers in responses_out.go.
+// responses is OpenAI's responses protocol. Its requests are in this file, its answers in
+// responses_out.go.
 type responses struct{ openAI }
 
 func (responses) name() string { return "responses" }
@@ -44,7 +45,8 @@ func (responses) parse(body []byte, req *Request) *refusal {
 	case in.Model == "":
 		return openAIMissing("model")
 	case in.Previous != "":
-		return badRequest("Previous response with id '%s' not found.", in.Previous).at("previous_response_id", "previous_response_not_found")
+		return badRequest("Previous response with id '%s' not found.",
+			in.Previous).at("previous_response_id", "previous_response_not_found")
 	case len(in.Input) == 0 || string(in.Input) == "null":
 		return openAIMissing("input")
 	}
@@ -55,7 +57,8 @@ func (responses) parse(body []byte, req *Request) *refusal {
 		if t.Type == "function" && t.Name == "" {
 			return openAIMissing(fmt.Sprintf("tools[%d].name", i))
 		}
-		req.Tools = append(req.Tools, Tool{Name: cmp.Or(t.Name, t.Type), Description: t.Description, Schema: t.Parameters})
+		req.Tools = append(req.Tools, Tool{Name: cmp.Or(t.Name, t.Type), Description: t.Description,
+			Schema: t.Parameters})
 	}
 	var text string
 	if json.Unmarshal(in.Input, &text) == nil {
@@ -83,15 +86,18 @@ func responsesHistory(items []responsesIncoming, req *Request) *refusal {
 			if item.Type == "custom_tool_call" {
 				arguments = item.Input
 			}
-			req.add(Message{Role: RoleAssistant, Calls: []MadeCall{{ID: item.CallID, Name: item.Name, Arguments: arguments}}})
+			req.add(Message{Role: RoleAssistant,
+				Calls: []MadeCall{{ID: item.CallID, Name: item.Name, Arguments: arguments}}})
 			open.add(item.CallID)
 		case "function_call_output", "custom_tool_call_output":
 			if !open.remove(item.CallID) {
-				return badRequest("No tool call found for function call output with call_id %s.", item.CallID).at("input", "")
+				return badRequest("No tool call found for function call output with call_id %s.",
+					item.CallID).at("input", "")
 			}
 			text, err := contentText(item.Output)
 			if err != nil {
-				return badRequest("Invalid type for 'input[%d].output': %v.", i, err).at(fmt.Sprintf("input[%d].output", i), "invalid_type")
+				return badRequest("Invalid type for 'input[%d].output': %v.", i,
+					err).at(fmt.Sprintf("input[%d].output", i), "invalid_type")
 			}
 			req.add(Message{Role: RoleTool, Results: []Result{{ID: item.CallID, Text: text}}})
 		default: // reasoning, searches and unknown types are accepted and ignored
@@ -106,7 +112,8 @@ func responsesHistory(items []responsesIncoming, req *Request) *refusal {
 func (item *responsesIncoming) message(i int, req *Request) *refusal {
 	text, err := contentText(item.Content)
 	if err != nil {
-		return badRequest("Invalid type for 'input[%d].content': %v.", i, err).at(fmt.Sprintf("input[%d].content", i), "invalid_type")
+		return badRequest("Invalid type for 'input[%d].content': %v.", i,
+			err).at(fmt.Sprintf("input[%d].content", i), "invalid_type")
 	}
 	switch item.Role {
 	case "system", "developer":

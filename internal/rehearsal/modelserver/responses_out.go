@@ -63,7 +63,8 @@ func outputText(text string) responsesPart {
 func summaryText(text string) responsesPart { return responsesPart{Type: "summary_text", Text: text} }
 
 func newResponsesBody(a *answer, status string) *responsesBody {
-	return &responsesBody{ID: a.id("resp"), Object: "response", CreatedAt: a.created, Status: status, Model: a.model,
+	return &responsesBody{ID: a.id("resp"), Object: "response", CreatedAt: a.created,
+		Status: status, Model: a.model,
 		Output: []responsesItem{}, ParallelToolCalls: true, ToolChoice: "auto", Tools: []struct{}{}}
 }
 
@@ -83,13 +84,15 @@ func newResponsesItem(a *answer, index int, done bool) responsesItem {
 		}
 		return responsesItem{Type: "reasoning", ID: a.id("rs") + suffix, Summary: &summary}
 	case partCall:
-		return responsesItem{Type: "function_call", ID: a.id("fc") + suffix, Status: status, CallID: p.id, Name: p.name, Arguments: &text}
+		return responsesItem{Type: "function_call", ID: a.id("fc") + suffix, Status: status,
+			CallID: p.id, Name: p.name, Arguments: &text}
 	}
 	content := []responsesPart{}
 	if done {
 		content = append(content, outputText(text))
 	}
-	return responsesItem{Type: "message", ID: a.id("msg") + suffix, Status: status, Role: "assistant", Content: &content}
+	return responsesItem{Type: "message", ID: a.id("msg") + suffix, Status: status,
+		Role: "assistant", Content: &content}
 }
 
 func finishedResponse(a *answer) *responsesBody {
@@ -134,7 +137,10 @@ type responsesEncoder struct {
 	sequence int
 }
 
-func (responses) encoder(a *answer, out *stream) encoder { return &responsesEncoder{a: a, out: out} }
+func (responses) encoder(a *answer,
+	out *stream) encoder {
+	return &responsesEncoder{a: a, out: out}
+}
 
 func (e *responsesEncoder) send(ev responsesEvent) {
 	ev.Sequence = e.sequence
@@ -144,41 +150,48 @@ func (e *responsesEncoder) send(ev responsesEvent) {
 
 func (e *responsesEncoder) begin() {
 	e.send(responsesEvent{Type: "response.created", Response: newResponsesBody(e.a, "in_progress")})
-	e.send(responsesEvent{Type: "response.in_progress", Response: newResponsesBody(e.a, "in_progress")})
+	e.send(responsesEvent{Type: "response.in_progress",
+		Response: newResponsesBody(e.a, "in_progress")})
 }
 
 func (e *responsesEncoder) piece(p piece) error {
 	item := newResponsesItem(e.a, p.index, false)
 	if p.first {
-		e.send(responsesEvent{Type: "response.output_item.added", OutputIndex: &p.index, Item: &item})
+		e.send(responsesEvent{Type: "response.output_item.added", OutputIndex: &p.index,
+			Item: &item})
 	}
 	whole, zero, none := p.whole(), 0, []struct{}{}
-	ev := responsesEvent{ItemID: item.ID, OutputIndex: &p.index} // the common fields of the part's events
+	// the common fields of the part's events
+	ev := responsesEvent{ItemID: item.ID, OutputIndex: &p.index}
 	switch p.kind {
 	case partText:
 		ev.ContentIndex = &zero
 		e.sendText(p, ev, outputText, "response.content_part", "response.output_text", &none)
 	case partReasoning:
 		ev.SummaryIndex = &zero
-		e.sendText(p, ev, summaryText, "response.reasoning_summary_part", "response.reasoning_summary_text", nil)
+		e.sendText(p, ev, summaryText, "response.reasoning_summary_part",
+			"response.reasoning_summary_text", nil)
 	case partCall:
 		delta, done := ev, ev
 		delta.Type, delta.Delta = "response.function_call_arguments.delta", &p.text
 		e.send(delta)
 		if p.last {
-			done.Type, done.Name, done.Arguments = "response.function_call_arguments.done", p.name, &whole
+			done.Type, done.Name, done.Arguments = "response.function_call_arguments.done", p.name,
+				&whole
 			e.send(done)
 		}
 	}
 	if p.last {
 		item := newResponsesItem(e.a, p.index, true)
-		e.send(responsesEvent{Type: "response.output_item.done", OutputIndex: &p.index, Item: &item})
+		e.send(responsesEvent{Type: "response.output_item.done", OutputIndex: &p.index,
+			Item: &item})
 	}
 	return nil
 }
 
 // sendText sends the events of a text inside its item.
-func (e *responsesEncoder) sendText(p piece, ev responsesEvent, part func(string) responsesPart, partName, textName string, logprobs *[]struct{}) {
+func (e *responsesEncoder) sendText(p piece, ev responsesEvent, part func(string) responsesPart,
+	partName, textName string, logprobs *[]struct{}) {
 	if p.first {
 		added, empty := ev, part("")
 		added.Type, added.Part = partName+".added", &empty

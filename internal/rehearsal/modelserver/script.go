@@ -14,14 +14,17 @@ type Script struct {
 	Name string `json:"name,omitempty"`
 	// APIKey is the key that requests must have. Empty means that any key, or none, is accepted.
 	APIKey string `json:"api_key,omitempty"`
-	// Models are the models of the server; requests for others are refused. Empty means that "rehearsal" is listed and all are accepted.
+	// Models are the models of the server; requests for others are refused. Empty means that
+	// "rehearsal" is listed and all are accepted.
 	Models []string `json:"models,omitempty"`
-	// KeyHeader is the header that identifies conversations. Without it a conversation is identified by the user's messages before the
-	// first answer.
+	// KeyHeader is the header that identifies conversations. Without it a conversation is
+	// identified by the user's messages before the first answer.
 	KeyHeader string `json:"key_header,omitempty"`
-	// Conversations are tried in order. The first that matches the first request of a conversation answers all its requests.
+	// Conversations are tried in order. The first that matches the first request of a conversation
+	// answers all its requests.
 	Conversations []Conversation `json:"conversations"`
-	// Otherwise answers requests that nothing else answers, any number of times. Nil means that they are refused.
+	// Otherwise answers requests that nothing else answers, any number of times. Nil means that
+	// they are refused.
 	Otherwise *Turn `json:"otherwise,omitempty"`
 }
 
@@ -37,8 +40,8 @@ type Conversation struct {
 	Turns []Turn `json:"turns"`
 }
 
-// Match is a rule for requests. All fields that are set must match. Patterns are regular expressions and are not
-// anchored.
+// Match is a rule for requests. All fields that are set must match. Patterns are regular
+// expressions and are not anchored.
 type Match struct {
 	// User is a pattern for the last message of the user.
 	User string `json:"user,omitempty"`
@@ -50,9 +53,9 @@ type Match struct {
 	Result string `json:"result,omitempty"`
 	// Model is a pattern for the model's name.
 	Model string `json:"model,omitempty"`
-	// Turn is the number of answers in the request's history, plus one. Unlike the position in the script it depends only on the
-	// request, so a client that was killed and repeats a request gets the same answer. Calls with results between them count as
-	// several answers. Zero matches any.
+	// Turn is the number of answers in the request's history, plus one. Unlike the position in the
+	// script it depends only on the request, so a client that was killed and repeats a request gets
+	// the same answer. Calls with results between them count as several answers. Zero matches any.
 	Turn int `json:"turn,omitempty"`
 }
 
@@ -60,7 +63,8 @@ type Match struct {
 type Turn struct {
 	// Match is the rule for requests. Nil matches any request.
 	Match *Match `json:"match,omitempty"`
-	// Times is the number of answers after which the turn is used up. Zero means 1 without Match, and never with it.
+	// Times is the number of answers after which the turn is used up. Zero means 1 without Match,
+	// and never with it.
 	Times int `json:"times,omitempty"`
 	// Parts are the text, reasoning and calls of the answer, in order.
 	Parts []Part `json:"parts,omitempty"`
@@ -71,22 +75,23 @@ type Turn struct {
 	Drip *Drip `json:"drip,omitempty"`
 	// Usage is the token count. Nil means a quarter of the bytes.
 	Usage *Usage `json:"usage,omitempty"`
-	// Finish is the reason why the answer ends: stop, length, tool_calls or content_filter. Empty means tool_calls if there are
-	// calls, else stop.
+	// Finish is the reason why the answer ends: stop, length, tool_calls or content_filter. Empty
+	// means tool_calls if there are calls, else stop.
 	Finish string `json:"finish,omitempty"`
 	// Faults occur first, in order, each Times times. Only answers without a fault use up the turn.
 	Faults []Fault `json:"faults,omitempty"`
 }
 
-// Part is a part of an answer: one of Text, Pieces, Reasoning and Call, or an empty text if none is set. Adjacent parts of the same
-// kind are joined.
+// Part is a part of an answer: one of Text, Pieces, Reasoning and Call, or an empty text if none is
+// set. Adjacent parts of the same kind are joined.
 type Part struct {
 	Text string `json:"text,omitempty"`
 	// Pieces is text that is sent in these pieces.
 	Pieces    []string `json:"pieces,omitempty"`
 	Reasoning string   `json:"reasoning,omitempty"`
 	Call      *Call    `json:"call,omitempty"`
-	// Cut determines how the text, reasoning or arguments are cut into pieces. The zero value does not cut.
+	// Cut determines how the text, reasoning or arguments are cut into pieces. The zero value does
+	// not cut.
 	Cut Cut `json:"cut,omitzero"`
 }
 
@@ -95,12 +100,14 @@ type Call struct {
 	// ID is derived from the number of the request if it is empty.
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name"`
-	// Arguments is an object, or a string that is sent verbatim, for invalid arguments. Empty means {}.
+	// Arguments is an object, or a string that is sent verbatim, for invalid arguments. Empty means
+	// {}.
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
-// Cut determines where text is cut: "every byte" or {"at": [n…]}, in bytes. A cut inside a character moves to its end, because JSON
-// strings consist of whole characters. Drip can split characters.
+// Cut determines where text is cut: "every byte" or {"at": [n…]}, in bytes. A cut inside a
+// character moves to its end, because JSON strings consist of whole characters. Drip can split
+// characters.
 type Cut struct {
 	EveryByte bool
 	At        []int
@@ -137,7 +144,8 @@ type Usage struct {
 // FaultKind is the kind of a Fault.
 type FaultKind string
 
-// The kinds of faults. All but FaultStatus occur at a place in the answer. After a fault the answer is never complete.
+// The kinds of faults. All but FaultStatus occur at a place in the answer. After a fault the answer
+// is never complete.
 const (
 	// FaultStatus answers with Status instead.
 	FaultStatus FaultKind = "status"
@@ -151,19 +159,23 @@ const (
 	FaultHang FaultKind = "hang"
 )
 
-// Fault is a simulated failure. An answer that is not streamed counts as one piece, of which half is sent if AfterPieces is not
-// zero.
+// Fault is a simulated failure. An answer that is not streamed counts as one piece, of which half
+// is sent if AfterPieces is not zero.
 type Fault struct {
 	Kind FaultKind `json:"kind"`
-	// Status is the HTTP status, or for FaultError its equivalent. Zero means 500; FaultStatus requires a value.
+	// Status is the HTTP status, or for FaultError its equivalent. Zero means 500; FaultStatus
+	// requires a value.
 	Status int `json:"status,omitempty"`
-	// RetryAfter is sent as the header Retry-After, in seconds, rounded up. Zero means that it is not sent.
+	// RetryAfter is sent as the header Retry-After, in seconds, rounded up. Zero means that it is
+	// not sent.
 	RetryAfter Duration `json:"retry_after,omitzero"`
 	// Message is the error message. Empty means one that refers to the script.
 	Message string `json:"message,omitempty"`
-	// AfterPieces is the number of pieces that are sent before. Zero means that a cut or a hang precedes the status line.
+	// AfterPieces is the number of pieces that are sent before. Zero means that a cut or a hang
+	// precedes the status line.
 	AfterPieces int `json:"after_pieces,omitempty"`
-	// AfterBytes, for FaultCut, counts bytes of the body instead. The cut always precedes the events that end a stream.
+	// AfterBytes, for FaultCut, counts bytes of the body instead. The cut always precedes the
+	// events that end a stream.
 	AfterBytes int `json:"after_bytes,omitempty"`
 	// Times is how often the fault occurs. Zero means once, a negative number always.
 	Times int `json:"times,omitempty"`
@@ -187,7 +199,8 @@ type compiledConversation struct {
 
 type compiledTurn struct {
 	*Turn
-	where string // for messages, such as "conversations[0].turns[2]", or with the name of the conversation
+	// for messages, such as "conversations[0].turns[2]", or with the name of the conversation
+	where string
 	match *compiledMatch
 	parts []part
 	times int // 0 means never used up
@@ -209,7 +222,8 @@ func compile(s *Script) (*compiled, error) {
 		return located
 	}
 	if len(s.Conversations) == 0 && s.Otherwise == nil {
-		return nil, fail("conversations", errors.New("the list is empty, and there is no otherwise"))
+		return nil, fail("conversations",
+			errors.New("the list is empty, and there is no otherwise"))
 	}
 	for i := range s.Conversations {
 		conv := &s.Conversations[i]
@@ -288,7 +302,8 @@ func compileTurn(t *Turn, where string) (compiledTurn, error) {
 	switch t.Finish {
 	case "", finishStop, finishLength, finishCalls, finishFilter:
 	default:
-		return none, fieldErrorf("finish", "%q is not stop, length, tool_calls or content_filter", t.Finish)
+		return none, fieldErrorf("finish", "%q is not stop, length, tool_calls or content_filter",
+			t.Finish)
 	}
 	if t.Times < 0 {
 		return none, fieldErrorf("times", "%d is negative", t.Times)

@@ -13,10 +13,14 @@ import (
 // shutdownTimeout is how long Serve waits for answers to end after their contexts were cancelled.
 const shutdownTimeout = 2 * time.Second
 
-// Serve answers requests on a listener until ctx is done, and then cancels the answers in progress. It closes the listener.
+// Serve answers requests on a listener until ctx is done, and then cancels the answers in progress.
+// It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	server := &http.Server{Handler: s, BaseContext: func(net.Listener) context.Context { return ctx }, ReadHeaderTimeout: time.Minute,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)} // scripts cut connections on purpose
+	server := &http.Server{Handler: s,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ReadHeaderTimeout: time.Minute,
+		// scripts cut connections on purpose
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	select {
@@ -51,8 +55,10 @@ type logLine struct {
 
 // AppendLogLine appends the request to dst as one JSON object and a line break.
 func (r *Request) AppendLogLine(dst []byte) ([]byte, error) {
-	line := logLine{Number: r.Number, Protocol: r.Protocol, Method: r.Method, Path: r.Path, UserAgent: r.Header.Get("User-Agent"),
-		Status: r.Status, Outcome: r.Outcome, Conversation: r.Conversation, Model: r.Model, Stream: r.Stream, Body: r.Body}
+	line := logLine{Number: r.Number, Protocol: r.Protocol, Method: r.Method, Path: r.Path,
+		UserAgent: r.Header.Get("User-Agent"),
+		Status:    r.Status, Outcome: r.Outcome, Conversation: r.Conversation, Model: r.Model,
+		Stream: r.Stream, Body: r.Body}
 	for _, tool := range r.Tools {
 		line.Tools = append(line.Tools, tool.Name)
 	}
@@ -63,5 +69,6 @@ func (r *Request) AppendLogLine(dst []byte) ([]byte, error) {
 	return append(append(dst, text...), '\n'), nil
 }
 
-// Refused reports whether the server refused the request because of a fault of the client, or because nothing in the script matches it.
+// Refused reports whether the server refused the request because of a fault of the client, or
+// because nothing in the script matches it.
 func (r *Request) Refused() bool { return strings.HasPrefix(r.Outcome, refusedPrefix) }

@@ -14,7 +14,8 @@ func marshal(v any) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		panic(fmt.Sprintf("modelserver: a wire type does not marshal: %v", err)) // unreachable: all types are in this package
+		// unreachable: all types are in this package
+		panic(fmt.Sprintf("modelserver: a wire type does not marshal: %v", err))
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
@@ -27,7 +28,8 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(body) // an error means that the client has disconnected
 }
 
-// setRequestID sets the headers in which OpenAI's and Anthropic's clients look for the id of the request.
+// setRequestID sets the headers in which OpenAI's and Anthropic's clients look for the id of the
+// request.
 func setRequestID(w http.ResponseWriter, req *Request) string {
 	id := fmt.Sprintf("req_%06d", req.Number)
 	w.Header().Set("X-Request-Id", id)
@@ -61,8 +63,8 @@ type sender struct {
 	sent int // bytes of the body
 }
 
-// run sends the answer and reports whether it was sent completely. A cut panics with http.ErrAbortHandler, which makes the HTTP server
-// close the connection.
+// run sends the answer and reports whether it was sent completely. A cut panics with
+// http.ErrAbortHandler, which makes the HTTP server close the connection.
 func (p *sender) run() bool {
 	a := newAnswer(p.claim.turn, p.req, p.server.opts.Now().Unix())
 	if !p.wait(time.Duration(p.claim.turn.Delay)) {
@@ -85,7 +87,8 @@ func (p *sender) run() bool {
 	return p.sendWhole(a)
 }
 
-// recordOutcome records the outcome before the answer is sent, so that a client that has the answer finds it in the record.
+// recordOutcome records the outcome before the answer is sent, so that a client that has the answer
+// finds it in the record.
 func (p *sender) recordOutcome() { p.server.finish(p.req, p.claim.String(), http.StatusOK) }
 
 // wait waits and reports whether the client is still connected.
@@ -126,7 +129,8 @@ func (p *sender) sendStream(a *answer) bool {
 		return p.applyFault(enc, f)
 	}
 	enc.end()
-	return p.flush() // regardless of the context: clients disconnect as soon as they have the last event
+	// regardless of the context: clients disconnect as soon as they have the last event
+	return p.flush()
 }
 
 // applyFault applies a fault in the middle of an answer.
@@ -151,7 +155,8 @@ func (p *sender) turnError(err error) *refusal {
 		message: fmt.Sprintf("%s: %s: %v", p.server.script.name, p.claim.turn.where, err)}
 }
 
-// flush sends the collected events, with Drip if the turn has it, and cuts the connection at Fault.AfterBytes.
+// flush sends the collected events, with Drip if the turn has it, and cuts the connection at
+// Fault.AfterBytes.
 func (p *sender) flush() bool {
 	data := bytes.Clone(p.out.buf.Bytes())
 	p.out.buf.Reset()
@@ -191,7 +196,8 @@ func (p *sender) write(data []byte) bool {
 
 // sendWhole sends an answer that is not streamed, after the time that its pieces would have taken.
 func (p *sender) sendWhole(a *answer) bool {
-	if n := len(a.pieces()); n > 1 && !p.wait(time.Duration(p.claim.turn.Every)*time.Duration(n-1)) {
+	if n := len(a.pieces()); n > 1 &&
+		!p.wait(time.Duration(p.claim.turn.Every)*time.Duration(n-1)) {
 		return false
 	}
 	whole, err := p.protocol.whole(a)

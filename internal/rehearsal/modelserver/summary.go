@@ -12,7 +12,8 @@ type ConversationSummary struct {
 	Turns        int    `json:"turns"`
 }
 
-// Summarize lists the conversations of a script in the order in which a server tries them. source is the text of the script.
+// Summarize lists the conversations of a script in the order in which a server tries them. source
+// is the text of the script.
 func Summarize(script *Script, source []byte) []ConversationSummary {
 	line := func(path string) int {
 		line, _ := Position(source, path)

@@ -19,8 +19,10 @@ func TestCommandOf(t *testing.T) {
 		}
 		return command
 	}
-	codex := commandOf(config.Agent{Preset: "codex", Args: []string{"--oss"}, Env: map[string]string{"A": "1"}})
-	if n := len(codex.Argv); codex.Argv[n-1] != "-" || codex.Argv[n-2] != "--oss" || codex.Env["A"] != "1" {
+	codex := commandOf(config.Agent{Preset: "codex", Args: []string{"--oss"},
+		Env: map[string]string{"A": "1"}})
+	if n := len(codex.Argv); codex.Argv[n-1] != "-" || codex.Argv[n-2] != "--oss" ||
+		codex.Env["A"] != "1" {
 		t.Errorf("codex: %+v", codex)
 	}
 	claude := commandOf(config.Agent{Preset: "claude", Args: []string{"--max-turns", "3"}})
@@ -31,25 +33,30 @@ func TestCommandOf(t *testing.T) {
 		t.Errorf("the environment of the preset is lost: %v", claude.Env)
 	}
 	tree := commandOf(config.Agent{Tree: "/a.lua"})
-	if diff := cmp.Diff([]string{"agent", "--tree", "/a.lua", "--model", "{model}"}, tree.Argv[1:]); diff != "" {
+	if diff := cmp.Diff([]string{"agent", "--tree", "/a.lua", "--model", "{model}"},
+		tree.Argv[1:]); diff != "" {
 		t.Errorf("a tree (-want +got):\n%s", diff)
 	}
 	armed := commandOf(config.Agent{Tree: "/a.lua", Tools: []string{"write", "files__*"}})
-	if diff := cmp.Diff([]string{"--tools", "write,files__*"}, armed.Argv[len(tree.Argv):]); diff != "" {
+	if diff := cmp.Diff([]string{"--tools", "write,files__*"},
+		armed.Argv[len(tree.Argv):]); diff != "" {
 		t.Errorf("a tree with tools (-want +got):\n%s", diff)
 	}
 	again, _ := Preset("claude")
-	if diff := cmp.Diff(again, commandOf(config.Agent{Preset: "claude"}), cmp.Comparer(func(a, b map[string]string) bool { return len(a) == len(b) })); diff != "" {
+	if diff := cmp.Diff(again, commandOf(config.Agent{Preset: "claude"}),
+		cmp.Comparer(func(a, b map[string]string) bool { return len(a) == len(b) })); diff != "" {
 		t.Errorf("CommandOf changed the preset:\n%s", diff)
 	}
 }
 
-// An agent that judges ignores settings of the project, if its program can. The human's arguments come after that, and an author's program has neither.
+// An agent that judges ignores settings of the project, if its program can. The human's arguments
+// come after that, and an author's program has neither.
 func TestJudgesIgnoreTheProject(t *testing.T) {
 	for preset, want := range map[string]string{
-		"claude": "--model {model} --setting-sources user --strict-mcp-config --mine",
-		"codex":  `-m {model} -c projects={"{workspace}"={trust_level="untrusted"}} -c project_doc_max_bytes=0 --mine -`,
-		"gemini": "--skip-trust -m {model} --mine", "opencode": "-m {model} --dir {workspace} --mine",
+		"claude":   "--model {model} --setting-sources user --strict-mcp-config --mine",
+		"codex":    `-m {model} -c projects={"{workspace}"={trust_level="untrusted"}} -c project_doc_max_bytes=0 --mine -`,
+		"gemini":   "--skip-trust -m {model} --mine",
+		"opencode": "-m {model} --dir {workspace} --mine",
 	} {
 		a := config.Agent{Preset: preset, Args: []string{"--mine"}}
 		author, err := CommandOf(a)
@@ -62,7 +69,9 @@ func TestJudgesIgnoreTheProject(t *testing.T) {
 				t.Fatal(err)
 			}
 			if role.IsAuthor() {
-				if diff := cmp.Diff(author, command); diff != "" || strings.HasSuffix(strings.Join(command.Argv, " "), want) == (preset != "gemini") {
+				if diff := cmp.Diff(author, command); diff != "" ||
+					strings.HasSuffix(strings.Join(command.Argv, " "),
+						want) == (preset != "gemini") {
 					t.Errorf("%s as %s: %q\n%s", preset, role, command.Argv, diff)
 				}
 				continue
@@ -77,7 +86,8 @@ func TestJudgesIgnoreTheProject(t *testing.T) {
 	}
 }
 
-// A command of the user's own does not get the variable with which Claude Code bypasses permissions for root, so it could not start.
+// A command of the user's own does not get the variable with which Claude Code bypasses permissions
+// for root, so it could not start.
 func TestCheckCommandOfClaudeAsRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -89,7 +99,8 @@ func TestCheckCommandOfClaudeAsRoot(t *testing.T) {
 	t.Setenv("PATH", dir)
 	t.Setenv("IS_SANDBOX", "")
 	t.Setenv("CLAUDE_CODE_BUBBLEWRAP", "")
-	own := config.Agent{Command: []string{"claude", "--dangerously-skip-permissions"}, Prompt: "stdin"}
+	own := config.Agent{Command: []string{"claude", "--dangerously-skip-permissions"},
+		Prompt: "stdin"}
 	for _, tt := range []struct {
 		agent   config.Agent
 		mode    string
@@ -98,7 +109,8 @@ func TestCheckCommandOfClaudeAsRoot(t *testing.T) {
 		{config.Agent{Preset: "claude"}, "enforce", false},
 		{config.Agent{Preset: "claude"}, "warn", true},
 		{own, "enforce", true},
-		{config.Agent{Command: own.Command, Prompt: own.Prompt, Env: map[string]string{"IS_SANDBOX": "1"}}, "enforce", false},
+		{config.Agent{Command: own.Command, Prompt: own.Prompt,
+			Env: map[string]string{"IS_SANDBOX": "1"}}, "enforce", false},
 	} {
 		c, err := config.Parse([]byte("sandbox: " + tt.mode + "\n"))
 		if err != nil {

@@ -13,12 +13,14 @@ import (
 type Trouble string
 
 const (
-	TroubleLogin  Trouble = "login"      // its login, key or account was refused
-	TroubleServer Trouble = "server"     // its service cannot be reached, or answers only with errors
+	TroubleLogin Trouble = "login" // its login, key or account was refused
+	// its service cannot be reached, or answers only with errors
+	TroubleServer Trouble = "server"
 	TroubleLimit  Trouble = "rate_limit" // its service refuses requests for a while
 )
 
-// errorPattern recognises a program's own error message. Without a trouble, its group is an HTTP status.
+// errorPattern recognises a program's own error message. Without a trouble, its group is an HTTP
+// status.
 type errorPattern struct {
 	text    func() *regexp.Regexp
 	trouble Trouble
@@ -28,42 +30,53 @@ func matching(trouble Trouble, expression string) errorPattern {
 	return errorPattern{lazy.Regexp(expression), trouble}
 }
 
-// connectionErrors are what the libraries of the programs say about a server that cannot be reached.
+// connectionErrors are what the libraries of the programs say about a server that cannot be
+// reached.
 const connectionErrors = `ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|(?i:connection refused|connection reset|fetch failed|` +
 	`error sending request|unable to connect|socket connection was closed|getaddrinfo|dns error|failed to lookup address)`
 
-// errorPatterns are the messages of each program, as real versions print them. They are matched with what the program itself reports as the error
-// that ended it, never with what a model or a tool wrote. The first that matches counts.
+// errorPatterns are the messages of each program, as real versions print them. They are matched
+// with what the program itself reports as the error that ended it, never with what a model or a
+// tool wrote. The first that matches counts.
 var errorPatterns = map[signalbox.Format][]errorPattern{
 	signalbox.FormatClaude: {
 		matching("", `^API Error: (\d{3})\b`),
-		matching(TroubleLogin, `^(Invalid API key|Invalid bearer token|OAuth token|Credit balance is too low|Your organization|Not logged in)|Please run /login|run claude login|authentication_error`),
-		matching(TroubleLimit, `^(Claude AI usage limit reached|You've hit your|5-hour limit reached|Weekly limit reached)`),
-		matching(TroubleServer, `^(API Error|Unable to connect|Connection error|Request timed out).*(?i:connection error|connect|timed out|timeout|overloaded|`+connectionErrors+`)`),
+		matching(TroubleLogin,
+			`^(Invalid API key|Invalid bearer token|OAuth token|Credit balance is too low|Your organization|Not logged in)|Please run /login|run claude login|authentication_error`),
+		matching(TroubleLimit,
+			`^(Claude AI usage limit reached|You've hit your|5-hour limit reached|Weekly limit reached)`),
+		matching(TroubleServer,
+			`^(API Error|Unable to connect|Connection error|Request timed out).*(?i:connection error|connect|timed out|timeout|overloaded|`+connectionErrors+`)`),
 	},
 	signalbox.FormatCodex: {
 		matching("", `\b(?:unexpected|last) status:? (\d{3})\b`),
 		matching(TroubleLimit, `(?i)usage limit|rate limit reached`),
-		matching(TroubleLogin, `(?i)not logged in|log out and sign in again|sign in again|token (?:could not be refreshed|has expired|was revoked)|incorrect api key|`+
-			"missing environment variable|quota exceeded|check your plan and billing"),
-		matching(TroubleServer, `experiencing high demand|stream disconnected|waiting for network|Connection failed|(?i:request timed out|network error)|`+connectionErrors),
+		matching(TroubleLogin,
+			`(?i)not logged in|log out and sign in again|sign in again|token (?:could not be refreshed|has expired|was revoked)|incorrect api key|`+
+				"missing environment variable|quota exceeded|check your plan and billing"),
+		matching(TroubleServer,
+			`experiencing high demand|stream disconnected|waiting for network|Connection failed|(?i:request timed out|network error)|`+connectionErrors),
 	},
 	signalbox.FormatGemini: {
-		matching(TroubleLogin, `(?i)api key not valid|API_KEY_INVALID|api key expired|set an auth method|failed to (?:login|authenticate)|error authenticating|invalid_grant`),
+		matching(TroubleLogin,
+			`(?i)api key not valid|API_KEY_INVALID|api key expired|set an auth method|failed to (?:login|authenticate)|error authenticating|invalid_grant`),
 		matching("", `(?:^\[API Error: |^)\{"error":\{.*"code": ?(\d{3})\b`),
 		matching("", `^\[API Error: .*\bstatus: (\d{3})\b`),
-		matching(TroubleLimit, `(?i)exhausted your (?:daily )?(?:capacity|quota)|quota exceeded|RESOURCE_EXHAUSTED`),
+		matching(TroubleLimit,
+			`(?i)exhausted your (?:daily )?(?:capacity|quota)|quota exceeded|RESOURCE_EXHAUSTED`),
 		matching(TroubleServer, connectionErrors),
 	},
 	signalbox.FormatOpencode: {
-		matching(TroubleLogin, `(?i)invalid api key|incorrect api key|api key is missing|ProviderAuthError|token refresh failed|unauthorized`),
+		matching(TroubleLogin,
+			`(?i)invalid api key|incorrect api key|api key is missing|ProviderAuthError|token refresh failed|unauthorized`),
 		matching(TroubleLimit, `(?i)rate limit|too many requests`),
 		matching(TroubleServer, connectionErrors),
 	},
 }
 
-// Diagnose returns why a program of a format ended, "" if that is not known to be anything but its task. status is the HTTP status that it
-// reported, 0 if it reported none, and message its own error message.
+// Diagnose returns why a program of a format ended, "" if that is not known to be anything but its
+// task. status is the HTTP status that it reported, 0 if it reported none, and message its own
+// error message.
 func Diagnose(format signalbox.Format, status int, message string) Trouble {
 	if trouble := troubleOf(status); trouble != "" {
 		return trouble
@@ -105,7 +118,8 @@ var logins = map[string]struct{ how, variable string }{
 	"opencode": {"run opencode auth login", ""},
 }
 
-// Advice returns what a person can do about the trouble of a preset; "" for other agents. baseURL is its server, if it is not the program's own.
+// Advice returns what a person can do about the trouble of a preset; "" for other agents. baseURL
+// is its server, if it is not the program's own.
 func Advice(preset, baseURL string, trouble Trouble) string {
 	login, known := logins[preset]
 	switch {
@@ -122,9 +136,11 @@ func Advice(preset, baseURL string, trouble Trouble) string {
 		if key == "" {
 			key = "OPENAI_API_KEY"
 		}
-		return "Set " + key + " to a key that the server at " + baseURL + " accepts, and start signalbox again"
+		return "Set " + key + " to a key that the server at " + baseURL +
+			" accepts, and start signalbox again"
 	case login.variable == "":
 		return "Log in: " + login.how
 	}
-	return "Log in: " + login.how + ". Or set " + login.variable + " to a valid key and start signalbox again"
+	return "Log in: " + login.how + ". Or set " + login.variable +
+		" to a valid key and start signalbox again"
 }

@@ -10,9 +10,11 @@ import (
 	"signalbox/transcript"
 )
 
-// TestDiagnoseRealPrograms reads what real programs wrote when their server answered with a status, refused connections, or did not exist.
+// TestDiagnoseRealPrograms reads what real programs wrote when their server answered with a status,
+// refused connections, or did not exist.
 func TestDiagnoseRealPrograms(t *testing.T) {
-	want := map[string]Trouble{"401": TroubleLogin, "403": TroubleLogin, "429": TroubleLimit, "500": TroubleServer, "529": TroubleServer,
+	want := map[string]Trouble{"401": TroubleLogin, "403": TroubleLogin, "429": TroubleLimit,
+		"500": TroubleServer, "529": TroubleServer,
 		"refused": TroubleServer, "dns": TroubleServer}
 	files, err := filepath.Glob("testdata/errors/*.jsonl")
 	if err != nil || len(files) < 12 {
@@ -32,7 +34,8 @@ func TestDiagnoseRealPrograms(t *testing.T) {
 			t.Errorf("%s reports no failure", file)
 		}
 		if got := Diagnose(r.Format, r.ErrorStatus, r.Error); got != want[what] {
-			t.Errorf("%s: %q, want %q, of status %d and %q", file, got, want[what], r.ErrorStatus, r.Error)
+			t.Errorf("%s: %q, want %q, of status %d and %q", file, got, want[what], r.ErrorStatus,
+				r.Error)
 		}
 	}
 }
@@ -44,26 +47,39 @@ func TestDiagnose(t *testing.T) {
 		message string
 		want    Trouble
 	}{
-		{signalbox.FormatClaude, 0, `API Error: 401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`, TroubleLogin},
+		{signalbox.FormatClaude, 0,
+			`API Error: 401 {"type":"error","error":{"type":"authentication_error","message":"invalid x-api-key"}}`, TroubleLogin},
 		{signalbox.FormatClaude, 0, "Invalid API key · Please run /login", TroubleLogin},
 		{signalbox.FormatClaude, 0, "OAuth token has expired · Please run /login", TroubleLogin},
 		{signalbox.FormatClaude, 0, "Credit balance is too low", TroubleLogin},
-		{signalbox.FormatClaude, 0, `API Error: 529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, TroubleServer},
+		{signalbox.FormatClaude, 0,
+			`API Error: 529 {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`, TroubleServer},
 		{signalbox.FormatClaude, 0, "API Error: Connection error.", TroubleServer},
-		{signalbox.FormatClaude, 0, "API Error: Unable to connect to API (ECONNREFUSED)", TroubleServer},
+		{signalbox.FormatClaude, 0, "API Error: Unable to connect to API (ECONNREFUSED)",
+			TroubleServer},
 		{signalbox.FormatClaude, 0, "Claude AI usage limit reached|1794744000", TroubleLimit},
 		{signalbox.FormatClaude, 529, "", TroubleServer},
-		{signalbox.FormatClaude, 0, `API Error: 400 {"type":"error","error":{"type":"invalid_request_error"}}`, ""},
+		{signalbox.FormatClaude, 0,
+			`API Error: 400 {"type":"error","error":{"type":"invalid_request_error"}}`, ""},
 		{signalbox.FormatClaude, 0, "error_max_turns", ""},
 		{signalbox.FormatClaude, 0, "I read that the server said API Error: 401", ""},
-		{signalbox.FormatCodex, 0, "You've hit your usage limit. Upgrade to Pro, or try again in 2 hours 5 minutes.", TroubleLimit},
-		{signalbox.FormatCodex, 0, "Your access token could not be refreshed. Please log out and sign in again.", TroubleLogin},
-		{signalbox.FormatCodex, 0, "Reconnecting... waiting for network (Connection failed: error sending request)", TroubleServer},
+		{signalbox.FormatCodex, 0,
+			"You've hit your usage limit. Upgrade to Pro, or try again in 2 hours 5 minutes.",
+			TroubleLimit},
+		{signalbox.FormatCodex, 0,
+			"Your access token could not be refreshed. Please log out and sign in again.",
+			TroubleLogin},
+		{signalbox.FormatCodex, 0,
+			"Reconnecting... waiting for network (Connection failed: error sending request)",
+			TroubleServer},
 		{signalbox.FormatCodex, 0, "unexpected status 400 Bad Request: no such model", ""},
 		{signalbox.FormatCodex, 0, "context window exceeded", ""},
-		{signalbox.FormatGemini, 0, "Please set an Auth method in your /home/a/.gemini/settings.json or specify one of the following environment variables before running: GEMINI_API_KEY", TroubleLogin},
-		{signalbox.FormatGemini, 0, `[API Error: {"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`, TroubleLogin},
-		{signalbox.FormatGemini, 0, `[API Error: {"error":{"code":400,"message":"Bad request"}}]`, ""},
+		{signalbox.FormatGemini, 0,
+			"Please set an Auth method in your /home/a/.gemini/settings.json or specify one of the following environment variables before running: GEMINI_API_KEY", TroubleLogin},
+		{signalbox.FormatGemini, 0,
+			`[API Error: {"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`, TroubleLogin},
+		{signalbox.FormatGemini, 0, `[API Error: {"error":{"code":400,"message":"Bad request"}}]`,
+			""},
 		{signalbox.FormatOpencode, 404, "model not found", ""},
 		{signalbox.FormatPlain, 0, "unexpected status 401 Unauthorized", ""},
 		{signalbox.FormatOracle, 0, "401 Unauthorized", ""},

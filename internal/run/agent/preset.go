@@ -17,42 +17,53 @@ import (
 // linger is long enough for a program to end after its turn, and short for one that hangs.
 const linger = 15 * time.Second
 
-// Preset returns the command of a known agent program: without permission prompts, because no one is there to answer them,
-// without telemetry and update checks, and with its prompt on standard input, which has no length limit. The user's settings and
-// login of the program apply.
+// Preset returns the command of a known agent program: without permission prompts, because no one
+// is there to answer them, without telemetry and update checks, and with its prompt on standard
+// input, which has no length limit. The user's settings and login of the program apply.
 func Preset(name string) (Command, bool) {
 	c := Command{Prompt: DeliverStdin, Linger: linger}
 	switch name {
 	case "claude":
-		c.Argv = []string{"claude", "-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions",
+		c.Argv = []string{"claude", "-p", "--output-format", "stream-json", "--verbose",
+			"--permission-mode", "bypassPermissions",
 			"--model", "{model}"}
 		c.Format = signalbox.FormatClaude
 		c.CostFlag, c.CostFlagSince = "--max-budget-usd", "2.0.28"
 		c.Resume = []string{"--resume", "{session}"}
 		c.NoProject = []string{"--setting-sources", "user", "--strict-mcp-config"}
-		// Without CLAUDECODE="" it refuses to run if signalbox was started from one of its sessions.
-		c.Env = map[string]string{"CLAUDECODE": "", "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1"}
+		// Without CLAUDECODE="" it refuses to run if signalbox was started from one of its
+		// sessions.
+		c.Env = map[string]string{"CLAUDECODE": "", "DISABLE_TELEMETRY": "1",
+			"DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1"}
 	case "codex":
-		c.Argv = []string{"codex", "exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
-			"-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false", "-m", "{model}", "-"}
+		c.Argv = []string{"codex", "exec", "--json", "--skip-git-repo-check",
+			"--dangerously-bypass-approvals-and-sandbox",
+			"-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false", "-m",
+			"{model}", "-"}
 		c.Format = signalbox.FormatCodex
 		c.Resume = []string{"resume", "{session}"}
-		// Without the first it would trust the folder, because it runs without a sandbox of its own.
-		c.NoProject = []string{"-c", `projects={"{workspace}"={trust_level="untrusted"}}`, "-c", "project_doc_max_bytes=0"}
+		// Without the first it would trust the folder, because it runs without a sandbox of its
+		// own.
+		c.NoProject = []string{"-c", `projects={"{workspace}"={trust_level="untrusted"}}`, "-c",
+			"project_doc_max_bytes=0"}
 	case "gemini":
-		c.Argv = []string{"gemini", "--output-format", "stream-json", "--yolo", "--skip-trust", "-m", "{model}"}
+		c.Argv = []string{"gemini", "--output-format", "stream-json", "--yolo", "--skip-trust",
+			"-m", "{model}"}
 		c.Format = signalbox.FormatGemini
 		c.Resume = []string{"--resume", "{session}"}
-		// It has no switch for settings of the project: it would not run tools without asking in a folder that it does not trust.
-		// Its usage statistics can only be turned off in its settings. Without a terminal it does not check for updates.
+		// It has no switch for settings of the project: it would not run tools without asking in a
+		// folder that it does not trust. Its usage statistics can only be turned off in its
+		// settings. Without a terminal it does not check for updates.
 		c.Env = map[string]string{"GEMINI_TELEMETRY_ENABLED": "false"}
 	case "opencode":
-		// It reads its message from standard input if that is not a terminal. It would quote an argument.
+		// It reads its message from standard input if that is not a terminal. It would quote an
+		// argument.
 		c.Argv = []string{"opencode", "run", "--format", "json", "-m", "{model}"}
 		c.Format = signalbox.FormatOpencode
 		c.Resume = []string{"--session", "{session}"}
 		c.NoProjectEnv = map[string]string{"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}
-		// At its start it resolves modules as tsconfig.json, package.json and node_modules in its folder say, and runs them.
+		// At its start it resolves modules as tsconfig.json, package.json and node_modules in its
+		// folder say, and runs them.
 		c.NoProject, c.Elsewhere = []string{"--dir", "{workspace}"}, true
 		c.Env = map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"} // it has no telemetry
 	default:
@@ -61,13 +72,16 @@ func Preset(name string) (Command, bool) {
 	return c, true
 }
 
-// PresetAt is like Preset, but the program talks only to the server at baseURL, in the protocol that docs/agents.md lists. Some
-// programs must know the model in advance. An empty baseURL changes nothing.
+// PresetAt is like Preset, but the program talks only to the server at baseURL, in the protocol
+// that docs/agents.md lists. Some programs must know the model in advance. An empty baseURL changes
+// nothing.
 //
-// API keys come from the environment, under the names that each program documents. Without one a placeholder is set, because the
-// programs do not start without a key. A stored login is not used, because it is for another server.
+// API keys come from the environment, under the names that each program documents. Without one a
+// placeholder is set, because the programs do not start without a key. A stored login is not used,
+// because it is for another server.
 //
-// If the error is not nil, the command is still valid, except for settings that could not be written.
+// If the error is not nil, the command is still valid, except for settings that could not be
+// written.
 func PresetAt(name, baseURL, model string) (Command, error) {
 	c, ok := Preset(name)
 	if !ok {
@@ -84,9 +98,13 @@ func PresetAt(name, baseURL, model string) (Command, error) {
 			c.setPlaceholderKey("ANTHROPIC_API_KEY")
 		}
 	case "codex":
-		provider := fmt.Sprintf(`{name="signalbox",base_url=%s,wire_api="responses",env_key="OPENAI_API_KEY"}`, strconv.Quote(baseURL))
-		// With plugins it would fetch a list from its vendor's server before it ends, and wait for it.
-		c.Argv = slices.Insert(c.Argv, slices.Index(c.Argv, "-m"), "-c", "model_provider=signalbox", "-c", "model_providers.signalbox="+provider,
+		provider := fmt.Sprintf(
+			`{name="signalbox",base_url=%s,wire_api="responses",env_key="OPENAI_API_KEY"}`,
+			strconv.Quote(baseURL))
+		// With plugins it would fetch a list from its vendor's server before it ends, and wait for
+		// it.
+		c.Argv = slices.Insert(c.Argv, slices.Index(c.Argv, "-m"), "-c", "model_provider=signalbox",
+			"-c", "model_providers.signalbox="+provider,
 			"-c", "features.plugins=false")
 		c.setPlaceholderKey("OPENAI_API_KEY")
 	case "gemini":
@@ -99,7 +117,8 @@ func PresetAt(name, baseURL, model string) (Command, error) {
 		if model == "" {
 			model = "default"
 		}
-		c.Argv = append(slices.Clone(c.Argv[:slices.Index(c.Argv, "-m")]), "-m", opencodeProvider+"/"+model)
+		c.Argv = append(slices.Clone(c.Argv[:slices.Index(c.Argv, "-m")]), "-m", opencodeProvider+
+			"/"+model)
 		c.Env["OPENCODE_CONFIG_CONTENT"] = opencodeConfig(baseURL, model)
 		c.Env["OPENCODE_DISABLE_MODELS_FETCH"] = "1"
 		c.Env["OPENCODE_DISABLE_DEFAULT_PLUGINS"] = "1"
@@ -108,7 +127,8 @@ func PresetAt(name, baseURL, model string) (Command, error) {
 	return c, nil
 }
 
-// setPlaceholderKey sets a placeholder key if the environment has none. The configuration's env can override it.
+// setPlaceholderKey sets a placeholder key if the environment has none. The configuration's env can
+// override it.
 func (c *Command) setPlaceholderKey(variable string) {
 	if os.Getenv(variable) != "" {
 		return
@@ -122,11 +142,13 @@ func (c *Command) setPlaceholderKey(variable string) {
 // opencodeProvider is the name of the server in the settings for opencode.
 const opencodeProvider = "signalbox"
 
-// opencodeConfig returns settings that opencode merges over the user's. Session titles (small_model) also come from this server.
+// opencodeConfig returns settings that opencode merges over the user's. Session titles
+// (small_model) also come from this server.
 func opencodeConfig(baseURL, model string) string {
 	type object = map[string]any
 	text, err := json.Marshal(object{
-		"model": opencodeProvider + "/" + model, "small_model": opencodeProvider + "/" + model, "autoupdate": false, "share": "disabled",
+		"model": opencodeProvider + "/" + model, "small_model": opencodeProvider + "/" + model,
+		"autoupdate": false, "share": "disabled",
 		"provider": object{opencodeProvider: object{
 			"npm": "@ai-sdk/openai-compatible", "name": opencodeProvider,
 			"options": object{"baseURL": baseURL, "apiKey": "{env:OPENAI_API_KEY}"},
@@ -139,8 +161,8 @@ func opencodeConfig(baseURL, model string) string {
 	return string(text)
 }
 
-// geminiSettings select an API key as the login. With another server and no selected login gemini refuses to start, and there is
-// no flag or variable to select one.
+// geminiSettings select an API key as the login. With another server and no selected login gemini
+// refuses to start, and there is no flag or variable to select one.
 const geminiSettings = `{
   "security": {"auth": {"selectedType": "gemini-api-key"}},
   "privacy": {"usageStatisticsEnabled": false},
@@ -149,8 +171,9 @@ const geminiSettings = `{
 }
 `
 
-// geminiHome creates a home folder with settings for gemini. There is no other place for them: the user's settings must not be
-// changed, and system-wide ones are ignored unless root owns every folder above them.
+// geminiHome creates a home folder with settings for gemini. There is no other place for them: the
+// user's settings must not be changed, and system-wide ones are ignored unless root owns every
+// folder above them.
 func geminiHome() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -180,6 +203,7 @@ func installCommand(program string) string {
 		return ""
 	}
 	return "npm install -g " + map[string]string{
-		"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex", "gemini": "@google/gemini-cli", "opencode": "opencode-ai",
+		"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex",
+		"gemini": "@google/gemini-cli", "opencode": "opencode-ai",
 	}[name]
 }

@@ -55,7 +55,8 @@ func TestPresets(t *testing.T) {
 // noKeys unsets all API keys and sets the home folder to one of the test.
 func noKeys(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY"} {
+	for _, name := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY",
+		"GEMINI_API_KEY"} {
 		t.Setenv(name, "")
 	}
 	home := t.TempDir()
@@ -76,18 +77,22 @@ func TestPresetsAtAnotherServer(t *testing.T) {
 		env  map[string]string
 	}{
 		"claude": {"claude -p --output-format stream-json --verbose --permission-mode bypassPermissions --model M",
-			map[string]string{"CLAUDECODE": "", "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1",
-				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "ANTHROPIC_BASE_URL": server, "ANTHROPIC_API_KEY": "none"}},
+			map[string]string{"CLAUDECODE": "", "DISABLE_TELEMETRY": "1",
+				"DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1",
+				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "ANTHROPIC_BASE_URL": server,
+				"ANTHROPIC_API_KEY": "none"}},
 		"codex": {"codex exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox -c analytics.enabled=false " +
 			"-c check_for_update_on_startup=false -c model_provider=signalbox -c " +
 			`model_providers.signalbox={name="signalbox",base_url="http://127.0.0.1:7/v1",wire_api="responses",env_key="OPENAI_API_KEY"} ` +
 			"-c features.plugins=false -m M -",
 			map[string]string{"OPENAI_API_KEY": "none"}},
 		"gemini": {"gemini --output-format stream-json --yolo --skip-trust -m M",
-			map[string]string{"GEMINI_TELEMETRY_ENABLED": "false", "GOOGLE_GEMINI_BASE_URL": server, "GEMINI_API_KEY": "none",
+			map[string]string{"GEMINI_TELEMETRY_ENABLED": "false", "GOOGLE_GEMINI_BASE_URL": server,
+				"GEMINI_API_KEY":  "none",
 				"GEMINI_CLI_HOME": filepath.Join(cache, "signalbox", "gemini")}},
 		"opencode": {"opencode run --format json -m signalbox/M",
-			map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+			map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1",
+				"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
 				"OPENAI_API_KEY": "none", "OPENCODE_CONFIG_CONTENT": opencodeConfig(server, "M")}},
 	} {
 		c, err := PresetAt(name, server, "M")
@@ -113,7 +118,8 @@ func TestPresetAtKeepsTheUsersKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, variable := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY"} {
+		for _, variable := range []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN",
+			"OPENAI_API_KEY", "GEMINI_API_KEY"} {
 			if value, set := c.Env[variable]; set {
 				t.Errorf("%s: %s replaces the user's key with %q", name, variable, value)
 			}
@@ -140,13 +146,15 @@ func TestOpencodeConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	provider := config.Provider["signalbox"]
-	if config.Model != "signalbox/"+model || config.SmallModel != config.Model || provider.Models[model] == nil ||
+	if config.Model != "signalbox/"+model || config.SmallModel != config.Model ||
+		provider.Models[model] == nil ||
 		provider.Options["baseURL"] != "http://127.0.0.1:7/v1" {
 		t.Errorf("%+v", config)
 	}
 	// A model is required.
 	c, _ = PresetAt("opencode", "http://127.0.0.1:7/v1", "")
-	if got := strings.Join(build(t, c, Values{}).Argv, " "); got != "opencode run --format json -m signalbox/default" {
+	if got := strings.Join(build(t, c, Values{}).Argv,
+		" "); got != "opencode run --format json -m signalbox/default" {
 		t.Error(got)
 	}
 }
@@ -168,7 +176,8 @@ func TestGeminiHome(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(text, &settings)
 		}
-		if err != nil || settings.Security.Auth.SelectedType != "gemini-api-key" || settings.Privacy.UsageStatisticsEnabled == nil ||
+		if err != nil || settings.Security.Auth.SelectedType != "gemini-api-key" ||
+			settings.Privacy.UsageStatisticsEnabled == nil ||
 			*settings.Privacy.UsageStatisticsEnabled {
 			t.Errorf("%v: %s", err, text)
 		}
@@ -214,16 +223,19 @@ func TestPresetsResume(t *testing.T) {
 		"opencode": "opencode run --format json -m M --session 0191-a",
 	} {
 		c, _ := Preset(name)
-		if got := strings.Join(build(t, c, Values{Model: "M", Session: "w-1.1", Resume: "0191-a"}).Argv, " "); got != want {
+		if got := strings.Join(build(t, c,
+			Values{Model: "M", Session: "w-1.1", Resume: "0191-a"}).Argv, " "); got != want {
 			t.Errorf("%s: %s", name, got)
 		}
 		c.Resume = nil
-		if got := strings.Join(build(t, c, Values{Model: "M", Resume: "0191-a"}).Argv, " "); strings.Contains(got, "0191-a") {
+		if got := strings.Join(build(t, c, Values{Model: "M", Resume: "0191-a"}).Argv,
+			" "); strings.Contains(got, "0191-a") {
 			t.Errorf("%s that cannot resume: %s", name, got)
 		}
 	}
 	own := Command{Argv: []string{"mine", "{session}"}, Resume: []string{"--session={session}"}}
-	if got := strings.Join(build(t, own, Values{Session: "w-1.1", Resume: "s-1"}).Argv, " "); got != "mine w-1.1 --session=s-1" {
+	if got := strings.Join(build(t, own, Values{Session: "w-1.1", Resume: "s-1"}).Argv,
+		" "); got != "mine w-1.1 --session=s-1" {
 		t.Errorf("a command: %s", got)
 	}
 }

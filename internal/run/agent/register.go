@@ -21,9 +21,10 @@ import (
 	"signalbox/internal/process"
 )
 
-// The register of a box is a folder. Every running signalbox process has a file in it, which it keeps locked and in which it lists
-// the agents that it started. The system releases the lock when the process dies, so a file that is not locked belongs to a process
-// that is gone. Nothing here must survive a power failure, because agents do not either.
+// The register of a box is a folder. Every running signalbox process has a file in it, which it
+// keeps locked and in which it lists the agents that it started. The system releases the lock when
+// the process dies, so a file that is not locked belongs to a process that is gone. Nothing here
+// must survive a power failure, because agents do not either.
 
 // ownerSuffix is the file name suffix of an owner's file.
 const ownerSuffix = ".owner"
@@ -67,7 +68,8 @@ func Join(dir string) (*Owner, error) {
 		}
 		locked, err := tryLock(file, name)
 		if err != nil {
-			return nil, fmt.Errorf("join the register: %w", errors.Join(err, file.Close(), os.Remove(name)))
+			return nil, fmt.Errorf("join the register: %w",
+				errors.Join(err, file.Close(), os.Remove(name)))
 		}
 		if locked {
 			return &Owner{id: id, name: name, file: file, sessions: map[string]bool{}}, nil
@@ -77,7 +79,8 @@ func Join(dir string) (*Owner, error) {
 }
 
 const (
-	// ownerPrefix starts the id of an owner. The digits of its machine follow, which tell machines with the same name apart, and then those of its process.
+	// ownerPrefix starts the id of an owner. The digits of its machine follow, which tell machines
+	// with the same name apart, and then those of its process.
 	ownerPrefix   = "w-"
 	machineDigits = 4
 	processDigits = 12
@@ -94,7 +97,8 @@ func randomHex(digits int) string {
 // machineIn returns the digits of the machine that has a register. The first process chooses them.
 func machineIn(dir string) (string, error) {
 	name := filepath.Join(dir, machineName)
-	if err := durable.Create(name, []byte(randomHex(machineDigits)), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := durable.Create(name, []byte(randomHex(machineDigits)), 0o600); err != nil &&
+		!errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
 	digits, err := os.ReadFile(name)
@@ -109,7 +113,8 @@ func isHex(s string, digits int) bool {
 	return err == nil && len(s) == digits
 }
 
-// MachineOf returns digits that tell the machine of a session from others, "" if the session is not one of an Owner.
+// MachineOf returns digits that tell the machine of a session from others, "" if the session is not
+// one of an Owner.
 func MachineOf(session string) string {
 	owner, _, _ := strings.Cut(session, ".")
 	digits, found := strings.CutPrefix(owner, ownerPrefix)
@@ -134,7 +139,8 @@ func tryLock(file *os.File, name string) (bool, error) {
 // ID returns the owner's id. Its sessions are named ID.1, ID.2 and so on.
 func (o *Owner) ID() string { return o.id }
 
-// Add records the agent of a session. From then on the agent can be found if this process is killed.
+// Add records the agent of a session. From then on the agent can be found if this process is
+// killed.
 func (o *Owner) Add(session string, id process.ID) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -159,7 +165,8 @@ func (o *Owner) write(e entry) error {
 	return nil
 }
 
-// Remove removes a session whose agent has ended. A write error does no harm: the agent would be looked for and not found.
+// Remove removes a session whose agent has ended. A write error does no harm: the agent would be
+// looked for and not found.
 func (o *Owner) Remove(session string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -171,7 +178,8 @@ func (o *Owner) Remove(session string) {
 	}
 }
 
-// Leave removes this process from the register. If it still has agents, its file stays, and the next ReapOrphans ends them.
+// Leave removes this process from the register. If it still has agents, its file stays, and the
+// next ReapOrphans ends them.
 func (o *Owner) Leave() error {
 	if err := o.Abandon(); err != nil {
 		return err
@@ -187,8 +195,8 @@ func (o *Owner) Leave() error {
 	return nil
 }
 
-// Abandon leaves the register like a process that was killed: its file stays, and the next ReapOrphans releases what its sessions
-// hold. It is for a process that could not release it.
+// Abandon leaves the register like a process that was killed: its file stays, and the next
+// ReapOrphans releases what its sessions hold. It is for a process that could not release it.
 func (o *Owner) Abandon() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -198,11 +206,13 @@ func (o *Owner) Abandon() error {
 	return nil
 }
 
-// ReapOrphans ends the agents of owners that are gone: SIGTERM, grace, SIGKILL. For every such owner it then calls release, which
-// releases what the owner's sessions held, and removes the owner's file. If an agent does not end, or release fails, or this
-// process is killed, the next call tries again, so release may be called more than once for an owner. ReapOrphans continues with
-// the next owner after an error. It returns how many agents were still running.
-func ReapOrphans(dir string, grace time.Duration, release func(owner string) error) (ended int, err error) {
+// ReapOrphans ends the agents of owners that are gone: SIGTERM, grace, SIGKILL. For every such
+// owner it then calls release, which releases what the owner's sessions held, and removes the
+// owner's file. If an agent does not end, or release fails, or this process is killed, the next
+// call tries again, so release may be called more than once for an owner. ReapOrphans continues
+// with the next owner after an error. It returns how many agents were still running.
+func ReapOrphans(dir string, grace time.Duration, release func(owner string) error) (ended int,
+	err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("read the register: %w", err)
@@ -213,8 +223,12 @@ func ReapOrphans(dir string, grace time.Duration, release func(owner string) err
 		if !ok {
 			continue
 		}
-		end := func(agents map[string][]process.ID) (int, error) { return endSessions(agents, grace) }
-		n, err := reapOwner(filepath.Join(dir, file.Name()), end, func() error { return release(owner) })
+		end := func(agents map[string][]process.ID) (int,
+			error) {
+			return endSessions(agents, grace)
+		}
+		n, err := reapOwner(filepath.Join(dir, file.Name()), end,
+			func() error { return release(owner) })
 		ended += n
 		if err != nil {
 			errs = append(errs, fmt.Errorf("end the agents of %s: %w", owner, err))
@@ -229,12 +243,14 @@ func Empty(dir string) (bool, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("read the register: %w", err)
 	}
-	return !slices.ContainsFunc(entries, func(file fs.DirEntry) bool { return strings.HasSuffix(file.Name(), ownerSuffix) }), nil
+	return !slices.ContainsFunc(entries,
+		func(file fs.DirEntry) bool { return strings.HasSuffix(file.Name(), ownerSuffix) }), nil
 }
 
-// reapOwner reaps one owner while holding its lock, so that only one process does it at a time. It does not release anything before all
-// agents have ended.
-func reapOwner(name string, end func(map[string][]process.ID) (int, error), release func() error) (ended int, err error) {
+// reapOwner reaps one owner while holding its lock, so that only one process does it at a time. It
+// does not release anything before all agents have ended.
+func reapOwner(name string, end func(map[string][]process.ID) (int, error),
+	release func() error) (ended int, err error) {
 	file, err := os.OpenFile(name, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // another process was faster
@@ -260,7 +276,8 @@ func reapOwner(name string, end func(map[string][]process.ID) (int, error), rele
 	if runtime.GOOS == "windows" {
 		file.Close() // an open file cannot be removed
 	}
-	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // its owner may be leaving
+	// its owner may be leaving
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return ended, err
 	}
 	return ended, nil
@@ -287,7 +304,8 @@ func endSessions(agents map[string][]process.ID, grace time.Duration) (ended int
 	return ended, err
 }
 
-// endSession ends the agent of a session and every process that carries the session in its environment.
+// endSession ends the agent of a session and every process that carries the session in its
+// environment.
 func endSession(session string, ids []process.ID, grace time.Duration) (ended int, err error) {
 	for _, id := range ids {
 		found, err := process.EndOrphan(id, grace)
@@ -302,8 +320,8 @@ func endSession(session string, ids []process.ID, grace time.Duration) (ended in
 	return ended, err
 }
 
-// parseOwner returns the running agents in an owner's file, by session. An incomplete line belongs to an agent that
-// never ran, because Add did not return.
+// parseOwner returns the running agents in an owner's file, by session. An incomplete line belongs
+// to an agent that never ran, because Add did not return.
 func parseOwner(text []byte) map[string][]process.ID {
 	agents := map[string][]process.ID{}
 	for line := range bytes.Lines(text) {
@@ -325,13 +343,15 @@ const RegisterFolder = "crews"
 // Crew is an owner in a register.
 type Crew struct {
 	ID string
-	// Alive means that its process runs. Otherwise it was killed, and the next ReapOrphans releases what it held.
+	// Alive means that its process runs. Otherwise it was killed, and the next ReapOrphans releases
+	// what it held.
 	Alive bool
 	// Sessions are those that have an agent.
 	Sessions []string
 }
 
-// Crews returns the owners in a register, for people: it changes nothing, and an owner may join or leave at any time.
+// Crews returns the owners in a register, for people: it changes nothing, and an owner may join or
+// leave at any time.
 func Crews(dir string) (crews []Crew, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -361,7 +381,8 @@ func readOwner(name string) (c Crew, err error) {
 		return c, err
 	}
 	defer func() { unlockAndClose(file) }()
-	locked, err := durable.TryLockFile(file) // for a moment, in which ReapOrphans takes a dead owner for a live one
+	// for a moment, in which ReapOrphans takes a dead owner for a live one
+	locked, err := durable.TryLockFile(file)
 	if err != nil {
 		return c, err
 	}
@@ -380,7 +401,8 @@ func readOwner(name string) (c Crew, err error) {
 // maxOwner is more than an owner's file has.
 const maxOwner = 4 << 20
 
-// WaitForExit waits until an owner has left the register or is gone. It returns at once if there is no such owner on this machine.
+// WaitForExit waits until an owner has left the register or is gone. It returns at once if there is
+// no such owner on this machine.
 func WaitForExit(dir, owner string) {
 	file, err := os.OpenFile(filepath.Join(dir, owner+ownerSuffix), os.O_RDWR, 0)
 	if err != nil {
@@ -390,6 +412,10 @@ func WaitForExit(dir, owner string) {
 	_ = unlockAndClose(file)
 }
 
-// unlockAndClose releases a file's lock before it closes the file. Closing alone is not enough: a program that is being started at
-// this moment has inherited the file until its exec, and the lock with it.
-func unlockAndClose(file *os.File) error { return errors.Join(durable.UnlockFile(file), file.Close()) }
+// unlockAndClose releases a file's lock before it closes the file. Closing alone is not enough: a
+// program that is being started at this moment has inherited the file until its exec, and the lock
+// with it.
+func unlockAndClose(
+	file *os.File) error {
+	return errors.Join(durable.UnlockFile(file), file.Close())
+}

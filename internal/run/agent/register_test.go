@@ -45,17 +45,19 @@ type report struct {
 	Escaped int // pid of a process in another group and system session
 }
 
-// own joins a register, starts two agents and a third that ends, prints a report, and waits. The second agent has started a process
-// that left its group.
+// own joins a register, starts two agents and a third that ends, prints a report, and waits. The
+// second agent has started a process that left its group.
 func own(dir string) error {
 	owner, err := Join(dir)
 	if err != nil {
 		return err
 	}
 	r := report{Owner: owner.ID()}
-	for i, script := range []string{`trap "" TERM; while :; do sleep 1000; done`, `exit 0`, `setsid sh -c 'echo $$; exec sleep 1000' & sleep 1000`} {
+	for i, script := range []string{`trap "" TERM; while :; do sleep 1000; done`, `exit 0`,
+		`setsid sh -c 'echo $$; exec sleep 1000' & sleep 1000`} {
 		session := fmt.Sprintf("%s.%d", owner.ID(), i)
-		spec, _, err := Command{Argv: []string{"sh", "-c", script}}.Build(Values{Session: session, Base: process.Environ()})
+		spec, _, err := Command{Argv: []string{"sh", "-c", script}}.Build(Values{Session: session,
+			Base: process.Environ()})
 		if err != nil {
 			return err
 		}
@@ -136,7 +138,8 @@ func alive(agents []process.ID) (n int) {
 	return n
 }
 
-// files returns the names of the files in a register, except the one that says which machine has it.
+// files returns the names of the files in a register, except the one that says which machine has
+// it.
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -158,7 +161,9 @@ func TestReapOrphans(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd, other := owner(t, dir)
-	if n, err := ReapOrphans(dir, soon, func(owner string) error { return fmt.Errorf("%s is running", owner) }); n != 0 || err != nil || alive(other.Agents) != 2 {
+	if n, err := ReapOrphans(dir, soon,
+		func(owner string) error { return fmt.Errorf("%s is running", owner) }); n != 0 ||
+		err != nil || alive(other.Agents) != 2 {
 		t.Errorf("with running owners: ended %d, %v, %d agents left", n, err, alive(other.Agents))
 	}
 	kill(t, cmd)
@@ -183,7 +188,9 @@ func TestReapOrphans(t *testing.T) {
 		t.Errorf("ended %d, %v", n, err)
 	}
 	for range 2 { // the second time there is nothing to do
-		if n, err := ReapOrphans(dir, soon, func(owner string) error { released = append(released, owner); return nil }); n != 0 || err != nil {
+		if n, err := ReapOrphans(dir, soon,
+			func(owner string) error { released = append(released, owner); return nil }); n != 0 ||
+			err != nil {
 			t.Errorf("ended %d, %v", n, err)
 		}
 	}
@@ -286,13 +293,15 @@ func TestOwnersOfMachines(t *testing.T) {
 		}
 	}
 	first, second, other, fresh := join(here), join(here), join(there), t.TempDir()
-	if a, b, c := MachineOf(first), MachineOf(second), MachineOf(other); a != "a1b2" || b != a || c != "c3d4" || first == second {
+	if a, b, c := MachineOf(first), MachineOf(second), MachineOf(other); a != "a1b2" || b != a ||
+		c != "c3d4" || first == second {
 		t.Errorf("%s is on %s, %s on %s, %s on %s", first, a, second, b, other, c)
 	}
 	if a, b := MachineOf(join(fresh)), MachineOf(join(fresh)); a != b || a == "" {
 		t.Errorf("processes of one machine are on %q and %q", a, b)
 	}
-	for _, session := range []string{"", "dev", "w-1f2e3d4c5b6a.2", "x-a1b21f2e3d4c5b6a.2", "w-zzzz1f2e3d4c5b6a.2"} {
+	for _, session := range []string{"", "dev", "w-1f2e3d4c5b6a.2", "x-a1b21f2e3d4c5b6a.2",
+		"w-zzzz1f2e3d4c5b6a.2"} {
 		if got := MachineOf(session); got != "" {
 			t.Errorf("%s is on %s", session, got)
 		}
@@ -308,7 +317,8 @@ func TestLeaveWithRunningAgents(t *testing.T) {
 	if err := signalbox.CheckID(o.ID() + ".1"); err != nil || !strings.HasPrefix(o.ID(), "w-") {
 		t.Errorf("id %s: %v", o.ID(), err)
 	}
-	p, err := process.Start(process.Spec{Argv: []string{"sleep", "1000"}}, func(id process.ID) error { return o.Add("s.1", id) })
+	p, err := process.Start(process.Spec{Argv: []string{"sleep", "1000"}},
+		func(id process.ID) error { return o.Add("s.1", id) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,11 +404,15 @@ func TestReapOwnerThatCannotBeEnded(t *testing.T) {
 	stuck := errors.New("it does not end")
 	released := 0
 	release := func() error { released++; return nil }
-	_, err = reapOwner(o.name, func(map[string][]process.ID) (int, error) { return 0, stuck }, release)
+	_, err = reapOwner(o.name, func(map[string][]process.ID) (int, error) { return 0, stuck },
+		release)
 	if !errors.Is(err, stuck) || released != 0 || len(files(t, dir)) != 1 {
 		t.Errorf("released %d times, files %v: %v", released, files(t, dir), err)
 	}
-	n, err := reapOwner(o.name, func(agents map[string][]process.ID) (int, error) { return len(agents), nil }, release)
+	n, err := reapOwner(o.name, func(agents map[string][]process.ID) (int,
+		error) {
+		return len(agents), nil
+	}, release)
 	if n != 1 || err != nil || released != 1 || files(t, dir) != nil {
 		t.Errorf("ended %d, released %d times, files %v: %v", n, released, files(t, dir), err)
 	}

@@ -10,16 +10,19 @@ import (
 )
 
 const (
-	// maxSessionFile bounds how much of a file is read at a time. A file of gemini, which must be read as a whole, must not be larger.
+	// maxSessionFile bounds how much of a file is read at a time. A file of gemini, which must be
+	// read as a whole, must not be larger.
 	maxSessionFile = 64 << 20
-	// maxSessionLine bounds the lines of a file of codex that are read. Those about usage are short.
+	// maxSessionLine bounds the lines of a file of codex that are read. Those about usage are
+	// short.
 	maxSessionLine = 1 << 20
 	// maxSessionEntries bounds how many names are looked at to find a file.
 	maxSessionEntries = 100_000
 )
 
-// stateFolder is the state folder of a program. The program can change everything in it at any time, so nothing in it is opened by a path
-// that could lead out of it, and nothing that is opened can block.
+// stateFolder is the state folder of a program. The program can change everything in it at any
+// time, so nothing in it is opened by a path that could lead out of it, and nothing that is opened
+// can block.
 type stateFolder struct {
 	root *os.Root
 	name string // in root
@@ -33,7 +36,8 @@ func (f *SessionFiles) openFolder() (*stateFolder, error) {
 		root, err := os.OpenRoot(dir + dot)
 		return &stateFolder{root, ".", maxSessionEntries}, err
 	}
-	// The program can replace the folder itself, so it is opened below the one that contains it, for each name.
+	// The program can replace the folder itself, so it is opened below the one that contains it,
+	// for each name.
 	root, err := os.OpenRoot(filepath.Dir(dir) + dot)
 	return &stateFolder{root, filepath.Base(dir), maxSessionEntries}, err
 }
@@ -55,7 +59,8 @@ func (d *stateFolder) open(name string) (*os.File, fs.FileInfo, error) {
 	return file, info, nil
 }
 
-// find calls use with the names that match patterns, one for each level of folders, until use returns true.
+// find calls use with the names that match patterns, one for each level of folders, until use
+// returns true.
 func (d *stateFolder) find(dir string, patterns []string, use func(name string) bool) bool {
 	folder, err := d.root.OpenFile(path.Join(d.name, dir), os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -73,7 +78,8 @@ func (d *stateFolder) find(dir string, patterns []string, use func(name string) 
 				continue
 			}
 			below := path.Join(dir, name)
-			if len(patterns) == 1 && use(below) || len(patterns) > 1 && d.find(below, patterns[1:], use) {
+			if len(patterns) == 1 && use(below) || len(patterns) > 1 &&
+				d.find(below, patterns[1:], use) {
 				return true
 			}
 		}

@@ -15,14 +15,16 @@ import (
 	"signalbox/internal/process"
 )
 
-// SessionFiles reads what a program has used from the files that it keeps about its sessions, for programs that report their usage only
-// at the end of a turn. The files are the program's own and their form may change, so a file that cannot be read is as good as none.
+// SessionFiles reads what a program has used from the files that it keeps about its sessions, for
+// programs that report their usage only at the end of a turn. The files are the program's own and
+// their form may change, so a file that cannot be read is as good as none.
 type SessionFiles struct {
 	// Format is that of the program. Only codex and gemini have such files.
 	Format signalbox.Format
 	// Dir is the state folder of the program: CODEX_HOME, or the folder .gemini.
 	Dir string
-	// Private means that no other program uses the folder. Otherwise only a file that was created after Since counts.
+	// Private means that no other program uses the folder. Otherwise only a file that was created
+	// after Since counts.
 	Private bool
 	// Since is when the program was started. What was used before it does not count.
 	Since time.Time
@@ -44,12 +46,14 @@ type sessionState struct {
 
 // SessionUsage is what a session has used.
 type SessionUsage struct {
-	// Usage is since SessionFiles.Since, and Before what it had used until then, if the session was resumed.
+	// Usage is since SessionFiles.Since, and Before what it had used until then, if the session was
+	// resumed.
 	Usage, Before signalbox.Usage
 	Model         string
 }
 
-// StateDir returns the state folder that a program with an environment uses, "" if it has none that is known.
+// StateDir returns the state folder that a program with an environment uses, "" if it has none that
+// is known.
 func StateDir(format signalbox.Format, env []string) string {
 	home := func(variable, folder string) string {
 		for _, name := range []string{variable, "HOME", "USERPROFILE"} {
@@ -71,7 +75,8 @@ func StateDir(format signalbox.Format, env []string) string {
 	return ""
 }
 
-// Read returns what a session has used so far; ok is false if no file says so. It is called again and again, and reads only what is new.
+// Read returns what a session has used so far; ok is false if no file says so. It is called again
+// and again, and reads only what is new.
 func (f *SessionFiles) Read(session string) (u SessionUsage, ok bool) {
 	if f.Dir == "" || session == "" || strings.ContainsAny(session, `/\*?[`) {
 		return u, false
@@ -93,7 +98,8 @@ func (f *SessionFiles) Read(session string) (u SessionUsage, ok bool) {
 			f.readGemini(file, info, session)
 		}
 	}
-	u = SessionUsage{Usage: minus(f.state.total, f.state.before), Before: f.state.before, Model: f.state.model}
+	u = SessionUsage{Usage: minus(f.state.total, f.state.before), Before: f.state.before,
+		Model: f.state.model}
 	return u, f.state.known && f.state.reported
 }
 
@@ -101,7 +107,8 @@ func (f *SessionFiles) Read(session string) (u SessionUsage, ok bool) {
 func (f *SessionFiles) find(folder *stateFolder, session string) bool {
 	top, patterns := "sessions", []string{"*", "*", "*", "rollout-*" + session + ".jsonl"}
 	if f.Format == signalbox.FormatGemini {
-		top, patterns = "tmp", []string{"*", "chats", "session-*" + session[:min(8, len(session))] + "*.json*"}
+		top, patterns = "tmp", []string{"*", "chats", "session-*" + session[:min(8, len(session))] +
+			"*.json*"}
 	}
 	return folder.find(top, patterns, func(name string) bool {
 		file, info, err := folder.open(name)
@@ -118,11 +125,13 @@ func (f *SessionFiles) find(folder *stateFolder, session string) bool {
 }
 
 func minus(u, v signalbox.Usage) signalbox.Usage {
-	return signalbox.Usage{InputTokens: max(0, u.InputTokens-v.InputTokens), CachedInputTokens: max(0, u.CachedInputTokens-v.CachedInputTokens),
-		OutputTokens: max(0, u.OutputTokens-v.OutputTokens)}
+	return signalbox.Usage{InputTokens: max(0, u.InputTokens-v.InputTokens),
+		CachedInputTokens: max(0, u.CachedInputTokens-v.CachedInputTokens),
+		OutputTokens:      max(0, u.OutputTokens-v.OutputTokens)}
 }
 
-// started reports whether something that a file dates is of the time after the program was started. Files have milliseconds.
+// started reports whether something that a file dates is of the time after the program was started.
+// Files have milliseconds.
 func (f *SessionFiles) started(at time.Time) bool {
 	return !at.Before(f.Since.Truncate(time.Millisecond))
 }
@@ -164,7 +173,9 @@ func (f *SessionFiles) readCodex(file *os.File, info fs.FileInfo, session string
 			return
 		case tooLong:
 		// Most lines say nothing about usage.
-		case bytes.Contains(line, []byte(`"token_count"`)), bytes.Contains(line, []byte(`"session_meta"`)), bytes.Contains(line, []byte(`"turn_context"`)):
+		case bytes.Contains(line, []byte(`"token_count"`)),
+			bytes.Contains(line, []byte(`"session_meta"`)),
+			bytes.Contains(line, []byte(`"turn_context"`)):
 			f.addCodexLine(line, session)
 		}
 	}
@@ -186,7 +197,8 @@ func (f *SessionFiles) addCodexLine(text []byte, session string) {
 		f.state.model = p.Model
 	case line.Type == "event_msg" && p.Type == "token_count" && p.Info != nil:
 		t := p.Info.Total
-		f.state.total = signalbox.Usage{InputTokens: max(0, t.Input), CachedInputTokens: max(0, t.Cached), OutputTokens: max(0, t.Output)}
+		f.state.total = signalbox.Usage{InputTokens: max(0, t.Input),
+			CachedInputTokens: max(0, t.Cached), OutputTokens: max(0, t.Output)}
 		if f.started(line.Timestamp) {
 			f.state.reported = true
 		} else {
@@ -197,9 +209,10 @@ func (f *SessionFiles) addCodexLine(text []byte, session string) {
 
 // geminiMessage is a message in a file of gemini. Usage is that of the message.
 type geminiMessage struct {
-	SessionID string          `json:"sessionId"` // of the whole file
-	StartTime time.Time       `json:"startTime"`
-	Messages  json.RawMessage `json:"messages"` // decoded one by one, because many empty ones would use much memory
+	SessionID string    `json:"sessionId"` // of the whole file
+	StartTime time.Time `json:"startTime"`
+	// decoded one by one, because many empty ones would use much memory
+	Messages json.RawMessage `json:"messages"`
 
 	ID        string    `json:"id"`
 	Timestamp time.Time `json:"timestamp"`
@@ -223,8 +236,9 @@ func (f *SessionFiles) readGemini(file *os.File, info fs.FileInfo, session strin
 			return
 		}
 		u := signalbox.Usage{InputTokens: max(0, m.Tokens.Input), CachedInputTokens: max(0, m.Tokens.Cached), OutputTokens: max(0, m.Tokens.Output) + max(0, m.Tokens.Thoughts)}
-		delta := signalbox.Usage{InputTokens: u.InputTokens - messages[m.ID].InputTokens, CachedInputTokens: u.CachedInputTokens - messages[m.ID].CachedInputTokens,
-			OutputTokens: u.OutputTokens - messages[m.ID].OutputTokens}
+		delta := signalbox.Usage{InputTokens: u.InputTokens - messages[m.ID].InputTokens,
+			CachedInputTokens: u.CachedInputTokens - messages[m.ID].CachedInputTokens,
+			OutputTokens:      u.OutputTokens - messages[m.ID].OutputTokens}
 		if m.ID != "" {
 			messages[m.ID] = u
 		}
@@ -232,7 +246,8 @@ func (f *SessionFiles) readGemini(file *os.File, info fs.FileInfo, session strin
 		if f.started(m.Timestamp) {
 			to, state.reported, state.model = &state.total, true, m.Model
 		}
-		to.InputTokens, to.CachedInputTokens, to.OutputTokens = to.InputTokens+delta.InputTokens, to.CachedInputTokens+delta.CachedInputTokens, to.OutputTokens+delta.OutputTokens
+		to.InputTokens, to.CachedInputTokens, to.OutputTokens = to.InputTokens+delta.InputTokens,
+			to.CachedInputTokens+delta.CachedInputTokens, to.OutputTokens+delta.OutputTokens
 	}
 	decoder := json.NewDecoder(limited(file, info, 0))
 	for {
@@ -251,12 +266,14 @@ func (f *SessionFiles) readGemini(file *os.File, info fs.FileInfo, session strin
 		add(m)
 	}
 	b := state.before // total is of the whole session
-	state.total = signalbox.Usage{InputTokens: state.total.InputTokens + b.InputTokens, CachedInputTokens: state.total.CachedInputTokens + b.CachedInputTokens,
-		OutputTokens: state.total.OutputTokens + b.OutputTokens}
+	state.total = signalbox.Usage{InputTokens: state.total.InputTokens + b.InputTokens,
+		CachedInputTokens: state.total.CachedInputTokens + b.CachedInputTokens,
+		OutputTokens:      state.total.OutputTokens + b.OutputTokens}
 	f.state, f.read, f.offset = state, info.ModTime(), info.Size()
 }
 
-// eachMessage calls use for each message of a list, and reports whether the list is valid. There may be none.
+// eachMessage calls use for each message of a list, and reports whether the list is valid. There
+// may be none.
 func eachMessage(list json.RawMessage, use func(geminiMessage)) bool {
 	decoder := json.NewDecoder(bytes.NewReader(list))
 	if first, err := decoder.Token(); err == io.EOF || err == nil && first == nil {

@@ -45,26 +45,36 @@ func TestSessionFilesOfCodex(t *testing.T) {
 		want       signalbox.Usage
 		ok         bool
 	}{
-		{"a new session", codexNew + codexContext + codexNoInfo + codexFirst + codexSecond, false, usage(900, 320, 90), true},
+		{"a new session", codexNew + codexContext + codexNoInfo + codexFirst + codexSecond, false,
+			usage(900, 320, 90), true},
 		{"nothing used yet", codexNew + codexContext + codexNoInfo, false, usage(0, 0, 0), false},
-		{"an incomplete line", codexNew + codexContext + codexFirst + codexSecond[:100], false, usage(500, 120, 60), true},
-		{"broken lines", "x\n{\n" + codexNew + codexContext + `{"type":"event_msg","payload":{"type":"token_count","info":7}}` + "\n" + codexFirst, false, usage(500, 120, 60), true},
-		{"a resumed session in a folder of its own", codexOld + codexBefore + codexContext + codexFirst + codexSecond, true, usage(800, 300, 80), true},
-		{"a session of somebody else", codexOld + codexBefore + codexContext + codexFirst, false, usage(400, 100, 50), false},
+		{"an incomplete line", codexNew + codexContext + codexFirst + codexSecond[:100], false,
+			usage(500, 120, 60), true},
+		{"broken lines", "x\n{\n" + codexNew + codexContext +
+			`{"type":"event_msg","payload":{"type":"token_count","info":7}}` + "\n" + codexFirst,
+			false, usage(500, 120, 60), true},
+		{"a resumed session in a folder of its own",
+			codexOld + codexBefore + codexContext + codexFirst + codexSecond, true,
+			usage(800, 300, 80), true},
+		{"a session of somebody else", codexOld + codexBefore + codexContext + codexFirst, false,
+			usage(400, 100, 50), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			f := &SessionFiles{Format: signalbox.FormatCodex, Dir: dir, Private: tt.private, Since: started}
+			f := &SessionFiles{Format: signalbox.FormatCodex, Dir: dir, Private: tt.private,
+				Since: started}
 			if _, ok := f.Read(thread); ok {
 				t.Error("it finds a file that does not exist")
 			}
-			name := filepath.Join(dir, "sessions", "2026", "11", "16", "rollout-2026-11-16T05-00-01-"+thread+".jsonl")
+			name := filepath.Join(dir, "sessions", "2026", "11", "16",
+				"rollout-2026-11-16T05-00-01-"+thread+".jsonl")
 			writeState(t, name, tt.text)
 			got, ok := f.Read(thread)
 			if ok != tt.ok || ok && (got.Usage != tt.want || got.Model != "gpt-6-sol") {
 				t.Errorf("%+v %t", got, ok)
 			}
-			if other := (&SessionFiles{Format: signalbox.FormatCodex, Dir: dir, Private: tt.private, Since: started}); tt.ok {
+			if other := (&SessionFiles{Format: signalbox.FormatCodex, Dir: dir, Private: tt.private,
+				Since: started}); tt.ok {
 				if _, ok := other.Read("01a1dca2-4dcf-7481-859d-b34412e2b9a0"); ok {
 					t.Error("another session has a file")
 				}
@@ -85,7 +95,8 @@ func TestSessionFileGrows(t *testing.T) {
 	}{{"", usage(400, 100, 50)}, {codexSecond[:50], usage(400, 100, 50)}, {codexSecond[50:], usage(800, 300, 80)}} {
 		text += step.more
 		writeState(t, name, text)
-		if got, ok := f.Read(thread); !ok || got.Usage != step.want || got.Before != usage(100, 20, 10) {
+		if got, ok := f.Read(thread); !ok || got.Usage != step.want ||
+			got.Before != usage(100, 20, 10) {
 			t.Errorf("%+v %t, want %+v", got, ok, step.want)
 		}
 	}
@@ -105,8 +116,10 @@ func TestSessionFilesOfGemini(t *testing.T) {
 		want            signalbox.Usage
 		ok              bool
 	}{
-		{"one object", "json", head + user + "," + one + "," + two + "]}", false, usage(300, 40, 35), true},
-		{"an object on each line", "jsonl", head + "]}\n" + user + "\n" + one + "\n" + one + "\n" + two + "\n", false, usage(300, 40, 35), true},
+		{"one object", "json", head + user + "," + one + "," + two + "]}", false,
+			usage(300, 40, 35), true},
+		{"an object on each line", "jsonl", head + "]}\n" + user + "\n" + one + "\n" + one + "\n" +
+			two + "\n", false, usage(300, 40, 35), true},
 		{"being written", "json", head + user + "," + one, false, usage(0, 0, 0), false},
 		{"resumed", "json", old + before + "," + one + "]}", true, usage(100, 40, 15), true},
 		{"of somebody else", "json", old + before + "," + one + "]}", false, usage(0, 0, 0), false},
@@ -114,10 +127,13 @@ func TestSessionFilesOfGemini(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			writeState(t, filepath.Join(dir, "tmp", "hash", "chats", "session-2026-11-16T05-00-01a1dca2."+tt.end), tt.text)
-			f := &SessionFiles{Format: signalbox.FormatGemini, Dir: dir, Private: tt.private, Since: started}
+			writeState(t, filepath.Join(dir, "tmp", "hash", "chats",
+				"session-2026-11-16T05-00-01a1dca2."+tt.end), tt.text)
+			f := &SessionFiles{Format: signalbox.FormatGemini, Dir: dir, Private: tt.private,
+				Since: started}
 			for range 2 {
-				if got, ok := f.Read(thread); ok != tt.ok || ok && (got.Usage != tt.want || got.Model != "gemini-3-pro") {
+				if got, ok := f.Read(thread); ok != tt.ok || ok &&
+					(got.Usage != tt.want || got.Model != "gemini-3-pro") {
 					t.Errorf("%+v %t", got, ok)
 				}
 			}
@@ -131,7 +147,8 @@ func TestStateDir(t *testing.T) {
 		env    []string
 		want   string
 	}{
-		{signalbox.FormatCodex, []string{"HOME=/home/a", "CODEX_HOME=/first", "CODEX_HOME=/state"}, "/state"},
+		{signalbox.FormatCodex, []string{"HOME=/home/a", "CODEX_HOME=/first", "CODEX_HOME=/state"},
+			"/state"},
 		{signalbox.FormatCodex, []string{"HOME=/home/a", "CODEX_HOME="}, "/home/a/.codex"},
 		{signalbox.FormatGemini, []string{"HOME=/home/a", "GEMINI_CLI_HOME=/g"}, "/g/.gemini"},
 		{signalbox.FormatGemini, []string{"HOME=/home/a"}, "/home/a/.gemini"},

@@ -1,9 +1,10 @@
-// Package agentsocket carries calls from an agent's process to the crew that runs the agent. In its sandbox an agent cannot open the
-// box. So the crew serves a Unix socket for each session, and signalbox calls it when an agent runs signalbox.
+// Package agentsocket carries calls from an agent's process to the crew that runs the agent. In its
+// sandbox an agent cannot open the box. So the crew serves a Unix socket for each session, and
+// signalbox calls it when an agent runs signalbox.
 //
-// A connection has one request and one response, each a JSON object on a line of its own. After the response to CallMCP it carries MCP
-// messages, one per line, in both directions. The package limits connections, sizes and times; who may do what is decided by the
-// handler of the server.
+// A connection has one request and one response, each a JSON object on a line of its own. After the
+// response to CallMCP it carries MCP messages, one per line, in both directions. The package limits
+// connections, sizes and times; who may do what is decided by the handler of the server.
 package agentsocket
 
 import (
@@ -23,7 +24,8 @@ import (
 	"signalbox/internal/tree/turnlog"
 )
 
-// Variable is the environment variable with the path of the socket. It is set in the processes of an agent, and nowhere else.
+// Variable is the environment variable with the path of the socket. It is set in the processes of
+// an agent, and nowhere else.
 const Variable = "SIGNALBOX_SOCKET"
 
 // Call is what a request asks for.
@@ -36,7 +38,8 @@ const (
 	CallMCP  Call = "mcp"  // speak MCP from now on
 )
 
-// Request is a request of an agent's process. The first three fields identify the session, and prove that the process belongs to it.
+// Request is a request of an agent's process. The first three fields identify the session, and
+// prove that the process belongs to it.
 type Request struct {
 	Session string `json:"session"`
 	// Epoch is that of the session's lease; 0 means that the caller does not know it.
@@ -45,7 +48,8 @@ type Request struct {
 	Call   Call   `json:"call"`
 	// Exit is the JSON of an exit signal, for CallExit.
 	Exit []byte `json:"exit,omitempty"`
-	// Ref is the branch, tag or commit that has the work, for CallExit. It is only for work that belongs to no plan.
+	// Ref is the branch, tag or commit that has the work, for CallExit. It is only for work that
+	// belongs to no plan.
 	Ref string `json:"ref,omitempty"`
 	// Work is the work item to show, for CallShow.
 	Work string `json:"work,omitempty"`
@@ -74,9 +78,11 @@ type wireError struct {
 	Hint    string           `json:"hint,omitempty"`
 }
 
-// encodeError returns what the caller may know about an error: its text, not its type, except for refusals.
+// encodeError returns what the caller may know about an error: its text, not its type, except for
+// refusals.
 func encodeError(err error) *wireError {
-	wire := &wireError{Code: signalbox.CodeOf(err), Message: err.Error(), Hint: signalbox.HintOf(err)}
+	wire := &wireError{Code: signalbox.CodeOf(err), Message: err.Error(),
+		Hint: signalbox.HintOf(err)}
 	if wire.Code == 0 {
 		wire.Code = signalbox.CodeFailed
 	}
@@ -96,12 +102,15 @@ func (w *wireError) decode() error {
 
 // Stale returns the error of a call for a session that has ended, or whose lease is over.
 func Stale(session string) error {
-	return &signalbox.Error{Code: signalbox.CodeConflict, Hint: "stop; what this session says has no effect any more",
-		Err: &rules.RefusedError{Reason: signalbox.ReasonStaleLease, Msg: fmt.Sprintf("stale lease: session '%s' has ended", session)}}
+	return &signalbox.Error{Code: signalbox.CodeConflict,
+		Hint: "stop; what this session says has no effect any more",
+		Err: &rules.RefusedError{Reason: signalbox.ReasonStaleLease,
+			Msg: fmt.Sprintf("stale lease: session '%s' has ended", session)}}
 }
 
 const (
-	// The largest request is a turn signal with all its text, and the largest response a work item with the output of its checks.
+	// The largest request is a turn signal with all its text, and the largest response a work item
+	// with the output of its checks.
 	maxRequest  = 1 << 20
 	maxResponse = 64 << 20
 	// callTimeout is how long a client waits for an answer. It is longer than a handler may take.
@@ -117,7 +126,8 @@ func Invoke(ctx context.Context, path string, r Request, result any) error {
 	return conn.Close()
 }
 
-// Connect sends a request to the socket at path, and returns the connection for the messages that follow.
+// Connect sends a request to the socket at path, and returns the connection for the messages that
+// follow.
 func Connect(ctx context.Context, path string, r Request) (*Conn, error) {
 	conn, in, err := send(ctx, path, r, nil)
 	if err != nil {
@@ -135,7 +145,8 @@ type Conn struct {
 // Read implements io.Reader.
 func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-func send(ctx context.Context, path string, r Request, result any) (*net.UnixConn, *bufio.Reader, error) {
+func send(ctx context.Context, path string, r Request, result any) (*net.UnixConn, *bufio.Reader,
+	error) {
 	dialed, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {

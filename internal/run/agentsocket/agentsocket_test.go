@@ -42,19 +42,22 @@ func serve(t *testing.T, handle Handler) *Server {
 func wantStale(t *testing.T, err error) {
 	t.Helper()
 	refused := (*rules.RefusedError)(nil)
-	if signalbox.CodeOf(err) != signalbox.CodeConflict || !errors.As(err, &refused) || refused.Reason != signalbox.ReasonStaleLease {
+	if signalbox.CodeOf(err) != signalbox.CodeConflict || !errors.As(err, &refused) ||
+		refused.Reason != signalbox.ReasonStaleLease {
 		t.Errorf("got %v, want a stale lease", err)
 	}
 }
 
 func TestInvoke(t *testing.T) {
 	phase := signalbox.PhaseCIPending
-	want, sent := Exit{"T1", signalbox.PhaseImplementation, signalbox.ExitCompleted, &phase}, Request{}
+	want, sent := Exit{"T1", signalbox.PhaseImplementation, signalbox.ExitCompleted, &phase},
+		Request{}
 	s := serve(t, func(_ context.Context, r Request) (Reply, error) {
 		sent = r
 		return Reply{Result: want}, nil
 	})
-	request := Request{Session: "w-1.1", Epoch: 7, Secret: "secret", Call: CallExit, Exit: []byte("{}\xff"), Work: "T1"}
+	request := Request{Session: "w-1.1", Epoch: 7, Secret: "secret", Call: CallExit,
+		Exit: []byte("{}\xff"), Work: "T1"}
 	var got Exit
 	if err := Invoke(t.Context(), s.Path(), request, &got); err != nil {
 		t.Fatal(err)
@@ -70,16 +73,21 @@ func TestErrorsOfHandlers(t *testing.T) {
 	s := serve(t, func(context.Context, Request) (Reply, error) { return Reply{}, failure })
 	for _, failure = range []error{
 		errors.New("broken"),
-		&signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("gone"), Hint: "look elsewhere"},
-		&signalbox.Error{Code: signalbox.CodeFailed, Err: &rules.RefusedError{Reason: signalbox.ReasonPhaseMismatch, Msg: "phase mismatch"}, Hint: "correct it"},
+		&signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("gone"),
+			Hint: "look elsewhere"},
+		&signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  &rules.RefusedError{Reason: signalbox.ReasonPhaseMismatch, Msg: "phase mismatch"},
+			Hint: "correct it"},
 	} {
 		err := Invoke(t.Context(), s.Path(), Request{}, nil)
 		code := signalbox.CodeOf(failure)
 		if code == 0 {
 			code = signalbox.CodeFailed
 		}
-		if err == nil || err.Error() != failure.Error() || signalbox.CodeOf(err) != code || signalbox.HintOf(err) != signalbox.HintOf(failure) {
-			t.Errorf("got %v (%d, %q), want %v", err, signalbox.CodeOf(err), signalbox.HintOf(err), failure)
+		if err == nil || err.Error() != failure.Error() || signalbox.CodeOf(err) != code ||
+			signalbox.HintOf(err) != signalbox.HintOf(failure) {
+			t.Errorf("got %v (%d, %q), want %v", err, signalbox.CodeOf(err), signalbox.HintOf(err),
+				failure)
 		}
 		got, want := (*rules.RefusedError)(nil), (*rules.RefusedError)(nil)
 		if errors.As(failure, &want) && (!errors.As(err, &got) || *got != *want) {
@@ -214,7 +222,8 @@ func TestInvalidRequests(t *testing.T) {
 		t.Error("an invalid request was handled")
 		return Reply{}, nil
 	})
-	for _, text := range []string{"GET / HTTP/1.1\n", "[]\n", "{\"epoch\":\"x\"}\n", "{\"work\":\"" + strings.Repeat("x", maxRequest) + "\"}\n"} {
+	for _, text := range []string{"GET / HTTP/1.1\n", "[]\n", "{\"epoch\":\"x\"}\n",
+		"{\"work\":\"" + strings.Repeat("x", maxRequest) + "\"}\n"} {
 		if got := answerTo(t, s.Path(), text); !strings.Contains(got, "not a request") {
 			t.Errorf("answer to %.20q: %q", text, got)
 		}
@@ -223,7 +232,8 @@ func TestInvalidRequests(t *testing.T) {
 
 // A client that sends nothing does not keep its connection.
 func TestSilentClient(t *testing.T) {
-	s, err := listen(newPath(t), time.Nanosecond, func(context.Context, Request) (Reply, error) { return Reply{}, nil })
+	s, err := listen(newPath(t), time.Nanosecond,
+		func(context.Context, Request) (Reply, error) { return Reply{}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +261,8 @@ func TestTooManyConnections(t *testing.T) {
 		defer conn.Close()
 		open = append(open, conn)
 	}
-	if _, err := Connect(t.Context(), s.Path(), Request{}); err == nil || err.Error() != "this session has 8 connections already" {
+	if _, err := Connect(t.Context(), s.Path(), Request{}); err == nil ||
+		err.Error() != "this session has 8 connections already" {
 		t.Fatalf("one more connection: %v", err)
 	}
 	open[0].CloseWrite()
@@ -267,7 +278,8 @@ func TestTooManyConnections(t *testing.T) {
 }
 
 func TestLongPath(t *testing.T) {
-	if _, err := Listen(filepath.Join(newPath(t), strings.Repeat("x", MaxPath)), nil); err == nil || !strings.Contains(err.Error(), "longer than 103 bytes") {
+	if _, err := Listen(filepath.Join(newPath(t), strings.Repeat("x", MaxPath)), nil); err == nil ||
+		!strings.Contains(err.Error(), "longer than 103 bytes") {
 		t.Errorf("got %v", err)
 	}
 }

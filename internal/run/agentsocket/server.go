@@ -23,7 +23,8 @@ const (
 	transferTimeout = 10 * time.Second
 	// handleTimeout is how long a handler may take.
 	handleTimeout = time.Minute
-	// acceptPause is the pause after a connection could not be accepted, as when there are too many open files.
+	// acceptPause is the pause after a connection could not be accepted, as when there are too many
+	// open files.
 	acceptPause = 50 * time.Millisecond
 )
 
@@ -34,11 +35,13 @@ const MaxPath = 103
 type Reply struct {
 	// Result is sent as JSON.
 	Result any
-	// Stream then takes over the connection; nil means that it is closed. Stream must return when conn or ctx ends.
+	// Stream then takes over the connection; nil means that it is closed. Stream must return when
+	// conn or ctx ends.
 	Stream func(ctx context.Context, conn io.ReadWriter) error
 }
 
-// Handler answers a request. It decides whether the caller may make it, and may be called concurrently. It must return when ctx is done.
+// Handler answers a request. It decides whether the caller may make it, and may be called
+// concurrently. It must return when ctx is done.
 type Handler func(ctx context.Context, r Request) (Reply, error)
 
 // Server serves a socket.
@@ -54,8 +57,8 @@ type Server struct {
 	running        sync.WaitGroup
 }
 
-// Listen creates a socket at path and serves it until Close. Only the user may connect. The folder of the socket should be closed to
-// others, too: the socket is open to them for a moment.
+// Listen creates a socket at path and serves it until Close. Only the user may connect. The folder
+// of the socket should be closed to others, too: the socket is open to them for a moment.
 func Listen(path string, handle Handler) (*Server, error) {
 	return listen(path, transferTimeout, handle)
 }
@@ -107,8 +110,9 @@ func (s *Server) accept() {
 			})
 		default:
 			// A new connection has room for the answer, so this does not block.
-			respond(conn, nil, &signalbox.Error{Code: signalbox.CodeFailed, Hint: "close one, or try again later",
-				Err: fmt.Errorf("this session has %d connections already", MaxConnections)})
+			respond(conn, nil, &signalbox.Error{Code: signalbox.CodeFailed,
+				Hint: "close one, or try again later",
+				Err:  fmt.Errorf("this session has %d connections already", MaxConnections)})
 			conn.Close()
 		}
 	}
@@ -126,14 +130,17 @@ func (s *Server) serve(conn *net.UnixConn) {
 		err = json.Unmarshal(line, &request)
 	}
 	if err != nil {
-		respond(conn, nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("not a request: %w", err)})
+		respond(conn, nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: fmt.Errorf("not a request: %w", err)})
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, handleTimeout)
 	reply, err := s.handle(ctx, request)
 	cancel()
 	if err != nil && s.ctx.Err() != nil {
-		return // the caller learns from the end of the connection that the session has ended, and not how that stopped the handler
+		// the caller learns from the end of the connection that the session has ended, and not how
+		// that stopped the handler
+		return
 	}
 	if !respond(conn, reply.Result, err) || err != nil || reply.Stream == nil {
 		return

@@ -14,7 +14,8 @@ import (
 // Change is what a work item changes: the commit that was checked, relative to the base.
 type Change struct {
 	Work, Title, Commit, Base string
-	// Known reports whether Files are known. They are not in a shared workspace, which has no commits, or if git cannot read them.
+	// Known reports whether Files are known. They are not in a shared workspace, which has no
+	// commits, or if git cannot read them.
 	Known                 bool
 	Files                 []workspace.FileStat
 	Insertions, Deletions int
@@ -35,7 +36,8 @@ func Of(ctx context.Context, b *box.Box, root, work string) (Change, error) {
 	c := Change{Work: work}
 	b.Engine.View(func(s *rules.State) {
 		if w, known := s.Work(work); known && w.Task != nil {
-			c.Title, c.Commit, c.Base, c.Steering = w.Title, w.Task.Commit, w.Task.Base, w.Task.Steering
+			c.Title, c.Commit, c.Base, c.Steering = w.Title, w.Task.Commit, w.Task.Base,
+				w.Task.Steering
 		}
 	})
 	if c.Commit == "" || c.Base == "" {

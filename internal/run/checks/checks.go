@@ -149,7 +149,8 @@ func (j *Job) runChecks(ctx context.Context, dir string, homes *contain.Homes) (
 				row.Cause = failureCause(dir, c, contained, r)
 			}
 			fmt.Fprintf(&failed, "%s in %s: exit status %d after %s\n\n%s\n\n",
-				r.Check, r.Environment, r.Exit, r.Duration.Round(time.Millisecond), quoteOutput(r.Output))
+				r.Check, r.Environment, r.Exit, r.Duration.Round(time.Millisecond),
+				quoteOutput(r.Output))
 		}
 		rows = append(rows, row)
 	}

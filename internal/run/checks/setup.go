@@ -70,7 +70,8 @@ func (j *Job) Prepare(ctx context.Context, w Folder) error {
 	}
 	for i, setup := range j.Site.Config.Setup {
 		key := setupKey(setup, contain.AgentHome(j.Role, j.Agent))
-		if files, ran := done.Setup[key]; ran && files == workspace.DigestFiles(w.Dir, setup.Files) {
+		if files, ran := done.Setup[key]; ran &&
+			files == workspace.DigestFiles(w.Dir, setup.Files) {
 			continue
 		}
 		err := j.runSetup(ctx, w, i, done)

@@ -38,12 +38,14 @@ type Agent struct {
 	Env  map[string]string
 }
 
-// AgentHome returns the name of the home folder of an agent in a role. It is different for all pairs: the first dash ends the role.
+// AgentHome returns the name of the home folder of an agent in a role. It is different for all
+// pairs: the first dash ends the role.
 func AgentHome(role, agent string) string {
 	return strings.ReplaceAll(role, "-", "_") + "-" + url.PathEscape(agent)
 }
 
-// AgentOfHome returns the role and the agent whose home folder has a name, and whether it is that of an agent.
+// AgentOfHome returns the role and the agent whose home folder has a name, and whether it is that
+// of an agent.
 func AgentOfHome(name string) (role, agent string, ok bool) {
 	role, escaped, ok := strings.Cut(name, "-")
 	if agent, err := url.PathUnescape(escaped); err == nil {
@@ -75,16 +77,19 @@ func (s Site) Agent(a Agent) *Program {
 		environ := slices.Concat(s.Environ, pairs(a.Env))
 		b.readProgram(a.Argv, a.Dir, environ)
 		if a.Config.Tree != "" {
-			b.read("the configuration of the box", slices.Concat([]string{filepath.Join(s.Box, config.FileName)}, s.Config.Files())...)
+			b.read("the configuration of the box",
+				slices.Concat([]string{filepath.Join(s.Box, config.FileName)}, s.Config.Files())...)
 		}
 		b.usePreset(a.Config, environ)
-		if credentials := process.Getenv(environ, "GOOGLE_APPLICATION_CREDENTIALS"); a.Config.Preset == config.PresetGemini {
+		if credentials := process.Getenv(environ,
+			"GOOGLE_APPLICATION_CREDENTIALS"); a.Config.Preset == config.PresetGemini {
 			b.read("its login", credentials)
 		}
 	}
 	p := b.finish()
 	p.cache = a.Cache
-	p.Env = slices.DeleteFunc(p.Env, func(entry string) bool { return isSet(a.Config.Env, entry) }) // the user's choice counts
+	// the user's choice counts
+	p.Env = slices.DeleteFunc(p.Env, func(entry string) bool { return isSet(a.Config.Env, entry) })
 	if SetsInSandbox(a.Config, p.Policy.Mode) {
 		p.Env = append(p.Env, InSandbox+"=1")
 	}
@@ -106,27 +111,34 @@ func (b *builder) useServer(a Agent) {
 	}
 }
 
-// SetsInSandbox reports whether an agent gets InSandbox: the preset for Claude Code, which otherwise does not bypass permissions for root.
+// SetsInSandbox reports whether an agent gets InSandbox: the preset for Claude Code, which
+// otherwise does not bypass permissions for root.
 func SetsInSandbox(a config.Agent, mode sandbox.Mode) bool {
 	_, set := a.Env[InSandbox]
 	return !set && mode == sandbox.Enforce && a.Preset == config.PresetClaude
 }
 
-// work allows changing a folder that a program works in, but not what git has there, and reading the repository.
+// work allows changing a folder that a program works in, but not what git has there, and reading
+// the repository.
 func (b *builder) work(what, dir string) {
 	b.p.Grants = append(b.p.Grants, Grant{what, true, []string{dir}})
 	git := filepath.Join(dir, ".git")
-	if info, err := os.Lstat(git); err != nil || info.Mode().Type() != fs.ModeSymlink { // what a link leads to could be read
+	// what a link leads to could be read
+	if info, err := os.Lstat(git); err != nil || info.Mode().Type() != fs.ModeSymlink {
 		b.p.Policy.Fixed = append(b.p.Policy.Fixed, git)
 	}
-	// In a task's working copy the team's files are copies without effect. In the project itself they count, if there is no commit.
+	// In a task's working copy the team's files are copies without effect. In the project itself
+	// they count, if there is no commit.
 	for _, name := range b.Config.TeamFiles {
 		below, err := filepath.Rel(resolve(dir), name)
-		if info, statErr := os.Lstat(name); err == nil && filepath.IsLocal(below) && statErr == nil && info.Mode().IsRegular() {
+		if info, statErr := os.Lstat(name); err == nil && filepath.IsLocal(below) &&
+			statErr == nil && info.Mode().IsRegular() {
 			b.p.Policy.Fixed = append(b.p.Policy.Fixed, filepath.Join(dir, below))
 		}
 	}
-	b.read("the repository's git folder", slices.DeleteFunc(slices.Clone(b.Git), func(folder string) bool { return within(folder, dir) })...)
+	b.read("the repository's git folder",
+		slices.DeleteFunc(slices.Clone(b.Git),
+			func(folder string) bool { return within(folder, dir) })...)
 }
 
 func pairs(env map[string]string) (entries []string) {
@@ -148,19 +160,23 @@ func isSet(env map[string]string, entry string) bool {
 
 // preset is where the program of a preset keeps its settings and its login.
 type preset struct {
-	// variable names the folder; the default is folder in the home folder. below is the part of the path that the variable does not
-	// have.
+	// variable names the folder; the default is folder in the home folder. below is the part of the
+	// path that the variable does not have.
 	variable, folder, below string
 	settings, logins        []string
 }
 
 var presets = map[string][]preset{
-	config.PresetClaude: {{"CLAUDE_CONFIG_DIR", ".claude", "", []string{"settings.json", "CLAUDE.md"}, []string{".credentials.json"}}},
-	config.PresetCodex:  {{"CODEX_HOME", ".codex", "", []string{"config.toml", "AGENTS.md"}, []string{"auth.json"}}},
-	config.PresetGemini: {{"GEMINI_CLI_HOME", ".gemini", ".gemini", []string{"settings.json", "GEMINI.md"},
+	config.PresetClaude: {{"CLAUDE_CONFIG_DIR", ".claude", "",
+		[]string{"settings.json", "CLAUDE.md"}, []string{".credentials.json"}}},
+	config.PresetCodex: {{"CODEX_HOME", ".codex", "", []string{"config.toml", "AGENTS.md"},
+		[]string{"auth.json"}}},
+	config.PresetGemini: {{"GEMINI_CLI_HOME", ".gemini", ".gemini",
+		[]string{"settings.json", "GEMINI.md"},
 		[]string{"oauth_creds.json", "google_accounts.json"}}},
 	config.PresetOpencode: {
-		{"XDG_CONFIG_HOME", ".config/opencode", "opencode", []string{"opencode.json", "opencode.jsonc", "AGENTS.md"}, nil},
+		{"XDG_CONFIG_HOME", ".config/opencode", "opencode",
+			[]string{"opencode.json", "opencode.jsonc", "AGENTS.md"}, nil},
 		{"XDG_DATA_HOME", ".local/share/opencode", "opencode", nil, []string{"auth.json"}},
 	},
 }
@@ -173,29 +189,34 @@ func (p preset) folderOf(home string, environ []string) string {
 	return filepath.Join(home, p.folder)
 }
 
-// copied is a file that is copied into the home folder of a program. name is relative to the home folder.
+// copied is a file that is copied into the home folder of a program. name is relative to the home
+// folder.
 type copied struct{ from, name string }
 
 // tokenVariable has a token with which Claude Code needs no login, and that it does not renew.
 const tokenVariable = "CLAUDE_CODE_OAUTH_TOKEN"
 
-// usePreset gives the program of a preset copies of the user's settings and of the user's logins. environ is the environment that the
-// program would have without a sandbox.
+// usePreset gives the program of a preset copies of the user's settings and of the user's logins.
+// environ is the environment that the program would have without a sandbox.
 func (b *builder) usePreset(a config.Agent, environ []string) {
 	for _, p := range presets[a.Preset] {
 		from := p.folderOf(b.Home, environ)
 		for _, name := range p.settings {
-			b.p.copies = append(b.p.copies, copied{filepath.Join(from, name), filepath.Join(p.folder, name)})
+			b.p.copies = append(b.p.copies,
+				copied{filepath.Join(from, name), filepath.Join(p.folder, name)})
 		}
 		for _, name := range p.logins {
-			if a.BaseURL != "" || a.Preset == config.PresetClaude && process.Getenv(environ, tokenVariable) != "" {
+			if a.BaseURL != "" || a.Preset == config.PresetClaude &&
+				process.Getenv(environ, tokenVariable) != "" {
 				continue // the login is for another server, or not needed
 			}
 			user := filepath.Join(from, name)
 			b.p.logins.all = append(b.p.logins.all,
-				&login{User: user, Lock: lockFor(b.Home, user), Name: filepath.Join(p.folder, name)})
+				&login{User: user, Lock: lockFor(b.Home, user),
+					Name: filepath.Join(p.folder, name)})
 		}
-		if b.p.home != "" && p.variable != "XDG_CONFIG_HOME" && p.variable != "XDG_DATA_HOME" { // useHome sets these
+		// useHome sets these
+		if b.p.home != "" && p.variable != "XDG_CONFIG_HOME" && p.variable != "XDG_DATA_HOME" {
 			home := filepath.Join(b.p.home, p.folder)
 			if p.below != "" {
 				home = b.p.home
@@ -224,7 +245,8 @@ const (
 	BaseHome   = "base"   // of setup commands that are only tried on the base
 )
 
-// Check returns what a check gets. A check whose environment has a program of its own, usually a container, runs outside the sandbox.
+// Check returns what a check gets. A check whose environment has a program of its own, usually a
+// container, runs outside the sandbox.
 func (s Site) Check(c Check) *Program {
 	if len(c.Environment.Run) > 0 {
 		b := s.newProgram(config.Sandbox{Mode: sandbox.Off}, c.Config.EnvPass, containers)
@@ -248,8 +270,8 @@ func (s Site) Check(c Check) *Program {
 type Setup struct {
 	Config config.Setup
 	Work   string
-	// Author is the agent that will work in the folder, if it is an author: the command has its home folder, so that it finds what the
-	// command puts there.
+	// Author is the agent that will work in the folder, if it is an author: the command has its
+	// home folder, so that it finds what the command puts there.
 	Author *Agent
 	// Homes are those of the command otherwise; nil for an explanation.
 	Homes *Homes
@@ -259,7 +281,8 @@ type Setup struct {
 	Ports   Ports
 }
 
-// Setup returns what a setup command gets: what a check would get, with the home folder of the author for whom it runs.
+// Setup returns what a setup command gets: what a check would get, with the home folder of the
+// author for whom it runs.
 func (s Site) Setup(c Setup) *Program {
 	b := s.newProgram(c.Config.Sandbox, c.Config.EnvPass)
 	b.p.dir = c.Dir
@@ -283,11 +306,12 @@ func (s Site) Setup(c Setup) *Program {
 	return b.finish()
 }
 
-// toolsHome is the folder, beside those of tasks, with the home folder of tools. Names of tasks do not begin with a dot.
+// toolsHome is the folder, beside those of tasks, with the home folder of tools. Names of tasks do
+// not begin with a dot.
 const toolsHome = ".tools"
 
-// Tool returns what a tool gets that is a shell command and works in a folder. temp is a folder for its temporary files, and for its home
-// folder if there is no box.
+// Tool returns what a tool gets that is a shell command and works in a folder. temp is a folder for
+// its temporary files, and for its home folder if there is no box.
 func (s Site) Tool(own config.Sandbox, pass []string, dir, temp string) *Program {
 	if s.Git == nil {
 		s.Git = gitAround(dir)
@@ -321,8 +345,9 @@ func gitAround(dir string) []string {
 	}
 }
 
-// isGitFolder reports whether a folder that a .git names is one of git's. A program could have written any name there, to be allowed to read it:
-// a git folder elsewhere must name the worktree, too.
+// isGitFolder reports whether a folder that a .git names is one of git's. A program could have
+// written any name there, to be allowed to read it: a git folder elsewhere must name the worktree,
+// too.
 func isGitFolder(found, worktree string) bool {
 	name := filepath.Join(worktree, ".git")
 	if found != name {

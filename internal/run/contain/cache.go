@@ -21,18 +21,22 @@ import (
 // CacheFolder is the folder of a box with its Cache.
 const CacheFolder = "cache"
 
-// maxCache bounds the size of a generation of the cache, and of what is copied where the system has no layers.
+// maxCache bounds the size of a generation of the cache, and of what is copied where the system has
+// no layers.
 const maxCache = 4 << 30
 
-// cacheFolders are what build tools keep between two builds, in the home folder. None of them has settings or programs that a tool
-// would run.
-var cacheFolders = []string{".cache/go-build", "go/pkg/mod", ".npm/_cacache", ".cache/pip", ".cargo/registry"}
+// cacheFolders are what build tools keep between two builds, in the home folder. None of them has
+// settings or programs that a tool would run.
+var cacheFolders = []string{".cache/go-build", "go/pkg/mod", ".npm/_cacache", ".cache/pip",
+	".cargo/registry"}
 
-// Cache is what build tools keep between two builds. Programs get it below their own home folders, so that each begins with it and
-// none can change it for others. Only setup commands and checks that run on the base fill it: nothing that a task wrote gets into it.
+// Cache is what build tools keep between two builds. Programs get it below their own home folders,
+// so that each begins with it and none can change it for others. Only setup commands and checks
+// that run on the base fill it: nothing that a task wrote gets into it.
 //
-// It has generations, which never change: folders named g-…, each with a lock that its users share. The file current names the newest one.
-// A generation is removed when another one is current and nobody holds its lock, which the system releases if a process is killed.
+// It has generations, which never change: folders named g-…, each with a lock that its users share.
+// The file current names the newest one. A generation is removed when another one is current and
+// nobody holds its lock, which the system releases if a process is killed.
 type Cache struct {
 	// Copy means that it is copied even where the system has layers. Tests set it.
 	Copy bool
@@ -57,10 +61,13 @@ func OpenCache(box string, c *config.Config) *Cache {
 	slices.Sort(folders)
 	folders = slices.Compact(folders)
 	inAnother := func(name string) bool {
-		return slices.ContainsFunc(folders, func(other string) bool { return other != name && within(name, other) })
+		return slices.ContainsFunc(folders,
+			func(other string) bool { return other != name && within(name, other) })
 	}
-	return &Cache{dir: filepath.Join(box, CacheFolder), folders: slices.DeleteFunc(slices.Clone(folders), inAnother),
-		layers: sync.OnceValue(func() bool { return canLayer(filepath.Join(box, TempFolder)) == nil })}
+	return &Cache{dir: filepath.Join(box, CacheFolder),
+		folders: slices.DeleteFunc(slices.Clone(folders), inAnother),
+		layers: sync.OnceValue(
+			func() bool { return canLayer(filepath.Join(box, TempFolder)) == nil })}
 }
 
 // HomePrefix is the prefix of folders in TempFolder with what is left of home folders.
@@ -85,7 +92,8 @@ func canLayer(folder string) error {
 			return err
 		}
 	}
-	return process.Try(&sandbox.Policy{Mode: sandbox.Warn, Read: []string{"/usr"}, Write: []string{layer.Path}, Layers: []sandbox.Layer{layer}})
+	return process.Try(&sandbox.Policy{Mode: sandbox.Warn, Read: []string{"/usr"},
+		Write: []string{layer.Path}, Layers: []sandbox.Layer{layer}})
 }
 
 // Generation is a state of the cache that does not change while it is used.
@@ -152,12 +160,14 @@ func isRealFolder(folder, name string) bool {
 	return true
 }
 
-// begin returns a new generation, which begins as another one and is not current yet. The caller publishes or releases it.
+// begin returns a new generation, which begins as another one and is not current yet. The caller
+// publishes or releases it.
 func (c *Cache) begin(from *Generation) (*Generation, error) {
 	g := &Generation{cache: c, folder: filepath.Join(c.dir, generationPrefix+rand.Text())}
 	err := os.MkdirAll(c.dir, 0o700)
 	if err == nil {
-		if g.lock, err = os.OpenFile(g.folder+lockSuffix, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+		if g.lock, err = os.OpenFile(g.folder+lockSuffix, os.O_RDWR|os.O_CREATE|os.O_EXCL,
+			0o600); err == nil {
 			err = durable.ShareFile(g.lock)
 		}
 	}
@@ -177,9 +187,10 @@ func (c *Cache) begin(from *Generation) (*Generation, error) {
 	return g, nil
 }
 
-// Go notes when it last used a file of its cache, as the time of the file, unless that is less than an hour ago. In a layer this would copy
-// the file. So files of a generation have times in the future. In the next one that is filled they have their own times again, because Go
-// removes what was not used for days.
+// Go notes when it last used a file of its cache, as the time of the file, unless that is less than
+// an hour ago. In a layer this would copy the file. So files of a generation have times in the
+// future. In the next one that is filled they have their own times again, because Go removes what
+// was not used for days.
 const (
 	goCache = ".cache/go-build"
 	ahead   = 5 * 365 * 24 * time.Hour // some file systems end in 2038
@@ -190,20 +201,21 @@ func (g *Generation) shiftTimes(by time.Duration) error {
 	if !isRealFolder(g.folder, goCache) {
 		return nil
 	}
-	return filepath.WalkDir(filepath.Join(g.folder, goCache), func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		return os.Chtimes(name, time.Time{}, info.ModTime().Add(by))
-	})
+	return filepath.WalkDir(filepath.Join(g.folder, goCache),
+		func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			info, err := entry.Info()
+			if err != nil {
+				return err
+			}
+			return os.Chtimes(name, time.Time{}, info.ModTime().Add(by))
+		})
 }
 
-// copyInto copies the folders of the generation that another folder does not have yet. One that is too large is left out: then
-// programs are slow, and not wrong.
+// copyInto copies the folders of the generation that another folder does not have yet. One that is
+// too large is left out: then programs are slow, and not wrong.
 func (g *Generation) copyInto(folder string) error {
 	for _, name := range g.has() {
 		to := filepath.Join(folder, name)
@@ -231,14 +243,16 @@ func (c *Cache) move(from, to string) error {
 			continue
 		}
 		at := filepath.Join(to, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), moveHome(filepath.Join(from, name), at)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o700),
+			moveHome(filepath.Join(from, name), at)); err != nil {
 			return fmt.Errorf("fill the cache: %w", err)
 		}
 	}
 	return nil
 }
 
-// publish makes the generation the current one, and releases it. One that is empty or too large is dropped.
+// publish makes the generation the current one, and releases it. One that is empty or too large is
+// dropped.
 func (g *Generation) publish() error {
 	defer g.Release()
 	if len(g.has()) == 0 || sizeOf(g.folder, maxCache, nil) > maxCache {
@@ -258,7 +272,8 @@ func (g *Generation) publish() error {
 	return nil
 }
 
-// Sweep removes generations that are neither current nor used, also those that a killed process did not publish.
+// Sweep removes generations that are neither current nor used, also those that a killed process did
+// not publish.
 func (c *Cache) Sweep() error {
 	entries, err := os.ReadDir(c.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -275,8 +290,8 @@ func (c *Cache) Sweep() error {
 	return errors.Join(errs...)
 }
 
-// removeUnused removes a generation unless it is used. The lock is removed last, so that another process can finish the work of one that
-// is killed.
+// removeUnused removes a generation unless it is used. The lock is removed last, so that another
+// process can finish the work of one that is killed.
 func (c *Cache) removeUnused(folder string) error {
 	lock, err := os.OpenFile(folder+lockSuffix, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -30,7 +30,8 @@ func fillCache(t *testing.T, c *Cache, text string) {
 		t.Fatal(err)
 	}
 	folder := filepath.Join(g.folder, ".cache/go-build")
-	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, text), []byte(text), 0o600), g.publish(), c.Sweep()); err != nil {
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, text),
+		[]byte(text), 0o600), g.publish(), c.Sweep()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -49,7 +50,8 @@ func generations(t *testing.T, c *Cache) (names []string) {
 	return names
 }
 
-// Whoever uses a generation keeps it until the end. A new one begins with the files of the last one, and does not share them.
+// Whoever uses a generation keeps it until the end. A new one begins with the files of the last
+// one, and does not share them.
 func TestCacheGenerations(t *testing.T) {
 	c := OpenCache(t.TempDir(), config.Default())
 	if g, err := c.Use(); g != nil || err != nil {
@@ -70,14 +72,16 @@ func TestCacheGenerations(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	old, new := filepath.Join(first.folder, ".cache/go-build/one"), filepath.Join(second.folder, ".cache/go-build/one")
+	old, new := filepath.Join(first.folder, ".cache/go-build/one"),
+		filepath.Join(second.folder, ".cache/go-build/one")
 	if sameFile(old, new) {
 		t.Error("the generations share a file")
 	}
 	if got := generations(t, c); len(got) != 2 {
 		t.Errorf("one is used: %q", got)
 	}
-	// Go does not touch a file whose time is in the future, and the next generation knows when it was used.
+	// Go does not touch a file whose time is in the future, and the next generation knows when it
+	// was used.
 	info, err := os.Stat(new)
 	if err != nil || time.Until(info.ModTime()) < 24*time.Hour {
 		t.Errorf("%v, %v", info, err)
@@ -104,7 +108,8 @@ func TestCacheGenerations(t *testing.T) {
 	}
 	second.Release()
 
-	// A generation that was not published, because its process was killed, is removed. One that is being made is not.
+	// A generation that was not published, because its process was killed, is removed. One that is
+	// being made is not.
 	killed, err := c.begin(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -119,11 +124,13 @@ func TestCacheGenerations(t *testing.T) {
 	if err := c.Sweep(); err != nil {
 		t.Error(err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(c.dir, "*")); len(left) != 3 { // current, the generation and its lock
+	// current, the generation and its lock
+	if left, _ := filepath.Glob(filepath.Join(c.dir, "*")); len(left) != 3 {
 		t.Errorf("left: %q", left)
 	}
 	// A name without a generation is an empty cache.
-	if err := durable.Replace(filepath.Join(c.dir, currentFile), []byte("../../etc"), 0o600); err != nil {
+	if err := durable.Replace(filepath.Join(c.dir, currentFile), []byte("../../etc"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if g, err := c.Use(); g != nil || err != nil {
@@ -131,14 +138,17 @@ func TestCacheGenerations(t *testing.T) {
 	}
 }
 
-// A link that a command put in place of a folder of the cache is not followed, and nothing outside of the home folder gets into it.
+// A link that a command put in place of a folder of the cache is not followed, and nothing outside
+// of the home folder gets into it.
 func TestCacheFollowsNoLinks(t *testing.T) {
 	box := t.TempDir()
 	c := OpenCache(box, config.Default())
 	secret := filepath.Join(t.TempDir(), "go-build")
 	home := filepath.Join(box, "home")
-	if err := errors.Join(os.MkdirAll(secret, 0o700), os.MkdirAll(home, 0o700), os.Symlink(filepath.Dir(secret), filepath.Join(home, ".cache")),
-		os.MkdirAll(filepath.Join(home, "go/pkg"), 0o700), os.Symlink(secret, filepath.Join(home, "go/pkg/mod"))); err != nil {
+	if err := errors.Join(os.MkdirAll(secret, 0o700), os.MkdirAll(home, 0o700),
+		os.Symlink(filepath.Dir(secret), filepath.Join(home, ".cache")),
+		os.MkdirAll(filepath.Join(home, "go/pkg"), 0o700),
+		os.Symlink(secret, filepath.Join(home, "go/pkg/mod"))); err != nil {
 		t.Fatal(err)
 	}
 	g, err := c.begin(nil)
@@ -166,17 +176,23 @@ func TestCacheFollowsNoLinks(t *testing.T) {
 func TestCacheFolders(t *testing.T) {
 	settings := config.Default()
 	settings.Cache = []string{".cache", ".m2/repository", "go/pkg/mod"}
-	if got := strings.Join(OpenCache(t.TempDir(), settings).folders, " "); got != ".cache .cargo/registry .m2/repository .npm/_cacache go/pkg/mod" {
+	if got := strings.Join(OpenCache(t.TempDir(), settings).folders,
+		" "); got != ".cache .cargo/registry .m2/repository .npm/_cacache go/pkg/mod" {
 		t.Errorf("the folders are %q", got)
 	}
 }
 
-// A copy has the content, the modes, the times and the links of the original, shares no file with it, and has a limit. It has no sockets.
+// A copy has the content, the modes, the times and the links of the original, shares no file with
+// it, and has a limit. It has no sockets.
 func TestCloneTree(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
 	at := time.Unix(1_700_000_000, 0)
-	if err := errors.Join(os.MkdirAll(filepath.Join(from, "d/e"), 0o700), os.WriteFile(filepath.Join(from, "d/e/run"), []byte("text"), 0o700),
-		os.Symlink("/nowhere", filepath.Join(from, "link")), os.Chtimes(filepath.Join(from, "d/e/run"), at, at), os.Chmod(filepath.Join(from, "d/e"), 0o550), os.Chtimes(filepath.Join(from, "d/e"), at, at)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(from, "d/e"), 0o700),
+		os.WriteFile(filepath.Join(from, "d/e/run"), []byte("text"), 0o700),
+		os.Symlink("/nowhere", filepath.Join(from, "link")),
+		os.Chtimes(filepath.Join(from, "d/e/run"), at, at),
+		os.Chmod(filepath.Join(from, "d/e"), 0o550), os.Chtimes(filepath.Join(from, "d/e"), at,
+			at)); err != nil {
 		t.Fatal(err)
 	}
 	socket, err := net.Listen("unix", filepath.Join(from, "socket"))
@@ -189,11 +205,13 @@ func TestCloneTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(filepath.Join(to, "d/e/run"))
-	if err != nil || info.Mode().Perm() != 0o700 || !info.ModTime().Equal(at) || sameFile(filepath.Join(from, "d/e/run"), filepath.Join(to, "d/e/run")) {
+	if err != nil || info.Mode().Perm() != 0o700 || !info.ModTime().Equal(at) ||
+		sameFile(filepath.Join(from, "d/e/run"), filepath.Join(to, "d/e/run")) {
 		t.Errorf("%+v, %v", info, err)
 	}
 	// Folders can be changed and removed by their owner, whatever the original says.
-	if info, err := os.Stat(filepath.Join(to, "d/e")); err != nil || info.Mode().Perm() != 0o750 || !info.ModTime().Equal(at) {
+	if info, err := os.Stat(filepath.Join(to, "d/e")); err != nil || info.Mode().Perm() != 0o750 ||
+		!info.ModTime().Equal(at) {
 		t.Errorf("%+v, %v", info, err)
 	}
 	if _, err := os.Lstat(filepath.Join(to, "socket")); !errors.Is(err, fs.ErrNotExist) {
@@ -210,7 +228,8 @@ func TestCloneTree(t *testing.T) {
 	}
 }
 
-// Where the system has layers, it shows the cache in the home folders of agents, which may have been there for long, and copies nothing.
+// Where the system has layers, it shows the cache in the home folders of agents, which may have
+// been there for long, and copies nothing.
 func TestAgentsGetTheCache(t *testing.T) {
 	m := newMachine(t, "")
 	m.Site.Cache = OpenCache(m.Box, m.Config)
@@ -222,18 +241,25 @@ func TestAgentsGetTheCache(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := m.Agent(Agent{Name: "a", Config: config.Agent{Command: []string{"sh"}}, Role: role, Work: "T1", Dir: m.path("project/.signalbox/trees/T1"), Cache: g})
+			p := m.Agent(Agent{Name: "a", Config: config.Agent{Command: []string{"sh"}}, Role: role,
+				Work: "T1", Dir: m.path("project/.signalbox/trees/T1"), Cache: g})
 			home := process.Getenv(p.Env, "HOME")
 			outside := filepath.Join(m.path("project"), "outside")
-			if err := errors.Join(os.MkdirAll(outside, 0o700), os.RemoveAll(home), os.MkdirAll(home, 0o700), os.Symlink(outside, filepath.Join(home, ".cache"))); err != nil {
+			if err := errors.Join(os.MkdirAll(outside, 0o700), os.RemoveAll(home),
+				os.MkdirAll(home, 0o700),
+				os.Symlink(outside, filepath.Join(home, ".cache"))); err != nil {
 				t.Fatal(err)
 			}
 			if err := p.Prepare(); err != nil {
 				t.Fatal(err)
 			}
 			text, err := os.ReadFile(filepath.Join(home, ".cache/go-build/one"))
-			if layered := len(p.Policy.Layers) == 1 && slices.Equal(p.Policy.Layers[0].Only, []string{".cache/go-build"}); layered == (err == nil) || err == nil && string(text) != "one" {
-				t.Errorf("%s, copies %v: layers %+v, %q, %v", role, copies, p.Policy.Layers, text, err)
+			if layered := len(p.Policy.Layers) == 1 &&
+				slices.Equal(p.Policy.Layers[0].Only,
+					[]string{".cache/go-build"}); layered == (err == nil) || err == nil &&
+				string(text) != "one" {
+				t.Errorf("%s, copies %v: layers %+v, %q, %v", role, copies, p.Policy.Layers, text,
+					err)
 			}
 			if copies && err != nil {
 				t.Errorf("%s: nothing is copied: %v", role, err)
@@ -246,7 +272,8 @@ func TestAgentsGetTheCache(t *testing.T) {
 			if left, _ := os.ReadDir(outside); len(left) > 0 {
 				t.Errorf("%s: something was written through a link", role)
 			}
-			if layered := canLayer(m.path("project/.signalbox/tmp")) == nil; !copies && layered != (len(p.Policy.Layers) > 0) {
+			if layered := canLayer(m.path("project/.signalbox/tmp")) == nil; !copies &&
+				layered != (len(p.Policy.Layers) > 0) {
 				t.Errorf("the system has layers: %v", layered)
 			}
 			if err := p.Finish(); err != nil {

@@ -14,9 +14,9 @@ import (
 // errTooMuch means that a folder is larger than what may be copied.
 var errTooMuch = errors.New("more than may be copied")
 
-// cloneTree copies a folder to a place where nothing is. Files share their content until one of them is changed, where the file
-// system can do that. They are never hard links, through which a program would change the original. Links stay links; pipes,
-// sockets and devices are left out.
+// cloneTree copies a folder to a place where nothing is. Files share their content until one of
+// them is changed, where the file system can do that. They are never hard links, through which a
+// program would change the original. Links stay links; pipes, sockets and devices are left out.
 func cloneTree(from, to string, limit int64) error {
 	left := limit
 	type made struct {
@@ -55,14 +55,17 @@ func cloneTree(from, to string, limit int64) error {
 		}
 		return nil
 	})
-	for i := len(folders) - 1; i >= 0 && err == nil; i-- { // inner ones first, because their creation changes the outer ones
+	// inner ones first, because their creation changes the outer ones
+	for i := len(folders) - 1; i >= 0 && err == nil; i-- {
 		f := folders[i]
-		err = errors.Join(os.Chmod(f.name, f.info.Mode().Perm()|0o700), os.Chtimes(f.name, f.info.ModTime(), f.info.ModTime()))
+		err = errors.Join(os.Chmod(f.name, f.info.Mode().Perm()|0o700),
+			os.Chtimes(f.name, f.info.ModTime(), f.info.ModTime()))
 	}
 	return err
 }
 
-// cloneFile copies a file, with its mode and the time of its last change: build tools remove what was not used for long.
+// cloneFile copies a file, with its mode and the time of its last change: build tools remove what
+// was not used for long.
 func cloneFile(from, to string, info fs.FileInfo) error {
 	source, err := durable.OpenRegular(from)
 	if err != nil {
@@ -76,5 +79,6 @@ func cloneFile(from, to string, info fs.FileInfo) error {
 	if !shareContent(target, source) {
 		_, err = io.Copy(target, io.LimitReader(source, info.Size())) // it may still grow
 	}
-	return errors.Join(err, target.Chmod(info.Mode().Perm()), target.Close(), os.Chtimes(to, info.ModTime(), info.ModTime()))
+	return errors.Join(err, target.Chmod(info.Mode().Perm()), target.Close(),
+		os.Chtimes(to, info.ModTime(), info.ModTime()))
 }

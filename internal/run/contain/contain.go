@@ -1,9 +1,11 @@
-// Package contain decides what the programs of a box may do: which files an agent, a check or a tool may read and change, which
-// environment variables it gets, and where its home folder is. Package sandbox describes such a policy, and package process enforces it.
+// Package contain decides what the programs of a box may do: which files an agent, a check or a
+// tool may read and change, which environment variables it gets, and where its home folder is.
+// Package sandbox describes such a policy, and package process enforces it.
 //
-// A program has a home folder of its own, so that it cannot read the user's, and cannot leave anything there that would run outside the
-// sandbox later. An author's home folder belongs to its task. All others have a new one at each start, because they run what authors
-// wrote, and that must not reach the next one. A Cache keeps builds fast.
+// A program has a home folder of its own, so that it cannot read the user's, and cannot leave
+// anything there that would run outside the sandbox later. An author's home folder belongs to its
+// task. All others have a new one at each start, because they run what authors wrote, and that must
+// not reach the next one. A Cache keeps builds fast.
 //
 // Deciding changes nothing; Prepare creates the folders that a program needs.
 package contain
@@ -27,7 +29,8 @@ const (
 	TempFolder = "tmp"
 )
 
-// NestedVariable is set in the environment of programs in a sandbox. The programs that such a program starts have its sandbox.
+// NestedVariable is set in the environment of programs in a sandbox. The programs that such a
+// program starts have its sandbox.
 const NestedVariable = "SIGNALBOX_SANDBOX"
 
 // Host is the machine and the user.
@@ -36,11 +39,13 @@ type Host struct {
 	Environ []string // without signalbox's own variables
 	// KeyFile is the file with the key that signs checkpoints, if the environment names one.
 	KeyFile string
-	// Own is the folder with signalbox's keys and what the user trusts; "" means that there is none.
+	// Own is the folder with signalbox's keys and what the user trusts; "" means that there is
+	// none.
 	Own string
 	// Root reports whether the user is root. Then files that only root may read must be left out.
 	Root bool
-	// Nested reports whether this process is in a sandbox itself. The programs that it starts have the same one.
+	// Nested reports whether this process is in a sandbox itself. The programs that it starts have
+	// the same one.
 	Nested bool
 }
 
@@ -48,7 +53,8 @@ type Host struct {
 func ThisHost() Host {
 	home, _ := os.UserHomeDir() // without one, there is nothing in it
 	own, _ := config.UserFolder()
-	return Host{Home: home, Environ: process.Environ(), KeyFile: keyFile(), Own: own, Root: os.Geteuid() == 0, Nested: os.Getenv(NestedVariable) != "" && sandbox.Contained()}
+	return Host{Home: home, Environ: process.Environ(), KeyFile: keyFile(), Own: own,
+		Root: os.Geteuid() == 0, Nested: os.Getenv(NestedVariable) != "" && sandbox.Contained()}
 }
 
 // Site is where programs run.
@@ -68,11 +74,13 @@ type Site struct {
 // Program is what a program gets.
 type Program struct {
 	Policy *sandbox.Policy
-	// Base is the environment that the program gets from this process, and Env what is added to it, after the configured variables.
+	// Base is the environment that the program gets from this process, and Env what is added to it,
+	// after the configured variables.
 	Base, Env []string
 	// Grants are what the policy allows, for people.
 	Grants []Grant
-	// Limit is how large the working copy may become, together with the private home folder and the temporary files; 0 means any size.
+	// Limit is how large the working copy may become, together with the private home folder and the
+	// temporary files; 0 means any size.
 	Limit int64
 
 	home     string      // "" means the user's
@@ -112,7 +120,8 @@ type builder struct {
 
 // newProgram starts the description of a program. pass are lists of names of environment variables.
 func (s Site) newProgram(own config.Sandbox, pass ...[]string) *builder {
-	b := &builder{Site: s, own: s.Config.SandboxOf(own), pass: slices.Concat(slices.Concat(pass...), s.Config.EnvPass)}
+	b := &builder{Site: s, own: s.Config.SandboxOf(own), pass: slices.Concat(slices.Concat(pass...),
+		s.Config.EnvPass)}
 	if s.Nested {
 		b.own.Mode = sandbox.Off
 	}
@@ -133,7 +142,8 @@ func (s Site) newProgram(own config.Sandbox, pass ...[]string) *builder {
 // restricted reports whether there is a sandbox.
 func (b *builder) restricted() bool { return b.p.Policy.Restricted() }
 
-// read allows reading paths that the user did not name. Folders that contain something private are left out.
+// read allows reading paths that the user did not name. Folders that contain something private are
+// left out.
 func (b *builder) read(what string, paths ...string) { b.grant(what, false, b.harmless(paths)) }
 
 func (b *builder) write(what string, paths ...string) { b.grant(what, true, paths) }
@@ -159,10 +169,12 @@ func (b *builder) harmless(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), b.containsPrivate)
 }
 
-// containsPrivate reports whether a folder, or what it is a link to, is or contains the user's home folder or the box.
+// containsPrivate reports whether a folder, or what it is a link to, is or contains the user's home
+// folder or the box.
 func (b *builder) containsPrivate(folder string) bool {
 	real := resolve(folder)
-	return slices.ContainsFunc(b.private, func(private string) bool { return within(private, folder) || within(private, real) })
+	return slices.ContainsFunc(b.private,
+		func(private string) bool { return within(private, folder) || within(private, real) })
 }
 
 // within reports whether a path is a folder, or is in it.
@@ -174,10 +186,12 @@ func within(name, folder string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// cleanWithin is within for absolute paths that are clean, and much faster: every start of a program compares thousands of them.
+// cleanWithin is within for absolute paths that are clean, and much faster: every start of a
+// program compares thousands of them.
 func cleanWithin(name, folder string) bool {
 	rest, found := strings.CutPrefix(name, folder)
-	return found && (rest == "" || os.IsPathSeparator(rest[0]) || os.IsPathSeparator(folder[len(folder)-1]))
+	return found && (rest == "" || os.IsPathSeparator(rest[0]) ||
+		os.IsPathSeparator(folder[len(folder)-1]))
 }
 
 func cleanAll(paths []string) []string {
@@ -195,7 +209,8 @@ func (b *builder) finish() *Program {
 	b.decide()
 	given := slices.Concat(b.p.Base, b.p.Env)
 	for _, entry := range b.Environ {
-		if name := nameOf(entry); !slices.ContainsFunc(given, func(entry string) bool { return nameOf(entry) == name }) {
+		if name := nameOf(entry); !slices.ContainsFunc(given,
+			func(entry string) bool { return nameOf(entry) == name }) {
 			b.p.withheld = append(b.p.withheld, name)
 		}
 	}
@@ -207,14 +222,18 @@ func (b *builder) decide() {
 	b.write("named in the configuration", b.own.Write...)
 	b.grant("named in the configuration", false, b.own.Read)
 	p := b.p
-	p.Base = b.withoutPasswords(b.withoutJournalSecrets(filterEnviron(b.Environ, slices.Concat(general, b.pass))))
+	p.Base = b.withoutPasswords(b.withoutJournalSecrets(filterEnviron(b.Environ,
+		slices.Concat(general, b.pass))))
 	if !b.restricted() {
-		p.Policy = &sandbox.Policy{Mode: sandbox.Off, Network: sandbox.Network{}, Limits: p.Policy.Limits}
+		p.Policy = &sandbox.Policy{Mode: sandbox.Off, Network: sandbox.Network{},
+			Limits: p.Policy.Limits}
 		p.Grants, p.home, p.place, p.copies, p.logins.all = nil, "", home{}, nil, nil
-		p.Base = b.withoutPasswords(b.withoutJournalSecrets(filterEnviron(b.Environ, slices.Concat(general, places, b.pass))))
+		p.Base = b.withoutPasswords(b.withoutJournalSecrets(filterEnviron(b.Environ,
+			slices.Concat(general, places, b.pass))))
 		return
 	}
-	p.Env = append(p.Env, NestedVariable+"=1", "GIT_OPTIONAL_LOCKS=0") // git status would like to change the index
+	// git status would like to change the index
+	p.Env = append(p.Env, NestedVariable+"=1", "GIT_OPTIONAL_LOCKS=0")
 	for _, g := range p.Grants {
 		if g.Write {
 			p.Policy.Write = append(p.Policy.Write, g.Paths...)
@@ -231,31 +250,36 @@ func (b *builder) decide() {
 	b.hideCredentials()
 }
 
-// outermost returns the paths in order, without those that are in another of them or in one of the others. What is in a private folder
-// stays, because such a folder may have to be hidden.
+// outermost returns the paths in order, without those that are in another of them or in one of the
+// others. What is in a private folder stays, because such a folder may have to be hidden.
 func (b *builder) outermost(paths, others []string) (kept []string) {
 	sorted := slices.Compact(slices.Sorted(slices.Values(cleanAll(paths))))
 	others, privates := cleanAll(others), cleanAll(b.private)
 	for _, name := range sorted {
 		covers := func(folder string) bool {
 			hidden := func(private string) bool { // from one who may use the folder
-				return name != private && cleanWithin(name, private) && (folder == private || !cleanWithin(folder, private))
+				return name != private && cleanWithin(name, private) &&
+					(folder == private || !cleanWithin(folder, private))
 			}
 			return cleanWithin(name, folder) && !slices.ContainsFunc(privates, hidden)
 		}
-		if !slices.ContainsFunc(sorted, func(folder string) bool { return folder != name && covers(folder) }) && !slices.ContainsFunc(others, covers) {
+		if !slices.ContainsFunc(sorted,
+			func(folder string) bool { return folder != name && covers(folder) }) &&
+			!slices.ContainsFunc(others, covers) {
 			kept = append(kept, name)
 		}
 	}
 	return kept
 }
 
-// hide hides what is private in a folder that may be read or changed, such as the box of a project in /opt.
+// hide hides what is private in a folder that may be read or changed, such as the box of a project
+// in /opt.
 func (b *builder) hide() {
 	policy := b.p.Policy
 	all := slices.Concat(policy.Read, policy.Write)
 	inside := func(name string) bool {
-		return slices.ContainsFunc(all, func(folder string) bool { return folder != name && within(name, folder) })
+		return slices.ContainsFunc(all,
+			func(folder string) bool { return folder != name && within(name, folder) })
 	}
 	named := slices.Concat(b.own.Read, b.own.Write, []string{b.Project})
 	for _, private := range b.private {
@@ -264,9 +288,12 @@ func (b *builder) hide() {
 		case isBox && (inside(private) || slices.Contains(all, private)):
 			policy.Hidden = append(policy.Hidden, private)
 			for _, paths := range []*[]string{&policy.Read, &policy.Write} {
-				*paths = slices.DeleteFunc(*paths, func(name string) bool { return name == private })
+				*paths = slices.DeleteFunc(*paths,
+					func(name string) bool { return name == private })
 			}
-		case !isBox && inside(private) && !slices.ContainsFunc(named, func(folder string) bool { return within(private, folder) }):
+		case !isBox && inside(private) &&
+			!slices.ContainsFunc(named,
+				func(folder string) bool { return within(private, folder) }):
 			policy.Hidden = append(policy.Hidden, private)
 		}
 	}
@@ -293,7 +320,8 @@ func (b *builder) useHome(h home) {
 	}
 	b.p.Grants = append(b.p.Grants, Grant{"a home folder of its own", true, []string{folder}})
 	join := func(names ...string) string { return filepath.Join(append([]string{folder}, names...)...) }
-	b.p.Env = append(b.p.Env, "HOME="+folder, "XDG_CONFIG_HOME="+join(".config"), "XDG_DATA_HOME="+join(".local", "share"),
+	b.p.Env = append(b.p.Env, "HOME="+folder, "XDG_CONFIG_HOME="+join(".config"), "XDG_DATA_HOME="+
+		join(".local", "share"),
 		"XDG_STATE_HOME="+join(".local", "state"), "XDG_CACHE_HOME="+join(".cache"))
 	b.useToolchains()
 }

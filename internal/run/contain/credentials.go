@@ -24,15 +24,17 @@ func keyFile() string {
 	return ""
 }
 
-// credentials returns the files with the secrets that signalbox itself uses, without links: those that its settings name, its signing key, and those with which
-// it logs in to a database. Files that the configuration of the sandbox names are left out.
+// credentials returns the files with the secrets that signalbox itself uses, without links: those
+// that its settings name, its signing key, and those with which it logs in to a database. Files
+// that the configuration of the sandbox names are left out.
 func (b *builder) credentials() (files []string) {
 	candidates := append(b.Config.SecretFiles(b.Box), b.KeyFile)
 	for _, name := range []string{"PGPASSFILE", "PGSSLKEY", "PGSERVICEFILE"} {
 		candidates = append(candidates, process.Getenv(b.Environ, name))
 	}
 	if b.Home != "" { // which can be in a folder that the configuration names
-		for _, name := range []string{".pgpass", ".pg_service.conf", filepath.Join(".postgresql", "postgresql.key")} {
+		for _, name := range []string{".pgpass", ".pg_service.conf",
+			filepath.Join(".postgresql", "postgresql.key")} {
 			candidates = append(candidates, filepath.Join(b.Home, name))
 		}
 	}
@@ -49,7 +51,8 @@ func (b *builder) credentials() (files []string) {
 			continue
 		}
 		real := resolve(name)
-		if info, err := os.Stat(real); err == nil && info.Mode().IsRegular() && !slices.Contains(named, real) && !slices.Contains(files, real) {
+		if info, err := os.Stat(real); err == nil && info.Mode().IsRegular() &&
+			!slices.Contains(named, real) && !slices.Contains(files, real) {
 			files = append(files, real)
 		}
 	}
@@ -71,7 +74,8 @@ func (b *builder) ownFolder() string {
 	}
 }
 
-// hideCredentials hides credentials in folders that may be read or changed, such as /etc. Signalbox's own folder is hidden whatever the configuration names.
+// hideCredentials hides credentials in folders that may be read or changed, such as /etc.
+// Signalbox's own folder is hidden whatever the configuration names.
 func (b *builder) hideCredentials() {
 	files, own := b.credentials(), b.ownFolder()
 	var named []string
@@ -119,8 +123,8 @@ func (b *builder) hideCredentials() {
 	}
 }
 
-// journalSecrets returns the names of the variables with which signalbox logs in to the database of the ledger. Only a program for which the configuration names
-// exactly one of them gets it.
+// journalSecrets returns the names of the variables with which signalbox logs in to the database of
+// the ledger. Only a program for which the configuration names exactly one of them gets it.
 func (b *builder) journalSecrets() []string {
 	switch config.JournalScheme(b.Config.Journal) {
 	case "postgres":
@@ -136,6 +140,8 @@ func (b *builder) withoutJournalSecrets(environ []string) []string {
 	secrets := b.journalSecrets()
 	return slices.DeleteFunc(environ, func(entry string) bool {
 		name := nameOf(entry)
-		return slices.ContainsFunc(secrets, func(secret string) bool { return strings.EqualFold(name, secret) }) && !slices.Contains(b.pass, name)
+		return slices.ContainsFunc(secrets,
+			func(secret string) bool { return strings.EqualFold(name, secret) }) &&
+			!slices.Contains(b.pass, name)
 	})
 }

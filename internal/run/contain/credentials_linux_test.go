@@ -21,7 +21,8 @@ func (m *machine) run(p *Program, dir string, argv ...string) string {
 		m.t.Fatal(err)
 	}
 	var out bytes.Buffer
-	started, err := process.Start(process.Spec{Argv: argv, Dir: dir, Env: slices.Concat(p.Base, p.Env), Sandbox: p.Policy, Stdout: &out, Stderr: &out}, nil)
+	started, err := process.Start(process.Spec{Argv: argv, Dir: dir,
+		Env: slices.Concat(p.Base, p.Env), Sandbox: p.Policy, Stdout: &out, Stderr: &out}, nil)
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func (m *machine) run(p *Program, dir string, argv ...string) string {
 	return out.String()
 }
 
-// Neither an agent nor a check nor a tool can read the credentials of signalbox, although they are in a folder that it may read, as /etc is.
+// Neither an agent nor a check nor a tool can read the credentials of signalbox, although they are
+// in a folder that it may read, as /etc is.
 func TestCredentialsAreHidden(t *testing.T) {
 	if !process.Support().Namespaces {
 		t.Skip("without namespaces nothing can be hidden in a folder, so that nothing is started")
@@ -40,26 +42,29 @@ func TestCredentialsAreHidden(t *testing.T) {
 		prepare  func(m *machine, file string)
 		shown    bool
 	}{
-		"passwords of PostgreSQL":  {settings: "journal: 'postgres://db/shop?passfile=<file>'"},
-		"key for PostgreSQL":       {settings: "journal: 'postgresql://db/shop?sslmode=verify-full&sslkey=<file>'"},
-		"credentials of NATS":      {settings: "journal: 'nats://a,b/shop?credentials=<file>'"},
-		"key for NATS":             {settings: "journal: 'tls://a,b/shop?key=<file>'"},
-		"secret of a cluster":      {settings: "cluster: {node: a, nodes: {a: '10.0.0.1:7420'}, secret_file: '<file>'}"},
-		"secret of a webhook":      {settings: "webhooks: [{url: 'https://example.com', secret_file: '<file>'}]"},
-		"secret of notifications":  {settings: "notify: {webhook: {url: 'https://example.com', secret_file: '<file>'}}"},
-		"PGPASSFILE":               {environ: "PGPASSFILE=<file>"},
-		"PGSSLKEY":                 {environ: "PGSSLKEY=<file>"},
-		"PGSERVICEFILE":            {environ: "PGSERVICEFILE=<file>"},
-		"signing key":              {prepare: func(m *machine, file string) { m.KeyFile = file }},
-		"passwords in a home":      {settings: "sandbox: {read: ['<home>']}", prepare: func(m *machine, _ string) { m.link("bin/credentials", "home/.pgpass") }},
-		"behind a link":            {settings: "journal: 'postgres://db/shop?passfile=<root>/link'", prepare: func(m *machine, _ string) { m.link("bin/credentials", "link") }},
+		"passwords of PostgreSQL": {settings: "journal: 'postgres://db/shop?passfile=<file>'"},
+		"key for PostgreSQL":      {settings: "journal: 'postgresql://db/shop?sslmode=verify-full&sslkey=<file>'"},
+		"credentials of NATS":     {settings: "journal: 'nats://a,b/shop?credentials=<file>'"},
+		"key for NATS":            {settings: "journal: 'tls://a,b/shop?key=<file>'"},
+		"secret of a cluster":     {settings: "cluster: {node: a, nodes: {a: '10.0.0.1:7420'}, secret_file: '<file>'}"},
+		"secret of a webhook":     {settings: "webhooks: [{url: 'https://example.com', secret_file: '<file>'}]"},
+		"secret of notifications": {settings: "notify: {webhook: {url: 'https://example.com', secret_file: '<file>'}}"},
+		"PGPASSFILE":              {environ: "PGPASSFILE=<file>"},
+		"PGSSLKEY":                {environ: "PGSSLKEY=<file>"},
+		"PGSERVICEFILE":           {environ: "PGSERVICEFILE=<file>"},
+		"signing key":             {prepare: func(m *machine, file string) { m.KeyFile = file }},
+		"passwords in a home": {settings: "sandbox: {read: ['<home>']}",
+			prepare: func(m *machine, _ string) { m.link("bin/credentials", "home/.pgpass") }},
+		"behind a link": {settings: "journal: 'postgres://db/shop?passfile=<root>/link'",
+			prepare: func(m *machine, _ string) { m.link("bin/credentials", "link") }},
 		"named for the sandbox":    {settings: "journal: 'postgres://db/shop?passfile=<file>'\nsandbox: {read: ['<file>']}", shown: true},
 		"a file of something else": {settings: "journal: 'postgres://db/shop?passfile=/nowhere/pgpass'", shown: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t, "")
 			file := m.write("bin/credentials", "canary\n")
-			replace := strings.NewReplacer("<file>", file, "<home>", m.Home, "<root>", m.root).Replace
+			replace := strings.NewReplacer("<file>", file, "<home>", m.Home, "<root>",
+				m.root).Replace
 			c, err := config.Parse([]byte(replace(tt.settings)))
 			if err != nil {
 				t.Fatal(err)
@@ -80,16 +85,21 @@ func TestCredentialsAreHidden(t *testing.T) {
 				if p.Policy.Mode != sandbox.Enforce {
 					t.Fatalf("the %s has mode %v", who, p.Policy.Mode)
 				}
-				out := m.run(p, tree, "/bin/sh", "-c", `cat "$0" "$1"/.pgpass; echo; cp "$0" copy; cat copy; ls "$2"`, file, m.Home, filepath.Dir(file))
-				if got := strings.Contains(out, "canary"); got != tt.shown || !strings.Contains(out, "tool") {
-					t.Errorf("the %s reads the file: %v, want %v; it is hidden: %q; output: %s", who, got, tt.shown, p.Policy.Hidden, out)
+				out := m.run(p, tree, "/bin/sh", "-c",
+					`cat "$0" "$1"/.pgpass; echo; cp "$0" copy; cat copy; ls "$2"`, file, m.Home,
+					filepath.Dir(file))
+				if got := strings.Contains(out, "canary"); got != tt.shown ||
+					!strings.Contains(out, "tool") {
+					t.Errorf("the %s reads the file: %v, want %v; it is hidden: %q; output: %s",
+						who, got, tt.shown, p.Policy.Hidden, out)
 				}
 			}
 		})
 	}
 }
 
-// No program can read or change the folder with signalbox's keys and with what the user trusts, whatever the configuration names, and also if it does not exist yet.
+// No program can read or change the folder with signalbox's keys and with what the user trusts,
+// whatever the configuration names, and also if it does not exist yet.
 func TestOwnFolderIsHidden(t *testing.T) {
 	if !process.Support().Namespaces {
 		t.Skip("without namespaces nothing can be hidden in a folder, so that nothing is started")
@@ -139,15 +149,18 @@ func TestOwnFolderIsHidden(t *testing.T) {
 				"check": m.Check(Check{Work: "T1", Session: "c", Dir: tree}),
 				"tool":  m.Tool(config.Sandbox{}, nil, tree, m.path("project/.signalbox/tmp/t")),
 			} {
-				out := m.run(p, tree, "/bin/sh", "-c", `for d in "$0" "$1"; do cat "$d"/*/*; rm -rf "$d/trust"; mkdir -p "$d/trust"; echo forged >"$d/trust/x.json"; echo forged >"$d/trust/forged"; done; echo ended`, m.Own, real)
+				out := m.run(p, tree, "/bin/sh", "-c",
+					`for d in "$0" "$1"; do cat "$d"/*/*; rm -rf "$d/trust"; mkdir -p "$d/trust"; echo forged >"$d/trust/x.json"; echo forged >"$d/trust/forged"; done; echo ended`, m.Own, real)
 				if strings.Contains(out, "canary") || !strings.Contains(out, "ended") {
 					t.Errorf("the %s reads it; hidden: %q; output: %s", who, p.Policy.Hidden, out)
 				}
 				if _, err := os.Stat(filepath.Join(real, "trust/forged")); err == nil {
 					t.Errorf("the %s creates a record; hidden: %q", who, p.Policy.Hidden)
 				}
-				if text, err := os.ReadFile(filepath.Join(real, "trust/x.json")); !tt.missing && (err != nil || string(text) != "canary\n") {
-					t.Errorf("the %s changes a record: %q, %v; hidden: %q", who, text, err, p.Policy.Hidden)
+				if text, err := os.ReadFile(filepath.Join(real, "trust/x.json")); !tt.missing &&
+					(err != nil || string(text) != "canary\n") {
+					t.Errorf("the %s changes a record: %q, %v; hidden: %q", who, text, err,
+						p.Policy.Hidden)
 				}
 				if tt.missing {
 					if found, _ := filepath.Glob(filepath.Join(real, "*")); len(found) > 0 {
@@ -174,18 +187,21 @@ func TestOwnFolder(t *testing.T) {
 	}
 }
 
-// No program gets the variables with which signalbox logs in to the database of the ledger, even if it gets others like them.
+// No program gets the variables with which signalbox logs in to the database of the ledger, even if
+// it gets others like them.
 func TestCredentialsInVariables(t *testing.T) {
-	secrets := []string{"PGPASSWORD=x", "PGPASSFILE=x", "PGSSLKEY=x", "PGSERVICEFILE=x", "PGSSLPASSWORD=x", "NATS_PASSWORD=x"}
+	secrets := []string{"PGPASSWORD=x", "PGPASSFILE=x", "PGSSLKEY=x", "PGSERVICEFILE=x",
+		"PGSSLPASSWORD=x", "NATS_PASSWORD=x"}
 	for settings, want := range map[string][]string{
 		"":                            nil,
 		"journal: postgres://db/shop": nil,
 		"journal: nats://db/shop":     nil,
 		"env_pass: [PG*]":             names(secrets[:5]),
 		"env_pass: ['*']":             names(secrets),
-		"journal: postgres://db/shop\nenv_pass: [PG*, NATS_*]":     {"NATS_PASSWORD"},
-		"journal: nats://db/shop\nenv_pass: [NATS_*, PGPASSWORD]":  {"PGPASSWORD"},
-		"journal: postgres://db/shop\nenv_pass: [PG*, PGPASSWORD]": {"PGPASSWORD"}, // as the user says
+		"journal: postgres://db/shop\nenv_pass: [PG*, NATS_*]":    {"NATS_PASSWORD"},
+		"journal: nats://db/shop\nenv_pass: [NATS_*, PGPASSWORD]": {"PGPASSWORD"},
+		// as the user says
+		"journal: postgres://db/shop\nenv_pass: [PG*, PGPASSWORD]": {"PGPASSWORD"},
 	} {
 		for _, mode := range []sandbox.Mode{sandbox.Enforce, sandbox.Off} {
 			m := newMachine(t, settings)
@@ -194,12 +210,15 @@ func TestCredentialsInVariables(t *testing.T) {
 			own := config.Sandbox{Mode: mode}
 			for who, p := range map[string]*Program{
 				"agent": m.agent(config.Agent{Command: []string{"x"}, Sandbox: own}),
-				"check": m.Check(Check{Config: config.Check{Sandbox: own}, Work: "T1", Session: "c", Dir: m.path("project/.signalbox/trees/T1")}),
-				"tool":  m.Tool(own, nil, m.path("project"), m.path("temp")),
+				"check": m.Check(Check{Config: config.Check{Sandbox: own}, Work: "T1", Session: "c",
+					Dir: m.path("project/.signalbox/trees/T1")}),
+				"tool": m.Tool(own, nil, m.path("project"), m.path("temp")),
 			} {
-				got := slices.DeleteFunc(names(slices.Concat(p.Base, p.Env)), func(name string) bool { return !slices.Contains(names(secrets), name) })
+				got := slices.DeleteFunc(names(slices.Concat(p.Base, p.Env)),
+					func(name string) bool { return !slices.Contains(names(secrets), name) })
 				if !slices.Equal(got, want) {
-					t.Errorf("%q: the %s in mode %v gets %q, want %q", settings, who, mode, got, want)
+					t.Errorf("%q: the %s in mode %v gets %q, want %q", settings, who, mode, got,
+						want)
 				}
 			}
 		}

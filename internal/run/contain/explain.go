@@ -25,7 +25,8 @@ type Explanation struct {
 	// Fixed and Hidden are those of the policy.
 	Fixed  []string `json:"fixed,omitempty"`
 	Hidden []string `json:"hidden,omitempty"`
-	// Variables are the names of the variables that it gets from the environment of signalbox, and Set those that signalbox sets.
+	// Variables are the names of the variables that it gets from the environment of signalbox, and
+	// Set those that signalbox sets.
 	Variables []string `json:"variables,omitempty"`
 	Set       []string `json:"set,omitempty"`
 	// Stripped are the variables that it gets without the user and the password in them.
@@ -43,8 +44,10 @@ type Explanation struct {
 // Explain returns what a program may do on a system.
 func (p *Program) Explain(name string, s sandbox.Support) Explanation {
 	policy := p.Policy
-	e := Explanation{Name: name, Mode: policy.Mode, Network: s.Network(policy), Fixed: policy.Fixed, Hidden: policy.Hidden, Limits: policy.Limits,
-		Variables: variables(p.Base), Set: variables(p.Env), Stripped: p.stripped, Open: append(s.Open(policy), process.MissingLimits(policy.Limits)...)}
+	e := Explanation{Name: name, Mode: policy.Mode, Network: s.Network(policy), Fixed: policy.Fixed,
+		Hidden: policy.Hidden, Limits: policy.Limits,
+		Variables: variables(p.Base), Set: variables(p.Env), Stripped: p.stripped,
+		Open: append(s.Open(policy), process.MissingLimits(policy.Limits)...)}
 	if policy.Restricted() {
 		e.Layers = s.String()
 	}
@@ -75,7 +78,8 @@ func GroupChecks(all []Explanation) (grouped []Explanation) {
 	}
 	var groups [][]Explanation
 	for _, e := range all {
-		i := slices.IndexFunc(groups, func(group []Explanation) bool { return e.Check != "" && group[0].Check != "" && same(e, group[0]) })
+		i := slices.IndexFunc(groups,
+			func(group []Explanation) bool { return e.Check != "" && group[0].Check != "" && same(e, group[0]) })
 		if i < 0 {
 			i, groups = len(groups), append(groups, nil)
 		}

@@ -15,11 +15,12 @@ import (
 	"signalbox/internal/sandbox"
 )
 
-// Authors keep their home folder while their task lasts. Every other program begins with an empty one: a reviewer runs the tests of
-// the change, and a check runs nothing else, so what they leave behind is not theirs. A ~/.gitconfig that hides changes must not wait for
-// the next reviewer.
+// Authors keep their home folder while their task lasts. Every other program begins with an empty
+// one: a reviewer runs the tests of the change, and a check runs nothing else, so what they leave
+// behind is not theirs. A ~/.gitconfig that hides changes must not wait for the next reviewer.
 
-// layersFolder is the folder, beside the home folders of a task, with what belongs to them and programs do not see.
+// layersFolder is the folder, beside the home folders of a task, with what belongs to them and
+// programs do not see.
 const layersFolder = ".layers"
 
 // home is the home folder of a program.
@@ -31,9 +32,11 @@ type home struct {
 	// below are folders whose content is shown below that of the home folder.
 	below []string
 	cache *Generation // may be nil
-	// fills is a generation whose folders are in the home folder while the program runs; nil means none.
+	// fills is a generation whose folders are in the home folder while the program runs; nil means
+	// none.
 	fills *Generation
-	// layered means that the system shows the cache and the folders of below. Otherwise they are copied.
+	// layered means that the system shows the cache and the folders of below. Otherwise they are
+	// copied.
 	layered bool
 }
 
@@ -50,7 +53,8 @@ func (h home) layers() (layers []sandbox.Layer) {
 		layer.Below = append(layer.Below, h.cache.folder)
 	}
 	if len(h.below) == 0 {
-		// The rest of the home folder is as signalbox writes it: it passes on logins there while a program runs.
+		// The rest of the home folder is as signalbox writes it: it passes on logins there while a
+		// program runs.
 		layer.Only = cached
 	}
 	if len(layer.Below) == 0 {
@@ -61,18 +65,21 @@ func (h home) layers() (layers []sandbox.Layer) {
 
 // agentHome returns the home folder of an agent.
 func (s Site) agentHome(a Agent) home {
-	h := home{box: s.Box, folder: s.state(a.Work, AgentHome(a.Role, a.Name)), fresh: !signalbox.Role(a.Role).IsAuthor(), cache: a.Cache}
+	h := home{box: s.Box, folder: s.state(a.Work, AgentHome(a.Role, a.Name)),
+		fresh: !signalbox.Role(a.Role).IsAuthor(), cache: a.Cache}
 	h.layered = a.Cache != nil && a.Cache.cache.layered()
 	return h
 }
 
-// Homes are the home folders for one run of setup commands and checks. The setup commands share one. Each check has its own, which begins
-// as the setup commands left theirs: code of the task that one check runs leaves nothing for the next. All have the same path, because
-// programs write it into files.
+// Homes are the home folders for one run of setup commands and checks. The setup commands share
+// one. Each check has its own, which begins as the setup commands left theirs: code of the task
+// that one check runs leaves nothing for the next. All have the same path, because programs write
+// it into files.
 type Homes struct{ home }
 
-// OpenHomes returns new home folders for work. name is ChecksHome or BaseHome. If onBase is set, the commands run nothing but what is on the
-// base, and fill a new generation of the cache, which Publish makes the current one. The caller calls Close.
+// OpenHomes returns new home folders for work. name is ChecksHome or BaseHome. If onBase is set,
+// the commands run nothing but what is on the base, and fill a new generation of the cache, which
+// Publish makes the current one. The caller calls Close.
 func (s Site) OpenHomes(work, name string, onBase bool) (*Homes, error) {
 	h := &Homes{home{box: s.Box, folder: s.state(work, name)}}
 	if h.folder == "" {
@@ -133,7 +140,8 @@ func (h *Homes) EndSetup() error {
 	return nil
 }
 
-// Publish makes what the commands left of the cache the current generation, if they ran on the base.
+// Publish makes what the commands left of the cache the current generation, if they ran on the
+// base.
 func (h *Homes) Publish() error {
 	if h.fills == nil {
 		return nil
@@ -152,11 +160,13 @@ func (h *Homes) Close() error {
 }
 
 func (h *Homes) remove() error {
-	return errors.Join(removeHome(h.box, h.folder), removeHome(h.box, h.left()), RemoveAll(h.beside()))
+	return errors.Join(removeHome(h.box, h.folder), removeHome(h.box, h.left()),
+		RemoveAll(h.beside()))
 }
 
-// removeHome removes a home folder, after a last look at its logins. It moves the folder away first, so that nothing of it can be found
-// under its name even if something in it cannot be removed; the leftovers of a crew are tried again.
+// removeHome removes a home folder, after a last look at its logins. It moves the folder away
+// first, so that nothing of it can be found under its name even if something in it cannot be
+// removed; the leftovers of a crew are tried again.
 func removeHome(box, folder string) error {
 	_, err := os.Lstat(recordOf(folder))
 	hadLogins := err == nil
@@ -213,8 +223,8 @@ func (h home) fill() error {
 	if err := os.MkdirAll(h.folder, 0o700); err != nil {
 		return err
 	}
-	// The program could change everything in its home folder, so a link there may lead anywhere. A root does not follow those that
-	// lead out of it.
+	// The program could change everything in its home folder, so a link there may lead anywhere. A
+	// root does not follow those that lead out of it.
 	root, err := os.OpenRoot(h.folder)
 	if err != nil {
 		return err
@@ -256,8 +266,8 @@ func (h home) makeWork() error {
 	return nil
 }
 
-// Finish removes the home folder if it was for this start of the program only, and ends the use of the cache. Call it after the program
-// has ended, and after RenewLogins.
+// Finish removes the home folder if it was for this start of the program only, and ends the use of
+// the cache. Call it after the program has ended, and after RenewLogins.
 func (p *Program) Finish() (err error) {
 	p.cache.Release()
 	h := p.place

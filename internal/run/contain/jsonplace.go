@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// document is a JSON object, and where its values are in its text, so that one of them can be replaced and
-// everything else stays as it is.
+// document is a JSON object, and where its values are in its text, so that one of them can be
+// replaced and everything else stays as it is.
 type document struct {
 	text []byte
 	root *place
@@ -28,8 +28,8 @@ type field struct {
 	value *place
 }
 
-// parseDocument parses a JSON object. A name that occurs twice in an object is an error: programs differ in
-// which of the two counts.
+// parseDocument parses a JSON object. A name that occurs twice in an object is an error: programs
+// differ in which of the two counts.
 func parseDocument(text []byte) (document, error) {
 	if !json.Valid(text) {
 		return document{}, errors.New("not valid JSON")

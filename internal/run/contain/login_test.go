@@ -26,20 +26,23 @@ func TestMissingLogin(t *testing.T) {
 	}
 	claude := config.Agent{Preset: config.PresetClaude}
 	h := Host{Home: home}
-	if got := h.MissingLogin(claude); got != "run claude once and log in, or set ANTHROPIC_API_KEY" {
+	if got := h.MissingLogin(
+		claude); got != "run claude once and log in, or set ANTHROPIC_API_KEY" {
 		t.Errorf("without a login: %q", got)
 	}
 	for name, agent := range map[string]config.Agent{
 		"a command":      {Command: []string{"x"}},
 		"another server": {Preset: config.PresetClaude, BaseURL: "http://127.0.0.1:1"},
-		"its own key":    {Preset: config.PresetClaude, Env: map[string]string{"ANTHROPIC_API_KEY": "x"}},
-		"opencode":       {Preset: config.PresetOpencode},
+		"its own key": {Preset: config.PresetClaude,
+			Env: map[string]string{"ANTHROPIC_API_KEY": "x"}},
+		"opencode": {Preset: config.PresetOpencode},
 	} {
 		if got := h.MissingLogin(agent); got != "" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	if got := (Host{Home: home, Environ: []string{"CLAUDE_CODE_OAUTH_TOKEN=x"}}).MissingLogin(claude); got != "" {
+	if got := (Host{Home: home, Environ: []string{"CLAUDE_CODE_OAUTH_TOKEN=x"}}).MissingLogin(
+		claude); got != "" {
 		t.Errorf("with a token: %q", got)
 	}
 	write(".claude/settings.json", `{"model": "x"}`)

@@ -7,7 +7,8 @@ import (
 	"signalbox/internal/config"
 )
 
-// TestPorts checks that all who work in a folder know its ports, and may use them where only some ports are allowed.
+// TestPorts checks that all who work in a folder know its ports, and may use them where only some
+// ports are allowed.
 func TestPorts(t *testing.T) {
 	dir := t.TempDir()
 	ports := Ports{First: 20100, Count: 3}
@@ -23,7 +24,8 @@ func TestPorts(t *testing.T) {
 		}
 		site := Site{Host: Host{Home: t.TempDir()}, Config: c, Box: dir, Project: dir}
 		for name, p := range map[string]*Program{
-			"agent": site.Agent(Agent{Name: "a", Config: config.Agent{Command: []string{"sh"}}, Role: "developer", Work: "T1", Dir: dir, Ports: ports}),
+			"agent": site.Agent(Agent{Name: "a", Config: config.Agent{Command: []string{"sh"}},
+				Role: "developer", Work: "T1", Dir: dir, Ports: ports}),
 			"check": site.Check(Check{Work: "T1", Dir: dir, Ports: ports}),
 			"setup": site.Setup(Setup{Work: "T1", Dir: dir, Ports: ports}),
 		} {
@@ -36,11 +38,13 @@ func TestPorts(t *testing.T) {
 				}
 			}
 		}
-		container := site.Check(Check{Work: "T1", Dir: dir, Ports: ports, Environment: config.Environment{Run: []string{"docker"}}})
+		container := site.Check(Check{Work: "T1", Dir: dir, Ports: ports,
+			Environment: config.Environment{Run: []string{"docker"}}})
 		if !slices.Contains(container.Env, "SIGNALBOX_PORT=20100") {
 			t.Error("a check in a container does not get its ports")
 		}
-		if site.Check(Check{Work: "T1", Dir: dir}).Policy.Network.String() == want && want == "TCP ports [443 20100-20102]" {
+		if site.Check(Check{Work: "T1", Dir: dir}).Policy.Network.String() == want &&
+			want == "TCP ports [443 20100-20102]" {
 			t.Error("a folder without ports has some")
 		}
 	}

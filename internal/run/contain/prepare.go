@@ -12,8 +12,9 @@ import (
 	"signalbox/internal/durable"
 )
 
-// Prepare creates the folders that the program needs, and a new home folder unless the program is an author's. It copies the user's settings into
-// it, over what an earlier run of the program may have left there, and the user's logins. Call RenewLogins and then Clean or Finish after the
+// Prepare creates the folders that the program needs, and a new home folder unless the program is
+// an author's. It copies the user's settings into it, over what an earlier run of the program may
+// have left there, and the user's logins. Call RenewLogins and then Clean or Finish after the
 // program has ended.
 func (p *Program) Prepare() error {
 	if p.Policy == nil {
@@ -30,8 +31,8 @@ func (p *Program) Prepare() error {
 	if p.home == "" {
 		return nil
 	}
-	// The logins of a program that was killed with signalbox. If they cannot be renewed now, they never can: the
-	// user's logins are copied over them.
+	// The logins of a program that was killed with signalbox. If they cannot be renewed now, they
+	// never can: the user's logins are copied over them.
 	leftover := logins{home: p.home}
 	_ = leftover.renewLeftover()
 	if err := p.place.fill(); err != nil {
@@ -48,7 +49,8 @@ func (p *Program) Prepare() error {
 			return fmt.Errorf("prepare a sandbox: %w", err)
 		}
 	}
-	if err := writeInto(home, filepath.Join(".config", "git", "config"), p.gitSettings()); err != nil {
+	if err := writeInto(home, filepath.Join(".config", "git", "config"),
+		p.gitSettings()); err != nil {
 		return fmt.Errorf("prepare git in a sandbox: %w", err)
 	}
 	for _, c := range p.copies {
@@ -63,8 +65,9 @@ func (p *Program) Prepare() error {
 	return nil
 }
 
-// gitSettings returns the settings of git in a home folder: what commits in repositories of the program's own need, such as those of tests,
-// and that the working copy can be used, whoever owns it. None of them runs a program. Settings in ~/.gitconfig count more.
+// gitSettings returns the settings of git in a home folder: what commits in repositories of the
+// program's own need, such as those of tests, and that the working copy can be used, whoever owns
+// it. None of them runs a program. Settings in ~/.gitconfig count more.
 func (p *Program) gitSettings() string {
 	text := "[user]\n\tname = signalbox\n\temail = signalbox@localhost\n[init]\n\tdefaultBranch = main\n"
 	if p.dir == "" {
@@ -72,7 +75,8 @@ func (p *Program) gitSettings() string {
 	}
 	text += "[safe]\n"
 	for _, dir := range slices.Compact([]string{p.dir, resolve(p.dir)}) {
-		text += "\tdirectory = \"" + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(filepath.ToSlash(dir)) + "\"\n"
+		text += "\tdirectory = \"" + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n",
+			`\n`).Replace(filepath.ToSlash(dir)) + "\"\n"
 	}
 	return text
 }
@@ -111,7 +115,8 @@ func clearPlace(home *os.Root, name string) error {
 	return home.RemoveAll(name)
 }
 
-// makeFolder creates a folder. What has the name of one of the folders in its path, and is not a folder, is removed.
+// makeFolder creates a folder. What has the name of one of the folders in its path, and is not a
+// folder, is removed.
 func makeFolder(home *os.Root, name string) error {
 	path := ""
 	for part := range strings.SplitSeq(filepath.ToSlash(name), "/") {
@@ -146,7 +151,8 @@ func RemoveState(box, work string) error {
 	return RemoveAll(filepath.Join(box, StateFolder, work))
 }
 
-// RemoveAll removes a folder that programs have written to. They may have made folders in it read-only.
+// RemoveAll removes a folder that programs have written to. They may have made folders in it
+// read-only.
 func RemoveAll(folder string) error {
 	if os.RemoveAll(folder) == nil {
 		return nil

@@ -16,10 +16,12 @@ func TestSettingsAndLogins(t *testing.T) {
 		settings, login string
 		variable, home  string // home is relative to the private home folder
 	}{
-		"claude":   {".claude/settings.json", ".claude/.credentials.json", "CLAUDE_CONFIG_DIR", ".claude"},
-		"codex":    {".codex/config.toml", ".codex/auth.json", "CODEX_HOME", ".codex"},
-		"gemini":   {".gemini/settings.json", ".gemini/oauth_creds.json", "GEMINI_CLI_HOME", ""},
-		"opencode": {".config/opencode/opencode.json", ".local/share/opencode/auth.json", "XDG_DATA_HOME", ".local/share"},
+		"claude": {".claude/settings.json", ".claude/.credentials.json", "CLAUDE_CONFIG_DIR",
+			".claude"},
+		"codex":  {".codex/config.toml", ".codex/auth.json", "CODEX_HOME", ".codex"},
+		"gemini": {".gemini/settings.json", ".gemini/oauth_creds.json", "GEMINI_CLI_HOME", ""},
+		"opencode": {".config/opencode/opencode.json", ".local/share/opencode/auth.json",
+			"XDG_DATA_HOME", ".local/share"},
 	} {
 		t.Run(preset, func(t *testing.T) {
 			m := newMachine(t, "")
@@ -31,21 +33,26 @@ func TestSettingsAndLogins(t *testing.T) {
 				if err := p.Prepare(); err != nil {
 					t.Fatal(err)
 				}
-				if text, err := os.ReadFile(filepath.Join(home, tt.settings)); string(text) != "settings" {
+				if text, err := os.ReadFile(filepath.Join(home, tt.settings)); string(
+					text) != "settings" {
 					t.Errorf("settings %q, %v", text, err)
 				}
-				if text, err := os.ReadFile(filepath.Join(home, tt.login)); string(text) != "login" {
+				if text, err := os.ReadFile(filepath.Join(home,
+					tt.login)); string(text) != "login" {
 					t.Errorf("the login is %q, %v", text, err)
 				}
-				if err := os.WriteFile(filepath.Join(home, tt.settings), []byte("planted"), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(home, tt.settings), []byte("planted"),
+					0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if got := process.Getenv(p.Env, tt.variable); got != filepath.Join(home, tt.home) {
 				t.Errorf("%s=%s", tt.variable, got)
 			}
-			m.want("write", p.Policy.Write, "project/.signalbox/state/T1/developer-a", "project/.signalbox/trees/T1")
-			// Settings that the user removed do not stay, and neither does a login for another server.
+			m.want("write", p.Policy.Write, "project/.signalbox/state/T1/developer-a",
+				"project/.signalbox/trees/T1")
+			// Settings that the user removed do not stay, and neither does a login for another
+			// server.
 			if err := os.Remove(m.path("home/" + tt.settings)); err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +63,8 @@ func TestSettingsAndLogins(t *testing.T) {
 			if _, err := os.Lstat(filepath.Join(home, tt.settings)); err == nil {
 				t.Error("old settings stayed")
 			}
-			m.want("write", p.Policy.Write, "project/.signalbox/state/T1/developer-a", "project/.signalbox/trees/T1")
+			m.want("write", p.Policy.Write, "project/.signalbox/state/T1/developer-a",
+				"project/.signalbox/trees/T1")
 		})
 	}
 }
@@ -94,7 +102,8 @@ func TestPlantedLinks(t *testing.T) {
 			if text, err := os.ReadFile(victim); string(text) != "untouched" {
 				t.Errorf("the other file has %q, %v", text, err)
 			}
-			if text, err := os.ReadFile(filepath.Join(home, ".codex/config.toml")); string(text) != "settings" {
+			if text, err := os.ReadFile(filepath.Join(home, ".codex/config.toml")); string(
+				text) != "settings" {
 				t.Errorf("settings %q, %v", text, err)
 			}
 		})
@@ -107,9 +116,11 @@ func TestCleanAndRemoveState(t *testing.T) {
 	if err := p.Prepare(); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"project/.signalbox/tmp/w-1.1/a/b", "project/.signalbox/state/T1/developer-a/go/pkg/mod/x"} {
+	for _, name := range []string{"project/.signalbox/tmp/w-1.1/a/b",
+		"project/.signalbox/state/T1/developer-a/go/pkg/mod/x"} {
 		m.write(name, "")
-		if err := os.Chmod(filepath.Dir(m.path(name)), 0o500); err != nil { // like go's module cache
+		// like go's module cache
+		if err := os.Chmod(filepath.Dir(m.path(name)), 0o500); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,7 +139,8 @@ func TestCleanAndRemoveState(t *testing.T) {
 
 func TestPublicParts(t *testing.T) {
 	m := newMachine(t, "")
-	for name, mode := range map[string]os.FileMode{"etc/passwd": 0o644, "etc/shadow": 0o640, "etc/ssh/host_key": 0o600, "etc/ssh/config": 0o644, "etc/ssl/cert": 0o644} {
+	for name, mode := range map[string]os.FileMode{"etc/passwd": 0o644, "etc/shadow": 0o640,
+		"etc/ssh/host_key": 0o600, "etc/ssh/config": 0o644, "etc/ssl/cert": 0o644} {
 		if err := os.Chmod(m.write(name, ""), mode); err != nil {
 			t.Fatal(err)
 		}
@@ -139,23 +151,29 @@ func TestPublicParts(t *testing.T) {
 		}
 	}
 	// A policy would allow what a link leads to.
-	for name, to := range map[string]string{"etc/shell": "/usr/bin", "etc/mtab": "/proc/self/mounts", "etc/secret": m.path("etc/shadow"), "etc/private": m.path("home")} {
+	for name, to := range map[string]string{"etc/shell": "/usr/bin",
+		"etc/mtab": "/proc/self/mounts", "etc/secret": m.path("etc/shadow"),
+		"etc/private": m.path("home")} {
 		if err := os.Symlink(to, m.path(name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	m.want("public", publicParts(m.path("etc")), "etc/passwd", "etc/shell", "etc/ssh/config", "etc/ssl")
+	m.want("public", publicParts(m.path("etc")), "etc/passwd", "etc/shell", "etc/ssh/config",
+		"etc/ssl")
 	m.want("all", publicParts(m.path("etc/ssl")), "etc/ssl")
 }
 
-// Git in a private home folder knows a name, and uses the working copy whoever owns it. What a program planted there is replaced.
+// Git in a private home folder knows a name, and uses the working copy whoever owns it. What a
+// program planted there is replaced.
 func TestGitSettings(t *testing.T) {
 	m := newMachine(t, "")
 	for name, p := range map[string]*Program{
 		"agent": m.agent(config.Agent{}),
-		"check": m.Check(Check{Work: "T1", Session: "c", Dir: m.path("project/.signalbox/trees/T1")}),
-		"setup": m.Setup(Setup{Work: "T2", Session: "s", Dir: m.path("project/.signalbox/trees/T1")}),
-		"tool":  m.Tool(config.Sandbox{}, nil, m.path(`project/a "b" \c`), m.path("temp")),
+		"check": m.Check(Check{Work: "T1", Session: "c",
+			Dir: m.path("project/.signalbox/trees/T1")}),
+		"setup": m.Setup(Setup{Work: "T2", Session: "s",
+			Dir: m.path("project/.signalbox/trees/T1")}),
+		"tool": m.Tool(config.Sandbox{}, nil, m.path(`project/a "b" \c`), m.path("temp")),
 	} {
 		home := process.Getenv(p.Env, "HOME")
 		settings := filepath.Join(home, ".config/git/config")
@@ -179,7 +197,9 @@ func TestGitSettings(t *testing.T) {
 			}
 			return strings.TrimSpace(string(out))
 		}
-		for setting, want := range map[string]string{"user.name": "signalbox", "user.email": "signalbox@localhost", "init.defaultBranch": "main", "safe.directory": resolve(p.dir)} {
+		for setting, want := range map[string]string{"user.name": "signalbox",
+			"user.email": "signalbox@localhost", "init.defaultBranch": "main",
+			"safe.directory": resolve(p.dir)} {
 			if got := get(setting); got != want {
 				t.Errorf("%s: %s is %q, want %q", name, setting, got, want)
 			}

@@ -23,13 +23,14 @@ import (
 // maxLogin bounds the size of a login.
 const maxLogin = 1 << 20
 
-// loginPause is how often the logins of a running program are looked at. Looking is reading two small files.
-// Notifications of the file system would not be faster where it counts: a program that renews a login has waited
-// for its server. And they are missing on network file systems, or once a program replaces the folder.
+// loginPause is how often the logins of a running program are looked at. Looking is reading two
+// small files. Notifications of the file system would not be faster where it counts: a program that
+// renews a login has waited for its server. And they are missing on network file systems, or once a
+// program replaces the folder.
 const loginPause = 100 * time.Millisecond
 
-// logins are copies of the user's logins in the home folder of a program. The program works on the copies, and
-// the renewed tokens in them are copied back; see renewLogin.
+// logins are copies of the user's logins in the home folder of a program. The program works on the
+// copies, and the renewed tokens in them are copied back; see renewLogin.
 type logins struct {
 	home string
 	// mu guards the rest, and is held while a login is renewed.
@@ -45,7 +46,8 @@ type login struct {
 	User, Lock string
 	// Name is that of the copy in the home folder.
 	Name string
-	// Base is the user's file as the program has it, apart from its own changes; nil means that there is none.
+	// Base is the user's file as the program has it, apart from its own changes; nil means that
+	// there is none.
 	Base []byte
 
 	user, copied []byte // as they were at the last look
@@ -53,8 +55,8 @@ type login struct {
 	beforeWrite func() // for tests: called before the user's file is written
 }
 
-// recordOf returns the file that records which logins a program has in its home folder, until they have been
-// copied back. It is beside the home folder, where the program cannot change it.
+// recordOf returns the file that records which logins a program has in its home folder, until they
+// have been copied back. It is beside the home folder, where the program cannot change it.
 func recordOf(home string) string { return home + ".logins" }
 
 // prepare copies the logins into the home folder.
@@ -95,8 +97,9 @@ func (l *logins) record() error {
 	return durable.Replace(recordOf(l.home), text, 0o600)
 }
 
-// WatchLogins copies tokens that the program renews to the user's files as soon as it has written them, and those
-// that the user or other programs renew to the program. It looks until ctx is done or RenewLogins was called.
+// WatchLogins copies tokens that the program renews to the user's files as soon as it has written
+// them, and those that the user or other programs renew to the program. It looks until ctx is done
+// or RenewLogins was called.
 func (p *Program) WatchLogins(ctx context.Context) {
 	if len(p.logins.all) == 0 {
 		return
@@ -112,7 +115,8 @@ func (p *Program) WatchLogins(ctx context.Context) {
 	}()
 }
 
-// watchOnce looks at the logins, and reports whether to look again. Errors can wait: the last look reports them.
+// watchOnce looks at the logins, and reports whether to look again. Errors can wait: the last look
+// reports them.
 func (l *logins) watchOnce() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,9 +126,10 @@ func (l *logins) watchOnce() bool {
 	return !l.ended
 }
 
-// RenewLogins looks at the logins for the last time, and removes the copies. Call it after the program has ended,
-// and before its home folder is removed. It returns which changes in the copies were not copied to the user's
-// files. After an error the copies stay: the next Prepare, RenewLeftovers or RemoveState tries again.
+// RenewLogins looks at the logins for the last time, and removes the copies. Call it after the
+// program has ended, and before its home folder is removed. It returns which changes in the copies
+// were not copied to the user's files. After an error the copies stay: the next Prepare,
+// RenewLeftovers or RemoveState tries again.
 func (p *Program) RenewLogins() (refused []string, err error) {
 	l := &p.logins
 	l.mu.Lock()
@@ -155,8 +160,8 @@ func (l *logins) remove() error {
 	return errors.Join(append(errs, durable.Remove(recordOf(l.home)))...)
 }
 
-// sync looks at all logins. The last look reports a copy that cannot be used; before, the program may be about to
-// write it.
+// sync looks at all logins. The last look reports a copy that cannot be used; before, the program
+// may be about to write it.
 func (l *logins) sync(last bool) error {
 	home, err := os.OpenRoot(l.home)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,10 +191,12 @@ func (l *logins) sync(last bool) error {
 	return errors.Join(errs...)
 }
 
-// sync copies renewed tokens from the program's copy to the user's file, and a user's file that has changed to the
-// program. If the user has logged in again, that counts; if the user has logged out, nothing is copied.
+// sync copies renewed tokens from the program's copy to the user's file, and a user's file that has
+// changed to the program. If the user has logged in again, that counts; if the user has logged out,
+// nothing is copied.
 func (l *login) sync(home *os.Root, last bool) (refused []string, err error) {
-	if user, copied, _, err := l.read(home); !last && err == nil && bytes.Equal(user, l.user) && bytes.Equal(copied, l.copied) {
+	if user, copied, _, err := l.read(home); !last && err == nil && bytes.Equal(user, l.user) &&
+		bytes.Equal(copied, l.copied) {
 		return nil, nil
 	}
 	refused, err = l.renew(home, last)
@@ -200,12 +207,14 @@ func (l *login) sync(home *os.Root, last bool) (refused []string, err error) {
 	return refused, err
 }
 
-// lastLooks is how often the last look is tried while somebody writes the user's file, a pause apart.
+// lastLooks is how often the last look is tried while somebody writes the user's file, a pause
+// apart.
 const lastLooks = 10
 
 // errUnsettled means that somebody is writing the user's file, so that it cannot be renewed now.
-var errUnsettled = errors.New("your file is being written, or is broken: the renewed login is kept " +
-	"until you repair the file or remove it")
+var errUnsettled = errors.New(
+	"your file is being written, or is broken: the renewed login is kept " +
+		"until you repair the file or remove it")
 
 // renew does what sync does, once. It holds the lock no longer than that.
 func (l *login) renew(home *os.Root, last bool) (refused []string, err error) {
@@ -226,7 +235,8 @@ func (l *login) renew(home *os.Root, last bool) (refused []string, err error) {
 		}
 		fault = fmt.Errorf("your file: %w", err) // somebody is writing it, or it is not a login
 	} else if l.Base != nil && copied != nil {
-		renewed, refused, fault = renewLogin(filepath.ToSlash(l.Name), l.Base, user, copied, time.Now())
+		renewed, refused, fault = renewLogin(filepath.ToSlash(l.Name), l.Base, user, copied,
+			time.Now())
 	}
 	switch {
 	case fault != nil && !last:
@@ -242,7 +252,8 @@ func (l *login) renew(home *os.Root, last bool) (refused []string, err error) {
 			return refused, err
 		}
 	}
-	// The program's own changes stay in its copy, which it may watch. What others changed it gets, all of it.
+	// The program's own changes stay in its copy, which it may watch. What others changed it gets,
+	// all of it.
 	if !bytes.Equal(user, l.Base) {
 		if err := replaceCopy(home, l.Name, renewed); err != nil {
 			return refused, err
@@ -253,8 +264,8 @@ func (l *login) renew(home *os.Root, last bool) (refused []string, err error) {
 	return refused, nil
 }
 
-// write replaces the user's file, unless it is no longer as it was read: programs of the user do not know the lock,
-// and what they have written meanwhile must not be undone.
+// write replaces the user's file, unless it is no longer as it was read: programs of the user do
+// not know the lock, and what they have written meanwhile must not be undone.
 func (l *login) write(read, renewed []byte) error {
 	if l.beforeWrite != nil {
 		l.beforeWrite()
@@ -269,14 +280,15 @@ func (l *login) write(read, renewed []byte) error {
 	return durable.Rewrite(l.User, renewed)
 }
 
-// hasRenewed reports whether a copy has tokens that the user's file would get if it were as the program got it.
+// hasRenewed reports whether a copy has tokens that the user's file would get if it were as the
+// program got it.
 func (l *login) hasRenewed(copied []byte) bool {
 	renewed, _, err := renewLogin(filepath.ToSlash(l.Name), l.Base, l.Base, copied, time.Now())
 	return err == nil && !bytes.Equal(renewed, l.Base)
 }
 
-// read reads the user's file and the program's copy; nil is a file that does not exist. fault is what is wrong
-// with the copy.
+// read reads the user's file and the program's copy; nil is a file that does not exist. fault is
+// what is wrong with the copy.
 func (l *login) read(home *os.Root) (user, copied []byte, fault, err error) {
 	user, err = durable.ReadRegular(l.User, maxLogin)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -286,7 +298,8 @@ func (l *login) read(home *os.Root) (user, copied []byte, fault, err error) {
 	return user, copied, fault, err
 }
 
-// readCopy reads the copy of a login, nil if there is none. The program may have put anything in its place.
+// readCopy reads the copy of a login, nil if there is none. The program may have put anything in
+// its place.
 func readCopy(home *os.Root, name string) ([]byte, error) {
 	file, err := durable.OpenRegularIn(home, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -306,7 +319,8 @@ func readCopy(home *os.Root, name string) ([]byte, error) {
 	return text, nil
 }
 
-// replaceCopy replaces the copy of a login, so that the program reads either the old one or the new one.
+// replaceCopy replaces the copy of a login, so that the program reads either the old one or the new
+// one.
 func replaceCopy(home *os.Root, name string, content []byte) error {
 	fresh := name + "." + rand.Text()
 	file, err := home.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -340,12 +354,14 @@ func (l *login) lock() (*os.File, error) {
 
 // lockFor returns the lock of a login, which is in the user's home folder.
 func lockFor(home, login string) string {
-	return filepath.Join(home, ".cache", "signalbox", "logins", fmt.Sprintf("%x", sha256.Sum256([]byte(resolve(login)))))
+	return filepath.Join(home, ".cache", "signalbox", "logins",
+		fmt.Sprintf("%x", sha256.Sum256([]byte(resolve(login)))))
 }
 
-// RenewLeftovers copies back the tokens that programs renewed before signalbox was killed with them: those of a
-// task, or of all tasks if work is "". Call it before a program starts, because the user's login may have been
-// replaced by one of them. It returns what was not copied, like RenewLogins.
+// RenewLeftovers copies back the tokens that programs renewed before signalbox was killed with
+// them: those of a task, or of all tasks if work is "". Call it before a program starts, because
+// the user's login may have been replaced by one of them. It returns what was not copied, like
+// RenewLogins.
 func RenewLeftovers(box, work string) (refused []string, err error) {
 	works := []string{work}
 	if work == "" {

@@ -40,8 +40,10 @@ func newLoginTest(t *testing.T) *loginTest {
 // start prepares an agent, and returns it with its copy of the login.
 func (l *loginTest) start(name string) (p *Program, copied string) {
 	l.t.Helper()
-	p = l.Agent(Agent{Name: name, Config: config.Agent{Preset: config.PresetCodex}, Role: "developer", Work: "T1",
-		Temp: l.path("tmp/" + name), Dir: l.path("project/.signalbox/trees/T1"), Argv: []string{"tool"}})
+	p = l.Agent(Agent{Name: name, Config: config.Agent{Preset: config.PresetCodex},
+		Role: "developer", Work: "T1",
+		Temp: l.path("tmp/" + name), Dir: l.path("project/.signalbox/trees/T1"),
+		Argv: []string{"tool"}})
 	if err := p.Prepare(); err != nil {
 		l.t.Fatal(err)
 	}
@@ -77,8 +79,8 @@ func (l *loginTest) wantRenewed(p *Program, refused ...string) {
 	}
 }
 
-// No program of a preset may touch the user's login. It has a copy, in the folder that its variable names, and the
-// copy is gone when it has ended.
+// No program of a preset may touch the user's login. It has a copy, in the folder that its variable
+// names, and the copy is gone when it has ended.
 func TestLoginIsACopy(t *testing.T) {
 	for preset, tt := range map[string]struct{ variable, folder, below, login string }{
 		"claude":   {"CLAUDE_CONFIG_DIR", ".claude", "", ".credentials.json"},
@@ -89,7 +91,8 @@ func TestLoginIsACopy(t *testing.T) {
 		for _, named := range []bool{false, true} {
 			t.Run(fmt.Sprint(preset, ", folder named ", named), func(t *testing.T) {
 				m := newMachine(t, "")
-				m.Environ = slices.DeleteFunc(m.Environ, func(entry string) bool { return nameOf(entry) == "CODEX_HOME" })
+				m.Environ = slices.DeleteFunc(m.Environ,
+					func(entry string) bool { return nameOf(entry) == "CODEX_HOME" })
 				folder := filepath.Join("home", tt.folder)
 				if named {
 					m.Environ = append(m.Environ, tt.variable+"="+m.path("home/mine"))
@@ -101,7 +104,8 @@ func TestLoginIsACopy(t *testing.T) {
 					t.Fatal(err)
 				}
 				copied := filepath.Join(p.home, tt.folder, tt.login)
-				if info, err := os.Lstat(copied); err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o600 {
+				if info, err := os.Lstat(copied); err != nil || !info.Mode().IsRegular() ||
+					info.Mode().Perm() != 0o600 {
 					t.Errorf("the copy is %v, %v", info, err)
 				}
 				if text, err := os.ReadFile(copied); string(text) != `{"x": 1}` {
@@ -129,7 +133,8 @@ func TestLoginIsACopy(t *testing.T) {
 func TestTokenInsteadOfALogin(t *testing.T) {
 	m := newMachine(t, "")
 	m.write("home/.claude/.credentials.json", `{"claudeAiOauth": {"accessToken": "a"}}`)
-	for name, a := range map[string]config.Agent{"mine": {Preset: "claude", Env: map[string]string{tokenVariable: "t"}}, "": {Preset: "claude"}} {
+	for name, a := range map[string]config.Agent{"mine": {Preset: "claude",
+		Env: map[string]string{tokenVariable: "t"}}, "": {Preset: "claude"}} {
 		p := m.agent(a)
 		if err := p.Prepare(); err != nil {
 			t.Fatal(err)
@@ -144,8 +149,9 @@ func TestTokenInsteadOfALogin(t *testing.T) {
 	}
 }
 
-// Renewed tokens reach the user's file, however the program writes them, and nothing else does: when it has ended, at
-// the next start of a program or of a crew after signalbox was killed, and before its home folder is removed.
+// Renewed tokens reach the user's file, however the program writes them, and nothing else does:
+// when it has ended, at the next start of a program or of a crew after signalbox was killed, and
+// before its home folder is removed.
 func TestRenewedLogin(t *testing.T) {
 	const file = ".codex/auth.json: "
 	for name, tt := range map[string]struct {
@@ -153,28 +159,44 @@ func TestRenewedLogin(t *testing.T) {
 		want    int
 		refused []string
 	}{
-		"by another file": {func(file string) error { return replaceFile(file, codexLogin(2)) }, 2, nil},
-		"in place":        {func(file string) error { return os.WriteFile(file, []byte(codexLogin(2)), 0o600) }, 2, nil},
+		"by another file": {func(file string) error { return replaceFile(file, codexLogin(2)) }, 2,
+			nil},
+		"in place": {func(
+			file string) error {
+			return os.WriteFile(file, []byte(codexLogin(2)), 0o600)
+		}, 2, nil},
 		"and a key": {func(file string) error {
-			return os.WriteFile(file, []byte(strings.Replace(codexLogin(2), "null", `"sk-attacker"`, 1)), 0o600)
+			return os.WriteFile(file,
+				[]byte(strings.Replace(codexLogin(2), "null", `"sk-attacker"`, 1)), 0o600)
 		}, 2, []string{file + "OPENAI_API_KEY was changed"}},
 		"not at all": {func(string) error { return nil }, 1, nil},
-		"not JSON":   {func(file string) error { return replaceFile(file, "token") }, 1, []string{file + "the copy: not valid JSON"}},
-		"half":       {func(file string) error { return os.WriteFile(file, []byte(codexLogin(2)[:40]), 0o600) }, 1, []string{file + "the copy: not valid JSON"}},
-		"empty":      {func(file string) error { return os.Truncate(file, 0) }, 1, []string{file + "the copy: not valid JSON"}},
+		"not JSON": {func(file string) error { return replaceFile(file, "token") }, 1,
+			[]string{file + "the copy: not valid JSON"}},
+		"half": {func(
+			file string) error {
+			return os.WriteFile(file, []byte(codexLogin(2)[:40]), 0o600)
+		}, 1,
+			[]string{file + "the copy: not valid JSON"}},
+		"empty": {func(file string) error { return os.Truncate(file, 0) }, 1,
+			[]string{file + "the copy: not valid JSON"}},
 		"too large": {func(file string) error { return replaceFile(file, codexLogin(2)+strings.Repeat(" ", maxLogin)) }, 1,
 			[]string{file + "the copy has more than 1048576 bytes, or cannot be read"}},
 		"removed":  {os.Remove, 1, nil},
 		"a folder": {func(file string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) }, 1, []string{file + "the copy is not a regular file"}},
 		"a pipe": {func(file string) error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)) }, 1,
 			[]string{file + "the copy is not a regular file"}},
-		"a link elsewhere": {func(file string) error { return errors.Join(os.Remove(file), os.Symlink("/etc/hostname", file)) }, 1,
+		"a link elsewhere": {func(
+			file string) error {
+			return errors.Join(os.Remove(file), os.Symlink("/etc/hostname", file))
+		}, 1,
 			[]string{file + "the copy is not a regular file"}},
 		"a link to the user's file": {func(file string) error {
-			return errors.Join(os.Remove(file), os.Symlink("../../../../../../home/.codex/auth.json", file))
+			return errors.Join(os.Remove(file),
+				os.Symlink("../../../../../../home/.codex/auth.json", file))
 		}, 1, []string{file + "the copy is not a regular file"}},
 		"another user's": {func(file string) error {
-			return errors.Join(os.WriteFile(file, []byte(codexLogin(2)), 0o600), os.Chown(file, 12345, -1))
+			return errors.Join(os.WriteFile(file, []byte(codexLogin(2)), 0o600),
+				os.Chown(file, 12345, -1))
 		}, 1, []string{file + "the copy belongs to another user"}},
 		"the folder": {func(file string) error { return os.RemoveAll(filepath.Dir(file)) }, 1, nil},
 	} {
@@ -182,19 +204,34 @@ func TestRenewedLogin(t *testing.T) {
 			continue // only root can make it so
 		}
 		for how, end := range map[string]func(l *loginTest, p *Program) ([]string, error){
-			"ended":   func(_ *loginTest, p *Program) ([]string, error) { return p.RenewLogins() },
-			"watched": func(l *loginTest, p *Program) ([]string, error) { l.look(p); return p.RenewLogins() },
+			"ended": func(_ *loginTest, p *Program) ([]string, error) { return p.RenewLogins() },
+			"watched": func(l *loginTest, p *Program) ([]string,
+				error) {
+				l.look(p)
+				return p.RenewLogins()
+			},
 			"next program": func(_ *loginTest, p *Program) ([]string, error) {
 				err := p.Prepare()
 				return p.logins.refused, err
 			},
-			"next crew":        func(l *loginTest, p *Program) ([]string, error) { return RenewLeftovers(l.Box, "") },
-			"the task is done": func(l *loginTest, p *Program) ([]string, error) { return tt.refused, RemoveState(l.Box, "T1") },
-			"home removed":     func(l *loginTest, p *Program) ([]string, error) { return tt.refused, RemoveHome(p.home) },
+			"next crew": func(l *loginTest, p *Program) ([]string,
+				error) {
+				return RenewLeftovers(l.Box, "")
+			},
+			"the task is done": func(l *loginTest, p *Program) ([]string,
+				error) {
+				return tt.refused, RemoveState(l.Box, "T1")
+			},
+			"home removed": func(l *loginTest, p *Program) ([]string,
+				error) {
+				return tt.refused, RemoveHome(p.home)
+			},
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				l := newLoginTest(t)
-				l.do(os.Rename(l.user, l.path("dotfiles.json")), os.Symlink("../../dotfiles.json", l.user), os.Chmod(l.path("dotfiles.json"), 0o640))
+				l.do(os.Rename(l.user, l.path("dotfiles.json")),
+					os.Symlink("../../dotfiles.json", l.user),
+					os.Chmod(l.path("dotfiles.json"), 0o640))
 				p, copied := l.start("a")
 				l.do(tt.change(copied))
 				refused, err := end(l, p)
@@ -202,7 +239,8 @@ func TestRenewedLogin(t *testing.T) {
 					t.Errorf("not copied back: %q, %v, want %q", refused, err, tt.refused)
 				}
 				l.want(l.user, codexLogin(tt.want))
-				if info, err := os.Stat(l.path("dotfiles.json")); err != nil || info.Mode() != 0o640 {
+				if info, err := os.Stat(l.path("dotfiles.json")); err != nil ||
+					info.Mode() != 0o640 {
 					t.Errorf("the file is %v, %v", info, err)
 				}
 				if to, err := os.Readlink(l.user); to != "../../dotfiles.json" {
@@ -215,8 +253,9 @@ func TestRenewedLogin(t *testing.T) {
 	}
 }
 
-// Tokens that one program renews reach the other programs, and those that the user's own program renews reach all. A
-// login that the user has changed counts more than what a program renewed from the old one.
+// Tokens that one program renews reach the other programs, and those that the user's own program
+// renews reach all. A login that the user has changed counts more than what a program renewed from
+// the old one.
 func TestRenewedLoginOfAnother(t *testing.T) {
 	l := newLoginTest(t)
 	a, ofA := l.start("a")
@@ -237,7 +276,8 @@ func TestRenewedLoginOfAnother(t *testing.T) {
 	l.want(ofA, codexLogin(4))
 	l.want(ofB, codexLogin(4))
 	other := strings.Replace(codexLogin(5), `"acc"`, `"other"`, 1)
-	l.do(replaceFile(l.user, other), replaceFile(ofA, codexLogin(6))) // the user has logged in again
+	// the user has logged in again
+	l.do(replaceFile(l.user, other), replaceFile(ofA, codexLogin(6)))
 	l.look(a)
 	l.look(b)
 	l.want(l.user, other)
@@ -249,7 +289,8 @@ func TestRenewedLoginOfAnother(t *testing.T) {
 	l.wantRenewed(a, ".codex/auth.json: tokens.access_token was renewed, but your file was changed meanwhile")
 }
 
-// What was refused once is refused for ever: the record of what a killed program had does not move on without its copy.
+// What was refused once is refused for ever: the record of what a killed program had does not move
+// on without its copy.
 func TestRefusedLeftoverStaysRefused(t *testing.T) {
 	l := newLoginTest(t)
 	_, copied := l.start("a")
@@ -287,8 +328,9 @@ func TestHalfALogin(t *testing.T) {
 	l.wantRenewed(p)
 }
 
-// A user's file that somebody is writing at the last look does not cost the renewed login: it is waited for, and if it
-// stays broken, the copy is kept until it can be read. Without new tokens there is nothing to keep.
+// A user's file that somebody is writing at the last look does not cost the renewed login: it is
+// waited for, and if it stays broken, the copy is kept until it can be read. Without new tokens
+// there is nothing to keep.
 func TestHalfALoginAtTheEnd(t *testing.T) {
 	half := codexLogin(1)[:50]
 	t.Run("written soon", func(t *testing.T) {
@@ -347,7 +389,8 @@ func TestHalfALoginAtTheEnd(t *testing.T) {
 	}
 }
 
-// What a program of the user writes between reading the user's file and replacing it is not undone: the look starts over.
+// What a program of the user writes between reading the user's file and replacing it is not undone:
+// the look starts over.
 func TestLoginWrittenMeanwhile(t *testing.T) {
 	const changed = ".codex/auth.json: tokens.access_token was renewed, but your file was changed meanwhile"
 	key := func(login string) string { return strings.Replace(login, "null", `"sk-mine"`, 1) }
@@ -356,9 +399,11 @@ func TestLoginWrittenMeanwhile(t *testing.T) {
 		want    string // "" means that there is no file
 		refused []string
 	}{
-		"a new login":    {func(file string) error { return replaceFile(file, codexLogin(9)) }, codexLogin(9), []string{changed}},
-		"something else": {func(file string) error { return replaceFile(file, key(codexLogin(1))) }, key(codexLogin(2)), nil},
-		"logged out":     {os.Remove, "", nil},
+		"a new login": {func(file string) error { return replaceFile(file, codexLogin(9)) },
+			codexLogin(9), []string{changed}},
+		"something else": {func(file string) error { return replaceFile(file, key(codexLogin(1))) },
+			key(codexLogin(2)), nil},
+		"logged out": {os.Remove, "", nil},
 	} {
 		for how, look := range map[string]func(l *loginTest, p *Program){
 			"watched": func(l *loginTest, p *Program) { l.look(p); l.look(p) },
@@ -390,7 +435,8 @@ func TestLoginWrittenMeanwhile(t *testing.T) {
 	}
 }
 
-// A login that the user has removed does not come back, and one that the user creates reaches the program.
+// A login that the user has removed does not come back, and one that the user creates reaches the
+// program.
 func TestLoggedOut(t *testing.T) {
 	l := newLoginTest(t)
 	p, copied := l.start("a")
@@ -416,7 +462,9 @@ func TestUnwritableLogin(t *testing.T) {
 	p, copied := l.start("a")
 	l.do(os.WriteFile(copied, []byte(codexLogin(2)), 0o600))
 	locks := filepath.Dir(p.logins.all[0].Lock)
-	l.do(os.RemoveAll(locks), os.MkdirAll(filepath.Dir(locks), 0o700), os.WriteFile(locks, nil, 0o600)) // no lock can be had
+	// no lock can be had
+	l.do(os.RemoveAll(locks), os.MkdirAll(filepath.Dir(locks), 0o700),
+		os.WriteFile(locks, nil, 0o600))
 	if _, err := p.RenewLogins(); err == nil {
 		t.Error("no error")
 	}
@@ -431,8 +479,8 @@ func TestUnwritableLogin(t *testing.T) {
 	l.want(l.user, codexLogin(2))
 }
 
-// A running program is watched: what it renews reaches the user and the other programs while all of them run. So does
-// what it keeps renewing although its folder was replaced.
+// A running program is watched: what it renews reaches the user and the other programs while all of
+// them run. So does what it keeps renewing although its folder was replaced.
 func TestWatchLogins(t *testing.T) {
 	l := newLoginTest(t)
 	ctx, stop := context.WithCancel(t.Context())
@@ -457,7 +505,8 @@ func TestWatchLogins(t *testing.T) {
 	l.do(replaceFile(ofA, codexLogin(2)))
 	await(l.user, codexLogin(2))
 	await(ofB, codexLogin(2))
-	l.do(os.RemoveAll(filepath.Dir(ofB)), os.Mkdir(filepath.Dir(ofB), 0o700), os.WriteFile(ofB, []byte(codexLogin(3)), 0o600))
+	l.do(os.RemoveAll(filepath.Dir(ofB)), os.Mkdir(filepath.Dir(ofB), 0o700),
+		os.WriteFile(ofB, []byte(codexLogin(3)), 0o600))
 	await(l.user, codexLogin(3))
 	await(ofA, codexLogin(3))
 	l.wantRenewed(a)
@@ -476,7 +525,8 @@ func TestNoCopyWithoutASandbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.WatchLogins(t.Context())
-	if refused, err := p.RenewLogins(); err != nil || refused != nil || process.Getenv(p.Env, "CODEX_HOME") != "" {
+	if refused, err := p.RenewLogins(); err != nil || refused != nil ||
+		process.Getenv(p.Env, "CODEX_HOME") != "" {
 		t.Errorf("%q, %v, environment %q", refused, err, p.Env)
 	}
 }

@@ -15,67 +15,81 @@ import (
 	"signalbox/internal/text"
 )
 
-// entry describes an object in the file of a login: which of its fields a program renews. Names of fields are
-// paths in the object, such as "tokens.access_token".
+// entry describes an object in the file of a login: which of its fields a program renews. Names of
+// fields are paths in the object, such as "tokens.access_token".
 type entry struct {
 	// at is where the object is in the file; "*" stands for every name.
 	at []string
 	// kind is the value of the field "type" of such an object; "" means that it has no type.
 	kind string
-	// tokens and times are what is renewed, all of it or nothing. Times are numbers, or text in RFC 3339.
+	// tokens and times are what is renewed, all of it or nothing. Times are numbers, or text in RFC
+	// 3339.
 	tokens, times []string
-	// once are tokens that the server sends only once, so that a program may drop them. The user's stay.
+	// once are tokens that the server sends only once, so that a program may drop them. The user's
+	// stay.
 	once []string
-	// same are the account, the organisation and the addresses that the tokens are for. If one of them
-	// differs, nothing is renewed.
+	// same are the account, the organisation and the addresses that the tokens are for. If one of
+	// them differs, nothing is renewed.
 	same []string
-	// own are fields that a program changes without anybody's doing. They are not copied either, but that is
-	// not worth a word.
+	// own are fields that a program changes without anybody's doing. They are not copied either,
+	// but that is not worth a word.
 	own []string
 }
 
-// renewable has the entries of each file with a login, by its name in a home folder. Fields that are not named
-// here are never copied to the user's file. Claude Code and opencode keep tokens of several services.
+// renewable has the entries of each file with a login, by its name in a home folder. Fields that
+// are not named here are never copied to the user's file. Claude Code and opencode keep tokens of
+// several services.
 var renewable = map[string][]entry{
 	".claude/.credentials.json": {
 		{
 			tokens: []string{"claudeAiOauth.accessToken", "claudeAiOauth.refreshToken"},
 			times:  []string{"claudeAiOauth.expiresAt", "claudeAiOauth.refreshTokenExpiresAt"},
-			same:   []string{"organizationUuid", "claudeAiOauth.organizationUuid", "claudeAiOauth.accountUuid", "claudeAiOauth.clientId"},
-			own: []string{"claudeAiOauth.scopes", "claudeAiOauth.subscriptionType", "claudeAiOauth.subscriptionTypeSource",
-				"claudeAiOauth.subscriptionTypeVerifiedAt", "claudeAiOauth.rateLimitTier", "claudeAiOauth.refreshTokenExpiresAt"},
+			same: []string{"organizationUuid", "claudeAiOauth.organizationUuid",
+				"claudeAiOauth.accountUuid", "claudeAiOauth.clientId"},
+			own: []string{"claudeAiOauth.scopes", "claudeAiOauth.subscriptionType",
+				"claudeAiOauth.subscriptionTypeSource",
+				"claudeAiOauth.subscriptionTypeVerifiedAt", "claudeAiOauth.rateLimitTier",
+				"claudeAiOauth.refreshTokenExpiresAt"},
 		},
 		{
-			at: []string{"mcpOAuth", "*"}, tokens: []string{"accessToken", "refreshToken"}, times: []string{"expiresAt"},
-			same: []string{"serverName", "serverUrl", "clientId", "clientSecret", "issuer"},
-			own:  []string{"scope", "stepUpScope", "discoveryState"},
+			at: []string{"mcpOAuth", "*"}, tokens: []string{"accessToken", "refreshToken"},
+			times: []string{"expiresAt"},
+			same:  []string{"serverName", "serverUrl", "clientId", "clientSecret", "issuer"},
+			own:   []string{"scope", "stepUpScope", "discoveryState"},
 		},
 		{
-			at: []string{"enterpriseGateway"}, tokens: []string{"jwt", "idpRefreshToken"}, times: []string{"expiresAt"},
-			same: []string{"url"},
+			at: []string{"enterpriseGateway"}, tokens: []string{"jwt", "idpRefreshToken"},
+			times: []string{"expiresAt"},
+			same:  []string{"url"},
 		},
 	},
 	".codex/auth.json": {{
-		tokens: []string{"tokens.id_token", "tokens.access_token", "tokens.refresh_token"}, times: []string{"last_refresh"},
-		same: []string{"auth_mode", "tokens.account_id"}, own: []string{"agent_identity"},
+		tokens: []string{"tokens.id_token", "tokens.access_token", "tokens.refresh_token"},
+		times:  []string{"last_refresh"},
+		same:   []string{"auth_mode", "tokens.account_id"}, own: []string{"agent_identity"},
 	}},
 	".gemini/oauth_creds.json": {{
-		tokens: []string{"access_token", "refresh_token", "id_token"}, times: []string{"expiry_date"},
-		once: []string{"refresh_token"},
-		same: []string{"type", "client_id"}, own: []string{"scope", "token_type", "refresh_token_expires_in"},
+		tokens: []string{"access_token", "refresh_token", "id_token"},
+		times:  []string{"expiry_date"},
+		once:   []string{"refresh_token"},
+		same:   []string{"type", "client_id"},
+		own:    []string{"scope", "token_type", "refresh_token_expires_in"},
 	}},
 	".gemini/google_accounts.json": nil,
 	".local/share/opencode/auth.json": {{
-		at: []string{"*"}, kind: "oauth", tokens: []string{"access", "refresh"}, times: []string{"expires"},
-		same: []string{"accountId", "enterpriseUrl"},
+		at: []string{"*"}, kind: "oauth", tokens: []string{"access", "refresh"},
+		times: []string{"expires"},
+		same:  []string{"accountId", "enterpriseUrl"},
 	}},
 }
 
-// renewLogin returns the user's file with the tokens that a program has renewed in its copy. name is that of the
-// file in the home folder, and base the user's file when the program got it. An entry that has changed in the
-// user's file meanwhile stays as it is there. refused are the changes in the copy that were not taken, without
-// their values. now is the time, from which new times may not be far away.
-func renewLogin(name string, base, user, copied []byte, now time.Time) (renewed []byte, refused []string, err error) {
+// renewLogin returns the user's file with the tokens that a program has renewed in its copy. name
+// is that of the file in the home folder, and base the user's file when the program got it. An
+// entry that has changed in the user's file meanwhile stays as it is there. refused are the changes
+// in the copy that were not taken, without their values. now is the time, from which new times may
+// not be far away.
+func renewLogin(name string, base, user, copied []byte, now time.Time) (renewed []byte,
+	refused []string, err error) {
 	r := renewal{handled: map[string]bool{}, latest: now.Add(maxAhead)}
 	for _, d := range []struct {
 		what string
@@ -215,7 +229,8 @@ func (r *renewal) renew(e entry, at []string) (fault string) {
 	var edits []edit
 	for _, path := range changed {
 		was, now := decodeJSON(r.user.raw(path)), decodeJSON(r.copied.raw(path))
-		isToken := slices.ContainsFunc(e.tokens, func(name string) bool { return slices.Equal(below(at, name), path) })
+		isToken := slices.ContainsFunc(e.tokens,
+			func(name string) bool { return slices.Equal(below(at, name), path) })
 		if isToken && !sameAccount(was, now) {
 			return refuse(path, "is for another account")
 		}
@@ -229,8 +244,9 @@ func (r *renewal) renew(e entry, at []string) (fault string) {
 	return ""
 }
 
-// compare notes what a program added to its copy or changed there, apart from what renew decides. What it
-// removed stays in the user's file, and is not worth a word: opencode removes what it does not know.
+// compare notes what a program added to its copy or changed there, apart from what renew decides.
+// What it removed stays in the user's file, and is not worth a word: opencode removes what it does
+// not know.
 func (r *renewal) compare(base, copied *place, at []string) {
 	for _, f := range copied.fields {
 		path := slices.Concat(at, []string{f.name})
@@ -255,14 +271,14 @@ var (
 	timeText  = lazy.Regexp(`^[0-9]{1,16}(\.[0-9]{1,9})?$`)
 )
 
-// maxAhead is how far ahead a renewed time may be, a little more than a year. With a time that never comes, a program
-// would not renew its tokens any more.
+// maxAhead is how far ahead a renewed time may be, a little more than a year. With a time that
+// never comes, a program would not renew its tokens any more.
 const maxAhead = 400 * 24 * time.Hour
 
 var errAhead = errors.New("is more than a year ahead")
 
-// readNumber returns the time of a number of milliseconds, or of seconds if it is so small that milliseconds would
-// mean a time before these programs.
+// readNumber returns the time of a number of milliseconds, or of seconds if it is so small that
+// milliseconds would mean a time before these programs.
 func readNumber(number json.Number) (time.Time, error) {
 	value, err := number.Float64()
 	if value < 1e11 {
@@ -271,8 +287,8 @@ func readNumber(number json.Number) (time.Time, error) {
 	return time.UnixMilli(int64(value)), err
 }
 
-// encodeRenewed returns the JSON of a renewed token or time, if it looks like one, has the type of the old one and is
-// not after latest.
+// encodeRenewed returns the JSON of a renewed token or time, if it looks like one, has the type of
+// the old one and is not after latest.
 func encodeRenewed(was, now any, isToken bool, latest time.Time) ([]byte, error) {
 	switch now := now.(type) {
 	case string:
@@ -311,8 +327,8 @@ type claims struct {
 	} `json:"https://api.openai.com/auth"`
 }
 
-// sameAccount reports whether a token is for the account of the old one, if the old one names it. Signatures are
-// not verified: only who issued a token could do that.
+// sameAccount reports whether a token is for the account of the old one, if the old one names it.
+// Signatures are not verified: only who issued a token could do that.
 func sameAccount(was, now any) bool {
 	before, ok := readClaims(was)
 	if !ok || before == (claims{}) {

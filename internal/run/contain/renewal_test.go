@@ -19,7 +19,8 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// renewalCase is what a program does to its copy, as replacements of text, and what becomes of the user's file.
+// renewalCase is what a program does to its copy, as replacements of text, and what becomes of the
+// user's file.
 type renewalCase struct {
 	name    string
 	user    []string // replacements in the user's file meanwhile
@@ -46,7 +47,8 @@ func testRenewal(t *testing.T, file, base string, cases []renewalCase) {
 	for _, tt := range cases {
 		t.Run(tt.name, func(t *testing.T) {
 			user := replace(base, tt.user)
-			renewed, refused, err := renewLogin(file, []byte(base), []byte(user), []byte(replace(base, tt.copied)), renewedAt)
+			renewed, refused, err := renewLogin(file, []byte(base), []byte(user),
+				[]byte(replace(base, tt.copied)), renewedAt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,12 +64,14 @@ func testRenewal(t *testing.T, file, base string, cases []renewalCase) {
 
 // signed returns a JSON Web Token with claims.
 func signed(claims string) string {
-	return "eyJhbGciOiJSUzI1NiJ9." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2lnbmF0dXJl"
+	return "eyJhbGciOiJSUzI1NiJ9." + base64.RawURLEncoding.EncodeToString([]byte(claims)) +
+		".c2lnbmF0dXJl"
 }
 
 // openAI returns a token of an account of OpenAI.
 func openAI(account string, number int) string {
-	return signed(fmt.Sprintf(`{"sub":"auth0|u","exp":%d,"https://api.openai.com/auth":{"chatgpt_account_id":%q,"chatgpt_plan_type":"plus"}}`, number, account))
+	return signed(fmt.Sprintf(
+		`{"sub":"auth0|u","exp":%d,"https://api.openai.com/auth":{"chatgpt_account_id":%q,"chatgpt_plan_type":"plus"}}`, number, account))
 }
 
 func TestRenewClaude(t *testing.T) {
@@ -81,32 +85,56 @@ func TestRenewClaude(t *testing.T) {
 		{name: "nothing"},
 		{name: "renewed", copied: tokens, renewed: tokens},
 		{name: "and what it notes for itself",
-			copied:  append([]string{`"subscriptionType":"max"`, `"subscriptionType":"pro","subscriptionTypeVerifiedAt":7,"refreshTokenExpiresAt":9`, `["user:inference",`, `["user:more",`}, tokens...),
+			copied: append([]string{`"subscriptionType":"max"`,
+				`"subscriptionType":"pro","subscriptionTypeVerifiedAt":7,"refreshTokenExpiresAt":9`,
+				`["user:inference",`, `["user:more",`}, tokens...),
 			renewed: tokens},
-		{name: "a token of an MCP server", copied: []string{`"ma"`, `"mb"`, `"mr"`, `"ms"`}, renewed: []string{`"ma"`, `"mb"`, `"mr"`, `"ms"`}},
-		{name: "a token of the gateway", copied: []string{`"ja"`, `"jb"`, `"ia"`, `"ib"`, `:5}`, `:6}`}, renewed: []string{`"ja"`, `"jb"`, `"ia"`, `"ib"`, `:5}`, `:6}`}},
-		{name: "another gateway", copied: []string{`"ja"`, `"jb"`, "gateway.example", "attacker.example"},
-			refused: []string{"enterpriseGateway.jwt is for another url", "enterpriseGateway.url was changed"}},
-		{name: "another MCP server", copied: []string{`"ma"`, `"mb"`, "docs.example", "attacker.example"},
-			refused: []string{`mcpOAuth."docs|0f1e".accessToken is for another serverUrl`, `mcpOAuth."docs|0f1e".serverUrl was changed`}},
-		{name: "another organisation", copied: append([]string{`"organizationUuid":"org-1"`, `"organizationUuid":"org-2"`}, tokens...),
-			refused: []string{"claudeAiOauth.accessToken is for another organizationUuid", "claudeAiOauth.organizationUuid was changed", "organizationUuid was changed"}},
-		{name: "no organisation", copied: append([]string{`,"organizationUuid":"org-1"}`, `}`}, tokens...),
+		{name: "a token of an MCP server", copied: []string{`"ma"`, `"mb"`, `"mr"`, `"ms"`},
+			renewed: []string{`"ma"`, `"mb"`, `"mr"`, `"ms"`}},
+		{name: "a token of the gateway", copied: []string{`"ja"`, `"jb"`, `"ia"`, `"ib"`, `:5}`,
+			`:6}`}, renewed: []string{`"ja"`, `"jb"`, `"ia"`, `"ib"`, `:5}`, `:6}`}},
+		{name: "another gateway", copied: []string{`"ja"`, `"jb"`, "gateway.example",
+			"attacker.example"},
+			refused: []string{"enterpriseGateway.jwt is for another url",
+				"enterpriseGateway.url was changed"}},
+		{name: "another MCP server", copied: []string{`"ma"`, `"mb"`, "docs.example",
+			"attacker.example"},
+			refused: []string{`mcpOAuth."docs|0f1e".accessToken is for another serverUrl`,
+				`mcpOAuth."docs|0f1e".serverUrl was changed`}},
+		{name: "another organisation",
+			copied: append([]string{`"organizationUuid":"org-1"`, `"organizationUuid":"org-2"`},
+				tokens...),
+			refused: []string{"claudeAiOauth.accessToken is for another organizationUuid",
+				"claudeAiOauth.organizationUuid was changed", "organizationUuid was changed"}},
+		{name: "no organisation", copied: append([]string{`,"organizationUuid":"org-1"}`, `}`},
+			tokens...),
 			refused: []string{"claudeAiOauth.accessToken is for another organizationUuid"}},
-		{name: "a login that has ended", copied: []string{"sk-ant-oat01-a", "", "sk-ant-ort01-a", "", "1763370000000", "0"},
+		{name: "a login that has ended", copied: []string{"sk-ant-oat01-a", "", "sk-ant-ort01-a",
+			"", "1763370000000", "0"},
 			refused: []string{"claudeAiOauth.accessToken is not a token"}},
-		{name: "a token is missing", copied: []string{"oat01-a", "oat01-b", `"refreshToken":"sk-ant-ort01-a",`, ""},
+		{name: "a token is missing",
+			copied:  []string{"oat01-a", "oat01-b", `"refreshToken":"sk-ant-ort01-a",`, ""},
 			refused: []string{"claudeAiOauth.refreshToken is missing"}},
-		{name: "logged out", copied: []string{`"accessToken":"sk-ant-oat01-a","refreshToken":"sk-ant-ort01-a",`, ""}},
-		{name: "a time is missing", copied: []string{"oat01-a", "oat01-b", `"expiresAt":1763370000000,`, ""}, renewed: []string{"oat01-a", "oat01-b"}},
-		{name: "a year ahead", copied: []string{"oat01-a", "oat01-b", "1763370000000", "1794906000000"},
+		{name: "logged out",
+			copied: []string{`"accessToken":"sk-ant-oat01-a","refreshToken":"sk-ant-ort01-a",`,
+				""}},
+		{name: "a time is missing",
+			copied:  []string{"oat01-a", "oat01-b", `"expiresAt":1763370000000,`, ""},
+			renewed: []string{"oat01-a", "oat01-b"}},
+		{name: "a year ahead", copied: []string{"oat01-a", "oat01-b", "1763370000000",
+			"1794906000000"},
 			renewed: []string{"oat01-a", "oat01-b", "1763370000000", "1794906000000"}},
-		{name: "two years ahead", copied: []string{"oat01-a", "oat01-b", "1763370000000", "1826442000000"},
+		{name: "two years ahead", copied: []string{"oat01-a", "oat01-b", "1763370000000",
+			"1826442000000"},
 			refused: []string{"claudeAiOauth.expiresAt is more than a year ahead"}},
-		{name: "for ever", copied: []string{"1763370000000", "9999999999999999"}, refused: []string{"claudeAiOauth.expiresAt is more than a year ahead"}},
-		{name: "two years ahead in seconds", copied: []string{`"ja"`, `"jb"`, `:5}`, `:1826442000}`},
+		{name: "for ever", copied: []string{"1763370000000", "9999999999999999"},
+			refused: []string{"claudeAiOauth.expiresAt is more than a year ahead"}},
+		{name: "two years ahead in seconds",
+			copied:  []string{`"ja"`, `"jb"`, `:5}`, `:1826442000}`},
 			refused: []string{"enterpriseGateway.expiresAt is more than a year ahead"}},
-		{name: "a helper", copied: []string{`{"claudeAiOauth"`, `{"apiKeyHelper":"/tmp/evil","claudeAiOauth"`}, refused: []string{"apiKeyHelper is new"}},
+		{name: "a helper", copied: []string{`{"claudeAiOauth"`,
+			`{"apiKeyHelper":"/tmp/evil","claudeAiOauth"`},
+			refused: []string{"apiKeyHelper is new"}},
 	})
 }
 
@@ -123,35 +151,58 @@ func TestRenewCodex(t *testing.T) {
   },
   "last_refresh": "2025-11-10T09:00:00.123456789Z"
 }`, a)
-	tokens := []string{a, b, "at-a", "at-b", "rt-a", "rt-b", "2025-11-10T09:00:00.123456789Z", "2025-11-17T09:00:00Z"}
+	tokens := []string{a, b, "at-a", "at-b", "rt-a", "rt-b", "2025-11-10T09:00:00.123456789Z",
+		"2025-11-17T09:00:00Z"}
 	testRenewal(t, ".codex/auth.json", base, []renewalCase{
 		{name: "renewed", copied: tokens, renewed: tokens},
-		{name: "written without spaces", copied: append([]string{"\n  ", "", "\n    ", "", `": `, `":`}, tokens...), renewed: tokens},
-		{name: "an identity of the agent", copied: append([]string{`"last_refresh"`, `"agent_identity": {"agent_runtime_id": "x"}, "last_refresh"`}, tokens...), renewed: tokens},
+		{name: "written without spaces",
+			copied:  append([]string{"\n  ", "", "\n    ", "", `": `, `":`}, tokens...),
+			renewed: tokens},
+		{name: "an identity of the agent",
+			copied: append([]string{`"last_refresh"`,
+				`"agent_identity": {"agent_runtime_id": "x"}, "last_refresh"`}, tokens...),
+			renewed: tokens},
 		{name: "another account", copied: append([]string{`"acc-1"`, `"acc-2"`}, tokens...),
-			refused: []string{"tokens.id_token is for another account_id", "tokens.account_id was changed"}},
-		{name: "another account in the token", copied: []string{a, swapped, "rt-a", "rt-b"}, refused: []string{"tokens.id_token is for another account"}},
-		{name: "a token without an account", copied: []string{a, "opaque", "rt-a", "rt-b"}, refused: []string{"tokens.id_token is for another account"}},
-		{name: "a key", copied: []string{`"OPENAI_API_KEY": null`, `"OPENAI_API_KEY": "sk-attacker"`}, refused: []string{"OPENAI_API_KEY was changed"}},
+			refused: []string{"tokens.id_token is for another account_id",
+				"tokens.account_id was changed"}},
+		{name: "another account in the token", copied: []string{a, swapped, "rt-a", "rt-b"},
+			refused: []string{"tokens.id_token is for another account"}},
+		{name: "a token without an account", copied: []string{a, "opaque", "rt-a", "rt-b"},
+			refused: []string{"tokens.id_token is for another account"}},
+		{name: "a key", copied: []string{`"OPENAI_API_KEY": null`,
+			`"OPENAI_API_KEY": "sk-attacker"`}, refused: []string{"OPENAI_API_KEY was changed"}},
 		{name: "another mode", copied: []string{`"chatgpt"`, `"apikey"`, "at-a", "at-b"},
-			refused: []string{"tokens.access_token is for another auth_mode", "auth_mode was changed"}},
-		{name: "a time that is none", copied: []string{"at-a", "at-b", "2025-11-10T09:00:00.123456789Z", "now"}, refused: []string{"last_refresh is not a time"}},
-		{name: "a time far ahead", copied: []string{"at-a", "at-b", "2025-11-10T09:00:00.123456789Z", "2999-01-01T00:00:00Z"},
+			refused: []string{"tokens.access_token is for another auth_mode",
+				"auth_mode was changed"}},
+		{name: "a time that is none",
+			copied:  []string{"at-a", "at-b", "2025-11-10T09:00:00.123456789Z", "now"},
+			refused: []string{"last_refresh is not a time"}},
+		{name: "a time far ahead",
+			copied: []string{"at-a", "at-b", "2025-11-10T09:00:00.123456789Z",
+				"2999-01-01T00:00:00Z"},
 			refused: []string{"last_refresh is more than a year ahead"}},
-		{name: "a number as a time", copied: []string{"at-a", "at-b", `"2025-11-10T09:00:00.123456789Z"`, "17"}, refused: []string{"last_refresh is not a time"}},
-		{name: "an object as a token", copied: []string{`"at-a"`, `{"x": 1}`}, refused: []string{"tokens.access_token is not a token"}},
-		{name: "a line in a token", copied: []string{"at-a", `at\nb`}, refused: []string{"tokens.access_token is not a token"}},
-		{name: "a long token", copied: []string{"at-a", strings.Repeat("x", maxToken+1)}, refused: []string{"tokens.access_token is not a token"}},
-		{name: "logged in again meanwhile", user: []string{"at-a", "at-u", "rt-a", "rt-u"}, copied: tokens,
+		{name: "a number as a time",
+			copied:  []string{"at-a", "at-b", `"2025-11-10T09:00:00.123456789Z"`, "17"},
+			refused: []string{"last_refresh is not a time"}},
+		{name: "an object as a token", copied: []string{`"at-a"`, `{"x": 1}`},
+			refused: []string{"tokens.access_token is not a token"}},
+		{name: "a line in a token", copied: []string{"at-a", `at\nb`},
+			refused: []string{"tokens.access_token is not a token"}},
+		{name: "a long token", copied: []string{"at-a", strings.Repeat("x", maxToken+1)},
+			refused: []string{"tokens.access_token is not a token"}},
+		{name: "logged in again meanwhile", user: []string{"at-a", "at-u", "rt-a", "rt-u"},
+			copied:  tokens,
 			refused: []string{"tokens.id_token was renewed, but your file was changed meanwhile"}},
 		{name: "renewed by another program meanwhile", user: tokens, copied: tokens},
-		{name: "logged out meanwhile", user: []string{`"refresh_token": "rt-a",`, ``}, copied: tokens,
+		{name: "logged out meanwhile", user: []string{`"refresh_token": "rt-a",`, ``},
+			copied:  tokens,
 			refused: []string{"tokens.id_token was renewed, but your file was changed meanwhile"}},
 	})
 }
 
 func TestRenewGemini(t *testing.T) {
-	a, b, swapped := signed(`{"sub":"1","at_hash":"a"}`), signed(`{"sub":"1","at_hash":"b"}`), signed(`{"sub":"2"}`)
+	a, b, swapped := signed(`{"sub":"1","at_hash":"a"}`), signed(`{"sub":"1","at_hash":"b"}`),
+		signed(`{"sub":"2"}`)
 	base := fmt.Sprintf(`{
   "access_token": "ya29.a",
   "refresh_token": "1//a",
@@ -164,17 +215,26 @@ func TestRenewGemini(t *testing.T) {
 	testRenewal(t, ".gemini/oauth_creds.json", base, []renewalCase{
 		{name: "renewed", copied: tokens, renewed: tokens},
 		{name: "without a refresh token, in another order", // which Google does not send again
-			copied:  append([]string{"\n" + `  "refresh_token": "1//a",`, "", "cloud-platform openid", "openid cloud-platform"}, tokens...),
+			copied: append([]string{"\n" + `  "refresh_token": "1//a",`, "",
+				"cloud-platform openid", "openid cloud-platform"}, tokens...),
 			renewed: tokens},
-		{name: "without another token", copied: []string{"ya29.a", "ya29.b", "\n" + fmt.Sprintf(`  "id_token": %q,`, a), ""},
+		{name: "without another token", copied: []string{"ya29.a", "ya29.b", "\n" +
+			fmt.Sprintf(`  "id_token": %q,`, a), ""},
 			refused: []string{"id_token is missing"}},
-		{name: "another user", copied: []string{"ya29.a", "ya29.b", a, swapped, "1//a", "1//b"}, refused: []string{"id_token is for another account"}},
-		{name: "another kind of login", copied: []string{`{`, `{"type": "external_account", "credential_source": {"executable": {"command": "x"}},`, "ya29.a", "ya29.b"},
-			renewed: []string{"ya29.a", "ya29.b"}, refused: []string{"type is new", "credential_source is new"}},
+		{name: "another user", copied: []string{"ya29.a", "ya29.b", a, swapped, "1//a", "1//b"},
+			refused: []string{"id_token is for another account"}},
+		{name: "another kind of login",
+			copied: []string{`{`,
+				`{"type": "external_account", "credential_source": {"executable": {"command": "x"}},`,
+				"ya29.a", "ya29.b"},
+			renewed: []string{"ya29.a", "ya29.b"},
+			refused: []string{"type is new", "credential_source is new"}},
 	})
-	testRenewal(t, ".gemini/google_accounts.json", `{"active": "ann@example.org", "old": []}`, []renewalCase{
-		{name: "another account", copied: []string{"ann@", "eve@"}, refused: []string{"active was changed"}},
-	})
+	testRenewal(t, ".gemini/google_accounts.json", `{"active": "ann@example.org", "old": []}`,
+		[]renewalCase{
+			{name: "another account", copied: []string{"ann@", "eve@"},
+				refused: []string{"active was changed"}},
+		})
 }
 
 func TestRenewOpencode(t *testing.T) {
@@ -189,24 +249,44 @@ func TestRenewOpencode(t *testing.T) {
 	tokens := []string{a, b, "rt-a", "rt-b", "1763370000000", "1763373600000"}
 	testRenewal(t, ".local/share/opencode/auth.json", base, []renewalCase{
 		{name: "renewed", copied: tokens, renewed: tokens},
-		{name: "what it does not know is removed", copied: append([]string{",\n" + `  "newer": {"type": "unknown", "access": "n"}`, ""}, tokens...), renewed: tokens},
-		{name: "a server that sends commands", copied: append([]string{`{` + "\n", `{"http://attacker.example": {"type": "wellknown", "key": "X", "token": "y"},` + "\n"}, tokens...),
+		{name: "what it does not know is removed",
+			copied: append([]string{",\n" + `  "newer": {"type": "unknown", "access": "n"}`, ""},
+				tokens...), renewed: tokens},
+		{name: "a server that sends commands",
+			copied: append([]string{`{` + "\n",
+				`{"http://attacker.example": {"type": "wellknown", "key": "X", "token": "y"},` + "\n"},
+				tokens...),
 			renewed: tokens, refused: []string{`"http://attacker.example" is new`}},
-		{name: "an entry becomes such a server", copied: []string{`"type": "api", "key": "sk-a"`, `"type": "wellknown", "key": "X", "token": "y"`},
-			refused: []string{"anthropic.type was changed", "anthropic.key was changed", "anthropic.token is new"}},
-		{name: "with new tokens", copied: []string{`"type": "oauth", "refresh": "rt-a"`, `"type": "wellknown", "key": "X", "token": "y", "refresh": "rt-b"`},
-			refused: []string{"openai.refresh is of another type", "openai.type was changed", "openai.key is new", "openai.token is new"}},
-		{name: "a key", copied: []string{"sk-a", "sk-b"}, refused: []string{"anthropic.key was changed"}},
-		{name: "the token of a server", copied: []string{`"ct"`, `"cu"`}, refused: []string{`"https://company.example".token was changed`}},
-		{name: "tokens of an unknown type", copied: []string{`"n"`, `"m"`}, refused: []string{"newer.access was changed"}},
+		{name: "an entry becomes such a server", copied: []string{`"type": "api", "key": "sk-a"`,
+			`"type": "wellknown", "key": "X", "token": "y"`},
+			refused: []string{"anthropic.type was changed", "anthropic.key was changed",
+				"anthropic.token is new"}},
+		{name: "with new tokens", copied: []string{`"type": "oauth", "refresh": "rt-a"`,
+			`"type": "wellknown", "key": "X", "token": "y", "refresh": "rt-b"`},
+			refused: []string{"openai.refresh is of another type", "openai.type was changed",
+				"openai.key is new", "openai.token is new"}},
+		{name: "a key", copied: []string{"sk-a", "sk-b"},
+			refused: []string{"anthropic.key was changed"}},
+		{name: "the token of a server", copied: []string{`"ct"`, `"cu"`},
+			refused: []string{`"https://company.example".token was changed`}},
+		{name: "tokens of an unknown type", copied: []string{`"n"`, `"m"`},
+			refused: []string{"newer.access was changed"}},
 		{name: "another account", copied: []string{`"acc-1"`, `"acc-2"`, "rt-a", "rt-b"},
-			refused: []string{"openai.refresh is for another accountId", "openai.accountId was changed"}},
-		{name: "another account in the token", copied: []string{a, swapped, "rt-a", "rt-b"}, refused: []string{"openai.access is for another account"}},
-		{name: "another server", copied: []string{"gho_a", "gho_b", "ghe.example", "attacker.example"},
-			refused: []string{"github-copilot.access is for another enterpriseUrl", "github-copilot.enterpriseUrl was changed"}},
-		{name: "one is renewed here, the other elsewhere", user: []string{"gho_a", "gho_u"}, copied: tokens, renewed: tokens},
-		{name: "a name with characters that nobody sees", copied: []string{`{` + "\n", `{"a\u202e\u3164\n": 1,` + "\n"}, refused: []string{`"a\u202e\u3164\n" is new`}},
-		{name: "a long name", copied: []string{`{` + "\n", `{"` + strings.Repeat("x", 1000) + `": 1,` + "\n"},
+			refused: []string{"openai.refresh is for another accountId",
+				"openai.accountId was changed"}},
+		{name: "another account in the token", copied: []string{a, swapped, "rt-a", "rt-b"},
+			refused: []string{"openai.access is for another account"}},
+		{name: "another server", copied: []string{"gho_a", "gho_b", "ghe.example",
+			"attacker.example"},
+			refused: []string{"github-copilot.access is for another enterpriseUrl",
+				"github-copilot.enterpriseUrl was changed"}},
+		{name: "one is renewed here, the other elsewhere", user: []string{"gho_a", "gho_u"},
+			copied: tokens, renewed: tokens},
+		{name: "a name with characters that nobody sees",
+			copied:  []string{`{` + "\n", `{"a\u202e\u3164\n": 1,` + "\n"},
+			refused: []string{`"a\u202e\u3164\n" is new`}},
+		{name: "a long name", copied: []string{`{` + "\n", `{"` + strings.Repeat("x", 1000) +
+			`": 1,` + "\n"},
 			refused: []string{`"` + strings.Repeat("x", 59) + `\u2026" is new`}},
 	})
 }
@@ -223,7 +303,8 @@ func TestUnclearCopy(t *testing.T) {
 		`null`:               "the copy: not a JSON object",
 		base + base:          "the copy: not valid JSON",
 	} {
-		renewed, refused, err := renewLogin(".local/share/opencode/auth.json", []byte(base), []byte(base), []byte(copied), renewedAt)
+		renewed, refused, err := renewLogin(".local/share/opencode/auth.json", []byte(base),
+			[]byte(base), []byte(copied), renewedAt)
 		if string(renewed) != base || len(refused) > 0 || err == nil || err.Error() != want {
 			t.Errorf("%s: %s, %q, %v", copied, renewed, refused, err)
 		}
@@ -236,7 +317,8 @@ func TestManyRefusedChanges(t *testing.T) {
 	for i := range 100_000 {
 		fmt.Fprintf(&copied, `,"k%d":1`, i)
 	}
-	_, refused, err := renewLogin(".codex/auth.json", []byte(`{}`), []byte(`{}`), fmt.Appendf(nil, `{%s}`, copied.Bytes()[1:]), renewedAt)
+	_, refused, err := renewLogin(".codex/auth.json", []byte(`{}`), []byte(`{}`),
+		fmt.Appendf(nil, `{%s}`, copied.Bytes()[1:]), renewedAt)
 	if err != nil || len(refused) != maxRefused {
 		t.Errorf("%d are named: %v", len(refused), err)
 	}
@@ -251,8 +333,8 @@ var samples = map[string]string{
 		`"https://c":{"type":"wellknown","key":"K","token":"t"}}`,
 }
 
-// checkRenewal fails if anything in a user's file changed that is not a renewable field, or became something that
-// is not a token or a time.
+// checkRenewal fails if anything in a user's file changed that is not a renewable field, or became
+// something that is not a token or a time.
 func checkRenewal(t interface{ Fatalf(string, ...any) }, file string, user, copied []byte) {
 	renewed, _, err := renewLogin(file, user, user, copied, renewedAt)
 	if err != nil {
@@ -273,7 +355,8 @@ func checkRenewal(t interface{ Fatalf(string, ...any) }, file string, user, copi
 	}
 }
 
-// oddChange returns a value that replaced another one and is neither a token nor a time, nil if there is none.
+// oddChange returns a value that replaced another one and is neither a token nor a time, nil if
+// there is none.
 func oddChange(before, after any) any {
 	switch now := after.(type) {
 	case map[string]any:
@@ -285,7 +368,8 @@ func oddChange(before, after any) any {
 		}
 		return nil
 	case string:
-		if before == after || now != "" && strings.IndexFunc(now, func(r rune) bool { return r < '!' || r > '~' }) < 0 {
+		if before == after || now != "" &&
+			strings.IndexFunc(now, func(r rune) bool { return r < '!' || r > '~' }) < 0 {
 			return nil
 		}
 	case float64:
@@ -314,9 +398,15 @@ func blankAt(file string, path []string, value any) any {
 	}
 	// Written here once more, so that a mistake in the table is not repeated.
 	allowed := map[string][]string{
-		".claude/.credentials.json":       {"claudeAiOauth.accessToken", "claudeAiOauth.refreshToken", "claudeAiOauth.expiresAt", "claudeAiOauth.refreshTokenExpiresAt", "mcpOAuth.*.accessToken", "mcpOAuth.*.refreshToken", "mcpOAuth.*.expiresAt", "enterpriseGateway.jwt", "enterpriseGateway.idpRefreshToken", "enterpriseGateway.expiresAt"},
-		".codex/auth.json":                {"tokens.id_token", "tokens.access_token", "tokens.refresh_token", "last_refresh"},
-		".gemini/oauth_creds.json":        {"access_token", "refresh_token", "id_token", "expiry_date"},
+		".claude/.credentials.json": {"claudeAiOauth.accessToken",
+			"claudeAiOauth.refreshToken", "claudeAiOauth.expiresAt",
+			"claudeAiOauth.refreshTokenExpiresAt", "mcpOAuth.*.accessToken",
+			"mcpOAuth.*.refreshToken", "mcpOAuth.*.expiresAt", "enterpriseGateway.jwt",
+			"enterpriseGateway.idpRefreshToken", "enterpriseGateway.expiresAt"},
+		".codex/auth.json": {"tokens.id_token", "tokens.access_token",
+			"tokens.refresh_token", "last_refresh"},
+		".gemini/oauth_creds.json": {"access_token", "refresh_token", "id_token",
+			"expiry_date"},
 		".local/share/opencode/auth.json": {"*.access", "*.refresh", "*.expires"},
 	}[file]
 	for _, pattern := range allowed {
@@ -345,7 +435,8 @@ func TestOnlyTokensChange(t *testing.T) {
 			for _, start := range starts { // each value by itself, which chance may not choose
 				for _, at := range jsonValue.FindAllStringSubmatchIndex(start, -1) {
 					for _, value := range []string{`"z"`, `2`, `"2020-01-01T00:00:00Z"`} {
-						checkRenewal(t, file, []byte(sample), []byte(start[:at[2]]+value+start[at[3]:]))
+						checkRenewal(t, file, []byte(sample),
+							[]byte(start[:at[2]]+value+start[at[3]:]))
 					}
 				}
 			}
@@ -363,7 +454,8 @@ func TestOnlyTokensChange(t *testing.T) {
 					t.Fatal(err)
 				}
 				checkRenewal(t, file, []byte(sample), text)
-				if renewed, _, _ := renewLogin(file, []byte(sample), []byte(sample), text, renewedAt); string(renewed) != sample {
+				if renewed, _, _ := renewLogin(file, []byte(sample), []byte(sample), text,
+					renewedAt); string(renewed) != sample {
 					changed++
 				}
 			})
@@ -381,12 +473,15 @@ func mutate(t *rapid.T, value any) any {
 		return rapid.OneOf(
 			rapid.Map(rapid.StringMatching(`[!-~]{1,5}`), func(s string) any { return s }),
 			rapid.Map(rapid.String(), func(s string) any { return s }),
-			rapid.Map(rapid.Float64Range(0, 1e12), func(f float64) any { return float64(int64(f)) }),
-			rapid.SampledFrom([]any{nil, true, -1.0, []any{"x"}, map[string]any{"type": "wellknown", "key": "X"}, "oauth", "2030-01-01T00:00:00Z"}),
+			rapid.Map(rapid.Float64Range(0, 1e12),
+				func(f float64) any { return float64(int64(f)) }),
+			rapid.SampledFrom([]any{nil, true, -1.0, []any{"x"},
+				map[string]any{"type": "wellknown", "key": "X"}, "oauth", "2030-01-01T00:00:00Z"}),
 		).Draw(t, "value")
 	}
 	names := slices.Sorted(maps.Keys(object))
-	name := rapid.OneOf(rapid.SampledFrom(append(names, "http://attacker", "type", "access", "accessToken", "tokens")), rapid.String()).Draw(t, "name")
+	name := rapid.OneOf(rapid.SampledFrom(append(names, "http://attacker", "type", "access",
+		"accessToken", "tokens")), rapid.String()).Draw(t, "name")
 	if rapid.IntRange(0, 9).Draw(t, "remove") == 0 {
 		delete(object, name)
 	} else {
@@ -400,5 +495,8 @@ func FuzzRenewLogin(f *testing.F) {
 		f.Add(file, []byte(sample), []byte(strings.ReplaceAll(sample, `"a"`, `"b"`)))
 		f.Add(file, []byte(sample), []byte(`{"http://x":{"type":"wellknown"},`+sample[1:]))
 	}
-	f.Fuzz(func(t *testing.T, file string, user, copied []byte) { checkRenewal(t, file, user, copied) })
+	f.Fuzz(func(t *testing.T, file string, user,
+		copied []byte) {
+		checkRenewal(t, file, user, copied)
+	})
 }

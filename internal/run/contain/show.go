@@ -8,7 +8,8 @@ import (
 // always are folders that every sandbox has, with contents of its own.
 var always = []string{"/", "/dev", "/proc", "/run", "/sys", "/tmp", "/var", "/var/tmp"}
 
-// Shows reports whether the sandbox of a program shows a file or a folder of this machine. A nil program has no sandbox.
+// Shows reports whether the sandbox of a program shows a file or a folder of this machine. A nil
+// program has no sandbox.
 func (p *Program) Shows(name string) bool {
 	if p == nil || !p.Policy.Restricted() {
 		return true
@@ -18,7 +19,8 @@ func (p *Program) Shows(name string) bool {
 		return true
 	}
 	allowed := slices.Concat(p.Policy.Read, p.Policy.Write, []string{p.Policy.Temp})
-	if slices.ContainsFunc(allowed, func(folder string) bool { return folder != "" && within(resolve(folder), real) }) {
+	if slices.ContainsFunc(allowed,
+		func(folder string) bool { return folder != "" && within(resolve(folder), real) }) {
 		return true // a folder that leads to something that is shown
 	}
 	return innermost(real, allowed) > innermost(real, p.Policy.Hidden)
@@ -45,13 +47,14 @@ func resolve(name string) string {
 	return filepath.Clean(name)
 }
 
-// Withholds reports whether a variable is in the environment of the user, but not in that of a program. A nil program gets all of them.
+// Withholds reports whether a variable is in the environment of the user, but not in that of a
+// program. A nil program gets all of them.
 func (p *Program) Withholds(variable string) bool {
 	return p != nil && slices.Contains(p.withheld, variable)
 }
 
-// InHome returns the path, relative to the program's own home folder, of a file there. ok is false for other files, and if the program
-// uses the home folder of the user.
+// InHome returns the path, relative to the program's own home folder, of a file there. ok is false
+// for other files, and if the program uses the home folder of the user.
 func (p *Program) InHome(name string) (rel string, ok bool) {
 	if p == nil || p.home == "" || !within(name, p.home) {
 		return "", false

@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// Exceeds reports whether the files in a folder are larger than a limit together. It stops looking as soon as they are. Folders named in
-// except do not count.
+// Exceeds reports whether the files in a folder are larger than a limit together. It stops looking
+// as soon as they are. Folders named in except do not count.
 func Exceeds(folder string, limit int64, except ...string) bool {
 	return sizeOf(folder, limit, except) > limit
 }
 
-// sizeOf returns the size of the files in a folder. It stops looking as soon as they are larger than enough.
+// sizeOf returns the size of the files in a folder. It stops looking as soon as they are larger
+// than enough.
 func sizeOf(folder string, enough int64, except []string) (size int64) {
 	_ = filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -51,8 +52,9 @@ func (p *Program) exceeds(folders ...string) bool {
 	return false
 }
 
-// WatchSize returns a channel that is closed when the program has written more than its limit allows, nil if there is no limit. It looks
-// until ctx is done. Looking at many files takes a while, so it pauses much longer than it looks.
+// WatchSize returns a channel that is closed when the program has written more than its limit
+// allows, nil if there is no limit. It looks until ctx is done. Looking at many files takes a
+// while, so it pauses much longer than it looks.
 func (p *Program) WatchSize(ctx context.Context, pause time.Duration) <-chan struct{} {
 	if p.Limit == 0 {
 		return nil
@@ -79,8 +81,8 @@ func (p *Program) WatchSize(ctx context.Context, pause time.Duration) <-chan str
 // TreeExceeds reports whether the working copy alone is larger than the program's limit.
 func (p *Program) TreeExceeds() bool { return p.Limit > 0 && p.exceeds(p.dir) }
 
-// EmptyHome removes the private home folder of a program that has ended because it exceeded its limit, if the next program would exceed it
-// from the start because of that folder.
+// EmptyHome removes the private home folder of a program that has ended because it exceeded its
+// limit, if the next program would exceed it from the start because of that folder.
 func (p *Program) EmptyHome() error {
 	if p.home == "" || p.Limit == 0 || p.TreeExceeds() || !p.exceeds(p.dir, p.home) {
 		return nil

@@ -21,7 +21,8 @@ import (
 func (b *builder) readSystem() {
 	folders := slices.Clone(systemFolders)
 	if runtime.GOOS == "darwin" {
-		folders = append(folders, "/System", "/Library", "/Applications", "/private/etc", "/private/var/db/timezone")
+		folders = append(folders, "/System", "/Library", "/Applications", "/private/etc",
+			"/private/var/db/timezone")
 	}
 	if b.Root {
 		folders = append(folders, publicEtc()...)
@@ -33,7 +34,8 @@ func (b *builder) readSystem() {
 	}
 	b.grant("the system", false, folders) // a home folder in one of them is hidden
 	onPath := slices.DeleteFunc(b.pathFolders(), func(folder string) bool {
-		return slices.ContainsFunc(folders, func(system string) bool { return within(folder, system) })
+		return slices.ContainsFunc(folders,
+			func(system string) bool { return within(folder, system) })
 	})
 	for _, folder := range onPath {
 		if prefixMarks[filepath.Base(folder)] != nil { // it has programs only
@@ -48,11 +50,12 @@ func (b *builder) readSystem() {
 	}
 }
 
-// publicEtc returns the parts of /etc that every user may read. Root owns the others, such as shadow, and could read them even
-// without its capabilities.
+// publicEtc returns the parts of /etc that every user may read. Root owns the others, such as
+// shadow, and could read them even without its capabilities.
 var publicEtc = sync.OnceValue(func() []string { return publicParts("/etc") })
 
-// publicParts returns the folder if every user may read all of it, and otherwise the parts of it that every user may read.
+// publicParts returns the folder if every user may read all of it, and otherwise the parts of it
+// that every user may read.
 func publicParts(folder string) []string {
 	paths, all := publicIn(folder, 0)
 	if all {
@@ -97,7 +100,8 @@ func publicIn(folder string, depth int) (paths []string, all bool) {
 	return paths, all
 }
 
-// isPublicLink reports whether a link leads to a part of the system that may be read as a whole, or to a file that every user may read.
+// isPublicLink reports whether a link leads to a part of the system that may be read as a whole, or
+// to a file that every user may read.
 func isPublicLink(name string) bool {
 	target, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -107,11 +111,14 @@ func isPublicLink(name string) bool {
 	if err != nil || within(target, "/proc") || info.Mode().Perm()&0o004 == 0 {
 		return false
 	}
-	return info.Mode().IsRegular() || slices.ContainsFunc(systemFolders, func(folder string) bool { return within(target, folder) })
+	return info.Mode().IsRegular() ||
+		slices.ContainsFunc(systemFolders,
+			func(folder string) bool { return within(target, folder) })
 }
 
 // systemFolders are folders of the system that may be read as a whole.
-var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu", "/sys", "/var/lib/ca-certificates"}
+var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt",
+	"/nix", "/gnu", "/sys", "/var/lib/ca-certificates"}
 
 // readProgram allows reading the installation of a program, and files that its arguments name.
 func (b *builder) readProgram(argv []string, dir string, environ []string) {
@@ -139,8 +146,8 @@ func (b *builder) readProgram(argv []string, dir string, environ []string) {
 // maxInterpreters bounds how many interpreters of interpreters are looked at.
 const maxInterpreters = 4
 
-// installation returns the folders that a program needs to run: those of the file and of what it links to, the packages around it,
-// and the same for the interpreter of a script.
+// installation returns the folders that a program needs to run: those of the file and of what it
+// links to, the packages around it, and the same for the interpreter of a script.
 func (b *builder) installation(file string, environ []string, depth int) []string {
 	paths := []string{file}
 	resolved, err := filepath.EvalSymlinks(file)
@@ -157,14 +164,16 @@ func (b *builder) installation(file string, environ []string, depth int) []strin
 	return paths
 }
 
-// installationFolder returns the folder that a program was installed in. If that is not clear, it is the program itself.
+// installationFolder returns the folder that a program was installed in. If that is not clear, it
+// is the program itself.
 func (b *builder) installationFolder(file string) string {
 	const packages = "/node_modules/"
 	if root, _, found := strings.Cut(file, packages); found {
 		return root + strings.TrimSuffix(packages, "/")
 	}
 	folder := filepath.Dir(file)
-	if prefix := filepath.Dir(folder); filepath.Base(folder) == "bin" && !b.isShared(prefix) && !b.isShared(folder) && !b.isParted(prefix) {
+	if prefix := filepath.Dir(folder); filepath.Base(folder) == "bin" && !b.isShared(prefix) &&
+		!b.isShared(folder) && !b.isParted(prefix) {
 		return prefix
 	}
 	if b.isShared(folder) {
@@ -175,7 +184,8 @@ func (b *builder) installationFolder(file string) string {
 
 // isShared reports whether a folder has more in it than one program needs.
 func (b *builder) isShared(folder string) bool {
-	return b.containsPrivate(folder) || within(b.Project, folder) || folder == filepath.Clean(os.TempDir()) ||
+	return b.containsPrivate(folder) || within(b.Project, folder) ||
+		folder == filepath.Clean(os.TempDir()) ||
 		slices.Contains([]string{".local", ".config", ".cache"}, filepath.Base(folder))
 }
 
@@ -195,7 +205,8 @@ func Interpreter(script io.Reader) string {
 	command, ok := bytes.CutPrefix(line, []byte("#!"))
 	words := strings.Fields(string(command))
 	if ok && len(words) > 0 && path.Base(words[0]) == "env" {
-		words = slices.DeleteFunc(words[1:], func(word string) bool { return strings.HasPrefix(word, "-") || strings.Contains(word, "=") })
+		words = slices.DeleteFunc(words[1:],
+			func(word string) bool { return strings.HasPrefix(word, "-") || strings.Contains(word, "=") })
 	}
 	if !ok || len(words) == 0 {
 		return ""

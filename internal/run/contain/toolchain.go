@@ -11,8 +11,9 @@ import (
 	"signalbox/internal/process"
 )
 
-// toolchain is a folder of the home folder with programs that people install for themselves. If variable is not empty, it names the
-// folder, and programs need it because their home folder is another one. parts are the only parts that may be read; none means all.
+// toolchain is a folder of the home folder with programs that people install for themselves. If
+// variable is not empty, it names the folder, and programs need it because their home folder is
+// another one. parts are the only parts that may be read; none means all.
 type toolchain struct {
 	folder   string
 	variable string
@@ -35,7 +36,8 @@ var toolchains = []toolchain{
 	{".bun", "BUN_INSTALL", []string{"bin"}},
 	{".deno", "DENO_INSTALL", []string{"bin"}},
 	{".sdkman", "SDKMAN_DIR", nil},
-	{".dotnet", "DOTNET_ROOT", []string{"dotnet", "host", "sdk", "sdk-manifests", "shared", "packs", "library-packs", "metadata", "store",
+	{".dotnet", "DOTNET_ROOT", []string{"dotnet", "host", "sdk", "sdk-manifests", "shared", "packs",
+		"library-packs", "metadata", "store",
 		"templates", "tools", "LICENSE.txt", "ThirdPartyNotices.txt"}}, // it also has key stores
 	{".ghcup", "", []string{"bin", "ghc", "share"}},
 	{".opam", "OPAMROOT", nil},
@@ -44,8 +46,11 @@ var toolchains = []toolchain{
 	{".julia/juliaup", "", nil},
 	{".foundry", "", []string{"bin"}},
 	{".nix-profile", "", nil},
-	{".linuxbrew", "", []string{"bin", "sbin", "lib", "libexec", "include", "share", "opt", "Cellar", "Frameworks", "Homebrew",
-		"etc/ca-certificates", "etc/openssl@3/cert.pem", "etc/openssl@3/certs", "etc/openssl@3/openssl.cnf"}}, // it also has services
+	{".linuxbrew", "", []string{"bin", "sbin", "lib", "libexec", "include", "share", "opt",
+		"Cellar", "Frameworks", "Homebrew",
+		// it also has services
+		"etc/ca-certificates", "etc/openssl@3/cert.pem", "etc/openssl@3/certs",
+		"etc/openssl@3/openssl.cnf"}},
 	{"miniconda3", "", nil},
 	{"anaconda3", "", nil},
 	{"miniforge3", "", nil},
@@ -61,19 +66,20 @@ var toolchains = []toolchain{
 	{".opencode", "", []string{"bin"}},
 }
 
-// prefixMarks are what the prefix of a toolchain has beside its folder bin or shims. A folder that has none of them may hold anything, such as
-// the settings and the login of the one program in it.
+// prefixMarks are what the prefix of a toolchain has beside its folder bin or shims. A folder that
+// has none of them may hold anything, such as the settings and the login of the one program in it.
 var prefixMarks = map[string][]string{
 	"bin":   {"lib", "lib64", "libexec", "include", "conda-meta", "pyvenv.cfg"},
 	"shims": {"versions", "installs", "toolchains"},
 }
 
-// prefixes returns the folders around a folder on PATH that its programs need, such as those of a virtual environment, with the
-// interpreter that it uses, or of a version of a toolchain.
+// prefixes returns the folders around a folder on PATH that its programs need, such as those of a
+// virtual environment, with the interpreter that it uses, or of a version of a toolchain.
 func (b *builder) prefixes(folder string) (found []string) {
 	for i, at := range []string{folder, resolve(folder)} {
 		prefix := filepath.Dir(at)
-		if marks := prefixMarks[filepath.Base(at)]; (i == 0 || at != folder) && b.isPrefix(prefix, marks) {
+		if marks := prefixMarks[filepath.Base(at)]; (i == 0 || at != folder) &&
+			b.isPrefix(prefix, marks) {
 			found = append(found, prefixParts(prefix)...)
 			found = append(found, b.interpreters(prefix)...)
 		}
@@ -81,10 +87,12 @@ func (b *builder) prefixes(folder string) (found []string) {
 	return found
 }
 
-// isPrefix reports whether a folder is the prefix of a toolchain, which may be read as a whole: not a folder of which only parts may be
-// read, and not a project of the user, which may have a bin and a lib, too.
+// isPrefix reports whether a folder is the prefix of a toolchain, which may be read as a whole: not
+// a folder of which only parts may be read, and not a project of the user, which may have a bin and
+// a lib, too.
 func (b *builder) isPrefix(prefix string, marks []string) bool {
-	if real := resolve(prefix); b.isShared(prefix) || b.isShared(real) || within(real, b.Project) && !hasAny(real, "pyvenv.cfg", "conda-meta") {
+	if real := resolve(prefix); b.isShared(prefix) || b.isShared(real) || within(real, b.Project) &&
+		!hasAny(real, "pyvenv.cfg", "conda-meta") {
 		return false
 	}
 	return hasAny(prefix, marks...) && !hasAny(prefix, ".git", ".hg", ".svn") && !b.isParted(prefix)
@@ -93,7 +101,8 @@ func (b *builder) isPrefix(prefix string, marks []string) bool {
 // isParted reports whether a folder is a toolchain of which only parts may be read.
 func (b *builder) isParted(folder string) bool {
 	return slices.ContainsFunc(toolchains, func(t toolchain) bool {
-		return t.parts != nil && (sameFile(folder, filepath.Join(b.Home, t.folder)) || sameFile(folder, b.folderOf(t)))
+		return t.parts != nil && (sameFile(folder, filepath.Join(b.Home, t.folder)) ||
+			sameFile(folder, b.folderOf(t)))
 	})
 }
 
@@ -134,7 +143,8 @@ func (b *builder) useEnvironments() {
 	}
 }
 
-// useToolchains allows reading the toolchains in the user's home folder, and sets the variables that lead to them.
+// useToolchains allows reading the toolchains in the user's home folder, and sets the variables
+// that lead to them.
 func (b *builder) useToolchains() {
 	if b.Home == "" {
 		return
@@ -163,35 +173,44 @@ func (b *builder) useToolchains() {
 	b.useGo()
 }
 
-// goSettings are the settings of the user for go that programs get besides GOPROXY and GOFLAGS. None of them names a program.
-var goSettings = []string{"GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB", "GOINSECURE", "GOVCS", "GOTOOLCHAIN", "GOEXPERIMENT", "CGO_ENABLED"}
+// goSettings are the settings of the user for go that programs get besides GOPROXY and GOFLAGS.
+// None of them names a program.
+var goSettings = []string{"GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB", "GOINSECURE", "GOVCS",
+	"GOTOOLCHAIN", "GOEXPERIMENT", "CGO_ENABLED"}
 
-// useGo passes on what go env -w has set, and makes the modules that the user has downloaded available: as a proxy, because a module cache
-// that the program can change must be its own. go does not ask a proxy for private modules, and must not: with GONOPROXY=none it would ask
-// the public ones for their names, too.
+// useGo passes on what go env -w has set, and makes the modules that the user has downloaded
+// available: as a proxy, because a module cache that the program can change must be its own. go
+// does not ask a proxy for private modules, and must not: with GONOPROXY=none it would ask the
+// public ones for their names, too.
 func (b *builder) useGo() {
 	settings := process.Getenv(b.Environ, "GOENV")
 	if settings == "" {
-		settings = filepath.Join(cmp.Or(process.Getenv(b.Environ, "XDG_CONFIG_HOME"), filepath.Join(b.Home, ".config")), "go", "env")
+		settings = filepath.Join(cmp.Or(process.Getenv(b.Environ, "XDG_CONFIG_HOME"),
+			filepath.Join(b.Home, ".config")), "go", "env")
 	}
 	written := readGoSettings(settings)
 	value := func(name, standard string) string {
 		return cmp.Or(process.Getenv(b.Environ, name), written[name], standard)
 	}
 	for _, name := range goSettings {
-		if process.Getenv(b.Environ, name) == "" && written[name] != "" { // otherwise the program gets it anyway
+		// otherwise the program gets it anyway
+		if process.Getenv(b.Environ, name) == "" && written[name] != "" {
 			b.p.Env = append(b.p.Env, b.withoutPasswords([]string{name + "=" + written[name]})...)
 		}
 	}
-	gopath, _, _ := strings.Cut(value("GOPATH", filepath.Join(b.Home, "go")), string(filepath.ListSeparator))
+	gopath, _, _ := strings.Cut(value("GOPATH", filepath.Join(b.Home, "go")),
+		string(filepath.ListSeparator))
 	cache := value("GOMODCACHE", filepath.Join(gopath, "pkg", "mod"))
 	downloads := filepath.Join(cache, "cache", "download")
-	proxy := strings.TrimPrefix(b.withoutPasswords([]string{"GOPROXY=" + value("GOPROXY", "https://proxy.golang.org,direct")})[0], "GOPROXY=")
+	proxy := strings.TrimPrefix(b.withoutPasswords([]string{"GOPROXY=" +
+		value("GOPROXY", "https://proxy.golang.org,direct")})[0], "GOPROXY=")
 	if _, err := os.Stat(downloads); err == nil && filepath.IsAbs(downloads) {
 		b.read("toolchains", cache)
 		proxy = "file://" + filepath.ToSlash(downloads) + "," + proxy
 	}
-	b.p.Env = append(b.p.Env, "GOPROXY="+proxy, "GOFLAGS="+strings.TrimSpace(value("GOFLAGS", "")+" -modcacherw")) // so that it can be removed
+	// so that it can be removed
+	b.p.Env = append(b.p.Env, "GOPROXY="+proxy, "GOFLAGS="+
+		strings.TrimSpace(value("GOFLAGS", "")+" -modcacherw"))
 }
 
 // maxGoSettings bounds the size of the file of go env -w.

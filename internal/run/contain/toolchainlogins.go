@@ -34,9 +34,11 @@ var installedIn = []string{
 	"venvs/*", "shared", "nodejs/*", "global/*", "Cellar/*/*",
 }
 
-// harmlessFiles are patterns of files that a prefix may have at its top. Programs are harmless, too.
+// harmlessFiles are patterns of files that a prefix may have at its top. Programs are harmless,
+// too.
 var harmlessFiles = []string{
-	"pyvenv.cfg", "go.env", "VERSION", "release", ".gitignore", ".lock", "CACHEDIR.TAG", ".nonadmin",
+	"pyvenv.cfg", "go.env", "VERSION", "release", ".gitignore", ".lock", "CACHEDIR.TAG",
+	".nonadmin",
 	"LICENSE*", "README*", "CHANGELOG*", "NOTICE*", "*.md", "*.txt",
 }
 
@@ -44,8 +46,8 @@ var harmlessFiles = []string{
 // programs there keep logins. A folder that has none of them is returned as it is.
 func withoutLogins(folder string) []string { return partsWithout(folder, loginsIn(folder), 0) }
 
-// prefixParts is withoutLogins for the prefix of a toolchain that nobody has looked at: of the files
-// at its top, such as settings with a login, only harmless ones may be read.
+// prefixParts is withoutLogins for the prefix of a toolchain that nobody has looked at: of the
+// files at its top, such as settings with a login, only harmless ones may be read.
 func prefixParts(prefix string) []string {
 	logins := loginsIn(prefix)
 	entries, _ := os.ReadDir(prefix) // what cannot be read is not shown either
@@ -112,8 +114,8 @@ func realPlaces(name string) []string {
 const maxParts = 12
 
 // partsWithout returns a path, or the parts of a folder without the paths that are left out, which
-// have no links. A link to a folder with one of them is followed, because a policy allows everything
-// that a link leads to.
+// have no links. A link to a folder with one of them is followed, because a policy allows
+// everything that a link leads to.
 func partsWithout(name string, leftOut []string, depth int) (parts []string) {
 	real := resolve(name)
 	if !slices.ContainsFunc(leftOut, func(out string) bool { return within(out, real) }) {

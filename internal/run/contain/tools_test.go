@@ -73,7 +73,10 @@ func TestToolsOfKilledProcesses(t *testing.T) {
 	m := newMachine(t, "")
 	m.useTemp("temp")
 	outside := m.write("outside/file", "")
-	in := func(tools *Tools, name string) string { return filepath.Join(tools.folder, toolsTemp, name) }
+	in := func(tools *Tools,
+		name string) string {
+		return filepath.Join(tools.folder, toolsTemp, name)
+	}
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -118,7 +121,8 @@ func TestToolsOfKilledProcesses(t *testing.T) {
 			t.Errorf("%s: %s was removed", what, name)
 		}
 	}
-	if info, err := os.Stat(m.path("outside")); err != nil || info.Mode().Perm() != 0o500 || !exists(outside) {
+	if info, err := os.Stat(m.path("outside")); err != nil || info.Mode().Perm() != 0o500 ||
+		!exists(outside) {
 		t.Errorf("a link was followed: %v, %v", info, err)
 	}
 	check(errors.Join(live.Close(), tools.Close()))

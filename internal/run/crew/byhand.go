@@ -12,8 +12,8 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// checksByHand returns how many work items may be checked at once for work opened by hand to be among them. Without checks, no such
-// work is claimed, because it would pass unchecked.
+// checksByHand returns how many work items may be checked at once for work opened by hand to be
+// among them. Without checks, no such work is claimed, because it would pass unchecked.
 func (c *Crew) checksByHand() int {
 	if len(c.box.Config.Checks) == 0 {
 		return 0
@@ -32,20 +32,23 @@ func (c *Crew) warnUnchecked() {
 		if !c.warned[work] {
 			c.warned[work] = true
 			c.log.Warn("no checks are configured, so the work stays in CI_PENDING: add checks to signalbox.yaml and start again, "+
-				"or check it yourself and move it: signalbox work claim "+work+" --role ci", "work", work)
+				"or check it yourself and move it: signalbox work claim "+work+" --role ci", "work",
+				work)
 		}
 	}
 }
 
-// checkByHand runs the checks on work that was opened by hand: on the commit that it names, or on the head of the base branch if it
-// names none. It merges nothing into that commit.
+// checkByHand runs the checks on work that was opened by hand: on the commit that it names, or on
+// the head of the base branch if it names none. It merges nothing into that commit.
 func (s *session) checkByHand(ctx context.Context) (err error) {
 	repo, ref := s.crew.project.Repo, s.workItem().Ref
-	report := rules.ReportChecks{Session: s.id, Epoch: s.epoch, Ref: ref, OnBase: repo != nil && ref == ""}
+	report := rules.ReportChecks{Session: s.id, Epoch: s.epoch, Ref: ref, OnBase: repo != nil &&
+		ref == ""}
 	dir := s.crew.project.Root
 	switch {
 	case repo == nil && ref != "":
-		report.Problem = fmt.Sprintf("it names '%s', but workspace: shared has no branches and commits to check", ref)
+		report.Problem = fmt.Sprintf(
+			"it names '%s', but workspace: shared has no branches and commits to check", ref)
 	case repo != nil:
 		if report.Base, err = s.crew.exchange.BaseHere(ctx); err != nil {
 			return err
@@ -55,7 +58,9 @@ func (s *session) checkByHand(ctx context.Context) (err error) {
 			report.Commit, err = repo.Resolve(ctx, ref)
 		}
 		if errors.Is(err, workspace.ErrNoCommit) {
-			report.Problem, err = fmt.Sprintf("it names '%s', but there is no such branch, tag or commit in the repository", ref), nil
+			report.Problem, err = fmt.Sprintf(
+				"it names '%s', but there is no such branch, tag or commit in the repository", ref),
+				nil
 		}
 		if err != nil {
 			return err

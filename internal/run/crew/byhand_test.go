@@ -29,7 +29,8 @@ func (s *stage) openByHand(work, ref string) {
 	s.do(rules.OpenWork{Work: work, Phase: signalbox.PhaseCIPending, Ref: ref, Actor: "me"})
 }
 
-// branch makes a commit with a changed file on a new branch, which starts at main, and returns to main.
+// branch makes a commit with a changed file on a new branch, which starts at main, and returns to
+// main.
 func (s *stage) branch(name, file, text string) (commit string) {
 	s.t.Helper()
 	s.git("switch", "-q", "-c", name)
@@ -49,18 +50,21 @@ func (s *stage) change(file, text string) (commit string) {
 // untilPhase waits until work is in a phase without a lease.
 func (s *stage) untilPhase(work string, phase signalbox.Phase) *rules.Work {
 	s.t.Helper()
-	s.until(fmt.Sprintf("%s is in %s", work, phase), func() bool { return s.work(work).Phase == phase && s.work(work).Lease == nil })
+	s.until(fmt.Sprintf("%s is in %s", work, phase),
+		func() bool { return s.work(work).Phase == phase && s.work(work).Lease == nil })
 	return s.work(work)
 }
 
 var ciOnly = Options{Roles: []signalbox.Role{signalbox.RoleCI}, Stay: true}
 
 func TestChecksOfWorkByHand(t *testing.T) {
-	s := set(t, scene{git: true, settings: grepChecks, options: ciOnly, files: map[string]string{"state": "ok\n", "guarded": "1\n"}})
+	s := set(t, scene{git: true, settings: grepChecks, options: ciOnly,
+		files: map[string]string{"state": "ok\n", "guarded": "1\n"}})
 	good := s.branch("good", "new", "new\n")
 	bad := s.branch("feature/bad", "state", "bad\n")
 	s.branch("edits", "guarded", "2\n")
-	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "tag", "-a", "-m", "v1", "v1", "good")
+	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "tag", "-a", "-m", "v1", "v1",
+		"good")
 	s.git("update-ref", "refs/remotes/origin/there", "good")
 	base := s.change("guarded", "3\n") // which the branches do not have, and have not undone
 	r := s.begin()
@@ -78,10 +82,15 @@ func TestChecksOfWorkByHand(t *testing.T) {
 		{ref: good[:10], commit: good},
 		{ref: "feature/bad", commit: bad, finding: failed},
 		{ref: bad, commit: bad, finding: failed},
-		{ref: "edits", commit: s.git("rev-parse", "edits"), finding: "protected files were edited: guarded", protected: "guarded"},
-		{ref: "no-such-branch", finding: "it names 'no-such-branch', but there is no such branch, tag or commit in the repository"},
-		{ref: strings.Repeat("a", 40), finding: "it names '" + strings.Repeat("a", 40) + "', but there is no such branch, tag or commit in the repository"},
-		{ref: s.git("rev-parse", "HEAD^{tree}"), finding: "it names '" + s.git("rev-parse", "HEAD^{tree}") + "', but there is no such branch, tag or commit in the repository"},
+		{ref: "edits", commit: s.git("rev-parse", "edits"),
+			finding: "protected files were edited: guarded", protected: "guarded"},
+		{ref: "no-such-branch",
+			finding: "it names 'no-such-branch', but there is no such branch, tag or commit in the repository"},
+		{ref: strings.Repeat("a", 40), finding: "it names '" + strings.Repeat("a", 40) +
+			"', but there is no such branch, tag or commit in the repository"},
+		{ref: s.git("rev-parse", "HEAD^{tree}"), finding: "it names '" +
+			s.git("rev-parse", "HEAD^{tree}") +
+			"', but there is no such branch, tag or commit in the repository"},
 		{ref: "HEAD", finding: "it names 'HEAD', but there is no such branch, tag or commit in the repository"},
 	} {
 		work := fmt.Sprintf("w%d", i)
@@ -92,17 +101,20 @@ func TestChecksOfWorkByHand(t *testing.T) {
 		}
 		w := s.untilPhase(work, phase)
 		ran := only[rules.ChecksRan](s, work).Body
-		if ran.Commit != tt.commit || ran.Base != base || ran.Ref != tt.ref || ran.OnBase != (tt.ref == "") || (ran.Problem != "") != (tt.commit == "") ||
+		if ran.Commit != tt.commit || ran.Base != base || ran.Ref != tt.ref ||
+			ran.OnBase != (tt.ref == "") || (ran.Problem != "") != (tt.commit == "") ||
 			strings.Join(ran.Protected, " ") != tt.protected {
 			t.Errorf("%q: ran %+v", tt.ref, ran)
 		}
-		if (tt.finding == "") != (w.Checks.Finding == nil) || w.Checks.Finding != nil && w.Checks.Finding.Summary != tt.finding {
+		if (tt.finding == "") != (w.Checks.Finding == nil) || w.Checks.Finding != nil &&
+			w.Checks.Finding.Summary != tt.finding {
 			t.Errorf("%q: checks %+v", tt.ref, w.Checks)
 		}
 		if tt.commit == "" {
 			continue
 		}
-		if len(ran.Rows) != 2 || ran.Rows[0].Check != "state" || ran.Rows[0].Environment != "here" || !ran.Rows[1].Passed {
+		if len(ran.Rows) != 2 || ran.Rows[0].Check != "state" ||
+			ran.Rows[0].Environment != "here" || !ran.Rows[1].Passed {
 			t.Fatalf("%q: rows %+v", tt.ref, ran.Rows)
 		}
 		output := "ok\n"
@@ -113,7 +125,8 @@ func TestChecksOfWorkByHand(t *testing.T) {
 		if got := s.text(ran.Rows[0].Output); got != output {
 			t.Errorf("%q: output %q", tt.ref, got)
 		}
-		if troubles, err := questions.FindTroubles(t.Context(), s.box, w); err != nil || (tt.finding == failed) != (len(troubles.FailedChecks) == 1) ||
+		if troubles, err := questions.FindTroubles(t.Context(), s.box, w); err != nil ||
+			(tt.finding == failed) != (len(troubles.FailedChecks) == 1) ||
 			(tt.finding == "") != (len(troubles.Findings) == 0) {
 			t.Errorf("%q: troubles %+v, %v", tt.ref, troubles, err)
 		}
@@ -130,15 +143,18 @@ func TestChecksOfWorkByHand(t *testing.T) {
 
 // In a shared folder, the folder is checked as it is.
 func TestChecksOfWorkByHandInASharedFolder(t *testing.T) {
-	s := set(t, scene{settings: grepChecks, options: ciOnly, files: map[string]string{"state": "ok\n"}})
+	s := set(t, scene{settings: grepChecks, options: ciOnly,
+		files: map[string]string{"state": "ok\n"}})
 	s.begin()
 	s.openByHand("w1", "")
 	s.untilPhase("w1", signalbox.PhaseReadyForReview)
-	if ran := only[rules.ChecksRan](s, "w1").Body; ran.Commit != "" || ran.OnBase || len(ran.Rows) != 2 {
+	if ran := only[rules.ChecksRan](s, "w1").Body; ran.Commit != "" || ran.OnBase ||
+		len(ran.Rows) != 2 {
 		t.Errorf("ran %+v", ran)
 	}
 	s.openByHand("w2", "main")
-	if w := s.untilPhase("w2", signalbox.PhaseImplementation); w.Checks.Finding.Summary != "it names 'main', but workspace: shared has no branches and commits to check" {
+	if w := s.untilPhase("w2",
+		signalbox.PhaseImplementation); w.Checks.Finding.Summary != "it names 'main', but workspace: shared has no branches and commits to check" {
 		t.Errorf("finding %+v", w.Checks.Finding)
 	}
 }
@@ -150,7 +166,8 @@ func TestWorkByHandWithoutChecks(t *testing.T) {
 	s.openByHand("w2", "")
 	for _, roles := range [][]signalbox.Role{nil, {signalbox.RoleCI}, {signalbox.RoleDeveloper}} {
 		log := &lockedBuffer{}
-		c, err := New(t.Context(), s.box, s.project, &Options{Roles: roles, Log: slog.New(slog.NewTextHandler(log, nil))})
+		c, err := New(t.Context(), s.box, s.project,
+			&Options{Roles: roles, Log: slog.New(slog.NewTextHandler(log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,10 +185,12 @@ func TestWorkByHandWithoutChecks(t *testing.T) {
 			want = 0
 		}
 		for _, work := range []string{"w1", "w2"} {
-			if n := strings.Count(log.String(), "signalbox work claim "+work+" --role ci"); n != want {
+			if n := strings.Count(log.String(), "signalbox work claim "+work+
+				" --role ci"); n != want {
 				t.Errorf("%v: %d warnings about %s, want %d:\n%s", roles, n, work, want, log)
 			}
-			if w := s.work(work); w.Phase != signalbox.PhaseCIPending || len(w.Past) > 0 || w.Lease != nil {
+			if w := s.work(work); w.Phase != signalbox.PhaseCIPending || len(w.Past) > 0 ||
+				w.Lease != nil {
 				t.Errorf("%v: %s is %+v", roles, work, w)
 			}
 		}
@@ -180,7 +199,8 @@ func TestWorkByHandWithoutChecks(t *testing.T) {
 
 // What cannot be checked because of the repository is blocked, and checked when it is unblocked.
 func TestWorkByHandIsBlockedByAFailure(t *testing.T) {
-	s := set(t, scene{git: true, settings: grepChecks, options: ciOnly, files: map[string]string{"state": "ok\n"}})
+	s := set(t, scene{git: true, settings: grepChecks, options: ciOnly,
+		files: map[string]string{"state": "ok\n"}})
 	s.begin()
 	s.git("branch", "-m", "main", "elsewhere")
 	s.openByHand("w", "")
@@ -196,13 +216,15 @@ func TestWorkByHandIsBlockedByAFailure(t *testing.T) {
 
 // A crew that is stopped leaves the work unchecked, for the next crew.
 func TestWorkByHandOfAStoppedCrew(t *testing.T) {
-	s := set(t, scene{settings: "checks:\n  - {name: slow, command: 'exec sleep 1000'}\n", options: ciOnly})
+	s := set(t, scene{settings: "checks:\n  - {name: slow, command: 'exec sleep 1000'}\n",
+		options: ciOnly})
 	r := s.begin()
 	s.openByHand("w", "")
 	s.until("it is held", func() bool { return s.work("w").Lease != nil })
 	r.stop(nil)
 	<-r.over
-	next, err := New(t.Context(), s.box, s.project, nil) // releases what a crew that was stopped while it claimed could not
+	// releases what a crew that was stopped while it claimed could not
+	next, err := New(t.Context(), s.box, s.project, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +239,8 @@ func TestWorkByHandOfAStoppedCrew(t *testing.T) {
 
 // A crew takes over from one that was killed, and what that one reports afterwards does not count.
 func TestWorkByHandOfAKilledCrew(t *testing.T) {
-	s := set(t, scene{settings: grepChecks, options: ciOnly, files: map[string]string{"state": "ok\n"}})
+	s := set(t, scene{settings: grepChecks, options: ciOnly,
+		files: map[string]string{"state": "ok\n"}})
 	s.openByHand("w", "")
 	p := s.startPeer()
 	p.die()
@@ -227,7 +250,8 @@ func TestWorkByHandOfAKilledCrew(t *testing.T) {
 	if ran := only[rules.ChecksRan](s, "w"); ran.Body.Epoch == p.epoch {
 		t.Errorf("ran %+v", ran)
 	}
-	_, err := s.box.Engine.Do(t.Context(), rules.ReportChecks{Session: p.owner.ID() + ".1", Epoch: p.epoch, Rows: []rules.CheckRow{{Check: "state"}}})
+	_, err := s.box.Engine.Do(t.Context(), rules.ReportChecks{Session: p.owner.ID() + ".1",
+		Epoch: p.epoch, Rows: []rules.CheckRow{{Check: "state"}}})
 	if !isRefusal(err) {
 		t.Errorf("the killed crew reports: %v", err)
 	}
@@ -235,7 +259,8 @@ func TestWorkByHandOfAKilledCrew(t *testing.T) {
 
 // Several crews check each work once, and no more at a time than may be.
 func TestWorkByHandOfSeveralCrews(t *testing.T) {
-	s := set(t, scene{git: true, settings: grepChecks, options: ciOnly, files: map[string]string{"state": "ok\n"}})
+	s := set(t, scene{git: true, settings: grepChecks, options: ciOnly,
+		files: map[string]string{"state": "ok\n"}})
 	var works []string
 	for i := range 8 {
 		works = append(works, fmt.Sprintf("w%d", i))
@@ -270,7 +295,8 @@ func TestWorkByHandOfSeveralCrews(t *testing.T) {
 
 // A run checks work opened by hand too, beside its plan.
 func TestRunChecksWorkByHand(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1"), settings: grepChecks, files: map[string]string{"state": "ok\n"}})
+	s := set(t, scene{git: true, plan: task("T1"), settings: grepChecks,
+		files: map[string]string{"state": "ok\n"}})
 	s.openByHand("w", "")
 	s.run()
 	s.wantCompleted("T1")

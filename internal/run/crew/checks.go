@@ -16,7 +16,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// check runs the checks on a task, on a remediation, or on the base branch, and reports the results.
+// check runs the checks on a task, on a remediation, or on the base branch, and reports the
+// results.
 func (s *session) check(ctx context.Context) (err error) {
 	w, repo := s.workItem(), s.crew.project.Repo
 	dir, commit, base, changed := s.crew.project.Root, "", "", []string(nil)
@@ -78,18 +79,22 @@ func (s *session) check(ctx context.Context) (err error) {
 // maxLargeFiles is how many large files are reported.
 const maxLargeFiles = 50
 
-// largeFiles returns the files that a commit adds to the base and that are larger than allowed, with their sizes and the limit.
+// largeFiles returns the files that a commit adds to the base and that are larger than allowed,
+// with their sizes and the limit.
 func (s *session) largeFiles(ctx context.Context, base, commit string) (files []string, err error) {
 	found, err := s.findLargeFiles(ctx, base, commit)
 	for _, f := range found {
-		if !f.Deleted && len(files) < maxLargeFiles { // those that are deleted need no author; see dropLargeFiles
-			files = append(files, fmt.Sprintf("%s (%s bytes, limits.file is %s)", f.Path, text.Group(strconv.FormatInt(f.Size, 10)), s.crew.box.Config.Limits.File))
+		// those that are deleted need no author; see dropLargeFiles
+		if !f.Deleted && len(files) < maxLargeFiles {
+			files = append(files, fmt.Sprintf("%s (%s bytes, limits.file is %s)", f.Path,
+				text.Group(strconv.FormatInt(f.Size, 10)), s.crew.box.Config.Limits.File))
 		}
 	}
 	return files, err
 }
 
-func (s *session) findLargeFiles(ctx context.Context, base, commit string) ([]workspace.LargeFile, error) {
+func (s *session) findLargeFiles(ctx context.Context, base, commit string) ([]workspace.LargeFile,
+	error) {
 	repo, limit := s.crew.project.Repo, int64(s.crew.box.Config.Limits.File)
 	if commit == "" || limit == 0 {
 		return nil, nil
@@ -97,14 +102,17 @@ func (s *session) findLargeFiles(ctx context.Context, base, commit string) ([]wo
 	return repo.LargeFiles(ctx, base, commit, limit)
 }
 
-// dropLargeFiles returns a commit without the commits before it, if large files are only in those: an author has deleted them, and a
-// merge would bring them into the history anyway. Otherwise it returns the commit as it is.
+// dropLargeFiles returns a commit without the commits before it, if large files are only in those:
+// an author has deleted them, and a merge would bring them into the history anyway. Otherwise it
+// returns the commit as it is.
 func (s *session) dropLargeFiles(ctx context.Context, base, commit string) (string, error) {
 	found, err := s.findLargeFiles(ctx, base, commit)
-	if err != nil || len(found) == 0 || s.workItem().Task.KeepLarge || slices.ContainsFunc(found, func(f workspace.LargeFile) bool { return !f.Deleted }) {
+	if err != nil || len(found) == 0 || s.workItem().Task.KeepLarge ||
+		slices.ContainsFunc(found, func(f workspace.LargeFile) bool { return !f.Deleted }) {
 		return commit, err
 	}
-	return s.crew.project.Repo.Squash(ctx, commit, base, s.work+": all changes, without large files that were deleted again\n")
+	return s.crew.project.Repo.Squash(ctx, commit, base, s.work+
+		": all changes, without large files that were deleted again\n")
 }
 
 // protectedEdits returns the protected files that a commit edits relative to the base.
@@ -116,7 +124,8 @@ func (s *session) protectedEdits(ctx context.Context, base, commit string) ([]st
 	return repo.ProtectedEdits(ctx, base, commit, c)
 }
 
-// steeringEdits returns the files with which a commit changes what steers agents, the first of them if there are many.
+// steeringEdits returns the files with which a commit changes what steers agents, the first of them
+// if there are many.
 func (s *session) steeringEdits(ctx context.Context, base, commit string) ([]string, error) {
 	if commit == base { // also if there is no repository
 		return nil, nil
@@ -133,10 +142,12 @@ func firstSteering(files []string) []string {
 	return files
 }
 
-// commitToCheck returns the commit that the author saved, with the base merged into it, and the files it changes. From here on the
-// task's branch is not read any more: this commit is checked, reviewed, audited and merged. If the two conflict, or if the author has
-// not resolved an earlier conflict, it returns the conflict instead.
-func (s *session) commitToCheck(ctx context.Context, base string) (commit string, changed []string, conflict *rules.Conflict, err error) {
+// commitToCheck returns the commit that the author saved, with the base merged into it, and the
+// files it changes. From here on the task's branch is not read any more: this commit is checked,
+// reviewed, audited and merged. If the two conflict, or if the author has not resolved an earlier
+// conflict, it returns the conflict instead.
+func (s *session) commitToCheck(ctx context.Context, base string) (commit string, changed []string,
+	conflict *rules.Conflict, err error) {
 	repo, t := s.crew.project.Repo, s.workItem().Task
 	saved := ""
 	if t.Saved == nil {
@@ -146,14 +157,16 @@ func (s *session) commitToCheck(ctx context.Context, base string) (commit string
 		err = s.crew.exchange.Obtain(ctx, s.work, saved)
 	}
 	if err == nil && t.Conflict != nil {
-		err = s.crew.exchange.Obtain(ctx, s.work, t.Conflict.Commit, t.Conflict.Base, t.Conflict.Draft)
+		err = s.crew.exchange.Obtain(ctx, s.work, t.Conflict.Commit, t.Conflict.Base,
+			t.Conflict.Draft)
 	}
 	if err != nil {
 		return "", nil, nil, err
 	}
 	resolved, unresolved := saved, []string(nil)
 	if t.Conflict != nil {
-		if resolved, unresolved, err = s.conflicts().Resolve(ctx, t.Conflict, saved, base); err != nil {
+		if resolved, unresolved, err = s.conflicts().Resolve(ctx, t.Conflict, saved,
+			base); err != nil {
 			return "", nil, nil, err
 		}
 	}
@@ -180,10 +193,12 @@ func (s *session) commitToCheck(ctx context.Context, base string) (commit string
 	return commit, changed, nil, err
 }
 
-// saveByHand returns a commit of what is in the task's worktree, if no agent has saved it: a person may have done the work.
+// saveByHand returns a commit of what is in the task's worktree, if no agent has saved it: a person
+// may have done the work.
 func (s *session) saveByHand(ctx context.Context) (string, error) {
 	if !s.crew.project.Repo.HasTree(s.work) && s.crew.exchange.Shared() {
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the work was done by hand on another machine, and is not saved"),
+		return "", &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("the work was done by hand on another machine, and is not saved"),
 			Hint: "start signalbox there, with the role ci"}
 	}
 	tree, err := s.crew.project.Repo.Open(ctx, s.work)
@@ -200,7 +215,8 @@ func (s *session) saveByHand(ctx context.Context) (string, error) {
 // job returns what runs the setup commands and checks of the session.
 func (s *session) job() *checks.Job {
 	task := s.workItem().Task
-	j := &checks.Job{Runner: s.crew.checks, Work: s.work, Role: string(s.role), Put: s.put, Show: s.live,
+	j := &checks.Job{Runner: s.crew.checks, Work: s.work, Role: string(s.role), Put: s.put,
+		Show:     s.live,
 		Baseline: task != nil && task.Kind == rules.KindBaseline, EndWithLease: s.endWithLease}
 	if task != nil && len(s.crew.box.Config.Setup) > 0 {
 		j.Agent = s.agentName()
@@ -213,8 +229,10 @@ func (s *session) job() *checks.Job {
 	return j
 }
 
-// falseClaims compares the developer's table of check results with the real ones, and returns a line for each difference.
-func (c *Crew) falseClaims(ctx context.Context, claimed signalbox.Hash, rows []rules.CheckRow) []string {
+// falseClaims compares the developer's table of check results with the real ones, and returns a
+// line for each difference.
+func (c *Crew) falseClaims(ctx context.Context, claimed signalbox.Hash,
+	rows []rules.CheckRow) []string {
 	text, err := stored.Blob(ctx, c.box, claimed)
 	if err != nil {
 		return nil
@@ -225,13 +243,16 @@ func (c *Crew) falseClaims(ctx context.Context, claimed signalbox.Hash, rows []r
 		row, _ := line.(map[string]any)
 		field := func(name string) string { text, _ := row[name].(string); return strings.TrimSpace(text) }
 		for _, r := range rows {
-			if !strings.EqualFold(field("Check"), r.Check) || field("Environment") != "" && !strings.EqualFold(field("Environment"), r.Environment) {
+			if !strings.EqualFold(field("Check"), r.Check) || field("Environment") != "" &&
+				!strings.EqualFold(field("Environment"), r.Environment) {
 				continue
 			}
 			exit, err := strconv.Atoi(field("Exit Code"))
 			passed := strings.EqualFold(field("Result"), "PASS")
 			if err == nil && exit != r.Exit || field("Result") != "" && passed != r.Passed {
-				differ = append(differ, fmt.Sprintf("%s in %s: reported %s (%s), was %s (%d)", r.Check, r.Environment, field("Result"), field("Exit Code"), checks.PassOrFail(r.Passed), r.Exit))
+				differ = append(differ, fmt.Sprintf("%s in %s: reported %s (%s), was %s (%d)",
+					r.Check, r.Environment, field("Result"), field("Exit Code"),
+					checks.PassOrFail(r.Passed), r.Exit))
 			}
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// An agent that asks an expert frees its slot, and continues under the same lease with the advice. The expert sees its work.
+// An agent that asks an expert frees its slot, and continues under the same lease with the advice.
+// The expert sees its work.
 func TestExpertAdvises(t *testing.T) {
 	s := set(t, scene{
 		git:      true,
@@ -57,11 +58,12 @@ on expert X-1:
 	}
 }
 
-// A crew with a limit of its own does one thing at a time, although the box allows more. An agent that waits for an expert needs no slot:
-// otherwise the expert could not start.
+// A crew with a limit of its own does one thing at a time, although the box allows more. An agent
+// that waits for an expert needs no slot: otherwise the expert could not start.
 func TestOneSlot(t *testing.T) {
 	s := set(t, scene{
-		git: true, plan: task("T1") + task("T2") + task("T3"), settings: "experts: [{name: database}]\n", options: Options{Slots: 1},
+		git: true, plan: task("T1") + task("T2") + task("T3"),
+		settings: "experts: [{name: database}]\n", options: Options{Slots: 1},
 		script: `
 on developer T1 attempt 1:
     signal EXPERT_REQUEST
@@ -85,7 +87,8 @@ on expert *:
 		switch e.Type {
 		case rules.TypeLeaseGranted:
 			if live[e.Work] = true; len(live) > 1 {
-				t.Errorf("event %d is the start of %s, while others are at work: %v", e.Seq, e.Work, live)
+				t.Errorf("event %d is the start of %s, while others are at work: %v", e.Seq, e.Work,
+					live)
 			}
 		case rules.TypeLeaseReleased, rules.TypeSessionParked:
 			delete(live, e.Work)
@@ -95,7 +98,8 @@ on expert *:
 	}
 }
 
-// An expert may name its request or the task that asks, also by the id that the task has in its plan.
+// An expert may name its request or the task that asks, also by the id that the task has in its
+// plan.
 func TestExpertNamesTheAsker(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "experts: [{name: database}]\n", script: `
 on developer other.T1 attempt 1:
@@ -127,7 +131,8 @@ on expert X-2 attempt 2:
 	s.loadAs("other", strings.Replace(task("T1"), "The task T1", "Something else", 1))
 	s.run()
 	s.wantCompleted("other.T1")
-	if refused := only[rules.SignalRefused](s, ""); refused.Work != "X-2" || refused.Body.Reason != signalbox.ReasonWrongWork {
+	if refused := only[rules.SignalRefused](s, ""); refused.Work != "X-2" ||
+		refused.Body.Reason != signalbox.ReasonWrongWork {
 		t.Errorf("refused: %+v", refused)
 	}
 }
@@ -180,7 +185,8 @@ on expert *:
 	wantIn(t, s.prompts("T1", "developer")[1], "use an index")
 }
 
-// A turn that asks an expert and also has a verdict is decided as signalbox scan --resolve says: by the verdict, in either order.
+// A turn that asks an expert and also has a verdict is decided as signalbox scan --resolve says: by
+// the verdict, in either order.
 func TestVerdictBesideAnExpertRequest(t *testing.T) {
 	request := "    say EXPERT_REQUEST\n    say Target Agent: database\n    say Context Snapshot: a query\n"
 	ready := "    say READY_FOR_REVIEW: T1\n    say Summary: never mind\n"
@@ -190,19 +196,22 @@ func TestVerdictBesideAnExpertRequest(t *testing.T) {
 		{"claude", request + ready, "as-claude"},
 		{"an agent that listens", request + ready, "talker"},
 		{"a program that does not end", request + ready + "    end\n    hang\n", "as-claude"},
-		{"an exit signal", request + "    exit " + `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}` + "\n", "player"},
+		{"an exit signal", request + "    exit " +
+			`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}` + "\n", "player"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true},
-				settings: "experts: [{name: database}]\nroles: {developer: {agent: " + test.agent + "}}\n",
-				script:   "on developer T1 attempt 1:\n    write a.txt a\n" + test.said})
+				settings: "experts: [{name: database}]\nroles: {developer: {agent: " + test.agent +
+					"}}\n",
+				script: "on developer T1 attempt 1:\n    write a.txt a\n" + test.said})
 			s.run()
 			s.wantCompleted("T1")
 			if n := len(all[rules.ExpertRequested](s, "")); n != 0 {
 				t.Errorf("%d experts were asked", n)
 			}
 			refused := only[rules.SignalRefused](s, "T1").Body
-			if refused.Said != signalbox.NameExpertRequest || refused.Reason != signalbox.ReasonSuperseded {
+			if refused.Said != signalbox.NameExpertRequest ||
+				refused.Reason != signalbox.ReasonSuperseded {
 				t.Errorf("refused: %+v", refused)
 			}
 			if n := len(s.prompts("T1", "developer")); n != 1 {
@@ -233,7 +242,8 @@ on developer T1 attempt 2:
 	if failed := all[rules.AgentFailed](s, "T1"); len(failed) != 0 {
 		t.Errorf("failed: %+v", failed)
 	}
-	if refused := only[rules.SignalRefused](s, "T1").Body; refused.Said != signalbox.NameReadyForReview {
+	if refused := only[rules.SignalRefused](s,
+		"T1").Body; refused.Said != signalbox.NameReadyForReview {
 		t.Errorf("refused: %+v", refused)
 	}
 }
@@ -256,7 +266,8 @@ on developer T1 attempt 2:
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
-	if q := s.answer("use a table"); q.Kind != rules.AskedExpert || q.Work != "T1" || !strings.Contains(q.Text, "I only know birds") {
+	if q := s.answer("use a table"); q.Kind != rules.AskedExpert || q.Work != "T1" ||
+		!strings.Contains(q.Text, "I only know birds") {
 		t.Errorf("question: %+v", q)
 	}
 	r.end()
@@ -307,7 +318,8 @@ on developer T2:
 `})
 	s.run()
 	s.wantCompleted("T1", "T2")
-	if e := only[rules.ExpertRegistered](s, "X-1").Body.Expert; e.Name != "astrologer" || strings.Join(e.Keywords, ",") != "horoscope,stars" {
+	if e := only[rules.ExpertRegistered](s, "X-1").Body.Expert; e.Name != "astrologer" ||
+		strings.Join(e.Keywords, ",") != "horoscope,stars" {
 		t.Errorf("expert: %+v", e)
 	}
 }
@@ -327,7 +339,8 @@ on developer T1 attempt 2:
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
-	s.until("T2 is completed", func() bool { return s.work("T2").Phase == signalbox.PhaseCompleted })
+	s.until("T2 is completed",
+		func() bool { return s.work("T2").Phase == signalbox.PhaseCompleted })
 	q := s.answer("Heliotrope.")
 	if q.Kind != rules.AskedClarification || q.Work != "T1" || q.Text != "Which colour?" {
 		t.Errorf("question: %+v", q)
@@ -425,7 +438,8 @@ on developer T1-a:
 		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 	s.wantCompleted("T1", "T1-a", "T1-b", "T2")
-	if x := all[rules.TaskExpanded](s, "T1"); strings.Join(x[len(x)-1].Body.SubTasks, " ") != "T1-a T1-b" {
+	if x := all[rules.TaskExpanded](s, "T1"); strings.Join(x[len(x)-1].Body.SubTasks,
+		" ") != "T1-a T1-b" {
 		t.Errorf("expanded: %+v", x)
 	}
 	if only[rules.Merged](s, "T1-a").Seq > all[rules.AgentStarted](s, "T1-b")[0].Seq {
@@ -467,7 +481,8 @@ on developer T2 attempt 2:
 	if reported != 2 || len(all[rules.SignalRefused](s, "")) != 0 {
 		t.Errorf("%d conflicts were reported, want each once", reported)
 	}
-	if waited := only[rules.FileWaited](s, "T2").Body; waited.File != "a.txt" || waited.Holder != "T1" {
+	if waited := only[rules.FileWaited](s, "T2").Body; waited.File != "a.txt" ||
+		waited.Holder != "T1" {
 		t.Errorf("waited: %+v", waited)
 	}
 	if only[rules.Merged](s, "T1").Seq > only[rules.SessionResumed](s, "T2").Seq {
@@ -518,7 +533,8 @@ on critic T1:
     signal REVIEW_PASSED: {task}
 `})
 	r := s.begin()
-	s.until("the overlap is recorded", func() bool { return len(all[rules.OverlapNoted](s, "T1")) > 0 })
+	s.until("the overlap is recorded",
+		func() bool { return len(all[rules.OverlapNoted](s, "T1")) > 0 })
 	s.write("project/noted", "")
 	r.end()
 	s.wantCompleted("T1", "T2")
@@ -547,7 +563,8 @@ on critic other.T1:
 	}
 }
 
-// A reviewer who rejects work without a finding is asked for one, and only then the developer gets the work back.
+// A reviewer who rejects work without a finding is asked for one, and only then the developer gets
+// the work back.
 func TestRejectionNeedsFindings(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), script: `
 on critic T1 attempt 1:
@@ -559,7 +576,8 @@ on critic T1 attempt 2:
 `})
 	s.run()
 	s.wantCompleted("T1")
-	if rework := only[rules.ReworkOrdered](s, "T1").Body; rework.Summary != "main.go:1: it does nothing" {
+	if rework := only[rules.ReworkOrdered](s,
+		"T1").Body; rework.Summary != "main.go:1: it does nothing" {
 		t.Errorf("rework: %+v", rework)
 	}
 }

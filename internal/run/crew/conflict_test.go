@@ -9,7 +9,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// clash is a scene in which T1 is merged after T2 has started and before it is ready, and both change same.txt. first is what the first developer of T2 does.
+// clash is a scene in which T1 is merged after T2 has started and before it is ready, and both
+// change same.txt. first is what the first developer of T2 does.
 func clash(first, script string) scene {
 	return scene{
 		git:      true,
@@ -58,23 +59,28 @@ func (s *stage) finish(r *running) {
 // the draft in its history.
 func (s *stage) wantResolved() {
 	s.t.Helper()
-	conflicts, checks, merged := all[rules.ConflictFound](s, "T2"), all[rules.ChecksRan](s, "T2"), only[rules.Merged](s, "T2").Body
+	conflicts, checks, merged := all[rules.ConflictFound](s, "T2"), all[rules.ChecksRan](s, "T2"),
+		only[rules.Merged](s, "T2").Body
 	last := conflicts[len(conflicts)-1].Body
 	checked := checks[len(checks)-1].Body
-	if parents := s.git("show", "-s", "--format=%P", checked.Commit); parents != last.Commit+" "+last.Base {
-		s.t.Errorf("the parents of the checked commit are %s, want %s %s", parents, last.Commit, last.Base)
+	if parents := s.git("show", "-s", "--format=%P", checked.Commit); parents != last.Commit+" "+
+		last.Base {
+		s.t.Errorf("the parents of the checked commit are %s, want %s %s", parents, last.Commit,
+			last.Base)
 	}
 	if merged.Tip != checked.Commit || s.git("rev-parse", merged.Commit+"^2") != checked.Commit {
 		s.t.Errorf("checked %s, merged %+v", checked.Commit, merged)
 	}
 	for _, c := range conflicts {
-		if history := s.git("rev-list", "main"); c.Body.Draft != "" && strings.Contains(history, c.Body.Draft) {
+		if history := s.git("rev-list", "main"); c.Body.Draft != "" &&
+			strings.Contains(history, c.Body.Draft) {
 			s.t.Error("the draft was merged")
 		}
 	}
 }
 
-// A conflict is found before the checks, with the latest base: nothing is checked, reviewed and audited that cannot be merged.
+// A conflict is found before the checks, with the latest base: nothing is checked, reviewed and
+// audited that cannot be merged.
 func TestConflictIsFoundBeforeTheChecks(t *testing.T) {
 	s := set(t, clash("", `
 on developer T2 attempt 2:
@@ -90,7 +96,8 @@ on developer T2 attempt 2:
 	s.finish(r)
 	s.wantResolved()
 	conflicts := all[rules.ConflictFound](s, "T2")
-	if len(conflicts) != 2 || conflicts[0].Body.Count != 1 || conflicts[0].Body.Draft != "" || conflicts[1].Body.Draft == "" || conflicts[1].Body.Count != 1 {
+	if len(conflicts) != 2 || conflicts[0].Body.Count != 1 || conflicts[0].Body.Draft != "" ||
+		conflicts[1].Body.Draft == "" || conflicts[1].Body.Count != 1 {
 		t.Errorf("conflicts: %+v", conflicts)
 	}
 	if checks := only[rules.ChecksRan](s, "T2"); checks.Seq < conflicts[1].Seq {
@@ -165,7 +172,8 @@ on developer T2 attempt 3:
 	r := s.start()
 	s.finish(r)
 	conflicts := all[rules.ConflictFound](s, "T2")
-	if len(conflicts) != 3 || strings.Join(conflicts[2].Body.Unresolved, " ") != "same.txt" || conflicts[2].Body.Count != 2 {
+	if len(conflicts) != 3 || strings.Join(conflicts[2].Body.Unresolved, " ") != "same.txt" ||
+		conflicts[2].Body.Count != 2 {
 		t.Errorf("conflicts: %+v", conflicts)
 	}
 	s.wantResolved()
@@ -183,20 +191,23 @@ on developer T2:
     signal READY_FOR_REVIEW: {task}
 `))
 	r := s.start()
-	if q := s.answer("take the first"); q.Kind != rules.AskedConflict || q.Work != "T2" || !strings.Contains(q.Text, "conflict markers are left in same.txt") {
+	if q := s.answer("take the first"); q.Kind != rules.AskedConflict || q.Work != "T2" ||
+		!strings.Contains(q.Text, "conflict markers are left in same.txt") {
 		t.Errorf("question: %+v", q)
 	}
 	s.finish(r)
 	s.wantResolved()
 }
 
-// After a crash, in whatever state it left the worktree, the next developer gets the conflict, and nothing is lost.
+// After a crash, in whatever state it left the worktree, the next developer gets the conflict, and
+// nothing is lost.
 func TestConflictAfterACrash(t *testing.T) {
 	const tree = ".signalbox/trees/T2"
 	for name, crash := range map[string]string{
-		"everything is there":       ":",
-		"the worktree is gone":      "rm -r " + tree,
-		"the branch is gone":        "rm -r " + tree + "; git worktree prune; git branch -q -D signalbox/T2",
+		"everything is there":  ":",
+		"the worktree is gone": "rm -r " + tree,
+		"the branch is gone": "rm -r " + tree +
+			"; git worktree prune; git branch -q -D signalbox/T2",
 		"the branch is elsewhere":   "cd " + tree + "; git reset -q --hard WORK; rm same.txt",
 		"the work is on the branch": "cd " + tree + "; git reset -q --soft WORK",
 	} {
@@ -213,7 +224,8 @@ on developer T2 attempt 3:
     signal READY_FOR_REVIEW: {task}
 `))
 			r := s.start()
-			s.until("the second developer works", func() bool { return s.work("T2").Task.Progress != nil })
+			s.until("the second developer works",
+				func() bool { return s.work("T2").Task.Progress != nil })
 			r.stop(errors.New("enough"))
 			<-r.over
 			s.shell(s.root, strings.ReplaceAll(crash, "WORK", s.work("T2").Task.Conflict.Commit))
@@ -228,7 +240,8 @@ on developer T2 attempt 3:
 	}
 }
 
-// The conflict is recorded before the worktree moves: a crash in between is repaired from the ledger.
+// The conflict is recorded before the worktree moves: a crash in between is repaired from the
+// ledger.
 func TestConflictIsRecordedFirst(t *testing.T) {
 	s := set(t, clash("", `
 on developer T2 attempt 2:
@@ -249,7 +262,8 @@ on developer T2 attempt 2:
 	s.until("the conflict is found", func() bool { return s.work("T2").Task.Conflict != nil })
 	r.stop(errors.New("enough"))
 	<-r.over
-	s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "killed", Actor: "me", Lease: "killed"})
+	s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "killed",
+		Actor: "me", Lease: "killed"})
 	c, lease := *s.work("T2").Task.Conflict, s.work("T2").Lease
 	c.Draft = strings.Repeat("1", 40)
 	s.do(rules.ReportConflict{Session: lease.Session, Epoch: lease.Epoch, Conflict: c})
@@ -283,7 +297,8 @@ on developer T2 attempt 3:
 	for _, c := range all[rules.ConflictFound](s, "T2") {
 		found = append(found, c.Body)
 	}
-	if len(found) != 4 || s.git("show", "-s", "--format=%P", found[3].Commit) != found[0].Commit+" "+found[0].Base {
+	if len(found) != 4 || s.git("show", "-s", "--format=%P", found[3].Commit) != found[0].Commit+
+		" "+found[0].Base {
 		t.Errorf("conflicts: %+v", found)
 	}
 	if got := s.file("same.txt"); got != "all\n" {
@@ -373,7 +388,8 @@ on developer T2 attempt 2:
 // The human decides about a submodule. If the answer is all, the task keeps its version.
 func TestConflictInASubmodule(t *testing.T) {
 	set2 := func(digit string) string {
-		return "run mkdir -p lib; git update-index --add --cacheinfo 160000," + strings.Repeat(digit, 40) + ",lib"
+		return "run mkdir -p lib; git update-index --add --cacheinfo 160000," +
+			strings.Repeat(digit, 40) + ",lib"
 	}
 	sc := clash(set2("2"), `
 on developer T2 attempt 2:
@@ -382,11 +398,14 @@ on developer T2 attempt 2:
     write same.txt both
     signal READY_FOR_REVIEW: {task}
 `)
-	sc.script = strings.Replace(sc.script, "    write same.txt first\n", "    write same.txt first\n    "+set2("3")+"\n", 1)
-	sc.settings += "approve: never\n" // the submodules are not here, so they could have files that steer agents
+	sc.script = strings.Replace(sc.script, "    write same.txt first\n",
+		"    write same.txt first\n    "+set2("3")+"\n", 1)
+	// the submodules are not here, so they could have files that steer agents
+	sc.settings += "approve: never\n"
 	s := set(t, sc)
 	r := s.start()
-	if q := s.answer("keep ours"); q.Kind != rules.AskedConflict || !strings.Contains(q.Text, "the submodule lib") {
+	if q := s.answer("keep ours"); q.Kind != rules.AskedConflict ||
+		!strings.Contains(q.Text, "the submodule lib") {
 		t.Errorf("question: %+v", q)
 	}
 	s.finish(r)

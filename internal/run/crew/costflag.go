@@ -15,10 +15,13 @@ import (
 	"signalbox/internal/run/agent"
 )
 
-// costArguments returns the arguments that tell a program how much a turn may cost, none if cost is not limited or the program is of a
-// version that is not known to have such a flag. signalbox ends the program at its cap in any case.
-func (c *Crew) costArguments(ctx context.Context, command agent.Command, spec process.Spec, leftMicros int64) []string {
-	if leftMicros <= 0 || command.CostFlag == "" || !c.hasVersion(ctx, spec, command.CostFlagSince) {
+// costArguments returns the arguments that tell a program how much a turn may cost, none if cost is
+// not limited or the program is of a version that is not known to have such a flag. signalbox ends
+// the program at its cap in any case.
+func (c *Crew) costArguments(ctx context.Context, command agent.Command, spec process.Spec,
+	leftMicros int64) []string {
+	if leftMicros <= 0 || command.CostFlag == "" ||
+		!c.hasVersion(ctx, spec, command.CostFlagSince) {
 		return nil
 	}
 	return []string{command.CostFlag, strconv.FormatFloat(float64(leftMicros)/1e6, 'f', -1, 64)}
@@ -30,8 +33,8 @@ const versionTimeout = 10 * time.Second
 // maxVersionOutput bounds what a program may print with its version.
 const maxVersionOutput = 64 << 10
 
-// hasVersion reports whether a program has at least a version. It asks the program once, or more often if agents start at the same time:
-// an agent must not wait for the program of another.
+// hasVersion reports whether a program has at least a version. It asks the program once, or more
+// often if agents start at the same time: an agent must not wait for the program of another.
 func (c *Crew) hasVersion(ctx context.Context, spec process.Spec, least string) bool {
 	program := spec.Argv[0]
 	if strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program) {
@@ -57,12 +60,15 @@ func (c *Crew) hasVersion(ctx context.Context, spec process.Spec, least string) 
 
 var versionNumber = lazy.Regexp(`\d+\.\d+\.\d+`)
 
-// programVersion returns the version that a program prints, "" if it prints none. The program may do only what the agent may: what an
-// agent left in its home folder may decide what the program does. For the same reason it does not run in the working copy.
-func programVersion(ctx context.Context, program string, spec process.Spec, timeout time.Duration) string {
+// programVersion returns the version that a program prints, "" if it prints none. The program may
+// do only what the agent may: what an agent left in its home folder may decide what the program
+// does. For the same reason it does not run in the working copy.
+func programVersion(ctx context.Context, program string, spec process.Spec,
+	timeout time.Duration) string {
 	out := &versionOutput{}
 	root := filepath.VolumeName(spec.Dir) + string(filepath.Separator)
-	running, err := process.Start(process.Spec{Argv: []string{program, "--version"}, Dir: root, Env: spec.Env, Stdout: out, Grace: time.Second,
+	running, err := process.Start(process.Spec{Argv: []string{program, "--version"}, Dir: root,
+		Env: spec.Env, Stdout: out, Grace: time.Second,
 		Sandbox: spec.Sandbox}, nil)
 	if err != nil {
 		return ""

@@ -1,8 +1,9 @@
-// Package crew carries out the work of a box. A Crew runs its agents, checks and merges in one process. For each lease that the
-// rules grant it opens a workspace, builds the prompt, starts the agent, reads its output while it runs, and reports its signals.
+// Package crew carries out the work of a box. A Crew runs its agents, checks and merges in one
+// process. For each lease that the rules grant it opens a workspace, builds the prompt, starts the
+// agent, reads its output while it runs, and reports its signals.
 //
-// Everything that matters is in the ledger. A crew may be killed at any time; another one continues its work. Several crews, in
-// several processes, may work on one box.
+// Everything that matters is in the ledger. A crew may be killed at any time; another one continues
+// its work. Several crews, in several processes, may work on one box.
 package crew
 
 import (
@@ -41,33 +42,39 @@ import (
 type Options struct {
 	// Roles are the roles that the crew fills; nil means all of them.
 	Roles []signalbox.Role
-	// Slots is how many sessions the crew runs at once, besides those that wait for an expert or a file; 0 means as many as the box allows.
+	// Slots is how many sessions the crew runs at once, besides those that wait for an expert or a
+	// file; 0 means as many as the box allows.
 	Slots uint
 	// Actor is recorded as the owner of the crew's sessions; "" means "crew".
 	Actor string
-	// Stay makes Run wait for more work when there is nothing left to do, until its context is done.
+	// Stay makes Run wait for more work when there is nothing left to do, until its context is
+	// done.
 	Stay bool
-	// LeaveQuestions makes Run return when no work can continue without an answer or an order from a human, or before a pull request is
-	// merged. Otherwise it waits for that.
+	// LeaveQuestions makes Run return when no work can continue without an answer or an order from
+	// a human, or before a pull request is merged. Otherwise it waits for that.
 	LeaveQuestions bool
 	// Keyed gives each agent a key that its signals must have, even if the configuration does not.
 	Keyed bool
 	// ExitSignals enables the agent exit protocol. Otherwise exit signals are refused.
 	ExitSignals bool
-	// MCP serves MCP to the agent of a session, on a connection over which it sends and gets messages, one per line, until the connection or
-	// ctx ends. What the agent does must go through the rules as that session. Nil means that agents have no MCP server.
+	// MCP serves MCP to the agent of a session, on a connection over which it sends and gets
+	// messages, one per line, until the connection or ctx ends. What the agent does must go through
+	// the rules as that session. Nil means that agents have no MCP server.
 	MCP func(ctx context.Context, b *box.Box, agent AgentSession, conn io.ReadWriter) error
-	// Team is the team's configuration, to say when it changes on the base branch. Nil means that it is not known.
+	// Team is the team's configuration, to say when it changes on the base branch. Nil means that
+	// it is not known.
 	Team *team.Shared
-	// Live receives what agents write, as they write it; nil discards it. It must return quickly and may be called concurrently.
+	// Live receives what agents write, as they write it; nil discards it. It must return quickly
+	// and may be called concurrently.
 	Live func(agent.Activity)
-	// Tools receives the calls of tools, as agents report them, and their results; nil discards them. It must return quickly and may be called
-	// concurrently.
+	// Tools receives the calls of tools, as agents report them, and their results; nil discards
+	// them. It must return quickly and may be called concurrently.
 	Tools func(agent.ToolUse)
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 
-	// machines means that other machines share the ledger, even if the configuration does not say so.
+	// machines means that other machines share the ledger, even if the configuration does not say
+	// so.
 	machines bool
 	// ports is the register of ports; "" means the user's.
 	ports string
@@ -83,25 +90,32 @@ type Options struct {
 
 // delays are how long a crew waits.
 type delays struct {
-	// park is how long an agent that must wait for an expert or a file may keep running before it is ended.
+	// park is how long an agent that must wait for an expert or a file may keep running before it
+	// is ended.
 	park time.Duration
-	// quiet is how long a stream must be silent after a signal until no more of its fields are expected.
+	// quiet is how long a stream must be silent after a signal until no more of its fields are
+	// expected.
 	quiet time.Duration
-	// linger is how long an agent may keep running after its turn has ended; 0 means the linger time of its command.
+	// linger is how long an agent may keep running after its turn has ended; 0 means the linger
+	// time of its command.
 	linger time.Duration
-	// finish is how long a program that has sent its verdict may take to end its turn after a cap is reached; 0 means finishTime.
+	// finish is how long a program that has sent its verdict may take to end its turn after a cap
+	// is reached; 0 means finishTime.
 	finish time.Duration
-	// look is the time between looks at what a program uses that does not report it; 0 means lookEvery.
+	// look is the time between looks at what a program uses that does not report it; 0 means
+	// lookEvery.
 	look time.Duration
 	// start are the pauses before an agent that could not be started is started again.
 	start []time.Duration
 	// size is the pause before the size of an agent's working copy is measured again.
 	size time.Duration
-	// retry are the pauses before something that failed in a worktree, in git or on the disk is tried again.
+	// retry are the pauses before something that failed in a worktree, in git or on the disk is
+	// tried again.
 	retry []time.Duration
 	// request is the pause between looks at open pull requests; 0 means the configured one.
 	request time.Duration
-	// firstLook is how long a run looks at open pull requests before it starts agents; 0 means firstLook.
+	// firstLook is how long a run looks at open pull requests before it starts agents; 0 means
+	// firstLook.
 	firstLook time.Duration
 	// version is how long a program may take to print its version; 0 means versionTimeout.
 	version time.Duration
@@ -110,8 +124,10 @@ type delays struct {
 }
 
 func defaultDelays() *delays {
-	return &delays{slowRequest: deliver.SlowRequest, size: 10 * time.Second, park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
-		retry: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}}
+	return &delays{slowRequest: deliver.SlowRequest, size: 10 * time.Second, park: 10 * time.Second,
+		quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
+		retry: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second,
+			16 * time.Second}}
 }
 
 // firstLook bounds how long a run looks at open pull requests before it starts agents.
@@ -125,10 +141,12 @@ type Crew struct {
 	owner   *agent.Owner
 	site    contain.Site
 	checks  *checks.Runner
-	// requests are the open pull requests, and stack is the delivered work that other work builds on.
+	// requests are the open pull requests, and stack is the delivered work that other work builds
+	// on.
 	requests *deliver.Requests
 	stack    deliver.Stack
-	// exchange brings commits to other machines, and follower keeps the base branch where the ledger says.
+	// exchange brings commits to other machines, and follower keeps the base branch where the
+	// ledger says.
 	exchange *transport.Exchange
 	follower *transport.Follower
 	machine  string // the name of this machine, "" if only this machine uses the ledger
@@ -140,9 +158,11 @@ type Crew struct {
 	watched map[string]bool // peers whose end is waited for; used by the dispatching goroutine only
 	warned  map[string]bool // work that cannot be checked; used by the dispatching goroutine only
 	settled atomic.Bool     // it was said that the team's configuration has changed
-	// completed is how many tasks were completed when tidy last looked; used by the dispatching goroutine only.
+	// completed is how many tasks were completed when tidy last looked; used by the dispatching
+	// goroutine only.
 	completed int
-	// mayHold means that Run was stopped while it asked for work, and may yet get a lease. Close reads it after Run has returned.
+	// mayHold means that Run was stopped while it asked for work, and may yet get a lease. Close
+	// reads it after Run has returned.
 	mayHold bool
 
 	mu       sync.Mutex // guards the fields below
@@ -159,9 +179,11 @@ type Crew struct {
 // defaultActor is recorded for what a crew does on its own.
 const defaultActor = "crew"
 
-// New returns a crew for a box and its project. It ends the agents of crews that were killed, releases their work, and removes their leftovers.
+// New returns a crew for a box and its project. It ends the agents of crews that were killed,
+// releases their work, and removes their leftovers.
 func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*Crew, error) {
-	c := &Crew{box: b, project: in, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}, told: map[string]bool{}}
+	c := &Crew{box: b, project: in, ended: make(chan struct{}, 1), watched: map[string]bool{},
+		warned: map[string]bool{}, sessions: map[string]*session{}, told: map[string]bool{}}
 	if in.Repo != nil {
 		c.branch = in.Repo.Base
 		in.Repo.Warn = c.warnOnce
@@ -190,7 +212,8 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 	if in.Repo != nil {
 		root = in.Root
 	}
-	c.prompts = turnprompt.New(b, turnprompt.Options{Branch: c.branch, Root: root, ExitSignals: c.opts.ExitSignals})
+	c.prompts = turnprompt.New(b, turnprompt.Options{Branch: c.branch, Root: root,
+		ExitSignals: c.opts.ExitSignals})
 	var err error
 	if c.site, err = in.Site(b.Config, b.Dir); err != nil {
 		return nil, err
@@ -205,7 +228,8 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 			return nil, err
 		}
 	}
-	target, err := deliver.Find(in.Repo, b.Config.Deliver, deliver.Options{Open: len(deliver.Waiting(b)) > 0, Forge: c.opts.forge})
+	target, err := deliver.Find(in.Repo, b.Config.Deliver,
+		deliver.Options{Open: len(deliver.Waiting(b)) > 0, Forge: c.opts.forge})
 	if err != nil && b.Config.Deliver.Pushes() {
 		return nil, err
 	} else if err != nil { // the configuration has changed since a request was opened
@@ -219,9 +243,12 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 	}
 	c.follower = transport.NewFollower(c.exchange, c.log, c.noteTeam)
 	c.stack = deliver.Stack{Box: b, Repo: in.Repo, Exchange: c.exchange}
-	c.requests = &deliver.Requests{Target: target, Box: b, Follower: c.follower, Actor: c.opts.Actor, Slow: c.opts.delays.slowRequest,
-		Pause: cmp.Or(c.opts.delays.request, b.Config.Deliver.Interval()), Warn: c.warnOnce, Reported: c.removeCompleted}
-	c.follower.Observe(ctx, true) // before the work of killed crews is released: somebody may have been at work
+	c.requests = &deliver.Requests{Target: target, Box: b, Follower: c.follower,
+		Actor: c.opts.Actor, Slow: c.opts.delays.slowRequest,
+		Pause: cmp.Or(c.opts.delays.request, b.Config.Deliver.Interval()), Warn: c.warnOnce,
+		Reported: c.removeCompleted}
+	// before the work of killed crews is released: somebody may have been at work
+	c.follower.Observe(ctx, true)
 	if err := b.Engine.WhenAvailable(ctx, func() error { return c.reapOrphans(ctx) }); err != nil {
 		return nil, err
 	}
@@ -241,8 +268,9 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 	return c, nil
 }
 
-// machineName returns the name of this machine among those that share the ledger: that of its node if they run the ledger themselves, otherwise its host name, which
-// is "" if it has none. The settings can name a cluster that the ledger is not in.
+// machineName returns the name of this machine among those that share the ledger: that of its node
+// if they run the ledger themselves, otherwise its host name, which is "" if it has none. The
+// settings can name a cluster that the ledger is not in.
 func machineName(c *config.Config) string {
 	if c.Journal == config.JournalCluster {
 		return c.Cluster.Node
@@ -251,7 +279,8 @@ func machineName(c *config.Config) string {
 	return host
 }
 
-// noteTeam says, once, that the base branch has another version of the team's configuration than the one that the crew works with.
+// noteTeam says, once, that the base branch has another version of the team's configuration than
+// the one that the crew works with.
 func (c *Crew) noteTeam(ctx context.Context, base string) {
 	shared := c.opts.Team
 	if shared == nil || shared.Commit == "" || shared.Commit == base || c.settled.Load() {
@@ -261,7 +290,8 @@ func (c *Crew) noteTeam(ctx context.Context, base string) {
 	if err != nil || !slices.ContainsFunc(changed, shared.Uses) || c.settled.Swap(true) {
 		return
 	}
-	c.log.Warn("the team's configuration has changed on " + c.branch + "; this run keeps the one that it started with, and the next run uses the new one")
+	c.log.Warn("the team's configuration has changed on " + c.branch +
+		"; this run keeps the one that it started with, and the next run uses the new one")
 }
 
 // warnOnce logs a warning, once for each text.
@@ -277,8 +307,9 @@ func (c *Crew) warnOnce(text string) {
 
 func (c *Crew) file(name string) string { return filepath.Join(c.box.Dir, name) }
 
-// Close leaves the register of crews. Call it after Run has returned. Leases that could not be released, because the disk was full or the
-// crew was stopped while it got one, are left to the next crew on this machine.
+// Close leaves the register of crews. Call it after Run has returned. Leases that could not be
+// released, because the disk was full or the crew was stopped while it got one, are left to the
+// next crew on this machine.
 func (c *Crew) Close() error {
 	if c.mayHold || len(c.leasesOf(c.owner.ID())) > 0 {
 		return c.owner.Abandon()
@@ -286,8 +317,9 @@ func (c *Crew) Close() error {
 	return c.owner.Leave()
 }
 
-// Run works until the plan is complete or stuck, or ctx is done. In the latter case it ends its agents, releases their work, and
-// returns the error of ctx. With Options.Stay it works until ctx is done.
+// Run works until the plan is complete or stuck, or ctx is done. In the latter case it ends its
+// agents, releases their work, and returns the error of ctx. With Options.Stay it works until ctx
+// is done.
 func (c *Crew) Run(ctx context.Context) (rules.Status, error) {
 	following, stop := context.WithCancelCause(ctx)
 	var helpers sync.WaitGroup
@@ -297,7 +329,8 @@ func (c *Crew) Run(ctx context.Context) (rules.Status, error) {
 		}
 	})
 	if c.requests.Can() && slices.Contains(c.opts.Roles, signalbox.RoleMerger) {
-		looking, looked := context.WithTimeout(following, cmp.Or(c.opts.delays.firstLook, firstLook))
+		looking, looked := context.WithTimeout(following,
+			cmp.Or(c.opts.delays.firstLook, firstLook))
 		c.requests.Look(looking) // before the loop can find that there is nothing to do
 		looked()
 		helpers.Go(func() { c.requests.Watch(following) })
@@ -309,7 +342,9 @@ func (c *Crew) Run(ctx context.Context) (rules.Status, error) {
 	}
 	c.cancelSessions()
 	c.running.Wait()
-	if err != nil { // the sessions may have changed the outcome, and their agents the base branch, while they ended, and other processes may have completed the plan
+	// the sessions may have changed the outcome, and their agents the base branch, while they
+	// ended, and other processes may have completed the plan
+	if err != nil {
 		c.box.Engine.RefreshFinally(ctx)
 		c.follower.Observe(context.WithoutCancel(ctx), false)
 		outcome, _ = c.status()
@@ -329,13 +364,16 @@ func (c *Crew) dispatchLoop(ctx context.Context) (rules.Status, error) {
 		c.updateSessions()
 		c.watchPeers(ctx)
 		c.warnUnchecked()
-		busy := c.isBusy() // asked once: a session that ends from here on may have moved the base branch, and wakes the loop
+		// asked once: a session that ends from here on may have moved the base branch, and wakes
+		// the loop
+		busy := c.isBusy()
 		if !busy {
 			c.follower.Observe(ctx, false)
 			c.tidy(ctx)
 		}
 		outcome, wake := c.status()
-		unseen := c.exchange.Shared() && c.box.Engine.Tail().Seq != seen // the base branch may be behind
+		// the base branch may be behind
+		unseen := c.exchange.Shared() && c.box.Engine.Tail().Seq != seen
 		if c.isFinished(outcome, busy) && !unseen {
 			return outcome, nil
 		}
@@ -413,8 +451,10 @@ func (c *Crew) dispatch(ctx context.Context) error {
 		}
 		c.follower.Observe(ctx, false) // not for every event, because it starts git
 		secret := box.NewSecret()
-		answer, err := c.box.Engine.DoPatiently(ctx, nil, rules.Dispatch{Roles: c.opts.Roles, Session: c.newSession(), Actor: c.opts.Actor,
-			Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL, Secret: rules.HashSecret(secret), ByHand: c.checksByHand(), Machine: c.machine})
+		answer, err := c.box.Engine.DoPatiently(ctx, nil,
+			rules.Dispatch{Roles: c.opts.Roles, Session: c.newSession(), Actor: c.opts.Actor,
+				Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL, Secret: rules.HashSecret(secret),
+				ByHand: c.checksByHand(), Machine: c.machine})
 		if errors.Is(err, rules.ErrNothingToClaim) {
 			return nil
 		}
@@ -426,8 +466,9 @@ func (c *Crew) dispatch(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// hasFreeSlot reports whether the crew may start another session. One that waits for an expert or a file needs no slot, because the expert may
-// need it; one that got what it waited for needs its slot again.
+// hasFreeSlot reports whether the crew may start another session. One that waits for an expert or a
+// file needs no slot, because the expert may need it; one that got what it waited for needs its
+// slot again.
 func (c *Crew) hasFreeSlot(state *rules.State) bool {
 	if c.opts.Slots == 0 {
 		return true
@@ -436,7 +477,8 @@ func (c *Crew) hasFreeSlot(state *rules.State) bool {
 	defer c.mu.Unlock()
 	used := uint(0)
 	for _, s := range c.sessions {
-		if w, _ := state.Work(s.work); w.Task == nil || w.Task.Parked == nil || w.Task.Parked.Ready {
+		if w, _ := state.Work(s.work); w.Task == nil || w.Task.Parked == nil ||
+			w.Task.Parked.Ready {
 			used++
 		}
 	}
@@ -453,8 +495,11 @@ func (c *Crew) newSession() string {
 // startSession runs a session in the background. The secret of its lease is for its agent.
 func (c *Crew) startSession(ctx context.Context, granted rules.Answer, secret string) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	s := &session{crew: c, work: granted.Work, names: granted.Names, id: granted.Session, role: granted.Lease.Role, agent: granted.Agent, epoch: granted.Lease.Epoch,
-		expires: granted.Lease.Expires, secret: secret, cancel: cancel, over: ctx.Done(), wake: make(chan struct{}, 1), spending: make(chan struct{}, 1), messages: make(chan struct{}, 1)}
+	s := &session{crew: c, work: granted.Work, names: granted.Names, id: granted.Session,
+		role: granted.Lease.Role, agent: granted.Agent, epoch: granted.Lease.Epoch,
+		expires: granted.Lease.Expires, secret: secret, cancel: cancel, over: ctx.Done(),
+		wake: make(chan struct{}, 1), spending: make(chan struct{}, 1),
+		messages: make(chan struct{}, 1)}
 	s.leased, s.unlease = context.WithCancel(context.WithoutCancel(ctx))
 	c.mu.Lock()
 	c.sessions[s.id] = s
@@ -470,8 +515,8 @@ func (c *Crew) startSession(ctx context.Context, granted rules.Answer, secret st
 	})
 }
 
-// updateSessions cancels the sessions that lost their leases, ends the agents that reached a cap, wakes the parked sessions, and gives agents
-// that listen the messages of the human.
+// updateSessions cancels the sessions that lost their leases, ends the agents that reached a cap,
+// wakes the parked sessions, and gives agents that listen the messages of the human.
 func (c *Crew) updateSessions() {
 	c.mu.Lock()
 	sessions := make([]*session, 0, len(c.sessions))

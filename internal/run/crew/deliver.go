@@ -10,9 +10,11 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// Work that is not merged here is delivered in steps that can all be repeated, so that another crew can continue after a kill at any moment:
+// Work that is not merged here is delivered in steps that can all be repeated, so that another crew
+// can continue after a kill at any moment:
 //
-//  1. The commit to deliver is the one that was checked, reviewed and audited, or one that is made of it, which is the same each time.
+//  1. The commit to deliver is the one that was checked, reviewed and audited, or one that is made
+//     of it, which is the same each time.
 //  2. It is pushed. What is there already is not pushed again.
 //  3. A pull request is opened. The open one of the same branch is used again.
 //  4. The delivery is recorded in the ledger.
@@ -29,7 +31,8 @@ func (s *session) deliver(ctx context.Context, how string) error {
 	if changed, err := repo.Changed(ctx, t.Base, t.Commit); err != nil {
 		return err
 	} else if len(changed) == 0 {
-		if _, err := s.submit(rules.ReportMerge{Session: s.id, Epoch: s.epoch, Unchanged: true}); err != nil {
+		if _, err := s.submit(rules.ReportMerge{Session: s.id, Epoch: s.epoch,
+			Unchanged: true}); err != nil {
 			return asLeaseLost(err)
 		}
 		s.removeCompleted(ctx)
@@ -51,7 +54,8 @@ func (s *session) deliver(ctx context.Context, how string) error {
 		return err
 	}
 	d := rules.Delivery{Tip: t.Commit, Branch: workspace.Branch(w.ID)}
-	if d.Commit, err = repo.DeliveryCommit(ctx, workspace.Delivery{Task: w.ID, Commit: t.Commit, Base: t.Base, Squash: s.crew.box.Config.Deliver.Squash, Message: message}); err != nil {
+	if d.Commit, err = repo.DeliveryCommit(ctx, workspace.Delivery{Task: w.ID, Commit: t.Commit,
+		Base: t.Base, Squash: s.crew.box.Config.Deliver.Squash, Message: message}); err != nil {
 		return err
 	}
 	if err := s.crew.exchange.Publish(ctx, s.work, d.Commit); err != nil {
@@ -63,23 +67,28 @@ func (s *session) deliver(ctx context.Context, how string) error {
 		}
 	}
 	if how == rules.DeliverRequest {
-		if err := s.crew.requests.Target.Open(ctx, s.work, message, s.crew.stack.On(s.work), &d); err != nil {
+		if err := s.crew.requests.Target.Open(ctx, s.work, message, s.crew.stack.On(s.work),
+			&d); err != nil {
 			return err
 		}
 	}
-	if _, err := s.submit(rules.ReportDelivery{Session: s.id, Epoch: s.epoch, Delivery: d}); err != nil {
+	if _, err := s.submit(rules.ReportDelivery{Session: s.id, Epoch: s.epoch,
+		Delivery: d}); err != nil {
 		return asLeaseLost(err)
 	}
-	if !s.crew.exchange.HasLatest(s.workItem(), s.epoch) && how == rules.DeliverBranch { // the branch is where its author worked, and must be here too
+	// the branch is where its author worked, and must be here too
+	if !s.crew.exchange.HasLatest(s.workItem(), s.epoch) && how == rules.DeliverBranch {
 		if err := repo.AddBranch(context.WithoutCancel(ctx), s.work, d.Commit); err != nil {
-			s.crew.log.Warn("cannot create the branch of delivered work", "work", s.work, "error", workspace.Explain(err))
+			s.crew.log.Warn("cannot create the branch of delivered work", "work", s.work, "error",
+				workspace.Explain(err))
 		}
 	}
 	s.removeCompleted(ctx)
 	return nil
 }
 
-// savedCommit returns what the branch of a task may be at before the base was merged into it for the checks.
+// savedCommit returns what the branch of a task may be at before the base was merged into it for
+// the checks.
 func savedCommit(t *rules.Task) []string {
 	if t.Saved == nil {
 		return nil
@@ -87,13 +96,15 @@ func savedCommit(t *rules.Task) []string {
 	return []string{t.Saved.Commit}
 }
 
-// commitText returns what a commit of finished work says: what the task is, and what its developer reported.
+// commitText returns what a commit of finished work says: what the task is, and what its developer
+// reported.
 func (s *session) commitText(ctx context.Context, w *rules.Work) (string, error) {
 	claim, err := stored.Blob(ctx, s.crew.box, w.Task.Claimed)
 	if err != nil {
 		return "", err
 	}
-	return workspace.CommitText(mergeMessage(w), body(stored.Body(claim)).first("Summary", "text")), nil
+	return workspace.CommitText(mergeMessage(w), body(stored.Body(claim)).first("Summary", "text")),
+		nil
 }
 
 // saveMessage returns what the commit says that a turn of an author ends with.
@@ -101,7 +112,8 @@ func (s *session) saveMessage(t *turn) string {
 	if t.signal.Name != signalbox.NameReadyForReview {
 		return fmt.Sprintf("%s: %s", s.work, s.role)
 	}
-	return workspace.CommitMessage(s.work, mergeMessage(s.workItem()), body(decoded(t.signal.Body)).first("Summary", "text"))
+	return workspace.CommitMessage(s.work, mergeMessage(s.workItem()),
+		body(decoded(t.signal.Body)).first("Summary", "text"))
 }
 
 // removeCompleted removes the worktree of the session's work if it is completed.

@@ -26,7 +26,8 @@ type fakeForge struct {
 	opened   []forge.Request
 	opens    int
 	statuses map[string]forge.Status // by address
-	// opening is called before a request is opened or updated, and open after that; nil means nothing.
+	// opening is called before a request is opened or updated, and open after that; nil means
+	// nothing.
 	opening, open func(ctx context.Context) error
 }
 
@@ -59,7 +60,8 @@ func (f *fakeForge) Open(ctx context.Context, r forge.Request) (string, error) {
 func address(i int) string { return fmt.Sprintf("https://forge.example/ann/shop/pull/%d", i+1) }
 
 func (f *fakeForge) head(branch string) string {
-	return f.s.git("--git-dir", f.remote, "for-each-ref", "--format=%(objectname)", "refs/heads/"+branch)
+	return f.s.git("--git-dir", f.remote, "for-each-ref", "--format=%(objectname)", "refs/heads/"+
+		branch)
 }
 
 func (f *fakeForge) Look(_ context.Context, url string) (forge.Status, error) {
@@ -100,7 +102,8 @@ func setRemote(t *testing.T, sc scene) (*stage, *fakeForge) {
 	s.git("remote", "add", "origin", f.remote)
 	s.git("push", "-q", "origin", "main")
 	s.box.Config.Deliver.Remote = f.remote // the configuration must name a folder itself
-	repo, err := workspace.Find(t.Context(), s.root, filepath.Join(s.root, box.FolderName, workspace.TreesFolder))
+	repo, err := workspace.Find(t.Context(), s.root,
+		filepath.Join(s.root, box.FolderName, workspace.TreesFolder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,43 +118,53 @@ on developer *:
         Summary: wrote the file of {task}
 `
 
-// Work that is delivered on branches is not merged, and tasks build on the branches of those that they depend on.
+// Work that is delivered on branches is not merged, and tasks build on the branches of those that
+// they depend on.
 func TestDeliverBranch(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1") + task("T2", "**Blocked By**: T1"), settings: "deliver: {as: branch, squash: true}\n", script: twoTasks})
+	s := set(t, scene{git: true, plan: task("T1") + task("T2", "**Blocked By**: T1"),
+		settings: "deliver: {as: branch, squash: true}\n", script: twoTasks})
 	s.run()
 	if got := s.git("log", "--format=%s", "main"); got != "start" {
 		t.Errorf("main:\n%s", got)
 	}
-	if got := s.git("log", "--format=%s", "signalbox/T2"); got != "T2: The task T2\nT1: The task T1\nstart" {
+	if got := s.git("log", "--format=%s",
+		"signalbox/T2"); got != "T2: The task T2\nT1: The task T1\nstart" {
 		t.Errorf("the branch of T2:\n%s", got)
 	}
 	d := only[rules.Delivered](s, "T1").Body
-	want := "T1: The task T1\n\nwrote the file of T1\n\nSignalbox-Task: T1\nSignalbox-Tip: " + d.Tip + "\n"
-	if got := s.git("log", "-1", "--format=%B", "signalbox/T1"); got != want || d.Branch != "signalbox/T1" || d.Commit == d.Tip {
+	want := "T1: The task T1\n\nwrote the file of T1\n\nSignalbox-Task: T1\nSignalbox-Tip: " +
+		d.Tip + "\n"
+	if got := s.git("log", "-1", "--format=%B", "signalbox/T1"); got != want ||
+		d.Branch != "signalbox/T1" || d.Commit == d.Tip {
 		t.Errorf("%+v:\n%s", d, got)
 	}
-	if got := s.git("diff", "--name-only", only[rules.ChecksRan](s, "T2").Body.Base, "signalbox/T2"); got != "T2.txt" {
+	if got := s.git("diff", "--name-only", only[rules.ChecksRan](s, "T2").Body.Base,
+		"signalbox/T2"); got != "T2.txt" {
 		t.Errorf("T2 is compared with something else: %q", got)
 	}
 	if got := s.git("worktree", "list", "--porcelain"); strings.Count(got, "worktree ") != 1 {
 		t.Errorf("worktrees are left:\n%s", got)
 	}
 	s.run() // the branches stay
-	if got := s.git("branch", "--format=%(refname:short)"); got != "main\nsignalbox/T1\nsignalbox/T2" {
+	if got := s.git("branch",
+		"--format=%(refname:short)"); got != "main\nsignalbox/T1\nsignalbox/T2" {
 		t.Errorf("branches %q", got)
 	}
 }
 
 func TestDeliverPush(t *testing.T) {
-	s, f := setRemote(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1"), settings: "deliver: push\n", script: twoTasks})
+	s, f := setRemote(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1"),
+		settings: "deliver: push\n", script: twoTasks})
 	s.run()
 	for _, id := range []string{"T1", "T2"} {
 		d := only[rules.Delivered](s, id).Body
-		if got := f.head("signalbox/" + id); got != d.Commit || d.Tip != d.Commit || d.Remote != f.remote || d.Request != "" {
+		if got := f.head("signalbox/" + id); got != d.Commit || d.Tip != d.Commit ||
+			d.Remote != f.remote || d.Request != "" {
 			t.Errorf("the branch of %s is at %q: %+v", id, got, d)
 		}
 	}
-	if got := s.git("--git-dir", f.remote, "log", "--format=%s", "main"); got != "start" || f.opens > 0 {
+	if got := s.git("--git-dir", f.remote, "log", "--format=%s", "main"); got != "start" ||
+		f.opens > 0 {
 		t.Errorf("main of the remote repository:\n%s", got)
 	}
 	if got := s.git("--git-dir", f.remote, "show", "signalbox/T2:T1.txt"); got != "done by T1" {
@@ -159,7 +172,8 @@ func TestDeliverPush(t *testing.T) {
 	}
 }
 
-// What comes back about a pull request goes to the developer as quoted text, once. The task is completed when the request is merged.
+// What comes back about a pull request goes to the developer as quoted text, once. The task is
+// completed when the request is merged.
 func TestDeliverRequest(t *testing.T) {
 	s, f := setRemote(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1"), settings: "deliver: pull-request\nchecks:\n  - {name: unit, command: 'true'}\n", script: `
 on developer T1 attempt 2:
@@ -173,16 +187,19 @@ on developer T1 attempt 2:
 ` + twoTasks})
 	r := s.begin()
 	s.until("the request is open", func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
-	if got := s.work("T1"); got.Phase != signalbox.PhaseReadyForMerge || s.status().Standing == rules.StandingComplete {
+	if got := s.work("T1"); got.Phase != signalbox.PhaseReadyForMerge ||
+		s.status().Standing == rules.StandingComplete {
 		t.Errorf("T1 is in %s", got.Phase)
 	}
 	f.set(0, func(st *forge.Status) {
 		st.Pending = true
-		st.Findings = []forge.Finding{{ID: "comment-1", Summary: "ann: use a map", Body: "## New instructions\n\nUse a map."}}
+		st.Findings = []forge.Finding{{ID: "comment-1", Summary: "ann: use a map",
+			Body: "## New instructions\n\nUse a map."}}
 	})
 	f.set(0, func(st *forge.Status) {
 		st.Pending = false
-		st.Findings = append([]forge.Finding{{ID: "check-build", Summary: "build failed", Body: "exit status 2"}}, st.Findings...)
+		st.Findings = append([]forge.Finding{{ID: "check-build", Summary: "build failed",
+			Body: "exit status 2"}}, st.Findings...)
 	})
 	s.until("it is delivered again", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
 	again := all[rules.Delivered](s, "T1")[1].Body
@@ -190,15 +207,18 @@ on developer T1 attempt 2:
 		t.Errorf("the branch is at %s, delivered %s", got, again.Commit)
 	}
 	rework := only[rules.ReworkOrdered](s, "T1").Body
-	if rework.Cause != rules.ReworkRequest || !slices.Equal(rework.Seen, []string{"check-build", "comment-1"}) {
+	if rework.Cause != rules.ReworkRequest ||
+		!slices.Equal(rework.Seen, []string{"check-build", "comment-1"}) {
 		t.Errorf("rework %+v", rework)
 	}
 	f.merge(0)
 	s.until("T2 is delivered", func() bool { return len(all[rules.Delivered](s, "T2")) == 1 })
-	if got := s.git("log", "-1", "--format=%H", "main"); got != again.Commit || s.file("T1.txt") != "better\n" {
+	if got := s.git("log", "-1", "--format=%H", "main"); got != again.Commit ||
+		s.file("T1.txt") != "better\n" {
 		t.Errorf("main is at %s, and T1.txt has %q", got, s.file("T1.txt"))
 	}
-	if merged := only[rules.Merged](s, "T1").Body; merged.Commit != again.Commit || !slices.Equal(merged.Unblocked, []string{"T2"}) {
+	if merged := only[rules.Merged](s, "T1").Body; merged.Commit != again.Commit ||
+		!slices.Equal(merged.Unblocked, []string{"T2"}) {
 		t.Errorf("merged %+v", merged)
 	}
 	if moved := only[rules.BaseMoved](s, "").Body; !moved.Fetched || moved.To != again.Commit {
@@ -208,10 +228,12 @@ on developer T1 attempt 2:
 	if o := r.end(); o.Standing != rules.StandingComplete {
 		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
-	if got := s.git("branch", "--format=%(refname:short)"); got != "main" { // they are removed after the merge is recorded
+	// they are removed after the merge is recorded
+	if got := s.git("branch", "--format=%(refname:short)"); got != "main" {
 		t.Errorf("branches are left: %s", got)
 	}
-	if len(f.opened) != 2 || f.opened[0].Base != "main" || f.opened[0].Title != "T1: The task T1" || !strings.HasPrefix(f.opened[0].Body, "used a map\n") {
+	if len(f.opened) != 2 || f.opened[0].Base != "main" || f.opened[0].Title != "T1: The task T1" ||
+		!strings.HasPrefix(f.opened[0].Body, "used a map\n") {
 		t.Errorf("requests %+v", f.opened)
 	}
 }
@@ -224,7 +246,8 @@ func TestClosedRequestIsAQuestion(t *testing.T) {
 	if q := s.answer("again"); q.Kind != rules.AskedRequest {
 		t.Errorf("question %+v", q)
 	}
-	s.until("another request is open", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
+	s.until("another request is open",
+		func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
 	if d := all[rules.Delivered](s, "T1")[1].Body; d.Request != address(1) {
 		t.Errorf("delivered %+v", d)
 	}
@@ -234,14 +257,19 @@ func TestClosedRequestIsAQuestion(t *testing.T) {
 	}
 }
 
-// A crew that is stopped after it pushed, or after it opened a pull request, leaves nothing that the next one does twice.
+// A crew that is stopped after it pushed, or after it opened a pull request, leaves nothing that
+// the next one does twice.
 func TestStoppedDelivery(t *testing.T) {
 	for name, hook := range map[string]func(*fakeForge, func(context.Context) error){
-		"after the push":    func(f *fakeForge, stop func(context.Context) error) { f.opening = stop },
+		"after the push": func(f *fakeForge,
+			stop func(context.Context) error) {
+			f.opening = stop
+		},
 		"after the request": func(f *fakeForge, stop func(context.Context) error) { f.open = stop },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, f := setRemote(t, scene{plan: task("T1"), settings: "deliver: {as: pull-request, squash: true}\n"})
+			s, f := setRemote(t,
+				scene{plan: task("T1"), settings: "deliver: {as: pull-request, squash: true}\n"})
 			reached := make(chan struct{})
 			hook(f, func(ctx context.Context) error {
 				close(reached)
@@ -258,8 +286,10 @@ func TestStoppedDelivery(t *testing.T) {
 			}
 			f.opening, f.open = nil, nil
 			r = s.begin()
-			s.until("it is delivered", func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
-			if d := only[rules.Delivered](s, "T1").Body; d.Commit != pushed || d.Request != address(0) || len(f.opened) != 1 {
+			s.until("it is delivered",
+				func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
+			if d := only[rules.Delivered](s, "T1").Body; d.Commit != pushed ||
+				d.Request != address(0) || len(f.opened) != 1 {
 				t.Errorf("pushed %s, then %+v; %d requests", pushed, d, len(f.opened))
 			}
 			r.stop(nil)
@@ -273,13 +303,16 @@ func TestStoppedDelivery(t *testing.T) {
 
 // With dependents: stack, a task builds on a pull request that is not merged, and says so.
 func TestStackedRequests(t *testing.T) {
-	s, f := setRemote(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1"), settings: "deliver: {as: pull-request, dependents: stack}\n", script: twoTasks})
+	s, f := setRemote(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1"),
+		settings: "deliver: {as: pull-request, dependents: stack}\n", script: twoTasks})
 	r := s.begin()
-	s.until("both requests are open", func() bool { return len(all[rules.Delivered](s, "T2")) == 1 })
+	s.until("both requests are open",
+		func() bool { return len(all[rules.Delivered](s, "T2")) == 1 })
 	if got := s.git("--git-dir", f.remote, "show", "signalbox/T2:T1.txt"); got != "done by T1" {
 		t.Errorf("T2 was not built on T1: %q", got)
 	}
-	if got := s.git("diff", "--name-only", only[rules.ChecksRan](s, "T2").Body.Base, "signalbox/T2"); got != "T2.txt" {
+	if got := s.git("diff", "--name-only", only[rules.ChecksRan](s, "T2").Body.Base,
+		"signalbox/T2"); got != "T2.txt" {
 		t.Errorf("T2 is compared with something else: %q", got)
 	}
 	if !strings.Contains(f.opened[1].Body, "Builds on "+address(0)) || f.opened[1].Base != "main" {
@@ -308,7 +341,8 @@ func (s *stage) approve(work string) {
 	s.do(rules.Order{What: rules.OrderApprove, Work: work, Actor: "op"})
 }
 
-// A request that is merged while its task is being changed is not opened a second time with the same changes.
+// A request that is merged while its task is being changed is not opened a second time with the
+// same changes.
 func TestMergedMeanwhile(t *testing.T) {
 	s, f := setRemote(t, scene{plan: task("T1"), settings: "deliver: pull-request\napprove: merge\n", script: `
 on developer T1 attempt 2:
@@ -324,20 +358,24 @@ on developer T1 attempt 3:
 	first := f.head("signalbox/T1")
 	f.set(0, func(st *forge.Status) { st.Findings = []forge.Finding{{ID: "comment-1", Summary: "ann: more"}} })
 	s.until("it comes back", func() bool { return len(all[rules.ReworkOrdered](s, "T1")) == 1 })
-	s.until("it is changed", func() bool { return s.work("T1").Task.Audited && s.work("T1").Phase == signalbox.PhaseReadyForMerge })
-	squashed := s.git("-c", "user.name=ann", "-c", "user.email=ann@localhost", "--git-dir", f.remote, "commit-tree", "-m", "squashed", "-p", "main", first+"^{tree}")
+	s.until("it is changed",
+		func() bool { return s.work("T1").Task.Audited && s.work("T1").Phase == signalbox.PhaseReadyForMerge })
+	squashed := s.git("-c", "user.name=ann", "-c", "user.email=ann@localhost", "--git-dir",
+		f.remote, "commit-tree", "-m", "squashed", "-p", "main", first+"^{tree}")
 	s.git("--git-dir", f.remote, "update-ref", "refs/heads/main", squashed)
 	f.set(0, func(st *forge.Status) { st.State, st.Merged = forge.Merged, squashed })
 	s.approve("T1")
 	s.until("it goes back or is delivered", func() bool {
-		return len(all[rules.ReworkOrdered](s, "T1")) == 2 || len(all[rules.Delivered](s, "T1")) == 2
+		return len(all[rules.ReworkOrdered](s, "T1")) == 2 ||
+			len(all[rules.Delivered](s, "T1")) == 2
 	})
 	if n := len(all[rules.Delivered](s, "T1")); n != 1 || f.head("signalbox/T1") != first {
 		t.Fatalf("%d deliveries", n)
 	}
 	s.approve("T1")
 	s.until("the rest is delivered", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
-	if got := s.git("--git-dir", f.remote, "diff", "--name-only", "main", "signalbox/T1"); got != "more.txt" {
+	if got := s.git("--git-dir", f.remote, "diff", "--name-only", "main",
+		"signalbox/T1"); got != "more.txt" {
 		t.Errorf("another request has %q", got)
 	}
 	f.merge(0)
@@ -357,8 +395,10 @@ func TestOutageOfForge(t *testing.T) {
 		return nil
 	}
 	r := s.begin()
-	s.until("it is delivered, or somebody is asked", func() bool { return len(all[rules.Delivered](s, "T1"))+len(all[rules.QuestionAsked](s, "T1")) > 0 })
-	if n := len(all[rules.AgentFailed](s, "T1")); n > 0 || len(all[rules.QuestionAsked](s, "T1")) > 0 {
+	s.until("it is delivered, or somebody is asked",
+		func() bool { return len(all[rules.Delivered](s, "T1"))+len(all[rules.QuestionAsked](s, "T1")) > 0 })
+	if n := len(all[rules.AgentFailed](s, "T1")); n > 0 ||
+		len(all[rules.QuestionAsked](s, "T1")) > 0 {
 		t.Fatalf("%d failures", n)
 	}
 	f.merge(0)
@@ -380,7 +420,8 @@ on developer T2 attempt 2:
 ` + twoTasks})
 	r := s.begin()
 	s.approve("T1")
-	s.until("T2 waits for approval", func() bool { return s.work("T2").Phase == signalbox.PhaseReadyForMerge })
+	s.until("T2 waits for approval",
+		func() bool { return s.work("T2").Phase == signalbox.PhaseReadyForMerge })
 	f.set(0, func(st *forge.Status) { st.Findings = []forge.Finding{{ID: "comment-1", Summary: "ann: better"}} })
 	s.until("T1 comes back", func() bool { return len(all[rules.ReworkOrdered](s, "T1")) == 1 })
 	s.approve("T1")
@@ -420,7 +461,8 @@ on developer T1 attempt 3:
 	s.until("the request is open", func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
 	many := func(st *forge.Status) {
 		for i := range 9 {
-			st.Findings = append(st.Findings, forge.Finding{ID: fmt.Sprintf("comment-%d", i), Summary: "ann: long", Body: strings.Repeat("x", 8<<10)})
+			st.Findings = append(st.Findings, forge.Finding{ID: fmt.Sprintf("comment-%d", i),
+				Summary: "ann: long", Body: strings.Repeat("x", 8<<10)})
 		}
 		st.Findings[8].Summary = "ann: the last one"
 		st.LeftOut = 2
@@ -428,7 +470,8 @@ on developer T1 attempt 3:
 	f.set(0, many)
 	s.until("it is delivered again", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
 	f.set(0, many)
-	s.until("it is delivered a third time", func() bool { return len(all[rules.Delivered](s, "T1")) == 3 })
+	s.until("it is delivered a third time",
+		func() bool { return len(all[rules.Delivered](s, "T1")) == 3 })
 	var seen []int
 	for _, rework := range all[rules.ReworkOrdered](s, "T1") {
 		seen = append(seen, len(rework.Body.Seen))
@@ -442,7 +485,8 @@ on developer T1 attempt 3:
 	}
 }
 
-// A conflict in the forge goes to the developer with the new base, and the local branch is not changed if it has commits of its own.
+// A conflict in the forge goes to the developer with the new base, and the local branch is not
+// changed if it has commits of its own.
 func TestRequestConflicts(t *testing.T) {
 	s, f := setRemote(t, scene{plan: task("T1"), settings: "deliver: pull-request\n", files: map[string]string{"same.txt": "old\n"}, script: `
 on developer T1 attempt 2:
@@ -458,7 +502,8 @@ on developer *:
 	r := s.begin()
 	s.until("the request is open", func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
 	s.write("clone/same.txt", "theirs\n")
-	s.git("-C", clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "-q", "-am", "theirs")
+	s.git("-C", clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "-q",
+		"-am", "theirs")
 	s.git("-C", clone, "push", "-q")
 	f.set(0, func(st *forge.Status) { st.Conflicts = true })
 	s.until("it is delivered again", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
@@ -471,10 +516,13 @@ on developer *:
 	}
 }
 
-// A run that should not wait ends when everything waits for pull requests, and the next one looks at them first.
+// A run that should not wait ends when everything waits for pull requests, and the next one looks
+// at them first.
 func TestRequestsAreLeft(t *testing.T) {
-	s, f := setRemote(t, scene{plan: task("T1"), settings: "deliver: pull-request\n", options: Options{LeaveQuestions: true}})
-	if o := s.begin().end(); o.Standing != rules.StandingWaiting || len(o.Reasons) != 1 || !strings.Contains(o.Reasons[0], address(0)) {
+	s, f := setRemote(t, scene{plan: task("T1"), settings: "deliver: pull-request\n",
+		options: Options{LeaveQuestions: true}})
+	if o := s.begin().end(); o.Standing != rules.StandingWaiting || len(o.Reasons) != 1 ||
+		!strings.Contains(o.Reasons[0], address(0)) {
 		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 	f.merge(0)

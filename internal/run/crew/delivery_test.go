@@ -27,11 +27,13 @@ on developer *:
 		if got := strings.TrimSpace(s.file(id + ".txt")); got != "done by "+id {
 			t.Errorf("%s.txt has %q", id, got)
 		}
-		if checks := only[rules.ChecksRan](s, id); len(checks.Body.Rows) != 1 || !checks.Body.Rows[0].Passed {
+		if checks := only[rules.ChecksRan](s, id); len(checks.Body.Rows) != 1 ||
+			!checks.Body.Rows[0].Passed {
 			t.Errorf("checks of %s: %+v", id, checks.Body)
 		}
 	}
-	if got := s.git("log", "--first-parent", "--format=%s"); got != "T2: The task T2\nT1: The task T1\nstart" {
+	if got := s.git("log", "--first-parent",
+		"--format=%s"); got != "T2: The task T2\nT1: The task T1\nstart" {
 		t.Errorf("history:\n%s", got)
 	}
 	if got := s.git("branch", "--format=%(refname:short)"); got != "main" {
@@ -40,7 +42,8 @@ on developer *:
 	if got := s.git("status", "--porcelain"); got != "" {
 		t.Errorf("the checkout is not clean: %s", got)
 	}
-	if merged := only[rules.Merged](s, "T1").Body; len(merged.Unblocked) != 1 || merged.Unblocked[0] != "T2" {
+	if merged := only[rules.Merged](s, "T1").Body; len(merged.Unblocked) != 1 ||
+		merged.Unblocked[0] != "T2" {
 		t.Errorf("T1 unblocks %v", merged.Unblocked)
 	}
 }
@@ -66,7 +69,8 @@ on developer T1 attempt 2:
 	if rework.Cause != "checks" || rework.Count != 1 || rework.Summary != "failing: unit on local" {
 		t.Errorf("rework: %+v", rework)
 	}
-	if checks := all[rules.ChecksRan](s, "T1"); len(checks) != 2 || checks[0].Body.Rows[0].Exit != 3 || !checks[1].Body.Rows[0].Passed {
+	if checks := all[rules.ChecksRan](s, "T1"); len(checks) != 2 ||
+		checks[0].Body.Rows[0].Exit != 3 || !checks[1].Body.Rows[0].Passed {
 		t.Errorf("checks: %+v", checks)
 	}
 	if n := len(s.prompts("T1", "critic")); n != 1 {
@@ -74,7 +78,8 @@ on developer T1 attempt 2:
 	}
 }
 
-// Nothing is developed on a base whose checks fail: it is fixed first, once, and then the tasks start.
+// Nothing is developed on a base whose checks fail: it is fixed first, once, and then the tasks
+// start.
 func TestPreexistingFailureIsFixedFirst(t *testing.T) {
 	s := set(t, scene{
 		git:      true,
@@ -111,7 +116,8 @@ on developer *:
 	}
 	checks := all[rules.ChecksRan](s, "B-1")
 	if len(checks) != 2 {
-		t.Fatalf("the base was checked %d times, want once before it was fixed and once after", len(checks))
+		t.Fatalf("the base was checked %d times, want once before it was fixed and once after",
+			len(checks))
 	}
 	for _, started := range all[rules.AgentStarted](s, "T1") {
 		if started.Seq < checks[1].Seq {
@@ -143,7 +149,8 @@ on health-auditor *:
 `})
 	s.run()
 	s.wantCompleted("T1", "R-1")
-	if retried := only[rules.RemediationRetried](s, "R-1").Body; retried.Attempt != 1 || retried.Reason != "still no cc" {
+	if retried := only[rules.RemediationRetried](s, "R-1").Body; retried.Attempt != 1 ||
+		retried.Reason != "still no cc" {
 		t.Errorf("retried: %+v", retried)
 	}
 	wantIn(t, s.prompts("R-1", "remediation")[1], "still no cc")
@@ -226,7 +233,9 @@ on developer T1 attempt 2:
 `})
 	s.run()
 	s.wantCompleted("T1")
-	if checks := all[rules.ChecksRan](s, "T1"); len(checks) != 2 || strings.Join(checks[0].Body.Protected, " ") != "ci/run.sh" || checks[1].Body.Protected != nil {
+	if checks := all[rules.ChecksRan](s, "T1"); len(checks) != 2 ||
+		strings.Join(checks[0].Body.Protected, " ") != "ci/run.sh" ||
+		checks[1].Body.Protected != nil {
 		t.Errorf("checks: %+v", checks)
 	}
 	if got := s.file("ci/run.sh"); got != "true\n" {
@@ -253,7 +262,9 @@ on developer T1 attempt 2:
 `})
 	s.run()
 	checks := all[rules.ChecksRan](s, "T1")
-	if len(checks) == 0 || strings.Join(checks[0].Body.Differs, "; ") != "unit tests in local: reported PASS (0), was FAIL (1)" {
+	if len(checks) == 0 ||
+		strings.Join(checks[0].Body.Differs,
+			"; ") != "unit tests in local: reported PASS (0), was FAIL (1)" {
 		t.Errorf("checks: %+v", checks)
 	}
 }
@@ -283,7 +294,8 @@ on developer T2:
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
-	s.until("T2 is checked", func() bool { return len(all[rules.ChecksRan](s, "T2")) > 0 }) // without T1
+	// without T1
+	s.until("T2 is checked", func() bool { return len(all[rules.ChecksRan](s, "T2")) > 0 })
 	s.write("project/T2-is-checked", "")
 	s.until("T1 is merged", func() bool { return len(all[rules.Merged](s, "T1")) > 0 })
 	s.write("project/a.merged", "")
@@ -340,7 +352,8 @@ on developer T2:
 		t.Errorf("the run ended %s", o.Standing)
 	}
 	s.wantCompleted("T1", "T2")
-	if spent := all[rules.AgentTurnEnded](s, "T1")[0].Body.Spent; spent.Tokens != 2000 || spent.CostMicros != 600_000 {
+	if spent := all[rules.AgentTurnEnded](s, "T1")[0].Body.Spent; spent.Tokens != 2000 ||
+		spent.CostMicros != 600_000 {
 		t.Errorf("T1 spent %+v", spent)
 	}
 }
@@ -396,14 +409,16 @@ on developer T2:
 `})
 	s.run()
 	s.wantCompleted("T1", "T2")
-	if got := strings.Fields(s.git("ls-files")); strings.Join(got, " ") != "a.txt b.txt c.txt d.txt" {
+	if got := strings.Fields(s.git("ls-files")); strings.Join(got,
+		" ") != "a.txt b.txt c.txt d.txt" {
 		t.Errorf("the base has %v", got)
 	}
 }
 
 // Signals are recognised in every format, and exit signals work as well as line signals.
 func TestFormatsAndExitSignals(t *testing.T) {
-	for _, agent := range []string{"as-plain", "as-claude", "as-codex", "as-gemini", "as-opencode"} {
+	for _, agent := range []string{"as-plain", "as-claude", "as-codex", "as-gemini",
+		"as-opencode"} {
 		t.Run(agent, func(t *testing.T) {
 			s := set(t, scene{
 				plan:     task("T1") + task("T2"),
@@ -472,21 +487,24 @@ on auditor T1 attempt 2:
 		notes = append(notes, string(completed.Body.PhaseCompleted)+" "+text)
 	}
 	// The critic runs again after the remediation.
-	want := []string{"IMPLEMENTATION written", "REVIEW " + long, "REVIEW " + long, "READY_FOR_MERGE audited"}
+	want := []string{"IMPLEMENTATION written", "REVIEW " + long, "REVIEW " + long,
+		"READY_FOR_MERGE audited"}
 	if !slices.Equal(notes, want) {
 		t.Errorf("recorded %q", notes)
 	}
 	for _, r := range all[rules.SignalRefused](s, "T1") {
 		refused = append(refused, r.Body.Said+" "+string(r.Body.Reason))
 	}
-	if got := strings.Join(refused, ", "); got != "task_incomplete ambiguous, agent_exit ambiguous, agent_exit phase_mismatch" {
+	if got := strings.Join(refused,
+		", "); got != "task_incomplete ambiguous, agent_exit ambiguous, agent_exit phase_mismatch" {
 		t.Errorf("refused %s", got)
 	}
 	heard := 0
 	for _, h := range all[rules.SignalHeard](s, "T1") {
 		if h.Body.Dialect == signalbox.DialectExit {
 			heard++
-			if output := s.text(h.Body.Blob); !strings.HasPrefix(output[h.Body.Offset:], `{"protocol":`) {
+			if output := s.text(h.Body.Blob); !strings.HasPrefix(output[h.Body.Offset:],
+				`{"protocol":`) {
 				t.Errorf("at %d: %s", h.Body.Offset, output)
 			}
 		}
@@ -496,7 +514,8 @@ on auditor T1 attempt 2:
 	}
 }
 
-// If the agent exit protocol is not enabled, an exit signal moves nothing, and the agent is told so.
+// If the agent exit protocol is not enabled, an exit signal moves nothing, and the agent is told
+// so.
 func TestExitSignalsAreOff(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), script: `
 on developer T1 attempt 1:
@@ -519,7 +538,8 @@ on auditor *:
 	s.run()
 }
 
-// An exit signal that reports blocked work becomes a question. So does one of a role that needs more than it can express.
+// An exit signal that reports blocked work becomes a question. So does one of a role that needs
+// more than it can express.
 func TestExitSignalsThatAsk(t *testing.T) {
 	s := set(t, scene{
 		plan:    task("T1"),
@@ -539,7 +559,8 @@ on health-auditor *:
     signal HEALTH_AUDIT: HEALTHY
 `})
 	r := s.begin()
-	if q := s.answer("have one"); q.Kind != rules.AskedBlocked || !strings.Contains(q.Text, "no idea") {
+	if q := s.answer("have one"); q.Kind != rules.AskedBlocked ||
+		!strings.Contains(q.Text, "no idea") {
 		t.Errorf("question: %+v", q)
 	}
 	if q := s.answer("say it in full"); q.Kind != rules.AskedBlocked || q.Work != "R-1" {

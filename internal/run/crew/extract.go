@@ -13,10 +13,13 @@ import (
 	"signalbox/internal/text"
 )
 
-// extract returns what the rules need from a signal's body. It stores the tasks of a specification with put.
-func extract(sig signalbox.Signal, put func([]byte) (signalbox.Hash, error)) (rules.SignalFields, error) {
+// extract returns what the rules need from a signal's body. It stores the tasks of a specification
+// with put.
+func extract(sig signalbox.Signal, put func([]byte) (signalbox.Hash, error)) (rules.SignalFields,
+	error) {
 	b := body(sig.Body)
-	fields := rules.SignalFields{Summary: b.first("Summary", "Question", "Blocker", "Issue", "Issues Found", "Required Fixes", "Failed Criteria",
+	fields := rules.SignalFields{Summary: b.first("Summary", "Question", "Blocker", "Issue",
+		"Issues Found", "Required Fixes", "Failed Criteria",
 		"Failed Checks", "Pre-existing Failures", "Expanded Specification", "text")}
 	if fields.Summary == "" {
 		fields.Summary = sig.Title
@@ -29,7 +32,8 @@ func extract(sig signalbox.Signal, put func([]byte) (signalbox.Hash, error)) (ru
 	case signalbox.NameReviewFailed:
 		fields.Summary = b.join("Summary", "Issues Found", "Required Fixes", "text")
 	case signalbox.NameAuditFailed:
-		fields.Summary = b.join("Summary", "Failed Criteria", "Issues Found", "Required Fixes", "text")
+		fields.Summary = b.join("Summary", "Failed Criteria", "Issues Found", "Required Fixes",
+			"text")
 	case signalbox.NameInfraBlocked, signalbox.NameAuditBlocked:
 		fields.Summary = b.join("Issue", "Pre-existing Failures", "Command", "text")
 	case signalbox.NameHealthUnhealthy:
@@ -62,11 +66,14 @@ func extract(sig signalbox.Signal, put func([]byte) (signalbox.Hash, error)) (ru
 	return fields, nil
 }
 
-// needsReason reports whether people must see why a signal was sent, in whatever field the agent wrote that.
+// needsReason reports whether people must see why a signal was sent, in whatever field the agent
+// wrote that.
 func needsReason(name string) bool {
 	switch name {
-	case signalbox.NameTaskIncomplete, signalbox.NameReviewFailed, signalbox.NameAuditFailed, signalbox.NameInfraBlocked, signalbox.NameAuditBlocked,
-		signalbox.NameHealthUnhealthy, signalbox.NameDivineClarification, signalbox.NameExpertRequest, signalbox.NameExpertUnsuccessful:
+	case signalbox.NameTaskIncomplete, signalbox.NameReviewFailed, signalbox.NameAuditFailed,
+		signalbox.NameInfraBlocked, signalbox.NameAuditBlocked,
+		signalbox.NameHealthUnhealthy, signalbox.NameDivineClarification,
+		signalbox.NameExpertRequest, signalbox.NameExpertUnsuccessful:
 		return true
 	}
 	return false
@@ -81,12 +88,15 @@ func decoded(fields map[string]any) (stored map[string]any) {
 }
 
 // subTasks reads the SUB-TASK blocks of a specification and stores each like a task of a plan.
-func subTasks(fields map[string]any, put func([]byte) (signalbox.Hash, error)) (tasks []rules.PlanTask, err error) {
+func subTasks(fields map[string]any,
+	put func([]byte) (signalbox.Hash, error)) (tasks []rules.PlanTask, err error) {
 	blocks, _ := fields["SUB-TASK"].([]map[string]any)
 	for _, block := range blocks {
 		b := body(block)
-		t := plan.Task{ID: b.first("id"), Title: b.first("title"), Work: b.first("Expanded Specification", "Summary", "Work", "text"),
-			Criteria: b.list("Acceptance Criteria"), BlockedBy: b.ids("Blocked By"), Files: b.list("Target Files")}
+		t := plan.Task{ID: b.first("id"), Title: b.first("title"),
+			Work:     b.first("Expanded Specification", "Summary", "Work", "text"),
+			Criteria: b.list("Acceptance Criteria"), BlockedBy: b.ids("Blocked By"),
+			Files: b.list("Target Files")}
 		text, err := json.Marshal(t)
 		if err != nil {
 			return nil, err
@@ -95,7 +105,8 @@ func subTasks(fields map[string]any, put func([]byte) (signalbox.Hash, error)) (
 		if err != nil {
 			return nil, err
 		}
-		tasks = append(tasks, rules.PlanTask{ID: t.ID, Title: t.Title, BlockedBy: t.BlockedBy, Files: t.Files, Draft: len(t.Criteria) == 0, Text: digest})
+		tasks = append(tasks, rules.PlanTask{ID: t.ID, Title: t.Title, BlockedBy: t.BlockedBy,
+			Files: t.Files, Draft: len(t.Criteria) == 0, Text: digest})
 	}
 	return tasks, nil
 }
@@ -168,15 +179,17 @@ func (b body) ids(label string) (ids []string) {
 	for _, word := range strings.FieldsFunc(strings.Join(b.list(label), " "), func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune(",;()[]`*", r)
 	}) {
-		if word = strings.Trim(word, ".:"); signalbox.CheckID(word) == nil && !strings.EqualFold(word, "none") {
+		if word = strings.Trim(word, ".:"); signalbox.CheckID(word) == nil &&
+			!strings.EqualFold(word, "none") {
 			ids = append(ids, word)
 		}
 	}
 	return ids
 }
 
-// causeOf returns why a developer could not finish: the value of Cause, which the prompt offers. Without it the ids in Blocked By
-// decide; other text does not, because the same words can mean anything.
+// causeOf returns why a developer could not finish: the value of Cause, which the prompt offers.
+// Without it the ids in Blocked By decide; other text does not, because the same words can mean
+// anything.
 func causeOf(b body, blockedBy []string) rules.Cause {
 	written := ""
 	separates := func(r rune) bool { return !unicode.IsLetter(r) }

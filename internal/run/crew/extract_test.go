@@ -33,27 +33,41 @@ func TestExtract(t *testing.T) {
 	}{
 		{"READY_FOR_REVIEW: T1\nSummary: it counts\n", rules.SignalFields{Summary: "it counts"}},
 		{"READY_FOR_REVIEW: T1 all done\n", rules.SignalFields{Summary: "all done"}},
-		{"TASK_INCOMPLETE: T1\nBlocker: I am tired\nNeeded: sleep\nProgress: half\n", rules.SignalFields{Summary: "I am tired; sleep; half", Cause: rules.CauseOther}},
-		{"TASK_INCOMPLETE: T1\nBlocked By: T2, T3\n", rules.SignalFields{Summary: "Blocked By: T2, T3", Cause: rules.CauseWaiting, BlockedBy: []string{"T2", "T3"}}},
-		{"INFRA_BLOCKED: T1\nIssue: no compiler\nCommand: cc x.c\n", rules.SignalFields{Summary: "no compiler; cc x.c"}},
+		{"TASK_INCOMPLETE: T1\nBlocker: I am tired\nNeeded: sleep\nProgress: half\n",
+			rules.SignalFields{Summary: "I am tired; sleep; half", Cause: rules.CauseOther}},
+		{"TASK_INCOMPLETE: T1\nBlocked By: T2, T3\n",
+			rules.SignalFields{Summary: "Blocked By: T2, T3", Cause: rules.CauseWaiting,
+				BlockedBy: []string{"T2", "T3"}}},
+		{"INFRA_BLOCKED: T1\nIssue: no compiler\nCommand: cc x.c\n",
+			rules.SignalFields{Summary: "no compiler; cc x.c"}},
 		{"REVIEW_PASSED: T1\nQuality Assessment: fine\n", rules.SignalFields{}},
-		{"REVIEW_FAILED: T1\nIssues Found:\n- a.go:1: bad\n- b.go:2: worse\nRequired Fixes: fix\n", rules.SignalFields{Summary: "a.go:1: bad\nb.go:2: worse; fix"}},
+		{"REVIEW_FAILED: T1\nIssues Found:\n- a.go:1: bad\n- b.go:2: worse\nRequired Fixes: fix\n",
+			rules.SignalFields{Summary: "a.go:1: bad\nb.go:2: worse; fix"}},
 		{"AUDIT_PASSED: T1\n", rules.SignalFields{}},
-		{"AUDIT_FAILED: T1\nFailed Criteria: the second\n", rules.SignalFields{Summary: "the second"}},
-		{"AUDIT_BLOCKED: T1\nPre-existing Failures: the tests\n", rules.SignalFields{Summary: "the tests"}},
+		{"AUDIT_FAILED: T1\nFailed Criteria: the second\n",
+			rules.SignalFields{Summary: "the second"}},
+		{"AUDIT_BLOCKED: T1\nPre-existing Failures: the tests\n",
+			rules.SignalFields{Summary: "the tests"}},
 		{"EXPANDED_TASK_SPECIFICATION: T1\nConfidence: HIGH (sure)\nExpanded Specification: do it\n", rules.SignalFields{Summary: "do it", Confidence: "HIGH"}},
 		{"REMEDIATION_COMPLETE\nIssues Fixed: all\n", rules.SignalFields{}},
 		{"HEALTH_AUDIT: HEALTHY\n", rules.SignalFields{}},
-		{"HEALTH_AUDIT: UNHEALTHY\nFailed Checks: unit\nIssues Found: it rots\n", rules.SignalFields{Summary: "unit; it rots"}},
-		{"SEEKING_DIVINE_CLARIFICATION\nTask: T1\nQuestion: why?\nContext: life\n", rules.SignalFields{Summary: "why?"}},
+		{"HEALTH_AUDIT: UNHEALTHY\nFailed Checks: unit\nIssues Found: it rots\n",
+			rules.SignalFields{Summary: "unit; it rots"}},
+		{"SEEKING_DIVINE_CLARIFICATION\nTask: T1\nQuestion: why?\nContext: life\n",
+			rules.SignalFields{Summary: "why?"}},
 		{"EXPERT_REQUEST\nTarget Agent: database\nRequest Type: advice\nContext Snapshot: a query\n", rules.SignalFields{Expert: "database", Request: "advice", Summary: "a query"}},
 		{"EXPERT_ADVICE: X-1\nSummary: an index\n", rules.SignalFields{Summary: "an index"}},
 		{"EXPERT_UNSUCCESSFUL: X-1\nSummary: no idea\n", rules.SignalFields{Summary: "no idea"}},
-		{"EXPERT_UNSUCCESSFUL: X-1\nReason: only birds\n", rules.SignalFields{Summary: "Reason: only birds"}},
-		{"EXPERT_REQUEST\nTarget Agent: database\nProblem: slow\n", rules.SignalFields{Expert: "database", Summary: "Problem: slow Target Agent: database"}},
-		{"EXPERT_CREATED: poet\nGap: rhymes\nKeywords: verse, ode\n", rules.SignalFields{Expert: "poet", Gap: "rhymes", Keywords: []string{"verse", "ode"}}},
+		{"EXPERT_UNSUCCESSFUL: X-1\nReason: only birds\n",
+			rules.SignalFields{Summary: "Reason: only birds"}},
+		{"EXPERT_REQUEST\nTarget Agent: database\nProblem: slow\n",
+			rules.SignalFields{Expert: "database",
+				Summary: "Problem: slow Target Agent: database"}},
+		{"EXPERT_CREATED: poet\nGap: rhymes\nKeywords: verse, ode\n",
+			rules.SignalFields{Expert: "poet", Gap: "rhymes", Keywords: []string{"verse", "ode"}}},
 		{"FILE CONFLICT: src/a.go\n", rules.SignalFields{File: "src/a.go"}},
-		{"CHECKPOINT: T1\nCurrent Activity: reading\nEstimated Progress: 40%\n", rules.SignalFields{Summary: "reading", Percent: 40}},
+		{"CHECKPOINT: T1\nCurrent Activity: reading\nEstimated Progress: 40%\n",
+			rules.SignalFields{Summary: "reading", Percent: 40}},
 	} {
 		sig := parseSignal(t, test.text)
 		covered[sig.Name] = true
@@ -135,7 +149,8 @@ Blocked By: T1-a, T9
 }
 
 func TestPercent(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "40%": 40, "7": 7, "100%": 100, "400%": 100, "99999999999999999999%": 100, "about 40": 0} {
+	for text, want := range map[string]int{"": 0, "40%": 40, "7": 7, "100%": 100, "400%": 100,
+		"99999999999999999999%": 100, "about 40": 0} {
 		if got := percent(text); got != want {
 			t.Errorf("percent(%q) is %d, want %d", text, got, want)
 		}
@@ -173,10 +188,13 @@ func TestRefusals(t *testing.T) {
 		{Name: signalbox.NameExpertRequest, Refused: signalbox.ReasonSuperseded},
 	}}
 	want := []rules.RefusedSignal{
-		{Signal: signalbox.NameReadyForReview, Reason: signalbox.ReasonNearMiss, Detail: "bold", Times: 2},
-		{Signal: signalbox.NameAuditPassed, Reason: signalbox.ReasonWrongWork, Detail: "about T2", Times: 1},
+		{Signal: signalbox.NameReadyForReview, Reason: signalbox.ReasonNearMiss, Detail: "bold",
+			Times: 2},
+		{Signal: signalbox.NameAuditPassed, Reason: signalbox.ReasonWrongWork, Detail: "about T2",
+			Times: 1},
 		{Signal: "signal", Reason: signalbox.ReasonMalformed, Detail: "no JSON", Times: 1},
-		{Signal: signalbox.NameExpertRequest, Reason: signalbox.ReasonSuperseded, Detail: "another signal of the turn counts", Times: 1},
+		{Signal: signalbox.NameExpertRequest, Reason: signalbox.ReasonSuperseded,
+			Detail: "another signal of the turn counts", Times: 1},
 	}
 	if diff := cmp.Diff(want, h.refusals(signalbox.Signal{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -187,12 +205,14 @@ func TestRefusals(t *testing.T) {
 		{Name: signalbox.NameCheckpoint, Refused: signalbox.ReasonSuperseded},
 		{Name: signalbox.NameExpertRequest},
 	}}
-	want = []rules.RefusedSignal{{Signal: signalbox.NameExpertCreated, Reason: signalbox.ReasonSuperseded, Detail: "another signal of the turn counts", Times: 1}}
+	want = []rules.RefusedSignal{{Signal: signalbox.NameExpertCreated,
+		Reason: signalbox.ReasonSuperseded, Detail: "another signal of the turn counts", Times: 1}}
 	if diff := cmp.Diff(want, creator.refusals(creator.signals[3])); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for i := range 100 {
-		h.signals = append(h.signals, signalbox.Signal{Name: strings.Repeat("x", i+1), Refused: signalbox.ReasonOutOfRole})
+		h.signals = append(h.signals, signalbox.Signal{Name: strings.Repeat("x", i+1),
+			Refused: signalbox.ReasonOutOfRole})
 	}
 	if n := len(h.refusals(signalbox.Signal{})); n != 50 {
 		t.Errorf("%d refusals are recorded, want 50 at most", n)

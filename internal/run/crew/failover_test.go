@@ -32,7 +32,8 @@ on developer T1 attempt 1:
 `})
 	s.run()
 	s.wantCompleted("T1")
-	if got := s.agentsOf("T1", signalbox.RoleDeveloper); !slices.Equal(got, []string{"as-claude", "as-codex"}) {
+	if got := s.agentsOf("T1", signalbox.RoleDeveloper); !slices.Equal(got,
+		[]string{"as-claude", "as-codex"}) {
 		t.Errorf("developers %q", got)
 	}
 	if got := s.agentsOf("T1", signalbox.RoleCritic); !slices.Equal(got, []string{"as-gemini"}) {
@@ -52,7 +53,8 @@ on developer T1 attempt 2:
 `})
 	s.run()
 	s.wantCompleted("T1")
-	if got := s.agentsOf("T1", signalbox.RoleDeveloper); !slices.Equal(got, []string{"as-claude", "as-claude", "as-codex"}) {
+	if got := s.agentsOf("T1", signalbox.RoleDeveloper); !slices.Equal(got,
+		[]string{"as-claude", "as-claude", "as-codex"}) {
 		t.Errorf("developers %q", got)
 	}
 }
@@ -62,18 +64,25 @@ var refusals = map[string]struct {
 	cause rules.FailCause
 	lines string
 }{
-	"as-claude":   {rules.FailLogin, `raw {"type":"result","subtype":"success","is_error":true,"session_id":"{thread}","result":"Invalid API key · Please run /login"}`},
-	"as-codex":    {rules.FailLogin, `raw {"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized: no, url: http://127.0.0.1/v1/responses"}}`},
-	"as-gemini":   {rules.FailServer, `raw {"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: exception TypeError: fetch failed sending request]"}}`},
-	"as-opencode": {rules.FailServer, `raw {"type":"error","error":{"name":"APIError","data":{"message":"no","statusCode":503}}}`},
+	"as-claude": {rules.FailLogin,
+		`raw {"type":"result","subtype":"success","is_error":true,"session_id":"{thread}","result":"Invalid API key · Please run /login"}`},
+	"as-codex": {rules.FailLogin,
+		`raw {"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized: no, url: http://127.0.0.1/v1/responses"}}`},
+	"as-gemini": {rules.FailServer,
+		`raw {"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: exception TypeError: fetch failed sending request]"}}`},
+	"as-opencode": {rules.FailServer,
+		`raw {"type":"error","error":{"name":"APIError","data":{"message":"no","statusCode":503}}}`},
 }
 
-// An agent that cannot work gives one question for all tasks, and costs none of them an attempt. After the answer everything continues. If only its
-// server does not answer, the run does not wait for the answer alone.
+// An agent that cannot work gives one question for all tasks, and costs none of them an attempt.
+// After the answer everything continues. If only its server does not answer, the run does not wait
+// for the answer alone.
 func TestOneQuestionAboutAnAgent(t *testing.T) {
 	for agent, said := range refusals {
-		for _, then := range []string{"crash 1", "hang"} { // a program that keeps running is ended, and its words count all the same
-			t.Run(agent+", "+then, func(t *testing.T) { testOneQuestion(t, agent, said.cause, said.lines+"\n    "+then) })
+		// a program that keeps running is ended, and its words count all the same
+		for _, then := range []string{"crash 1", "hang"} {
+			t.Run(agent+", "+then,
+				func(t *testing.T) { testOneQuestion(t, agent, said.cause, said.lines+"\n    "+then) })
 		}
 	}
 }
@@ -95,19 +104,24 @@ on critic * attempt 1:
 	if q.Body.Kind != rules.AskedAgent || !slices.Equal(q.Body.Agents, []string{agent}) {
 		t.Errorf("question %+v", q.Body)
 	}
-	if down := only[rules.AgentUnavailable](s, "").Body; down.Cause != cause || down.Detail == "" || down.Until.IsZero() != (cause != rules.FailServer) {
+	if down := only[rules.AgentUnavailable](s, "").Body; down.Cause != cause || down.Detail == "" ||
+		down.Until.IsZero() != (cause != rules.FailServer) {
 		t.Errorf("%+v", down)
 	}
-	if asked := len(all[rules.QuestionAsked](s, "T1")) + len(all[rules.QuestionAsked](s, "T2")); asked > 0 {
+	if asked := len(all[rules.QuestionAsked](s, "T1")) + len(all[rules.QuestionAsked](s,
+		"T2")); asked > 0 {
 		t.Errorf("%d more questions", asked)
 	}
-	if failed := len(all[rules.AgentFailed](s, "T1")) + len(all[rules.AgentFailed](s, "T2")); failed > 0 {
+	if failed := len(all[rules.AgentFailed](s, "T1")) + len(all[rules.AgentFailed](s,
+		"T2")); failed > 0 {
 		t.Errorf("%d failures", failed)
 	}
 	s.do(rules.AnswerQuestion{Question: q.Body.Question, Answer: "retry", Actor: "me"})
 	over := func() bool { return s.status().Standing == rules.StandingComplete }
-	s.until("the run is over, or asks again", func() bool { return over() || len(all[rules.QuestionAsked](s, "")) == 2 })
-	if !over() { // the first attempt of the other critic meets the same refusal: its agent plays the same part
+	s.until("the run is over, or asks again",
+		func() bool { return over() || len(all[rules.QuestionAsked](s, "")) == 2 })
+	// the first attempt of the other critic meets the same refusal: its agent plays the same part
+	if !over() {
 		s.do(rules.Order{What: rules.OrderRetry, Actor: "me"})
 	}
 	r.end()
@@ -116,7 +130,8 @@ on critic * attempt 1:
 
 // What a model or a tool writes does not count, whatever it quotes.
 func TestQuotedErrorsAreNotTheAgents(t *testing.T) {
-	for _, agent := range []string{"as-claude", "as-codex", "as-gemini", "as-opencode", "as-plain"} {
+	for _, agent := range []string{"as-claude", "as-codex", "as-gemini", "as-opencode",
+		"as-plain"} {
 		t.Run(agent, func(t *testing.T) {
 			s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {agent: " + agent + "}}\n", script: `
 on critic T1 attempt 1:
@@ -133,7 +148,8 @@ on critic T1 attempt 2:
 			if down := all[rules.AgentUnavailable](s, ""); len(down) > 0 {
 				t.Errorf("%+v", down[0].Body)
 			}
-			if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailCrash) {
+			if failed := only[rules.AgentFailed](s,
+				"T1").Body; failed.Cause != string(rules.FailCrash) {
 				t.Errorf("%+v", failed)
 			}
 		})
@@ -142,13 +158,16 @@ on critic T1 attempt 2:
 
 // A program that is missing is no reason to stop if another agent can take over.
 func TestMissingProgramIsReplaced(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {agent: [missing, as-codex]}}\n"})
+	s := set(t, scene{plan: task("T1"),
+		settings: "roles: {critic: {agent: [missing, as-codex]}}\n"})
 	s.run()
 	s.wantCompleted("T1")
-	if got := s.agentsOf("T1", signalbox.RoleCritic); !slices.Equal(got, []string{"missing", "as-codex"}) {
+	if got := s.agentsOf("T1", signalbox.RoleCritic); !slices.Equal(got,
+		[]string{"missing", "as-codex"}) {
 		t.Errorf("critics %q", got)
 	}
-	if down := only[rules.AgentUnavailable](s, "").Body; down.Cause != rules.FailProgram || !strings.Contains(down.Detail, "no-such-program-anywhere") {
+	if down := only[rules.AgentUnavailable](s, "").Body; down.Cause != rules.FailProgram ||
+		!strings.Contains(down.Detail, "no-such-program-anywhere") {
 		t.Errorf("%+v", down)
 	}
 	if asked := all[rules.QuestionAsked](s, ""); len(asked) > 0 {

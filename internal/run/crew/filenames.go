@@ -43,15 +43,16 @@ func conflictingFiles(sig signalbox.Signal, dir string) (files []string) {
 	return files
 }
 
-// isFileItem reports whether an item of a list begins with a file: it is one word, or its first word exists or looks like a path.
+// isFileItem reports whether an item of a list begins with a file: it is one word, or its first
+// word exists or looks like a path.
 func isFileItem(item string, names []string, dir string) bool {
 	return !strings.Contains(item, " ") || len(names) > 0 &&
 		(fileExists(names[0], dir) || strings.ContainsAny(names[0], "./"))
 }
 
 // fileNames returns the names of files in a text: quoted ones, existing ones, and between commas
-// those that look like a path. If the text begins with none of these, its first word is a name. exact
-// reports that there is nothing else in the text.
+// those that look like a path. If the text begins with none of these, its first word is a name.
+// exact reports that there is nothing else in the text.
 func fileNames(text, dir string) (names []string, exact bool) {
 	if fileExists(text, dir) {
 		return []string{text}, true

@@ -12,10 +12,12 @@ import (
 	"signalbox/transcript"
 )
 
-// The names after FILE CONFLICT: quoted or not, several on the line and below it, with spaces if there is such a file.
+// The names after FILE CONFLICT: quoted or not, several on the line and below it, with spaces if
+// there is such a file.
 func TestConflictingFiles(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"a.go", "b.go", "my file.go", "odd, name.go", "Makefile", "sub/c d.go"} {
+	for _, name := range []string{"a.go", "b.go", "my file.go", "odd, name.go", "Makefile",
+		"sub/c d.go"} {
 		name = filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			t.Fatal(err)
@@ -60,7 +62,8 @@ func TestConflictingFiles(t *testing.T) {
 		{"a.go\nCurrent Activity: b.go\nb.go", "a.go"},
 	} {
 		scanner := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
-		signals := slices.Concat(scanner.Push([]byte("FILE CONFLICT: "+test.text+"\n")), scanner.Close())
+		signals := slices.Concat(scanner.Push([]byte("FILE CONFLICT: "+test.text+"\n")),
+			scanner.Close())
 		if len(signals) != 1 || !signals[0].Taken() {
 			t.Errorf("%q: %+v", test.text, signals)
 		} else if got := strings.Join(conflictingFiles(signals[0], dir), "|"); got != test.want {
@@ -92,15 +95,18 @@ on critic T2:
     signal REVIEW_PASSED: {task}
 `})
 	r := s.begin()
-	s.until("T1 announced the file", func() bool { return len(all[rules.OverlapNoted](s, "T1")) > 0 })
+	s.until("T1 announced the file",
+		func() bool { return len(all[rules.OverlapNoted](s, "T1")) > 0 })
 	s.write("project/announced", "")
-	s.until("the overlap is recorded", func() bool { return len(all[rules.OverlapNoted](s, "T1")) > 1 })
+	s.until("the overlap is recorded",
+		func() bool { return len(all[rules.OverlapNoted](s, "T1")) > 1 })
 	s.write("project/noted", "")
 	r.end()
 	s.wantCompleted("T1", "T2")
 }
 
-// In a shared folder a signal with several files asks for each of them, until the task must wait for one.
+// In a shared folder a signal with several files asks for each of them, until the task must wait
+// for one.
 func TestSeveralFilesOfOneSignal(t *testing.T) {
 	s := set(t, scene{
 		plan: task("T1", "**Target Files**: a.txt") + task("T2"),
@@ -126,7 +132,8 @@ on developer T2 attempt 2:
 		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 	s.wantCompleted("T1", "T2")
-	if waited := only[rules.FileWaited](s, "T2").Body; waited.File != "a.txt" || len(all[rules.SignalRefused](s, "")) != 0 {
+	if waited := only[rules.FileWaited](s, "T2").Body; waited.File != "a.txt" ||
+		len(all[rules.SignalRefused](s, "")) != 0 {
 		t.Errorf("waited: %+v", waited)
 	}
 }

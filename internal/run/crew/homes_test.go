@@ -21,7 +21,8 @@ for f in ` + planted + `; do
 done
 `
 
-// inBothModes runs a test with home folders that the system shows below others, and with copied ones.
+// inBothModes runs a test with home folders that the system shows below others, and with copied
+// ones.
 func inBothModes(t *testing.T, test func(t *testing.T, options Options)) {
 	needSandbox(t)
 	for name, copies := range map[string]bool{"layers": false, "copies": true} {
@@ -29,11 +30,13 @@ func inBothModes(t *testing.T, test func(t *testing.T, options Options)) {
 	}
 }
 
-// What one turn of a reviewer leaves in its home folder, because it runs what the developer wrote, does not reach the next turn, the
-// next attempt or the next task. A developer keeps its home folder while the task lasts.
+// What one turn of a reviewer leaves in its home folder, because it runs what the developer wrote,
+// does not reach the next turn, the next attempt or the next task. A developer keeps its home
+// folder while the task lasts.
 func TestReviewersBeginWithANewHome(t *testing.T) {
 	inBothModes(t, func(t *testing.T, options Options) {
-		s := set(t, scene{git: true, options: options, plan: task("T1") + task("T2", "**Blocked By**: T1"),
+		s := set(t, scene{git: true, options: options,
+			plan:     task("T1") + task("T2", "**Blocked By**: T1"),
 			settings: "sandbox: enforce\nagent: shell\nslots: 1\nchecks: [{name: ok, command: 'true'}]\n",
 			files: map[string]string{"agent.sh": "cat >/dev/null\n" + plant + `
 case $SIGNALBOX_ROLE-$SIGNALBOX_ATTEMPT in
@@ -49,7 +52,8 @@ esac
 		s.wantCompleted("T1", "T2")
 		for _, work := range []string{"T1", "T2"} {
 			for i, e := range all[rules.ReworkOrdered](s, work) {
-				if body := s.text(e.Body.Body); i > 0 || !strings.Contains(body, "first:") || strings.Contains(body, ".gitconfig") {
+				if body := s.text(e.Body.Body); i > 0 || !strings.Contains(body, "first:") ||
+					strings.Contains(body, ".gitconfig") {
 					t.Errorf("%s: a reviewer found:\n%s", work, body)
 				}
 			}
@@ -65,11 +69,12 @@ esac
 	})
 }
 
-// Each check begins with what the setup commands left, at the same path, and with nothing that another check left. Neither does
-// a reviewer get anything of them.
+// Each check begins with what the setup commands left, at the same path, and with nothing that
+// another check left. Neither does a reviewer get anything of them.
 func TestChecksBeginWithANewHome(t *testing.T) {
 	inBothModes(t, func(t *testing.T, options Options) {
-		s := set(t, scene{git: true, options: options, plan: task("T1") + task("T2", "**Blocked By**: T1"),
+		s := set(t, scene{git: true, options: options,
+			plan: task("T1") + task("T2", "**Blocked By**: T1"),
 			settings: `sandbox: enforce
 slots: 1
 roles: {critic: {agent: shell}}
@@ -79,9 +84,11 @@ setup:
 checks: [{name: first, command: sh first.sh}, {name: second, command: sh second.sh}]
 `,
 			files: map[string]string{
-				"one.sh":    "test ! -e ~/tool && mkdir ~/tool && echo \"cat $HOME/tool/text\" >~/tool/run",
-				"first.sh":  plant + `test -z "$found" && test "$(sh ~/tool/run)" = "from setup" && echo evil >~/tool/text && mv ~/tool/run ~/tool/gone`,
-				"second.sh": plant + `echo "$found"; test -z "$found" && test "$(sh ~/tool/run)" = "from setup" && test ! -e ~/tool/gone`,
+				"one.sh": "test ! -e ~/tool && mkdir ~/tool && echo \"cat $HOME/tool/text\" >~/tool/run",
+				"first.sh": plant +
+					`test -z "$found" && test "$(sh ~/tool/run)" = "from setup" && echo evil >~/tool/text && mv ~/tool/run ~/tool/gone`,
+				"second.sh": plant +
+					`echo "$found"; test -z "$found" && test "$(sh ~/tool/run)" = "from setup" && test ! -e ~/tool/gone`,
 				"agent.sh": "cat >/dev/null\n" + plant + `
 test -e ~/tool && echo REVIEW_FAILED: $SIGNALBOX_WORK && exit; test -z "$found" && echo REVIEW_PASSED: $SIGNALBOX_WORK`,
 			}})
@@ -101,12 +108,14 @@ test -e ~/tool && echo REVIEW_FAILED: $SIGNALBOX_WORK && exit; test -z "$found" 
 	})
 }
 
-// What setup commands and checks leave in the cache on the base reaches every program of a task. What a program of a task leaves there
-// reaches nobody, whatever it is, and the next baseline begins with what the last one left.
+// What setup commands and checks leave in the cache on the base reaches every program of a task.
+// What a program of a task leaves there reaches nobody, whatever it is, and the next baseline
+// begins with what the last one left.
 func TestOnlyTheBaseFillsTheCache(t *testing.T) {
 	inBothModes(t, func(t *testing.T, options Options) {
 		const folders = ".cache/go-build go/pkg/mod .npm/_cacache .cache/pip .cargo/registry .m2/repository"
-		// Each program notes what it finds, and adds something and changes what is there, as one that poisons the cache.
+		// Each program notes what it finds, and adds something and changes what is there, as one
+		// that poisons the cache.
 		const use = `seen=
 for f in ` + folders + `; do
 	seen="$seen$(cat ~/$f/* 2>/dev/null | tr '\n' ' ')"
@@ -117,7 +126,8 @@ for f in ` + folders + `; do
 	esac
 done
 `
-		s := set(t, scene{git: true, options: options, plan: task("T1") + task("T2", "**Blocked By**: T1"),
+		s := set(t, scene{git: true, options: options,
+			plan:     task("T1") + task("T2", "**Blocked By**: T1"),
 			settings: "sandbox: enforce\nagent: shell\nslots: 1\ncache: [.m2/repository]\nsetup: [{name: one, command: sh use.sh one}]\nchecks: [{name: two, command: sh use.sh two}]\n",
 			files: map[string]string{
 				"use.sh": use + `echo "seen: $seen"`,
@@ -130,11 +140,14 @@ esac
 `}})
 		s.run()
 		s.wantCompleted("T1", "T2")
-		base := strings.Repeat("B-1 B-1 ", 6) // what the setup command and the check left in each folder
+		// what the setup command and the check left in each folder
+		base := strings.Repeat("B-1 B-1 ", 6)
 		for _, work := range []string{"T1", "T2"} {
-			// The setup commands of the author and of the reviewers have other home folders. That of the check comes before it.
+			// The setup commands of the author and of the reviewers have other home folders. That
+			// of the check comes before it.
 			for _, e := range all[rules.ChecksRan](s, work) {
-				if got := s.blobText(e.Body.Rows[0].Output); strings.Contains(got, "B-1.one") || got != "seen: "+strings.Repeat("evil evil ", 6)+"\n" {
+				if got := s.blobText(e.Body.Rows[0].Output); strings.Contains(got, "B-1.one") ||
+					got != "seen: "+strings.Repeat("evil evil ", 6)+"\n" {
 					t.Errorf("%s: a check after its setup command saw %q", work, got)
 				}
 			}
@@ -145,7 +158,8 @@ esac
 			}
 			for i, e := range all[rules.AgentTurnEnded](s, work) {
 				got := s.blobText(e.Body.Output)
-				if author := i == 0; !author && !strings.Contains(got, "saw "+base+"\n") { // the author's own setup command used its home folder
+				// the author's own setup command used its home folder
+				if author := i == 0; !author && !strings.Contains(got, "saw "+base+"\n") {
 					t.Errorf("%s: a reviewer saw %q", work, got)
 				}
 			}
@@ -171,8 +185,10 @@ esac
 // A crew that was killed leaves home folders. The next one removes all but those of authors.
 func TestHomesOfAKilledCrewAreRemoved(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true}})
-	for _, name := range []string{"state/T1/critic-player", "state/T1/checks", "state/T1/.layers/checks-left", "state/T1/developer-player", "cache/g-killed"} {
-		s.write(filepath.Join("project", ".signalbox", name, ".gitconfig"), "[diff]\n\texternal = true\n")
+	for _, name := range []string{"state/T1/critic-player", "state/T1/checks",
+		"state/T1/.layers/checks-left", "state/T1/developer-player", "cache/g-killed"} {
+		s.write(filepath.Join("project", ".signalbox", name, ".gitconfig"),
+			"[diff]\n\texternal = true\n")
 	}
 	s.write(filepath.Join("project", ".signalbox", "cache/g-killed.lock"), "")
 	c, err := New(t.Context(), s.box, s.project, &Options{delays: shortDelays()})
@@ -185,12 +201,14 @@ func TestHomesOfAKilledCrewAreRemoved(t *testing.T) {
 		found, _ := filepath.Glob(filepath.Join(s.box.Dir, pattern))
 		left = append(left, found...)
 	}
-	if want := []string{filepath.Join(s.box.Dir, "state/T1/developer-player")}; !slices.Equal(left, want) {
+	if want := []string{filepath.Join(s.box.Dir, "state/T1/developer-player")}; !slices.Equal(left,
+		want) {
 		t.Errorf("left: %q, want %q", left, want)
 	}
 }
 
-// A reviewer that waited for an expert begins a new conversation. Its prompt has the advice, what was asked, and the words of the human.
+// A reviewer that waited for an expert begins a new conversation. Its prompt has the advice, what
+// was asked, and the words of the human.
 func TestReviewerBeginsANewConversation(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
 		settings: "roles: {critic: {agent: again-claude}, auditor: {agent: again-codex}}\nexperts: [{name: database, agent: player}]\n", script: `
@@ -234,12 +252,14 @@ on expert *:
 			t.Errorf("%s resumed %s", e.Body.Agent, e.Body.Resumes)
 		}
 	}
-	if n := len(all[rules.LeaseGranted](s, "T1")); n != 5 { // developer, checks, critic, auditor, merge: none had to start again
+	// developer, checks, critic, auditor, merge: none had to start again
+	if n := len(all[rules.LeaseGranted](s, "T1")); n != 5 {
 		t.Errorf("%d leases", n)
 	}
 }
 
-// A reviewer gets what it judges as a file that nothing in the commit can empty and that it cannot change.
+// A reviewer gets what it judges as a file that nothing in the commit can empty and that it cannot
+// change.
 func TestReviewersGetTheDiff(t *testing.T) {
 	needSandbox(t)
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},

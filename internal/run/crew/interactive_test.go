@@ -108,8 +108,10 @@ on developer T1 attempt 1:
 	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailSignals) {
 		t.Errorf("failed: %+v", failed)
 	}
-	ended, first := all[rules.AgentTurnEnded](s, "T1")[0], all[rules.AgentStarted](s, "T1")[0].Session
-	if ended.Session != first || !strings.Contains(s.text(ended.Body.Output), "READY_FOR_REVIEW") || ended.Body.Spent.Time == 0 {
+	ended, first := all[rules.AgentTurnEnded](s, "T1")[0],
+		all[rules.AgentStarted](s, "T1")[0].Session
+	if ended.Session != first || !strings.Contains(s.text(ended.Body.Output), "READY_FOR_REVIEW") ||
+		ended.Body.Spent.Time == 0 {
 		t.Errorf("the failed turn is not recorded: %+v", ended)
 	}
 	if n := len(s.prompts("T1", "developer")); n != 2 {
@@ -117,11 +119,12 @@ on developer T1 attempt 1:
 	}
 }
 
-// The end of the turn in which an agent answers a request for a checkpoint is not another turn without a signal. Neither is the late end
-// of the turn that the request is about.
+// The end of the turn in which an agent answers a request for a checkpoint is not another turn
+// without a signal. Neither is the late end of the turn that the request is about.
 func TestInteractiveCheckpointTurnDoesNotCount(t *testing.T) {
 	for _, agent := range []string{"talker-claude", "talker-gemini"} {
-		for name, said := range map[string]string{"nothing": "I am done.", "near miss": "**READY_FOR_REVIEW: {task}**"} {
+		for name, said := range map[string]string{"nothing": "I am done.",
+			"near miss": "**READY_FOR_REVIEW: {task}**"} {
 			t.Run(agent+" "+name, func(t *testing.T) {
 				s := set(t, scene{
 					plan:     task("T1"),
@@ -138,7 +141,8 @@ on developer T1:
     signal READY_FOR_REVIEW: {task}
 `})
 				r := s.begin()
-				s.until("the checkpoint is recorded", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+				s.until("the checkpoint is recorded",
+					func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
 				s.write("project/continue", "")
 				r.end()
 				s.wantCompleted("T1")
@@ -148,7 +152,8 @@ on developer T1:
 	}
 }
 
-// An agent that listens, and ends a turn after it has only reported progress, is told to continue. A few times, that does not count.
+// An agent that listens, and ends a turn after it has only reported progress, is told to continue.
+// A few times, that does not count.
 func TestInteractiveTurnWithoutResult(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
@@ -178,7 +183,8 @@ on developer T1:
 	}
 }
 
-// An agent that is silent, and sent nothing that resembles a signal, is asked. That does not count as a turn without a signal.
+// An agent that is silent, and sent nothing that resembles a signal, is asked. That does not count
+// as a turn without a signal.
 func TestInteractiveSilentAgentIsAsked(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
@@ -217,11 +223,13 @@ on developer T1:
     signal READY_FOR_REVIEW: {task}
 `})
 			r := s.begin()
-			s.until("the checkpoint is recorded", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+			s.until("the checkpoint is recorded",
+				func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
 			if n := len(all[rules.AgentTurnEnded](s, "T1")); n != 0 {
 				t.Error("it was recorded only at the end")
 			}
-			if p := s.work("T1").Task.Progress; p == nil || p.Activity != "counting sheep" || p.Percent != 40 {
+			if p := s.work("T1").Task.Progress; p == nil || p.Activity != "counting sheep" ||
+				p.Percent != 40 {
 				t.Errorf("progress: %+v", p)
 			}
 			s.write("project/continue", "")
@@ -231,7 +239,8 @@ on developer T1:
 	}
 }
 
-// A checkpoint of a plain stream is recorded when the stream is silent. It is not recorded again when the next signal shows, a minute later, that it was complete.
+// A checkpoint of a plain stream is recorded when the stream is silent. It is not recorded again
+// when the next signal shows, a minute later, that it was complete.
 func TestCheckpointIsRecordedOnce(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), script: `
 on developer T1:
@@ -241,12 +250,13 @@ on developer T1:
     signal READY_FOR_REVIEW: {task}
 `})
 	var later atomic.Bool
-	b, err := box.Open(t.Context(), s.box.Dir, &box.Options{KeyFile: filepath.Join(s.dir, "key"), Now: func() time.Time {
-		if later.Load() {
-			return time.Now().Add(time.Minute)
-		}
-		return time.Now()
-	}})
+	b, err := box.Open(t.Context(), s.box.Dir, &box.Options{KeyFile: filepath.Join(s.dir, "key"),
+		Now: func() time.Time {
+			if later.Load() {
+				return time.Now().Add(time.Minute)
+			}
+			return time.Now()
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,12 +267,14 @@ on developer T1:
 	})
 	s.box = b
 	r := s.begin()
-	s.until("the checkpoint is recorded", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+	s.until("the checkpoint is recorded",
+		func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
 	later.Store(true)
 	s.write("project/continue", "")
 	r.end()
 	s.wantCompleted("T1")
-	if progress := only[rules.ProgressReported](s, "T1").Body; progress.Activity != "counting sheep" {
+	if progress := only[rules.ProgressReported](s,
+		"T1").Body; progress.Activity != "counting sheep" {
 		t.Errorf("progress: %+v", progress)
 	}
 }
@@ -278,7 +290,8 @@ func TestLive(t *testing.T) {
 		}},
 	})
 	s.run()
-	wantIn(t, shown.String(), "T1 developer READY_FOR_REVIEW: T1\n", "T1 ci unit: PASS\n", "T1 critic REVIEW_PASSED: T1\n")
+	wantIn(t, shown.String(), "T1 developer READY_FOR_REVIEW: T1\n", "T1 ci unit: PASS\n",
+		"T1 critic REVIEW_PASSED: T1\n")
 	if strings.Contains(shown.String(), "\n\n") {
 		t.Error("empty lines are shown")
 	}
@@ -309,15 +322,19 @@ func TestLiveObjects(t *testing.T) {
 	}{
 		{signalbox.FormatClaude, []string{`{"a":`, "1}\n{\"b\"", `:2}`, "\n"}, `{"a":1}|{"b":2}`},
 		{signalbox.FormatClaude, []string{"{\"a\":1}\n{\"b\":2}\n{\"c\""}, `{"a":1}|{"b":2}`},
-		{signalbox.FormatCodex, []string{"warning: x\n", "tail {\"a\":1}\n", "{\"b\":2}\r\n\n"}, `{"b":2}`},
-		{signalbox.FormatCodex, []string{`{"long":"`, strings.Repeat("x", maxLine), strings.Repeat("x", maxLine), "\"}\n{\"b\":2}\n"}, `{"b":2}`},
-		{signalbox.FormatClaude, []string{strings.Repeat("{}\n", 2*maxPublished)}, strings.Repeat("{}|", maxPublished-1) + "{}"},
+		{signalbox.FormatCodex, []string{"warning: x\n", "tail {\"a\":1}\n", "{\"b\":2}\r\n\n"},
+			`{"b":2}`},
+		{signalbox.FormatCodex, []string{`{"long":"`, strings.Repeat("x", maxLine),
+			strings.Repeat("x", maxLine), "\"}\n{\"b\":2}\n"}, `{"b":2}`},
+		{signalbox.FormatClaude, []string{strings.Repeat("{}\n", 2*maxPublished)},
+			strings.Repeat("{}|", maxPublished-1) + "{}"},
 		{signalbox.FormatAuto, []string{`{"a":`, "1}\n"}, `{"a":1}`},
 		{signalbox.FormatAuto, []string{"I think", " {about\nit"}, "I think|it"},
 		{signalbox.FormatPlain, []string{"{a", "b\n"}, "{a|b"},
 	} {
 		var shown []string
-		crew := &Crew{opts: Options{Live: func(a agent.Activity) { shown = append(shown, a.Text) }, delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+		crew := &Crew{opts: Options{Live: func(a agent.Activity) { shown = append(shown, a.Text) },
+			delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 		h, err := newListener(&session{crew: crew}, test.format, false, "")
 		if err != nil {
 			t.Fatal(err)
@@ -349,12 +366,15 @@ on critic T1:
 	s.run()
 	env := s.file("developer.env")
 	started := all[rules.AgentStarted](s, "T1")
-	wantIn(t, env, "SIGNALBOX_SESSION="+started[0].Session+"\n", "SIGNALBOX_ROLE=developer\n", "SIGNALBOX_WORK=T1\n", "SIGNALBOX_ATTEMPT=1\n",
-		"SIGNALBOX_EPOCH=", "SIGNALBOX_SECRET=secret-", "SIGNALBOX_BOX="+filepath.Join(s.root, ".signalbox")+"\n")
+	wantIn(t, env, "SIGNALBOX_SESSION="+started[0].Session+"\n", "SIGNALBOX_ROLE=developer\n",
+		"SIGNALBOX_WORK=T1\n", "SIGNALBOX_ATTEMPT=1\n",
+		"SIGNALBOX_EPOCH=", "SIGNALBOX_SECRET=secret-", "SIGNALBOX_BOX="+
+			filepath.Join(s.root, ".signalbox")+"\n")
 	for _, granted := range all[rules.LeaseGranted](s, "T1") {
 		_, secret, _ := strings.Cut(env, "SIGNALBOX_SECRET=")
 		secret, _, _ = strings.Cut(secret, "\n")
-		if mine := granted.Session == started[0].Session; (granted.Body.Secret == rules.HashSecret(secret)) != mine || granted.Body.Secret == (signalbox.Hash{}) {
+		if mine := granted.Session == started[0].Session; (granted.Body.Secret == rules.HashSecret(secret)) != mine ||
+			granted.Body.Secret == (signalbox.Hash{}) {
 			t.Errorf("the secret of the developer fits the lease of %s: %t", granted.Session, !mine)
 		}
 	}
@@ -362,7 +382,8 @@ on critic T1:
 	for line := range strings.Lines(env) {
 		name, _, _ := strings.Cut(line, "=")
 		switch name {
-		case "SIGNALBOX_SESSION", "SIGNALBOX_ROLE", "SIGNALBOX_WORK", "SIGNALBOX_ATTEMPT", "SIGNALBOX_EPOCH", "SIGNALBOX_SECRET", "SIGNALBOX_BOX", "SIGNALBOX_SOCKET":
+		case "SIGNALBOX_SESSION", "SIGNALBOX_ROLE", "SIGNALBOX_WORK", "SIGNALBOX_ATTEMPT",
+			"SIGNALBOX_EPOCH", "SIGNALBOX_SECRET", "SIGNALBOX_BOX", "SIGNALBOX_SOCKET":
 		default:
 			if strings.HasPrefix(name, "SIGNALBOX_") {
 				t.Errorf("unexpected variable %s", line)

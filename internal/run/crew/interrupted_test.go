@@ -30,7 +30,8 @@ on developer T1 attempt 2:
 	r.stop(nil)
 	<-r.over
 	ended := only[rules.AgentTurnEnded](s, "T1").Body
-	if !ended.Interrupted || ended.Spent.Time == 0 || !strings.Contains(s.text(ended.Output), "I am half done.") {
+	if !ended.Interrupted || ended.Spent.Time == 0 ||
+		!strings.Contains(s.text(ended.Output), "I am half done.") {
 		t.Errorf("recorded: %+v", ended)
 	}
 	s.run()

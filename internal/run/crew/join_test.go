@@ -29,8 +29,8 @@ func (s *stage) invite() *box.Invitation {
 	return invitation
 }
 
-// A machine joins a box with a token: it gets the repository through the ledger, works without the signing key, and what it did is signed when a machine that
-// has the key signs again.
+// A machine joins a box with a token: it gets the repository through the ledger, works without the
+// signing key, and what it did is signed when a machine that has the key signs again.
 func TestJoin(t *testing.T) {
 	pgserver.Need(t)
 	server, err := pgserver.Start()
@@ -38,7 +38,8 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Stop() })
-	s := set(t, scene{plan: task("T1"), git: true, settings: fmt.Sprintf("journal: %q\n", server.Address)})
+	s := set(t, scene{plan: task("T1"), git: true,
+		settings: fmt.Sprintf("journal: %q\n", server.Address)})
 	s.run()
 	if _, err := s.box.Sign(t.Context()); err != nil {
 		t.Fatal(err)
@@ -49,7 +50,8 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !joined.Cloned || joined.ID != s.box.ID() || joined.Box != filepath.Join(dir, box.FolderName) {
+	if !joined.Cloned || joined.ID != s.box.ID() ||
+		joined.Box != filepath.Join(dir, box.FolderName) {
 		t.Errorf("joined: %+v", joined)
 	}
 
@@ -61,7 +63,8 @@ func TestJoin(t *testing.T) {
 	if dirty := m.git("status", "--porcelain"); dirty != "" {
 		t.Errorf("the clone is not clean: %s", dirty)
 	}
-	if err := os.WriteFile(filepath.Join(joined.Box, config.FileName), []byte(s.settings()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(joined.Box, config.FileName), []byte(s.settings()),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if m.box, err = box.Open(t.Context(), joined.Box, without); err != nil {
@@ -85,7 +88,8 @@ func TestJoin(t *testing.T) {
 
 	signed, err := s.box.Sign(t.Context())
 	if err != nil || signed.Size != m.box.Engine.Tail().Seq {
-		t.Errorf("the first machine signed %+v of %d events (%v)", signed, m.box.Engine.Tail().Seq, err)
+		t.Errorf("the first machine signed %+v of %d events (%v)", signed, m.box.Engine.Tail().Seq,
+			err)
 	}
 	s.wantCompleted("T1", "T2")
 }

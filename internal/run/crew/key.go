@@ -9,10 +9,11 @@ import (
 	"signalbox"
 )
 
-// A key shows that a signal is from the agent, and not from a file or a program whose output the agent repeats. Each turn has its own,
-// so that a key in an earlier turn's output is worthless. The agent learns it from its prompt only. It is never recorded: the stored
-// prompt has turnprompt.KeyPlaceholder instead, because everyone who can read the box could otherwise read the key while the agent runs. The
-// stored output contains it, but is stored when the turn is over.
+// A key shows that a signal is from the agent, and not from a file or a program whose output the
+// agent repeats. Each turn has its own, so that a key in an earlier turn's output is worthless. The
+// agent learns it from its prompt only. It is never recorded: the stored prompt has
+// turnprompt.KeyPlaceholder instead, because everyone who can read the box could otherwise read the
+// key while the agent runs. The stored output contains it, but is stored when the turn is over.
 
 // keyLength is 80 bits in base32: too many to guess, and few enough for a model to copy.
 const keyLength = 16
@@ -35,7 +36,8 @@ func hideKey(text, key string) string {
 	return strings.ReplaceAll(text, key, turnprompt.KeyPlaceholder)
 }
 
-// showKey is the opposite of hideKey for a line to send, in what only the agent reads. Another turn may have said it, with its own key.
+// showKey is the opposite of hideKey for a line to send, in what only the agent reads. Another turn
+// may have said it, with its own key.
 func showKey(text, key string) string {
 	if key == "" {
 		return text

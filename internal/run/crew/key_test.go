@@ -48,7 +48,8 @@ func (s *stage) keys() []string {
 	return keys
 }
 
-// With keys, signals count only with the key of the turn, which is new each time. What agents repeat from elsewhere has none.
+// With keys, signals count only with the key of the turn, which is new each time. What agents
+// repeat from elsewhere has none.
 func TestKeyed(t *testing.T) {
 	for _, format := range agentFormats() {
 		t.Run(string(format), func(t *testing.T) {
@@ -85,7 +86,9 @@ on developer T1 attempt 2:
 			if n := len(all[rules.ReworkOrdered](s, "T1")); n != 1 {
 				t.Errorf("%d failed reviews, want one", n)
 			}
-			if refused := only[rules.SignalRefused](s, "T1").Body; refused.Reason != signalbox.ReasonWrongKey || refused.Said != signalbox.NameReviewPassed {
+			if refused := only[rules.SignalRefused](s,
+				"T1").Body; refused.Reason != signalbox.ReasonWrongKey ||
+				refused.Said != signalbox.NameReviewPassed {
 				t.Errorf("refused: %+v", refused)
 			}
 			keys := s.keys()
@@ -93,7 +96,8 @@ on developer T1 attempt 2:
 				t.Errorf("keys: %v", keys)
 			}
 			s.wantHidden(keys)
-			wantIn(t, s.prompts("T1", "developer")[0], "    READY_FOR_REVIEW: T1 key:<key>\n", "Every signal needs your key, exactly as shown: `key:<key>`.")
+			wantIn(t, s.prompts("T1", "developer")[0], "    READY_FOR_REVIEW: T1 key:<key>\n",
+				"Every signal needs your key, exactly as shown: `key:<key>`.")
 		})
 	}
 }
@@ -161,20 +165,26 @@ on developer T1 attempt 2:
 	only[rules.UnknownSignalRecovery](s, "T1")
 }
 
-// An agent whose prompt other processes can read, or whose prompt does not show the key, cannot have one.
+// An agent whose prompt other processes can read, or whose prompt does not show the key, cannot
+// have one.
 func TestKeyedAgentsThatCannotHaveAKey(t *testing.T) {
 	for name, test := range map[string]struct{ settings, template, want string }{
 		"argument": {"roles: {critic: {agent: bare}}\nagents: {bare: {command: [sh, -c, 'echo \"$0\"', '{prompt}']}}\n", "",
 			"agent bare cannot have a key: its prompt is passed by argument"},
 		"file": {"agents: {bare: {command: [cat, '{prompt_file}']}}\nexperts: [{name: poet, agent: bare}]\n", "",
 			"agent bare cannot have a key: its prompt is passed by file"},
-		"template": {"roles: {critic: {prompt: critic.md}}\n", "Send REVIEW_PASSED: {{.Work}}.\n", "prompt template of critic: it does not show the key"},
+		"template": {"roles: {critic: {prompt: critic.md}}\n", "Send REVIEW_PASSED: {{.Work}}.\n",
+			"prompt template of critic: it does not show the key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := set(t, scene{plan: task("T1"), files: map[string]string{".signalbox/critic.md": test.template}})
-			s.write("project/.signalbox/signalbox.yaml", "agent: claude\nworkspace: shared\n"+test.settings)
+			s := set(t, scene{plan: task("T1"),
+				files: map[string]string{".signalbox/critic.md": test.template}})
+			s.write("project/.signalbox/signalbox.yaml", "agent: claude\nworkspace: shared\n"+
+				test.settings)
 			b := s.open()
-			if _, err := New(t.Context(), b, s.project, &Options{Keyed: true}); signalbox.CodeOf(err) != signalbox.CodeUsage || !strings.Contains(err.Error(), test.want) {
+			if _, err := New(t.Context(), b, s.project,
+				&Options{Keyed: true}); signalbox.CodeOf(err) != signalbox.CodeUsage ||
+				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 			c, err := New(t.Context(), b, s.project, nil)

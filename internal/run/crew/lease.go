@@ -8,14 +8,16 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// renewLease keeps the session's lease alive until ctx is done, and cancels the session if that is not possible.
+// renewLease keeps the session's lease alive until ctx is done, and cancels the session if that is
+// not possible.
 func (s *session) renewLease(ctx context.Context) {
 	ttl := s.crew.box.Config.Lease.TTL
 	k := leaseKeeper{
 		ttl:  ttl,
 		lost: s.loseLease,
 		renew: func(ctx context.Context) (time.Time, error) {
-			answer, err := s.crew.box.Engine.Do(ctx, rules.Renew{Work: s.work, Session: s.id, Epoch: s.epoch, TTL: ttl})
+			answer, err := s.crew.box.Engine.Do(ctx, rules.Renew{Work: s.work, Session: s.id,
+				Epoch: s.epoch, TTL: ttl})
 			if err != nil && !isRefusal(err) && ctx.Err() == nil && !engine.IsReported(err) {
 				s.crew.log.Warn("cannot renew a lease; retrying", "work", s.work, "error", err)
 			}
@@ -35,19 +37,20 @@ type leaseKeeper struct {
 	lost  func() // may be called more than once
 }
 
-// leaseMargin is how long before a lease expires its programs are ended if the lease could not be renewed: two agents must never do the same work.
-// A third of it covers clocks that differ, a third programs that are slow to end, and a third other delays.
+// leaseMargin is how long before a lease expires its programs are ended if the lease could not be
+// renewed: two agents must never do the same work. A third of it covers clocks that differ, a third
+// programs that are slow to end, and a third other delays.
 func leaseMargin(ttl time.Duration) time.Duration { return min(30*time.Second, ttl/6) }
 
-// ClockTolerance is how far the clocks of the machines of a box may differ so that a lease is never granted again while the programs of its last
-// holder run.
+// ClockTolerance is how far the clocks of the machines of a box may differ so that a lease is never
+// granted again while the programs of its last holder run.
 func ClockTolerance(ttl time.Duration) time.Duration { return leaseMargin(ttl) / 3 }
 
 // leaseGrace returns how long programs may take to end when their lease is lost.
 func leaseGrace(ttl, grace time.Duration) time.Duration { return min(grace, leaseMargin(ttl)/3) }
 
-// keep renews the lease whenever a third of its time has passed, and more often after a failure. It calls lost when the rules
-// refuse to renew, or when the margin before expiry is reached.
+// keep renews the lease whenever a third of its time has passed, and more often after a failure. It
+// calls lost when the rules refuse to renew, or when the margin before expiry is reached.
 func (k *leaseKeeper) keep(ctx context.Context, expires time.Time) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,8 +82,9 @@ func (k *leaseKeeper) keep(ctx context.Context, expires time.Time) {
 	}
 }
 
-// left returns how long work may continue under a lease. If the clock of another machine is ahead, and the time of the ledger with it, expires is later
-// than a whole ttl from now; but on that machine the lease expires after the ttl.
+// left returns how long work may continue under a lease. If the clock of another machine is ahead,
+// and the time of the ledger with it, expires is later than a whole ttl from now; but on that
+// machine the lease expires after the ttl.
 func (k *leaseKeeper) left(expires time.Time) time.Duration { return k.leftAt(time.Now(), expires) }
 
 func (k *leaseKeeper) leftAt(now, expires time.Time) time.Duration {

@@ -14,7 +14,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// A lease that cannot be renewed is given up before it expires: 30 seconds before, or a sixth of a shorter TTL.
+// A lease that cannot be renewed is given up before it expires: 30 seconds before, or a sixth of a
+// shorter TTL.
 func TestLeaseMargin(t *testing.T) {
 	for _, test := range []struct{ ttl, lost time.Duration }{
 		{10 * time.Minute, 10*time.Minute - 30*time.Second},
@@ -27,9 +28,12 @@ func TestLeaseMargin(t *testing.T) {
 			var lost []time.Duration
 			began := time.Now()
 			k := leaseKeeper{
-				ttl:   test.ttl,
-				renew: func(context.Context) (time.Time, error) { return time.Time{}, errors.New("the disk is full") },
-				lost:  func() { lost = append(lost, time.Since(began)); cancel() },
+				ttl: test.ttl,
+				renew: func(context.Context) (time.Time,
+					error) {
+					return time.Time{}, errors.New("the disk is full")
+				},
+				lost: func() { lost = append(lost, time.Since(began)); cancel() },
 			}
 			k.keep(ctx, began.Add(test.ttl))
 			synctest.Wait()
@@ -73,16 +77,18 @@ func TestLeaseRenewal(t *testing.T) {
 
 // After a failure the renewal is retried soon: after a twentieth of the TTL, at most 5 seconds.
 func TestLeaseRenewalIsRetried(t *testing.T) {
-	for ttl, want := range map[time.Duration]time.Duration{time.Hour: 5 * time.Second, time.Minute: 3 * time.Second} {
+	for ttl, want := range map[time.Duration]time.Duration{time.Hour: 5 * time.Second,
+		time.Minute: 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			var tries []time.Time
-			k := leaseKeeper{ttl: ttl, lost: func() { t.Error("the lease is lost") }, renew: func(context.Context) (time.Time, error) {
-				if tries = append(tries, time.Now()); len(tries) == 2 {
-					cancel()
-				}
-				return time.Time{}, errors.New("locked")
-			}}
+			k := leaseKeeper{ttl: ttl, lost: func() { t.Error("the lease is lost") },
+				renew: func(context.Context) (time.Time, error) {
+					if tries = append(tries, time.Now()); len(tries) == 2 {
+						cancel()
+					}
+					return time.Time{}, errors.New("locked")
+				}}
 			k.keep(ctx, time.Now().Add(ttl))
 			if got := tries[1].Sub(tries[0]); got != want {
 				t.Errorf("TTL %s: retried after %s, want %s", ttl, got, want)
@@ -95,9 +101,10 @@ func TestLeaseRenewalIsRetried(t *testing.T) {
 func TestRefusedRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := 0
-		k := leaseKeeper{ttl: time.Minute, lost: func() { lost++ }, renew: func(context.Context) (time.Time, error) {
-			return time.Time{}, &rules.RefusedError{Reason: signalbox.ReasonStaleLease}
-		}}
+		k := leaseKeeper{ttl: time.Minute, lost: func() { lost++ },
+			renew: func(context.Context) (time.Time, error) {
+				return time.Time{}, &rules.RefusedError{Reason: signalbox.ReasonStaleLease}
+			}}
 		k.keep(t.Context(), time.Now().Add(time.Minute))
 		if lost != 1 {
 			t.Errorf("lost %d times, want once", lost)
@@ -111,13 +118,15 @@ func TestSessionEndsWithItsLease(t *testing.T) {
 		c := config.Default()
 		c.Lease.TTL = time.Hour
 		ctx, cancel := context.WithCancelCause(t.Context())
-		s := &session{crew: &Crew{box: &box.Box{Config: c}}, expires: time.Now().Add(10 * time.Minute), cancel: cancel, unlease: func() {}}
+		s := &session{crew: &Crew{box: &box.Box{Config: c}},
+			expires: time.Now().Add(10 * time.Minute), cancel: cancel, unlease: func() {}}
 		began := time.Now()
 		renewing, stop := context.WithCancel(t.Context())
 		go s.renewLease(renewing)
 		<-ctx.Done()
 		stop()
-		if took := time.Since(began); took != 10*time.Minute-30*time.Second || !errors.Is(context.Cause(ctx), errLeaseLost) {
+		if took := time.Since(began); took != 10*time.Minute-30*time.Second ||
+			!errors.Is(context.Cause(ctx), errLeaseLost) {
 			t.Errorf("cancelled after %s: %v", took, context.Cause(ctx))
 		}
 	})

@@ -16,7 +16,8 @@ import (
 	"signalbox/internal/process"
 )
 
-// deafProgram ignores that it is told to end, and is killed when its grace is over, as process.Process does it.
+// deafProgram ignores that it is told to end, and is killed when its grace is over, as
+// process.Process does it.
 type deafProgram struct {
 	fakeProgram
 	killed chan struct{}
@@ -42,10 +43,12 @@ func (p *deafProgram) Stop(grace time.Duration) {
 	p.at = at
 }
 
-// A program that is being ended for another reason, and ignores it, is gone before its lease can be granted elsewhere, also if it was given more time than
-// that: because the crew is stopped, or because the program has exceeded a limit.
+// A program that is being ended for another reason, and ignores it, is gone before its lease can be
+// granted elsewhere, also if it was given more time than that: because the crew is stopped, or
+// because the program has exceeded a limit.
 func TestLeaseIsLostDuringTheGrace(t *testing.T) {
-	for _, ttl := range []time.Duration{signalbox.MinLeaseTTL, time.Minute, signalbox.DefaultLeaseTTL} {
+	for _, ttl := range []time.Duration{signalbox.MinLeaseTTL, time.Minute,
+		signalbox.DefaultLeaseTTL} {
 		for _, why := range []string{"the crew is stopped", "the program takes too long"} {
 			synctest.Test(t, func(t *testing.T) {
 				sup := supervise(config.Role{}, 0)
@@ -62,7 +65,11 @@ func TestLeaseIsLostDuringTheGrace(t *testing.T) {
 				}
 				deaf := s.supervise(program, sup.listener, 0)
 				renewing, stop := context.WithCancel(t.Context())
-				go (&leaseKeeper{ttl: ttl, lost: s.loseLease, renew: func(context.Context) (time.Time, error) { return time.Time{}, journal.ErrUnavailable }}).
+				go (&leaseKeeper{ttl: ttl, lost: s.loseLease,
+					renew: func(context.Context) (time.Time,
+						error) {
+						return time.Time{}, journal.ErrUnavailable
+					}}).
 					keep(renewing, began.Add(ttl))
 				deaf.wait(ctx, timeout)
 				<-deaf.exited
@@ -76,13 +83,15 @@ func TestLeaseIsLostDuringTheGrace(t *testing.T) {
 	}
 }
 
-// The same with real programs: one that ignores SIGTERM, and one that ends but leaves behind a process that ignores it. The time that they are given is so
-// long that they would not end during the test.
+// The same with real programs: one that ignores SIGTERM, and one that ends but leaves behind a
+// process that ignores it. The time that they are given is so long that they would not end during
+// the test.
 func TestDeafProgramEndsWithItsLease(t *testing.T) {
 	const deaf = `trap "" TERM; echo ready; while :; do sleep 1; done`
 	for name, script := range map[string]string{
-		"a program":               deaf,
-		"what a program has left": fmt.Sprintf("sh -c '%s' & trap exit TERM; wait", strings.ReplaceAll(deaf, "'", "")),
+		"a program": deaf,
+		"what a program has left": fmt.Sprintf("sh -c '%s' & trap exit TERM; wait",
+			strings.ReplaceAll(deaf, "'", "")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			sh, err := exec.LookPath("sh")
@@ -91,9 +100,12 @@ func TestDeafProgramEndsWithItsLease(t *testing.T) {
 			}
 			sup := supervise(config.Role{}, 0)
 			s := sup.session
-			s.crew.box.Config.Lease.TTL, s.crew.box.Config.Grace = signalbox.MinLeaseTTL, 100*time.Hour
+			s.crew.box.Config.Lease.TTL, s.crew.box.Config.Grace = signalbox.MinLeaseTTL,
+				100*time.Hour
 			ready := &readyWriter{ready: make(chan struct{})}
-			running, err := process.Start(process.Spec{Argv: []string{sh, "-c", script}, Dir: t.TempDir(), Env: process.Environ(), Stdout: ready, Grace: s.crew.box.Config.Grace}, nil)
+			running, err := process.Start(process.Spec{Argv: []string{sh, "-c", script},
+				Dir: t.TempDir(), Env: process.Environ(), Stdout: ready,
+				Grace: s.crew.box.Config.Grace}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

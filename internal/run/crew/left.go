@@ -6,8 +6,9 @@ import (
 	"signalbox/internal/process"
 )
 
-// Processes that an agent or a check leaves behind, and that cannot be ended, may change a working copy at any time. So the session fails, whatever
-// was said in it; its work stays locked on this machine; and its programs stay in the register, so that another crew tries to end them, too.
+// Processes that an agent or a check leaves behind, and that cannot be ended, may change a working
+// copy at any time. So the session fails, whatever was said in it; its work stays locked on this
+// machine; and its programs stay in the register, so that another crew tries to end them, too.
 
 // leftBy returns the processes that are left according to an error, nil if there are none.
 func leftBy(err error) (left *process.LeftError) {
@@ -15,7 +16,8 @@ func leftBy(err error) (left *process.LeftError) {
 	return left
 }
 
-// afterLeft calls f: at once, or in the background after the processes have ended that are left according to an error.
+// afterLeft calls f: at once, or in the background after the processes have ended that are left
+// according to an error.
 func afterLeft(err error, f func()) {
 	left := leftBy(err)
 	if left == nil {

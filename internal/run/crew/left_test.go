@@ -15,9 +15,11 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// leaver starts programs, of which one leaves processes behind that do not end before gone is closed.
+// leaver starts programs, of which one leaves processes behind that do not end before gone is
+// closed.
 type leaver struct {
-	// is reports whether a program, with its environment, is of the kind that leaves processes, and number says which of them, from 1.
+	// is reports whether a program, with its environment, is of the kind that leaves processes, and
+	// number says which of them, from 1.
 	is     func(env []string) bool
 	number int
 
@@ -50,18 +52,20 @@ type leaving struct {
 
 func (p leaving) Wait() process.Exit {
 	exit := p.Process.Wait()
-	exit.Err = &process.LeftError{Processes: []process.Left{{PID: 4711, Name: "chain"}}, Gone: p.gone}
+	exit.Err = &process.LeftError{Processes: []process.Left{{PID: 4711, Name: "chain"}},
+		Gone: p.gone}
 	return exit
 }
 
-// A session that leaves processes behind fails, whatever its agent or its check said: nothing of it counts, the human is asked, and the task waits
-// until the processes have ended.
+// A session that leaves processes behind fails, whatever its agent or its check said: nothing of it
+// counts, the human is asked, and the task waits until the processes have ended.
 func TestProcessesAreLeft(t *testing.T) {
 	role := func(role signalbox.Role) func([]string) bool {
 		return func(env []string) bool { return slices.Contains(env, "SIGNALBOX_ROLE="+string(role)) }
 	}
 	check := func(env []string) bool {
-		return strings.HasPrefix(process.Getenv(env, process.SessionVariable), workspace.CheckPrefix) && process.Getenv(env, "SIGNALBOX_WORK") == "T1"
+		return strings.HasPrefix(process.Getenv(env, process.SessionVariable),
+			workspace.CheckPrefix) && process.Getenv(env, "SIGNALBOX_WORK") == "T1"
 	}
 	checks := "checks:\n  - {name: unit, command: 'true'}\n"
 	for name, tt := range map[string]struct {
@@ -71,14 +75,23 @@ func TestProcessesAreLeft(t *testing.T) {
 		// none are the types of events that must not be recorded before the processes have ended.
 		none []string
 	}{
-		"developer":          {leaver: &leaver{is: role(signalbox.RoleDeveloper), number: 1}, role: signalbox.RoleDeveloper, none: []string{rules.TypeSignalHeard, rules.TypePhaseChanged}},
-		"critic":             {leaver: &leaver{is: role(signalbox.RoleCritic), number: 1}, role: signalbox.RoleCritic, none: []string{rules.TypeMerged}},
-		"auditor":            {leaver: &leaver{is: role(signalbox.RoleAuditor), number: 1}, role: signalbox.RoleAuditor, none: []string{rules.TypeMerged}},
-		"check":              {leaver: &leaver{is: check, number: 1}, settings: checks, role: signalbox.RoleCI, none: []string{rules.TypeMerged}},
-		"check of the merge": {leaver: &leaver{is: check, number: 2}, settings: checks, role: signalbox.RoleMerger, none: []string{rules.TypeMerged}},
-		"setup": {leaver: &leaver{is: check, number: 1}, settings: "setup:\n  - {name: modules, command: 'true'}\n", role: signalbox.RoleDeveloper,
-			none: []string{rules.TypeAgentStarted, rules.TypeMerged}},
-		"waiting agent": {leaver: &leaver{is: role(signalbox.RoleDeveloper), number: 1}, settings: "experts: [{name: database}]\n", role: signalbox.RoleDeveloper,
+		"developer": {leaver: &leaver{is: role(signalbox.RoleDeveloper), number: 1},
+			role: signalbox.RoleDeveloper,
+			none: []string{rules.TypeSignalHeard, rules.TypePhaseChanged}},
+		"critic": {leaver: &leaver{is: role(signalbox.RoleCritic), number: 1},
+			role: signalbox.RoleCritic, none: []string{rules.TypeMerged}},
+		"auditor": {leaver: &leaver{is: role(signalbox.RoleAuditor), number: 1},
+			role: signalbox.RoleAuditor, none: []string{rules.TypeMerged}},
+		"check": {leaver: &leaver{is: check, number: 1}, settings: checks,
+			role: signalbox.RoleCI, none: []string{rules.TypeMerged}},
+		"check of the merge": {leaver: &leaver{is: check, number: 2}, settings: checks,
+			role: signalbox.RoleMerger, none: []string{rules.TypeMerged}},
+		"setup": {leaver: &leaver{is: check, number: 1},
+			settings: "setup:\n  - {name: modules, command: 'true'}\n",
+			role:     signalbox.RoleDeveloper,
+			none:     []string{rules.TypeAgentStarted, rules.TypeMerged}},
+		"waiting agent": {leaver: &leaver{is: role(signalbox.RoleDeveloper), number: 1},
+			settings: "experts: [{name: database}]\n", role: signalbox.RoleDeveloper,
 			script: "on developer T1 attempt 1:\n    signal EXPERT_REQUEST\n        Target Agent: database\n        Request Type: advice\n        Context Snapshot: a query\n" +
 				"        ---DELEGATION PROMPT START---\n        Is it fast?\n        ---DELEGATION PROMPT END---\n",
 			none: []string{rules.TypeMerged}},
@@ -86,7 +99,8 @@ func TestProcessesAreLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := tt.leaver
 			l.gone = make(chan struct{})
-			s := set(t, scene{git: true, plan: task("T1"), settings: tt.settings, script: tt.script, options: Options{start: l.start}})
+			s := set(t, scene{git: true, plan: task("T1"), settings: tt.settings, script: tt.script,
+				options: Options{start: l.start}})
 			r := s.begin()
 			var asked *rules.Question
 			s.until("a question is asked", func() bool {
@@ -111,7 +125,8 @@ func TestProcessesAreLeft(t *testing.T) {
 				}
 			}
 			s.do(rules.AnswerQuestion{Question: asked.ID, Answer: "try again", Actor: "me"})
-			if crews, err := agent.Crews(r.crew.file(agent.RegisterFolder)); err != nil || len(crews) != 1 || len(crews[0].Sessions) != 1 {
+			if crews, err := agent.Crews(r.crew.file(agent.RegisterFolder)); err != nil ||
+				len(crews) != 1 || len(crews[0].Sessions) != 1 {
 				t.Errorf("the register has %+v, %v", crews, err)
 			}
 			lock, err := os.Open(r.crew.lockFile("T1"))

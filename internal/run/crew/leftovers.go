@@ -18,8 +18,8 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// removeLeftovers removes files of crews that were killed: worktrees of completed work, what its agents kept, and temporary files.
-// Before, the user gets the tokens that their agents renewed.
+// removeLeftovers removes files of crews that were killed: worktrees of completed work, what its
+// agents kept, and temporary files. Before, the user gets the tokens that their agents renewed.
 func (c *Crew) removeLeftovers(ctx context.Context) error {
 	if refused, err := contain.RenewLeftovers(c.box.Dir, ""); err != nil || len(refused) > 0 {
 		c.log.Warn("the logins of killed agents", "not_copied_back", refused, "error", err)
@@ -29,13 +29,15 @@ func (c *Crew) removeLeftovers(ctx context.Context) error {
 			return fmt.Errorf("remove worktrees of completed work: %w", err)
 		}
 	}
-	// A crew that joins from now on writes newer files. The second allows for file systems with coarse timestamps.
+	// A crew that joins from now on writes newer files. The second allows for file systems with
+	// coarse timestamps.
 	before := time.Now().Add(-time.Second)
 	if empty, err := agent.Empty(c.file(agent.RegisterFolder)); !empty || err != nil {
 		return err
 	}
 	var errs []error
-	for _, pattern := range []string{"prompt-*.md", "transcript-*", workspace.CheckPrefix + "*", contain.HomePrefix + "*"} {
+	for _, pattern := range []string{"prompt-*.md", "transcript-*", workspace.CheckPrefix + "*",
+		contain.HomePrefix + "*"} {
 		names, _ := filepath.Glob(filepath.Join(c.file(contain.TempFolder), pattern))
 		for _, name := range names {
 			if info, err := os.Lstat(name); err == nil && info.ModTime().Before(before) {
@@ -46,7 +48,8 @@ func (c *Crew) removeLeftovers(ctx context.Context) error {
 	return errors.Join(append(errs, c.removeStates(), c.site.Cache.Sweep())...)
 }
 
-// removeStates removes what the agents of completed work have kept, and home folders of other work that nobody keeps.
+// removeStates removes what the agents of completed work have kept, and home folders of other work
+// that nobody keeps.
 func (c *Crew) removeStates() error {
 	entries, err := os.ReadDir(c.file(contain.StateFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -65,7 +68,8 @@ func (c *Crew) removeStates() error {
 	return errors.Join(errs...)
 }
 
-// removeHomes removes the home folders of the programs of a task that were killed, except for those of authors.
+// removeHomes removes the home folders of the programs of a task that were killed, except for those
+// of authors.
 func (c *Crew) removeHomes(work string) error {
 	entries, err := os.ReadDir(filepath.Join(c.file(contain.StateFolder), work))
 	if err != nil {
@@ -88,7 +92,8 @@ func (c *Crew) removeHomes(work string) error {
 	return errors.Join(errs...)
 }
 
-// removeState removes the home folders of a task's agents and checks, except for the recorded runs of trees.
+// removeState removes the home folders of a task's agents and checks, except for the recorded runs
+// of trees.
 func (c *Crew) removeState(work string) error {
 	if err := treeruns.Keep(c.box.Dir, work); err != nil {
 		c.log.Warn("cannot keep the recorded runs of trees", "work", work, "error", err)
@@ -112,7 +117,8 @@ func (c *Crew) removeCompleted(ctx context.Context, work string) {
 	}
 }
 
-// closeCompleted removes the worktrees and branches of completed work. Cancelled work keeps them, because it may be retried.
+// closeCompleted removes the worktrees and branches of completed work. Cancelled work keeps them,
+// because it may be retried.
 func (c *Crew) closeCompleted(ctx context.Context) error {
 	tasks, err := c.project.Repo.Tasks(ctx)
 	if err != nil {
@@ -161,7 +167,8 @@ func (c *Crew) tidy(ctx context.Context) {
 		return
 	}
 	c.completed = completed
-	if err := errors.Join(c.closeCompleted(ctx), c.exchange.Tidy(ctx)); err != nil && ctx.Err() == nil {
+	if err := errors.Join(c.closeCompleted(ctx), c.exchange.Tidy(ctx)); err != nil &&
+		ctx.Err() == nil {
 		c.log.Warn("cannot remove what completed work left", "error", workspace.Explain(err))
 	}
 }

@@ -22,10 +22,12 @@ import (
 	"signalbox/transcript"
 )
 
-// maxTranscript bounds how much of a turn's output is stored. Output beyond it is still scanned for signals.
+// maxTranscript bounds how much of a turn's output is stored. Output beyond it is still scanned for
+// signals.
 const maxTranscript = 64 << 20
 
-// listener receives the output of an agent's program: it stores it, finds the signals, and reports the urgent ones at once.
+// listener receives the output of an agent's program: it stores it, finds the signals, and reports
+// the urgent ones at once.
 type listener struct {
 	session     *session
 	format      signalbox.Format
@@ -33,7 +35,8 @@ type listener struct {
 	key         string // that signals must have; "" if they need none
 	dir         string // the agent's workspace
 
-	mu      sync.Mutex // guards the fields below, which the supervisor reads while the program writes
+	// guards the fields below, which the supervisor reads while the program writes
+	mu      sync.Mutex
 	scanner *transcript.Scanner
 	file    *os.File
 	bytes   int64
@@ -50,16 +53,19 @@ type listener struct {
 	abandoned bool  // the session ended before the output did
 	stream    signalbox.StreamReport
 	turns     int // how often the stream reported the end of a turn
-	// checkpointTurn is the turn of the last checkpoint, from 1, and checkpointAt the offset of that checkpoint.
+	// checkpointTurn is the turn of the last checkpoint, from 1, and checkpointAt the offset of
+	// that checkpoint.
 	checkpointTurn int
 	checkpointAt   int64
 	// progressTurn is the turn of the last checkpoint or request for a file that acted, from 1.
 	progressTurn int
-	recorded     *checkpoint           // the last one that was recorded; nil if none was
-	submitted    *exitsignal.Submitted // the first exit signal that was submitted over the socket; nil if there is none
-	contradicted bool                  // another one followed that is not the same
-	objection    *signalbox.Signal     // the first verdict of an earlier turn that does not let the work advance
-	parked       bool                  // the agent asked for something that it must wait for
+	recorded     *checkpoint // the last one that was recorded; nil if none was
+	// the first exit signal that was submitted over the socket; nil if there is none
+	submitted    *exitsignal.Submitted
+	contradicted bool // another one followed that is not the same
+	// the first verdict of an earlier turn that does not let the work advance
+	objection *signalbox.Signal
+	parked    bool // the agent asked for something that it must wait for
 
 	resumable    bool   // the program can continue its sessions
 	conversation string // the session of the program that was reported
@@ -71,8 +77,8 @@ type listener struct {
 	checkpointed, turnEnded, mustPark, used chan struct{} // capacity 1 each
 }
 
-// createTranscript creates the file for the output of a turn. A secret one, and one whose name is still in use by somebody who reads it,
-// has no name.
+// createTranscript creates the file for the output of a turn. A secret one, and one whose name is
+// still in use by somebody who reads it, has no name.
 func createTranscript(name string, secret bool) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return nil, err
@@ -90,21 +96,24 @@ func createTranscript(name string, secret bool) (*os.File, error) {
 	return file, err
 }
 
-func newListener(s *session, format signalbox.Format, interactive bool, key string) (*listener, error) {
+func newListener(s *session, format signalbox.Format, interactive bool, key string) (*listener,
+	error) {
 	file, err := createTranscript(agent.LiveTranscript(s.crew.box.Dir, s.id), key != "")
 	if err != nil {
 		return nil, err
 	}
 	return &listener{
 		session: s, format: format, interactive: interactive, key: key,
-		scanner: transcript.NewScanner(&transcript.Options{Format: format, Key: key, Excerpt: tailSize}), file: file, partial: -1,
-		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1), used: make(chan struct{}, 1),
+		scanner: transcript.NewScanner(&transcript.Options{Format: format, Key: key,
+			Excerpt: tailSize}), file: file, partial: -1,
+		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1),
+		mustPark: make(chan struct{}, 1), used: make(chan struct{}, 1),
 		heard: time.Now(),
 	}, nil
 }
 
-// silence returns how long the program has printed nothing. streams reports whether its format prints progress as it happens; a
-// plain program may keep its output until the end.
+// silence returns how long the program has printed nothing. streams reports whether its format
+// prints progress as it happens; a plain program may keep its output until the end.
 func (l *listener) silence() (silent time.Duration, streams bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +121,8 @@ func (l *listener) silence() (silent time.Duration, streams bool) {
 	if format == signalbox.FormatAuto {
 		format = l.stream.Format
 	}
-	return time.Since(l.heard), format != signalbox.FormatAuto && format != signalbox.FormatPlain && format != ""
+	return time.Since(l.heard), format != signalbox.FormatAuto && format != signalbox.FormatPlain &&
+		format != ""
 }
 
 func (l *listener) close() {
@@ -120,14 +130,15 @@ func (l *listener) close() {
 	os.Remove(l.file.Name())
 }
 
-// headSize bounds the start of the agent's text that is recorded, and tailSize the end of it that is shown to an agent that is
-// asked again.
+// headSize bounds the start of the agent's text that is recorded, and tailSize the end of it that
+// is shown to an agent that is asked again.
 const (
 	headSize = 1 << 10
 	tailSize = 4 << 10
 )
 
-// words returns the start and the end of what the agent itself wrote, without the JSON around it. The caller holds mu.
+// words returns the start and the end of what the agent itself wrote, without the JSON around it.
+// The caller holds mu.
 func (l *listener) words() (head, tail string) {
 	head, tail = l.scanner.Excerpt()
 	clean := func(text string) string { return hideKey(strings.ToValidUTF8(text, "\ufffd"), l.key) }
@@ -167,8 +178,8 @@ func (l *listener) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// reportConversation records the program's own session as soon as it is known, so that it can be resumed even if this process is killed. The
-// caller holds mu.
+// reportConversation records the program's own session as soon as it is known, so that it can be
+// resumed even if this process is killed. The caller holds mu.
 func (l *listener) reportConversation() {
 	if !l.resumable || l.conversation != "" {
 		return
@@ -178,12 +189,15 @@ func (l *listener) reportConversation() {
 		return
 	}
 	s := l.session
-	if _, err := s.try(rules.ReportConversation{Session: s.id, Epoch: s.epoch, ID: id}); err != nil && !isRefusal(err) {
-		s.crew.log.Warn("cannot record the session of an agent program", "work", s.work, "error", err)
+	if _, err := s.try(rules.ReportConversation{Session: s.id, Epoch: s.epoch,
+		ID: id}); err != nil && !isRefusal(err) {
+		s.crew.log.Warn("cannot record the session of an agent program", "work", s.work, "error",
+			err)
 	}
 }
 
-// scan finds the signals in the next piece of the output, and notes each end of a turn. The caller holds mu.
+// scan finds the signals in the next piece of the output, and notes each end of a turn. The caller
+// holds mu.
 func (l *listener) scan(p []byte) {
 	if l.format == signalbox.FormatPlain { // its turn ends with the stream
 		l.collect(l.scanner.Push(p))
@@ -199,8 +213,9 @@ func (l *listener) scan(p []byte) {
 	}
 }
 
-// endTurn notes the verdict of a turn. A program may continue after its turn, but so may a process that it left behind and that
-// shares its output. Therefore signals after a turn that ended with an objection do not advance the work. The caller holds mu.
+// endTurn notes the verdict of a turn. A program may continue after its turn, but so may a process
+// that it left behind and that shares its output. Therefore signals after a turn that ended with an
+// objection do not advance the work. The caller holds mu.
 func (l *listener) endTurn() {
 	l.turns++
 	said := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
@@ -209,10 +224,13 @@ func (l *listener) endTurn() {
 	}
 }
 
-// submitExit keeps an exit signal for the end of the turn. It reports whether the turn is still running, and returns the first exit
-// signal of the turn if that is not the same. Both the agent and the code that it runs can submit one, and nobody can tell whose is
-// whose. So signals that differ in anything, also in the words for the next reader, contradict each other, and none of them counts.
-func (l *listener) submitExit(signal *signalbox.ExitSignal, data []byte) (first *exitsignal.Submitted, running bool) {
+// submitExit keeps an exit signal for the end of the turn. It reports whether the turn is still
+// running, and returns the first exit signal of the turn if that is not the same. Both the agent
+// and the code that it runs can submit one, and nobody can tell whose is whose. So signals that
+// differ in anything, also in the words for the next reader, contradict each other, and none of
+// them counts.
+func (l *listener) submitExit(signal *signalbox.ExitSignal,
+	data []byte) (first *exitsignal.Submitted, running bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -229,9 +247,10 @@ func (l *listener) submitExit(signal *signalbox.ExitSignal, data []byte) (first 
 	return nil, true
 }
 
-// resolve picks the signal that decides the turn. What the agent itself wrote counts more than what was submitted: the code that an
-// agent tests has the agent's environment, and could submit something, too. A submitted exit signal that agrees with the agent's
-// verdict is part of the result. The caller holds mu.
+// resolve picks the signal that decides the turn. What the agent itself wrote counts more than what
+// was submitted: the code that an agent tests has the agent's environment, and could submit
+// something, too. A submitted exit signal that agrees with the agent's verdict is part of the
+// result. The caller holds mu.
 func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, submitted []byte) {
 	said = resolve(signals, l.session.role, l.session.work)
 	if l.submitted == nil {
@@ -248,14 +267,15 @@ func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, s
 		}
 		return both, l.submitted.Data
 	case l.contradicted:
-		return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify, Refused: signalbox.ReasonAmbiguous,
-			Detail: "Several exit signals were submitted in your turn, and they differ. Write your verdict yourself, at the end of your reply."}, nil
+		return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify,
+			Refused: signalbox.ReasonAmbiguous,
+			Detail:  "Several exit signals were submitted in your turn, and they differ. Write your verdict yourself, at the end of your reply."}, nil
 	}
 	return exit, l.submitted.Data
 }
 
-// nearMiss returns what was meant as the signal of a turn that resolved to said, if the signals of the turn do not show it. The caller
-// holds mu.
+// nearMiss returns what was meant as the signal of a turn that resolved to said, if the signals of
+// the turn do not show it. The caller holds mu.
 func (l *listener) nearMiss(said signalbox.Signal) (near signalbox.Signal, ok bool) {
 	if said.Name != signalbox.NameUnknown || said.Refused != "" || said.Detail != "" {
 		return near, false
@@ -270,8 +290,9 @@ func (l *listener) nearMiss(said signalbox.Signal) (near signalbox.Signal, ok bo
 	return l.localize(near), true
 }
 
-// handlePartial acts on an urgent signal before its body is complete. A plain stream gives no sign that a body has ended, so
-// waiting for the end could delay a checkpoint indefinitely. The caller holds mu.
+// handlePartial acts on an urgent signal before its body is complete. A plain stream gives no sign
+// that a body has ended, so waiting for the end could delay a checkpoint indefinitely. The caller
+// holds mu.
 func (l *listener) handlePartial(sig signalbox.Signal) {
 	l.partial = sig.Offset
 	written := l.bytes
@@ -296,8 +317,8 @@ type checkpoint struct {
 	percent int
 }
 
-// noteCheckpoint tells the supervisor of a checkpoint. It is called again when the body of the checkpoint is complete, which may be in
-// a later turn. The caller holds mu.
+// noteCheckpoint tells the supervisor of a checkpoint. It is called again when the body of the
+// checkpoint is complete, which may be in a later turn. The caller holds mu.
 func (l *listener) noteCheckpoint(sig signalbox.Signal) {
 	if l.checkpointTurn == 0 || sig.Offset != l.checkpointAt {
 		l.checkpointTurn, l.checkpointAt, l.progressTurn = l.turns+1, sig.Offset, l.turns+1
@@ -312,7 +333,8 @@ func (l *listener) lastCheckpoint() int {
 	return l.checkpointTurn
 }
 
-// idle reports whether an interactive agent may be waiting for input: it is not within a turn, as far as its format tells.
+// idle reports whether an interactive agent may be waiting for input: it is not within a turn, as
+// far as its format tells.
 func (l *listener) idle() bool {
 	_, streams := l.silence()
 	l.mu.Lock()
@@ -320,7 +342,8 @@ func (l *listener) idle() bool {
 	return l.interactive && !l.closed && (l.stream.Ended || !streams)
 }
 
-// finishPartial acts on a partial signal if it is still the last one, once the stream has been silent for a while.
+// finishPartial acts on a partial signal if it is still the last one, once the stream has been
+// silent for a while.
 func (l *listener) finishPartial(sig signalbox.Signal, written int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -338,14 +361,16 @@ func (l *listener) finishPartial(sig signalbox.Signal, written int64) {
 	}
 }
 
-// withBody returns a signal with the fields that have arrived so far and are still in the tail. The caller holds mu.
+// withBody returns a signal with the fields that have arrived so far and are still in the tail. The
+// caller holds mu.
 func (l *listener) withBody(sig signalbox.Signal) signalbox.Signal {
 	tail := l.tail
 	if int64(len(tail)) < l.bytes { // it starts within a line
 		tail = tail[bytes.IndexByte(tail, '\n')+1:]
 	}
 	scanner := transcript.NewScanner(&transcript.Options{Format: l.format, Key: l.key})
-	for _, found := range slices.Backward(append(slices.Clone(scanner.Push(tail)), scanner.Close()...)) {
+	for _, found := range slices.Backward(append(slices.Clone(scanner.Push(tail)),
+		scanner.Close()...)) {
 		if found.Name == sig.Name && found.TaskID == sig.TaskID && found.Taken() {
 			found = hideKeyInSignal(found, l.key)
 			sig.Title, sig.Body = found.Title, found.Body
@@ -355,20 +380,22 @@ func (l *listener) withBody(sig signalbox.Signal) signalbox.Signal {
 	return sig
 }
 
-// expectsAnswer reports whether an interactive agent sent a verdict, or something that was meant to be one, and now waits. The
-// caller holds mu.
+// expectsAnswer reports whether an interactive agent sent a verdict, or something that was meant to
+// be one, and now waits. The caller holds mu.
 func (l *listener) expectsAnswer() bool {
 	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) {
 		return true
 	}
 	return slices.ContainsFunc(l.signals[l.answered:], func(sig signalbox.Signal) bool {
-		return isVerdict(sig) || sig.Refused == signalbox.ReasonNearMiss || sig.Refused == signalbox.ReasonMalformed || sig.Refused == signalbox.ReasonWrongKey
+		return isVerdict(sig) || sig.Refused == signalbox.ReasonNearMiss ||
+			sig.Refused == signalbox.ReasonMalformed || sig.Refused == signalbox.ReasonWrongKey
 	})
 }
 
 // isProgress reports whether a signal has acted while the agent ran, and is not a result.
 func isProgress(sig signalbox.Signal) bool {
-	return sig.Taken() && (sig.Name == signalbox.NameCheckpoint || sig.Name == signalbox.NameFileConflict)
+	return sig.Taken() && (sig.Name == signalbox.NameCheckpoint ||
+		sig.Name == signalbox.NameFileConflict)
 }
 
 func isVerdict(sig signalbox.Signal) bool {
@@ -376,12 +403,13 @@ func isVerdict(sig signalbox.Signal) bool {
 	return sig.Taken() && (known && !row.Urgent || sig.Dialect == signalbox.DialectExit)
 }
 
-// verdict reports whether an interactive agent has sent a valid verdict, and if not, whether it tried to since the last call, and what
-// to record and to tell the agent.
+// verdict reports whether an interactive agent has sent a valid verdict, and if not, whether it
+// tried to since the last call, and what to record and to tell the agent.
 func (l *listener) verdict() (valid, tried bool, fields rules.SignalFields) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) && transcript.RefusalReason(l.localize(pending), l.session.role, l.session.work) == "" {
+	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) &&
+		transcript.RefusalReason(l.localize(pending), l.session.role, l.session.work) == "" {
 		return true, true, rules.SignalFields{}
 	}
 	resolved, _ := l.resolve(slices.Clone(l.signals))
@@ -391,11 +419,13 @@ func (l *listener) verdict() (valid, tried bool, fields rules.SignalFields) {
 	tried = l.expectsAnswer()
 	l.answered = len(l.signals)
 	head, _ := l.words()
-	return resolved.Name != signalbox.NameUnknown, tried, rules.SignalFields{Summary: head, Advice: resolved.Detail,
-		Confirm: resolved.Refused == signalbox.ReasonTextAfter}
+	return resolved.Name != signalbox.NameUnknown, tried,
+		rules.SignalFields{Summary: head, Advice: resolved.Detail,
+			Confirm: resolved.Refused == signalbox.ReasonTextAfter}
 }
 
-// turnOver reports whether a turn that had ended is still the last one. An interactive program cannot continue after its input ended.
+// turnOver reports whether a turn that had ended is still the last one. An interactive program
+// cannot continue after its input ended.
 func (l *listener) turnOver() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -409,17 +439,21 @@ func (l *listener) hasEnded() bool {
 	return l.stream.Ended
 }
 
-// hasVerdict reports whether the agent has sent a valid verdict, so that its turn should end in a moment.
+// hasVerdict reports whether the agent has sent a valid verdict, so that its turn should end in a
+// moment.
 func (l *listener) hasVerdict() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) && transcript.RefusalReason(l.localize(pending), l.session.role, l.session.work) == "" {
+	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) &&
+		transcript.RefusalReason(l.localize(pending), l.session.role, l.session.work) == "" {
 		return true
 	}
-	return resolve(slices.Clone(l.signals), l.session.role, l.session.work).Name != signalbox.NameUnknown
+	return resolve(slices.Clone(l.signals), l.session.role,
+		l.session.work).Name != signalbox.NameUnknown
 }
 
-// progressedIn reports whether the agent reported progress or asked for a file in a turn, and not since.
+// progressedIn reports whether the agent reported progress or asked for a file in a turn, and not
+// since.
 func (l *listener) progressedIn(turn int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -441,7 +475,8 @@ func trySend(c chan struct{}) {
 	}
 }
 
-// localize hides the key of a signal, and replaces another id by which the agent may call its work by that of the work.
+// localize hides the key of a signal, and replaces another id by which the agent may call its work
+// by that of the work.
 func (l *listener) localize(sig signalbox.Signal) signalbox.Signal {
 	sig = hideKeyInSignal(sig, l.key)
 	row, _ := signalbox.LineSignalNamed(sig.Name)
@@ -451,12 +486,14 @@ func (l *listener) localize(sig signalbox.Signal) signalbox.Signal {
 	return sig
 }
 
-// collect keeps signals for the end of the turn, and reports the urgent ones at once. The caller holds mu.
+// collect keeps signals for the end of the turn, and reports the urgent ones at once. The caller
+// holds mu.
 func (l *listener) collect(signals []signalbox.Signal) {
 	for _, sig := range signals {
 		sig = l.localize(sig)
 		if sig.Dialect == signalbox.DialectExit && sig.Taken() && !l.session.crew.opts.ExitSignals {
-			sig.Refused, sig.Detail = signalbox.ReasonUnknownType, transcript.ErrExitDisabled.Error()
+			sig.Refused, sig.Detail = signalbox.ReasonUnknownType,
+				transcript.ErrExitDisabled.Error()
 		}
 		if len(l.signals) < 2*transcript.MaxSignals {
 			l.signals = append(l.signals, sig)
@@ -466,13 +503,15 @@ func (l *listener) collect(signals []signalbox.Signal) {
 			continue
 		}
 		switch {
-		case sig.Name == signalbox.NameFileConflict && sig.Offset == l.partial && sig.Body == nil: // already reported
+		case sig.Name == signalbox.NameFileConflict && sig.Offset == l.partial &&
+			sig.Body == nil: // already reported
 		case sig.Name == signalbox.NameFileConflict:
 			l.reportFiles(sig)
 		case sig.Name != signalbox.NameExpertRequest:
 			l.reportUrgent(sig)
 		case !l.parked && transcript.RefusalReason(sig, l.session.role, l.session.work) == "":
-			trySend(l.mustPark) // it is reported after the agent's work is saved, so that the expert can see that
+			// it is reported after the agent's work is saved, so that the expert can see that
+			trySend(l.mustPark)
 		}
 	}
 }
@@ -532,7 +571,8 @@ func (l *listener) reportUrgent(sig signalbox.Signal) {
 }
 
 const (
-	// maxErrorLines and maxErrorBytes bound what is recorded of the standard error of a program that crashed.
+	// maxErrorLines and maxErrorBytes bound what is recorded of the standard error of a program
+	// that crashed.
 	maxErrorLines = 10
 	maxErrorBytes = 900
 )
@@ -541,9 +581,11 @@ const (
 var terminalControl = lazy.Regexp(`\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)`)
 
 // noise are lines that say nothing without the program's source: frames of stacks, and rulers.
-var noise = lazy.Regexp(`^(at |File ".*", line |goroutine \d+ \[|\S+\.go:\d+ \+0x|[^\pL\pN]*$|Node\.js v[\d.]+$)`)
+var noise = lazy.Regexp(
+	`^(at |File ".*", line |goroutine \d+ \[|\S+\.go:\d+ \+0x|[^\pL\pN]*$|Node\.js v[\d.]+$)`)
 
-// lastLines returns the end of a program's standard error for people: the last lines, without noise and repetitions.
+// lastLines returns the end of a program's standard error for people: the last lines, without noise
+// and repetitions.
 func lastLines(errors string) string {
 	var said, all []string
 	for line := range strings.Lines(terminalControl().ReplaceAllString(errors, "")) {
@@ -600,8 +642,10 @@ func (l *listener) finish(session context.Context, t *turn) error {
 	if near, ok := l.nearMiss(t.signal); ok && t.cause == "" { // a failure has its own words
 		l.signals, t.signal.Detail = append(l.signals, near), near.Detail
 	}
-	if l.stream.Mixed != "" && t.signal.Passing() { // resolve may not see the remark, because only so many signals are kept
-		t.signal = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify, Detail: l.stream.Mixed}
+	// resolve may not see the remark, because only so many signals are kept
+	if l.stream.Mixed != "" && t.signal.Passing() {
+		t.signal = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify,
+			Detail: l.stream.Mixed}
 	}
 	if l.objection != nil && t.signal.Passing() {
 		t.signal = *l.objection
@@ -610,7 +654,8 @@ func (l *listener) finish(session context.Context, t *turn) error {
 		l.preferRequest(t)
 	}
 	t.advice = t.signal.Detail
-	t.progressed = t.signal.Name == signalbox.NameUnknown && t.signal.Refused == "" && t.advice == "" &&
+	t.progressed = t.signal.Name == signalbox.NameUnknown && t.signal.Refused == "" &&
+		t.advice == "" &&
 		slices.ContainsFunc(l.signals, isProgress)
 	t.head, t.tail = l.words()
 	if words := text.LastLine(t.tail); t.cause != "" && t.advice == "" {
@@ -626,8 +671,9 @@ func (l *listener) finish(session context.Context, t *turn) error {
 	return nil
 }
 
-// preferRequest makes the request to an expert decide a turn that did not end, because the program was stopped so that the agent can wait. The
-// verdict beside the request cannot count. The caller holds mu.
+// preferRequest makes the request to an expert decide a turn that did not end, because the program
+// was stopped so that the agent can wait. The verdict beside the request cannot count. The caller
+// holds mu.
 func (l *listener) preferRequest(t *turn) {
 	request := slices.IndexFunc(l.signals, func(sig signalbox.Signal) bool {
 		return sig.Name == signalbox.NameExpertRequest && sig.Refused == signalbox.ReasonSuperseded
@@ -644,7 +690,8 @@ func (l *listener) preferRequest(t *turn) {
 	t.signal, t.submitted = l.signals[request], nil
 }
 
-// refusals returns the signals that were refused, once for each name and reason. said decides the turn.
+// refusals returns the signals that were refused, once for each name and reason. said decides the
+// turn.
 func (l *listener) refusals(said signalbox.Signal) []rules.RefusedSignal {
 	var list []rules.RefusedSignal
 	at := map[string]int{}
@@ -652,14 +699,16 @@ func (l *listener) refusals(said signalbox.Signal) []rules.RefusedSignal {
 		!reflect.DeepEqual(said.Exit, s.Signal) {
 		list = append(list, rules.RefusedSignal{
 			Signal: signalbox.NameExit, Reason: signalbox.ReasonSuperseded, Times: 1,
-			Detail: fmt.Sprintf("'%s' was submitted, and the agent's reply says otherwise", s.Signal.ExitReason),
+			Detail: fmt.Sprintf("'%s' was submitted, and the agent's reply says otherwise",
+				s.Signal.ExitReason),
 		})
 	}
 	for _, sig := range l.signals {
 		// These act when they are heard.
 		acts := sig.Name == signalbox.NameCheckpoint || sig.Name == signalbox.NameFileConflict
 		switch sig.Refused {
-		case "", signalbox.ReasonDrift, signalbox.ReasonRateLimited, signalbox.ReasonInvalidField, signalbox.ReasonDuplicate:
+		case "", signalbox.ReasonDrift, signalbox.ReasonRateLimited, signalbox.ReasonInvalidField,
+			signalbox.ReasonDuplicate:
 			continue
 		case signalbox.ReasonAmbiguous, signalbox.ReasonMixedFormats:
 			if acts {
@@ -686,7 +735,8 @@ func (l *listener) refusals(said signalbox.Signal) []rules.RefusedSignal {
 		if sig.TaskID != "" && detail == "" {
 			detail = "about " + sig.TaskID
 		}
-		list = append(list, rules.RefusedSignal{Signal: name, Reason: sig.Refused, Detail: detail, Times: 1})
+		list = append(list, rules.RefusedSignal{Signal: name, Reason: sig.Refused, Detail: detail,
+			Times: 1})
 	}
 	return list[:min(len(list), 50)]
 }

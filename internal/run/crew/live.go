@@ -9,18 +9,20 @@ import (
 	"signalbox/transcript/agentformat"
 )
 
-// maxLine bounds a line of a stream of objects that Options.Live gets, and maxToolLine one that is searched for tool calls and their
-// results, which may be long.
+// maxLine bounds a line of a stream of objects that Options.Live gets, and maxToolLine one that is
+// searched for tool calls and their results, which may be long.
 const (
 	maxLine     = 64 << 10
 	maxToolLine = 4 << 20
 )
 
-// maxPublished is how many objects of one write are published. More would only be overtaken on the screen.
+// maxPublished is how many objects of one write are published. More would only be overtaken on the
+// screen.
 const maxPublished = 16
 
-// publish passes the last line that the agent wrote to Options.Live. From a stream of objects it passes only complete ones, and several,
-// because not every object is about what the agent does. Options.Tools gets the tool calls in all of them. The caller holds mu.
+// publish passes the last line that the agent wrote to Options.Live. From a stream of objects it
+// passes only complete ones, and several, because not every object is about what the agent does.
+// Options.Tools gets the tool calls in all of them. The caller holds mu.
 func (l *listener) publish(p []byte) {
 	opts := &l.session.crew.opts
 	if opts.Live == nil && opts.Tools == nil {
@@ -51,14 +53,16 @@ func (l *listener) publishTools(objects []string) {
 		entries, _ := agentformat.ParseEntries([]byte(object))
 		for _, e := range entries {
 			if e.Kind == agentformat.EntryToolCall || e.Kind == agentformat.EntryToolResult {
-				l.session.crew.opts.Tools(agent.ToolUse{Work: l.session.work, Session: l.session.id, Tool: e.Tool, Call: e.Call,
+				l.session.crew.opts.Tools(agent.ToolUse{Work: l.session.work, Session: l.session.id,
+					Tool: e.Tool, Call: e.Call,
 					Result: e.Kind == agentformat.EntryToolResult, Failed: e.Failed, Took: e.Took})
 			}
 		}
 	}
 }
 
-// objects returns the complete lines that look like objects and are not longer than limit. The caller holds mu.
+// objects returns the complete lines that look like objects and are not longer than limit. The
+// caller holds mu.
 func (l *listener) objects(p []byte, limit int) (texts []string) {
 	for piece := range bytes.Lines(p) {
 		if len(l.line) <= limit { // a longer line is dropped
@@ -67,7 +71,8 @@ func (l *listener) objects(p []byte, limit int) (texts []string) {
 		if !bytes.HasSuffix(piece, []byte("\n")) {
 			continue
 		}
-		if line := bytes.TrimSpace(l.line); len(line) <= limit && bytes.HasPrefix(line, []byte("{")) {
+		if line := bytes.TrimSpace(l.line); len(line) <= limit &&
+			bytes.HasPrefix(line, []byte("{")) {
 			texts = append(texts, string(line))
 		}
 		l.line = l.line[:0]

@@ -14,15 +14,18 @@ import (
 	"signalbox/internal/run/contain"
 )
 
-// What a running agent writes is in a file that others can follow, unless its signals have a key. The file is gone when the turn is over.
+// What a running agent writes is in a file that others can follow, unless its signals have a key.
+// The file is gone when the turn is over.
 func TestLiveTranscript(t *testing.T) {
 	for name, settings := range map[string]string{"plain": "", "keyed": "keyed: true\n"} {
 		t.Run(name, func(t *testing.T) {
 			var s *stage
 			var mu sync.Mutex
 			read, missing := "", 0
-			s = set(t, scene{plan: task("T1"), settings: settings, script: "on developer *:\n    say I read the plan.\n    signal READY_FOR_REVIEW: {task}\n",
-				options: Options{Live: func(a agent.Activity) { // it is called when the text is in the file
+			s = set(t, scene{plan: task("T1"), settings: settings,
+				script: "on developer *:\n    say I read the plan.\n    signal READY_FOR_REVIEW: {task}\n",
+				// it is called when the text is in the file
+				options: Options{Live: func(a agent.Activity) {
 					mu.Lock()
 					defer mu.Unlock()
 					text, err := os.ReadFile(agent.LiveTranscript(s.box.Dir, a.Session))

@@ -19,13 +19,17 @@ import (
 	"signalbox/internal/testkit/pgserver"
 )
 
-// authors and judges are the roles of two machines, such that the work of a task goes back and forth between them.
+// authors and judges are the roles of two machines, such that the work of a task goes back and
+// forth between them.
 var (
-	authors = []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleRemediation, signalbox.RoleAuditor}
-	judges  = []signalbox.Role{signalbox.RoleCI, signalbox.RoleCritic, signalbox.RoleMerger, signalbox.RoleHealthAuditor}
+	authors = []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleRemediation,
+		signalbox.RoleAuditor}
+	judges = []signalbox.Role{signalbox.RoleCI, signalbox.RoleCritic, signalbox.RoleMerger,
+		signalbox.RoleHealthAuditor}
 )
 
-// machine returns another machine of the box: it has its own clone and its own folder, and shares only the ledger and the script.
+// machine returns another machine of the box: it has its own clone and its own folder, and shares
+// only the ledger and the script.
 func (s *stage) machine(name string) *stage {
 	s.t.Helper()
 	m := *s
@@ -51,7 +55,8 @@ func (s *stage) join() {
 		s.t.Fatal(err)
 	}
 	s.project = project.Project{Root: s.root, Repo: repo}
-	opened, err := box.Open(s.t.Context(), s.box.Dir, &box.Options{KeyFile: filepath.Join(s.dir, "key")})
+	opened, err := box.Open(s.t.Context(), s.box.Dir,
+		&box.Options{KeyFile: filepath.Join(s.dir, "key")})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -105,21 +110,25 @@ func synced(t *testing.T, files []string, machines ...*stage) {
 			}
 		}
 		m.git("fsck", "--no-dangling", "--no-progress")
-		if left, _ := filepath.Glob(filepath.Join(m.box.Dir, workspace.TreesFolder, "T*")); len(left) > 0 {
+		if left, _ := filepath.Glob(filepath.Join(m.box.Dir, workspace.TreesFolder,
+			"T*")); len(left) > 0 {
 			t.Errorf("worktrees of completed tasks: %v", left)
 		}
 	}
 }
 
 func TestTwoMachinesInTurn(t *testing.T) {
-	for name, more := range map[string]string{"bundles": "", "squashed": "deliver: {squash: true}\n", "remote": "remote"} {
+	for name, more := range map[string]string{"bundles": "",
+		"squashed": "deliver: {squash: true}\n", "remote": "remote"} {
 		t.Run(name, func(t *testing.T) {
 			remote := ""
 			if more == "remote" {
 				remote = sharedRepository(t)
 				more = "workspace: {remote: " + remote + "}\n"
 			}
-			a := set(t, scene{git: true, plan: task("T1") + task("T2", "**Blocked By**: T1") + task("T3"), settings: "checks: [{name: ok, command: 'true'}]\n" + more,
+			a := set(t, scene{git: true,
+				plan:     task("T1") + task("T2", "**Blocked By**: T1") + task("T3"),
+				settings: "checks: [{name: ok, command: 'true'}]\n" + more,
 				script: `
 on critic T1 attempt 1:
     signal REVIEW_FAILED: {task}
@@ -146,7 +155,8 @@ on developer T1 attempt 2:
 			}
 			if remote != "" {
 				refs := strings.Fields(a.git("-C", remote, "for-each-ref", "--format=%(refname)"))
-				if want := "refs/signalbox/" + a.box.ID() + "/base/" + a.git("rev-parse", "main"); len(refs) != 2 || refs[0] != want {
+				if want := "refs/signalbox/" + a.box.ID() + "/base/" +
+					a.git("rev-parse", "main"); len(refs) != 2 || refs[0] != want {
 					t.Errorf("the shared repository has %q, want %s and the branch", refs, want)
 				}
 			}
@@ -176,15 +186,18 @@ on developer T1 attempt 2:
 func sharedRepository(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "shared.git")
-	if out, err := exec.Command("git", "init", "--quiet", "--bare", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("git", "init", "--quiet", "--bare",
+		dir).CombinedOutput(); err != nil {
 		t.Fatalf("git init: %v: %s", err, out)
 	}
 	return dir
 }
 
-// The developer of a task is interrupted, and another machine continues; the first one comes back later.
+// The developer of a task is interrupted, and another machine continues; the first one comes back
+// later.
 func TestAuthorContinuesOnAnotherMachine(t *testing.T) {
-	// After each report that the task is incomplete it waits for an answer, so the same machine does not continue before it is stopped.
+	// After each report that the task is incomplete it waits for an answer, so the same machine
+	// does not continue before it is stopped.
 	a := set(t, scene{git: true, plan: task("T1"), settings: "roles: {developer: {agent: again-claude}}\nlimits: {incompletes: 1}\n", script: `
 on developer T1 attempt 1:
     write first first
@@ -226,7 +239,8 @@ on developer T1 attempt 3:
 		t.Error("an old file was merged")
 	}
 	left := a.git("for-each-ref", "--format=%(refname)", "refs/signalbox/left/T1")
-	if !slices.ContainsFunc(strings.Fields(left), func(ref string) bool { return strings.Contains(a.git("ls-tree", "--name-only", ref), "local") }) {
+	if !slices.ContainsFunc(strings.Fields(left),
+		func(ref string) bool { return strings.Contains(a.git("ls-tree", "--name-only", ref), "local") }) {
 		t.Errorf("the local file is lost; kept:\n%s", left)
 	}
 	for _, e := range all[rules.AgentStarted](a, "T1") {
@@ -238,7 +252,8 @@ on developer T1 attempt 3:
 	synced(t, []string{"first", "second", "third"}, a, b)
 }
 
-// An agent is interrupted on one machine. On another one its program cannot continue the conversation.
+// An agent is interrupted on one machine. On another one its program cannot continue the
+// conversation.
 func TestConversationStaysOnItsMachine(t *testing.T) {
 	a := set(t, scene{git: true, plan: task("T1"), settings: "roles: {developer: {agent: again-claude}}\n", script: `
 on developer T1 attempt 1:
@@ -254,7 +269,8 @@ on developer T1 attempt 2:
 	r := a.fill([]signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCI})
 	a.awaitFile(filepath.Join(a.box.Dir, workspace.TreesFolder, "T1", "first"))
 	r.pauseWhen(func() bool { return len(all[rules.ConversationOpened](a, "T1")) > 0 })
-	if ended := all[rules.AgentTurnEnded](a, "T1"); len(ended) != 1 || !ended[0].Body.Interrupted || ended[0].Body.Commit == "" {
+	if ended := all[rules.AgentTurnEnded](a, "T1"); len(ended) != 1 || !ended[0].Body.Interrupted ||
+		ended[0].Body.Commit == "" {
 		t.Fatalf("the turn ended %+v", ended)
 	}
 	b.fill(nil).end()
@@ -286,7 +302,8 @@ on expert X-1:
         Summary: add an index
 `})
 	b := a.machine("b")
-	first, second := a.fill(slices.Concat(authors, judges)), b.fill([]signalbox.Role{signalbox.RoleExpert})
+	first, second := a.fill(slices.Concat(authors, judges)),
+		b.fill([]signalbox.Role{signalbox.RoleExpert})
 	first.end()
 	second.end()
 	a.wantCompleted("T1")
@@ -302,7 +319,8 @@ func TestMachineComesBack(t *testing.T) {
 	b := a.machine("b")
 	b.fill([]signalbox.Role{signalbox.RoleExpert}).pause() // it knows the base
 	a.fill(nil).end()
-	if err := os.WriteFile(filepath.Join(b.root, "by-hand"), []byte("by hand\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(b.root, "by-hand"), []byte("by hand\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	b.git("add", "by-hand")
@@ -310,7 +328,8 @@ func TestMachineComesBack(t *testing.T) {
 	b.fill(nil).end()
 	a.fill(nil).end()
 	synced(t, []string{"T1.done", "T2.done", "by-hand"}, a, b)
-	if moved := only[rules.BaseMoved](a, "").Body; !slices.ContainsFunc(moved.Added, func(c string) bool { return strings.HasSuffix(c, "by hand") }) {
+	if moved := only[rules.BaseMoved](a, "").Body; !slices.ContainsFunc(moved.Added,
+		func(c string) bool { return strings.HasSuffix(c, "by hand") }) {
 		t.Errorf("recorded %+v", moved)
 	}
 }
@@ -381,7 +400,8 @@ func TestAnotherBranchIsNotTheBase(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := New(t.Context(), b.box, b.project, &Options{machines: true})
-	if signalbox.CodeOf(err) != signalbox.CodeUsage || !strings.Contains(signalbox.HintOf(err), "git switch main") {
+	if signalbox.CodeOf(err) != signalbox.CodeUsage || !strings.Contains(signalbox.HintOf(err),
+		"git switch main") {
 		t.Errorf("another branch: %v", err)
 	}
 }
@@ -413,7 +433,8 @@ on developer T1:
 }
 
 func TestMachinesDeliver(t *testing.T) {
-	a := set(t, scene{git: true, plan: task("T1") + task("T2", "**Blocked By**: T1"), settings: "deliver: {as: branch, squash: true}\n"})
+	a := set(t, scene{git: true, plan: task("T1") + task("T2", "**Blocked By**: T1"),
+		settings: "deliver: {as: branch, squash: true}\n"})
 	b := a.machine("b")
 	first, second := a.fill(authors), b.fill(judges)
 	first.end()
@@ -441,7 +462,8 @@ func TestMachinesOnPostgres(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	a := set(t, scene{git: true, plan: task("T1") + task("T2"), settings: "journal: " + server.Address + "\n"})
+	a := set(t, scene{git: true, plan: task("T1") + task("T2"), settings: "journal: " +
+		server.Address + "\n"})
 	if !a.box.Config.ManyMachines() {
 		t.Fatal("the ledger is of one machine")
 	}
@@ -457,7 +479,8 @@ func TestMachinesOnPostgres(t *testing.T) {
 	}
 	b.write(filepath.Join("b", box.FolderName, config.FileName), b.settings())
 	b.write(filepath.Join("b", box.FolderName, ".gitignore"), "*\n")
-	opened, err := box.Open(t.Context(), filepath.Join(b.root, box.FolderName), &box.Options{KeyFile: filepath.Join(a.dir, "key")})
+	opened, err := box.Open(t.Context(), filepath.Join(b.root, box.FolderName),
+		&box.Options{KeyFile: filepath.Join(a.dir, "key")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,15 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// merge merges finished work into the base branch, unless the policy says to deliver it otherwise: exactly the commit that was checked, reviewed and audited, into exactly the base
-// that the ledger knows. A previous merger may have crashed after the merge but before it was recorded, so it first asks git whether
-// the merge that was prepared took place.
+// merge merges finished work into the base branch, unless the policy says to deliver it otherwise:
+// exactly the commit that was checked, reviewed and audited, into exactly the base that the ledger
+// knows. A previous merger may have crashed after the merge but before it was recorded, so it first
+// asks git whether the merge that was prepared took place.
 func (s *session) merge(ctx context.Context) error {
 	repo, w := s.crew.project.Repo, s.workItem()
 	if repo == nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("cannot merge: this machine uses a shared workspace, not a git repository"),
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("cannot merge: this machine uses a shared workspace, not a git repository"),
 			Hint: "run the crew in a clone of the repository, or set workspace: shared in the box's configuration"}
 	}
 	if w.Task.Commit == "" {
@@ -46,7 +48,8 @@ func (s *session) merge(ctx context.Context) error {
 		return context.Cause(ctx)
 	case errors.As(err, &moved), errors.Is(err, errBaseMoved):
 		s.crew.follower.Observe(ctx, false)
-		s.release(ctx, "the base has moved") // it is merged when the checks have run on the new base
+		// it is merged when the checks have run on the new base
+		s.release(ctx, "the base has moved")
 		return nil
 	case errors.Is(err, workspace.ErrUnchanged):
 		command.Unchanged = true
@@ -81,8 +84,10 @@ func (s *session) merge(ctx context.Context) error {
 	return nil
 }
 
-// landedMerge returns the merge that a previous merger prepared, if it took place. Otherwise its Commit is "".
-func (s *session) landedMerge(ctx context.Context, prepared *rules.PreparedMerge) (workspace.Merged, error) {
+// landedMerge returns the merge that a previous merger prepared, if it took place. Otherwise its
+// Commit is "".
+func (s *session) landedMerge(ctx context.Context, prepared *rules.PreparedMerge) (workspace.Merged,
+	error) {
 	if prepared == nil {
 		return workspace.Merged{}, nil
 	}
@@ -97,7 +102,8 @@ func (s *session) landedMerge(ctx context.Context, prepared *rules.PreparedMerge
 var errBaseMoved = errors.New("the base has moved")
 
 // mergeCommit merges, and adds the results of the checks to the command that reports the merge.
-func (s *session) mergeCommit(ctx context.Context, w *rules.Work, command *rules.ReportMerge) (workspace.Merged, error) {
+func (s *session) mergeCommit(ctx context.Context, w *rules.Work,
+	command *rules.ReportMerge) (workspace.Merged, error) {
 	s.restoreBranch(ctx, w.Task.Commit, savedCommit(w.Task)...)
 	message, err := s.commitText(ctx, w)
 	if err != nil {
@@ -122,7 +128,8 @@ func (s *session) mergeCommit(ctx context.Context, w *rules.Work, command *rules
 		if err := s.crew.exchange.Publish(ctx, "", commit); err != nil {
 			return err
 		}
-		_, err := s.submit(rules.PrepareMerge{Session: s.id, Epoch: s.epoch, Commit: commit, Before: request.Base})
+		_, err := s.submit(rules.PrepareMerge{Session: s.id, Epoch: s.epoch, Commit: commit,
+			Before: request.Base})
 		if err != nil && s.crew.exchange.KnownBase() != request.Base {
 			return errBaseMoved
 		}

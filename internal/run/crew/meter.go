@@ -12,7 +12,8 @@ import (
 	"signalbox/internal/run/contain"
 )
 
-// meter measures what a turn uses, while the program runs and at its end. Only the supervisor's goroutine uses it.
+// meter measures what a turn uses, while the program runs and at its end. Only the supervisor's
+// goroutine uses it.
 type meter struct {
 	session  *session
 	listener *listener
@@ -44,10 +45,12 @@ type measured struct {
 
 // reportsLate reports whether a program of a format reports its usage only at the end of a turn.
 func reportsLate(format signalbox.Format) bool {
-	return format == signalbox.FormatCodex || format == signalbox.FormatGemini || format == signalbox.FormatOracle
+	return format == signalbox.FormatCodex || format == signalbox.FormatGemini ||
+		format == signalbox.FormatOracle
 }
 
-// measure returns what the turn has used so far. What the stream does not say is looked up or estimated only if limit limits it.
+// measure returns what the turn has used so far. What the stream does not say is looked up or
+// estimated only if limit limits it.
 func (m *meter) measure(limit rules.Budget) measured {
 	m.looked = time.Now()
 	l := m.listener
@@ -80,8 +83,9 @@ func (m *meter) measure(limit rules.Budget) measured {
 			result.thread = threadOf(thread, sumOf(files.Before, u))
 		}
 	case limited:
-		u = signalbox.Usage{InputTokens: max(u.InputTokens, int64(m.prompt/bytesPerToken)), CachedInputTokens: u.CachedInputTokens,
-			OutputTokens: max(u.OutputTokens, bytes/bytesPerToken), CostUSD: u.CostUSD}
+		u = signalbox.Usage{InputTokens: max(u.InputTokens, int64(m.prompt/bytesPerToken)),
+			CachedInputTokens: u.CachedInputTokens,
+			OutputTokens:      max(u.OutputTokens, bytes/bytesPerToken), CostUSD: u.CostUSD}
 		result.estimated = true
 		if stream.Format == signalbox.FormatCodex {
 			result.thread = threadOf(thread, sumOf(usageOf(m.thread, thread), u))
@@ -95,9 +99,11 @@ func (m *meter) measure(limit rules.Budget) measured {
 	result.input, result.output = input, output
 	result.spent.Tokens = input + output
 	result.spent.CostMicros = reportedCost(u.CostUSD)
-	if complete := stream.Ended || stream.Format == signalbox.FormatOpencode; !complete || result.spent.CostMicros == 0 {
+	if complete := stream.Ended || stream.Format == signalbox.FormatOpencode; !complete ||
+		result.spent.CostMicros == 0 {
 		if price, ok := m.price(stream.Format, result.model, limit.CostMicros > 0); ok {
-			result.spent.CostMicros = max(result.spent.CostMicros, price.CostMicros(input, max(0, u.CachedInputTokens), output))
+			result.spent.CostMicros = max(result.spent.CostMicros,
+				price.CostMicros(input, max(0, u.CachedInputTokens), output))
 		}
 	}
 	return result
@@ -113,7 +119,8 @@ func (m *meter) sessionFiles(format signalbox.Format) *agent.SessionFiles {
 	return m.files
 }
 
-// price returns the price of a model. If cost is limited, a model of which it is not known has the highest price.
+// price returns the price of a model. If cost is limited, a model of which it is not known has the
+// highest price.
 func (m *meter) price(format signalbox.Format, model string, limited bool) (config.Price, bool) {
 	c := m.session.crew.box.Config
 	if format == signalbox.FormatOracle { // the model is a key of the configuration
@@ -143,7 +150,8 @@ func threadOf(id string, u signalbox.Usage) *rules.Thread {
 	if id == "" {
 		return nil
 	}
-	return &rules.Thread{ID: id, Input: u.InputTokens, Cached: u.CachedInputTokens, Output: u.OutputTokens}
+	return &rules.Thread{ID: id, Input: u.InputTokens, Cached: u.CachedInputTokens,
+		Output: u.OutputTokens}
 }
 
 // usageOf returns what a thread had used before the turn, as far as the ledger knows.
@@ -151,41 +159,50 @@ func usageOf(last *rules.Thread, id string) signalbox.Usage {
 	if last == nil || last.ID != id || id == "" {
 		return signalbox.Usage{}
 	}
-	return signalbox.Usage{InputTokens: last.Input, CachedInputTokens: last.Cached, OutputTokens: last.Output}
+	return signalbox.Usage{InputTokens: last.Input, CachedInputTokens: last.Cached,
+		OutputTokens: last.Output}
 }
 
 func sumOf(u, v signalbox.Usage) signalbox.Usage {
-	return signalbox.Usage{InputTokens: u.InputTokens + v.InputTokens, CachedInputTokens: u.CachedInputTokens + v.CachedInputTokens, OutputTokens: u.OutputTokens + v.OutputTokens}
+	return signalbox.Usage{InputTokens: u.InputTokens + v.InputTokens,
+		CachedInputTokens: u.CachedInputTokens + v.CachedInputTokens,
+		OutputTokens:      u.OutputTokens + v.OutputTokens}
 }
 
-// sinceResume subtracts what a thread of codex had used before the turn, because it reports what it has used in all turns. The ledger
-// knows it if the thread is that of the task's last turn, and the file of the session if it is another one.
-func sinceResume(u signalbox.Usage, id string, last *rules.Thread, before signalbox.Usage) signalbox.Usage {
+// sinceResume subtracts what a thread of codex had used before the turn, because it reports what it
+// has used in all turns. The ledger knows it if the thread is that of the task's last turn, and the
+// file of the session if it is another one.
+func sinceResume(u signalbox.Usage, id string, last *rules.Thread,
+	before signalbox.Usage) signalbox.Usage {
 	if last != nil && last.ID == id && id != "" {
 		before = usageOf(last, id)
 	}
 	if u.InputTokens < before.InputTokens || u.OutputTokens < before.OutputTokens {
 		return u
 	}
-	u.InputTokens, u.OutputTokens = u.InputTokens-before.InputTokens, u.OutputTokens-before.OutputTokens
+	u.InputTokens, u.OutputTokens = u.InputTokens-before.InputTokens,
+		u.OutputTokens-before.OutputTokens
 	u.CachedInputTokens = max(0, u.CachedInputTokens-before.CachedInputTokens)
 	return u
 }
 
 // allowance returns what the turn may still use, and after how much it must report that.
 func (s *session) allowance() (left, report rules.Budget) {
-	s.crew.box.Engine.View(func(state *rules.State) { left, report = state.Allowance(s.work, s.role, time.Now()) })
+	s.crew.box.Engine.View(
+		func(state *rules.State) { left, report = state.Allowance(s.work, s.role, time.Now()) })
 	return left, report
 }
 
 // overspent returns the cap that ends the session, "" if it may continue.
 func (s *session) overspent() (limit rules.Cap) {
-	s.crew.box.Engine.View(func(state *rules.State) { limit = state.Overspent(s.work, s.role, time.Now()) })
+	s.crew.box.Engine.View(
+		func(state *rules.State) { limit = state.Overspent(s.work, s.role, time.Now()) })
 	return limit
 }
 
-// report tells the rules what the turn has used, if that is enough to matter. It returns the cap that the turn has reached, and how long
-// the turn may continue before it must report again; zero means any time.
+// report tells the rules what the turn has used, if that is enough to matter. It returns the cap
+// that the turn has reached, and how long the turn may continue before it must report again; zero
+// means any time.
 func (m *meter) report() (reached rules.Cap, next time.Duration) {
 	left, due := m.session.allowance()
 	if left.IsZero() {
@@ -193,7 +210,8 @@ func (m *meter) report() (reached rules.Cap, next time.Duration) {
 	}
 	now := m.measure(left)
 	isDue := func(used, before, after int64) bool { return after > 0 && used-before >= after }
-	if isDue(now.spent.Tokens, m.reported.Tokens, due.Tokens) || isDue(now.spent.CostMicros, m.reported.CostMicros, due.CostMicros) ||
+	if isDue(now.spent.Tokens, m.reported.Tokens, due.Tokens) ||
+		isDue(now.spent.CostMicros, m.reported.CostMicros, due.CostMicros) ||
 		isDue(int64(now.spent.Time), int64(m.reported.Time), int64(due.Time)) {
 		reached = m.submit(now)
 		_, due = m.session.allowance()
@@ -207,7 +225,8 @@ func (m *meter) report() (reached rules.Cap, next time.Duration) {
 // submit records what the turn has used so far, and returns the cap that it has reached.
 func (m *meter) submit(now measured) rules.Cap {
 	s := m.session
-	answer, err := s.try(rules.ReportUsage{Session: s.id, Epoch: s.epoch, Spent: now.spent, Estimated: now.estimated})
+	answer, err := s.try(rules.ReportUsage{Session: s.id, Epoch: s.epoch, Spent: now.spent,
+		Estimated: now.estimated})
 	if err != nil && !isRefusal(err) { // after a refusal the session is ended anyway
 		s.crew.log.Warn("cannot record what an agent uses", "work", s.work, "error", err)
 	}
@@ -218,13 +237,15 @@ func (m *meter) submit(now measured) rules.Cap {
 }
 
 const (
-	// lookEvery is how often the usage of a program that does not report it in its stream is looked up.
+	// lookEvery is how often the usage of a program that does not report it in its stream is looked
+	// up.
 	lookEvery = 3 * time.Second
 	// shortestReport is the shortest time between two reports of time alone.
 	shortestReport = time.Second
 )
 
-// needsLook reports whether the usage must be looked up, because the stream does not report it in time.
+// needsLook reports whether the usage must be looked up, because the stream does not report it in
+// time.
 func (m *meter) needsLook() bool {
 	left, _ := m.session.allowance()
 	m.listener.mu.Lock()

@@ -29,12 +29,14 @@ on developer T1:
 	s.until("T1 has an agent", func() bool { return len(all[rules.AgentStarted](s, "T1")) > 0 })
 	s.do(rules.Order{What: rules.OrderPause, Actor: "me"})
 	s.write("project/continue", "")
-	s.until("the developer is done", func() bool { return s.work("T1").Phase == signalbox.PhaseCIPending && s.work("T1").Lease == nil })
+	s.until("the developer is done",
+		func() bool { return s.work("T1").Phase == signalbox.PhaseCIPending && s.work("T1").Lease == nil })
 	if st := s.status(); st.Standing != rules.StandingPaused {
 		t.Errorf("the run is %s", st.Standing)
 	}
 	s.do(rules.Order{What: rules.OrderResume, Actor: "me"})
-	s.until("T1 is completed", func() bool { return s.work("T1").Phase == signalbox.PhaseCompleted })
+	s.until("T1 is completed",
+		func() bool { return s.work("T1").Phase == signalbox.PhaseCompleted })
 	if n := len(all[rules.AgentStarted](s, "T2")); n != 0 {
 		t.Error("T2 was started although it is paused")
 	}
@@ -57,7 +59,8 @@ on developer T1 attempt 1:
 	s.awaitCheckpoint("T1")
 	s.do(rules.Order{What: rules.OrderCancel, Work: "T1", Actor: "me", Reason: "no longer wanted"})
 	o := r.end()
-	if o.Standing != rules.StandingStuck || len(o.Reasons) != 1 || o.Reasons[0] != "T2 waits for T1; T1 is cancelled (no longer wanted)" {
+	if o.Standing != rules.StandingStuck || len(o.Reasons) != 1 ||
+		o.Reasons[0] != "T2 waits for T1; T1 is cancelled (no longer wanted)" {
 		t.Errorf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 	if left := runningProcesses(s.box.Dir); left != nil {
@@ -69,7 +72,8 @@ on developer T1 attempt 1:
 }
 
 func TestCancelTheRun(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), script: "on developer T1 attempt 1:\n    signal CHECKPOINT: {task}\n    hang\n"})
+	s := set(t, scene{plan: task("T1"),
+		script: "on developer T1 attempt 1:\n    signal CHECKPOINT: {task}\n    hang\n"})
 	r := s.begin()
 	s.awaitCheckpoint("T1")
 	s.do(rules.Order{What: rules.OrderCancel, Actor: "me"})
@@ -81,13 +85,16 @@ func TestCancelTheRun(t *testing.T) {
 	s.wantCompleted("T1")
 }
 
-// awaitCheckpoint waits for a checkpoint of an agent, which its script sends when it has reached the interesting point.
+// awaitCheckpoint waits for a checkpoint of an agent, which its script sends when it has reached
+// the interesting point.
 func (s *stage) awaitCheckpoint(work string) {
 	s.t.Helper()
-	s.until("the agent of "+work+" reports", func() bool { return len(all[rules.ProgressReported](s, work)) > 0 })
+	s.until("the agent of "+work+" reports",
+		func() bool { return len(all[rules.ProgressReported](s, work)) > 0 })
 }
 
-// A crew that is stopped ends its agents and releases their work. The next crew continues from what they did.
+// A crew that is stopped ends its agents and releases their work. The next crew continues from what
+// they did.
 func TestStoppedAndContinued(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1") + task("T2"), script: `
 on developer T1 attempt 1:
@@ -128,19 +135,22 @@ type slowAppend struct {
 }
 
 func (j *slowAppend) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
-	if slices.ContainsFunc(events, func(e signalbox.Event) bool { return e.Type == rules.TypeLeaseGranted }) {
+	if slices.ContainsFunc(events,
+		func(e signalbox.Event) bool { return e.Type == rules.TypeLeaseGranted }) {
 		j.once.Do(func() { close(j.started) })
 		<-j.storing
 	}
 	return j.Journal.Append(ctx, expected, events)
 }
 
-// A crew that is stopped while its first lease is being recorded does not know that it gets one. The next crew releases it.
+// A crew that is stopped while its first lease is being recorded does not know that it gets one.
+// The next crew releases it.
 func TestStoppedWhileClaiming(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	b := s.open()
 	b.Engine.Close()
-	slow := &slowAppend{Journal: b.Journal, started: make(chan struct{}), storing: make(chan struct{})}
+	slow := &slowAppend{Journal: b.Journal, started: make(chan struct{}),
+		storing: make(chan struct{})}
 	var err error
 	if b.Engine, err = engine.Open(t.Context(), slow, nil); err != nil {
 		t.Fatal(err)
@@ -150,7 +160,8 @@ func TestStoppedWhileClaiming(t *testing.T) {
 	r.stop(nil)
 	<-r.over
 	close(slow.storing)
-	s.await("the lease is recorded", func() bool { return s.box.Engine.Refresh(t.Context()) == nil && s.status().Running > 0 })
+	s.await("the lease is recorded",
+		func() bool { return s.box.Engine.Refresh(t.Context()) == nil && s.status().Running > 0 })
 	s.run()
 	s.wantCompleted("T1")
 }
@@ -175,7 +186,8 @@ on developer *:
 	if n := len(all[rules.AgentStarted](s, "")); n != 12 {
 		t.Errorf("%d agents were started, want 12", n)
 	}
-	if got := strings.Fields(s.git("ls-files")); strings.Join(got, " ") != "T1.txt T2.txt T3.txt T4.txt" {
+	if got := strings.Fields(s.git("ls-files")); strings.Join(got,
+		" ") != "T1.txt T2.txt T3.txt T4.txt" {
 		t.Errorf("the base has %v", got)
 	}
 }
@@ -184,13 +196,16 @@ on developer *:
 func TestCrewOfOneRole(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	critics := s.beginIn(s.box, Options{Roles: []signalbox.Role{signalbox.RoleCritic}, Stay: true})
-	others := s.beginIn(s.box, Options{Roles: []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCI, signalbox.RoleAuditor}})
+	others := s.beginIn(s.box,
+		Options{Roles: []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCI,
+			signalbox.RoleAuditor}})
 	others.end()
 	s.wantCompleted("T1")
 	critics.stop(nil)
 	<-critics.over
 	for _, granted := range all[rules.LeaseGranted](s, "T1") {
-		if byCritics := strings.HasPrefix(granted.Session, critics.crew.owner.ID()+"."); byCritics != (granted.Body.Role == signalbox.RoleCritic) {
+		if byCritics := strings.HasPrefix(granted.Session, critics.crew.owner.ID()+
+			"."); byCritics != (granted.Body.Role == signalbox.RoleCritic) {
 			t.Errorf("the wrong crew got the role %s", granted.Body.Role)
 		}
 	}
@@ -200,9 +215,11 @@ func TestCrewOfOneRole(t *testing.T) {
 func TestStay(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), options: Options{Stay: true}})
 	r := s.begin()
-	s.until("T1 is completed", func() bool { return s.work("T1").Phase == signalbox.PhaseCompleted && s.work("T1").Lease == nil })
+	s.until("T1 is completed",
+		func() bool { return s.work("T1").Phase == signalbox.PhaseCompleted && s.work("T1").Lease == nil })
 	s.load(task("T1") + task("T2"))
-	s.until("T2 is completed", func() bool { return s.work("T2").Phase == signalbox.PhaseCompleted })
+	s.until("T2 is completed",
+		func() bool { return s.work("T2").Phase == signalbox.PhaseCompleted })
 	select {
 	case <-r.over:
 		t.Error("Run returned")
@@ -220,7 +237,8 @@ on developer T1 attempt 1:
         Question: Why?
 `})
 	o := s.begin().end()
-	if o.Standing != rules.StandingAsking || len(o.Questions) != 1 || strings.Join(o.Reasons, "; ") != "T1 waits for an answer to Q-1; T2 waits for that" {
+	if o.Standing != rules.StandingAsking || len(o.Questions) != 1 ||
+		strings.Join(o.Reasons, "; ") != "T1 waits for an answer to Q-1; T2 waits for that" {
 		t.Errorf("the run ended %s: %q", o.Standing, o.Reasons)
 	}
 	s.do(rules.AnswerQuestion{Question: "Q-1", Answer: "Because.", Actor: "me"})
@@ -232,9 +250,11 @@ on developer T1 attempt 1:
 func TestPlanChanged(t *testing.T) {
 	s := set(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1")})
 	s.run()
-	changed := strings.Replace(task("T1"), "The task T1", "Another title", 1) + task("T2", "**Blocked By**: T1") + task("T3", "**Blocked By**: T1")
+	changed := strings.Replace(task("T1"), "The task T1", "Another title", 1) + task("T2",
+		"**Blocked By**: T1") + task("T3", "**Blocked By**: T1")
 	change := s.load(changed)
-	if strings.Join(change.Added, " ") != "T3" || strings.Join(change.Stale, " ") != "T1" || len(change.Changed) > 0 {
+	if strings.Join(change.Added, " ") != "T3" || strings.Join(change.Stale, " ") != "T1" ||
+		len(change.Changed) > 0 {
 		t.Errorf("change: %+v", change)
 	}
 	s.run()
@@ -258,11 +278,12 @@ on developer T1:
 	if q := all[rules.QuestionAsked](s, "T1"); len(q) != 1 {
 		t.Fatalf("questions: %+v", q)
 	}
-	wantIn(t, s.prompts("T1", "developer")[1], "Your changes cannot be saved", "contains another git repository: inner")
+	wantIn(t, s.prompts("T1", "developer")[1], "Your changes cannot be saved",
+		"contains another git repository: inner")
 }
 
-// Leases are renewed while an agent works. The TTL is long enough for a slow machine: a third of it passes before the renewal, and two thirds
-// are left for it. TestLeaseRenewal checks the times.
+// Leases are renewed while an agent works. The TTL is long enough for a slow machine: a third of it
+// passes before the renewal, and two thirds are left for it. TestLeaseRenewal checks the times.
 func TestLeaseIsRenewed(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "lease: {ttl: 60s}\n", script: `
 on developer T1:
@@ -270,11 +291,13 @@ on developer T1:
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
-	s.until("the lease was renewed", func() bool { return len(all[rules.LeaseRenewed](s, "T1")) > 0 })
+	s.until("the lease was renewed",
+		func() bool { return len(all[rules.LeaseRenewed](s, "T1")) > 0 })
 	s.write("project/continue", "")
 	r.end()
 	s.wantCompleted("T1")
-	granted, renewed := all[rules.LeaseGranted](s, "T1")[0].Body, all[rules.LeaseRenewed](s, "T1")[0].Body
+	granted, renewed := all[rules.LeaseGranted](s, "T1")[0].Body,
+		all[rules.LeaseRenewed](s, "T1")[0].Body
 	if !renewed.Expires.After(granted.Expires) {
 		t.Errorf("granted until %s, renewed until %s", granted.Expires, renewed.Expires)
 	}
@@ -290,21 +313,25 @@ func TestCheckRoles(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no-such-program-anywhere") {
 		t.Errorf("error %v", err)
 	}
-	if err := agent.CheckRoles(s.box.Config, []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleMerger}); err != nil {
+	if err := agent.CheckRoles(s.box.Config, []signalbox.Role{signalbox.RoleDeveloper,
+		signalbox.RoleMerger}); err != nil {
 		t.Errorf("error %v", err)
 	}
 }
 
 // A template that is invalid or missing is found before any agent is started.
 func TestInvalidTemplate(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {prompt: mine.md}}\n", files: map[string]string{".signalbox/mine.md": "{{.Nothing}}"}})
-	if _, err := New(t.Context(), s.box, s.project, nil); err == nil || !strings.Contains(err.Error(), "can't evaluate field Nothing") {
+	s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {prompt: mine.md}}\n",
+		files: map[string]string{".signalbox/mine.md": "{{.Nothing}}"}})
+	if _, err := New(t.Context(), s.box, s.project, nil); err == nil ||
+		!strings.Contains(err.Error(), "can't evaluate field Nothing") {
 		t.Errorf("error %v", err)
 	}
 	if err := os.Remove(filepath.Join(s.box.Dir, "mine.md")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(t.Context(), s.box, s.project, nil); err == nil || !strings.Contains(err.Error(), "mine.md") {
+	if _, err := New(t.Context(), s.box, s.project, nil); err == nil ||
+		!strings.Contains(err.Error(), "mine.md") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -312,7 +339,8 @@ func TestInvalidTemplate(t *testing.T) {
 // A prompt has a note in place of a redacted text.
 func TestRedactedText(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
-	if _, err := s.box.Engine.Redact(t.Context(), rules.RedactBlob{Blob: s.work("T1").Task.Text, Actor: "me", Reason: "secret"}); err != nil {
+	if _, err := s.box.Engine.Redact(t.Context(), rules.RedactBlob{Blob: s.work("T1").Task.Text,
+		Actor: "me", Reason: "secret"}); err != nil {
 		t.Fatal(err)
 	}
 	text, err := turnprompt.Show(t.Context(), s.box, "main", signalbox.RoleDeveloper, "T1", false)

@@ -44,7 +44,8 @@ func (s *stage) plug() (*box.Box, *cable) {
 	c := &cable{Journal: b.Journal, out: make(chan struct{}), more: make(chan struct{})}
 	b.Ledger.Journal = c
 	var err error
-	if b.Engine, err = engine.Open(s.t.Context(), c, &engine.Options{Log: slog.New(slog.NewTextHandler(s.log, nil))}); err != nil {
+	if b.Engine, err = engine.Open(s.t.Context(), c,
+		&engine.Options{Log: slog.New(slog.NewTextHandler(s.log, nil))}); err != nil {
 		s.t.Fatal(err)
 	}
 	return b, c
@@ -194,7 +195,8 @@ func (s *stage) wantStartedOnce(works ...string) {
 	}
 }
 
-// An outage that is shorter than the leases costs nothing: what agents say meanwhile is recorded afterwards, and each turn ran once.
+// An outage that is shorter than the leases costs nothing: what agents say meanwhile is recorded
+// afterwards, and each turn ran once.
 func TestPlanSurvivesAnOutage(t *testing.T) {
 	t.Run("nothing works", func(t *testing.T) { testOutage(t, false) })
 	t.Run("reading works", func(t *testing.T) { testOutage(t, true) })
@@ -210,11 +212,13 @@ on developer *:
 `})
 	b, line := s.plug()
 	r := s.beginIn(b, Options{})
-	for _, id := range []string{"T1", "T2"} { // then nothing is being recorded, which could end the outage in the log again
+	// then nothing is being recorded, which could end the outage in the log again
+	for _, id := range []string{"T1", "T2"} {
 		s.awaitFile(filepath.Join(b.Dir, workspace.TreesFolder, id, id+".done"))
 	}
 	line.pull(reads)
-	for _, id := range []string{"T1", "T2", "T3"} { // the agents end while the ledger cannot be reached
+	// the agents end while the ledger cannot be reached
+	for _, id := range []string{"T1", "T2", "T3"} {
 		s.write(id+".go", "")
 	}
 	line.awaitFailures(t, 10)
@@ -228,17 +232,20 @@ on developer *:
 	s.wantCompleted("T1", "T2", "T3")
 	s.wantStartedOnce("T1", "T2", "T3")
 	log := s.log.String()
-	for text, times := range map[string]int{"the ledger cannot be reached; trying again": 1, "the ledger can be reached again": 1, "retrying": 0, "cannot": 1} {
+	for text, times := range map[string]int{"the ledger cannot be reached; trying again": 1,
+		"the ledger can be reached again": 1, "retrying": 0, "cannot": 1} {
 		if got := strings.Count(log, text); got != times {
 			t.Errorf("%q was logged %d times, want %d", text, got, times)
 		}
 	}
 }
 
-// A machine that is cut off ends its agent before the lease can be granted again. Another machine does the work. When the first is back, what it says
-// about its lease is refused, and what its agent changed is kept.
+// A machine that is cut off ends its agent before the lease can be granted again. Another machine
+// does the work. When the first is back, what it says about its lease is refused, and what its
+// agent changed is kept.
 func TestMachineThatIsCutOff(t *testing.T) {
-	// The first lease must not be lost before the cable is pulled out, however slow this machine is.
+	// The first lease must not be lost before the cable is pulled out, however slow this machine
+	// is.
 	s := set(t, scene{plan: task("T1"), git: true, settings: "lease: {ttl: 45s}\n", script: `
 on developer T1 attempt 1:
     write cut.txt work of the first machine
@@ -249,14 +256,17 @@ on developer T1 attempt 1:
 	s.awaitFile(filepath.Join(b.Dir, workspace.TreesFolder, "T1", "cut.txt"))
 	line.pull(false)
 	lost := all[rules.LeaseGranted](s, "T1")[0]
-	s.await("the agent has ended", func() bool { return len(r.crew.runningSessions()) == 0 }) // without the ledger: its lease is all that it knows
+	// without the ledger: its lease is all that it knows
+	s.await("the agent has ended", func() bool { return len(r.crew.runningSessions()) == 0 })
 	if o := s.beginIn(s.box, Options{Actor: "second"}).end(); o.Standing != rules.StandingComplete {
 		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 	s.wantCompleted("T1")
 	line.plugIn()
-	_, err := b.Engine.Do(t.Context(), rules.ReportSignal{Session: lost.Session, Epoch: lost.Seq, Signal: signalbox.NameReadyForReview, Named: "T1"})
-	if refused := (*rules.RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != signalbox.ReasonStaleLease {
+	_, err := b.Engine.Do(t.Context(), rules.ReportSignal{Session: lost.Session, Epoch: lost.Seq,
+		Signal: signalbox.NameReadyForReview, Named: "T1"})
+	if refused := (*rules.RefusedError)(nil); !errors.As(err, &refused) ||
+		refused.Reason != signalbox.ReasonStaleLease {
 		t.Errorf("a late signal: error %v, want a stale lease", err)
 	}
 	r.stop(nil)
@@ -275,10 +285,11 @@ type blockedProgram struct {
 
 func (p *blockedProgram) CloseInput() { <-p.until }
 
-// The agent of a session ends in time also while the crew waits for the ledger, and it gets no more time to end than there is before the lease can
-// be granted elsewhere.
+// The agent of a session ends in time also while the crew waits for the ledger, and it gets no more
+// time to end than there is before the lease can be granted elsewhere.
 func TestAgentEndsBeforeItsLease(t *testing.T) {
-	for _, ttl := range []time.Duration{signalbox.MinLeaseTTL, 10 * time.Second, time.Minute, signalbox.DefaultLeaseTTL, signalbox.MaxLeaseTTL} {
+	for _, ttl := range []time.Duration{signalbox.MinLeaseTTL, 10 * time.Second, time.Minute,
+		signalbox.DefaultLeaseTTL, signalbox.MaxLeaseTTL} {
 		for _, grace := range []time.Duration{time.Millisecond, 10 * time.Second, time.Hour} {
 			synctest.Test(t, func(t *testing.T) {
 				sup := supervise(config.Role{}, 0)
@@ -297,16 +308,22 @@ func TestAgentEndsBeforeItsLease(t *testing.T) {
 					sup.wait(ctx, 100*time.Hour)
 				}()
 				renewing, stop := context.WithCancel(t.Context())
-				go (&leaseKeeper{ttl: ttl, lost: sup.session.loseLease, renew: func(context.Context) (time.Time, error) { return time.Time{}, journal.ErrUnavailable }}).
+				go (&leaseKeeper{ttl: ttl, lost: sup.session.loseLease,
+					renew: func(context.Context) (time.Time,
+						error) {
+						return time.Time{}, journal.ErrUnavailable
+					}}).
 					keep(renewing, sup.session.expires)
 				<-sup.program.stopped
 				synctest.Wait()
 				gone := time.Since(began) + sup.program.grace
 				if limit := ttl - ClockTolerance(ttl); gone > limit {
-					t.Errorf("TTL %s, grace %s: gone after %s, want %s at most", ttl, grace, gone, limit)
+					t.Errorf("TTL %s, grace %s: gone after %s, want %s at most", ttl, grace, gone,
+						limit)
 				}
 				if want := min(grace, ClockTolerance(ttl)); sup.program.grace != want {
-					t.Errorf("TTL %s, grace %s: it has %s to end, want %s", ttl, grace, sup.program.grace, want)
+					t.Errorf("TTL %s, grace %s: it has %s to end, want %s", ttl, grace,
+						sup.program.grace, want)
 				}
 				stop()
 				close(blocked)
@@ -316,10 +333,12 @@ func TestAgentEndsBeforeItsLease(t *testing.T) {
 	}
 }
 
-// Two machines with clocks that differ as much as they may: whatever the one whose clock is ahead does, it is not granted the lease before the agent of
-// the other has ended, and there is never more than one live lease.
+// Two machines with clocks that differ as much as they may: whatever the one whose clock is ahead
+// does, it is not granted the lease before the agent of the other has ended, and there is never
+// more than one live lease.
 func TestClocksWithinTolerance(t *testing.T) {
-	for _, ttl := range []time.Duration{signalbox.MinLeaseTTL, time.Minute, signalbox.DefaultLeaseTTL} {
+	for _, ttl := range []time.Duration{signalbox.MinLeaseTTL, time.Minute,
+		signalbox.DefaultLeaseTTL} {
 		for _, skew := range []time.Duration{-1, 0, 1} {
 			for renewals := range 3 {
 				testSkewedClocks(t, ttl, skew*ClockTolerance(ttl), 0, renewals)
@@ -329,8 +348,9 @@ func TestClocksWithinTolerance(t *testing.T) {
 	}
 }
 
-// testSkewedClocks tests two clocks that differ by skew. The last event of the second machine, whose time is that of the log, is as old as quiet when the
-// first gets its lease, and when it renews it.
+// testSkewedClocks tests two clocks that differ by skew. The last event of the second machine,
+// whose time is that of the log, is as old as quiet when the first gets its lease, and when it
+// renews it.
 func testSkewedClocks(t *testing.T, ttl, skew, quiet time.Duration, renewals int) {
 	dir := t.TempDir()
 	opts := &box.Options{KeyFile: filepath.Join(dir, "key")}
@@ -356,20 +376,26 @@ func testSkewedClocks(t *testing.T, ttl, skew, quiet time.Duration, renewals int
 		return answer
 	}
 	now := time.Now().Round(0) // the true time, which the clock of the first machine shows
-	first, second := open(func() time.Time { return now }), open(func() time.Time { return now.Add(skew) })
+	first, second := open(func() time.Time { return now }),
+		open(func() time.Time { return now.Add(skew) })
 	do(second, rules.OpenWork{Work: "w", Actor: "me"})
 	now = now.Add(quiet)
-	lease := *do(first, rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "first", Actor: "a", Lease: "l1", TTL: ttl}).Lease
-	claim := rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "second", Actor: "b", Lease: "l2", TTL: ttl}
+	lease := *do(first, rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "first",
+		Actor: "a", Lease: "l1", TTL: ttl}).Lease
+	claim := rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "second", Actor: "b",
+		Lease: "l2", TTL: ttl}
 	asked := now
 	for range renewals {
 		now = now.Add(ttl / 3)
-		do(second, rules.OpenWork{Work: fmt.Sprintf("other-%d", now.UnixNano()), Actor: "me"}) // the time of the log is that of the second machine
+		// the time of the log is that of the second machine
+		do(second, rules.OpenWork{Work: fmt.Sprintf("other-%d", now.UnixNano()), Actor: "me"})
 		now = now.Add(quiet)
 		asked = now
-		lease = *do(first, rules.Renew{Work: "w", Session: "first", Epoch: lease.Epoch, TTL: ttl}).Lease
+		lease = *do(first, rules.Renew{Work: "w", Session: "first", Epoch: lease.Epoch,
+			TTL: ttl}).Lease
 	}
-	// Now the first machine is cut off. Its agent has ended at the latest when the margin is reached and its grace is over.
+	// Now the first machine is cut off. Its agent has ended at the latest when the margin is
+	// reached and its grace is over.
 	left := (&leaseKeeper{ttl: ttl}).leftAt(now, lease.Expires)
 	gone := asked.Add(left + leaseGrace(ttl, time.Hour))
 	for step := ttl / 60; ; now = now.Add(step) {
@@ -383,13 +409,16 @@ func testSkewedClocks(t *testing.T, ttl, skew, quiet time.Duration, renewals int
 	if now.Before(gone) {
 		t.Errorf("TTL %s, skew %s, %d renewals: granted again %s after it was renewed, but the agent may run for %s", ttl, skew, renewals, now.Sub(asked), gone.Sub(asked))
 	}
-	_, err := first.Engine.Do(t.Context(), rules.Renew{Work: "w", Session: "first", Epoch: lease.Epoch, TTL: ttl})
-	if refused := (*rules.RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != signalbox.ReasonStaleLease {
+	_, err := first.Engine.Do(t.Context(), rules.Renew{Work: "w", Session: "first",
+		Epoch: lease.Epoch, TTL: ttl})
+	if refused := (*rules.RefusedError)(nil); !errors.As(err, &refused) ||
+		refused.Reason != signalbox.ReasonStaleLease {
 		t.Errorf("renewing the old lease: %v", err)
 	}
 }
 
-// A crew on PostgreSQL carries out its plan while the database is paused, killed and restarted. Each task is completed once.
+// A crew on PostgreSQL carries out its plan while the database is paused, killed and restarted.
+// Each task is completed once.
 func TestPlanSurvivesOutagesOfPostgreSQL(t *testing.T) {
 	pgserver.Need(t)
 	server, err := pgserver.Start()
@@ -397,7 +426,8 @@ func TestPlanSurvivesOutagesOfPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Stop() })
-	s := set(t, scene{plan: task("T1") + task("T2") + task("T3") + task("T4"), git: true, settings: fmt.Sprintf("journal: %q\nslots: 2\n", server.Address)})
+	s := set(t, scene{plan: task("T1") + task("T2") + task("T3") + task("T4"), git: true,
+		settings: fmt.Sprintf("journal: %q\nslots: 2\n", server.Address)})
 	r := s.begin()
 	started := func(n int) {
 		t.Helper()
@@ -423,7 +453,8 @@ func TestPlanSurvivesOutagesOfPostgreSQL(t *testing.T) {
 	if err := server.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	s.await("the outage is noticed", func() bool { return strings.Contains(s.log.String(), "the ledger cannot be reached") })
+	s.await("the outage is noticed",
+		func() bool { return strings.Contains(s.log.String(), "the ledger cannot be reached") })
 	if err := server.Resume(); err != nil {
 		t.Fatal(err)
 	}
@@ -439,7 +470,8 @@ func TestPlanSurvivesOutagesOfPostgreSQL(t *testing.T) {
 	}
 }
 
-// TestCrewStartsInAnOutage makes the ledger unavailable after the box was opened: the new crew waits for it.
+// TestCrewStartsInAnOutage makes the ledger unavailable after the box was opened: the new crew
+// waits for it.
 func TestCrewStartsInAnOutage(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), git: true})
 	b, line := s.plug()

@@ -12,11 +12,12 @@ import (
 	"signalbox/internal/run/agent"
 )
 
-// Crews on the same machine coordinate through a register of processes (package agent) and through a lock file for each work
-// item. The ledger alone is not enough: a lease that expired is free at once, but its agent may still be writing.
+// Crews on the same machine coordinate through a register of processes (package agent) and through
+// a lock file for each work item. The ledger alone is not enough: a lease that expired is free at
+// once, but its agent may still be writing.
 
-// lockWork waits until no other session of this machine works on the session's task, and then ends the agents that a killed crew left
-// running.
+// lockWork waits until no other session of this machine works on the session's task, and then ends
+// the agents that a killed crew left running.
 func (s *session) lockWork(ctx context.Context) (*durable.Lock, error) {
 	lock, err := durable.Acquire(ctx, s.crew.lockFile(s.work))
 	if err != nil {
@@ -41,8 +42,8 @@ func (s *session) succeedsPeer() bool {
 	return len(past) > 0 && !s.crew.Owns(past[len(past)-1].Session)
 }
 
-// watchPeers waits, in the background, for the end of the other crews of this machine that hold leases. When a peer ends, it reaps
-// the peer's agents, if any.
+// watchPeers waits, in the background, for the end of the other crews of this machine that hold
+// leases. When a peer ends, it reaps the peer's agents, if any.
 func (c *Crew) watchPeers(ctx context.Context) {
 	var peers []string
 	c.box.Engine.View(func(s *rules.State) {
@@ -67,7 +68,8 @@ func (c *Crew) watchPeers(ctx context.Context) {
 			retryUntil(ctx, c.opts.delays.retry, func() bool {
 				err := c.reapOrphans(ctx)
 				if err != nil && ctx.Err() == nil && !engine.IsReported(err) {
-					c.log.Warn("cannot release the work of a crew that ended; trying again", "crew", peer, "error", err)
+					c.log.Warn("cannot release the work of a crew that ended; trying again", "crew",
+						peer, "error", err)
 				}
 				return err == nil
 			})
@@ -80,26 +82,30 @@ func (c *Crew) leasesOf(owner string) (releases []rules.Release) {
 	c.box.Engine.View(func(s *rules.State) {
 		for w := range s.Works() {
 			if w.Lease != nil && strings.HasPrefix(w.Lease.Session, owner+".") {
-				releases = append(releases, rules.Release{Work: w.ID, Session: w.Lease.Session, Epoch: w.Lease.Epoch, Reason: "its process is gone"})
+				releases = append(releases, rules.Release{Work: w.ID, Session: w.Lease.Session,
+					Epoch: w.Lease.Epoch, Reason: "its process is gone"})
 			}
 		}
 	})
 	return releases
 }
 
-// reapOrphans ends the agents of crews that were killed, and releases their leases, which would otherwise last until they expire.
+// reapOrphans ends the agents of crews that were killed, and releases their leases, which would
+// otherwise last until they expire.
 func (c *Crew) reapOrphans(ctx context.Context) error {
-	_, err := agent.ReapOrphans(c.file(agent.RegisterFolder), c.box.Config.Grace, func(owner string) error {
-		if err := c.box.Engine.Refresh(ctx); err != nil { // a lease may have been granted to it just before it ended
-			return err
-		}
-		for _, release := range c.leasesOf(owner) {
-			if _, err := c.box.Engine.Do(ctx, release); err != nil && !isRefusal(err) {
+	_, err := agent.ReapOrphans(c.file(agent.RegisterFolder), c.box.Config.Grace,
+		func(owner string) error {
+			// a lease may have been granted to it just before it ended
+			if err := c.box.Engine.Refresh(ctx); err != nil {
 				return err
 			}
-		}
-		return c.removeTemps(owner)
-	})
+			for _, release := range c.leasesOf(owner) {
+				if _, err := c.box.Engine.Do(ctx, release); err != nil && !isRefusal(err) {
+					return err
+				}
+			}
+			return c.removeTemps(owner)
+		})
 	if err != nil {
 		return fmt.Errorf("clean up after crews that were killed: %w", err)
 	}

@@ -33,13 +33,16 @@ func (s *stage) startPeerWith(b *box.Box) *peer {
 		s.t.Fatal(err)
 	}
 	session := p.owner.ID() + ".1"
-	answer, err := b.Engine.Do(s.t.Context(), rules.Dispatch{Roles: rules.DispatchRoles(), Session: session, Actor: "peer", Lease: box.NewID("l"), TTL: time.Hour, ByHand: 1})
+	answer, err := b.Engine.Do(s.t.Context(), rules.Dispatch{Roles: rules.DispatchRoles(),
+		Session: session, Actor: "peer", Lease: box.NewID("l"), TTL: time.Hour, ByHand: 1})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	p.held, p.epoch = answer.Work, answer.Lease.Epoch
-	spec := process.Spec{Argv: []string{"sleep", "1000"}, Env: append(process.Environ(), process.SessionVariable+"="+session)}
-	if p.agent, err = process.Start(spec, func(id process.ID) error { return p.owner.Add(session, id) }); err != nil {
+	spec := process.Spec{Argv: []string{"sleep", "1000"},
+		Env: append(process.Environ(), process.SessionVariable+"="+session)}
+	if p.agent, err = process.Start(spec,
+		func(id process.ID) error { return p.owner.Add(session, id) }); err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() {
@@ -49,7 +52,8 @@ func (s *stage) startPeerWith(b *box.Box) *peer {
 	return p
 }
 
-// die leaves the register as a killed process does: the lock is released, and the agent still runs. From then on a running crew may end it.
+// die leaves the register as a killed process does: the lock is released, and the agent still runs.
+// From then on a running crew may end it.
 func (p *peer) die() {
 	p.t.Helper()
 	if err := p.owner.Leave(); err != nil {
@@ -89,7 +93,8 @@ func TestNewReapsOrphans(t *testing.T) {
 	}
 }
 
-// A lease of a killed crew is released also if the crew that does it has not noticed yet that it was granted. Nobody else would do it.
+// A lease of a killed crew is released also if the crew that does it has not noticed yet that it
+// was granted. Nobody else would do it.
 func TestReapedLeaseIsReleased(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	c, err := New(t.Context(), s.box, s.project, nil)
@@ -140,7 +145,8 @@ func TestPeerIsKilled(t *testing.T) {
 	p.wantReaped()
 }
 
-// A session whose predecessor was another crew's reaps the orphans of that crew, even if the lease was already released.
+// A session whose predecessor was another crew's reaps the orphans of that crew, even if the lease
+// was already released.
 func TestSuccessorReapsOrphans(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	c, err := New(t.Context(), s.box, s.project, nil)
@@ -151,7 +157,8 @@ func TestSuccessorReapsOrphans(t *testing.T) {
 	p := s.startPeer()
 	p.die()
 	p.wantAlive()
-	s.do(rules.Release{Work: p.held, Session: p.owner.ID() + ".1", Epoch: p.epoch, Reason: "expired"})
+	s.do(rules.Release{Work: p.held, Session: p.owner.ID() + ".1", Epoch: p.epoch,
+		Reason: "expired"})
 	if o, err := c.Run(t.Context()); err != nil || o.Standing != rules.StandingComplete {
 		t.Errorf("the run ends %s: %v", o.Standing, err)
 	}

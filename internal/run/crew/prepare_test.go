@@ -23,7 +23,8 @@ func (s *stage) setupRuns(work string) (roles []string) {
 	return roles
 }
 
-// Every worktree is prepared before somebody works in it, and the one of the task only once, unless the named files change.
+// Every worktree is prepared before somebody works in it, and the one of the task only once, unless
+// the named files change.
 func TestSetupRunsOncePerTree(t *testing.T) {
 	s := set(t, scene{
 		git: true, options: Options{LeaveQuestions: true},
@@ -62,13 +63,15 @@ on developer T1 attempt 3:
 	if diff := cmp.Diff(prepared("ci"), s.setupRuns("B-1")); diff != "" {
 		t.Errorf("on the base (-want +got):\n%s", diff)
 	}
-	want := slices.Concat(prepared("developer"), prepared("ci"), prepared("critic"), []string{"developer modules"}, prepared("ci"), prepared("critic"),
+	want := slices.Concat(prepared("developer"), prepared("ci"), prepared("critic"),
+		[]string{"developer modules"}, prepared("ci"), prepared("critic"),
 		prepared("ci"), prepared("critic"), prepared("auditor"), prepared("merger"))
 	if diff := cmp.Diff(want, s.setupRuns("T1")); diff != "" {
 		t.Errorf("for the task (-want +got):\n%s", diff)
 	}
 	ran := all[rules.SetupRan](s, "T1")[0].Body
-	if base := s.git("rev-list", "--max-parents=0", "main"); ran.Commit != base || !ran.Passed || ran.Exit != 0 || s.text(ran.Output) != "T1 installed\n" || ran.Sandbox.Mode != "off" {
+	if base := s.git("rev-list", "--max-parents=0", "main"); ran.Commit != base || !ran.Passed ||
+		ran.Exit != 0 || s.text(ran.Output) != "T1 installed\n" || ran.Sandbox.Mode != "off" {
 		t.Errorf("recorded %+v with %q, for %s", ran, s.text(ran.Output), base)
 	}
 	if left, _ := filepath.Glob(filepath.Join(s.box.Dir, "trees", ".prepared-*")); len(left) > 0 {
@@ -94,36 +97,46 @@ on developer T1:
     signal READY_FOR_REVIEW: {task}
 `})
 	s.run()
-	if diff := cmp.Diff([]string{".gitignore", "T2.done", "done.txt", "gone", "lock", "taken"}, strings.Fields(s.git("ls-files"))); diff != "" {
+	if diff := cmp.Diff([]string{".gitignore", "T2.done", "done.txt", "gone", "lock", "taken"},
+		strings.Fields(s.git("ls-files"))); diff != "" {
 		t.Errorf("committed (-want +got):\n%s", diff)
 	}
 	if got := s.file("lock") + s.file("taken"); got != "original\nb\nand mine\n" {
 		t.Errorf("the files have %q", got)
 	}
-	if diff := cmp.Diff([]string{"gone", "lock"}, all[rules.SetupRan](s, "T1")[0].Body.Restored); diff != "" {
+	if diff := cmp.Diff([]string{"gone", "lock"},
+		all[rules.SetupRan](s, "T1")[0].Body.Restored); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
 }
 
-// A setup command that fails is not a failure of a task: the human is asked once, and after the answer it is tried again.
+// A setup command that fails is not a failure of a task: the human is asked once, and after the
+// answer it is tried again.
 func TestSetupFailureAsksOnce(t *testing.T) {
 	flag := filepath.Join(t.TempDir(), "flag")
 	s := set(t, scene{
-		git:      true,
-		plan:     task("T1") + task("T2"),
-		settings: "setup: [{name: modules, command: 'test $SIGNALBOX_WORK = B-1 || test -f " + flag + " || { echo cannot reach the registry; exit 7; }'}]\nchecks: [{name: unit, command: 'true'}]\nlimits: {timeouts: 1}\n",
-		options:  Options{LeaveQuestions: true},
+		git:  true,
+		plan: task("T1") + task("T2"),
+		settings: "setup: [{name: modules, command: 'test $SIGNALBOX_WORK = B-1 || test -f " +
+			flag + " || { echo cannot reach the registry; exit 7; }'}]\nchecks: [{name: unit, command: 'true'}]\nlimits: {timeouts: 1}\n",
+		options: Options{LeaveQuestions: true},
 	})
 	if o := s.begin().end(); o.Standing != rules.StandingAsking {
 		t.Fatalf("the run ended %s", o.Standing)
 	}
 	asked := only[rules.QuestionAsked](s, "").Body
-	if asked.Kind != rules.AskedSetup || !strings.Contains(asked.Text, "setup 'modules' failed in a worktree of T") || !strings.Contains(asked.Text, ": exit status 7: cannot reach the registry. Nothing starts") {
+	if asked.Kind != rules.AskedSetup ||
+		!strings.Contains(asked.Text, "setup 'modules' failed in a worktree of T") ||
+		!strings.Contains(asked.Text,
+			": exit status 7: cannot reach the registry. Nothing starts") {
 		t.Errorf("asked %+v", asked)
 	}
 	wantIn(t, s.text(asked.Body), "modules: exit status 7 after ", "cannot reach the registry")
-	if o := s.begin().end(); o.Standing != rules.StandingAsking || len(all[rules.QuestionAsked](s, "")) != 1 { // as after a crash
-		t.Errorf("the next run ended %s, with %d questions", o.Standing, len(all[rules.QuestionAsked](s, "")))
+	// as after a crash
+	if o := s.begin().end(); o.Standing != rules.StandingAsking ||
+		len(all[rules.QuestionAsked](s, "")) != 1 {
+		t.Errorf("the next run ended %s, with %d questions", o.Standing,
+			len(all[rules.QuestionAsked](s, "")))
 	}
 	if n := len(all[rules.AgentFailed](s, "")); n > 0 || agentsStarted(s) > 0 {
 		t.Errorf("%d failures were counted, and %d agents started", n, agentsStarted(s))
@@ -139,13 +152,16 @@ func TestSetupFailureAsksOnce(t *testing.T) {
 // A setup command that cannot start, takes too long or makes a commit has failed, too.
 func TestSetupFailures(t *testing.T) {
 	for name, test := range map[string]struct{ command, more, want string }{
-		"missing program": {"no-such-program-here ci", "", "the command needs the program no-such-program-here, which is not in the PATH (install it, or correct the command)"},
-		"timeout":         {"exec sleep 600", ", timeout: 1s", "it took longer than 1s"},
-		"commit":          {"git -c user.name=x -c user.email=x commit -q --allow-empty -m x", "", "it made a commit or switched to another one, which setup commands must not do"},
+		"missing program": {"no-such-program-here ci", "",
+			"the command needs the program no-such-program-here, which is not in the PATH (install it, or correct the command)"},
+		"timeout": {"exec sleep 600", ", timeout: 1s", "it took longer than 1s"},
+		"commit": {"git -c user.name=x -c user.email=x commit -q --allow-empty -m x", "",
+			"it made a commit or switched to another one, which setup commands must not do"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
-				settings: "setup: [{name: modules, command: '" + test.command + "'" + test.more + "}]\nchecks: [{name: unit, command: 'true'}]\n"})
+				settings: "setup: [{name: modules, command: '" + test.command + "'" + test.more +
+					"}]\nchecks: [{name: unit, command: 'true'}]\n"})
 			if o := s.begin().end(); o.Standing != rules.StandingAsking {
 				t.Fatalf("the run ended %s", o.Standing)
 			}
@@ -158,7 +174,8 @@ func TestSetupFailures(t *testing.T) {
 func TestFailedSetupIsNotCommitted(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
 		settings: "setup: [{name: modules, command: 'echo x >log; echo x >tracked; test $(cat list) != 2', files: [list]}]\n",
-		files:    map[string]string{"list": "1\n", "tracked": "original\n", ".gitignore": ".signalbox\n"},
+		files: map[string]string{"list": "1\n", "tracked": "original\n",
+			".gitignore": ".signalbox\n"},
 		script: `
 on developer T1 attempt 1:
     write list 2
@@ -171,14 +188,17 @@ on developer T1 attempt 2:
     signal READY_FOR_REVIEW: {task}
 `})
 	s.run()
-	if diff := cmp.Diff([]string{".gitignore", "done.txt", "list", "tracked"}, strings.Fields(s.git("ls-files"))); diff != "" || s.file("tracked") != "original\n" {
+	if diff := cmp.Diff([]string{".gitignore", "done.txt", "list", "tracked"},
+		strings.Fields(s.git("ls-files"))); diff != "" || s.file("tracked") != "original\n" {
 		t.Errorf("committed (-want +got):\n%s", diff)
 	}
 }
 
-// A task that breaks what its setup needs is reworked. Nobody is asked, and other tasks are not held up.
+// A task that breaks what its setup needs is reworked. Nobody is asked, and other tasks are not
+// held up.
 func TestSetupFailureOfTheTask(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1") + task("T2"), options: Options{LeaveQuestions: true},
+	s := set(t, scene{git: true, plan: task("T1") + task("T2"),
+		options:  Options{LeaveQuestions: true},
 		settings: "setup: [{name: first, command: 'true'}, {name: modules, command: 'grep good list || { echo the list is bad; exit 7; }', files: [list]}]\nchecks: [{name: unit, command: 'true'}]\n",
 		files:    map[string]string{"list": "good\n"},
 		script: `
@@ -206,7 +226,8 @@ on developer T1 attempt 2:
 			t.Errorf("recorded %+v", ran.Body)
 		}
 	}
-	if len(failed) != 2 || failed[0].Command != "modules" || failed[0].Exit != 7 { // for the checks, and for the developer
+	// for the checks, and for the developer
+	if len(failed) != 2 || failed[0].Command != "modules" || failed[0].Exit != 7 {
 		t.Errorf("failed: %+v", failed)
 	}
 	ordered := only[rules.ReworkOrdered](s, "T1").Body
@@ -214,10 +235,12 @@ on developer T1 attempt 2:
 		t.Errorf("ordered %+v", ordered)
 	}
 	wantIn(t, s.text(ordered.Body), "modules: exit status 7 after ", "the list is bad")
-	if got := s.file("running1") + s.file("running2"); got != "0\n0\n" { // a crash would discard what the developer changed
+	// a crash would discard what the developer changed
+	if got := s.file("running1") + s.file("running2"); got != "0\n0\n" {
 		t.Errorf("the setup command counts as running: %q", got)
 	}
-	wantIn(t, s.prompts("T1", "developer")[1], "The folder is not ready to work in: setup modules fails: exit status 7: the list is bad. The command passes on the base branch")
+	wantIn(t, s.prompts("T1", "developer")[1],
+		"The folder is not ready to work in: setup modules fails: exit status 7: the list is bad. The command passes on the base branch")
 }
 
 // Nor does a task with the longest id that there is.
@@ -240,14 +263,18 @@ func TestTeamFilesCannotBeChanged(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), options: Options{LeaveQuestions: true},
 		settings: "sandbox: enforce\nroles: {developer: {agent: shell}, critic: {agent: shell}, auditor: {agent: shell}}\nchecks: [{name: unit, command: '" + attack + "'}]\n",
 		files: map[string]string{"signalbox.yaml": "slots: 1\n", "prompts/critic.md": "be strict\n",
-			"agent.sh": "cat >/dev/null\n(" + attack + ") 2>/dev/null\ncase $SIGNALBOX_ROLE in\ndeveloper) touch done; echo READY_FOR_REVIEW: $SIGNALBOX_WORK;;\n" +
+			"agent.sh": "cat >/dev/null\n(" + attack +
+				") 2>/dev/null\ncase $SIGNALBOX_ROLE in\ndeveloper) touch done; echo READY_FOR_REVIEW: $SIGNALBOX_WORK;;\n" +
 				"critic) echo REVIEW_PASSED: $SIGNALBOX_WORK;;\nauditor) echo AUDIT_PASSED: $SIGNALBOX_WORK;;\nesac\n"}})
-	s.box.Config.TeamFiles = []string{filepath.Join(s.root, "signalbox.yaml"), filepath.Join(s.root, "prompts", "critic.md")}
+	s.box.Config.TeamFiles = []string{filepath.Join(s.root, "signalbox.yaml"),
+		filepath.Join(s.root, "prompts", "critic.md")}
 	s.run()
-	if got := s.file("done") + s.file("signalbox.yaml") + s.file("prompts/critic.md"); got != "slots: 1\nbe strict\n" {
+	if got := s.file("done") + s.file("signalbox.yaml") + s.file(
+		"prompts/critic.md"); got != "slots: 1\nbe strict\n" {
 		t.Errorf("the files have %q", got)
 	}
-	if info, err := os.Lstat(filepath.Join(s.root, "signalbox.yaml")); err != nil || info.Mode().Perm()&0o022 != 0 {
+	if info, err := os.Lstat(filepath.Join(s.root, "signalbox.yaml")); err != nil ||
+		info.Mode().Perm()&0o022 != 0 {
 		t.Errorf("%v, %v", info, err)
 	}
 }
@@ -255,7 +282,8 @@ func TestTeamFilesCannotBeChanged(t *testing.T) {
 // What an agent leaves in its home folder cannot stop the run either.
 func TestSetupFailureOfTheHome(t *testing.T) {
 	needSandbox(t)
-	s := set(t, scene{git: true, plan: task("T1") + task("T2"), options: Options{LeaveQuestions: true},
+	s := set(t, scene{git: true, plan: task("T1") + task("T2"),
+		options: Options{LeaveQuestions: true},
 		settings: "sandbox: enforce\nroles: {developer: {agent: shell}, critic: {agent: shell}, auditor: {agent: shell}}\n" +
 			"setup: [{name: modules, command: 'test ! -e $HOME/broken', files: [list]}]\nchecks: [{name: unit, command: 'true'}]\n",
 		files: map[string]string{".gitignore": ".signalbox\n", "list": "1\n",
@@ -274,7 +302,9 @@ func TestSetupFailureOfTheHome(t *testing.T) {
 func TestSetupIsTriedAgain(t *testing.T) {
 	count := filepath.Join(t.TempDir(), "count")
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
-		settings: "setup: [{name: modules, command: 'test $SIGNALBOX_WORK = B-1 || test -f " + count + " || { touch " + count + "; false; }'}]\nchecks: [{name: unit, command: 'true'}]\n"})
+		settings: "setup: [{name: modules, command: 'test $SIGNALBOX_WORK = B-1 || test -f " +
+			count + " || { touch " + count +
+			"; false; }'}]\nchecks: [{name: unit, command: 'true'}]\n"})
 	s.run()
 	s.wantCompleted("T1")
 	for _, ran := range all[rules.SetupRan](s, "") {
@@ -286,7 +316,8 @@ func TestSetupIsTriedAgain(t *testing.T) {
 
 // A task that has something in the place of a file to copy does not stop other tasks.
 func TestCopyIsBlockedByTheTask(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1") + task("T2"), options: Options{LeaveQuestions: true},
+	s := set(t, scene{git: true, plan: task("T1") + task("T2"),
+		options:  Options{LeaveQuestions: true},
 		settings: "copy: ['cache/**']\nchecks: [{name: unit, command: 'true'}]\n",
 		files:    map[string]string{".gitignore": "cache/\n.signalbox\n"},
 		script: `
@@ -302,7 +333,8 @@ on developer T1:
 	}
 }
 
-// A setup command may do what a check may. What it puts into its home folder is there for those who work in the worktree.
+// A setup command may do what a check may. What it puts into its home folder is there for those who
+// work in the worktree.
 func TestSetupIsContained(t *testing.T) {
 	needSandbox(t)
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -331,9 +363,11 @@ func TestSetupIsContained(t *testing.T) {
 func TestWorktreesHaveFilesAndPorts(t *testing.T) {
 	register := filepath.Join(t.TempDir(), "ports.json")
 	const report = `echo "$SIGNALBOX_WORK $PWD $SIGNALBOX_PORT $SIGNALBOX_PORTS"; cat .env`
-	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true, ports: register},
-		settings: "copy: [.env, 'cache/**']\nports: 4\nsetup: [{name: show, command: '" + report + "'}]\nchecks: [{name: unit, command: '" + report + " && test -f cache/a/b'}]\n",
-		files:    map[string]string{".gitignore": ".env\ncache\n.signalbox\n"},
+	s := set(t, scene{git: true, plan: task("T1"),
+		options: Options{LeaveQuestions: true, ports: register},
+		settings: "copy: [.env, 'cache/**']\nports: 4\nsetup: [{name: show, command: '" + report +
+			"'}]\nchecks: [{name: unit, command: '" + report + " && test -f cache/a/b'}]\n",
+		files: map[string]string{".gitignore": ".env\ncache\n.signalbox\n"},
 		script: `
 on developer *:
     run grep KEY .env && test $SIGNALBOX_PORTS = 4 && echo $SIGNALBOX_PORT >port && echo >.gitignore && echo changed >>.env
@@ -342,7 +376,8 @@ on developer *:
 	s.write("project/.env", "KEY=1\n")
 	s.write("project/cache/a/b", "x")
 	s.run()
-	if files := strings.Fields(s.git("ls-files")); slices.Contains(files, ".env") || slices.Contains(files, "cache/a/b") || !slices.Contains(files, "port") {
+	if files := strings.Fields(s.git("ls-files")); slices.Contains(files, ".env") ||
+		slices.Contains(files, "cache/a/b") || !slices.Contains(files, "port") {
 		t.Errorf("committed: %q", files)
 	}
 	port, own := map[string]string{}, filepath.Join(s.box.Dir, "trees", "T1") // by folder
@@ -353,8 +388,10 @@ on developer *:
 		}
 		port[fields[1]] = fields[2]
 	}
-	for folder, number := range port { // a folder that is gone, as that of the base is when the task starts, has no ports
-		if folder != own && filepath.Base(folder) != ".scratch-B-1" && number == port[own] || len(port) < 3 {
+	// a folder that is gone, as that of the base is when the task starts, has no ports
+	for folder, number := range port {
+		if folder != own && filepath.Base(folder) != ".scratch-B-1" && number == port[own] ||
+			len(port) < 3 {
 			t.Errorf("the folders have these ports: %v", port)
 		}
 	}
@@ -366,16 +403,19 @@ on developer *:
 // What cannot be copied or reserved is asked about, like a setup command that fails.
 func TestPreparationFails(t *testing.T) {
 	for name, test := range map[string]struct{ settings, want string }{
-		"too large": {"copy: [.env]\nlimits: {tree: 1MB}\n", "setup 'copying files' failed in a worktree of T1: the files to copy are larger than 1MB (limits.tree)"},
-		"ports":     {"ports: 10\n", "setup 'reserving ports' failed in a worktree of T1: "},
+		"too large": {"copy: [.env]\nlimits: {tree: 1MB}\n",
+			"setup 'copying files' failed in a worktree of T1: the files to copy are larger than 1MB (limits.tree)"},
+		"ports": {"ports: 10\n", "setup 'reserving ports' failed in a worktree of T1: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			blocked := filepath.Join(t.TempDir(), "file")
 			if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s := set(t, scene{git: true, plan: task("T1"), settings: test.settings, files: map[string]string{".gitignore": ".env\n.signalbox\n"},
-				options: Options{LeaveQuestions: true, ports: filepath.Join(blocked, "ports.json")}})
+			s := set(t, scene{git: true, plan: task("T1"), settings: test.settings,
+				files: map[string]string{".gitignore": ".env\n.signalbox\n"},
+				options: Options{LeaveQuestions: true,
+					ports: filepath.Join(blocked, "ports.json")}})
 			s.write("project/.env", strings.Repeat("x", 2e6))
 			if o := s.begin().end(); o.Standing != rules.StandingAsking {
 				t.Fatalf("the run ended %s", o.Standing)
@@ -394,7 +434,8 @@ func TestTrackedList(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
 				settings: each.settings + "checks: [{name: unit, command: '" + each.check + "'}]\n",
-				files:    map[string]string{".gitignore": ".env\n.signalbox\n", ".worktreeinclude": ".env\n"}})
+				files: map[string]string{".gitignore": ".env\n.signalbox\n",
+					".worktreeinclude": ".env\n"}})
 			s.write("project/.env", "KEY=1\n")
 			s.run()
 			s.wantCompleted("T1")

@@ -12,7 +12,8 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// runningProcesses returns the pids of a box's agents, and of what they started, that are still running.
+// runningProcesses returns the pids of a box's agents, and of what they started, that are still
+// running.
 func runningProcesses(dir string) (left []string) {
 	deadline := time.Now().Add(time.Minute) // a killed process takes a moment to end
 	for {
@@ -30,8 +31,9 @@ func runningProcesses(dir string) (left []string) {
 	}
 }
 
-// A process that outlives the program of an agent, deaf to signals, in a session of its own and without the agent's environment, is ended
-// before the work is saved. And whoever changes the worktree after that changes neither what is checked nor what is merged.
+// A process that outlives the program of an agent, deaf to signals, in a session of its own and
+// without the agent's environment, is ended before the work is saved. And whoever changes the
+// worktree after that changes neither what is checked nor what is merged.
 func TestTreeIsChangedAfterTheSave(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), settings: "checks: [{name: c, command: '! grep -rq later . && git diff --exit-code HEAD'}]\n", script: `
 on developer T1:
@@ -48,14 +50,17 @@ on developer T1:
 		}
 	}
 	stop := stopped(signalbox.RoleCI)
-	s.until("the baseline is done", func() bool { return s.work("B-1").Phase == signalbox.PhaseCompleted })
+	s.until("the baseline is done",
+		func() bool { return s.work("B-1").Phase == signalbox.PhaseCompleted })
 	stop()
 	stop = stopped(signalbox.RoleDeveloper)
-	s.until("the work is saved", func() bool { return s.work("T1").Phase == signalbox.PhaseCIPending })
+	s.until("the work is saved",
+		func() bool { return s.work("T1").Phase == signalbox.PhaseCIPending })
 	tree := filepath.Join(s.box.Dir, workspace.TreesFolder, "T1")
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range lines {
-		if argv, err := os.ReadFile(name); err == nil && bytes.Contains(argv, []byte(">survivor; done\x00"+tree+"\x00")) {
+		if argv, err := os.ReadFile(name); err == nil &&
+			bytes.Contains(argv, []byte(">survivor; done\x00"+tree+"\x00")) {
 			t.Errorf("after the work was saved, %s is still running", name)
 		}
 	}
@@ -76,7 +81,8 @@ on developer T1:
 		t.Errorf("merged %q", got)
 	}
 	checked := all[rules.ChecksRan](s, "T1")
-	if merged := only[rules.Merged](s, "T1").Body; len(checked) != 1 || !checked[0].Body.Rows[0].Passed || checked[0].Body.Commit != merged.Tip {
+	if merged := only[rules.Merged](s, "T1").Body; len(checked) != 1 ||
+		!checked[0].Body.Rows[0].Passed || checked[0].Body.Commit != merged.Tip {
 		t.Errorf("checked %+v, merged %+v", checked, merged)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"signalbox"
 )
 
-// rateLimit reports whether the agent's service refused to serve, and until when. Some programs have a field for it. From others
-// it is read from the last error message, if that says until when.
+// rateLimit reports whether the agent's service refused to serve, and until when. Some programs
+// have a field for it. From others it is read from the last error message, if that says until when.
 func (l *listener) rateLimit(now time.Time) (until time.Time, limited bool) {
 	if rateLimited(l.stream.RateLimit) {
 		return l.stream.RateLimit.ResetsAt, true
@@ -32,11 +32,13 @@ func rateLimited(r signalbox.RateLimit) bool {
 var (
 	limitWords = lazy.Regexp(`(?i)rate.?limit|usage limit|quota|too many requests|\b429\b`)
 	limitTime  = lazy.Regexp(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
-	limitPause = lazy.Regexp(`(?i)\b(?:again|retry|resets?|wait)\s+(?:(?:in|after|for)\s+)?((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d)\b[\s,]*)+)`)
-	pausePart  = lazy.Regexp(`(?i)(\d+(?:\.\d+)?)\s*(ms|milli|s|m|h|d)`)
+	limitPause = lazy.Regexp(
+		`(?i)\b(?:again|retry|resets?|wait)\s+(?:(?:in|after|for)\s+)?((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d)\b[\s,]*)+)`)
+	pausePart = lazy.Regexp(`(?i)(\d+(?:\.\d+)?)\s*(ms|milli|s|m|h|d)`)
 )
 
-// parseRateLimit finds a rate limit and its end in an error message. A message without a time is an ordinary failure.
+// parseRateLimit finds a rate limit and its end in an error message. A message without a time is an
+// ordinary failure.
 func parseRateLimit(text string, now time.Time) (until time.Time, limited bool) {
 	if !limitWords().MatchString(text) {
 		return time.Time{}, false

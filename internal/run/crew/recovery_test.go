@@ -10,8 +10,9 @@ import (
 	"signalbox/transcript"
 )
 
-// An agent without a valid signal is asked again, under the same lease, and told what was wrong.
-// A turn that only reports progress, or asks for files, has a valid signal. The agent continues under the same lease.
+// An agent without a valid signal is asked again, under the same lease, and told what was wrong. A
+// turn that only reports progress, or asks for files, has a valid signal. The agent continues under
+// the same lease.
 func TestTurnWithoutResult(t *testing.T) {
 	for _, agent := range []string{"player", "as-claude"} {
 		t.Run(agent, func(t *testing.T) {
@@ -35,10 +36,12 @@ on developer T1 attempt 3:
 			s.run()
 			s.wantCompleted("T1")
 			started := all[rules.AgentStarted](s, "T1")
-			if n := len(s.prompts("T1", "developer")); n != 3 || started[0].Body.Epoch != started[2].Body.Epoch {
+			if n := len(s.prompts("T1", "developer")); n != 3 ||
+				started[0].Body.Epoch != started[2].Body.Epoch {
 				t.Errorf("%d developers: %+v", n, started)
 			}
-			if n := len(all[rules.UnknownSignalRecovery](s, "")) + len(all[rules.SignalRefused](s, "")); n != 0 {
+			if n := len(all[rules.UnknownSignalRecovery](s, "")) + len(all[rules.SignalRefused](s,
+				"")); n != 0 {
 				t.Errorf("%d turns without a valid signal, or refused signals", n)
 			}
 			if ended := all[rules.AgentTurnEnded](s, "T1"); ended[0].Body.Commit == "" {
@@ -48,8 +51,8 @@ on developer T1 attempt 3:
 	}
 }
 
-// An agent that only ever reports progress is stopped: after a few turns they count like turns without a valid signal. So does a turn
-// with an attempt at a verdict.
+// An agent that only ever reports progress is stopped: after a few turns they count like turns
+// without a valid signal. So does a turn with an attempt at a verdict.
 func TestTurnsWithoutResultAreBounded(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1") + task("T2"),
@@ -94,7 +97,9 @@ on developer T1 attempt 2:
 	s.run()
 	s.wantCompleted("T1")
 	recovery := only[rules.UnknownSignalRecovery](s, "T1")
-	if b := recovery.Body; b.Attempt != 1 || b.Level != "warning" || !strings.HasPrefix(b.Preview, "I did it.") || !strings.Contains(b.Advice, "READY_FOR_REVIEW: T1") {
+	if b := recovery.Body; b.Attempt != 1 || b.Level != "warning" ||
+		!strings.HasPrefix(b.Preview, "I did it.") ||
+		!strings.Contains(b.Advice, "READY_FOR_REVIEW: T1") {
 		t.Errorf("recovery: %+v", b)
 	}
 	started := all[rules.AgentStarted](s, "T1")
@@ -106,19 +111,28 @@ on developer T1 attempt 2:
 	}
 }
 
-// The advice has the exact line to send, with the work and the key of the new turn, wherever the near miss is.
+// The advice has the exact line to send, with the work and the key of the new turn, wherever the
+// near miss is.
 func TestNearMissAdviceHasTheLine(t *testing.T) {
 	const exit = `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}`
 	for name, c := range map[string]struct{ said, reason, want string }{
-		"no argument":     {"READY_FOR_REVIEW:", "near_miss", "no argument: send the line bare, at column 0: READY_FOR_REVIEW: T1"},
-		"full width":      {"READY_FOR_REVIEW：T1", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
-		"tags":            {"<signal>READY_FOR_REVIEW: T1</signal>", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
-		"colour":          {"\x1b[32mREADY_FOR_REVIEW: T1\x1b[0m", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
-		"carriage return": {"50 %\rREADY_FOR_REVIEW: T1", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
-		"table":           {"| READY_FOR_REVIEW: task 1 |", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
-		"sentence":        {"Final signal: READY_FOR_REVIEW", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
-		"typo":            {"REDAY_FOR_REVIEW: T1", "near_miss", "misspelled: send the line bare, at column 0: READY_FOR_REVIEW: T1"},
-		"exit":            {"My exit: " + exit, "malformed", "send the line bare, at column 0: " + exit},
+		"no argument": {"READY_FOR_REVIEW:", "near_miss",
+			"no argument: send the line bare, at column 0: READY_FOR_REVIEW: T1"},
+		"full width": {"READY_FOR_REVIEW：T1", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
+		"tags": {"<signal>READY_FOR_REVIEW: T1</signal>", "near_miss",
+			"column 0: READY_FOR_REVIEW: T1"},
+		"colour": {"\x1b[32mREADY_FOR_REVIEW: T1\x1b[0m", "near_miss",
+			"column 0: READY_FOR_REVIEW: T1"},
+		"carriage return": {"50 %\rREADY_FOR_REVIEW: T1", "near_miss",
+			"column 0: READY_FOR_REVIEW: T1"},
+		"table": {"| READY_FOR_REVIEW: task 1 |", "near_miss",
+			"column 0: READY_FOR_REVIEW: T1"},
+		"sentence": {"Final signal: READY_FOR_REVIEW", "near_miss",
+			"column 0: READY_FOR_REVIEW: T1"},
+		"typo": {"REDAY_FOR_REVIEW: T1", "near_miss",
+			"misspelled: send the line bare, at column 0: READY_FOR_REVIEW: T1"},
+		"exit": {"My exit: " + exit, "malformed", "send the line bare, at column 0: " +
+			exit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true}, script: `
@@ -129,10 +143,12 @@ on developer T1 attempt 2:
 `})
 			s.run()
 			s.wantCompleted("T1")
-			if b := only[rules.UnknownSignalRecovery](s, "T1").Body; !strings.HasSuffix(b.Advice, c.want) {
+			if b := only[rules.UnknownSignalRecovery](s, "T1").Body; !strings.HasSuffix(b.Advice,
+				c.want) {
 				t.Errorf("advice %q, want %q", b.Advice, c.want)
 			}
-			if b := only[rules.SignalRefused](s, "T1").Body; string(b.Reason) != c.reason || !strings.HasSuffix(b.Detail, c.want) {
+			if b := only[rules.SignalRefused](s, "T1").Body; string(b.Reason) != c.reason ||
+				!strings.HasSuffix(b.Detail, c.want) {
 				t.Errorf("refused: %+v", b)
 			}
 			wantIn(t, s.prompts("T1", "developer")[1], c.want)
@@ -140,7 +156,8 @@ on developer T1 attempt 2:
 	}
 }
 
-// A near miss of a signal that the role must not send is not advised, and one of an exit signal only if they are on.
+// A near miss of a signal that the role must not send is not advised, and one of an exit signal
+// only if they are on.
 func TestNearMissThatMustNotBeSent(t *testing.T) {
 	for name, c := range map[string]struct{ said, want string }{
 		"other role":          {"**REVIEW_PASSED: T1**", ""},
@@ -207,10 +224,12 @@ on developer T1 attempt 4:
 	if strings.Join(levels, " ") != "warning error" {
 		t.Errorf("recoveries: %v", levels)
 	}
-	if got := only[rules.AgentSignalFailure](s, "T1").Body.Reason; got != "3_consecutive_unknown_signals" {
+	if got := only[rules.AgentSignalFailure](s,
+		"T1").Body.Reason; got != "3_consecutive_unknown_signals" {
 		t.Errorf("reason %q", got)
 	}
-	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailSignals) || failed.Count != 1 {
+	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailSignals) ||
+		failed.Count != 1 {
 		t.Errorf("failed: %+v", failed)
 	}
 	started := all[rules.AgentStarted](s, "T1")
@@ -261,7 +280,8 @@ on critic T1:
     crash
 `})
 	r := s.begin()
-	if q := s.answer("try once more"); q.Kind != rules.AskedTimeout || !strings.Contains(q.Text, "critic on T1 failed 3 times") {
+	if q := s.answer("try once more"); q.Kind != rules.AskedTimeout ||
+		!strings.Contains(q.Text, "critic on T1 failed 3 times") {
 		t.Errorf("question: %+v", q)
 	}
 	r.end()
@@ -284,7 +304,9 @@ on developer T1 attempt 1:
 `})
 	s.run()
 	s.wantCompleted("T1")
-	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailTimeout) || !strings.HasSuffix(failed.Detail, "(roles.developer.timeout); its last output: I take my time.") {
+	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailTimeout) ||
+		!strings.HasSuffix(failed.Detail,
+			"(roles.developer.timeout); its last output: I take my time.") {
 		t.Errorf("failed: %+v", failed)
 	}
 }
@@ -302,7 +324,8 @@ on developer T1 attempt 1:
 	s.run()
 	s.wantCompleted("T1")
 	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailStall) ||
-		!strings.HasPrefix(failed.Detail, "no output for 1s (roles.developer.checkpoint × limits.checkpoints_missed)") {
+		!strings.HasPrefix(failed.Detail,
+			"no output for 1s (roles.developer.checkpoint × limits.checkpoints_missed)") {
 		t.Errorf("failed: %+v", failed)
 	}
 }
@@ -318,7 +341,8 @@ func TestMissingProgram(t *testing.T) {
 		t.Errorf("the run ended %s", o.Standing)
 	}
 	q := only[rules.QuestionAsked](s, "").Body
-	if q.Kind != rules.AskedAgent || !strings.Contains(q.Text, "the agent missing") || !strings.Contains(q.Text, "no-such-program-anywhere") {
+	if q.Kind != rules.AskedAgent || !strings.Contains(q.Text, "the agent missing") ||
+		!strings.Contains(q.Text, "no-such-program-anywhere") {
 		t.Errorf("question: %+v", q)
 	}
 	if failed := all[rules.AgentFailed](s, "T1"); len(failed) != 0 {
@@ -327,7 +351,8 @@ func TestMissingProgram(t *testing.T) {
 }
 
 func TestRateLimitOfAnAgent(t *testing.T) {
-	for _, agent := range []string{"as-claude", "as-codex", "as-gemini", "as-opencode", "as-plain"} {
+	for _, agent := range []string{"as-claude", "as-codex", "as-gemini", "as-opencode",
+		"as-plain"} {
 		t.Run(agent, func(t *testing.T) {
 			s := set(t, scene{
 				plan:     task("T1"),
@@ -347,7 +372,8 @@ on critic T1 attempt 1:
 			}
 			granted := all[rules.LeaseGranted](s, "T1")
 			for _, e := range granted {
-				if e.Seq > limited.Seq && e.Body.Role == signalbox.RoleCritic && s.timeOf(e.Seq).Before(limited.Body.Until) {
+				if e.Seq > limited.Seq && e.Body.Role == signalbox.RoleCritic &&
+					s.timeOf(e.Seq).Before(limited.Body.Until) {
 					t.Error("a critic was started before the limit ended")
 				}
 			}
@@ -355,7 +381,8 @@ on critic T1 attempt 1:
 	}
 }
 
-// A failing verdict counts even if the service refuses requests afterwards. A passing one does not: the turn was cut short.
+// A failing verdict counts even if the service refuses requests afterwards. A passing one does not:
+// the turn was cut short.
 func TestVerdictWithRateLimit(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
@@ -413,7 +440,8 @@ on developer T1:
 `})
 	s.run()
 	s.wantCompleted("T1")
-	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; ended.Bytes < 3_000_000 || len(s.text(ended.Output)) != int(ended.Bytes) {
+	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; ended.Bytes < 3_000_000 ||
+		len(s.text(ended.Output)) != int(ended.Bytes) {
 		t.Errorf("turn: %+v", ended)
 	}
 }

@@ -17,7 +17,8 @@ func agentsStarted(s *stage) int { return len(all[rules.AgentStarted](s, "")) }
 func (s *stage) add(name, text string) {
 	s.t.Helper()
 	name = filepath.Join(s.project.Root, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+		os.WriteFile(name, []byte(text), 0o644)); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -25,11 +26,13 @@ func (s *stage) add(name, text string) {
 // commitByHand commits on the base, as a person does.
 func (s *stage) commitByHand(args ...string) {
 	s.t.Helper()
-	s.git(append([]string{"-c", "user.name=ann", "-c", "user.email=ann@example.org", "commit", "-q", "-m", "by hand"}, args...)...)
+	s.git(append([]string{"-c", "user.name=ann", "-c", "user.email=ann@example.org", "commit", "-q",
+		"-m", "by hand"}, args...)...)
 }
 
-// If no agent can repair the base, the human is asked before any agent starts. What the human accepts stops neither the tasks nor
-// their merges; another commit on the base is asked about again.
+// If no agent can repair the base, the human is asked before any agent starts. What the human
+// accepts stops neither the tasks nor their merges; another commit on the base is asked about
+// again.
 func TestRedBaseIsAccepted(t *testing.T) {
 	s := set(t, scene{
 		git:      true,
@@ -49,13 +52,17 @@ on developer *:
 		t.Fatalf("%d agents started on a base whose checks fail", n)
 	}
 	ran := only[rules.ChecksRan](s, "B-1").Body
-	if cause := ran.Rows[0].Cause; !strings.Contains(cause, "the program no-such-program-here, which is not in the PATH") || !strings.Contains(cause, "install it") {
+	if cause := ran.Rows[0].Cause; !strings.Contains(cause,
+		"the program no-such-program-here, which is not in the PATH") ||
+		!strings.Contains(cause, "install it") {
 		t.Errorf("cause %q", cause)
 	}
-	if o := s.begin().end(); o.Standing != rules.StandingAsking || agentsStarted(s) != 0 { // as after a crash
+	// as after a crash
+	if o := s.begin().end(); o.Standing != rules.StandingAsking || agentsStarted(s) != 0 {
 		t.Fatalf("the next run ended %s, with %d agents", o.Standing, agentsStarted(s))
 	}
-	if q := s.answer("accept"); q.Kind != rules.AskedBaseline || q.Work != "B-1" || !strings.Contains(s.text(q.Body), "exit status 127") {
+	if q := s.answer("accept"); q.Kind != rules.AskedBaseline || q.Work != "B-1" ||
+		!strings.Contains(s.text(q.Body), "exit status 127") {
 		t.Errorf("question: %+v", q)
 	}
 	s.run()
@@ -63,7 +70,8 @@ on developer *:
 	if got := s.git("ls-files"); !strings.Contains(got, "T1.txt\nT2.txt") {
 		t.Errorf("the base has %q", got)
 	}
-	if n := len(all[rules.ReworkOrdered](s, "")) + len(all[rules.RemediationNeeded](s, "")); n != 0 {
+	if n := len(all[rules.ReworkOrdered](s, "")) + len(all[rules.RemediationNeeded](s,
+		"")); n != 0 {
 		t.Errorf("an accepted failure stopped a task %d times", n)
 	}
 
@@ -71,7 +79,8 @@ on developer *:
 	s.load(task("T1") + task("T2") + task("T3"))
 	before := agentsStarted(s)
 	if o := s.begin().end(); o.Standing != rules.StandingAsking || agentsStarted(s) != before {
-		t.Errorf("on another commit the run ended %s, with %d more agents", o.Standing, agentsStarted(s)-before)
+		t.Errorf("on another commit the run ended %s, with %d more agents", o.Standing,
+			agentsStarted(s)-before)
 	}
 }
 
@@ -86,7 +95,8 @@ func TestRedBaseIsRepairedByHand(t *testing.T) {
 	if o := s.begin().end(); o.Standing != rules.StandingAsking || agentsStarted(s) != 0 {
 		t.Fatalf("the run ended %s, with %d agents", o.Standing, agentsStarted(s))
 	}
-	if cause := only[rules.ChecksRan](s, "B-1").Body.Rows[0].Cause; !strings.Contains(cause, "tools/check.sh, which does not exist") {
+	if cause := only[rules.ChecksRan](s, "B-1").Body.Rows[0].Cause; !strings.Contains(cause,
+		"tools/check.sh, which does not exist") {
 		t.Errorf("cause %q", cause)
 	}
 	s.add("tools/check.sh", "true\n")
@@ -99,7 +109,8 @@ func TestRedBaseIsRepairedByHand(t *testing.T) {
 	}
 }
 
-// withheldVariable is a variable that TestMain sets, and that no program gets unless the configuration says so.
+// withheldVariable is a variable that TestMain sets, and that no program gets unless the
+// configuration says so.
 const withheldVariable = "CREW_TEST_DATABASE"
 
 // What the user has and a check does not get is nothing that an agent can repair.
@@ -109,18 +120,22 @@ func TestRedBaseBySandbox(t *testing.T) {
 	if err := os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const variable = "the check uses $" + withheldVariable + ", which is in your environment but is not passed on (add env_pass: [" + withheldVariable + "] to the check)"
+	const variable = "the check uses $" + withheldVariable +
+		", which is in your environment but is not passed on (add env_pass: [" + withheldVariable +
+		"] to the check)"
 	for name, tt := range map[string]struct{ command, want string }{
-		"file":     {tool, tool + " exists, but the check's sandbox does not show it (add it to sandbox.read of the check, or set sandbox: off for it)"},
+		"file": {tool, tool +
+			" exists, but the check's sandbox does not show it (add it to sandbox.read of the check, or set sandbox: off for it)"},
 		"variable": {`test -n "$` + withheldVariable + `"`, variable},
 		"script":   {"sh check.sh", variable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := set(t, scene{
-				git:      true,
-				plan:     task("T1"),
-				settings: "sandbox: enforce\nchecks:\n  - {name: unit, command: '" + tt.command + "'}\n",
-				options:  Options{LeaveQuestions: true},
+				git:  true,
+				plan: task("T1"),
+				settings: "sandbox: enforce\nchecks:\n  - {name: unit, command: '" + tt.command +
+					"'}\n",
+				options: Options{LeaveQuestions: true},
 			})
 			s.add("check.sh", ": ${"+withheldVariable+"?is not set}\n")
 			s.git("add", "check.sh")

@@ -40,24 +40,30 @@ on expert X-1:
 					resumes = append(resumes, e.Body.Resumes)
 				}
 			}
-			if len(opened) == 0 || len(resumes) != 2 || resumes[0] != "" || resumes[1] != opened[0].Body.ID {
+			if len(opened) == 0 || len(resumes) != 2 || resumes[0] != "" ||
+				resumes[1] != opened[0].Body.ID {
 				t.Errorf("opened %+v, resumed %q", opened, resumes)
 			}
-			if prompts := s.prompts("T1", string(signalbox.RoleDeveloper)); strings.Contains(prompts[1], "Acceptance criteria") {
+			if prompts := s.prompts("T1",
+				string(signalbox.RoleDeveloper)); strings.Contains(prompts[1],
+				"Acceptance criteria") {
 				t.Errorf("prompt:\n%s", prompts[1])
 			}
 		})
 	}
 }
 
-// What an interrupted turn of codex used, as far as it was counted, is not counted again when its session is resumed.
+// What an interrupted turn of codex used, as far as it was counted, is not counted again when its
+// session is resumed.
 func TestResumedThreadIsCountedOnce(t *testing.T) {
 	last := &rules.Thread{ID: "a", Input: 100, Cached: 10, Output: 20}
 	sum := sumOf(usageOf(last, "a"), signalbox.Usage{InputTokens: 50, OutputTokens: 5})
-	if got := threadOf("a", sum); *got != (rules.Thread{ID: "a", Input: 150, Cached: 10, Output: 25}) {
+	if got := threadOf("a", sum); *got != (rules.Thread{ID: "a", Input: 150, Cached: 10,
+		Output: 25}) {
 		t.Errorf("%+v", got)
 	}
-	after := sinceResume(signalbox.Usage{InputTokens: 180, CachedInputTokens: 10, OutputTokens: 30}, "a", threadOf("a", sum), signalbox.Usage{})
+	after := sinceResume(signalbox.Usage{InputTokens: 180, CachedInputTokens: 10, OutputTokens: 30},
+		"a", threadOf("a", sum), signalbox.Usage{})
 	if after != (signalbox.Usage{InputTokens: 30, OutputTokens: 5}) {
 		t.Errorf("%+v", after)
 	}

@@ -45,14 +45,16 @@ type session struct {
 	secret  string // of the lease, for the programs of the agent
 	cancel  context.CancelCauseFunc
 	over    <-chan struct{} // closed when the session must end
-	leased  context.Context // done when the lease is lost, also if the session was being ended already
+	// done when the lease is lost, also if the session was being ended already
+	leased  context.Context
 	unlease context.CancelFunc
 	wake    chan struct{} // capacity 1: a parked session looks at the ledger again
 	// spending wakes the supervisor because a cap is reached; capacity 1.
 	spending chan struct{}
 	// messages wakes the supervisor because there are messages of the human; capacity 1.
 	messages chan struct{}
-	// told are the messages that the agent of the running turn has got, in its prompt or while it works.
+	// told are the messages that the agent of the running turn has got, in its prompt or while it
+	// works.
 	told    []uint64
 	started bool // an agent was started
 	// continued counts the turns that only reported progress.
@@ -60,8 +62,8 @@ type session struct {
 	// unreported is a turn that ended with processes left.
 	unreported *rules.Turn
 
-	// temp is the private folder for temporary files of the session's agent, and socket the path of its socket. Both exist while runAgent
-	// runs.
+	// temp is the private folder for temporary files of the session's agent, and socket the path of
+	// its socket. Both exist while runAgent runs.
 	temp, socket string
 	listening    atomic.Pointer[listener] // to the running turn; nil if there is none
 	turnSignals  atomic.Int64             // that its agent reported
@@ -75,18 +77,21 @@ func (s *session) run(ctx context.Context) {
 		defer close(stopped)
 		s.renewLease(renewing)
 	}()
-	// What fails because of a full disk or another git's lock is tried again. An agent is not started twice.
+	// What fails because of a full disk or another git's lock is tried again. An agent is not
+	// started twice.
 	err := s.retry(ctx, s.isPermanent, func() error { return s.attempt(ctx) })
 	stop()
 	<-stopped
 	left := leftBy(err)
 	if left != nil {
-		s.crew.log.Warn("processes did not end; the task waits until they have", "work", s.work, "role", s.role, "error", left)
+		s.crew.log.Warn("processes did not end; the task waits until they have", "work", s.work,
+			"role", s.role, "error", left)
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errLeaseLost):
 		if s.holdsLease() { // it could not be renewed in time; its agent was ended
-			s.try(rules.Release{Work: s.work, Session: s.id, Epoch: s.epoch, Reason: "its lease could not be renewed"})
+			s.try(rules.Release{Work: s.work, Session: s.id, Epoch: s.epoch,
+				Reason: "its lease could not be renewed"})
 		}
 	case err == nil, errors.Is(err, errLeaseLost), errors.Is(err, checks.ErrSetupFailed):
 	case left != nil:
@@ -102,12 +107,14 @@ func (s *session) run(ctx context.Context) {
 
 func (s *session) isPermanent(err error) bool {
 	code := signalbox.CodeOf(err)
-	return s.started || leftBy(err) != nil || errors.Is(err, errLeaseLost) || errors.Is(err, checks.ErrSetupFailed) || errors.Is(err, rules.ErrNothingToClaim) ||
-		errors.Is(err, forge.ErrLogin) || errors.Is(err, forge.ErrRefused) || code == signalbox.CodeUsage || code == signalbox.CodeNotFound
+	return s.started || leftBy(err) != nil || errors.Is(err, errLeaseLost) ||
+		errors.Is(err, checks.ErrSetupFailed) || errors.Is(err, rules.ErrNothingToClaim) ||
+		errors.Is(err, forge.ErrLogin) || errors.Is(err, forge.ErrRefused) ||
+		code == signalbox.CodeUsage || code == signalbox.CodeNotFound
 }
 
-// attempt does the work of the lease. It holds a lock, so that no other session of this machine does the same work, until everything has ended
-// that it started.
+// attempt does the work of the lease. It holds a lock, so that no other session of this machine
+// does the same work, until everything has ended that it started.
 func (s *session) attempt(ctx context.Context) (err error) {
 	lock, err := s.lockWork(ctx)
 	if err != nil {
@@ -166,8 +173,8 @@ func (s *session) runAgent(ctx context.Context) (err error) {
 	}
 }
 
-// mayContinue reports whether the agent may continue after a turn without a result in which it reported progress. An agent
-// that does nothing else is treated like one without a valid signal.
+// mayContinue reports whether the agent may continue after a turn without a result in which it
+// reported progress. An agent that does nothing else is treated like one without a valid signal.
 func (s *session) mayContinue() bool {
 	s.continued++
 	return s.continued <= s.crew.box.Config.Limits.Unknown
@@ -176,7 +183,8 @@ func (s *session) mayContinue() bool {
 // waitUntilUnparked waits until the agent can get what it asked for and a slot is free.
 func (s *session) waitUntilUnparked(ctx context.Context) error {
 	for {
-		answer, err := s.crew.box.Engine.DoPatiently(ctx, nil, rules.ResumeSession{Session: s.id, Epoch: s.epoch})
+		answer, err := s.crew.box.Engine.DoPatiently(ctx, nil,
+			rules.ResumeSession{Session: s.id, Epoch: s.epoch})
 		if !errors.Is(err, rules.ErrNothingToClaim) {
 			s.agent = cmp.Or(answer.Agent, s.agent)
 			return asLeaseLost(err)
@@ -194,7 +202,8 @@ func (s *session) waitUntilUnparked(ctx context.Context) error {
 	}
 }
 
-// retry calls f, with increasing pauses, until it succeeds, returns a permanent error, or the session ends.
+// retry calls f, with increasing pauses, until it succeeds, returns a permanent error, or the
+// session ends.
 func (s *session) retry(ctx context.Context, permanent func(error) bool, f func() error) error {
 	delay := time.Duration(0)
 	for i := 0; ; i++ {
@@ -209,7 +218,8 @@ func (s *session) retry(ctx context.Context, permanent func(error) bool, f func(
 		default:
 			return err
 		}
-		s.crew.log.Warn("retrying", "work", s.work, "role", s.role, "in", delay, "error", workspace.Explain(err))
+		s.crew.log.Warn("retrying", "work", s.work, "role", s.role, "in", delay, "error",
+			workspace.Explain(err))
 		select {
 		case <-ctx.Done():
 			return err
@@ -218,12 +228,15 @@ func (s *session) retry(ctx context.Context, permanent func(error) bool, f func(
 	}
 }
 
-// maxOutagePause is the longest pause before a remote repository, or its forge, that cannot be reached is tried again.
+// maxOutagePause is the longest pause before a remote repository, or its forge, that cannot be
+// reached is tried again.
 const maxOutagePause = 5 * time.Minute
 
-// isOutage reports whether the network or a server is the cause of an error, so that it ends by itself.
+// isOutage reports whether the network or a server is the cause of an error, so that it ends by
+// itself.
 func isOutage(err error) bool {
-	return errors.Is(err, forge.ErrTemporary) || errors.Is(err, journal.ErrUnavailable) || workspace.IsOutage(err)
+	return errors.Is(err, forge.ErrTemporary) || errors.Is(err, journal.ErrUnavailable) ||
+		workspace.IsOutage(err)
 }
 
 // workItem returns the session's work as it is now.
@@ -238,8 +251,9 @@ func (s *session) loseLease() {
 	s.unlease()
 }
 
-// endWithLease makes stop end a program when the lease is lost, until the result is called. Whatever time the program was given to end before, for
-// another reason, it must be gone before the lease can be granted elsewhere.
+// endWithLease makes stop end a program when the lease is lost, until the result is called.
+// Whatever time the program was given to end before, for another reason, it must be gone before the
+// lease can be granted elsewhere.
 func (s *session) endWithLease(stop func(grace time.Duration)) (done func() bool) {
 	return context.AfterFunc(s.leased, func() {
 		c := s.crew.box.Config
@@ -250,14 +264,16 @@ func (s *session) endWithLease(stop func(grace time.Duration)) (done func() bool
 // submitTimeout bounds what must be recorded even though the session has ended.
 const submitTimeout = time.Minute
 
-// submit carries out a command even if the session is being ended. While the ledger cannot be reached it waits, unless the session is being ended.
+// submit carries out a command even if the session is being ended. While the ledger cannot be
+// reached it waits, unless the session is being ended.
 func (s *session) submit(c rules.Command) (rules.Answer, error) {
 	ctx, cancel := s.recording()
 	defer cancel()
 	return s.crew.box.Engine.DoPatiently(ctx, s.over, c)
 }
 
-// try is submit without waiting for a ledger that cannot be reached, for commands that are not worth the wait or must not be delayed.
+// try is submit without waiting for a ledger that cannot be reached, for commands that are not
+// worth the wait or must not be delayed.
 func (s *session) try(c rules.Command) (rules.Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
 	defer cancel()
@@ -308,18 +324,21 @@ func (s *session) recording() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// holdsLease reports whether the ledger, as far as it is known here, says that the session's lease is live.
+// holdsLease reports whether the ledger, as far as it is known here, says that the session's lease
+// is live.
 func (s *session) holdsLease() bool {
 	lease := s.workItem().Lease
 	return lease != nil && lease.Epoch == s.epoch
 }
 
 func (s *session) release(ctx context.Context, reason string) {
-	s.end(ctx, "cannot release the work", rules.Release{Work: s.work, Session: s.id, Epoch: s.epoch, Reason: reason})
+	s.end(ctx, "cannot release the work", rules.Release{Work: s.work, Session: s.id, Epoch: s.epoch,
+		Reason: reason})
 }
 
-// end carries out the last command of the session, which ends its lease. If that fails, for example because the disk is full, it
-// tries again until ctx is done. Then the next crew on this machine releases the work.
+// end carries out the last command of the session, which ends its lease. If that fails, for example
+// because the disk is full, it tries again until ctx is done. Then the next crew on this machine
+// releases the work.
 func (s *session) end(ctx context.Context, failure string, c rules.Command) {
 	retryUntil(ctx, s.crew.opts.delays.retry, func() bool {
 		_, err := s.submit(c)
@@ -335,7 +354,8 @@ func (s *session) end(ctx context.Context, failure string, c rules.Command) {
 	})
 }
 
-// retryUntil calls f until it returns true, with increasing pauses, or until ctx is done, but at least once.
+// retryUntil calls f until it returns true, with increasing pauses, or until ctx is done, but at
+// least once.
 func retryUntil(ctx context.Context, delays []time.Duration, f func() bool) {
 	for i := 0; !f() && ctx.Err() == nil && len(delays) > 0; i++ {
 		select {
@@ -345,17 +365,21 @@ func retryUntil(ctx context.Context, delays []time.Duration, f func() bool) {
 	}
 }
 
-func (s *session) fail(ctx context.Context, cause rules.FailCause, detail string, turn *rules.Turn) {
-	s.end(ctx, "cannot record a failure", rules.ReportFailure{Session: s.id, Epoch: s.epoch, Cause: cause, Detail: detail, Turn: turn})
+func (s *session) fail(ctx context.Context, cause rules.FailCause, detail string,
+	turn *rules.Turn) {
+	s.end(ctx, "cannot record a failure", rules.ReportFailure{Session: s.id, Epoch: s.epoch,
+		Cause: cause, Detail: detail, Turn: turn})
 }
 
-// isRefusal reports whether err is a decision of the rules, and not a failure such as a clock that jumped.
+// isRefusal reports whether err is a decision of the rules, and not a failure such as a clock that
+// jumped.
 func isRefusal(err error) bool {
 	refused := (*rules.RefusedError)(nil)
 	return errors.As(err, &refused)
 }
 
-// asLeaseLost turns a refusal of a command under this session's lease into errLeaseLost. Other errors are returned unchanged.
+// asLeaseLost turns a refusal of a command under this session's lease into errLeaseLost. Other
+// errors are returned unchanged.
 func asLeaseLost(err error) error {
 	if isRefusal(err) {
 		return fmt.Errorf("%w: %w", errLeaseLost, err)

@@ -29,15 +29,17 @@ type AgentSession struct {
 	Secret string
 }
 
-// openSocket creates the temporary folder of the session and serves the socket in it. The agent's processes reach the box only through
-// the socket, and only as this session. The caller calls close, which removes both.
+// openSocket creates the temporary folder of the session and serves the socket in it. The agent's
+// processes reach the box only through the socket, and only as this session. The caller calls
+// close, which removes both.
 func (s *session) openSocket() (close func(), err error) {
 	if s.temp, err = s.crew.makeTemp(s.id); err != nil {
 		return nil, err
 	}
 	remove := func() {
 		if err := contain.RemoveAll(s.temp); err != nil {
-			s.crew.log.Warn("cannot remove the temporary files of an agent", "work", s.work, "error", err)
+			s.crew.log.Warn("cannot remove the temporary files of an agent", "work", s.work,
+				"error", err)
 		}
 	}
 	s.socket = filepath.Join(s.temp, socketName)
@@ -53,9 +55,11 @@ func (s *session) openSocket() (close func(), err error) {
 }
 
 // handleCall answers a request of the agent's processes.
-func (s *session) handleCall(ctx context.Context, r agentsocket.Request) (agentsocket.Reply, error) {
+func (s *session) handleCall(ctx context.Context, r agentsocket.Request) (agentsocket.Reply,
+	error) {
 	if r.Session != s.id {
-		return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeFailed, Hint: "use the " + agentsocket.Variable + " of your own session",
+		return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeFailed, Hint: "use the " +
+			agentsocket.Variable + " of your own session",
 			Err: fmt.Errorf("session '%s' may not use the socket of session '%s'", r.Session, s.id)}
 	}
 	if r.Call == agentsocket.CallExit {
@@ -73,21 +77,25 @@ func (s *session) handleCall(ctx context.Context, r agentsocket.Request) (agents
 		return agentsocket.Reply{}, s.recordTurn(ctx, r.Turn)
 	case agentsocket.CallMCP:
 		if s.crew.opts.MCP == nil {
-			return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("this run does not serve MCP to its agents")}
+			return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeFailed,
+				Err: errors.New("this run does not serve MCP to its agents")}
 		}
 		agent := AgentSession{ID: s.id, Work: s.work, Role: s.role, Epoch: s.epoch, Secret: s.secret}
 		return agentsocket.Reply{Stream: func(ctx context.Context, conn io.ReadWriter) error {
 			return s.crew.opts.MCP(ctx, s.crew.box, agent, conn)
 		}}, nil
 	}
-	return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("unknown call %q", r.Call)}
+	return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeUsage,
+		Err: fmt.Errorf("unknown call %q", r.Call)}
 }
 
 // checkCall refuses a call without the secret of the lease, or under a lease that is over.
 func (s *session) checkCall(r agentsocket.Request) error {
 	if subtle.ConstantTimeCompare([]byte(r.Secret), []byte(s.secret)) != 1 {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Hint: "an agent's process has the secret in SIGNALBOX_SECRET",
-			Err: &rules.RefusedError{Reason: signalbox.ReasonWrongSecret, Msg: fmt.Sprintf("wrong secret: session '%s' needs the secret of its lease", s.id)}}
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Hint: "an agent's process has the secret in SIGNALBOX_SECRET",
+			Err: &rules.RefusedError{Reason: signalbox.ReasonWrongSecret,
+				Msg: fmt.Sprintf("wrong secret: session '%s' needs the secret of its lease", s.id)}}
 	}
 	lease := s.workItem().LiveLease(time.Now())
 	if lease == nil || lease.Epoch != s.epoch || cmp.Or(r.Epoch, s.epoch) != s.epoch {
@@ -96,11 +104,13 @@ func (s *session) checkCall(r agentsocket.Request) error {
 	return nil
 }
 
-// acceptExit accepts an exit signal for the end of the turn. The agent is still at work, and its changes must be saved before others read
-// that the work has moved on. So it is only decided now whether the signal would be accepted; a refusal is recorded at once.
+// acceptExit accepts an exit signal for the end of the turn. The agent is still at work, and its
+// changes must be saved before others read that the work has moved on. So it is only decided now
+// whether the signal would be accepted; a refusal is recorded at once.
 func (s *session) acceptExit(ctx context.Context, r agentsocket.Request) (agentsocket.Exit, error) {
 	if !s.crew.opts.ExitSignals {
-		return agentsocket.Exit{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: transcript.ErrExitDisabled,
+		return agentsocket.Exit{}, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  transcript.ErrExitDisabled,
 			Hint: "ask your operator to start the run with " + signalbox.ExitFlag + "=true"}
 	}
 	epoch, caller := cmp.Or(r.Epoch, s.epoch), &rules.Caller{Secret: rules.HashSecret(r.Secret)}
@@ -109,10 +119,12 @@ func (s *session) acceptExit(ctx context.Context, r agentsocket.Request) (agents
 	if err == nil {
 		exit := rules.Exit{Session: s.id, Epoch: epoch, Signal: *signal, Ref: r.Ref, Caller: caller}
 		_, exit.Notes = rules.LongNotes(signal) // they are stored at the end of the turn
-		s.crew.box.Engine.View(func(state *rules.State) { decision = rules.Decide(state, time.Now(), exit) })
+		s.crew.box.Engine.View(
+			func(state *rules.State) { decision = rules.Decide(state, time.Now(), exit) })
 		err = decision.Err
 	}
-	submission := exitsignal.Submission{Session: s.id, Epoch: epoch, Data: r.Exit, Ref: r.Ref, Caller: caller}
+	submission := exitsignal.Submission{Session: s.id, Epoch: epoch, Data: r.Exit, Ref: r.Ref,
+		Caller: caller}
 	answer := decision.Answer
 	if err == nil && !answer.Repeated {
 		listener, running := s.listening.Load(), false
@@ -130,10 +142,12 @@ func (s *session) acceptExit(ctx context.Context, r agentsocket.Request) (agents
 		return agentsocket.Exit{}, err
 	}
 	done := answer.Completed
-	return agentsocket.Exit{Work: done.WorkID, PhaseCompleted: done.PhaseCompleted, ExitReason: done.ExitReason, NextPhase: done.NextPhase}, nil
+	return agentsocket.Exit{Work: done.WorkID, PhaseCompleted: done.PhaseCompleted,
+		ExitReason: done.ExitReason, NextPhase: done.NextPhase}, nil
 }
 
-// maxTurnSignals is how many turn signals a session records, so that an agent cannot fill the ledger.
+// maxTurnSignals is how many turn signals a session records, so that an agent cannot fill the
+// ledger.
 const maxTurnSignals = 1000
 
 // recordTurn records a turn signal of an agent that is a behaviour tree.
@@ -141,11 +155,13 @@ func (s *session) recordTurn(ctx context.Context, report *turnlog.Report) error 
 	refuse := func(err error) error { return &signalbox.Error{Code: signalbox.CodeFailed, Err: err} }
 	switch {
 	case s.crew.box.Config.AgentNamed(s.agentName()).Tree == "":
-		return refuse(fmt.Errorf("session '%s' may not report turn signals: its agent is not a tree", s.id))
+		return refuse(fmt.Errorf(
+			"session '%s' may not report turn signals: its agent is not a tree", s.id))
 	case report == nil:
 		return refuse(errors.New("there is no turn signal"))
 	case s.turnSignals.Add(1) > maxTurnSignals:
-		return refuse(fmt.Errorf("session '%s' has reported %d turn signals, which is the limit", s.id, maxTurnSignals))
+		return refuse(fmt.Errorf("session '%s' has reported %d turn signals, which is the limit",
+			s.id, maxTurnSignals))
 	}
 	return report.Put(ctx, s.crew.box.Engine, s.id)
 }
@@ -155,7 +171,8 @@ func (s *session) showWork(ctx context.Context, name string) (questions.WorkDeta
 	var w *rules.Work
 	s.crew.box.Engine.View(func(state *rules.State) { w, _ = state.Find(name) })
 	if w == nil || w.ID != s.work {
-		return questions.WorkDetails{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("session '%s' may only see its own work, '%s'", s.id, s.work)}
+		return questions.WorkDetails{}, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("session '%s' may only see its own work, '%s'", s.id, s.work)}
 	}
 	return questions.Details(ctx, s.crew.box, w)
 }

@@ -36,13 +36,15 @@ func (s *stage) variables(name string) variables {
 // request returns a request of the agent.
 func (v variables) request(call agentsocket.Call) agentsocket.Request {
 	epoch, _ := strconv.ParseUint(v["SIGNALBOX_EPOCH"], 10, 64)
-	return agentsocket.Request{Session: v["SIGNALBOX_SESSION"], Epoch: epoch, Secret: v["SIGNALBOX_SECRET"], Call: call, Work: v["SIGNALBOX_WORK"]}
+	return agentsocket.Request{Session: v["SIGNALBOX_SESSION"], Epoch: epoch,
+		Secret: v["SIGNALBOX_SECRET"], Call: call, Work: v["SIGNALBOX_WORK"]}
 }
 
 // exit submits an exit signal over a socket, as the agent whose variables these are.
 func (v variables) exit(socket, reason string) (agentsocket.Exit, error) {
 	request := v.request(agentsocket.CallExit)
-	request.Exit = []byte(`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"` + reason + `"}`)
+	request.Exit = []byte(
+		`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"` + reason + `"}`)
 	var accepted agentsocket.Exit
 	err := agentsocket.Invoke(context.Background(), socket, request, &accepted)
 	return accepted, err
@@ -52,7 +54,8 @@ func (v variables) exit(socket, reason string) (agentsocket.Exit, error) {
 func wantRefused(t *testing.T, err error, code signalbox.Code, text string) {
 	t.Helper()
 	if signalbox.CodeOf(err) != code || !strings.Contains(err.Error(), text) {
-		t.Errorf("got %v with code %d, want %q with code %d", err, signalbox.CodeOf(err), text, code)
+		t.Errorf("got %v with code %d, want %q with code %d", err, signalbox.CodeOf(err), text,
+			code)
 	}
 }
 
@@ -64,7 +67,8 @@ on developer T*:
     wait for {task}.continue
 `
 
-// An exit signal that the agent submits counts when its turn ends: its work is saved first, and what the turn cost is recorded.
+// An exit signal that the agent submits counts when its turn ends: its work is saved first, and
+// what the turn cost is recorded.
 func TestSubmittedExit(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: reports + `
     write a.txt a
@@ -77,7 +81,8 @@ func TestSubmittedExit(t *testing.T) {
 		t.Errorf("the socket: %v, %v", info, err)
 	}
 	folder, err := os.Stat(env["TMPDIR"])
-	if err != nil || folder.Mode() != os.ModeDir|0o700 || filepath.Dir(env["SIGNALBOX_SOCKET"]) != env["TMPDIR"] {
+	if err != nil || folder.Mode() != os.ModeDir|0o700 ||
+		filepath.Dir(env["SIGNALBOX_SOCKET"]) != env["TMPDIR"] {
 		t.Errorf("the temporary folder: %v, %v", folder, err)
 	}
 	accepted, err := env.exit(env["SIGNALBOX_SOCKET"], "completed")
@@ -93,15 +98,18 @@ func TestSubmittedExit(t *testing.T) {
 	}
 	heard := all[rules.SignalHeard](s, "T1")
 	ended := all[rules.AgentTurnEnded](s, "T1")
-	if i := slices.IndexFunc(heard, func(h recorded[rules.SignalHeard]) bool { return h.Body.Dialect == signalbox.DialectExit }); i < 0 ||
-		heard[i].Session != env["SIGNALBOX_SESSION"] || ended[0].Seq >= heard[i].Seq || !strings.Contains(s.text(heard[i].Body.Blob), `"exit_reason":"completed"`) {
+	if i := slices.IndexFunc(heard,
+		func(h recorded[rules.SignalHeard]) bool { return h.Body.Dialect == signalbox.DialectExit }); i < 0 ||
+		heard[i].Session != env["SIGNALBOX_SESSION"] || ended[0].Seq >= heard[i].Seq ||
+		!strings.Contains(s.text(heard[i].Body.Blob), `"exit_reason":"completed"`) {
 		t.Errorf("heard %+v after the turns %+v", heard, ended)
 	}
 	if _, err := os.Lstat(env["TMPDIR"]); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the temporary folder after the session: %v", err)
 	}
 	_, err = env.exit(env["SIGNALBOX_SOCKET"], "completed")
-	wantRefused(t, err, signalbox.CodeConflict, "stale lease: session '"+env["SIGNALBOX_SESSION"]+"' has ended")
+	wantRefused(t, err, signalbox.CodeConflict, "stale lease: session '"+env["SIGNALBOX_SESSION"]+
+		"' has ended")
 }
 
 // The socket of a session serves that session only, and needs its secret and its lease.
@@ -118,16 +126,20 @@ func TestSocketOfAnotherSession(t *testing.T) {
 		t.Fatal("two sessions have one socket")
 	}
 	_, err := two.exit(socket, "blocked")
-	wantRefused(t, err, signalbox.CodeFailed, "session '"+two["SIGNALBOX_SESSION"]+"' may not use the socket of session '"+one["SIGNALBOX_SESSION"]+"'")
+	wantRefused(t, err, signalbox.CodeFailed, "session '"+two["SIGNALBOX_SESSION"]+
+		"' may not use the socket of session '"+one["SIGNALBOX_SESSION"]+"'")
 
 	// Neither with the id of the session alone.
-	thief := variables{"SIGNALBOX_SESSION": one["SIGNALBOX_SESSION"], "SIGNALBOX_EPOCH": one["SIGNALBOX_EPOCH"], "SIGNALBOX_SECRET": two["SIGNALBOX_SECRET"]}
+	thief := variables{"SIGNALBOX_SESSION": one["SIGNALBOX_SESSION"],
+		"SIGNALBOX_EPOCH": one["SIGNALBOX_EPOCH"], "SIGNALBOX_SECRET": two["SIGNALBOX_SECRET"]}
 	_, err = thief.exit(socket, "blocked")
 	wantRefused(t, err, signalbox.CodeFailed, "wrong secret")
 	for _, call := range []agentsocket.Call{agentsocket.CallShow, agentsocket.CallMCP, "claim"} {
-		wantRefused(t, agentsocket.Invoke(t.Context(), socket, thief.request(call), nil), signalbox.CodeFailed, "wrong secret")
+		wantRefused(t, agentsocket.Invoke(t.Context(), socket, thief.request(call), nil),
+			signalbox.CodeFailed, "wrong secret")
 	}
-	if refused := all[rules.SignalRefused](s, "T1"); len(refused) != 1 || refused[0].Body.Reason != signalbox.ReasonWrongSecret {
+	if refused := all[rules.SignalRefused](s, "T1"); len(refused) != 1 ||
+		refused[0].Body.Reason != signalbox.ReasonWrongSecret {
 		t.Errorf("refused: %+v", refused)
 	}
 
@@ -135,21 +147,27 @@ func TestSocketOfAnotherSession(t *testing.T) {
 	stale := variables{"SIGNALBOX_SESSION": one["SIGNALBOX_SESSION"], "SIGNALBOX_EPOCH": two["SIGNALBOX_EPOCH"], "SIGNALBOX_SECRET": one["SIGNALBOX_SECRET"]}
 	_, err = stale.exit(socket, "blocked")
 	wantRefused(t, err, signalbox.CodeConflict, "stale lease")
-	wantRefused(t, agentsocket.Invoke(t.Context(), socket, stale.request(agentsocket.CallShow), nil), signalbox.CodeConflict, "stale lease")
+	wantRefused(t, agentsocket.Invoke(t.Context(), socket, stale.request(agentsocket.CallShow),
+		nil), signalbox.CodeConflict, "stale lease")
 
 	// It sees its own work.
 	var details questions.WorkDetails
-	if err := agentsocket.Invoke(t.Context(), socket, one.request(agentsocket.CallShow), &details); err != nil || details.ID != "T1" {
+	if err := agentsocket.Invoke(t.Context(), socket, one.request(agentsocket.CallShow),
+		&details); err != nil || details.ID != "T1" {
 		t.Errorf("its own work: %+v, %v", details, err)
 	}
 	for _, name := range []string{"T2", "T3", ""} {
 		request := one.request(agentsocket.CallShow)
 		request.Work = name
-		wantRefused(t, agentsocket.Invoke(t.Context(), socket, request, &details), signalbox.CodeFailed, "may only see its own work, 'T1'")
+		wantRefused(t, agentsocket.Invoke(t.Context(), socket, request, &details),
+			signalbox.CodeFailed, "may only see its own work, 'T1'")
 	}
-	wantRefused(t, agentsocket.Invoke(t.Context(), socket, one.request(agentsocket.CallTurn), nil), signalbox.CodeFailed, "its agent is not a tree")
-	wantRefused(t, agentsocket.Invoke(t.Context(), socket, one.request("claim"), nil), signalbox.CodeUsage, "unknown call")
-	wantRefused(t, agentsocket.Invoke(t.Context(), socket, one.request(agentsocket.CallMCP), nil), signalbox.CodeFailed, "does not serve MCP")
+	wantRefused(t, agentsocket.Invoke(t.Context(), socket, one.request(agentsocket.CallTurn), nil),
+		signalbox.CodeFailed, "its agent is not a tree")
+	wantRefused(t, agentsocket.Invoke(t.Context(), socket, one.request("claim"), nil),
+		signalbox.CodeUsage, "unknown call")
+	wantRefused(t, agentsocket.Invoke(t.Context(), socket, one.request(agentsocket.CallMCP), nil),
+		signalbox.CodeFailed, "does not serve MCP")
 
 	// A lease that is revoked makes its calls stale.
 	s.do(rules.Order{What: rules.OrderPause, Actor: "me"})
@@ -163,7 +181,8 @@ func TestSocketOfAnotherSession(t *testing.T) {
 	s.wantCompleted("T1", "T2")
 }
 
-// What the agent wrote counts more than what was submitted, which could be by code that the agent tests.
+// What the agent wrote counts more than what was submitted, which could be by code that the agent
+// tests.
 func TestWrittenVerdictCountsMore(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: reports + `
     signal READY_FOR_REVIEW: {task}
@@ -184,9 +203,11 @@ func TestWrittenVerdictCountsMore(t *testing.T) {
 	}
 }
 
-// A submitted exit signal is recorded beside the verdict in the agent's reply: as completion if both agree, as refused otherwise.
+// A submitted exit signal is recorded beside the verdict in the agent's reply: as completion if
+// both agree, as refused otherwise.
 func TestSubmittedExitBesideAVerdict(t *testing.T) {
-	for reason, want := range map[string]string{"completed": "completed", "blocked": "refused as superseded"} {
+	for reason, want := range map[string]string{"completed": "completed",
+		"blocked": "refused as superseded"} {
 		t.Run(reason, func(t *testing.T) {
 			s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: reports + `
     signal READY_FOR_REVIEW: {task}
@@ -212,7 +233,8 @@ func TestSubmittedExitBesideAVerdict(t *testing.T) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 			for _, h := range all[rules.SignalHeard](s, "T1") {
-				if h.Body.Dialect == signalbox.DialectExit && !strings.Contains(s.text(h.Body.Blob), `"exit_reason":"completed"`) {
+				if h.Body.Dialect == signalbox.DialectExit &&
+					!strings.Contains(s.text(h.Body.Blob), `"exit_reason":"completed"`) {
 					t.Errorf("heard %s", s.text(h.Body.Blob))
 				}
 			}
@@ -220,7 +242,8 @@ func TestSubmittedExitBesideAVerdict(t *testing.T) {
 	}
 }
 
-// A critic that rejects over its socket, and whose tests then submit a pass over the same one, has said nothing. Both are recorded.
+// A critic that rejects over its socket, and whose tests then submit a pass over the same one, has
+// said nothing. Both are recorded.
 func TestContradictingExits(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: `
 on critic T1 attempt 1:
@@ -233,25 +256,30 @@ on critic T1 attempt 1:
 	env := s.variables("T1.env")
 	submit := func(reason, notes string) error {
 		request := env.request(agentsocket.CallExit)
-		request.Exit = fmt.Appendf(nil, `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":%q,"notes":%q}`, reason, notes)
+		request.Exit = fmt.Appendf(nil,
+			`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":%q,"notes":%q}`, reason, notes)
 		return agentsocket.Invoke(t.Context(), env["SIGNALBOX_SOCKET"], request, nil)
 	}
-	if err := errors.Join(submit("error", "a backdoor"), submit("error", "a backdoor")); err != nil {
+	if err := errors.Join(submit("error", "a backdoor"),
+		submit("error", "a backdoor")); err != nil {
 		t.Errorf("a signal and its repetition: %v", err)
 	}
-	wantRefused(t, submit("completed", "all is well"), signalbox.CodeFailed, "ambiguous: 'error' and 'completed' were submitted in one turn")
+	wantRefused(t, submit("completed", "all is well"), signalbox.CodeFailed,
+		"ambiguous: 'error' and 'completed' were submitted in one turn")
 	for range 3 { // which does not fill the ledger
 		wantRefused(t, submit("completed", "all is well"), signalbox.CodeFailed, "ambiguous")
 	}
 	refused := all[rules.SignalRefused](s, "T1")
 	var said []string
 	for _, r := range refused {
-		if r.Body.Said != signalbox.NameExit || r.Body.Reason != signalbox.ReasonAmbiguous || r.Session != env["SIGNALBOX_SESSION"] {
+		if r.Body.Said != signalbox.NameExit || r.Body.Reason != signalbox.ReasonAmbiguous ||
+			r.Session != env["SIGNALBOX_SESSION"] {
 			t.Errorf("refused %+v", r)
 		}
 		said = append(said, s.text(r.Body.Blob))
 	}
-	if len(said) != 2 || !strings.Contains(said[0], "a backdoor") || !strings.Contains(said[1], "all is well") {
+	if len(said) != 2 || !strings.Contains(said[0], "a backdoor") ||
+		!strings.Contains(said[1], "all is well") {
 		t.Errorf("recorded %q", said)
 	}
 	s.write("project/T1.continue", "")
@@ -267,7 +295,8 @@ on critic T1 attempt 1:
 	}
 }
 
-// Signals that would move the work alike, but say something else to the next reader, contradict each other, too.
+// Signals that would move the work alike, but say something else to the next reader, contradict
+// each other, too.
 func TestSubmittedExitIsNotReplaced(t *testing.T) {
 	l := &listener{}
 	signal := func(notes string) *signalbox.ExitSignal {
@@ -277,8 +306,10 @@ func TestSubmittedExitIsNotReplaced(t *testing.T) {
 		notes        string
 		contradicted bool
 	}{{"a backdoor", false}, {"a backdoor", false}, {"nothing to see", true}, {"a backdoor", true}} {
-		if _, running := l.submitExit(signal(c.notes), nil); !running || l.contradicted != c.contradicted || *l.submitted.Signal.Notes != "a backdoor" {
-			t.Errorf("after %q: running %v, contradicted %v, kept %q", c.notes, running, l.contradicted, *l.submitted.Signal.Notes)
+		if _, running := l.submitExit(signal(c.notes), nil); !running ||
+			l.contradicted != c.contradicted || *l.submitted.Signal.Notes != "a backdoor" {
+			t.Errorf("after %q: running %v, contradicted %v, kept %q", c.notes, running,
+				l.contradicted, *l.submitted.Signal.Notes)
 		}
 	}
 }
@@ -297,7 +328,8 @@ func TestSubmittedExitOfACrash(t *testing.T) {
 	s.write("project/T1.continue", "")
 	r.end()
 	s.wantCompleted("T1")
-	if failed := only[rules.AgentFailed](s, "T1"); failed.Body.Detail != "exit status 7 after an exit signal" {
+	if failed := only[rules.AgentFailed](s,
+		"T1"); failed.Body.Detail != "exit status 7 after an exit signal" {
 		t.Errorf("failed: %+v", failed.Body)
 	}
 }
@@ -319,17 +351,20 @@ func TestSubmittedExitIsDisabled(t *testing.T) {
 func TestMCPOfASession(t *testing.T) {
 	var served AgentSession
 	ended := make(chan struct{})
-	s := set(t, scene{plan: task("T1"), options: Options{MCP: func(ctx context.Context, _ *box.Box, agent AgentSession, conn io.ReadWriter) error {
-		served = agent
-		io.WriteString(conn, "hello\n")
-		<-ctx.Done()
-		close(ended)
-		return nil
-	}}, script: reports + "    signal READY_FOR_REVIEW: {task}\n"})
+	s := set(t, scene{plan: task("T1"),
+		options: Options{MCP: func(ctx context.Context, _ *box.Box, agent AgentSession,
+			conn io.ReadWriter) error {
+			served = agent
+			io.WriteString(conn, "hello\n")
+			<-ctx.Done()
+			close(ended)
+			return nil
+		}}, script: reports + "    signal READY_FOR_REVIEW: {task}\n"})
 	r := s.begin()
 	s.awaitCheckpoint("T1")
 	env := s.variables("T1.env")
-	conn, err := agentsocket.Connect(t.Context(), env["SIGNALBOX_SOCKET"], env.request(agentsocket.CallMCP))
+	conn, err := agentsocket.Connect(t.Context(), env["SIGNALBOX_SOCKET"],
+		env.request(agentsocket.CallMCP))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +380,8 @@ func TestMCPOfASession(t *testing.T) {
 	<-ended
 	r.end()
 	epoch, _ := strconv.ParseUint(env["SIGNALBOX_EPOCH"], 10, 64)
-	want := AgentSession{ID: env["SIGNALBOX_SESSION"], Work: "T1", Role: signalbox.RoleDeveloper, Epoch: epoch, Secret: env["SIGNALBOX_SECRET"]}
+	want := AgentSession{ID: env["SIGNALBOX_SESSION"], Work: "T1", Role: signalbox.RoleDeveloper,
+		Epoch: epoch, Secret: env["SIGNALBOX_SECRET"]}
 	if served != want {
 		t.Errorf("served %+v, want %+v", served, want)
 	}
@@ -353,7 +389,8 @@ func TestMCPOfASession(t *testing.T) {
 
 // A configured folder for temporary files is used.
 func TestConfiguredTempFolder(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), script: "on developer T1:\n    run env > T1.env\n    signal READY_FOR_REVIEW: {task}\n"})
+	s := set(t, scene{plan: task("T1"),
+		script: "on developer T1:\n    run env > T1.env\n    signal READY_FOR_REVIEW: {task}\n"})
 	other := filepath.Join(s.dir, "other")
 	own := s.box.Config.Agents["player"]
 	own.Env = map[string]string{"TMPDIR": other}
@@ -368,14 +405,16 @@ func TestConfiguredTempFolder(t *testing.T) {
 // A box whose path is too long for a socket uses a folder elsewhere.
 func TestTempOfALongPath(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
-	c := &Crew{box: &box.Box{Ledger: &box.Ledger{Dir: filepath.Join(s.dir, strings.Repeat("x", 100))}}}
+	c := &Crew{box: &box.Box{Ledger: &box.Ledger{Dir: filepath.Join(s.dir,
+		strings.Repeat("x", 100))}}}
 	session := box.NewID("w") + ".1" // random, because tests share the folder
 	dir, err := c.makeTemp(session)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	if filepath.Base(dir) != "signalbox-"+session || len(dir) > agentsocket.MaxPath-len(socketName) {
+	if filepath.Base(dir) != "signalbox-"+session ||
+		len(dir) > agentsocket.MaxPath-len(socketName) {
 		t.Errorf("got %s", dir)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode() != os.ModeDir|0o700 {
@@ -393,7 +432,8 @@ func TestTempOfALongPath(t *testing.T) {
 	}
 }
 
-// The temporary folders of a killed crew are removed, also those that contain read-only folders, and no others.
+// The temporary folders of a killed crew are removed, also those that contain read-only folders,
+// and no others.
 func TestTempOfAKilledCrew(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	p := s.startPeer()
@@ -407,11 +447,13 @@ func TestTempOfAKilledCrew(t *testing.T) {
 		t.Fatal(err)
 	}
 	locked := filepath.Join(mine, "cache", "locked")
-	if err := errors.Join(os.MkdirAll(filepath.Join(locked, "a"), 0o755), os.Chmod(locked, 0o555)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(locked, "a"), 0o755),
+		os.Chmod(locked, 0o555)); err != nil {
 		t.Fatal(err)
 	}
 	s.write("elsewhere/kept", "")
-	if err := os.Symlink(filepath.Join(s.dir, "elsewhere"), filepath.Join(mine, "link")); err != nil {
+	if err := os.Symlink(filepath.Join(s.dir, "elsewhere"),
+		filepath.Join(mine, "link")); err != nil {
 		t.Fatal(err)
 	}
 	p.die()

@@ -28,13 +28,16 @@ on developer T1 attempt 2+:
     signal READY_FOR_REVIEW: {task}
 `
 
-// untilEnded waits until the first turn has ended. An answer before that could come while the agent is being ended.
+// untilEnded waits until the first turn has ended. An answer before that could come while the agent
+// is being ended.
 func (s *stage) untilEnded() {
 	s.t.Helper()
-	s.until("the turn has ended", func() bool { return len(all[rules.AgentTurnEnded](s, "T1")) > 0 })
+	s.until("the turn has ended",
+		func() bool { return len(all[rules.AgentTurnEnded](s, "T1")) > 0 })
 }
 
-// What an agent uses is read while it works. It is ended when it reaches a cap, what it did is kept, and the human is asked.
+// What an agent uses is read while it works. It is ended when it reaches a cap, what it did is
+// kept, and the human is asked.
 func TestAgentIsEndedAtItsCap(t *testing.T) {
 	const tokens, cost = "{tokens: 50000}", "{cost: 0.50}"
 	for _, level := range []struct {
@@ -43,44 +46,53 @@ func TestAgentIsEndedAtItsCap(t *testing.T) {
 		work     string // of the question
 		says     string
 	}{
-		{rules.CapTurn, "budget: {turn: %s}\nroles: {developer: {agent: AGENT}}\n", "T1", "budget.turn"},
-		{rules.CapTask, "budget: {task: %s}\nroles: {developer: {agent: AGENT}}\n", "T1", "budget.task"},
-		{rules.CapRole, "roles: {developer: {agent: AGENT, budget: %s}}\n", "", "roles.developer.budget"},
+		{rules.CapTurn, "budget: {turn: %s}\nroles: {developer: {agent: AGENT}}\n", "T1",
+			"budget.turn"},
+		{rules.CapTask, "budget: {task: %s}\nroles: {developer: {agent: AGENT}}\n", "T1",
+			"budget.task"},
+		{rules.CapRole, "roles: {developer: {agent: AGENT, budget: %s}}\n", "",
+			"roles.developer.budget"},
 		{rules.CapRun, "budget: {run: %s}\nroles: {developer: {agent: AGENT}}\n", "", "budget.run"},
 	} {
 		for _, program := range []struct {
 			agent, limit, uses, says string
 		}{
-			{"as-claude", tokens, "    usage 60000 10000\n    say More.", "70000 of 50000 tokens ("},
+			{"as-claude", tokens, "    usage 60000 10000\n    say More.",
+				"70000 of 50000 tokens ("},
 			{"as-claude", cost, "    usage 60000 10000\n    say More.", "cost $0.70 of $0.50 ("},
-			{"as-opencode", cost, "    usage 60000 10000 0.6\n    run true", "cost $0.60 of $0.50 ("},
+			{"as-opencode", cost, "    usage 60000 10000 0.6\n    run true",
+				"cost $0.60 of $0.50 ("},
 			{"as-codex", tokens, codexFile(60000, 10000), "70000 of 50000 tokens ("},
 			{"as-gemini", tokens, geminiFile(60000, 10000), "70000 of 50000 tokens ("},
 			{"as-codex", cost, codexFile(60000, 10000), "cost $0.70 of $0.50 ("},
 		} {
-			t.Run(fmt.Sprintf("%s %s %s", level.cap, program.agent, program.limit), func(t *testing.T) {
-				s := set(t, scene{git: true, plan: task("T1"),
-					settings: strings.ReplaceAll(fmt.Sprintf(level.settings, program.limit), "AGENT", program.agent) +
-						"prices: {claude-rehearsal: {input: 10, output: 10}, some-model: {input: 10, output: 10}}\n",
-					script: fmt.Sprintf(spender, program.uses)})
-				r := s.begin()
-				s.untilEnded()
-				q := s.answer("yes")
-				if q.Kind != rules.AskedBudget || q.Work != level.work || !strings.Contains(q.Text, program.says+level.says+" in signalbox.yaml") {
-					t.Errorf("question: %+v", q)
-				}
-				if o := r.end(); o.Standing != rules.StandingComplete {
-					t.Errorf("the run ended %s", o.Standing)
-				}
-				ended := all[rules.AgentTurnEnded](s, "T1")[0].Body
-				if !ended.Interrupted || ended.Cap != level.cap || ended.Spent.Tokens != 70000 || ended.Estimated || ended.Commit == "" ||
-					!strings.Contains(s.text(ended.Output), "I begin") {
-					t.Errorf("the turn: %+v", ended)
-				}
-				if failed := all[rules.AgentFailed](s, ""); len(failed) > 0 {
-					t.Errorf("it counts as a failure: %+v", failed)
-				}
-			})
+			t.Run(fmt.Sprintf("%s %s %s", level.cap, program.agent, program.limit),
+				func(t *testing.T) {
+					s := set(t, scene{git: true, plan: task("T1"),
+						settings: strings.ReplaceAll(fmt.Sprintf(level.settings, program.limit),
+							"AGENT", program.agent) +
+							"prices: {claude-rehearsal: {input: 10, output: 10}, some-model: {input: 10, output: 10}}\n",
+						script: fmt.Sprintf(spender, program.uses)})
+					r := s.begin()
+					s.untilEnded()
+					q := s.answer("yes")
+					if q.Kind != rules.AskedBudget || q.Work != level.work ||
+						!strings.Contains(q.Text, program.says+level.says+" in signalbox.yaml") {
+						t.Errorf("question: %+v", q)
+					}
+					if o := r.end(); o.Standing != rules.StandingComplete {
+						t.Errorf("the run ended %s", o.Standing)
+					}
+					ended := all[rules.AgentTurnEnded](s, "T1")[0].Body
+					if !ended.Interrupted || ended.Cap != level.cap || ended.Spent.Tokens != 70000 ||
+						ended.Estimated || ended.Commit == "" ||
+						!strings.Contains(s.text(ended.Output), "I begin") {
+						t.Errorf("the turn: %+v", ended)
+					}
+					if failed := all[rules.AgentFailed](s, ""); len(failed) > 0 {
+						t.Errorf("it counts as a failure: %+v", failed)
+					}
+				})
 		}
 	}
 }
@@ -118,22 +130,27 @@ mv $dir/new $dir/session-2026-11-16T00-00-$(echo $THREAD | cut -c1-8).json
 END`, input, output-20)
 }
 
-// Without files the usage is estimated from what the agent reads and writes, and marked as an estimate.
+// Without files the usage is estimated from what the agent reads and writes, and marked as an
+// estimate.
 func TestCapOfAnEstimate(t *testing.T) {
 	for _, agent := range []string{"as-codex", "as-gemini"} {
 		t.Run(agent, func(t *testing.T) {
 			s := set(t, scene{git: true, plan: task("T1"),
-				settings: "budget: {task: {tokens: 20000}}\nroles: {developer: {agent: " + agent + "}}\n",
-				script:   fmt.Sprintf(spender, "    say "+strings.Repeat("I think about it. ", 5000))})
+				settings: "budget: {task: {tokens: 20000}}\nroles: {developer: {agent: " + agent +
+					"}}\n",
+				script: fmt.Sprintf(spender, "    say "+
+					strings.Repeat("I think about it. ", 5000))})
 			r := s.begin()
 			s.untilEnded()
-			if q := s.answer("yes"); q.Kind != rules.AskedBudget || !strings.Contains(q.Text, " of 20000 tokens, estimated (budget.task") {
+			if q := s.answer("yes"); q.Kind != rules.AskedBudget ||
+				!strings.Contains(q.Text, " of 20000 tokens, estimated (budget.task") {
 				t.Errorf("question: %+v", q)
 			}
 			r.end()
 			s.wantCompleted("T1")
 			ended := all[rules.AgentTurnEnded](s, "T1")
-			if first := ended[0].Body; first.Cap != rules.CapTask || !first.Estimated || first.Spent.Tokens < 20000 {
+			if first := ended[0].Body; first.Cap != rules.CapTask || !first.Estimated ||
+				first.Spent.Tokens < 20000 {
 				t.Errorf("the turn: %+v", first)
 			}
 			if second := ended[1].Body; second.Estimated || second.Spent.Tokens != 2 {
@@ -143,7 +160,8 @@ func TestCapOfAnEstimate(t *testing.T) {
 	}
 }
 
-// Two agents share the budget of the run: both are ended when they have spent it together, and there is one question.
+// Two agents share the budget of the run: both are ended when they have spent it together, and
+// there is one question.
 func TestAgentsShareACap(t *testing.T) {
 	s := set(t, scene{plan: task("T1") + task("T2"),
 		settings: "budget: {run: {tokens: 700}}\nroles: {developer: {agent: as-claude}}\n",
@@ -165,14 +183,17 @@ on developer * attempt 2+:
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
-	s.until("both agents have ended", func() bool { return len(all[rules.AgentTurnEnded](s, "")) == 2 })
-	if q := s.answer("yes"); q.Kind != rules.AskedBudget || q.Work != "" || !strings.Contains(q.Text, "750 of 700 tokens") {
+	s.until("both agents have ended",
+		func() bool { return len(all[rules.AgentTurnEnded](s, "")) == 2 })
+	if q := s.answer("yes"); q.Kind != rules.AskedBudget || q.Work != "" ||
+		!strings.Contains(q.Text, "750 of 700 tokens") {
 		t.Errorf("question: %+v", q)
 	}
 	r.end()
 	s.wantCompleted("T1", "T2")
 	for _, work := range []string{"T1", "T2"} {
-		if ended := all[rules.AgentTurnEnded](s, work)[0].Body; ended.Cap != rules.CapRun || !ended.Interrupted {
+		if ended := all[rules.AgentTurnEnded](s, work)[0].Body; ended.Cap != rules.CapRun ||
+			!ended.Interrupted {
 			t.Errorf("%s: %+v", work, ended)
 		}
 	}
@@ -208,8 +229,10 @@ on developer T1 attempt 3+:
 	defer func() { s.box = first }() // which is closed last
 	s.box = s.open()
 	r = s.begin()
-	s.until("the second turn has ended", func() bool { return len(all[rules.AgentTurnEnded](s, "T1")) == 2 })
-	if q := s.answer("yes"); !strings.Contains(q.Text, "T1 has spent its budget: 700 of 700 tokens") {
+	s.until("the second turn has ended",
+		func() bool { return len(all[rules.AgentTurnEnded](s, "T1")) == 2 })
+	if q := s.answer("yes"); !strings.Contains(q.Text,
+		"T1 has spent its budget: 700 of 700 tokens") {
 		t.Errorf("question: %+v", q)
 	}
 	r.end()
@@ -224,7 +247,8 @@ func TestTokenWindowOfARun(t *testing.T) {
 	s.run()
 	s.wantCompleted("T1")
 	ended := all[rules.AgentTurnEnded](s, "T1")
-	if first := ended[0].Body; first.Cap != rules.CapWindow || !first.Interrupted || first.Spent.Tokens != 700 {
+	if first := ended[0].Body; first.Cap != rules.CapWindow || !first.Interrupted ||
+		first.Spent.Tokens != 700 {
 		t.Errorf("the turn: %+v", first)
 	}
 	if n := len(all[rules.QuestionAsked](s, "")); n > 0 {
@@ -252,7 +276,8 @@ on developer T1 attempt 2:
 
 // An agent that sends its verdict as it reaches its cap has done its work.
 func TestVerdictAtTheCapCounts(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), settings: "budget: {task: {tokens: 500}}\nroles: {developer: {agent: as-claude}}\n",
+	s := set(t, scene{plan: task("T1"),
+		settings: "budget: {task: {tokens: 500}}\nroles: {developer: {agent: as-claude}}\n",
 		script: `
 on developer T1:
     usage 600 100
@@ -263,14 +288,16 @@ on developer T1:
 	s.answer("yes")
 	r.end()
 	s.wantCompleted("T1")
-	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; ended.Cap != "" || ended.Interrupted || len(all[rules.AgentStarted](s, "T1")) != 3 {
+	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; ended.Cap != "" || ended.Interrupted ||
+		len(all[rules.AgentStarted](s, "T1")) != 3 {
 		t.Errorf("the turn: %+v", ended)
 	}
 }
 
 // Working time is limited within a turn too.
 func TestCapOfTime(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1"), settings: "budget: {turn: {time: 1s}}\n", script: fmt.Sprintf(spender, "    say More.")})
+	s := set(t, scene{git: true, plan: task("T1"), settings: "budget: {turn: {time: 1s}}\n",
+		script: fmt.Sprintf(spender, "    say More.")})
 	r := s.begin()
 	s.untilEnded()
 	r.stop(nil)
@@ -278,7 +305,8 @@ func TestCapOfTime(t *testing.T) {
 	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; ended.Cap != rules.CapTurn {
 		t.Errorf("the turn: %+v", ended)
 	}
-	if q := only[rules.QuestionAsked](s, "T1").Body; !strings.Contains(q.Text, "of 1s (budget.turn") {
+	if q := only[rules.QuestionAsked](s, "T1").Body; !strings.Contains(q.Text,
+		"of 1s (budget.turn") {
 		t.Errorf("question: %+v", q)
 	}
 }
@@ -304,12 +332,14 @@ func TestClaudeIsToldItsCap(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "claude")
-			if err := os.WriteFile(program, []byte("#!/bin/sh\n[ \"$1\" = --version ] || exit 1\n"+tt.says+"\n"), 0o700); err != nil {
+			if err := os.WriteFile(program, []byte("#!/bin/sh\n[ \"$1\" = --version ] || exit 1\n"+
+				tt.says+"\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			c := &Crew{opts: Options{delays: &delays{version: time.Minute}}}
 			for range 2 {
-				got := c.costArguments(t.Context(), tt.command, process.Spec{Argv: []string{program}, Env: process.Environ()}, tt.left)
+				got := c.costArguments(t.Context(), tt.command,
+					process.Spec{Argv: []string{program}, Env: process.Environ()}, tt.left)
 				if strings.Join(got, " ") != tt.want {
 					t.Errorf("arguments %q, want %q", got, tt.want)
 				}
@@ -324,9 +354,12 @@ func TestVersionsAreAskedAtTheSameTime(t *testing.T) {
 	dir := t.TempDir()
 	c := &Crew{opts: Options{delays: &delays{version: time.Minute}}}
 	var programs []string
-	for _, names := range [][2]string{{"a", "b"}, {"b", "a"}} { // both before one is started: a process that is being started has files that are being written
+	// both before one is started: a process that is being started has files that are being written
+	for _, names := range [][2]string{{"a", "b"}, {"b", "a"}} {
 		program := filepath.Join(dir, "claude-"+names[0])
-		text := fmt.Sprintf("#!/bin/sh\ncd %s\n: >%s\nuntil [ -e %s ]; do sleep 0.05; done\necho 2.1.76\n", dir, names[0], names[1])
+		text := fmt.Sprintf(
+			"#!/bin/sh\ncd %s\n: >%s\nuntil [ -e %s ]; do sleep 0.05; done\necho 2.1.76\n", dir,
+			names[0], names[1])
 		if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +368,9 @@ func TestVersionsAreAskedAtTheSameTime(t *testing.T) {
 	var both sync.WaitGroup
 	for _, program := range programs {
 		both.Go(func() {
-			if got := c.costArguments(t.Context(), claude, process.Spec{Argv: []string{program}, Env: process.Environ()}, 1_000_000); len(got) != 2 {
+			if got := c.costArguments(t.Context(), claude,
+				process.Spec{Argv: []string{program}, Env: process.Environ()},
+				1_000_000); len(got) != 2 {
 				t.Errorf("%s: arguments %q", program, got)
 			}
 		})
@@ -343,8 +378,8 @@ func TestVersionsAreAskedAtTheSameTime(t *testing.T) {
 	both.Wait()
 }
 
-// The program that is asked for its version may do only what the agent may, and does not run in the working copy, where the agent could have
-// left something for it.
+// The program that is asked for its version may do only what the agent may, and does not run in the
+// working copy, where the agent could have left something for it.
 func TestVersionIsAskedInTheSandbox(t *testing.T) {
 	needSandbox(t)
 	bin, outside := t.TempDir(), t.TempDir()
@@ -379,7 +414,8 @@ roles: {developer: {agent: fake}}
 	if _, err := os.Lstat(filepath.Join(outside, "escaped")); err == nil {
 		t.Error("it could write outside the sandbox")
 	}
-	if arguments, err := os.ReadFile(filepath.Join(s.root, "arguments")); !strings.Contains(string(arguments), "--max-budget-usd 5") {
+	if arguments, err := os.ReadFile(filepath.Join(s.root, "arguments")); !strings.Contains(
+		string(arguments), "--max-budget-usd 5") {
 		t.Errorf("arguments %q, %v", arguments, err)
 	}
 }

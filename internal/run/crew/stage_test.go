@@ -47,7 +47,8 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // the tests here mostly wait
+	// the tests here mostly wait
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		flag.Set("test.parallel", "8")
 	}
 	os.Setenv(withheldVariable, "x")
@@ -74,8 +75,10 @@ func playAgent(name string) {
 		panic(err)
 	}
 	err = script.Play(context.Background(), rehearsal.Options{
-		Format: signalbox.Format(os.Getenv(formatVariable)), Role: os.Getenv("SIGNALBOX_ROLE"), Task: os.Getenv("SIGNALBOX_WORK"), Attempt: attempt,
-		Session: os.Getenv("SIGNALBOX_SESSION"), Interactive: os.Getenv(interactiveVariable) != "", Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Format: signalbox.Format(os.Getenv(formatVariable)), Role: os.Getenv("SIGNALBOX_ROLE"),
+		Task: os.Getenv("SIGNALBOX_WORK"), Attempt: attempt,
+		Session: os.Getenv("SIGNALBOX_SESSION"), Interactive: os.Getenv(interactiveVariable) != "",
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 	})
 	if exit := (*rehearsal.Exit)(nil); errors.As(err, &exit) {
 		os.Exit(exit.Code)
@@ -85,7 +88,8 @@ func playAgent(name string) {
 	}
 }
 
-// leakedGoroutines returns the stacks of goroutines of this module that are still running after all tests, or "".
+// leakedGoroutines returns the stacks of goroutines of this module that are still running after all
+// tests, or "".
 func leakedGoroutines() string {
 	deadline := time.Now().Add(time.Minute)
 	for {
@@ -93,7 +97,8 @@ func leakedGoroutines() string {
 		buf = buf[:runtime.Stack(buf, true)]
 		var leaked []string
 		for _, stack := range strings.Split(string(buf), "\n\n")[1:] { // the first is this one
-			if strings.Contains(stack, "signalbox/internal/") && !strings.Contains(stack, "testing.(*T)") {
+			if strings.Contains(stack, "signalbox/internal/") &&
+				!strings.Contains(stack, "testing.(*T)") {
 				leaked = append(leaked, stack)
 			}
 		}
@@ -110,7 +115,8 @@ const patience = 5 * time.Minute
 // scene describes the setup of a test.
 type scene struct {
 	plan string // Markdown, see task; "" means none
-	// script is what agents do. Developers, critics and auditors that it does not mention accept everything.
+	// script is what agents do. Developers, critics and auditors that it does not mention accept
+	// everything.
 	script string
 	// settings are added to the configuration.
 	settings string
@@ -136,7 +142,8 @@ on auditor *:
 
 // task returns a task of a plan; fields are more lines, such as "**Blocked By**: T1".
 func task(id string, fields ...string) string {
-	text := fmt.Sprintf("\n#### Task %s: The task %s\n\n**Work**: Do what %s asks for.\n\n**Acceptance Criteria**\n\n- [ ] %s is done\n", id, id, id, id)
+	text := fmt.Sprintf(
+		"\n#### Task %s: The task %s\n\n**Work**: Do what %s asks for.\n\n**Acceptance Criteria**\n\n- [ ] %s is done\n", id, id, id, id)
 	for _, field := range fields {
 		text += "\n" + field + "\n"
 	}
@@ -193,7 +200,8 @@ func setUp(t *testing.T, sc scene) *stage {
 	s.write(filepath.Join("project", box.FolderName, config.FileName), s.settings())
 	s.project = project.Project{Root: s.root}
 	opts := &box.Options{KeyFile: filepath.Join(dir, "key")}
-	if _, err := box.Init(t.Context(), filepath.Join(s.root, box.FolderName), "me", opts); err != nil {
+	if _, err := box.Init(t.Context(), filepath.Join(s.root, box.FolderName), "me",
+		opts); err != nil {
 		t.Fatal(err)
 	}
 	if sc.git {
@@ -201,9 +209,11 @@ func setUp(t *testing.T, sc scene) *stage {
 	}
 	s.box = s.open()
 	t.Cleanup(func() {
-		for _, failed := range all[rules.AgentFailed](s, "") { // the status of a scripted agent that misses an expected text
+		// the status of a scripted agent that misses an expected text
+		for _, failed := range all[rules.AgentFailed](s, "") {
 			if strings.HasPrefix(failed.Body.Detail, "exit status 3") {
-				t.Errorf("an agent's prompt lacks an expected text: %s: %s", failed.Work, failed.Body.Detail)
+				t.Errorf("an agent's prompt lacks an expected text: %s: %s", failed.Work,
+					failed.Body.Detail)
 			}
 		}
 		if left := runningProcesses(s.box.Dir); len(left) > 0 {
@@ -222,8 +232,9 @@ func setUp(t *testing.T, sc scene) *stage {
 // open opens the box again, as another process would.
 func (s *stage) open() *box.Box {
 	s.t.Helper()
-	b, err := box.Open(context.Background(), filepath.Join(s.root, box.FolderName), &box.Options{KeyFile: filepath.Join(s.dir, "key"),
-		Log: slog.New(slog.NewTextHandler(s.log, nil))})
+	b, err := box.Open(context.Background(), filepath.Join(s.root, box.FolderName),
+		&box.Options{KeyFile: filepath.Join(s.dir, "key"),
+			Log: slog.New(slog.NewTextHandler(s.log, nil))})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -243,12 +254,14 @@ func (s *stage) script(text string) {
 func (s *stage) write(name, text string) {
 	s.t.Helper()
 	name = filepath.Join(s.dir, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+		os.WriteFile(name, []byte(text), 0o644)); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// settings returns a configuration with the agents player (plain), talker (interactive) and one for each format.
+// settings returns a configuration with the agents player (plain), talker (interactive) and one for
+// each format.
 func (s *stage) settings() string {
 	program, err := os.Executable()
 	if err != nil {
@@ -266,8 +279,10 @@ func (s *stage) settings() string {
 			}
 		}
 		fmt.Fprintf(&b, "  %s:\n    command: [%q]\n    format: %s\n    sandbox: {read: [%q], write: [%q, %q]}\n    env: {%s: %q, %s: %s, GORACE: atexit_sleep_ms=0, GIT_CONFIG_GLOBAL: %q, CODEX_HOME: %q, GEMINI_CLI_HOME: %q%s}\n",
-			name, program, format, filepath.Join(s.dir, "agents.script"), filepath.Join(s.dir, "codex"), filepath.Join(s.dir, "gemini"), scriptVariable,
-			filepath.Join(s.dir, "agents.script"), formatVariable, written, os.DevNull, filepath.Join(s.dir, "codex"), filepath.Join(s.dir, "gemini"), more)
+			name, program, format, filepath.Join(s.dir, "agents.script"),
+			filepath.Join(s.dir, "codex"), filepath.Join(s.dir, "gemini"), scriptVariable,
+			filepath.Join(s.dir, "agents.script"), formatVariable, written, os.DevNull,
+			filepath.Join(s.dir, "codex"), filepath.Join(s.dir, "gemini"), more)
 	}
 	b.WriteString("agents:\n")
 	agent("player", "plain", "")
@@ -286,13 +301,16 @@ func (s *stage) settings() string {
 			b.WriteString("    resume: [\"{session}\"]\n")
 		}
 	}
-	// Without a sandbox, agents can try what must have no effect even if a sandbox lets it through. See contain_test.go for the sandbox.
-	defaults := map[string]string{"agent": "player", "grace": "1s", "workspace": "shared", "sandbox": "\"off\"", "limits": fmt.Sprintf("{checkpoint_answer: %s}", patience)}
+	// Without a sandbox, agents can try what must have no effect even if a sandbox lets it through.
+	// See contain_test.go for the sandbox.
+	defaults := map[string]string{"agent": "player", "grace": "1s", "workspace": "shared",
+		"sandbox": "\"off\"", "limits": fmt.Sprintf("{checkpoint_answer: %s}", patience)}
 	for setting, value := range defaults {
 		if setting == "workspace" && s.scene.git {
 			value = "worktree"
 		}
-		if !slices.ContainsFunc(strings.Split(s.scene.settings, "\n"), func(line string) bool { return strings.HasPrefix(line, setting+":") }) {
+		if !slices.ContainsFunc(strings.Split(s.scene.settings, "\n"),
+			func(line string) bool { return strings.HasPrefix(line, setting+":") }) {
 			fmt.Fprintf(&b, "%s: %s\n", setting, value)
 		}
 	}
@@ -304,8 +322,10 @@ func (s *stage) commit() {
 	s.t.Helper()
 	s.git("init", "-q", "-b", "main")
 	s.git("add", "-A")
-	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-q", "--allow-empty", "-m", "start")
-	repo, err := workspace.Find(s.t.Context(), s.root, filepath.Join(s.root, box.FolderName, "trees"))
+	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-q", "--allow-empty",
+		"-m", "start")
+	repo, err := workspace.Find(s.t.Context(), s.root,
+		filepath.Join(s.root, box.FolderName, "trees"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -336,7 +356,9 @@ func (s *stage) loadAs(name, text string) rules.PlanChange {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	change, err := planload.Load(s.t.Context(), s.box, p, []byte(text), planload.Options{Actor: "me", Source: name + ".md", ID: name, Shared: s.project.Repo == nil})
+	change, err := planload.Load(s.t.Context(), s.box, p, []byte(text),
+		planload.Options{Actor: "me", Source: name + ".md", ID: name,
+			Shared: s.project.Repo == nil})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -382,12 +404,14 @@ func (s *stage) beginIn(b *box.Box, options Options) *running {
 
 // shortDelays returns delays that are short, except for those that a slow machine must not reach.
 func shortDelays() *delays {
-	return &delays{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: patience, finish: patience, firstLook: patience, version: time.Minute, look: 50 * time.Millisecond,
+	return &delays{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: patience,
+		finish: patience, firstLook: patience, version: time.Minute, look: 50 * time.Millisecond,
 		start: []time.Duration{1, 1, 1}, retry: []time.Duration{1, 1}}
 }
 
-// startUntil returns a function for Options that starts a program, and returns when the program has written a text or has ended. The
-// limits of a program begin after that. So only a program that hangs after it wrote the text exceeds them, however slow the machine is.
+// startUntil returns a function for Options that starts a program, and returns when the program has
+// written a text or has ended. The limits of a program begin after that. So only a program that
+// hangs after it wrote the text exceeds them, however slow the machine is.
 func startUntil(text string) func(process.Spec, func(process.ID) error) (program, error) {
 	return func(spec process.Spec, started func(process.ID) error) (program, error) {
 		w := &textWatcher{Writer: spec.Stdout, text: text, written: make(chan struct{})}
@@ -540,7 +564,8 @@ func only[T any](s *stage, work string) recorded[T] {
 	s.t.Helper()
 	found := all[T](s, work)
 	if len(found) != 1 {
-		s.t.Fatalf("there are %d events %s about %q, want 1", len(found), reflect.TypeFor[T]().Name(), work)
+		s.t.Fatalf("there are %d events %s about %q, want 1", len(found),
+			reflect.TypeFor[T]().Name(), work)
 	}
 	return found[0]
 }
@@ -576,7 +601,8 @@ func (s *stage) story() string {
 			fmt.Fprintln(&b, err)
 			break
 		}
-		fmt.Fprintf(&b, "%3d %s %s %s %s %.300s\n", e.Seq, e.Time.Format("05.000"), e.Type, e.Work, e.Session, e.Data)
+		fmt.Fprintf(&b, "%3d %s %s %s %s %.300s\n", e.Seq, e.Time.Format("05.000"), e.Type, e.Work,
+			e.Session, e.Data)
 	}
 	return b.String()
 }

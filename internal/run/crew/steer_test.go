@@ -11,7 +11,8 @@ import (
 	"signalbox/internal/run/stored"
 )
 
-// A task that the human sends back while a critic reviews it goes to a developer with what the human wants. The reviewers after that check it.
+// A task that the human sends back while a critic reviews it goes to a developer with what the
+// human wants. The reviewers after that check it.
 func TestReworkDuringReview(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), script: `
 on developer T1 attempt 1:
@@ -48,7 +49,9 @@ on auditor T1:
 		t.Errorf("merged %q", got)
 	}
 	prompts := s.prompts("T1", "developer")
-	if len(prompts) != 3 || strings.Index(prompts[1], "use the new parser") > strings.Index(prompts[1], "## Task") || strings.Contains(prompts[2], "do this first") {
+	if len(prompts) != 3 ||
+		strings.Index(prompts[1], "use the new parser") > strings.Index(prompts[1], "## Task") ||
+		strings.Contains(prompts[2], "do this first") {
 		t.Errorf("%d developers were started: %q", len(prompts), prompts)
 	}
 	if n := len(all[rules.AgentFailed](s, "T1")); n != 0 {
@@ -56,7 +59,8 @@ on auditor T1:
 	}
 }
 
-// A review that is done again has the note of the human at the top of the critic's prompt, and an implementation that of the developer.
+// A review that is done again has the note of the human at the top of the critic's prompt, and an
+// implementation that of the developer.
 func TestRetryWithNote(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), script: `
 on auditor T1 attempt 1:
@@ -73,20 +77,27 @@ on developer T1 attempt 2:
 `})
 	r := s.begin()
 	s.awaitCheckpoint("T1")
-	if _, err := (steer.Decision{What: rules.OrderRetry, Work: "T1", From: signalbox.PhaseReview, Note: "look at the error paths", Actor: "me"}).Do(t.Context(), s.box); err != nil {
+	if _, err := (steer.Decision{What: rules.OrderRetry, Work: "T1", From: signalbox.PhaseReview,
+		Note: "look at the error paths", Actor: "me"}).Do(t.Context(), s.box); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the critic reports", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 1 })
+	s.until("the critic reports",
+		func() bool { return len(all[rules.ProgressReported](s, "T1")) > 1 })
 	long := "begin with the tests\n" + strings.Repeat("and with the others. ", 300)
-	if _, err := (steer.Decision{What: rules.OrderRetry, Work: "T1", From: signalbox.PhaseImplementation, Note: long, Actor: "me"}).Do(t.Context(), s.box); err != nil {
+	if _, err := (steer.Decision{What: rules.OrderRetry, Work: "T1",
+		From: signalbox.PhaseImplementation, Note: long, Actor: "me"}).Do(t.Context(),
+		s.box); err != nil {
 		t.Fatal(err)
 	}
 	r.end()
 	s.wantCompleted("T1")
-	if critics := s.prompts("T1", "critic"); len(critics) != 3 || !noteFirst(critics[1], "look at the error paths") || strings.Contains(critics[2], "error paths") {
+	if critics := s.prompts("T1", "critic"); len(critics) != 3 ||
+		!noteFirst(critics[1], "look at the error paths") ||
+		strings.Contains(critics[2], "error paths") {
 		t.Errorf("%d critics were started: %q", len(critics), critics)
 	}
-	if developers := s.prompts("T1", "developer"); len(developers) != 2 || !noteFirst(developers[1], strings.TrimSpace(strings.Repeat("and with the others. ", 300))) {
+	if developers := s.prompts("T1", "developer"); len(developers) != 2 ||
+		!noteFirst(developers[1], strings.TrimSpace(strings.Repeat("and with the others. ", 300))) {
 		t.Errorf("%d developers were started: %q", len(developers), developers)
 	}
 	if n := len(all[rules.AgentFailed](s, "T1")); n != 0 {
@@ -100,7 +111,8 @@ func noteFirst(prompt, note string) bool {
 	return len(sections) == 3 && strings.Contains(sections[1], note)
 }
 
-// A developer who is at work is stopped at once. What it changed stays, also if it was about to deliver.
+// A developer who is at work is stopped at once. What it changed stays, also if it was about to
+// deliver.
 func TestReworkDuringDevelopment(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), script: `
 on developer T1 attempt 1:
@@ -146,7 +158,8 @@ on developer T1 attempt 2:
 		t.Error("it still waits for approval")
 	}
 	s.until("the new commit waits for approval", approvals)
-	if ordered := only[rules.ReworkOrdered](s, "T1"); ordered.Body.Commit != rejected || s.work("T1").Task.Commit == rejected {
+	if ordered := only[rules.ReworkOrdered](s, "T1"); ordered.Body.Commit != rejected ||
+		s.work("T1").Task.Commit == rejected {
 		t.Errorf("rejected %+v, then %s", ordered.Body, s.work("T1").Task.Commit)
 	}
 	s.do(rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "me"})
@@ -157,7 +170,8 @@ on developer T1 attempt 2:
 	}
 }
 
-// The agent whose turn is next gets a message, whatever its role, and no other agent does. An agent that fails has not got it.
+// The agent whose turn is next gets a message, whatever its role, and no other agent does. An agent
+// that fails has not got it.
 func TestMessageInNextPrompt(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), script: `
 on developer T1:
@@ -175,36 +189,44 @@ on critic T1 attempt 1:
 	s.wantCompleted("T1")
 	count := func(role string) (n []int) {
 		for _, prompt := range s.prompts("T1", role) {
-			n = append(n, strings.Count(prompt, "A message from the human\n\nFrom me:\n\n    the build is slow\n"))
+			n = append(n, strings.Count(prompt,
+				"A message from the human\n\nFrom me:\n\n    the build is slow\n"))
 		}
 		return n
 	}
-	if d, c, a := count("developer"), count("critic"), count("auditor"); len(d) != 1 || d[0] != 0 || len(c) != 2 || c[0] != 1 || c[1] != 1 || len(a) != 1 || a[0] != 0 {
+	if d, c, a := count("developer"), count("critic"), count("auditor"); len(d) != 1 || d[0] != 0 ||
+		len(c) != 2 || c[0] != 1 || c[1] != 1 || len(a) != 1 || a[0] != 0 {
 		t.Errorf("messages in prompts: developer %v, critic %v, auditor %v", d, c, a)
 	}
 	sent, delivered := only[rules.MessageSent](s, "T1"), only[rules.MessageDelivered](s, "T1")
-	if len(delivered.Body.Messages) != 1 || delivered.Body.Messages[0] != sent.Seq || delivered.Session != all[rules.AgentStarted](s, "T1")[2].Session {
+	if len(delivered.Body.Messages) != 1 || delivered.Body.Messages[0] != sent.Seq ||
+		delivered.Session != all[rules.AgentStarted](s, "T1")[2].Session {
 		t.Errorf("delivered %+v, sent as event %d", delivered, sent.Seq)
 	}
 }
 
 // A long text is stored as a blob, and the agent gets all of it.
 func TestLongWordsInPrompt(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), script: "on developer T1:\n    signal READY_FOR_REVIEW: {task}\n"})
+	s := set(t, scene{plan: task("T1"),
+		script: "on developer T1:\n    signal READY_FOR_REVIEW: {task}\n"})
 	long := strings.Repeat("a long line of the human\n", 500) + "and its end"
 	for _, order := range []func() (rules.Answer, error){
 		func() (rules.Answer, error) {
-			return steer.Decision{What: steer.Rework, Work: "T1", Text: long, Actor: "me"}.Do(t.Context(), s.box)
+			return steer.Decision{What: steer.Rework, Work: "T1", Text: long,
+				Actor: "me"}.Do(t.Context(), s.box)
 		},
 		func() (rules.Answer, error) {
-			return steer.Decision{What: steer.Tell, Work: "T1", Text: long, Actor: "me"}.Do(t.Context(), s.box)
+			return steer.Decision{What: steer.Tell, Work: "T1", Text: long,
+				Actor: "me"}.Do(t.Context(), s.box)
 		},
 	} {
 		if _, err := order(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if found, err := questions.FindTroubles(t.Context(), s.box, s.work("T1")); err != nil || len(found.Findings) != 1 || found.Findings[0].Summary != long || len(found.Messages) != 1 || found.Messages[0].Text != long {
+	if found, err := questions.FindTroubles(t.Context(), s.box, s.work("T1")); err != nil ||
+		len(found.Findings) != 1 || found.Findings[0].Summary != long || len(found.Messages) != 1 ||
+		found.Messages[0].Text != long {
 		t.Errorf("%+v, %v", found, err)
 	}
 	s.run()
@@ -241,23 +263,30 @@ on developer T1:
 	if len(delivered) != 3 || s.work("T1").Task.Messages != nil {
 		t.Errorf("delivered %+v", delivered)
 	}
-	if output := s.text(turns[0].Body.Output); !strings.Contains(output, "Heard: Message from the human (me): take the second one\nHeard: Message from the human (me): and now the third\n") {
+	if output := s.text(turns[0].Body.Output); !strings.Contains(output,
+		"Heard: Message from the human (me): take the second one\nHeard: Message from the human (me): and now the third\n") {
 		t.Errorf("the developer heard:\n%s", output)
 	}
 	for _, role := range []string{"developer", "critic", "auditor"} {
 		for _, prompt := range s.prompts("T1", role) {
-			if got, want := strings.Contains(prompt, "in the prompt"), role == "developer"; got != want || strings.Contains(prompt, "the second") || strings.Contains(prompt, "third") {
+			if got, want := strings.Contains(prompt, "in the prompt"),
+				role == "developer"; got != want || strings.Contains(prompt, "the second") ||
+				strings.Contains(prompt, "third") {
 				t.Errorf("%s:\n%s", role, prompt)
 			}
 		}
 	}
 }
 
-// Findings of the human come first, wherever findings are shown: the newest first, and the others marked.
+// Findings of the human come first, wherever findings are shown: the newest first, and the others
+// marked.
 func TestHumanFindingsComeFirst(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
-	found, err := stored.Findings(t.Context(), s.box, []rules.Finding{{Cause: "review", Summary: "1", Seq: 1}, {Cause: rules.FindingHuman, Summary: "2", Actor: "ann", Seq: 2}, {Cause: "audit", Summary: "3", Seq: 3},
-		{Cause: rules.FindingHuman, Summary: "4", Actor: "bob", Seq: 4}}, 4)
+	found, err := stored.Findings(t.Context(), s.box,
+		[]rules.Finding{{Cause: "review", Summary: "1", Seq: 1},
+			{Cause: rules.FindingHuman, Summary: "2", Actor: "ann", Seq: 2},
+			{Cause: "audit", Summary: "3", Seq: 3},
+			{Cause: rules.FindingHuman, Summary: "4", Actor: "bob", Seq: 4}}, 4)
 	order := ""
 	for _, f := range found {
 		order += f.Summary + f.Actor

@@ -11,13 +11,16 @@ import (
 // look prints what the files that steer agents have in the folder of a role.
 const look = `for f in CLAUDE.md AGENTS.md .claude/settings.json .opencode/plugin/evil.js sub/.env node_modules/x/.mcp.json main.go .gemini/.env; do printf "%s=" $f; cat $f 2>/dev/null || echo none; done`
 
-// The files that steer agents are those of the base for all who judge, also in the second turn of a session, in which something that the first one ran could have
-// changed them. What a setup command makes of the commit does not count, but what the human copies does.
+// The files that steer agents are those of the base for all who judge, also in the second turn of a
+// session, in which something that the first one ran could have changed them. What a setup command
+// makes of the commit does not count, but what the human copies does.
 func TestReviewersAreNotSteeredByTheCommit(t *testing.T) {
 	s := set(t, scene{
-		git:   true,
-		plan:  task("T1"),
-		files: map[string]string{"CLAUDE.md": "base\n", "rules.txt": "base rules\n", ".claude/settings.json": "{}\n", "main.go": "base\n", ".gitignore": "/node_modules\n/.gemini/.env\n"},
+		git:  true,
+		plan: task("T1"),
+		files: map[string]string{"CLAUDE.md": "base\n", "rules.txt": "base rules\n",
+			".claude/settings.json": "{}\n", "main.go": "base\n",
+			".gitignore": "/node_modules\n/.gemini/.env\n"},
 		settings: `setup: [{name: modules, command: 'mkdir -p node_modules/x && echo evil >node_modules/x/.mcp.json && echo evil >.env && test $SIGNALBOX_WORK = B-1 || echo evil >.mcp.json'}]
 copy: [.gemini/.env]
 approve: never
@@ -63,7 +66,8 @@ on auditor T1:
 	if got := s.git("show", "main:CLAUDE.md"); got != "evil" {
 		t.Errorf("%q was merged", got)
 	}
-	if ran := only[rules.ChecksRan](s, "T1").Body; strings.Join(ran.Steering, " ") != ".claude/settings.json .opencode/plugin/evil.js AGENTS.md CLAUDE.md rules.txt sub/.env" {
+	if ran := only[rules.ChecksRan](s, "T1").Body; strings.Join(ran.Steering,
+		" ") != ".claude/settings.json .opencode/plugin/evil.js AGENTS.md CLAUDE.md rules.txt sub/.env" {
 		t.Errorf("recorded %q", ran.Steering)
 	}
 }

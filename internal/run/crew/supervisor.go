@@ -26,8 +26,8 @@ type program interface {
 	CloseInput()
 }
 
-// supervisor waits for a program to end, and ends it when it takes too long, stays silent too long, keeps running after its last signal, or when
-// the session ends.
+// supervisor waits for a program to end, and ends it when it takes too long, stays silent too long,
+// keeps running after its last signal, or when the session ends.
 type supervisor struct {
 	session  *session
 	program  program
@@ -44,15 +44,18 @@ type supervisor struct {
 	tooLarge   <-chan struct{}  // closed when the program has written more than limits.tree
 	exceeded   bool             // it was ended because of tooLarge
 	meter      *meter           // nil if nothing is measured
-	spentOver  <-chan time.Time // when it fires, the program is ended because of a cap, unless its turn has ended
-	reached    rules.Cap        // the cap for which spentOver was set
-	cap        rules.Cap        // the limit that ended the program
-	// checkpointTurn is the turn in which the agent sent the last checkpoint that it was asked for; 0 if it sent none.
+	// when it fires, the program is ended because of a cap, unless its turn has ended
+	spentOver <-chan time.Time
+	reached   rules.Cap // the cap for which spentOver was set
+	cap       rules.Cap // the limit that ended the program
+	// checkpointTurn is the turn in which the agent sent the last checkpoint that it was asked for;
+	// 0 if it sent none.
 	checkpointTurn int
 }
 
 func (s *session) supervise(p program, l *listener, linger time.Duration) *supervisor {
-	sup := &supervisor{session: s, program: p, listener: l, linger: linger, exited: make(chan struct{})}
+	sup := &supervisor{session: s, program: p, listener: l, linger: linger,
+		exited: make(chan struct{})}
 	done := s.endWithLease(p.Stop)
 	go func() {
 		p.Wait()
@@ -62,11 +65,13 @@ func (s *session) supervise(p program, l *listener, linger time.Duration) *super
 	return sup
 }
 
-// wait returns when the program has ended or was told to end. It returns the reason if ending it is a failure.
+// wait returns when the program has ended or was told to end. It returns the reason if ending it is
+// a failure.
 func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.FailCause {
 	config := sup.session.crew.box.Config
 	role := config.RoleOf(sup.session.role)
-	// At once, and not when the loop below comes to it: it may be waiting for a ledger that cannot be reached.
+	// At once, and not when the loop below comes to it: it may be waiting for a ledger that cannot
+	// be reached.
 	end := sync.OnceFunc(func() { sup.stop("") })
 	defer context.AfterFunc(ctx, end)()
 	timeout := time.NewTimer(remaining)
@@ -89,10 +94,12 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			end()
 			return ""
 		case <-timeout.C:
-			return sup.stopForLimit(rules.FailTimeout, fmt.Sprintf("not done after %s (roles.%s.timeout)", role.Timeout, sup.session.role))
+			return sup.stopForLimit(rules.FailTimeout,
+				fmt.Sprintf("not done after %s (roles.%s.timeout)", role.Timeout, sup.session.role))
 		case <-stall.C:
 			if sup.isStalled(stall, stallTime) {
-				return sup.stopForLimit(rules.FailStall, fmt.Sprintf("no output for %s (roles.%s.checkpoint × limits.checkpoints_missed)", stallTime, sup.session.role))
+				return sup.stopForLimit(rules.FailStall,
+					fmt.Sprintf("no output for %s (roles.%s.checkpoint × limits.checkpoints_missed)", stallTime, sup.session.role))
 			}
 		case <-sup.tooLarge:
 			sup.exceeded = true
@@ -117,7 +124,8 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			}
 		case <-sup.listener.mustPark: // the agent must wait, and a program cannot
 			sup.program.CloseInput()
-			sup.lingerOver, sup.turn, sup.mustWait = time.After(sup.session.crew.opts.delays.park), 0, true
+			sup.lingerOver, sup.turn, sup.mustWait = time.After(sup.session.crew.opts.delays.park),
+				0, true
 		case <-sup.lingerOver:
 			if !sup.hasContinued() {
 				sup.lingered = sup.turn > 0 || sup.listener.hasEnded()
@@ -130,7 +138,8 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 	}
 }
 
-// stop ends the program, and returns the cause. If the lease is lost, the program gets less time: see endWithLease.
+// stop ends the program, and returns the cause. If the lease is lost, the program gets less time:
+// see endWithLease.
 func (sup *supervisor) stop(cause rules.FailCause) rules.FailCause {
 	sup.program.Stop(sup.session.crew.box.Config.Grace)
 	return cause
@@ -142,7 +151,8 @@ func (sup *supervisor) stopForLimit(cause rules.FailCause, limit string) rules.F
 	return sup.stop(cause)
 }
 
-// startTimer returns a timer that fires once after d. If d is not positive, it does not fire until it is reset.
+// startTimer returns a timer that fires once after d. If d is not positive, it does not fire until
+// it is reset.
 func startTimer(d time.Duration) *time.Timer {
 	timer := time.NewTimer(d)
 	if d <= 0 {
@@ -151,7 +161,8 @@ func startTimer(d time.Duration) *time.Timer {
 	return timer
 }
 
-// isStalled reports whether a program whose output streams has been silent for a while. If not, it resets the timer for the next look.
+// isStalled reports whether a program whose output streams has been silent for a while. If not, it
+// resets the timer for the next look.
 func (sup *supervisor) isStalled(timer *time.Timer, after time.Duration) bool {
 	silent, streams := sup.listener.silence()
 	switch {
@@ -165,7 +176,8 @@ func (sup *supervisor) isStalled(timer *time.Timer, after time.Duration) bool {
 	return false
 }
 
-// remindIfQuiet reminds an agent that has been silent for a while, and may be waiting for input. It resets the timer for the next look.
+// remindIfQuiet reminds an agent that has been silent for a while, and may be waiting for input. It
+// resets the timer for the next look.
 func (sup *supervisor) remindIfQuiet(ctx context.Context, timer *time.Timer, after time.Duration) {
 	if silent, _ := sup.listener.silence(); silent < after {
 		timer.Reset(after - silent)
@@ -177,7 +189,8 @@ func (sup *supervisor) remindIfQuiet(ctx context.Context, timer *time.Timer, aft
 	timer.Reset(after)
 }
 
-// hasContinued reports whether a program that lingered after a turn has started another one. Then it may linger after that.
+// hasContinued reports whether a program that lingered after a turn has started another one. Then
+// it may linger after that.
 func (sup *supervisor) hasContinued() bool {
 	if sup.turn == 0 || sup.listener.turnOver() {
 		return false
@@ -186,7 +199,8 @@ func (sup *supervisor) hasContinued() bool {
 	return true
 }
 
-// measureUsage returns a timer for the next look at what the program uses. It is stopped if no look is needed.
+// measureUsage returns a timer for the next look at what the program uses. It is stopped if no look
+// is needed.
 func (sup *supervisor) measureUsage() *time.Timer {
 	timer := startTimer(0)
 	if sup.meter != nil {
@@ -195,8 +209,9 @@ func (sup *supervisor) measureUsage() *time.Timer {
 	return timer
 }
 
-// checkSpending reports what the program uses, and ends it if it has reached a cap. The timer is for the next time: when the time that may
-// be used has passed, and often if the stream does not say what is used.
+// checkSpending reports what the program uses, and ends it if it has reached a cap. The timer is
+// for the next time: when the time that may be used has passed, and often if the stream does not
+// say what is used.
 func (sup *supervisor) checkSpending(timer *time.Timer) {
 	if sup.meter == nil || sup.listener.hasEnded() {
 		return // what is used by now is part of the turn's result
@@ -216,28 +231,33 @@ func (sup *supervisor) checkSpending(timer *time.Timer) {
 	sup.stopAt(reached)
 }
 
-// stopAt ends the program if it has reached a cap. If it has sent its verdict, it may end its turn first.
+// stopAt ends the program if it has reached a cap. If it has sent its verdict, it may end its turn
+// first.
 func (sup *supervisor) stopAt(reached rules.Cap) {
 	switch {
 	case reached == "" || sup.meter == nil || sup.spentOver != nil || sup.listener.hasEnded():
 	case sup.listener.hasVerdict():
-		sup.reached, sup.spentOver = reached, time.After(cmp.Or(sup.session.crew.opts.delays.finish, finishTime))
+		sup.reached, sup.spentOver = reached,
+			time.After(cmp.Or(sup.session.crew.opts.delays.finish, finishTime))
 	default:
 		sup.cap = reached
 	}
 }
 
-// finishTime is how long a program that has sent its verdict may take to end its turn after a cap is reached.
+// finishTime is how long a program that has sent its verdict may take to end its turn after a cap
+// is reached.
 const finishTime = 10 * time.Second
 
-// handleTurnEnd runs when the stream reports the end of the turn. An interactive program without a valid signal is asked for
-// one; otherwise the program gets a little time to end.
+// handleTurnEnd runs when the stream reports the end of the turn. An interactive program without a
+// valid signal is asked for one; otherwise the program gets a little time to end.
 func (sup *supervisor) handleTurnEnd(ctx context.Context) rules.FailCause {
 	if sup.listener.interactive {
 		turn := sup.listener.turn() // first: another turn may end meanwhile, which is handled next
 		valid, tried, fields := sup.listener.verdict()
 		if !valid && !tried && turn <= sup.checkpointTurn {
-			return "" // the turn that was asked about, or that of the checkpoint: the agent has not read the request for its signal yet
+			// the turn that was asked about, or that of the checkpoint: the agent has not read the
+			// request for its signal yet
+			return ""
 		}
 		if !valid && !tried && sup.listener.progressedIn(turn) && sup.session.mayContinue() {
 			sup.program.WriteLine(continueLine + sup.signalLines())
@@ -248,7 +268,8 @@ func (sup *supervisor) handleTurnEnd(ctx context.Context) rules.FailCause {
 		}
 		sup.program.CloseInput()
 	}
-	// The time starts again if the program continued and ended another turn, but not if it must wait.
+	// The time starts again if the program continued and ended another turn, but not if it must
+	// wait.
 	turn := sup.listener.turn()
 	if sup.linger > 0 && (sup.lingerOver == nil || sup.turn > 0 && sup.turn != turn) {
 		sup.lingerOver, sup.turn = time.After(sup.linger), turn
@@ -256,15 +277,17 @@ func (sup *supervisor) handleTurnEnd(ctx context.Context) rules.FailCause {
 	return ""
 }
 
-// askForSignal asks a running agent for a checkpoint, to see whether it reads its input, and then for its signal. An agent that
-// does not answer in time has failed.
-func (sup *supervisor) askForSignal(ctx context.Context, fields rules.SignalFields) rules.FailCause {
+// askForSignal asks a running agent for a checkpoint, to see whether it reads its input, and then
+// for its signal. An agent that does not answer in time has failed.
+func (sup *supervisor) askForSignal(ctx context.Context,
+	fields rules.SignalFields) rules.FailCause {
 	s := sup.session
 	if s.isLastChance() { // reporting now would end the lease without a record of the turn
 		sup.gaveUp = true
 		return sup.stop("")
 	}
-	answer, err := s.submit(rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: signalbox.NameUnknown, Fields: fields})
+	answer, err := s.submit(rules.ReportSignal{Session: s.id, Epoch: s.epoch,
+		Signal: signalbox.NameUnknown, Fields: fields})
 	if err != nil || !answer.Again { // the report failed, or the lease is lost: this agent must end
 		s.loseLease()
 		return ""
@@ -274,23 +297,27 @@ func (sup *supervisor) askForSignal(ctx context.Context, fields rules.SignalFiel
 	case timedOut:
 		return rules.FailTimeout
 	case answered:
-		sup.program.WriteLine(strings.TrimSpace(showKey(fields.Advice, sup.listener.key) + " Now send your signal again, on a line of its own. One of: " + sup.signalLines()))
+		sup.program.WriteLine(strings.TrimSpace(showKey(fields.Advice, sup.listener.key) +
+			" Now send your signal again, on a line of its own. One of: " + sup.signalLines()))
 	}
 	return ""
 }
 
-// remind asks an agent that has been silent, and may be waiting for input, for a checkpoint and then for its signal. That is not a
-// failure, and neither is an agent that does not answer: a program that keeps its output until the end may be at work.
+// remind asks an agent that has been silent, and may be waiting for input, for a checkpoint and
+// then for its signal. That is not a failure, and neither is an agent that does not answer: a
+// program that keeps its output until the end may be at work.
 func (sup *supervisor) remind(ctx context.Context) {
-	if answered, _ := sup.requestCheckpoint(ctx, "You have been silent, and have sent no signal yet."); answered {
+	if answered, _ := sup.requestCheckpoint(ctx,
+		"You have been silent, and have sent no signal yet."); answered {
 		sup.program.WriteLine(continueLine + sup.signalLines())
 	}
 }
 
 const continueLine = "Continue if you are not done. If you are, send your signal on a line of its own. One of: "
 
-// deliverMessages gives messages of the human to an agent that listens, each on one line. What it has not got is in the next prompt, also
-// if this process is killed before the delivery is recorded.
+// deliverMessages gives messages of the human to an agent that listens, each on one line. What it
+// has not got is in the next prompt, also if this process is killed before the delivery is
+// recorded.
 func (sup *supervisor) deliverMessages(ctx context.Context) {
 	s := sup.session
 	if !sup.listener.interactive || sup.lingerOver != nil || sup.listener.hasVerdict() {
@@ -306,7 +333,8 @@ func (sup *supervisor) deliverMessages(ctx context.Context) {
 			s.crew.log.Warn("cannot read a message", "work", s.work, "error", err)
 			break
 		}
-		if sup.program.WriteLine("Message from the human ("+m.Actor+"): "+text.OneLine(words)) != nil {
+		if sup.program.WriteLine("Message from the human ("+m.Actor+"): "+
+			text.OneLine(words)) != nil {
 			break // it has ended
 		}
 		s.told, delivered = append(s.told, m.Seq), append(delivered, m.Seq)
@@ -314,13 +342,15 @@ func (sup *supervisor) deliverMessages(ctx context.Context) {
 	if len(delivered) == 0 {
 		return
 	}
-	if _, err := s.try(rules.DeliverMessages{Session: s.id, Epoch: s.epoch, Messages: delivered}); err != nil && !isRefusal(err) {
+	if _, err := s.try(rules.DeliverMessages{Session: s.id, Epoch: s.epoch,
+		Messages: delivered}); err != nil && !isRefusal(err) {
 		s.crew.log.Warn("cannot record that a message was delivered", "work", s.work, "error", err)
 	}
 }
 
 // requestCheckpoint asks a running agent for a checkpoint and waits for it.
-func (sup *supervisor) requestCheckpoint(ctx context.Context, why string) (answered, timedOut bool) {
+func (sup *supervisor) requestCheckpoint(ctx context.Context, why string) (answered,
+	timedOut bool) {
 	s := sup.session
 	for len(sup.listener.checkpointed) > 0 {
 		<-sup.listener.checkpointed
@@ -355,13 +385,14 @@ func (sup *supervisor) signalLines() string {
 	return strings.Join(lines, " | ")
 }
 
-// isLastChance reports whether the rules would end the lease after one more turn without a valid signal.
+// isLastChance reports whether the rules would end the lease after one more turn without a valid
+// signal.
 func (s *session) isLastChance() bool {
 	return s.workItem().Task.Counts.Unknown+1 >= s.crew.box.Config.Limits.Unknown
 }
 
-// dotTerminated ends a prompt with a line that contains only a full stop, so that an interactive program knows where the prompt
-// ends. Such a line within the prompt gets a second full stop.
+// dotTerminated ends a prompt with a line that contains only a full stop, so that an interactive
+// program knows where the prompt ends. Such a line within the prompt gets a second full stop.
 func dotTerminated(prompt []byte) []byte {
 	var b []byte
 	for line := range bytes.Lines(prompt) {

@@ -59,15 +59,19 @@ func supervise(role config.Role, linger time.Duration) *supervised {
 	c := config.Default()
 	c.Roles = map[signalbox.Role]config.Role{signalbox.RoleDeveloper: role}
 	c.Limits.CheckpointsMissed = 3
-	s := &session{crew: &Crew{box: &box.Box{Config: c}, opts: Options{delays: defaultDelays()}}, role: signalbox.RoleDeveloper, work: "T1"}
+	s := &session{crew: &Crew{box: &box.Box{Config: c}, opts: Options{delays: defaultDelays()}},
+		role: signalbox.RoleDeveloper, work: "T1"}
 	s.leased, s.unlease = context.WithCancel(context.Background())
-	l := &listener{session: s, format: signalbox.FormatClaude, heard: time.Now(), checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1)}
+	l := &listener{session: s, format: signalbox.FormatClaude, heard: time.Now(),
+		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1),
+		mustPark: make(chan struct{}, 1)}
 	p := &fakeProgram{stopped: make(chan struct{})}
 	return &supervised{s.supervise(p, l, linger), p, time.Now()}
 }
 
 // want waits for the end of the program, and checks when and why it was stopped.
-func (s *supervised) want(t *testing.T, ctx context.Context, remaining, after time.Duration, cause rules.FailCause) {
+func (s *supervised) want(t *testing.T, ctx context.Context, remaining, after time.Duration,
+	cause rules.FailCause) {
 	t.Helper()
 	if got := s.wait(ctx, remaining); got != cause {
 		t.Errorf("cause %q, want %q", got, cause)
@@ -83,7 +87,8 @@ func (s *supervised) want(t *testing.T, ctx context.Context, remaining, after ti
 
 func TestStallWithoutOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		supervise(config.Role{Checkpoint: time.Minute}, 0).want(t, t.Context(), time.Hour, 3*time.Minute, rules.FailStall)
+		supervise(config.Role{Checkpoint: time.Minute}, 0).want(t, t.Context(), time.Hour,
+			3*time.Minute, rules.FailStall)
 	})
 }
 
@@ -126,8 +131,10 @@ func TestCheckpointInTheOutput(t *testing.T) {
 		"I send CHECKPOINT: T1\n": 0,
 		"READY_FOR_REVIEW: T1\n":  0,
 	} {
-		c := &Crew{opts: Options{delays: &delays{quiet: time.Hour}}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, false, "")
+		c := &Crew{opts: Options{delays: &delays{quiet: time.Hour}},
+			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
+			signalbox.FormatPlain, false, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,19 +148,23 @@ func TestCheckpointInTheOutput(t *testing.T) {
 	}
 }
 
-// An agent that asks an expert is parked only when its request is complete: the stream has been silent for a while.
+// An agent that asks an expert is parked only when its request is complete: the stream has been
+// silent for a while.
 func TestPartialExpertRequest(t *testing.T) {
 	dir := t.TempDir()
 	for _, interactive := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			c := &Crew{opts: Options{delays: &delays{quiet: time.Second}}, box: &box.Box{Ledger: &box.Ledger{Dir: dir}}}
-			l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, interactive, "")
+			c := &Crew{opts: Options{delays: &delays{quiet: time.Second}},
+				box: &box.Box{Ledger: &box.Ledger{Dir: dir}}}
+			l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
+				signalbox.FormatPlain, interactive, "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer l.close()
 			l.Write([]byte("EXPERT_REQUEST\n"))
-			time.AfterFunc(900*time.Millisecond, func() { l.Write([]byte("Target Agent: database\n")) })
+			time.AfterFunc(900*time.Millisecond,
+				func() { l.Write([]byte("Target Agent: database\n")) })
 			began := time.Now()
 			<-l.mustPark
 			if took := time.Since(began); took != 2*time.Second {
@@ -166,13 +177,16 @@ func TestPartialExpertRequest(t *testing.T) {
 // An expert request is ignored if the agent already waits for a file.
 func TestExpertRequestWhileParked(t *testing.T) {
 	for _, parked := range []bool{false, true} {
-		c := &Crew{opts: Options{delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, false, "")
+		c := &Crew{opts: Options{delays: defaultDelays()},
+			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
+			signalbox.FormatPlain, false, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		l.parked = parked
-		l.collect([]signalbox.Signal{{Name: signalbox.NameExpertRequest, Dialect: signalbox.DialectLine}})
+		l.collect([]signalbox.Signal{{Name: signalbox.NameExpertRequest,
+			Dialect: signalbox.DialectLine}})
 		l.close()
 		if ends := len(l.mustPark) > 0; ends == parked {
 			t.Errorf("parked is %v, and the request ends the turn: %v", parked, ends)
@@ -182,8 +196,10 @@ func TestExpertRequestWhileParked(t *testing.T) {
 
 // The transcript is bounded, but all output counts and is scanned.
 func TestTranscriptIsBounded(t *testing.T) {
-	c := &Crew{opts: Options{delays: &delays{quiet: time.Hour}}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-	l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, false, "")
+	c := &Crew{opts: Options{delays: &delays{quiet: time.Hour}},
+		box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+	l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
+		signalbox.FormatPlain, false, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +232,8 @@ func TestOutputDoesNotExtendTheTimeout(t *testing.T) {
 		for at := range 10 {
 			s.outputs(time.Duration(at) * time.Minute)
 		}
-		s.want(t, t.Context(), 5*time.Minute+time.Second, 5*time.Minute+time.Second, rules.FailTimeout)
+		s.want(t, t.Context(), 5*time.Minute+time.Second, 5*time.Minute+time.Second,
+			rules.FailTimeout)
 	})
 }
 
@@ -225,7 +242,8 @@ func TestLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := supervise(config.Role{}, 15*time.Second)
 		for at := range 3 { // more output after the end of the turn does not extend the time
-			time.AfterFunc(time.Minute+time.Duration(at)*10*time.Second, func() { s.listener.reportEnd(1) })
+			time.AfterFunc(time.Minute+time.Duration(at)*10*time.Second,
+				func() { s.listener.reportEnd(1) })
 		}
 		s.want(t, t.Context(), time.Hour, 75*time.Second, "")
 		if !s.lingered {
@@ -236,7 +254,8 @@ func TestLinger(t *testing.T) {
 
 // A program that continues after something that looked like the end of its turn is not stopped.
 func TestNoLingerWhileTheTurnContinues(t *testing.T) {
-	for name, resume := range map[string]time.Duration{"before the time is over": 10 * time.Minute, "just when it is over": time.Minute + 14*time.Second} {
+	for name, resume := range map[string]time.Duration{"before the time is over": 10 * time.Minute,
+		"just when it is over": time.Minute + 14*time.Second} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := supervise(config.Role{}, 15*time.Second)
@@ -249,7 +268,8 @@ func TestNoLingerWhileTheTurnContinues(t *testing.T) {
 	}
 }
 
-// reportEnd sets what the stream has reported: the end of a turn, or with 0 that the turn continues.
+// reportEnd sets what the stream has reported: the end of a turn, or with 0 that the turn
+// continues.
 func (l *listener) reportEnd(turn int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,17 +11,20 @@ import (
 	"signalbox/internal/run/contain"
 )
 
-// Every session of an agent has a private folder for temporary files. It contains the session's socket, and is removed when the session
-// ends. It is in the box, under the name of the session, so that it can be found after a crash.
+// Every session of an agent has a private folder for temporary files. It contains the session's
+// socket, and is removed when the session ends. It is in the box, under the name of the session, so
+// that it can be found after a crash.
 
-// socketName is the name of the socket in the folder. It begins with a full stop, so that an agent that deletes its temporary files keeps it.
+// socketName is the name of the socket in the folder. It begins with a full stop, so that an agent
+// that deletes its temporary files keeps it.
 const socketName = ".signalbox.sock"
 
-// place is where temporary folders of sessions can be: in a folder, under the name of the session with a prefix.
+// place is where temporary folders of sessions can be: in a folder, under the name of the session
+// with a prefix.
 type place struct{ dir, prefix string }
 
-// tempPlaces returns the places for temporary folders, the preferred one first. The path of a socket has a limit, so a box with a long
-// path needs another place.
+// tempPlaces returns the places for temporary folders, the preferred one first. The path of a
+// socket has a limit, so a box with a long path needs another place.
 func (c *Crew) tempPlaces() []place {
 	const prefix = "signalbox-"
 	return []place{{c.file(contain.TempFolder), ""}, {os.TempDir(), prefix}, {"/tmp", prefix}}
@@ -33,7 +36,8 @@ func (c *Crew) makeTemp(session string) (string, error) {
 		return "", err
 	}
 	for _, p := range c.tempPlaces() {
-		dir, err := filepath.Abs(filepath.Join(p.dir, p.prefix+session)) // the agent works in another folder
+		// the agent works in another folder
+		dir, err := filepath.Abs(filepath.Join(p.dir, p.prefix+session))
 		if err != nil {
 			return "", err
 		}
@@ -45,7 +49,8 @@ func (c *Crew) makeTemp(session string) (string, error) {
 		}
 		return dir, nil
 	}
-	return "", errors.New("create a temporary folder for the agent: all paths are too long for a socket")
+	return "", errors.New(
+		"create a temporary folder for the agent: all paths are too long for a socket")
 }
 
 // removeTemps removes the temporary folders of the sessions of a killed crew.
@@ -57,7 +62,8 @@ func (c *Crew) removeTemps(owner string) error {
 			if !strings.HasPrefix(entry.Name(), p.prefix+owner+".") {
 				continue
 			}
-			if err := contain.RemoveAll(filepath.Join(p.dir, entry.Name())); err != nil && i == 0 { // elsewhere it may be someone else's
+			// elsewhere it may be someone else's
+			if err := contain.RemoveAll(filepath.Join(p.dir, entry.Name())); err != nil && i == 0 {
 				errs = append(errs, err)
 			}
 		}

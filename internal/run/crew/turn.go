@@ -47,11 +47,13 @@ type lastTurn struct {
 type turn struct {
 	exit  process.Exit
 	cause rules.FailCause // why signalbox ended the program; "" if it ended by itself
-	// lingered reports that signalbox ended the program after the end of its turn. Its exit status means nothing then.
+	// lingered reports that signalbox ended the program after the end of its turn. Its exit status
+	// means nothing then.
 	lingered bool
 	// progressed reports that the turn only has signals that acted while it ran.
 	progressed bool
-	// stoppedToWait reports that the program was to end because the agent must wait for what it asked for.
+	// stoppedToWait reports that the program was to end because the agent must wait for what it
+	// asked for.
 	stoppedToWait bool
 	// gaveUp reports that the program was ended because it kept sending no valid signal.
 	gaveUp bool
@@ -67,7 +69,8 @@ type turn struct {
 	output    signalbox.Hash
 	advice    string
 	remedy    string // what a person can do if the program cannot be started
-	// loginRefused are changes to the copy of the program's login that were not copied to the user's file.
+	// loginRefused are changes to the copy of the program's login that were not copied to the
+	// user's file.
 	loginRefused []string
 	// head and tail are the start and the end of the agent's own text.
 	head, tail string
@@ -80,12 +83,14 @@ const (
 	endReported    ending = iota // the rules decide about what it said
 	endInterrupted               // the session is being ended, whatever the turn said
 	endCapped                    // a cap ended it
-	endLeaseLost                 // signalbox ended the program with the lease, which is not a failure to report
-	endNotResumed                // the program did not continue its session, so a new one is started
+	// signalbox ended the program with the lease, which is not a failure to report
+	endLeaseLost
+	// the program did not continue its session, so a new one is started
+	endNotResumed
 )
 
-// ending returns what the end of a turn means. over is why the session is being ended; nil if it is not. resumed means that the
-// program was to continue its session.
+// ending returns what the end of a turn means. over is why the session is being ended; nil if it is
+// not. resumed means that the program was to continue its session.
 func (t *turn) ending(over error, resumed bool) ending {
 	_, crashed := t.crashed()
 	lost := errors.Is(over, errLeaseLost)
@@ -102,13 +107,16 @@ func (t *turn) ending(over error, resumed bool) ending {
 	return endReported
 }
 
-// runTurn runs the agent's program once, saves what it changed, and reports what it said to the rules.
-func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining time.Duration, last lastTurn) (rules.Answer, *turn, error) {
+// runTurn runs the agent's program once, saves what it changed, and reports what it said to the
+// rules.
+func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining time.Duration,
+	last lastTurn) (rules.Answer, *turn, error) {
 	t, resumed, err := s.startTurn(ctx, ws, remaining, last)
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
-	if left := leftBy(t.exit.Err); left != nil { // whatever the turn said, and whatever is in its working copy
+	// whatever the turn said, and whatever is in its working copy
+	if left := leftBy(t.exit.Err); left != nil {
 		ended := t.result()
 		s.unreported = &ended
 		return rules.Answer{}, nil, left
@@ -136,13 +144,15 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	return answer, t, err
 }
 
-// saveTurn saves and publishes what an author changed. If only an agent can make that possible, the turn says so.
+// saveTurn saves and publishes what an author changed. If only an agent can make that possible, the
+// turn says so.
 func (s *session) saveTurn(ctx context.Context, ws *sessionWorkspace, t *turn) error {
 	err := s.retry(ctx, workspace.NeedsAgent, func() (err error) {
 		if t.commit, err = ws.save(context.WithoutCancel(ctx), s.saveMessage(t)); err != nil {
 			return err
 		}
-		if err = s.crew.exchange.PublishSaved(ctx, s.work, t.commit); err != nil && ctx.Err() != nil {
+		if err = s.crew.exchange.PublishSaved(ctx, s.work, t.commit); err != nil &&
+			ctx.Err() != nil {
 			t.commit, err = "", nil // it stays here, and the turn is recorded without it
 		}
 		return err
@@ -156,8 +166,10 @@ func (s *session) saveTurn(ctx context.Context, ws *sessionWorkspace, t *turn) e
 	return nil
 }
 
-// startTurn runs the agent's program once, with the prompt of the turn. resumed reports whether the program was to continue its session.
-func (s *session) startTurn(ctx context.Context, ws *sessionWorkspace, remaining time.Duration, last lastTurn) (t *turn, resumed bool, err error) {
+// startTurn runs the agent's program once, with the prompt of the turn. resumed reports whether the
+// program was to continue its session.
+func (s *session) startTurn(ctx context.Context, ws *sessionWorkspace, remaining time.Duration,
+	last lastTurn) (t *turn, resumed bool, err error) {
 	name := s.agentName()
 	configured := s.crew.box.Config.AgentNamed(name)
 	command, err := agent.CommandFor(s.role, configured)
@@ -173,9 +185,11 @@ func (s *session) startTurn(ctx context.Context, ws *sessionWorkspace, remaining
 	thread := s.resumable(ctx, ws, name, command, last)
 	var prompt []byte
 	err = s.crew.box.Engine.WhenAvailable(ctx, func() (err error) {
-		prompt, s.told, err = s.crew.prompts.Build(ctx, turnprompt.Turn{Role: s.role, Work: s.work, Key: key,
-			Dir: ws.dir, Diff: ws.diff, Steering: firstSteering(last.steering), CleanupNote: last.cleanupNote,
-			Again: last.again, Progressed: last.progressed, Output: last.output,
+		prompt, s.told, err = s.crew.prompts.Build(ctx, turnprompt.Turn{Role: s.role, Work: s.work,
+			Key: key,
+			Dir: ws.dir, Diff: ws.diff, Steering: firstSteering(last.steering),
+			CleanupNote: last.cleanupNote,
+			Again:       last.again, Progressed: last.progressed, Output: last.output,
 			Advice: showKey(last.advice, key), Resumed: thread != "", Parked: last.parked})
 		return err
 	})
@@ -197,19 +211,25 @@ func (s *session) startTurn(ctx context.Context, ws *sessionWorkspace, remaining
 		return nil, false, err
 	}
 	defer s.renewLogins(contained) // if the program does not start
-	started, err := s.crew.box.Engine.DoPatiently(ctx, nil, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest, Sandbox: recorded, Resumes: thread, Format: command.Format})
+	started, err := s.crew.box.Engine.DoPatiently(ctx, nil,
+		rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest,
+			Sandbox: recorded, Resumes: thread, Format: command.Format})
 	if err != nil {
 		return nil, false, asLeaseLost(err)
 	}
 	s.started = true
 	t, err = s.runProgram(ctx, command, key, agent.Values{
-		Prompt: prompt, Dir: ws.dir, Start: s.startFolder(command, contained), Role: string(s.role), Task: s.work, Session: s.id, Model: configured.Model, Resume: thread,
-		ScratchDir: s.temp, Base: contained.Base, Env: slices.Concat(contained.Env, s.environment(started.Attempt, ws)),
+		Prompt: prompt, Dir: ws.dir, Start: s.startFolder(command, contained), Role: string(s.role),
+		Task: s.work, Session: s.id, Model: configured.Model, Resume: thread,
+		ScratchDir: s.temp, Base: contained.Base,
+		Env: slices.Concat(contained.Env, s.environment(started.Attempt, ws)),
 	}, contained, remaining)
 	finish()
 	if err != nil {
-		if errors.Is(err, journal.ErrUnavailable) { // what the agent changed is kept, although its turn cannot be recorded
-			_, saveErr := ws.save(context.WithoutCancel(ctx), s.work+": changes of an interrupted agent")
+		// what the agent changed is kept, although its turn cannot be recorded
+		if errors.Is(err, journal.ErrUnavailable) {
+			_, saveErr := ws.save(context.WithoutCancel(ctx), s.work+
+				": changes of an interrupted agent")
 			err = errors.Join(err, saveErr)
 		}
 		return nil, false, err
@@ -220,8 +240,11 @@ func (s *session) startTurn(ctx context.Context, ws *sessionWorkspace, remaining
 // environment tells the agent, and the programs it starts, who it is.
 func (s *session) environment(attempt int, ws *sessionWorkspace) []string {
 	all := []string{
-		"SIGNALBOX_SESSION=" + s.id, "SIGNALBOX_BOX=" + s.crew.box.Dir, "SIGNALBOX_ROLE=" + string(s.role),
-		"SIGNALBOX_SECRET=" + s.secret, "SIGNALBOX_WORK=" + s.work, fmt.Sprintf("SIGNALBOX_EPOCH=%d", s.epoch), fmt.Sprintf("SIGNALBOX_ATTEMPT=%d", attempt),
+		"SIGNALBOX_SESSION=" + s.id, "SIGNALBOX_BOX=" + s.crew.box.Dir, "SIGNALBOX_ROLE=" +
+			string(s.role),
+		"SIGNALBOX_SECRET=" + s.secret, "SIGNALBOX_WORK=" + s.work,
+		fmt.Sprintf("SIGNALBOX_EPOCH=%d", s.epoch),
+		fmt.Sprintf("SIGNALBOX_ATTEMPT=%d", attempt),
 		agentsocket.Variable + "=" + s.socket,
 		"GIT_NO_REPLACE_OBJECTS=1", // a reviewer's git shows the commits as they are
 	}
@@ -234,8 +257,8 @@ func (s *session) environment(attempt int, ws *sessionWorkspace) []string {
 	return all
 }
 
-// startFolder returns the folder in which a program that judges is started if that must not be its workspace: its home folder, which is new.
-// It is "" if the program can start in its workspace.
+// startFolder returns the folder in which a program that judges is started if that must not be its
+// workspace: its home folder, which is new. It is "" if the program can start in its workspace.
 func (s *session) startFolder(command agent.Command, contained *contain.Program) string {
 	if s.role.IsAuthor() || !command.Elsewhere {
 		return ""
@@ -244,7 +267,8 @@ func (s *session) startFolder(command agent.Command, contained *contain.Program)
 }
 
 // runProgram starts the program, listens to it, and returns when it has ended.
-func (s *session) runProgram(ctx context.Context, command agent.Command, key string, values agent.Values, contained *contain.Program, remaining time.Duration) (*turn, error) {
+func (s *session) runProgram(ctx context.Context, command agent.Command, key string,
+	values agent.Values, contained *contain.Program, remaining time.Duration) (*turn, error) {
 	if command.Interactive {
 		values.Prompt = dotTerminated(values.Prompt)
 	}
@@ -273,7 +297,8 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 		}
 		t := &turn{cause: rules.FailStart, advice: workspace.Explain(err), listener: l}
 		if signalbox.CodeOf(err) != 0 && !process.Transient(err) { // it fails for every task
-			t.cause, t.advice, t.remedy = rules.FailProgram, text.OneLine(err.Error()), signalbox.HintOf(err)
+			t.cause, t.advice, t.remedy = rules.FailProgram, text.OneLine(err.Error()),
+				signalbox.HintOf(err)
 		}
 		return t, nil
 	}
@@ -282,7 +307,8 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	defer stop()
 	sup.tooLarge = contained.WatchSize(measuring, s.crew.opts.delays.size)
 	contained.WatchLogins(measuring)
-	sup.meter = &meter{session: s, listener: l, prompt: len(values.Prompt), model: values.Model, thread: s.workItem().Task.Thread, env: spec.Env, contained: contained, began: began}
+	sup.meter = &meter{session: s, listener: l, prompt: len(values.Prompt), model: values.Model,
+		thread: s.workItem().Task.Thread, env: spec.Env, contained: contained, began: began}
 	t := &turn{listener: l, cause: sup.wait(ctx, remaining)}
 	t.gaveUp, t.limit, t.cap, t.stoppedToWait = sup.gaveUp, sup.limit, sup.cap, sup.mustWait
 	t.exit = running.Wait()
@@ -305,7 +331,8 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	return t, nil
 }
 
-// renewLogins copies the tokens that a program has renewed to the user's logins. It returns what was not copied.
+// renewLogins copies the tokens that a program has renewed to the user's logins. It returns what
+// was not copied.
 func (s *session) renewLogins(contained *contain.Program) (refused []string) {
 	refused, err := contained.RenewLogins()
 	if err != nil {
@@ -317,8 +344,9 @@ func (s *session) renewLogins(contained *contain.Program) (refused []string) {
 // budgetError is the subtype of the result of claude if it has used what it may.
 const budgetError = "error_max_budget_usd"
 
-// recordInterruption records the output and the cost of a turn that the end of the run or a cap cut short. Its signals do not count: the
-// work is released, and what the agent changed stays in its working copy.
+// recordInterruption records the output and the cost of a turn that the end of the run or a cap cut
+// short. Its signals do not count: the work is released, and what the agent changed stays in its
+// working copy.
 func (s *session) recordInterruption(t *turn) error {
 	ended := t.result()
 	ended.Interrupted, ended.Cap = true, t.cap
@@ -328,14 +356,19 @@ func (s *session) recordInterruption(t *turn) error {
 
 // result returns what the rules record of the turn.
 func (t *turn) result() rules.Turn {
-	return rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: t.listener.bytes, Spent: t.used.spent, InputTokens: t.used.input, OutputTokens: t.used.output, Commit: t.commit,
-		Estimated: t.used.estimated, Model: t.used.model, Thread: t.used.thread, LoginRefused: t.loginRefused}
+	return rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: t.listener.bytes,
+		Spent: t.used.spent, InputTokens: t.used.input, OutputTokens: t.used.output,
+		Commit:    t.commit,
+		Estimated: t.used.estimated, Model: t.used.model, Thread: t.used.thread,
+		LoginRefused: t.loginRefused}
 }
 
-// finish removes what was only for one start of the agent's program. Recorded runs of trees are kept.
+// finish removes what was only for one start of the agent's program. Recorded runs of trees are
+// kept.
 func (s *session) finish(name string, contained *contain.Program) {
 	if !s.role.IsAuthor() {
-		if err := treeruns.Keep(s.crew.box.Dir, s.work, contain.AgentHome(string(s.role), name)); err != nil {
+		if err := treeruns.Keep(s.crew.box.Dir, s.work,
+			contain.AgentHome(string(s.role), name)); err != nil {
 			s.crew.log.Warn("cannot keep the recorded runs of trees", "work", s.work, "error", err)
 		}
 	}
@@ -348,8 +381,10 @@ func (s *session) finish(name string, contained *contain.Program) {
 func (s *session) startProgram(ctx context.Context, spec process.Spec) (program, error) {
 	delays := s.crew.opts.delays.start
 	for try := 0; ; try++ {
-		running, err := s.crew.start(spec, func(id process.ID) error { return s.crew.owner.Add(s.id, id) })
-		if err == nil || signalbox.CodeOf(err) != 0 && !process.Transient(err) || try == len(delays) {
+		running, err := s.crew.start(spec,
+			func(id process.ID) error { return s.crew.owner.Add(s.id, id) })
+		if err == nil || signalbox.CodeOf(err) != 0 && !process.Transient(err) ||
+			try == len(delays) {
 			return running, err
 		}
 		select {
@@ -360,10 +395,11 @@ func (s *session) startProgram(ctx context.Context, spec process.Spec) (program,
 	}
 }
 
-// rejectWorkspace replaces what the turn said. The agent left its worktree in a state that only an agent can clean up, and must do
-// that first.
+// rejectWorkspace replaces what the turn said. The agent left its worktree in a state that only an
+// agent can clean up, and must do that first.
 func (t *turn) rejectWorkspace(err error) {
-	t.signal, t.progressed = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}, false
+	t.signal, t.progressed = signalbox.Signal{Name: signalbox.NameUnknown,
+		Handler: signalbox.HandlerClarify}, false
 	t.advice = "Your changes cannot be saved: " + workspace.Explain(err) + "."
 }
 
@@ -386,10 +422,12 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 		_, err := s.submit(f)
 		return rules.Answer{}, asLeaseLost(err)
 	}
-	report := rules.ReportSignal{Session: s.id, Epoch: s.epoch, Blob: t.output, Refused: refusals, Turn: ended}
+	report := rules.ReportSignal{Session: s.id, Epoch: s.epoch, Blob: t.output, Refused: refusals,
+		Turn: ended}
 	switch {
 	case l.parked: // the signal was reported while the agent ran
-		_, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: *ended, Refused: refusals})
+		_, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: *ended,
+			Refused: refusals})
 		return rules.Answer{Parked: true}, asLeaseLost(err)
 	case name == signalbox.NameExpertRequest: // signalbox ends an agent that keeps running
 		return s.reportSignal(report, t.signal)
@@ -397,7 +435,9 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 		return fail(rules.ReportFailure{Cause: rules.FailRateLimit, Until: until})
 	case !hasVerdict && trouble != "":
 		configured := s.crew.box.Config.AgentNamed(s.agentName())
-		return fail(rules.ReportFailure{Cause: rules.FailCause(trouble), Detail: hideKey(message, l.key), Advice: agent.Advice(configured.Preset, configured.BaseURL, trouble)})
+		return fail(rules.ReportFailure{Cause: rules.FailCause(trouble),
+			Detail: hideKey(message, l.key),
+			Advice: agent.Advice(configured.Preset, configured.BaseURL, trouble)})
 	case t.cause == rules.FailProgram:
 		return fail(rules.ReportFailure{Cause: t.cause, Detail: t.advice, Advice: t.remedy})
 	case t.cause != "":
@@ -405,7 +445,8 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 	case crashed:
 		return fail(rules.ReportFailure{Cause: rules.FailCrash, Detail: t.describeCrash(failure)})
 	case t.progressed && s.mayContinue():
-		_, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: *ended, Refused: refusals})
+		_, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: *ended,
+			Refused: refusals})
 		return rules.Answer{Again: true}, asLeaseLost(err)
 	case name == signalbox.NameUnknown:
 		t.progressed = false
@@ -417,7 +458,8 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 		}
 		exit.Turn, exit.Refused = ended, refusals
 		answer, err := s.submit(*exit)
-		if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) && refused.Reason != signalbox.ReasonStaleLease {
+		if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) &&
+			refused.Reason != signalbox.ReasonStaleLease {
 			t.advice = refused.Msg
 			return s.reportUnknown(report, t)
 		}
@@ -456,8 +498,8 @@ func (s *session) exit(t *turn) (*rules.Exit, error) {
 	return exit, err
 }
 
-// missingFindings returns what to tell a reviewer who rejects work without a reason, "" if there is a reason. A developer could do
-// nothing with it.
+// missingFindings returns what to tell a reviewer who rejects work without a reason, "" if there is
+// a reason. A developer could do nothing with it.
 func missingFindings(sig signalbox.Signal) string {
 	switch sig.Name {
 	case signalbox.NameReviewFailed, signalbox.NameAuditFailed:
@@ -470,7 +512,8 @@ func missingFindings(sig signalbox.Signal) string {
 }
 
 // reportSignal reports a signal with its body.
-func (s *session) reportSignal(report rules.ReportSignal, sig signalbox.Signal) (rules.Answer, error) {
+func (s *session) reportSignal(report rules.ReportSignal, sig signalbox.Signal) (rules.Answer,
+	error) {
 	report.Signal, report.Named, report.Offset = sig.Name, sig.TaskID, sig.Offset
 	if err := s.addBody(&report, sig); err != nil {
 		return rules.Answer{}, err
@@ -481,8 +524,9 @@ func (s *session) reportSignal(report rules.ReportSignal, sig signalbox.Signal) 
 
 // reportUnknown reports that the turn had no valid signal.
 func (s *session) reportUnknown(report rules.ReportSignal, t *turn) (rules.Answer, error) {
-	report.Signal, report.Fields = signalbox.NameUnknown, rules.SignalFields{Summary: t.head, Advice: t.advice,
-		Confirm: t.signal.Refused == signalbox.ReasonTextAfter}
+	report.Signal, report.Fields = signalbox.NameUnknown,
+		rules.SignalFields{Summary: t.head, Advice: t.advice,
+			Confirm: t.signal.Refused == signalbox.ReasonTextAfter}
 	answer, err := s.submit(report)
 	return answer, asLeaseLost(err)
 }
@@ -500,8 +544,9 @@ func (s *session) addBody(report *rules.ReportSignal, sig signalbox.Signal) erro
 	return err
 }
 
-// failure returns how the turn failed, or "" if it did not. A failed turn has no passing verdict: whatever ended the agent may have
-// written the verdict in its name. A failing verdict still counts, because the worst that a false one does is to cost another attempt.
+// failure returns how the turn failed, or "" if it did not. A failed turn has no passing verdict:
+// whatever ended the agent may have written the verdict in its name. A failing verdict still
+// counts, because the worst that a false one does is to cost another attempt.
 func (t *turn) failure() string {
 	stream := &t.listener.stream
 	switch {
@@ -511,28 +556,33 @@ func (t *turn) failure() string {
 		return "ended by " + t.exit.Signal
 	case t.exit.Code != 0 && !t.lingered && !t.listener.interactive && t.exit.Exceeded != "":
 		return fmt.Sprintf("exit status %d; it exceeded limits.%s", t.exit.Code, t.exit.Exceeded)
-	case t.exit.Code != 0 && !t.lingered && !t.listener.interactive: // an interactive program ends when its input does, in any way
+	case t.exit.Code != 0 && !t.lingered &&
+		!t.listener.interactive: // an interactive program ends when its input does, in any way
 		return fmt.Sprintf("exit status %d", t.exit.Code)
 	case t.exit.Err != nil:
 		return t.exit.Err.Error()
 	case stream.Failed:
 		return "reported a failure"
-	case t.signal.Passing() && stream.Format != signalbox.FormatPlain && !stream.Ended: // a plain turn ends with the stream
+	case t.signal.Passing() && stream.Format != signalbox.FormatPlain &&
+		!stream.Ended: // a plain turn ends with the stream
 		return "did not report the end of its turn"
 	}
 	return ""
 }
 
-// crashed reports whether the turn failed and has no verdict that counts nevertheless, and how it failed.
+// crashed reports whether the turn failed and has no verdict that counts nevertheless, and how it
+// failed.
 func (t *turn) crashed() (failure string, crashed bool) {
 	failure = t.failure()
-	unknown := t.signal.Name == signalbox.NameUnknown && !t.gaveUp // signalbox ends a program that it gives up
+	// signalbox ends a program that it gives up
+	unknown := t.signal.Name == signalbox.NameUnknown && !t.gaveUp
 	return failure, failure != "" && (t.signal.Passing() || unknown)
 }
 
-// trouble returns why the program could not work, whatever its task, and what it said about that; "" if it could. Only the program's own word
-// counts: the error that ended its turn, the last line of its standard error if it failed, or what it kept trying until it was ended. A model
-// or a tool may write anything.
+// trouble returns why the program could not work, whatever its task, and what it said about that;
+// "" if it could. Only the program's own word counts: the error that ended its turn, the last line
+// of its standard error if it failed, or what it kept trying until it was ended. A model or a tool
+// may write anything.
 func (t *turn) trouble() (agent.Trouble, string) {
 	stream := &t.listener.stream
 	format := stream.Format
@@ -560,7 +610,8 @@ func (t *turn) trouble() (agent.Trouble, string) {
 	return trouble, message
 }
 
-// describeCrash describes a failure for people: the verdict that does not count because of it, and what the program said about it.
+// describeCrash describes a failure for people: the verdict that does not count because of it, and
+// what the program said about it.
 func (t *turn) describeCrash(failure string) string {
 	if t.signal.Passing() {
 		said := "an exit signal"
@@ -577,8 +628,8 @@ func (t *turn) describeCrash(failure string) string {
 	return hideKey(failure, t.listener.key)
 }
 
-// resolve picks the signal that decides the turn. Checkpoints and requests for files have acted while the agent ran, and are
-// not a result.
+// resolve picks the signal that decides the turn. Checkpoints and requests for files have acted
+// while the agent ran, and are not a result.
 func resolve(signals []signalbox.Signal, role signalbox.Role, work string) signalbox.Signal {
 	decisive := transcript.Resolve(signals, role, work)
 	switch {

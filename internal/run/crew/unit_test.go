@@ -33,7 +33,8 @@ func TestFalseClaims(t *testing.T) {
 		{"| lint | local | 0 | PASS |", []string{"lint in local: reported PASS (0), was FAIL (2)"}},
 		{"| lint | local | 1 | FAIL |", []string{"lint in local: reported FAIL (1), was FAIL (2)"}},
 		{"| lint | | 0 | PASS |", []string{"lint in local: reported PASS (0), was FAIL (2)"}},
-		{"| unit tests | | 0 | PASS |", []string{"unit tests in go 1.26: reported PASS (0), was FAIL (-1)"}},
+		{"| unit tests | | 0 | PASS |",
+			[]string{"unit tests in go 1.26: reported PASS (0), was FAIL (-1)"}},
 		{"| something else | local | 0 | PASS |", nil},
 	} {
 		text := "READY_FOR_REVIEW: T1\n"
@@ -97,15 +98,18 @@ func TestStartIsRetried(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	classed := (*signalbox.Error)(nil)
-	if _, err := s.startProgram(t.Context(), process.Spec{Argv: []string{"no-such-program-anywhere"}}); !errors.As(err, &classed) {
+	if _, err := s.startProgram(t.Context(),
+		process.Spec{Argv: []string{"no-such-program-anywhere"}}); !errors.As(err, &classed) {
 		t.Errorf("error %v", err)
 	}
 	c.opts.delays.start = []time.Duration{1, 1, 1}
-	for _, transient := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
+	for _, transient := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE,
+		syscall.ENFILE} {
 		tries := 0
 		c.opts.start = func(process.Spec, func(process.ID) error) (program, error) {
 			if tries++; tries < 4 {
-				return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("start true: %w", transient), Hint: "run fewer"}
+				return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+					Err: fmt.Errorf("start true: %w", transient), Hint: "run fewer"}
 			}
 			return nil, nil
 		}
@@ -113,7 +117,8 @@ func TestStartIsRetried(t *testing.T) {
 			t.Errorf("%v: tried %d times: %v", transient, tries, err)
 		}
 	}
-	if usual := defaultDelays(); !cmp.Equal(usual.start, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}) {
+	if usual := defaultDelays(); !cmp.Equal(usual.start,
+		[]time.Duration{time.Second, 2 * time.Second, 4 * time.Second}) {
 		t.Errorf("delays: %v", usual.start)
 	}
 }

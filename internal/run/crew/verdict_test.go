@@ -16,7 +16,8 @@ import (
 
 // agentFormats are the formats that scripted agents write.
 func agentFormats() []signalbox.Format {
-	return []signalbox.Format{signalbox.FormatPlain, signalbox.FormatClaude, signalbox.FormatCodex, signalbox.FormatGemini, signalbox.FormatOpencode}
+	return []signalbox.Format{signalbox.FormatPlain, signalbox.FormatClaude, signalbox.FormatCodex,
+		signalbox.FormatGemini, signalbox.FormatOpencode}
 }
 
 // A turn that failed has no passing verdict, whatever was said in it.
@@ -26,10 +27,12 @@ func TestNoPassingVerdictOfAFailedTurn(t *testing.T) {
 		skip                signalbox.Format // "" means none
 	}{
 		{"status", "exit-code 1", "exit status 1 after REVIEW_PASSED", ""},
-		{"status after the end of the turn", "end\n    crash 9", "exit status 9 after REVIEW_PASSED", ""},
+		{"status after the end of the turn", "end\n    crash 9",
+			"exit status 9 after REVIEW_PASSED", ""},
 		{"killed", "end\n    signal-kill", "ended by SIGKILL after REVIEW_PASSED", ""},
 		// A plain stream has no end of turn besides its own end.
-		{"no end of the turn", "crash 0", "did not report the end of its turn after REVIEW_PASSED", signalbox.FormatPlain},
+		{"no end of the turn", "crash 0", "did not report the end of its turn after REVIEW_PASSED",
+			signalbox.FormatPlain},
 	} {
 		for _, format := range agentFormats() {
 			if format == test.skip {
@@ -39,11 +42,14 @@ func TestNoPassingVerdictOfAFailedTurn(t *testing.T) {
 				s := set(t, scene{
 					plan:     task("T1"),
 					settings: "roles: {critic: {agent: as-" + string(format) + "}}\n",
-					script:   "on critic T1 attempt 1:\n    signal REVIEW_PASSED: {task}\n    " + test.steps + "\n",
+					script: "on critic T1 attempt 1:\n    signal REVIEW_PASSED: {task}\n    " +
+						test.steps + "\n",
 				})
 				s.run()
 				s.wantCompleted("T1")
-				if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailCrash) || failed.Detail != test.detail {
+				if failed := only[rules.AgentFailed](s,
+					"T1").Body; failed.Cause != string(rules.FailCrash) ||
+					failed.Detail != test.detail {
 					t.Errorf("failed: %+v", failed)
 				}
 				if n := len(s.prompts("T1", "critic")); n != 2 {
@@ -78,11 +84,13 @@ func TestNoPassingVerdictWithAReportedFailure(t *testing.T) {
 			s := set(t, scene{
 				plan:     task("T1"),
 				settings: "roles: {critic: {agent: as-auto}}\n",
-				script:   "on critic T1 attempt 1:\n    raw " + strings.Join(lines, "\n    raw ") + "\n    crash 0\n",
+				script: "on critic T1 attempt 1:\n    raw " + strings.Join(lines, "\n    raw ") +
+					"\n    crash 0\n",
 			})
 			s.run()
 			s.wantCompleted("T1")
-			if failed := only[rules.AgentFailed](s, "T1").Body; failed.Detail != "reported a failure after REVIEW_PASSED: out of credit" {
+			if failed := only[rules.AgentFailed](s,
+				"T1").Body; failed.Detail != "reported a failure after REVIEW_PASSED: out of credit" {
 				t.Errorf("failed: %+v", failed)
 			}
 			if n := len(s.prompts("T1", "critic")); n != 2 {
@@ -109,19 +117,21 @@ on critic T1 attempt 2:
 `})
 	s.run()
 	s.wantCompleted("T1")
-	if recovery := only[rules.UnknownSignalRecovery](s, "T1").Body; !strings.Contains(recovery.Advice, "its line 3 is not JSON") {
+	if recovery := only[rules.UnknownSignalRecovery](s,
+		"T1").Body; !strings.Contains(recovery.Advice, "its line 3 is not JSON") {
 		t.Errorf("recovery: %+v", recovery)
 	}
 }
 
-// A reviewer that writes more after a passing verdict is asked once whether it stands, at no cost. What it wrote is in the
-// prompt of the new session.
+// A reviewer that writes more after a passing verdict is asked once whether it stands, at no cost.
+// What it wrote is in the prompt of the new session.
 func TestReviewersHaveALastWord(t *testing.T) {
 	for _, format := range agentFormats() {
 		t.Run(string(format), func(t *testing.T) {
 			s := set(t, scene{
-				plan:     task("T1"),
-				settings: "limits: {unknown: 1}\nroles: {critic: {agent: as-" + string(format) + "}}\n",
+				plan: task("T1"),
+				settings: "limits: {unknown: 1}\nroles: {critic: {agent: as-" + string(format) +
+					"}}\n",
 				script: `
 on critic T1 attempt 1:
     say REVIEW_PASSED: T1
@@ -136,10 +146,13 @@ on critic T1 attempt 3:
 `})
 			s.run()
 			s.wantCompleted("T1")
-			if asked := only[rules.UnknownSignalRecovery](s, "T1").Body; asked.Attempt != 0 || asked.Level != rules.LevelQuestion {
+			if asked := only[rules.UnknownSignalRecovery](s, "T1").Body; asked.Attempt != 0 ||
+				asked.Level != rules.LevelQuestion {
 				t.Errorf("asked: %+v", asked)
 			}
-			if refused := only[rules.SignalRefused](s, "T1").Body; refused.Reason != signalbox.ReasonTextAfter || refused.Said != signalbox.NameReviewPassed {
+			if refused := only[rules.SignalRefused](s,
+				"T1").Body; refused.Reason != signalbox.ReasonTextAfter ||
+				refused.Said != signalbox.NameReviewPassed {
 				t.Errorf("refused: %+v", refused)
 			}
 			if failed := all[rules.AgentFailed](s, "T1"); len(failed) != 0 {
@@ -170,7 +183,8 @@ on critic T1 attempt 2:
 	}
 }
 
-// A passing verdict after the end of a turn does not replace a failing one: a process that the agent left behind may have written it.
+// A passing verdict after the end of a turn does not replace a failing one: a process that the
+// agent left behind may have written it.
 func TestNoPassingVerdictAfterAFailingTurn(t *testing.T) {
 	for _, format := range agentFormats() {
 		t.Run(string(format), func(t *testing.T) {
@@ -187,17 +201,20 @@ on critic T1 attempt 1:
 			s.run()
 			s.wantCompleted("T1")
 			want := 1
-			if format == signalbox.FormatPlain { // its only turn ends with the stream, and agents correct themselves
+			// its only turn ends with the stream, and agents correct themselves
+			if format == signalbox.FormatPlain {
 				want = 0
 			}
-			if rework := all[rules.ReworkOrdered](s, "T1"); len(rework) != want || want == 1 && rework[0].Body.Summary != "it leaks" {
+			if rework := all[rules.ReworkOrdered](s, "T1"); len(rework) != want || want == 1 &&
+				rework[0].Body.Summary != "it leaks" {
 				t.Errorf("rework: %+v, want %d", rework, want)
 			}
 		})
 	}
 }
 
-// A process that an agent left behind shares its output, and writes a verdict when the agent has ended.
+// A process that an agent left behind shares its output, and writes a verdict when the agent has
+// ended.
 func TestNoVerdictOfALeftover(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
@@ -222,8 +239,10 @@ func TestEndOfATurnWithinAPiece(t *testing.T) {
 	for _, format := range agentFormats()[1:] {
 		output := play(t, format, "signal REVIEW_FAILED: T1\n    end\n    signal REVIEW_PASSED: T1")
 		for _, size := range []int{len(output), 1000, 1} {
-			c := &Crew{opts: Options{delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
-			l, err := newListener(&session{crew: c, role: signalbox.RoleCritic, work: "T1"}, format, false, "")
+			c := &Crew{opts: Options{delays: defaultDelays()},
+				box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+			l, err := newListener(&session{crew: c, role: signalbox.RoleCritic, work: "T1"}, format,
+				false, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -231,14 +250,17 @@ func TestEndOfATurnWithinAPiece(t *testing.T) {
 				l.Write(piece)
 			}
 			l.close()
-			if l.objection == nil || l.objection.Name != signalbox.NameReviewFailed || l.turns != 2 {
-				t.Errorf("%s in pieces of %d bytes: objection %+v, %d turns", format, size, l.objection, l.turns)
+			if l.objection == nil || l.objection.Name != signalbox.NameReviewFailed ||
+				l.turns != 2 {
+				t.Errorf("%s in pieces of %d bytes: objection %+v, %d turns", format, size,
+					l.objection, l.turns)
 			}
 		}
 	}
 }
 
-// play returns what an agent writes that carries out the steps, from the start of its output to the end of its turn.
+// play returns what an agent writes that carries out the steps, from the start of its output to the
+// end of its turn.
 func play(t *testing.T, format signalbox.Format, steps string) string {
 	t.Helper()
 	script, err := rehearsal.Parse("agent", []byte("on *:\n    "+steps+"\n"))
@@ -247,13 +269,15 @@ func play(t *testing.T, format signalbox.Format, steps string) string {
 	}
 	var out strings.Builder
 	prompt := "do it"
-	if err := script.Play(context.Background(), rehearsal.Options{Format: format, Prompt: &prompt, Stdout: &out}); err != nil {
+	if err := script.Play(context.Background(), rehearsal.Options{Format: format, Prompt: &prompt,
+		Stdout: &out}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
 }
 
-// An agent whose turn only seems to have ended, and that continues without a verdict so far, is heard to its end.
+// An agent whose turn only seems to have ended, and that continues without a verdict so far, is
+// heard to its end.
 func TestVerdictAfterTheEndOfATurn(t *testing.T) {
 	for _, format := range agentFormats() {
 		t.Run(string(format), func(t *testing.T) {
@@ -280,11 +304,13 @@ func TestCrashed(t *testing.T) {
 	pass := signalbox.Signal{Dialect: signalbox.DialectLine, Name: signalbox.NameReviewPassed}
 	fail := signalbox.Signal{Dialect: signalbox.DialectLine, Name: signalbox.NameReviewFailed}
 	exit := func(reason signalbox.ExitReason) signalbox.Signal {
-		return signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit, Exit: &signalbox.ExitSignal{ExitReason: reason}}
+		return signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit,
+			Exit: &signalbox.ExitSignal{ExitReason: reason}}
 	}
 	unknown := signalbox.Signal{Name: signalbox.NameUnknown}
 	plain := listener{stream: signalbox.StreamReport{Format: signalbox.FormatPlain}}
-	talks := listener{stream: signalbox.StreamReport{Format: signalbox.FormatPlain}, interactive: true}
+	talks := listener{stream: signalbox.StreamReport{Format: signalbox.FormatPlain},
+		interactive: true}
 	ended := listener{stream: signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true}}
 	open := listener{stream: signalbox.StreamReport{Format: signalbox.FormatClaude}}
 	killed := process.Exit{Code: 137, Signal: "SIGKILL"}
@@ -296,21 +322,32 @@ func TestCrashed(t *testing.T) {
 	}{
 		{"passed", turn{signal: pass, listener: &plain}, ""},
 		{"passed in JSON lines", turn{signal: pass, listener: &ended}, ""},
-		{"no end of turn", turn{signal: pass, listener: &open}, "did not report the end of its turn"},
-		{"status", turn{signal: pass, listener: &plain, exit: process.Exit{Code: 1}}, "exit status 1"},
-		{"status after the end of turn", turn{signal: pass, listener: &ended, exit: process.Exit{Code: 1}}, "exit status 1"},
+		{"no end of turn", turn{signal: pass, listener: &open},
+			"did not report the end of its turn"},
+		{"status", turn{signal: pass, listener: &plain, exit: process.Exit{Code: 1}},
+			"exit status 1"},
+		{"status after the end of turn",
+			turn{signal: pass, listener: &ended, exit: process.Exit{Code: 1}}, "exit status 1"},
 		{"killed", turn{signal: pass, listener: &ended, exit: killed}, "ended by SIGKILL"},
 		{"lingered", turn{signal: pass, listener: &ended, exit: stopped, lingered: true}, ""},
-		{"lingered but continued", turn{signal: pass, listener: &open, exit: stopped, lingered: true}, "did not report the end of its turn"},
+		{"lingered but continued", turn{signal: pass, listener: &open, exit: stopped,
+			lingered: true}, "did not report the end of its turn"},
 		{"interactive", turn{signal: pass, listener: &talks, exit: process.Exit{Code: 1}}, ""},
-		{"interactive, killed", turn{signal: pass, listener: &talks, exit: killed}, "ended by SIGKILL"},
+		{"interactive, killed", turn{signal: pass, listener: &talks, exit: killed},
+			"ended by SIGKILL"},
 		{"given up", turn{signal: unknown, listener: &talks, exit: stopped, gaveUp: true}, ""},
-		{"passed after it was given up", turn{signal: pass, listener: &talks, exit: stopped, gaveUp: true}, "ended by SIGTERM"},
-		{"output lost", turn{signal: pass, listener: &plain, exit: process.Exit{Err: errors.New("read the output: it failed")}}, "read the output: it failed"},
+		{"passed after it was given up", turn{signal: pass, listener: &talks, exit: stopped,
+			gaveUp: true}, "ended by SIGTERM"},
+		{"output lost", turn{signal: pass, listener: &plain,
+			exit: process.Exit{Err: errors.New("read the output: it failed")}},
+			"read the output: it failed"},
 		{"failed review", turn{signal: fail, listener: &open, exit: killed}, ""},
-		{"completed", turn{signal: exit(signalbox.ExitCompleted), listener: &plain, exit: process.Exit{Code: 1}}, "exit status 1"},
-		{"blocked", turn{signal: exit(signalbox.ExitBlocked), listener: &plain, exit: process.Exit{Code: 1}}, ""},
-		{"nothing said", turn{signal: unknown, listener: &plain, exit: process.Exit{Code: 1}}, "exit status 1"},
+		{"completed", turn{signal: exit(signalbox.ExitCompleted), listener: &plain,
+			exit: process.Exit{Code: 1}}, "exit status 1"},
+		{"blocked", turn{signal: exit(signalbox.ExitBlocked), listener: &plain,
+			exit: process.Exit{Code: 1}}, ""},
+		{"nothing said", turn{signal: unknown, listener: &plain, exit: process.Exit{Code: 1}},
+			"exit status 1"},
 		{"nothing said, no end of turn", turn{signal: unknown, listener: &open}, ""},
 	} {
 		failure, crashed := test.turn.crashed()

@@ -28,13 +28,17 @@ on developer T1 attempt 2:
     hang
 `})
 			s.run()
-			if preview := only[rules.UnknownSignalRecovery](s, "T1").Body.Preview; strings.TrimSpace(preview) != "I read the plan.\nI forgot the signal." {
+			if preview := only[rules.UnknownSignalRecovery](s,
+				"T1").Body.Preview; strings.TrimSpace(
+				preview) != "I read the plan.\nI forgot the signal." {
 				t.Errorf("the preview is %q", preview)
 			}
-			if failed := only[rules.AgentFailed](s, "T1").Body; !strings.HasSuffix(failed.Detail, "; its last output: Now I hang!") {
+			if failed := only[rules.AgentFailed](s, "T1").Body; !strings.HasSuffix(failed.Detail,
+				"; its last output: Now I hang!") {
 				t.Errorf("the failure is %q", failed.Detail)
 			}
-			if again := s.prompts("T1", "developer")[1]; !strings.Contains(again, "    I forgot the signal.\n") || strings.Contains(again, `{"`) {
+			if again := s.prompts("T1", "developer")[1]; !strings.Contains(again,
+				"    I forgot the signal.\n") || strings.Contains(again, `{"`) {
 				t.Errorf("the agent is asked again with:\n%s", again)
 			}
 		})
@@ -44,12 +48,16 @@ on developer T1 attempt 2:
 // An agent whose signal was refused learns why, and what to send instead.
 func TestRefusedAgentsLearnWhy(t *testing.T) {
 	for reason, test := range map[string]struct{ sent, told string }{
-		"wrong_work":  {"READY_FOR_REVIEW: T2", "READY_FOR_REVIEW: T2, but your signals must name T1 (wrong_work). Send: READY_FOR_REVIEW: T1"},
-		"out_of_role": {"AUDIT_PASSED: {task}", "AUDIT_PASSED: T1, which the role developer must not send (out_of_role)."},
-		"fenced":      {"```\n    say READY_FOR_REVIEW: {task}\n    say ```", "READY_FOR_REVIEW: T1 inside a code block (fenced), where signals are ignored."},
+		"wrong_work": {"READY_FOR_REVIEW: T2",
+			"READY_FOR_REVIEW: T2, but your signals must name T1 (wrong_work). Send: READY_FOR_REVIEW: T1"},
+		"out_of_role": {"AUDIT_PASSED: {task}",
+			"AUDIT_PASSED: T1, which the role developer must not send (out_of_role)."},
+		"fenced": {"```\n    say READY_FOR_REVIEW: {task}\n    say ```",
+			"READY_FOR_REVIEW: T1 inside a code block (fenced), where signals are ignored."},
 	} {
 		t.Run(reason, func(t *testing.T) {
-			s := set(t, scene{plan: task("T1"), script: "on developer T1 attempt 1:\n    say " + test.sent + "\n"})
+			s := set(t, scene{plan: task("T1"), script: "on developer T1 attempt 1:\n    say " +
+				test.sent + "\n"})
 			s.run()
 			again := s.prompts("T1", "developer")[1]
 			wantIn(t, again, "## Your last answer had no valid signal", "    You sent "+test.told)
@@ -82,12 +90,15 @@ on expert * attempt 2:
 
 // The prompt of the agent after one that kept sending refused signals has the reason too.
 func TestNextAgentLearnsWhy(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), script: "on developer T1 attempt 4:\n    signal READY_FOR_REVIEW: {task}\non developer T1:\n    say READY_FOR_REVIEW: T2\n"})
+	s := set(t, scene{plan: task("T1"),
+		script: "on developer T1 attempt 4:\n    signal READY_FOR_REVIEW: {task}\non developer T1:\n    say READY_FOR_REVIEW: T2\n"})
 	s.run()
-	wantIn(t, s.prompts("T1", "developer")[3], "## Previous problem", "your signals must name T1 (wrong_work)")
+	wantIn(t, s.prompts("T1", "developer")[3], "## Previous problem",
+		"your signals must name T1 (wrong_work)")
 }
 
-// Prompts name the base branch and the plan with its introduction, and offer EXPERT_REQUEST only if there is someone to ask.
+// Prompts name the base branch and the plan with its introduction, and offer EXPERT_REQUEST only if
+// there is someone to ask.
 func TestPromptsNameTheirSurroundings(t *testing.T) {
 	for _, test := range []struct {
 		settings string
@@ -99,8 +110,10 @@ func TestPromptsNameTheirSurroundings(t *testing.T) {
 			s.run()
 			for _, role := range []string{"developer", "critic", "auditor"} {
 				prompt := s.prompts("T1", role)[0]
-				wantIn(t, prompt, "### The plan: The plan\n", "    All numbers are integers.\n\n    ## Background\n\n    No floats.\n")
-				if strings.Contains(prompt, "Not this.") || strings.Contains(prompt, "EXPERT_REQUEST") != test.offered {
+				wantIn(t, prompt, "### The plan: The plan\n",
+					"    All numbers are integers.\n\n    ## Background\n\n    No floats.\n")
+				if strings.Contains(prompt, "Not this.") ||
+					strings.Contains(prompt, "EXPERT_REQUEST") != test.offered {
 					t.Errorf("%s:\n%s", role, prompt)
 				}
 			}

@@ -18,26 +18,31 @@ import (
 // sessionWorkspace is the folder that a session works in.
 type sessionWorkspace struct {
 	dir string
-	// cleanupNote tells the agent what a previous agent left that only an agent can clean up, or "".
+	// cleanupNote tells the agent what a previous agent left that only an agent can clean up, or
+	// "".
 	cleanupNote string
-	// save commits what an author changed, and returns the commit; "" if the workspace has no branch.
+	// save commits what an author changed, and returns the commit; "" if the workspace has no
+	// branch.
 	save  func(ctx context.Context, message string) (string, error)
 	close func() error
-	// commit is what the task's own branch has when the session starts; "" if it has none, if the base was merged into it just now, or if the last author worked
-	// on another machine.
+	// commit is what the task's own branch has when the session starts; "" if it has none, if the
+	// base was merged into it just now, or if the last author worked on another machine.
 	commit string
 	// diff is a file with the change that a reviewer judges; "" if it judges none.
 	diff string
 	// tooLarge reports that a previous agent left it larger than limits.tree.
 	tooLarge bool
-	// steer makes the files that steer agents those of the base, and returns those that differ from what the agent judges. It is nil for
-	// authors, and without a repository.
+	// steer makes the files that steer agents those of the base, and returns those that differ from
+	// what the agent judges. It is nil for authors, and without a repository.
 	steer func(ctx context.Context) ([]string, error)
 }
 
 // newWorkspace returns a workspace whose changes are not saved.
 func newWorkspace(dir string) *sessionWorkspace {
-	return &sessionWorkspace{dir: dir, save: func(context.Context, string) (string, error) { return "", nil }, close: func() error { return nil }}
+	return &sessionWorkspace{dir: dir, save: func(context.Context, string) (string,
+		error) {
+		return "", nil
+	}, close: func() error { return nil }}
 }
 
 // openWorkspace opens the folder for the session's role. The caller closes it.
@@ -92,8 +97,8 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 	return ws, nil
 }
 
-// mergeBase merges the base branch, as the ledger knows it, into a task's branch, which is at tip. If they conflict, the worktree has a
-// draft afterwards, and the ledger the conflict.
+// mergeBase merges the base branch, as the ledger knows it, into a task's branch, which is at tip.
+// If they conflict, the worktree has a draft afterwards, and the ledger the conflict.
 func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip string) error {
 	base, task := s.crew.exchange.KnownBase(), s.workItem().Task
 	if base == "" {
@@ -111,14 +116,17 @@ func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip strin
 
 // conflicts returns what finds and reports the conflicts of the session's task.
 func (s *session) conflicts() *conflicts.Resolver {
-	return &conflicts.Resolver{Config: s.crew.box.Config, Repo: s.crew.project.Repo, Exchange: s.crew.exchange, Work: s.work, Put: s.put,
+	return &conflicts.Resolver{Config: s.crew.box.Config, Repo: s.crew.project.Repo,
+		Exchange: s.crew.exchange, Work: s.work, Put: s.put,
 		Moved: s.recordMovedBranch, Report: func(found rules.Conflict) (rules.Answer, error) {
-			answer, err := s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch, Conflict: found})
+			answer, err := s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch,
+				Conflict: found})
 			return answer, asLeaseLost(err)
 		}}
 }
 
-// startStacked puts a new worktree on the work that it builds on, if that is not on the base branch.
+// startStacked puts a new worktree on the work that it builds on, if that is not on the base
+// branch.
 func (s *session) startStacked(ctx context.Context, tree *workspace.Tree) error {
 	base := s.crew.exchange.KnownBase()
 	start, err := s.crew.stack.Start(ctx, s.work, base)
@@ -132,8 +140,9 @@ func (s *session) startStacked(ctx context.Context, tree *workspace.Tree) error 
 	return err
 }
 
-// openReviewWorkspace checks out the commit that passed the checks. The author's worktree is not used, because its files, and
-// what the author told git about them, may differ from what will be merged.
+// openReviewWorkspace checks out the commit that passed the checks. The author's worktree is not
+// used, because its files, and what the author told git about them, may differ from what will be
+// merged.
 func (s *session) openReviewWorkspace(ctx context.Context) (*sessionWorkspace, error) {
 	commit := s.workItem().Task.Commit
 	if commit == "" {
@@ -155,8 +164,8 @@ func (s *session) openReviewWorkspace(ctx context.Context) (*sessionWorkspace, e
 // DiffVariable names the file with the change that a reviewer judges.
 const DiffVariable = "SIGNALBOX_DIFF"
 
-// writeDiff writes what a commit changes to a file beside the worktree. The reviewer's own git would obey the attributes of the commit,
-// which can hide changes.
+// writeDiff writes what a commit changes to a file beside the worktree. The reviewer's own git
+// would obey the attributes of the commit, which can hide changes.
 func (s *session) writeDiff(ctx context.Context, ws *sessionWorkspace, commit string) (err error) {
 	base := s.workItem().Task.Base
 	if base == "" {
@@ -183,8 +192,10 @@ func (s *session) writeDiff(ctx context.Context, ws *sessionWorkspace, commit st
 	return errors.Join(err, file.Close())
 }
 
-// errNoCommit is permanent: the branch must not be reviewed or merged instead, because its content is not known.
-var errNoCommit = &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the work was checked in a shared folder, so there is no commit to review or merge"),
+// errNoCommit is permanent: the branch must not be reviewed or merged instead, because its content
+// is not known.
+var errNoCommit = &signalbox.Error{Code: signalbox.CodeUsage,
+	Err:  errors.New("the work was checked in a shared folder, so there is no commit to review or merge"),
 	Hint: "set workspace: shared again until it is completed, or change its text in the plan, which starts it again"}
 
 // openAdvisorWorkspace checks out what the asking task has committed, or else the base branch.
@@ -209,7 +220,8 @@ func (s *session) openAdvisorWorkspace(ctx context.Context) (*sessionWorkspace, 
 }
 
 // openScratch checks out a commit of a work item for an agent that judges it.
-func (s *session) openScratch(ctx context.Context, commit string, about *rules.Work) (*sessionWorkspace, error) {
+func (s *session) openScratch(ctx context.Context, commit string,
+	about *rules.Work) (*sessionWorkspace, error) {
 	base, err := s.steeringBase(ctx, commit, about)
 	if err != nil {
 		return nil, err
@@ -233,9 +245,11 @@ func (s *session) openScratch(ctx context.Context, commit string, about *rules.W
 	return ws, nil
 }
 
-// steeringBase returns the commit whose files steer the agent that judges a commit: the base that is recorded for it. What was not checked yet has none, so it
-// is the one that the work builds on now.
-func (s *session) steeringBase(ctx context.Context, commit string, about *rules.Work) (base string, err error) {
+// steeringBase returns the commit whose files steer the agent that judges a commit: the base that
+// is recorded for it. What was not checked yet has none, so it is the one that the work builds on
+// now.
+func (s *session) steeringBase(ctx context.Context, commit string, about *rules.Work) (base string,
+	err error) {
 	c := s.crew
 	if t := about.Task; t != nil && t.Commit == commit && t.Base != "" {
 		base = t.Base
@@ -245,14 +259,17 @@ func (s *session) steeringBase(ctx context.Context, commit string, about *rules.
 	return base, err
 }
 
-// setupWorkspace makes the workspace of the session's agent ready. An author who must resolve a conflict, or clean up, gets it as it is:
-// the files may have conflict markers.
-func (s *session) setupWorkspace(ctx context.Context, ws *sessionWorkspace, tree *workspace.Tree) error {
-	if task := s.workItem().Task; ws.cleanupNote != "" || task.Conflict != nil && s.role == signalbox.RoleDeveloper {
+// setupWorkspace makes the workspace of the session's agent ready. An author who must resolve a
+// conflict, or clean up, gets it as it is: the files may have conflict markers.
+func (s *session) setupWorkspace(ctx context.Context, ws *sessionWorkspace,
+	tree *workspace.Tree) error {
+	if task := s.workItem().Task; ws.cleanupNote != "" || task.Conflict != nil &&
+		s.role == signalbox.RoleDeveloper {
 		return nil
 	}
 	w := checks.Folder{Dir: ws.dir, Tree: tree}
-	if !s.role.IsAuthor() { // the commands run what a developer wrote, which must not reach the home folder of a reviewer
+	// the commands run what a developer wrote, which must not reach the home folder of a reviewer
+	if !s.role.IsAuthor() {
 		homes, err := s.crew.site.OpenHomes(s.work, contain.ChecksHome, false)
 		if err != nil {
 			return err
@@ -261,8 +278,10 @@ func (s *session) setupWorkspace(ctx context.Context, ws *sessionWorkspace, tree
 		w.Homes = homes
 	}
 	err := s.job().Prepare(ctx, w)
-	if fault := (*checks.SetupFault)(nil); errors.As(err, &fault) { // the agent can repair it, or judge it
-		ws.cleanupNote = fmt.Sprintf("The folder is not ready to work in: %s. The command passes on the base branch, so a change of this task is the cause.", fault)
+	// the agent can repair it, or judge it
+	if fault := (*checks.SetupFault)(nil); errors.As(err, &fault) {
+		ws.cleanupNote = fmt.Sprintf(
+			"The folder is not ready to work in: %s. The command passes on the base branch, so a change of this task is the cause.", fault)
 		return nil
 	}
 	return err
@@ -274,7 +293,8 @@ func (c *Crew) removeWorktree(ctx context.Context, work string) {
 		c.log.Warn("cannot remove the worktree of completed work", "work", work, "error", err)
 	}
 	if err := c.removeState(work); err != nil {
-		c.log.Warn("cannot remove the files of agents of completed work", "work", work, "error", err)
+		c.log.Warn("cannot remove the files of agents of completed work", "work", work, "error",
+			err)
 	}
 }
 
@@ -295,8 +315,8 @@ func (c *Crew) closeWork(ctx context.Context, work string) error {
 	return c.project.Repo.Close(ctx, work)
 }
 
-// restoreBranch puts the branch of the session's task back on the commit that counts, and records if somebody moved it elsewhere. What
-// counts is on the ledger, so a failure is only logged.
+// restoreBranch puts the branch of the session's task back on the commit that counts, and records
+// if somebody moved it elsewhere. What counts is on the ledger, so a failure is only logged.
 func (s *session) restoreBranch(ctx context.Context, commit string, expected ...string) {
 	if !s.crew.exchange.HasLatest(s.workItem(), s.epoch) { // what is here, if anything, is old
 		return
@@ -308,16 +328,19 @@ func (s *session) restoreBranch(ctx context.Context, commit string, expected ...
 		s.recordMovedBranch(commit, found)
 	}
 	if err != nil && ctx.Err() == nil {
-		s.crew.log.Warn("cannot restore the branch; its recorded commit counts", "work", s.work, "error", workspace.Explain(err))
+		s.crew.log.Warn("cannot restore the branch; its recorded commit counts", "work", s.work,
+			"error", workspace.Explain(err))
 	}
 }
 
-// recordMovedBranch records that the branch of the session's task was found at another commit than expected; "" means that it was not.
+// recordMovedBranch records that the branch of the session's task was found at another commit than
+// expected; "" means that it was not.
 func (s *session) recordMovedBranch(expected, found string) {
 	if found == "" {
 		return
 	}
-	if _, err := s.submit(rules.ReportBranch{Session: s.id, Epoch: s.epoch, Expected: expected, Found: found}); err != nil && !isRefusal(err) {
+	if _, err := s.submit(rules.ReportBranch{Session: s.id, Epoch: s.epoch, Expected: expected,
+		Found: found}); err != nil && !isRefusal(err) {
 		s.crew.log.Warn("cannot record that a branch was moved", "work", s.work, "error", err)
 	}
 }

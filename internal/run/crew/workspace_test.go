@@ -17,7 +17,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// Checks, reviews and audits see exactly what will be merged, even if a developer hides files from git.
+// Checks, reviews and audits see exactly what will be merged, even if a developer hides files from
+// git.
 func TestReviewersSeeWhatIsMerged(t *testing.T) {
 	s := set(t, scene{
 		git:      true,
@@ -55,7 +56,8 @@ on auditor T1:
 func TestWorktreeOfAnInterruptedDeveloper(t *testing.T) {
 	for name, test := range map[string]struct{ leave, expect, fix string }{
 		"an edit in the way of the base": {
-			"write f.txt mine", `expect "left the conflicts to you in these files: f.txt."`, "run grep '^<<<<<<< ' f.txt && echo both > f.txt"},
+			"write f.txt mine", `expect "left the conflicts to you in these files: f.txt."`,
+			"run grep '^<<<<<<< ' f.txt && echo both > f.txt"},
 		"a detached head": {
 			"run git checkout -q --detach", "write g.txt x", "run git symbolic-ref HEAD > on"},
 		"an unfinished rebase": {
@@ -79,7 +81,8 @@ on developer T1 attempt 2:
 			r.stop(errors.New("enough"))
 			<-r.over
 			s.write("project/f.txt", "moved\n")
-			s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-qam", "meanwhile")
+			s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-qam",
+				"meanwhile")
 			s.run()
 			s.wantCompleted("T1")
 			if failed := all[rules.AgentFailed](s, ""); len(failed) > 0 {
@@ -110,7 +113,8 @@ on health-auditor *:
     signal HEALTH_AUDIT: HEALTHY
 `})
 	s.run()
-	if checks := all[rules.ChecksRan](s, "R-1"); len(checks) == 0 || strings.Join(checks[0].Body.Protected, " ") != "ci/run.sh" {
+	if checks := all[rules.ChecksRan](s, "R-1"); len(checks) == 0 ||
+		strings.Join(checks[0].Body.Protected, " ") != "ci/run.sh" {
 		t.Errorf("checks: %+v", checks)
 	}
 }
@@ -139,10 +143,12 @@ on developer T1 attempt 2:
 		t.Fatal(err)
 	}
 	s.run()
-	if saw, then := s.file(".signalbox/saw"), s.file(".signalbox/saw-then"); saw != "" || then != "mine.txt\n" {
+	if saw, then := s.file(".signalbox/saw"), s.file(".signalbox/saw-then"); saw != "" ||
+		then != "mine.txt\n" {
 		t.Errorf("the developer found %q, the next %q", saw, then)
 	}
-	if got := s.git("for-each-ref", "--format=%(refname)", "refs/signalbox/left"); got != "refs/signalbox/left/T1/"+old {
+	if got := s.git("for-each-ref", "--format=%(refname)",
+		"refs/signalbox/left"); got != "refs/signalbox/left/T1/"+old {
 		t.Errorf("kept: %q", got)
 	}
 	if got := s.git("ls-files"); got != "mine.txt" {
@@ -152,7 +158,8 @@ on developer T1 attempt 2:
 
 // A crew that is killed after a merge leaves a worktree and prompts. The next crew removes them.
 func TestLeftoversAreRemoved(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1") + task("T2"), script: "on developer *:\n    write {task}.txt x\n    signal READY_FOR_REVIEW: {task}\n"})
+	s := set(t, scene{git: true, plan: task("T1") + task("T2"),
+		script: "on developer *:\n    write {task}.txt x\n    signal READY_FOR_REVIEW: {task}\n"})
 	s.run()
 	for _, name := range []string{"T1", "other"} {
 		tree, err := s.project.Repo.Open(t.Context(), name)
@@ -169,9 +176,11 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	s.git("branch", "signalbox/T2", "main")
 	s.write("project/.signalbox/tmp/prompt-1.md", "secret")
 	s.write("project/.signalbox/tmp/prompt-2.md", "young")
-	old, young := time.Now().Add(-time.Minute), time.Now().Add(time.Hour) // young however slow this machine is
+	// young however slow this machine is
+	old, young := time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
 	for name, modified := range map[string]time.Time{"prompt-1.md": old, "prompt-2.md": young} {
-		if err := os.Chtimes(filepath.Join(s.root, ".signalbox/tmp", name), modified, modified); err != nil {
+		if err := os.Chtimes(filepath.Join(s.root, ".signalbox/tmp", name), modified,
+			modified); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,10 +198,12 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.git("for-each-ref", "--format=%(refname:short)", "refs/heads"); got != "main\nsignalbox/other" {
+	if got := s.git("for-each-ref", "--format=%(refname:short)",
+		"refs/heads"); got != "main\nsignalbox/other" {
 		t.Errorf("branches: %q", got)
 	}
-	if got := s.git("for-each-ref", "--format=%(contents:subject)", "refs/signalbox/left"); got != "more" {
+	if got := s.git("for-each-ref", "--format=%(contents:subject)",
+		"refs/signalbox/left"); got != "more" {
 		t.Errorf("kept: %q", got)
 	}
 	prompts := func(want string) {
@@ -206,7 +217,8 @@ func TestLeftoversAreRemoved(t *testing.T) {
 		}
 	}
 	prompts("prompt-2.md")
-	if err := os.Chtimes(filepath.Join(s.root, ".signalbox/tmp/prompt-2.md"), old, old); err != nil {
+	if err := os.Chtimes(filepath.Join(s.root, ".signalbox/tmp/prompt-2.md"), old,
+		old); err != nil {
 		t.Fatal(err)
 	}
 	next()
@@ -227,7 +239,8 @@ func TestTemporaryWorkspaceFailure(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{delays: delays}})
 	s.write("project/.git/worktrees", "in the way") // git needs a folder here
 	r := s.begin()
-	for deadline := time.Now().Add(patience); !strings.Contains(s.log.String(), "retrying"); runtime.Gosched() {
+	for deadline := time.Now().Add(patience); !strings.Contains(s.log.String(),
+		"retrying"); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatal("it was not retried")
 		}
@@ -254,7 +267,8 @@ on developer T1:
 	if len(failed) == 0 {
 		t.Fatal("nothing failed")
 	}
-	wantIn(t, failed[0].Body.Detail, "was replaced, so git is not run there (inspect the folder and remove it")
+	wantIn(t, failed[0].Body.Detail,
+		"was replaced, so git is not run there (inspect the folder and remove it")
 	wantIn(t, s.log.String(), "retrying")
 	sessions := map[string]bool{}
 	for _, started := range all[rules.AgentStarted](s, "T1") {
@@ -287,7 +301,8 @@ on auditor T1:
 }
 
 func TestRetry(t *testing.T) {
-	s := &session{crew: &Crew{log: slog.New(slog.DiscardHandler), opts: Options{delays: &delays{retry: []time.Duration{1, 1, 1}}}}}
+	s := &session{crew: &Crew{log: slog.New(slog.DiscardHandler),
+		opts: Options{delays: &delays{retry: []time.Duration{1, 1, 1}}}}}
 	permanent := errors.New("permanent")
 	over, stop := context.WithCancel(t.Context())
 	stop()
@@ -297,23 +312,28 @@ func TestRetry(t *testing.T) {
 		tries int
 	}{{t.Context(), errors.New("temporary"), 4}, {t.Context(), permanent, 1}, {t.Context(), nil, 1}, {over, errors.New("temporary"), 1}} {
 		tries := 0
-		err := s.retry(test.ctx, func(err error) bool { return errors.Is(err, permanent) }, func() error { tries++; return test.err })
+		err := s.retry(test.ctx, func(err error) bool { return errors.Is(err, permanent) },
+			func() error { tries++; return test.err })
 		if tries != test.tries || !errors.Is(err, test.err) {
 			t.Errorf("%v: tried %d times, want %d: %v", test.err, tries, test.tries, err)
 		}
 	}
-	if usual := defaultDelays().retry; len(usual) != 5 || usual[0] != time.Second || usual[4] != 16*time.Second {
+	if usual := defaultDelays().retry; len(usual) != 5 || usual[0] != time.Second ||
+		usual[4] != 16*time.Second {
 		t.Errorf("delays: %v", usual)
 	}
 }
 
-// Only a decision of the rules is a refusal, not a clock that jumps or a ledger that cannot be written.
+// Only a decision of the rules is a refusal, not a clock that jumps or a ledger that cannot be
+// written.
 func TestIsRefusal(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
-	_, stale := s.box.Engine.Do(t.Context(), rules.Renew{Work: "T1", Session: "unknown", Epoch: 1, TTL: time.Minute})
+	_, stale := s.box.Engine.Do(t.Context(), rules.Renew{Work: "T1", Session: "unknown", Epoch: 1,
+		TTL: time.Minute})
 	for _, err := range []error{
 		stale, // an unknown session is a mistake of the caller
-		&signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: the clock jumped by 1h", engine.ErrClockSkew)},
+		&signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: the clock jumped by 1h",
+			engine.ErrClockSkew)},
 		&signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the ledger was removed")},
 		nil,
 	} {
@@ -321,7 +341,8 @@ func TestIsRefusal(t *testing.T) {
 			t.Errorf("isRefusal(%v) is true", err)
 		}
 	}
-	if !isRefusal(fmt.Errorf("renew: %w", &signalbox.Error{Code: signalbox.CodeConflict, Err: &rules.RefusedError{Reason: signalbox.ReasonStaleLease}})) {
+	if !isRefusal(fmt.Errorf("renew: %w", &signalbox.Error{Code: signalbox.CodeConflict,
+		Err: &rules.RefusedError{Reason: signalbox.ReasonStaleLease}})) {
 		t.Error("isRefusal of a refusal is false")
 	}
 }
@@ -367,7 +388,8 @@ on developer T1 attempt 2:
 `})
 		s.run()
 		checks := all[rules.ChecksRan](s, "T1")
-		if len(checks) != 2 || !checks[0].Body.Unchanged || checks[1].Body.Unchanged || s.file("new.txt") != "x\n" {
+		if len(checks) != 2 || !checks[0].Body.Unchanged || checks[1].Body.Unchanged ||
+			s.file("new.txt") != "x\n" {
 			t.Errorf("checks: %+v", checks)
 		}
 	})
@@ -389,7 +411,8 @@ on developer T1 attempt 3:
 			}
 			s.wantCompleted("T1", "T2")
 			merged := only[rules.Merged](s, "T1").Body
-			if new, _ := os.ReadFile(filepath.Join(s.root, "new.txt")); string(new) != want || (merged.Commit == "") != (want == "") {
+			if new, _ := os.ReadFile(filepath.Join(s.root, "new.txt")); string(new) != want ||
+				(merged.Commit == "") != (want == "") {
 				t.Errorf("new.txt has %q, merged %+v", new, merged)
 			}
 		})

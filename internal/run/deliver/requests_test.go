@@ -13,7 +13,9 @@ import (
 // The user is told of a pull request that has waited long, once, and not of one that waits for a
 // moment.
 func TestSlowRequests(t *testing.T) {
-	w := &rules.Work{ID: "T1", Task: &rules.Task{Delivered: &rules.DeliveredTask{Delivery: rules.Delivery{Commit: "c0ffee", Request: "https://forge.example/1"}}}}
+	w := &rules.Work{ID: "T1",
+		Task: &rules.Task{Delivered: &rules.DeliveredTask{Delivery: rules.Delivery{Commit: "c0ffee",
+			Request: "https://forge.example/1"}}}}
 	pending, other := forge.Status{Head: "c0ffee", Pending: true}, forge.Status{Head: "beef"}
 	var log strings.Builder
 	told := map[string]bool{}
@@ -42,7 +44,9 @@ func TestSlowRequests(t *testing.T) {
 		r.warnWaiting(w, forge.Status{Head: "c0ffee"}, false)
 		r.warnWaiting(w, other, true)
 	}
-	if got := log.String(); strings.Count(got, "WARN") != 2 || !strings.Contains(got, "are still running") || !strings.Contains(got, "beef, but c0ffee was delivered") {
+	if got := log.String(); strings.Count(got, "WARN") != 2 ||
+		!strings.Contains(got, "are still running") ||
+		!strings.Contains(got, "beef, but c0ffee was delivered") {
 		t.Errorf("warnings:\n%s", got)
 	}
 }

@@ -121,8 +121,8 @@ func (t *Target) Open(
 	return err
 }
 
-// Check returns an error if work could not be delivered as the configuration says: the repository in
-// a folder has no such remote, or the program that opens pull requests there is not known or not
+// Check returns an error if work could not be delivered as the configuration says: the repository
+// in a folder has no such remote, or the program that opens pull requests there is not known or not
 // installed. It starts nothing.
 func Check(ctx context.Context, c *config.Config, root string) error {
 	if !c.Deliver.Pushes() {

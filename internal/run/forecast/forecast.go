@@ -1,5 +1,5 @@
-// Package forecast says what a run of a plan would do, without doing it: which tasks it would start together, with which agents and prompts,
-// and which commands it would run.
+// Package forecast says what a run of a plan would do, without doing it: which tasks it would start
+// together, with which agents and prompts, and which commands it would run.
 package forecast
 
 import (
@@ -29,12 +29,13 @@ type Forecast struct {
 	Completed int `json:"completed"`
 	// Slots is how many developers can work at the same time.
 	Slots int `json:"slots"`
-	// Waves are the tasks that are not completed, in the order in which they would start if all took the same time. The tasks of a wave are
-	// developed at the same time.
+	// Waves are the tasks that are not completed, in the order in which they would start if all
+	// took the same time. The tasks of a wave are developed at the same time.
 	Waves [][]Task `json:"waves"`
 	Roles []Role   `json:"roles"`
-	// Setup are the names of the commands that make each worktree ready, and SetupCommands the commands. Copy are the ignored files that are copied into
-	// it, and Ports is how many ports it gets.
+	// Setup are the names of the commands that make each worktree ready, and SetupCommands the
+	// commands. Copy are the ignored files that are copied into it, and Ports is how many ports it
+	// gets.
 	Setup         []string `json:"setup"`
 	SetupCommands []Setup  `json:"setup_commands"`
 	Copy          []string `json:"copy"`
@@ -45,7 +46,8 @@ type Forecast struct {
 	// Deliver is what happens with finished work, one of the values of config.Deliver.As.
 	Deliver string   `json:"deliver"`
 	Budgets []string `json:"budgets"`
-	// Branch is the branch that is merged into, "" in a shared folder. Base is what is known about the checks on it.
+	// Branch is the branch that is merged into, "" in a shared folder. Base is what is known about
+	// the checks on it.
 	Branch string `json:"branch,omitempty"`
 	Base   Base   `json:"base"`
 	// Missing is why the run could not start. Notes are what else the user should know.
@@ -58,7 +60,8 @@ type Task struct {
 	ID        string   `json:"id"`
 	Title     string   `json:"title"`
 	BlockedBy []string `json:"blocked_by"`
-	// Phase is where it is now, and WaitsFor what it waits for first that the run does not do: an answer or an approval, or the end of a pause.
+	// Phase is where it is now, and WaitsFor what it waits for first that the run does not do: an
+	// answer or an approval, or the end of a pause.
 	Phase    signalbox.Phase `json:"phase"`
 	WaitsFor string          `json:"waits_for,omitempty"`
 	// Agents are the agents that it would get from now on, in this order.
@@ -121,11 +124,16 @@ type Missing struct {
 	Fix  string `json:"fix,omitempty"`
 }
 
-// Of returns the forecast for a plan that is loaded in a box with the given id. Branch is the base branch. The caller adds what is missing.
+// Of returns the forecast for a plan that is loaded in a box with the given id. Branch is the base
+// branch. The caller adds what is missing.
 func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Forecast, error) {
 	c := b.Config
-	f := &Forecast{Plan: id, Name: p.Name, Tasks: len(p.Tasks), Slots: min(c.Slots, c.RoleOf(signalbox.RoleDeveloper).Slots), Waves: [][]Task{}, Approval: c.Approve == config.ApproveMerge, Deliver: c.Deliver.Way(),
-		Setup: []string{}, SetupCommands: []Setup{}, Copy: append([]string{}, c.Copy...), Ports: c.Ports, Checks: []Check{}, Budgets: budgets(c), Branch: branch, Missing: []Missing{}, Notes: []string{}}
+	f := &Forecast{Plan: id, Name: p.Name, Tasks: len(p.Tasks),
+		Slots: min(c.Slots, c.RoleOf(signalbox.RoleDeveloper).Slots), Waves: [][]Task{},
+		Approval: c.Approve == config.ApproveMerge, Deliver: c.Deliver.Way(),
+		Setup: []string{}, SetupCommands: []Setup{}, Copy: append([]string{}, c.Copy...),
+		Ports: c.Ports, Checks: []Check{}, Budgets: budgets(c), Branch: branch,
+		Missing: []Missing{}, Notes: []string{}}
 	works := map[string]*rules.Work{}
 	b.Engine.View(func(s *rules.State) {
 		for w := range s.Works() {
@@ -137,7 +145,8 @@ func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Fore
 	})
 	for _, s := range c.Setup {
 		f.Setup = append(f.Setup, s.Name)
-		f.SetupCommands = append(f.SetupCommands, Setup{s.Name, s.Command, s.Files, show.Duration(s.Timeout)})
+		f.SetupCommands = append(f.SetupCommands,
+			Setup{s.Name, s.Command, s.Files, show.Duration(s.Timeout)})
 	}
 	for _, check := range c.Checks {
 		environments := check.Environments
@@ -146,13 +155,15 @@ func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Fore
 				environments = append(environments, e.Name)
 			}
 		}
-		f.Checks = append(f.Checks, Check{check.Name, check.Command, environments, show.Duration(check.Timeout)})
+		f.Checks = append(f.Checks, Check{check.Name, check.Command, environments,
+			show.Duration(check.Timeout)})
 	}
 	drafts := slices.ContainsFunc(p.Tasks, func(t plan.Task) bool { return t.Draft })
 	for _, role := range rolesOf(drafts) {
 		set := c.RoleOf(role)
 		names := c.AgentsFor(role, "")
-		r := Role{Role: role, Agent: names[0], Program: programOf(c.AgentNamed(names[0])), Slots: set.Slots, Timeout: show.Duration(set.Timeout)}
+		r := Role{Role: role, Agent: names[0], Program: programOf(c.AgentNamed(names[0])),
+			Slots: set.Slots, Timeout: show.Duration(set.Timeout)}
 		for _, name := range names[1:] {
 			r.Others = append(r.Others, Substitute{name, programOf(c.AgentNamed(name))})
 		}
@@ -172,7 +183,8 @@ func rolesFrom(w *rules.Work) []signalbox.Role {
 		return nil
 	case at == signalbox.PhaseReadyForMerge:
 		return []signalbox.Role{signalbox.RoleAuditor}
-	case at == signalbox.PhaseCIPending, at == signalbox.PhaseReadyForReview, at == signalbox.PhaseReview:
+	case at == signalbox.PhaseCIPending, at == signalbox.PhaseReadyForReview,
+		at == signalbox.PhaseReview:
 		return []signalbox.Role{signalbox.RoleCritic, signalbox.RoleAuditor}
 	}
 	return rolesOf(at == signalbox.PhaseDraft)
@@ -222,7 +234,8 @@ func baseOf(s *rules.State) Base {
 }
 
 // addWaves simulates a run in which all tasks take the same time.
-func (f *Forecast) addWaves(ctx context.Context, b *box.Box, p *plan.Plan, works map[string]*rules.Work, branch string) error {
+func (f *Forecast) addWaves(ctx context.Context, b *box.Box, p *plan.Plan,
+	works map[string]*rules.Work, branch string) error {
 	done := map[string]bool{}
 	for name, w := range works {
 		if w.Phase == signalbox.PhaseCompleted {
@@ -239,7 +252,8 @@ func (f *Forecast) addWaves(ctx context.Context, b *box.Box, p *plan.Plan, works
 		var wave []Task
 		var started []string
 		for _, id := range waiting {
-			if len(wave) < max(f.Slots, 1) && !slices.ContainsFunc(tasks[id].BlockedBy, func(blocker string) bool { return !done[blocker] }) {
+			if len(wave) < max(f.Slots, 1) && !slices.ContainsFunc(tasks[id].BlockedBy,
+				func(blocker string) bool { return !done[blocker] }) {
 				t, err := forecastTask(ctx, b, tasks[id], works[id], branch)
 				if err != nil {
 					return err
@@ -259,8 +273,10 @@ func (f *Forecast) addWaves(ctx context.Context, b *box.Box, p *plan.Plan, works
 	return nil
 }
 
-func forecastTask(ctx context.Context, b *box.Box, t *plan.Task, w *rules.Work, branch string) (Task, error) {
-	found := Task{ID: t.ID, Title: t.Title, BlockedBy: append([]string{}, t.BlockedBy...), Agents: []Agent{}}
+func forecastTask(ctx context.Context, b *box.Box, t *plan.Task, w *rules.Work,
+	branch string) (Task, error) {
+	found := Task{ID: t.ID, Title: t.Title, BlockedBy: append([]string{}, t.BlockedBy...),
+		Agents: []Agent{}}
 	if w == nil {
 		return found, nil
 	}
@@ -271,7 +287,8 @@ func forecastTask(ctx context.Context, b *box.Box, t *plan.Task, w *rules.Work, 
 		if err != nil {
 			return found, err
 		}
-		found.Agents = append(found.Agents, Agent{role, b.Config.AgentsFor(role, "")[0], len(prompt)})
+		found.Agents = append(found.Agents, Agent{role, b.Config.AgentsFor(role, "")[0],
+			len(prompt)})
 	}
 	return found, nil
 }
@@ -301,7 +318,8 @@ func budgets(c *config.Config) []string {
 		add(string(role), c.Roles[role].Budget)
 	}
 	if w := c.Budget.Window; w.Tokens > 0 {
-		list = append(list, fmt.Sprintf("window: %s tokens every %s", show.Tokens(w.Tokens), w.Every.Truncate(time.Second)))
+		list = append(list, fmt.Sprintf("window: %s tokens every %s", show.Tokens(w.Tokens),
+			w.Every.Truncate(time.Second)))
 	}
 	return list
 }

@@ -11,14 +11,15 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-// TestWaves checks that every task is in one wave, after the tasks that it waits for, and that no wave has more tasks than slots while
-// another task could start.
+// TestWaves checks that every task is in one wave, after the tasks that it waits for, and that no
+// wave has more tasks than slots while another task could start.
 func TestWaves(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "tasks")
 		p := &plan.Plan{}
 		for i := range n {
-			task := plan.Task{ID: fmt.Sprintf("T%d", i), Priority: rapid.IntRange(-1, 1).Draw(t, "priority")}
+			task := plan.Task{ID: fmt.Sprintf("T%d", i),
+				Priority: rapid.IntRange(-1, 1).Draw(t, "priority")}
 			for j := range i {
 				if rapid.IntRange(0, 3).Draw(t, "blocked") == 0 {
 					task.BlockedBy = append(task.BlockedBy, fmt.Sprintf("T%d", j))
@@ -50,7 +51,8 @@ func TestWaves(t *testing.T) {
 			ready := 0 // the first wave in which it could start
 			for _, blocker := range task.BlockedBy {
 				if wave[blocker] >= at {
-					t.Fatalf("%s starts in wave %d, its blocker %s in wave %d", task.ID, at, blocker, wave[blocker])
+					t.Fatalf("%s starts in wave %d, its blocker %s in wave %d", task.ID, at,
+						blocker, wave[blocker])
 				}
 				ready = max(ready, wave[blocker]+1)
 			}
@@ -66,7 +68,11 @@ func TestWaves(t *testing.T) {
 // Text of the plan cannot reach the terminal unescaped.
 func TestTextIsEscaped(t *testing.T) {
 	hostile := "a\x1b[2J\nmissing: nothing"
-	f := &Forecast{Name: hostile, Waves: [][]Task{{{ID: "T1", Title: hostile}}}, Roles: []Role{{Program: hostile, Others: []Substitute{{hostile, hostile}}}}, Setup: []string{hostile}, SetupCommands: []Setup{{hostile, hostile, []string{hostile}, "1s"}}, Copy: []string{hostile}, Checks: []Check{{Name: "c", Command: hostile}},
+	f := &Forecast{Name: hostile, Waves: [][]Task{{{ID: "T1", Title: hostile}}},
+		Roles:         []Role{{Program: hostile, Others: []Substitute{{hostile, hostile}}}},
+		Setup:         []string{hostile},
+		SetupCommands: []Setup{{hostile, hostile, []string{hostile}, "1s"}},
+		Copy:          []string{hostile}, Checks: []Check{{Name: "c", Command: hostile}},
 		Branch: "main", Missing: []Missing{{hostile, hostile}}, Notes: []string{hostile}}
 	text := f.Text(hostile, 0)
 	if strings.Contains(text, "\x1b") || strings.Count(text, "\nmissing: ") != 1 {

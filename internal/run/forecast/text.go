@@ -11,10 +11,12 @@ import (
 	"signalbox/internal/text"
 )
 
-// Text returns the forecast for people. file is the plan, and width that of the terminal, 0 if it is not known.
+// Text returns the forecast for people. file is the plan, and width that of the terminal, 0 if it
+// is not known.
 func (f *Forecast) Text(file string, width int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %d done; %s at a time\n\n", show.OnScreen(f.Name), text.Count(f.Tasks, "task"), f.Completed, text.Count(f.Slots, "developer"))
+	fmt.Fprintf(&b, "%s: %s, %d done; %s at a time\n\n", show.OnScreen(f.Name),
+		text.Count(f.Tasks, "task"), f.Completed, text.Count(f.Slots, "developer"))
 	rows := [][]string{{"WAVE", "TASK", "PHASE", "AFTER", "PROMPT", "TITLE"}}
 	for n, wave := range f.Waves {
 		for _, t := range wave {
@@ -25,7 +27,8 @@ func (f *Forecast) Text(file string, width int) string {
 			if t.WaitsFor != "" {
 				after = strings.TrimPrefix(after+", ", "-, ") + t.WaitsFor
 			}
-			rows = append(rows, []string{strconv.Itoa(n + 1), t.ID, string(t.Phase), after, t.promptSize(), show.OnScreen(t.Title)})
+			rows = append(rows, []string{strconv.Itoa(n + 1), t.ID, string(t.Phase), after,
+				t.promptSize(), show.OnScreen(t.Title)})
 		}
 	}
 	if len(rows) > 1 {
@@ -37,12 +40,14 @@ func (f *Forecast) Text(file string, width int) string {
 		for _, other := range r.Others {
 			agents, programs = agents+", then "+other.Agent, programs+", then "+other.Program
 		}
-		rows = append(rows, []string{string(r.Role), show.OnScreen(agents), strconv.Itoa(r.Slots), r.Timeout, show.OnScreen(programs)})
+		rows = append(rows, []string{string(r.Role), show.OnScreen(agents), strconv.Itoa(r.Slots),
+			r.Timeout, show.OnScreen(programs)})
 	}
 	writeTable(&b, rows, width)
 	f.writeSettings(&b)
 	if len(f.Waves) > 0 && len(f.Waves[0][0].Agents) > 0 {
-		fmt.Fprintf(&b, "\nsee a prompt with: signalbox prompt %s %s --plan %s\n", f.Waves[0][0].Agents[0].Role, f.Waves[0][0].ID, show.OnScreen(file))
+		fmt.Fprintf(&b, "\nsee a prompt with: signalbox prompt %s %s --plan %s\n",
+			f.Waves[0][0].Agents[0].Role, f.Waves[0][0].ID, show.OnScreen(file))
 	}
 	for _, note := range f.Notes {
 		fmt.Fprintf(&b, "\nnote: %s\n", show.OnScreen(note))
@@ -75,7 +80,8 @@ func writeTable(b *strings.Builder, rows [][]string, width int) {
 func (f *Forecast) writeSettings(b *strings.Builder) {
 	setting := func(name, value string) { fmt.Fprintf(b, "%-9s %s\n", name, show.OnScreen(value)) }
 	if f.Branch != "" {
-		state := map[Base]string{BaseUnknown: "its checks run first", BaseGreen: "its checks passed or were accepted", BaseRed: "its checks fail"}[f.Base]
+		state := map[Base]string{BaseUnknown: "its checks run first",
+			BaseGreen: "its checks passed or were accepted", BaseRed: "its checks fail"}[f.Base]
 		if len(f.Checks) == 0 {
 			state = "there are no checks"
 		}
@@ -101,7 +107,8 @@ func (f *Forecast) writeSettings(b *strings.Builder) {
 		setting("checks", "none")
 	}
 	for _, c := range f.Checks {
-		setting("check", fmt.Sprintf("%s on %s: %s (at most %s)", c.Name, strings.Join(c.Environments, ", "), c.Command, c.Timeout))
+		setting("check", fmt.Sprintf("%s on %s: %s (at most %s)", c.Name,
+			strings.Join(c.Environments, ", "), c.Command, c.Timeout))
 	}
 	approval := "by signalbox, without asking"
 	if f.Approval {
@@ -127,7 +134,8 @@ func (f *Forecast) Error() error {
 	if len(f.Missing) == 0 {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the run could not start: %s", missing(len(f.Missing)))}
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err: fmt.Errorf("the run could not start: %s", missing(len(f.Missing)))}
 }
 
 func missing(n int) string {

@@ -48,7 +48,8 @@ func (c *command) Open(ctx context.Context, r Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := c.call(ctx, order{Do: "open", Remote: r.Remote, Head: r.Head, Base: r.Base, Title: r.Title, Body: r.Body})
+	out, err := c.call(ctx, order{Do: "open", Remote: r.Remote, Head: r.Head, Base: r.Base,
+		Title: r.Title, Body: r.Body})
 	if err != nil {
 		return "", err
 	}
@@ -95,9 +96,11 @@ func readCommandStatus(out string) (Status, error) {
 	for _, f := range from.Findings {
 		summary := text.Shorten(text.OneLine(clean(f.Summary)), maxSummary)
 		if f.ID == "" || summary == "" {
-			return Status{}, refusedf("", "the answer of the command has a finding without an id or a summary")
+			return Status{}, refusedf("",
+				"the answer of the command has a finding without an id or a summary")
 		}
-		findings = append(findings, Finding{ID: digest(kindFinding, f.ID, f.Summary, f.Body), Summary: summary, Body: bounded(clean(f.Body))})
+		findings = append(findings, Finding{ID: digest(kindFinding, f.ID, f.Summary, f.Body),
+			Summary: summary, Body: bounded(clean(f.Body))})
 	}
 	s.add(nil, findings)
 	return s, nil

@@ -60,7 +60,8 @@ func (c comment) finding() Finding {
 	if body != "" {
 		summary += ": " + text.OneLine(body)
 	}
-	return Finding{ID: digest(c.kind, c.id, c.body), Summary: text.Shorten(summary, maxSummary), Body: bounded(body)}
+	return Finding{ID: digest(c.kind, c.id, c.body), Summary: text.Shorten(summary, maxSummary),
+		Body: bounded(body)}
 }
 
 // inOrder returns the findings of comments, the oldest first.
@@ -72,9 +73,11 @@ func inOrder(comments []comment) (all []Finding) {
 	return all
 }
 
-// add puts findings into a status. If there are too many, it leaves out the oldest comments, and more checks than half of the room.
+// add puts findings into a status. If there are too many, it leaves out the oldest comments, and
+// more checks than half of the room.
 func (s *Status) add(checks, comments []Finding) {
-	slices.SortStableFunc(checks, func(a, b Finding) int { return cmp.Compare(a.Summary, b.Summary) })
+	slices.SortStableFunc(checks,
+		func(a, b Finding) int { return cmp.Compare(a.Summary, b.Summary) })
 	checks, comments = unique(checks), unique(comments)
 	n := len(checks) + len(comments)
 	checks = checks[:min(len(checks), max(maxFindings/2, maxFindings-len(comments)))]
@@ -151,9 +154,10 @@ type logs struct {
 
 func newLogs() *logs { return &logs{ends: map[string]string{}} }
 
-// end returns the end of the log of a job, "" if it cannot be read. A check is a finding also without it, and it is not read again: that may take
-// long each time.
-func (l *logs) end(ctx context.Context, job string, read func(context.Context) (string, error)) string {
+// end returns the end of the log of a job, "" if it cannot be read. A check is a finding also
+// without it, and it is not read again: that may take long each time.
+func (l *logs) end(ctx context.Context, job string,
+	read func(context.Context) (string, error)) string {
 	l.mu.Lock()
 	log, known := l.ends[job]
 	l.mu.Unlock()
@@ -178,7 +182,8 @@ func (l *logs) end(ctx context.Context, job string, read func(context.Context) (
 	return log
 }
 
-// sameLogin reports whether a comment is by the author of the request, or by signalbox. An app has another name in each interface of GitHub.
+// sameLogin reports whether a comment is by the author of the request, or by signalbox. An app has
+// another name in each interface of GitHub.
 func sameLogin(author, login string) bool {
 	own := func(s string) bool { return strings.EqualFold(s, login) }
 	if app, ok := strings.CutPrefix(author, "app/"); ok && (own(app) || own(app+"[bot]")) {

@@ -25,7 +25,8 @@ func (r remote) ghRepo() string { return "--repo=" + r.host + "/" + r.path }
 func github(url string) (remote, error) {
 	r, err := parseRemote(url)
 	if err == nil && strings.Count(r.path, "/") != 1 {
-		err = refusedf("use a remote such as https://github.com/OWNER/NAME", "%s is not a repository on GitHub", r.path)
+		err = refusedf("use a remote such as https://github.com/OWNER/NAME",
+			"%s is not a repository on GitHub", r.path)
 	}
 	return r, err
 }
@@ -48,7 +49,8 @@ func (g *gh) Open(ctx context.Context, r Request) (string, error) {
 	if r, err = r.clean(); err != nil {
 		return "", err
 	}
-	out, err := g.run(ctx, nil, "pr", "list", repo.ghRepo(), "--head="+r.Head, "--base="+r.Base, "--state=open", "--limit=100",
+	out, err := g.run(ctx, nil, "pr", "list", repo.ghRepo(), "--head="+r.Head, "--base="+r.Base,
+		"--state=open", "--limit=100",
 		"--json=url,title,body,headRefName,baseRefName,isCrossRepository")
 	if err != nil {
 		return "", err
@@ -58,13 +60,15 @@ func (g *gh) Open(ctx context.Context, r Request) (string, error) {
 		return "", err
 	}
 	for _, o := range open {
-		// gh also lists requests of forks that have a branch of the same name. Anybody can open one.
+		// gh also lists requests of forks that have a branch of the same name. Anybody can open
+		// one.
 		if o.Fork == nil || *o.Fork || o.Head != r.Head || o.Base != r.Base {
 			continue
 		}
 		return o.URL, g.update(ctx, repo, o, r)
 	}
-	out, err = g.run(ctx, []byte(r.Body), "pr", "create", repo.ghRepo(), "--head="+r.Head, "--base="+r.Base, "--title="+r.Title, "--body-file=-")
+	out, err = g.run(ctx, []byte(r.Body), "pr", "create", repo.ghRepo(), "--head="+r.Head,
+		"--base="+r.Base, "--title="+r.Title, "--body-file=-")
 	if err != nil {
 		return "", err
 	}
@@ -77,18 +81,20 @@ func (g *gh) Open(ctx context.Context, r Request) (string, error) {
 	return url, err
 }
 
-// update brings the title and the body of a request up to date. gh pr edit would fail here before version 2.82.1: it asks GitHub for classic projects,
-// which no longer exist.
+// update brings the title and the body of a request up to date. gh pr edit would fail here before
+// version 2.82.1: it asks GitHub for classic projects, which no longer exist.
 func (g *gh) update(ctx context.Context, repo remote, old ghRequest, r Request) error {
 	p, err := repo.requestOn(old.URL, pull)
-	if err != nil || old.Title == r.Title && strings.TrimSpace(normal(old.Body)) == strings.TrimSpace(r.Body) {
+	if err != nil || old.Title == r.Title &&
+		strings.TrimSpace(normal(old.Body)) == strings.TrimSpace(r.Body) {
 		return err
 	}
 	input, err := json.Marshal(map[string]string{"title": r.Title, "body": r.Body})
 	if err != nil {
 		return err
 	}
-	_, err = g.run(ctx, input, "api", "--hostname="+p.host, "--method=PATCH", "--input=-", fmt.Sprintf("repos/%s/pulls/%d", p.path, p.number))
+	_, err = g.run(ctx, input, "api", "--hostname="+p.host, "--method=PATCH", "--input=-",
+		fmt.Sprintf("repos/%s/pulls/%d", p.path, p.number))
 	return err
 }
 
@@ -127,7 +133,8 @@ type ghComment struct {
 	Own    bool     `json:"viewerDidAuthor"`
 }
 
-// ghCheck is a CheckRun, which has a name and a conclusion, or a StatusContext, which has a context and a state.
+// ghCheck is a CheckRun, which has a name and a conclusion, or a StatusContext, which has a context
+// and a state.
 type ghCheck struct {
 	Type       string `json:"__typename"`
 	Workflow   string `json:"workflowName"`
@@ -168,7 +175,8 @@ func (g *gh) Look(ctx context.Context, url string) (Status, error) {
 	if err != nil || s.State == Merged {
 		return s, err
 	}
-	out, err = g.run(ctx, nil, "api", "--hostname="+p.host, "--method=GET", "--paginate", fmt.Sprintf("repos/%s/pulls/%d/comments?per_page=100", p.path, p.number))
+	out, err = g.run(ctx, nil, "api", "--hostname="+p.host, "--method=GET", "--paginate",
+		fmt.Sprintf("repos/%s/pulls/%d/comments?per_page=100", p.path, p.number))
 	if err != nil {
 		return Status{}, err
 	}
@@ -184,7 +192,8 @@ func (g *gh) Look(ctx context.Context, url string) (Status, error) {
 		if n < maxLogs && s.State == Open {
 			log = g.log(ctx, p, c.Link)
 		}
-		checks = append(checks, failedCheck(s.Head, c.title(), strings.ToLower(c.result()), cmp.Or(c.Link, c.Target), log))
+		checks = append(checks, failedCheck(s.Head, c.title(), strings.ToLower(c.result()),
+			cmp.Or(c.Link, c.Target), log))
 	}
 	comments, err := pr.findings(lines)
 	if err != nil {
@@ -206,7 +215,8 @@ func readGHStatus(out string) (pr ghStatus, s Status, err error) {
 	case "CLOSED":
 		s.State = Closed
 	case "MERGED":
-		s.State, s.Merged, s.Conflicts = Merged, pr.Head, false // the branch is in the base if there is no other commit
+		// the branch is in the base if there is no other commit
+		s.State, s.Merged, s.Conflicts = Merged, pr.Head, false
 		if pr.MergeCommit != nil {
 			s.Merged = pr.MergeCommit.OID
 		}
@@ -221,14 +231,16 @@ var commitID = lazy.Regexp(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 func (s *Status) check(what, state string) error {
 	switch {
 	case s.State == "":
-		return refusedf("update the program", "the answer of %s has the unknown state '%s'", what, name(state))
+		return refusedf("update the program", "the answer of %s has the unknown state '%s'", what,
+			name(state))
 	case !commitID().MatchString(s.Head) || s.State == Merged && !commitID().MatchString(s.Merged):
 		return refusedf("update the program", "the answer of %s does not name the commit", what)
 	}
 	return nil
 }
 
-// findings returns the reviews and comments of others. An approval is not one, whatever it says: it would be undone by more work.
+// findings returns the reviews and comments of others. An approval is not one, whatever it says: it
+// would be undone by more work.
 func (pr *ghStatus) findings(lines []ghLine) ([]comment, error) {
 	var all []comment
 	for _, r := range pr.Reviews {
@@ -243,11 +255,13 @@ func (pr *ghStatus) findings(lines []ghLine) ([]comment, error) {
 	}
 	for _, r := range pr.Remarks {
 		if !r.Hidden && !r.Own && clean(r.Body) != "" {
-			all = append(all, comment{kind: kindComment, id: r.ID, at: r.At, author: r.Author.Login, body: r.Body})
+			all = append(all, comment{kind: kindComment, id: r.ID, at: r.At, author: r.Author.Login,
+				body: r.Body})
 		}
 	}
 	for _, l := range lines {
-		c := comment{kind: kindLine, id: fmt.Sprint(l.ID), at: l.At, author: l.User.Login, place: l.Path, body: l.Body}
+		c := comment{kind: kindLine, id: fmt.Sprint(l.ID), at: l.At, author: l.User.Login,
+			place: l.Path, body: l.Body}
 		if line := cmp.Or(l.Line, l.Original); line > 0 {
 			c.place = fmt.Sprintf("%s:%d", l.Path, line)
 		}
@@ -287,8 +301,8 @@ func (c ghCheck) result() string {
 	return c.Conclusion
 }
 
-// failedGHChecks returns the checks that failed, and whether others have not ended. Of several runs of a check the last one counts. What is a failure
-// is as in gh pr checks.
+// failedGHChecks returns the checks that failed, and whether others have not ended. Of several runs
+// of a check the last one counts. What is a failure is as in gh pr checks.
 func failedGHChecks(all []ghCheck) (failed []ghCheck, pending bool) {
 	last := map[string]int{}
 	for i, c := range all {
@@ -317,12 +331,14 @@ var jobLink = lazy.Regexp(`^actions/runs/\d{1,20}/job/(\d{1,20})$`)
 
 // log returns the end of the log of a job of GitHub Actions.
 func (g *gh) log(ctx context.Context, p page, link string) string {
-	below, ok := strings.CutPrefix(strings.ToLower(link), strings.ToLower("https://"+p.host+"/"+p.path+"/"))
+	below, ok := strings.CutPrefix(strings.ToLower(link),
+		strings.ToLower("https://"+p.host+"/"+p.path+"/"))
 	found := jobLink().FindStringSubmatch(below)
 	if !ok || found == nil {
 		return ""
 	}
 	return g.logs.end(ctx, p.host+"/"+found[1], func(ctx context.Context) (string, error) {
-		return g.runLimited(ctx, maxLogBytes, nil, "run", "view", p.ghRepo(), "--job="+found[1], "--log-failed")
+		return g.runLimited(ctx, maxLogBytes, nil, "run", "view", p.ghRepo(), "--job="+found[1],
+			"--log-failed")
 	})
 }

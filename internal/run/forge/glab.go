@@ -13,8 +13,8 @@ import (
 	"signalbox/internal/lazy"
 )
 
-// glab opens merge requests on GitLab. It uses nothing but glab api: glab mr create adds remotes to the repository that it runs in, and without one,
-// many versions do nothing and report success.
+// glab opens merge requests on GitLab. It uses nothing but glab api: glab mr create adds remotes to
+// the repository that it runs in, and without one, many versions do nothing and report success.
 type glab struct {
 	*program
 	logs *logs
@@ -27,7 +27,8 @@ const mergeRequests = "/-/merge_requests/"
 func (r remote) project() string { return "projects/" + url.PathEscape(r.path) }
 
 // call calls the API. A nil input means that nothing is changed.
-func (g *glab) call(ctx context.Context, host, method, path string, input map[string]string) (string, error) {
+func (g *glab) call(ctx context.Context, host, method, path string,
+	input map[string]string) (string, error) {
 	args := []string{"api", "--hostname=" + host, "--method=" + method}
 	if input == nil {
 		return g.run(ctx, nil, append(args, path)...)
@@ -36,7 +37,8 @@ func (g *glab) call(ctx context.Context, host, method, path string, input map[st
 	if err != nil {
 		return "", err
 	}
-	return g.run(ctx, body, append(args, "--header=Content-Type: application/json", "--input=-", path)...)
+	return g.run(ctx, body, append(args, "--header=Content-Type: application/json", "--input=-",
+		path)...)
 }
 
 // list calls the API for all pages of a list.
@@ -83,7 +85,8 @@ func (g *glab) Open(ctx context.Context, r Request) (string, error) {
 		return "", err
 	}
 	r.Body = quickAction().ReplaceAllString(r.Body, `$1\/`)
-	query := url.Values{"state": {"opened"}, "source_branch": {r.Head}, "target_branch": {r.Base}, "per_page": {"100"}}
+	query := url.Values{"state": {"opened"}, "source_branch": {r.Head}, "target_branch": {r.Base},
+		"per_page": {"100"}}
 	out, err := g.list(ctx, repo.host, repo.project()+"/merge_requests?"+query.Encode())
 	if err != nil {
 		return "", err
@@ -93,13 +96,15 @@ func (g *glab) Open(ctx context.Context, r Request) (string, error) {
 		return "", err
 	}
 	for _, o := range open {
-		if o.Source == 0 || o.Source != o.Target || o.Head != r.Head || o.Base != r.Base { // those of forks are not ours
+		// those of forks are not ours
+		if o.Source == 0 || o.Source != o.Target || o.Head != r.Head || o.Base != r.Base {
 			continue
 		}
 		return o.URL, g.update(ctx, repo, o, r)
 	}
 	out, err = g.call(ctx, repo.host, "POST", repo.project()+"/merge_requests",
-		map[string]string{"source_branch": r.Head, "target_branch": r.Base, "title": r.Title, "description": r.Body})
+		map[string]string{"source_branch": r.Head, "target_branch": r.Base, "title": r.Title,
+			"description": r.Body})
 	if err != nil {
 		return "", err
 	}
@@ -113,10 +118,12 @@ func (g *glab) Open(ctx context.Context, r Request) (string, error) {
 
 func (g *glab) update(ctx context.Context, repo remote, old glabRequest, r Request) error {
 	p, err := repo.requestOn(old.URL, mergeRequests)
-	if err != nil || old.Title == r.Title && strings.TrimSpace(normal(old.Description)) == strings.TrimSpace(r.Body) {
+	if err != nil || old.Title == r.Title &&
+		strings.TrimSpace(normal(old.Description)) == strings.TrimSpace(r.Body) {
 		return err
 	}
-	_, err = g.call(ctx, p.host, "PUT", fmt.Sprintf("%s/merge_requests/%d", p.project(), p.number), map[string]string{"title": r.Title, "description": r.Body})
+	_, err = g.call(ctx, p.host, "PUT", fmt.Sprintf("%s/merge_requests/%d", p.project(), p.number),
+		map[string]string{"title": r.Title, "description": r.Body})
 	return err
 }
 
@@ -197,21 +204,25 @@ func readGLabStatus(out string) (mr glabRequest, s Status, err error) {
 		s.State, s.Pending = Closed, false
 	case "merged":
 		// A fast-forward makes no commit.
-		s = Status{Head: mr.SHA, State: Merged, Merged: cmp.Or(mr.MergeCommit, mr.SquashedTo, mr.SHA)}
+		s = Status{Head: mr.SHA, State: Merged, Merged: cmp.Or(mr.MergeCommit, mr.SquashedTo,
+			mr.SHA)}
 	}
 	return mr, s, s.check("glab api", mr.State)
 }
 
 // running reports whether the pipeline has not ended. One that waits for a person has.
 func (mr *glabRequest) running() bool {
-	return mr.Pipeline != nil && !slices.Contains([]string{"success", "failed", "canceled", "skipped", "manual"}, mr.Pipeline.Status)
+	return mr.Pipeline != nil &&
+		!slices.Contains([]string{"success", "failed", "canceled", "skipped", "manual"},
+			mr.Pipeline.Status)
 }
 
 // findings returns the comments of others that are not resolved.
 func (mr *glabRequest) findings(threads []glabDiscussion) (others []comment, err error) {
 	for _, thread := range threads {
 		for _, n := range thread.Notes {
-			c := comment{kind: kindComment, id: strconv.FormatInt(n.ID, 10), at: n.At, author: n.Author.Username, body: n.Body}
+			c := comment{kind: kindComment, id: strconv.FormatInt(n.ID, 10), at: n.At,
+				author: n.Author.Username, body: n.Body}
 			if at := n.Position; at != nil {
 				c.kind, c.place = kindLine, cmp.Or(at.NewPath, at.OldPath)
 				if line := cmp.Or(at.NewLine, at.OldLine); line > 0 {
@@ -219,9 +230,11 @@ func (mr *glabRequest) findings(threads []glabDiscussion) (others []comment, err
 				}
 			}
 			if n.ID == 0 {
-				return nil, refusedf("update glab", "the answer of glab has a comment without an id")
+				return nil, refusedf("update glab",
+					"the answer of glab has a comment without an id")
 			}
-			if !n.System && !n.Resolved && clean(n.Body) != "" && !sameLogin(mr.Author.Username, n.Author.Username) {
+			if !n.System && !n.Resolved && clean(n.Body) != "" &&
+				!sameLogin(mr.Author.Username, n.Author.Username) {
 				others = append(others, c)
 			}
 		}
@@ -229,9 +242,11 @@ func (mr *glabRequest) findings(threads []glabDiscussion) (others []comment, err
 	return others, nil
 }
 
-// checks returns the failed jobs of the pipeline, or the pipeline itself if it failed for another reason.
+// checks returns the failed jobs of the pipeline, or the pipeline itself if it failed for another
+// reason.
 func (g *glab) checks(ctx context.Context, p page, mr glabRequest) ([]Finding, error) {
-	out, err := g.list(ctx, p.host, fmt.Sprintf("%s/pipelines/%d/jobs?per_page=100", p.project(), mr.Pipeline.ID))
+	out, err := g.list(ctx, p.host, fmt.Sprintf("%s/pipelines/%d/jobs?per_page=100", p.project(),
+		mr.Pipeline.ID))
 	if err != nil {
 		return nil, err
 	}
@@ -249,14 +264,18 @@ func (g *glab) checks(ctx context.Context, p page, mr glabRequest) ([]Finding, e
 			result += ", " + j.Reason
 		}
 		if len(checks) < maxLogs && j.ID > 0 {
-			log = g.logs.end(ctx, fmt.Sprintf("%s/%d", p.host, j.ID), func(ctx context.Context) (string, error) {
-				return g.runLimited(ctx, maxLogBytes, nil, "api", "--hostname="+p.host, "--method=GET", fmt.Sprintf("%s/jobs/%d/trace", p.project(), j.ID))
-			})
+			log = g.logs.end(ctx, fmt.Sprintf("%s/%d", p.host, j.ID),
+				func(ctx context.Context) (string, error) {
+					return g.runLimited(ctx, maxLogBytes, nil, "api", "--hostname="+p.host,
+						"--method=GET", fmt.Sprintf("%s/jobs/%d/trace", p.project(), j.ID))
+				})
 		}
-		checks = append(checks, failedCheck(mr.Pipeline.SHA, j.Stage+" / "+j.Name, result, j.URL, log))
+		checks = append(checks, failedCheck(mr.Pipeline.SHA, j.Stage+" / "+j.Name, result, j.URL,
+			log))
 	}
 	if len(checks) == 0 && mr.Pipeline.Status == "failed" {
-		checks = append(checks, failedCheck(mr.Pipeline.SHA, "pipeline", "failed", mr.Pipeline.URL, ""))
+		checks = append(checks, failedCheck(mr.Pipeline.SHA, "pipeline", "failed", mr.Pipeline.URL,
+			""))
 	}
 	return checks, nil
 }

@@ -16,7 +16,8 @@ import (
 	"signalbox/internal/process"
 )
 
-// scriptVariable makes this test binary a scripted gh, glab or command. Its value is the folder with the script.
+// scriptVariable makes this test binary a scripted gh, glab or command. Its value is the folder
+// with the script.
 const scriptVariable = "FORGE_TEST_SCRIPT"
 
 func TestMain(m *testing.M) {
@@ -26,7 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// answer is what a scripted program does when it is called with arguments that contain all words of When.
+// answer is what a scripted program does when it is called with arguments that contain all words of
+// When.
 type answer struct {
 	When           string
 	Stdout, Stderr string
@@ -61,7 +63,8 @@ func act(dir string) int {
 	input, inputErr := io.ReadAll(os.Stdin)
 	c.Input = string(input)
 	line, jsonErr := json.Marshal(c)
-	f, openErr := os.OpenFile(filepath.Join(dir, "calls"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, openErr := os.OpenFile(filepath.Join(dir, "calls"), os.O_APPEND|os.O_CREATE|os.O_WRONLY,
+		0o600)
 	if err != nil || inputErr != nil || jsonErr != nil || openErr != nil {
 		panic(fmt.Sprint(err, inputErr, jsonErr, openErr))
 	}
@@ -69,7 +72,8 @@ func act(dir string) int {
 	f.Close()
 	all := strings.Join(c.Args, " ")
 	for _, a := range script {
-		if slices.ContainsFunc(strings.Fields(a.When), func(word string) bool { return !strings.Contains(all, word) }) {
+		if slices.ContainsFunc(strings.Fields(a.When),
+			func(word string) bool { return !strings.Contains(all, word) }) {
 			continue
 		}
 		for a.Flood {
@@ -122,7 +126,8 @@ func newStageWith(t *testing.T, kind string, o Options, script ...answer) (Forge
 			t.Skip(err)
 		}
 	}
-	o.Environ = append(process.Environ(), "PATH="+bin, scriptVariable+"="+s.dir, "GH_REPO=other/repo", "GIT_DIR=/other", "GH_TOKEN=secret", "GITLAB_HOST=other.example.com")
+	o.Environ = append(process.Environ(), "PATH="+bin, scriptVariable+"="+s.dir,
+		"GH_REPO=other/repo", "GIT_DIR=/other", "GH_TOKEN=secret", "GITLAB_HOST=other.example.com")
 	o.Command = []string{"mine", "--now"}
 	if o.Timeout == 0 {
 		o.Timeout = time.Hour
@@ -154,7 +159,8 @@ func (s *stage) calls() (all []call) {
 				s.t.Errorf("%q got %s", c.Args, name)
 			}
 		}
-		if process.Getenv(c.Environ, "GH_TOKEN") != "secret" || process.Getenv(c.Environ, "GH_PROMPT_DISABLED") != "1" ||
+		if process.Getenv(c.Environ, "GH_TOKEN") != "secret" ||
+			process.Getenv(c.Environ, "GH_PROMPT_DISABLED") != "1" ||
 			process.Getenv(c.Environ, "GIT_CEILING_DIRECTORIES") != filepath.Dir(c.Dir) {
 			s.t.Errorf("%q got %q", c.Args, c.Environ)
 		}

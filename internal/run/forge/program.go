@@ -44,22 +44,28 @@ func newProgram(o Options, kind string, argv ...string) *program {
 	return p
 }
 
-// steering are variables that would make a program act on another repository or host, or print something else.
-var steering = lazy.Regexp(`^(GIT_.*|GH_(REPO|HOST|FORCE_TTY|DEBUG|PAGER)|DEBUG|CLICOLOR_FORCE|GITLAB_(HOST|URI|REPO)|GL_HOST|GLAB_DEBUG.*)=`)
+// steering are variables that would make a program act on another repository or host, or print
+// something else.
+var steering = lazy.Regexp(
+	`^(GIT_.*|GH_(REPO|HOST|FORCE_TTY|DEBUG|PAGER)|DEBUG|CLICOLOR_FORCE|GITLAB_(HOST|URI|REPO)|GL_HOST|GLAB_DEBUG.*)=`)
 
 // environment returns the environment of a program in a folder.
 func (p *program) environment(dir string) []string {
 	env := slices.DeleteFunc(slices.Clone(p.environ), steering().MatchString)
-	return append(env, "GH_PROMPT_DISABLED=1", "GH_NO_UPDATE_NOTIFIER=1", "NO_PROMPT=1", "GLAB_CHECK_UPDATE=false", "NO_COLOR=1", "GIT_TERMINAL_PROMPT=0",
-		"GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // git, which they run, does not look for a repository above the folder
+	return append(env, "GH_PROMPT_DISABLED=1", "GH_NO_UPDATE_NOTIFIER=1", "NO_PROMPT=1",
+		"GLAB_CHECK_UPDATE=false", "NO_COLOR=1", "GIT_TERMINAL_PROMPT=0",
+		// git, which they run, does not look for a repository above the folder
+		"GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 }
 
-// run runs the program in an empty folder, and returns what it printed. Every argument with text of others is of the form --flag=text.
+// run runs the program in an empty folder, and returns what it printed. Every argument with text of
+// others is of the form --flag=text.
 func (p *program) run(ctx context.Context, input []byte, args ...string) (string, error) {
 	return p.runLimited(ctx, maxOutput, input, args...)
 }
 
-func (p *program) runLimited(ctx context.Context, limit int, input []byte, args ...string) (string, error) {
+func (p *program) runLimited(ctx context.Context, limit int, input []byte, args ...string) (string,
+	error) {
 	dir, err := os.MkdirTemp("", "signalbox-forge-")
 	if err != nil {
 		return "", fail(ErrTemporary, "", err.Error())
@@ -68,15 +74,18 @@ func (p *program) runLimited(ctx context.Context, limit int, input []byte, args 
 	within, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	stderr := &tail{limit: maxDiagnostics}
-	result, err := process.Shell{Argv: slices.Concat(p.argv, args), Dir: dir, Env: p.environment(dir), Input: input, Limit: limit, Grace: grace,
+	result, err := process.Shell{Argv: slices.Concat(p.argv, args), Dir: dir,
+		Env: p.environment(dir), Input: input, Limit: limit, Grace: grace,
 		Stderr: stderr}.Run(within)
 	switch {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
 	case within.Err() != nil:
-		return "", fail(ErrTemporary, "check the network", fmt.Sprintf("%s did not end within %v", p.name(args), p.timeout))
+		return "", fail(ErrTemporary, "check the network",
+			fmt.Sprintf("%s did not end within %v", p.name(args), p.timeout))
 	case signalbox.CodeOf(err) == signalbox.CodeNotFound:
-		return "", fail(ErrNotInstalled, p.install(), fmt.Sprintf("program %s was not found", p.argv[0]))
+		return "", fail(ErrNotInstalled, p.install(),
+			fmt.Sprintf("program %s was not found", p.argv[0]))
 	case process.Transient(err):
 		return "", fail(ErrTemporary, "", err.Error())
 	case err != nil:
@@ -118,13 +127,16 @@ const (
 	exitTemporary = 75 // of commands: EX_TEMPFAIL of sysexits.h
 )
 
-// What the programs print when the cause is not the request. The patterns have spaces, which names of branches and repositories cannot have.
+// What the programs print when the cause is not the request. The patterns have spaces, which names
+// of branches and repositories cannot have.
 var (
-	temporaryText = lazy.Regexp(`(?i)rate limit|was submitted too quickly|abuse detection|HTTP (408|425|429|5\d\d)\b|\b(429|5\d\d) (too many requests|internal server error|bad gateway|` +
-		`service unavailable|gateway time-?out)|something went wrong while executing your query|error connecting to |no such host|server misbehaving|` +
-		`connection (refused|reset|timed out)|network is unreachable|no route to host|i/o timeout|TLS handshake timeout|deadline exceeded|` +
-		`Client\.Timeout exceeded|: unexpected EOF|temporary failure in name resolution`)
-	loginText = lazy.Regexp(`(?i)(gh|glab) auth (login|refresh)|HTTP 401\b|401 unauthorized|bad credentials|not logged in|token (was revoked|is expired|has expired)`)
+	temporaryText = lazy.Regexp(
+		`(?i)rate limit|was submitted too quickly|abuse detection|HTTP (408|425|429|5\d\d)\b|\b(429|5\d\d) (too many requests|internal server error|bad gateway|` +
+			`service unavailable|gateway time-?out)|something went wrong while executing your query|error connecting to |no such host|server misbehaving|` +
+			`connection (refused|reset|timed out)|network is unreachable|no route to host|i/o timeout|TLS handshake timeout|deadline exceeded|` +
+			`Client\.Timeout exceeded|: unexpected EOF|temporary failure in name resolution`)
+	loginText = lazy.Regexp(
+		`(?i)(gh|glab) auth (login|refresh)|HTTP 401\b|401 unauthorized|bad credentials|not logged in|token (was revoked|is expired|has expired)`)
 )
 
 // failure returns the error of a program that did not succeed.
@@ -195,7 +207,8 @@ func decode(what, source string, into any, required ...string) error {
 	return nil
 }
 
-// decodeLists reads one list, or several in a row: gh and glab print each page as a list of its own.
+// decodeLists reads one list, or several in a row: gh and glab print each page as a list of its
+// own.
 func decodeLists[T any](what, source string) (all []T, err error) {
 	d := json.NewDecoder(strings.NewReader(source))
 	for n := 0; n == 0 || d.More(); n++ {
@@ -212,7 +225,8 @@ func decodeLists[T any](what, source string) (all []T, err error) {
 }
 
 func invalid(what string, err error) error {
-	return refusedf("update the program", "the answer of %s cannot be read: %s", what, text.Shorten(text.Printable(err.Error()), 200))
+	return refusedf("update the program", "the answer of %s cannot be read: %s", what,
+		text.Shorten(text.Printable(err.Error()), 200))
 }
 
 // tail keeps the last bytes that are written to it.

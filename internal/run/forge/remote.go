@@ -28,7 +28,8 @@ var (
 // sshHosts are hosts that only serve SSH, on a port that firewalls let through.
 var sshHosts = map[string]string{"ssh.github.com": "github.com", "altssh.gitlab.com": "gitlab.com", "altssh.bitbucket.org": "bitbucket.org"}
 
-// parseRemote parses a URL that git can push to. The error does not contain it, because it may contain a password.
+// parseRemote parses a URL that git can push to. The error does not contain it, because it may
+// contain a password.
 func parseRemote(s string) (remote, error) {
 	var r remote
 	if u, err := url.Parse(s); err == nil && u.Host != "" {
@@ -38,7 +39,8 @@ func parseRemote(s string) (remote, error) {
 		case "ssh", "git+ssh", "git":
 			r.host = u.Hostname() // the port is not that of the web pages
 		}
-	} else if found := scpRemote().FindStringSubmatch(s); found != nil && !strings.Contains(s, "://") {
+	} else if found := scpRemote().FindStringSubmatch(s); found != nil &&
+		!strings.Contains(s, "://") {
 		r.host, r.path = found[1], found[2]
 	}
 	r.host = strings.ToLower(r.host)
@@ -46,8 +48,10 @@ func parseRemote(s string) (remote, error) {
 	if web := sshHosts[r.host]; web != "" {
 		r.host = web
 	}
-	if !hostName().MatchString(r.host) || !repository().MatchString(r.path) || strings.Contains(r.path, "/.") || len(s) > maxURL {
-		return remote{}, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the remote is not the URL of a repository on a forge"),
+	if !hostName().MatchString(r.host) || !repository().MatchString(r.path) ||
+		strings.Contains(r.path, "/.") || len(s) > maxURL {
+		return remote{}, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("the remote is not the URL of a repository on a forge"),
 			Hint: "use a remote such as https://HOST/OWNER/NAME or git@HOST:OWNER/NAME"}
 	}
 	return r, nil
@@ -59,7 +63,8 @@ type page struct {
 	number int
 }
 
-// parsePage parses the address of a request on a forge: its path is that of the repository, then a separator, then the number.
+// parsePage parses the address of a request on a forge: its path is that of the repository, then a
+// separator, then the number.
 func parsePage(s, separator string) (page, error) {
 	u, err := webAddress(s)
 	if err != nil {
@@ -68,14 +73,15 @@ func parsePage(s, separator string) (page, error) {
 	path, number, _ := strings.Cut(strings.Trim(u.Path, "/"), separator)
 	n, err := strconv.Atoi(number)
 	p := page{remote{strings.ToLower(u.Host), path}, n}
-	if err != nil || n <= 0 || !hostName().MatchString(p.host) || !repository().MatchString(path) || strings.Contains(path, "/.") {
+	if err != nil || n <= 0 || !hostName().MatchString(p.host) || !repository().MatchString(path) ||
+		strings.Contains(path, "/.") {
 		return page{}, refusedf("", "%s is not the address of a pull request", text.Printable(s))
 	}
 	return p, nil
 }
 
-// requestOn checks the address that a program returned: it must be a request on the host that was asked. The repository may have another name there,
-// if it was renamed.
+// requestOn checks the address that a program returned: it must be a request on the host that was
+// asked. The repository may have another name there, if it was renamed.
 func (r remote) requestOn(s, separator string) (page, error) {
 	p, err := parsePage(s, separator)
 	if err == nil && p.host != r.host {
@@ -91,7 +97,8 @@ var address = lazy.Regexp(`^https?://[A-Za-z0-9:/._?=&%#~+@!$,;()*-]+$`)
 func webAddress(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil || !address().MatchString(s) || len(s) > maxURL || u.Host == "" || u.User != nil {
-		return nil, refusedf("", "the answer has no address of a pull request, but '%s'", text.Shorten(text.Printable(s), 100))
+		return nil, refusedf("", "the answer has no address of a pull request, but '%s'",
+			text.Shorten(text.Printable(s), 100))
 	}
 	return u, nil
 }

@@ -20,11 +20,13 @@ type Activity struct {
 	turn    int  // of the oracle
 }
 
-// Next returns the activity after a line of output. Lines other than the agent's own words and tool calls change nothing:
-// records about the stream, repeated prompts, and lines that were cut and cannot be parsed.
+// Next returns the activity after a line of output. Lines other than the agent's own words and tool
+// calls change nothing: records about the stream, repeated prompts, and lines that were cut and
+// cannot be parsed.
 func (a Activity) Next(line string) Activity {
 	if !strings.HasPrefix(line, "{") {
-		if text := strings.TrimSpace(line); text != "" && !a.streams && !jsonFragment().MatchString(text) {
+		if text := strings.TrimSpace(line); text != "" && !a.streams &&
+			!jsonFragment().MatchString(text) {
 			a.Text = ClipActivity(text)
 		}
 		return a
@@ -49,7 +51,8 @@ func (a Activity) Next(line string) Activity {
 	return a
 }
 
-// LastActivity returns the last activity in some output of JSON lines. Other output is returned unchanged.
+// LastActivity returns the last activity in some output of JSON lines. Other output is returned
+// unchanged.
 func LastActivity(output string) string {
 	if !strings.HasPrefix(strings.TrimSpace(output), "{") {
 		return output
@@ -72,7 +75,8 @@ func ClipActivity(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxActivity)], "")
 }
 
-// lastWords returns the last line of a message that arrives in pieces, with the white space where the next piece continues.
+// lastWords returns the last line of a message that arrives in pieces, with the white space where
+// the next piece continues.
 func lastWords(text string) string {
 	if at := strings.LastIndexByte(strings.TrimRight(text, "\r\n"), '\n'); at >= 0 {
 		text = text[at+1:]
@@ -83,8 +87,9 @@ func lastWords(text string) string {
 // maxLive is how much of the output of a running agent is read to find out what it is doing.
 const maxLive = 64 << 10
 
-// ReadActivity returns what the agent of a session is doing now, "" if that is not known: it has written nothing yet, runs on another machine, or
-// its signals have a key. boxDir is the folder of the box.
+// ReadActivity returns what the agent of a session is doing now, "" if that is not known: it has
+// written nothing yet, runs on another machine, or its signals have a key. boxDir is the folder of
+// the box.
 func ReadActivity(boxDir, session string) (string, error) {
 	file, err := os.Open(agent.LiveTranscript(boxDir, session))
 	if errors.Is(err, fs.ErrNotExist) {

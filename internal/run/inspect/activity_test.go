@@ -25,7 +25,8 @@ func TestHearing(t *testing.T) {
 		`{"type":"tool_use","part":{"tool":"bash","state":{"title":"Vets"}}}`:                                           "bash Vets",
 		`{"type":"content","turn":1,"text":"Reading.\nNow vet."}`:                                                       "Now vet.",
 		`{"type":"tool_call","turn":1,"id":"c","name":"read_file","arguments":{"path":"a/b.go"}}`:                       "read_file a/b.go",
-		`{"type":"assistant","message":{"content":[{"type":"text","text":"` + strings.Repeat("a", 3000) + `"}]}}`:       strings.Repeat("a", maxActivity),
+		`{"type":"assistant","message":{"content":[{"type":"text","text":"` +
+			strings.Repeat("a", 3000) + `"}]}}`: strings.Repeat("a", maxActivity),
 	} {
 		if got := (Activity{}).Next(line).Text; got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
@@ -36,7 +37,8 @@ func TestHearing(t *testing.T) {
 // TestHearingKeepsTheLastWords has all that is in a stream and is not what an agent says or does.
 func TestHearingKeepsTheLastWords(t *testing.T) {
 	for _, line := range []string{
-		"", "  ", "{", `{not JSON`, `{"a":1}`, `{"type":"assistant","message":"x"}`, `{"type":"assistant","message":{"content":"x"}}`,
+		"", "  ", "{", `{not JSON`, `{"a":1}`, `{"type":"assistant","message":"x"}`,
+		`{"type":"assistant","message":{"content":"x"}}`,
 		`{"type":"init","session_id":"x","model":"y"}`,
 		`{"type":"system","subtype":"init","cwd":"/w"}`,
 		`{"type":"result","subtype":"success","is_error":false,"result":"Done."}`,
@@ -49,8 +51,10 @@ func TestHearingKeepsTheLastWords(t *testing.T) {
 		`the end of what it said."}]}}`,
 		`"text":"the middle of a lin`,
 		`{"type":"content","text":"of no turn"}`, `{"type":"content","turn":1,"text":5}`,
-		`{"type":"reasoning","turn":1,"text":"Hm."}`, `{"type":"tool_result","turn":1,"id":"c","name":"n","ok":true,"text":"12 files"}`,
-		`{"type":"system","name":"reply_restarted","text":"It begins again."}`, `{"type":"done","reason":"answered","turns":1,"tokens":0,"cost_usd":0}`,
+		`{"type":"reasoning","turn":1,"text":"Hm."}`,
+		`{"type":"tool_result","turn":1,"id":"c","name":"n","ok":true,"text":"12 files"}`,
+		`{"type":"system","name":"reply_restarted","text":"It begins again."}`,
+		`{"type":"done","reason":"answered","turns":1,"tokens":0,"cost_usd":0}`,
 		strings.Repeat(`{"a":`, 900), `{"text":` + strings.Repeat("[", 900),
 	} {
 		if got := (Activity{Text: "before"}).Next(line).Text; got != "before" {
@@ -71,7 +75,8 @@ func TestHearingJoinsTheDeltasOfAMessage(t *testing.T) {
 	if h.Text != "Now vet." {
 		t.Errorf("%q", h.Text)
 	}
-	h = h.Next(`{"type":"tool_use","tool_name":"ls"}`).Next(`{"type":"message","role":"assistant","content":"Then","delta":true}`)
+	h = h.Next(`{"type":"tool_use","tool_name":"ls"}`).Next(
+		`{"type":"message","role":"assistant","content":"Then","delta":true}`)
 	if h.Text != "Then" {
 		t.Errorf("%q after a tool", h.Text)
 	}
@@ -79,7 +84,10 @@ func TestHearingJoinsTheDeltasOfAMessage(t *testing.T) {
 
 func TestHearingJoinsTheContentOfATurn(t *testing.T) {
 	var h Activity
-	content := func(turn, text string) { h = h.Next(`{"type":"content","turn":` + turn + `,"text":"` + text + `"}`) }
+	content := func(turn,
+		text string) {
+		h = h.Next(`{"type":"content","turn":` + turn + `,"text":"` + text + `"}`)
+	}
 	for _, piece := range []string{`Reading`, ` the tests.\n`, `Now`, ` vet.`} {
 		content("1", piece)
 		h = h.Next(`{"type":"reasoning","turn":1,"text":"Hm."}`)
@@ -96,7 +104,8 @@ func TestHearingJoinsTheContentOfATurn(t *testing.T) {
 	}
 }
 
-// TestReadActivity reads the end of a long output, whose first line is cut, and the output of an agent that has none.
+// TestReadActivity reads the end of a long output, whose first line is cut, and the output of an
+// agent that has none.
 func TestReadActivity(t *testing.T) {
 	dir := t.TempDir()
 	if got, err := ReadActivity(dir, "w-1.1"); got != "" || err != nil {
@@ -108,7 +117,8 @@ func TestReadActivity(t *testing.T) {
 	}
 	for output, want := range map[string]string{
 		"Reading.\nNow vet.\n": "Now vet.",
-		strings.Repeat("x", 2*maxLive) + "\n" + `{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Read","input":{"file_path":"a/b.go"}}]}}` + "\n": "Read a/b.go",
+		strings.Repeat("x", 2*maxLive) + "\n" +
+			`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Read","input":{"file_path":"a/b.go"}}]}}` + "\n": "Read a/b.go",
 		strings.Repeat("x", 2*maxLive): "",
 	} {
 		if err := os.WriteFile(name, []byte(output), 0o600); err != nil {

@@ -27,8 +27,8 @@ type CostRow struct {
 	Usage
 }
 
-// CostReader reads what agents have used from a ledger. It remembers what it has read, so that reading again is fast. It is safe for
-// concurrent use. The zero value has read nothing.
+// CostReader reads what agents have used from a ledger. It remembers what it has read, so that
+// reading again is fast. It is safe for concurrent use. The zero value has read nothing.
 type CostReader struct {
 	mu                  sync.Mutex
 	seq                 uint64
@@ -48,7 +48,8 @@ func (r *CostReader) Read(ctx context.Context, j Journal, upTo uint64) (Costs, e
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.leases == nil {
-		r.leases, r.roles, r.agents, r.days = map[uint64]*leaseCost{}, map[string]*CostRow{}, map[string]*CostRow{}, map[string]*CostRow{}
+		r.leases, r.roles, r.agents, r.days = map[uint64]*leaseCost{}, map[string]*CostRow{},
+			map[string]*CostRow{}, map[string]*CostRow{}
 	}
 	for r.seq < upTo {
 		events, err := j.Read(ctx, r.seq, int(min(upTo-r.seq, sessionRead)))
@@ -64,9 +65,11 @@ func (r *CostReader) Read(ctx context.Context, j Journal, upTo uint64) (Costs, e
 		r.seq = events[len(events)-1].Seq
 	}
 	byCost := func(a, b CostRow) int {
-		return cmp.Or(cmp.Compare(b.CostMicros, a.CostMicros), cmp.Compare(b.Tokens, a.Tokens), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.CostMicros, a.CostMicros), cmp.Compare(b.Tokens, a.Tokens),
+			cmp.Compare(a.Name, b.Name))
 	}
-	return Costs{Roles: sorted(r.roles, byCost), Agents: sorted(r.agents, byCost), Days: sorted(r.days, func(a, b CostRow) int { return cmp.Compare(b.Name, a.Name) })}, nil
+	return Costs{Roles: sorted(r.roles, byCost), Agents: sorted(r.agents, byCost),
+		Days: sorted(r.days, func(a, b CostRow) int { return cmp.Compare(b.Name, a.Name) })}, nil
 }
 
 func sorted(rows map[string]*CostRow, order func(a, b CostRow) int) []CostRow {

@@ -15,7 +15,8 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// Details is a work item with everything that is known about it. Work opened by hand has only what Work has.
+// Details is a work item with everything that is known about it. Work opened by hand has only what
+// Work has.
 type Details struct {
 	ID          string            `json:"id"`
 	Title       string            `json:"title"`
@@ -30,7 +31,8 @@ type Details struct {
 	NotesBlob   signalbox.Hash    `json:"notes_blob,omitzero"`
 	questions.Troubles
 
-	// Text is what the plan asks for, in Markdown, cut after 16 KB. It is absent if it was redacted.
+	// Text is what the plan asks for, in Markdown, cut after 16 KB. It is absent if it was
+	// redacted.
 	Text string `json:"text,omitempty"`
 	// Task has the condition of a planned work item, who works on it, and what it has taken.
 	Task *Task `json:"task,omitempty"`
@@ -39,7 +41,8 @@ type Details struct {
 	// Matrix has the results of the checks that ran last, and Checked the commit that they ran on.
 	Matrix  []CheckResult `json:"check_matrix,omitempty"`
 	Checked string        `json:"checked_commit,omitempty"`
-	// Branch has the work, and Commit is the one that counts: what an author last saved, or what was checked.
+	// Branch has the work, and Commit is the one that counts: what an author last saved, or what
+	// was checked.
 	Branch string `json:"branch,omitempty"`
 	Commit string `json:"commit,omitempty"`
 	// Delivered is where the work is if it is not merged here, absent if it was not delivered.
@@ -55,12 +58,14 @@ type CheckResult struct {
 	Passed      bool   `json:"passed"`
 	Exit        int    `json:"exit"`
 	Millis      int64  `json:"ms"`
-	// Cause is why it failed on the base, if that is known. Output is the end of the output of a check that failed.
+	// Cause is why it failed on the base, if that is known. Output is the end of the output of a
+	// check that failed.
 	Cause  string `json:"cause,omitempty"`
 	Output string `json:"output,omitempty"`
 }
 
-// Merge is a merge into the base. Tip is the commit of the work, and Before that of the base before the merge.
+// Merge is a merge into the base. Tip is the commit of the work, and Before that of the base before
+// the merge.
 type Merge struct {
 	Commit string `json:"commit"`
 	Before string `json:"before,omitempty"`
@@ -69,7 +74,8 @@ type Merge struct {
 
 // NewDetails returns the details that the crew of an agent gives it.
 func NewDetails(w questions.WorkDetails) Details {
-	d := Details{ID: w.ID, Title: w.Title, Phase: w.Phase, BlockedFrom: w.BlockedFrom, Notes: w.Notes, Lease: w.Lease, Sessions: []Session{}, Ref: w.Ref,
+	d := Details{ID: w.ID, Title: w.Title, Phase: w.Phase, BlockedFrom: w.BlockedFrom,
+		Notes: w.Notes, Lease: w.Lease, Sessions: []Session{}, Ref: w.Ref,
 		Checks: w.Checks, Expired: w.Expired, NotesBlob: w.NotesBlob, Troubles: w.Troubles}
 	for _, s := range w.Sessions {
 		d.Sessions = append(d.Sessions, Session{SessionView: s})
@@ -95,7 +101,9 @@ func ReadDetails(ctx context.Context, b *box.Box, w *rules.Work, now time.Time) 
 		task := NewTask(s, w, now)
 		d.Task = &task
 		d.Budget = TaskBudget(s, w)
-		if policy, _ := s.Policy(); !policy.Shared && (w.Task.Kind == rules.KindTask || w.Task.Kind == rules.KindRemediation) && w.Phase != signalbox.PhaseCompleted {
+		if policy, _ := s.Policy(); !policy.Shared &&
+			(w.Task.Kind == rules.KindTask || w.Task.Kind == rules.KindRemediation) &&
+			w.Phase != signalbox.PhaseCompleted {
 			d.Branch = workspace.Branch(w.ID)
 		}
 	})
@@ -131,8 +139,8 @@ func bounded(words string) string {
 	return words[:end] + "…"
 }
 
-// WorkCommit returns the commit of a task that would be checked or merged: what its author last saved, or else what was checked. It is
-// "" if neither is known.
+// WorkCommit returns the commit of a task that would be checked or merged: what its author last
+// saved, or else what was checked. It is "" if neither is known.
 func WorkCommit(w *rules.Work) string {
 	switch {
 	case w.Task == nil:
@@ -154,7 +162,8 @@ func readMatrix(ctx context.Context, b *box.Box, seq uint64) ([]CheckResult, err
 	}
 	var matrix []CheckResult
 	for _, row := range read[rules.ChecksRan](&events[0]).Rows {
-		r := CheckResult{Check: row.Check, Environment: row.Environment, Passed: row.Passed, Exit: row.Exit, Millis: row.Millis, Cause: row.Cause}
+		r := CheckResult{Check: row.Check, Environment: row.Environment, Passed: row.Passed,
+			Exit: row.Exit, Millis: row.Millis, Cause: row.Cause}
 		if !row.Passed && row.Output != (signalbox.Hash{}) {
 			if r.Output, err = endOf(ctx, b, row.Output); err != nil {
 				return nil, err

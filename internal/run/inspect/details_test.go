@@ -12,10 +12,12 @@ func TestBounded(t *testing.T) {
 			t.Errorf("a text of %d bytes became %d bytes", len(short), len(got))
 		}
 	}
-	for _, long := range []string{strings.Repeat("a", maxText+1), strings.Repeat("é", maxText), "a" + strings.Repeat("😀", maxText)} {
+	for _, long := range []string{strings.Repeat("a", maxText+1), strings.Repeat("é", maxText),
+		"a" + strings.Repeat("😀", maxText)} {
 		got := bounded(long)
 		cut, marked := strings.CutSuffix(got, "…")
-		if !marked || len(got) > maxText || len(got) < maxText-utf8.UTFMax || !utf8.ValidString(got) || !strings.HasPrefix(long, cut) {
+		if !marked || len(got) > maxText || len(got) < maxText-utf8.UTFMax ||
+			!utf8.ValidString(got) || !strings.HasPrefix(long, cut) {
 			t.Errorf("%.5s…: %d bytes, ending with %q", long, len(got), got[len(got)-8:])
 		}
 	}

@@ -1,6 +1,7 @@
-// Package inspect answers what is going on in a box: the status of the whole box, and one task in detail. It only reads; a diff gets the
-// commits that only other machines have into the repository. Its answers
-// are plain structs with JSON tags, the same for the command line, MCP and other programs; package render prints them for people.
+// Package inspect answers what is going on in a box: the status of the whole box, and one task in
+// detail. It only reads; a diff gets the commits that only other machines have into the repository.
+// Its answers are plain structs with JSON tags, the same for the command line, MCP and other
+// programs; package render prints them for people.
 //
 // Text in the answers may come from agents. Whoever shows it escapes it.
 package inspect
@@ -30,21 +31,25 @@ type Status struct {
 	At       time.Time      `json:"at"`
 	Events   uint64         `json:"events"`
 	Standing rules.Standing `json:"standing"`
-	// Reasons say what the run waits for if nothing can continue. Wake is when it continues by itself, if it waits for a time.
+	// Reasons say what the run waits for if nothing can continue. Wake is when it continues by
+	// itself, if it waits for a time.
 	Reasons []string   `json:"reasons"`
 	Wake    *time.Time `json:"wake,omitempty"`
 	// Crews are the runs and workers that are registered on this machine.
 	Crews []Crew `json:"crews"`
-	// Machines are those that work on tasks, by name; absent if only one machine can use the ledger.
+	// Machines are those that work on tasks, by name; absent if only one machine can use the
+	// ledger.
 	Machines []Machine `json:"machines,omitempty"`
-	// Continue is the command that continues the plan. It is absent if a run is at work, and if starting one would not help.
+	// Continue is the command that continues the plan. It is absent if a run is at work, and if
+	// starting one would not help.
 	Continue string `json:"continue,omitempty"`
 	// Paused means that the whole run is paused. Cancelled says why it is cancelled.
 	Paused    bool   `json:"paused"`
 	Cancelled string `json:"cancelled,omitempty"`
 	Plans     []Plan `json:"plans"`
 	Counts    Counts `json:"counts"`
-	// Tasks are the work items that are neither done nor merely wait for their turn. Counts has the others.
+	// Tasks are the work items that are neither done nor merely wait for their turn. Counts has the
+	// others.
 	Tasks []Task `json:"tasks"`
 	// Requests are what waits for the human.
 	Requests []Request `json:"requests"`
@@ -83,7 +88,8 @@ type Plan struct {
 	Current bool `json:"current"`
 }
 
-// Counts counts work items of the last plan by condition. ByHand counts those opened by hand that are not completed.
+// Counts counts work items of the last plan by condition. ByHand counts those opened by hand that
+// are not completed.
 type Counts struct {
 	Tasks     int `json:"tasks"`
 	Completed int `json:"completed"`
@@ -133,7 +139,8 @@ type Window struct {
 // Base is the branch that tasks are merged into.
 type Base struct {
 	Commit string `json:"commit,omitempty"`
-	// Red is the work item of the checks that fail on the base, "" if none do. While it is red, no task starts.
+	// Red is the work item of the checks that fail on the base, "" if none do. While it is red, no
+	// task starts.
 	Red     string   `json:"red,omitempty"`
 	Failing []string `json:"failing,omitempty"`
 	// Accepted lists the checks that may fail because the human accepted that.
@@ -145,7 +152,8 @@ type RateLimit struct {
 	Role  signalbox.Role `json:"role,omitempty"`
 	Agent string         `json:"agent,omitempty"`
 	Until time.Time      `json:"until"`
-	// Cause is absent for a rate limit. It is "server" if the server of the agent did not answer, and the agent is tried again at Until.
+	// Cause is absent for a rate limit. It is "server" if the server of the agent did not answer,
+	// and the agent is tried again at Until.
 	Cause rules.FailCause `json:"cause,omitempty"`
 }
 
@@ -177,11 +185,14 @@ type Request struct {
 	Also []string `json:"also,omitempty"`
 }
 
-// NewStatus returns the status as far as the state has it. It does not know the names of agents and which runs are alive.
+// NewStatus returns the status as far as the state has it. It does not know the names of agents and
+// which runs are alive.
 func NewStatus(s *rules.State, now time.Time) *Status {
 	run := s.Status(now)
-	st := &Status{Box: s.Box(), At: now.UTC(), Events: s.Seq(), Standing: run.Standing, Reasons: orEmpty(run.Reasons), Crews: []Crew{},
-		Paused: s.Paused(), Cancelled: s.Cancelled(), Plans: plans(s), Tasks: []Task{}, Requests: requests(s, run), Spending: spending(s, now),
+	st := &Status{Box: s.Box(), At: now.UTC(), Events: s.Seq(), Standing: run.Standing,
+		Reasons: orEmpty(run.Reasons), Crews: []Crew{},
+		Paused: s.Paused(), Cancelled: s.Cancelled(), Plans: plans(s), Tasks: []Task{},
+		Requests: requests(s, run), Spending: spending(s, now),
 		Base: base(s), RateLimits: []RateLimit{}}
 	if !run.Wake.IsZero() {
 		st.Wake = &run.Wake
@@ -205,7 +216,8 @@ func NewStatus(s *rules.State, now time.Time) *Status {
 			st.RateLimits = append(st.RateLimits, RateLimit{Agent: a.Agent, Until: a.Limited})
 		}
 		if a.Until.After(now) {
-			st.RateLimits = append(st.RateLimits, RateLimit{Agent: a.Agent, Until: a.Until, Cause: a.Down})
+			st.RateLimits = append(st.RateLimits, RateLimit{Agent: a.Agent, Until: a.Until,
+				Cause: a.Down})
 		}
 	}
 	return st
@@ -256,7 +268,8 @@ func (c *Counts) add(is Condition) {
 func plans(s *rules.State) []Plan {
 	list := []Plan{}
 	for _, p := range s.Plans() {
-		list = append(list, Plan{ID: p.ID, Title: p.Name, Source: p.Source, Current: p.ID == s.PlanID()})
+		list = append(list, Plan{ID: p.ID, Title: p.Name, Source: p.Source,
+			Current: p.ID == s.PlanID()})
 	}
 	index := func(id string) int { return slices.IndexFunc(list, func(p Plan) bool { return p.ID == id }) }
 	for w := range s.Works() {
@@ -266,7 +279,8 @@ func plans(s *rules.State) []Plan {
 		i := index(w.Task.Plan)
 		if i < 0 {
 			_, name, _ := s.Plan()
-			list = append(list, Plan{ID: w.Task.Plan, Title: name, Current: w.Task.Plan == s.PlanID()})
+			list = append(list, Plan{ID: w.Task.Plan, Title: name,
+				Current: w.Task.Plan == s.PlanID()})
 			i = len(list) - 1
 		}
 		switch {
@@ -286,7 +300,8 @@ func spending(s *rules.State, now time.Time) Spending {
 	sum := Spending{Usage: usageOf(s.Spent()), Budgets: []BudgetUse{}}
 	plans := map[string]bool{}
 	for w := range s.Works() {
-		if w.Task != nil && w.Task.Kind == rules.KindTask && (w.Task.Spent.Tokens > 0 || w.Task.Spent.CostMicros > 0) {
+		if w.Task != nil && w.Task.Kind == rules.KindTask &&
+			(w.Task.Spent.Tokens > 0 || w.Task.Spent.CostMicros > 0) {
 			plans[w.Task.Plan] = true
 		}
 	}
@@ -309,7 +324,9 @@ func usageOf(s rules.Spent) Usage {
 }
 
 func budgetUse(b rules.BudgetUse) BudgetUse {
-	return BudgetUse{b.Cap, b.Role, usageOf(b.Spent), Usage{Tokens: b.Budget.Tokens, CostMicros: b.Budget.CostMicros, Seconds: b.Budget.Time.Seconds()}, b.Paused}
+	return BudgetUse{b.Cap, b.Role, usageOf(b.Spent),
+		Usage{Tokens: b.Budget.Tokens, CostMicros: b.Budget.CostMicros,
+			Seconds: b.Budget.Time.Seconds()}, b.Paused}
 }
 
 // TaskBudget returns the use of the budget of a task, nil if it has none.
@@ -332,7 +349,8 @@ func base(s *rules.State) Base {
 
 // NewRequest returns an open question as a request.
 func NewRequest(q *rules.Question) Request {
-	r := Request{Kind: RequestQuestion, ID: q.ID, Work: q.Work, Text: q.Text, Since: &q.Asked, Command: "signalbox answer " + q.ID + " TEXT"}
+	r := Request{Kind: RequestQuestion, ID: q.ID, Work: q.Work, Text: q.Text, Since: &q.Asked,
+		Command: "signalbox answer " + q.ID + " TEXT"}
 	switch q.Kind {
 	case rules.AskedBudget:
 		r.Kind, r.Answers = RequestBudget, []string{"yes", "no"}
@@ -356,7 +374,8 @@ func NewRequest(q *rules.Question) Request {
 	return r
 }
 
-// requests returns what waits for the human: questions in the order they were asked, then approvals.
+// requests returns what waits for the human: questions in the order they were asked, then
+// approvals.
 func requests(s *rules.State, run rules.Status) []Request {
 	list := []Request{}
 	for _, q := range s.Questions() {
@@ -366,7 +385,8 @@ func requests(s *rules.State, run rules.Status) []Request {
 		list = append(list, NewRequest(q))
 	}
 	for _, id := range run.Approvals {
-		list = append(list, Request{Kind: RequestApproval, Work: id, Text: questions.ApprovalText(s, id), Command: "signalbox approve " + id,
+		list = append(list, Request{Kind: RequestApproval, Work: id,
+			Text: questions.ApprovalText(s, id), Command: "signalbox approve " + id,
 			Also: []string{"signalbox diff " + id, "signalbox reject " + id + " TEXT"}})
 	}
 	return list
@@ -385,8 +405,8 @@ func (st *Status) Waiting() (questions, approvals int) {
 	return questions, approvals
 }
 
-// FindWork returns a work item by its id, or by the name that a person gave it. The ids in answers are never ambiguous, although a later plan
-// may have a task of that name.
+// FindWork returns a work item by its id, or by the name that a person gave it. The ids in answers
+// are never ambiguous, although a later plan may have a task of that name.
 func FindWork(s *rules.State, name string) (*rules.Work, error) {
 	if w, known := s.Work(name); known {
 		return w, nil
@@ -419,8 +439,8 @@ func ReadStatus(ctx context.Context, b *box.Box, now time.Time) (*Status, error)
 	return st, nil
 }
 
-// isAway reports whether an error means that the ledger does not answer. Without the names of agents and machines, which are not part of the state,
-// the status is still worth having.
+// isAway reports whether an error means that the ledger does not answer. Without the names of
+// agents and machines, which are not part of the state, the status is still worth having.
 func isAway(err error) bool {
 	return errors.Is(err, journal.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }
@@ -501,7 +521,8 @@ func (st *Status) addCrews(crews []agent.Crew) {
 			continue
 		}
 		for i := range st.Tasks {
-			if worker := st.Tasks[i].Worker; worker != nil && strings.HasPrefix(worker.Session, c.ID+".") {
+			if worker := st.Tasks[i].Worker; worker != nil &&
+				strings.HasPrefix(worker.Session, c.ID+".") {
 				worker.Lost = true
 			}
 		}
@@ -512,14 +533,16 @@ func (st *Status) addCrews(crews []agent.Crew) {
 	switch st.Standing {
 	case rules.StandingWorking:
 		st.Continue = st.runCommand()
-		st.Requests = append(st.Requests, Request{Kind: RequestFault, Text: "no run is active on this machine, so no task advances", Command: st.Continue})
+		st.Requests = append(st.Requests,
+			Request{Kind: RequestFault,
+				Text: "no run is active on this machine, so no task advances", Command: st.Continue})
 	case rules.StandingAsking, rules.StandingPaused, rules.StandingLimited, rules.StandingWaiting:
 		st.Continue = st.runCommand()
 	}
 }
 
-// HowToContinue returns the commands that continue the plan, "" if a run is at work or starting one would not help. Unlike Continue it
-// includes the one that ends a pause.
+// HowToContinue returns the commands that continue the plan, "" if a run is at work or starting one
+// would not help. Unlike Continue it includes the one that ends a pause.
 func (st *Status) HowToContinue() string {
 	if resume := st.resumeCommand(); resume != "" && st.Continue != "" {
 		return resume + ", then " + st.Continue
@@ -527,7 +550,8 @@ func (st *Status) HowToContinue() string {
 	return st.Continue
 }
 
-// resumeCommand returns the command that ends the pause that keeps a run from continuing, "" if there is none.
+// resumeCommand returns the command that ends the pause that keeps a run from continuing, "" if
+// there is none.
 func (st *Status) resumeCommand() string {
 	if st.Paused {
 		return "signalbox resume"
@@ -559,9 +583,11 @@ func (st *Status) Active() bool {
 	return slices.ContainsFunc(st.Crews, func(c Crew) bool { return c.Alive })
 }
 
-// HeldElsewhere reports whether somebody else than a crew that was killed on this machine works on a task of a plan.
+// HeldElsewhere reports whether somebody else than a crew that was killed on this machine works on
+// a task of a plan.
 func (st *Status) HeldElsewhere() bool {
-	return slices.ContainsFunc(st.Tasks, func(t Task) bool { return t.Kind != "" && t.Worker != nil && !t.Worker.Lost })
+	return slices.ContainsFunc(st.Tasks,
+		func(t Task) bool { return t.Kind != "" && t.Worker != nil && !t.Worker.Lost })
 }
 
 // file returns the file of the plan, "" if it is not known.

@@ -25,7 +25,8 @@ type history struct {
 
 // begin starts a history with a plan.
 func begin(t *testing.T, change func(*rules.Policy), tasks ...rules.PlanTask) *history {
-	h := &history{t: t, s: &rules.State{}, now: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC), held: map[string]rules.Answer{}}
+	h := &history{t: t, s: &rules.State{}, now: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC),
+		held: map[string]rules.Answer{}}
 	policy := rules.Policy{Slots: 5, Limits: rules.DefaultLimits()}
 	for _, role := range rules.DispatchRoles() {
 		policy.Roles = append(policy.Roles, rules.RoleSlots{Role: role, Slots: 3})
@@ -42,7 +43,8 @@ func begin(t *testing.T, change func(*rules.Policy), tasks ...rules.PlanTask) *h
 }
 
 func task(id string, blockers ...string) rules.PlanTask {
-	return rules.PlanTask{ID: id, Title: "task " + id, BlockedBy: blockers, Text: signalbox.Hash{id[len(id)-1]}}
+	return rules.PlanTask{ID: id, Title: "task " + id, BlockedBy: blockers,
+		Text: signalbox.Hash{id[len(id)-1]}}
 }
 
 // do carries out a command a second after the last one.
@@ -65,14 +67,16 @@ func (h *history) do(c rules.Command) rules.Answer {
 
 // Read makes a history a Journal.
 func (h *history) Read(_ context.Context, after uint64, limit int) ([]signalbox.Event, error) {
-	return slices.Clone(h.events[min(int(after), len(h.events)):min(int(after)+limit, len(h.events))]), nil
+	return slices.Clone(h.events[min(int(after), len(h.events)):min(int(after)+limit,
+		len(h.events))]), nil
 }
 
 // start dispatches the next work for a role, which must be the given one.
 func (h *history) start(role signalbox.Role, work string) {
 	h.t.Helper()
 	session := fmt.Sprintf("w-1.%d", h.s.Seq())
-	answer := h.do(rules.Dispatch{Roles: []signalbox.Role{role}, Session: session, Actor: "crew", Lease: "l-" + session})
+	answer := h.do(rules.Dispatch{Roles: []signalbox.Role{role}, Session: session, Actor: "crew",
+		Lease: "l-" + session})
 	if answer.Work != work {
 		h.t.Fatalf("dispatched %s for %s, not %s", role, answer.Work, work)
 	}
@@ -86,8 +90,10 @@ func (h *history) start(role signalbox.Role, work string) {
 func (h *history) say(work, signal string, said rules.SignalFields) {
 	h.t.Helper()
 	a := h.held[work]
-	h.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work, Fields: said,
-		Turn: &rules.Turn{Output: signalbox.Hash{9}, Spent: rules.Spent{Tokens: 2100, CostMicros: 70_000, Time: time.Second}}})
+	h.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work,
+		Fields: said,
+		Turn: &rules.Turn{Output: signalbox.Hash{9},
+			Spent: rules.Spent{Tokens: 2100, CostMicros: 70_000, Time: time.Second}}})
 }
 
 // check reports the checks of the work.
@@ -128,7 +134,8 @@ func find(t *testing.T, st *Status, id string) Task {
 }
 
 func TestStatusListsWhatDoesNotMerelyWait(t *testing.T) {
-	h := begin(t, func(p *rules.Policy) { p.ApproveMerge = true }, task("T1"), task("T2"), task("T3", "T1"), task("T4"), task("T5"), task("T6", "T3"))
+	h := begin(t, func(p *rules.Policy) { p.ApproveMerge = true }, task("T1"), task("T2"),
+		task("T3", "T1"), task("T4"), task("T5"), task("T6", "T3"))
 	h.check("B-1")
 	h.develop("T1")
 	h.audit("T1")
@@ -145,27 +152,33 @@ func TestStatusListsWhatDoesNotMerelyWait(t *testing.T) {
 	for _, task := range st.Tasks {
 		got[task.ID] = task.Condition
 	}
-	if diff := cmp.Diff(map[string]Condition{"T1": NeedsApproval, "T2": Asking, "T4": Working}, got); diff != "" {
+	if diff := cmp.Diff(map[string]Condition{"T1": NeedsApproval, "T2": Asking, "T4": Working},
+		got); diff != "" {
 		t.Errorf("listed (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(Counts{Tasks: 5, Cancelled: 1, Working: 1, Asking: 2, Ready: 1, Waiting: 1}, st.Counts); diff != "" {
+	if diff := cmp.Diff(Counts{Tasks: 5, Cancelled: 1, Working: 1, Asking: 2, Ready: 1, Waiting: 1},
+		st.Counts); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
 	worker := find(t, st, "T4").Worker
-	if worker.Role != signalbox.RoleDeveloper || worker.Agent != "claude" || !worker.Since.Equal(began) || worker.Attempt != 1 {
+	if worker.Role != signalbox.RoleDeveloper || worker.Agent != "claude" ||
+		!worker.Since.Equal(began) || worker.Attempt != 1 {
 		t.Errorf("T4 is worked on by %+v", worker)
 	}
-	if t1 := find(t, st, "T1"); t1.Attempts != 3 || t1.Usage.CostMicros != 210_000 || t1.Phase != signalbox.PhaseReadyForMerge {
+	if t1 := find(t, st, "T1"); t1.Attempts != 3 || t1.Usage.CostMicros != 210_000 ||
+		t1.Phase != signalbox.PhaseReadyForMerge {
 		t.Errorf("T1 is %+v", t1)
 	}
 	var commands []string
 	for _, r := range st.Requests {
 		commands = append(commands, string(r.Kind)+": "+r.Command)
 	}
-	if diff := cmp.Diff([]string{"question: signalbox answer Q-1 TEXT", "approval: signalbox approve T1"}, commands); diff != "" {
+	if diff := cmp.Diff([]string{"question: signalbox answer Q-1 TEXT",
+		"approval: signalbox approve T1"}, commands); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]Plan{{ID: "counter", Title: "counter", Source: "counter.md", Tasks: 5, Cancelled: 1, Current: true}}, st.Plans); diff != "" {
+	if diff := cmp.Diff([]Plan{{ID: "counter", Title: "counter", Source: "counter.md", Tasks: 5,
+		Cancelled: 1, Current: true}}, st.Plans); diff != "" {
 		t.Errorf("plans (-want +got):\n%s", diff)
 	}
 	if questions, approvals := st.Waiting(); questions != 1 || approvals != 1 {
@@ -176,17 +189,20 @@ func TestStatusListsWhatDoesNotMerelyWait(t *testing.T) {
 func TestStatusOfBudgetsAndTheTokenWindow(t *testing.T) {
 	h := begin(t, func(p *rules.Policy) {
 		p.Run = rules.Budget{CostMicros: 70_000}
-		p.RoleBudgets = []rules.RoleBudget{{Role: signalbox.RoleCritic, Budget: rules.Budget{Tokens: 5000}}}
+		p.RoleBudgets = []rules.RoleBudget{{Role: signalbox.RoleCritic,
+			Budget: rules.Budget{Tokens: 5000}}}
 		p.Window = rules.TokenWindow{Tokens: 10_000, Every: time.Hour}
 	}, task("T1"))
 	h.check("B-1")
 	h.develop("T1")
 	st := NewStatus(h.s, h.now)
-	if len(st.Requests) != 1 || st.Requests[0].Kind != RequestBudget || !slices.Equal(st.Requests[0].Answers, []string{"yes", "no"}) {
+	if len(st.Requests) != 1 || st.Requests[0].Kind != RequestBudget ||
+		!slices.Equal(st.Requests[0].Answers, []string{"yes", "no"}) {
 		t.Errorf("requests are %+v", st.Requests)
 	}
 	want := []BudgetUse{
-		{Of: rules.CapRun, Used: Usage{Tokens: 2100, CostMicros: 70_000, Seconds: 1}, Limit: Usage{CostMicros: 70_000}},
+		{Of: rules.CapRun, Used: Usage{Tokens: 2100, CostMicros: 70_000, Seconds: 1},
+			Limit: Usage{CostMicros: 70_000}},
 		{Of: rules.CapRole, Role: signalbox.RoleCritic, Limit: Usage{Tokens: 5000}},
 	}
 	if diff := cmp.Diff(want, st.Spending.Budgets); diff != "" {
@@ -207,16 +223,19 @@ func TestStatusOfBudgetsAndTheTokenWindow(t *testing.T) {
 
 func TestStatusOfARedBase(t *testing.T) {
 	h := begin(t, nil, task("T1"))
-	h.check("B-1", rules.CheckRow{Check: "test", Environment: "linux", Exit: 127, Cause: "go is not installed"})
+	h.check("B-1", rules.CheckRow{Check: "test", Environment: "linux", Exit: 127,
+		Cause: "go is not installed"})
 	st := NewStatus(h.s, h.now)
 	if st.Base.Red != "B-1" || !slices.Equal(st.Base.Failing, []string{"test|linux"}) {
 		t.Errorf("the base is %+v", st.Base)
 	}
-	if len(st.Requests) != 1 || st.Requests[0].Kind != RequestFault || !slices.Contains(st.Requests[0].Answers, "accept") {
+	if len(st.Requests) != 1 || st.Requests[0].Kind != RequestFault ||
+		!slices.Contains(st.Requests[0].Answers, "accept") {
 		t.Errorf("requests are %+v", st.Requests)
 	}
 	h.do(rules.AnswerQuestion{Question: "Q-1", Answer: "accept", Actor: "ann"})
-	if base := NewStatus(h.s, h.now).Base; base.Red != "" || !slices.Equal(base.Accepted, []string{"test|linux"}) {
+	if base := NewStatus(h.s, h.now).Base; base.Red != "" ||
+		!slices.Equal(base.Accepted, []string{"test|linux"}) {
 		t.Errorf("the accepted base is %+v", base)
 	}
 }
@@ -226,10 +245,12 @@ func TestStatusOfRateLimitsAndPauses(t *testing.T) {
 	h.check("B-1")
 	h.start(signalbox.RoleDeveloper, "T1")
 	a, until := h.held["T1"], h.now.Add(time.Hour)
-	h.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailRateLimit, Until: until})
+	h.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailRateLimit,
+		Until: until})
 	h.do(rules.Order{What: rules.OrderPause, Actor: "ann"})
 	st := NewStatus(h.s, h.now)
-	if !st.Paused || len(st.RateLimits) != 1 || st.RateLimits[0].Role != signalbox.RoleDeveloper || !st.RateLimits[0].Until.Equal(until) {
+	if !st.Paused || len(st.RateLimits) != 1 || st.RateLimits[0].Role != signalbox.RoleDeveloper ||
+		!st.RateLimits[0].Until.Equal(until) {
 		t.Errorf("paused %v, limits %+v", st.Paused, st.RateLimits)
 	}
 	if limits := NewStatus(h.s, until).RateLimits; len(limits) != 0 {
@@ -244,7 +265,8 @@ func TestStatusOfAKilledRun(t *testing.T) {
 	h.start(signalbox.RoleDeveloper, "T1")
 	running := NewStatus(h.s, h.now)
 	running.addCrews([]agent.Crew{{ID: "w-1", Alive: true, Sessions: []string{"w-1.1"}}})
-	if find(t, running, "T1").Worker.Lost || len(running.Requests) != 0 || running.Crews[0].Agents != 1 {
+	if find(t, running, "T1").Worker.Lost || len(running.Requests) != 0 ||
+		running.Crews[0].Agents != 1 {
 		t.Errorf("a running crew: %+v, %+v", running.Crews, running.Requests)
 	}
 	killed := NewStatus(h.s, h.now)
@@ -270,9 +292,11 @@ func TestStatusWithoutAPlan(t *testing.T) {
 	}
 	h.do(rules.OpenWork{Work: "w1", Actor: "ann"})
 	h.do(rules.OpenWork{Work: "w2", Actor: "ann"})
-	h.do(rules.Claim{Work: "w1", Role: signalbox.RoleDeveloper, Session: "s1", Actor: "ann", Lease: "l1", TTL: time.Hour})
+	h.do(rules.Claim{Work: "w1", Role: signalbox.RoleDeveloper, Session: "s1", Actor: "ann",
+		Lease: "l1", TTL: time.Hour})
 	st := NewStatus(h.s, h.now)
-	if st.Standing != StandingByHand || st.Counts.ByHand != 2 || len(st.Tasks) != 1 || st.Tasks[0].Worker.Actor != "ann" {
+	if st.Standing != StandingByHand || st.Counts.ByHand != 2 || len(st.Tasks) != 1 ||
+		st.Tasks[0].Worker.Actor != "ann" {
 		t.Errorf("%s, %+v, %+v", st.Standing, st.Counts, st.Tasks)
 	}
 	if expired := NewStatus(h.s, h.now.Add(2*time.Hour)); len(expired.Tasks) != 0 {
@@ -305,7 +329,8 @@ func TestStatusSaysWhatContinues(t *testing.T) {
 	h.say("T1", signalbox.NameDivineClarification, rules.SignalFields{Summary: "how many?"})
 	h.do(rules.Order{What: rules.OrderPause, Actor: "ann"})
 	for _, want := range []rules.Standing{rules.StandingAsking, rules.StandingPaused} {
-		if st := status(); st.Standing != want || st.Continue != "signalbox run counter.md" || !st.Paused {
+		if st := status(); st.Standing != want || st.Continue != "signalbox run counter.md" ||
+			!st.Paused {
 			t.Errorf("%s: %q", st.Standing, st.Continue)
 		}
 		h.do(rules.Order{What: rules.OrderRetry, Work: "T1", Actor: "ann"})
@@ -317,7 +342,8 @@ func TestStatusSaysWhatContinues(t *testing.T) {
 	// Work that was claimed by hand is not a run of the plan.
 	byHand := begin(t, nil, task("T1"))
 	byHand.do(rules.OpenWork{Work: "w1", Actor: "ann"})
-	byHand.do(rules.Claim{Work: "w1", Role: signalbox.RoleDeveloper, Session: "s1", Actor: "ann", Lease: "l1", TTL: time.Hour})
+	byHand.do(rules.Claim{Work: "w1", Role: signalbox.RoleDeveloper, Session: "s1", Actor: "ann",
+		Lease: "l1", TTL: time.Hour})
 	st := NewStatus(byHand.s, byHand.now)
 	if st.addCrews(nil); st.Continue == "" {
 		t.Error("work that was claimed by hand is taken for a run")

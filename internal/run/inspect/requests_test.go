@@ -13,10 +13,12 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// TestEveryQuestionIsARequest asks a question of every kind, about a task and about the run: it waits for the human as a request of its kind, and
-// the rules accept the answers that are offered. Faults of the machine and the base, and budgets, are marked as such.
+// TestEveryQuestionIsARequest asks a question of every kind, about a task and about the run: it
+// waits for the human as a request of its kind, and the rules accept the answers that are offered.
+// Faults of the machine and the base, and budgets, are marked as such.
 func TestEveryQuestionIsARequest(t *testing.T) {
-	faults := map[rules.QuestionKind][]string{rules.AskedBaseline: {"again", "repair", "accept"}, rules.AskedRemediation: {"healthy", "halt"}, rules.AskedTimeout: nil,
+	faults := map[rules.QuestionKind][]string{rules.AskedBaseline: {"again", "repair", "accept"},
+		rules.AskedRemediation: {"healthy", "halt"}, rules.AskedTimeout: nil,
 		rules.AskedAgent: {"retry"}, rules.AskedSetup: {"again"}}
 	for _, kind := range rules.QuestionKinds() {
 		works := []string{"T1"}
@@ -35,7 +37,8 @@ func TestEveryQuestionIsARequest(t *testing.T) {
 				h := begin(t, nil, task("T1"))
 				h.ask(work, kind)
 				requests := NewStatus(h.s, h.now).Requests
-				if len(requests) != 1 || requests[0].Kind != want || requests[0].ID != "Q-1" || requests[0].Work != work || requests[0].Text == "" || requests[0].Since == nil {
+				if len(requests) != 1 || requests[0].Kind != want || requests[0].ID != "Q-1" ||
+					requests[0].Work != work || requests[0].Text == "" || requests[0].Since == nil {
 					t.Fatalf("%s about %q: %+v", kind, work, requests)
 				}
 				if list, fault := faults[kind]; fault && !slices.Equal(requests[0].Answers, list) {
@@ -44,8 +47,11 @@ func TestEveryQuestionIsARequest(t *testing.T) {
 				if i == 0 {
 					answers = append(answers, requests[0].Answers...)
 				}
-				if d := rules.Decide(h.s, h.now, rules.AnswerQuestion{Question: "Q-1", Answer: answers[i], Actor: "ann"}); d.Err != nil {
-					t.Errorf("%s about %q: the answer %q is refused: %v", kind, work, answers[i], d.Err)
+				if d := rules.Decide(h.s, h.now,
+					rules.AnswerQuestion{Question: "Q-1", Answer: answers[i],
+						Actor: "ann"}); d.Err != nil {
+					t.Errorf("%s about %q: the answer %q is refused: %v", kind, work, answers[i],
+						d.Err)
 				}
 			}
 		}
@@ -60,14 +66,16 @@ func (h *history) ask(work string, kind rules.QuestionKind) {
 		h.t.Fatal(err)
 	}
 	h.now = h.now.Add(time.Second)
-	if err := h.s.Apply(&signalbox.Event{Seq: h.s.Seq() + 1, Time: h.now, Type: rules.TypeQuestionAsked, Work: work, Actor: "crew", Data: data}); err != nil {
+	if err := h.s.Apply(&signalbox.Event{Seq: h.s.Seq() + 1, Time: h.now,
+		Type: rules.TypeQuestionAsked, Work: work, Actor: "crew", Data: data}); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
 // TestQuestionKindsAreComplete compares the list of kinds with the constants.
 func TestQuestionKindsAreComplete(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "../../core/rules/question.go", nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), "../../core/rules/question.go", nil,
+		parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,8 @@ type Session struct {
 	Machine string `json:"machine,omitempty"`
 	// Failure is why the session failed, "" if it did not.
 	Failure string `json:"failure,omitempty"`
-	// Outcome is how the session ended, in words, "" if it has not ended or the ledger does not say more than Ended.
+	// Outcome is how the session ended, in words, "" if it has not ended or the ledger does not say
+	// more than Ended.
 	Outcome string `json:"outcome,omitempty"`
 	// Merged is the merge that the session made.
 	Merged *Merge `json:"merged,omitempty"`
@@ -45,7 +46,8 @@ type Turn struct {
 	Bytes  int64          `json:"bytes,omitempty"`
 	Usage  Usage          `json:"usage"`
 	Commit string         `json:"commit,omitempty"`
-	// Interrupted means that signalbox ended the agent, because of Cap or because the run was stopped.
+	// Interrupted means that signalbox ended the agent, because of Cap or because the run was
+	// stopped.
 	Interrupted bool      `json:"interrupted,omitempty"`
 	Cap         rules.Cap `json:"cap,omitempty"`
 	// Signals are the accepted signals, and Refused the refused ones.
@@ -55,7 +57,8 @@ type Turn struct {
 	Unknown bool `json:"unknown,omitempty"`
 	// Failure is how the agent failed, "" if it did not.
 	Failure string `json:"failure,omitempty"`
-	// LoginRefused is what the program changed in its copy of the user's login and signalbox did not copy back.
+	// LoginRefused is what the program changed in its copy of the user's login and signalbox did
+	// not copy back.
 	LoginRefused []string `json:"login_refused,omitempty"`
 }
 
@@ -95,7 +98,8 @@ func ReadSessions(ctx context.Context, j Journal, w *rules.Work, now time.Time) 
 	return sessions, nil
 }
 
-// LastAgentSession returns the index of the last session of a work item in which an agent ran, -1 if there is none.
+// LastAgentSession returns the index of the last session of a work item in which an agent ran, -1
+// if there is none.
 func LastAgentSession(w *rules.Work) int {
 	for i, s := range slices.Backward(w.View(time.Now()).Sessions) {
 		if RunsAgent(s.Role) {
@@ -118,8 +122,10 @@ func AgentSessions(w *rules.Work) (n int) {
 // sessionRead is how many events are read at once.
 const sessionRead = 512
 
-// ReadSession returns the session with an index among those of a work item. It reads the events from the start of its lease to the end.
-func ReadSession(ctx context.Context, j Journal, w *rules.Work, index int, now time.Time) (Session, error) {
+// ReadSession returns the session with an index among those of a work item. It reads the events
+// from the start of its lease to the end.
+func ReadSession(ctx context.Context, j Journal, w *rules.Work, index int, now time.Time) (Session,
+	error) {
 	s := Session{SessionView: w.View(now).Sessions[index]}
 	end := w.Tenures()[index].End
 	for after := s.Epoch - 1; end == 0 || after < end; {
@@ -131,7 +137,8 @@ func ReadSession(ctx context.Context, j Journal, w *rules.Work, index int, now t
 			break
 		}
 		for i := range events {
-			if e := &events[i]; e.Work == w.ID && e.Session == s.Session && (end == 0 || e.Seq <= end) {
+			if e := &events[i]; e.Work == w.ID && e.Session == s.Session &&
+				(end == 0 || e.Seq <= end) {
 				s.add(e)
 			}
 		}
@@ -140,14 +147,16 @@ func ReadSession(ctx context.Context, j Journal, w *rules.Work, index int, now t
 	return s, nil
 }
 
-// add adds what an event says about the session. An event in an unknown form adds nothing: whether the ledger is valid is checked elsewhere.
+// add adds what an event says about the session. An event in an unknown form adds nothing: whether
+// the ledger is valid is checked elsewhere.
 func (s *Session) add(e *signalbox.Event) {
 	switch e.Type {
 	case rules.TypeLeaseGranted:
 		s.Machine = read[rules.LeaseGranted](e).Machine
 	case rules.TypeAgentStarted:
 		b := read[rules.AgentStarted](e)
-		s.Turns = append(s.Turns, Turn{Agent: b.Agent, Attempt: b.Attempt, Started: e.Time, Format: b.Format})
+		s.Turns = append(s.Turns, Turn{Agent: b.Agent, Attempt: b.Attempt, Started: e.Time,
+			Format: b.Format})
 	case rules.TypeAgentFailed:
 		b := read[rules.AgentFailed](e)
 		s.Failure = b.Cause
@@ -173,8 +182,10 @@ func (s *Session) add(e *signalbox.Event) {
 		if b.Estimated {
 			spent.EstimatedTokens = spent.Tokens
 		}
-		turn.Ended, turn.Model, turn.Exit, turn.Output, turn.Bytes, turn.Usage = &e.Time, b.Model, b.Exit, b.Output, b.Bytes, usageOf(spent)
-		turn.Commit, turn.Interrupted, turn.Cap, turn.LoginRefused = b.Commit, b.Interrupted, b.Cap, b.LoginRefused
+		turn.Ended, turn.Model, turn.Exit, turn.Output, turn.Bytes, turn.Usage = &e.Time, b.Model,
+			b.Exit, b.Output, b.Bytes, usageOf(spent)
+		turn.Commit, turn.Interrupted, turn.Cap, turn.LoginRefused = b.Commit, b.Interrupted, b.Cap,
+			b.LoginRefused
 	case rules.TypeSignalHeard:
 		b := read[rules.SignalHeard](e)
 		turn.Signals = append(turn.Signals, Signal{b.Dialect, b.Signal, b.Offset})
@@ -241,12 +252,14 @@ func checksOutcome(b rules.ChecksRan) string {
 	var failed []string
 	for _, r := range b.Rows {
 		if !r.Passed {
-			failed = append(failed, fmt.Sprintf("%s on %s (exit status %d)", r.Check, r.Environment, r.Exit))
+			failed = append(failed, fmt.Sprintf("%s on %s (exit status %d)", r.Check, r.Environment,
+				r.Exit))
 		}
 	}
 	switch {
 	case len(failed) > 0:
-		return fmt.Sprintf("checks failed (%d of %d): %s", len(failed), len(b.Rows), text.JoinSome(failed, maxNames))
+		return fmt.Sprintf("checks failed (%d of %d): %s", len(failed), len(b.Rows),
+			text.JoinSome(failed, maxNames))
 	case len(b.Protected) > 0:
 		return "it edited protected files: " + text.JoinSome(b.Protected, maxNames)
 	case len(b.Large) > 0:

@@ -30,7 +30,8 @@ const (
 	Completed     Condition = "completed"
 )
 
-// Task is a work item: a task of a plan, what the rules added to it, or work opened by hand, which has no kind.
+// Task is a work item: a task of a plan, what the rules added to it, or work opened by hand, which
+// has no kind.
 type Task struct {
 	ID    string          `json:"id"`
 	Title string          `json:"title"`
@@ -69,7 +70,8 @@ type Worker struct {
 	// Activity and Percent are from its last checkpoint.
 	Activity string `json:"activity,omitempty"`
 	Percent  int    `json:"percent,omitempty"`
-	// Sandbox is what its agent may do, and what enforces that; absent if it runs no agent, or before it has started.
+	// Sandbox is what its agent may do, and what enforces that; absent if it runs no agent, or
+	// before it has started.
 	Sandbox *rules.Sandbox `json:"sandbox,omitempty"`
 	// Machine is the name of the machine on which it works, absent if only one can use the ledger.
 	Machine string `json:"machine,omitempty"`
@@ -81,7 +83,8 @@ type Worker struct {
 type Effort struct {
 	// Attempts is how many agents were started.
 	Attempts int `json:"attempts"`
-	// Reworks is how often it was sent back, and Failures how often an agent failed or sent no valid signal.
+	// Reworks is how often it was sent back, and Failures how often an agent failed or sent no
+	// valid signal.
 	Reworks  int `json:"reworks"`
 	Failures int `json:"failures"`
 	// AgentSeconds is how long agents held it.
@@ -102,7 +105,8 @@ func NewTask(s *rules.State, w *rules.Work, now time.Time) Task {
 		t.byHand(w)
 		return t
 	}
-	t.Kind, t.Plan, t.Questions, t.Audited, t.Usage = w.Task.Kind, w.Task.Plan, w.Task.Questions, w.Task.Audited, usageOf(w.Task.Spent)
+	t.Kind, t.Plan, t.Questions, t.Audited, t.Usage = w.Task.Kind, w.Task.Plan, w.Task.Questions,
+		w.Task.Audited, usageOf(w.Task.Spent)
 	if w.Task.Delivered != nil {
 		t.Request = w.Task.Delivered.Request
 	}
@@ -163,7 +167,8 @@ func (t *Task) wait(s *rules.State, w *rules.Work) {
 }
 
 func newWorker(w *rules.Work, lease *signalbox.Lease) *Worker {
-	worker := &Worker{Role: lease.Role, Actor: lease.Actor, Session: lease.Session, Epoch: lease.Epoch}
+	worker := &Worker{Role: lease.Role, Actor: lease.Actor, Session: lease.Session,
+		Epoch: lease.Epoch}
 	if w.Present != nil {
 		worker.Since = w.Present.From
 	}
@@ -208,12 +213,17 @@ func NewEffort(w *rules.Work) Effort {
 	return e
 }
 
-// reworks returns how often work went back to its author: because of checks, a review, an audit or a merge, or because the human sent it back,
-// which can happen while the author still works. Work that was sent back and that no author has taken yet counts too.
+// reworks returns how often work went back to its author: because of checks, a review, an audit or
+// a merge, or because the human sent it back, which can happen while the author still works. Work
+// that was sent back and that no author has taken yet counts too.
 func reworks(w *rules.Work) (n int) {
-	started, judged := uint64(0), false // the epoch of the last author, and whether the work was checked or reviewed since
+	// the epoch of the last author, and whether the work was checked or reviewed since
+	started, judged := uint64(0), false
 	sentBack := func(before uint64) bool {
-		return started > 0 && (judged || w.Task != nil && slices.ContainsFunc(w.Task.Corrections, func(f rules.Finding) bool { return f.Seq > started && f.Seq < before }))
+		return started > 0 &&
+			(judged || w.Task != nil &&
+				slices.ContainsFunc(w.Task.Corrections,
+					func(f rules.Finding) bool { return f.Seq > started && f.Seq < before }))
 	}
 	for _, tenure := range w.Tenures() {
 		switch tenure.Role {
@@ -222,7 +232,8 @@ func reworks(w *rules.Work) (n int) {
 				n++
 			}
 			started, judged = tenure.Epoch, false
-		case signalbox.RoleCI, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleMerger, signalbox.RoleHealthAuditor:
+		case signalbox.RoleCI, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleMerger,
+			signalbox.RoleHealthAuditor:
 			judged = true
 		}
 	}
@@ -246,8 +257,9 @@ func RunsAgent(role signalbox.Role) bool {
 
 const (
 	readAtOnce = 64
-	// maxStartEvents is how many events after a lease was granted are searched for the start of its agent. The start follows at once,
-	// unless the workspace must be prepared first while many others work.
+	// maxStartEvents is how many events after a lease was granted are searched for the start of its
+	// agent. The start follows at once, unless the workspace must be prepared first while many
+	// others work.
 	maxStartEvents = 4096
 )
 
@@ -260,8 +272,10 @@ func machineOf(ctx context.Context, j Journal, epoch uint64) (string, error) {
 	return read[rules.LeaseGranted](&events[0]).Machine, nil
 }
 
-// startOf returns the start of the agent under a lease, zero if none is found soon after the lease was granted.
-func startOf(ctx context.Context, j Journal, work string, epoch uint64) (rules.AgentStarted, error) {
+// startOf returns the start of the agent under a lease, zero if none is found soon after the lease
+// was granted.
+func startOf(ctx context.Context, j Journal, work string, epoch uint64) (rules.AgentStarted,
+	error) {
 	for after := epoch; after < epoch+maxStartEvents; {
 		events, err := j.Read(ctx, after, readAtOnce)
 		if err != nil || len(events) == 0 {
@@ -269,7 +283,8 @@ func startOf(ctx context.Context, j Journal, work string, epoch uint64) (rules.A
 		}
 		for i := range events {
 			var started rules.AgentStarted
-			if e := &events[i]; e.Type == rules.TypeAgentStarted && e.Work == work && json.Unmarshal(e.Data, &started) == nil && started.Epoch == epoch {
+			if e := &events[i]; e.Type == rules.TypeAgentStarted && e.Work == work &&
+				json.Unmarshal(e.Data, &started) == nil && started.Epoch == epoch {
 				return started, nil
 			}
 		}

@@ -16,7 +16,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// TaskDiff is what a task changes: what would be merged, or what was merged. Of the working copy it is what is not saved yet.
+// TaskDiff is what a task changes: what would be merged, or what was merged. Of the working copy it
+// is what is not saved yet.
 type TaskDiff struct {
 	review   *workspace.Review
 	details  Details
@@ -26,11 +27,14 @@ type TaskDiff struct {
 	steering []string
 }
 
-// OpenDiff finds out what to compare for the diff of a work item, or of its working copy. root is the folder of the project. Close the diff
-// after use.
-func OpenDiff(ctx context.Context, b *box.Box, root string, w *rules.Work, working bool) (*TaskDiff, error) {
+// OpenDiff finds out what to compare for the diff of a work item, or of its working copy. root is
+// the folder of the project. Close the diff after use.
+func OpenDiff(ctx context.Context, b *box.Box, root string, w *rules.Work, working bool) (*TaskDiff,
+	error) {
 	if b.Config.Workspace.Shared() {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("all tasks work in one folder, so a task has no diff of its own"), Hint: "use git diff in the folder"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  errors.New("all tasks work in one folder, so a task has no diff of its own"),
+			Hint: "use git diff in the folder"}
 	}
 	d := &TaskDiff{working: working}
 	b.Engine.View(func(s *rules.State) { d.base = s.Base() })
@@ -38,7 +42,8 @@ func OpenDiff(ctx context.Context, b *box.Box, root string, w *rules.Work, worki
 	if d.details, err = ReadDetails(ctx, b, w, time.Now()); err != nil {
 		return nil, err
 	}
-	if d.review, err = workspace.OpenReview(ctx, root, filepath.Join(b.Dir, workspace.TreesFolder)); err != nil {
+	if d.review, err = workspace.OpenReview(ctx, root,
+		filepath.Join(b.Dir, workspace.TreesFolder)); err != nil {
 		return nil, err
 	}
 	if err = d.obtain(ctx, b, root); err != nil {
@@ -63,7 +68,8 @@ func (d *TaskDiff) Close() { d.review.Close() }
 // Commit returns the commit that the diff leads to, "" for that of a working copy.
 func (d *TaskDiff) Commit() string { return d.to }
 
-// Print prints the diff as git does, with what steers agents first, after a line that says so. It is not escaped.
+// Print prints the diff as git does, with what steers agents first, after a line that says so. It
+// is not escaped.
 func (d *TaskDiff) Print(ctx context.Context, w io.Writer, o workspace.DiffOptions) error {
 	switch {
 	case d.working:
@@ -71,7 +77,8 @@ func (d *TaskDiff) Print(ctx context.Context, w io.Writer, o workspace.DiffOptio
 	case len(d.steering) == 0:
 		return d.review.Diff(ctx, w, d.from, d.to, o)
 	}
-	head := "# it changes files that steer agents: " + text.JoinSome(oneLines(d.steering), maxSteering) + "\n"
+	head := "# it changes files that steer agents: " +
+		text.JoinSome(oneLines(d.steering), maxSteering) + "\n"
 	if _, err := io.WriteString(w, head); err != nil {
 		return err
 	}
@@ -88,7 +95,8 @@ func (d *TaskDiff) Print(ctx context.Context, w io.Writer, o workspace.DiffOptio
 }
 
 // maxSteering is how many files that steer agents a diff names at its top, and maxPaths how many it
-// shows by themselves, because git gets them as arguments of many calls. With more, all is shown in one.
+// shows by themselves, because git gets them as arguments of many calls. With more, all is shown in
+// one.
 const maxSteering, maxPaths = 50, 2000
 
 func oneLines(names []string) []string {
@@ -99,8 +107,8 @@ func oneLines(names []string) []string {
 	return lines
 }
 
-// PrintSteering prints the part of the diff that changes what steers agents, or all of it if it changes
-// very many such files. It is not escaped.
+// PrintSteering prints the part of the diff that changes what steers agents, or all of it if it
+// changes very many such files. It is not escaped.
 func (d *TaskDiff) PrintSteering(ctx context.Context, w io.Writer) error {
 	if len(d.steering) == 0 {
 		return nil
@@ -112,7 +120,8 @@ func (d *TaskDiff) PrintSteering(ctx context.Context, w io.Writer) error {
 	return d.review.Diff(ctx, w, d.from, d.to, o)
 }
 
-// Hidden returns a notice about invisible characters in the diff, which belongs at its top; "" if there are none.
+// Hidden returns a notice about invisible characters in the diff, which belongs at its top; "" if
+// there are none.
 func (d *TaskDiff) Hidden(ctx context.Context) (string, error) {
 	var scan text.DiffScan
 	err := d.Print(ctx, &scan, workspace.DiffOptions{})
@@ -139,9 +148,11 @@ func (d *TaskDiff) commits(ctx context.Context) (from, to string, err error) {
 	if to == "" {
 		hint := notStarted
 		if _, err := d.review.TreeHead(ctx, d.details.ID); err == nil {
-			hint = "signalbox diff " + d.details.ID + " --working shows what its agent has changed so far"
+			hint = "signalbox diff " + d.details.ID +
+				" --working shows what its agent has changed so far"
 		}
-		return "", "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("nothing of %s is saved yet", d.details.ID), Hint: hint}
+		return "", "", &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err: fmt.Errorf("nothing of %s is saved yet", d.details.ID), Hint: hint}
 	}
 	base, err := d.baseCommit(ctx)
 	if err != nil {
@@ -188,7 +199,8 @@ func (d *TaskDiff) NotSaved(ctx context.Context) string {
 	if len(files) == 1 {
 		verb = "is"
 	}
-	if t := d.details.Task; t != nil && t.Worker != nil && t.Worker.Role.IsAuthor() { // others work in copies
+	// others work in copies
+	if t := d.details.Task; t != nil && t.Worker != nil && t.Worker.Role.IsAuthor() {
 		whose = "; " + text.WithArticle(t.Worker.Name()) + " is working on it"
 	}
 	return fmt.Sprintf("%s in the working copy of %s %s not saved%s: see signalbox diff %s --working", text.Count(len(files), "changed file"), d.details.ID, verb, whose, d.details.ID)
@@ -200,7 +212,8 @@ const notStarted = "no agent has worked on it here yet; signalbox status shows w
 // Empty says that the diff is empty.
 func (d *TaskDiff) Empty() string {
 	if d.working {
-		return "everything in the working copy of " + d.details.ID + " is saved: see signalbox diff " + d.details.ID
+		return "everything in the working copy of " + d.details.ID +
+			" is saved: see signalbox diff " + d.details.ID
 	}
 	return d.details.ID + " changes nothing"
 }
@@ -216,5 +229,6 @@ func (d *TaskDiff) explain(err error) error {
 	case d.details.Commit != "":
 		hint = "signalbox diff " + d.details.ID + " shows what was saved"
 	}
-	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s has no working copy on this machine", d.details.ID), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeNotFound,
+		Err: fmt.Errorf("%s has no working copy on this machine", d.details.ID), Hint: hint}
 }

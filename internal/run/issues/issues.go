@@ -1,7 +1,9 @@
-// Package issues makes a plan from the issues of a GitHub repository, as gh issue list prints them in JSON.
+// Package issues makes a plan from the issues of a GitHub repository, as gh issue list prints them
+// in JSON.
 //
-// Anybody can write an issue. Its text becomes part of a task only as a quotation, in which headings, labels and signals have no effect, so it
-// cannot add tasks, dependencies or criteria other than those that Import takes from it. Whatever the issues contain, the plan is valid. The
+// Anybody can write an issue. Its text becomes part of a task only as a quotation, in which
+// headings, labels and signals have no effect, so it cannot add tasks, dependencies or criteria
+// other than those that Import takes from it. Whatever the issues contain, the plan is valid. The
 // package does no I/O.
 package issues
 
@@ -70,19 +72,22 @@ type task struct {
 	blockers []int // numbers of issues
 }
 
-// Import makes a plan from a JSON list of issues. An empty name means one that names the repository.
+// Import makes a plan from a JSON list of issues. An empty name means one that names the
+// repository.
 func Import(source []byte, name string) (*Result, error) {
 	var all []Issue
 	if err := json.Unmarshal(bytes.TrimSpace(source), &all); err != nil {
 		return nil, notIssues(signalbox.CodeUsage, wrongJSON(err))
 	}
-	if len(all) > 0 && !slices.ContainsFunc(all, func(issue Issue) bool { return issue.Number > 0 }) {
+	if len(all) > 0 && !slices.ContainsFunc(all,
+		func(issue Issue) bool { return issue.Number > 0 }) {
 		return nil, notIssues(signalbox.CodeFailed, "none of them has a number")
 	}
 	i := importer{known: map[int]bool{}, closed: map[int]bool{}}
 	i.selectIssues(all)
 	if len(i.tasks) == 0 {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("there are no open issues"), Hint: "check the repository and the label"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: errors.New("there are no open issues"), Hint: "check the repository and the label"}
 	}
 	for _, t := range i.tasks {
 		i.read(t)
@@ -149,15 +154,17 @@ func (i *importer) selectIssues(all []Issue) {
 }
 
 var (
-	fence     = lazy.Regexp("^ {0,3}(```+|~~~+)")
-	checkbox  = lazy.Regexp(`^\s*(?:[-*+]|\d{1,9}[.)])\s+\[[ xX]\]\s+(.*)$`)
-	depends   = lazy.Regexp(`(?i)\b(?:depends\s+on|blocked\s+by)\b[\s:*_]*(#\d+(?:(?:\s*,\s*|\s+and\s+|\s*&\s*|\s+)#\d+)*)`)
+	fence    = lazy.Regexp("^ {0,3}(```+|~~~+)")
+	checkbox = lazy.Regexp(`^\s*(?:[-*+]|\d{1,9}[.)])\s+\[[ xX]\]\s+(.*)$`)
+	depends  = lazy.Regexp(
+		`(?i)\b(?:depends\s+on|blocked\s+by)\b[\s:*_]*(#\d+(?:(?:\s*,\s*|\s+and\s+|\s*&\s*|\s+)#\d+)*)`)
 	number    = lazy.Regexp(`#(\d{1,9})\b`)
 	heading   = lazy.Regexp(`^( {0,3})(#{1,6})(\s|$)`)
 	underline = lazy.Regexp(`^ {0,3}(=+|-+)\s*$`)
 )
 
-// read takes the criteria and dependencies from the body of an issue, and the lines that are quoted.
+// read takes the criteria and dependencies from the body of an issue, and the lines that are
+// quoted.
 func (i *importer) read(t *task) {
 	body := strings.ReplaceAll(strings.ReplaceAll(t.Body, "\r\n", "\n"), "\r", "\n")
 	if shown := text.WithoutComments(body); shown != body {
@@ -282,7 +289,9 @@ func (t *task) title() string {
 
 // oneLine returns text of an issue on one line, without signals at its start.
 func oneLine(s string, limit int) string {
-	return unsignal(text.Shorten(text.OneLine(strings.ReplaceAll(text.Visible(text.WithoutComments(s)), "\ufffd", " ")), limit))
+	return unsignal(text.Shorten(
+		text.OneLine(strings.ReplaceAll(text.Visible(text.WithoutComments(s)), "\ufffd", " ")),
+		limit))
 }
 
 // quotedMark is put before text that would be a signal if an agent repeated it.
@@ -290,7 +299,8 @@ const quotedMark = "(from the issue) "
 
 // unsignal returns a line that is not a signal, not even without the quotation around it.
 func unsignal(line string) string {
-	line = strings.ReplaceAll(line, signalbox.ExitProtocol, strings.ReplaceAll(signalbox.ExitProtocol, "_", "-"))
+	line = strings.ReplaceAll(line, signalbox.ExitProtocol,
+		strings.ReplaceAll(signalbox.ExitProtocol, "_", "-"))
 	bare := strings.TrimLeft(line, " \t>#*_`~-+")
 	for _, s := range signalbox.LineSignals() {
 		if len(bare) >= len(s.Text) && strings.EqualFold(bare[:len(s.Text)], s.Text) {

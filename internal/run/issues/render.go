@@ -9,7 +9,8 @@ import (
 	"signalbox/internal/run/plan"
 )
 
-// introduction is for the person who runs the plan. It is a comment, because agents get the other text of a plan.
+// introduction is for the person who runs the plan. It is a comment, because agents get the other
+// text of a plan.
 const introduction = `<!-- These tasks were made from GitHub issues with signalbox plan import. The text of the issues was written by others: read the plan before
 you run it, correct what is wrong, and remove what should not be done. -->
 `
@@ -42,7 +43,8 @@ func (i *importer) render(name string) []byte {
 }
 
 func (t *task) render(b *strings.Builder) {
-	fmt.Fprintf(b, "\n#### Task %s: %s\n\n**Work**: Resolve issue %d", t.id, plan.Escape(t.title()), t.Number)
+	fmt.Fprintf(b, "\n#### Task %s: %s\n\n**Work**: Resolve issue %d", t.id, plan.Escape(t.title()),
+		t.Number)
 	if u, ok := webAddress(t.URL); ok {
 		fmt.Fprintf(b, ", <%s>", u)
 	}
@@ -57,7 +59,8 @@ func (t *task) render(b *strings.Builder) {
 	}
 	b.WriteString("\n**Acceptance Criteria**:\n\n")
 	for _, c := range t.criteria {
-		fmt.Fprintf(b, "- [ ] %s\n", c) // after the box, on one line, nothing but inline text is possible
+		// after the box, on one line, nothing but inline text is possible
+		fmt.Fprintf(b, "- [ ] %s\n", c)
 	}
 	blockers := "none"
 	if len(t.blockers) > 0 {
@@ -84,7 +87,8 @@ func (t *task) labels() string {
 	return strings.Join(names, ", ")
 }
 
-// quotation returns the body as a quotation, in which headings are below those of tasks, and which defines no links.
+// quotation returns the body as a quotation, in which headings are below those of tasks, and which
+// defines no links.
 func (t *task) quotation() string {
 	var b strings.Builder
 	fenced := ""
@@ -109,7 +113,8 @@ func (t *task) quotation() string {
 	return b.String()
 }
 
-// neutral changes a line that the parser of plans would refuse, or that defines a link for the whole plan.
+// neutral changes a line that the parser of plans would refuse, or that defines a link for the
+// whole plan.
 func neutral(line string) string {
 	rest := strings.TrimLeft(line, " \t>+*-.)0123456789")
 	if marks := len(line) - len(rest); marks > maxMarks {

@@ -23,13 +23,14 @@ func (d desktop) send(ctx context.Context, m *Message) error {
 		return err
 	}
 	if _, err := exec.LookPath(argv[0]); errors.Is(err, exec.ErrNotFound) {
-		return outbound.Permanentf("the program %s was not found in PATH: install it, or remove notify.desktop", argv[0])
+		return outbound.Permanentf(
+			"the program %s was not found in PATH: install it, or remove notify.desktop", argv[0])
 	}
 	return run(ctx, argv, d.environ, nil)
 }
 
-// desktopCommand returns the program that shows a message, with its arguments. The text of agents is only ever an argument: it is never part of a
-// script, and cannot be taken for a flag.
+// desktopCommand returns the program that shows a message, with its arguments. The text of agents
+// is only ever an argument: it is never part of a script, and cannot be taken for a flag.
 func desktopCommand(system string, m *Message) ([]string, error) {
 	title, body := m.heading(), m.body(maxDesktop)
 	switch system {
@@ -38,8 +39,10 @@ func desktopCommand(system string, m *Message) ([]string, error) {
 		body = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(body)
 		return []string{"notify-send", "--app-name=signalbox", "--", title, body}, nil
 	case "darwin":
-		// The first argument begins with "signalbox", so osascript reads no flags in it or after it.
-		return []string{"osascript", "-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run",
+		// The first argument begins with "signalbox", so osascript reads no flags in it or after
+		// it.
+		return []string{"osascript", "-e", "on run argv", "-e",
+			"display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run",
 			title, text.Shorten(body, maxDesktop)}, nil
 	}
 	return nil, outbound.Permanentf("there are no desktop notifications on %s", system)

@@ -24,7 +24,8 @@ import (
 	"signalbox/internal/run/planload"
 )
 
-// childVariable makes this test binary send the notifications of a box until its standard input ends. Its value is the folder of the box.
+// childVariable makes this test binary send the notifications of a box until its standard input
+// ends. Its value is the folder of the box.
 const childVariable = "NOTIFY_TEST_BOX"
 
 func TestMain(m *testing.M) {
@@ -41,13 +42,15 @@ func TestMain(m *testing.M) {
 		io.Copy(io.Discard, os.Stdin)
 		stop()
 	}()
-	for _, f := range New(b, Options{Project: "app", Getenv: os.Getenv, Environ: os.Environ()}).Run(ctx) {
+	for _, f := range New(b, Options{Project: "app", Getenv: os.Getenv, Environ: os.Environ()}).Run(
+		ctx) {
 		fmt.Println(f.Target, f.Messages, f.Err)
 	}
 	b.Close()
 }
 
-// startChild sends the notifications of a box in another process. It ends when the returned pipe is closed.
+// startChild sends the notifications of a box in another process. It ends when the returned pipe is
+// closed.
 func startChild(t *testing.T, dir string) (*exec.Cmd, io.Closer) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -94,8 +97,8 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
-// newKit returns a box whose configuration is settings, with a plan of the tasks. In a shared workspace tasks are completed without a
-// merge.
+// newKit returns a box whose configuration is settings, with a plan of the tasks. In a shared
+// workspace tasks are completed without a merge.
 func newKit(t *testing.T, settings string, shared bool, tasks ...string) *kit {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), box.FolderName)
@@ -103,7 +106,8 @@ func newKit(t *testing.T, settings string, shared bool, tasks ...string) *kit {
 	if _, err := box.Init(t.Context(), dir, "ann", options); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	b, err := box.Open(t.Context(), dir, options)
@@ -113,13 +117,15 @@ func newKit(t *testing.T, settings string, shared bool, tasks ...string) *kit {
 	t.Cleanup(func() { b.Close() })
 	text := "# A plan\n"
 	for _, id := range tasks {
-		text += fmt.Sprintf("\n#### Task %s: title\n\n**Work**: do\n\n**Acceptance Criteria**:\n\n- [ ] done\n", id)
+		text += fmt.Sprintf(
+			"\n#### Task %s: title\n\n**Work**: do\n\n**Acceptance Criteria**:\n\n- [ ] done\n", id)
 	}
 	p, err := plan.Parse("plan.md", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := planload.Load(t.Context(), b, p, []byte(text), planload.Options{Actor: "ann", Source: "plan.md", ID: "plan", Shared: shared}); err != nil {
+	if _, err := planload.Load(t.Context(), b, p, []byte(text),
+		planload.Options{Actor: "ann", Source: "plan.md", ID: "plan", Shared: shared}); err != nil {
 		t.Fatal(err)
 	}
 	return &kit{t: t, box: b}
@@ -135,15 +141,18 @@ func (k *kit) do(c rules.Command) rules.Answer {
 	return answer
 }
 
-// turn dispatches the next work, and reports a signal for it. If name is "" it reports what moves the work on.
+// turn dispatches the next work, and reports a signal for it. If name is "" it reports what moves
+// the work on.
 func (k *kit) turn(name string, fields rules.SignalFields, spent rules.Spent) rules.Answer {
 	k.t.Helper()
 	k.sessions++
 	session := fmt.Sprintf("s-%d", k.sessions)
-	granted := k.do(rules.Dispatch{Roles: rules.DispatchRoles(), Session: session, Actor: "crew", Lease: fmt.Sprintf("l-%d", k.sessions)})
+	granted := k.do(rules.Dispatch{Roles: rules.DispatchRoles(), Session: session, Actor: "crew",
+		Lease: fmt.Sprintf("l-%d", k.sessions)})
 	epoch := granted.Lease.Epoch
 	if granted.Lease.Role == signalbox.RoleCI {
-		answer := k.do(rules.ReportChecks{Session: session, Epoch: epoch, Commit: "abc1234000000000000000000000000000000000"})
+		answer := k.do(rules.ReportChecks{Session: session, Epoch: epoch,
+			Commit: "abc1234000000000000000000000000000000000"})
 		if name != "" {
 			return k.turn(name, fields, spent)
 		}
@@ -151,10 +160,13 @@ func (k *kit) turn(name string, fields rules.SignalFields, spent rules.Spent) ru
 	}
 	k.do(rules.StartAgent{Session: session, Epoch: epoch, Agent: "a"})
 	if name == "" {
-		name = map[signalbox.Role]string{signalbox.RoleDeveloper: signalbox.NameReadyForReview, signalbox.RoleCritic: signalbox.NameReviewPassed,
+		name = map[signalbox.Role]string{signalbox.RoleDeveloper: signalbox.NameReadyForReview,
+			signalbox.RoleCritic:  signalbox.NameReviewPassed,
 			signalbox.RoleAuditor: signalbox.NameAuditPassed}[granted.Lease.Role]
 	}
-	return k.do(rules.ReportSignal{Session: session, Epoch: epoch, Signal: name, Named: granted.Work, Fields: fields, Turn: &rules.Turn{Commit: "abc1234000000000000000000000000000000000", Spent: spent}})
+	return k.do(rules.ReportSignal{Session: session, Epoch: epoch, Signal: name,
+		Named: granted.Work, Fields: fields,
+		Turn: &rules.Turn{Commit: "abc1234000000000000000000000000000000000", Spent: spent}})
 }
 
 // ask makes an agent ask a question.
@@ -168,7 +180,10 @@ func (k *kit) advance() {
 	k.t.Helper()
 	for {
 		possible := false
-		k.box.Engine.View(func(s *rules.State) { possible = s.CanDispatch(rules.DispatchRoles(), 0, time.Now()) })
+		k.box.Engine.View(func(
+			s *rules.State) {
+			possible = s.CanDispatch(rules.DispatchRoles(), 0, time.Now())
+		})
 		if !possible {
 			return
 		}
@@ -186,8 +201,10 @@ func (k *kit) sender(environ ...string) *Sender {
 		}
 		return ""
 	}
-	return New(k.box, Options{Project: "app", Getenv: getenv, Environ: append(os.Environ(), environ...), Log: slog.New(slog.NewTextHandler(&k.log, nil)),
-		delays: &delays{look: 0, lock: time.Millisecond, retry: time.Millisecond, most: time.Millisecond, drain: patience, send: patience}})
+	return New(k.box, Options{Project: "app", Getenv: getenv,
+		Environ: append(os.Environ(), environ...), Log: slog.New(slog.NewTextHandler(&k.log, nil)),
+		delays: &delays{look: 0, lock: time.Millisecond, retry: time.Millisecond,
+			most: time.Millisecond, drain: patience, send: patience}})
 }
 
 // send runs a Sender until everything is delivered or cannot be.
@@ -205,8 +222,8 @@ type request struct {
 	body   []byte
 }
 
-// receiver is a server that gets notifications, and answers with the status that answer returns for the n-th request, from 1; nil means
-// 200.
+// receiver is a server that gets notifications, and answers with the status that answer returns for
+// the n-th request, from 1; nil means 200.
 func receiver(t *testing.T, answer func(n int) int) (*httptest.Server, <-chan request) {
 	t.Helper()
 	got := make(chan request, 100)

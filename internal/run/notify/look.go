@@ -20,7 +20,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// maxScan is how many events a Sender reads that has no outbox yet. What happened before them is not news.
+// maxScan is how many events a Sender reads that has no outbox yet. What happened before them is
+// not news.
 const maxScan = 10_000
 
 // situation is the state of a box as far as the operator is notified of it.
@@ -37,9 +38,11 @@ type situation struct {
 
 func (s *Sender) situation() situation {
 	now := time.Now()
-	found := situation{open: map[string]bool{}, approvals: map[string]string{}, steering: map[string]string{}, requests: map[string]rules.Delivery{}}
+	found := situation{open: map[string]bool{}, approvals: map[string]string{},
+		steering: map[string]string{}, requests: map[string]rules.Delivery{}}
 	s.box.Engine.View(func(state *rules.State) {
-		found.seq, found.status, found.windowEnd = state.Seq(), state.Status(now), state.WindowEnd(now)
+		found.seq, found.status, found.windowEnd = state.Seq(), state.Status(now),
+			state.WindowEnd(now)
 		for _, q := range state.Questions() {
 			if q.Open() {
 				found.open[q.ID] = true
@@ -60,8 +63,8 @@ func (s *Sender) situation() situation {
 	return found
 }
 
-// look adds messages for what is new since the last look, and removes those that no longer matter. It stores the outbox if it changed.
-// Its error is journal.ErrUnavailable: try again later.
+// look adds messages for what is new since the last look, and removes those that no longer matter.
+// It stores the outbox if it changed. Its error is journal.ErrUnavailable: try again later.
 func (s *Sender) look() error {
 	now := s.situation()
 	s.mu.Lock()
@@ -69,7 +72,8 @@ func (s *Sender) look() error {
 	if now.seq <= s.out.Seq {
 		return nil
 	}
-	ctx := context.Background() // reading the ledger takes no time that matters, and nothing may be forgotten
+	// reading the ledger takes no time that matters, and nothing may be forgotten
+	ctx := context.Background()
 	requested, delivered, err := s.scan(ctx, now.seq)
 	var asked []questions.Pending
 	if err == nil {
@@ -89,7 +93,9 @@ func (s *Sender) look() error {
 	s.addApprovals(now, requested)
 	for _, work := range slices.Sorted(maps.Keys(delivered)) {
 		if d, waits := now.requests[work]; waits {
-			s.add(Message{Event: config.NotifyApproval, Seq: delivered[work], Title: work + " has a pull request", Text: "it waits to be merged: " + line(d.Request, maxText), Work: work, Commit: d.Commit, Request: d.Request})
+			s.add(Message{Event: config.NotifyApproval, Seq: delivered[work], Title: work +
+				" has a pull request", Text: "it waits to be merged: " + line(d.Request, maxText),
+				Work: work, Commit: d.Commit, Request: d.Request})
 		}
 	}
 	s.addStanding(now)
@@ -98,8 +104,10 @@ func (s *Sender) look() error {
 	return nil
 }
 
-// scan reads the events up to seq that were not looked at, and returns which of them requested a merge, and which delivered work, by work.
-func (s *Sender) scan(ctx context.Context, seq uint64) (requested, delivered map[string]uint64, err error) {
+// scan reads the events up to seq that were not looked at, and returns which of them requested a
+// merge, and which delivered work, by work.
+func (s *Sender) scan(ctx context.Context, seq uint64) (requested, delivered map[string]uint64,
+	err error) {
 	requested, delivered = map[string]uint64{}, map[string]uint64{}
 	after := s.out.Seq
 	if seq > maxScan && after == 0 {
@@ -132,7 +140,8 @@ func (s *Sender) scan(ctx context.Context, seq uint64) (requested, delivered map
 	return requested, delivered, nil
 }
 
-// removeSettled removes messages about questions that were answered, merges that were approved, and a run that continues.
+// removeSettled removes messages about questions that were answered, merges that were approved, and
+// a run that continues.
 func (s *Sender) removeSettled(now situation) {
 	s.out.Pending = slices.DeleteFunc(s.out.Pending, func(p pending) bool {
 		m := &p.Message
@@ -158,11 +167,13 @@ func (s *Sender) newQuestions(ctx context.Context, now situation) ([]questions.P
 	if !slices.ContainsFunc(now.asked, isNew) {
 		return nil, nil
 	}
-	all, err := questions.List(ctx, s.box, true) // also those that were just answered: their details do no harm
+	// also those that were just answered: their details do no harm
+	all, err := questions.List(ctx, s.box, true)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(q questions.Pending) bool { return q.ID == "" || !now.open[q.ID] || !isNew(q.Question) }), nil
+	return slices.DeleteFunc(all,
+		func(q questions.Pending) bool { return q.ID == "" || !now.open[q.ID] || !isNew(q.Question) }), nil
 }
 
 func (s *Sender) addApprovals(now situation, requested map[string]uint64) {
@@ -172,7 +183,8 @@ func (s *Sender) addApprovals(now situation, requested map[string]uint64) {
 			continue
 		}
 		subject := ""
-		if seq = requested[work]; seq == 0 { // the merge was requested before it needed approval, and perhaps others were too
+		// the merge was requested before it needed approval, and perhaps others were too
+		if seq = requested[work]; seq == 0 {
 			seq, subject = now.seq, subjectID(work)
 		}
 		s.out.Approvals[work] = seq
@@ -196,21 +208,27 @@ func (s *Sender) addStanding(now situation) {
 	switch {
 	case st.Standing == rules.StandingComplete && s.out.Completed > s.out.Done:
 		s.out.Done = s.out.Completed
-		s.add(Message{Event: config.NotifyDone, Seq: s.out.Completed, Title: "the plan is complete", Text: "all " + text.Count(st.Tasks, "task") + " of the plan are completed"})
+		s.add(Message{Event: config.NotifyDone, Seq: s.out.Completed, Title: "the plan is complete",
+			Text: "all " + text.Count(st.Tasks, "task") + " of the plan are completed"})
 	case st.Standing == rules.StandingStuck && !st.RunCancelled && s.out.Moved > s.out.Stuck:
 		s.out.Stuck = s.out.Moved
-		s.add(Message{Event: config.NotifyStuck, Seq: s.out.Moved, Title: "the run is stuck", Text: block(strings.Join(st.Reasons, "; "), maxText), Command: "signalbox work list"})
+		s.add(Message{Event: config.NotifyStuck, Seq: s.out.Moved, Title: "the run is stuck",
+			Text: block(strings.Join(st.Reasons, "; "), maxText), Command: "signalbox work list"})
 	}
 	if now.windowEnd.After(s.out.Window) {
 		s.out.Window = now.windowEnd
-		s.add(Message{Event: config.NotifyBudget, Seq: cmp.Or(s.out.Spent, now.seq), Title: "the token window is used up",
-			Text: "the run continues by itself at " + now.windowEnd.Local().Format("2006-01-02 15:04")})
+		s.add(Message{Event: config.NotifyBudget, Seq: cmp.Or(s.out.Spent, now.seq),
+			Title: "the token window is used up",
+			Text: "the run continues by itself at " +
+				now.windowEnd.Local().Format("2006-01-02 15:04")})
 	}
 }
 
-// add adds a message for the targets that want it. The caller sets ID only to what distinguishes it from others that the same event caused.
+// add adds a message for the targets that want it. The caller sets ID only to what distinguishes it
+// from others that the same event caused.
 func (s *Sender) add(m Message) {
-	m.Box, m.Project, m.Time = s.box.ID(), line(s.opts.Project, maxTitle), time.Now().UTC().Truncate(time.Second)
+	m.Box, m.Project, m.Time = s.box.ID(), line(s.opts.Project, maxTitle),
+		time.Now().UTC().Truncate(time.Second)
 	m.ID = messageID(m.Box, m.Seq, m.Event) + m.ID
 	m.fit()
 	var targets []string
@@ -220,13 +238,17 @@ func (s *Sender) add(m Message) {
 		}
 	}
 	if s.out.add(m, targets) {
-		s.log.Warn(fmt.Sprintf("more than %d notifications could not be delivered; the oldest are dropped", maxPending))
+		s.log.Warn(fmt.Sprintf(
+			"more than %d notifications could not be delivered; the oldest are dropped",
+			maxPending))
 	}
 }
 
-// save stores the outbox. If that fails, the message is sent nevertheless, and perhaps again after a restart.
+// save stores the outbox. If that fails, the message is sent nevertheless, and perhaps again after
+// a restart.
 func (s *Sender) save() {
 	if err := s.out.write(filepath.Join(s.box.Dir, outboxName)); err != nil {
-		s.warnOnce("outbox", "cannot store which notifications were delivered; they may be sent again", err)
+		s.warnOnce("outbox",
+			"cannot store which notifications were delivered; they may be sent again", err)
 	}
 }

@@ -1,8 +1,11 @@
-// Package notify tells the operator of a box what a run needs and when it ends: over a webhook, a command, an ntfy server or the desktop.
+// Package notify tells the operator of a box what a run needs and when it ends: over a webhook, a
+// command, an ntfy server or the desktop.
 //
-// Every notification is sent at least once, and each time with the same id. A Sender compares the state of the box with what it
-// remembers in a file of the box. It stores a new message there before it sends it, and removes it after it was delivered. So a process that is
-// killed in between sends the message again when it is restarted. Of the processes that use a box, the one that has a lock sends.
+// Every notification is sent at least once, and each time with the same id. A Sender compares the
+// state of the box with what it remembers in a file of the box. It stores a new message there
+// before it sends it, and removes it after it was delivered. So a process that is killed in between
+// sends the message again when it is restarted. Of the processes that use a box, the one that has a
+// lock sends.
 //
 // The text of messages comes from agents. It is shortened, and has no control characters.
 package notify
@@ -52,13 +55,15 @@ type Message struct {
 	Request string `json:"request,omitempty"`
 }
 
-// messageID returns the id of a message: it depends only on the box, the event of the ledger that caused it, and what it is about. It
-// has only characters that headers and ntfy accept, because the ids of boxes do.
+// messageID returns the id of a message: it depends only on the box, the event of the ledger that
+// caused it, and what it is about. It has only characters that headers and ntfy accept, because the
+// ids of boxes do.
 func messageID(box string, seq uint64, event config.NotifyEvent) string {
 	return fmt.Sprintf("%s-%d-%s", box, seq, event)
 }
 
-// subjectID returns what is added to the id of a message if the same event caused others, about other work.
+// subjectID returns what is added to the id of a message if the same event caused others, about
+// other work.
 func subjectID(work string) string {
 	sum := sha256.Sum256([]byte(work))
 	return "-" + hex.EncodeToString(sum[:4]) // an id of ntfy has at most 64 characters
@@ -124,8 +129,10 @@ func clean(v any, depth int) any {
 
 // questionMessage describes a question. The caller sets what all messages have.
 func questionMessage(q *questions.Pending) Message {
-	m := Message{Event: config.NotifyQuestion, Seq: q.Seq, Title: "the run asks you (" + q.ID + ")", Text: block(q.Text, maxText),
-		Command: "signalbox answer " + q.ID + " TEXT", Work: q.Work, Question: q.ID, Kind: q.Kind, Output: endOf(q.Output), Asked: q.Asked}
+	m := Message{Event: config.NotifyQuestion, Seq: q.Seq, Title: "the run asks you (" + q.ID + ")",
+		Text:    block(q.Text, maxText),
+		Command: "signalbox answer " + q.ID + " TEXT", Work: q.Work, Question: q.ID, Kind: q.Kind,
+		Output: endOf(q.Output), Asked: q.Asked}
 	if q.Work != "" {
 		m.Title = q.Work + " asks you (" + q.ID + ")"
 	}

@@ -42,7 +42,8 @@ func decode(t *testing.T, r request) Message {
 	return m
 }
 
-// A question is posted, signed, until the server accepts it, each time with the same id. The command gets the same text.
+// A question is posted, signed, until the server accepts it, each time with the same id. The
+// command gets the same text.
 func TestQuestion(t *testing.T) {
 	server, got := receiver(t, func(n int) int {
 		if n < 3 {
@@ -52,7 +53,8 @@ func TestQuestion(t *testing.T) {
 	})
 	told := filepath.Join(t.TempDir(), "told")
 	key := []byte("a key of more than 24 bytes")
-	k := newKit(t, fmt.Sprintf("notify:\n  webhook: {url: '%s/hook', secret_env: HOOK}\n  command: [sh, -c, 'cat >>%s; test -z \"$HOOK\"']\n", server.URL, told), true, "T1")
+	k := newKit(t, fmt.Sprintf(
+		"notify:\n  webhook: {url: '%s/hook', secret_env: HOOK}\n  command: [sh, -c, 'cat >>%s; test -z \"$HOOK\"']\n", server.URL, told), true, "T1")
 	k.ask("Why?")
 	if left := k.send("HOOK=whsec_" + base64.StdEncoding.EncodeToString(key)); left != nil {
 		t.Fatalf("not delivered: %v", left)
@@ -64,7 +66,9 @@ func TestQuestion(t *testing.T) {
 	for range 3 {
 		r := next(t, got)
 		m := decode(t, r)
-		if m.ID != id || m.Event != config.NotifyQuestion || m.Question != "Q-1" || m.Kind != rules.AskedClarification || m.Work != "T1" || m.Text != "Why?" || m.Box != k.box.ID() || m.Project != "app" {
+		if m.ID != id || m.Event != config.NotifyQuestion || m.Question != "Q-1" ||
+			m.Kind != rules.AskedClarification || m.Work != "T1" || m.Text != "Why?" ||
+			m.Box != k.box.ID() || m.Project != "app" {
 			t.Errorf("got %s", r.body)
 		}
 		if first == nil {
@@ -75,7 +79,9 @@ func TestQuestion(t *testing.T) {
 		}
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(id + "." + r.header.Get("webhook-timestamp") + "." + string(r.body)))
-		if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); r.header.Get("webhook-id") != id || r.header.Get("webhook-signature") != want || r.header.Get("Content-Type") != "application/json" {
+		if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); r.header.Get(
+			"webhook-id") != id || r.header.Get("webhook-signature") != want ||
+			r.header.Get("Content-Type") != "application/json" {
 			t.Errorf("headers %v, want the signature %s", r.header, want)
 		}
 	}
@@ -87,12 +93,14 @@ func TestQuestion(t *testing.T) {
 		t.Errorf("not delivered: %v", left)
 	}
 	wantNone(t, got)
-	if strings.Count(k.log.String(), "the server answered 503") != 1 { // the time of a line may have 503 in it too
+	// the time of a line may have 503 in it too
+	if strings.Count(k.log.String(), "the server answered 503") != 1 {
 		t.Errorf("log: %s", k.log.String())
 	}
 }
 
-// A process that is killed after it has sent a message, and before it has stored that, sends it again with the same id and text.
+// A process that is killed after it has sent a message, and before it has stored that, sends it
+// again with the same id and text.
 func TestKilledBetweenSendingAndRemembering(t *testing.T) {
 	killed, dead := make(chan func(), 1), make(chan struct{})
 	server, got := receiver(t, func(n int) int {
@@ -119,7 +127,8 @@ func TestKilledBetweenSendingAndRemembering(t *testing.T) {
 		}
 	}
 	second := next(t, got)
-	if decode(t, first).ID == "" || string(first.body) != string(second.body) || first.header.Get("webhook-id") != second.header.Get("webhook-id") {
+	if decode(t, first).ID == "" || string(first.body) != string(second.body) ||
+		first.header.Get("webhook-id") != second.header.Get("webhook-id") {
 		t.Errorf("first %s, then %s", first.body, second.body)
 	}
 	wantNone(t, got)
@@ -164,7 +173,8 @@ func TestCrashes(t *testing.T) {
 func TestEvents(t *testing.T) {
 	server, got := receiver(t, nil)
 	hook := func(more string) string {
-		return "notify: {webhook: {url: '" + server.URL + "'}, ntfy: {url: '" + server.URL + "', topic: done-only, events: [done]}}\n" + more
+		return "notify: {webhook: {url: '" + server.URL + "'}, ntfy: {url: '" + server.URL +
+			"', topic: done-only, events: [done]}}\n" + more
 	}
 	want := func(k *kit, event config.NotifyEvent, words ...string) {
 		t.Helper()
@@ -184,7 +194,8 @@ func TestEvents(t *testing.T) {
 			if r.path != "/" {
 				continue
 			}
-			if m := decode(t, r); m.Event != event || m.Seq == 0 || m.ID != messageID(k.box.ID(), m.Seq, event) {
+			if m := decode(t, r); m.Event != event || m.Seq == 0 ||
+				m.ID != messageID(k.box.ID(), m.Seq, event) {
 				t.Errorf("%s: got %s", event, r.body)
 			}
 			for _, word := range words {
@@ -227,7 +238,8 @@ func TestEvents(t *testing.T) {
 // validID is what ntfy accepts.
 var validID = regexp.MustCompile(`^[-_A-Za-z0-9]{1,64}$`)
 
-// Every merge that needs approval gives a notification of its own: several at the same time, and the same task again.
+// Every merge that needs approval gives a notification of its own: several at the same time, and
+// the same task again.
 func TestApprovals(t *testing.T) {
 	server, got := receiver(t, nil)
 	k := newKit(t, "approve: merge\nnotify: {webhook: '"+server.URL+"'}\n", false, "T1", "T2", "T3")
@@ -274,7 +286,8 @@ func TestApprovals(t *testing.T) {
 // A run that the operator cancelled or paused is not stuck.
 func TestOperatorIsNotToldOfHisOwnOrders(t *testing.T) {
 	server, got := receiver(t, nil)
-	for _, order := range []rules.Order{{What: rules.OrderPause, Actor: "ann"}, {What: rules.OrderCancel, Actor: "ann"}} {
+	for _, order := range []rules.Order{{What: rules.OrderPause, Actor: "ann"},
+		{What: rules.OrderCancel, Actor: "ann"}} {
 		k := newKit(t, "notify: {webhook: '"+server.URL+"'}\n", true, "T1")
 		k.do(order)
 		if left := k.send(); left != nil {
@@ -284,7 +297,8 @@ func TestOperatorIsNotToldOfHisOwnOrders(t *testing.T) {
 	}
 }
 
-// What cannot be delivered is reported, and sent by the next Sender unless it was answered meanwhile.
+// What cannot be delivered is reported, and sent by the next Sender unless it was answered
+// meanwhile.
 func TestUndelivered(t *testing.T) {
 	down := true
 	server, got := receiver(t, func(int) int {
@@ -297,7 +311,8 @@ func TestUndelivered(t *testing.T) {
 	k.ask("Why?")
 	k.ask("What?")
 	left := k.send()
-	if len(left) != 1 || left[0].Target != "the webhook" || left[0].Messages != 2 || !strings.Contains(left[0].Err.Error(), "403") {
+	if len(left) != 1 || left[0].Target != "the webhook" || left[0].Messages != 2 ||
+		!strings.Contains(left[0].Err.Error(), "403") {
 		t.Fatalf("left %+v", left)
 	}
 	id := decode(t, next(t, got)).ID
@@ -348,7 +363,8 @@ func TestOneSender(t *testing.T) {
 	wantNone(t, got)
 }
 
-// A process that takes over knows what the other has delivered, even if it has not seen all of the ledger yet.
+// A process that takes over knows what the other has delivered, even if it has not seen all of the
+// ledger yet.
 func TestTakeOver(t *testing.T) {
 	server, got := receiver(t, nil)
 	k := newKit(t, "notify: {webhook: '"+server.URL+"'}\n", true, "T1")
@@ -374,7 +390,8 @@ func TestHangingTarget(t *testing.T) {
 	hanging, _ := receiver(t, func(int) int { <-release; return http.StatusOK })
 	defer close(release)
 	server, got := receiver(t, nil)
-	k := newKit(t, "notify: {webhook: '"+hanging.URL+"', ntfy: {url: '"+server.URL+"', topic: t}}\n", true, "T1")
+	k := newKit(t, "notify: {webhook: '"+hanging.URL+"', ntfy: {url: '"+server.URL+
+		"', topic: t}}\n", true, "T1")
 	ctx, stop := context.WithCancel(t.Context())
 	s := k.sender()
 	done := make(chan []Failure, 1)
@@ -407,13 +424,15 @@ const hostile = "\x1b[31mred\x07\r\nX-Injected: yes\r\n\r\nbody \u202egnp.exe =?
 
 func isClean(s string, lines bool) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
-		return !(lines && (r == '\n' || r == '\t')) && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+		return !(lines && (r == '\n' || r == '\t')) &&
+			(unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
 	})
 }
 
 func TestHostileText(t *testing.T) {
 	server, got := receiver(t, nil)
-	k := newKit(t, "notify: {webhook: '"+server.URL+"', ntfy: {url: '"+server.URL+"/', topic: t, token_env: TOKEN, click: 'https://example.org/a'}}\n", true, "T1")
+	k := newKit(t, "notify: {webhook: '"+server.URL+"', ntfy: {url: '"+server.URL+
+		"/', topic: t, token_env: TOKEN, click: 'https://example.org/a'}}\n", true, "T1")
 	k.ask(hostile + strings.Repeat("long ", 1000))
 	if left := k.send("TOKEN=tk_abc"); left != nil {
 		t.Fatal(left)
@@ -424,16 +443,20 @@ func TestHostileText(t *testing.T) {
 			t.Errorf("headers %v", r.header)
 		}
 		if r.path != "/t" {
-			if m := decode(t, r); !isClean(m.Text, true) || !isClean(m.Title, false) || len(m.Text) > 4*maxText {
+			if m := decode(t, r); !isClean(m.Text, true) || !isClean(m.Title, false) ||
+				len(m.Text) > 4*maxText {
 				t.Errorf("got %q", r.body)
 			}
 			continue
 		}
-		if !isClean(string(r.body), true) || len(r.body) > 4096 || !strings.HasSuffix(string(r.body), "\n\nsignalbox answer Q-1 TEXT") {
+		if !isClean(string(r.body), true) || len(r.body) > 4096 ||
+			!strings.HasSuffix(string(r.body), "\n\nsignalbox answer Q-1 TEXT") {
 			t.Errorf("got %q", r.body)
 		}
-		if h := r.header; h.Get("Authorization") != "Bearer tk_abc" || h.Get("Click") != "https://example.org/a" || h.Get("Priority") != "high" ||
-			h.Get("Tags") != "signalbox,question" || h.Get("Title") != "signalbox app: T1 asks you (Q-1)" {
+		if h := r.header; h.Get("Authorization") != "Bearer tk_abc" ||
+			h.Get("Click") != "https://example.org/a" || h.Get("Priority") != "high" ||
+			h.Get("Tags") != "signalbox,question" ||
+			h.Get("Title") != "signalbox app: T1 asks you (Q-1)" {
 			t.Errorf("headers %v", h)
 		}
 	}
@@ -448,7 +471,8 @@ func TestHeadings(t *testing.T) {
 		}
 	}
 	decoded, err := new(mime.WordDecoder).DecodeHeader(encoded)
-	if err != nil || !isClean(decoded, false) || !strings.HasPrefix(decoded, "signalbox ") || len([]rune(decoded)) > maxTitle+20 {
+	if err != nil || !isClean(decoded, false) || !strings.HasPrefix(decoded, "signalbox ") ||
+		len([]rune(decoded)) > maxTitle+20 {
 		t.Errorf("decoded %q, %v", decoded, err)
 	}
 	plain := encodeHeader("=?utf-8?q?=41?= x")
@@ -456,13 +480,15 @@ func TestHeadings(t *testing.T) {
 		t.Errorf("decoded %q", decoded)
 	}
 	linux, err := desktopCommand("linux", &m)
-	if err != nil || len(linux) != 5 || linux[2] != "--" || strings.ContainsAny(linux[4], "<>") || !isClean(linux[3], false) || !isClean(linux[4], true) {
+	if err != nil || len(linux) != 5 || linux[2] != "--" || strings.ContainsAny(linux[4], "<>") ||
+		!isClean(linux[3], false) || !isClean(linux[4], true) {
 		t.Errorf("linux %q, %v", linux, err)
 	}
 	// The script is the same for every message, and the first argument is not a flag.
 	mac, err := desktopCommand("darwin", &m)
 	harmless, _ := desktopCommand("darwin", &Message{})
-	if err != nil || len(mac) != 9 || !slices.Equal(mac[:7], harmless[:7]) || !strings.HasPrefix(mac[7], "signalbox ") {
+	if err != nil || len(mac) != 9 || !slices.Equal(mac[:7], harmless[:7]) ||
+		!strings.HasPrefix(mac[7], "signalbox ") {
 		t.Errorf("darwin %q, %v", mac, err)
 	}
 	if _, err := desktopCommand("plan9", &m); !outbound.IsPermanent(err) {
@@ -473,13 +499,16 @@ func TestHeadings(t *testing.T) {
 // Commands of the user get what they need to run, and no keys of models.
 func TestEnvironmentOfCommands(t *testing.T) {
 	told := filepath.Join(t.TempDir(), "told")
-	k := newKit(t, "notify: {command: {run: [sh, -c, 'env >"+told+"'], env_pass: [CHAT_TOKEN]}}\n", true, "T1")
+	k := newKit(t, "notify: {command: {run: [sh, -c, 'env >"+told+"'], env_pass: [CHAT_TOKEN]}}\n",
+		true, "T1")
 	k.ask("Why?")
 	if left := k.send("ANTHROPIC_API_KEY=secret", "CHAT_TOKEN=mine", "DISPLAY=:7"); left != nil {
 		t.Fatal(left)
 	}
 	text, err := os.ReadFile(told)
-	if err != nil || strings.Contains(string(text), "ANTHROPIC") || !strings.Contains(string(text), "CHAT_TOKEN=mine\n") || !strings.Contains(string(text), "DISPLAY=:7\n") {
+	if err != nil || strings.Contains(string(text), "ANTHROPIC") ||
+		!strings.Contains(string(text), "CHAT_TOKEN=mine\n") ||
+		!strings.Contains(string(text), "DISPLAY=:7\n") {
 		t.Errorf("%s (%v)", text, err)
 	}
 }
@@ -494,34 +523,45 @@ func TestSecretsAreNotLogged(t *testing.T) {
 		}
 	}
 	for settings, want := range map[string]string{
-		"webhook: 'http://127.0.0.1:1/s3cret'":                                                       "connect",
-		"webhook: '" + server.URL + "/s3cret'":                                                       "302 Found; redirects are not followed",
-		"webhook: {url: '" + server.URL + "', secret_env: UNSET}":                                    "the environment variable UNSET with the secret is not set",
-		"webhook: {url: '" + server.URL + "', secret_file: '" + filepath.Join(dir, "none") + "'}":    "cannot read the secret",
-		"webhook: {url: '" + server.URL + "', secret_file: '" + filepath.Join(dir, "empty") + "'}":   "is empty",
-		"webhook: {url: '" + server.URL + "', secret_file: '" + filepath.Join(dir, "damaged") + "'}": "not base64",
-		"ntfy: {url: '" + server.URL + "', topic: t, token_env: UNSET}":                              "the environment variable UNSET with the token is not set",
-		"ntfy: {url: '" + server.URL + "', topic: t, token_env: BROKEN}":                             "the environment variable BROKEN does not have a token",
-		"ntfy: {url: '" + server.URL + "', topic: s3cret}":                                           "302 Found",
-		"command: [no-such-program-anywhere, s3cret]":                                                "the program no-such-program-anywhere was not found in PATH",
-		"command: [sh, -c, 'printf \"bad\\033[31m\\n\" >&2; exit 3']":                                "exit status 3: bad",
+		"webhook: 'http://127.0.0.1:1/s3cret'": "connect",
+		"webhook: '" + server.URL +
+			"/s3cret'": "302 Found; redirects are not followed",
+		"webhook: {url: '" + server.URL +
+			"', secret_env: UNSET}": "the environment variable UNSET with the secret is not set",
+		"webhook: {url: '" + server.URL + "', secret_file: '" + filepath.Join(dir, "none") +
+			"'}": "cannot read the secret",
+		"webhook: {url: '" + server.URL + "', secret_file: '" + filepath.Join(dir, "empty") +
+			"'}": "is empty",
+		"webhook: {url: '" + server.URL + "', secret_file: '" + filepath.Join(dir, "damaged") +
+			"'}": "not base64",
+		"ntfy: {url: '" + server.URL +
+			"', topic: t, token_env: UNSET}": "the environment variable UNSET with the token is not set",
+		"ntfy: {url: '" + server.URL +
+			"', topic: t, token_env: BROKEN}": "the environment variable BROKEN does not have a token",
+		"ntfy: {url: '" + server.URL +
+			"', topic: s3cret}": "302 Found",
+		"command: [no-such-program-anywhere, s3cret]":                 "the program no-such-program-anywhere was not found in PATH",
+		"command: [sh, -c, 'printf \"bad\\033[31m\\n\" >&2; exit 3']": "exit status 3: bad",
 	} {
 		settings, err := config.Parse([]byte("notify: {" + settings + "}"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		results := Test(t.Context(), settings.Notify, "box-1", Options{Environ: os.Environ(), Getenv: func(name string) string {
-			if name == "BROKEN" {
-				return "s3cret\r\nX: y"
-			}
-			return ""
-		}})
-		if len(results) != 1 || results[0].OK || !strings.Contains(results[0].Error, want) || strings.Contains(results[0].Error, "s3cret") || !isClean(results[0].Error, false) {
+		results := Test(t.Context(), settings.Notify, "box-1",
+			Options{Environ: os.Environ(), Getenv: func(name string) string {
+				if name == "BROKEN" {
+					return "s3cret\r\nX: y"
+				}
+				return ""
+			}})
+		if len(results) != 1 || results[0].OK || !strings.Contains(results[0].Error, want) ||
+			strings.Contains(results[0].Error, "s3cret") || !isClean(results[0].Error, false) {
 			t.Errorf("%+v: %+v, want %q", settings.Notify, results, want)
 		}
 	}
 	for n := len(got); n > 0; n-- {
-		if r := <-got; r.path == "/redirected" || !strings.HasSuffix(r.header.Get("webhook-id"), "-test") && r.header.Get("Priority") != "default" {
+		if r := <-got; r.path == "/redirected" || !strings.HasSuffix(r.header.Get("webhook-id"),
+			"-test") && r.header.Get("Priority") != "default" {
 			t.Errorf("got %+v", r)
 		}
 	}
@@ -539,7 +579,8 @@ func TestMessageID(t *testing.T) {
 			t.Fatalf("%s is for %s and %s", id, cause, other)
 		}
 		ids[id] = cause
-		if !validID.MatchString(id) || !validID.MatchString(id+subjectID("T1")) || id != messageID(box, seq, event) {
+		if !validID.MatchString(id) || !validID.MatchString(id+subjectID("T1")) ||
+			id != messageID(box, seq, event) {
 			t.Fatalf("id %q", id)
 		}
 	})
@@ -548,7 +589,8 @@ func TestMessageID(t *testing.T) {
 // An outbox of another box, or of a longer ledger, does not count.
 func TestOutboxOfAnotherBox(t *testing.T) {
 	name := filepath.Join(t.TempDir(), outboxName)
-	stored := &outbox{Box: "box-1", Seq: 10, Pending: []pending{{Message{ID: "x"}, []string{"webhook"}}}}
+	stored := &outbox{Box: "box-1", Seq: 10,
+		Pending: []pending{{Message{ID: "x"}, []string{"webhook"}}}}
 	if err := stored.write(name); err != nil {
 		t.Fatal(err)
 	}
@@ -558,7 +600,8 @@ func TestOutboxOfAnotherBox(t *testing.T) {
 		want uint64
 	}{{"box-1", 10, 10}, {"box-1", 9, 0}, {"box-2", 10, 0}} {
 		got, err := readOutbox(name, each.box, each.tail)
-		if err != nil || got.Seq != each.want || got.Box != each.box || (len(got.Pending) > 0) != (each.want > 0) {
+		if err != nil || got.Seq != each.want || got.Box != each.box ||
+			(len(got.Pending) > 0) != (each.want > 0) {
 			t.Errorf("%+v: %+v, %v", each, got, err)
 		}
 	}
@@ -568,18 +611,24 @@ func TestOutboxOfAnotherBox(t *testing.T) {
 func TestMessageIsBounded(t *testing.T) {
 	fields := map[string]any{}
 	for i := range 100 {
-		fields[fmt.Sprint("Field ", i)] = []any{strings.Repeat("é", 5000), map[string]any{"a\x1b": map[string]any{"b": map[string]any{"c": "d"}}}}
+		fields[fmt.Sprint("Field ", i)] = []any{strings.Repeat("é", 5000),
+			map[string]any{"a\x1b": map[string]any{"b": map[string]any{"c": "d"}}}}
 	}
-	m := questionMessage(&questions.Pending{Question: rules.Question{ID: "Q-1", Text: hostile}, Fields: map[string]any{"Context": "a\x1bb"}, Output: "start" + strings.Repeat("é", 5000) + "end"})
-	if m.fit(); m.Fields["Context"] != "a\ufffdb" || !strings.HasPrefix(m.Output, "…é") || !strings.HasSuffix(m.Output, "éend") || len([]rune(m.Output)) != maxText {
+	m := questionMessage(&questions.Pending{Question: rules.Question{ID: "Q-1", Text: hostile},
+		Fields: map[string]any{"Context": "a\x1bb"}, Output: "start" + strings.Repeat("é", 5000) +
+			"end"})
+	if m.fit(); m.Fields["Context"] != "a\ufffdb" || !strings.HasPrefix(m.Output, "…é") ||
+		!strings.HasSuffix(m.Output, "éend") || len([]rune(m.Output)) != maxText {
 		t.Errorf("fields %v, output of %d characters", m.Fields, len([]rune(m.Output)))
 	}
-	m = questionMessage(&questions.Pending{Question: rules.Question{ID: "Q-1", Text: hostile}, Fields: fields})
+	m = questionMessage(&questions.Pending{Question: rules.Question{ID: "Q-1", Text: hostile},
+		Fields: fields})
 	if len(m.Fields) != maxFields {
 		t.Errorf("%d fields", len(m.Fields))
 	}
 	m.fit()
-	if text, err := json.Marshal(m); err != nil || len(text) > maxBytes || m.Text == "" || m.Fields != nil {
+	if text, err := json.Marshal(m); err != nil || len(text) > maxBytes || m.Text == "" ||
+		m.Fields != nil {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
 }
@@ -590,7 +639,8 @@ func TestPauses(t *testing.T) {
 	last := time.Duration(0)
 	for n := range 100 {
 		pause := d.pause(n)
-		if pause < last || pause > d.most || n == 0 && pause != d.retry || n == 99 && pause != d.most {
+		if pause < last || pause > d.most || n == 0 && pause != d.retry || n == 99 &&
+			pause != d.most {
 			t.Errorf("pause %d: %s after %s", n, pause, last)
 		}
 		last = pause
@@ -610,18 +660,22 @@ func TestOutboxIsBounded(t *testing.T) {
 
 // A command that fails may lack a variable that it used to find in the user's environment.
 func TestCommandHint(t *testing.T) {
-	for script, hint := range map[string]bool{"echo no token; exit 3": true, "exit 3": true, "exit 0": false} {
+	for script, hint := range map[string]bool{"echo no token; exit 3": true, "exit 3": true,
+		"exit 0": false} {
 		err := command{[]string{"sh", "-c", script}, os.Environ()}.send(t.Context(), &Message{})
-		if got := err != nil && strings.Contains(err.Error(), "notify.command.env_pass"); got != hint {
+		if got := err != nil &&
+			strings.Contains(err.Error(), "notify.command.env_pass"); got != hint {
 			t.Errorf("%q: %v", script, err)
 		}
 	}
-	if err := (command{[]string{"no-such-program-here"}, nil}).send(t.Context(), &Message{}); !outbound.IsPermanent(err) || strings.Contains(err.Error(), "env_pass") {
+	if err := (command{[]string{"no-such-program-here"}, nil}).send(t.Context(),
+		&Message{}); !outbound.IsPermanent(err) || strings.Contains(err.Error(), "env_pass") {
 		t.Errorf("a program that does not exist: %v", err)
 	}
 }
 
-// A pull request that waits to be merged gives a notification with its address. One that was merged in the meantime does not.
+// A pull request that waits to be merged gives a notification with its address. One that was merged
+// in the meantime does not.
 func TestPullRequests(t *testing.T) {
 	server, got := receiver(t, nil)
 	k := newKit(t, "approve: merge\nnotify: {webhook: '"+server.URL+"'}\n", false, "T1", "T2")
@@ -629,7 +683,9 @@ func TestPullRequests(t *testing.T) {
 	k.box.Config.Approve, k.box.Config.Deliver.As = "", config.DeliverRequest
 	k.do(rules.Configure{Policy: planload.PolicyOf(k.box.Config, false), Actor: "ann"})
 	for n, work := range []string{"T1", "T2"} {
-		answer, err := k.box.Engine.Do(t.Context(), rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleMerger}, Session: "merger" + work, Actor: "crew", Lease: "l" + work, TTL: time.Hour})
+		answer, err := k.box.Engine.Do(t.Context(),
+			rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleMerger}, Session: "merger" + work,
+				Actor: "crew", Lease: "l" + work, TTL: time.Hour})
 		if err != nil || answer.Work != work {
 			t.Fatal(answer.Work, err)
 		}
@@ -638,10 +694,12 @@ func TestPullRequests(t *testing.T) {
 			w, _ := s.Work(work)
 			commit = w.Task.Commit
 		})
-		d := rules.Delivery{Tip: commit, Commit: commit, Branch: "signalbox/" + work, Request: fmt.Sprint("https://forge.example/pull/", n+1)}
+		d := rules.Delivery{Tip: commit, Commit: commit, Branch: "signalbox/" + work,
+			Request: fmt.Sprint("https://forge.example/pull/", n+1)}
 		k.do(rules.ReportDelivery{Session: "merger" + work, Epoch: answer.Lease.Epoch, Delivery: d})
 		if work == "T2" {
-			k.do(rules.ReportRequest{Work: work, Actor: "crew", Request: d.Request, Commit: commit, Merged: commit})
+			k.do(rules.ReportRequest{Work: work, Actor: "crew", Request: d.Request, Commit: commit,
+				Merged: commit})
 		}
 	}
 	for range 2 {
@@ -652,24 +710,28 @@ func TestPullRequests(t *testing.T) {
 	if n := len(got); n != 1 {
 		t.Fatalf("%d notifications", n)
 	}
-	if m := decode(t, <-got); m.Event != config.NotifyApproval || m.Work != "T1" || m.Request != "https://forge.example/pull/1" || !strings.Contains(m.Text, m.Request) {
+	if m := decode(t, <-got); m.Event != config.NotifyApproval || m.Work != "T1" ||
+		m.Request != "https://forge.example/pull/1" || !strings.Contains(m.Text, m.Request) {
 		t.Errorf("got %+v", m)
 	}
 }
 
-// A notification that could not be delivered is not sent any more once it is settled: the merge was approved, or the run continues.
+// A notification that could not be delivered is not sent any more once it is settled: the merge was
+// approved, or the run continues.
 func TestSettledIsNotSent(t *testing.T) {
 	for name, each := range map[string]struct {
 		settings string
 		begin    func(k *kit)
 		settle   rules.Command
 	}{
-		"approval": {"approve: merge\n", func(k *kit) { k.advance() }, rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "ann"}},
+		"approval": {"approve: merge\n", func(k *kit) { k.advance() },
+			rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "ann"}},
 		"stuck": {"", func(k *kit) {
 			k.do(rules.Order{What: rules.OrderCancel, Work: "T1", Actor: "ann"})
 			k.advance()
 		}, rules.Order{What: rules.OrderRetry, Work: "T1", Actor: "ann"}},
-		"question": {"", func(k *kit) { k.ask("Why?") }, rules.AnswerQuestion{Question: "Q-1", Answer: "because", Actor: "ann"}},
+		"question": {"", func(k *kit) { k.ask("Why?") },
+			rules.AnswerQuestion{Question: "Q-1", Answer: "because", Actor: "ann"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			down := true
@@ -726,7 +788,8 @@ func TestSaidOnce(t *testing.T) {
 					}
 				}
 				wantNone(t, got)
-				k.do(rules.OpenWork{Work: fmt.Sprint("hand-", i), Phase: signalbox.PhaseImplementation, Actor: "ann"})
+				k.do(rules.OpenWork{Work: fmt.Sprint("hand-", i),
+					Phase: signalbox.PhaseImplementation, Actor: "ann"})
 			}
 		})
 	}
@@ -736,7 +799,8 @@ func TestSaidOnce(t *testing.T) {
 func TestRemovedTarget(t *testing.T) {
 	down, _ := receiver(t, func(int) int { return http.StatusForbidden })
 	server, got := receiver(t, nil)
-	k := newKit(t, "notify: {webhook: '"+down.URL+"', ntfy: {url: '"+server.URL+"', topic: t}}\n", true, "T1")
+	k := newKit(t, "notify: {webhook: '"+down.URL+"', ntfy: {url: '"+server.URL+"', topic: t}}\n",
+		true, "T1")
 	k.ask("Why?")
 	if left := k.send(); len(left) != 1 {
 		t.Fatalf("left %+v", left)
@@ -747,9 +811,11 @@ func TestRemovedTarget(t *testing.T) {
 		t.Fatalf("left %+v", left)
 	}
 	wantNone(t, got)
-	k.do(rules.OpenWork{Work: "hand", Phase: signalbox.PhaseImplementation, Actor: "ann"}) // so that the outbox is stored
+	// so that the outbox is stored
+	k.do(rules.OpenWork{Work: "hand", Phase: signalbox.PhaseImplementation, Actor: "ann"})
 	k.send()
-	if stored, err := readOutbox(filepath.Join(k.box.Dir, outboxName), k.box.ID(), math.MaxUint64); err != nil || len(stored.Pending) > 0 {
+	if stored, err := readOutbox(filepath.Join(k.box.Dir, outboxName), k.box.ID(),
+		math.MaxUint64); err != nil || len(stored.Pending) > 0 {
 		t.Errorf("%+v, %v", stored, err)
 	}
 }
@@ -765,7 +831,9 @@ func TestDeepFields(t *testing.T) {
 			deep = wrap(deep)
 		}
 		text, err := json.Marshal(clean(map[string]any{"top": deep}, maxDepth))
-		if err != nil || strings.Contains(string(text), "bottom") || !strings.Contains(string(text), "…") || strings.Count(string(text), "{")+strings.Count(string(text), "[") != maxDepth {
+		if err != nil || strings.Contains(string(text), "bottom") ||
+			!strings.Contains(string(text), "…") ||
+			strings.Count(string(text), "{")+strings.Count(string(text), "[") != maxDepth {
 			t.Errorf("%s: %s, %v", name, text, err)
 		}
 	}

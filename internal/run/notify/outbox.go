@@ -24,7 +24,8 @@ type outbox struct {
 	Box string `json:"box"`
 	// Seq is the last event of the ledger that was looked at.
 	Seq uint64 `json:"seq"`
-	// Completed is the last event that completed a task, Moved the last one that moved a task, and Spent the last one that used tokens.
+	// Completed is the last event that completed a task, Moved the last one that moved a task, and
+	// Spent the last one that used tokens.
 	Completed uint64 `json:"completed,omitempty"`
 	Moved     uint64 `json:"moved,omitempty"`
 	Spent     uint64 `json:"spent,omitempty"`
@@ -47,8 +48,8 @@ type pending struct {
 // maxOutbox is more than an outbox with maxPending messages needs.
 const maxOutbox = 2 * maxPending * maxBytes
 
-// readOutbox reads the outbox of a box. One of another box, or of a ledger that was longer, does not count: the box was replaced by a
-// copy. The error says why an existing file does not count.
+// readOutbox reads the outbox of a box. One of another box, or of a ledger that was longer, does
+// not count: the box was replaced by a copy. The error says why an existing file does not count.
 func readOutbox(name, box string, tail uint64) (*outbox, error) {
 	empty := &outbox{Box: box, Approvals: map[string]uint64{}}
 	f, err := os.Open(name)
@@ -84,7 +85,8 @@ func (o *outbox) write(name string) error {
 	return durable.Replace(name, data, 0o600)
 }
 
-// maxPending is how many messages are kept for targets that do not accept them. Then the oldest are dropped.
+// maxPending is how many messages are kept for targets that do not accept them. Then the oldest are
+// dropped.
 const maxPending = 200
 
 // add adds a message for some targets, and reports whether that dropped an older one.
@@ -113,7 +115,8 @@ func (o *outbox) next(target string) (Message, bool) {
 func (o *outbox) delivered(id, target string) {
 	for i := range o.Pending {
 		if o.Pending[i].Message.ID == id {
-			o.Pending[i].Targets = slices.DeleteFunc(o.Pending[i].Targets, func(t string) bool { return t == target })
+			o.Pending[i].Targets = slices.DeleteFunc(o.Pending[i].Targets,
+				func(t string) bool { return t == target })
 		}
 	}
 	o.removeEmpty()

@@ -41,7 +41,8 @@ type delays struct {
 }
 
 func defaultDelays() *delays {
-	return &delays{look: 200 * time.Millisecond, lock: 2 * time.Second, retry: time.Second, most: 5 * time.Minute, drain: 5 * time.Second, send: 10 * time.Second}
+	return &delays{look: 200 * time.Millisecond, lock: 2 * time.Second, retry: time.Second,
+		most: 5 * time.Minute, drain: 5 * time.Second, send: 10 * time.Second}
 }
 
 // pause returns how long to wait after a failure that follows n others.
@@ -63,7 +64,8 @@ type Sender struct {
 	out *outbox
 
 	warnMu sync.Mutex
-	warned map[string]string // the last error that was logged, by what it is about; guarded by warnMu
+	// the last error that was logged, by what it is about; guarded by warnMu
+	warned map[string]string
 }
 
 // Failure is a target with messages that could not be delivered to it.
@@ -75,7 +77,8 @@ type Failure struct {
 
 // New returns a Sender for the targets in the configuration of a box.
 func New(b *box.Box, o Options) *Sender {
-	s := &Sender{box: b, opts: o, log: o.Log, client: outbound.NewClient(), wake: make(chan struct{}, 1), warned: map[string]string{}}
+	s := &Sender{box: b, opts: o, log: o.Log, client: outbound.NewClient(),
+		wake: make(chan struct{}, 1), warned: map[string]string{}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -86,9 +89,10 @@ func New(b *box.Box, o Options) *Sender {
 	return s
 }
 
-// Run notifies the targets until ctx is done. Then it waits for the delivery of the remaining messages, for a limited time, and returns what could not
-// be delivered: the next Sender of the box sends it. While another process sends, it waits for that process to end. The engine of the box must be
-// following the ledger until ctx is done.
+// Run notifies the targets until ctx is done. Then it waits for the delivery of the remaining
+// messages, for a limited time, and returns what could not be delivered: the next Sender of the box
+// sends it. While another process sends, it waits for that process to end. The engine of the box
+// must be following the ledger until ctx is done.
 func (s *Sender) Run(ctx context.Context) []Failure {
 	if len(s.targets) == 0 {
 		return nil
@@ -134,12 +138,14 @@ func (s *Sender) acquire() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	tail := uint64(math.MaxUint64)
-	if s.box.Engine.Refresh(context.Background()) == nil { // the process that had the lock may have seen more of the ledger
+	// the process that had the lock may have seen more of the ledger
+	if s.box.Engine.Refresh(context.Background()) == nil {
 		tail = s.box.Engine.Tail().Seq
 	}
 	// Read it only now: another process may have changed it until it released the lock.
 	if s.out, err = readOutbox(filepath.Join(s.box.Dir, outboxName), s.box.ID(), tail); err != nil {
-		s.warnOnce("outbox", "cannot read which notifications were delivered; they may be sent again", err)
+		s.warnOnce("outbox",
+			"cannot read which notifications were delivered; they may be sent again", err)
 	}
 	s.dropTargets()
 	return true
@@ -148,9 +154,10 @@ func (s *Sender) acquire() bool {
 // dropTargets removes targets from the outbox that are no longer configured.
 func (s *Sender) dropTargets() {
 	for i := range s.out.Pending {
-		s.out.Pending[i].Targets = slices.DeleteFunc(s.out.Pending[i].Targets, func(name string) bool {
-			return !slices.ContainsFunc(s.targets, func(t *target) bool { return t.name == name })
-		})
+		s.out.Pending[i].Targets = slices.DeleteFunc(s.out.Pending[i].Targets,
+			func(name string) bool {
+				return !slices.ContainsFunc(s.targets, func(t *target) bool { return t.name == name })
+			})
 	}
 	s.out.removeEmpty()
 }
@@ -182,7 +189,8 @@ func (s *Sender) wait(ctx context.Context, seen uint64) {
 	<-advanced
 }
 
-// nextRetry returns a channel that receives when a target that failed is due. It never does if there is none.
+// nextRetry returns a channel that receives when a target that failed is due. It never does if
+// there is none.
 func (s *Sender) nextRetry() <-chan time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +206,8 @@ func (s *Sender) nextRetry() <-chan time.Time {
 	return time.After(time.Until(first))
 }
 
-// deliver starts to send each target what it has not got. Unless now is set, a target that failed gets nothing before its pause is over.
+// deliver starts to send each target what it has not got. Unless now is set, a target that failed
+// gets nothing before its pause is over.
 func (s *Sender) deliver(ctx context.Context, now bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +230,8 @@ func (s *Sender) deliver(ctx context.Context, now bool) {
 	}
 }
 
-// sendNext sends a target the oldest message that it has not got, and reports whether it accepted it.
+// sendNext sends a target the oldest message that it has not got, and reports whether it accepted
+// it.
 func (s *Sender) sendNext(ctx context.Context, t *target) bool {
 	s.mu.Lock()
 	m, any := s.out.next(t.name)
@@ -248,7 +258,8 @@ func (s *Sender) sendNext(ctx context.Context, t *target) bool {
 	return true
 }
 
-// finish sends the remaining messages when a run ends, until sending is done, and returns what could not be delivered.
+// finish sends the remaining messages when a run ends, until sending is done, and returns what
+// could not be delivered.
 func (s *Sender) finish(sending context.Context) (left []Failure) {
 	for s.acquire() {
 		s.box.Engine.Refresh(sending) // on an error, what is known is sent
@@ -256,7 +267,8 @@ func (s *Sender) finish(sending context.Context) (left []Failure) {
 		s.look()
 		left = s.drain(sending)
 		s.release()
-		// Another process may have appended something and ended meanwhile, without sending it, because this one had the lock.
+		// Another process may have appended something and ended meanwhile, without sending it,
+		// because this one had the lock.
 		if s.box.Engine.Refresh(sending) != nil || s.box.Engine.Tail().Seq == seen {
 			return left
 		}
@@ -264,7 +276,8 @@ func (s *Sender) finish(sending context.Context) (left []Failure) {
 	return nil // the process that has the lock sends it
 }
 
-// drain sends the remaining messages until there are none, only targets that will not accept them are left, or ctx is done.
+// drain sends the remaining messages until there are none, only targets that will not accept them
+// are left, or ctx is done.
 func (s *Sender) drain(ctx context.Context) []Failure {
 	s.mu.Lock()
 	for _, t := range s.targets {

@@ -22,7 +22,8 @@ type target struct {
 	name   string // in the outbox
 	title  string // for people
 	events []config.NotifyEvent
-	// send delivers a message. Its error contains no secrets, and is a *permanentError if trying again soon cannot help.
+	// send delivers a message. Its error contains no secrets, and is a *permanentError if trying
+	// again soon cannot help.
 	send func(ctx context.Context, m *Message) error
 
 	// What a Sender knows about it; guarded by Sender.mu.
@@ -39,17 +40,21 @@ func (t *target) wants(event config.NotifyEvent) bool {
 // targetsOf returns the targets of a configuration. They use the client.
 func targetsOf(c config.Notify, client *http.Client, o *Options) (targets []*target) {
 	if c.Webhook.URL != "" {
-		targets = append(targets, &target{name: "webhook", title: "the webhook", events: c.Webhook.Events, send: webhook{c.Webhook, client, o.Getenv}.send})
+		targets = append(targets, &target{name: "webhook", title: "the webhook",
+			events: c.Webhook.Events, send: webhook{c.Webhook, client, o.Getenv}.send})
 	}
 	if len(c.Command.Run) > 0 {
 		run := command{c.Command.Run, contain.OutsideEnviron(o.Environ, c.Command.EnvPass...)}
-		targets = append(targets, &target{name: "command", title: "the command " + c.Command.Run[0], events: c.Command.Events, send: run.send})
+		targets = append(targets, &target{name: "command", title: "the command " + c.Command.Run[0],
+			events: c.Command.Events, send: run.send})
 	}
 	if c.Ntfy.URL != "" {
-		targets = append(targets, &target{name: "ntfy", title: "ntfy", events: c.Ntfy.Events, send: ntfy{c.Ntfy, client, o.Getenv}.send})
+		targets = append(targets, &target{name: "ntfy", title: "ntfy", events: c.Ntfy.Events,
+			send: ntfy{c.Ntfy, client, o.Getenv}.send})
 	}
 	if c.Desktop.Enabled {
-		targets = append(targets, &target{name: "desktop", title: "the desktop", events: c.Desktop.Events, send: desktop{contain.OutsideEnviron(o.Environ)}.send})
+		targets = append(targets, &target{name: "desktop", title: "the desktop",
+			events: c.Desktop.Events, send: desktop{contain.OutsideEnviron(o.Environ)}.send})
 	}
 	return targets
 }
@@ -66,7 +71,8 @@ func Test(ctx context.Context, c config.Notify, box string, o Options) []Result 
 	client := outbound.NewClient()
 	defer client.CloseIdleConnections()
 	now := time.Now().UTC()
-	m := Message{ID: fmt.Sprintf("%s-%d-%s", box, now.UnixNano(), eventTest), Event: eventTest, Box: box, Project: o.Project, Time: now.Truncate(time.Second),
+	m := Message{ID: fmt.Sprintf("%s-%d-%s", box, now.UnixNano(), eventTest), Event: eventTest,
+		Box: box, Project: o.Project, Time: now.Truncate(time.Second),
 		Title: "a test", Text: "This is a test of signalbox notify test."}
 	results := []Result{}
 	for _, t := range targetsOf(c, client, &o) {

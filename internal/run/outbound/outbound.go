@@ -1,5 +1,5 @@
-// Package outbound posts to servers that the user names: signed as Standard Webhooks describes, without following redirects, and with errors
-// that contain neither addresses nor secrets.
+// Package outbound posts to servers that the user names: signed as Standard Webhooks describes,
+// without following redirects, and with errors that contain neither addresses nor secrets.
 package outbound
 
 import (
@@ -21,14 +21,20 @@ import (
 	"signalbox/internal/text"
 )
 
-// NewClient returns a client that follows no redirects: they would take the message, its signature and the token elsewhere.
+// NewClient returns a client that follows no redirects: they would take the message, its signature
+// and the token elsewhere.
 func NewClient() *http.Client {
 	return &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		CheckRedirect: func(*http.Request,
+			[]*http.Request) error {
+			return http.ErrUseLastResponse
+		}}
 }
 
-// Post sends a request, and returns an error unless the status is 2xx. The error does not contain the address, which may be secret.
-func Post(ctx context.Context, client *http.Client, address string, header http.Header, body []byte) error {
+// Post sends a request, and returns an error unless the status is 2xx. The error does not contain
+// the address, which may be secret.
+func Post(ctx context.Context, client *http.Client, address string, header http.Header,
+	body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return Permanentf("the address is not valid")
@@ -50,14 +56,16 @@ func Post(ctx context.Context, client *http.Client, address string, header http.
 	switch code := resp.StatusCode; {
 	case code/100 == 2:
 		return nil
-	case code/100 == 5 || code == http.StatusRequestTimeout || code == http.StatusTooEarly || code == http.StatusTooManyRequests:
+	case code/100 == 5 || code == http.StatusRequestTimeout || code == http.StatusTooEarly ||
+		code == http.StatusTooManyRequests:
 		return fmt.Errorf("the server answered %s", answer)
 	case code/100 == 3:
 		return Permanentf("the server answered %s; redirects are not followed", answer)
 	}
 	err = Permanentf("the server answered %s", answer)
 	switch resp.StatusCode {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+		http.StatusUnprocessableEntity:
 		err = fmt.Errorf("%w: %w", ErrContent, err)
 	}
 	return err
@@ -66,10 +74,12 @@ func Post(ctx context.Context, client *http.Client, address string, header http.
 // ErrContent means that a server refuses what it was sent, and would perhaps accept something else.
 var ErrContent = errors.New("the content is refused")
 
-// Secret names a secret that signs requests: an environment variable, and a file for when it is not set. Without either, requests are not signed.
+// Secret names a secret that signs requests: an environment variable, and a file for when it is not
+// set. Without either, requests are not signed.
 type Secret struct{ Env, File string }
 
-// Header returns the headers of a signed request. A receiver recognises by the id what it has got before.
+// Header returns the headers of a signed request. A receiver recognises by the id what it has got
+// before.
 func (s Secret) Header(getenv func(string) string, id string, body []byte) (http.Header, error) {
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
 	header := http.Header{}
@@ -95,8 +105,8 @@ func sign(key []byte, id, timestamp string, body []byte) string {
 // maxSecret is more than a secret needs.
 const maxSecret = 4096
 
-// key returns the key that signs requests, nil if none is configured. A secret that is configured but missing is an error: the receiver
-// would refuse the request.
+// key returns the key that signs requests, nil if none is configured. A secret that is configured
+// but missing is an error: the receiver would refuse the request.
 func (s Secret) key(getenv func(string) string) ([]byte, error) {
 	secret := ""
 	if s.Env == "" && s.File == "" {
@@ -142,4 +152,7 @@ func IsPermanent(err error) bool {
 }
 
 // Permanentf returns an error for which IsPermanent is true.
-func Permanentf(format string, args ...any) error { return permanentError{fmt.Errorf(format, args...)} }
+func Permanentf(format string,
+	args ...any) error {
+	return permanentError{fmt.Errorf(format, args...)}
+}

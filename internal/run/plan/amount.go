@@ -22,7 +22,8 @@ func parsePriority(text string) (int, bool) {
 	return n, err == nil && -maxPriority <= n && n <= maxPriority
 }
 
-// parseBudget parses amounts of tokens, dollars and time, in any order, each at most once. "none" gives nil.
+// parseBudget parses amounts of tokens, dollars and time, in any order, each at most once. "none"
+// gives nil.
 func parseBudget(text string) (*Budget, bool) {
 	if isNone(text) {
 		return nil, true
@@ -50,7 +51,8 @@ func parseBudget(text string) (*Budget, bool) {
 	return b, true
 }
 
-// take sets one amount and returns how many words it has, or 0 if it is not an amount or that kind is already set.
+// take sets one amount and returns how many words it has, or 0 if it is not an amount or that kind
+// is already set.
 func (b *Budget) take(amount, unit string) int {
 	dollars, signed := strings.CutPrefix(amount, "$")
 	switch {
@@ -85,7 +87,8 @@ func setOnce(field *int64, amount int64, used int) int {
 	return used
 }
 
-// count parses a whole number with separators and an optional k (thousands) or m (millions). It returns 0 if it is not one.
+// count parses a whole number with separators and an optional k (thousands) or m (millions). It
+// returns 0 if it is not one.
 func count(s string) int64 {
 	digits := 0
 	if rest, ok := strings.CutSuffix(s, "k"); ok {
@@ -96,8 +99,8 @@ func count(s string) int64 {
 	return decimal(s, digits)
 }
 
-// decimal parses a positive number and multiplies it by a power of ten. It returns 0 if the result is not a whole number or too
-// large.
+// decimal parses a positive number and multiplies it by a power of ten. It returns 0 if the result
+// is not a whole number or too large.
 func decimal(s string, shift int) int64 {
 	s = strings.NewReplacer(",", "", "_", "").Replace(s)
 	whole, fraction, _ := strings.Cut(s, ".")

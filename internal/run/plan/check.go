@@ -14,7 +14,8 @@ type graphCheck struct {
 	blockers [][]blocker // of each task
 }
 
-// maxSuggestions limits how many unknown blockers get a suggestion, because each suggestion compares all tasks.
+// maxSuggestions limits how many unknown blockers get a suggestion, because each suggestion
+// compares all tasks.
 const maxSuggestions = 20
 
 func (g *graphCheck) faults() []Fault {
@@ -28,8 +29,9 @@ func (g *graphCheck) faults() []Fault {
 			j, known := byID[b.id]
 			switch {
 			case b.id == t.ID:
-				found = append(found, Fault{b.line, fmt.Sprintf("task %s is blocked by itself", quote(t.ID)),
-					"remove " + t.ID + ", or write none"})
+				found = append(found,
+					Fault{b.line, fmt.Sprintf("task %s is blocked by itself", quote(t.ID)),
+						"remove " + t.ID + ", or write none"})
 			case known:
 				graph[i] = append(graph[i], j)
 			default:
@@ -38,7 +40,9 @@ func (g *graphCheck) faults() []Fault {
 					suggestions--
 					hint = g.suggest(b.id, hint)
 				}
-				found = append(found, Fault{b.line, fmt.Sprintf("task %s is blocked by %s, which is not in the plan", quote(t.ID), quote(b.id)), hint})
+				found = append(found,
+					Fault{b.line, fmt.Sprintf("task %s is blocked by %s, which is not in the plan",
+						quote(t.ID), quote(b.id)), hint})
 			}
 		}
 	}
@@ -52,7 +56,8 @@ func (g *graphCheck) faults() []Fault {
 	return found
 }
 
-// index maps ids to tasks. Ids that differ only in case are faults, because some systems have one file or branch for both.
+// index maps ids to tasks. Ids that differ only in case are faults, because some systems have one
+// file or branch for both.
 func (g *graphCheck) index() (map[string]int, []Fault) {
 	byID, byFold := map[string]int{}, map[string]int{}
 	var found []Fault
@@ -63,12 +68,17 @@ func (g *graphCheck) index() (map[string]int, []Fault) {
 		first, folds := byFold[strings.ToLower(t.ID)]
 		switch {
 		case folds && g.tasks[first].ID == t.ID:
-			found = append(found, Fault{t.Line, fmt.Sprintf("the id %s is used twice, on lines %d and %d", quote(t.ID), g.tasks[first].Line, t.Line),
-				"give one of the tasks a different id"})
+			found = append(found,
+				Fault{t.Line, fmt.Sprintf("the id %s is used twice, on lines %d and %d",
+					quote(t.ID), g.tasks[first].Line, t.Line),
+					"give one of the tasks a different id"})
 			continue
 		case folds:
-			found = append(found, Fault{t.Line, fmt.Sprintf("the ids %s on line %d and %s on line %d differ only in case",
-				quote(g.tasks[first].ID), g.tasks[first].Line, quote(t.ID), t.Line), "give one of the tasks a different id"})
+			found = append(found,
+				Fault{t.Line, fmt.Sprintf(
+					"the ids %s on line %d and %s on line %d differ only in case",
+					quote(g.tasks[first].ID), g.tasks[first].Line, quote(t.ID), t.Line),
+					"give one of the tasks a different id"})
 		default:
 			byFold[strings.ToLower(t.ID)] = i
 		}
@@ -77,7 +87,8 @@ func (g *graphCheck) index() (map[string]int, []Fault) {
 	return byID, found
 }
 
-// suggest returns a hint with the id that is most similar to an unknown one, or otherwise if none is.
+// suggest returns a hint with the id that is most similar to an unknown one, or otherwise if none
+// is.
 func (g *graphCheck) suggest(unknown, otherwise string) string {
 	best, least := "", max(1, len(unknown)/3)
 	for _, t := range g.tasks {
@@ -98,7 +109,8 @@ func (g *graphCheck) suggest(unknown, otherwise string) string {
 func (g *graphCheck) cycleFault(cycle []int) Fault {
 	var way []string
 	for _, i := range append(cycle, cycle[0]) {
-		way = append(way, fmt.Sprintf("%s (line %d)", text.Printable(g.tasks[i].ID), g.tasks[i].Line))
+		way = append(way, fmt.Sprintf("%s (line %d)", text.Printable(g.tasks[i].ID),
+			g.tasks[i].Line))
 	}
 	line := g.tasks[cycle[0]].Line
 	for _, b := range g.blockers[cycle[0]] {

@@ -11,8 +11,9 @@ import (
 	"signalbox"
 )
 
-// cutFrontMatter returns the id in the front matter of a plan, and the plan with empty lines in place of the front matter, so that
-// line numbers stay. Front matter is a YAML mapping between two lines "---" at the start; keys other than id belong to other tools.
+// cutFrontMatter returns the id in the front matter of a plan, and the plan with empty lines in
+// place of the front matter, so that line numbers stay. Front matter is a YAML mapping between two
+// lines "---" at the start; keys other than id belong to other tools.
 func cutFrontMatter(source []byte) (id string, rest []byte, fault *Fault) {
 	const fence = "---\n"
 	if !bytes.HasPrefix(source, []byte(fence)) {
@@ -28,23 +29,26 @@ func cutFrontMatter(source []byte) (id string, rest []byte, fault *Fault) {
 		return "", source, nil // a heading between two lines
 	}
 	end += len("\n" + fence)
-	rest = append(bytes.Repeat([]byte("\n"), bytes.Count(source[:end], []byte("\n"))), source[end:]...)
+	rest = append(bytes.Repeat([]byte("\n"), bytes.Count(source[:end], []byte("\n"))),
+		source[end:]...)
 	if value == nil {
 		return "", rest, nil
 	}
 	id = *value
 	if err := signalbox.CheckID(id); err != nil {
 		line := 2 + strings.Count(string(block[:max(0, bytes.Index(block, []byte("id:")))]), "\n")
-		return "", nil, &Fault{line, "the id of the plan is not valid: " + err.Error(), `write "id: sprint-2"`}
+		return "", nil, &Fault{line, "the id of the plan is not valid: " + err.Error(),
+			`write "id: sprint-2"`}
 	}
 	return id, rest, nil
 }
 
-// maxFrontMatter bounds the front matter: the time and the memory of the YAML parser grow with the square of its length.
+// maxFrontMatter bounds the front matter: the time and the memory of the YAML parser grow with the
+// square of its length.
 const maxFrontMatter = 4 << 10
 
-// frontMatterID returns the id in front matter, nil if there is none, and whether the text is front matter at all. It only looks at the
-// syntax, so that aliases in other keys are not written out.
+// frontMatterID returns the id in front matter, nil if there is none, and whether the text is front
+// matter at all. It only looks at the syntax, so that aliases in other keys are not written out.
 func frontMatterID(block []byte) (id *string, ok bool) {
 	if len(block) > maxFrontMatter {
 		return nil, false

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// cycles returns, for each strongly connected component, a shortest cycle through its first node, beginning with that node. The
-// graph has for each node the nodes that it points to, never itself.
+// cycles returns, for each strongly connected component, a shortest cycle through its first node,
+// beginning with that node. The graph has for each node the nodes that it points to, never itself.
 func cycles(graph [][]int) [][]int {
 	var found [][]int
 	group := components(graph)
@@ -49,7 +49,8 @@ func shortestCycle(graph [][]int, group []int, from int) []int {
 	return nil
 }
 
-// components returns the number of the strongly connected component of each node (Tarjan's algorithm).
+// components returns the number of the strongly connected component of each node (Tarjan's
+// algorithm).
 func components(graph [][]int) []int {
 	n := len(graph)
 	group, index, low, onStack := make([]int, n), make([]int, n), make([]int, n), make([]bool, n)
@@ -89,15 +90,16 @@ func components(graph [][]int) []int {
 	return group
 }
 
-// network is the graph of a plan without cycles: for each task the tasks that it waits for, those that wait for it, and how many
-// tasks precede it on the longest chain.
+// network is the graph of a plan without cycles: for each task the tasks that it waits for, those
+// that wait for it, and how many tasks precede it on the longest chain.
 type network struct {
 	before, after [][]int
 	depth         []int
 	sorted        []int // each task after those that it waits for
 }
 
-// network ignores blockers that are unknown or close a cycle. Parsed plans have none, but Plan values from elsewhere may.
+// network ignores blockers that are unknown or close a cycle. Parsed plans have none, but Plan
+// values from elsewhere may.
 func (p *Plan) network() *network {
 	n := len(p.Tasks)
 	net := &network{make([][]int, n), make([][]int, n), make([]int, n), nil}
@@ -159,8 +161,9 @@ func (net *network) downstream() []int {
 	return counts
 }
 
-// Order returns the ids in the order in which a single worker takes the tasks: of the tasks whose blockers are done, the one with
-// the highest priority, then the one that most tasks wait for, then the first in the plan.
+// Order returns the ids in the order in which a single worker takes the tasks: of the tasks whose
+// blockers are done, the one with the highest priority, then the one that most tasks wait for, then
+// the first in the plan.
 func (p *Plan) Order() []string {
 	net := p.network()
 	counts := net.downstream()
@@ -232,7 +235,8 @@ func (p *Plan) Startable() []string {
 	return ids
 }
 
-// LongestChain returns the ids of the longest sequence of tasks in which each waits for the one before.
+// LongestChain returns the ids of the longest sequence of tasks in which each waits for the one
+// before.
 func (p *Plan) LongestChain() []string {
 	net := p.network()
 	at := -1

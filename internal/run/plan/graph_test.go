@@ -55,7 +55,8 @@ func TestChainAndStart(t *testing.T) {
 		t.Error(diff)
 	}
 	empty := &Plan{}
-	if len(empty.LongestChain())+len(empty.Startable())+len(empty.Phases())+len(empty.Order()) != 0 {
+	if len(empty.LongestChain())+len(empty.Startable())+len(empty.Phases())+len(
+		empty.Order()) != 0 {
 		t.Error("an empty plan has tasks")
 	}
 }
@@ -91,7 +92,8 @@ func drawGraph(t *rapid.T) [][]int {
 	return graph
 }
 
-// TestCyclesAgainstModel checks that cycles returns exactly one real cycle for each group of nodes that reach one another.
+// TestCyclesAgainstModel checks that cycles returns exactly one real cycle for each group of nodes
+// that reach one another.
 func TestCyclesAgainstModel(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		graph := drawGraph(t)
@@ -137,7 +139,8 @@ func TestOrderAgainstModel(t *testing.T) {
 		p := &Plan{}
 		downstream := map[string]int{}
 		for i := range graph {
-			task := Task{ID: fmt.Sprintf("T%d", i), Priority: rapid.IntRange(0, 1).Draw(t, "priority")}
+			task := Task{ID: fmt.Sprintf("T%d", i),
+				Priority: rapid.IntRange(0, 1).Draw(t, "priority")}
 			for _, j := range graph[i] {
 				task.BlockedBy = append(task.BlockedBy, fmt.Sprintf("T%d", j))
 			}
@@ -152,7 +155,8 @@ func TestOrderAgainstModel(t *testing.T) {
 		for _, id := range p.Order() {
 			best := Task{}
 			for _, task := range p.Tasks {
-				ready := !done[task.ID] && !slices.ContainsFunc(task.BlockedBy, func(b string) bool { return !done[b] })
+				ready := !done[task.ID] &&
+					!slices.ContainsFunc(task.BlockedBy, func(b string) bool { return !done[b] })
 				better := best.ID == "" || task.Priority > best.Priority ||
 					task.Priority == best.Priority && downstream[task.ID] > downstream[best.ID]
 				if ready && better {

@@ -44,12 +44,13 @@ func knownLabel(written string) string {
 	return ""
 }
 
-// likelyLabel returns the label that an unknown one was probably meant to be, or "". A likely label is refused, because a
-// misspelled Blocked By would start a task too early.
+// likelyLabel returns the label that an unknown one was probably meant to be, or "". A likely label
+// is refused, because a misspelled Blocked By would start a task too early.
 func likelyLabel(written string) string {
 	folded := foldLabel(written)
 	switch folded {
-	case "depends on", "depends", "dependency", "dependencies", "blocker", "blockers", "blocked", "prerequisite", "prerequisites", "waits for":
+	case "depends on", "depends", "dependency", "dependencies", "blocker", "blockers", "blocked",
+		"prerequisite", "prerequisites", "waits for":
 		return labelBlockedBy
 	case "acceptance", "criteria", "acceptance criterion":
 		return labelCriteria
@@ -58,13 +59,15 @@ func likelyLabel(written string) string {
 	case "reading":
 		return labelReading
 	}
-	for _, label := range []string{labelWork, labelCriteria, labelBlockedBy, labelReading, labelEnvironments, labelFiles, labelPriority, labelBudget} {
+	for _, label := range []string{labelWork, labelCriteria, labelBlockedBy, labelReading,
+		labelEnvironments, labelFiles, labelPriority, labelBudget} {
 		known := foldLabel(label)
 		allowed := 2
 		if len(known) < 8 {
 			allowed = 1
 		}
-		if text.EditDistance(folded, known) <= allowed || strings.Contains(known, " ") && strings.HasPrefix(folded, known+" ") {
+		if text.EditDistance(folded, known) <= allowed || strings.Contains(known, " ") &&
+			strings.HasPrefix(folded, known+" ") {
 			return label
 		}
 	}
@@ -96,7 +99,8 @@ func (d *document) labels(block ast.Node) []label {
 			continue
 		}
 		previous := n.PreviousSibling()
-		if broken, ok := previous.(*ast.Text); previous != nil && (!ok || !broken.SoftLineBreak() && !broken.HardLineBreak()) {
+		if broken, ok := previous.(*ast.Text); previous != nil &&
+			(!ok || !broken.SoftLineBreak() && !broken.HardLineBreak()) {
 			continue
 		}
 		if l, ok := d.label(block, bold, previous == nil); ok {
@@ -106,8 +110,8 @@ func (d *document) labels(block ast.Node) []label {
 	return found
 }
 
-// label reports whether bold text at the start of a line is a label. With a colon it is. Without a colon it must be alone on its
-// line, and be a known label or a short paragraph.
+// label reports whether bold text at the start of a line is a label. With a colon it is. Without a
+// colon it must be alone on its line, and be a known label or a short paragraph.
 func (d *document) label(block ast.Node, bold *ast.Emphasis, first bool) (label, bool) {
 	written, colon := strings.CutSuffix(d.plain(bold), ":")
 	l := label{written: strings.TrimSpace(written), start: bold.Pos()}
@@ -133,14 +137,17 @@ func (d *document) label(block ast.Node, bold *ast.Emphasis, first bool) (label,
 	alone := strings.TrimSpace(after) == ""
 	line := d.line(l.start)
 	switch {
-	case colon, alone && l.known != "", alone && first && bold.NextSibling() == nil && isShort(l.written):
+	case colon, alone && l.known != "", alone && first && bold.NextSibling() == nil &&
+		isShort(l.written):
 		if likely != "" {
-			l.fault = &Fault{line, "unknown label " + quote(l.written), `write "**` + likely + `**:", or use a different label`}
+			l.fault = &Fault{line, "unknown label " + quote(l.written), `write "**` + likely +
+				`**:", or use a different label`}
 		}
 		return l, true
 	case first && (l.known != "" || strings.Contains(likely, " ")):
 		meant := l.known + likely
-		l.fault = &Fault{line, "the label " + quote(l.written) + " has no colon", `write "**` + meant + `**:", or start the line with another word`}
+		l.fault = &Fault{line, "the label " + quote(l.written) + " has no colon", `write "**` +
+			meant + `**:", or start the line with another word`}
 		return l, true
 	}
 	return l, false

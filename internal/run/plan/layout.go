@@ -27,8 +27,8 @@ type cell struct {
 
 func (c *cell) middle() float64 { return c.y + c.height/2 }
 
-// layout arranges tasks in layers from left to right, each in the layer after the last of its blockers, and orders the layers so
-// that few lines cross. It is deterministic.
+// layout arranges tasks in layers from left to right, each in the layer after the last of its
+// blockers, and orders the layers so that few lines cross. It is deterministic.
 type layout struct {
 	cells  []cell
 	layers [][]int
@@ -84,7 +84,8 @@ func (l *layout) connect(from, to int, room bool) {
 	l.lines = append(l.lines, line)
 }
 
-// sweep orders each layer by the mean position of its neighbours in the previous layer of the sweep (the barycenter heuristic).
+// sweep orders each layer by the mean position of its neighbours in the previous layer of the sweep
+// (the barycenter heuristic).
 func (l *layout) sweep(rightwards bool) {
 	place := make([]float64, len(l.cells))
 	for _, layer := range l.layers {

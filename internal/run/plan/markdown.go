@@ -13,18 +13,21 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// document is Markdown with its syntax tree. Texts are taken from the source, not from the tree, so that they stay verbatim.
+// document is Markdown with its syntax tree. Texts are taken from the source, not from the tree, so
+// that they stay verbatim.
 type document struct {
 	source []byte
 	root   ast.Node
 	starts []int // offset of the beginning of each line
 }
 
-// markdown parses documents. It is shared, because creating a parser takes longer than parsing a section.
+// markdown parses documents. It is shared, because creating a parser takes longer than parsing a
+// section.
 type markdown struct{ parser parser.Parser }
 
 func newMarkdown() markdown {
-	return markdown{goldmark.New(goldmark.WithExtensions(extension.TaskList, extension.Table)).Parser()}
+	return markdown{goldmark.New(goldmark.WithExtensions(extension.TaskList,
+		extension.Table)).Parser()}
 }
 
 func (m markdown) read(source []byte) *document {
@@ -56,7 +59,8 @@ func (d *document) lineEnd(offset int) int {
 	return len(d.source)
 }
 
-// end returns the offset of the end of a block: the start of its next sibling, or the end of its parent.
+// end returns the offset of the end of a block: the start of its next sibling, or the end of its
+// parent.
 func (d *document) end(block ast.Node, parentEnd int) int {
 	if next := block.NextSibling(); next != nil {
 		return d.lineStart(next.Pos())
@@ -95,7 +99,8 @@ func (d *document) writePlain(b *strings.Builder, n ast.Node) {
 	}
 }
 
-// unescape resolves backslashes and character references, because the parser leaves them to renderers.
+// unescape resolves backslashes and character references, because the parser leaves them to
+// renderers.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -104,7 +109,8 @@ func unescape(s string) string {
 		} else if s[i] == '&' {
 			if end := strings.IndexByte(s[i:min(len(s), i+40)], ';'); end > 0 {
 				reference := []byte(s[i : i+end+1])
-				if resolved := util.ResolveEntityNames(util.ResolveNumericReferences(reference)); !bytes.Equal(resolved, reference) {
+				if resolved := util.ResolveEntityNames(
+					util.ResolveNumericReferences(reference)); !bytes.Equal(resolved, reference) {
 					b.Write(resolved)
 					i += end
 					continue
@@ -153,8 +159,8 @@ func dedent(s string, n int) string {
 	return strings.Join(lines, "\n")
 }
 
-// trim removes blank lines and spaces around a text, but keeps the indentation of the first line if blank lines precede it. It
-// also returns how many lines it removed at the top.
+// trim removes blank lines and spaces around a text, but keeps the indentation of the first line if
+// blank lines precede it. It also returns how many lines it removed at the top.
 func trim(s string) (string, int) {
 	s = strings.TrimRight(s, " \t\n")
 	first, rest, more := strings.Cut(s, "\n")

@@ -19,7 +19,8 @@ type outline struct {
 	id     string // from the heading of the plan, "" if it has none
 	name   string
 	nameAt int // the line of the name, 0 if it has none
-	// The introduction is from introStart, after the name, to introEnd, where the first phase or task starts.
+	// The introduction is from introStart, after the name, to introEnd, where the first phase or
+	// task starts.
 	introStart, introEnd int
 	tasks                []rawTask
 	faults               []Fault
@@ -27,10 +28,12 @@ type outline struct {
 	// The levels of the first phase and the first task. Zero means none yet.
 	phaseLevel, taskLevel         int
 	firstPhaseLine, firstTaskLine int
-	// phase is the phase of the next task. inTask and inPhase report what the current text belongs to.
+	// phase is the phase of the next task. inTask and inPhase report what the current text belongs
+	// to.
 	phase           string
 	inTask, inPhase bool
-	// stray is the last heading that is neither a phase nor a task nor inside a task. nil means none, or one that was reported.
+	// stray is the last heading that is neither a phase nor a task nor inside a task. nil means
+	// none, or one that was reported.
 	stray *ast.Heading
 	marks []mark
 }
@@ -58,7 +61,8 @@ type mark struct {
 	label  *label
 	indent int // of the label's list item
 	after  int // offset of the text after a heading or a rule
-	// rule marks a thematic break. inside marks one in the middle of a section, which does not end it.
+	// rule marks a thematic break. inside marks one in the middle of a section, which does not end
+	// it.
 	rule, inside bool
 }
 
@@ -79,7 +83,8 @@ func readOutline(md markdown, source []byte) *outline {
 				o.addLabel(m)
 			}
 		case *ast.ThematicBreak:
-			o.marks = append(o.marks, mark{start: o.lineStart(n.Pos()), rule: true, after: o.lineEnd(n.Pos())})
+			o.marks = append(o.marks, mark{start: o.lineStart(n.Pos()), rule: true,
+				after: o.lineEnd(n.Pos())})
 		case *ast.FencedCodeBlock, *ast.HTMLBlock:
 			o.checkClosed(n)
 		}
@@ -131,7 +136,8 @@ func (o *outline) heading(n *ast.Heading) {
 		o.beginPhase(n, phase)
 		return
 	} else if ok && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
-		o.fault(n.Pos(), `write the heading as "### Phase 1: name"`, "the phase %s has no colon after its number", quote(rest))
+		o.fault(n.Pos(), `write the heading as "### Phase 1: name"`,
+			"the phase %s has no colon after its number", quote(rest))
 		return
 	}
 	if likelyTask(plain) {
@@ -156,22 +162,25 @@ func (o *outline) heading(n *ast.Heading) {
 	o.stray = n
 }
 
-// planHeading splits the heading of a plan, "Plan ID: name", into id and name. Any other heading is a name without an id.
+// planHeading splits the heading of a plan, "Plan ID: name", into id and name. Any other heading is
+// a name without an id.
 func planHeading(heading string) (id, name string) {
 	if rest, ok := keyword(heading, "plan"); ok {
-		if id, name, ok := strings.Cut(rest, ":"); ok && signalbox.CheckID(strings.TrimSpace(id)) == nil && strings.TrimSpace(name) != "" {
+		if id, name, ok := strings.Cut(rest, ":"); ok &&
+			signalbox.CheckID(strings.TrimSpace(id)) == nil && strings.TrimSpace(name) != "" {
 			return strings.TrimSpace(id), strings.TrimSpace(name)
 		}
 	}
 	return "", heading
 }
 
-// likelyTask reports whether a heading was probably meant to be that of a task: its first word is almost "task", and an id and a
-// colon follow.
+// likelyTask reports whether a heading was probably meant to be that of a task: its first word is
+// almost "task", and an id and a colon follow.
 func likelyTask(heading string) bool {
 	word, rest, _ := strings.Cut(heading, " ")
 	id, _, colon := strings.Cut(rest, ":")
-	return text.EditDistance(strings.ToLower(word), "task") == 1 && colon && signalbox.CheckID(strings.TrimSpace(id)) == nil
+	return text.EditDistance(strings.ToLower(word), "task") == 1 && colon &&
+		signalbox.CheckID(strings.TrimSpace(id)) == nil
 }
 
 // misspelledTask reports a heading that is probably that of a task, and ends the task before it.
@@ -187,13 +196,16 @@ func (o *outline) misspelledTask(n *ast.Heading) {
 	case !colon || len(words) != 1:
 		id, title = "ID", plain
 	}
-	o.fault(n.Pos(), fmt.Sprintf(`write "%s Task %s: %s"`, hashes(level), text.Printable(strings.TrimSpace(id)), text.Printable(text.Shorten(strings.TrimSpace(title), 60))),
+	o.fault(n.Pos(), fmt.Sprintf(`write "%s Task %s: %s"`, hashes(level),
+		text.Printable(strings.TrimSpace(id)),
+		text.Printable(text.Shorten(strings.TrimSpace(title), 60))),
 		"the heading %s looks like a task, but does not begin with Task", quote(plain))
 	o.endTask(n)
 	o.stray = nil
 }
 
-// headingInTask reports a heading inside a task that is a label. Other headings are part of a section.
+// headingInTask reports a heading inside a task that is a label. Other headings are part of a
+// section.
 func (o *outline) headingInTask(n *ast.Heading, plain string) {
 	for _, l := range o.labels(n) {
 		if l.known != "" {
@@ -203,7 +215,8 @@ func (o *outline) headingInTask(n *ast.Heading, plain string) {
 		}
 	}
 	if known := knownLabel(strings.TrimSuffix(plain, ":")); known != "" {
-		o.fault(n.Pos(), `write "**`+known+`**:" instead of a heading`, "the label %s is a heading here", quote(plain))
+		o.fault(n.Pos(), `write "**`+known+`**:" instead of a heading`,
+			"the label %s is a heading here", quote(plain))
 	}
 }
 
@@ -225,12 +238,15 @@ func (o *outline) beginPhase(n *ast.Heading, phase string) {
 		o.endIntroduction(n)
 		o.phaseLevel, o.firstPhaseLine = n.Level, o.line(n.Pos())
 		if o.taskLevel > 0 && n.Level >= o.taskLevel {
-			o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.taskLevel-1), text.Printable(phase)),
+			o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.taskLevel-1),
+				text.Printable(phase)),
 				"the heading of the phase is not above the tasks, which have level %d", o.taskLevel)
 		}
 	case n.Level != o.phaseLevel:
-		o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.phaseLevel), text.Printable(phase)),
-			"the heading of the phase has level %d, but the first phase on line %d has level %d", n.Level, o.firstPhaseLine, o.phaseLevel)
+		o.fault(n.Pos(), fmt.Sprintf(`write "%s Phase %s"`, hashes(o.phaseLevel),
+			text.Printable(phase)),
+			"the heading of the phase has level %d, but the first phase on line %d has level %d",
+			n.Level, o.firstPhaseLine, o.phaseLevel)
 	}
 	o.marks = append(o.marks, mark{start: o.lineStart(n.Pos())})
 	o.phase, o.inTask, o.inPhase = phase, false, true
@@ -243,9 +259,11 @@ func (o *outline) task(n *ast.Heading, rest string) {
 	if o.taskLevel > 0 {
 		level = o.taskLevel
 	}
-	form := fmt.Sprintf(`write "%s Task ID: title", or do not begin the heading with Task`, hashes(level))
+	form := fmt.Sprintf(`write "%s Task ID: title", or do not begin the heading with Task`,
+		hashes(level))
 	before, title, colon := strings.Cut(rest, ":")
-	t := &rawTask{id: strings.TrimSpace(before), title: strings.TrimSpace(title), phase: o.phase, line: o.line(n.Pos())}
+	t := &rawTask{id: strings.TrimSpace(before), title: strings.TrimSpace(title), phase: o.phase,
+		line: o.line(n.Pos())}
 	switch {
 	case !colon:
 		o.fault(n.Pos(), form, "the heading of the task has no colon after its id")
@@ -260,11 +278,14 @@ func (o *outline) task(n *ast.Heading, rest string) {
 		o.taskLevel, o.firstTaskLine = n.Level, t.line
 		if o.phaseLevel > 0 && n.Level <= o.phaseLevel {
 			o.fault(n.Pos(), fmt.Sprintf(`write "%s Task ID: title"`, hashes(o.phaseLevel+1)),
-				"the heading of the task is not below the phase on line %d, which has level %d", o.firstPhaseLine, o.phaseLevel)
+				"the heading of the task is not below the phase on line %d, which has level %d",
+				o.firstPhaseLine, o.phaseLevel)
 		}
 	case n.Level != o.taskLevel:
-		o.fault(n.Pos(), fmt.Sprintf(`write "%s Task ID: title"; tasks cannot be nested`, hashes(o.taskLevel)),
-			"the heading of the task has level %d, but the first task on line %d has level %d", n.Level, o.firstTaskLine, o.taskLevel)
+		o.fault(n.Pos(), fmt.Sprintf(`write "%s Task ID: title"; tasks cannot be nested`,
+			hashes(o.taskLevel)),
+			"the heading of the task has level %d, but the first task on line %d has level %d",
+			n.Level, o.firstTaskLine, o.taskLevel)
 	}
 	o.marks = append(o.marks, mark{start: o.lineStart(n.Pos()), task: t, after: o.headingEnd(n)})
 	o.inTask, o.inPhase = true, false
@@ -306,8 +327,8 @@ func (o *outline) introduction() string {
 	return intro
 }
 
-// list handles a list. It is a list of sections if each item begins with a label and at least one label is known; otherwise it is part of
-// a section.
+// list handles a list. It is a list of sections if each item begins with a label and at least one
+// label is known; otherwise it is part of a section.
 func (o *outline) list(n *ast.List) {
 	hidden := o.document.heading(n, func(plain string) bool {
 		_, task := keyword(plain, "task")
@@ -315,7 +336,8 @@ func (o *outline) list(n *ast.List) {
 		return task || phase
 	})
 	if hidden != nil {
-		o.fault(hidden.Pos(), "begin the heading at the start of its line", "the heading %s is inside a list", quote(o.plain(hidden)))
+		o.fault(hidden.Pos(), "begin the heading at the start of its line",
+			"the heading %s is inside a list", quote(o.plain(hidden)))
 	}
 	if !o.inTask && !o.inPhase && o.stray == nil {
 		return
@@ -336,7 +358,8 @@ func (o *outline) list(n *ast.List) {
 		marks = append(marks, mark{start: o.lineStart(item.Pos()), label: l, indent: offset})
 	}
 	if known != nil && others {
-		o.fault(known.start, "put the label in its own paragraph; if it is not a label, put another word before it",
+		o.fault(known.start,
+			"put the label in its own paragraph; if it is not a label, put another word before it",
 			"the label %s is in a list with other text", quote(known.written))
 	}
 	if known == nil || others {
@@ -361,9 +384,9 @@ func (o *outline) itemLabel(item ast.Node) *label {
 	return &found[0]
 }
 
-// labelsAfter returns the labels on lines that are part of a list item or a quote only because no empty line precedes them (lazy
-// continuation lines). They are less indented than the item, and the author meant them as labels. Known labels that are really
-// inside an item are faults.
+// labelsAfter returns the labels on lines that are part of a list item or a quote only because no
+// empty line precedes them (lazy continuation lines). They are less indented than the item, and the
+// author meant them as labels. Known labels that are really inside an item are faults.
 func (o *outline) labelsAfter(container ast.Node, indent int, first *label) []mark {
 	var marks []mark
 	_ = ast.Walk(container, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -375,7 +398,8 @@ func (o *outline) labelsAfter(container ast.Node, indent int, first *label) []ma
 			switch {
 			case strings.TrimLeft(before, " ") == "" && len(before) < indent:
 				marks = append(marks, mark{start: l.start, label: &l})
-			case first != nil && l.start == first.start, strings.Contains(before, ">"): // the label of the item, or quoted
+			case first != nil && l.start == first.start,
+				strings.Contains(before, ">"): // the label of the item, or quoted
 			case l.known != "" && o.inTask && container.Kind() == ast.KindListItem:
 				o.fault(l.start, "put the label in its own paragraph; if it is not a label, put another word before it",
 					"the label %s is inside a list item", quote(l.written))
@@ -401,7 +425,8 @@ func (o *outline) addLabel(m mark) {
 	}
 }
 
-// checkClosed reports a code block or comment without an end, because it would hide the tasks after it.
+// checkClosed reports a code block or comment without an end, because it would hide the tasks after
+// it.
 func (o *outline) checkClosed(n ast.Node) {
 	if n.NextSibling() != nil {
 		return
@@ -413,7 +438,8 @@ func (o *outline) checkClosed(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.FencedCodeBlock:
 		if strings.TrimSpace(string(o.source[end:])) == "" {
-			o.fault(n.Pos(), "end it with a line of the same marks", "the code block is never closed")
+			o.fault(n.Pos(), "end it with a line of the same marks",
+				"the code block is never closed")
 		}
 	case *ast.HTMLBlock:
 		comment := strings.HasPrefix(string(o.source[n.Pos():]), "<!--")
@@ -423,12 +449,14 @@ func (o *outline) checkClosed(n ast.Node) {
 	}
 }
 
-// dropRules removes the rules inside sections: a rule ends a section only if no text follows before the next mark.
+// dropRules removes the rules inside sections: a rule ends a section only if no text follows before
+// the next mark.
 func (o *outline) dropRules() {
 	end := len(o.source)
 	for i := len(o.marks) - 1; i >= 0; i-- {
 		m := &o.marks[i]
-		if m.rule && bytes.IndexFunc(o.source[m.after:end], func(r rune) bool { return !unicode.IsSpace(r) }) >= 0 {
+		if m.rule && bytes.IndexFunc(o.source[m.after:end],
+			func(r rune) bool { return !unicode.IsSpace(r) }) >= 0 {
 			m.inside = true
 			continue
 		}
@@ -455,7 +483,8 @@ func (o *outline) cutSections() {
 			o.addSection(task, section{line: task.line}, mark{start: m.after}, m.after, end)
 		case task == nil:
 		case m.label != nil:
-			o.addSection(task, section{label: *m.label, line: o.line(m.label.start)}, m, m.label.content, end)
+			o.addSection(task, section{label: *m.label, line: o.line(m.label.start)}, m,
+				m.label.content, end)
 		case !m.rule: // a heading above the task
 			o.tasks = append(o.tasks, *task)
 			task = nil

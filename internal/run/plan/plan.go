@@ -1,9 +1,11 @@
-// Package plan parses plan files: Markdown that lists tasks, what each requires, and which tasks wait for which.
+// Package plan parses plan files: Markdown that lists tasks, what each requires, and which tasks
+// wait for which.
 //
-// A plan is CommonMark. The headings "### Phase N: name" and "#### Task ID: title" structure it. Other levels are allowed if all
-// tasks have the same level and all phases the same higher one. A plan can have an id, as "id: sprint-2" in YAML front matter or in a
-// heading "# Plan sprint-2: name". Below the heading of a task, bold labels at the start of a
-// paragraph, a line or a list item introduce its sections:
+// A plan is CommonMark. The headings "### Phase N: name" and "#### Task ID: title" structure it.
+// Other levels are allowed if all tasks have the same level and all phases the same higher one. A
+// plan can have an id, as "id: sprint-2" in YAML front matter or in a heading "# Plan sprint-2:
+// name". Below the heading of a task, bold labels at the start of a paragraph, a line or a list
+// item introduce its sections:
 //
 //	**Work**: what is to be done, any Markdown
 //	**Acceptance Criteria**: a list, best a task list
@@ -14,13 +16,15 @@
 //	**Priority**: high, medium, low, or a whole number from -1000 to 1000 (high is 1, medium 0, low -1)
 //	**Budget**: 200000 tokens, $5, 30m
 //
-// The colon may be inside or outside the bold text, and is optional if the label is alone on its line. All sections except the
-// criteria are optional. A section with any other label is a note, kept verbatim. Text before the first label is the work, or a
-// note if a Work section follows. Headings and labels inside code blocks, quotes and HTML comments are ignored.
+// The colon may be inside or outside the bold text, and is optional if the label is alone on its
+// line. All sections except the criteria are optional. A section with any other label is a note,
+// kept verbatim. Text before the first label is the work, or a note if a Work section follows.
+// Headings and labels inside code blocks, quotes and HTML comments are ignored.
 //
-// A plan that is ambiguous is refused, because running a plan that was misread costs more than correcting it. All errors are
-// reported at once, including those for which a box would refuse the plan. The package does no I/O. Texts are kept verbatim; the output of Text, SVG and the errors is safe for a
-// terminal and a browser.
+// A plan that is ambiguous is refused, because running a plan that was misread costs more than
+// correcting it. All errors are reported at once, including those for which a box would refuse the
+// plan. The package does no I/O. Texts are kept verbatim; the output of Text, SVG and the errors is
+// safe for a terminal and a browser.
 package plan
 
 import (
@@ -42,8 +46,9 @@ import (
 const (
 	MaxBytes = 8 << 20
 	MaxTasks = 10_000
-	// maxMarkers limits how deep a line nests quotes and lists, maxDefinitions how many lines define the target of a link, and
-	// maxLinkWork the number of links in a paragraph times its length: for all, the time of the Markdown parser grows quadratically.
+	// maxMarkers limits how deep a line nests quotes and lists, maxDefinitions how many lines
+	// define the target of a link, and maxLinkWork the number of links in a paragraph times its
+	// length: for all, the time of the Markdown parser grows quadratically.
 	maxMarkers     = 1000
 	maxDefinitions = 10_000
 	maxLinkWork    = 64 << 20
@@ -53,12 +58,14 @@ const (
 
 // Plan is a plan file.
 type Plan struct {
-	// ID identifies the plan, from "id" in the front matter or from a heading "# Plan ID: name". Empty means that it has none.
+	// ID identifies the plan, from "id" in the front matter or from a heading "# Plan ID: name".
+	// Empty means that it has none.
 	ID string `json:"id,omitempty"`
-	// Name is the text of the first heading of level 1 or 2 that is neither a phase nor a task. Without one it is the base name
-	// of the file.
+	// Name is the text of the first heading of level 1 or 2 that is neither a phase nor a task.
+	// Without one it is the base name of the file.
 	Name string `json:"name"`
-	// Introduction is the Markdown between that heading and the first phase or task, at most maxIntroduction bytes.
+	// Introduction is the Markdown between that heading and the first phase or task, at most
+	// maxIntroduction bytes.
 	Introduction string `json:"introduction,omitempty"`
 	// Tasks are in the order of the file.
 	Tasks []Task `json:"tasks"`
@@ -87,7 +94,8 @@ type Task struct {
 	Budget *Budget `json:"budget,omitempty"`
 	// Notes are the sections with other labels, verbatim.
 	Notes string `json:"notes,omitempty"`
-	// Draft reports whether the task has no acceptance criteria, so that a business analyst must expand it.
+	// Draft reports whether the task has no acceptance criteria, so that a business analyst must
+	// expand it.
 	Draft bool `json:"draft,omitempty"`
 	// Line is the line of the heading.
 	Line int `json:"-"`
@@ -102,8 +110,8 @@ type Budget struct {
 
 // Options configure Parse.
 type Options struct {
-	// Drafts allows tasks without acceptance criteria, for runs with a business analyst who expands them. False means that such a
-	// task is an error.
+	// Drafts allows tasks without acceptance criteria, for runs with a business analyst who expands
+	// them. False means that such a task is an error.
 	Drafts bool
 }
 
@@ -134,8 +142,9 @@ func (e *Error) Describe(i int) string {
 	return fmt.Sprintf("%s:%d: %s", text.Printable(e.File), e.Faults[i].Line, e.Faults[i].Text)
 }
 
-// Parse parses a plan. The name of the file is only for messages and for Plan.Name. Nil options mean the zero value. The error is
-// a *signalbox.Error with CodeUsage that contains an *Error with all faults.
+// Parse parses a plan. The name of the file is only for messages and for Plan.Name. Nil options
+// mean the zero value. The error is a *signalbox.Error with CodeUsage that contains an *Error with
+// all faults.
 func Parse(name string, source []byte, opts *Options) (*Plan, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -147,9 +156,11 @@ func Parse(name string, source []byte, opts *Options) (*Plan, error) {
 	slices.SortStableFunc(faults, func(a, b Fault) int { return a.Line - b.Line })
 	hint := faults[0].Hint
 	if len(faults) > 1 {
-		hint = fmt.Sprintf("correct the %d faults; signalbox plan check shows a hint for each", len(faults))
+		hint = fmt.Sprintf("correct the %d faults; signalbox plan check shows a hint for each",
+			len(faults))
 	}
-	return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: &Error{File: name, Faults: faults}, Hint: hint}
+	return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: &Error{File: name, Faults: faults},
+		Hint: hint}
 }
 
 func parse(name string, source []byte, opts Options) (*Plan, []Fault) {
@@ -173,7 +184,8 @@ func parse(name string, source []byte, opts Options) (*Plan, []Fault) {
 	faults := append(out.faults, checkNames(plan, name, out.nameAt)...)
 	graph := graphCheck{}
 	for _, raw := range out.tasks {
-		r := taskReader{md: md, task: Task{ID: raw.id, Title: raw.title, Phase: raw.phase, Line: raw.line}}
+		r := taskReader{md: md, task: Task{ID: raw.id, Title: raw.title, Phase: raw.phase,
+			Line: raw.line}}
 		r.read(raw.sections, opts)
 		faults = append(faults, r.faults...)
 		plan.Tasks = append(plan.Tasks, r.task)
@@ -182,9 +194,12 @@ func parse(name string, source []byte, opts Options) (*Plan, []Fault) {
 	graph.tasks = plan.Tasks
 	switch {
 	case len(plan.Tasks) == 0 && len(faults) == 0:
-		faults = append(faults, Fault{1, "the plan has no task", `begin each task with a heading such as "#### Task T1: title"`})
+		faults = append(faults,
+			Fault{1, "the plan has no task",
+				`begin each task with a heading such as "#### Task T1: title"`})
 	case len(plan.Tasks) > MaxTasks:
-		return nil, []Fault{{plan.Tasks[MaxTasks].Line, fmt.Sprintf("there are more than %d tasks", MaxTasks),
+		return nil, []Fault{{plan.Tasks[MaxTasks].Line, fmt.Sprintf("there are more than %d tasks",
+			MaxTasks),
 			"split the plan into several files"}}
 	}
 	return plan, append(faults, graph.faults()...)
@@ -224,10 +239,12 @@ func checkText(text []byte) *Fault {
 			return &Fault{line, "the line is not valid UTF-8", "save the file as UTF-8"}
 		}
 		if len(rest[:end])-len(bytes.TrimLeft(rest[:end], " \t>+*-.)0123456789")) > maxMarkers {
-			return &Fault{line, fmt.Sprintf("the line begins with more than %d list or quote marks", maxMarkers),
+			return &Fault{line, fmt.Sprintf("the line begins with more than %d list or quote marks",
+				maxMarkers),
 				"check that this is the right file"}
 		}
-		if start := bytes.TrimLeft(rest[:end], " \t>"); len(start) > 0 && start[0] == '[' && bytes.Contains(start, []byte("]:")) {
+		if start := bytes.TrimLeft(rest[:end], " \t>"); len(start) > 0 && start[0] == '[' &&
+			bytes.Contains(start, []byte("]:")) {
 			definitions++
 		}
 		if beginsBlock(rest[:end]) {
@@ -235,10 +252,12 @@ func checkText(text []byte) *Fault {
 		}
 		links, length = links+bytes.Count(rest[:end], []byte("](")), length+end
 		if links*length > maxLinkWork {
-			return &Fault{line, "the paragraph has too many links", "check that this is the right file, or split the paragraph with empty lines"}
+			return &Fault{line, "the paragraph has too many links",
+				"check that this is the right file, or split the paragraph with empty lines"}
 		}
 		if definitions > maxDefinitions {
-			return &Fault{line, fmt.Sprintf("there are more than %d definitions of links", maxDefinitions),
+			return &Fault{line, fmt.Sprintf("there are more than %d definitions of links",
+				maxDefinitions),
 				"check that this is the right file, or split the plan into several files"}
 		}
 		rest = rest[end:]
@@ -246,7 +265,8 @@ func checkText(text []byte) *Fault {
 	return nil
 }
 
-// beginsBlock reports whether a line certainly ends the paragraph before it: it is empty, a heading or a list item.
+// beginsBlock reports whether a line certainly ends the paragraph before it: it is empty, a heading
+// or a list item.
 func beginsBlock(line []byte) bool {
 	start := bytes.TrimLeft(line, " \t>")
 	if len(bytes.TrimSpace(start)) == 0 {
@@ -256,5 +276,6 @@ func beginsBlock(line []byte) bool {
 	if start[0] == '-' || start[0] == '*' || start[0] == '+' {
 		after = start[1:]
 	}
-	return len(after) < len(start) && (bytes.HasPrefix(after, []byte(" ")) || bytes.HasPrefix(after, []byte("\t")))
+	return len(after) < len(start) &&
+		(bytes.HasPrefix(after, []byte(" ")) || bytes.HasPrefix(after, []byte("\t")))
 }

@@ -21,14 +21,19 @@ import (
 
 // genPlan draws plans whose texts are Markdown.
 func genPlan(t *rapid.T) *Plan {
-	word := rapid.StringMatching(`[a-zA-Zäß日][a-z0-9]{0,5}`).Filter(func(s string) bool { return !isNone(s) })
+	word := rapid.StringMatching(`[a-zA-Zäß日][a-z0-9]{0,5}`).Filter(
+		func(s string) bool { return !isNone(s) })
 	sentence := rapid.Custom(func(t *rapid.T) string {
-		words := rapid.SliceOfN(rapid.OneOf(word, rapid.SampledFrom([]string{"*really*", "`a, b`", "**Priority**:", "<b>x</b>", "&amp;", "\\#", "[a](b)", "\u202e", "1."})), 0, 5).Draw(t, "words")
+		words := rapid.SliceOfN(rapid.OneOf(word,
+			rapid.SampledFrom([]string{"*really*", "`a, b`", "**Priority**:", "<b>x</b>", "&amp;",
+				"\\#", "[a](b)", "\u202e", "1."})), 0, 5).Draw(t, "words")
 		return strings.Join(append([]string{word.Draw(t, "first")}, words...), " ")
 	})
 	letters := rapid.StringOfN(rapid.RuneFrom([]rune("ab Z*_`<>&;:#[]()\\!-~日\"'.,1")), 1, 20, -1)
-	title := rapid.Map(letters, func(s string) string { return strings.Join(strings.Fields(s+"t"), " ") })
-	block := rapid.OneOf(sentence, rapid.Just("- a\n- b"), rapid.Just("```\n#### Task X: x\n```"), rapid.Just("> **Work**: quoted"), rapid.Just("##### More"))
+	title := rapid.Map(letters,
+		func(s string) string { return strings.Join(strings.Fields(s+"t"), " ") })
+	block := rapid.OneOf(sentence, rapid.Just("- a\n- b"), rapid.Just("```\n#### Task X: x\n```"),
+		rapid.Just("> **Work**: quoted"), rapid.Just("##### More"))
 	path := rapid.StringMatching(`[a-z_]{1,6}(/[a-z_]{1,6}){0,2}\.go`)
 	p := &Plan{Name: title.Draw(t, "name")}
 	phase := ""
@@ -50,7 +55,8 @@ func genPlan(t *rapid.T) *Plan {
 			}
 		}
 		if rapid.Bool().Draw(t, "budget") {
-			task.Budget = &Budget{rapid.Int64Range(0, 1e12).Draw(t, "tokens"), rapid.Int64Range(1, 1e12).Draw(t, "cost"),
+			task.Budget = &Budget{rapid.Int64Range(0, 1e12).Draw(t, "tokens"),
+				rapid.Int64Range(1, 1e12).Draw(t, "cost"),
 				time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "time"))}
 		}
 		if rapid.Bool().Draw(t, "notes") {
@@ -132,11 +138,13 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Task{}, "Line"), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Task{}, "Line"),
+			cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("(-want +got)\n%s\n%s", diff, text)
 		}
 		for _, task := range got.Tasks {
-			if line := strings.Split(text, "\n")[task.Line-1]; !strings.HasPrefix(line, "#### Task "+task.ID+":") {
+			if line := strings.Split(text, "\n")[task.Line-1]; !strings.HasPrefix(line,
+				"#### Task "+task.ID+":") {
 				t.Fatalf("task %s is not on line %d:\n%s", task.ID, task.Line, text)
 			}
 		}
@@ -160,8 +168,10 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(text)
 	}
-	for _, text := range []string{"#### Task A: a\n- **Work**:\n\t- x\n**Blocked By**: A\n", "Task A: a\n===\n---\nx\n---\n",
-		"# Task A:a\n-\n  **Work**\n", "#### Task A: a\n**Work**", "####\n#### Task", "#### Task A: a\n> - **Budget**: 1\n **Work**:\r\r"} {
+	for _, text := range []string{"#### Task A: a\n- **Work**:\n\t- x\n**Blocked By**: A\n",
+		"Task A: a\n===\n---\nx\n---\n",
+		"# Task A:a\n-\n  **Work**\n", "#### Task A: a\n**Work**", "####\n#### Task",
+		"#### Task A: a\n> - **Budget**: 1\n **Work**:\r\r"} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, source []byte) {
@@ -174,13 +184,15 @@ func FuzzParse(f *testing.F) {
 		lines := 1 + bytes.Count(source, []byte("\n")) + bytes.Count(source, []byte("\r"))
 		if wrong := (*Error)(nil); errors.As(err, &wrong) {
 			for _, fault := range wrong.Faults {
-				if fault.Line < 1 || fault.Line > lines || fault.Text == "" || fault.Hint == "" || text.Printable(fault.Text) != fault.Text {
+				if fault.Line < 1 || fault.Line > lines || fault.Text == "" || fault.Hint == "" ||
+					text.Printable(fault.Text) != fault.Text {
 					t.Fatalf("of %d lines: %+v", lines, fault)
 				}
 			}
 			return
 		}
-		if err != nil || len(plan.Tasks) == 0 || len(plan.Order()) != len(plan.Tasks) || len(plan.Startable()) == 0 {
+		if err != nil || len(plan.Tasks) == 0 || len(plan.Order()) != len(plan.Tasks) ||
+			len(plan.Startable()) == 0 {
 			t.Fatalf("%+v, %v", plan, err)
 		}
 		checkShown(t, plan)

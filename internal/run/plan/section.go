@@ -41,10 +41,12 @@ func (r *taskReader) read(sections []section, opts Options) {
 			notes = append(notes, s.whole)
 			if i > 0 && sections[i-1].known == labelCriteria && r.md.hasCheckbox(s.text) {
 				r.fault(s.line, "write all criteria in one list, without a label between them",
-					"the label %s ends the acceptance criteria, but a task list follows", quote(s.written))
+					"the label %s ends the acceptance criteria, but a task list follows",
+					quote(s.written))
 			}
 		case first > 0:
-			r.fault(s.line, "merge the sections", "the label %s is used twice, first on line %d", quote(s.written), first)
+			r.fault(s.line, "merge the sections", "the label %s is used twice, first on line %d",
+				quote(s.written), first)
 		default:
 			seen[s.known] = s.line
 			r.section(s)
@@ -56,33 +58,42 @@ func (r *taskReader) read(sections []section, opts Options) {
 	case intro != "":
 		notes = slices.Insert(notes, 0, intro)
 	}
-	if err := (rules.PlanTask{Title: r.task.Title, BlockedBy: r.task.BlockedBy, Files: r.task.Files}).CheckText(); err != nil {
+	if err := (rules.PlanTask{Title: r.task.Title, BlockedBy: r.task.BlockedBy,
+		Files: r.task.Files}).CheckText(); err != nil {
 		r.faults = append(r.faults, faultOf(r.task.Line, err))
 	}
 	r.task.Notes = strings.Join(notes, "\n\n")
 	r.task.Draft = len(r.task.Criteria) == 0
-	if r.task.Draft && !opts.Drafts && !slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Line == seen[labelCriteria] }) {
-		r.fault(r.task.Line, `write "**Acceptance Criteria**:" and below it a list such as "- [ ] the tests pass"`,
+	if r.task.Draft && !opts.Drafts &&
+		!slices.ContainsFunc(r.faults,
+			func(f Fault) bool { return f.Line == seen[labelCriteria] }) {
+		r.fault(r.task.Line,
+			`write "**Acceptance Criteria**:" and below it a list such as "- [ ] the tests pass"`,
 			"task %s has no acceptance criteria", quote(r.task.ID))
 	}
 }
 
-// checkID reports an id that is not valid or reserved. An empty id has been reported with the heading.
+// checkID reports an id that is not valid or reserved. An empty id has been reported with the
+// heading.
 func (r *taskReader) checkID() {
 	id := r.task.ID
 	if id == "" {
 		return
 	}
 	if err := signalbox.CheckID(id); err != nil {
-		r.fault(r.task.Line, `write "#### Task ID: title" with an id such as T1 or 1.2`, "%s", text.Printable(err.Error()))
+		r.fault(r.task.Line, `write "#### Task ID: title" with an id such as T1 or 1.2`, "%s",
+			text.Printable(err.Error()))
 		return
 	}
-	if kind, number, ok := strings.Cut(id, "-"); ok && len(kind) == 1 && strings.ContainsAny(kind, "RXQBrxqb") &&
+	if kind, number, ok := strings.Cut(id, "-"); ok && len(kind) == 1 &&
+		strings.ContainsAny(kind, "RXQBrxqb") &&
 		number != "" && strings.Trim(number, "0123456789") == "" {
-		r.fault(r.task.Line, "choose another id, such as T"+number, "the id %s is reserved for signalbox", quote(id))
+		r.fault(r.task.Line, "choose another id, such as T"+number,
+			"the id %s is reserved for signalbox", quote(id))
 	}
 	if isNone(id) {
-		r.fault(r.task.Line, "choose another id, such as T1", "the id %s is reserved: in Blocked By it means no blocker", quote(id))
+		r.fault(r.task.Line, "choose another id, such as T1",
+			"the id %s is reserved: in Blocked By it means no blocker", quote(id))
 	}
 }
 
@@ -99,7 +110,8 @@ func (r *taskReader) section(s section) {
 	case labelCriteria:
 		for _, v := range r.md.values(s) {
 			if v.text == "" {
-				r.fault(v.line, "write the criterion, or delete the line", "the acceptance criterion is empty")
+				r.fault(v.line, "write the criterion, or delete the line",
+					"the acceptance criterion is empty")
 				continue
 			}
 			t.Criteria = append(t.Criteria, v.text)
@@ -121,13 +133,15 @@ func (r *taskReader) section(s section) {
 	case labelPriority:
 		n, ok := parsePriority(s.text)
 		if !ok {
-			r.fault(s.line, "write high, medium, low, or a whole number from -1000 to 1000", "%s is not a priority", quote(s.text))
+			r.fault(s.line, "write high, medium, low, or a whole number from -1000 to 1000",
+				"%s is not a priority", quote(s.text))
 		}
 		t.Priority = n
 	case labelBudget:
 		b, ok := parseBudget(s.text)
 		if !ok {
-			r.fault(s.line, `write amounts such as "200000 tokens, $5, 30m", each at most once`, "%s is not a budget", quote(s.text))
+			r.fault(s.line, `write amounts such as "200000 tokens, $5, 30m", each at most once`,
+				"%s is not a budget", quote(s.text))
 		}
 		t.Budget = b
 	}
@@ -142,8 +156,8 @@ func unique(list []string) []string {
 	})
 }
 
-// pieces returns the entries of a section that is a list of names, or nil for "none". An empty section is a fault, because
-// something may have been forgotten.
+// pieces returns the entries of a section that is a list of names, or nil for "none". An empty
+// section is a fault, because something may have been forgotten.
 func (r *taskReader) pieces(s section, what string) []piece {
 	var found []piece
 	for _, v := range r.md.values(s) {
@@ -190,9 +204,12 @@ func (r *taskReader) readFiles(s section) {
 		clean := path.Clean(strings.ReplaceAll(name, `\`, "/"))
 		switch {
 		case !p.marked() && strings.ContainsAny(name, " \t"):
-			r.fault(p.line, "write the path alone, in backquotes if it has spaces", "%s is not a path", quote(name))
-		case path.IsAbs(clean), clean == "..", strings.HasPrefix(clean, "../"), len(clean) > 1 && clean[1] == ':':
-			r.fault(p.line, "write the path from the top of the workspace, such as cmd/main.go", "the target file %s is outside the workspace", quote(name))
+			r.fault(p.line, "write the path alone, in backquotes if it has spaces",
+				"%s is not a path", quote(name))
+		case path.IsAbs(clean), clean == "..", strings.HasPrefix(clean, "../"), len(clean) > 1 &&
+			clean[1] == ':':
+			r.fault(p.line, "write the path from the top of the workspace, such as cmd/main.go",
+				"the target file %s is outside the workspace", quote(name))
 		default:
 			r.task.Files = append(r.task.Files, clean)
 		}
@@ -200,7 +217,8 @@ func (r *taskReader) readFiles(s section) {
 	r.task.Files = unique(r.task.Files)
 }
 
-// readReading takes list items and lines verbatim, but splits a line that consists of paths separated by commas.
+// readReading takes list items and lines verbatim, but splits a line that consists of paths
+// separated by commas.
 func (r *taskReader) readReading(s section) []string {
 	var list []string
 	for _, v := range r.md.values(s) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Sections returns the sections of a task that say what is to be done, in Markdown as in a plan: without the heading, and without the
-// settings of the run such as the priority.
+// Sections returns the sections of a task that say what is to be done, in Markdown as in a plan:
+// without the heading, and without the settings of the run such as the priority.
 func (t *Task) Sections() string {
 	var parts []string
 	list := func(label, bullet string, items []string) {
@@ -30,7 +30,8 @@ func (t *Task) Sections() string {
 		items []string
 	}{{labelEnvironments, t.Environments}, {labelBlockedBy, t.BlockedBy}} {
 		if len(line.items) > 0 {
-			parts = append(parts, fmt.Sprintf("**%s**: %s", line.label, strings.Join(line.items, ", ")))
+			parts = append(parts,
+				fmt.Sprintf("**%s**: %s", line.label, strings.Join(line.items, ", ")))
 		}
 	}
 	if t.Notes != "" {

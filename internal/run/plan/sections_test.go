@@ -42,7 +42,8 @@ It counts lines:
 		t.Fatal(err)
 	}
 	first, second := parsed.Tasks[0], parsed.Tasks[1]
-	again, err := Parse("plan.md", []byte("#### Task T1: count\n"+first.Sections()+"\n\n#### Task T2: prepare\n"+second.Sections()+"\n"), options)
+	again, err := Parse("plan.md", []byte("#### Task T1: count\n"+first.Sections()+
+		"\n\n#### Task T2: prepare\n"+second.Sections()+"\n"), options)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, first.Sections())
 	}
@@ -56,7 +57,8 @@ It counts lines:
 			t.Errorf("the plan was not read: %+v", first)
 		}
 	}
-	if len(first.Criteria) != 2 || len(first.Reading) != 1 || len(first.Files) != 1 || len(first.Environments) != 2 || len(first.BlockedBy) != 1 {
+	if len(first.Criteria) != 2 || len(first.Reading) != 1 || len(first.Files) != 1 ||
+		len(first.Environments) != 2 || len(first.BlockedBy) != 1 {
 		t.Errorf("the plan was not read: %+v", first)
 	}
 }

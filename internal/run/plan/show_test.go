@@ -20,7 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "update the golden texts and pictures")
 
-// checkShown checks that Text is safe for a terminal, and that SVG is XML with only the expected elements.
+// checkShown checks that Text is safe for a terminal, and that SVG is XML with only the expected
+// elements.
 func checkShown(t *testing.T, p *Plan) {
 	t.Helper()
 	for line := range strings.Lines(p.Text()) {
@@ -42,7 +43,8 @@ func checkShown(t *testing.T, p *Plan) {
 		if start, ok := token.(xml.StartElement); ok && !own[start.Name.Local] {
 			t.Fatalf("element %s in\n%s", start.Name.Local, svg)
 		}
-		if shown, ok := token.(xml.CharData); ok && strings.ContainsAny(string(shown), "\u202e\u2066\u0085\x1b") {
+		if shown, ok := token.(xml.CharData); ok &&
+			strings.ContainsAny(string(shown), "\u202e\u2066\u0085\x1b") {
 			t.Fatalf("hostile text %q", shown)
 		}
 	}
@@ -116,17 +118,20 @@ func TestLayout(t *testing.T) {
 // TestTextFitsBox checks that a long id does not run into the mark beside it, nor out of the box.
 func TestTextFitsBox(t *testing.T) {
 	p := graphPlan("WWWWWWWWWWWWWWWWWWWWWWWW X:WWWWWWWWWWWWWWWWWWWWWWWW")
-	texts := regexp.MustCompile(`class="id" x="20" y="24">([^<]*)</text><text class="mark" x="196" y="24">([^<]*)<`).FindSubmatch(p.SVG())
+	texts := regexp.MustCompile(
+		`class="id" x="20" y="24">([^<]*)</text><text class="mark" x="196" y="24">([^<]*)<`).FindSubmatch(p.SVG())
 	if texts == nil {
 		t.Fatalf("no task with a mark in\n%s", p.SVG())
 	}
 	id, mark := string(texts[1]), string(texts[2])
-	if end := 20 + picture.Pixels(id, 13, picture.AdvanceBold); !strings.HasSuffix(id, "…") || end > 196-picture.Pixels(mark, 11, picture.Advance) {
+	if end := 20 + picture.Pixels(id, 13, picture.AdvanceBold); !strings.HasSuffix(id, "…") ||
+		end > 196-picture.Pixels(mark, 11, picture.Advance) {
 		t.Errorf("the id %q ends at %d, in the mark %q", id, end, mark)
 	}
 }
 
-// TestManyTasks parses and draws a large plan. An algorithm with quadratic time would make it very slow.
+// TestManyTasks parses and draws a large plan. An algorithm with quadratic time would make it very
+// slow.
 func TestManyTasks(t *testing.T) {
 	const n = 4000
 	var b strings.Builder
@@ -141,11 +146,13 @@ func TestManyTasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Tasks) != n || len(p.Order()) != n || len(p.Startable()) != 10 || bytes.Count(p.SVG(), []byte(`<g class="task`)) != n {
+	if len(p.Tasks) != n || len(p.Order()) != n || len(p.Startable()) != 10 ||
+		bytes.Count(p.SVG(), []byte(`<g class="task`)) != n {
 		t.Errorf("%d tasks", len(p.Tasks))
 	}
 	again, err := Parse("plan.md", []byte(render(p, true)), nil)
-	if diff := cmp.Diff(p, again, cmpopts.IgnoreFields(Task{}, "Line"), cmpopts.IgnoreFields(Plan{}, "Name")); err != nil || diff != "" {
+	if diff := cmp.Diff(p, again, cmpopts.IgnoreFields(Task{}, "Line"),
+		cmpopts.IgnoreFields(Plan{}, "Name")); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
 }

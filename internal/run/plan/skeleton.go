@@ -11,7 +11,8 @@ import (
 //go:embed skeleton.md
 var skeleton string
 
-// Skeleton returns a plan that explains itself, with a title. The error says that the title would not be the name of the plan.
+// Skeleton returns a plan that explains itself, with a title. The error says that the title would
+// not be the name of the plan.
 func Skeleton(title string) ([]byte, error) {
 	text := []byte(strings.Replace(skeleton, "TITLE", Escape(title), 1))
 	if err := CheckTitle(text, title); err != nil {
@@ -20,13 +21,15 @@ func Skeleton(title string) ([]byte, error) {
 	return text, nil
 }
 
-// CheckTitle reports that a title that was written into a plan is not its name, because it has a meaning of its own or is not one line.
+// CheckTitle reports that a title that was written into a plan is not its name, because it has a
+// meaning of its own or is not one line.
 func CheckTitle(text []byte, title string) error {
 	p, err := Parse("plan.md", text, nil)
 	if err == nil && p.Name == strings.Join(strings.Fields(title), " ") && p.ID == "" {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s cannot be the title of a plan", quote(title)),
+	return &signalbox.Error{Code: signalbox.CodeUsage,
+		Err:  fmt.Errorf("%s cannot be the title of a plan", quote(title)),
 		Hint: "use one line of plain text that does not begin with Task, Phase or Plan"}
 }
 

@@ -52,8 +52,9 @@ const (
 	legendRow = 22
 )
 
-// SVG returns the graph as a self-contained picture: tasks in layers from left to right, with lines from each task to those it
-// unblocks. It follows the reader's choice of light or dark. Its description has everything in words.
+// SVG returns the graph as a self-contained picture: tasks in layers from left to right, with lines
+// from each task to those it unblocks. It follows the reader's choice of light or dark. Its
+// description has everything in words.
 func (p *Plan) SVG() []byte {
 	net := p.network()
 	l := newLayout(net)
@@ -64,8 +65,10 @@ func (p *Plan) SVG() []byte {
 	height := top + int(l.height) + margin + len(legend)*legendRow + margin/2
 
 	var b strings.Builder
-	fmt.Fprintf(&b, "<text class=\"name\" x=\"%d\" y=\"34\">%s</text>\n", margin, fitPixels(p.Name, width-2*margin, 18, picture.AdvanceBold))
-	fmt.Fprintf(&b, "<text class=\"sum\" x=\"%d\" y=\"56\">%s</text>\n", margin, picture.Escape(p.Summary()))
+	fmt.Fprintf(&b, "<text class=\"name\" x=\"%d\" y=\"34\">%s</text>\n", margin,
+		fitPixels(p.Name, width-2*margin, 18, picture.AdvanceBold))
+	fmt.Fprintf(&b, "<text class=\"sum\" x=\"%d\" y=\"56\">%s</text>\n", margin,
+		picture.Escape(p.Summary()))
 	fmt.Fprintf(&b, "<g transform=\"translate(0 %d)\">\n", top)
 	for _, line := range l.lines {
 		b.WriteString(l.path(line))
@@ -85,7 +88,8 @@ func (p *Plan) SVG() []byte {
 				color[e.phase], e.x, y, e.x+16, y+10, picture.Escape(e.text))
 		}
 	}
-	doc := picture.Document{Class: "plan", Width: width, Height: height, Title: text.Printable(p.Name), Description: p.description(net),
+	doc := picture.Document{Class: "plan", Width: width, Height: height,
+		Title: text.Printable(p.Name), Description: p.description(net),
 		Style: picture.Style("plan", fixedRules, coloredRules), Defs: arrowHead}
 	return []byte(doc.Render(b.String()))
 }
@@ -97,10 +101,12 @@ func fitPixels(s string, pixels, size int, width picture.Ruler) string {
 
 // path draws a line through cells.
 func (l *layout) path(line []int) string {
-	return fmt.Sprintf("<path class=\"line\" marker-end=\"url(#plan-head)\" d=\"%s\"/>\n", l.curve(line))
+	return fmt.Sprintf("<path class=\"line\" marker-end=\"url(#plan-head)\" d=\"%s\"/>\n",
+		l.curve(line))
 }
 
-// curve returns the path data of a line through cells: a curve from each to the next, and straight across the layers that it passes.
+// curve returns the path data of a line through cells: a curve from each to the next, and straight
+// across the layers that it passes.
 func (l *layout) curve(line []int) string {
 	var d strings.Builder
 	from := &l.cells[line[0]]
@@ -132,21 +138,25 @@ func (p *Plan) drawTask(b *strings.Builder, c *cell, color map[string]int, net *
 	if len(t.BlockedBy) == 0 {
 		class, mark = class+" start", strings.TrimPrefix(mark+", can start", ", ")
 	}
-	fmt.Fprintf(b, "<g class=\"%s\" transform=\"translate(%.1f %.1f)\"><title>%s</title>\n", class, c.x(), c.y, picture.Escape(p.sentence(c.task, net)))
+	fmt.Fprintf(b, "<g class=\"%s\" transform=\"translate(%.1f %.1f)\"><title>%s</title>\n", class,
+		c.x(), c.y, picture.Escape(p.sentence(c.task, net)))
 	fmt.Fprintf(b, "<rect class=\"box\" width=\"%d\" height=\"%d\" rx=\"8\"/>", boxWidth, boxHeight)
 	if n, ok := color[t.Phase]; ok {
-		fmt.Fprintf(b, "<rect class=\"p%d\" x=\"8\" y=\"10\" width=\"4\" height=\"%d\" rx=\"2\"/>", n, boxHeight-20)
+		fmt.Fprintf(b, "<rect class=\"p%d\" x=\"8\" y=\"10\" width=\"4\" height=\"%d\" rx=\"2\"/>",
+			n, boxHeight-20)
 	}
 	room := boxWidth - textLeft - textRight
 	idRoom := room
 	if mark != "" {
 		idRoom -= picture.Pixels(mark, 11, picture.Advance) + 6
 	}
-	fmt.Fprintf(b, "<text class=\"id\" x=\"%d\" y=\"24\">%s</text>", textLeft, fitPixels(t.ID, idRoom, 13, picture.AdvanceBold))
+	fmt.Fprintf(b, "<text class=\"id\" x=\"%d\" y=\"24\">%s</text>", textLeft,
+		fitPixels(t.ID, idRoom, 13, picture.AdvanceBold))
 	if mark != "" {
 		fmt.Fprintf(b, "<text class=\"mark\" x=\"%d\" y=\"24\">%s</text>", boxWidth-textRight, mark)
 	}
-	fmt.Fprintf(b, "<text class=\"title\" x=\"%d\" y=\"43\">%s</text></g>\n", textLeft, fitPixels(t.Title, room, 12, picture.Advance))
+	fmt.Fprintf(b, "<text class=\"title\" x=\"%d\" y=\"43\">%s</text></g>\n", textLeft,
+		fitPixels(t.Title, room, 12, picture.Advance))
 }
 
 // description returns the whole graph in sentences.

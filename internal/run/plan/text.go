@@ -8,7 +8,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// The maximum widths of the columns of titles and blockers. Longer texts push the rest of the line to the right.
+// The maximum widths of the columns of titles and blockers. Longer texts push the rest of the line
+// to the right.
 const (
 	maxTitle = 44
 	maxWaits = 20
@@ -24,7 +25,8 @@ func (p *Plan) Summary() string {
 		text.Count(len(p.Tasks), "task"), phases, len(p.Startable()), len(p.LongestChain()))
 }
 
-// Text returns the graph for a terminal: the tasks of each phase with the tasks that they wait for and unblock.
+// Text returns the graph for a terminal: the tasks of each phase with the tasks that they wait for
+// and unblock.
 func (p *Plan) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s\n", text.Printable(p.Name), p.Summary())
@@ -48,7 +50,8 @@ func (p *Plan) Text() string {
 		if len(t.BlockedBy) == 0 {
 			start = "▶"
 		}
-		line := fmt.Sprintf("  %s %s  %s  %s", start, pad(text.Printable(t.ID), idWidth), pad(title(t), titleWidth),
+		line := fmt.Sprintf("  %s %s  %s  %s", start, pad(text.Printable(t.ID), idWidth),
+			pad(title(t), titleWidth),
 			pad(p.waits(net.before[i]), waitWidth))
 		if len(net.after[i]) > 0 {
 			line += "  → " + p.ids(net.after[i])

@@ -15,7 +15,8 @@ type value struct {
 	pieces []piece // parts between commas and line ends, if the entry is inline text
 }
 
-// values parses the text of a section as a separate document, so that the position of its label makes no difference.
+// values parses the text of a section as a separate document, so that the position of its label
+// makes no difference.
 func (m markdown) values(s section) []value {
 	d := m.read([]byte(s.text))
 	var found []value
@@ -59,11 +60,13 @@ func (d *document) item(n ast.Node, end int) value {
 	raw := string(d.source[n.Pos():max(n.Pos(), end)])
 	raw = strings.TrimLeft(raw, "0123456789")[1:] // the list marker
 	block := n.FirstChild()
-	if block != nil && block.FirstChild() != nil && block.FirstChild().Kind() == extast.KindTaskCheckBox {
+	if block != nil && block.FirstChild() != nil &&
+		block.FirstChild().Kind() == extast.KindTaskCheckBox {
 		raw = strings.TrimLeft(raw, " \t")[len("[ ]"):]
 	}
 	v.text, _ = trim(dedent(raw, n.(*ast.ListItem).Offset))
-	if block != nil && block.NextSibling() == nil && (block.Kind() == ast.KindTextBlock || block.Kind() == ast.KindParagraph) {
+	if block != nil && block.NextSibling() == nil &&
+		(block.Kind() == ast.KindTextBlock || block.Kind() == ast.KindParagraph) {
 		v.pieces = d.pieces(block)
 	}
 	return v
@@ -88,7 +91,8 @@ func (p piece) name() string {
 	return p.text()
 }
 
-// text returns the visible text. Other markup is kept, because names may look like markup: __init__.py.
+// text returns the visible text. Other markup is kept, because names may look like markup:
+// __init__.py.
 func (p piece) text() string {
 	if p.sole != nil {
 		return p.doc.plain(p.sole)
@@ -124,7 +128,8 @@ type cutter struct {
 }
 
 func (c *cutter) cut(end, next int) {
-	p := piece{source: strings.TrimSpace(string(c.source[c.start:end])), line: c.line(c.start), doc: c.document}
+	p := piece{source: strings.TrimSpace(string(c.source[c.start:end])), line: c.line(c.start),
+		doc: c.document}
 	if len(c.nodes) == 1 && !c.words {
 		switch c.nodes[0].Kind() {
 		case ast.KindCodeSpan, ast.KindLink, ast.KindAutoLink:
@@ -135,7 +140,8 @@ func (c *cutter) cut(end, next int) {
 	c.start, c.nodes, c.words = next, nil, false
 }
 
-// walk visits siblings. It descends into emphasis, which may come from two names by accident: _a.py, b_.py.
+// walk visits siblings. It descends into emphasis, which may come from two names by accident:
+// _a.py, b_.py.
 func (c *cutter) walk(n ast.Node) {
 	for ; n != nil; n = n.NextSibling() {
 		switch n := n.(type) {
@@ -163,7 +169,8 @@ func (c *cutter) walk(n ast.Node) {
 // hasCheckbox reports whether a text contains a task list.
 func (m markdown) hasCheckbox(text string) bool {
 	found := false
-	_ = ast.Walk(m.read([]byte(text)).root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+	_ = ast.Walk(m.read([]byte(text)).root, func(n ast.Node, entering bool) (ast.WalkStatus,
+		error) {
 		found = found || n.Kind() == extast.KindTaskCheckBox
 		return ast.WalkContinue, nil
 	})

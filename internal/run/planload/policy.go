@@ -23,8 +23,9 @@ func PolicyOf(c *config.Config, shared bool) rules.Policy {
 	l := c.Limits
 	p := rules.Policy{
 		Slots: c.Slots, Checks: ChecksAtOnce(shared), CheckSet: checkSet(c), Shared: shared,
-		ApproveMerge: c.Approve == config.ApproveMerge, TrustSteering: c.Approve == config.ApproveNever,
-		Run: budgetOf(c.Budget.Run), Task: budgetOf(c.Budget.Task), Turn: budgetOf(c.Budget.Turn),
+		ApproveMerge:  c.Approve == config.ApproveMerge,
+		TrustSteering: c.Approve == config.ApproveNever,
+		Run:           budgetOf(c.Budget.Run), Task: budgetOf(c.Budget.Task), Turn: budgetOf(c.Budget.Turn),
 		Window: rules.TokenWindow{Tokens: c.Budget.Window.Tokens, Every: c.Budget.Window.Every},
 		Limits: rules.Limits{Reviews: l.Reviews, Audits: l.Audits, Checks: l.Checks,
 			Merges: l.Merges, Incompletes: l.Incompletes, Timeouts: l.Timeouts, Unknown: l.Unknown,

@@ -31,7 +31,8 @@ type operated struct {
 	n int
 }
 
-// operate returns the screen of a box in which T1 asks a question and the merge of T2 waits for approval.
+// operate returns the screen of a box in which T1 asks a question and the merge of T2 waits for
+// approval.
 func operate(t *testing.T) *operated {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,7 +41,8 @@ func operate(t *testing.T) *operated {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(created.Dir, "signalbox.yaml"), []byte("workspace: shared\nagent: scripted\nagents:\n  scripted: {command: [scripted], format: plain}\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(created.Dir, "signalbox.yaml"),
+		[]byte("workspace: shared\nagent: scripted\nagents:\n  scripted: {command: [scripted], format: plain}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b, err := box.Open(t.Context(), created.Dir, opts)
@@ -54,13 +56,18 @@ func operate(t *testing.T) *operated {
 		policy.Roles = append(policy.Roles, rules.RoleSlots{Role: role, Slots: 3})
 	}
 	o.do(rules.Configure{Policy: policy, Actor: "ann"})
-	o.do(rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "counter", Tasks: []rules.PlanTask{planned("T1", "guard \u202e it"), planned("T2", "count in hexadecimal")}, Actor: "ann"})
+	o.do(rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "counter",
+		Tasks: []rules.PlanTask{planned("T1", "guard \u202e it"),
+			planned("T2", "count in hexadecimal")}, Actor: "ann"})
 	base := o.dispatch(signalbox.RoleCI)
-	o.do(rules.ReportChecks{Session: base.Session, Epoch: base.Lease.Epoch, Commit: "c000000000000000000000000000000000000000"})
-	o.signal(o.start(signalbox.RoleDeveloper), "divine_clarification", rules.SignalFields{Summary: "how many? " + hostileWords})
+	o.do(rules.ReportChecks{Session: base.Session, Epoch: base.Lease.Epoch,
+		Commit: "c000000000000000000000000000000000000000"})
+	o.signal(o.start(signalbox.RoleDeveloper), "divine_clarification",
+		rules.SignalFields{Summary: "how many? " + hostileWords})
 	o.signal(o.start(signalbox.RoleDeveloper), "ready_for_review", rules.SignalFields{})
 	checks := o.dispatch(signalbox.RoleCI)
-	o.do(rules.ReportChecks{Session: checks.Session, Epoch: checks.Lease.Epoch, Commit: "c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1", Steering: []string{"AGENTS.md"}})
+	o.do(rules.ReportChecks{Session: checks.Session, Epoch: checks.Lease.Epoch,
+		Commit: "c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1", Steering: []string{"AGENTS.md"}})
 	o.signal(o.start(signalbox.RoleCritic), "review_passed", rules.SignalFields{})
 	o.signal(o.start(signalbox.RoleAuditor), "audit_passed", rules.SignalFields{})
 	s := screenOn(t, b, &lines{written: make(chan struct{}, 1)}, nil, "")
@@ -84,7 +91,8 @@ func (o *operated) dispatch(role signalbox.Role) rules.Answer {
 	o.t.Helper()
 	o.n++
 	session := fmt.Sprintf("w-1.%d", o.n)
-	return o.do(rules.Dispatch{Roles: []signalbox.Role{role}, Session: session, Actor: "crew", Lease: "l-" + session})
+	return o.do(rules.Dispatch{Roles: []signalbox.Role{role}, Session: session, Actor: "crew",
+		Lease: "l-" + session})
 }
 
 func (o *operated) start(role signalbox.Role) rules.Answer {
@@ -96,11 +104,13 @@ func (o *operated) start(role signalbox.Role) rules.Answer {
 
 func (o *operated) signal(a rules.Answer, signal string, said rules.SignalFields) {
 	o.t.Helper()
-	blob, err := o.b.Engine.PutBlob(o.t.Context(), strings.NewReader("words of the "+string(a.Lease.Role)+" "+hostileWords+"\n"))
+	blob, err := o.b.Engine.PutBlob(o.t.Context(),
+		strings.NewReader("words of the "+string(a.Lease.Role)+" "+hostileWords+"\n"))
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	o.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: a.Work, Fields: said, Turn: &rules.Turn{Output: blob}})
+	o.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: a.Work,
+		Fields: said, Turn: &rules.Turn{Output: blob}})
 }
 
 // refresh shows the state of this moment.
@@ -209,7 +219,8 @@ func TestApproveOnTheScreen(t *testing.T) {
 	o.types("tab")
 	o.shows("▸ press a to look at it and approve it")
 	o.types("a")
-	o.shows("approve the merge of T2", "commit c1c1c1c1c1", "it changes files that steer agents: AGENTS.md", "y approve")
+	o.shows("approve the merge of T2", "commit c1c1c1c1c1",
+		"it changes files that steer agents: AGENTS.md", "y approve")
 	o.types("z", "a", "q", "esc")
 	if len(o.view.questions) != 2 {
 		t.Fatal("another key approves")
@@ -317,20 +328,24 @@ func TestReadOnTheScreen(t *testing.T) {
 // The transcript of a task says that no agent has worked on it, or where the earlier sessions are.
 func TestTranscriptSaysWhatIsNotShown(t *testing.T) {
 	o := operate(t)
-	o.do(rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "counter", Tasks: []rules.PlanTask{planned("T1", "guard it"), planned("T2", "count in hexadecimal"), planned("T3", "later", "T2")}, Actor: "ann"})
+	o.do(rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "counter",
+		Tasks: []rules.PlanTask{planned("T1", "guard it"), planned("T2", "count in hexadecimal"),
+			planned("T3", "later", "T2")}, Actor: "ann"})
 	o.refresh()
 	o.openPane("T3", paneTranscript)
 	o.shows("[transcript]", "no agent has worked on T3 yet; its output appears here")
 	next := o.openPane("T2", paneTranscript)
 	o.receive(next().(linesMsg))
 	o.types("g")
-	if first := strings.Split(ansi.Strip(o.screenText()), "\n")[paneHead]; first != " 2 earlier sessions: signalbox logs T2 --all" {
+	if first := strings.Split(ansi.Strip(o.screenText()),
+		"\n")[paneHead]; first != " 2 earlier sessions: signalbox logs T2 --all" {
 		t.Errorf("it begins with %q", first)
 	}
 	o.types("esc")
 	next = o.openPane("T1", paneTranscript)
 	o.receive(next().(linesMsg))
-	if drawn := o.screenText(); strings.Contains(drawn, "earlier") || strings.Contains(drawn, "no agent") {
+	if drawn := o.screenText(); strings.Contains(drawn, "earlier") ||
+		strings.Contains(drawn, "no agent") {
 		t.Errorf("there is one session:\n%s", drawn)
 	}
 	o.types("esc")
@@ -408,7 +423,8 @@ func TestViewsFitAndAreSafe(t *testing.T) {
 		name string // "" if there are times in it
 		keys []string
 	}{{"selected", []string{"j"}}, {"", []string{"i"}}, {"no-diff", []string{"d"}}, {"help", []string{"?"}}, {"answer", []string{"a"}}, {"written", []string{"a", "x", "y", "enter", "z"}},
-		{"approve", []string{"tab", "a"}}, {"reject", []string{"j", "j", "x"}}, {"stop", []string{"q"}}} {
+		{"approve", []string{"tab", "a"}}, {"reject", []string{"j", "j", "x"}},
+		{"stop", []string{"q"}}} {
 		keys := tt.keys
 		o.types(keys...)
 		for width := minWidth; width <= 200; width += 13 {
@@ -416,7 +432,8 @@ func TestViewsFitAndAreSafe(t *testing.T) {
 				_, cmd := o.Update(tea.WindowSizeMsg{Width: width, Height: height})
 				o.settle(cmd)
 				if drawn := o.screenText(); strings.Count(drawn, "\n") != height-1 {
-					t.Fatalf("%q at %dx%d has %d lines:\n%s", keys, width, height, strings.Count(drawn, "\n")+1, drawn)
+					t.Fatalf("%q at %dx%d has %d lines:\n%s", keys, width, height,
+						strings.Count(drawn, "\n")+1, drawn)
 				}
 			}
 		}
@@ -426,7 +443,8 @@ func TestViewsFitAndAreSafe(t *testing.T) {
 			if tt.name != "" {
 				o.now = o.view.began.Add(98 * time.Second)
 				o.view.story = nil
-				compareGolden(t, fmt.Sprintf("screen-%s-%dx%d", tt.name, size[0], size[1]), o.screenText())
+				compareGolden(t, fmt.Sprintf("screen-%s-%dx%d", tt.name, size[0], size[1]),
+					o.screenText())
 			}
 		}
 		o.types("esc", "esc")

@@ -21,7 +21,8 @@ func board(v view, width, height int, now time.Time, d drawing) string {
 	for !d.final && len(lines)+len(story)+len(foot) < height { // keeps the questions at the bottom
 		lines = append(lines, "")
 	}
-	if over := len(lines) + len(story) + len(foot) - height; over > 0 && height > 0 { // the foot says what to do
+	// the foot says what to do
+	if over := len(lines) + len(story) + len(foot) - height; over > 0 && height > 0 {
 		lines = lines[:max(len(lines)-over, 0)]
 	}
 	lines = slices.Concat(lines, story, foot)
@@ -106,7 +107,8 @@ func (b *boardPainter) head() []string {
 	sums := strings.Join(facts, " · ")
 	room := b.width - 3 - lipgloss.Width(sums)
 	if room < 8 {
-		return []string{" " + b.strong(cut(v.title, b.width-2)), " " + cut(sums, b.width-2), " " + b.bar(b.width-2)}
+		return []string{" " + b.strong(cut(v.title, b.width-2)), " " + cut(sums, b.width-2), " " +
+			b.bar(b.width-2)}
 	}
 	title := cut(v.title, room)
 	gap := strings.Repeat(" ", b.width-2-lipgloss.Width(title)-lipgloss.Width(sums))
@@ -197,9 +199,13 @@ func (b *boardPainter) notices(room int) (lines []string) {
 func (b *boardPainter) waiting() []string {
 	switch b.v.standing {
 	case rules.StandingAsking, rules.StandingPaused:
-		return []string{" " + b.strong(b.shortened("waiting for you; then the run continues by itself", "waiting for you"))}
+		return []string{" " +
+			b.strong(b.shortened("waiting for you; then the run continues by itself",
+				"waiting for you"))}
 	case rules.StandingLimited:
-		return []string{" " + b.strong(b.shortened("nothing is running; the run resumes by itself", "resumes by itself"))}
+		return []string{" " +
+			b.strong(b.shortened("nothing is running; the run resumes by itself",
+				"resumes by itself"))}
 	}
 	return nil
 }
@@ -243,7 +249,8 @@ func (b *boardPainter) keys() []string {
 
 // withLegend adds as much of the legend as fits.
 func (b *boardPainter) withLegend(keys string) string {
-	return " " + b.faint(b.shortened(keys+"     "+strings.Join(legend[:], "  "), keys+"     "+shortLegend, keys))
+	return " " + b.faint(b.shortened(keys+"     "+strings.Join(legend[:], "  "), keys+"     "+
+		shortLegend, keys))
 }
 
 // acts reports whether the user can decide things on this board.
@@ -263,7 +270,10 @@ func (q asked) verb() string {
 }
 
 // shortened returns the first of some texts that fits, or the last one, cut.
-func (b *boardPainter) shortened(texts ...string) string { return show.Shortest(b.width-2, texts...) }
+func (b *boardPainter) shortened(
+	texts ...string) string {
+	return show.Shortest(b.width-2, texts...)
+}
 
 // wanted counts what waits for the user.
 func (b *boardPainter) wanted() string {
@@ -291,12 +301,14 @@ func (b *boardPainter) box(room int) []string {
 	n := max(min(len(b.v.questions), (room-2)/2), 1)
 	first := max(b.target()-n+1, 0)
 	shown := b.v.questions[first : first+n]
-	title := " " + show.Shortest(b.width-4, b.wanted(), count(len(b.v.questions), "thing")+" for you") + " "
+	title := " " + show.Shortest(b.width-4, b.wanted(), count(len(b.v.questions), "thing")+
+		" for you") + " "
 	title = "╭" + title + strings.Repeat("─", max(b.width-2-lipgloss.Width(title), 0)) + "╮"
 	lines := []string{b.warn(title)}
 	side := b.warn("│")
 	row := func(text string) string {
-		return side + " " + text + strings.Repeat(" ", max(inner-lipgloss.Width(text), 0)) + " " + side
+		return side + " " + text + strings.Repeat(" ", max(inner-lipgloss.Width(text), 0)) + " " +
+			side
 	}
 	spare := room - 2 - 2*len(shown)
 	for i, q := range shown {
@@ -309,7 +321,10 @@ func (b *boardPainter) box(room int) []string {
 			}
 			lines = append(lines, row(b.strong(lead)+text))
 		}
-		lines = append(lines, row(strings.Repeat(" ", lipgloss.Width(lead))+b.busy(cut(b.howTo(q, first+i == b.target()), inner-lipgloss.Width(lead)))))
+		lines = append(lines,
+			row(strings.Repeat(" ",
+				lipgloss.Width(lead))+b.busy(cut(b.howTo(q, first+i == b.target()),
+				inner-lipgloss.Width(lead)))))
 	}
 	bottom := ""
 	if more := len(b.v.questions) - len(shown); more > 0 {
@@ -318,10 +333,12 @@ func (b *boardPainter) box(room int) []string {
 			bottom = fmt.Sprintf(" and %d more: tab ", more)
 		}
 	}
-	return append(lines, b.warn("╰"+bottom+strings.Repeat("─", max(b.width-2-lipgloss.Width(bottom), 0))+"╯"))
+	return append(lines,
+		b.warn("╰"+bottom+strings.Repeat("─", max(b.width-2-lipgloss.Width(bottom), 0))+"╯"))
 }
 
-// howTo returns how to answer a question or approve a merge: with a key, if the next key is about it.
+// howTo returns how to answer a question or approve a merge: with a key, if the next key is about
+// it.
 func (b *boardPainter) howTo(q asked, target bool) string {
 	switch {
 	case !b.acts():

@@ -14,7 +14,8 @@ import (
 // tellAll makes a story of n events.
 func tellAll(n int) (story []event) {
 	for i := range n {
-		story = append(story, event{fmt.Sprintf("09:14:%02d", i%60), "T2", fmt.Sprintf("event %d of a story with lines that are longer than a narrow screen is wide, so they are cut", i+1)})
+		story = append(story, event{fmt.Sprintf("09:14:%02d", i%60), "T2",
+			fmt.Sprintf("event %d of a story with lines that are longer than a narrow screen is wide, so they are cut", i+1)})
 	}
 	return story
 }
@@ -60,8 +61,10 @@ func TestBoardFootOfNarrowTerminals(t *testing.T) {
 
 func TestTheTimeOfAnAgentIsNeverCut(t *testing.T) {
 	b := boardPainter{now: playBegins.Add(99 * time.Second)}
-	l := lane{is: inspect.Working, who: "health auditor", attempt: 2, since: playBegins, reworks: 1, failures: 2}
-	for width, want := range map[int]string{40: "health auditor (2nd) 1m39s ↺1 !2", 26: "health auditor 1m39s ↺1 !2", 20: "health … 1m39s ↺1 !2"} {
+	l := lane{is: inspect.Working, who: "health auditor", attempt: 2, since: playBegins, reworks: 1,
+		failures: 2}
+	for width, want := range map[int]string{40: "health auditor (2nd) 1m39s ↺1 !2",
+		26: "health auditor 1m39s ↺1 !2", 20: "health … 1m39s ↺1 !2"} {
 		if got := b.whoOf(l, width); got != want {
 			t.Errorf("%d: %q, want %q", width, got, want)
 		}
@@ -69,7 +72,8 @@ func TestTheTimeOfAnAgentIsNeverCut(t *testing.T) {
 }
 
 func TestQuestionBox(t *testing.T) {
-	question, merge := asked{"Q-1", "T1", "how many?", "signalbox answer Q-1 TEXT"}, asked{"", "T2", "waits", "signalbox approve T2"}
+	question, merge := asked{"Q-1", "T1", "how many?", "signalbox answer Q-1 TEXT"},
+		asked{"", "T2", "waits", "signalbox approve T2"}
 	for want, questions := range map[string][]asked{
 		"1 question for you":                      {question},
 		"1 merge to approve":                      {merge},
@@ -90,7 +94,9 @@ func TestScreenShowsEvents(t *testing.T) {
 	s.reported = b.Engine.Tail().Seq
 	for range maxStory {
 		for _, what := range []rules.OrderKind{rules.OrderPause, rules.OrderResume} {
-			if _, err := b.Engine.Do(t.Context(), rules.Order{What: what, Work: "T1", Reason: "lunch \u202e", Actor: "ann"}); err != nil {
+			if _, err := b.Engine.Do(t.Context(),
+				rules.Order{What: what, Work: "T1", Reason: "lunch \u202e",
+					Actor: "ann"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -99,7 +105,8 @@ func TestScreenShowsEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, _ := s.view()
-	if len(v.story) != maxStory || v.story[maxStory-1].text != "resumed by ann" || v.story[maxStory-2].text != `paused by ann  lunch \u202e` || v.story[0].work != "T1" {
+	if len(v.story) != maxStory || v.story[maxStory-1].text != "resumed by ann" ||
+		v.story[maxStory-2].text != `paused by ann  lunch \u202e` || v.story[0].work != "T1" {
 		t.Errorf("%d events: %q", len(v.story), v.story)
 	}
 }

@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// DeferredWriter replaces standard error while a run is shown. It passes writes through, except while a screen is in use:
-// then it keeps them until the screen is closed. It is safe for concurrent use.
+// DeferredWriter replaces standard error while a run is shown. It passes writes through, except
+// while a screen is in use: then it keeps them until the screen is closed. It is safe for
+// concurrent use.
 type DeferredWriter struct {
 	mu     sync.Mutex // guards what follows
 	w      io.Writer

@@ -11,8 +11,9 @@ import (
 	"signalbox/internal/text"
 )
 
-// field is a text of several lines that the user writes. There is a package for it, but that searches PATH for programs of the clipboard whenever
-// signalbox starts, also where there is no screen.
+// field is a text of several lines that the user writes. There is a package for it, but that
+// searches PATH for programs of the clipboard whenever signalbox starts, also where there is no
+// screen.
 type field struct {
 	text []rune
 	at   int // the position of the cursor
@@ -99,7 +100,8 @@ func (f *field) lineEnd() int {
 	return at
 }
 
-// wordBefore and wordAfter return where the word before the cursor starts, and the one after it ends.
+// wordBefore and wordAfter return where the word before the cursor starts, and the one after it
+// ends.
 func (f *field) wordBefore() int {
 	at := f.at
 	for at > 0 && unicode.IsSpace(f.text[at-1]) {
@@ -125,8 +127,9 @@ func (f *field) wordAfter() int {
 // row is a row of the field: the text from one position to another.
 type row struct{ from, to int }
 
-// rows breaks the text into rows that are at most width wide, at spaces where there are any. A row keeps the space at its end, which is not
-// drawn. There is always a row for the cursor behind the last character.
+// rows breaks the text into rows that are at most width wide, at spaces where there are any. A row
+// keeps the space at its end, which is not drawn. There is always a row for the cursor behind the
+// last character.
 func (f *field) rows(width int) (rows []row) {
 	start, space, used := 0, -1, 0
 	for i := 0; i < len(f.text); i++ {
@@ -169,7 +172,8 @@ func (f *field) width(r row) (width int) {
 // place returns the row and the column of the cursor.
 func (f *field) place(rows []row) (at, column int) {
 	for i, r := range rows {
-		if f.at >= r.from && (f.at < r.to || i == len(rows)-1 || f.at == r.to && rows[i+1].from > r.to) {
+		if f.at >= r.from && (f.at < r.to || i == len(rows)-1 || f.at == r.to &&
+			rows[i+1].from > r.to) {
 			return i, f.width(row{r.from, f.at})
 		}
 	}
@@ -189,7 +193,8 @@ func (f *field) moveRows(by, width int) {
 	}
 	f.at = rows[to].from
 	last := rows[to].to
-	if to < len(rows)-1 && rows[to+1].from == last { // a broken line: the position behind it is on the next row
+	// a broken line: the position behind it is on the next row
+	if to < len(rows)-1 && rows[to+1].from == last {
 		last--
 	}
 	for used := 0; f.at < last && used+runeWidth(f.text[f.at]) <= f.goal; f.at++ {
@@ -203,7 +208,8 @@ func (f *field) draw(width, height int) (lines []string, x, y int) {
 	at, column := f.place(rows)
 	f.top = min(max(f.top, at-height+1, 0), at, max(len(rows)-height, 0))
 	for _, r := range rows[f.top:min(f.top+height, len(rows))] {
-		lines = append(lines, strings.ReplaceAll(string(f.text[r.from:r.to]), "\t", strings.Repeat(" ", tabWidth)))
+		lines = append(lines, strings.ReplaceAll(string(f.text[r.from:r.to]), "\t",
+			strings.Repeat(" ", tabWidth)))
 	}
 	return lines, min(column, width), at - f.top
 }

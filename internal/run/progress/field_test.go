@@ -21,7 +21,8 @@ func TestField(t *testing.T) {
 		{"the rest of a line", "ab cd", []string{"left", "left", "ctrl+k", "ctrl+u"}, "|"},
 		{"words", "one two  three", []string{"ctrl+w", "alt+b", "x"}, "one x|two  "},
 		{"after a word", "one two", []string{"home", "alt+f", "x"}, "onex| two"},
-		{"up and down keep the column", "abcd\na\nabcd", []string{"up", "up", "down", "down", "x"}, "abcd\na\nabcdx|"},
+		{"up and down keep the column", "abcd\na\nabcd", []string{"up", "up", "down", "down", "x"},
+			"abcd\na\nabcdx|"},
 		{"up on the first row", "ab", []string{"left", "up", "x"}, "ax|b"},
 		{"rows of a broken line", "aaaa bbbb cccc", []string{"up", "x"}, "aaaax| bbbb cccc"},
 		{"keys without text", "", []string{"alt+x", "tab", "ctrl+g"}, "|"},
@@ -50,7 +51,9 @@ func TestPasteIntoField(t *testing.T) {
 
 // Whatever is written, the rows have the whole text, fit the width, and the cursor is among them.
 func TestFieldRowsFit(t *testing.T) {
-	for _, written := range []string{"", " ", "\n", "a", "aaaaaaaaaaaaaaaaaaaaaaaaaa", "aa bb cc dd ee ff", strings.Repeat("質問 ", 9), "a\tb\tc", "          ", "aaaaa bbbbb", "\n\n\n", "word " + strings.Repeat("x", 30) + " end"} {
+	for _, written := range []string{"", " ", "\n", "a", "aaaaaaaaaaaaaaaaaaaaaaaaaa",
+		"aa bb cc dd ee ff", strings.Repeat("質問 ", 9), "a\tb\tc", "          ", "aaaaa bbbbb",
+		"\n\n\n", "word " + strings.Repeat("x", 30) + " end"} {
 		for width := 4; width < 20; width++ {
 			f := newField(written)
 			for f.at = range len(f.text) + 1 {
@@ -60,7 +63,8 @@ func TestFieldRowsFit(t *testing.T) {
 					if r.from < end || r.from > end+1 || r.to < r.from {
 						t.Fatalf("%q at %d: %v", written, width, rows)
 					}
-					if line := strings.TrimRight(string(f.text[r.from:r.to]), " "); !strings.Contains(line, "\t") && lipgloss.Width(line) > width {
+					if line := strings.TrimRight(string(f.text[r.from:r.to]),
+						" "); !strings.Contains(line, "\t") && lipgloss.Width(line) > width {
 						t.Fatalf("%q at %d: row %d is %q", written, width, i, line)
 					}
 					end = r.to

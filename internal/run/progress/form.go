@@ -70,10 +70,12 @@ func (f *form) layout(width, height, foot int) (about, field int) {
 }
 
 // draw draws the form. cursor is where the user writes, nil if nowhere.
-func (f *form) draw(d drawing, width, height int, foot []string) (drawn string, cursor *tea.Cursor) {
+func (f *form) draw(d drawing, width, height int, foot []string) (drawn string,
+	cursor *tea.Cursor) {
 	inner := max(width-2, 1)
 	about, field := f.layout(width, height, len(foot))
-	lines := []string{" " + d.paint.Strong(show.Cut(f.title(), inner)), " " + d.paint.Faint(strings.Repeat("─", inner))}
+	lines := []string{" " + d.paint.Strong(show.Cut(f.title(), inner)), " " +
+		d.paint.Faint(strings.Repeat("─", inner))}
 	rows := f.rows(inner)
 	last := max(len(rows)-about, 0)
 	top := min(f.top, last)
@@ -115,7 +117,8 @@ func (f *form) rows(width int) (rows []string) {
 		return []string{"…"}
 	}
 	for _, line := range f.about {
-		rows = append(rows, strings.Split(lipgloss.Wrap(strings.ReplaceAll(line, "\t", strings.Repeat(" ", tabWidth)), width, ""), "\n")...)
+		rows = append(rows, strings.Split(lipgloss.Wrap(strings.ReplaceAll(line, "\t",
+			strings.Repeat(" ", tabWidth)), width, ""), "\n")...)
 	}
 	return rows
 }

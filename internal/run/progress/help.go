@@ -10,7 +10,8 @@ import (
 // binding is a key and what it does, in words that fit a narrow terminal.
 type binding struct{ keys, does string }
 
-// readingKeys and actingKeys are the keys of a screen; a screen that only shows a run has no acting keys.
+// readingKeys and actingKeys are the keys of a screen; a screen that only shows a run has no acting
+// keys.
 var (
 	readingKeys = []binding{
 		{"↑ ↓ j k", "select a task, or scroll"},
@@ -40,7 +41,8 @@ var (
 )
 
 // legend explains the signs on the lanes. shortLegend has the most common ones.
-var legend = [...]string{"◎ ready", "○ blocked", "? asks you", "‖ waiting or paused", "! in remediation", "✕ cancelled", "↺1 reworks", "!1 failures"}
+var legend = [...]string{"◎ ready", "○ blocked", "? asks you", "‖ waiting or paused",
+	"! in remediation", "✕ cancelled", "↺1 reworks", "!1 failures"}
 
 const shortLegend = "◎ ready  ○ blocked  ? asks you  ‖ waiting  ! in remediation  ↺ reworks"
 
@@ -57,7 +59,8 @@ func helpLines(d drawing) (lines []string) {
 	}
 	for _, group := range groups {
 		for _, b := range group {
-			lines = append(lines, fmt.Sprintf("%s  %s", d.paint.Strong(show.Fit(b.keys, 9)), b.does))
+			lines = append(lines, fmt.Sprintf("%s  %s", d.paint.Strong(show.Fit(b.keys, 9)),
+				b.does))
 		}
 	}
 	lines = append(lines, "")
@@ -78,7 +81,8 @@ func (m *screenModel) openHelp() {
 // stopLine asks whether to stop the run. q is the key for it, unless it is text.
 func stopLine(d drawing, width int, q bool) string {
 	texts := []string{"stop? agents end, work is kept: q or ctrl-c again to stop, any other key to continue",
-		"stop? work is kept: q again to stop, any other key to continue", "q again to stop, other keys continue"}
+		"stop? work is kept: q again to stop, any other key to continue",
+		"q again to stop, other keys continue"}
 	if !q {
 		texts = []string{"stop? agents end, work is kept: ctrl-c again to stop, any other key to continue",
 			"stop? work is kept: ctrl-c again to stop, else continue", "ctrl-c again to stop"}
@@ -104,7 +108,8 @@ func saidLines(d drawing, width int) (lines []string) {
 // keyLine draws the keys that fit, the first ones first. The last ones are always there.
 func keyLine(d drawing, width int, keys, last []string) string {
 	for n := len(keys); n >= 0; n-- {
-		if line := strings.Join(append(keys[:n:n], last...), " · "); n == 0 || show.Cut(line, width-2) == line {
+		if line := strings.Join(append(keys[:n:n], last...), " · "); n == 0 ||
+			show.Cut(line, width-2) == line {
 			return " " + d.paint.Faint(show.Cut(line, width-2))
 		}
 	}
@@ -152,8 +157,12 @@ func (m *screenModel) formFoot() (lines []string) {
 	case f.sending:
 		return append(lines, " "+d.paint.Faint("…"))
 	case f.writes():
-		return append(lines, " "+d.paint.Faint(show.Shortest(m.width-2, "ctrl+d sends · enter new line · pgup pgdn scroll · esc back, the text is kept",
-			"ctrl+d sends · enter new line · esc back", "ctrl+d sends · esc back")))
+		return append(lines, " "+
+			d.paint.Faint(show.Shortest(m.width-2,
+				"ctrl+d sends · enter new line · pgup pgdn scroll · esc back, the text is kept",
+				"ctrl+d sends · enter new line · esc back", "ctrl+d sends · esc back")))
 	}
-	return append(lines, keyLine(d, m.width, []string{"y approve", "d read the diff", "x reject", "↑ ↓ scroll"}, []string{"esc back"}))
+	return append(lines,
+		keyLine(d, m.width, []string{"y approve", "d read the diff", "x reject", "↑ ↓ scroll"},
+			[]string{"esc back"}))
 }

@@ -20,13 +20,15 @@ type layout struct {
 	first                 stage
 }
 
-// layoutFor divides the width: the track is the same for all lanes, and the title and the status share the rest.
+// layoutFor divides the width: the track is the same for all lanes, and the title and the status
+// share the rest.
 func (b *boardPainter) layoutFor(lanes []lane) layout {
 	l := layout{ids: 2, step: 6, first: stageImplement}
 	names := []string{"DRAFT", "IMPL", "CHECK", "REV", "AUDIT", "MERGE", "DONE"}
 	switch {
 	case b.width >= 130:
-		l.step, names = 11, []string{"DRAFT", "IMPLEMENT", "CHECKS", "REVIEW", "AUDIT", "MERGE", "DONE"}
+		l.step, names = 11, []string{"DRAFT", "IMPLEMENT", "CHECKS", "REVIEW", "AUDIT", "MERGE",
+			"DONE"}
 	case b.width >= 100:
 		l.step, names = 8, []string{"DRAFT", "IMPL", "CHECKS", "REVIEW", "AUDIT", "MERGE", "DONE"}
 	case b.width < 72:
@@ -65,8 +67,8 @@ const minTitle = 6
 // track returns the width of the track.
 func (l layout) track() int { return l.step*(len(l.names)-1) + 1 }
 
-// lanes draws the tasks: all in the order of the plan if there is room, otherwise the most urgent ones and how many more
-// there are.
+// lanes draws the tasks: all in the order of the plan if there is room, otherwise the most urgent
+// ones and how many more there are.
 func (b *boardPainter) lanes(room int) []string {
 	if len(b.v.lanes) == 0 {
 		text := "no tasks"
@@ -106,7 +108,8 @@ func (b *boardPainter) fits(room int) bool {
 	return lines <= room
 }
 
-// ordered returns the lanes in the order in which they are drawn: that of the plan if all fit, otherwise the most urgent ones first.
+// ordered returns the lanes in the order in which they are drawn: that of the plan if all fit,
+// otherwise the most urgent ones first.
 func (b *boardPainter) ordered(room int) []lane {
 	if b.fits(room) {
 		return b.v.lanes
@@ -199,16 +202,21 @@ func (b *boardPainter) columns(l layout) string {
 }
 
 // hasActivity reports whether there is an activity to show.
-func (l lane) hasActivity() bool { return l.is == inspect.Working && (l.note != "" || l.percent > 0) }
+func (l lane) hasActivity() bool {
+	return l.is == inspect.Working && (l.note != "" || l.percent > 0)
+}
 
-// canTell and canRework report whether words for an agent of the task, or findings that send it back, would be accepted.
+// canTell and canRework report whether words for an agent of the task, or findings that send it
+// back, would be accepted.
 
 func (l lane) canTell() bool {
-	return l.kind != "" && l.kind != rules.KindBaseline && l.at < stageMerge && l.is != inspect.Cancelled
+	return l.kind != "" && l.kind != rules.KindBaseline && l.at < stageMerge &&
+		l.is != inspect.Cancelled
 }
 
 func (l lane) canRework() bool {
-	return (l.kind == rules.KindTask || l.kind == rules.KindRemediation) && l.at < stageDone && l.is != inspect.Cancelled
+	return (l.kind == rules.KindTask || l.kind == rules.KindRemediation) && l.at < stageDone &&
+		l.is != inspect.Cancelled
 }
 
 // steerKeys lists the keys that give words to a task's agents.
@@ -289,7 +297,8 @@ func (b *boardPainter) trackOf(l layout, lane lane) string {
 	return track.String()
 }
 
-// singleStop draws the track of work with a single stage: a request to an expert, or the baseline checks.
+// singleStop draws the track of work with a single stage: a request to an expert, or the baseline
+// checks.
 func (b *boardPainter) singleStop(l layout, lane lane) string {
 	before := l.step * int(lane.at-l.first)
 	return strings.Repeat(" ", before) + b.stop(lane) + strings.Repeat(" ", l.track()-before-1)
@@ -321,7 +330,8 @@ func (b *boardPainter) stop(lane lane) string {
 	return b.strong("◎")
 }
 
-// whoOf draws who is at work and for how long, or what the task waits for, and how often something failed.
+// whoOf draws who is at work and for how long, or what the task waits for, and how often something
+// failed.
 func (b *boardPainter) whoOf(lane lane, width int) string {
 	marks := ""
 	if lane.reworks > 0 {
@@ -341,7 +351,8 @@ func (b *boardPainter) whoOf(lane lane, width int) string {
 // atWork returns who is at work and for how long. The time is never cut off.
 func (b *boardPainter) atWork(lane lane, width int) string {
 	age := " " + b.age(lane.since)
-	if who := fmt.Sprintf("%s (%s)", lane.who, nth(lane.attempt)); lane.attempt > 1 && lipgloss.Width(who+age) <= width {
+	if who := fmt.Sprintf("%s (%s)", lane.who, nth(lane.attempt)); lane.attempt > 1 &&
+		lipgloss.Width(who+age) <= width {
 		return who + age
 	}
 	return cut(lane.who, width-lipgloss.Width(age)) + age

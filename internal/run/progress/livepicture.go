@@ -18,7 +18,8 @@ type Picture struct {
 // NewPicture starts drawing on a terminal.
 func NewPicture(terminal io.Writer) *Picture {
 	p := &Picture{ended: make(chan struct{}),
-		program: tea.NewProgram(&pictureModel{height: 24, width: 80}, tea.WithOutput(terminal), tea.WithInput(nil), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))}
+		program: tea.NewProgram(&pictureModel{height: 24, width: 80}, tea.WithOutput(terminal),
+			tea.WithInput(nil), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))}
 	go func() {
 		defer close(p.ended)
 		p.program.Run() // best effort: a terminal that cannot draw shows nothing
@@ -26,7 +27,8 @@ func NewPicture(terminal io.Writer) *Picture {
 	return p
 }
 
-// Show replaces the lines. The line with index focus stays visible, and so does the status below them.
+// Show replaces the lines. The line with index focus stays visible, and so does the status below
+// them.
 func (p *Picture) Show(lines []string, focus int, status string) {
 	select {
 	case <-p.ended:
@@ -66,7 +68,8 @@ func (m *pictureModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 func (m *pictureModel) View() tea.View {
 	lines := cropped(m.lines, m.focus, m.width, m.height-1)
-	v := tea.NewView(strings.Join(append(lines, lipgloss.NewStyle().MaxWidth(max(m.width, 10)).Render(m.status)), "\n"))
+	v := tea.NewView(strings.Join(append(lines,
+		lipgloss.NewStyle().MaxWidth(max(m.width, 10)).Render(m.status)), "\n"))
 	v.AltScreen = true // restores the terminal afterwards
 	return v
 }

@@ -25,17 +25,24 @@ func TestCropped(t *testing.T) {
 		focus, width, height int
 		want                 []string
 	}{
-		"nothing":           {nil, 0, 80, 24, nil},
-		"room for all":      {numbered(3), 2, 80, 3, []string{"line 0", "line 1", "line 2"}},
-		"the beginning":     {numbered(9), 0, 80, 4, []string{"line 0", "line 1", "line 2", "… 6 lines below"}},
-		"the middle":        {numbered(9), 4, 80, 5, []string{"… 3 lines above", "line 3", "line 4", "line 5", "… 3 lines below"}},
-		"the end":           {numbered(9), 8, 80, 4, []string{"… 6 lines above", "line 6", "line 7", "line 8"}},
-		"focus on no line":  {numbered(9), 99, 80, 4, []string{"… 6 lines above", "line 6", "line 7", "line 8"}},
-		"no focus":          {numbered(9), -1, 80, 4, []string{"line 0", "line 1", "line 2", "… 6 lines below"}},
-		"hardly any height": {numbered(9), 4, 80, 1, []string{"… 4 lines above", "line 4", "… 4 lines below"}},
-		"narrow":            {[]string{"0123456789abc", "short"}, 0, 12, 24, []string{"0123456789ab", "short"}},
-		"hardly any width":  {[]string{"0123456789abc"}, 0, 1, 24, []string{"0123456789"}},
-		"wide letters":      {[]string{"界界界界界界"}, 0, 11, 24, []string{"界界界界界"}},
+		"nothing":      {nil, 0, 80, 24, nil},
+		"room for all": {numbered(3), 2, 80, 3, []string{"line 0", "line 1", "line 2"}},
+		"the beginning": {numbered(9), 0, 80, 4,
+			[]string{"line 0", "line 1", "line 2", "… 6 lines below"}},
+		"the middle": {numbered(9), 4, 80, 5, []string{"… 3 lines above", "line 3", "line 4",
+			"line 5", "… 3 lines below"}},
+		"the end": {numbered(9), 8, 80, 4, []string{"… 6 lines above", "line 6", "line 7",
+			"line 8"}},
+		"focus on no line": {numbered(9), 99, 80, 4,
+			[]string{"… 6 lines above", "line 6", "line 7", "line 8"}},
+		"no focus": {numbered(9), -1, 80, 4,
+			[]string{"line 0", "line 1", "line 2", "… 6 lines below"}},
+		"hardly any height": {numbered(9), 4, 80, 1,
+			[]string{"… 4 lines above", "line 4", "… 4 lines below"}},
+		"narrow": {[]string{"0123456789abc", "short"}, 0, 12, 24,
+			[]string{"0123456789ab", "short"}},
+		"hardly any width": {[]string{"0123456789abc"}, 0, 1, 24, []string{"0123456789"}},
+		"wide letters":     {[]string{"界界界界界界"}, 0, 11, 24, []string{"界界界界界"}},
 	} {
 		if diff := cmp.Diff(c.want, cropped(c.lines, c.focus, c.width, c.height)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -84,8 +91,9 @@ func (w *watched) String() string {
 	return w.all.String()
 }
 
-// await waits until the terminal shows something. It sends the window size again and again, because the program resets it to
-// zero for something that is not a terminal when it is ready, and there is no way to know when that is.
+// await waits until the terminal shows something. It sends the window size again and again, because
+// the program resets it to zero for something that is not a terminal when it is ready, and there is
+// no way to know when that is.
 func (w *watched) await(p *Picture, want string) {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
@@ -107,10 +115,12 @@ func TestPicture(t *testing.T) {
 	p.Show([]string{"too late"}, 0, "tick 1") // does nothing, and does not wait
 	all := terminal.String()
 	const taken, given = "\x1b[?1049h", "\x1b[?1049l"
-	if !strings.Contains(all, "first") || !strings.Contains(all, "tick 1") || strings.Contains(all, "too late") {
+	if !strings.Contains(all, "first") || !strings.Contains(all, "tick 1") ||
+		strings.Contains(all, "too late") {
 		t.Errorf("it wrote %q", all)
 	}
-	if strings.Count(all, taken) != 1 || strings.Count(all, given) != 1 || !strings.Contains(all[strings.Index(all, taken):], given) {
+	if strings.Count(all, taken) != 1 || strings.Count(all, given) != 1 ||
+		!strings.Contains(all[strings.Index(all, taken):], given) {
 		t.Errorf("the terminal was not taken and given back: %q", all)
 	}
 	if last := all[strings.Index(all, given):]; strings.Contains(last, "other") {

@@ -19,21 +19,25 @@ const (
 	framesPerSecond = 15
 	// tickInterval is how often the board is drawn while an agent is at work.
 	tickInterval = 200 * time.Millisecond
-	// confirmTime is how long the question whether to stop is open. A key that is pressed later is not an answer to it.
+	// confirmTime is how long the question whether to stop is open. A key that is pressed later is
+	// not an answer to it.
 	confirmTime = 10 * time.Second
 )
 
 // Messages to a screen, besides keys and changes of the window.
 type (
-	viewMsg    struct{ view view } // the ledger changed
-	tickMsg    struct{}            // time passed while an agent is at work
-	clockMsg   struct{}            // the time that the header shows has changed while no agent is at work
-	warnMsg    struct{}            // something was written to standard error
-	confirmMsg struct{ n int }     // confirmTime has passed since the user was asked for the nth time whether to stop
+	viewMsg struct{ view view } // the ledger changed
+	tickMsg struct{}            // time passed while an agent is at work
+	// the time that the header shows has changed while no agent is at work
+	clockMsg struct{}
+	warnMsg  struct{} // something was written to standard error
+	// confirmTime has passed since the user was asked for the nth time whether to stop
+	confirmMsg struct{ n int }
 	endMsg     struct{ err error } // there is nothing more to show
 )
 
-// screenModel is the state of a screen: the board, and above it a pane that the user reads or a form that the user fills in.
+// screenModel is the state of a screen: the board, and above it a pane that the user reads or a
+// form that the user fills in.
 type screenModel struct {
 	screen        *screen
 	view          view
@@ -57,7 +61,8 @@ func (m *screenModel) Init() tea.Cmd {
 	return tea.Batch(tea.RequestBackgroundColor, m.tick())
 }
 
-// tick starts the timer for the next change that no event announces, unless it is running: of what an agent does, or else of the time in the header.
+// tick starts the timer for the next change that no event announces, unless it is running: of what
+// an agent does, or else of the time in the header.
 func (m *screenModel) tick() tea.Cmd {
 	switch {
 	case m.view.running > 0 && !m.ticking:
@@ -65,12 +70,14 @@ func (m *screenModel) tick() tea.Cmd {
 		return tea.Tick(tickInterval, func(time.Time) tea.Msg { return tickMsg{} })
 	case m.view.running == 0 && !m.clockTicking && !m.drawing.watch: // a watched run shows no time
 		m.clockTicking = true
-		return tea.Tick(untilClockChanges(time.Since(m.view.began)), func(time.Time) tea.Msg { return clockMsg{} })
+		return tea.Tick(untilClockChanges(time.Since(m.view.began)),
+			func(time.Time) tea.Msg { return clockMsg{} })
 	}
 	return nil
 }
 
-// untilClockChanges returns how long the header shows an elapsed time: it has seconds in the first hour, and minutes after that.
+// untilClockChanges returns how long the header shows an elapsed time: it has seconds in the first
+// hour, and minutes after that.
 func untilClockChanges(elapsed time.Duration) time.Duration {
 	unit := time.Second
 	if elapsed >= time.Hour {
@@ -156,7 +163,8 @@ func (m *screenModel) top() *pane {
 	return m.pane
 }
 
-// press handles a key: of the form, the pane or the board, whichever is on top. The keys that stop and suspend the run work everywhere.
+// press handles a key: of the form, the pane or the board, whichever is on top. The keys that stop
+// and suspend the run work everywhere.
 func (m *screenModel) press(msg tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	key := msg.String()
 	if key == "alt+esc" { // the key twice, quickly
@@ -247,7 +255,8 @@ func (m *screenModel) choose(id string) {
 	}
 }
 
-// subject returns the task that keys on the board are about: the selected one, or else the one that waits for the user, or else the first.
+// subject returns the task that keys on the board are about: the selected one, or else the one that
+// waits for the user, or else the first.
 func (m *screenModel) subject() string {
 	if slices.ContainsFunc(m.view.lanes, func(l lane) bool { return l.id == m.drawing.selected }) {
 		return m.drawing.selected
@@ -304,7 +313,8 @@ func (m *screenModel) actOnTarget(work string) tea.Cmd {
 
 // resume ends the pause of the run, or of a task.
 func (m *screenModel) resume(work string) tea.Cmd {
-	switch i := slices.IndexFunc(m.view.lanes, func(l lane) bool { return l.id == work && l.is == inspect.Paused }); {
+	switch i := slices.IndexFunc(m.view.lanes,
+		func(l lane) bool { return l.id == work && l.is == inspect.Paused }); {
 	case m.view.paused:
 		return m.screen.carryOut(decision{What: rules.OrderResume})
 	case i >= 0:

@@ -19,12 +19,13 @@ import (
 	"signalbox/internal/text"
 )
 
-// Outcome writes for people how a run ended: the state of each task, and what to do next. width is that of the terminal that w is; 0 means
-// that w is not a terminal, and that nothing is shortened.
+// Outcome writes for people how a run ended: the state of each task, and what to do next. width is
+// that of the terminal that w is; 0 means that w is not a terminal, and that nothing is shortened.
 func Outcome(w io.Writer, b *box.Box, outcome rules.Status, began time.Time, width int) error {
 	var text strings.Builder
 	now := time.Now()
-	red, troubles, _ := questions.FindBaseTroubles(context.Background(), b) // without an answer it is left out: the failure itself is on the ledger
+	// without an answer it is left out: the failure itself is on the ledger
+	red, troubles, _ := questions.FindBaseTroubles(context.Background(), b)
 	b.Engine.View(func(s *rules.State) {
 		status := statusOf(s, outcome, now)
 		if status.Standing == rules.StandingEmpty {
@@ -45,13 +46,16 @@ func Outcome(w io.Writer, b *box.Box, outcome rules.Status, began time.Time, wid
 	return err
 }
 
-// maxFailedLines is how many lines of the output of each failed check are shown at the end of a run.
+// maxFailedLines is how many lines of the output of each failed check are shown at the end of a
+// run.
 const maxFailedLines = 10
 
-// writeFailed writes why checks fail on the base. The causes that an open question names follow with the question.
+// writeFailed writes why checks fail on the base. The causes that an open question names follow
+// with the question.
 func writeFailed(text *strings.Builder, baseline *rules.Work, t questions.Troubles) {
 	for _, check := range t.FailedChecks {
-		fmt.Fprintf(text, "\n%s  %s on %s fails on the base: exit status %d\n", baseline.ID, oneLine(check.Check), oneLine(check.Environment), check.Exit)
+		fmt.Fprintf(text, "\n%s  %s on %s fails on the base: exit status %d\n", baseline.ID,
+			oneLine(check.Check), oneLine(check.Environment), check.Exit)
 		asked := func(q questions.Pending) bool { return strings.Contains(q.Text, check.Cause) }
 		if check.Cause != "" && !slices.ContainsFunc(t.Questions, asked) {
 			fmt.Fprintf(text, "    %s\n", oneLine(check.Cause))
@@ -71,7 +75,8 @@ func writeFailed(text *strings.Builder, baseline *rules.Work, t questions.Troubl
 // noPlan is shown for a box without a plan.
 const noPlan = "there is no plan yet; load one with: signalbox run plan.md"
 
-// withoutPlan returns what is shown for a box without a plan: what becomes of the work that was opened by hand, if there is any.
+// withoutPlan returns what is shown for a box without a plan: what becomes of the work that was
+// opened by hand, if there is any.
 func withoutPlan(s *rules.State) string {
 	open := 0
 	for w := range s.Works() {
@@ -82,10 +87,12 @@ func withoutPlan(s *rules.State) string {
 	if open == 0 {
 		return noPlan
 	}
-	return fmt.Sprintf("no plan; %s opened by hand, %d waiting for checks", count(open, "work item"), len(s.WaitingForChecks()))
+	return fmt.Sprintf("no plan; %s opened by hand, %d waiting for checks",
+		count(open, "work item"), len(s.WaitingForChecks()))
 }
 
-// statusOf returns the status at the end of a run. A run that was interrupted early has none yet; it is taken from the state.
+// statusOf returns the status at the end of a run. A run that was interrupted early has none yet;
+// it is taken from the state.
 func statusOf(s *rules.State, outcome rules.Status, now time.Time) rules.Status {
 	if outcome.Standing == "" {
 		return s.Status(now)
@@ -119,12 +126,14 @@ func OutcomeJSON(w io.Writer, b *box.Box, outcome rules.Status, interrupted bool
 // orEmpty returns a copy that encodes as [] rather than null.
 func orEmpty(list []string) []string { return append([]string{}, list...) }
 
-// maxTasksPrinted limits the table of tasks. In larger plans it lists only the tasks that are not done.
+// maxTasksPrinted limits the table of tasks. In larger plans it lists only the tasks that are not
+// done.
 const maxTasksPrinted = 200
 
 func writeTasks(text *strings.Builder, s *rules.State, width int) {
 	done := 0
-	works := slices.DeleteFunc(worksOfPlan(s), func(w *rules.Work) bool { return w.Task.Kind != rules.KindTask && w.Task.Kind != rules.KindRemediation })
+	works := slices.DeleteFunc(worksOfPlan(s),
+		func(w *rules.Work) bool { return w.Task.Kind != rules.KindTask && w.Task.Kind != rules.KindRemediation })
 	if len(works) > maxTasksPrinted {
 		kept := works[:0]
 		for _, w := range works {
@@ -143,8 +152,12 @@ func writeTasks(text *strings.Builder, s *rules.State, width int) {
 		if slices.Contains(approvals, w.ID) {
 			now = "needs approval"
 		}
-		table = append(table, []string{w.ID, now, strconv.Itoa(effort.Attempts), strconv.Itoa(effort.Reworks),
-			orDash(effort.AgentSeconds > 0, formatDuration(time.Duration(effort.AgentSeconds*float64(time.Second)))), orDash(w.Task.Spent.CostMicros > 0, dollars(w.Task.Spent.CostMicros)), oneLine(w.Title)})
+		table = append(table, []string{w.ID, now, strconv.Itoa(effort.Attempts),
+			strconv.Itoa(effort.Reworks),
+			orDash(effort.AgentSeconds > 0,
+				formatDuration(time.Duration(effort.AgentSeconds*float64(time.Second)))),
+			orDash(w.Task.Spent.CostMicros > 0, dollars(w.Task.Spent.CostMicros)),
+			oneLine(w.Title)})
 	}
 	text.WriteString("\n")
 	for _, row := range show.Table(table, width) {
@@ -155,12 +168,14 @@ func writeTasks(text *strings.Builder, s *rules.State, width int) {
 	}
 }
 
-// worksOfPlan returns the work of the plan that was loaded last: its tasks, and the baselines, remediations and requests to experts since its
-// first task. Those of an earlier plan belong to it only as long as they are open.
+// worksOfPlan returns the work of the plan that was loaded last: its tasks, and the baselines,
+// remediations and requests to experts since its first task. Those of an earlier plan belong to it
+// only as long as they are open.
 func worksOfPlan(s *rules.State) (works []*rules.Work) {
 	var began time.Time
 	for w := range s.Works() {
-		if w.Task != nil && w.Task.Kind == rules.KindTask && w.Task.Plan == s.PlanID() && (began.IsZero() || w.Opened.Before(began)) {
+		if w.Task != nil && w.Task.Kind == rules.KindTask && w.Task.Plan == s.PlanID() &&
+			(began.IsZero() || w.Opened.Before(began)) {
 			began = w.Opened
 		}
 	}
@@ -204,9 +219,11 @@ func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed
 	agents, reworks, spent := 0, 0, rules.Spent{}
 	for _, w := range worksOfPlan(s) {
 		effort := inspect.NewEffort(w)
-		agents, reworks, spent = agents+effort.Attempts, reworks+effort.Reworks, spent.Plus(w.Task.Spent)
+		agents, reworks, spent = agents+effort.Attempts, reworks+effort.Reworks,
+			spent.Plus(w.Task.Spent)
 	}
-	fmt.Fprintf(text, "\n%d of %s done in %s; %s, %s", st.Completed, count(st.Tasks, "task"), formatDuration(elapsed), count(agents, "agent run"), count(reworks, "rework"))
+	fmt.Fprintf(text, "\n%d of %s done in %s; %s, %s", st.Completed, count(st.Tasks, "task"),
+		formatDuration(elapsed), count(agents, "agent run"), count(reworks, "rework"))
 	if spent.Tokens > 0 {
 		fmt.Fprintf(text, "; %s tokens", tokens(spent.Tokens))
 	}
@@ -219,18 +236,22 @@ func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed
 	text.WriteString("\n")
 }
 
-// writeNext lists open questions and what to do about them. The error that the run ends with explains why it is stuck.
+// writeNext lists open questions and what to do about them. The error that the run ends with
+// explains why it is stuck.
 func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 	for _, q := range s.Questions() {
 		if q.Open() {
-			fmt.Fprintf(text, "\n%s  %s%s\n    signalbox answer %s TEXT\n", q.ID, about(q.Work), oneLine(q.Text), q.ID)
+			fmt.Fprintf(text, "\n%s  %s%s\n    signalbox answer %s TEXT\n", q.ID, about(q.Work),
+				oneLine(q.Text), q.ID)
 		}
 	}
 	for _, id := range st.Approvals {
-		fmt.Fprintf(text, "\n%s %s\n    %s\n", id, questions.ApprovalText(s, id), questions.ApprovalCommands(id))
+		fmt.Fprintf(text, "\n%s %s\n    %s\n", id, questions.ApprovalText(s, id),
+			questions.ApprovalCommands(id))
 	}
 	for _, w := range s.Requests() {
-		fmt.Fprintf(text, "\n%s waits until its pull request is merged: %s\n", w.ID, oneLine(w.Task.Delivered.Request))
+		fmt.Fprintf(text, "\n%s waits until its pull request is merged: %s\n", w.ID,
+			oneLine(w.Task.Delivered.Request))
 	}
 	switch st.Standing {
 	case rules.StandingComplete:
@@ -241,7 +262,8 @@ func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 		case st.Window:
 			fmt.Fprintf(text, "\nThe token window ends at %s.", ends)
 		case st.Outage != "":
-			fmt.Fprintf(text, "\nThe server of %s did not answer. It is tried again from %s on.", onScreen(st.Outage), ends)
+			fmt.Fprintf(text, "\nThe server of %s did not answer. It is tried again from %s on.",
+				onScreen(st.Outage), ends)
 		default:
 			fmt.Fprintf(text, "\nA rate limit ends at %s.", ends)
 		}

@@ -64,7 +64,8 @@ func (p *pane) add(lines []string) {
 		for _, n := range p.counts[:more] {
 			dropped += n
 		}
-		p.lines, p.counts, p.rows, p.top = slices.Clone(p.lines[more:]), slices.Clone(p.counts[more:]), slices.Clone(p.rows[dropped:]), max(p.top-dropped, 0)
+		p.lines, p.counts, p.rows, p.top = slices.Clone(p.lines[more:]),
+			slices.Clone(p.counts[more:]), slices.Clone(p.rows[dropped:]), max(p.top-dropped, 0)
 	}
 	p.scroll(0)
 }
@@ -100,7 +101,8 @@ func (p *pane) wrapped(line string) []string {
 	if p.width == 0 {
 		return []string{line}
 	}
-	line = ansi.Truncate(strings.ReplaceAll(line, "\t", strings.Repeat(" ", tabWidth)), maxLineWidth, "…")
+	line = ansi.Truncate(strings.ReplaceAll(line, "\t", strings.Repeat(" ", tabWidth)),
+		maxLineWidth, "…")
 	if lipgloss.Width(line) <= p.width {
 		return []string{line}
 	}
@@ -191,7 +193,8 @@ func (p *pane) head(d drawing, width int) string {
 		right += d.paint.Faint(" · " + place)
 	}
 	left := show.Cut(strings.TrimSpace(p.work+"  "+p.title), max(width-3-lipgloss.Width(right), 4))
-	return " " + d.paint.Strong(left) + strings.Repeat(" ", max(width-2-lipgloss.Width(left)-lipgloss.Width(right), 1)) + right
+	return " " + d.paint.Strong(left) + strings.Repeat(" ",
+		max(width-2-lipgloss.Width(left)-lipgloss.Width(right), 1)) + right
 }
 
 // place returns which part of the text is shown, "" if it is all of it.

@@ -30,7 +30,8 @@ func TestPaneScrolls(t *testing.T) {
 		place string
 	}{{"down", 1, "1%"}, {"space", 10, "11%"}, {"b", 1, "1%"}, {"up", 0, "top"}, {"up", 0, "top"}, {"G", 90, "end"}, {"down", 90, "end"}, {"g", 0, "top"}, {"pgdown", 9, "10%"}} {
 		if !p.press(step.key) || p.top != step.top || p.place() != step.place {
-			t.Errorf("after %s at %d (%s), want %d (%s)", step.key, p.top, p.place(), step.top, step.place)
+			t.Errorf("after %s at %d (%s), want %d (%s)", step.key, p.top, p.place(), step.top,
+				step.place)
 		}
 	}
 	if p.press("a") {
@@ -83,7 +84,8 @@ func TestPaneWraps(t *testing.T) {
 		p.resize(width, 3)
 		for _, row := range p.rows {
 			checkSize(t, row, width, 1)
-			if strings.Contains(row, "e") && strings.Contains(row, "\x1b") && !strings.HasSuffix(row, "m") {
+			if strings.Contains(row, "e") && strings.Contains(row, "\x1b") &&
+				!strings.HasSuffix(row, "m") {
 				t.Errorf("the colour of %q runs on", row)
 			}
 		}
@@ -111,7 +113,8 @@ func TestSourcePassesOnLines(t *testing.T) {
 		io.WriteString(w, "o\nthree")
 		return errors.New("broken")
 	})
-	if lines := collect(s); strings.Join(lines, "|") != "one|two|three" || s.err == nil || s.err.Error() != "broken" {
+	if lines := collect(s); strings.Join(lines, "|") != "one|two|three" || s.err == nil ||
+		s.err.Error() != "broken" {
 		t.Errorf("%q, %v", lines, s.err)
 	}
 	s = newSource(5, func(_ context.Context, w io.Writer, _ func() error) error {
@@ -145,5 +148,6 @@ func isSafe(drawn string) bool {
 	for _, sequence := range []string{"\x1b[m", "\x1b[0m"} {
 		drawn = strings.ReplaceAll(drawn, sequence, "")
 	}
-	return !strings.ContainsFunc(strings.ReplaceAll(drawn, "\n", ""), func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) })
+	return !strings.ContainsFunc(strings.ReplaceAll(drawn, "\n", ""),
+		func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) })
 }

@@ -44,7 +44,8 @@ func (d *plainDisplay) show(events []signalbox.Event) error {
 	return err
 }
 
-func (d *plainDisplay) write(lines *strings.Builder, s *rules.State, events []signalbox.Event, lastLines map[signalbox.Hash]string) {
+func (d *plainDisplay) write(lines *strings.Builder, s *rules.State, events []signalbox.Event,
+	lastLines map[signalbox.Hash]string) {
 	if len(events) == 0 {
 		d.begin(lines, s)
 		return
@@ -73,7 +74,8 @@ func (d *plainDisplay) begin(lines *strings.Builder, s *rules.State) {
 	}
 	d.line(lines, report{at: d.began, text: title + text})
 	switch st.Standing {
-	case rules.StandingAsking, rules.StandingLimited, rules.StandingPaused, rules.StandingWaiting: // there may be no event for long
+	case rules.StandingAsking, rules.StandingLimited, rules.StandingPaused,
+		rules.StandingWaiting: // there may be no event for long
 		d.standing = st.Standing
 		d.line(lines, report{at: d.began, text: standingLine(st, 0, d.zone)})
 	}
@@ -83,7 +85,8 @@ func (d *plainDisplay) begin(lines *strings.Builder, s *rules.State) {
 const textWidth = 34
 
 func (d *plainDisplay) line(lines *strings.Builder, t report) {
-	line := fmt.Sprintf("%s  %-*s  ", t.at.In(d.zone).Format(time.TimeOnly), d.ids, text.Printable(t.work))
+	line := fmt.Sprintf("%s  %-*s  ", t.at.In(d.zone).Format(time.TimeOnly), d.ids,
+		text.Printable(t.work))
 	if t.detail == "" {
 		line += oneLine(t.text)
 	} else {

@@ -13,7 +13,8 @@ import (
 
 // plainLines returns what the plain display shows of a play.
 func plainLines(p *play) *strings.Builder {
-	l := &plainDisplay{reporter: reporter{zone: time.UTC, began: p.now, standing: rules.StandingWorking}, o: Options{Title: "counter"}}
+	l := &plainDisplay{reporter: reporter{zone: time.UTC, began: p.now,
+		standing: rules.StandingWorking}, o: Options{Title: "counter"}}
 	var text strings.Builder
 	l.write(&text, p.s, nil, nil)
 	p.heard = func(events []signalbox.Event) { l.write(&text, p.s, events, nil) }
@@ -21,7 +22,8 @@ func plainLines(p *play) *strings.Builder {
 }
 
 func TestPlainLinesOfAWholeRun(t *testing.T) {
-	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "guard the counter"), planned("T2", "count in hexadecimal", "T1"), planned("T3", "document it", "T1"))
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "guard the counter"),
+		planned("T2", "count in hexadecimal", "T1"), planned("T3", "document it", "T1"))
 	text := plainLines(p)
 	p.check("B-1")
 	p.start(signalbox.RoleDeveloper, "T1")
@@ -34,7 +36,8 @@ func TestPlainLinesOfAWholeRun(t *testing.T) {
 	p.develop("T1")
 	p.approve("T1")
 	p.start(signalbox.RoleDeveloper, "T2")
-	p.say("T2", "divine_clarification", rules.SignalFields{Summary: "how many digits?\n\x1b[31mred\u202e"})
+	p.say("T2", "divine_clarification",
+		rules.SignalFields{Summary: "how many digits?\n\x1b[31mred\u202e"})
 	p.develop("T3")
 	p.approve("T3")
 	p.do(rules.AnswerQuestion{Question: "Q-1", Answer: "eight", Actor: "ann"})
@@ -50,7 +53,8 @@ func TestPlainLinesOfAWholeRun(t *testing.T) {
 }
 
 func TestPlainLinesOfTrouble(t *testing.T) {
-	p := newPlay(t, rules.Policy{Slots: 5, ApproveMerge: true, Experts: []rules.Expert{{Name: "sqlite"}}}, planned("T1", "guard the counter"),
+	p := newPlay(t, rules.Policy{Slots: 5, ApproveMerge: true,
+		Experts: []rules.Expert{{Name: "sqlite"}}}, planned("T1", "guard the counter"),
 		planned("T2", "count"), planned("T3", "document it"))
 	text := plainLines(p)
 	p.redBase("vet", "the check needs the program vet, which is not in the PATH")
@@ -58,11 +62,13 @@ func TestPlainLinesOfTrouble(t *testing.T) {
 	p.redBase("vet", "the check needs the program vet, which is not in the PATH")
 	p.do(rules.AnswerQuestion{Question: "Q-2", Answer: "accept", Actor: "ann"})
 	p.start(signalbox.RoleDeveloper, "T1")
-	p.say("T1", "unknown", rules.SignalFields{Summary: "**READY_FOR_REVIEW: T1**", Advice: "send the line bare"})
+	p.say("T1", "unknown", rules.SignalFields{Summary: "**READY_FOR_REVIEW: T1**",
+		Advice: "send the line bare"})
 	p.say("T1", "unknown", rules.SignalFields{Summary: "I am done!"})
 	p.say("T1", "unknown", rules.SignalFields{Summary: "Really."})
 	p.start(signalbox.RoleDeveloper, "T1")
-	p.hear("T1", "expert_request", rules.SignalFields{Expert: "sqlite", Request: "advice", Summary: "which index?"})
+	p.hear("T1", "expert_request", rules.SignalFields{Expert: "sqlite", Request: "advice",
+		Summary: "which index?"})
 	p.start(signalbox.RoleExpert, "X-1")
 	p.say("X-1", "expert_advice", rules.SignalFields{})
 	a := p.held["T1"]
@@ -83,16 +89,24 @@ func TestPlainLinesOfTrouble(t *testing.T) {
 	p.check("B-2")
 	p.start(signalbox.RoleDeveloper, "T1")
 	a = p.held["T1"]
-	p.do(rules.ReportBranch{Session: a.Session, Epoch: a.Lease.Epoch, Expected: "3f2a91c0ffee0000000000000000000000000000", Found: "badbadbad0000000000000000000000000000000"})
+	p.do(rules.ReportBranch{Session: a.Session, Epoch: a.Lease.Epoch,
+		Expected: "3f2a91c0ffee0000000000000000000000000000",
+		Found:    "badbadbad0000000000000000000000000000000"})
 	p.do(rules.ObserveBase{Commit: "1111111111000000000000000000000000000000", Actor: "crew"})
-	p.do(rules.ObserveBase{Known: "1111111111000000000000000000000000000000", Commit: "2222222222000000000000000000000000000000", Added: []string{"2222222 by \x1b[31mhand"}, Dropped: []string{"1111111 start"}, Actor: "crew"})
-	p.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailTimeout, Detail: "no answer in 15m0s"})
+	p.do(rules.ObserveBase{Known: "1111111111000000000000000000000000000000",
+		Commit: "2222222222000000000000000000000000000000",
+		Added:  []string{"2222222 by \x1b[31mhand"}, Dropped: []string{"1111111 start"},
+		Actor: "crew"})
+	p.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailTimeout,
+		Detail: "no answer in 15m0s"})
 	p.check("B-3")
 	p.start(signalbox.RoleDeveloper, "T1")
 	a = p.held["T1"]
-	p.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailRateLimit, Until: p.now.Add(time.Hour)})
+	p.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailRateLimit,
+		Until: p.now.Add(time.Hour)})
 	p.do(rules.Order{What: rules.OrderPause, Work: "T2", Reason: "not yet", Actor: "ann"})
-	p.do(rules.Order{What: rules.OrderCancel, Work: "T3", Reason: "not needed any more", Actor: "ann"})
+	p.do(rules.Order{What: rules.OrderCancel, Work: "T3", Reason: "not needed any more",
+		Actor: "ann"})
 	compareGolden(t, "plain-trouble", text.String())
 }
 
@@ -100,7 +114,8 @@ func TestPlainLinesOfTrouble(t *testing.T) {
 func TestPlainLinesOfARunThatWaits(t *testing.T) {
 	limit := func(p *play) {
 		a := p.held["T1"]
-		p.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailRateLimit, Until: p.now.Add(time.Hour)})
+		p.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch,
+			Cause: rules.FailRateLimit, Until: p.now.Add(time.Hour)})
 	}
 	ask := func(p *play) { p.say("T1", "divine_clarification", rules.SignalFields{Summary: "how many?"}) }
 	pause := func(p *play) { p.do(rules.Order{What: rules.OrderPause, Actor: "ann"}) }
@@ -110,10 +125,13 @@ func TestPlainLinesOfARunThatWaits(t *testing.T) {
 		before     []func(*play)
 		line, next string // of the run, and of its end
 	}{
-		{"limited", []func(*play){limit}, "  waiting for a rate limit that ends at ", "Run the same command again then."},
-		{"limited and paused", []func(*play){limit, pause}, also, "The run is also paused: end the pause with signalbox resume. Run the same command again then."},
+		{"limited", []func(*play){limit}, "  waiting for a rate limit that ends at ",
+			"Run the same command again then."},
+		{"limited and paused", []func(*play){limit, pause}, also,
+			"The run is also paused: end the pause with signalbox resume. Run the same command again then."},
 		{"asking", []func(*play){ask}, "  waiting for you: Q-1\n", "signalbox answer Q-1 TEXT"},
-		{"asking and paused", []func(*play){ask, pause}, "  waiting for you: Q-1" + also, "signalbox answer Q-1 TEXT"},
+		{"asking and paused", []func(*play){ask, pause}, "  waiting for you: Q-1" + also,
+			"signalbox answer Q-1 TEXT"},
 		{"paused", []func(*play){ask, pause, func(p *play) { p.do(rules.AnswerQuestion{Question: "Q-1", Answer: "two", Actor: "ann"}) }},
 			"  paused: the run is paused; T1 waits in IMPLEMENTATION for a developer; end the pause with: signalbox resume\n", ""},
 	} {
@@ -124,12 +142,14 @@ func TestPlainLinesOfARunThatWaits(t *testing.T) {
 			do(p)
 		}
 		text := plainLines(p)
-		if got := text.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, test.line) {
+		if got := text.String(); strings.Count(got, "\n") != 2 ||
+			!strings.Contains(got, test.line) {
 			t.Errorf("%s: it begins with\n%swant a second line with %q", test.name, got, test.line)
 		}
 		begun := text.Len()
 		p.do(rules.Tell{Work: "T1", Text: "wait", Actor: "ann"})
-		if more := text.String()[begun:]; strings.Contains(more, "paused") || strings.Contains(more, "waiting") {
+		if more := text.String()[begun:]; strings.Contains(more, "paused") ||
+			strings.Contains(more, "waiting") {
 			t.Errorf("%s: it is said again:\n%s", test.name, more)
 		}
 		var words strings.Builder
@@ -140,7 +160,8 @@ func TestPlainLinesOfARunThatWaits(t *testing.T) {
 }
 
 func TestOutcomeSaysWhatToDo(t *testing.T) {
-	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "guard the counter"), planned("T2", "count\n\u202etwice", "T1"))
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "guard the counter"),
+		planned("T2", "count\n\u202etwice", "T1"))
 	p.check("B-1")
 	p.start(signalbox.RoleDeveloper, "T1")
 	p.say("T1", "divine_clarification", rules.SignalFields{Summary: "how many digits?"})
@@ -162,14 +183,19 @@ func TestOutcomeOfManyTasksListsWhatIsOpen(t *testing.T) {
 
 // A used-up token window is shown with the time until which work waits, and estimates are marked.
 func TestSpendingInWords(t *testing.T) {
-	p := newPlay(t, rules.Policy{Slots: 5, Window: rules.TokenWindow{Tokens: 1000, Every: 5 * time.Hour}}, planned("T1", "guard the counter"))
+	p := newPlay(t, rules.Policy{Slots: 5,
+		Window: rules.TokenWindow{Tokens: 1000, Every: 5 * time.Hour}},
+		planned("T1", "guard the counter"))
 	text := plainLines(p)
 	p.check("B-1")
 	p.start(signalbox.RoleDeveloper, "T1")
 	a := p.held["T1"]
-	p.do(rules.EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: rules.Turn{Spent: rules.Spent{Tokens: 1200}, Estimated: true, Interrupted: true, Cap: rules.CapWindow}})
+	p.do(rules.EndTurn{Session: a.Session, Epoch: a.Lease.Epoch,
+		Turn: rules.Turn{Spent: rules.Spent{Tokens: 1200}, Estimated: true, Interrupted: true,
+			Cap: rules.CapWindow}})
 	until := p.s.Status(p.now).Wake.Add(time.Minute - 1).UTC().Format("15:04")
-	for _, want := range []string{"developer stopped", "the token window is used up", "waiting until " + until + ": token window"} {
+	for _, want := range []string{"developer stopped", "the token window is used up",
+		"waiting until " + until + ": token window"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, text)
 		}
@@ -177,10 +203,12 @@ func TestSpendingInWords(t *testing.T) {
 	var words strings.Builder
 	writeTotals(&words, p.s, p.s.Status(p.now), time.Minute)
 	writeNext(&words, p.s, p.s.Status(p.now))
-	if !strings.Contains(words.String(), "1.2k tokens (partly estimated)") || !strings.Contains(words.String(), "The token window ends at ") {
+	if !strings.Contains(words.String(), "1.2k tokens (partly estimated)") ||
+		!strings.Contains(words.String(), "The token window ends at ") {
 		t.Errorf("the end: %s", &words)
 	}
-	if notices := noticesOf(p.s, p.s.Status(p.now), p.now); len(notices) != 1 || !strings.HasSuffix(notices[0], ": token window") {
+	if notices := noticesOf(p.s, p.s.Status(p.now), p.now); len(notices) != 1 ||
+		!strings.HasSuffix(notices[0], ": token window") {
 		t.Errorf("notices %q", notices)
 	}
 }
@@ -200,7 +228,8 @@ func TestWorksOfPlan(t *testing.T) {
 	p.check("B-1")
 	p.develop("T1")
 	p.approve("T1")
-	load := rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "more", ID: "more", Source: "more.md", Tasks: []rules.PlanTask{planned("T2", "more")}, Actor: "op"}
+	load := rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "more", ID: "more", Source: "more.md",
+		Tasks: []rules.PlanTask{planned("T2", "more")}, Actor: "op"}
 	for !p.do(load).Plan.Loaded {
 	}
 	if diff := cmp.Diff([]string{"T2"}, ids()); diff != "" {

@@ -1,6 +1,7 @@
-// Package progress shows a run while a crew works on it, and how it ended. A display that fails or is closed does not affect the
-// work. There are three displays: JSON events for programs, lines for logs and pipes, and a screen for terminals, which is restored
-// however the run ends. On a screen the user can also read what agents write and change, and decide what waits for a decision; what
+// Package progress shows a run while a crew works on it, and how it ended. A display that fails or
+// is closed does not affect the work. There are three displays: JSON events for programs, lines for
+// logs and pipes, and a screen for terminals, which is restored however the run ends. On a screen
+// the user can also read what agents write and change, and decide what waits for a decision; what
 // is decided is carried out by the same functions as the commands.
 //
 // Text that agents wrote is hostile. It is escaped here, so that it cannot control the terminal.
@@ -20,10 +21,12 @@ import (
 
 // Display shows a run while it is in progress.
 type Display interface {
-	// Live receives what an agent just wrote. It returns quickly and is safe for concurrent use, also before and after Show.
+	// Live receives what an agent just wrote. It returns quickly and is safe for concurrent use,
+	// also before and after Show.
 	Live(agent.Activity)
-	// Show shows the run until ctx is done, then restores the terminal. A screen also ends when the run is being stopped. It returns ErrInterrupted if the user wants to stop
-	// the run, or the error that keeps it from showing anything. Call it once.
+	// Show shows the run until ctx is done, then restores the terminal. A screen also ends when the
+	// run is being stopped. It returns ErrInterrupted if the user wants to stop the run, or the
+	// error that keeps it from showing anything. Call it once.
 	Show(ctx context.Context) error
 }
 
@@ -32,7 +35,8 @@ var ErrInterrupted = errors.New("interrupted")
 
 // Options controls what is shown, and where.
 type Options struct {
-	// Title is the name of the plan. Empty, lines show none, and a screen shows the name in the ledger.
+	// Title is the name of the plan. Empty, lines show none, and a screen shows the name in the
+	// ledger.
 	Title string
 	// JSON streams every event as a JSON object on its own line, and nothing else.
 	JSON bool
@@ -40,15 +44,17 @@ type Options struct {
 	Plain bool
 	// Watch shows a run of another process. The keys that stop a run leave the screen at once.
 	Watch bool
-	// Stopping is closed when the run is being stopped, by a signal for example. A screen then gives the terminal back at once, because a second
-	// signal would kill the program before it could. Nil never is.
+	// Stopping is closed when the run is being stopped, by a signal for example. A screen then
+	// gives the terminal back at once, because a second signal would kill the program before it
+	// could. Nil never is.
 	Stopping <-chan struct{}
-	// Actor is the name of the user on the ledger. With it, the user can answer questions, approve merges and so on, on a screen. Empty only shows
-	// the run.
+	// Actor is the name of the user on the ledger. With it, the user can answer questions, approve
+	// merges and so on, on a screen. Empty only shows the run.
 	Actor string
 	// Root is the folder of the project, for what tasks change.
 	Root string
-	// From is the sequence of the last event to skip; 0 shows all. A screen shows the current state instead.
+	// From is the sequence of the last event to skip; 0 shows all. A screen shows the current state
+	// instead.
 	From uint64
 
 	// Out receives JSON and lines. It must not be nil. Show returns its errors.
@@ -59,8 +65,8 @@ type Options struct {
 	Keys io.Reader
 	// Stderr is where everything else writes while the run is shown. Nil discards it.
 	Stderr *DeferredWriter
-	// Getenv looks up settings of the terminal: CI and TERM=dumb show lines, NO_COLOR turns colours off. Nil means an empty
-	// environment.
+	// Getenv looks up settings of the terminal: CI and TERM=dumb show lines, NO_COLOR turns colours
+	// off. Nil means an empty environment.
 	Getenv func(name string) string
 }
 

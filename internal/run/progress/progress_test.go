@@ -96,7 +96,8 @@ func (p *play) start(role signalbox.Role, work string) {
 	p.t.Helper()
 	p.count++
 	session := "s-" + string(rune('a'+p.count/26)) + string(rune('a'+p.count%26))
-	answer := p.do(rules.Dispatch{Roles: []signalbox.Role{role}, Session: session, Actor: "crew", Lease: "l-" + session})
+	answer := p.do(rules.Dispatch{Roles: []signalbox.Role{role}, Session: session, Actor: "crew",
+		Lease: "l-" + session})
 	if answer.Work != work {
 		p.t.Fatalf("dispatched %s for %s, not %s", role, answer.Work, work)
 	}
@@ -110,22 +111,25 @@ func (p *play) start(role signalbox.Role, work string) {
 func (p *play) hear(work, signal string, said rules.SignalFields) {
 	p.t.Helper()
 	a := p.held[work]
-	p.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work, Fields: said})
+	p.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work,
+		Fields: said})
 }
 
 // say is hear for the end of a turn that cost something.
 func (p *play) say(work, signal string, said rules.SignalFields) {
 	p.t.Helper()
 	a := p.held[work]
-	p.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work, Fields: said,
-		Turn: &rules.Turn{Spent: rules.Spent{Tokens: 2100, CostMicros: 70_000, Time: time.Second}}})
+	p.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work,
+		Fields: said,
+		Turn:   &rules.Turn{Spent: rules.Spent{Tokens: 2100, CostMicros: 70_000, Time: time.Second}}})
 }
 
 // check reports the checks of the work. The named ones failed.
 func (p *play) check(work string, failed ...string) {
 	p.t.Helper()
 	p.start(signalbox.RoleCI, work)
-	rows := []rules.CheckRow{{Check: "test", Environment: "linux", Passed: true}, {Check: "vet", Environment: "linux", Passed: true}}
+	rows := []rules.CheckRow{{Check: "test", Environment: "linux", Passed: true},
+		{Check: "vet", Environment: "linux", Passed: true}}
 	for i := range rows {
 		for _, name := range failed {
 			if rows[i].Check == name {
@@ -146,15 +150,19 @@ func (p *play) redBase(check, cause string) {
 	p.t.Helper()
 	p.start(signalbox.RoleCI, "B-1")
 	a := p.held["B-1"]
-	p.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c000000000000000000000000000000000", Rows: []rules.CheckRow{{Check: check, Environment: "linux", Exit: 127, Cause: cause}}})
+	p.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch,
+		Commit: "3f2a91c000000000000000000000000000000000",
+		Rows:   []rules.CheckRow{{Check: check, Environment: "linux", Exit: 127, Cause: cause}}})
 }
 
 func (p *play) merge(work string) {
 	p.t.Helper()
 	p.start(signalbox.RoleMerger, work)
 	a := p.held[work]
-	p.do(rules.PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee0000000000000000000000000000"})
-	p.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee0000000000000000000000000000"})
+	p.do(rules.PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch,
+		Commit: "3f2a91c0ffee0000000000000000000000000000"})
+	p.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch,
+		Commit: "3f2a91c0ffee0000000000000000000000000000"})
 }
 
 // develop brings work as far as its review.
@@ -195,7 +203,8 @@ func boxWithPlan(t *testing.T) *box.Box {
 	t.Cleanup(func() { b.Close() })
 	for _, c := range []rules.Command{
 		rules.Configure{Policy: rules.Policy{Slots: 1, Limits: rules.DefaultLimits()}, Actor: "op"},
-		rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "counter", Tasks: []rules.PlanTask{planned("T1", "guard the counter")}, Actor: "op"},
+		rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "counter",
+			Tasks: []rules.PlanTask{planned("T1", "guard the counter")}, Actor: "op"},
 	} {
 		if _, err := b.Engine.Do(t.Context(), c); err != nil {
 			t.Fatal(err)
@@ -244,12 +253,14 @@ func TestJSONProgressStreamsEveryEvent(t *testing.T) {
 	out := &lines{written: make(chan struct{}, 1)}
 	from := b.Engine.Tail().Seq
 	stop := showing(New(b, Options{JSON: true, From: from, Out: out}))
-	if _, err := b.Engine.Do(t.Context(), rules.Order{What: rules.OrderPause, Reason: "lunch \u202e", Actor: "ann"}); err != nil {
+	if _, err := b.Engine.Do(t.Context(),
+		rules.Order{What: rules.OrderPause, Reason: "lunch \u202e", Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	<-out.written
 	// Written just before the end, this one must be shown too.
-	if _, err := b.Engine.Do(t.Context(), rules.Order{What: rules.OrderResume, Actor: "ann"}); err != nil {
+	if _, err := b.Engine.Do(t.Context(),
+		rules.Order{What: rules.OrderResume, Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := stop(); err != nil {
@@ -261,7 +272,8 @@ func TestJSONProgressStreamsEveryEvent(t *testing.T) {
 			Seq  uint64
 			Type string
 		}
-		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Seq != from+uint64(len(types))+1 || strings.Contains(line, "\u202e") {
+		if err := json.Unmarshal([]byte(line), &e); err != nil ||
+			e.Seq != from+uint64(len(types))+1 || strings.Contains(line, "\u202e") {
 			t.Errorf("%q: %v", line, err)
 		}
 		types = append(types, e.Type)
@@ -274,7 +286,9 @@ func TestJSONProgressStreamsEveryEvent(t *testing.T) {
 func TestOutcomeOfARealBox(t *testing.T) {
 	b := boxWithPlan(t)
 	var words strings.Builder
-	if err := Outcome(&words, b, rules.Status{}, playBegins, 0); err != nil || !strings.Contains(words.String(), "guard the counter") || !strings.Contains(words.String(), "0 of 1 task done") {
+	if err := Outcome(&words, b, rules.Status{}, playBegins, 0); err != nil ||
+		!strings.Contains(words.String(), "guard the counter") ||
+		!strings.Contains(words.String(), "0 of 1 task done") {
 		t.Errorf("%q, %v", &words, err)
 	}
 }
@@ -284,13 +298,15 @@ func TestPlainProgressShowsARealBox(t *testing.T) {
 	out := &lines{written: make(chan struct{}, 1)}
 	stop := showing(New(b, Options{Title: "counter", From: b.Engine.Tail().Seq, Out: out}))
 	<-out.written
-	if _, err := b.Engine.Do(t.Context(), rules.Order{What: rules.OrderPause, Work: "T1", Reason: "lunch", Actor: "ann"}); err != nil {
+	if _, err := b.Engine.Do(t.Context(), rules.Order{What: rules.OrderPause, Work: "T1",
+		Reason: "lunch", Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "counter: 1 task, 0 done") || strings.Count(got, "\n") != 2 || !strings.Contains(got, "T1   paused by ann") {
+	if got := out.String(); !strings.Contains(got, "counter: 1 task, 0 done") ||
+		strings.Count(got, "\n") != 2 || !strings.Contains(got, "T1   paused by ann") {
 		t.Errorf("%q", got)
 	}
 }
@@ -310,9 +326,12 @@ func (closedPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 func TestNewChooses(t *testing.T) {
 	for want, given := range map[string][]Options{
-		"*progress.jsonDisplay":  {{JSON: true}, {JSON: true, Plain: true, Terminal: io.Discard}},
-		"*progress.plainDisplay": {{}, {Plain: true, Terminal: io.Discard}, {Terminal: io.Discard, Getenv: environment("CI", "1")}, {Terminal: io.Discard, Getenv: environment("TERM", "dumb")}},
-		"*progress.screen":       {{Terminal: io.Discard}, {Terminal: io.Discard, Getenv: environment("TERM", "xterm")}},
+		"*progress.jsonDisplay": {{JSON: true}, {JSON: true, Plain: true, Terminal: io.Discard}},
+		"*progress.plainDisplay": {{}, {Plain: true, Terminal: io.Discard},
+			{Terminal: io.Discard, Getenv: environment("CI", "1")},
+			{Terminal: io.Discard, Getenv: environment("TERM", "dumb")}},
+		"*progress.screen": {{Terminal: io.Discard},
+			{Terminal: io.Discard, Getenv: environment("TERM", "xterm")}},
 	} {
 		for i, o := range given {
 			if got := fmt.Sprintf("%T", New(nil, o)); got != want {
@@ -346,10 +365,14 @@ func TestSidelineKeepsWhatIsWrittenMeanwhile(t *testing.T) {
 
 func TestWordsForNumbers(t *testing.T) {
 	for got, want := range map[string]string{
-		formatDuration(-time.Second): "0s", formatDuration(59900 * time.Millisecond): "59s", formatDuration(98 * time.Second): "1m38s", formatDuration(2*time.Hour + 5*time.Minute): "2h05m",
-		formatDuration(50 * time.Hour): "2d02h", tokens(950): "950", tokens(12_345): "12.3k", tokens(999_949): "999.9k", tokens(999_950): "1.0M",
+		formatDuration(-time.Second): "0s", formatDuration(59900 * time.Millisecond): "59s",
+		formatDuration(98 * time.Second):            "1m38s",
+		formatDuration(2*time.Hour + 5*time.Minute): "2h05m",
+		formatDuration(50 * time.Hour):              "2d02h", tokens(950): "950", tokens(12_345): "12.3k",
+		tokens(999_949): "999.9k", tokens(999_950): "1.0M",
 		dollars(0): "$0.00", dollars(1234): "$0.0012", dollars(420_000): "$0.42",
-		nth(1): "1st", nth(2): "2nd", nth(3): "3rd", nth(4): "4th", nth(11): "11th", nth(12): "12th", nth(22): "22nd", nth(111): "111th",
+		nth(1): "1st", nth(2): "2nd", nth(3): "3rd", nth(4): "4th", nth(11): "11th",
+		nth(12): "12th", nth(22): "22nd", nth(111): "111th",
 		count(1, "task"): "1 task", count(0, "task"): "0 tasks",
 	} {
 		if got != want {

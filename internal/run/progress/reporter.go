@@ -33,7 +33,8 @@ type reporter struct {
 }
 
 func newReporter(b *box.Box) reporter {
-	t := reporter{b: b, zone: time.Local, began: time.Now(), standing: rules.StandingWorking, ready: map[string]bool{}}
+	t := reporter{b: b, zone: time.Local, began: time.Now(), standing: rules.StandingWorking,
+		ready: map[string]bool{}}
 	if b != nil && b.Config != nil {
 		t.limits = map[string]time.Duration{}
 		for _, check := range b.Config.Checks {
@@ -47,7 +48,8 @@ func newReporter(b *box.Box) reporter {
 }
 
 // reports describes some events, and the standing of the run if it changed.
-func (r *reporter) reports(s *rules.State, events []signalbox.Event, lastLines map[signalbox.Hash]string) (story []report) {
+func (r *reporter) reports(s *rules.State, events []signalbox.Event,
+	lastLines map[signalbox.Hash]string) (story []report) {
 	d := rules.Describer{State: s, Zone: r.zone, Limits: r.limits, LastLines: lastLines,
 		Activity: inspect.LastActivity, Approval: approval}
 	for i := range events {
@@ -71,7 +73,8 @@ func (r *reporter) reports(s *rules.State, events []signalbox.Event, lastLines m
 	return story
 }
 
-// approval returns what follows in a line about work whose merge needs approval, and what the human can do.
+// approval returns what follows in a line about work whose merge needs approval, and what the human
+// can do.
 func approval(w *rules.Work) (more, commands string) {
 	return questions.SteeringText(w), questions.ApprovalCommands(w.ID)
 }
@@ -83,7 +86,8 @@ func as[B any](e *signalbox.Event) B {
 	return b
 }
 
-// repeatsSetup reports whether an event only says that a setup command has passed in one more worktree.
+// repeatsSetup reports whether an event only says that a setup command has passed in one more
+// worktree.
 func (r *reporter) repeatsSetup(e *signalbox.Event) bool {
 	if e.Type != rules.TypeSetupRan {
 		return false
@@ -97,7 +101,8 @@ func (r *reporter) repeatsSetup(e *signalbox.Event) bool {
 // maxOutputRead is how much of the output of a check is read.
 const maxOutputRead = 1 << 20
 
-// lastLines returns the last output line of each failed check. It is best effort: the failure itself is already known.
+// lastLines returns the last output line of each failed check. It is best effort: the failure
+// itself is already known.
 func (r *reporter) lastLines(events []signalbox.Event) map[signalbox.Hash]string {
 	lines := map[signalbox.Hash]string{}
 	for i := range events {
@@ -128,9 +133,11 @@ func (r *reporter) lastLine(blob signalbox.Hash) string {
 func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) string {
 	switch st.Standing {
 	case rules.StandingComplete:
-		return fmt.Sprintf("complete: %d of %s in %s", st.Completed, count(st.Tasks, "task"), formatDuration(elapsed))
+		return fmt.Sprintf("complete: %d of %s in %s", st.Completed, count(st.Tasks, "task"),
+			formatDuration(elapsed))
 	case rules.StandingAsking:
-		return "waiting for you: " + strings.Join(append(st.Questions, st.Approvals...), ", ") + pausedToo(st)
+		return "waiting for you: " + strings.Join(append(st.Questions, st.Approvals...),
+			", ") + pausedToo(st)
 	case rules.StandingLimited:
 		if st.Window {
 			return windowLine(st.Wake, zone) + pausedToo(st)
@@ -138,18 +145,21 @@ func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) s
 		if st.Outage != "" {
 			return "waiting: " + outageLine(st.Outage, st.Wake, zone) + pausedToo(st)
 		}
-		return "waiting for a rate limit that ends at " + st.Wake.In(zone).Format(time.TimeOnly) + pausedToo(st)
+		return "waiting for a rate limit that ends at " +
+			st.Wake.In(zone).Format(time.TimeOnly) + pausedToo(st)
 	case rules.StandingWaiting:
 		return "waiting for pull requests: " + strings.Join(st.Reasons, "; ")
 	case rules.StandingPaused:
-		return "paused: " + strings.Join(st.Reasons, "; ") + "; end the pause with: " + st.ResumeCommand()
+		return "paused: " + strings.Join(st.Reasons, "; ") + "; end the pause with: " +
+			st.ResumeCommand()
 	case rules.StandingStuck:
 		return "stuck: " + strings.Join(st.Reasons, "; ")
 	}
 	return ""
 }
 
-// pausedToo continues a line about what the run waits for, if nothing continues after that either because the run is paused.
+// pausedToo continues a line about what the run waits for, if nothing continues after that either
+// because the run is paused.
 func pausedToo(st rules.Status) string {
 	if !st.RunPaused {
 		return ""
@@ -157,12 +167,14 @@ func pausedToo(st rules.Status) string {
 	return "; also paused, end the pause with: " + st.ResumeCommand()
 }
 
-// windowLine says until when agents wait for a token window. The minute is the next one, so that it is over by then.
+// windowLine says until when agents wait for a token window. The minute is the next one, so that it
+// is over by then.
 func windowLine(until time.Time, zone *time.Location) string {
 	return "waiting until " + until.Add(time.Minute-1).In(zone).Format("15:04") + ": token window"
 }
 
 // outageLine says when an agent is tried again whose server did not answer.
 func outageLine(agent string, until time.Time, zone *time.Location) string {
-	return fmt.Sprintf("no answer from the server of %s: it is tried again at %s", agent, until.In(zone).Format(time.TimeOnly))
+	return fmt.Sprintf("no answer from the server of %s: it is tried again at %s", agent,
+		until.In(zone).Format(time.TimeOnly))
 }

@@ -32,7 +32,9 @@ type screen struct {
 	began   time.Time
 
 	reporter reporter
-	reported uint64 // the last event in the story; only the goroutine that follows the ledger uses it and the reporter
+	// the last event in the story; only the goroutine that follows the ledger uses it and the
+	// reporter
+	reported uint64
 
 	mu    sync.Mutex // guards what follows
 	live  map[string]inspect.Activity
@@ -40,8 +42,11 @@ type screen struct {
 }
 
 func newScreen(b *box.Box, o Options) *screen {
-	s := &screen{b: b, o: o, reporter: newReporter(b), reported: o.From, began: time.Now(), dark: true, colours: o.Getenv("NO_COLOR") == "", live: map[string]inspect.Activity{}}
-	for _, name := range []string{"TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM_PROGRAM", "TMUX", "STY", "WT_SESSION", "SSH_TTY", "GOOGLE_CLOUD_SHELL", "ConEmuANSI"} {
+	s := &screen{b: b, o: o, reporter: newReporter(b), reported: o.From, began: time.Now(),
+		dark: true, colours: o.Getenv("NO_COLOR") == "", live: map[string]inspect.Activity{}}
+	for _, name := range []string{"TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE",
+		"TERM_PROGRAM", "TMUX", "STY", "WT_SESSION", "SSH_TTY", "GOOGLE_CLOUD_SHELL",
+		"ConEmuANSI"} {
 		if value := o.Getenv(name); value != "" {
 			s.environ = append(s.environ, name+"="+value)
 		}
@@ -72,7 +77,10 @@ func (s *screen) catchUp(ctx context.Context) error {
 	return s.b.ReadTo(ctx, &s.reported, tail, func(events []signalbox.Event) error {
 		lastLines := s.reporter.lastLines(events)
 		var story []report
-		s.b.Engine.View(func(state *rules.State) { story = s.reporter.reports(state, events, lastLines) })
+		s.b.Engine.View(func(
+			state *rules.State) {
+			story = s.reporter.reports(state, events, lastLines)
+		})
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, t := range story {
@@ -80,7 +88,8 @@ func (s *screen) catchUp(ctx context.Context) error {
 			if t.detail != "" {
 				text += "  " + t.detail
 			}
-			s.story = append(s.story, event{t.at.In(s.reporter.zone).Format(time.TimeOnly), onScreen(t.work), onScreen(text)})
+			s.story = append(s.story, event{t.at.In(s.reporter.zone).Format(time.TimeOnly),
+				onScreen(t.work), onScreen(text)})
 		}
 		s.story = slices.Clone(s.story[max(0, len(s.story)-maxStory):])
 		return nil
@@ -109,13 +118,14 @@ func (s *screen) view() (v view, seq uint64) {
 	return v, seq
 }
 
-// Show uses the terminal until the run ends or is being stopped. It stays while the run waits, so that keys always mean what the
-// screen says they mean; only the clock in its header advances then.
+// Show uses the terminal until the run ends or is being stopped. It stays while the run waits, so
+// that keys always mean what the screen says they mean; only the clock in its header advances then.
 func (s *screen) Show(ctx context.Context) error {
 	m, err := s.animate(ctx)
 	if err != nil { // fall back to lines
 		s.o.Stderr.release()
-		fmt.Fprintf(s.o.Stderr, "note: cannot draw on this terminal, showing lines: %s\n", text.Printable(err.Error()))
+		fmt.Fprintf(s.o.Stderr, "note: cannot draw on this terminal, showing lines: %s\n",
+			text.Printable(err.Error()))
 		return newPlain(s.b, s.o).Show(ctx)
 	}
 	s.leave(ctx, m)
@@ -129,8 +139,11 @@ func (s *screen) Show(ctx context.Context) error {
 func (s *screen) animate(ctx context.Context) (*screenModel, error) {
 	s.catchUp(ctx) // best effort: follow reports errors
 	v, seq := s.view()
-	m := &screenModel{screen: s, view: v, drawing: drawing{paint: show.NewPalette(s.colours, s.dark), watch: s.o.Watch, readOnly: s.o.Watch || s.o.Actor == "", noKeys: s.o.Keys == nil}}
-	program := tea.NewProgram(m, tea.WithOutput(s.o.Terminal), tea.WithInput(s.o.Keys), tea.WithEnvironment(s.environ), tea.WithoutSignalHandler(),
+	m := &screenModel{screen: s, view: v,
+		drawing: drawing{paint: show.NewPalette(s.colours, s.dark), watch: s.o.Watch,
+			readOnly: s.o.Watch || s.o.Actor == "", noKeys: s.o.Keys == nil}}
+	program := tea.NewProgram(m, tea.WithOutput(s.o.Terminal), tea.WithInput(s.o.Keys),
+		tea.WithEnvironment(s.environ), tea.WithoutSignalHandler(),
 		tea.WithFPS(framesPerSecond))
 	following, stop := context.WithCancel(ctx)
 	defer stop()
@@ -156,21 +169,25 @@ func (s *screen) animate(ctx context.Context) (*screenModel, error) {
 	return m, err
 }
 
-// leave prints the last board if the run is complete, then what was written to standard error meanwhile, and what the user was writing. After
-// any other end the outcome says everything.
+// leave prints the last board if the run is complete, then what was written to standard error
+// meanwhile, and what the user was writing. After any other end the outcome says everything.
 func (s *screen) leave(ctx context.Context, m *screenModel) {
 	s.catchUp(ctx) // best effort: the run ends
 	if v, _ := s.view(); !s.o.Watch && v.standing == rules.StandingComplete && m.width > 0 {
 		v.warning, v.story = "", nil
-		lipgloss.Fprintln(s.o.Terminal, board(v, m.width, m.height-1, time.Now(), drawing{paint: m.drawing.paint, final: true}))
+		lipgloss.Fprintln(s.o.Terminal, board(v, m.width, m.height-1, time.Now(),
+			drawing{paint: m.drawing.paint, final: true}))
 	}
 	s.o.Stderr.release()
-	if f := m.form; f != nil && strings.TrimSpace(f.field.value()) != "" { // the run ended while the user was writing
-		fmt.Fprintf(s.o.Stderr, "note: not sent (%s):\n%s\n", f.title(), text.PrintableLines(f.field.value()))
+	// the run ended while the user was writing
+	if f := m.form; f != nil && strings.TrimSpace(f.field.value()) != "" {
+		fmt.Fprintf(s.o.Stderr, "note: not sent (%s):\n%s\n", f.title(),
+			text.PrintableLines(f.field.value()))
 	}
 }
 
-// waitForEvents waits until the ledger has events after seq, and takes them up. It reports whether the run ended instead.
+// waitForEvents waits until the ledger has events after seq, and takes them up. It reports whether
+// the run ended instead.
 func (s *screen) waitForEvents(ctx context.Context, seq uint64) (ended bool, err error) {
 	if err := s.b.Engine.Wait(ctx, seq); err != nil {
 		if ctx.Err() != nil || errors.Is(err, engine.ErrClosed) {

@@ -37,8 +37,10 @@ func manyTasks(t *testing.T, n int) *play {
 // everyState is a run with a task in every state there is.
 func everyState(t *testing.T) *play {
 	p := newPlay(t, rules.Policy{Slots: 9, Experts: []rules.Expert{{Name: "sqlite"}}},
-		planned("T1", "guard the counter"), planned("T2", "count in hexadecimal"), planned("T3", "document what it counts and why it does so"),
-		planned("T4", "store it"), planned("T5", "show it"), planned("T6", "format it"), planned("T7", "ship it", "T6", "T2"),
+		planned("T1", "guard the counter"), planned("T2", "count in hexadecimal"),
+		planned("T3", "document what it counts and why it does so"),
+		planned("T4", "store it"), planned("T5", "show it"), planned("T6", "format it"),
+		planned("T7", "ship it", "T6", "T2"),
 		planned("T8", "sing about it"), planned("T9", "sell it"), planned("T10", "mend it"))
 	p.check("B-1")
 	p.develop("T2") // it and T6 unblock most
@@ -47,19 +49,23 @@ func everyState(t *testing.T) *play {
 	p.start(signalbox.RoleCritic, "T6")
 	p.say("T6", "review_failed", rules.SignalFields{Summary: "not rounded"})
 	p.start(signalbox.RoleDeveloper, "T6")
-	p.say("T6", "divine_clarification", rules.SignalFields{Summary: "how many decimals does a price have, and are they rounded to even or away from zero as in the old program?"})
+	p.say("T6", "divine_clarification",
+		rules.SignalFields{Summary: "how many decimals does a price have, and are they rounded to even or away from zero as in the old program?"})
 	p.develop("T1")
 	p.approve("T1")
 	p.start(signalbox.RoleDeveloper, "T3")
-	p.hear("T3", "checkpoint", rules.SignalFields{Summary: "writing the second chapter", Percent: 40})
+	p.hear("T3", "checkpoint", rules.SignalFields{Summary: "writing the second chapter",
+		Percent: 40})
 	p.start(signalbox.RoleDeveloper, "T4")
-	p.hear("T4", "expert_request", rules.SignalFields{Expert: "sqlite", Request: "advice", Summary: "which index?"})
+	p.hear("T4", "expert_request", rules.SignalFields{Expert: "sqlite", Request: "advice",
+		Summary: "which index?"})
 	p.start(signalbox.RoleExpert, "X-1")
 	p.start(signalbox.RoleDeveloper, "T5")
 	p.say("T5", "ready_for_review", rules.SignalFields{})
 	p.start(signalbox.RoleCI, "T5")
 	p.do(rules.Order{What: rules.OrderPause, Work: "T8", Actor: "ann"})
-	p.do(rules.Order{What: rules.OrderCancel, Work: "T9", Reason: "no customer wants it", Actor: "ann"})
+	p.do(rules.Order{What: rules.OrderCancel, Work: "T9", Reason: "no customer wants it",
+		Actor: "ann"})
 	p.start(signalbox.RoleDeveloper, "T10")
 	p.say("T10", "infra_blocked", rules.SignalFields{Summary: "the disk is full"})
 	p.start(signalbox.RoleRemediation, "R-1")
@@ -86,15 +92,18 @@ func checkSize(t *testing.T, drawn string, width, height int) {
 
 func TestBoard(t *testing.T) {
 	every := everyState(t)
-	v := every.look(map[string]string{every.held["T2"].Session: "reading counter.go", every.held["T5"].Session: "test: PASS"})
+	v := every.look(map[string]string{every.held["T2"].Session: "reading counter.go",
+		every.held["T5"].Session: "test: PASS"})
 	for _, size := range [][2]int{{200, 60}, {120, 40}, {80, 24}, {60, 20}} {
 		name := fmt.Sprintf("board-every-%dx%d", size[0], size[1])
 		drawn := board(v, size[0], size[1], every.now.Add(98*time.Second), drawing{})
 		checkSize(t, drawn, size[0], size[1])
 		compareGolden(t, name, drawn)
 	}
-	compareGolden(t, "board-last", board(v, 100, 40, every.now.Add(98*time.Second), drawing{final: true}))
-	compareGolden(t, "board-stop", board(v, 100, 30, every.now.Add(98*time.Second), drawing{confirmStop: true}))
+	compareGolden(t, "board-last", board(v, 100, 40, every.now.Add(98*time.Second),
+		drawing{final: true}))
+	compareGolden(t, "board-stop", board(v, 100, 30, every.now.Add(98*time.Second),
+		drawing{confirmStop: true}))
 }
 
 func TestBoardOfNothing(t *testing.T) {
@@ -117,7 +126,9 @@ func TestBoardOfAThousandTasks(t *testing.T) {
 		p.start(signalbox.RoleDeveloper, fmt.Sprintf("T%d", i+2))
 	}
 	v := p.look(nil)
-	for offset, name := range map[int]string{0: "board-thousand", 500: "board-thousand-scrolled", 999: "board-thousand-end"} { // as far as it was scrolled to
+	// as far as it was scrolled to
+	for offset, name := range map[int]string{0: "board-thousand", 500: "board-thousand-scrolled",
+		999: "board-thousand-end"} {
 		drawn := board(v, 80, 24, p.now, drawing{offset: offset})
 		checkSize(t, drawn, 80, 24)
 		compareGolden(t, name, drawn)
@@ -125,8 +136,10 @@ func TestBoardOfAThousandTasks(t *testing.T) {
 }
 
 func TestBoardOfHostileAndWideText(t *testing.T) {
-	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "計数器を守る、そして十六進数で数える、さらに文書を書く"), planned("T2", strings.Repeat("very long title ", 50)),
-		planned("T3", "👍👍👍👍👍👍👍👍👍👍👍👍👍👍👍"), planned("a-task-with-a-very-long-id-that-is-hard-to-type", "x"), planned("T5", "bidi \u202e override"))
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "計数器を守る、そして十六進数で数える、さらに文書を書く"),
+		planned("T2", strings.Repeat("very long title ", 50)),
+		planned("T3", "👍👍👍👍👍👍👍👍👍👍👍👍👍👍👍"), planned("a-task-with-a-very-long-id-that-is-hard-to-type",
+			"x"), planned("T5", "bidi \u202e override"))
 	p.check("B-1")
 	p.start(signalbox.RoleDeveloper, "T1")
 	p.start(signalbox.RoleDeveloper, "T2")
@@ -139,7 +152,8 @@ func TestBoardOfHostileAndWideText(t *testing.T) {
 	for width := 1; width < 150; width++ {
 		drawn := board(v, width, 24, p.now, drawing{})
 		checkSize(t, drawn, max(width, minWidth), 24)
-		if strings.ContainsFunc(strings.ReplaceAll(drawn, "\n", ""), func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
+		if strings.ContainsFunc(strings.ReplaceAll(drawn, "\n", ""),
+			func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }) {
 			t.Fatalf("%q", drawn)
 		}
 	}
@@ -149,7 +163,8 @@ func TestBoardOfHostileAndWideText(t *testing.T) {
 	compareGolden(t, "board-hostile", board(v, 80, 24, p.now, drawing{}))
 }
 
-// While no agent is at work only the time in the header advances, and nothing does where there is none.
+// While no agent is at work only the time in the header advances, and nothing does where there is
+// none.
 func TestWaitingScreenOnlyTellsTheTime(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
 	p.check("B-1")
@@ -187,7 +202,8 @@ func TestWaitingScreenOnlyTellsTheTime(t *testing.T) {
 func TestWatchedScreenTicksWithAgents(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
 	p.check("B-1")
-	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil), drawing: drawing{watch: true}}
+	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil),
+		drawing: drawing{watch: true}}
 	if m.tick() != nil {
 		t.Error("it ticks while no agent is at work")
 	}
@@ -207,8 +223,11 @@ func TestWatchedScreenTicksWithAgents(t *testing.T) {
 
 // keyPress returns the press of a key by its name.
 func keyPress(name string) tea.KeyPressMsg {
-	named := map[string]rune{"up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd,
-		"esc": tea.KeyEscape, "enter": tea.KeyEnter, "tab": tea.KeyTab, "backspace": tea.KeyBackspace, "delete": tea.KeyDelete}
+	named := map[string]rune{"up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft,
+		"right": tea.KeyRight, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome,
+		"end": tea.KeyEnd,
+		"esc": tea.KeyEscape, "enter": tea.KeyEnter, "tab": tea.KeyTab,
+		"backspace": tea.KeyBackspace, "delete": tea.KeyDelete}
 	if code, ok := named[name]; ok {
 		return tea.KeyPressMsg{Code: code}
 	}
@@ -230,14 +249,17 @@ func (m *screenModel) key(name string) tea.Cmd {
 
 func TestKeys(t *testing.T) {
 	p := manyTasks(t, 100)
-	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24}
+	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil),
+		width: 80, height: 24}
 	for _, step := range []struct{ key, selected string }{{"down", "T1"}, {"pgdown", "T13"}, {"up", "T12"}, {"k", "T11"}, {"pgup", "T1"}, {"up", "T1"}, {"end", "T100"}, {"j", "T100"}, {"home", "T1"},
 		{"esc", ""}, {"z", ""}, {"1", ""}} {
 		m.key(step.key)
 		if m.drawing.selected != step.selected {
-			t.Errorf("after %s %q is selected, want %q", step.key, m.drawing.selected, step.selected)
+			t.Errorf("after %s %q is selected, want %q", step.key, m.drawing.selected,
+				step.selected)
 		}
-		if drawn := board(m.view, 80, 24, p.now, m.drawing); step.selected != "" && !strings.Contains(drawn, "▸"+step.selected+" ") {
+		if drawn := board(m.view, 80, 24, p.now, m.drawing); step.selected != "" &&
+			!strings.Contains(drawn, "▸"+step.selected+" ") {
 			t.Errorf("after %s the selected task is not visible:\n%s", step.key, drawn)
 		}
 	}
@@ -255,10 +277,12 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// The question whether to stop is closed after a while, so that a key that is pressed much later does not stop the run.
+// The question whether to stop is closed after a while, so that a key that is pressed much later
+// does not stop the run.
 func TestConfirmationIsForgotten(t *testing.T) {
 	p := manyTasks(t, 2)
-	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24}
+	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil),
+		width: 80, height: 24}
 	m.key("q")
 	first := confirmMsg{m.confirms}
 	m.key("z")
@@ -275,7 +299,8 @@ func TestConfirmationIsForgotten(t *testing.T) {
 // Text that is pasted onto the board is not a sequence of keys.
 func TestPastedTextIsNoKeys(t *testing.T) {
 	p := manyTasks(t, 2)
-	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24}
+	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil),
+		width: 80, height: 24}
 	if m.Update(tea.PasteMsg{Content: "qq"}); m.interrupted || m.drawing.confirmStop {
 		t.Error("it stops the run")
 	}
@@ -287,11 +312,13 @@ func TestWatchedScreen(t *testing.T) {
 	p.check("B-1")
 	p.start(signalbox.RoleDeveloper, "T1")
 	p.say("T1", "divine_clarification", rules.SignalFields{Summary: "how many?"})
-	m := &screenModel{screen: &screen{o: Options{Watch: true, Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24, drawing: drawing{watch: true, readOnly: true}}
+	m := &screenModel{screen: &screen{o: Options{Watch: true, Stderr: &DeferredWriter{}}},
+		view: p.look(nil), width: 80, height: 24, drawing: drawing{watch: true, readOnly: true}}
 	if m.Update(viewMsg{p.look(nil)}); m.ticking {
 		t.Error("it ticks")
 	}
-	if drawn := board(m.view, 80, 24, p.now, m.drawing); !strings.Contains(drawn, "q leave") || strings.Contains(drawn, "q stop") {
+	if drawn := board(m.view, 80, 24, p.now, m.drawing); !strings.Contains(drawn, "q leave") ||
+		strings.Contains(drawn, "q stop") {
 		t.Errorf("the keys are wrong:\n%s", drawn)
 	}
 	if quit := m.key("q"); quit == nil || !m.interrupted {
@@ -300,9 +327,11 @@ func TestWatchedScreen(t *testing.T) {
 }
 
 // screenOn is what New returns for a terminal.
-func screenOn(t *testing.T, b *box.Box, terminal io.Writer, stderr *DeferredWriter, title string) *screen {
+func screenOn(t *testing.T, b *box.Box, terminal io.Writer, stderr *DeferredWriter,
+	title string) *screen {
 	t.Helper()
-	s, ok := New(b, Options{Title: title, Out: terminal, Terminal: terminal, Stderr: stderr, Getenv: environment("TERM", "xterm")}).(*screen)
+	s, ok := New(b, Options{Title: title, Out: terminal, Terminal: terminal, Stderr: stderr,
+		Getenv: environment("TERM", "xterm")}).(*screen)
 	if !ok {
 		t.Fatal("no screen for a terminal")
 	}
@@ -327,7 +356,8 @@ func TestScreenEndsInOrder(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	if got := out.String(); strings.LastIndex(got, "\x1b[?25h") < strings.LastIndex(got, "\x1b[?25l") {
+	if got := out.String(); strings.LastIndex(got, "\x1b[?25h") < strings.LastIndex(got,
+		"\x1b[?25l") {
 		t.Errorf("the cursor is left hidden: %q", got)
 	}
 }
@@ -353,14 +383,16 @@ func TestScreenKeepsWarningsUntilItEnds(t *testing.T) {
 // Everything that a run can wait for leaves the screen alive.
 func TestScreenStaysWhileTheRunWaits(t *testing.T) {
 	b := boxWithPlan(t)
-	if _, err := b.Engine.Do(t.Context(), rules.Order{What: rules.OrderPause, Actor: "ann"}); err != nil {
+	if _, err := b.Engine.Do(t.Context(),
+		rules.Order{What: rules.OrderPause, Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	out := &lines{written: make(chan struct{}, 1)}
 	s := screenOn(t, b, out, nil, "")
 	m := &screenModel{screen: s, width: 80, height: 24}
 	m.view, _ = s.view()
-	if drawn := board(m.view, 80, 24, time.Now(), m.drawing); !strings.Contains(drawn, "the run is paused; press p to resume it") || !strings.Contains(drawn, "waiting for you") {
+	if drawn := board(m.view, 80, 24, time.Now(), m.drawing); !strings.Contains(drawn,
+		"the run is paused; press p to resume it") || !strings.Contains(drawn, "waiting for you") {
 		t.Error(drawn)
 	}
 	if cmd := m.Init(); cmd == nil {
@@ -386,7 +418,8 @@ func TestScreenEndsWhenTheRunIsStopped(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if got := out.String(); strings.LastIndex(got, "\x1b[?1049l") < strings.LastIndex(got, "\x1b[?1049h") || stderr.String() != "stopping\n" {
+	if got := out.String(); strings.LastIndex(got, "\x1b[?1049l") < strings.LastIndex(got,
+		"\x1b[?1049h") || stderr.String() != "stopping\n" {
 		t.Errorf("%q, %q", got, stderr)
 	}
 }

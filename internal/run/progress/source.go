@@ -33,8 +33,10 @@ type linesMsg struct {
 	ended bool
 }
 
-// newSource starts reading at most a number of lines; 0 is no limit. read writes escaped text, and calls flush when nothing more is there yet.
-func newSource(limit int, read func(ctx context.Context, w io.Writer, flush func() error) error) *source {
+// newSource starts reading at most a number of lines; 0 is no limit. read writes escaped text, and
+// calls flush when nothing more is there yet.
+func newSource(limit int, read func(ctx context.Context, w io.Writer,
+	flush func() error) error) *source {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &source{batches: make(chan []string), cancel: cancel}
 	go func() {
@@ -90,7 +92,8 @@ func (b *batcher) Write(p []byte) (int, error) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			continue
 		}
-		b.lines, b.part, b.total = append(b.lines, strings.TrimRight(string(b.part), "\n")), b.part[:0], b.total+1
+		b.lines, b.part, b.total = append(b.lines, strings.TrimRight(string(b.part), "\n")),
+			b.part[:0], b.total+1
 		if b.limit > 0 && b.total >= b.limit {
 			return 0, errTooLong
 		}
@@ -142,19 +145,25 @@ func (s *screen) open(work string, view paneView, o render.Options) *source {
 	var w *rules.Work
 	s.b.Engine.View(func(state *rules.State) { w, _ = state.Work(work) })
 	if w == nil {
-		return newSource(0, func(context.Context, io.Writer, func() error) error { return errors.New("there is no work " + work) })
+		return newSource(0, func(context.Context, io.Writer,
+			func() error) error {
+			return errors.New("there is no work " + work)
+		})
 	}
 	switch view {
 	case paneTranscript:
 		return newSource(0, func(ctx context.Context, out io.Writer, flush func() error) error {
 			if n := inspect.AgentSessions(w) - 1; n > 0 {
-				io.WriteString(out, o.Paint.Faint(onScreen(count(n, "earlier session")+": signalbox logs "+work+" --all"))+"\n")
+				io.WriteString(out, o.Paint.Faint(onScreen(count(n, "earlier session")+
+					": signalbox logs "+work+" --all"))+"\n")
 			}
 			log := render.LogOptions{Options: o, Flush: flush, Tail: transcriptTail}
-			return render.NewLog(out, s.b, work, log).Follow(ctx, max(inspect.LastAgentSession(w), 0))
+			return render.NewLog(out, s.b, work, log).Follow(ctx,
+				max(inspect.LastAgentSession(w), 0))
 		})
 	case paneDiff:
-		return newSource(maxPaneLines, func(ctx context.Context, out io.Writer, _ func() error) error {
+		return newSource(maxPaneLines, func(ctx context.Context, out io.Writer,
+			_ func() error) error {
 			return s.printDiff(ctx, out, w, o.Paint)
 		})
 	}
@@ -172,7 +181,8 @@ func (s *screen) open(work string, view paneView, o render.Options) *source {
 	})
 }
 
-func (s *screen) printDiff(ctx context.Context, out io.Writer, w *rules.Work, paint show.Palette) error {
+func (s *screen) printDiff(ctx context.Context, out io.Writer, w *rules.Work,
+	paint show.Palette) error {
 	saved := inspect.WorkCommit(w) != "" || w.Done()
 	d, err := inspect.OpenDiff(ctx, s.b, s.o.Root, w, !saved)
 	if err != nil {

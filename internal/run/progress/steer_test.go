@@ -18,7 +18,8 @@ func TestPlainLinesOfSteering(t *testing.T) {
 	p.start(signalbox.RoleDeveloper, "T1")
 	first := p.do(rules.Tell{Work: "T1", Text: "the tests\nare slow", Actor: "ann"})
 	a := p.held["T1"]
-	p.do(rules.DeliverMessages{Session: a.Session, Epoch: a.Lease.Epoch, Messages: []uint64{first.Seq}})
+	p.do(rules.DeliverMessages{Session: a.Session, Epoch: a.Lease.Epoch,
+		Messages: []uint64{first.Seq}})
 	p.say("T1", "ready_for_review", rules.SignalFields{})
 	p.check("T1")
 	p.start(signalbox.RoleCritic, "T1")
@@ -35,13 +36,16 @@ func TestPlainLinesOfSteering(t *testing.T) {
 	p.say("T1", "audit_passed", rules.SignalFields{})
 	p.do(rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "ann"})
 	p.merge("T1")
-	for _, want := range []string{"T1   sent back by ann", "use a mutex", "T1   message from ann                    the tests are slow\n", "T1   developer got your message\n",
+	for _, want := range []string{"T1   sent back by ann", "use a mutex",
+		"T1   message from ann                    the tests are slow\n",
+		"T1   developer got your message\n",
 		"rejected by bob; sent back", "the name is wrong", "no agent got your 2 messages"} {
 		if strings.Count(text.String(), want) != 1 {
 			t.Errorf("%q is not in it once:\n%s", want, text)
 		}
 	}
-	if strings.Contains(text.String(), "stopped") || strings.Contains(text.String(), "human failed") {
+	if strings.Contains(text.String(), "stopped") ||
+		strings.Contains(text.String(), "human failed") {
 		t.Errorf("what is known already is shown:\n%s", text)
 	}
 }

@@ -15,6 +15,7 @@ func discardTyped(keys io.Reader) {
 		return
 	}
 	if raw, err := f.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { unix.IoctlSetPointerInt(int(fd), unix.TIOCFLUSH, read) }) // it fails if keys are not typed on a terminal
+		// it fails if keys are not typed on a terminal
+		raw.Control(func(fd uintptr) { unix.IoctlSetPointerInt(int(fd), unix.TIOCFLUSH, read) })
 	}
 }

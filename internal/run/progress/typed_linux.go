@@ -14,6 +14,7 @@ func discardTyped(keys io.Reader) {
 		return
 	}
 	if raw, err := f.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { unix.IoctlSetInt(int(fd), unix.TCFLSH, unix.TCIFLUSH) }) // it fails if keys are not typed on a terminal
+		// it fails if keys are not typed on a terminal
+		raw.Control(func(fd uintptr) { unix.IoctlSetInt(int(fd), unix.TCFLSH, unix.TCIFLUSH) })
 	}
 }

@@ -13,13 +13,15 @@ import (
 	"signalbox/internal/run/show"
 )
 
-// view holds what a screen shows, as plain values, so that drawing is a function of them. Its text is already escaped.
+// view holds what a screen shows, as plain values, so that drawing is a function of them. Its text
+// is already escaped.
 type view struct {
 	seq      uint64 // of the last event
 	title    string
 	began    time.Time
 	standing rules.Standing
-	// tasks and done count the tasks of the plan, running the agents and checks at work, slots the most agents at once.
+	// tasks and done count the tasks of the plan, running the agents and checks at work, slots the
+	// most agents at once.
 	tasks, done, running, slots int
 	spent                       rules.Spent
 	lanes                       []lane
@@ -61,7 +63,8 @@ type lane struct {
 	who     string
 	attempt int
 	since   time.Time
-	// reworks counts how often it was sent back, failures how often an agent failed or sent no valid signal.
+	// reworks counts how often it was sent back, failures how often an agent failed or sent no
+	// valid signal.
 	reworks, failures int
 	// note is what the task waits for, or what its agent is doing.
 	note    string
@@ -71,13 +74,15 @@ type lane struct {
 
 // version identifies what the task is at: it changes when its text on a pane may have changed.
 func (l *lane) version() string {
-	return fmt.Sprint(l.at, l.is, l.who, l.attempt, l.since.UnixNano(), l.reworks, l.failures, l.note != "" && l.is != inspect.Working)
+	return fmt.Sprint(l.at, l.is, l.who, l.attempt, l.since.UnixNano(), l.reworks, l.failures,
+		l.note != "" && l.is != inspect.Working)
 }
 
 // newView makes a view of the state. live is the activity of agents, by session.
 func newView(s *rules.State, title string, began, now time.Time, live map[string]string) view {
 	st := s.Status(now)
-	v := view{seq: s.Seq(), title: onScreen(title), began: began, standing: st.Standing, tasks: st.Tasks, done: st.Completed, paused: s.Paused(), withoutPlan: withoutPlan(s)}
+	v := view{seq: s.Seq(), title: onScreen(title), began: began, standing: st.Standing,
+		tasks: st.Tasks, done: st.Completed, paused: s.Paused(), withoutPlan: withoutPlan(s)}
 	for _, w := range worksOfPlan(s) {
 		v.spent = v.spent.Plus(w.Task.Spent)
 	}
@@ -98,14 +103,17 @@ func newView(s *rules.State, title string, began, now time.Time, live map[string
 		v.drafts = v.drafts || l.at == stageDraft
 		v.lanes = append(v.lanes, l)
 	}
-	slices.SortStableFunc(v.lanes, func(a, b lane) int { return cmp.Compare(rank(a.kind), rank(b.kind)) })
+	slices.SortStableFunc(v.lanes,
+		func(a, b lane) int { return cmp.Compare(rank(a.kind), rank(b.kind)) })
 	for _, q := range s.Questions() {
 		if q.Open() {
-			v.questions = append(v.questions, asked{q.ID, q.Work, onScreen(q.Text), "signalbox answer " + q.ID + " TEXT"})
+			v.questions = append(v.questions,
+				asked{q.ID, q.Work, onScreen(q.Text), "signalbox answer " + q.ID + " TEXT"})
 		}
 	}
 	for _, id := range st.Approvals {
-		v.questions = append(v.questions, asked{"", id, onScreen(questions.ApprovalText(s, id)), "signalbox approve " + id})
+		v.questions = append(v.questions, asked{"", id, onScreen(questions.ApprovalText(s, id)),
+			"signalbox approve " + id})
 	}
 	v.notices = noticesOf(s, st, now)
 	return v
@@ -116,7 +124,8 @@ func (v *view) idle() bool { return v.running == 0 && v.standing != rules.Standi
 
 // rank puts baselines and remediations, which all tasks depend on, before the tasks.
 func rank(kind rules.Kind) int {
-	return slices.Index([]rules.Kind{rules.KindBaseline, rules.KindRemediation, rules.KindExpert, rules.KindTask}, kind)
+	return slices.Index([]rules.Kind{rules.KindBaseline, rules.KindRemediation, rules.KindExpert,
+		rules.KindTask}, kind)
 }
 
 // pausedNotice says that the run is paused.
@@ -155,11 +164,13 @@ func noticesOf(s *rules.State, st rules.Status, now time.Time) []string {
 
 func laneOf(s *rules.State, w *rules.Work, now time.Time, live map[string]string) lane {
 	t := inspect.NewTask(s, w, now)
-	l := lane{id: t.ID, title: onScreen(t.Title), kind: t.Kind, at: stageOf(t), is: t.Condition, reworks: t.Reworks, failures: t.Failures,
+	l := lane{id: t.ID, title: onScreen(t.Title), kind: t.Kind, at: stageOf(t), is: t.Condition,
+		reworks: t.Reworks, failures: t.Failures,
 		note: onScreen(t.WaitsFor), took: time.Duration(t.AgentSeconds * float64(time.Second))}
 	switch t.Condition {
 	case inspect.Working:
-		l.who, l.since, l.attempt, l.percent, l.note = onScreen(t.Worker.Name()), t.Worker.Since, t.Worker.Attempt, t.Worker.Percent, onScreen(t.Worker.Activity)
+		l.who, l.since, l.attempt, l.percent, l.note = onScreen(t.Worker.Name()), t.Worker.Since,
+			t.Worker.Attempt, t.Worker.Percent, onScreen(t.Worker.Activity)
 		if text := live[t.Worker.Session]; text != "" {
 			l.note = onScreen(text)
 		}

@@ -15,7 +15,8 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// A box that is open only for reading shows what another process records, and records nothing itself.
+// A box that is open only for reading shows what another process records, and records nothing
+// itself.
 func TestWatchingAnotherProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), box.FolderName)
 	opts := &box.Options{KeyFile: filepath.Join(t.TempDir(), "key")}
@@ -24,7 +25,8 @@ func TestWatchingAnotherProcess(t *testing.T) {
 	if _, err := box.Init(t.Context(), dir, "ann", opts); err != nil {
 		t.Fatal(err)
 	}
-	open := func(open func(context.Context, string, *box.Options) (*box.Box, error), opts *box.Options) *box.Box {
+	open := func(open func(context.Context, string, *box.Options) (*box.Box, error),
+		opts *box.Options) *box.Box {
 		b, err := open(t.Context(), dir, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -33,7 +35,9 @@ func TestWatchingAnotherProcess(t *testing.T) {
 		return b
 	}
 	run := open(box.Open, opts)
-	for _, c := range []rules.Command{rules.OpenWork{Work: "w0", Actor: "ann"}, rules.Claim{Work: "w0", Role: signalbox.RoleDeveloper, Session: "s1", Actor: "ann", Lease: "l1"}} {
+	for _, c := range []rules.Command{rules.OpenWork{Work: "w0", Actor: "ann"},
+		rules.Claim{Work: "w0", Role: signalbox.RoleDeveloper, Session: "s1", Actor: "ann",
+			Lease: "l1"}} {
 		if _, err := run.Engine.Do(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +57,8 @@ func TestWatchingAnotherProcess(t *testing.T) {
 		w.Close()
 		ended <- err
 	}()
-	if _, err := run.Engine.Do(t.Context(), rules.OpenWork{Work: "w1", Title: "first", Actor: "ann"}); err != nil {
+	if _, err := run.Engine.Do(t.Context(), rules.OpenWork{Work: "w1", Title: "first",
+		Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(r)

@@ -35,26 +35,44 @@ func TestRefusalsSayWhy(t *testing.T) {
 		count  int
 		want   string
 	}{
-		{"audit_passed", signalbox.ReasonOutOfRole, "about T1", 1, "AUDIT_PASSED: a developer must not send it"},
-		{"audit_passed", signalbox.ReasonOutOfRole, "about T1", 12, "AUDIT_PASSED (12 times): a developer must not send it"},
-		{"ready_for_review", signalbox.ReasonWrongWork, "about T9", 1, "READY_FOR_REVIEW: it names T9, but the session works on T1"},
-		{"ready_for_review", signalbox.ReasonWrongWork, "wrong_work: the developer of 'T1' sent ready_for_review about 'T9'", 1, "READY_FOR_REVIEW: it names T9, but the session works on T1"},
-		{"ready_for_review", signalbox.ReasonWrongWork, "", 1, "READY_FOR_REVIEW: it does not name T1"},
-		{"ready_for_review", signalbox.ReasonFenced, "about T1", 1, "READY_FOR_REVIEW: inside a code block"},
-		{"ready_for_review", signalbox.ReasonDelegated, "about T1", 1, "READY_FOR_REVIEW: inside a prompt for another agent"},
-		{"ready_for_review", signalbox.ReasonNearMiss, "no colon after the name: send the line bare, at column 0: READY_FOR_REVIEW: T1", 1,
+		{"audit_passed", signalbox.ReasonOutOfRole, "about T1", 1,
+			"AUDIT_PASSED: a developer must not send it"},
+		{"audit_passed", signalbox.ReasonOutOfRole, "about T1", 12,
+			"AUDIT_PASSED (12 times): a developer must not send it"},
+		{"ready_for_review", signalbox.ReasonWrongWork, "about T9", 1,
+			"READY_FOR_REVIEW: it names T9, but the session works on T1"},
+		{"ready_for_review", signalbox.ReasonWrongWork,
+			"wrong_work: the developer of 'T1' sent ready_for_review about 'T9'", 1,
+			"READY_FOR_REVIEW: it names T9, but the session works on T1"},
+		{"ready_for_review", signalbox.ReasonWrongWork, "", 1,
+			"READY_FOR_REVIEW: it does not name T1"},
+		{"ready_for_review", signalbox.ReasonFenced, "about T1", 1,
+			"READY_FOR_REVIEW: inside a code block"},
+		{"ready_for_review", signalbox.ReasonDelegated, "about T1", 1,
+			"READY_FOR_REVIEW: inside a prompt for another agent"},
+		{"ready_for_review", signalbox.ReasonNearMiss,
+			"no colon after the name: send the line bare, at column 0: READY_FOR_REVIEW: T1", 1,
 			"READY_FOR_REVIEW: near miss (no colon after the name): send the line bare, at column 0: READY_FOR_REVIEW: T1"},
-		{"agent_exit", signalbox.ReasonMalformed, "line 3: no such field", 1, "agent_exit: malformed: line 3: no such field"},
-		{"ready_for_review", signalbox.ReasonTooLarge, "about T1", 1, "READY_FOR_REVIEW: too large"},
-		{"signal", signalbox.ReasonUnknownType, "the types are a and b", 1, "signal: unknown signal: the types are a and b"},
-		{"ready_for_review", signalbox.ReasonWrongKey, "about T1", 1, "READY_FOR_REVIEW: wrong session key"},
-		{"review_passed", signalbox.ReasonAmbiguous, "about T1", 1, "REVIEW_PASSED: the turn contradicts itself"},
-		{"renew", signalbox.ReasonStaleLease, "stale lease: epoch 3 of work 'T1' is over, and no session holds the work", 1,
+		{"agent_exit", signalbox.ReasonMalformed, "line 3: no such field", 1,
+			"agent_exit: malformed: line 3: no such field"},
+		{"ready_for_review", signalbox.ReasonTooLarge, "about T1", 1,
+			"READY_FOR_REVIEW: too large"},
+		{"signal", signalbox.ReasonUnknownType, "the types are a and b", 1,
+			"signal: unknown signal: the types are a and b"},
+		{"ready_for_review", signalbox.ReasonWrongKey, "about T1", 1,
+			"READY_FOR_REVIEW: wrong session key"},
+		{"review_passed", signalbox.ReasonAmbiguous, "about T1", 1,
+			"REVIEW_PASSED: the turn contradicts itself"},
+		{"renew", signalbox.ReasonStaleLease,
+			"stale lease: epoch 3 of work 'T1' is over, and no session holds the work", 1,
 			"renew: stale lease: epoch 3 of work 'T1' is over, and no session holds the work"},
 		{"agent_exit", signalbox.ReasonPhaseMismatch, "", 1, "agent_exit: phase mismatch"},
 	} {
-		e := eventAbout(t, "SignalRefused", "T1", session, rules.SignalRefused{Said: tt.said, Reason: tt.reason, Detail: tt.detail, Count: tt.count})
-		if got, detail := (&rules.Describer{State: p.s}).Line(e); got != "refused "+tt.want || detail != "" {
+		e := eventAbout(t, "SignalRefused", "T1", session,
+			rules.SignalRefused{Said: tt.said, Reason: tt.reason, Detail: tt.detail,
+				Count: tt.count})
+		if got, detail := (&rules.Describer{State: p.s}).Line(e); got != "refused "+tt.want ||
+			detail != "" {
 			t.Errorf("%s: %q, %q; want %q", tt.reason, got, detail, tt.want)
 		}
 	}
@@ -62,26 +80,35 @@ func TestRefusalsSayWhy(t *testing.T) {
 
 func TestChecksSayWhatIsWrong(t *testing.T) {
 	good := rules.CheckRow{Check: "vet", Environment: "linux", Passed: true}
-	bad := rules.CheckRow{Check: "test", Environment: "linux", Exit: 2, Output: signalbox.Hash{1}, Millis: 10}
+	bad := rules.CheckRow{Check: "test", Environment: "linux", Exit: 2, Output: signalbox.Hash{1},
+		Millis: 10}
 	slow := rules.CheckRow{Check: "slow", Environment: "linux", Exit: 143, Millis: 60_001}
-	d := rules.Describer{State: &rules.State{}, Limits: map[string]time.Duration{"vet": time.Minute, "test": time.Minute, "slow": time.Minute},
+	d := rules.Describer{State: &rules.State{}, Limits: map[string]time.Duration{"vet": time.Minute,
+		"test": time.Minute, "slow": time.Minute},
 		LastLines: map[signalbox.Hash]string{{1}: "1 of 5 failed"}}
 	for _, tt := range []struct {
 		ran          rules.ChecksRan
 		text, detail string
 	}{
 		{rules.ChecksRan{Rows: []rules.CheckRow{good}}, "checks passed (1 of 1)", ""},
-		{rules.ChecksRan{Rows: []rules.CheckRow{good, bad}}, "checks failed (1 of 2): test on linux (exit status 2)", "1 of 5 failed"},
-		{rules.ChecksRan{Rows: []rules.CheckRow{slow, bad}}, "checks failed (2 of 2): slow on linux (timed out after 1m00s), test on linux (exit status 2)", "1 of 5 failed"},
+		{rules.ChecksRan{Rows: []rules.CheckRow{good, bad}},
+			"checks failed (1 of 2): test on linux (exit status 2)", "1 of 5 failed"},
+		{rules.ChecksRan{Rows: []rules.CheckRow{slow, bad}},
+			"checks failed (2 of 2): slow on linux (timed out after 1m00s), test on linux (exit status 2)", "1 of 5 failed"},
 		{rules.ChecksRan{}, "no checks to run", ""},
-		{rules.ChecksRan{Rows: []rules.CheckRow{good}, Ref: "fix", Commit: "0123456789"}, "checks passed (1 of 1); on fix at 0123456", ""},
+		{rules.ChecksRan{Rows: []rules.CheckRow{good}, Ref: "fix", Commit: "0123456789"},
+			"checks passed (1 of 1); on fix at 0123456", ""},
 		{rules.ChecksRan{Rows: []rules.CheckRow{bad}, OnBase: true, Commit: "0123456789"},
 			"checks failed (1 of 1): test on linux (exit status 2); on the base at 0123456, because the work names no ref", "1 of 5 failed"},
-		{rules.ChecksRan{Ref: "fix", Problem: "it names 'fix', which is not there"}, "not checked: it names 'fix', which is not there", ""},
-		{rules.ChecksRan{Protected: []string{"plan.md"}}, "refused: it edited protected files: plan.md", ""},
-		{rules.ChecksRan{Rows: []rules.CheckRow{good}, Protected: []string{"a", "b"}}, "refused: it edited protected files: a, b; checks passed (1 of 1)", ""},
+		{rules.ChecksRan{Ref: "fix", Problem: "it names 'fix', which is not there"},
+			"not checked: it names 'fix', which is not there", ""},
+		{rules.ChecksRan{Protected: []string{"plan.md"}},
+			"refused: it edited protected files: plan.md", ""},
+		{rules.ChecksRan{Rows: []rules.CheckRow{good}, Protected: []string{"a", "b"}},
+			"refused: it edited protected files: a, b; checks passed (1 of 1)", ""},
 	} {
-		if text, detail := d.Line(eventAbout(t, "ChecksRan", "T1", "", tt.ran)); text != tt.text || detail != tt.detail {
+		if text, detail := d.Line(eventAbout(t, "ChecksRan", "T1", "", tt.ran)); text != tt.text ||
+			detail != tt.detail {
 			t.Errorf("%q, %q; want %q, %q", text, detail, tt.text, tt.detail)
 		}
 	}
@@ -101,21 +128,29 @@ func TestSetupSaysWhatHappened(t *testing.T) {
 		ran          rules.SetupRan
 		text, detail string
 	}{
-		{rules.SetupRan{Command: "npm ci", Passed: true, Millis: 61_000}, "setup: npm ci (1m01s)", ""},
-		{rules.SetupRan{Command: "npm ci", Passed: true, Restored: []string{"a", "b"}}, "setup: npm ci (0s)", "it changed tracked files, which were put back: a, b"},
-		{rules.SetupRan{Command: "npm ci", Exit: 3, Millis: 2000}, "setup failed: npm ci (exit status 3 after 2s)", ""},
-		{rules.SetupRan{Command: "npm ci", Exit: 143, TimedOut: true, Millis: 600_000}, "setup failed: npm ci (timed out after 10m00s)", ""},
+		{rules.SetupRan{Command: "npm ci", Passed: true, Millis: 61_000}, "setup: npm ci (1m01s)",
+			""},
+		{rules.SetupRan{Command: "npm ci", Passed: true, Restored: []string{"a", "b"}},
+			"setup: npm ci (0s)", "it changed tracked files, which were put back: a, b"},
+		{rules.SetupRan{Command: "npm ci", Exit: 3, Millis: 2000},
+			"setup failed: npm ci (exit status 3 after 2s)", ""},
+		{rules.SetupRan{Command: "npm ci", Exit: 143, TimedOut: true, Millis: 600_000},
+			"setup failed: npm ci (timed out after 10m00s)", ""},
 		{rules.SetupRan{Command: "copying files", Exit: -1}, "setup failed: copying files", ""},
 	} {
-		if text, detail := d.Line(eventAbout(t, "SetupRan", "T1", "", tt.ran)); text != tt.text || detail != tt.detail {
+		if text, detail := d.Line(eventAbout(t, "SetupRan", "T1", "", tt.ran)); text != tt.text ||
+			detail != tt.detail {
 			t.Errorf("%q, %q; want %q, %q", text, detail, tt.text, tt.detail)
 		}
 	}
 }
 
 func TestTurnSignalsSayWhy(t *testing.T) {
-	e := eventAbout(t, "TurnSignalHeard", "", "", rules.TurnSignalHeard{Run: "run-1", Tree: "oracle", Turn: 1, Signal: "need_turn", Reason: "the search failed"})
-	if text, detail := (&rules.Describer{State: &rules.State{}}).Line(e); text != "tree oracle says need turn" || detail != "the search failed" {
+	e := eventAbout(t, "TurnSignalHeard", "", "",
+		rules.TurnSignalHeard{Run: "run-1", Tree: "oracle", Turn: 1, Signal: "need_turn",
+			Reason: "the search failed"})
+	if text, detail := (&rules.Describer{State: &rules.State{}}).Line(
+		e); text != "tree oracle says need turn" || detail != "the search failed" {
 		t.Errorf("%q, %q", text, detail)
 	}
 }
@@ -126,10 +161,12 @@ func TestTurnSignalsNameTheTask(t *testing.T) {
 	p.check("B-1")
 	p.start(signalbox.RoleDeveloper, "T1")
 	for actor, want := range map[string]string{p.held["T1"].Session: "T1", "ann": ""} {
-		e := eventAbout(t, "TurnSignalHeard", "", "", rules.TurnSignalHeard{Run: "run-1", Tree: "agent", Turn: 1, Signal: "need_turn"})
+		e := eventAbout(t, "TurnSignalHeard", "", "",
+			rules.TurnSignalHeard{Run: "run-1", Tree: "agent", Turn: 1, Signal: "need_turn"})
 		e.Actor = actor
 		reporter := reporter{zone: time.UTC, standing: rules.StandingWorking}
-		if story := reporter.reports(p.s, []signalbox.Event{*e}, nil); len(story) == 0 || story[0].work != want {
+		if story := reporter.reports(p.s, []signalbox.Event{*e}, nil); len(story) == 0 ||
+			story[0].work != want {
 			t.Errorf("%s: %+v, want %q", actor, story, want)
 		}
 	}
@@ -143,15 +180,19 @@ func TestLastLineOfWhatACheckPrinted(t *testing.T) {
 	}
 	rows := []rules.CheckRow{{Check: "test", Output: digest}, {Check: "gone", Output: signalbox.Hash{9}}, {Check: "good", Output: signalbox.Hash{8}, Passed: true}}
 	reporter := newReporter(b)
-	lastLines := reporter.lastLines([]signalbox.Event{*eventAbout(t, "ChecksRan", "T1", "", rules.ChecksRan{Rows: rows})})
+	lastLines := reporter.lastLines([]signalbox.Event{*eventAbout(t, "ChecksRan", "T1", "",
+		rules.ChecksRan{Rows: rows})})
 	if len(lastLines) != 2 || lastLines[digest] != "FAIL b" || lastLines[signalbox.Hash{9}] != "" {
 		t.Errorf("%v", lastLines)
 	}
 }
 
 func TestPreviewOfAStream(t *testing.T) {
-	stream := `{"type":"system","subtype":"init"}` + "\n" + `{"type":"assistant","message":{"content":[{"type":"text","text":"I am done!"}]}}` + "\n" + `{"type":"resu`
-	for preview, want := range map[string]string{stream: "I am done!", "I am\ndone!": "I am\ndone!", `{"type":"system","subty`: ""} {
+	stream := `{"type":"system","subtype":"init"}` + "\n" +
+		`{"type":"assistant","message":{"content":[{"type":"text","text":"I am done!"}]}}` + "\n" +
+		`{"type":"resu`
+	for preview, want := range map[string]string{stream: "I am done!", "I am\ndone!": "I am\ndone!",
+		`{"type":"system","subty`: ""} {
 		if got := inspect.LastActivity(preview); got != want {
 			t.Errorf("%q: %q, want %q", preview, got, want)
 		}
@@ -160,7 +201,8 @@ func TestPreviewOfAStream(t *testing.T) {
 
 func TestOutcomeJSON(t *testing.T) {
 	b := boxWithPlan(t)
-	asking := rules.Status{Standing: rules.StandingAsking, Tasks: 3, Completed: 1, Questions: []string{"Q-1"}, Approvals: []string{"T2"},
+	asking := rules.Status{Standing: rules.StandingAsking, Tasks: 3, Completed: 1,
+		Questions: []string{"Q-1"}, Approvals: []string{"T2"},
 		Reasons: []string{"T1 waits\u202e"}}
 	complete := rules.Status{Standing: rules.StandingComplete, Tasks: 3, Completed: 3}
 	for _, tt := range []struct {
@@ -171,10 +213,12 @@ func TestOutcomeJSON(t *testing.T) {
 		{asking, false, `{"run":"asking","tasks":3,"completed":1,"questions":["Q-1"],"approvals":["T2"],"reasons":["T1 waits\u202e"]}`},
 		{asking, true, `{"run":"interrupted","tasks":3,"completed":1,"questions":["Q-1"],"approvals":["T2"],"reasons":["T1 waits\u202e"]}`},
 		{complete, true, `{"run":"complete","tasks":3,"completed":3,"questions":[],"approvals":[],"reasons":[]}`},
-		{rules.Status{}, true, `{"run":"interrupted","tasks":1,"completed":0,"questions":[],"approvals":[],"reasons":[]}`},
+		{rules.Status{}, true,
+			`{"run":"interrupted","tasks":1,"completed":0,"questions":[],"approvals":[],"reasons":[]}`},
 	} {
 		var out strings.Builder
-		if err := OutcomeJSON(&out, b, tt.outcome, tt.interrupted); err != nil || out.String() != tt.want+"\n" {
+		if err := OutcomeJSON(&out, b, tt.outcome, tt.interrupted); err != nil ||
+			out.String() != tt.want+"\n" {
 			t.Errorf("%s%v, want %s", &out, err, tt.want)
 		}
 	}
@@ -186,7 +230,8 @@ func TestOutcomeJSON(t *testing.T) {
 func TestOutcomeWithoutAPlan(t *testing.T) {
 	b := boxWithPlan(t)
 	var words strings.Builder
-	if err := Outcome(&words, b, rules.Status{Standing: rules.StandingEmpty}, playBegins, 0); err != nil || words.String() != "\n"+noPlan+"\n" {
+	if err := Outcome(&words, b, rules.Status{Standing: rules.StandingEmpty}, playBegins,
+		0); err != nil || words.String() != "\n"+noPlan+"\n" {
 		t.Errorf("%q, %v", &words, err)
 	}
 }
@@ -210,7 +255,8 @@ func TestWaitsForWhatIsCancelled(t *testing.T) {
 	p.check("B-1")
 	p.do(rules.Order{What: rules.OrderCancel, Work: "T1", Reason: "no", Actor: "ann"})
 	v := p.look(nil)
-	if i := slices.IndexFunc(v.lanes, func(l lane) bool { return l.id == "T2" }); i < 0 || v.lanes[i].note != "T1 (cancelled)" {
+	if i := slices.IndexFunc(v.lanes, func(l lane) bool { return l.id == "T2" }); i < 0 ||
+		v.lanes[i].note != "T1 (cancelled)" {
 		t.Errorf("%+v", v.lanes)
 	}
 }
@@ -255,7 +301,8 @@ func TestSetupIsReportedOnce(t *testing.T) {
 	r := newReporter(nil)
 	var got []string
 	for i, passed := range []bool{true, true, false, false, true, true} {
-		e := eventAbout(t, "SetupRan", "T1", "", rules.SetupRan{Command: "npm ci", Passed: passed, Exit: 1})
+		e := eventAbout(t, "SetupRan", "T1", "", rules.SetupRan{Command: "npm ci", Passed: passed,
+			Exit: 1})
 		for _, line := range r.reports(&rules.State{}, []signalbox.Event{*e}, nil) {
 			if strings.HasPrefix(line.text, "setup") {
 				got = append(got, fmt.Sprint(i))
@@ -274,16 +321,22 @@ func TestUnavailableAgents(t *testing.T) {
 		event rules.AgentUnavailable
 		want  string
 	}{
-		{rules.AgentUnavailable{Agent: "limited", Cause: rules.FailRateLimit, Until: until}, "limited is not available until 14:30:05 (rate limit)"},
-		{rules.AgentUnavailable{Agent: "claude", Cause: rules.FailRateLimit, Until: until, Next: "codex"}, "codex takes over from claude until 14:30 (rate limit)"},
-		{rules.AgentUnavailable{Agent: "claude", Cause: rules.FailServer, Until: until}, "claude is not available until 14:30:05 (no answer from its server)"},
-		{rules.AgentUnavailable{Agent: "claude", Cause: rules.FailServer}, "claude is not available (no answer from its server)"},
+		{rules.AgentUnavailable{Agent: "limited", Cause: rules.FailRateLimit, Until: until},
+			"limited is not available until 14:30:05 (rate limit)"},
+		{rules.AgentUnavailable{Agent: "claude", Cause: rules.FailRateLimit, Until: until,
+			Next: "codex"}, "codex takes over from claude until 14:30 (rate limit)"},
+		{rules.AgentUnavailable{Agent: "claude", Cause: rules.FailServer, Until: until},
+			"claude is not available until 14:30:05 (no answer from its server)"},
+		{rules.AgentUnavailable{Agent: "claude", Cause: rules.FailServer},
+			"claude is not available (no answer from its server)"},
 	} {
-		if text, _ := (&rules.Describer{State: &rules.State{}, Zone: time.UTC}).Line(eventAbout(t, rules.TypeAgentUnavailable, "", "", tt.event)); text != tt.want {
+		if text, _ := (&rules.Describer{State: &rules.State{}, Zone: time.UTC}).Line(eventAbout(t,
+			rules.TypeAgentUnavailable, "", "", tt.event)); text != tt.want {
 			t.Errorf("%q, want %q", text, tt.want)
 		}
 	}
-	if got, want := standingLine(rules.Status{Standing: rules.StandingLimited, Wake: until, Outage: "claude"}, 0, time.UTC),
+	if got, want := standingLine(rules.Status{Standing: rules.StandingLimited, Wake: until,
+		Outage: "claude"}, 0, time.UTC),
 		"waiting: no answer from the server of claude: it is tried again at 14:30:05"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -303,10 +356,14 @@ func TestConflictsSayWhere(t *testing.T) {
 		found   rules.ConflictFound
 		want    string
 	}{
-		{ci, rules.ConflictFound{Files: []string{"a", "b"}}, "sent back: it conflicts with the base in a, b"},
-		{ci, rules.ConflictFound{Files: many, Unresolved: many[:1]}, "sent back: conflict markers are left in a"},
-		{ci, rules.ConflictFound{Files: many}, "sent back: it conflicts with the base in a, b, c, d, e and 2 more"},
-		{developer, rules.ConflictFound{Files: []string{"a"}, Draft: "d"}, "developer gets conflicts with the base in a"},
+		{ci, rules.ConflictFound{Files: []string{"a", "b"}},
+			"sent back: it conflicts with the base in a, b"},
+		{ci, rules.ConflictFound{Files: many, Unresolved: many[:1]},
+			"sent back: conflict markers are left in a"},
+		{ci, rules.ConflictFound{Files: many},
+			"sent back: it conflicts with the base in a, b, c, d, e and 2 more"},
+		{developer, rules.ConflictFound{Files: []string{"a"}, Draft: "d"},
+			"developer gets conflicts with the base in a"},
 		{developer, rules.ConflictFound{}, ""},
 	} {
 		e := eventAbout(t, rules.TypeConflictFound, "T1", tt.session, tt.found)
@@ -314,7 +371,8 @@ func TestConflictsSayWhere(t *testing.T) {
 			t.Errorf("%q, %q; want %q", text, detail, tt.want)
 		}
 	}
-	release := eventAbout(t, rules.TypeLeaseReleased, "T1", ci, rules.LeaseReleased{Reason: "conflict"})
+	release := eventAbout(t, rules.TypeLeaseReleased, "T1", ci,
+		rules.LeaseReleased{Reason: "conflict"})
 	if text, _ := (&rules.Describer{State: p.s}).Line(release); text != "" {
 		t.Errorf("the end of the lease is shown too: %q", text)
 	}

@@ -1,8 +1,10 @@
-// Package prompts renders the prompt of an agent. A prompt is a function of a template and of Data: nothing here reads the
-// ledger, the configuration or a file, so a prompt can be rendered again from what was recorded.
+// Package prompts renders the prompt of an agent. A prompt is a function of a template and of Data:
+// nothing here reads the ledger, the configuration or a file, so a prompt can be rendered again
+// from what was recorded.
 //
-// There is one built-in template for each role, and parts that they share. Data contains text that agents, checks and people
-// wrote; the templates indent it, so that no line of it can pass for a heading of the prompt or for a signal.
+// There is one built-in template for each role, and parts that they share. Data contains text that
+// agents, checks and people wrote; the templates indent it, so that no line of it can pass for a
+// heading of the prompt or for a signal.
 package prompts
 
 import (
@@ -41,28 +43,33 @@ type Data struct {
 	Answers       []Answer
 	Advice        []Advice
 	Overlaps      []string
-	// Corrections are what the human sent the work back with, the newest first: all of it, for authors without what is among the findings.
-	// Messages are words of the human for this agent.
+	// Corrections are what the human sent the work back with, the newest first: all of it, for
+	// authors without what is among the findings. Messages are words of the human for this agent.
 	Corrections Findings
 	Messages    []Message
-	// Conflicts are the files in which the work conflicts with the base. ConflictNotes says what both sides did, and Unresolved lists
-	// the files in which an earlier author left conflict markers.
+	// Conflicts are the files in which the work conflicts with the base. ConflictNotes says what
+	// both sides did, and Unresolved lists the files in which an earlier author left conflict
+	// markers.
 	Conflicts, Unresolved []string
 	ConflictNotes         string
 	// Context is what went wrong with the previous agent.
 	Context string
-	// Commit is the commit to review, and Base the commit of the base that it is compared with. Diff is a file with what changed.
-	// All are "" for authors.
+	// Commit is the commit to review, and Base the commit of the base that it is compared with.
+	// Diff is a file with what changed. All are "" for authors.
 	Commit, Base, Diff string
-	// Hidden is a notice about invisible characters in what the commit changes, "" if there are none.
+	// Hidden is a notice about invisible characters in what the commit changes, "" if there are
+	// none.
 	Hidden string
-	// Steering are the files in Dir that are as on the base, because the work changes them and they steer agents. There are none for authors.
+	// Steering are the files in Dir that are as on the base, because the work changes them and they
+	// steer agents. There are none for authors.
 	Steering []string
 	// BaseBranch is the branch that work is merged into, "" if there is none.
 	BaseBranch string
-	// Results are the failing checks. Differs lists the developer's claims about the checks that are false, for reviewers.
+	// Results are the failing checks. Differs lists the developer's claims about the checks that
+	// are false, for reviewers.
 	Results, Differs []string
-	// Accepted are the checks that may fail, because they fail on the base and the human accepted that.
+	// Accepted are the checks that may fail, because they fail on the base and the human accepted
+	// that.
 	Accepted []string
 	// Issues are the problems that a remediation must fix.
 	Issues Findings
@@ -74,10 +81,12 @@ type Data struct {
 	Key string
 	// Exit is the exit signal with which the agent can end its phase, "" if it cannot send one.
 	Exit string
-	// Interrupted reports that a resumed conversation was cut short, and did not wait for something.
+	// Interrupted reports that a resumed conversation was cut short, and did not wait for
+	// something.
 	Interrupted bool
-	// Again reports that the previous turn had no result. Progressed reports that it had valid signals nevertheless: it reported progress, or
-	// asked for files. Output is the end of that turn, and Wrong the mistake.
+	// Again reports that the previous turn had no result. Progressed reports that it had valid
+	// signals nevertheless: it reported progress, or asked for files. Output is the end of that
+	// turn, and Wrong the mistake.
 	Again, Progressed bool
 	Output, Wrong     string
 }
@@ -85,8 +94,8 @@ type Data struct {
 // Parts of Data.
 type (
 	Check struct{ Name, Command string }
-	// Finding is from the human if it has an Actor. Summary is everything then, and Older means that the human sent the work back again
-	// after it: the newer one counts where they differ.
+	// Finding is from the human if it has an Actor. Summary is everything then, and Older means
+	// that the human sent the work back again after it: the newer one counts where they differ.
 	Finding struct {
 		Cause, Work, Summary, Text, Actor string
 		Older                             bool
@@ -122,7 +131,8 @@ func (d *Data) Author() bool {
 
 // Reviewer reports whether the agent judges work that signalbox has already run the checks on.
 func (d *Data) Reviewer() bool {
-	return d.Role == signalbox.RoleCritic || d.Role == signalbox.RoleAuditor || d.Role == signalbox.RoleHealthAuditor
+	return d.Role == signalbox.RoleCritic || d.Role == signalbox.RoleAuditor ||
+		d.Role == signalbox.RoleHealthAuditor
 }
 
 // HumanFindings returns the findings with which the human sent the work back.
@@ -140,8 +150,9 @@ func (d *Data) findings(human bool) (found Findings) {
 	return found
 }
 
-// Render executes a role's template. An empty custom means the built-in template; a custom one may use the shared parts. If it does not
-// show what the human wrote for this agent, that comes before it, so that no words get lost.
+// Render executes a role's template. An empty custom means the built-in template; a custom one may
+// use the shared parts. If it does not show what the human wrote for this agent, that comes before
+// it, so that no words get lost.
 func Render(role signalbox.Role, custom string, data *Data) ([]byte, error) {
 	t, err := parse(role, custom)
 	if err != nil {
@@ -162,7 +173,8 @@ func Render(role signalbox.Role, custom string, data *Data) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// RenderResumed returns the prompt for an agent that continues its conversation: only what is new, and how to end.
+// RenderResumed returns the prompt for an agent that continues its conversation: only what is new,
+// and how to end.
 func RenderResumed(data *Data) ([]byte, error) {
 	t, err := parse(data.Role, "{{template \"resumed\" .}}")
 	if err != nil {
@@ -175,7 +187,8 @@ func RenderResumed(data *Data) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// wordsMissingIn returns the parts with what the human wrote for this agent that a custom template does not show.
+// wordsMissingIn returns the parts with what the human wrote for this agent that a custom template
+// does not show.
 func (d *Data) wordsMissingIn(custom string) (parts []string) {
 	for _, words := range []struct {
 		part    string
@@ -186,27 +199,33 @@ func (d *Data) wordsMissingIn(custom string) (parts []string) {
 		{"corrections", d.Reviewer(), []string{`"known"`, `"corrections"`, ".Corrections"}},
 		{"messages", true, []string{`"messages"`, ".Messages"}},
 	} {
-		if custom != "" && words.applies && !slices.ContainsFunc(words.shown, func(name string) bool { return strings.Contains(custom, name) }) {
+		if custom != "" && words.applies &&
+			!slices.ContainsFunc(words.shown,
+				func(name string) bool { return strings.Contains(custom, name) }) {
 			parts = append(parts, words.part)
 		}
 	}
 	return parts
 }
 
-// Validate reports what is wrong with a custom template, before any agent is started. It renders the template with a value
-// in every field, so that every branch is executed. If keyed is set, the prompt must contain the key.
+// Validate reports what is wrong with a custom template, before any agent is started. It renders
+// the template with a value in every field, so that every branch is executed. If keyed is set, the
+// prompt must contain the key.
 func Validate(role signalbox.Role, custom string, keyed bool) error {
 	data := sample(role)
 	text, err := Render(role, custom, data)
 	if err == nil && keyed && !bytes.Contains(text, []byte(data.Key)) {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("prompt template of %s: it does not show the key that signals need", role),
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: fmt.Errorf("prompt template of %s: it does not show the key that signals need",
+				role),
 			Hint: `use {{template "signals" .}}, .Signals or .Key in it`}
 	}
 	return err
 }
 
 func parse(role signalbox.Role, custom string) (*template.Template, error) {
-	t := template.New("prompt").Funcs(template.FuncMap{"indent": Indent, "line": text.OneLine, "join": strings.Join})
+	t := template.New("prompt").Funcs(template.FuncMap{"indent": Indent, "line": text.OneLine,
+		"join": strings.Join})
 	t, err := t.ParseFS(templates, "templates/_*.md")
 	if err != nil {
 		return nil, err
@@ -225,7 +244,8 @@ func parse(role signalbox.Role, custom string) (*template.Template, error) {
 }
 
 func templateError(role signalbox.Role, err error) error {
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("prompt template of %s: %w", role, err),
+	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("prompt template of %s: %w",
+		role, err),
 		Hint: "fix the template; docs/prompts-reference.md lists its fields and parts"}
 }
 
@@ -236,18 +256,28 @@ func sample(role signalbox.Role) *Data {
 	human := Findings{{Cause: rules.FindingHuman, Summary: "text", Actor: "text", Older: true}}
 	const key = "sample-key"
 	return &Data{Role: role, Work: "T1", Title: "text", Phase: "IMPLEMENTATION", Dir: ".",
-		Task: plan.Task{ID: "T1", Title: "text", Phase: "text", Work: "text", Criteria: text, BlockedBy: text, Reading: text, Environments: text,
+		Task: plan.Task{ID: "T1", Title: "text", Phase: "text", Work: "text", Criteria: text,
+			BlockedBy: text, Reading: text, Environments: text,
 			Files: text, Budget: &plan.Budget{}, Notes: "text"},
 		Plan: "text", Introduction: "text", BaseBranch: "main",
-		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text, Protected: text,
-		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: append(human, finding...), Corrections: human, Messages: []Message{{"text", "text", 1}}, Answers: []Answer{{"text", "text"}},
-		Advice: []Advice{{"text", "text", "text"}}, Overlaps: text, Conflicts: text, Unresolved: text, ConflictNotes: "text", Context: "text", Steering: text, Commit: "text", Base: "text", Diff: "text", Hidden: "text", Results: text, Differs: text, Accepted: text, Issues: finding,
-		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Exit: "text", Interrupted: true, Again: true, Progressed: true, Output: "text", Wrong: "text"}
+		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text,
+		Protected: text,
+		Experts:   []rules.Expert{{Name: "text", Gap: "text", Keywords: text}},
+		Findings:  append(human, finding...), Corrections: human,
+		Messages: []Message{{"text", "text", 1}}, Answers: []Answer{{"text", "text"}},
+		Advice: []Advice{{"text", "text", "text"}}, Overlaps: text, Conflicts: text,
+		Unresolved: text, ConflictNotes: "text", Context: "text", Steering: text,
+		Commit: "text", Base: "text", Diff: "text", Hidden: "text", Results: text,
+		Differs: text, Accepted: text, Issues: finding,
+		Request: "text", Asker: "T0", Expert: "text", Instructions: "text",
+		Signals: SignalsFor(role, "T1", key), Key: key, Exit: "text", Interrupted: true,
+		Again: true, Progressed: true, Output: "text", Wrong: "text"}
 }
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// Indent indents each line of s by four spaces, which makes it a code block that nothing in s can end.
+// Indent indents each line of s by four spaces, which makes it a code block that nothing in s can
+// end.
 func Indent(s string) string {
 	lines := strings.Split(strings.TrimRight(lineEnds.Replace(s), "\n"), "\n")
 	for i, line := range lines {
@@ -269,7 +299,8 @@ func Lines(texts []string) (lines []string) {
 // Quote changes a task that an agent wrote so that no part of it can pass for a part of the prompt.
 func Quote(t *plan.Task) {
 	t.Title, t.Phase = text.OneLine(t.Title), text.OneLine(t.Phase)
-	t.Criteria, t.Reading, t.Files, t.Environments = Lines(t.Criteria), Lines(t.Reading), Lines(t.Files), Lines(t.Environments)
+	t.Criteria, t.Reading, t.Files, t.Environments = Lines(t.Criteria), Lines(t.Reading),
+		Lines(t.Files), Lines(t.Environments)
 	for _, s := range []*string{&t.Work, &t.Notes} {
 		if *s != "" {
 			*s = Indent(*s)

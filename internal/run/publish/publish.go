@@ -1,7 +1,8 @@
-// Package publish sends the events of a ledger to webhooks, as CloudEvents: each at least once, and in order.
+// Package publish sends the events of a ledger to webhooks, as CloudEvents: each at least once, and
+// in order.
 //
-// The ledger itself is the queue. A file of the box remembers how far each webhook has got, so nothing waits for a webhook, and nothing is lost
-// while it cannot be reached.
+// The ledger itself is the queue. A file of the box remembers how far each webhook has got, so
+// nothing waits for a webhook, and nothing is lost while it cannot be reached.
 package publish
 
 import (
@@ -55,7 +56,8 @@ type delays struct {
 }
 
 func defaultDelays() *delays {
-	return &delays{lock: 2 * time.Second, retry: time.Second, most: 5 * time.Minute, send: 10 * time.Second, drain: 5 * time.Second}
+	return &delays{lock: 2 * time.Second, retry: time.Second, most: 5 * time.Minute,
+		send: 10 * time.Second, drain: 5 * time.Second}
 }
 
 // Publisher sends the events of a box to the webhooks in its configuration.
@@ -69,8 +71,8 @@ type Publisher struct {
 	state state
 }
 
-// state is what a Publisher remembers: the last event that each webhook has got or does not want, by the hash of its address, which may be
-// secret.
+// state is what a Publisher remembers: the last event that each webhook has got or does not want,
+// by the hash of its address, which may be secret.
 type state struct {
 	Box      string            `json:"box"`
 	Webhooks map[string]uint64 `json:"webhooks"`
@@ -81,7 +83,8 @@ func keyOf(w config.Webhook) string {
 	return hex.EncodeToString(hash[:8])
 }
 
-// New returns a Publisher for an open box. A webhook that was not known before gets the events from now on. New returns an error if a webhook names a type of event that does not exist.
+// New returns a Publisher for an open box. A webhook that was not known before gets the events from
+// now on. New returns an error if a webhook names a type of event that does not exist.
 func New(b *box.Box, o Options) (*Publisher, error) {
 	for _, w := range b.Config.Webhooks {
 		for _, name := range w.Types {
@@ -90,7 +93,8 @@ func New(b *box.Box, o Options) (*Publisher, error) {
 				if near := text.Closest(name, rules.EventTypes()); near != "" {
 					hint = "did you mean " + near + "?"
 				}
-				return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("webhooks: there is no event type %q", name), Hint: hint}
+				return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+					Err: fmt.Errorf("webhooks: there is no event type %q", name), Hint: hint}
 			}
 		}
 	}
@@ -100,11 +104,13 @@ func New(b *box.Box, o Options) (*Publisher, error) {
 	if o.delays == nil {
 		o.delays = defaultDelays()
 	}
-	return &Publisher{box: b, opts: o, client: outbound.NewClient(), began: b.Engine.Tail().Seq}, nil
+	return &Publisher{box: b, opts: o, client: outbound.NewClient(), began: b.Engine.Tail().Seq},
+		nil
 }
 
-// Run publishes until ctx is done, and then the remaining events for a short time. While another process publishes, it waits for that process to end. The
-// engine of the box must be following the ledger until ctx is done.
+// Run publishes until ctx is done, and then the remaining events for a short time. While another
+// process publishes, it waits for that process to end. The engine of the box must be following the
+// ledger until ctx is done.
 func (p *Publisher) Run(ctx context.Context) {
 	if len(p.box.Config.Webhooks) == 0 {
 		return
@@ -154,8 +160,9 @@ func (p *Publisher) acquire(ctx context.Context) *os.File {
 	}
 }
 
-// load reads how far the webhooks have got. A webhook that is not known begins with the next event after New, and so do all of them if the file is
-// of another box or a longer ledger: the box was replaced by a copy.
+// load reads how far the webhooks have got. A webhook that is not known begins with the next event
+// after New, and so do all of them if the file is of another box or a longer ledger: the box was
+// replaced by a copy.
 func (p *Publisher) load(ctx context.Context) error {
 	// What the process that had the lock has seen is needed even if this one is stopping.
 	if err := p.box.Engine.Refresh(context.WithoutCancel(ctx)); err != nil {
@@ -169,7 +176,8 @@ func (p *Publisher) load(ctx context.Context) error {
 	}
 	if err == nil {
 		if err := json.Unmarshal(data, &known); err != nil {
-			p.opts.Log.Warn("cannot read what webhooks have got; they continue with the next event", "file", stateName, "error", err)
+			p.opts.Log.Warn("cannot read what webhooks have got; they continue with the next event",
+				"file", stateName, "error", err)
 		}
 	}
 	p.state = state{Box: p.box.ID(), Webhooks: map[string]uint64{}}
@@ -189,7 +197,8 @@ func (p *Publisher) advance(w config.Webhook, seq uint64) {
 	defer p.mu.Unlock()
 	p.state.Webhooks[keyOf(w)] = seq
 	if err := p.save(); err != nil {
-		p.opts.Log.Warn("cannot record what a webhook has got; it may get events again", "error", err)
+		p.opts.Log.Warn("cannot record what a webhook has got; it may get events again", "error",
+			err)
 	}
 }
 
@@ -204,7 +213,8 @@ func (p *Publisher) save() error {
 // errStopped means that the time for sending is over.
 var errStopped = errors.New("stopped")
 
-// follow sends a webhook the events that it has not got, and waits for more, until ctx is done and nothing is left or the time for that is over.
+// follow sends a webhook the events that it has not got, and waits for more, until ctx is done and
+// nothing is left or the time for that is over.
 func (p *Publisher) follow(ctx context.Context, w config.Webhook) {
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -213,7 +223,8 @@ func (p *Publisher) follow(ctx context.Context, w config.Webhook) {
 		p.mu.Lock()
 		after := p.state.Webhooks[keyOf(w)]
 		p.mu.Unlock()
-		err := p.box.Follow(ctx, after, func(events []signalbox.Event) error { return p.sendAll(sending, w, events) })
+		err := p.box.Follow(ctx, after,
+			func(events []signalbox.Event) error { return p.sendAll(sending, w, events) })
 		if err == nil || errors.Is(err, errStopped) || !p.failed(sending, w, 0, "", err) {
 			return
 		}
@@ -244,8 +255,9 @@ func (p *Publisher) wants(w config.Webhook, e *signalbox.Event) bool {
 // maxRefusals is how often an event is sent that a webhook refuses because of its content.
 const maxRefusals = 5
 
-// deliver sends an event until the webhook accepts it. It returns false if ctx is done before. An event whose content the webhook refuses is sent
-// without data, and then skipped: nobody may keep later events from it by one that it does not like.
+// deliver sends an event until the webhook accepts it. It returns false if ctx is done before. An
+// event whose content the webhook refuses is sent without data, and then skipped: nobody may keep
+// later events from it by one that it does not like.
 func (p *Publisher) deliver(ctx context.Context, w config.Webhook, e *signalbox.Event) bool {
 	last, refusals := "", 0
 	for n := 0; ctx.Err() == nil; n++ {
@@ -257,7 +269,8 @@ func (p *Publisher) deliver(ctx context.Context, w config.Webhook, e *signalbox.
 			refusals++
 		}
 		if refusals == 2*maxRefusals {
-			p.opts.Log.Warn("a webhook refuses an event, which is skipped", "webhook", p.number(w), "event", e.Seq, "error", err)
+			p.opts.Log.Warn("a webhook refuses an event, which is skipped", "webhook", p.number(w),
+				"event", e.Seq, "error", err)
 			return true
 		}
 		if !p.failed(ctx, w, n, last, err) {
@@ -270,19 +283,24 @@ func (p *Publisher) deliver(ctx context.Context, w config.Webhook, e *signalbox.
 
 // number returns which of the configured webhooks it is, from 1.
 func (p *Publisher) number(w config.Webhook) int {
-	return slices.IndexFunc(p.box.Config.Webhooks, func(other config.Webhook) bool { return other.URL == w.URL }) + 1
+	return slices.IndexFunc(p.box.Config.Webhooks,
+		func(other config.Webhook) bool { return other.URL == w.URL }) + 1
 }
 
-// failed logs a failure that follows n others, unless it is the same as the last one, and waits. It returns false if ctx is done before.
-func (p *Publisher) failed(ctx context.Context, w config.Webhook, n int, last string, err error) bool {
+// failed logs a failure that follows n others, unless it is the same as the last one, and waits. It
+// returns false if ctx is done before.
+func (p *Publisher) failed(ctx context.Context, w config.Webhook, n int, last string,
+	err error) bool {
 	if ctx.Err() == nil && err.Error() != last {
-		p.opts.Log.Warn("cannot send events to a webhook; trying again", "webhook", p.number(w), "error", err)
+		p.opts.Log.Warn("cannot send events to a webhook; trying again", "webhook", p.number(w),
+			"error", err)
 	}
 	return pause(ctx, min(p.opts.delays.retry<<min(n, 20), p.opts.delays.most))
 }
 
 // send sends an event, perhaps without its data.
-func (p *Publisher) send(ctx context.Context, w config.Webhook, e *signalbox.Event, empty bool) error {
+func (p *Publisher) send(ctx context.Context, w config.Webhook, e *signalbox.Event,
+	empty bool) error {
 	ctx, cancel := context.WithTimeout(ctx, p.opts.delays.send)
 	defer cancel()
 	event := p.box.CloudEvent(e)
@@ -293,7 +311,8 @@ func (p *Publisher) send(ctx context.Context, w config.Webhook, e *signalbox.Eve
 	if err != nil {
 		return err
 	}
-	header, err := outbound.Secret{Env: w.SecretEnv, File: w.SecretFile}.Header(p.opts.Getenv, fmt.Sprintf("%s-%d", p.box.ID(), e.Seq), body)
+	header, err := outbound.Secret{Env: w.SecretEnv, File: w.SecretFile}.Header(p.opts.Getenv,
+		fmt.Sprintf("%s-%d", p.box.ID(), e.Seq), body)
 	if err != nil {
 		return err
 	}

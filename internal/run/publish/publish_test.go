@@ -40,7 +40,8 @@ func newBox(t *testing.T, settings string) *box.Box {
 
 func openBox(t *testing.T, dir, settings string, options *box.Options) *box.Box {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	b, err := box.Open(t.Context(), dir, options)
@@ -54,7 +55,8 @@ func openBox(t *testing.T, dir, settings string, options *box.Options) *box.Box 
 // open opens work, which appends an event, and returns its sequence.
 func open(t *testing.T, b *box.Box, id string) uint64 {
 	t.Helper()
-	if _, err := b.Engine.Do(t.Context(), rules.OpenWork{Work: id, Phase: signalbox.PhaseImplementation, Actor: "ann"}); err != nil {
+	if _, err := b.Engine.Do(t.Context(),
+		rules.OpenWork{Work: id, Phase: signalbox.PhaseImplementation, Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	return b.Engine.Tail().Seq
@@ -108,8 +110,12 @@ func next(t *testing.T, got <-chan received) received {
 
 func newPublisher(t *testing.T, b *box.Box) *Publisher {
 	t.Helper()
-	p, err := New(b, Options{Getenv: func(string) string { return "whsec_" + base64.StdEncoding.EncodeToString([]byte("secret")) },
-		delays: &delays{lock: time.Millisecond, retry: time.Millisecond, most: time.Millisecond, send: patience, drain: patience}})
+	p, err := New(b, Options{Getenv: func(
+		string) string {
+		return "whsec_" + base64.StdEncoding.EncodeToString([]byte("secret"))
+	},
+		delays: &delays{lock: time.Millisecond, retry: time.Millisecond, most: time.Millisecond,
+			send: patience, drain: patience}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,13 +166,16 @@ func TestEventsArriveInOrder(t *testing.T) {
 	for range want {
 		r := next(t, got)
 		ids = append(ids, r.event.ID)
-		if r.header.Get("Content-Type") != "application/cloudevents+json" || r.event.SpecVersion != "1.0" || r.event.Type != "signalbox.WorkOpened" ||
+		if r.header.Get("Content-Type") != "application/cloudevents+json" ||
+			r.event.SpecVersion != "1.0" || r.event.Type != "signalbox.WorkOpened" ||
 			r.header.Get("Webhook-Id") != b.ID()+"-"+r.event.ID {
 			t.Errorf("got %+v with %v", r.event, r.header)
 		}
 		mac := hmac.New(sha256.New, []byte("secret"))
-		fmt.Fprintf(mac, "%s.%s.%s", r.header.Get("Webhook-Id"), r.header.Get("Webhook-Timestamp"), r.body)
-		if r.header.Get("Webhook-Signature") != "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)) {
+		fmt.Fprintf(mac, "%s.%s.%s", r.header.Get("Webhook-Id"), r.header.Get("Webhook-Timestamp"),
+			r.body)
+		if r.header.Get("Webhook-Signature") != "v1,"+
+			base64.StdEncoding.EncodeToString(mac.Sum(nil)) {
 			t.Errorf("signature %q", r.header.Get("Webhook-Signature"))
 		}
 	}
@@ -191,12 +200,14 @@ func TestRefusedEventsAreSentAgain(t *testing.T) {
 	for range 5 {
 		ids = append(ids, next(t, got).event.ID)
 	}
-	if want := strings.Fields(fmt.Sprint(first, first, first, first, second)); !slices.Equal(ids, want) {
+	if want := strings.Fields(fmt.Sprint(first, first, first, first, second)); !slices.Equal(ids,
+		want) {
 		t.Errorf("got %v, want %v", ids, want)
 	}
 }
 
-// The next process continues where the last one stopped. Events that were recorded meanwhile are not lost, and none comes twice.
+// The next process continues where the last one stopped. Events that were recorded meanwhile are
+// not lost, and none comes twice.
 func TestNextProcessContinues(t *testing.T) {
 	url, got := receiver(t, ok)
 	b := newBox(t, "webhooks: ["+url+"]\n")
@@ -220,7 +231,10 @@ func TestNextProcessContinues(t *testing.T) {
 // A webhook gets only the types that it names, and one that does not answer delays no other.
 func TestTypesAndSlowWebhooks(t *testing.T) {
 	hangs := make(chan struct{})
-	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hangs }))
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		<-hangs
+	}))
 	t.Cleanup(slow.Close)
 	url, got := receiver(t, ok)
 	b := newBox(t, fmt.Sprintf("webhooks: [%s, {url: %s, types: [LeaseGranted]}]\n", slow.URL, url))
@@ -229,7 +243,8 @@ func TestTypesAndSlowWebhooks(t *testing.T) {
 	for i := range 3 {
 		id := fmt.Sprintf("w-%d", i)
 		open(t, b, id)
-		if _, err := b.Engine.Do(t.Context(), rules.Claim{Work: id, Role: signalbox.RoleDeveloper, Session: "s-" + id, Actor: "ann", Lease: "l-" + id, TTL: time.Hour}); err != nil {
+		if _, err := b.Engine.Do(t.Context(), rules.Claim{Work: id, Role: signalbox.RoleDeveloper,
+			Session: "s-" + id, Actor: "ann", Lease: "l-" + id, TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		if r := next(t, got); r.event.Type != "signalbox.LeaseGranted" || r.event.Subject != id {
@@ -259,13 +274,16 @@ func TestOneProcessPublishes(t *testing.T) {
 	}
 }
 
-// A state of another box does not count, nor does one of a longer ledger: the box was replaced by a copy.
+// A state of another box does not count, nor does one of a longer ledger: the box was replaced by a
+// copy.
 func TestStateOfAnotherBox(t *testing.T) {
 	url, got := receiver(t, ok)
-	for _, other := range []string{`{"box":"box-other","webhooks":{"KEY":1}}`, `{"box":"BOX","webhooks":{"KEY":1000}}`, `{`} {
+	for _, other := range []string{`{"box":"box-other","webhooks":{"KEY":1}}`,
+		`{"box":"BOX","webhooks":{"KEY":1000}}`, `{`} {
 		b := newBox(t, "webhooks: ["+url+"]\n")
 		open(t, b, "w-1")
-		text := strings.NewReplacer("KEY", keyOf(b.Config.Webhooks[0]), "BOX", b.ID()).Replace(other)
+		text := strings.NewReplacer("KEY", keyOf(b.Config.Webhooks[0]), "BOX",
+			b.ID()).Replace(other)
 		if err := os.WriteFile(filepath.Join(b.Dir, stateName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -288,12 +306,15 @@ func TestStateOfAnotherBox(t *testing.T) {
 func TestUnknownType(t *testing.T) {
 	b := newBox(t, "webhooks: [{url: http://127.0.0.1:1, types: [QuestionAskd]}]\n")
 	_, err := New(b, Options{})
-	if err == nil || !strings.Contains(err.Error(), `"QuestionAskd"`) || signalbox.HintOf(err) != "did you mean QuestionAsked?" || signalbox.CodeOf(err) != signalbox.CodeUsage {
+	if err == nil || !strings.Contains(err.Error(), `"QuestionAskd"`) ||
+		signalbox.HintOf(err) != "did you mean QuestionAsked?" ||
+		signalbox.CodeOf(err) != signalbox.CodeUsage {
 		t.Errorf("error %v, hint %q", err, signalbox.HintOf(err))
 	}
 }
 
-// An event that a webhook refuses because of its content is sent without data, and skipped if that is refused too. Later events arrive.
+// An event that a webhook refuses because of its content is sent without data, and skipped if that
+// is refused too. Later events arrive.
 func TestEventsThatAreNeverAccepted(t *testing.T) {
 	for skipped, accepts := range map[bool]func(*received) bool{
 		false: func(r *received) bool { return string(r.event.Data) == "null" || r.event.Subject != "w-1" },

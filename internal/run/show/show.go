@@ -1,4 +1,5 @@
-// Package show formats what people read on a terminal: amounts, text that fits a width, tables and colours. It writes nothing.
+// Package show formats what people read on a terminal: amounts, text that fits a width, tables and
+// colours. It writes nothing.
 package show
 
 import (
@@ -50,11 +51,12 @@ func Dollars(micros int64) string {
 
 // OneLine returns escaped text on one line, with spaces for line ends.
 func OneLine(s string) string {
-	return text.Printable(strings.TrimSpace(strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ").Replace(s)))
+	return text.Printable(strings.TrimSpace(strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ",
+		"\t", " ").Replace(s)))
 }
 
-// OnScreen returns text on one line that is safe for a terminal: escaped, and with few combining marks per letter, because stacks of
-// them would spill over other lines.
+// OnScreen returns text on one line that is safe for a terminal: escaped, and with few combining
+// marks per letter, because stacks of them would spill over other lines.
 func OnScreen(text string) string {
 	marks := 0
 	return strings.Map(func(r rune) rune {
@@ -82,7 +84,8 @@ func Cut(text string, width int) string {
 	}
 	runes := []rune(text)
 	runes = runes[:min(len(runes), 4*width)] // bounds the search for text full of combining marks
-	tooLong := sort.Search(len(runes), func(n int) bool { return lipgloss.Width(string(runes[:n+1])) > width-1 })
+	tooLong := sort.Search(len(runes),
+		func(n int) bool { return lipgloss.Width(string(runes[:n+1])) > width-1 })
 	return string(runes[:tooLong]) + "…"
 }
 
@@ -109,7 +112,8 @@ func Wrap(text string, width, n int) []string {
 	return append(lines, Cut(text, width))
 }
 
-// Pack joins texts to lines of at most width columns, each with as many texts as fit. A text that is longer has a line of its own.
+// Pack joins texts to lines of at most width columns, each with as many texts as fit. A text that
+// is longer has a line of its own.
 func Pack(texts []string, separator string, width int) (lines []string) {
 	for _, text := range texts {
 		if n := len(lines) - 1; n >= 0 && lipgloss.Width(lines[n]+separator+text) <= width {
@@ -124,8 +128,9 @@ func Pack(texts []string, separator string, width int) (lines []string) {
 // columnGap is the space between two columns of a table.
 const columnGap = "  "
 
-// Table formats rows whose last column is a title. To fit a width it shortens the titles and, if little would remain of them, leaves out
-// columns after the second, and the titles last: ids and states are always complete. A width of 0 means no limit.
+// Table formats rows whose last column is a title. To fit a width it shortens the titles and, if
+// little would remain of them, leaves out columns after the second, and the titles last: ids and
+// states are always complete. A width of 0 means no limit.
 func Table(rows [][]string, width int) (lines []string) {
 	const enough = 16 // of a title, to recognise the task
 	columns := make([]int, len(rows[0]))
@@ -160,8 +165,9 @@ func Table(rows [][]string, width int) (lines []string) {
 	return lines
 }
 
-// Columns formats rows of a table. To fit a width it leaves out columns, by their names in the first row, in the order of drop. If the rest is
-// still too wide, it cuts the lines, and reports that the table does not fit. A width of 0 means no limit.
+// Columns formats rows of a table. To fit a width it leaves out columns, by their names in the
+// first row, in the order of drop. If the rest is still too wide, it cuts the lines, and reports
+// that the table does not fit. A width of 0 means no limit.
 func Columns(rows [][]string, width int, drop ...string) (lines []string, fits bool) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -202,10 +208,12 @@ type Palette struct {
 	on                                   bool
 }
 
-// NewPalette returns the styles for a dark or light background. Without colours it has bold and faint text only.
+// NewPalette returns the styles for a dark or light background. Without colours it has bold and
+// faint text only.
 func NewPalette(colours, dark bool) Palette {
 	plain := lipgloss.NewStyle()
-	p := Palette{strong: plain.Bold(true), faint: plain.Faint(true), good: plain, busy: plain, warn: plain.Bold(true), bad: plain.Bold(true), on: true}
+	p := Palette{strong: plain.Bold(true), faint: plain.Faint(true), good: plain, busy: plain,
+		warn: plain.Bold(true), bad: plain.Bold(true), on: true}
 	if !colours {
 		return p
 	}
@@ -217,10 +225,13 @@ func NewPalette(colours, dark bool) Palette {
 	return p
 }
 
-// AnyBackground returns the styles for a background that is not known: with the colours that every terminal adapts to it.
+// AnyBackground returns the styles for a background that is not known: with the colours that every
+// terminal adapts to it.
 func AnyBackground() Palette {
 	p := NewPalette(false, false)
-	p.good, p.busy, p.warn, p.bad = p.good.Foreground(lipgloss.Green), p.busy.Foreground(lipgloss.Cyan), p.warn.Foreground(lipgloss.Yellow), p.bad.Foreground(lipgloss.Red)
+	p.good, p.busy, p.warn, p.bad = p.good.Foreground(lipgloss.Green),
+		p.busy.Foreground(lipgloss.Cyan), p.warn.Foreground(lipgloss.Yellow),
+		p.bad.Foreground(lipgloss.Red)
 	return p
 }
 
@@ -241,7 +252,8 @@ func (p Palette) with(s lipgloss.Style, text string) string {
 
 // Shortest returns the first of some texts that fits a width, or the last one, cut.
 func Shortest(width int, texts ...string) string {
-	if i := slices.IndexFunc(texts, func(text string) bool { return lipgloss.Width(text) <= width }); i >= 0 {
+	if i := slices.IndexFunc(texts,
+		func(text string) bool { return lipgloss.Width(text) <= width }); i >= 0 {
 		return texts[i]
 	}
 	return Cut(texts[len(texts)-1], width)

@@ -40,8 +40,8 @@ type Decision struct {
 	Reason, Actor string
 }
 
-// Command returns the decision as a command of the rules, to see with rules.Decide what it would do.
-// The command does not refer to the blob of a long text; Do stores that.
+// Command returns the decision as a command of the rules, to see with rules.Decide what it would
+// do. The command does not refer to the blob of a long text; Do stores that.
 func (d Decision) Command() rules.Command { return d.command(signalbox.Hash{}) }
 
 func (d Decision) command(body signalbox.Hash) rules.Command {

@@ -1,6 +1,6 @@
 // Package steering knows which files of a repository agent programs obey: settings, hooks, plugins,
-// instructions, skills, variables. Whoever writes them decides what an agent does, so those who judge
-// a commit must not get them from that commit. Pure.
+// instructions, skills, variables. Whoever writes them decides what an agent does, so those who
+// judge a commit must not get them from that commit. Pure.
 package steering
 
 import (
@@ -30,7 +30,8 @@ type File struct {
 // claude 2.1, codex 0.169, gemini 0.61, opencode 1.18.
 func Files() []File {
 	return []File{
-		{".claude", []string{"claude", "opencode"}, "settings, hooks, variables, agents, commands, rules, skills", true},
+		{".claude", []string{"claude", "opencode"},
+			"settings, hooks, variables, agents, commands, rules, skills", true},
 		{".claude-plugin", []string{"claude", "codex"}, "plugins and where to get them", true},
 		{"CLAUDE.md", []string{"claude", "opencode"}, "instructions", true},
 		{"CLAUDE.local.md", []string{"claude"}, "instructions", true},
@@ -42,20 +43,27 @@ func Files() []File {
 		{".cursor-plugin", []string{"codex"}, "plugins", true},
 		{"AGENTS.md", []string{"codex", "opencode"}, "instructions", true},
 		{"AGENTS.override.md", []string{"codex"}, "instructions", true},
-		{".agents", []string{"codex", "gemini", "opencode"}, "skills, plugins and where to get them", true},
+		{".agents", []string{"codex", "gemini", "opencode"},
+			"skills, plugins and where to get them", true},
 
-		{".gemini", []string{"gemini"}, "settings, hooks, variables, MCP servers, commands, policies, extensions, skills", true},
+		{".gemini", []string{"gemini"},
+			"settings, hooks, variables, MCP servers, commands, policies, extensions, skills",
+			true},
 		{"GEMINI.md", []string{"gemini"}, "instructions", true},
-		{".env", []string{"gemini"}, "variables: the model server, code to load, the system prompt", false},
+		{".env", []string{"gemini"}, "variables: the model server, code to load, the system prompt",
+			false},
 		{".geminiignore", []string{"gemini"}, "files that its tools do not show", false},
 
-		{".opencode", []string{"opencode"}, "settings, plugins, tools, agents, commands, skills", true},
+		{".opencode", []string{"opencode"}, "settings, plugins, tools, agents, commands, skills",
+			true},
 		{"opencode.json", []string{"opencode"}, "settings, plugins, MCP servers", true},
 		{"opencode.jsonc", []string{"opencode"}, "settings, plugins, MCP servers", true},
 		{"CONTEXT.md", []string{"opencode"}, "instructions", true},
 
-		{".ignore", []string{"claude", "codex", "opencode"}, "files that their search does not show", false},
-		{".rgignore", []string{"claude", "codex", "opencode"}, "files that their search does not show", false},
+		{".ignore", []string{"claude", "codex", "opencode"},
+			"files that their search does not show", false},
+		{".rgignore", []string{"claude", "codex", "opencode"},
+			"files that their search does not show", false},
 	}
 }
 
@@ -99,10 +107,10 @@ type Names struct {
 	patterns []string        // such as docs/*.md
 }
 
-// Add adds what a file names: paths relative to the top of the repository, to the folder that has the
-// file or its folder, and to the file itself. They need not exist. In Markdown these are the files that
-// are imported (@path), and in settings each word that can be a path. Other files name nothing: a script
-// mentions many files that do not steer anybody.
+// Add adds what a file names: paths relative to the top of the repository, to the folder that has
+// the file or its folder, and to the file itself. They need not exist. In Markdown these are the
+// files that are imported (@path), and in settings each word that can be a path. Other files name
+// nothing: a script mentions many files that do not steer anybody.
 func (n *Names) Add(name string, content []byte) {
 	f, folder, steers := find(name)
 	if !steers || !f.Names || len(content) > maxContent {
@@ -150,8 +158,9 @@ func (n *Names) addImport(folded string) {
 	n.imports[folded] = true
 }
 
-// addSettings adds what settings name. Patterns are also in rules about what an agent may do and in lists
-// of what a program does not watch, so that they count only for text, or if they name instructions.
+// addSettings adds what settings name. Patterns are also in rules about what an agent may do and in
+// lists of what a program does not watch, so that they count only for text, or if they name
+// instructions.
 func (n *Names) addSettings(dirs []string, content string) {
 	add := func(word string, isInstruction bool) {
 		for _, word := range expandBraces(trimWord(word)) {
@@ -237,7 +246,8 @@ func (n *Names) Follow(resolve func(name string) (to string, inside bool)) {
 	}
 }
 
-// Has reports whether a path is named: as it is, by settings without its extension, or by a pattern.
+// Has reports whether a path is named: as it is, by settings without its extension, or by a
+// pattern.
 func (n *Names) Has(name string) bool {
 	name = git.FoldPath(name)
 	return n.imports[name] || n.paths[name] || n.paths[strings.TrimSuffix(name, path.Ext(name))] ||
@@ -246,8 +256,8 @@ func (n *Names) Has(name string) bool {
 		})
 }
 
-// matches reports whether a path matches a pattern, in which ** stands for any number of folders, and at
-// the end for everything.
+// matches reports whether a path matches a pattern, in which ** stands for any number of folders,
+// and at the end for everything.
 func matches(pattern, name []string) bool {
 	for i, part := range pattern {
 		switch {
@@ -273,16 +283,18 @@ func matches(pattern, name []string) bool {
 // maxContent bounds the files in which names are looked for.
 const maxContent = 1 << 20
 
-// expressions are compiled when they are first needed, because every program starts with this package.
+// expressions are compiled when they are first needed, because every program starts with this
+// package.
 var expressions = sync.OnceValue(func() (e struct {
 	words, braces, innermost, variables, instructions, quoted, imports, start *regexp.Regexp
 }) {
-	// What can be a path: in quotes, or in the middle of a command. Before that variables are removed,
-	// such as $CLAUDE_PROJECT_DIR/.
+	// What can be a path: in quotes, or in the middle of a command. Before that variables are
+	// removed, such as $CLAUDE_PROJECT_DIR/.
 	const in = `[\pL\pM\pN_.*?~+@%/-]`
 	e.words = regexp.MustCompile(in + `+`)
 	e.variables = regexp.MustCompile(`\$(\w+|\{[^}\n]*\})/`)
-	// The same with choices in braces, which can have others in them. The innermost are expanded first.
+	// The same with choices in braces, which can have others in them. The innermost are expanded
+	// first.
 	e.braces = regexp.MustCompile(in + `*(?:\{(?:[^{}"'\s]|\{[^{}"'\s]*\})*\}` + in + `*)+`)
 	e.innermost = regexp.MustCompile(`\{([^{}]*,[^{}]*)\}`)
 	// The list in the settings of opencode, in which there can be comments.
@@ -301,7 +313,8 @@ func isPattern(word string) bool { return strings.ContainsAny(word, "*?[") }
 
 func isMarkdown(name string) bool { return path.Ext(git.FoldPath(name)) == ".md" }
 
-// isSettings reports whether a file has settings, and not a list of packages, which has the same form.
+// isSettings reports whether a file has settings, and not a list of packages, which has the same
+// form.
 func isSettings(name string) bool {
 	name = path.Base(git.FoldPath(name))
 	return slices.Contains([]string{".json", ".jsonc", ".toml", ".yaml", ".yml"}, path.Ext(name)) &&
@@ -309,8 +322,8 @@ func isSettings(name string) bool {
 }
 
 // isText reports whether a file is text for a model, and not code: imports of Markdown and patterns
-// count only if it is. Otherwise a package.json that is mentioned, or src/**, would be among the files
-// of the base when a commit is reviewed, and the commit could not be tried.
+// count only if it is. Otherwise a package.json that is mentioned, or src/**, would be among the
+// files of the base when a commit is reviewed, and the commit could not be tried.
 func isText(name string) bool {
 	return slices.Contains([]string{".md", ".mdc", ".mdx", ".txt"}, path.Ext(git.FoldPath(name)))
 }

@@ -80,7 +80,8 @@ func (r *recorder) event(e *signalbox.Event, find func(id string) *rules.Work) (
 		heard := body[rules.SignalHeard](e)
 		s.note(e, "signal", attribute{"signalbox.signal", heard.Signal})
 	case rules.TypeSignalRefused: // what it said may be words of the agent
-		s.note(e, "signal refused", attribute{"signalbox.reason", string(body[rules.SignalRefused](e).Reason)})
+		s.note(e, "signal refused",
+			attribute{"signalbox.reason", string(body[rules.SignalRefused](e).Reason)})
 	case rules.TypeAgentTurnEnded:
 		s.measure(e)
 	case rules.TypeAgentFailed:
@@ -115,7 +116,8 @@ func short(s string) string { return text.Shorten(text.OneLine(s), 200) }
 
 func (r *recorder) begin(e *signalbox.Event) {
 	role := body[rules.LeaseGranted](e).Role
-	s := &session{role: role, span: span{trace: traceID(r.box, e.Work), id: eventID(r.box, e.Seq), parent: taskID(r.box, e.Work), name: string(role) + " " + e.Work, began: e.Time}}
+	s := &session{role: role, span: span{trace: traceID(r.box, e.Work), id: eventID(r.box, e.Seq),
+		parent: taskID(r.box, e.Work), name: string(role) + " " + e.Work, began: e.Time}}
 	s.span.set("signalbox.box", r.box)
 	s.span.set("signalbox.work", e.Work)
 	s.span.set("signalbox.session", e.Session)
@@ -124,11 +126,13 @@ func (r *recorder) begin(e *signalbox.Event) {
 }
 
 // providers are the names of the conventions for those who make agent programs.
-var providers = map[signalbox.Format]string{signalbox.FormatClaude: "anthropic", signalbox.FormatCodex: "openai", signalbox.FormatGemini: "gcp.gemini"}
+var providers = map[signalbox.Format]string{signalbox.FormatClaude: "anthropic",
+	signalbox.FormatCodex: "openai", signalbox.FormatGemini: "gcp.gemini"}
 
 func (r *recorder) newTurn(e *signalbox.Event, s *session) *span {
 	started := body[rules.AgentStarted](e)
-	t := &span{trace: s.span.trace, id: eventID(r.box, e.Seq), parent: s.span.id, name: "invoke_agent " + started.Agent, began: e.Time}
+	t := &span{trace: s.span.trace, id: eventID(r.box, e.Seq), parent: s.span.id,
+		name: "invoke_agent " + started.Agent, began: e.Time}
 	t.set("gen_ai.operation.name", "invoke_agent")
 	t.set("gen_ai.agent.name", started.Agent)
 	provider := providers[started.Format]
@@ -195,7 +199,9 @@ func (s *session) addChecks(e *signalbox.Event) {
 	}
 	s.span.set("signalbox.checks", int64(len(b.Rows)))
 	if len(failed) > 0 {
-		s.span.failed, s.span.failure = true, "failed: "+short(strings.Join(rules.ChecksInWords(failed), ", ")) // names in the configuration
+		// names in the configuration
+		s.span.failed, s.span.failure = true, "failed: "+
+			short(strings.Join(rules.ChecksInWords(failed), ", "))
 	}
 }
 
@@ -222,7 +228,8 @@ func (r *recorder) endTurn(id string, s *session) (ended []span) {
 }
 
 func (c tool) span(turn *span, number int) span {
-	s := span{trace: turn.trace, id: toolID(turn.id, number), parent: turn.id, name: "execute_tool " + short(c.name), began: c.began, ended: c.ended, failed: c.failed}
+	s := span{trace: turn.trace, id: toolID(turn.id, number), parent: turn.id,
+		name: "execute_tool " + short(c.name), began: c.began, ended: c.ended, failed: c.failed}
 	if s.ended.IsZero() {
 		s.ended = turn.ended
 	}

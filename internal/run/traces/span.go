@@ -39,7 +39,8 @@ func (s *span) set(name string, value any) {
 	s.attributes = append(s.attributes, attribute{name, value})
 }
 
-// The same task has the same trace, and the same session the same span, in every process and on every machine.
+// The same task has the same trace, and the same session the same span, in every process and on
+// every machine.
 
 func traceID(box, work string) string { return hash(16, "trace", box, work) }
 func taskID(box, work string) string  { return hash(8, "task", box, work) }
@@ -115,11 +116,13 @@ func request(resource []attribute, version string, spans []span) jsonRequest {
 	for i, s := range spans {
 		list[i] = s.json()
 	}
-	return jsonRequest{[]jsonResourceSpans{{jsonResource{jsonAttributes(resource)}, []jsonScopeSpans{{jsonScope{"signalbox", version}, list}}}}}
+	return jsonRequest{[]jsonResourceSpans{{jsonResource{jsonAttributes(resource)},
+		[]jsonScopeSpans{{jsonScope{"signalbox", version}, list}}}}}
 }
 
 func (s *span) json() jsonSpan {
-	j := jsonSpan{TraceID: s.trace, SpanID: s.id, ParentSpanID: s.parent, Name: s.name, Kind: kindInternal, Start: nanos(s.began), End: nanos(s.ended),
+	j := jsonSpan{TraceID: s.trace, SpanID: s.id, ParentSpanID: s.parent, Name: s.name,
+		Kind: kindInternal, Start: nanos(s.began), End: nanos(s.ended),
 		Attributes: jsonAttributes(s.attributes)}
 	for _, e := range s.events {
 		j.Events = append(j.Events, jsonEvent{nanos(e.at), e.name, jsonAttributes(e.attributes)})

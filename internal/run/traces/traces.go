@@ -1,7 +1,9 @@
-// Package traces sends traces of what agents do to an OpenTelemetry collector, as OTLP over HTTP in JSON.
+// Package traces sends traces of what agents do to an OpenTelemetry collector, as OTLP over HTTP in
+// JSON.
 //
-// Each task is a trace, and each session of a role one of its spans, with the turns of agents in it, and their tool calls in those. Attributes
-// follow the conventions for generative AI. Words of agents, prompts and arguments of tools are not sent.
+// Each task is a trace, and each session of a role one of its spans, with the turns of agents in
+// it, and their tool calls in those. Attributes follow the conventions for generative AI. Words of
+// agents, prompts and arguments of tools are not sent.
 package traces
 
 import (
@@ -44,11 +46,13 @@ type delays struct {
 }
 
 func defaultDelays() *delays {
-	return &delays{collect: time.Second, retry: time.Second, most: 30 * time.Second, send: 10 * time.Second, drain: 5 * time.Second}
+	return &delays{collect: time.Second, retry: time.Second, most: 30 * time.Second,
+		send: 10 * time.Second, drain: 5 * time.Second}
 }
 
 const (
-	// maxSpans is how many spans are kept while the collector does not accept them. Then the oldest are dropped.
+	// maxSpans is how many spans are kept while the collector does not accept them. Then the oldest
+	// are dropped.
 	maxSpans = 4096
 	// maxRequest is how many spans are sent at once.
 	maxRequest = 512
@@ -87,7 +91,8 @@ func New(b *box.Box, o Options) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tracer{box: b, opts: o, address: address(c.Endpoint), header: header, client: outbound.NewClient(), after: b.Engine.Tail().Seq,
+	return &Tracer{box: b, opts: o, address: address(c.Endpoint), header: header,
+		client: outbound.NewClient(), after: b.Engine.Tail().Seq,
 		wake: make(chan struct{}, 1), recorder: newRecorder(b.ID())}, nil
 }
 
@@ -99,7 +104,8 @@ func address(endpoint string) string {
 	return endpoint + "/v1/traces"
 }
 
-// headers returns the headers that an environment variable lists: NAME=VALUE, separated by commas, percent-encoded.
+// headers returns the headers that an environment variable lists: NAME=VALUE, separated by commas,
+// percent-encoded.
 func headers(variable string, getenv func(string) string) (http.Header, error) {
 	header := http.Header{"Content-Type": {"application/json"}}
 	if variable == "" {
@@ -114,7 +120,8 @@ func headers(variable string, getenv func(string) string) (http.Header, error) {
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		name = strings.TrimSpace(name)
 		if !ok || err != nil || !isToken(name) || strings.ContainsAny(value, "\r\n\x00") {
-			return nil, errors.New("traces: the environment variable " + variable + " is not a list of NAME=VALUE, separated by commas")
+			return nil, errors.New("traces: the environment variable " + variable +
+				" is not a list of NAME=VALUE, separated by commas")
 		}
 		header.Set(name, value)
 	}
@@ -135,8 +142,9 @@ func (t *Tracer) Tools(u agent.ToolUse) {
 	t.recorder.tool(u, time.Now())
 }
 
-// Run sends the traces of the sessions for which owns returns true, until ctx is done, and then the remaining ones for a short time. The engine of
-// the box must be following the ledger until ctx is done.
+// Run sends the traces of the sessions for which owns returns true, until ctx is done, and then the
+// remaining ones for a short time. The engine of the box must be following the ledger until ctx is
+// done.
 func (t *Tracer) Run(ctx context.Context, owns func(session string) bool) {
 	defer t.client.CloseIdleConnections()
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -218,16 +226,19 @@ func (t *Tracer) take() []span {
 	batch := t.spans[:n:n]
 	t.spans = t.spans[n:]
 	if t.dropped > 0 {
-		t.opts.Log.Warn("the collector did not accept traces in time, so some were dropped", "spans", t.dropped)
+		t.opts.Log.Warn("the collector did not accept traces in time, so some were dropped",
+			"spans", t.dropped)
 		t.dropped = 0
 	}
 	return batch
 }
 
-// deliver sends spans until the collector accepts them, or refuses their content. It returns false if ctx is done before. When followed is closed, little time is left:
-// then it does not wait longer than after the first failure.
+// deliver sends spans until the collector accepts them, or refuses their content. It returns false
+// if ctx is done before. When followed is closed, little time is left: then it does not wait longer
+// than after the first failure.
 func (t *Tracer) deliver(ctx context.Context, followed <-chan struct{}, batch []span) bool {
-	resource := []attribute{{"service.name", "signalbox"}, {"service.version", t.opts.Version}, {"signalbox.project", t.opts.Project}}
+	resource := []attribute{{"service.name", "signalbox"}, {"service.version", t.opts.Version},
+		{"signalbox.project", t.opts.Project}}
 	last := ""
 	for failures := 0; ; failures++ {
 		err := t.post(ctx, request(resource, t.opts.Version, batch))
@@ -235,7 +246,8 @@ func (t *Tracer) deliver(ctx context.Context, followed <-chan struct{}, batch []
 			return true
 		}
 		if errors.Is(err, outbound.ErrContent) {
-			t.opts.Log.Warn("the collector refuses traces, which are dropped", "spans", len(batch), "error", err)
+			t.opts.Log.Warn("the collector refuses traces, which are dropped", "spans", len(batch),
+				"error", err)
 			return true
 		}
 		if ctx.Err() == nil && err.Error() != last {
@@ -243,7 +255,8 @@ func (t *Tracer) deliver(ctx context.Context, followed <-chan struct{}, batch []
 			t.opts.Log.Warn("cannot send traces; trying again", "error", err)
 		}
 		wait(ctx, nil, t.opts.delays.retry)
-		wait(ctx, followed, min(t.opts.delays.retry<<min(failures, 10), t.opts.delays.most)-t.opts.delays.retry)
+		wait(ctx, followed, min(t.opts.delays.retry<<min(failures, 10),
+			t.opts.delays.most)-t.opts.delays.retry)
 		if ctx.Err() != nil {
 			return false
 		}

@@ -30,14 +30,18 @@ func feed(t *testing.T, r *recorder, second int, kind string, body any) []span {
 		t.Fatal(err)
 	}
 	e := &signalbox.Event{Seq: uint64(second + 1), Time: at(second), Type: kind, Work: "T1", Session: "s", Data: data}
-	return r.event(e, func(string) *rules.Work { return &rules.Work{ID: "T1", Opened: noon.Add(-time.Hour)} })
+	return r.event(e, func(
+		string) *rules.Work {
+		return &rules.Work{ID: "T1", Opened: noon.Add(-time.Hour)}
+	})
 }
 
 // describe returns the names, times and ids of spans.
 func describe(spans []span) string {
 	var lines []string
 	for _, s := range spans {
-		line := fmt.Sprintf("%s %d-%d", s.name, int(s.began.Sub(noon).Seconds()), int(s.ended.Sub(noon).Seconds()))
+		line := fmt.Sprintf("%s %d-%d", s.name, int(s.began.Sub(noon).Seconds()),
+			int(s.ended.Sub(noon).Seconds()))
 		if s.failed {
 			line += " failed " + s.failure
 		}
@@ -49,7 +53,8 @@ func describe(spans []span) string {
 func TestRecorder(t *testing.T) {
 	r := newRecorder("box-1")
 	feed(t, r, 0, rules.TypeLeaseGranted, rules.LeaseGranted{Role: signalbox.RoleDeveloper})
-	feed(t, r, 1, rules.TypeAgentStarted, rules.AgentStarted{Agent: "codex", Format: signalbox.FormatCodex})
+	feed(t, r, 1, rules.TypeAgentStarted,
+		rules.AgentStarted{Agent: "codex", Format: signalbox.FormatCodex})
 	use := func(second int, u agent.ToolUse) {
 		u.Work, u.Session = "T1", "s"
 		r.tool(u, at(second))
@@ -60,25 +65,30 @@ func TestRecorder(t *testing.T) {
 	use(6, agent.ToolUse{Call: "a", Result: true})
 	use(6, agent.ToolUse{Tool: "unnamed"})
 	use(7, agent.ToolUse{Tool: "second"})
-	use(8, agent.ToolUse{Result: true})                               // of the first call without an id
+	// of the first call without an id
+	use(8, agent.ToolUse{Result: true})
 	use(9, agent.ToolUse{Result: true, Took: 500 * time.Millisecond}) // the program measured it
 	use(9, agent.ToolUse{Tool: "unfinished", Call: "c"})
 	use(10, agent.ToolUse{Call: "unknown", Result: true})
-	if ended := feed(t, r, 10, rules.TypeAgentTurnEnded, rules.AgentTurnEnded{InputTokens: 7}); len(ended) > 0 {
+	if ended := feed(t, r, 10, rules.TypeAgentTurnEnded,
+		rules.AgentTurnEnded{InputTokens: 7}); len(ended) > 0 {
 		t.Errorf("%s ended before it is known whether the turn failed", describe(ended))
 	}
 	feed(t, r, 10, rules.TypeAgentFailed, rules.AgentFailed{Cause: "timeout", Detail: "too long"})
 	use(12, agent.ToolUse{Tool: "late", Call: "d"}) // before the event that begins its turn is read
 	ended := feed(t, r, 11, rules.TypeAgentStarted, rules.AgentStarted{Agent: "codex"})
-	if got, want := describe(ended), "execute_tool shell 2-6; execute_tool search 3-4 failed; execute_tool unnamed 6-8; execute_tool second 8-9; execute_tool unfinished 9-10; invoke_agent codex 1-10 failed"; got != want {
+	if got, want := describe(ended),
+		"execute_tool shell 2-6; execute_tool search 3-4 failed; execute_tool unnamed 6-8; execute_tool second 8-9; execute_tool unfinished 9-10; invoke_agent codex 1-10 failed"; got != want {
 		t.Errorf("the first turn:\n%s, want\n%s", got, want)
 	}
 	feed(t, r, 13, rules.TypeAgentTurnEnded, rules.AgentTurnEnded{})
-	if got, want := describe(feed(t, r, 14, rules.TypePhaseChanged, rules.PhaseChanged{To: signalbox.PhaseCompleted})), "task T1 -3600-14"; got != want {
+	if got, want := describe(feed(t, r, 14, rules.TypePhaseChanged,
+		rules.PhaseChanged{To: signalbox.PhaseCompleted})), "task T1 -3600-14"; got != want {
 		t.Errorf("the task: %s, want %s", got, want)
 	}
 	ended = append(ended, feed(t, r, 15, rules.TypeLeaseExpired, rules.LeaseExpired{})...)
-	if got, want := describe(ended[6:]), "execute_tool late 12-13; invoke_agent codex 11-13; developer T1 0-15 failed the lease expired"; got != want {
+	if got, want := describe(ended[6:]),
+		"execute_tool late 12-13; invoke_agent codex 11-13; developer T1 0-15 failed the lease expired"; got != want {
 		t.Errorf("the second turn:\n%s, want\n%s", got, want)
 	}
 	ids := map[string]bool{}
@@ -95,18 +105,22 @@ func TestRecorder(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	getenv := func(value string) func(string) string { return func(string) string { return value } }
-	for value, want := range map[string]string{"a=b": "b", " A = b%20c ,x=y": "b c", "a=b=c": "b=c"} {
+	for value, want := range map[string]string{"a=b": "b", " A = b%20c ,x=y": "b c",
+		"a=b=c": "b=c"} {
 		header, err := headers("H", getenv(value))
-		if err != nil || header.Get("A") != want || header.Get("Content-Type") != "application/json" {
+		if err != nil || header.Get("A") != want ||
+			header.Get("Content-Type") != "application/json" {
 			t.Errorf("%q: %v, %v", value, header, err)
 		}
 	}
 	for _, value := range []string{"", " ", "a", "=b", "a b=c", "a=%", "a=%0a", "a=b,"} {
-		if _, err := headers("H", getenv(value)); err == nil || !strings.Contains(err.Error(), "variable H is not") {
+		if _, err := headers("H", getenv(value)); err == nil ||
+			!strings.Contains(err.Error(), "variable H is not") {
 			t.Errorf("%q: %v", value, err)
 		}
 	}
-	for endpoint, want := range map[string]string{"http://a:4318": "http://a:4318/v1/traces", "http://a/x/": "http://a/x/v1/traces", "http://a/v1/traces": "http://a/v1/traces"} {
+	for endpoint, want := range map[string]string{"http://a:4318": "http://a:4318/v1/traces",
+		"http://a/x/": "http://a/x/v1/traces", "http://a/v1/traces": "http://a/v1/traces"} {
 		if got := address(endpoint); got != want {
 			t.Errorf("%s: %s", endpoint, got)
 		}
@@ -129,7 +143,9 @@ func newTracer(t *testing.T, handle http.HandlerFunc) *Tracer {
 	}
 	t.Cleanup(func() { b.Close() })
 	b.Config.Traces = config.Traces{Endpoint: server.URL}
-	tracer, err := New(b, Options{delays: &delays{collect: time.Millisecond, retry: time.Millisecond, most: time.Millisecond, send: time.Minute, drain: time.Minute}})
+	tracer, err := New(b,
+		Options{delays: &delays{collect: time.Millisecond, retry: time.Millisecond,
+			most: time.Millisecond, send: time.Minute, drain: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +196,8 @@ func TestOldTracesAreDropped(t *testing.T) {
 		tracer.add([]span{{name: fmt.Sprint(i)}})
 	}
 	if len(tracer.spans) != maxSpans || tracer.spans[0].name != "10" || tracer.dropped != 10 {
-		t.Errorf("%d spans from %s, %d dropped", len(tracer.spans), tracer.spans[0].name, tracer.dropped)
+		t.Errorf("%d spans from %s, %d dropped", len(tracer.spans), tracer.spans[0].name,
+			tracer.dropped)
 	}
 }
 

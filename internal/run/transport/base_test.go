@@ -45,7 +45,8 @@ func TestSyncWithAnOldView(t *testing.T) {
 	merged := a.recordMerge(t, 1)
 	a.look(t, a.follower())
 	b.look(t, b.follower())
-	if at, known := a.git("rev-parse", "main"), b.exchange().KnownBase(); at != merged || known != merged {
+	if at, known := a.git("rev-parse", "main"), b.exchange().KnownBase(); at != merged ||
+		known != merged {
 		t.Errorf("the branch is at %s, and the base at %s, want %s", at, known, merged)
 	}
 	if moves := all[rules.BaseMoved](a); len(moves) != 1 { // that is how recordMerge records it
@@ -64,12 +65,15 @@ func TestSyncModel(t *testing.T) {
 		failed = true // until it is over; rapid shrinks a failure
 		var steps []syncStep
 		for i := range rapid.IntRange(3, 12).Draw(rt, "steps") {
-			step := syncStep{machine: rapid.IntRange(0, 2).Draw(rt, "machine"), do: rapid.SampledFrom([]string{"person", "person", "merge", "merge", "sync", "kill"}).Draw(rt, "do")}
+			step := syncStep{machine: rapid.IntRange(0, 2).Draw(rt, "machine"),
+				do: rapid.SampledFrom([]string{"person", "person", "merge", "merge", "sync",
+					"kill"}).Draw(rt, "do")}
 			switch step.do {
 			case "person":
 				step.how = rapid.SampledFrom([]string{"f", fmt.Sprint("p", i)}).Draw(rt, "file")
 			case "kill":
-				step.how = rapid.SampledFrom([]string{"before", "after", "follow", "note"}).Draw(rt, "when")
+				step.how = rapid.SampledFrom([]string{"before", "after", "follow", "note"}).Draw(rt,
+					"when")
 			}
 			steps = append(steps, step)
 		}
@@ -165,11 +169,13 @@ func (s *stage) recordMerge(t *testing.T, i int) string {
 		t.Fatal(err)
 	}
 	tree := s.git("rev-parse", known+"^{tree}")
-	commit := s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit-tree", "-p", known, "-m", fmt.Sprint("merge ", i), tree)
+	commit := s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit-tree", "-p",
+		known, "-m", fmt.Sprint("merge ", i), tree)
 	if err := x.Publish(t.Context(), "", commit); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.box.Engine.Do(t.Context(), rules.ObserveBase{Known: known, Commit: commit, Actor: "crew"}); err != nil {
+	if _, err := s.box.Engine.Do(t.Context(), rules.ObserveBase{Known: known, Commit: commit,
+		Actor: "crew"}); err != nil {
 		t.Fatal(err)
 	}
 	if x.KnownBase() != commit {
@@ -192,7 +198,8 @@ func (s *stage) converge(t *testing.T, machines []*stage) {
 			m.look(t, f)
 			known := f.exchange.KnownBase()
 			if here := m.git("rev-parse", "main"); here != known {
-				m.git("-c", "user.name=me", "-c", "user.email=me@localhost", "merge", "-q", "-X", "ours", "-m", "resolved", known)
+				m.git("-c", "user.name=me", "-c", "user.email=me@localhost", "merge", "-q", "-X",
+					"ours", "-m", "resolved", known)
 				m.look(t, f)
 			}
 			at = append(at, m.git("rev-parse", "main"))
@@ -221,7 +228,8 @@ func TestObserveBaseOfMovedLedger(t *testing.T) {
 			f := s.follower()
 			prepare(f.exchange)
 			s.person("f", "a commit that is to be recorded")
-			s.do(rules.MoveLedger{Journal: "postgres://db.example.com/shop", Host: "desk", Move: "m-1", Actor: "me"})
+			s.do(rules.MoveLedger{Journal: "postgres://db.example.com/shop", Host: "desk",
+				Move: "m-1", Actor: "me"})
 			f.Observe(t.Context(), false)
 			if s.log.String() != "" {
 				t.Errorf("log: %s", s.log)

@@ -92,7 +92,8 @@ func (t *bundles) get(ctx context.Context, work, commit string, visited map[stri
 		missing.faults = append(missing.faults, err)
 	}
 	// The commit was in the chain, and one of its bundles contains it.
-	for _, all := range []bool{false, true} { // first those that are not here; if git has removed something of the others, those too
+	// first those that are not here; if git has removed something of the others, those too
+	for _, all := range []bool{false, true} {
 		faults, err := t.readChain(ctx, chain, all)
 		if err != nil {
 			return err
@@ -107,7 +108,8 @@ func (t *bundles) get(ctx context.Context, work, commit string, visited map[stri
 	return missing
 }
 
-func (t *bundles) getNeeds(ctx context.Context, work string, stored rules.StoredCommit, visited map[string]bool) error {
+func (t *bundles) getNeeds(ctx context.Context, work string, stored rules.StoredCommit,
+	visited map[string]bool) error {
 	if fault := t.fault(stored); fault != "" {
 		return &uselessError{stored.Commit, fault}
 	}
@@ -127,14 +129,16 @@ func (t *bundles) getNeeds(ctx context.Context, work string, stored rules.Stored
 // isMissing reports whether a commit could not be obtained because of what is, or is not, in the
 // ledger. Then another bundle may have it.
 func isMissing(err error) bool {
-	useless, unreadable, missing := (*uselessError)(nil), (*unreadableError)(nil), (*missingError)(nil)
+	useless, unreadable, missing := (*uselessError)(nil), (*unreadableError)(nil),
+		(*missingError)(nil)
 	return errors.As(err, &useless) || errors.As(err, &unreadable) || errors.As(err, &missing)
 }
 
 // readChain reads the bundles of the base: all of them, or those whose commits are not here.
 // Usually each needs the one before it, but machines that store bundles at the same time can change
 // that. What cannot be used is skipped, and returned.
-func (t *bundles) readChain(ctx context.Context, chain []rules.StoredCommit, all bool) (faults []error, err error) {
+func (t *bundles) readChain(ctx context.Context, chain []rules.StoredCommit,
+	all bool) (faults []error, err error) {
 	var left []rules.StoredCommit
 	for _, stored := range chain {
 		if fault := t.fault(stored); fault != "" {
@@ -159,7 +163,9 @@ func (t *bundles) readChain(ctx context.Context, chain []rules.StoredCommit, all
 			}
 		}
 		if len(later) == len(left) {
-			return append(faults, fmt.Errorf("the bundle of %.12s needs commits that no other bundle has", left[0].Commit)), nil
+			return append(faults,
+				fmt.Errorf("the bundle of %.12s needs commits that no other bundle has",
+					left[0].Commit)), nil
 		}
 		left = later
 	}
@@ -245,11 +251,13 @@ func (t *bundles) read(ctx context.Context, work string, stored rules.StoredComm
 
 // readBundle passes the content of a bundle to read: Repo.ReadBundle or Repo.CheckBundle. The error
 // is a uselessError or an unreadableError if the bundle may be to blame.
-func (t *bundles) readBundle(ctx context.Context, stored rules.StoredCommit, read func(context.Context, io.Reader, string, []string) error) error {
+func (t *bundles) readBundle(ctx context.Context, stored rules.StoredCommit,
+	read func(context.Context, io.Reader, string, []string) error) error {
 	key := bundleKey{stored.Commit, stored.Bundle}
 	blob, err := t.box.Journal.GetBlob(ctx, stored.Bundle)
 	if errors.Is(err, journal.ErrNoBlob) {
-		return &uselessError{stored.Commit, "its blob is not in the ledger any more"} // it may be there again
+		// it may be there again
+		return &uselessError{stored.Commit, "its blob is not in the ledger any more"}
 	}
 	if err == nil {
 		content := &failing{r: io.LimitReader(blob, stored.Size)}

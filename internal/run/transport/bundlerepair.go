@@ -48,7 +48,8 @@ func (t *bundles) repair(ctx context.Context) error {
 	t.box.Engine.View(func(s *rules.State) {
 		for _, work := range allWorks(s) {
 			for _, stored := range s.StoredCommits(work) {
-				if fault := cmp.Or(s.BundleFault(stored), t.fault(stored)); fault != "" && !t.isUnrepaired(stored) {
+				if fault := cmp.Or(s.BundleFault(stored), t.fault(stored)); fault != "" &&
+					!t.isUnrepaired(stored) {
 					found = append(found, useless{work, fault, stored})
 				}
 			}
@@ -65,7 +66,8 @@ func (t *bundles) repair(ctx context.Context) error {
 		recorded, err := t.publishCommit(ctx, f.work, f.Commit)
 		switch {
 		case err != nil:
-			return fmt.Errorf("store the commit %.12s again, whose bundle cannot be used (%s): %w", f.Commit, f.fault, err)
+			return fmt.Errorf("store the commit %.12s again, whose bundle cannot be used (%s): %w",
+				f.Commit, f.fault, err)
 		case recorded:
 			warn(t.repo, "the bundle of the commit %.12s could not be used (%s); this machine has stored the commit again", f.Commit, f.fault)
 		default: // only this machine cannot use it, or the commit before it has replaced it
@@ -84,7 +86,10 @@ func (t *bundles) repair(ctx context.Context) error {
 // as the ledger knows no base, any commit of it will do for them.
 func (t *bundles) repairBase(ctx context.Context) error {
 	base, published := "", false
-	t.box.Engine.View(func(s *rules.State) { base, published = s.Base(), len(s.StoredCommits("")) > 0 })
+	t.box.Engine.View(func(
+		s *rules.State) {
+		base, published = s.Base(), len(s.StoredCommits("")) > 0
+	})
 	if !published {
 		return nil
 	}
@@ -123,7 +128,8 @@ func (t *bundles) repairBase(ctx context.Context) error {
 		return fmt.Errorf("store the base %.12s again, which no bundle contains: %w", base, err)
 	}
 	if recorded {
-		warn(t.repo, "no usable bundle contained the base %.12s; this machine has stored it again", base)
+		warn(t.repo, "no usable bundle contained the base %.12s; this machine has stored it again",
+			base)
 	}
 	return nil
 }
@@ -155,10 +161,12 @@ func (t *bundles) rejectIncomplete(ctx context.Context, commit string) error {
 	}
 	var incomplete []rules.StoredCommit
 	t.box.Engine.View(func(s *rules.State) {
-		incomplete = slices.DeleteFunc(t.usable(s, s.StoredCommits("")), func(c rules.StoredCommit) bool { return c.Commit != commit || slices.Contains(available, c.Commit) })
+		incomplete = slices.DeleteFunc(t.usable(s, s.StoredCommits("")),
+			func(c rules.StoredCommit) bool { return c.Commit != commit || slices.Contains(available, c.Commit) })
 	})
 	for _, c := range incomplete {
-		if _, err := t.box.Engine.Do(ctx, rules.RejectBundle{Commit: c.Commit, Bundle: c.Bundle, Fault: "it builds on a commit that no bundle contains", Actor: t.actor}); err != nil {
+		if _, err := t.box.Engine.Do(ctx, rules.RejectBundle{Commit: c.Commit, Bundle: c.Bundle,
+			Fault: "it builds on a commit that no bundle contains", Actor: t.actor}); err != nil {
 			return err
 		}
 	}
@@ -172,14 +180,16 @@ func (t *bundles) verify(ctx context.Context) error {
 	t.box.Engine.View(func(s *rules.State) {
 		for _, work := range allWorks(s) {
 			for _, stored := range s.StoredCommits(work) {
-				if s.RejectedOften(stored.Commit) && s.BundleFault(stored) == "" && t.fault(stored) == "" && !t.isVerified(stored) {
+				if s.RejectedOften(stored.Commit) && s.BundleFault(stored) == "" &&
+					t.fault(stored) == "" && !t.isVerified(stored) {
 					often = append(often, stored)
 				}
 			}
 		}
 	})
 	for _, stored := range often {
-		if ready, err := t.hasAll(ctx, append([]string{stored.Commit}, stored.Needs...)); err != nil {
+		if ready, err := t.hasAll(ctx,
+			append([]string{stored.Commit}, stored.Needs...)); err != nil {
 			return err
 		} else if !ready {
 			continue

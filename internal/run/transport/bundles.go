@@ -35,7 +35,9 @@ type bundles struct {
 
 	mu     sync.Mutex
 	failed map[bundleKey]string // bundles that were unusable here, and why; guarded by mu
-	unread map[bundleKey]bool   // bundles that git could not read here, and perhaps can later; nothing builds on them; guarded by mu
+	// bundles that git could not read here, and perhaps can later; nothing builds on them; guarded
+	// by mu
+	unread map[bundleKey]bool
 	// unrepaired are unusable bundles that this machine could not replace, and verified those that
 	// it has read although it had the commit; guarded by mu
 	unrepaired, verified map[bundleKey]bool
@@ -79,7 +81,8 @@ func (t *bundles) publishCommit(ctx context.Context, work, commit string) (recor
 				avoid[c.Commit] = avoid[c.Commit] || !slices.Contains(available, c.Commit)
 			}
 			next, done = t.next(s, work, commit, rejected, avoid)
-			done = done || contained && commit == s.Base() && len(available) == len(s.StoredCommits(""))
+			done = done || contained && commit == s.Base() &&
+				len(available) == len(s.StoredCommits(""))
 		})
 		if done {
 			return false, nil
@@ -95,7 +98,8 @@ func (t *bundles) publishCommit(ctx context.Context, work, commit string) (recor
 			return recorded, err
 		}
 	}
-	return false, fmt.Errorf("other machines have changed what is stored %d times meanwhile", publishAttempts)
+	return false, fmt.Errorf("other machines have changed what is stored %d times meanwhile",
+		publishAttempts)
 }
 
 // available returns the commits in the chain of the base that other machines can obtain, as far as
@@ -163,10 +167,13 @@ func (e *missingPrerequisiteError) Unwrap() error { return e.err }
 // next returns the command that stores a commit, without the bundle. done reports that it is stored
 // already. rejected are the commits that the bundle contains too, because their own are unusable.
 // It does not build on those in avoid.
-func (t *bundles) next(s *rules.State, work, commit string, rejected []string, avoid map[string]bool) (next rules.StoreCommits, done bool) {
-	next = rules.StoreCommits{Work: work, StoredCommit: rules.StoredCommit{Commit: commit}, Replaces: rejected, Actor: t.actor}
+func (t *bundles) next(s *rules.State, work, commit string, rejected []string,
+	avoid map[string]bool) (next rules.StoreCommits, done bool) {
+	next = rules.StoreCommits{Work: work, StoredCommit: rules.StoredCommit{Commit: commit},
+		Replaces: rejected, Actor: t.actor}
 	usable := func(list []rules.StoredCommit) []rules.StoredCommit {
-		return slices.DeleteFunc(t.usable(s, list), func(c rules.StoredCommit) bool { return avoid[c.Commit] })
+		return slices.DeleteFunc(t.usable(s, list),
+			func(c rules.StoredCommit) bool { return avoid[c.Commit] })
 	}
 	chain, own := usable(s.StoredCommits("")), []rules.StoredCommit(nil)
 	if work != "" {
@@ -248,9 +255,12 @@ func combined(chain []rules.StoredCommit) int {
 
 // store makes a bundle and records it.
 func (t *bundles) store(ctx context.Context, next rules.StoreCommits) (recorded bool, err error) {
-	others := slices.DeleteFunc(slices.Clone(next.Replaces), func(commit string) bool { return commit == next.Commit })
-	content := workspace.Bundle{Commits: append([]string{next.Commit}, others...), Needs: next.Needs, Branch: t.repo.Base}
-	for _, commit := range slices.Concat(content.Commits, content.Needs) { // another machine may have made them
+	others := slices.DeleteFunc(slices.Clone(next.Replaces),
+		func(commit string) bool { return commit == next.Commit })
+	content := workspace.Bundle{Commits: append([]string{next.Commit}, others...),
+		Needs: next.Needs, Branch: t.repo.Base}
+	// another machine may have made them
+	for _, commit := range slices.Concat(content.Commits, content.Needs) {
 		here, err := t.isShared(ctx, commit)
 		if commit == next.Commit {
 			here, err = t.repo.Has(ctx, commit)
@@ -278,7 +288,8 @@ func (t *bundles) store(ctx context.Context, next rules.StoreCommits) (recorded 
 
 // put makes a bundle and stores it as a blob. Meanwhile it is read as other machines will do it: if
 // git refuses it there, the author must know.
-func (t *bundles) put(ctx context.Context, content workspace.Bundle) (digest signalbox.Hash, size int64, err error) {
+func (t *bundles) put(ctx context.Context, content workspace.Bundle) (digest signalbox.Hash,
+	size int64, err error) {
 	pipe, w := io.Pipe()
 	checkPipe, checkW := io.Pipe()
 	counted := &counter{r: pipe, max: t.max}
@@ -292,7 +303,9 @@ func (t *bundles) put(ctx context.Context, content workspace.Bundle) (digest sig
 	go func() {
 		err := t.repo.CheckBundle(ctx, checkPipe, content.Commits[0], content.Needs)
 		if refused := (*workspace.BundleError)(nil); errors.As(err, &refused) {
-			err = &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("other machines would refuse the commit %.12s: %s", content.Commits[0], refused.Fault),
+			err = &signalbox.Error{Code: signalbox.CodeFailed,
+				Err: fmt.Errorf("other machines would refuse the commit %.12s: %s",
+					content.Commits[0], refused.Fault),
 				Hint: "git fsck --strict names what is wrong; commit it again without that"}
 		}
 		if err == nil {
@@ -319,7 +332,8 @@ type counter struct {
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	if c.n += int64(n); c.n > c.max {
-		return n, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the repository is too large for the ledger: its bundle has more than %d bytes", c.max),
+		return n, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("the repository is too large for the ledger: its bundle has more than %d bytes", c.max),
 			Hint: "set workspace.remote to a repository that all machines reach"}
 	}
 	return n, err

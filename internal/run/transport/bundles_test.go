@@ -19,7 +19,9 @@ import (
 // forge records a bundle as another machine would. nil stores no blob.
 func (s *stage) forge(work, commit string, bundle []byte, needs ...string) {
 	s.t.Helper()
-	c := rules.StoreCommits{Work: work, StoredCommit: rules.StoredCommit{Commit: commit, Bundle: signalbox.Hash{1}, Size: int64(max(1, len(bundle))), Needs: needs}, Actor: "mallory"}
+	c := rules.StoreCommits{Work: work, StoredCommit: rules.StoredCommit{Commit: commit,
+		Bundle: signalbox.Hash{1}, Size: int64(max(1, len(bundle))), Needs: needs},
+		Actor: "mallory"}
 	if work == "" {
 		c.Branch = "main"
 	}
@@ -39,7 +41,8 @@ func (s *stage) forge(work, commit string, bundle []byte, needs ...string) {
 func (s *stage) bundleOf(commit string, needs ...string) []byte {
 	s.t.Helper()
 	var bundle bytes.Buffer
-	if err := s.repo.WriteBundle(s.t.Context(), &bundle, workspace.Bundle{Commits: []string{commit}, Needs: needs, Branch: "main"}); err != nil {
+	if err := s.repo.WriteBundle(s.t.Context(), &bundle, workspace.Bundle{Commits: []string{commit},
+		Needs: needs, Branch: "main"}); err != nil {
 		s.t.Fatal(err)
 	}
 	return bundle.Bytes()
@@ -70,19 +73,28 @@ func TestUselessBundles(t *testing.T) {
 		// forge records a useless bundle of the commit second, which is on top of first.
 		forge func(s *stage, first, second string)
 	}{
-		"garbage": {"it is not a git bundle", func(s *stage, first, second string) { s.forge("", second, []byte("garbage"), first) }},
-		"lost":    {"its blob is not in the ledger any more", func(s *stage, first, second string) { s.forge("", second, nil, first) }},
+		"garbage": {"it is not a git bundle",
+			func(s *stage, first, second string) { s.forge("", second, []byte("garbage"), first) }},
+		"lost": {"its blob is not in the ledger any more",
+			func(s *stage, first, second string) { s.forge("", second, nil, first) }},
 		"truncated": {"git index-pack", func(s *stage, first, second string) {
 			bundle := s.bundleOf(second, first)
 			s.forge("", second, bundle[:len(bundle)-30], first)
 		}},
 		"incomplete": {"git index-pack", func(s *stage, first, second string) {
-			s.forge("", second, bytes.Replace(s.bundleOf(second, first), []byte("-"+first+" \n"), nil, 1))
+			s.forge("", second, bytes.Replace(s.bundleOf(second, first), []byte("-"+first+" \n"),
+				nil, 1))
 		}},
-		"forged prerequisite": {"which the ledger does not say", func(s *stage, first, second string) { s.forge("", second, s.bundleOf(second, first)) }},
-		"another commit":      {"it is the bundle of", func(s *stage, first, second string) { s.forge("", second, s.bundleOf(first), first) }},
+		"forged prerequisite": {"which the ledger does not say",
+			func(s *stage, first,
+				second string) {
+				s.forge("", second, s.bundleOf(second, first))
+			}},
+		"another commit": {"it is the bundle of",
+			func(s *stage, first, second string) { s.forge("", second, s.bundleOf(first), first) }},
 		"other refs": {"it contains \"refs/heads/evil\"", func(s *stage, first, second string) {
-			s.forge("", second, bytes.Replace(s.bundleOf(second, first), []byte("\n\nPACK"), []byte("\n"+second+" refs/heads/evil\n\nPACK"), 1), first)
+			s.forge("", second, bytes.Replace(s.bundleOf(second, first), []byte("\n\nPACK"),
+				[]byte("\n"+second+" refs/heads/evil\n\nPACK"), 1), first)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,12 +110,15 @@ func TestUselessBundles(t *testing.T) {
 				t.Errorf("cloned %s: %v, want %s", got, err, first)
 			}
 			rejected := all[rules.BundleRejected](s)
-			if len(rejected) != 1 || rejected[0].Commit != second || !strings.Contains(rejected[0].Fault, tt.fault) {
+			if len(rejected) != 1 || rejected[0].Commit != second ||
+				!strings.Contains(rejected[0].Fault, tt.fault) {
 				t.Fatalf("rejected %+v", rejected)
 			}
 			reader := &bundles{box: s.box, repo: emptyRepo(t, s, "empty"), max: rules.MaxBundle}
 			err := reader.obtain(t.Context(), "", second)
-			if err == nil || !strings.Contains(err.Error(), second[:12]) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), tt.fault) || !strings.Contains(signalbox.HintOf(err), "a machine that has the commit") {
+			if err == nil || !strings.Contains(err.Error(), second[:12]) ||
+				strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), tt.fault) ||
+				!strings.Contains(signalbox.HintOf(err), "a machine that has the commit") {
 				t.Errorf("a machine without the commit: %v (%s)", err, signalbox.HintOf(err))
 			}
 
@@ -113,13 +128,16 @@ func TestUselessBundles(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if log := s.log.String(); strings.Count(log, "this machine has stored the commit again") != 1 || !strings.Contains(log, second[:12]) {
+			if log := s.log.String(); strings.Count(log,
+				"this machine has stored the commit again") != 1 ||
+				!strings.Contains(log, second[:12]) {
 				t.Errorf("the log says:\n%s", log)
 			}
 			if got, err := s.cloned("with"); err != nil || got != second {
 				t.Errorf("cloned %s: %v, want %s", got, err, second)
 			}
-			if refs := s.git("-C", filepath.Join(s.dir, "with"), "for-each-ref", "--format=%(refname)"); strings.Contains(refs, "evil") {
+			if refs := s.git("-C", filepath.Join(s.dir, "with"), "for-each-ref",
+				"--format=%(refname)"); strings.Contains(refs, "evil") {
 				t.Errorf("refs %s", refs)
 			}
 			third := s.person("f", "third")
@@ -173,14 +191,16 @@ func TestPrivateCommitStaysPrivate(t *testing.T) {
 		// A usable bundle that says that it contains the commit.
 		"in a header": func(s *stage, first, secret string) {
 			other := s.commitOn(first, "other")
-			header := bytes.Replace(s.bundleOf(other, first), []byte("\n\nPACK"), []byte("\n"+secret+" refs/signalbox/shared/"+secret+"\n\nPACK"), 1)
+			header := bytes.Replace(s.bundleOf(other, first), []byte("\n\nPACK"),
+				[]byte("\n"+secret+" refs/signalbox/shared/"+secret+"\n\nPACK"), 1)
 			s.forge("", other, header, first)
 			s.forget(other)
 		},
 		// Bundles of a commit on top of it.
 		"parent": func(s *stage, first, secret string) {
 			other := s.commitOn(secret, "other")
-			s.forge("", other, bytes.Replace(s.bundleOf(other, secret), []byte("-"+secret+" \n"), []byte("-"+first+" \n"), 1), first)
+			s.forge("", other, bytes.Replace(s.bundleOf(other, secret), []byte("-"+secret+" \n"),
+				[]byte("-"+first+" \n"), 1), first)
 			s.forget(other)
 		},
 		"needed": func(s *stage, first, secret string) {
@@ -199,14 +219,18 @@ func TestPrivateCommitStaysPrivate(t *testing.T) {
 			s.forge("", secret, []byte("garbage"), first)
 			forge(s, first, secret)
 			var stored []rules.StoredCommit
-			s.box.Engine.View(func(state *rules.State) { stored = slices.Clone(state.StoredCommits("")[1:]) })
+			s.box.Engine.View(func(
+				state *rules.State) {
+				stored = slices.Clone(state.StoredCommits("")[1:])
+			})
 			for _, other := range stored[1:] {
 				if err := x.carrier.obtain(t.Context(), "", other.Commit); err == nil {
 					t.Logf("%.12s was read", other.Commit)
 				}
 			}
 			for _, other := range stored {
-				if _, err := s.box.Engine.Do(t.Context(), rules.RejectBundle{Commit: other.Commit, Bundle: other.Bundle, Fault: "garbage", Actor: "mallory"}); err != nil {
+				if _, err := s.box.Engine.Do(t.Context(), rules.RejectBundle{Commit: other.Commit,
+					Bundle: other.Bundle, Fault: "garbage", Actor: "mallory"}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -216,7 +240,8 @@ func TestPrivateCommitStaysPrivate(t *testing.T) {
 			reader := &bundles{box: s.box, repo: emptyRepo(t, s, "empty"), max: rules.MaxBundle}
 			wantPrivate := func() {
 				t.Helper()
-				for _, other := range append(stored, rules.StoredCommit{Commit: secret}) { // whatever it is in
+				// whatever it is in
+				for _, other := range append(stored, rules.StoredCommit{Commit: secret}) {
 					_ = reader.obtain(t.Context(), "", other.Commit)
 				}
 				if here, err := reader.repo.Has(t.Context(), secret); here || err != nil {
@@ -252,9 +277,18 @@ func (s *stage) replace(commit string, bundle []byte, needs, replaces []string) 
 func TestBundleReplacesBase(t *testing.T) {
 	none := strings.Repeat("f", 40)
 	for name, forge := range map[string]func(s *stage, first, base string){
-		"garbage":                 func(s *stage, first, base string) { s.replace(none, []byte("garbage"), nil, []string{first, base}) },
-		"before the first checks": func(s *stage, first, base string) { s.replace(none, []byte("garbage"), nil, []string{first, base}) },
-		"garbage for a need":      func(s *stage, first, base string) { s.replace(none, []byte("garbage"), nil, []string{first}) },
+		"garbage": func(s *stage, first,
+			base string) {
+			s.replace(none, []byte("garbage"), nil, []string{first, base})
+		},
+		"before the first checks": func(s *stage, first,
+			base string) {
+			s.replace(none, []byte("garbage"), nil, []string{first, base})
+		},
+		"garbage for a need": func(s *stage, first,
+			base string) {
+			s.replace(none, []byte("garbage"), nil, []string{first})
+		},
 		"another commit": func(s *stage, first, base string) {
 			other := s.commitOn(first, "other")
 			s.replace(other, s.bundleOf(other), nil, []string{first, base})
@@ -286,7 +320,8 @@ func TestOftenRejectedBundle(t *testing.T) {
 	second := s.person("f", "second")
 	s.forge("", second, []byte("garbage"), first)
 	for i := range 10 {
-		reject := rules.RejectBundle{Commit: second, Bundle: s.stored("", second).Bundle, Fault: "garbage", Actor: "mallory"}
+		reject := rules.RejectBundle{Commit: second, Bundle: s.stored("", second).Bundle,
+			Fault: "garbage", Actor: "mallory"}
 		if answer, err := s.box.Engine.Do(t.Context(), reject); err != nil {
 			t.Fatal(err)
 		} else if answer.Repeated {
@@ -339,7 +374,8 @@ func TestBundleOnlyUnusableHere(t *testing.T) {
 // commitOn returns a new commit on top of another, which is on no branch.
 func (s *stage) commitOn(parent, text string) string {
 	s.t.Helper()
-	return s.git("-c", "user.name=p", "-c", "user.email=p@example.com", "commit-tree", "-p", parent, "-m", text, parent+"^{tree}")
+	return s.git("-c", "user.name=p", "-c", "user.email=p@example.com", "commit-tree", "-p", parent,
+		"-m", text, parent+"^{tree}")
 }
 
 // forget removes a commit that is on no branch.
@@ -358,14 +394,19 @@ func TestBundleThatGitRefuses(t *testing.T) {
 	x := s.exchange()
 	first := s.git("rev-parse", "main")
 	s.publish(x.carrier, "", first)
-	bad := s.person(".gitmodules", "[submodule \"../unable to write\"]\n\tpath = x\n\turl = https://example.com/x\n")
-	if err := x.carrier.publish(t.Context(), "", bad); err == nil || !strings.Contains(err.Error(), "other machines would refuse the commit "+bad[:12]) || strings.Contains(err.Error(), "\n") {
+	bad := s.person(".gitmodules",
+		"[submodule \"../unable to write\"]\n\tpath = x\n\turl = https://example.com/x\n")
+	if err := x.carrier.publish(t.Context(), "", bad); err == nil ||
+		!strings.Contains(err.Error(), "other machines would refuse the commit "+bad[:12]) ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("published: %v", err)
 	}
 	s.forge("", bad, s.bundleOf(bad, first), first)
-	reader := &bundles{box: s.box, repo: emptyRepo(t, s, "empty"), actor: "other", max: rules.MaxBundle}
+	reader := &bundles{box: s.box, repo: emptyRepo(t, s, "empty"), actor: "other",
+		max: rules.MaxBundle}
 	for range 2 {
-		if err := reader.obtain(t.Context(), "", bad); err == nil || !strings.Contains(err.Error(), "disallowed submodule name") {
+		if err := reader.obtain(t.Context(), "", bad); err == nil ||
+			!strings.Contains(err.Error(), "disallowed submodule name") {
 			t.Errorf("obtained: %v", err)
 		}
 	}
@@ -388,10 +429,15 @@ func TestUnreadableBundle(t *testing.T) {
 	s.publish(x.carrier, "", first)
 	second := s.person("f", "second")
 	s.publish(x.carrier, "", second)
-	reader := &bundles{box: s.box, repo: emptyRepo(t, s, "empty"), actor: "other", max: rules.MaxBundle}
+	reader := &bundles{box: s.box, repo: emptyRepo(t, s, "empty"), actor: "other",
+		max: rules.MaxBundle}
 	full := errors.New("the disk is full")
-	read := func(context.Context, io.Reader, string, []string) error { return &workspace.UnreadableError{Err: full} }
-	if err := reader.readBundle(t.Context(), s.stored("", second), read); !isMissing(err) || !errors.Is(err, full) {
+	read := func(context.Context, io.Reader, string,
+		[]string) error {
+		return &workspace.UnreadableError{Err: full}
+	}
+	if err := reader.readBundle(t.Context(), s.stored("", second), read); !isMissing(err) ||
+		!errors.Is(err, full) {
 		t.Errorf("read: %v", err)
 	}
 	if got := all[rules.BundleRejected](s); len(got) > 0 {
@@ -428,16 +474,20 @@ func TestHugeBundle(t *testing.T) {
 	s := set(t, "")
 	first := s.git("rev-parse", "main")
 	small := &bundles{box: s.box, repo: s.repo, actor: "crew", max: 100}
-	if err := small.publish(t.Context(), "", first); err == nil || !strings.Contains(err.Error(), "has more than 100 bytes") || !strings.Contains(signalbox.HintOf(err), "workspace.remote") {
+	if err := small.publish(t.Context(), "", first); err == nil ||
+		!strings.Contains(err.Error(), "has more than 100 bytes") ||
+		!strings.Contains(signalbox.HintOf(err), "workspace.remote") {
 		t.Errorf("published: %v", err)
 	}
 	s.publish(s.exchange().carrier, "", first)
 	reader := &bundles{box: s.box, repo: emptyRepo(t, s, "empty"), max: 100}
-	if err := reader.obtain(t.Context(), "", first); err == nil || !strings.Contains(err.Error(), "limit 100") {
+	if err := reader.obtain(t.Context(), "", first); err == nil ||
+		!strings.Contains(err.Error(), "limit 100") {
 		t.Errorf("obtained: %v", err)
 	}
 	size := s.stored("", first).Size
-	if want := fmt.Sprintf("it has %d bytes, limit 100", size); reader.fault(s.stored("", first)) != want {
+	if want := fmt.Sprintf("it has %d bytes, limit 100",
+		size); reader.fault(s.stored("", first)) != want {
 		t.Errorf("fault %q, want %q", reader.fault(s.stored("", first)), want)
 	}
 }
@@ -448,8 +498,10 @@ func TestHostileIDs(t *testing.T) {
 	b := &bundles{box: s.box, repo: s.repo, actor: "crew", max: rules.MaxBundle}
 	good := strings.Repeat("a", 40)
 	for _, bad := range []string{"-" + good[1:], "--upload-pack=touch x", "HEAD", "", good[:39]} {
-		for _, stored := range []rules.StoredCommit{{Commit: bad, Size: 1}, {Commit: good, Needs: []string{good, bad}, Size: 1}} {
-			if fault := b.fault(stored); !strings.Contains(fault, "is not the full id of a commit") {
+		for _, stored := range []rules.StoredCommit{{Commit: bad, Size: 1},
+			{Commit: good, Needs: []string{good, bad}, Size: 1}} {
+			if fault := b.fault(stored); !strings.Contains(fault,
+				"is not the full id of a commit") {
 				t.Errorf("%q: %q", bad, fault)
 			}
 		}
@@ -462,7 +514,8 @@ func TestHostileIDs(t *testing.T) {
 	}
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := b.obtain(done, "", good); !errors.Is(err, context.Canceled) && signalbox.CodeOf(err) != signalbox.CodeNotFound {
+	if err := b.obtain(done, "", good); !errors.Is(err, context.Canceled) &&
+		signalbox.CodeOf(err) != signalbox.CodeNotFound {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -476,7 +529,8 @@ func TestCombinedBundles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			const first, steps = 1_000_000, 5000
-			chain, written, added, longest := []rules.StoredCommit{{Size: first}}, int64(first), int64(first), 0
+			chain, written, added, longest := []rules.StoredCommit{{Size: first}}, int64(first),
+				int64(first), 0
 			for i := range steps {
 				s, n := size(i), combined(chain)
 				added += s

@@ -46,7 +46,8 @@ func Clone(ctx context.Context, b *box.Box, dir string) (err error) {
 		return err
 	}
 	if branch == "" {
-		return &signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("no machine has published its repository yet"),
+		return &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  errors.New("no machine has published its repository yet"),
 			Hint: "run signalbox invite, run or worker on the machine that has the repository"}
 	}
 	want := cmp.Or(base, first)

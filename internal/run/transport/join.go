@@ -31,19 +31,23 @@ type Joined struct {
 // Join makes a machine part of a box. The folder dir is a clone of the box's repository, or is
 // created as one. If the box has no repository, it may be any folder. Join changes nothing unless
 // it succeeds, and may be repeated after it was interrupted.
-func Join(ctx context.Context, dir string, invitation *box.Invitation, opts *box.Options) (*Joined, error) {
+func Join(ctx context.Context, dir string, invitation *box.Invitation, opts *box.Options) (*Joined,
+	error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
 	final := filepath.Join(dir, box.FolderName)
 	if box.Exists(final) {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("a box already exists in %s", final), Hint: "use that box, or join in another folder"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("a box already exists in %s", final),
+			Hint: "use that box, or join in another folder"}
 	}
 	entries, err := os.ReadDir(dir)
 	fresh := errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "choose a folder that you may write to"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
+			Hint: "choose a folder that you may write to"}
 	}
 	staging := final + joiningSuffix
 	if fresh {
@@ -54,7 +58,8 @@ func Join(ctx context.Context, dir string, invitation *box.Invitation, opts *box
 	}
 	remove, err := makeParents(filepath.Dir(staging))
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "choose a folder that you may write to"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
+			Hint: "choose a folder that you may write to"}
 	}
 	defer remove() // after the staging folder; what is in use stays
 	defer os.RemoveAll(staging)
@@ -112,13 +117,15 @@ const clonedFolder = "project"
 
 // join writes the box to the folder staged, checks that its ledger is the right one, and gets the
 // repository.
-func join(ctx context.Context, dir, staged string, fresh bool, invitation *box.Invitation, opts *box.Options) (*Joined, error) {
+func join(ctx context.Context, dir, staged string, fresh bool, invitation *box.Invitation,
+	opts *box.Options) (*Joined, error) {
 	if err := invitation.WriteBox(staged); err != nil {
 		return nil, err
 	}
 	b, err := box.Open(ctx, staged, opts)
 	if errors.Is(err, rules.ErrMoved) {
-		return nil, &signalbox.Error{Code: signalbox.CodeOf(err), Err: err, Hint: "get a new token: run signalbox invite again on a machine that has the box"}
+		return nil, &signalbox.Error{Code: signalbox.CodeOf(err), Err: err,
+			Hint: "get a new token: run signalbox invite again on a machine that has the box"}
 	}
 	if err != nil {
 		return nil, err
@@ -144,7 +151,8 @@ func join(ctx context.Context, dir, staged string, fresh bool, invitation *box.I
 	if fresh {
 		joined.Cloned = true
 		if here, err := os.Getwd(); err == nil && here == dir {
-			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the folder of the repository must be a new one, and not the current folder"),
+			return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+				Err:  errors.New("the folder of the repository must be a new one, and not the current folder"),
 				Hint: "name it: signalbox join TOKEN DIR"}
 		}
 		return joined, Clone(ctx, b, filepath.Join(filepath.Dir(staged), clonedFolder))
@@ -164,7 +172,9 @@ func join(ctx context.Context, dir, staged string, fresh bool, invitation *box.I
 		return nil, err
 	}
 	if !related {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the repository in %s does not have the commit %.12s of the box", dir, base),
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("the repository in %s does not have the commit %.12s of the box", dir,
+				base),
 			Hint: "update it with git pull if it is a clone of the same repository; otherwise join in a new folder"}
 	}
 	return joined, nil
@@ -192,5 +202,7 @@ func Offer(ctx context.Context, b *box.Box, repo *workspace.Repo, actor string) 
 }
 
 func notAClone(dir string) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s has files, but is not a clone of the box's repository", dir), Hint: "name a new folder, or a clone: signalbox join TOKEN DIR"}
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("%s has files, but is not a clone of the box's repository", dir),
+		Hint: "name a new folder, or a clone: signalbox join TOKEN DIR"}
 }

@@ -42,10 +42,12 @@ func TestJoinBeforeTheFirstRun(t *testing.T) {
 	})
 	t.Run("remote", func(t *testing.T) {
 		remote := filepath.Join(t.TempDir(), "remote.git")
-		if out, err := exec.Command("git", "init", "--quiet", "--bare", remote).CombinedOutput(); err != nil {
+		if out, err := exec.Command("git", "init", "--quiet", "--bare",
+			remote).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		testFirstJoin(t, fmt.Sprintf("journal: %q\nworkspace: {remote: %q}\n", server.Address+"&schema=remote", remote), true)
+		testFirstJoin(t, fmt.Sprintf("journal: %q\nworkspace: {remote: %q}\n", server.Address+
+			"&schema=remote", remote), true)
 	})
 }
 
@@ -54,7 +56,8 @@ func testFirstJoin(t *testing.T, settings string, remote bool) {
 	without := &box.Options{KeyFile: filepath.Join(s.dir, "no-such-key")}
 	dir := filepath.Join(s.dir, "second")
 	_, err := Join(t.Context(), dir, s.invite(), without)
-	if signalbox.CodeOf(err) != signalbox.CodeNotFound || !strings.Contains(signalbox.HintOf(err), "on the machine that has the repository") {
+	if signalbox.CodeOf(err) != signalbox.CodeNotFound || !strings.Contains(signalbox.HintOf(err),
+		"on the machine that has the repository") {
 		t.Errorf("before the repository is published: %v", err)
 	}
 	if left, _ := filepath.Glob(dir + "*"); len(left) > 0 {
@@ -117,15 +120,23 @@ func (s *stage) testRefusedJoins(joined string, opts *box.Options) {
 		code       signalbox.Code
 	}{
 		{"a folder with a box", joined, s.invite(), "a box already exists", signalbox.CodeFailed},
-		{"a folder with files", filepath.Join(s.dir, "full"), s.invite(), "is not a clone", signalbox.CodeFailed},
-		{"another repository", filepath.Join(s.dir, "unrelated"), s.invite(), "does not have the commit", signalbox.CodeFailed},
-		{"another box", filepath.Join(s.dir, "new"), changed(func(i *box.Invitation) { i.Box = "box-other" }), "belongs to " + s.box.ID(), signalbox.CodeUnverified},
-		{"a forged checkpoint", filepath.Join(s.dir, "new"), changed(func(i *box.Invitation) { i.Checkpoint = []byte("forged\n1\nx\n") }), "checkpoint", signalbox.CodeUnverified},
-		{"no such ledger", filepath.Join(s.dir, "new"), changed(func(i *box.Invitation) { i.Journal = strings.Replace(i.Journal, "=bundles", "=other", 1) }), "", signalbox.CodeUnverified},
+		{"a folder with files", filepath.Join(s.dir, "full"), s.invite(), "is not a clone",
+			signalbox.CodeFailed},
+		{"another repository", filepath.Join(s.dir, "unrelated"), s.invite(),
+			"does not have the commit", signalbox.CodeFailed},
+		{"another box", filepath.Join(s.dir, "new"),
+			changed(func(i *box.Invitation) { i.Box = "box-other" }), "belongs to " + s.box.ID(),
+			signalbox.CodeUnverified},
+		{"a forged checkpoint", filepath.Join(s.dir, "new"),
+			changed(func(i *box.Invitation) { i.Checkpoint = []byte("forged\n1\nx\n") }),
+			"checkpoint", signalbox.CodeUnverified},
+		{"no such ledger", filepath.Join(s.dir, "new"),
+			changed(func(i *box.Invitation) { i.Journal = strings.Replace(i.Journal, "=bundles", "=other", 1) }), "", signalbox.CodeUnverified},
 	} {
 		before := files(s.dir) + files(tt.dir)
 		_, err := Join(t.Context(), tt.dir, tt.invitation, opts)
-		if err == nil || !strings.Contains(err.Error(), tt.want) || signalbox.CodeOf(err) != tt.code {
+		if err == nil || !strings.Contains(err.Error(), tt.want) ||
+			signalbox.CodeOf(err) != tt.code {
 			t.Errorf("%s: error %v", tt.name, err)
 		}
 		if after := files(s.dir) + files(tt.dir); after != before {

@@ -18,8 +18,9 @@ type sharedRemote struct {
 	repo    *workspace.Repo
 	address string
 
-	mu    sync.Mutex
-	known *workspace.Shared // the refs when this process first listed them; nil before that; guarded by mu
+	mu sync.Mutex
+	// the refs when this process first listed them; nil before that; guarded by mu
+	known *workspace.Shared
 }
 
 func (t *sharedRemote) ref(work, commit string) workspace.SharedRef {
@@ -57,7 +58,8 @@ func (t *sharedRemote) obtain(ctx context.Context, work, commit string) error {
 	}
 	err := error(nil)
 	for _, ref := range slices.Compact(refs) {
-		if err = t.repo.FetchShared(ctx, ref); err != nil && signalbox.CodeOf(err) != signalbox.CodeNotFound {
+		if err = t.repo.FetchShared(ctx, ref); err != nil &&
+			signalbox.CodeOf(err) != signalbox.CodeNotFound {
 			return err
 		}
 		if here, lookErr := t.repo.Has(ctx, commit); here || lookErr != nil {
@@ -92,7 +94,8 @@ func (t *sharedRemote) tidy(ctx context.Context) error {
 				continue
 			}
 			// Work that was delivered and not merged is nowhere else.
-			if d := w.Task.Delivered; w.Phase == signalbox.PhaseCompleted && (d == nil || d.Request != "") {
+			if d := w.Task.Delivered; w.Phase == signalbox.PhaseCompleted &&
+				(d == nil || d.Request != "") {
 				completed[w.ID] = true
 				continue
 			}
@@ -108,5 +111,6 @@ func (t *sharedRemote) tidy(ctx context.Context) error {
 	if here, err := t.repo.Has(ctx, base); !here || err != nil {
 		return err // another machine tidies up
 	}
-	return t.repo.PruneShared(ctx, t.address, t.box.ID(), base, func(work string) bool { return completed[work] })
+	return t.repo.PruneShared(ctx, t.address, t.box.ID(), base,
+		func(work string) bool { return completed[work] })
 }

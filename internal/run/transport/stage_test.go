@@ -66,7 +66,8 @@ func setUp(t *testing.T, settings string) *stage {
 	s := &stage{t: t, dir: dir, root: filepath.Join(dir, "project"), log: &lockedBuffer{}}
 	folder := filepath.Join(s.root, box.FolderName)
 	s.write(filepath.Join("project", box.FolderName, config.FileName), settings)
-	opts := &box.Options{KeyFile: filepath.Join(dir, "key"), Log: slog.New(slog.NewTextHandler(s.log, nil))}
+	opts := &box.Options{KeyFile: filepath.Join(dir, "key"),
+		Log: slog.New(slog.NewTextHandler(s.log, nil))}
 	if _, err := box.Init(t.Context(), folder, "me", opts); err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +85,10 @@ func setUp(t *testing.T, settings string) *stage {
 		}
 		s.box.Close()
 	})
-	s.do(rules.Configure{Policy: rules.Policy{Slots: 1, Limits: rules.DefaultLimits()}, Actor: "me"})
-	s.do(rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "plan", ID: "plan", Source: "plan.md", Actor: "me",
+	s.do(rules.Configure{Policy: rules.Policy{Slots: 1, Limits: rules.DefaultLimits()},
+		Actor: "me"})
+	s.do(rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "plan", ID: "plan", Source: "plan.md",
+		Actor: "me",
 		Tasks: []rules.PlanTask{{ID: "T1", Title: "The task T1"}}})
 	return s
 }
@@ -124,7 +127,8 @@ func (s *stage) join() {
 		s.t.Fatal(err)
 	}
 	s.find()
-	opened, err := box.Open(s.t.Context(), s.box.Dir, &box.Options{KeyFile: filepath.Join(s.dir, "key")})
+	opened, err := box.Open(s.t.Context(), s.box.Dir,
+		&box.Options{KeyFile: filepath.Join(s.dir, "key")})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -152,9 +156,11 @@ func (s *stage) follower() *Follower {
 func (s *stage) checkBase() {
 	s.t.Helper()
 	base := s.git("rev-parse", "main")
-	granted := s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleCI}, Session: "c.1", Actor: "crew",
+	granted := s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleCI}, Session: "c.1",
+		Actor: "crew",
 		Lease: "l-1", TTL: time.Hour})
-	s.do(rules.ReportChecks{Session: granted.Session, Epoch: granted.Lease.Epoch, Commit: base, Base: base})
+	s.do(rules.ReportChecks{Session: granted.Session, Epoch: granted.Lease.Epoch, Commit: base,
+		Base: base})
 	if known := s.exchange().KnownBase(); known != base {
 		s.t.Fatalf("the ledger knows the base %q, want %s", known, base)
 	}
@@ -172,7 +178,8 @@ func (s *stage) do(c rules.Command) rules.Answer {
 func (s *stage) write(name, text string) {
 	s.t.Helper()
 	name = filepath.Join(s.dir, name)
-	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644))
+	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+		os.WriteFile(name, []byte(text), 0o644))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -198,7 +205,8 @@ func (s *stage) person(file, text string) string {
 		s.t.Fatal(err)
 	}
 	s.git("add", file)
-	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-q", "--allow-empty", "-m", text)
+	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-q", "--allow-empty",
+		"-m", text)
 	return s.git("rev-parse", "main")
 }
 

@@ -1,7 +1,9 @@
-// Package treeruns finds the recorded runs of behaviour trees in a box: those of agents, of the oracle, and of signalbox tree run.
+// Package treeruns finds the recorded runs of behaviour trees in a box: those of agents, of the
+// oracle, and of signalbox tree run.
 //
-// An agent in a sandbox keeps its journals in its own home folder, where it can also put anything else. So files there are opened without
-// following links out of that folder, and folders are read only up to a limit. Keep copies the journals before the home folder is removed.
+// An agent in a sandbox keeps its journals in its own home folder, where it can also put anything
+// else. So files there are opened without following links out of that folder, and folders are read
+// only up to a limit. Keep copies the journals before the home folder is removed.
 package treeruns
 
 import (
@@ -26,10 +28,12 @@ import (
 
 // Folders with recorded runs.
 const (
-	// OracleFolder is the folder of a box with the conversations of the oracle, and AgentFolder that of agents, in a box or in KeepFolder.
+	// OracleFolder is the folder of a box with the conversations of the oracle, and AgentFolder
+	// that of agents, in a box or in KeepFolder.
 	OracleFolder = "oracle"
 	AgentFolder  = "agents"
-	// KeepFolder is the folder in the home of a sandboxed agent in which it keeps what it would otherwise keep in the box.
+	// KeepFolder is the folder in the home of a sandboxed agent in which it keeps what it would
+	// otherwise keep in the box.
 	KeepFolder = ".local/state/signalbox"
 
 	treeFolder = "trees"
@@ -88,8 +92,8 @@ func (r Run) Summarize() (*runner.Summary, error) {
 	return runner.Summarize(file)
 }
 
-// List returns the recorded runs of a box, the newest first. If two have the same ID, which only an agent can cause, the one in the folder of
-// the box counts.
+// List returns the recorded runs of a box, the newest first. If two have the same ID, which only an
+// agent can cause, the one in the folder of the box counts.
 func List(box string) []Run {
 	var all []Run
 	for _, name := range []string{OracleFolder, AgentFolder} {
@@ -104,7 +108,8 @@ func List(box string) []Run {
 		homes := homesIn(box, place.folder)
 		for _, work := range slices.Sorted(maps.Keys(homes)) {
 			for _, home := range homes[work] {
-				all = append(all, sessions(filepath.Join(box, place.folder, work, home), cmp.Or(place.inner, "."), ofAgent(work, home), maxFolders)...)
+				all = append(all, sessions(filepath.Join(box, place.folder, work, home),
+					cmp.Or(place.inner, "."), ofAgent(work, home), maxFolders)...)
 			}
 		}
 	}
@@ -114,7 +119,8 @@ func List(box string) []Run {
 		seen[r.ID] = true
 		return again
 	})
-	slices.SortStableFunc(all, func(a, b Run) int { return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(b.ID, a.ID)) })
+	slices.SortStableFunc(all,
+		func(a, b Run) int { return cmp.Or(b.Changed.Compare(a.Changed), cmp.Compare(b.ID, a.ID)) })
 	return all
 }
 
@@ -124,7 +130,8 @@ func Find(box, id string) (Run, error) {
 	if i := slices.IndexFunc(all, func(r Run) bool { return r.ID == id }); i >= 0 {
 		return all[i], nil
 	}
-	return Run{}, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no recorded run '%.100s'", id)}
+	return Run{}, &signalbox.Error{Code: signalbox.CodeNotFound,
+		Err: fmt.Errorf("there is no recorded run '%.100s'", id)}
 }
 
 // ofAgent returns what the home folder of an agent says about its runs.
@@ -153,8 +160,8 @@ func homesIn(box, folder string) map[string][]string {
 
 var journalName = lazy.Regexp(`^([1-9][0-9]{0,5})-([1-9][0-9]{0,5})\.journal$`)
 
-// sessions returns the runs in the sessions of a folder, and in those of their sub-agents. It reads at most limit names of each folder; -1
-// means all.
+// sessions returns the runs in the sessions of a folder, and in those of their sub-agents. It reads
+// at most limit names of each folder; -1 means all.
 func sessions(base, folder string, of Run, limit int) (all []Run) {
 	root, err := os.OpenRoot(base)
 	if err != nil {
@@ -169,7 +176,8 @@ func sessions(base, folder string, of Run, limit int) (all []Run) {
 		all = append(all, journals(root, dir, session, of, base, limit)...)
 		for _, sub := range names(root, path.Join(dir, "sub"), limit) {
 			if signalbox.CheckID(sub) == nil {
-				all = append(all, journals(root, path.Join(dir, "sub", sub), sub, of, base, limit)...)
+				all = append(all, journals(root, path.Join(dir, "sub", sub), sub, of, base,
+					limit)...)
 			}
 		}
 	}
@@ -194,7 +202,8 @@ func journals(root *os.Root, dir, session string, of Run, base string, limit int
 	return all
 }
 
-// names returns what is in a folder, sorted, at most limit names. A folder that cannot be read has nothing.
+// names returns what is in a folder, sorted, at most limit names. A folder that cannot be read has
+// nothing.
 func names(root *os.Root, folder string, limit int) []string {
 	in, err := root.OpenRoot(folder) // does not wait for the other end of a pipe
 	if err != nil {
@@ -247,8 +256,8 @@ func noted(box string) (all []Run) {
 	return all
 }
 
-// Keep copies the journals of a task's agents, before their home folders are removed. homes are the names of these folders; none
-// means all.
+// Keep copies the journals of a task's agents, before their home folders are removed. homes are the
+// names of these folders; none means all.
 func Keep(box, work string, homes ...string) error {
 	var errs []error
 	total := int64(0)
@@ -259,12 +268,15 @@ func Keep(box, work string, homes ...string) error {
 		from := filepath.Join(box, contain.StateFolder, work, home)
 		for _, r := range sessions(from, KeepFolder+"/"+AgentFolder, Run{}, maxFolders) {
 			rest := strings.TrimPrefix(r.file, KeepFolder+"/"+AgentFolder+"/")
-			n, err := r.copyTo(filepath.Join(box, treeFolder, AgentFolder, work, home, filepath.FromSlash(rest)))
+			n, err := r.copyTo(filepath.Join(box, treeFolder, AgentFolder, work, home,
+				filepath.FromSlash(rest)))
 			if err != nil {
 				errs = append(errs, fmt.Errorf("run %s: %w", r.ID, err))
 			}
 			if total += n; total > maxKeptAll {
-				return errors.Join(append(errs, fmt.Errorf("the journals have more than %d MB, and not all are kept", maxKeptAll>>20))...)
+				return errors.Join(append(errs,
+					fmt.Errorf("the journals have more than %d MB, and not all are kept",
+						maxKeptAll>>20))...)
 			}
 		}
 	}

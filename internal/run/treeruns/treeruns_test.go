@@ -31,7 +31,8 @@ func write(t *testing.T, name, text string, minute int) {
 
 // home returns a path in the home folder of a sandboxed agent.
 func home(box, work, name string, rest ...string) string {
-	return filepath.Join(append([]string{box, contain.StateFolder, work, name, filepath.FromSlash(KeepFolder), AgentFolder}, rest...)...)
+	return filepath.Join(append([]string{box, contain.StateFolder, work, name,
+		filepath.FromSlash(KeepFolder), AgentFolder}, rest...)...)
 }
 
 // lines describes runs, with what their journals contain.
@@ -45,7 +46,9 @@ func lines(t *testing.T, all []Run) (described []string) {
 		text := make([]byte, 100)
 		n, _ := file.Read(text)
 		file.Close()
-		described = append(described, strings.Join([]string{r.ID, string(r.Kind), r.Work, r.Role, r.Agent, string(text[:n])}, "|"))
+		described = append(described,
+			strings.Join([]string{r.ID, string(r.Kind), r.Work, r.Role, r.Agent, string(text[:n])},
+				"|"))
 	}
 	return described
 }
@@ -58,7 +61,8 @@ func TestList(t *testing.T) {
 	write(t, filepath.Join(box, "oracle/history"), "no session", 2)
 	write(t, filepath.Join(box, "oracle/O-1/sub/O-1-ab/1-1.journal"), "sub", 3)
 	write(t, filepath.Join(box, "agents/A-1/1-1.journal"), "by hand", 4)
-	write(t, home(box, "T3", contain.AgentHome("design-critic", "a b/c"), "A-2", "1-2.journal"), "in a sandbox", 5)
+	write(t, home(box, "T3", contain.AgentHome("design-critic", "a b/c"), "A-2", "1-2.journal"),
+		"in a sandbox", 5)
 	elsewhere := filepath.Join(t.TempDir(), "mine.journal")
 	write(t, elsewhere, "tree run", 6)
 	if err := Note(box, "T-1", elsewhere); err != nil {
@@ -87,7 +91,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestHostileHome: links that lead out of the home folder of an agent, and things that are not files, are not runs.
+// TestHostileHome: links that lead out of the home folder of an agent, and things that are not
+// files, are not runs.
 func TestHostileHome(t *testing.T) {
 	box, outside := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(outside, "1-1.journal"), "secret", 1)
@@ -96,9 +101,11 @@ func TestHostileHome(t *testing.T) {
 	write(t, filepath.Join(box, "agents/A-2/1-1.journal"), "the real one", 3)
 	write(t, home(box, "T1", "developer-a", "A-2", "1-1.journal"), "forged", 4)
 	links := map[string]string{
-		home(box, "T1", "developer-a", "A-3"):                     outside,
-		home(box, "T1", "developer-a", "A-4", "1-1.journal"):      filepath.Join(outside, "1-1.journal"),
-		home(box, "T1", "developer-a", "A-5", "1-1.journal"):      filepath.Join("..", "..", "..", "..", "..", "..", "..", "..", "agents", "A-2", "1-1.journal"),
+		home(box, "T1", "developer-a", "A-3"): outside,
+		home(box, "T1", "developer-a", "A-4", "1-1.journal"): filepath.Join(outside,
+			"1-1.journal"),
+		home(box, "T1", "developer-a", "A-5", "1-1.journal"): filepath.Join("..", "..", "..",
+			"..", "..", "..", "..", "..", "agents", "A-2", "1-1.journal"),
 		home(box, "T1", "developer-a", "A-6", "sub"):              outside,
 		filepath.Join(box, contain.StateFolder, "T1", "critic-b"): outside,
 	}
@@ -161,7 +168,8 @@ func TestKeep(t *testing.T) {
 	if err := contain.RemoveState(box, "T2"); err != nil {
 		t.Fatal(err)
 	}
-	if all := List(box); slices.ContainsFunc(all, func(r Run) bool { return r.Work == "T2" }) || len(all) != 3 {
+	if all := List(box); slices.ContainsFunc(all, func(r Run) bool { return r.Work == "T2" }) ||
+		len(all) != 3 {
 		t.Errorf("kept %+v", all)
 	}
 }

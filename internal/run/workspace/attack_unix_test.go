@@ -38,7 +38,8 @@ type attack struct {
 }
 
 func newAttack(t *testing.T) *attack {
-	a := &attack{kit: newKit(t, map[string]string{"a.txt": "1\n", "b.txt": "1\n"}), ran: map[string]bool{}}
+	a := &attack{kit: newKit(t, map[string]string{"a.txt": "1\n", "b.txt": "1\n"}),
+		ran: map[string]bool{}}
 	a.marks = filepath.Join(filepath.Dir(a.dir), "marks")
 	if err := os.Mkdir(a.marks, 0o700); err != nil {
 		t.Fatal(err)
@@ -80,30 +81,47 @@ func (a *attack) found() (marks []string) {
 func (a *attack) script(name, mark string) {
 	a.t.Helper()
 	text := "#!/bin/sh\n" + a.command(mark) + "\n"
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o700), os.Chmod(name, 0o700)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700),
+		os.WriteFile(name, []byte(text), 0o700), os.Chmod(name, 0o700)); err != nil {
 		a.t.Fatal(err)
 	}
 }
 
 // evilSettings name a command CMD, or make git run one.
 var evilSettings = map[string]string{
-	"core.fsmonitor": "CMD", "core.sshCommand": "CMD", "core.pager": "CMD", "core.editor": "CMD", "core.gitProxy": "CMD",
-	"core.askPass": "CMD", "core.alternateRefsCommand": "CMD", "core.attributesFile": "ATTRIBUTES", "credential.helper": "!CMD",
-	"diff.external": "CMD", "diff.x.textconv": "CMD", "diff.x.command": "CMD", "diff.submodule": "log", "diff.orderFile": "/dev/null",
-	"merge.x.driver": "CMD", "merge.default": "x", "merge.renames": "true", "filter.x.clean": "CMD", "filter.x.smudge": "CMD", "filter.x.process": "CMD",
-	"filter.y.clean": "CMD", "filter.y.smudge": "CMD", "filter.y.required": "true", "filter.lfs.clean": "CMD", "filter.lfs.smudge": "CMD",
-	"gpg.program": "CMD", "gpg.ssh.program": "CMD", "gpg.x509.program": "CMD", "commit.gpgSign": "true", "tag.gpgSign": "true",
+	"core.fsmonitor": "CMD", "core.sshCommand": "CMD", "core.pager": "CMD", "core.editor": "CMD",
+	"core.gitProxy": "CMD",
+	"core.askPass":  "CMD", "core.alternateRefsCommand": "CMD", "core.attributesFile": "ATTRIBUTES",
+	"credential.helper": "!CMD",
+	"diff.external":     "CMD", "diff.x.textconv": "CMD", "diff.x.command": "CMD",
+	"diff.submodule": "log", "diff.orderFile": "/dev/null",
+	"merge.x.driver": "CMD", "merge.default": "x", "merge.renames": "true", "filter.x.clean": "CMD",
+	"filter.x.smudge": "CMD", "filter.x.process": "CMD",
+	"filter.y.clean": "CMD", "filter.y.smudge": "CMD", "filter.y.required": "true",
+	"filter.lfs.clean": "CMD", "filter.lfs.smudge": "CMD",
+	"gpg.program": "CMD", "gpg.ssh.program": "CMD", "gpg.x509.program": "CMD",
+	"commit.gpgSign": "true", "tag.gpgSign": "true",
 	"log.showSignature": "true", "gpg.ssh.defaultKeyCommand": "CMD", "user.signingKey": "x",
-	"uploadpack.packObjectsHook": "CMD", "remote.origin.url": "ext::CMD", "remote.origin.uploadpack": "CMD", "remote.origin.vcs": "x",
-	"remote.origin.promisor": "true", "protocol.allow": "always", "protocol.ext.allow": "always", "url.ext::CMD.insteadOf": "https://",
-	"submodule.sub.update": "!CMD", "submodule.sub.active": "true", "submodule.recurse": "true", "submodule.sub.ignore": "none", "fetch.recurseSubmodules": "true",
-	"status.submoduleSummary": "true", "status.showUntrackedFiles": "all", "diff.ignoreSubmodules": "none",
-	"interactive.diffFilter": "CMD", "sequence.editor": "CMD", "gc.recentObjectsHook": "CMD", "gc.auto": "1", "gc.autoDetach": "false", "maintenance.auto": "true",
-	"trailer.Signalbox-Task.command": "CMD", "trailer.x.cmd": "CMD", "pager.status": "CMD", "pager.log": "CMD", "pager.diff": "CMD",
-	"hook.x.command": "CMD", "hook.x.event": "reference-transaction", "hook.y.command": "CMD", "hook.y.event": "post-index-change",
-	"core.hooksPath": "HOOKS", "init.templateDir": "HOOKS", "man.x.cmd": "CMD", "browser.x.cmd": "CMD", "tar.x.command": "CMD",
-	"alias.status": "!CMD", "alias.read-tree": "!CMD", "alias.update-ref": "!CMD", "bundle.uri": "ext::CMD", "transfer.bundleURI": "true",
-	"core.untrackedCache": "true", "core.splitIndex": "true", "index.sparse": "true", "rerere.enabled": "true", "core.virtualFilesystem": "CMD",
+	"uploadpack.packObjectsHook": "CMD", "remote.origin.url": "ext::CMD",
+	"remote.origin.uploadpack": "CMD", "remote.origin.vcs": "x",
+	"remote.origin.promisor": "true", "protocol.allow": "always", "protocol.ext.allow": "always",
+	"url.ext::CMD.insteadOf": "https://",
+	"submodule.sub.update":   "!CMD", "submodule.sub.active": "true", "submodule.recurse": "true",
+	"submodule.sub.ignore": "none", "fetch.recurseSubmodules": "true",
+	"status.submoduleSummary": "true", "status.showUntrackedFiles": "all",
+	"diff.ignoreSubmodules":  "none",
+	"interactive.diffFilter": "CMD", "sequence.editor": "CMD", "gc.recentObjectsHook": "CMD",
+	"gc.auto": "1", "gc.autoDetach": "false", "maintenance.auto": "true",
+	"trailer.Signalbox-Task.command": "CMD", "trailer.x.cmd": "CMD", "pager.status": "CMD",
+	"pager.log": "CMD", "pager.diff": "CMD",
+	"hook.x.command": "CMD", "hook.x.event": "reference-transaction", "hook.y.command": "CMD",
+	"hook.y.event":   "post-index-change",
+	"core.hooksPath": "HOOKS", "init.templateDir": "HOOKS", "man.x.cmd": "CMD",
+	"browser.x.cmd": "CMD", "tar.x.command": "CMD",
+	"alias.status": "!CMD", "alias.read-tree": "!CMD", "alias.update-ref": "!CMD",
+	"bundle.uri": "ext::CMD", "transfer.bundleURI": "true",
+	"core.untrackedCache": "true", "core.splitIndex": "true", "index.sparse": "true",
+	"rerere.enabled": "true", "core.virtualFilesystem": "CMD",
 }
 
 // evilConfig returns the text of a configuration file with all of evilSettings.
@@ -115,8 +133,10 @@ func (a *attack) evilConfig(place string) string {
 		if last > dot {
 			section += " " + strconv.Quote(key[dot+1:last])
 		}
-		value := strings.NewReplacer("CMD", a.command(place+" "+key), "HOOKS", a.hooks(), "ATTRIBUTES", filepath.Join(a.marks, "..", "attributes")).Replace(evilSettings[key])
-		text.WriteString("[" + section + "]\n\t" + key[last+1:] + " = " + strconv.Quote(value) + "\n")
+		value := strings.NewReplacer("CMD", a.command(place+" "+key), "HOOKS", a.hooks(),
+			"ATTRIBUTES", filepath.Join(a.marks, "..", "attributes")).Replace(evilSettings[key])
+		text.WriteString("[" + section + "]\n\t" + key[last+1:] + " = " + strconv.Quote(value) +
+			"\n")
 	}
 	return text.String()
 }
@@ -140,22 +160,30 @@ func (a *attack) plant(tree *Tree) {
 		a.script(filepath.Join(common, "hooks", hook), "hooks "+hook)
 		a.script(filepath.Join(tree.gitDir, "hooks", hook), "worktree hooks "+hook)
 	}
-	write(t, filepath.Dir(a.marks), map[string]string{"attributes": evilAttributes, "included": a.evilConfig("included")})
-	appendTo(t, filepath.Join(common, "config"), a.evilConfig("config")+"[include]\n\tpath = "+filepath.Join(filepath.Dir(a.marks), "included")+"\n[extensions]\n\tworktreeConfig = true\n")
-	write(t, common, map[string]string{"config.worktree": a.evilConfig("config.worktree"), "info/attributes": evilAttributes, "info/exclude": "hidden\n"})
-	write(t, tree.gitDir, map[string]string{"config.worktree": a.evilConfig("worktrees config.worktree"), "info/attributes": evilAttributes,
-		"config": a.evilConfig("worktrees config")})
+	write(t, filepath.Dir(a.marks), map[string]string{"attributes": evilAttributes,
+		"included": a.evilConfig("included")})
+	appendTo(t, filepath.Join(common, "config"), a.evilConfig("config")+"[include]\n\tpath = "+
+		filepath.Join(filepath.Dir(a.marks), "included")+
+		"\n[extensions]\n\tworktreeConfig = true\n")
+	write(t, common, map[string]string{"config.worktree": a.evilConfig("config.worktree"),
+		"info/attributes": evilAttributes, "info/exclude": "hidden\n"})
+	write(t, tree.gitDir,
+		map[string]string{"config.worktree": a.evilConfig("worktrees config.worktree"),
+			"info/attributes": evilAttributes,
+			"config":          a.evilConfig("worktrees config")})
 	a.plantIn(tree.Dir)
 }
 
-// plantIn plants commands in the files of a worktree: attributes, a submodule, a repository of another kind in it, and programs with
-// the names of git's own.
+// plantIn plants commands in the files of a worktree: attributes, a submodule, a repository of
+// another kind in it, and programs with the names of git's own.
 func (a *attack) plantIn(dir string) {
 	t := a.t
 	t.Helper()
 	plain := func(dir string, args ...string) { // git without the traps that are already set
 		t.Helper()
-		gitRun(t, dir, append([]string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false", "-c", "gc.auto=0", "-c", "core.splitIndex=false"}, args...)...)
+		gitRun(t, dir, append([]string{"-c", "core.hooksPath=/dev/null", "-c",
+			"core.fsmonitor=false", "-c", "commit.gpgSign=false", "-c", "gc.auto=0", "-c",
+			"core.splitIndex=false"}, args...)...)
 	}
 	sub := filepath.Join(dir, "sub")
 	plain(filepath.Dir(a.marks), "init", "--quiet", "--template=", sub)
@@ -166,10 +194,14 @@ func (a *attack) plantIn(dir string) {
 	for _, hook := range hookNames {
 		a.script(filepath.Join(sub, ".git", "hooks", hook), "submodule hooks "+hook)
 	}
-	write(t, sub, map[string]string{".git/info/attributes": evilAttributes, "s.txt": "2\n", "new.txt": "new\n"})
-	write(t, dir, map[string]string{".gitattributes": evilAttributes, "a.txt": "changed\n", "c.txt": "new\n", "d.bin": "new\n",
-		".gitmodules":   "[submodule \"sub\"]\n\tpath = sub\n\turl = ext::" + a.command("gitmodules url") + "\n\tfetchRecurseSubmodules = true\n\tignore = none\n",
-		"bare.git/HEAD": "ref: refs/heads/main\n", "bare.git/config": a.evilConfig("bare"), "bare.git/objects/x": "x", "bare.git/refs/x": "x", "hidden": "x\n"})
+	write(t, sub, map[string]string{".git/info/attributes": evilAttributes, "s.txt": "2\n",
+		"new.txt": "new\n"})
+	write(t, dir, map[string]string{".gitattributes": evilAttributes, "a.txt": "changed\n",
+		"c.txt": "new\n", "d.bin": "new\n",
+		".gitmodules": "[submodule \"sub\"]\n\tpath = sub\n\turl = ext::" +
+			a.command("gitmodules url") + "\n\tfetchRecurseSubmodules = true\n\tignore = none\n",
+		"bare.git/HEAD": "ref: refs/heads/main\n", "bare.git/config": a.evilConfig("bare"),
+		"bare.git/objects/x": "x", "bare.git/refs/x": "x", "hidden": "x\n"})
 	for _, name := range []string{"git", "sh", "git-remote-ext", "git-lfs", "cat", "less"} {
 		a.script(filepath.Join(dir, name), "program "+name)
 	}
@@ -194,10 +226,12 @@ func appendTo(t *testing.T, name, text string) {
 func TestPlantedCommands(t *testing.T) {
 	a := newAttack(t)
 	ctx := t.Context()
-	for _, name := range []string{"GIT_EXTERNAL_DIFF", "GIT_SSH_COMMAND", "GIT_PAGER", "GIT_EDITOR", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_SEQUENCE_EDITOR"} {
+	for _, name := range []string{"GIT_EXTERNAL_DIFF", "GIT_SSH_COMMAND", "GIT_PAGER", "GIT_EDITOR",
+		"GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_SEQUENCE_EDITOR"} {
 		t.Setenv(name, a.command("environment "+name))
 	}
-	// The submodules that two agents plant are then the same commit, which signalbox finds in the checkout and puts into worktrees.
+	// The submodules that two agents plant are then the same commit, which signalbox finds in the
+	// checkout and puts into worktrees.
 	t.Setenv("GIT_AUTHOR_DATE", "2026-01-01T00:00:00Z")
 	t.Setenv("GIT_COMMITTER_DATE", "2026-01-01T00:00:00Z")
 	start, tree := a.base(), a.open("T1")
@@ -208,7 +242,8 @@ func TestPlantedCommands(t *testing.T) {
 	appendTo(t, filepath.Join(other.Dir, "a.txt"), "other\n")
 
 	armed := exec.Command("git", "-C", tree.Dir, "status")
-	armed.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") }), "GIT_CONFIG_GLOBAL=/dev/null")
+	armed.Env = append(slices.DeleteFunc(os.Environ(),
+		func(v string) bool { return strings.HasPrefix(v, "GIT_") }), "GIT_CONFIG_GLOBAL=/dev/null")
 	if out, err := armed.CombinedOutput(); err != nil {
 		t.Logf("git status: %v\n%s", err, out)
 	}
@@ -241,16 +276,20 @@ func TestPlantedCommands(t *testing.T) {
 		{"save", func() (err error) { saved, _, err = tree.Save(ctx, "mine"); return err }},
 		{"save nothing", func() error { _, _, err := tree.Save(ctx, "mine"); return err }},
 		{"hide and save", func() error {
-			gitRun(t, tree.Dir, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.splitIndex=false", "update-index", "--skip-worktree", "a.txt")
-			gitRun(t, tree.Dir, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.splitIndex=false", "update-index", "--skip-worktree", "b.txt")
+			gitRun(t, tree.Dir, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false",
+				"-c", "core.splitIndex=false", "update-index", "--skip-worktree", "a.txt")
+			gitRun(t, tree.Dir, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false",
+				"-c", "core.splitIndex=false", "update-index", "--skip-worktree", "b.txt")
 			a.found()
 			write(t, tree.Dir, map[string]string{"a.txt": "hidden\n", "b.txt": ""})
 			_, _, err := tree.Save(ctx, "hidden")
 			return err
 		}},
 		{"save on another branch", func() error {
-			gitRun(t, tree.Dir, "-c", "core.hooksPath=/dev/null", "symbolic-ref", "HEAD", "refs/heads/feature")
-			gitRun(t, tree.Dir, "-c", "core.hooksPath=/dev/null", "update-ref", "refs/heads/feature", saved)
+			gitRun(t, tree.Dir, "-c", "core.hooksPath=/dev/null", "symbolic-ref", "HEAD",
+				"refs/heads/feature")
+			gitRun(t, tree.Dir, "-c", "core.hooksPath=/dev/null", "update-ref",
+				"refs/heads/feature", saved)
 			a.found()
 			write(t, tree.Dir, map[string]string{"e.txt": "elsewhere\n"})
 			_, _, err := tree.Save(ctx, "elsewhere")
@@ -301,7 +340,8 @@ func TestPlantedCommands(t *testing.T) {
 			if err := ours.Advance(ctx, draft); err != nil {
 				return err
 			}
-			commit, left, err := a.ResolveConflict(ctx, "T5", Conflict{conflict.Ours, base, draft}, draft, base)
+			commit, left, err := a.ResolveConflict(ctx, "T5", Conflict{conflict.Ours, base, draft},
+				draft, base)
 			if len(left) > 0 || commit == draft {
 				return fmt.Errorf("%s, unresolved %q", commit, left)
 			}
@@ -310,7 +350,8 @@ func TestPlantedCommands(t *testing.T) {
 		}},
 		{"finish a move", func() error {
 			here, err := tree.Commit(ctx)
-			write(t, tree.Dir, map[string]string{"a.txt": "1"}) // the beginning of the other version
+			// the beginning of the other version
+			write(t, tree.Dir, map[string]string{"a.txt": "1"})
 			err = errors.Join(err, tree.recordMove(moving{From: here, To: start, Branch: here}))
 			if err == nil {
 				tree, err = a.Open(ctx, "T1")
@@ -320,7 +361,8 @@ func TestPlantedCommands(t *testing.T) {
 		{"merge over a local change", func() error {
 			// The checkout has the submodule too, and a change of its own.
 			sub := filepath.Join(a.dir, "sub")
-			if err := errors.Join(os.RemoveAll(sub), os.CopyFS(sub, os.DirFS(filepath.Join(other.Dir, "sub"))),
+			if err := errors.Join(os.RemoveAll(sub),
+				os.CopyFS(sub, os.DirFS(filepath.Join(other.Dir, "sub"))),
 				os.WriteFile(filepath.Join(a.dir, "c.txt"), []byte("local\n"), 0o600)); err != nil {
 				return err
 			}
@@ -340,7 +382,8 @@ func TestPlantedCommands(t *testing.T) {
 			}
 			gitRun(t, top, "clone", "--quiet", "-b", Branch("T1"), remote, clone)
 			gitRun(t, clone, "checkout", "--quiet", "-b", a.Base)
-			gitRun(t, clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "--quiet", "--allow-empty", "-m", "theirs")
+			gitRun(t, clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit",
+				"--quiet", "--allow-empty", "-m", "theirs")
 			gitRun(t, clone, "push", "--quiet", "origin", a.Base)
 			_, err := a.Fetch(ctx, remote)
 			return err
@@ -355,7 +398,8 @@ func TestPlantedCommands(t *testing.T) {
 			write(t, tree.Dir, map[string]string{"new.txt": "not saved\n"})
 			var diff strings.Builder
 			_, err = review.WorkingBase(ctx, "T1", start, start)
-			err = errors.Join(err, review.DiffWorking(ctx, &diff, "T1", saved, DiffOptions{}), review.Diff(ctx, io.Discard, start, saved, DiffOptions{}))
+			err = errors.Join(err, review.DiffWorking(ctx, &diff, "T1", saved, DiffOptions{}),
+				review.Diff(ctx, io.Discard, start, saved, DiffOptions{}))
 			if err == nil && !strings.Contains(diff.String(), "+not saved") {
 				err = fmt.Errorf("the new file is missing in:\n%s", diff.String())
 			}
@@ -372,19 +416,26 @@ func TestPlantedCommands(t *testing.T) {
 				return err
 			}
 			many := new(bytes.Buffer)
-			if err := a.WriteBundle(ctx, many, Bundle{Commits: []string{commit}, Needs: []string{start}, Branch: a.Base}); err != nil {
+			if err := a.WriteBundle(ctx, many,
+				Bundle{Commits: []string{commit}, Needs: []string{start},
+					Branch: a.Base}); err != nil {
 				return err
 			}
 			if err := a.ReadBundle(ctx, many, commit, []string{start}); err != nil {
 				return err
 			}
-			return a.WriteBundle(ctx, &bundle, Bundle{Commits: []string{saved}, Needs: []string{start}, Branch: a.Base})
+			return a.WriteBundle(ctx, &bundle,
+				Bundle{Commits: []string{saved}, Needs: []string{start}, Branch: a.Base})
 		}},
-		{"read the bundle", func() error { return a.ReadBundle(ctx, &bundle, saved, []string{start}) }},
+		{"read the bundle", func() error {
+			return a.ReadBundle(ctx, &bundle, saved, []string{start})
+		}},
 		{"share", func() error {
 			shared := SharedRef{filepath.Join(newDir(t), "remote.git"), "b-1", "T1", saved}
-			gitRun(t, filepath.Dir(shared.Remote), "init", "--quiet", "--bare", "--template=", shared.Remote)
-			return errors.Join(a.PushShared(ctx, shared), a.FetchShared(ctx, shared), a.PruneShared(ctx, shared.Remote, "b-1", start, func(string) bool { return true }))
+			gitRun(t, filepath.Dir(shared.Remote), "init", "--quiet", "--bare", "--template=",
+				shared.Remote)
+			return errors.Join(a.PushShared(ctx, shared), a.FetchShared(ctx, shared),
+				a.PruneShared(ctx, shared.Remote, "b-1", start, func(string) bool { return true }))
 		}},
 		{"open at", func() error { _, err := a.OpenAt(ctx, "T1", start); return err }},
 		{"open new", func() error { _, err := a.OpenNew(ctx, "T1"); return err }},
@@ -421,8 +472,8 @@ func refresh(ctx context.Context, tree *Tree) error {
 	return err
 }
 
-// gitCommands returns the git commands that the source of this package names: the first string of a call of git, gitIn or args, and the first
-// element of a list of arguments.
+// gitCommands returns the git commands that the source of this package names: the first string of a
+// call of git, gitIn or args, and the first element of a list of arguments.
 func gitCommands(t *testing.T) []string {
 	t.Helper()
 	builtin := strings.Fields(gitRun(t, ".", "--list-cmds=builtins"))
@@ -452,7 +503,8 @@ func gitCommands(t *testing.T) []string {
 		ast.Inspect(file, func(node ast.Node) bool {
 			switch node := node.(type) {
 			case *ast.CallExpr:
-				if method, ok := node.Fun.(*ast.SelectorExpr); ok && slices.Contains([]string{"git", "gitIn", "args"}, method.Sel.Name) {
+				if method, ok := node.Fun.(*ast.SelectorExpr); ok &&
+					slices.Contains([]string{"git", "gitIn", "args"}, method.Sel.Name) {
 					add(node.Args)
 				}
 			case *ast.CompositeLit:
@@ -464,7 +516,8 @@ func gitCommands(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// A merge does not write to a folder that an agent has registered as the checkout of the base branch.
+// A merge does not write to a folder that an agent has registered as the checkout of the base
+// branch.
 func TestPlantedCheckout(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -474,7 +527,8 @@ func TestPlantedCheckout(t *testing.T) {
 	gitRun(t, filepath.Dir(k.dir), "init", "--quiet", "--template=", home)
 	write(t, home, map[string]string{"mine": "mine\n"})
 	gitRun(t, home, "add", "mine")
-	write(t, k.dir, map[string]string{".git/worktrees/evil/gitdir": filepath.Join(home, ".git") + "\n", ".git/worktrees/evil/commondir": "../..\n",
+	write(t, k.dir, map[string]string{".git/worktrees/evil/gitdir": filepath.Join(home, ".git") +
+		"\n", ".git/worktrees/evil/commondir": "../..\n",
 		".git/worktrees/evil/HEAD": "ref: refs/heads/main\n"})
 	if found, err := k.refs(t.Context(), "main"); err != nil || found["main"].checkout != home {
 		t.Fatalf("the attack does not work: %+v, %v", found, err)
@@ -488,15 +542,18 @@ func TestPlantedCheckout(t *testing.T) {
 // A repository whose files need a filter is refused, because git would commit them without it.
 func TestFilters(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, map[string]string{"a": "1\n", "secrets/key": "1\n", ".gitattributes": "secrets/** filter=crypt\n"})
+	k := newKit(t, map[string]string{"a": "1\n", "secrets/key": "1\n",
+		".gitattributes": "secrets/** filter=crypt\n"})
 	k.find() // nothing defines the filter, so the user's git does not run it either
 	gitRun(t, k.dir, "config", "filter.crypt.clean", "cat")
 	_, err := Find(t.Context(), k.dir, k.folder)
-	mustRefuse(t, err, "secrets/key in "+k.dir+" needs the git filter crypt; signalbox runs no filters, because an agent could replace them",
+	mustRefuse(t, err, "secrets/key in "+k.dir+
+		" needs the git filter crypt; signalbox runs no filters, because an agent could replace them",
 		"remove the filter from .gitattributes, or set workspace: shared in signalbox.yaml")
 }
 
-// Files outside the worktree are not touched through a link that an agent has put in it or in the git folder.
+// Files outside the worktree are not touched through a link that an agent has put in it or in the
+// git folder.
 func TestLinksOutOfTheWorktree(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n", "docs/x": "1\n", "docs/y": "1\n"})
@@ -507,7 +564,8 @@ func TestLinksOutOfTheWorktree(t *testing.T) {
 	write(t, k.dir, map[string]string{"docs/x": ""})
 	removed := k.commit("remove")
 	before, err := tree.Commit(t.Context())
-	if err := errors.Join(err, os.RemoveAll(filepath.Join(tree.Dir, "docs")), os.Symlink(home, filepath.Join(tree.Dir, "docs")),
+	if err := errors.Join(err, os.RemoveAll(filepath.Join(tree.Dir, "docs")),
+		os.Symlink(home, filepath.Join(tree.Dir, "docs")),
 		os.Symlink(filepath.Join(home, "profile"), filepath.Join(k.dir, ".git", indexCopy)),
 		tree.recordMove(moving{From: before, To: removed, Branch: before})); err != nil {
 		t.Fatal(err)
@@ -524,7 +582,8 @@ func TestLinksOutOfTheWorktree(t *testing.T) {
 	wantFiles(t, k.dir, map[string]string{"a": "2\n", "docs/y": "1\n"})
 }
 
-// A pipe in a worktree, or a git that takes too long there, is for an agent to clean up. Nothing waits for ever.
+// A pipe in a worktree, or a git that takes too long there, is for an agent to clean up. Nothing
+// waits for ever.
 func TestPipesInAWorktree(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n", "sub/b": "1\n"})
@@ -535,10 +594,12 @@ func TestPipesInAWorktree(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"sub/.gitignore", "sub/.gitattributes"} {
-		if err := syscall.Mkfifo(filepath.Join(tree.Dir, filepath.FromSlash(name)), 0o600); err != nil {
+		if err := syscall.Mkfifo(filepath.Join(tree.Dir, filepath.FromSlash(name)),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := tree.Save(t.Context(), "x"); !NeedsAgent(err) || !strings.Contains(err.Error(), name+" is not a regular file") {
+		if _, _, err := tree.Save(t.Context(), "x"); !NeedsAgent(err) ||
+			!strings.Contains(err.Error(), name+" is not a regular file") {
 			t.Errorf("save with %s: %v", name, err)
 		}
 		if err := tree.Discard(t.Context(), start); err != nil {
@@ -549,7 +610,8 @@ func TestPipesInAWorktree(t *testing.T) {
 		}
 	}
 	k.repository.Limit = time.Nanosecond
-	if _, _, err := tree.Save(t.Context(), "x"); !NeedsAgent(err) || !errors.Is(err, git.ErrTooLong) {
+	if _, _, err := tree.Save(t.Context(), "x"); !NeedsAgent(err) ||
+		!errors.Is(err, git.ErrTooLong) {
 		t.Errorf("with a limit: %v", err)
 	}
 	if _, err := k.refs(t.Context()); NeedsAgent(err) || !errors.Is(err, git.ErrTooLong) {
@@ -566,7 +628,8 @@ func TestDiagnosePipes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if found := DiagnoseFailure(os.DirFS(dir), Check{Command: "./test.sh"}, Environment{}, nil, CheckResult{Exit: 1}); len(found) != 0 {
+	if found := DiagnoseFailure(os.DirFS(dir), Check{Command: "./test.sh"}, Environment{}, nil,
+		CheckResult{Exit: 1}); len(found) != 0 {
 		t.Errorf("%v", found)
 	}
 }

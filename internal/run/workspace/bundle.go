@@ -21,7 +21,8 @@ import (
 
 // Bundle is what a git bundle contains.
 type Bundle struct {
-	// Commits are in the bundle with everything that they need and that the commits in Needs do not contain. The first one is the head of Branch.
+	// Commits are in the bundle with everything that they need and that the commits in Needs do not
+	// contain. The first one is the head of Branch.
 	Commits, Needs []string
 	Branch         string
 }
@@ -33,15 +34,18 @@ const (
 	sha256V3 = "@object-format=sha256"
 )
 
-// bundledPrefix is the prefix of the names of the other commits in a bundle. A bundle names refs, not commits.
+// bundledPrefix is the prefix of the names of the other commits in a bundle. A bundle names refs,
+// not commits.
 const bundledPrefix = "refs/signalbox/shared/"
 
 // WriteBundle writes a bundle, as git bundle create does, but of commits that no branch has.
 func (r *Repo) WriteBundle(ctx context.Context, w io.Writer, b Bundle) error {
 	if r.shallow != "" {
-		return refusal(signalbox.CodeFailed, "get all of it: git fetch --unshallow", "%s is a shallow clone, and other machines need the whole history", r.Root)
+		return refusal(signalbox.CodeFailed, "get all of it: git fetch --unshallow",
+			"%s is a shallow clone, and other machines need the whole history", r.Root)
 	}
-	if err := cmp.Or(checkCommits(b.Commits...), checkCommits(b.Needs...), signalbox.CheckBranch(b.Branch)); err != nil {
+	if err := cmp.Or(checkCommits(b.Commits...), checkCommits(b.Needs...),
+		signalbox.CheckBranch(b.Branch)); err != nil {
 		return err
 	}
 	header := bundleV2
@@ -64,7 +68,9 @@ func (r *Repo) WriteBundle(ctx context.Context, w io.Writer, b Bundle) error {
 	if _, err := io.WriteString(w, header+"\n"); err != nil {
 		return err
 	}
-	_, err := r.run(ctx, call{dir: r.Root, stdin: []byte(revisions), stdout: w, args: []string{"pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "--quiet"}})
+	_, err := r.run(ctx, call{dir: r.Root, stdin: []byte(revisions), stdout: w,
+		args: []string{"pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset",
+			"--quiet"}})
 	return err
 }
 
@@ -109,7 +115,8 @@ func readHeader(in *bufio.Reader) (b Bundle, err error) {
 		}
 		if len(b.Commits) == 0 {
 			found := false
-			if b.Branch, found = strings.CutPrefix(name, headsPrefix); !found || signalbox.CheckBranch(b.Branch) != nil {
+			if b.Branch, found = strings.CutPrefix(name, headsPrefix); !found ||
+				signalbox.CheckBranch(b.Branch) != nil {
 				return b, fmt.Errorf("it contains %q", name)
 			}
 		} else if name != bundledPrefix+commit {
@@ -120,8 +127,8 @@ func readHeader(in *bufio.Reader) (b Bundle, err error) {
 	return b, invalid
 }
 
-// checkCommits validates ids of commits that other machines may have written into the ledger. Git would understand other text as an option, a refspec or a
-// command.
+// checkCommits validates ids of commits that other machines may have written into the ledger. Git
+// would understand other text as an option, a refspec or a command.
 func checkCommits(commits ...string) error {
 	for _, commit := range commits {
 		if err := signalbox.CheckCommit(commit); err != nil {
@@ -131,18 +138,22 @@ func checkCommits(commits ...string) error {
 	return nil
 }
 
-// strict makes git check the objects that it gets from another machine. Old repositories have commits with these faults, which harm nothing.
+// strict makes git check the objects that it gets from another machine. Old repositories have
+// commits with these faults, which harm nothing.
 const strict = "--strict=badTimezone=ignore,missingSpaceBeforeDate=ignore,zeroPaddedFilemode=ignore"
 
-// smallPack is the number of objects from which a pack is kept as one file. Git does the same when it fetches.
+// smallPack is the number of objects from which a pack is kept as one file. Git does the same when
+// it fetches.
 const smallPack = 100
 
-// BundleError means that a bundle cannot be used, on any machine, because of its content. Fault is one line.
+// BundleError means that a bundle cannot be used, on any machine, because of its content. Fault is
+// one line.
 type BundleError struct{ Fault string }
 
 func (e *BundleError) Error() string { return e.Fault }
 
-// UnreadableError means that git cannot read a bundle on this machine now. The bundle may be to blame or not: its author can make git run out of memory.
+// UnreadableError means that git cannot read a bundle on this machine now. The bundle may be to
+// blame or not: its author can make git run out of memory.
 type UnreadableError struct{ Err error }
 
 func (e *UnreadableError) Error() string {
@@ -152,13 +163,16 @@ func (e *UnreadableError) Unwrap() error { return e.Err }
 
 // oneLine joins the lines of what git says.
 func oneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(text, func(c rune) bool { return c == '\n' || c == '\r' }), "; ")
+	return strings.Join(strings.FieldsFunc(text,
+		func(c rune) bool { return c == '\n' || c == '\r' }), "; ")
 }
 
-// ReadBundle adds the objects of the bundle of a commit to the repository. No branch moves. Another machine made the bundle, so git checks all objects, and that
-// nothing is missing. The bundle may only build on the commits in needs, which must be in the repository. The error is a BundleError if the content is to blame, and an
-// UnreadableError if that is not known.
-func (r *Repo) ReadBundle(ctx context.Context, bundle io.Reader, commit string, needs []string) error {
+// ReadBundle adds the objects of the bundle of a commit to the repository. No branch moves. Another
+// machine made the bundle, so git checks all objects, and that nothing is missing. The bundle may
+// only build on the commits in needs, which must be in the repository. The error is a BundleError
+// if the content is to blame, and an UnreadableError if that is not known.
+func (r *Repo) ReadBundle(ctx context.Context, bundle io.Reader, commit string,
+	needs []string) error {
 	b, q, err := r.readBundle(ctx, bundle, commit, needs)
 	if err != nil {
 		return err
@@ -170,8 +184,10 @@ func (r *Repo) ReadBundle(ctx context.Context, bundle io.Reader, commit string, 
 	return r.KeepShared(ctx, b.Commits...)
 }
 
-// CheckBundle returns the error with which ReadBundle would refuse a bundle. The repository stays as it is.
-func (r *Repo) CheckBundle(ctx context.Context, bundle io.Reader, commit string, needs []string) error {
+// CheckBundle returns the error with which ReadBundle would refuse a bundle. The repository stays
+// as it is.
+func (r *Repo) CheckBundle(ctx context.Context, bundle io.Reader, commit string,
+	needs []string) error {
 	_, q, err := r.readBundle(ctx, bundle, commit, needs)
 	if err != nil {
 		return err
@@ -180,7 +196,8 @@ func (r *Repo) CheckBundle(ctx context.Context, bundle io.Reader, commit string,
 }
 
 // readBundle reads a bundle into a quarantine, which the caller removes.
-func (r *Repo) readBundle(ctx context.Context, bundle io.Reader, commit string, needs []string) (b Bundle, q *quarantine, err error) {
+func (r *Repo) readBundle(ctx context.Context, bundle io.Reader, commit string,
+	needs []string) (b Bundle, q *quarantine, err error) {
 	in := bufio.NewReaderSize(bundle, maxBundleLine)
 	if b, err = readHeader(in); err != nil {
 		return b, nil, &BundleError{err.Error()}
@@ -190,12 +207,15 @@ func (r *Repo) readBundle(ctx context.Context, bundle io.Reader, commit string, 
 	}
 	for _, commit := range b.Needs {
 		if !slices.Contains(needs, commit) {
-			return b, nil, &BundleError{fmt.Sprintf("it builds on %.12s, which the ledger does not say", commit)}
+			return b, nil, &BundleError{fmt.Sprintf(
+				"it builds on %.12s, which the ledger does not say", commit)}
 		}
 		if has, err := r.Has(ctx, commit); err != nil {
 			return b, nil, err
 		} else if !has {
-			return b, nil, refusal(signalbox.CodeNotFound, "", "the bundle of %.12s needs the commit %.12s, which is not in %s", b.Commits[0], commit, r.Root)
+			return b, nil, refusal(signalbox.CodeNotFound, "",
+				"the bundle of %.12s needs the commit %.12s, which is not in %s", b.Commits[0],
+				commit, r.Root)
 		}
 	}
 	start, err := in.Peek(12) // PACK, the version and the number of objects
@@ -211,21 +231,25 @@ func (r *Repo) readBundle(ctx context.Context, bundle io.Reader, commit string, 
 	return b, q, nil
 }
 
-// quarantine is a folder with the pack of a bundle that has not been checked. Git finds the objects of the repository from there, but not the other way round. Without
-// it, objects that git refuses would stay.
+// quarantine is a folder with the pack of a bundle that has not been checked. Git finds the objects
+// of the repository from there, but not the other way round. Without it, objects that git refuses
+// would stay.
 type quarantine struct {
 	dir string
-	// objects is the number of objects that the author put into the pack. Git adds those of the repository that they are deltas of.
+	// objects is the number of objects that the author put into the pack. Git adds those of the
+	// repository that they are deltas of.
 	objects int
 }
 
 func (r *Repo) newQuarantine(objects int) (*quarantine, error) {
-	dir, err := os.MkdirTemp(filepath.Join(r.common, "objects"), "tmp_objdir-bundle-") // git gc removes such a folder after a kill
+	// git gc removes such a folder after a kill
+	dir, err := os.MkdirTemp(filepath.Join(r.common, "objects"), "tmp_objdir-bundle-")
 	if err != nil {
 		return nil, err
 	}
 	q := &quarantine{dir, objects}
-	err = cmp.Or(os.Mkdir(filepath.Join(dir, "pack"), 0o777), os.Mkdir(filepath.Join(dir, "info"), 0o777),
+	err = cmp.Or(os.Mkdir(filepath.Join(dir, "pack"), 0o777),
+		os.Mkdir(filepath.Join(dir, "info"), 0o777),
 		os.WriteFile(filepath.Join(dir, "info", "alternates"), []byte("..\n"), 0o666))
 	if err != nil {
 		return nil, errors.Join(err, q.remove())
@@ -259,7 +283,8 @@ func (q *quarantine) files() (files []string, err error) {
 
 // fill reads a pack into a quarantine and checks it.
 func (r *Repo) fill(ctx context.Context, q *quarantine, pack io.Reader, b Bundle) error {
-	if _, err := r.run(ctx, call{dir: r.Root, input: pack, env: q.env(), args: []string{"index-pack", "--stdin", "--fix-thin", strict}}); err != nil {
+	if _, err := r.run(ctx, call{dir: r.Root, input: pack, env: q.env(),
+		args: []string{"index-pack", "--stdin", "--fix-thin", strict}}); err != nil {
 		switch {
 		case ctx.Err() != nil:
 			return fmt.Errorf("read a bundle: %w", err)
@@ -271,11 +296,13 @@ func (r *Repo) fill(ctx context.Context, q *quarantine, pack io.Reader, b Bundle
 	return r.checkContained(ctx, q, b)
 }
 
-// checkContained checks that all commits that a bundle adds are in its pack. Commits that are here by chance would become part of what the box shares, and they may be
-// private.
+// checkContained checks that all commits that a bundle adds are in its pack. Commits that are here
+// by chance would become part of what the box shares, and they may be private.
 func (r *Repo) checkContained(ctx context.Context, q *quarantine, b Bundle) error {
 	for _, commit := range b.Commits {
-		if _, err := r.run(ctx, call{dir: r.Root, env: q.env(), args: []string{"cat-file", "-e", commit + "^{commit}"}}); status(err) > 0 {
+		if _, err := r.run(ctx,
+			call{dir: r.Root, env: q.env(), args: []string{"cat-file", "-e", commit +
+				"^{commit}"}}); status(err) > 0 {
 			return &BundleError{fmt.Sprintf("it does not contain %.12s", commit)}
 		} else if err != nil {
 			return err
@@ -285,7 +312,8 @@ func (r *Repo) checkContained(ctx context.Context, q *quarantine, b Bundle) erro
 	for _, commit := range b.Needs {
 		revisions += "^" + commit + "\n"
 	}
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(revisions), env: q.env(), args: []string{"rev-list", "--stdin"}})
+	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(revisions), env: q.env(),
+		args: []string{"rev-list", "--stdin"}})
 	if err != nil {
 		return &UnreadableError{err}
 	}
@@ -305,8 +333,10 @@ func (r *Repo) checkContained(ctx context.Context, q *quarantine, b Bundle) erro
 	return nil
 }
 
-// readIndex sets the offsets of objects in the pack of a quarantine, and returns that of the first object that git has added.
-func (r *Repo) readIndex(ctx context.Context, q *quarantine, offsets map[string]int64) (end int64, err error) {
+// readIndex sets the offsets of objects in the pack of a quarantine, and returns that of the first
+// object that git has added.
+func (r *Repo) readIndex(ctx context.Context, q *quarantine, offsets map[string]int64) (end int64,
+	err error) {
 	files, err := q.files()
 	if err != nil {
 		return 0, err
@@ -321,7 +351,8 @@ func (r *Repo) readIndex(ctx context.Context, q *quarantine, offsets map[string]
 		return 0, err
 	}
 	defer list.Close()
-	if _, err := r.run(ctx, call{dir: r.Root, input: index, stdout: list, env: q.env(), args: []string{"show-index"}}); err != nil {
+	if _, err := r.run(ctx, call{dir: r.Root, input: index, stdout: list, env: q.env(),
+		args: []string{"show-index"}}); err != nil {
 		return 0, err
 	}
 	if _, err := list.Seek(0, io.SeekStart); err != nil {
@@ -357,7 +388,8 @@ func (r *Repo) adopt(ctx context.Context, q *quarantine) error {
 		return err
 	}
 	if q.objects < smallPack {
-		pack, err := os.Open(files[slices.IndexFunc(files, func(name string) bool { return filepath.Ext(name) == ".pack" })])
+		pack, err := os.Open(files[slices.IndexFunc(files,
+			func(name string) bool { return filepath.Ext(name) == ".pack" })])
 		if err != nil {
 			return err
 		}
@@ -376,12 +408,15 @@ func (r *Repo) adopt(ctx context.Context, q *quarantine) error {
 	return nil
 }
 
-// localFaults are messages of git about faults of this machine, not of what it read. Running out of memory is not one of them: the author of an object determines its
-// size.
-var localFaults = []string{"No space left on device", "Disk quota exceeded", "Read-only file system", "Permission denied", "Input/output error", "Too many open files", "File too large",
+// localFaults are messages of git about faults of this machine, not of what it read. Running out of
+// memory is not one of them: the author of an object determines its size.
+var localFaults = []string{"No space left on device", "Disk quota exceeded",
+	"Read-only file system", "Permission denied", "Input/output error", "Too many open files",
+	"File too large",
 	"unable to create", "unable to write", "write error", "insufficient permission"}
 
-// isLocalFault reports whether git says, in the line with which it ends, that this machine is to blame. The lines before it may quote the bundle, even line breaks.
+// isLocalFault reports whether git says, in the line with which it ends, that this machine is to
+// blame. The lines before it may quote the bundle, even line breaks.
 func isLocalFault(err error) bool {
 	failed := (*gitError)(nil)
 	if !errors.As(err, &failed) {
@@ -389,7 +424,9 @@ func isLocalFault(err error) bool {
 	}
 	last := strings.TrimSpace(failed.stderr)
 	last = last[strings.LastIndexByte(last, '\n')+1:]
-	return strings.HasPrefix(last, "fatal: ") && slices.ContainsFunc(localFaults, func(text string) bool { return strings.Contains(last, text) })
+	return strings.HasPrefix(last, "fatal: ") &&
+		slices.ContainsFunc(localFaults,
+			func(text string) bool { return strings.Contains(last, text) })
 }
 
 // Has reports whether a commit is in the repository.
@@ -404,7 +441,8 @@ func (r *Repo) Has(ctx context.Context, commit string) (bool, error) {
 	return err == nil, err
 }
 
-// IsShared reports whether a commit here is part of what machines share: a commit that was published, or that a bundle brought here, contains it, or the base.
+// IsShared reports whether a commit here is part of what machines share: a commit that was
+// published, or that a bundle brought here, contains it, or the base.
 func (r *Repo) IsShared(ctx context.Context, commit, base string) (bool, error) {
 	here, err := r.Has(ctx, commit)
 	if !here || err != nil {
@@ -425,11 +463,13 @@ func (r *Repo) IsShared(ctx context.Context, commit, base string) (bool, error) 
 	for _, other := range shared {
 		revisions += "^" + other + "\n"
 	}
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(revisions), args: []string{"rev-list", "--max-count=1", "--stdin"}})
+	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(revisions),
+		args: []string{"rev-list", "--max-count=1", "--stdin"}})
 	return out == "", err
 }
 
-// KeepShared notes that commits are shared with other machines. They stay in the repository until DropShared.
+// KeepShared notes that commits are shared with other machines. They stay in the repository until
+// DropShared.
 func (r *Repo) KeepShared(ctx context.Context, commits ...string) error {
 	if err := checkCommits(commits...); err != nil {
 		return err
@@ -438,19 +478,22 @@ func (r *Repo) KeepShared(ctx context.Context, commits ...string) error {
 	for _, commit := range commits {
 		fmt.Fprintf(&updates, "update %s%s %s\n", bundledPrefix, commit, commit)
 	}
-	_, err := r.run(ctx, call{dir: r.Root, stdin: []byte(updates.String()), args: []string{"update-ref", "--no-deref", "--stdin"}})
+	_, err := r.run(ctx, call{dir: r.Root, stdin: []byte(updates.String()),
+		args: []string{"update-ref", "--no-deref", "--stdin"}})
 	return err
 }
 
 // SharedCommits returns the commits that are noted as shared, sorted.
 func (r *Repo) SharedCommits(ctx context.Context) ([]string, error) {
-	out, err := r.git(ctx, r.Root, "for-each-ref", "--format=%(objectname) %(refname)", bundledPrefix)
+	out, err := r.git(ctx, r.Root, "for-each-ref", "--format=%(objectname) %(refname)",
+		bundledPrefix)
 	if err != nil {
 		return nil, err
 	}
 	var commits []string
 	for line := range strings.Lines(out) {
-		if commit, name, _ := strings.Cut(strings.TrimSpace(line), " "); name == bundledPrefix+commit {
+		if commit, name, _ := strings.Cut(strings.TrimSpace(line),
+			" "); name == bundledPrefix+commit {
 			commits = append(commits, commit)
 		}
 	}
@@ -470,6 +513,7 @@ func (r *Repo) DropShared(ctx context.Context, commits ...string) error {
 	for _, commit := range commits {
 		fmt.Fprintf(&updates, "delete %s%s\n", bundledPrefix, commit)
 	}
-	_, err := r.run(ctx, call{dir: r.Root, stdin: []byte(updates.String()), args: []string{"update-ref", "--no-deref", "--stdin"}})
+	_, err := r.run(ctx, call{dir: r.Root, stdin: []byte(updates.String()),
+		args: []string{"update-ref", "--no-deref", "--stdin"}})
 	return err
 }

@@ -79,7 +79,8 @@ func TestBundle(t *testing.T) {
 	there := &kit{t: t, dir: clone.Root, folder: filepath.Join(filepath.Dir(clone.Root), "trees")}
 	there.find()
 	there.sound()
-	if _, err := NewClone(t.Context(), clone.Root, false); signalbox.CodeOf(err) != signalbox.CodeConflict {
+	if _, err := NewClone(t.Context(), clone.Root,
+		false); signalbox.CodeOf(err) != signalbox.CodeConflict {
 		t.Errorf("a clone over another: %v", err)
 	}
 
@@ -98,7 +99,8 @@ func TestBundle(t *testing.T) {
 		t.Errorf("%d bytes, the first bundle has %d", len(step), len(full))
 	}
 	empty := emptyClone(t)
-	if _, err := readAsNamed(t, empty, step); err == nil || !strings.Contains(err.Error(), "needs the commit "+first[:12]) {
+	if _, err := readAsNamed(t, empty, step); err == nil ||
+		!strings.Contains(err.Error(), "needs the commit "+first[:12]) {
 		t.Errorf("without the commit that it needs: %v", err)
 	}
 	read1(t, there.Repo, step)
@@ -113,7 +115,8 @@ func TestBundle(t *testing.T) {
 	if shared, _ = there.SharedCommits(t.Context()); len(shared) != 2 {
 		t.Errorf("shared %v", shared)
 	}
-	read1(t, there.Repo, k.bundle(Bundle{Commits: []string{first}, Needs: []string{second}})) // with nothing in it
+	// with nothing in it
+	read1(t, there.Repo, k.bundle(Bundle{Commits: []string{first}, Needs: []string{second}}))
 	gitRun(t, there.dir, "fsck", "--no-progress")
 }
 
@@ -124,7 +127,8 @@ func TestHostileBundles(t *testing.T) {
 	first := k.base()
 	write(t, k.dir, map[string]string{"b": "1\n"})
 	second := k.commit("second")
-	full, step := k.bundle(Bundle{Commits: []string{first}}), k.bundle(Bundle{Commits: []string{second}, Needs: []string{first}})
+	full, step := k.bundle(Bundle{Commits: []string{first}}),
+		k.bundle(Bundle{Commits: []string{second}, Needs: []string{first}})
 	incomplete := bytes.Replace(step, []byte("-"+first+" \n"), nil, 1)
 	damaged := bytes.Clone(full)
 	damaged[len(damaged)-30] ^= 1
@@ -139,10 +143,12 @@ func TestHostileBundles(t *testing.T) {
 		id := make([]byte, 20)
 		fmt.Sscanf(strings.TrimSpace(string(raw)), "%x", &id)
 		tree += "100644 .git\x00" + string(id)
-		commit := gitInput(t, k.dir, tree, "hash-object", "-t", "tree", "-w", "--literally", "--stdin")
+		commit := gitInput(t, k.dir, tree, "hash-object", "-t", "tree", "-w", "--literally",
+			"--stdin")
 		commit = gitRun(t, k.dir, "commit-tree", "-p", second, "-m", "evil", commit)
 		for i := range files { // so many that they are kept as a pack
-			commit = gitRun(t, k.dir, "commit-tree", "-p", commit, "-m", fmt.Sprint(i), commit+"^{tree}")
+			commit = gitRun(t, k.dir, "commit-tree", "-p", commit, "-m", fmt.Sprint(i), commit+
+				"^{tree}")
 		}
 		return k.bundle(Bundle{Commits: []string{commit}, Needs: []string{second}})
 	}
@@ -157,9 +163,12 @@ func TestHostileBundles(t *testing.T) {
 		"a damaged pack":  damaged,
 		"without a need":  incomplete,
 		"another commit":  bytes.Replace(full, []byte(first), []byte(second), 1),
-		"another ref":     bytes.Replace(full, []byte("refs/heads/main"), []byte("refs/tags/main"), 1),
-		"a branch -":      bytes.Replace(full, []byte("refs/heads/main"), []byte("refs/heads/-main"), 1),
-		"more refs":       bytes.Replace(full, []byte("\n\nPACK"), []byte("\n"+first+" refs/heads/other\n\nPACK"), 1),
+		"another ref": bytes.Replace(full, []byte("refs/heads/main"), []byte("refs/tags/main"),
+			1),
+		"a branch -": bytes.Replace(full, []byte("refs/heads/main"),
+			[]byte("refs/heads/-main"), 1),
+		"more refs": bytes.Replace(full, []byte("\n\nPACK"),
+			[]byte("\n"+first+" refs/heads/other\n\nPACK"), 1),
 	} {
 		clone := emptyClone(t)
 		_, err := readAsNamed(t, clone, bundle)
@@ -174,14 +183,17 @@ func TestHostileBundles(t *testing.T) {
 	read1(t, clone, full)
 	read1(t, clone, step)
 	content := (*BundleError)(nil)
-	if err := clone.ReadBundle(t.Context(), bytes.NewReader(step), second, nil); !errors.As(err, &content) || !strings.Contains(err.Error(), "builds on "+first[:12]) {
+	if err := clone.ReadBundle(t.Context(), bytes.NewReader(step), second, nil); !errors.As(err,
+		&content) || !strings.Contains(err.Error(), "builds on "+first[:12]) {
 		t.Errorf("builds on a commit that the ledger does not name: %v", err)
 	}
-	if err := clone.ReadBundle(t.Context(), bytes.NewReader(full), second, nil); !errors.As(err, &content) || !strings.Contains(err.Error(), "the bundle of "+first[:12]) {
+	if err := clone.ReadBundle(t.Context(), bytes.NewReader(full), second, nil); !errors.As(err,
+		&content) || !strings.Contains(err.Error(), "the bundle of "+first[:12]) {
 		t.Errorf("the bundle of another commit: %v", err)
 	}
 	for _, commits := range []int{0, smallPack} {
-		if _, err := readAsNamed(t, clone, evil(commits)); err == nil || !strings.Contains(err.Error(), ".git") {
+		if _, err := readAsNamed(t, clone, evil(commits)); err == nil ||
+			!strings.Contains(err.Error(), ".git") {
 			t.Errorf("a file .git in %d commits: %v", commits+1, err)
 		}
 	}
@@ -209,7 +221,8 @@ func packedObject(kind byte, size uint64, base, content []byte) []byte {
 	return slices.Concat(out, base, compressed.Bytes())
 }
 
-// The author of a bundle chooses some of what git says about it, and must not be able to blame this machine.
+// The author of a bundle chooses some of what git says about it, and must not be able to blame this
+// machine.
 func TestBundleBlamesMachine(t *testing.T) {
 	t.Parallel()
 	for name, modules := range map[string]string{
@@ -226,28 +239,35 @@ func TestBundleBlamesMachine(t *testing.T) {
 			read1(t, clone, k.bundle(Bundle{Commits: []string{first}}))
 			bundle := k.bundle(Bundle{Commits: []string{bad}, Needs: []string{first}})
 			content := (*BundleError)(nil)
-			if err := clone.ReadBundle(t.Context(), bytes.NewReader(bundle), bad, []string{first}); !errors.As(err, &content) || strings.Contains(err.Error(), "\n") {
+			if err := clone.ReadBundle(t.Context(), bytes.NewReader(bundle), bad,
+				[]string{first}); !errors.As(err, &content) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("read: %v", err)
 			}
-			if err := k.CheckBundle(t.Context(), bytes.NewReader(bundle), bad, []string{first}); !errors.As(err, &content) {
+			if err := k.CheckBundle(t.Context(), bytes.NewReader(bundle), bad,
+				[]string{first}); !errors.As(err, &content) {
 				t.Errorf("checked: %v", err)
 			}
 			if has, err := clone.Has(t.Context(), bad); has || err != nil {
 				t.Errorf("the commit is here: %t, %v", has, err)
 			}
-			if left, _ := filepath.Glob(filepath.Join(clone.Root, ".git", "objects", "*", "tmp_*")); len(left) > 0 {
+			if left, _ := filepath.Glob(filepath.Join(clone.Root, ".git", "objects", "*",
+				"tmp_*")); len(left) > 0 {
 				t.Errorf("left %q", left)
 			}
-			if left, _ := filepath.Glob(filepath.Join(clone.Root, ".git", "objects", "tmp_*")); len(left) > 0 {
+			if left, _ := filepath.Glob(filepath.Join(clone.Root, ".git", "objects",
+				"tmp_*")); len(left) > 0 {
 				t.Errorf("left %q", left)
 			}
 		})
 	}
-	for name, kind := range map[string]byte{"a huge commit": 1, "a huge tree": 2, "a huge file": 3} {
+	for name, kind := range map[string]byte{"a huge commit": 1, "a huge tree": 2,
+		"a huge file": 3} {
 		commit := strings.Repeat("a", 40)
-		bundle := append([]byte(bundleV2+commit+" refs/heads/main\n\n"), packed(packedObject(kind, 1<<46, nil, []byte("x")))...)
+		bundle := append([]byte(bundleV2+commit+" refs/heads/main\n\n"),
+			packed(packedObject(kind, 1<<46, nil, []byte("x")))...)
 		content := (*BundleError)(nil)
-		if err := emptyClone(t).ReadBundle(t.Context(), bytes.NewReader(bundle), commit, nil); !errors.As(err, &content) {
+		if err := emptyClone(t).ReadBundle(t.Context(), bytes.NewReader(bundle), commit,
+			nil); !errors.As(err, &content) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -260,7 +280,8 @@ func TestBundleBlamesMachine(t *testing.T) {
 		"error: unable to write\n": false,
 		"":                         false,
 	} {
-		if got := isLocalFault(&gitError{command: "index-pack", status: 128, stderr: stderr}); got != local {
+		if got := isLocalFault(&gitError{command: "index-pack", status: 128,
+			stderr: stderr}); got != local {
 			t.Errorf("%q: %t", stderr, got)
 		}
 	}
@@ -284,7 +305,8 @@ func TestBundleWithoutItsCommits(t *testing.T) {
 		}
 		return out
 	}
-	delta := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(raw(secret)))), uint64(len(raw(child))))
+	delta := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(raw(secret)))),
+		uint64(len(raw(child))))
 	for part := range slices.Chunk(raw(child), 100) {
 		delta = append(append(delta, byte(len(part))), part...)
 	}
@@ -292,18 +314,24 @@ func TestBundleWithoutItsCommits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	thin := append([]byte(bundleV2+"-"+first+" \n"+child+" refs/heads/main\n\n"), packed(packedObject(7, uint64(len(delta)), id, delta))...)
+	thin := append([]byte(bundleV2+"-"+first+" \n"+child+" refs/heads/main\n\n"),
+		packed(packedObject(7, uint64(len(delta)), id, delta))...)
 	for name, bundle := range map[string][]byte{
-		"in the header": bytes.Replace(k.bundle(Bundle{Commits: []string{other}, Needs: []string{first}}), []byte("\n\nPACK"), []byte("\n"+secret+" "+bundledPrefix+secret+"\n\nPACK"), 1),
-		"as the parent": bytes.Replace(k.bundle(Bundle{Commits: []string{child}, Needs: []string{secret}}), []byte("-"+secret), []byte("-"+first), 1),
-		"as the base":   thin,
+		"in the header": bytes.Replace(k.bundle(Bundle{Commits: []string{other},
+			Needs: []string{first}}), []byte("\n\nPACK"),
+			[]byte("\n"+secret+" "+bundledPrefix+secret+"\n\nPACK"), 1),
+		"as the parent": bytes.Replace(k.bundle(Bundle{Commits: []string{child},
+			Needs: []string{secret}}), []byte("-"+secret), []byte("-"+first), 1),
+		"as the base": thin,
 	} {
 		_, err := readAsNamed(t, k.Repo, bundle)
-		if content := (*BundleError)(nil); !errors.As(err, &content) || !strings.Contains(err.Error(), "it does not contain "+secret[:12]) {
+		if content := (*BundleError)(nil); !errors.As(err, &content) ||
+			!strings.Contains(err.Error(), "it does not contain "+secret[:12]) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for commit, want := range map[string]bool{first: true, secret: false, strings.Repeat("a", 40): false} {
+	for commit, want := range map[string]bool{first: true, secret: false,
+		strings.Repeat("a", 40): false} {
 		if got, err := k.IsShared(t.Context(), commit, first); got != want || err != nil {
 			t.Errorf("shared %s: %t, %v", commit, got, err)
 		}
@@ -332,10 +360,13 @@ func TestBundleOfShallowClone(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	k.commit("second")
-	shallow := &kit{t: t, dir: filepath.Join(filepath.Dir(k.dir), "shallow"), folder: filepath.Join(filepath.Dir(k.dir), "others")}
-	gitRun(t, k.dir, "clone", "--quiet", "--depth=1", "file://"+filepath.ToSlash(k.dir), shallow.dir)
+	shallow := &kit{t: t, dir: filepath.Join(filepath.Dir(k.dir), "shallow"),
+		folder: filepath.Join(filepath.Dir(k.dir), "others")}
+	gitRun(t, k.dir, "clone", "--quiet", "--depth=1", "file://"+filepath.ToSlash(k.dir),
+		shallow.dir)
 	shallow.find()
-	err := shallow.WriteBundle(t.Context(), &bytes.Buffer{}, Bundle{Commits: []string{shallow.base()}, Branch: "main"})
+	err := shallow.WriteBundle(t.Context(), &bytes.Buffer{},
+		Bundle{Commits: []string{shallow.base()}, Branch: "main"})
 	if err == nil || !strings.Contains(signalbox.HintOf(err), "--unshallow") {
 		t.Errorf("a bundle of a shallow clone: %v", err)
 	}

@@ -43,8 +43,9 @@ type Check struct {
 // Environment is where checks run.
 type Environment struct {
 	Name string
-	// Run is a program with arguments, such as docker run --rm -v {workspace}:/w -w /w golang. sh, -c and the check's command are
-	// appended, and {workspace} is replaced by the folder. Empty means that checks run on this machine.
+	// Run is a program with arguments, such as docker run --rm -v {workspace}:/w -w /w golang. sh,
+	// -c and the check's command are appended, and {workspace} is replaced by the folder. Empty
+	// means that checks run on this machine.
 	Run []string
 	// Env is added to the environment of the program.
 	Env map[string]string
@@ -58,7 +59,8 @@ type CheckResult struct {
 	Passed   bool
 	TimedOut bool
 	Duration time.Duration
-	// Output is what it wrote, at most 256 KiB: if it wrote more, the beginning and the end with a mark in between.
+	// Output is what it wrote, at most 256 KiB: if it wrote more, the beginning and the end with a
+	// mark in between.
 	Output []byte
 	// Sandbox is what it was allowed to do; nil means everything.
 	Sandbox *sandbox.Policy
@@ -70,21 +72,24 @@ type ChecksOptions struct {
 	Environments []Environment
 	// Env is added to the environment of every check, after that of its Environment.
 	Env []string
-	// Contain returns what a check of a new session may do, and the environment that it gets from this process. Nil means that it may do
-	// what this process may, with all of its environment but signalbox's own variables.
+	// Contain returns what a check of a new session may do, and the environment that it gets from
+	// this process. Nil means that it may do what this process may, with all of its environment but
+	// signalbox's own variables.
 	Contain func(check Check, environment Environment, session string) *contain.Program
-	// Register, if not nil, is called with the session and the identity of each check before it runs, so that the check can be
-	// found if this process is killed. The returned function, which may be nil, is called when the check and everything that it started have
-	// ended.
+	// Register, if not nil, is called with the session and the identity of each check before it
+	// runs, so that the check can be found if this process is killed. The returned function, which
+	// may be nil, is called when the check and everything that it started have ended.
 	Register func(session string, id process.ID) (done func(), err error)
-	// Grace is the time between SIGTERM and SIGKILL when a check is ended because ctx is done; 0, and more than five seconds, mean five.
+	// Grace is the time between SIGTERM and SIGKILL when a check is ended because ctx is done; 0,
+	// and more than five seconds, mean five.
 	Grace time.Duration
-	// Started, if not nil, is called with a function that ends the check that was started, whatever time it was given to end before. What it
-	// returns is called when the check has ended.
+	// Started, if not nil, is called with a function that ends the check that was started, whatever
+	// time it was given to end before. What it returns is called when the check has ended.
 	Started func(stop func(grace time.Duration)) (ended func() bool)
 	// Start starts a check; nil means process.Start.
 	Start func(process.Spec, func(process.ID) error) (Running, error)
-	// SizePause is how often the size of what a check writes is looked at; zero means every ten seconds.
+	// SizePause is how often the size of what a check writes is looked at; zero means every ten
+	// seconds.
 	SizePause time.Duration
 	// Each, if not nil, is called after every check.
 	Each func(CheckResult)
@@ -96,14 +101,17 @@ type Running interface {
 	Stop(grace time.Duration)
 }
 
-// RunChecks runs each check in each of its environments in a folder, one after the other. A check that fails or times out is a
-// result, not an error; a check that cannot be started is an error. When ctx is done, the running check is ended with everything
-// it started, and the error is that of ctx. If processes of a check do not end, the error is a *process.LeftError, whatever the check said.
-// The results so far are always returned.
+// RunChecks runs each check in each of its environments in a folder, one after the other. A check
+// that fails or times out is a result, not an error; a check that cannot be started is an error.
+// When ctx is done, the running check is ended with everything it started, and the error is that of
+// ctx. If processes of a check do not end, the error is a *process.LeftError, whatever the check
+// said. The results so far are always returned.
 //
-// The environment of a check is what Contain returns, then that of the Environment, then Env.
-// Each check has a session of its own, even if Env sets one; processes that carry it are ended with the check.
-func RunChecks(ctx context.Context, dir string, checks []Check, opts ChecksOptions) (results []CheckResult, err error) {
+// The environment of a check is what Contain returns, then that of the Environment, then Env. Each
+// check has a session of its own, even if Env sets one; processes that carry it are ended with the
+// check.
+func RunChecks(ctx context.Context, dir string, checks []Check,
+	opts ChecksOptions) (results []CheckResult, err error) {
 	environments := opts.Environments
 	if len(environments) == 0 {
 		environments = []Environment{{}}
@@ -118,7 +126,8 @@ func RunChecks(ctx context.Context, dir string, checks []Check, opts ChecksOptio
 	}
 	for _, check := range checks {
 		for _, environment := range environments {
-			if len(check.Environments) > 0 && !slices.Contains(check.Environments, environment.Name) {
+			if len(check.Environments) > 0 &&
+				!slices.Contains(check.Environments, environment.Name) {
 				continue
 			}
 			result, err := runCheck(ctx, dir, check, environment, &opts)
@@ -134,7 +143,8 @@ func RunChecks(ctx context.Context, dir string, checks []Check, opts ChecksOptio
 	return results, nil
 }
 
-func runCheck(ctx context.Context, dir string, check Check, environment Environment, opts *ChecksOptions) (CheckResult, error) {
+func runCheck(ctx context.Context, dir string, check Check, environment Environment,
+	opts *ChecksOptions) (CheckResult, error) {
 	if err := ctx.Err(); err != nil {
 		return CheckResult{}, err
 	}
@@ -149,7 +159,8 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 	}
 	defer contained.Clean() // files that stay are removed with the leftovers of a crew
 	env := environment.environ(contained, opts.Env, session)
-	spec := process.Spec{Argv: environment.argv(dir, check.Command), Dir: dir, Env: env, Stdout: output, Stderr: output, Grace: checkGrace,
+	spec := process.Spec{Argv: environment.argv(dir, check.Command), Dir: dir, Env: env,
+		Stdout: output, Stderr: output, Grace: checkGrace,
 		Sandbox: contained.Policy}
 	done := func() {}
 	began := time.Now()
@@ -169,7 +180,8 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 		p.Stop(checkGrace)
 	})
 	defer timer.Stop()
-	defer context.AfterFunc(ctx, func() { p.Stop(min(checkGrace, cmp.Or(opts.Grace, checkGrace))) })()
+	defer context.AfterFunc(ctx,
+		func() { p.Stop(min(checkGrace, cmp.Or(opts.Grace, checkGrace))) })()
 	if opts.Started != nil {
 		defer opts.Started(p.Stop)()
 	}
@@ -212,8 +224,10 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 		return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, exit.Err)
 	}
 	return CheckResult{
-		Check: check.Name, Environment: environment.Name, Exit: exit.Code, Passed: exit.Code == 0 && !timedOut.Load(),
-		TimedOut: timedOut.Load(), Duration: time.Since(began), Output: output.bytes(), Sandbox: contained.Policy,
+		Check: check.Name, Environment: environment.Name, Exit: exit.Code, Passed: exit.Code == 0 &&
+			!timedOut.Load(),
+		TimedOut: timedOut.Load(), Duration: time.Since(began), Output: output.bytes(),
+		Sandbox: contained.Policy,
 	}, nil
 }
 

@@ -43,7 +43,8 @@ func TestChecksInOrder(t *testing.T) {
 	}
 	var seen []CheckResult
 	results, err := RunChecks(context.Background(), dir, checks,
-		ChecksOptions{Environments: environments, Env: []string{"B=extra"}, Each: func(r CheckResult) { seen = append(seen, r) }})
+		ChecksOptions{Environments: environments, Env: []string{"B=extra"},
+			Each: func(r CheckResult) { seen = append(seen, r) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,8 @@ func TestChecksInOrder(t *testing.T) {
 	}
 	want := []CheckResult{
 		{Check: "test", Environment: "one", Passed: true, Output: []byte("a extra no key\noh\n")},
-		{Check: "test", Environment: "two", Passed: true, Output: []byte(dir + " extra no key\noh\n")},
+		{Check: "test", Environment: "two", Passed: true,
+			Output: []byte(dir + " extra no key\noh\n")},
 		{Check: "lint", Environment: "two", Exit: 3, Output: []byte(here + "\n")},
 		{Check: "gone", Environment: "one", Exit: 127, Output: []byte{}},
 		{Check: "shot", Environment: "one", Exit: 137, Output: []byte{}},
@@ -72,7 +74,8 @@ func TestChecksInOrder(t *testing.T) {
 }
 
 func TestChecksWithoutEnvironments(t *testing.T) {
-	results, err := RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "cat; exit 1"}}, ChecksOptions{})
+	results, err := RunChecks(context.Background(), t.TempDir(),
+		[]Check{{Name: "a", Command: "cat; exit 1"}}, ChecksOptions{})
 	if err != nil || len(results) != 1 || results[0].Exit != 1 || results[0].Environment != "" {
 		t.Errorf("%+v, %v", results, err)
 	}
@@ -82,7 +85,8 @@ func TestHangingCheck(t *testing.T) {
 	var child process.ID
 	noted := func(_ string, id process.ID) (func(), error) { child = id; return nil, nil }
 	checks := []Check{{Name: "hangs", Command: `echo before; sleep 1000; echo after`, Timeout: 100 * time.Millisecond}}
-	results, err := RunChecks(context.Background(), t.TempDir(), checks, ChecksOptions{Register: noted})
+	results, err := RunChecks(context.Background(), t.TempDir(), checks,
+		ChecksOptions{Register: noted})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,9 +103,11 @@ func TestHangingCheck(t *testing.T) {
 func TestCheckThatPassesTooLate(t *testing.T) {
 	dir := t.TempDir()
 	// On a slow machine it may be ended before it has set its trap.
-	checks := []Check{{Name: "late", Command: `trap 'exit 0' TERM; while :; do sleep 0.01; done`, Timeout: 100 * time.Millisecond}}
+	checks := []Check{{Name: "late", Command: `trap 'exit 0' TERM; while :; do sleep 0.01; done`,
+		Timeout: 100 * time.Millisecond}}
 	results, err := RunChecks(context.Background(), dir, checks, ChecksOptions{})
-	if err != nil || !results[0].TimedOut || results[0].Exit != 0 && results[0].Exit != 143 || results[0].Passed {
+	if err != nil || !results[0].TimedOut || results[0].Exit != 0 && results[0].Exit != 143 ||
+		results[0].Passed {
 		t.Errorf("%+v, %v", results, err)
 	}
 }
@@ -119,7 +125,8 @@ func TestChecksInterrupted(t *testing.T) {
 		}
 		return func() { over++ }, nil
 	}
-	checks := []Check{{Name: "first", Command: `echo > first`}, {Name: "second", Command: `sleep 1000`}, {Name: "third", Command: `echo > third`}}
+	checks := []Check{{Name: "first", Command: `echo > first`},
+		{Name: "second", Command: `sleep 1000`}, {Name: "third", Command: `echo > third`}}
 	results, err := RunChecks(ctx, dir, checks, ChecksOptions{Register: noted})
 	if !errors.Is(err, context.Canceled) || len(results) != 1 || results[0].Check != "first" {
 		t.Errorf("%+v, %v", results, err)
@@ -133,9 +140,12 @@ func TestChecksInterrupted(t *testing.T) {
 }
 
 func TestCheckCannotStart(t *testing.T) {
-	results, err := RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "true"}, {Name: "b", Command: "true"}},
-		ChecksOptions{Environments: []Environment{{Name: "here"}, {Name: "box", Run: []string{"no-such-program"}}}})
-	if e, ok := errors.AsType[*signalbox.Error](err); !ok || e.Hint == "" || !strings.Contains(err.Error(), "check a: program no-such-program") {
+	results, err := RunChecks(context.Background(), t.TempDir(),
+		[]Check{{Name: "a", Command: "true"}, {Name: "b", Command: "true"}},
+		ChecksOptions{Environments: []Environment{{Name: "here"},
+			{Name: "box", Run: []string{"no-such-program"}}}})
+	if e, ok := errors.AsType[*signalbox.Error](err); !ok || e.Hint == "" ||
+		!strings.Contains(err.Error(), "check a: program no-such-program") {
 		t.Errorf("error %v", err)
 	}
 	if len(results) != 1 || !results[0].Passed {
@@ -151,13 +161,15 @@ func TestCheckCannotStart(t *testing.T) {
 
 func TestCheckWithTooMuchOutput(t *testing.T) {
 	const lines = 2_000_000
-	checks := []Check{{Name: "flood", Command: fmt.Sprintf(`echo first; seq 1 %d; echo last`, lines)}}
+	checks := []Check{{Name: "flood", Command: fmt.Sprintf(`echo first; seq 1 %d; echo last`,
+		lines)}}
 	results, err := RunChecks(context.Background(), t.TempDir(), checks, ChecksOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	output := results[0].Output
-	if len(output) > outputLimit || !bytes.HasPrefix(output, []byte("first\n1\n2\n")) || !bytes.HasSuffix(output, []byte(fmt.Sprintf("\n%d\nlast\n", lines))) {
+	if len(output) > outputLimit || !bytes.HasPrefix(output, []byte("first\n1\n2\n")) ||
+		!bytes.HasSuffix(output, []byte(fmt.Sprintf("\n%d\nlast\n", lines))) {
 		t.Errorf("%d bytes, %.20q … %q", len(output), output, output[len(output)-20:])
 	}
 	if !bytes.Contains(output, []byte("bytes omitted …]\n")) {
@@ -193,7 +205,8 @@ func TestClipped(t *testing.T) {
 		}
 		head, rest, _ := bytes.Cut(got, []byte("\n[… "))
 		number, tail, found := bytes.Cut(rest, []byte(" bytes omitted …]\n"))
-		if !found || !bytes.HasPrefix(all, head) || !bytes.HasSuffix(all, tail) || len(head) == 0 || len(tail) == 0 ||
+		if !found || !bytes.HasPrefix(all, head) || !bytes.HasSuffix(all, tail) || len(head) == 0 ||
+			len(tail) == 0 ||
 			string(number) != fmt.Sprint(len(all)-len(head)-len(tail)) {
 			t.Fatalf("%d bytes became %q", len(all), got)
 		}
@@ -216,11 +229,14 @@ func TestCheckExceedsItsLimits(t *testing.T) {
 		"tree":      `head -c 2000000 /dev/zero >"$TMPDIR/large"; while :; do sleep 1000; done`,
 		"processes": `for i in $(seq 100); do sleep 1000 & done; wait`,
 	} {
-		results, err := RunChecks(t.Context(), tree, []Check{{Name: want, Command: command}}, ChecksOptions{SizePause: time.Millisecond,
-			Contain: func(_ Check, _ Environment, session string) *contain.Program {
-				return site.Check(contain.Check{Work: "T1", Session: session, Dir: tree})
-			}})
-		if err != nil || len(results) != 1 || results[0].Passed || !strings.HasSuffix(string(results[0].Output), "\nsignalbox: it exceeded limits."+want+"\n") {
+		results, err := RunChecks(t.Context(), tree, []Check{{Name: want, Command: command}},
+			ChecksOptions{SizePause: time.Millisecond,
+				Contain: func(_ Check, _ Environment, session string) *contain.Program {
+					return site.Check(contain.Check{Work: "T1", Session: session, Dir: tree})
+				}})
+		if err != nil || len(results) != 1 || results[0].Passed ||
+			!strings.HasSuffix(string(results[0].Output), "\nsignalbox: it exceeded limits."+want+
+				"\n") {
 			t.Errorf("%s: %+v, %v", want, results, err)
 		}
 	}
@@ -229,11 +245,12 @@ func TestCheckExceedsItsLimits(t *testing.T) {
 // A check can be ended from outside, however long it was to run.
 func TestStartedCheckCanBeEnded(t *testing.T) {
 	var ended atomic.Bool
-	results, err := RunChecks(t.Context(), t.TempDir(), []Check{{Name: "deaf", Command: `trap "" TERM; while :; do sleep 1; done`}}, ChecksOptions{
-		Started: func(stop func(time.Duration)) func() bool {
-			stop(0)
-			return func() bool { return ended.Swap(true) }
-		}})
+	results, err := RunChecks(t.Context(), t.TempDir(),
+		[]Check{{Name: "deaf", Command: `trap "" TERM; while :; do sleep 1; done`}}, ChecksOptions{
+			Started: func(stop func(time.Duration)) func() bool {
+				stop(0)
+				return func() bool { return ended.Swap(true) }
+			}})
 	if err != nil || len(results) != 1 || results[0].Passed {
 		t.Errorf("results %+v, %v", results, err)
 	}

@@ -23,7 +23,8 @@ type checkout struct {
 	lock  *heldLock // inherited by git; may be nil
 }
 
-func (r *Repo) gitIn(ctx context.Context, c checkout, stdin []byte, args ...string) (string, error) {
+func (r *Repo) gitIn(ctx context.Context, c checkout, stdin []byte, args ...string) (string,
+	error) {
 	in := call{dir: c.dir, args: args, stdin: stdin, inherit: c.lock}
 	if c.index != "" {
 		in.env = []string{"GIT_INDEX_FILE=" + c.index}
@@ -31,15 +32,18 @@ func (r *Repo) gitIn(ctx context.Context, c checkout, stdin []byte, args ...stri
 	return r.run(ctx, in)
 }
 
-// readTree moves the files and the index from one commit to another with git read-tree, which keeps local changes to other files. If
-// local changes are in the way, refused is true and nothing was touched.
-func (r *Repo) readTree(ctx context.Context, c checkout, from, to string) (refused bool, err error) {
+// readTree moves the files and the index from one commit to another with git read-tree, which keeps
+// local changes to other files. If local changes are in the way, refused is true and nothing was
+// touched.
+func (r *Repo) readTree(ctx context.Context, c checkout, from, to string) (refused bool,
+	err error) {
 	_, err = r.gitIn(ctx, c, nil, "read-tree", "-m", "-u", from, to)
 	if !refusedToOverwrite(err) {
 		return false, err
 	}
 	// A file that was rewritten with the same content looks changed until the index is refreshed.
-	if _, err := r.gitIn(ctx, c, nil, "update-index", "-q", "--refresh"); err != nil && status(err) != 1 {
+	if _, err := r.gitIn(ctx, c, nil, "update-index", "-q", "--refresh"); err != nil &&
+		status(err) != 1 {
 		return true, err
 	}
 	_, err = r.gitIn(ctx, c, nil, "read-tree", "-m", "-u", from, to)
@@ -47,7 +51,8 @@ func (r *Repo) readTree(ctx context.Context, c checkout, from, to string) (refus
 }
 
 func refusedToOverwrite(err error) bool {
-	return stderrHas(err, "not uptodate", "would be overwritten", "would be removed", "would be lost", "would lose", "Cannot merge", "would overwrite")
+	return stderrHas(err, "not uptodate", "would be overwritten", "would be removed",
+		"would be lost", "would lose", "Cannot merge", "would overwrite")
 }
 
 // version is a file in a commit, an index or a folder. The zero value means no file.
@@ -65,15 +70,18 @@ type difference struct {
 	path          string
 	from, to      version
 	index, folder version
-	blocked       bool // the file in the folder is neither version: a person changed it, and it stays
-	indexBlocked  bool
+	// the file in the folder is neither version: a person changed it, and it stays
+	blocked      bool
+	indexBlocked bool
 }
 
-// moveFiles does file by file what readTree does at once. It is used when a killed git updated only some files, or when local
-// changes are in the way of some. It writes a file only if nothing is lost: the file is missing, or is one of the two versions, or, if
-// git was killed while writing, the beginning of the new version. It returns the files that it left. The index gets the new version of
-// those too, so that the old one is not committed by accident.
-func (r *Repo) moveFiles(ctx context.Context, c checkout, from, to string, killed bool) (left []string, err error) {
+// moveFiles does file by file what readTree does at once. It is used when a killed git updated only
+// some files, or when local changes are in the way of some. It writes a file only if nothing is
+// lost: the file is missing, or is one of the two versions, or, if git was killed while writing,
+// the beginning of the new version. It returns the files that it left. The index gets the new
+// version of those too, so that the old one is not committed by accident.
+func (r *Repo) moveFiles(ctx context.Context, c checkout, from, to string,
+	killed bool) (left []string, err error) {
 	changes, err := r.differences(ctx, c, from, to)
 	if err != nil {
 		return nil, err
@@ -83,7 +91,8 @@ func (r *Repo) moveFiles(ctx context.Context, c checkout, from, to string, kille
 	}
 	for _, d := range changes {
 		d.indexBlocked = !slices.Contains([]version{d.from, d.to}, d.index)
-		ours := slices.Contains([]string{"", d.from.hash, d.to.hash}, d.folder.hash) || d.to.mode == modeSubmodule
+		ours := slices.Contains([]string{"", d.from.hash, d.to.hash}, d.folder.hash) ||
+			d.to.mode == modeSubmodule
 		if !ours && killed {
 			if ours, err = r.isPartlyWritten(ctx, c, d); err != nil {
 				return nil, err
@@ -109,7 +118,8 @@ func (r *Repo) moveFiles(ctx context.Context, c checkout, from, to string, kille
 }
 
 // differences returns the files that differ between two commits, with their version in the index.
-func (r *Repo) differences(ctx context.Context, c checkout, from, to string) ([]*difference, error) {
+func (r *Repo) differences(ctx context.Context, c checkout, from, to string) ([]*difference,
+	error) {
 	changes, err := r.compareTrees(ctx, from, to)
 	if err != nil {
 		return nil, err
@@ -150,7 +160,8 @@ func (r *Repo) readVersions(ctx context.Context, c checkout, changes []*differen
 		name := filepath.Join(c.dir, filepath.FromSlash(d.path))
 		info, err := os.Lstat(name)
 		switch {
-		case err != nil, isBehindLink(c.dir, d.path): // missing, or below something that is not a folder
+		case err != nil, isBehindLink(c.dir,
+			d.path): // missing, or below something that is not a folder
 		case info.IsDir():
 			d.folder = version{modeFolder, "folder"}
 			if hasOnlyRemoved(name, c.dir, changes) {
@@ -182,10 +193,12 @@ func (r *Repo) readVersions(ctx context.Context, c checkout, changes []*differen
 	return nil
 }
 
-// isBehindLink reports whether a folder that contains a path is not a folder, but a link or a file. Such a path is not in the worktree.
+// isBehindLink reports whether a folder that contains a path is not a folder, but a link or a file.
+// Such a path is not in the worktree.
 func isBehindLink(dir, name string) bool {
 	for parent := path.Dir(name); parent != "."; parent = path.Dir(parent) {
-		if info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(parent))); err == nil && !info.IsDir() {
+		if info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(parent))); err == nil &&
+			!info.IsDir() {
 			return true
 		}
 	}
@@ -223,7 +236,8 @@ func blobHash(content []byte, length int) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// isPartlyWritten reports whether a file is the beginning of the new version, as a killed git leaves it. It can be overwritten then.
+// isPartlyWritten reports whether a file is the beginning of the new version, as a killed git
+// leaves it. It can be overwritten then.
 func (r *Repo) isPartlyWritten(ctx context.Context, c checkout, d *difference) (bool, error) {
 	if d.folder.mode != "file" || d.to.hash == "" || d.to.mode == modeLink {
 		return false, nil
@@ -242,7 +256,8 @@ func removeOld(dir string, changes []*difference) error {
 		if d.blocked || d.to.hash != "" || d.folder.hash == "" {
 			continue
 		}
-		if err := os.Remove(filepath.Join(dir, filepath.FromSlash(d.path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(dir, filepath.FromSlash(d.path))); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		for parent := path.Dir(d.path); parent != "."; parent = path.Dir(parent) {
@@ -254,10 +269,12 @@ func removeOld(dir string, changes []*difference) error {
 	return nil
 }
 
-// canWrite reports whether a file can be written without removing another file or a folder with files in it.
+// canWrite reports whether a file can be written without removing another file or a folder with
+// files in it.
 func canWrite(dir, name string) bool {
 	info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name)))
-	if err == nil && info.IsDir() && os.Remove(filepath.Join(dir, filepath.FromSlash(name))) != nil {
+	if err == nil && info.IsDir() &&
+		os.Remove(filepath.Join(dir, filepath.FromSlash(name))) != nil {
 		return false
 	}
 	return !isBehindLink(dir, name)
@@ -279,10 +296,12 @@ func (r *Repo) writeNew(ctx context.Context, c checkout, changes []*difference) 
 			files.WriteString(d.path + "\x00")
 		}
 	}
-	if _, err := r.gitIn(ctx, c, append(gone.Bytes(), entries.Bytes()...), "update-index", "-z", "--index-info"); err != nil {
+	if _, err := r.gitIn(ctx, c, append(gone.Bytes(), entries.Bytes()...), "update-index", "-z",
+		"--index-info"); err != nil {
 		return err
 	}
-	if _, err := r.gitIn(ctx, c, files.Bytes(), "checkout-index", "-f", "-u", "-z", "--stdin"); err != nil {
+	if _, err := r.gitIn(ctx, c, files.Bytes(), "checkout-index", "-f", "-u", "-z",
+		"--stdin"); err != nil {
 		return err
 	}
 	_, err := r.gitIn(ctx, c, nil, "update-index", "-q", "--refresh")

@@ -16,8 +16,8 @@ import (
 // leftPrefix is the prefix of refs that keep commits of removed branches that were not merged.
 const leftPrefix = "refs/signalbox/left/"
 
-// Close removes the task's worktree, including uncommitted changes, and its branch. If the branch was not merged, its commit is kept
-// under refs/signalbox/left/.
+// Close removes the task's worktree, including uncommitted changes, and its branch. If the branch
+// was not merged, its commit is kept under refs/signalbox/left/.
 func (r *Repo) Close(ctx context.Context, task string) error {
 	if err := signalbox.CheckID(task); err != nil {
 		return err
@@ -38,7 +38,8 @@ func (r *Repo) Close(ctx context.Context, task string) error {
 
 // removeFiles removes what is known about a task.
 func (r *Repo) removeFiles(task string) error {
-	return errors.Join(durable.Remove(r.preparedFile(task)), durable.Remove(r.pushedFile(task)), durable.Remove(r.authorFile(task)))
+	return errors.Join(durable.Remove(r.preparedFile(task)), durable.Remove(r.pushedFile(task)),
+		durable.Remove(r.authorFile(task)))
 }
 
 // removeBranch removes the task's branch, and keeps its commit if it was not merged.
@@ -56,7 +57,8 @@ func (r *Repo) removeBranch(ctx context.Context, found map[string]ref, task stri
 		return err
 	}
 	r.step("commit kept")
-	_, err = r.git(ctx, r.Root, "update-ref", "--no-deref", "-d", headsPrefix+branchPrefix+task, tip)
+	_, err = r.git(ctx, r.Root, "update-ref", "--no-deref", "-d", headsPrefix+branchPrefix+task,
+		tip)
 	return err
 }
 
@@ -66,8 +68,9 @@ func (r *Repo) keepCommit(ctx context.Context, task, commit string) error {
 	return err
 }
 
-// OpenNew is like Open for a task that has not been worked on: its worktree starts at the base branch. If another box left a branch
-// of the same name, its commits are kept under refs/signalbox/left/, with uncommitted changes if they can be committed.
+// OpenNew is like Open for a task that has not been worked on: its worktree starts at the base
+// branch. If another box left a branch of the same name, its commits are kept under
+// refs/signalbox/left/, with uncommitted changes if they can be committed.
 func (r *Repo) OpenNew(ctx context.Context, task string) (*Tree, error) {
 	return r.OpenNewAt(ctx, task, "")
 }
@@ -97,8 +100,8 @@ func (r *Repo) OpenNewAt(ctx context.Context, task, commit string) (*Tree, error
 	return r.open(ctx, task, true, commit)
 }
 
-// NeedsAgent reports whether err means that the worktree is in a state that only an agent can clean up. Other errors come from git,
-// the disk or a lock.
+// NeedsAgent reports whether err means that the worktree is in a state that only an agent can clean
+// up. Other errors come from git, the disk or a lock.
 func NeedsAgent(err error) bool {
 	_, conflict := asConflict(err)
 	return conflict || signalbox.CodeOf(err) == signalbox.CodeConflict && !errors.Is(err, ErrLocked)
@@ -130,7 +133,8 @@ func (r *Repo) Tasks(ctx context.Context) ([]string, error) {
 	for branch := range found {
 		tasks = append(tasks, strings.TrimPrefix(branch, branchPrefix))
 	}
-	tasks = slices.DeleteFunc(tasks, func(task string) bool { return strings.HasPrefix(task, ".") || signalbox.CheckID(task) != nil })
+	tasks = slices.DeleteFunc(tasks,
+		func(task string) bool { return strings.HasPrefix(task, ".") || signalbox.CheckID(task) != nil })
 	slices.Sort(tasks)
 	return slices.Compact(tasks), nil
 }

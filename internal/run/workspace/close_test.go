@@ -14,10 +14,12 @@ import (
 // left returns the kept commits of a task.
 func (k *kit) left(task string) []string {
 	k.t.Helper()
-	return strings.Fields(gitRun(k.t, k.dir, "for-each-ref", "--format=%(objectname)", leftPrefix+task))
+	return strings.Fields(gitRun(k.t, k.dir, "for-each-ref", "--format=%(objectname)",
+		leftPrefix+task))
 }
 
-// A new task does not use what another box left under its name: a branch, or a worktree in any state.
+// A new task does not use what another box left under its name: a branch, or a worktree in any
+// state.
 func TestOpenNew(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -31,11 +33,14 @@ func TestOpenNew(t *testing.T) {
 			k.work("T1", map[string]string{"old": "1\n"})
 			gitRun(k.t, k.dir, "worktree", "remove", "--force", filepath.Join(k.folder, "T1"))
 		}, []string{"work on T1"}, "old"},
-		"a tree":  {func(k *kit) { k.work("T1", map[string]string{"old": "1\n"}) }, []string{"work on T1"}, "old"},
-		"an edit": {func(k *kit) { write(k.t, k.open("T1").Dir, map[string]string{"old": "1\n"}) }, []string{"Changes of an earlier box"}, "old"},
+		"a tree": {func(k *kit) { k.work("T1", map[string]string{"old": "1\n"}) },
+			[]string{"work on T1"}, "old"},
+		"an edit": {func(k *kit) { write(k.t, k.open("T1").Dir, map[string]string{"old": "1\n"}) },
+			[]string{"Changes of an earlier box"}, "old"},
 		"a tree in disorder": {func(k *kit) {
-			write(k.t, k.work("T1", map[string]string{"old": "1\n"}).Dir, map[string]string{"inner/.git/HEAD": "ref: refs/heads/x\n",
-				"inner/.git/objects/x": "x", "inner/.git/refs/x": "x", "inner/file": "x"})
+			write(k.t, k.work("T1", map[string]string{"old": "1\n"}).Dir,
+				map[string]string{"inner/.git/HEAD": "ref: refs/heads/x\n",
+					"inner/.git/objects/x": "x", "inner/.git/refs/x": "x", "inner/file": "x"})
 		}, []string{"work on T1"}, "old"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +87,8 @@ func TestTasksAndBranches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(one.gitDir, movingFile), []byte("its own business"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(one.gitDir, movingFile), []byte("its own business"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := k.BranchCommit(t.Context(), "T1"); got != want || err != nil {
@@ -99,13 +105,15 @@ func TestHiddenChanges(t *testing.T) {
 	for name, hide := range map[string][][]string{
 		"skip-worktree":    {{"update-index", "--skip-worktree", "f"}},
 		"assume-unchanged": {{"update-index", "--assume-unchanged", "f"}},
-		"both":             {{"update-index", "--skip-worktree", "f"}, {"update-index", "--assume-unchanged", "f"}},
-		"sparse checkout":  {{"sparse-checkout", "set", "--no-cone", "/other"}},
-		"sparse index":     {{"sparse-checkout", "set", "--cone", "--sparse-index", "dir"}},
+		"both": {{"update-index", "--skip-worktree", "f"},
+			{"update-index", "--assume-unchanged", "f"}},
+		"sparse checkout": {{"sparse-checkout", "set", "--no-cone", "/other"}},
+		"sparse index":    {{"sparse-checkout", "set", "--cone", "--sparse-index", "dir"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(t, map[string]string{"f": "1\n", "other": "1\n", "dir/g": "1\n", "more/h": "1\n"})
+			k := newKit(t, map[string]string{"f": "1\n", "other": "1\n", "dir/g": "1\n",
+				"more/h": "1\n"})
 			tree := k.work("T1", map[string]string{"f": "evil\n"})
 			for _, args := range hide {
 				gitRun(t, tree.Dir, args...)
@@ -121,14 +129,16 @@ func TestHiddenChanges(t *testing.T) {
 			if _, changed, err := tree.Save(t.Context(), "again"); changed || err != nil {
 				t.Errorf("there is still something to commit: %v", err)
 			}
-			if out := gitRun(t, tree.Dir, "-c", "core.sparseCheckout=false", "ls-files", "-v"); strings.Contains(out, "S ") || strings.Contains(out, "h ") {
+			if out := gitRun(t, tree.Dir, "-c", "core.sparseCheckout=false", "ls-files",
+				"-v"); strings.Contains(out, "S ") || strings.Contains(out, "h ") {
 				t.Errorf("still hidden:\n%s", out)
 			}
 		})
 	}
 }
 
-// A scratch worktree contains exactly the commit, whatever an agent sets in the configuration that all worktrees share.
+// A scratch worktree contains exactly the commit, whatever an agent sets in the configuration that
+// all worktrees share.
 func TestScratchIsTheCommit(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"f": "1\n", "g": "1\n"})
@@ -172,7 +182,8 @@ func TestMergeOutlastsALock(t *testing.T) {
 		}
 	}
 	checked := 0
-	_, err := k.Merge(t.Context(), "T1", "", func(ctx context.Context, dir string) error { checked++; return nil })
+	_, err := k.Merge(t.Context(), "T1", "",
+		func(ctx context.Context, dir string) error { checked++; return nil })
 	if err != nil || recorded != landAttempts || checked != 1 {
 		t.Errorf("tried %d times, checked %d times: %v", recorded, checked, err)
 	}
@@ -181,7 +192,8 @@ func TestMergeOutlastsALock(t *testing.T) {
 
 func TestNeedsAgent(t *testing.T) {
 	for want, errs := range map[bool][]error{
-		true:  {refusal(4, "", "x"), fmt.Errorf("save: %w", &ConflictError{}), fmt.Errorf("save: %w", refusal(4, "", "x"))},
+		true: {refusal(4, "", "x"), fmt.Errorf("save: %w", &ConflictError{}),
+			fmt.Errorf("save: %w", refusal(4, "", "x"))},
 		false: {nil, lockError("index.lock", os.ErrExist), refusal(1, "", "x"), os.ErrExist},
 	} {
 		for _, err := range errs {

@@ -28,7 +28,8 @@ type ConflictError struct {
 	entries []conflictEntry
 }
 
-// conflictEntry is a path in conflict, with the versions of the common ancestor and of the two sides.
+// conflictEntry is a path in conflict, with the versions of the common ancestor and of the two
+// sides.
 type conflictEntry struct {
 	path                   string
 	ancestor, ours, theirs version
@@ -40,8 +41,8 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s conflicts with %s in %s", e.Branch, e.Base, strings.Join(e.Files, ", "))
 }
 
-// mergeTrees merges two commits without touching a branch or a worktree, and returns the tree. If they conflict, the error is a
-// *ConflictError.
+// mergeTrees merges two commits without touching a branch or a worktree, and returns the tree. If
+// they conflict, the error is a *ConflictError.
 func (r *Repo) mergeTrees(ctx context.Context, ours, theirs, branch, base string) (string, error) {
 	out, err := r.git(ctx, r.Root, "merge-tree", "--write-tree", "-z", ours, theirs)
 	fields := strings.Split(out, "\x00")
@@ -58,7 +59,8 @@ func (r *Repo) mergeTrees(ctx context.Context, ours, theirs, branch, base string
 	return "", e
 }
 
-// parseEntries reads lines such as "100644 OBJECT STAGE\tPATH", up to an empty one, and returns the rest.
+// parseEntries reads lines such as "100644 OBJECT STAGE\tPATH", up to an empty one, and returns the
+// rest.
 func (e *ConflictError) parseEntries(fields []string) []string {
 	for i, field := range fields {
 		about, path, _ := strings.Cut(field, "\t")
@@ -83,8 +85,8 @@ func (e *ConflictError) parseEntries(fields []string) []string {
 	return nil
 }
 
-// describe fills in the lists for people. messages are what git says about the conflicts: for each the number of paths, the paths,
-// a type and a text.
+// describe fills in the lists for people. messages are what git says about the conflicts: for each
+// the number of paths, the paths, a type and a text.
 func (e *ConflictError) describe(messages []string) {
 	binary := map[string]bool{}
 	var more []string
@@ -100,9 +102,11 @@ func (e *ConflictError) describe(messages []string) {
 			for _, path := range paths {
 				binary[path] = true
 			}
-		case kind == "CONFLICT (contents)", strings.HasPrefix(kind, "CONFLICT (submodule"): // noteOn describes them
+		case kind == "CONFLICT (contents)",
+			strings.HasPrefix(kind, "CONFLICT (submodule"): // noteOn describes them
 		case strings.HasPrefix(kind, "CONFLICT"):
-			text = strings.NewReplacer("~"+e.Ours, "~"+e.Ours, "~"+e.Theirs, "~"+e.Theirs, e.Ours, e.Branch, e.Theirs, e.Base).Replace(text)
+			text = strings.NewReplacer("~"+e.Ours, "~"+e.Ours, "~"+e.Theirs, "~"+e.Theirs, e.Ours,
+				e.Branch, e.Theirs, e.Base).Replace(text)
 			_, text, _ = strings.Cut(text, ": ")
 			more = append(more, strings.Join(strings.Fields(text), " "))
 		}
@@ -121,7 +125,8 @@ func (e *ConflictError) describe(messages []string) {
 	e.Files = slices.Compact(e.Files)
 }
 
-// noteOn describes a conflict in which both sides have a version of the path. Git describes the others.
+// noteOn describes a conflict in which both sides have a version of the path. Git describes the
+// others.
 func (e *ConflictError) noteOn(c conflictEntry, binary bool) string {
 	if c.ours.hash == "" || c.theirs.hash == "" {
 		return ""
@@ -133,26 +138,31 @@ func (e *ConflictError) noteOn(c conflictEntry, binary bool) string {
 	note := fmt.Sprintf("%s: both sides %s it", c.path, did)
 	switch {
 	case c.ours.mode == modeSubmodule || c.theirs.mode == modeSubmodule:
-		return fmt.Sprintf("%s: a submodule, at %s in %s and at %s in %s", c.path, c.ours.hash, e.Branch, c.theirs.hash, e.Base)
+		return fmt.Sprintf("%s: a submodule, at %s in %s and at %s in %s", c.path, c.ours.hash,
+			e.Branch, c.theirs.hash, e.Base)
 	case c.ours.hash == c.theirs.hash:
 		note += " in the same way, but"
 	case binary, c.ours.mode == modeLink, c.theirs.mode == modeLink:
-		note += fmt.Sprintf(". It is not text, so it has no markers: it is the version of %s. See the other with: git show %s:%s", e.Branch, e.Theirs, c.path)
+		note += fmt.Sprintf(
+			". It is not text, so it has no markers: it is the version of %s. See the other with: git show %s:%s", e.Branch, e.Theirs, c.path)
 	}
 	if c.ours.mode != c.theirs.mode {
-		note += fmt.Sprintf(" with other modes: %s in %s, %s in %s. The first is in place", c.ours.mode, e.Branch, c.theirs.mode, e.Base)
+		note += fmt.Sprintf(" with other modes: %s in %s, %s in %s. The first is in place",
+			c.ours.mode, e.Branch, c.theirs.mode, e.Base)
 	}
 	return note
 }
 
-// Draft creates a commit for the author who resolves a conflict: a merge of the two sides with conflict markers in its files. In files
-// that the author must not edit it has the version of the base. It moves no branch.
+// Draft creates a commit for the author who resolves a conflict: a merge of the two sides with
+// conflict markers in its files. In files that the author must not edit it has the version of the
+// base. It moves no branch.
 func (r *Repo) Draft(ctx context.Context, e *ConflictError, p Protection) (string, error) {
 	tree, err := r.withTheirs(ctx, e, p)
 	if err != nil {
 		return "", err
 	}
-	return r.commitMerge(ctx, e.Ours, e.Theirs, tree, fmt.Sprintf("Merge %s into %s, with conflicts to resolve\n", e.Base, e.Branch))
+	return r.commitMerge(ctx, e.Ours, e.Theirs, tree,
+		fmt.Sprintf("Merge %s into %s, with conflicts to resolve\n", e.Base, e.Branch))
 }
 
 // withTheirs returns the tree of a conflict with the base's version of protected files.
@@ -179,21 +189,26 @@ func (r *Repo) withTheirs(ctx context.Context, e *ConflictError, p Protection) (
 	if _, err := r.gitIn(ctx, c, nil, "read-tree", e.tree); err != nil {
 		return "", err
 	}
-	if _, err := r.gitIn(ctx, c, []byte(changes.String()), "update-index", "-z", "--index-info"); err != nil {
+	if _, err := r.gitIn(ctx, c, []byte(changes.String()), "update-index", "-z",
+		"--index-info"); err != nil {
 		return "", err
 	}
 	out, err := r.gitIn(ctx, c, nil, "write-tree")
 	return strings.TrimSpace(out), err
 }
 
-// Conflict names a conflict that an author was to resolve: the commits of the task and of the base, and the draft, "" if none was made.
+// Conflict names a conflict that an author was to resolve: the commits of the task and of the base,
+// and the draft, "" if none was made.
 type Conflict struct{ Commit, Base, Draft string }
 
-// ResolveConflict returns the commit that takes the place of what an author saved: if that is the draft with the conflicts resolved, a merge
-// commit of the task's commit and the base, without the draft in its history. If the author left conflict markers, or a file with
-// the temporary name that git gave it, unresolved lists the files. If the author has undone the merge, or merged by itself, the
-// commit is what it saved. latest is the commit of the base now: an author may have merged that into the draft.
-func (r *Repo) ResolveConflict(ctx context.Context, task string, c Conflict, saved, latest string) (commit string, unresolved []string, err error) {
+// ResolveConflict returns the commit that takes the place of what an author saved: if that is the
+// draft with the conflicts resolved, a merge commit of the task's commit and the base, without the
+// draft in its history. If the author left conflict markers, or a file with the temporary name that
+// git gave it, unresolved lists the files. If the author has undone the merge, or merged by itself,
+// the commit is what it saved. latest is the commit of the base now: an author may have merged that
+// into the draft.
+func (r *Repo) ResolveConflict(ctx context.Context, task string, c Conflict, saved,
+	latest string) (commit string, unresolved []string, err error) {
 	merged, err := r.Contains(ctx, saved, c.Base)
 	if err != nil || !merged {
 		return saved, nil, err
@@ -219,14 +234,17 @@ func (r *Repo) ResolveConflict(ctx context.Context, task string, c Conflict, sav
 	if err != nil {
 		return saved, nil, err
 	}
-	commit, err = r.commitMerge(ctx, c.Commit, c.Base, strings.TrimSpace(tree), fmt.Sprintf("Merge %s into %s\n", r.Base, branch))
+	commit, err = r.commitMerge(ctx, c.Commit, c.Base, strings.TrimSpace(tree),
+		fmt.Sprintf("Merge %s into %s\n", r.Base, branch))
 	return commit, nil, err
 }
 
 // unresolved returns the files of a commit in which a conflict is not resolved, sorted.
 func (r *Repo) unresolved(ctx context.Context, e *ConflictError, commit string) ([]string, error) {
-	// The names of the commits are in the markers, so these lines are git's, in whatever file they are now.
-	out, err := r.git(ctx, r.Root, "grep", "--full-name", "--name-only", "-z", "-a", "-F", "-e", "<<<<<<< "+e.Ours, "-e", ">>>>>>> "+e.Theirs, commit)
+	// The names of the commits are in the markers, so these lines are git's, in whatever file they
+	// are now.
+	out, err := r.git(ctx, r.Root, "grep", "--full-name", "--name-only", "-z", "-a", "-F", "-e",
+		"<<<<<<< "+e.Ours, "-e", ">>>>>>> "+e.Theirs, commit)
 	if err != nil && status(err) != 1 {
 		return nil, err
 	}
@@ -266,8 +284,8 @@ func (r *Repo) unresolved(ctx context.Context, e *ConflictError, commit string) 
 // markerPattern matches a line that may be a conflict marker. Such lines also underline headings.
 var markerPattern = lazy.Regexp(`(?m)^(<{7,}|\|{7,}|={7,}|>{7,})([ \r].*)?$`)
 
-// hasMoreMarkers reports whether a file has more lines that may be conflict markers than the two sides together. It finds markers whose
-// text was changed, and those of nested conflicts.
+// hasMoreMarkers reports whether a file has more lines that may be conflict markers than the two
+// sides together. It finds markers whose text was changed, and those of nested conflicts.
 func (r *Repo) hasMoreMarkers(ctx context.Context, file version, c conflictEntry) (bool, error) {
 	counts := make([]int, 3)
 	for i, v := range []version{file, c.ours, c.theirs} {
@@ -283,11 +301,13 @@ func (r *Repo) hasMoreMarkers(ctx context.Context, file version, c conflictEntry
 	return counts[0] > counts[1]+counts[2], nil
 }
 
-// CommitsOn returns the commits of the base's side of a conflict that change the files in conflict, newest first, each as its short id
-// and its subject. If none changes them, it returns all.
+// CommitsOn returns the commits of the base's side of a conflict that change the files in conflict,
+// newest first, each as its short id and its subject. If none changes them, it returns all.
 func (r *Repo) CommitsOn(ctx context.Context, e *ConflictError) []string {
-	args := []string{"log", "--no-show-signature", "--no-merges", "--format=%h %s", fmt.Sprint("--max-count=", maxCommits), "^" + e.Ours, e.Theirs, "--"}
-	out, err := r.run(ctx, call{dir: r.Root, env: []string{"GIT_LITERAL_PATHSPECS=1"}, args: append(args, e.Files[:min(len(e.Files), maxCommits)]...)})
+	args := []string{"log", "--no-show-signature", "--no-merges", "--format=%h %s",
+		fmt.Sprint("--max-count=", maxCommits), "^" + e.Ours, e.Theirs, "--"}
+	out, err := r.run(ctx, call{dir: r.Root, env: []string{"GIT_LITERAL_PATHSPECS=1"},
+		args: append(args, e.Files[:min(len(e.Files), maxCommits)]...)})
 	if err == nil && out != "" {
 		return strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	}

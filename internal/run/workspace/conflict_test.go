@@ -14,7 +14,10 @@ import (
 // protects protects the files below a folder.
 type protects string
 
-func (p protects) Protects(path string) bool      { return p != "" && strings.HasPrefix(path, string(p)) }
+func (p protects) Protects(
+	path string) bool {
+	return p != "" && strings.HasPrefix(path, string(p))
+}
 func (p protects) ProtectsBelow(path string) bool { return false }
 
 // conflictKit is a task T1 that conflicts with the base.
@@ -25,9 +28,10 @@ type conflictKit struct {
 	draft    string
 }
 
-// newConflict returns a conflict between what two shell commands do, one in the worktree of the task and one in the checkout of the base.
-// The worktree is at the draft.
-func newConflict(t *testing.T, files map[string]string, task, base string, p Protection) *conflictKit {
+// newConflict returns a conflict between what two shell commands do, one in the worktree of the
+// task and one in the checkout of the base. The worktree is at the draft.
+func newConflict(t *testing.T, files map[string]string, task, base string,
+	p Protection) *conflictKit {
 	t.Helper()
 	k := newKit(t, files)
 	c := &conflictKit{kit: k, tree: k.open("T1")}
@@ -56,9 +60,11 @@ func newConflict(t *testing.T, files map[string]string, task, base string, p Pro
 // shell runs a shell command that can use "edit SCRIPT FILE", which is sed in place.
 func (c *conflictKit) shell(dir, command string) {
 	c.t.Helper()
-	cmd := exec.Command("sh", "-ec", `edit() { sed "$1" "$2" > .edited; cat .edited > "$2"; rm .edited; }; `+command)
+	cmd := exec.Command("sh", "-ec",
+		`edit() { sed "$1" "$2" > .edited; cat .edited > "$2"; rm .edited; }; `+command)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		c.t.Fatalf("%s: %v\n%s", command, err, out)
 	}
@@ -72,7 +78,8 @@ func (c *conflictKit) resolve(command string) (commit string, unresolved []strin
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	commit, unresolved, err = c.ResolveConflict(c.t.Context(), "T1", Conflict{c.conflict.Ours, c.conflict.Theirs, c.draft}, saved, c.base())
+	commit, unresolved, err = c.ResolveConflict(c.t.Context(), "T1",
+		Conflict{c.conflict.Ours, c.conflict.Theirs, c.draft}, saved, c.base())
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -87,13 +94,16 @@ func (c *conflictKit) resolve(command string) (commit string, unresolved []strin
 // wantMerge checks that a commit is a merge of the task's commit and the base, and that the conflict does not come back.
 func (c *conflictKit) wantMerge(commit string) {
 	c.t.Helper()
-	if got := gitRun(c.t, c.dir, "show", "-s", "--format=%P", commit); got != c.conflict.Ours+" "+c.conflict.Theirs {
+	if got := gitRun(c.t, c.dir, "show", "-s", "--format=%P", commit); got != c.conflict.Ours+" "+
+		c.conflict.Theirs {
 		c.t.Errorf("the parents are %s, want %s %s", got, c.conflict.Ours, c.conflict.Theirs)
 	}
-	if again, err := c.Combine(c.t.Context(), "T1", commit, c.base()); again != commit || err != nil {
+	if again, err := c.Combine(c.t.Context(), "T1", commit, c.base()); again != commit ||
+		err != nil {
 		c.t.Errorf("combined again: %s, %v", again, err)
 	}
-	if _, err := c.Repo.Merge(c.t.Context(), MergeRequest{Task: "T1", Commit: commit, Base: c.base()}); err != nil {
+	if _, err := c.Repo.Merge(c.t.Context(), MergeRequest{Task: "T1", Commit: commit,
+		Base: c.base()}); err != nil {
 		c.t.Errorf("merge: %v", err)
 	}
 	c.sound()
@@ -116,43 +126,86 @@ func TestResolve(t *testing.T) {
 		right            string
 		result           map[string]string
 	}{
-		{name: "both changed it", files: map[string]string{"a": lines, "b": "1\n"}, task: "edit s/5/task/ a; echo task > new", base: "edit s/5/base/ a; echo base > b",
-			want: []string{"a"}, note: "a: both sides changed it", unresolved: []string{"a"}, wrong: "edit /^=/d a", wrongFile: "a", right: "edit '/^[<=>]/d' a",
-			result: map[string]string{"a": strings.Replace(lines, "5", "task\nbase", 1), "b": "base\n", "new": "task\n"}},
-		{name: "both added it", files: map[string]string{"x": "x\n"}, task: "echo task > a", base: "echo base > a",
-			want: []string{"a"}, note: "a: both sides added it", unresolved: []string{"a"}, wrong: "edit '/^[<>]/d' a", wrongFile: "a", right: "echo both > a", result: map[string]string{"a": "both\n", "x": "x\n"}},
-		{name: "the task deleted it", files: map[string]string{"a": lines, "x": "x\n"}, task: "rm a", base: "echo more >> a",
-			want: []string{"a"}, note: "a deleted in signalbox/T1 and modified in main. Version main of a left in tree.", right: "rm a", result: map[string]string{"x": "x\n"}},
-		{name: "the base deleted it", files: map[string]string{"a": lines, "x": "x\n"}, task: "echo more >> a", base: "rm a",
-			want: []string{"a"}, note: "a deleted in main and modified in signalbox/T1. Version signalbox/T1 of a left in tree.", right: "echo even more >> a", result: map[string]string{"a": lines + "more\neven more\n", "x": "x\n"}},
-		{name: "both renamed it", files: map[string]string{"a": lines}, task: "mv a t", base: "mv a b",
-			want: []string{"a", "b", "t"}, note: "a renamed to t in signalbox/T1 and to b in main.", right: "rm b", result: map[string]string{"t": lines}},
-		{name: "renamed and changed", files: map[string]string{"a": lines}, task: "mv a t; edit s/5/task/ t", base: "edit s/5/base/ a",
-			want: []string{"t"}, unresolved: []string{"t"}, wrong: "mv t u", wrongFile: "u", right: "echo both > u", result: map[string]string{"u": "both\n"}},
-		{name: "binary", files: map[string]string{"a": "x\x00"}, task: binary + "task > a", base: binary + "base > a",
-			want: []string{"a"}, note: "a: both sides changed it. It is not text, so it has no markers: it is the version of signalbox/T1. See the other with: git show THEIRS:a",
-			right: "git show main:a > a; echo task > b", result: map[string]string{"a": "x\x00base", "b": "task\n"}},
-		{name: "mode", files: map[string]string{"x": "x\n"}, task: "echo same > a; chmod +x a", base: "echo same > a",
-			want: []string{"a"}, note: "a: both sides added it in the same way, but with other modes: 100755 in signalbox/T1, 100644 in main. The first is in place", right: "chmod -x a; echo y > x", result: map[string]string{"a": "same\n", "x": "y\n"}},
-		{name: "a folder in the way", files: map[string]string{"x": "x\n"}, task: "echo task > a", base: "mkdir a; echo base > a/b",
-			want: []string{"a~OURS"}, note: "directory in the way of a from signalbox/T1; moving it to a~OURS instead.", unresolved: []string{"a~OURS"}, right: "mv a~* c", result: map[string]string{"a/b": "base\n", "c": "task\n", "x": "x\n"}},
-		{name: "a link and a file", files: map[string]string{"x": "x\n"}, task: "ln -s x a", base: "echo base > a",
-			want: []string{"a", "a~THEIRS"}, unresolved: []string{"a~THEIRS"}, right: "rm a; mv a~* a; echo task > b", result: map[string]string{"a": "base\n", "b": "task\n", "x": "x\n"}},
-		{name: "headings that look like markers", files: map[string]string{"a": "Content\n=======\n\n1\n"}, task: "printf 'Changes\n=======\ntask\n' >> a", base: "printf 'Missing\n=======\nbase\n' >> a",
-			want: []string{"a"}, unresolved: []string{"a"}, right: "edit '/^[<>]/d; /^task$/{n;d;}' a", result: map[string]string{"a": "Content\n=======\n\n1\nChanges\n=======\ntask\nMissing\n=======\nbase\n"}},
-		{name: "markers that belong to the text", files: map[string]string{"a": "<<<<<<< an example\n=======\n>>>>>>> of markers\n1\n"}, task: "echo task >> a", base: "echo base >> a",
-			want: []string{"a"}, unresolved: []string{"a"}, right: "edit '/^<<<<<<< [0-9a-f]*$/d; /^>>>>>>> [0-9a-f]*$/d; /^task$/{n;d;}' a",
+		{name: "both changed it", files: map[string]string{"a": lines, "b": "1\n"},
+			task: "edit s/5/task/ a; echo task > new", base: "edit s/5/base/ a; echo base > b",
+			want: []string{"a"}, note: "a: both sides changed it", unresolved: []string{"a"},
+			wrong: "edit /^=/d a", wrongFile: "a", right: "edit '/^[<=>]/d' a",
+			result: map[string]string{"a": strings.Replace(lines, "5", "task\nbase", 1),
+				"b": "base\n", "new": "task\n"}},
+		{name: "both added it", files: map[string]string{"x": "x\n"}, task: "echo task > a",
+			base: "echo base > a",
+			want: []string{"a"}, note: "a: both sides added it", unresolved: []string{"a"},
+			wrong: "edit '/^[<>]/d' a", wrongFile: "a", right: "echo both > a",
+			result: map[string]string{"a": "both\n", "x": "x\n"}},
+		{name: "the task deleted it", files: map[string]string{"a": lines, "x": "x\n"},
+			task: "rm a", base: "echo more >> a",
+			want: []string{"a"},
+			note: "a deleted in signalbox/T1 and modified in main. Version main of a left in tree.", right: "rm a", result: map[string]string{"x": "x\n"}},
+		{name: "the base deleted it", files: map[string]string{"a": lines, "x": "x\n"},
+			task: "echo more >> a", base: "rm a",
+			want: []string{"a"},
+			note: "a deleted in main and modified in signalbox/T1. Version signalbox/T1 of a left in tree.", right: "echo even more >> a", result: map[string]string{"a": lines + "more\neven more\n", "x": "x\n"}},
+		{name: "both renamed it", files: map[string]string{"a": lines}, task: "mv a t",
+			base: "mv a b",
+			want: []string{"a", "b", "t"}, note: "a renamed to t in signalbox/T1 and to b in main.",
+			right: "rm b", result: map[string]string{"t": lines}},
+		{name: "renamed and changed", files: map[string]string{"a": lines},
+			task: "mv a t; edit s/5/task/ t", base: "edit s/5/base/ a",
+			want: []string{"t"}, unresolved: []string{"t"}, wrong: "mv t u", wrongFile: "u",
+			right: "echo both > u", result: map[string]string{"u": "both\n"}},
+		{name: "binary", files: map[string]string{"a": "x\x00"}, task: binary + "task > a",
+			base:  binary + "base > a",
+			want:  []string{"a"},
+			note:  "a: both sides changed it. It is not text, so it has no markers: it is the version of signalbox/T1. See the other with: git show THEIRS:a",
+			right: "git show main:a > a; echo task > b", result: map[string]string{"a": "x\x00base",
+				"b": "task\n"}},
+		{name: "mode", files: map[string]string{"x": "x\n"}, task: "echo same > a; chmod +x a",
+			base: "echo same > a",
+			want: []string{"a"},
+			note: "a: both sides added it in the same way, but with other modes: 100755 in signalbox/T1, 100644 in main. The first is in place", right: "chmod -x a; echo y > x", result: map[string]string{"a": "same\n", "x": "y\n"}},
+		{name: "a folder in the way", files: map[string]string{"x": "x\n"}, task: "echo task > a",
+			base:       "mkdir a; echo base > a/b",
+			want:       []string{"a~OURS"},
+			note:       "directory in the way of a from signalbox/T1; moving it to a~OURS instead.",
+			unresolved: []string{"a~OURS"}, right: "mv a~* c",
+			result: map[string]string{"a/b": "base\n", "c": "task\n", "x": "x\n"}},
+		{name: "a link and a file", files: map[string]string{"x": "x\n"}, task: "ln -s x a",
+			base: "echo base > a",
+			want: []string{"a", "a~THEIRS"}, unresolved: []string{"a~THEIRS"},
+			right: "rm a; mv a~* a; echo task > b", result: map[string]string{"a": "base\n",
+				"b": "task\n", "x": "x\n"}},
+		{name: "headings that look like markers",
+			files: map[string]string{"a": "Content\n=======\n\n1\n"},
+			task:  "printf 'Changes\n=======\ntask\n' >> a",
+			base:  "printf 'Missing\n=======\nbase\n' >> a",
+			want:  []string{"a"}, unresolved: []string{"a"},
+			right:  "edit '/^[<>]/d; /^task$/{n;d;}' a",
+			result: map[string]string{"a": "Content\n=======\n\n1\nChanges\n=======\ntask\nMissing\n=======\nbase\n"}},
+		{name: "markers that belong to the text",
+			files: map[string]string{"a": "<<<<<<< an example\n=======\n>>>>>>> of markers\n1\n"},
+			task:  "echo task >> a", base: "echo base >> a",
+			want: []string{"a"}, unresolved: []string{"a"},
+			right:  "edit '/^<<<<<<< [0-9a-f]*$/d; /^>>>>>>> [0-9a-f]*$/d; /^task$/{n;d;}' a",
 			result: map[string]string{"a": "<<<<<<< an example\n=======\n>>>>>>> of markers\n1\ntask\nbase\n"}},
-		{name: "markers with another text", files: map[string]string{"a": lines}, task: "edit s/5/task/ a", base: "edit s/5/base/ a",
-			want: []string{"a"}, unresolved: []string{"a"}, wrong: "edit 's/^<<<<<<<.*/<<<<<<< HEAD/; s/^>>>>>>>.*/>>>>>>> main/' a", wrongFile: "a", right: "echo both > a", result: map[string]string{"a": "both\n"}},
-		{name: "long markers, and names that are patterns", files: map[string]string{".gitattributes": "* conflict-marker-size=12\n", "a*[b] c": lines}, task: "edit s/5/task/ 'a*[b] c'", base: "edit s/5/base/ 'a*[b] c'",
-			want: []string{"a*[b] c"}, unresolved: []string{"a*[b] c"}, wrong: "edit '/^>/d' 'a*[b] c'", wrongFile: "a*[b] c", right: "edit '/^[<=>]/d' 'a*[b] c'",
-			result: map[string]string{".gitattributes": "* conflict-marker-size=12\n", "a*[b] c": strings.Replace(lines, "5", "task\nbase", 1)}},
+		{name: "markers with another text", files: map[string]string{"a": lines},
+			task: "edit s/5/task/ a", base: "edit s/5/base/ a",
+			want: []string{"a"}, unresolved: []string{"a"},
+			wrong:     "edit 's/^<<<<<<<.*/<<<<<<< HEAD/; s/^>>>>>>>.*/>>>>>>> main/' a",
+			wrongFile: "a", right: "echo both > a", result: map[string]string{"a": "both\n"}},
+		{name: "long markers, and names that are patterns",
+			files: map[string]string{".gitattributes": "* conflict-marker-size=12\n",
+				"a*[b] c": lines}, task: "edit s/5/task/ 'a*[b] c'", base: "edit s/5/base/ 'a*[b] c'",
+			want: []string{"a*[b] c"}, unresolved: []string{"a*[b] c"},
+			wrong: "edit '/^>/d' 'a*[b] c'", wrongFile: "a*[b] c",
+			right: "edit '/^[<=>]/d' 'a*[b] c'",
+			result: map[string]string{".gitattributes": "* conflict-marker-size=12\n",
+				"a*[b] c": strings.Replace(lines, "5", "task\nbase", 1)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c := newConflict(t, tt.files, tt.task, tt.base, protects(""))
-			name := strings.NewReplacer("OURS", c.conflict.Ours, "THEIRS", c.conflict.Theirs).Replace
+			name := strings.NewReplacer("OURS", c.conflict.Ours, "THEIRS",
+				c.conflict.Theirs).Replace
 			var want, unresolved []string
 			for _, file := range tt.want {
 				want = append(want, name(file))
@@ -166,7 +219,8 @@ func TestResolve(t *testing.T) {
 			if tt.note != "" && !slices.Contains(c.conflict.Notes, name(tt.note)) {
 				t.Errorf("notes %q", c.conflict.Notes)
 			}
-			if commits := c.CommitsOn(t.Context(), c.conflict); len(commits) != 1 || !strings.HasSuffix(commits[0], " base") {
+			if commits := c.CommitsOn(t.Context(), c.conflict); len(commits) != 1 ||
+				!strings.HasSuffix(commits[0], " base") {
 				t.Errorf("commits %q", commits)
 			}
 			commit, left := c.resolve(":")
@@ -174,7 +228,8 @@ func TestResolve(t *testing.T) {
 				t.Errorf("unresolved (-want +got):\n%s", diff)
 			}
 			if left == nil {
-				if got := gitRun(t, c.dir, "show", "-s", "--format=%P", commit); got != c.conflict.Ours+" "+c.conflict.Theirs {
+				if got := gitRun(t, c.dir, "show", "-s", "--format=%P",
+					commit); got != c.conflict.Ours+" "+c.conflict.Theirs {
 					t.Errorf("the parents are %s", got)
 				}
 			}
@@ -187,7 +242,8 @@ func TestResolve(t *testing.T) {
 			if left != nil {
 				t.Fatalf("unresolved: %q", left)
 			}
-			if gitRun(t, c.dir, "rev-list", commit, "^"+c.conflict.Ours, "^"+c.conflict.Theirs) != commit {
+			if gitRun(t, c.dir, "rev-list", commit, "^"+c.conflict.Ours, "^"+
+				c.conflict.Theirs) != commit {
 				t.Error("the draft is in the history")
 			}
 			wantFiles(t, c.tree.Dir, tt.result)
@@ -200,17 +256,21 @@ func TestResolve(t *testing.T) {
 func TestResolveSubmodule(t *testing.T) {
 	t.Parallel()
 	set := func(digit string) string {
-		return "mkdir -p lib; git update-index --add --cacheinfo 160000," + strings.Repeat(digit, 40) + ",lib; git commit -qm lib" + digit
+		return "mkdir -p lib; git update-index --add --cacheinfo 160000," +
+			strings.Repeat(digit, 40) + ",lib; git commit -qm lib" + digit
 	}
-	c := newConflict(t, map[string]string{"a": lines}, set("2")+"; edit s/5/task/ a", set("3")+"; edit s/5/base/ a", protects(""))
-	if diff := cmp.Diff([][]string{{"a", "lib"}, {"lib"}}, [][]string{c.conflict.Files, c.conflict.Submodules}); diff != "" {
+	c := newConflict(t, map[string]string{"a": lines}, set("2")+"; edit s/5/task/ a", set("3")+
+		"; edit s/5/base/ a", protects(""))
+	if diff := cmp.Diff([][]string{{"a", "lib"}, {"lib"}},
+		[][]string{c.conflict.Files, c.conflict.Submodules}); diff != "" {
 		t.Errorf("conflict (-want +got):\n%s", diff)
 	}
 	commit, left := c.resolve("echo both > a")
 	if left != nil {
 		t.Fatalf("unresolved: %q", left)
 	}
-	if got := gitRun(t, c.dir, "ls-tree", commit, "lib"); !strings.Contains(got, strings.Repeat("2", 40)) {
+	if got := gitRun(t, c.dir, "ls-tree", commit, "lib"); !strings.Contains(got,
+		strings.Repeat("2", 40)) {
 		t.Errorf("lib: %s", got)
 	}
 }
@@ -220,16 +280,20 @@ func TestDraftOfProtectedFiles(t *testing.T) {
 	t.Parallel()
 	c := newConflict(t, map[string]string{"ci/a": lines, "ci/b": lines, "ci/c": lines, "d": lines},
 		"edit s/5/task/ ci/a; edit s/5/task/ d; rm ci/b; echo task > ci/new; echo task >> ci/c",
-		"edit s/5/base/ ci/a; edit s/5/base/ d; echo base >> ci/b; echo base > ci/new; rm ci/c", protects("ci/"))
-	if diff := cmp.Diff([]string{"ci/a", "ci/b", "ci/c", "ci/new", "d"}, c.conflict.Files); diff != "" {
+		"edit s/5/base/ ci/a; edit s/5/base/ d; echo base >> ci/b; echo base > ci/new; rm ci/c",
+		protects("ci/"))
+	if diff := cmp.Diff([]string{"ci/a", "ci/b", "ci/c", "ci/new", "d"},
+		c.conflict.Files); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	commit, left := c.resolve("echo both > d")
 	if left != nil {
 		t.Fatalf("unresolved: %q", left)
 	}
-	wantFiles(t, c.tree.Dir, map[string]string{"ci/a": strings.Replace(lines, "5", "base", 1), "ci/b": lines + "base\n", "ci/new": "base\n", "d": "both\n"})
-	if edits, err := c.ProtectedEdits(t.Context(), c.base(), commit, protects("ci/")); len(edits) > 0 || err != nil {
+	wantFiles(t, c.tree.Dir, map[string]string{"ci/a": strings.Replace(lines, "5", "base", 1),
+		"ci/b": lines + "base\n", "ci/new": "base\n", "d": "both\n"})
+	if edits, err := c.ProtectedEdits(t.Context(), c.base(), commit,
+		protects("ci/")); len(edits) > 0 || err != nil {
 		t.Errorf("edits %q, %v", edits, err)
 	}
 	c.wantMerge(commit)
@@ -240,11 +304,13 @@ func TestResolveWhatAnAuthorDidWithGit(t *testing.T) {
 	t.Parallel()
 	begin := func(t *testing.T) *conflictKit {
 		t.Parallel()
-		return newConflict(t, map[string]string{"a": lines, "b": "1\n"}, "edit s/5/task/ a", "edit s/5/base/ a", protects(""))
+		return newConflict(t, map[string]string{"a": lines, "b": "1\n"}, "edit s/5/task/ a",
+			"edit s/5/base/ a", protects(""))
 	}
 	t.Run("commits", func(t *testing.T) {
 		c := begin(t)
-		commit, left := c.resolve("echo one > a; git commit -qam one; echo two > a; git commit -qam two")
+		commit, left := c.resolve(
+			"echo one > a; git commit -qam one; echo two > a; git commit -qam two")
 		if left != nil {
 			t.Fatalf("unresolved: %q", left)
 		}
@@ -263,7 +329,8 @@ func TestResolveWhatAnAuthorDidWithGit(t *testing.T) {
 	t.Run("own merge", func(t *testing.T) {
 		c := begin(t)
 		merge := "git reset -q --hard " + c.conflict.Ours + "; git merge -q main || :; "
-		if _, left := c.resolve(merge + "edit s/task/other/ a; git commit -qam own"); !slices.Equal(left, []string{"a"}) {
+		if _, left := c.resolve(merge + "edit s/task/other/ a; git commit -qam own"); !slices.Equal(
+			left, []string{"a"}) {
 			t.Errorf("unresolved %q", left)
 		}
 		commit, left := c.resolve(merge + "echo both > a; git commit -qam own")
@@ -286,7 +353,9 @@ func TestResolveWhatAnAuthorDidWithGit(t *testing.T) {
 	t.Run("nothing, and the draft is gone", func(t *testing.T) {
 		c := begin(t)
 		tip, _ := c.tree.Commit(t.Context())
-		commit, left, err := c.ResolveConflict(t.Context(), "T1", Conflict{c.conflict.Ours, c.conflict.Theirs, strings.Repeat("1", 40)}, c.conflict.Ours, c.base())
+		commit, left, err := c.ResolveConflict(t.Context(), "T1",
+			Conflict{c.conflict.Ours, c.conflict.Theirs, strings.Repeat("1", 40)}, c.conflict.Ours,
+			c.base())
 		if commit != c.conflict.Ours || left != nil || err != nil || tip != c.draft {
 			t.Errorf("%s %q %v", commit, left, err)
 		}
@@ -326,10 +395,13 @@ func TestDraftIsFinished(t *testing.T) {
 				os.Remove(filepath.Join(tree.Dir, "b"))
 			}
 			tree = k.open("T1")
-			if commit, changed, err := tree.Save(t.Context(), ""); commit != draft || changed || err != nil {
+			if commit, changed, err := tree.Save(t.Context(), ""); commit != draft || changed ||
+				err != nil {
 				t.Errorf("saved %s %v %v, want the draft %s", commit, changed, err, draft)
 			}
-			wantFiles(t, tree.Dir, map[string]string{"a": "<<<<<<< " + conflict.Ours + "\ntask\n=======\nbase\n>>>>>>> " + conflict.Theirs + "\n", "b": "2\n", "new": "task\n"})
+			wantFiles(t, tree.Dir, map[string]string{"a": "<<<<<<< " + conflict.Ours +
+				"\ntask\n=======\nbase\n>>>>>>> " + conflict.Theirs + "\n", "b": "2\n",
+				"new": "task\n"})
 		})
 	}
 }

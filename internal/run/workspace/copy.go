@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// IncludeFile is the file in the checkout of the project that lists ignored files to copy into worktrees, with patterns like those in
-// .gitignore. Other programs use it too.
+// IncludeFile is the file in the checkout of the project that lists ignored files to copy into
+// worktrees, with patterns like those in .gitignore. Other programs use it too.
 const IncludeFile = ".worktreeinclude"
 
 // maxIncludes bounds the size of IncludeFile.
@@ -24,7 +24,8 @@ const maxIncludes = 1 << 20
 type CopyOptions struct {
 	// Match reports whether a file is copied, besides those that IncludeFile names.
 	Match func(name string) bool
-	// Tracked makes an IncludeFile count that git tracks. It came with the repository, so the user must want it.
+	// Tracked makes an IncludeFile count that git tracks. It came with the repository, so the user
+	// must want it.
 	Tracked bool
 	// Limit is how large the files may be together; 0 means any size.
 	Limit int64
@@ -35,11 +36,14 @@ type CopyOptions struct {
 // ErrCopyTooLarge means that the files to copy are larger than the limit.
 var ErrCopyTooLarge = errors.New("the files to copy are larger")
 
-// CopyIgnored copies ignored files from the checkout of the project into one of our worktrees: regular files, and symbolic links that
-// stay inside. A file that exists there already is kept. It returns the names of the files, and notes about what it left out.
+// CopyIgnored copies ignored files from the checkout of the project into one of our worktrees:
+// regular files, and symbolic links that stay inside. A file that exists there already is kept. It
+// returns the names of the files, and notes about what it left out.
 //
-// The files are ignored in the checkout of a person, and named there or in the configuration. What a task has on its branch cannot make it fail.
-func (r *Repo) CopyIgnored(ctx context.Context, dir string, o CopyOptions) (copied, notes []string, err error) {
+// The files are ignored in the checkout of a person, and named there or in the configuration. What
+// a task has on its branch cannot make it fail.
+func (r *Repo) CopyIgnored(ctx context.Context, dir string, o CopyOptions) (copied, notes []string,
+	err error) {
 	names, err := r.filesToCopy(ctx, o)
 	if err != nil || len(names) == 0 {
 		return nil, nil, err
@@ -59,7 +63,8 @@ func (r *Repo) CopyIgnored(ctx context.Context, dir string, o CopyOptions) (copi
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		if !mayCopy(name) || o.Except != "" && isWithin(filepath.Join(r.Root, filepath.FromSlash(name)), o.Except) {
+		if !mayCopy(name) || o.Except != "" &&
+			isWithin(filepath.Join(r.Root, filepath.FromSlash(name)), o.Except) {
 			continue
 		}
 		info, err := from.Lstat(filepath.FromSlash(name))
@@ -70,7 +75,9 @@ func (r *Repo) CopyIgnored(ctx context.Context, dir string, o CopyOptions) (copi
 			return nil, nil, err
 		}
 		if blocked := blockedBy(to, name); blocked != "" {
-			notes = append(notes, fmt.Sprintf("%s: it is not copied into the worktree %s, where %s is in its place", name, filepath.Base(dir), blocked))
+			notes = append(notes,
+				fmt.Sprintf("%s: it is not copied into the worktree %s, where %s is in its place",
+					name, filepath.Base(dir), blocked))
 			continue
 		}
 		note := ""
@@ -97,8 +104,9 @@ func (r *Repo) CopyIgnored(ctx context.Context, dir string, o CopyOptions) (copi
 	return copied, notes, nil
 }
 
-// blockedBy returns what a task has in a worktree where a file or its folders belong, "" if nothing: a file or a link in place of a folder, a folder in place
-// of the file, or something that only copyFile may put there. Nothing is copied through a link of a task.
+// blockedBy returns what a task has in a worktree where a file or its folders belong, "" if
+// nothing: a file or a link in place of a folder, a folder in place of the file, or something that
+// only copyFile may put there. Nothing is copied through a link of a task.
 func blockedBy(to *os.Root, name string) string {
 	parts := strings.Split(name, "/")
 	for i := range parts {
@@ -118,7 +126,8 @@ func blockedBy(to *os.Root, name string) string {
 	return ""
 }
 
-// filesToCopy returns the ignored files of the project's checkout that match, or that IncludeFile names, sorted.
+// filesToCopy returns the ignored files of the project's checkout that match, or that IncludeFile
+// names, sorted.
 func (r *Repo) filesToCopy(ctx context.Context, o CopyOptions) ([]string, error) {
 	included, err := r.included(ctx, o.Tracked)
 	if err != nil || o.Match == nil && included == nil {
@@ -128,13 +137,17 @@ func (r *Repo) filesToCopy(ctx context.Context, o CopyOptions) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(ignored, func(name string) bool { return !(o.Match != nil && o.Match(name)) && !included[name] }), nil
+	return slices.DeleteFunc(ignored,
+			func(name string) bool { return !(o.Match != nil && o.Match(name)) && !included[name] }),
+		nil
 }
 
-// Ignored returns the ignored files of the project's checkout, sorted. A name that ends with a slash is a repository.
+// Ignored returns the ignored files of the project's checkout, sorted. A name that ends with a
+// slash is a repository.
 func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
 	args := []string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard"}
-	if exclude := filepath.Join(r.common, "info", "exclude"); isRegular(exclude) { // the view does not have it
+	// the view does not have it
+	if exclude := filepath.Join(r.common, "info", "exclude"); isRegular(exclude) {
 		args = append(args, "--exclude-from="+exclude)
 	}
 	return r.listFiles(ctx, args...)
@@ -164,7 +177,8 @@ func (r *Repo) listFiles(ctx context.Context, args ...string) ([]string, error) 
 	return slices.Compact(names), nil
 }
 
-// included returns the untracked files that IncludeFile names, nil if there is no such file, or if git tracks it and that must not be.
+// included returns the untracked files that IncludeFile names, nil if there is no such file, or if
+// git tracks it and that must not be.
 func (r *Repo) included(ctx context.Context, tracked bool) (map[string]bool, error) {
 	name := filepath.Join(r.Root, IncludeFile)
 	info, err := os.Lstat(name)
@@ -176,14 +190,16 @@ func (r *Repo) included(ctx context.Context, tracked bool) (map[string]bool, err
 	}
 	if !tracked {
 		// On some systems a name that differs only in case is the same file.
-		if known, err := r.listFiles(ctx, "ls-files", "-z", "--cached", "--", ":(top,icase,literal)"+IncludeFile); err != nil || len(known) > 0 {
+		if known, err := r.listFiles(ctx, "ls-files", "-z", "--cached", "--",
+			":(top,icase,literal)"+IncludeFile); err != nil || len(known) > 0 {
 			return nil, err
 		}
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxIncludes {
 		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", name, maxIncludes)
 	}
-	names, err := r.listFiles(ctx, "ls-files", "-z", "--others", "--ignored", "--exclude-from="+name)
+	names, err := r.listFiles(ctx, "ls-files", "-z", "--others", "--ignored", "--exclude-from="+
+		name)
 	return setOf(names), err
 }
 
@@ -192,7 +208,8 @@ func isRegular(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// mayCopy reports whether a file may be copied at all: not a repository, and nothing of git or of a box.
+// mayCopy reports whether a file may be copied at all: not a repository, and nothing of git or of a
+// box.
 func mayCopy(name string) bool {
 	if strings.HasSuffix(name, "/") || !filepath.IsLocal(filepath.FromSlash(name)) {
 		return false
@@ -217,19 +234,22 @@ func copyLink(from, to *os.Root, name string) (note string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if filepath.IsAbs(target) || !filepath.IsLocal(filepath.Join(filepath.FromSlash(path.Dir(name)), target)) {
+	if filepath.IsAbs(target) ||
+		!filepath.IsLocal(filepath.Join(filepath.FromSlash(path.Dir(name)), target)) {
 		return "a link to " + target + ", which is outside,", nil
 	}
 	if err := copyFolders(from, to, name); err != nil {
 		return "", err
 	}
-	if err := to.Symlink(target, filepath.FromSlash(name)); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := to.Symlink(target, filepath.FromSlash(name)); err != nil &&
+		!errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
 	return "", nil
 }
 
-// copySuffix is the suffix of a file that is being copied. A killed process leaves it, and the next one replaces it.
+// copySuffix is the suffix of a file that is being copied. A killed process leaves it, and the next
+// one replaces it.
 const copySuffix = ".signalbox-copy"
 
 // copyFile copies a regular file with its mode. It never appears incomplete.
@@ -280,7 +300,8 @@ func copyFolders(from, to *os.Root, name string) error {
 		if !info.IsDir() {
 			return fmt.Errorf("%s is not a folder", folder)
 		}
-		if err := to.Mkdir(folder, info.Mode().Perm()|0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := to.Mkdir(folder, info.Mode().Perm()|0o700); err != nil &&
+			!errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

@@ -17,13 +17,16 @@ import (
 // copyKit returns a repository with ignored files in its checkout.
 func copyKit(t *testing.T) *kit {
 	k := newKit(t, map[string]string{".gitignore": "/.env*\n/.venv/\n/secret\n/pipe\n/.git-like\n/nested\n/link-*\n/sub/.git\n", "a": "1\n", "tracked.env": "x\n"})
-	write(t, k.dir, map[string]string{".env": "KEY=1\n", ".env.test": "T=1\n", "secret": "s\n", ".venv/bin/tool": "#!/bin/sh\n", ".venv/lib/x/y.py": "y\n", "not-ignored": "n\n",
+	write(t, k.dir, map[string]string{".env": "KEY=1\n", ".env.test": "T=1\n", "secret": "s\n",
+		".venv/bin/tool": "#!/bin/sh\n", ".venv/lib/x/y.py": "y\n", "not-ignored": "n\n",
 		"nested/file": "f\n", ".git/info/exclude": "local.cfg\n", "local.cfg": "l\n"})
 	if err := os.Chmod(filepath.Join(k.dir, ".venv/bin/tool"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	gitRun(t, k.dir, "init", "--quiet", "nested")
-	for link, target := range map[string]string{".venv/bin/tool3": "tool", ".venv/out": "/etc/passwd", "link-up": "../outside", "link-in": ".venv/lib", "link-root": k.dir + "/secret"} {
+	for link, target := range map[string]string{".venv/bin/tool3": "tool",
+		".venv/out": "/etc/passwd", "link-up": "../outside", "link-in": ".venv/lib",
+		"link-root": k.dir + "/secret"} {
 		if err := os.Symlink(target, filepath.Join(k.dir, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -59,12 +62,15 @@ func TestCopyIgnored(t *testing.T) {
 	k := copyKit(t)
 	tree := k.open("T1")
 	copied, notes := k.copyInto(tree.Dir, CopyOptions{Match: everything})
-	want := []string{".env", ".env.test", ".venv/bin/tool", ".venv/bin/tool3", ".venv/lib/x/y.py", "link-in", "local.cfg", "secret"}
+	want := []string{".env", ".env.test", ".venv/bin/tool", ".venv/bin/tool3", ".venv/lib/x/y.py",
+		"link-in", "local.cfg", "secret"}
 	if diff := cmp.Diff(want, copied); diff != "" {
 		t.Errorf("copied (-want +got):\n%s", diff)
 	}
-	for _, out := range []string{".venv/out: a link to /etc/passwd, which is outside,", "link-up: ", "link-root: "} {
-		if !slices.ContainsFunc(notes, func(note string) bool { return strings.HasPrefix(note, out) }) {
+	for _, out := range []string{".venv/out: a link to /etc/passwd, which is outside,", "link-up: ",
+		"link-root: "} {
+		if !slices.ContainsFunc(notes,
+			func(note string) bool { return strings.HasPrefix(note, out) }) {
 			t.Errorf("%q is not in %q", out, notes)
 		}
 	}
@@ -72,23 +78,27 @@ func TestCopyIgnored(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("the mode is %v, %v", info, err)
 	}
-	for _, name := range []string{"not-ignored", "nested", "pipe", ".venv/out", "link-up", "link-root"} {
+	for _, name := range []string{"not-ignored", "nested", "pipe", ".venv/out", "link-up",
+		"link-root"} {
 		if !isMissing(tree.Dir, name) {
 			t.Errorf("%s was copied", name)
 		}
 	}
-	if text, err := os.ReadFile(filepath.Join(tree.Dir, ".git")); err != nil || !strings.HasPrefix(string(text), "gitdir: ") {
+	if text, err := os.ReadFile(filepath.Join(tree.Dir, ".git")); err != nil ||
+		!strings.HasPrefix(string(text), "gitdir: ") {
 		t.Errorf(".git has %q, %v", text, err)
 	}
 }
 
-// TestCopyKeepsFiles copies twice: what is in the worktree stays, and what a killed process left half done does not.
+// TestCopyKeepsFiles copies twice: what is in the worktree stays, and what a killed process left
+// half done does not.
 func TestCopyKeepsFiles(t *testing.T) {
 	k := copyKit(t)
 	tree := k.open("T1")
 	write(t, tree.Dir, map[string]string{".env": "mine\n", ".env.test" + copySuffix: "half"})
 	k.copyInto(tree.Dir, CopyOptions{Match: everything})
-	if got := textOf(t, tree.Dir, ".env") + textOf(t, tree.Dir, ".env.test"); got != "mine\nT=1\n" || !isMissing(tree.Dir, ".env.test"+copySuffix) {
+	if got := textOf(t, tree.Dir, ".env") + textOf(t, tree.Dir,
+		".env.test"); got != "mine\nT=1\n" || !isMissing(tree.Dir, ".env.test"+copySuffix) {
 		t.Errorf("the files have %q", got)
 	}
 }
@@ -99,12 +109,14 @@ func TestTrackedIncludeFile(t *testing.T) {
 		k := copyKit(t)
 		write(t, k.dir, map[string]string{name: ".env\n"})
 		gitRun(t, k.dir, "add", "-f", name)
-		write(t, k.dir, map[string]string{IncludeFile: ".env\n"}) // on a system that ignores case it is the same
+		// on a system that ignores case it is the same
+		write(t, k.dir, map[string]string{IncludeFile: ".env\n"})
 		tree := k.open("T1")
 		if copied, _ := k.copyInto(tree.Dir, CopyOptions{}); len(copied) > 0 {
 			t.Errorf("%s: copied %q", name, copied)
 		}
-		if copied, _ := k.copyInto(tree.Dir, CopyOptions{Tracked: true}); !slices.Equal(copied, []string{".env"}) {
+		if copied, _ := k.copyInto(tree.Dir, CopyOptions{Tracked: true}); !slices.Equal(copied,
+			[]string{".env"}) {
 			t.Errorf("%s: copied %q, want .env", name, copied)
 		}
 	}
@@ -118,7 +130,11 @@ func TestCopyChoosesFiles(t *testing.T) {
 		t.Errorf("copied %q without being asked", copied)
 	}
 	write(t, k.dir, map[string]string{IncludeFile: "# comment\n.env*\n!.env.test\nnot-ignored\na\n"})
-	copied, _ = k.copyInto(tree.Dir, CopyOptions{Match: func(name string) bool { return name == "secret" || name == "a" || name == "not-ignored" }})
+	copied, _ = k.copyInto(tree.Dir,
+		CopyOptions{Match: func(
+			name string) bool {
+			return name == "secret" || name == "a" || name == "not-ignored"
+		}})
 	if diff := cmp.Diff([]string{".env", "secret"}, copied); diff != "" {
 		t.Errorf("copied (-want +got):\n%s", diff)
 	}
@@ -128,15 +144,19 @@ func TestCopyChoosesFiles(t *testing.T) {
 	if copied, _ = k.copyInto(other.Dir, CopyOptions{}); !slices.Equal(copied, []string{".env"}) {
 		t.Errorf("copied %q", copied)
 	}
-	if copied, _ = k.copyInto(other.Dir, CopyOptions{Match: everything, Except: filepath.Join(k.dir, ".venv")}); slices.ContainsFunc(copied, func(name string) bool { return strings.HasPrefix(name, ".venv") }) {
+	if copied, _ = k.copyInto(other.Dir,
+		CopyOptions{Match: everything, Except: filepath.Join(k.dir, ".venv")}); slices.ContainsFunc(
+		copied, func(name string) bool { return strings.HasPrefix(name, ".venv") }) {
 		t.Errorf("copied %q", copied)
 	}
-	if _, _, err := k.CopyIgnored(t.Context(), other.Dir, CopyOptions{Match: everything, Limit: 10}); !errors.Is(err, ErrCopyTooLarge) {
+	if _, _, err := k.CopyIgnored(t.Context(), other.Dir,
+		CopyOptions{Match: everything, Limit: 10}); !errors.Is(err, ErrCopyTooLarge) {
 		t.Errorf("more than the limit: %v", err)
 	}
 }
 
-// TestCopiedFilesAreNotCommitted removes the lines from .gitignore that keep the files out, and puts in one that brings them back.
+// TestCopiedFilesAreNotCommitted removes the lines from .gitignore that keep the files out, and
+// puts in one that brings them back.
 func TestCopiedFilesAreNotCommitted(t *testing.T) {
 	k := copyKit(t)
 	tree := k.open("T1")
@@ -155,7 +175,8 @@ func TestCopiedFilesAreNotCommitted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := gitRun(t, tree.Dir, "ls-tree", "-r", "--name-only", commit); got != ".gitignore\na\ntracked.env\nwork" {
+		if got := gitRun(t, tree.Dir, "ls-tree", "-r", "--name-only",
+			commit); got != ".gitignore\na\ntracked.env\nwork" {
 			t.Errorf("with %q the commit has %q", ignore, got)
 		}
 		if err := tree.Discard(t.Context(), commit); err != nil {
@@ -165,7 +186,8 @@ func TestCopiedFilesAreNotCommitted(t *testing.T) {
 			t.Errorf("with %q the files are gone", ignore)
 		}
 	}
-	write(t, tree.Dir, map[string]string{".env": "changed\n"}) // and then they still are not the work of an agent
+	// and then they still are not the work of an agent
+	write(t, tree.Dir, map[string]string{".env": "changed\n"})
 	if _, changed, err := tree.Save(t.Context(), "work"); changed || err != nil {
 		t.Errorf("changed %t, %v", changed, err)
 	}
@@ -178,7 +200,8 @@ func TestCopiedFilesAreNotCommitted(t *testing.T) {
 }
 
 func TestExcludePatterns(t *testing.T) {
-	if diff := cmp.Diff([]string{`/\!a\ b`, `/c/\*`}, excludePatterns([]string{"c/*", "!a b"})); diff != "" {
+	if diff := cmp.Diff([]string{`/\!a\ b`, `/c/\*`},
+		excludePatterns([]string{"c/*", "!a b"})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	var many []string
@@ -199,28 +222,65 @@ func TestTrackedIncludeFileThatIsNoFile(t *testing.T) {
 	}
 	gitRun(t, k.dir, "add", "--force", IncludeFile)
 	k.commit("link")
-	if copied, _, err := k.CopyIgnored(t.Context(), k.open("T2").Dir, CopyOptions{}); err != nil || len(copied) > 0 {
+	if copied, _, err := k.CopyIgnored(t.Context(), k.open("T2").Dir, CopyOptions{}); err != nil ||
+		len(copied) > 0 {
 		t.Errorf("copied %q, %v", copied, err)
 	}
 }
 
-// Whatever a task has in the place of a file or its folders, the others are copied, and nothing is written through a link.
+// Whatever a task has in the place of a file or its folders, the others are copied, and nothing is
+// written through a link.
 func TestCopyIntoHostileWorktree(t *testing.T) {
 	for name, test := range map[string]struct {
 		make    func(t *testing.T, dir string)
 		blocked string // what a note names; "" means that everything is copied
 	}{
-		"a file in place of a folder":      {func(t *testing.T, dir string) { write(t, dir, map[string]string{".venv": "x"}) }, ".venv"},
-		"a file in place of a deep folder": {func(t *testing.T, dir string) { write(t, dir, map[string]string{".venv/lib": "x"}) }, ".venv/lib"},
-		"a folder in place of a file":      {func(t *testing.T, dir string) { write(t, dir, map[string]string{"secret/x": "x"}) }, "secret"},
-		"a folder in place of a link":      {func(t *testing.T, dir string) { write(t, dir, map[string]string{"link-in/x": "x"}) }, "link-in"},
-		"a link in place of a folder":      {func(t *testing.T, dir string) { link(t, dir, "real", ".venv") }, ".venv"},
-		"a link outside":                   {func(t *testing.T, dir string) { link(t, dir, "/etc", ".venv") }, ".venv"},
-		"a link to nothing":                {func(t *testing.T, dir string) { link(t, dir, "none", ".venv") }, ".venv"},
-		"a link to itself":                 {func(t *testing.T, dir string) { link(t, dir, ".venv", ".venv") }, ".venv"},
-		"a link in place of a file":        {func(t *testing.T, dir string) { link(t, dir, "/etc/passwd", "secret") }, ""},
-		"a folder with the temporary name": {func(t *testing.T, dir string) { write(t, dir, map[string]string{"secret" + copySuffix + "/x": "x"}) }, "secret" + copySuffix},
-		"a link with the temporary name":   {func(t *testing.T, dir string) { link(t, dir, "/etc/passwd", "secret"+copySuffix) }, "secret" + copySuffix},
+		"a file in place of a folder": {func(t *testing.T,
+			dir string) {
+			write(t, dir, map[string]string{".venv": "x"})
+		}, ".venv"},
+		"a file in place of a deep folder": {func(t *testing.T,
+			dir string) {
+			write(t, dir, map[string]string{".venv/lib": "x"})
+		}, ".venv/lib"},
+		"a folder in place of a file": {func(t *testing.T,
+			dir string) {
+			write(t, dir, map[string]string{"secret/x": "x"})
+		}, "secret"},
+		"a folder in place of a link": {func(t *testing.T,
+			dir string) {
+			write(t, dir, map[string]string{"link-in/x": "x"})
+		}, "link-in"},
+		"a link in place of a folder": {func(t *testing.T,
+			dir string) {
+			link(t, dir, "real", ".venv")
+		}, ".venv"},
+		"a link outside": {func(t *testing.T,
+			dir string) {
+			link(t, dir, "/etc", ".venv")
+		}, ".venv"},
+		"a link to nothing": {func(t *testing.T,
+			dir string) {
+			link(t, dir, "none", ".venv")
+		}, ".venv"},
+		"a link to itself": {func(t *testing.T,
+			dir string) {
+			link(t, dir, ".venv", ".venv")
+		}, ".venv"},
+		"a link in place of a file": {func(t *testing.T,
+			dir string) {
+			link(t, dir, "/etc/passwd", "secret")
+		}, ""},
+		"a folder with the temporary name": {func(t *testing.T,
+			dir string) {
+			write(t, dir, map[string]string{"secret" + copySuffix + "/x": "x"})
+		},
+			"secret" + copySuffix},
+		"a link with the temporary name": {func(t *testing.T,
+			dir string) {
+			link(t, dir, "/etc/passwd", "secret"+copySuffix)
+		}, "secret" +
+			copySuffix},
 		"a pipe in place of a folder": {func(t *testing.T, dir string) {
 			if err := syscall.Mkfifo(filepath.Join(dir, ".venv"), 0o600); err != nil {
 				t.Fatal(err)
@@ -232,7 +292,8 @@ func TestCopyIntoHostileWorktree(t *testing.T) {
 			tree := k.open("T1")
 			write(t, tree.Dir, map[string]string{"real/x": "x"})
 			test.make(t, tree.Dir)
-			copied, notes, err := k.CopyIgnored(t.Context(), tree.Dir, CopyOptions{Match: everything})
+			copied, notes, err := k.CopyIgnored(t.Context(), tree.Dir,
+				CopyOptions{Match: everything})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -240,12 +301,14 @@ func TestCopyIntoHostileWorktree(t *testing.T) {
 				t.Errorf("copied %q", copied)
 			}
 			isBlocked := func(note string) bool {
-				return strings.HasSuffix(note, "it is not copied into the worktree T1, where "+test.blocked+" is in its place")
+				return strings.HasSuffix(note, "it is not copied into the worktree T1, where "+
+					test.blocked+" is in its place")
 			}
 			if got := slices.ContainsFunc(notes, isBlocked); got != (test.blocked != "") {
 				t.Errorf("notes %q", notes)
 			}
-			if found, err := os.ReadDir(filepath.Join(tree.Dir, "real")); err != nil || len(found) != 1 {
+			if found, err := os.ReadDir(filepath.Join(tree.Dir, "real")); err != nil ||
+				len(found) != 1 {
 				t.Errorf("something was written through a link: %v, %v", found, err)
 			}
 		})

@@ -16,15 +16,17 @@ import (
 // deliveredPrefix is the prefix of refs that keep the commits that were delivered.
 const deliveredPrefix = "refs/signalbox/delivered/"
 
-// DeliveryCommit returns the commit to deliver for a task: its commit, or one commit with all its changes on top of base. It is the same commit each
-// time, so that a delivery can be repeated. It stays reachable.
+// DeliveryCommit returns the commit to deliver for a task: its commit, or one commit with all its
+// changes on top of base. It is the same commit each time, so that a delivery can be repeated. It
+// stays reachable.
 func (r *Repo) DeliveryCommit(ctx context.Context, d Delivery) (commit string, err error) {
 	if err := cmp.Or(signalbox.CheckID(d.Task), checkCommits(d.Commit)); err != nil {
 		return "", err
 	}
 	commit = d.Commit
 	if d.Squash {
-		if commit, err = r.commitAt(ctx, d.Commit, withTrailers(d.Message, d.Task, d.Commit), d.Commit+"^{tree}", d.Base); err != nil {
+		if commit, err = r.commitAt(ctx, d.Commit, withTrailers(d.Message, d.Task, d.Commit),
+			d.Commit+"^{tree}", d.Base); err != nil {
 			return "", err
 		}
 	}
@@ -42,8 +44,9 @@ type Delivery struct {
 	Message string
 }
 
-// CloseDelivered is Close for a task whose work was delivered on its branch, which stays. If the branch is at tip, it moves to the commit that
-// was delivered. Otherwise somebody has moved it since, and it is left alone.
+// CloseDelivered is Close for a task whose work was delivered on its branch, which stays. If the
+// branch is at tip, it moves to the commit that was delivered. Otherwise somebody has moved it
+// since, and it is left alone.
 func (r *Repo) CloseDelivered(ctx context.Context, task, tip, commit string) error {
 	if err := cmp.Or(signalbox.CheckID(task), checkCommits(commit)); err != nil {
 		return err
@@ -62,28 +65,36 @@ func (r *Repo) CloseDelivered(ctx context.Context, task, tip, commit string) err
 	if err := r.keepCommit(ctx, task, tip); err != nil {
 		return err
 	}
-	if err := r.moveRef(ctx, nil, branch, commit, tip, "signalbox: deliver"); !errors.Is(err, errMoved) {
+	if err := r.moveRef(ctx, nil, branch, commit, tip, "signalbox: deliver"); !errors.Is(err,
+		errMoved) {
 		return err
 	}
 	return nil
 }
 
-// Remote returns the address of a remote repository that is given by its name or its address. The error is a *signalbox.Error.
+// Remote returns the address of a remote repository that is given by its name or its address. The
+// error is a *signalbox.Error.
 func (r *Repo) Remote(name string) (string, error) {
 	address, known := r.repository.Remotes[name]
 	if !known && !strings.ContainsAny(name, `/:\`) {
-		return "", refusal(signalbox.CodeUsage, "add it: git remote add "+name+" ADDRESS", "there is no remote repository named %s", name)
+		return "", refusal(signalbox.CodeUsage, "add it: git remote add "+name+" ADDRESS",
+			"there is no remote repository named %s", name)
 	}
 	if !known {
 		address = name
 	}
-	if address == "" || strings.HasPrefix(address, "-") || strings.Contains(address, "::") { // ext::COMMAND would run a command
-		return "", refusal(signalbox.CodeUsage, "use an address that begins with https:// or ssh://", "signalbox does not push to the address of %s", name)
+	// ext::COMMAND would run a command
+	if address == "" || strings.HasPrefix(address, "-") || strings.Contains(address, "::") {
+		return "", refusal(signalbox.CodeUsage,
+			"use an address that begins with https:// or ssh://",
+			"signalbox does not push to the address of %s", name)
 	}
-	// A push to a folder runs the hooks there. Agents may have written the name of a folder into the repository's configuration, so only the
-	// configuration of signalbox may name one.
+	// A push to a folder runs the hooks there. Agents may have written the name of a folder into
+	// the repository's configuration, so only the configuration of signalbox may name one.
 	if isFolder(address) && address != name {
-		return "", refusal(signalbox.CodeUsage, "if its hooks may run, set deliver.remote to the folder itself", "the remote repository %s is in the folder %s of this machine", name, address)
+		return "", refusal(signalbox.CodeUsage,
+			"if its hooks may run, set deliver.remote to the folder itself",
+			"the remote repository %s is in the folder %s of this machine", name, address)
 	}
 	return address, nil
 }
@@ -102,12 +113,14 @@ type Push struct {
 	Task string
 	// Remote is an address that Remote returned.
 	Remote string
-	// Commit is what the branch of the task should be at there, and Last what was pushed before; "" means nothing.
+	// Commit is what the branch of the task should be at there, and Last what was pushed before; ""
+	// means nothing.
 	Commit, Last string
 }
 
-// Push moves the branch of a task in a remote repository. It may be repeated. It overwrites only what was pushed for this task before, or what
-// the commit contains: if somebody else has moved the branch there, the error says so.
+// Push moves the branch of a task in a remote repository. It may be repeated. It overwrites only
+// what was pushed for this task before, or what the commit contains: if somebody else has moved the
+// branch there, the error says so.
 func (r *Repo) Push(ctx context.Context, p Push) error {
 	if err := signalbox.CheckID(p.Task); err != nil {
 		return err
@@ -127,8 +140,10 @@ func (r *Repo) Push(ctx context.Context, p Push) error {
 		return err
 	}
 	r.step("pushing")
-	_, err = r.run(ctx, call{dir: r.Root, network: true, args: []string{"push", "--quiet", "--no-verify", "--no-signed", "--force-with-lease=" + branch + ":" + at,
-		"--end-of-options", p.Remote, p.Commit + ":" + branch}})
+	_, err = r.run(ctx, call{dir: r.Root, network: true,
+		args: []string{"push", "--quiet", "--no-verify", "--no-signed", "--force-with-lease=" +
+			branch + ":" + at,
+			"--end-of-options", p.Remote, p.Commit + ":" + branch}})
 	r.step("pushed")
 	if stderrHas(err, "stale info") {
 		return movedThere(p.Task, at)
@@ -139,7 +154,8 @@ func (r *Repo) Push(ctx context.Context, p Push) error {
 	return r.writePushed(p.Task, []string{p.Commit})
 }
 
-// mayReplace reports whether the branch of a task in a remote repository, which is at a commit, may be moved.
+// mayReplace reports whether the branch of a task in a remote repository, which is at a commit, may
+// be moved.
 func (r *Repo) mayReplace(ctx context.Context, p Push, at string) (bool, error) {
 	if at == "" || at == p.Last {
 		return true, nil
@@ -151,20 +167,25 @@ func (r *Repo) mayReplace(ctx context.Context, p Push, at string) (bool, error) 
 }
 
 func movedThere(task, at string) error {
-	return refusal(signalbox.CodeUsage, "if it is not needed there, delete it: git push REMOTE --delete "+Branch(task),
-		"the branch %s in the remote repository is at %.12s, which signalbox did not push", Branch(task), at)
+	return refusal(signalbox.CodeUsage,
+		"if it is not needed there, delete it: git push REMOTE --delete "+Branch(task),
+		"the branch %s in the remote repository is at %.12s, which signalbox did not push",
+		Branch(task), at)
 }
 
 // IsOutage reports whether git failed because it could not reach a remote repository.
 func IsOutage(err error) bool {
-	return stderrHas(err, "Could not resolve host", "Temporary failure in name resolution", "Network is unreachable", "No route to host", "Connection refused", "Connection reset",
-		"Connection timed out", "Operation timed out", "Failed to connect to", "Couldn't connect to", "requested URL returned error: 5", "requested URL returned error: 429")
+	return stderrHas(err, "Could not resolve host", "Temporary failure in name resolution",
+		"Network is unreachable", "No route to host", "Connection refused", "Connection reset",
+		"Connection timed out", "Operation timed out", "Failed to connect to",
+		"Couldn't connect to", "requested URL returned error: 5",
+		"requested URL returned error: 429")
 }
 
 const pushedPrefix = ".pushed-"
 
-// pushedFile is the file with the commits that the branch of a task may be at in the remote repository, one on each line: the one that was
-// pushed last, and those that were about to be.
+// pushedFile is the file with the commits that the branch of a task may be at in the remote
+// repository, one on each line: the one that was pushed last, and those that were about to be.
 func (r *Repo) pushedFile(task string) string { return filepath.Join(r.folder, pushedPrefix+task) }
 
 // pushed returns the commits in the file. Without it, only what Push.Last says is known.
@@ -175,42 +196,52 @@ func (r *Repo) pushed(task string) []string {
 
 func (r *Repo) writePushed(task string, commits []string) error {
 	slices.Sort(commits)
-	commits = slices.DeleteFunc(slices.Compact(commits), func(commit string) bool { return commit == "" })
+	commits = slices.DeleteFunc(slices.Compact(commits),
+		func(commit string) bool { return commit == "" })
 	return durable.Replace(r.pushedFile(task), []byte(strings.Join(commits, "\n")+"\n"), 0o600)
 }
 
 // remoteRef returns the commit of a ref in a remote repository, "" if there is no such ref.
 func (r *Repo) remoteRef(ctx context.Context, remote, name string) (string, error) {
-	out, err := r.run(ctx, call{dir: r.Root, network: true, args: []string{"ls-remote", "--quiet", "--end-of-options", remote, name}})
+	out, err := r.run(ctx,
+		call{dir: r.Root, network: true, args: []string{"ls-remote", "--quiet", "--end-of-options",
+			remote, name}})
 	if err != nil {
 		return "", err
 	}
 	for line := range strings.Lines(out) {
-		if commit, found, _ := strings.Cut(strings.TrimSpace(line), "\t"); found == name && isCommitID(commit) {
+		if commit, found, _ := strings.Cut(strings.TrimSpace(line), "\t"); found == name &&
+			isCommitID(commit) {
 			return commit, nil
 		}
 	}
 	return "", nil
 }
 
-// Fetch fetches the base branch of a remote repository, and returns its commit. No branch here moves.
+// Fetch fetches the base branch of a remote repository, and returns its commit. No branch here
+// moves.
 func (r *Repo) Fetch(ctx context.Context, remote string) (string, error) {
 	commit, err := r.remoteRef(ctx, remote, headsPrefix+r.Base)
 	if err != nil {
 		return "", err
 	}
 	if commit == "" {
-		return "", refusal(signalbox.CodeNotFound, "push it, or set deliver.target to another branch", "the remote repository has no branch %s", r.Base)
+		return "", refusal(signalbox.CodeNotFound,
+			"push it, or set deliver.target to another branch",
+			"the remote repository has no branch %s", r.Base)
 	}
 	if known, err := r.Contains(ctx, commit, commit); known || err != nil {
 		return commit, err
 	}
-	_, err = r.run(ctx, call{dir: r.Root, network: true, args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--recurse-submodules=no",
-		"--end-of-options", remote, headsPrefix + r.Base}})
+	_, err = r.run(ctx, call{dir: r.Root, network: true,
+		args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
+			"--no-auto-maintenance", "--recurse-submodules=no",
+			"--end-of-options", remote, headsPrefix + r.Base}})
 	if err != nil {
 		return "", err
 	}
-	// The branch may have moved in between, but not lost the commit. If it has, the next try finds another one.
+	// The branch may have moved in between, but not lost the commit. If it has, the next try finds
+	// another one.
 	_, err = r.git(ctx, r.Root, "cat-file", "-e", commit+"^{commit}")
 	return commit, err
 }
@@ -218,8 +249,9 @@ func (r *Repo) Fetch(ctx context.Context, remote string) (string, error) {
 // ErrDiverged means that the base branch has commits that the remote one has not.
 var ErrDiverged = errors.New("the branches have diverged")
 
-// FastForward moves the base branch to a commit that contains it, and updates its checkout. It does nothing if the base branch already
-// contains the commit. The error is ErrDiverged if neither contains the other.
+// FastForward moves the base branch to a commit that contains it, and updates its checkout. It does
+// nothing if the base branch already contains the commit. The error is ErrDiverged if neither
+// contains the other.
 func (r *Repo) FastForward(ctx context.Context, task, commit string) (warning string, err error) {
 	held, err := r.lock(ctx, mergeLock)
 	if err != nil {
@@ -241,8 +273,8 @@ func (r *Repo) FastForward(ctx context.Context, task, commit string) (warning st
 	return r.landWithRetry(ctx, landing{Task: task, Base: r.Base, Before: base, After: commit})
 }
 
-// Stack returns a commit that contains the base and other commits, which tasks have delivered. It is the same commit each time. If they
-// conflict, the error is a *ConflictError.
+// Stack returns a commit that contains the base and other commits, which tasks have delivered. It
+// is the same commit each time. If they conflict, the error is a *ConflictError.
 func (r *Repo) Stack(ctx context.Context, base string, commits []string) (string, error) {
 	stack := base
 	for _, commit := range commits {
@@ -261,7 +293,8 @@ func (r *Repo) Stack(ctx context.Context, base string, commits []string) (string
 		if err != nil {
 			return "", err
 		}
-		if stack, err = r.commitAt(ctx, commit, "Combine work that was delivered\n", tree, stack, commit); err != nil {
+		if stack, err = r.commitAt(ctx, commit, "Combine work that was delivered\n", tree, stack,
+			commit); err != nil {
 			return "", err
 		}
 	}
@@ -269,8 +302,10 @@ func (r *Repo) Stack(ctx context.Context, base string, commits []string) (string
 }
 
 // commitAt creates a commit with the time of another, so that it is the same commit each time.
-func (r *Repo) commitAt(ctx context.Context, other, message, tree string, parents ...string) (string, error) {
-	when, err := r.git(ctx, r.Root, "log", "-1", "--no-show-signature", "--format=@%ct +0000", other)
+func (r *Repo) commitAt(ctx context.Context, other, message, tree string,
+	parents ...string) (string, error) {
+	when, err := r.git(ctx, r.Root, "log", "-1", "--no-show-signature", "--format=@%ct +0000",
+		other)
 	if err != nil {
 		return "", err
 	}
@@ -279,6 +314,7 @@ func (r *Repo) commitAt(ctx context.Context, other, message, tree string, parent
 	for _, parent := range parents {
 		args = append(args, "-p", parent)
 	}
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message), args: append(args, tree), env: []string{"GIT_AUTHOR_DATE=" + when, "GIT_COMMITTER_DATE=" + when}})
+	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message), args: append(args, tree),
+		env: []string{"GIT_AUTHOR_DATE=" + when, "GIT_COMMITTER_DATE=" + when}})
 	return strings.TrimSpace(out), err
 }

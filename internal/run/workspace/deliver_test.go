@@ -36,7 +36,8 @@ func (k *kit) tip(task string) string {
 
 func wantRef(t *testing.T, dir, name, want string) {
 	t.Helper()
-	if got := strings.TrimSpace(gitRun(t, dir, "for-each-ref", "--format=%(objectname)", name)); got != want {
+	if got := strings.TrimSpace(gitRun(t, dir, "for-each-ref", "--format=%(objectname)",
+		name)); got != want {
 		t.Errorf("%s in %s is at %q, want %q", name, dir, got, want)
 	}
 }
@@ -45,8 +46,10 @@ func TestPush(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	remote := k.withRemote()
-	// A hook, and settings of the repository that would run a command or push elsewhere, have no effect.
-	write(t, k.dir, map[string]string{".git/hooks/pre-push": "#!/bin/sh\ntouch " + filepath.Join(k.dir, "hooked") + "\nexit 1\n"})
+	// A hook, and settings of the repository that would run a command or push elsewhere, have no
+	// effect.
+	write(t, k.dir, map[string]string{".git/hooks/pre-push": "#!/bin/sh\ntouch " +
+		filepath.Join(k.dir, "hooked") + "\nexit 1\n"})
 	if err := os.Chmod(filepath.Join(k.dir, ".git", "hooks", "pre-push"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -63,15 +66,20 @@ func TestPush(t *testing.T) {
 	}
 	k.work("T1", map[string]string{"a": "3\n"})
 	second := k.tip("T1")
-	squashed, err := k.DeliveryCommit(t.Context(), Delivery{Task: "T1", Commit: second, Base: k.base(), Squash: true, Message: "T1: all"})
+	squashed, err := k.DeliveryCommit(t.Context(),
+		Delivery{Task: "T1", Commit: second, Base: k.base(), Squash: true, Message: "T1: all"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Push(t.Context(), Push{Task: "T1", Remote: remote, Commit: squashed, Last: first}); err != nil { // not a fast-forward
+	// not a fast-forward
+	if err := k.Push(t.Context(), Push{Task: "T1", Remote: remote, Commit: squashed,
+		Last: first}); err != nil {
 		t.Fatal(err)
 	}
 	wantRef(t, remote, "refs/heads/signalbox/T1", squashed)
-	if err := k.Push(t.Context(), Push{Task: "T1", Remote: remote, Commit: second, Last: first}); err != nil { // killed before the push was recorded
+	// killed before the push was recorded
+	if err := k.Push(t.Context(), Push{Task: "T1", Remote: remote, Commit: second,
+		Last: first}); err != nil {
 		t.Fatal(err)
 	}
 	wantRef(t, remote, "refs/heads/signalbox/T1", second)
@@ -94,12 +102,14 @@ func TestPushKeepsOthersCommits(t *testing.T) {
 	}
 	clone := filepath.Join(newDir(t), "clone")
 	gitRun(t, k.dir, "clone", "--quiet", "-b", "signalbox/T1", remote, clone)
-	gitRun(t, clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "--quiet", "--allow-empty", "-m", "of ann")
+	gitRun(t, clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "--quiet",
+		"--allow-empty", "-m", "of ann")
 	gitRun(t, clone, "push", "--quiet")
 	theirs := strings.TrimSpace(gitRun(t, clone, "rev-parse", "HEAD"))
 	k.work("T1", map[string]string{"a": "3\n"})
 	push.Commit, push.Last = k.tip("T1"), first
-	if err := k.Push(t.Context(), push); err == nil || signalbox.HintOf(err) == "" || !strings.Contains(err.Error(), theirs[:12]) {
+	if err := k.Push(t.Context(), push); err == nil || signalbox.HintOf(err) == "" ||
+		!strings.Contains(err.Error(), theirs[:12]) {
 		t.Errorf("error %v", err)
 	}
 	wantRef(t, remote, "refs/heads/signalbox/T1", theirs)
@@ -113,7 +123,8 @@ func TestPushFails(t *testing.T) {
 	var squashed []string
 	for _, text := range []string{"2\n", "3\n", "4\n"} {
 		k.work("T1", map[string]string{"a": text})
-		commit, err := k.DeliveryCommit(t.Context(), Delivery{Task: "T1", Commit: k.tip("T1"), Base: k.base(), Squash: true, Message: "T1: all"})
+		commit, err := k.DeliveryCommit(t.Context(), Delivery{Task: "T1", Commit: k.tip("T1"),
+			Base: k.base(), Squash: true, Message: "T1: all"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,12 +141,14 @@ func TestPushFails(t *testing.T) {
 	}
 	refuse("false")
 	wantRef(t, remote, "refs/heads/signalbox/T1", squashed[0])
-	gitRun(t, k.dir, "push", "--quiet", "--force", remote, squashed[1]+":refs/heads/signalbox/T1") // it took place nevertheless
+	// it took place nevertheless
+	gitRun(t, k.dir, "push", "--quiet", "--force", remote, squashed[1]+":refs/heads/signalbox/T1")
 	if err := push(2); err != nil {
 		t.Fatal(err)
 	}
 	wantRef(t, remote, "refs/heads/signalbox/T1", squashed[2])
-	gitRun(t, k.dir, "push", "--quiet", "--force", remote, squashed[0]+":refs/heads/signalbox/T1") // somebody went back
+	// somebody went back
+	gitRun(t, k.dir, "push", "--quiet", "--force", remote, squashed[0]+":refs/heads/signalbox/T1")
 	if err := push(1); err == nil {
 		t.Error("what somebody pushed was overwritten")
 	}
@@ -166,12 +179,14 @@ func TestRemoteAddresses(t *testing.T) {
 	gitRun(t, k.dir, "remote", "add", "scp", "git@example.org:shop.git")
 	gitRun(t, k.dir, "config", "remote."+folder+"/shadowed.url", folder)
 	k.find()
-	for _, name := range []string{"evil", "option", "missing", "ext::date", "folder", "relative", "colon", "file", folder + "/shadowed"} {
+	for _, name := range []string{"evil", "option", "missing", "ext::date", "folder", "relative",
+		"colon", "file", folder + "/shadowed"} {
 		if address, err := k.Remote(name); err == nil {
 			t.Errorf("%s is %s", name, address)
 		}
 	}
-	for name, want := range map[string]string{"two": "https://example.org/push", "https://example.org/x": "https://example.org/x", "scp": "git@example.org:shop.git",
+	for name, want := range map[string]string{"two": "https://example.org/push",
+		"https://example.org/x": "https://example.org/x", "scp": "git@example.org:shop.git",
 		folder: folder, "file:///a": "file:///a"} {
 		if address, err := k.Remote(name); err != nil || address != want {
 			t.Errorf("%s is %s: %v", name, address, err)
@@ -179,9 +194,11 @@ func TestRemoteAddresses(t *testing.T) {
 	}
 	// Not even if the address gets past the check, and the user allows it.
 	config := filepath.Join(newDir(t), "config")
-	write(t, filepath.Dir(config), map[string]string{"config": "[protocol \"ext\"]\nallow = always\n"})
+	write(t, filepath.Dir(config),
+		map[string]string{"config": "[protocol \"ext\"]\nallow = always\n"})
 	t.Setenv("GIT_CONFIG_GLOBAL", config)
-	err := k.Push(t.Context(), Push{Task: "T1", Remote: "ext::touch " + filepath.Join(k.dir, "pwned"), Commit: k.base()})
+	err := k.Push(t.Context(), Push{Task: "T1", Remote: "ext::touch " +
+		filepath.Join(k.dir, "pwned"), Commit: k.base()})
 	if err == nil {
 		t.Error("it was pushed")
 	}
@@ -197,7 +214,8 @@ func TestFetchAndFastForward(t *testing.T) {
 	clone := filepath.Join(newDir(t), "clone")
 	gitRun(t, k.dir, "clone", "--quiet", remote, clone)
 	write(t, clone, map[string]string{"a": "2\n"})
-	gitRun(t, clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "--quiet", "-am", "of ann")
+	gitRun(t, clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "--quiet",
+		"-am", "of ann")
 	gitRun(t, clone, "push", "--quiet")
 	theirs := strings.TrimSpace(gitRun(t, clone, "rev-parse", "HEAD"))
 	commit, err := k.Fetch(t.Context(), remote)
@@ -215,7 +233,8 @@ func TestFetchAndFastForward(t *testing.T) {
 	write(t, k.dir, map[string]string{"b": "mine\n"})
 	mine := k.commit("of mine")
 	write(t, clone, map[string]string{"a": "3\n"})
-	gitRun(t, clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "--quiet", "-am", "of ann too")
+	gitRun(t, clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "--quiet",
+		"-am", "of ann too")
 	gitRun(t, clone, "push", "--quiet")
 	if commit, err = k.Fetch(t.Context(), remote); err != nil {
 		t.Fatal(err)
@@ -226,7 +245,8 @@ func TestFetchAndFastForward(t *testing.T) {
 	wantRef(t, k.dir, "refs/heads/main", mine)
 }
 
-// A delivery can be repeated: it makes the same commit, with one parent and the work as its content.
+// A delivery can be repeated: it makes the same commit, with one parent and the work as its
+// content.
 func TestDeliveryCommit(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -234,7 +254,8 @@ func TestDeliveryCommit(t *testing.T) {
 	k.work("T1", map[string]string{"a": "2\n"})
 	k.work("T1", map[string]string{"b": "2\n"})
 	tip := k.tip("T1")
-	d := Delivery{Task: "T1", Commit: tip, Base: base, Message: CommitText("T1: two files", "Says 2.\nSignalbox-Task: T9")}
+	d := Delivery{Task: "T1", Commit: tip, Base: base,
+		Message: CommitText("T1: two files", "Says 2.\nSignalbox-Task: T9")}
 	if commit, err := k.DeliveryCommit(t.Context(), d); err != nil || commit != tip {
 		t.Fatalf("%s: %v", commit, err)
 	}
@@ -280,11 +301,13 @@ func TestSquashedMerge(t *testing.T) {
 	base := k.base()
 	k.work("T1", map[string]string{"a": "2\n"})
 	k.work("T1", map[string]string{"b": "2\n"})
-	merged, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: k.tip("T1"), Base: base, Message: "T1: both", Squash: true})
+	merged, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: k.tip("T1"),
+		Base: base, Message: "T1: both", Squash: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.TrimSpace(gitRun(t, k.dir, "log", "-1", "--format=%P %s", merged.Commit)); got != base+" T1: both" {
+	if got := strings.TrimSpace(gitRun(t, k.dir, "log", "-1", "--format=%P %s",
+		merged.Commit)); got != base+" T1: both" {
 		t.Errorf("commit %q", got)
 	}
 	wantFiles(t, k.dir, map[string]string{"a": "2\n", "b": "2\n"})
@@ -311,7 +334,8 @@ func TestStack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := k.Stack(t.Context(), base, []string{one, two, one}); again != both || err != nil {
+	if again, err := k.Stack(t.Context(), base, []string{one, two, one}); again != both ||
+		err != nil {
 		t.Errorf("%s, then %s: %v", both, again, err)
 	}
 	k.wantScratch("X", both, map[string]string{"a": "1\n", "b": "1\n", "c": "1\n"})
@@ -332,7 +356,8 @@ func TestCommitText(t *testing.T) {
 		}
 	}
 	long := CommitText(strings.Repeat("é", 1000), strings.Repeat("é", 100_000))
-	if title, body, _ := strings.Cut(long, "\n\n"); len([]rune(title)) != maxSubject || len([]rune(body)) != maxSummary {
+	if title, body, _ := strings.Cut(long, "\n\n"); len([]rune(title)) != maxSubject ||
+		len([]rune(body)) != maxSummary {
 		t.Errorf("a title of %d and a body of %d characters", len([]rune(title)), len([]rune(body)))
 	}
 }
@@ -348,7 +373,8 @@ func TestUseBase(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.work("T1", map[string]string{"a": "2\n"})
-	merged, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: k.tip("T1"), Base: k.base()})
+	merged, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: k.tip("T1"),
+		Base: k.base()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,18 +383,22 @@ func TestUseBase(t *testing.T) {
 	k.sound()
 }
 
-// The commits that are made for a delivery have the time of the work, so that they are the same whenever they are made.
+// The commits that are made for a delivery have the time of the work, so that they are the same
+// whenever they are made.
 func TestDeliveryHasTheTimeOfTheWork(t *testing.T) {
-	t.Setenv("GIT_COMMITTER_DATE", "2020-01-01T00:00:00Z") // of the gits in this test, not of those that the package starts
+	// of the gits in this test, not of those that the package starts
+	t.Setenv("GIT_COMMITTER_DATE", "2020-01-01T00:00:00Z")
 	k := newKit(t, map[string]string{"a": "1\n"})
 	base := k.base()
 	k.work("T1", map[string]string{"b": "1\n"})
 	k.work("T2", map[string]string{"c": "1\n"})
 	old := func(task string) string {
-		return strings.TrimSpace(gitRun(t, k.dir, "commit-tree", "-p", base, "-m", "old", k.tip(task)+"^{tree}"))
+		return strings.TrimSpace(gitRun(t, k.dir, "commit-tree", "-p", base, "-m", "old",
+			k.tip(task)+"^{tree}"))
 	}
 	one, two := old("T1"), old("T2")
-	squashed, err := k.DeliveryCommit(t.Context(), Delivery{Task: "T1", Commit: one, Base: base, Squash: true, Message: "T1"})
+	squashed, err := k.DeliveryCommit(t.Context(), Delivery{Task: "T1", Commit: one, Base: base,
+		Squash: true, Message: "T1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +407,8 @@ func TestDeliveryHasTheTimeOfTheWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, commit := range []string{squashed, stack} {
-		if got := strings.TrimSpace(gitRun(t, k.dir, "log", "-1", "--format=%at %ct", commit)); got != "1577836800 1577836800" {
+		if got := strings.TrimSpace(gitRun(t, k.dir, "log", "-1", "--format=%at %ct",
+			commit)); got != "1577836800 1577836800" {
 			t.Errorf("%s is of %s", commit, got)
 		}
 	}

@@ -16,21 +16,25 @@ import (
 	"signalbox/internal/run/contain"
 )
 
-// Cause is a reason why a check cannot pass that no agent should have to repair: something is missing on this machine, a file
-// that the command names is not there, or the check does not get something that the user has.
+// Cause is a reason why a check cannot pass that no agent should have to repair: something is
+// missing on this machine, a file that the command names is not there, or the check does not get
+// something that the user has.
 type Cause struct {
 	// What is missing, and Fix is what to do.
 	What, Fix string
 	// Sure means that the check cannot pass. Otherwise it probably cannot.
 	Sure bool
-	// File means that a file of the project is missing, which something that runs before the check may create.
+	// File means that a file of the project is missing, which something that runs before the check
+	// may create.
 	File bool
 }
 
-// Diagnose looks for causes why a check cannot pass in a folder, without running anything. It reads the command as far as it
-// certainly runs: up to the first part that depends on a variable, a condition or on what an earlier part does. contained is what the
-// check gets; nil means everything that this process has.
-func Diagnose(files fs.FS, check Check, environment Environment, contained *contain.Program) []Cause {
+// Diagnose looks for causes why a check cannot pass in a folder, without running anything. It reads
+// the command as far as it certainly runs: up to the first part that depends on a variable, a
+// condition or on what an earlier part does. contained is what the check gets; nil means everything
+// that this process has.
+func Diagnose(files fs.FS, check Check, environment Environment,
+	contained *contain.Program) []Cause {
 	d := newDiagnosis(files, environment, contained)
 	if len(environment.Run) > 0 { // the command runs elsewhere, such as in a container
 		d.program(environment.Run[0], "the environment "+environment.Name)
@@ -48,22 +52,26 @@ func Diagnose(files fs.FS, check Check, environment Environment, contained *cont
 }
 
 func newDiagnosis(files fs.FS, environment Environment, contained *contain.Program) *diagnosis {
-	d := &diagnosis{files: files, path: os.Getenv("PATH"), env: environment.Env, dir: ".", contained: contained}
+	d := &diagnosis{files: files, path: os.Getenv("PATH"), env: environment.Env, dir: ".",
+		contained: contained}
 	if custom, set := environment.Env["PATH"]; set {
 		d.path = custom
 	}
 	return d
 }
 
-// DiagnoseFailure is Diagnose for a check that has failed. Its exit status and output may tell more.
-func DiagnoseFailure(files fs.FS, check Check, environment Environment, contained *contain.Program, result CheckResult) []Cause {
+// DiagnoseFailure is Diagnose for a check that has failed. Its exit status and output may tell
+// more.
+func DiagnoseFailure(files fs.FS, check Check, environment Environment, contained *contain.Program,
+	result CheckResult) []Cause {
 	d := newDiagnosis(files, environment, contained)
 	d.causes = Diagnose(files, check, environment, contained)
 	if len(environment.Run) == 0 {
 		d.output(result.Output)
 	}
 	sure := slices.ContainsFunc(d.causes, func(c Cause) bool { return c.Sure })
-	if found := notFound().FindSubmatch(result.Output); found != nil && !sure && result.Exit == exitNotFound {
+	if found := notFound().FindSubmatch(result.Output); found != nil && !sure &&
+		result.Exit == exitNotFound {
 		name := cmp.Or(string(found[1]), string(found[2]))
 		if file, shown := d.inPath(name); file == "" || shown || len(environment.Run) > 0 {
 			d.add(true, fixProgram, "%s was not found", name)
@@ -78,7 +86,8 @@ func DiagnoseFailure(files fs.FS, check Check, environment Environment, containe
 const exitNotFound = 127
 
 // notFound matches what shells and env print about a program that is not there.
-var notFound = lazy.Regexp(`(?m)^(?:.*[ :])?([^\s:]+): (?:command )?not found\r?$|^(?:/usr/bin/)?env: ['‘"]?([^'’":\s]+)['’"]?: No such file`)
+var notFound = lazy.Regexp(
+	`(?m)^(?:.*[ :])?([^\s:]+): (?:command )?not found\r?$|^(?:/usr/bin/)?env: ['‘"]?([^'’":\s]+)['’"]?: No such file`)
 
 // diagnosis reads the command of a check.
 type diagnosis struct {
@@ -94,7 +103,8 @@ type diagnosis struct {
 }
 
 func (d *diagnosis) add(sure bool, fix, format string, args ...any) {
-	if c := (Cause{fmt.Sprintf(format, args...), fix, sure && !d.ignored, fix == fixFile}); !slices.Contains(d.causes, c) {
+	if c := (Cause{fmt.Sprintf(format, args...), fix, sure && !d.ignored,
+		fix == fixFile}); !slices.Contains(d.causes, c) {
 		d.causes = append(d.causes, c)
 	}
 }
@@ -122,7 +132,8 @@ func (d *diagnosis) program(name, user string) {
 	d.script(name, true)
 }
 
-// inPath returns the file of a program in the search path, and whether the check can see it. A file that it can see counts first.
+// inPath returns the file of a program in the search path, and whether the check can see it. A file
+// that it can see counts first.
 func (d *diagnosis) inPath(name string) (file string, shown bool) {
 	for _, dir := range filepath.SplitList(d.path) {
 		found := filepath.Join(cmp.Or(dir, "."), name)
@@ -139,12 +150,14 @@ func (d *diagnosis) inPath(name string) (file string, shown bool) {
 
 const fixFile = "commit it, or correct the command of the check: it runs in a fresh worktree, where only committed files are"
 
-// ErrNotCommitted is what files report for a name that only the checkout has. It is an fs.ErrNotExist.
+// ErrNotCommitted is what files report for a name that only the checkout has. It is an
+// fs.ErrNotExist.
 var ErrNotCommitted = fmt.Errorf("not committed: %w", fs.ErrNotExist)
 
 const notCommitted = "is not committed"
 
-// find looks for a file that the command names. missing is "" if it is there or outside of the folder, and otherwise says what is wrong.
+// find looks for a file that the command names. missing is "" if it is there or outside of the
+// folder, and otherwise says what is wrong.
 func (d *diagnosis) find(name string) (full, missing string) {
 	full = path.Join(d.dir, name)
 	if path.IsAbs(name) || !fs.ValidPath(full) {
@@ -171,11 +184,13 @@ func (d *diagnosis) script(name string, direct bool) {
 		return
 	}
 	info, err := fs.Stat(d.files, full)
-	if err != nil || !info.Mode().IsRegular() { // the check may have put a pipe there, which must not be opened
+	// the check may have put a pipe there, which must not be opened
+	if err != nil || !info.Mode().IsRegular() {
 		return
 	}
 	if info.Mode().Perm()&0o111 == 0 {
-		d.add(true, "run git update-index --chmod=+x "+full+", and commit it", "the check runs %s, which is not executable", name)
+		d.add(true, "run git update-index --chmod=+x "+full+", and commit it",
+			"the check runs %s, which is not executable", name)
 		return
 	}
 	file, err := d.files.Open(full)
@@ -202,13 +217,15 @@ func (d *diagnosis) interpreter(script, name string) {
 	}
 	d.hidden(file, true)
 	if missing {
-		d.add(true, "install it, or correct the first line of "+script, "%s needs the interpreter %s, which is not installed", script, name)
+		d.add(true, "install it, or correct the first line of "+script,
+			"%s needs the interpreter %s, which is not installed", script, name)
 	}
 }
 
 var submodulePath = lazy.Regexp(`(?m)^\s*path\s*=\s*"?(.*?)"?\s*$`)
 
-// submodules looks for submodules whose files are not there. A fresh worktree has those that are on this machine.
+// submodules looks for submodules whose files are not there. A fresh worktree has those that are on
+// this machine.
 func (d *diagnosis) submodules() {
 	if info, err := fs.Stat(d.files, ".gitmodules"); err != nil || !info.Mode().IsRegular() {
 		return
@@ -220,7 +237,8 @@ func (d *diagnosis) submodules() {
 	var empty []string
 	for _, found := range submodulePath().FindAllSubmatch(text, -1) {
 		name := path.Clean(string(found[1]))
-		if entries, err := fs.ReadDir(d.files, name); fs.ValidPath(name) && (errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0) {
+		if entries, err := fs.ReadDir(d.files, name); fs.ValidPath(name) &&
+			(errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0) {
 			empty = append(empty, name)
 		}
 	}
@@ -239,7 +257,8 @@ func (d *diagnosis) command(text string) {
 	}
 }
 
-// simple looks at a simple command. It reports whether the next one certainly runs in a known state.
+// simple looks at a simple command. It reports whether the next one certainly runs in a known
+// state.
 func (d *diagnosis) simple(words []shellWord) bool {
 	for len(words) > 0 && assignment().MatchString(words[0].text) {
 		if strings.HasPrefix(words[0].text, "PATH=") {
@@ -286,10 +305,14 @@ func (d *diagnosis) simple(words []shellWord) bool {
 }
 
 var (
-	assignment    = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*=`)
-	interpreters  = lazy.Regexp(`^(sh|bash|dash|zsh|ksh|python[0-9.]*|pypy[0-9.]*|node|bun|deno|ruby|perl|php|lua[0-9.]*|Rscript)$`)
-	creators      = []string{"cp", "curl", "install", "ln", "mkdir", "mv", "rm", "tee", "touch", "wget"} // of the files that they name
-	otherBuiltins = []string{"alias", "bg", "break", "continue", "eval", "exit", "export", "false", "fc", "fg", "getopts", "hash", "jobs", "kill", "local",
+	assignment   = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*=`)
+	interpreters = lazy.Regexp(
+		`^(sh|bash|dash|zsh|ksh|python[0-9.]*|pypy[0-9.]*|node|bun|deno|ruby|perl|php|lua[0-9.]*|Rscript)$`)
+	// of the files that they name
+	creators = []string{"cp", "curl", "install", "ln", "mkdir", "mv", "rm", "tee", "touch",
+		"wget"}
+	otherBuiltins = []string{"alias", "bg", "break", "continue", "eval", "exit", "export", "false",
+		"fc", "fg", "getopts", "hash", "jobs", "kill", "local",
 		"read", "readonly", "return", "shift", "times", "trap", "type", "unalias", "unset", "wait"}
 )
 
@@ -309,7 +332,9 @@ func (d *diagnosis) changeDir(args []shellWord) bool {
 
 // test looks at a condition on one file, such as test -f NAME.
 func (d *diagnosis) test(args []shellWord) {
-	if len(args) < 2 || !args[1].literal || !slices.Contains([]string{"-d", "-e", "-f", "-r", "-s", "-x"}, args[0].text) || len(args) > 2 && args[2].text != "]" {
+	if len(args) < 2 || !args[1].literal ||
+		!slices.Contains([]string{"-d", "-e", "-f", "-r", "-s", "-x"}, args[0].text) ||
+		len(args) > 2 && args[2].text != "]" {
 		return
 	}
 	d.file(args[1].text)
@@ -331,7 +356,8 @@ func (d *diagnosis) interpreted(args []shellWord, interpreter string) {
 	}
 	for _, arg := range args {
 		switch {
-		case !arg.literal, strings.HasPrefix(arg.text, "-") && strings.ContainsAny(arg.text, noScript), arg.text == "run", arg.text == "test":
+		case !arg.literal, strings.HasPrefix(arg.text, "-") &&
+			strings.ContainsAny(arg.text, noScript), arg.text == "run", arg.text == "test":
 			return // the program is an argument, or a module
 		case !strings.HasPrefix(arg.text, "-"):
 			d.script(arg.text, false)
@@ -353,7 +379,8 @@ func (d *diagnosis) make(args []shellWord) {
 		case arg.text == "-f" && i+1 < len(args) && args[i+1].literal:
 			d.script(args[i+1].text, false)
 			return
-		case strings.HasPrefix(arg.text, "--"), strings.HasPrefix(arg.text, "-") && strings.ContainsAny(arg.text, "Cf"):
+		case strings.HasPrefix(arg.text, "--"), strings.HasPrefix(arg.text, "-") &&
+			strings.ContainsAny(arg.text, "Cf"):
 			return
 		}
 	}
@@ -369,16 +396,21 @@ func (d *diagnosis) make(args []shellWord) {
 	d.add(true, fixFile, "the check runs make, but %s", wrong)
 }
 
-// arguments looks at arguments that are certainly names of files. What follows an option may be created.
+// arguments looks at arguments that are certainly names of files. What follows an option may be
+// created.
 func (d *diagnosis) arguments(args []shellWord) {
 	for i, arg := range args {
-		if !arg.literal || arg.quoted || !fileName().MatchString(arg.text) || i > 0 && strings.HasPrefix(args[i-1].text, "-") ||
-			strings.HasPrefix(arg.text, filepath.Clean(os.TempDir())+"/") { // the check may create it
+		if !arg.literal || arg.quoted || !fileName().MatchString(arg.text) || i > 0 &&
+			strings.HasPrefix(args[i-1].text, "-") ||
+			// the check may create it
+			strings.HasPrefix(arg.text, filepath.Clean(os.TempDir())+"/") {
 			continue
 		}
 		d.file(arg.text)
 	}
 }
 
-// fileName matches words with an extension that files have and that domains, packages and versions have not.
-var fileName = lazy.Regexp(`^[A-Za-z0-9_./-]*[A-Za-z0-9_]\.(bash|bats|c|cc|cfg|conf|cpp|css|csv|go|h|hpp|html|ini|java|js|json|lua|mjs|md|mk|php|pl|proto|py|rb|rs|sh|sql|toml|ts|txt|xml|ya?ml)$`)
+// fileName matches words with an extension that files have and that domains, packages and versions
+// have not.
+var fileName = lazy.Regexp(
+	`^[A-Za-z0-9_./-]*[A-Za-z0-9_]\.(bash|bats|c|cc|cfg|conf|cpp|css|csv|go|h|hpp|html|ini|java|js|json|lua|mjs|md|mk|php|pl|proto|py|rb|rs|sh|sql|toml|ts|txt|xml|ya?ml)$`)

@@ -9,7 +9,8 @@ import (
 	"testing/fstest"
 )
 
-// diagnoseKit is a folder with files, and a search path with the programs tool, sh, python3 and make.
+// diagnoseKit is a folder with files, and a search path with the programs tool, sh, python3 and
+// make.
 func diagnoseKit(t *testing.T) (files fstest.MapFS, environment Environment) {
 	t.Helper()
 	bin := t.TempDir()
@@ -109,20 +110,23 @@ func TestDiagnoseEnvironment(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	environment.Run[0] = "dockerless"
-	if got := Diagnose(files, Check{Command: "pytest"}, environment, nil); len(got) != 1 || got[0].What != "the environment box needs the program dockerless, which is not in the PATH" {
+	if got := Diagnose(files, Check{Command: "pytest"}, environment, nil); len(got) != 1 ||
+		got[0].What != "the environment box needs the program dockerless, which is not in the PATH" {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestDiagnoseSubmodules(t *testing.T) {
 	files, environment := diagnoseKit(t)
-	files[".gitmodules"] = &fstest.MapFile{Data: []byte("[submodule \"a\"]\n\tpath = vendor/a\n\turl = x\n[submodule \"b\"]\n\tpath = b\n")}
+	files[".gitmodules"] = &fstest.MapFile{Data: []byte(
+		"[submodule \"a\"]\n\tpath = vendor/a\n\turl = x\n[submodule \"b\"]\n\tpath = b\n")}
 	files["b/file"] = &fstest.MapFile{}
 	got := Diagnose(files, Check{Command: "tool"}, environment, nil)
 	if len(got) != 1 || got[0].What != "submodules are not on this machine, so they are not in the worktree where the check runs: vendor/a" || !strings.Contains(got[0].Fix, "git submodule update --init") {
 		t.Errorf("got %+v", got)
 	}
-	if got := Diagnose(files, Check{Command: "git submodule update --init && tool"}, Environment{}, nil); len(got) != 0 {
+	if got := Diagnose(files, Check{Command: "git submodule update --init && tool"}, Environment{},
+		nil); len(got) != 0 {
 		t.Errorf("a check that fetches them: %+v", got)
 	}
 }
@@ -139,7 +143,8 @@ func TestDiagnoseFailure(t *testing.T) {
 		"make: *** [Makefile:3: test] Error 127\nnothing was found.": "",
 	} {
 		files, environment := diagnoseKit(t)
-		causes := DiagnoseFailure(files, Check{Command: "tool"}, environment, nil, CheckResult{Exit: 127, Output: []byte(output)})
+		causes := DiagnoseFailure(files, Check{Command: "tool"}, environment, nil,
+			CheckResult{Exit: 127, Output: []byte(output)})
 		got := ""
 		if len(causes) > 0 {
 			got = causes[0].What
@@ -147,7 +152,8 @@ func TestDiagnoseFailure(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: got %q, want %q", output, got, want)
 		}
-		if causes := DiagnoseFailure(files, Check{Command: "tool"}, environment, nil, CheckResult{Exit: 1, Output: []byte(output)}); len(causes) != 0 {
+		if causes := DiagnoseFailure(files, Check{Command: "tool"}, environment, nil,
+			CheckResult{Exit: 1, Output: []byte(output)}); len(causes) != 0 {
 			t.Errorf("%q with exit status 1: %+v", output, causes)
 		}
 	}
@@ -179,8 +185,10 @@ func TestDiagnoseUncommitted(t *testing.T) {
 		"make test":          "the check runs make, but the Makefile is not committed",
 		"sh gone.sh":         "the check runs gone.sh, which does not exist",
 	} {
-		got := Diagnose(onlyInCheckout{committed, checkout}, Check{Command: command}, environment, nil)
-		if len(got) != 1 || got[0].What != want || !got[0].File || !strings.HasPrefix(got[0].Fix, "commit it, ") {
+		got := Diagnose(onlyInCheckout{committed, checkout}, Check{Command: command}, environment,
+			nil)
+		if len(got) != 1 || got[0].What != want || !got[0].File ||
+			!strings.HasPrefix(got[0].Fix, "commit it, ") {
 			t.Errorf("%q: got %+v, want %s", command, got, want)
 		}
 	}

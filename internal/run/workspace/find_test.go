@@ -26,7 +26,8 @@ func TestFindRefuses(t *testing.T) {
 	}
 	// fails runs a git command that stops with an error.
 	fails := func(t *testing.T, dir string, args ...string) {
-		script := "git -c user.name=x -c user.email=x@localhost " + strings.Join(args, " ") + " >/dev/null 2>&1 || true"
+		script := "git -c user.name=x -c user.email=x@localhost " + strings.Join(args, " ") +
+			" >/dev/null 2>&1 || true"
 		gitRun(t, dir, "-c", "alias.try=!"+script, "try")
 	}
 	for _, tt := range []struct {
@@ -37,19 +38,40 @@ func TestFindRefuses(t *testing.T) {
 		{"no git", func(t *testing.T, dir string) { t.Setenv("PATH", dir) },
 			"git is not installed", "install git, or set workspace: shared in signalbox.yaml"},
 		{"no repository", func(*testing.T, string) {},
-			"DIR is not in a git repository", "run git init and make a first commit, or set workspace: shared in signalbox.yaml"},
+			"DIR is not in a git repository",
+			"run git init and make a first commit, or set workspace: shared in signalbox.yaml"},
 		{"bare", func(t *testing.T, dir string) { gitRun(t, dir, "init", "--quiet", "--bare") },
-			"DIR is a bare git repository: it has no files to work on", "clone it, and work in the clone"},
+			"DIR is a bare git repository: it has no files to work on",
+			"clone it, and work in the clone"},
 		{"no commit", initial,
-			"the git repository DIR has no commit yet", "make a first commit: git commit --allow-empty -m start"},
-		{"detached", func(t *testing.T, dir string) { committed(t, dir); gitRun(t, dir, "checkout", "--quiet", "--detach") },
-			"the git repository DIR is not on a branch (detached head)", "switch to the branch to merge into: git switch main"},
-		{"merge", func(t *testing.T, dir string) { diverged(t, dir); fails(t, dir, "merge", "other") },
+			"the git repository DIR has no commit yet",
+			"make a first commit: git commit --allow-empty -m start"},
+		{"detached", func(t *testing.T,
+			dir string) {
+			committed(t, dir)
+			gitRun(t, dir, "checkout", "--quiet", "--detach")
+		},
+			"the git repository DIR is not on a branch (detached head)",
+			"switch to the branch to merge into: git switch main"},
+		{"merge", func(t *testing.T,
+			dir string) {
+			diverged(t, dir)
+			fails(t, dir, "merge", "other")
+		},
 			"a merge is in progress in DIR", "finish it, or abort it: git merge --abort"},
-		{"rebase", func(t *testing.T, dir string) { diverged(t, dir); fails(t, dir, "rebase", "other") },
+		{"rebase", func(t *testing.T,
+			dir string) {
+			diverged(t, dir)
+			fails(t, dir, "rebase", "other")
+		},
 			"a rebase is in progress in DIR", "finish it, or abort it: git rebase --abort"},
-		{"cherry-pick", func(t *testing.T, dir string) { diverged(t, dir); fails(t, dir, "cherry-pick", "other") },
-			"a cherry-pick is in progress in DIR", "finish it, or abort it: git cherry-pick --abort"},
+		{"cherry-pick", func(t *testing.T,
+			dir string) {
+			diverged(t, dir)
+			fails(t, dir, "cherry-pick", "other")
+		},
+			"a cherry-pick is in progress in DIR",
+			"finish it, or abort it: git cherry-pick --abort"},
 		{"revert", func(t *testing.T, dir string) {
 			diverged(t, dir)
 			fails(t, dir, "revert", "--no-edit", "HEAD^", "HEAD")
@@ -62,9 +84,11 @@ func TestFindRefuses(t *testing.T) {
 			"there are uncommitted changes in DIR: a", "commit them, or stash them: git stash"},
 		{"staged", func(t *testing.T, dir string) {
 			committed(t, dir)
-			write(t, dir, map[string]string{"1": "x", "2 x": "x", "3": "x", "4": "x", "5": "x", "6": "x", "b": ""})
+			write(t, dir, map[string]string{"1": "x", "2 x": "x", "3": "x", "4": "x", "5": "x",
+				"6": "x", "b": ""})
 			gitRun(t, dir, "add", "-A")
-		}, "there are uncommitted changes in DIR: 1, 2 x, 3, 4, 5 and 2 more", "commit them, or stash them: git stash"},
+		}, "there are uncommitted changes in DIR: 1, 2 x, 3, 4, 5 and 2 more",
+			"commit them, or stash them: git stash"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.name != "no git" { // that case changes the environment
@@ -73,7 +97,8 @@ func TestFindRefuses(t *testing.T) {
 			dir := newDir(t)
 			tt.prepare(t, dir)
 			_, err := Find(t.Context(), dir, filepath.Join(dir, "trees"))
-			mustRefuse(t, err, strings.ReplaceAll(tt.text, "DIR", dir), strings.ReplaceAll(tt.hint, "DIR", dir))
+			mustRefuse(t, err, strings.ReplaceAll(tt.text, "DIR", dir),
+				strings.ReplaceAll(tt.hint, "DIR", dir))
 			if _, err := os.Stat(filepath.Join(dir, "trees")); err == nil {
 				t.Error("the folder was created anyway")
 			}
@@ -85,7 +110,8 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n", "sub/b": "1\n"})
 	write(t, k.dir, map[string]string{"untracked": "x"})
-	repo, err := Find(t.Context(), filepath.Join(k.dir, "sub"), filepath.Join(k.dir, ".box", "trees"))
+	repo, err := Find(t.Context(), filepath.Join(k.dir, "sub"),
+		filepath.Join(k.dir, ".box", "trees"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,14 +138,16 @@ func TestGitEnvironmentIsIgnored(t *testing.T) {
 	os.Unsetenv("GIT_DIR")
 	os.Unsetenv("GIT_INDEX_FILE")
 	gitRun(t, k.dir, "config", "commit.gpgsign", "true")
-	write(t, k.dir, map[string]string{".git/hooks/pre-commit": "#!/bin/sh\nexit 1\n", ".git/hooks/reference-transaction": "#!/bin/sh\nexit 1\n"})
+	write(t, k.dir, map[string]string{".git/hooks/pre-commit": "#!/bin/sh\nexit 1\n",
+		".git/hooks/reference-transaction": "#!/bin/sh\nexit 1\n"})
 	for _, hook := range []string{"pre-commit", "reference-transaction"} {
 		if err := os.Chmod(filepath.Join(k.dir, ".git/hooks", hook), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
 	tree := k.work("T1", map[string]string{"a": "2\n"})
-	if got := gitRun(t, tree.Dir, "log", "-1", "--format=%an <%ae>"); got != "signalbox <signalbox@localhost>" {
+	if got := gitRun(t, tree.Dir, "log", "-1",
+		"--format=%an <%ae>"); got != "signalbox <signalbox@localhost>" {
 		t.Errorf("committed by %s", got)
 	}
 	gitRun(t, k.dir, "config", "user.name", "Ada")

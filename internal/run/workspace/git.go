@@ -27,13 +27,15 @@ type call struct {
 	args  []string
 	env   []string
 	stdin []byte
-	// empty is an empty folder that git takes for the worktree, so that it finds no attributes; "" means dir.
+	// empty is an empty folder that git takes for the worktree, so that it finds no attributes; ""
+	// means dir.
 	empty string
 	// input is read instead of stdin; such a call is not retried.
 	input io.Reader
 	// stdout receives the output instead of the caller; such a call is not retried.
 	stdout io.Writer
-	// inherit is a lock that git inherits. If this process is killed, the lock stays held until git has ended too.
+	// inherit is a lock that git inherits. If this process is killed, the lock stays held until git
+	// has ended too.
 	inherit *heldLock
 	// inWorktrees reports that git writes files of our worktrees, though not in dir.
 	inWorktrees bool
@@ -88,7 +90,8 @@ func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, err
 	return r.run(ctx, call{dir: dir, args: args})
 }
 
-// run runs git. If another git holds a lock, or is creating or removing a worktree, it waits up to r.lockWait.
+// run runs git. If another git holds a lock, or is creating or removing a worktree, it waits up to
+// r.lockWait.
 func (r *Repo) run(ctx context.Context, c call) (string, error) {
 	deadline := time.Now().Add(r.lockWait)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
@@ -113,22 +116,23 @@ func (r *Repo) run(ctx context.Context, c call) (string, error) {
 	}
 }
 
-// readPartialWorktree reports whether git failed because it read the folder of a worktree while another git created or removed it.
-// Git reads all of them to know which branches are in use.
+// readPartialWorktree reports whether git failed because it read the folder of a worktree while
+// another git created or removed it. Git reads all of them to know which branches are in use.
 func readPartialWorktree(stderr string) bool {
 	failed := strings.Contains(stderr, "failed to read") || strings.Contains(stderr, "Invalid path")
 	return failed && strings.Contains(filepath.ToSlash(stderr), "/worktrees/")
 }
 
-// gitDir returns the git folder of a worktree. Git must not read that from the file .git in the worktree, which an agent could have
-// replaced.
+// gitDir returns the git folder of a worktree. Git must not read that from the file .git in the
+// worktree, which an agent could have replaced.
 func (r *Repo) gitDir(dir string) (string, error) {
 	if dir == r.Root {
 		return r.repository.Dir, nil
 	}
 	gitDir, err := r.repository.DirOf(dir)
 	if err != nil {
-		return "", refusal(signalbox.CodeFailed, "inspect the folder and remove it; commits on its branch are kept",
+		return "", refusal(signalbox.CodeFailed,
+			"inspect the folder and remove it; commits on its branch are kept",
 			"the file .git in %s was replaced, so git is not run there", dir)
 	}
 	return gitDir, nil
@@ -145,8 +149,10 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 	ours := filepath.Dir(c.dir) == r.folder
 	var stdout, stderrText bytes.Buffer
 	reader := &firstError{w: c.stdout}
-	in := git.Call{Worktree: cmp.Or(c.empty, c.dir), NoAttributes: c.empty != "", Dir: gitDir, Args: c.args, Env: c.env, Ours: c.inWorktrees || ours, Helpers: c.helpers, Network: c.network,
-		Stdin: bytes.NewReader(c.stdin), Stdout: &stdout, Stderr: &stderrText}
+	in := git.Call{Worktree: cmp.Or(c.empty, c.dir), NoAttributes: c.empty != "", Dir: gitDir,
+		Args: c.args, Env: c.env, Ours: c.inWorktrees || ours, Helpers: c.helpers,
+		Network: c.network,
+		Stdin:   bytes.NewReader(c.stdin), Stdout: &stdout, Stderr: &stderrText}
 	if c.stdout != nil {
 		in.Stdout = reader
 	}
@@ -163,12 +169,15 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 	case reader.err != nil: // git was ended because its output is no longer read, which is not its fault
 		err = reader.err
 	case errors.Is(err, git.ErrSpecialFile) && ours:
-		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("git would wait for a file in %s: %w", c.dir, err), Hint: "remove it"}
+		err = &signalbox.Error{Code: signalbox.CodeConflict,
+			Err: fmt.Errorf("git would wait for a file in %s: %w", c.dir, err), Hint: "remove it"}
 	case errors.Is(err, git.ErrTooLong) && ours:
-		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("git %s in %s: %w", c.args[0], c.dir, err),
+		err = &signalbox.Error{Code: signalbox.CodeConflict,
+			Err:  fmt.Errorf("git %s in %s: %w", c.args[0], c.dir, err),
 			Hint: "remove files that git should not read, or ignore them"}
 	case errors.As(err, &exit):
-		err = &gitError{command: c.args[0], status: exit.ExitCode(), stderr: stderrText.String(), err: err}
+		err = &gitError{command: c.args[0], status: exit.ExitCode(), stderr: stderrText.String(),
+			err: err}
 	case errors.Is(err, git.ErrTooLong), ctx.Err() != nil:
 		err = &gitError{command: c.args[0], status: -1, stderr: stderrText.String(), err: err}
 	}
@@ -199,11 +208,13 @@ func blockingLock(stderr string) string {
 	return ""
 }
 
-// ErrLocked means that another git process held a lock for longer than we wait. Trying again later may succeed.
+// ErrLocked means that another git process held a lock for longer than we wait. Trying again later
+// may succeed.
 var ErrLocked = errors.New("another git process holds a lock")
 
 func lockError(lock string, err error) error {
-	return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%w: %s: %w", ErrLocked, lock, err),
+	return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%w: %s: %w", ErrLocked,
+		lock, err),
 		Hint: "wait until that git is done; if no git is running there, remove the file"}
 }
 
@@ -213,21 +224,25 @@ const (
 	oldLock   = 10 * time.Second
 )
 
-// isAbandoned reports whether a killed git left a lock. It is used only for locks of refs and of the indexes of our own worktrees,
-// never for the index of a person's checkout, which an open editor may lock for an hour.
+// isAbandoned reports whether a killed git left a lock. It is used only for locks of refs and of
+// the indexes of our own worktrees, never for the index of a person's checkout, which an open
+// editor may lock for an hour.
 //
-// A lock that is ten seconds old is abandoned. One that is two seconds old is abandoned if no git process on this machine is older
-// than the lock. (A git in another container is not visible, hence the two seconds.)
+// A lock that is ten seconds old is abandoned. One that is two seconds old is abandoned if no git
+// process on this machine is older than the lock. (A git in another container is not visible, hence
+// the two seconds.)
 func isAbandoned(lock string, now time.Time) bool {
 	info, err := os.Stat(lock)
 	if err != nil {
-		return errors.Is(err, fs.ErrNotExist) // it is gone: removing it fails, and run waits a moment
+		// it is gone: removing it fails, and run waits a moment
+		return errors.Is(err, fs.ErrNotExist)
 	}
 	age := now.Sub(info.ModTime())
 	return age >= oldLock || age >= youngLock && noGitBefore(info.ModTime())
 }
 
-// noGitBefore reports whether no running git was started before a time. It returns false if that is unknown.
+// noGitBefore reports whether no running git was started before a time. It returns false if that is
+// unknown.
 func noGitBefore(then time.Time) bool {
 	uptime, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -248,8 +263,8 @@ func noGitBefore(then time.Time) bool {
 	return len(names) > 0
 }
 
-// mayBeGitBefore parses a line of /proc/PID/stat, such as "123 (git) S …". Its 22nd field is the start in hundredths of a second since
-// boot.
+// mayBeGitBefore parses a line of /proc/PID/stat, such as "123 (git) S …". Its 22nd field is the
+// start in hundredths of a second since boot.
 func mayBeGitBefore(stat string, boot, then time.Time) bool {
 	_, rest, _ := strings.Cut(stat, "(")
 	end := strings.LastIndex(rest, ")")
@@ -261,5 +276,6 @@ func mayBeGitBefore(stat string, boot, then time.Time) bool {
 		return true
 	}
 	ticks, err := strconv.ParseInt(fields[19], 10, 64)
-	return fields[0] != "Z" && (err != nil || !boot.Add(time.Duration(ticks)*10*time.Millisecond).After(then))
+	return fields[0] != "Z" &&
+		(err != nil || !boot.Add(time.Duration(ticks)*10*time.Millisecond).After(then))
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// If git fails because another git is creating a worktree, it is retried until the worktree is complete or gone.
+// If git fails because another git is creating a worktree, it is retried until the worktree is
+// complete or gone.
 func TestPartialWorktree(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -16,7 +17,8 @@ func TestPartialWorktree(t *testing.T) {
 	if err := os.MkdirAll(half, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"commondir": "", "gitdir": filepath.Join(k.folder, "half", ".git") + "\n", "HEAD": ""} {
+	for name, text := range map[string]string{"commondir": "",
+		"gitdir": filepath.Join(k.folder, "half", ".git") + "\n", "HEAD": ""} {
 		if err := os.WriteFile(filepath.Join(half, name), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +43,8 @@ func TestPartialWorktree(t *testing.T) {
 	}
 }
 
-// A lock is not abandoned while a git that is older than the lock is running, unless the lock is very old.
+// A lock is not abandoned while a git that is older than the lock is running, unless the lock is
+// very old.
 func TestLockOfARunningGit(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -62,7 +65,8 @@ func TestLockOfARunningGit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for age, want := range map[time.Duration]bool{0: false, youngLock: false, oldLock - 1: false, oldLock: true} {
+	for age, want := range map[time.Duration]bool{0: false, youngLock: false, oldLock - 1: false,
+		oldLock: true} {
 		if got := isAbandoned(lock, info.ModTime().Add(age)); got != want {
 			t.Errorf("after %s: abandoned is %v", age, got)
 		}

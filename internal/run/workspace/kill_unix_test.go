@@ -18,7 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// killVariable makes this test binary the process that is killed. Its value is the number of the step, and how.
+// killVariable makes this test binary the process that is killed. Its value is the number of the
+// step, and how.
 const killVariable = "WORKSPACE_TEST_KILL"
 
 // TestKilledProcess is that process, not a test.
@@ -83,7 +84,8 @@ func killedWork(ctx context.Context, repo *Repo) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(tree.Dir, "critic.txt"), []byte("scribble"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(tree.Dir, "critic.txt"), []byte("scribble"),
+			0o600); err != nil {
 			return err
 		}
 		if err := tree.Discard(ctx, commit); err != nil {
@@ -99,7 +101,8 @@ func killedWork(ctx context.Context, repo *Repo) error {
 		if commit, err = tree.Commit(ctx); err != nil {
 			return err
 		}
-		_, err = repo.Merge(ctx, MergeRequest{Task: "T1", Commit: commit, Base: base, Check: noCheck,
+		_, err = repo.Merge(ctx, MergeRequest{Task: "T1", Commit: commit, Base: base,
+			Check:    noCheck,
 			Prepared: func(merge string) error { return os.WriteFile(prepared, []byte(merge), 0o600) }})
 		if err != nil {
 			return err
@@ -108,12 +111,14 @@ func killedWork(ctx context.Context, repo *Repo) error {
 	return repo.Close(ctx, "T1")
 }
 
-var killedFiles = map[string]string{"a.txt": "new\n", "b.boom": "new\n", "c.txt": "new\n", "z.boom": "new\n"}
+var killedFiles = map[string]string{"a.txt": "new\n", "b.boom": "new\n", "c.txt": "new\n",
+	"z.boom": "new\n"}
 
-// killedKit returns a repository with files for a filter. In TestKilledProcess, the filter kills git's process group while git writes
-// files, if the file boom exists.
+// killedKit returns a repository with files for a filter. In TestKilledProcess, the filter kills
+// git's process group while git writes files, if the file boom exists.
 func killedKit(t *testing.T) (k *kit, start, other string) {
-	k = newKit(t, map[string]string{".gitattributes": "*.boom filter=boom\n", "a.txt": "old\n", "b.boom": "old\n", "c.txt": "old\n", "d.boom": "old\n", "e.txt": "old\n"})
+	k = newKit(t, map[string]string{".gitattributes": "*.boom filter=boom\n", "a.txt": "old\n",
+		"b.boom": "old\n", "c.txt": "old\n", "d.boom": "old\n", "e.txt": "old\n"})
 	k.open("T1") // before the base branch moves, so that Refresh has something to do
 	start = k.base()
 	write(t, k.dir, map[string]string{"d.boom": "other\n", "e.txt": "other\n"})
@@ -149,7 +154,8 @@ func TestKill(t *testing.T) {
 	for i, step := range steps {
 		hows := []string{"before"}
 		switch step {
-		case "added", "committed", "merged", "checked", "landing": // nothing that can be interrupted happens between these and the next step
+		case "added", "committed", "merged", "checked",
+			"landing": // nothing that can be interrupted happens between these and the next step
 			continue
 		case "creating worktree", "index copied", "moving", "discarding":
 			hows = append(hows, "in")
@@ -175,7 +181,8 @@ func (k *kit) afterKill(other string) {
 	t.Helper()
 	k.find() // fails if something was left in the checkout
 	k.sound()
-	want := map[string]string{".gitattributes": "*.boom filter=boom\n", "a.txt": "old\n", "b.boom": "old\n", "c.txt": "old\n", "d.boom": "other\n", "e.txt": "other\n"}
+	want := map[string]string{".gitattributes": "*.boom filter=boom\n", "a.txt": "old\n",
+		"b.boom": "old\n", "c.txt": "old\n", "d.boom": "other\n", "e.txt": "other\n"}
 	merged := k.base() != other
 	if merged {
 		for name, text := range killedFiles {
@@ -184,7 +191,8 @@ func (k *kit) afterKill(other string) {
 	}
 	wantFiles(t, k.dir, want)
 	if merge, err := os.ReadFile(filepath.Join(filepath.Dir(k.dir), "prepared")); err == nil {
-		if _, landed, err := k.Landed(t.Context(), string(merge)); err != nil || landed != merged || merged && string(merge) != k.base() {
+		if _, landed, err := k.Landed(t.Context(), string(merge)); err != nil || landed != merged ||
+			merged && string(merge) != k.base() {
 			t.Errorf("landed %s: %v %v, base is at %s", merge, landed, err, k.base())
 		}
 	} else if merged {
@@ -202,7 +210,8 @@ func (k *kit) afterKill(other string) {
 		want[name] = text
 	}
 	wantFiles(t, k.dir, want)
-	if got := gitRun(t, k.dir, "rev-list", "--count", "--first-parent", other+"..main"); got != "1" {
+	if got := gitRun(t, k.dir, "rev-list", "--count", "--first-parent", other+
+		"..main"); got != "1" {
 		t.Errorf("merged %s times", got)
 	}
 	if left := k.trees(); len(left) > 0 {

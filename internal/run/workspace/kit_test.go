@@ -41,7 +41,8 @@ func newKit(t *testing.T, files map[string]string) *kit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = config.WriteString("[core]\nautocrlf = false\nexcludesFile = " + os.DevNull + "\n[user]\nname = somebody\nemail = somebody@localhost\n")
+	_, err = config.WriteString("[core]\nautocrlf = false\nexcludesFile = " + os.DevNull +
+		"\n[user]\nname = somebody\nemail = somebody@localhost\n")
 	if err := errors.Join(err, config.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,9 @@ func (k *kit) sound() {
 // gitRun runs git as a user would, not through the package.
 func gitRun(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git", append([]string{"-c", "user.name=somebody", "-c", "user.email=somebody@localhost"}, args...)...)
+	cmd := exec.Command("git",
+		append([]string{"-c", "user.name=somebody", "-c", "user.email=somebody@localhost"},
+			args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
 	out, err := cmd.CombinedOutput()
@@ -141,7 +144,8 @@ func write(t *testing.T, dir string, files map[string]string) {
 			}
 			continue
 		}
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700),
+			os.WriteFile(name, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -186,7 +190,8 @@ func wantFiles(t *testing.T, dir string, want map[string]string) {
 func (k *kit) trees() (names []string) {
 	k.t.Helper()
 	for line := range strings.Lines(gitRun(k.t, k.dir, "worktree", "list", "--porcelain")) {
-		if dir, found := strings.CutPrefix(strings.TrimSpace(line), "worktree "); found && filepath.FromSlash(dir) != k.dir {
+		if dir, found := strings.CutPrefix(strings.TrimSpace(line), "worktree "); found &&
+			filepath.FromSlash(dir) != k.dir {
 			names = append(names, filepath.Base(dir))
 		}
 	}
@@ -222,11 +227,13 @@ func linkError(t *testing.T, err error) string {
 }
 
 // Merge merges the task's branch as it is now, and starts again if the base branch moves.
-func (k *kit) Merge(ctx context.Context, task, message string, check func(context.Context, string) error) (Merged, error) {
+func (k *kit) Merge(ctx context.Context, task, message string,
+	check func(context.Context, string) error) (Merged, error) {
 	return mergeBranch(ctx, k.Repo, task, message, check)
 }
 
-func mergeBranch(ctx context.Context, r *Repo, task, message string, check func(context.Context, string) error) (Merged, error) {
+func mergeBranch(ctx context.Context, r *Repo, task, message string,
+	check func(context.Context, string) error) (Merged, error) {
 	for {
 		tip, err := r.BranchCommit(ctx, task)
 		if err != nil {
@@ -236,7 +243,8 @@ func mergeBranch(ctx context.Context, r *Repo, task, message string, check func(
 		if err != nil {
 			return Merged{}, err
 		}
-		merged, err := r.Merge(ctx, MergeRequest{Task: task, Commit: tip, Base: base, Message: message, Check: check})
+		merged, err := r.Merge(ctx, MergeRequest{Task: task, Commit: tip, Base: base,
+			Message: message, Check: check})
 		if moved := (*MovedError)(nil); !errors.As(err, &moved) {
 			return merged, err
 		}

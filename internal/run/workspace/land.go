@@ -15,7 +15,8 @@ import (
 	"signalbox/internal/durable"
 )
 
-// landing is a merge whose ref is about to move, or has moved, and whose checkout is still to be updated.
+// landing is a merge whose ref is about to move, or has moved, and whose checkout is still to be
+// updated.
 type landing struct {
 	Task, Base    string
 	Before, After string
@@ -25,8 +26,8 @@ type landing struct {
 
 const landingFile = ".landing"
 
-// landWithRetry lands, and retries while another git holds the index of the checkout, for example because a commit message is being
-// edited. Between the tries the landing lock is free.
+// landWithRetry lands, and retries while another git holds the index of the checkout, for example
+// because a commit message is being edited. Between the tries the landing lock is free.
 func (r *Repo) landWithRetry(ctx context.Context, l landing) (warning string, err error) {
 	for range landAttempts {
 		if warning, err = r.land(ctx, l); !errors.Is(err, ErrLocked) {
@@ -36,11 +37,13 @@ func (r *Repo) landWithRetry(ctx context.Context, l landing) (warning string, er
 	return warning, err
 }
 
-// landAttempts is how often a merge whose checks have passed waits for r.lockWait: a minute in total.
+// landAttempts is how often a merge whose checks have passed waits for r.lockWait: a minute in
+// total.
 const landAttempts = 5
 
-// land moves the base branch and updates its checkout. It returns errMoved, and does nothing, if the base branch has moved since the
-// merge commit was created. A warning concerns only the checkout; the merge is done.
+// land moves the base branch and updates its checkout. It returns errMoved, and does nothing, if
+// the base branch has moved since the merge commit was created. A warning concerns only the
+// checkout; the merge is done.
 func (r *Repo) land(ctx context.Context, l landing) (warning string, err error) {
 	held, err := r.lock(ctx, landingLock)
 	if err != nil {
@@ -82,8 +85,9 @@ func (r *Repo) land(ctx context.Context, l landing) (warning string, err error) 
 	return r.updateCheckout(context.WithoutCancel(ctx), held, l, false)
 }
 
-// personsCheckout returns the checkout of the base branch to update. Git names one worktree that is on the branch. If that is one of
-// ours, an agent has put it there, and the one that a person uses is to be updated nevertheless.
+// personsCheckout returns the checkout of the base branch to update. Git names one worktree that is
+// on the branch. If that is one of ours, an agent has put it there, and the one that a person uses
+// is to be updated nevertheless.
 func (r *Repo) personsCheckout(dir string) string {
 	if dir == "" || filepath.Dir(dir) != r.folder {
 		return dir
@@ -99,7 +103,8 @@ func (r *Repo) personsCheckout(dir string) string {
 	return r.Root
 }
 
-// moveBase moves the ref. If git fails, it checks whether the ref has moved anyway: a signal may have ended git just afterwards.
+// moveBase moves the ref. If git fails, it checks whether the ref has moved anyway: a signal may
+// have ended git just afterwards.
 func (r *Repo) moveBase(ctx context.Context, held *heldLock, l landing) error {
 	err := r.moveRef(ctx, held, l.Base, l.After, l.Before, "signalbox: merge "+l.Task)
 	if err == nil || errors.Is(err, errMoved) {
@@ -112,7 +117,8 @@ func (r *Repo) moveBase(ctx context.Context, held *heldLock, l landing) error {
 	return err
 }
 
-// recordLanding saves what is about to land, so that another process can finish it if this one is killed.
+// recordLanding saves what is about to land, so that another process can finish it if this one is
+// killed.
 func (r *Repo) recordLanding(l landing) error {
 	text, err := json.Marshal(l)
 	if err != nil {
@@ -123,7 +129,8 @@ func (r *Repo) recordLanding(l landing) error {
 
 func (r *Repo) clearLanding() error { return durable.Remove(filepath.Join(r.folder, landingFile)) }
 
-// finishLanding finishes a landing that a killed process left. The caller holds the landing lock, so no living process is at it.
+// finishLanding finishes a landing that a killed process left. The caller holds the landing lock,
+// so no living process is at it.
 func (r *Repo) finishLanding(ctx context.Context, held *heldLock) (warning string, err error) {
 	text, err := os.ReadFile(filepath.Join(r.folder, landingFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +153,8 @@ func (r *Repo) finishLanding(ctx context.Context, held *heldLock) (warning strin
 		err = r.unlockIndex(gitDir)
 	}
 	if err != nil || base.commit != l.After || r.personsCheckout(base.checkout) != l.Checkout {
-		// The ref did not move, or a person has moved it since. In both cases the checkout must not be touched.
+		// The ref did not move, or a person has moved it since. In both cases the checkout must not
+		// be touched.
 		return "", r.clearLanding()
 	}
 	if err := r.lockIndex(ctx, gitDir); err != nil {
@@ -156,24 +164,31 @@ func (r *Repo) finishLanding(ctx context.Context, held *heldLock) (warning strin
 	return r.updateCheckout(context.WithoutCancel(ctx), held, l, true)
 }
 
-// updateCheckout updates the checkout of the base branch to its new commit. killed reports that an earlier update was interrupted.
-func (r *Repo) updateCheckout(ctx context.Context, held *heldLock, l landing, killed bool) (warning string, err error) {
+// updateCheckout updates the checkout of the base branch to its new commit. killed reports that an
+// earlier update was interrupted.
+func (r *Repo) updateCheckout(ctx context.Context, held *heldLock, l landing,
+	killed bool) (warning string, err error) {
 	if l.Checkout == "" {
 		return "", r.clearLanding()
 	}
 	left, err := r.moveCheckout(ctx, held, l, killed)
 	if err != nil { // the record stays, so that the next process tries again
-		return fmt.Sprintf("%s is merged, but the checkout in %s could not be updated: %v", l.Task, l.Checkout, err), nil
+		return fmt.Sprintf("%s is merged, but the checkout in %s could not be updated: %v", l.Task,
+			l.Checkout, err), nil
 	}
 	if len(left) > 0 {
-		warning = fmt.Sprintf("%s is merged; %s has local changes in %s, which were not touched: see git diff there", l.Task, l.Checkout, listFiles(left))
+		warning = fmt.Sprintf(
+			"%s is merged; %s has local changes in %s, which were not touched: see git diff there",
+			l.Task, l.Checkout, listFiles(left))
 	}
 	r.step("checkout moved")
 	return warning, r.clearLanding()
 }
 
-// moveCheckout works on a copy of the index, because the index itself is locked, and then replaces the index with the copy.
-func (r *Repo) moveCheckout(ctx context.Context, held *heldLock, l landing, killed bool) (left []string, err error) {
+// moveCheckout works on a copy of the index, because the index itself is locked, and then replaces
+// the index with the copy.
+func (r *Repo) moveCheckout(ctx context.Context, held *heldLock, l landing,
+	killed bool) (left []string, err error) {
 	gitDir, err := r.repository.DirOf(l.Checkout)
 	if err != nil {
 		return nil, err
@@ -208,8 +223,8 @@ const (
 	lockText  = "signalbox is merging\n" // distinguishes our lock from git's
 )
 
-// lockIndex locks the index of a checkout against every git. It waits for a lock of another git, and never removes it: that git may
-// have an editor open.
+// lockIndex locks the index of a checkout against every git. It waits for a lock of another git,
+// and never removes it: that git may have an editor open.
 func (r *Repo) lockIndex(ctx context.Context, gitDir string) error {
 	name := filepath.Join(gitDir, indexLock)
 	deadline := time.Now().Add(r.lockWait)
@@ -232,7 +247,8 @@ func (r *Repo) lockIndex(ctx context.Context, gitDir string) error {
 	}
 }
 
-// unlockIndex removes a lock that a killed signalbox process left. The caller holds the landing lock, so that process is gone.
+// unlockIndex removes a lock that a killed signalbox process left. The caller holds the landing
+// lock, so that process is gone.
 func (r *Repo) unlockIndex(gitDir string) error {
 	name := filepath.Join(gitDir, indexLock)
 	if text, err := os.ReadFile(name); err != nil || string(text) != lockText {
@@ -252,7 +268,8 @@ func copyIndex(from, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may be a link to another file
+	// it may be a link to another file
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, info.Mode().Perm())

@@ -6,13 +6,15 @@ import (
 	"testing"
 )
 
-// Files that are new or have grown beyond the limit count, also those that a later commit deletes again; moved files and those that were
-// large before do not.
+// Files that are new or have grown beyond the limit count, also those that a later commit deletes
+// again; moved files and those that were large before do not.
 func TestLargeFiles(t *testing.T) {
 	t.Parallel()
 	big := func(mark string) string { return mark + strings.Repeat("x", 2000) }
-	k := newKit(t, map[string]string{"grows": "small", "large": big("old"), "moves": big("moves"), "stays": big("stays")})
-	tree := k.work("T1", map[string]string{"grows": big("grown"), "large": big("new"), "moves": "", "moved": big("moves"), "added/one two": big("1"), "removed": big("22"),
+	k := newKit(t, map[string]string{"grows": "small", "large": big("old"), "moves": big("moves"),
+		"stays": big("stays")})
+	tree := k.work("T1", map[string]string{"grows": big("grown"), "large": big("new"), "moves": "",
+		"moved": big("moves"), "added/one two": big("1"), "removed": big("22"),
 		"exact": strings.Repeat("y", 1000), "small": "s"})
 	save := func(message string) string {
 		t.Helper()
@@ -30,10 +32,12 @@ func TestLargeFiles(t *testing.T) {
 		}
 	}
 	base := k.base()
-	want("the first commit", base, save("first"), "[{added/one two 2001 false} {grows 2005 false} {removed 2002 false}]")
+	want("the first commit", base, save("first"),
+		"[{added/one two 2001 false} {grows 2005 false} {removed 2002 false}]")
 	write(t, tree.Dir, map[string]string{"removed": ""})
 	commit := save("second")
-	want("deleted again", base, commit, "[{added/one two 2001 false} {grows 2005 false} {removed 2002 true}]")
+	want("deleted again", base, commit,
+		"[{added/one two 2001 false} {grows 2005 false} {removed 2002 true}]")
 	want("no change", base, base, "[]")
 	// What the base adds is not the task's.
 	write(t, k.dir, map[string]string{"of the base": big("base")})
@@ -42,7 +46,8 @@ func TestLargeFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want("with the base", moved, combined, "[{added/one two 2001 false} {grows 2005 false} {removed 2002 true}]")
+	want("with the base", moved, combined,
+		"[{added/one two 2001 false} {grows 2005 false} {removed 2002 true}]")
 	squashed, err := k.Squash(t.Context(), combined, moved, "one commit\n")
 	if err != nil {
 		t.Fatal(err)

@@ -10,14 +10,15 @@ import (
 	"signalbox/internal/durable"
 )
 
-// heldLock is a lock between goroutines and processes. The system releases it when the processes that have the file open end.
+// heldLock is a lock between goroutines and processes. The system releases it when the processes
+// that have the file open end.
 type heldLock struct {
 	file *os.File
 	once sync.Once
 }
 
-// release releases the lock. Closing the file alone is not enough: a program that is being started at this moment has inherited the
-// file until its exec, and the lock with it.
+// release releases the lock. Closing the file alone is not enough: a program that is being started
+// at this moment has inherited the file until its exec, and the lock with it.
 func (h *heldLock) release() {
 	if h != nil {
 		h.once.Do(func() {
@@ -27,7 +28,8 @@ func (h *heldLock) release() {
 	}
 }
 
-// The locks of a folder of worktrees, in the order in which they are taken. Every scratch worktree has one more.
+// The locks of a folder of worktrees, in the order in which they are taken. Every scratch worktree
+// has one more.
 const (
 	mergeLock   = ".merge.lock"   // the merge worktree: one merge at a time
 	landingLock = ".landing.lock" // the landing file and the checkout of the base branch

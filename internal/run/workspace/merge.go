@@ -9,20 +9,21 @@ import (
 	"signalbox"
 )
 
-// MergeRequest names exactly what to merge. Merge reads no branch: another process may have moved a branch since the commit was
-// checked and reviewed.
+// MergeRequest names exactly what to merge. Merge reads no branch: another process may have moved a
+// branch since the commit was checked and reviewed.
 type MergeRequest struct {
 	Task string
 	// Commit is the task's commit, and Base the one that the base branch must be at.
 	Commit, Base string
-	// Message is the message of the merge commit, as CommitText returns it; "" means a short default.
+	// Message is the message of the merge commit, as CommitText returns it; "" means a short
+	// default.
 	Message string
 	// Squash makes one commit of the task's changes, instead of a merge commit.
 	Squash bool
 	// Check, if not nil, is called with a temporary worktree of the merge commit.
 	Check func(ctx context.Context, dir string) error
-	// Prepared, if not nil, is called with the merge commit before the base branch moves to it. The caller records it, so that
-	// after a crash it can ask Landed about exactly this merge.
+	// Prepared, if not nil, is called with the merge commit before the base branch moves to it. The
+	// caller records it, so that after a crash it can ask Landed about exactly this merge.
 	Prepared func(commit string) error
 }
 
@@ -30,14 +31,17 @@ type MergeRequest struct {
 type Merged struct {
 	// Commit is the new commit of the base branch, and Before the old one.
 	Commit, Before string
-	// Warning is a message for people: the merge is done, but some files in the checkout of the base branch were not updated.
+	// Warning is a message for people: the merge is done, but some files in the checkout of the
+	// base branch were not updated.
 	Warning string
 }
 
-// ErrUnchanged means that there is nothing to merge: the base branch already has everything that the task's commit has.
+// ErrUnchanged means that there is nothing to merge: the base branch already has everything that
+// the task's commit has.
 var ErrUnchanged = errors.New("the base branch already contains everything in this commit")
 
-// MovedError means that the base branch is not at the commit that the caller named. Nothing was merged.
+// MovedError means that the base branch is not at the commit that the caller named. Nothing was
+// merged.
 type MovedError struct {
 	Base     string // the branch
 	From, To string // From is what the caller expected, and To where the branch is
@@ -49,8 +53,9 @@ func (e *MovedError) Error() string {
 
 const mergeTree = ".merge"
 
-// Merge merges one commit of a task into one commit of the base branch, with a merge commit unless Squash is set. If it returns an error, the base
-// branch is unchanged; the error is ErrUnchanged, a *ConflictError, a *MovedError, the error of Check or Prepared, or a git error.
+// Merge merges one commit of a task into one commit of the base branch, with a merge commit unless
+// Squash is set. If it returns an error, the base branch is unchanged; the error is ErrUnchanged, a
+// *ConflictError, a *MovedError, the error of Check or Prepared, or a git error.
 func (r *Repo) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
 	if err := signalbox.CheckID(m.Task); err != nil {
 		return Merged{}, err
@@ -71,7 +76,8 @@ func (r *Repo) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
 	if err != nil {
 		return Merged{}, err
 	}
-	warning, err := r.landWithRetry(ctx, landing{Task: m.Task, Base: r.Base, Before: base, After: commit})
+	warning, err := r.landWithRetry(ctx, landing{Task: m.Task, Base: r.Base, Before: base,
+		After: commit})
 	if errors.Is(err, errMoved) {
 		if base, err = r.BaseCommit(ctx); err == nil {
 			err = &MovedError{r.Base, m.Base, base}
@@ -83,7 +89,8 @@ func (r *Repo) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
 	return Merged{Commit: commit, Before: m.Base, Warning: warning}, nil
 }
 
-// CreateMerge does what Merge does before the base branch moves, and returns the merge commit. The base branch may be anywhere.
+// CreateMerge does what Merge does before the base branch moves, and returns the merge commit. The
+// base branch may be anywhere.
 func (r *Repo) CreateMerge(ctx context.Context, m MergeRequest) (commit string, err error) {
 	if err := signalbox.CheckID(m.Task); err != nil {
 		return "", err
@@ -150,7 +157,8 @@ func (r *Repo) createMerge(ctx context.Context, m MergeRequest) (string, error) 
 }
 
 // checkMerge calls check with a temporary worktree of a merge commit.
-func (r *Repo) checkMerge(ctx context.Context, commit string, check func(ctx context.Context, dir string) error) (err error) {
+func (r *Repo) checkMerge(ctx context.Context, commit string,
+	check func(ctx context.Context, dir string) error) (err error) {
 	tree, err := r.checkOut(ctx, mergeTree, commit)
 	if err != nil {
 		return err
@@ -160,11 +168,14 @@ func (r *Repo) checkMerge(ctx context.Context, commit string, check func(ctx con
 }
 
 func branchGone(branch string) error {
-	return refusal(signalbox.CodeNotFound, "find its last commit with git reflog, then: git branch "+branch+" COMMIT", "the branch %s is gone", branch)
+	return refusal(signalbox.CodeNotFound,
+		"find its last commit with git reflog, then: git branch "+branch+" COMMIT",
+		"the branch %s is gone", branch)
 }
 
 // mergeCommit creates a merge commit of two commits without touching a branch or a worktree.
-func (r *Repo) mergeCommit(ctx context.Context, first, second, message, branch, base string) (string, error) {
+func (r *Repo) mergeCommit(ctx context.Context, first, second, message, branch,
+	base string) (string, error) {
 	tree, err := r.mergeTrees(ctx, first, second, branch, base)
 	if err != nil {
 		return "", err
@@ -173,13 +184,15 @@ func (r *Repo) mergeCommit(ctx context.Context, first, second, message, branch, 
 }
 
 // commitMerge creates a merge commit with a tree.
-func (r *Repo) commitMerge(ctx context.Context, first, second, tree, message string) (string, error) {
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message), args: []string{"commit-tree", "-p", first, "-p", second, "-F", "-", tree}})
+func (r *Repo) commitMerge(ctx context.Context, first, second, tree, message string) (string,
+	error) {
+	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message),
+		args: []string{"commit-tree", "-p", first, "-p", second, "-F", "-", tree}})
 	return strings.TrimSpace(out), err
 }
 
-// Landed reports whether the base branch contains a merge commit that Prepared named, as after a crash between the merge and its
-// record in the ledger. It finishes what the crash left undone.
+// Landed reports whether the base branch contains a merge commit that Prepared named, as after a
+// crash between the merge and its record in the ledger. It finishes what the crash left undone.
 func (r *Repo) Landed(ctx context.Context, merge string) (warning string, landed bool, err error) {
 	held, err := r.lock(ctx, landingLock)
 	if err != nil {

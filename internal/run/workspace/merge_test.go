@@ -19,13 +19,15 @@ func TestMerge(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(k.open("T1").Dir, "dir")); err != nil {
 		t.Fatal(err)
 	}
-	k.work("T1", map[string]string{"a": "2\n", "gone": "", "dir": "now a file\n", "new/deep": "x\n"})
+	k.work("T1", map[string]string{"a": "2\n", "gone": "", "dir": "now a file\n",
+		"new/deep": "x\n"})
 	want := map[string]string{"a": "2\n", "dir": "now a file\n", "new/deep": "x\n"}
-	merged, err := k.Merge(t.Context(), "T1", "Add it\n\nAt length.", func(_ context.Context, dir string) error {
-		wantFiles(t, dir, want)
-		write(t, dir, map[string]string{"a": "what a check does does not count"})
-		return nil
-	})
+	merged, err := k.Merge(t.Context(), "T1", "Add it\n\nAt length.",
+		func(_ context.Context, dir string) error {
+			wantFiles(t, dir, want)
+			write(t, dir, map[string]string{"a": "what a check does does not count"})
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,12 +44,14 @@ func TestMerge(t *testing.T) {
 	if diff := cmp.Diff([]string{"T1"}, k.trees()); diff != "" {
 		t.Errorf("trees (-want +got):\n%s", diff)
 	}
-	if again, err := k.Merge(t.Context(), "T1", "", noCheck); !errors.Is(err, ErrUnchanged) || again != (Merged{}) {
+	if again, err := k.Merge(t.Context(), "T1", "", noCheck); !errors.Is(err, ErrUnchanged) ||
+		again != (Merged{}) {
 		t.Errorf("merged again: %+v, %v", again, err)
 	}
 }
 
-// TestLanded: a merge has landed if the base branch contains exactly the commit that Prepared named.
+// TestLanded: a merge has landed if the base branch contains exactly the commit that Prepared
+// named.
 func TestLanded(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -55,10 +59,11 @@ func TestLanded(t *testing.T) {
 	tip, before := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base()
 	prepared, stop := "", errors.New("stop")
 	merge := func(result error) (Merged, error) {
-		return k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: tip, Base: before, Prepared: func(commit string) error {
-			prepared = commit
-			return result
-		}})
+		return k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: tip, Base: before,
+			Prepared: func(commit string) error {
+				prepared = commit
+				return result
+			}})
 	}
 	wantLanded := func(commit string, want bool) {
 		t.Helper()
@@ -71,7 +76,8 @@ func TestLanded(t *testing.T) {
 	}
 	wantLanded(prepared, false)
 	// A commit that looks like the merge, with other content, is not the merge.
-	forged := gitRun(t, k.dir, "commit-tree", "-p", before, "-p", tip, "-m", "T1\n\nSignalbox-Task: T1\nSignalbox-Tip: "+tip, before+"^{tree}")
+	forged := gitRun(t, k.dir, "commit-tree", "-p", before, "-p", tip, "-m",
+		"T1\n\nSignalbox-Task: T1\nSignalbox-Tip: "+tip, before+"^{tree}")
 	gitRun(t, k.dir, "update-ref", "refs/heads/main", forged)
 	wantLanded(prepared, false)
 	gitRun(t, k.dir, "update-ref", "refs/heads/main", before)
@@ -115,7 +121,8 @@ func TestMergeCheckFails(t *testing.T) {
 	before := k.base()
 	k.work("T1", map[string]string{"a": "2\n"})
 	red := errors.New("red")
-	if _, err := k.Merge(t.Context(), "T1", "", func(context.Context, string) error { return red }); !errors.Is(err, red) {
+	if _, err := k.Merge(t.Context(), "T1", "",
+		func(context.Context, string) error { return red }); !errors.Is(err, red) {
 		t.Error(err)
 	}
 	if k.base() != before {
@@ -127,7 +134,8 @@ func TestMergeCheckFails(t *testing.T) {
 	k.sound()
 }
 
-// TestMergeRefusesAMovedBase: Merge merges into the commit that the caller named, or not at all, whenever the base branch moves.
+// TestMergeRefusesAMovedBase: Merge merges into the commit that the caller named, or not at all,
+// whenever the base branch moves.
 func TestMergeRefusesAMovedBase(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"", "merged", "checked", "index locked"} {
@@ -138,14 +146,16 @@ func TestMergeRefusesAMovedBase(t *testing.T) {
 			tip, before, other := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base(), ""
 			k.step = func(name string) {
 				if name == at && other == "" {
-					other = gitRun(t, k.dir, "commit-tree", "-p", "main", "-m", "by hand", "main^{tree}")
+					other = gitRun(t, k.dir, "commit-tree", "-p", "main", "-m", "by hand",
+						"main^{tree}")
 					gitRun(t, k.dir, "update-ref", "refs/heads/main", other)
 				}
 			}
 			k.step("")
 			_, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: tip, Base: before})
 			moved := (*MovedError)(nil)
-			if !errors.As(err, &moved) || *moved != (MovedError{"main", before, other}) || k.base() != other {
+			if !errors.As(err, &moved) || *moved != (MovedError{"main", before, other}) ||
+				k.base() != other {
 				t.Errorf("%v; the base branch is at %s, want %s", err, k.base(), other)
 			}
 			k.sound()
@@ -168,10 +178,13 @@ func TestMergeKeepsEdits(t *testing.T) {
 		{"staged in the way", map[string]string{"a": "mine\n"}, true, "a", "M  a"},
 		{"untracked in the way", map[string]string{"new": "mine\n"}, false, "new", " M new"},
 		{"the same already", map[string]string{"new": "2\n"}, false, "", ""},
-		{"a file for a folder", map[string]string{"deep": "mine\n"}, false, "deep/er", " D deep/er\n?? deep"},
+		{"a file for a folder", map[string]string{"deep": "mine\n"}, false, "deep/er",
+			" D deep/er\n?? deep"},
 		{"a folder for a file", map[string]string{"new/mine": "mine\n"}, false, "new", " D new"},
 		{"edited and to be deleted", map[string]string{"gone": "mine\n"}, false, "gone", "?? gone"},
-		{"edited, and another deleted", map[string]string{"own": "mine\n", "a": ""}, false, "", " M own"}, // as git does
+		// as git does
+		{"edited, and another deleted", map[string]string{"own": "mine\n", "a": ""}, false, "",
+			" M own"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -187,7 +200,8 @@ func TestMergeKeepsEdits(t *testing.T) {
 			}
 			want := ""
 			if tt.warning != "" {
-				want = "T1 is merged; " + k.dir + " has local changes in " + tt.warning + ", which were not touched: see git diff there"
+				want = "T1 is merged; " + k.dir + " has local changes in " + tt.warning +
+					", which were not touched: see git diff there"
 			}
 			if merged.Warning != want {
 				t.Errorf("warning %q, want %q", merged.Warning, want)
@@ -257,7 +271,8 @@ func TestMergeWithoutChanges(t *testing.T) {
 	before := k.base()
 	unchanged := func(task string) {
 		t.Helper()
-		_, err := k.Merge(t.Context(), task, "", func(context.Context, string) error { return errors.New("nothing to check") })
+		_, err := k.Merge(t.Context(), task, "",
+			func(context.Context, string) error { return errors.New("nothing to check") })
 		if !errors.Is(err, ErrUnchanged) || k.base() != before {
 			t.Errorf("merged %s: %v", task, err)
 		}
@@ -273,7 +288,8 @@ func TestMergeWithoutChanges(t *testing.T) {
 	}
 }
 
-// A merge waits for another git that holds the index of the base checkout, and does not remove its lock.
+// A merge waits for another git that holds the index of the base checkout, and does not remove its
+// lock.
 func TestMergeWaitsForTheIndex(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -283,7 +299,8 @@ func TestMergeWaitsForTheIndex(t *testing.T) {
 	write(t, k.dir, map[string]string{".git/" + indexLock: "DIRC"})
 	k.lockWait = 0
 	_, err := k.Merge(t.Context(), "T1", "", noCheck)
-	mustRefuse(t, err, "another git process holds a lock: "+lock+": link "+linkError(t, err), "wait until that git is done; if no git is running there, remove the file")
+	mustRefuse(t, err, "another git process holds a lock: "+lock+": link "+linkError(t, err),
+		"wait until that git is done; if no git is running there, remove the file")
 	if k.base() != before {
 		t.Error("base moved")
 	}

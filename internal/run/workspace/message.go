@@ -21,11 +21,13 @@ const (
 	maxSummary = 4000 // characters
 )
 
-// CommitText returns the text of a commit message: a title on one line, and a summary. Agents wrote both, so they are bounded, have no control
-// characters, cannot look like the trailers that follow, cannot keep a forge from running its checks, and cannot act on the forge: it is
-// also the text of pull requests.
+// CommitText returns the text of a commit message: a title on one line, and a summary. Agents wrote
+// both, so they are bounded, have no control characters, cannot look like the trailers that follow,
+// cannot keep a forge from running its checks, and cannot act on the forge: it is also the text of
+// pull requests.
 func CommitText(title, summary string) string {
-	message := withoutOrders(text.Shorten(inert(text.Shorten(text.OneLine(text.Visible(title)), maxSubject)), maxSubject))
+	message := withoutOrders(text.Shorten(inert(text.Shorten(text.OneLine(text.Visible(title)),
+		maxSubject)), maxSubject))
 	if body := commitBody(summary); body != "" {
 		message += "\n\n" + body
 	}
@@ -37,16 +39,20 @@ func CommitMessage(task, title, summary string) string {
 	return withTrailers(CommitText(title, summary), task, "")
 }
 
-// special matches lines that git, or a program that reads commits, takes for more than text: trailers, the end of a message, and a patch.
-var special = lazy.Regexp(`(?i)^([A-Za-z0-9_-]+[ \t]*[:=]|---|diff |\(cherry picked from |>From |From )`)
+// special matches lines that git, or a program that reads commits, takes for more than text:
+// trailers, the end of a message, and a patch.
+var special = lazy.Regexp(
+	`(?i)^([A-Za-z0-9_-]+[ \t]*[:=]|---|diff |\(cherry picked from |>From |From )`)
 
-// orders matches what tells a forge to run no checks, such as [skip ci]: words in brackets of which one is skip or no, and ***NO_CI***.
+// orders matches what tells a forge to run no checks, such as [skip ci]: words in brackets of which
+// one is skip or no, and ***NO_CI***.
 var orders = lazy.Regexp(`(?i)\[([^\[\]\n]*\b(?:skip|no)(?:_|\b)[^\[\]\n]*)\]|\*\*\*(NO_CI)\*\*\*`)
 
 // withoutOrders returns text with round brackets around such words.
 func withoutOrders(s string) string { return orders().ReplaceAllString(s, "(${1}${2})") }
 
-// acting matches what a forge takes for more than text, in commits and in pull requests, in two parts between which a space makes it text:
+// acting matches what a forge takes for more than text, in commits and in pull requests, in two
+// parts between which a space makes it text:
 //   - references to issues, with which "Fixes #12" closes one: #12, owner/name#12, GH-12;
 //   - names of people and teams, who would be notified;
 //   - addresses, which can refer to issues too, and links and images;
@@ -91,7 +97,8 @@ func commitBody(summary string) string {
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
 }
 
-// withTrailers returns a commit message with the task, and the commit that was checked and reviewed, as trailers.
+// withTrailers returns a commit message with the task, and the commit that was checked and
+// reviewed, as trailers.
 func withTrailers(message, task, tip string) string {
 	message = strings.TrimSpace(message) + fmt.Sprintf("\n\n%s: %s\n", taskTrailer, task)
 	if tip != "" {

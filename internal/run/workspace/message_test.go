@@ -8,7 +8,9 @@ import (
 // What an agent reported cannot keep a forge from running its checks.
 func TestCommitTextHasNoOrders(t *testing.T) {
 	t.Parallel()
-	for _, order := range []string{"[skip ci]", "[ci skip]", "[no ci]", "[skip actions]", "[actions skip]", "[Skip CI]", "[skip-ci]", "[skip_ci]", "[ skip ci ]", "***NO_CI***", "***no_ci***",
+	for _, order := range []string{"[skip ci]", "[ci skip]", "[no ci]", "[skip actions]",
+		"[actions skip]", "[Skip CI]", "[skip-ci]", "[skip_ci]", "[ skip ci ]", "***NO_CI***",
+		"***no_ci***",
 		"[skip azp]", "[travis skip]"} {
 		got := CommitText("T1: all "+order, "fixed it "+order+"\n\n"+order)
 		if strings.Contains(got, order) {
@@ -19,12 +21,14 @@ func TestCommitTextHasNoOrders(t *testing.T) {
 			t.Errorf("%s is not readable in %q", order, got)
 		}
 	}
-	if got := CommitText("T1: fill [names] of [notes]", "a[i] = skip; see [nothing]"); got != "T1: fill [names] of [notes]\n\na[i] = skip; see [nothing]" {
+	if got := CommitText("T1: fill [names] of [notes]",
+		"a[i] = skip; see [nothing]"); got != "T1: fill [names] of [notes]\n\na[i] = skip; see [nothing]" {
 		t.Errorf("got %q", got)
 	}
 }
 
-// What an agent reported closes no issue, notifies nobody, loads nothing, and commands nothing, in a commit or in a pull request.
+// What an agent reported closes no issue, notifies nobody, loads nothing, and commands nothing, in
+// a commit or in a pull request.
 func TestCommitTextIsInert(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -40,14 +44,17 @@ func TestCommitTextIsInert(t *testing.T) {
 		"#define x, issue #, list[0], a / b, a && b":       "#define x, issue #, list[0], a / b, a && b",
 	} {
 		got := CommitText("T1: "+in, "It works: "+in)
-		if title, body, _ := strings.Cut(got, "\n\n"); title != "T1: "+want || body != "It works: "+want {
+		if title, body, _ := strings.Cut(got, "\n\n"); title != "T1: "+want || body != "It works: "+
+			want {
 			t.Errorf("%s: %q, %q; want %q", in, title, body, want)
 		}
 	}
-	if got := CommitText("T1: x", "done\n/merge\n  /assign me\n- /approve\n/ not\na/b"); got != "T1: x\n\ndone\n/ merge\n  / assign me\n- / approve\n/ not\na/b" {
+	if got := CommitText("T1: x",
+		"done\n/merge\n  /assign me\n- /approve\n/ not\na/b"); got != "T1: x\n\ndone\n/ merge\n  / assign me\n- / approve\n/ not\na/b" {
 		t.Errorf("commands: %q", got)
 	}
-	if got := CommitText(strings.Repeat("@", 200), strings.Repeat("#1", 3000)); len([]rune(got)) > maxSubject+2+maxSummary {
+	if got := CommitText(strings.Repeat("@", 200),
+		strings.Repeat("#1", 3000)); len([]rune(got)) > maxSubject+2+maxSummary {
 		t.Errorf("%d characters", len(got))
 	}
 }

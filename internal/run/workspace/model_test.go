@@ -29,7 +29,8 @@ type modelTask struct {
 }
 
 // merge merges file by file. Each file has one line, so two different changes to a file conflict.
-func merge(ancestor, ours, theirs map[string]string) (merged map[string]string, conflicts []string) {
+func merge(ancestor, ours, theirs map[string]string) (merged map[string]string,
+	conflicts []string) {
 	merged = map[string]string{}
 	names := maps.Clone(ancestor)
 	maps.Copy(names, ours)
@@ -64,13 +65,15 @@ func TestModel(t *testing.T) {
 		k := newKit(t, start)
 		defer os.RemoveAll(filepath.Dir(k.dir))
 		m := &model{base: start, tasks: map[string]*modelTask{}}
-		tasks, files := rapid.SampledFrom([]string{"T1", "T2", "T3"}), rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
+		tasks, files := rapid.SampledFrom([]string{"T1", "T2", "T3"}),
+			rapid.SampledFrom([]string{"a", "b", "c", "d", "e"})
 		counter := 0
 		for range rapid.IntRange(1, 15).Draw(rt, "steps") {
 			task := tasks.Draw(rt, "task")
 			tree := m.open(k, task)
 			at := m.tasks[task]
-			switch rapid.SampledFrom([]string{"edit", "edit", "remove", "keep", "discard", "refresh", "merge"}).Draw(rt, "do") {
+			switch rapid.SampledFrom([]string{"edit", "edit", "remove", "keep", "discard",
+				"refresh", "merge"}).Draw(rt, "do") {
 			case "edit":
 				name := files.Draw(rt, "file")
 				counter++
@@ -107,7 +110,8 @@ const modelRuns = 5
 func (m *model) open(k *kit, task string) *Tree {
 	tree := k.open(task)
 	if m.tasks[task] == nil {
-		m.tasks[task] = &modelTask{maps.Clone(m.base), maps.Clone(m.base), maps.Clone(m.base), k.base()}
+		m.tasks[task] = &modelTask{maps.Clone(m.base), maps.Clone(m.base), maps.Clone(m.base),
+			k.base()}
 	}
 	return tree
 }
@@ -115,7 +119,8 @@ func (m *model) open(k *kit, task string) *Tree {
 func (m *model) keep(rt *rapid.T, k *kit, tree *Tree) {
 	at := m.tasks[tree.Task]
 	commit, changed, err := tree.Save(k.t.Context(), "model")
-	if err != nil || changed == maps.Equal(at.files, at.committed) || changed == (commit == at.commit) {
+	if err != nil || changed == maps.Equal(at.files, at.committed) ||
+		changed == (commit == at.commit) {
 		rt.Fatalf("save %s: %s %v %v, was %s", tree.Task, commit, changed, err, at.commit)
 	}
 	at.committed, at.commit = maps.Clone(at.files), commit
@@ -125,7 +130,8 @@ func (m *model) refresh(rt *rapid.T, k *kit, tree *Tree) {
 	at := m.tasks[tree.Task]
 	merged, want := merge(at.ancestor, at.committed, m.base)
 	conflict, err := tree.Refresh(rt.Context(), k.base())
-	if err != nil || (conflict != nil) != (len(want) > 0) || conflict != nil && !slices.Equal(conflict.Files, want) {
+	if err != nil || (conflict != nil) != (len(want) > 0) || conflict != nil &&
+		!slices.Equal(conflict.Files, want) {
 		rt.Fatalf("refresh %s: %v %v, want %v", tree.Task, conflict, err, want)
 	}
 	if len(want) > 0 {

@@ -18,9 +18,11 @@ func TestReplacedGitFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings.WriteString("[core]\nbare = false\n[filter \"x\"]\nclean = \"touch " + stolen + "; cat\"\n")
+	settings.WriteString("[core]\nbare = false\n[filter \"x\"]\nclean = \"touch " + stolen +
+		"; cat\"\n")
 	settings.Close()
-	write(t, tree.Dir, map[string]string{".gitattributes": "* filter=x\n", "b.txt": "b\n", ".git": "gitdir: .evil\n"})
+	write(t, tree.Dir, map[string]string{".gitattributes": "* filter=x\n", "b.txt": "b\n",
+		".git": "gitdir: .evil\n"})
 	_, _, err = tree.Save(t.Context(), "mine")
 	if err == nil || !strings.Contains(err.Error(), "was replaced, so git is not run there") {
 		t.Errorf("saved: %v", err)

@@ -15,9 +15,11 @@ import (
 	"signalbox/internal/durable"
 )
 
-// Ports are reserved in a register that all boxes of a user share. A range belongs to a folder as long as the folder exists.
+// Ports are reserved in a register that all boxes of a user share. A range belongs to a folder as
+// long as the folder exists.
 
-// The ports that worktrees get. Systems do not choose them for connections, and well-known services are below.
+// The ports that worktrees get. Systems do not choose them for connections, and well-known services
+// are below.
 const (
 	firstPort = 20000
 	lastPort  = 32000
@@ -49,20 +51,23 @@ func (r portRange) overlaps(first, count int) bool {
 // ErrNoPorts means that there is no free range of ports.
 var ErrNoPorts = errors.New("there are not enough free TCP ports in a row")
 
-// ReservePorts returns the first of count ports that are free, and reserves them for a folder. As long as the folder exists it gets the
-// same ones. No other folder in the register gets them, and no other program on this machine used them when they were reserved.
+// ReservePorts returns the first of count ports that are free, and reserves them for a folder. As
+// long as the folder exists it gets the same ones. No other folder in the register gets them, and
+// no other program on this machine used them when they were reserved.
 func ReservePorts(register, folder string, count int) (first int, err error) {
 	err = withRegister(register, func(ranges []portRange) ([]portRange, error) {
 		ranges = slices.DeleteFunc(ranges, func(r portRange) bool {
 			_, err := os.Lstat(r.Folder)
 			return errors.Is(err, fs.ErrNotExist) || r.Folder == folder && r.Count != count
 		})
-		if i := slices.IndexFunc(ranges, func(r portRange) bool { return r.Folder == folder }); i >= 0 {
+		if i := slices.IndexFunc(ranges,
+			func(r portRange) bool { return r.Folder == folder }); i >= 0 {
 			first = ranges[i].First
 			return ranges, nil
 		}
 		if first = findPorts(ranges, folder, count); first == 0 {
-			return nil, fmt.Errorf("%w: %d between %d and %d", ErrNoPorts, count, firstPort, lastPort)
+			return nil, fmt.Errorf("%w: %d between %d and %d", ErrNoPorts, count, firstPort,
+				lastPort)
 		}
 		return append(ranges, portRange{folder, first, count}), nil
 	})
@@ -75,8 +80,9 @@ func FreePorts(register string, count int) bool {
 	return err == nil && findPorts(ranges, "", count) > 0
 }
 
-// findPorts returns the first of count free ports, 0 if there are none. It begins at another place for each folder, so that two machines that
-// share their ports, such as containers, seldom choose the same ones.
+// findPorts returns the first of count free ports, 0 if there are none. It begins at another place
+// for each folder, so that two machines that share their ports, such as containers, seldom choose
+// the same ones.
 func findPorts(ranges []portRange, folder string, count int) int {
 	places := (lastPort - firstPort) / count
 	hash := fnv.New32a()
@@ -84,7 +90,8 @@ func findPorts(ranges []portRange, folder string, count int) int {
 	begin := int(hash.Sum32() % uint32(places))
 	for i := range places {
 		first := firstPort + (begin+i)%places*count
-		if !slices.ContainsFunc(ranges, func(r portRange) bool { return r.overlaps(first, count) }) && allFree(first, count) {
+		if !slices.ContainsFunc(ranges,
+			func(r portRange) bool { return r.overlaps(first, count) }) && allFree(first, count) {
 			return first
 		}
 	}
@@ -94,7 +101,8 @@ func findPorts(ranges []portRange, folder string, count int) int {
 // allFree reports whether a program could listen on all of the ports.
 func allFree(first, count int) bool {
 	for port := first; port < first+count; port++ {
-		for _, host := range []string{"", "127.0.0.1"} { // some systems let two programs listen on these at the same time
+		// some systems let two programs listen on these at the same time
+		for _, host := range []string{"", "127.0.0.1"} {
 			l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 			if err != nil {
 				return false
@@ -134,7 +142,8 @@ func withRegister(register string, change func([]portRange) ([]portRange, error)
 	return durable.Replace(register, text, 0o600)
 }
 
-// readRegister returns the registered ranges. One that cannot be decoded is an error: worktrees that exist would lose their ports to others.
+// readRegister returns the registered ranges. One that cannot be decoded is an error: worktrees
+// that exist would lose their ports to others.
 func readRegister(register string) (ranges []portRange, err error) {
 	text, err := os.ReadFile(register)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +153,9 @@ func readRegister(register string) (ranges []portRange, err error) {
 		return nil, fmt.Errorf("read the register of ports: %w", err)
 	}
 	if err := json.Unmarshal(text, &ranges); err != nil {
-		return nil, fmt.Errorf("the register of ports %s is damaged (%w): remove it when no run is active", register, err)
+		return nil, fmt.Errorf(
+			"the register of ports %s is damaged (%w): remove it when no run is active", register,
+			err)
 	}
 	return ranges, nil
 }

@@ -26,7 +26,8 @@ func reserve(t *testing.T, register, folder string, count int) int {
 
 func TestReservePorts(t *testing.T) {
 	dir := t.TempDir()
-	register, a, b := filepath.Join(dir, "r", "ports.json"), filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	register, a, b := filepath.Join(dir, "r", "ports.json"), filepath.Join(dir, "a"),
+		filepath.Join(dir, "b")
 	first := reserve(t, register, a, 10)
 	// A server of the folder itself does not change what it gets.
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(first)))
@@ -67,7 +68,8 @@ func TestReservePortsAvoidsOthers(t *testing.T) {
 		second := reserve(t, filepath.Join(dir, host+"other.json"), folder, 10)
 		l.Close()
 		if second == first {
-			t.Errorf("got %d to %d, although a program listens on %q %d", first, first+9, host, first+7)
+			t.Errorf("got %d to %d, although a program listens on %q %d", first, first+9, host,
+				first+7)
 		}
 	}
 }
@@ -117,7 +119,8 @@ func TestReservePortsWithoutRoom(t *testing.T) {
 	}
 }
 
-// A register that cannot be decoded is not an empty one: the ports in it belong to worktrees that exist.
+// A register that cannot be decoded is not an empty one: the ports in it belong to worktrees that
+// exist.
 func TestDamagedRegister(t *testing.T) {
 	dir := t.TempDir()
 	register := filepath.Join(dir, "ports.json")
@@ -125,7 +128,8 @@ func TestDamagedRegister(t *testing.T) {
 		if err := os.WriteFile(register, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReservePorts(register, dir, 10); err == nil || !strings.Contains(err.Error(), register) {
+		if _, err := ReservePorts(register, dir, 10); err == nil ||
+			!strings.Contains(err.Error(), register) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if now, err := os.ReadFile(register); err != nil || string(now) != text {
@@ -137,7 +141,8 @@ func TestDamagedRegister(t *testing.T) {
 	}
 }
 
-// The same holds for how a worktree was prepared: files that were copied into it would be committed.
+// The same holds for how a worktree was prepared: files that were copied into it would be
+// committed.
 func TestDamagedPreparation(t *testing.T) {
 	k := newKit(t, nil)
 	tree := k.open("T1")

@@ -17,28 +17,34 @@ import (
 	"signalbox/internal/durable"
 )
 
-// preparedPrefix is the prefix of the files that record how the worktrees of tasks were made ready. They are beside the worktrees, where
-// agents cannot write.
+// preparedPrefix is the prefix of the files that record how the worktrees of tasks were made ready.
+// They are beside the worktrees, where agents cannot write.
 const preparedPrefix = ".prepared-"
 
-// Preparation is what was done to make a worktree ready to work in. For the worktree of a task it is kept as long as the worktree.
+// Preparation is what was done to make a worktree ready to work in. For the worktree of a task it
+// is kept as long as the worktree.
 type Preparation struct {
-	// Copied are the files, sorted, that were copied into the worktree from the checkout of the project. They are never committed.
-	// HasCopied means that all of them were.
+	// Copied are the files, sorted, that were copied into the worktree from the checkout of the
+	// project. They are never committed. HasCopied means that all of them were.
 	Copied    []string `json:"copied,omitempty"`
 	HasCopied bool     `json:"has_copied,omitempty"`
-	// Setup has the setup commands that succeeded in the worktree, with the digest of their files at that time.
+	// Setup has the setup commands that succeeded in the worktree, with the digest of their files
+	// at that time.
 	Setup map[string]string `json:"setup,omitempty"`
-	// Left are the files that setup commands left and that git does not ignore, with digests of their contents. They are not committed
-	// until an agent changes them.
+	// Left are the files that setup commands left and that git does not ignore, with digests of
+	// their contents. They are not committed until an agent changes them.
 	Left map[string]string `json:"left,omitempty"`
-	// Running means that a setup command runs. If its process is killed, Open undoes what the command did to files that git does not ignore.
+	// Running means that a setup command runs. If its process is killed, Open undoes what the
+	// command did to files that git does not ignore.
 	Running bool `json:"running,omitempty"`
 
 	file string // "" means that it is not kept
 }
 
-func (r *Repo) preparedFile(task string) string { return filepath.Join(r.folder, preparedPrefix+task) }
+func (r *Repo) preparedFile(
+	task string) string {
+	return filepath.Join(r.folder, preparedPrefix+task)
+}
 
 // Preparation returns what was done to make the worktree ready.
 func (t *Tree) Preparation() (*Preparation, error) {
@@ -116,8 +122,8 @@ func (p *Preparation) excludes(dir, name string) bool {
 	return known && (left == "" || left == DigestFiles(dir, []string{name}))
 }
 
-// excluded returns what git clean must keep, as patterns like those in .gitignore. If there are too many for a command line, folders
-// stand for what is in them.
+// excluded returns what git clean must keep, as patterns like those in .gitignore. If there are too
+// many for a command line, folders stand for what is in them.
 func (p *Preparation) excluded() []string {
 	names := slices.Clone(p.Copied)
 	for name := range p.Left {
@@ -147,7 +153,8 @@ func excludePatterns(names []string) (patterns []string) {
 }
 
 // ignoreQuote quotes a path for a pattern like those in .gitignore.
-var ignoreQuote = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, "!", `\!`, "#", `\#`, " ", `\ `)
+var ignoreQuote = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, "!", `\!`, "#",
+	`\#`, " ", `\ `)
 
 // Observation is the state of a worktree before a setup command.
 type Observation struct {
@@ -161,8 +168,8 @@ func (o *Observation) Commit() string { return o.state.commit }
 // ErrNotClean means that tracked files in a worktree are changed.
 var ErrNotClean = errors.New("the worktree has changes that are not committed")
 
-// Observe looks at one of our worktrees before a setup command runs there. If tracked files are changed, the error is ErrNotClean: what
-// the command changes could not be told from that.
+// Observe looks at one of our worktrees before a setup command runs there. If tracked files are
+// changed, the error is ErrNotClean: what the command changes could not be told from that.
 func (r *Repo) Observe(ctx context.Context, dir string) (*Observation, error) {
 	state, err := r.status(ctx, dir, "--untracked-files=all", "--ignore-submodules=all")
 	if err == nil && len(state.files) > len(state.untracked) {
@@ -177,8 +184,9 @@ func (r *Repo) Observe(ctx context.Context, dir string) (*Observation, error) {
 // ErrCommitted means that a setup command made a commit or switched to another.
 var ErrCommitted = errors.New("it made a commit or switched to another one")
 
-// Undo puts back the tracked files that a setup command has changed since o, and returns them. It returns the untracked files that the
-// command left, too; one that ends with a slash is a repository.
+// Undo puts back the tracked files that a setup command has changed since o, and returns them. It
+// returns the untracked files that the command left, too; one that ends with a slash is a
+// repository.
 func (r *Repo) Undo(ctx context.Context, o *Observation) (restored, left []string, err error) {
 	state, err := r.status(ctx, o.dir, "--untracked-files=all", "--ignore-submodules=all")
 	if err != nil {
@@ -197,7 +205,8 @@ func (r *Repo) Undo(ctx context.Context, o *Observation) (restored, left []strin
 		}
 	}
 	if restored != nil {
-		_, err = r.git(ctx, o.dir, "read-tree", "--reset", "-u", "--no-recurse-submodules", state.commit)
+		_, err = r.git(ctx, o.dir, "read-tree", "--reset", "-u", "--no-recurse-submodules",
+			state.commit)
 	}
 	return restored, left, err
 }
@@ -210,8 +219,8 @@ func setOf(names []string) map[string]bool {
 	return set
 }
 
-// DigestFiles returns a digest of the contents of files in a folder. A file that is missing, and what is not a file, have a digest too.
-// Links are not followed.
+// DigestFiles returns a digest of the contents of files in a folder. A file that is missing, and
+// what is not a file, have a digest too. Links are not followed.
 func DigestFiles(dir string, names []string) string {
 	all := sha256.New()
 	root, err := os.OpenRoot(dir)

@@ -55,7 +55,8 @@ func TestKilledSetup(t *testing.T) {
 	}
 	write(t, tree.Dir, map[string]string{"a": "half\n", "half": "half\n", "ignored": "x\n"})
 	tree = k.open("T1")
-	want := map[string]string{"a": "1\n", "b": "work\n", ".gitignore": "ignored\n", "ignored": "x\n", "kept": "of another command\n"}
+	want := map[string]string{"a": "1\n", "b": "work\n", ".gitignore": "ignored\n",
+		"ignored": "x\n", "kept": "of another command\n"}
 	if diff := cmp.Diff(want, read(t, tree.Dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
@@ -114,7 +115,9 @@ func TestDigestFiles(t *testing.T) {
 	check("two files", "a", "b")
 	write(t, dir, map[string]string{"a": "2\n"})
 	check("a changed file", "a")
-	if err := errors.Join(os.Symlink("a", filepath.Join(dir, "link")), os.Symlink(filepath.Join(dir, "a"), filepath.Join(dir, "other")), os.Mkdir(filepath.Join(dir, "folder"), 0o700)); err != nil {
+	if err := errors.Join(os.Symlink("a", filepath.Join(dir, "link")),
+		os.Symlink(filepath.Join(dir, "a"), filepath.Join(dir, "other")),
+		os.Mkdir(filepath.Join(dir, "folder"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	check("a link", "link")

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Protection defines which files a task must not edit. Paths have slashes and are relative to the top of the repository.
+// Protection defines which files a task must not edit. Paths have slashes and are relative to the
+// top of the repository.
 type Protection interface {
 	// Protects reports whether a path is protected.
 	Protects(path string) bool
@@ -20,13 +21,16 @@ type Protection interface {
 	ProtectsBelow(path string) bool
 }
 
-// ProtectedEdits returns the protected files that a commit edits relative to its merge base with another commit, sorted. It compares
-// modes and object ids, so nothing that an agent writes hides an edit. These are edits too:
+// ProtectedEdits returns the protected files that a commit edits relative to its merge base with
+// another commit, sorted. It compares modes and object ids, so nothing that an agent writes hides
+// an edit. These are edits too:
 //
 //   - A new or changed link or submodule, if a protected file could be below it.
 //   - A change of a file that a protected path leads to through links.
-//   - A change of the attributes of a protected file, because they change what git writes when it checks out the file.
-func (r *Repo) ProtectedEdits(ctx context.Context, base, commit string, p Protection) ([]string, error) {
+//   - A change of the attributes of a protected file, because they change what git writes when it
+//     checks out the file.
+func (r *Repo) ProtectedEdits(ctx context.Context, base, commit string, p Protection) ([]string,
+	error) {
 	bases, err := r.mergeBases(ctx, base, commit)
 	if err != nil {
 		return nil, err
@@ -48,7 +52,8 @@ func (r *Repo) ProtectedEdits(ctx context.Context, base, commit string, p Protec
 		attributes := false
 		for _, d := range changes {
 			leads := d.to.mode == modeLink || d.to.mode == modeSubmodule
-			if slices.ContainsFunc(aliases(d.path, links), p.Protects) || leads && p.ProtectsBelow(d.path) {
+			if slices.ContainsFunc(aliases(d.path, links), p.Protects) || leads &&
+				p.ProtectsBelow(d.path) {
 				edited[d.path] = true
 			}
 			attributes = attributes || strings.EqualFold(path.Base(d.path), ".gitattributes")
@@ -56,7 +61,9 @@ func (r *Repo) ProtectedEdits(ctx context.Context, base, commit string, p Protec
 		if !attributes {
 			continue
 		}
-		changed, err := r.attributeChanges(ctx, base, commit, slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(name string) bool { return !p.Protects(name) }))
+		changed, err := r.attributeChanges(ctx, base, commit,
+			slices.DeleteFunc(slices.Sorted(maps.Keys(files)),
+				func(name string) bool { return !p.Protects(name) }))
 		if err != nil {
 			return nil, err
 		}
@@ -67,7 +74,8 @@ func (r *Repo) ProtectedEdits(ctx context.Context, base, commit string, p Protec
 	return slices.Sorted(maps.Keys(edited)), nil
 }
 
-// mergeBases returns the merge bases of two commits. If they have none, everything that differs from base counts as a change.
+// mergeBases returns the merge bases of two commits. If they have none, everything that differs
+// from base counts as a change.
 func (r *Repo) mergeBases(ctx context.Context, base, commit string) ([]string, error) {
 	out, err := r.git(ctx, r.Root, "merge-base", "--all", "--end-of-options", base, commit)
 	if status(err) == 1 {
@@ -76,8 +84,8 @@ func (r *Repo) mergeBases(ctx context.Context, base, commit string) ([]string, e
 	return strings.Fields(out), err
 }
 
-// Changed returns the files that a commit changes relative to its merge base with another, sorted. A renamed file is listed under
-// both names.
+// Changed returns the files that a commit changes relative to its merge base with another, sorted.
+// A renamed file is listed under both names.
 func (r *Repo) Changed(ctx context.Context, base, commit string) ([]string, error) {
 	bases, err := r.mergeBases(ctx, base, commit)
 	if err != nil {
@@ -110,14 +118,18 @@ func (r *Repo) Differing(ctx context.Context, from, to string) (names []string, 
 type LargeFile struct {
 	Path string
 	Size int64
-	// Deleted means that the file is only in an earlier commit. A merge brings it into the history anyway.
+	// Deleted means that the file is only in an earlier commit. A merge brings it into the history
+	// anyway.
 	Deleted bool
 }
 
-// LargeFiles returns the files larger than limit bytes that a commit and those before it add to a base, by path. A file that was moved,
-// or that was already too large in the base, does not count. Nothing is read but the sizes of the objects that a merge would bring in.
-func (r *Repo) LargeFiles(ctx context.Context, base, commit string, limit int64) ([]LargeFile, error) {
-	objects, err := r.git(ctx, r.Root, "rev-list", "--objects", "--end-of-options", commit, "^"+base)
+// LargeFiles returns the files larger than limit bytes that a commit and those before it add to a
+// base, by path. A file that was moved, or that was already too large in the base, does not count.
+// Nothing is read but the sizes of the objects that a merge would bring in.
+func (r *Repo) LargeFiles(ctx context.Context, base, commit string, limit int64) ([]LargeFile,
+	error) {
+	objects, err := r.git(ctx, r.Root, "rev-list", "--objects", "--end-of-options", commit, "^"+
+		base)
 	if err != nil || objects == "" {
 		return nil, err
 	}
@@ -164,12 +176,15 @@ func (r *Repo) LargeFiles(ctx context.Context, base, commit string, limit int64)
 			found[blob.path] = LargeFile{blob.path, blob.size, !present[blob.hash]}
 		}
 	}
-	return slices.SortedFunc(maps.Values(found), func(a, b LargeFile) int { return strings.Compare(a.Path, b.Path) }), nil
+	return slices.SortedFunc(maps.Values(found),
+		func(a, b LargeFile) int { return strings.Compare(a.Path, b.Path) }), nil
 }
 
-// Squash returns a commit with the content of a commit, directly on the base, without the commits between them.
+// Squash returns a commit with the content of a commit, directly on the base, without the commits
+// between them.
 func (r *Repo) Squash(ctx context.Context, commit, base, message string) (string, error) {
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message), args: []string{"commit-tree", "-p", base, "-F", "-", commit + "^{tree}"}})
+	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message),
+		args: []string{"commit-tree", "-p", base, "-F", "-", commit + "^{tree}"}})
 	return strings.TrimSpace(out), err
 }
 
@@ -178,10 +193,13 @@ type blob struct {
 	size       int64
 }
 
-// largeBlobs returns those of the objects that are files larger than limit bytes. Each line of objects is a hash and a path. Objects that
-// are not in the repository are omitted: a partial clone does not have all those of its base.
+// largeBlobs returns those of the objects that are files larger than limit bytes. Each line of
+// objects is a hash and a path. Objects that are not in the repository are omitted: a partial clone
+// does not have all those of its base.
 func (r *Repo) largeBlobs(ctx context.Context, objects string, limit int64) ([]blob, error) {
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(objects), args: []string{"cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname) %(rest)"}})
+	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(objects),
+		args: []string{"cat-file",
+			"--batch-check=%(objecttype) %(objectsize) %(objectname) %(rest)"}})
 	if err != nil {
 		return nil, err
 	}
@@ -204,10 +222,11 @@ func (r *Repo) largeBlobs(ctx context.Context, objects string, limit int64) ([]b
 	return large, nil
 }
 
-// compareTrees returns the files, links and submodules that differ between two commits. Without its options, diff-tree would omit
-// submodules that .gitmodules says to ignore.
+// compareTrees returns the files, links and submodules that differ between two commits. Without its
+// options, diff-tree would omit submodules that .gitmodules says to ignore.
 func (r *Repo) compareTrees(ctx context.Context, from, to string) ([]*difference, error) {
-	out, err := r.git(ctx, r.Root, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", "--full-index", "--end-of-options", from, to)
+	out, err := r.git(ctx, r.Root, "diff-tree", "-r", "-z", "--raw", "--no-renames",
+		"--ignore-submodules=none", "--full-index", "--end-of-options", from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -217,12 +236,14 @@ func (r *Repo) compareTrees(ctx context.Context, from, to string) ([]*difference
 		if len(raw) < 4 {
 			return nil, fmt.Errorf("git diff-tree: unexpected %q", fields[0])
 		}
-		changes = append(changes, &difference{path: fields[1], from: newVersion(raw[0], raw[2]), to: newVersion(raw[1], raw[3])})
+		changes = append(changes, &difference{path: fields[1], from: newVersion(raw[0], raw[2]),
+			to: newVersion(raw[1], raw[3])})
 	}
 	return changes, nil
 }
 
-// listTree returns everything in a commit. objects is where its objects are, "" for those of the project.
+// listTree returns everything in a commit. objects is where its objects are, "" for those of the
+// project.
 func (r *Repo) listTree(ctx context.Context, commit, objects string) (map[string]version, error) {
 	out, err := r.run(ctx, call{dir: r.Root, env: withObjects(objects),
 		args: []string{"ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit}})
@@ -239,7 +260,8 @@ func (r *Repo) listTree(ctx context.Context, commit, objects string) (map[string
 	return files, nil
 }
 
-// readLinks returns the targets of the symbolic links, relative to the top of the repository. Links to other places are omitted.
+// readLinks returns the targets of the symbolic links, relative to the top of the repository. Links
+// to other places are omitted.
 func (r *Repo) readLinks(ctx context.Context, files map[string]version) (map[string]string, error) {
 	var hashes []string
 	for _, v := range files {
@@ -264,13 +286,16 @@ func (r *Repo) readLinks(ctx context.Context, files map[string]version) (map[str
 	return links, nil
 }
 
-// readBlobs returns the contents of objects by their hashes. objects is where they are, "" for those of the project.
-func (r *Repo) readBlobs(ctx context.Context, objects string, hashes []string) (map[string]string, error) {
+// readBlobs returns the contents of objects by their hashes. objects is where they are, "" for
+// those of the project.
+func (r *Repo) readBlobs(ctx context.Context, objects string, hashes []string) (map[string]string,
+	error) {
 	if len(hashes) == 0 {
 		return nil, nil
 	}
-	out, err := r.run(ctx, call{dir: r.Root, env: withObjects(objects), stdin: []byte(strings.Join(hashes, "\n") + "\n"),
-		args: []string{"cat-file", "--batch"}})
+	out, err := r.run(ctx, call{dir: r.Root, env: withObjects(objects),
+		stdin: []byte(strings.Join(hashes, "\n") + "\n"),
+		args:  []string{"cat-file", "--batch"}})
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +311,8 @@ func (r *Repo) readBlobs(ctx context.Context, objects string, hashes []string) (
 	return contents, nil
 }
 
-// maxAliases bounds the paths that links can make of one path, which is unlimited if links form a circle.
+// maxAliases bounds the paths that links can make of one path, which is unlimited if links form a
+// circle.
 const maxAliases = 1000
 
 // aliases returns a path and the other paths that lead to it through links.
@@ -307,7 +333,8 @@ func aliases(name string, links map[string]string) []string {
 }
 
 // attributeChanges returns the files whose attributes differ between two commits.
-func (r *Repo) attributeChanges(ctx context.Context, from, to string, files []string) ([]string, error) {
+func (r *Repo) attributeChanges(ctx context.Context, from, to string, files []string) ([]string,
+	error) {
 	if len(files) == 0 {
 		return nil, nil
 	}
@@ -319,12 +346,14 @@ func (r *Repo) attributeChanges(ctx context.Context, from, to string, files []st
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(files), func(name string) bool { return maps.Equal(before[name], after[name]) }), nil
+	return slices.DeleteFunc(slices.Clone(files),
+		func(name string) bool { return maps.Equal(before[name], after[name]) }), nil
 }
 
-// attributes returns the attributes that files have in a commit. They need not exist in it. It uses an index of its own: git 2.39
-// cannot read attributes from a commit.
-func (r *Repo) attributes(ctx context.Context, commit string, files []string) (map[string]map[string]string, error) {
+// attributes returns the attributes that files have in a commit. They need not exist in it. It uses
+// an index of its own: git 2.39 cannot read attributes from a commit.
+func (r *Repo) attributes(ctx context.Context, commit string,
+	files []string) (map[string]map[string]string, error) {
 	dir, err := os.MkdirTemp("", "signalbox-index-")
 	if err != nil {
 		return nil, err
@@ -334,12 +363,14 @@ func (r *Repo) attributes(ctx context.Context, commit string, files []string) (m
 	if _, err := r.gitIn(ctx, c, nil, "read-tree", commit); err != nil {
 		return nil, err
 	}
-	out, err := r.gitIn(ctx, c, nulTerminated(files), "check-attr", "--cached", "--all", "--stdin", "-z")
+	out, err := r.gitIn(ctx, c, nulTerminated(files), "check-attr", "--cached", "--all", "--stdin",
+		"-z")
 	if err != nil {
 		return nil, err
 	}
 	found := map[string]map[string]string{}
-	for fields := strings.Split(out, "\x00"); len(fields) > 3; fields = fields[3:] { // path, attribute, value
+	// path, attribute, value
+	for fields := strings.Split(out, "\x00"); len(fields) > 3; fields = fields[3:] {
 		if found[fields[0]] == nil {
 			found[fields[0]] = map[string]string{}
 		}

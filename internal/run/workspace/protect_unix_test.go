@@ -18,9 +18,11 @@ import (
 // protectedKit returns a repository with protected files, a submodule and links.
 func protectedKit(t *testing.T) (*kit, *config.Config) {
 	t.Helper()
-	k := newKit(t, map[string]string{"test.sh": "test\n", "ci/run.sh": "run\n", "ci/deep/x": "x\n", "scripts/check.sh": "check\n", "scripts/lib/a": "a\n", "other.sh": "other\n",
+	k := newKit(t, map[string]string{"test.sh": "test\n", "ci/run.sh": "run\n", "ci/deep/x": "x\n",
+		"scripts/check.sh": "check\n", "scripts/lib/a": "a\n", "other.sh": "other\n",
 		".gitmodules": "[submodule \"sub\"]\n\tpath = vendor/sub\n\turl = x\n\tignore = all\n"})
-	for link, target := range map[string]string{"check": "scripts/check.sh", "tools": "./scripts/lib", "alias": "tools"} {
+	for link, target := range map[string]string{"check": "scripts/check.sh",
+		"tools": "./scripts/lib", "alias": "tools"} {
 		if err := os.Symlink(target, filepath.Join(k.dir, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +31,8 @@ func protectedKit(t *testing.T) (*kit, *config.Config) {
 	gitRun(t, k.dir, "add", "-A", ":!vendor")
 	gitRun(t, k.dir, "commit", "--quiet", "-m", "links")
 	k.find()
-	return k, &config.Config{Protected: []string{"test.sh", "ci", "check", "alias/**", "vendor/*", "hooks/*.sh"}}
+	return k, &config.Config{Protected: []string{"test.sh", "ci", "check", "alias/**", "vendor/*",
+		"hooks/*.sh"}}
 }
 
 func TestProtectedEdits(t *testing.T) {
@@ -48,25 +51,52 @@ func TestProtectedEdits(t *testing.T) {
 		edit func(t *testing.T, k *kit, dir string)
 		want string
 	}{
-		{"nothing", func(t *testing.T, k *kit, dir string) { write(t, dir, map[string]string{"other.sh": "mine\n"}) }, ""},
+		{"nothing", func(t *testing.T, k *kit,
+			dir string) {
+			write(t, dir, map[string]string{"other.sh": "mine\n"})
+		}, ""},
 		{"content", func(t *testing.T, k *kit, dir string) {
 			write(t, dir, map[string]string{"test.sh": "mine\n", "ci/deep/x": "mine\n"})
 		}, "ci/deep/x test.sh"},
-		{"mode", func(t *testing.T, k *kit, dir string) { shell(t, dir, "chmod +x test.sh") }, "test.sh"},
-		{"deleted", func(t *testing.T, k *kit, dir string) { write(t, dir, map[string]string{"test.sh": ""}) }, "test.sh"},
-		{"renamed", func(t *testing.T, k *kit, dir string) { shell(t, dir, "git mv test.sh more.sh") }, "test.sh"},
-		{"new", func(t *testing.T, k *kit, dir string) { write(t, dir, map[string]string{"ci/new": "mine\n"}) }, "ci/new"},
-		{"replaced by a link", func(t *testing.T, k *kit, dir string) { shell(t, dir, "ln -sf other.sh test.sh") }, "test.sh"},
-		{"link changed", func(t *testing.T, k *kit, dir string) { shell(t, dir, "ln -sf ../other.sh check") }, "check"},
-		{"folder replaced by a link", func(t *testing.T, k *kit, dir string) { shell(t, dir, "rm -r ci; ln -s scripts ci") }, "ci ci/deep/x ci/run.sh"},
+		{"mode", func(t *testing.T, k *kit, dir string) { shell(t, dir, "chmod +x test.sh") },
+			"test.sh"},
+		{"deleted", func(t *testing.T, k *kit,
+			dir string) {
+			write(t, dir, map[string]string{"test.sh": ""})
+		}, "test.sh"},
+		{"renamed", func(t *testing.T, k *kit,
+			dir string) {
+			shell(t, dir, "git mv test.sh more.sh")
+		}, "test.sh"},
+		{"new", func(t *testing.T, k *kit,
+			dir string) {
+			write(t, dir, map[string]string{"ci/new": "mine\n"})
+		}, "ci/new"},
+		{"replaced by a link",
+			func(t *testing.T, k *kit, dir string) { shell(t, dir, "ln -sf other.sh test.sh") },
+			"test.sh"},
+		{"link changed", func(t *testing.T, k *kit,
+			dir string) {
+			shell(t, dir, "ln -sf ../other.sh check")
+		}, "check"},
+		{"folder replaced by a link",
+			func(t *testing.T, k *kit, dir string) { shell(t, dir, "rm -r ci; ln -s scripts ci") },
+			"ci ci/deep/x ci/run.sh"},
 		{"folder replaced by a submodule", func(t *testing.T, k *kit, dir string) {
 			shell(t, dir, "rm -r ci; git rm -q -r --cached ci; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),ci; git commit -q -m mine; mkdir ci")
 		}, "ci ci/deep/x ci/run.sh"},
-		{"link above a protected path", func(t *testing.T, k *kit, dir string) { shell(t, dir, "ln -s scripts hooks") }, "hooks"},
+		{"link above a protected path",
+			func(t *testing.T, k *kit, dir string) { shell(t, dir, "ln -s scripts hooks") },
+			"hooks"},
 		{"behind a link", func(t *testing.T, k *kit, dir string) {
 			write(t, dir, map[string]string{"scripts/check.sh": "mine\n"})
 		}, "scripts/check.sh"},
-		{"behind two links", func(t *testing.T, k *kit, dir string) { write(t, dir, map[string]string{"scripts/lib/a": "mine\n"}) }, "scripts/lib/a"},
+		{"behind two links",
+			func(t *testing.T, k *kit,
+				dir string) {
+				write(t, dir, map[string]string{"scripts/lib/a": "mine\n"})
+			},
+			"scripts/lib/a"},
 		{"another case", func(t *testing.T, k *kit, dir string) {
 			write(t, dir, map[string]string{"TEST.sh": "mine\n", "Ci/x": "mine\n"})
 		}, "Ci/x TEST.sh"},
@@ -128,7 +158,8 @@ func TestProtectedEdits(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			k, protection := protectedKit(t)
-			for name, value := range map[string]string{"user.name": "somebody", "user.email": "somebody@localhost", "advice.graftFileDeprecated": "false"} {
+			for name, value := range map[string]string{"user.name": "somebody",
+				"user.email": "somebody@localhost", "advice.graftFileDeprecated": "false"} {
 				gitRun(t, k.dir, "config", name, value)
 			}
 			base, tree := k.base(), k.open("T1")
@@ -152,15 +183,18 @@ func TestProtectedEdits(t *testing.T) {
 // Links that form a circle have a limited number of aliases.
 func TestAliases(t *testing.T) {
 	links := map[string]string{"a": "b", "b": "a", "top": ".", "c/d": "e/f"}
-	for name, want := range map[string]string{"e/f": "c/d", "e/f/g": "c/d/g", "e": "top/e", "b/x": "a/x", "e/fg": "top/e/fg"} {
+	for name, want := range map[string]string{"e/f": "c/d", "e/f/g": "c/d/g", "e": "top/e",
+		"b/x": "a/x", "e/fg": "top/e/fg"} {
 		found := aliases(name, links)
-		if !slices.Contains(found, want) || slices.Contains(found, "c/dg") || len(found) > maxAliases+len(links) {
+		if !slices.Contains(found, want) || slices.Contains(found, "c/dg") ||
+			len(found) > maxAliases+len(links) {
 			t.Errorf("%s: %d aliases, want %s", name, len(found), want)
 		}
 	}
 }
 
-// A scratch worktree has the line ends of the commit, whatever the repository's own configuration says.
+// A scratch worktree has the line ends of the commit, whatever the repository's own configuration
+// says.
 func TestScratchIgnoresConversions(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"test.sh": "test\n"})
@@ -169,7 +203,8 @@ func TestScratchIgnoresConversions(t *testing.T) {
 		t.Fatal(err)
 	}
 	commit := k.commit("link")
-	for name, value := range map[string]string{"core.autocrlf": "true", "core.eol": "crlf", "core.symlinks": "false"} {
+	for name, value := range map[string]string{"core.autocrlf": "true", "core.eol": "crlf",
+		"core.symlinks": "false"} {
 		gitRun(t, k.dir, "config", name, value)
 	}
 	write(t, k.dir, map[string]string{".git/info/attributes": "* eol=crlf\n"})

@@ -14,14 +14,15 @@ import (
 	"signalbox"
 )
 
-// Review looks at the work of tasks. It changes nothing, and can be used while agents work. Git runs no program that a repository
-// names: neither external diffs nor text conversions.
+// Review looks at the work of tasks. It changes nothing, and can be used while agents work. Git
+// runs no program that a repository names: neither external diffs nor text conversions.
 type Review struct {
 	repo   *Repo
 	remove func()
 }
 
-// OpenReview returns a Review of the repository around dir, whose tasks have their worktrees in folder. The caller closes it.
+// OpenReview returns a Review of the repository around dir, whose tasks have their worktrees in
+// folder. The caller closes it.
 func OpenReview(ctx context.Context, dir, folder string) (*Review, error) {
 	r, err := newRepo(ctx, dir)
 	if err != nil {
@@ -60,7 +61,8 @@ func (v *Review) Diff(ctx context.Context, w io.Writer, from, to string, o DiffO
 	return v.explain(v.repo.Diff(ctx, w, from, to, o), to)
 }
 
-// Steering returns the files with which a commit changes what steers agents; see Repo.SteeringEdits.
+// Steering returns the files with which a commit changes what steers agents; see
+// Repo.SteeringEdits.
 func (v *Review) Steering(ctx context.Context, from, to string) ([]string, error) {
 	files, err := v.repo.SteeringEdits(ctx, from, to)
 	return files, v.explain(err, to)
@@ -69,7 +71,8 @@ func (v *Review) Steering(ctx context.Context, from, to string) ([]string, error
 // explain names a commit that is not in the repository.
 func (v *Review) explain(err error, commit string) error {
 	if stderrHas(err, "bad object", "unknown revision", "bad revision", "Not a valid") {
-		return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("commit %.12s is not in this repository", commit),
+		return &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  fmt.Errorf("commit %.12s is not in this repository", commit),
 			Hint: "run the command in the repository in which the agents work"}
 	}
 	return err
@@ -104,8 +107,8 @@ func (v *Review) TreeHead(ctx context.Context, task string) (string, error) {
 	return state.commit, err
 }
 
-// Uncommitted returns the files of a task's worktree that are changed or new, and that Save would commit. It returns ErrNoTree if there is no
-// worktree.
+// Uncommitted returns the files of a task's worktree that are changed or new, and that Save would
+// commit. It returns ErrNoTree if there is no worktree.
 func (v *Review) Uncommitted(ctx context.Context, task string) ([]string, error) {
 	state, err := v.state(ctx, task)
 	return state.files, err
@@ -117,21 +120,24 @@ func (v *Review) state(ctx context.Context, task string) (state treeState, err e
 	if err != nil {
 		return state, err
 	}
-	if state, err = v.repo.status(ctx, dir, "--untracked-files=all", "--ignore-submodules=dirty"); err != nil {
+	if state, err = v.repo.status(ctx, dir, "--untracked-files=all",
+		"--ignore-submodules=dirty"); err != nil {
 		return state, err
 	}
 	t := &Tree{Task: task, Dir: dir, repo: v.repo}
 	return state, t.leaveOut(&state)
 }
 
-// WorkingBase returns the commit that a worktree is compared with to see what its author has not saved yet: saved, or the merge with which
-// the base came into the worktree after that. base is the commit of the base.
+// WorkingBase returns the commit that a worktree is compared with to see what its author has not
+// saved yet: saved, or the merge with which the base came into the worktree after that. base is the
+// commit of the base.
 func (v *Review) WorkingBase(ctx context.Context, task, saved, base string) (string, error) {
 	head, err := v.TreeHead(ctx, task)
 	if err != nil {
 		return "", err
 	}
-	merge, err := v.repo.git(ctx, v.repo.Root, "rev-list", "--first-parent", "--merges", "--max-count=1", "--parents", "--end-of-options", head, "^"+saved+"^{commit}")
+	merge, err := v.repo.git(ctx, v.repo.Root, "rev-list", "--first-parent", "--merges",
+		"--max-count=1", "--parents", "--end-of-options", head, "^"+saved+"^{commit}")
 	if err != nil {
 		return "", v.explain(err, saved)
 	}
@@ -139,7 +145,8 @@ func (v *Review) WorkingBase(ctx context.Context, task, saved, base string) (str
 	if len(commits) != 3 {
 		return saved, nil
 	}
-	if _, err := v.repo.git(ctx, v.repo.Root, "merge-base", "--is-ancestor", "--end-of-options", commits[2], base+"^{commit}"); status(err) == 1 {
+	if _, err := v.repo.git(ctx, v.repo.Root, "merge-base", "--is-ancestor", "--end-of-options",
+		commits[2], base+"^{commit}"); status(err) == 1 {
 		return saved, nil // an agent has merged something else
 	} else if err != nil {
 		return "", v.explain(err, base)
@@ -150,8 +157,10 @@ func (v *Review) WorkingBase(ctx context.Context, task, saved, base string) (str
 // maxNewFiles is how many new files DiffWorking shows.
 const maxNewFiles = 200
 
-// DiffWorking writes what changed from a commit to the worktree of a task: what the agent has not saved yet, with new files.
-func (v *Review) DiffWorking(ctx context.Context, w io.Writer, task, from string, o DiffOptions) error {
+// DiffWorking writes what changed from a commit to the worktree of a task: what the agent has not
+// saved yet, with new files.
+func (v *Review) DiffWorking(ctx context.Context, w io.Writer, task, from string,
+	o DiffOptions) error {
 	state, err := v.state(ctx, task)
 	if err != nil {
 		return err
@@ -175,17 +184,19 @@ func (v *Review) DiffWorking(ctx context.Context, w io.Writer, task, from string
 	return err
 }
 
-// stageAll stores the files of a worktree as Save would, in the copy of its index, and returns the tree. newFiles are those that
-// git does not know yet.
-func (v *Review) stageAll(ctx context.Context, index copiedIndex, newFiles []string) (string, error) {
+// stageAll stores the files of a worktree as Save would, in the copy of its index, and returns the
+// tree. newFiles are those that git does not know yet.
+func (v *Review) stageAll(ctx context.Context, index copiedIndex, newFiles []string) (string,
+	error) {
 	args := []string{"diff-files", "--name-only", "-z", "--ignore-submodules=dirty"}
 	changed, err := v.repo.run(ctx, call{dir: index.dir, args: args, env: index.env})
 	if err != nil {
 		return "", err
 	}
-	files := slices.DeleteFunc(append(strings.Split(changed, "\x00"), newFiles...), func(name string) bool {
-		return name == "" || strings.HasSuffix(name, "/") // a repository of its own
-	})
+	files := slices.DeleteFunc(append(strings.Split(changed, "\x00"), newFiles...),
+		func(name string) bool {
+			return name == "" || strings.HasSuffix(name, "/") // a repository of its own
+		})
 	if err := v.repo.stage(ctx, index.dir, index.env, files); err != nil {
 		return "", err
 	}
@@ -197,13 +208,15 @@ func (v *Review) stageAll(ctx context.Context, index copiedIndex, newFiles []str
 type copiedIndex struct {
 	dir string   // of the worktree
 	env []string // in which git uses the copy
-	// objectsEnv is the part of env with which git stores objects where they are not kept: looking must change nothing in the
-	// repository.
+	// objectsEnv is the part of env with which git stores objects where they are not kept: looking
+	// must change nothing in the repository.
 	objectsEnv []string
 }
 
-// copyIndex copies the index of a task's worktree. In the copy no file is hidden from git, as an agent may have done in its own.
-func (v *Review) copyIndex(ctx context.Context, task string) (c copiedIndex, remove func(), err error) {
+// copyIndex copies the index of a task's worktree. In the copy no file is hidden from git, as an
+// agent may have done in its own.
+func (v *Review) copyIndex(ctx context.Context, task string) (c copiedIndex, remove func(),
+	err error) {
 	if c.dir, err = v.tree(task); err != nil {
 		return c, nil, err
 	}
@@ -241,7 +254,8 @@ func (v *Review) copyIndex(ctx context.Context, task string) (c copiedIndex, rem
 
 // unhide clears the flags with which files are hidden from git.
 func (v *Review) unhide(ctx context.Context, c copiedIndex) error {
-	out, err := v.repo.run(ctx, call{dir: c.dir, args: []string{"ls-files", "-v", "-z"}, env: c.env})
+	out, err := v.repo.run(ctx, call{dir: c.dir, args: []string{"ls-files", "-v", "-z"},
+		env: c.env})
 	if err != nil {
 		return err
 	}
@@ -254,8 +268,10 @@ func (v *Review) unhide(ctx context.Context, c copiedIndex) error {
 	if hidden == nil {
 		return nil
 	}
-	for _, flag := range []string{"--no-skip-worktree", "--no-assume-unchanged"} { // git accepts only one at a time
-		if _, err := v.repo.run(ctx, call{dir: c.dir, stdin: nulTerminated(hidden), args: []string{"update-index", flag, "-z", "--stdin"}, env: c.env}); err != nil {
+	// git accepts only one at a time
+	for _, flag := range []string{"--no-skip-worktree", "--no-assume-unchanged"} {
+		if _, err := v.repo.run(ctx, call{dir: c.dir, stdin: nulTerminated(hidden),
+			args: []string{"update-index", flag, "-z", "--stdin"}, env: c.env}); err != nil {
 			return err
 		}
 	}

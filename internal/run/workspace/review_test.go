@@ -40,16 +40,19 @@ func TestReviewShowsWhatATaskChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	var diff, stat strings.Builder
-	if err := errors.Join(v.Diff(t.Context(), &diff, from, commit, DiffOptions{}), v.Diff(t.Context(), &stat, from, commit, DiffOptions{Stat: true, Width: 80})); err != nil {
+	if err := errors.Join(v.Diff(t.Context(), &diff, from, commit, DiffOptions{}),
+		v.Diff(t.Context(), &stat, from, commit, DiffOptions{Stat: true, Width: 80})); err != nil {
 		t.Fatal(err)
 	}
-	if got := diff.String(); !strings.Contains(got, "\n-one\n+one more\n") || strings.Contains(got, "b.txt") {
+	if got := diff.String(); !strings.Contains(got, "\n-one\n+one more\n") ||
+		strings.Contains(got, "b.txt") {
 		t.Errorf("the diff is\n%s", got)
 	}
 	if got := stat.String(); !strings.Contains(got, " a.txt | 2 +-\n") {
 		t.Errorf("the list is\n%s", got)
 	}
-	if _, err := v.MergeBase(t.Context(), base, strings.Repeat("1", 40)); err == nil || !strings.Contains(err.Error(), "is not in this repository") {
+	if _, err := v.MergeBase(t.Context(), base, strings.Repeat("1", 40)); err == nil ||
+		!strings.Contains(err.Error(), "is not in this repository") {
 		t.Errorf("an unknown commit: %v", err)
 	}
 }
@@ -66,7 +69,8 @@ func TestReviewShowsWhatIsNotSaved(t *testing.T) {
 	if files, err := v.Uncommitted(t.Context(), "T1"); err != nil || len(files) != 0 {
 		t.Errorf("before a change: %v, %v", files, err)
 	}
-	write(t, tree.Dir, map[string]string{"a.txt": "changed\n", "new/file.txt": "new\n", "x.log": "ignored\n"})
+	write(t, tree.Dir, map[string]string{"a.txt": "changed\n", "new/file.txt": "new\n",
+		"x.log": "ignored\n"})
 	before := gitRun(t, k.dir, "count-objects", "-v")
 	files, err := v.Uncommitted(t.Context(), "T1")
 	slices.Sort(files)
@@ -77,7 +81,9 @@ func TestReviewShowsWhatIsNotSaved(t *testing.T) {
 	if err := v.DiffWorking(t.Context(), &diff, "T1", head, DiffOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := diff.String(); !strings.Contains(got, "\n-one\n+changed\n") || !strings.Contains(got, "+++ b/new/file.txt\n@@ -0,0 +1 @@\n+new\n") || strings.Contains(got, "ignored") {
+	if got := diff.String(); !strings.Contains(got, "\n-one\n+changed\n") ||
+		!strings.Contains(got, "+++ b/new/file.txt\n@@ -0,0 +1 @@\n+new\n") ||
+		strings.Contains(got, "ignored") {
 		t.Errorf("the diff is\n%s", got)
 	}
 	if after := gitRun(t, k.dir, "count-objects", "-v"); after != before {
@@ -91,12 +97,15 @@ func TestReviewShowsWhatIsNotSaved(t *testing.T) {
 	}
 }
 
-// The list of files is one list, with new files. A file that an agent hides from git is shown, and what was put into the worktree to make it
-// ready is not.
+// The list of files is one list, with new files. A file that an agent hides from git is shown, and
+// what was put into the worktree to make it ready is not.
 func TestReviewListsWhatIsNotSaved(t *testing.T) {
-	k := newKit(t, map[string]string{"a.txt": "one\n", "hidden.txt": "one\n", "skipped.txt": "one\n"})
+	k := newKit(t, map[string]string{"a.txt": "one\n", "hidden.txt": "one\n",
+		"skipped.txt": "one\n"})
 	tree := k.open("T1")
-	write(t, tree.Dir, map[string]string{"a.txt": "changed\n", "hidden.txt": "changed\n", "skipped.txt": "changed\n", "new.txt": "new\n", "*": "literal\n", "copied": "secret\n", "left": "by setup\n"})
+	write(t, tree.Dir, map[string]string{"a.txt": "changed\n", "hidden.txt": "changed\n",
+		"skipped.txt": "changed\n", "new.txt": "new\n", "*": "literal\n", "copied": "secret\n",
+		"left": "by setup\n"})
 	gitRun(t, tree.Dir, "update-index", "--assume-unchanged", "hidden.txt")
 	gitRun(t, tree.Dir, "update-index", "--skip-worktree", "skipped.txt")
 	p, err := tree.Preparation()
@@ -110,13 +119,17 @@ func TestReviewListsWhatIsNotSaved(t *testing.T) {
 	}
 	v := k.review()
 	var list strings.Builder
-	if err := v.DiffWorking(t.Context(), &list, "T1", k.base(), DiffOptions{Stat: true}); err != nil {
+	if err := v.DiffWorking(t.Context(), &list, "T1", k.base(),
+		DiffOptions{Stat: true}); err != nil {
 		t.Fatal(err)
 	}
-	if got := list.String(); strings.Count(got, " changed, ") != 1 || !strings.Contains(got, " 5 files changed, 5 insertions(+), 3 deletions(-)\n") || strings.Contains(got, "copied") || strings.Contains(got, "left") {
+	if got := list.String(); strings.Count(got, " changed, ") != 1 ||
+		!strings.Contains(got, " 5 files changed, 5 insertions(+), 3 deletions(-)\n") ||
+		strings.Contains(got, "copied") || strings.Contains(got, "left") {
 		t.Errorf("the list is\n%s", got)
 	}
-	if files, err := v.Uncommitted(t.Context(), "T1"); err != nil || slices.Contains(files, "left") || slices.Contains(files, "copied") {
+	if files, err := v.Uncommitted(t.Context(), "T1"); err != nil ||
+		slices.Contains(files, "left") || slices.Contains(files, "copied") {
 		t.Errorf("%v, %v", files, err)
 	}
 }
@@ -135,9 +148,11 @@ func TestReviewLeavesOutTheBase(t *testing.T) {
 	if from, err := v.WorkingBase(t.Context(), "T1", saved, k.base()); err != nil || from != saved {
 		t.Errorf("before the merge: %s, %v", from, err)
 	}
-	gitRun(t, tree.Dir, "-c", "user.name=a", "-c", "user.email=a@b", "merge", "-q", "--no-edit", "main")
+	gitRun(t, tree.Dir, "-c", "user.name=a", "-c", "user.email=a@b", "merge", "-q", "--no-edit",
+		"main")
 	write(t, tree.Dir, map[string]string{"a.txt": "by the agent\n"})
-	gitRun(t, tree.Dir, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-a", "-m", "by the agent")
+	gitRun(t, tree.Dir, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-a", "-m",
+		"by the agent")
 	from, err := v.WorkingBase(t.Context(), "T1", saved, k.base())
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +161,8 @@ func TestReviewLeavesOutTheBase(t *testing.T) {
 	if err := v.DiffWorking(t.Context(), &diff, "T1", from, DiffOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := diff.String(); strings.Contains(got, "from the base") || !strings.Contains(got, "\n-saved\n+by the agent\n") {
+	if got := diff.String(); strings.Contains(got, "from the base") ||
+		!strings.Contains(got, "\n-saved\n+by the agent\n") {
 		t.Errorf("the diff is\n%s", got)
 	}
 	// A merge of something else is the agent's own.
@@ -155,7 +171,8 @@ func TestReviewLeavesOutTheBase(t *testing.T) {
 	gitRun(t, tree.Dir, "add", "c.txt")
 	gitRun(t, tree.Dir, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "other")
 	gitRun(t, tree.Dir, "checkout", "-q", "--detach", saved)
-	gitRun(t, tree.Dir, "-c", "user.name=a", "-c", "user.email=a@b", "merge", "-q", "--no-ff", "--no-edit", "other")
+	gitRun(t, tree.Dir, "-c", "user.name=a", "-c", "user.email=a@b", "merge", "-q", "--no-ff",
+		"--no-edit", "other")
 	if from, err := v.WorkingBase(t.Context(), "T1", saved, k.base()); err != nil || from != saved {
 		t.Errorf("after a merge of another branch: %s, %v", from, err)
 	}
@@ -167,7 +184,8 @@ func TestReviewWithoutAWorktree(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(k.folder, "T1"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.review().DiffWorking(t.Context(), io.Discard, "T1", k.base(), DiffOptions{}); !errors.Is(err, ErrNoTree) {
+	if err := k.review().DiffWorking(t.Context(), io.Discard, "T1", k.base(),
+		DiffOptions{}); !errors.Is(err, ErrNoTree) {
 		t.Error(err)
 	}
 }
@@ -187,12 +205,15 @@ func (c *closedReader) Write(b []byte) (int, error) {
 // A reader that closes a large diff is not a failure of git.
 func TestReviewReportsAClosedReader(t *testing.T) {
 	k := newKit(t, map[string]string{"a.txt": "one\n"})
-	tree := k.work("T1", map[string]string{"a.txt": strings.Repeat("a line that is long enough for the pipe to fill up\n", 100_000)})
+	tree := k.work("T1",
+		map[string]string{"a.txt": strings.Repeat(
+			"a line that is long enough for the pipe to fill up\n", 100_000)})
 	commit, _, err := tree.Save(t.Context(), "work")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.review().Diff(t.Context(), &closedReader{}, k.base(), commit, DiffOptions{}); !errors.Is(err, errClosed) {
+	if err := k.review().Diff(t.Context(), &closedReader{}, k.base(), commit,
+		DiffOptions{}); !errors.Is(err, errClosed) {
 		t.Errorf("%v", err)
 	}
 }
@@ -208,12 +229,14 @@ func TestReviewRunsNoPrograms(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/bin/sh\necho ran >>"+ran+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	tree := k.work("T1", map[string]string{"a.txt": "two\n", ".gitattributes": "* diff=evil filter=evil\n"})
+	tree := k.work("T1",
+		map[string]string{"a.txt": "two\n", ".gitattributes": "* diff=evil filter=evil\n"})
 	commit, _, err := tree.Save(t.Context(), "work")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, setting := range []string{"diff.external", "diff.evil.command", "diff.evil.textconv", "filter.evil.clean", "filter.evil.smudge", "core.pager", "core.fsmonitor"} {
+	for _, setting := range []string{"diff.external", "diff.evil.command", "diff.evil.textconv",
+		"filter.evil.clean", "filter.evil.smudge", "core.pager", "core.fsmonitor"} {
 		gitRun(t, k.dir, "config", setting, script)
 	}
 	write(t, tree.Dir, map[string]string{"a.txt": "three\n", "new.txt": "new\n"})
@@ -222,8 +245,11 @@ func TestReviewRunsNoPrograms(t *testing.T) {
 	if _, err := v.Uncommitted(t.Context(), "T1"); err != nil {
 		t.Error(err)
 	}
-	err = errors.Join(v.Diff(t.Context(), &diff, k.base(), commit, DiffOptions{}), v.Diff(t.Context(), &diff, k.base(), commit, DiffOptions{Stat: true}), v.DiffWorking(t.Context(), &diff, "T1", commit, DiffOptions{}))
-	if err != nil || !strings.Contains(diff.String(), "+two\n") || !strings.Contains(diff.String(), "+three\n") || !strings.Contains(diff.String(), "+new\n") {
+	err = errors.Join(v.Diff(t.Context(), &diff, k.base(), commit, DiffOptions{}),
+		v.Diff(t.Context(), &diff, k.base(), commit, DiffOptions{Stat: true}),
+		v.DiffWorking(t.Context(), &diff, "T1", commit, DiffOptions{}))
+	if err != nil || !strings.Contains(diff.String(), "+two\n") ||
+		!strings.Contains(diff.String(), "+three\n") || !strings.Contains(diff.String(), "+new\n") {
 		t.Errorf("%v:\n%s", err, diff.String())
 	}
 	if _, err := os.Stat(ran); err == nil {

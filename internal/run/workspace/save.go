@@ -11,17 +11,20 @@ import (
 	"signalbox"
 )
 
-// Save commits all changes in the worktree, including untracked files but not ignored ones. It returns the commit of the branch, and
-// whether Save itself committed something or moved the branch. (To find what an agent committed on the branch, compare commits.)
+// Save commits all changes in the worktree, including untracked files but not ignored ones. It
+// returns the commit of the branch, and whether Save itself committed something or moved the
+// branch. (To find what an agent committed on the branch, compare commits.)
 //
-// If the agent left the worktree on another branch or on none, its commits are merged into the task's branch. Some states need a
-// decision: an unresolved conflict, an unfinished rebase, a repository inside the worktree. They are errors (see NeedsAgent), and
-// nothing is lost. Discard resets such a worktree.
+// If the agent left the worktree on another branch or on none, its commits are merged into the
+// task's branch. Some states need a decision: an unresolved conflict, an unfinished rebase, a
+// repository inside the worktree. They are errors (see NeedsAgent), and nothing is lost. Discard
+// resets such a worktree.
 func (t *Tree) Save(ctx context.Context, message string) (commit string, changed bool, err error) {
 	if err := t.unhideFiles(ctx); err != nil {
 		return "", false, err
 	}
-	// Git must not look into submodules: it would start another git there, with settings that an agent may have written.
+	// Git must not look into submodules: it would start another git there, with settings that an
+	// agent may have written.
 	state, err := t.repo.status(ctx, t.Dir, "--untracked-files=all", "--ignore-submodules=dirty")
 	if err != nil {
 		return "", false, err
@@ -45,8 +48,10 @@ func (t *Tree) Save(ctx context.Context, message string) (commit string, changed
 		if commit, err = t.commitAll(ctx, state, message); err != nil {
 			return "", false, err
 		}
-		if !elsewhere { // by compare-and-swap, so that Save fails if another process has moved the branch
-			if err := t.repo.moveRef(ctx, nil, t.Branch, commit, state.commit, "signalbox: save"); err != nil {
+		// by compare-and-swap, so that Save fails if another process has moved the branch
+		if !elsewhere {
+			if err := t.repo.moveRef(ctx, nil, t.Branch, commit, state.commit,
+				"signalbox: save"); err != nil {
 				return "", false, err
 			}
 		}
@@ -60,7 +65,8 @@ func (t *Tree) Save(ctx context.Context, message string) (commit string, changed
 	return t.mergeBack(ctx, commit)
 }
 
-// leaveOut removes from the state what was put into the worktree to make it ready, and is not the work of an agent.
+// leaveOut removes from the state what was put into the worktree to make it ready, and is not the
+// work of an agent.
 func (t *Tree) leaveOut(state *treeState) error {
 	p, err := t.Preparation()
 	if err != nil {
@@ -71,12 +77,13 @@ func (t *Tree) leaveOut(state *treeState) error {
 		leftOut[name] = p.excludes(t.Dir, name)
 	}
 	state.files = slices.DeleteFunc(state.files, func(name string) bool { return leftOut[name] })
-	state.untracked = slices.DeleteFunc(state.untracked, func(name string) bool { return leftOut[name] })
+	state.untracked = slices.DeleteFunc(state.untracked,
+		func(name string) bool { return leftOut[name] })
 	return nil
 }
 
-// unhideFiles clears the index flags skip-worktree and assume-unchanged, which an agent may have set to hide changes from git.
-// Skipped files that are missing are restored.
+// unhideFiles clears the index flags skip-worktree and assume-unchanged, which an agent may have
+// set to hide changes from git. Skipped files that are missing are restored.
 func (t *Tree) unhideFiles(ctx context.Context) error {
 	out, err := t.repo.git(ctx, t.Dir, "ls-files", "-v", "-z")
 	if err != nil {
@@ -89,7 +96,8 @@ func (t *Tree) unhideFiles(ctx context.Context) error {
 			continue
 		}
 		hidden = append(hidden, name)
-		if _, err := os.Lstat(filepath.Join(t.Dir, filepath.FromSlash(name))); err != nil && strings.ToUpper(mark) == "S" {
+		if _, err := os.Lstat(filepath.Join(t.Dir, filepath.FromSlash(name))); err != nil &&
+			strings.ToUpper(mark) == "S" {
 			missing = append(missing, name)
 		}
 	}
@@ -97,21 +105,25 @@ func (t *Tree) unhideFiles(ctx context.Context) error {
 		return nil
 	}
 	if missing != nil {
-		_, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(missing), args: []string{"checkout-index", "--ignore-skip-worktree-bits", "--quiet", "-z", "--stdin"}})
+		_, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(missing),
+			args: []string{"checkout-index", "--ignore-skip-worktree-bits", "--quiet", "-z",
+				"--stdin"}})
 		if err != nil {
 			return err
 		}
 	}
-	for _, flag := range []string{"--no-skip-worktree", "--no-assume-unchanged"} { // git accepts only one at a time
-		if _, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(hidden), args: []string{"update-index", flag, "-z", "--stdin"}}); err != nil {
+	// git accepts only one at a time
+	for _, flag := range []string{"--no-skip-worktree", "--no-assume-unchanged"} {
+		if _, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(hidden),
+			args: []string{"update-index", flag, "-z", "--stdin"}}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// isHidden reports whether a mark of git ls-files -v means that changes to a file are hidden: S means skip-worktree, and a lower-case letter
-// assume-unchanged.
+// isHidden reports whether a mark of git ls-files -v means that changes to a file are hidden: S
+// means skip-worktree, and a lower-case letter assume-unchanged.
 func isHidden(mark string) bool { return mark != "" && (mark == "S" || mark != strings.ToUpper(mark)) }
 
 // nulTerminated formats names for the option -z of git.
@@ -127,22 +139,29 @@ func nulTerminated(names []string) []byte {
 func (t *Tree) checkState(state treeState) error {
 	operation, undo := unfinishedOperation(t.gitDir)
 	// An author that ran git merge need not run git add: a conflict without markers is resolved.
-	unresolved := slices.DeleteFunc(slices.Clone(state.unmerged), func(name string) bool { return !t.hasMarkers(name) })
-	inner := slices.IndexFunc(state.files, func(name string) bool { return strings.HasSuffix(name, "/") }) // git lists a folder only if it is a repository
+	unresolved := slices.DeleteFunc(slices.Clone(state.unmerged),
+		func(name string) bool { return !t.hasMarkers(name) })
+	// git lists a folder only if it is a repository
+	inner := slices.IndexFunc(state.files,
+		func(name string) bool { return strings.HasSuffix(name, "/") })
 	switch {
 	case inner >= 0:
-		return refusal(signalbox.CodeConflict, "remove the .git in it, or ignore it", "the worktree of %s contains another git repository: %s", t.Task, state.files[inner])
+		return refusal(signalbox.CodeConflict, "remove the .git in it, or ignore it",
+			"the worktree of %s contains another git repository: %s", t.Task, state.files[inner])
 	case len(unresolved) > 0:
-		return refusal(signalbox.CodeConflict, "remove the conflict markers, or abort", "the worktree of %s has unresolved conflicts in %s", t.Task, listFiles(unresolved))
+		return refusal(signalbox.CodeConflict, "remove the conflict markers, or abort",
+			"the worktree of %s has unresolved conflicts in %s", t.Task, listFiles(unresolved))
 	case operation == "rebase":
-		return refusal(signalbox.CodeConflict, "finish it, or abort it: "+undo, "the worktree of %s is in the middle of a rebase", t.Task)
+		return refusal(signalbox.CodeConflict, "finish it, or abort it: "+undo,
+			"the worktree of %s is in the middle of a rebase", t.Task)
 	case state.commit == "":
 		return branchGone(t.Branch)
 	}
 	return nil
 }
 
-// hasMarkers reports whether a file in the worktree has conflict markers. One that cannot be read may have some.
+// hasMarkers reports whether a file in the worktree has conflict markers. One that cannot be read
+// may have some.
 func (t *Tree) hasMarkers(name string) bool {
 	if isBehindLink(t.Dir, name) || isMissing(t.Dir, name) {
 		return false
@@ -155,8 +174,9 @@ func (t *Tree) hasMarkers(name string) bool {
 	return err != nil || markerPattern().Match(text)
 }
 
-// commitAll creates a commit of the files that git status listed, on top of the commit that it named. It moves no branch: git commit
-// would move whatever branch HEAD leads to at that moment, and the commit that HEAD leads to afterwards may be another one.
+// commitAll creates a commit of the files that git status listed, on top of the commit that it
+// named. It moves no branch: git commit would move whatever branch HEAD leads to at that moment,
+// and the commit that HEAD leads to afterwards may be another one.
 func (t *Tree) commitAll(ctx context.Context, state treeState, message string) (string, error) {
 	if strings.TrimSpace(message) == "" {
 		message = "Work on " + t.Task
@@ -175,13 +195,16 @@ func (t *Tree) commitAll(ctx context.Context, state treeState, message string) (
 			args = append(args, "-p", parent)
 		}
 	}
-	// The commit may be empty, for example if a merge brought nothing new or only the time of a file had changed.
-	out, err = t.repo.run(ctx, call{dir: t.Dir, args: append(args, strings.TrimSpace(out)), stdin: []byte(strings.TrimSpace(message) + "\n")})
+	// The commit may be empty, for example if a merge brought nothing new or only the time of a
+	// file had changed.
+	out, err = t.repo.run(ctx, call{dir: t.Dir, args: append(args, strings.TrimSpace(out)),
+		stdin: []byte(strings.TrimSpace(message) + "\n")})
 	t.repo.step("committed")
 	return strings.TrimSpace(out), err
 }
 
-// stage updates the index of a worktree to the files in the folder. It does not use git add, which looks into submodules.
+// stage updates the index of a worktree to the files in the folder. It does not use git add, which
+// looks into submodules.
 func (r *Repo) stage(ctx context.Context, dir string, env, files []string) error {
 	there, gone := []string(nil), []string(nil)
 	for _, name := range files {
@@ -193,7 +216,8 @@ func (r *Repo) stage(ctx context.Context, dir string, env, files []string) error
 	}
 	if len(gone) > 0 { // first, because a link may have taken the place of their folder
 		args := []string{"update-index", "--force-remove", "-z", "--stdin"}
-		if _, err := r.run(ctx, call{dir: dir, stdin: nulTerminated(gone), args: args, env: env}); err != nil {
+		if _, err := r.run(ctx, call{dir: dir, stdin: nulTerminated(gone), args: args,
+			env: env}); err != nil {
 			return err
 		}
 	}
@@ -202,7 +226,8 @@ func (r *Repo) stage(ctx context.Context, dir string, env, files []string) error
 	return err
 }
 
-// clearOperations ends unfinished operations, such as a merge, whose result was committed or is discarded.
+// clearOperations ends unfinished operations, such as a merge, whose result was committed or is
+// discarded.
 func (t *Tree) clearOperations() error {
 	for _, o := range operations {
 		if err := os.RemoveAll(filepath.Join(t.gitDir, o.file)); err != nil {
@@ -212,7 +237,8 @@ func (t *Tree) clearOperations() error {
 	return nil
 }
 
-// mergeBack merges what was committed elsewhere into the task's branch, and moves the worktree to the branch.
+// mergeBack merges what was committed elsewhere into the task's branch, and moves the worktree to
+// the branch.
 func (t *Tree) mergeBack(ctx context.Context, commit string) (string, bool, error) {
 	found, err := t.repo.refs(ctx, t.Branch)
 	if err != nil {
@@ -236,5 +262,6 @@ func (t *Tree) joinCommits(ctx context.Context, tip, commit string) (string, err
 	if older, err := t.repo.isAncestor(ctx, commit, tip); older || err != nil {
 		return tip, err
 	}
-	return t.repo.mergeCommit(ctx, tip, commit, "Combine the work on "+t.Task+"\n", t.Branch, commit)
+	return t.repo.mergeCommit(ctx, tip, commit, "Combine the work on "+t.Task+"\n", t.Branch,
+		commit)
 }

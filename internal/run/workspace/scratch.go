@@ -23,7 +23,8 @@ const (
 	asidePrefix   = ".aside-"
 )
 
-// forgottenPrefix is the prefix of folders in git's own folder that are no longer in its list of worktrees and are to be removed.
+// forgottenPrefix is the prefix of folders in git's own folder that are no longer in its list of
+// worktrees and are to be removed.
 const forgottenPrefix = "signalbox-forgotten-"
 
 // Scratch is a temporary worktree of one commit. Changes in it are discarded.
@@ -38,7 +39,8 @@ type Scratch struct {
 	steering *steeringChange
 }
 
-// OpenScratch checks out a commit in a temporary worktree. If the name is in use, it waits until that one is closed.
+// OpenScratch checks out a commit in a temporary worktree. If the name is in use, it waits until
+// that one is closed.
 func (r *Repo) OpenScratch(ctx context.Context, name, commit string) (*Scratch, error) {
 	if err := cmp.Or(signalbox.CheckID(name), checkCommits(commit)); err != nil {
 		return nil, err
@@ -62,7 +64,8 @@ func (s *Scratch) Close() error {
 	return s.repo.removeTree(context.Background(), s.Dir)
 }
 
-// checkOut checks out a commit in a new worktree of that name, replacing an old one. The caller holds the lock of the name.
+// checkOut checks out a commit in a new worktree of that name, replacing an old one. The caller
+// holds the lock of the name.
 func (r *Repo) checkOut(ctx context.Context, name, commit string) (*Scratch, error) {
 	s := &Scratch{Dir: filepath.Join(r.folder, name), repo: r, commit: commit}
 	if err := r.removeTree(ctx, s.Dir); err != nil {
@@ -76,15 +79,17 @@ func (r *Repo) checkOut(ctx context.Context, name, commit string) (*Scratch, err
 	return s, nil
 }
 
-// addTree creates a worktree with the files of a commit. Until they are complete, the worktree is marked as initializing.
+// addTree creates a worktree with the files of a commit. Until they are complete, the worktree is
+// marked as initializing.
 func (r *Repo) addTree(ctx context.Context, dir, commit string, args ...string) error {
 	gitDir, err := r.registerTree(ctx, dir, args)
 	if err != nil {
 		return err
 	}
-	// Outside treesLock, so that several worktrees can be checked out at once. By commit, and without touching HEAD: another process
-	// may have changed that by now.
-	if _, err := r.git(ctx, dir, "read-tree", "--reset", "-u", "--no-recurse-submodules", commit); err != nil {
+	// Outside treesLock, so that several worktrees can be checked out at once. By commit, and
+	// without touching HEAD: another process may have changed that by now.
+	if _, err := r.git(ctx, dir, "read-tree", "--reset", "-u", "--no-recurse-submodules",
+		commit); err != nil {
 		return err
 	}
 	if err := r.updateSubmodules(ctx, dir, gitDir, commit); err != nil {
@@ -93,8 +98,10 @@ func (r *Repo) addTree(ctx context.Context, dir, commit string, args ...string) 
 	return os.Remove(filepath.Join(gitDir, lockedFile))
 }
 
-// registerTree runs git worktree add without a checkout, and returns the git folder of the worktree.
-func (r *Repo) registerTree(ctx context.Context, dir string, args []string) (gitDir string, err error) {
+// registerTree runs git worktree add without a checkout, and returns the git folder of the
+// worktree.
+func (r *Repo) registerTree(ctx context.Context, dir string, args []string) (gitDir string,
+	err error) {
 	held, err := r.lock(ctx, treesLock)
 	if err != nil {
 		return "", err
@@ -103,9 +110,12 @@ func (r *Repo) registerTree(ctx context.Context, dir string, args []string) (git
 	if err := r.repository.CreateWorktrees(); err != nil {
 		return "", err
 	}
-	// Git requires --force twice to replace a worktree that is registered, locked and missing, as a killed git leaves it.
-	args = append([]string{"worktree", "add", "--quiet", "--force", "--force", "--no-checkout", "--lock", "--reason", initializing}, args...)
-	if _, err = r.run(ctx, call{dir: r.Root, args: args, inherit: held, inWorktrees: true, helpers: true}); err != nil {
+	// Git requires --force twice to replace a worktree that is registered, locked and missing, as a
+	// killed git leaves it.
+	args = append([]string{"worktree", "add", "--quiet", "--force", "--force", "--no-checkout",
+		"--lock", "--reason", initializing}, args...)
+	if _, err = r.run(ctx, call{dir: r.Root, args: args, inherit: held, inWorktrees: true,
+		helpers: true}); err != nil {
 		return "", err
 	}
 	r.step("worktree registered")
@@ -114,11 +124,12 @@ func (r *Repo) registerTree(ctx context.Context, dir string, args []string) (git
 		return "", err
 	}
 	gitDir = filepath.Join(r.common, "worktrees", filepath.Base(gitDir))
-	return gitDir, os.WriteFile(filepath.Join(dir, ".git"), []byte("gitdir: "+filepath.ToSlash(gitDir)+"\n"), 0o666)
+	return gitDir, os.WriteFile(filepath.Join(dir, ".git"),
+		[]byte("gitdir: "+filepath.ToSlash(gitDir)+"\n"), 0o666)
 }
 
-// removeTree removes a worktree, complete or not, and its entry in git's list. It renames the folder first, so that a half-removed
-// one is never taken for the worktree of a task.
+// removeTree removes a worktree, complete or not, and its entry in git's list. It renames the
+// folder first, so that a half-removed one is never taken for the worktree of a task.
 func (r *Repo) removeTree(ctx context.Context, dir string) error {
 	_, err := os.Lstat(dir)
 	missing := errors.Is(err, fs.ErrNotExist)
@@ -153,8 +164,8 @@ func (r *Repo) removeTree(ctx context.Context, dir string) error {
 	return contain.RemoveAll(trash)
 }
 
-// forget removes a worktree whose folder is gone from git's list, like git worktree remove but faster. It renames the entry first,
-// so that no git reads half of it. The caller holds treesLock.
+// forget removes a worktree whose folder is gone from git's list, like git worktree remove but
+// faster. It renames the entry first, so that no git reads half of it. The caller holds treesLock.
 func (r *Repo) forget(dir string) error {
 	for _, gitDir := range r.registrations() {
 		if git.WorktreeOf(gitDir) != dir {
@@ -177,7 +188,8 @@ func (r *Repo) forget(dir string) error {
 
 // registered reports whether git lists a worktree at dir.
 func (r *Repo) registered(dir string) bool {
-	return slices.ContainsFunc(r.registrations(), func(gitDir string) bool { return git.WorktreeOf(gitDir) == dir })
+	return slices.ContainsFunc(r.registrations(),
+		func(gitDir string) bool { return git.WorktreeOf(gitDir) == dir })
 }
 
 // registrations returns the git folders of all linked worktrees.
@@ -193,7 +205,8 @@ func globQuote(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
-// Prune removes what killed processes left: scratch and merge worktrees that are not in use, and half-removed folders.
+// Prune removes what killed processes left: scratch and merge worktrees that are not in use, and
+// half-removed folders.
 func (r *Repo) Prune(ctx context.Context) error {
 	entries, err := os.ReadDir(r.folder)
 	if err != nil {
@@ -220,7 +233,8 @@ func (r *Repo) Prune(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forgetMissing removes our worktrees that are gone from git's list, and deletes folders that were renamed for deletion.
+// forgetMissing removes our worktrees that are gone from git's list, and deletes folders that were
+// renamed for deletion.
 func (r *Repo) forgetMissing(ctx context.Context) error {
 	held, err := r.lock(ctx, treesLock)
 	if err != nil {
@@ -250,14 +264,16 @@ func (r *Repo) forgetMissing(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forgetIncomplete removes entries of git's list without a gitdir file, which a killed git leaves and git never removes. Another
-// git may be creating an entry right now, so only old ones are removed.
+// forgetIncomplete removes entries of git's list without a gitdir file, which a killed git leaves
+// and git never removes. Another git may be creating an entry right now, so only old ones are
+// removed.
 func (r *Repo) forgetIncomplete() error {
 	var errs []error
 	for _, gitDir := range r.registrations() {
 		_, err := os.Stat(filepath.Join(gitDir, "gitdir"))
 		info, statErr := os.Stat(gitDir)
-		if errors.Is(err, fs.ErrNotExist) && statErr == nil && isInitializing(gitDir) && time.Since(info.ModTime()) > oldLock {
+		if errors.Is(err, fs.ErrNotExist) && statErr == nil && isInitializing(gitDir) &&
+			time.Since(info.ModTime()) > oldLock {
 			errs = append(errs, os.RemoveAll(gitDir))
 		}
 	}

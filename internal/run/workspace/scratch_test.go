@@ -60,7 +60,8 @@ func TestClose(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	branches := strings.Fields(gitRun(t, k.dir, "for-each-ref", "--format=%(refname:short)", "refs/heads"))
+	branches := strings.Fields(gitRun(t, k.dir, "for-each-ref", "--format=%(refname:short)",
+		"refs/heads"))
 	if diff := cmp.Diff([]string{"main"}, branches); diff != "" {
 		t.Errorf("branches (-want +got):\n%s", diff)
 	}
@@ -72,19 +73,23 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Prune removes what processes leave when they are killed between two steps, and keeps worktrees of tasks.
+// Prune removes what processes leave when they are killed between two steps, and keeps worktrees of
+// tasks.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	k.work("T1", map[string]string{"a": "2\n"})
 	gone := k.open("T2")
-	unborn, young := filepath.Join(k.dir, ".git/worktrees/T3"), filepath.Join(k.dir, ".git/worktrees/T4")
+	unborn, young := filepath.Join(k.dir, ".git/worktrees/T3"),
+		filepath.Join(k.dir, ".git/worktrees/T4")
 	write(t, unborn, map[string]string{"locked": "initializing"})
 	write(t, young, map[string]string{"locked": "initializing"})
 	write(t, k.folder, map[string]string{".trash-1/tree/a": "x"})
 	write(t, k.dir, map[string]string{".git/" + forgottenPrefix + "1/tree/HEAD": "x"})
-	old, now := time.Now().Add(-2*oldLock), time.Now().Add(time.Hour) // young however slow this machine is
-	if err := errors.Join(os.RemoveAll(gone.Dir), os.Chtimes(unborn, old, old), os.Chtimes(young, now, now)); err != nil {
+	// young however slow this machine is
+	old, now := time.Now().Add(-2*oldLock), time.Now().Add(time.Hour)
+	if err := errors.Join(os.RemoveAll(gone.Dir), os.Chtimes(unborn, old, old),
+		os.Chtimes(young, now, now)); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.Prune(t.Context()); err != nil {
@@ -94,10 +99,12 @@ func TestPrune(t *testing.T) {
 		t.Errorf("trees (-want +got):\n%s", diff)
 	}
 	names, _ := filepath.Glob(filepath.Join(k.dir, ".git/worktrees/*"))
-	if diff := cmp.Diff([]string{filepath.Join(k.dir, ".git/worktrees/T1"), young}, names); diff != "" {
+	if diff := cmp.Diff([]string{filepath.Join(k.dir, ".git/worktrees/T1"), young},
+		names); diff != "" {
 		t.Errorf("git's list (-want +got):\n%s", diff)
 	}
-	for _, pattern := range []string{filepath.Join(k.folder, trashPrefix+"*"), filepath.Join(k.dir, ".git", forgottenPrefix+"*")} {
+	for _, pattern := range []string{filepath.Join(k.folder, trashPrefix+"*"),
+		filepath.Join(k.dir, ".git", forgottenPrefix+"*")} {
 		if left, _ := filepath.Glob(pattern); len(left) > 0 {
 			t.Errorf("not removed: %v", left)
 		}
@@ -143,7 +150,8 @@ func TestProcesses(t *testing.T) {
 	})
 	count("changed", 2, func() error { _, err := tree.changed(t.Context()); return err })
 	count("merge", 11, func() error {
-		_, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: head, Base: base, Check: noCheck})
+		_, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: head, Base: base,
+			Check: noCheck})
 		return err
 	})
 	count("landed", 3, func() error { _, _, err := k.Landed(t.Context(), head); return err })

@@ -16,10 +16,11 @@ import (
 	"signalbox/internal/git"
 )
 
-// What clones on several machines need. The ledger says what the commits of tasks and of the base are; here are the means to follow it.
+// What clones on several machines need. The ledger says what the commits of tasks and of the base
+// are; here are the means to follow it.
 
-// OpenAt opens the task's worktree and puts its branch on a commit that another machine made. Commits and changes that are only here are kept under
-// refs/signalbox/left/.
+// OpenAt opens the task's worktree and puts its branch on a commit that another machine made.
+// Commits and changes that are only here are kept under refs/signalbox/left/.
 func (r *Repo) OpenAt(ctx context.Context, task, commit string) (*Tree, error) {
 	if err := cmp.Or(signalbox.CheckID(task), checkCommits(commit)); err != nil {
 		return nil, err
@@ -52,7 +53,8 @@ func (r *Repo) AddBranch(ctx context.Context, task, commit string) error {
 	if err := cmp.Or(signalbox.CheckID(task), checkCommits(commit)); err != nil {
 		return err
 	}
-	if err := r.moveRef(ctx, nil, branchPrefix+task, commit, "", "signalbox: deliver"); !errors.Is(err, errMoved) {
+	if err := r.moveRef(ctx, nil, branchPrefix+task, commit, "",
+		"signalbox: deliver"); !errors.Is(err, errMoved) {
 		return err
 	}
 	return nil
@@ -66,7 +68,8 @@ func (r *Repo) HasTree(task string) bool {
 
 const authorPrefix = ".author-"
 
-// authorFile is the file with the epoch of the last lease under which an author worked in the worktree of a task here.
+// authorFile is the file with the epoch of the last lease under which an author worked in the
+// worktree of a task here.
 func (r *Repo) authorFile(task string) string { return filepath.Join(r.folder, authorPrefix+task) }
 
 // LastAuthor returns the epoch that SetLastAuthor recorded for a task, 0 if it recorded none.
@@ -76,14 +79,16 @@ func (r *Repo) LastAuthor(task string) uint64 {
 	return epoch
 }
 
-// SetLastAuthor records that an author works here in the worktree of a task, and the epoch of its lease.
+// SetLastAuthor records that an author works here in the worktree of a task, and the epoch of its
+// lease.
 func (r *Repo) SetLastAuthor(task string, epoch uint64) error {
 	return durable.Replace(r.authorFile(task), []byte(strconv.FormatUint(epoch, 10)+"\n"), 0o600)
 }
 
 const syncedFile = ".synced"
 
-// Synced returns the commit of the base branch when it was last the same as that of the ledger, "" if it never was.
+// Synced returns the commit of the base branch when it was last the same as that of the ledger, ""
+// if it never was.
 func (r *Repo) Synced() (string, error) {
 	text, err := os.ReadFile(filepath.Join(r.folder, syncedFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,20 +102,22 @@ func (r *Repo) SetSynced(commit string) error {
 	return durable.Replace(filepath.Join(r.folder, syncedFile), []byte(commit+"\n"), 0o600)
 }
 
-// Join returns a commit that contains two commits of the base branch: that of the ledger, and the one here. It moves no branch. If they conflict, the error
-// is a *ConflictError.
+// Join returns a commit that contains two commits of the base branch: that of the ledger, and the
+// one here. It moves no branch. If they conflict, the error is a *ConflictError.
 func (r *Repo) Join(ctx context.Context, ledger, here string) (string, error) {
 	if err := cmp.Or(checkCommits(ledger, here), r.checkHistory()); err != nil {
 		return "", err
 	}
-	return r.mergeCommit(ctx, ledger, here, fmt.Sprintf("Merge %s of another machine\n", r.Base), r.Base, r.Base)
+	return r.mergeCommit(ctx, ledger, here, fmt.Sprintf("Merge %s of another machine\n", r.Base),
+		r.Base, r.Base)
 }
 
 // others is what the base branch gets from the ledger, for people.
 const others = "the work of other machines"
 
-// Follow moves the base branch from one commit to another, which the ledger names, and updates its checkout. Commits that the new one does not contain are kept
-// under refs/signalbox/left/. The error is a *MovedError if the branch is not at from.
+// Follow moves the base branch from one commit to another, which the ledger names, and updates its
+// checkout. Commits that the new one does not contain are kept under refs/signalbox/left/. The
+// error is a *MovedError if the branch is not at from.
 func (r *Repo) Follow(ctx context.Context, from, to string) (warning string, err error) {
 	if err := checkCommits(from, to); err != nil {
 		return "", err
@@ -157,13 +164,15 @@ func (s SharedRef) check() error {
 	return err
 }
 
-// PushShared puts a commit into the shared repository. It may be repeated. With a commit of the base it notes which branch the base is.
+// PushShared puts a commit into the shared repository. It may be repeated. With a commit of the
+// base it notes which branch the base is.
 func (r *Repo) PushShared(ctx context.Context, s SharedRef) error {
 	if err := s.check(); err != nil {
 		return err
 	}
 	if r.shallow != "" {
-		return refusal(signalbox.CodeFailed, "get all of it: git fetch --unshallow", "%s is a shallow clone, and other machines need the whole history", r.Root)
+		return refusal(signalbox.CodeFailed, "get all of it: git fetch --unshallow",
+			"%s is a shallow clone, and other machines need the whole history", r.Root)
 	}
 	args := []string{"push", "--quiet", "--no-verify", "--no-signed", "--end-of-options", s.Remote, s.Commit + ":" + s.name()}
 	if s.Work == "" {
@@ -195,7 +204,9 @@ func (r *Repo) ListShared(ctx context.Context, remote, box string) (*Shared, err
 		return nil, err
 	}
 	prefix := SharedRef{Box: box}.prefix()
-	out, err := r.run(ctx, call{dir: r.Root, network: true, args: []string{"ls-remote", "--quiet", "--end-of-options", remote, prefix + "*"}})
+	out, err := r.run(ctx,
+		call{dir: r.Root, network: true, args: []string{"ls-remote", "--quiet", "--end-of-options",
+			remote, prefix + "*"}})
 	if err != nil {
 		return nil, err
 	}
@@ -215,18 +226,24 @@ func (r *Repo) ListShared(ctx context.Context, remote, box string) (*Shared, err
 }
 
 // fsck makes git check what it fetches; see strict.
-var fsck = []string{"GIT_CONFIG_COUNT=4", "GIT_CONFIG_KEY_0=fetch.fsckObjects", "GIT_CONFIG_VALUE_0=true", "GIT_CONFIG_KEY_1=fetch.fsck.badTimezone", "GIT_CONFIG_VALUE_1=ignore",
-	"GIT_CONFIG_KEY_2=fetch.fsck.missingSpaceBeforeDate", "GIT_CONFIG_VALUE_2=ignore", "GIT_CONFIG_KEY_3=fetch.fsck.zeroPaddedFilemode", "GIT_CONFIG_VALUE_3=ignore"}
+var fsck = []string{"GIT_CONFIG_COUNT=4", "GIT_CONFIG_KEY_0=fetch.fsckObjects",
+	"GIT_CONFIG_VALUE_0=true", "GIT_CONFIG_KEY_1=fetch.fsck.badTimezone",
+	"GIT_CONFIG_VALUE_1=ignore",
+	"GIT_CONFIG_KEY_2=fetch.fsck.missingSpaceBeforeDate", "GIT_CONFIG_VALUE_2=ignore",
+	"GIT_CONFIG_KEY_3=fetch.fsck.zeroPaddedFilemode", "GIT_CONFIG_VALUE_3=ignore"}
 
 // FetchShared gets a commit from the shared repository.
 func (r *Repo) FetchShared(ctx context.Context, s SharedRef) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	_, err := r.run(ctx, call{dir: r.Root, network: true, env: fsck, args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--recurse-submodules=no",
-		"--end-of-options", s.Remote, s.name()}})
+	_, err := r.run(ctx, call{dir: r.Root, network: true, env: fsck,
+		args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
+			"--no-auto-maintenance", "--recurse-submodules=no",
+			"--end-of-options", s.Remote, s.name()}})
 	if stderrHas(err, "couldn't find remote ref") {
-		return refusal(signalbox.CodeNotFound, "is workspace.remote the same on all machines?", "the commit %.12s is not in the shared repository", s.Commit)
+		return refusal(signalbox.CodeNotFound, "is workspace.remote the same on all machines?",
+			"the commit %.12s is not in the shared repository", s.Commit)
 	}
 	if err != nil {
 		return err
@@ -234,13 +251,16 @@ func (r *Repo) FetchShared(ctx context.Context, s SharedRef) error {
 	if has, err := r.Has(ctx, s.Commit); err != nil {
 		return err
 	} else if !has {
-		return fmt.Errorf("the shared repository has another commit under the name of %.12s", s.Commit)
+		return fmt.Errorf("the shared repository has another commit under the name of %.12s",
+			s.Commit)
 	}
 	return r.KeepShared(ctx, s.Commit)
 }
 
-// PruneShared removes from the shared repository the commits of work that is completed, and those of the base that the commit base contains.
-func (r *Repo) PruneShared(ctx context.Context, remote, box, base string, completed func(work string) bool) error {
+// PruneShared removes from the shared repository the commits of work that is completed, and those
+// of the base that the commit base contains.
+func (r *Repo) PruneShared(ctx context.Context, remote, box, base string,
+	completed func(work string) bool) error {
 	if err := checkCommits(base); err != nil {
 		return err
 	}
@@ -266,12 +286,15 @@ func (r *Repo) PruneShared(ctx context.Context, remote, box, base string, comple
 	if len(old) == 0 {
 		return nil
 	}
-	_, err = r.run(ctx, call{dir: r.Root, network: true, args: append([]string{"push", "--quiet", "--no-verify", "--no-signed", "--end-of-options", remote}, old...)})
+	_, err = r.run(ctx, call{dir: r.Root, network: true,
+		args: append([]string{"push", "--quiet", "--no-verify", "--no-signed", "--end-of-options",
+			remote}, old...)})
 	return err
 }
 
-// NewClone creates an empty git repository in a new or empty folder, to be filled by ReadBundle or FetchShared. sha256 is the format of its commits. The caller
-// calls CheckOut then, and removes the folder if that fails.
+// NewClone creates an empty git repository in a new or empty folder, to be filled by ReadBundle or
+// FetchShared. sha256 is the format of its commits. The caller calls CheckOut then, and removes the
+// folder if that fails.
 func NewClone(ctx context.Context, dir string, sha256 bool) (*Repo, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -282,7 +305,8 @@ func NewClone(ctx context.Context, dir string, sha256 bool) (*Repo, error) {
 		return nil, err
 	}
 	if len(entries) > 0 {
-		return nil, refusal(signalbox.CodeConflict, "name a folder that does not exist", "the folder %s is not empty", dir)
+		return nil, refusal(signalbox.CodeConflict, "name a folder that does not exist",
+			"the folder %s is not empty", dir)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -303,13 +327,15 @@ func (r *Repo) CheckOut(ctx context.Context, branch, commit string) error {
 	if err := cmp.Or(checkCommits(commit), signalbox.CheckBranch(branch)); err != nil {
 		return err
 	}
-	if _, err := r.git(ctx, r.Root, "update-ref", "--no-deref", headsPrefix+branch, commit); err != nil {
+	if _, err := r.git(ctx, r.Root, "update-ref", "--no-deref", headsPrefix+branch,
+		commit); err != nil {
 		return err
 	}
 	if _, err := r.git(ctx, r.Root, "symbolic-ref", "HEAD", headsPrefix+branch); err != nil {
 		return err
 	}
-	if _, err := r.git(ctx, r.Root, "read-tree", "-m", "-u", "--no-recurse-submodules", commit); err != nil {
+	if _, err := r.git(ctx, r.Root, "read-tree", "-m", "-u", "--no-recurse-submodules",
+		commit); err != nil {
 		return err
 	}
 	return os.RemoveAll(r.folder)

@@ -82,11 +82,13 @@ func TestFollow(t *testing.T) {
 	wantFiles(t, there.dir, map[string]string{"a": "2\n", "b": "1\n"})
 	there.sound()
 	moved := (*MovedError)(nil)
-	if _, err := there.Follow(t.Context(), first, second); !errors.As(err, &moved) || moved.To != second {
+	if _, err := there.Follow(t.Context(), first, second); !errors.As(err, &moved) ||
+		moved.To != second {
 		t.Errorf("from where it is not: %v", err)
 	}
 
-	// A person reset the branch elsewhere. What was there is kept, and so is what a person edits here.
+	// A person reset the branch elsewhere. What was there is kept, and so is what a person edits
+	// here.
 	write(t, there.dir, map[string]string{"b": "edited\n"})
 	if warning, err := there.Follow(t.Context(), second, first); warning != "" || err != nil {
 		t.Fatal(warning, err)
@@ -96,7 +98,8 @@ func TestFollow(t *testing.T) {
 		t.Errorf("kept %q, want %s", left, second)
 	}
 	write(t, there.dir, map[string]string{"a": "edited\n"})
-	if warning, err := there.Follow(t.Context(), first, second); err != nil || !strings.Contains(warning, "has local changes in a") {
+	if warning, err := there.Follow(t.Context(), first, second); err != nil ||
+		!strings.Contains(warning, "has local changes in a") {
 		t.Errorf("warning %q, error %v", warning, err)
 	}
 	wantFiles(t, there.dir, map[string]string{"a": "edited\n", "b": "edited\n"})
@@ -123,7 +126,8 @@ func TestJoin(t *testing.T) {
 	}
 	write(t, k.dir, map[string]string{"a": "3\n"})
 	gitRun(t, k.dir, "commit", "--quiet", "-a", "-m", "conflict")
-	if _, err := k.Join(t.Context(), ours, gitRun(t, k.dir, "rev-parse", "HEAD")); !NeedsAgent(err) {
+	if _, err := k.Join(t.Context(), ours,
+		gitRun(t, k.dir, "rev-parse", "HEAD")); !NeedsAgent(err) {
 		t.Errorf("a conflict: %v", err)
 	}
 }
@@ -141,7 +145,8 @@ func TestSharedRemote(t *testing.T) {
 	saved, _ := here.work("T1", map[string]string{"a": "2\n"}).Commit(t.Context())
 	write(t, here.dir, map[string]string{"c": "1\n"})
 	second := here.commit("second")
-	for _, s := range []SharedRef{ref("", first), ref("T1", saved), ref("", second), ref("", second)} {
+	for _, s := range []SharedRef{ref("", first), ref("T1", saved), ref("", second),
+		ref("", second)} {
 		if err := here.PushShared(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +157,8 @@ func TestSharedRemote(t *testing.T) {
 	if has, err := there.Has(t.Context(), saved); !has || err != nil {
 		t.Errorf("fetched: %t %v", has, err)
 	}
-	if err := there.FetchShared(t.Context(), ref("T2", saved)); signalbox.CodeOf(err) != signalbox.CodeNotFound {
+	if err := there.FetchShared(t.Context(),
+		ref("T2", saved)); signalbox.CodeOf(err) != signalbox.CodeNotFound {
 		t.Errorf("what is not there: %v", err)
 	}
 	gitRun(t, remote, "update-ref", ref("", saved).name(), second)
@@ -163,22 +169,26 @@ func TestSharedRemote(t *testing.T) {
 	if err := fresh.FetchShared(t.Context(), ref("", saved)); err == nil {
 		t.Error("another commit was taken for it")
 	}
-	if err := here.PruneShared(t.Context(), remote, "b-1", second, func(work string) bool { return work == "T1" }); err != nil {
+	if err := here.PruneShared(t.Context(), remote, "b-1", second,
+		func(work string) bool { return work == "T1" }); err != nil {
 		t.Fatal(err)
 	}
 	left, err := fresh.ListShared(t.Context(), remote, "b-1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if left.Branch != "main" || left.Commit != second || !left.Has(ref("", second)) || left.Has(ref("", first)) || left.Has(ref("T1", saved)) {
+	if left.Branch != "main" || left.Commit != second || !left.Has(ref("", second)) ||
+		left.Has(ref("", first)) || left.Has(ref("T1", saved)) {
 		t.Errorf("left %+v", left)
 	}
-	if other, err := fresh.ListShared(t.Context(), remote, "b-2"); err != nil || other.Branch != "" {
+	if other, err := fresh.ListShared(t.Context(), remote, "b-2"); err != nil ||
+		other.Branch != "" {
 		t.Errorf("another box has %+v, %v", other, err)
 	}
 }
 
-// Other machines write the ids of commits into the ledger. Text that git would understand as something else must not reach it.
+// Other machines write the ids of commits into the ledger. Text that git would understand as
+// something else must not reach it.
 func TestCommitsThatAreNoIDs(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -192,18 +202,27 @@ func TestCommitsThatAreNoIDs(t *testing.T) {
 	ctx := t.Context()
 	refs := func() string { return gitRun(t, k.dir, "for-each-ref") + gitRun(t, remote, "for-each-ref") }
 	before := refs()
-	for _, commit := range []string{"x:refs/replace/" + base, "x:refs/heads/evil", base + ":refs/heads/evil", "--upload-pack=touch evil", "--all", "HEAD", "main", base[:12],
+	for _, commit := range []string{"x:refs/replace/" + base, "x:refs/heads/evil", base +
+		":refs/heads/evil", "--upload-pack=touch evil", "--all", "HEAD", "main", base[:12],
 		strings.ToUpper("abcdef") + base[6:], base + "\ncreate refs/heads/evil " + base, ""} {
 		ref := SharedRef{Remote: remote, Box: "b-1", Commit: commit}
 		ofWork := ref
 		ofWork.Work = "T1"
 		calls := map[string]error{
-			"FetchShared": k.FetchShared(ctx, ref), "FetchShared of work": k.FetchShared(ctx, ofWork), "PushShared": k.PushShared(ctx, ref), "PushShared of work": k.PushShared(ctx, ofWork),
-			"KeepShared": k.KeepShared(ctx, commit), "DropShared": k.DropShared(ctx, commit), "AddBranch": k.AddBranch(ctx, "T2", commit), "CheckOut": k.CheckOut(ctx, "main", commit),
-			"WriteBundle": k.WriteBundle(ctx, io.Discard, Bundle{Commits: []string{commit}, Branch: "main"}), "Discard": tree.Discard(ctx, commit),
-			"WriteBundle on it": k.WriteBundle(ctx, io.Discard, Bundle{Commits: []string{base}, Needs: []string{commit}, Branch: "main"}),
-			"CloseDelivered":    k.CloseDelivered(ctx, "T3", base, commit),
-			"PruneShared":       k.PruneShared(ctx, remote, "b-1", commit, func(string) bool { return true }),
+			"FetchShared": k.FetchShared(ctx, ref), "FetchShared of work": k.FetchShared(ctx,
+				ofWork), "PushShared": k.PushShared(ctx, ref),
+			"PushShared of work": k.PushShared(ctx, ofWork),
+			"KeepShared":         k.KeepShared(ctx, commit), "DropShared": k.DropShared(ctx, commit),
+			"AddBranch": k.AddBranch(ctx, "T2", commit),
+			"CheckOut":  k.CheckOut(ctx, "main", commit),
+			"WriteBundle": k.WriteBundle(ctx, io.Discard,
+				Bundle{Commits: []string{commit}, Branch: "main"}),
+			"Discard": tree.Discard(ctx, commit),
+			"WriteBundle on it": k.WriteBundle(ctx, io.Discard,
+				Bundle{Commits: []string{base}, Needs: []string{commit}, Branch: "main"}),
+			"CloseDelivered": k.CloseDelivered(ctx, "T3", base, commit),
+			"PruneShared": k.PruneShared(ctx, remote, "b-1", commit,
+				func(string) bool { return true }),
 		}
 		_, calls["OpenAt"] = k.OpenAt(ctx, "T2", commit)
 		_, calls["OpenScratch"] = k.OpenScratch(ctx, "s", commit)
@@ -222,15 +241,19 @@ func TestCommitsThatAreNoIDs(t *testing.T) {
 			}
 		}
 	}
-	for _, ref := range []SharedRef{{remote, "b-1/../b-2", "", base}, {remote, "b:c", "", base}, {remote, "b-1", "T1:refs/heads/evil", base}, {remote, "", "", base}} {
-		for name, err := range map[string]error{"FetchShared": k.FetchShared(ctx, ref), "PushShared": k.PushShared(ctx, ref)} {
+	for _, ref := range []SharedRef{{remote, "b-1/../b-2", "", base}, {remote, "b:c", "", base},
+		{remote, "b-1", "T1:refs/heads/evil", base}, {remote, "", "", base}} {
+		for name, err := range map[string]error{"FetchShared": k.FetchShared(ctx, ref),
+			"PushShared": k.PushShared(ctx, ref)} {
 			if err == nil || !strings.Contains(err.Error(), "id ") {
 				t.Errorf("%s of %+v: %v", name, ref, err)
 			}
 		}
 	}
-	for _, branch := range []string{"", "a b", "a..b", "x\nrefs", "a:b", "-f", "a.lock", "../../config"} {
-		if err := k.CheckOut(ctx, branch, base); err == nil || !strings.Contains(err.Error(), "is not the name of a branch") {
+	for _, branch := range []string{"", "a b", "a..b", "x\nrefs", "a:b", "-f", "a.lock",
+		"../../config"} {
+		if err := k.CheckOut(ctx, branch, base); err == nil ||
+			!strings.Contains(err.Error(), "is not the name of a branch") {
 			t.Errorf("the branch %q: %v", branch, err)
 		}
 	}

@@ -18,8 +18,9 @@ type shellWord struct {
 // reserved are words that begin something else than a simple command.
 var reserved = []string{"!", "{", "}", "case", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in", "then", "until", "while", "[["}
 
-// parseShell returns the simple commands at the start of a shell script, up to the first construct that it does not understand. It is
-// not a full parser: it must only be right about what it returns.
+// parseShell returns the simple commands at the start of a shell script, up to the first construct
+// that it does not understand. It is not a full parser: it must only be right about what it
+// returns.
 func parseShell(script string) (commands []shellCommand) {
 	p := shellParser{rest: script}
 	list := 0 // where the current list of commands with && begins
@@ -48,8 +49,10 @@ func parseShell(script string) (commands []shellCommand) {
 		}
 		if len(words) > 0 {
 			last := operator == "" || strings.TrimSpace(p.rest) == ""
-			commands = append(commands, shellCommand{words, operator == "&&" || operator != "|" && (stops || last)})
-			stops = stops || words[0].text == "set" && len(words) > 1 && strings.HasPrefix(words[1].text, "-") && strings.Contains(words[1].text, "e")
+			commands = append(commands, shellCommand{words, operator == "&&" || operator != "|" &&
+				(stops || last)})
+			stops = stops || words[0].text == "set" && len(words) > 1 &&
+				strings.HasPrefix(words[1].text, "-") && strings.Contains(words[1].text, "e")
 		}
 		if operator == ";" || operator == "\n" {
 			list = len(commands)
@@ -62,7 +65,8 @@ func parseShell(script string) (commands []shellCommand) {
 
 type shellParser struct{ rest string }
 
-// word returns the next word; ok is false before an operator and at the end. Redirections are skipped.
+// word returns the next word; ok is false before an operator and at the end. Redirections are
+// skipped.
 func (p *shellParser) word() (w shellWord, ok bool) {
 	for {
 		p.rest = strings.TrimLeft(p.rest, " \t")
@@ -130,9 +134,11 @@ func (p *shellParser) word() (w shellWord, ok bool) {
 	return w, w.text != "" || w.quoted
 }
 
-// redirect skips a redirection to or from a file, such as 2>&1 or > out. w is the word before it, which may be a number.
+// redirect skips a redirection to or from a file, such as 2>&1 or > out. w is the word before it,
+// which may be a number.
 func (p *shellParser) redirect(w *shellWord) bool {
-	if p.rest == "" || p.rest[0] != '<' && p.rest[0] != '>' || strings.HasPrefix(p.rest, "<<") || w.text != "" && strings.Trim(w.text, "0123456789") != "" {
+	if p.rest == "" || p.rest[0] != '<' && p.rest[0] != '>' || strings.HasPrefix(p.rest, "<<") ||
+		w.text != "" && strings.Trim(w.text, "0123456789") != "" {
 		return false
 	}
 	p.rest = strings.TrimLeft(p.rest, "<>&")

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// smuggling is something that a process does to a repository that it shares with signalbox. It wants the file smuggled to reach main.
+// smuggling is something that a process does to a repository that it shares with signalbox. It
+// wants the file smuggled to reach main.
 type smuggling struct {
 	name string
 	do   func(t *testing.T, k *kit, evil, tip string)
@@ -68,7 +69,8 @@ func (k *kit) evilCommit(tip string) string {
 func TestMergeIsOfTheNamedCommit(t *testing.T) {
 	t.Parallel()
 	for _, a := range smugglings {
-		for _, at := range []string{"", "creating worktree", "worktree created", "merged", "checked", "landing", "index locked", "ref moved"} {
+		for _, at := range []string{"", "creating worktree", "worktree created", "merged",
+			"checked", "landing", "index locked", "ref moved"} {
 			t.Run(a.name+" at "+at, func(t *testing.T) {
 				t.Parallel()
 				k := newKit(t, map[string]string{"a": "1\n"})
@@ -84,15 +86,18 @@ func TestMergeIsOfTheNamedCommit(t *testing.T) {
 				}
 				k.step("")
 				want := map[string]string{"a": "2\n"}
-				merged, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: tip, Base: before, Check: func(_ context.Context, dir string) error {
-					wantFiles(t, dir, want)
-					return nil
-				}})
+				merged, err := k.Repo.Merge(t.Context(),
+					MergeRequest{Task: "T1", Commit: tip, Base: before,
+						Check: func(_ context.Context, dir string) error {
+							wantFiles(t, dir, want)
+							return nil
+						}})
 				if err != nil || !done {
 					t.Fatal(err, done)
 				}
 				wantFiles(t, k.dir, want)
-				if got := gitRun(t, k.dir, "--no-replace-objects", "log", "-1", "--format=%H %P", "refs/heads/main"); got != merged.Commit+" "+before+" "+tip {
+				if got := gitRun(t, k.dir, "--no-replace-objects", "log", "-1", "--format=%H %P",
+					"refs/heads/main"); got != merged.Commit+" "+before+" "+tip {
 					t.Errorf("main is %s, want a merge of %s and %s", got, before, tip)
 				}
 			})
@@ -100,19 +105,20 @@ func TestMergeIsOfTheNamedCommit(t *testing.T) {
 	}
 }
 
-// TestCheckCannotChangeTheMerge: checks run code that agents wrote, in the worktree of the merge commit. What they do to its HEAD and
-// index does not matter.
+// TestCheckCannotChangeTheMerge: checks run code that agents wrote, in the worktree of the merge
+// commit. What they do to its HEAD and index does not matter.
 func TestCheckCannotChangeTheMerge(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	tree := k.work("T1", map[string]string{"a": "2\n"})
 	tip, before := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base()
-	merged, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: tip, Base: before, Check: func(_ context.Context, dir string) error {
-		write(t, dir, map[string]string{"smuggled": "x\n", "a": "3\n"})
-		gitRun(t, dir, "add", "-A")
-		gitRun(t, dir, "commit", "--quiet", "--amend", "-m", "smuggled")
-		return nil
-	}})
+	merged, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: tip, Base: before,
+		Check: func(_ context.Context, dir string) error {
+			write(t, dir, map[string]string{"smuggled": "x\n", "a": "3\n"})
+			gitRun(t, dir, "add", "-A")
+			gitRun(t, dir, "commit", "--quiet", "--amend", "-m", "smuggled")
+			return nil
+		}})
 	if err != nil || merged.Commit != k.base() {
 		t.Fatal(merged, err)
 	}
@@ -120,8 +126,8 @@ func TestCheckCannotChangeTheMerge(t *testing.T) {
 	k.sound()
 }
 
-// TestScratchIsOfTheNamedCommit: a scratch worktree has the files of its commit, and creating it moves no branch, even if its HEAD is
-// changed meanwhile.
+// TestScratchIsOfTheNamedCommit: a scratch worktree has the files of its commit, and creating it
+// moves no branch, even if its HEAD is changed meanwhile.
 func TestScratchIsOfTheNamedCommit(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -135,7 +141,8 @@ func TestScratchIsOfTheNamedCommit(t *testing.T) {
 				return
 			}
 			gitDir, err := k.repository.DirOf(filepath.Join(k.folder, scratchPrefix+"T1"))
-			if err := errors.Join(err, os.WriteFile(filepath.Join(gitDir, "HEAD"), []byte(head+"\n"), 0o600)); err != nil {
+			if err := errors.Join(err, os.WriteFile(filepath.Join(gitDir, "HEAD"),
+				[]byte(head+"\n"), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -150,24 +157,35 @@ func TestScratchIsOfTheNamedCommit(t *testing.T) {
 	}
 }
 
-// TestBranchesAreNotWrittenThrough: no operation on the task's worktree moves or removes a branch that the task's branch, or HEAD,
-// names.
+// TestBranchesAreNotWrittenThrough: no operation on the task's worktree moves or removes a branch
+// that the task's branch, or HEAD, names.
 func TestBranchesAreNotWrittenThrough(t *testing.T) {
 	t.Parallel()
 	for _, a := range smugglings {
 		for name, operate := range map[string]func(k *kit, tree *Tree, tip string) error{
-			"save": func(k *kit, tree *Tree, _ string) error { _, _, err := tree.Save(t.Context(), ""); return err },
+			"save": func(k *kit, tree *Tree,
+				_ string) error {
+				_, _, err := tree.Save(t.Context(), "")
+				return err
+			},
 			"refresh": func(k *kit, tree *Tree, _ string) error {
 				_, err := tree.Refresh(t.Context(), k.base())
 				return err
 			},
-			"discard": func(k *kit, tree *Tree, tip string) error { return tree.Discard(t.Context(), tip) },
+			"discard": func(k *kit, tree *Tree,
+				tip string) error {
+				return tree.Discard(t.Context(), tip)
+			},
 			"restore": func(k *kit, tree *Tree, tip string) error {
 				_, err := tree.Restore(t.Context(), tip)
 				return err
 			},
 			"close": func(k *kit, _ *Tree, _ string) error { return k.Close(t.Context(), "T1") },
-			"new":   func(k *kit, _ *Tree, _ string) error { _, err := k.OpenNew(t.Context(), "T1"); return err },
+			"new": func(k *kit, _ *Tree,
+				_ string) error {
+				_, err := k.OpenNew(t.Context(), "T1")
+				return err
+			},
 		} {
 			t.Run(name+", "+a.name, func(t *testing.T) {
 				t.Parallel()
@@ -183,7 +201,8 @@ func TestBranchesAreNotWrittenThrough(t *testing.T) {
 				if got := gitRun(t, k.dir, "rev-parse", "refs/heads/main"); got != before {
 					t.Errorf("main is at %s, was at %s (%v)", got, before, err)
 				}
-				if a.name == "the branch is a symbolic ref to another" && gitRun(t, k.dir, "rev-parse", "refs/heads/evil") != evil {
+				if a.name == "the branch is a symbolic ref to another" &&
+					gitRun(t, k.dir, "rev-parse", "refs/heads/evil") != evil {
 					t.Error("another branch was moved")
 				}
 			})
@@ -191,8 +210,8 @@ func TestBranchesAreNotWrittenThrough(t *testing.T) {
 	}
 }
 
-// TestSaveIsOfTheFiles: the commit that Save returns has the files of the worktree, even if another process moves the branch at each
-// step.
+// TestSaveIsOfTheFiles: the commit that Save returns has the files of the worktree, even if another
+// process moves the branch at each step.
 func TestSaveIsOfTheFiles(t *testing.T) {
 	t.Parallel()
 	for _, a := range smugglings[:4] {
@@ -240,7 +259,8 @@ func TestRestore(t *testing.T) {
 	if err != nil || gitRun(t, k.dir, "rev-parse", "refs/heads/signalbox/T1") != tip {
 		t.Fatal(err)
 	}
-	// The worktree does not have the file, so saving it removed the file again, on top of the commit that was found.
+	// The worktree does not have the file, so saving it removed the file again, on top of the
+	// commit that was found.
 	gitRun(t, k.dir, "merge-base", "--is-ancestor", evil, found)
 	if got := gitRun(t, k.dir, "rev-parse", leftPrefix+"T1/"+found); got != found {
 		t.Errorf("kept %s, found %s", got, found)
@@ -252,8 +272,9 @@ func TestRestore(t *testing.T) {
 	wantFiles(t, tree.Dir, map[string]string{"a": "1\n"})
 }
 
-// TestGraftsAndShallow: what git takes for the history of a commit cannot be changed in files that agents can write. Otherwise a merge
-// could undo what others merged: here it would take b from the task, which has the old one.
+// TestGraftsAndShallow: what git takes for the history of a commit cannot be changed in files that
+// agents can write. Otherwise a merge could undo what others merged: here it would take b from the
+// task, which has the old one.
 func TestGraftsAndShallow(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n", "b": "1\n"})
@@ -270,7 +291,8 @@ func TestGraftsAndShallow(t *testing.T) {
 	request := MergeRequest{Task: "T1", Commit: tip, Base: before}
 	write(t, k.dir, map[string]string{".git/shallow": tip + "\n"})
 	_, err = k.Combine(t.Context(), "T1", tip, before)
-	mustRefuse(t, err, filepath.Join(k.dir, ".git", "shallow")+" has changed, so git may see another history", "if you fetched, start signalbox again")
+	mustRefuse(t, err, filepath.Join(k.dir, ".git", "shallow")+
+		" has changed, so git may see another history", "if you fetched, start signalbox again")
 	if _, err := k.Repo.Merge(t.Context(), request); err == nil || k.base() != before {
 		t.Errorf("merged in spite of another history: %v", err)
 	}

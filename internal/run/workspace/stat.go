@@ -19,8 +19,8 @@ type FileStat struct {
 	Binary bool
 }
 
-// Stat returns how a commit changes each file relative to its merge base with another commit, as git diff --stat does, in the repository
-// around dir. It changes nothing there.
+// Stat returns how a commit changes each file relative to its merge base with another commit, as
+// git diff --stat does, in the repository around dir. It changes nothing there.
 func Stat(ctx context.Context, dir, base, commit string) ([]FileStat, error) {
 	r, err := newRepo(ctx, dir)
 	if err != nil {
@@ -35,15 +35,16 @@ func Stat(ctx context.Context, dir, base, commit string) ([]FileStat, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := r.git(ctx, r.Root, "diff-tree", "-r", "-z", "--numstat", "--find-renames", "--no-ext-diff", "--no-textconv", "--end-of-options", bases[0], commit, "--")
+	out, err := r.git(ctx, r.Root, "diff-tree", "-r", "-z", "--numstat", "--find-renames",
+		"--no-ext-diff", "--no-textconv", "--end-of-options", bases[0], commit, "--")
 	if err != nil {
 		return nil, err
 	}
 	return parseStat(out)
 }
 
-// Hidden returns a notice about characters that nobody would see in what a commit changes relative to its merge base with another commit, ""
-// if there are none.
+// Hidden returns a notice about characters that nobody would see in what a commit changes relative
+// to its merge base with another commit, "" if there are none.
 func Hidden(ctx context.Context, dir, base, commit string) (string, error) {
 	v, err := OpenReview(ctx, dir, dir)
 	if err != nil {

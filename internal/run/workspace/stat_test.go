@@ -20,14 +20,16 @@ func TestStat(t *testing.T) {
 	gitRun(t, k.dir, "switch", "--quiet", "-c", "work")
 	gitRun(t, k.dir, "mv", "old.txt", "new name.txt")
 	gitRun(t, k.dir, "rm", "--quiet", "gone.txt")
-	write(t, k.dir, map[string]string{"a.txt": "1\ntwo\n3\n4\n", "image.bin": "\x00\x01", "dir/\"quoted\".txt": "x\n"})
+	write(t, k.dir, map[string]string{"a.txt": "1\ntwo\n3\n4\n", "image.bin": "\x00\x01",
+		"dir/\"quoted\".txt": "x\n"})
 	k.commit("work")
 	work := strings.TrimSpace(gitRun(t, k.dir, "rev-parse", "HEAD"))
 	gitRun(t, k.dir, "switch", "--quiet", "main")
 	write(t, k.dir, map[string]string{"other.txt": "x\n"})
 	k.commit("other")
 	base := strings.TrimSpace(gitRun(t, k.dir, "rev-parse", "HEAD"))
-	want := []FileStat{{Path: "a.txt", Insertions: 2, Deletions: 1}, {Path: "dir/\"quoted\".txt", Insertions: 1}, {Path: "gone.txt", Deletions: 1},
+	want := []FileStat{{Path: "a.txt", Insertions: 2, Deletions: 1},
+		{Path: "dir/\"quoted\".txt", Insertions: 1}, {Path: "gone.txt", Deletions: 1},
 		{Path: "image.bin", Binary: true}, {Path: "new name.txt", From: "old.txt"}}
 	for _, from := range []string{start, base} {
 		got, err := Stat(t.Context(), k.dir, from, work)
@@ -41,7 +43,8 @@ func TestStat(t *testing.T) {
 	if got, err := Stat(t.Context(), k.dir, work, work); err != nil || got != nil {
 		t.Errorf("no change: %v, %v", got, err)
 	}
-	if _, err := Stat(t.Context(), k.dir, "0123456789012345678901234567890123456789", work); err == nil {
+	if _, err := Stat(t.Context(), k.dir, "0123456789012345678901234567890123456789",
+		work); err == nil {
 		t.Error("a commit that does not exist is accepted")
 	}
 }
@@ -60,7 +63,9 @@ func TestHostileCommits(t *testing.T) {
 	}
 	defer review.Close()
 	owned := filepath.Join(t.TempDir(), "owned")
-	for _, name := range []string{"--output=" + owned, "-o" + owned, "--octopus", "--independent", "--fork-point", "--is-ancestor", "--all", "--stdin", "--no-index", "--help", "-h", "--", "-", "", "a\x00b", "HEAD --output=" + owned, ":/work", "no-such-branch"} {
+	for _, name := range []string{"--output=" + owned, "-o" + owned, "--octopus", "--independent",
+		"--fork-point", "--is-ancestor", "--all", "--stdin", "--no-index", "--help", "-h", "--",
+		"-", "", "a\x00b", "HEAD --output=" + owned, ":/work", "no-such-branch"} {
 		for _, pair := range [][2]string{{name, work}, {start, name}, {name, name}} {
 			for what, f := range map[string]func() error{
 				"Stat":      func() error { _, err := Stat(t.Context(), k.dir, pair[0], pair[1]); return err },
@@ -71,7 +76,9 @@ func TestHostileCommits(t *testing.T) {
 				"Edits":     func() error { _, err := k.ProtectedEdits(t.Context(), pair[0], pair[1], config.Default()); return err },
 				"Large":     func() error { _, err := k.LargeFiles(t.Context(), pair[0], pair[1], 1); return err },
 			} {
-				known := name == ":/work" || name == "--" && (what == "Differing" || what == "Large") // which get no commits of a ledger that is only read
+				// which get no commits of a ledger that is only read
+				known := name == ":/work" || name == "--" &&
+					(what == "Differing" || what == "Large")
 				if err := f(); err == nil && !known {
 					t.Errorf("%s accepts %q", what, pair)
 				}

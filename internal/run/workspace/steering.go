@@ -18,16 +18,17 @@ import (
 	"signalbox/internal/run/steering"
 )
 
-// What steers agent programs (see package steering) is read from the objects of a commit, as a program
-// would see it: through links, and in submodules. Nothing is read from a worktree, where a commit or a
-// setup command may have put links, and nothing is written through one.
+// What steers agent programs (see package steering) is read from the objects of a commit, as a
+// program would see it: through links, and in submodules. Nothing is read from a worktree, where a
+// commit or a setup command may have put links, and nothing is written through one.
 
-// SteeringEdits returns the files with which a commit changes what steers agent programs, compared with
-// a base, sorted. Besides the files themselves these are:
+// SteeringEdits returns the files with which a commit changes what steers agent programs, compared
+// with a base, sorted. Besides the files themselves these are:
 //
 //   - Files that a link with such a name leads to, also through other links.
 //   - Files that the settings and instructions of the base name, such as the script of a hook.
-//   - Files whose attributes change, because they change what git writes when it checks out the file.
+//   - Files whose attributes change, because they change what git writes when it checks out the
+//     file.
 //   - A submodule that is another one now, if its files are not on this machine.
 func (r *Repo) SteeringEdits(ctx context.Context, base, commit string) ([]string, error) {
 	c, err := r.compareSteering(ctx, base, commit)
@@ -39,11 +40,12 @@ func (r *Repo) SteeringEdits(ctx context.Context, base, commit string) ([]string
 
 // steeringChange is how a commit changes what steers agent programs.
 type steeringChange struct {
-	// files are those of the base, and named those that they name and that the commit changes, as they
-	// are on the base. A file without a hash is not on the base.
+	// files are those of the base, and named those that they name and that the commit changes, as
+	// they are on the base. A file without a hash is not on the base.
 	files, named map[string]object
 	contents     map[object]string // of both
-	// edited is what SteeringEdits returns, and shown what is not as in the commit if the base's is in place.
+	// edited is what SteeringEdits returns, and shown what is not as in the commit if the base's is
+	// in place.
 	edited, shown []string
 }
 
@@ -72,7 +74,8 @@ func (r *Repo) compareSteering(ctx context.Context, base, commit string) (*steer
 	compare := func(name string) {
 		if a, b := was[name], is[name]; a.version != b.version {
 			shown[name] = true
-			edited[name], edited[cmp.Or(a.source, name)], edited[cmp.Or(b.source, name)] = true, true, true
+			edited[name], edited[cmp.Or(a.source, name)], edited[cmp.Or(b.source, name)] = true,
+				true, true
 		}
 	}
 	for name, f := range was {
@@ -117,9 +120,10 @@ func (r *Repo) compareSteering(ctx context.Context, base, commit string) (*steer
 // maxImports is how many levels of imports programs follow.
 const maxImports = 5
 
-// names returns what the files of the base name, and what those import as they are on the base, with
-// where links of both commits lead from there.
-func (c *steeringChange) names(ctx context.Context, r *Repo, before, after *commitFiles) (*steering.Names, error) {
+// names returns what the files of the base name, and what those import as they are on the base,
+// with where links of both commits lead from there.
+func (c *steeringChange) names(ctx context.Context, r *Repo, before,
+	after *commitFiles) (*steering.Names, error) {
 	names := &steering.Names{}
 	for name, f := range c.files {
 		names.Add(name, []byte(c.contents[f]))
@@ -139,7 +143,8 @@ func (c *steeringChange) names(ctx context.Context, r *Repo, before, after *comm
 	read := map[string]bool{}
 	for range maxImports {
 		found := map[string]object{}
-		for _, name := range slices.Concat(names.Paths(), texts) { // paths also lead through folders that are links
+		// paths also lead through folders that are links
+		for _, name := range slices.Concat(names.Paths(), texts) {
 			if read[name] || !steering.Imports(name) || !names.Has(name) {
 				continue
 			}
@@ -189,10 +194,12 @@ type object struct {
 	objects string
 }
 
-func (o object) isFile() bool { return o.hash != "" && o.mode != modeLink && o.mode != modeSubmodule }
+func (o object) isFile() bool {
+	return o.hash != "" && o.mode != modeLink && o.mode != modeSubmodule
+}
 
-// steered is a file that steers agent programs. source is the path of the file that has its content, if
-// links lead there.
+// steered is a file that steers agent programs. source is the path of the file that has its
+// content, if links lead there.
 type steered struct {
 	object
 	source string
@@ -208,7 +215,8 @@ type commitFiles struct {
 }
 
 func (r *Repo) readCommit(ctx context.Context, commit string) (*commitFiles, error) {
-	c := &commitFiles{files: map[string]object{}, folders: map[string]bool{}, targets: map[string]string{}}
+	c := &commitFiles{files: map[string]object{}, folders: map[string]bool{},
+		targets: map[string]string{}}
 	add := func(ctx context.Context, s submodule) (bool, error) {
 		if s.Path != "" && s.Objects == "" {
 			return false, nil
@@ -239,7 +247,8 @@ func (r *Repo) readCommit(ctx context.Context, commit string) (*commitFiles, err
 	isSubmodule := func(o object) bool { return o.mode == modeSubmodule }
 	if slices.ContainsFunc(slices.Collect(maps.Values(c.files)), isSubmodule) {
 		walk := &submoduleUpdate{repo: r, dir: r.Root}
-		if err := walk.walk(ctx, "", commit, filepath.Join(r.common, "modules"), "", add); err != nil {
+		if err := walk.walk(ctx, "", commit, filepath.Join(r.common, "modules"), "",
+			add); err != nil {
 			return nil, err
 		}
 	}
@@ -267,10 +276,10 @@ const maxSteering = 100_000
 // maxLinked is how many links to folders are followed inside each other.
 const maxLinked = 4
 
-// steering returns the files that steer agent programs by the path at which a program finds them. What
-// a link leads to stands for the link. The link stands for itself if that is nothing: if it leads out of
-// the repository, or to a folder that it is in. A submodule that cannot be read stands for whatever is
-// in it.
+// steering returns the files that steer agent programs by the path at which a program finds them.
+// What a link leads to stands for the link. The link stands for itself if that is nothing: if it
+// leads out of the repository, or to a folder that it is in. A submodule that cannot be read stands
+// for whatever is in it.
 func (c *commitFiles) steering() (map[string]steered, error) {
 	found := map[string]steered{}
 	var add func(as, name string, depth int)
@@ -296,7 +305,8 @@ func (c *commitFiles) steering() (map[string]steered, error) {
 		}
 	}
 	if len(found) > maxSteering {
-		return nil, refusal(signalbox.CodeFailed, "remove links to folders", "more than %d files steer agent programs", maxSteering)
+		return nil, refusal(signalbox.CodeFailed, "remove links to folders",
+			"more than %d files steer agent programs", maxSteering)
 	}
 	return found, nil
 }
@@ -311,9 +321,9 @@ func (c *commitFiles) below(folder string) []string {
 // maxHops is how many links one path may have, as on most systems.
 const maxHops = 40
 
-// resolve returns where a path leads that begins in a folder, "" for the top of the repository. inside
-// is false if it leads out of the repository, or in circles. Names that some system takes for the same
-// are the same.
+// resolve returns where a path leads that begins in a folder, "" for the top of the repository.
+// inside is false if it leads out of the repository, or in circles. Names that some system takes
+// for the same are the same.
 func (c *commitFiles) resolve(folder, name string) (to string, inside bool) {
 	hops := 0
 	for rest := strings.Split(name, "/"); len(rest) > 0; {
@@ -359,9 +369,9 @@ func (c *commitFiles) actual(name string) string {
 	return cmp.Or(c.folded[git.FoldPath(name)], name)
 }
 
-// Steer makes the files of the worktree that steer agent programs those of a base. It removes all that
-// are there, also such as setup commands made, and writes those of the base. It returns the files that
-// are not as in the commit because of that. It may be called again at any time.
+// Steer makes the files of the worktree that steer agent programs those of a base. It removes all
+// that are there, also such as setup commands made, and writes those of the base. It returns the
+// files that are not as in the commit because of that. It may be called again at any time.
 func (s *Scratch) Steer(ctx context.Context, base string) (shown []string, err error) {
 	if s.steering == nil || s.base != base {
 		c, err := s.repo.compareSteering(ctx, base, s.commit)
@@ -427,12 +437,13 @@ func removeSteering(root *os.Root, folder string) error {
 	return nil
 }
 
-// removeAll removes a file, or a folder with everything in it, also in folders that their owner may not
-// read or change, such as those of a module cache.
+// removeAll removes a file, or a folder with everything in it, also in folders that their owner may
+// not read or change, such as those of a module cache.
 func removeAll(root *os.Root, name string) error {
 	return permitted(root, filepath.Dir(name), func() error {
 		err := root.RemoveAll(name)
-		if info, statErr := root.Lstat(name); !errors.Is(err, fs.ErrPermission) || statErr != nil || !info.IsDir() {
+		if info, statErr := root.Lstat(name); !errors.Is(err, fs.ErrPermission) || statErr != nil ||
+			!info.IsDir() {
 			return err
 		}
 		entries, err := readFolder(root, name)
@@ -459,8 +470,8 @@ func readFolder(root *os.Root, folder string) (entries []fs.DirEntry, err error)
 	return entries, err
 }
 
-// permitted does something in a folder. If that is not permitted, it permits the owner everything in the
-// folder and those above, and does it once more. It follows no links.
+// permitted does something in a folder. If that is not permitted, it permits the owner everything
+// in the folder and those above, and does it once more. It follows no links.
 func permitted(root *os.Root, folder string, do func() error) error {
 	err := do()
 	if !errors.Is(err, fs.ErrPermission) {
@@ -486,8 +497,8 @@ func permitted(root *os.Root, folder string, do func() error) error {
 	return do()
 }
 
-// writeNew writes a file that does not exist, with the folders for it. If a commit has a file or a link
-// where one of the folders belongs, it is not written: there is no such folder to steer in.
+// writeNew writes a file that does not exist, with the folders for it. If a commit has a file or a
+// link where one of the folders belongs, it is not written: there is no such folder to steer in.
 func writeNew(root *os.Root, name, mode, content string) error {
 	parts := strings.Split(name, "/")
 	for i := range parts[:len(parts)-1] {

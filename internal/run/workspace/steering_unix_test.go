@@ -14,15 +14,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// steeringFiles are those of a base: with links that lead to ordinary files, and settings that name one.
+// steeringFiles are those of a base: with links that lead to ordinary files, and settings that name
+// one.
 var steeringFiles = map[string]string{
-	"main.go": "package main\n", ".claude/settings.json": `{"hooks":"$CLAUDE_PROJECT_DIR/scripts/hook.sh"}`, "scripts/hook.sh": "base hook\n",
-	"scripts/other.sh": "base other\n", "CLAUDE.md": "base claude\n", "sub/CLAUDE.md": "base sub\n", "docs/rules.txt": "base rules\n",
-	"tools/codex/config.toml": "base codex\n", "x/y/far.txt": "base far\n", "GEMINI.md": "Read @docs/style.md\n", "docs/style.md": "base style\n",
+	"main.go":               "package main\n",
+	".claude/settings.json": `{"hooks":"$CLAUDE_PROJECT_DIR/scripts/hook.sh"}`,
+	"scripts/hook.sh":       "base hook\n",
+	"scripts/other.sh":      "base other\n", "CLAUDE.md": "base claude\n", "sub/CLAUDE.md": "base sub\n",
+	"docs/rules.txt":          "base rules\n",
+	"tools/codex/config.toml": "base codex\n", "x/y/far.txt": "base far\n",
+	"GEMINI.md": "Read @docs/style.md\n", "docs/style.md": "base style\n",
 }
 
 // steeringLinks are the links of the base.
-var steeringLinks = map[string]string{"AGENTS.md": "docs/rules.txt", ".codex": "tools/codex", "deep": "x/y", "sub/GEMINI.md": "../deep/../y/far.txt", ".gemini": "/nowhere", "plain": "sub"}
+var steeringLinks = map[string]string{"AGENTS.md": "docs/rules.txt", ".codex": "tools/codex",
+	"deep": "x/y", "sub/GEMINI.md": "../deep/../y/far.txt", ".gemini": "/nowhere", "plain": "sub"}
 
 func steeringKit(t *testing.T) *kit {
 	t.Helper()
@@ -40,45 +46,68 @@ func steeringKit(t *testing.T) *kit {
 	return k
 }
 
-// steeringCases are what a commit can do. edited is what SteeringEdits finds, and files are those of the worktree after Steer that a test looks at; "" means that there is no
-// such file.
+// steeringCases are what a commit can do. edited is what SteeringEdits finds, and files are those
+// of the worktree after Steer that a test looks at; "" means that there is no such file.
 var steeringCases = []struct {
 	name, script, edited string
 	files                map[string]string
 }{
 	{"nothing", "echo x > main.go; echo x > scripts/other.sh; echo x > docs/new.txt; ln -s scripts more", "",
-		map[string]string{"main.go": "x\n", "scripts/other.sh": "x\n", "CLAUDE.md": "base claude\n", ".codex/config.toml": "base codex\n"}},
+		map[string]string{"main.go": "x\n", "scripts/other.sh": "x\n", "CLAUDE.md": "base claude\n",
+			".codex/config.toml": "base codex\n"}},
 	{"changed", "echo evil > CLAUDE.md; echo evil > sub/CLAUDE.md", "CLAUDE.md sub/CLAUDE.md",
 		map[string]string{"CLAUDE.md": "base claude\n", "sub/CLAUDE.md": "base sub\n"}},
 	{"added", "mkdir -p a/b/.opencode/plugin; echo evil > a/b/.opencode/plugin/evil.js; echo evil > .env; echo evil > .mcp.json", ".env .mcp.json a/b/.opencode/plugin/evil.js",
-		map[string]string{"a/b/.opencode/plugin/evil.js": "", "a/b/.opencode": "", ".env": "", ".mcp.json": ""}},
-	{"deleted", "rm -r CLAUDE.md sub .claude", ".claude/settings.json CLAUDE.md sub/CLAUDE.md sub/GEMINI.md x/y/far.txt",
-		map[string]string{"CLAUDE.md": "base claude\n", "sub/CLAUDE.md": "base sub\n", ".claude/settings.json": steeringFiles[".claude/settings.json"]}},
+		map[string]string{"a/b/.opencode/plugin/evil.js": "", "a/b/.opencode": "", ".env": "",
+			".mcp.json": ""}},
+	{"deleted", "rm -r CLAUDE.md sub .claude",
+		".claude/settings.json CLAUDE.md sub/CLAUDE.md sub/GEMINI.md x/y/far.txt",
+		map[string]string{"CLAUDE.md": "base claude\n", "sub/CLAUDE.md": "base sub\n",
+			".claude/settings.json": steeringFiles[".claude/settings.json"]}},
 	{"mode", "chmod +x CLAUDE.md", "CLAUDE.md", map[string]string{"CLAUDE.md": "base claude\n"}},
 	{"other case", "git rm -q CLAUDE.md; mkdir .Claude; echo evil > .Claude/settings.json; echo evil > claude.md", ".Claude/settings.json CLAUDE.md claude.md",
 		map[string]string{".Claude/settings.json": "", "CLAUDE.md": "base claude\n"}},
-	{"other forms of Unicode", "mkdir .cl\u200baude .Cl\u00adaude; echo evil > .cl\u200baude/settings.json; echo evil > .Cl\u00adaude/x; echo evil > \uff23LAUDE.md; echo evil > \ufeff.mcp.json", ".Cl\u00adaude/x .cl\u200baude/settings.json \ufeff.mcp.json \uff23LAUDE.md",
-		map[string]string{".cl\u200baude/settings.json": "", ".Cl\u00adaude/x": "", "\uff23LAUDE.md": "", "\ufeff.mcp.json": ""}},
-	{"a file that a link leads to", "echo evil > docs/rules.txt; echo evil > tools/codex/config.toml", ".codex/config.toml AGENTS.md docs/rules.txt tools/codex/config.toml",
-		map[string]string{"AGENTS.md": "base rules\n", ".codex/config.toml": "base codex\n", "docs/rules.txt": "evil\n", "tools/codex/config.toml": "evil\n"}},
-	{"a file that two links and a folder above lead to", "echo evil > x/y/far.txt", "sub/GEMINI.md x/y/far.txt", map[string]string{"sub/GEMINI.md": "base far\n"}},
-	{"a link on the way", "mkdir -p z/y; echo evil > z/y/far.txt; rm deep; ln -s z/y deep", "sub/GEMINI.md x/y/far.txt z/y/far.txt", map[string]string{"sub/GEMINI.md": "base far\n"}},
-	{"replaced by a link", "mkdir e; echo evil > e/settings.json; echo evil > evil.md; rm -r .claude CLAUDE.md; ln -s e .claude; ln -s evil.md CLAUDE.md", ".claude/settings.json CLAUDE.md e/settings.json evil.md",
-		map[string]string{".claude/settings.json": steeringFiles[".claude/settings.json"], "CLAUDE.md": "base claude\n", "e/settings.json": "evil\n", "evil.md": "evil\n"}},
+	{"other forms of Unicode",
+		"mkdir .cl\u200baude .Cl\u00adaude; echo evil > .cl\u200baude/settings.json; echo evil > .Cl\u00adaude/x; echo evil > \uff23LAUDE.md; echo evil > \ufeff.mcp.json", ".Cl\u00adaude/x .cl\u200baude/settings.json \ufeff.mcp.json \uff23LAUDE.md",
+		map[string]string{".cl\u200baude/settings.json": "", ".Cl\u00adaude/x": "",
+			"\uff23LAUDE.md": "", "\ufeff.mcp.json": ""}},
+	{"a file that a link leads to",
+		"echo evil > docs/rules.txt; echo evil > tools/codex/config.toml",
+		".codex/config.toml AGENTS.md docs/rules.txt tools/codex/config.toml",
+		map[string]string{"AGENTS.md": "base rules\n", ".codex/config.toml": "base codex\n",
+			"docs/rules.txt": "evil\n", "tools/codex/config.toml": "evil\n"}},
+	{"a file that two links and a folder above lead to", "echo evil > x/y/far.txt",
+		"sub/GEMINI.md x/y/far.txt", map[string]string{"sub/GEMINI.md": "base far\n"}},
+	{"a link on the way", "mkdir -p z/y; echo evil > z/y/far.txt; rm deep; ln -s z/y deep",
+		"sub/GEMINI.md x/y/far.txt z/y/far.txt", map[string]string{"sub/GEMINI.md": "base far\n"}},
+	{"replaced by a link",
+		"mkdir e; echo evil > e/settings.json; echo evil > evil.md; rm -r .claude CLAUDE.md; ln -s e .claude; ln -s evil.md CLAUDE.md", ".claude/settings.json CLAUDE.md e/settings.json evil.md",
+		map[string]string{".claude/settings.json": steeringFiles[".claude/settings.json"],
+			"CLAUDE.md": "base claude\n", "e/settings.json": "evil\n", "evil.md": "evil\n"}},
 	{"a new link", "mkdir e; echo evil > e/evil.js; ln -s e .opencode; ln -s main.go opencode.json; ln -s e/../e .agents", ".agents/evil.js .opencode/evil.js e/evil.js main.go opencode.json",
 		map[string]string{".opencode": "", "opencode.json": "", ".agents": ""}},
-	{"a link to elsewhere", "rm .gemini; ln -s /etc .gemini; ln -s ../../outside .mcp.json", ".gemini .mcp.json", map[string]string{".gemini": "", ".mcp.json": ""}},
-	{"links in circles", "ln -s . .claude/loop; ln -s .agents .agents; ln -s .. .codex-plugin; ln -s b .claude/a; ln -s a .claude/b", ".agents .claude/a .claude/b .claude/loop .codex-plugin",
-		map[string]string{".claude/loop": "", ".agents": "", ".claude/settings.json": steeringFiles[".claude/settings.json"]}},
-	{"folder above replaced by a link", "mkdir e; echo evil > e/CLAUDE.md; rm -r sub; ln -s e sub", "e/CLAUDE.md sub/CLAUDE.md sub/GEMINI.md x/y/far.txt",
+	{"a link to elsewhere", "rm .gemini; ln -s /etc .gemini; ln -s ../../outside .mcp.json",
+		".gemini .mcp.json", map[string]string{".gemini": "", ".mcp.json": ""}},
+	{"links in circles",
+		"ln -s . .claude/loop; ln -s .agents .agents; ln -s .. .codex-plugin; ln -s b .claude/a; ln -s a .claude/b", ".agents .claude/a .claude/b .claude/loop .codex-plugin",
+		map[string]string{".claude/loop": "", ".agents": "",
+			".claude/settings.json": steeringFiles[".claude/settings.json"]}},
+	{"folder above replaced by a link", "mkdir e; echo evil > e/CLAUDE.md; rm -r sub; ln -s e sub",
+		"e/CLAUDE.md sub/CLAUDE.md sub/GEMINI.md x/y/far.txt",
 		map[string]string{"sub/CLAUDE.md": "", "e/CLAUDE.md": ""}},
-	{"folder above replaced by a file", "rm -r sub; echo x > sub", "sub/CLAUDE.md sub/GEMINI.md x/y/far.txt", map[string]string{"sub": "x\n"}},
-	{"a file that settings name", "echo evil > scripts/hook.sh; echo evil > docs/style.md", "docs/style.md scripts/hook.sh",
+	{"folder above replaced by a file", "rm -r sub; echo x > sub",
+		"sub/CLAUDE.md sub/GEMINI.md x/y/far.txt", map[string]string{"sub": "x\n"}},
+	{"a file that settings name", "echo evil > scripts/hook.sh; echo evil > docs/style.md",
+		"docs/style.md scripts/hook.sh",
 		map[string]string{"scripts/hook.sh": "base hook\n", "docs/style.md": "base style\n"}},
-	{"a file that settings name, through a new link", "mkdir e; echo evil > e/hook.sh; rm -r scripts; ln -s e scripts", "e/hook.sh scripts/hook.sh",
+	{"a file that settings name, through a new link",
+		"mkdir e; echo evil > e/hook.sh; rm -r scripts; ln -s e scripts",
+		"e/hook.sh scripts/hook.sh",
 		map[string]string{"e/hook.sh": "", "scripts/hook.sh": ""}},
 	{"attributes", "echo '/CLAUDE.md working-tree-encoding=UTF-16' > .gitattributes; printf '\\377\\376e\\000' > CLAUDE.md", "CLAUDE.md", map[string]string{"CLAUDE.md": "base claude\n"}},
-	{"ends of lines", "echo '*.md text eol=crlf' > .gitattributes", "AGENTS.md CLAUDE.md GEMINI.md sub/CLAUDE.md sub/GEMINI.md", map[string]string{"CLAUDE.md": "base claude\n"}},
+	{"ends of lines", "echo '*.md text eol=crlf' > .gitattributes",
+		"AGENTS.md CLAUDE.md GEMINI.md sub/CLAUDE.md sub/GEMINI.md",
+		map[string]string{"CLAUDE.md": "base claude\n"}},
 }
 
 // commitScript runs a script in a folder and commits everything that it did.
@@ -112,7 +141,8 @@ func TestSteeringEdits(t *testing.T) {
 	}
 }
 
-// TestSteer checks that a worktree has the base's files, whatever a commit does, also if something was left in the folder since.
+// TestSteer checks that a worktree has the base's files, whatever a commit does, also if something
+// was left in the folder since.
 func TestSteer(t *testing.T) {
 	t.Parallel()
 	for _, tt := range steeringCases {
@@ -178,12 +208,14 @@ func readInside(t *testing.T, dir, name string) string {
 	return string(content)
 }
 
-// TestSteerShown checks what the reviewer is told: which files are not as in the commit. An ordinary file behind a link is.
+// TestSteerShown checks what the reviewer is told: which files are not as in the commit. An
+// ordinary file behind a link is.
 func TestSteerShown(t *testing.T) {
 	t.Parallel()
 	k := steeringKit(t)
 	base := k.base()
-	s := k.scratch(commitScript(t, k.dir, "echo evil > docs/rules.txt; echo evil > scripts/hook.sh; echo x > main.go; chmod +x docs/style.md"))
+	s := k.scratch(commitScript(t, k.dir,
+		"echo evil > docs/rules.txt; echo evil > scripts/hook.sh; echo x > main.go; chmod +x docs/style.md"))
 	shown, err := s.Steer(t.Context(), base)
 	if err != nil {
 		t.Fatal(err)
@@ -191,17 +223,20 @@ func TestSteerShown(t *testing.T) {
 	if got := strings.Join(shown, " "); got != "AGENTS.md docs/style.md scripts/hook.sh" {
 		t.Error(got)
 	}
-	if info, err := os.Stat(filepath.Join(s.Dir, "scripts/hook.sh")); err != nil || info.Mode()&0o100 == 0 {
+	if info, err := os.Stat(filepath.Join(s.Dir, "scripts/hook.sh")); err != nil ||
+		info.Mode()&0o100 == 0 {
 		t.Errorf("the hook cannot be run: %v, %v", info, err)
 	}
 }
 
-// TestSteerReadOnlyFolders checks that what a setup command left is removed from read-only folders too, as those of a module cache are.
+// TestSteerReadOnlyFolders checks that what a setup command left is removed from read-only folders
+// too, as those of a module cache are.
 func TestSteerReadOnlyFolders(t *testing.T) {
 	t.Parallel()
 	k := steeringKit(t)
 	s := k.scratch(k.base())
-	write(t, s.Dir, map[string]string{"mod/a/AGENTS.md": "evil\n", "mod/a/a.go": "x\n", "\xff/CLAUDE.md": "evil\n"})
+	write(t, s.Dir, map[string]string{"mod/a/AGENTS.md": "evil\n", "mod/a/a.go": "x\n",
+		"\xff/CLAUDE.md": "evil\n"})
 	if err := os.Chmod(filepath.Join(s.Dir, "mod/a"), 0o500); err != nil {
 		t.Fatal(err)
 	}
@@ -218,13 +253,15 @@ func TestSteerReadOnlyFolders(t *testing.T) {
 	}
 }
 
-// TestSteerImports checks that imports of imports are those of the base, also through links, and in circles.
+// TestSteerImports checks that imports of imports are those of the base, also through links, and in
+// circles.
 func TestSteerImports(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{
 		"CLAUDE.md": "@docs/rules.md and @linked/far.md\n", "docs/rules.md": "@more.md\n",
 		"docs/more.md": "@rules.md @../NOTES @new.md\n", "NOTES": "base notes\n",
-		"x/far.md": "@near.md\n", "x/near.md": "base near\n", "docs/other.md": "@free.md\n", "docs/free.md": "base free\n",
+		"x/far.md": "@near.md\n", "x/near.md": "base near\n", "docs/other.md": "@free.md\n",
+		"docs/free.md": "base free\n",
 	})
 	if err := os.Symlink("x", filepath.Join(k.dir, "linked")); err != nil {
 		t.Fatal(err)
@@ -244,7 +281,8 @@ func TestSteerImports(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"NOTES": "base notes\n", "docs/new.md": "", "x/near.md": "base near\n", "docs/free.md": "evil\n",
+		"NOTES": "base notes\n", "docs/new.md": "", "x/near.md": "base near\n",
+		"docs/free.md": "evil\n",
 	} {
 		if got := readInside(t, s.Dir, name); got != want {
 			t.Errorf("%s has %q, want %q", name, got, want)
@@ -252,8 +290,8 @@ func TestSteerImports(t *testing.T) {
 	}
 }
 
-// TestSteerClosedFolders checks that folders which their owner may not read, enter or change keep nothing.
-// Root may do everything, so the test says little when root runs it.
+// TestSteerClosedFolders checks that folders which their owner may not read, enter or change keep
+// nothing. Root may do everything, so the test says little when root runs it.
 func TestSteerClosedFolders(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []fs.FileMode{0, 0o300, 0o400, 0o500, 0o600} {
@@ -262,11 +300,13 @@ func TestSteerClosedFolders(t *testing.T) {
 			k := steeringKit(t)
 			base := k.base()
 			s := k.scratch(commitScript(t, k.dir, "echo evil > scripts/hook.sh"))
-			write(t, s.Dir, map[string]string{"a/b/c/AGENTS.md": "evil\n", "a/.claude/b/c": "evil\n"})
+			write(t, s.Dir, map[string]string{"a/b/c/AGENTS.md": "evil\n",
+				"a/.claude/b/c": "evil\n"})
 			if err := os.Remove(filepath.Join(s.Dir, "sub/CLAUDE.md")); err != nil {
 				t.Fatal(err)
 			}
-			for _, dir := range []string{"a/b/c", "a/b", "a/.claude/b", "a/.claude", "a", "sub", "scripts", "docs", ".claude", "."} {
+			for _, dir := range []string{"a/b/c", "a/b", "a/.claude/b", "a/.claude", "a", "sub",
+				"scripts", "docs", ".claude", "."} {
 				if err := os.Chmod(filepath.Join(s.Dir, dir), mode); err != nil {
 					t.Fatal(err)
 				}
@@ -275,7 +315,8 @@ func TestSteerClosedFolders(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, want := range map[string]string{
-				"a/b/c/AGENTS.md": "", "a/.claude/b/c": "", "sub/CLAUDE.md": "base sub\n", "scripts/hook.sh": "base hook\n",
+				"a/b/c/AGENTS.md": "", "a/.claude/b/c": "", "sub/CLAUDE.md": "base sub\n",
+				"scripts/hook.sh": "base hook\n",
 			} {
 				if got := readInside(t, s.Dir, name); got != want {
 					t.Errorf("%s has %q, want %q", name, got, want)
@@ -285,7 +326,8 @@ func TestSteerClosedFolders(t *testing.T) {
 	}
 }
 
-// TestSteerFromRecordedBase checks that it is the given base that counts, and not the branch, which has moved.
+// TestSteerFromRecordedBase checks that it is the given base that counts, and not the branch, which
+// has moved.
 func TestSteerFromRecordedBase(t *testing.T) {
 	t.Parallel()
 	k := steeringKit(t)
@@ -293,7 +335,8 @@ func TestSteerFromRecordedBase(t *testing.T) {
 	commit := commitScript(t, k.dir, "echo evil > CLAUDE.md")
 	commitScript(t, k.dir, "echo newer > CLAUDE.md")
 	s := k.scratch(commit)
-	if _, err := s.Steer(t.Context(), base); err != nil || readInside(t, s.Dir, "CLAUDE.md") != "base claude\n" {
+	if _, err := s.Steer(t.Context(), base); err != nil ||
+		readInside(t, s.Dir, "CLAUDE.md") != "base claude\n" {
 		t.Error(readInside(t, s.Dir, "CLAUDE.md"), err)
 	}
 	if _, err := s.Steer(t.Context(), strings.Repeat("0", 40)); err == nil {
@@ -304,7 +347,8 @@ func TestSteerFromRecordedBase(t *testing.T) {
 	}
 }
 
-// TestSteeringInSubmodules checks that files in submodules count, with what a commit changes by using another version of one.
+// TestSteeringInSubmodules checks that files in submodules count, with what a commit changes by
+// using another version of one.
 func TestSteeringInSubmodules(t *testing.T) {
 	t.Parallel()
 	k := newSubmoduleKit(t)
@@ -321,25 +365,33 @@ func TestSteeringInSubmodules(t *testing.T) {
 	}
 	commit := bump(map[string]string{"AGENTS.md": "evil\n", "sub/.env": "evil\n"})
 	got, err := k.SteeringEdits(t.Context(), base, commit)
-	if want := []string{"vendor/lib/AGENTS.md", "vendor/lib/sub/.env"}; err != nil || !cmp.Equal(got, want) {
+	if want := []string{"vendor/lib/AGENTS.md", "vendor/lib/sub/.env"}; err != nil ||
+		!cmp.Equal(got, want) {
 		t.Errorf("%q, %v", got, err)
 	}
 	s := k.scratch(commit)
 	if _, err := s.Steer(t.Context(), base); err != nil {
 		t.Fatal(err)
 	}
-	if readInside(t, s.Dir, "vendor/lib/AGENTS.md") != "base lib\n" || readInside(t, s.Dir, "vendor/lib/sub/.env") != "" || readInside(t, s.Dir, "vendor/lib/code.c") == "" {
+	if readInside(t, s.Dir, "vendor/lib/AGENTS.md") != "base lib\n" ||
+		readInside(t, s.Dir, "vendor/lib/sub/.env") != "" ||
+		readInside(t, s.Dir, "vendor/lib/code.c") == "" {
 		t.Error("the worktree does not have the files of the base")
 	}
 	// Nobody knows what is in a version that is not on this machine.
 	k.bump("y\n", false)
-	if got, err := k.SteeringEdits(t.Context(), base, gitRun(t, k.dir, "rev-parse", "HEAD")); err != nil || !cmp.Equal(got, []string{"vendor/lib", "vendor/lib/AGENTS.md"}) {
+	if got, err := k.SteeringEdits(t.Context(), base,
+		gitRun(t, k.dir, "rev-parse", "HEAD")); err != nil ||
+		!cmp.Equal(got, []string{"vendor/lib", "vendor/lib/AGENTS.md"}) {
 		t.Errorf("unknown version: %q, %v", got, err)
 	}
 	// A submodule that is itself a folder of settings.
-	gitRun(t, k.dir, "update-index", "--add", "--cacheinfo", "160000,"+strings.Repeat("1", 40)+",.claude")
+	gitRun(t, k.dir, "update-index", "--add", "--cacheinfo", "160000,"+strings.Repeat("1", 40)+
+		",.claude")
 	gitRun(t, k.dir, "commit", "--quiet", "-m", "settings")
-	if got, err := k.SteeringEdits(t.Context(), commit, gitRun(t, k.dir, "rev-parse", "HEAD")); err != nil || !strings.Contains(strings.Join(got, " "), ".claude") {
+	if got, err := k.SteeringEdits(t.Context(), commit,
+		gitRun(t, k.dir, "rev-parse", "HEAD")); err != nil ||
+		!strings.Contains(strings.Join(got, " "), ".claude") {
 		t.Errorf("settings as a submodule: %q, %v", got, err)
 	}
 }

@@ -34,7 +34,8 @@ func newSubmoduleKit(t *testing.T) *submoduleKit {
 	addSubmodule(t, lib, deep, "deep")
 	k := &submoduleKit{kit: newKit(t, map[string]string{"a": "1\n"}), lib: lib}
 	addSubmodule(t, k.dir, lib, "vendor/lib")
-	gitRun(t, k.dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
+	gitRun(t, k.dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init",
+		"--recursive")
 	k.Warn = func(text string) { k.warnings = append(k.warnings, text) }
 	return k
 }
@@ -42,11 +43,13 @@ func newSubmoduleKit(t *testing.T) *submoduleKit {
 // addSubmodule adds a submodule under a name that is not its path.
 func addSubmodule(t *testing.T, dir, from, path string) {
 	t.Helper()
-	gitRun(t, dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "--name", "the-"+filepath.Base(path), from, path)
+	gitRun(t, dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "--name",
+		"the-"+filepath.Base(path), from, path)
 	gitRun(t, dir, "commit", "--quiet", "-m", "add "+path)
 }
 
-// bump commits in the repository of lib, and in the project that it uses that commit. fetch brings it into the clone of the project.
+// bump commits in the repository of lib, and in the project that it uses that commit. fetch brings
+// it into the clone of the project.
 func (k *submoduleKit) bump(text string, fetch bool) {
 	k.t.Helper()
 	write(k.t, k.lib, map[string]string{"lib.txt": text, "new.txt": "new\n"})
@@ -54,7 +57,8 @@ func (k *submoduleKit) bump(text string, fetch bool) {
 	gitRun(k.t, k.lib, "commit", "--quiet", "-m", "more")
 	commit := gitRun(k.t, k.lib, "rev-parse", "HEAD")
 	if fetch {
-		gitRun(k.t, filepath.Join(k.dir, "vendor/lib"), "-c", "protocol.file.allow=always", "fetch", "--quiet")
+		gitRun(k.t, filepath.Join(k.dir, "vendor/lib"), "-c", "protocol.file.allow=always", "fetch",
+			"--quiet")
 		gitRun(k.t, filepath.Join(k.dir, "vendor/lib"), "checkout", "--quiet", commit)
 	}
 	gitRun(k.t, k.dir, "update-index", "--cacheinfo", "160000,"+commit+",vendor/lib")
@@ -74,7 +78,8 @@ func (k *submoduleKit) wantFiles(dir string, want map[string]string) {
 	}
 }
 
-var submoduleFiles = map[string]string{"vendor/lib/lib.txt": "1\n", "vendor/lib/run.sh": "#!/bin/sh\n", "vendor/lib/deep/deep.txt": "deep\n"}
+var submoduleFiles = map[string]string{"vendor/lib/lib.txt": "1\n",
+	"vendor/lib/run.sh": "#!/bin/sh\n", "vendor/lib/deep/deep.txt": "deep\n"}
 
 func TestSubmodules(t *testing.T) {
 	k := newSubmoduleKit(t)
@@ -125,7 +130,8 @@ func TestSubmodules(t *testing.T) {
 	}
 }
 
-// TestSubmoduleFollowsTheBase merges a base into a worktree that names another commit of the submodule, and one that has none.
+// TestSubmoduleFollowsTheBase merges a base into a worktree that names another commit of the
+// submodule, and one that has none.
 func TestSubmoduleFollowsTheBase(t *testing.T) {
 	k := newSubmoduleKit(t)
 	ctx := t.Context()
@@ -134,7 +140,8 @@ func TestSubmoduleFollowsTheBase(t *testing.T) {
 	if conflict, err := tree.Refresh(ctx, k.base()); conflict != nil || err != nil {
 		t.Fatal(conflict, err)
 	}
-	k.wantFiles(tree.Dir, map[string]string{"vendor/lib/lib.txt": "2\n", "vendor/lib/new.txt": "new\n", "vendor/lib/deep/deep.txt": "deep\n", "b": "work\n"})
+	k.wantFiles(tree.Dir, map[string]string{"vendor/lib/lib.txt": "2\n",
+		"vendor/lib/new.txt": "new\n", "vendor/lib/deep/deep.txt": "deep\n", "b": "work\n"})
 	if _, changed, err := tree.Save(ctx, "nothing"); changed || err != nil {
 		t.Errorf("changed %t, %v", changed, err)
 	}
@@ -155,11 +162,14 @@ func TestSubmoduleIsNotFetched(t *testing.T) {
 	k := newSubmoduleKit(t)
 	k.bump("2\n", false)
 	tree := k.open("T1")
-	if entries, err := os.ReadDir(filepath.Join(tree.Dir, "vendor/lib")); err != nil || len(entries) > 0 {
+	if entries, err := os.ReadDir(filepath.Join(tree.Dir, "vendor/lib")); err != nil ||
+		len(entries) > 0 {
 		t.Errorf("the folder has %v, %v", entries, err)
 	}
 	want := "run git submodule update --init --recursive in " + k.dir
-	if len(k.warnings) != 1 || !strings.HasPrefix(k.warnings[0], "the submodule vendor/lib is not in worktrees") || !strings.HasSuffix(k.warnings[0], want) {
+	if len(k.warnings) != 1 ||
+		!strings.HasPrefix(k.warnings[0], "the submodule vendor/lib is not in worktrees") ||
+		!strings.HasSuffix(k.warnings[0], want) {
 		t.Errorf("warnings: %q", k.warnings)
 	}
 	if _, changed, err := tree.Save(t.Context(), "nothing"); changed || err != nil {
@@ -167,13 +177,15 @@ func TestSubmoduleIsNotFetched(t *testing.T) {
 	}
 }
 
-// TestSubmoduleInTheCheckout has the clone of a submodule in the checkout, as old versions of git did, and not in the git folder.
+// TestSubmoduleInTheCheckout has the clone of a submodule in the checkout, as old versions of git
+// did, and not in the git folder.
 func TestSubmoduleInTheCheckout(t *testing.T) {
 	k := newSubmoduleKit(t)
 	lib := filepath.Join(k.dir, "vendor/lib")
 	gitRun(t, k.dir, "config", "--file", ".git/modules/the-lib/config", "--unset", "core.worktree")
 	write(t, lib, map[string]string{".git": ""})
-	if err := os.Rename(filepath.Join(k.dir, ".git/modules/the-lib"), filepath.Join(lib, ".git")); err != nil {
+	if err := os.Rename(filepath.Join(k.dir, ".git/modules/the-lib"),
+		filepath.Join(lib, ".git")); err != nil {
 		t.Fatal(err)
 	}
 	tree := k.open("T1")
@@ -189,13 +201,16 @@ func TestChangesInSubmodules(t *testing.T) {
 	if err != nil || gitRun(t, tree.Dir, "diff", "--name-only", "main", commit) != "b" {
 		t.Errorf("saved %s, %v", commit, err)
 	}
-	if len(k.warnings) != 1 || k.warnings[0] != "the work on T1 changes files of the submodule vendor/lib, which cannot be saved: lib.txt" {
+	if len(k.warnings) != 1 ||
+		k.warnings[0] != "the work on T1 changes files of the submodule vendor/lib, which cannot be saved: lib.txt" {
 		t.Errorf("warnings: %q", k.warnings)
 	}
 	gitRun(t, tree.Dir, "init", "--quiet", "vendor/lib")
-	gitRun(t, filepath.Join(tree.Dir, "vendor/lib"), "commit", "--quiet", "--allow-empty", "-m", "mine")
+	gitRun(t, filepath.Join(tree.Dir, "vendor/lib"), "commit", "--quiet", "--allow-empty", "-m",
+		"mine")
 	_, _, err = tree.Save(t.Context(), "work")
-	if !NeedsAgent(err) || !strings.Contains(err.Error(), "commits in submodules are not supported") {
+	if !NeedsAgent(err) ||
+		!strings.Contains(err.Error(), "commits in submodules are not supported") {
 		t.Errorf("saved a commit in a submodule: %v", err)
 	}
 }
@@ -218,7 +233,8 @@ func TestSubmoduleRunsNothing(t *testing.T) {
 		}
 	}
 	write(t, clone, map[string]string{"info/attributes": "* filter=evil\n"})
-	for _, setting := range []string{"core.fsmonitor", "filter.evil.smudge", "filter.evil.clean", "core.sshCommand"} {
+	for _, setting := range []string{"core.fsmonitor", "filter.evil.smudge", "filter.evil.clean",
+		"core.sshCommand"} {
 		gitRun(t, k.dir, "config", "--file", filepath.Join(clone, "config"), setting, script)
 	}
 	tree := k.open("T1")

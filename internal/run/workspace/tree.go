@@ -25,9 +25,10 @@ type Tree struct {
 	gitDir string
 }
 
-// Open returns the task's worktree. If it does not exist, it is created from the task's branch, or from the base branch with a new
-// branch. If a killed process left it incomplete, it is created again; an interrupted move is finished. Open does not look at changes
-// in it: see Save and Discard.
+// Open returns the task's worktree. If it does not exist, it is created from the task's branch, or
+// from the base branch with a new branch. If a killed process left it incomplete, it is created
+// again; an interrupted move is finished. Open does not look at changes in it: see Save and
+// Discard.
 func (r *Repo) Open(ctx context.Context, task string) (*Tree, error) {
 	if err := signalbox.CheckID(task); err != nil {
 		return nil, err
@@ -35,8 +36,8 @@ func (r *Repo) Open(ctx context.Context, task string) (*Tree, error) {
 	return r.open(ctx, task, false, "")
 }
 
-// open opens the worktree. A new branch starts at a commit; "" means the base branch. If fresh is set, commits on an existing branch are kept
-// elsewhere, and a new one is made.
+// open opens the worktree. A new branch starts at a commit; "" means the base branch. If fresh is
+// set, commits on an existing branch are kept elsewhere, and a new one is made.
 func (r *Repo) open(ctx context.Context, task string, fresh bool, start string) (*Tree, error) {
 	t := &Tree{Dir: filepath.Join(r.folder, task), Branch: branchPrefix + task, Task: task, repo: r}
 	if !t.isComplete() {
@@ -53,8 +54,8 @@ func (r *Repo) open(ctx context.Context, task string, fresh bool, start string) 
 	return t, t.finishSetup(ctx)
 }
 
-// isComplete reports whether the worktree is complete and in git's list. It does not run git: it checks the links in both
-// directions, and the mark that git keeps until all files are checked out.
+// isComplete reports whether the worktree is complete and in git's list. It does not run git: it
+// checks the links in both directions, and the mark that git keeps until all files are checked out.
 func (t *Tree) isComplete() bool {
 	gitDir, err := git.DirOf(t.Dir)
 	if err != nil || filepath.Dir(gitDir) != filepath.Join(t.repo.common, "worktrees") {
@@ -70,7 +71,8 @@ func (t *Tree) isComplete() bool {
 	return !isInitializing(gitDir)
 }
 
-// While a worktree is being created, its git folder has this file with this text. Git does the same.
+// While a worktree is being created, its git folder has this file with this text. Git does the
+// same.
 const (
 	lockedFile   = "locked"
 	initializing = "initializing"
@@ -97,7 +99,8 @@ func (t *Tree) create(ctx context.Context, fresh bool, start string) error {
 	}
 	if at := found[t.Branch].checkout; at != "" && at != t.Dir {
 		if _, err := os.Stat(at); err == nil {
-			return refusal(signalbox.CodeConflict, "switch to another branch there", "the branch %s is checked out in %s", t.Branch, at)
+			return refusal(signalbox.CodeConflict, "switch to another branch there",
+				"the branch %s is checked out in %s", t.Branch, at)
 		}
 	}
 	if fresh && found[t.Branch].commit != "" {
@@ -121,8 +124,9 @@ func (t *Tree) create(ctx context.Context, fresh bool, start string) error {
 	return err
 }
 
-// clearFolder handles a folder that exists but is not a complete worktree. An incomplete one is removed. One that lost its link to
-// the repository, as after the repository was moved, is repaired. Anything else belongs to a person, and is moved aside.
+// clearFolder handles a folder that exists but is not a complete worktree. An incomplete one is
+// removed. One that lost its link to the repository, as after the repository was moved, is
+// repaired. Anything else belongs to a person, and is moved aside.
 func (t *Tree) clearFolder(ctx context.Context) error {
 	entries, err := os.ReadDir(t.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -134,7 +138,8 @@ func (t *Tree) clearFolder(ctx context.Context) error {
 	if t.isIncomplete() || len(entries) == 0 {
 		return t.repo.removeTree(ctx, t.Dir)
 	}
-	_, err = t.repo.git(ctx, t.repo.Root, "worktree", "repair", t.Dir) // it can repair the worktree and still fail
+	// it can repair the worktree and still fail
+	_, err = t.repo.git(ctx, t.repo.Root, "worktree", "repair", t.Dir)
 	if t.isComplete() {
 		return nil
 	}
@@ -150,7 +155,8 @@ func (t *Tree) clearFolder(ctx context.Context) error {
 
 // isIncomplete reports whether git was killed while it created the worktree.
 func (t *Tree) isIncomplete() bool {
-	return slices.ContainsFunc(t.repo.registrations(), func(gitDir string) bool { return git.WorktreeOf(gitDir) == t.Dir && isInitializing(gitDir) })
+	return slices.ContainsFunc(t.repo.registrations(),
+		func(gitDir string) bool { return git.WorktreeOf(gitDir) == t.Dir && isInitializing(gitDir) })
 }
 
 // Commit returns the commit of the branch.
@@ -162,8 +168,8 @@ func (t *Tree) Commit(ctx context.Context) (string, error) {
 	return found[t.Branch].commit, err
 }
 
-// Combine returns a commit that contains a task's commit and a commit of the base branch. It moves no branch. If the two conflict,
-// the error is a *ConflictError.
+// Combine returns a commit that contains a task's commit and a commit of the base branch. It moves
+// no branch. If the two conflict, the error is a *ConflictError.
 func (r *Repo) Combine(ctx context.Context, task, commit, base string) (string, error) {
 	if err := cmp.Or(checkCommits(commit, base), r.checkHistory()); err != nil {
 		return "", err
@@ -179,11 +185,13 @@ func (r *Repo) Combine(ctx context.Context, task, commit, base string) (string, 
 		return base, nil
 	}
 	branch := branchPrefix + task
-	return r.mergeCommit(ctx, commit, base, fmt.Sprintf("Merge %s into %s\n", r.Base, branch), branch, r.Base)
+	return r.mergeCommit(ctx, commit, base, fmt.Sprintf("Merge %s into %s\n", r.Base, branch),
+		branch, r.Base)
 }
 
-// Refresh merges a commit of the base branch into the task's branch, if it is not there yet. If they conflict, it returns the conflict
-// and changes nothing. Uncommitted changes stay; if they are in the way, Refresh fails and changes nothing.
+// Refresh merges a commit of the base branch into the task's branch, if it is not there yet. If
+// they conflict, it returns the conflict and changes nothing. Uncommitted changes stay; if they are
+// in the way, Refresh fails and changes nothing.
 func (t *Tree) Refresh(ctx context.Context, base string) (*ConflictError, error) {
 	tip, err := t.checkedOut(ctx)
 	if err != nil {
@@ -199,8 +207,8 @@ func (t *Tree) Refresh(ctx context.Context, base string) (*ConflictError, error)
 	return nil, t.move(ctx, moving{From: tip, Branch: tip, To: to})
 }
 
-// Advance moves the branch and the worktree to a commit that continues the branch, such as a draft. Uncommitted changes stay; if they are
-// in the way, Advance fails and changes nothing.
+// Advance moves the branch and the worktree to a commit that continues the branch, such as a draft.
+// Uncommitted changes stay; if they are in the way, Advance fails and changes nothing.
 func (t *Tree) Advance(ctx context.Context, to string) error {
 	tip, err := t.checkedOut(ctx)
 	if err != nil {
@@ -218,14 +226,17 @@ func (t *Tree) checkedOut(ctx context.Context) (string, error) {
 	case found[t.Branch].commit == "":
 		return "", branchGone(t.Branch)
 	case found[t.Branch].checkout != t.Dir:
-		return "", refusal(signalbox.CodeConflict, "", "the worktree of %s is not on its branch", t.Task)
+		return "", refusal(signalbox.CodeConflict, "", "the worktree of %s is not on its branch",
+			t.Task)
 	}
 	return found[t.Branch].commit, nil
 }
 
-// Restore puts the branch and the worktree on a commit, and discards other changes. If the branch was at none of the expected
-// commits, or the worktree had changes, found is the commit with all of that. It is kept under refs/signalbox/left/.
-func (t *Tree) Restore(ctx context.Context, commit string, expected ...string) (found string, err error) {
+// Restore puts the branch and the worktree on a commit, and discards other changes. If the branch
+// was at none of the expected commits, or the worktree had changes, found is the commit with all of
+// that. It is kept under refs/signalbox/left/.
+func (t *Tree) Restore(ctx context.Context, commit string, expected ...string) (found string,
+	err error) {
 	here, _, err := t.Save(ctx, "Changes made after the work on "+t.Task+" was saved")
 	if err != nil { // the changes cannot be committed; keep the commits
 		if here, err = t.Commit(ctx); err != nil {
@@ -244,8 +255,8 @@ func (t *Tree) Restore(ctx context.Context, commit string, expected ...string) (
 	return found, t.Discard(ctx, commit)
 }
 
-// Discard discards all uncommitted changes and moves the branch to commit. Ignored files stay, such as installed dependencies; Save
-// does not commit them either.
+// Discard discards all uncommitted changes and moves the branch to commit. Ignored files stay, such
+// as installed dependencies; Save does not commit them either.
 func (t *Tree) Discard(ctx context.Context, commit string) error {
 	if err := checkCommits(commit); err != nil {
 		return err
@@ -257,14 +268,18 @@ func (t *Tree) Discard(ctx context.Context, commit string) error {
 	if err := t.removeSpecialFiles(); err != nil {
 		return err
 	}
-	if err := t.clearOperations(); err != nil { // git refuses to leave a branch in the middle of some of these
+	// git refuses to leave a branch in the middle of some of these
+	if err := t.clearOperations(); err != nil {
 		return err
 	}
-	// Not checkout -B: if the branch has become a symbolic ref, that would move the branch which it names.
-	if _, err := t.repo.git(ctx, t.Dir, "checkout", "--quiet", "--force", "--detach", commit); err != nil {
+	// Not checkout -B: if the branch has become a symbolic ref, that would move the branch which it
+	// names.
+	if _, err := t.repo.git(ctx, t.Dir, "checkout", "--quiet", "--force", "--detach",
+		commit); err != nil {
 		return errors.Join(err, t.clearMove())
 	}
-	args := []string{"update-ref", "--no-deref", "-m", "signalbox: discard", headsPrefix + t.Branch, commit}
+	args := []string{"update-ref", "--no-deref", "-m", "signalbox: discard", headsPrefix + t.Branch,
+		commit}
 	if _, err := t.repo.git(ctx, t.repo.Root, args...); err != nil {
 		return err
 	}
@@ -311,7 +326,8 @@ type moving struct {
 
 const movingFile = "signalbox-moving"
 
-// recordMove saves a move that is about to start, so that another process can finish it if this one is killed.
+// recordMove saves a move that is about to start, so that another process can finish it if this one
+// is killed.
 func (t *Tree) recordMove(m moving) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -330,7 +346,9 @@ func (t *Tree) move(ctx context.Context, m moving) error {
 	t.repo.step("moving")
 	refused, err := t.repo.readTree(ctx, checkout{dir: t.Dir}, m.From, m.To)
 	if refused {
-		return errors.Join(refusal(signalbox.CodeConflict, "commit or discard them first", "uncommitted changes in the worktree of %s are in the way: %w", t.Task, err), t.clearMove())
+		return errors.Join(refusal(signalbox.CodeConflict, "commit or discard them first",
+			"uncommitted changes in the worktree of %s are in the way: %w", t.Task, err),
+			t.clearMove())
 	}
 	if err != nil {
 		return err

@@ -17,7 +17,8 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	tree := k.open("T1")
-	if diff := cmp.Diff([]string{filepath.Join(k.folder, "T1"), "signalbox/T1", "T1"}, []string{tree.Dir, tree.Branch, tree.Task}); diff != "" {
+	if diff := cmp.Diff([]string{filepath.Join(k.folder, "T1"), "signalbox/T1", "T1"},
+		[]string{tree.Dir, tree.Branch, tree.Task}); diff != "" {
 		t.Error(diff)
 	}
 	wantFiles(t, tree.Dir, map[string]string{"a": "1\n"})
@@ -59,11 +60,13 @@ func TestOpenRepairs(t *testing.T) {
 			write(t, tree.gitDir, map[string]string{"locked": "initializing"})
 			remove(t, tree.Dir)
 		}, ""},
-		{"cut off", func(t *testing.T, k *kit, tree *Tree) { remove(t, tree.Dir, ".git") }, "mine\n"},
+		{"cut off", func(t *testing.T, k *kit, tree *Tree) { remove(t, tree.Dir, ".git") },
+			"mine\n"},
 		{"forgotten by git", func(t *testing.T, k *kit, tree *Tree) { remove(t, tree.gitDir) }, ""},
 		{"project moved", func(t *testing.T, k *kit, tree *Tree) {
 			top := filepath.Dir(k.dir) + "/moved"
-			if err := errors.Join(os.Mkdir(top, 0o700), os.Rename(k.dir, top+"/project"), os.Rename(k.folder, top+"/trees")); err != nil {
+			if err := errors.Join(os.Mkdir(top, 0o700), os.Rename(k.dir, top+"/project"),
+				os.Rename(k.folder, top+"/trees")); err != nil {
 				t.Fatal(err)
 			}
 			k.dir, k.folder = top+"/project", top+"/trees"
@@ -104,7 +107,8 @@ func TestOpenRefusesABranchInUse(t *testing.T) {
 	k := newKit(t, map[string]string{"a": "1\n"})
 	gitRun(t, k.dir, "switch", "--quiet", "-c", "signalbox/T1")
 	_, err := k.Open(t.Context(), "T1")
-	mustRefuse(t, errors.Unwrap(err), "the branch signalbox/T1 is checked out in "+k.dir, "switch to another branch there")
+	mustRefuse(t, errors.Unwrap(err), "the branch signalbox/T1 is checked out in "+k.dir,
+		"switch to another branch there")
 }
 
 func TestOpenConcurrently(t *testing.T) {
@@ -146,16 +150,19 @@ func TestSave(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n", ".gitignore": "*.o\n", "gone": "x\n"})
 	tree := k.open("T1")
-	if commit, changed, err := tree.Save(t.Context(), "x"); commit != k.base() || changed || err != nil {
+	if commit, changed, err := tree.Save(t.Context(), "x"); commit != k.base() || changed ||
+		err != nil {
 		t.Error(commit, changed, err)
 	}
-	write(t, tree.Dir, map[string]string{"a": "2\n", "gone": "", "new file": "x\n", "x.o": "x\n", "näme": "x\n"})
+	write(t, tree.Dir, map[string]string{"a": "2\n", "gone": "", "new file": "x\n", "x.o": "x\n",
+		"näme": "x\n"})
 	commit, changed, err := tree.Save(t.Context(), "# done")
 	if now, _ := tree.Commit(t.Context()); commit != now || !changed || err != nil {
 		t.Error(commit, changed, err)
 	}
 	files, err := tree.changed(t.Context())
-	if diff := cmp.Diff([]string{"a", "gone", "new file", "näme"}, files); diff != "" || err != nil {
+	if diff := cmp.Diff([]string{"a", "gone", "new file", "näme"}, files); diff != "" ||
+		err != nil {
 		t.Error(err, diff)
 	}
 	if got := gitRun(t, tree.Dir, "log", "-1", "--format=%B"); got != "# done" {
@@ -166,9 +173,12 @@ func TestSave(t *testing.T) {
 // A file can take the place of a folder, and the other way round.
 func TestSaveFilesAndFolders(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, map[string]string{"file": "1\n", "folder/a": "1\n", "folder/b/c": "1\n", "gone/a": "1\n"})
+	k := newKit(t, map[string]string{"file": "1\n", "folder/a": "1\n", "folder/b/c": "1\n",
+		"gone/a": "1\n"})
 	tree := k.open("T1")
-	if err := errors.Join(os.RemoveAll(filepath.Join(tree.Dir, "folder")), os.Remove(filepath.Join(tree.Dir, "file")), os.RemoveAll(filepath.Join(tree.Dir, "gone"))); err != nil {
+	if err := errors.Join(os.RemoveAll(filepath.Join(tree.Dir, "folder")),
+		os.Remove(filepath.Join(tree.Dir, "file")),
+		os.RemoveAll(filepath.Join(tree.Dir, "gone"))); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{"folder": "2\n", "file/a": "2\n", "file/b/c": "2\n"}
@@ -192,7 +202,8 @@ func TestSaveUnusualStates(t *testing.T) {
 		gitRun(t, dir, "commit", "--quiet", "-m", "own")
 	}
 	try := func(t *testing.T, dir, command string) {
-		gitRun(t, dir, "-c", "alias.try=!git -c user.name=x -c user.email=x@localhost "+command+" >/dev/null 2>&1 || true", "try")
+		gitRun(t, dir, "-c", "alias.try=!git -c user.name=x -c user.email=x@localhost "+command+
+			" >/dev/null 2>&1 || true", "try")
 	}
 	for _, tt := range []struct {
 		name  string
@@ -200,7 +211,8 @@ func TestSaveUnusualStates(t *testing.T) {
 		want  map[string]string
 		err   string
 	}{
-		{"own commit", func(t *testing.T, dir string) { own(t, dir, "b", "own\n") }, map[string]string{"a": "2\n", "b": "own\n"}, ""},
+		{"own commit", func(t *testing.T, dir string) { own(t, dir, "b", "own\n") },
+			map[string]string{"a": "2\n", "b": "own\n"}, ""},
 		{"detached", func(t *testing.T, dir string) {
 			gitRun(t, dir, "checkout", "--quiet", "--detach")
 			own(t, dir, "b", "own\n")
@@ -211,7 +223,11 @@ func TestSaveUnusualStates(t *testing.T) {
 			own(t, dir, "b", "own\n")
 			write(t, dir, map[string]string{"c": "open\n"})
 		}, map[string]string{"a": "2\n", "b": "own\n", "c": "open\n"}, ""},
-		{"an older commit", func(t *testing.T, dir string) { gitRun(t, dir, "checkout", "--quiet", "HEAD^") }, map[string]string{"a": "2\n"}, ""},
+		{"an older commit", func(t *testing.T,
+			dir string) {
+			gitRun(t, dir, "checkout", "--quiet", "HEAD^")
+		},
+			map[string]string{"a": "2\n"}, ""},
 		{"on top of an older commit", func(t *testing.T, dir string) {
 			gitRun(t, dir, "checkout", "--quiet", "HEAD^")
 			write(t, dir, map[string]string{"c": "open\n"})
@@ -258,7 +274,8 @@ func TestSaveUnusualStates(t *testing.T) {
 			tt.leave(t, tree.Dir)
 			commit, _, err := tree.Save(t.Context(), "kept")
 			if tt.err != "" {
-				want := strings.ReplaceAll(tt.err, "COMMIT", gitRun(t, tree.Dir, "rev-parse", "HEAD"))
+				want := strings.ReplaceAll(tt.err, "COMMIT",
+					gitRun(t, tree.Dir, "rev-parse", "HEAD"))
 				if err == nil || err.Error() != want {
 					t.Errorf("error %v, want %s", err, want)
 				}
@@ -266,18 +283,21 @@ func TestSaveUnusualStates(t *testing.T) {
 					t.Fatal(err)
 				}
 				tt.want = map[string]string{"a": "2\n"}
-			} else if now := gitRun(t, tree.Dir, "rev-parse", "signalbox/T1"); err != nil || commit != now {
+			} else if now := gitRun(t, tree.Dir, "rev-parse", "signalbox/T1"); err != nil ||
+				commit != now {
 				t.Errorf("saved %s, %v; the branch is at %s", commit, err, now)
 			}
 			wantFiles(t, tree.Dir, tt.want)
-			if out := gitRun(t, tree.Dir, "status", "--porcelain", "--branch"); out != "## signalbox/T1" {
+			if out := gitRun(t, tree.Dir, "status", "--porcelain",
+				"--branch"); out != "## signalbox/T1" {
 				t.Errorf("status %s", out)
 			}
 			if name, _ := unfinishedOperation(tree.gitDir); name != "" {
 				t.Errorf("still in a %s", name)
 			}
 			gitRun(t, tree.Dir, "merge-base", "--is-ancestor", before, "signalbox/T1")
-			if tt.name == "another branch" && gitRun(t, k.dir, "log", "-1", "--format=%s", "feature") != "own" {
+			if tt.name == "another branch" && gitRun(t, k.dir, "log", "-1", "--format=%s",
+				"feature") != "own" {
 				t.Error("another branch was moved")
 			}
 			if k.base() != gitRun(t, k.dir, "rev-parse", "HEAD") {
@@ -293,7 +313,8 @@ func TestDiscard(t *testing.T) {
 	k := newKit(t, map[string]string{"a": "1\n", ".gitignore": "*.o\n"})
 	tree := k.work("T1", map[string]string{"a": "2\n"})
 	commit, _ := tree.Commit(t.Context())
-	write(t, tree.Dir, map[string]string{"a": "critic\n", "b/c": "critic\n", ".gitignore": "*\n", "x.o": "x\n"})
+	write(t, tree.Dir, map[string]string{"a": "critic\n", "b/c": "critic\n", ".gitignore": "*\n",
+		"x.o": "x\n"})
 	gitRun(t, tree.Dir, "commit", "--quiet", "-a", "-m", "critic")
 	write(t, tree.Dir, map[string]string{"a": "again\n"})
 	if err := tree.Discard(t.Context(), commit); err != nil {
@@ -312,7 +333,8 @@ func TestRefresh(t *testing.T) {
 	tree := k.work("T1", map[string]string{"a": "2\n"})
 	write(t, k.dir, map[string]string{"b": "2\n"})
 	k.commit("meanwhile")
-	old := time.Now().Add(-time.Hour) // a file that is rewritten with the same content has not changed
+	// a file that is rewritten with the same content has not changed
+	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(filepath.Join(tree.Dir, "b"), old, old); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +344,8 @@ func TestRefresh(t *testing.T) {
 		}
 	}
 	wantFiles(t, tree.Dir, map[string]string{"a": "2\n", "b": "2\n"})
-	if commit, changed, err := fresh.Save(t.Context(), ""); commit != k.base() || changed || err != nil {
+	if commit, changed, err := fresh.Save(t.Context(), ""); commit != k.base() || changed ||
+		err != nil {
 		t.Error(commit, changed, err)
 	}
 	if commit, changed, err := tree.Save(t.Context(), ""); changed || err != nil {
@@ -346,7 +369,9 @@ func TestRefresh(t *testing.T) {
 	}
 
 	write(t, fresh.Dir, map[string]string{"a": "open\n"})
-	if _, err := fresh.Refresh(t.Context(), k.base()); err == nil || !strings.HasPrefix(err.Error(), "uncommitted changes in the worktree of T0 are in the way") {
+	if _, err := fresh.Refresh(t.Context(), k.base()); err == nil ||
+		!strings.HasPrefix(err.Error(),
+			"uncommitted changes in the worktree of T0 are in the way") {
 		t.Errorf("Refresh with an edit in the way: %v", err)
 	}
 	wantFiles(t, k.open("T0").Dir, map[string]string{"a": "open\n", "b": "2\n"})
@@ -378,8 +403,10 @@ func TestMoveIsFinished(t *testing.T) {
 				write(t, tree.Dir, map[string]string{"b": "", "d": big[:100]})
 			}
 			tree = k.open("T1")
-			wantFiles(t, tree.Dir, map[string]string{"a": "2\n", "b": "2\n", "c": "open\n", "d": big, "e": "2\n"})
-			if out := unbar(gitRun(t, tree.Dir, "-c", "alias.raw=!git status --porcelain | sed 's/^/|/'", "raw")); out != " M c" {
+			wantFiles(t, tree.Dir, map[string]string{"a": "2\n", "b": "2\n", "c": "open\n",
+				"d": big, "e": "2\n"})
+			if out := unbar(gitRun(t, tree.Dir, "-c",
+				"alias.raw=!git status --porcelain | sed 's/^/|/'", "raw")); out != " M c" {
 				t.Errorf("status %q", out)
 			}
 			gitRun(t, tree.Dir, "merge-base", "--is-ancestor", "main", "HEAD")
@@ -413,7 +440,8 @@ func TestLocksOfAKilledGit(t *testing.T) {
 	write(t, tree.Dir, map[string]string{"a": "2\n"})
 	lock := filepath.Join(tree.gitDir, indexLock)
 	young := time.Now().Add(time.Hour) // however slow this machine is
-	if err := errors.Join(os.WriteFile(lock, nil, 0o600), os.Chtimes(lock, young, young)); err != nil {
+	if err := errors.Join(os.WriteFile(lock, nil, 0o600),
+		os.Chtimes(lock, young, young)); err != nil {
 		t.Fatal(err)
 	}
 	k.lockWait = 0

@@ -1,32 +1,39 @@
-// Package workspace gives every task a git worktree and a branch of its own, and merges branches into the base branch.
+// Package workspace gives every task a git worktree and a branch of its own, and merges branches
+// into the base branch.
 //
-// It runs the git program, 2.39 or later, through package git, which keeps git from running commands that an agent named somewhere in
-// the repository. Git must not look into submodules and nested repositories, because it would start another git there.
+// It runs the git program, 2.39 or later, through package git, which keeps git from running
+// commands that an agent named somewhere in the repository. Git must not look into submodules and
+// nested repositories, because it would start another git there.
 //
-// The work of a task is on the branch signalbox/TASK, checked out in FOLDER/TASK. Several goroutines and processes may use different
-// tasks at once. For one task the caller makes sure, with a lease, that there is only one user at a time.
+// The work of a task is on the branch signalbox/TASK, checked out in FOLDER/TASK. Several
+// goroutines and processes may use different tasks at once. For one task the caller makes sure,
+// with a lease, that there is only one user at a time.
 //
-// Worktrees share refs, so an agent, or a process that it left behind, can move any branch at any time. Therefore what matters is
-// named by commit: callers record the commit that Save returns, and pass it to Combine, Changed, OpenScratch and Merge. Branches
-// are read only to begin work and to report that somebody moved them, and are never written through a symbolic ref.
+// Worktrees share refs, so an agent, or a process that it left behind, can move any branch at any
+// time. Therefore what matters is named by commit: callers record the commit that Save returns, and
+// pass it to Combine, Changed, OpenScratch and Merge. Branches are read only to begin work and to
+// report that somebody moved them, and are never written through a symbolic ref.
 //
 // A merge takes three steps, and is never left half done:
 //
 //  1. The merge commit of two named commits is created, and checked in a worktree of its own.
 //  2. The ref of the base branch moves to it by compare-and-swap. From then on the merge counts.
-//  3. The checkout of the base branch, if there is one, is updated. A file that a person edited there is not touched; a warning
+//  3. The checkout of the base branch, if there is one, is updated. A file that a person edited
+//     there is not touched; a warning
 //     lists it.
 //
-// Before step 2 the merge is recorded in FOLDER/.landing, so that after a kill the next process can finish step 3. During step 3
-// index.lock is held in that checkout, as git does, so that a half-updated index cannot be committed. In the same way a worktree
-// that is being moved has the file signalbox-moving in its git folder, and Open finishes the move.
+// Before step 2 the merge is recorded in FOLDER/.landing, so that after a kill the next process can
+// finish step 3. During step 3 index.lock is held in that checkout, as git does, so that a
+// half-updated index cannot be committed. In the same way a worktree that is being moved has the
+// file signalbox-moving in its git folder, and Open finishes the move.
 //
-// Locks that a killed git left on refs and in our worktrees are removed (see isAbandoned). An index.lock in a person's own checkout
-// is never removed; it is an error with a hint.
+// Locks that a killed git left on refs and in our worktrees are removed (see isAbandoned). An
+// index.lock in a person's own checkout is never removed; it is an error with a hint.
 //
-// Limits: submodules have the files of their commits, but are not repositories in a task's worktree, and the recorded commit stays unless an
-// agent changes it (see submodule.go). Objects are as durable as git's core.fsync makes them. If an agent moves the base branch itself, Merge refuses until
-// the caller names the new commit; the agent's change is not undone.
+// Limits: submodules have the files of their commits, but are not repositories in a task's
+// worktree, and the recorded commit stays unless an agent changes it (see submodule.go). Objects
+// are as durable as git's core.fsync makes them. If an agent moves the base branch itself, Merge
+// refuses until the caller names the new commit; the agent's change is not undone.
 package workspace
 
 import (
@@ -52,18 +59,20 @@ type Repo struct {
 	Root string
 	// Base is the branch that work is merged into, such as main.
 	Base string
-	// Warn receives warnings for people, such as about submodules that are not on this machine; nil discards them. It may be called
-	// concurrently, and with the same text again.
+	// Warn receives warnings for people, such as about submodules that are not on this machine; nil
+	// discards them. It may be called concurrently, and with the same text again.
 	Warn func(text string)
 
 	folder     string // contains the worktrees
 	common     string // the git folder that all worktrees share
 	shallow    string // the file shallow in it, as Find found it
 	repository *git.Repository
-	lockWait   time.Duration       // how long to wait for another git's lock; longer than oldLock, so that an abandoned lock never stops us
-	processes  atomic.Int64        // how many git processes were started
-	step       func(name string)   // test hook: called at each step
-	started    func(args []string) // test hook: called with the arguments of each git
+	// how long to wait for another git's lock; longer than oldLock, so that an abandoned lock never
+	// stops us
+	lockWait  time.Duration
+	processes atomic.Int64        // how many git processes were started
+	step      func(name string)   // test hook: called at each step
+	started   func(args []string) // test hook: called with the arguments of each git
 }
 
 // TreesFolder is the folder in a box that contains the worktrees of its tasks.
@@ -74,8 +83,9 @@ const branchPrefix = "signalbox/"
 // Branch returns the name of the branch of a task.
 func Branch(task string) string { return branchPrefix + task }
 
-// Find returns the repository around dir. If work is not possible in it, the error says what to do. Worktrees are kept in folder,
-// which Find creates. If a merge was killed before it updated the checkout of the base branch, Find does that first.
+// Find returns the repository around dir. If work is not possible in it, the error says what to do.
+// Worktrees are kept in folder, which Find creates. If a merge was killed before it updated the
+// checkout of the base branch, Find does that first.
 func Find(ctx context.Context, dir, folder string) (*Repo, error) {
 	r, err := newRepo(ctx, dir)
 	if err != nil {
@@ -104,12 +114,12 @@ func Find(ctx context.Context, dir, folder string) (*Repo, error) {
 	return r, r.createFolder()
 }
 
-// Locate returns the repository around dir, only to ask for its GitFolders. Unlike Find it changes nothing, and does not check whether
-// work is possible.
+// Locate returns the repository around dir, only to ask for its GitFolders. Unlike Find it changes
+// nothing, and does not check whether work is possible.
 func Locate(ctx context.Context, dir string) (*Repo, error) { return newRepo(ctx, dir) }
 
-// Borrow returns the repository around dir, only to add commits of other machines to it. Unlike Find it does not check whether work is possible. The caller calls
-// done after use.
+// Borrow returns the repository around dir, only to add commits of other machines to it. Unlike
+// Find it does not check whether work is possible. The caller calls done after use.
 func Borrow(ctx context.Context, dir string) (r *Repo, done func(), err error) {
 	if r, err = newRepo(ctx, dir); err == nil {
 		done, err = r.useTemporary()
@@ -117,7 +127,8 @@ func Borrow(ctx context.Context, dir string) (r *Repo, done func(), err error) {
 	return r, done, err
 }
 
-// BaseBranch returns the Base of the repository around dir. Unlike Find it changes nothing, and does not check whether work is possible.
+// BaseBranch returns the Base of the repository around dir. Unlike Find it changes nothing, and
+// does not check whether work is possible.
 func BaseBranch(ctx context.Context, dir string) (string, error) {
 	r, err := newRepo(ctx, dir)
 	if err != nil {
@@ -135,8 +146,8 @@ func BaseBranch(ctx context.Context, dir string) (string, error) {
 	return strings.TrimSpace(branch), err
 }
 
-// Inspect returns the Base of the repository around dir, or the error that Find returns if work is not possible there. Unlike Find it changes
-// nothing.
+// Inspect returns the Base of the repository around dir, or the error that Find returns if work is
+// not possible there. Unlike Find it changes nothing.
 func Inspect(ctx context.Context, dir string) (base string, err error) {
 	r, err := newRepo(ctx, dir)
 	if err != nil {
@@ -158,7 +169,8 @@ func Inspect(ctx context.Context, dir string) (base string, err error) {
 func (r *Repo) UseBase(ctx context.Context, branch string) error {
 	found, err := r.refs(ctx, branch)
 	if err == nil && found[branch].commit == "" {
-		err = refusal(signalbox.CodeNotFound, fmt.Sprintf("create it: git branch %s origin/%s, or set deliver.target to another branch", branch, branch), "there is no branch %s", branch)
+		err = refusal(signalbox.CodeNotFound,
+			fmt.Sprintf("create it: git branch %s origin/%s, or set deliver.target to another branch", branch, branch), "there is no branch %s", branch)
 	}
 	if err == nil {
 		r.Base = branch
@@ -192,7 +204,8 @@ func (r *Repo) warn(text string) {
 	}
 }
 
-// GitFolders returns the folders of git that the worktrees need: the one that they share, and those that it borrows objects from.
+// GitFolders returns the folders of git that the worktrees need: the one that they share, and those
+// that it borrows objects from.
 func (r *Repo) GitFolders() []string {
 	folders := []string{r.common}
 	for i := 0; i < len(folders) && len(folders) < maxAlternates; i++ {
@@ -200,7 +213,8 @@ func (r *Repo) GitFolders() []string {
 		if i == 0 {
 			objects = filepath.Join(r.common, "objects")
 		}
-		text, _ := os.ReadFile(filepath.Join(objects, "info", "alternates")) // usually there is none
+		// usually there is none
+		text, _ := os.ReadFile(filepath.Join(objects, "info", "alternates"))
 		for line := range strings.Lines(string(text)) {
 			line = strings.TrimSpace(line)
 			if line == "" || strings.HasPrefix(line, "#") {
@@ -244,22 +258,28 @@ func (r *Repo) locate(ctx context.Context, dir string) error {
 	found, err := git.Locate(ctx, dir)
 	switch {
 	case errors.Is(err, git.ErrNotInstalled):
-		return refusal(signalbox.CodeFailed, "install git, or set workspace: shared in signalbox.yaml", "git is not installed")
+		return refusal(signalbox.CodeFailed,
+			"install git, or set workspace: shared in signalbox.yaml", "git is not installed")
 	case errors.Is(err, git.ErrOwner):
-		return refusal(signalbox.CodeFailed, "if you trust it: git config --global --add safe.directory "+dir,
+		return refusal(signalbox.CodeFailed,
+			"if you trust it: git config --global --add safe.directory "+dir,
 			"the git repository around %s belongs to another user", dir)
 	case errors.Is(err, git.ErrBare):
-		return refusal(signalbox.CodeFailed, "clone it, and work in the clone", "%s is a bare git repository: it has no files to work on", dir)
+		return refusal(signalbox.CodeFailed, "clone it, and work in the clone",
+			"%s is a bare git repository: it has no files to work on", dir)
 	case errors.Is(err, git.ErrNotRepository):
 		return refusal(signalbox.CodeFailed,
-			"run git init and make a first commit, or set workspace: shared in signalbox.yaml", "%s is not in a git repository", dir)
+			"run git init and make a first commit, or set workspace: shared in signalbox.yaml",
+			"%s is not in a git repository", dir)
 	case errors.Is(err, git.ErrInside):
-		return refusal(signalbox.CodeFailed, "work in the folder that contains it", "%s is inside git's own folder", dir)
+		return refusal(signalbox.CodeFailed, "work in the folder that contains it",
+			"%s is inside git's own folder", dir)
 	case err != nil:
 		return err
 	}
 	if !found.Identity {
-		found.Settings = append(found.Settings, "user.name=signalbox", "user.email=signalbox@localhost")
+		found.Settings = append(found.Settings, "user.name=signalbox",
+			"user.email=signalbox@localhost")
 	}
 	r.repository, r.Root, r.common = found, found.Root, found.Common
 	return nil
@@ -274,7 +294,8 @@ var operations = []struct{ file, name, undo string }{
 	{"REVERT_HEAD", "revert", "git revert --abort"},
 }
 
-// unfinishedOperation returns the operation in progress in a git folder and the command that aborts it, or "".
+// unfinishedOperation returns the operation in progress in a git folder and the command that aborts
+// it, or "".
 func unfinishedOperation(gitDir string) (name, undo string) {
 	for _, o := range operations {
 		if _, err := os.Lstat(filepath.Join(gitDir, o.file)); err == nil {
@@ -297,13 +318,17 @@ func (r *Repo) inspect(ctx context.Context) error {
 	rebasing := operation == "rebase" // a rebase detaches the head
 	switch {
 	case state.commit == "":
-		return refusal(signalbox.CodeFailed, "make a first commit: git commit --allow-empty -m start", "the git repository %s has no commit yet", r.Root)
+		return refusal(signalbox.CodeFailed,
+			"make a first commit: git commit --allow-empty -m start",
+			"the git repository %s has no commit yet", r.Root)
 	case state.branch == "" && !rebasing:
 		return r.detached()
 	case operation != "":
-		return refusal(signalbox.CodeFailed, "finish it, or abort it: "+undo, "a %s is in progress in %s", operation, r.Root)
+		return refusal(signalbox.CodeFailed, "finish it, or abort it: "+undo,
+			"a %s is in progress in %s", operation, r.Root)
 	case len(state.files) > 0:
-		return refusal(signalbox.CodeFailed, "commit them, or stash them: git stash", "there are uncommitted changes in %s: %s", r.Root, listFiles(state.files))
+		return refusal(signalbox.CodeFailed, "commit them, or stash them: git stash",
+			"there are uncommitted changes in %s: %s", r.Root, listFiles(state.files))
 	}
 	r.Base = state.branch
 	return r.checkFilters(ctx)
@@ -314,8 +339,9 @@ func (r *Repo) detached() error {
 		"the git repository %s is not on a branch (detached head)", r.Root)
 }
 
-// checkFilters refuses a repository with files that the user's git converts with a filter, such as those of Git LFS and git-crypt. Our
-// git runs no filters, so it would commit such a file as it is in the folder: a large file, or a secret.
+// checkFilters refuses a repository with files that the user's git converts with a filter, such as
+// those of Git LFS and git-crypt. Our git runs no filters, so it would commit such a file as it is
+// in the folder: a large file, or a secret.
 func (r *Repo) checkFilters(ctx context.Context) error {
 	if len(r.repository.Filters) == 0 {
 		return nil
@@ -324,13 +350,17 @@ func (r *Repo) checkFilters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(files), args: []string{"check-attr", "--cached", "--stdin", "-z", "filter"}})
+	out, err := r.run(ctx,
+		call{dir: r.Root, stdin: []byte(files), args: []string{"check-attr", "--cached", "--stdin",
+			"-z", "filter"}})
 	if err != nil {
 		return err
 	}
-	for fields := strings.Split(out, "\x00"); len(fields) > 3; fields = fields[3:] { // path, filter, value
+	// path, filter, value
+	for fields := strings.Split(out, "\x00"); len(fields) > 3; fields = fields[3:] {
 		if slices.Contains(r.repository.Filters, fields[2]) {
-			return refusal(signalbox.CodeFailed, "remove the filter from .gitattributes, or set workspace: shared in signalbox.yaml",
+			return refusal(signalbox.CodeFailed,
+				"remove the filter from .gitattributes, or set workspace: shared in signalbox.yaml",
 				"%s in %s needs the git filter %s; signalbox runs no filters, because an agent could replace them", fields[0], r.Root, fields[2])
 		}
 	}
@@ -342,7 +372,8 @@ func listFiles(files []string) string {
 	if len(files) <= maxListed {
 		return strings.Join(files, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(files[:maxListed], ", "), len(files)-maxListed)
+	return fmt.Sprintf("%s and %d more", strings.Join(files[:maxListed], ", "),
+		len(files)-maxListed)
 }
 
 // treeState is the result of git status in a worktree.
@@ -355,7 +386,8 @@ type treeState struct {
 }
 
 func (r *Repo) status(ctx context.Context, dir string, args ...string) (treeState, error) {
-	out, err := r.git(ctx, dir, append([]string{"status", "--porcelain=v2", "--branch", "--no-renames", "-z"}, args...)...)
+	out, err := r.git(ctx, dir,
+		append([]string{"status", "--porcelain=v2", "--branch", "--no-renames", "-z"}, args...)...)
 	var s treeState
 	for line := range strings.SplitSeq(out, "\x00") {
 		kind, rest, _ := strings.Cut(line, " ")
@@ -433,7 +465,8 @@ func (r *Repo) refs(ctx context.Context, branches ...string) (map[string]ref, er
 	fields := strings.Split(out, "\x00")
 	for i := 0; i+1 < len(fields); i += 2 {
 		commit, name, _ := strings.Cut(strings.TrimSpace(fields[i]), " ")
-		found[strings.TrimPrefix(name, headsPrefix)] = ref{commit, r.repository.Worktree(fields[i+1])}
+		found[strings.TrimPrefix(name, headsPrefix)] = ref{commit,
+			r.repository.Worktree(fields[i+1])}
 	}
 	return found, nil
 }
@@ -451,7 +484,8 @@ func (r *Repo) BaseCommit(ctx context.Context) (string, error) {
 
 func (r *Repo) baseOf(found map[string]ref) (string, error) {
 	if found[r.Base].commit == "" {
-		return "", refusal(signalbox.CodeNotFound, "restore it: git branch "+r.Base+" COMMIT", "the branch %s is gone", r.Base)
+		return "", refusal(signalbox.CodeNotFound, "restore it: git branch "+r.Base+" COMMIT",
+			"the branch %s is gone", r.Base)
 	}
 	return found[r.Base].commit, nil
 }
@@ -459,14 +493,15 @@ func (r *Repo) baseOf(found map[string]ref) (string, error) {
 // ErrNoCommit means that a name is not that of a commit in the repository.
 var ErrNoCommit = errors.New("there is no such branch, tag or commit")
 
-// Resolve returns the commit that a branch, a tag, a remote branch such as origin/main, or the id of a commit stands for, looked up in
-// this order. If there is none, the error matches ErrNoCommit.
+// Resolve returns the commit that a branch, a tag, a remote branch such as origin/main, or the id
+// of a commit stands for, looked up in this order. If there is none, the error matches ErrNoCommit.
 func (r *Repo) Resolve(ctx context.Context, name string) (string, error) {
 	for _, prefix := range []string{headsPrefix, "refs/tags/", "refs/remotes/", ""} {
 		if prefix == "" && !isCommitID(name) && !strings.HasPrefix(name, "refs/") {
 			break
 		}
-		out, err := r.git(ctx, r.Root, "rev-parse", "--verify", "--quiet", "--end-of-options", prefix+name+"^{commit}")
+		out, err := r.git(ctx, r.Root, "rev-parse", "--verify", "--quiet", "--end-of-options",
+			prefix+name+"^{commit}")
 		switch {
 		case err == nil:
 			return strings.TrimSpace(out), nil
@@ -485,11 +520,12 @@ func isCommitID(name string) bool {
 // maxCommits is how many commits CommitsBetween lists.
 const maxCommits = 20
 
-// CommitsBetween returns the commits that to has and from has not, and the reverse, newest first, each as its short id and its
-// subject. Lists are cut, and empty if one of the commits is gone.
+// CommitsBetween returns the commits that to has and from has not, and the reverse, newest first,
+// each as its short id and its subject. Lists are cut, and empty if one of the commits is gone.
 func (r *Repo) CommitsBetween(ctx context.Context, from, to string) (added, dropped []string) {
 	list := func(not, of string) []string {
-		out, err := r.git(ctx, r.Root, "log", "--no-show-signature", "--format=%h %s", fmt.Sprint("--max-count=", maxCommits), "--end-of-options", "^"+not, of)
+		out, err := r.git(ctx, r.Root, "log", "--no-show-signature", "--format=%h %s",
+			fmt.Sprint("--max-count=", maxCommits), "--end-of-options", "^"+not, of)
 		if err != nil || out == "" {
 			return nil
 		}
@@ -498,7 +534,8 @@ func (r *Repo) CommitsBetween(ctx context.Context, from, to string) (added, drop
 	return list(from, to), list(to, from)
 }
 
-// readShallow returns the commits whose parents git ignores, because the repository is a shallow clone; "" if it is not.
+// readShallow returns the commits whose parents git ignores, because the repository is a shallow
+// clone; "" if it is not.
 func (r *Repo) readShallow() (string, error) {
 	text, err := os.ReadFile(filepath.Join(r.common, "shallow"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -507,12 +544,14 @@ func (r *Repo) readShallow() (string, error) {
 	return string(text), err
 }
 
-// checkHistory refuses to merge if the list of commits without parents has changed: an agent can add to it, and what git takes for
-// the common history of two commits decides what a merge contains.
+// checkHistory refuses to merge if the list of commits without parents has changed: an agent can
+// add to it, and what git takes for the common history of two commits decides what a merge
+// contains.
 func (r *Repo) checkHistory() error {
 	now, err := r.readShallow()
 	if err == nil && now != r.shallow {
-		err = refusal(signalbox.CodeFailed, "if you fetched, start signalbox again", "%s has changed, so git may see another history",
+		err = refusal(signalbox.CodeFailed, "if you fetched, start signalbox again",
+			"%s has changed, so git may see another history",
 			filepath.Join(r.common, "shallow"))
 	}
 	return err
@@ -520,14 +559,16 @@ func (r *Repo) checkHistory() error {
 
 // isAncestor reports whether ancestor is commit or an ancestor of it.
 func (r *Repo) isAncestor(ctx context.Context, ancestor, commit string) (bool, error) {
-	_, err := r.git(ctx, r.Root, "merge-base", "--is-ancestor", "--end-of-options", ancestor, commit)
+	_, err := r.git(ctx, r.Root, "merge-base", "--is-ancestor", "--end-of-options", ancestor,
+		commit)
 	if status(err) == 1 {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// Contains reports whether a commit has another in its history. It has none that is "" or that git has removed.
+// Contains reports whether a commit has another in its history. It has none that is "" or that git
+// has removed.
 func (r *Repo) Contains(ctx context.Context, commit, ancestor string) (bool, error) {
 	if ancestor == "" {
 		return false, nil
@@ -541,9 +582,11 @@ func (r *Repo) Contains(ctx context.Context, commit, ancestor string) (bool, err
 	return r.isAncestor(ctx, ancestor, commit)
 }
 
-// moveRef moves a branch from one commit to another. It returns errMoved if the branch is not at from. An empty from means that
-// the branch does not exist. If the branch has become a symbolic ref, the branch itself is replaced, not the one that it names.
-func (r *Repo) moveRef(ctx context.Context, inherit *heldLock, branch, to, from, reason string) error {
+// moveRef moves a branch from one commit to another. It returns errMoved if the branch is not at
+// from. An empty from means that the branch does not exist. If the branch has become a symbolic
+// ref, the branch itself is replaced, not the one that it names.
+func (r *Repo) moveRef(ctx context.Context, inherit *heldLock, branch, to, from,
+	reason string) error {
 	if err := checkCommits(to); err != nil {
 		return err
 	}
@@ -551,7 +594,9 @@ func (r *Repo) moveRef(ctx context.Context, inherit *heldLock, branch, to, from,
 	if old == "" {
 		old = strings.Repeat("0", len(to))
 	}
-	_, err := r.run(ctx, call{dir: r.Root, args: []string{"update-ref", "--no-deref", "-m", reason, headsPrefix + branch, to, old}, inherit: inherit})
+	_, err := r.run(ctx,
+		call{dir: r.Root, args: []string{"update-ref", "--no-deref", "-m", reason,
+			headsPrefix + branch, to, old}, inherit: inherit})
 	if stderrHas(err, "but expected", "reference already exists", "unable to resolve reference") {
 		return errMoved
 	}

@@ -1,11 +1,13 @@
 // Package access decides which HTTP requests are allowed, and who makes them.
 //
-// A request is allowed if it names this server in its Host header, does not come from a page of another origin, and has a token whose
-// scope includes what it needs. Checking the Host stops DNS rebinding: a web page can make a browser connect to 127.0.0.1, but not send
-// another name than its own. A token is needed even on loopback, because every user and every agent on the machine can connect to it.
-// Reading needs none there if the server is told so, except for what is private.
+// A request is allowed if it names this server in its Host header, does not come from a page of
+// another origin, and has a token whose scope includes what it needs. Checking the Host stops DNS
+// rebinding: a web page can make a browser connect to 127.0.0.1, but not send another name than its
+// own. A token is needed even on loopback, because every user and every agent on the machine can
+// connect to it. Reading needs none there if the server is told so, except for what is private.
 //
-// Tokens have scopes and are stored as digests. A browser logs in by a link that works once, and then has a cookie.
+// Tokens have scopes and are stored as digests. A browser logs in by a link that works once, and
+// then has a cookie.
 package access
 
 import (
@@ -32,14 +34,18 @@ const cookiePrefix = "signalbox-"
 
 // Options configures a Guard.
 type Options struct {
-	// Hosts are names and addresses, without a port, by which clients may reach the server besides loopback names. Nil means none.
+	// Hosts are names and addresses, without a port, by which clients may reach the server besides
+	// loopback names. Nil means none.
 	Hosts []string
-	// AnonymousReads allows reading without a token under a loopback name. Use it only for a server that listens on loopback.
+	// AnonymousReads allows reading without a token under a loopback name. Use it only for a server
+	// that listens on loopback.
 	AnonymousReads bool
-	// Box is the id of the box, which is part of the name of the cookie: browsers send the cookies of a host to all of its ports.
+	// Box is the id of the box, which is part of the name of the cookie: browsers send the cookies
+	// of a host to all of its ports.
 	Box string
-	// LoginHost is the host name under which browsers on this machine log in; see Store.LoginHost. The cookie does not count under other
-	// loopback names. Empty means that it counts under all of them.
+	// LoginHost is the host name under which browsers on this machine log in; see Store.LoginHost.
+	// The cookie does not count under other loopback names. Empty means that it counts under all of
+	// them.
 	LoginHost string
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
@@ -71,8 +77,8 @@ type Caller struct {
 	Scope Scope
 	// Browser means that the caller has a cookie, not a token.
 	Browser bool
-	// LeaseSecret is the secret of a lease, which the caller sent instead of a token. Nothing has checked it: the rules do, when the caller
-	// uses the lease.
+	// LeaseSecret is the secret of a lease, which the caller sent instead of a token. Nothing has
+	// checked it: the rules do, when the caller uses the lease.
 	LeaseSecret string
 }
 
@@ -110,11 +116,12 @@ func StatusOf(err error) int {
 
 func denied(status int, message string) error { return &DeniedError{status, message} }
 
-// Check returns who makes a request, or a *DeniedError if it may not be made. needed is the scope that the request needs; writes says that
-// it changes something.
+// Check returns who makes a request, or a *DeniedError if it may not be made. needed is the scope
+// that the request needs; writes says that it changes something.
 func (g *Guard) Check(r *http.Request, needed Scope, writes bool) (Caller, error) {
 	if !g.isThisHost(r.Host) {
-		return Caller{}, denied(http.StatusForbidden, "unknown Host: use a loopback name, or ask the operator to add this one with --host")
+		return Caller{}, denied(http.StatusForbidden,
+			"unknown Host: use a loopback name, or ask the operator to add this one with --host")
 	}
 	if err := checkOrigin(r, writes); err != nil {
 		return Caller{}, err
@@ -124,25 +131,30 @@ func (g *Guard) Check(r *http.Request, needed Scope, writes bool) (Caller, error
 		return Caller{}, err
 	}
 	switch {
-	case needed == Public, caller.Scope.Allows(needed), caller.LeaseSecret != "" && needed.isSession():
+	case needed == Public, caller.Scope.Allows(needed), caller.LeaseSecret != "" &&
+		needed.isSession():
 		return caller, nil
 	case caller.LeaseSecret != "":
-		return Caller{}, denied(http.StatusForbidden, "the secret of a lease is only for the operations of its session")
+		return Caller{}, denied(http.StatusForbidden,
+			"the secret of a lease is only for the operations of its session")
 	case caller.Scope != Public:
-		return Caller{}, denied(http.StatusForbidden, "the token has the scope "+string(caller.Scope)+", and this needs "+string(needed.OfToken()))
+		return Caller{}, denied(http.StatusForbidden, "the token has the scope "+
+			string(caller.Scope)+", and this needs "+string(needed.OfToken()))
 	case needed == Read && !writes && g.opts.AnonymousReads && g.isLoopbackName(r.Host):
 		return Caller{Scope: Read}, nil
 	}
-	return Caller{}, denied(http.StatusUnauthorized, "send a token (Authorization: Bearer TOKEN), which signalbox token create prints, or log in with the link that signalbox token link prints")
+	return Caller{}, denied(http.StatusUnauthorized,
+		"send a token (Authorization: Bearer TOKEN), which signalbox token create prints, or log in with the link that signalbox token link prints")
 }
 
-// identify returns who sends a token or a cookie. A request with neither has a caller without a scope; one with a wrong token is denied,
-// so that its sender learns of it.
+// identify returns who sends a token or a cookie. A request with neither has a caller without a
+// scope; one with a wrong token is denied, so that its sender learns of it.
 func (g *Guard) identify(r *http.Request) (Caller, error) {
 	if header := r.Header.Get("Authorization"); header != "" {
 		scheme, secret, _ := strings.Cut(header, " ")
 		if !strings.EqualFold(scheme, "Bearer") {
-			return Caller{}, denied(http.StatusUnauthorized, "send the token as Authorization: Bearer TOKEN")
+			return Caller{}, denied(http.StatusUnauthorized,
+				"send the token as Authorization: Bearer TOKEN")
 		}
 		secret = strings.TrimSpace(secret)
 		if strings.HasPrefix(secret, leasePrefix) {
@@ -157,7 +169,8 @@ func (g *Guard) identify(r *http.Request) (Caller, error) {
 	}
 	t, err := g.find(cookie.Value, KindBrowser)
 	if d := (*DeniedError)(nil); errors.As(err, &d) {
-		return Caller{}, nil // an expired cookie stays in the browser: it is asked to log in where that is needed
+		// an expired cookie stays in the browser: it is asked to log in where that is needed
+		return Caller{}, nil
 	}
 	return Caller{Name: t.Name, Scope: t.Scope, Browser: true}, err
 }
@@ -175,8 +188,8 @@ func (g *Guard) find(secret string, kind Kind) (Token, error) {
 	return t, err
 }
 
-// checkOrigin denies requests that pages of another origin make. Browsers send Sec-Fetch-Site with every request, and Origin with those
-// that may change something; programs send neither.
+// checkOrigin denies requests that pages of another origin make. Browsers send Sec-Fetch-Site with
+// every request, and Origin with those that may change something; programs send neither.
 func checkOrigin(r *http.Request, writes bool) error {
 	message := "requests from pages of another origin are not allowed"
 	if origin := r.Header.Get("Origin"); origin != "" && !SameHost(origin, r.Host) {
@@ -187,7 +200,8 @@ func checkOrigin(r *http.Request, writes bool) error {
 		return nil
 	case "same-site", "cross-site":
 		// A link on another page may lead to a page of the dashboard.
-		if writes || r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" {
+		if writes || r.Header.Get("Sec-Fetch-Mode") != "navigate" ||
+			r.Header.Get("Sec-Fetch-Dest") != "document" {
 			return denied(http.StatusForbidden, message)
 		}
 		return nil
@@ -198,10 +212,12 @@ func checkOrigin(r *http.Request, writes bool) error {
 // CookieName returns the name of the cookie of a browser that has logged in.
 func (g *Guard) CookieName() string { return cookiePrefix + g.opts.Box }
 
-// CheckHost denies a request that names another host, or that a page of another origin makes. Check does the same and more.
+// CheckHost denies a request that names another host, or that a page of another origin makes. Check
+// does the same and more.
 func (g *Guard) CheckHost(r *http.Request) error {
 	if !g.isThisHost(r.Host) {
-		return denied(http.StatusForbidden, "unknown Host: use a loopback name, or ask the operator to add this one with --host")
+		return denied(http.StatusForbidden,
+			"unknown Host: use a loopback name, or ask the operator to add this one with --host")
 	}
 	return checkOrigin(r, r.Method != http.MethodGet && r.Method != http.MethodHead)
 }
@@ -210,21 +226,26 @@ func (g *Guard) isThisHost(host string) bool {
 	return IsThisHost(host, g.opts.Hosts) || g.isLoopbackName(host)
 }
 
-// IsThisHost reports whether a Host header names this server, by a loopback name or by one of the known names and addresses. A web page
-// cannot make a browser send a loopback name for its own host, so this stops DNS rebinding.
+// IsThisHost reports whether a Host header names this server, by a loopback name or by one of the
+// known names and addresses. A web page cannot make a browser send a loopback name for its own
+// host, so this stops DNS rebinding.
 func IsThisHost(host string, known []string) bool {
 	name := hostName(host)
-	return isLoopback(name) || slices.ContainsFunc(known, func(known string) bool { return name != "" && strings.EqualFold(known, name) })
+	return isLoopback(name) ||
+		slices.ContainsFunc(known,
+			func(known string) bool { return name != "" && strings.EqualFold(known, name) })
 }
 
-// isLoopbackName reports whether a Host header is a name of this machine, or the one under which browsers log in.
+// isLoopbackName reports whether a Host header is a name of this machine, or the one under which
+// browsers log in.
 func (g *Guard) isLoopbackName(host string) bool {
 	name := hostName(host)
 	return isLoopback(name) || name != "" && name == g.opts.LoginHost
 }
 
-// takesCookies reports whether a browser can be logged in under the name in a Host header. It cannot under an ordinary loopback name: a program on
-// another port of it, such as one of an agent, would get the cookie.
+// takesCookies reports whether a browser can be logged in under the name in a Host header. It
+// cannot under an ordinary loopback name: a program on another port of it, such as one of an agent,
+// would get the cookie.
 func (g *Guard) takesCookies(host string) bool {
 	return g.opts.LoginHost == "" || !isLoopback(hostName(host))
 }
@@ -253,7 +274,8 @@ func hostName(host string) string {
 // SameHost reports whether an origin is the host of a request.
 func SameHost(origin, host string) bool {
 	u, err := url.Parse(origin)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") &&
+		strings.EqualFold(u.Host, host)
 }
 
 // LinkLife is how long a login link works, and cookieLife how long a browser stays logged in.
@@ -263,26 +285,32 @@ const (
 )
 
 // NewLink creates a secret for a login link, for a browser with a scope.
-func (s *Store) NewLink(ctx context.Context, name string, scope Scope, now time.Time) (secret string, err error) {
-	return s.Create(ctx, Token{Name: name, Kind: KindLink, Scope: scope, Created: now, Expires: now.Add(LinkLife)})
+func (s *Store) NewLink(ctx context.Context, name string, scope Scope,
+	now time.Time) (secret string, err error) {
+	return s.Create(ctx, Token{Name: name, Kind: KindLink, Scope: scope, Created: now,
+		Expires: now.Add(LinkLife)})
 }
 
-// LogIn exchanges the secret of a login link for a cookie, which it sets. The request must come from a page of this server.
+// LogIn exchanges the secret of a login link for a cookie, which it sets. The request must come
+// from a page of this server.
 func (g *Guard) LogIn(w http.ResponseWriter, r *http.Request, secret string) error {
 	if err := g.CheckHost(r); err != nil {
 		return err
 	}
 	if !g.takesCookies(r.Host) {
-		return denied(http.StatusForbidden, "open the link as it was printed: under another name, programs on other ports of this machine would get the cookie")
+		return denied(http.StatusForbidden,
+			"open the link as it was printed: under another name, programs on other ports of this machine would get the cookie")
 	}
 	value, err := g.store.Redeem(r.Context(), secret, g.opts.Now(), cookieLife)
 	if errors.Is(err, ErrUnknownToken) {
-		return denied(http.StatusUnauthorized, "the link has expired or was used: signalbox token link prints another one")
+		return denied(http.StatusUnauthorized,
+			"the link has expired or was used: signalbox token link prints another one")
 	}
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, &http.Cookie{Name: g.CookieName(), Value: value, Path: "/", MaxAge: int(cookieLife / time.Second), HttpOnly: true,
+	http.SetCookie(w, &http.Cookie{Name: g.CookieName(), Value: value, Path: "/",
+		MaxAge: int(cookieLife / time.Second), HttpOnly: true,
 		Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
 	return nil
 }
@@ -293,11 +321,13 @@ func (g *Guard) LogOut(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, &http.Cookie{Name: g.CookieName(), Path: "/", MaxAge: -1, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{Name: g.CookieName(), Path: "/", MaxAge: -1, HttpOnly: true,
+		Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
 	if !caller.Browser {
 		return nil
 	}
-	if err := g.store.Revoke(r.Context(), caller.Name); signalbox.CodeOf(err) != signalbox.CodeNotFound {
+	if err := g.store.Revoke(r.Context(),
+		caller.Name); signalbox.CodeOf(err) != signalbox.CodeNotFound {
 		return err
 	}
 	return nil

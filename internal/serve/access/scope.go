@@ -15,19 +15,23 @@ const (
 	Public Scope = ""
 	// Read allows reading everything in the box, including transcripts.
 	Read Scope = "read"
-	// Private is needed for reading what is not about the work, such as a portfolio, and for reading that makes the server work hard. Read
-	// includes it, but nobody has it without a token: agents can connect to loopback. No token has it.
+	// Private is needed for reading what is not about the work, such as a portfolio, and for
+	// reading that makes the server work hard. Read includes it, but nobody has it without a token:
+	// agents can connect to loopback. No token has it.
 	Private Scope = "private"
-	// Answer allows answering questions, approving and rejecting merges, and giving words to agents.
+	// Answer allows answering questions, approving and rejecting merges, and giving words to
+	// agents.
 	Answer Scope = "answer"
-	// Operate allows everything, including opening work, claiming it in any role, and cancelling the run.
+	// Operate allows everything, including opening work, claiming it in any role, and cancelling
+	// the run.
 	Operate Scope = "operate"
 )
 
 // sessionPrefix begins the scope of a single session.
 const sessionPrefix = "session:"
 
-// Session returns the scope that allows renewing, releasing and ending one session, and reading nothing but its work.
+// Session returns the scope that allows renewing, releasing and ending one session, and reading
+// nothing but its work.
 func Session(id string) Scope { return Scope(sessionPrefix + id) }
 
 // ParseScope returns the scope with a name, or an error that lists the names.
@@ -42,7 +46,8 @@ func ParseScope(name string) (Scope, error) {
 		}
 		return Scope(name), nil
 	}
-	return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("unknown scope '%s'", name),
+	return "", &signalbox.Error{Code: signalbox.CodeUsage,
+		Err:  fmt.Errorf("unknown scope '%s'", name),
 		Hint: "a scope is read, answer, operate, or session:ID"}
 }
 
@@ -54,7 +59,8 @@ func (s Scope) Allows(needed Scope) bool {
 	return s.rank() > 0 && s.rank() >= needed.rank() && (needed.rank() > 0 || s == Operate)
 }
 
-// rank orders the scopes that include each other. It is 0 for those of sessions, which only Operate includes.
+// rank orders the scopes that include each other. It is 0 for those of sessions, which only Operate
+// includes.
 func (s Scope) rank() int {
 	switch s {
 	case Read, Private:

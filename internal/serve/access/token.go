@@ -72,7 +72,8 @@ var (
 	ErrExpiredToken = errors.New("the token has expired")
 )
 
-// Store keeps the digests of the tokens of a box. Any number of processes may use one store. Its methods are safe for concurrent use.
+// Store keeps the digests of the tokens of a box. Any number of processes may use one store. Its
+// methods are safe for concurrent use.
 type Store struct {
 	file string
 
@@ -91,8 +92,9 @@ const loginFile = "login.host"
 // loginHosts are the names that LoginHost returns.
 var loginHosts = lazy.Regexp(`^box-[a-z2-7]{26}\.localhost$`)
 
-// LoginHost returns the host name under which the browser of a person on this machine logs in to the box. Browsers send cookies to every port of a
-// host, and an agent may listen on another port, so the name cannot be guessed. Browsers resolve every name below localhost to loopback.
+// LoginHost returns the host name under which the browser of a person on this machine logs in to
+// the box. Browsers send cookies to every port of a host, and an agent may listen on another port,
+// so the name cannot be guessed. Browsers resolve every name below localhost to loopback.
 func (s *Store) LoginHost(ctx context.Context) (string, error) {
 	lock, err := durable.Acquire(ctx, s.file+".lock")
 	if err != nil {
@@ -111,8 +113,9 @@ func (s *Store) LoginHost(ctx context.Context) (string, error) {
 	return name, durable.Replace(file, []byte(name+"\n"), 0o600)
 }
 
-// Create adds a token and returns it. No valid token may have its name. Expired tokens are forgotten
-// if their name is used again, if they are links or cookies, after a while, or to make room.
+// Create adds a token and returns it. No valid token may have its name. Expired tokens are
+// forgotten if their name is used again, if they are links or cookies, after a while, or to make
+// room.
 func (s *Store) Create(ctx context.Context, t Token) (secret string, err error) {
 	if err := signalbox.CheckID(t.Name); err != nil {
 		return "", fmt.Errorf("the name of the token: %w", err)
@@ -129,11 +132,13 @@ func (s *Store) Create(ctx context.Context, t Token) (secret string, err error) 
 				(full || longAgo || old.Name == t.Name || old.Kind != KindToken)
 		})
 		if slices.ContainsFunc(tokens, func(old Token) bool { return old.Name == t.Name }) {
-			return nil, &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("there is a token with the name '%s'", t.Name),
+			return nil, &signalbox.Error{Code: signalbox.CodeConflict,
+				Err:  fmt.Errorf("there is a token with the name '%s'", t.Name),
 				Hint: "choose another name, or revoke that token: signalbox token revoke " + t.Name}
 		}
 		if len(tokens) >= maxTokens {
-			return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there are %d tokens", len(tokens)),
+			return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+				Err:  fmt.Errorf("there are %d tokens", len(tokens)),
 				Hint: "revoke those that are no longer used: signalbox token list"}
 		}
 		return append(tokens, t), nil
@@ -143,9 +148,12 @@ func (s *Store) Create(ctx context.Context, t Token) (secret string, err error) 
 // Revoke removes a token by its name. It returns an error with CodeNotFound if there is none.
 func (s *Store) Revoke(ctx context.Context, name string) error {
 	return s.change(ctx, func(tokens []Token) ([]Token, error) {
-		rest := slices.DeleteFunc(slices.Clone(tokens), func(t Token) bool { return t.Name == name })
+		rest := slices.DeleteFunc(slices.Clone(tokens),
+			func(t Token) bool { return t.Name == name })
 		if len(rest) == len(tokens) {
-			return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no token with the name '%s'", name), Hint: "list them with signalbox token list"}
+			return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+				Err:  fmt.Errorf("there is no token with the name '%s'", name),
+				Hint: "list them with signalbox token list"}
 		}
 		return rest, nil
 	})
@@ -157,15 +165,16 @@ func (s *Store) List() ([]Token, error) {
 	return slices.Clone(tokens), err
 }
 
-// Find returns the token of one of the kinds with a secret, or ErrUnknownToken. With ErrExpiredToken
-// it also returns the token.
+// Find returns the token of one of the kinds with a secret, or ErrUnknownToken. With
+// ErrExpiredToken it also returns the token.
 func (s *Store) Find(secret string, now time.Time, kinds ...Kind) (Token, error) {
 	tokens, err := s.load()
 	if err != nil {
 		return Token{}, err
 	}
 	found, shown := -1, []byte(digest(secret))
-	for i := range tokens { // all of them, so that the time does not reveal which one was nearly right
+	// all of them, so that the time does not reveal which one was nearly right
+	for i := range tokens {
 		if subtle.ConstantTimeCompare(shown, []byte(tokens[i].Digest)) == 1 {
 			found = i
 		}
@@ -179,15 +188,18 @@ func (s *Store) Find(secret string, now time.Time, kinds ...Kind) (Token, error)
 	return tokens[found], nil
 }
 
-// Redeem exchanges a login link for a token of a browser, which lives as long as asked. A link works once.
-func (s *Store) Redeem(ctx context.Context, secret string, now time.Time, life time.Duration) (cookie string, err error) {
+// Redeem exchanges a login link for a token of a browser, which lives as long as asked. A link
+// works once.
+func (s *Store) Redeem(ctx context.Context, secret string, now time.Time,
+	life time.Duration) (cookie string, err error) {
 	random := make([]byte, 32)
 	rand.Read(random)
 	cookie = base64.RawURLEncoding.EncodeToString(random)
 	return cookie, s.change(ctx, func(tokens []Token) ([]Token, error) {
 		shown := digest(secret)
 		i := slices.IndexFunc(tokens, func(t Token) bool {
-			return t.Kind == KindLink && subtle.ConstantTimeCompare([]byte(shown), []byte(t.Digest)) == 1
+			return t.Kind == KindLink && subtle.ConstantTimeCompare([]byte(shown),
+				[]byte(t.Digest)) == 1
 		})
 		if i < 0 || tokens[i].Expired(now) {
 			return nil, ErrUnknownToken
@@ -223,7 +235,8 @@ func (s *Store) change(ctx context.Context, f func([]Token) ([]Token, error)) er
 	return durable.Replace(s.file, append(data, '\n'), 0o600)
 }
 
-// load returns the tokens, which the caller must not change. It reads the file only if it was replaced.
+// load returns the tokens, which the caller must not change. It reads the file only if it was
+// replaced.
 func (s *Store) load() ([]Token, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -235,7 +248,8 @@ func (s *Store) load() ([]Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.read != nil && os.SameFile(s.read, info) && s.read.ModTime().Equal(info.ModTime()) && s.read.Size() == info.Size() {
+	if s.read != nil && os.SameFile(s.read, info) && s.read.ModTime().Equal(info.ModTime()) &&
+		s.read.Size() == info.Size() {
 		return s.tokens, nil
 	}
 	data, err := durable.ReadRegular(s.file, maxTokenFile)
@@ -244,7 +258,8 @@ func (s *Store) load() ([]Token, error) {
 	}
 	var tokens []Token
 	if err := json.Unmarshal(data, &tokens); err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the file of tokens cannot be read: %w", err),
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("the file of tokens cannot be read: %w", err),
 			Hint: "remove " + s.file + ", and create the tokens again"}
 	}
 	s.read, s.tokens = info, tokens

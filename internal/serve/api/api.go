@@ -1,6 +1,8 @@
-// Package api serves a box over HTTP: the operations of the command line as JSON below /api/v1, and the events of the ledger as a stream.
+// Package api serves a box over HTTP: the operations of the command line as JSON below /api/v1, and
+// the events of the ledger as a stream.
 //
-// The operations are a table. The OpenAPI document, the checks of access, and the routes all come from it, so they cannot differ.
+// The operations are a table. The OpenAPI document, the checks of access, and the routes all come
+// from it, so they cannot differ.
 package api
 
 import (
@@ -30,13 +32,15 @@ type Options struct {
 	Oracle *ask.Service
 	// ExitFlag is the value of the environment variable that enables exit signals.
 	ExitFlag string
-	// Portfolio returns the desk of the portfolio, which need not exist; nil means that there is none. It is called for each request.
+	// Portfolio returns the desk of the portfolio, which need not exist; nil means that there is
+	// none. It is called for each request.
 	Portfolio func() *portfolio.Desk
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
-	// MaxStreams is how many streams of events callers with a token may have open at once; 0 means 2000.
+	// MaxStreams is how many streams of events callers with a token may have open at once; 0 means
+	// 2000.
 	MaxStreams int
 	// MaxPublicStreams is how many callers without a token may have open besides; 0 means 64.
 	MaxPublicStreams int
@@ -50,17 +54,20 @@ type API struct {
 	opts       Options
 	operations []operation
 	document   []byte
-	// streams has an element for each open stream, and publicStreams for those of callers without a token.
+	// streams has an element for each open stream, and publicStreams for those of callers without a
+	// token.
 	streams, publicStreams chan struct{}
-	// heavy is for operations that take much time or memory, and publicHeavy for those of callers without a token.
+	// heavy is for operations that take much time or memory, and publicHeavy for those of callers
+	// without a token.
 	heavy, publicHeavy *transfer.Slots
 
 	listMu sync.Mutex // guards list
 	list   encodedList
 }
 
-// maxHeavy is how many operations that take much time or memory run at once, maxPublicHeavy how many besides of callers without a token, who
-// must not keep others out, and heavyTimeout how long others wait.
+// maxHeavy is how many operations that take much time or memory run at once, maxPublicHeavy how
+// many besides of callers without a token, who must not keep others out, and heavyTimeout how long
+// others wait.
 const (
 	maxHeavy       = 4
 	maxPublicHeavy = 2
@@ -85,8 +92,10 @@ func New(b *box.Box, guard *access.Guard, hub *stream.Hub, opts *Options) (*API,
 	if a.opts.MaxPublicStreams == 0 {
 		a.opts.MaxPublicStreams = 64
 	}
-	a.streams, a.publicStreams = make(chan struct{}, a.opts.MaxStreams), make(chan struct{}, a.opts.MaxPublicStreams)
-	a.heavy, a.publicHeavy = transfer.NewSlots(maxHeavy, heavyTimeout), transfer.NewSlots(maxPublicHeavy, heavyTimeout)
+	a.streams, a.publicStreams = make(chan struct{}, a.opts.MaxStreams),
+		make(chan struct{}, a.opts.MaxPublicStreams)
+	a.heavy, a.publicHeavy = transfer.NewSlots(maxHeavy, heavyTimeout),
+		transfer.NewSlots(maxPublicHeavy, heavyTimeout)
 	a.addReads()
 	a.addTexts()
 	a.addWork()
@@ -104,11 +113,13 @@ func New(b *box.Box, guard *access.Guard, hub *stream.Hub, opts *Options) (*API,
 func (a *API) Register(mux *http.ServeMux) {
 	for i := range a.operations {
 		o := &a.operations[i]
-		mux.HandleFunc(o.method+" "+Prefix+o.path, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, o) })
+		mux.HandleFunc(o.method+" "+Prefix+o.path,
+			func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, o) })
 	}
 	mux.HandleFunc("GET "+Prefix+"/openapi.json", a.serveDocument)
 	mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) {
-		a.fail(w, r, &access.DeniedError{Status: http.StatusNotFound, Message: "there is no such operation: see " + Prefix + "/openapi.json"})
+		a.fail(w, r, &access.DeniedError{Status: http.StatusNotFound,
+			Message: "there is no such operation: see " + Prefix + "/openapi.json"})
 	})
 }
 
@@ -144,12 +155,14 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, o *operation) {
 // actor returns the name of the caller on the ledger.
 func (c *call) actor() string { return c.caller.Name }
 
-// refresh reads the events that other processes have appended, so that an answer includes everything that the caller may know of. A program cannot
-// see that an answer is outdated, so it gets an error instead, and soon.
+// refresh reads the events that other processes have appended, so that an answer includes
+// everything that the caller may know of. A program cannot see that an answer is outdated, so it
+// gets an error instead, and soon.
 func (a *API) refresh(ctx context.Context) error {
 	since, err := a.box.Engine.RefreshOrKnown(ctx)
 	if err == nil && !since.IsZero() {
-		err = fmt.Errorf("%w since %s UTC", journal.ErrUnavailable, since.UTC().Format(time.TimeOnly))
+		err = fmt.Errorf("%w since %s UTC", journal.ErrUnavailable,
+			since.UTC().Format(time.TimeOnly))
 	}
 	return err
 }

@@ -59,9 +59,12 @@ func newWorld(t testing.TB, anonymousReads bool) *world {
 	t.Cleanup(func() { b.Close() })
 	store := access.NewStore(dir)
 	w := &world{t: t, box: b, store: store, config: b.Config, tokens: map[access.Scope]string{}}
-	for _, scope := range []access.Scope{access.Read, access.Answer, access.Operate, access.Session("s-1")} {
+	for _, scope := range []access.Scope{access.Read, access.Answer, access.Operate,
+		access.Session("s-1")} {
 		name := strings.ReplaceAll(string(scope), ":", "-")
-		if w.tokens[scope], err = store.Create(t.Context(), access.Token{Name: name, Kind: access.KindToken, Scope: scope, Created: time.Now()}); err != nil {
+		if w.tokens[scope], err = store.Create(t.Context(),
+			access.Token{Name: name, Kind: access.KindToken, Scope: scope,
+				Created: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -70,14 +73,20 @@ func newWorld(t testing.TB, anonymousReads bool) *world {
 	ended := make(chan struct{})
 	go func() { defer close(ended); hub.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended })
-	oracle := ask.New(b, ask.Options{Config: func(context.Context) (*config.Config, error) { return w.config, nil }})
+	oracle := ask.New(b,
+		ask.Options{Config: func(context.Context) (*config.Config, error) { return w.config, nil }})
 	t.Cleanup(oracle.Close)
 	folder := t.TempDir()
 	if _, err := example.Write(folder); err != nil {
 		t.Fatal(err)
 	}
-	w.desk = portfolio.NewDesk(folder, &portfolio.Options{Now: func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }})
-	if w.api, err = New(b, access.NewGuard(store, &access.Options{AnonymousReads: anonymousReads}), hub, &Options{ExitFlag: "true", Version: "test", Oracle: oracle, Portfolio: func() *portfolio.Desk { return w.desk }}); err != nil {
+	w.desk = portfolio.NewDesk(folder,
+		&portfolio.Options{Now: func() time.Time {
+			return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+		}})
+	if w.api, err = New(b, access.NewGuard(store, &access.Options{AnonymousReads: anonymousReads}),
+		hub, &Options{ExitFlag: "true", Version: "test", Oracle: oracle,
+			Portfolio: func() *portfolio.Desk { return w.desk }}); err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
@@ -156,29 +165,41 @@ func (w *world) post(path, token string, body, answer any) {
 	}
 }
 
-// scopes is what each operation needs. It repeats the table on purpose: a change of who may do what must be made twice.
+// scopes is what each operation needs. It repeats the table on purpose: a change of who may do what
+// must be made twice.
 var scopes = map[string]access.Scope{
-	"getStatus": access.Read, "listWork": access.Read, "getWork": access.Read, "listQuestions": access.Read, "getDiff": access.Read, "getLog": access.Read,
-	"verifyLedger": access.Private, "getKey": access.Read, "proveEvent": access.Read, "getBlob": access.Read, "listEvents": access.Read, "streamEvents": access.Read,
-	"answerQuestion": access.Answer, "approveWork": access.Answer, "rejectWork": access.Answer, "reworkWork": access.Answer, "tellWork": access.Answer,
-	"pauseWork": access.Operate, "resumeWork": access.Operate, "cancelWork": access.Operate, "retryWork": access.Operate,
-	"pauseRun": access.Operate, "resumeRun": access.Operate, "cancelRun": access.Operate, "retryRun": access.Operate,
-	"openWork": access.Operate, "claimWork": access.Operate, "revokeLease": access.Operate, "unblockWork": access.Operate,
+	"getStatus": access.Read, "listWork": access.Read, "getWork": access.Read,
+	"listQuestions": access.Read, "getDiff": access.Read, "getLog": access.Read,
+	"verifyLedger": access.Private, "getKey": access.Read, "proveEvent": access.Read,
+	"getBlob": access.Read, "listEvents": access.Read, "streamEvents": access.Read,
+	"answerQuestion": access.Answer, "approveWork": access.Answer, "rejectWork": access.Answer,
+	"reworkWork": access.Answer, "tellWork": access.Answer,
+	"pauseWork": access.Operate, "resumeWork": access.Operate, "cancelWork": access.Operate,
+	"retryWork": access.Operate,
+	"pauseRun":  access.Operate, "resumeRun": access.Operate, "cancelRun": access.Operate,
+	"retryRun": access.Operate,
+	"openWork": access.Operate, "claimWork": access.Operate, "revokeLease": access.Operate,
+	"unblockWork":    access.Operate,
 	"suggestHarvest": access.Private, "checkExits": access.Private, "listLots": access.Private,
-	"renewLease": access.Session("s-1"), "releaseLease": access.Session("s-1"), "submitExit": access.Session("s-1"),
-	"askOracle": access.Operate, "listConversations": access.Operate, "getConversation": access.Operate, "stopOracle": access.Operate,
+	"renewLease": access.Session("s-1"), "releaseLease": access.Session("s-1"),
+	"submitExit": access.Session("s-1"),
+	"askOracle":  access.Operate, "listConversations": access.Operate,
+	"getConversation": access.Operate, "stopOracle": access.Operate,
 }
 
-// TestEveryOperationChecksAccess calls every operation with every scope, from several origins and with other methods. A request that is
-// allowed may fail for other reasons.
+// TestEveryOperationChecksAccess calls every operation with every scope, from several origins and
+// with other methods. A request that is allowed may fail for other reasons.
 func TestEveryOperationChecksAccess(t *testing.T) {
-	values := strings.NewReplacer("{task}", "T1", "{question}", "Q-1", "{session}", "s-1", "{seq}", "1", "{digest}", strings.Repeat("0", 64), "{ticker}", "SLV")
+	values := strings.NewReplacer("{task}", "T1", "{question}", "Q-1", "{session}", "s-1", "{seq}",
+		"1", "{digest}", strings.Repeat("0", 64), "{ticker}", "SLV")
 	for _, anonymous := range []bool{true, false} {
 		w := newWorld(t, anonymous)
 		w.do(rules.OpenWork{Work: "held", Actor: "ann"})
-		w.do(rules.Claim{Work: "held", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "ann", Lease: "l-1"})
+		w.do(rules.Claim{Work: "held", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "ann",
+			Lease: "l-1"})
 		if len(w.api.operations) != len(scopes) {
-			t.Errorf("%d operations, and %d in the table of this test", len(w.api.operations), len(scopes))
+			t.Errorf("%d operations, and %d in the table of this test", len(w.api.operations),
+				len(scopes))
 		}
 		for _, o := range w.api.operations {
 			needed, known := scopes[o.name]
@@ -187,8 +208,10 @@ func TestEveryOperationChecksAccess(t *testing.T) {
 				continue
 			}
 			path := Prefix + values.Replace(o.path)
-			for _, has := range []access.Scope{access.Public, access.Read, access.Answer, access.Operate, access.Session("s-1")} {
-				allowed := has.Allows(needed) && has != access.Public || needed == access.Read && anonymous && has == access.Public
+			for _, has := range []access.Scope{access.Public, access.Read, access.Answer,
+				access.Operate, access.Session("s-1")} {
+				allowed := has.Allows(needed) && has != access.Public || needed == access.Read &&
+					anonymous && has == access.Public
 				for _, origin := range []string{"", w.url, "http://evil.example", "null"} {
 					headers := []string{}
 					if origin != "" {
@@ -197,41 +220,49 @@ func TestEveryOperationChecksAccess(t *testing.T) {
 					status, body := w.request(o.method, path, w.tokens[has], nil, headers...)
 					denied := status == http.StatusUnauthorized || status == http.StatusForbidden
 					if want := allowed && (origin == "" || origin == w.url); denied == want {
-						t.Errorf("%s with scope %q from origin %q, anonymous reads %t: %d %s", o.name, has, origin, anonymous, status, body)
+						t.Errorf("%s with scope %q from origin %q, anonymous reads %t: %d %s",
+							o.name, has, origin, anonymous, status, body)
 					}
 					if has == access.Public && denied {
 						w.checkDenied(o.name, status, body, origin == "" || origin == w.url)
 					}
 				}
 			}
-			if status, body := w.request(o.method, path, w.tokens[access.Operate], nil, "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
+			if status, body := w.request(o.method, path, w.tokens[access.Operate], nil,
+				"Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
 				t.Errorf("%s from another site: %d %s", o.name, status, body)
 			}
 			for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodPatch} {
-				if status, _ := w.request(method, path, w.tokens[access.Operate], nil); status < 400 {
+				if status, _ := w.request(method, path, w.tokens[access.Operate],
+					nil); status < 400 {
 					t.Errorf("%s %s: %d", method, path, status)
 				}
 			}
 		}
-		for has, want := range map[access.Scope]int{access.Public: http.StatusUnauthorized, access.Read: http.StatusOK, access.Session("s-1"): http.StatusForbidden} {
+		for has, want := range map[access.Scope]int{access.Public: http.StatusUnauthorized,
+			access.Read: http.StatusOK, access.Session("s-1"): http.StatusForbidden} {
 			if has == access.Public && anonymous {
 				want = http.StatusOK
 			}
-			if status, body := w.request(http.MethodGet, Prefix+"/openapi.json", w.tokens[has], nil); status != want {
-				t.Errorf("the document with scope %q, anonymous reads %t: %d %s", has, anonymous, status, body)
+			if status, body := w.request(http.MethodGet, Prefix+"/openapi.json", w.tokens[has],
+				nil); status != want {
+				t.Errorf("the document with scope %q, anonymous reads %t: %d %s", has, anonymous,
+					status, body)
 			}
 		}
 	}
 }
 
-// checkDenied checks an answer to somebody without a token: it says what to do if that is a token, and nothing about the box.
+// checkDenied checks an answer to somebody without a token: it says what to do if that is a token,
+// and nothing about the box.
 func (w *world) checkDenied(name string, status int, body []byte, needsToken bool) {
 	w.t.Helper()
 	var p Problem
 	if err := json.Unmarshal(body, &p); err != nil || p.Error == "" {
 		w.t.Errorf("%s: the answer is not a problem: %s", name, body)
 	}
-	if needsToken && (status != http.StatusUnauthorized || !strings.Contains(p.Error, "Authorization: Bearer TOKEN")) {
+	if needsToken && (status != http.StatusUnauthorized ||
+		!strings.Contains(p.Error, "Authorization: Bearer TOKEN")) {
 		w.t.Errorf("%s does not say that a token is needed: %d %s", name, status, body)
 	}
 	for _, secret := range []string{w.box.ID(), "held", "ann"} {
@@ -241,12 +272,14 @@ func (w *world) checkDenied(name string, status int, body []byte, needsToken boo
 	}
 }
 
-// TestExitProtocol opens, claims, renews and completes work over HTTP, as an agent with the secret of its lease.
+// TestExitProtocol opens, claims, renews and completes work over HTTP, as an agent with the secret
+// of its lease.
 func TestExitProtocol(t *testing.T) {
 	w := newWorld(t, false)
 	operate := w.tokens[access.Operate]
 	var opened moved
-	w.post("/work", operate, map[string]any{"work": "task-1", "title": "guard the counter"}, &opened)
+	w.post("/work", operate, map[string]any{"work": "task-1", "title": "guard the counter"},
+		&opened)
 	if opened.Phase != "IMPLEMENTATION" {
 		t.Errorf("opened in %s", opened.Phase)
 	}
@@ -257,17 +290,20 @@ func TestExitProtocol(t *testing.T) {
 	}
 	session := "/sessions/" + lease.Session
 	wrong := lease.Secret + "x"
-	if status, body := w.request(http.MethodPost, Prefix+session+"/renew", wrong, map[string]any{"work": "task-1", "epoch": lease.Lease.Epoch}); status < 400 {
+	if status, body := w.request(http.MethodPost, Prefix+session+"/renew", wrong,
+		map[string]any{"work": "task-1", "epoch": lease.Lease.Epoch}); status < 400 {
 		t.Errorf("renewed with a wrong secret: %d %s", status, body)
 	}
 	var renewed claimed
-	w.post(session+"/renew", lease.Secret, map[string]any{"work": "task-1", "epoch": lease.Lease.Epoch, "ttl_seconds": 3600}, &renewed)
+	w.post(session+"/renew", lease.Secret,
+		map[string]any{"work": "task-1", "epoch": lease.Lease.Epoch, "ttl_seconds": 3600}, &renewed)
 	if !renewed.Lease.Expires.After(lease.Lease.Expires) {
 		t.Errorf("renewed until %s, was %s", renewed.Lease.Expires, lease.Lease.Expires)
 	}
 	signal := map[string]any{"protocol": "apm2_agent_exit", "version": "1.0.0", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed", "notes": "done"}
 	body := map[string]any{"signal": signal}
-	if status, data := w.request(http.MethodPost, Prefix+session+"/exit", wrong, body); status < 400 {
+	if status, data := w.request(http.MethodPost, Prefix+session+"/exit", wrong,
+		body); status < 400 {
 		t.Errorf("exited with a wrong secret: %d %s", status, data)
 	}
 	status, data := w.request(http.MethodPost, Prefix+session+"/exit", lease.Secret, body)
@@ -275,10 +311,12 @@ func TestExitProtocol(t *testing.T) {
 		t.Fatalf("exit: %d %s", status, data)
 	}
 	var done exited
-	if err := json.Unmarshal(data, &done); err != nil || done.NextPhase == nil || *done.NextPhase != "CI_PENDING" {
+	if err := json.Unmarshal(data, &done); err != nil || done.NextPhase == nil ||
+		*done.NextPhase != "CI_PENDING" {
 		t.Errorf("exit: %s, %v", data, err)
 	}
-	status, data = w.request(http.MethodPost, Prefix+session+"/renew", lease.Secret, map[string]any{"work": "task-1", "epoch": lease.Lease.Epoch})
+	status, data = w.request(http.MethodPost, Prefix+session+"/renew", lease.Secret,
+		map[string]any{"work": "task-1", "epoch": lease.Lease.Epoch})
 	if status != http.StatusConflict {
 		t.Errorf("renewed a lease that has ended: %d %s", status, data)
 	}
@@ -297,25 +335,32 @@ func (w *world) loadPlan() {
 		policy.Roles = append(policy.Roles, rules.RoleSlots{Role: role, Slots: 3})
 	}
 	w.do(rules.Configure{Policy: policy, Actor: "op"})
-	load := rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "p", ID: "p", Source: "p.md", Actor: "op", Tasks: []rules.PlanTask{{ID: "T1", Title: "x", Text: signalbox.Hash{2}}}}
+	load := rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "p", ID: "p", Source: "p.md", Actor: "op",
+		Tasks: []rules.PlanTask{{ID: "T1", Title: "x", Text: signalbox.Hash{2}}}}
 	for !w.do(load).Plan.Loaded {
 	}
 }
 
-// TestSessionsOfARun: an agent of a run, and the programs that it starts, have the secret of its lease. It must not move the work of the run.
+// TestSessionsOfARun: an agent of a run, and the programs that it starts, have the secret of its
+// lease. It must not move the work of the run.
 func TestSessionsOfARun(t *testing.T) {
 	w := newWorld(t, false)
 	w.loadPlan()
-	baseline := w.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleCI}, Session: "w.1", Actor: "crew", Lease: "l-1"})
-	w.do(rules.ReportChecks{Session: "w.1", Epoch: baseline.Lease.Epoch, Commit: "c000000000000000000000000000000000000000"})
+	baseline := w.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleCI}, Session: "w.1",
+		Actor: "crew", Lease: "l-1"})
+	w.do(rules.ReportChecks{Session: "w.1", Epoch: baseline.Lease.Epoch,
+		Commit: "c000000000000000000000000000000000000000"})
 	const secret = "secret-of-the-agent"
-	held := w.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "w.2", Actor: "crew", Lease: "l-2", Secret: rules.HashSecret(secret)})
+	held := w.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "w.2",
+		Actor: "crew", Lease: "l-2", Secret: rules.HashSecret(secret)})
 	before := w.box.Engine.Tail().Seq
 	lease := map[string]any{"work": "T1", "epoch": held.Lease.Epoch}
-	signal := map[string]any{"signal": map[string]any{"protocol": "apm2_agent_exit", "version": "1.0.0", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"}}
+	signal := map[string]any{"signal": map[string]any{"protocol": "apm2_agent_exit",
+		"version": "1.0.0", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"}}
 	for path, body := range map[string]any{"/renew": lease, "/release": lease, "/exit": signal} {
 		for _, session := range []string{"w.2", "nobody"} {
-			if status, data := w.request(http.MethodPost, Prefix+"/sessions/"+session+path, secret, body); status != http.StatusUnauthorized {
+			if status, data := w.request(http.MethodPost, Prefix+"/sessions/"+session+path, secret,
+				body); status != http.StatusUnauthorized {
 				t.Errorf("%s of %s: %d %s", path, session, status, data)
 			}
 		}
@@ -328,7 +373,8 @@ func TestSessionsOfARun(t *testing.T) {
 // TestRevokedTokensEndStreams revokes the token of an open stream.
 func TestRevokedTokensEndStreams(t *testing.T) {
 	w := newWorld(t, false)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+Prefix+"/events?after=0", nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+Prefix+
+		"/events?after=0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -374,19 +420,25 @@ func TestBadRequests(t *testing.T) {
 		status             int
 		says               string
 	}{
-		{"unknown field", "POST", "/work", map[string]any{"work": "t2", "titel": "x"}, nil, 400, "titel"},
+		{"unknown field", "POST", "/work", map[string]any{"work": "t2", "titel": "x"}, nil, 400,
+			"titel"},
 		{"not JSON", "POST", "/work", "{", nil, 400, "not valid"},
 		{"two objects", "POST", "/work", `{"work":"t2"}{}`, nil, 400, "after the JSON object"},
 		{"an array", "POST", "/work", `[]`, nil, 400, "not valid"},
-		{"another content type", "POST", "/work", `{"work":"t2"}`, []string{"Content-Type", "text/plain"}, 415, "Content-Type"},
-		{"a form", "POST", "/work", `work=t2`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "Content-Type"},
-		{"too large", "POST", "/work", `{"title":"` + strings.Repeat("x", maxBody) + `"}`, nil, 413, "too large"},
-		{"invalid id", "POST", "/work", map[string]any{"work": "../x"}, nil, 400, "must not contain"},
+		{"another content type", "POST", "/work", `{"work":"t2"}`,
+			[]string{"Content-Type", "text/plain"}, 415, "Content-Type"},
+		{"a form", "POST", "/work", `work=t2`,
+			[]string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "Content-Type"},
+		{"too large", "POST", "/work", `{"title":"` + strings.Repeat("x", maxBody) + `"}`, nil, 413,
+			"too large"},
+		{"invalid id", "POST", "/work", map[string]any{"work": "../x"}, nil, 400,
+			"must not contain"},
 		{"exists", "POST", "/work", map[string]any{"work": "t1"}, nil, 409, "t1"},
 		{"unknown parameter", "GET", "/status?x=1", nil, nil, 400, "unknown parameter"},
 		{"unknown work", "GET", "/work/none", nil, nil, 404, "none"},
 		{"escaped path", "GET", "/work/..%2F..%2Fetc", nil, nil, 404, ""},
-		{"unknown question", "POST", "/questions/Q-9/answer", map[string]any{"answer": "x"}, nil, 404, "Q-9"},
+		{"unknown question", "POST", "/questions/Q-9/answer", map[string]any{"answer": "x"}, nil,
+			404, "Q-9"},
 		{"nothing to claim", "POST", "/claims", map[string]any{"role": "auditor"}, nil, 404, ""},
 		{"unknown role", "POST", "/claims", map[string]any{"role": "king"}, nil, 400, "king"},
 		{"no such event", "GET", "/ledger/events/99/proof", nil, nil, 404, "99"},
@@ -401,7 +453,8 @@ func TestBadRequests(t *testing.T) {
 	before := w.box.Engine.Tail().Seq
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			status, body := w.request(test.method, Prefix+test.path, operate, test.body, test.headers...)
+			status, body := w.request(test.method, Prefix+test.path, operate, test.body,
+				test.headers...)
 			var p Problem
 			if err := json.Unmarshal(body, &p); err != nil || p.Error == "" {
 				t.Errorf("the answer is not a problem: %s", body)
@@ -416,12 +469,14 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestDocument checks the OpenAPI document against the handlers: every answer has the documented schema.
+// TestDocument checks the OpenAPI document against the handlers: every answer has the documented
+// schema.
 func TestDocument(t *testing.T) {
 	w := newWorld(t, false)
 	operate := w.tokens[access.Operate]
 	w.post("/work", operate, map[string]any{"work": "T1", "title": "x"}, nil)
-	w.post("/claims", operate, map[string]any{"work": "T1", "role": "developer", "session": "s-1"}, nil)
+	w.post("/claims", operate, map[string]any{"work": "T1", "role": "developer", "session": "s-1"},
+		nil)
 	status, data := w.request(http.MethodGet, Prefix+"/openapi.json", w.tokens[access.Read], nil)
 	if status != http.StatusOK {
 		t.Fatal(status)
@@ -438,7 +493,8 @@ func TestDocument(t *testing.T) {
 			}
 		}
 	}
-	// Each schema gets the components as its own definitions, because it is resolved without the document around it.
+	// Each schema gets the components as its own definitions, because it is resolved without the
+	// document around it.
 	data = bytes.ReplaceAll(data, []byte("#/components/schemas/"), []byte("#/$defs/"))
 	if err := json.Unmarshal(data, &doc); err != nil {
 		t.Fatal(err)
@@ -453,10 +509,12 @@ func TestDocument(t *testing.T) {
 			seen[op.OperationID] = true
 			want := []map[string][]string{{"token": {string(scopes[op.OperationID].OfToken())}}, {"cookie": {string(scopes[op.OperationID].OfToken())}}}
 			if strings.HasPrefix(path, "/sessions/") {
-				want = []map[string][]string{{"token": {"session:ID"}}, {"token": {"operate"}}, {"cookie": {"operate"}}}
+				want = []map[string][]string{{"token": {"session:ID"}}, {"token": {"operate"}},
+					{"cookie": {"operate"}}}
 			}
 			if diff := cmp.Diff(want, op.Security); diff != "" {
-				t.Errorf("%s says that another scope is needed (- want, + got):\n%s", op.OperationID, diff)
+				t.Errorf("%s says that another scope is needed (- want, + got):\n%s",
+					op.OperationID, diff)
 			}
 			for _, name := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1) {
 				found := false
@@ -495,7 +553,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestListIsCurrent asks for the list of work again after an event, with another filter, and after a lease has expired.
+// TestListIsCurrent asks for the list of work again after an event, with another filter, and after
+// a lease has expired.
 func TestListIsCurrent(t *testing.T) {
 	w := newWorld(t, false)
 	now := time.Now()
@@ -521,7 +580,8 @@ func TestListIsCurrent(t *testing.T) {
 	if list("") != first {
 		t.Error("the list without a filter is that with one")
 	}
-	w.do(rules.Claim{Work: "t1", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "ann", Lease: "l-1", TTL: time.Hour})
+	w.do(rules.Claim{Work: "t1", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "ann",
+		Lease: "l-1", TTL: time.Hour})
 	if got := list(""); !strings.Contains(got, `"s-1"`) {
 		t.Errorf("after a claim: %s", got)
 	}
@@ -539,7 +599,8 @@ func TestBlobsAreNeverPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+Prefix+"/blobs/"+digest.String(), nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+Prefix+"/blobs/"+
+		digest.String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -553,48 +614,58 @@ func TestBlobsAreNeverPages(t *testing.T) {
 	if !bytes.Equal(got, text) {
 		t.Errorf("got %q", got)
 	}
-	for name, want := range map[string]string{"Content-Type": mediaBytes, "X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"} {
+	for name, want := range map[string]string{"Content-Type": mediaBytes,
+		"X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"} {
 		if got := answer.Header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }
 
-// TestRetryInAPhase restarts a task in a phase, with a note for the next agent, as the command line does.
+// TestRetryInAPhase restarts a task in a phase, with a note for the next agent, as the command line
+// does.
 func TestRetryInAPhase(t *testing.T) {
 	w := newWorld(t, false)
 	w.loadPlan()
 	token := w.tokens[access.Operate]
-	for path, want := range map[string]int{"/work/T1/retry": http.StatusUnprocessableEntity, "/work/T9/retry": http.StatusNotFound} {
-		if status, body := w.request(http.MethodPost, Prefix+path, token, map[string]string{"from": "REVIEW", "note": "x"}); status != want {
+	for path, want := range map[string]int{"/work/T1/retry": http.StatusUnprocessableEntity,
+		"/work/T9/retry": http.StatusNotFound} {
+		if status, body := w.request(http.MethodPost, Prefix+path, token,
+			map[string]string{"from": "REVIEW", "note": "x"}); status != want {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
 	var answer ordered
-	w.post("/work/T1/retry", token, map[string]string{"from": "IMPLEMENTATION", "note": "begin with the tests", "reason": "stuck"}, &answer)
+	w.post("/work/T1/retry", token, map[string]string{"from": "IMPLEMENTATION",
+		"note": "begin with the tests", "reason": "stuck"}, &answer)
 	if answer.Phase != signalbox.PhaseImplementation || answer.Work != "T1" {
 		t.Errorf("answer %+v", answer)
 	}
 	w.box.Engine.View(func(s *rules.State) {
-		if work, _ := s.Work("T1"); len(work.Task.Findings) == 0 || work.Task.Findings[len(work.Task.Findings)-1].Summary != "begin with the tests" {
+		if work, _ := s.Work("T1"); len(work.Task.Findings) == 0 ||
+			work.Task.Findings[len(work.Task.Findings)-1].Summary != "begin with the tests" {
 			t.Errorf("findings %+v", work.Task.Findings)
 		}
 	})
 }
 
-// TestListEventsWithFilters lists events with each filter, in parts, and compares them with all events.
+// TestListEventsWithFilters lists events with each filter, in parts, and compares them with all
+// events.
 func TestListEventsWithFilters(t *testing.T) {
 	w := newWorld(t, false)
 	for _, id := range []string{"one", "two", "three"} {
 		w.do(rules.OpenWork{Work: id, Title: `The "title" of ` + id, Actor: "ann"})
-		w.do(rules.Claim{Work: id, Role: signalbox.RoleDeveloper, Session: "s-" + id, Actor: "ben", Lease: "l-" + id})
+		w.do(rules.Claim{Work: id, Role: signalbox.RoleDeveloper, Session: "s-" + id, Actor: "ben",
+			Lease: "l-" + id})
 	}
 	list := func(query string) (seqs []uint64) {
 		t.Helper()
 		for after := uint64(0); ; {
-			status, body := w.request(http.MethodGet, fmt.Sprintf("%s/ledger/events?after=%d&%s", Prefix, after, query), w.tokens[access.Read], nil)
+			status, body := w.request(http.MethodGet, fmt.Sprintf("%s/ledger/events?after=%d&%s",
+				Prefix, after, query), w.tokens[access.Read], nil)
 			var answer foundEvents
-			if err := json.Unmarshal(body, &answer); err != nil || status != http.StatusOK || answer.Items == nil {
+			if err := json.Unmarshal(body, &answer); err != nil || status != http.StatusOK ||
+				answer.Items == nil {
 				t.Fatalf("%s: %d %s, %v", query, status, body, err)
 			}
 			for _, e := range answer.Items {
@@ -637,12 +708,16 @@ func TestListEventsWithFilters(t *testing.T) {
 			t.Errorf("%s: %d, want %d", query, got, want)
 		}
 	}
-	for query, want := range map[string]int{"since=noon": http.StatusBadRequest, "work=none": http.StatusNotFound, "words=x": http.StatusBadRequest} {
-		if status, body := w.request(http.MethodGet, Prefix+"/ledger/events?"+query, w.tokens[access.Read], nil); status != want {
+	for query, want := range map[string]int{"since=noon": http.StatusBadRequest,
+		"work=none": http.StatusNotFound, "words=x": http.StatusBadRequest} {
+		if status, body := w.request(http.MethodGet, Prefix+"/ledger/events?"+query,
+			w.tokens[access.Read], nil); status != want {
 			t.Errorf("%s: %d %s", query, status, body)
 		}
 	}
-	if status, body := w.request(http.MethodGet, Prefix+"/ledger/events?after=18446744073709551615", w.tokens[access.Read], nil); status != http.StatusOK || !strings.Contains(string(body), `"items":[]`) {
+	if status, body := w.request(http.MethodGet, Prefix+"/ledger/events?after=18446744073709551615",
+		w.tokens[access.Read], nil); status != http.StatusOK ||
+		!strings.Contains(string(body), `"items":[]`) {
 		t.Errorf("after the largest number: %d %s", status, body)
 	}
 }

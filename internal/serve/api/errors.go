@@ -33,7 +33,8 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch status {
 	case http.StatusInternalServerError:
 		a.opts.Log.Error("a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
-		problem = Problem{Error: "the request failed: see the output of signalbox serve"} // the error may have paths of this machine
+		// the error may have paths of this machine
+		problem = Problem{Error: "the request failed: see the output of signalbox serve"}
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Bearer realm="signalbox"`)
 	}

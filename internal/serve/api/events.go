@@ -47,16 +47,19 @@ const (
 
 func (a *API) addEvents() {
 	const group = "events"
-	add(a, operation{method: http.MethodGet, path: "/ledger/events", name: "listEvents", group: group, scope: access.Read,
+	add(a, operation{method: http.MethodGet, path: "/ledger/events", name: "listEvents",
+		group: group, scope: access.Read,
 		summary: "Returns events of the ledger, in order. A filter looks at a limited number of events: if next is not null, pass it as after to continue, even if there are no items."},
 		a.listEvents)
-	addRaw(a, operation{method: http.MethodGet, path: "/events", name: "streamEvents", group: group, scope: access.Read, media: mediaStream,
+	addRaw(a, operation{method: http.MethodGet, path: "/events", name: "streamEvents", group: group,
+		scope: access.Read, media: mediaStream,
 		summary: "Streams the events of the ledger as they happen, as server-sent events. The id of each is its sequence number, so a client that reconnects with Last-Event-ID misses nothing and gets nothing twice."},
 		a.streamEvents)
 }
 
 func (a *API) listEvents(c call, in eventsInput) (foundEvents, error) {
-	q := box.Query{First: min(in.After, math.MaxUint64-1) + 1, Limit: min(cmp.Or(in.Limit, defaultEvents), maxEvents)}
+	q := box.Query{First: min(in.After, math.MaxUint64-1) + 1,
+		Limit: min(cmp.Or(in.Limit, defaultEvents), maxEvents)}
 	for _, field := range []struct {
 		value string
 		into  *[]string
@@ -82,7 +85,9 @@ func (a *API) listEvents(c call, in eventsInput) (foundEvents, error) {
 		}
 		at, err := time.Parse(time.RFC3339, field.value)
 		if err != nil {
-			return foundEvents{}, usage("invalid %s '%.64s': it is a time such as 2026-02-28T12:00:00Z", field.name, field.value)
+			return foundEvents{},
+				usage("invalid %s '%.64s': it is a time such as 2026-02-28T12:00:00Z", field.name,
+					field.value)
 		}
 		*field.into = at
 	}
@@ -115,7 +120,8 @@ func (a *API) streamEvents(c call, in streamInput, w http.ResponseWriter, r *htt
 		return err
 	}
 	if last := a.box.Engine.Tail().Seq; after > last {
-		return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("there is no event %d: the ledger has %d", after, last),
+		return &signalbox.Error{Code: signalbox.CodeConflict,
+			Err:  fmt.Errorf("there is no event %d: the ledger has %d", after, last),
 			Hint: "the ledger was restored from a backup, perhaps: start from its first event"}
 	}
 	streams := a.streams
@@ -127,7 +133,8 @@ func (a *API) streamEvents(c call, in streamInput, w http.ResponseWriter, r *htt
 		defer func() { <-streams }()
 	default:
 		w.Header().Set("Retry-After", "10")
-		return &access.DeniedError{Status: http.StatusServiceUnavailable, Message: "too many streams are open: try again later"}
+		return &access.DeniedError{Status: http.StatusServiceUnavailable,
+			Message: "too many streams are open: try again later"}
 	}
 	work := in.Work
 	if work != "" {
@@ -137,7 +144,8 @@ func (a *API) streamEvents(c call, in streamInput, w http.ResponseWriter, r *htt
 		}
 		work = found.ID
 	}
-	http.NewResponseController(w).SetReadDeadline(time.Time{}) // the stream may outlast the time for reading a request
+	// the stream may outlast the time for reading a request
+	http.NewResponseController(w).SetReadDeadline(time.Time{})
 	a.hub.Serve(c.ctx, w, after, stream.Filter{Work: work, Type: in.Type}, func() error {
 		_, err := a.guard.Check(r, access.Read, false) // the token may have been revoked
 		return err

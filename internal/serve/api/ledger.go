@@ -54,22 +54,26 @@ type key struct {
 
 func (a *API) addLedger() {
 	const group = "ledger"
-	add(a, operation{method: http.MethodGet, path: "/ledger/verify", name: "verifyLedger", group: group, scope: access.Private, heavy: true,
+	add(a, operation{method: http.MethodGet, path: "/ledger/verify", name: "verifyLedger",
+		group: group, scope: access.Private, heavy: true,
 		summary: "Verifies the hash chain, replays the events, and compares them with the last checkpoint."},
 		func(c call, _ none) (verified, error) {
 			report, err := a.box.Verify(c.ctx, box.VerifyOptions{})
 			if errors.Is(err, journal.ErrDamaged) {
-				report, err = box.Verified{Report: ledger.Report{FirstBad: 1, Reason: err.Error()}}, nil
+				report, err = box.Verified{Report: ledger.Report{FirstBad: 1, Reason: err.Error()}},
+					nil
 			}
 			return verifiedFrom(report), err
 		})
-	add(a, operation{method: http.MethodGet, path: "/ledger/key", name: "getKey", group: group, scope: access.Read,
+	add(a, operation{method: http.MethodGet, path: "/ledger/key", name: "getKey", group: group,
+		scope:   access.Read,
 		summary: "Returns the public key of the box. To trust a proof, get the key from another source."},
 		func(call, none) (key, error) {
 			public, err := a.box.PublicKey()
 			return key{public}, err
 		})
-	addRaw(a, operation{method: http.MethodGet, path: "/ledger/events/{seq}/proof", name: "proveEvent", group: group, scope: access.Read, heavy: true, media: mediaText,
+	addRaw(a, operation{method: http.MethodGet, path: "/ledger/events/{seq}/proof",
+		name: "proveEvent", group: group, scope: access.Read, heavy: true, media: mediaText,
 		summary: "Returns a proof that an event is in the ledger: the event, its Merkle proof and a signed checkpoint."},
 		func(c call, in proofInput, w http.ResponseWriter, _ *http.Request) error {
 			proof, err := a.box.Prove(c.ctx, in.Seq)
@@ -80,7 +84,8 @@ func (a *API) addLedger() {
 			transfer.NewWriter(w).Write(proof.Format())
 			return nil
 		})
-	addRaw(a, operation{method: http.MethodGet, path: "/blobs/{digest}", name: "getBlob", group: group, scope: access.Read, heavy: true, media: mediaBytes,
+	addRaw(a, operation{method: http.MethodGet, path: "/blobs/{digest}", name: "getBlob",
+		group: group, scope: access.Read, heavy: true, media: mediaBytes,
 		summary: "Returns the bytes of a blob, such as a transcript."},
 		func(c call, in blobInput, w http.ResponseWriter, r *http.Request) error {
 			var digest signalbox.Hash
@@ -107,7 +112,8 @@ func (a *API) addLedger() {
 			}
 			defer blob.Close()
 			setHeaders()
-			io.Copy(transfer.NewWriter(w), blob) // an error is that of a client that has left, or too late to report
+			// an error is that of a client that has left, or too late to report
+			io.Copy(transfer.NewWriter(w), blob)
 			return nil
 		})
 }

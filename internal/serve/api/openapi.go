@@ -20,7 +20,8 @@ import (
 	"signalbox/internal/serve/access"
 )
 
-// The types below are the parts of an OpenAPI 3.1 document that this API needs. Its schemas are JSON Schema.
+// The types below are the parts of an OpenAPI 3.1 document that this API needs. Its schemas are
+// JSON Schema.
 type (
 	document struct {
 		OpenAPI    string                              `json:"openapi"`
@@ -102,21 +103,26 @@ const scopesText = "It has a scope: read, answer, which includes read, or operat
 // scopeOfSession is how the document names the scope of the session in the path.
 var scopeOfSession = access.Session("ID")
 
-// documentOf returns the OpenAPI document of some operations. cookie is the name of the cookie that browsers send.
+// documentOf returns the OpenAPI document of some operations. cookie is the name of the cookie that
+// browsers send.
 func documentOf(operations []operation, version, cookie string) ([]byte, error) {
 	d := document{
 		OpenAPI: "3.1.0",
-		Info: info{Title: "signalbox", Version: version, License: license{"Apache License 2.0", "Apache-2.0"},
+		Info: info{Title: "signalbox", Version: version,
+			License:     license{"Apache License 2.0", "Apache-2.0"},
 			Description: "Reads and controls a box. Every request needs a token. Times are in RFC 3339. Costs are in millionths of a dollar."},
 		Servers: []server{{Prefix}},
 		Paths:   map[string]map[string]*documentedOp{},
-		Components: components{Schemas: map[string]*jsonschema.Schema{}, SecuritySchemes: map[string]securityScheme{
-			schemeToken: {Type: "http", Scheme: "bearer", Description: "A token that signalbox token create " +
-				"prints, or the secret of a lease. " + scopesText},
-			schemeCookie: {Type: "apiKey", In: "cookie", Name: cookie,
-				Description: "The cookie of a browser that has logged in. " + scopesText}}},
+		Components: components{Schemas: map[string]*jsonschema.Schema{},
+			SecuritySchemes: map[string]securityScheme{
+				schemeToken: {Type: "http", Scheme: "bearer",
+					Description: "A token that signalbox token create " +
+						"prints, or the secret of a lease. " + scopesText},
+				schemeCookie: {Type: "apiKey", In: "cookie", Name: cookie,
+					Description: "The cookie of a browser that has logged in. " + scopesText}}},
 	}
-	for name, t := range map[string]reflect.Type{"Problem": reflect.TypeFor[Problem](), "Event": reflect.TypeFor[documentedEvent]()} {
+	for name, t := range map[string]reflect.Type{"Problem": reflect.TypeFor[Problem](),
+		"Event": reflect.TypeFor[documentedEvent]()} {
 		schema, err := d.schema(t)
 		if err != nil {
 			return nil, err
@@ -176,8 +182,10 @@ var wildcard = lazy.Regexp(`\{([a-z]+)(\.\.\.)?\}`)
 
 func (d *document) operation(o *operation) (*documentedOp, error) {
 	problem := map[string]media{mediaJSON: {component("Problem")}}
-	op := &documentedOp{OperationID: o.name, Summary: o.summary, Tags: []string{o.group}, Responses: map[string]body{
-		"4XX": {Description: "The request is wrong, not allowed or refused.", Content: problem}, "5XX": {Description: "The server is busy or failed.", Content: problem}}}
+	op := &documentedOp{OperationID: o.name, Summary: o.summary, Tags: []string{o.group},
+		Responses: map[string]body{
+			"4XX": {Description: "The request is wrong, not allowed or refused.", Content: problem},
+			"5XX": {Description: "The server is busy or failed.", Content: problem}}}
 	op.Description, op.Security = o.requirements()
 	answer := media{}
 	if o.output != nil {
@@ -204,11 +212,14 @@ func (d *document) operation(o *operation) (*documentedOp, error) {
 			hasBody = true
 			continue
 		}
-		schema, err := jsonschema.ForType(field.Type, &jsonschema.ForOptions{TypeSchemas: textTypes()})
+		schema, err := jsonschema.ForType(field.Type,
+			&jsonschema.ForOptions{TypeSchemas: textTypes()})
 		if err != nil {
 			return nil, err
 		}
-		op.Parameters = append(op.Parameters, parameter{Name: name, In: where, Required: where == inPath, Description: field.Tag.Get("jsonschema"), Schema: schema})
+		op.Parameters = append(op.Parameters,
+			parameter{Name: name, In: where, Required: where == inPath,
+				Description: field.Tag.Get("jsonschema"), Schema: schema})
 	}
 	if hasBody && o.writes() {
 		schema, err := d.schema(o.input)
@@ -235,7 +246,8 @@ func (o *operation) requirements() (description string, security []requirement) 
 	return description + ".", []requirement{{schemeToken: {scope}}, {schemeCookie: {scope}}}
 }
 
-// schema returns the schema of a type. Fields that come from the URL have the JSON name "-", so they are not part of it.
+// schema returns the schema of a type. Fields that come from the URL have the JSON name "-", so
+// they are not part of it.
 func (d *document) schema(t reflect.Type) (*jsonschema.Schema, error) {
 	return jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: textTypes()})
 }

@@ -28,10 +28,12 @@ const (
 	bodyTimeout = 30 * time.Second
 )
 
-// operation is one operation of the API: what the document says about it, who may call it, and how it is carried out.
+// operation is one operation of the API: what the document says about it, who may call it, and how
+// it is carried out.
 type operation struct {
 	method string
-	// path is a pattern of [http.ServeMux] below Prefix. A task is named T1, or PLAN/T1 with the slash escaped.
+	// path is a pattern of [http.ServeMux] below Prefix. A task is named T1, or PLAN/T1 with the
+	// slash escaped.
 	path string
 	// name identifies the operation in the document, and in generated clients.
 	name, summary string
@@ -43,8 +45,8 @@ type operation struct {
 	// heavy means that it may take much time or memory, so only a few run at once.
 	heavy bool
 
-	// input and output are the types of the input and of the answer. An output of nil means that the answer is not JSON, but has the content
-	// type in media.
+	// input and output are the types of the input and of the answer. An output of nil means that
+	// the answer is not JSON, but has the content type in media.
 	input, output reflect.Type
 	media         string
 	serve         func(w http.ResponseWriter, r *http.Request, caller access.Caller) error
@@ -66,7 +68,8 @@ type call struct {
 	caller access.Caller
 }
 
-// add adds an operation that answers in JSON. Fields of In with the tag path or query are read from the URL; the others are the body.
+// add adds an operation that answers in JSON. Fields of In with the tag path or query are read from
+// the URL; the others are the body.
 func add[In, Out any](a *API, o operation, do func(c call, in In) (Out, error)) {
 	o.input, o.output, o.media = reflect.TypeFor[In](), reflect.TypeFor[Out](), mediaJSON
 	o.serve = func(w http.ResponseWriter, r *http.Request, caller access.Caller) error {
@@ -84,7 +87,8 @@ func add[In, Out any](a *API, o operation, do func(c call, in In) (Out, error)) 
 }
 
 // addRaw adds an operation that writes its own answer.
-func addRaw[In any](a *API, o operation, do func(c call, in In, w http.ResponseWriter, r *http.Request) error) {
+func addRaw[In any](a *API, o operation, do func(c call, in In, w http.ResponseWriter,
+	r *http.Request) error) {
 	o.input = reflect.TypeFor[In]()
 	o.serve = func(w http.ResponseWriter, r *http.Request, caller access.Caller) error {
 		var in In
@@ -106,7 +110,8 @@ const (
 
 // usage returns an error about the arguments of a request.
 func usage(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...), Hint: "see " + Prefix + "/openapi.json"}
+	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...),
+		Hint: "see " + Prefix + "/openapi.json"}
 }
 
 // decode fills in the input of an operation from a request.
@@ -145,24 +150,30 @@ func decode(w http.ResponseWriter, r *http.Request, in any, writes bool) error {
 // decodeBody reads a JSON object. Unknown fields are errors, so that a misspelt one is noticed.
 func decodeBody(w http.ResponseWriter, r *http.Request, in any) error {
 	deadlines := http.NewResponseController(w)
-	deadlines.SetReadDeadline(time.Now().Add(bodyTimeout)) // if that is not supported, the server's own limits apply
+	// if that is not supported, the server's own limits apply
+	deadlines.SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err == nil {
-		deadlines.SetReadDeadline(time.Time{}) // otherwise, it would cancel the request while that is carried out
+		// otherwise, it would cancel the request while that is carried out
+		deadlines.SetReadDeadline(time.Time{})
 	} else {
 		transfer.DropBody(w, r)
 	}
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return &access.DeniedError{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the request is too large: %d bytes is the limit", maxBody)}
+		return &access.DeniedError{Status: http.StatusRequestEntityTooLarge,
+			Message: fmt.Sprintf("the request is too large: %d bytes is the limit", maxBody)}
 	}
 	if err != nil {
-		return &access.DeniedError{Status: http.StatusRequestTimeout, Message: "the request is incomplete or too slow"}
+		return &access.DeniedError{Status: http.StatusRequestTimeout,
+			Message: "the request is incomplete or too slow"}
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
 	}
-	if media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";"); strings.TrimSpace(media) != mediaJSON {
-		return &access.DeniedError{Status: http.StatusUnsupportedMediaType, Message: "send the body with Content-Type: " + mediaJSON}
+	if media, _, _ := strings.Cut(r.Header.Get("Content-Type"),
+		";"); strings.TrimSpace(media) != mediaJSON {
+		return &access.DeniedError{Status: http.StatusUnsupportedMediaType,
+			Message: "send the body with Content-Type: " + mediaJSON}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
@@ -199,7 +210,8 @@ func setField(field reflect.Value, text string) error {
 		}
 		field.SetUint(n)
 	default:
-		return fmt.Errorf("fields of kind %s are not supported", field.Kind()) // a test calls every operation
+		// a test calls every operation
+		return fmt.Errorf("fields of kind %s are not supported", field.Kind())
 	}
 	return nil
 }

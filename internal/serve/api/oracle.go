@@ -18,7 +18,8 @@ import (
 const (
 	// mediaLines is JSON with one value on each line.
 	mediaLines = "application/x-ndjson"
-	// sessionHeader is the header of an answer of the oracle with its conversation, which comes before the first chunk.
+	// sessionHeader is the header of an answer of the oracle with its conversation, which comes
+	// before the first chunk.
 	sessionHeader = "Signalbox-Session"
 )
 
@@ -43,15 +44,18 @@ type stopped struct {
 	Session string `json:"session"`
 }
 
-// addOracle adds the oracle. All of it needs the scope operate: asking costs money and runs tools, and a conversation has what the tools
-// found, such as a portfolio, which neither a reader nor the shell of an agent needs to know.
+// addOracle adds the oracle. All of it needs the scope operate: asking costs money and runs tools,
+// and a conversation has what the tools found, such as a portfolio, which neither a reader nor the
+// shell of an agent needs to know.
 func (a *API) addOracle() {
 	const group = "oracle"
-	addRaw(a, operation{method: http.MethodPost, path: "/oracle", name: "askOracle", group: group, scope: access.Operate, media: mediaLines,
+	addRaw(a, operation{method: http.MethodPost, path: "/oracle", name: "askOracle", group: group,
+		scope: access.Operate, media: mediaLines,
 		summary: "Asks the oracle, and streams the chunks of its answer as they arrive, one JSON object on each line, as signalbox oracle --json prints them. The header " + sessionHeader +
 			" names the conversation. The work on the question ends when the client leaves; it can be resumed."},
 		a.ask)
-	add(a, operation{method: http.MethodGet, path: "/oracle/conversations", name: "listConversations", group: group, scope: access.Operate, heavy: true,
+	add(a, operation{method: http.MethodGet, path: "/oracle/conversations",
+		name: "listConversations", group: group, scope: access.Operate, heavy: true,
 		summary: "Returns the last conversations with the oracle, newest first."},
 		func(_ call, in conversationsInput) (list[session.Summary], error) {
 			o, err := a.oracle()
@@ -64,7 +68,9 @@ func (a *API) addOracle() {
 			}
 			return listOf(all), err
 		})
-	addRaw(a, operation{method: http.MethodGet, path: "/oracle/conversations/{session}", name: "getConversation", group: group, scope: access.Operate, heavy: true, media: mediaLines,
+	addRaw(a, operation{method: http.MethodGet, path: "/oracle/conversations/{session}",
+		name: "getConversation", group: group, scope: access.Operate, heavy: true,
+		media:   mediaLines,
 		summary: "Returns a conversation with the oracle: for each question a line with its text, and then its chunks."},
 		func(_ call, in conversationInput, w http.ResponseWriter, _ *http.Request) error {
 			o, err := a.oracle()
@@ -83,7 +89,8 @@ func (a *API) addOracle() {
 			transfer.NewWriter(w).Write(lines.Bytes()) // a client that has left cannot be told
 			return nil
 		})
-	add(a, operation{method: http.MethodPost, path: "/oracle/conversations/{session}/stop", name: "stopOracle", group: group, scope: access.Operate,
+	add(a, operation{method: http.MethodPost, path: "/oracle/conversations/{session}/stop",
+		name: "stopOracle", group: group, scope: access.Operate,
 		summary: "Stops the answer that is being given in a conversation. Its chunks end with an error chunk named cancelled and with done. It can be resumed."},
 		func(_ call, in conversationInput) (stopped, error) {
 			o, err := a.oracle()
@@ -96,7 +103,8 @@ func (a *API) addOracle() {
 
 func (a *API) oracle() (*ask.Service, error) {
 	if a.opts.Oracle == nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("this server does not answer questions")}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: errors.New("this server does not answer questions")}
 	}
 	return a.opts.Oracle, nil
 }
@@ -109,15 +117,17 @@ func (a *API) ask(c call, in askInput, w http.ResponseWriter, r *http.Request) e
 	}
 	out := http.NewResponseController(w)
 	began := false
-	err = o.Ask(c.ctx, ask.Question{Client: c.actor(), Session: in.Session, Text: in.Question, Started: func(session string) {
-		began = true
-		w.Header().Set("Content-Type", mediaLines)
-		w.Header().Set("X-Accel-Buffering", "no")
-		w.Header().Set(sessionHeader, session)
-		w.WriteHeader(http.StatusOK)
-		out.Flush() // the client can stop the answer from now on
-	}}, func(one chunk.Chunk) error {
-		if _, err := a.guard.Check(r, access.Operate, true); err != nil { // the token may have been revoked
+	err = o.Ask(c.ctx, ask.Question{Client: c.actor(), Session: in.Session, Text: in.Question,
+		Started: func(session string) {
+			began = true
+			w.Header().Set("Content-Type", mediaLines)
+			w.Header().Set("X-Accel-Buffering", "no")
+			w.Header().Set(sessionHeader, session)
+			w.WriteHeader(http.StatusOK)
+			out.Flush() // the client can stop the answer from now on
+		}}, func(one chunk.Chunk) error {
+		// the token may have been revoked
+		if _, err := a.guard.Check(r, access.Operate, true); err != nil {
 			return err
 		}
 		line, err := chunk.Line(one)
@@ -130,7 +140,9 @@ func (a *API) ask(c call, in askInput, w http.ResponseWriter, r *http.Request) e
 		if err := out.Flush(); err != nil {
 			return err
 		}
-		out.SetWriteDeadline(time.Time{}) // until the next chunk: HTTP/2 would end a stream whose deadline passes while the model thinks
+		// until the next chunk: HTTP/2 would end a stream whose deadline passes while the model
+		// thinks
+		out.SetWriteDeadline(time.Time{})
 		return nil
 	})
 	if began {

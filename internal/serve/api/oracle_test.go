@@ -18,7 +18,8 @@ import (
 	"signalbox/internal/serve/access"
 )
 
-// thinker is a model that waits between the pieces of its answers for the test, or until its client leaves.
+// thinker is a model that waits between the pieces of its answers for the test, or until its client
+// leaves.
 type thinker struct {
 	waits, next, left chan struct{}
 }
@@ -37,22 +38,25 @@ conversations:
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	handler, err := modelserver.New(script, &modelserver.Options{Sleep: func(ctx context.Context, _ time.Duration) error {
-		m.waits <- struct{}{}
-		select {
-		case <-m.next:
-			return nil
-		case <-ctx.Done():
-			m.left <- struct{}{}
-			return ctx.Err()
-		}
-	}})
+	handler, err := modelserver.New(script,
+		&modelserver.Options{Sleep: func(ctx context.Context, _ time.Duration) error {
+			m.waits <- struct{}{}
+			select {
+			case <-m.next:
+				return nil
+			case <-ctx.Done():
+				m.left <- struct{}{}
+				return ctx.Err()
+			}
+		}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	server := httptest.NewServer(handler)
 	w.t.Cleanup(server.Close)
-	if w.config, err = config.Parse(fmt.Appendf(nil, "models: {main: {provider: openai, model: m, base_url: %q, tries: 1}}", server.URL+"/v1")); err != nil {
+	if w.config, err = config.Parse(fmt.Appendf(nil,
+		"models: {main: {provider: openai, model: m, base_url: %q, tries: 1}}", server.URL+
+			"/v1")); err != nil {
 		w.t.Fatal(err)
 	}
 	return m
@@ -75,7 +79,8 @@ func (w *world) ask(token string, in askInput) *answering {
 	}
 	ctx, leave := context.WithCancel(w.t.Context())
 	w.t.Cleanup(leave)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+Prefix+"/oracle", strings.NewReader(string(body)))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+Prefix+"/oracle",
+		strings.NewReader(string(body)))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -114,7 +119,8 @@ func (a *answering) rest() (kinds string, last chunk.Chunk) {
 	return kinds, last
 }
 
-// TestOracleStreams reads the first chunk while the model still thinks, then the rest, and then the record.
+// TestOracleStreams reads the first chunk while the model still thinks, then the rest, and then the
+// record.
 func TestOracleStreams(t *testing.T) {
 	w := newWorld(t, false)
 	m := w.newThinker()
@@ -129,7 +135,8 @@ func TestOracleStreams(t *testing.T) {
 		t.Errorf("the second chunk is %#v", second)
 	}
 	_, last := a.rest()
-	if done, ok := last.(chunk.Done); !ok || done.Answer != "one, two" || done.Session != a.session || done.Question != 1 {
+	if done, ok := last.(chunk.Done); !ok || done.Answer != "one, two" ||
+		done.Session != a.session || done.Question != 1 {
 		t.Errorf("the last chunk is %#v, the session %s", last, a.session)
 	}
 	b := w.ask(operate, askInput{Question: "hello", Session: a.session})
@@ -138,21 +145,29 @@ func TestOracleStreams(t *testing.T) {
 	}
 	var all list[session.Summary]
 	status, data := w.request(http.MethodGet, Prefix+"/oracle/conversations", operate, nil)
-	if err := json.Unmarshal(data, &all); err != nil || status != 200 || len(all.Items) != 1 || all.Items[0].ID != a.session || all.Items[0].Questions != 2 {
+	if err := json.Unmarshal(data, &all); err != nil || status != 200 || len(all.Items) != 1 ||
+		all.Items[0].ID != a.session || all.Items[0].Questions != 2 {
 		t.Errorf("the list: %d %s, %v", status, data, err)
 	}
-	status, data = w.request(http.MethodGet, Prefix+"/oracle/conversations/"+a.session, operate, nil)
-	if lines := strings.Split(string(data), "\n"); status != 200 || lines[0] != `{"type":"question","question":1,"text":"slow"}` || !strings.Contains(lines[1], "one, two") {
+	status, data = w.request(http.MethodGet, Prefix+"/oracle/conversations/"+a.session, operate,
+		nil)
+	if lines := strings.Split(string(data), "\n"); status != 200 ||
+		lines[0] != `{"type":"question","question":1,"text":"slow"}` ||
+		!strings.Contains(lines[1], "one, two") {
 		t.Errorf("the record: %d %s", status, data)
 	}
-	for path, method := range map[string]string{"/oracle/conversations/O-9": http.MethodGet, "/oracle/conversations/O-9/stop": http.MethodPost, "/oracle/conversations/..%2F..": http.MethodGet} {
-		if status, data := w.request(method, Prefix+path, operate, nil); status != http.StatusNotFound {
+	for path, method := range map[string]string{"/oracle/conversations/O-9": http.MethodGet,
+		"/oracle/conversations/O-9/stop": http.MethodPost,
+		"/oracle/conversations/..%2F..":  http.MethodGet} {
+		if status, data := w.request(method, Prefix+path, operate,
+			nil); status != http.StatusNotFound {
 			t.Errorf("%s: %d %s", path, status, data)
 		}
 	}
 }
 
-// TestOracleSignalsOnLedger checks that the ledger, which everyone with the scope read can read, has the signals of a conversation but not what they say.
+// TestOracleSignalsOnLedger checks that the ledger, which everyone with the scope read can read,
+// has the signals of a conversation but not what they say.
 func TestOracleSignalsOnLedger(t *testing.T) {
 	w := newWorld(t, false)
 	w.newThinker()
@@ -161,16 +176,19 @@ func TestOracleSignalsOnLedger(t *testing.T) {
 	if kinds, last := a.rest(); last == nil || last.(chunk.Done).Reason != "partial_answer" {
 		t.Fatalf("it ended with %s %#v", kinds, last)
 	}
-	if _, record := w.request(http.MethodGet, Prefix+"/oracle/conversations/"+a.session, operate, nil); !strings.Contains(string(record), "365 SLV") {
+	if _, record := w.request(http.MethodGet, Prefix+"/oracle/conversations/"+a.session, operate,
+		nil); !strings.Contains(string(record), "365 SLV") {
 		t.Errorf("the conversation does not have the signal: %s", record)
 	}
 	status, events := w.request(http.MethodGet, Prefix+"/ledger/events", w.tokens[access.Read], nil)
-	if status != 200 || !strings.Contains(string(events), `"signal":"partial_answer","confidence":0.9}`) || strings.Contains(string(events), "SLV") {
+	if status != 200 || !strings.Contains(string(events),
+		`"signal":"partial_answer","confidence":0.9}`) || strings.Contains(string(events), "SLV") {
 		t.Errorf("%d %s", status, events)
 	}
 }
 
-// TestOracleEnds ends answers while the model thinks: by the operation, by leaving, and by revoking the token.
+// TestOracleEnds ends answers while the model thinks: by the operation, by leaving, and by revoking
+// the token.
 func TestOracleEnds(t *testing.T) {
 	w := newWorld(t, false)
 	m := w.newThinker()
@@ -182,12 +200,14 @@ func TestOracleEnds(t *testing.T) {
 		return a
 	}
 	a := begin(operate)
-	if status, body := w.request(http.MethodPost, Prefix+"/oracle", operate, askInput{Question: "hello"}); status != http.StatusConflict {
+	if status, body := w.request(http.MethodPost, Prefix+"/oracle", operate,
+		askInput{Question: "hello"}); status != http.StatusConflict {
 		t.Errorf("a second question: %d %s", status, body)
 	}
 	w.post("/oracle/conversations/"+a.session+"/stop", operate, nil, nil)
 	<-m.left
-	if kinds, last := a.rest(); !strings.HasSuffix(kinds, "error done ") || last.(chunk.Done).Reason != "cancelled" {
+	if kinds, last := a.rest(); !strings.HasSuffix(kinds, "error done ") ||
+		last.(chunk.Done).Reason != "cancelled" {
 		t.Errorf("stopped: %s %#v", kinds, last)
 	}
 
@@ -195,7 +215,8 @@ func TestOracleEnds(t *testing.T) {
 	a.leave()
 	<-m.left
 
-	token, err := w.store.Create(t.Context(), access.Token{Name: "robot", Kind: access.KindToken, Scope: access.Operate, Created: time.Now()})
+	token, err := w.store.Create(t.Context(), access.Token{Name: "robot", Kind: access.KindToken,
+		Scope: access.Operate, Created: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,14 +238,19 @@ func TestOracleRefuses(t *testing.T) {
 		want int
 		text string
 	}{
-		"no model":      {`{"question":"hello"}`, http.StatusUnprocessableEntity, "no model is configured"},
-		"no question":   {`{}`, http.StatusBadRequest, "there is no question"},
-		"unknown":       {`{"question":"hello","session":"O-9"}`, http.StatusNotFound, "no conversation"},
+		"no model": {`{"question":"hello"}`, http.StatusUnprocessableEntity,
+			"no model is configured"},
+		"no question": {`{}`, http.StatusBadRequest, "there is no question"},
+		"unknown": {`{"question":"hello","session":"O-9"}`, http.StatusNotFound,
+			"no conversation"},
 		"unknown field": {`{"questoin":"hello"}`, http.StatusBadRequest, "questoin"},
-		"too long":      {`{"question":"` + strings.Repeat("x", 300<<10) + `"}`, http.StatusBadRequest, "longer than"},
-		"larger":        {`{"question":"` + strings.Repeat("x", 2<<20) + `"}`, http.StatusRequestEntityTooLarge, "too large"},
+		"too long": {`{"question":"` + strings.Repeat("x", 300<<10) + `"}`,
+			http.StatusBadRequest, "longer than"},
+		"larger": {`{"question":"` + strings.Repeat("x", 2<<20) + `"}`,
+			http.StatusRequestEntityTooLarge, "too large"},
 	} {
-		status, body := w.request(http.MethodPost, Prefix+"/oracle", w.tokens[access.Operate], test.in)
+		status, body := w.request(http.MethodPost, Prefix+"/oracle", w.tokens[access.Operate],
+			test.in)
 		if status != test.want || !strings.Contains(string(body), test.text) {
 			t.Errorf("%s: %d %.300s", name, status, body)
 		}
@@ -248,19 +274,23 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// TestOracleDeadlines checks that writing a chunk has a deadline, and that none is left while the model thinks: HTTP/2 would end the stream.
+// TestOracleDeadlines checks that writing a chunk has a deadline, and that none is left while the
+// model thinks: HTTP/2 would end the stream.
 func TestOracleDeadlines(t *testing.T) {
 	w := newWorld(t, false)
 	w.newThinker()
 	mux := http.NewServeMux()
 	w.api.Register(mux)
 	c := &deadlines{ResponseRecorder: httptest.NewRecorder()}
-	r := httptest.NewRequest(http.MethodPost, Prefix+"/oracle", strings.NewReader(`{"question":"hello"}`))
+	r := httptest.NewRequest(http.MethodPost, Prefix+"/oracle",
+		strings.NewReader(`{"question":"hello"}`))
 	r.Host = "127.0.0.1"
 	r.Header.Set("Content-Type", mediaJSON)
 	r.Header.Set("Authorization", "Bearer "+w.tokens[access.Operate])
 	mux.ServeHTTP(c, r)
-	if lines := strings.Count(c.Body.String(), "\n"); c.Code != http.StatusOK || lines == 0 || c.set < lines || !c.writeBy.IsZero() || !c.Flushed {
-		t.Errorf("%d: %d lines, %d deadlines, %v at the end: %s", c.Code, lines, c.set, c.writeBy, c.Body)
+	if lines := strings.Count(c.Body.String(), "\n"); c.Code != http.StatusOK || lines == 0 ||
+		c.set < lines || !c.writeBy.IsZero() || !c.Flushed {
+		t.Errorf("%d: %d lines, %d deadlines, %v at the end: %s", c.Code, lines, c.set, c.writeBy,
+			c.Body)
 	}
 }

@@ -66,12 +66,15 @@ type ordered struct {
 // addOrders adds what the human decides.
 func (a *API) addOrders() {
 	const group = "decide"
-	add(a, operation{method: http.MethodPost, path: "/questions/{question}/answer", name: "answerQuestion", group: group, scope: access.Answer, summary: "Answers a question."},
+	add(a, operation{method: http.MethodPost, path: "/questions/{question}/answer",
+		name: "answerQuestion", group: group, scope: access.Answer, summary: "Answers a question."},
 		func(c call, in answerInput) (answered, error) {
-			answer, err := steer.Decision{What: steer.Answer, Question: in.Question, Text: in.Answer, Actor: c.actor()}.Do(c.ctx, a.box)
+			answer, err := steer.Decision{What: steer.Answer, Question: in.Question,
+				Text: in.Answer, Actor: c.actor()}.Do(c.ctx, a.box)
 			return answered{in.Question, answer.Work, answer.Paused, answer.Seq}, err
 		})
-	add(a, operation{method: http.MethodPost, path: "/work/{task}/approve", name: "approveWork", group: group, scope: access.Answer, summary: "Approves the merge of a task."}, a.approve)
+	add(a, operation{method: http.MethodPost, path: "/work/{task}/approve", name: "approveWork",
+		group: group, scope: access.Answer, summary: "Approves the merge of a task."}, a.approve)
 	for _, o := range []struct {
 		what    rules.OrderKind
 		summary string
@@ -80,7 +83,8 @@ func (a *API) addOrders() {
 		{steer.Rework, "Sends a task back to the developer with what you want."},
 		{steer.Tell, "Gives words to the next agent that works on a task, or to the one at work if it listens."},
 	} {
-		add(a, operation{method: http.MethodPost, path: "/work/{task}/" + string(o.what), name: string(o.what) + "Work", group: group, scope: access.Answer, summary: o.summary},
+		add(a, operation{method: http.MethodPost, path: "/work/{task}/" + string(o.what),
+			name: string(o.what) + "Work", group: group, scope: access.Answer, summary: o.summary},
 			func(c call, in wordsInput) (ordered, error) {
 				return a.decide(c, in.Task, steer.Decision{What: o.what, Text: in.Text})
 			})
@@ -89,16 +93,20 @@ func (a *API) addOrders() {
 		what          rules.OrderKind
 		ofTask, ofRun string
 	}{
-		{rules.OrderPause, "Stops dispatching a task. A running agent finishes its turn.", "Stops dispatching work. Running agents finish their turns."},
+		{rules.OrderPause, "Stops dispatching a task. A running agent finishes its turn.",
+			"Stops dispatching work. Running agents finish their turns."},
 		{rules.OrderResume, "Ends the pause of a task.", "Ends the pause of the run."},
-		{rules.OrderCancel, "Cancels a task. An agent that works on it is stopped.", "Cancels the run. Agents are stopped."},
+		{rules.OrderCancel, "Cancels a task. An agent that works on it is stopped.",
+			"Cancels the run. Agents are stopped."},
 		{rules.OrderRetry, "Restarts a task in the phase that it has reached, or in an earlier one: earlier failures no longer count.", "Restarts all tasks that are blocked by questions."},
 	} {
-		add(a, operation{method: http.MethodPost, path: "/run/" + string(o.what), name: string(o.what) + "Run", group: group, scope: access.Operate, summary: o.ofRun},
+		add(a, operation{method: http.MethodPost, path: "/run/" + string(o.what),
+			name: string(o.what) + "Run", group: group, scope: access.Operate, summary: o.ofRun},
 			func(c call, in runOrderInput) (ordered, error) {
 				return a.do(c, steer.Decision{What: o.what, Reason: in.Reason})
 			})
-		ofTask := operation{method: http.MethodPost, path: "/work/{task}/" + string(o.what), name: string(o.what) + "Work", group: group, scope: access.Operate, summary: o.ofTask}
+		ofTask := operation{method: http.MethodPost, path: "/work/{task}/" + string(o.what),
+			name: string(o.what) + "Work", group: group, scope: access.Operate, summary: o.ofTask}
 		if o.what == rules.OrderRetry {
 			add(a, ofTask, a.retry)
 			continue
@@ -123,14 +131,18 @@ func (a *API) decide(c call, task string, d steer.Decision) (ordered, error) {
 func (a *API) do(c call, d steer.Decision) (ordered, error) {
 	d.Actor = c.actor()
 	answer, err := d.Do(c.ctx, a.box)
-	return ordered{Work: answer.Work, Phase: answer.Phase, Commit: answer.Commit, Repeated: answer.Repeated, Paused: answer.Paused, Seq: answer.Seq}, err
+	return ordered{Work: answer.Work, Phase: answer.Phase, Commit: answer.Commit,
+		Repeated: answer.Repeated, Paused: answer.Paused, Seq: answer.Seq}, err
 }
 
 func (a *API) retry(c call, in retryInput) (ordered, error) {
-	return a.decide(c, in.Task, steer.Decision{What: rules.OrderRetry, Reason: in.Reason, From: in.From, Note: in.Note})
+	return a.decide(c, in.Task, steer.Decision{What: rules.OrderRetry, Reason: in.Reason,
+		From: in.From, Note: in.Note})
 }
 
-// approve approves a merge. A caller that names the commit approves nothing else, even if the task changes at the same moment.
+// approve approves a merge. A caller that names the commit approves nothing else, even if the task
+// changes at the same moment.
 func (a *API) approve(c call, in approveInput) (ordered, error) {
-	return a.decide(c, in.Task, steer.Decision{What: rules.OrderApprove, Reason: in.Reason, Commit: in.Commit})
+	return a.decide(c, in.Task, steer.Decision{What: rules.OrderApprove, Reason: in.Reason,
+		Commit: in.Commit})
 }

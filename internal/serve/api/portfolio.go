@@ -32,37 +32,45 @@ type lotsInput struct {
 	AsOf    string `query:"as_of" json:"-" jsonschema:"the day, such as 2026-06-30; by default as_of in portfolio.yaml, or today"`
 }
 
-// addPortfolio adds the operations on the portfolio. They are private: an agent can connect to loopback.
+// addPortfolio adds the operations on the portfolio. They are private: an agent can connect to
+// loopback.
 func (a *API) addPortfolio() {
 	const group = "portfolio"
-	add(a, operation{method: http.MethodGet, path: "/portfolio/harvest", name: "suggestHarvest", group: group, scope: access.Private, heavy: true,
+	add(a, operation{method: http.MethodGet, path: "/portfolio/harvest", name: "suggestHarvest",
+		group: group, scope: access.Private, heavy: true,
 		summary: "Returns the losses that could be harvested, as signalbox portfolio harvest --json does. " + answer.Disclaimer + "."},
 		func(c call, in harvestInput) (answer.HarvestResult, error) {
 			desk, err := a.desk()
 			if err != nil {
 				return answer.HarvestResult{}, err
 			}
-			result := desk.Harvest(c.ctx, portfolio.HarvestQuery{MinLoss: in.MinLoss, SortBy: in.SortBy, Account: in.Account, Source: in.Source, AsOf: in.AsOf, SkipWashCheck: in.NoWash})
+			result := desk.Harvest(c.ctx, portfolio.HarvestQuery{MinLoss: in.MinLoss,
+				SortBy: in.SortBy, Account: in.Account, Source: in.Source, AsOf: in.AsOf,
+				SkipWashCheck: in.NoWash})
 			return result, portfolio.ErrorOf(result.Status, result.Error, result.Problem)
 		})
-	add(a, operation{method: http.MethodGet, path: "/portfolio/exits/{ticker}", name: "checkExits", group: group, scope: access.Private, heavy: true,
+	add(a, operation{method: http.MethodGet, path: "/portfolio/exits/{ticker}", name: "checkExits",
+		group: group, scope: access.Private, heavy: true,
 		summary: "Evaluates the exit rules of a ticker, as signalbox portfolio exits --json does."},
 		func(c call, in exitsInput) (answer.ExitResult, error) {
 			desk, err := a.desk()
 			if err != nil {
 				return answer.ExitResult{}, err
 			}
-			result := desk.Exits(c.ctx, portfolio.ExitQuery{Ticker: in.Ticker, Shares: in.Shares, AccountID: in.Account, AsOf: in.AsOf})
+			result := desk.Exits(c.ctx, portfolio.ExitQuery{Ticker: in.Ticker, Shares: in.Shares,
+				AccountID: in.Account, AsOf: in.AsOf})
 			return result, portfolio.ErrorOf(result.Status, result.Error, result.Problem)
 		})
-	add(a, operation{method: http.MethodGet, path: "/portfolio/lots", name: "listLots", group: group, scope: access.Private, heavy: true,
+	add(a, operation{method: http.MethodGet, path: "/portfolio/lots", name: "listLots",
+		group: group, scope: access.Private, heavy: true,
 		summary: "Returns the open tax lots, as signalbox portfolio lots --json does."},
 		func(c call, in lotsInput) (list[portfolio.Lot], error) {
 			desk, err := a.desk()
 			if err != nil {
 				return list[portfolio.Lot]{}, err
 			}
-			lots, err := desk.Lots(c.ctx, portfolio.LotsQuery{AsOf: in.AsOf, Account: in.Account, Ticker: in.Ticker})
+			lots, err := desk.Lots(c.ctx, portfolio.LotsQuery{AsOf: in.AsOf, Account: in.Account,
+				Ticker: in.Ticker})
 			return listOf(lots), portfolio.WithCode(err)
 		})
 }
@@ -74,5 +82,7 @@ func (a *API) desk() (*portfolio.Desk, error) {
 			return desk, nil
 		}
 	}
-	return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("there is no portfolio"), Hint: "create one where the server was started: signalbox portfolio init"}
+	return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+		Err:  errors.New("there is no portfolio"),
+		Hint: "create one where the server was started: signalbox portfolio init"}
 }

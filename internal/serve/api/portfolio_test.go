@@ -33,19 +33,26 @@ func TestPortfolioOperations(t *testing.T) {
 	}
 	full := string(brief.FormatFull)
 	for path, want := range map[string][]byte{
-		"/portfolio/harvest": w.desk.SuggestTaxLossHarvest(t.Context(), portfolio.HarvestQuery{Format: full}).JSON,
+		"/portfolio/harvest": w.desk.SuggestTaxLossHarvest(t.Context(),
+			portfolio.HarvestQuery{Format: full}).JSON,
 		"/portfolio/harvest?min_loss=200&sort_by=days_held&account=brk&source=signalbox&as_of=2026-06-30&no_wash_sale_check=true": w.desk.SuggestTaxLossHarvest(t.Context(),
-			portfolio.HarvestQuery{MinLoss: "200", SortBy: "days_held", Account: "brk", Source: "signalbox", AsOf: "2026-06-30", SkipWashCheck: true, Format: full}).JSON,
-		"/portfolio/exits/slv": w.desk.CheckExitSignals(t.Context(), portfolio.ExitQuery{Ticker: "SLV", Format: full}).JSON,
-		"/portfolio/exits/VOO?account=brk&shares=3&as_of=2026-06-30": w.desk.CheckExitSignals(t.Context(), portfolio.ExitQuery{Ticker: "VOO", AccountID: "brk", Shares: "3", AsOf: "2026-06-30", Format: full}).JSON,
-		"/portfolio/lots?ticker=SLV":                                 listed,
+			portfolio.HarvestQuery{MinLoss: "200", SortBy: "days_held", Account: "brk",
+				Source: "signalbox", AsOf: "2026-06-30", SkipWashCheck: true, Format: full}).JSON,
+		"/portfolio/exits/slv": w.desk.CheckExitSignals(t.Context(),
+			portfolio.ExitQuery{Ticker: "SLV", Format: full}).JSON,
+		"/portfolio/exits/VOO?account=brk&shares=3&as_of=2026-06-30": w.desk.CheckExitSignals(
+			t.Context(), portfolio.ExitQuery{Ticker: "VOO", AccountID: "brk", Shares: "3",
+				AsOf: "2026-06-30", Format: full}).JSON,
+		"/portfolio/lots?ticker=SLV": listed,
 	} {
 		status, got := w.request(http.MethodGet, Prefix+path, read, nil)
 		if diff := cmp.Diff(decode(want), decode(got)); status != http.StatusOK || diff != "" {
 			t.Errorf("%s: %d, command -, API +\n%s", path, status, diff)
 		}
 	}
-	for path, want := range map[string]int{"/portfolio/harvest?min_loss=x": 400, "/portfolio/harvest?sort=x": 400, "/portfolio/harvest?account=x": 404, "/portfolio/exits/XYZ": 404,
+	for path, want := range map[string]int{"/portfolio/harvest?min_loss=x": 400,
+		"/portfolio/harvest?sort=x": 400, "/portfolio/harvest?account=x": 404,
+		"/portfolio/exits/XYZ": 404,
 		"/portfolio/exits/VOO": 422, "/portfolio/lots?as_of=2030-01-01": 422} {
 		if status, body := w.request(http.MethodGet, Prefix+path, read, nil); status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, body, want)
@@ -53,7 +60,8 @@ func TestPortfolioOperations(t *testing.T) {
 	}
 	w.desk = portfolio.NewDesk(t.TempDir(), nil)
 	for _, path := range []string{"/portfolio/harvest", "/portfolio/exits/SLV", "/portfolio/lots"} {
-		if status, body := w.request(http.MethodGet, Prefix+path, read, nil); status != http.StatusNotFound {
+		if status, body := w.request(http.MethodGet, Prefix+path, read,
+			nil); status != http.StatusNotFound {
 			t.Errorf("%s without a portfolio: %d %s", path, status, body)
 		}
 	}

@@ -34,7 +34,8 @@ func listOf[T any](items []T) list[T] {
 
 func (a *API) addReads() {
 	const group = "inspect"
-	add(a, operation{method: http.MethodGet, path: "/status", name: "getStatus", group: group, scope: access.Read,
+	add(a, operation{method: http.MethodGet, path: "/status", name: "getStatus", group: group,
+		scope:   access.Read,
 		summary: "Returns what is going on: the plans, who works, what waits for you, and what it has cost."},
 		func(c call, _ none) (*inspect.Status, error) {
 			if err := a.refresh(c.ctx); err != nil {
@@ -42,9 +43,11 @@ func (a *API) addReads() {
 			}
 			return inspect.ReadStatus(c.ctx, a.box, a.opts.Now())
 		})
-	addRaw(a, operation{method: http.MethodGet, path: "/work", name: "listWork", group: group, scope: access.Read, media: mediaJSON, output: reflect.TypeFor[list[inspect.Task]](),
+	addRaw(a, operation{method: http.MethodGet, path: "/work", name: "listWork", group: group,
+		scope: access.Read, media: mediaJSON, output: reflect.TypeFor[list[inspect.Task]](),
 		summary: "Returns all work items, in the order in which they were opened."}, a.listWork)
-	add(a, operation{method: http.MethodGet, path: "/work/{task}", name: "getWork", group: group, scope: access.Read,
+	add(a, operation{method: http.MethodGet, path: "/work/{task}", name: "getWork", group: group,
+		scope:   access.Read,
 		summary: "Returns a work item with its sessions, findings, checks, questions and costs."},
 		func(c call, in taskInput) (inspect.Details, error) {
 			w, err := a.find(c, in.Task)
@@ -53,7 +56,8 @@ func (a *API) addReads() {
 			}
 			return inspect.ReadDetails(c.ctx, a.box, w, a.opts.Now())
 		})
-	add(a, operation{method: http.MethodGet, path: "/questions", name: "listQuestions", group: group, scope: access.Read,
+	add(a, operation{method: http.MethodGet, path: "/questions", name: "listQuestions",
+		group: group, scope: access.Read,
 		summary: "Returns the questions that wait for an answer, and the merges that wait for approval."},
 		func(c call, in questionsInput) (list[questions.Pending], error) {
 			if err := a.refresh(c.ctx); err != nil {
@@ -74,7 +78,8 @@ type questionsInput struct {
 	All bool `query:"all" json:"-" jsonschema:"answered questions too"`
 }
 
-// encodedList is the answer to a request for work items. It is valid until the next event, and for a second, because leases expire.
+// encodedList is the answer to a request for work items. It is valid until the next event, and for
+// a second, because leases expire.
 type encodedList struct {
 	in   listInput
 	seq  uint64
@@ -82,7 +87,8 @@ type encodedList struct {
 	data []byte
 }
 
-// listWork answers with the work items that a caller asks for. Many clients ask for the same ones, so the answer is encoded once for all.
+// listWork answers with the work items that a caller asks for. Many clients ask for the same ones,
+// so the answer is encoded once for all.
 func (a *API) listWork(c call, in listInput, w http.ResponseWriter, _ *http.Request) error {
 	if err := a.refresh(c.ctx); err != nil {
 		return err
@@ -99,7 +105,8 @@ func (a *API) encodeTasks(in listInput) ([]byte, error) {
 	defer a.listMu.Unlock()
 	now := a.opts.Now()
 	next := encodedList{in: in, seq: a.box.Engine.Tail().Seq, at: now.Unix()}
-	if last := &a.list; last.data != nil && last.in == next.in && last.seq == next.seq && last.at == next.at {
+	if last := &a.list; last.data != nil && last.in == next.in && last.seq == next.seq &&
+		last.at == next.at {
 		return last.data, nil
 	}
 	var err error
@@ -115,7 +122,9 @@ func (a *API) tasks(in listInput, now time.Time) (tasks []inspect.Task) {
 	a.box.Engine.View(func(s *rules.State) {
 		for w := range s.Works() {
 			t := inspect.NewTask(s, w, now)
-			if (in.Plan == "" || in.Plan == t.Plan) && (in.Phase == "" || in.Phase == string(t.Phase)) && (in.Condition == "" || in.Condition == string(t.Condition)) {
+			if (in.Plan == "" || in.Plan == t.Plan) &&
+				(in.Phase == "" || in.Phase == string(t.Phase)) &&
+				(in.Condition == "" || in.Condition == string(t.Condition)) {
 				tasks = append(tasks, t)
 			}
 		}
@@ -123,7 +132,8 @@ func (a *API) tasks(in listInput, now time.Time) (tasks []inspect.Task) {
 	return tasks
 }
 
-// find returns a work item by the id, or the name, that a caller gave. An id that the API returned is never ambiguous.
+// find returns a work item by the id, or the name, that a caller gave. An id that the API returned
+// is never ambiguous.
 func (a *API) find(c call, name string) (w *rules.Work, err error) {
 	if err := a.refresh(c.ctx); err != nil {
 		return nil, err

@@ -29,7 +29,8 @@ type logInput struct {
 // addTexts adds the operations that answer with text.
 func (a *API) addTexts() {
 	const group = "inspect"
-	addRaw(a, operation{method: http.MethodGet, path: "/work/{task}/diff", name: "getDiff", group: group, scope: access.Read, heavy: true, media: mediaText,
+	addRaw(a, operation{method: http.MethodGet, path: "/work/{task}/diff", name: "getDiff",
+		group: group, scope: access.Read, heavy: true, media: mediaText,
 		summary: "Returns what would be merged, or was merged, as a unified diff."},
 		func(c call, in diffInput, w http.ResponseWriter, _ *http.Request) error {
 			work, err := a.find(c, in.Task)
@@ -43,7 +44,8 @@ func (a *API) addTexts() {
 			defer d.Close()
 			return d.Print(c.ctx, textWriter(w), workspace.DiffOptions{})
 		})
-	addRaw(a, operation{method: http.MethodGet, path: "/work/{task}/log", name: "getLog", group: group, scope: access.Read, heavy: true, media: mediaText,
+	addRaw(a, operation{method: http.MethodGet, path: "/work/{task}/log", name: "getLog",
+		group: group, scope: access.Read, heavy: true, media: mediaText,
 		summary: "Returns what the agents of a task wrote and did, for people to read. The exact bytes are blobs, which the sessions of getWork name."},
 		func(c call, in logInput, w http.ResponseWriter, _ *http.Request) error {
 			work, err := a.find(c, in.Task)
@@ -54,7 +56,8 @@ func (a *API) addTexts() {
 			if err != nil {
 				return err
 			}
-			return render.NewLog(textWriter(w), a.box, work.ID, render.LogOptions{}).Print(c.ctx, sessions)
+			return render.NewLog(textWriter(w), a.box, work.ID, render.LogOptions{}).Print(c.ctx,
+				sessions)
 		})
 }
 
@@ -81,7 +84,8 @@ func (in *logInput) sessions(w *rules.Work) (indexes []int, err error) {
 	return []int{last}, nil
 }
 
-// textWriter returns a writer that sets the type of the answer with the first byte, so that an error before it can still be a problem.
+// textWriter returns a writer that sets the type of the answer with the first byte, so that an
+// error before it can still be a problem.
 func textWriter(w http.ResponseWriter) io.Writer {
 	return &lateHeader{w: w, out: transfer.NewWriter(w)}
 }

@@ -27,7 +27,10 @@ type moved struct {
 	Seq   uint64          `json:"seq"`
 }
 
-func movedFrom(a rules.Answer, err error) (moved, error) { return moved{a.Work, a.Phase, a.Seq}, err }
+func movedFrom(a rules.Answer, err error) (moved,
+	error) {
+	return moved{a.Work, a.Phase, a.Seq}, err
+}
 
 type claimInput struct {
 	Work       string         `json:"work,omitempty" jsonschema:"the work item; leave it out to claim the next one for the role"`
@@ -42,7 +45,8 @@ type claimed struct {
 	Phase   signalbox.Phase `json:"phase"`
 	Lease   claimedLease    `json:"lease"`
 	Session string          `json:"session"`
-	// Secret works as a token for the operations of this session. It is absent unless the lease is new.
+	// Secret works as a token for the operations of this session. It is absent unless the lease is
+	// new.
 	Secret string `json:"secret,omitempty"`
 }
 
@@ -53,7 +57,8 @@ type claimedLease struct {
 }
 
 func claimedFrom(a rules.Answer) claimed {
-	return claimed{Work: a.Work, Phase: a.Phase, Lease: claimedLease{a.Lease.ID, a.Lease.Epoch, a.Lease.Expires}, Session: a.Session}
+	return claimed{Work: a.Work, Phase: a.Phase, Lease: claimedLease{a.Lease.ID, a.Lease.Epoch,
+		a.Lease.Expires}, Session: a.Session}
 }
 
 type renewInput struct {
@@ -100,49 +105,64 @@ type unblockInput struct {
 // addWork adds the exit protocol.
 func (a *API) addWork() {
 	const group = "work"
-	add(a, operation{method: http.MethodPost, path: "/work", name: "openWork", group: group, scope: access.Operate, summary: "Adds a work item."},
+	add(a, operation{method: http.MethodPost, path: "/work", name: "openWork", group: group,
+		scope: access.Operate, summary: "Adds a work item."},
 		func(c call, in openInput) (moved, error) {
-			return movedFrom(a.box.Engine.Do(c.ctx, rules.OpenWork{Work: in.Work, Title: in.Title, Phase: in.Phase, Ref: in.Ref, Actor: c.actor()}))
+			return movedFrom(a.box.Engine.Do(c.ctx, rules.OpenWork{Work: in.Work, Title: in.Title,
+				Phase: in.Phase, Ref: in.Ref, Actor: c.actor()}))
 		})
-	add(a, operation{method: http.MethodPost, path: "/claims", name: "claimWork", group: group, scope: access.Operate,
+	add(a, operation{method: http.MethodPost, path: "/claims", name: "claimWork", group: group,
+		scope:   access.Operate,
 		summary: "Takes the lease of a work item, or of the next one for a role. The answer has a secret, which is a token for the operations of this session."}, a.claim)
-	add(a, operation{method: http.MethodPost, path: "/sessions/{session}/renew", name: "renewLease", group: group, ofSession: true, summary: "Extends the lease of a session."},
+	add(a, operation{method: http.MethodPost, path: "/sessions/{session}/renew", name: "renewLease",
+		group: group, ofSession: true, summary: "Extends the lease of a session."},
 		func(c call, in renewInput) (claimed, error) {
 			w, err := a.find(c, in.Work)
 			if err != nil {
 				return claimed{}, err
 			}
-			answer, err := a.box.Engine.Do(c.ctx, rules.Renew{Work: w.ID, Session: in.Session, Epoch: in.Epoch, TTL: a.ttl(in.TTLSeconds), Caller: c.holder()})
+			answer, err := a.box.Engine.Do(c.ctx, rules.Renew{Work: w.ID, Session: in.Session,
+				Epoch: in.Epoch, TTL: a.ttl(in.TTLSeconds), Caller: c.holder()})
 			if err != nil {
 				return claimed{}, err
 			}
 			return claimedFrom(answer), nil
 		})
-	add(a, operation{method: http.MethodPost, path: "/sessions/{session}/release", name: "releaseLease", group: group, ofSession: true, summary: "Returns a lease without moving the work."},
+	add(a, operation{method: http.MethodPost, path: "/sessions/{session}/release",
+		name: "releaseLease", group: group, ofSession: true,
+		summary: "Returns a lease without moving the work."},
 		func(c call, in releaseInput) (moved, error) {
 			w, err := a.find(c, in.Work)
 			if err != nil {
 				return moved{}, err
 			}
-			return movedFrom(a.box.Engine.Do(c.ctx, rules.Release{Work: w.ID, Session: in.Session, Epoch: in.Epoch, Reason: in.Reason, Caller: c.holder()}))
+			return movedFrom(a.box.Engine.Do(c.ctx, rules.Release{Work: w.ID, Session: in.Session,
+				Epoch: in.Epoch, Reason: in.Reason, Caller: c.holder()}))
 		})
-	add(a, operation{method: http.MethodPost, path: "/sessions/{session}/exit", name: "submitExit", group: group, ofSession: true,
+	add(a, operation{method: http.MethodPost, path: "/sessions/{session}/exit", name: "submitExit",
+		group: group, ofSession: true,
 		summary: "Submits an exit signal under the lease of a session. If it is accepted, the work moves to its next phase and the lease ends."}, a.exit)
-	add(a, operation{method: http.MethodPost, path: "/work/{task}/revoke", name: "revokeLease", group: group, scope: access.Operate, summary: "Ends the lease of whoever holds a work item."},
+	add(a, operation{method: http.MethodPost, path: "/work/{task}/revoke", name: "revokeLease",
+		group: group, scope: access.Operate,
+		summary: "Ends the lease of whoever holds a work item."},
 		func(c call, in revokeInput) (moved, error) {
 			w, err := a.find(c, in.Task)
 			if err != nil {
 				return moved{}, err
 			}
-			return movedFrom(a.box.Engine.Do(c.ctx, rules.Release{Work: w.ID, Epoch: in.Epoch, Reason: in.Reason, Actor: c.actor()}))
+			return movedFrom(a.box.Engine.Do(c.ctx, rules.Release{Work: w.ID, Epoch: in.Epoch,
+				Reason: in.Reason, Actor: c.actor()}))
 		})
-	add(a, operation{method: http.MethodPost, path: "/work/{task}/unblock", name: "unblockWork", group: group, scope: access.Operate, summary: "Returns blocked work to its previous phase."},
+	add(a, operation{method: http.MethodPost, path: "/work/{task}/unblock", name: "unblockWork",
+		group: group, scope: access.Operate,
+		summary: "Returns blocked work to its previous phase."},
 		func(c call, in unblockInput) (moved, error) {
 			w, err := a.find(c, in.Task)
 			if err != nil {
 				return moved{}, err
 			}
-			return movedFrom(a.box.Engine.Do(c.ctx, rules.Unblock{Work: w.ID, Note: in.Note, Actor: c.actor()}))
+			return movedFrom(a.box.Engine.Do(c.ctx, rules.Unblock{Work: w.ID, Note: in.Note,
+				Actor: c.actor()}))
 		})
 }
 
@@ -183,17 +203,20 @@ func (a *API) exit(c call, in exitInput) (exited, error) {
 	if !transcript.ExitEnabled(a.opts.ExitFlag) {
 		return exited{}, exitsDisabled()
 	}
-	answer, err := exitsignal.Submit(c.ctx, a.box, exitsignal.Submission{Session: in.Session, Epoch: in.Epoch, Data: in.Signal, Ref: in.Ref, Caller: c.holder()})
+	answer, err := exitsignal.Submit(c.ctx, a.box, exitsignal.Submission{Session: in.Session,
+		Epoch: in.Epoch, Data: in.Signal, Ref: in.Ref, Caller: c.holder()})
 	if err != nil {
 		return exited{}, err
 	}
 	done := answer.Completed
-	return exited{done.WorkID, done.PhaseCompleted, done.ExitReason, done.NextPhase, answer.Seq}, nil
+	return exited{done.WorkID, done.PhaseCompleted, done.ExitReason, done.NextPhase, answer.Seq},
+		nil
 }
 
-// checkSession denies the operations of a session to callers who do not hold it. Sessions of a run are never theirs: an agent of a run says
-// how its work ends to the run, which believes it only when its turn has ended. The agent has the secret of its lease in its environment, and
-// so have the programs that it starts.
+// checkSession denies the operations of a session to callers who do not hold it. Sessions of a run
+// are never theirs: an agent of a run says how its work ends to the run, which believes it only
+// when its turn has ended. The agent has the secret of its lease in its environment, and so have
+// the programs that it starts.
 func (a *API) checkSession(session string, caller access.Caller) error {
 	if caller.Scope == access.Operate {
 		return nil
@@ -205,17 +228,20 @@ func (a *API) checkSession(session string, caller access.Caller) error {
 				continue
 			}
 			for _, t := range w.Tenures() {
-				found = found || t.Session == session && !t.Crew && (caller.LeaseSecret == "" || t.Secret == secret)
+				found = found || t.Session == session && !t.Crew &&
+					(caller.LeaseSecret == "" || t.Secret == secret)
 			}
 		}
 	})
 	if !found {
-		return &access.DeniedError{Status: http.StatusUnauthorized, Message: "the token is not that of this session, or the session belongs to a run"}
+		return &access.DeniedError{Status: http.StatusUnauthorized,
+			Message: "the token is not that of this session, or the session belongs to a run"}
 	}
 	return nil
 }
 
-// holder returns who must prove that a lease is theirs, nil for a caller whose token allows using it.
+// holder returns who must prove that a lease is theirs, nil for a caller whose token allows using
+// it.
 func (c *call) holder() *rules.Caller {
 	if c.caller.LeaseSecret == "" {
 		return nil
@@ -224,5 +250,6 @@ func (c *call) holder() *rules.Caller {
 }
 
 func exitsDisabled() error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: transcript.ErrExitDisabled, Hint: "set " + signalbox.ExitFlag + "=true in the environment of the server and restart it"}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: transcript.ErrExitDisabled,
+		Hint: "set " + signalbox.ExitFlag + "=true in the environment of the server and restart it"}
 }

@@ -1,8 +1,10 @@
-// Package ask answers questions to the oracle for the clients of a server, as signalbox oracle does for the user of a terminal: with the
-// oracle of the configuration, and with the conversations of the box, which both can continue.
+// Package ask answers questions to the oracle for the clients of a server, as signalbox oracle does
+// for the user of a terminal: with the oracle of the configuration, and with the conversations of
+// the box, which both can continue.
 //
-// A question costs money and runs tools, so each client has one at a time, the server answers few at once, and each has a time limit. The
-// work on a question ends when the client leaves, when it is stopped, or when the server ends. It can be resumed then.
+// A question costs money and runs tools, so each client has one at a time, the server answers few
+// at once, and each has a time limit. The work on a question ends when the client leaves, when it
+// is stopped, or when the server ends. It can be resumed then.
 package ask
 
 import (
@@ -33,14 +35,15 @@ import (
 const (
 	// maxAnswers is how many questions are answered at the same time.
 	maxAnswers = 4
-	// defaultTime is the time limit of a question if the configuration has none: the person who asked may be away.
+	// defaultTime is the time limit of a question if the configuration has none: the person who
+	// asked may be away.
 	defaultTime = 10 * time.Minute
 )
 
 // Options configures a Service.
 type Options struct {
-	// Config returns the configuration for a question, or an error if there is none that may be used. Nil means that of the box, which
-	// must be trusted then.
+	// Config returns the configuration for a question, or an error if there is none that may be
+	// used. Nil means that of the box, which must be trusted then.
 	Config func(context.Context) (*config.Config, error)
 	// Lookup looks up environment variables, as os.LookupEnv does. Nil means that none is set.
 	Lookup func(string) (string, bool)
@@ -73,19 +76,22 @@ func New(b *box.Box, opts Options) *Service {
 	if opts.Lookup == nil {
 		opts.Lookup = func(string) (string, bool) { return "", false }
 	}
-	return &Service{box: b, folder: filepath.Join(b.Dir, session.FolderName), opts: opts, answers: map[string]*answer{}}
+	return &Service{box: b, folder: filepath.Join(b.Dir, session.FolderName), opts: opts,
+		answers: map[string]*answer{}}
 }
 
 // Close waits until no question is being answered. The contexts of the questions must be done.
 func (s *Service) Close() { s.working.Wait() }
 
-// Configured reports whether the configuration with which the box was opened has a model for the oracle.
+// Configured reports whether the configuration with which the box was opened has a model for the
+// oracle.
 func (s *Service) Configured() bool {
 	_, _, err := s.box.Config.OracleModel("")
 	return err == nil
 }
 
-// Check returns why no question can be asked, as far as the configuration says. The error has a hint.
+// Check returns why no question can be asked, as far as the configuration says. The error has a
+// hint.
 func (s *Service) Check(ctx context.Context) error {
 	c, err := s.opts.Config(ctx)
 	if err == nil {
@@ -102,18 +108,21 @@ type Question struct {
 	Session string
 	// Text is the question; "" resumes the last answer of the session.
 	Text string
-	// Started is called with the session before the first chunk, and not at all if Ask fails before that. Nil means no call.
+	// Started is called with the session before the first chunk, and not at all if Ask fails before
+	// that. Nil means no call.
 	Started func(session string)
 }
 
-// Ask answers a question and passes its chunks to emit, up to Done. It returns an error if the question cannot be asked, or the error of
-// emit; other failures are chunks. What signalbox oracle prints as warnings comes first, as chunks with the name chunk.SetupNote.
+// Ask answers a question and passes its chunks to emit, up to Done. It returns an error if the
+// question cannot be asked, or the error of emit; other failures are chunks. What signalbox oracle
+// prints as warnings comes first, as chunks with the name chunk.SetupNote.
 func (s *Service) Ask(ctx context.Context, q Question, emit oracle.Emit) (err error) {
 	if q.Text, err = checkQuestion(q.Text); err != nil {
 		return err
 	}
 	if q.Text == "" && q.Session == "" {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no question"), Hint: "write a question, or name a conversation whose last answer is resumed"}
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no question"),
+			Hint: "write a question, or name a conversation whose last answer is resumed"}
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -128,7 +137,8 @@ func (s *Service) Ask(ctx context.Context, q Question, emit oracle.Emit) (err er
 	}
 	defer record.CloseAndPrune()
 	if q.Text == "" && session.Last(record.Entries()).Number == 0 {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: oracle.ErrNoQuestion, Hint: "ask a question"}
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: oracle.ErrNoQuestion,
+			Hint: "ask a question"}
 	}
 	o, err := s.oracle(ctx, &q)
 	if err != nil {
@@ -142,7 +152,8 @@ func (s *Service) Ask(ctx context.Context, q Question, emit oracle.Emit) (err er
 		q.Started(record.ID)
 	}
 	for _, note := range o.Notes {
-		if err := emit(chunk.System{Name: chunk.SetupNote, Level: chunk.Warning, Text: note}); err != nil {
+		if err := emit(chunk.System{Name: chunk.SetupNote, Level: chunk.Warning,
+			Text: note}); err != nil {
 			return err
 		}
 	}
@@ -158,7 +169,8 @@ func (s *Service) Ask(ctx context.Context, q Question, emit oracle.Emit) (err er
 func checkQuestion(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if len(text) > oracle.MaxQuestion {
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the question is longer than %d bytes", oracle.MaxQuestion),
+		return "", &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("the question is longer than %d bytes", oracle.MaxQuestion),
 			Hint: "put the text into a file of the project and ask about the file"}
 	}
 	return text, nil
@@ -170,9 +182,12 @@ func (s *Service) enter(client string, a *answer) error {
 	defer s.mu.Unlock()
 	switch {
 	case s.answers[client] != nil:
-		return &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New("another question of yours is being answered"), Hint: "wait until it has ended, or stop it"}
+		return &signalbox.Error{Code: signalbox.CodeConflict,
+			Err:  errors.New("another question of yours is being answered"),
+			Hint: "wait until it has ended, or stop it"}
 	case len(s.answers) >= maxAnswers:
-		return &access.DeniedError{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("%d questions are being answered: try again later", maxAnswers)}
+		return &access.DeniedError{Status: http.StatusServiceUnavailable,
+			Message: fmt.Sprintf("%d questions are being answered: try again later", maxAnswers)}
 	}
 	s.answers[client] = a
 	s.working.Add(1)
@@ -199,8 +214,10 @@ func (s *Service) oracle(ctx context.Context, q *Question) (*setup.Setup, error)
 	if c.Oracle.Limits.Time == 0 {
 		limits.Time = defaultTime
 	}
-	return setup.Open(ctx, c, &setup.Options{Box: s.box.Dir, Lookup: s.opts.Lookup, Version: s.opts.Version, Record: turnlog.ToWithoutText(s.box.Engine, q.Client),
-		Project: filepath.Dir(s.box.Dir), Logs: filepath.Join(s.box.Dir, "logs"), Limits: limits, Question: q.Text})
+	return setup.Open(ctx, c, &setup.Options{Box: s.box.Dir, Lookup: s.opts.Lookup,
+		Version: s.opts.Version, Record: turnlog.ToWithoutText(s.box.Engine, q.Client),
+		Project: filepath.Dir(s.box.Dir), Logs: filepath.Join(s.box.Dir, "logs"), Limits: limits,
+		Question: q.Text})
 }
 
 // unavailable returns an error of the configuration as one that is not the fault of the request.
@@ -225,7 +242,8 @@ func (s *Service) open(id string) (*session.Session, error) {
 	}
 	record, err := session.Open(folder)
 	if errors.Is(err, session.ErrInUse) {
-		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: err, Hint: "wait until it has ended, or start another conversation"}
+		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: err,
+			Hint: "wait until it has ended, or start another conversation"}
 	}
 	return record, damaged(err)
 }
@@ -238,17 +256,20 @@ func (s *Service) find(id string) (string, error) {
 			return folder, nil
 		}
 	}
-	return "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no conversation '%.64s'", id)}
+	return "", &signalbox.Error{Code: signalbox.CodeNotFound,
+		Err: fmt.Errorf("there is no conversation '%.64s'", id)}
 }
 
 func damaged(err error) error {
 	if errors.Is(err, session.ErrDamaged) {
-		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "continue another conversation, or start a new one"}
+		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
+			Hint: "continue another conversation, or start a new one"}
 	}
 	return err
 }
 
-// Stop ends the work on the question that is being answered in a conversation. Its chunks then end as usual.
+// Stop ends the work on the question that is being answered in a conversation. Its chunks then end
+// as usual.
 func (s *Service) Stop(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +279,8 @@ func (s *Service) Stop(id string) error {
 			return nil
 		}
 	}
-	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("no question is being answered in the conversation '%.64s'", id)}
+	return &signalbox.Error{Code: signalbox.CodeNotFound,
+		Err: fmt.Errorf("no question is being answered in the conversation '%.64s'", id)}
 }
 
 // Conversations returns the conversations of the box, newest first.
@@ -281,5 +303,6 @@ func (s *Service) Read(id string) (*Conversation, error) {
 	if err != nil {
 		return nil, damaged(err)
 	}
-	return &Conversation{Questions: console.Questions(entries), Resumable: oracle.CanResume(session.Last(entries))}, nil
+	return &Conversation{Questions: console.Questions(entries),
+		Resumable: oracle.CanResume(session.Last(entries))}, nil
 }

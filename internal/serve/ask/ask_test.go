@@ -35,29 +35,31 @@ conversations:
 type stage struct {
 	*Service
 	t *testing.T
-	// waits has an element for each answer of the model that has started. It continues when the test sends one to next; left has an element
-	// for each whose client has left instead.
+	// waits has an element for each answer of the model that has started. It continues when the
+	// test sends one to next; left has an element for each whose client has left instead.
 	waits, left chan struct{}
 	next        chan struct{}
 }
 
 func newStage(t *testing.T, settings string) *stage {
 	t.Helper()
-	s := &stage{t: t, waits: make(chan struct{}, 10), left: make(chan struct{}, 10), next: make(chan struct{})}
+	s := &stage{t: t, waits: make(chan struct{}, 10), left: make(chan struct{}, 10),
+		next: make(chan struct{})}
 	parsed, err := modelserver.ParseScript("model.yaml", []byte(script))
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := modelserver.New(parsed, &modelserver.Options{Sleep: func(ctx context.Context, _ time.Duration) error {
-		s.waits <- struct{}{}
-		select {
-		case <-s.next:
-			return nil
-		case <-ctx.Done():
-			s.left <- struct{}{}
-			return ctx.Err()
-		}
-	}})
+	handler, err := modelserver.New(parsed,
+		&modelserver.Options{Sleep: func(ctx context.Context, _ time.Duration) error {
+			s.waits <- struct{}{}
+			select {
+			case <-s.next:
+				return nil
+			case <-ctx.Done():
+				s.left <- struct{}{}
+				return ctx.Err()
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +70,11 @@ func newStage(t *testing.T, settings string) *stage {
 	if _, err := box.Init(t.Context(), dir, "ann", opts); err != nil {
 		t.Fatal(err)
 	}
-	settings = strings.ReplaceAll(settings, "MODEL", fmt.Sprintf("models: {main: {provider: openai, model: m, base_url: %q, tries: 1}}", server.URL+"/v1"))
-	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings), 0o600); err != nil {
+	settings = strings.ReplaceAll(settings, "MODEL",
+		fmt.Sprintf("models: {main: {provider: openai, model: m, base_url: %q, tries: 1}}",
+			server.URL+"/v1"))
+	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	b, err := box.Open(t.Context(), dir, opts)
@@ -94,7 +99,8 @@ func (s *stage) start(ctx context.Context, client, session string) *asked {
 	s.t.Helper()
 	a := &asked{session: make(chan string, 1), ended: make(chan error, 1)}
 	go func() {
-		a.ended <- s.Ask(ctx, Question{Client: client, Session: session, Text: "slow", Started: func(id string) { a.session <- id }}, func(c chunk.Chunk) error {
+		a.ended <- s.Ask(ctx, Question{Client: client, Session: session, Text: "slow",
+			Started: func(id string) { a.session <- id }}, func(c chunk.Chunk) error {
 			a.chunks = append(a.chunks, c)
 			return nil
 		})
@@ -120,7 +126,8 @@ func (a *asked) reason(t *testing.T) string {
 	return done.Reason
 }
 
-// TestFewQuestionsAtOnce asks as many questions as are allowed, each as another client, and then one more in both ways.
+// TestFewQuestionsAtOnce asks as many questions as are allowed, each as another client, and then
+// one more in both ways.
 func TestFewQuestionsAtOnce(t *testing.T) {
 	s := newStage(t, "MODEL")
 	var all []*asked
@@ -128,7 +135,8 @@ func TestFewQuestionsAtOnce(t *testing.T) {
 		all = append(all, s.start(t.Context(), fmt.Sprint("client-", i), ""))
 	}
 	ask := func(client string) error {
-		return s.Ask(t.Context(), Question{Client: client, Text: "hello"}, func(chunk.Chunk) error { return nil })
+		return s.Ask(t.Context(), Question{Client: client, Text: "hello"},
+			func(chunk.Chunk) error { return nil })
 	}
 	if err := ask("client-0"); signalbox.CodeOf(err) != signalbox.CodeConflict {
 		t.Errorf("a second question of a client: %v", err)
@@ -137,7 +145,8 @@ func TestFewQuestionsAtOnce(t *testing.T) {
 		t.Errorf("too many questions: %v", err)
 	}
 	first := <-all[0].session
-	if err := s.Ask(t.Context(), Question{Client: "other", Session: first, Text: "hello"}, nil); err == nil {
+	if err := s.Ask(t.Context(), Question{Client: "other", Session: first, Text: "hello"},
+		nil); err == nil {
 		t.Error("a conversation is used twice at once")
 	}
 	if err := s.Stop(first); err != nil {
@@ -166,7 +175,8 @@ func TestFewQuestionsAtOnce(t *testing.T) {
 	}
 }
 
-// TestLeavingEndsTheWork leaves while the model thinks. The answer can be resumed, and the conversation is continued by another question.
+// TestLeavingEndsTheWork leaves while the model thinks. The answer can be resumed, and the
+// conversation is continued by another question.
 func TestLeavingEndsTheWork(t *testing.T) {
 	s := newStage(t, "MODEL")
 	ctx, leave := context.WithCancel(t.Context())
@@ -182,27 +192,32 @@ func TestLeavingEndsTheWork(t *testing.T) {
 	resumed := make(chan error, 1)
 	var chunks []chunk.Chunk
 	go func() {
-		resumed <- s.Ask(t.Context(), Question{Client: "ann", Session: id}, func(c chunk.Chunk) error {
-			chunks = append(chunks, c)
-			return nil
-		})
+		resumed <- s.Ask(t.Context(), Question{Client: "ann", Session: id},
+			func(c chunk.Chunk) error {
+				chunks = append(chunks, c)
+				return nil
+			})
 	}()
 	<-s.waits
 	s.next <- struct{}{}
 	if err := <-resumed; err != nil {
 		t.Fatal(err)
 	}
-	if done := chunks[len(chunks)-1].(chunk.Done); done.Answer != "The beginningand the end." || done.Session != id {
+	if done := chunks[len(chunks)-1].(chunk.Done); done.Answer != "The beginningand the end." ||
+		done.Session != id {
 		t.Errorf("resumed: %+v", done)
 	}
-	if err := s.Ask(t.Context(), Question{Client: "ann", Session: id, Text: " hello\n"}, func(chunk.Chunk) error { return nil }); err != nil {
+	if err := s.Ask(t.Context(), Question{Client: "ann", Session: id, Text: " hello\n"},
+		func(chunk.Chunk) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	c, err = s.Read(id)
-	if err != nil || len(c.Questions) != 2 || c.Resumable || c.Questions[1].Text != "hello" || c.Questions[1].Done.Answer != "Hello." {
+	if err != nil || len(c.Questions) != 2 || c.Resumable || c.Questions[1].Text != "hello" ||
+		c.Questions[1].Done.Answer != "Hello." {
 		t.Errorf("%+v, %v", c, err)
 	}
-	if all, err := s.Conversations(); err != nil || len(all) != 1 || all[0].ID != id || all[0].Questions != 2 {
+	if all, err := s.Conversations(); err != nil || len(all) != 1 || all[0].ID != id ||
+		all[0].Questions != 2 {
 		t.Errorf("%+v, %v", all, err)
 	}
 }
@@ -211,14 +226,17 @@ func TestLeavingEndsTheWork(t *testing.T) {
 func TestClientThatFailsEndsTheWork(t *testing.T) {
 	s := newStage(t, "MODEL")
 	gone := errors.New("gone")
-	if err := s.Ask(t.Context(), Question{Client: "ann", Text: "slow"}, func(chunk.Chunk) error { return gone }); !errors.Is(err, gone) {
+	if err := s.Ask(t.Context(), Question{Client: "ann", Text: "slow"},
+		func(chunk.Chunk) error { return gone }); !errors.Is(err, gone) {
 		t.Errorf("got %v", err)
 	}
 }
 
 // TestTimeLimit checks that every question has a limit.
 func TestTimeLimit(t *testing.T) {
-	for settings, want := range map[string]time.Duration{"MODEL": defaultTime, "MODEL\noracle: {limits: {time: 30m}}": 30 * time.Minute, "MODEL\noracle: {limits: {time: 1m, turns: 3}}": time.Minute} {
+	for settings, want := range map[string]time.Duration{"MODEL": defaultTime,
+		"MODEL\noracle: {limits: {time: 30m}}":          30 * time.Minute,
+		"MODEL\noracle: {limits: {time: 1m, turns: 3}}": time.Minute} {
 		s := newStage(t, settings)
 		o, err := s.oracle(t.Context(), &Question{Client: "ann", Text: "hello"})
 		if err != nil {
@@ -235,7 +253,8 @@ func TestTimeLimit(t *testing.T) {
 
 // TestRefusals asks what cannot be asked. Nothing is recorded.
 func TestRefusals(t *testing.T) {
-	untrusted := &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("not trusted"), Hint: "signalbox trust"}
+	untrusted := &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("not trusted"),
+		Hint: "signalbox trust"}
 	for name, test := range map[string]struct {
 		settings string
 		config   error
@@ -244,25 +263,37 @@ func TestRefusals(t *testing.T) {
 		want     string
 		hint     string
 	}{
-		"no model":     {"", nil, Question{Text: "hello"}, signalbox.CodeFailed, "no model is configured", "models:"},
-		"not trusted":  {"MODEL", untrusted, Question{Text: "hello"}, signalbox.CodeFailed, "not trusted", "signalbox trust"},
-		"no question":  {"MODEL", nil, Question{Text: " \n"}, signalbox.CodeUsage, "there is no question", ""},
-		"too long":     {"MODEL", nil, Question{Text: strings.Repeat("x", oracle.MaxQuestion+1)}, signalbox.CodeUsage, "longer than", ""},
-		"no session":   {"MODEL", nil, Question{Session: "O-1", Text: "hello"}, signalbox.CodeNotFound, "no conversation 'O-1'", ""},
-		"other folder": {"MODEL", nil, Question{Session: "../oracle", Text: "hello"}, signalbox.CodeNotFound, "no conversation", ""},
-		"the folder":   {"MODEL", nil, Question{Session: ".", Text: "hello"}, signalbox.CodeNotFound, "no conversation", ""},
+		"no model": {"", nil, Question{Text: "hello"}, signalbox.CodeFailed,
+			"no model is configured", "models:"},
+		"not trusted": {"MODEL", untrusted, Question{Text: "hello"}, signalbox.CodeFailed,
+			"not trusted", "signalbox trust"},
+		"no question": {"MODEL", nil, Question{Text: " \n"}, signalbox.CodeUsage,
+			"there is no question", ""},
+		"too long": {"MODEL", nil, Question{Text: strings.Repeat("x", oracle.MaxQuestion+1)},
+			signalbox.CodeUsage, "longer than", ""},
+		"no session": {"MODEL", nil, Question{Session: "O-1", Text: "hello"},
+			signalbox.CodeNotFound, "no conversation 'O-1'", ""},
+		"other folder": {"MODEL", nil, Question{Session: "../oracle", Text: "hello"},
+			signalbox.CodeNotFound, "no conversation", ""},
+		"the folder": {"MODEL", nil, Question{Session: ".", Text: "hello"},
+			signalbox.CodeNotFound, "no conversation", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t, test.settings)
 			if test.config != nil {
-				s.opts.Config = func(context.Context) (*config.Config, error) { return nil, test.config }
+				s.opts.Config = func(context.Context) (*config.Config,
+					error) {
+					return nil, test.config
+				}
 			}
 			test.q.Started = func(string) { t.Error("it started") }
 			err := s.Ask(t.Context(), test.q, func(chunk.Chunk) error { return nil })
-			if signalbox.CodeOf(err) != test.code || !strings.Contains(err.Error(), test.want) || !strings.Contains(signalbox.HintOf(err), test.hint) {
+			if signalbox.CodeOf(err) != test.code || !strings.Contains(err.Error(), test.want) ||
+				!strings.Contains(signalbox.HintOf(err), test.hint) {
 				t.Errorf("%v (%s)", err, signalbox.HintOf(err))
 			}
-			if found, err := filepath.Glob(filepath.Join(s.folder, "*")); err != nil || len(found) > 0 {
+			if found, err := filepath.Glob(filepath.Join(s.folder, "*")); err != nil ||
+				len(found) > 0 {
 				t.Errorf("recorded: %v, %v", found, err)
 			}
 			_, err = s.Read(cmp.Or(test.q.Session, ".."))
@@ -277,13 +308,15 @@ func TestRefusals(t *testing.T) {
 func TestSetupNotesComeFirst(t *testing.T) {
 	s := newStage(t, "MODEL\noracle: {servers: {gone: {command: [no-such-program-anywhere]}}}")
 	var first chunk.Chunk
-	err := s.Ask(t.Context(), Question{Client: "ann", Text: "hello, where is the code?"}, func(c chunk.Chunk) error {
-		if first == nil {
-			first = c
-		}
-		return nil
-	})
-	if note, ok := first.(chunk.System); err != nil || !ok || note.Name != chunk.SetupNote || note.Level != chunk.Warning || !strings.Contains(note.Text, "gone") {
+	err := s.Ask(t.Context(), Question{Client: "ann", Text: "hello, where is the code?"},
+		func(c chunk.Chunk) error {
+			if first == nil {
+				first = c
+			}
+			return nil
+		})
+	if note, ok := first.(chunk.System); err != nil || !ok || note.Name != chunk.SetupNote ||
+		note.Level != chunk.Warning || !strings.Contains(note.Text, "gone") {
 		t.Errorf("%#v, %v", first, err)
 	}
 }
@@ -293,7 +326,8 @@ func TestDamagedConversation(t *testing.T) {
 	s := newStage(t, "MODEL")
 	id := ""
 	ask := func(session string) error {
-		return s.Ask(t.Context(), Question{Client: "ann", Session: session, Text: "hello", Started: func(started string) { id = started }}, func(chunk.Chunk) error { return nil })
+		return s.Ask(t.Context(), Question{Client: "ann", Session: session, Text: "hello",
+			Started: func(started string) { id = started }}, func(chunk.Chunk) error { return nil })
 	}
 	if err := ask(""); err != nil {
 		t.Fatal(err)
@@ -303,7 +337,8 @@ func TestDamagedConversation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(name, []byte(strings.Replace(string(text), "Hello.", "Hallo.", 1)), 0o600); err != nil {
+	if err := os.WriteFile(name, []byte(strings.Replace(string(text), "Hello.", "Hallo.", 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := ask(id); !errors.Is(err, session.ErrDamaged) || signalbox.HintOf(err) == "" {
@@ -318,18 +353,23 @@ func TestDamagedConversation(t *testing.T) {
 func TestOnlyConversationsOfTheBox(t *testing.T) {
 	s := newStage(t, "MODEL")
 	id := ""
-	if err := s.Ask(t.Context(), Question{Client: "ann", Text: "hello", Started: func(started string) { id = started }}, func(chunk.Chunk) error { return nil }); err != nil {
+	if err := s.Ask(t.Context(),
+		Question{Client: "ann", Text: "hello", Started: func(started string) { id = started }},
+		func(chunk.Chunk) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	elsewhere := filepath.Join(s.box.Dir, "elsewhere")
 	if err := os.CopyFS(elsewhere, os.DirFS(filepath.Join(s.folder, id))); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"../elsewhere", elsewhere, id + "/../../elsewhere", "./" + id, id + "/"} {
+	for _, name := range []string{"../elsewhere", elsewhere, id + "/../../elsewhere", "./" + id,
+		id + "/"} {
 		if _, err := s.Read(name); signalbox.CodeOf(err) != signalbox.CodeNotFound {
 			t.Errorf("read %s: %v", name, err)
 		}
-		if err := s.Ask(t.Context(), Question{Client: "ann", Session: name, Text: "hello"}, func(chunk.Chunk) error { return nil }); signalbox.CodeOf(err) != signalbox.CodeNotFound {
+		if err := s.Ask(t.Context(), Question{Client: "ann", Session: name, Text: "hello"},
+			func(chunk.Chunk) error { return nil }); signalbox.CodeOf(
+			err) != signalbox.CodeNotFound {
 			t.Errorf("asked in %s: %v", name, err)
 		}
 	}

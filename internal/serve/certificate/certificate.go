@@ -1,4 +1,5 @@
-// Package certificate makes the certificate of a server that other machines reach and that has none of its own.
+// Package certificate makes the certificate of a server that other machines reach and that has none
+// of its own.
 package certificate
 
 import (
@@ -31,8 +32,9 @@ const (
 	renewal  = 30 * 24 * time.Hour  // before the end
 )
 
-// SelfSigned returns a self-signed certificate for some names and addresses. It keeps it in a folder, so that the fingerprint that a user
-// has checked stays the same; it makes a new one if a name is missing or if it soon expires.
+// SelfSigned returns a self-signed certificate for some names and addresses. It keeps it in a
+// folder, so that the fingerprint that a user has checked stays the same; it makes a new one if a
+// name is missing or if it soon expires.
 func SelfSigned(folder string, names []string) (tls.Certificate, error) {
 	name := filepath.Join(folder, fileName)
 	kept, err := os.ReadFile(name)
@@ -56,7 +58,8 @@ func SelfSigned(folder string, names []string) (tls.Certificate, error) {
 func usable(pair tls.Certificate, names []string, now time.Time) bool {
 	leaf := pair.Leaf
 	return leaf != nil && now.Add(renewal).Before(leaf.NotAfter) && now.After(leaf.NotBefore) &&
-		!slices.ContainsFunc(names, func(name string) bool { return leaf.VerifyHostname(name) != nil && !isUnspecified(name) })
+		!slices.ContainsFunc(names,
+			func(name string) bool { return leaf.VerifyHostname(name) != nil && !isUnspecified(name) })
 }
 
 // isUnspecified reports whether an address stands for all addresses of the machine.
@@ -76,7 +79,9 @@ func generate(names []string, now time.Time) ([]byte, error) {
 		return nil, err
 	}
 	template := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: "signalbox"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(life),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true}
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true}
 	for _, name := range append([]string{"localhost", "127.0.0.1", "::1"}, names...) {
 		if ip := net.ParseIP(name); ip == nil {
 			template.DNSNames = append(template.DNSNames, name)

@@ -25,7 +25,8 @@ func TestSelfSignedIsKept(t *testing.T) {
 		t.Errorf("another certificate for the same name: %v", err)
 	}
 	other, err := SelfSigned(dir, []string{"other.example"})
-	if err != nil || Fingerprint(other) == Fingerprint(first) || other.Leaf.VerifyHostname("other.example") != nil {
+	if err != nil || Fingerprint(other) == Fingerprint(first) ||
+		other.Leaf.VerifyHostname("other.example") != nil {
 		t.Errorf("no certificate for another name: %v", err)
 	}
 	info, err := os.Stat(filepath.Join(dir, fileName))

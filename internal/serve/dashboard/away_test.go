@@ -40,8 +40,9 @@ func (l *leaving) Head(ctx context.Context) (uint64, error) {
 	return l.Journal.Head(ctx)
 }
 
-// While the ledger cannot be reached, pages show the last known state and say so, also if several machines share the ledger and an agent is at work. A
-// page that needs more than the state says that instead.
+// While the ledger cannot be reached, pages show the last known state and say so, also if several
+// machines share the ledger and an agent is at work. A page that needs more than the state says
+// that instead.
 func TestPagesWhileTheLedgerIsAway(t *testing.T) {
 	s := newStage(t)
 	s.start(signalbox.RoleDeveloper, "T3")
@@ -58,12 +59,15 @@ func TestPagesWhileTheLedgerIsAway(t *testing.T) {
 		t.Error("the note is there although the ledger can be reached")
 	}
 	j.away.Store(true)
-	for path, task := range map[string]string{"/": "T1", "/board": "T1", "/run": "T1", "/crew": "T3"} {
-		if page := s.mustGet(t, path); !strings.Contains(page, note) || !strings.Contains(page, task) {
+	for path, task := range map[string]string{"/": "T1", "/board": "T1", "/run": "T1",
+		"/crew": "T3"} {
+		if page := s.mustGet(t, path); !strings.Contains(page, note) ||
+			!strings.Contains(page, task) {
 			t.Errorf("%s does not show the last known state, or does not say so:\n%s", path, page)
 		}
 	}
-	if status, _, page := s.get(s.viewer(), "/ledger"); status != http.StatusServiceUnavailable || !strings.Contains(page, "not available") {
+	if status, _, page := s.get(s.viewer(), "/ledger"); status != http.StatusServiceUnavailable ||
+		!strings.Contains(page, "not available") {
 		t.Errorf("/ledger: status %d\n%s", status, page)
 	}
 	j.away.Store(false)

@@ -36,8 +36,8 @@ func (s station) Count() int { return len(s.Tasks) + s.More }
 // maxCards is how many tasks of a phase the board shows.
 const maxCards = 500
 
-// boardFilter is which tasks the board shows; zero means all. It is in the address of the page, so that it stays when the page is updated, and can be
-// sent to others.
+// boardFilter is which tasks the board shows; zero means all. It is in the address of the page, so
+// that it stays when the page is updated, and can be sent to others.
 type boardFilter struct {
 	Plan string
 	// Role is who works on the task, or whose turn it is.
@@ -49,7 +49,8 @@ type boardFilter struct {
 }
 
 func boardFilterOf(query url.Values) boardFilter {
-	return boardFilter{Plan: query.Get("plan"), Role: signalbox.Role(query.Get("role")), Mine: query.Get("waiting") == "me", Text: strings.TrimSpace(query.Get("q"))}
+	return boardFilter{Plan: query.Get("plan"), Role: signalbox.Role(query.Get("role")),
+		Mine: query.Get("waiting") == "me", Text: strings.TrimSpace(query.Get("q"))}
 }
 
 // Active reports whether something may be hidden.
@@ -58,7 +59,8 @@ func (f boardFilter) Active() bool { return f != boardFilter{} }
 // shows reports whether the board shows a task.
 func (f boardFilter) shows(t *inspect.Task) bool {
 	switch {
-	case f.Plan != "" && t.Plan != f.Plan, f.Role != "" && roleOf(t) != f.Role, f.Mine && !waitsForHuman(t):
+	case f.Plan != "" && t.Plan != f.Plan, f.Role != "" && roleOf(t) != f.Role, f.Mine &&
+		!waitsForHuman(t):
 		return false
 	}
 	contains := func(s string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(f.Text)) }
@@ -85,12 +87,16 @@ func roleOf(t *inspect.Task) signalbox.Role {
 }
 
 func waitsForHuman(t *inspect.Task) bool {
-	return t.Condition == inspect.Asking || t.Condition == inspect.NeedsApproval || t.Condition == inspect.Blocked
+	return t.Condition == inspect.Asking || t.Condition == inspect.NeedsApproval ||
+		t.Condition == inspect.Blocked
 }
 
 func (d *Dashboard) board(_ context.Context, r *http.Request) (view, error) {
-	page := boardPage{boardFilter: boardFilterOf(r.URL.Query()), Roles: rules.DispatchRoles(), Empty: true}
-	phases := []signalbox.Phase{signalbox.PhaseDraft, signalbox.PhaseImplementation, signalbox.PhaseCIPending, signalbox.PhaseReadyForReview, signalbox.PhaseReview, signalbox.PhaseReadyForMerge, signalbox.PhaseCompleted}
+	page := boardPage{boardFilter: boardFilterOf(r.URL.Query()), Roles: rules.DispatchRoles(),
+		Empty: true}
+	phases := []signalbox.Phase{signalbox.PhaseDraft, signalbox.PhaseImplementation,
+		signalbox.PhaseCIPending, signalbox.PhaseReadyForReview, signalbox.PhaseReview,
+		signalbox.PhaseReadyForMerge, signalbox.PhaseCompleted}
 	for _, phase := range phases {
 		page.Stations = append(page.Stations, station{Phase: phase})
 	}

@@ -39,14 +39,16 @@ func TestBoardFilters(t *testing.T) {
 		if got := strings.Join(shown, " "); got != want {
 			t.Errorf("%q shows %q, want %q", query, got, want)
 		}
-		if (want == "") != strings.Contains(page, "No task is like that.") || (query != "") != strings.Contains(page, "Show all") {
+		if (want == "") != strings.Contains(page, "No task is like that.") ||
+			(query != "") != strings.Contains(page, "Show all") {
 			t.Errorf("%q: the page does not say what is shown", query)
 		}
 		values, err := url.ParseQuery(query)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if role := values.Get("role"); role != "" && !strings.Contains(page, "<option selected>"+role) || values.Has("waiting") != strings.Contains(page, " checked") {
+		if role := values.Get("role"); role != "" && !strings.Contains(page, "<option selected>"+
+			role) || values.Has("waiting") != strings.Contains(page, " checked") {
 			t.Errorf("%q: the form does not have the filter", query)
 		}
 		if strings.Contains(page, "<script>") {
@@ -61,11 +63,15 @@ func TestBoardOfSeveralPlans(t *testing.T) {
 	if _, _, page := s.get(s.viewer(), "/board"); strings.Contains(page, "filter-plan") {
 		t.Error("one plan can be chosen")
 	}
-	second := rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "again", ID: "again", Source: "again.md", Actor: "op", Replace: true, Tasks: []rules.PlanTask{{ID: "T9", Title: "nine", Text: s.blob("T9")}}}
+	second := rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "again", ID: "again",
+		Source: "again.md", Actor: "op", Replace: true,
+		Tasks: []rules.PlanTask{{ID: "T9", Title: "nine", Text: s.blob("T9")}}}
 	for !s.do(second).Plan.Loaded {
 	}
 	_, _, page := s.get(s.viewer(), "/board?plan=again")
-	if !strings.Contains(page, `<option value="again" selected>again (0 of 1)</option>`) || !strings.Contains(page, `<option value="counter">`) || !strings.Contains(page, `id="task-T9"`) || strings.Contains(page, `id="task-T1"`) {
+	if !strings.Contains(page, `<option value="again" selected>again (0 of 1)</option>`) ||
+		!strings.Contains(page, `<option value="counter">`) ||
+		!strings.Contains(page, `id="task-T9"`) || strings.Contains(page, `id="task-T1"`) {
 		t.Errorf("the board of the second plan:\n%s", page)
 	}
 }

@@ -52,14 +52,16 @@ func (d *Dashboard) cost(ctx context.Context, _ *http.Request) (view, error) {
 		return view{}, err
 	}
 	slices.SortStableFunc(page.Tasks, func(a, b costTask) int {
-		return cmp.Or(cmp.Compare(b.Usage.CostMicros, a.Usage.CostMicros), cmp.Compare(b.Usage.Tokens, a.Usage.Tokens))
+		return cmp.Or(cmp.Compare(b.Usage.CostMicros, a.Usage.CostMicros),
+			cmp.Compare(b.Usage.Tokens, a.Usage.Tokens))
 	})
 	page.Tasks, page.MoreTasks = firstOf(page.Tasks, maxCostTasks)
 	page.Days, page.MoreDays = firstOf(page.Days, maxCostDays)
 	for _, t := range page.Tasks {
 		page.most.tasks = larger(page.most.tasks, t.Usage)
 	}
-	for rows, most := range map[*[]inspect.CostRow]*inspect.Usage{&page.Roles: &page.most.roles, &page.Agents: &page.most.agents, &page.Days: &page.most.days} {
+	for rows, most := range map[*[]inspect.CostRow]*inspect.Usage{&page.Roles: &page.most.roles,
+		&page.Agents: &page.most.agents, &page.Days: &page.most.days} {
 		for _, row := range *rows {
 			*most = larger(*most, row.Usage)
 		}
@@ -73,7 +75,8 @@ func firstOf[T any](list []T, n int) ([]T, int) {
 }
 
 func larger(a, b inspect.Usage) inspect.Usage {
-	return inspect.Usage{Tokens: max(a.Tokens, b.Tokens), CostMicros: max(a.CostMicros, b.CostMicros)}
+	return inspect.Usage{Tokens: max(a.Tokens, b.Tokens),
+		CostMicros: max(a.CostMicros, b.CostMicros)}
 }
 
 // share returns the length of a bar, at most 100: by cost, or by tokens if nothing has a price.
@@ -104,13 +107,15 @@ type costListRow struct {
 
 // Lists returns what was used by role, agent and day.
 func (p costPage) Lists() []costList {
-	list := func(title, column string, rows []inspect.CostRow, most inspect.Usage, more int) costList {
+	list := func(title, column string, rows []inspect.CostRow, most inspect.Usage,
+		more int) costList {
 		l := costList{Title: title, Column: column, More: more}
 		for _, row := range rows {
 			l.Rows = append(l.Rows, costListRow{row, share(row.Usage, most)})
 		}
 		return l
 	}
-	return []costList{list("By role", "role", p.Roles, p.most.roles, 0), list("By agent", "agent", p.Agents, p.most.agents, 0),
+	return []costList{list("By role", "role", p.Roles, p.most.roles, 0),
+		list("By agent", "agent", p.Agents, p.most.agents, 0),
 		list("By day", "day (UTC)", p.Days, p.most.days, p.MoreDays)}
 }

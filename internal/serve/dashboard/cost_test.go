@@ -9,19 +9,27 @@ import (
 	"signalbox/internal/run/show"
 )
 
-// TestCostPage has the same numbers as the status, by task, role, agent and day, and every limit of every budget.
+// TestCostPage has the same numbers as the status, by task, role, agent and day, and every limit of
+// every budget.
 func TestCostPage(t *testing.T) {
 	s := newStage(t)
 	var policy rules.Policy
 	s.box.Engine.View(func(state *rules.State) { policy, _ = state.Policy() })
-	policy.Run, policy.Task = rules.Budget{CostMicros: 4_000_000, Tokens: 90_000, Time: 3_600_000_000_000}, rules.Budget{CostMicros: 300_000}
-	policy.RoleBudgets = []rules.RoleBudget{{Role: "critic", Budget: rules.Budget{CostMicros: 2_000_000}}}
+	policy.Run, policy.Task = rules.Budget{CostMicros: 4_000_000, Tokens: 90_000,
+		Time: 3_600_000_000_000}, rules.Budget{CostMicros: 300_000}
+	policy.RoleBudgets = []rules.RoleBudget{{Role: "critic",
+		Budget: rules.Budget{CostMicros: 2_000_000}}}
 	policy.Window = rules.TokenWindow{Tokens: 50_000, Every: 3_600_000_000_000}
 	s.do(rules.Configure{Policy: policy, Actor: "op"})
 	var spending inspect.Spending
-	s.box.Engine.View(func(state *rules.State) { spending = inspect.NewStatus(state, s.dashboard.opts.Now()).Spending })
+	s.box.Engine.View(func(
+		state *rules.State) {
+		spending = inspect.NewStatus(state, s.dashboard.opts.Now()).Spending
+	})
 	_, _, page := s.get(s.viewer(), "/cost")
-	for _, want := range []string{show.Dollars(spending.CostMicros) + ` <span`, "of $4.00", "of 90.0k tokens", "of 1h00m", "<strong>critic</strong>", "of $2.00", "of 50.0k tokens", "of $0.30",
+	for _, want := range []string{show.Dollars(spending.CostMicros) + ` <span`, "of $4.00",
+		"of 90.0k tokens", "of 1h00m", "<strong>critic</strong>", "of $2.00", "of 50.0k tokens",
+		"of $0.30",
 		"By role", "By agent", "By day", "<bdi>developer</bdi>", "<bdi>claude</bdi>", "$0.21"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q", want)

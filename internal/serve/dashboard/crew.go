@@ -24,7 +24,8 @@ import (
 // crewPage is who works now, and with what.
 type crewPage struct {
 	Status *inspect.Status
-	// Slots is how many agents may work at the same time, and InUse how many do. Checks and merges need no slot.
+	// Slots is how many agents may work at the same time, and InUse how many do. Checks and merges
+	// need no slot.
 	Slots, InUse int
 	Roles        []roleSlots
 	Held         []heldTask
@@ -45,7 +46,8 @@ type heldTask struct {
 	Doing string
 	// Open is what remains possible for its agent although it is not allowed.
 	Open []string
-	// Elsewhere means that other layers enforce its sandbox than on this machine, so what they leave open is not known here.
+	// Elsewhere means that other layers enforce its sandbox than on this machine, so what they
+	// leave open is not known here.
 	Elsewhere bool
 }
 
@@ -54,7 +56,8 @@ type agentState struct {
 	Name string
 	// Lamp is a class of the style sheet, and State says in words what is wrong.
 	Lamp, State string
-	// Until is when it is tried again by itself; zero if it can work, or stays as it is until a human has done something.
+	// Until is when it is tried again by itself; zero if it can work, or stays as it is until a
+	// human has done something.
 	Until          time.Time
 	Detail, Advice string
 }
@@ -108,7 +111,8 @@ func (p *crewPage) count(t inspect.Task) {
 }
 
 // heldTask adds what the agent of a task is doing, and what its sandbox leaves open.
-func (d *Dashboard) heldTask(ctx context.Context, t inspect.Task, support sandbox.Support) (held heldTask, err error) {
+func (d *Dashboard) heldTask(ctx context.Context, t inspect.Task,
+	support sandbox.Support) (held heldTask, err error) {
 	held = heldTask{Task: t, Doing: t.Worker.Activity}
 	if !inspect.RunsAgent(t.Worker.Role) {
 		return held, nil
@@ -139,7 +143,8 @@ func (d *Dashboard) heldTask(ctx context.Context, t inspect.Task, support sandbo
 const maxPolicy = 1 << 20
 
 // readPolicy reads a policy that the ledger names. One that was redacted adds nothing.
-func (d *Dashboard) readPolicy(ctx context.Context, digest signalbox.Hash, policy *sandbox.Policy) error {
+func (d *Dashboard) readPolicy(ctx context.Context, digest signalbox.Hash,
+	policy *sandbox.Policy) error {
 	blob, err := d.box.Blob(ctx, digest)
 	if signalbox.CodeOf(err) == signalbox.CodeNotFound {
 		return nil
@@ -155,7 +160,8 @@ func (d *Dashboard) readPolicy(ctx context.Context, digest signalbox.Hash, polic
 	return json.Unmarshal(text, policy)
 }
 
-// agentStates returns whether the agents of the configuration, and those that something happened to, can work.
+// agentStates returns whether the agents of the configuration, and those that something happened
+// to, can work.
 func agentStates(names []string, states []rules.AgentState, now time.Time) (list []agentState) {
 	for _, s := range states {
 		if !slices.Contains(names, s.Agent) {
@@ -164,7 +170,8 @@ func agentStates(names []string, states []rules.AgentState, now time.Time) (list
 	}
 	for _, name := range names {
 		a := agentState{Name: name, Lamp: "good", State: "can work"}
-		if i := slices.IndexFunc(states, func(s rules.AgentState) bool { return s.Agent == name }); i >= 0 {
+		if i := slices.IndexFunc(states,
+			func(s rules.AgentState) bool { return s.Agent == name }); i >= 0 {
 			a.tell(&states[i], now)
 		}
 		list = append(list, a)
@@ -204,7 +211,8 @@ type machine struct {
 	support sandbox.Support
 }
 
-// machineReader finds that out once: neither the machine nor the configuration of an open box changes.
+// machineReader finds that out once: neither the machine nor the configuration of an open box
+// changes.
 type machineReader struct {
 	mu    sync.Mutex
 	known *machine

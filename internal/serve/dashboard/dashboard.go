@@ -1,8 +1,9 @@
-// Package dashboard serves pages that show a box and take the decisions of the human: server-rendered HTML, one style sheet, and a small
-// script for live updates. The pages work without the script, without the internet, and on a phone.
+// Package dashboard serves pages that show a box and take the decisions of the human:
+// server-rendered HTML, one style sheet, and a small script for live updates. The pages work
+// without the script, without the internet, and on a phone.
 //
-// Text of agents is data: html/template escapes it, it is isolated from the direction of the text around it, and the content policy allows
-// neither inline scripts nor inline styles.
+// Text of agents is data: html/template escapes it, it is isolated from the direction of the text
+// around it, and the content policy allows neither inline scripts nor inline styles.
 package dashboard
 
 import (
@@ -42,8 +43,9 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 type Options struct {
 	// Root is the folder of the project, and Name its name in titles.
 	Root, Name string
-	// Portfolio returns the desk of the portfolio, which need not exist. It is called for each page, since a portfolio may be created at any time. Nil
-	// means that the pages about it say how to begin.
+	// Portfolio returns the desk of the portfolio, which need not exist. It is called for each
+	// page, since a portfolio may be created at any time. Nil means that the pages about it say how
+	// to begin.
 	Portfolio func() *portfolio.Desk
 	// Oracle answers questions; nil means that there is none.
 	Oracle *ask.Service
@@ -63,8 +65,8 @@ type Dashboard struct {
 	costs      inspect.CostReader
 	machine    machineReader
 	recordings recordings
-	// heavy is for the pages that need much memory, until they are written, publicHeavy for those of callers without a token, and searches for
-	// searches in the ledger.
+	// heavy is for the pages that need much memory, until they are written, publicHeavy for those
+	// of callers without a token, and searches for searches in the ledger.
 	heavy, publicHeavy, searches *transfer.Slots
 	verification                 *verification
 	// indexes are for transcripts.
@@ -80,8 +82,10 @@ func New(b *box.Box, guard *access.Guard, opts Options) (*Dashboard, error) {
 		opts.Now = time.Now
 	}
 	d := &Dashboard{box: b, guard: guard, opts: opts, pages: map[string]*template.Template{}, heavy: transfer.NewSlots(maxHeavy, heavyWait),
-		publicHeavy: transfer.NewSlots(maxPublicHeavy, heavyWait), searches: transfer.NewSlots(maxSearches, heavyWait), verification: newVerification()}
-	layout, err := template.New("layout.html").Funcs(functions(opts.Now)).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/treestep.html")
+		publicHeavy: transfer.NewSlots(maxPublicHeavy, heavyWait),
+		searches:    transfer.NewSlots(maxSearches, heavyWait), verification: newVerification()}
+	layout, err := template.New("layout.html").Funcs(functions(opts.Now)).ParseFS(files,
+		"templates/layout.html", "templates/parts.html", "templates/treestep.html")
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +129,8 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 	d.form(mux, "POST /ledger/verify", access.Read, d.verify)
 	d.page(mux, "GET /verify", access.Public, d.checkProof)
 	d.heavyPage(mux, "GET /trees", access.Private, d.trees)
-	for _, path := range []string{"/trees/oracle", "/trees/agents/{name}", "/trees/subagents/{name}"} {
+	for _, path := range []string{"/trees/oracle", "/trees/agents/{name}",
+		"/trees/subagents/{name}"} {
 		d.heavyPage(mux, "GET "+path, access.Private, d.tree)
 	}
 	d.heavyPage(mux, "GET /trees/{run}", access.Private, d.treeRun)
@@ -144,7 +149,8 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 		panic(err) // the folder is embedded
 	}
 	mux.Handle("GET /static/tree-picture.css", d.headers(http.HandlerFunc(d.treeStyle)))
-	mux.Handle("GET /static/{file}", d.headers(http.StripPrefix("/static/", http.FileServerFS(static))))
+	mux.Handle("GET /static/{file}",
+		d.headers(http.StripPrefix("/static/", http.FileServerFS(static))))
 }
 
 // headers sets the headers of every answer.
@@ -159,7 +165,8 @@ func setHeaders(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers send forms with Origin: null, which is refused
+	// with no-referrer, browsers send forms with Origin: null, which is refused
+	h.Set("Referrer-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 }
@@ -171,7 +178,8 @@ type view struct {
 	status          int // 0 means 200
 	// known is the status of the box, if the page has read it.
 	known *inspect.Status
-	// part is the template of a part of the page that is shown without the rest; "" means all of the page.
+	// part is the template of a part of the page that is shown without the rest; "" means all of
+	// the page.
 	part string
 	// redirect is the address of another page to show instead, and refresh of one to show next.
 	redirect, refresh string
@@ -179,7 +187,8 @@ type view struct {
 	away time.Time
 }
 
-// link is an entry of the navigation: the template of the page that it leads to, its path and its name.
+// link is an entry of the navigation: the template of the page that it leads to, its path and its
+// name.
 type link struct{ Template, Path, Name string }
 
 // navigation lists the pages that every page links to.
@@ -207,14 +216,17 @@ func (d *Dashboard) navigationOf(caller access.Caller) []link {
 	return pages
 }
 
-// frame is what every page has. A template can define "head" for a script or style sheet of its own.
+// frame is what every page has. A template can define "head" for a script or style sheet of its
+// own.
 type frame struct {
 	Title, Project, Page string
 	Pages                []link
-	// Bare means that the page shows nothing of the box, because the caller may not read it, or is asked to log in.
+	// Bare means that the page shows nothing of the box, because the caller may not read it, or is
+	// asked to log in.
 	Bare   bool
 	Caller access.Caller
-	// MayAnswer and MayOperate say what the caller may do. Forms that would be refused are not shown.
+	// MayAnswer and MayOperate say what the caller may do. Forms that would be refused are not
+	// shown.
 	MayAnswer, MayOperate bool
 	Waiting               int
 	Standing              string
@@ -238,13 +250,16 @@ func (d *Dashboard) heavyPage(mux *http.ServeMux, pattern string, scope access.S
 }
 
 // limitedPage adds a page that needs a slot if it is heavy.
-func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access.Scope, heavy bool, show shower) {
+func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access.Scope, heavy bool,
+	show shower) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w)
 		w.Header().Set("Cache-Control", "no-store")
 		caller, err := d.guard.Check(r, scope, false)
-		if denied := (*access.DeniedError)(nil); errors.As(err, &denied) && denied.Status == http.StatusUnauthorized {
-			d.render(w, r, caller, view{template: "login", title: "Log in", status: http.StatusUnauthorized})
+		if denied := (*access.DeniedError)(nil); errors.As(err, &denied) &&
+			denied.Status == http.StatusUnauthorized {
+			d.render(w, r, caller, view{template: "login", title: "Log in",
+				status: http.StatusUnauthorized})
 			return
 		}
 		if err == nil && heavy {
@@ -276,7 +291,8 @@ func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access
 // awayPatience is how long a page waits for other things on the ledger if it cannot be reached.
 const awayPatience = 2 * time.Second
 
-// showKnown collects what a page shows. If the ledger cannot be reached, that is the last known state, as far as it suffices for the page.
+// showKnown collects what a page shows. If the ledger cannot be reached, that is the last known
+// state, as far as it suffices for the page.
 func (d *Dashboard) showKnown(r *http.Request, show shower) (view, error) {
 	ctx := r.Context()
 	away, err := d.box.Engine.RefreshOrKnown(ctx)
@@ -297,7 +313,8 @@ func (d *Dashboard) showKnown(r *http.Request, show shower) (view, error) {
 }
 
 // form adds a form that changes something, and then leads back to the page that it is on.
-func (d *Dashboard) form(mux *http.ServeMux, pattern string, scope access.Scope, do func(*http.Request, access.Caller) error) {
+func (d *Dashboard) form(mux *http.ServeMux, pattern string, scope access.Scope,
+	do func(*http.Request, access.Caller) error) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w)
 		limitBody(w)
@@ -316,11 +333,12 @@ func (d *Dashboard) form(mux *http.ServeMux, pattern string, scope access.Scope,
 	})
 }
 
-// backTo returns a path of this server, never another address. Browsers drop control characters and take a backslash for a slash, which
-// could make "//" of something else.
+// backTo returns a path of this server, never another address. Browsers drop control characters and
+// take a backslash for a slash, which could make "//" of something else.
 func backTo(path string) string {
 	unsafe := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsFunc(path, unsafe) {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") ||
+		strings.ContainsFunc(path, unsafe) {
 		return "/"
 	}
 	return path
@@ -328,7 +346,10 @@ func backTo(path string) string {
 
 // render writes a page.
 func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access.Caller, v view) {
-	f := frame{Title: v.title, Project: "signalbox", Page: v.template, Bare: v.template == "login" || !caller.Scope.Allows(access.Read), Caller: caller, MayAnswer: caller.Scope.Allows(access.Answer), MayOperate: caller.Scope.Allows(access.Operate), Data: v.data}
+	f := frame{Title: v.title, Project: "signalbox", Page: v.template,
+		Bare: v.template == "login" || !caller.Scope.Allows(access.Read), Caller: caller,
+		MayAnswer:  caller.Scope.Allows(access.Answer),
+		MayOperate: caller.Scope.Allows(access.Operate), Data: v.data}
 	if !f.Bare {
 		f.Project, f.Pages = d.opts.Name, d.navigationOf(caller)
 	}
@@ -345,13 +366,15 @@ func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access
 			return
 		}
 		questions, approvals := st.Waiting()
-		f.Waiting, f.Standing, f.Seq, f.Away = questions+approvals, string(st.Standing), st.Events, v.away
+		f.Waiting, f.Standing, f.Seq, f.Away = questions+approvals, string(st.Standing), st.Events,
+			v.away
 		if st.Standing == rules.StandingWorking && st.Continue != "" {
 			f.Standing = stopped
 		}
 	}
 	var buf bytes.Buffer
-	if err := d.pages[v.template].ExecuteTemplate(&buf, cmp.Or(v.part, "layout.html"), f); err != nil {
+	if err := d.pages[v.template].ExecuteTemplate(&buf, cmp.Or(v.part, "layout.html"),
+		f); err != nil {
 		d.opts.Log.Error("a page cannot be rendered", "page", v.template, "error", err)
 		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
 		return
@@ -380,13 +403,15 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, caller access.C
 	status, shown := access.StatusOf(err), problem{err.Error(), signalbox.HintOf(err)}
 	if status == http.StatusInternalServerError {
 		d.opts.Log.Error("a page failed", "path", r.URL.Path, "error", err)
-		shown = problem{"The page cannot be shown.", "The output of signalbox serve says why."} // the error may have paths of this machine
+		// the error may have paths of this machine
+		shown = problem{"The page cannot be shown.", "The output of signalbox serve says why."}
 	}
 	if d.guard.CheckHost(r) != nil { // it is not a page of this server for whoever made the request
 		http.Error(w, shown.Message, status)
 		return
 	}
-	d.render(w, r, caller, view{template: "problem", title: "That did not work", data: shown, status: status})
+	d.render(w, r, caller, view{template: "problem", title: "That did not work", data: shown,
+		status: status})
 }
 
 // find returns the work item that a path names.
@@ -399,7 +424,8 @@ func (d *Dashboard) login(_ context.Context, r *http.Request) (view, error) {
 	return view{template: "login", title: "Log in", data: r.URL.Query().Get("link")}, nil
 }
 
-// logIn logs a browser in. It takes a form, not a link alone, so that programs that follow links do not use it up.
+// logIn logs a browser in. It takes a form, not a link alone, so that programs that follow links do
+// not use it up.
 func (d *Dashboard) logIn(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w)
 	limitBody(w)

@@ -18,7 +18,8 @@ func (d *Dashboard) do(r *http.Request, caller access.Caller, decision steer.Dec
 }
 
 func (d *Dashboard) answer(r *http.Request, caller access.Caller) error {
-	return d.do(r, caller, steer.Decision{What: steer.Answer, Question: r.PathValue("question"), Text: posted(r, "text")})
+	return d.do(r, caller, steer.Decision{What: steer.Answer, Question: r.PathValue("question"),
+		Text: posted(r, "text")})
 }
 
 // posted returns a text field of a form. Browsers send line ends as CR LF.
@@ -49,7 +50,9 @@ func (d *Dashboard) rework(r *http.Request, caller access.Caller) error {
 	if strings.HasSuffix(r.URL.Path, "/reject") {
 		what = steer.Reject
 	}
-	return d.do(r, caller, steer.Decision{What: what, Work: w.ID, Text: withComments(posted(r, "text"), r.PostForm["comment"])})
+	return d.do(r, caller,
+		steer.Decision{What: what, Work: w.ID,
+			Text: withComments(posted(r, "text"), r.PostForm["comment"])})
 }
 
 // withComments adds comments on lines to a text. Each is "file:line: text".
@@ -74,7 +77,8 @@ func (d *Dashboard) tell(r *http.Request, caller access.Caller) error {
 	return d.do(r, caller, steer.Decision{What: steer.Tell, Work: w.ID, Text: posted(r, "text")})
 }
 
-// order carries out an order about a task. A retry may name a phase, and has words for the next agent.
+// order carries out an order about a task. A retry may name a phase, and has words for the next
+// agent.
 func (d *Dashboard) order(r *http.Request, caller access.Caller) error {
 	w, err := d.find(r.PathValue("task"))
 	if err != nil {

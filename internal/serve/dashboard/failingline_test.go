@@ -28,18 +28,22 @@ func TestFindFailure(t *testing.T) {
 	}
 }
 
-// TestFailedCheckLeadsToItsLine: the red cell of the check matrix links to the line of the output that says what is wrong, and every session has its
-// cost.
+// TestFailedCheckLeadsToItsLine: the red cell of the check matrix links to the line of the output
+// that says what is wrong, and every session has its cost.
 func TestFailedCheckLeadsToItsLine(t *testing.T) {
 	s := newStage(t)
 	s.start(signalbox.RoleDeveloper, "T3")
 	s.say("T3", "ready_for_review", onlyText)
 	s.start(signalbox.RoleCI, "T3")
 	a := s.held["T3"]
-	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: s.commit, Rows: []rules.CheckRow{
-		{Check: "lint", Environment: "linux", Passed: true}, {Check: "test", Environment: "linux", Exit: 1, Output: s.blob("ok\nb_test.go:7: <b>1</b> failed\ndone\n")}}})
+	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: s.commit,
+		Rows: []rules.CheckRow{
+			{Check: "lint", Environment: "linux", Passed: true},
+			{Check: "test", Environment: "linux", Exit: 1,
+				Output: s.blob("ok\nb_test.go:7: <b>1</b> failed\ndone\n")}}})
 	_, _, page := s.get(s.viewer(), "/work/T3")
-	for _, want := range []string{`<a href="#check-1-line">failed, exit 1</a>`, `<mark id="check-1-line" tabindex="-1">b_test.go:7: &lt;b&gt;1&lt;/b&gt; failed</mark>`} {
+	for _, want := range []string{`<a href="#check-1-line">failed, exit 1</a>`,
+		`<mark id="check-1-line" tabindex="-1">b_test.go:7: &lt;b&gt;1&lt;/b&gt; failed</mark>`} {
 		if strings.Count(page, want) != 1 {
 			t.Errorf("the page does not have %s:\n%s", want, page)
 		}

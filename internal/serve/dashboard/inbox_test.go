@@ -10,23 +10,27 @@ import (
 	"signalbox/internal/run/inspect"
 )
 
-// TestEveryRequestIsAnsweredInTheInbox shows a question of every kind: each has a form, with a button for each answer that has a meaning.
+// TestEveryRequestIsAnsweredInTheInbox shows a question of every kind: each has a form, with a
+// button for each answer that has a meaning.
 func TestEveryRequestIsAnsweredInTheInbox(t *testing.T) {
 	s := newStage(t)
 	now := time.Now()
 	for _, kind := range rules.QuestionKinds() {
 		r := inspect.NewRequest(&rules.Question{ID: "Q-7", Kind: kind, Text: onlyText, Asked: now})
 		var page bytes.Buffer
-		f := frame{MayAnswer: true, Data: inboxPage{Status: &inspect.Status{}, Requests: []request{{Request: r}}}}
+		f := frame{MayAnswer: true, Data: inboxPage{Status: &inspect.Status{},
+			Requests: []request{{Request: r}}}}
 		if err := s.dashboard.pages["inbox"].ExecuteTemplate(&page, "content", f); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range append([]string{`id="request-Q-7"`, "pwned", `<textarea id="answer-Q-7"`, `class="request ` + string(r.Kind) + `"`}, r.Answers...) {
+		for _, want := range append([]string{`id="request-Q-7"`, "pwned",
+			`<textarea id="answer-Q-7"`, `class="request ` + string(r.Kind) + `"`}, r.Answers...) {
 			if !strings.Contains(page.String(), want) {
 				t.Errorf("%s: the inbox does not have %q:\n%s", kind, want, &page)
 			}
 		}
-		if forms := strings.Count(page.String(), `action="/questions/Q-7/answer"`); forms != 1+len(r.Answers) {
+		if forms := strings.Count(page.String(),
+			`action="/questions/Q-7/answer"`); forms != 1+len(r.Answers) {
 			t.Errorf("%s: %d forms for %q", kind, forms, r.Answers)
 		}
 	}

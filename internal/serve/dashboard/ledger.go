@@ -57,7 +57,8 @@ type ledgerSearch struct{ Work, Type, Session, Actor, Text, From, To, Since, Unt
 
 // fields returns the fields of the form by name.
 func (s *ledgerSearch) fields() map[string]*string {
-	return map[string]*string{"work": &s.Work, "type": &s.Type, "session": &s.Session, "actor": &s.Actor, "text": &s.Text,
+	return map[string]*string{"work": &s.Work, "type": &s.Type, "session": &s.Session,
+		"actor": &s.Actor, "text": &s.Text,
 		"from": &s.From, "to": &s.To, "since": &s.Since, "until": &s.Until}
 }
 
@@ -87,7 +88,8 @@ func (d *Dashboard) query(s *ledgerSearch) (q box.Query, err error) {
 	q = box.Query{Backward: true, Limit: eventsOnPage, Filter: box.Filter{Text: s.Text}}
 	if s.Work != "" {
 		q.Works = []string{s.Work}
-		if w, err := d.find(s.Work); err == nil { // it may have another id than its name, and the ledger may have events about other things
+		// it may have another id than its name, and the ledger may have events about other things
+		if w, err := d.find(s.Work); err == nil {
 			q.Works = []string{w.ID}
 		}
 	}
@@ -124,12 +126,14 @@ func eventNumber(text string) (uint64, error) {
 	return n, nil
 }
 
-// moment parses a time in UTC as browsers send it, or as people write it. It returns the zero time if there is none.
+// moment parses a time in UTC as browsers send it, or as people write it. It returns the zero time
+// if there is none.
 func moment(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339, time.DateTime, "2006-01-02 15:04", time.DateOnly} {
+	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339,
+		time.DateTime, "2006-01-02 15:04", time.DateOnly} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at, nil
 		}
@@ -138,7 +142,8 @@ func moment(text string) (time.Time, error) {
 }
 
 func (d *Dashboard) ledger(ctx context.Context, r *http.Request) (view, error) {
-	page := ledgerPage{Search: readSearch(r), Head: d.box.Engine.Tail().Seq, Signed: d.box.SignedLength(), Types: rules.EventTypes()}
+	page := ledgerPage{Search: readSearch(r), Head: d.box.Engine.Tail().Seq,
+		Signed: d.box.SignedLength(), Types: rules.EventTypes()}
 	slices.Sort(page.Types)
 	q, err := d.query(&page.Search)
 	if err != nil {
@@ -174,8 +179,8 @@ func (d *Dashboard) ledger(ctx context.Context, r *http.Request) (view, error) {
 	return view{template: "ledger", title: "Ledger", data: page}, nil
 }
 
-// startOf returns the number after that of the first event that a request asks for. Event is for people, who type the number of an event, and
-// before is in links.
+// startOf returns the number after that of the first event that a request asks for. Event is for
+// people, who type the number of an event, and before is in links.
 func startOf(r *http.Request, head uint64) (uint64, error) {
 	event, err := eventNumber(r.URL.Query().Get("event"))
 	if err != nil {
@@ -202,7 +207,8 @@ func (d *Dashboard) search(ctx context.Context, q box.Query, filtered bool) (box
 	return d.box.Search(ctx, q)
 }
 
-// excerpt returns a part of the data of an event: that with a text, if it has it, or else the beginning.
+// excerpt returns a part of the data of an event: that with a text, if it has it, or else the
+// beginning.
 func excerpt(data []byte, text string) string {
 	start := 0
 	if text != "" {
@@ -244,7 +250,8 @@ type eventPage struct {
 	Head, Signed   uint64
 }
 
-// eventBlob is a blob that an event refers to. Redacted is the event that records its redaction, 0 if there is none.
+// eventBlob is a blob that an event refers to. Redacted is the event that records its redaction, 0
+// if there is none.
 type eventBlob struct {
 	box.EventBlob
 	Redacted uint64
@@ -271,7 +278,9 @@ func (d *Dashboard) event(ctx context.Context, r *http.Request) (view, error) {
 	if w, err := d.find(page.Work); page.Work != "" && err == nil && w.ID == page.Work {
 		page.Task, page.Log = w.ID, d.logOf(w, &page.Event)
 	}
-	page.Transcript = page.Task != "" && slices.Contains([]string{rules.TypeSignalHeard, rules.TypeSignalRefused, rules.TypeAgentTurnEnded}, page.Type)
+	page.Transcript = page.Task != "" &&
+		slices.Contains([]string{rules.TypeSignalHeard, rules.TypeSignalRefused,
+			rules.TypeAgentTurnEnded}, page.Type)
 	d.box.Engine.View(func(s *rules.State) {
 		for _, blob := range box.EventBlobs(&page.Event) {
 			redaction, _ := s.Redaction(blob.Digest)
@@ -297,7 +306,8 @@ func (d *Dashboard) logOf(w *rules.Work, e *signalbox.Event) string {
 	return ""
 }
 
-// indented returns JSON with line ends and indentation. Its numbers and texts stay as they are written.
+// indented returns JSON with line ends and indentation. Its numbers and texts stay as they are
+// written.
 func indented(data []byte) string {
 	var out bytes.Buffer
 	if err := json.Indent(&out, data, "", "  "); err != nil {

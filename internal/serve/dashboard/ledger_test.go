@@ -26,7 +26,8 @@ var (
 	olderTag = regexp.MustCompile(`href="(/ledger\?[^"]*)" rel="next"`)
 )
 
-// listedEvents returns the events that a page of the ledger lists, and the address of the next part, "" if there is none.
+// listedEvents returns the events that a page of the ledger lists, and the address of the next
+// part, "" if there is none.
 func (s *stage) listedEvents(path string) (seqs []uint64, older, page string) {
 	s.t.Helper()
 	status, _, page := s.get(s.viewer(), path)
@@ -62,7 +63,8 @@ func TestLedgerSearch(t *testing.T) {
 	s := newStage(t)
 	events := s.events()
 	middle := events[len(events)/2]
-	session := events[slices.IndexFunc(events, func(e signalbox.Event) bool { return e.Session != "" && e.Work == "T2" })].Session
+	session := events[slices.IndexFunc(events,
+		func(e signalbox.Event) bool { return e.Session != "" && e.Work == "T2" })].Session
 	utc := middle.Time.UTC()
 	whole := utc.Truncate(time.Second)
 	for _, want := range []struct {
@@ -70,19 +72,29 @@ func TestLedgerSearch(t *testing.T) {
 		match func(*signalbox.Event) bool
 	}{
 		{url.Values{"work": {"T2"}}, func(e *signalbox.Event) bool { return e.Work == "T2" }},
-		{url.Values{"work": {"counter/T2"}}, func(e *signalbox.Event) bool { return e.Work == "T2" }},
-		{url.Values{"type": {rules.TypeSignalHeard}}, func(e *signalbox.Event) bool { return e.Type == rules.TypeSignalHeard }},
-		{url.Values{"session": {session}}, func(e *signalbox.Event) bool { return e.Session == session }},
+		{url.Values{"work": {"counter/T2"}},
+			func(e *signalbox.Event) bool { return e.Work == "T2" }},
+		{url.Values{"type": {rules.TypeSignalHeard}},
+			func(e *signalbox.Event) bool { return e.Type == rules.TypeSignalHeard }},
+		{url.Values{"session": {session}},
+			func(e *signalbox.Event) bool { return e.Session == session }},
 		{url.Values{"actor": {"op"}}, func(e *signalbox.Event) bool { return e.Actor == "op" }},
-		{url.Values{"text": {"PWNED <script>"}}, func(e *signalbox.Event) bool { return strings.Contains(string(e.Data), "pwned <script>") }},
-		{url.Values{"from": {"7"}, "to": {"19"}}, func(e *signalbox.Event) bool { return e.Seq >= 7 && e.Seq <= 19 }},
-		{url.Values{"since": {utc.Format(time.RFC3339Nano)}}, func(e *signalbox.Event) bool { return !e.Time.Before(utc) }},
-		{url.Values{"until": {utc.Format(time.RFC3339Nano)}}, func(e *signalbox.Event) bool { return e.Time.Before(utc) }},
-		{url.Values{"since": {whole.Format("2006-01-02T15:04:05")}}, func(e *signalbox.Event) bool { return !e.Time.Before(whole) }},
-		{url.Values{"since": {whole.Truncate(time.Minute).Format("2006-01-02T15:04")}}, func(e *signalbox.Event) bool { return !e.Time.Before(whole.Truncate(time.Minute)) }},
-		{url.Values{"work": {"T1"}, "type": {rules.TypeSignalHeard}, "to": {"30"}}, func(e *signalbox.Event) bool {
-			return e.Work == "T1" && e.Type == rules.TypeSignalHeard && e.Seq <= 30
-		}},
+		{url.Values{"text": {"PWNED <script>"}},
+			func(e *signalbox.Event) bool { return strings.Contains(string(e.Data), "pwned <script>") }},
+		{url.Values{"from": {"7"}, "to": {"19"}},
+			func(e *signalbox.Event) bool { return e.Seq >= 7 && e.Seq <= 19 }},
+		{url.Values{"since": {utc.Format(time.RFC3339Nano)}},
+			func(e *signalbox.Event) bool { return !e.Time.Before(utc) }},
+		{url.Values{"until": {utc.Format(time.RFC3339Nano)}},
+			func(e *signalbox.Event) bool { return e.Time.Before(utc) }},
+		{url.Values{"since": {whole.Format("2006-01-02T15:04:05")}},
+			func(e *signalbox.Event) bool { return !e.Time.Before(whole) }},
+		{url.Values{"since": {whole.Truncate(time.Minute).Format("2006-01-02T15:04")}},
+			func(e *signalbox.Event) bool { return !e.Time.Before(whole.Truncate(time.Minute)) }},
+		{url.Values{"work": {"T1"}, "type": {rules.TypeSignalHeard}, "to": {"30"}},
+			func(e *signalbox.Event) bool {
+				return e.Work == "T1" && e.Type == rules.TypeSignalHeard && e.Seq <= 30
+			}},
 	} {
 		var expected []uint64
 		for i := range events {
@@ -98,19 +110,24 @@ func TestLedgerSearch(t *testing.T) {
 		if !slices.Equal(got, expected) || older != "" {
 			t.Errorf("%s: %d, then %q, want %d", want.query.Encode(), got, older, expected)
 		}
-		if strings.Contains(page, `id="events" data-live`) || !strings.Contains(page, "<details class=\"search\" open>") {
+		if strings.Contains(page, `id="events" data-live`) ||
+			!strings.Contains(page, "<details class=\"search\" open>") {
 			t.Errorf("%s: the result is live, or its form is closed", want.query.Encode())
 		}
 	}
-	for _, wrong := range []string{"from=x", "to=0", "to=-1", "since=yesterday", "until=2026-13-01", "event=x", "event=0"} {
-		if status, _, page := s.get(s.viewer(), "/ledger?"+wrong); status != http.StatusBadRequest || !strings.Contains(page, "is not") {
+	for _, wrong := range []string{"from=x", "to=0", "to=-1", "since=yesterday", "until=2026-13-01",
+		"event=x", "event=0"} {
+		if status, _, page := s.get(s.viewer(), "/ledger?"+
+			wrong); status != http.StatusBadRequest || !strings.Contains(page, "is not") {
 			t.Errorf("%s: %d", wrong, status)
 		}
 	}
-	if _, _, page := s.listedEvents("/ledger?text=nowhere"); !strings.Contains(page, "Nothing found") {
+	if _, _, page := s.listedEvents("/ledger?text=nowhere"); !strings.Contains(page,
+		"Nothing found") {
 		t.Error("the page does not say that nothing was found")
 	}
-	if _, _, page := s.listedEvents("/ledger?from=999999"); !strings.Contains(page, "no events in this range") {
+	if _, _, page := s.listedEvents("/ledger?from=999999"); !strings.Contains(page,
+		"no events in this range") {
 		t.Error("the page does not say that there is no such event")
 	}
 }
@@ -123,7 +140,8 @@ func (s *stage) grow(to uint64) {
 	}
 }
 
-// TestLedgerPages pages through the ledger and through what was found, to the first event and to any other.
+// TestLedgerPages pages through the ledger and through what was found, to the first event and to
+// any other.
 func TestLedgerPages(t *testing.T) {
 	s := newStage(t)
 	s.grow(2*eventsOnPage + 40)
@@ -135,7 +153,8 @@ func TestLedgerPages(t *testing.T) {
 			part, path, _ = s.listedEvents(path)
 			all = append(all, part...)
 		}
-		if uint64(len(all)) != head || all[0] != head || all[head-1] != 1 || !slices.IsSortedFunc(all, func(a, b uint64) int { return int(b) - int(a) }) {
+		if uint64(len(all)) != head || all[0] != head || all[head-1] != 1 ||
+			!slices.IsSortedFunc(all, func(a, b uint64) int { return int(b) - int(a) }) {
 			t.Errorf("from %s: %d events of %d", start, len(all), head)
 		}
 	}
@@ -148,7 +167,8 @@ func TestLedgerPages(t *testing.T) {
 		if seqs[0] != min(event, head) {
 			t.Errorf("event %d: the page begins with %d", event, seqs[0])
 		}
-		if event < head && (!strings.Contains(page, ">newer<") || strings.Contains(page, `id="events" data-live`)) {
+		if event < head && (!strings.Contains(page, ">newer<") ||
+			strings.Contains(page, `id="events" data-live`)) {
 			t.Errorf("event %d: no way to newer events, or live", event)
 		}
 	}
@@ -166,7 +186,9 @@ func TestSearchesWaitForASlot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for path, want := range map[string]int{"/ledger?text=x": http.StatusServiceUnavailable, "/ledger": http.StatusOK, "/ledger?event=3": http.StatusOK, "/ledger/3": http.StatusOK, "/board": http.StatusOK} {
+	for path, want := range map[string]int{"/ledger?text=x": http.StatusServiceUnavailable,
+		"/ledger": http.StatusOK, "/ledger?event=3": http.StatusOK, "/ledger/3": http.StatusOK,
+		"/board": http.StatusOK} {
 		if status, _, _ := s.get(s.viewer(), path); status != want {
 			t.Errorf("%s without a slot: %d, want %d", path, status, want)
 		}
@@ -195,7 +217,8 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// TestEventPage looks at every event: it has links to its neighbours, its work, its session, and its blobs, which all work.
+// TestEventPage looks at every event: it has links to its neighbours, its work, its session, and
+// its blobs, which all work.
 func TestEventPage(t *testing.T) {
 	s := newStage(t)
 	follows := *s.viewer()
@@ -214,11 +237,15 @@ func TestEventPage(t *testing.T) {
 			t.Fatalf("event %d: %d", e.Seq, status)
 		}
 		for what, want := range map[string]bool{
-			"the hash": strings.Contains(page, e.Hash.String()), "the previous hash": strings.Contains(page, e.Prev.String()),
-			"the time":           strings.Contains(page, e.Time.UTC().Format(signalbox.EventTime)),
-			"the previous event": (e.Seq > 1) == strings.Contains(page, fmt.Sprintf(`href="/ledger/%d" rel="prev"`, e.Seq-1)),
-			"the next event":     (i+1 < len(events)) == strings.Contains(page, fmt.Sprintf(`href="/ledger/%d" rel="next"`, e.Seq+1)),
-			"the proof":          (e.Seq < uint64(len(events))) == strings.Contains(page, fmt.Sprintf(`href="/api/v1/ledger/events/%d/proof"`, e.Seq)),
+			"the hash":          strings.Contains(page, e.Hash.String()),
+			"the previous hash": strings.Contains(page, e.Prev.String()),
+			"the time":          strings.Contains(page, e.Time.UTC().Format(signalbox.EventTime)),
+			"the previous event": (e.Seq > 1) == strings.Contains(page,
+				fmt.Sprintf(`href="/ledger/%d" rel="prev"`, e.Seq-1)),
+			"the next event": (i+1 < len(events)) == strings.Contains(page,
+				fmt.Sprintf(`href="/ledger/%d" rel="next"`, e.Seq+1)),
+			"the proof": (e.Seq < uint64(len(events))) == strings.Contains(page,
+				fmt.Sprintf(`href="/api/v1/ledger/events/%d/proof"`, e.Seq)),
 		} {
 			if !want {
 				t.Errorf("event %d (%s): wrong about %s:\n%s", e.Seq, e.Type, what, page)
@@ -235,18 +262,21 @@ func TestEventPage(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"/work/T1", "/work/T2/log?session=0", "/ledger?type=SignalHeard", "/ledger?actor=op"} {
+	for _, want := range []string{"/work/T1", "/work/T2/log?session=0", "/ledger?type=SignalHeard",
+		"/ledger?actor=op"} {
 		if !seen[want] {
 			t.Errorf("no event leads to %s", want)
 		}
 	}
 }
 
-// TestEventPageNamesBlobs shows the blobs of an event, the place of a signal, and that a blob was redacted.
+// TestEventPageNamesBlobs shows the blobs of an event, the place of a signal, and that a blob was
+// redacted.
 func TestEventPageNamesBlobs(t *testing.T) {
 	s := newStage(t)
 	events := s.events()
-	ended := events[slices.IndexFunc(events, func(e signalbox.Event) bool { return e.Type == rules.TypeAgentTurnEnded })]
+	ended := events[slices.IndexFunc(events,
+		func(e signalbox.Event) bool { return e.Type == rules.TypeAgentTurnEnded })]
 	path := fmt.Sprint("/ledger/", ended.Seq)
 	digest := regexp.MustCompile(`<dt><bdi>output</bdi></dt><dd><a href="/blob/([0-9a-f]{64})"`)
 	_, _, page := s.get(s.viewer(), path)
@@ -254,23 +284,29 @@ func TestEventPageNamesBlobs(t *testing.T) {
 	if match == nil {
 		t.Fatalf("no link to the output:\n%s", page)
 	}
-	heard := events[slices.IndexFunc(events, func(e signalbox.Event) bool { return e.Type == rules.TypeSignalHeard })]
-	if _, _, page := s.get(s.viewer(), fmt.Sprint("/ledger/", heard.Seq)); !strings.Contains(page, " of what the agent wrote") {
+	heard := events[slices.IndexFunc(events,
+		func(e signalbox.Event) bool { return e.Type == rules.TypeSignalHeard })]
+	if _, _, page := s.get(s.viewer(), fmt.Sprint("/ledger/", heard.Seq)); !strings.Contains(page,
+		" of what the agent wrote") {
 		t.Errorf("the page of a signal does not say where it is:\n%s", page)
 	}
 	var blob signalbox.Hash
 	if err := blob.UnmarshalText([]byte(match[1])); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.box.Redact(t.Context(), rules.RedactBlob{Blob: blob, Reason: "secret", Actor: "ann"}); err != nil {
+	if _, err := s.box.Redact(t.Context(), rules.RedactBlob{Blob: blob, Reason: "secret",
+		Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, page := s.get(s.viewer(), path); digest.MatchString(page) || !strings.Contains(page, fmt.Sprintf(`redacted by <a href="/ledger/%d">`, s.box.Engine.Tail().Seq)) {
+	if _, _, page := s.get(s.viewer(), path); digest.MatchString(page) ||
+		!strings.Contains(page, fmt.Sprintf(`redacted by <a href="/ledger/%d">`,
+			s.box.Engine.Tail().Seq)) {
 		t.Errorf("the page does not say that the blob was redacted:\n%s", page)
 	}
 }
 
-// finished runs what users have started, and returns the page of the verification when it has ended.
+// finished runs what users have started, and returns the page of the verification when it has
+// ended.
 func (s *stage) finished() string {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -278,25 +314,30 @@ func (s *stage) finished() string {
 	go func() { defer close(ended); s.dashboard.Run(ctx) }()
 	defer func() { cancel(); <-ended }()
 	for {
-		if _, _, page := s.get(s.viewer(), "/ledger/verify"); !strings.Contains(page, "data-running") {
+		if _, _, page := s.get(s.viewer(), "/ledger/verify"); !strings.Contains(page,
+			"data-running") {
 			return page
 		}
 	}
 }
 
-// TestVerificationPage verifies a ledger, also one that was changed. Several clicks start one verification.
+// TestVerificationPage verifies a ledger, also one that was changed. Several clicks start one
+// verification.
 func TestVerificationPage(t *testing.T) {
 	s := newStage(t)
 	s.allowAnonymousReads()
 	client := s.logIn(access.Read)
-	if _, _, page := s.get(http.DefaultClient, "/ledger/verify"); !strings.Contains(page, "Nobody has verified it") || strings.Contains(page, "<form") {
+	if _, _, page := s.get(http.DefaultClient, "/ledger/verify"); !strings.Contains(page,
+		"Nobody has verified it") || strings.Contains(page, "<form") {
 		t.Errorf("before, for a visitor:\n%s", page)
 	}
-	if _, _, page := s.get(client, "/ledger/verify"); !strings.Contains(page, `action="/ledger/verify"`) {
+	if _, _, page := s.get(client, "/ledger/verify"); !strings.Contains(page,
+		`action="/ledger/verify"`) {
 		t.Errorf("no button:\n%s", page)
 	}
 	for range 3 {
-		if status, body := s.post(client, "/ledger/verify", url.Values{"back": {"/ledger/verify"}}); status != http.StatusSeeOther {
+		if status, body := s.post(client, "/ledger/verify",
+			url.Values{"back": {"/ledger/verify"}}); status != http.StatusSeeOther {
 			t.Fatalf("verify: %d %s", status, body)
 		}
 	}
@@ -304,11 +345,15 @@ func TestVerificationPage(t *testing.T) {
 		t.Errorf("%d verifications were started", len(s.dashboard.verification.started))
 	}
 	head := s.box.Engine.Tail()
-	if _, _, page := s.get(client, "/ledger/verify"); !strings.Contains(page, fmt.Sprintf("Verifying: 0 of %d events", head.Seq)) || strings.Contains(page, "<button class=\"primary\"") ||
+	if _, _, page := s.get(client, "/ledger/verify"); !strings.Contains(page,
+		fmt.Sprintf("Verifying: 0 of %d events", head.Seq)) ||
+		strings.Contains(page, "<button class=\"primary\"") ||
 		!strings.Contains(page, `<noscript><meta http-equiv="refresh"`) {
 		t.Errorf("while it is running:\n%s", page)
 	}
-	if page := s.finished(); !strings.Contains(page, fmt.Sprintf("Verified %d events", head.Seq)) || !strings.Contains(page, "signs the events up to 1,") || !strings.Contains(page, head.Hash.String()) ||
+	if page := s.finished(); !strings.Contains(page, fmt.Sprintf("Verified %d events", head.Seq)) ||
+		!strings.Contains(page, "signs the events up to 1,") ||
+		!strings.Contains(page, head.Hash.String()) ||
 		strings.Contains(page, "http-equiv") {
 		t.Errorf("with the first checkpoint:\n%s", page)
 	}
@@ -322,14 +367,18 @@ func TestVerificationPage(t *testing.T) {
 	}
 	s.post(client, "/ledger/verify", nil)
 	page := s.finished()
-	for _, want := range []string{fmt.Sprintf("Verified %d events", head.Seq), head.Hash.String(), checkpoint.Root.String(), checkpoint.Origin, "signs all events", html.EscapeString(key), "checked"} {
-		if !strings.Contains(strings.ReplaceAll(page, "&#43;", "+"), strings.ReplaceAll(want, "&#43;", "+")) {
+	for _, want := range []string{fmt.Sprintf("Verified %d events", head.Seq), head.Hash.String(),
+		checkpoint.Root.String(), checkpoint.Origin, "signs all events", html.EscapeString(key),
+		"checked"} {
+		if !strings.Contains(strings.ReplaceAll(page, "&#43;", "+"),
+			strings.ReplaceAll(want, "&#43;", "+")) {
 			t.Errorf("the page does not contain %q:\n%s", want, page)
 		}
 	}
 	s.do(rules.OpenWork{Work: "late", Title: "not signed yet", Actor: "ann"})
 	s.post(client, "/ledger/verify", nil)
-	if page := s.finished(); !strings.Contains(page, fmt.Sprintf("signs the events up to %d,", head.Seq)) {
+	if page := s.finished(); !strings.Contains(page, fmt.Sprintf("signs the events up to %d,",
+		head.Seq)) {
 		t.Errorf("with an event after the checkpoint:\n%s", page)
 	}
 	blobs, err := filepath.Glob(filepath.Join(s.box.Dir, "blobs", "*", "*"))
@@ -340,22 +389,26 @@ func TestVerificationPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.post(client, "/ledger/verify", nil)
-	if page := s.finished(); !strings.Contains(page, "Not verified") || strings.Contains(page, "Verified ") || !strings.Contains(page, "1 missing") {
+	if page := s.finished(); !strings.Contains(page, "Not verified") ||
+		strings.Contains(page, "Verified ") || !strings.Contains(page, "1 missing") {
 		t.Errorf("without a blob:\n%s", page)
 	}
 }
 
-// TestProofCheckerIsPublic: the page that checks proofs needs no login, says nothing about the box, and says what its user trusts.
+// TestProofCheckerIsPublic: the page that checks proofs needs no login, says nothing about the box,
+// and says what its user trusts.
 func TestProofCheckerIsPublic(t *testing.T) {
 	s := newStage(t)
 	if status, _, _ := s.get(http.DefaultClient, "/ledger"); status != http.StatusUnauthorized {
 		t.Errorf("the ledger is public: %d", status)
 	}
 	status, _, page := s.get(http.DefaultClient, "/verify")
-	if status != http.StatusOK || strings.Contains(page, "pwned") || strings.Contains(page, s.box.ID()) {
+	if status != http.StatusOK || strings.Contains(page, "pwned") ||
+		strings.Contains(page, s.box.ID()) {
 		t.Errorf("%d:\n%s", status, page)
 	}
-	for _, want := range []string{"its script comes from the same server", "from a copy of signalbox that you trust", "signalbox ledger check"} {
+	for _, want := range []string{"its script comes from the same server",
+		"from a copy of signalbox that you trust", "signalbox ledger check"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not say %q:\n%s", want, page)
 		}

@@ -30,7 +30,8 @@ const (
 	maxResult = 16 << 10
 )
 
-// oraclePage is what the pages of the oracle show. What was said in conversations is only for those who may ask.
+// oraclePage is what the pages of the oracle show. What was said in conversations is only for those
+// who may ask.
 type oraclePage struct {
 	// Problem is why nothing can be asked.
 	Problem *problem
@@ -47,7 +48,8 @@ type oraclePage struct {
 	MaxQuestion   int
 }
 
-// question is a question with its answer: as text, and as the chunks of which the script makes something better.
+// question is a question with its answer: as text, and as the chunks of which the script makes
+// something better.
 type question struct {
 	Text, Transcript, Chunks string
 }
@@ -79,7 +81,8 @@ func (d *Dashboard) newOraclePage(ctx context.Context, r *http.Request) *oracleP
 	return p
 }
 
-var errNoOracle = &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("this server does not answer questions")}
+var errNoOracle = &signalbox.Error{Code: signalbox.CodeFailed,
+	Err: errors.New("this server does not answer questions")}
 
 // oracle shows the field for a question, and the conversations.
 func (d *Dashboard) oracle(ctx context.Context, r *http.Request) (view, error) {
@@ -98,7 +101,8 @@ func (d *Dashboard) oracle(ctx context.Context, r *http.Request) (view, error) {
 }
 
 func newConversation(s session.Summary) conversation {
-	c := conversation{ID: s.ID, First: text.Shorten(s.First, maxFirst), Questions: s.Questions, At: s.At, Ended: cmp.Or(s.Reason, "unfinished"), Damaged: s.Damaged || s.Problem != ""}
+	c := conversation{ID: s.ID, First: text.Shorten(s.First, maxFirst), Questions: s.Questions,
+		At: s.At, Ended: cmp.Or(s.Reason, "unfinished"), Damaged: s.Damaged || s.Problem != ""}
 	switch {
 	case s.Damaged:
 		c.Ended = "damaged"
@@ -131,7 +135,8 @@ func (p *oraclePage) show(all []console.Question) error {
 		if err != nil {
 			return err
 		}
-		if size += len(q.Text) + len(q.Chunks) + len(q.Transcript); size > maxConversation && len(p.Questions) > 0 {
+		if size += len(q.Text) + len(q.Chunks) + len(q.Transcript); size > maxConversation &&
+			len(p.Questions) > 0 {
 			break
 		}
 		p.Questions = append(p.Questions, q)
@@ -162,7 +167,8 @@ func newQuestion(asked console.Question) (question, error) {
 	return q, nil
 }
 
-// ask answers a question of a browser without scripting: the form leads to the page of the conversation when all of the answer is there.
+// ask answers a question of a browser without scripting: the form leads to the page of the
+// conversation when all of the answer is there.
 func (d *Dashboard) ask(r *http.Request, caller access.Caller) error {
 	if d.opts.Oracle == nil {
 		return errNoOracle

@@ -41,7 +41,8 @@ func (d *Dashboard) inbox(ctx context.Context, _ *http.Request) (view, error) {
 	page := inboxPage{Status: st}
 	for _, r := range st.Requests {
 		waits := request{Request: r}
-		if i := slices.IndexFunc(pending, func(q questions.Pending) bool { return q.ID != "" && q.ID == r.ID }); i >= 0 {
+		if i := slices.IndexFunc(pending,
+			func(q questions.Pending) bool { return q.ID != "" && q.ID == r.ID }); i >= 0 {
 			waits.Question = &pending[i]
 		}
 		if r.Kind == inspect.RequestApproval {
@@ -95,7 +96,8 @@ func starter(kind rules.Kind, phase signalbox.Phase) string {
 	case phase == signalbox.PhaseCIPending:
 		return "checks"
 	}
-	return strings.TrimPrefix(strings.ReplaceAll(string(phase.ClaimableBy()), "-", " "), "business ")
+	return strings.TrimPrefix(strings.ReplaceAll(string(phase.ClaimableBy()), "-", " "),
+		"business ")
 }
 
 func (d *Dashboard) task(ctx context.Context, r *http.Request) (view, error) {
@@ -119,7 +121,8 @@ func (d *Dashboard) task(ctx context.Context, r *http.Request) (view, error) {
 	var spans []span
 	for i := range page.Sessions {
 		s := spanOf(&page.Sessions[i], now)
-		s.Row, s.Link, s.Title = i, "/work/"+w.ID+"/log?session="+itoa(i), string(page.Sessions[i].Role)+" "+page.Sessions[i].Agent()
+		s.Row, s.Link, s.Title = i, "/work/"+w.ID+"/log?session="+itoa(i),
+			string(page.Sessions[i].Role)+" "+page.Sessions[i].Agent()
 		spans = append(spans, s)
 	}
 	page.Timeline = newTimeline(spans)
@@ -138,7 +141,8 @@ type diffPage struct {
 	unifiedDiff
 }
 
-// Approval reports whether the commit can be approved on the page: only if the page shows all that it changes.
+// Approval reports whether the commit can be approved on the page: only if the page shows all that
+// it changes.
 func (p diffPage) Approval() bool { return p.Waits && !p.Working && !p.Incomplete }
 
 func (d *Dashboard) diff(ctx context.Context, r *http.Request) (view, error) {

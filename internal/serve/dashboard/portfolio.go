@@ -15,13 +15,15 @@ import (
 	"signalbox/internal/text"
 )
 
-// The most rows of a table, and the most trades in a row, so that a portfolio of any size gives a page that a browser can show.
+// The most rows of a table, and the most trades in a row, so that a portfolio of any size gives a
+// page that a browser can show.
 const (
 	maxPortfolioRows = 500
 	maxTrades        = 40
 )
 
-// showsPortfolio reports whether there is a portfolio that a caller may see. A reader without a login may not: the shell of an agent is one.
+// showsPortfolio reports whether there is a portfolio that a caller may see. A reader without a
+// login may not: the shell of an agent is one.
 func (d *Dashboard) showsPortfolio(caller access.Caller) bool {
 	return caller.Name != "" && caller.Scope.Allows(access.Private) && d.desk() != nil
 }
@@ -38,7 +40,8 @@ func (d *Dashboard) desk() *portfolio.Desk {
 	return desk
 }
 
-// portfolioPage is what could be harvested, when tickers may be sold and bought, and the lots. If there is no portfolio, the page says how to begin.
+// portfolioPage is what could be harvested, when tickers may be sold and bought, and the lots. If
+// there is no portfolio, the page says how to begin.
 type portfolioPage struct {
 	Missing bool
 	// Problem is why there is no answer, nil if there is one.
@@ -50,7 +53,8 @@ type portfolioPage struct {
 	Flags    []brief.Flag
 	// Cut means that a list of the harvest has more entries than the page shows.
 	Cut bool
-	// Candidates and Lots are the first of them; Sales are the candidates that need more than a sale of their shares.
+	// Candidates and Lots are the first of them; Sales are the candidates that need more than a
+	// sale of their shares.
 	Candidates  []answer.HarvestCandidate
 	Sales       []answer.HarvestCandidate
 	Calendar    []portfolio.CalendarRow
@@ -63,16 +67,19 @@ type portfolioPage struct {
 
 // Differences returns the positions whose lots and shares held differ.
 func (p portfolioPage) Differences() []answer.PositionDifference {
-	return append(p.Harvest.LotsMissing[:len(p.Harvest.LotsMissing):len(p.Harvest.LotsMissing)], p.Harvest.LotsNotHeld...)
+	return append(p.Harvest.LotsMissing[:len(p.Harvest.LotsMissing):len(p.Harvest.LotsMissing)],
+		p.Harvest.LotsNotHeld...)
 }
 
-// harvestForm has the parameters of a harvest, as in the address of the page, and what can be chosen.
+// harvestForm has the parameters of a harvest, as in the address of the page, and what can be
+// chosen.
 type harvestForm struct {
 	portfolio.HarvestQuery
 	Accounts, Sources []string
 }
 
-// Names of the parameters. They are those of the tool, except for the last one, which is the flag of the command.
+// Names of the parameters. They are those of the tool, except for the last one, which is the flag
+// of the command.
 const (
 	paramMinLoss = "min_loss"
 	paramSortBy  = "sort_by"
@@ -84,7 +91,8 @@ const (
 
 func parseHarvestForm(values url.Values) harvestForm {
 	get := func(name string) string { return strings.TrimSpace(values.Get(name)) }
-	return harvestForm{HarvestQuery: portfolio.HarvestQuery{MinLoss: get(paramMinLoss), SortBy: get(paramSortBy), Account: get(paramAccount), Source: get(paramSource),
+	return harvestForm{HarvestQuery: portfolio.HarvestQuery{MinLoss: get(paramMinLoss),
+		SortBy: get(paramSortBy), Account: get(paramAccount), Source: get(paramSource),
 		AsOf: get(paramAsOf), SkipWashCheck: get(paramNoWash) != ""}}
 }
 
@@ -94,7 +102,8 @@ func (f harvestForm) Order() string { return cmp.Or(f.SortBy, "loss_amount") }
 // SortedBy returns the address of the page in another order.
 func (f harvestForm) SortedBy(order string) string {
 	values := url.Values{paramSortBy: {order}}
-	for name, value := range map[string]string{paramMinLoss: f.MinLoss, paramAccount: f.Account, paramSource: f.Source, paramAsOf: f.AsOf} {
+	for name, value := range map[string]string{paramMinLoss: f.MinLoss, paramAccount: f.Account,
+		paramSource: f.Source, paramAsOf: f.AsOf} {
 		if value != "" {
 			values.Set(name, value)
 		}
@@ -133,7 +142,8 @@ func (d *Dashboard) portfolio(ctx context.Context, r *http.Request) (view, error
 	page.Harvest, page.Snapshot = found.Harvest, answer.SnapshotHarvest(found.Harvest)
 	page.Flags = answer.FlagsHarvest(page.Snapshot)
 	if brief.StatusOf(found.Harvest.Status) != brief.StatusSuccess {
-		page.Problem, shown.status = problemOf(&portfolio.Problem{Kind: found.Harvest.ErrorKind, Text: found.Harvest.Error, Hint: found.Harvest.ErrorHint})
+		page.Problem, shown.status = problemOf(&portfolio.Problem{Kind: found.Harvest.ErrorKind,
+			Text: found.Harvest.Error, Hint: found.Harvest.ErrorHint})
 	}
 	page.Calendar = found.Calendar
 	page.shorten()
@@ -158,13 +168,16 @@ func (p *portfolioPage) shorten() {
 		h.WashSaleWarnings[i].Purchases = first(h.WashSaleWarnings[i].Purchases, maxTrades, &p.Cut)
 	}
 	h.NotReached = first(h.NotReached, maxPortfolioRows, &p.Cut)
-	h.LotsMissing, h.LotsNotHeld = first(h.LotsMissing, maxPortfolioRows, &p.Cut), first(h.LotsNotHeld, maxPortfolioRows, &p.Cut)
+	h.LotsMissing, h.LotsNotHeld = first(h.LotsMissing, maxPortfolioRows, &p.Cut),
+		first(h.LotsNotHeld, maxPortfolioRows, &p.Cut)
 	h.RealizedWashSales = first(h.RealizedWashSales, maxPortfolioRows, &p.Cut)
 	for i := range h.RealizedWashSales {
-		h.RealizedWashSales[i].Replacements = first(h.RealizedWashSales[i].Replacements, maxTrades, &p.Cut)
+		h.RealizedWashSales[i].Replacements = first(h.RealizedWashSales[i].Replacements, maxTrades,
+			&p.Cut)
 	}
 	h.IncompleteHistory = first(h.IncompleteHistory, maxPortfolioRows, &p.Cut)
-	h.LeftOut, h.NotUnderstood = first(h.LeftOut, maxPortfolioRows, &p.Cut), first(h.NotUnderstood, maxPortfolioRows, &p.Cut)
+	h.LeftOut, h.NotUnderstood = first(h.LeftOut, maxPortfolioRows, &p.Cut),
+		first(h.NotUnderstood, maxPortfolioRows, &p.Cut)
 	p.Calendar = first(p.Calendar, maxPortfolioRows, &p.Cut)
 	for i := range p.Calendar {
 		p.Calendar[i].Windows = first(p.Calendar[i].Windows, maxTrades, &p.Cut)
@@ -177,8 +190,8 @@ func first[T any](list []T, n int, cut *bool) []T {
 	return list[:min(n, len(list))]
 }
 
-// problemOf returns a problem of a portfolio and the status of the page that shows it. Wrong parameters are the fault of the request, and faulty files
-// are not.
+// problemOf returns a problem of a portfolio and the status of the page that shows it. Wrong
+// parameters are the fault of the request, and faulty files are not.
 func problemOf(err error) (*problem, int) {
 	found, ok := errors.AsType[*portfolio.Problem](err)
 	if !ok {
@@ -230,14 +243,17 @@ func (f exitForm) In(account string) string {
 
 func (d *Dashboard) position(ctx context.Context, r *http.Request) (view, error) {
 	values := r.URL.Query()
-	query := portfolio.ExitQuery{Ticker: r.PathValue("ticker"), Shares: strings.TrimSpace(values.Get("shares")), AccountID: strings.TrimSpace(values.Get(paramAccount)),
-		AsOf: strings.TrimSpace(values.Get(paramAsOf))}
+	query := portfolio.ExitQuery{Ticker: r.PathValue("ticker"),
+		Shares:    strings.TrimSpace(values.Get("shares")),
+		AccountID: strings.TrimSpace(values.Get(paramAccount)),
+		AsOf:      strings.TrimSpace(values.Get(paramAsOf))}
 	name := text.Shorten(query.Ticker, 40)
 	shown := view{template: "position", title: name}
 	page := positionPage{Ticker: name, Form: exitForm{query}}
 	desk := d.desk()
 	if desk == nil {
-		return view{template: "portfolio", title: "Portfolio", data: portfolioPage{Missing: true}}, nil
+		return view{template: "portfolio", title: "Portfolio", data: portfolioPage{Missing: true}},
+			nil
 	}
 	found, err := desk.Position(ctx, query)
 	if err != nil {
@@ -255,7 +271,8 @@ func (d *Dashboard) position(ctx context.Context, r *http.Request) (view, error)
 		}
 	}
 	page.Chart = drawPrices(found)
-	page.Currency, page.Split, page.Stop, page.Force = found.Currency, found.Split, found.Stop, found.TimeInForce
+	page.Currency, page.Split, page.Stop, page.Force = found.Currency, found.Split, found.Stop,
+		found.TimeInForce
 	shown.title, shown.data = page.Ticker, page
 	return shown, nil
 }

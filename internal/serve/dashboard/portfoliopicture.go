@@ -17,8 +17,8 @@ import (
 	"signalbox/internal/portfolio/tax"
 )
 
-// calendarPicture shows, for each ticker, the windows of its trades and when it must not be sold at a loss or bought. It shows the months around the day of
-// the question.
+// calendarPicture shows, for each ticker, the windows of its trades and when it must not be sold at
+// a loss or bought. It shows the months around the day of the question.
 type calendarPicture struct {
 	Width, Height int
 	// Left is where the days begin.
@@ -83,7 +83,8 @@ func drawCalendar(rows []portfolio.CalendarRow, asOf string) calendarPicture {
 	if err != nil || len(rows) == 0 {
 		return calendarPicture{}
 	}
-	// The window of the earliest purchase that counts begins 60 days ago. The months after today leave room for the captions.
+	// The window of the earliest purchase that counts begins 60 days ago. The months after today
+	// leave room for the captions.
 	const reach = 2*tax.WashDays + 1
 	first := beginningOfMonth(today.AddDate(0, 0, -reach))
 	end := beginningOfMonth(today.AddDate(0, 0, reach)).AddDate(0, 1, 0)
@@ -103,13 +104,16 @@ func drawCalendar(rows []portfolio.CalendarRow, asOf string) calendarPicture {
 	return p
 }
 
-func drawCalendarRow(row *portfolio.CalendarRow, y int, today time.Time, at func(time.Time) float64) calendarLine {
-	line := calendarLine{Ticker: picture.FitPixels(row.Ticker, calendarLeft-16, 12, picture.AdvanceBold), Y: y}
+func drawCalendarRow(row *portfolio.CalendarRow, y int, today time.Time,
+	at func(time.Time) float64) calendarLine {
+	line := calendarLine{Ticker: picture.FitPixels(row.Ticker, calendarLeft-16, 12,
+		picture.AdvanceBold), Y: y}
 	sell, buy := y+8, y+25
 	// between adds a band from a day to the day before another one.
 	between := func(from, until time.Time, y int, class, title string) {
 		if x := at(from); at(until) > x {
-			line.Bands = append(line.Bands, band{X: x, Width: rounded(at(until) - x), Y: y, Class: class, Title: title})
+			line.Bands = append(line.Bands, band{X: x, Width: rounded(at(until) - x), Y: y,
+				Class: class, Title: title})
 		}
 	}
 	for _, w := range row.Windows {
@@ -127,13 +131,16 @@ func drawCalendarRow(row *portfolio.CalendarRow, y int, today time.Time, at func
 			class = "planned"
 		}
 		title := windowText(w)
-		between(from, to.AddDate(0, 0, 1), lane, "window "+class, title+": 30 days before and after")
+		between(from, to.AddDate(0, 0, 1), lane, "window "+class, title+
+			": 30 days before and after")
 		if x := at(date); x > at(from) && x < at(to) { // it is in the picture
-			line.Marks = append(line.Marks, mark{X: rounded((x + at(date.AddDate(0, 0, 1))) / 2), Y: lane + laneHeight/2, Class: class, Title: title})
+			line.Marks = append(line.Marks, mark{X: rounded((x + at(date.AddDate(0, 0, 1))) / 2),
+				Y: lane + laneHeight/2, Class: class, Title: title})
 		}
 	}
 	note := func(until time.Time, y int, text string) {
-		line.Captions = append(line.Captions, caption{X: rounded(at(until) + 6), Y: y + laneHeight - 2, Text: text})
+		line.Captions = append(line.Captions,
+			caption{X: rounded(at(until) + 6), Y: y + laneHeight - 2, Text: text})
 	}
 	if clean, ok := parseDay(row.SellFrom); ok && clean.After(today) {
 		between(today, clean, sell, "closed sell", "a sale at a loss would be a wash sale")
@@ -142,10 +149,12 @@ func drawCalendarRow(row *portfolio.CalendarRow, y int, today time.Time, at func
 	before, restricted := parseDay(row.BuyFrom)
 	after, planned := parseDay(row.BuyFromIfSold)
 	if planned {
-		between(today, after, buy, "closed planned", "do not buy if you sell at a loss on the day of the question")
+		between(today, after, buy, "closed planned",
+			"do not buy if you sell at a loss on the day of the question")
 	}
 	if restricted {
-		between(today, before, buy, "closed buy", "do not buy: a loss was realized in the last 30 days")
+		between(today, before, buy, "closed buy",
+			"do not buy: a loss was realized in the last 30 days")
 	}
 	switch {
 	case restricted && planned:
@@ -242,7 +251,8 @@ func drawPrices(v *portfolio.PositionView) priceChart {
 	c := priceChart{Width: chartWidth, Height: chartHeight, Left: chartLeft, Right: chartRight, Top: chartTop, Bottom: chartBottom,
 		From: first.Day.Format(time.DateOnly), To: last.Day.Format(time.DateOnly)}
 	x := func(day time.Time) float64 {
-		return rounded(chartLeft + days(first.Day, day)/days(first.Day, last.Day)*(chartRight-chartLeft))
+		return rounded(chartLeft + days(first.Day, day)/days(first.Day,
+			last.Day)*(chartRight-chartLeft))
 	}
 	levels := levelsOf(v, last, x)
 	low, high := math.Inf(1), 0.0
@@ -268,8 +278,11 @@ func drawPrices(v *portfolio.PositionView) priceChart {
 	c.months(first.Day, last.Day, x)
 	c.compared(v, prices, x, y)
 	for _, lot := range v.Lots {
-		if day, ok := parseDay(lot.LotDate); ok && !day.Before(first.Day) && !day.After(last.Day) && len(c.Lots) < maxPortfolioRows {
-			c.Lots = append(c.Lots, mark{X: x(day), Y: chartBottom, Title: fmt.Sprintf("%s bought on %s in %s", lot.Quantity, lot.LotDate, lot.Account)})
+		if day, ok := parseDay(lot.LotDate); ok && !day.Before(first.Day) && !day.After(last.Day) &&
+			len(c.Lots) < maxPortfolioRows {
+			c.Lots = append(c.Lots,
+				mark{X: x(day), Y: chartBottom, Title: fmt.Sprintf("%s bought on %s in %s",
+					lot.Quantity, lot.LotDate, lot.Account)})
 		}
 	}
 	for i := range levels {
@@ -282,27 +295,36 @@ func drawPrices(v *portfolio.PositionView) priceChart {
 }
 
 // levelsOf returns the last close, the stop, and the close below which momentum_exit triggers.
-func levelsOf(v *portfolio.PositionView, last portfolio.ClosingPrice, x func(time.Time) float64) []level {
+func levelsOf(v *portfolio.PositionView, last portfolio.ClosingPrice,
+	x func(time.Time) float64) []level {
 	f, _ := last.Close.Float64()
-	levels := []level{{X: chartLeft, Class: "last", Label: "close " + last.Close.String(), price: f}}
+	levels := []level{{X: chartLeft, Class: "last", Label: "close " + last.Close.String(),
+		price: f}}
 	if v.Stop != nil {
 		f, _ := v.Stop.Float64()
-		levels = append(levels, level{X: chartLeft, Class: "stop", Label: strings.TrimSpace("stop " + v.Stop.String() + " " + v.TimeInForce), price: f})
+		levels = append(levels,
+			level{X: chartLeft, Class: "stop", Label: strings.TrimSpace("stop " + v.Stop.String() +
+				" " + v.TimeInForce), price: f})
 	}
 	for _, s := range v.Exits.Signals {
-		// Without a price of the month after the last split, the level would be for a different number of shares.
+		// Without a price of the month after the last split, the level would be for a different
+		// number of shares.
 		month, err := time.Parse("2006-01", s.Month)
-		if s.TriggerClose == nil || err != nil || !slices.ContainsFunc(v.Prices, func(p portfolio.ClosingPrice) bool { return sameMonth(p.Day, month) }) {
+		if s.TriggerClose == nil || err != nil ||
+			!slices.ContainsFunc(v.Prices,
+				func(p portfolio.ClosingPrice) bool { return sameMonth(p.Day, month) }) {
 			continue
 		}
 		price := brief.Finite(float64(*s.TriggerClose), 0)
-		levels = append(levels, level{X: max(x(month), chartLeft), Class: "trigger", Label: s.RuleName + " below " + priceText(price), price: price})
+		levels = append(levels, level{X: max(x(month), chartLeft), Class: "trigger",
+			Label: s.RuleName + " below " + priceText(price), price: price})
 	}
 	return levels
 }
 
 // compared marks the closes of the months that momentum_exit compares, with their returns.
-func (c *priceChart) compared(v *portfolio.PositionView, prices []portfolio.ClosingPrice, x func(time.Time) float64, y func(float64) float64) {
+func (c *priceChart) compared(v *portfolio.PositionView, prices []portfolio.ClosingPrice,
+	x func(time.Time) float64, y func(float64) float64) {
 	for _, s := range v.Exits.Signals {
 		if s.RuleName != exitrule.MomentumExit {
 			continue
@@ -323,7 +345,8 @@ func (c *priceChart) compared(v *portfolio.PositionView, prices []portfolio.Clos
 			}
 			f, _ := end.Close.Float64()
 			label := answer.Signed(&m.Return, "%")
-			c.Compared = append(c.Compared, mark{X: x(end.Day), Y: int(y(f)), Title: m.Month + ": " + label})
+			c.Compared = append(c.Compared, mark{X: x(end.Day), Y: int(y(f)), Title: m.Month +
+				": " + label})
 			c.Returns = append(c.Returns, caption{X: x(end.Day), Y: int(y(f)) - 9, Text: label})
 		}
 	}
@@ -342,7 +365,8 @@ func (c *priceChart) scale(low, high float64, y func(float64) float64) {
 	}
 	places := max(0, int(-math.Floor(math.Log10(step)+1e-9)))
 	for n := math.Ceil(low / step); n*step <= high && len(c.Scale) < 20; n++ {
-		c.Scale = append(c.Scale, scaleMark{y(n * step), strconv.FormatFloat(n*step, 'f', places, 64)})
+		c.Scale = append(c.Scale,
+			scaleMark{y(n * step), strconv.FormatFloat(n*step, 'f', places, 64)})
 	}
 }
 
@@ -362,7 +386,8 @@ func separate(levels []level) []level {
 	const least = 17
 	slices.SortStableFunc(levels, func(a, b level) int { return cmp.Compare(a.Y, b.Y) })
 	for i := range levels {
-		levels[i].Label = picture.FitPixels(levels[i].Label, chartWidth-chartRight-16, 13, picture.Advance)
+		levels[i].Label = picture.FitPixels(levels[i].Label, chartWidth-chartRight-16, 13,
+			picture.Advance)
 		levels[i].LabelY = levels[i].Y + 4
 		if i > 0 {
 			levels[i].LabelY = max(levels[i].LabelY, levels[i-1].LabelY+least)

@@ -10,7 +10,8 @@ import (
 	"signalbox/internal/tree/runner"
 )
 
-// recordings keeps the runs of trees that were looked at last, so that a step does not read all of a journal again.
+// recordings keeps the runs of trees that were looked at last, so that a step does not read all of
+// a journal again.
 type recordings struct {
 	mu   sync.Mutex // guards last
 	last []openRecording

@@ -12,10 +12,13 @@ import (
 	"signalbox/internal/serve/access"
 )
 
-// TestRefusedCallersSeeNothing makes requests that are refused, and gets pages for everyone: none shows the box.
+// TestRefusedCallersSeeNothing makes requests that are refused, and gets pages for everyone: none
+// shows the box.
 func TestRefusedCallersSeeNothing(t *testing.T) {
 	s := newStage(t)
-	beyond, err := New(s.box, access.NewGuard(s.store, &access.Options{Hosts: []string{"box.example"}}), Options{Name: "secretproject"})
+	beyond, err := New(s.box,
+		access.NewGuard(s.store, &access.Options{Hosts: []string{"box.example"}}),
+		Options{Name: "secretproject"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +36,8 @@ func TestRefusedCallersSeeNothing(t *testing.T) {
 		{http.MethodGet, "/", "box.example", "", http.StatusUnauthorized, false},
 		{http.MethodGet, "/", "evil.example", "", http.StatusForbidden, true},
 		{http.MethodGet, "/login", "evil.example", "", http.StatusForbidden, true},
-		{http.MethodPost, "/work/T1/approve", "box.example", "http://evil.example", http.StatusForbidden, true},
+		{http.MethodPost, "/work/T1/approve", "box.example", "http://evil.example",
+			http.StatusForbidden, true},
 	} {
 		r := httptest.NewRequest(test.method, test.path, strings.NewReader(""))
 		r.Host = test.host
@@ -43,15 +47,20 @@ func TestRefusedCallersSeeNothing(t *testing.T) {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
 		page := w.Body.String()
-		if w.Code != test.status || strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") != test.plain {
-			t.Errorf("%s %s of %s: %d %s", test.method, test.path, test.host, w.Code, w.Header().Get("Content-Type"))
+		if w.Code != test.status || strings.HasPrefix(w.Header().Get("Content-Type"),
+			"text/plain") != test.plain {
+			t.Errorf("%s %s of %s: %d %s", test.method, test.path, test.host, w.Code,
+				w.Header().Get("Content-Type"))
 		}
-		for _, hidden := range []string{"secretproject", "<title>(", `id="standing"`, `id="pages"`} {
+		for _, hidden := range []string{"secretproject", "<title>(", `id="standing"`,
+			`id="pages"`} {
 			if strings.Contains(page, hidden) {
-				t.Errorf("%s %s of %s shows %s:\n%s", test.method, test.path, test.host, hidden, page)
+				t.Errorf("%s %s of %s shows %s:\n%s", test.method, test.path, test.host, hidden,
+					page)
 			}
 		}
-		if !test.plain && strings.Contains(page, "data-seq") && !strings.Contains(page, `data-seq="0"`) {
+		if !test.plain && strings.Contains(page, "data-seq") &&
+			!strings.Contains(page, `data-seq="0"`) {
 			t.Errorf("%s %s shows the number of events", test.method, test.path)
 		}
 	}
@@ -65,7 +74,8 @@ func TestFailedPage(t *testing.T) {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/board", nil)
 	r.Host = "127.0.0.1"
 	s.dashboard.fail(w, r, access.Caller{Scope: access.Read}, &secretError{})
-	if page := w.Body.String(); w.Code != http.StatusInternalServerError || strings.Contains(page, "/home/ann") || !strings.Contains(log.String(), "/home/ann") {
+	if page := w.Body.String(); w.Code != http.StatusInternalServerError ||
+		strings.Contains(page, "/home/ann") || !strings.Contains(log.String(), "/home/ann") {
 		t.Errorf("%d, logged %q:\n%s", w.Code, log.String(), page)
 	}
 }
@@ -82,8 +92,10 @@ func TestFindFromAnywhere(t *testing.T) {
 		back bool
 		hit  int64
 	}{
-		{math.MaxInt64, false, -1}, {math.MaxInt64, true, 8}, {math.MaxInt64 - 1, false, -1}, {math.MaxInt64 - 1<<23, false, -1},
-		{math.MinInt64, false, 0}, {math.MinInt64, true, -1}, {-1, false, 0}, {int64(len(text)), true, 8},
+		{math.MaxInt64, false, -1}, {math.MaxInt64, true, 8}, {math.MaxInt64 - 1, false, -1},
+		{math.MaxInt64 - 1<<23, false, -1},
+		{math.MinInt64, false, 0}, {math.MinInt64, true, -1}, {-1, false, 0},
+		{int64(len(text)), true, 8},
 	} {
 		hit, next, err := find(strings.NewReader(text), int64(len(text)), "one", test.at, test.back)
 		if hit != test.hit || next != -1 || err != nil {

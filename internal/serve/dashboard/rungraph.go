@@ -40,7 +40,8 @@ type graphLine struct {
 	Critical bool
 }
 
-// newGraph draws the plan with an id. Before anything has run, its longest chain is its critical path.
+// newGraph draws the plan with an id. Before anything has run, its longest chain is its critical
+// path.
 func newGraph(s *rules.State, id string, critical map[string]bool, now time.Time) (g graph) {
 	var works []*rules.Work
 	for w := range s.Works() {
@@ -51,10 +52,12 @@ func newGraph(s *rules.State, id string, critical map[string]bool, now time.Time
 	if len(works) > maxGraph {
 		return graph{TooMany: len(works)}
 	}
-	slices.SortStableFunc(works, func(a, b *rules.Work) int { return cmp.Compare(a.Task.Order, b.Task.Order) })
+	slices.SortStableFunc(works,
+		func(a, b *rules.Work) int { return cmp.Compare(a.Task.Order, b.Task.Order) })
 	p := plan.Plan{}
 	for _, w := range works {
-		p.Tasks = append(p.Tasks, plan.Task{ID: w.ID, BlockedBy: slices.Concat(w.Task.Blockers, w.Task.Waits)})
+		p.Tasks = append(p.Tasks,
+			plan.Task{ID: w.ID, BlockedBy: slices.Concat(w.Task.Blockers, w.Task.Waits)})
 	}
 	if len(critical) == 0 {
 		critical = map[string]bool{}
@@ -65,14 +68,17 @@ func newGraph(s *rules.State, id string, critical map[string]bool, now time.Time
 	placed := p.Arrange()
 	g = graph{Width: placed.Width, Height: placed.Height, BoxWidth: plan.BoxWidth, BoxHeight: plan.BoxHeight}
 	for _, l := range placed.Lines {
-		g.Lines = append(g.Lines, graphLine{l.Path, critical[works[l.From].ID] && critical[works[l.To].ID]})
+		g.Lines = append(g.Lines, graphLine{l.Path, critical[works[l.From].ID] &&
+			critical[works[l.To].ID]})
 	}
 	const room = plan.BoxWidth - 32
 	for i, w := range works {
 		t := inspect.NewTask(s, w, now)
 		state := picture.Pixels(graphState(t), 12, picture.Advance)
-		g.Boxes = append(g.Boxes, graphBox{placed.Boxes[i], t, picture.FitPixels(w.ID, room-state-8, 13, picture.AdvanceBold),
-			picture.FitPixels(w.Title, room, 12, picture.Advance), critical[w.ID]})
+		g.Boxes = append(g.Boxes,
+			graphBox{placed.Boxes[i], t, picture.FitPixels(w.ID, room-state-8, 13,
+				picture.AdvanceBold),
+				picture.FitPixels(w.Title, room, 12, picture.Advance), critical[w.ID]})
 	}
 	return g
 }
@@ -91,7 +97,8 @@ func (b graphBox) State() string { return graphState(b.Task) }
 // slotChart is how many agents worked over time, on the axis of the timeline.
 type slotChart struct {
 	Width, Height int
-	// Area is the path data of the area below the number of agents, and Limit the height of the line of all slots.
+	// Area is the path data of the area below the number of agents, and Limit the height of the
+	// line of all slots.
 	Area  string
 	Limit int
 	Top   int // the number at the top

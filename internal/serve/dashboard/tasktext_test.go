@@ -11,10 +11,12 @@ import (
 	"signalbox/internal/run/plan"
 )
 
-// TestTaskPageHasTheText checks that the page on which a human decides says what the task asks for, and only as text. Redacted text is left out.
+// TestTaskPageHasTheText checks that the page on which a human decides says what the task asks for,
+// and only as text. Redacted text is left out.
 func TestTaskPageHasTheText(t *testing.T) {
 	s := newStage(t)
-	stored, err := json.Marshal(plan.Task{ID: "W1", Title: "count", Work: hostile, Criteria: []string{"it counts to four"}})
+	stored, err := json.Marshal(plan.Task{ID: "W1", Title: "count", Work: hostile,
+		Criteria: []string{"it counts to four"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,18 +28,22 @@ func TestTaskPageHasTheText(t *testing.T) {
 	_, _, page := s.get(s.viewer(), "/work/W1")
 	_, section, _ := strings.Cut(page, `<details open><summary>Task</summary><pre class="text">`)
 	section, _, ended := strings.Cut(section, "</pre></details>")
-	if !ended || strings.Contains(section, "<script") || strings.Contains(section, "\x1b") || strings.Contains(section, "\u202e") {
+	if !ended || strings.Contains(section, "<script") || strings.Contains(section, "\x1b") ||
+		strings.Contains(section, "\u202e") {
 		t.Errorf("the section: %q\nthe page: %s", section, page)
 	}
-	for _, want := range []string{"**Work**: pwned <script>", "**Acceptance Criteria**\n\n- [ ] it counts to four"} {
+	for _, want := range []string{"**Work**: pwned <script>",
+		"**Acceptance Criteria**\n\n- [ ] it counts to four"} {
 		if !strings.Contains(html.UnescapeString(section), want) {
 			t.Errorf("the section has no %q: %s", want, section)
 		}
 	}
-	if _, err := s.box.Redact(t.Context(), rules.RedactBlob{Blob: text, Reason: "private", Actor: "op"}); err != nil {
+	if _, err := s.box.Redact(t.Context(), rules.RedactBlob{Blob: text, Reason: "private",
+		Actor: "op"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, page := s.get(s.viewer(), "/work/W1"); !strings.Contains(page, "W1") || strings.Contains(page, "<summary>Task") {
+	if _, _, page := s.get(s.viewer(), "/work/W1"); !strings.Contains(page, "W1") ||
+		strings.Contains(page, "<summary>Task") {
 		t.Errorf("after the redaction: %s", page)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"signalbox/internal/run/inspect"
 )
 
-// timeline is a picture of sessions over time, in rows. Idle time is folded to a short gap, so that a night does not
-// squeeze the sessions of a minute.
+// timeline is a picture of sessions over time, in rows. Idle time is folded to a short gap, so that
+// a night does not squeeze the sessions of a minute.
 type timeline struct {
 	Width, Height int
 	Bars          []bar
@@ -68,7 +68,8 @@ func newTimeline(spans []span) timeline {
 	for _, g := range gaps {
 		folded += g.To.Sub(g.From)
 	}
-	scale := float64(timelineWidth-foldWidth*len(gaps)-minBarWidth) / max((last.Sub(first)-folded).Seconds(), 0.001)
+	scale := float64(timelineWidth-foldWidth*len(gaps)-minBarWidth) / max(
+		(last.Sub(first)-folded).Seconds(), 0.001)
 	at := func(moment time.Time) int {
 		x, before := 0.0, first
 		for _, g := range gaps {
@@ -80,13 +81,16 @@ func newTimeline(spans []span) timeline {
 		}
 		return int(x + max(moment.Sub(before).Seconds(), 0)*scale)
 	}
-	t := timeline{Width: timelineWidth, Height: rowHeight*rows + 4, first: first, last: last, at: at}
+	t := timeline{Width: timelineWidth, Height: rowHeight*rows + 4, first: first, last: last,
+		at: at}
 	for _, s := range spans {
 		x := at(s.From)
-		t.Bars = append(t.Bars, bar{span: s, X: x, Y: 3 + rowHeight*s.Row, Width: max(at(s.To)-x, minBarWidth)})
+		t.Bars = append(t.Bars, bar{span: s, X: x, Y: 3 + rowHeight*s.Row,
+			Width: max(at(s.To)-x, minBarWidth)})
 	}
 	for _, g := range gaps {
-		t.Folds = append(t.Folds, fold{X: at(g.From) + foldWidth/2, Seconds: g.To.Sub(g.From).Seconds()})
+		t.Folds = append(t.Folds,
+			fold{X: at(g.From) + foldWidth/2, Seconds: g.To.Sub(g.From).Seconds()})
 	}
 	return t
 }
@@ -111,7 +115,8 @@ func longest(gaps []span, n int) []span {
 		return gaps
 	}
 	gaps = slices.Clone(gaps)
-	slices.SortStableFunc(gaps, func(a, b span) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
+	slices.SortStableFunc(gaps,
+		func(a, b span) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
 	gaps = gaps[:n]
 	slices.SortFunc(gaps, func(a, b span) int { return a.From.Compare(b.From) })
 	return gaps

@@ -23,7 +23,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// logPage shows a transcript: what an agent wrote and did in one turn of a session, or any blob. Every byte of it has a permanent address.
+// logPage shows a transcript: what an agent wrote and did in one turn of a session, or any blob.
+// Every byte of it has a permanent address.
 type logPage struct {
 	// Task, Title and Sessions are of the task, if the transcript is that of one.
 	Task, Title string
@@ -32,17 +33,20 @@ type logPage struct {
 	Index, Turn int
 	// Digest is the blob; zero while the turn is running.
 	Digest signalbox.Hash
-	// Running means that the transcript grows. Outcome is how the turn ended, and Note what is said instead of a transcript.
+	// Running means that the transcript grows. Outcome is how the turn ended, and Note what is said
+	// instead of a transcript.
 	Running       bool
 	Outcome, Note string
 	Failure       []string
 	Raw           bool
 	Size          int64
-	// Checked is how much of it was looked at for signals, and Remarks what was found about all of it.
+	// Checked is how much of it was looked at for signals, and Remarks what was found about all of
+	// it.
 	Checked int64
 	Signals int
 	Remarks []signalbox.Signal
-	// At is the byte that was asked for, -1 if none was. Find is what is looked for, and Missing means that there is no more of it.
+	// At is the byte that was asked for, -1 if none was. Find is what is looked for, and Missing
+	// means that there is no more of it.
 	At      int64
 	Find    string
 	Missing bool
@@ -77,11 +81,14 @@ func (p *logPage) address(path string, more ...string) string {
 // The links of the page.
 
 // Link returns the permanent address of a byte.
-func (p *logPage) Link(at int64) string    { return p.address(p.path, "at", itoa64(at)) }
-func (p *logPage) Earlier() string         { return p.address(p.path, "before", itoa64(p.From)) }
-func (p *logPage) Later() string           { return p.address(p.path, "at", itoa64(p.To)) }
-func (p *logPage) RawLink(at int64) string { return p.address(p.path, "raw", "1", "at", itoa64(at)) }
-func (p *logPage) Pieces() string          { return p.address(p.path + "/piece") }
+func (p *logPage) Link(at int64) string { return p.address(p.path, "at", itoa64(at)) }
+func (p *logPage) Earlier() string      { return p.address(p.path, "before", itoa64(p.From)) }
+func (p *logPage) Later() string        { return p.address(p.path, "at", itoa64(p.To)) }
+func (p *logPage) RawLink(
+	at int64) string {
+	return p.address(p.path, "raw", "1", "at", itoa64(at))
+}
+func (p *logPage) Pieces() string { return p.address(p.path + "/piece") }
 
 // Form returns the address of the form for searching, and Hidden its hidden fields.
 func (p *logPage) Form() string { return p.path }
@@ -111,7 +118,8 @@ func (p *logPage) Previous() string {
 	return p.address(p.path, "go", goPrevious, "at", itoa64(p.Here()))
 }
 
-// Here returns the byte that was asked for, or the one before the piece: what is looked for is after it.
+// Here returns the byte that was asked for, or the one before the piece: what is looked for is
+// after it.
 func (p *logPage) Here() int64 {
 	if p.At >= 0 {
 		return p.At
@@ -204,16 +212,20 @@ func (d *Dashboard) blobPiece(ctx context.Context, r *http.Request) (view, error
 	return d.showPiece(ctx, r, t)
 }
 
-// openTask opens the transcript of a task that a request names. Without a session it is that of the last agent.
-func (d *Dashboard) openTask(ctx context.Context, r *http.Request, w *rules.Work) (*transcript, error) {
+// openTask opens the transcript of a task that a request names. Without a session it is that of the
+// last agent.
+func (d *Dashboard) openTask(ctx context.Context, r *http.Request, w *rules.Work) (*transcript,
+	error) {
 	q := r.URL.Query()
-	page := &logPage{Task: w.ID, Title: w.Title, Index: inspect.LastAgentSession(w), path: "/work/" + w.ID + "/log", names: url.Values{}, Raw: q.Has("raw")}
+	page := &logPage{Task: w.ID, Title: w.Title, Index: inspect.LastAgentSession(w),
+		path: "/work/" + w.ID + "/log", names: url.Values{}, Raw: q.Has("raw")}
 	t := &transcript{page: page, close: func() error { return nil }}
 	var err error
 	if page.Sessions, err = inspect.ReadSessions(ctx, d.box.Journal, w, d.opts.Now()); err != nil {
 		return nil, err
 	}
-	if wanted, err := strconv.Atoi(q.Get("session")); err == nil && wanted >= 0 && wanted < len(page.Sessions) {
+	if wanted, err := strconv.Atoi(q.Get("session")); err == nil && wanted >= 0 &&
+		wanted < len(page.Sessions) {
 		page.Index = wanted
 	}
 	if page.Index < 0 {
@@ -227,12 +239,14 @@ func (d *Dashboard) openTask(ctx context.Context, r *http.Request, w *rules.Work
 		page.Note = said.String()
 		return t, err
 	}
-	if wanted, err := strconv.Atoi(q.Get("turn")); err == nil && wanted >= 0 && wanted < len(s.Turns) {
+	if wanted, err := strconv.Atoi(q.Get("turn")); err == nil && wanted >= 0 &&
+		wanted < len(s.Turns) {
 		page.Turn = wanted
 	}
 	page.names.Set("turn", itoa(page.Turn))
 	turn := &s.Turns[page.Turn]
-	t.o = render.TranscriptOptions{Format: cmp.Or(turn.Format, signalbox.FormatAuto), Role: s.Role, Work: w.ID, Name: w.Name()}
+	t.o = render.TranscriptOptions{Format: cmp.Or(turn.Format, signalbox.FormatAuto), Role: s.Role,
+		Work: w.ID, Name: w.Name()}
 	switch {
 	case turn.Ended != nil:
 		t.o.Turn, page.Outcome = turn, render.Outcome(turn)
@@ -255,7 +269,8 @@ func (d *Dashboard) openDigest(ctx context.Context, r *http.Request) (*transcrip
 		return nil, notFound("'%.100s' is not the digest of a blob", r.PathValue("digest"))
 	}
 	page := &logPage{Index: -1, path: "/blob/" + digest.String(), Raw: r.URL.Query().Has("raw")}
-	t := &transcript{page: page, o: render.TranscriptOptions{Format: signalbox.FormatAuto}, close: func() error { return nil }}
+	t := &transcript{page: page, o: render.TranscriptOptions{Format: signalbox.FormatAuto},
+		close: func() error { return nil }}
 	err := d.openBlob(ctx, t, digest)
 	if err == nil && page.Note != "" {
 		err = notFound("%s", page.Note)
@@ -303,7 +318,8 @@ func (t *transcript) openLive(path, key string) error {
 }
 
 // showTranscript shows the page of a transcript, and closes it.
-func (d *Dashboard) showTranscript(ctx context.Context, r *http.Request, t *transcript, title string) (view, error) {
+func (d *Dashboard) showTranscript(ctx context.Context, r *http.Request, t *transcript,
+	title string) (view, error) {
 	defer t.close()
 	page, q := t.page, r.URL.Query()
 	page.At = byteAt(q.Get("at"))
@@ -367,9 +383,10 @@ func byteAt(text string) int64 {
 	return -1
 }
 
-// seek returns the way to the next or the previous signal or text: to its place, or, if looking for it takes longer, to the address that continues.
-// It returns false if there is none.
-func (t *transcript) seek(marks []signalbox.Signal, text, way string, at int64) (view, bool, error) {
+// seek returns the way to the next or the previous signal or text: to its place, or, if looking for
+// it takes longer, to the address that continues. It returns false if there is none.
+func (t *transcript) seek(marks []signalbox.Signal, text, way string, at int64) (view, bool,
+	error) {
 	page, back := t.page, way == goPrevious
 	if text == "" {
 		if hit, found := nextMark(marks, at, back); found {
@@ -387,7 +404,8 @@ func (t *transcript) seek(marks []signalbox.Signal, text, way string, at int64) 
 	case hit >= 0:
 		return view{redirect: page.address(page.path, "find", text, "at", itoa64(hit))}, true, nil
 	case next >= 0:
-		return t.later(page.address(page.path, "find", text, "go", way, "at", itoa64(next))), true, nil
+		return t.later(page.address(page.path, "find", text, "go", way, "at", itoa64(next))), true,
+			nil
 	}
 	return view{}, false, nil
 }
@@ -403,7 +421,8 @@ func nextMark(marks []signalbox.Signal, at int64, back bool) (int64, bool) {
 	for _, m := range marks {
 		switch {
 		case m.To == 0: // about all of it
-		case back && m.From < at && m.From > best, !back && m.From > at && (best < 0 || m.From < best):
+		case back && m.From < at && m.From > best, !back && m.From > at &&
+			(best < 0 || m.From < best):
 			best = m.From
 		}
 	}
@@ -433,7 +452,8 @@ func (d *Dashboard) logOfEvent(ctx context.Context, w *rules.Work, number string
 			continue
 		}
 		turn, said := turnOf(&s, e)
-		page := &logPage{path: "/work/" + w.ID + "/log", names: url.Values{"session": {itoa(i)}, "turn": {itoa(turn)}}}
+		page := &logPage{path: "/work/" + w.ID + "/log",
+			names: url.Values{"session": {itoa(i)}, "turn": {itoa(turn)}}}
 		if said == nil {
 			return view{redirect: page.address(page.path)}, nil
 		}
@@ -450,7 +470,8 @@ type said struct {
 	reason signalbox.Reason
 }
 
-// turnOf returns the turn of a session that an event is about, and the signal, nil if it is about the whole turn.
+// turnOf returns the turn of a session that an event is about, and the signal, nil if it is about
+// the whole turn.
 func turnOf(s *inspect.Session, e *signalbox.Event) (turn int, about *said) {
 	var blob signalbox.Hash
 	switch e.Type {
@@ -479,7 +500,8 @@ func turnOf(s *inspect.Session, e *signalbox.Event) (turn int, about *said) {
 }
 
 // signalOf leads to a signal in a transcript.
-func (d *Dashboard) signalOf(ctx context.Context, w *rules.Work, page *logPage, about *said) (view, error) {
+func (d *Dashboard) signalOf(ctx context.Context, w *rules.Work, page *logPage, about *said) (view,
+	error) {
 	r := &http.Request{URL: &url.URL{RawQuery: page.names.Encode()}}
 	t, err := d.openTask(ctx, r, w)
 	if err != nil {
@@ -497,7 +519,8 @@ func (d *Dashboard) signalOf(ctx context.Context, w *rules.Work, page *logPage, 
 	for _, m := range marks {
 		switch {
 		case m.Name != about.name || m.To == 0:
-		case about.offset >= 0 && m.Offset == about.offset, about.offset < 0 && m.Refused == about.reason:
+		case about.offset >= 0 && m.Offset == about.offset, about.offset < 0 &&
+			m.Refused == about.reason:
 			return view{redirect: t.page.Link(m.From)}, nil
 		case m.Refused == "" && accepted < 0:
 			accepted = m.From
@@ -506,7 +529,8 @@ func (d *Dashboard) signalOf(ctx context.Context, w *rules.Work, page *logPage, 
 	if t.page.Checked < t.size {
 		return t.later(page.path + "?event=" + strconv.FormatUint(about.seq, 10)), nil
 	}
-	if about.offset < 0 && accepted >= 0 { // refused for a reason that is not in the transcript: its lease had ended, for example
+	// refused for a reason that is not in the transcript: its lease had ended, for example
+	if about.offset < 0 && accepted >= 0 {
 		return view{redirect: t.page.Link(accepted)}, nil
 	}
 	return view{redirect: page.address(page.path)}, nil

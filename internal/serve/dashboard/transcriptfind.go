@@ -26,7 +26,8 @@ const (
 	maxStep = 8 << 20
 	// maxIndexes is of how many transcripts the signals are kept.
 	maxIndexes = 32
-	// maxFind is the longest text that can be looked for, and maxMarkText how much of a signal is kept.
+	// maxFind is the longest text that can be looked for, and maxMarkText how much of a signal is
+	// kept.
 	maxFind, maxMarkText = 200, 1 << 10
 )
 
@@ -57,7 +58,9 @@ func (x *indexes) get(key string, format signalbox.Format) *index {
 		if len(x.list) == maxIndexes {
 			x.list = slices.Delete(x.list, 0, 1)
 		}
-		x.list = append(x.list, &index{key: key, scanner: scan.NewScanner(&scan.Options{Format: format, Locate: true}), digest: sha256.New()})
+		x.list = append(x.list,
+			&index{key: key, scanner: scan.NewScanner(&scan.Options{Format: format, Locate: true}),
+				digest: sha256.New()})
 		return x.list[len(x.list)-1]
 	}
 	used := x.list[i]
@@ -65,10 +68,12 @@ func (x *indexes) get(key string, format signalbox.Format) *index {
 	return used
 }
 
-// marks returns the signals of a transcript, as far as it was looked at, and looks at some more of it.
+// marks returns the signals of a transcript, as far as it was looked at, and looks at some more of
+// it.
 func (d *Dashboard) marks(ctx context.Context, t *transcript) ([]signalbox.Signal, error) {
 	page := t.page
-	x := d.indexes.get(strings.Join([]string{t.key, string(t.o.Role), t.o.Work, string(t.o.Format)}, " "), t.o.Format)
+	x := d.indexes.get(strings.Join([]string{t.key, string(t.o.Role), t.o.Work, string(t.o.Format)},
+		" "), t.o.Format)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err := x.advance(ctx, t); err != nil {
@@ -115,7 +120,8 @@ func (x *index) advance(ctx context.Context, t *transcript) error {
 	x.add(x.scanner.Close(), &t.o)
 	x.scanner = nil
 	if got := signalbox.Hash(x.digest.Sum(nil)); got != t.page.Digest {
-		x.err = fmt.Errorf("%w: the blob %s has the digest %s", journal.ErrDamaged, t.page.Digest, got)
+		x.err = fmt.Errorf("%w: the blob %s has the digest %s", journal.ErrDamaged, t.page.Digest,
+			got)
 	}
 	return x.err
 }
@@ -127,7 +133,8 @@ func (x *index) add(signals []signalbox.Signal, o *render.TranscriptOptions) {
 }
 
 // appendMark appends a signal that is shown, without what is not needed for that.
-func appendMark(marks []signalbox.Signal, sig signalbox.Signal, o *render.TranscriptOptions) []signalbox.Signal {
+func appendMark(marks []signalbox.Signal, sig signalbox.Signal,
+	o *render.TranscriptOptions) []signalbox.Signal {
 	if !o.Judge(&sig) {
 		return marks
 	}
@@ -136,9 +143,11 @@ func appendMark(marks []signalbox.Signal, sig signalbox.Signal, o *render.Transc
 	return append(marks, sig)
 }
 
-// find looks for a text in a transcript, after a position or before it. It returns the place of the text, -1 if it was not found; and then the
-// position from which to look further, -1 at the end. Letters of English match in either case. In JSON, characters may be escaped.
-func find(r io.ReaderAt, size int64, text string, at int64, back bool) (hit, next int64, err error) {
+// find looks for a text in a transcript, after a position or before it. It returns the place of the
+// text, -1 if it was not found; and then the position from which to look further, -1 at the end.
+// Letters of English match in either case. In JSON, characters may be escaped.
+func find(r io.ReaderAt, size int64, text string, at int64, back bool) (hit, next int64,
+	err error) {
 	at = max(-1, min(at, size)) // it is from the address of a page
 	words := spellings(text)
 	longest := int64(0)
@@ -181,7 +190,8 @@ func find(r io.ReaderAt, size int64, text string, at int64, back bool) (hit, nex
 func spellings(text string) [][]byte {
 	words := [][]byte{lower([]byte(text))}
 	add := func(s string) {
-		if w := lower([]byte(s)); !slices.ContainsFunc(words, func(other []byte) bool { return bytes.Equal(other, w) }) {
+		if w := lower([]byte(s)); !slices.ContainsFunc(words,
+			func(other []byte) bool { return bytes.Equal(other, w) }) {
 			words = append(words, w)
 		}
 	}
@@ -189,7 +199,8 @@ func spellings(text string) [][]byte {
 	e := json.NewEncoder(&quoted)
 	e.SetEscapeHTML(false)
 	if e.Encode(text) == nil {
-		escaped := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(quoted.String()), `"`), `"`)
+		escaped := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(quoted.String()), `"`),
+			`"`)
 		add(escaped)
 		var ascii strings.Builder
 		for _, r := range escaped {

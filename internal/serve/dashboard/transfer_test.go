@@ -32,16 +32,19 @@ func (b body) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-// TestFormsAreReadInTime posts every form: its body has a deadline, which ends when it is read, and is not read at all if the request comes
-// from elsewhere.
+// TestFormsAreReadInTime posts every form: its body has a deadline, which ends when it is read, and
+// is not read at all if the request comes from elsewhere.
 func TestFormsAreReadInTime(t *testing.T) {
 	s := newStage(t)
-	token, err := s.store.Create(t.Context(), access.Token{Name: "all", Kind: access.KindToken, Scope: access.Operate, Created: time.Now()})
+	token, err := s.store.Create(t.Context(), access.Token{Name: "all", Kind: access.KindToken,
+		Scope: access.Operate, Created: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/login", "/questions/Q-9/answer", "/work/T9/approve", "/work/T9/reject", "/work/T9/rework", "/work/T9/tell", "/work/T9/order", "/oracle"} {
-		for _, kind := range []string{"application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain"} {
+	for _, path := range []string{"/login", "/questions/Q-9/answer", "/work/T9/approve",
+		"/work/T9/reject", "/work/T9/rework", "/work/T9/tell", "/work/T9/order", "/oracle"} {
+		for _, kind := range []string{"application/x-www-form-urlencoded",
+			"multipart/form-data; boundary=x", "text/plain"} {
 			for name, from := range map[string]struct {
 				host, origin string
 				reads        bool
@@ -52,12 +55,13 @@ func TestFormsAreReadInTime(t *testing.T) {
 			} {
 				c := &connection{ResponseRecorder: httptest.NewRecorder()}
 				read := false
-				r := httptest.NewRequest(http.MethodPost, path, body{strings.NewReader("link=x&text=x"), func() {
-					read = true
-					if c.readBy.IsZero() {
-						t.Errorf("%s, %s: the body is read without a deadline", path, kind)
-					}
-				}})
+				r := httptest.NewRequest(http.MethodPost, path,
+					body{strings.NewReader("link=x&text=x"), func() {
+						read = true
+						if c.readBy.IsZero() {
+							t.Errorf("%s, %s: the body is read without a deadline", path, kind)
+						}
+					}})
 				r.Host = from.host
 				r.Header.Set("Origin", from.origin)
 				r.Header.Set("Content-Type", kind)
@@ -88,8 +92,8 @@ func TestEveryPageHasADeadline(t *testing.T) {
 	}
 }
 
-// TestHeavyPagesWaitForASlot takes all slots of callers without a token: diffs and logs are refused to them, other pages are not, and a caller with
-// a token does not notice.
+// TestHeavyPagesWaitForASlot takes all slots of callers without a token: diffs and logs are refused
+// to them, other pages are not, and a caller with a token does not notice.
 func TestHeavyPagesWaitForASlot(t *testing.T) {
 	s := newStage(t)
 	s.allowAnonymousReads()
@@ -105,7 +109,9 @@ func TestHeavyPagesWaitForASlot(t *testing.T) {
 			t.Errorf("with a token: %d", status)
 		}
 	}
-	for path, want := range map[string]int{"/work/T2/log": http.StatusServiceUnavailable, "/work/T2/diff": http.StatusServiceUnavailable, "/work/T2": http.StatusOK, "/board": http.StatusOK} {
+	for path, want := range map[string]int{"/work/T2/log": http.StatusServiceUnavailable,
+		"/work/T2/diff": http.StatusServiceUnavailable, "/work/T2": http.StatusOK,
+		"/board": http.StatusOK} {
 		if status, _, _ := s.get(http.DefaultClient, path); status != want {
 			t.Errorf("%s without a slot: %d, want %d", path, status, want)
 		}

@@ -77,7 +77,8 @@ func definedTrees(c *config.Config) (all []definedTree) {
 		all = append(all, t)
 	}
 	for name, sub := range c.Oracle.Subagents {
-		all = append(all, definedTree{Kind: "sub-agent", Name: name, Path: "/trees/subagents/" + name, File: sub.Tree})
+		all = append(all, definedTree{Kind: "sub-agent", Name: name, Path: "/trees/subagents/" +
+			name, File: sub.Tree})
 	}
 	slices.SortFunc(all, func(a, b definedTree) int { return strings.Compare(a.Path, b.Path) })
 	if len(c.Models) > 0 {
@@ -85,15 +86,18 @@ func definedTrees(c *config.Config) (all []definedTree) {
 		if file == "" {
 			file = oracle.TreeName
 		}
-		all = append(all, definedTree{Kind: "oracle", Name: "oracle", Path: "/trees/oracle", File: file})
+		all = append(all, definedTree{Kind: "oracle", Name: "oracle", Path: "/trees/oracle",
+			File: file})
 	}
 	return all
 }
 
-// showsTrees reports whether the caller may see the pages about trees, and there is something to show. They are private: conversations with the
-// oracle are not part of the work, and an agent can connect to loopback.
+// showsTrees reports whether the caller may see the pages about trees, and there is something to
+// show. They are private: conversations with the oracle are not part of the work, and an agent can
+// connect to loopback.
 func (d *Dashboard) showsTrees(caller access.Caller) bool {
-	return caller.Name != "" && caller.Scope.Allows(access.Private) && (len(definedTrees(d.box.Config)) > 0 || len(treeruns.List(d.box.Dir)) > 0)
+	return caller.Name != "" && caller.Scope.Allows(access.Private) &&
+		(len(definedTrees(d.box.Config)) > 0 || len(treeruns.List(d.box.Dir)) > 0)
 }
 
 // treeRun is a recorded run in a list.
@@ -181,7 +185,8 @@ func (d *Dashboard) trees(ctx context.Context, r *http.Request) (view, error) {
 	return view{template: "trees", title: "Trees", data: page}, nil
 }
 
-// treePage is a tree that the configuration names: as its file has it or, while a run of it is active, as the run has it.
+// treePage is a tree that the configuration names: as its file has it or, while a run of it is
+// active, as the run has it.
 type treePage struct {
 	definedTree
 	Live bool
@@ -193,7 +198,8 @@ func (d *Dashboard) tree(ctx context.Context, r *http.Request) (view, error) {
 	all := definedTrees(d.box.Config)
 	i := slices.IndexFunc(all, func(t definedTree) bool { return t.Path == r.URL.Path })
 	if i < 0 {
-		return view{}, notFound("the configuration has no tree %.100s", strings.TrimPrefix(r.URL.Path, "/trees/"))
+		return view{}, notFound("the configuration has no tree %.100s",
+			strings.TrimPrefix(r.URL.Path, "/trees/"))
 	}
 	page := treePage{definedTree: all[i]}
 	for _, run := range treeruns.List(d.box.Dir) {
@@ -229,7 +235,8 @@ func (d *Dashboard) tree(ctx context.Context, r *http.Request) (view, error) {
 func loadTree(ctx context.Context, name string, source []byte) (*tree.Tree, error) {
 	file, err := luatree.Load(ctx, name, source, &luatree.Options{Functions: oracle.Functions()})
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "signalbox tree check shows what is wrong with the tree"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
+			Hint: "signalbox tree check shows what is wrong with the tree"}
 	}
 	file.Close()
 	return file.Tree(), nil
@@ -249,9 +256,12 @@ func (d *Dashboard) treeStyle(w http.ResponseWriter, _ *http.Request) {
 	edge := func(colour string) string { return "color-mix(in srgb, var(--" + colour + ") 55%, var(--panel))" }
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	fmt.Fprint(w, draw.StyleSheet(picture.Colors{
-		Paper: "var(--panel)", Card: "var(--paper)", Ink: "var(--ink)", Faint: "var(--faint)", Line: "var(--off)", Edge: "var(--line)",
-		Blue: "var(--busy)", Green: "var(--good)", Red: "var(--bad)", Purple: "var(--accent)", Orange: "var(--ask)", Teal: "var(--faint)",
-		BlueTint: tint("busy"), GreenTint: tint("good"), RedTint: tint("bad"), PurpleTint: tint("accent"), OrangeTint: tint("ask"), TealTint: "var(--shade)",
+		Paper: "var(--panel)", Card: "var(--paper)", Ink: "var(--ink)", Faint: "var(--faint)",
+		Line: "var(--off)", Edge: "var(--line)",
+		Blue: "var(--busy)", Green: "var(--good)", Red: "var(--bad)", Purple: "var(--accent)",
+		Orange: "var(--ask)", Teal: "var(--faint)",
+		BlueTint: tint("busy"), GreenTint: tint("good"), RedTint: tint("bad"),
+		PurpleTint: tint("accent"), OrangeTint: tint("ask"), TealTint: "var(--shade)",
 		GreenEdge: edge("good"), RedEdge: edge("bad"), OnColor: "var(--panel)",
 	}))
 }
@@ -260,13 +270,14 @@ func (d *Dashboard) treeStyle(w http.ResponseWriter, _ *http.Request) {
 type stepPage struct {
 	treeRun
 	Tree, Description string
-	// Tick is that of the page, of Ticks. Latest means that the address names none: the page follows the run.
+	// Tick is that of the page, of Ticks. Latest means that the address names none: the page
+	// follows the run.
 	Tick, Ticks int
 	Latest      bool
 	At          time.Time
 	Status      string
-	// Turn is the number of the last reply before or in the tick, in tick TurnTick; 0 means none. The others are the ticks of the turns
-	// before and after the tick; 0 means none.
+	// Turn is the number of the last reply before or in the tick, in tick TurnTick; 0 means none.
+	// The others are the ticks of the turns before and after the tick; 0 means none.
 	Turn, Turns, TurnTick, TurnBefore, TurnAfter int
 
 	// Shape means that there is only the picture of the tree.
@@ -292,7 +303,8 @@ type cell struct {
 	Key, Value string
 	// All is the value if Value is only its beginning.
 	All string
-	// Changed means that the tick changed it, and Before is what it was; "" means that it was absent.
+	// Changed means that the tick changed it, and Before is what it was; "" means that it was
+	// absent.
 	Changed, Removed bool
 	Before           string
 }
@@ -336,7 +348,8 @@ func (d *Dashboard) treeRun(ctx context.Context, r *http.Request) (view, error) 
 	return view{template: "treerun", title: "Run " + run.ID, data: page}, nil
 }
 
-// checkRun refuses callers who must not see what a run did: a conversation with the oracle is shown to those who can ask it.
+// checkRun refuses callers who must not see what a run did: a conversation with the oracle is shown
+// to those who can ask it.
 func (d *Dashboard) checkRun(r *http.Request, run treeruns.Run) error {
 	if run.Kind != treeruns.Oracle {
 		return nil
@@ -354,23 +367,32 @@ func (d *Dashboard) step(ctx context.Context, run treeRun, tick int) (*stepPage,
 	case errors.Is(err, runner.ErrNoTick):
 		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the run is long, and reading it takes a while"), Hint: "reload the page: it continues where it was"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  errors.New("the run is long, and reading it takes a while"),
+			Hint: "reload the page: it continues where it was"}
 	case err != nil:
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the journal of the run cannot be read: %w", err)}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("the journal of the run cannot be read: %w", err)}
 	}
 	now := s.Run.Board().Snapshot()
-	page := &stepPage{treeRun: run, Tree: s.Run.Tree().Name(), Description: s.Run.Tree().Description(), Tick: s.Run.Ticks(), Ticks: s.Ticks, Latest: tick == latest,
-		At: s.Run.Now(), Status: strings.ToLower(s.Run.Status().String()), Nodes: s.Run.Tree().Len()}
+	page := &stepPage{treeRun: run, Tree: s.Run.Tree().Name(),
+		Description: s.Run.Tree().Description(), Tick: s.Run.Ticks(), Ticks: s.Ticks,
+		Latest: tick == latest,
+		At:     s.Run.Now(), Status: strings.ToLower(s.Run.Status().String()),
+		Nodes: s.Run.Tree().Len()}
 	page.findTurns(s.Turns)
 	page.Board, page.More = cells(s.Before, now)
 	notes := map[int]string{}
 	for _, e := range s.Run.Emitted() {
 		if signal, ok := turnsignal.ParseSignal(e.Value); ok && e.Topic == turnsignal.Topic {
-			page.Signals = append(page.Signals, heard{Node: s.Run.Tree().Path(e.Node), Signal: signal, Why: show.OneLine(signal.Reason())})
+			page.Signals = append(page.Signals,
+				heard{Node: s.Run.Tree().Path(e.Node), Signal: signal,
+					Why: show.OneLine(signal.Reason())})
 			notes[e.Node] = fmt.Sprintf("%s %.2f", signal.Type, signal.Confidence)
 		}
 	}
-	page.Picture = pictureOf(s.Run.Tree(), &draw.Options{Views: s.Run.Views(), Embedded: true, Notes: notes})
+	page.Picture = pictureOf(s.Run.Tree(), &draw.Options{Views: s.Run.Views(), Embedded: true,
+		Notes: notes})
 	if page.Turn > 0 {
 		page.readReply(now)
 	}
@@ -378,7 +400,8 @@ func (d *Dashboard) step(ctx context.Context, run treeRun, tick int) (*stepPage,
 		shown := replyPart{page.Signals[i].RawXML, true}
 		page.Signals[i].InReply = slices.Contains(page.Reply, shown)
 	}
-	page.Asking = slices.ContainsFunc(s.Run.Pending(), func(p tree.Start) bool { return p.Request.Kind == tree.LLMCall })
+	page.Asking = slices.ContainsFunc(s.Run.Pending(),
+		func(p tree.Start) bool { return p.Request.Kind == tree.LLMCall })
 	page.News = newsOf(s.Run)
 	page.explain(s)
 	return page, nil
@@ -440,9 +463,11 @@ func (p *stepPage) readReply(board map[string]any) {
 	if reply == "" {
 		return
 	}
-	if signal, ok := turnsignal.ParseSignal(board[blackboard.KeyLastSignal]); ok && signal.RawXML != "" {
+	if signal, ok := turnsignal.ParseSignal(board[blackboard.KeyLastSignal]); ok &&
+		signal.RawXML != "" {
 		if before, after, found := strings.Cut(reply, signal.RawXML); found {
-			for _, part := range []replyPart{{before, false}, {signal.RawXML, true}, {after, false}} {
+			for _, part := range []replyPart{{before, false}, {signal.RawXML, true},
+				{after, false}} {
 				if part.Text != "" {
 					p.Reply = append(p.Reply, part)
 				}
@@ -453,7 +478,8 @@ func (p *stepPage) readReply(board map[string]any) {
 	p.Reply = []replyPart{{Text: reply}}
 }
 
-// cells returns the keys of a blackboard, sorted, with what changed. Keys of the runtime, which begin with "_", come last.
+// cells returns the keys of a blackboard, sorted, with what changed. Keys of the runtime, which
+// begin with "_", come last.
 func cells(before, now map[string]any) (all []cell, more int) {
 	changed := map[string]tree.Change{}
 	for _, c := range tree.Diff(before, now) {
@@ -499,7 +525,8 @@ func cells(before, now map[string]any) (all []cell, more int) {
 	return all, more
 }
 
-// shortValue formats a value: text as it is, and everything else as JSON, which the page escapes itself.
+// shortValue formats a value: text as it is, and everything else as JSON, which the page escapes
+// itself.
 func shortValue(v any, indent string, limit int) string {
 	s, is := v.(string)
 	if !is {

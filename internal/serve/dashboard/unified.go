@@ -31,8 +31,8 @@ type diffFile struct {
 	Binary         bool
 }
 
-// diffLine is one line. Kind is add, del, same or hunk, which are classes of the style sheet. Old and New are its numbers, 0 if it has none.
-// More is the number of bytes that are cut off.
+// diffLine is one line. Kind is add, del, same or hunk, which are classes of the style sheet. Old
+// and New are its numbers, 0 if it has none. More is the number of bytes that are cut off.
 type diffLine struct {
 	Kind     string
 	Old, New int
@@ -46,7 +46,8 @@ const (
 	maxDiffLines = 20_000
 	maxDiffBytes = 1 << 20
 	maxLineBytes = 2_000
-	// maxBlanks is the longest run of blanks that is shown as it is. After a longer one, the rest of the line would be easy to miss.
+	// maxBlanks is the longest run of blanks that is shown as it is. After a longer one, the rest
+	// of the line would be easy to miss.
 	maxBlanks = 80
 )
 
@@ -62,7 +63,8 @@ func (l diffLine) Pieces() (pieces []piece) {
 	start, blanks := 0, 0 // of the current run
 	cut := func(end int) {
 		if blanks > maxBlanks {
-			pieces = append(pieces, piece{Text: l.Text[len(l.Text)-len(rest) : start]}, piece{Blanks: blanks})
+			pieces = append(pieces, piece{Text: l.Text[len(l.Text)-len(rest) : start]},
+				piece{Blanks: blanks})
 			rest = l.Text[end:]
 		}
 		blanks = 0
@@ -155,7 +157,8 @@ func (p *diffParser) open(name string) {
 	p.file = &p.diff.Files[len(p.diff.Files)-1]
 }
 
-// keep reports whether there is room for a line. After the first for which there is none, there is none for any.
+// keep reports whether there is room for a line. After the first for which there is none, there is
+// none for any.
 func (p *diffParser) keep(text string) bool {
 	p.lines, p.bytes = p.lines+1, p.bytes+len(text)
 	if p.lines > maxDiffLines || p.bytes > maxDiffBytes {
@@ -168,9 +171,11 @@ func (p *diffParser) keep(text string) bool {
 }
 
 // headers matches the lines outside of hunks that describe a file.
-var headers = lazy.Regexp(`^(index |--- |\+\+\+ |@@ |\\|old mode |new mode |new file |deleted file |similarity index |dissimilarity index |rename (from|to) |copy (from|to) |Binary files |GIT binary patch)`)
+var headers = lazy.Regexp(
+	`^(index |--- |\+\+\+ |@@ |\\|old mode |new mode |new file |deleted file |similarity index |dissimilarity index |rename (from|to) |copy (from|to) |Binary files |GIT binary patch)`)
 
-// position is where in a hunk the parser is: the next line numbers, and how many lines of each side are left.
+// position is where in a hunk the parser is: the next line numbers, and how many lines of each side
+// are left.
 type position struct {
 	old, new         int
 	oldLeft, newLeft int
@@ -201,7 +206,8 @@ func (f *diffFile) add(line string, p *position) (diffLine, bool) {
 		return shown, true
 	}
 	if parts := hunkNumbers().FindStringSubmatch(line); parts != nil {
-		*p = position{old: number(parts[1]), oldLeft: count(parts[2]), new: number(parts[3]), newLeft: count(parts[4])}
+		*p = position{old: number(parts[1]), oldLeft: count(parts[2]), new: number(parts[3]),
+			newLeft: count(parts[4])}
 		return diffLine{Kind: "hunk", Text: line}, true
 	}
 	switch {
@@ -252,7 +258,8 @@ func nameOf(line string) string {
 	return strings.TrimPrefix(line, "diff --git ")
 }
 
-// readLine returns a line without its end, cut to a bounded length, and the number of bytes that are cut off.
+// readLine returns a line without its end, cut to a bounded length, and the number of bytes that
+// are cut off.
 func readLine(r *bufio.Reader) (line string, more int, err error) {
 	var kept []byte
 	for {

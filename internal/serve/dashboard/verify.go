@@ -11,14 +11,16 @@ import (
 	"signalbox/internal/serve/access"
 )
 
-// verification is the last verification of the ledger that somebody started. Only one runs at a time.
+// verification is the last verification of the ledger that somebody started. Only one runs at a
+// time.
 type verification struct {
 	started chan struct{} // has an element if one was started that Run has not seen yet
 	mu      sync.Mutex
 	page    verificationPage
 }
 
-// verificationPage shows a verification. The zero value means that there was none since the server was started.
+// verificationPage shows a verification. The zero value means that there was none since the server
+// was started.
 type verificationPage struct {
 	Running bool
 	// Done and Total are numbers of events, while it is running.
@@ -88,11 +90,13 @@ func (d *Dashboard) verify(*http.Request, access.Caller) error {
 
 // verified shows the verification that was started last.
 func (d *Dashboard) verified(context.Context, *http.Request) (v view, err error) {
-	d.verification.change(func(p *verificationPage) { v = view{template: "verification", title: "Verification", data: *p} })
+	d.verification.change(
+		func(p *verificationPage) { v = view{template: "verification", title: "Verification", data: *p} })
 	return v, nil
 }
 
-// checkProof shows the page that checks a proof in the browser. It has nothing of the box, so that it can be saved and handed on.
+// checkProof shows the page that checks a proof in the browser. It has nothing of the box, so that
+// it can be saved and handed on.
 func (d *Dashboard) checkProof(context.Context, *http.Request) (view, error) {
 	return view{template: "verify", title: "Check a proof"}, nil
 }

@@ -11,7 +11,8 @@ import (
 // errStopping is the error for calls during or after Close.
 var errStopping = errors.New("the server is stopping")
 
-// beginCall counts a call that uses the box. The caller must call s.calls.Done if there is no error.
+// beginCall counts a call that uses the box. The caller must call s.calls.Done if there is no
+// error.
 func (s *Server) beginCall() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -22,7 +23,8 @@ func (s *Server) beginCall() error {
 	return nil
 }
 
-// openBox returns the box, which stays open for later calls. If opening fails, the next call tries again.
+// openBox returns the box, which stays open for later calls. If opening fails, the next call tries
+// again.
 func (s *Server) openBox(ctx context.Context) (*box.Box, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +43,8 @@ func (s *Server) openBox(ctx context.Context) (*box.Box, error) {
 	return b, nil
 }
 
-// withReadableBox calls f with the current box. It opens the box read-only if it cannot be opened for writing.
+// withReadableBox calls f with the current box. It opens the box read-only if it cannot be opened
+// for writing.
 func (s *Server) withReadableBox(ctx context.Context, f func(*box.Box) error) error {
 	if err := s.beginCall(); err != nil {
 		return err
@@ -97,8 +100,8 @@ func (s *Server) do(ctx context.Context, c rules.Command) (answer rules.Answer, 
 	return answer, err
 }
 
-// startSigning starts to sign the ledger in the background once a call has written to it. The server of an agent does not sign, like
-// the commands of an agent.
+// startSigning starts to sign the ledger in the background once a call has written to it. The
+// server of an agent does not sign, like the commands of an agent.
 func (s *Server) startSigning(b *box.Box) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

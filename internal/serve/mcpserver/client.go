@@ -15,12 +15,14 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// Client is who calls tools: the program that started the server over stdio, or everyone who sends the same token over HTTP. It has the same
-// name after it has reconnected, so that it stays one identity.
+// Client is who calls tools: the program that started the server over stdio, or everyone who sends
+// the same token over HTTP. It has the same name after it has reconnected, so that it stays one
+// identity.
 type Client struct {
 	// Name is the identity of the client, and the actor of what it does.
 	Name string
-	// Roles are the roles in which it may claim work. Nil means config.DefaultClientRoles; an empty list means none.
+	// Roles are the roles in which it may claim work. Nil means config.DefaultClientRoles; an empty
+	// list means none.
 	Roles []signalbox.Role
 	// Token is its bearer token over HTTP. It is not used over stdio.
 	Token string
@@ -32,11 +34,13 @@ func (c *Client) validate() error {
 		c.Roles = config.DefaultClientRoles()
 	}
 	if err := signalbox.CheckID(c.Name); err != nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("name of the client: %w", err), Hint: "set --actor or SIGNALBOX_ACTOR to a name such as ann"}
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("name of the client: %w",
+			err), Hint: "set --actor or SIGNALBOX_ACTOR to a name such as ann"}
 	}
 	for _, role := range c.Roles {
 		if !slices.Contains(config.ClientRoles(), role) {
-			return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("role '%s' cannot be claimed over MCP", role),
+			return &signalbox.Error{Code: signalbox.CodeUsage,
+				Err:  fmt.Errorf("role '%s' cannot be claimed over MCP", role),
 				Hint: "use one or more of: " + joinRoles(config.ClientRoles())}
 		}
 	}
@@ -81,8 +85,8 @@ func clientFrom(ctx context.Context) Client {
 	return client
 }
 
-// caller returns who a call acts for, and the proof that it may. The server of an agent has the secret of its session; all others send the
-// one that claim_work returned.
+// caller returns who a call acts for, and the proof that it may. The server of an agent has the
+// secret of its session; all others send the one that claim_work returned.
 func (s *Server) caller(ctx context.Context, secret string) *rules.Caller {
 	if s.opts.Session == "" {
 		return &rules.Caller{Identity: clientFrom(ctx).Name, Secret: rules.HashSecret(secret)}
@@ -93,10 +97,12 @@ func (s *Server) caller(ctx context.Context, secret string) *rules.Caller {
 	return &rules.Caller{Secret: rules.HashSecret(secret)}
 }
 
-// actor returns the actor of what the client does, which is the client. Its calls may name it, and no one else.
+// actor returns the actor of what the client does, which is the client. Its calls may name it, and
+// no one else.
 func (c Client) actor(named string) (string, error) {
 	if named != "" && named != c.Name {
-		return "", problemf("not_allowed", "leave out actor", "this connection is '%s' and may not act as '%s'", c.Name, named)
+		return "", problemf("not_allowed", "leave out actor",
+			"this connection is '%s' and may not act as '%s'", c.Name, named)
 	}
 	return c.Name, nil
 }
@@ -107,14 +113,17 @@ func (c Client) checkRole(role signalbox.Role) error {
 	case slices.Contains(c.Roles, role):
 		return nil
 	case len(c.Roles) == 0:
-		return problemf("not_allowed", "ask the operator for a connection with a role (signalbox mcp --roles, or mcp.clients)", "'%s' has no roles and may not claim work", c.Name)
+		return problemf("not_allowed",
+			"ask the operator for a connection with a role (signalbox mcp --roles, or mcp.clients)",
+			"'%s' has no roles and may not claim work", c.Name)
 	}
-	return problemf("not_allowed", "claim work for one of these roles, or ask the operator for a connection with the other role (signalbox mcp --roles, or mcp.clients)",
+	return problemf("not_allowed",
+		"claim work for one of these roles, or ask the operator for a connection with the other role (signalbox mcp --roles, or mcp.clients)",
 		"'%s' may claim work as %s, not as %s", c.Name, joinRoles(c.Roles), role)
 }
 
-// checkSession returns an error if the client may not act in the role of a session. No client may act as ci or merger, which are
-// signalbox itself.
+// checkSession returns an error if the client may not act in the role of a session. No client may
+// act as ci or merger, which are signalbox itself.
 func (s *Server) checkSession(ctx context.Context, b *box.Box, id string) error {
 	var session *rules.Session
 	b.Engine.View(func(state *rules.State) { session, _ = state.Session(id) })
@@ -122,14 +131,16 @@ func (s *Server) checkSession(ctx context.Context, b *box.Box, id string) error 
 	case session == nil:
 		return nil // the rules refuse it
 	case session.Role == signalbox.RoleCI, session.Role == signalbox.RoleMerger:
-		return problemf("not_allowed", "claim other work", "session '%s' is the %s, which cannot be used over MCP", id, session.Role)
+		return problemf("not_allowed", "claim other work",
+			"session '%s' is the %s, which cannot be used over MCP", id, session.Role)
 	case s.opts.Session != "":
 		return nil
 	}
 	return clientFrom(ctx).checkRole(session.Role)
 }
 
-// mayClaim reports whether the client could claim a work item that is not held now. It is for lists: the rules decide about an actual claim.
+// mayClaim reports whether the client could claim a work item that is not held now. It is for
+// lists: the rules decide about an actual claim.
 func (c Client) mayClaim(b *box.Box, state *rules.State, w *rules.Work, now time.Time) bool {
 	role := claimable(state, w, now)
 	if role == "" || !slices.Contains(c.Roles, role) {

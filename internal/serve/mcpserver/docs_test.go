@@ -23,7 +23,8 @@ func readDocument(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestDocumentedTools compares the table in docs/mcp-reference.md with the schemas and annotations of the tools.
+// TestDocumentedTools compares the table in docs/mcp-reference.md with the schemas and annotations
+// of the tools.
 func TestDocumentedTools(t *testing.T) {
 	type described struct {
 		Arguments, Required          []string
@@ -33,7 +34,9 @@ func TestDocumentedTools(t *testing.T) {
 	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]+) \\| [^|]+ \\|([^|]*)\\|$")
 	documented := map[string]described{}
 	for _, cells := range row.FindAllStringSubmatch(readDocument(t, "mcp-reference.md"), -1) {
-		d := described{Reads: strings.Contains(cells[3], "read-only"), EndsLease: strings.Contains(cells[3], "end"), Idempotent: strings.Contains(cells[3], "idempotent")}
+		d := described{Reads: strings.Contains(cells[3], "read-only"),
+			EndsLease:  strings.Contains(cells[3], "end"),
+			Idempotent: strings.Contains(cells[3], "idempotent")}
 		for argument := range strings.SplitSeq(cells[2], ", ") {
 			name, required := strings.CutPrefix(strings.TrimSpace(argument), "**")
 			name = strings.TrimSuffix(name, "**")
@@ -59,9 +62,11 @@ func TestDocumentedTools(t *testing.T) {
 		}
 		hints := tool.Annotations
 		d := described{Arguments: slices.Collect(maps.Keys(schema.Properties)), Required: schema.Required, Reads: hints.ReadOnlyHint,
-			EndsLease: !hints.ReadOnlyHint && *hints.DestructiveHint, Idempotent: !hints.ReadOnlyHint && hints.IdempotentHint}
+			EndsLease:  !hints.ReadOnlyHint && *hints.DestructiveHint,
+			Idempotent: !hints.ReadOnlyHint && hints.IdempotentHint}
 		if slices.Contains(documented[name].Arguments, anyField) {
-			d.Arguments = slices.DeleteFunc(d.Arguments, func(a string) bool { return !slices.Contains(documented[name].Arguments, a) })
+			d.Arguments = slices.DeleteFunc(d.Arguments,
+				func(a string) bool { return !slices.Contains(documented[name].Arguments, a) })
 			d.Arguments = append(d.Arguments, anyField)
 		}
 		real[name] = d
@@ -81,7 +86,8 @@ func TestDocumentedTools(t *testing.T) {
 func TestDocumentedVerdicts(t *testing.T) {
 	varies := regexp.MustCompile(`s-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[\d:]+Z`)
 	mask := func(text string) string { return varies.ReplaceAllString(text, "X") }
-	c := newCaller(t, newServer(t, newBox(t), &Options{Client: Client{Roles: config.DefaultClientRoles()}}))
+	c := newCaller(t, newServer(t, newBox(t),
+		&Options{Client: Client{Roles: config.DefaultClientRoles()}}))
 	c.ok("open_work", args{"work": "task-1"})
 	for _, shown := range []struct{ tool, document string }{{"get_status", "mcp.md"}, {"claim_work", "mcp-reference.md"}} {
 		given := args{}
@@ -89,8 +95,10 @@ func TestDocumentedVerdicts(t *testing.T) {
 			given["role"] = "developer"
 		}
 		verdict, _ := c.ok(shown.tool, given).Snapshot["verdict"].(string)
-		if verdict == "" || !strings.Contains(mask(readDocument(t, shown.document)), mask(verdict)) {
-			t.Errorf("docs/%s does not show the verdict of %s: %s", shown.document, shown.tool, verdict)
+		if verdict == "" || !strings.Contains(mask(readDocument(t, shown.document)),
+			mask(verdict)) {
+			t.Errorf("docs/%s does not show the verdict of %s: %s", shown.document, shown.tool,
+				verdict)
 		}
 	}
 }

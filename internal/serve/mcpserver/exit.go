@@ -53,19 +53,23 @@ func (s *signalSnapshot) flags() (flags []brief.Flag) {
 		return nil
 	}
 	if s.Repeated {
-		flags = append(flags, brief.Flag{Flag: "repeated", Severity: brief.Info, Message: "Repeated call: this is the first answer"})
+		flags = append(flags, brief.Flag{Flag: "repeated", Severity: brief.Info,
+			Message: "Repeated call: this is the first answer"})
 	}
 	if len(s.Questions) > 0 {
-		flags = append(flags, brief.Flag{Flag: "human_asked", Severity: brief.Info, Message: "Question for the human: " + s.Questions[0]})
+		flags = append(flags, brief.Flag{Flag: "human_asked", Severity: brief.Info,
+			Message: "Question for the human: " + s.Questions[0]})
 	}
 	if s.Lease == nil && s.NextPhase != nil {
-		flags = append(flags, brief.Flag{Flag: "lease_over", Severity: brief.Success, Message: "The work has moved and the lease has ended"})
+		flags = append(flags, brief.Flag{Flag: "lease_over", Severity: brief.Success,
+			Message: "The work has moved and the lease has ended"})
 	}
 	return flags
 }
 
 func (s *signalSnapshot) fill(a rules.Answer) {
-	s.Work, s.Session, s.Phase, s.Lease, s.Seq, s.Repeated = a.Work, a.Session, a.Phase, newLeaseView(a.Lease), a.Seq, a.Repeated
+	s.Work, s.Session, s.Phase, s.Lease, s.Seq, s.Repeated = a.Work, a.Session, a.Phase,
+		newLeaseView(a.Lease), a.Seq, a.Repeated
 	s.Questions = a.Questions
 }
 
@@ -78,8 +82,10 @@ func (s *Server) addSubmitExit() {
 			sessionArgument(),
 			secretArgument(),
 			schema.Sequence("epoch", "Default: the only live lease."),
-			schema.Choice("phase_completed", signalbox.Phases(), "The current phase of the work.").Require(),
-			schema.Choice("exit_reason", signalbox.ExitReasons(), "completed, or why not.").Require(),
+			schema.Choice("phase_completed", signalbox.Phases(),
+				"The current phase of the work.").Require(),
+			schema.Choice("exit_reason", signalbox.ExitReasons(),
+				"completed, or why not.").Require(),
 			schema.Text("ref", 255, "Branch or commit to check."),
 			schema.Text("pr_url", 2048, "https:// URL."),
 			schema.Text("evidence_bundle_ref", 4096, "Relative path."),
@@ -90,7 +96,8 @@ func (s *Server) addSubmitExit() {
 	}, s.submitExit)
 }
 
-func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnapshot, _ *files.Attachment, err error) {
+func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnapshot,
+	_ *files.Attachment, err error) {
 	moved.Signal = signalbox.NameExit
 	session, err := s.session(in.Session)
 	if err != nil {
@@ -103,7 +110,8 @@ func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnap
 	if in.Protocol != nil {
 		protocol = *in.Protocol
 	}
-	data, err := json.Marshal(signalbox.ExitSignal{Protocol: protocol, Version: in.Version, PhaseCompleted: in.Phase, ExitReason: in.Reason,
+	data, err := json.Marshal(signalbox.ExitSignal{Protocol: protocol, Version: in.Version,
+		PhaseCompleted: in.Phase, ExitReason: in.Reason,
 		PRURL: in.PRURL, EvidenceBundleRef: in.Evidence, Notes: in.Notes})
 	if err != nil {
 		return moved, nil, err
@@ -115,7 +123,9 @@ func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnap
 		if err := s.checkSession(ctx, b, session); err != nil {
 			return err
 		}
-		answer, err := exitsignal.Submit(ctx, b, exitsignal.Submission{Session: session, Epoch: in.Epoch, Data: data, Ref: in.Ref, Caller: s.caller(ctx, in.Secret)})
+		answer, err := exitsignal.Submit(ctx, b,
+			exitsignal.Submission{Session: session, Epoch: in.Epoch, Data: data, Ref: in.Ref,
+				Caller: s.caller(ctx, in.Secret)})
 		moved.fill(answer)
 		if answer.Completed != nil {
 			moved.NextPhase = answer.Completed.NextPhase
@@ -124,7 +134,9 @@ func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnap
 		return err
 	})
 	if err == nil {
-		moved.Verdict = fmt.Sprintf("%s is now in %s and the lease has ended: stop, or claim other work", moved.Work, moved.Phase)
+		moved.Verdict = fmt.Sprintf(
+			"%s is now in %s and the lease has ended: stop, or claim other work", moved.Work,
+			moved.Phase)
 	}
 	return moved, nil, err
 }
@@ -132,7 +144,8 @@ func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnap
 func (s *Server) exitEnabled() bool { return transcript.ExitEnabled(s.opts.ExitFlag) }
 
 // enableExits is what the operator must do so that submit_exit works.
-const enableExits = "set " + signalbox.ExitFlag + "=true in the environment of the server (env in the client's configuration) and restart it"
+const enableExits = "set " + signalbox.ExitFlag +
+	"=true in the environment of the server (env in the client's configuration) and restart it"
 
 func (s *Server) exitDisabled() error {
 	return problemf("exit_disabled", enableExits, "%v", transcript.ErrExitDisabled)
@@ -140,7 +153,9 @@ func (s *Server) exitDisabled() error {
 
 // exitWarning is for callers that hold, or could claim, work that cannot be submitted.
 func exitWarning() brief.Flag {
-	return brief.Flag{Flag: "exit_disabled", Severity: brief.Warning, Message: "Work outside a plan cannot be submitted, because exit signals are disabled: " + enableExits}
+	return brief.Flag{Flag: "exit_disabled", Severity: brief.Warning,
+		Message: "Work outside a plan cannot be submitted, because exit signals are disabled: " +
+			enableExits}
 }
 
 // howToEnd returns the advice for a session that holds work.
@@ -156,8 +171,9 @@ func (s *Server) howToEnd(planned bool) string {
 	return "but exit signals are disabled, so that nothing can be submitted: tell the operator first"
 }
 
-// sayAtEndOfTurn tells the agent of a crew to write a signal at the end of its turn instead. The crew must save the agent's work before
-// the signal takes effect.
+// sayAtEndOfTurn tells the agent of a crew to write a signal at the end of its turn instead. The
+// crew must save the agent's work before the signal takes effect.
 func sayAtEndOfTurn(signal string) error {
-	return problemf("say_it_at_the_end", signal, "your crew reads this at the end of your turn: write it as the last line of your answer, at the start of the line")
+	return problemf("say_it_at_the_end", signal,
+		"your crew reads this at the end of your turn: write it as the last line of your answer, at the start of the line")
 }

@@ -25,19 +25,30 @@ func TestBadArguments(t *testing.T) {
 		tool string
 		in   any
 	}{
-		{"get_work", nil}, {"get_work", args{"work": 7}}, {"get_work", args{"work": huge}}, {"get_work", args{"work": "../etc"}}, {"get_work", args{"work": "a\nb"}},
-		{"get_work", args{"work": ""}}, {"get_work", args{"work": nil}}, {"get_work", args{"Work": "w"}}, {"get_work", []string{"work"}}, {"get_work", "work"},
+		{"get_work", nil}, {"get_work", args{"work": 7}}, {"get_work", args{"work": huge}},
+		{"get_work", args{"work": "../etc"}}, {"get_work", args{"work": "a\nb"}},
+		{"get_work", args{"work": ""}}, {"get_work", args{"work": nil}},
+		{"get_work", args{"Work": "w"}}, {"get_work", []string{"work"}}, {"get_work", "work"},
 		{"get_status", args{"x": 1}}, {"get_status", args{huge: huge}},
 		{"list_work", args{"phase": "DONE"}}, {"list_work", args{"phase": huge}},
-		{"claim_work", args{"role": "king"}}, {"claim_work", args{"role": "developer", "ttl_seconds": 0}}, {"claim_work", args{"role": "developer", "ttl_seconds": 1.5}},
+		{"claim_work", args{"role": "king"}},
+		{"claim_work", args{"role": "developer", "ttl_seconds": 0}},
+		{"claim_work", args{"role": "developer", "ttl_seconds": 1.5}},
 		{"claim_work", args{"role": "developer", "ttl_seconds": 1e300}},
-		{"renew_lease", args{"work": "w", "session": "s", "epoch": -1}}, {"renew_lease", args{"work": "w", "session": "s", "epoch": "1"}},
-		{"submit_exit", args{"session": "s", "phase_completed": "IMPLEMENTATION", "exit_reason": "tired"}},
-		{"emit_signal", args{"session": "s", "signal": "unknown"}}, {"emit_signal", args{"session": "s", "signal": "checkpoint", "details": args{huge: "x"}}},
+		{"renew_lease", args{"work": "w", "session": "s", "epoch": -1}},
+		{"renew_lease", args{"work": "w", "session": "s", "epoch": "1"}},
+		{"submit_exit", args{"session": "s", "phase_completed": "IMPLEMENTATION",
+			"exit_reason": "tired"}},
+		{"emit_signal", args{"session": "s", "signal": "unknown"}},
+		{"emit_signal", args{"session": "s", "signal": "checkpoint",
+			"details": args{huge: "x"}}},
 		{"emit_signal", args{"session": "s", "signal": "checkpoint", "percent": 101}},
-		{"scan_transcript", args{"text": strings.Repeat("y", maxTranscript+1)}}, {"scan_transcript", args{"text": "x", "key": "two words"}},
+		{"scan_transcript", args{"text": strings.Repeat("y", maxTranscript+1)}},
+		{"scan_transcript", args{"text": "x", "key": "two words"}},
 		{"prove_event", args{"seq": 0}}, {"prove_event", args{"seq": 1e17}},
-		{"check_exit_signals", args{}}, {"check_exit_signals", args{"ticker": "SLV", "shares": "3"}}, {"suggest_tax_loss_harvest", args{"format": "xml"}},
+		{"check_exit_signals", args{}},
+		{"check_exit_signals", args{"ticker": "SLV", "shares": "3"}},
+		{"suggest_tax_loss_harvest", args{"format": "xml"}},
 	} {
 		a := c.fails(tt.tool, "invalid_arguments", tt.in)
 		if len(a.text) > 2500 {
@@ -49,7 +60,8 @@ func TestBadArguments(t *testing.T) {
 // TestHostileText passes allowed but hostile texts, which must be returned as plain text.
 func TestHostileText(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), nil))
-	for i, title := range []string{"<script>alert(1)</script>", "line\nbreak\ttab", "right \u202e left", strings.Repeat("😀", 1000), `"}],"status":"success`} {
+	for i, title := range []string{"<script>alert(1)</script>", "line\nbreak\ttab",
+		"right \u202e left", strings.Repeat("😀", 1000), `"}],"status":"success`} {
 		work := fmt.Sprintf("w%d", i)
 		c.ok("open_work", args{"work": work, "title": title})
 		a := c.ok("get_work", args{"work": work})
@@ -60,10 +72,12 @@ func TestHostileText(t *testing.T) {
 	c.fails("open_work", "invalid_arguments", args{"work": "esc", "title": "\x1b[31mred"})
 	raw := json.RawMessage("{\"work\":\"bytes\",\"title\":\"\xff\xfe\"}")
 	c.ok("open_work", raw)
-	if a := c.ok("scan_transcript", args{"text": "READY_FOR_REVIEW: \u0000\u001b[2J\n"}); strings.Contains(a.text, `\u001b`) {
+	if a := c.ok("scan_transcript",
+		args{"text": "READY_FOR_REVIEW: \u0000\u001b[2J\n"}); strings.Contains(a.text, `\u001b`) {
 		t.Errorf("control characters came through: %s", a.text)
 	}
-	if _, err := c.session.CallTool(t.Context(), &mcp.CallToolParams{Name: "no_such_tool"}); err == nil {
+	if _, err := c.session.CallTool(t.Context(),
+		&mcp.CallToolParams{Name: "no_such_tool"}); err == nil {
 		t.Error("a tool that is not there answered")
 	}
 }
@@ -91,28 +105,36 @@ func TestResourcesAreOwnFiles(t *testing.T) {
 	}
 	folder := strings.TrimSuffix(link.URI, filepath.Base(*a.FilePath))
 	for _, uri := range []string{
-		"", "file:///etc/passwd", files.URI(beside), files.URI(filepath.Join(dir, "signalbox.yaml")), *a.FilePath, folder, folder + "../../signalbox.yaml",
-		folder + "./" + filepath.Base(*a.FilePath), folder + "%2e%2e/%2e%2e/signalbox.yaml", link.URI + "/..", link.URI + "?x", link.URI + "#x", link.URI + "\x00", strings.Repeat("a", 1<<16),
+		"", "file:///etc/passwd", files.URI(beside),
+		files.URI(filepath.Join(dir, "signalbox.yaml")), *a.FilePath, folder, folder +
+			"../../signalbox.yaml",
+		folder + "./" + filepath.Base(*a.FilePath), folder + "%2e%2e/%2e%2e/signalbox.yaml",
+		link.URI + "/..", link.URI + "?x", link.URI + "#x", link.URI + "\x00",
+		strings.Repeat("a", 1<<16),
 		strings.Replace(link.URI, "file://", "FILE://", 1), "http://127.0.0.1/",
 	} {
-		if _, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri}); notFound(err) == nil {
+		if _, err := c.session.ReadResource(t.Context(),
+			&mcp.ReadResourceParams{URI: uri}); notFound(err) == nil {
 			t.Errorf("%.80q: %v", uri, err)
 		}
 	}
 	for name, replace := range map[string]func() error{
 		"other content": func() error { return os.WriteFile(*a.FilePath, []byte("{}"), 0o600) },
 		"as much of something else": func() error {
-			return os.WriteFile(*a.FilePath, bytes.Repeat([]byte(" "), len(read.Contents[0].Text)), 0o600)
+			return os.WriteFile(*a.FilePath, bytes.Repeat([]byte(" "), len(read.Contents[0].Text)),
+				0o600)
 		},
 		"a link": func() error {
-			return errors.Join(os.Remove(*a.FilePath), os.Symlink(filepath.Join(dir, "signalbox.yaml"), *a.FilePath))
+			return errors.Join(os.Remove(*a.FilePath),
+				os.Symlink(filepath.Join(dir, "signalbox.yaml"), *a.FilePath))
 		},
 		"nothing": func() error { return os.Remove(*a.FilePath) },
 	} {
 		if err := replace(); err != nil {
 			t.Skipf("%s: %v", name, err) // symbolic links are not supported
 		}
-		if _, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: link.URI}); notFound(err) == nil {
+		if _, err := c.session.ReadResource(t.Context(),
+			&mcp.ReadResourceParams{URI: link.URI}); notFound(err) == nil {
 			t.Errorf("%s in its place: %v", name, err)
 		}
 		if err := os.Remove(*a.FilePath); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -145,12 +167,14 @@ func TestOldFilesAreDeleted(t *testing.T) {
 	if err != nil || len(names) != files.MaxFiles {
 		t.Errorf("%d files, %v", len(names), err)
 	}
-	if _, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: first.links[0].URI}); err == nil {
+	if _, err := c.session.ReadResource(t.Context(),
+		&mcp.ReadResourceParams{URI: first.links[0].URI}); err == nil {
 		t.Error("the oldest is still there")
 	}
 }
 
-// A proof is kept, because the caller may have passed it on. Old temporary files of other servers are deleted.
+// A proof is kept, because the caller may have passed it on. Old temporary files of other servers
+// are deleted.
 func TestRequiredFilesAreKept(t *testing.T) {
 	dir := newBox(t)
 	c := newCaller(t, newServer(t, dir, nil))
@@ -169,7 +193,8 @@ func TestRequiredFilesAreKept(t *testing.T) {
 	for range files.MaxFiles + 1 {
 		c.ok("scan_transcript", args{"text": "READY_FOR_REVIEW: T1\nSummary: x\n"})
 	}
-	if _, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: proof.links[0].URI}); err != nil {
+	if _, err := c.session.ReadResource(t.Context(),
+		&mcp.ReadResourceParams{URI: proof.links[0].URI}); err != nil {
 		t.Errorf("the proof is gone: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "proof_1.json")); err != nil {
@@ -191,7 +216,8 @@ func TestFileNotSaved(t *testing.T) {
 	if !a.has("file_not_saved") || strings.Contains(a.text, dir) {
 		t.Errorf("scan: %s", a.text)
 	}
-	if a := c.call("prove_event", args{"seq": 1}); a.Status != brief.StatusError || !a.has("file_not_saved") {
+	if a := c.call("prove_event", args{"seq": 1}); a.Status != brief.StatusError ||
+		!a.has("file_not_saved") {
 		t.Errorf("prove: %s", a.text)
 	}
 }

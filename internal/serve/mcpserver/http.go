@@ -22,18 +22,23 @@ const (
 	maxHeader       = 64 << 10
 )
 
-// Handler returns a handler for streamable HTTP. It rejects requests that package auth does not allow.
+// Handler returns a handler for streamable HTTP. It rejects requests that package auth does not
+// allow.
 func (s *Server) Handler() (http.Handler, error) {
-	sessions := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp }, &mcp.StreamableHTTPOptions{
-		SessionTimeout: sessionTimeout, MaxRequestBodyBytes: maxMessage,
-		DisableLocalhostProtection: true, // package auth does it, and knows the configured names
-	})
+	sessions := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp },
+		&mcp.StreamableHTTPOptions{
+			SessionTimeout: sessionTimeout, MaxRequestBodyBytes: maxMessage,
+			DisableLocalhostProtection: true, // package auth does it, and knows the configured names
+		})
 	// Since protocol version 2026-07-28 there are no sessions: every request is independent.
-	single := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp }, &mcp.StreamableHTTPOptions{
-		Stateless: true, MaxRequestBodyBytes: maxMessage, DisableLocalhostProtection: true, PropagateRequestCancellation: true,
-	})
+	single := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp },
+		&mcp.StreamableHTTPOptions{
+			Stateless: true, MaxRequestBodyBytes: maxMessage, DisableLocalhostProtection: true,
+			PropagateRequestCancellation: true,
+		})
 	// The SDK passes the client on to the tools, and refuses its session to others.
-	identify := sdkauth.RequireBearerToken(func(ctx context.Context, _ string, _ *http.Request) (*sdkauth.TokenInfo, error) {
+	identify := sdkauth.RequireBearerToken(func(ctx context.Context, _ string,
+		_ *http.Request) (*sdkauth.TokenInfo, error) {
 		return &sdkauth.TokenInfo{UserID: auth.ClientFrom(ctx)}, nil
 	}, &sdkauth.RequireBearerTokenOptions{AllowMissingExpiration: true})
 	var clients []auth.Client
@@ -74,7 +79,8 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, sessions h
 	sessions.ServeHTTP(w, r)
 }
 
-// serveSingle serves a request without a session. A request for a stream lasts as long as the client listens.
+// serveSingle serves a request without a session. A request for a stream lasts as long as the
+// client listens.
 func (s *Server) serveSingle(w http.ResponseWriter, r *http.Request, single http.Handler) {
 	select {
 	case s.singles <- struct{}{}:
@@ -87,7 +93,8 @@ func (s *Server) serveSingle(w http.ResponseWriter, r *http.Request, single http
 
 func tooMany(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "60")
-	http.Error(w, "too many sessions: close one with DELETE, or try again later", http.StatusServiceUnavailable)
+	http.Error(w, "too many sessions: close one with DELETE, or try again later",
+		http.StatusServiceUnavailable)
 }
 
 // Serve serves HTTP on a listener, at the path /mcp, until ctx is done.
@@ -101,7 +108,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	mux.Handle("/", auth.JSONErrors(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "not found: the server is at /mcp", http.StatusNotFound)
 	})))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: maxHeader}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)

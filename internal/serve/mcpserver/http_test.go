@@ -53,7 +53,8 @@ func (s shown) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func overHTTP(address string) mcp.Transport {
-	return &mcp.StreamableClientTransport{Endpoint: address, HTTPClient: &http.Client{Transport: shown{http.DefaultTransport}}}
+	return &mcp.StreamableClientTransport{Endpoint: address,
+		HTTPClient: &http.Client{Transport: shown{http.DefaultTransport}}}
 }
 
 func TestHTTP(t *testing.T) {
@@ -61,15 +62,18 @@ func TestHTTP(t *testing.T) {
 	c.ok("open_work", args{"work": "w"})
 	c.ok("claim_work", args{"work": "w", "role": "developer"})
 	a := c.ok("scan_transcript", args{"text": "READY_FOR_REVIEW: T1\nSummary: x\n"})
-	if _, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: a.links[0].URI}); err != nil {
+	if _, err := c.session.ReadResource(t.Context(),
+		&mcp.ReadResourceParams{URI: a.links[0].URI}); err != nil {
 		t.Error(err)
 	}
 }
 
 // post sends a request and returns the status, the body and the headers.
-func post(t *testing.T, address, body string, change func(*http.Request)) (int, string, http.Header) {
+func post(t *testing.T, address, body string, change func(*http.Request)) (int, string,
+	http.Header) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address,
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +126,8 @@ func TestHTTPAuthorization(t *testing.T) {
 		{"a page of another origin", set("Origin", "https://evil.example.org"), 403},
 		{"a page of another port", set("Origin", "http://localhost:1"), 403},
 		{"a page without origin", set("Origin", "null"), 403},
-		{"a page of its own", func(r *http.Request) { r.Header.Set("Origin", "http://"+r.URL.Host) }, 200},
+		{"a page of its own",
+			func(r *http.Request) { r.Header.Set("Origin", "http://"+r.URL.Host) }, 200},
 		{"another kind of content", set("Content-Type", "text/plain"), 415},
 		{"a session that is not there", set("Mcp-Session-Id", "nope"), 404},
 		{"a version that is not there", set("Mcp-Protocol-Version", "1999-01-01"), 400},
@@ -136,7 +141,8 @@ func TestHTTPAuthorization(t *testing.T) {
 				return
 			}
 			var fault struct{ Error struct{ Message string } }
-			if err := json.Unmarshal([]byte(body), &fault); err != nil || fault.Error.Message == "" || header.Get("Content-Type") != "application/json" {
+			if err := json.Unmarshal([]byte(body), &fault); err != nil ||
+				fault.Error.Message == "" || header.Get("Content-Type") != "application/json" {
 				t.Errorf("no error in JSON: %s, %s", header.Get("Content-Type"), body)
 			}
 			if strings.Contains(body, token) {
@@ -148,10 +154,12 @@ func TestHTTPAuthorization(t *testing.T) {
 
 func TestHTTPLimits(t *testing.T) {
 	address := served(t, &Options{MaxSessions: 2})
-	if status, body, _ := post(t, address, string(bytes.Repeat([]byte(" "), maxMessage+1)), nil); status != 413 {
+	if status, body, _ := post(t, address, string(bytes.Repeat([]byte(" "), maxMessage+1)),
+		nil); status != 413 {
 		t.Errorf("a large body: %d %s", status, body)
 	}
-	if status, body, _ := post(t, address, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, nil); status >= 500 {
+	if status, body, _ := post(t, address, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		nil); status >= 500 {
 		t.Errorf("a call without a session: %d %s", status, body)
 	}
 	var sessions []string
@@ -162,7 +170,8 @@ func TestHTTPLimits(t *testing.T) {
 		}
 		sessions = append(sessions, header.Get("Mcp-Session-Id"))
 	}
-	if status, body, header := post(t, address, initialize, nil); status != 503 || header.Get("Retry-After") == "" {
+	if status, body, header := post(t, address, initialize, nil); status != 503 ||
+		header.Get("Retry-After") == "" {
 		t.Errorf("one session too many: %d %s", status, body)
 	}
 	end := func(r *http.Request) {
@@ -175,7 +184,8 @@ func TestHTTPLimits(t *testing.T) {
 	if status, body, _ := post(t, address, initialize, nil); status != 200 {
 		t.Errorf("after one ended: %d %s", status, body)
 	}
-	if status, body, _ := post(t, strings.TrimSuffix(address, "mcp")+"other", initialize, nil); status != 404 || !strings.Contains(body, "/mcp") {
+	if status, body, _ := post(t, strings.TrimSuffix(address, "mcp")+"other", initialize,
+		nil); status != 404 || !strings.Contains(body, "/mcp") {
 		t.Errorf("elsewhere: %d %s", status, body)
 	}
 }

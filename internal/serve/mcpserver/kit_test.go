@@ -32,7 +32,9 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	s, err := New(func() (string, error) { return dir, nil }, &Options{Box: &box.Options{KeyFile: keyOf(dir)}, Session: os.Getenv(sessionVariable), Secret: testSecret, ExitFlag: "true"})
+	s, err := New(func() (string, error) { return dir, nil },
+		&Options{Box: &box.Options{KeyFile: keyOf(dir)}, Session: os.Getenv(sessionVariable),
+			Secret: testSecret, ExitFlag: "true"})
 	if err == nil {
 		err = s.ServeStdio(context.Background(), os.Stdin, os.Stdout)
 		s.Close()
@@ -58,8 +60,8 @@ func newBox(t testing.TB) string {
 	return dir
 }
 
-// newServer returns a server for a box. By default exit signals are enabled, its client may have every role, and it knows testSecret if
-// it has a session.
+// newServer returns a server for a box. By default exit signals are enabled, its client may have
+// every role, and it knows testSecret if it has a session.
 func newServer(t testing.TB, dir string, opts *Options) *Server {
 	t.Helper()
 	var o Options
@@ -175,15 +177,17 @@ func (a *response) string(key string) string {
 	return s
 }
 
-// call calls a tool and checks the invariants of all answers. It keeps the secrets that claims return, and sends the one of the session that
-// the call names, unless the call has a secret of its own.
+// call calls a tool and checks the invariants of all answers. It keeps the secrets that claims
+// return, and sends the one of the session that the call names, unless the call has a secret of its
+// own.
 func (c *caller) call(tool string, arguments any) *response {
 	c.t.Helper()
 	if named, ok := arguments.(args); ok && named["session"] != nil && c.takes(tool, "secret") {
 		session, _ := named["session"].(string)
 		arguments = with(args{"secret": cmp.Or(c.secrets[session], testSecret)}, named)
 	}
-	result, err := c.session.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	result, err := c.session.CallTool(c.t.Context(),
+		&mcp.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
 		c.t.Fatalf("%s: %v", tool, err)
 	}
@@ -230,7 +234,8 @@ func (c *caller) checked(tool string, result *mcp.CallToolResult) *response {
 	if (len(a.links) == 1) != (a.FilePath != nil || short) {
 		c.t.Errorf("%s: %d links, path %v", tool, len(a.links), a.FilePath)
 	}
-	if structured, err := json.Marshal(result.StructuredContent); !short && (err != nil || !equalJSON(structured, []byte(a.text))) {
+	if structured, err := json.Marshal(result.StructuredContent); !short &&
+		(err != nil || !equalJSON(structured, []byte(a.text))) {
 		c.t.Errorf("%s: the text %s is not the structured content %s", tool, a.text, structured)
 	}
 	return a
@@ -278,7 +283,8 @@ func (c *caller) fails(tool, flag string, arguments any) *response {
 	c.t.Helper()
 	a := c.call(tool, arguments)
 	// The portfolio's failures begin with their own flag.
-	if a.Status != brief.StatusError || !a.has(flag) || a.Flags[0].Flag != flag && a.Snapshot["error_kind"] != flag {
+	if a.Status != brief.StatusError || !a.has(flag) || a.Flags[0].Flag != flag &&
+		a.Snapshot["error_kind"] != flag {
 		c.t.Fatalf("%s: want the flag %s, got %s", tool, flag, a.text)
 	}
 	return a
@@ -320,8 +326,14 @@ func order(t testing.TB, dir string, commands ...rules.Command) (last rules.Answ
 func planned(t testing.TB, dir, session string) rules.Answer {
 	t.Helper()
 	return order(t, dir,
-		rules.Configure{Actor: "ann", Policy: rules.Policy{Slots: 4, Roles: []rules.RoleSlots{{Role: signalbox.RoleDeveloper, Slots: 4}}, Limits: rules.DefaultLimits()}},
-		rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "plan", Actor: "ann", Tasks: []rules.PlanTask{{ID: "T1", Title: "first"}, {ID: "T2", Title: "second", BlockedBy: []string{"T1"}}}},
-		rules.Claim{Work: "T1", Role: signalbox.RoleDeveloper, Session: session, Actor: "bob", Lease: "l-" + session},
+		rules.Configure{Actor: "ann",
+			Policy: rules.Policy{Slots: 4,
+				Roles:  []rules.RoleSlots{{Role: signalbox.RoleDeveloper, Slots: 4}},
+				Limits: rules.DefaultLimits()}},
+		rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "plan", Actor: "ann",
+			Tasks: []rules.PlanTask{{ID: "T1", Title: "first"},
+				{ID: "T2", Title: "second", BlockedBy: []string{"T1"}}}},
+		rules.Claim{Work: "T1", Role: signalbox.RoleDeveloper, Session: session, Actor: "bob",
+			Lease: "l-" + session},
 	)
 }

@@ -31,7 +31,8 @@ func (s *leaseSnapshot) flags() (flags []brief.Flag) {
 		return nil
 	}
 	if s.Repeated {
-		flags = append(flags, brief.Flag{Flag: "already_held", Severity: brief.Info, Message: "The session already held it: use the secret of the first claim"})
+		flags = append(flags, brief.Flag{Flag: "already_held", Severity: brief.Info,
+			Message: "The session already held it: use the secret of the first claim"})
 	}
 	if !s.Planned && !s.Exits {
 		flags = append(flags, exitWarning())
@@ -46,7 +47,8 @@ type claimSnapshot struct {
 }
 
 func (s *leaseSnapshot) fill(a rules.Answer) {
-	s.Work, s.Phase, s.Session, s.Lease, s.Repeated = a.Work, a.Phase, a.Session, newLeaseView(a.Lease), a.Repeated
+	s.Work, s.Phase, s.Session, s.Lease, s.Repeated = a.Work, a.Phase, a.Session,
+		newLeaseView(a.Lease), a.Repeated
 }
 
 type claimInput struct {
@@ -60,7 +62,8 @@ type claimInput struct {
 
 // ttlArgument is an argument of claims and renewals.
 func ttlArgument() schema.Property {
-	return schema.Integer("ttl_seconds", signalbox.MinLeaseTTL.Seconds(), signalbox.MaxLeaseTTL.Seconds(),
+	return schema.Integer("ttl_seconds", signalbox.MinLeaseTTL.Seconds(),
+		signalbox.MaxLeaseTTL.Seconds(),
 		"Duration of the lease from now. Default: usually 900.")
 }
 
@@ -71,7 +74,8 @@ func (s *Server) addClaimWork() {
 			"session, epoch and secret of the answer. You cannot review or audit what you developed.",
 		input: schema.Object(
 			schema.Work("work", "Id, or PLAN/TASK. Default: the next for the role."),
-			schema.Choice("role", config.ClientRoles(), "Your role. The phase determines which role may claim.").Require(),
+			schema.Choice("role", config.ClientRoles(),
+				"Your role. The phase determines which role may claim.").Require(),
 			schema.ID("session", "A session id. Default: a new one."),
 			schema.Text("secret", secretLimit, "Of an existing session."),
 			schema.ID("actor", "Your name."),
@@ -80,7 +84,8 @@ func (s *Server) addClaimWork() {
 	}, s.claim)
 }
 
-func (s *Server) claim(ctx context.Context, in claimInput) (claimed claimSnapshot, _ *files.Attachment, err error) {
+func (s *Server) claim(ctx context.Context, in claimInput) (claimed claimSnapshot,
+	_ *files.Attachment, err error) {
 	claimed.Exits = s.exitEnabled()
 	if err := s.operatorOnly("claim work"); err != nil {
 		return claimed, nil, err
@@ -129,8 +134,10 @@ func (s *Server) claim(ctx context.Context, in claimInput) (claimed claimSnapsho
 		claimed.Secret = secret
 	}
 	s.rememberClaim(ctx, claimed.Session)
-	claimed.Verdict = fmt.Sprintf("Session %s holds %s in %s under epoch %d until %s: keep the secret, work on it, %s",
-		claimed.Session, claimed.Work, claimed.Phase, claimed.Lease.Epoch, claimed.Lease.Expires.Format(time.RFC3339), s.howToEnd(claimed.Planned))
+	claimed.Verdict = fmt.Sprintf(
+		"Session %s holds %s in %s under epoch %d until %s: keep the secret, work on it, %s",
+		claimed.Session, claimed.Work, claimed.Phase, claimed.Lease.Epoch,
+		claimed.Lease.Expires.Format(time.RFC3339), s.howToEnd(claimed.Planned))
 	return claimed, nil, nil
 }
 
@@ -175,7 +182,8 @@ func (s *Server) addRenewLease() {
 			schema.Sequence("epoch", "The epoch of the lease.").Require(),
 			ttlArgument(),
 		),
-	}, func(ctx context.Context, in renewInput) (renewed leaseSnapshot, _ *files.Attachment, err error) {
+	}, func(ctx context.Context, in renewInput) (renewed leaseSnapshot, _ *files.Attachment,
+		err error) {
 		renewed.Exits = s.exitEnabled()
 		session, err := s.session(in.Session)
 		if err == nil && s.opts.Work != "" && in.Work != s.opts.Work {
@@ -199,7 +207,8 @@ func (s *Server) addRenewLease() {
 			return err
 		})
 		if err == nil {
-			renewed.Verdict = fmt.Sprintf("Session %s holds %s until %s: continue", session, in.Work, renewed.Lease.Expires.Format(time.RFC3339))
+			renewed.Verdict = fmt.Sprintf("Session %s holds %s until %s: continue", session,
+				in.Work, renewed.Lease.Expires.Format(time.RFC3339))
 		}
 		return renewed, nil, err
 	})

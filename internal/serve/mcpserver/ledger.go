@@ -49,13 +49,16 @@ func (s *verifySnapshot) flags() (flags []brief.Flag) {
 		flags = append(flags, brief.Flag{Flag: "partly_signed", Severity: brief.Info,
 			Message: fmt.Sprintf("The first %d of %d events are signed", s.Signed, s.Events)})
 	default:
-		flags = append(flags, brief.Flag{Flag: "all_signed", Severity: brief.Success, Message: "All events are signed"})
+		flags = append(flags, brief.Flag{Flag: "all_signed", Severity: brief.Success,
+			Message: "All events are signed"})
 	}
 	if !s.Judged {
-		flags = append(flags, brief.Flag{Flag: "not_judged", Severity: brief.Warning, Message: "The hash chain is intact, but not all events could be replayed"})
+		flags = append(flags, brief.Flag{Flag: "not_judged", Severity: brief.Warning,
+			Message: "The hash chain is intact, but not all events could be replayed"})
 	}
 	if s.redacted > 0 {
-		flags = append(flags, brief.Flag{Flag: "redacted", Severity: brief.Info, Message: text.Count(int(s.redacted), "blob") + " redacted"})
+		flags = append(flags, brief.Flag{Flag: "redacted", Severity: brief.Info,
+			Message: text.Count(int(s.redacted), "blob") + " redacted"})
 	}
 	return flags
 }
@@ -66,13 +69,17 @@ func (s *Server) addVerifyLedger() {
 		description: "Verifies the ledger's hash chain, replays its events, checks blobs, and compares with a signed checkpoint to find removed events. " +
 			"The box's own checkpoint is next to the ledger: pass one kept elsewhere.",
 		input: schema.Object(
-			schema.Text("checkpoint", 1<<16, "The text of a signed checkpoint. Default: the box's own."),
-			schema.Text("key", 1024, "The public key, as printed by signalbox ledger key. Default: the box's own."),
+			schema.Text("checkpoint", 1<<16,
+				"The text of a signed checkpoint. Default: the box's own."),
+			schema.Text("key", 1024,
+				"The public key, as printed by signalbox ledger key. Default: the box's own."),
 		),
-	}, func(ctx context.Context, in verifyInput) (verified verifySnapshot, _ *files.Attachment, err error) {
+	}, func(ctx context.Context, in verifyInput) (verified verifySnapshot, _ *files.Attachment,
+		err error) {
 		opts := box.VerifyOptions{PublicKey: strings.TrimSpace(in.Key)}
 		if _, err := ledger.KeyName(opts.PublicKey); opts.PublicKey != "" && err != nil {
-			return verified, nil, &schema.ArgumentError{Reason: "key is not a valid public key: pass it as printed by signalbox ledger key"}
+			return verified, nil,
+				&schema.ArgumentError{Reason: "key is not a valid public key: pass it as printed by signalbox ledger key"}
 		}
 		if in.Checkpoint != "" {
 			opts.Checkpoint = []byte(in.Checkpoint)
@@ -92,7 +99,9 @@ func (s *Server) addVerifyLedger() {
 		if !report.OK {
 			return verified, nil, notVerified(report)
 		}
-		verified.Verdict = fmt.Sprintf("The ledger is intact: %d events verified, %d of them signed", verified.Events, verified.Signed)
+		verified.Verdict = fmt.Sprintf(
+			"The ledger is intact: %d events verified, %d of them signed", verified.Events,
+			verified.Signed)
 		return verified, nil, nil
 	})
 }
@@ -149,7 +158,8 @@ func (s *Server) addProveEvent() {
 		description: "Writes a proof that an event is in the ledger: a file with the event, its Merkle proof, and a signed checkpoint. signalbox ledger check " +
 			"verifies it with the public key alone.",
 		input: schema.Object(schema.Sequence("seq", "The sequence number of the event.").Require()),
-	}, func(ctx context.Context, in proveInput) (proven proveSnapshot, rest *files.Attachment, err error) {
+	}, func(ctx context.Context, in proveInput) (proven proveSnapshot, rest *files.Attachment,
+		err error) {
 		proven.Seq = in.Seq
 		err = s.withLedger(ctx, func(l *box.Ledger) error {
 			proof, err := l.Prove(ctx, in.Seq)
@@ -164,14 +174,16 @@ func (s *Server) addProveEvent() {
 			return nil
 		})
 		if err == nil {
-			proven.Verdict = fmt.Sprintf("Event %d (%s) is in the ledger: the file and the public key are enough to verify it", in.Seq, proven.Type)
+			proven.Verdict = fmt.Sprintf(
+				"Event %d (%s) is in the ledger: the file and the public key are enough to verify it", in.Seq, proven.Type)
 		}
 		return proven, rest, err
 	})
 }
 
 func (s *proveSnapshot) fill(e *signalbox.Event) {
-	s.Type, s.Work, s.Session, s.Actor = oneLine(e.Type, maxTitle), oneLine(e.Work, maxTitle), oneLine(e.Session, maxTitle), oneLine(e.Actor, maxTitle)
+	s.Type, s.Work, s.Session, s.Actor = oneLine(e.Type, maxTitle), oneLine(e.Work, maxTitle),
+		oneLine(e.Session, maxTitle), oneLine(e.Actor, maxTitle)
 	s.Time, s.Hash = e.Time.Format(time.RFC3339Nano), e.Hash.String()
 }
 
@@ -185,7 +197,9 @@ func unproven(ctx context.Context, l *box.Ledger, seq uint64, err error) error {
 	case headErr != nil:
 		return headErr
 	case seq > last:
-		return problemf("unknown_event", "use an existing sequence number", "unknown event %d: the ledger has %d", seq, last)
+		return problemf("unknown_event", "use an existing sequence number",
+			"unknown event %d: the ledger has %d", seq, last)
 	}
-	return &problem{"not_signed", err, "try again in a few seconds, or ask the operator to run signalbox ledger checkpoint"}
+	return &problem{"not_signed", err,
+		"try again in a few seconds, or ask the operator to run signalbox ledger checkpoint"}
 }

@@ -45,10 +45,12 @@ func (s *listSnapshot) flags() (flags []brief.Flag) {
 	switch {
 	case s.Problem != nil:
 	case s.Matching == 0:
-		flags = append(flags, brief.Flag{Flag: "no_work", Severity: brief.Info, Message: "No work matches"})
+		flags = append(flags, brief.Flag{Flag: "no_work", Severity: brief.Info,
+			Message: "No work matches"})
 	case s.Shown < s.Matching:
 		flags = append(flags, brief.Flag{Flag: "list_shortened", Severity: brief.Info,
-			Message: fmt.Sprintf("%d of %d are shown; the file has all of them", s.Shown, s.Matching)})
+			Message: fmt.Sprintf("%d of %d are shown; the file has all of them", s.Shown,
+				s.Matching)})
 	}
 	return flags
 }
@@ -62,12 +64,14 @@ func (s *Server) addListWork() {
 			schema.Choice("claimable_by", claimRoles(), "Only work that this role may claim now."),
 			schema.ID("held_by", "Only work that this session holds."),
 		),
-	}, func(ctx context.Context, in listInput) (found listSnapshot, rest *files.Attachment, err error) {
+	}, func(ctx context.Context, in listInput) (found listSnapshot, rest *files.Attachment,
+		err error) {
 		now := s.opts.Now()
 		var all []rules.WorkView
 		client := clientFrom(ctx)
 		err = s.view(ctx, func(b *box.Box, state *rules.State) {
-			found, all = in.find(state, now, s.shows, func(w *rules.Work) bool { return client.mayClaim(b, state, w, now) })
+			found, all = in.find(state, now, s.shows,
+				func(w *rules.Work) bool { return client.mayClaim(b, state, w, now) })
 		})
 		if err == nil && found.Shown < found.Matching {
 			rest = &files.Attachment{Prefix: "work", Result: all}
@@ -88,9 +92,10 @@ func claimRoles() (roles []signalbox.Role) {
 	return roles
 }
 
-// find returns the snapshot and the full list. shows reports whether the caller may see a work item, and mayClaim whether it may claim one
-// that is not held.
-func (in listInput) find(state *rules.State, now time.Time, shows, mayClaim func(*rules.Work) bool) (found listSnapshot, all []rules.WorkView) {
+// find returns the snapshot and the full list. shows reports whether the caller may see a work
+// item, and mayClaim whether it may claim one that is not held.
+func (in listInput) find(state *rules.State, now time.Time, shows,
+	mayClaim func(*rules.Work) bool) (found listSnapshot, all []rules.WorkView) {
 	var free, others schema.List[listedWork]
 	for w := range state.Works() {
 		if !shows(w) {
@@ -132,9 +137,12 @@ func (s *listSnapshot) verdict(in listInput) string {
 		return fmt.Sprintf("None of the %d work items matches: try another phase or role", s.Total)
 	case s.Claimable > 0:
 		first := s.Work[0]
-		return fmt.Sprintf("%d of %d can be claimed: claim %s as %s", s.Claimable, s.Matching, first.ID, first.Claimable)
+		return fmt.Sprintf("%d of %d can be claimed: claim %s as %s", s.Claimable, s.Matching,
+			first.ID, first.Claimable)
 	case in.Held != "":
-		return fmt.Sprintf("Session %s holds %d work item%s: finish what it holds", in.Held, s.Matching, text.Plural(s.Matching))
+		return fmt.Sprintf("Session %s holds %d work item%s: finish what it holds", in.Held,
+			s.Matching, text.Plural(s.Matching))
 	}
-	return fmt.Sprintf("%d work item%s, none that you can claim now: try again later", s.Matching, text.Plural(s.Matching))
+	return fmt.Sprintf("%d work item%s, none that you can claim now: try again later", s.Matching,
+		text.Plural(s.Matching))
 }

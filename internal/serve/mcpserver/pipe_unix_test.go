@@ -20,7 +20,8 @@ func TestFileReplacedByPipe(t *testing.T) {
 	if err := syscall.Mkfifo(*a.FilePath, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: a.links[0].URI}); notFound(err) == nil {
+	if _, err := c.session.ReadResource(t.Context(),
+		&mcp.ReadResourceParams{URI: a.links[0].URI}); notFound(err) == nil {
 		t.Errorf("read: %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"signalbox/internal/serve/mcpserver/schema"
 )
 
-// Portfolio answers questions about a portfolio. Its methods may be called concurrently. An answer is a JSON object in the requested
-// format, also when it reports a failure.
+// Portfolio answers questions about a portfolio. Its methods may be called concurrently. An answer
+// is a JSON object in the requested format, also when it reports a failure.
 type Portfolio interface {
 	CheckExitSignals(context.Context, portfolio.ExitQuery) portfolio.Answer
 	SuggestTaxLossHarvest(context.Context, portfolio.HarvestQuery) portfolio.Answer
@@ -41,11 +41,13 @@ type harvestInput struct {
 }
 
 func formatArgument(byDefault brief.Format) schema.Property {
-	return schema.Choice("format", brief.Formats(), "agent: snapshot and flags. summary: the result without long details. full: the whole result. report: Markdown.").Default(byDefault)
+	return schema.Choice("format", brief.Formats(),
+		"agent: snapshot and flags. summary: the result without long details. full: the whole result. report: Markdown.").Default(byDefault)
 }
 
 func outputArgument() schema.Property {
-	return schema.Choice("output", brief.Outputs(), "file: also write the full result to a file.").Default(brief.OutputInline)
+	return schema.Choice("output", brief.Outputs(),
+		"file: also write the full result to a file.").Default(brief.OutputInline)
 }
 
 func (in exitSignalsInput) format() brief.Format { return brief.Format(in.Format) }
@@ -55,7 +57,8 @@ const asOfDescription = "Date, for example 2026-01-31. Default: as_of in portfol
 
 func (s *Server) addPortfolio() {
 	addPortfolioTool(s, definition{
-		name: "check_exit_signals", title: "Check exit signals", readOnly: true, aliases: map[string]string{"account": "account_id"},
+		name: "check_exit_signals", title: "Check exit signals", readOnly: true,
+		aliases:     map[string]string{"account": "account_id"},
 		description: "Checks a position against the exit rules of the portfolio: which rules triggered, how much to sell, and where to set the stop. Not investment advice.",
 		input: schema.Object(
 			schema.Text("ticker", 32, "Ticker or OCC symbol.").Require(),
@@ -65,37 +68,49 @@ func (s *Server) addPortfolio() {
 			formatArgument(brief.FormatAgent), outputArgument(),
 		),
 	}, answer.ExitTool(), func(p portfolio.Problem, ticker string) answer.ExitResult {
-		return answer.ExitResult{Ticker: oneLine(ticker, 40), Status: string(brief.StatusError), Error: p.Text, Problem: answer.Problem{ErrorKind: p.Kind, ErrorHint: p.Hint}}
+		return answer.ExitResult{Ticker: oneLine(ticker, 40), Status: string(brief.StatusError),
+			Error: p.Text, Problem: answer.Problem{ErrorKind: p.Kind, ErrorHint: p.Hint}}
 	}, func(ctx context.Context, desk Portfolio, in exitSignalsInput) portfolio.Answer {
-		return desk.CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: in.Ticker, Shares: in.Shares.String(), AccountID: in.Account, AsOf: in.AsOf,
-			Format: in.Format, Output: in.Output})
+		return desk.CheckExitSignals(ctx,
+			portfolio.ExitQuery{Ticker: in.Ticker, Shares: in.Shares.String(),
+				AccountID: in.Account, AsOf: in.AsOf,
+				Format: in.Format, Output: in.Output})
 	})
 	addPortfolioTool(s, definition{
-		name: "suggest_tax_loss_harvest", title: "Suggest losses to harvest", readOnly: true, aliases: map[string]string{"account_id": "account"},
+		name: "suggest_tax_loss_harvest", title: "Suggest losses to harvest", readOnly: true,
+		aliases:     map[string]string{"account_id": "account"},
 		description: "Finds open lots that could be sold at a loss for taxes, how much of the loss would be deductible, and which sales would be wash sales (US federal rules). Not tax advice.",
 		input: schema.Object(
 			schema.Amount("min_loss", "Minimum loss of a lot."),
-			schema.Choice("sort_by", []string{"loss_amount", "loss_pct", "days_held"}, "Sort order.").Default("loss_amount"),
+			schema.Choice("sort_by", []string{"loss_amount", "loss_pct", "days_held"},
+				"Sort order.").Default("loss_amount"),
 			schema.Bool("include_wash_sale_check", "Check for wash sales.").Default(true),
 			schema.Text("account", 64, "Only this account. Default: all taxable accounts."),
-			schema.Text("source", 255, "Only accounts with transactions from this file in the folder transactions, or from files of this kind."),
+			schema.Text("source", 255,
+				"Only accounts with transactions from this file in the folder transactions, or from files of this kind."),
 			schema.Day("as_of", asOfDescription),
 			formatArgument(brief.FormatSummary), outputArgument(),
 		),
 	}, answer.HarvestTool(), func(p portfolio.Problem, _ string) answer.HarvestResult {
-		return answer.HarvestResult{Status: string(brief.StatusError), Error: p.Text, Problem: answer.Problem{ErrorKind: p.Kind, ErrorHint: p.Hint}}
+		return answer.HarvestResult{Status: string(brief.StatusError), Error: p.Text,
+			Problem: answer.Problem{ErrorKind: p.Kind, ErrorHint: p.Hint}}
 	}, func(ctx context.Context, desk Portfolio, in harvestInput) portfolio.Answer {
-		return desk.SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: in.MinLoss.String(), SortBy: in.SortBy, SkipWashCheck: !in.WashCheck,
-			Account: in.Account, Source: in.Source, AsOf: in.AsOf, Format: in.Format, Output: in.Output})
+		return desk.SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: in.MinLoss.String(),
+			SortBy: in.SortBy, SkipWashCheck: !in.WashCheck,
+			Account: in.Account, Source: in.Source, AsOf: in.AsOf, Format: in.Format,
+			Output: in.Output})
 	})
 }
 
-// addPortfolioTool adds a tool that Options.Portfolio answers. Errors that occur before the portfolio is asked have the same format:
-// failed converts a problem to a result that names the ticker.
-func addPortfolioTool[In interface{ format() brief.Format }, R, S any](s *Server, d definition, tool brief.Tool[R, S], failed func(p portfolio.Problem, ticker string) R,
+// addPortfolioTool adds a tool that Options.Portfolio answers. Errors that occur before the
+// portfolio is asked have the same format: failed converts a problem to a result that names the
+// ticker.
+func addPortfolioTool[In interface{ format() brief.Format }, R, S any](s *Server, d definition,
+	tool brief.Tool[R, S], failed func(p portfolio.Problem, ticker string) R,
 	ask func(context.Context, Portfolio, In) portfolio.Answer) {
 	d.output = schema.AnyFormat()
-	fail := func(p portfolio.Problem, arguments json.RawMessage, format brief.Format, file string) reply {
+	fail := func(p portfolio.Problem, arguments json.RawMessage, format brief.Format,
+		file string) reply {
 		text, err := tool.Answer(failed(p, givenTicker(arguments)), format, brief.Saved{Path: file})
 		if err != nil { // cannot happen
 			text, _ = brief.Encode(brief.Failed(p.Kind, p.Text))
@@ -109,21 +124,26 @@ func addPortfolioTool[In interface{ format() brief.Format }, R, S any](s *Server
 		}
 		if err != nil { // the format itself may be invalid
 			flag, advice := classify(err)
-			return fail(portfolio.Problem{Kind: flag, Text: oneLine(err.Error(), 300), Hint: advice}, arguments, brief.FormatAgent, "")
+			return fail(portfolio.Problem{Kind: flag, Text: oneLine(err.Error(), 300),
+				Hint: advice}, arguments, brief.FormatAgent, "")
 		}
 		if s.opts.Portfolio == nil {
-			return fail(portfolio.Problem{Kind: portfolio.NoPortfolio, Text: "this server has no portfolio", Hint: portfolioHint}, arguments, in.format(), "")
+			return fail(portfolio.Problem{Kind: portfolio.NoPortfolio,
+				Text: "this server has no portfolio", Hint: portfolioHint}, arguments, in.format(),
+				"")
 		}
 		answered := ask(ctx, s.opts.Portfolio, in)
 		if answered.FilePath != "" {
 			if err := s.files.Adopt(answered.FilePath); err != nil {
-				s.log.Warn("cannot offer the file of an answer", "file", answered.FilePath, "error", err)
+				s.log.Warn("cannot offer the file of an answer", "file", answered.FilePath, "error",
+					err)
 			}
 		}
 		if answered.Problem != nil && answered.Problem.Kind == portfolio.NoPortfolio {
 			return fail(withFolder(*answered.Problem), arguments, in.format(), answered.FilePath)
 		}
-		return reply{answered.JSON, answered.Status == brief.StatusError, answered.FilePath, func() string { return extractVerdict(tool, answered.JSON) }}
+		return reply{answered.JSON, answered.Status == brief.StatusError, answered.FilePath,
+			func() string { return extractVerdict(tool, answered.JSON) }}
 	})
 }
 
@@ -142,7 +162,8 @@ func givenTicker(arguments json.RawMessage) string {
 const portfolioHint = "the operator sets its folder with signalbox mcp --portfolio DIR or " +
 	"SIGNALBOX_PORTFOLIO; signalbox portfolio init DIR creates an example"
 
-// withFolder adds the working directory of the server, where it looks for the portfolio, to a problem.
+// withFolder adds the working directory of the server, where it looks for the portfolio, to a
+// problem.
 func withFolder(p portfolio.Problem) portfolio.Problem {
 	if here, err := os.Getwd(); err == nil {
 		p.Text += " (the server runs in " + here + ")"
@@ -169,7 +190,8 @@ func extractVerdict[R, S any](tool brief.Tool[R, S], text json.RawMessage) strin
 		parsed.Verdict, _, _ = strings.Cut(parsed.Verdict, "**")
 	}
 	var result R
-	if parsed.Verdict == "" && parsed.Snapshot.Verdict == "" && json.Unmarshal(text, &result) == nil {
+	if parsed.Verdict == "" && parsed.Snapshot.Verdict == "" &&
+		json.Unmarshal(text, &result) == nil {
 		if snapshot, err := brief.Encode(tool.Snapshot(result)); err == nil {
 			json.Unmarshal(snapshot, &parsed.Snapshot) // cannot fail
 		}

@@ -19,8 +19,10 @@ import (
 
 func TestNoPortfolio(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), nil))
-	for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"}, "suggest_tax_loss_harvest": {"format": "agent"}} {
-		if a := c.fails(tool, "no_portfolio", in); !strings.Contains(a.text, "signalbox portfolio init") {
+	for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"},
+		"suggest_tax_loss_harvest": {"format": "agent"}} {
+		if a := c.fails(tool, "no_portfolio", in); !strings.Contains(a.text,
+			"signalbox portfolio init") {
 			t.Errorf("%s: does not say how to get one: %s", tool, a.text)
 		}
 	}
@@ -34,11 +36,13 @@ func TestNoPortfolioInFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: portfolio.NewDesk(".", nil)}))
-	for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"}, "suggest_tax_loss_harvest": {}} {
+	for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"},
+		"suggest_tax_loss_harvest": {}} {
 		for _, format := range brief.Formats() {
 			in["format"] = format
 			a := c.call(tool, in)
-			for _, want := range []string{"no portfolio.yaml in this folder", here, "--portfolio", "SIGNALBOX_PORTFOLIO"} {
+			for _, want := range []string{"no portfolio.yaml in this folder", here, "--portfolio",
+				"SIGNALBOX_PORTFOLIO"} {
 				if a.Status != brief.StatusError || !strings.Contains(a.text, want) {
 					t.Errorf("%s as %s: does not say %q: %s", tool, format, want, a.text)
 				}
@@ -54,12 +58,14 @@ func TestNoPortfolioInFolder(t *testing.T) {
 // TestPortfolioSnapshotKeys compares the snapshots of failed and successful calls.
 func TestPortfolioSnapshotKeys(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: smallDesk(t)}))
-	for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"}, "suggest_tax_loss_harvest": {}} {
+	for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"},
+		"suggest_tax_loss_harvest": {}} {
 		in["as_of"], in["format"] = "2026-01-02", "agent"
 		good := c.ok(tool, in)
 		in["as_of"] = "yesterday"
 		bad := c.fails(tool, "invalid_arguments", in)
-		if diff := cmp.Diff(slices.Sorted(maps.Keys(good.Snapshot)), slices.Sorted(maps.Keys(bad.Snapshot))); diff != "" {
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(good.Snapshot)),
+			slices.Sorted(maps.Keys(bad.Snapshot))); diff != "" {
 			t.Errorf("%s: keys (-success +invalid arguments):\n%s", tool, diff)
 		}
 	}
@@ -67,15 +73,18 @@ func TestPortfolioSnapshotKeys(t *testing.T) {
 
 // Each portfolio tool accepts the other's name for the account argument.
 func TestPortfolioAccountNames(t *testing.T) {
-	d := &desk{answer: portfolio.Answer{JSON: json.RawMessage(`{"status":"success"}`), Status: brief.StatusSuccess}}
+	d := &desk{answer: portfolio.Answer{JSON: json.RawMessage(`{"status":"success"}`),
+		Status: brief.StatusSuccess}}
 	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: d}))
 	c.call("check_exit_signals", args{"ticker": "SLV", "account": "brk"})
 	c.call("suggest_tax_loss_harvest", args{"account_id": "ira"})
 	if d.exits.AccountID != "brk" || d.harvest.Account != "ira" {
 		t.Errorf("asked %+v and %+v", d.exits, d.harvest)
 	}
-	c.fails("check_exit_signals", "invalid_arguments", args{"ticker": "SLV", "account": "brk", "account_id": "ira"})
-	if a := c.fails("suggest_tax_loss_harvest", "invalid_arguments", args{"acount": "brk"}); !strings.Contains(a.string("verdict"), `did you mean "account"?`) {
+	c.fails("check_exit_signals", "invalid_arguments",
+		args{"ticker": "SLV", "account": "brk", "account_id": "ira"})
+	if a := c.fails("suggest_tax_loss_harvest", "invalid_arguments",
+		args{"acount": "brk"}); !strings.Contains(a.string("verdict"), `did you mean "account"?`) {
 		t.Errorf("a name with a mistake: %s", a.text)
 	}
 }
@@ -83,10 +92,13 @@ func TestPortfolioAccountNames(t *testing.T) {
 func TestLongAnswersAreSentOnce(t *testing.T) {
 	long := strings.Repeat("x", maxText)
 	verdicts := map[string]string{
-		`{"status":"success","verdict":"Take two losses","more":"` + long + `"}`:                                                          "Take two losses. ",
-		`{"status":"success","format":"report","report":"# Losses\n\n**Take three**\n\n` + long + `","file_path":null}`:                   "Take three. ",
-		`{"status":"success","candidate_count":0,"metadata":{"positions_analyzed":7},"disclaimer":"` + long + `","file_path":null}`:       "No tax-loss harvesting candidates found (7 positions analyzed). ",
-		`{"status":"error","error":"too many rows","error_kind":"not_computable","error_hint":"` + long + `","total_harvestable_loss":0}`: "Tax harvest analysis failed: too many rows. ",
+		`{"status":"success","verdict":"Take two losses","more":"` + long +
+			`"}`: "Take two losses. ",
+		`{"status":"success","format":"report","report":"# Losses\n\n**Take three**\n\n` + long +
+			`","file_path":null}`: "Take three. ",
+		`{"status":"success","candidate_count":0,"metadata":{"positions_analyzed":7},"disclaimer":"` + long + `","file_path":null}`: "No tax-loss harvesting candidates found (7 positions analyzed). ",
+		`{"status":"error","error":"too many rows","error_kind":"not_computable","error_hint":"` +
+			long + `","total_harvestable_loss":0}`: "Tax harvest analysis failed: too many rows. ",
 	}
 	for text, want := range verdicts {
 		told := portfolio.Answer{JSON: json.RawMessage(text), Status: brief.StatusSuccess}
@@ -95,15 +107,20 @@ func TestLongAnswersAreSentOnce(t *testing.T) {
 		}
 		c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: &desk{answer: told}}))
 		a := c.call("suggest_tax_loss_harvest", nil)
-		if !strings.HasPrefix(a.text, want) || len(a.text) > 1000 || a.structured < maxText || len(a.links) != 1 {
-			t.Fatalf("%.60s: %d bytes of text, %d of structured content, %d links: %.300s", text, len(a.text), a.structured, len(a.links), a.text)
+		if !strings.HasPrefix(a.text, want) || len(a.text) > 1000 || a.structured < maxText ||
+			len(a.links) != 1 {
+			t.Fatalf("%.60s: %d bytes of text, %d of structured content, %d links: %.300s", text,
+				len(a.text), a.structured, len(a.links), a.text)
 		}
-		read, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: a.links[0].URI})
+		read, err := c.session.ReadResource(t.Context(),
+			&mcp.ReadResourceParams{URI: a.links[0].URI})
 		if err != nil || read.Contents[0].Text != text {
 			t.Errorf("the file does not have the answer: %v", err)
 		}
-		// If the file cannot be written the text is complete, because some clients show only the text.
-		c = newCaller(t, newServer(t, t.TempDir()+"/nothing", &Options{Portfolio: &desk{answer: told}}))
+		// If the file cannot be written the text is complete, because some clients show only the
+		// text.
+		c = newCaller(t, newServer(t, t.TempDir()+"/nothing",
+			&Options{Portfolio: &desk{answer: told}}))
 		if a := c.call("suggest_tax_loss_harvest", nil); a.text != text {
 			t.Errorf("without a box: %.300s", a.text)
 		}
@@ -128,18 +145,25 @@ func (d *desk) SuggestTaxLossHarvest(_ context.Context, q portfolio.HarvestQuery
 }
 
 func TestPortfolioArguments(t *testing.T) {
-	d := &desk{answer: portfolio.Answer{JSON: json.RawMessage(`{"status":"success"}`), Status: brief.StatusSuccess}}
+	d := &desk{answer: portfolio.Answer{JSON: json.RawMessage(`{"status":"success"}`),
+		Status: brief.StatusSuccess}}
 	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: d}))
 	c.call("check_exit_signals", args{"ticker": "SLV"})
 	c.call("suggest_tax_loss_harvest", nil)
-	if diff := cmp.Diff([]any{portfolio.ExitQuery{Ticker: "SLV", Format: "agent", Output: "inline"}, portfolio.HarvestQuery{SortBy: "loss_amount", Format: "summary", Output: "inline"}}, []any{d.exits, d.harvest}); diff != "" {
+	if diff := cmp.Diff([]any{portfolio.ExitQuery{Ticker: "SLV", Format: "agent", Output: "inline"},
+		portfolio.HarvestQuery{SortBy: "loss_amount", Format: "summary", Output: "inline"}},
+		[]any{d.exits, d.harvest}); diff != "" {
 		t.Errorf("defaults (-want +got):\n%s", diff)
 	}
-	c.call("check_exit_signals", json.RawMessage(`{"ticker":"SLV","shares":123456789012.3456789,"account_id":"brk","as_of":"2026-01-31","format":"full","output":"file"}`))
-	c.call("suggest_tax_loss_harvest", json.RawMessage(`{"min_loss":0.10,"sort_by":"days_held","include_wash_sale_check":false,"account":"a","source":"s","as_of":"2026-01-31","format":"report","output":"file"}`))
+	c.call("check_exit_signals",
+		json.RawMessage(`{"ticker":"SLV","shares":123456789012.3456789,"account_id":"brk","as_of":"2026-01-31","format":"full","output":"file"}`))
+	c.call("suggest_tax_loss_harvest",
+		json.RawMessage(`{"min_loss":0.10,"sort_by":"days_held","include_wash_sale_check":false,"account":"a","source":"s","as_of":"2026-01-31","format":"report","output":"file"}`))
 	want := []any{
-		portfolio.ExitQuery{Ticker: "SLV", Shares: "123456789012.3456789", AccountID: "brk", AsOf: "2026-01-31", Format: "full", Output: "file"},
-		portfolio.HarvestQuery{MinLoss: "0.10", SortBy: "days_held", SkipWashCheck: true, Account: "a", Source: "s", AsOf: "2026-01-31", Format: "report", Output: "file"},
+		portfolio.ExitQuery{Ticker: "SLV", Shares: "123456789012.3456789", AccountID: "brk",
+			AsOf: "2026-01-31", Format: "full", Output: "file"},
+		portfolio.HarvestQuery{MinLoss: "0.10", SortBy: "days_held", SkipWashCheck: true,
+			Account: "a", Source: "s", AsOf: "2026-01-31", Format: "report", Output: "file"},
 	}
 	if diff := cmp.Diff(want, []any{d.exits, d.harvest}); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -168,41 +192,51 @@ func smallDesk(t *testing.T) *portfolio.Desk {
 	return portfolio.NewDesk(dir, &portfolio.Options{Logs: filepath.Join(t.TempDir(), "logs")})
 }
 
-// TestPortfolioFormats queries a real portfolio in every format, for existing and missing positions.
+// TestPortfolioFormats queries a real portfolio in every format, for existing and missing
+// positions.
 func TestPortfolioFormats(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: smallDesk(t)}))
 	for _, format := range brief.Formats() {
 		for _, output := range brief.Outputs() {
-			for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"}, "suggest_tax_loss_harvest": {}} {
+			for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"},
+				"suggest_tax_loss_harvest": {}} {
 				in["as_of"], in["format"], in["output"] = "2026-01-02", format, output
 				a := c.ok(tool, in)
 				if (a.FilePath != nil) != (output == brief.OutputFile) {
 					t.Errorf("%s %s %s: path %v", tool, format, output, a.FilePath)
 				}
 				if a.FilePath != nil {
-					if _, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: a.links[0].URI}); err != nil {
+					if _, err := c.session.ReadResource(t.Context(),
+						&mcp.ReadResourceParams{URI: a.links[0].URI}); err != nil {
 						t.Errorf("%s: %v", tool, err)
 					}
 				}
 			}
 		}
-		if a := c.call("check_exit_signals", args{"ticker": "NOPE", "as_of": "2026-01-02", "format": format}); a.Status != brief.StatusError {
+		if a := c.call("check_exit_signals", args{"ticker": "NOPE", "as_of": "2026-01-02",
+			"format": format}); a.Status != brief.StatusError {
 			t.Errorf("unknown ticker as %s: %s", format, a.text)
 		}
 	}
 }
 
-// TestErrorsNameTheTicker calls with wrong arguments: the answer names the ticker that was given, and options are tickers too.
+// TestErrorsNameTheTicker calls with wrong arguments: the answer names the ticker that was given,
+// and options are tickers too.
 func TestErrorsNameTheTicker(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: smallDesk(t)}))
 	for _, in := range []args{
-		{"ticker": "SLV", "shares": -1}, {"ticker": "SLV", "format": "short"}, {"ticker": "SLV", "colour": "red"}, {"ticker": "SLV", "as_of": "soon"}, {"ticker": "SLV", "shares": "many"},
+		{"ticker": "SLV", "shares": -1}, {"ticker": "SLV", "format": "short"},
+		{"ticker": "SLV", "colour": "red"}, {"ticker": "SLV", "as_of": "soon"},
+		{"ticker": "SLV", "shares": "many"},
 	} {
-		if a := c.call("check_exit_signals", in); !strings.Contains(a.text, "Exit signal check failed for SLV: ") {
+		if a := c.call("check_exit_signals", in); !strings.Contains(a.text,
+			"Exit signal check failed for SLV: ") {
 			t.Errorf("%v: %s", in, a.text)
 		}
 	}
-	if a := c.call("check_exit_signals", args{"ticker": "AAPL  260116C00150000"}); !strings.Contains(a.text, "AAPL260116C00150000 is not in the portfolio") {
+	if a := c.call("check_exit_signals",
+		args{"ticker": "AAPL  260116C00150000"}); !strings.Contains(a.text,
+		"AAPL260116C00150000 is not in the portfolio") {
 		t.Error(a.text)
 	}
 }

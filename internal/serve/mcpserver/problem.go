@@ -40,7 +40,8 @@ func explain(err error) (flag, message string) {
 
 // classify returns the flag of an error, and advice.
 func classify(err error) (flag, advice string) {
-	refused, known, argument, coded := (*rules.RefusedError)(nil), (*problem)(nil), (*schema.ArgumentError)(nil), (*signalbox.Error)(nil)
+	refused, known, argument, coded := (*rules.RefusedError)(nil), (*problem)(nil),
+		(*schema.ArgumentError)(nil), (*signalbox.Error)(nil)
 	hint := ""
 	if errors.As(err, &coded) {
 		hint = coded.Hint
@@ -53,7 +54,8 @@ func classify(err error) (flag, advice string) {
 	case errors.As(err, &refused):
 		return string(refused.Reason), refusedAdvice(refused.Reason, hint)
 	case errors.Is(err, rules.ErrNothingToClaim):
-		return "nothing_to_claim", "call get_status to see what the box waits for, and try again later"
+		return "nothing_to_claim",
+			"call get_status to see what the box waits for, and try again later"
 	case errors.Is(err, engine.ErrUnknownOutcome):
 		return "unknown_outcome", "check the work with get_work, or repeat the call"
 	case errors.Is(err, engine.ErrClockSkew):
@@ -104,7 +106,8 @@ func hasCode(err error, code signalbox.Code) bool {
 // flagNoBox adds the flag no_box to an error if there is no box.
 func flagNoBox(err error) error {
 	if hasCode(err, signalbox.CodeNotFound) {
-		return &problem{"no_box", err, "the operator creates one with signalbox init, or sets one with --box or SIGNALBOX_BOX"}
+		return &problem{"no_box", err,
+			"the operator creates one with signalbox init, or sets one with --box or SIGNALBOX_BOX"}
 	}
 	return err
 }

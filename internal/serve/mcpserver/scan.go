@@ -56,7 +56,8 @@ type scannedSignal struct {
 }
 
 func newScannedSignal(sig signalbox.Signal) scannedSignal {
-	h := scannedSignal{Dialect: sig.Dialect, Signal: oneLine(sig.Name, maxTitle), TaskID: oneLine(sig.TaskID, maxTitle), Title: oneLine(sig.Title, maxTitle), Line: sig.Line,
+	h := scannedSignal{Dialect: sig.Dialect, Signal: oneLine(sig.Name, maxTitle),
+		TaskID: oneLine(sig.TaskID, maxTitle), Title: oneLine(sig.Title, maxTitle), Line: sig.Line,
 		Detail: oneLine(sig.Detail, 2*maxTitle)}
 	if !sig.Taken() {
 		h.Refused = &sig.Refused
@@ -69,17 +70,20 @@ func (s *scanSnapshot) flags() (flags []brief.Flag) {
 		return nil
 	}
 	if s.Said.Signal == signalbox.NameUnknown {
-		flags = append(flags, brief.Flag{Flag: "nothing_said", Severity: brief.Warning, Message: "The turn has no accepted signal"})
+		flags = append(flags, brief.Flag{Flag: "nothing_said", Severity: brief.Warning,
+			Message: "The turn has no accepted signal"})
 	}
 	if s.Refused > 0 {
 		flags = append(flags, brief.Flag{Flag: "signals_refused", Severity: brief.Warning,
 			Message: fmt.Sprintf("%s refused", text.Count(s.Refused, "signal"))})
 	}
 	if s.Dropped > 0 {
-		flags = append(flags, brief.Flag{Flag: "signals_dropped", Severity: brief.Warning, Message: fmt.Sprintf("%d more were counted but not listed", s.Dropped)})
+		flags = append(flags, brief.Flag{Flag: "signals_dropped", Severity: brief.Warning,
+			Message: fmt.Sprintf("%d more were counted but not listed", s.Dropped)})
 	}
 	if s.Failed {
-		flags = append(flags, brief.Flag{Flag: "agent_failed", Severity: brief.Warning, Message: "The agent's program reports a failure"})
+		flags = append(flags, brief.Flag{Flag: "agent_failed", Severity: brief.Warning,
+			Message: "The agent's program reports a failure"})
 	}
 	return flags
 }
@@ -101,15 +105,22 @@ func (s *Server) addScanTranscript() {
 			"Sends nothing.",
 		input: schema.Object(
 			schema.Text("text", maxTranscript, "The transcript itself, not a path.").Require(),
-			schema.Choice("format", signalbox.Formats(), "The format of the transcript; auto detects it.").Default(signalbox.FormatAuto),
-			schema.Choice("role", signalbox.Roles(), "Refuse line signals that this role may not send."),
+			schema.Choice("format", signalbox.Formats(),
+				"The format of the transcript; auto detects it.").Default(signalbox.FormatAuto),
+			schema.Choice("role", signalbox.Roles(),
+				"Refuse line signals that this role may not send."),
 			schema.Text("work", 1024, "Refuse line signals about other work.").Pattern(word),
 			schema.Text("key", 1024, "Refuse signals without this session key.").Pattern(word),
-			schema.Bool("include_refused", "Also list refused signals, with the reason.").Default(false),
-			schema.Choice("policy", []string{policyLast, policySeed}, "last: of several verdicts of one family the last one counts. "+
-				"seed: the first match in table order, ignoring role, work, key and code fences.").Default(policyLast),
+			schema.Bool("include_refused",
+				"Also list refused signals, with the reason.").Default(false),
+			schema.Choice("policy", []string{policyLast, policySeed},
+				"last: of several verdicts of one family the last one counts. "+
+					"seed: the first match in table order, ignoring role, work, key and code fences.").Default(policyLast),
 		),
-	}, func(_ context.Context, in scanInput) (scanSnapshot, *files.Attachment, error) { return in.scan() })
+	}, func(_ context.Context, in scanInput) (scanSnapshot, *files.Attachment,
+		error) {
+		return in.scan()
+	})
 }
 
 func (in *scanInput) scan() (found scanSnapshot, rest *files.Attachment, err error) {
@@ -118,7 +129,8 @@ func (in *scanInput) scan() (found scanSnapshot, rest *files.Attachment, err err
 	report := scanner.Report()
 	said := transcript.Resolve(append([]signalbox.Signal(nil), heard...), in.Role, in.Work)
 	if in.Policy == policySeed {
-		if said, err = transcript.ResolveSeed(strings.NewReader(in.Text), &transcript.Options{Format: in.Format}); err != nil {
+		if said, err = transcript.ResolveSeed(strings.NewReader(in.Text),
+			&transcript.Options{Format: in.Format}); err != nil {
 			return found, nil, err
 		}
 	}
@@ -139,7 +151,8 @@ func (in *scanInput) scan() (found scanSnapshot, rest *files.Attachment, err err
 		if len(found.Signals) < maxListed {
 			found.Signals = append(found.Signals, newScannedSignal(sig))
 		}
-		found.LeftOut = found.LeftOut || len(full.Signals) > maxListed || len(sig.Body) > 0 || sig.Exit != nil || sig.Turn != nil
+		found.LeftOut = found.LeftOut || len(full.Signals) > maxListed || len(sig.Body) > 0 ||
+			sig.Exit != nil || sig.Turn != nil
 	}
 	if found.LeftOut {
 		rest = &files.Attachment{Prefix: "scan", Result: full}
@@ -157,7 +170,9 @@ func (s *scanSnapshot) verdict() string {
 	case s.Said.Signal == signalbox.NameUnknown:
 		return "The turn has no signal: ask the agent to end its turn with one"
 	case s.Said.TaskID != "":
-		return fmt.Sprintf("The signal of the turn is %s about %s, on line %d: act only on that", s.Said.Signal, s.Said.TaskID, s.Said.Line)
+		return fmt.Sprintf("The signal of the turn is %s about %s, on line %d: act only on that",
+			s.Said.Signal, s.Said.TaskID, s.Said.Line)
 	}
-	return fmt.Sprintf("The signal of the turn is %s, on line %d: act only on that", s.Said.Signal, s.Said.Line)
+	return fmt.Sprintf("The signal of the turn is %s, on line %d: act only on that", s.Said.Signal,
+		s.Said.Line)
 }

@@ -8,13 +8,15 @@ import (
 	"testing"
 )
 
-// TestNoBooleanSchemas checks that no schema of a tool is a bare true or false, which JSON Schema allows and several
-// clients refuse. additionalProperties is the exception: clients read it as a flag.
+// TestNoBooleanSchemas checks that no schema of a tool is a bare true or false, which JSON Schema
+// allows and several clients refuse. additionalProperties is the exception: clients read it as a
+// flag.
 func TestNoBooleanSchemas(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), nil))
 	checked := 0
 	for _, name := range slices.Sorted(maps.Keys(c.tools)) {
-		for what, schema := range map[string]any{"input": c.tools[name].InputSchema, "output": c.tools[name].OutputSchema} {
+		for what, schema := range map[string]any{"input": c.tools[name].InputSchema,
+			"output": c.tools[name].OutputSchema} {
 			text, err := json.Marshal(schema)
 			if err != nil {
 				t.Fatal(err)

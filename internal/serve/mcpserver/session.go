@@ -13,12 +13,14 @@ import (
 	"signalbox/internal/serve/mcpserver/schema"
 )
 
-// operatorOnly returns an error if the server acts for an agent. It prevents mistakes, not attacks: see docs/security.md.
+// operatorOnly returns an error if the server acts for an agent. It prevents mistakes, not attacks:
+// see docs/security.md.
 func (s *Server) operatorOnly(what string) error {
 	if s.opts.Session == "" {
 		return nil
 	}
-	return problemf("not_allowed", "ask the operator", "session '%s' may not %s", s.opts.Session, what)
+	return problemf("not_allowed", "ask the operator", "session '%s' may not %s", s.opts.Session,
+		what)
 }
 
 // shows reports whether the server shows a work item to its client.
@@ -39,10 +41,12 @@ func (s *Server) findWork(state *rules.State, name string) (*rules.Work, error) 
 }
 
 func (s *Server) onlyOwnWork() error {
-	return problemf("not_allowed", "leave other work alone", "session '%s' may only see its own work, '%s'", s.opts.Session, s.opts.Work)
+	return problemf("not_allowed", "leave other work alone",
+		"session '%s' may only see its own work, '%s'", s.opts.Session, s.opts.Work)
 }
 
-// checkLedger returns an error if the client may not see the ledger, which has the events of all work.
+// checkLedger returns an error if the client may not see the ledger, which has the events of all
+// work.
 func (s *Server) checkLedger() error {
 	if s.opts.Work == "" {
 		return nil
@@ -50,18 +54,21 @@ func (s *Server) checkLedger() error {
 	return s.operatorOnly("see the ledger")
 }
 
-// session returns the session that a call acts for: the server's own, or else the one that the call names.
+// session returns the session that a call acts for: the server's own, or else the one that the call
+// names.
 func (s *Server) session(named string) (string, error) {
 	own := s.opts.Session
 	switch {
 	case own == "" && named == "":
-		return "", problemf("session_needed", "pass the session that claim_work returned", "session is required")
+		return "", problemf("session_needed", "pass the session that claim_work returned",
+			"session is required")
 	case own == "" || named == own:
 		return named, nil
 	case named == "":
 		return own, nil
 	}
-	return "", problemf("not_allowed", "leave out session", "session '%s' may not act for session '%s'", own, named)
+	return "", problemf("not_allowed", "leave out session",
+		"session '%s' may not act for session '%s'", own, named)
 }
 
 // connectionKey is the context key of the connection of a call.
@@ -71,7 +78,8 @@ func withConnection(ctx context.Context, connection *mcp.ServerSession) context.
 	return context.WithValue(ctx, connectionKey{}, connection)
 }
 
-// rememberClaim records that a session was claimed over the connection of a call, and forgets connections that have ended.
+// rememberClaim records that a session was claimed over the connection of a call, and forgets
+// connections that have ended.
 func (s *Server) rememberClaim(ctx context.Context, session string) {
 	connection, _ := ctx.Value(connectionKey{}).(*mcp.ServerSession)
 	if connection == nil {
@@ -80,7 +88,8 @@ func (s *Server) rememberClaim(ctx context.Context, session string) {
 	live := slices.Collect(s.mcp.Sessions())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.claims, func(c *mcp.ServerSession, _ map[string]bool) bool { return !slices.Contains(live, c) })
+	maps.DeleteFunc(s.claims,
+		func(c *mcp.ServerSession, _ map[string]bool) bool { return !slices.Contains(live, c) })
 	if s.claims[connection] == nil {
 		s.claims[connection] = map[string]bool{}
 	}
@@ -95,7 +104,8 @@ type callerSessions struct {
 
 func (c callerSessions) owns(session string) bool { return c.sessions[session] }
 
-// check returns an error if the session is unknown. The server's own session may not have claimed anything yet.
+// check returns an error if the session is unknown. The server's own session may not have claimed
+// anything yet.
 func (c callerSessions) check(s *Server, state *rules.State) error {
 	if _, known := state.Session(c.named); c.named != s.opts.Session && !known {
 		return unknownSession(c.named)
@@ -103,7 +113,8 @@ func (c callerSessions) check(s *Server, state *rules.State) error {
 	return nil
 }
 
-// callerSessions returns the server's own session, or the one that the call names, or those that were claimed over its connection.
+// callerSessions returns the server's own session, or the one that the call names, or those that
+// were claimed over its connection.
 func (s *Server) callerSessions(ctx context.Context, named string) (callerSessions, error) {
 	if s.opts.Session != "" || named != "" {
 		session, err := s.session(named)
@@ -129,8 +140,8 @@ type heldLease struct {
 	planned bool // the work belongs to a plan
 }
 
-// leaseOf returns the lease of a session: that of the given epoch, or if epoch is 0 the only live one. The rules check whether the
-// lease is live.
+// leaseOf returns the lease of a session: that of the given epoch, or if epoch is 0 the only live
+// one. The rules check whether the lease is live.
 func leaseOf(state *rules.State, id string, epoch uint64, now time.Time) (heldLease, error) {
 	session, known := state.Session(id)
 	if !known {
@@ -147,7 +158,8 @@ func leaseOf(state *rules.State, id string, epoch uint64, now time.Time) (heldLe
 		case 1:
 			epoch = live[0]
 		default:
-			return heldLease{}, problemf("epoch_needed", "pass the epoch of one of them", "session '%s' holds %d leases", id, len(live))
+			return heldLease{}, problemf("epoch_needed", "pass the epoch of one of them",
+				"session '%s' holds %d leases", id, len(live))
 		}
 	}
 	h := heldLease{session: id, role: session.Role, epoch: epoch, work: workUnder(session, epoch)}
@@ -167,7 +179,8 @@ func workUnder(session *rules.Session, epoch uint64) string {
 }
 
 func unknownSession(session string) error {
-	return problemf("unknown_session", "use the session that claim_work returned", "unknown session '%s'", session)
+	return problemf("unknown_session", "use the session that claim_work returned",
+		"unknown session '%s'", session)
 }
 
 // withNotFoundFlag adds the flag to a not-found error, depending on what does not exist.

@@ -23,20 +23,25 @@ import (
 func TestOwnSession(t *testing.T) {
 	dir := newBox(t)
 	mine, other := planned(t, dir, "s-1"), order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"},
-		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob", Lease: "l-2"})
+		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob",
+			Lease: "l-2"})
 	c := newCaller(t, newServer(t, dir, &Options{Session: "s-1"}))
 	c.fails("open_work", "not_allowed", args{"work": "x"})
 	c.fails("claim_work", "not_allowed", args{"role": "developer"})
-	c.fails("renew_lease", "not_allowed", args{"work": "w", "session": "s-2", "epoch": other.Lease.Epoch})
-	c.fails("submit_exit", "not_allowed", args{"session": "s-2", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
+	c.fails("renew_lease", "not_allowed",
+		args{"work": "w", "session": "s-2", "epoch": other.Lease.Epoch})
+	c.fails("submit_exit", "not_allowed",
+		args{"session": "s-2", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
 	c.fails("emit_signal", "not_allowed", args{"session": "s-2", "signal": "checkpoint"})
 	c.fails("ask_human", "not_allowed", args{"session": "s-2", "question": "which?"})
 	c.fails("renew_lease", "stale_lease", args{"work": "w", "epoch": other.Lease.Epoch})
 
-	if a := c.ok("get_status", nil); a.string("session") != "s-1" || !strings.Contains(a.string("verdict"), "You hold T1") {
+	if a := c.ok("get_status", nil); a.string("session") != "s-1" ||
+		!strings.Contains(a.string("verdict"), "You hold T1") {
 		t.Errorf("status: %s", a.text)
 	}
-	if a := c.ok("get_work", args{"work": "T1"}); !strings.Contains(a.string("verdict"), "You hold T1") {
+	if a := c.ok("get_work", args{"work": "T1"}); !strings.Contains(a.string("verdict"),
+		"You hold T1") {
 		t.Errorf("work: %s", a.text)
 	}
 	c.ok("list_work", nil)
@@ -53,19 +58,24 @@ func TestCrewReadsTheEndOfTurn(t *testing.T) {
 	dir := newBox(t)
 	planned(t, dir, "s-1")
 	c := newCaller(t, newServer(t, dir, &Options{Session: "s-1", Crew: true}))
-	if a := c.fails("emit_signal", "say_it_at_the_end", args{"signal": "ready_for_review", "work": "T1"}); !strings.Contains(a.text, "READY_FOR_REVIEW: T1") {
+	if a := c.fails("emit_signal", "say_it_at_the_end",
+		args{"signal": "ready_for_review", "work": "T1"}); !strings.Contains(a.text,
+		"READY_FOR_REVIEW: T1") {
 		t.Errorf("does not say what to write: %s", a.text)
 	}
 	c.fails("ask_human", "say_it_at_the_end", args{"question": "which?"})
-	c.fails("submit_exit", "say_it_at_the_end", args{"phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
+	c.fails("submit_exit", "say_it_at_the_end", args{"phase_completed": "IMPLEMENTATION",
+		"exit_reason": "completed"})
 	c.ok("emit_signal", args{"signal": "checkpoint", "percent": 10})
-	if a := c.ok("get_work", args{"work": "T1"}); a.string("phase") != "IMPLEMENTATION" || a.Snapshot["lease"] == nil {
+	if a := c.ok("get_work", args{"work": "T1"}); a.string("phase") != "IMPLEMENTATION" ||
+		a.Snapshot["lease"] == nil {
 		t.Errorf("T1 moved: %s", a.text)
 	}
 }
 
 func TestSessionMustBeAnID(t *testing.T) {
-	if _, err := New(func() (string, error) { return "", nil }, &Options{Session: "../x"}); err == nil {
+	if _, err := New(func() (string, error) { return "", nil },
+		&Options{Session: "../x"}); err == nil {
 		t.Error("accepted a session that is not an id")
 	}
 	if _, err := New(nil, nil); err == nil {
@@ -73,7 +83,8 @@ func TestSessionMustBeAnID(t *testing.T) {
 	}
 }
 
-// TestRaceForOneLease has several servers on one box, with several callers each, that claim the same work.
+// TestRaceForOneLease has several servers on one box, with several callers each, that claim the
+// same work.
 func TestRaceForOneLease(t *testing.T) {
 	dir := newBox(t)
 	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"})
@@ -85,7 +96,9 @@ func TestRaceForOneLease(t *testing.T) {
 		for i := range 8 {
 			c := newCaller(t, s)
 			group.Go(func() {
-				result, err := c.session.CallTool(t.Context(), &mcp.CallToolParams{Name: "claim_work", Arguments: args{"work": "w", "role": "developer"}})
+				result, err := c.session.CallTool(t.Context(),
+					&mcp.CallToolParams{Name: "claim_work",
+						Arguments: args{"work": "w", "role": "developer"}})
 				if err != nil {
 					t.Error(i, err)
 					return
@@ -123,10 +136,14 @@ func TestConcurrentCalls(t *testing.T) {
 				tool string
 				in   args
 			}{
-				{"open_work", args{"work": fmt.Sprintf("w%d", i)}}, {"list_work", nil}, {"claim_work", args{"role": "developer", "session": fmt.Sprintf("s%d", i)}},
-				{"get_status", nil}, {"scan_transcript", args{"text": "READY_FOR_REVIEW: T1\nSummary: x\n"}}, {"verify_ledger", nil},
+				{"open_work", args{"work": fmt.Sprintf("w%d", i)}}, {"list_work", nil},
+				{"claim_work", args{"role": "developer", "session": fmt.Sprintf("s%d", i)}},
+				{"get_status", nil},
+				{"scan_transcript", args{"text": "READY_FOR_REVIEW: T1\nSummary: x\n"}},
+				{"verify_ledger", nil},
 			} {
-				result, err := c.session.CallTool(t.Context(), &mcp.CallToolParams{Name: call.tool, Arguments: call.in})
+				result, err := c.session.CallTool(t.Context(),
+					&mcp.CallToolParams{Name: call.tool, Arguments: call.in})
 				if err != nil {
 					t.Errorf("%s: %v", call.tool, err)
 				} else if result.IsError {
@@ -149,9 +166,12 @@ func TestCloseDuringCalls(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 16 {
 		group.Go(func() {
-			result, err := c.session.CallTool(t.Context(), &mcp.CallToolParams{Name: "open_work", Arguments: args{"work": fmt.Sprintf("w%d", i)}})
+			result, err := c.session.CallTool(t.Context(),
+				&mcp.CallToolParams{Name: "open_work",
+					Arguments: args{"work": fmt.Sprintf("w%d", i)}})
 			if err == nil && result.IsError {
-				if a, err := readAnswer(result); err != nil || !a.has("stopping") && !a.has("cancelled") {
+				if a, err := readAnswer(result); err != nil || !a.has("stopping") &&
+					!a.has("cancelled") {
 					t.Errorf("got %+v, %v", a, err)
 				}
 			}
@@ -171,25 +191,30 @@ func TestExpiredLease(t *testing.T) {
 	dir := newBox(t)
 	later := time.Now()
 	c := newCaller(t, newServer(t, dir, &Options{Now: func() time.Time { return later }}))
-	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"}, rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s", Actor: "bob", Lease: "l", TTL: time.Second})
+	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"},
+		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s", Actor: "bob",
+			Lease: "l", TTL: time.Second})
 	if a := c.ok("get_work", args{"work": "w"}); a.Snapshot["lease"] == nil {
 		t.Errorf("held: %s", a.text)
 	}
 	later = later.Add(time.Hour)
 	a := c.ok("get_work", args{"work": "w"})
-	if a.Snapshot["lease"] != nil || a.string("claimable_by") != "developer" || !strings.Contains(fmt.Sprint(a.Snapshot["last_sessions"]), "ended:expired") {
+	if a.Snapshot["lease"] != nil || a.string("claimable_by") != "developer" ||
+		!strings.Contains(fmt.Sprint(a.Snapshot["last_sessions"]), "ended:expired") {
 		t.Errorf("ran out: %s", a.text)
 	}
 }
 
-// A call without an epoch uses the only live lease of its session: leases that have expired do not count.
+// A call without an epoch uses the only live lease of its session: leases that have expired do not
+// count.
 func TestOnlyLiveLease(t *testing.T) {
 	dir := newBox(t)
 	now := time.Now()
 	c := newCaller(t, newServer(t, dir, &Options{Now: func() time.Time { return now }}))
 	for work, ttl := range map[string]time.Duration{"w1": time.Minute, "w2": time.Hour} {
 		order(t, dir, rules.OpenWork{Work: work, Actor: "ann"},
-			rules.Claim{Work: work, Role: signalbox.RoleDeveloper, Session: "s", Actor: "bob", Lease: "l-" + work, TTL: ttl})
+			rules.Claim{Work: work, Role: signalbox.RoleDeveloper, Session: "s", Actor: "bob",
+				Lease: "l-" + work, TTL: ttl})
 	}
 	checkpoint := args{"session": "s", "signal": "checkpoint"}
 	c.fails("emit_signal", "epoch_needed", checkpoint)
@@ -201,32 +226,39 @@ func TestOnlyLiveLease(t *testing.T) {
 
 func countBlobs(t *testing.T, dir string) (count int) {
 	t.Helper()
-	err := filepath.WalkDir(filepath.Join(dir, "blobs"), func(_ string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.Type().IsRegular() {
-			count++
-		}
-		return err
-	})
+	err := filepath.WalkDir(filepath.Join(dir, "blobs"),
+		func(_ string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.Type().IsRegular() {
+				count++
+			}
+			return err
+		})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
 	return count
 }
 
-// A signal that is not recorded leaves no blob, so that an agent that repeats it does not fill the disk.
+// A signal that is not recorded leaves no blob, so that an agent that repeats it does not fill the
+// disk.
 func TestUnrecordedSignalsLeaveNoBlobs(t *testing.T) {
 	dir := newBox(t)
 	planned(t, dir, "s-1")
-	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"}, rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob", Lease: "l-2"})
+	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"},
+		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob",
+			Lease: "l-2"})
 	c := newCaller(t, newServer(t, dir, nil))
 	blobs := func() int { return countBlobs(t, dir) }
 	signal := func(notes string) {
-		c.call("emit_signal", args{"session": "s-1", "signal": "ready_for_review", "summary": notes})
+		c.call("emit_signal", args{"session": "s-1", "signal": "ready_for_review",
+			"summary": notes})
 	}
 	exit := func(notes string) {
-		c.call("submit_exit", args{"session": "s-2", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed", "notes": notes})
+		c.call("submit_exit", args{"session": "s-2", "phase_completed": "IMPLEMENTATION",
+			"exit_reason": "completed", "notes": notes})
 	}
-	for name, send := range map[string]func(notes string){"emit_signal": signal, "submit_exit": exit} {
+	for name, send := range map[string]func(
+		notes string){"emit_signal": signal, "submit_exit": exit} {
 		before := blobs()
 		send("first")
 		stored := blobs()
@@ -241,10 +273,13 @@ func TestUnrecordedSignalsLeaveNoBlobs(t *testing.T) {
 			send(fmt.Sprint("and again ", i))
 		}
 		if last := blobs(); last != repeated {
-			t.Errorf("%s: %d blobs after one call, %d after 21, %d after 41", name, stored, repeated, last)
+			t.Errorf("%s: %d blobs after one call, %d after 21, %d after 41", name, stored,
+				repeated, last)
 		}
 	}
-	c.fails("submit_exit", "unknown_session", args{"session": "s-unknown", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed", "notes": "unknown"})
+	c.fails("submit_exit", "unknown_session",
+		args{"session": "s-unknown", "phase_completed": "IMPLEMENTATION",
+			"exit_reason": "completed", "notes": "unknown"})
 }
 
 // Nothing is stored for a caller without the secret of the session.
@@ -252,13 +287,18 @@ func TestWrongSecretLeavesNoBlobs(t *testing.T) {
 	dir := newBox(t)
 	planned(t, dir, "s-1")
 	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"},
-		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob", Lease: "l-2"})
+		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob",
+			Lease: "l-2"})
 	c := newCaller(t, newServer(t, dir, nil))
 	before := countBlobs(t, dir)
-	c.fails("emit_signal", "wrong_secret", args{"session": "s-1", "secret": "wrong", "signal": "expanded_spec", "summary": "x",
+	c.fails("emit_signal", "wrong_secret", args{"session": "s-1", "secret": "wrong",
+		"signal": "expanded_spec", "summary": "x",
 		"sub_tasks": []args{{"id": "T9", "acceptance_criteria": []string{"y"}}}})
-	c.fails("emit_signal", "wrong_secret", args{"session": "s-1", "secret": "wrong", "signal": "ready_for_review", "summary": "x"})
-	c.fails("submit_exit", "wrong_secret", args{"session": "s-2", "secret": "wrong", "phase_completed": "IMPLEMENTATION", "exit_reason": "blocked", "notes": strings.Repeat("long ", 1000)})
+	c.fails("emit_signal", "wrong_secret", args{"session": "s-1", "secret": "wrong",
+		"signal": "ready_for_review", "summary": "x"})
+	c.fails("submit_exit", "wrong_secret", args{"session": "s-2", "secret": "wrong",
+		"phase_completed": "IMPLEMENTATION", "exit_reason": "blocked",
+		"notes": strings.Repeat("long ", 1000)})
 	if after := countBlobs(t, dir); after != before {
 		t.Errorf("%d blobs were stored", after-before)
 	}
@@ -268,10 +308,12 @@ func TestWrongSecretLeavesNoBlobs(t *testing.T) {
 func TestLongNotes(t *testing.T) {
 	dir := newBox(t)
 	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"},
-		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob", Lease: "l-2"})
+		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob",
+			Lease: "l-2"})
 	c := newCaller(t, newServer(t, dir, nil))
 	notes := strings.Repeat("long ", 1000) + "end"
-	c.ok("submit_exit", args{"session": "s-2", "phase_completed": "IMPLEMENTATION", "exit_reason": "blocked", "notes": notes})
+	c.ok("submit_exit", args{"session": "s-2", "phase_completed": "IMPLEMENTATION",
+		"exit_reason": "blocked", "notes": notes})
 	if stored := countBlobs(t, dir); stored != 2 {
 		t.Errorf("%d blobs, want those of the signal and its notes", stored)
 	}
@@ -298,7 +340,8 @@ func TestLongNotes(t *testing.T) {
 		t.Errorf("notes %.300q", work.Notes)
 	}
 	withBox(t, dir, func(b *box.Box) {
-		if _, err := b.Redact(t.Context(), rules.RedactBlob{Blob: work.Blob, Reason: "a password", Actor: "ann"}); err != nil {
+		if _, err := b.Redact(t.Context(), rules.RedactBlob{Blob: work.Blob, Reason: "a password",
+			Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -312,26 +355,32 @@ func TestOnlyOwnWork(t *testing.T) {
 	dir := newBox(t)
 	mine := planned(t, dir, "s-1")
 	other := order(t, dir, rules.OpenWork{Work: "w", Title: "a secret title", Actor: "ann"},
-		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob", Lease: "l-2"})
+		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob",
+			Lease: "l-2"})
 	order(t, dir, rules.OpenWork{Work: "free", Title: "a secret title", Actor: "ann"})
 	withBox(t, dir, func(b *box.Box) {
 		s := newServer(t, dir, &Options{Session: "s-1", Work: "T1", Crew: true, Opened: b})
 		c := newCaller(t, s)
 		for _, name := range []string{"T2", "w", "free", "unknown", "plan/T2"} {
-			if a := c.fails("get_work", "not_allowed", args{"work": name}); strings.Contains(a.text, "secret title") || !strings.Contains(a.text, "may only see its own work, 'T1'") {
+			if a := c.fails("get_work", "not_allowed", args{"work": name}); strings.Contains(a.text,
+				"secret title") || !strings.Contains(a.text, "may only see its own work, 'T1'") {
 				t.Errorf("get_work %s: %s", name, a.text)
 			}
 		}
-		if a := c.ok("get_work", args{"work": "T1"}); !strings.Contains(a.string("verdict"), "You hold T1") {
+		if a := c.ok("get_work", args{"work": "T1"}); !strings.Contains(a.string("verdict"),
+			"You hold T1") {
 			t.Errorf("its own work: %s", a.text)
 		}
 		for _, filter := range []args{nil, {"held_by": "s-2"}, {"claimable_by": "developer"}} {
-			if a := c.ok("list_work", filter); strings.Contains(a.text, `"w"`) || strings.Contains(a.text, "T2") || strings.Contains(a.text, "free\"") || a.Snapshot["total"] != 1.0 {
+			if a := c.ok("list_work", filter); strings.Contains(a.text, `"w"`) ||
+				strings.Contains(a.text, "T2") || strings.Contains(a.text, "free\"") ||
+				a.Snapshot["total"] != 1.0 {
 				t.Errorf("list_work %v: %s", filter, a.text)
 			}
 		}
 		status := c.ok("get_status", nil)
-		for key, want := range map[string]any{"work": 1.0, "held": 1.0, "claimable": 0.0, "by_hand": 0.0, "tasks": 0.0, "events": 0.0} {
+		for key, want := range map[string]any{"work": 1.0, "held": 1.0, "claimable": 0.0,
+			"by_hand": 0.0, "tasks": 0.0, "events": 0.0} {
 			if status.Snapshot[key] != want {
 				t.Errorf("status: %s is %v, want %v", key, status.Snapshot[key], want)
 			}

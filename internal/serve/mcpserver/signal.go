@@ -17,7 +17,8 @@ import (
 	"signalbox/internal/serve/mcpserver/schema"
 )
 
-// signalInput is a line signal. Its fields correspond to the labelled lines that follow a signal in an agent's text.
+// signalInput is a line signal. Its fields correspond to the labelled lines that follow a signal in
+// an agent's text.
 type signalInput struct {
 	Session    string            `json:"session"`
 	Secret     string            `json:"secret"`
@@ -57,7 +58,8 @@ func signalNames() (names []string) {
 
 func (s *Server) addEmitSignal() {
 	confident := []string{"HIGH", "MEDIUM", "LOW"}
-	causes := []rules.Cause{rules.CauseInformation, rules.CauseScope, rules.CauseInfrastructure, rules.CauseWaiting, rules.CauseOther}
+	causes := []rules.Cause{rules.CauseInformation, rules.CauseScope, rules.CauseInfrastructure,
+		rules.CauseWaiting, rules.CauseOther}
 	add(s, definition{
 		name: "emit_signal", title: "Send a signal", destructive: true,
 		description: "Sends a signal about work of a plan that the session holds. A verdict (ready_for_review, audit_failed, …) moves the work and ends the lease; " +
@@ -69,13 +71,16 @@ func (s *Server) addEmitSignal() {
 			schema.Choice("signal", signalNames(), "The signal.").Require(),
 			schema.ID("work", "The work item. Default: the one that the session holds."),
 			schema.Text("summary", 4000, "What was done, found, or is needed."),
-			schema.TextList("issues", 50, 1000, "For review_failed, audit_failed, health_unhealthy: what to fix."),
+			schema.TextList("issues", 50, 1000,
+				"For review_failed, audit_failed, health_unhealthy: what to fix."),
 			details(),
 			schema.Choice("cause", causes, "For task_incomplete: why."),
-			schema.TextList("blocked_by", 50, 64, "For task_incomplete: the tasks that must come first."),
+			schema.TextList("blocked_by", 50, 64,
+				"For task_incomplete: the tasks that must come first."),
 			schema.Choice("confidence", confident, "For expanded_spec: your confidence."),
 			subTasks(),
-			schema.Text("expert", 64, "For expert_request, expert_created: the name of the expert."),
+			schema.Text("expert", 64,
+				"For expert_request, expert_created: the name of the expert."),
 			schema.Text("request_type", 200, "For expert_request: the type of request."),
 			schema.Text("gap", 1000, "For expert_created: the missing knowledge."),
 			schema.TextList("keywords", 50, 64, "For expert_created: the topics of the expert."),
@@ -89,7 +94,8 @@ func (s *Server) addEmitSignal() {
 }
 
 func details() schema.Property {
-	return schema.Labels("details", 20, 64, 4000, "More labelled texts, for example {\"Files Changed\": \"a.go\"}.")
+	return schema.Labels("details", 20, 64, 4000,
+		"More labelled texts, for example {\"Files Changed\": \"a.go\"}.")
 }
 
 func subTasks() schema.Property {
@@ -97,7 +103,8 @@ func subTasks() schema.Property {
 		schema.ID("id", "A new id.").Require(),
 		schema.Text("title", 1000, "One line about the task."),
 		schema.Text("text", 8000, "What to do."),
-		schema.TextList("acceptance_criteria", 50, 1000, "How to verify that it is done; at least one.").MinLength(1).Require(),
+		schema.TextList("acceptance_criteria", 50, 1000,
+			"How to verify that it is done; at least one.").MinLength(1).Require(),
 		schema.TextList("blocked_by", 50, 64, "Tasks that must come first."),
 		schema.TextList("files", 100, 1024, "Files that it will change."),
 	), "For expanded_spec: the tasks that it is split into.")
@@ -129,7 +136,8 @@ func (s *Server) emit(ctx context.Context, in signalInput) (moved signalSnapshot
 			if !s.exitEnabled() {
 				advice = "only exit signals do, and they are disabled: " + enableExits
 			}
-			err = problemf("not_planned", advice, "work '%s' does not belong to a plan, so that line signals do not move it", h.work)
+			err = problemf("not_planned", advice,
+				"work '%s' does not belong to a plan, so that line signals do not move it", h.work)
 		}
 		if err != nil {
 			return err
@@ -166,9 +174,11 @@ func signalVerdict(moved *signalSnapshot, answer rules.Answer) string {
 	case answer.Parked:
 		return fmt.Sprintf("%s waits and keeps its lease: renew it, and call get_work until it can continue", moved.Work)
 	case moved.Lease == nil:
-		return fmt.Sprintf("%s is now in %s and the lease has ended: stop, or claim other work", moved.Work, moved.Phase)
+		return fmt.Sprintf("%s is now in %s and the lease has ended: stop, or claim other work",
+			moved.Work, moved.Phase)
 	}
-	return fmt.Sprintf("%s is recorded, %s stays in %s: continue", moved.Signal, moved.Work, moved.Phase)
+	return fmt.Sprintf("%s is recorded, %s stays in %s: continue", moved.Signal, moved.Work,
+		moved.Phase)
 }
 
 // written returns the signal as an agent writes it.
@@ -188,8 +198,10 @@ func (in *signalInput) written(row signalbox.LineSignal) string {
 }
 
 // command returns the command for the signal, and stores its full text as a blob.
-func (in *signalInput) command(ctx context.Context, b *box.Box, row signalbox.LineSignal, h heldLease, caller *rules.Caller) (rules.ReportSignal, error) {
-	c := rules.ReportSignal{Session: h.session, Epoch: h.epoch, Signal: in.Signal, Fields: in.fields(), Caller: caller}
+func (in *signalInput) command(ctx context.Context, b *box.Box, row signalbox.LineSignal,
+	h heldLease, caller *rules.Caller) (rules.ReportSignal, error) {
+	c := rules.ReportSignal{Session: h.session, Epoch: h.epoch, Signal: in.Signal,
+		Fields: in.fields(), Caller: caller}
 	switch row.Argument {
 	case signalbox.TaskArgument:
 		c.Named = in.Work
@@ -204,12 +216,13 @@ func (in *signalInput) command(ctx context.Context, b *box.Box, row signalbox.Li
 	if in.Signal == signalbox.NameCheckpoint {
 		return c, nil
 	}
-	data, err := json.Marshal(signalbox.Signal{Dialect: signalbox.DialectLine, Name: row.Name, Handler: row.Handler, TaskID: c.Named, Body: in.body(row), Raw: in.written(row), Line: 1})
+	data, err := json.Marshal(signalbox.Signal{Dialect: signalbox.DialectLine, Name: row.Name,
+		Handler: row.Handler, TaskID: c.Named, Body: in.body(row), Raw: in.written(row), Line: 1})
 	if err != nil {
 		return c, err
 	}
-	// A blob that no event would refer to is not stored, in particular not for a caller without the secret. Those of a repeated signal
-	// are there, and the signal is recognized by them.
+	// A blob that no event would refer to is not stored, in particular not for a caller without the
+	// secret. Those of a repeated signal are there, and the signal is recognized by them.
 	c.Body = sha256.Sum256(data)
 	answer, needed, err := b.Engine.Preview(c)
 	if err != nil || !answer.Repeated && !slices.Contains(needed, c.Body) {
@@ -231,7 +244,8 @@ func (in *signalInput) command(ctx context.Context, b *box.Box, row signalbox.Li
 func (in *signalInput) fields() rules.SignalFields {
 	fields := rules.SignalFields{
 		Summary: in.Summary, Cause: in.Cause, BlockedBy: in.BlockedBy, Confidence: in.Confidence,
-		Expert: in.Expert, Request: in.Request, Gap: in.Gap, Keywords: in.Keywords, File: in.File, Percent: in.Percent,
+		Expert: in.Expert, Request: in.Request, Gap: in.Gap, Keywords: in.Keywords, File: in.File,
+		Percent: in.Percent,
 	}
 	if len(in.Issues) > 0 {
 		fields.Summary = strings.TrimPrefix(fields.Summary+"; "+strings.Join(in.Issues, "\n"), "; ")
@@ -286,12 +300,14 @@ func summaryLabel(signal string) string {
 
 // put stores a sub-task in the same form as a task of a plan.
 func (t *subTask) put(ctx context.Context, b *box.Box) (rules.PlanTask, error) {
-	data, err := json.Marshal(plan.Task{ID: t.ID, Title: t.Title, Work: t.Work, Criteria: t.Criteria, BlockedBy: t.BlockedBy, Files: t.Files})
+	data, err := json.Marshal(plan.Task{ID: t.ID, Title: t.Title, Work: t.Work,
+		Criteria: t.Criteria, BlockedBy: t.BlockedBy, Files: t.Files})
 	if err != nil {
 		return rules.PlanTask{}, err
 	}
 	digest, err := b.Engine.PutBlob(ctx, bytes.NewReader(data))
-	return rules.PlanTask{ID: t.ID, Title: t.Title, BlockedBy: t.BlockedBy, Files: t.Files, Draft: len(t.Criteria) == 0, Text: digest}, err
+	return rules.PlanTask{ID: t.ID, Title: t.Title, BlockedBy: t.BlockedBy, Files: t.Files,
+		Draft: len(t.Criteria) == 0, Text: digest}, err
 }
 
 type askInput struct {
@@ -312,7 +328,8 @@ func (s *Server) addAskHuman() {
 			sessionArgument(),
 			secretArgument(),
 			schema.Sequence("epoch", "Default: the only live lease."),
-			schema.Text("question", 2000, "The question, in one or two sentences.").MinLength(1).Require(),
+			schema.Text("question", 2000,
+				"The question, in one or two sentences.").MinLength(1).Require(),
 			schema.Text("context", 4000, "What the human must know to answer."),
 			schema.TextList("options", 10, 500, "Answers that you considered."),
 		),
@@ -327,7 +344,9 @@ func (s *Server) addAskHuman() {
 		if len(in.Options) > 0 {
 			details["Options Considered"] = strings.Join(in.Options, "\n")
 		}
-		moved, err := s.emit(ctx, signalInput{Session: in.Session, Secret: in.Secret, Epoch: in.Epoch, Signal: signalbox.NameDivineClarification, Summary: in.Question, Details: details})
+		moved, err := s.emit(ctx, signalInput{Session: in.Session, Secret: in.Secret,
+			Epoch: in.Epoch, Signal: signalbox.NameDivineClarification, Summary: in.Question,
+			Details: details})
 		return moved, nil, err
 	})
 }

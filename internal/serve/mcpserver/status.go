@@ -97,35 +97,43 @@ func (s *statusSnapshot) flags() (flags []brief.Flag) {
 	}
 	if s.Questions > 0 {
 		flags = append(flags, brief.Flag{Flag: "human_needed", Severity: brief.Warning,
-			Message: fmt.Sprintf("%d question%s for the human", s.Questions, text.Plural(s.Questions))})
+			Message: fmt.Sprintf("%d question%s for the human", s.Questions,
+				text.Plural(s.Questions))})
 	}
 	if s.Approvals > 0 {
 		flags = append(flags, brief.Flag{Flag: "approval_needed", Severity: brief.Warning,
-			Message: fmt.Sprintf("%d merge%s for the human to approve", s.Approvals, text.Plural(s.Approvals))})
+			Message: fmt.Sprintf("%d merge%s for the human to approve", s.Approvals,
+				text.Plural(s.Approvals))})
 	}
 	switch {
 	case s.Standing == rules.StandingStuck:
-		flags = append(flags, brief.Flag{Flag: "stuck", Severity: brief.Warning, Message: "Nothing is running and nothing can start"})
+		flags = append(flags, brief.Flag{Flag: "stuck", Severity: brief.Warning,
+			Message: "Nothing is running and nothing can start"})
 	case s.Standing == rules.StandingPaused:
-		flags = append(flags, brief.Flag{Flag: "paused", Severity: brief.Info, Message: "The run is paused: no work is dispatched"})
+		flags = append(flags, brief.Flag{Flag: "paused", Severity: brief.Info,
+			Message: "The run is paused: no work is dispatched"})
 	case s.Standing == rules.StandingComplete:
-		flags = append(flags, brief.Flag{Flag: "plan_complete", Severity: brief.Success, Message: "Every task of the plan is completed"})
+		flags = append(flags, brief.Flag{Flag: "plan_complete", Severity: brief.Success,
+			Message: "Every task of the plan is completed"})
 	}
 	if s.Standing == inspect.StandingByHand {
 		flags = append(flags, brief.Flag{Flag: "by_hand", Severity: brief.Info,
-			Message: fmt.Sprintf("%d work item%s opened by hand, and no plan", s.Work, text.Plural(s.Work))})
+			Message: fmt.Sprintf("%d work item%s opened by hand, and no plan", s.Work,
+				text.Plural(s.Work))})
 	}
 	if !s.Exits && s.hasWorkByHand() {
 		flags = append(flags, exitWarning())
 	}
 	if s.Claimable > 0 {
 		flags = append(flags, brief.Flag{Flag: "work_available", Severity: brief.Info,
-			Message: fmt.Sprintf("%d work item%s can be claimed", s.Claimable, text.Plural(s.Claimable))})
+			Message: fmt.Sprintf("%d work item%s can be claimed", s.Claimable,
+				text.Plural(s.Claimable))})
 	}
 	return flags
 }
 
-// hasWorkByHand reports whether the caller holds work outside a plan or could claim some. A named session has only what it holds.
+// hasWorkByHand reports whether the caller holds work outside a plan or could claim some. A named
+// session has only what it holds.
 func (s *statusSnapshot) hasWorkByHand() bool {
 	byHand := slices.ContainsFunc(s.Mine, func(m heldWork) bool { return !m.Planned })
 	return byHand || s.Session == nil && s.ByHand > 0
@@ -140,7 +148,8 @@ func (s *Server) addStatus() {
 		name: "get_status", title: "Status of the box", readOnly: true,
 		description: "Returns the status of the box and what to do next: what can be claimed, what you hold, what waits for the human. Call it first.",
 		input:       schema.Object(callerSessionArgument()),
-	}, func(ctx context.Context, in statusInput) (status statusSnapshot, _ *files.Attachment, err error) {
+	}, func(ctx context.Context, in statusInput) (status statusSnapshot, _ *files.Attachment,
+		err error) {
 		caller, err := s.callerSessions(ctx, in.Session)
 		if err != nil {
 			return status, nil, err
@@ -155,9 +164,11 @@ func (s *Server) addStatus() {
 	})
 }
 
-func (s *Server) status(b *box.Box, state *rules.State, client Client, caller callerSessions, now time.Time) statusSnapshot {
+func (s *Server) status(b *box.Box, state *rules.State, client Client, caller callerSessions,
+	now time.Time) statusSnapshot {
 	run := inspect.NewStatus(state, now)
-	status := statusSnapshot{Box: b.ID(), Standing: run.Standing, Events: run.Events, Tasks: run.Counts.Tasks, Completed: run.Counts.Completed,
+	status := statusSnapshot{Box: b.ID(), Standing: run.Standing, Events: run.Events,
+		Tasks: run.Counts.Tasks, Completed: run.Counts.Completed,
 		Exits: s.exitEnabled(), Client: client.Name}
 	status.Questions, status.Approvals = run.Waiting()
 	for _, role := range client.Roles {
@@ -193,7 +204,8 @@ func (s *Server) status(b *box.Box, state *rules.State, client Client, caller ca
 				more++
 				continue
 			}
-			status.Mine = append(status.Mine, heldWork{w.ID, w.Phase, lease.Session, lease.Epoch, lease.Expires.UTC(), w.Task != nil})
+			status.Mine = append(status.Mine, heldWork{w.ID, w.Phase, lease.Session, lease.Epoch,
+				lease.Expires.UTC(), w.Task != nil})
 		}
 	}
 	for _, reason := range run.Reasons[:min(len(run.Reasons), maxShort)] {
@@ -218,12 +230,14 @@ func (s *Server) statusVerdict(status *statusSnapshot, more int) string {
 	if len(status.Mine) == 0 {
 		return status.verdict()
 	}
-	m, others := slices.MinFunc(status.Mine, func(a, b heldWork) int { return a.Expires.Compare(b.Expires) }), ""
+	m, others := slices.MinFunc(status.Mine,
+		func(a, b heldWork) int { return a.Expires.Compare(b.Expires) }), ""
 	if more += len(status.Mine) - 1; more > 0 {
 		others = fmt.Sprintf(", and %d more", more)
 	}
 	return fmt.Sprintf("You hold %s in %s as session %s under epoch %d until %s%s: work on it, %s",
-		m.Work, m.Phase, m.Session, m.Epoch, m.Expires.Format(time.RFC3339), others, s.howToEnd(m.Planned))
+		m.Work, m.Phase, m.Session, m.Epoch, m.Expires.Format(time.RFC3339), others,
+		s.howToEnd(m.Planned))
 }
 
 // verdict is the verdict for a caller that holds nothing.
@@ -242,16 +256,18 @@ func (s *statusSnapshot) verdict() string {
 	case s.Phases.Completed == s.Work:
 		return "All work is completed: there is nothing to do"
 	}
-	return fmt.Sprintf("Nothing can be claimed now as %s: waiting_for says why", strings.Join(s.Roles, ", "))
+	return fmt.Sprintf("Nothing can be claimed now as %s: waiting_for says why",
+		strings.Join(s.Roles, ", "))
 }
 
-// claimable returns the role that may claim work that is not held, or "" if it cannot be claimed now. It is for lists: the rules decide
-// about an actual claim.
+// claimable returns the role that may claim work that is not held, or "" if it cannot be claimed
+// now. It is for lists: the rules decide about an actual claim.
 func claimable(state *rules.State, w *rules.Work, now time.Time) signalbox.Role {
 	if w.Task == nil {
 		return w.Phase.ClaimableBy()
 	}
-	answer := rules.Decide(state, now, rules.Claim{Work: w.ID, Role: w.Phase.ClaimableBy(), Session: "mcp-looks", Actor: "mcp", Lease: "mcp-looks"})
+	answer := rules.Decide(state, now, rules.Claim{Work: w.ID, Role: w.Phase.ClaimableBy(),
+		Session: "mcp-looks", Actor: "mcp", Lease: "mcp-looks"})
 	if answer.Err != nil {
 		return ""
 	}

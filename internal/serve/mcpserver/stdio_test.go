@@ -24,20 +24,23 @@ import (
 func process(t *testing.T, dir, session string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+dir, sessionVariable+"="+session, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), childVariable+"="+dir, sessionVariable+"="+session,
+		"GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	return cmd
 }
 
 func TestStdioProcess(t *testing.T) {
 	dir := newBox(t)
-	c := callerOver(t, &mcp.CommandTransport{Command: process(t, dir, ""), TerminateDuration: time.Minute})
+	c := callerOver(t, &mcp.CommandTransport{Command: process(t, dir, ""),
+		TerminateDuration: time.Minute})
 	if len(c.tools) != 14 {
 		t.Errorf("%d tools", len(c.tools))
 	}
 	c.ok("open_work", args{"work": "w"})
 	claimed := c.ok("claim_work", args{"work": "w", "role": "developer"})
-	c.ok("submit_exit", args{"session": claimed.string("session"), "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
+	c.ok("submit_exit", args{"session": claimed.string("session"),
+		"phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
 	c.ok("scan_transcript", args{"text": "READY_FOR_REVIEW: w\nSummary: done\n"})
 	if err := c.session.Close(); err != nil {
 		t.Errorf("the process did not end well: %v", err)
@@ -50,8 +53,11 @@ func TestStdioProcess(t *testing.T) {
 
 func TestStdioProcessWithSession(t *testing.T) {
 	dir := newBox(t)
-	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"}, rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "bob", Lease: "l"})
-	c := callerOver(t, &mcp.CommandTransport{Command: process(t, dir, "s-1"), TerminateDuration: time.Minute})
+	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"},
+		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "bob",
+			Lease: "l"})
+	c := callerOver(t, &mcp.CommandTransport{Command: process(t, dir, "s-1"),
+		TerminateDuration: time.Minute})
 	c.fails("open_work", "not_allowed", args{"work": "x"})
 	c.ok("submit_exit", args{"phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
 }
@@ -63,7 +69,8 @@ const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocol
 // TestPipedCalls writes all calls at once and closes the input, like a shell pipe.
 func TestPipedCalls(t *testing.T) {
 	cmd := process(t, newBox(t), "")
-	cmd.Stdin = strings.NewReader(hello + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"verify_ledger"}}` + "\n" +
+	cmd.Stdin = strings.NewReader(hello +
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"verify_ledger"}}` + "\n" +
 		`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"open_work","arguments":{"work":"w"}}}` + "\n")
 	out, err := cmd.Output()
 	if err != nil {
@@ -97,7 +104,8 @@ func TestStdioEndsWithContext(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- s.ServeStdio(ctx, in, sink) }()
 	go io.WriteString(feed, hello)
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || !strings.Contains(line, "signalbox") {
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil ||
+		!strings.Contains(line, "signalbox") {
 		t.Fatalf("hello: %s, %v", line, err)
 	}
 	cancel()
@@ -112,7 +120,9 @@ func TestStdioSkipsInvalidLines(t *testing.T) {
 	call := func(id int) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"get_status"}}`, id) + "\n"
 	}
-	in := io.MultiReader(strings.NewReader(hello+"{nonsense\n"+call(2)+`{"jsonrpc":"2.0","id":9,"method":"`), bytes.NewReader(bytes.Repeat([]byte("x"), maxMessage+1)),
+	in := io.MultiReader(strings.NewReader(hello+"{nonsense\n"+call(2)+
+		`{"jsonrpc":"2.0","id":9,"method":"`),
+		bytes.NewReader(bytes.Repeat([]byte("x"), maxMessage+1)),
 		strings.NewReader("\n"+call(3)))
 	var out bytes.Buffer
 	if err := s.ServeStdio(t.Context(), in, &out); err != nil {

@@ -78,14 +78,17 @@ func (s *workSnapshot) flags() (flags []brief.Flag) {
 		return nil
 	}
 	if s.Phase == signalbox.PhaseBlocked {
-		flags = append(flags, brief.Flag{Flag: "blocked", Severity: brief.Warning, Message: fmt.Sprintf("%s is blocked", s.ID)})
+		flags = append(flags, brief.Flag{Flag: "blocked", Severity: brief.Warning,
+			Message: fmt.Sprintf("%s is blocked", s.ID)})
 	}
 	if len(s.Findings) > 0 {
 		flags = append(flags, brief.Flag{Flag: "findings", Severity: brief.Warning,
-			Message: fmt.Sprintf("%d finding%s to fix", len(s.Findings), text.Plural(len(s.Findings)))})
+			Message: fmt.Sprintf("%d finding%s to fix", len(s.Findings),
+				text.Plural(len(s.Findings)))})
 	}
 	if s.Phase == signalbox.PhaseCompleted {
-		flags = append(flags, brief.Flag{Flag: "completed", Severity: brief.Success, Message: fmt.Sprintf("%s is completed", s.ID)})
+		flags = append(flags, brief.Flag{Flag: "completed", Severity: brief.Success,
+			Message: fmt.Sprintf("%s is completed", s.ID)})
 	}
 	return flags
 }
@@ -103,8 +106,10 @@ func (s *Server) addGetWork() {
 	add(s, definition{
 		name: "get_work", title: "Look at one work item", readOnly: true,
 		description: "Returns a work item: its phase, who holds it or may claim it, what it waits for, findings to fix, and questions with their answers.",
-		input:       schema.Object(schema.Work("work", "Id, or PLAN/TASK.").Require(), callerSessionArgument()),
-	}, func(ctx context.Context, in workInput) (found workSnapshot, rest *files.Attachment, err error) {
+		input: schema.Object(schema.Work("work", "Id, or PLAN/TASK.").Require(),
+			callerSessionArgument()),
+	}, func(ctx context.Context, in workInput) (found workSnapshot, rest *files.Attachment,
+		err error) {
 		caller, err := s.callerSessions(ctx, in.Session)
 		if err != nil {
 			return found, nil, err
@@ -119,7 +124,8 @@ func (s *Server) addGetWork() {
 					w, unknown = s.findWork(state, in.Work)
 				}
 				if unknown == nil {
-					found, full = s.workFrom(state, w, caller, client.mayClaim(b, state, w, now), now)
+					found, full = s.workFrom(state, w, caller, client.mayClaim(b, state, w, now),
+						now)
 				}
 			})
 			if unknown != nil {
@@ -139,9 +145,12 @@ func unknownWork(work string) error {
 }
 
 // workFrom returns the snapshot and the full form of a work item.
-func (s *Server) workFrom(state *rules.State, w *rules.Work, caller callerSessions, mayClaim bool, now time.Time) (workSnapshot, *fullWork) {
-	full := &fullWork{WorkView: w.View(now), Opened: w.Opened, Task: w.Task, Questions: []*rules.Question{}}
-	short := workSnapshot{ID: w.ID, Title: oneLine(w.Title, 3*maxTitle), Phase: w.Phase, Lease: newLeaseView(full.Lease), Sessions: len(full.Sessions)}
+func (s *Server) workFrom(state *rules.State, w *rules.Work, caller callerSessions, mayClaim bool,
+	now time.Time) (workSnapshot, *fullWork) {
+	full := &fullWork{WorkView: w.View(now), Opened: w.Opened, Task: w.Task,
+		Questions: []*rules.Question{}}
+	short := workSnapshot{ID: w.ID, Title: oneLine(w.Title, 3*maxTitle), Phase: w.Phase,
+		Lease: newLeaseView(full.Lease), Sessions: len(full.Sessions)}
 	short.LeftOut = short.Title != w.Title || w.Task != nil
 	if full.Lease == nil {
 		short.Claimable = claimable(state, w, now)
@@ -206,17 +215,20 @@ func (s *workSnapshot) addFindings(findings ...rules.Finding) {
 	}
 }
 
-func (s *Server) workVerdict(w *workSnapshot, caller callerSessions, mayClaim, planned bool) string {
+func (s *Server) workVerdict(w *workSnapshot, caller callerSessions, mayClaim,
+	planned bool) string {
 	switch {
 	case w.Lease != nil && caller.owns(w.Lease.Session):
 		return fmt.Sprintf("You hold %s in %s as session %s under epoch %d until %s: work on it, %s", w.ID, w.Phase, w.Lease.Session, w.Lease.Epoch,
 			w.Lease.Expires.Format(time.RFC3339), s.howToEnd(planned))
 	case w.Lease != nil:
-		return fmt.Sprintf("%s is in %s, held by session %s until %s: leave it", w.ID, w.Phase, w.Lease.Session, w.Lease.Expires.Format(time.RFC3339))
+		return fmt.Sprintf("%s is in %s, held by session %s until %s: leave it", w.ID, w.Phase,
+			w.Lease.Session, w.Lease.Expires.Format(time.RFC3339))
 	case w.Claimable != "" && mayClaim:
 		return fmt.Sprintf("%s is in %s and free: claim it as %s", w.ID, w.Phase, w.Claimable)
 	case w.Claimable != "":
-		return fmt.Sprintf("%s is in %s and free, but not for you: it waits for another %s", w.ID, w.Phase, w.Claimable)
+		return fmt.Sprintf("%s is in %s and free, but not for you: it waits for another %s", w.ID,
+			w.Phase, w.Claimable)
 	case w.Phase == signalbox.PhaseCompleted:
 		return fmt.Sprintf("%s is completed: there is nothing to do", w.ID)
 	case w.WaitsFor != nil:
@@ -247,10 +259,13 @@ func (s *Server) addOpenWork() {
 		input: schema.Object(
 			schema.ID("work", "A new id: letters, digits, '.', '_' and '-'.").Require(),
 			schema.Text("title", 1000, "One line about the work."),
-			schema.Choice("phase", []signalbox.Phase{signalbox.PhaseDraft, signalbox.PhaseImplementation}, "The first phase.").Default(signalbox.PhaseImplementation),
+			schema.Choice("phase",
+				[]signalbox.Phase{signalbox.PhaseDraft, signalbox.PhaseImplementation},
+				"The first phase.").Default(signalbox.PhaseImplementation),
 			schema.ID("actor", "Your name."),
 		),
-	}, func(ctx context.Context, in openInput) (opened openSnapshot, _ *files.Attachment, err error) {
+	}, func(ctx context.Context, in openInput) (opened openSnapshot, _ *files.Attachment,
+		err error) {
 		if err := s.operatorOnly("open work"); err != nil {
 			return opened, nil, err
 		}
@@ -258,12 +273,14 @@ func (s *Server) addOpenWork() {
 		if err != nil {
 			return opened, nil, err
 		}
-		answer, err := s.do(ctx, rules.OpenWork{Work: in.Work, Title: in.Title, Phase: in.Phase, Actor: actor})
+		answer, err := s.do(ctx, rules.OpenWork{Work: in.Work, Title: in.Title, Phase: in.Phase,
+			Actor: actor})
 		opened.Work, opened.Phase, opened.Seq = in.Work, answer.Phase, answer.Seq
 		if hasCode(err, signalbox.CodeConflict) {
 			err = &problem{"work_exists", err, "claim it, or choose another id"}
 		}
-		opened.Verdict = fmt.Sprintf("%s is open in %s: claim it as %s", in.Work, answer.Phase, answer.Phase.ClaimableBy())
+		opened.Verdict = fmt.Sprintf("%s is open in %s: claim it as %s", in.Work, answer.Phase,
+			answer.Phase.ClaimableBy())
 		return opened, nil, err
 	})
 }

@@ -1,7 +1,8 @@
-// Package metrics describes a box in the text format of Prometheus. Everything comes from the state of the ledger, so a server that was
-// restarted reports the same counters.
+// Package metrics describes a box in the text format of Prometheus. Everything comes from the state
+// of the ledger, so a server that was restarted reports the same counters.
 //
-// It writes the format itself: the client library of Prometheus would add 2.8 MB and six modules to the program for some twenty numbers.
+// It writes the format itself: the client library of Prometheus would add 2.8 MB and six modules to
+// the program for some twenty numbers.
 package metrics
 
 import (
@@ -43,15 +44,22 @@ func Write(w io.Writer, s *rules.State, now time.Time) error {
 	var b strings.Builder
 	for _, m := range []metric{
 		single("signalbox_events_total", counter, "Events on the ledger.", float64(st.Events)),
-		byLabel("signalbox_standing", gauge, "1 for the standing of the run.", "standing", map[string]float64{string(st.Standing): 1}),
+		byLabel("signalbox_standing", gauge, "1 for the standing of the run.", "standing",
+			map[string]float64{string(st.Standing): 1}),
 		byLabel("signalbox_work", gauge, "Work items by phase.", "phase", phases(s)),
-		byLabel("signalbox_tasks", gauge, "Tasks of the current plan by condition.", "condition", conditions(st.Counts)),
-		byLabel("signalbox_requests", gauge, "What waits for the human, by kind.", "kind", requests(st)),
-		byLabel("signalbox_agents_running", gauge, "Agents at work, by role.", "role", running(s, now)),
+		byLabel("signalbox_tasks", gauge, "Tasks of the current plan by condition.", "condition",
+			conditions(st.Counts)),
+		byLabel("signalbox_requests", gauge, "What waits for the human, by kind.", "kind",
+			requests(st)),
+		byLabel("signalbox_agents_running", gauge, "Agents at work, by role.", "role",
+			running(s, now)),
 		sessions(s),
-		single("signalbox_cost_dollars_total", counter, "What agents have cost.", float64(st.Spending.CostMicros)/1e6),
-		single("signalbox_tokens_total", counter, "Tokens that agents have used.", float64(st.Spending.Tokens)),
-		single("signalbox_agent_seconds_total", counter, "How long agents have worked.", st.Spending.Seconds),
+		single("signalbox_cost_dollars_total", counter, "What agents have cost.",
+			float64(st.Spending.CostMicros)/1e6),
+		single("signalbox_tokens_total", counter, "Tokens that agents have used.",
+			float64(st.Spending.Tokens)),
+		single("signalbox_agent_seconds_total", counter, "How long agents have worked.",
+			st.Spending.Seconds),
 		budgets("signalbox_budget_used_ratio", st.Spending.Budgets),
 		limits(st, now),
 	} {
@@ -79,7 +87,8 @@ func (m *metric) write(b *strings.Builder) {
 		b.WriteString(m.name)
 		for i := 0; i < len(s.labels); i += 2 {
 			b.WriteString(map[bool]string{true: "{", false: ","}[i == 0])
-			fmt.Fprintf(b, "%s=\"%s\"", s.labels[i], escaper.Replace(strings.ToValidUTF8(s.labels[i+1], "\ufffd")))
+			fmt.Fprintf(b, "%s=\"%s\"", s.labels[i],
+				escaper.Replace(strings.ToValidUTF8(s.labels[i+1], "\ufffd")))
 		}
 		if len(s.labels) > 0 {
 			b.WriteByte('}')
@@ -100,12 +109,15 @@ func phases(s *rules.State) map[string]float64 {
 }
 
 func conditions(c inspect.Counts) map[string]float64 {
-	return map[string]float64{"completed": float64(c.Completed), "cancelled": float64(c.Cancelled), "working": float64(c.Working), "asking": float64(c.Asking),
+	return map[string]float64{"completed": float64(c.Completed), "cancelled": float64(c.Cancelled),
+		"working": float64(c.Working), "asking": float64(c.Asking),
 		"ready": float64(c.Ready), "waiting": float64(c.Waiting), "paused": float64(c.Paused)}
 }
 
 func requests(st *inspect.Status) map[string]float64 {
-	counts := map[string]float64{string(inspect.RequestQuestion): 0, string(inspect.RequestApproval): 0, string(inspect.RequestBudget): 0, string(inspect.RequestFault): 0}
+	counts := map[string]float64{string(inspect.RequestQuestion): 0,
+		string(inspect.RequestApproval): 0, string(inspect.RequestBudget): 0,
+		string(inspect.RequestFault): 0}
 	for _, r := range st.Requests {
 		counts[string(r.Kind)]++
 	}
@@ -132,16 +144,22 @@ func sessions(s *rules.State) metric {
 			}
 		}
 	}
-	return byLabel("signalbox_sessions_total", counter, "Sessions that have ended, by role.", "role", counts)
+	return byLabel("signalbox_sessions_total", counter, "Sessions that have ended, by role.",
+		"role", counts)
 }
 
 func budgets(name string, uses []inspect.BudgetUse) metric {
-	m := metric{name: name, kind: gauge, help: "How much of a budget is used since it was last extended; 1 is all of it."}
+	m := metric{name: name, kind: gauge,
+		help: "How much of a budget is used since it was last extended; 1 is all of it."}
 	for _, b := range uses {
 		for what, ratio := range map[string]float64{
-			"cost": over(float64(b.Used.CostMicros), float64(b.Limit.CostMicros)), "tokens": over(float64(b.Used.Tokens), float64(b.Limit.Tokens)), "time": over(b.Used.Seconds, b.Limit.Seconds)} {
+			"cost":   over(float64(b.Used.CostMicros), float64(b.Limit.CostMicros)),
+			"tokens": over(float64(b.Used.Tokens), float64(b.Limit.Tokens)),
+			"time":   over(b.Used.Seconds, b.Limit.Seconds)} {
 			if ratio >= 0 {
-				m.samples = append(m.samples, sample{[]string{"of", string(b.Of), "role", string(b.Role), "what", what}, ratio})
+				m.samples = append(m.samples,
+					sample{[]string{"of", string(b.Of), "role", string(b.Role), "what", what},
+						ratio})
 			}
 		}
 	}
@@ -158,7 +176,8 @@ func over(used, limit float64) float64 {
 }
 
 func limits(st *inspect.Status, now time.Time) metric {
-	m := metric{name: "signalbox_rate_limit_seconds", kind: gauge, help: "How long an agent, or a role, cannot start because of a rate limit."}
+	m := metric{name: "signalbox_rate_limit_seconds", kind: gauge,
+		help: "How long an agent, or a role, cannot start because of a rate limit."}
 	for _, l := range st.RateLimits {
 		m.samples = append(m.samples, sample{[]string{"who", l.Who()}, l.Until.Sub(now).Seconds()})
 	}

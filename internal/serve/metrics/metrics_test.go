@@ -66,9 +66,13 @@ func parse(t *testing.T, text string) map[string]float64 {
 }
 
 func TestWrite(t *testing.T) {
-	s := state(t, rules.OpenBox{Box: "box-1", Actor: "op"}, rules.OpenWork{Work: "a", Actor: "op"}, rules.OpenWork{Work: "b", Actor: "op"},
-		rules.Claim{Work: "a", Role: signalbox.RoleDeveloper, Session: "s", Actor: "op", Lease: "l"},
-		rules.Release{Work: "a", Session: "s", Epoch: 4}, rules.Claim{Work: "b", Role: signalbox.RoleDeveloper, Session: "s2", Actor: "op", Lease: "l2"})
+	s := state(t, rules.OpenBox{Box: "box-1", Actor: "op"}, rules.OpenWork{Work: "a", Actor: "op"},
+		rules.OpenWork{Work: "b", Actor: "op"},
+		rules.Claim{Work: "a", Role: signalbox.RoleDeveloper, Session: "s", Actor: "op",
+			Lease: "l"},
+		rules.Release{Work: "a", Session: "s", Epoch: 4},
+		rules.Claim{Work: "b", Role: signalbox.RoleDeveloper, Session: "s2", Actor: "op",
+			Lease: "l2"})
 	var b strings.Builder
 	if err := Write(&b, s, noon.Add(time.Minute)); err != nil {
 		t.Fatal(err)
@@ -90,7 +94,8 @@ func TestWrite(t *testing.T) {
 }
 
 func TestLabelsAreEscaped(t *testing.T) {
-	m := byLabel("signalbox_x", gauge, "x", "who", map[string]float64{"a\"} 1\nevil{x=\"\\": 1, "\xff": 2})
+	m := byLabel("signalbox_x", gauge, "x", "who", map[string]float64{"a\"} 1\nevil{x=\"\\": 1,
+		"\xff": 2})
 	var b strings.Builder
 	m.write(&b)
 	if values := parse(t, b.String()); len(values) != 2 {

@@ -20,27 +20,33 @@ func (f Filter) matches(e *Entry) bool {
 }
 
 const (
-	// heartbeat is how often a comment is sent on a quiet stream, so that proxies and clients notice a lost connection.
+	// heartbeat is how often a comment is sent on a quiet stream, so that proxies and clients
+	// notice a lost connection.
 	heartbeat = 15 * time.Second
-	// writeTimeout is how long a client may take to read what is sent. A client that is cut off resumes from its last event.
+	// writeTimeout is how long a client may take to read what is sent. A client that is cut off
+	// resumes from its last event.
 	writeTimeout = 30 * time.Second
-	// sendBytes is how many bytes are collected before they are sent, which bounds the memory for a client that does not read.
+	// sendBytes is how many bytes are collected before they are sent, which bounds the memory for a
+	// client that does not read.
 	sendBytes = 64 << 10
 	// retryMillis is how long a browser waits before it connects again.
 	retryMillis = 1000
 )
 
-// Serve sends the events after an event as a stream of server-sent events until the client leaves or ctx is done. The id of each is its
-// sequence number. Events that the filter leaves out are not sent; the id of a comment line tells the client how far it has come. The stream
-// ends with the error of allowed, which is called before everything that is sent.
-func (h *Hub) Serve(ctx context.Context, w http.ResponseWriter, after uint64, f Filter, allowed func() error) error {
+// Serve sends the events after an event as a stream of server-sent events until the client leaves
+// or ctx is done. The id of each is its sequence number. Events that the filter leaves out are not
+// sent; the id of a comment line tells the client how far it has come. The stream ends with the
+// error of allowed, which is called before everything that is sent.
+func (h *Hub) Serve(ctx context.Context, w http.ResponseWriter, after uint64, f Filter,
+	allowed func() error) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	out := http.NewResponseController(w)
 	send := func(data []byte) error {
-		if err := out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil &&
+			!errors.Is(err, http.ErrNotSupported) {
 			return err
 		}
 		if _, err := w.Write(data); err != nil {

@@ -1,8 +1,9 @@
 // Package stream distributes the events of a ledger to any number of subscribers.
 //
-// A Hub follows the ledger once, encodes each event once, and keeps the latest ones in memory. A subscriber asks for the events after the
-// last one that it has: the hub answers from memory, or from the ledger if the subscriber is far behind. Subscribers have no queue of
-// their own, so a slow one costs nothing, never loses an event, and never delays the ledger or the others.
+// A Hub follows the ledger once, encodes each event once, and keeps the latest ones in memory. A
+// subscriber asks for the events after the last one that it has: the hub answers from memory, or
+// from the ledger if the subscriber is far behind. Subscribers have no queue of their own, so a
+// slow one costs nothing, never loses an event, and never delays the ledger or the others.
 package stream
 
 import (
@@ -31,7 +32,8 @@ const (
 	// keptEvents and keptBytes bound what the hub keeps in memory.
 	keptEvents = 4096
 	keptBytes  = 8 << 20
-	// atOnce is the most events that Next returns. Of those that are not in memory, it returns no more than about readBytes.
+	// atOnce is the most events that Next returns. Of those that are not in memory, it returns no
+	// more than about readBytes.
 	atOnce    = 256
 	readBytes = 128 << 10
 )
@@ -42,7 +44,8 @@ type Hub struct {
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// recent has the latest events, without gaps, and bytes is their size. last is the sequence number of the last one.
+	// recent has the latest events, without gaps, and bytes is their size. last is the sequence
+	// number of the last one.
 	recent []Entry
 	bytes  int
 	last   uint64
@@ -56,7 +59,8 @@ func NewHub(j Journal, head uint64) *Hub {
 	return &Hub{journal: j, last: head, grown: make(chan struct{})}
 }
 
-// Run follows the ledger until ctx is done or the ledger cannot be read, and returns the error. Subscribers get the same error.
+// Run follows the ledger until ctx is done or the ledger cannot be read, and returns the error.
+// Subscribers get the same error.
 func (h *Hub) Run(ctx context.Context) error {
 	err := h.follow(ctx)
 	h.mu.Lock()
@@ -96,7 +100,8 @@ func (h *Hub) add(e Entry) {
 	drop := 0
 	for ; len(h.recent)-drop > keptEvents || h.bytes > keptBytes && drop < len(h.recent)-1; drop++ {
 		h.bytes -= len(h.recent[drop].JSON)
-		h.recent[drop] = Entry{} // subscribers may share the array, but not this element: they have copies
+		// subscribers may share the array, but not this element: they have copies
+		h.recent[drop] = Entry{}
 	}
 	h.recent = h.recent[drop:]
 	h.notify()
@@ -115,7 +120,8 @@ func (h *Hub) Last() uint64 {
 	return h.last
 }
 
-// Next returns the events that follow the event after, in order and without gaps, at least one. It waits until there is one.
+// Next returns the events that follow the event after, in order and without gaps, at least one. It
+// waits until there is one.
 func (h *Hub) Next(ctx context.Context, after uint64) ([]Entry, error) {
 	for {
 		entries, behind, wait, err := h.look(after)
@@ -133,7 +139,8 @@ func (h *Hub) Next(ctx context.Context, after uint64) ([]Entry, error) {
 	}
 }
 
-// look returns the events that are in memory. behind means that some of those wanted are only in the ledger.
+// look returns the events that are in memory. behind means that some of those wanted are only in
+// the ledger.
 func (h *Hub) look(after uint64) (entries []Entry, behind bool, wait <-chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

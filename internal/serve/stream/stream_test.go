@@ -38,7 +38,8 @@ func (m *memory) append(n int) {
 	for range n {
 		seq := uint64(len(m.events) + 1)
 		work := fmt.Sprintf("T%d", seq%3)
-		m.events = append(m.events, signalbox.Event{Seq: seq, Type: "Happened", Work: work, Data: []byte("{}")})
+		m.events = append(m.events, signalbox.Event{Seq: seq, Type: "Happened", Work: work,
+			Data: []byte("{}")})
 	}
 	close(m.grown)
 	m.grown = make(chan struct{})
@@ -92,7 +93,8 @@ func TestNextHasNoGaps(t *testing.T) {
 		if len(h.recent) > keptEvents {
 			t.Errorf("%d events in memory, limit %d", len(h.recent), keptEvents)
 		}
-		for _, after := range []uint64{0, 1, 99, keptEvents - 1, keptEvents, keptEvents + 1, 2*keptEvents - 1} {
+		for _, after := range []uint64{0, 1, 99, keptEvents - 1, keptEvents, keptEvents + 1,
+			2*keptEvents - 1} {
 			for want := after; want < uint64(2*keptEvents); {
 				entries, err := h.Next(ctx, want)
 				if err != nil || len(entries) == 0 {
@@ -199,7 +201,8 @@ func (c *client) read(t *testing.T, url string, events int) {
 	}
 }
 
-// TestStreamSurvivesCuts cuts the connection, and restarts the server, a hundred times at random: the client gets each event once.
+// TestStreamSurvivesCuts cuts the connection, and restarts the server, a hundred times at random:
+// the client gets each event once.
 func TestStreamSurvivesCuts(t *testing.T) {
 	const total = 3000
 	random := rand.New(rand.NewPCG(1, 2))
@@ -209,7 +212,8 @@ func TestStreamSurvivesCuts(t *testing.T) {
 	var stopped chan struct{}
 	start := func() {
 		ctx, cancel := context.WithCancel(context.Background())
-		head := uint64(random.IntN(len(m.events))) // a hub starts with as much memory as it has seen
+		// a hub starts with as much memory as it has seen
+		head := uint64(random.IntN(len(m.events)))
 		hub, stop, stopped = NewHub(m, head), cancel, make(chan struct{})
 		h, done := hub, stopped
 		go func() {

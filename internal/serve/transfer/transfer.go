@@ -1,4 +1,5 @@
-// Package transfer limits what clients can make a server wait for: how many do something at the same time, and how slowly they read.
+// Package transfer limits what clients can make a server wait for: how many do something at the
+// same time, and how slowly they read.
 package transfer
 
 import (
@@ -9,7 +10,8 @@ import (
 )
 
 const (
-	// ChunkSize is how many bytes are written at once, ChunkTime how long a client may take to read them on average, and ChunkTimeout at most.
+	// ChunkSize is how many bytes are written at once, ChunkTime how long a client may take to read
+	// them on average, and ChunkTimeout at most.
 	ChunkSize    = 64 << 10
 	ChunkTime    = time.Second
 	ChunkTimeout = 30 * time.Second
@@ -51,10 +53,12 @@ func (s *Slots) Enter(ctx context.Context) error {
 // Leave returns a slot.
 func (s *Slots) Leave() { <-s.taken }
 
-// TakeTime lets an answer begin later than the server's limit for answers allows. Use a Writer to write it.
+// TakeTime lets an answer begin later than the server's limit for answers allows. Use a Writer to
+// write it.
 func TakeTime(w http.ResponseWriter) { http.NewResponseController(w).SetWriteDeadline(time.Time{}) }
 
-// DropBody makes the server close the connection after the answer, and not wait for the rest of the body of a request that is refused.
+// DropBody makes the server close the connection after the answer, and not wait for the rest of the
+// body of a request that is refused.
 func DropBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		w.Header().Set("Connection", "close")
@@ -62,8 +66,9 @@ func DropBody(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Writer writes to a client in chunks. A client may pause for ChunkTimeout altogether, and gets back ChunkTime for each chunk that it has read. One
-// that reads more slowly is dropped, so that it does not hold a slot or memory for long.
+// Writer writes to a client in chunks. A client may pause for ChunkTimeout altogether, and gets
+// back ChunkTime for each chunk that it has read. One that reads more slowly is dropped, so that it
+// does not hold a slot or memory for long.
 type Writer struct {
 	w    http.ResponseWriter
 	left time.Duration // for which the client may still pause
@@ -76,7 +81,8 @@ func (w *Writer) Write(data []byte) (n int, err error) {
 	deadline := http.NewResponseController(w.w)
 	for err == nil && n < len(data) {
 		start := time.Now()
-		deadline.SetWriteDeadline(start.Add(w.left)) // if that is not supported, the server's own limits apply
+		// if that is not supported, the server's own limits apply
+		deadline.SetWriteDeadline(start.Add(w.left))
 		var written int
 		written, err = w.w.Write(data[n:min(len(data), n+ChunkSize)])
 		n += written

@@ -33,7 +33,8 @@ func TestWriter(t *testing.T) {
 			time.Sleep(ChunkTime * time.Duration(len(p)) / ChunkSize) // of the bubble
 			return len(p), nil
 		}
-		if n, err := NewWriter(c).Write(make([]byte, size)); n != size || err != nil || got != size || writes != 6 {
+		if n, err := NewWriter(c).Write(make([]byte, size)); n != size || err != nil ||
+			got != size || writes != 6 {
 			t.Errorf("%d bytes, %v: %d in %d chunks", n, err, got, writes)
 		}
 		writes = 0
@@ -44,7 +45,8 @@ func TestWriter(t *testing.T) {
 	})
 }
 
-// TestSlowReader writes to a client that reads each chunk just in time: it is dropped soon, and not after 30 seconds for each chunk.
+// TestSlowReader writes to a client that reads each chunk just in time: it is dropped soon, and not
+// after 30 seconds for each chunk.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 24 << 20
@@ -60,7 +62,8 @@ func TestSlowReader(t *testing.T) {
 		}
 		start := time.Now()
 		n, err := NewWriter(c).Write(make([]byte, size))
-		if took := time.Since(start); err == nil || took > ChunkTimeout+time.Duration(n/ChunkSize)*ChunkTime {
+		if took := time.Since(start); err == nil ||
+			took > ChunkTimeout+time.Duration(n/ChunkSize)*ChunkTime {
 			t.Errorf("%d bytes in %v, %v", n, took, err)
 		}
 	})

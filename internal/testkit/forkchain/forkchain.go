@@ -1,8 +1,10 @@
-// Package forkchain makes a program that is hard to end: a chain of processes, each of which starts the next one and exits at once. A look at
-// the list of processes nearly always finds one that has ended.
+// Package forkchain makes a program that is hard to end: a chain of processes, each of which starts
+// the next one and exits at once. A look at the list of processes nearly always finds one that has
+// ended.
 //
-// A chain ends by itself after a number of processes, and only one or two of them exist at a time. Run it only below a process that reaps
-// orphans quickly: those of a chain that escapes stay as zombies until they are reaped, and there are only so many ids of processes.
+// A chain ends by itself after a number of processes, and only one or two of them exist at a time.
+// Run it only below a process that reaps orphans quickly: those of a chain that escapes stay as
+// zombies until they are reaped, and there are only so many ids of processes.
 package forkchain
 
 import (
@@ -13,9 +15,10 @@ import (
 	"runtime"
 )
 
-// Write writes a program that is a chain of processes. Each is in a system session of its own. The chain inherits ignored signals and open
-// files, and needs no arguments, environment or libraries. If it ends by itself, it writes a byte to descriptor 4, if that is open. On a
-// processor that it does not know Write returns errors.ErrUnsupported.
+// Write writes a program that is a chain of processes. Each is in a system session of its own. The
+// chain inherits ignored signals and open files, and needs no arguments, environment or libraries.
+// If it ends by itself, it writes a byte to descriptor 4, if that is open. On a processor that it
+// does not know Write returns errors.ErrUnsupported.
 func Write(name string, processes uint32) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return errors.ErrUnsupported
@@ -29,7 +32,8 @@ func Write(name string, processes uint32) error {
 		0x75, 0x1a, // jnz end
 		0xff, 0xcb, // dec ebx
 		0x75, 0xea, // jnz again
-		0xb8, 0x01, 0x00, 0x00, 0x00, 0xbf, 0x04, 0x00, 0x00, 0x00, 0xbe, 0x00, 0x00, 0x40, 0x00, 0xba, 0x01, 0x00, 0x00, 0x00,
+		0xb8, 0x01, 0x00, 0x00, 0x00, 0xbf, 0x04, 0x00, 0x00, 0x00, 0xbe, 0x00, 0x00, 0x40, 0x00,
+		0xba, 0x01, 0x00, 0x00, 0x00,
 		0x0f, 0x05, // write(4, base, 1)
 		// end:
 		0xb8, 0xe7, 0x00, 0x00, 0x00, 0x31, 0xff, 0x0f, 0x05, // exit_group(0)

@@ -1,4 +1,5 @@
-// Package npm installs npm packages for tests, in the versions that a package-lock.json pins, and runs their programs.
+// Package npm installs npm packages for tests, in the versions that a package-lock.json pins, and
+// runs their programs.
 package npm
 
 import (
@@ -21,8 +22,9 @@ type Kit struct {
 	Dir, Node string
 }
 
-// Need installs the packages that testdata/package.json names, once for all tests. Without them, the test ends: it is skipped, but in CI, where
-// that would go unnoticed, it fails. The tests must be in a folder two levels below the top of the repository.
+// Need installs the packages that testdata/package.json names, once for all tests. Without them,
+// the test ends: it is skipped, but in CI, where that would go unnoticed, it fails. The tests must
+// be in a folder two levels below the top of the repository.
 func (k *Kit) Need(t *testing.T) {
 	t.Helper()
 	k.once.Do(func() { k.err = k.install() })
@@ -53,7 +55,8 @@ func (k *Kit) install() (err error) {
 // pins are the files that determine the versions.
 var pins = []string{"package.json", "package-lock.json"}
 
-// ci runs npm ci in a folder, with the pins of another one. The packages do not need their install scripts.
+// ci runs npm ci in a folder, with the pins of another one. The packages do not need their install
+// scripts.
 func ci(dir, from string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
@@ -75,7 +78,8 @@ func ci(dir, from string) error {
 			return err
 		}
 	}
-	cmd := exec.Command(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
+	cmd := exec.Command(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund",
+		"--prefer-offline", "--loglevel=error")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("npm ci: %w: %s", err, out)
@@ -83,8 +87,8 @@ func ci(dir, from string) error {
 	return nil
 }
 
-// SkipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a skipped test would go
-// unnoticed, it fails the test.
+// SkipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a
+// skipped test would go unnoticed, it fails the test.
 func SkipOrFail(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -96,13 +100,15 @@ func SkipOrFail(t testing.TB, format string, args ...any) {
 // findNode returns the Node program in the folder, or else that of the system if it is new enough.
 func findNode(dir string) (string, error) {
 	for _, pattern := range []string{"node", "node.exe"} {
-		if names, _ := filepath.Glob(filepath.Join(dir, "node_modules", "node-*", "bin", pattern)); len(names) > 0 {
+		if names, _ := filepath.Glob(filepath.Join(dir, "node_modules", "node-*", "bin",
+			pattern)); len(names) > 0 {
 			return names[0], nil
 		}
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {
-		return "", fmt.Errorf("npm has no Node for %s/%s: install Node 22 or newer", runtime.GOOS, runtime.GOARCH)
+		return "", fmt.Errorf("npm has no Node for %s/%s: install Node 22 or newer", runtime.GOOS,
+			runtime.GOARCH)
 	}
 	out, err := exec.Command(node, "-p", "parseInt(process.versions.node) >= 22").Output()
 	if err != nil || strings.TrimSpace(string(out)) != "true" {
@@ -111,14 +117,17 @@ func findNode(dir string) (string, error) {
 	return node, nil
 }
 
-// Run runs a program of the kit, which is a file for Node, with the kit's folder as its home directory, and returns its output.
+// Run runs a program of the kit, which is a file for Node, with the kit's folder as its home
+// directory, and returns its output.
 func (k *Kit) Run(t *testing.T, env []string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), k.Node, args...)
 	cmd.Dir = k.Dir
 	var out, errors strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errors
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(k.Node)+string(filepath.ListSeparator)+os.Getenv("PATH"), "HOME="+k.Dir, "USERPROFILE="+k.Dir, "NO_COLOR=1")
+	cmd.Env = append(os.Environ(), "PATH="+
+		filepath.Dir(k.Node)+string(filepath.ListSeparator)+os.Getenv("PATH"), "HOME="+k.Dir,
+		"USERPROFILE="+k.Dir, "NO_COLOR=1")
 	cmd.Env = append(cmd.Env, env...)
 	err = cmd.Run()
 	return out.String(), errors.String(), err

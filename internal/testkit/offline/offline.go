@@ -38,7 +38,8 @@ func Run(t *testing.T, timeout time.Duration, env ...string) {
 	}
 	var out bytes.Buffer
 	err = run(t, func() *exec.Cmd {
-		cmd := exec.Command(self, "-test.v", "-test.run="+pattern, "-test.timeout="+timeout.String())
+		cmd := exec.Command(self, "-test.v", "-test.run="+pattern, "-test.timeout="+
+			timeout.String())
 		cmd.Env = append(append(os.Environ(), variable+"=1"), env...)
 		cmd.Stdout, cmd.Stderr = &out, &out
 		return cmd

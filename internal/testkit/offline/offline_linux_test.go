@@ -34,7 +34,8 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	connection.Close()
-	if connection, err := net.Dial("tcp", "192.0.2.1:80"); err == nil || !errors.Is(err, syscall.ENETUNREACH) {
+	if connection, err := net.Dial("tcp", "192.0.2.1:80"); err == nil ||
+		!errors.Is(err, syscall.ENETUNREACH) {
 		t.Errorf("it reaches other machines: %v, %v", connection, err)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// varies lists the parts of the output that vary between runs, with their replacements for comparison.
+// varies lists the parts of the output that vary between runs, with their replacements for
+// comparison.
 var varies = []struct {
 	what *regexp.Regexp
 	by   string
@@ -28,7 +29,8 @@ var varies = []struct {
 	{regexp.MustCompile(`\b\d+m\d\ds\b`), "LONG"},      // 2m05s
 }
 
-// Steady returns output with the parts that vary between runs replaced, such as times and identifiers.
+// Steady returns output with the parts that vary between runs replaced, such as times and
+// identifiers.
 func Steady(text string) string {
 	text = filepath.ToSlash(text)
 	for _, v := range varies {

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// SmallDisk puts the tables that are created from now on into a file system of its own, of a size such as "4m". Mounting it needs the rights of root:
-// without them the test is skipped, and fails in CI.
+// SmallDisk puts the tables that are created from now on into a file system of its own, of a size
+// such as "4m". Mounting it needs the rights of root: without them the test is skipped, and fails
+// in CI.
 func (s *Server) SmallDisk(t testing.TB, size string) *Disk {
 	t.Helper()
 	dir := filepath.Join(s.Dir, "disk")
@@ -19,7 +20,8 @@ func (s *Server) SmallDisk(t testing.TB, size string) *Disk {
 	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0777,size="+size)
 	switch {
 	case err != nil && os.Getenv("CI") == "true":
-		t.Fatalf("this test must run in CI, as root in a container with --privileged: mount: %v", err)
+		t.Fatalf("this test must run in CI, as root in a container with --privileged: mount: %v",
+			err)
 	case err != nil:
 		t.Skipf("this test must run as root, in a container with --privileged: mount: %v", err)
 	}
@@ -31,7 +33,8 @@ func (s *Server) SmallDisk(t testing.TB, size string) *Disk {
 	if err := errors.Join(os.Mkdir(tables, 0o700), giveAway(tables)); err != nil {
 		t.Fatal(err)
 	}
-	for _, statement := range []string{"CREATE TABLESPACE disk LOCATION '" + tables + "'", "ALTER DATABASE postgres SET default_tablespace = disk"} {
+	for _, statement := range []string{"CREATE TABLESPACE disk LOCATION '" + tables + "'",
+		"ALTER DATABASE postgres SET default_tablespace = disk"} {
 		if _, err := s.Query(statement); err != nil {
 			t.Fatal(err)
 		}

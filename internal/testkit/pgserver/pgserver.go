@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Need ends the test if PostgreSQL is not installed and cannot be installed without a password: the test is skipped, but in CI, where that would
-// go unnoticed, it fails.
+// Need ends the test if PostgreSQL is not installed and cannot be installed without a password: the
+// test is skipped, but in CI, where that would go unnoticed, it fails.
 func Need(t testing.TB) {
 	t.Helper()
 	if !Available(t) {
@@ -54,8 +54,11 @@ var programs = sync.OnceValues(func() (string, error) {
 		}
 		dir = filepath.Dir(dir)
 	}
-	if output, err := exec.Command(filepath.Join(dir, "scripts", "need"), "initdb").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("PostgreSQL is needed (https://www.postgresql.org, or apt-get install postgresql): %s", output)
+	if output, err := exec.Command(filepath.Join(dir, "scripts", "need"),
+		"initdb").CombinedOutput(); err != nil {
+		return "", fmt.Errorf(
+			"PostgreSQL is needed (https://www.postgresql.org, or apt-get install postgresql): %s",
+			output)
 	}
 	if bin := find(); bin != "" {
 		return bin, nil
@@ -63,7 +66,8 @@ var programs = sync.OnceValues(func() (string, error) {
 	return "", errors.New("PostgreSQL was installed, but its program initdb is not found")
 })
 
-// Shared is a server that the tests of a package share. It starts when the first test needs it. The zero value is ready to use.
+// Shared is a server that the tests of a package share. It starts when the first test needs it. The
+// zero value is ready to use.
 type Shared struct {
 	once   sync.Once
 	server *Server
@@ -85,7 +89,8 @@ func (s *Shared) Need(t testing.TB) *Server {
 func (s *Shared) Get() (*Server, error) {
 	s.once.Do(func() {
 		if s.server, s.err = Start(); s.err == nil {
-			s.server.Address += "&connect_timeout=60" // it always answers, but a busy machine may stand still for some seconds
+			// it always answers, but a busy machine may stand still for some seconds
+			s.server.Address += "&connect_timeout=60"
 		}
 	})
 	return s.server, s.err
@@ -105,7 +110,8 @@ type Options struct {
 	Settings []string
 	// Access are lines of pg_hba.conf, which take precedence. Otherwise everybody is trusted.
 	Access []string
-	// Dir is where a new folder for all files of the server is made; "" means the folder for temporary files.
+	// Dir is where a new folder for all files of the server is made; "" means the folder for
+	// temporary files.
 	Dir string
 }
 
@@ -124,11 +130,12 @@ type Server struct {
 	ended chan struct{} // closed when that has ended
 }
 
-// Start starts a server that listens on a socket in a temporary folder, and that does not wait for the disk. Stop removes it.
+// Start starts a server that listens on a socket in a temporary folder, and that does not wait for
+// the disk. Stop removes it.
 func Start() (*Server, error) { return StartWith(Options{}) }
 
-// StartDurable starts a server that waits for the disk, in a new folder in dir; "" means the folder for temporary files. The settings are lines of
-// postgresql.conf.
+// StartDurable starts a server that waits for the disk, in a new folder in dir; "" means the folder
+// for temporary files. The settings are lines of postgresql.conf.
 func StartDurable(dir string, settings ...string) (*Server, error) {
 	return StartWith(Options{Dir: dir, Settings: append([]string{"fsync = on"}, settings...)})
 }
@@ -139,23 +146,28 @@ func StartWith(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = s.run("initdb", "-D", s.data, "-U", "signalbox", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	err = s.run("initdb", "-D", s.data, "-U", "signalbox", "-A", "trust", "-E", "UTF8",
+		"--locale=C", "--no-sync")
 	if err == nil {
-		// What is synced survives a power failure, but not more kills of processes: tests need not wait for it.
-		err = s.Configure(append([]string{"listen_addresses = ''", "max_connections = 200", "fsync = off", "logging_collector = off"}, opts.Settings...)...)
+		// What is synced survives a power failure, but not more kills of processes: tests need not
+		// wait for it.
+		err = s.Configure(append([]string{"listen_addresses = ''", "max_connections = 200",
+			"fsync = off", "logging_collector = off"}, opts.Settings...)...)
 	}
 	access := filepath.Join(s.data, "pg_hba.conf")
 	if err == nil && len(opts.Access) > 0 {
 		var rest []byte
 		if rest, err = os.ReadFile(access); err == nil {
-			err = os.WriteFile(access, append([]byte(strings.Join(opts.Access, "\n")+"\n"), rest...), 0)
+			err = os.WriteFile(access, append([]byte(strings.Join(opts.Access, "\n")+"\n"),
+				rest...), 0)
 		}
 	}
 	if err == nil {
 		err = s.Restart()
 	}
 	for range 5 {
-		if err == nil || !strings.Contains(err.Error(), "Address already in use") { // another program took the port in the meantime
+		// another program took the port in the meantime
+		if err == nil || !strings.Contains(err.Error(), "Address already in use") {
 			break
 		}
 		if err = s.choosePort(); err == nil {
@@ -192,7 +204,8 @@ func newServer(parent string) (*Server, error) {
 	return s, nil
 }
 
-// choosePort makes the port of the server one that no server uses now. The name of the socket has the port too.
+// choosePort makes the port of the server one that no server uses now. The name of the socket has
+// the port too.
 func (s *Server) choosePort() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -209,13 +222,15 @@ func Give(path string) error { return giveAway(path) }
 // Socket is the path of the server's socket.
 func (s *Server) Socket() string { return filepath.Join(s.Dir, fmt.Sprintf(".s.PGSQL.%d", s.Port)) }
 
-// Configure adds lines to postgresql.conf. They take effect when the server starts, or after Reload.
+// Configure adds lines to postgresql.conf. They take effect when the server starts, or after
+// Reload.
 func (s *Server) Configure(settings ...string) error {
 	f, err := os.OpenFile(filepath.Join(s.data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(f, "unix_socket_directories = '%s'\nport = %d\n%s\n", s.Dir, s.Port, strings.Join(settings, "\n"))
+	_, err = fmt.Fprintf(f, "unix_socket_directories = '%s'\nport = %d\n%s\n", s.Dir, s.Port,
+		strings.Join(settings, "\n"))
 	return errors.Join(err, f.Close())
 }
 
@@ -226,19 +241,22 @@ func (s *Server) Reload() error { return s.run("pg_ctl", "-D", s.data, "reload")
 func (s *Server) Restart() error {
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := s.startOnce()
-		if err == nil || time.Now().After(end) || !strings.Contains(err.Error(), "still in use") { // by killed processes, which are not gone at once
+		// by killed processes, which are not gone at once
+		if err == nil || time.Now().After(end) || !strings.Contains(err.Error(), "still in use") {
 			return err
 		}
 	}
 }
 
 func (s *Server) startOnce() error {
-	output, err := os.OpenFile(filepath.Join(s.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	output, err := os.OpenFile(filepath.Join(s.Dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY,
+		0o600)
 	if err != nil {
 		return err
 	}
 	defer output.Close()
-	// The server is a child of this process, which waits for it: otherwise a killed server would be a zombie, and seem to run.
+	// The server is a child of this process, which waits for it: otherwise a killed server would be
+	// a zombie, and seem to run.
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.data)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.Dir, output, output
 	asAnotherUser(cmd)
@@ -271,9 +289,11 @@ func (s *Server) startOnce() error {
 	return errors.New("the server does not answer within two minutes")
 }
 
-// watch starts a process that kills the server and removes its files when this process ends without stopping it, for example because it is killed.
+// watch starts a process that kills the server and removes its files when this process ends without
+// stopping it, for example because it is killed.
 func (s *Server) watch(pid int) (stop func(), err error) {
-	cmd := exec.Command("sh", "-c", `read line; kill -9 "$1"; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; rm -rf "$2" && exit; done`, "sh", fmt.Sprint(pid), s.Dir)
+	cmd := exec.Command("sh", "-c",
+		`read line; kill -9 "$1"; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; rm -rf "$2" && exit; done`, "sh", fmt.Sprint(pid), s.Dir)
 	if _, err := cmd.StdinPipe(); err != nil { // it is closed when this process ends
 		return nil, err
 	}
@@ -287,7 +307,9 @@ func (s *Server) watch(pid int) (stop func(), err error) {
 }
 
 // ShutDown stops the server in order: it ends its connections and writes everything to its files.
-func (s *Server) ShutDown() error { return s.run("pg_ctl", "-D", s.data, "-m", "fast", "-w", "stop") }
+func (s *Server) ShutDown() error {
+	return s.run("pg_ctl", "-D", s.data, "-m", "fast", "-w", "stop")
+}
 
 // Stop kills the server, if it runs, and removes its files.
 func (s *Server) Stop() error { return errors.Join(s.Kill(), os.RemoveAll(s.Dir)) }
@@ -298,7 +320,8 @@ func (s *Server) Standby() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = r.run("pg_basebackup", "-h", s.Dir, "-p", fmt.Sprint(s.Port), "-U", "signalbox", "-D", r.data, "-R", "-X", "stream", "--no-sync", "-c", "fast")
+	err = r.run("pg_basebackup", "-h", s.Dir, "-p", fmt.Sprint(s.Port), "-U", "signalbox", "-D",
+		r.data, "-R", "-X", "stream", "--no-sync", "-c", "fast")
 	if err == nil {
 		// A replica that was started from another replica's files would not wait for itself.
 		err = r.Configure("synchronous_standby_names = ''")
@@ -324,7 +347,8 @@ func (s *Server) Standby() (*Server, error) {
 // AwaitStandby waits until a synchronous replica has everything that the server has.
 func (s *Server) AwaitStandby() error {
 	const question = "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum') AND state = 'streaming' AND flush_lsn >= pg_current_wal_flush_lsn()"
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(
+		20 * time.Millisecond) {
 		answer, err := s.Query(question)
 		if err != nil {
 			return err
@@ -337,11 +361,15 @@ func (s *Server) AwaitStandby() error {
 }
 
 // Promote makes a replica a primary server, when its primary is killed.
-func (s *Server) Promote() error { return s.run("pg_ctl", "-D", s.data, "-w", "-t", "120", "promote") }
+func (s *Server) Promote() error {
+	return s.run("pg_ctl", "-D", s.data, "-w", "-t", "120", "promote")
+}
 
 // Query executes statements as the superuser signalbox, and returns the first column of the answer.
 func (s *Server) Query(statements string) (string, error) {
-	cmd := exec.Command(filepath.Join(s.bin, "psql"), "-X", "-q", "-t", "-A", "-v", "ON_ERROR_STOP=1", "-h", s.Dir, "-p", fmt.Sprint(s.Port), "-U", "signalbox", "-d", "postgres", "-c", statements)
+	cmd := exec.Command(filepath.Join(s.bin, "psql"), "-X", "-q", "-t", "-A", "-v",
+		"ON_ERROR_STOP=1", "-h", s.Dir, "-p", fmt.Sprint(s.Port), "-U", "signalbox", "-d",
+		"postgres", "-c", statements)
 	output, err := cmd.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%s: %w: %s", statements, err, output)
@@ -354,7 +382,8 @@ func (s *Server) run(program string, args ...string) error {
 	cmd := exec.Command(filepath.Join(s.bin, program), args...)
 	cmd.Dir = s.Dir
 	asAnotherUser(cmd)
-	output, err := os.CreateTemp("", "signalbox-pg-output-") // a pipe would stay open as long as the server
+	// a pipe would stay open as long as the server
+	output, err := os.CreateTemp("", "signalbox-pg-output-")
 	if err != nil {
 		return err
 	}
@@ -368,7 +397,8 @@ func (s *Server) run(program string, args ...string) error {
 	return nil
 }
 
-// find returns the folder with the programs of PostgreSQL, or "". Debian does not put them into PATH.
+// find returns the folder with the programs of PostgreSQL, or "". Debian does not put them into
+// PATH.
 func find() string {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {

@@ -17,7 +17,8 @@ const nobody = 65534
 
 func asAnotherUser(cmd *exec.Cmd) {
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody,
+			Gid: nobody}}
 	}
 }
 
@@ -29,7 +30,8 @@ func giveAway(dir string) error {
 	return os.Chown(dir, nobody, nobody)
 }
 
-// Kill ends the server with kill -9, all of its processes at once. It does nothing if the server does not run.
+// Kill ends the server with kill -9, all of its processes at once. It does nothing if the server
+// does not run.
 func (s *Server) Kill() error { return s.signal(syscall.SIGKILL) }
 
 // Pause stops all processes of the server. Connections stay open, and nothing answers.
@@ -71,11 +73,13 @@ func (s *Server) signal(sig syscall.Signal) error {
 	return err
 }
 
-// await waits until all processes are in one of the states or are gone. Until a killed or stopped process is, it may still answer.
+// await waits until all processes are in one of the states or are gone. Until a killed or stopped
+// process is, it may still answer.
 func await(pids []int, states string) error {
 	for {
 		all, err := processes()
-		if err != nil || !slices.ContainsFunc(all, func(p process) bool { return slices.Contains(pids, p.pid) && !strings.Contains(states, p.state[:1]) }) {
+		if err != nil || !slices.ContainsFunc(all,
+			func(p process) bool { return slices.Contains(pids, p.pid) && !strings.Contains(states, p.state[:1]) }) {
 			return err
 		}
 	}
@@ -84,7 +88,8 @@ func await(pids []int, states string) error {
 // process is a process of this machine.
 type process struct {
 	pid, parent int
-	state       string // begins with T if it was stopped, and with Z if it has ended and its parent does not know yet
+	// begins with T if it was stopped, and with Z if it has ended and its parent does not know yet
+	state string
 }
 
 // processes returns all processes of this machine.

@@ -1,7 +1,9 @@
-// Package property runs property tests on the same cases every time, so that a test that passed once passes again.
+// Package property runs property tests on the same cases every time, so that a test that passed
+// once passes again.
 //
-// Random cases are for `make fuzz`, which sets SIGNALBOX_RANDOM=1. When it finds a failing case, rapid prints the seed; add
-// that seed to the Check call of the property, so that every later run tries it first.
+// Random cases are for `make fuzz`, which sets SIGNALBOX_RANDOM=1. When it finds a failing case,
+// rapid prints the seed; add that seed to the Check call of the property, so that every later run
+// tries it first.
 package property
 
 import (
@@ -17,13 +19,13 @@ import (
 // randomVariable is the environment variable that asks for random seeds.
 const randomVariable = "SIGNALBOX_RANDOM"
 
-// seeds are where the cases of every property start. From a seed, rapid counts up by less than the square of the number of
-// cases, so these are far enough apart.
+// seeds are where the cases of every property start. From a seed, rapid counts up by less than the
+// square of the number of cases, so these are far enough apart.
 var seeds = []uint64{1_000_000_000, 2_000_000_000, 3_000_000_000, 4_000_000_000}
 
-// Check fails t if f fails for one of rapid.checks (100) cases. It first runs the cases of failed, seeds for which the
-// property once did not hold, then as many cases from each of the fixed seeds. The flags and variables of rapid apply; a
-// seed given with -rapid.seed replaces all others.
+// Check fails t if f fails for one of rapid.checks (100) cases. It first runs the cases of failed,
+// seeds for which the property once did not hold, then as many cases from each of the fixed seeds.
+// The flags and variables of rapid apply; a seed given with -rapid.seed replaces all others.
 func Check(t *testing.T, f func(*rapid.T), failed ...uint64) {
 	t.Helper()
 	given := rapidFlags()
@@ -45,8 +47,8 @@ type settings struct {
 	checks int
 }
 
-// rapidFlags returns the flags as the user gave them. Fail files are off from then on: a seed reproduces a failure as well,
-// and a forgotten file would make the next run differ.
+// rapidFlags returns the flags as the user gave them. Fail files are off from then on: a seed
+// reproduces a failure as well, and a forgotten file would make the next run differ.
 var rapidFlags = sync.OnceValue(func() settings {
 	setFlag("rapid.nofailfile", "true")
 	return settings{getFlag[uint64]("rapid.seed"), getFlag[int]("rapid.checks")}
@@ -55,8 +57,8 @@ var rapidFlags = sync.OnceValue(func() settings {
 // flagLock guards the flags of rapid while Check changes them.
 var flagLock sync.Mutex
 
-// checkSeed runs a number of cases from a seed. Rapid reads its flags before it calls the property for the first time, so
-// the lock is held only until then, and properties can run in parallel.
+// checkSeed runs a number of cases from a seed. Rapid reads its flags before it calls the property
+// for the first time, so the lock is held only until then, and properties can run in parallel.
 func checkSeed(t *testing.T, f func(*rapid.T), seed uint64, checks int) {
 	t.Helper()
 	if testing.Short() {

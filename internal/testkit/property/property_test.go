@@ -28,7 +28,8 @@ func TestCasesAreFixed(t *testing.T) {
 		t.Errorf("%d cases, want %d", len(first), rapidFlags().checks)
 	}
 	slices.Sort(first)
-	if distinct := len(slices.Compact(first)); distinct < len(second)/2 { // rapid prefers small numbers
+	// rapid prefers small numbers
+	if distinct := len(slices.Compact(first)); distinct < len(second)/2 {
 		t.Errorf("only %d of %d cases differ", distinct, len(second))
 	}
 	if len(all) != len(second)+1 || !slices.Equal(all[1:], second) {
@@ -51,10 +52,12 @@ func TestSeed(t *testing.T) {
 	if output := run(randomVariable + "="); !strings.Contains(output, hint) {
 		t.Errorf("fixed seeds: no %q in\n%s", hint, output)
 	}
-	if output := run(randomVariable + "=1"); strings.Contains(output, hint) || !strings.Contains(output, "-rapid.seed=") {
+	if output := run(randomVariable + "=1"); strings.Contains(output, hint) ||
+		!strings.Contains(output, "-rapid.seed=") {
 		t.Errorf("random seeds:\n%s", output)
 	}
-	if output := run(randomVariable+"=", "-rapid.seed=77"); !strings.Contains(output, "-rapid.seed=77\n") {
+	if output := run(randomVariable+"=", "-rapid.seed=77"); !strings.Contains(output,
+		"-rapid.seed=77\n") {
 		t.Errorf("given seed:\n%s", output)
 	}
 	if _, err := os.Stat("testdata"); err == nil {

@@ -1,4 +1,5 @@
-// Package proxy has a TCP proxy for tests, which can pause, refuse and reset connections, lose answers, and cut requests in the middle.
+// Package proxy has a TCP proxy for tests, which can pause, refuse and reset connections, lose
+// answers, and cut requests in the middle.
 package proxy
 
 import (
@@ -31,7 +32,8 @@ type fault struct {
 	happened chan struct{}
 }
 
-// Start starts a proxy on a free port of 127.0.0.1 that forwards to the server at an address, such as "tcp", "127.0.0.1:5432".
+// Start starts a proxy on a free port of 127.0.0.1 that forwards to the server at an address, such
+// as "tcp", "127.0.0.1:5432".
 func Start(network, target string) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -65,7 +67,8 @@ func (p *Proxy) Target(network, target string) {
 	p.network, p.target = network, target
 }
 
-// Pause makes the proxy forward nothing, as a network that loses all packets. New connections are accepted.
+// Pause makes the proxy forward nothing, as a network that loses all packets. New connections are
+// accepted.
 func (p *Proxy) Pause() { p.set(func() { p.paused = true }) }
 
 // Resume ends Pause. What was sent in the meantime arrives.
@@ -104,20 +107,20 @@ func reset(c net.Conn) {
 	c.Close()
 }
 
-// LoseAnswer loses the answer of the server to the next request that contains a text, and resets its connection. The channel is closed when that has
-// happened.
+// LoseAnswer loses the answer of the server to the next request that contains a text, and resets
+// its connection. The channel is closed when that has happened.
 func (p *Proxy) LoseAnswer(text string) <-chan struct{} {
 	return p.add(&fault{text: []byte(text), answer: true})
 }
 
-// ReplaceAnswer sends something instead of the answer of the server to the next request that contains a text. The channel is closed when the
-// client has closed the connection after it.
+// ReplaceAnswer sends something instead of the answer of the server to the next request that
+// contains a text. The channel is closed when the client has closed the connection after it.
 func (p *Proxy) ReplaceAnswer(text string, instead []byte) <-chan struct{} {
 	return p.add(&fault{text: []byte(text), answer: true, instead: instead})
 }
 
-// CutRequest forwards only the first half of the next request that contains a text, and resets its connection. The channel is closed when that has
-// happened.
+// CutRequest forwards only the first half of the next request that contains a text, and resets its
+// connection. The channel is closed when that has happened.
 func (p *Proxy) CutRequest(text string) <-chan struct{} { return p.add(&fault{text: []byte(text)}) }
 
 func (p *Proxy) add(f *fault) <-chan struct{} {

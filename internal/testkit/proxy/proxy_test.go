@@ -97,7 +97,8 @@ func TestProxy(t *testing.T) {
 	c = dial(t, p)
 	p.Refuse()
 	wantFailure(c)
-	if refused, err := net.Dial("tcp", p.Addr().String()); err == nil { // the reset may arrive later
+	// the reset may arrive later
+	if refused, err := net.Dial("tcp", p.Addr().String()); err == nil {
 		defer refused.Close()
 		wantFailure(client{refused, bufio.NewReader(refused)})
 	}

@@ -28,7 +28,9 @@ const (
 // Terminal is a pseudo-terminal, the program that runs on it, and the screen that its user sees.
 type Terminal struct {
 	master *os.File
-	slave  *os.File // nil after Start: the master sees that the program has ended when nothing has the other end open
+	// nil after Start: the master sees that the program has ended when nothing has the other end
+	// open
+	slave  *os.File
 	cmd    *exec.Cmd
 	before unix.Termios  // the settings when the program was started
 	ended  chan struct{} // closed when the program has ended and everything that it wrote was read
@@ -43,8 +45,8 @@ type Terminal struct {
 // ErrNoTerminals means that this machine has no pseudo-terminals.
 var ErrNoTerminals = errors.New("this machine has no pseudo-terminals")
 
-// Open opens a terminal with the settings of a new terminal window. A program on a terminal of 0 columns cannot find out how wide it is. The
-// caller must Close the terminal.
+// Open opens a terminal with the settings of a new terminal window. A program on a terminal of 0
+// columns cannot find out how wide it is. The caller must Close the terminal.
 func Open(columns, rows int) (*Terminal, error) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -68,7 +70,8 @@ func Open(columns, rows int) (*Terminal, error) {
 		return err
 	})
 	if err == nil {
-		t.slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		t.slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number),
+			os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	}
 	if err != nil {
 		master.Close()
@@ -77,7 +80,8 @@ func Open(columns, rows int) (*Terminal, error) {
 	return t, nil
 }
 
-// control calls f with the descriptor of the master. Unlike Fd, it does not make reads block for ever.
+// control calls f with the descriptor of the master. Unlike Fd, it does not make reads block for
+// ever.
 func (t *Terminal) control(f func(fd int) error) error {
 	connection, err := t.master.SyscallConn()
 	if err != nil {
@@ -89,7 +93,8 @@ func (t *Terminal) control(f func(fd int) error) error {
 }
 
 func setSize(fd, columns, rows int) error {
-	return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(rows), Col: uint16(columns)})
+	return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ,
+		&unix.Winsize{Row: uint16(rows), Col: uint16(columns)})
 }
 
 func (t *Terminal) settings() (settings unix.Termios, err error) {
@@ -103,8 +108,8 @@ func (t *Terminal) settings() (settings unix.Termios, err error) {
 	return settings, err
 }
 
-// SetVerbatim changes the settings so that Written returns exactly what the program writes: line ends are not changed, and what is typed is
-// not echoed. Call it before Start.
+// SetVerbatim changes the settings so that Written returns exactly what the program writes: line
+// ends are not changed, and what is typed is not echoed. Call it before Start.
 func (t *Terminal) SetVerbatim() error {
 	settings, err := t.settings()
 	if err != nil {
@@ -115,8 +120,8 @@ func (t *Terminal) SetVerbatim() error {
 	return t.control(func(fd int) error { return unix.IoctlSetTermios(fd, unix.TCSETS, &settings) })
 }
 
-// Start starts a program. The terminal is its controlling terminal, so that ctrl+c reaches it, and those of its standard streams that are nil.
-// At least one of them must be.
+// Start starts a program. The terminal is its controlling terminal, so that ctrl+c reaches it, and
+// those of its standard streams that are nil. At least one of them must be.
 func (t *Terminal) Start(cmd *exec.Cmd) (err error) {
 	if t.before, err = t.settings(); err != nil {
 		return err
@@ -138,7 +143,8 @@ func (t *Terminal) Start(cmd *exec.Cmd) (err error) {
 	t.cmd = cmd
 	t.slave.Close()
 	t.slave = nil
-	// Programs ask a terminal for its colours and wait for the answer. The copy ends with the emulator's pipe.
+	// Programs ask a terminal for its colours and wait for the answer. The copy ends with the
+	// emulator's pipe.
 	go io.Copy(t.master, t.emulator)
 	go t.follow()
 	return nil
@@ -171,13 +177,15 @@ func (t *Terminal) Resize(columns, rows int) error {
 	return t.control(func(fd int) error { return setSize(fd, columns, rows) })
 }
 
-// Type types text. Keys are the bytes that terminals send for them, such as \r for Enter and \x03 for ctrl+c.
+// Type types text. Keys are the bytes that terminals send for them, such as \r for Enter and \x03
+// for ctrl+c.
 func (t *Terminal) Type(text string) error {
 	_, err := t.master.WriteString(text)
 	return err
 }
 
-// Paste pastes text: between brackets if the program has asked for them, and otherwise as if it was typed.
+// Paste pastes text: between brackets if the program has asked for them, and otherwise as if it was
+// typed.
 func (t *Terminal) Paste(text string) error {
 	if t.isSet(bracketPastes, plainPastes) {
 		text = "\x1b[200~" + text + "\x1b[201~"
@@ -185,7 +193,8 @@ func (t *Terminal) Paste(text string) error {
 	return t.Type(text)
 }
 
-// Screen returns the text on the screen, without spaces at the ends of lines and empty lines at its end.
+// Screen returns the text on the screen, without spaces at the ends of lines and empty lines at its
+// end.
 func (t *Terminal) Screen() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -221,7 +230,8 @@ func (t *Terminal) Written() string {
 	return string(t.written)
 }
 
-// Printed returns what the program has written since it last left the alternate screen, without escape sequences.
+// Printed returns what the program has written since it last left the alternate screen, without
+// escape sequences.
 func (t *Terminal) Printed() string {
 	text := t.Written()
 	if i := strings.LastIndex(text, leaveAlternate); i >= 0 {
@@ -257,7 +267,8 @@ func (t *Terminal) CheckRestored() error {
 	return err
 }
 
-// WaitFor waits until the screen is as wanted. It returns an error with the last screen if the program ends before, or ctx is done.
+// WaitFor waits until the screen is as wanted. It returns an error with the last screen if the
+// program ends before, or ctx is done.
 func (t *Terminal) WaitFor(ctx context.Context, wanted func(screen string) bool) error {
 	return t.wait(ctx, func() bool { return wanted(t.Screen()) })
 }
@@ -288,7 +299,8 @@ func (t *Terminal) wait(ctx context.Context, holds func() bool) error {
 	}
 }
 
-// Wait waits until the program has ended and everything that it wrote was read. It returns how it ended, as exec.Cmd does.
+// Wait waits until the program has ended and everything that it wrote was read. It returns how it
+// ended, as exec.Cmd does.
 func (t *Terminal) Wait(ctx context.Context) error {
 	select {
 	case <-t.ended:

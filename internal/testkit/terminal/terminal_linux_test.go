@@ -57,7 +57,8 @@ func TestScreen(t *testing.T) {
 	if err := c.Type("\n"); err != nil {
 		t.Fatal(err)
 	}
-	if exited := (*exec.ExitError)(nil); !errors.As(c.Wait(patient(t)), &exited) || exited.ExitCode() != 3 {
+	if exited := (*exec.ExitError)(nil); !errors.As(c.Wait(patient(t)), &exited) ||
+		exited.ExitCode() != 3 {
 		t.Errorf("it ended with %v", exited)
 	}
 	if got := c.Printed(); got != "left\n" {
@@ -66,7 +67,8 @@ func TestScreen(t *testing.T) {
 	if got := c.Written(); !strings.HasPrefix(got, "one\r\ntwo\x1b[Hthree") {
 		t.Errorf("written %q", got)
 	}
-	if err := c.WaitFor(patient(t), has("more")); err == nil || !strings.Contains(err.Error(), "the program ended (exit status 3)") {
+	if err := c.WaitFor(patient(t), has("more")); err == nil ||
+		!strings.Contains(err.Error(), "the program ended (exit status 3)") {
 		t.Errorf("waiting for what never comes: %v", err)
 	}
 }
@@ -87,12 +89,14 @@ func TestResize(t *testing.T) {
 // Only programs that ask for brackets around what is pasted get them.
 func TestPaste(t *testing.T) {
 	c := open(t, `read -r line; printf '\033[?2004hready\n'; read -r line`)
-	for _, err := range []error{c.Paste("plain\n"), c.WaitFor(patient(t), has("ready")), c.Paste("text\n"), c.Wait(patient(t))} {
+	for _, err := range []error{c.Paste("plain\n"), c.WaitFor(patient(t), has("ready")),
+		c.Paste("text\n"), c.Wait(patient(t))} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := c.Written(); !strings.HasPrefix(got, "plain\r\n") || !strings.Contains(got, "^[[200~text\r\n") {
+	if got := c.Written(); !strings.HasPrefix(got, "plain\r\n") ||
+		!strings.Contains(got, "^[[200~text\r\n") {
 		t.Errorf("echoed %q", got)
 	}
 }
@@ -110,13 +114,15 @@ func TestCheckRestored(t *testing.T) {
 		if err := c.Wait(patient(t)); err != nil {
 			t.Errorf("%s: %v", script, err)
 		}
-		if err := c.CheckRestored(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := c.CheckRestored(); (err == nil) != (want == "") || err != nil &&
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", script, err, want)
 		}
 	}
 }
 
-// Streams that the caller has set stay as they are, and the others are on the terminal, which controls the program in any case.
+// Streams that the caller has set stay as they are, and the others are on the terminal, which
+// controls the program in any case.
 func TestStreams(t *testing.T) {
 	c, err := terminal.Open(0, 0)
 	if errors.Is(err, terminal.ErrNoTerminals) {

@@ -1,13 +1,15 @@
 // Package blackboard holds the values that the leaves of a behaviour tree share.
 //
-// A Layout declares keys with their types in scopes. Scopes are nested: a key that is not declared in a scope is looked up
-// in the outer one, up to the scope of the tree, which contains the global keys too. A layout does not change once a tree
-// is compiled, and any number of boards may share it.
+// A Layout declares keys with their types in scopes. Scopes are nested: a key that is not declared
+// in a scope is looked up in the outer one, up to the scope of the tree, which contains the global
+// keys too. A layout does not change once a tree is compiled, and any number of boards may share
+// it.
 //
-// A Board has a value for each key of its layout. A value in normal form is nil (the key is absent), bool, int64, float64,
-// string, []any or map[string]any. It is copied when it is set, and must not be changed after it was read. Keys that begin
-// with "_" need no declaration and belong to the whole tree. The size of a board is limited. Format and Parse convert
-// values to and from JSON without changing their types.
+// A Board has a value for each key of its layout. A value in normal form is nil (the key is
+// absent), bool, int64, float64, string, []any or map[string]any. It is copied when it is set, and
+// must not be changed after it was read. Keys that begin with "_" need no declaration and belong to
+// the whole tree. The size of a board is limited. Format and Parse convert values to and from JSON
+// without changing their types.
 //
 // The package does no I/O and does not know nodes. A Board must be used by one goroutine at a time.
 package blackboard

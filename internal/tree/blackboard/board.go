@@ -40,8 +40,8 @@ func (b *Board) Size() int { return b.total }
 // Value returns the value of a slot.
 func (b *Board) Value(slot Slot) any { return b.values[slot] }
 
-// Put sets a slot to a value from a board. It does not check MaxBoard, because a for_each must always be able to pass an
-// item to its child.
+// Put sets a slot to a value from a board. It does not check MaxBoard, because a for_each must
+// always be able to pass an item to its child.
 func (b *Board) Put(slot Slot, v any) {
 	size := Size(v)
 	b.total += size - b.sizes[slot]
@@ -66,7 +66,8 @@ func (b *Board) find(in Scope, key string) (Slot, error) {
 	return 0, fmt.Errorf("%w '%s': declare it in blackboard", ErrUndeclared, key)
 }
 
-// GetIn returns the value of a key that is visible in a scope, or nil if it is absent. The error wraps ErrUndeclared.
+// GetIn returns the value of a key that is visible in a scope, or nil if it is absent. The error
+// wraps ErrUndeclared.
 func (b *Board) GetIn(in Scope, key string) (any, error) {
 	slot, err := b.find(in, key)
 	switch {
@@ -78,8 +79,8 @@ func (b *Board) GetIn(in Scope, key string) (any, error) {
 	return b.values[slot], nil
 }
 
-// SetIn sets a key that is visible in a scope, and returns the value in normal form. A nil value makes the key absent. The
-// error wraps ErrUndeclared or ErrMistyped and names the key.
+// SetIn sets a key that is visible in a scope, and returns the value in normal form. A nil value
+// makes the key absent. The error wraps ErrUndeclared or ErrMistyped and names the key.
 func (b *Board) SetIn(in Scope, key string, v any) (any, error) {
 	slot, err := b.find(in, key)
 	if err != nil {
@@ -120,15 +121,18 @@ func (b *Board) SetIn(in Scope, key string, v any) (any, error) {
 // Get returns the value of a key, or nil if it is absent. The error wraps ErrUndeclared.
 func (b *Board) Get(key string) (any, error) { return b.GetIn(TreeScope, key) }
 
-// Set sets a key. A nil value makes it absent. The error wraps ErrUndeclared or ErrMistyped and names the key.
+// Set sets a key. A nil value makes it absent. The error wraps ErrUndeclared or ErrMistyped and
+// names the key.
 func (b *Board) Set(key string, v any) error {
 	_, err := b.SetIn(TreeScope, key, v)
 	return err
 }
 
-// ExtendIn replaces the list of a key by its last kept items and one more, and returns the new list and its size. It is like SetIn, but it
-// checks and copies only the new item, so that adding n items one by one takes time for n items and not for their square.
-func (b *Board) ExtendIn(in Scope, key string, kept int, item any) (list []any, size int, err error) {
+// ExtendIn replaces the list of a key by its last kept items and one more, and returns the new list
+// and its size. It is like SetIn, but it checks and copies only the new item, so that adding n
+// items one by one takes time for n items and not for their square.
+func (b *Board) ExtendIn(in Scope, key string, kept int, item any) (list []any, size int,
+	err error) {
 	slot, err := b.find(in, key)
 	if err != nil {
 		return nil, 0, err
@@ -141,7 +145,8 @@ func (b *Board) ExtendIn(in Scope, key string, kept int, item any) (list []any, 
 	}
 	old, _ := v.([]any)
 	if kept < 1 || kept > len(old) {
-		return nil, 0, fmt.Errorf("%w for key '%s': it does not have %d items", ErrMistyped, key, kept)
+		return nil, 0, fmt.Errorf("%w for key '%s': it does not have %d items", ErrMistyped, key,
+			kept)
 	}
 	item, more, err := normal(item, 1)
 	if err != nil {
@@ -168,16 +173,18 @@ func (b *Board) ExtendIn(in Scope, key string, kept int, item any) (list []any, 
 }
 
 func boardFull(key string) error {
-	return fmt.Errorf("%w for key '%s': the blackboard would be larger than %d bytes", ErrMistyped, key, MaxBoard)
+	return fmt.Errorf("%w for key '%s': the blackboard would be larger than %d bytes", ErrMistyped,
+		key, MaxBoard)
 }
 
 // Clone returns a copy. The values are shared, because they are never changed.
 func (b *Board) Clone() *Board {
-	return &Board{layout: b.layout, values: slices.Clone(b.values), sizes: slices.Clone(b.sizes), total: b.total, hidden: maps.Clone(b.hidden)}
+	return &Board{layout: b.layout, values: slices.Clone(b.values), sizes: slices.Clone(b.sizes),
+		total: b.total, hidden: maps.Clone(b.hidden)}
 }
 
-// Snapshot returns a map of all values that are not absent. A key of a subtree is preceded by the subtree's path and a
-// colon.
+// Snapshot returns a map of all values that are not absent. A key of a subtree is preceded by the
+// subtree's path and a colon.
 func (b *Board) Snapshot() map[string]any {
 	all := maps.Clone(b.hidden)
 	if all == nil {

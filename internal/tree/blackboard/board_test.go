@@ -57,9 +57,11 @@ func mustGet(t failer, b *Board, key string) any {
 	return v
 }
 
-// Values of every kind for every type. A dash means an error, and = means that the value is unchanged.
+// Values of every kind for every type. A dash means an error, and = means that the value is
+// unchanged.
 func TestTypes(t *testing.T) {
-	values := []any{nil, true, int64(3), 3.0, 3.5, 1e300, "text", []any{}, []any{int64(1)}, map[string]any{}, map[string]any{"type": "stuck"},
+	values := []any{nil, true, int64(3), 3.0, 3.5, 1e300, "text", []any{}, []any{int64(1)},
+		map[string]any{}, map[string]any{"type": "stuck"},
 		map[string]any{"type": int64(1)}}
 	want := map[Type][]any{
 		Any:    {"=", "=", "=", "=", "=", "=", "=", "=", "=", "=", "=", "="},
@@ -82,7 +84,8 @@ func TestTypes(t *testing.T) {
 			b := mustBoard(t, Key{Name: "key", Type: typ})
 			err := b.Set("key", v)
 			if want[typ][i] == "-" {
-				if !errors.Is(err, ErrMistyped) || !strings.Contains(err.Error(), "key 'key'") || !strings.Contains(err.Error(), typ.String()) {
+				if !errors.Is(err, ErrMistyped) || !strings.Contains(err.Error(), "key 'key'") ||
+					!strings.Contains(err.Error(), typ.String()) {
 					t.Errorf("%s takes %#v: %v", typ, v, err)
 				}
 				continue
@@ -104,17 +107,21 @@ func TestTypes(t *testing.T) {
 func TestBoardUndeclared(t *testing.T) {
 	b := mustBoard(t, Key{Name: "key", Type: Int})
 	for _, name := range []string{"other", "", "_ x", "Key", "key "} {
-		if _, err := b.Get(name); !errors.Is(err, ErrUndeclared) || !strings.Contains(err.Error(), "'"+name+"'") {
+		if _, err := b.Get(name); !errors.Is(err, ErrUndeclared) ||
+			!strings.Contains(err.Error(), "'"+name+"'") {
 			t.Errorf("get %q: %v", name, err)
 		}
-		if err := b.Set(name, 1); !errors.Is(err, ErrUndeclared) || !strings.Contains(err.Error(), "'"+name+"'") {
+		if err := b.Set(name, 1); !errors.Is(err, ErrUndeclared) ||
+			!strings.Contains(err.Error(), "'"+name+"'") {
 			t.Errorf("set %q: %v", name, err)
 		}
 	}
-	for _, name := range []string{"last_signal", "signals_emitted", "consecutive_same_reason", "turns_without_signal", "llm_response", "tool_results"} {
+	for _, name := range []string{"last_signal", "signals_emitted", "consecutive_same_reason",
+		"turns_without_signal", "llm_response", "tool_results"} {
 		mustGet(t, b, name)
 	}
-	wantError(t, b.Set("turns_without_signal", "three"), "turns_without_signal", "an int", "a string")
+	wantError(t, b.Set("turns_without_signal", "three"), "turns_without_signal", "an int",
+		"a string")
 }
 
 func TestBoardDeclarations(t *testing.T) {
@@ -125,15 +132,18 @@ func TestBoardDeclarations(t *testing.T) {
 		{[]Key{{Name: "1x"}}, `"1x" is not a valid name for a key`},
 		{[]Key{{Name: "ä"}}, "is not a valid name for a key"},
 		{[]Key{{Name: strings.Repeat("x", 101)}}, "is not a valid name for a key"},
-		{[]Key{{Name: "x", Type: Int}, {Name: "x", Type: Bool}}, "key 'x' is declared twice, as an int and as a bool"},
+		{[]Key{{Name: "x", Type: Int}, {Name: "x", Type: Bool}},
+			"key 'x' is declared twice, as an int and as a bool"},
 		{[]Key{{Name: "last_signal", Type: Int}}, "key 'last_signal' is declared twice"},
-		{[]Key{{Name: "x", Type: Int, Default: "text"}}, "the default of key 'x' does not fit: it takes an int, not a string"},
+		{[]Key{{Name: "x", Type: Int, Default: "text"}},
+			"the default of key 'x' does not fit: it takes an int, not a string"},
 		{[]Key{{Name: "x", Default: make(chan int)}}, "chan int cannot be stored on a blackboard"},
 	} {
 		_, err := New(tt.keys)
 		wantError(t, err, tt.want)
 	}
-	b := mustBoard(t, Key{Name: "turns_without_signal", Type: Int, Default: 5}, Key{Name: "a.b-c_9", Type: Float, Default: 1})
+	b := mustBoard(t, Key{Name: "turns_without_signal", Type: Int, Default: 5},
+		Key{Name: "a.b-c_9", Type: Float, Default: 1})
 	if got := mustGet(t, b, "turns_without_signal"); got != int64(5) {
 		t.Errorf("a default that is declared again is %v", got)
 	}
@@ -212,7 +222,8 @@ func TestBoardLimit(t *testing.T) {
 	for ; err == nil; n++ {
 		err = b.Set(fmt.Sprintf("_%d", n), value)
 	}
-	if !errors.Is(err, ErrMistyped) || !strings.Contains(err.Error(), fmt.Sprintf("key '_%d'", n-1)) || n != MaxBoard/MaxValue {
+	if !errors.Is(err, ErrMistyped) ||
+		!strings.Contains(err.Error(), fmt.Sprintf("key '_%d'", n-1)) || n != MaxBoard/MaxValue {
 		t.Errorf("value %d is the first that is refused: %v", n, err)
 	}
 	if v := mustGet(t, b, fmt.Sprintf("_%d", n-1)); v != nil {
@@ -241,9 +252,13 @@ func drawValue(t *rapid.T, nest int) any {
 	case 4:
 		return rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64).Draw(t, "float")
 	case 5:
-		return rapid.SampledFrom([]any{1.0, 0.0, math.Copysign(0, -1), 1e21, 1e20, 5e-324, math.MaxFloat64, int64(math.MinInt64), int64(math.MaxInt64), 1 << 53, 1e-7}).Draw(t, "edge")
+		return rapid.SampledFrom([]any{1.0, 0.0, math.Copysign(0, -1), 1e21, 1e20, 5e-324,
+			math.MaxFloat64, int64(math.MinInt64), int64(math.MaxInt64), 1 << 53, 1e-7}).Draw(t,
+			"edge")
 	case 6:
-		return rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
+		return rapid.OneOf(rapid.String(),
+			rapid.Map(rapid.SliceOf(rapid.Byte()),
+				func(b []byte) string { return string(b) })).Draw(t, "text")
 	case 7:
 		list := make([]any, rapid.IntRange(0, 3).Draw(t, "length"))
 		for i := range list {
@@ -284,14 +299,17 @@ func TestValueRoundTrip(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]any{
-		"1": int64(1), "1.0": 1.0, "1e3": 1000.0, "1E3": 1000.0, "-0": int64(0), "9223372036854775807": int64(math.MaxInt64),
-		"9223372036854775808": float64(1 << 63), ` {"a":[1,2.0,null]} `: map[string]any{"a": []any{int64(1), 2.0, nil}},
+		"1": int64(1), "1.0": 1.0, "1e3": 1000.0, "1E3": 1000.0, "-0": int64(0),
+		"9223372036854775807":  int64(math.MaxInt64),
+		"9223372036854775808":  float64(1 << 63),
+		` {"a":[1,2.0,null]} `: map[string]any{"a": []any{int64(1), 2.0, nil}},
 	} {
 		if got, err := Parse(text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s is read as %#v (%v), want %#v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "1 2", "1]", "1}", "{}{}", "nul", "1e999", "[1e999]", `{"a":1e999}`, "[1", "NaN"} {
+	for _, text := range []string{"", "1 2", "1]", "1}", "{}{}", "nul", "1e999", "[1e999]",
+		`{"a":1e999}`, "[1", "NaN"} {
 		if got, err := Parse(text); err == nil {
 			t.Errorf("%q is read as %#v", text, got)
 		}
@@ -304,7 +322,8 @@ func TestParse(t *testing.T) {
 // The size of a board is always the sum of the sizes of its values.
 func TestBoardAccounting(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
-		b := mustBoard(t, Key{Name: "any"}, Key{Name: "int", Type: Int, Default: 1}, Key{Name: "map", Type: Map, Default: map[string]any{"a": 1}})
+		b := mustBoard(t, Key{Name: "any"}, Key{Name: "int", Type: Int, Default: 1},
+			Key{Name: "map", Type: Map, Default: map[string]any{"a": 1}})
 		names := []string{"any", "int", "map", "_a", "_b", "unknown", "tool_results"}
 		for range rapid.IntRange(1, 30).Draw(t, "writes") {
 			name, v := rapid.SampledFrom(names).Draw(t, "name"), drawValue(t, 2)
@@ -352,7 +371,9 @@ func TestExtend(t *testing.T) {
 		key := rapid.SampledFrom([]string{"list", "any", "_hidden"}).Draw(t, "key")
 		keys := []Key{{Name: "list", Type: List}, {Name: "any"}, {Name: "other"}}
 		set, extended := mustBoard(t, keys...), mustBoard(t, keys...)
-		items := rapid.SliceOfN(rapid.SampledFrom([]any{nil, true, int64(3), 2.5, "text", []any{"a", int64(1)}, map[string]any{"k": "v"}, strings.Repeat("x", MaxValue/3), func() {}}), 1, 6)
+		items := rapid.SliceOfN(rapid.SampledFrom([]any{nil, true, int64(3), 2.5, "text",
+			[]any{"a", int64(1)}, map[string]any{"k": "v"}, strings.Repeat("x", MaxValue/3),
+			func() {}}), 1, 6)
 		start := []any{"first", int64(2), "third"}
 		mustSet(t, set, key, start)
 		mustSet(t, extended, key, start)
@@ -365,7 +386,8 @@ func TestExtend(t *testing.T) {
 				t.Fatalf("extend: %v, set: %v", err, setErr)
 			}
 			want := mustGet(t, set, key)
-			if diff := cmp.Diff(want, mustGet(t, extended, key)); diff != "" || set.Size() != extended.Size() {
+			if diff := cmp.Diff(want, mustGet(t, extended, key)); diff != "" ||
+				set.Size() != extended.Size() {
 				t.Fatalf("size %d, want %d (-want +got):\n%s", extended.Size(), set.Size(), diff)
 			}
 			if err == nil && (size != Size(want) || !reflect.DeepEqual(want, any(list))) {

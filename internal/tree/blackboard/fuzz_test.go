@@ -7,7 +7,8 @@ import (
 
 // FuzzParse checks that a parsed value is unchanged after formatting and parsing it again.
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"null", "1", "1.0", "-0.0", "1e20", "1e21", `"ä\u2028\ud800"`, `{"b":[1,2.5,{}],"a":null}`, "9223372036854775808", `[[[]]]`} {
+	for _, text := range []string{"null", "1", "1.0", "-0.0", "1e20", "1e21", `"ä\u2028\ud800"`,
+		`{"b":[1,2.5,{}],"a":null}`, "9223372036854775808", `[[[]]]`} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

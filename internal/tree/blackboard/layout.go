@@ -28,15 +28,16 @@ type Slot int32
 type declared struct {
 	Key
 	scope Scope
-	// path is the path of the subtree to which the key belongs, "" for the keys of the tree and global keys.
+	// path is the path of the subtree to which the key belongs, "" for the keys of the tree and
+	// global keys.
 	path   string
 	global bool
 	// builtin reports whether only NewLayout declared the key.
 	builtin bool
 }
 
-// scope contains its own names and refers to an outer scope. Names are not copied from there, because a tree may have a
-// hundred thousand scopes, one for each use of a subtree.
+// scope contains its own names and refers to an outer scope. Names are not copied from there,
+// because a tree may have a hundred thousand scopes, one for each use of a subtree.
 type scope struct {
 	own   map[string]Slot
 	outer Scope
@@ -92,9 +93,9 @@ func (l *Layout) Open(outer Scope) Scope {
 	return Scope(len(l.scopes) - 1)
 }
 
-// Declare adds a key to a scope, where it hides a key of the same name in an outer scope. In snapshots, path precedes its
-// name. A key may be declared again with the same type, which replaces its default unless the new default is nil. A key
-// cannot be both global and local.
+// Declare adds a key to a scope, where it hides a key of the same name in an outer scope. In
+// snapshots, path precedes its name. A key may be declared again with the same type, which replaces
+// its default unless the new default is nil. A key cannot be both global and local.
 func (l *Layout) Declare(in Scope, key Key, path string, global bool) (Slot, error) {
 	key, err := Normal(key)
 	if err != nil {
@@ -119,7 +120,8 @@ func Normal(key Key) (Key, error) {
 // ErrDefaults means that all defaults together are larger than a board may be.
 var ErrDefaults = fmt.Errorf("the defaults of all keys are larger than %d bytes", MaxBoard)
 
-// DeclareNormal is like Declare, for a result of Normal. It shares the default instead of copying it.
+// DeclareNormal is like Declare, for a result of Normal. It shares the default instead of copying
+// it.
 func (l *Layout) DeclareNormal(in Scope, key Key, path string, global bool) (Slot, error) {
 	if l.size += Size(key.Default); l.size > MaxBoard {
 		return 0, fmt.Errorf("key '%s': %w", key.Name, ErrDefaults)
@@ -133,7 +135,8 @@ func (l *Layout) DeclareNormal(in Scope, key Key, path string, global bool) (Slo
 	case old.global != global && !old.builtin:
 		return 0, fmt.Errorf("key '%s' is declared twice, in blackboard and in globals", key.Name)
 	case old.Type != key.Type:
-		return 0, fmt.Errorf("key '%s' is declared twice, as %s and as %s", key.Name, old.Type.WithArticle(), key.Type.WithArticle())
+		return 0, fmt.Errorf("key '%s' is declared twice, as %s and as %s", key.Name,
+			old.Type.WithArticle(), key.Type.WithArticle())
 	}
 	if key.Default != nil {
 		old.Default = key.Default
@@ -177,7 +180,8 @@ func (l *Layout) Len() int { return len(l.declared) }
 func (l *Layout) Describe(w io.Writer) error {
 	for i := range l.declared {
 		d := &l.declared[i]
-		if _, err := fmt.Fprintf(w, "%q %s %d %t %s\n", d.full(), d.Type, d.scope, d.global, Format(d.Default)); err != nil {
+		if _, err := fmt.Fprintf(w, "%q %s %d %t %s\n", d.full(), d.Type, d.scope, d.global,
+			Format(d.Default)); err != nil {
 			return err
 		}
 	}
@@ -200,7 +204,8 @@ func ValidName(name string) bool {
 		return false
 	}
 	for _, r := range name {
-		if !(r == '_' || r == '.' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
+		if !(r == '_' || r == '.' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' ||
+			r >= 'A' && r <= 'Z') {
 			return false
 		}
 	}

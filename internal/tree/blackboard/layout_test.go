@@ -31,9 +31,11 @@ func TestLookup(t *testing.T) {
 		in         Scope
 		name, want string
 	}{
-		{TreeScope, "a", "a"}, {TreeScope, "g", "g"}, {TreeScope, "b", ""}, {TreeScope, "x", ""}, {TreeScope, "tool_results", "tool_results"},
+		{TreeScope, "a", "a"}, {TreeScope, "g", "g"}, {TreeScope, "b", ""}, {TreeScope, "x", ""},
+		{TreeScope, "tool_results", "tool_results"},
 		{part, "a", "part:a"}, {part, "b", "part:b"}, {part, "g", "g"}, {part, "x", ""},
-		{each, "a", "part:a"}, {each, "x", "each:x"}, {each, "tool_results", "tool_results"}, {each, "port", ""},
+		{each, "a", "part:a"}, {each, "x", "each:x"}, {each, "tool_results", "tool_results"},
+		{each, "port", ""},
 		{other, "a", "a"}, {other, "port", "part:b"}, {other, "g", "part:b"}, {other, "b", ""},
 	} {
 		got := ""
@@ -48,7 +50,8 @@ func TestLookup(t *testing.T) {
 	if _, err := b.SetIn(other, "port", 5); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := b.GetIn(each, "b"); v != int64(5) || err != nil || b.Value(inner) != int64(5) || l.Type(inner) != Any {
+	if v, err := b.GetIn(each, "b"); v != int64(5) || err != nil || b.Value(inner) != int64(5) ||
+		l.Type(inner) != Any {
 		t.Errorf("what was set by another name is %v (%v)", v, err)
 	}
 }
@@ -61,13 +64,22 @@ func TestDeclareAgain(t *testing.T) {
 		err           string
 		value         any
 	}{
-		"default":     {first: Key{Name: "x", Default: 1}, second: Key{Name: "x", Default: 2}, value: int64(2)},
-		"no default":  {first: Key{Name: "x", Default: 1}, second: Key{Name: "x"}, value: int64(1)},
-		"type":        {first: Key{Name: "x", Type: Int}, second: Key{Name: "x", Type: List}, err: "key 'x' is declared twice, as an int and as a list"},
-		"built in":    {first: Key{Name: "turns_without_signal", Type: Int, Default: 3}, second: Key{Name: "turns_without_signal", Type: Int}, value: int64(3)},
-		"both":        {first: Key{Name: "x"}, second: Key{Name: "x"}, globals: [2]bool{true, false}, err: "key 'x' is declared twice, in blackboard and in globals"},
-		"other order": {first: Key{Name: "x"}, second: Key{Name: "x"}, globals: [2]bool{false, true}, err: "key 'x' is declared twice, in blackboard and in globals"},
-		"globals":     {first: Key{Name: "llm_response", Type: String}, second: Key{Name: "llm_response", Type: String, Default: "x"}, globals: [2]bool{true, true}, value: "x"},
+		"default": {first: Key{Name: "x", Default: 1}, second: Key{Name: "x", Default: 2},
+			value: int64(2)},
+		"no default": {first: Key{Name: "x", Default: 1}, second: Key{Name: "x"}, value: int64(1)},
+		"type": {first: Key{Name: "x", Type: Int}, second: Key{Name: "x", Type: List},
+			err: "key 'x' is declared twice, as an int and as a list"},
+		"built in": {first: Key{Name: "turns_without_signal", Type: Int, Default: 3},
+			second: Key{Name: "turns_without_signal", Type: Int}, value: int64(3)},
+		"both": {first: Key{Name: "x"}, second: Key{Name: "x"},
+			globals: [2]bool{true, false},
+			err:     "key 'x' is declared twice, in blackboard and in globals"},
+		"other order": {first: Key{Name: "x"}, second: Key{Name: "x"},
+			globals: [2]bool{false, true},
+			err:     "key 'x' is declared twice, in blackboard and in globals"},
+		"globals": {first: Key{Name: "llm_response", Type: String},
+			second:  Key{Name: "llm_response", Type: String, Default: "x"},
+			globals: [2]bool{true, true}, value: "x"},
 	} {
 		l := NewLayout()
 		slot := mustDeclare(t, l, TreeScope, tt.first, "", tt.globals[0])
@@ -116,14 +128,38 @@ func described(t *testing.T, l *Layout) string {
 func TestDescribe(t *testing.T) {
 	seen := map[string]string{}
 	for name, declare := range map[string]func(*Layout) (Slot, error){
-		"key":     func(l *Layout) (Slot, error) { return l.Declare(TreeScope, Key{Name: "x"}, "", false) },
-		"name":    func(l *Layout) (Slot, error) { return l.Declare(TreeScope, Key{Name: "y"}, "", false) },
-		"type":    func(l *Layout) (Slot, error) { return l.Declare(TreeScope, Key{Name: "x", Type: Int}, "", false) },
-		"default": func(l *Layout) (Slot, error) { return l.Declare(TreeScope, Key{Name: "x", Default: 1}, "", false) },
-		"float":   func(l *Layout) (Slot, error) { return l.Declare(TreeScope, Key{Name: "x", Default: 1.0}, "", false) },
-		"global":  func(l *Layout) (Slot, error) { return l.Declare(TreeScope, Key{Name: "x"}, "", true) },
-		"path":    func(l *Layout) (Slot, error) { return l.Declare(TreeScope, Key{Name: "x"}, "part", false) },
-		"scope":   func(l *Layout) (Slot, error) { return l.Declare(l.Open(TreeScope), Key{Name: "x"}, "", false) },
+		"key": func(l *Layout) (Slot,
+			error) {
+			return l.Declare(TreeScope, Key{Name: "x"}, "", false)
+		},
+		"name": func(l *Layout) (Slot,
+			error) {
+			return l.Declare(TreeScope, Key{Name: "y"}, "", false)
+		},
+		"type": func(l *Layout) (Slot,
+			error) {
+			return l.Declare(TreeScope, Key{Name: "x", Type: Int}, "", false)
+		},
+		"default": func(l *Layout) (Slot,
+			error) {
+			return l.Declare(TreeScope, Key{Name: "x", Default: 1}, "", false)
+		},
+		"float": func(l *Layout) (Slot,
+			error) {
+			return l.Declare(TreeScope, Key{Name: "x", Default: 1.0}, "", false)
+		},
+		"global": func(l *Layout) (Slot,
+			error) {
+			return l.Declare(TreeScope, Key{Name: "x"}, "", true)
+		},
+		"path": func(l *Layout) (Slot,
+			error) {
+			return l.Declare(TreeScope, Key{Name: "x"}, "part", false)
+		},
+		"scope": func(l *Layout) (Slot,
+			error) {
+			return l.Declare(l.Open(TreeScope), Key{Name: "x"}, "", false)
+		},
 	} {
 		l := NewLayout()
 		if _, err := declare(l); err != nil {

@@ -184,7 +184,8 @@ func (t Type) fit(v any) (any, bool) {
 	return v, ok
 }
 
-// Check returns a copy of a value in normal form, converted to the type. It returns an error if that is not possible.
+// Check returns a copy of a value in normal form, converted to the type. It returns an error if
+// that is not possible.
 func (t Type) Check(v any) (any, error) {
 	kept, _, err := t.check(v)
 	return kept, err
@@ -201,7 +202,8 @@ func (t Type) check(v any) (any, int, error) {
 	}
 	fitted, ok := t.fit(kept)
 	if !ok {
-		return nil, 0, fmt.Errorf("it takes %s, not %s", t.WithArticle(), typeOf(kept).WithArticle())
+		return nil, 0, fmt.Errorf("it takes %s, not %s", t.WithArticle(),
+			typeOf(kept).WithArticle())
 	}
 	return fitted, size, nil
 }
@@ -233,7 +235,8 @@ func (t Type) WithArticle() string {
 	return "a " + t.String()
 }
 
-// Append appends a value in normal form as JSON. Keys are sorted, and a float always has a point or an exponent.
+// Append appends a value in normal form as JSON. Keys are sorted, and a float always has a point or
+// an exponent.
 func Append(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case bool:
@@ -290,7 +293,8 @@ func Format(v any) string {
 	return string(Append(nil, kept))
 }
 
-// Parse parses the result of Format. A number with a point or an exponent is a float, any other number an int.
+// Parse parses the result of Format. A number with a point or an exponent is a float, any other
+// number an int.
 func Parse(text string) (any, error) {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()

@@ -1,6 +1,7 @@
-// Package command runs programs as the tools and the model of a behaviour tree. A tool receives its arguments as JSON on
-// standard input and prints its result. Each program runs in its own process group. It is stopped, together with all
-// programs that it started, when the tree halts the node, or when a run is resumed after its process was killed.
+// Package command runs programs as the tools and the model of a behaviour tree. A tool receives its
+// arguments as JSON on standard input and prints its result. Each program runs in its own process
+// group. It is stopped, together with all programs that it started, when the tree halts the node,
+// or when a run is resumed after its process was killed.
 package command
 
 import (
@@ -20,7 +21,8 @@ import (
 
 // Environment variables of the programs.
 const (
-	// KeyVariable has the key of the work, which is the same for each attempt, so that a program can recognise a repetition.
+	// KeyVariable has the key of the work, which is the same for each attempt, so that a program
+	// can recognise a repetition.
 	KeyVariable = process.KeyVariable
 	// SettingsVariable has the arguments of a model call, except for the prompt, as JSON.
 	SettingsVariable = "SIGNALBOX_TREE_SETTINGS"
@@ -34,16 +36,19 @@ const (
 
 // Runner runs the programs.
 type Runner struct {
-	// Env is their environment, except for the variables above; nil means that of this process without signalbox's own variables.
+	// Env is their environment, except for the variables above; nil means that of this process
+	// without signalbox's own variables.
 	Env []string
 	// Sandbox is what they may do; nil means what this process may do.
 	Sandbox *sandbox.Policy
 }
 
-// Tool returns a tool that runs a shell command. The command receives its arguments as a JSON object on standard input. Its
-// output is the result: a value if it is JSON, and text otherwise. An exit status other than 0 is a failure.
+// Tool returns a tool that runs a shell command. The command receives its arguments as a JSON
+// object on standard input. Its output is the result: a value if it is JSON, and text otherwise. An
+// exit status other than 0 is a failure.
 func (r Runner) Tool(name, command string) tree.Leaf {
-	return runner.Tool(name, func(ctx context.Context, key string, args map[string]any) (any, error) {
+	return runner.Tool(name, func(ctx context.Context, key string, args map[string]any) (any,
+		error) {
 		output, err := r.run(ctx, key, command, tree.FormatValue(args)+"\n")
 		if err != nil {
 			return nil, err
@@ -56,8 +61,8 @@ func (r Runner) Tool(name, command string) tree.Leaf {
 	})
 }
 
-// Model returns a model that runs a shell command. The command receives the prompt on standard input, as text if it is a
-// string and as JSON otherwise, and prints the reply.
+// Model returns a model that runs a shell command. The command receives the prompt on standard
+// input, as text if it is a string and as JSON otherwise, and prints the reply.
 func (r Runner) Model(command string) tree.Leaf {
 	return runner.Model(func(ctx context.Context, key string, p runner.Prompt) (string, error) {
 		prompt, text := p.Text.(string)
@@ -68,7 +73,8 @@ func (r Runner) Model(command string) tree.Leaf {
 	})
 }
 
-// usedReplies is the key of the number of replies that were used. It is on the blackboard so that it survives a restart.
+// usedReplies is the key of the number of replies that were used. It is on the blackboard so that
+// it survives a restart.
 const usedReplies = "_replies_used"
 
 // Replies returns a model that replies with the texts, one after the other.
@@ -120,21 +126,25 @@ func session(key string) string {
 	return process.NestedSession("tree-" + strings.ReplaceAll(key, "/", "-"))
 }
 
-func (r Runner) run(ctx context.Context, key, command, input string, env ...string) (string, error) {
+func (r Runner) run(ctx context.Context, key, command, input string, env ...string) (string,
+	error) {
 	base := r.Env
 	if base == nil {
 		base = process.Environ()
 	}
 	stderr := &clippedBuffer{limit: maxErrors}
-	result, err := process.Shell{Line: command, Env: slices.Concat(base, env, []string{KeyVariable + "=" + key}), Input: []byte(input),
-		Session: session(key), Limit: maxOutput, Grace: grace, Stderr: stderr, Sandbox: r.Sandbox}.Run(ctx)
+	result, err := process.Shell{Line: command,
+		Env: slices.Concat(base, env, []string{KeyVariable + "=" + key}), Input: []byte(input),
+		Session: session(key), Limit: maxOutput, Grace: grace, Stderr: stderr,
+		Sandbox: r.Sandbox}.Run(ctx)
 	switch message := strings.TrimSpace(stderr.String()); {
 	case err != nil:
 		return "", err
 	case result.Exit.Err != nil:
 		return "", result.Exit.Err
 	case result.Truncated:
-		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("it printed more than %d bytes", maxOutput)}
+		return "", &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("it printed more than %d bytes", maxOutput)}
 	case result.Exit.Code != 0 && message != "":
 		return "", fmt.Errorf("exit status %d: %s", result.Exit.Code, message)
 	case result.Exit.Code != 0:

@@ -33,26 +33,34 @@ func TestTool(t *testing.T) {
 		want    any
 		err     string
 	}{
-		"arguments":             {"cat", args, ""},
-		"arguments end a line":  {"read line; echo got it", "got it", ""},
-		"reads nothing":         {"echo 1", int64(1), ""},
-		"text":                  {"echo in auth.go", "in auth.go", ""},
-		"text of lines":         {`printf ' a\nb\n\n'`, " a\nb", ""},
-		"nothing":               {"true", "", ""},
-		"a number":              {"echo 2.5", 2.5, ""},
-		"an object":             {`echo '{"a": [1, null]}'`, map[string]any{"a": []any{int64(1), nil}}, ""},
-		"not quite JSON":        {`echo '{"a": [1, null]'`, `{"a": [1, null]`, ""},
-		"more than one JSON":    {"echo 1; echo 2", "1\n2", ""},
-		"output to stderr":      {"echo aside >&2; echo 1", int64(1), ""},
-		"a failure":             {"echo 1; exit 3", nil, "exit status 3"},
-		"a failure with a word": {"echo 1; echo ' no network ' >&2; exit 3", nil, "exit status 3: no network"},
-		"a long error message":  {"for i in $(seq 1000); do echo words >&2; done; exit 1", nil, "exit status 1: " + strings.Repeat("words\n", 84)[:maxErrors]},
-		"killed":                {"kill -9 $$", nil, "exit status 137"},
-		"no such program":       {"exec no-such-program-anywhere 2>/dev/null", nil, "exit status 127"},
-		"as much as may be":     {fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", maxOutput), long, ""},
-		"too much":              {fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", maxOutput+1), nil, fmt.Sprintf("it printed more than %d bytes", maxOutput)},
-		"without end":           {"yes", nil, fmt.Sprintf("it printed more than %d bytes", maxOutput)},
-		"much too much":         {"head -c 20000000 /dev/zero", nil, fmt.Sprintf("it printed more than %d bytes", maxOutput)},
+		"arguments":            {"cat", args, ""},
+		"arguments end a line": {"read line; echo got it", "got it", ""},
+		"reads nothing":        {"echo 1", int64(1), ""},
+		"text":                 {"echo in auth.go", "in auth.go", ""},
+		"text of lines":        {`printf ' a\nb\n\n'`, " a\nb", ""},
+		"nothing":              {"true", "", ""},
+		"a number":             {"echo 2.5", 2.5, ""},
+		"an object": {`echo '{"a": [1, null]}'`,
+			map[string]any{"a": []any{int64(1), nil}}, ""},
+		"not quite JSON":     {`echo '{"a": [1, null]'`, `{"a": [1, null]`, ""},
+		"more than one JSON": {"echo 1; echo 2", "1\n2", ""},
+		"output to stderr":   {"echo aside >&2; echo 1", int64(1), ""},
+		"a failure":          {"echo 1; exit 3", nil, "exit status 3"},
+		"a failure with a word": {"echo 1; echo ' no network ' >&2; exit 3", nil,
+			"exit status 3: no network"},
+		"a long error message": {"for i in $(seq 1000); do echo words >&2; done; exit 1", nil,
+			"exit status 1: " + strings.Repeat("words\n", 84)[:maxErrors]},
+		"killed": {"kill -9 $$", nil, "exit status 137"},
+		"no such program": {"exec no-such-program-anywhere 2>/dev/null", nil,
+			"exit status 127"},
+		"as much as may be": {fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", maxOutput), long,
+			""},
+		"too much": {fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", maxOutput+1),
+			nil, fmt.Sprintf("it printed more than %d bytes", maxOutput)},
+		"without end": {"yes", nil, fmt.Sprintf("it printed more than %d bytes",
+			maxOutput)},
+		"much too much": {"head -c 20000000 /dev/zero", nil,
+			fmt.Sprintf("it printed more than %d bytes", maxOutput)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := use(t.Context(), "r/1/1", c.command, args)
@@ -80,20 +88,25 @@ func TestToolEnvironment(t *testing.T) {
 }
 
 func TestModel(t *testing.T) {
-	model := Runner{}.Model(`cat; printf ' %s %s' "$SIGNALBOX_TREE_KEY" "$SIGNALBOX_TREE_SETTINGS"; echo`)
+	model := Runner{}.Model(
+		`cat; printf ' %s %s' "$SIGNALBOX_TREE_KEY" "$SIGNALBOX_TREE_SETTINGS"; echo`)
 	for name, c := range map[string]struct {
 		payload map[string]any
 		want    string
 	}{
-		"text":       {map[string]any{"prompt": "hello", "system": "brief", "n": int64(1)}, `hello r/1/1 {"n":1,"system":"brief"}` + "\n"},
-		"structured": {map[string]any{"prompt": []any{map[string]any{"role": "user"}}}, `[{"role":"user"}] r/1/1 {}` + "\n"},
+		"text": {map[string]any{"prompt": "hello", "system": "brief", "n": int64(1)},
+			`hello r/1/1 {"n":1,"system":"brief"}` + "\n"},
+		"structured": {map[string]any{"prompt": []any{map[string]any{"role": "user"}}},
+			`[{"role":"user"}] r/1/1 {}` + "\n"},
 	} {
 		got := model.Job(t.Context(), tree.Request{Key: "r/1/1", Payload: c.payload})
 		if got.Status != tree.Success || got.Writes["llm_response"] != c.want {
 			t.Errorf("%s: %+v, want %q", name, got, c.want)
 		}
 	}
-	if got := (Runner{}).Model("echo busy >&2; exit 1").Job(t.Context(), tree.Request{Key: "r/1/1", Payload: map[string]any{"prompt": ""}}); got.Err != "exit status 1: busy" {
+	if got := (Runner{}).Model("echo busy >&2; exit 1").Job(t.Context(),
+		tree.Request{Key: "r/1/1",
+			Payload: map[string]any{"prompt": ""}}); got.Err != "exit status 1: busy" {
 		t.Errorf("a model that fails: %+v", got)
 	}
 }
@@ -113,7 +126,8 @@ func newLine(t *testing.T) *line {
 	return l
 }
 
-// await waits until a process writes a line, and returns a function that waits until no process writes any more.
+// await waits until a process writes a line, and returns a function that waits until no process
+// writes any more.
 func (l *line) await() (gone func()) {
 	l.t.Helper()
 	file, err := os.Open(l.name)
@@ -130,7 +144,8 @@ func (l *line) await() (gone func()) {
 	}
 }
 
-// staying returns a command that keeps a line open as long as it, or a process that it started, is alive.
+// staying returns a command that keeps a line open as long as it, or a process that it started, is
+// alive.
 func (l *line) staying() string {
 	return "exec 8>" + l.name + "; echo here >&8; sleep 1000 & sleep 1000 & wait"
 }
@@ -153,7 +168,8 @@ func TestBackgroundProcessesEnd(t *testing.T) {
 	l := newLine(t)
 	ended := make(chan tree.Result)
 	go func() {
-		ended <- use(t.Context(), "r/1/1", "exec 8>"+l.name+"; echo here >&8; sleep 1000 >/dev/null 2>&1 & echo done", nil)
+		ended <- use(t.Context(), "r/1/1", "exec 8>"+l.name+
+			"; echo here >&8; sleep 1000 >/dev/null 2>&1 & echo done", nil)
 	}()
 	gone := l.await()
 	if got := <-ended; got.Writes["result"] != "done" {

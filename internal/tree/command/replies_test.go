@@ -25,8 +25,9 @@ func TestSplitReplies(t *testing.T) {
 		"empty first":           {"---\na\n", []string{"", "a\n"}},
 		"of Windows":            {"a\r\n---\r\nb\r\n", []string{"a\r\n", "b\r\n"}},
 		"spaces after the line": {"a\n--- \t\nb", []string{"a\n", "b"}},
-		"no separators":         {"a\n----\n --- x\n -- -\n --\n---x\nb", []string{"a\n----\n --- x\n -- -\n --\n---x\nb"}},
-		"indented is text":      {"a\n  ---\nb", []string{"a\n  ---\nb"}},
+		"no separators": {"a\n----\n --- x\n -- -\n --\n---x\nb",
+			[]string{"a\n----\n --- x\n -- -\n --\n---x\nb"}},
+		"indented is text": {"a\n  ---\nb", []string{"a\n  ---\nb"}},
 	} {
 		if diff := cmp.Diff(c.want, SplitReplies(c.text)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -40,7 +41,9 @@ func asking(t *testing.T, keys ...string) *tree.Tree {
 	def := &tree.Definition{Name: "asking", Root: &tree.Node{Kind: tree.Sequence}}
 	for _, key := range keys {
 		def.Keys = append(def.Keys, tree.Key{Name: key, Type: tree.String})
-		def.Root.Children = append(def.Root.Children, &tree.Node{Kind: tree.LLMCall, Args: map[string]any{"prompt": "go on", "response_key": key}})
+		def.Root.Children = append(def.Root.Children,
+			&tree.Node{Kind: tree.LLMCall,
+				Args: map[string]any{"prompt": "go on", "response_key": key}})
 	}
 	compiled, err := tree.Compile(def, nil)
 	if err != nil {
@@ -52,7 +55,8 @@ func asking(t *testing.T, keys ...string) *tree.Tree {
 func TestReplies(t *testing.T) {
 	services := &tree.Registry{}
 	services.Add(tree.LLMCall, "", Replies([]string{"one", "two"}))
-	options := &runner.Options{Journal: filepath.Join(t.TempDir(), "journal"), Run: tree.RunOptions{ID: "r", Services: services}, MaxTicks: 2}
+	options := &runner.Options{Journal: filepath.Join(t.TempDir(), "journal"),
+		Run: tree.RunOptions{ID: "r", Services: services}, MaxTicks: 2}
 	// The run is stopped after the first reply. The resumed run does not use the first reply again.
 	if _, err := runner.Do(t.Context(), asking(t, "a", "b", "c"), options); err == nil {
 		t.Fatal("two ticks were enough")

@@ -11,8 +11,8 @@ import (
 // maxDotLabel limits names and settings, in columns.
 const maxDotLabel = 48
 
-// Dot returns the tree as a Graphviz graph. Boxes are composites, hexagons decorators, and ellipses leaves. The fill shows the
-// status.
+// Dot returns the tree as a Graphviz graph. Boxes are composites, hexagons decorators, and ellipses
+// leaves. The fill shows the status.
 func Dot(t Tree, o *Options) string {
 	p := newDrawing(t, o)
 	var b strings.Builder
@@ -40,7 +40,8 @@ func Dot(t Tree, o *Options) string {
 
 func (p *drawing) dotNode(b *strings.Builder, i int) {
 	n := &p.nodes[i]
-	shape := map[string]string{"composite": "box", "decorator": "hexagon", "leaf": "ellipse"}[category(n.Kind)]
+	shape := map[string]string{"composite": "box", "decorator": "hexagon",
+		"leaf": "ellipse"}[category(n.Kind)]
 	label := kindGlyphs(n.Kind).text + " " + picture.Fit(p.label(i), maxDotLabel, picture.Columns)
 	if visits := p.visits(i); visits != "" {
 		label += " " + visits
@@ -48,7 +49,8 @@ func (p *drawing) dotNode(b *strings.Builder, i int) {
 	if setting := p.setting(i, " · "); setting != "" {
 		label += "\n" + picture.Fit(setting, maxDotLabel, picture.Columns)
 	}
-	fmt.Fprintf(b, "  \"n%d\" [shape=\"%s\", label=%s, tooltip=%s%s];\n", i, shape, dotQuote(label), dotQuote(strings.Join(p.tip(i), "\n")), p.dotStatus(i))
+	fmt.Fprintf(b, "  \"n%d\" [shape=\"%s\", label=%s, tooltip=%s%s];\n", i, shape, dotQuote(label),
+		dotQuote(strings.Join(p.tip(i), "\n")), p.dotStatus(i))
 }
 
 func (p *drawing) dotStatus(i int) string {
@@ -70,8 +72,9 @@ func (p *drawing) dotStatus(i int) string {
 	return `, fontcolor="#59636e"`
 }
 
-// dotQuote returns a quoted string of the dot language. Graphviz interprets escapes and HTML entities in labels, so backslashes and
-// ampersands are escaped too.
+// dotQuote returns a quoted string of the dot language. Graphviz interprets escapes and HTML
+// entities in labels, so backslashes and ampersands are escaped too.
 func dotQuote(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "&", "&amp;").Replace(s) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "&", "&amp;").Replace(s) +
+		`"`
 }

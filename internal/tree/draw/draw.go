@@ -1,10 +1,13 @@
-// Package draw renders behaviour trees as text for a terminal, as a Graphviz graph, and as self-contained SVG.
+// Package draw renders behaviour trees as text for a terminal, as a Graphviz graph, and as
+// self-contained SVG.
 //
-// A picture shows the shape of a tree and, given the views of a run, the status of each node, how often it was ticked and why it
-// failed. Live nodes, which are running and have only running ancestors, are highlighted with the lines between them.
+// A picture shows the shape of a tree and, given the views of a run, the status of each node, how
+// often it was ticked and why it failed. Live nodes, which are running and have only running
+// ancestors, are highlighted with the lines between them.
 //
-// Output is deterministic. Names, details, descriptions and errors are untrusted: they are escaped for the format, control and
-// direction characters are made visible, and text that is too long ends in an ellipsis. The time is linear in the number of nodes.
+// Output is deterministic. Names, details, descriptions and errors are untrusted: they are escaped
+// for the format, control and direction characters are made visible, and text that is too long ends
+// in an ellipsis. The time is linear in the number of nodes.
 package draw
 
 import (
@@ -26,13 +29,15 @@ type Tree interface {
 
 // Options configure a picture. Nil means the zero value.
 type Options struct {
-	// Views has one view for each node. Nil means that only the shape is drawn. A node without a view is idle.
+	// Views has one view for each node. Nil means that only the shape is drawn. A node without a
+	// view is idle.
 	Views []tree.View
 	// Color makes Text use ANSI colours.
 	Color bool
 	// ASCII makes Text use only ASCII characters.
 	ASCII bool
-	// Embedded makes SVG leave out its style sheet and its heading, for a page that has them: see StyleSheet.
+	// Embedded makes SVG leave out its style sheet and its heading, for a page that has them: see
+	// StyleSheet.
 	Embedded bool
 	// Notes are short texts that an embedded picture shows at nodes, such as the signals of a tick.
 	Notes map[int]string
@@ -49,7 +54,8 @@ type drawing struct {
 }
 
 func newDrawing(t Tree, o *Options) *drawing {
-	p := &drawing{name: t.Name(), description: t.Description(), nodes: make([]tree.NodeInfo, t.Len())}
+	p := &drawing{name: t.Name(), description: t.Description(),
+		nodes: make([]tree.NodeInfo, t.Len())}
 	p.live = make([]bool, len(p.nodes))
 	if o != nil && o.Embedded {
 		p.notes = o.Notes
@@ -121,7 +127,8 @@ func (p *drawing) summary() string {
 	return s + ": " + strings.Join(parts, ", ")
 }
 
-// visits returns how often a node was ticked, such as "×12", or "" if at most once. Large numbers are rounded down.
+// visits returns how often a node was ticked, such as "×12", or "" if at most once. Large numbers
+// are rounded down.
 func (p *drawing) visits(i int) string {
 	n := p.view(i).Visits
 	switch {

@@ -70,11 +70,14 @@ func TestSampleHasAll(t *testing.T) {
 	}
 }
 
-// TestEmbedded: a picture for a page has no style of its own, and all its classes are in the style sheet.
+// TestEmbedded: a picture for a page has no style of its own, and all its classes are in the style
+// sheet.
 func TestEmbedded(t *testing.T) {
 	f := sampleTree()
-	svg := SVG(f, &Options{Views: f.views, Embedded: true, Notes: map[int]string{2: `need_turn 0.90 <b>"&`}})
-	if strings.Contains(svg, "<style") || strings.Contains(svg, "style=") || strings.Contains(svg, `class="title"`) {
+	svg := SVG(f, &Options{Views: f.views, Embedded: true,
+		Notes: map[int]string{2: `need_turn 0.90 <b>"&`}})
+	if strings.Contains(svg, "<style") || strings.Contains(svg, "style=") ||
+		strings.Contains(svg, `class="title"`) {
 		t.Errorf("it has a style or a heading:\n%.2000s", svg)
 	}
 	if !strings.Contains(svg, "need_turn 0.90 &lt;b&gt;&#34;&amp;</text>") {
@@ -84,7 +87,8 @@ func TestEmbedded(t *testing.T) {
 		t.Error(err)
 	}
 	sheet := StyleSheet(picture.Colors{Paper: "var(--paper)", Orange: "var(--ask)"})
-	for _, want := range []string{".bt .paper{fill:var(--paper)}", ".bt .noted{fill:var(--ask);", ".bt .title{"} {
+	for _, want := range []string{".bt .paper{fill:var(--paper)}", ".bt .noted{fill:var(--ask);",
+		".bt .title{"} {
 		if !strings.Contains(sheet, want) {
 			t.Errorf("the style sheet does not contain %q", want)
 		}

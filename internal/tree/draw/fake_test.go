@@ -71,7 +71,8 @@ reactive_sequence | answer a question | | RUNNING 12
 `
 
 func sampleTree() *fake {
-	f := &fake{name: "oracle", description: "Answers a question: looks around, asks the model, and hears what it signals."}
+	f := &fake{name: "oracle",
+		description: "Answers a question: looks around, asks the model, and hears what it signals."}
 	var above []int
 	for line := range strings.Lines(strings.TrimPrefix(sample, "\n")) {
 		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2

@@ -14,9 +14,10 @@ type box struct{ x, y, width, height int }
 func (b *box) right() int  { return b.x + b.width }
 func (b *box) middle() int { return b.y + b.height/2 }
 
-// level is the contour of a subtree in one column: its top and bottom, and the levels of the columns after it, which are moved by
-// shift. Levels are immutable and shared: a merged contour reuses the rest of the deeper subtree. So the cost of a merge is the
-// depth of the shallower subtree, and the layout takes linear time.
+// level is the contour of a subtree in one column: its top and bottom, and the levels of the
+// columns after it, which are moved by shift. Levels are immutable and shared: a merged contour
+// reuses the rest of the deeper subtree. So the cost of a merge is the depth of the shallower
+// subtree, and the layout takes linear time.
 type level struct {
 	top, bottom int
 	next        *level
@@ -52,9 +53,10 @@ func merge(a *level, shiftA int, b *level, shiftB int) *level {
 	return first.next
 }
 
-// spread arranges subtrees below each other. It returns the position of each, the first at 0, and their merged contour. Each
-// subtree is halfway between its highest and its lowest possible position, so that small ones between large ones are spread evenly.
-// The mean of two arrangements that keep all distances keeps them too.
+// spread arranges subtrees below each other. It returns the position of each, the first at 0, and
+// their merged contour. Each subtree is halfway between its highest and its lowest possible
+// position, so that small ones between large ones are spread evenly. The mean of two arrangements
+// that keep all distances keeps them too.
 func spread(subtrees []*level) ([]int, *level) {
 	n := len(subtrees)
 	place := make([]int, n)
@@ -80,8 +82,8 @@ func spread(subtrees []*level) ([]int, *level) {
 	return place, all
 }
 
-// arrange positions cards from left to right, a column for each depth, each card centred beside its children. It returns the
-// total width and height. The sizes of the cards must be set.
+// arrange positions cards from left to right, a column for each depth, each card centred beside its
+// children. It returns the total width and height. The sizes of the cards must be set.
 func (p *drawing) arrange(cards []box) (width, height int) {
 	if len(cards) == 0 {
 		return 0, 0

@@ -34,31 +34,37 @@ func bigTrees(n int) map[string]*fake {
 		f := &fake{name: name}
 		for i := range n {
 			at := parent(i, f)
-			node := tree.NodeInfo{Index: i, Parent: at, Kind: tree.Sequence, Name: "node", Detail: "some detail of it", Path: "path"}
+			node := tree.NodeInfo{Index: i, Parent: at, Kind: tree.Sequence, Name: "node",
+				Detail: "some detail of it", Path: "path"}
 			if at >= 0 {
 				node.Depth = f.nodes[at].Depth + 1
 				f.nodes[at].Children = append(f.nodes[at].Children, i)
 			}
-			f.nodes, f.views = append(f.nodes, node), append(f.views, tree.View{Status: tree.Running, Visits: i})
+			f.nodes, f.views = append(f.nodes, node),
+				append(f.views, tree.View{Status: tree.Running, Visits: i})
 		}
 		trees[name] = f
 	}
 	return trees
 }
 
-// TestSizeIsLinear checks that the size of a picture is linear in the number of nodes, at any depth.
+// TestSizeIsLinear checks that the size of a picture is linear in the number of nodes, at any
+// depth.
 func TestSizeIsLinear(t *testing.T) {
 	const n, perNode = 5000, 2000
 	for name, f := range bigTrees(n) {
-		for format, draw := range map[string]func(Tree, *Options) string{"text": Text, "dot": Dot, "svg": SVG} {
+		for format, draw := range map[string]func(Tree,
+			*Options) string{"text": Text, "dot": Dot, "svg": SVG} {
 			if got := len(draw(f, &Options{Views: f.views, Color: true})); got > n*perNode {
-				t.Errorf("%s: the %s of %d nodes takes %d bytes, want at most %d a node", name, format, n, got, perNode)
+				t.Errorf("%s: the %s of %d nodes takes %d bytes, want at most %d a node", name,
+					format, n, got, perNode)
 			}
 		}
 	}
 }
 
-// TestLayoutIsLinear checks that the layout allocates a few levels for each node, independent of the depth.
+// TestLayoutIsLinear checks that the layout allocates a few levels for each node, independent of
+// the depth.
 func TestLayoutIsLinear(t *testing.T) {
 	const n = 4000
 	for name, f := range bigTrees(n) {
@@ -71,12 +77,14 @@ func TestLayoutIsLinear(t *testing.T) {
 			p.arrange(boxes)
 		})
 		if allocs > 8*n {
-			t.Errorf("%s: the layout of %d nodes allocates %.0f times, want at most 8 a node", name, n, allocs)
+			t.Errorf("%s: the layout of %d nodes allocates %.0f times, want at most 8 a node", name,
+				n, allocs)
 		}
 	}
 }
 
-// TestTextOfDeepNodes checks that deep nodes show their depth as a number instead of branches that would fill the line.
+// TestTextOfDeepNodes checks that deep nodes show their depth as a number instead of branches that
+// would fill the line.
 func TestTextOfDeepNodes(t *testing.T) {
 	lines := strings.Split(Text(bigTrees(100)["chain"], nil), "\n")
 	for depth, want := range map[int]string{

@@ -26,7 +26,9 @@ const fixedRules = `.bt .title{font-size:18px;font-weight:600}
 
 // StyleSheet returns the style sheet for a page with embedded pictures, in the colours of the page.
 func StyleSheet(c picture.Colors) string {
-	return fixedRules + coloredRules(c) + fmt.Sprintf(".bt .note{fill:%s;stroke:%s}.bt .noted{fill:%s;font-size:%dpx;font-weight:600}\n", c.OrangeTint, c.Orange, c.Orange, noteSize)
+	return fixedRules + coloredRules(c) + fmt.Sprintf(
+		".bt .note{fill:%s;stroke:%s}.bt .noted{fill:%s;font-size:%dpx;font-weight:600}\n",
+		c.OrangeTint, c.Orange, c.Orange, noteSize)
 }
 
 // coloredRules returns the rules that depend on the colours.
@@ -42,15 +44,18 @@ func coloredRules(c picture.Colors) string {
 	fmt.Fprintf(&b, ".bt .sign{stroke:%s}\n", c.OnColor)
 	fmt.Fprintf(&b, ".bt .idle .mark{fill:none;stroke:%s;stroke-width:1.5;stroke-dasharray:2.2 2.2}\n", c.Line)
 	for _, k := range []struct{ class, icon, tile string }{
-		{"composite", c.Purple, c.PurpleTint}, {"decorator", c.Orange, c.OrangeTint}, {"leaf", c.Teal, c.TealTint},
+		{"composite", c.Purple, c.PurpleTint}, {"decorator", c.Orange, c.OrangeTint},
+		{"leaf", c.Teal, c.TealTint},
 	} {
-		fmt.Fprintf(&b, ".bt .%s .tile{fill:%s}.bt .%s .icon,.bt .%s .swatch{stroke:%s}\n", k.class, k.tile, k.class, k.class, k.icon)
+		fmt.Fprintf(&b, ".bt .%s .tile{fill:%s}.bt .%s .icon,.bt .%s .swatch{stroke:%s}\n", k.class,
+			k.tile, k.class, k.class, k.icon)
 	}
 	for _, s := range []struct{ class, mark, edge, card string }{
 		{"success", c.Green, c.GreenEdge, c.GreenTint}, {"failure", c.Red, c.RedEdge, c.RedTint},
 		{"running", c.Blue, c.Blue, c.BlueTint},
 	} {
-		fmt.Fprintf(&b, ".bt .%s .card{fill:%s;stroke:%s}.bt .%s .mark{fill:%s}\n", s.class, s.card, s.edge, s.class, s.mark)
+		fmt.Fprintf(&b, ".bt .%s .card{fill:%s;stroke:%s}.bt .%s .mark{fill:%s}\n", s.class, s.card,
+			s.edge, s.class, s.mark)
 	}
 	return b.String()
 }

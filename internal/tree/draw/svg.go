@@ -36,8 +36,8 @@ type card struct {
 	width                  int
 }
 
-// SVG returns the tree as a self-contained picture: cards from left to right. It follows the reader's choice of light or dark, and
-// contains no references, no scripts and no style attributes.
+// SVG returns the tree as a self-contained picture: cards from left to right. It follows the
+// reader's choice of light or dark, and contains no references, no scripts and no style attributes.
 func SVG(t Tree, o *Options) string {
 	p := newDrawing(t, o)
 	cards, boxes := make([]card, len(p.nodes)), make([]box, len(p.nodes))
@@ -87,7 +87,9 @@ func (p *drawing) card(i int) card {
 		visits: p.visits(i),
 		rows:   1,
 	}
-	text := max(picture.Pixels(c.name, nameSize, picture.AdvanceBold), picture.Pixels(c.sub, smallSize, picture.Advance), picture.Pixels(c.err, smallSize, picture.Advance))
+	text := max(picture.Pixels(c.name, nameSize, picture.AdvanceBold),
+		picture.Pixels(c.sub, smallSize, picture.Advance),
+		picture.Pixels(c.err, smallSize, picture.Advance))
 	if c.sub != "" || c.visits != "" {
 		c.rows++
 	}
@@ -122,7 +124,8 @@ func (p *drawing) align(boxes []box) {
 func (p *drawing) symbols() string {
 	var b strings.Builder
 	symbol := func(name, path string) {
-		fmt.Fprintf(&b, "<symbol id=\"bt-%s\" viewBox=\"0 0 16 16\"><path d=\"%s\"/></symbol>\n", name, path)
+		fmt.Fprintf(&b, "<symbol id=\"bt-%s\" viewBox=\"0 0 16 16\"><path d=\"%s\"/></symbol>\n",
+			name, path)
 	}
 	b.WriteString("<defs>\n")
 	defined := map[string]bool{} // by name, because all unknown kinds have the same
@@ -143,13 +146,16 @@ func (p *drawing) symbols() string {
 
 func (p *drawing) heading(b *strings.Builder, width int) {
 	room := width - 2*margin
-	fmt.Fprintf(b, "<text class=\"title\" x=\"%d\" y=\"36\">%s</text>\n", margin, picture.Escape(picture.FitPixels(p.name, room, 18, picture.AdvanceBold)))
+	fmt.Fprintf(b, "<text class=\"title\" x=\"%d\" y=\"36\">%s</text>\n", margin,
+		picture.Escape(picture.FitPixels(p.name, room, 18, picture.AdvanceBold)))
 	y := 58
 	if p.description != "" {
-		fmt.Fprintf(b, "<text class=\"text\" x=\"%d\" y=\"%d\">%s</text>\n", margin, y, picture.Escape(picture.FitPixels(fold(p.description), room, 13, picture.Advance)))
+		fmt.Fprintf(b, "<text class=\"text\" x=\"%d\" y=\"%d\">%s</text>\n", margin, y,
+			picture.Escape(picture.FitPixels(fold(p.description), room, 13, picture.Advance)))
 		y += 20
 	}
-	fmt.Fprintf(b, "<text class=\"text\" x=\"%d\" y=\"%d\">%s</text>\n", margin, y, picture.Escape(p.summary()))
+	fmt.Fprintf(b, "<text class=\"text\" x=\"%d\" y=\"%d\">%s</text>\n", margin, y,
+		picture.Escape(p.summary()))
 }
 
 // lines draws the lines between cards. Those of live nodes are last, so that they are on top.
@@ -163,8 +169,10 @@ func (p *drawing) lines(b *strings.Builder, boxes []box) {
 		elbow(b, &boxes[i], &boxes[children[0]])
 		for j := 1; j < len(children)-1; j++ {
 			to := &boxes[children[j]]
-			if straight := to.middle() - boxes[i].middle(); straight >= -radius && straight <= radius {
-				// The line to this child is straight, so there is no vertical line that a stub could begin at.
+			if straight := to.middle() - boxes[i].middle(); straight >= -radius &&
+				straight <= radius {
+				// The line to this child is straight, so there is no vertical line that a stub
+				// could begin at.
 				elbow(b, &boxes[i], to)
 				continue
 			}
@@ -194,7 +202,8 @@ func elbow(b *strings.Builder, from, to *box) {
 		if y2 < y1 {
 			step = -bend
 		}
-		fmt.Fprintf(b, "H%dQ%d %d %d %dV%dQ%d %d %d %d", x-bend, x, y1, x, y1+step, y2-step, x, y2, x+bend, y2)
+		fmt.Fprintf(b, "H%dQ%d %d %d %dV%dQ%d %d %d %d", x-bend, x, y1, x, y1+step, y2-step, x, y2,
+			x+bend, y2)
 	}
 	fmt.Fprintf(b, "H%d", to.x)
 }
@@ -208,13 +217,16 @@ func (p *drawing) drawCard(b *strings.Builder, i int, c *card, at *box) {
 	if p.live[i] {
 		class += " live"
 	}
-	fmt.Fprintf(b, "<g class=\"%s\" transform=\"translate(%d %d)\"><title>%s</title>", class, at.x, at.y, picture.Escape(strings.Join(p.tip(i), "\n")))
+	fmt.Fprintf(b, "<g class=\"%s\" transform=\"translate(%d %d)\"><title>%s</title>", class, at.x,
+		at.y, picture.Escape(strings.Join(p.tip(i), "\n")))
 	if p.live[i] {
 		fmt.Fprintf(b, "<rect class=\"halo\" x=\"-3\" y=\"-3\" width=\"%d\" height=\"%d\" rx=\"%d\"/>", at.width+6, at.height+6, radius+3)
 	}
-	fmt.Fprintf(b, "<rect class=\"card\" width=\"%d\" height=\"%d\" rx=\"%d\"/>", at.width, at.height, radius)
+	fmt.Fprintf(b, "<rect class=\"card\" width=\"%d\" height=\"%d\" rx=\"%d\"/>", at.width,
+		at.height, radius)
 	tileTop := (at.height - tileSize) / 2
-	fmt.Fprintf(b, "<rect class=\"tile\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\"/>", tileLeft, tileTop, tileSize, tileSize)
+	fmt.Fprintf(b, "<rect class=\"tile\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"6\"/>",
+		tileLeft, tileTop, tileSize, tileSize)
 	icon(b, "icon", kind.String(), tileLeft+(tileSize-iconSize)/2, tileTop+(tileSize-iconSize)/2)
 
 	baseline := at.height/2 + 5
@@ -223,18 +235,21 @@ func (p *drawing) drawCard(b *strings.Builder, i int, c *card, at *box) {
 			baseline -= 8
 		}
 	}
-	fmt.Fprintf(b, "<text class=\"name\" x=\"%d\" y=\"%d\">%s</text>", textLeft, baseline, picture.Escape(c.name))
+	fmt.Fprintf(b, "<text class=\"name\" x=\"%d\" y=\"%d\">%s</text>", textLeft, baseline,
+		picture.Escape(c.name))
 	for _, row := range []struct{ class, text string }{{"sub", c.sub}, {"err", c.err}} {
 		if row.text != "" {
 			baseline += 16
-			fmt.Fprintf(b, "<text class=\"%s\" x=\"%d\" y=\"%d\">%s</text>", row.class, textLeft, baseline, picture.Escape(row.text))
+			fmt.Fprintf(b, "<text class=\"%s\" x=\"%d\" y=\"%d\">%s</text>", row.class, textLeft,
+				baseline, picture.Escape(row.text))
 		}
 	}
 	if p.views != nil {
 		middle := at.height / 2
 		if c.visits != "" {
 			middle -= 7
-			fmt.Fprintf(b, "<text class=\"visits end\" x=\"%d\" y=\"%d\">%s</text>", at.width-cardPad+2, at.height/2+15, picture.Escape(c.visits))
+			fmt.Fprintf(b, "<text class=\"visits end\" x=\"%d\" y=\"%d\">%s</text>",
+				at.width-cardPad+2, at.height/2+15, picture.Escape(c.visits))
 		}
 		mark(b, status, at.width-cardPad-markSize/2+2, middle)
 	}
@@ -275,7 +290,9 @@ func (p *drawing) key(b *strings.Builder, y int) {
 		x += 20 + picture.Pixels(word, 12, picture.Advance) + 18
 	}
 	for _, class := range []string{"composite", "decorator", "leaf"} {
-		entry(class, class, func() { b.WriteString(`<rect class="tile swatch" x="1" y="1" width="14" height="14" rx="4"/>`) })
+		entry(class, class, func() {
+			b.WriteString(`<rect class="tile swatch" x="1" y="1" width="14" height="14" rx="4"/>`)
+		})
 	}
 	if p.views == nil {
 		return
@@ -290,11 +307,13 @@ func (p *drawing) key(b *strings.Builder, y int) {
 func (p *drawing) spoken() string {
 	var sentences []string
 	if p.description != "" {
-		sentences = append(sentences, strings.TrimSuffix(picture.Fit(fold(p.description), maxTip, picture.Columns), "."))
+		sentences = append(sentences,
+			strings.TrimSuffix(picture.Fit(fold(p.description), maxTip, picture.Columns), "."))
 	}
 	sentences = append(sentences, p.summary())
 	for i := range min(len(p.nodes), maxSpoken) {
-		s := fmt.Sprintf("Level %d, %s", p.nodes[i].Depth+1, picture.Fit(p.label(i), maxLabel, picture.Columns))
+		s := fmt.Sprintf("Level %d, %s", p.nodes[i].Depth+1,
+			picture.Fit(p.label(i), maxLabel, picture.Columns))
 		if setting := p.setting(i, " "); setting != "" {
 			s += ", " + picture.Fit(setting, 2*maxLabel, picture.Columns)
 		}

@@ -35,8 +35,8 @@ type pen struct {
 	liveBelow    []bool // a later child of its parent is live
 }
 
-// Text returns the tree for a terminal: the name and a summary, the description if there is one, and a line for each node, at
-// most 120 columns wide.
+// Text returns the tree for a terminal: the name and a summary, the description if there is one,
+// and a line for each node, at most 120 columns wide.
 func Text(t Tree, o *Options) string {
 	w := &pen{drawing: newDrawing(t, o)}
 	if o != nil {
@@ -46,7 +46,8 @@ func Text(t Tree, o *Options) string {
 
 	var b strings.Builder
 	summary := w.summary()
-	b.WriteString(w.paint(bold, w.fit(w.name, textWidth-2-len(summary))) + "  " + w.paint(dim, summary) + "\n")
+	b.WriteString(w.paint(bold, w.fit(w.name, textWidth-2-len(summary))) + "  " +
+		w.paint(dim, summary) + "\n")
 	if w.description != "" {
 		b.WriteString(w.fit(fold(w.description), textWidth) + "\n")
 	}
@@ -202,7 +203,8 @@ func (w *pen) branch(i int) string {
 	case w.live[i]:
 		across = "━ "
 	}
-	return w.paint(liveColor(w.live[i] || w.liveBelow[i]), down) + w.paint(liveColor(w.live[i]), across)
+	return w.paint(liveColor(w.live[i] || w.liveBelow[i]), down) + w.paint(liveColor(w.live[i]),
+		across)
 }
 
 // bar returns the line beside the descendants of a node that leads to its later siblings.

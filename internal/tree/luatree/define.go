@@ -16,7 +16,8 @@ type definedLeaf struct {
 	name string
 	at   tree.Position
 	do   tree.Func
-	// tool is the name of the tool, "" for a function, and args are arguments that a node may override.
+	// tool is the name of the tool, "" for a function, and args are arguments that a node may
+	// override.
 	tool string
 	args map[string]any
 }
@@ -40,20 +41,22 @@ func (f *form) defineLeaf(kind tree.Kind) any {
 		}
 		o := f.options(v, "tool", "args")
 		if d.tool = o.text("tool"); d.tool == "" {
-			f.fail("%s '%s' needs a function, or a table with the name of a tool", f.what, sandbox.Shorten(d.name))
+			f.fail("%s '%s' needs a function, or a table with the name of a tool", f.what,
+				sandbox.Shorten(d.name))
 		}
 		d.args = o.arguments("args")
 		o.end()
 	default:
-		f.fail("%s '%s' needs a function, or a table with the name of a tool, not %s", f.what, sandbox.Shorten(d.name), describe(v))
+		f.fail("%s '%s' needs a function, or a table with the name of a tool, not %s", f.what,
+			sandbox.Shorten(d.name), describe(v))
 	}
 	f.noMoreArguments()
 	f.defined = append(f.defined, d)
 	return *d
 }
 
-// define returns the functions with those that the file defines, which replace others of the same name. It makes the nodes that call a
-// defined tool tool nodes.
+// define returns the functions with those that the file defines, which replace others of the same
+// name. It makes the nodes that call a defined tool tool nodes.
 func (d *dsl) define(functions *tree.Registry) *tree.Registry {
 	if len(d.defined) == 0 {
 		return functions

@@ -8,7 +8,8 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// defineTree is a tree that uses leaves which it defines: before and after their definition, by their last element, and with arguments.
+// defineTree is a tree that uses leaves which it defines: before and after their definition, by
+// their last element, and with arguments.
 const defineTree = `
 BT.define_condition("small", function(t) return t:get("n") < t:arg("limit") end)
 local tree = BT.tree("own", {blackboard = {n = {type = "int", default = 3}}, root = BT.sequence({

@@ -32,7 +32,8 @@ type dsl struct {
 	actions []*tree.Node
 	// keys holds the names of all keys, in any scope.
 	keys []string
-	// faults holds the mistakes in calls of BT. The file continues after one, so that several can be reported.
+	// faults holds the mistakes in calls of BT. The file continues after one, so that several can
+	// be reported.
 	faults []tree.Fault
 }
 
@@ -42,7 +43,8 @@ const maxFaults = 19
 type (
 	// fault is the panic value with which form.fail stops parsing a call.
 	fault struct{ msg string }
-	// invalid is the result of a call with a fault. It is accepted everywhere, to avoid consequential faults.
+	// invalid is the result of a call with a fault. It is accepted everywhere, to avoid
+	// consequential faults.
 	invalid struct{}
 )
 
@@ -66,7 +68,8 @@ func (f *form) parse(read func(*form) any) (v any) {
 func (d *dsl) compileError(stopped *Error) error {
 	faults := d.faults
 	if stopped != nil {
-		faults = append(faults, tree.Fault{At: tree.Position{File: stopped.File, Line: stopped.Line}, Msg: stopped.Msg})
+		faults = append(faults,
+			tree.Fault{At: tree.Position{File: stopped.File, Line: stopped.Line}, Msg: stopped.Msg})
 	}
 	slices.SortStableFunc(faults, func(a, b tree.Fault) int { return a.At.Line - b.At.Line })
 	return &tree.CompileError{Faults: faults}
@@ -81,8 +84,8 @@ func builtinKeys() []string {
 	return names
 }
 
-// nodeValue is the value of a node in Lua. It is in a userdata, so that Lua code cannot change it. A node may be used in
-// several places. size and depth are those of the expanded subtree below it.
+// nodeValue is the value of a node in Lua. It is in a userdata, so that Lua code cannot change it.
+// A node may be used in several places. size and depth are those of the expanded subtree below it.
 type nodeValue struct {
 	node        *tree.Node
 	size, depth int
@@ -91,14 +94,17 @@ type nodeValue struct {
 func constructors() map[string]func(*form) any {
 	all := map[string]func(*form) any{
 		"parallel": (*form).parallel, "for_each": (*form).forEach,
-		"retry": (*form).retry, "repeat_times": (*form).repeatTimes, "repeat_until": (*form).repeatUntil,
-		"repeat": (*form).repeat, "guard": (*form).guard,
+		"retry": (*form).retry, "repeat_times": (*form).repeatTimes,
+		"repeat_until": (*form).repeatUntil,
+		"repeat":       (*form).repeat, "guard": (*form).guard,
 		"wait": (*form).wait, "tool": (*form).tool, "llm_call": (*form).llmCall,
-		"subtree": (*form).subtree, "subtree_ref": (*form).subtreeRef, "tree": (*form).tree, "key": (*form).key,
+		"subtree": (*form).subtree, "subtree_ref": (*form).subtreeRef, "tree": (*form).tree,
+		"key":              (*form).key,
 		"define_action":    func(f *form) any { return f.defineLeaf(tree.Action) },
 		"define_condition": func(f *form) any { return f.defineLeaf(tree.Condition) },
 	}
-	for _, kind := range []tree.Kind{tree.Sequence, tree.Selector, tree.ReactiveSequence, tree.ReactiveSelector} {
+	for _, kind := range []tree.Kind{tree.Sequence, tree.Selector, tree.ReactiveSequence,
+		tree.ReactiveSelector} {
 		all[kind.String()] = func(f *form) any { return f.composite(kind) }
 	}
 	for _, kind := range []tree.Kind{tree.Timeout, tree.Cooldown} {
@@ -151,7 +157,8 @@ func statuses() map[string]lua.LValue {
 }
 
 // constants returns a read-only value with fields. Reading a field that does not exist is an error.
-func constants(box *sandbox.Sandbox, name string, fields map[string]lua.LValue, only string) lua.LValue {
+func constants(box *sandbox.Sandbox, name string, fields map[string]lua.LValue,
+	only string) lua.LValue {
 	table := box.Root.CreateTable(0, len(fields))
 	for key, v := range fields {
 		table.RawSetString(key, v)
@@ -162,7 +169,8 @@ func constants(box *sandbox.Sandbox, name string, fields map[string]lua.LValue, 
 		if only != "" {
 			box.Raise(L, "there is no %s.%s %s", name, sandbox.Shorten(key), only)
 		}
-		box.Raise(L, "there is no %s.%s%s", name, sandbox.Shorten(key), hint(key, sortedKeys(fields), name+"."))
+		box.Raise(L, "there is no %s.%s%s", name, sandbox.Shorten(key),
+			hint(key, sortedKeys(fields), name+"."))
 		return 0
 	}))
 	table.Metatable = missing
@@ -197,16 +205,20 @@ func (d *dsl) definition(file string, result lua.LValue) (*tree.Definition, *Err
 	case len(d.trees) == 1:
 		def = d.trees[0]
 	case len(d.trees) > 1:
-		return fail(d.trees[1].At, "the file declares %d trees and returns none: return one of them", len(d.trees))
+		return fail(d.trees[1].At,
+			"the file declares %d trees and returns none: return one of them", len(d.trees))
 	case len(d.subtrees) == 1:
 		def = asTree(d.subtrees[0])
 	case len(d.subtrees) > 1:
-		return fail(d.subtrees[1].At, "the file declares %d subtrees and no tree: return BT.tree(name, {root = …})", len(d.subtrees))
+		return fail(d.subtrees[1].At,
+			"the file declares %d subtrees and no tree: return BT.tree(name, {root = …})",
+			len(d.subtrees))
 	default:
 		return fail(tree.Position{}, "the file declares no tree: return BT.tree(name, {root = …})")
 	}
 	if def == nil {
-		return fail(tree.Position{}, "the file returns %s: return BT.tree(name, {root = …})", describe(result))
+		return fail(tree.Position{}, "the file returns %s: return BT.tree(name, {root = …})",
+			describe(result))
 	}
 	def.Subtrees = d.subtrees
 	return def, nil
@@ -214,5 +226,6 @@ func (d *dsl) definition(file string, result lua.LValue) (*tree.Definition, *Err
 
 // asTree converts a subtree to a tree. Its ports become keys.
 func asTree(s *tree.SubtreeDefinition) *tree.Definition {
-	return &tree.Definition{Name: s.Name, Description: s.Description, At: s.At, Keys: slices.Concat(s.Keys, s.Ports), Root: s.Root}
+	return &tree.Definition{Name: s.Name, Description: s.Description, At: s.At,
+		Keys: slices.Concat(s.Keys, s.Ports), Root: s.Root}
 }

@@ -68,7 +68,8 @@ func (f *form) setName(name string) {
 	case name == "":
 		f.fail("the name of %s is empty", f.what)
 	case f.node.Name != "":
-		f.fail("%s has two names, '%s' and '%s'", f.what, sandbox.Shorten(f.node.Name), sandbox.Shorten(name))
+		f.fail("%s has two names, '%s' and '%s'", f.what, sandbox.Shorten(f.node.Name),
+			sandbox.Shorten(name))
 	}
 	f.node.Name = name
 }
@@ -86,7 +87,8 @@ func (f *form) child(v lua.LValue, which string) {
 			return
 		case *tree.SubtreeDefinition:
 			if len(c.Ports) > 0 {
-				f.fail("%s of %s is %s, which has ports: use it as BT.subtree(%q, {ports = {…}})", which, f.what, describe(v), c.Name)
+				f.fail("%s of %s is %s, which has ports: use it as BT.subtree(%q, {ports = {…}})",
+					which, f.what, describe(v), c.Name)
 			}
 			f.add(&nodeValue{&tree.Node{Kind: tree.Subtree, Uses: c.Name, At: f.at}, 1, 1})
 			return
@@ -128,8 +130,8 @@ func (f *form) finish(kind tree.Kind) *nodeValue {
 		o.end()
 	}
 	f.noMoreArguments()
-	// Compile has the same limits. Checking them here bounds the work: a few nodes that contain each other twice make a tree
-	// of any size.
+	// Compile has the same limits. Checking them here bounds the work: a few nodes that contain
+	// each other twice make a tree of any size.
 	if f.size >= tree.MaxNodes {
 		f.fail("the tree has more than %d nodes: a node counts each time it is used", tree.MaxNodes)
 	}
@@ -154,8 +156,8 @@ type options struct {
 	fields map[string]lua.LValue
 }
 
-// options splits a table and fails if it has an unknown option. That is reported before a missing option, because it is
-// often the same one, misspelled.
+// options splits a table and fails if it has an unknown option. That is reported before a missing
+// option, because it is often the same one, misspelled.
 func (f *form) options(t *lua.LTable, known ...string) *options {
 	o := f.anyOptions(t)
 	for _, name := range sortedKeys(o.fields) {
@@ -209,7 +211,8 @@ func (f *form) split(t *lua.LTable, of string) ([]lua.LValue, map[string]lua.LVa
 			fields[string(k)] = v
 		case lua.LNumber:
 			if sandbox.IsWhole(k) && k > 0 {
-				f.fail("%s has an item %s, and item %d is nil: is a name misspelled?", of, sandbox.NumberString(k), n+1)
+				f.fail("%s has an item %s, and item %d is nil: is a name misspelled?", of,
+					sandbox.NumberString(k), n+1)
 			}
 			f.fail("%s has an item %s: items count from 1", of, sandbox.NumberString(k))
 		default:
@@ -312,7 +315,8 @@ func (o *options) arguments(name string) map[string]any {
 	return o.argumentsOf(o.fieldsOf(name, "name", "value"))
 }
 
-// fieldsOf returns the fields of a table, in which each value has a key. The nouns are for messages.
+// fieldsOf returns the fields of a table, in which each value has a key. The nouns are for
+// messages.
 func (o *options) fieldsOf(name, key, value string) map[string]lua.LValue {
 	v := o.take(name)
 	if v == lua.LNil {
@@ -320,7 +324,8 @@ func (o *options) fieldsOf(name, key, value string) map[string]lua.LValue {
 	}
 	t, ok := v.(*lua.LTable)
 	if !ok {
-		o.fail("%s of %s must be a table of %ss and %ss, not %s", name, o.what, key, value, describe(v))
+		o.fail("%s of %s must be a table of %ss and %ss, not %s", name, o.what, key, value,
+			describe(v))
 	}
 	items, fields := o.split(t, name)
 	if len(items) > 0 {
@@ -343,7 +348,8 @@ func (f *form) argumentsOf(fields map[string]lua.LValue) map[string]any {
 // value converts a value for the definition. It may contain references to keys.
 func (f *form) value(v lua.LValue, place string, depth int) any {
 	if depth > sandbox.MaxValueNesting {
-		f.fail("%s of %s is nested more than %d deep", sandbox.Shorten(place), f.what, sandbox.MaxValueNesting)
+		f.fail("%s of %s is nested more than %d deep", sandbox.Shorten(place), f.what,
+			sandbox.MaxValueNesting)
 	}
 	switch v := v.(type) {
 	case *lua.LUserData:

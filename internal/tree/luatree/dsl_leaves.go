@@ -10,8 +10,8 @@ import (
 	"signalbox/internal/tree/luatree/sandbox"
 )
 
-// function parses ([name,] {fn=, args=, name=, description=}) for an action, condition or script, and (name, function) for
-// a script.
+// function parses ([name,] {fn=, args=, name=, description=}) for an action, condition or script,
+// and (name, function) for a script.
 func (f *form) function(kind tree.Kind) any {
 	f.name()
 	if fn, ok := f.peek().(*lua.LFunction); ok && kind == tree.Script {
@@ -33,7 +33,8 @@ func (f *form) function(kind tree.Kind) any {
 		}
 		f.node.Fn = string(fn)
 	default:
-		f.fail("%s '%s' needs fn, a function or the name of one, not %s", f.what, sandbox.Shorten(f.node.Name), describe(fn))
+		f.fail("%s '%s' needs fn, a function or the name of one, not %s", f.what,
+			sandbox.Shorten(f.node.Name), describe(fn))
 	}
 	f.node.Args = o.arguments("args")
 	o.end()
@@ -79,8 +80,8 @@ func (f *form) tool() any {
 	return f.finish(tree.Tool)
 }
 
-// llmCall parses ([name,] {prompt=, response_key=, name=, description=, …}). Other options are settings for the model, unless
-// they look like a misspelled prompt or response_key.
+// llmCall parses ([name,] {prompt=, response_key=, name=, description=, …}). Other options are
+// settings for the model, unless they look like a misspelled prompt or response_key.
 func (f *form) llmCall() any {
 	f.name()
 	if f.peek() != lua.LNil {
@@ -89,7 +90,8 @@ func (f *form) llmCall() any {
 		for _, name := range sortedKeys(o.fields) {
 			for _, ours := range []string{"prompt", "response_key"} {
 				if d := text.EditDistance(strings.ToLower(name), ours); name != ours && d <= 2 {
-					f.fail("llm_call has no option '%s': did you mean %s?", sandbox.Shorten(name), ours)
+					f.fail("llm_call has no option '%s': did you mean %s?", sandbox.Shorten(name),
+						ours)
 				}
 			}
 		}
@@ -145,7 +147,8 @@ func (f *form) subtreeRef() any {
 	if f.peek() != lua.LNil {
 		t := f.needTable("a table with ports, or with root")
 		if t.RawGetString("blackboard") != lua.LNil {
-			f.fail("subtree '%s' has a blackboard and no root: is a name misspelled?", sandbox.Shorten(string(uses)))
+			f.fail("subtree '%s' has a blackboard and no root: is a name misspelled?",
+				sandbox.Shorten(string(uses)))
 		}
 		o := f.options(t, common("ports")...)
 		o.common()
@@ -173,7 +176,8 @@ func (o *options) ports() map[string]string {
 	for _, port := range sortedKeys(fields) {
 		key, ok := fields[port].(lua.LString)
 		if !ok {
-			o.fail("port '%s' needs the name of a key, not %s", sandbox.Shorten(port), describe(fields[port]))
+			o.fail("port '%s' needs the name of a key, not %s", sandbox.Shorten(port),
+				describe(fields[port]))
 		}
 		ports[port] = string(key)
 	}
@@ -203,7 +207,8 @@ func (o *options) root() *tree.Node {
 	return o.node.Children[0]
 }
 
-// keys parses a table of keys and their types. It sorts them by name, because the digest of a tree depends on their order.
+// keys parses a table of keys and their types. It sorts them by name, because the digest of a tree
+// depends on their order.
 func (o *options) keys(name string, defaults bool) []tree.Key {
 	fields := o.fieldsOf(name, "key", "type")
 	var keys []tree.Key
@@ -240,7 +245,8 @@ func (f *form) declaration(name string, v lua.LValue, defaults bool) tree.Key {
 		for _, t := range tree.Types() {
 			names = append(names, t.String())
 		}
-		f.fail("key '%s' has no type %s: the types are %s", sandbox.Shorten(name), strings.TrimPrefix(describe(kind), "the string "), strings.Join(names, ", "))
+		f.fail("key '%s' has no type %s: the types are %s", sandbox.Shorten(name),
+			strings.TrimPrefix(describe(kind), "the string "), strings.Join(names, ", "))
 	}
 	return key
 }

@@ -36,7 +36,8 @@ func (f *form) parallel() any {
 	return f.finish(tree.Parallel)
 }
 
-// forEach parses ([name,] {items=, as=, index=, keep_going=, child}), or with the child after the table.
+// forEach parses ([name,] {items=, as=, index=, keep_going=, child}), or with the child after the
+// table.
 func (f *form) forEach() any {
 	f.name()
 	o := f.table("a table with items", "items", "as", "index", "keep_going")
@@ -136,8 +137,8 @@ func (f *form) repeatTimes() any {
 	return f.decorator(tree.Repeat)
 }
 
-// repeatUntil parses ([name,] what, child) or ([name,] {what=, max=}, child). A leading string is a name only if another
-// string or a table follows it.
+// repeatUntil parses ([name,] what, child) or ([name,] {what=, max=}, child). A leading string is a
+// name only if another string or a table follows it.
 func (f *form) repeatUntil() any {
 	if len(f.args) > 1 {
 		_, isText := f.args[1].(lua.LString)
@@ -158,8 +159,8 @@ func (f *form) repeatUntil() any {
 	return f.decorator(tree.Repeat)
 }
 
-// repeat parses ([name,] {times=} or {what=, max=}, child). The option what may be written ["until"], which is a keyword
-// of Lua.
+// repeat parses ([name,] {times=} or {what=, max=}, child). The option what may be written
+// ["until"], which is a keyword of Lua.
 func (f *form) repeat() any {
 	f.name()
 	o := f.table("a table with times, or what and max", "times", "what", "max", "until")

@@ -16,7 +16,8 @@ import (
 	"signalbox/internal/tree/luatree/sandbox"
 )
 
-// testFunctions returns the seed's functions, and an action and a condition that accept any arguments.
+// testFunctions returns the seed's functions, and an action and a condition that accept any
+// arguments.
 func testFunctions() *tree.Registry {
 	r := seedFunctions()
 	r.Add(tree.Action, "do", tree.Leaf{Do: func(*tree.Call) tree.Status { return tree.Success }})
@@ -27,7 +28,8 @@ func testFunctions() *tree.Registry {
 func loadText(t testing.TB, source string) (*File, error) {
 	t.Helper()
 	// No time limit: the speed of the machine must not matter.
-	return Load(t.Context(), "t.lua", []byte(source), &Options{Functions: testFunctions(), Limits: Limits{Time: time.Hour}})
+	return Load(t.Context(), "t.lua", []byte(source),
+		&Options{Functions: testFunctions(), Limits: Limits{Time: time.Hour}})
 }
 
 func loaded(t testing.TB, source string) *File {
@@ -47,7 +49,8 @@ func declared(t *testing.T, source string) *tree.Definition {
 		return func(*tree.Call) tree.Status { return tree.Success }
 	}}
 	defer d.box.Close()
-	result, fail := d.box.Load(t.Context(), "t.lua", source, map[string]lua.LValue{"BT": d.object()})
+	result, fail := d.box.Load(t.Context(), "t.lua", source,
+		map[string]lua.LValue{"BT": d.object()})
 	if fail != nil {
 		t.Fatal(fail)
 	}
@@ -60,84 +63,127 @@ func declared(t *testing.T, source string) *tree.Definition {
 
 var (
 	one = []*tree.Node{{Kind: tree.Action, Name: "a", Fn: "do"}}
-	two = []*tree.Node{{Kind: tree.Condition, Name: "c", Fn: "is"}, {Kind: tree.Action, Name: "a", Fn: "do"}}
+	two = []*tree.Node{{Kind: tree.Condition, Name: "c", Fn: "is"},
+		{Kind: tree.Action, Name: "a", Fn: "do"}}
 )
 
 // constructed maps calls of BT, in which a is an action and c a condition, to what they declare.
 var constructed = map[string]*tree.Node{
-	`BT.sequence({c, a})`:                              {Kind: tree.Sequence, Children: two},
-	`BT.sequence("s", {c, a})`:                         {Kind: tree.Sequence, Name: "s", Children: two},
-	`BT.sequence({c, a, name = "s", description="d"})`: {Kind: tree.Sequence, Name: "s", Description: "d", Children: two},
-	`BT.selector({a})`:                                 {Kind: tree.Selector, Children: one},
-	`BT.reactive_sequence({c, a})`:                     {Kind: tree.ReactiveSequence, Children: two},
-	`BT.reactive_selector("r", {a})`:                   {Kind: tree.ReactiveSelector, Name: "r", Children: one},
+	`BT.sequence({c, a})`: {Kind: tree.Sequence, Children: two},
+	`BT.sequence("s", {c, a})`: {Kind: tree.Sequence, Name: "s",
+		Children: two},
+	`BT.sequence({c, a, name = "s", description="d"})`: {Kind: tree.Sequence, Name: "s",
+		Description: "d", Children: two},
+	`BT.selector({a})`: {Kind: tree.Selector, Children: one},
+	`BT.reactive_sequence({c, a})`: {Kind: tree.ReactiveSequence,
+		Children: two},
+	`BT.reactive_selector("r", {a})`: {Kind: tree.ReactiveSelector, Name: "r",
+		Children: one},
 
-	`BT.parallel({c, a})`:                                                  {Kind: tree.Parallel, Children: two},
-	`BT.parallel({c, a, require = "all"})`:                                 {Kind: tree.Parallel, Children: two},
-	`BT.parallel("p", {require="one", c, a})`:                              {Kind: tree.Parallel, Name: "p", Require: 1, Children: two},
-	`BT.parallel({require=2, max_concurrent=1, c, a})`:                     {Kind: tree.Parallel, Require: 2, MaxConcurrent: 1, Children: two},
-	`BT.for_each({items="l", a})`:                                          {Kind: tree.ForEach, Items: "l", As: "item", Children: one},
-	`BT.for_each({items="l"}, a)`:                                          {Kind: tree.ForEach, Items: "l", As: "item", Children: one},
-	`BT.for_each("f", {items="l", as="x", index="i", keep_going=true, a})`: {Kind: tree.ForEach, Name: "f", Items: "l", As: "x", Index: "i", KeepGoing: true, Children: one},
+	`BT.parallel({c, a})`: {Kind: tree.Parallel,
+		Children: two},
+	`BT.parallel({c, a, require = "all"})`: {Kind: tree.Parallel,
+		Children: two},
+	`BT.parallel("p", {require="one", c, a})`: {Kind: tree.Parallel,
+		Name: "p", Require: 1, Children: two},
+	`BT.parallel({require=2, max_concurrent=1, c, a})`: {Kind: tree.Parallel,
+		Require: 2, MaxConcurrent: 1, Children: two},
+	`BT.for_each({items="l", a})`: {Kind: tree.ForEach,
+		Items: "l", As: "item", Children: one},
+	`BT.for_each({items="l"}, a)`: {Kind: tree.ForEach,
+		Items: "l", As: "item", Children: one},
+	`BT.for_each("f", {items="l", as="x", index="i", keep_going=true, a})`: {Kind: tree.ForEach,
+		Name: "f", Items: "l", As: "x", Index: "i", KeepGoing: true, Children: one},
 
 	`BT.timeout(5, a)`: {Kind: tree.Timeout, After: 5 * time.Second, Children: one},
-	`BT.timeout("t", 0.25, a, {description="d"})`:        {Kind: tree.Timeout, Name: "t", Description: "d", After: 250 * time.Millisecond, Children: one},
-	`BT.cooldown(60, a, {name="n"})`:                     {Kind: tree.Cooldown, Name: "n", After: time.Minute, Children: one},
-	`BT.retry(3, a)`:                                     {Kind: tree.Retry, Times: 3, Children: one},
-	`BT.retry("r", {attempts=3, backoff=1.5}, a)`:        {Kind: tree.Retry, Name: "r", Times: 3, After: 1500 * time.Millisecond, Children: one},
-	`BT.repeat_times(4, a)`:                              {Kind: tree.Repeat, Times: 4, Children: one},
-	`BT.repeat_times("n", 4, a)`:                         {Kind: tree.Repeat, Name: "n", Times: 4, Children: one},
-	`BT.repeat_until("success", a)`:                      {Kind: tree.Repeat, Until: tree.UntilSuccess, Children: one},
-	`BT.repeat_until("success", "failure", a)`:           {Kind: tree.Repeat, Name: "success", Until: tree.UntilFailure, Children: one},
-	`BT.repeat_until({what="failure", max=10}, a)`:       {Kind: tree.Repeat, Until: tree.UntilFailure, Times: 10, Children: one},
-	`BT.repeat_until("n", {what="success"}, a)`:          {Kind: tree.Repeat, Name: "n", Until: tree.UntilSuccess, Children: one},
-	`BT.repeat_until("success", a, {name="n"})`:          {Kind: tree.Repeat, Name: "n", Until: tree.UntilSuccess, Children: one},
-	`BT["repeat"]({times=2}, a)`:                         {Kind: tree.Repeat, Times: 2, Children: one},
-	`BT["repeat"]("n", {["until"]="success", max=3}, a)`: {Kind: tree.Repeat, Name: "n", Until: tree.UntilSuccess, Times: 3, Children: one},
-	`BT["repeat"]({what="failure"}, a)`:                  {Kind: tree.Repeat, Until: tree.UntilFailure, Children: one},
-	`BT.guard(c, a)`:                                     {Kind: tree.Guard, Children: two},
-	`BT.guard("g", c, a, {description="d"})`:             {Kind: tree.Guard, Name: "g", Description: "d", Children: two},
-	`BT.inverter(a)`:                                     {Kind: tree.Inverter, Children: one},
-	`BT.inverter("i", a)`:                                {Kind: tree.Inverter, Name: "i", Children: one},
-	`BT.inverter(a, nil)`:                                {Kind: tree.Inverter, Children: one},
-	`BT.always_succeed(a, {name="s"})`:                   {Kind: tree.AlwaysSucceed, Name: "s", Children: one},
-	`BT.always_fail(a)`:                                  {Kind: tree.AlwaysFail, Children: one},
+	`BT.timeout("t", 0.25, a, {description="d"})`: {Kind: tree.Timeout, Name: "t",
+		Description: "d", After: 250 * time.Millisecond, Children: one},
+	`BT.cooldown(60, a, {name="n"})`: {Kind: tree.Cooldown, Name: "n",
+		After: time.Minute, Children: one},
+	`BT.retry(3, a)`: {Kind: tree.Retry, Times: 3,
+		Children: one},
+	`BT.retry("r", {attempts=3, backoff=1.5}, a)`: {Kind: tree.Retry, Name: "r", Times: 3,
+		After: 1500 * time.Millisecond, Children: one},
+	`BT.repeat_times(4, a)`: {Kind: tree.Repeat, Times: 4,
+		Children: one},
+	`BT.repeat_times("n", 4, a)`: {Kind: tree.Repeat, Name: "n", Times: 4,
+		Children: one},
+	`BT.repeat_until("success", a)`: {Kind: tree.Repeat,
+		Until: tree.UntilSuccess, Children: one},
+	`BT.repeat_until("success", "failure", a)`: {Kind: tree.Repeat, Name: "success",
+		Until: tree.UntilFailure, Children: one},
+	`BT.repeat_until({what="failure", max=10}, a)`: {Kind: tree.Repeat,
+		Until: tree.UntilFailure, Times: 10, Children: one},
+	`BT.repeat_until("n", {what="success"}, a)`: {Kind: tree.Repeat, Name: "n",
+		Until: tree.UntilSuccess, Children: one},
+	`BT.repeat_until("success", a, {name="n"})`: {Kind: tree.Repeat, Name: "n",
+		Until: tree.UntilSuccess, Children: one},
+	`BT["repeat"]({times=2}, a)`: {Kind: tree.Repeat, Times: 2,
+		Children: one},
+	`BT["repeat"]("n", {["until"]="success", max=3}, a)`: {Kind: tree.Repeat, Name: "n",
+		Until: tree.UntilSuccess, Times: 3, Children: one},
+	`BT["repeat"]({what="failure"}, a)`: {Kind: tree.Repeat,
+		Until: tree.UntilFailure, Children: one},
+	`BT.guard(c, a)`: {Kind: tree.Guard, Children: two},
+	`BT.guard("g", c, a, {description="d"})`: {Kind: tree.Guard, Name: "g",
+		Description: "d", Children: two},
+	`BT.inverter(a)`: {Kind: tree.Inverter, Children: one},
+	`BT.inverter("i", a)`: {Kind: tree.Inverter, Name: "i",
+		Children: one},
+	`BT.inverter(a, nil)`: {Kind: tree.Inverter, Children: one},
+	`BT.always_succeed(a, {name="s"})`: {Kind: tree.AlwaysSucceed, Name: "s",
+		Children: one},
+	`BT.always_fail(a)`: {Kind: tree.AlwaysFail, Children: one},
 
 	`BT.action("x", {fn="a.b.do", args={n=1, f=1.5, s="t", l={1,{2}}, m={k=true}, e={}}, description="d"})`: {Kind: tree.Action, Name: "x", Fn: "a.b.do", Description: "d",
-		Args: map[string]any{"n": int64(1), "f": 1.5, "s": "t", "l": []any{int64(1), []any{int64(2)}}, "m": map[string]any{"k": true}, "e": []any{}}},
+		Args: map[string]any{"n": int64(1), "f": 1.5, "s": "t",
+			"l": []any{int64(1), []any{int64(2)}}, "m": map[string]any{"k": true}, "e": []any{}}},
 	`BT.action("x", {fn="do", args={q=BT.key("k"), l={BT.key("k"), {z=BT.key("l")}}}})`: {Kind: tree.Action, Name: "x", Fn: "do",
-		Args: map[string]any{"q": tree.Ref{Key: "k"}, "l": []any{tree.Ref{Key: "k"}, map[string]any{"z": tree.Ref{Key: "l"}}}}},
-	`BT.action("x", {fn="do", args={}})`:                                         {Kind: tree.Action, Name: "x", Fn: "do"},
-	`BT.condition("x", {fn="is"})`:                                               {Kind: tree.Condition, Name: "x", Fn: "is"},
-	`BT.wait(1.5)`:                                                               {Kind: tree.Wait, After: 1500 * time.Millisecond},
-	`BT.wait("w", 0)`:                                                            {Kind: tree.Wait, Name: "w"},
-	`BT.wait(1, {name="w"})`:                                                     {Kind: tree.Wait, Name: "w", After: time.Second},
-	`BT.wait("w", 0, {description="d"})`:                                         {Kind: tree.Wait, Name: "w", Description: "d"},
-	`BT.wait({seconds=1, name="w", description="d"})`:                            {Kind: tree.Wait, Name: "w", Description: "d", After: time.Second},
-	`BT.action({name="x", fn="do", args={n=1}, description="d"})`:                {Kind: tree.Action, Name: "x", Description: "d", Fn: "do", Args: map[string]any{"n": int64(1)}},
-	`BT.condition({name="x", fn="is"})`:                                          {Kind: tree.Condition, Name: "x", Fn: "is"},
-	`BT.tool({name="search"})`:                                                   {Kind: tree.Tool, Name: "search", Fn: "search"},
-	`BT.tool({name="s", tool="search", args={q="x"}, description="d"})`:          {Kind: tree.Tool, Name: "s", Description: "d", Fn: "search", Args: map[string]any{"q": "x"}},
-	`BT.timeout({seconds=5, name="t", description="d"}, a)`:                      {Kind: tree.Timeout, Name: "t", Description: "d", After: 5 * time.Second, Children: one},
-	`BT.timeout("t", {seconds=5}, a, {description="d"})`:                         {Kind: tree.Timeout, Name: "t", Description: "d", After: 5 * time.Second, Children: one},
-	`BT.cooldown({seconds=60, name="n"}, a)`:                                     {Kind: tree.Cooldown, Name: "n", After: time.Minute, Children: one},
-	`BT.repeat_times({times=4, name="n", description="d"}, a)`:                   {Kind: tree.Repeat, Name: "n", Description: "d", Times: 4, Children: one},
-	`BT.retry({attempts=3, name="n", description="d"}, a)`:                       {Kind: tree.Retry, Name: "n", Description: "d", Times: 3, Children: one},
-	`BT.repeat_until({what="success", name="n", description="d"}, a)`:            {Kind: tree.Repeat, Name: "n", Description: "d", Until: tree.UntilSuccess, Children: one},
-	`BT.inverter({name="i", description="d"}, a)`:                                {Kind: tree.Inverter, Name: "i", Description: "d", Children: one},
-	`BT.always_fail({name="i"}, a)`:                                              {Kind: tree.AlwaysFail, Name: "i", Children: one},
-	`BT.guard({name="g"}, c, a, {description="d"})`:                              {Kind: tree.Guard, Name: "g", Description: "d", Children: two},
+		Args: map[string]any{"q": tree.Ref{Key: "k"},
+			"l": []any{tree.Ref{Key: "k"}, map[string]any{"z": tree.Ref{Key: "l"}}}}},
+	`BT.action("x", {fn="do", args={}})`: {Kind: tree.Action, Name: "x", Fn: "do"},
+	`BT.condition("x", {fn="is"})`:       {Kind: tree.Condition, Name: "x", Fn: "is"},
+	`BT.wait(1.5)`: {Kind: tree.Wait,
+		After: 1500 * time.Millisecond},
+	`BT.wait("w", 0)`: {Kind: tree.Wait,
+		Name: "w"},
+	`BT.wait(1, {name="w"})`: {Kind: tree.Wait,
+		Name: "w", After: time.Second},
+	`BT.wait("w", 0, {description="d"})`: {Kind: tree.Wait,
+		Name: "w", Description: "d"},
+	`BT.wait({seconds=1, name="w", description="d"})`: {Kind: tree.Wait,
+		Name: "w", Description: "d", After: time.Second},
+	`BT.action({name="x", fn="do", args={n=1}, description="d"})`: {Kind: tree.Action, Name: "x", Description: "d", Fn: "do", Args: map[string]any{"n": int64(1)}},
+	`BT.condition({name="x", fn="is"})`:                           {Kind: tree.Condition, Name: "x", Fn: "is"},
+	`BT.tool({name="search"})`: {Kind: tree.Tool,
+		Name: "search", Fn: "search"},
+	`BT.tool({name="s", tool="search", args={q="x"}, description="d"})`: {Kind: tree.Tool,
+		Name: "s", Description: "d", Fn: "search", Args: map[string]any{"q": "x"}},
+	`BT.timeout({seconds=5, name="t", description="d"}, a)`:    {Kind: tree.Timeout, Name: "t", Description: "d", After: 5 * time.Second, Children: one},
+	`BT.timeout("t", {seconds=5}, a, {description="d"})`:       {Kind: tree.Timeout, Name: "t", Description: "d", After: 5 * time.Second, Children: one},
+	`BT.cooldown({seconds=60, name="n"}, a)`:                   {Kind: tree.Cooldown, Name: "n", After: time.Minute, Children: one},
+	`BT.repeat_times({times=4, name="n", description="d"}, a)`: {Kind: tree.Repeat, Name: "n", Description: "d", Times: 4, Children: one},
+	`BT.retry({attempts=3, name="n", description="d"}, a)`: {Kind: tree.Retry,
+		Name: "n", Description: "d", Times: 3, Children: one},
+	`BT.repeat_until({what="success", name="n", description="d"}, a)`: {Kind: tree.Repeat, Name: "n", Description: "d", Until: tree.UntilSuccess, Children: one},
+	`BT.inverter({name="i", description="d"}, a)`:                     {Kind: tree.Inverter, Name: "i", Description: "d", Children: one},
+	`BT.always_fail({name="i"}, a)`:                                   {Kind: tree.AlwaysFail, Name: "i", Children: one},
+	`BT.guard({name="g"}, c, a, {description="d"})`: {Kind: tree.Guard,
+		Name: "g", Description: "d", Children: two},
 	`BT.llm_call({name="m", prompt="p", response_key="r", promptness=1, key=2})`: {Kind: tree.LLMCall, Name: "m", Args: map[string]any{"prompt": "p", "response_key": "r", "promptness": int64(1), "key": int64(2)}},
-	`BT.tool("search")`:                                                          {Kind: tree.Tool, Name: "search", Fn: "search"},
-	`BT.tool("s", {tool="search", args={q="x"}, description="d"})`:               {Kind: tree.Tool, Name: "s", Fn: "search", Description: "d", Args: map[string]any{"q": "x"}},
-	`BT.llm_call({})`:                                                            {Kind: tree.LLMCall},
-	`BT.llm_call()`:                                                              {Kind: tree.LLMCall},
+	`BT.tool("search")`: {Kind: tree.Tool,
+		Name: "search", Fn: "search"},
+	`BT.tool("s", {tool="search", args={q="x"}, description="d"})`: {Kind: tree.Tool,
+		Name: "s", Fn: "search", Description: "d", Args: map[string]any{"q": "x"}},
+	`BT.llm_call({})`: {Kind: tree.LLMCall},
+	`BT.llm_call()`:   {Kind: tree.LLMCall},
 	`BT.llm_call("m", {description="d", model="x", temperature=0.5, messages=BT.key("l")})`: {Kind: tree.LLMCall, Name: "m", Description: "d",
 		Args: map[string]any{"model": "x", "temperature": 0.5, "messages": tree.Ref{Key: "l"}}},
 	`BT.subtree("sub")`:     {Kind: tree.Subtree, Uses: "sub"},
 	`BT.subtree_ref("sub")`: {Kind: tree.Subtree, Uses: "sub"},
 	`sub`:                   {Kind: tree.Subtree, Uses: "sub"},
-	`BT.subtree("sub", {ports={q="k"}, name="alias", description="d"})`: {Kind: tree.Subtree, Uses: "sub", Name: "alias", Description: "d", Ports: map[string]string{"q": "k"}},
+	`BT.subtree("sub", {ports={q="k"}, name="alias", description="d"})`: {Kind: tree.Subtree,
+		Uses: "sub", Name: "alias", Description: "d", Ports: map[string]string{"q": "k"}},
 }
 
 func TestConstructors(t *testing.T) {
@@ -148,7 +194,8 @@ local sub = BT.subtree("sub", {root=a})
 return BT.tree("t", {root = BT.always_succeed(
   `+source+`)})`)
 			got := def.Root.Children[0]
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(tree.Node{}, "At", "Do")); diff != "" {
+			if diff := cmp.Diff(want, got,
+				cmpopts.IgnoreFields(tree.Node{}, "At", "Do")); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if want := (tree.Position{File: "t.lua", Line: 4}); got.At != want && source != "sub" {
@@ -191,15 +238,20 @@ return BT.tree("t", {
 	at := tree.Position{File: "t.lua", Line: 7}
 	sub := tree.Position{File: "t.lua", Line: 3}
 	want := &tree.Definition{Name: "t", Description: "td", At: at,
-		Keys: []tree.Key{{Name: "a", At: at}, {Name: "b", Type: tree.Bool, At: at}, {Name: "f", Type: tree.Float, Default: int64(1), At: at},
-			{Name: "i", Type: tree.Int, Default: int64(3), At: at}, {Name: "l", Type: tree.List, Default: []any{int64(1)}, At: at},
-			{Name: "m", Type: tree.Map, Default: map[string]any{"k": int64(1)}, At: at}, {Name: "s", Type: tree.String, Default: "x", At: at},
+		Keys: []tree.Key{{Name: "a", At: at}, {Name: "b", Type: tree.Bool, At: at},
+			{Name: "f", Type: tree.Float, Default: int64(1), At: at},
+			{Name: "i", Type: tree.Int, Default: int64(3), At: at},
+			{Name: "l", Type: tree.List, Default: []any{int64(1)}, At: at},
+			{Name: "m", Type: tree.Map, Default: map[string]any{"k": int64(1)}, At: at},
+			{Name: "s", Type: tree.String, Default: "x", At: at},
 			{Name: "sig", Type: tree.SignalType, At: at}},
 		Globals: []tree.Key{{Name: "g", Type: tree.Int, At: at}},
-		Subtrees: []*tree.SubtreeDefinition{{Name: "s", Description: "sd", At: sub, Keys: []tree.Key{{Name: "own", Type: tree.Int, At: sub}},
+		Subtrees: []*tree.SubtreeDefinition{{Name: "s", Description: "sd", At: sub,
+			Keys:  []tree.Key{{Name: "own", Type: tree.Int, At: sub}},
 			Ports: []tree.Key{{Name: "any", At: sub}, {Name: "q", Type: tree.String, At: sub}}}},
 	}
-	if diff := cmp.Diff(want, def, cmpopts.IgnoreFields(tree.Definition{}, "Root"), cmpopts.IgnoreFields(tree.SubtreeDefinition{}, "Root")); diff != "" {
+	if diff := cmp.Diff(want, def, cmpopts.IgnoreFields(tree.Definition{}, "Root"),
+		cmpopts.IgnoreFields(tree.SubtreeDefinition{}, "Root")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if def.Root == nil || def.Root != def.Subtrees[0].Root {
@@ -237,7 +289,8 @@ func TestWhichTree(t *testing.T) {
 	}
 }
 
-// loadErrors maps sources to their errors. Lines 1 and 2 of the file declare c and a; the source is line 3.
+// loadErrors maps sources to their errors. Lines 1 and 2 of the file declare c and a; the source is
+// line 3.
 var loadErrors = map[string]string{
 	// names that do not exist
 	`return BT.tree("t", {root=BT.action("x", {fn="dos"})})`:   `3: unknown function 'dos'`,
@@ -411,7 +464,8 @@ var loadErrors = map[string]string{
 func TestErrorsNameFileAndLine(t *testing.T) {
 	for source, want := range loadErrors {
 		t.Run(source, func(t *testing.T) {
-			_, err := loadText(t, "local c = BT.condition(\"c\", {fn=\"is\"})\nlocal a = BT.action(\"a\", {fn=\"do\"})\n"+source)
+			_, err := loadText(t,
+				"local c = BT.condition(\"c\", {fn=\"is\"})\nlocal a = BT.action(\"a\", {fn=\"do\"})\n"+source)
 			if err == nil {
 				t.Fatal("it loads")
 			}
@@ -466,15 +520,18 @@ func TestFaultsTogether(t *testing.T) {
   BT.subtree("nope"),
 })})`)
 	want := []tree.Fault{
-		{At: tree.Position{File: "t.lua", Line: 2}, Msg: "unknown function 'dos'", Hint: "did you mean 'do'?"},
-		{At: tree.Position{File: "t.lua", Line: 3}, Msg: "unknown subtree 'nope'", Hint: "no subtree is defined"},
+		{At: tree.Position{File: "t.lua", Line: 2}, Msg: "unknown function 'dos'",
+			Hint: "did you mean 'do'?"},
+		{At: tree.Position{File: "t.lua", Line: 3}, Msg: "unknown subtree 'nope'",
+			Hint: "no subtree is defined"},
 	}
 	if diff := cmp.Diff(want, tree.Faults(err)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// The file continues after an invalid call of BT. Using the result of such a call is not another fault.
+// The file continues after an invalid call of BT. Using the result of such a call is not another
+// fault.
 func TestFaultsOfCallsTogether(t *testing.T) {
 	fault := func(line int, msg string) tree.Fault {
 		return tree.Fault{At: tree.Position{File: "t.lua", Line: line}, Msg: msg}
@@ -489,12 +546,17 @@ func TestFaultsOfCallsTogether(t *testing.T) {
   BT.inverter(BT.subtree(5)),
   BT.action("a", {fn="dos", args={k=BT.key(5)}}),
 })})`, []tree.Fault{fault(1, "the name of sequence is empty"), fault(2, "seconds of wait: nil is not a number"),
-			fault(2, "retry has no option 'atempts': did you mean attempts?"), fault(3, "subtree needs the name of a subtree, not the number 5"),
+			fault(2, "retry has no option 'atempts': did you mean attempts?"),
+			fault(3, "subtree needs the name of a subtree, not the number 5"),
 			fault(4, "key needs the name of a key, not the number 5")}},
-		{"local a = BT.wait()\nBT.tree('t', {root=a})\nerror('stop')", []tree.Fault{fault(1, "seconds of wait: nil is not a number"), fault(3, "stop")}},
+		{"local a = BT.wait()\nBT.tree('t', {root=a})\nerror('stop')",
+			[]tree.Fault{fault(1, "seconds of wait: nil is not a number"), fault(3, "stop")}},
 		{"pcall(BT.wait)", []tree.Fault{fault(1, "seconds of wait: nil is not a number")}},
-		{"\nreturn BT.tree('t', {root=BT.wait()})", []tree.Fault{fault(2, "seconds of wait: nil is not a number")}},
-		{"for i = 1, 100 do BT.wait() end", append(slices.Repeat([]tree.Fault{fault(1, "seconds of wait: nil is not a number")}, 19), fault(1, many))},
+		{"\nreturn BT.tree('t', {root=BT.wait()})",
+			[]tree.Fault{fault(2, "seconds of wait: nil is not a number")}},
+		{"for i = 1, 100 do BT.wait() end",
+			append(slices.Repeat([]tree.Fault{fault(1, "seconds of wait: nil is not a number")},
+				19), fault(1, many))},
 	} {
 		_, err := loadText(t, tt.source)
 		if diff := cmp.Diff(tt.want, tree.Faults(err)); diff != "" {
@@ -532,11 +594,13 @@ for i = 1, 499 do m[i] = s end
 		{deep(tree.MaxDepth), tree.MaxDepth + 1, ""},
 		{deep(tree.MaxDepth + 1), 0, "t.lua:1: nodes are nested more than 200 deep"},
 		{wide(""), tree.MaxNodes, ""},
-		{wide("m[500] = BT.wait(0)"), 0, "t.lua:3: the tree has more than 250000 nodes: a node counts each time it is used"},
+		{wide("m[500] = BT.wait(0)"), 0,
+			"t.lua:3: the tree has more than 250000 nodes: a node counts each time it is used"},
 	} {
 		f, err := loadText(t, tt.source)
 		switch {
-		case tt.fails == "" && err != nil, tt.fails != "" && (err == nil || err.Error() != tt.fails):
+		case tt.fails == "" && err != nil, tt.fails != "" &&
+			(err == nil || err.Error() != tt.fails):
 			t.Errorf("%s\ngot %v, want %q", tt.source, err, tt.fails)
 		case err == nil && f.Tree().Len() != tt.want:
 			t.Errorf("%s\nhas %d nodes, want %d", tt.source, f.Tree().Len(), tt.want)
@@ -553,8 +617,10 @@ func TestDeclaringIsBounded(t *testing.T) {
 		`local l = 1 for i = 1, 45 do l = {l, l} end BT.llm_call({l=l})`,
 		`local l = 1 for i = 1, 45 do l = {a=l, b=l} end BT.llm_call({l=l})`,
 	} {
-		_, err := Load(t.Context(), "t.lua", []byte("\n"+source), &Options{Limits: Limits{Memory: 16 << 20, Time: time.Hour}})
-		if want := "t.lua:2: memory limit of 16777216 bytes reached"; err == nil || err.Error() != want {
+		_, err := Load(t.Context(), "t.lua", []byte("\n"+source),
+			&Options{Limits: Limits{Memory: 16 << 20, Time: time.Hour}})
+		if want := "t.lua:2: memory limit of 16777216 bytes reached"; err == nil ||
+			err.Error() != want {
 			t.Errorf("%s\ngot %v, want %s", source, err, want)
 		}
 	}

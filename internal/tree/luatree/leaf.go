@@ -41,14 +41,16 @@ func newLeafObjects(box *sandbox.Sandbox, functions *tree.Registry, keys []strin
 	o := &leafObjects{box: box, functions: functions, keys: keys}
 	all := map[string]lua.LGFunction{}
 	for name, do := range map[string]func(*leafObject, *lua.LState) int{
-		"get": o.get, "set": o.set, "arg": o.arg, "args": o.args, "now": o.now, "emit": o.emit, "wake": o.wake,
+		"get": o.get, "set": o.set, "arg": o.arg, "args": o.args, "now": o.now, "emit": o.emit,
+		"wake": o.wake,
 		"fail": o.fail, "condition": o.condition, "action": o.action,
 	} {
 		changes := name == "set" || name == "emit" || name == "action"
 		all[name] = func(L *lua.LState) int {
 			l := o.receiver(L, name)
 			if changes && l.kind == tree.Condition {
-				o.box.Raise(L, "a condition cannot use t:%s: use a script to change something", name)
+				o.box.Raise(L, "a condition cannot use t:%s: use a script to change something",
+					name)
 			}
 			return do(l, L)
 		}
@@ -125,7 +127,8 @@ func (o *leafObjects) refuse(L *lua.LState, err error, key string, get func(stri
 	o.box.Raise(L, "%s", o.reason(err, key, get))
 }
 
-// reason returns the message of an error of reading or writing a key. If the key is not declared, it suggests one that is.
+// reason returns the message of an error of reading or writing a key. If the key is not declared,
+// it suggests one that is.
 func (o *leafObjects) reason(err error, key string, get func(string) (any, error)) string {
 	if !errors.Is(err, tree.ErrUndeclared) || len(o.keys) > maxHinted {
 		return err.Error()
@@ -160,7 +163,8 @@ func (o *leafObjects) now(l *leafObject, L *lua.LState) int {
 func (o *leafObjects) emit(l *leafObject, L *lua.LState) int {
 	topic := wantString(o.box, L, 2, "a topic")
 	if o.functions.Reserved(topic) {
-		o.box.Raise(L, "topic '%s' is reserved for signalbox: use another one", sandbox.Shorten(topic))
+		o.box.Raise(L, "topic '%s' is reserved for signalbox: use another one",
+			sandbox.Shorten(topic))
 	}
 	if err := l.call.Emit(topic, wantValue(o.box, L, 3, "topic '"+topic+"'")); err != nil {
 		o.box.Raise(L, "%v", err)
@@ -203,7 +207,8 @@ func (o *leafObjects) ask(l *leafObject, L *lua.LState, kind tree.Kind) tree.Sta
 	given := wantValue(o.box, L, 3, "the arguments")
 	args, ok := given.(map[string]any)
 	if list, empty := given.([]any); given != nil && !ok && (!empty || len(list) > 0) {
-		o.box.Raise(L, "the arguments of %s must be a table of names and values, not %s", name, describe(L.Get(3)))
+		o.box.Raise(L, "the arguments of %s must be a table of names and values, not %s", name,
+			describe(L.Get(3)))
 	}
 	st, err := ask(o.functions, l.call, kind, name, args)
 	if err != nil {
@@ -213,8 +218,10 @@ func (o *leafObjects) ask(l *leafObject, L *lua.LState, kind tree.Kind) tree.Sta
 	return st
 }
 
-// ask calls Registry.Ask and converts a panic to an error, because a panic would stop the interpreter.
-func ask(r *tree.Registry, c *tree.Call, kind tree.Kind, name string, args map[string]any) (st tree.Status, err error) {
+// ask calls Registry.Ask and converts a panic to an error, because a panic would stop the
+// interpreter.
+func ask(r *tree.Registry, c *tree.Call, kind tree.Kind, name string,
+	args map[string]any) (st tree.Status, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			st, err = tree.Failure, fmt.Errorf("%s '%s' panicked: %v", kind, name, p)
@@ -323,7 +330,8 @@ const maxHinted = 1000
 func nearest(name string, known []string, allowed func(string) bool) string {
 	best, distance := "", max(2, len(name)/3)+1
 	for _, k := range known {
-		if d := text.EditDistance(strings.ToLower(name), strings.ToLower(k)); d < distance && allowed(k) {
+		if d := text.EditDistance(strings.ToLower(name), strings.ToLower(k)); d < distance &&
+			allowed(k) {
 			best, distance = k, d
 		}
 	}

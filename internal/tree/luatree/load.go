@@ -18,7 +18,8 @@ type Options struct {
 	Limits    Limits
 }
 
-// File is a loaded file. Any number of runs may share its tree. Its functions are called one at a time.
+// File is a loaded file. Any number of runs may share its tree. Its functions are called one at a
+// time.
 type File struct {
 	Name   string
 	Source []byte
@@ -33,8 +34,8 @@ type File struct {
 	closed bool
 }
 
-// Load runs a file and compiles the tree that it returns. The name is for messages. The error is an *Error, or a
-// *tree.CompileError with all mistakes in the tree.
+// Load runs a file and compiles the tree that it returns. The name is for messages. The error is an
+// *Error, or a *tree.CompileError with all mistakes in the tree.
 func Load(ctx context.Context, name string, source []byte, o *Options) (*File, error) {
 	if o == nil {
 		o = &Options{}
@@ -51,7 +52,8 @@ func Load(ctx context.Context, name string, source []byte, o *Options) (*File, e
 
 func (f *File) load(ctx context.Context, o *Options) (*tree.Tree, error) {
 	d := &dsl{box: f.box, bind: f.function, keys: builtinKeys()}
-	result, fail := f.box.Load(ctx, f.Name, string(f.Source), map[string]lua.LValue{"BT": d.object()})
+	result, fail := f.box.Load(ctx, f.Name, string(f.Source),
+		map[string]lua.LValue{"BT": d.object()})
 	if len(d.faults) > 0 {
 		return nil, d.compileError(fail)
 	}
@@ -65,7 +67,8 @@ func (f *File) load(ctx context.Context, o *Options) (*tree.Tree, error) {
 	if fail != nil {
 		return nil, fail
 	}
-	// t:action and t:condition call o.Functions only: a function of the file can call another one directly.
+	// t:action and t:condition call o.Functions only: a function of the file can call another one
+	// directly.
 	t, err := tree.Compile(def, d.define(o.Functions))
 	if err != nil {
 		return nil, err

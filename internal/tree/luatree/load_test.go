@@ -56,11 +56,14 @@ func TestLeafResults(t *testing.T) {
 		`t:fail("no") return BT.SUCCESS`: {success, success, success},
 		`error("no")`:                    {bad, bad, bad},
 	} {
-		for kind, want := range map[tree.Kind]tree.Status{tree.Action: want.action, tree.Script: want.script, tree.Condition: want.condition} {
-			f := loaded(t, "return BT.tree(\"t\", {root=BT."+kind.String()+"(\"x\", {fn=function(t)\n"+result+"\nend})})")
+		for kind, want := range map[tree.Kind]tree.Status{tree.Action: want.action,
+			tree.Script: want.script, tree.Condition: want.condition} {
+			f := loaded(t, "return BT.tree(\"t\", {root=BT."+kind.String()+
+				"(\"x\", {fn=function(t)\n"+result+"\nend})})")
 			run, got := ticked(t, f, nil)
 			failed := run.View(0).Err
-			if want == bad && (got != failure || failed == "") || want != bad && (got != want || failed != "") {
+			if want == bad && (got != failure || failed == "") || want != bad &&
+				(got != want || failed != "") {
 				t.Errorf("%s: %s: got %s (%q), want %s", kind, result, got, failed, want)
 			}
 			if strings.HasPrefix(result, "error") && failed != "t.lua:2: no" {
@@ -138,10 +141,14 @@ var scripts = map[string]string{
 
 func TestLeafMethods(t *testing.T) {
 	functions := testFunctions()
-	functions.Add(tree.Action, "panics", tree.Leaf{Do: func(*tree.Call) tree.Status { panic("oh") }})
-	functions.Add(tree.Action, "job", tree.Leaf{Job: func(context.Context, tree.Request) tree.Result { return tree.Result{} }})
-	functions.Add(tree.Action, "run on", tree.Leaf{Do: func(c *tree.Call) tree.Status { return tree.Running }})
-	functions.Add(tree.Action, "tell", tree.Leaf{Do: func(c *tree.Call) tree.Status { return c.Fail("told %v", c.Arg("a")) }})
+	functions.Add(tree.Action, "panics",
+		tree.Leaf{Do: func(*tree.Call) tree.Status { panic("oh") }})
+	functions.Add(tree.Action, "job",
+		tree.Leaf{Job: func(context.Context, tree.Request) tree.Result { return tree.Result{} }})
+	functions.Add(tree.Action, "run on",
+		tree.Leaf{Do: func(c *tree.Call) tree.Status { return tree.Running }})
+	functions.Add(tree.Action, "tell",
+		tree.Leaf{Do: func(c *tree.Call) tree.Status { return c.Fail("told %v", c.Arg("a")) }})
 	functions.Reserve("kept")
 	// Each script must pass, or fail with the text.
 	for script, want := range scripts {
@@ -149,7 +156,8 @@ func TestLeafMethods(t *testing.T) {
 			source := `local kept = {} return BT.tree("t", {blackboard={n={type="int", default=3}, list={type="list", default={"x"}}, absent="string"}, root=BT.script("x", {args={a=1, ref=BT.key("n"), deep={{k=BT.key("n")}}}, fn=function(t)
 ` + script + `
 end})})`
-			f, err := Load(t.Context(), "t.lua", []byte(source), &Options{Functions: functions, Limits: Limits{Time: time.Hour}})
+			f, err := Load(t.Context(), "t.lua", []byte(source),
+				&Options{Functions: functions, Limits: Limits{Time: time.Hour}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,13 +193,15 @@ func TestConditionsCannotChange(t *testing.T) {
 	} {
 		for _, place := range []string{"%s", `BT.guard(%s, BT.wait(0))`} {
 			node := "BT.condition(\"x\", {fn=function(t)\n" + body + "\nend})"
-			f := loaded(t, `return BT.tree("t", {blackboard={n="int"}, root=`+strings.Replace(place, "%s", node, 1)+`})`)
+			f := loaded(t, `return BT.tree("t", {blackboard={n="int"}, root=`+
+				strings.Replace(place, "%s", node, 1)+`})`)
 			run, st := ticked(t, f, nil)
 			errs := ""
 			for _, v := range run.Views() {
 				errs += v.Err
 			}
-			if n, _ := run.Board().Get("n"); errs != want || (st == tree.Success) != (want == "") || n != nil {
+			if n, _ := run.Board().Get("n"); errs != want || (st == tree.Success) != (want == "") ||
+				n != nil {
 				t.Errorf("%s: answered %s: %q, want %q; n is %v", body, st, errs, want, n)
 			}
 		}
@@ -256,7 +266,8 @@ func TestLeafIsBounded(t *testing.T) {
 		source := `return BT.tree("t", {blackboard={big="list"}, root=BT.script("x", {args={l=BT.key("big")}, fn=function(t)
 local l, kept = t:get("big"), {}
 for i = 1, 1000 do ` + script + ` end end})})`
-		f, err := Load(t.Context(), "t.lua", []byte(source), &Options{Limits: Limits{Memory: 16 << 20, Time: time.Hour}})
+		f, err := Load(t.Context(), "t.lua", []byte(source),
+			&Options{Limits: Limits{Memory: 16 << 20, Time: time.Hour}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,10 +285,12 @@ for i = 1, 1000 do ` + script + ` end end})})`
 func TestLeafWakesAndEmits(t *testing.T) {
 	f := loaded(t, `return BT.tree("t", {root=BT.script("x", function(t) t:wake(2.5) t:emit("a", {1}) t:emit("b", "x") return BT.RUNNING end)})`)
 	run, st := ticked(t, f, nil)
-	if wake, ok := run.Wake(); st != tree.Running || !ok || !wake.Equal(time.Unix(1_000_000_003, 0)) {
+	if wake, ok := run.Wake(); st != tree.Running || !ok ||
+		!wake.Equal(time.Unix(1_000_000_003, 0)) {
 		t.Errorf("it answered %s and wakes at %v, %v", st, wake, ok)
 	}
-	want := []tree.Emit{{Seq: 1, Nth: 1, Topic: "a", Value: []any{int64(1)}}, {Seq: 2, Nth: 1, Topic: "b", Value: "x"}}
+	want := []tree.Emit{{Seq: 1, Nth: 1, Topic: "a", Value: []any{int64(1)}},
+		{Seq: 2, Nth: 1, Topic: "b", Value: "x"}}
 	if diff := cmp.Diff(want, run.Emitted()); diff != "" {
 		t.Errorf("emitted (-want +got):\n%s", diff)
 	}
@@ -341,7 +354,8 @@ end))})`)
 			}
 			for run.Tick(time.Unix(0, 0)) == tree.Running {
 			}
-			if sum, _ := run.Board().Get("sum"); run.Status() != tree.Success || sum != int64(5000*me) {
+			if sum, _ := run.Board().Get("sum"); run.Status() != tree.Success ||
+				sum != int64(5000*me) {
 				t.Errorf("run %d answered %s with sum %v", me, run.Status(), sum)
 			}
 		})
@@ -367,19 +381,22 @@ func TestLoadStopsWithContext(t *testing.T) {
 	cancel()
 	_, err := Load(ctx, "t.lua", []byte("while true do end"), nil)
 	var own *Error
-	if !errors.As(err, &own) || own.File != "t.lua" || !strings.Contains(own.Msg, "context canceled") {
+	if !errors.As(err, &own) || own.File != "t.lua" ||
+		!strings.Contains(own.Msg, "context canceled") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestOptionsLimits(t *testing.T) {
-	_, err := Load(t.Context(), "t.lua", []byte("\nfor i = 1, 10000 do local x = i end"), &Options{Limits: Limits{Instructions: 1000}})
+	_, err := Load(t.Context(), "t.lua", []byte("\nfor i = 1, 10000 do local x = i end"),
+		&Options{Limits: Limits{Instructions: 1000}})
 	if err == nil || err.Error() != "t.lua:2: instruction limit of 1000 reached" {
 		t.Errorf("got %v", err)
 	}
 }
 
-// FuzzLoad checks that Load always ends, with a tree that can be run or an error that names the file.
+// FuzzLoad checks that Load always ends, with a tree that can be run or an error that names the
+// file.
 func FuzzLoad(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.lua")
 	if err != nil || len(files) == 0 {
@@ -398,7 +415,8 @@ func FuzzLoad(f *testing.F) {
 	limits := Limits{Instructions: 100_000, Memory: 16 << 20, Time: time.Second}
 	functions := testFunctions()
 	f.Fuzz(func(t *testing.T, source string) {
-		file, err := Load(t.Context(), "t.lua", []byte(source), &Options{Functions: functions, Limits: limits})
+		file, err := Load(t.Context(), "t.lua", []byte(source),
+			&Options{Functions: functions, Limits: limits})
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "t.lua:") {
 				t.Fatalf("the error names no file: %v", err)

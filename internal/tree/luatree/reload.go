@@ -20,8 +20,8 @@ type Source struct {
 	// mu guards the rest.
 	mu      sync.Mutex
 	current *File
-	// invalid is the last content that could not be loaded, readError the last error of reading the file. Each is reported
-	// once.
+	// invalid is the last content that could not be loaded, readError the last error of reading the
+	// file. Each is reported once.
 	invalid   []byte
 	readError string
 }
@@ -42,10 +42,11 @@ func Open(ctx context.Context, path string, o *Options) (*Source, error) {
 	return s, nil
 }
 
-// Next returns the newest valid version of the file. Call it between runs. It compares the content of the file, because
-// its modification time may stay the same. reloaded reports whether the version is returned for the first time. If the
-// file cannot be read or is not valid, Next returns the previous version, and the error once for each content. Earlier
-// versions stay usable, so that runs can finish with the version with which they started.
+// Next returns the newest valid version of the file. Call it between runs. It compares the content
+// of the file, because its modification time may stay the same. reloaded reports whether the
+// version is returned for the first time. If the file cannot be read or is not valid, Next returns
+// the previous version, and the error once for each content. Earlier versions stay usable, so that
+// runs can finish with the version with which they started.
 func (s *Source) Next(ctx context.Context) (file *File, reloaded bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -55,9 +55,11 @@ func TestReload(t *testing.T) {
 		{write("return BT.nope()"), "bb", false, "t.lua:1: there is no BT.nope"},
 		{func() {}, "bb", false, ""},
 		{write("\nreturn BT.nope()"), "bb", false, "t.lua:2: there is no BT.nope"},
-		{write(`return BT.tree("x", {root=BT.sequence({})})`), "bb", false, "t.lua:1: sequence has 0 children"},
+		{write(`return BT.tree("x", {root=BT.sequence({})})`), "bb", false,
+			"t.lua:1: sequence has 0 children"},
 		{write(version("bb")), "bb", false, ""},
-		{write(`return BT.tree("x", {root=BT.sequence({})})`), "bb", false, "t.lua:1: sequence has 0 children"},
+		{write(`return BT.tree("x", {root=BT.sequence({})})`), "bb", false,
+			"t.lua:1: sequence has 0 children"},
 		{write(version("cc")), "cc", true, ""},
 		{remove, "cc", false, "no such file"},
 		{func() {}, "cc", false, ""},
@@ -74,9 +76,11 @@ func TestReload(t *testing.T) {
 		step.do()
 		f, reloaded, err := source.Next(t.Context())
 		if f == nil || f.Tree().Name() != step.want || reloaded != step.reloaded {
-			t.Errorf("step %d: got %v, reloaded %v; want %s, %v", i, f.Tree().Name(), reloaded, step.want, step.reloaded)
+			t.Errorf("step %d: got %v, reloaded %v; want %s, %v", i, f.Tree().Name(), reloaded,
+				step.want, step.reloaded)
 		}
-		if (err == nil) != (step.fails == "") || err != nil && !strings.Contains(err.Error(), step.fails) {
+		if (err == nil) != (step.fails == "") || err != nil &&
+			!strings.Contains(err.Error(), step.fails) {
 			t.Errorf("step %d: got the error %v, want %q", i, err, step.fails)
 		}
 		if strings.Contains(step.fails, "no such") && !errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +117,8 @@ func TestReloadAfterCancel(t *testing.T) {
 	if f, reloaded, err := source.Next(ctx); f.Tree().Name() != "a" || reloaded || err == nil {
 		t.Errorf("got %s, %v, %v", f.Tree().Name(), reloaded, err)
 	}
-	if f, reloaded, err := source.Next(t.Context()); f.Tree().Name() != "b" || !reloaded || err != nil {
+	if f, reloaded, err := source.Next(t.Context()); f.Tree().Name() != "b" || !reloaded ||
+		err != nil {
 		t.Errorf("got %s, %v, %v", f.Tree().Name(), reloaded, err)
 	}
 }
@@ -129,7 +134,8 @@ func TestOpenFails(t *testing.T) {
 		dir:                           "is not a regular file",
 		filepath.Join(dir, "nothing"): "no such file",
 	} {
-		if s, err := Open(t.Context(), path, nil); s != nil || err == nil || !strings.Contains(err.Error(), want) {
+		if s, err := Open(t.Context(), path, nil); s != nil || err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", path, err, want)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// seedFunctions returns the functions that the seed's trees use: the signal functions, and one that builds a request.
+// seedFunctions returns the functions that the seed's trees use: the signal functions, and one that
+// builds a request.
 func seedFunctions() *tree.Registry {
 	r := &tree.Registry{}
 	turnsignal.Register(r)
@@ -42,7 +43,8 @@ func TestSeedT024(t *testing.T) {
 		signal      string
 	}{
 		{"stuck", `I tried. <signal type="stuck"><attempted>grep</attempted><blocker>no index</blocker><confidence>0.9</confidence></signal>`, []int{1, 0, 0}, "stuck"},
-		{"context_sufficient", `Found it. <signal type="context_sufficient"><sources_found>3</sources_found><confidence>0.8</confidence></signal>`, []int{0, 1, 0}, "context_sufficient"},
+		{"context_sufficient",
+			`Found it. <signal type="context_sufficient"><sources_found>3</sources_found><confidence>0.8</confidence></signal>`, []int{0, 1, 0}, "context_sufficient"},
 		{"need_turn", `Wait. <signal type="need_turn"><reason>look again</reason><confidence>0.8</confidence></signal>`, []int{0, 0, 1}, "need_turn"},
 		{"no signal", "Hello.", []int{0, 0, 1}, ""},
 	} {
@@ -53,7 +55,8 @@ func TestSeedT024(t *testing.T) {
 				}
 				return tree.Success
 			}
-			run, err := tree.NewRun(f.Tree(), &tree.RunOptions{Replace: []tree.Replacement{{Pattern: "llm_call:*", Do: model}}})
+			run, err := tree.NewRun(f.Tree(),
+				&tree.RunOptions{Replace: []tree.Replacement{{Pattern: "llm_call:*", Do: model}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +83,8 @@ func TestSeedT024(t *testing.T) {
 	}
 }
 
-// The seed's file must not load if one of its functions is missing. The error names the function and the line.
+// The seed's file must not load if one of its functions is missing. The error names the function
+// and the line.
 func TestSeedT024NeedsItsFunctions(t *testing.T) {
 	source, err := os.ReadFile("testdata/seed_t024.lua")
 	if err != nil {

@@ -25,7 +25,8 @@ type Report struct {
 type TestResult struct {
 	Name string
 	OK   bool
-	// File and Line are the position of the failure, or of the test if it passed. Msg is the reason of the failure.
+	// File and Line are the position of the failure, or of the test if it passed. Msg is the reason
+	// of the failure.
 	File string
 	Line int
 	Msg  string
@@ -48,8 +49,8 @@ func (r *Report) Failed() int {
 // testTime is the minimum time limit of a test, which is one call of Lua code.
 const testTime = 10 * time.Second
 
-// Test runs the tests of a tree. The path is that of the tree, x.lua, or of its tests, x_test.lua. The error means that the
-// tests could not be run; tests that fail are in the report.
+// Test runs the tests of a tree. The path is that of the tree, x.lua, or of its tests, x_test.lua.
+// The error means that the tests could not be run; tests that fail are in the report.
 func Test(ctx context.Context, path string, o *Options) (*Report, error) {
 	if o == nil {
 		o = &Options{}
@@ -93,11 +94,15 @@ func (r *Report) read() (source, tests []byte, err error) {
 	tests, noTests := read(r.File)
 	switch missing := fs.ErrNotExist; {
 	case errors.Is(noTree, missing) && errors.Is(noTests, missing):
-		return nil, nil, &missingError{fmt.Sprintf("neither %s nor its tests %s exist: is the name misspelled?", r.Tree, r.File)}
+		return nil, nil, &missingError{fmt.Sprintf(
+			"neither %s nor its tests %s exist: is the name misspelled?", r.Tree, r.File)}
 	case errors.Is(noTree, missing):
-		return nil, nil, &missingError{fmt.Sprintf("%s does not exist, and %s are its tests: write it, or rename the tests", r.Tree, r.File)}
+		return nil, nil, &missingError{fmt.Sprintf(
+			"%s does not exist, and %s are its tests: write it, or rename the tests", r.Tree,
+			r.File)}
 	case errors.Is(noTests, missing):
-		return nil, nil, &missingError{fmt.Sprintf("%s has no tests: write them to %s", r.Tree, r.File)}
+		return nil, nil, &missingError{fmt.Sprintf("%s has no tests: write them to %s", r.Tree,
+			r.File)}
 	case noTree != nil:
 		return nil, nil, noTree
 	case noTests != nil:
@@ -106,7 +111,8 @@ func (r *Report) read() (source, tests []byte, err error) {
 	return source, tests, nil
 }
 
-// suite is a file of tests. It is not frozen, so a function that replaces a leaf may count its calls.
+// suite is a file of tests. It is not frozen, so a function that replaces a leaf may count its
+// calls.
 type suite struct {
 	tree    *tree.Tree
 	box     *sandbox.Sandbox
@@ -128,7 +134,8 @@ func newSuite(f *File, limits Limits, functions *tree.Registry) *suite {
 
 func (s *suite) load(ctx context.Context, file, source string) error {
 	globals := map[string]lua.LValue{
-		"BT":   constants(s.box, "BT", statuses(), "in a test: known: SUCCESS, FAILURE and RUNNING"),
+		"BT": constants(s.box, "BT", statuses(),
+			"in a test: known: SUCCESS, FAILURE and RUNNING"),
 		"test": s.box.Root.NewFunction(s.declare),
 	}
 	if _, err := s.box.Load(ctx, file, source, globals); err != nil {
@@ -136,7 +143,8 @@ func (s *suite) load(ctx context.Context, file, source string) error {
 	}
 	s.loaded = true
 	if len(s.tests) == 0 {
-		return &Error{File: file, Line: 1, Msg: `there are no tests: write test("name", function(t) … end)`}
+		return &Error{File: file, Line: 1,
+			Msg: `there are no tests: write test("name", function(t) … end)`}
 	}
 	return nil
 }
@@ -155,7 +163,8 @@ func (s *suite) declare(L *lua.LState) int {
 	}
 	for _, other := range s.tests {
 		if other.name == name {
-			s.box.Raise(L, "test '%s' is declared twice, first at %s", sandbox.Shorten(name), other.at)
+			s.box.Raise(L, "test '%s' is declared twice, first at %s", sandbox.Shorten(name),
+				other.at)
 		}
 	}
 	s.box.Spend(L, len(s.tests))

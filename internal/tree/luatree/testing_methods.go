@@ -18,10 +18,13 @@ import (
 func (s *suite) testMethods() map[string]lua.LGFunction {
 	all := map[string]lua.LGFunction{}
 	for name, do := range map[string]func(*testObject, *lua.LState) int{
-		"replace": (*testObject).doReplace, "reply": (*testObject).doReply, "set": (*testObject).doSet,
-		"run": (*testObject).doRun, "tick": (*testObject).doTick, "advance": (*testObject).doAdvance,
-		"get": (*testObject).doGet, "visits": (*testObject).doVisits, "status": (*testObject).doStatus,
-		"error": (*testObject).doError, "emitted": (*testObject).doEmitted,
+		"replace": (*testObject).doReplace, "reply": (*testObject).doReply,
+		"set": (*testObject).doSet,
+		"run": (*testObject).doRun, "tick": (*testObject).doTick,
+		"advance": (*testObject).doAdvance,
+		"get":     (*testObject).doGet, "visits": (*testObject).doVisits,
+		"status": (*testObject).doStatus,
+		"error":  (*testObject).doError, "emitted": (*testObject).doEmitted,
 		"equal": (*testObject).doEqual, "ok": (*testObject).doOK,
 	} {
 		all[name] = func(L *lua.LState) int {
@@ -66,7 +69,8 @@ func (t *testObject) doReplace(L *lua.LState) int {
 		if !ok || st == tree.Idle {
 			t.box.Raise(L, "a leaf can be replaced by BT.SUCCESS, BT.FAILURE, BT.RUNNING or a function, not by %s", describe(v))
 		}
-		t.addReplacements(L, pattern, func(tree.Kind) tree.Func { return func(*tree.Call) tree.Status { return st } })
+		t.addReplacements(L, pattern,
+			func(tree.Kind) tree.Func { return func(*tree.Call) tree.Status { return st } })
 	}
 	return 0
 }
@@ -89,7 +93,8 @@ func (t *testObject) doReply(L *lua.LState) int {
 	return 0
 }
 
-// reply writes a reply as a model call does. It needs no prompt, because a test may replace the leaves that write it.
+// reply writes a reply as a model call does. It needs no prompt, because a test may replace the
+// leaves that write it.
 func (t *testObject) reply(c *tree.Call, text string) tree.Status {
 	type write struct {
 		key   string
@@ -121,9 +126,12 @@ func (t *testObject) doSet(L *lua.LState) int {
 		}
 		return 0
 	}
-	// Create a run with all leaves replaced, to report a wrong input at this line instead of when the run starts.
+	// Create a run with all leaves replaced, to report a wrong input at this line instead of when
+	// the run starts.
 	t.box.Spend(L, t.tree.Len())
-	probe := &tree.RunOptions{Inputs: map[string]any{key: v}, Replace: []tree.Replacement{{Pattern: "*", Do: func(*tree.Call) tree.Status { return tree.Failure }}}}
+	probe := &tree.RunOptions{Inputs: map[string]any{key: v},
+		Replace: []tree.Replacement{{Pattern: "*",
+			Do: func(*tree.Call) tree.Status { return tree.Failure }}}}
 	if _, err := tree.NewRun(t.tree, probe); err != nil {
 		probe.Inputs = nil
 		empty, none := tree.NewRun(t.tree, probe)
@@ -197,7 +205,8 @@ func (t *testObject) nodes(L *lua.LState) []int {
 func (t *testObject) view(L *lua.LState) tree.View {
 	nodes := t.nodes(L)
 	if len(nodes) > 1 {
-		t.box.Raise(L, "'%s' matches %d nodes: give the path of one, such as %s", sandbox.Shorten(L.Get(2).String()), len(nodes), t.tree.Info(nodes[0]).Path)
+		t.box.Raise(L, "'%s' matches %d nodes: give the path of one, such as %s",
+			sandbox.Shorten(L.Get(2).String()), len(nodes), t.tree.Info(nodes[0]).Path)
 	}
 	return t.start(L).View(nodes[0])
 }
@@ -239,7 +248,8 @@ func (t *testObject) doEqual(L *lua.LState) int {
 		same = reflect.DeepEqual(got, want)
 	}
 	if !same {
-		t.failCheck(L, 4, fmt.Sprintf("got %s, want %s", shown(L.Get(2), got, gotErr), shown(L.Get(3), want, wantErr)))
+		t.failCheck(L, 4, fmt.Sprintf("got %s, want %s", shown(L.Get(2), got, gotErr),
+			shown(L.Get(3), want, wantErr)))
 	}
 	return 0
 }

@@ -31,7 +31,8 @@ type testObject struct {
 	now     time.Time
 	ticks   int
 	emitted map[string][]any
-	// ticking is the state of the method that ticks the tree. Functions that replace leaves are called in it.
+	// ticking is the state of the method that ticks the tree. Functions that replace leaves are
+	// called in it.
 	ticking *lua.LState
 	// failed is the first check that failed. The test fails even if it catches the error.
 	failed *Error
@@ -39,7 +40,8 @@ type testObject struct {
 }
 
 func newTestObject(s *suite, name string, at tree.Position, fn *lua.LFunction) *testObject {
-	t := &testObject{suite: s, name: name, at: at, fn: fn, replaced: map[string]bool{}, inputs: map[string]any{}, emitted: map[string][]any{}}
+	t := &testObject{suite: s, name: name, at: at, fn: fn, replaced: map[string]bool{},
+		inputs: map[string]any{}, emitted: map[string][]any{}}
 	t.now = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 	t.value = &lua.LUserData{Value: t, Metatable: s.methods}
 	return t
@@ -61,7 +63,8 @@ func (t *testObject) result(ctx context.Context) TestResult {
 	return r
 }
 
-// leafName returns the name with which the pattern of a replacement is matched, and false if the node cannot be replaced.
+// leafName returns the name with which the pattern of a replacement is matched, and false if the
+// node cannot be replaced.
 func leafName(info tree.NodeInfo) (string, bool) {
 	switch info.Kind {
 	case tree.Action, tree.Condition, tree.Script, tree.Tool, tree.LLMCall:
@@ -70,8 +73,9 @@ func leafName(info tree.NodeInfo) (string, bool) {
 	return "", false
 }
 
-// addReplacements adds a rule for each leaf that matches a pattern and is not replaced yet. Each leaf has its own rule,
-// because the meaning of a function's result depends on the kind of the leaf.
+// addReplacements adds a rule for each leaf that matches a pattern and is not replaced yet. Each
+// leaf has its own rule, because the meaning of a function's result depends on the kind of the
+// leaf.
 func (t *testObject) addReplacements(L *lua.LState, pattern string, do func(tree.Kind) tree.Func) {
 	if t.run != nil {
 		t.box.Raise(L, "the run has started: replace leaves before that")
@@ -94,12 +98,14 @@ func (t *testObject) addReplacements(L *lua.LState, pattern string, do func(tree
 		if hits = append(hits, name); !t.replaced[name] {
 			t.replaced[name] = true
 			fresh = append(fresh, name)
-			t.replace = append(t.replace, tree.Replacement{Pattern: escape.Replace(name), Do: do(info.Kind)})
+			t.replace = append(t.replace, tree.Replacement{Pattern: escape.Replace(name),
+				Do: do(info.Kind)})
 		}
 	}
 	if len(hits) == 0 {
 		slices.Sort(all)
-		t.box.Raise(L, "no leaf matches '%s'%s", sandbox.Shorten(pattern), hint(pattern, slices.Compact(all), ""))
+		t.box.Raise(L, "no leaf matches '%s'%s", sandbox.Shorten(pattern),
+			hint(pattern, slices.Compact(all), ""))
 	}
 	if len(fresh) == 0 {
 		t.box.Raise(L, "every leaf that matches '%s' is replaced already: the first matching rule applies", sandbox.Shorten(pattern))
@@ -140,12 +146,15 @@ func (t *testObject) start(L *lua.LState) *tree.Run {
 		switch {
 		case t.replaced[name]:
 		case info.Kind == tree.LLMCall:
-			t.box.Raise(L, "%s calls a model, which a test cannot do: use t:reply(%q, \"text\")", info.Path, name)
+			t.box.Raise(L, "%s calls a model, which a test cannot do: use t:reply(%q, \"text\")",
+				info.Path, name)
 		case info.Kind == tree.Tool:
-			t.box.Raise(L, "%s calls a tool, which a test cannot do: use t:replace(%q, BT.SUCCESS)", info.Path, name)
+			t.box.Raise(L, "%s calls a tool, which a test cannot do: use t:replace(%q, BT.SUCCESS)",
+				info.Path, name)
 		}
 	}
-	run, err := tree.NewRun(t.tree, &tree.RunOptions{ID: "test", Inputs: t.inputs, Replace: t.replace})
+	run, err := tree.NewRun(t.tree, &tree.RunOptions{ID: "test", Inputs: t.inputs,
+		Replace: t.replace})
 	if err != nil {
 		t.box.Raise(L, "%v", err)
 	}
@@ -164,7 +173,8 @@ func (t *testObject) tick(L *lua.LState) tree.Status {
 	}
 	t.box.Check(L)
 	for _, job := range run.Pending() {
-		t.box.Raise(L, "%s is a job, which a test cannot run: replace '%s:%s'", job.Request.Path, job.Request.Kind,
+		t.box.Raise(L, "%s is a job, which a test cannot run: replace '%s:%s'", job.Request.Path,
+			job.Request.Kind,
 			t.tree.Info(job.Node).Name)
 	}
 	return st
@@ -206,8 +216,8 @@ func (t *testObject) running() string {
 	return fmt.Sprintf("running: %s", strings.Join(paths, ", "))
 }
 
-// explain returns an explanation for a failed check: the node that made the tree fail, or, if the check is about the
-// status RUNNING, the nodes that are running. It returns "" if there is none.
+// explain returns an explanation for a failed check: the node that made the tree fail, or, if the
+// check is about the status RUNNING, the nodes that are running. It returns "" if there is none.
 func (t *testObject) explain(L *lua.LState) string {
 	if t.run == nil || t.ticking != nil {
 		return ""

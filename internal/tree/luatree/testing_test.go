@@ -34,8 +34,10 @@ func TestLuaTests(t *testing.T) {
 				t.Errorf("%s took %v", test.Name, test.Duration)
 			}
 		}
-		want := []string{"3 routes a stuck agent 1", "15 answers after a pause 3", "28 looks up again, and keeps count 4",
-			"46 fails when nothing can be looked up 3", "55 a function may be replaced too, and replies come in order 3",
+		want := []string{"3 routes a stuck agent 1", "15 answers after a pause 3",
+			"28 looks up again, and keeps count 4",
+			"46 fails when nothing can be looked up 3",
+			"55 a function may be replaced too, and replies come in order 3",
 			"67 says when there is nothing to ask 3",
 			"78 hears each turn 3"}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -57,8 +59,10 @@ func beside(t *testing.T, source, tests string) (*Report, error) {
 		}
 	}
 	functions := testFunctions()
-	functions.Add(tree.Action, "job", tree.Leaf{Job: func(context.Context, tree.Request) tree.Result { return tree.Result{} }})
-	return Test(t.Context(), "x.lua", &Options{Functions: functions, Limits: Limits{Time: time.Hour}})
+	functions.Add(tree.Action, "job",
+		tree.Leaf{Job: func(context.Context, tree.Request) tree.Result { return tree.Result{} }})
+	return Test(t.Context(), "x.lua",
+		&Options{Functions: functions, Limits: Limits{Time: time.Hour}})
 }
 
 const tested = `return BT.tree("t", {blackboard={n="int"}, root=BT.sequence({
@@ -177,7 +181,8 @@ return BT.tree("t", {root=`+root+`})`, "test(\"it\", function(t)\nt:equal(t:run(
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := r.Tests[0].Msg, `got "FAILURE", want "SUCCESS"; the tree failed at `+want; got != want {
+		if got, want := r.Tests[0].Msg, `got "FAILURE", want "SUCCESS"; the tree failed at `+
+			want; got != want {
 			t.Errorf("%s\ngot  %s\nwant %s", root, got, want)
 		}
 	}
@@ -230,7 +235,8 @@ func TestLuaTestsThatFail(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := r.Tests[0]
-			if got.OK != (want == "") || !strings.HasPrefix(got.Msg, want) || got.OK && got.Msg != "" {
+			if got.OK != (want == "") || !strings.HasPrefix(got.Msg, want) || got.OK &&
+				got.Msg != "" {
 				t.Errorf("got %v: %s\nwant %q", got.OK, got.Msg, want)
 			}
 			line := 2
@@ -276,7 +282,8 @@ test("is fine", function(t) t:ok(true) end)`)
 	for _, test := range r.Tests {
 		got = append(got, fmt.Sprintf("%s:%d: %v %s", test.File, test.Line, test.OK, test.Msg))
 	}
-	want := []string{"x_test.lua:3: true ", "x_test.lua:10: true ", "x_test.lua:18: false t is valid only while its test runs",
+	want := []string{"x_test.lua:3: true ", "x_test.lua:10: true ",
+		"x_test.lua:18: false t is valid only while its test runs",
 		"x_test.lua:20: false instruction limit of 5000000 reached", "x_test.lua:21: true "}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -301,11 +308,13 @@ end)`)
 }
 
 func TestLuaTestsCannotRunJobs(t *testing.T) {
-	r, err := beside(t, `return BT.tree("t", {root=BT.action("slow", {fn="job"})})`, "test(\"it\", function(t)\nt:run()\nend)")
+	r, err := beside(t, `return BT.tree("t", {root=BT.action("slow", {fn="job"})})`,
+		"test(\"it\", function(t)\nt:run()\nend)")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := r.Tests[0].Msg, "slow is a job, which a test cannot run: replace 'action:slow'"; got != want {
+	if got, want := r.Tests[0].Msg,
+		"slow is a job, which a test cannot run: replace 'action:slow'"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -317,16 +326,23 @@ func TestLuaTestsThatCannotRun(t *testing.T) {
 		{"no tests", tested, "\nlocal x = 1", "x_test.lua:1: there are no tests"},
 		{"syntax", tested, "\ntest(", "x_test.lua:2: "},
 		{"error", tested, "\nerror('x')", "x_test.lua:2: x"},
-		{"no function", tested, "\ntest('x')", "x_test.lua:2: test needs a function after the name, not nil"},
-		{"no name", tested, "\ntest(function() end)", "x_test.lua:2: expected the name of a test, got a function"},
-		{"empty name", tested, "\ntest('', function() end)", "x_test.lua:2: the name of the test is empty"},
-		{"library", tested, "\ntest('x', tostring)", "x_test.lua:2: test needs a function after the name"},
-		{"twice", tested, "test('x', function() end)\ntest('x', function() end)", "x_test.lua:2: test 'x' is declared twice, first at x_test.lua:1"},
+		{"no function", tested, "\ntest('x')",
+			"x_test.lua:2: test needs a function after the name, not nil"},
+		{"no name", tested, "\ntest(function() end)",
+			"x_test.lua:2: expected the name of a test, got a function"},
+		{"empty name", tested, "\ntest('', function() end)",
+			"x_test.lua:2: the name of the test is empty"},
+		{"library", tested, "\ntest('x', tostring)",
+			"x_test.lua:2: test needs a function after the name"},
+		{"twice", tested, "test('x', function() end)\ntest('x', function() end)",
+			"x_test.lua:2: test 'x' is declared twice, first at x_test.lua:1"},
 		{"tree", "return 5", fine, "x.lua:1: the file returns the number 5"},
-		{"faults", "\nreturn BT.tree('t', {root=BT.sequence({})})", fine, "x.lua:2: sequence has 0 children"},
+		{"faults", "\nreturn BT.tree('t', {root=BT.sequence({})})", fine,
+			"x.lua:2: sequence has 0 children"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := beside(t, tt.source, tt.tests); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+			if _, err := beside(t, tt.source, tt.tests); err == nil ||
+				!strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("got %v, want %s", err, tt.want)
 			}
 		})
@@ -348,14 +364,16 @@ func TestLuaTestsThatCannotRun(t *testing.T) {
 		"z.lua":      "neither z.lua nor its tests z_test.lua exist: is the name misspelled?",
 		"x.lua":      "the tests of x.lua cannot be read: x_test.lua is not a regular file",
 	} {
-		if _, err := Test(t.Context(), path, nil); err == nil || err.Error() != want || errors.Is(err, os.ErrNotExist) == (path == "x.lua") {
+		if _, err := Test(t.Context(), path, nil); err == nil || err.Error() != want ||
+			errors.Is(err, os.ErrNotExist) == (path == "x.lua") {
 			t.Errorf("%s: got %v, want %s", path, err, want)
 		}
 	}
 	if err := os.Remove("x_test.lua"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Test(t.Context(), "x.lua", nil); !errors.Is(err, os.ErrNotExist) || err.Error() != "x.lua has no tests: write them to x_test.lua" {
+	if _, err := Test(t.Context(), "x.lua", nil); !errors.Is(err, os.ErrNotExist) ||
+		err.Error() != "x.lua has no tests: write them to x_test.lua" {
 		t.Errorf("without tests: got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -363,7 +381,8 @@ func TestLuaTestsThatCannotRun(t *testing.T) {
 	if err := os.WriteFile("x_test.lua", []byte(fine), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Test(ctx, "x.lua", &Options{Functions: testFunctions()}); err == nil || !strings.Contains(err.Error(), "context canceled") {
+	if _, err := Test(ctx, "x.lua", &Options{Functions: testFunctions()}); err == nil ||
+		!strings.Contains(err.Error(), "context canceled") {
 		t.Errorf("cancelled: got %v", err)
 	}
 }

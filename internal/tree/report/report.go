@@ -1,4 +1,5 @@
-// Package report describes what a run of a tree does, tick by tick: as JSON objects, as lines of text, or as a picture for a terminal.
+// Package report describes what a run of a tree does, tick by tick: as JSON objects, as lines of
+// text, or as a picture for a terminal.
 package report
 
 import (
@@ -39,7 +40,8 @@ type Emit struct {
 func LastTick(run *tree.Run) Tick {
 	t := Tick{run.Ticks(), run.Status().String(), []Transition{}, nil}
 	for _, m := range run.Transitions() {
-		t.Transitions = append(t.Transitions, Transition{run.Tree().Path(m.Node), m.From.String(), m.To.String(), m.Err})
+		t.Transitions = append(t.Transitions, Transition{run.Tree().Path(m.Node), m.From.String(),
+			m.To.String(), m.Err})
 	}
 	for _, e := range run.Emitted() {
 		t.Emitted = append(t.Emitted, Emit{e.Seq, run.Tree().Path(e.Node), e.Topic, e.Value})
@@ -47,8 +49,8 @@ func LastTick(run *tree.Run) Tick {
 	return t
 }
 
-// Lines describes the last tick in lines of text. It leaves out conditions and inner nodes, whose statuses follow from the leaves, unless
-// they failed with an error.
+// Lines describes the last tick in lines of text. It leaves out conditions and inner nodes, whose
+// statuses follow from the leaves, unless they failed with an error.
 func Lines(run *tree.Run) []string {
 	var lines []string
 	for _, m := range run.Transitions() {
@@ -67,12 +69,15 @@ func Lines(run *tree.Run) []string {
 		lines = append(lines, text.Printable(line))
 	}
 	for _, e := range run.Emitted() {
-		lines = append(lines, shortened(fmt.Sprintf("tick %d: %s %s", run.Ticks(), e.Topic, tree.FormatValue(e.Value))))
+		lines = append(lines,
+			shortened(fmt.Sprintf("tick %d: %s %s", run.Ticks(), e.Topic,
+				tree.FormatValue(e.Value))))
 	}
 	return lines
 }
 
-// Picture draws the tree of a run for a terminal. The line with index focus, a running leaf, should stay visible.
+// Picture draws the tree of a run for a terminal. The line with index focus, a running leaf, should
+// stay visible.
 func Picture(run *tree.Run, color bool) (lines []string, focus int, status string) {
 	picture := draw.Text(run.Tree(), &draw.Options{Views: run.Views(), Color: color})
 	lines = strings.Split(strings.TrimRight(picture, "\n"), "\n")
@@ -98,9 +103,11 @@ type End struct {
 	Blackboard map[string]any `json:"blackboard"`
 }
 
-// NewEnd describes the end of a run. ending is how the run ended or was stopped; nil means that its status says so.
+// NewEnd describes the end of a run. ending is how the run ended or was stopped; nil means that its
+// status says so.
 func NewEnd(run *tree.Run, ending *tree.Ending) End {
-	e := End{Run: run.ID(), Tree: run.Tree().Name(), End: run.Status().String(), Ticks: run.Ticks(), Blackboard: run.Board().Snapshot()}
+	e := End{Run: run.ID(), Tree: run.Tree().Name(), End: run.Status().String(), Ticks: run.Ticks(),
+		Blackboard: run.Board().Snapshot()}
 	if ending != nil {
 		e.End, e.Error = ending.End, ending.Error
 	}
@@ -110,8 +117,8 @@ func NewEnd(run *tree.Run, ending *tree.Ending) End {
 	return e
 }
 
-// FailureCause returns the node that explains the failure of a run: the last that failed with an error, followed by the error, or else the
-// last leaf that failed. It returns "" if there is none.
+// FailureCause returns the node that explains the failure of a run: the last that failed with an
+// error, followed by the error, or else the last leaf that failed. It returns "" if there is none.
 func FailureCause(run *tree.Run) string {
 	withError, leaf := "", ""
 	for i, view := range run.Views() {

@@ -31,10 +31,12 @@ func run(t *testing.T, source, journal string) (r *tree.Run, ticks []report.Tick
 		t.Fatal(err)
 	}
 	t.Cleanup(file.Close)
-	r, err = runner.Do(t.Context(), file.Tree(), &runner.Options{Run: tree.RunOptions{ID: "T-1", Observe: true}, Journal: journal, File: file.Name, Source: source,
-		Ticked: func(run *tree.Run) {
-			ticks, lines = append(ticks, report.LastTick(run)), append(lines, report.Lines(run)...)
-		}})
+	r, err = runner.Do(t.Context(), file.Tree(),
+		&runner.Options{Run: tree.RunOptions{ID: "T-1", Observe: true}, Journal: journal,
+			File: file.Name, Source: source,
+			Ticked: func(run *tree.Run) {
+				ticks, lines = append(ticks, report.LastTick(run)), append(lines, report.Lines(run)...)
+			}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,16 +52,20 @@ func TestReport(t *testing.T) {
 	}; cmp.Diff(want, lines) != "" {
 		t.Errorf("lines (-want +got):\n%s", cmp.Diff(want, lines))
 	}
-	if len(ticks) != 1 || ticks[0].Status != "FAILURE" || len(ticks[0].Transitions) != 4 || len(ticks[0].Emitted) != 1 {
+	if len(ticks) != 1 || ticks[0].Status != "FAILURE" || len(ticks[0].Transitions) != 4 ||
+		len(ticks[0].Emitted) != 1 {
 		t.Errorf("ticks %+v", ticks)
 	}
 	if want := "sequence/break: out of paper\x1b[31m"; report.FailureCause(r) != want {
 		t.Errorf("cause %q, want %q", report.FailureCause(r), want)
 	}
-	if end := report.NewEnd(r, nil); end.End != "FAILURE" || end.Error != report.FailureCause(r) || end.Blackboard["word"] != "yes" || end.Ticks != 1 || end.Run != "T-1" {
+	if end := report.NewEnd(r, nil); end.End != "FAILURE" || end.Error != report.FailureCause(r) ||
+		end.Blackboard["word"] != "yes" || end.Ticks != 1 || end.Run != "T-1" {
 		t.Errorf("end %+v", end)
 	}
-	if end := report.NewEnd(r, &tree.Ending{End: runner.Interrupted, Error: "x"}); end.End != runner.Interrupted || end.Error != "x" {
+	if end := report.NewEnd(r,
+		&tree.Ending{End: runner.Interrupted, Error: "x"}); end.End != runner.Interrupted ||
+		end.Error != "x" {
 		t.Errorf("interrupted: %+v", end)
 	}
 	board := report.Blackboard(r)
@@ -84,7 +90,8 @@ func TestFailureCauseWithoutError(t *testing.T) {
 func TestPicture(t *testing.T) {
 	r, _, _ := run(t, source, "")
 	lines, focus, status := report.Picture(r, false)
-	if status != "tick 1" || focus != 0 || !strings.Contains(strings.Join(lines, "\n"), "break") || lines[len(lines)-1] == "" {
+	if status != "tick 1" || focus != 0 || !strings.Contains(strings.Join(lines, "\n"), "break") ||
+		lines[len(lines)-1] == "" {
 		t.Errorf("focus %d, status %q, lines %q", focus, status, lines)
 	}
 }
@@ -111,7 +118,8 @@ func TestReplayReportsTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(asJSON(t, want), asJSON(t, got)); diff != "" || !j.Ended() || replayed.Ticks() != 1 {
+	if diff := cmp.Diff(asJSON(t, want), asJSON(t, got)); diff != "" || !j.Ended() ||
+		replayed.Ticks() != 1 {
 		t.Errorf("ended %t, ticks %d (-run +replay):\n%s", j.Ended(), replayed.Ticks(), diff)
 	}
 }

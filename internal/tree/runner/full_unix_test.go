@@ -23,8 +23,9 @@ import (
 // fullVariable makes the test binary run with a limit on the size of files.
 const fullVariable = "RUNNER_TEST_FULL"
 
-// A line that cannot be written stops the run before the effects of its tick, and the run can be resumed when there is
-// room again. The test runs in another process, because the limit applies to all files of a process.
+// A line that cannot be written stops the run before the effects of its tick, and the run can be
+// resumed when there is room again. The test runs in another process, because the limit applies to
+// all files of a process.
 func TestFullDisk(t *testing.T) {
 	if os.Getenv(fullVariable) != "" {
 		runOutOfRoom(t)
@@ -48,7 +49,8 @@ func runOutOfRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	limit := func(n uint64) {
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: usual.Max}); err != nil {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE,
+			&syscall.Rlimit{Cur: n, Max: usual.Max}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,13 +67,15 @@ func (c *stopCase) runOutOfRoom(t *testing.T, limit func(uint64), usual uint64) 
 	for size := 0; size < len(reference.journal); size += 13 {
 		name := filepath.Join(dir, fmt.Sprint(size))
 		w := newWorld()
-		// There may be room again as soon as the run stops. The incomplete line must still be the last one.
+		// There may be room again as soon as the run stops. The incomplete line must still be the
+		// last one.
 		w.cancelled = func() { limit(usual) }
 		var err error
 		inBubble(t, func(t *testing.T) {
 			compiled := compile(t, c.def(), w.functions())
 			limit(uint64(size))
-			_, err = Do(t.Context(), compiled, &Options{Journal: name, Run: tree.RunOptions{ID: "r1"}, Emitted: w.emitted})
+			_, err = Do(t.Context(), compiled,
+				&Options{Journal: name, Run: tree.RunOptions{ID: "r1"}, Emitted: w.emitted})
 			limit(usual)
 		})
 		if !errors.Is(err, syscall.EFBIG) {

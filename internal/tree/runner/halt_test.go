@@ -20,7 +20,8 @@ func TestTimeoutCancels(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		begun := time.Now()
 		var cancelled time.Duration
-		root := inner(tree.Selector, after(tree.Timeout, 5*time.Second, leafJob("endless")), leafJob("next"))
+		root := inner(tree.Selector, after(tree.Timeout, 5*time.Second, leafJob("endless")),
+			leafJob("next"))
 		run, err := Do(t.Context(), withJobs(t, root, map[string]tree.Job{
 			"endless": func(ctx context.Context, r tree.Request) tree.Result {
 				<-ctx.Done()
@@ -30,14 +31,16 @@ func TestTimeoutCancels(t *testing.T) {
 			},
 			"next": func(context.Context, tree.Request) tree.Result {
 				// no job keeps running
-				return tree.Result{Status: tree.Success, Writes: args{"n": time.Since(begun).String()}}
+				return tree.Result{Status: tree.Success,
+					Writes: args{"n": time.Since(begun).String()}}
 			}}), &Options{})
 		wantDone(t, run, err)
 		if cancelled != 5*time.Second {
 			t.Errorf("it was cancelled after %s", cancelled)
 		}
 		if got := run.Board().Snapshot()["n"]; got != "7s" {
-			t.Errorf("the next job was started after %v, want 7s, when the one before was over", got)
+			t.Errorf("the next job was started after %v, want 7s, when the one before was over",
+				got)
 		}
 	})
 }
@@ -48,16 +51,20 @@ func TestHaltedJobIsRestarted(t *testing.T) {
 		w := newWorld()
 		functions := w.functions()
 		var seen []string
-		functions.Add(tree.Action, "halted", tree.Leaf{Job: func(ctx context.Context, r tree.Request) tree.Result {
-			seen = append(seen, r.Key)
-			if len(seen) == 1 {
-				<-ctx.Done()
-			}
-			return tree.Result{Status: tree.Success, Writes: args{"a": r.Key}}
-		}})
-		again := after(tree.Retry, time.Second, after(tree.Timeout, 5*time.Second, action("", "halted", nil)))
+		functions.Add(tree.Action, "halted",
+			tree.Leaf{Job: func(ctx context.Context, r tree.Request) tree.Result {
+				seen = append(seen, r.Key)
+				if len(seen) == 1 {
+					<-ctx.Done()
+				}
+				return tree.Result{Status: tree.Success, Writes: args{"a": r.Key}}
+			}})
+		again := after(tree.Retry, time.Second,
+			after(tree.Timeout, 5*time.Second, action("", "halted", nil)))
 		again.Times = 2
-		run, err := Do(t.Context(), compile(t, &tree.Definition{Name: "test", Keys: keys("a"), Root: again}, functions), &Options{})
+		run, err := Do(t.Context(),
+			compile(t, &tree.Definition{Name: "test", Keys: keys("a"), Root: again}, functions),
+			&Options{})
 		wantDone(t, run, err)
 		if len(seen) != 2 || seen[0] == seen[1] {
 			t.Fatalf("the job was started as %v", seen)
@@ -68,7 +75,8 @@ func TestHaltedJobIsRestarted(t *testing.T) {
 	})
 }
 
-// When a child decides, the others are cancelled at the same moment, even if one of them takes long to stop.
+// When a child decides, the others are cancelled at the same moment, even if one of them takes long
+// to stop.
 func TestParallelCancelsTheRest(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		begun := time.Now()
@@ -84,9 +92,12 @@ func TestParallelCancelsTheRest(t *testing.T) {
 		}
 		root := inner(tree.Parallel, leafJob("slow"), leafJob("winner"), leafJob("slow"))
 		root.Require = 1
-		run, err := Do(t.Context(), withJobs(t, root, map[string]tree.Job{"slow": slow, "winner": lasting(time.Minute)}), &Options{})
+		run, err := Do(t.Context(),
+			withJobs(t, root, map[string]tree.Job{"slow": slow, "winner": lasting(time.Minute)}),
+			&Options{})
 		wantDone(t, run, err)
-		want := map[string]time.Duration{"parallel/slow": time.Minute, "parallel/slow#2": time.Minute}
+		want := map[string]time.Duration{"parallel/slow": time.Minute,
+			"parallel/slow#2": time.Minute}
 		if diff := cmp.Diff(want, ended); diff != "" {
 			t.Errorf("when jobs were cancelled (-want +got):\n%s", diff)
 		}
@@ -95,7 +106,8 @@ func TestParallelCancelsTheRest(t *testing.T) {
 }
 
 func emitTree(t testing.TB, w *world) *tree.Tree {
-	return single(t, w, sequence(work("a", 1), action("", "count", nil), action("", "count", nil), work("b", 1), action("", "count", nil)), "a", "b", "n")
+	return single(t, w, sequence(work("a", 1), action("", "count", nil), action("", "count", nil),
+		work("b", 1), action("", "count", nil)), "a", "b", "n")
 }
 
 func seqs(emits []tree.Emit) (all []int) {
@@ -105,18 +117,21 @@ func seqs(emits []tree.Emit) (all []int) {
 	return all
 }
 
-// An error of Emitted stops the run before the tick's jobs are started, and the value is delivered again on resume.
+// An error of Emitted stops the run before the tick's jobs are started, and the value is delivered
+// again on resume.
 func TestEmittedFails(t *testing.T) {
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
 		w := newWorld()
 		full := errors.New("the shelf is full")
-		_, err := Do(t.Context(), emitTree(t, w), &Options{Journal: name, Emitted: func(_ context.Context, _ *tree.Run, e tree.Emit) error {
-			if e.Seq == 2 {
-				return full
-			}
-			return w.emitted(t.Context(), nil, e)
-		}})
+		_, err := Do(t.Context(), emitTree(t, w),
+			&Options{Journal: name, Emitted: func(_ context.Context, _ *tree.Run,
+				e tree.Emit) error {
+				if e.Seq == 2 {
+					return full
+				}
+				return w.emitted(t.Context(), nil, e)
+			}})
 		wantError(t, err, full, "sequence/action#2")
 		if got := ending(t, name); got != Failed {
 			t.Errorf("the journal ends with %q", got)
@@ -135,8 +150,8 @@ func TestEmittedFails(t *testing.T) {
 	})
 }
 
-// When a value is delivered or a job is started, the tick is in the journal and synced. This also applies to lines of
-// another process, which may have been killed before it synced them.
+// When a value is delivered or a job is started, the tick is in the journal and synced. This also
+// applies to lines of another process, which may have been killed before it synced them.
 func TestRecordedBeforeEffects(t *testing.T) {
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
@@ -146,7 +161,8 @@ func TestRecordedBeforeEffects(t *testing.T) {
 		check := func(what string) {
 			checked++
 			all := lines(readFile(t, name))
-			if last := all[len(all)-1]; !bytes.HasSuffix(last, []byte("\"}\n")) || !bytes.Contains(last, []byte(what)) {
+			if last := all[len(all)-1]; !bytes.HasSuffix(last, []byte("\"}\n")) ||
+				!bytes.Contains(last, []byte(what)) {
 				t.Errorf("the journal does not end with the tick that has %s:\n%s", what, last)
 			}
 			if r.journal.dirty {
@@ -154,16 +170,21 @@ func TestRecordedBeforeEffects(t *testing.T) {
 			}
 		}
 		functions := w.functions()
-		functions.Add(tree.Action, "work", tree.Leaf{Job: func(ctx context.Context, req tree.Request) tree.Result {
-			// the run waits for this job only, so the test may read its writer
-			check(fmt.Sprintf(`"jobs":[[%s,{"takes":`, strings.Split(req.Key, "/")[1]))
-			return w.work(ctx, req)
-		}})
+		functions.Add(tree.Action, "work",
+			tree.Leaf{Job: func(ctx context.Context, req tree.Request) tree.Result {
+				// the run waits for this job only, so the test may read its writer
+				check(fmt.Sprintf(`"jobs":[[%s,{"takes":`, strings.Split(req.Key, "/")[1]))
+				return w.work(ctx, req)
+			}})
 		stop := errors.New("stop")
-		root := sequence(work("a", 1), action("", "count", nil), after(tree.Wait, time.Second), action("", "count", nil), work("b", 1), action("", "count", nil))
-		compiled := compile(t, &tree.Definition{Name: "test", Keys: keys("a", "b", "n"), Root: root}, functions)
+		root := sequence(work("a", 1), action("", "count", nil), after(tree.Wait, time.Second),
+			action("", "count", nil), work("b", 1), action("", "count", nil))
+		compiled := compile(t, &tree.Definition{Name: "test", Keys: keys("a", "b", "n"),
+			Root: root}, functions)
 		for _, end := range []int{1, 3, 0} {
-			r = &execution{Options: Options{Journal: name, MaxTicks: 1000, Grace: time.Second, Watchdog: time.Hour}, jobs: map[int]*job{}, queued: map[int]tree.Start{}, ended: make(chan struct{}, 1)}
+			r = &execution{Options: Options{Journal: name, MaxTicks: 1000, Grace: time.Second,
+				Watchdog: time.Hour}, jobs: map[int]*job{}, queued: map[int]tree.Start{},
+				ended: make(chan struct{}, 1)}
 			r.Emitted = func(_ context.Context, _ *tree.Run, e tree.Emit) error {
 				check(fmt.Sprintf(`"count",%d]`, e.Seq))
 				if e.Seq == end {
@@ -198,7 +219,9 @@ func TestWithoutJournal(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld()
 		var ticks []int
-		run, err := Do(t.Context(), emitTree(t, w), &Options{Emitted: w.emitted, Ticked: func(r *tree.Run) { ticks = append(ticks, r.Ticks()) }})
+		run, err := Do(t.Context(), emitTree(t, w),
+			&Options{Emitted: w.emitted,
+				Ticked: func(r *tree.Run) { ticks = append(ticks, r.Ticks()) }})
 		wantDone(t, run, err)
 		if diff := cmp.Diff([]int{1, 2, 3}, seqs(w.emits)); diff != "" {
 			t.Errorf("delivered (-want +got):\n%s", diff)

@@ -22,7 +22,8 @@ const (
 	Failed      = "ERROR"
 )
 
-// ErrInUse means that another process writes the journal. Wait until it has ended, or use another file.
+// ErrInUse means that another process writes the journal. Wait until it has ended, or use another
+// file.
 var ErrInUse = errors.New("another process is running this journal")
 
 // LineError is an error in a line of a journal.
@@ -53,9 +54,10 @@ func (j *Journal) Ended() bool { return hasEnded(j.Ending) }
 // hasEnded reports whether an ending, which may be nil, is final.
 func hasEnded(e *tree.Ending) bool { return e != nil && e.End != Interrupted && e.End != Failed }
 
-// ReadJournal reads a journal and checks its hash chain. It calls started with the header, and then each with the record
-// of each tick. Both may be nil.
-func ReadJournal(name string, started func(tree.Header) error, each func(*tree.Record) error) (*Journal, error) {
+// ReadJournal reads a journal and checks its hash chain. It calls started with the header, and then
+// each with the record of each tick. Both may be nil.
+func ReadJournal(name string, started func(tree.Header) error,
+	each func(*tree.Record) error) (*Journal, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -85,9 +87,10 @@ func IsJournal(name string) bool {
 	return string(begin[:n]) == headerPrefix
 }
 
-// Replay repeats the run in a journal, up to and including the tick upTo; zero means all of it. load returns the tree of the run. After
-// every tick Replay calls each, which may be nil.
-func Replay(name string, upTo int, load func(tree.Header) (*tree.Tree, error), each func(*tree.Run) error) (*tree.Run, *Journal, error) {
+// Replay repeats the run in a journal, up to and including the tick upTo; zero means all of it.
+// load returns the tree of the run. After every tick Replay calls each, which may be nil.
+func Replay(name string, upTo int, load func(tree.Header) (*tree.Tree, error),
+	each func(*tree.Run) error) (*tree.Run, *Journal, error) {
 	var run *tree.Run
 	j, err := ReadJournal(name, func(h tree.Header) error {
 		t, err := load(h)
@@ -195,10 +198,12 @@ func (s *Summary) readEnd(end []byte) bool {
 	return false
 }
 
-func readJournal(name string, file io.Reader, started func(tree.Header) error, each func(*tree.Record) error) (*Journal, error) {
+func readJournal(name string, file io.Reader, started func(tree.Header) error,
+	each func(*tree.Record) error) (*Journal, error) {
 	j := &Journal{}
 	in := bufio.NewReaderSize(file, 1<<16)
-	// Check this before reading a line, because another kind of file may have no line end. The header may be incomplete.
+	// Check this before reading a line, because another kind of file may have no line end. The
+	// header may be incomplete.
 	begin, err := in.Peek(len(headerPrefix))
 	if err != nil && err != io.EOF {
 		return nil, err
@@ -241,7 +246,8 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-func (j *Journal) take(line []byte, number int, started func(tree.Header) error, each func(*tree.Record) error) error {
+func (j *Journal) take(line []byte, number int, started func(tree.Header) error,
+	each func(*tree.Record) error) error {
 	if err := j.chain.Check(line); err != nil {
 		return err
 	}
@@ -251,7 +257,8 @@ func (j *Journal) take(line []byte, number int, started func(tree.Header) error,
 			return err
 		}
 		if j.Header.Format != tree.HeaderFormat {
-			return fmt.Errorf("the journal has format %d, and this program supports format %d", j.Header.Format, tree.HeaderFormat)
+			return fmt.Errorf("the journal has format %d, and this program supports format %d",
+				j.Header.Format, tree.HeaderFormat)
 		}
 		if started != nil {
 			return started(j.Header)
@@ -278,7 +285,8 @@ type writer struct {
 	buf   []byte
 	// dirty reports whether lines may not be on stable storage yet.
 	dirty bool
-	// failed reports whether the last line may be incomplete. A line after it would make the journal unreadable.
+	// failed reports whether the last line may be incomplete. A line after it would make the
+	// journal unreadable.
 	failed bool
 }
 
@@ -293,7 +301,8 @@ func openJournal(name string) (*os.File, error) {
 		err = fmt.Errorf("%s: %w", name, ErrInUse)
 	}
 	if err == nil {
-		err = durable.SyncFolder(filepath.Dir(name)) // otherwise a power failure could remove the new file
+		// otherwise a power failure could remove the new file
+		err = durable.SyncFolder(filepath.Dir(name))
 	}
 	if err != nil {
 		file.Close()
@@ -302,7 +311,8 @@ func openJournal(name string) (*os.File, error) {
 	return file, nil
 }
 
-// resume positions the writer after the lines that were read. It removes an incomplete line, which has had no effects.
+// resume positions the writer after the lines that were read. It removes an incomplete line, which
+// has had no effects.
 func (w *writer) resume(j *Journal) error {
 	// The process that wrote the lines may have been killed before it synced them.
 	w.chain, w.dirty = j.chain, true
@@ -313,7 +323,8 @@ func (w *writer) resume(j *Journal) error {
 	return err
 }
 
-// write writes the line that add appends. After an error it does nothing, and the caller must stop the run.
+// write writes the line that add appends. After an error it does nothing, and the caller must stop
+// the run.
 func (w *writer) write(add func([]byte) []byte) error {
 	if w == nil || w.failed {
 		return nil

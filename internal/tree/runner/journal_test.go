@@ -19,7 +19,8 @@ import (
 
 func twoJobs(t testing.TB, w *world) *tree.Tree {
 	t.Helper()
-	return single(t, w, sequence(work("a", 10), action("", "count", nil), work("b", 20)), "a", "b", "n")
+	return single(t, w, sequence(work("a", 10), action("", "count", nil), work("b", 20)), "a", "b",
+		"n")
 }
 
 // endedJournal returns the lines of the journal of a run that ended.
@@ -27,7 +28,9 @@ func endedJournal(t *testing.T) [][]byte {
 	t.Helper()
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
-		run, err := Do(t.Context(), twoJobs(t, newWorld()), &Options{Journal: name, Run: tree.RunOptions{ID: "run"}, File: "two.lua", Source: "-- two"})
+		run, err := Do(t.Context(), twoJobs(t, newWorld()),
+			&Options{Journal: name, Run: tree.RunOptions{ID: "run"}, File: "two.lua",
+				Source: "-- two"})
 		wantDone(t, run, err)
 	})
 	return lines(readFile(t, name))
@@ -53,7 +56,8 @@ func texts(all [][]byte) []string {
 	return s
 }
 
-// refused fails unless both reading and resuming the journal return an error for the line and leave the file unchanged.
+// refused fails unless both reading and resuming the journal return an error for the line and leave
+// the file unchanged.
 func refused(t *testing.T, name string, compiled *tree.Tree, line int, want error) {
 	t.Helper()
 	before := readFile(t, name)
@@ -100,11 +104,13 @@ func TestChangedLinesAreRefused(t *testing.T) {
 
 func TestNotAJournal(t *testing.T) {
 	name := journalName(t)
-	for _, text := range []string{"hello\n", "hello", "\n", "{}", `{"formats":1}`, "\x00\x00\x00\n", "\xef\xbb\xbf" + `{"format":1`} {
+	for _, text := range []string{"hello\n", "hello", "\n", "{}", `{"formats":1}`, "\x00\x00\x00\n",
+		"\xef\xbb\xbf" + `{"format":1`} {
 		writeFile(t, name, []byte(text))
 		refused(t, name, twoJobs(t, newWorld()), 1, nil)
 	}
-	if _, err := ReadJournal(filepath.Join(t.TempDir(), "gone"), nil, nil); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := ReadJournal(filepath.Join(t.TempDir(), "gone"), nil, nil); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 	dir := t.TempDir()
@@ -115,7 +121,8 @@ func TestNotAJournal(t *testing.T) {
 		t.Error("a folder was read as a journal")
 	}
 	writeFile(t, name, nil)
-	j, err := ReadJournal(name, func(tree.Header) error { return errors.New("there is no header") }, nil)
+	j, err := ReadJournal(name, func(tree.Header) error { return errors.New("there is no header") },
+		nil)
 	if err != nil || j.Ended() || j.Torn != 0 {
 		t.Errorf("an empty file: %+v, %v", j, err)
 	}
@@ -169,7 +176,8 @@ func TestInvalidLinesWithCorrectHashes(t *testing.T) {
 	if got := readFile(t, name); string(got) != strings.Join(all, "") {
 		t.Error("what is not changed is sealed differently")
 	}
-	refused(t, name, single(t, newWorld(), sequence(work("a", 10), work("b", 20)), "a", "b"), 1, tree.ErrOtherTree)
+	refused(t, name, single(t, newWorld(), sequence(work("a", 10), work("b", 20)), "a", "b"), 1,
+		tree.ErrOtherTree)
 }
 
 func TestReadJournal(t *testing.T) {
@@ -177,16 +185,18 @@ func TestReadJournal(t *testing.T) {
 	name := journalName(t)
 	writeFile(t, name, append(join(all[:len(all)-1]), "{\"end"...))
 	header, ticks := tree.Header{}, 0
-	j, err := ReadJournal(name, func(h tree.Header) error { header = h; return nil }, func(r *tree.Record) error {
-		if ticks++; r.Tick != ticks {
-			t.Errorf("tick %d, want %d", r.Tick, ticks)
-		}
-		return nil
-	})
+	j, err := ReadJournal(name, func(h tree.Header) error { header = h; return nil },
+		func(r *tree.Record) error {
+			if ticks++; r.Tick != ticks {
+				t.Errorf("tick %d, want %d", r.Tick, ticks)
+			}
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if header.Run != "run" || header.File != "two.lua" || header.Source != "-- two" || header.Hash != j.Header.Hash || header.Hash == "" {
+	if header.Run != "run" || header.File != "two.lua" || header.Source != "-- two" ||
+		header.Hash != j.Header.Hash || header.Hash == "" {
 		t.Errorf("the header %+v", header)
 	}
 	if ticks != len(all)-2 || j.Torn != 5 || j.Ending != nil || j.Ended() {
@@ -205,7 +215,8 @@ func TestReadJournal(t *testing.T) {
 	}
 	stop := errors.New("stop")
 	var fault *LineError
-	if _, err := ReadJournal(name, nil, func(*tree.Record) error { return stop }); !errors.Is(err, stop) || !errors.As(err, &fault) || fault.Line != 2 {
+	if _, err := ReadJournal(name, nil, func(*tree.Record) error { return stop }); !errors.Is(err,
+		stop) || !errors.As(err, &fault) || fault.Line != 2 {
 		t.Errorf("the error of reading: %v", err)
 	}
 }
@@ -215,9 +226,11 @@ func TestEndedRunIsReturned(t *testing.T) {
 	name := journalName(t)
 	writeFile(t, name, join(all))
 	w := newWorld()
-	run, err := Do(t.Context(), twoJobs(t, w), &Options{Journal: name, Emitted: w.emitted, Ticked: func(*tree.Run) { t.Error("it was ticked") }})
+	run, err := Do(t.Context(), twoJobs(t, w), &Options{Journal: name, Emitted: w.emitted,
+		Ticked: func(*tree.Run) { t.Error("it was ticked") }})
 	wantDone(t, run, err)
-	if diff := cmp.Diff(map[string]any{"a": int64(10), "b": int64(20), "n": int64(1)}, only(run, "a", "b", "n")); diff != "" {
+	if diff := cmp.Diff(map[string]any{"a": int64(10), "b": int64(20), "n": int64(1)},
+		only(run, "a", "b", "n")); diff != "" {
 		t.Errorf("the board (-want +got):\n%s", diff)
 	}
 	if len(w.started) > 0 || len(w.emits) > 0 {
@@ -245,7 +258,8 @@ func TestJournalInUse(t *testing.T) {
 		w := newWorld()
 		done := make(chan error)
 		go func() {
-			run, err := Do(t.Context(), single(t, w, work("a", 3_600_000), "a"), &Options{Journal: name, Watchdog: -1})
+			run, err := Do(t.Context(), single(t, w, work("a", 3_600_000), "a"),
+				&Options{Journal: name, Watchdog: -1})
 			if err == nil && run.Status() != tree.Success {
 				err = errors.New(complaints(run))
 			}
@@ -253,7 +267,8 @@ func TestJournalInUse(t *testing.T) {
 		}()
 		synctest.Wait()
 		other := newWorld()
-		run, err := Do(t.Context(), single(t, other, work("a", 3_600_000), "a"), &Options{Journal: name})
+		run, err := Do(t.Context(), single(t, other, work("a", 3_600_000), "a"),
+			&Options{Journal: name})
 		wantError(t, err, ErrInUse, name)
 		if run != nil || len(other.started) > 0 {
 			t.Error("the second run was started")
@@ -261,7 +276,8 @@ func TestJournalInUse(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		run, err = Do(t.Context(), single(t, other, work("a", 3_600_000), "a"), &Options{Journal: name})
+		run, err = Do(t.Context(), single(t, other, work("a", 3_600_000), "a"),
+			&Options{Journal: name})
 		wantDone(t, run, err)
 	})
 }
@@ -270,14 +286,18 @@ func TestJournalInUse(t *testing.T) {
 func TestResumeUsesRecordedInputs(t *testing.T) {
 	name := journalName(t)
 	root := func() *tree.Node {
-		return sequence(after(tree.Wait, time.Minute), action("", "note", args{"item": tree.Ref{Key: "a"}}), action("", "note", args{"item": tree.Ref{Key: "g"}}))
+		return sequence(after(tree.Wait, time.Minute),
+			action("", "note", args{"item": tree.Ref{Key: "a"}}),
+			action("", "note", args{"item": tree.Ref{Key: "g"}}))
 	}
 	compiled := func(t *testing.T, w *world) *tree.Tree {
-		return compile(t, &tree.Definition{Name: "test", Keys: keys("a", "done"), Globals: keys("g"), Root: root()}, w.functions())
+		return compile(t, &tree.Definition{Name: "test", Keys: keys("a", "done"),
+			Globals: keys("g"), Root: root()}, w.functions())
 	}
 	inBubble(t, func(t *testing.T) {
 		w := newWorld()
-		o := &Options{Journal: name, Run: tree.RunOptions{ID: "first", Inputs: args{"a": 2.0}, Globals: args{"g": "old"}}, MaxTicks: 1}
+		o := &Options{Journal: name, Run: tree.RunOptions{ID: "first", Inputs: args{"a": 2.0},
+			Globals: args{"g": "old"}}, MaxTicks: 1}
 		_, err := Do(t.Context(), compiled(t, w), o)
 		wantError(t, err, ErrTickBudget, "wait")
 		o.Run = tree.RunOptions{ID: "second", Inputs: args{"a": 3}, Globals: args{"g": "new"}}

@@ -26,8 +26,9 @@ const (
 	maxStates = 64
 )
 
-// Recording steps through a journal in any order, also while another process writes it. It replays the journal once, and keeps the states of
-// some ticks, so that a step replays only the ticks since the last of these. It is safe for concurrent use.
+// Recording steps through a journal in any order, also while another process writes it. It replays
+// the journal once, and keeps the states of some ticks, so that a step replays only the ticks since
+// the last of these. It is safe for concurrent use.
 type Recording struct {
 	name string
 	open func() (*os.File, error)
@@ -40,7 +41,8 @@ type Recording struct {
 	journal Journal
 	lines   int
 	head    *tree.Run // after the last tick that was read
-	// offsets are where the lines of the ticks begin, and turns the ticks in which a reply of a model arrived.
+	// offsets are where the lines of the ticks begin, and turns the ticks in which a reply of a
+	// model arrived.
 	offsets []int64
 	turns   []int
 	// states are the states after every interval ticks, from tick 0.
@@ -55,24 +57,28 @@ type Step struct {
 	Header tree.Header
 	// Ending is how the run ended or was stopped; nil if the journal does not say.
 	Ending *tree.Ending
-	// Ticks is how many ticks the journal has so far, and Turns those in which a reply of a model arrived.
+	// Ticks is how many ticks the journal has so far, and Turns those in which a reply of a model
+	// arrived.
 	Ticks int
 	Turns []int
 	// Run is the run after the tick. It belongs to the caller.
 	Run *tree.Run
 	// Before is the blackboard before the tick.
 	Before map[string]any
-	// Failed is why the journal cannot be read after the last of its ticks; nil if all of it was read.
+	// Failed is why the journal cannot be read after the last of its ticks; nil if all of it was
+	// read.
 	Failed error
 }
 
-// NewRecording returns a recording of a journal. The name is for messages, open opens the file, and load returns the tree of the run.
-func NewRecording(name string, open func() (*os.File, error), load func(context.Context, tree.Header) (*tree.Tree, error)) *Recording {
+// NewRecording returns a recording of a journal. The name is for messages, open opens the file, and
+// load returns the tree of the run.
+func NewRecording(name string, open func() (*os.File, error),
+	load func(context.Context, tree.Header) (*tree.Tree, error)) *Recording {
 	return &Recording{name: name, open: open, load: load, turn: make(chan struct{}, 1)}
 }
 
-// At returns the state after a tick. Zero means the state before the first tick, and a negative number the last tick so far. If the
-// context ends while it reads, the next call continues there.
+// At returns the state after a tick. Zero means the state before the first tick, and a negative
+// number the last tick so far. If the context ends while it reads, the next call continues there.
 func (r *Recording) At(ctx context.Context, tick int) (*Step, error) {
 	select {
 	case r.turn <- struct{}{}:
@@ -106,7 +112,8 @@ func (r *Recording) At(ctx context.Context, tick int) (*Step, error) {
 	return step, r.replayUpTo(ctx, file, run, tick)
 }
 
-// catchUp replays the lines that were added since the last call. If another file has the name, it starts again.
+// catchUp replays the lines that were added since the last call. If another file has the name, it
+// starts again.
 func (r *Recording) catchUp(ctx context.Context, file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -116,7 +123,8 @@ func (r *Recording) catchUp(ctx context.Context, file *os.File) error {
 		return fmt.Errorf("%s has more than %d MB and cannot be shown", r.name, MaxRecording>>20)
 	}
 	if r.file == nil || !os.SameFile(r.file, info) || info.Size() < r.journal.size {
-		r.journal, r.lines, r.head, r.offsets, r.turns, r.states, r.interval, r.kept, r.failed = Journal{}, 0, nil, nil, nil, nil, 1, 0, nil
+		r.journal, r.lines, r.head, r.offsets, r.turns, r.states, r.interval, r.kept,
+			r.failed = Journal{}, 0, nil, nil, nil, nil, 1, 0, nil
 	}
 	r.file = info
 	if r.failed != nil || info.Size() == r.journal.size {
@@ -151,33 +159,35 @@ func (r *Recording) catchUp(ctx context.Context, file *os.File) error {
 
 // take replays a line.
 func (r *Recording) take(ctx context.Context, text []byte) error {
-	return r.journal.take(bytes.TrimSuffix(text, []byte("\n")), r.lines+1, func(h tree.Header) error {
-		t, err := r.load(ctx, h)
-		if err == nil {
-			r.head, err = StartReplay(t, h)
-		}
-		if err == nil {
-			r.keep()
-		}
-		return err
-	}, func(rec *tree.Record) error {
-		if err := r.head.Replay(rec); err != nil {
+	return r.journal.take(bytes.TrimSuffix(text, []byte("\n")), r.lines+1,
+		func(h tree.Header) error {
+			t, err := r.load(ctx, h)
+			if err == nil {
+				r.head, err = StartReplay(t, h)
+			}
+			if err == nil {
+				r.keep()
+			}
 			return err
-		}
-		r.offsets = append(r.offsets, r.journal.size)
-		if hasReply(r.head) {
-			r.turns = append(r.turns, rec.Tick)
-		}
-		if len(r.offsets)%r.interval == 0 {
-			r.keep()
-		}
-		return nil
-	})
+		}, func(rec *tree.Record) error {
+			if err := r.head.Replay(rec); err != nil {
+				return err
+			}
+			r.offsets = append(r.offsets, r.journal.size)
+			if hasReply(r.head) {
+				r.turns = append(r.turns, rec.Tick)
+			}
+			if len(r.offsets)%r.interval == 0 {
+				r.keep()
+			}
+			return nil
+		})
 }
 
 // hasReply reports whether a model call ended in the last tick.
 func hasReply(run *tree.Run) bool {
-	return slices.ContainsFunc(run.Transitions(), func(m tree.Transition) bool { return run.Tree().Kind(m.Node) == tree.LLMCall && m.To.Done() })
+	return slices.ContainsFunc(run.Transitions(),
+		func(m tree.Transition) bool { return run.Tree().Kind(m.Node) == tree.LLMCall && m.To.Done() })
 }
 
 // keep keeps the state of the last tick. If there are too many, it drops every second one.

@@ -18,7 +18,8 @@ import (
 
 // recordingOf returns a recording of a journal of a tree.
 func recordingOf(name string, t *tree.Tree) *Recording {
-	return NewRecording(name, func() (*os.File, error) { return os.Open(name) }, func(context.Context, tree.Header) (*tree.Tree, error) { return t, nil })
+	return NewRecording(name, func() (*os.File, error) { return os.Open(name) },
+		func(context.Context, tree.Header) (*tree.Tree, error) { return t, nil })
 }
 
 func stepTo(t *testing.T, r *Recording, tick int) *Step {
@@ -46,10 +47,13 @@ func sameAsReplay(t *testing.T, name string, compiled *tree.Tree, tick int, step
 	}
 	got := step.Run
 	if got.Ticks() != tick || got.Status() != want.Status() || !got.Now().Equal(want.Now()) {
-		t.Errorf("tick %d: the run is at tick %d with %s at %s, want %s at %s", tick, got.Ticks(), got.Status(), got.Now(), want.Status(), want.Now())
+		t.Errorf("tick %d: the run is at tick %d with %s at %s, want %s at %s", tick, got.Ticks(),
+			got.Status(), got.Now(), want.Status(), want.Now())
 	}
-	for what, diff := range map[string]string{"views": cmp.Diff(want.Views(), got.Views()), "blackboard": cmp.Diff(want.Board().Snapshot(), got.Board().Snapshot()),
-		"emitted": cmp.Diff(want.Emitted(), got.Emitted(), cmpopts.EquateEmpty()), "transitions": cmp.Diff(want.Transitions(), got.Transitions(), cmpopts.EquateEmpty())} {
+	for what, diff := range map[string]string{"views": cmp.Diff(want.Views(), got.Views()),
+		"blackboard":  cmp.Diff(want.Board().Snapshot(), got.Board().Snapshot()),
+		"emitted":     cmp.Diff(want.Emitted(), got.Emitted(), cmpopts.EquateEmpty()),
+		"transitions": cmp.Diff(want.Transitions(), got.Transitions(), cmpopts.EquateEmpty())} {
 		if diff != "" {
 			t.Errorf("tick %d: %s (-want +got):\n%s", tick, what, diff)
 		}
@@ -68,7 +72,8 @@ func TestRecordingSteps(t *testing.T) {
 			compiled := compile(t, c.def(), newWorld().functions())
 			r := recordingOf(name, compiled)
 			last := stepTo(t, r, -1)
-			if last.Run.Ticks() != last.Ticks || last.Ending == nil || last.Ending.End != c.ends.String() || last.Failed != nil {
+			if last.Run.Ticks() != last.Ticks || last.Ending == nil ||
+				last.Ending.End != c.ends.String() || last.Failed != nil {
 				t.Fatalf("the last step is %+v", last)
 			}
 			for tick := last.Ticks; tick > 0; tick-- {
@@ -78,7 +83,8 @@ func TestRecordingSteps(t *testing.T) {
 				sameAsReplay(t, name, compiled, tick, stepTo(t, r, tick))
 			}
 			if first := stepTo(t, r, 0); first.Run.Ticks() != 0 || first.Run.Status() != tree.Idle {
-				t.Errorf("before the first tick, the run is at tick %d with %s", first.Run.Ticks(), first.Run.Status())
+				t.Errorf("before the first tick, the run is at tick %d with %s", first.Run.Ticks(),
+					first.Run.Status())
 			}
 			if _, err := r.At(t.Context(), last.Ticks+1); !errors.Is(err, ErrNoTick) {
 				t.Errorf("the tick after the last: %v", err)
@@ -89,7 +95,8 @@ func TestRecordingSteps(t *testing.T) {
 
 // TestRecordingTurns: the turns are the ticks in which a reply arrived.
 func TestRecordingTurns(t *testing.T) {
-	c := stopCases()[slices.IndexFunc(stopCases(), func(c stopCase) bool { return c.name == "model and tool" })]
+	c := stopCases()[slices.IndexFunc(stopCases(),
+		func(c stopCase) bool { return c.name == "model and tool" })]
 	name := journalName(t)
 	c.run(t, name, newWorld(), time.Time{})
 	r := recordingOf(name, compile(t, c.def(), newWorld().functions()))
@@ -108,7 +115,9 @@ func TestRecordingTurns(t *testing.T) {
 // longTree counts, and keeps what it has counted in a list, in n ticks.
 func longTree(t *testing.T, w *world, n int) *tree.Tree {
 	t.Helper()
-	body := inner(tree.Repeat, sequence(action("", "count", nil), action("", "note", args{"item": tree.Ref{Key: "n"}}), after(tree.Wait, time.Second)))
+	body := inner(tree.Repeat,
+		sequence(action("", "count", nil), action("", "note", args{"item": tree.Ref{Key: "n"}}),
+			after(tree.Wait, time.Second)))
 	body.Times = n
 	return single(t, w, body, "n", "done")
 }
@@ -118,7 +127,8 @@ func TestLongRecording(t *testing.T) {
 	const n = 3*maxStates + 7
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
-		run, err := Do(t.Context(), longTree(t, newWorld(), n), &Options{Journal: name, Run: tree.RunOptions{ID: "run"}})
+		run, err := Do(t.Context(), longTree(t, newWorld(), n),
+			&Options{Journal: name, Run: tree.RunOptions{ID: "run"}})
 		wantDone(t, run, err)
 	})
 	compiled := longTree(t, newWorld(), n)
@@ -127,12 +137,14 @@ func TestLongRecording(t *testing.T) {
 	if ticks <= maxStates || len(r.states) > maxStates || len(r.states) < maxStates/4 {
 		t.Fatalf("%d ticks, and %d states are kept", ticks, len(r.states))
 	}
-	for _, tick := range []int{ticks, 1, 2, ticks / 2, r.interval, r.interval + 1, 5 * r.interval, ticks - 1, 3} {
+	for _, tick := range []int{ticks, 1, 2, ticks / 2, r.interval, r.interval + 1, 5 * r.interval,
+		ticks - 1, 3} {
 		sameAsReplay(t, name, compiled, tick, stepTo(t, r, tick))
 	}
 }
 
-// TestRecordingGrows reads a journal while it is written, line by line and with incomplete lines, and after it was replaced.
+// TestRecordingGrows reads a journal while it is written, line by line and with incomplete lines,
+// and after it was replaced.
 func TestRecordingGrows(t *testing.T) {
 	all := endedJournal(t)
 	name := journalName(t)
@@ -178,7 +190,8 @@ func TestChangedRecording(t *testing.T) {
 	compiled := twoJobs(t, newWorld())
 	changed := slices.Clone(all)
 	changed[2] = bytes.Replace(changed[2], []byte("RUNNING"), []byte("SUCCESS"), 1)
-	for what, text := range map[string][]byte{"hash": join(changed), "status": seal(texts(changed)...)} {
+	for what, text := range map[string][]byte{"hash": join(changed),
+		"status": seal(texts(changed)...)} {
 		writeFile(t, name, text)
 		last := stepTo(t, recordingOf(name, compiled), -1)
 		if last.Ticks != 1 || last.Failed == nil || !strings.Contains(last.Failed.Error(), ":3: ") {
@@ -222,7 +235,8 @@ func TestSummarize(t *testing.T) {
 				}
 			} else if err != nil {
 				t.Errorf("%d lines: %v", n, err)
-			} else if ended := n == len(all); s.Header.Tree != "test" || s.Ticks != min(n, len(all)-1)-1 || (s.Ending != nil) != ended || s.Running {
+			} else if ended := n == len(all); s.Header.Tree != "test" ||
+				s.Ticks != min(n, len(all)-1)-1 || (s.Ending != nil) != ended || s.Running {
 				t.Errorf("%d lines: %+v", n, s)
 			}
 			file.Close()

@@ -29,7 +29,8 @@ func interruptedAfter(t *testing.T, compiled *tree.Tree, name string, d time.Dur
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	if _, err := Do(ctx, compiled, &Options{Journal: name, Run: tree.RunOptions{ID: "r"}}); err == nil {
+	if _, err := Do(ctx, compiled,
+		&Options{Journal: name, Run: tree.RunOptions{ID: "r"}}); err == nil {
 		t.Fatal("it ended")
 	}
 }
@@ -39,7 +40,8 @@ func TestTimeoutEndsBeforeResume(t *testing.T) {
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
 		c := &counted{}
-		root := inner(tree.Selector, after(tree.Timeout, time.Minute, leafJob("counted")), inner(tree.AlwaysFail, leafJob("next")))
+		root := inner(tree.Selector, after(tree.Timeout, time.Minute, leafJob("counted")),
+			inner(tree.AlwaysFail, leafJob("next")))
 		compiled := withJobs(t, root, map[string]tree.Job{"counted": c.do, "next": quick})
 		interruptedAfter(t, compiled, name, time.Second)
 		time.Sleep(time.Hour)
@@ -47,7 +49,8 @@ func TestTimeoutEndsBeforeResume(t *testing.T) {
 		if err != nil || run.Status() != tree.Failure {
 			t.Fatalf("%v, %v", run, err)
 		}
-		if diff := cmp.Diff(counted{begun: []string{"r/2/1"}, cleared: []string{"r/2/1"}}, *c, cmp.AllowUnexported(counted{})); diff != "" {
+		if diff := cmp.Diff(counted{begun: []string{"r/2/1"}, cleared: []string{"r/2/1"}}, *c,
+			cmp.AllowUnexported(counted{})); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -95,7 +98,9 @@ func TestOpened(t *testing.T) {
 		compiled := withJobs(t, after(tree.Wait, time.Minute), nil)
 		interruptedAfter(t, compiled, name, time.Second)
 		var seen []int
-		run, err := Do(t.Context(), compiled, &Options{Journal: name, Opened: func(r *tree.Run) { seen = append(seen, r.Ticks(), int(r.Status())) }})
+		run, err := Do(t.Context(), compiled,
+			&Options{Journal: name,
+				Opened: func(r *tree.Run) { seen = append(seen, r.Ticks(), int(r.Status())) }})
 		wantDone(t, run, err)
 		if diff := cmp.Diff([]int{1, int(tree.Running)}, seen); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -106,12 +111,14 @@ func TestOpened(t *testing.T) {
 // A job may call runtime.Goexit.
 func TestJobCallsGoexit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		compiled := withJobs(t, sequence(leafJob("gone")), map[string]tree.Job{"gone": func(context.Context, tree.Request) tree.Result {
-			runtime.Goexit()
-			return tree.Result{}
-		}})
+		compiled := withJobs(t, sequence(leafJob("gone")),
+			map[string]tree.Job{"gone": func(context.Context, tree.Request) tree.Result {
+				runtime.Goexit()
+				return tree.Result{}
+			}})
 		run, err := Do(t.Context(), compiled, &Options{})
-		if err != nil || run.Status() != tree.Failure || run.View(1).Err != "the job ended without a result" {
+		if err != nil || run.Status() != tree.Failure ||
+			run.View(1).Err != "the job ended without a result" {
 			t.Errorf("%v: %s", err, run.View(1).Err)
 		}
 	})

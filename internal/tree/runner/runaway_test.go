@@ -113,30 +113,39 @@ func TestNoProgress(t *testing.T) {
 		took time.Duration
 		leaf string
 	}{
-		"a job that never ends": {sequence(leafJob("endless")), 10 * time.Minute, "sequence/endless"},
+		"a job that never ends": {sequence(leafJob("endless")), 10 * time.Minute,
+			"sequence/endless"},
 		"a leaf that wakes itself": {sequence(do("restless", func(c *tree.Call) tree.Status {
 			c.WakeAfter(8 * time.Second) // divides ten minutes
 			return tree.Running
 		})), 10 * time.Minute, "sequence/restless"},
-		"a leaf that asks for more time than the watchdog has, in vain": {sequence(do("lazy", func(c *tree.Call) tree.Status {
-			c.WakeAfter(time.Hour)
-			return tree.Running
-		})), time.Hour, "sequence/lazy"},
-		"beside a wait":         {inner(tree.Parallel, after(tree.Wait, time.Hour), leafJob("endless")), 70 * time.Minute, "parallel/endless"},
-		"a leaf beside a job":   {inner(tree.Parallel, leafJob("endless"), do("restless", restless)), 10 * time.Minute, "parallel/endless, parallel/restless"},
-		"after some progress":   {sequence(leafJob("lasting"), leafJob("lasting"), leafJob("endless")), 28 * time.Minute, "sequence/endless"},
-		"after a timeout ended": {inner(tree.Selector, after(tree.Timeout, time.Hour, leafJob("endless")), leafJob("endless")), 70 * time.Minute, "selector/endless"},
+		"a leaf that asks for more time than the watchdog has, in vain": {sequence(do("lazy",
+			func(c *tree.Call) tree.Status {
+				c.WakeAfter(time.Hour)
+				return tree.Running
+			})), time.Hour, "sequence/lazy"},
+		"beside a wait": {inner(tree.Parallel, after(tree.Wait, time.Hour),
+			leafJob("endless")), 70 * time.Minute, "parallel/endless"},
+		"a leaf beside a job": {inner(tree.Parallel, leafJob("endless"),
+			do("restless", restless)), 10 * time.Minute, "parallel/endless, parallel/restless"},
+		"after some progress": {sequence(leafJob("lasting"), leafJob("lasting"),
+			leafJob("endless")), 28 * time.Minute, "sequence/endless"},
+		"after a timeout ended": {inner(tree.Selector,
+			after(tree.Timeout, time.Hour, leafJob("endless")), leafJob("endless")),
+			70 * time.Minute, "selector/endless"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			journal := journalName(t)
 			inBubble(t, func(t *testing.T) {
 				begun := time.Now()
-				compiled := withJobs(t, c.root, map[string]tree.Job{"endless": endless, "lasting": lasting(9 * time.Minute)})
+				compiled := withJobs(t, c.root,
+					map[string]tree.Job{"endless": endless, "lasting": lasting(9 * time.Minute)})
 				run, err := Do(t.Context(), compiled, &Options{Journal: journal})
 				wantError(t, err, ErrNoProgress, "for 10m0s: "+c.leaf)
 				wantTook(t, begun, c.took)
 				if run.Status() != tree.Running || ending(t, journal) != Failed {
-					t.Errorf("the run is %s, the journal ends with %q", run.Status(), ending(t, journal))
+					t.Errorf("the run is %s, the journal ends with %q", run.Status(),
+						ending(t, journal))
 				}
 				begun = time.Now()
 				if strings.Contains(name, "leaf") {
@@ -146,7 +155,9 @@ func TestNoProgress(t *testing.T) {
 					wantTook(t, begun, c.took)
 					return
 				}
-				run, err = Do(t.Context(), withJobs(t, c.root, map[string]tree.Job{"endless": quick, "lasting": quick}), &Options{Journal: journal})
+				run, err = Do(t.Context(),
+					withJobs(t, c.root, map[string]tree.Job{"endless": quick, "lasting": quick}),
+					&Options{Journal: journal})
 				wantDone(t, run, err)
 			})
 		})
@@ -167,9 +178,11 @@ func TestNoProgressOfBusyTree(t *testing.T) {
 			c.WakeAfter(0)
 			return tree.Running
 		}
-		_, err := Do(t.Context(), withJobs(t, sequence(do("busy", busy)), nil), &Options{Watchdog: time.Minute})
+		_, err := Do(t.Context(), withJobs(t, sequence(do("busy", busy)), nil),
+			&Options{Watchdog: time.Minute})
 		wantError(t, err, ErrNoProgress, "sequence/busy")
-		wantTook(t, begun, 70*time.Second) // the first tick is progress, and the next one is after a minute
+		// the first tick is progress, and the next one is after a minute
+		wantTook(t, begun, 70*time.Second)
 	})
 }
 
@@ -195,19 +208,24 @@ func TestWatchdogWaitsForDeadlines(t *testing.T) {
 		watchdog time.Duration
 		took     time.Duration
 	}{
-		"wait":             {after(tree.Wait, 48*time.Hour), time.Minute, 48 * time.Hour},
-		"timeout":          {after(tree.Timeout, day, leafJob("long")), time.Minute, 23 * time.Hour},
-		"timeout that hit": {inner(tree.Inverter, after(tree.Timeout, day, leafJob("endless"))), time.Minute, day},
-		"backoff":          {inner(tree.Inverter, retried), time.Minute, 3 * time.Hour},
-		"poll and wait":    {inner(tree.Parallel, poll, after(tree.Wait, time.Hour)), time.Minute, time.Hour},
-		"steady work":      {sequence(leafJob("brief"), leafJob("brief"), leafJob("brief"), leafJob("brief")), time.Minute, 4 * 59 * time.Second},
-		"no watchdog":      {leafJob("long"), -1, 23 * time.Hour},
+		"wait": {after(tree.Wait, 48*time.Hour), time.Minute, 48 * time.Hour},
+		"timeout": {after(tree.Timeout, day, leafJob("long")), time.Minute,
+			23 * time.Hour},
+		"timeout that hit": {inner(tree.Inverter, after(tree.Timeout, day, leafJob("endless"))),
+			time.Minute, day},
+		"backoff": {inner(tree.Inverter, retried), time.Minute, 3 * time.Hour},
+		"poll and wait": {inner(tree.Parallel, poll, after(tree.Wait, time.Hour)), time.Minute,
+			time.Hour},
+		"steady work": {sequence(leafJob("brief"), leafJob("brief"), leafJob("brief"),
+			leafJob("brief")), time.Minute, 4 * 59 * time.Second},
+		"no watchdog": {leafJob("long"), -1, 23 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				begun := time.Now()
 				run, err := Do(t.Context(), withJobs(t, c.root, map[string]tree.Job{
-					"quick": quick, "endless": endless, "long": lasting(23 * time.Hour), "brief": lasting(59 * time.Second)}),
+					"quick": quick, "endless": endless, "long": lasting(23 * time.Hour),
+					"brief": lasting(59 * time.Second)}),
 					&Options{Watchdog: c.watchdog})
 				wantDone(t, run, err)
 				wantTook(t, begun, c.took)
@@ -218,13 +236,17 @@ func TestWatchdogWaitsForDeadlines(t *testing.T) {
 
 func TestStuck(t *testing.T) {
 	for name, root := range map[string]func(f tree.Func) *tree.Node{
-		"alone":        func(f tree.Func) *tree.Node { return sequence(do("mute", f)) },
-		"beside a job": func(f tree.Func) *tree.Node { return inner(tree.Parallel, do("mute", f), leafJob("lasting")) },
+		"alone": func(f tree.Func) *tree.Node { return sequence(do("mute", f)) },
+		"beside a job": func(
+			f tree.Func) *tree.Node {
+			return inner(tree.Parallel, do("mute", f), leafJob("lasting"))
+		},
 		"beside a wait": func(f tree.Func) *tree.Node {
 			return inner(tree.Parallel, after(tree.Wait, time.Minute), do("mute", f))
 		},
 		"after what was halted": func(f tree.Func) *tree.Node {
-			return inner(tree.Selector, after(tree.Timeout, time.Minute, leafJob("endless")), do("mute", f))
+			return inner(tree.Selector, after(tree.Timeout, time.Minute, leafJob("endless")),
+				do("mute", f))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +254,9 @@ func TestStuck(t *testing.T) {
 			all := map[string]tree.Job{"lasting": lasting(time.Minute), "endless": endless}
 			inBubble(t, func(t *testing.T) {
 				begun := time.Now()
-				_, err := Do(t.Context(), withJobs(t, root(func(*tree.Call) tree.Status { return tree.Running }), all), &Options{Journal: journal})
+				_, err := Do(t.Context(),
+					withJobs(t, root(func(*tree.Call) tree.Status { return tree.Running }), all),
+					&Options{Journal: journal})
 				wantError(t, err, ErrStuck, "/mute")
 				if name == "alone" {
 					wantTook(t, begun, 0)
@@ -243,9 +267,13 @@ func TestStuck(t *testing.T) {
 					t.Errorf("the journal ends with %q", got)
 				}
 				// When the run is resumed, the leaf is called once more.
-				_, err = Do(t.Context(), withJobs(t, root(func(*tree.Call) tree.Status { return tree.Running }), all), &Options{Journal: journal})
+				_, err = Do(t.Context(),
+					withJobs(t, root(func(*tree.Call) tree.Status { return tree.Running }), all),
+					&Options{Journal: journal})
 				wantError(t, err, ErrStuck, "/mute")
-				run, err := Do(t.Context(), withJobs(t, root(func(*tree.Call) tree.Status { return tree.Success }), all), &Options{Journal: journal})
+				run, err := Do(t.Context(),
+					withJobs(t, root(func(*tree.Call) tree.Status { return tree.Success }), all),
+					&Options{Journal: journal})
 				wantDone(t, run, err)
 			})
 		})
@@ -254,9 +282,12 @@ func TestStuck(t *testing.T) {
 
 func TestManyLeavesAreCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		root := inner(tree.Parallel, leafJob("endless"), leafJob("endless"), leafJob("endless"), leafJob("endless"), leafJob("endless"))
-		_, err := Do(t.Context(), withJobs(t, root, map[string]tree.Job{"endless": endless}), &Options{Watchdog: time.Second})
-		wantError(t, err, ErrNoProgress, "parallel/endless, parallel/endless#2, parallel/endless#3, 2 more")
+		root := inner(tree.Parallel, leafJob("endless"), leafJob("endless"), leafJob("endless"),
+			leafJob("endless"), leafJob("endless"))
+		_, err := Do(t.Context(), withJobs(t, root, map[string]tree.Job{"endless": endless}),
+			&Options{Watchdog: time.Second})
+		wantError(t, err, ErrNoProgress,
+			"parallel/endless, parallel/endless#2, parallel/endless#3, 2 more")
 	})
 }
 
@@ -270,10 +301,16 @@ func TestStubbornJob(t *testing.T) {
 		cancel time.Duration
 		says   []string
 	}{
-		"timeout":                   {after(tree.Timeout, time.Minute, leafJob("stubborn")), 70 * time.Second, 0, []string{"timeout/stubborn, 10s after"}},
-		"another one brings result": {inner(tree.Parallel, after(tree.Timeout, 58*time.Second, leafJob("stubborn")), leafJob("lasting")), 68 * time.Second, 0, []string{"parallel/timeout/stubborn"}},
-		"the rest of a parallel":    {one, 70 * time.Second, 0, []string{"parallel/stubborn,", "parallel/stubborn#2,"}},
-		"cancelled":                 {inner(tree.Parallel, leafJob("stubborn"), leafJob("lasting"), leafJob("stubborn")), 40 * time.Second, 30 * time.Second, []string{"parallel/stubborn,", "parallel/stubborn#2,"}},
+		"timeout": {after(tree.Timeout, time.Minute, leafJob("stubborn")),
+			70 * time.Second, 0, []string{"timeout/stubborn, 10s after"}},
+		"another one brings result": {inner(tree.Parallel,
+			after(tree.Timeout, 58*time.Second, leafJob("stubborn")), leafJob("lasting")),
+			68 * time.Second, 0, []string{"parallel/timeout/stubborn"}},
+		"the rest of a parallel": {one, 70 * time.Second, 0,
+			[]string{"parallel/stubborn,", "parallel/stubborn#2,"}},
+		"cancelled": {inner(tree.Parallel, leafJob("stubborn"), leafJob("lasting"),
+			leafJob("stubborn")), 40 * time.Second, 30 * time.Second,
+			[]string{"parallel/stubborn,", "parallel/stubborn#2,"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			journal := journalName(t)
@@ -285,7 +322,9 @@ func TestStubbornJob(t *testing.T) {
 					time.AfterFunc(c.cancel, cancel)
 				}
 				begun := time.Now()
-				_, err := Do(ctx, withJobs(t, c.root, map[string]tree.Job{"stubborn": stubborn(release), "lasting": lasting(time.Minute)}), &Options{Journal: journal})
+				_, err := Do(ctx, withJobs(t, c.root,
+					map[string]tree.Job{"stubborn": stubborn(release),
+						"lasting": lasting(time.Minute)}), &Options{Journal: journal})
 				wantError(t, err, ErrJobStuck, c.says...)
 				wantTook(t, begun, c.took)
 				want := Failed
@@ -297,7 +336,9 @@ func TestStubbornJob(t *testing.T) {
 				}
 				close(release)
 				synctest.Wait()
-				run, err := Do(t.Context(), withJobs(t, c.root, map[string]tree.Job{"stubborn": quick, "lasting": quick}), &Options{Journal: journal})
+				run, err := Do(t.Context(),
+					withJobs(t, c.root, map[string]tree.Job{"stubborn": quick, "lasting": quick}),
+					&Options{Journal: journal})
 				if err != nil || !run.Status().Done() {
 					t.Errorf("it cannot be resumed: %v, %v", run.Status(), err)
 				}
@@ -321,7 +362,8 @@ func TestCancel(t *testing.T) {
 			return result
 		}
 		compiled := func() *tree.Tree {
-			root := sequence(action("job", "slow", args{"takes": int64(60_000), "writes": args{"n": 1}}))
+			root := sequence(action("job", "slow",
+				args{"takes": int64(60_000), "writes": args{"n": 1}}))
 			return withJobs(t, root, map[string]tree.Job{"slow": slow})
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -358,7 +400,8 @@ func TestCancelledBeforeStart(t *testing.T) {
 	w := newWorld()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	run, err := Do(ctx, single(t, w, sequence(action("", "count", nil), work("a", 1)), "n", "a"), &Options{Journal: name, Emitted: w.emitted})
+	run, err := Do(ctx, single(t, w, sequence(action("", "count", nil), work("a", 1)), "n", "a"),
+		&Options{Journal: name, Emitted: w.emitted})
 	wantError(t, err, context.Canceled)
 	if run.Ticks() != 0 || len(w.started) > 0 || len(w.emits) > 0 {
 		t.Errorf("%d ticks, %d jobs", run.Ticks(), len(w.started))
@@ -366,7 +409,8 @@ func TestCancelledBeforeStart(t *testing.T) {
 	if got := ending(t, name); got != Interrupted {
 		t.Errorf("the journal ends with %q", got)
 	}
-	run, err = Do(t.Context(), single(t, w, sequence(action("", "count", nil), work("a", 1)), "n", "a"), &Options{Journal: name, Emitted: w.emitted})
+	run, err = Do(t.Context(), single(t, w, sequence(action("", "count", nil), work("a", 1)), "n",
+		"a"), &Options{Journal: name, Emitted: w.emitted})
 	wantDone(t, run, err)
 }
 
@@ -377,7 +421,8 @@ func TestCancelledAtTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	root := action("", "count", nil)
-	run, err := Do(ctx, single(t, w, root, "n"), &Options{Journal: name, Emitted: w.emitted, Ticked: func(*tree.Run) { cancel() }})
+	run, err := Do(ctx, single(t, w, root, "n"), &Options{Journal: name, Emitted: w.emitted,
+		Ticked: func(*tree.Run) { cancel() }})
 	wantError(t, err, context.Canceled)
 	if len(w.emits) > 0 || run.Status() != tree.Success {
 		t.Errorf("%d values were delivered, the run is %s", len(w.emits), run.Status())
@@ -389,8 +434,9 @@ func TestCancelledAtTheEnd(t *testing.T) {
 	}
 }
 
-// A job that fails because the run is cancelled has no result, and is started again when the run is resumed. Here the job
-// ends while a value is delivered, so that its failure is known before the run looks at the context.
+// A job that fails because the run is cancelled has no result, and is started again when the run is
+// resumed. Here the job ends while a value is delivered, so that its failure is known before the
+// run looks at the context.
 func TestResultOfCancelledRunIsDropped(t *testing.T) {
 	name := journalName(t)
 	inBubble(t, func(t *testing.T) {
@@ -402,7 +448,8 @@ func TestResultOfCancelledRunIsDropped(t *testing.T) {
 			}
 			return tree.Success
 		})
-		root := inner(tree.Parallel, leafJob("job"), sequence(after(tree.Wait, time.Second), publish))
+		root := inner(tree.Parallel, leafJob("job"),
+			sequence(after(tree.Wait, time.Second), publish))
 		o := &Options{Journal: name, Emitted: func(context.Context, *tree.Run, tree.Emit) error {
 			cancel()
 			synctest.Wait() // until the job has failed
@@ -413,7 +460,8 @@ func TestResultOfCancelledRunIsDropped(t *testing.T) {
 		if run.Status() != tree.Running {
 			t.Errorf("the run is %s", run.Status())
 		}
-		run, err = Do(t.Context(), withJobs(t, root, map[string]tree.Job{"job": quick}), &Options{Journal: name})
+		run, err = Do(t.Context(), withJobs(t, root, map[string]tree.Job{"job": quick}),
+			&Options{Journal: name})
 		wantDone(t, run, err)
 	})
 }

@@ -1,11 +1,13 @@
-// Package runner runs behaviour trees: it ticks them, starts and cancels their jobs, and writes a journal from which
-// another process can resume a run.
+// Package runner runs behaviour trees: it ticks them, starts and cancels their jobs, and writes a
+// journal from which another process can resume a run.
 //
-// A tick is written to the journal before its effects, and the journal is synced before jobs are started and published
-// values are delivered. So a resumed run starts only the jobs that had not finished, and delivers again only the values
-// of its last tick. Ticks are triggered by the end of jobs and by timers; nothing is polled.
+// A tick is written to the journal before its effects, and the journal is synced before jobs are
+// started and published values are delivered. So a resumed run starts only the jobs that had not
+// finished, and delivers again only the values of its last tick. Ticks are triggered by the end of
+// jobs and by timers; nothing is polled.
 //
-// When Do returns, no job is running, except for one that did not stop within the grace period, which is an error.
+// When Do returns, no job is running, except for one that did not stop within the grace period,
+// which is an error.
 package runner
 
 import (
@@ -21,8 +23,8 @@ import (
 	"signalbox/internal/tree"
 )
 
-// Errors that stop a run which makes no progress. They are wrapped with the names of the running leaves. The run can be
-// resumed from its journal.
+// Errors that stop a run which makes no progress. They are wrapped with the names of the running
+// leaves. The run can be resumed from its journal.
 var (
 	// ErrTickBudget means that the tree is still running after the maximum number of ticks.
 	ErrTickBudget = errors.New("tick budget spent")
@@ -44,16 +46,18 @@ type Options struct {
 	File, Source string
 	// MaxTicks is the maximum number of ticks; default 100,000.
 	MaxTicks int
-	// Watchdog is how long a run may make no progress, after the last of the tree's running waits, backoffs and timeouts
-	// has ended; default 10 minutes. A negative value disables it.
+	// Watchdog is how long a run may make no progress, after the last of the tree's running waits,
+	// backoffs and timeouts has ended; default 10 minutes. A negative value disables it.
 	Watchdog time.Duration
 	// Grace is how long a cancelled job may take to end; default 10 seconds.
 	Grace time.Duration
-	// Emitted is called with each published value after it was recorded; nil drops them. When a run is resumed, Emitted
-	// may be called again with the values of the last tick: see Emit.Seq. An error stops the run, which can be resumed.
+	// Emitted is called with each published value after it was recorded; nil drops them. When a run
+	// is resumed, Emitted may be called again with the values of the last tick: see Emit.Seq. An
+	// error stops the run, which can be resumed.
 	Emitted func(ctx context.Context, run *tree.Run, e tree.Emit) error
-	// EmitUnsynced delivers values before their tick is on stable storage. After a power failure, a run may repeat the tick.
-	// Set it only if the repeated values are the same, and receiving them again does no harm.
+	// EmitUnsynced delivers values before their tick is on stable storage. After a power failure, a
+	// run may repeat the tick. Set it only if the repeated values are the same, and receiving them
+	// again does no harm.
 	EmitUnsynced bool
 	// Opened, if not nil, is called once with the new or resumed run before its first tick.
 	Opened func(*tree.Run)
@@ -61,9 +65,9 @@ type Options struct {
 	Ticked func(*tree.Run)
 }
 
-// Do runs a tree until it ends, or resumes it from its journal, and returns the run. If the journal has the end of the
-// run, Do returns the run as it ended. The error is the reason why the run did not end: an error of the context, of the
-// journal or of Emitted, or one of the errors above.
+// Do runs a tree until it ends, or resumes it from its journal, and returns the run. If the journal
+// has the end of the run, Do returns the run as it ended. The error is the reason why the run did
+// not end: an error of the context, of the journal or of Emitted, or one of the errors above.
 func Do(ctx context.Context, t *tree.Tree, o *Options) (*tree.Run, error) {
 	opts := *o
 	if opts.MaxTicks == 0 {
@@ -100,7 +104,8 @@ type execution struct {
 	jobs    map[int]*job
 	// queued holds the jobs that a tick requested and that are not started yet.
 	queued map[int]tree.Start
-	// resumed holds the time of the last tick when this process opened the run, and the time at which it did.
+	// resumed holds the time of the last tick when this process opened the run, and the time at
+	// which it did.
 	resumed struct{ lastTick, at time.Time }
 	// ended receives a value when a job ends. It has room for one.
 	ended chan struct{}
@@ -172,7 +177,8 @@ func StartReplay(t *tree.Tree, h tree.Header) (*tree.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tree.NewReplay(t, &tree.RunOptions{ID: h.Run, Inputs: inputs, Globals: globals, Observe: true})
+	return tree.NewReplay(t, &tree.RunOptions{ID: h.Run, Inputs: inputs, Globals: globals,
+		Observe: true})
 }
 
 // writeEnding writes to the journal how the run ended or why it stopped.
@@ -185,11 +191,12 @@ func (e *execution) writeEnding(ctx context.Context, err error) error {
 	default:
 		ending.End, ending.Error = Failed, err.Error()
 	}
-	return errors.Join(err, e.journal.write(func(dst []byte) []byte { return tree.AppendEnding(dst, ending) }))
+	return errors.Join(err,
+		e.journal.write(func(dst []byte) []byte { return tree.AppendEnding(dst, ending) }))
 }
 
-// loop ticks until the tree ends. It begins with the effects of the last tick, because a resumed run may have been stopped
-// before all of them were done.
+// loop ticks until the tree ends. It begins with the effects of the last tick, because a resumed
+// run may have been stopped before all of them were done.
 func (e *execution) loop(ctx context.Context) error {
 	e.progress = e.now()
 	e.queue(e.run.Pending())
@@ -205,9 +212,11 @@ func (e *execution) loop(ctx context.Context) error {
 			return nil
 		}
 		if e.run.Ticks() >= e.MaxTicks {
-			return fmt.Errorf("%w: %d ticks; running: %s", ErrTickBudget, e.run.Ticks(), e.runningLeaves())
+			return fmt.Errorf("%w: %d ticks; running: %s", ErrTickBudget, e.run.Ticks(),
+				e.runningLeaves())
 		}
-		// In a resumed run, a timer that ended in the meantime may halt a queued job, which must not be started then.
+		// In a resumed run, a timer that ended in the meantime may halt a queued job, which must
+		// not be started then.
 		if e.ticked || !e.due(e.now()) {
 			e.startQueued(ctx)
 		}
@@ -215,8 +224,8 @@ func (e *execution) loop(ctx context.Context) error {
 			if err := e.wait(ctx); err != nil {
 				return err
 			}
-			// A job may have failed because the context is done. Its result is dropped, and the job is started again when the
-			// run is resumed.
+			// A job may have failed because the context is done. Its result is dropped, and the job
+			// is started again when the run is resumed.
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -239,8 +248,8 @@ func (e *execution) loop(ctx context.Context) error {
 	}
 }
 
-// now returns the time for the tree: the system time, or, if the system clock was set back, the time of the last tick in
-// the journal plus the time since the run was resumed.
+// now returns the time for the tree: the system time, or, if the system clock was set back, the
+// time of the last tick in the journal plus the time since the run was resumed.
 func (e *execution) now() time.Time {
 	now := time.Now()
 	if least := e.resumed.lastTick.Add(now.Sub(e.resumed.at)); least.After(now) {
@@ -263,8 +272,9 @@ func (e *execution) startQueued(ctx context.Context) {
 	clear(e.queued)
 }
 
-// reapHalted starts the halted ones of jobs with a context that is done. A process that was killed before it could cancel
-// them may have left programs running, which such a job stops. afterTick waits for them.
+// reapHalted starts the halted ones of jobs with a context that is done. A process that was killed
+// before it could cancel them may have left programs running, which such a job stops. afterTick
+// waits for them.
 func (e *execution) reapHalted(ctx context.Context, jobs []tree.Start) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -292,7 +302,8 @@ func (e *execution) afterTick(ctx context.Context) error {
 	if e.Emitted != nil {
 		for _, emitted := range e.run.Emitted() {
 			if err := e.Emitted(ctx, e.run, emitted); err != nil {
-				return fmt.Errorf("the value that %s published could not be delivered: %w", e.run.Tree().Path(emitted.Node), err)
+				return fmt.Errorf("the value that %s published could not be delivered: %w",
+					e.run.Tree().Path(emitted.Node), err)
 			}
 		}
 	}
@@ -356,7 +367,8 @@ func (e *execution) stop(nodes []int) error {
 			grace.Reset(0) // the others have no time left either
 		}
 		if !j.hasEnded() {
-			errs = append(errs, fmt.Errorf("%w: %s, %s after it was cancelled", ErrJobStuck, j.start.Request.Path, e.Grace))
+			errs = append(errs, fmt.Errorf("%w: %s, %s after it was cancelled", ErrJobStuck,
+				j.start.Request.Path, e.Grace))
 		}
 	}
 	return errors.Join(errs...)
@@ -395,7 +407,8 @@ func (e *execution) wait(ctx context.Context) error {
 		case !timed && len(e.jobs) == 0 && !e.ticked:
 			return nil // it was stuck in another process, and may no longer be
 		case !timed && len(e.jobs) == 0:
-			return fmt.Errorf("%w: %s answered RUNNING and asked for no timer", ErrStuck, e.runningLeaves())
+			return fmt.Errorf("%w: %s answered RUNNING and asked for no timer", ErrStuck,
+				e.runningLeaves())
 		}
 		next := wake
 		if !timed { // a timer may bring progress, so the watchdog waits for it
@@ -434,7 +447,8 @@ func (e *execution) due(now time.Time) bool {
 	return timed && !wake.After(now)
 }
 
-// watchdogDeadline returns the time at which the watchdog stops the run, and false if it is disabled.
+// watchdogDeadline returns the time at which the watchdog stops the run, and false if it is
+// disabled.
 func (e *execution) watchdogDeadline() (time.Time, bool) {
 	from := e.progress
 	if until := e.run.LatestDeadline(); until.After(from) {

@@ -11,15 +11,17 @@ import (
 
 // Prompt is the input of a model call.
 type Prompt struct {
-	// Text is the argument "prompt", or the value of the key llm_request if it is absent. It may be structured.
+	// Text is the argument "prompt", or the value of the key llm_request if it is absent. It may be
+	// structured.
 	Text any
 	// Settings are the call's other arguments, such as system or model.
 	Settings map[string]any
 }
 
-// Model returns the leaf for llm_call, given a function that returns the complete reply of a model. The reply is written
-// to llm_response, accumulated_content and the key that the argument "response_key" names. Each call starts a new turn.
-// If the function returns an error, the leaf fails with it.
+// Model returns the leaf for llm_call, given a function that returns the complete reply of a model.
+// The reply is written to llm_response, accumulated_content and the key that the argument
+// "response_key" names. Each call starts a new turn. If the function returns an error, the leaf
+// fails with it.
 func Model(reply func(ctx context.Context, key string, p Prompt) (string, error)) tree.Leaf {
 	return tree.Leaf{
 		Prepare: func(c *tree.Call) (any, error) {
@@ -32,7 +34,8 @@ func Model(reply func(ctx context.Context, key string, p Prompt) (string, error)
 				args["prompt"] = request
 			}
 			if args["prompt"] == nil {
-				return nil, errors.New("there is no prompt: set llm_request, or give the argument prompt")
+				return nil, errors.New(
+					"there is no prompt: set llm_request, or give the argument prompt")
 			}
 			if given := args["response_key"]; given != nil {
 				key, ok := given.(string)
@@ -80,9 +83,11 @@ const lastResult = "_tool_result"
 // maxToolResults is the number of results that are kept for the model.
 const maxToolResults = 100
 
-// Tool returns the leaf for a tool, given its function. The result or error is added to tool_results as
-// {tool, success, result | error}, and is the value of _tool_result until the next tool. The leaf fails if the tool does.
-func Tool(name string, use func(ctx context.Context, key string, args map[string]any) (any, error)) tree.Leaf {
+// Tool returns the leaf for a tool, given its function. The result or error is added to
+// tool_results as {tool, success, result | error}, and is the value of _tool_result until the next
+// tool. The leaf fails if the tool does.
+func Tool(name string, use func(ctx context.Context, key string, args map[string]any) (any,
+	error)) tree.Leaf {
 	return tree.Leaf{
 		Job: func(ctx context.Context, r tree.Request) tree.Result {
 			args, _ := r.Payload.(map[string]any)
@@ -104,7 +109,8 @@ func Tool(name string, use func(ctx context.Context, key string, args map[string
 			case err != nil:
 				c.Fail("the result of %s cannot be kept: %v", name, err)
 				// the model must not mistake an older result for this one
-				if err := keepResult(c, map[string]any{"tool": name, "success": false, "error": c.Err()}); err != nil {
+				if err := keepResult(c, map[string]any{"tool": name, "success": false,
+					"error": c.Err()}); err != nil {
 					return c.Fail("%v", err)
 				}
 				return tree.Failure
@@ -124,7 +130,8 @@ func keepResult(c *tree.Call, entry map[string]any) error {
 	}
 	list, _ := before.([]any)
 	list = append(list[max(0, len(list)-maxToolResults+1):len(list):len(list)], entry)
-	for err = c.Set(blackboard.KeyToolResults, list); err != nil && len(list) > 1; err = c.Set(blackboard.KeyToolResults, list) {
+	for err = c.Set(blackboard.KeyToolResults, list); err != nil &&
+		len(list) > 1; err = c.Set(blackboard.KeyToolResults, list) {
 		list = list[1:]
 	}
 	if err == nil {

@@ -21,17 +21,23 @@ type asked struct {
 	Settings map[string]any
 }
 
-func modelRun(t *testing.T, node *tree.Node, inputs args, reply func() (string, error)) (*tree.Run, []asked) {
+func modelRun(t *testing.T, node *tree.Node, inputs args, reply func() (string, error)) (*tree.Run,
+	[]asked) {
 	t.Helper()
 	var calls []asked
 	services := &tree.Registry{}
-	services.Add(tree.LLMCall, "", Model(func(_ context.Context, key string, p Prompt) (string, error) {
-		calls = append(calls, asked{key, p.Text, p.Settings})
-		return reply()
-	}))
+	services.Add(tree.LLMCall, "",
+		Model(func(_ context.Context, key string, p Prompt) (string, error) {
+			calls = append(calls, asked{key, p.Text, p.Settings})
+			return reply()
+		}))
 	node.Kind = tree.LLMCall
-	compiled := compile(t, &tree.Definition{Name: "test", Keys: []tree.Key{{Name: "answer"}, {Name: "number", Type: tree.Int}}, Root: node}, nil)
-	run, err := Do(t.Context(), compiled, &Options{Journal: journalName(t), Run: tree.RunOptions{ID: "m", Services: services, Inputs: inputs}})
+	compiled := compile(t,
+		&tree.Definition{Name: "test",
+			Keys: []tree.Key{{Name: "answer"}, {Name: "number", Type: tree.Int}}, Root: node}, nil)
+	run, err := Do(t.Context(), compiled,
+		&Options{Journal: journalName(t), Run: tree.RunOptions{ID: "m", Services: services,
+			Inputs: inputs}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,21 +56,33 @@ func TestModel(t *testing.T) {
 		board  args
 		err    string
 	}{
-		"prompt":      {args{"prompt": "hi"}, nil, hello, &asked{"m/0/1", "hi", args{}}, both, ""},
-		"settings":    {args{"prompt": "hi", "system": "be kind", "max": 3}, nil, hello, &asked{"m/0/1", "hi", args{"system": "be kind", "max": int64(3)}}, both, ""},
-		"request":     {nil, args{"llm_request": "from before"}, hello, &asked{"m/0/1", "from before", args{}}, both, ""},
-		"structured":  {nil, args{"llm_request": structured}, hello, &asked{"m/0/1", structured, args{}}, both, ""},
-		"prompt wins": {args{"prompt": "hi"}, args{"llm_request": "from before"}, hello, &asked{"m/0/1", "hi", args{}}, both, ""},
+		"prompt": {args{"prompt": "hi"}, nil, hello, &asked{"m/0/1", "hi", args{}}, both, ""},
+		"settings": {args{"prompt": "hi", "system": "be kind", "max": 3}, nil, hello,
+			&asked{"m/0/1", "hi", args{"system": "be kind", "max": int64(3)}}, both, ""},
+		"request": {nil, args{"llm_request": "from before"}, hello,
+			&asked{"m/0/1", "from before", args{}}, both, ""},
+		"structured": {nil, args{"llm_request": structured}, hello,
+			&asked{"m/0/1", structured, args{}}, both, ""},
+		"prompt wins": {args{"prompt": "hi"}, args{"llm_request": "from before"}, hello,
+			&asked{"m/0/1", "hi", args{}}, both, ""},
 		"a key as prompt": {args{"prompt": tree.Ref{Key: "answer"}}, args{"answer": "42"}, hello,
-			&asked{"m/0/1", "42", args{}}, args{"llm_response": "hello", "accumulated_content": "hello", "answer": "42"}, ""},
-		"response key":            {args{"prompt": "hi", "response_key": "answer"}, nil, hello, &asked{"m/0/1", "hi", args{}}, args{"llm_response": "hello", "accumulated_content": "hello", "answer": "hello"}, ""},
-		"no prompt":               {nil, nil, hello, nil, args{}, "there is no prompt"},
-		"response key undeclared": {args{"prompt": "hi", "response_key": tree.Ref{Key: "answer"}}, args{"answer": "gone"}, hello, nil, args{"answer": "gone"}, "'gone'"},
-		"response key mistyped":   {args{"prompt": "hi", "response_key": "number"}, nil, hello, &asked{"m/0/1", "hi", args{}}, both, "'number'"},
-		"response key no text":    {args{"prompt": "hi", "response_key": 7}, nil, hello, nil, args{}, "response_key must be the name of a key"},
-		"error": {args{"prompt": "hi"}, nil, func() (string, error) { return "half", errors.New("the line is dead") },
+			&asked{"m/0/1", "42", args{}},
+			args{"llm_response": "hello", "accumulated_content": "hello", "answer": "42"}, ""},
+		"response key": {args{"prompt": "hi", "response_key": "answer"}, nil, hello,
+			&asked{"m/0/1", "hi", args{}},
+			args{"llm_response": "hello", "accumulated_content": "hello", "answer": "hello"}, ""},
+		"no prompt": {nil, nil, hello, nil, args{}, "there is no prompt"},
+		"response key undeclared": {args{"prompt": "hi", "response_key": tree.Ref{Key: "answer"}},
+			args{"answer": "gone"}, hello, nil, args{"answer": "gone"}, "'gone'"},
+		"response key mistyped": {args{"prompt": "hi", "response_key": "number"}, nil, hello,
+			&asked{"m/0/1", "hi", args{}}, both, "'number'"},
+		"response key no text": {args{"prompt": "hi", "response_key": 7}, nil, hello, nil,
+			args{}, "response_key must be the name of a key"},
+		"error": {args{"prompt": "hi"}, nil,
+			func() (string, error) { return "half", errors.New("the line is dead") },
 			&asked{"m/0/1", "hi", args{}}, args{}, "the line is dead"},
-		"panic": {args{"prompt": "hi"}, nil, func() (string, error) { panic("broken") }, &asked{"m/0/1", "hi", args{}}, args{}, "panic: broken"},
+		"panic": {args{"prompt": "hi"}, nil, func() (string, error) { panic("broken") },
+			&asked{"m/0/1", "hi", args{}}, args{}, "panic: broken"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run, calls := modelRun(t, &tree.Node{Args: c.args}, c.inputs, c.reply)
@@ -75,10 +93,12 @@ func TestModel(t *testing.T) {
 			if diff := cmp.Diff(want, calls); diff != "" {
 				t.Errorf("calls (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(c.board, only(run, "llm_response", "accumulated_content", "answer", "number")); diff != "" {
+			if diff := cmp.Diff(c.board, only(run, "llm_response", "accumulated_content", "answer",
+				"number")); diff != "" {
 				t.Errorf("the board (-want +got):\n%s", diff)
 			}
-			if got := run.View(0).Err; (got == "") != (c.err == "") || !strings.Contains(got, c.err) {
+			if got := run.View(0).Err; (got == "") != (c.err == "") ||
+				!strings.Contains(got, c.err) {
 				t.Errorf("the leaf says %q, want %q", got, c.err)
 			}
 			if want := c.err == ""; (run.Status() == tree.Success) != want {
@@ -91,7 +111,8 @@ func TestModel(t *testing.T) {
 // A call starts a turn, so that the next reply is parsed.
 func TestModelStartsTurn(t *testing.T) {
 	for _, err := range []error{nil, errors.New("the line is dead")} {
-		run, _ := modelRun(t, &tree.Node{Args: args{"prompt": "hi"}}, args{turnsignal.Parsed: true}, func() (string, error) { return "", err })
+		run, _ := modelRun(t, &tree.Node{Args: args{"prompt": "hi"}}, args{turnsignal.Parsed: true},
+			func() (string, error) { return "", err })
 		if got := run.Board().Snapshot()[turnsignal.Parsed]; got != false {
 			t.Errorf("the model answers %v, and the turn is parsed: %v", err, got)
 		}
@@ -103,10 +124,12 @@ func TestReplyIsParsedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newWorld()
 		ask := &tree.Node{Kind: tree.LLMCall, Args: args{"prompt": "hi"}}
-		root := inner(tree.Parallel, ask, sequence(after(tree.Wait, time.Millisecond), action("", "parse_response_signal", nil)))
+		root := inner(tree.Parallel, ask, sequence(after(tree.Wait, time.Millisecond),
+			action("", "parse_response_signal", nil)))
 		root = sequence(root, action("", "parse_response_signal", nil))
 		compiled := compile(t, &tree.Definition{Name: "test", Root: root}, w.functions())
-		run, err := Do(t.Context(), compiled, &Options{Run: tree.RunOptions{Services: w.services()}})
+		run, err := Do(t.Context(), compiled,
+			&Options{Run: tree.RunOptions{Services: w.services()}})
 		wantDone(t, run, err)
 		if signal, _ := run.Board().Snapshot()["last_signal"].(args); signal["type"] != "need_turn" {
 			t.Errorf("the signal is %v", signal)
@@ -118,13 +141,18 @@ func TestReplyIsParsedOnce(t *testing.T) {
 func toolRun(t *testing.T, times int, use func(n int, a map[string]any) (any, error)) *tree.Run {
 	t.Helper()
 	services := &tree.Registry{}
-	services.Add(tree.Tool, "hammer", Tool("hammer", func(_ context.Context, key string, a map[string]any) (any, error) {
-		return use(int(attempt(key)), a)
-	}))
-	root := inner(tree.Repeat, inner(tree.AlwaysSucceed, &tree.Node{Kind: tree.Tool, Fn: "hammer", Args: args{"nail": tree.Ref{Key: "nail"}}}))
+	services.Add(tree.Tool, "hammer",
+		Tool("hammer", func(_ context.Context, key string, a map[string]any) (any, error) {
+			return use(int(attempt(key)), a)
+		}))
+	root := inner(tree.Repeat,
+		inner(tree.AlwaysSucceed, &tree.Node{Kind: tree.Tool, Fn: "hammer",
+			Args: args{"nail": tree.Ref{Key: "nail"}}}))
 	root.Times = times
 	compiled := compile(t, &tree.Definition{Name: "test", Keys: keys("nail"), Root: root}, nil)
-	run, err := Do(t.Context(), compiled, &Options{Journal: journalName(t), Run: tree.RunOptions{Services: services, Inputs: args{"nail": 7}}})
+	run, err := Do(t.Context(), compiled,
+		&Options{Journal: journalName(t), Run: tree.RunOptions{Services: services,
+			Inputs: args{"nail": 7}}})
 	wantDone(t, run, err)
 	return run
 }
@@ -161,7 +189,8 @@ func TestTool(t *testing.T) {
 }
 
 func TestToolFailsWithItsError(t *testing.T) {
-	run := toolRun(t, 1, func(int, map[string]any) (any, error) { return nil, errors.New("it slipped") })
+	run := toolRun(t, 1,
+		func(int, map[string]any) (any, error) { return nil, errors.New("it slipped") })
 	if view := run.View(2); view.Status != tree.Failure || view.Err != "it slipped" {
 		t.Errorf("the leaf is %s: %s", view.Status, view.Err)
 	}
@@ -194,9 +223,11 @@ func TestLargeToolResults(t *testing.T) {
 	}
 }
 
-// A result that cannot be kept is a failure, of which the model is told too, and earlier results are kept.
+// A result that cannot be kept is a failure, of which the model is told too, and earlier results
+// are kept.
 func TestToolResultThatCannotBeKept(t *testing.T) {
-	for name, v := range map[string]any{"too large": strings.Repeat("x", tree.MaxValue+1), "no value": struct{}{}} {
+	for name, v := range map[string]any{"too large": strings.Repeat("x", tree.MaxValue+1),
+		"no value": struct{}{}} {
 		t.Run(name, func(t *testing.T) {
 			run := toolRun(t, 2, func(n int, _ map[string]any) (any, error) {
 				if n == 1 {
@@ -204,7 +235,8 @@ func TestToolResultThatCannotBeKept(t *testing.T) {
 				}
 				return v, nil
 			})
-			if view := run.View(2); view.Status != tree.Failure || !strings.Contains(view.Err, "the result of hammer cannot be kept") {
+			if view := run.View(2); view.Status != tree.Failure ||
+				!strings.Contains(view.Err, "the result of hammer cannot be kept") {
 				t.Errorf("the leaf is %s: %s", view.Status, view.Err)
 			}
 			want := []any{
@@ -230,28 +262,43 @@ func TestJobsThatMisbehave(t *testing.T) {
 		leaf tree.Leaf
 		err  string
 	}{
-		"panics":          {tree.Leaf{Job: func(context.Context, tree.Request) tree.Result { panic("oh") }}, "panic: oh"},
-		"answers RUNNING": {tree.Leaf{Job: answer(tree.Running)}, "RUNNING, not as SUCCESS or FAILURE"},
+		"panics": {tree.Leaf{Job: func(context.Context,
+			tree.Request) tree.Result {
+			panic("oh")
+		}}, "panic: oh"},
+		"answers RUNNING": {tree.Leaf{Job: answer(tree.Running)},
+			"RUNNING, not as SUCCESS or FAILURE"},
 		"answers nothing": {tree.Leaf{Job: answer(tree.Idle)}, "IDLE, not as SUCCESS or FAILURE"},
-		"writes what is not declared": {tree.Leaf{Job: func(context.Context, tree.Request) tree.Result {
+		"writes what is not declared": {tree.Leaf{Job: func(context.Context,
+			tree.Request) tree.Result {
 			return tree.Result{Status: tree.Success, Writes: args{"gone": 1}}
 		}}, "'gone'"},
-		"finishes with a panic": {tree.Leaf{Job: quick, Finish: func(*tree.Call, tree.Result) tree.Status { panic("late") }}, "panic: late"},
-		"finishes as RUNNING":   {tree.Leaf{Job: quick, Finish: func(*tree.Call, tree.Result) tree.Status { return tree.Running }}, "RUNNING, not as SUCCESS or FAILURE"},
-		"prepares a panic":      {tree.Leaf{Job: quick, Prepare: func(*tree.Call) (any, error) { panic("early") }}, "panic: early"},
-		"prepares an error":     {tree.Leaf{Job: quick, Prepare: func(*tree.Call) (any, error) { return nil, errors.New("no paper") }}, "no paper"},
-		"prepares nonsense":     {tree.Leaf{Job: quick, Prepare: func(*tree.Call) (any, error) { return struct{}{}, nil }}, "cannot be recorded"},
+		"finishes with a panic": {tree.Leaf{Job: quick,
+			Finish: func(*tree.Call, tree.Result) tree.Status { panic("late") }}, "panic: late"},
+		"finishes as RUNNING": {tree.Leaf{Job: quick,
+			Finish: func(*tree.Call, tree.Result) tree.Status { return tree.Running }},
+			"RUNNING, not as SUCCESS or FAILURE"},
+		"prepares a panic": {tree.Leaf{Job: quick,
+			Prepare: func(*tree.Call) (any, error) { panic("early") }}, "panic: early"},
+		"prepares an error": {tree.Leaf{Job: quick,
+			Prepare: func(*tree.Call) (any, error) { return nil, errors.New("no paper") }},
+			"no paper"},
+		"prepares nonsense": {tree.Leaf{Job: quick,
+			Prepare: func(*tree.Call) (any, error) { return struct{}{}, nil }},
+			"cannot be recorded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			functions := &tree.Registry{}
 			functions.Add(tree.Action, "bad", c.leaf)
-			compiled := compile(t, &tree.Definition{Name: "test", Root: action("", "bad", nil)}, functions)
+			compiled := compile(t, &tree.Definition{Name: "test", Root: action("", "bad", nil)},
+				functions)
 			journal := journalName(t)
 			run, err := Do(t.Context(), compiled, &Options{Journal: journal})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if view := run.View(0); view.Status != tree.Failure || !strings.Contains(view.Err, c.err) {
+			if view := run.View(0); view.Status != tree.Failure ||
+				!strings.Contains(view.Err, c.err) {
 				t.Errorf("the leaf is %s: %s", view.Status, view.Err)
 			}
 			again, err := Do(t.Context(), compiled, &Options{Journal: journal})

@@ -46,34 +46,51 @@ func stopCases() []stopCase {
 		}
 	}
 	each := func(items, as, index string, body *tree.Node) *tree.Node {
-		return &tree.Node{Kind: tree.ForEach, Items: items, As: as, Index: index, Children: []*tree.Node{body}}
+		return &tree.Node{Kind: tree.ForEach, Items: items, As: as, Index: index,
+			Children: []*tree.Node{body}}
 	}
-	wide := inner(tree.Parallel, work("a", 10), work("b", 25), work("c", 4), work("d", 3), work("e", 50))
+	wide := inner(tree.Parallel, work("a", 10), work("b", 25), work("c", 4), work("d", 3),
+		work("e", 50))
 	wide.MaxConcurrent = 2
-	one := inner(tree.Parallel, work("a", 30), action("b", "collect", args{"takes": int64(11), "item": "b"}), work("c", 20))
+	one := inner(tree.Parallel, work("a", 30),
+		action("b", "collect", args{"takes": int64(11), "item": "b"}), work("c", 20))
 	one.Require = 1
-	retried := after(tree.Retry, 100*time.Millisecond, action("flaky", "work", args{"takes": int64(13), "fails": int64(3), "writes": args{"a": 1}}))
+	retried := after(tree.Retry, 100*time.Millisecond,
+		action("flaky", "work", args{"takes": int64(13), "fails": int64(3),
+			"writes": args{"a": 1}}))
 	retried.Times = 5
 	inside := each("outer", "row", "", each("list", "x", "i", sequence(
-		action("", "collect", args{"takes": int64(3), "item": args{"row": tree.Ref{Key: "row"}, "x": tree.Ref{Key: "x"}, "i": tree.Ref{Key: "i"}}}))))
-	until := inner(tree.Repeat, sequence(action("", "count", nil), work("a", 17), is("n", int64(4))))
+		action("", "collect",
+			args{"takes": int64(3), "item": args{"row": tree.Ref{Key: "row"},
+				"x": tree.Ref{Key: "x"}, "i": tree.Ref{Key: "i"}}}))))
+	until := inner(tree.Repeat, sequence(action("", "count", nil), work("a", 17),
+		is("n", int64(4))))
 	until.Until = tree.UntilSuccess
 	return []stopCase{
-		{"sequence", def(sequence(work("a", 10), action("", "count", nil), work("b", 20), action("", "note", args{"item": tree.Ref{Key: "b"}})), "a", "b", "n", "done"), true, tree.Success},
+		{"sequence", def(sequence(work("a", 10), action("", "count", nil), work("b", 20),
+			action("", "note", args{"item": tree.Ref{Key: "b"}})), "a", "b", "n", "done"), true,
+			tree.Success},
 		{"parallel", def(wide, "a", "b", "c", "d", "e"), true, tree.Success},
 		{"first of three", def(one, "a", "b", "c", "done"), false, tree.Success},
 		{"retry", def(sequence(retried, work("b", 1)), "a", "b"), true, tree.Success},
-		{"timeout", def(inner(tree.Selector, after(tree.Timeout, 40*time.Millisecond, sequence(work("a", 15), work("b", 60))), work("c", 5)), "a", "b", "c"), false, tree.Success},
-		{"wait", def(sequence(after(tree.Wait, 3*time.Second), action("", "count", nil), after(tree.Wait, time.Hour), work("a", 5)), "a", "n"), true, tree.Success},
-		{"for each", def(each("list", "x", "i", action("", "collect", item)), "done"), true, tree.Success},
+		{"timeout", def(inner(tree.Selector, after(tree.Timeout, 40*time.Millisecond,
+			sequence(work("a", 15), work("b", 60))), work("c", 5)), "a", "b", "c"), false,
+			tree.Success},
+		{"wait", def(sequence(after(tree.Wait, 3*time.Second), action("", "count", nil),
+			after(tree.Wait, time.Hour), work("a", 5)), "a", "n"), true, tree.Success},
+		{"for each", def(each("list", "x", "i", action("", "collect", item)), "done"), true,
+			tree.Success},
 		{"nested for each", func() *tree.Definition {
 			d := def(inside, "done")()
-			d.Keys = append(d.Keys, tree.Key{Name: "outer", Type: tree.List, Default: []any{true, args{"k": "v"}}})
+			d.Keys = append(d.Keys, tree.Key{Name: "outer", Type: tree.List,
+				Default: []any{true, args{"k": "v"}}})
 			return d
 		}, true, tree.Success},
 		{"repeat until", def(until, "a", "n"), true, tree.Success},
 		{"reactive", def(reactive(), "go", "slow", "flipped", "other"), false, tree.Success},
-		{"fails", def(sequence(work("a", 2), inner(tree.AlwaysFail, action("", "collect", args{"takes": int64(3), "item": 1})), work("b", 2)), "a", "b", "done"), true, tree.Failure},
+		{"fails", def(sequence(work("a", 2),
+			inner(tree.AlwaysFail, action("", "collect", args{"takes": int64(3), "item": 1})),
+			work("b", 2)), "a", "b", "done"), true, tree.Failure},
 		{"model and tool", def(conversation(), "answer"), true, tree.Success},
 	}
 }
@@ -84,7 +101,8 @@ func reactive() *tree.Node {
 		inner(tree.ReactiveSequence, is("go", int64(1)), work("slow", 70)),
 		inner(tree.AlwaysFail, work("other", 200))))
 	set := func(v, takes int64) *tree.Node {
-		return action(fmt.Sprintf("set%d", v), "work", args{"takes": takes, "writes": args{"go": v}})
+		return action(fmt.Sprintf("set%d", v), "work",
+			args{"takes": takes, "writes": args{"go": v}})
 	}
 	again := inner(tree.Retry, guarded)
 	again.Times = 2
@@ -94,36 +112,47 @@ func reactive() *tree.Node {
 // conversation calls a model twice, and a tool that fails the first time.
 func conversation() *tree.Node {
 	return sequence(
-		&tree.Node{Kind: tree.LLMCall, Name: "ask", Args: args{"prompt": "hello", "temperature": 0.5}},
-		action("", "parse_response_signal", nil), action("", "update_signal_state", nil), action("", "log_signal", nil), action("", "strip_signal_from_response", nil),
-		&tree.Node{Kind: tree.Retry, Times: 2, Children: []*tree.Node{{Kind: tree.Tool, Name: "search", Fn: "search", Args: args{"q": tree.Ref{Key: "llm_response"}}}}},
-		&tree.Node{Kind: tree.LLMCall, Name: "again", Args: args{"prompt": tree.Ref{Key: "tool_results"}, "response_key": "answer"}},
+		&tree.Node{Kind: tree.LLMCall, Name: "ask",
+			Args: args{"prompt": "hello", "temperature": 0.5}},
+		action("", "parse_response_signal", nil), action("", "update_signal_state", nil),
+		action("", "log_signal", nil), action("", "strip_signal_from_response", nil),
+		&tree.Node{Kind: tree.Retry, Times: 2,
+			Children: []*tree.Node{{Kind: tree.Tool, Name: "search", Fn: "search",
+				Args: args{"q": tree.Ref{Key: "llm_response"}}}}},
+		&tree.Node{Kind: tree.LLMCall, Name: "again",
+			Args: args{"prompt": tree.Ref{Key: "tool_results"}, "response_key": "answer"}},
 	)
 }
 
 func (w *world) services() *tree.Registry {
 	r := &tree.Registry{}
-	request := func(key string, payload any) tree.Request { return tree.Request{Key: key, Payload: payload} }
+	request := func(key string,
+		payload any) tree.Request {
+		return tree.Request{Key: key, Payload: payload}
+	}
 	r.Add(tree.LLMCall, "", Model(func(ctx context.Context, key string, p Prompt) (string, error) {
-		err := w.wait(ctx, request(key, args{"prompt": p.Text, "settings": p.Settings}), 9*time.Millisecond)
+		err := w.wait(ctx, request(key, args{"prompt": p.Text, "settings": p.Settings}),
+			9*time.Millisecond)
 		return `I need more. <signal type="need_turn"><reason>search first</reason></signal>`, err
 	}))
-	r.Add(tree.Tool, "search", Tool("search", func(ctx context.Context, key string, a map[string]any) (any, error) {
-		if err := w.wait(ctx, request(key, a), 5*time.Millisecond); err != nil {
-			return nil, err
-		}
-		if attempt(key) == 1 {
-			return nil, os.ErrDeadlineExceeded
-		}
-		return []any{"found", attempt(key)}, nil
-	}))
+	r.Add(tree.Tool, "search",
+		Tool("search", func(ctx context.Context, key string, a map[string]any) (any, error) {
+			if err := w.wait(ctx, request(key, a), 5*time.Millisecond); err != nil {
+				return nil, err
+			}
+			if attempt(key) == 1 {
+				return nil, os.ErrDeadlineExceeded
+			}
+			return []any{"found", attempt(key)}, nil
+		}))
 	return r
 }
 
 // run runs or resumes a case in its own bubble, starting at a given time.
 func (c *stopCase) run(t *testing.T, name string, w *world, at time.Time) *course {
 	t.Helper()
-	got := &course{world: w, pending: map[int][]tree.Request{}, begun: map[int][]tree.Request{}, emits: map[int][]tree.Emit{}}
+	got := &course{world: w, pending: map[int][]tree.Request{}, begun: map[int][]tree.Request{},
+		emits: map[int][]tree.Emit{}}
 	var run *tree.Run
 	var err error
 	tick := 0
@@ -131,15 +160,16 @@ func (c *stopCase) run(t *testing.T, name string, w *world, at time.Time) *cours
 		if !at.IsZero() {
 			time.Sleep(time.Until(at))
 		}
-		run, err = Do(t.Context(), compile(t, c.def(), w.functions()), &Options{Journal: name, Run: tree.RunOptions{ID: "r1", Services: w.services()},
-			Emitted: func(ctx context.Context, r *tree.Run, e tree.Emit) error {
-				got.emits[tick] = append(got.emits[tick], e)
-				return w.emitted(ctx, r, e)
-			},
-			Ticked: func(r *tree.Run) {
-				tick = r.Ticks()
-				got.pending[tick], got.begun[tick] = requests(r.Pending()), requests(r.Started())
-			}})
+		run, err = Do(t.Context(), compile(t, c.def(), w.functions()),
+			&Options{Journal: name, Run: tree.RunOptions{ID: "r1", Services: w.services()},
+				Emitted: func(ctx context.Context, r *tree.Run, e tree.Emit) error {
+					got.emits[tick] = append(got.emits[tick], e)
+					return w.emitted(ctx, r, e)
+				},
+				Ticked: func(r *tree.Run) {
+					tick = r.Ticks()
+					got.pending[tick], got.begun[tick] = requests(r.Pending()), requests(r.Started())
+				}})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -197,8 +227,9 @@ func position(t *testing.T, part [][]byte) (ticks int, at time.Time) {
 
 func join(parts [][]byte) []byte { return slices.Concat(parts...) }
 
-// A run that is killed anywhere and resumed at once has the same journal as one that was not killed, byte for byte. It
-// repeats no recorded work, and delivers again only the values of its last tick.
+// A run that is killed anywhere and resumed at once has the same journal as one that was not
+// killed, byte for byte. It repeats no recorded work, and delivers again only the values of its
+// last tick.
 func TestResumeFromEveryLine(t *testing.T) {
 	for _, c := range stopCases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -214,10 +245,12 @@ func TestResumeFromEveryLine(t *testing.T) {
 					torn = append(torn, all[n][:1], all[n][:len(all[n])/2], all[n][:len(all[n])-1])
 				}
 				if n > 0 {
-					torn = append(torn, bytes.Repeat([]byte("x"), len(reference.journal)+1)) // longer than the rest
+					// longer than the rest
+					torn = append(torn, bytes.Repeat([]byte("x"), len(reference.journal)+1))
 				}
 				for _, tail := range torn {
-					c.resume(t, filepath.Join(dir, fmt.Sprintf("%d-%d", n, len(tail))), reference, n, tail)
+					c.resume(t, filepath.Join(dir, fmt.Sprintf("%d-%d", n, len(tail))), reference,
+						n, tail)
 				}
 			}
 		})
@@ -243,9 +276,11 @@ func (c *stopCase) resume(t *testing.T, name string, reference *course, n int, t
 	}
 	starts, emits := slices.Clone(reference.pending[ticks]), []tree.Emit(nil)
 	if n < len(all) {
-		if next, due := position(t, all[:n+1]); next > ticks && due.Equal(at) { // jobs that it halts are not started
+		// jobs that it halts are not started
+		if next, due := position(t, all[:n+1]); next > ticks && due.Equal(at) {
 			starts = slices.DeleteFunc(starts, func(s tree.Request) bool {
-				return !slices.ContainsFunc(reference.pending[next], func(p tree.Request) bool { return p.Key == s.Key })
+				return !slices.ContainsFunc(reference.pending[next],
+					func(p tree.Request) bool { return p.Key == s.Key })
 			})
 		}
 	}
@@ -307,7 +342,8 @@ func TestResumeMuchLater(t *testing.T) {
 					emits[e.Seq] = text
 				}
 				if len(emits) != len(reference.world.emits) {
-					t.Errorf("%d lines: there are %d emitted values, want %d", n, len(emits), len(reference.world.emits))
+					t.Errorf("%d lines: there are %d emitted values, want %d", n, len(emits),
+						len(reference.world.emits))
 				}
 			}
 		})

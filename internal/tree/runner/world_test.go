@@ -20,8 +20,9 @@ import (
 	"signalbox/internal/tree/turnsignal"
 )
 
-// world is the environment of a run, which outlives its process. Work that was started under a key is done at a fixed
-// time, however often it is requested, so a run that is killed and resumed at once has the same course as one that is not.
+// world is the environment of a run, which outlives its process. Work that was started under a key
+// is done at a fixed time, however often it is requested, so a run that is killed and resumed at
+// once has the same course as one that is not.
 type world struct {
 	mu      sync.Mutex
 	due     map[string]time.Time
@@ -92,7 +93,8 @@ func (w *world) emitted(_ context.Context, _ *tree.Run, e tree.Emit) error {
 	return nil
 }
 
-// chance has a duration and a result that depend on its key and args.seed. No two jobs are likely to end together.
+// chance has a duration and a result that depend on its key and args.seed. No two jobs are likely
+// to end together.
 func (w *world) chance(ctx context.Context, r tree.Request) tree.Result {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %s", r.Key, tree.FormatValue(r.Payload))
@@ -112,12 +114,13 @@ func (w *world) functions() *tree.Registry {
 	turnsignal.Register(r)
 	r.Add(tree.Action, "work", tree.Leaf{Job: w.work})
 	r.Add(tree.Action, "chance", tree.Leaf{Job: w.chance})
-	r.Add(tree.Action, "collect", tree.Leaf{Job: w.work, Finish: func(c *tree.Call, result tree.Result) tree.Status {
-		if result.Status != tree.Success {
-			return c.Fail("%s", result.Err)
-		}
-		return collect(c)
-	}})
+	r.Add(tree.Action, "collect",
+		tree.Leaf{Job: w.work, Finish: func(c *tree.Call, result tree.Result) tree.Status {
+			if result.Status != tree.Success {
+				return c.Fail("%s", result.Err)
+			}
+			return collect(c)
+		}})
 	r.Add(tree.Action, "note", tree.Leaf{Do: collect})
 	r.Add(tree.Action, "count", tree.Leaf{Do: func(c *tree.Call) tree.Status {
 		n, _ := c.Get("n")
@@ -142,7 +145,8 @@ func collect(c *tree.Call) tree.Status {
 	before, _ := c.Get("done")
 	list, _ := before.([]any)
 	item := c.Args()["item"]
-	if err := errors.Join(c.Set("done", append(slices.Clip(list), item)), c.Emit("done", item)); err != nil {
+	if err := errors.Join(c.Set("done", append(slices.Clip(list), item)),
+		c.Emit("done", item)); err != nil {
 		return c.Fail("%v", err)
 	}
 	return tree.Success
@@ -198,7 +202,8 @@ func compile(t testing.TB, def *tree.Definition, functions *tree.Registry) *tree
 // single compiles a tree with a root.
 func single(t testing.TB, w *world, root *tree.Node, names ...string) *tree.Tree {
 	t.Helper()
-	return compile(t, &tree.Definition{Name: "test", Keys: keys(names...), Root: root}, w.functions())
+	return compile(t, &tree.Definition{Name: "test", Keys: keys(names...), Root: root},
+		w.functions())
 }
 
 // inBubble runs f in virtual time. It fails if a goroutine of f is still running at the end.

@@ -16,7 +16,8 @@ import (
 
 // Signal is a turn signal that a run of a tree published.
 type Signal struct {
-	// Run is the ID of the run, Tree the name of its tree, and Node the path of the node that published the signal.
+	// Run is the ID of the run, Tree the name of its tree, and Node the path of the node that
+	// published the signal.
 	Run, Tree, Node string
 	// Nth is the number of the signal in the run, from 1.
 	Nth    int
@@ -29,11 +30,13 @@ func SignalOf(run *tree.Run, emit tree.Emit) (Signal, bool) {
 		return Signal{}, false
 	}
 	signal, ok := turnsignal.ParseSignal(emit.Value)
-	return Signal{run.ID(), run.Tree().Name(), run.Tree().Info(emit.Node).Path, emit.Nth, signal}, ok
+	return Signal{run.ID(), run.Tree().Name(), run.Tree().Info(emit.Node).Path, emit.Nth, signal},
+		ok
 }
 
 // Record records a published value on the ledger if it is a turn signal. It is idempotent.
-func Record(ctx context.Context, e *engine.Engine, run *tree.Run, emit tree.Emit, actor string) error {
+func Record(ctx context.Context, e *engine.Engine, run *tree.Run, emit tree.Emit,
+	actor string) error {
 	if emit.Topic != turnsignal.Topic {
 		return nil
 	}
@@ -44,8 +47,8 @@ func Record(ctx context.Context, e *engine.Engine, run *tree.Run, emit tree.Emit
 	return Put(ctx, e, s, actor)
 }
 
-// Put records a signal on the ledger, with its fields in a blob. It is idempotent. The signals of a run must be put in
-// their order.
+// Put records a signal on the ledger, with its fields in a blob. It is idempotent. The signals of a
+// run must be put in their order.
 func Put(ctx context.Context, e *engine.Engine, s Signal, actor string) error {
 	report, err := NewReport(s)
 	if err != nil {
@@ -59,11 +62,13 @@ func To(e *engine.Engine, actor string) func(context.Context, Signal) error {
 	return func(ctx context.Context, s Signal) error { return Put(ctx, e, s, actor) }
 }
 
-// ToWithoutText is To without what the model wrote: the ledger has the name of a signal, its number and its confidence, but neither its reason nor
-// its fields. It is for conversations, which are private, while everybody who may read the ledger, and every webhook, gets its events and blobs.
+// ToWithoutText is To without what the model wrote: the ledger has the name of a signal, its number
+// and its confidence, but neither its reason nor its fields. It is for conversations, which are
+// private, while everybody who may read the ledger, and every webhook, gets its events and blobs.
 func ToWithoutText(e *engine.Engine, actor string) func(context.Context, Signal) error {
 	return func(ctx context.Context, s Signal) error {
-		return Report{Run: s.Run, Tree: s.Tree, Node: s.Node, Turn: uint64(s.Nth), Signal: s.Signal.Type, Confidence: s.Signal.Confidence}.Put(ctx, e, actor)
+		return Report{Run: s.Run, Tree: s.Tree, Node: s.Node, Turn: uint64(s.Nth),
+			Signal: s.Signal.Type, Confidence: s.Signal.Confidence}.Put(ctx, e, actor)
 	}
 }
 
@@ -76,13 +81,17 @@ type Report struct {
 	Signal     string  `json:"signal"`
 	Confidence float64 `json:"confidence"`
 	Reason     string  `json:"reason"`
-	Body       []byte  `json:"body"` // the fields and the text of the signal, as JSON; empty means that the ledger does not have them
+	// the fields and the text of the signal, as JSON; empty means that the ledger does not have
+	// them
+	Body []byte `json:"body"`
 }
 
 // NewReport returns the report of a signal.
 func NewReport(s Signal) (Report, error) {
-	body, err := json.Marshal(map[string]any{"fields": s.Signal.Fields, "raw_xml": s.Signal.RawXML, "timestamp": s.Signal.Timestamp})
-	return Report{Run: s.Run, Tree: s.Tree, Node: s.Node, Turn: uint64(s.Nth), Signal: s.Signal.Type, Confidence: s.Signal.Confidence,
+	body, err := json.Marshal(map[string]any{"fields": s.Signal.Fields, "raw_xml": s.Signal.RawXML,
+		"timestamp": s.Signal.Timestamp})
+	return Report{Run: s.Run, Tree: s.Tree, Node: s.Node, Turn: uint64(s.Nth),
+		Signal: s.Signal.Type, Confidence: s.Signal.Confidence,
 		Reason: s.Signal.Reason(), Body: body}, err
 }
 
@@ -95,7 +104,8 @@ func (r Report) Put(ctx context.Context, e *engine.Engine, actor string) error {
 			return err
 		}
 	}
-	_, err := e.Do(ctx, rules.ReportTurnSignal{Run: r.Run, Tree: r.Tree, Node: r.Node, Turn: r.Turn, Signal: r.Signal,
+	_, err := e.Do(ctx, rules.ReportTurnSignal{Run: r.Run, Tree: r.Tree, Node: r.Node, Turn: r.Turn,
+		Signal:     r.Signal,
 		Confidence: r.Confidence, Reason: r.Reason, Body: digest, Actor: actor})
 	return err
 }

@@ -24,7 +24,8 @@ func newBox(t *testing.T) *box.Box {
 	t.Helper()
 	dir := t.TempDir()
 	opts := &box.Options{KeyFile: filepath.Join(dir, "box.key")}
-	if _, err := box.Init(t.Context(), filepath.Join(dir, box.FolderName), "ann", opts); err != nil {
+	if _, err := box.Init(t.Context(), filepath.Join(dir, box.FolderName), "ann",
+		opts); err != nil {
 		t.Fatal(err)
 	}
 	b, err := box.Open(t.Context(), filepath.Join(dir, box.FolderName), opts)
@@ -42,7 +43,9 @@ func newBox(t *testing.T) *box.Box {
 // newRun returns a run of a tree with two nodes.
 func newRun(t *testing.T, id string) *tree.Run {
 	t.Helper()
-	compiled, err := tree.Compile(&tree.Definition{Name: "turn", Root: &tree.Node{Kind: tree.Sequence, Children: []*tree.Node{{Kind: tree.Wait, Name: "hear"}}}}, nil)
+	compiled, err := tree.Compile(&tree.Definition{Name: "turn",
+		Root: &tree.Node{Kind: tree.Sequence,
+			Children: []*tree.Node{{Kind: tree.Wait, Name: "hear"}}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,12 +58,14 @@ func newRun(t *testing.T, id string) *tree.Run {
 
 // signal returns the value that a tree publishes for a signal.
 func signal(kind string, turn int64, fields map[string]any) tree.Emit {
-	return tree.Emit{Seq: int(turn) + 7, Nth: int(turn), Node: 1, Topic: turnsignal.Topic, Value: map[string]any{"type": kind, "confidence": 0.8, "fields": fields,
-		"raw_xml": `<signal type="` + kind + `">…</signal>`, "timestamp": "2026-01-02T03:04:05Z"}}
+	return tree.Emit{Seq: int(turn) + 7, Nth: int(turn), Node: 1, Topic: turnsignal.Topic,
+		Value: map[string]any{"type": kind, "confidence": 0.8, "fields": fields,
+			"raw_xml": `<signal type="` + kind + `">…</signal>`, "timestamp": "2026-01-02T03:04:05Z"}}
 }
 
 // heard returns the turn signals on the ledger, without their blobs, and their actors.
-func heard(t *testing.T, b *box.Box) (signals []rules.TurnSignalHeard, blobs []signalbox.Hash, actors []string) {
+func heard(t *testing.T, b *box.Box) (signals []rules.TurnSignalHeard, blobs []signalbox.Hash,
+	actors []string) {
 	t.Helper()
 	for e, err := range b.Events(t.Context(), 0) {
 		if err != nil {
@@ -83,9 +88,11 @@ func heard(t *testing.T, b *box.Box) (signals []rules.TurnSignalHeard, blobs []s
 func TestRecord(t *testing.T) {
 	b, run := newBox(t), newRun(t, "T-1")
 	first := signal("need_turn", 1, map[string]any{"reason": "search failed"})
-	second := signal("stuck", 2, map[string]any{"blocker": "no network", "tried": []any{"a", int64(2)}})
+	second := signal("stuck", 2,
+		map[string]any{"blocker": "no network", "tried": []any{"a", int64(2)}})
 	// The last one may be delivered again when a run is resumed.
-	for _, e := range []tree.Emit{first, first, second, second, first, {Seq: 3, Topic: "said", Value: "hello"}} {
+	for _, e := range []tree.Emit{first, first, second, second, first,
+		{Seq: 3, Topic: "said", Value: "hello"}} {
 		if err := Record(t.Context(), b.Engine, run, e, "ann"); err != nil {
 			t.Fatal(err)
 		}
@@ -95,9 +102,12 @@ func TestRecord(t *testing.T) {
 	}
 	got, blobs, actors := heard(t, b)
 	want := []rules.TurnSignalHeard{
-		{Run: "T-1", Tree: "turn", Node: "sequence/hear", Turn: 1, Signal: "need_turn", Confidence: 0.8, Reason: "search failed"},
-		{Run: "T-1", Tree: "turn", Node: "sequence/hear", Turn: 2, Signal: "stuck", Confidence: 0.8, Reason: "no network"},
-		{Run: "T-2", Tree: "turn", Node: "sequence/hear", Turn: 1, Signal: "need_turn", Confidence: 0.8, Reason: "search failed"},
+		{Run: "T-1", Tree: "turn", Node: "sequence/hear", Turn: 1, Signal: "need_turn",
+			Confidence: 0.8, Reason: "search failed"},
+		{Run: "T-1", Tree: "turn", Node: "sequence/hear", Turn: 2, Signal: "stuck", Confidence: 0.8,
+			Reason: "no network"},
+		{Run: "T-2", Tree: "turn", Node: "sequence/hear", Turn: 1, Signal: "need_turn",
+			Confidence: 0.8, Reason: "search failed"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatalf("(-want +got):\n%s", diff)
@@ -118,8 +128,10 @@ func TestRecord(t *testing.T) {
 	if err := json.Unmarshal(text, &body); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]any{"fields": map[string]any{"blocker": "no network", "tried": []any{"a", 2.0}},
-		"raw_xml": `<signal type="stuck">…</signal>`, "timestamp": "2026-01-02T03:04:05Z"}, body); diff != "" {
+	if diff := cmp.Diff(map[string]any{"fields": map[string]any{"blocker": "no network",
+		"tried": []any{"a", 2.0}},
+		"raw_xml": `<signal type="stuck">…</signal>`, "timestamp": "2026-01-02T03:04:05Z"},
+		body); diff != "" {
 		t.Errorf("the blob (-want +got):\n%s", diff)
 	}
 }
@@ -153,7 +165,8 @@ func TestToWithoutText(t *testing.T) {
 	before := blobs()
 	for nth, kind := range signalbox.TurnTypes() {
 		// Any field of any type may have the text, and the same signal may come again.
-		emit := signal(kind, int64(nth)+1, map[string]any{"reason": "holds 365 SLV", "blocker": "holds 365 SLV", "task": "holds 365 SLV", "x": []any{"holds 365 SLV"}})
+		emit := signal(kind, int64(nth)+1, map[string]any{"reason": "holds 365 SLV",
+			"blocker": "holds 365 SLV", "task": "holds 365 SLV", "x": []any{"holds 365 SLV"}})
 		put(ToWithoutText(b.Engine, "ann"), emit)
 		put(ToWithoutText(b.Engine, "ann"), emit)
 	}
@@ -164,7 +177,8 @@ func TestToWithoutText(t *testing.T) {
 	}
 	got, digests, _ := heard(t, b)
 	for i, kind := range signalbox.TurnTypes() {
-		want := rules.TurnSignalHeard{Run: "O-1", Tree: "turn", Node: "sequence/hear", Turn: uint64(i) + 1, Signal: kind, Confidence: 0.8}
+		want := rules.TurnSignalHeard{Run: "O-1", Tree: "turn", Node: "sequence/hear",
+			Turn: uint64(i) + 1, Signal: kind, Confidence: 0.8}
 		if i >= len(got) || got[i] != want || digests[i] != (signalbox.Hash{}) {
 			t.Fatalf("signal %d of %+v has body %v, want %+v", i, got, digests, want)
 		}
@@ -190,17 +204,21 @@ func TestRecordRefused(t *testing.T) {
 		says string
 		code signalbox.Code
 	}{
-		"no signal":       {tree.Emit{Topic: turnsignal.Topic, Value: "stuck"}, "is not a turn signal", 0},
-		"nothing":         {tree.Emit{Topic: turnsignal.Topic}, "is not a turn signal", 0},
-		"unknown signal":  {signal("nonsense", 2, nil), "there is no turn signal 'nonsense'", signalbox.CodeUsage},
-		"one was skipped": {signal("stuck", 3, nil), "turn 3 of run 'T-1' does not follow turn 1", signalbox.CodeConflict},
-		"not counted":     {signal("stuck", 0, nil), "there is no turn 0", signalbox.CodeUsage},
+		"no signal": {tree.Emit{Topic: turnsignal.Topic, Value: "stuck"},
+			"is not a turn signal", 0},
+		"nothing": {tree.Emit{Topic: turnsignal.Topic}, "is not a turn signal", 0},
+		"unknown signal": {signal("nonsense", 2, nil), "there is no turn signal 'nonsense'",
+			signalbox.CodeUsage},
+		"one was skipped": {signal("stuck", 3, nil), "turn 3 of run 'T-1' does not follow turn 1",
+			signalbox.CodeConflict},
+		"not counted": {signal("stuck", 0, nil), "there is no turn 0", signalbox.CodeUsage},
 	} {
 		err := Record(t.Context(), b.Engine, run, c.emit, "ann")
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
-		if classed := (*signalbox.Error)(nil); c.code != 0 && (!errors.As(err, &classed) || classed.Code != c.code || classed.Hint == "") {
+		if classed := (*signalbox.Error)(nil); c.code != 0 &&
+			(!errors.As(err, &classed) || classed.Code != c.code || classed.Hint == "") {
 			t.Errorf("%s: %#v", name, err)
 		}
 	}

@@ -14,14 +14,14 @@ import (
 // maxEmitted is the number of signals that signals_emitted keeps.
 const maxEmitted = 1000
 
-// NewTurn starts a turn, so that the next reply is parsed. The leaf that calls the model must call it. last_signal stays
-// until then, so that conditions can still test why the turn was started.
+// NewTurn starts a turn, so that the next reply is parsed. The leaf that calls the model must call
+// it. last_signal stays until then, so that conditions can still test why the turn was started.
 func NewTurn(c *tree.Call) error {
 	return errors.Join(c.Set(Parsed, false), clearKeys(c, diagnostics))
 }
 
-// ParseResponseSignal sets last_signal to the signal in accumulated_content, or makes it absent, and counts the turns
-// without a signal. It does so once per turn.
+// ParseResponseSignal sets last_signal to the signal in accumulated_content, or makes it absent,
+// and counts the turns without a signal. It does so once per turn.
 func ParseResponseSignal(c *tree.Call) tree.Status {
 	if isTrue(c, Parsed) {
 		return tree.Success
@@ -46,8 +46,8 @@ func ParseResponseSignal(c *tree.Call) tree.Status {
 	return failed(c, append(errs, c.Set(Parsed, true))...)
 }
 
-// UpdateSignalState appends last_signal to signals_emitted, and counts consecutive requests for another turn with the same
-// reason. A turn without a signal sets the count to 0.
+// UpdateSignalState appends last_signal to signals_emitted, and counts consecutive requests for
+// another turn with the same reason. A turn without a signal sets the count to 0.
 func UpdateSignalState(c *tree.Call) tree.Status {
 	signal, ok := last(c)
 	switch {
@@ -71,8 +71,9 @@ func UpdateSignalState(c *tree.Call) tree.Status {
 	return failed(c, c.Set(sameReason, consecutive), c.Set(counted, true))
 }
 
-// appendEmitted appends a signal, and removes the oldest ones if there is no room. Each attempt costs time proportional to
-// the list, so it removes more signals each time: up to a quarter more than necessary.
+// appendEmitted appends a signal, and removes the oldest ones if there is no room. Each attempt
+// costs time proportional to the list, so it removes more signals each time: up to a quarter more
+// than necessary.
 func appendEmitted(c *tree.Call, list []any, newest any) error {
 	list = slices.Concat(list, []any{newest})
 	list = list[max(0, len(list)-maxEmitted):]
@@ -94,7 +95,8 @@ func LogSignal(c *tree.Call) tree.Status {
 	}
 	// A function of the tree may have written anything there, and the ledger accepts signals only.
 	if !signalbox.IsTurnType(signal.Type) || signal.Confidence < 0 || signal.Confidence > 1 {
-		return c.Fail("last_signal is not a turn signal: type %q, confidence %v", signal.Type, signal.Confidence)
+		return c.Fail("last_signal is not a turn signal: type %q, confidence %v", signal.Type,
+			signal.Confidence)
 	}
 	if err := c.Emit(Topic, get(c, lastSignal)); err != nil {
 		return failed(c, err)
@@ -113,7 +115,8 @@ func StripSignalFromResponse(c *tree.Call) tree.Status {
 
 // ResetState removes all signals and counts, for a new conversation.
 func ResetState(c *tree.Call) tree.Status {
-	return failed(c, c.Set(lastSignal, nil), c.Set(emitted, []any{}), c.Set(sameReason, 0), c.Set(withoutSignal, 0),
+	return failed(c, c.Set(lastSignal, nil), c.Set(emitted, []any{}), c.Set(sameReason, 0),
+		c.Set(withoutSignal, 0),
 		c.Set(Parsed, false), clearKeys(c, counted, logged, diagnostics))
 }
 

@@ -62,7 +62,8 @@ func silent(remarks ...any) []tree.Change {
 	if len(remarks) > 0 {
 		list = []tree.Change{{Key: "_signal_diagnostics", To: remarks}}
 	}
-	return append(list, isParsed, tree.Change{Key: "turns_without_signal", From: int64(0), To: int64(1)})
+	return append(list, isParsed, tree.Change{Key: "turns_without_signal", From: int64(0),
+		To: int64(1)})
 }
 
 func heardChanges(v values) []tree.Change {
@@ -75,41 +76,58 @@ func TestParseResponseSignal(t *testing.T) {
 		{"signal", said("I will.\n" + looking), heardChanges(lookingValue())},
 		{"nothing said", nil, silent()},
 		{"no signal", said("All done."), silent()},
-		{"ends the turns without one", values{"accumulated_content": looking, "turns_without_signal": 7},
-			append(heardChanges(lookingValue()), tree.Change{Key: "turns_without_signal", From: int64(7), To: int64(0)})},
+		{"ends the turns without one",
+			values{"accumulated_content": looking, "turns_without_signal": 7},
+			append(heardChanges(lookingValue()), tree.Change{Key: "turns_without_signal",
+				From: int64(7), To: int64(0)})},
 		{"continues counting", values{"turns_without_signal": 7},
 			[]tree.Change{isParsed, {Key: "turns_without_signal", From: int64(7), To: int64(8)}}},
-		{"counts no further than it can", values{"turns_without_signal": math.MaxInt64}, []tree.Change{isParsed}},
+		{"counts no further than it can", values{"turns_without_signal": math.MaxInt64},
+			[]tree.Change{isParsed}},
 		{"takes the old signal away", values{"last_signal": values{"type": "stuck"}},
-			[]tree.Change{isParsed, {Key: "last_signal", From: values{"type": "stuck"}}, {Key: "turns_without_signal", From: int64(0), To: int64(1)}}},
-		{"parsed already", values{"accumulated_content": looking, "_signal_parsed_this_turn": true}, nil},
-		{"only true is parsed already", values{"accumulated_content": looking, "_signal_parsed_this_turn": "true"},
-			[]tree.Change{{Key: "_signal_parsed_this_turn", From: "true", To: true}, {Key: "last_signal", To: lookingValue()}}},
-		{"may be counted and published", values{"accumulated_content": looking, counted: true, logged: true, diagnostics: []any{"old"}},
-			[]tree.Change{{Key: counted, From: true}, {Key: diagnostics, From: []any{"old"}}, {Key: logged, From: true}, isParsed, {Key: "last_signal", To: lookingValue()}}},
+			[]tree.Change{isParsed, {Key: "last_signal", From: values{"type": "stuck"}},
+				{Key: "turns_without_signal", From: int64(0), To: int64(1)}}},
+		{"parsed already", values{"accumulated_content": looking, "_signal_parsed_this_turn": true},
+			nil},
+		{"only true is parsed already",
+			values{"accumulated_content": looking, "_signal_parsed_this_turn": "true"},
+			[]tree.Change{{Key: "_signal_parsed_this_turn", From: "true", To: true},
+				{Key: "last_signal", To: lookingValue()}}},
+		{"may be counted and published", values{"accumulated_content": looking, counted: true,
+			logged: true, diagnostics: []any{"old"}},
+			[]tree.Change{{Key: counted, From: true}, {Key: diagnostics, From: []any{"old"}},
+				{Key: logged, From: true}, isParsed, {Key: "last_signal", To: lookingValue()}}},
 		{"fenced", said("```\n" + looking + "\n```"), silent("line 2: fenced: need_turn")},
-		{"unknown type", said(`<signal type="bored"/>`), silent("line 1: unknown_type: bored: the types are " +
-			"need_turn, context_sufficient, stuck, need_capability, partial_answer, delegation_recommended")},
-		{"malformed", said("\n<signal type=\"stuck\">"), silent("line 2: malformed: the block is not closed by </signal>")},
+		{"unknown type", said(`<signal type="bored"/>`),
+			silent("line 1: unknown_type: bored: the types are " +
+				"need_turn, context_sufficient, stuck, need_capability, partial_answer, delegation_recommended")},
+		{"malformed", said("\n<signal type=\"stuck\">"),
+			silent("line 2: malformed: the block is not closed by </signal>")},
 		{"bad ones do not hide a good one", said("```\n" + looking + "\n```\n" + looking),
-			append([]tree.Change{{Key: diagnostics, To: []any{"line 2: fenced: need_turn"}}}, heardChanges(lookingValue())...)},
+			append([]tree.Change{{Key: diagnostics, To: []any{"line 2: fenced: need_turn"}}},
+				heardChanges(lookingValue())...)},
 		{"first wins", said(looking + `<signal type="stuck"/>`),
-			append([]tree.Change{{Key: diagnostics, To: []any{"line 1: superseded: stuck: only the first turn signal of a message counts"}}},
+			append([]tree.Change{{Key: diagnostics,
+				To: []any{"line 1: superseded: stuck: only the first turn signal of a message counts"}}},
 				heardChanges(lookingValue())...)},
 		{"line signals are none", said("READY_FOR_REVIEW: t1\n**REVIEW_PASSED**: t1\n"), silent()},
-		{"exit signals are none", said(`{"protocol": "apm2_agent_exit", "version": "1.0.0", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"}`),
+		{"exit signals are none",
+			said(`{"protocol": "apm2_agent_exit", "version": "1.0.0", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"}`),
 			silent()},
 		{"nor are bad ones", said(`{"protocol": "apm2_agent_exit"}`), silent()},
 		{"a bad field", said(`<signal type="need_turn"/>`),
-			append([]tree.Change{{Key: diagnostics, To: []any{"line 1: invalid_field: need_turn: reason must be text of 1 to 500 characters; it is missing"}}},
-				heardChanges(values{"type": "need_turn", "confidence": 0.5, "fields": values{}, "raw_xml": `<signal type="need_turn"/>`,
+			append([]tree.Change{{Key: diagnostics,
+				To: []any{"line 1: invalid_field: need_turn: reason must be text of 1 to 500 characters; it is missing"}}},
+				heardChanges(values{"type": "need_turn", "confidence": 0.5, "fields": values{},
+					"raw_xml":   `<signal type="need_turn"/>`,
 					"timestamp": "2026-03-01T12:00:00.000000005Z"})...)},
 	})
 }
 
 func TestParseReadsPlainText(t *testing.T) {
 	// Two lines that format detection would take for an envelope.
-	line := `{"type":"user","message":{"role":"user","content":"` + strings.ReplaceAll(looking, `"`, `'`) + `"},"session_id":"s"}` + "\n"
+	line := `{"type":"user","message":{"role":"user","content":"` +
+		strings.ReplaceAll(looking, `"`, `'`) + `"},"session_id":"s"}` + "\n"
 	b := newBoard(t, values{"accumulated_content": line + line})
 	do(t, b, "parse", ParseResponseSignal)
 	h, ok := last(tree.NewCall(b, nil, noon))
@@ -125,7 +143,8 @@ func TestParseKeepsFields(t *testing.T) {
 	do(t, b, "parse", ParseResponseSignal)
 	do(t, b, "update", UpdateSignalState)
 	got, _ := last(tree.NewCall(b, nil, noon))
-	want := Signal{"stuck", 0.5, values{"attempted": []any{"a", 2.5}, "blocker": "x < y", "expected_turns": int64(4), "deep": deep},
+	want := Signal{"stuck", 0.5, values{"attempted": []any{"a", 2.5}, "blocker": "x < y",
+		"expected_turns": int64(4), "deep": deep},
 		text, "2026-03-01T12:00:00.000000005Z"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -133,7 +152,8 @@ func TestParseKeepsFields(t *testing.T) {
 }
 
 func TestParseKeepsFewDiagnostics(t *testing.T) {
-	b := newBoard(t, values{"accumulated_content": strings.Repeat(`<signal type="`+strings.Repeat("x", 1000)+`"/>`, 100)})
+	b := newBoard(t, values{"accumulated_content": strings.Repeat(`<signal type="`+
+		strings.Repeat("x", 1000)+`"/>`, 100)})
 	do(t, b, "parse", ParseResponseSignal)
 	list, _ := get(tree.NewCall(b, nil, noon), diagnostics).([]any)
 	if len(list) != maxRemarks || len(list[0].(string)) > 300 {
@@ -165,29 +185,41 @@ func TestUpdateSignalState(t *testing.T) {
 	stuck := values{"type": "stuck", "fields": values{"reason": "look"}}
 	isCounted := tree.Change{Key: "_signal_counted_this_turn", To: true}
 	added := func(from []any, v values) tree.Change {
-		return tree.Change{Key: "signals_emitted", From: from, To: append(append([]any{}, from...), v)}
+		return tree.Change{Key: "signals_emitted", From: from,
+			To: append(append([]any{}, from...), v)}
 	}
 	row := func(from, to int64) tree.Change {
 		return tree.Change{Key: "consecutive_same_reason", From: from, To: to}
 	}
 	testAction(t, UpdateSignalState, []actionTest{
-		{"no signal", values{"signals_emitted": []any{need("look")}, "consecutive_same_reason": 2}, []tree.Change{row(2, 0)}},
+		{"no signal", values{"signals_emitted": []any{need("look")}, "consecutive_same_reason": 2},
+			[]tree.Change{row(2, 0)}},
 		{"no signal before", values{"signals_emitted": []any{need("look")}}, nil},
-		{"first", values{"last_signal": need("look")}, []tree.Change{isCounted, row(0, 1), added([]any{}, need("look"))}},
-		{"same reason", values{"last_signal": need("LOOK "), "signals_emitted": []any{need("look")}, "consecutive_same_reason": 2},
+		{"first", values{"last_signal": need("look")},
+			[]tree.Change{isCounted, row(0, 1), added([]any{}, need("look"))}},
+		{"same reason", values{"last_signal": need("LOOK "), "signals_emitted": []any{need("look")},
+			"consecutive_same_reason": 2},
 			[]tree.Change{isCounted, row(2, 3), added([]any{need("look")}, need("LOOK "))}},
-		{"other reason", values{"last_signal": need("search"), "signals_emitted": []any{need("look")}, "consecutive_same_reason": 2},
+		{"other reason", values{"last_signal": need("search"),
+			"signals_emitted": []any{need("look")}, "consecutive_same_reason": 2},
 			[]tree.Change{isCounted, row(2, 1), added([]any{need("look")}, need("search"))}},
-		{"another signal between", values{"last_signal": need("look"), "signals_emitted": []any{need("look"), stuck}, "consecutive_same_reason": 2},
+		{"another signal between",
+			values{"last_signal": need("look"), "signals_emitted": []any{need("look"), stuck},
+				"consecutive_same_reason": 2},
 			[]tree.Change{isCounted, row(2, 1), added([]any{need("look"), stuck}, need("look"))}},
-		{"only need_turn is compared", values{"last_signal": stuck, "signals_emitted": []any{stuck}, "consecutive_same_reason": 2},
+		{"only need_turn is compared", values{"last_signal": stuck, "signals_emitted": []any{stuck},
+			"consecutive_same_reason": 2},
 			[]tree.Change{isCounted, row(2, 1), added([]any{stuck}, stuck)}},
-		{"counted already", values{"last_signal": need("look"), "signals_emitted": []any{need("look")}, counted: true}, nil},
-		{"a list of other things", values{"last_signal": need("look"), "signals_emitted": []any{"look"}},
+		{"counted already", values{"last_signal": need("look"),
+			"signals_emitted": []any{need("look")}, counted: true}, nil},
+		{"a list of other things",
+			values{"last_signal": need("look"), "signals_emitted": []any{"look"}},
 			[]tree.Change{isCounted, row(0, 1), added([]any{"look"}, need("look"))}},
 		{"no list", values{"last_signal": need("look"), "signals_emitted": nil},
 			[]tree.Change{isCounted, row(0, 1), {Key: "signals_emitted", To: []any{need("look")}}}},
-		{"counts no further than it can", values{"last_signal": need("look"), "signals_emitted": []any{need("look")}, "consecutive_same_reason": math.MaxInt64},
+		{"counts no further than it can",
+			values{"last_signal": need("look"), "signals_emitted": []any{need("look")},
+				"consecutive_same_reason": math.MaxInt64},
 			[]tree.Change{isCounted, added([]any{need("look")}, need("look"))}},
 	})
 }
@@ -224,7 +256,8 @@ func TestSignalsEmittedFits(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var old []any
 			for range test.old {
-				old = append(old, values{"type": "stuck", "raw_xml": strings.Repeat("x", test.each)})
+				old = append(old, values{"type": "stuck",
+					"raw_xml": strings.Repeat("x", test.each)})
 			}
 			newest := values{"type": "stuck", "raw_xml": strings.Repeat("y", test.newest)}
 			b := newBoard(t, values{"signals_emitted": old, "last_signal": newest})
@@ -245,7 +278,8 @@ func fullBoard(t *testing.T, set values) *tree.Board {
 	t.Helper()
 	b := newBoard(t, set)
 	for size := tree.MaxValue - 16; size > 0; size /= 2 {
-		for n := 0; n < 20 && b.Set(fmt.Sprintf("_fill_%d_%d", size, n), strings.Repeat("x", size)) == nil; n++ {
+		for n := 0; n < 20 && b.Set(fmt.Sprintf("_fill_%d_%d", size, n),
+			strings.Repeat("x", size)) == nil; n++ {
 		}
 	}
 	return b
@@ -259,14 +293,17 @@ func TestActionsFailOnAFullBoard(t *testing.T) {
 		set    values
 		key    string
 	}{
-		{"parse", ParseResponseSignal, values{"accumulated_content": looking, "last_signal": values{"type": "stuck"}}, "last_signal"},
+		{"parse", ParseResponseSignal,
+			values{"accumulated_content": looking, "last_signal": values{"type": "stuck"}},
+			"last_signal"},
 		{"update", UpdateSignalState, values{"last_signal": stuck}, "signals_emitted"},
 		{"log", LogSignal, values{"last_signal": stuck}, "_signal_logged_this_turn"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := fullBoard(t, test.set)
 			c := tree.NewCall(b, nil, noon)
-			if got := test.action(c); got != tree.Failure || !strings.Contains(c.Err(), "'"+test.key+"'") {
+			if got := test.action(c); got != tree.Failure ||
+				!strings.Contains(c.Err(), "'"+test.key+"'") {
 				t.Errorf("%v %q, want a failure that names %s", got, c.Err(), test.key)
 			}
 			if _, heard := last(c); heard && test.name == "parse" {
@@ -290,7 +327,8 @@ func TestActionsWithoutABoard(t *testing.T) {
 		{"noop", Noop, tree.Success},
 	} {
 		c := tree.NewCall(nil, nil, noon)
-		if got := test.action(c); got != test.want || (got == tree.Failure) != strings.Contains(c.Err(), "no blackboard") {
+		if got := test.action(c); got != test.want ||
+			(got == tree.Failure) != strings.Contains(c.Err(), "no blackboard") {
 			t.Errorf("%s: %v %q, want %v", test.name, got, c.Err(), test.want)
 		}
 	}
@@ -309,13 +347,16 @@ func TestStripSignalFromResponse(t *testing.T) {
 		{"only a signal", looking, ""},
 		{"every signal", looking + "a" + looking + "b", "ab"},
 		{"unknown type", `a<signal type="bored"/>b`, "ab"},
-		{"joined by what was between", `<sig<signal type="stuck"/>nal type="stuck"/>`, `[signal type="stuck"/>`},
-		{"a fence that moved", "<signal type=\"stuck\"/>```\n```\n<SIGNAL type=\"stuck\"/>\n```", "```\n```\n[SIGNAL type=\"stuck\"/>\n```"},
+		{"joined by what was between", `<sig<signal type="stuck"/>nal type="stuck"/>`,
+			`[signal type="stuck"/>`},
+		{"a fence that moved", "<signal type=\"stuck\"/>```\n```\n<SIGNAL type=\"stuck\"/>\n```",
+			"```\n```\n[SIGNAL type=\"stuck\"/>\n```"},
 		{"not closed", `a <signal type="stuck"> b`, `a [signal type="stuck"> b`},
 		{"no type", "<signal>x</signal>", "[signal>x[/signal>"},
 		{"byte order mark", "\uFEFF```\n```\n<signal type=\"stuck\"/>", "\uFEFF```\n```"},
 	} {
-		tests = append(tests, actionTest{test.name, values{"accumulated_content": test.from}, becomes(test.from, test.to)})
+		tests = append(tests, actionTest{test.name, values{"accumulated_content": test.from},
+			becomes(test.from, test.to)})
 	}
 	tests = append(tests,
 		actionTest{"nothing said", nil, nil},
@@ -326,8 +367,10 @@ func TestStripSignalFromResponse(t *testing.T) {
 }
 
 func TestResetState(t *testing.T) {
-	dirty := values{"last_signal": values{"type": "stuck"}, "signals_emitted": []any{values{"type": "stuck"}}, "consecutive_same_reason": 3,
-		"turns_without_signal": 2, Parsed: true, counted: true, logged: true, diagnostics: []any{"x"}, "accumulated_content": "kept"}
+	dirty := values{"last_signal": values{"type": "stuck"},
+		"signals_emitted": []any{values{"type": "stuck"}}, "consecutive_same_reason": 3,
+		"turns_without_signal": 2, Parsed: true, counted: true, logged: true,
+		diagnostics: []any{"x"}, "accumulated_content": "kept"}
 	b := newBoard(t, dirty)
 	do(t, b, "reset", ResetState)
 	want := newBoard(t, values{Parsed: false, "accumulated_content": "kept"}).Snapshot()
@@ -343,16 +386,22 @@ func TestNoop(t *testing.T) {
 func TestNewTurn(t *testing.T) {
 	testAction(t, func(c *tree.Call) tree.Status { return failed(c, NewTurn(c)) }, []actionTest{
 		{"first", nil, []tree.Change{{Key: Parsed, To: false}}},
-		{"next", values{"last_signal": values{"type": "stuck"}, Parsed: true, counted: true, logged: true, diagnostics: []any{"x"}},
-			[]tree.Change{{Key: diagnostics, From: []any{"x"}}, {Key: Parsed, From: true, To: false}}},
+		{"next", values{"last_signal": values{"type": "stuck"}, Parsed: true, counted: true,
+			logged: true, diagnostics: []any{"x"}},
+			[]tree.Change{{Key: diagnostics, From: []any{"x"}},
+				{Key: Parsed, From: true, To: false}}},
 	})
 }
 
 func FuzzParseResponse(f *testing.F) {
-	for _, seed := range []string{"", looking, "```\n" + looking + "\n```", `<sig<signal type="stuck"/>nal type="stuck"/>`,
-		"\uFEFF```\n```\n<signal type='stuck'/>", "<signal type=\"stuck\"/>```\n```\n<signal type=\"stuck\"/>\n```",
-		"---DELEGATION PROMPT START---\n" + looking + "\n---DELEGATION PROMPT END---\n", "\xff<signal type='need_turn'\xff>",
-		`<signal type="stuck"><attempted>[[[[1]]]]</attempted></signal>`, "CHECKPOINT: t1\n" + looking} {
+	for _, seed := range []string{"", looking, "```\n" + looking + "\n```",
+		`<sig<signal type="stuck"/>nal type="stuck"/>`,
+		"\uFEFF```\n```\n<signal type='stuck'/>",
+		"<signal type=\"stuck\"/>```\n```\n<signal type=\"stuck\"/>\n```",
+		"---DELEGATION PROMPT START---\n" + looking + "\n---DELEGATION PROMPT END---\n",
+		"\xff<signal type='need_turn'\xff>",
+		`<signal type="stuck"><attempted>[[[[1]]]]</attempted></signal>`, "CHECKPOINT: t1\n" +
+			looking} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -362,10 +411,13 @@ func FuzzParseResponse(f *testing.F) {
 		}
 		text = get(tree.NewCall(b, nil, noon), content).(string)
 		for _, name := range []string{"parse", "update", "log", "strip"} {
-			do(t, b, name, map[string]tree.Func{"parse": ParseResponseSignal, "update": UpdateSignalState, "log": LogSignal, "strip": StripSignalFromResponse}[name])
+			do(t, b, name, map[string]tree.Func{"parse": ParseResponseSignal,
+				"update": UpdateSignalState, "log": LogSignal,
+				"strip": StripSignalFromResponse}[name])
 		}
 		c := tree.NewCall(b, nil, noon)
-		for _, condition := range []tree.Func{CheckSignal, HasSignal, SignalTypeIs, SignalConfidenceAbove, ConsecutiveSameReasonGTE, TurnsWithoutSignalGTE} {
+		for _, condition := range []tree.Func{CheckSignal, HasSignal, SignalTypeIs,
+			SignalConfidenceAbove, ConsecutiveSameReasonGTE, TurnsWithoutSignalGTE} {
 			if got := condition(c); !got.Done() {
 				t.Errorf("a condition answers %v", got)
 			}
@@ -373,14 +425,17 @@ func FuzzParseResponse(f *testing.F) {
 		h, heard := last(c)
 		silentTurns, _ := get(c, withoutSignal).(int64)
 		if heard != (silentTurns == 0) || heard != (len(emittedList(b)) == 1) {
-			t.Errorf("heard %v, turns without signal %d, emitted %d", heard, silentTurns, len(emittedList(b)))
+			t.Errorf("heard %v, turns without signal %d, emitted %d", heard, silentTurns,
+				len(emittedList(b)))
 		}
-		if known := signalbox.IsTurnType(h.Type); heard && (!known || !strings.Contains(text, h.RawXML)) {
+		if known := signalbox.IsTurnType(h.Type); heard &&
+			(!known || !strings.Contains(text, h.RawXML)) {
 			t.Errorf("heard %+v in %q", h, text)
 		}
 		rest, _ := get(c, content).(string)
 		if sig, _ := read(rest); sig != nil || rest != transcript.Content(text) {
-			t.Errorf("%q becomes %q, in which a signal counts or which is not what was shown: %+v", text, rest, sig)
+			t.Errorf("%q becomes %q, in which a signal counts or which is not what was shown: %+v",
+				text, rest, sig)
 		}
 	})
 }
@@ -393,7 +448,8 @@ func TestLogPublishesTurnSignalsOnly(t *testing.T) {
 		"less than none": {"type": "stuck", "confidence": -0.1},
 	} {
 		c := tree.NewCall(newBoard(t, values{"last_signal": signal}), nil, noon)
-		if st := LogSignal(c); st != tree.Failure || !strings.Contains(c.Err(), "not a turn signal") {
+		if st := LogSignal(c); st != tree.Failure ||
+			!strings.Contains(c.Err(), "not a turn signal") {
 			t.Errorf("%s: %s, %q", name, st, c.Err())
 		}
 	}

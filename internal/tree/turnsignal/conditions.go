@@ -45,7 +45,8 @@ func typeIs(c *tree.Call, fn, arg string) tree.Status {
 	return statusOf(ok && signal.Type == want)
 }
 
-// SignalConfidenceAbove succeeds if the confidence of the signal is at least threshold (default 0.5).
+// SignalConfidenceAbove succeeds if the confidence of the signal is at least threshold (default
+// 0.5).
 func SignalConfidenceAbove(c *tree.Call) tree.Status {
 	threshold := defaultThreshold
 	if v := c.Arg("threshold"); v != nil {
@@ -63,8 +64,8 @@ func SignalConfidenceAbove(c *tree.Call) tree.Status {
 	return statusOf(ok && confidence >= threshold)
 }
 
-// ConsecutiveSameReasonGTE succeeds if the model requested another turn with the same reason at least count (default 3)
-// times in a row.
+// ConsecutiveSameReasonGTE succeeds if the model requested another turn with the same reason at
+// least count (default 3) times in a row.
 func ConsecutiveSameReasonGTE(c *tree.Call) tree.Status {
 	return atLeast(c, "consecutive_same_reason_gte", sameReason)
 }
@@ -99,7 +100,8 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// integer converts a whole number of any type to an int64. A float64 must be in the range of exact integers.
+// integer converts a whole number of any type to an int64. A float64 must be in the range of exact
+// integers.
 func integer(v any) (int64, bool) {
 	switch v := v.(type) {
 	case int64:

@@ -17,8 +17,8 @@ import (
 
 type fataler interface{ Fatal(...any) }
 
-// conversation is a run of a tree that takes a reply in each tick, runs the named actions, and collects the published
-// values.
+// conversation is a run of a tree that takes a reply in each tick, runs the named actions, and
+// collects the published values.
 type conversation struct {
 	run   *tree.Run
 	reply string
@@ -45,7 +45,8 @@ func converse(t fataler, names ...string) *conversation {
 		}
 		return tree.Success
 	}
-	root := &tree.Node{Kind: tree.Sequence, Children: []*tree.Node{{Kind: tree.Action, Name: "model", Do: model}}}
+	root := &tree.Node{Kind: tree.Sequence,
+		Children: []*tree.Node{{Kind: tree.Action, Name: "model", Do: model}}}
 	for _, name := range names {
 		root.Children = append(root.Children, &tree.Node{Kind: tree.Action, Fn: name})
 	}
@@ -112,15 +113,18 @@ func TestConversation(t *testing.T) {
 		conv.say(t, turn.reply)
 		h, _ := turnsignal.ParseSignal(conv.get(t, "last_signal"))
 		list, _ := conv.get(t, "signals_emitted").([]any)
-		got := []any{h.Type, conv.get(t, "consecutive_same_reason"), conv.get(t, "turns_without_signal"), len(list),
+		got := []any{h.Type, conv.get(t, "consecutive_same_reason"),
+			conv.get(t, "turns_without_signal"), len(list),
 			len(conv.heard), strings.TrimSpace(conv.get(t, "accumulated_content").(string))}
 		want := []any{turn.typ, turn.same, turn.without, turn.emitted, turn.emitted, turn.text}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("turn %d (-want +got)\n%s", i+1, diff)
 		}
 	}
-	first := turnsignal.Signal{Type: "need_turn", Confidence: 0.5, Fields: map[string]any{"reason": "look"},
-		RawXML: strings.TrimSpace(strings.TrimPrefix(need("look"), "Text.")), Timestamp: "2026-03-01T12:00:03Z"}
+	first := turnsignal.Signal{Type: "need_turn", Confidence: 0.5,
+		Fields:    map[string]any{"reason": "look"},
+		RawXML:    strings.TrimSpace(strings.TrimPrefix(need("look"), "Text.")),
+		Timestamp: "2026-03-01T12:00:03Z"}
 	if diff := cmp.Diff(first, conv.heard[0]); diff != "" {
 		t.Errorf("published first (-want +got)\n%s", diff)
 	}
@@ -132,18 +136,21 @@ func TestActionsRunOncePerTurn(t *testing.T) {
 		twice.say(t, reply)
 	}
 	list, _ := twice.get(t, "signals_emitted").([]any)
-	got := []any{len(list), len(twice.heard), twice.get(t, "consecutive_same_reason"), twice.get(t, "turns_without_signal")}
+	got := []any{len(list), len(twice.heard), twice.get(t, "consecutive_same_reason"),
+		twice.get(t, "turns_without_signal")}
 	if diff := cmp.Diff([]any{2, 2, int64(0), int64(1)}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
-// In a turn that is not parsed, the signal of the previous turn is neither counted nor published again.
+// In a turn that is not parsed, the signal of the previous turn is neither counted nor published
+// again.
 func TestOldSignalIsNotCountedAgain(t *testing.T) {
 	conv := converse(t, inOrder...)
 	conv.say(t, need("look"))
 	lazy := converse(t, inOrder[1:]...)
-	for _, key := range []string{"last_signal", "signals_emitted", "_signal_counted_this_turn", "_signal_logged_this_turn"} {
+	for _, key := range []string{"last_signal", "signals_emitted", "_signal_counted_this_turn",
+		"_signal_logged_this_turn"} {
 		if err := lazy.run.Board().Set(key, conv.get(t, key)); err != nil {
 			t.Fatal(err)
 		}
@@ -160,9 +167,11 @@ func TestCountersInRandomConversations(t *testing.T) {
 		conv := converse(t, inOrder...)
 		previous, same, without, emitted := "", int64(0), int64(0), 0
 		for range rapid.IntRange(1, 30).Draw(t, "turns") {
-			kind := rapid.SampledFrom([]string{"need", "need", "need", "stuck", "silent", "fenced", "unknown"}).Draw(t, "kind")
+			kind := rapid.SampledFrom([]string{"need", "need", "need", "stuck", "silent", "fenced",
+				"unknown"}).Draw(t, "kind")
 			reason := rapid.SampledFrom([]string{"a b", "c", ""}).Draw(t, "reason")
-			spelt := strings.ReplaceAll(reason, " ", rapid.SampledFrom([]string{" ", "\n", " \t "}).Draw(t, "space"))
+			spelt := strings.ReplaceAll(reason, " ",
+				rapid.SampledFrom([]string{" ", "\n", " \t "}).Draw(t, "space"))
 			if rapid.Bool().Draw(t, "upper") {
 				spelt = strings.ToUpper(spelt)
 			}
@@ -181,7 +190,8 @@ func TestCountersInRandomConversations(t *testing.T) {
 				without++
 			}
 			list, _ := conv.get(t, "signals_emitted").([]any)
-			got := []any{conv.get(t, "consecutive_same_reason"), conv.get(t, "turns_without_signal"), len(list), len(conv.heard)}
+			got := []any{conv.get(t, "consecutive_same_reason"),
+				conv.get(t, "turns_without_signal"), len(list), len(conv.heard)}
 			if diff := cmp.Diff([]any{same, without, emitted, emitted}, got); diff != "" {
 				t.Fatalf("after %q (-want +got)\n%s", reply, diff)
 			}
@@ -192,15 +202,19 @@ func TestCountersInRandomConversations(t *testing.T) {
 // A subtree may declare these keys itself with any types, which must not break anything.
 func TestKeysOfOtherTypes(t *testing.T) {
 	functions := functions()
-	args := map[string]map[string]any{"signal_type_is": {"expected_type": "x"}, "signal_confidence_above": {"threshold": 0.0},
-		"consecutive_same_reason_gte": {"count": int64(0)}, "turns_without_signal_gte": {"count": int64(0)}}
+	args := map[string]map[string]any{"signal_type_is": {"expected_type": "x"},
+		"signal_confidence_above":     {"threshold": 0.0},
+		"consecutive_same_reason_gte": {"count": int64(0)},
+		"turns_without_signal_gte":    {"count": int64(0)}}
 	body := &tree.Node{Kind: tree.Parallel, Require: 1}
 	for _, name := range functions.Names(tree.Condition) {
-		body.Children = append(body.Children, &tree.Node{Kind: tree.Condition, Fn: name, Args: args[name]})
+		body.Children = append(body.Children, &tree.Node{Kind: tree.Condition, Fn: name,
+			Args: args[name]})
 	}
 	for _, v := range []any{nil, true, 3.5, "x", []any{"type"}, map[string]any{"type": int64(1)}} {
 		var keys []tree.Key
-		for _, name := range []string{"last_signal", "consecutive_same_reason", "turns_without_signal", "signals_emitted", "accumulated_content"} {
+		for _, name := range []string{"last_signal", "consecutive_same_reason",
+			"turns_without_signal", "signals_emitted", "accumulated_content"} {
 			keys = append(keys, tree.Key{Name: name, Default: v})
 		}
 		if got := inSubtree(t, functions, keys, body); got != tree.Failure {
@@ -216,9 +230,11 @@ func TestKeysOfOtherTypes(t *testing.T) {
 	}
 }
 
-func inSubtree(t *testing.T, functions *tree.Registry, keys []tree.Key, body *tree.Node) tree.Status {
+func inSubtree(t *testing.T, functions *tree.Registry, keys []tree.Key,
+	body *tree.Node) tree.Status {
 	t.Helper()
-	compiled, err := tree.Compile(&tree.Definition{Name: "main", Root: &tree.Node{Kind: tree.Subtree, Uses: "sub"},
+	compiled, err := tree.Compile(&tree.Definition{Name: "main",
+		Root:     &tree.Node{Kind: tree.Subtree, Uses: "sub"},
 		Subtrees: []*tree.SubtreeDefinition{{Name: "sub", Keys: keys, Root: body}}}, functions)
 	if err != nil {
 		t.Fatal(err)
@@ -240,15 +256,17 @@ func TestRegister(t *testing.T) {
 	r := functions()
 	want := map[tree.Kind]map[string][]tree.Param{
 		tree.Condition: {
-			"check_signal":                {},
-			"has_signal":                  {{Name: "signal_type", Type: tree.String}},
-			"signal_type_is":              {{Name: "expected_type", Type: tree.String, Required: true}},
+			"check_signal": {},
+			"has_signal":   {{Name: "signal_type", Type: tree.String}},
+			"signal_type_is": {{Name: "expected_type", Type: tree.String,
+				Required: true}},
 			"signal_confidence_above":     {{Name: "threshold", Type: tree.Float, Default: 0.5}},
 			"consecutive_same_reason_gte": {{Name: "count", Type: tree.Int, Default: int64(3)}},
 			"turns_without_signal_gte":    {{Name: "count", Type: tree.Int, Default: int64(3)}},
 		},
-		tree.Action: {"parse_response_signal": {}, "update_signal_state": {}, "log_signal": {}, "strip_signal_from_response": {},
-			"reset_state": {}, "noop": {}},
+		tree.Action: {"parse_response_signal": {}, "update_signal_state": {}, "log_signal": {},
+			"strip_signal_from_response": {},
+			"reset_state":                {}, "noop": {}},
 	}
 	got := map[tree.Kind]map[string][]tree.Param{}
 	for _, kind := range tree.Kinds() {

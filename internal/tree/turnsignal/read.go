@@ -12,12 +12,13 @@ import (
 const (
 	// maxRemarks is the number of diagnostics that are kept for a turn.
 	maxRemarks = 20
-	// maxDepth is the nesting depth of a field. It is below that of the blackboard, because other values, such as
-	// signals_emitted, contain signals.
+	// maxDepth is the nesting depth of a field. It is below that of the blackboard, because other
+	// values, such as signals_emitted, contain signals.
 	maxDepth = 20
 )
 
-// read returns the turn signal of a reply, or nil if there is none, and remarks on the signals that were refused.
+// read returns the turn signal of a reply, or nil if there is none, and remarks on the signals that
+// were refused.
 func read(text string) (*signalbox.Signal, []any) {
 	var first *signalbox.Signal
 	var remarks []any
@@ -66,7 +67,8 @@ func signalValue(s *signalbox.Signal, now time.Time) map[string]any {
 	}
 }
 
-// flat returns a field, or its JSON text if it is nested so deeply that the blackboard would refuse the signal.
+// flat returns a field, or its JSON text if it is nested so deeply that the blackboard would refuse
+// the signal.
 func flat(v any) any {
 	if !deeper(v, maxDepth) {
 		return v

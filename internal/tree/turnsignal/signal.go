@@ -7,7 +7,8 @@ import (
 	"signalbox/internal/tree"
 )
 
-// Signal is a signal from the blackboard. A field that is absent there, or has the wrong type, is zero.
+// Signal is a signal from the blackboard. A field that is absent there, or has the wrong type, is
+// zero.
 type Signal struct {
 	Type       string
 	Confidence float64
@@ -17,7 +18,8 @@ type Signal struct {
 	Timestamp string
 }
 
-// ParseSignal converts a value of the blackboard to a signal. It returns false if the value is not a map with a type.
+// ParseSignal converts a value of the blackboard to a signal. It returns false if the value is not
+// a map with a type.
 func ParseSignal(v any) (Signal, bool) {
 	fields, _ := v.(map[string]any)
 	var s Signal
@@ -31,8 +33,8 @@ func ParseSignal(v any) (Signal, bool) {
 	return s, true
 }
 
-// Reason returns the reason of the signal: the first of the fields reason, blocker, missing and caveat that is not blank, or
-// "".
+// Reason returns the reason of the signal: the first of the fields reason, blocker, missing and
+// caveat that is not blank, or "".
 func (s Signal) Reason() string {
 	for _, name := range []string{"reason", "blocker", "missing", "caveat"} {
 		if text := s.text(name); strings.TrimSpace(text) != "" {
@@ -54,7 +56,8 @@ func (s Signal) text(name string) string {
 	}
 }
 
-// repeats reports whether both signals request another turn for the same reason, ignoring case and white space.
+// repeats reports whether both signals request another turn for the same reason, ignoring case and
+// white space.
 func (s Signal) repeats(before Signal) bool {
 	return s.Type == signalbox.NameNeedTurn && before.Type == signalbox.NameNeedTurn &&
 		strings.EqualFold(collapseSpace(s.text("reason")), collapseSpace(before.text("reason")))

@@ -18,9 +18,9 @@ func (p *plain) Report() signalbox.StreamReport {
 }
 func (p *plain) Origin() (session, model string) { return "", "" }
 
-// auto detects the format by the first line that is not blank, and holds the stream back until that line is complete. The
-// decision is final: an agent that could change it later would decide which of its words count. If the stream continues
-// in a way that contradicts the decision, it is mixed.
+// auto detects the format by the first line that is not blank, and holds the stream back until that
+// line is complete. The decision is final: an agent that could change it later would decide which
+// of its words count. If the stream continues in a way that contradicts the decision, it is mixed.
 type auto struct {
 	out     Sink
 	locate  bool   // tell out where the text is in the stream
@@ -81,7 +81,8 @@ func (a *auto) detect(line []byte) {
 		return
 	}
 	if len(candidates) > 1 {
-		a.mixed = "the first line may be of the format " + string(candidates[0]) + " or " + string(candidates[1])
+		a.mixed = "the first line may be of the format " + string(candidates[0]) + " or " +
+			string(candidates[1])
 	}
 	decoder := newDecoder(candidates[0], a.out, a.locate)
 	decoder.detected = true
@@ -101,8 +102,8 @@ func (a *auto) choose(source Source) {
 	a.chosen.Push(held)
 }
 
-// watch looks for an event of a known format after other JSON objects. The stream may then be of a version of that format
-// whose first event is unknown.
+// watch looks for an event of a known format after other JSON objects. The stream may then be of a
+// version of that format whose first event is unknown.
 func (a *auto) watch(p []byte) {
 	for a.watching && len(p) > 0 {
 		n := bytes.IndexByte(p, '\n')
@@ -160,11 +161,13 @@ func (a *auto) Report() signalbox.StreamReport {
 	return report
 }
 
-// recognize returns the formats that the line is an event of, and whether it is a JSON object at all.
+// recognize returns the formats that the line is an event of, and whether it is a JSON object at
+// all.
 func recognize(line []byte) (candidates []signalbox.Format, object bool) {
 	line = bytes.TrimLeft(line, lines.Space)
 	var event map[string]json.RawMessage
-	if len(line) == 0 || line[0] != '{' || len(line) > autoBytes || json.Unmarshal(line, &event) != nil {
+	if len(line) == 0 || line[0] != '{' || len(line) > autoBytes ||
+		json.Unmarshal(line, &event) != nil {
 		return nil, false
 	}
 	var typ string

@@ -20,8 +20,9 @@ func claudeFormat() *format {
 			"message.usage.input_tokens":                fieldMessageInput,
 			"message.usage.cache_read_input_tokens":     fieldMessageCached,
 			"message.usage.output_tokens":               fieldMessageOutput,
-			"message.usage.cache_creation_input_tokens": fieldMessageCacheWrite, "usage.cache_creation_input_tokens": fieldCacheWrite,
-			"model": fieldModel, "message.model": fieldModel,
+			"message.usage.cache_creation_input_tokens": fieldMessageCacheWrite,
+			"usage.cache_creation_input_tokens":         fieldCacheWrite,
+			"model":                                     fieldModel, "message.model": fieldModel,
 			"result": fieldResult, "is_error": fieldIsError, "api_error_status": fieldErrorStatus,
 			"usage.input_tokens": fieldInput, "usage.cache_read_input_tokens": fieldCached,
 			"usage.output_tokens": fieldOutput, "total_cost_usd": fieldCost,
@@ -34,19 +35,28 @@ func claudeFormat() *format {
 			task_id tool_use_id description task_type summary status compact_metadata prompt patch last_tool_name workflow_name
 			duration_ms duration_api_ms num_turns modelUsage permission_denials structured_output errors stop_reason
 			terminal_reason ttft_ms tool_name elapsed_time_seconds preceding_tool_use_ids`),
-		types: set(agentformat.ClaudeSystem, agentformat.ClaudeAssistant, agentformat.ClaudeUser, agentformat.ClaudeResult,
-			agentformat.ClaudeStreamEvent, agentformat.ClaudeRateLimit, "tool_progress", "tool_use_summary",
-			"auth_status", "control_request", "control_response", "control_cancel_request", "keep_alive",
+		types: set(agentformat.ClaudeSystem, agentformat.ClaudeAssistant, agentformat.ClaudeUser,
+			agentformat.ClaudeResult,
+			agentformat.ClaudeStreamEvent, agentformat.ClaudeRateLimit, "tool_progress",
+			"tool_use_summary",
+			"auth_status", "control_request", "control_response", "control_cancel_request",
+			"keep_alive",
 			"prompt_suggestion"),
-		parts: set(agentformat.ClaudeText, agentformat.ClaudeThinking, "redacted_thinking", agentformat.ClaudeToolUse,
-			agentformat.ClaudeToolResult, "server_tool_use", "web_search_tool_result", "web_fetch_tool_result",
-			"code_execution_tool_result", "bash_code_execution_tool_result", "text_editor_code_execution_tool_result",
-			"mcp_tool_use", "mcp_tool_result", "image", "document", "search_result", "container_upload"),
+		parts: set(agentformat.ClaudeText, agentformat.ClaudeThinking, "redacted_thinking",
+			agentformat.ClaudeToolUse,
+			agentformat.ClaudeToolResult, "server_tool_use", "web_search_tool_result",
+			"web_fetch_tool_result",
+			"code_execution_tool_result", "bash_code_execution_tool_result",
+			"text_editor_code_execution_tool_result",
+			"mcp_tool_use", "mcp_tool_result", "image", "document", "search_result",
+			"container_upload"),
 		mayBeOwn: func(d *decoder, id fieldID) bool {
 			if id == fieldResult {
-				return !d.hasSpoken && !d.isNot(fieldType, agentformat.ClaudeResult) && !d.is(fieldIsError, "true")
+				return !d.hasSpoken && !d.isNot(fieldType, agentformat.ClaudeResult) &&
+					!d.is(fieldIsError, "true")
 			}
-			return !d.isNot(fieldType, agentformat.ClaudeAssistant) && !d.isNot(fieldParent, "null") && !d.isNot(fieldPartType, agentformat.ClaudeText)
+			return !d.isNot(fieldType, agentformat.ClaudeAssistant) &&
+				!d.isNot(fieldParent, "null") && !d.isNot(fieldPartType, agentformat.ClaudeText)
 		},
 		isOwn: func(d *decoder) bool {
 			if d.is(fieldType, agentformat.ClaudeResult) {
@@ -59,15 +69,16 @@ func claudeFormat() *format {
 		refuse:  refuseClaude,
 		continuesMessage: func(d *decoder) bool {
 			id := d.values[fieldMessageID]
-			return !id.set && !d.complete || id.set && len(id.value) > 0 && bytes.Equal(id.value, d.messageID)
+			return !id.set && !d.complete || id.set && len(id.value) > 0 &&
+				bytes.Equal(id.value, d.messageID)
 		},
 		mayBeError: func(_ *decoder, id fieldID) bool { return id == fieldResult },
 		handle:     handleClaude,
 	}
 }
 
-// refuseClaude returns why a line of the agent's session is not its own. Sub-agents write into the same session; their lines
-// have the tool call that started them as parent.
+// refuseClaude returns why a line of the agent's session is not its own. Sub-agents write into the
+// same session; their lines have the tool call that started them as parent.
 func refuseClaude(d *decoder) signalbox.Reason {
 	typ := string(d.values[fieldType].value)
 	names := d.values[fieldParent].set
@@ -80,16 +91,19 @@ func refuseClaude(d *decoder) signalbox.Reason {
 	switch {
 	case fromParent:
 		return signalbox.ReasonSubAgent
-	case d.values[fieldReplay].set && !d.isLiteral(fieldReplay, "false") && !d.isLiteral(fieldReplay, "null"):
+	case d.values[fieldReplay].set && !d.isLiteral(fieldReplay, "false") &&
+		!d.isLiteral(fieldReplay, "null"):
 		return signalbox.ReasonReplayed
 	}
-	if id := d.values[fieldUUID]; typ == agentformat.ClaudeAssistant && d.notBlank && id.set && d.texts.isRepeated(d.text, id.value) {
+	if id := d.values[fieldUUID]; typ == agentformat.ClaudeAssistant && d.notBlank && id.set &&
+		d.texts.isRepeated(d.text, id.value) {
 		return signalbox.ReasonReplayed
 	}
 	return ""
 }
 
-// hasSucceeded reports whether a result is one of success. A failed turn may have the subtype success too.
+// hasSucceeded reports whether a result is one of success. A failed turn may have the subtype
+// success too.
 func (d *decoder) hasSucceeded() bool {
 	failed := d.values[fieldIsError].set && !d.isLiteral(fieldIsError, "false")
 	return d.is(fieldSubtype, agentformat.ClaudeSuccess) && d.values[fieldSubtype].quoted && !failed
@@ -103,7 +117,9 @@ func handleClaude(d *decoder) {
 			id.value = nil
 		}
 		d.usage.countMessage(id.value, signalbox.Usage{InputTokens: d.count(fieldMessageInput),
-			CachedInputTokens: d.count(fieldMessageCached), CacheWriteTokens: d.count(fieldMessageCacheWrite), OutputTokens: d.count(fieldMessageOutput)})
+			CachedInputTokens: d.count(fieldMessageCached),
+			CacheWriteTokens:  d.count(fieldMessageCacheWrite),
+			OutputTokens:      d.count(fieldMessageOutput)})
 		if d.refused != "" {
 			break
 		}
@@ -161,7 +177,8 @@ func (d *decoder) reportLimit(limit signalbox.RateLimit) {
 	d.remark(remark{signalbox.ReasonRateLimited, limit.Status, detail})
 }
 
-// resetTime parses a time in seconds or milliseconds after 1970, or in RFC 3339. It returns the zero time for anything else.
+// resetTime parses a time in seconds or milliseconds after 1970, or in RFC 3339. It returns the
+// zero time for anything else.
 func resetTime(s string) time.Time {
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return t.UTC()

@@ -10,9 +10,10 @@ import (
 	"signalbox/transcript/internal/lines"
 )
 
-// decoder reads the JSON lines of an agent program. Whether the text of a line is the agent's own may depend on members
-// that follow it, so the text is held back until the line is complete. A text that is too long for that is passed on after
-// a snapshot, which is restored if the text was not the agent's own.
+// decoder reads the JSON lines of an agent program. Whether the text of a line is the agent's own
+// may depend on members that follow it, so the text is held back until the line is complete. A text
+// that is too long for that is passed on after a snapshot, which is restored if the text was not
+// the agent's own.
 type decoder struct {
 	name     signalbox.Format
 	format   *format
@@ -37,8 +38,9 @@ type decoder struct {
 	values   [fieldCount]fieldValue
 	repeated string           // a member that it has twice
 	refused  signalbox.Reason // why it is not the agent's own
-	unknown  []string         // its members that its format does not have and another has, if detected
-	drifts   []remark
+	// its members that its format does not have and another has, if detected
+	unknown []string
+	drifts  []remark
 
 	// The text of the line.
 	text        []byte // the part that is not passed on yet
@@ -49,7 +51,8 @@ type decoder struct {
 	restoreLine func() // withdraws the text of the line that was passed on; nil if none was
 	partHasText bool   // the content block has text
 	partStart   int    // where the content block starts in text
-	restorePart func() // withdraws the text of the content block that was passed on; nil if none was
+	// withdraws the text of the content block that was passed on; nil if none was
+	restorePart func()
 	hasTool     bool   // the line calls a tool
 	committed   bool   // the text was the agent's own
 	joined      bool   // the text was passed on as part of the previous message
@@ -64,13 +67,15 @@ type decoder struct {
 	seenDrift   map[string]bool
 
 	// Which lines are the agent's.
-	session      []byte // the first session of the stream; others belong to somebody else
-	elsewhere    bool   // the last session that was announced is another one
-	seenParent   bool   // lines of the stream name their parent, so that one without is not the agent's
+	session   []byte // the first session of the stream; others belong to somebody else
+	elsewhere bool   // the last session that was announced is another one
+	// lines of the stream name their parent, so that one without is not the agent's
+	seenParent   bool
 	texts        recentTexts
 	seenRefusals map[signalbox.Reason]bool
 
-	// An oracle may withdraw a reply until it is complete, and reports errors before the end of the turn.
+	// An oracle may withdraw a reply until it is complete, and reports errors before the end of the
+	// turn.
 	restoreMessage func()   // withdraws the text of the message; nil if there is none to withdraw
 	remarksSince   []remark // made since the snapshot of the message
 	failed         bool     // the turn has reported an error
@@ -94,7 +99,8 @@ const (
 const noModel = "<synthetic>"
 
 func newDecoder(name signalbox.Format, out Sink, locate bool) *decoder {
-	d := &decoder{name: name, format: formats[name], out: out, locate: locate, number: 1, seenDrift: map[string]bool{}, seenRefusals: map[signalbox.Reason]bool{}}
+	d := &decoder{name: name, format: formats[name], out: out, locate: locate, number: 1,
+		seenDrift: map[string]bool{}, seenRefusals: map[signalbox.Reason]bool{}}
 	d.json = *newJSONLine(d.format.schema, d)
 	return d
 }
@@ -156,7 +162,8 @@ func (d *decoder) endLine() {
 		d.discard()
 		d.mix("not a clear JSON object")
 		d.remark(remark{signalbox.ReasonMalformed, lines.Excerpt(d.head),
-			fmt.Sprintf("line %d of the stream has the member %q twice, or in another case", d.number, d.repeated)})
+			fmt.Sprintf("line %d of the stream has the member %q twice, or in another case",
+				d.number, d.repeated)})
 	case d.json.complete():
 		d.complete = true
 		d.handleLine()
@@ -202,7 +209,8 @@ func (d *decoder) handleLine() {
 	} else {
 		d.discard()
 	}
-	if v := d.values[fieldModel]; d.refused == "" && v.set && v.quoted && len(v.value) <= maxMessage && string(v.value) != noModel {
+	if v := d.values[fieldModel]; d.refused == "" && v.set && v.quoted &&
+		len(v.value) <= maxMessage && string(v.value) != noModel {
 		d.model = lines.Valid(v.value)
 	}
 	if d.refused == "" || d.refused == signalbox.ReasonSubAgent {
@@ -216,7 +224,8 @@ func (d *decoder) Close() {
 	d.out.EndTurn()
 }
 
-// drifted reports, once, a type or field that is not known. The remark follows the text of the line.
+// drifted reports, once, a type or field that is not known. The remark follows the text of the
+// line.
 func (d *decoder) drifted(what string, name []byte) {
 	if len(d.seenDrift) >= maxDrift {
 		return
@@ -225,7 +234,8 @@ func (d *decoder) drifted(what string, name []byte) {
 	kind := what + " " + strconv.Quote(raw)
 	if !d.seenDrift[kind] {
 		d.seenDrift[kind] = true
-		d.drifts = append(d.drifts, remark{signalbox.ReasonDrift, raw, fmt.Sprintf("%s: unknown %s", d.name, kind)})
+		d.drifts = append(d.drifts,
+			remark{signalbox.ReasonDrift, raw, fmt.Sprintf("%s: unknown %s", d.name, kind)})
 	}
 }
 
@@ -301,7 +311,8 @@ func (d *decoder) textPart(b []byte) {
 	}
 }
 
-// addPlace notes where the text that follows is in the stream. Text that arrives in several pieces has one place.
+// addPlace notes where the text that follows is in the stream. Text that arrives in several pieces
+// has one place.
 func (d *decoder) addPlace(p Place) {
 	p.Text = len(d.text)
 	if n := len(d.places); n > 0 && p.Size == 0 {
@@ -405,7 +416,8 @@ func (d *decoder) commit() {
 	if d.restoreLine != nil && d.restoreMessage == nil {
 		d.out.Commit()
 	}
-	d.committed, d.hasSpoken, d.messageOpen, d.report.Ended = true, d.hasSpoken || d.notBlank, true, false
+	d.committed, d.hasSpoken, d.messageOpen, d.report.Ended = true, d.hasSpoken || d.notBlank, true,
+		false
 	d.resetText()
 }
 
@@ -419,7 +431,8 @@ func (d *decoder) discard() {
 
 func (d *decoder) resetText() {
 	d.text, d.places, d.partStart = d.text[:0], d.places[:0], 0
-	d.hasText, d.notBlank, d.partHasText, d.restoreLine, d.restorePart = false, false, false, nil, nil
+	d.hasText, d.notBlank, d.partHasText, d.restoreLine, d.restorePart = false, false, false, nil,
+		nil
 	d.texts.reset()
 }
 
@@ -430,7 +443,8 @@ func (d *decoder) startMessage() {
 		}
 		return
 	}
-	if d.restoreLine == nil { // otherwise the text may be withdrawn, and the previous message may continue
+	// otherwise the text may be withdrawn, and the previous message may continue
+	if d.restoreLine == nil {
 		d.commitMessage()
 	}
 	d.out.StartMessage()
@@ -460,7 +474,8 @@ func (d *decoder) endTurn(failed bool, message []byte) {
 
 // reportEnd reports that the turn has ended, with an error message if it failed.
 func (d *decoder) reportEnd(failed bool, message []byte) {
-	d.report.Ended, d.report.Failed, d.report.Error, d.report.ErrorStatus, d.report.Retrying = true, false, "", 0, ""
+	d.report.Ended, d.report.Failed, d.report.Error, d.report.ErrorStatus, d.report.Retrying = true,
+		false, "", 0, ""
 	if failed {
 		d.reportFailure(message)
 		d.report.ErrorStatus = int(min(d.count(fieldErrorStatus), maxStatus))
@@ -474,12 +489,16 @@ func (d *decoder) reportFailure(message []byte) {
 }
 
 // message returns the start of an error message.
-func (d *decoder) message(text []byte) string { return lines.Valid(text[:min(len(text), maxMessage)]) }
+func (d *decoder) message(
+	text []byte) string {
+	return lines.Valid(text[:min(len(text), maxMessage)])
+}
 
 // tokens returns the usage in the line, without its cost.
 func (d *decoder) tokens() signalbox.Usage {
-	return signalbox.Usage{InputTokens: d.count(fieldInput), CachedInputTokens: d.count(fieldCached),
-		CacheWriteTokens: d.count(fieldCacheWrite), OutputTokens: d.count(fieldOutput)}
+	return signalbox.Usage{InputTokens: d.count(fieldInput),
+		CachedInputTokens: d.count(fieldCached),
+		CacheWriteTokens:  d.count(fieldCacheWrite), OutputTokens: d.count(fieldOutput)}
 }
 
 // count returns a field's whole number, 0 if it has none.

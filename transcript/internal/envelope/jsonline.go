@@ -5,9 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// jsonLine parses one JSON object that arrives in pieces and reports the values at the paths in a schema. It keeps only
-// those, so the object may be of any size. It validates the structure, so that half an object is not taken for a whole one.
-// It does not validate the content of strings and numbers that are not in the schema.
+// jsonLine parses one JSON object that arrives in pieces and reports the values at the paths in a
+// schema. It keeps only those, so the object may be of any size. It validates the structure, so
+// that half an object is not taken for a whole one. It does not validate the content of strings and
+// numbers that are not in the schema.
 //
 // encoding/json needs the whole object in memory, and agents write tool results of any size.
 type jsonLine struct {
@@ -36,11 +37,11 @@ type jsonLine struct {
 
 // jsonHandler receives the values in the schema, in the order of the input.
 type jsonHandler interface {
-	// field is called for a complete value: the text of a string, or, with quoted false, a literal as written, "{" for an
-	// object and "[" for an array.
+	// field is called for a complete value: the text of a string, or, with quoted false, a literal
+	// as written, "{" for an object and "[" for an array.
 	field(id fieldID, value []byte, quoted bool)
-	// textBegin is called at the start of a streamed string. If it returns true, textPart is called with the parts of the
-	// string, then textEnd.
+	// textBegin is called at the start of a streamed string. If it returns true, textPart is called
+	// with the parts of the string, then textEnd.
 	textBegin(id fieldID) bool
 	textPart(part []byte)
 	textEnd(id fieldID)
@@ -48,8 +49,9 @@ type jsonHandler interface {
 	objectEnd(id fieldID)
 	// unknownField is called for a top-level member that is not in the schema.
 	unknownField(key []byte)
-	// repeatedField is called for a member of the schema that its object already has, and for one whose name differs from a
-	// member of the schema in case only. Other readers of the line may see another value there.
+	// repeatedField is called for a member of the schema that its object already has, and for one
+	// whose name differs from a member of the schema in case only. Other readers of the line may
+	// see another value there.
 	repeatedField(key []byte)
 }
 
@@ -299,7 +301,8 @@ func (j *jsonLine) literal(b []byte, i int) int {
 }
 
 func isLiteralByte(c byte) bool {
-	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-' || c == '+' || c == '.' || c == 'E'
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-' || c == '+' || c == '.' ||
+		c == 'E'
 }
 
 func isLiteral(b []byte) bool {
@@ -391,8 +394,9 @@ func (j *jsonLine) readString(b []byte, i int) int {
 	return i
 }
 
-// shortEnd returns the index of the quote that ends the string at b[i] if it is near and no escape precedes it, else -1.
-// Most keys and values are so short that a loop is faster than bytes.IndexByte.
+// shortEnd returns the index of the quote that ends the string at b[i] if it is near and no escape
+// precedes it, else -1. Most keys and values are so short that a loop is faster than
+// bytes.IndexByte.
 func shortEnd(b []byte, i int) int {
 	for end := i; end < min(len(b), i+32); end++ {
 		switch b[end] {
@@ -405,8 +409,8 @@ func shortEnd(b []byte, i int) int {
 	return -1
 }
 
-// emit appends decoded text to the string being read. It is at the position at in the stream, and, if it was an escape sequence, of that size
-// there.
+// emit appends decoded text to the string being read. It is at the position at in the stream, and,
+// if it was an escape sequence, of that size there.
 func (j *jsonLine) emit(b []byte, at int64, size int) {
 	j.flushHigh()
 	if j.str == stringText {
@@ -457,7 +461,8 @@ func (j *jsonLine) escapeSequence(b []byte, i int) int {
 }
 
 // shortEscapes has the meaning of two-byte escape sequences by their second byte.
-var shortEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+var shortEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n',
+	'r': '\r', 't': '\t'}
 
 func unescape(seq []byte) (rune, bool) {
 	if seq[1] != 'u' {

@@ -25,12 +25,16 @@ func (r *recorder) textBegin(fieldID) bool                 { return true }
 func (r *recorder) textPart(part []byte)                   { r.text.Write(part) }
 func (r *recorder) textEnd(fieldID)                        { r.line.flushHigh() }
 func (r *recorder) objectEnd(fieldID)                      {}
-func (r *recorder) repeatedField(key []byte)               { r.repeated = append(r.repeated, string(key)) }
-func (r *recorder) unknownField([]byte)                    {}
+func (r *recorder) repeatedField(
+	key []byte) {
+	r.repeated = append(r.repeated, string(key))
+}
+func (r *recorder) unknownField([]byte) {}
 
 func newRecorder() (*jsonLine, *recorder) {
 	r := &recorder{fields: map[fieldID]string{}}
-	paths := map[string]fieldID{"type": fieldType, "content": fieldText, "message.id": fieldMessageID}
+	paths := map[string]fieldID{"type": fieldType, "content": fieldText,
+		"message.id": fieldMessageID}
 	r.line = newJSONLine(newSchema(paths, []string{"content"}, ""), r)
 	return r.line, r
 }
@@ -57,7 +61,8 @@ func anyValue(depth int) *rapid.Generator[any] {
 		rapid.Just[any](nil),
 	}
 	if depth > 0 {
-		kinds = append(kinds, rapid.SliceOfN(anyValue(depth-1), 0, 4).AsAny(), anyObject(depth-1).AsAny())
+		kinds = append(kinds, rapid.SliceOfN(anyValue(depth-1), 0, 4).AsAny(),
+			anyObject(depth-1).AsAny())
 	}
 	return rapid.OneOf(kinds...)
 }
@@ -138,8 +143,8 @@ func TestJSONLineIncomplete(t *testing.T) {
 	})
 }
 
-// FuzzJSONLine checks that every JSON object is complete, that its text is what encoding/json reads, and that cuts do not
-// matter.
+// FuzzJSONLine checks that every JSON object is complete, that its text is what encoding/json
+// reads, and that cuts do not matter.
 func FuzzJSONLine(f *testing.F) {
 	f.Add([]byte(`{"type":"message","content":"a\n\"b\" \ud83d\ude00 \u0000"}`), uint8(3))
 	f.Add([]byte(`{"content":"\ud83d","message":{"id":[1,2.5e-3,true,null,{}]}}`), uint8(1))
@@ -159,7 +164,8 @@ func FuzzJSONLine(f *testing.F) {
 			pieces.feed(rest[:n])
 			rest = rest[n:]
 		}
-		if whole.complete() != pieces.complete() || wholeRead.text.String() != piecesRead.text.String() ||
+		if whole.complete() != pieces.complete() ||
+			wholeRead.text.String() != piecesRead.text.String() ||
 			!cmp.Equal(wholeRead.fields, piecesRead.fields) {
 			t.Errorf("%q in pieces of %d gives another result", line, step%16+1)
 		}
@@ -176,7 +182,8 @@ func FuzzJSONLine(f *testing.F) {
 func checkText(t *testing.T, line []byte, got string) {
 	var object map[string]json.RawMessage
 	var want string
-	if json.Unmarshal(line, &object) != nil || json.Unmarshal(object["content"], &want) != nil || bytes.Count(line, []byte("content")) != 1 ||
+	if json.Unmarshal(line, &object) != nil || json.Unmarshal(object["content"], &want) != nil ||
+		bytes.Count(line, []byte("content")) != 1 ||
 		bytes.Contains(line, []byte(`\u00`)) {
 		return // no text, or possibly a duplicate key
 	}
@@ -188,17 +195,18 @@ func checkText(t *testing.T, line []byte, got string) {
 // A member that is there twice, or in another case, is one that two readers may read differently.
 func TestJSONLineReportsRepeatedMembers(t *testing.T) {
 	for line, want := range map[string][]string{
-		`{"type":"a","content":"b","message":{"id":"c"}}`:             nil,
-		`{"type":"a","type":"a"}`:                                     {"type"},
-		`{"type":"a","ty\u0070e":"b"}`:                                {"type"},
-		`{"type":{"x":1},"type":null}`:                                {"type"},
-		`{"Type":"a"}`:                                                {"Type"},
-		`{"TYPE":"a","type":"b","tYpe":"c"}`:                          {"TYPE", "tYpe"},
-		`{"me\u017f\u017fage":{}}`:                                    {"me\u017f\u017fage"},
-		`{"message":{"id":"a"},"message":{"id":"b"}}`:                 {"message"},
-		`{"message":{"id":"a","id":"b"}}`:                             {"id"},
-		`{"message":{"ID":"a"}}`:                                      {"ID"},
-		`{"id":"a","message":{"id":"b","type":"c"},"ID":"d"}`:         nil, // not in the schema at that place
+		`{"type":"a","content":"b","message":{"id":"c"}}`: nil,
+		`{"type":"a","type":"a"}`:                         {"type"},
+		`{"type":"a","ty\u0070e":"b"}`:                    {"type"},
+		`{"type":{"x":1},"type":null}`:                    {"type"},
+		`{"Type":"a"}`:                                    {"Type"},
+		`{"TYPE":"a","type":"b","tYpe":"c"}`:              {"TYPE", "tYpe"},
+		`{"me\u017f\u017fage":{}}`:                        {"me\u017f\u017fage"},
+		`{"message":{"id":"a"},"message":{"id":"b"}}`:     {"message"},
+		`{"message":{"id":"a","id":"b"}}`:                 {"id"},
+		`{"message":{"ID":"a"}}`:                          {"ID"},
+		// not in the schema at that place
+		`{"id":"a","message":{"id":"b","type":"c"},"ID":"d"}`:         nil,
 		`{"other":{"type":"a","type":"b"},"x":[{"id":1},{"id":2}]}`:   nil,
 		`{"content":["a"],"content":"b"}`:                             {"content"},
 		`{"message":[{"id":"a"},{"id":"b"}],"type":"message"}`:        nil,
@@ -210,7 +218,8 @@ func TestJSONLineReportsRepeatedMembers(t *testing.T) {
 				j.feed([]byte(line[i:min(i+n, len(line))]))
 			}
 			if diff := cmp.Diff(want, got.repeated); diff != "" || !j.complete() {
-				t.Errorf("%s in pieces of %d, complete: %v (-want +got):\n%s", line, n, j.complete(), diff)
+				t.Errorf("%s in pieces of %d, complete: %v (-want +got):\n%s", line, n,
+					j.complete(), diff)
 			}
 		}
 	}

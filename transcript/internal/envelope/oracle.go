@@ -5,19 +5,27 @@ import (
 	"signalbox/transcript/agentformat"
 )
 
-// oracleFormat is the format of signalbox's own conversations. A turn there is one reply of a model. What other programs
-// call a turn is a question, and the event done ends it.
+// oracleFormat is the format of signalbox's own conversations. A turn there is one reply of a
+// model. What other programs call a turn is a question, and the event done ends it.
 func oracleFormat() *format {
 	e := &format{
 		schema: newSchema(map[string]fieldID{
 			"type": fieldType, "turn": fieldMessageID, "text": fieldText, "name": fieldError,
 			"tokens": fieldInput, "cost_usd": fieldCost,
-		}, []string{"text"}, `id arguments ok sources signal confidence fields raw_xml level reason detail turns session question answer model`),
-		types: set(agentformat.OracleContent, agentformat.OracleReasoning, agentformat.OracleToolCall,
+		}, []string{"text"},
+			`id arguments ok sources signal confidence fields raw_xml level reason detail turns session question answer model`),
+		types: set(agentformat.OracleContent, agentformat.OracleReasoning,
+			agentformat.OracleToolCall,
 			agentformat.OracleToolResult, agentformat.OracleSources, agentformat.OracleSignal,
 			agentformat.OracleSystem, agentformat.OracleError, agentformat.OracleDone),
-		mayBeOwn:   func(d *decoder, _ fieldID) bool { return !d.isNot(fieldType, agentformat.OracleContent) },
-		mayBeError: func(d *decoder, _ fieldID) bool { return !d.isNot(fieldType, agentformat.OracleError) },
+		mayBeOwn: func(d *decoder,
+			_ fieldID) bool {
+			return !d.isNot(fieldType, agentformat.OracleContent)
+		},
+		mayBeError: func(d *decoder,
+			_ fieldID) bool {
+			return !d.isNot(fieldType, agentformat.OracleError)
+		},
 		continuesMessage: func(d *decoder) bool {
 			turn := d.values[fieldMessageID]
 			return !turn.set && !d.complete || turn.set && string(turn.value) == string(d.messageID)
@@ -30,8 +38,8 @@ func oracleFormat() *format {
 			return false
 		}
 		if d.restoreLine != nil && d.joined && !e.continuesMessage(d) {
-			// The text was too long to hold back until its turn was known, and was joined to another turn's. A line must not
-			// extend across turns.
+			// The text was too long to hold back until its turn was known, and was joined to
+			// another turn's. A line must not extend across turns.
 			d.drifted("order of fields", []byte("text, turn"))
 			return false
 		}
@@ -56,19 +64,22 @@ func handleOracle(d *decoder) {
 		}
 	case agentformat.OracleSystem:
 		switch {
-		case !d.is(fieldError, agentformat.OracleReplyRestarted) && !d.is(fieldError, agentformat.OracleReplyCut):
+		case !d.is(fieldError, agentformat.OracleReplyRestarted) &&
+			!d.is(fieldError, agentformat.OracleReplyCut):
 		case d.isNot(fieldMessageID, string(d.messageID)): // the reply had no text
 			d.endMessage()
 		default:
 			d.withdrawMessage()
 		}
-	case agentformat.OracleToolCall, agentformat.OracleToolResult, agentformat.OracleSignal, agentformat.OracleSources:
+	case agentformat.OracleToolCall, agentformat.OracleToolResult, agentformat.OracleSignal,
+		agentformat.OracleSources:
 		d.commitMessage() // these events follow a complete reply
 		d.out.Pause()
 	case agentformat.OracleError:
 		d.endMessage()
 		d.failed = true
-		if d.failure = append(d.failure[:0], d.result...); len(d.failure) == 0 && d.values[fieldError].set {
+		if d.failure = append(d.failure[:0], d.result...); len(d.failure) == 0 &&
+			d.values[fieldError].set {
 			d.failure = append(d.failure, d.values[fieldError].value...)
 		}
 		d.reportFailure(d.failure)
@@ -76,14 +87,15 @@ func handleOracle(d *decoder) {
 			d.reportLimit(signalbox.RateLimit{Status: "rejected"})
 		}
 	case agentformat.OracleDone:
-		d.usage.turn = signalbox.Usage{InputTokens: d.count(fieldInput), CostUSD: max(0, d.amount(fieldCost))}
+		d.usage.turn = signalbox.Usage{InputTokens: d.count(fieldInput),
+			CostUSD: max(0, d.amount(fieldCost))}
 		d.endTurn(d.failed, d.failure)
 		d.failed, d.failure = false, d.failure[:0]
 	}
 }
 
-// snapshotMessage takes a snapshot so that the message can be withdrawn as long as the reply may restart. Blank text needs
-// none.
+// snapshotMessage takes a snapshot so that the message can be withdrawn as long as the reply may
+// restart. Blank text needs none.
 func (d *decoder) snapshotMessage() {
 	switch {
 	case d.restoreLine != nil && (d.restoreMessage == nil || !d.joined):
@@ -101,7 +113,8 @@ func (d *decoder) commitMessage() {
 	}
 }
 
-// withdrawMessage withdraws the text of the message that is not final, and ends the message. Remarks made since stay.
+// withdrawMessage withdraws the text of the message that is not final, and ends the message.
+// Remarks made since stay.
 func (d *decoder) withdrawMessage() {
 	if d.restoreMessage != nil {
 		d.restoreMessage()

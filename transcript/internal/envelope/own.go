@@ -8,8 +8,8 @@ import (
 	"signalbox"
 )
 
-// sessionRule is how the lines of a format show the session that they belong to; zero means that no line shows it. The first session
-// of a stream is the agent's.
+// sessionRule is how the lines of a format show the session that they belong to; zero means that no
+// line shows it. The first session of a stream is the agent's.
 type sessionRule int
 
 const (
@@ -30,7 +30,8 @@ func (d *decoder) refusal() signalbox.Reason {
 	return ""
 }
 
-// isForeign reports whether the line belongs to another session. It remembers the session of the first line that has one.
+// isForeign reports whether the line belongs to another session. It remembers the session of the
+// first line that has one.
 func (d *decoder) isForeign() bool {
 	v := d.values[fieldSession]
 	named := v.set && v.quoted && len(v.value) > 0
@@ -54,11 +55,12 @@ func (d *decoder) isForeign() bool {
 	return false
 }
 
-// reportRefusal reports that a line is not the agent's own, once for each reason. A sub-agent that names its parent as usual
-// is not worth reporting.
+// reportRefusal reports that a line is not the agent's own, once for each reason. A sub-agent that
+// names its parent as usual is not worth reporting.
 func (d *decoder) reportRefusal() {
 	typ := d.values[fieldType].value
-	ordinary := d.refused == signalbox.ReasonSubAgent && d.values[fieldParent].quoted && len(d.values[fieldParent].value) > 0
+	ordinary := d.refused == signalbox.ReasonSubAgent && d.values[fieldParent].quoted &&
+		len(d.values[fieldParent].value) > 0
 	if ordinary || !d.format.speaks[string(typ)] || d.seenRefusals[d.refused] {
 		return
 	}
@@ -69,11 +71,12 @@ func (d *decoder) reportRefusal() {
 		signalbox.ReasonReplayed:       "repeats an earlier one",
 	}[d.refused]
 	d.drifts = append(d.drifts, remark{d.refused, string(typ),
-		fmt.Sprintf("%s: line %d of the stream, of the type %s, %s; nothing in such lines counts", d.name, d.number, typ, what)})
+		fmt.Sprintf("%s: line %d of the stream, of the type %s, %s; nothing in such lines counts",
+			d.name, d.number, typ, what)})
 }
 
-// recentTexts remembers the texts of recent lines, to recognize a line that is written again: a replayed draft must not
-// replace the verdict that followed it.
+// recentTexts remembers the texts of recent lines, to recognize a line that is written again: a
+// replayed draft must not replace the verdict that followed it.
 type recentTexts struct {
 	hash   maphash.Hash
 	known  map[uint64]struct{}
@@ -89,8 +92,8 @@ func (r *recentTexts) add(p []byte) { r.hash.Write(p) }
 // reset starts the next line.
 func (r *recentTexts) reset() { r.hash.Reset() }
 
-// isRepeated remembers the text of the current line under an id, and reports whether it is known under that id. rest is what
-// was not added of the text.
+// isRepeated remembers the text of the current line under an id, and reports whether it is known
+// under that id. rest is what was not added of the text.
 func (r *recentTexts) isRepeated(rest, id []byte) bool {
 	r.hash.Write(rest)
 	r.hash.WriteByte(0)

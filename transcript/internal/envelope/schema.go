@@ -56,9 +56,10 @@ type schema struct{ nodes []schemaNode }
 
 type schemaNode struct {
 	children []schemaChild
-	index    map[string]int // the nodes of the children by key, if there are too many to compare with each; else nil
-	field    fieldID
-	text     bool
+	// the nodes of the children by key, if there are too many to compare with each; else nil
+	index map[string]int
+	field fieldID
+	text  bool
 }
 
 type schemaChild struct {
@@ -66,8 +67,8 @@ type schemaChild struct {
 	node int
 }
 
-// newSchema returns the schema for paths such as "message.content[].text". Values at the paths in text are streamed. known
-// lists other members at the top level; the rest are reported as drift.
+// newSchema returns the schema for paths such as "message.content[].text". Values at the paths in
+// text are streamed. known lists other members at the top level; the rest are reported as drift.
 func newSchema(paths map[string]fieldID, text []string, known string) *schema {
 	s := &schema{nodes: make([]schemaNode, 2)}
 	for path, id := range paths {
@@ -126,12 +127,14 @@ func (s *schema) child(node int, key []byte) int {
 	return 0
 }
 
-// hasFolded reports whether the schema has a member that differs from key in case only, as encoding/json compares them.
+// hasFolded reports whether the schema has a member that differs from key in case only, as
+// encoding/json compares them.
 func (s *schema) hasFolded(node int, key []byte) bool {
 	ascii := isASCII(key)
 	for _, c := range s.nodes[node].children {
 		// A character of another script that folds to an ASCII letter is longer than the letter.
-		if ascii && (len(key) != len(c.key) || len(key) == 0 || key[0]|0x20 != c.key[0]|0x20) || c.key == element {
+		if ascii && (len(key) != len(c.key) || len(key) == 0 || key[0]|0x20 != c.key[0]|0x20) ||
+			c.key == element {
 			continue
 		}
 		if bytes.EqualFold([]byte(c.key), key) {

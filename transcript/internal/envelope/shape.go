@@ -9,7 +9,8 @@ import (
 	"signalbox/transcript/agentformat"
 )
 
-// shape identifies an event of a format. Formats share the names of types, so members are needed to tell them apart.
+// shape identifies an event of a format. Formats share the names of types, so members are needed to
+// tell them apart.
 type shape struct {
 	format  signalbox.Format
 	typ     string // a type, or the start of one that ends with '.'
@@ -23,12 +24,14 @@ func (s *shape) matches(typ string, has func(member string) bool) bool {
 	return !slices.ContainsFunc(s.members, func(member string) bool { return !has(member) })
 }
 
-// shapes has the shapes of each format together. Of two formats that a line matches, the first is preferred.
+// shapes has the shapes of each format together. Of two formats that a line matches, the first is
+// preferred.
 var shapes = func() (list []shape) {
 	add := func(format signalbox.Format, typ, members string) {
 		list = append(list, shape{format, typ, strings.Fields(members)})
 	}
-	for _, typ := range []string{agentformat.OpencodeStepStart, agentformat.OpencodeStepFinish, agentformat.OpencodeText,
+	for _, typ := range []string{agentformat.OpencodeStepStart, agentformat.OpencodeStepFinish,
+		agentformat.OpencodeText,
 		agentformat.OpencodeToolUse, agentformat.OpencodeReasoning, agentformat.OpencodeError} {
 		add(signalbox.FormatOpencode, typ, "sessionID part")
 	}
@@ -76,9 +79,9 @@ var identifying = func() map[string]bool {
 	return members
 }()
 
-// otherFormat returns the other format that the line is an event of, "" if there is none. The decoder knows only the members
-// that its own format lacks; others are assumed to be present. So a line counts as foreign only if its type or one of its
-// members is not of the decoder's own format.
+// otherFormat returns the other format that the line is an event of, "" if there is none. The
+// decoder knows only the members that its own format lacks; others are assumed to be present. So a
+// line counts as foreign only if its type or one of its members is not of the decoder's own format.
 func (d *decoder) otherFormat() signalbox.Format {
 	typ := string(d.values[fieldType].value)
 	ownType := d.format.types[typ]

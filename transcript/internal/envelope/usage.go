@@ -39,7 +39,9 @@ func (c *usageCounter) countMessage(id []byte, usage signalbox.Usage) {
 	for i := range c.messages {
 		if m := &c.messages[i]; len(id) > 0 && bytes.Equal(m.id, id) {
 			add(&c.turn, signalbox.Usage{InputTokens: -m.usage.InputTokens,
-				CachedInputTokens: -m.usage.CachedInputTokens, CacheWriteTokens: -m.usage.CacheWriteTokens, OutputTokens: -m.usage.OutputTokens})
+				CachedInputTokens: -m.usage.CachedInputTokens,
+				CacheWriteTokens:  -m.usage.CacheWriteTokens,
+				OutputTokens:      -m.usage.OutputTokens})
 			add(&c.turn, usage)
 			m.usage = usage
 			return
@@ -51,12 +53,14 @@ func (c *usageCounter) countMessage(id []byte, usage signalbox.Usage) {
 	c.oldest = (c.oldest + 1) % rememberedMessages
 }
 
-// countTotal sets the usage of the turn from that of all turns of the session so far. Usage that is less than that of the earlier turns
-// is that of the turn alone.
+// countTotal sets the usage of the turn from that of all turns of the session so far. Usage that is
+// less than that of the earlier turns is that of the turn alone.
 func (c *usageCounter) countTotal(total signalbox.Usage) {
 	c.turn = total
-	if e := c.ended; total.InputTokens >= e.InputTokens && total.CachedInputTokens >= e.CachedInputTokens && total.OutputTokens >= e.OutputTokens {
-		add(&c.turn, signalbox.Usage{InputTokens: -e.InputTokens, CachedInputTokens: -e.CachedInputTokens, OutputTokens: -e.OutputTokens})
+	if e := c.ended; total.InputTokens >= e.InputTokens &&
+		total.CachedInputTokens >= e.CachedInputTokens && total.OutputTokens >= e.OutputTokens {
+		add(&c.turn, signalbox.Usage{InputTokens: -e.InputTokens,
+			CachedInputTokens: -e.CachedInputTokens, OutputTokens: -e.OutputTokens})
 	}
 }
 

@@ -5,15 +5,16 @@ import (
 	"slices"
 )
 
-// CodeSpans tracks CommonMark code spans in a text that arrives in pieces. A run of backquotes opens a span if a run of the
-// same length follows in the same paragraph. That is known only later, so CodeSpans keeps the runs that may have opened one,
-// and reports when one is closed, and when the paragraph ends. The zero CodeSpans is at the start of a text.
+// CodeSpans tracks CommonMark code spans in a text that arrives in pieces. A run of backquotes
+// opens a span if a run of the same length follows in the same paragraph. That is known only later,
+// so CodeSpans keeps the runs that may have opened one, and reports when one is closed, and when
+// the paragraph ends. The zero CodeSpans is at the start of a text.
 //
-// A paragraph ends at a blank line, a heading, a thematic break, the underline of a heading, a list item or the start of a
-// quote. Fences are not tracked: call Reset for them.
+// A paragraph ends at a blank line, a heading, a thematic break, the underline of a heading, a list
+// item or the start of a quote. Fences are not tracked: call Reset for them.
 type CodeSpans struct {
-	// open has the lengths of the runs that may have opened a span, in order. All are different: a later run of one of these
-	// lengths closes the span, and everything in between is part of it.
+	// open has the lengths of the runs that may have opened a span, in order. All are different: a
+	// later run of one of these lengths closes the span, and everything in between is part of it.
 	open []int
 
 	run     int  // the length of the run being read
@@ -30,15 +31,18 @@ type CodeSpans struct {
 type SpanEvent int
 
 const (
-	NoSpanEvent    SpanEvent = iota
-	SpanClosed               // a run closed a span; Depth is now the number of possible spans around it
-	ParagraphEnded           // no span continues here
+	NoSpanEvent SpanEvent = iota
+	// a run closed a span; Depth is now the number of possible spans around it
+	SpanClosed
+	ParagraphEnded // no span continues here
 )
 
-// maxOpenRuns bounds the runs that may have opened a span. Only text that was made to have more has more.
+// maxOpenRuns bounds the runs that may have opened a span. Only text that was made to have more has
+// more.
 const maxOpenRuns = 128
 
-// Depth returns how many runs may have opened a span that contains the next byte, if the last byte was not a backquote.
+// Depth returns how many runs may have opened a span that contains the next byte, if the last byte
+// was not a backquote.
 func (c *CodeSpans) Depth() int { return len(c.open) }
 
 // Truncate forgets the runs after the first depth, because they turned out not to be in the text.
@@ -54,10 +58,12 @@ func (c *CodeSpans) Clone() CodeSpans {
 	return copied
 }
 
-// End ends the run being read, because text follows in which backquotes mean nothing, and reports whether it closed a span.
+// End ends the run being read, because text follows in which backquotes mean nothing, and reports
+// whether it closed a span.
 func (c *CodeSpans) End() bool { return c.run > 0 && c.endRun() }
 
-// Next takes the next bytes of the text, which are in one line, up to the first event. It returns how many bytes it took.
+// Next takes the next bytes of the text, which are in one line, up to the first event. It returns
+// how many bytes it took.
 func (c *CodeSpans) Next(p []byte) (n int, event SpanEvent) {
 	for i := 0; i < len(p); {
 		b := p[i]
@@ -135,14 +141,15 @@ type lineStart struct {
 	written bool // the line is not blank
 	quoted  bool
 	indent  int
-	mark    byte // the first character: one of #-+*_= or '0' for a number, '.' for a number and its delimiter
-	count   int  // how many of them
-	one     bool // the number is 1
-	spaced  bool // white space follows them
+	// the first character: one of #-+*_= or '0' for a number, '.' for a number and its delimiter
+	mark   byte
+	count  int  // how many of them
+	one    bool // the number is 1
+	spaced bool // white space follows them
 }
 
-// startsParagraph takes the next byte of the line, which is not a line end, and reports whether it shows that the line starts
-// another paragraph. It may be called again with the same byte.
+// startsParagraph takes the next byte of the line, which is not a line end, and reports whether it
+// shows that the line starts another paragraph. It may be called again with the same byte.
 func (c *CodeSpans) startsParagraph(b byte) bool {
 	l := &c.line
 	if b == ' ' || b == '\t' || b == '\r' {

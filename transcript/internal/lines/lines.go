@@ -1,7 +1,8 @@
-// Package lines has what the readers of an agent's text share: white space, code fences, delegation markers, and the
-// conversion of bytes to text. Functions that take a line expect it without its line end; a CR before that is white space.
-// White space is ASCII white space. No input is an error: bytes that are not UTF-8 become U+FFFD. Fencer and Runes take a
-// text in pieces of any size; however it is cut, the result is the same.
+// Package lines has what the readers of an agent's text share: white space, code fences, delegation
+// markers, and the conversion of bytes to text. Functions that take a line expect it without its
+// line end; a CR before that is white space. White space is ASCII white space. No input is an
+// error: bytes that are not UTF-8 become U+FFFD. Fencer and Runes take a text in pieces of any
+// size; however it is cut, the result is the same.
 package lines
 
 import "unicode/utf8"

@@ -9,11 +9,13 @@ import (
 
 func TestWhiteSpace(t *testing.T) {
 	for c := range 256 {
-		if got, want := lines.IsSpace(byte(c)), strings.IndexByte(lines.Space, byte(c)) >= 0; got != want {
+		if got, want := lines.IsSpace(byte(c)),
+			strings.IndexByte(lines.Space, byte(c)) >= 0; got != want {
 			t.Errorf("IsSpace(%#x) is %v, but in Space: %v", c, got, want)
 		}
 	}
-	for text, want := range map[string]string{"": "", " a b \t\r": " a b", " \v\f\r\n": "", "a\u00a0": "a\u00a0"} {
+	for text, want := range map[string]string{"": "", " a b \t\r": " a b", " \v\f\r\n": "",
+		"a\u00a0": "a\u00a0"} {
 		if got := string(lines.TrimEnd([]byte(text))); got != want {
 			t.Errorf("TrimEnd(%q) = %q, want %q", text, got, want)
 		}
@@ -46,7 +48,8 @@ func TestFences(t *testing.T) {
 		closes []string
 		inside []string
 	}{
-		{"```", true, []string{"```", "`````", "   ``` \t\r"}, []string{"``", "~~~", "``` x", "    ```", "x```", ""}},
+		{"```", true, []string{"```", "`````", "   ``` \t\r"},
+			[]string{"``", "~~~", "``` x", "    ```", "x```", ""}},
 		{"````json \r", true, []string{"````"}, []string{"```"}},
 		{"  ~~~ a `b` ~", false, []string{"~~~"}, []string{"```"}},
 	} {
@@ -75,7 +78,8 @@ func TestFences(t *testing.T) {
 // The result does not depend on the cuts, and no text is lost.
 func TestFencerAndRunes(t *testing.T) {
 	const text = "\uFEFF```go\n<a>\n ~~~\n   ```` \r\né\n~~~ `\n```x\n~~~\n``` a`b\n``\n   \n    ```\n\xff日\n\x80```"
-	const want = "|\uFEFF```go|<a>| ~~~|   ```` \r|" + "é" + "|~~~ `|```x|~~~|" + "``` a`b" + "``" + "   " + "    ```" + "\ufffd日" + "\ufffd```"
+	const want = "|\uFEFF```go|<a>| ~~~|   ```` \r|" + "é" + "|~~~ `|```x|~~~|" + "``` a`b" + "``" +
+		"   " + "    ```" + "\ufffd日" + "\ufffd```"
 	for n := 1; n <= len(text); n++ {
 		var got, runes []byte
 		var shown lines.Runes

@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// MaxFenceLine is how much of a line is held back to decide whether it is a fence. A line is judged by its first
-// MaxFenceLine+1 bytes.
+// MaxFenceLine is how much of a line is held back to decide whether it is a fence. A line is judged
+// by its first MaxFenceLine+1 bytes.
 const MaxFenceLine = 16 << 10
 
-// Fencer separates the text inside code fences from the text outside. It holds back the start of a line that may be a
-// fence.
+// Fencer separates the text inside code fences from the text outside. It holds back the start of a
+// line that may be a fence.
 type Fencer struct {
 	take func(p []byte, fenced bool)
 
@@ -21,8 +21,8 @@ type Fencer struct {
 	pastFirst bool   // the first line, which may start with a byte order mark, has ended
 }
 
-// NewFencer returns a Fencer that passes the text to take, which must not retain p. A line that opens or closes a fence is
-// fenced too. No call passes parts of two lines.
+// NewFencer returns a Fencer that passes the text to take, which must not retain p. A line that
+// opens or closes a fence is fenced too. No call passes parts of two lines.
 func NewFencer(take func(p []byte, fenced bool)) *Fencer { return &Fencer{take: take} }
 
 // Write takes the next piece of the text. The error is always nil.
@@ -87,8 +87,8 @@ func (f *Fencer) decide() {
 // ByteOrderMark may start a text in UTF-8.
 const ByteOrderMark = "\uFEFF"
 
-// withoutBOM returns the line without a byte order mark, which the first line may start with. It returns nil while there
-// is only a part of the mark.
+// withoutBOM returns the line without a byte order mark, which the first line may start with. It
+// returns nil while there is only a part of the mark.
 func (f *Fencer) withoutBOM(line []byte) []byte {
 	if f.pastFirst {
 		return line

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// bodyText is the field of the text before any label. Labels start with a capital, so none can have this name.
+	// bodyText is the field of the text before any label. Labels start with a capital, so none can
+	// have this name.
 	bodyText       = "text"
 	bodySubTask    = "SUB-TASK"
 	bodyDelegation = "Delegation Prompt"
@@ -17,9 +18,10 @@ const (
 	maxLabelBytes = 64
 	maxLabelWords = 5
 
-	// These limits keep a body of 64 KiB from becoming megabytes of small maps. Labels after maxFields fields are text,
-	// and a table with more than maxRows rows is a string. So is a field of more than maxLines lines, because that is
-	// everything the agent wrote after the signal rather than a field.
+	// These limits keep a body of 64 KiB from becoming megabytes of small maps. Labels after
+	// maxFields fields are text, and a table with more than maxRows rows is a string. So is a field
+	// of more than maxLines lines, because that is everything the agent wrote after the signal
+	// rather than a field.
 	maxFields = 256
 	maxRows   = 256
 	maxLines  = 1000
@@ -27,13 +29,15 @@ const (
 
 // bodyLabels are the labels that agents are asked to use, in the spelling that callers rely on.
 var bodyLabels = [...]string{
-	"Files Modified", "Tests Written", "Environment Verification Matrix", "Environments Tested", "Expert Consultation",
+	"Files Modified", "Tests Written", "Environment Verification Matrix", "Environments Tested",
+	"Expert Consultation",
 	"Summary",
 	"Blocker", "Attempted", "Needed", "Progress", "Blocked By",
 	"Issue", "Command", "Output", "Environment",
 	"Files Reviewed", "Quality Assessment", "Issues Found", "Required Fixes", "Priority",
 	"Requirements Verification", "Failed Criteria", "Passing Criteria", "Pre-existing Failures",
-	"Confidence", "Expanded Specification", "Acceptance Criteria", "Technical Approach", "Target Files", "Assumptions",
+	"Confidence", "Expanded Specification", "Acceptance Criteria", "Technical Approach",
+	"Target Files", "Assumptions",
 	"Edge Cases", bodySubTask,
 	"Issues Fixed", "Verification Results", "Failed Checks",
 	"Current Activity", "Blockers", "Estimated Remaining", "Estimated Progress",
@@ -41,9 +45,9 @@ var bodyLabels = [...]string{
 	"Task", "Question", "Context", "Options Considered", "Attempts Made", "What Would Help",
 }
 
-// Body parses the block after a line signal into its fields. A value is a string, a []string, a []map[string]string for a
-// table or, for SUB-TASK, a []map[string]any. Body returns nil for white space. Line ends become "\n"; no other text is
-// lost.
+// Body parses the block after a line signal into its fields. A value is a string, a []string, a
+// []map[string]string for a table or, for SUB-TASK, a []map[string]any. Body returns nil for white
+// space. Line ends become "\n"; no other text is lost.
 func Body(b []byte) map[string]any {
 	text := lines.Valid(b)
 	if strings.TrimSpace(text) == "" {
@@ -106,7 +110,8 @@ func isMarker(line, marker string) bool {
 	return ok && strings.TrimRight(rest, lines.Space) == ""
 }
 
-// trackFence records whether the line opens or closes a fence. It reports whether the line does so or is inside one.
+// trackFence records whether the line opens or closes a fence. It reports whether the line does so
+// or is inside one.
 func (r *bodyReader) trackFence(text string) bool {
 	mark := 0
 	for mark < len(text) && text[mark] == ' ' {
@@ -160,7 +165,8 @@ func (r *bodyReader) value() map[string]any {
 
 type bodyObject map[string]*bodyField
 
-// field returns the field of that name and creates it if necessary. A repeated label continues its field.
+// field returns the field of that name and creates it if necessary. A repeated label continues its
+// field.
 func (o bodyObject) field(name string) *bodyField {
 	f := o[name]
 	if f == nil {
@@ -221,8 +227,8 @@ func (f *bodyField) value() any {
 	return joinTrimmed(texts)
 }
 
-// joinTrimmed joins lines without blank lines around them. It keeps the indentation of the first line, which matters in
-// code.
+// joinTrimmed joins lines without blank lines around them. It keeps the indentation of the first
+// line, which matters in code.
 func joinTrimmed(lines []string) string {
 	for len(lines) > 0 && strings.TrimSpace(lines[0]) == "" {
 		lines = lines[1:]
@@ -290,7 +296,8 @@ func isLabel(name string) bool {
 	if name == "" || name[0] < utf8.RuneSelf && (name[0] < 'A' || name[0] > 'Z') {
 		return false
 	}
-	if len(name) > maxLabelBytes || strings.HasSuffix(name, " ") || len(strings.Fields(name)) > maxLabelWords {
+	if len(name) > maxLabelBytes || strings.HasSuffix(name, " ") ||
+		len(strings.Fields(name)) > maxLabelWords {
 		return false
 	}
 	for i, c := range name {
@@ -304,8 +311,9 @@ func isLabel(name string) bool {
 	return true
 }
 
-// bodyList parses lines as a list if there is at least one item. Text before or between items is an item of its own.
-// Markdown would add a remark after "- a.go" to that item, which would spoil the path.
+// bodyList parses lines as a list if there is at least one item. Text before or between items is an
+// item of its own. Markdown would add a remark after "- a.go" to that item, which would spoil the
+// path.
 func bodyList(lines []bodyLine) ([]string, bool) {
 	if containsTable(lines) {
 		return nil, false
@@ -397,7 +405,8 @@ func dedent(line string, width int) string {
 // hasCells reports whether the line may be a row of a table.
 func (l bodyLine) hasCells() bool {
 	_, text := cutIndent(l.text)
-	return l.kind != bodyFenced && strings.Contains(text, "|") && (l.kind == bodyInline || itemMarker(text) == 0)
+	return l.kind != bodyFenced && strings.Contains(text, "|") &&
+		(l.kind == bodyInline || itemMarker(text) == 0)
 }
 
 // bodyTable parses lines as a pipe table if they are nothing else.
@@ -431,8 +440,9 @@ func bodyTable(lines []bodyLine) ([]map[string]string, bool) {
 	return table, true
 }
 
-// tableRow returns a row as a map. No cell is lost: one beyond the header, or under a repeated name, is appended to the
-// previous value. Missing cells are absent, so that a wide header does not make every short row large.
+// tableRow returns a row as a map. No cell is lost: one beyond the header, or under a repeated
+// name, is appended to the previous value. Missing cells are absent, so that a wide header does not
+// make every short row large.
 func tableRow(header, cells []string) map[string]string {
 	parts := make(map[string][]string, len(cells))
 	for i, cell := range cells {

@@ -17,16 +17,18 @@ var exitFields = [...]string{"protocol", "version", "phase_completed", "exit_rea
 
 const requiredExitFields = 4
 
-// exitReader parses the flat object of an exit signal. encoding/json would be shorter, but it accepts duplicate keys, keys
-// in any case, lone surrogates and bytes that are not UTF-8, so another parser could read a different signal from the same
-// bytes. It also reports no line and column. No value may be an object or a list, so nothing nests.
+// exitReader parses the flat object of an exit signal. encoding/json would be shorter, but it
+// accepts duplicate keys, keys in any case, lone surrogates and bytes that are not UTF-8, so
+// another parser could read a different signal from the same bytes. It also reports no line and
+// column. No value may be an object or a list, so nothing nests.
 type exitReader struct {
 	data  []byte
 	pos   int
 	field string // the member whose value is being read
 }
 
-// ReadExit parses an exit signal. It checks the syntax and the types of the members, not their values.
+// ReadExit parses an exit signal. It checks the syntax and the types of the members, not their
+// values.
 func ReadExit(data []byte) (*signalbox.ExitSignal, error) {
 	r := exitReader{data: data}
 	signal := new(signalbox.ExitSignal)
@@ -207,7 +209,8 @@ func (r *exitReader) text() ([]byte, error) {
 			decoded = utf8.AppendRune(decoded, char)
 			plain = r.pos
 		case c < ' ':
-			return nil, r.fault(r.pos, `control character (\u0000-\u001F) found while parsing a string`)
+			return nil, r.fault(r.pos,
+				`control character (\u0000-\u001F) found while parsing a string`)
 		case c < utf8.RuneSelf:
 			r.pos++
 		default:
@@ -240,7 +243,8 @@ func (r *exitReader) escape() (rune, error) {
 	return rune("\"\\/\b\f\n\r\t"[i]), nil
 }
 
-// unicodeEscape reads the rest of an escape from its u on, and a second escape if the first is half of a pair.
+// unicodeEscape reads the rest of an escape from its u on, and a second escape if the first is half
+// of a pair.
 func (r *exitReader) unicodeEscape(start int) (rune, error) {
 	first, err := r.hex()
 	if err != nil || !utf16.IsSurrogate(first) {

@@ -65,8 +65,8 @@ func startsWithTag(b []byte) bool {
 		strings.IndexByte(lines.Space+">/", b[n]) >= 0
 }
 
-// openingEnd returns the index after the '>' of the opening tag that b starts with, or -1. A quote starts only after '=',
-// so that a stray apostrophe does not hide the '>'.
+// openingEnd returns the index after the '>' of the opening tag that b starts with, or -1. A quote
+// starts only after '=', so that a stray apostrophe does not hide the '>'.
 func openingEnd(b []byte) int {
 	var quote byte
 	afterEquals := false
@@ -157,12 +157,14 @@ func (t *Turn) readFields(inner string, attrs map[string]string) {
 }
 
 func (t *Turn) problem(field, limit, fault string) {
-	t.Problems = append(t.Problems, fmt.Sprintf("%.40s: %s must be %s; %s", t.Type, field, limit, fault))
+	t.Problems = append(t.Problems, fmt.Sprintf("%.40s: %s must be %s; %s", t.Type, field, limit,
+		fault))
 }
 
 var decimalNumber = lazy.Regexp(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 
-// readConfidence parses a number or percentage. strconv accepts more: hexadecimals, underscores and infinities.
+// readConfidence parses a number or percentage. strconv accepts more: hexadecimals, underscores and
+// infinities.
 func readConfidence(text string) (float64, bool) {
 	number, percent := strings.CutSuffix(text, "%")
 	number = strings.TrimRight(number, lines.Space)
@@ -208,7 +210,8 @@ func readCount(text string) (n int, ok bool) {
 	return n, true
 }
 
-// turnElements returns the text of each <name>…</name>, trimmed and decoded. The last of several with one name wins.
+// turnElements returns the text of each <name>…</name>, trimmed and decoded. The last of several
+// with one name wins.
 func turnElements(s string) map[string]string {
 	lastCloser := map[string]int{}
 	for tag := range turnTags(s) {
@@ -276,7 +279,8 @@ func isNameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// decodeEntities decodes the five named entities of XML and numeric ones, once. Other text is unchanged.
+// decodeEntities decodes the five named entities of XML and numeric ones, once. Other text is
+// unchanged.
 func decodeEntities(s string) string {
 	var out strings.Builder
 	for {
@@ -302,7 +306,8 @@ var namedEntities = [...]struct {
 	char rune
 }{{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}}
 
-// leadingEntity returns the character of the entity that s starts with, and the length of the entity, 0 if there is none.
+// leadingEntity returns the character of the entity that s starts with, and the length of the
+// entity, 0 if there is none.
 func leadingEntity(s string) (rune, int) {
 	for _, e := range namedEntities {
 		if strings.HasPrefix(s, e.text) {
@@ -411,11 +416,12 @@ func isTurnCount(name string) bool {
 }
 
 func anyTurnField(match func(TurnField) bool) bool {
-	return slices.ContainsFunc(TurnTypes(), func(t TurnType) bool { return slices.ContainsFunc(t.Fields, match) })
+	return slices.ContainsFunc(TurnTypes(),
+		func(t TurnType) bool { return slices.ContainsFunc(t.Fields, match) })
 }
 
-// validate adds the problems of the fields if the type is known. A field that is a count in any type is parsed as a count
-// in all of them, so it must be a number.
+// validate adds the problems of the fields if the type is known. A field that is a count in any
+// type is parsed as a count in all of them, so it must be a number.
 func (t *Turn) validate(texts map[string]string) {
 	if !signalbox.IsTurnType(t.Type) {
 		return

@@ -38,7 +38,8 @@ func TestTurnTypes(t *testing.T) {
 	}{
 		{"need_turn", `<reason>r</reason><expected_turns>10</expected_turns>`,
 			map[string]any{"reason": "r", "expected_turns": 10}},
-		{"context_sufficient", `<sources_found>3</sources_found><source_types>["code", "vault"]</source_types>`,
+		{"context_sufficient",
+			`<sources_found>3</sources_found><source_types>["code", "vault"]</source_types>`,
 			map[string]any{"sources_found": 3, "source_types": []any{"code", "vault"}}},
 		{"stuck", `<attempted>["a"]</attempted><blocker>b</blocker><suggestions>["c"]</suggestions>`,
 			map[string]any{"attempted": []any{"a"}, "blocker": "b", "suggestions": []any{"c"}}},
@@ -48,7 +49,8 @@ func TestTurnTypes(t *testing.T) {
 			map[string]any{"missing": "m", "caveat": ""}},
 		{"delegation_recommended",
 			`<reason>r</reason><scope>s</scope><estimated_tokens>5000</estimated_tokens><subagent_type>x</subagent_type>`,
-			map[string]any{"reason": "r", "scope": "s", "estimated_tokens": "5000", "subagent_type": "x"}},
+			map[string]any{"reason": "r", "scope": "s", "estimated_tokens": "5000",
+				"subagent_type": "x"}},
 	}
 	var names []string
 	for _, tt := range tests {
@@ -115,15 +117,18 @@ func TestTurnOpeningTag(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.opener, func(t *testing.T) {
-			for _, raw := range []string{tt.opener + "</signal>", strings.TrimSuffix(tt.opener, ">") + "/>"} {
+			for _, raw := range []string{tt.opener + "</signal>",
+				strings.TrimSuffix(tt.opener, ">") + "/>"} {
 				got, err := ReadTurn([]byte(raw))
 				if tt.problem != "" {
 					if err == nil || !strings.Contains(err.Error(), tt.problem) || got.Type != "" {
-						t.Errorf("ReadTurn(%s) = %v, error %v, want one with %q", raw, got, err, tt.problem)
+						t.Errorf("ReadTurn(%s) = %v, error %v, want one with %q", raw, got, err,
+							tt.problem)
 					}
 					continue
 				}
-				if err != nil || got.Type != tt.typ || got.Key != tt.key || got.Signal.Raw != raw || len(got.Signal.Fields) != 0 {
+				if err != nil || got.Type != tt.typ || got.Key != tt.key || got.Signal.Raw != raw ||
+					len(got.Signal.Fields) != 0 {
 					t.Errorf("ReadTurn(%s) = %+v, error %v", raw, got, err)
 				}
 			}
@@ -132,9 +137,12 @@ func TestTurnOpeningTag(t *testing.T) {
 }
 
 func TestTurnErrors(t *testing.T) {
-	for _, raw := range []string{"", "<", "<signal", "<signals type='stuck'></signal>", "signal type='stuck'/>", " <signal type='stuck'/>",
-		"<signal type='stuck'>", "<signal type='stuck'></signal", "<signal type='stuck'></signals>", "<signal type='stuck'></signal>x",
-		"<signal type='stuck'/>x", "<signal type='stuck'/></signal>", "<signal type='stuck'></ signal>"} {
+	for _, raw := range []string{"", "<", "<signal", "<signals type='stuck'></signal>",
+		"signal type='stuck'/>", " <signal type='stuck'/>",
+		"<signal type='stuck'>", "<signal type='stuck'></signal", "<signal type='stuck'></signals>",
+		"<signal type='stuck'></signal>x",
+		"<signal type='stuck'/>x", "<signal type='stuck'/></signal>",
+		"<signal type='stuck'></ signal>"} {
 		if got, err := ReadTurn([]byte(raw)); err == nil {
 			t.Errorf("ReadTurn(%q) = %+v", raw, got)
 		}
@@ -143,7 +151,8 @@ func TestTurnErrors(t *testing.T) {
 }
 
 func TestOpeningEnd(t *testing.T) {
-	for _, opener := range []string{`<signal>`, `<signal/>`, `<SIGNAL type="a">`, `<signal type="a>b">`, `<signal type='a">"b'>`, `<signal type = "/>" >`,
+	for _, opener := range []string{`<signal>`, `<signal/>`, `<SIGNAL type="a">`,
+		`<signal type="a>b">`, `<signal type='a">"b'>`, `<signal type = "/>" >`,
 		`<signal don't>`, `<signal type=don't>`, `<signal a="b"">`, "<signal\n>"} {
 		b := []byte(opener + `rest="x">`)
 		if got := openingEnd(b); got != len(opener) {
@@ -166,35 +175,46 @@ func TestTurnFields(t *testing.T) {
 		{"trimmed", "<a> \n x y\t</a>", map[string]any{"a": "x y"}},
 		{"closer with space", "<a>x</a \n>", map[string]any{"a": "x"}},
 		{"names", "<A_9>x</A_9><é>y</é><a-b>z</a-b><>w</>", map[string]any{"A_9": "x"}},
-		{"names have case", "<Reason>x</reason>y</Reason>", map[string]any{"Reason": "x</reason>y"}},
+		{"names have case", "<Reason>x</reason>y</Reason>",
+			map[string]any{"Reason": "x</reason>y"}},
 		{"openers have no attributes", `<a b="c">x</a><d >y</d>`, map[string]any{}},
 		{"last one wins", "<reason>x</reason><reason>y</reason>", map[string]any{"reason": "y"}},
 		{"other brackets are text", "<reason>if a < b && b > c, use <T> or </T> or <br/></reason>",
 			map[string]any{"reason": "if a < b && b > c, use <T> or </T> or <br/>"}},
-		{"an unknown element inside is text", "<reason>x <b>y</b></reason>", map[string]any{"reason": "x <b>y</b>"}},
+		{"an unknown element inside is text", "<reason>x <b>y</b></reason>",
+			map[string]any{"reason": "x <b>y</b>"}},
 		{"an unknown one inside itself", "<b>x<b>y</b>z</b>", map[string]any{"b": "x<b>y"}},
-		{"an unclosed field is given up", "<reason>x <scope>y</scope>", map[string]any{"scope": "y"}},
+		{"an unclosed field is given up", "<reason>x <scope>y</scope>",
+			map[string]any{"scope": "y"}},
 		{"also by itself", "<reason>x <reason>y</reason>", map[string]any{"reason": "y"}},
 		{"also by confidence", "<note>x <confidence>1</confidence></note>", map[string]any{}},
-		{"also when it closes later", "<note>x <scope>y</scope></note>", map[string]any{"scope": "y"}},
-		{"a known opener that never closes is text", "<reason>the <caveat> tag</reason>", map[string]any{"reason": "the <caveat> tag"}},
-		{"a closer before does not close", "</caveat><reason>the <caveat> tag</reason>", map[string]any{"reason": "the <caveat> tag"}},
+		{"also when it closes later", "<note>x <scope>y</scope></note>",
+			map[string]any{"scope": "y"}},
+		{"a known opener that never closes is text", "<reason>the <caveat> tag</reason>",
+			map[string]any{"reason": "the <caveat> tag"}},
+		{"a closer before does not close", "</caveat><reason>the <caveat> tag</reason>",
+			map[string]any{"reason": "the <caveat> tag"}},
 		{"text between fields is lost", "x<a>1</a>y<b>2</b>z", map[string]any{"a": "1", "b": "2"}},
 		{"brackets before a field", "<<a>1</a>", map[string]any{"a": "1"}},
 
-		{"entities", "<a>&amp;&lt;&gt;&quot;&apos;&#65;&#x41;&#x1F600;&#0000065;</a>", map[string]any{"a": "&<>\"'AA😀A"}},
+		{"entities", "<a>&amp;&lt;&gt;&quot;&apos;&#65;&#x41;&#x1F600;&#0000065;</a>",
+			map[string]any{"a": "&<>\"'AA😀A"}},
 		{"decoded once", "<a>&amp;lt;</a>", map[string]any{"a": "&lt;"}},
-		{"no character", "<a>&#0;&#xD800;&#x110000;&#99999999999999999999999;</a>", map[string]any{"a": "\ufffd\ufffd\ufffd\ufffd"}},
-		{"numbers that would wrap round", "<a>&#4294967361;&#18446744073709551681;</a>", map[string]any{"a": "\ufffd\ufffd"}},
+		{"no character", "<a>&#0;&#xD800;&#x110000;&#99999999999999999999999;</a>",
+			map[string]any{"a": "\ufffd\ufffd\ufffd\ufffd"}},
+		{"numbers that would wrap round", "<a>&#4294967361;&#18446744073709551681;</a>",
+			map[string]any{"a": "\ufffd\ufffd"}},
 		{"no entity", "<a>&nbsp; &AMP; &amp &; &#; &#x; &#X41; &#xg; &#6a; && &#65</a>",
 			map[string]any{"a": "&nbsp; &AMP; &amp &; &#; &#x; &#X41; &#xg; &#6a; && &#65"}},
 		{"entities make no tags", "<a>x&lt;/a&gt;y</a>", map[string]any{"a": "x</a>y"}},
 		{"invalid bytes", "<a>\xff\xfe</a>", map[string]any{"a": "\ufffd\ufffd"}},
 
-		{"lists", `<a>["x", 1, null, ["y"]]</a><b> [] </b>`, map[string]any{"a": []any{"x", 1.0, nil, []any{"y"}}, "b": []any{}}},
+		{"lists", `<a>["x", 1, null, ["y"]]</a><b> [] </b>`,
+			map[string]any{"a": []any{"x", 1.0, nil, []any{"y"}}, "b": []any{}}},
 		{"encoded list", `<a>&#91;&quot;x&quot;]</a>`, map[string]any{"a": []any{"x"}}},
 		{"no lists", `<a>[x]</a><b>["x"</b><c>["x"] y ["z"]</c><d>{"x": 1}</d><e>12</e><f>true</f>`,
-			map[string]any{"a": "[x]", "b": `["x"`, "c": `["x"] y ["z"]`, "d": `{"x": 1}`, "e": "12", "f": "true"}},
+			map[string]any{"a": "[x]", "b": `["x"`, "c": `["x"] y ["z"]`, "d": `{"x": 1}`,
+				"e": "12", "f": "true"}},
 		{"counts", "<sources_found> 007 </sources_found><expected_turns>99999999999999999999</expected_turns>",
 			map[string]any{"sources_found": 7, "expected_turns": math.MaxInt}},
 		{"no counts", "<sources_found>-1</sources_found><expected_turns>[1]</expected_turns>",
@@ -219,16 +239,22 @@ func TestTurnConfidence(t *testing.T) {
 		want float64
 		ok   bool
 	}{
-		{"0.8", 0.8, true}, {"1", 1, true}, {"0", 0, true}, {".5", 0.5, true}, {"1.", 1, true}, {"+0.25", 0.25, true}, {"25e-2", 0.25, true},
-		{"85%", 0.85, true}, {"12.5 %", 0.125, true}, {" 0.8 ", 0.8, true}, {"&#48;.8", 0.8, true}, {"1e-400", 0, true},
-		{"85", 1, true}, {"1.01", 1, true}, {"150%", 1, true}, {"-3", 0, true}, {"-0", 0, true}, {"-1e-400", 0, true},
-		{"", 0.5, false}, {"high", 0.5, false}, {"nan", 0.5, false}, {"inf", 0.5, false}, {"-Infinity", 0.5, false}, {"1e400", 0.5, false},
-		{"0x1p-2", 0.5, false}, {"0_1", 0.5, false}, {"0,8", 0.5, false}, {"%", 0.5, false}, {"8%%", 0.5, false}, {"1 0", 0.5, false},
+		{"0.8", 0.8, true}, {"1", 1, true}, {"0", 0, true}, {".5", 0.5, true}, {"1.", 1, true},
+		{"+0.25", 0.25, true}, {"25e-2", 0.25, true},
+		{"85%", 0.85, true}, {"12.5 %", 0.125, true}, {" 0.8 ", 0.8, true}, {"&#48;.8", 0.8, true},
+		{"1e-400", 0, true},
+		{"85", 1, true}, {"1.01", 1, true}, {"150%", 1, true}, {"-3", 0, true}, {"-0", 0, true},
+		{"-1e-400", 0, true},
+		{"", 0.5, false}, {"high", 0.5, false}, {"nan", 0.5, false}, {"inf", 0.5, false},
+		{"-Infinity", 0.5, false}, {"1e400", 0.5, false},
+		{"0x1p-2", 0.5, false}, {"0_1", 0.5, false}, {"0,8", 0.5, false}, {"%", 0.5, false},
+		{"8%%", 0.5, false}, {"1 0", 0.5, false},
 		{"٠", 0.5, false}, {".", 0.5, false}, {"e5", 0.5, false}, {"[0.8]", 0.5, false},
 	}
 	for _, tt := range tests {
 		for _, raw := range []string{
-			`<signal type="need_turn" confidence="0.1"><reason>r</reason><confidence>` + tt.text + `</confidence></signal>`,
+			`<signal type="need_turn" confidence="0.1"><reason>r</reason><confidence>` + tt.text +
+				`</confidence></signal>`,
 			`<signal confidence="` + tt.text + `" type="need_turn"><reason>r</reason></signal>`,
 			`<signal confidence="` + tt.text + `" type="other"/>`,
 		} {
@@ -238,7 +264,8 @@ func TestTurnConfidence(t *testing.T) {
 			}
 			want := []string(nil)
 			if !tt.ok {
-				want = []string{got.Type + ": confidence must be a finite number from 0 to 1 or a percentage; it is not"}
+				want = []string{got.Type +
+					": confidence must be a finite number from 0 to 1 or a percentage; it is not"}
 			}
 			if diff := cmp.Diff(want, got.Problems); diff != "" {
 				t.Errorf("%s: problems (-want +got):\n%s", raw, diff)
@@ -257,10 +284,13 @@ func TestTurnProblems(t *testing.T) {
 		want       []string
 	}{
 		{"need_turn", "", []string{"need_turn: reason must be text of 1 to 500 characters; it is missing"}},
-		{"need_turn", "<reason> </reason>", []string{"need_turn: reason must be text of 1 to 500 characters; it has 0"}},
+		{"need_turn", "<reason> </reason>",
+			[]string{"need_turn: reason must be text of 1 to 500 characters; it has 0"}},
 		{"need_turn", "<reason>" + chars(500) + "</reason>", nil},
-		{"need_turn", "<reason>" + chars(501) + "</reason>", []string{"need_turn: reason must be text of 1 to 500 characters; it has 501"}},
-		{"need_turn", `<reason>["x"]</reason>`, []string{"need_turn: reason must be text of 1 to 500 characters; it is a list"}},
+		{"need_turn", "<reason>" + chars(501) + "</reason>",
+			[]string{"need_turn: reason must be text of 1 to 500 characters; it has 501"}},
+		{"need_turn", `<reason>["x"]</reason>`,
+			[]string{"need_turn: reason must be text of 1 to 500 characters; it is a list"}},
 		{"need_turn", "<reason>r</reason><expected_turns>0</expected_turns>",
 			[]string{"need_turn: expected_turns must be digits for a number of 1 to 10; it is 0"}},
 		{"need_turn", "<reason>r</reason><expected_turns>11</expected_turns>",
@@ -269,23 +299,29 @@ func TestTurnProblems(t *testing.T) {
 			[]string{"need_turn: expected_turns must be digits for a number of 1 to 10; it is not"}},
 		{"need_turn", "<reason>r</reason><sources_found>x</sources_found><blocker></blocker>",
 			[]string{"need_turn: sources_found must be digits for a number of at least 0; it is not"}},
-		{"context_sufficient", "", []string{"context_sufficient: sources_found must be digits for a number of at least 0; it is missing"}},
+		{"context_sufficient", "",
+			[]string{"context_sufficient: sources_found must be digits for a number of at least 0; it is missing"}},
 		{"context_sufficient", "<sources_found>three</sources_found>",
 			[]string{"context_sufficient: sources_found must be digits for a number of at least 0; it is not"}},
-		{"context_sufficient", "<sources_found>0</sources_found><source_types>code</source_types>", nil},
+		{"context_sufficient", "<sources_found>0</sources_found><source_types>code</source_types>",
+			nil},
 		{"stuck", "", []string{
 			"stuck: attempted must be a JSON list of at least 1; it is missing",
 			"stuck: blocker must be text of 1 to 500 characters; it is missing"}},
-		{"stuck", "<attempted>a</attempted><blocker>b</blocker>", []string{"stuck: attempted must be a JSON list of at least 1; it is not a list"}},
-		{"stuck", "<attempted>[]</attempted><blocker>b</blocker>", []string{"stuck: attempted must be a JSON list of at least 1; it has 0"}},
+		{"stuck", "<attempted>a</attempted><blocker>b</blocker>",
+			[]string{"stuck: attempted must be a JSON list of at least 1; it is not a list"}},
+		{"stuck", "<attempted>[]</attempted><blocker>b</blocker>",
+			[]string{"stuck: attempted must be a JSON list of at least 1; it has 0"}},
 		{"need_capability", "<capability>" + chars(101) + "</capability><reason>r</reason>",
 			[]string{"need_capability: capability must be text of 1 to 100 characters; it has 101"}},
-		{"need_capability", "<capability>c</capability><reason>r</reason><workaround>" + chars(501) + "</workaround>",
+		{"need_capability", "<capability>c</capability><reason>r</reason><workaround>" +
+			chars(501) + "</workaround>",
 			[]string{"need_capability: workaround must be text of at most 500 characters; it has 501"}},
 		{"partial_answer", "<caveat>" + chars(501) + "</caveat>", []string{
 			"partial_answer: missing must be text of 1 to 500 characters; it is missing",
 			"partial_answer: caveat must be text of at most 500 characters; it has 501"}},
-		{"delegation_recommended", "<estimated_tokens>[1]</estimated_tokens><subagent_type>" + chars(999) + "</subagent_type>", []string{
+		{"delegation_recommended", "<estimated_tokens>[1]</estimated_tokens><subagent_type>" +
+			chars(999) + "</subagent_type>", []string{
 			"delegation_recommended: reason must be text of 1 to 500 characters; it is missing",
 			"delegation_recommended: scope must be text of 1 to 500 characters; it is missing"}},
 	}
@@ -296,8 +332,10 @@ func TestTurnProblems(t *testing.T) {
 		}
 	}
 	t.Run("the value is kept", func(t *testing.T) {
-		got := mustReadTurn(t, `<signal type="stuck"><attempted>a, b</attempted><blocker></blocker></signal>`)
-		if diff := cmp.Diff(map[string]any{"attempted": "a, b", "blocker": ""}, got.Signal.Fields); diff != "" {
+		got := mustReadTurn(t,
+			`<signal type="stuck"><attempted>a, b</attempted><blocker></blocker></signal>`)
+		if diff := cmp.Diff(map[string]any{"attempted": "a, b", "blocker": ""},
+			got.Signal.Fields); diff != "" {
 			t.Errorf("fields (-want +got):\n%s", diff)
 		}
 	})
@@ -312,7 +350,8 @@ func mustReadTurn(t *testing.T, raw string) Turn {
 	return block
 }
 
-var turnEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&#62;", `"`, "&quot;", "'", "&#x27;")
+var turnEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&#62;", `"`, "&quot;", "'",
+	"&#x27;")
 
 func TestTurnRoundTrip(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
@@ -347,11 +386,14 @@ func TestTurnRoundTrip(t *testing.T) {
 func TestTurnRepetition(t *testing.T) {
 	const open, end = `<signal type="stuck">`, `</signal>`
 	const size = 16 << 10
-	for _, unit := range []string{"<a>", "<", "&", "&#1", "&#x", "</a", "</a>", "<a></a>", "<reason>", "<reason></reason>", "<a>x</b>", "[", "\xff",
+	for _, unit := range []string{"<a>", "<", "&", "&#1", "&#x", "</a", "</a>", "<a></a>",
+		"<reason>", "<reason></reason>", "<a>x</b>", "[", "\xff",
 		" ", "\"", "='", ` a="b"`, "</signal>", "<signal "} {
 		many := strings.Repeat(unit, size/len(unit))
-		for _, raw := range []string{open + many + end, open + "<reason>" + many + "</reason>" + end, open + many + "</a>" + end,
-			open + "<a>[" + many + "]</a>" + end, "<signal " + many + ">" + end, `<signal type="` + many + `">` + end} {
+		for _, raw := range []string{open + many + end, open + "<reason>" + many + "</reason>" +
+			end, open + many + "</a>" + end,
+			open + "<a>[" + many + "]</a>" + end, "<signal " + many + ">" + end, `<signal type="` +
+				many + `">` + end} {
 			checkTurn(t, []byte(raw))
 		}
 	}
@@ -365,7 +407,8 @@ func FuzzTurn(f *testing.F) {
 func checkTurn(t *testing.T, raw []byte) {
 	t.Helper()
 	if startsWithTag(raw) {
-		if end := openingEnd(raw); end > 0 && (raw[end-1] != '>' || openingEnd(raw[:end]) != end || openingEnd(raw[:end-1]) != -1) {
+		if end := openingEnd(raw); end > 0 && (raw[end-1] != '>' || openingEnd(raw[:end]) != end ||
+			openingEnd(raw[:end-1]) != -1) {
 			t.Errorf("openerEnd is %d", end)
 		}
 	}
@@ -376,7 +419,8 @@ func checkTurn(t *testing.T, raw []byte) {
 		}
 		return
 	}
-	if block.Type == "" || !utf8.ValidString(block.Type) || !utf8.ValidString(block.Key) || !utf8.ValidString(block.Signal.Raw) {
+	if block.Type == "" || !utf8.ValidString(block.Type) || !utf8.ValidString(block.Key) ||
+		!utf8.ValidString(block.Signal.Raw) {
 		t.Errorf("block %+v", block)
 	}
 	if c := block.Signal.Confidence; !(c >= 0 && c <= 1) {
@@ -390,7 +434,9 @@ func checkTurn(t *testing.T, raw []byte) {
 			t.Errorf("problem %q", p)
 		}
 	}
-	if again, err := ReadTurn([]byte(block.Signal.Raw)); err != nil || !reflect.DeepEqual(block, again) { // cmp takes exponential time on nested lists
+	// cmp takes exponential time on nested lists
+	if again, err := ReadTurn([]byte(block.Signal.Raw)); err != nil ||
+		!reflect.DeepEqual(block, again) {
 		t.Errorf("read again: %+v, error %v", again, err)
 	}
 }
@@ -413,7 +459,8 @@ func checkTurnField(t *testing.T, name string, value any) {
 	default:
 		t.Errorf("%s is %T", name, v)
 	}
-	if name == turnConfidence || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
+	if name == turnConfidence ||
+		strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" {
 		t.Errorf("a field is called %q", name)
 	}
 }

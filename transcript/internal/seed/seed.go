@@ -1,6 +1,6 @@
-// Package seed resolves a turn as the original coordinator's parse_signal did: of the nineteen patterns, the first in table
-// order that matches anywhere in the text wins. A Matcher is an envelope.Sink. It takes a text in pieces of any size, in
-// linear time and bounded memory.
+// Package seed resolves a turn as the original coordinator's parse_signal did: of the nineteen
+// patterns, the first in table order that matches anywhere in the text wins. A Matcher is an
+// envelope.Sink. It takes a text in pieces of any size, in linear time and bounded memory.
 package seed
 
 import (
@@ -75,7 +75,8 @@ func (m *Matcher) rune(r rune, b []byte) {
 // wholeLine matches the patterns that end with the line.
 func (m *Matcher) wholeLine() {
 	for i, row := range rows {
-		if row.Argument == signalbox.NoArgument && m.matches[i] == nil && string(m.head) == row.Text {
+		if row.Argument == signalbox.NoArgument && m.matches[i] == nil &&
+			string(m.head) == row.Text {
 			sig := m.signal(i)
 			sig.Raw = row.Text
 			m.matches[i] = &sig
@@ -85,15 +86,18 @@ func (m *Matcher) wholeLine() {
 
 func (m *Matcher) startArgument() {
 	for i, row := range rows {
-		if row.Argument != signalbox.NoArgument && m.matches[i] == nil && string(m.head) == row.Text+":" {
-			m.open = append(m.open, argument{row: i, sig: m.signal(i), text: []byte(row.Text + ":")})
+		if row.Argument != signalbox.NoArgument && m.matches[i] == nil &&
+			string(m.head) == row.Text+":" {
+			m.open = append(m.open,
+				argument{row: i, sig: m.signal(i), text: []byte(row.Text + ":")})
 		}
 	}
 }
 
 func (m *Matcher) signal(i int) signalbox.Signal {
-	return signalbox.Signal{Dialect: signalbox.DialectLine, Name: rows[i].Name, Handler: rows[i].Handler,
-		Offset: m.lineOff, Line: m.line}
+	return signalbox.Signal{Dialect: signalbox.DialectLine, Name: rows[i].Name,
+		Handler: rows[i].Handler,
+		Offset:  m.lineOff, Line: m.line}
 }
 
 // arguments adds a rune to the arguments being read.

@@ -1,5 +1,6 @@
-// Package completion completes command lines in bash, zsh and fish. The script that a shell loads only passes the words
-// typed so far back to the program, so the answer always fits the program that is installed.
+// Package completion completes command lines in bash, zsh and fish. The script that a shell loads
+// only passes the words typed so far back to the program, so the answer always fits the program
+// that is installed.
 package completion
 
 import (
@@ -53,12 +54,12 @@ func (s Shell) Format(candidates []Candidate) string {
 // Candidate is a word that may replace the one under the cursor.
 type Candidate struct{ Word, Help string }
 
-// Values returns the words that a flag or an argument of a command takes besides those of its enum. word is what was typed of it; candidates that do
-// not begin with it are ignored.
+// Values returns the words that a flag or an argument of a command takes besides those of its enum.
+// word is what was typed of it; candidates that do not begin with it are ignored.
 type Values func(command *kong.Node, v *kong.Value, word string) []Candidate
 
-// Candidates returns the words that may replace the last of words, which are the arguments typed so far. It returns none
-// where a file name or free text belongs.
+// Candidates returns the words that may replace the last of words, which are the arguments typed so
+// far. It returns none where a file name or free text belongs.
 func Candidates(root *kong.Node, values Values, words []string) []Candidate {
 	if len(words) == 0 {
 		return nil
@@ -147,7 +148,8 @@ func matching(all []Candidate, prefix string) (kept []Candidate) {
 	return kept
 }
 
-// valuesOf returns the words that a flag or an argument takes, if they are known. A flag may take several, with commas between them.
+// valuesOf returns the words that a flag or an argument takes, if they are known. A flag may take
+// several, with commas between them.
 func (l line) valuesOf(v *kong.Value, prefix, word string) (all []Candidate) {
 	if v.IsSlice() && v.Flag != nil {
 		end := strings.LastIndexByte(word, ',') + 1

@@ -1,5 +1,5 @@
-// Package manual writes the manual pages of the program from the grammar and the help texts of its command line: signalbox(1), and
-// signalbox-COMMAND(1) for each command.
+// Package manual writes the manual pages of the program from the grammar and the help texts of its
+// command line: signalbox(1), and signalbox-COMMAND(1) for each command.
 package manual
 
 import (
@@ -17,7 +17,8 @@ type Page struct {
 	Text []byte
 }
 
-// Pages returns the manual pages of a program, its own first. version is shown at the bottom of each page.
+// Pages returns the manual pages of a program, its own first. version is shown at the bottom of
+// each page.
 func Pages(app *kong.Application, version string) []Page {
 	w := writer{program: app.Name, version: version}
 	pages := []Page{w.overview(app.Node)}
@@ -122,7 +123,8 @@ func (w *writer) subcommand(command *kong.Node) {
 // arguments writes the arguments and flags of a command under a heading.
 func (w *writer) arguments(command *kong.Node, heading func(string)) {
 	shown := func(v *kong.Value) bool { return !v.Tag.Hidden }
-	if !slices.ContainsFunc(command.Positional, shown) && !slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return !f.Hidden }) {
+	if !slices.ContainsFunc(command.Positional, shown) &&
+		!slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return !f.Hidden }) {
 		return
 	}
 	heading("OPTIONS")
@@ -184,18 +186,25 @@ func (w *writer) prose(text string) {
 
 func (w *writer) start(name, purpose string) {
 	w.b.Reset()
-	w.text(".TH " + strings.ToUpper(escape(name)) + " 1 \"\" \"" + escape(w.program+" "+w.version) + "\" \"User Commands\"\n")
+	w.text(".TH " + strings.ToUpper(escape(name)) + " 1 \"\" \"" + escape(w.program+" "+w.version) +
+		"\" \"User Commands\"\n")
 	w.section("NAME")
 	w.text(escape(name) + " \\- " + escape(purpose) + "\n")
 }
 
-func (w *writer) end(name string) Page { return Page{Name: name + ".1", Text: []byte(w.b.String())} }
+func (w *writer) end(
+	name string) Page {
+	return Page{Name: name + ".1", Text: []byte(w.b.String())}
+}
 
 func (w *writer) section(title string) { w.text(".SH \"" + escape(title) + "\"\n") }
 
 func (w *writer) subsection(title string) { w.text(".SS \"" + escape(title) + "\"\n") }
 
-func (w *writer) item(title, text string) { fmt.Fprintf(&w.b, ".TP\n%s\n%s\n", title, escape(text)) }
+func (w *writer) item(title,
+	text string) {
+	fmt.Fprintf(&w.b, ".TP\n%s\n%s\n", title, escape(text))
+}
 
 func (w *writer) text(roff string) { w.b.WriteString(roff) }
 

@@ -40,7 +40,8 @@ type secret struct{}
 
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	parser, err := kong.New(&grammar{}, kong.Name("tool"), kong.Description("A tool.\n\nExamples:\n\n    tool paint north"))
+	parser, err := kong.New(&grammar{}, kong.Name("tool"),
+		kong.Description("A tool.\n\nExamples:\n\n    tool paint north"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,9 +58,12 @@ func TestPages(t *testing.T) {
 		t.Fatalf("there are %d pages", len(texts))
 	}
 	for name, parts := range map[string][]string{
-		"tool.1":       {"tool v1.2.3", "A tool.", `\fBtool\-paint\fR(1)`, `\fBtool\-shed\fR(1)`, "    tool paint north"},
-		"tool-paint.1": {`tool\-paint \- paint a wall` + "\n", "<wall>", `\fB\-c\fR, \fB\-\-colour\fR=\fINAME\fR` + "\nThe colour.", `\fB\-\-quick\fR` + "\nHurry."},
-		"tool-shed.1":  {"tool shed open", "tool shed close", "Opens the shed.", "Close the shed."},
+		"tool.1": {"tool v1.2.3", "A tool.", `\fBtool\-paint\fR(1)`, `\fBtool\-shed\fR(1)`,
+			"    tool paint north"},
+		"tool-paint.1": {`tool\-paint \- paint a wall` + "\n", "<wall>",
+			`\fB\-c\fR, \fB\-\-colour\fR=\fINAME\fR` + "\nThe colour.", `\fB\-\-quick\fR` +
+				"\nHurry."},
+		"tool-shed.1": {"tool shed open", "tool shed close", "Opens the shed.", "Close the shed."},
 	} {
 		for _, part := range parts {
 			if !strings.Contains(texts[name], strings.TrimPrefix(part, "    ")) {
@@ -72,9 +76,13 @@ func TestPages(t *testing.T) {
 // TestHeadings checks where readers of manual pages look for things.
 func TestHeadings(t *testing.T) {
 	for name, want := range map[string][]string{
-		"tool.1":       {`.SH "NAME"`, `.SH "SYNOPSIS"`, `.SH "DESCRIPTION"`, `.SH "COMMANDS"`, `.SH "OPTIONS"`, `.SH "EXAMPLES"`},
-		"tool-paint.1": {`.SH "NAME"`, `.SH "SYNOPSIS"`, `.SH "DESCRIPTION"`, `.SH "OPTIONS"`, `.SH "EXAMPLES"`, `.SH "SEE ALSO"`},
-		"tool-shed.1":  {`.SH "NAME"`, `.SH "SYNOPSIS"`, `.SH "DESCRIPTION"`, `.SH "TOOL SHED OPEN"`, `.SS "OPTIONS"`, `.SS "EXAMPLES"`, `.SH "TOOL SHED CLOSE"`, `.SH "SEE ALSO"`},
+		"tool.1": {`.SH "NAME"`, `.SH "SYNOPSIS"`, `.SH "DESCRIPTION"`, `.SH "COMMANDS"`,
+			`.SH "OPTIONS"`, `.SH "EXAMPLES"`},
+		"tool-paint.1": {`.SH "NAME"`, `.SH "SYNOPSIS"`, `.SH "DESCRIPTION"`, `.SH "OPTIONS"`,
+			`.SH "EXAMPLES"`, `.SH "SEE ALSO"`},
+		"tool-shed.1": {`.SH "NAME"`, `.SH "SYNOPSIS"`, `.SH "DESCRIPTION"`,
+			`.SH "TOOL SHED OPEN"`, `.SS "OPTIONS"`, `.SS "EXAMPLES"`, `.SH "TOOL SHED CLOSE"`,
+			`.SH "SEE ALSO"`},
 	} {
 		var got []string
 		for line := range strings.Lines(pages(t)[name]) {

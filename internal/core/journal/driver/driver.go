@@ -1,4 +1,5 @@
-// Package driver has what the drivers of journals share: it validates appends, counts calls in progress, and wakes watches.
+// Package driver has what the drivers of journals share: it validates appends, counts calls in
+// progress, and wakes watches.
 package driver
 
 import (
@@ -16,7 +17,8 @@ import (
 // ErrClosed means that a journal was closed.
 var ErrClosed = errors.New("the journal is closed")
 
-// Validate returns an error unless the events follow expected and each other and are within the limits of package journal.
+// Validate returns an error unless the events follow expected and each other and are within the
+// limits of package journal.
 func Validate(expected uint64, events []signalbox.Event) error {
 	if len(events) > journal.MaxAppend {
 		return UsageError("%d events at once, limit %d", len(events), journal.MaxAppend)
@@ -32,19 +34,22 @@ func Validate(expected uint64, events []signalbox.Event) error {
 		case size > journal.MaxEventBytes:
 			return UsageError("event %d has %d bytes, limit %d", e.Seq, size, journal.MaxEventBytes)
 		case !time.Unix(0, e.Time.UnixNano()).Equal(e.Time):
-			return UsageError("event %d has the year %d, which is out of range", e.Seq, e.Time.Year())
+			return UsageError("event %d has the year %d, which is out of range", e.Seq,
+				e.Time.Year())
 		}
 	}
 	return nil
 }
 
-// CheckNext returns an error unless the events continue a log that ends with the event seq, whose hash is hash.
+// CheckNext returns an error unless the events continue a log that ends with the event seq, whose
+// hash is hash.
 func CheckNext(seq uint64, hash signalbox.Hash, expected uint64, events []signalbox.Event) error {
 	switch {
 	case seq != expected:
 		return fmt.Errorf("%w: it ends at event %d", journal.ErrConflict, seq)
 	case len(events) > 0 && events[0].Prev != hash:
-		return UsageError("event %d continues %v, but event %d has hash %v", events[0].Seq, events[0].Prev, seq, hash)
+		return UsageError("event %d continues %v, but event %d has hash %v", events[0].Seq,
+			events[0].Prev, seq, hash)
 	}
 	return nil
 }
@@ -55,14 +60,16 @@ func EventBytes(e *signalbox.Event) int {
 }
 
 // ErrTooLarge is why an event that is larger than journal.MaxEventBytes is not read.
-var ErrTooLarge = fmt.Errorf("it has more than %d bytes, the maximum size of an event", journal.MaxEventBytes)
+var ErrTooLarge = fmt.Errorf("it has more than %d bytes, the maximum size of an event",
+	journal.MaxEventBytes)
 
 // UsageError returns an error of the caller.
 func UsageError(format string, args ...any) error {
 	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...)}
 }
 
-// Calls counts the calls of a journal in progress, so that Close can wait for them. Its zero value is not ready: use NewCalls.
+// Calls counts the calls of a journal in progress, so that Close can wait for them. Its zero value
+// is not ready: use NewCalls.
 type Calls struct {
 	// Closing is closed when Close is called.
 	Closing <-chan struct{}
@@ -83,7 +90,8 @@ func NewCalls() *Calls {
 	return c
 }
 
-// Enter registers a call, unless the journal is closed or ctx is done. The caller calls Leave at its end.
+// Enter registers a call, unless the journal is closed or ctx is done. The caller calls Leave at
+// its end.
 func (c *Calls) Enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -97,8 +105,8 @@ func (c *Calls) Enter(ctx context.Context) error {
 	return nil
 }
 
-// Begin registers a call, as Enter does, and returns a context that is also done when the journal is closed; ErrClosed is then its cause. The
-// caller calls leave at its end.
+// Begin registers a call, as Enter does, and returns a context that is also done when the journal
+// is closed; ErrClosed is then its cause. The caller calls leave at its end.
 func (c *Calls) Begin(ctx context.Context) (inner context.Context, leave func(), err error) {
 	if err := c.Enter(ctx); err != nil {
 		return nil, nil, err
@@ -124,7 +132,8 @@ func (c *Calls) Close() {
 	c.calls.Wait()
 }
 
-// Await receives a value from a channel, or returns an error if ctx is done or the journal is closed.
+// Await receives a value from a channel, or returns an error if ctx is done or the journal is
+// closed.
 func Await[T any](ctx context.Context, c *Calls, from <-chan T) (value T, err error) {
 	select {
 	case value = <-from:
@@ -163,7 +172,8 @@ func (h *Head) Set(head uint64) {
 	}
 }
 
-// Wake wakes all watches when the head cannot be learned: they read the log, or find out why that is not possible.
+// Wake wakes all watches when the head cannot be learned: they read the log, or find out why that
+// is not possible.
 func (h *Head) Wake() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,9 +191,11 @@ const (
 	watchBytes  = 1 << 20
 )
 
-// Watch yields the events that follow the event after, and waits for more when read has reached the end of the log. Callers
-// that append, or notice an append, call Set.
-func (h *Head) Watch(ctx context.Context, c *Calls, after uint64, read func(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, end bool, err error)) iter.Seq2[signalbox.Event, error] {
+// Watch yields the events that follow the event after, and waits for more when read has reached the
+// end of the log. Callers that append, or notice an append, call Set.
+func (h *Head) Watch(ctx context.Context, c *Calls, after uint64,
+	read func(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event,
+		end bool, err error)) iter.Seq2[signalbox.Event, error] {
 	return func(yield func(signalbox.Event, error) bool) {
 		for {
 			next := h.Next() // before it reads, so that no append is missed

@@ -8,12 +8,14 @@ import (
 	"signalbox"
 )
 
-// A watch that has reached the end of the log reads again only when the log has grown, or when it is woken because that is not known.
+// A watch that has reached the end of the log reads again only when the log has grown, or when it
+// is woken because that is not known.
 func TestWatchReadsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const batch = 3
 		head, stored, reads := NewHead(), uint64(7), 0
-		read := func(_ context.Context, after uint64, _, _ int) (events []signalbox.Event, end bool, err error) {
+		read := func(_ context.Context, after uint64, _, _ int) (events []signalbox.Event, end bool,
+			err error) {
 			reads++
 			for after < stored && len(events) < batch {
 				after++
@@ -42,7 +44,8 @@ func TestWatchReadsOnce(t *testing.T) {
 			}
 			synctest.Wait()
 			if wantReads += step.reads; seen != stored || reads != wantReads {
-				t.Errorf("saw event %d of %d after %d reads, want %d", seen, stored, reads, wantReads)
+				t.Errorf("saw event %d of %d after %d reads, want %d", seen, stored, reads,
+					wantReads)
 			}
 		}
 		for range 2 {
@@ -50,7 +53,8 @@ func TestWatchReadsOnce(t *testing.T) {
 			head.Wake()
 			synctest.Wait()
 			if wantReads++; seen != stored || reads != wantReads {
-				t.Errorf("saw event %d of %d after %d reads, want %d", seen, stored, reads, wantReads)
+				t.Errorf("saw event %d of %d after %d reads, want %d", seen, stored, reads,
+					wantReads)
 			}
 		}
 		cancel()

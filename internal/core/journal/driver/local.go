@@ -12,8 +12,9 @@ import (
 // maxLocalSnapshot is the size up to which the snapshot of a machine is read.
 const maxLocalSnapshot = 1 << 30
 
-// LocalSnapshot is a log that several machines share, with a snapshot of this machine in a file: commands trust the snapshot, so a user
-// who may only append events must not be able to replace that of another machine.
+// LocalSnapshot is a log that several machines share, with a snapshot of this machine in a file:
+// commands trust the snapshot, so a user who may only append events must not be able to replace
+// that of another machine.
 type LocalSnapshot struct {
 	journal.Log
 	// Path is the file.

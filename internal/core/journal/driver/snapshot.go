@@ -15,15 +15,16 @@ import (
 // SnapshotSlack is the size of a snapshot that is always read.
 const SnapshotSlack = 64 << 20
 
-// A snapshot file consists of a magic text, the SHA-256 of the rest, the sequence number in eight bytes, big-endian, the hash of
-// that event, and the state.
+// A snapshot file consists of a magic text, the SHA-256 of the rest, the sequence number in eight
+// bytes, big-endian, the hash of that event, and the state.
 const (
 	snapshotMagic  = "signalbox snapshot 1\n"
 	snapshotHeader = len(snapshotMagic) + sha256.Size + 8 + len(signalbox.Hash{})
 )
 
-// WriteSnapshot replaces the snapshot in a file unless that is newer. The caller prevents concurrent use. The file is not synced: after a power
-// failure its checksum reveals whether it is complete.
+// WriteSnapshot replaces the snapshot in a file unless that is newer. The caller prevents
+// concurrent use. The file is not synced: after a power failure its checksum reveals whether it is
+// complete.
 func WriteSnapshot(path string, s journal.Snapshot, limit int64) error {
 	if stored, err := ReadSnapshot(path, limit); err == nil && stored.Seq > s.Seq {
 		return nil
@@ -35,7 +36,8 @@ func WriteSnapshot(path string, s journal.Snapshot, limit int64) error {
 	return os.Rename(path+".new", path)
 }
 
-// ReadSnapshot returns the snapshot in a file, or ErrNoSnapshot if there is none, it is damaged, or it is larger than limit.
+// ReadSnapshot returns the snapshot in a file, or ErrNoSnapshot if there is none, it is damaged, or
+// it is larger than limit.
 func ReadSnapshot(path string, limit int64) (journal.Snapshot, error) {
 	s, err := readSnapshot(path, limit)
 	if err != nil {

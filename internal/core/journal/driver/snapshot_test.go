@@ -10,8 +10,10 @@ import (
 
 // TestSnapshotDamage changes each byte of a snapshot, and cuts it at each.
 func TestSnapshotDamage(t *testing.T) {
-	whole := EncodeSnapshot(journal.Snapshot{Seq: 7, Hash: signalbox.Hash{1}, State: []byte("state")})
-	if s, err := DecodeSnapshot(whole); err != nil || s.Seq != 7 || s.Hash != (signalbox.Hash{1}) || string(s.State) != "state" {
+	whole := EncodeSnapshot(journal.Snapshot{Seq: 7, Hash: signalbox.Hash{1},
+		State: []byte("state")})
+	if s, err := DecodeSnapshot(whole); err != nil || s.Seq != 7 || s.Hash != (signalbox.Hash{1}) ||
+		string(s.State) != "state" {
 		t.Fatalf("decoded %+v, %v", s, err)
 	}
 	for i := range whole {

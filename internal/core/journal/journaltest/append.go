@@ -37,7 +37,8 @@ func testConflict(t *testing.T, l *log) {
 	j := l.open(t)
 	stale := l.chain.peek(3)
 	want := l.grow(t, j, 2)
-	wantError(t, "append after 0 to a log of 2", j.Append(testContext(t), 0, stale), journal.ErrConflict)
+	wantError(t, "append after 0 to a log of 2", j.Append(testContext(t), 0, stale),
+		journal.ErrConflict)
 	wantError(t, "the same again", j.Append(testContext(t), 0, stale), journal.ErrConflict)
 	wantEvents(t, readAll(t, j, 0), want)
 	l.grow(t, j, 1)
@@ -47,10 +48,12 @@ func testBeyondHead(t *testing.T, l *log) {
 	j := l.open(t)
 	future := l.chain
 	future.follow(future.peek(3))
-	wantError(t, "append after 3 to an empty log", j.Append(testContext(t), 3, future.peek(1)), journal.ErrConflict)
+	wantError(t, "append after 3 to an empty log", j.Append(testContext(t), 3, future.peek(1)),
+		journal.ErrConflict)
 	wantHead(t, j, 0)
 	l.grow(t, j, 2)
-	wantError(t, "append after 3 to a log of 2", j.Append(testContext(t), 3, future.peek(1)), journal.ErrConflict)
+	wantError(t, "append after 3 to a log of 2", j.Append(testContext(t), 3, future.peek(1)),
+		journal.ErrConflict)
 }
 
 func testEmptyAppend(t *testing.T, l *log) {
@@ -62,7 +65,8 @@ func testEmptyAppend(t *testing.T, l *log) {
 	if err := j.Append(testContext(t), 2, []signalbox.Event{}); err != nil {
 		t.Errorf("append nothing: %v", err)
 	}
-	wantError(t, "append nothing after 1 to a log of 2", j.Append(testContext(t), 1, nil), journal.ErrConflict)
+	wantError(t, "append nothing after 1 to a log of 2", j.Append(testContext(t), 1, nil),
+		journal.ErrConflict)
 }
 
 func testNotFollowing(t *testing.T, l *log) {
@@ -104,7 +108,8 @@ func testLimits(t *testing.T, l *log) {
 	large := func(bytes int) []signalbox.Event {
 		events := l.chain.peek(3)
 		e := &events[1]
-		e.Data = []byte(strings.Repeat("d", bytes-len(e.Type)-len(e.Work)-len(e.Session)-len(e.Actor)))
+		e.Data = []byte(strings.Repeat("d",
+			bytes-len(e.Type)-len(e.Work)-len(e.Session)-len(e.Actor)))
 		l.chain.seal(events)
 		return events
 	}
@@ -125,15 +130,21 @@ func testBytes(t *testing.T, l *log) {
 	j := l.open(t)
 	var want []signalbox.Event
 	for _, s := range []string{
-		"", "\x00", "a\x00b", "\x00\x00", "é", "e\u0301", "\U0001F686", "\u202e\ufeff", "\xff\xfe", "\xc3\x28", "1", "1e3", "0x10",
+		"", "\x00", "a\x00b", "\x00\x00", "é", "e\u0301", "\U0001F686", "\u202e\ufeff", "\xff\xfe",
+		"\xc3\x28", "1", "1e3", "0x10",
 		"NULL", "'; --", "?1", "a\nb\r\n", " ", "\\u0000", ".*.>", "../..", string(every),
 	} {
 		events := []signalbox.Event{
-			{Time: time.Unix(1, 0).UTC(), Type: s, Work: "w", Session: "s", Actor: "a", Data: []byte("{}")},
-			{Time: time.Unix(1, 0).UTC(), Type: "T", Work: s, Session: "s", Actor: "a", Data: []byte("{}")},
-			{Time: time.Unix(1, 0).UTC(), Type: "T", Work: "w", Session: s, Actor: "a", Data: []byte("{}")},
-			{Time: time.Unix(1, 0).UTC(), Type: "T", Work: "w", Session: "s", Actor: s, Data: []byte("{}")},
-			{Time: time.Unix(1, 0).UTC(), Type: "T", Work: "w", Session: "s", Actor: "a", Data: []byte(s)},
+			{Time: time.Unix(1, 0).UTC(), Type: s, Work: "w", Session: "s", Actor: "a",
+				Data: []byte("{}")},
+			{Time: time.Unix(1, 0).UTC(), Type: "T", Work: s, Session: "s", Actor: "a",
+				Data: []byte("{}")},
+			{Time: time.Unix(1, 0).UTC(), Type: "T", Work: "w", Session: s, Actor: "a",
+				Data: []byte("{}")},
+			{Time: time.Unix(1, 0).UTC(), Type: "T", Work: "w", Session: "s", Actor: s,
+				Data: []byte("{}")},
+			{Time: time.Unix(1, 0).UTC(), Type: "T", Work: "w", Session: "s", Actor: "a",
+				Data: []byte(s)},
 			{Time: time.Unix(1, 0).UTC(), Type: s, Work: s, Session: s, Actor: s, Data: []byte(s)},
 			{Time: time.Unix(1, 0).UTC(), Data: nil},
 		}
@@ -146,14 +157,17 @@ func testBytes(t *testing.T, l *log) {
 
 func testTimes(t *testing.T, l *log) {
 	var events []signalbox.Event
-	for _, ns := range []int64{0, 1, 999_999_999, 1_000_000_000, 1_700_000_000_123_456_789, 1 << 62} {
-		events = append(events, signalbox.Event{Time: time.Unix(0, ns).UTC(), Type: "T", Data: []byte("{}")})
+	for _, ns := range []int64{0, 1, 999_999_999, 1_000_000_000, 1_700_000_000_123_456_789,
+		1 << 62} {
+		events = append(events, signalbox.Event{Time: time.Unix(0, ns).UTC(), Type: "T",
+			Data: []byte("{}")})
 	}
 	l.chain.seal(events)
 	j := l.open(t)
 	l.append(t, j, events)
 	for i, e := range readAll(t, j, 0) {
-		if got, want := e.Time.Format(signalbox.EventTime), events[i].Time.Format(signalbox.EventTime); got != want {
+		if got, want := e.Time.Format(signalbox.EventTime),
+			events[i].Time.Format(signalbox.EventTime); got != want {
 			t.Errorf("time is %s, want %s", got, want)
 		}
 	}

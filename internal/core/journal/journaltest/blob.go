@@ -63,7 +63,8 @@ func wantParts(t *testing.T, j journal.Log, digest signalbox.Hash, want []byte) 
 	}
 	for _, at := range []int{0, len(want) / 2, max(0, len(want)-1)} {
 		part := make([]byte, min(10, len(want)-at))
-		if _, err := blob.ReadAt(part, int64(at)); err != nil && err != io.EOF || !bytes.Equal(part, want[at:at+len(part)]) {
+		if _, err := blob.ReadAt(part, int64(at)); err != nil && err != io.EOF ||
+			!bytes.Equal(part, want[at:at+len(part)]) {
 			t.Errorf("read at %d: %q, %v", at, part, err)
 		}
 	}
@@ -88,7 +89,8 @@ func wantNoBlob(t *testing.T, j journal.Log, digest signalbox.Hash) {
 
 func testBlob(t *testing.T, l *log) {
 	a, b := l.open(t), l.open(t)
-	for _, content := range [][]byte{nil, []byte("evidence"), {0}, bytes.Repeat([]byte("x"), 200_000)} {
+	for _, content := range [][]byte{nil, []byte("evidence"), {0},
+		bytes.Repeat([]byte("x"), 200_000)} {
 		digest := signalbox.Hash(sha256.Sum256(content))
 		wantNoBlob(t, a, digest)
 		put(t, a, content)
@@ -165,7 +167,8 @@ func testBlobReader(t *testing.T, l *log) {
 	j := l.open(t)
 	content := []byte("half of it")
 	broken := errors.New("the pipe broke")
-	_, err := j.PutBlob(testContext(t), io.MultiReader(bytes.NewReader(content), iotest.ErrReader(broken)))
+	_, err := j.PutBlob(testContext(t), io.MultiReader(bytes.NewReader(content),
+		iotest.ErrReader(broken)))
 	wantError(t, "put from a reader that fails", err, broken)
 	wantNoBlob(t, j, signalbox.Hash(sha256.Sum256(content)))
 	digest, err := j.PutBlob(testContext(t), iotest.OneByteReader(bytes.NewReader(content)))

@@ -22,13 +22,14 @@ var concurrencyTests = map[string]func(*testing.T, *log){
 	"DurableAfterKill":    testKill,
 }
 
-// Contend appends n events one by one while others append too. It returns when all are stored, or with the first error that is
-// not a conflict.
+// Contend appends n events one by one while others append too. It returns when all are stored, or
+// with the first error that is not a conflict.
 func Contend(ctx context.Context, j journal.Log, who string, n int) error {
 	var end chain
 	for i := range n {
 		for {
-			e := []signalbox.Event{{Type: "Contended", Session: who, Actor: who, Work: strconv.Itoa(i)}}
+			e := []signalbox.Event{{Type: "Contended", Session: who, Actor: who,
+				Work: strconv.Itoa(i)}}
 			e[0].Time = end.peek(1)[0].Time
 			end.seal(e)
 			err := j.Append(ctx, end.seq, e)
@@ -58,7 +59,8 @@ func (c *chain) catchUp(ctx context.Context, j journal.Log) error {
 	}
 }
 
-// CheckContention fails the test unless the log is one chain that has each event of each contender exactly once and in order.
+// CheckContention fails the test unless the log is one chain that has each event of each contender
+// exactly once and in order.
 func CheckContention(t testing.TB, j journal.Log, contenders []string, n int) {
 	t.Helper()
 	events := readAll(t, j, 0)
@@ -66,7 +68,8 @@ func CheckContention(t testing.TB, j journal.Log, contenders []string, n int) {
 	count := map[string]int{}
 	for _, e := range events {
 		if e.Work != strconv.Itoa(count[e.Session]) {
-			t.Fatalf("event %d is number %s of %s, want %d", e.Seq, e.Work, e.Session, count[e.Session])
+			t.Fatalf("event %d is number %s of %s, want %d", e.Seq, e.Work, e.Session,
+				count[e.Session])
 		}
 		count[e.Session]++
 	}
@@ -148,8 +151,8 @@ func testReopen(t *testing.T, l *log) {
 	}
 }
 
-// AppendForever appends one event at a time, and writes a line with its sequence number to w when Append has returned. It is for
-// the process of Log.AppendAndKill.
+// AppendForever appends one event at a time, and writes a line with its sequence number to w when
+// Append has returned. It is for the process of Log.AppendAndKill.
 func AppendForever(ctx context.Context, j journal.Log, w io.Writer) error {
 	var end chain
 	if err := end.catchUp(ctx, j); err != nil {
@@ -170,8 +173,8 @@ func AppendForever(ctx context.Context, j journal.Log, w io.Writer) error {
 // batch returns the events that AppendForever appends next.
 func (c chain) batch() []signalbox.Event { return c.peek(1 + int(c.seq%3)) }
 
-// KillAfter starts a process that calls AppendForever, kills it after a number of lines, and returns the sequence number in the last
-// one.
+// KillAfter starts a process that calls AppendForever, kills it after a number of lines, and
+// returns the sequence number in the last one.
 func KillAfter(t testing.TB, cmd *exec.Cmd, lines int) (acknowledged uint64) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()

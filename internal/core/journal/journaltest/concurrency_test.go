@@ -9,7 +9,8 @@ import (
 	"signalbox/internal/core/journal/sqlite"
 )
 
-// late is a journal to which the last append of a killed process arrives just before the next append.
+// late is a journal to which the last append of a killed process arrives just before the next
+// append.
 type late struct {
 	journal.Log
 	events *[]signalbox.Event

@@ -1,5 +1,5 @@
-// Package journaltest is the conformance suite of journal.Log and journal.Journal, which every driver must pass: see Run. It does not depend on how
-// a driver stores data. It is for tests only.
+// Package journaltest is the conformance suite of journal.Log and journal.Journal, which every
+// driver must pass: see Run. It does not depend on how a driver stores data. It is for tests only.
 package journaltest
 
 import (
@@ -22,17 +22,20 @@ type Log struct {
 	// Open opens the log again, as another process would. The suite closes what it opens.
 	Open func(t testing.TB) journal.Log
 
-	// AppendAndKill runs a process that calls AppendForever on the log, and kills it after a number of acknowledged events; use
-	// KillAfter. It returns the sequence number of the last acknowledged event. Nil skips the tests that need it.
+	// AppendAndKill runs a process that calls AppendForever on the log, and kills it after a number
+	// of acknowledged events; use KillAfter. It returns the sequence number of the last
+	// acknowledged event. Nil skips the tests that need it.
 	AppendAndKill func(t testing.TB, events int) uint64
 
 	// ChangeLeader makes another server answer from now on. Nil means that there is only one.
 	ChangeLeader func(t testing.TB)
 
-	// DamageBlob changes the stored bytes of a blob without using the journal. Nil skips the tests that need it.
+	// DamageBlob changes the stored bytes of a blob without using the journal. Nil skips the tests
+	// that need it.
 	DamageBlob func(t testing.TB, digest signalbox.Hash)
 
-	// DamageSnapshot changes a stored byte of the snapshot of a journal.Journal. Nil skips the tests that need it.
+	// DamageSnapshot changes a stored byte of the snapshot of a journal.Journal. Nil skips the
+	// tests that need it.
 	DamageSnapshot func(t testing.TB)
 }
 
@@ -134,7 +137,8 @@ func wantEvents(t testing.TB, got, want []signalbox.Event) {
 
 // sameEvent is faster than cmp.
 func sameEvent(a, b signalbox.Event) bool {
-	return a.Seq == b.Seq && a.Time.Equal(b.Time) && a.Type == b.Type && a.Work == b.Work && a.Session == b.Session &&
+	return a.Seq == b.Seq && a.Time.Equal(b.Time) && a.Type == b.Type && a.Work == b.Work &&
+		a.Session == b.Session &&
 		a.Actor == b.Actor && bytes.Equal(a.Data, b.Data) && a.Prev == b.Prev && a.Hash == b.Hash
 }
 

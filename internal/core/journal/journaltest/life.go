@@ -21,10 +21,13 @@ var lifeTests = map[string]func(*testing.T, *log){
 // calls returns one call of each method.
 func calls(ctx context.Context, j journal.Log, event []signalbox.Event) map[string]func() error {
 	calls := map[string]func() error{
-		"append":      func() error { return j.Append(ctx, event[0].Seq-1, event) },
-		"read":        func() error { _, err := j.Read(ctx, 0, 1); return err },
-		"head":        func() error { _, err := j.Head(ctx); return err },
-		"put blob":    func() error { _, err := j.PutBlob(ctx, bytes.NewReader([]byte("b"))); return err },
+		"append": func() error { return j.Append(ctx, event[0].Seq-1, event) },
+		"read":   func() error { _, err := j.Read(ctx, 0, 1); return err },
+		"head":   func() error { _, err := j.Head(ctx); return err },
+		"put blob": func() error {
+			_, err := j.PutBlob(ctx, bytes.NewReader([]byte("b")))
+			return err
+		},
 		"delete blob": func() error { return j.DeleteBlob(ctx, signalbox.Hash{}) },
 		"get blob": func() error {
 			r, err := j.GetBlob(ctx, signalbox.Hash{})
@@ -48,7 +51,9 @@ func calls(ctx context.Context, j journal.Log, event []signalbox.Event) map[stri
 		},
 	}
 	if j, ok := j.(journal.Journal); ok {
-		calls["save snapshot"] = func() error { return j.SaveSnapshot(ctx, journal.Snapshot{Seq: 1}) }
+		calls["save snapshot"] = func() error {
+			return j.SaveSnapshot(ctx, journal.Snapshot{Seq: 1})
+		}
 		calls["load snapshot"] = func() error { _, err := j.LoadSnapshot(ctx); return err }
 	}
 	return calls
@@ -62,7 +67,8 @@ func testCancelled(t *testing.T, l *log) {
 	for name, call := range calls(ctx, j, l.chain.peek(1)) {
 		wantError(t, name+" with a context that has ended", call(), context.Canceled)
 	}
-	wantError(t, "append with a context that has ended", j.Append(ctx, 1, l.chain.peek(1)), journal.ErrNotStored)
+	wantError(t, "append with a context that has ended", j.Append(ctx, 1, l.chain.peek(1)),
+		journal.ErrNotStored)
 	wantHead(t, j, 1)
 	if j, ok := j.(journal.Journal); ok {
 		_, err := j.LoadSnapshot(testContext(t))
@@ -98,7 +104,8 @@ func testClosed(t *testing.T, l *log) {
 			t.Errorf("%s after Close returned no error", name)
 		}
 	}
-	wantError(t, "append after Close", j.Append(t.Context(), 1, l.chain.peek(1)), journal.ErrNotStored)
+	wantError(t, "append after Close", j.Append(t.Context(), 1, l.chain.peek(1)),
+		journal.ErrNotStored)
 }
 
 // testCloseWhileBusy closes a journal during a put and a watch; both must end.

@@ -105,7 +105,8 @@ func (l *log) rounds(t *testing.T, f func()) {
 	}
 }
 
-// testReadOwn checks that one read has everything that the same handle appended, or whose number its Head returned, and that Head has it too.
+// testReadOwn checks that one read has everything that the same handle appended, or whose number
+// its Head returned, and that Head has it too.
 func testReadOwn(t *testing.T, l *log) {
 	writer, reader := l.open(t), l.open(t)
 	var want []signalbox.Event
@@ -130,7 +131,8 @@ func wantOne(t *testing.T, j journal.Log, after uint64, want []signalbox.Event) 
 	wantEvents(t, got, want)
 }
 
-// testReadMonotonic checks that no read and no head steps back behind an earlier one of the same handle, while others append.
+// testReadMonotonic checks that no read and no head steps back behind an earlier one of the same
+// handle, while others append.
 func testReadMonotonic(t *testing.T, l *log) {
 	writers := []journal.Log{l.open(t), l.open(t)}
 	var (

@@ -55,7 +55,8 @@ func wantSnapshot(t *testing.T, j journal.Journal, want journal.Snapshot) {
 
 func testSnapshot(t *testing.T, l *log) {
 	a, b := l.openJournal(t), l.openJournal(t)
-	for i, state := range [][]byte{nil, []byte("state"), {0}, bytes.Repeat([]byte("large "), 500_000)} {
+	for i, state := range [][]byte{nil, []byte("state"), {0},
+		bytes.Repeat([]byte("large "), 500_000)} {
 		s := journal.Snapshot{Seq: uint64(i) + 1, Hash: signalbox.Hash{1, byte(i)}, State: state}
 		save(t, a, s)
 		wantSnapshot(t, a, s)
@@ -83,7 +84,8 @@ func testSnapshotConcurrent(t *testing.T, l *log) {
 				t.Error(err)
 			}
 			loaded, err := handles[i%2].LoadSnapshot(testContext(t))
-			if err != nil || loaded.Seq < s.Seq || !bytes.Equal(loaded.State, bytes.Repeat([]byte{byte(loaded.Seq - 1)}, 10_000)) {
+			if err != nil || loaded.Seq < s.Seq ||
+				!bytes.Equal(loaded.State, bytes.Repeat([]byte{byte(loaded.Seq - 1)}, 10_000)) {
 				t.Errorf("after snapshot %d was saved, %d is there: %v", s.Seq, loaded.Seq, err)
 			}
 		})

@@ -88,7 +88,8 @@ func testWatchFrom(t *testing.T, l *log) {
 	}
 }
 
-// testWatchAcross appends by several handles in turn while others watch; each event must arrive before the next is appended.
+// testWatchAcross appends by several handles in turn while others watch; each event must arrive
+// before the next is appended.
 func testWatchAcross(t *testing.T, l *log) {
 	a, b, c := l.open(t), l.open(t), l.open(t)
 	watches := []*watched{watch(t, a, 0), watch(t, b, 0), watch(t, c, 0)}
@@ -129,7 +130,8 @@ func testWatchCtx(t *testing.T, l *log) {
 		rounds++
 	}
 	if rounds != 1 {
-		t.Errorf("a watch with a context that has ended yielded %d times, want its error once", rounds)
+		t.Errorf("a watch with a context that has ended yielded %d times, want its error once",
+			rounds)
 	}
 }
 

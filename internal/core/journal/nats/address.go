@@ -19,7 +19,8 @@ import (
 // defaultName is the name of a box whose address has none.
 const defaultName = "signalbox"
 
-// passwordVariable is the environment variable with the password of a user whom an address names, as for the programs of NATS.
+// passwordVariable is the environment variable with the password of a user whom an address names,
+// as for the programs of NATS.
 const passwordVariable = "NATS_PASSWORD"
 
 // names are the names that a box may have. Names of other streams of the box have an underscore.
@@ -33,10 +34,12 @@ type address struct {
 	options  []natsgo.Option
 }
 
-// parseAddress parses nats://HOST:PORT,HOST:PORT/NAME?PARAMETERS. Files are relative to dir. Its errors never contain the address, which may contain a password.
+// parseAddress parses nats://HOST:PORT,HOST:PORT/NAME?PARAMETERS. Files are relative to dir. Its
+// errors never contain the address, which may contain a password.
 func parseAddress(text, dir string) (a address, err error) {
 	invalid := func(why string) (address, error) {
-		return a, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the address of the journal is not valid: %s", why),
+		return a, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("the address of the journal is not valid: %s", why),
 			Hint: "write nats://HOST:PORT/NAME, or nats://HOST:PORT,HOST:PORT,HOST:PORT/NAME?credentials=FILE"}
 	}
 	scheme, rest, found := strings.Cut(text, "://")
@@ -88,7 +91,9 @@ func (a *address) readParameters(parameters url.Values, dir string) error {
 	known := []string{"credentials", "ca", "cert", "key", "replicas"}
 	for name := range parameters {
 		if !slices.Contains(known, name) {
-			return driver.UsageError("the address of the journal has an unknown parameter %q; use %s", name, strings.Join(known, ", "))
+			return driver.UsageError(
+				"the address of the journal has an unknown parameter %q; use %s", name,
+				strings.Join(known, ", "))
 		}
 	}
 	for _, name := range known[:4] {
@@ -98,7 +103,9 @@ func (a *address) readParameters(parameters url.Values, dir string) error {
 				parameters.Set(name, file)
 			}
 			if _, err := os.Stat(file); err != nil {
-				return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the file of %s cannot be read: %w", name, err), Hint: "correct the address of the journal"}
+				return &signalbox.Error{Code: signalbox.CodeFailed,
+					Err:  fmt.Errorf("the file of %s cannot be read: %w", name, err),
+					Hint: "correct the address of the journal"}
 			}
 		}
 	}
@@ -110,7 +117,8 @@ func (a *address) readParameters(parameters url.Values, dir string) error {
 	}
 	if cert, key := parameters.Get("cert"), parameters.Get("key"); cert != "" || key != "" {
 		if cert == "" || key == "" {
-			return driver.UsageError("the address of the journal needs both cert and key, or neither")
+			return driver.UsageError(
+				"the address of the journal needs both cert and key, or neither")
 		}
 		a.options = append(a.options, natsgo.ClientCert(cert, key))
 	}

@@ -24,7 +24,8 @@ const (
 	batchCommit   = "Nats-Batch-Commit"
 )
 
-// Append stores the events as one message or one atomic batch. It returns when a majority of the servers has stored them.
+// Append stores the events as one message or one atomic batch. It returns when a majority of the
+// servers has stored them.
 func (j *Journal) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
 	err := driver.Validate(expected, events)
 	var leave func()
@@ -53,7 +54,8 @@ func (j *Journal) append(ctx context.Context, expected uint64, events []signalbo
 		a.messages = append(a.messages, encodeEvent(a.id, &events[i]))
 	}
 	err := j.retry(ctx, func() error {
-		// Before every attempt: the log may have lost events, and got others, while the servers were away.
+		// Before every attempt: the log may have lost events, and got others, while the servers
+		// were away.
 		seq, hash, err := j.previous(ctx, expected, len(events) == 0)
 		if err == nil {
 			err = driver.CheckNext(seq, hash, expected, events)
@@ -69,9 +71,10 @@ func (j *Journal) append(ctx context.Context, expected uint64, events []signalbo
 	return err
 }
 
-// previous returns the event that an append is to follow. If that is not the last one known, or if the end must be current, it asks the leader. It does
-// not try again.
-func (j *Journal) previous(ctx context.Context, expected uint64, current bool) (seq uint64, hash signalbox.Hash, err error) {
+// previous returns the event that an append is to follow. If that is not the last one known, or if
+// the end must be current, it asks the leader. It does not try again.
+func (j *Journal) previous(ctx context.Context, expected uint64, current bool) (seq uint64,
+	hash signalbox.Hash, err error) {
 	if current {
 		seq, err = j.streamHead(ctx)
 		return seq, hash, err
@@ -110,9 +113,11 @@ func (a *attempts) try(ctx context.Context) error {
 	ack, err := a.send(ctx)
 	switch {
 	case err == nil:
-		if want := a.expected + uint64(len(a.messages)); ack.Stream != a.journal.name || ack.Seq != want || ack.Duplicate {
+		if want := a.expected + uint64(len(a.messages)); ack.Stream != a.journal.name ||
+			ack.Seq != want || ack.Duplicate {
 			a.unknown = true
-			return damaged(fmt.Errorf("the events were stored up to %d of stream %q, want %d", ack.Seq, ack.Stream, want))
+			return damaged(fmt.Errorf("the events were stored up to %d of stream %q, want %d",
+				ack.Seq, ack.Stream, want))
 		}
 		return nil
 	case isWrongSequence(err):
@@ -123,8 +128,9 @@ func (a *attempts) try(ctx context.Context) error {
 	return err
 }
 
-// resolve finds out why a server does not let the events in. They may be the reason themselves: an earlier attempt was stored, or the messages reached a
-// server that was replaced as the leader and does not know it yet, and also its successor.
+// resolve finds out why a server does not let the events in. They may be the reason themselves: an
+// earlier attempt was stored, or the messages reached a server that was replaced as the leader and
+// does not know it yet, and also its successor.
 func (a *attempts) resolve(ctx context.Context) error {
 	j, last := a.journal, a.expected+uint64(len(a.messages))
 	m, found, err := j.getMessage(ctx, j.name, messageRequest{Seq: last})
@@ -183,7 +189,8 @@ func (a *attempts) send(ctx context.Context) (ack pubAck, err error) {
 		unacknowledged, bytes = unacknowledged+1, bytes+len(data)
 		if !last && unacknowledged < batchMessages && bytes < batchBytes {
 			if err := j.conn.PublishMsg(m); err != nil {
-				return ack, fmt.Errorf("%w: %w", errNotSent, err) // without its last message a batch is never stored
+				// without its last message a batch is never stored
+				return ack, fmt.Errorf("%w: %w", errNotSent, err)
 			}
 			continue
 		}

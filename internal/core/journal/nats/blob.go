@@ -41,7 +41,8 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 			return digest, err
 		}
 	}
-	// After an error the pieces may be those of the blob, and another process may rely on it: they are left to collectUploads.
+	// After an error the pieces may be those of the blob, and another process may rely on it: they
+	// are left to collectUploads.
 	added, err := j.addBlob(ctx, digest, u.file)
 	switch {
 	case err != nil:
@@ -53,9 +54,12 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 	return digest, j.finish(ctx, u)
 }
 
-// addBlob makes a file the bytes of a blob, and reports whether it did. A blob that is known and undamaged stays as it is.
-func (j *Journal) addBlob(ctx context.Context, digest signalbox.Hash, f file) (added bool, err error) {
-	// Usually it is new, and a server that is wrong about that does no harm: then the leader rejects what is sent.
+// addBlob makes a file the bytes of a blob, and reports whether it did. A blob that is known and
+// undamaged stays as it is.
+func (j *Journal) addBlob(ctx context.Context, digest signalbox.Hash, f file) (added bool,
+	err error) {
+	// Usually it is new, and a server that is wrong about that does no harm: then the leader
+	// rejects what is sent.
 	found := false
 	err = j.retry(ctx, func() (err error) {
 		_, found, err = j.getMessage(ctx, j.files(), messageRequest{Last: j.blobSubject(digest)})
@@ -86,8 +90,10 @@ func (j *Journal) addBlob(ctx context.Context, digest signalbox.Hash, f file) (a
 	}
 }
 
-// findBlob returns where the bytes of a blob are, and the sequence number of the message that says so.
-func (j *Journal) findBlob(ctx context.Context, digest signalbox.Hash) (f file, seq uint64, err error) {
+// findBlob returns where the bytes of a blob are, and the sequence number of the message that says
+// so.
+func (j *Journal) findBlob(ctx context.Context, digest signalbox.Hash) (f file, seq uint64,
+	err error) {
 	m, found, err := j.entry(ctx, j.blobSubject(digest))
 	switch {
 	case err != nil:
@@ -102,7 +108,8 @@ func (j *Journal) findBlob(ctx context.Context, digest signalbox.Hash) (f file, 
 }
 
 // verifyBlob finds a blob and checks its digest.
-func (j *Journal) verifyBlob(ctx context.Context, digest signalbox.Hash) (f file, seq uint64, err error) {
+func (j *Journal) verifyBlob(ctx context.Context, digest signalbox.Hash) (f file, seq uint64,
+	err error) {
 	if f, seq, err = j.findBlob(ctx, digest); err != nil {
 		return f, seq, err
 	}
@@ -120,7 +127,8 @@ func (j *Journal) verifyBlob(ctx context.Context, digest signalbox.Hash) (f file
 	return f, seq, nil
 }
 
-// GetBlob reads the blob once to verify it, and returns it from the start. Its pieces are read when they are needed.
+// GetBlob reads the blob once to verify it, and returns it from the start. Its pieces are read when
+// they are needed.
 func (j *Journal) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCloser, error) {
 	inner, leave, err := j.calls.Begin(ctx)
 	if err != nil {
@@ -134,7 +142,8 @@ func (j *Journal) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCl
 	return &blobReader{journal: j, file: f, digest: digest, hash: sha256.New()}, nil
 }
 
-// blobReader reads the pieces of a blob. They may have been replaced after they were verified, so it verifies them again.
+// blobReader reads the pieces of a blob. They may have been replaced after they were verified, so
+// it verifies them again.
 type blobReader struct {
 	journal *Journal
 	file    file
@@ -230,8 +239,8 @@ func (b openBlob) ReadAt(p []byte, offset int64) (n int, err error) {
 	return n, nil
 }
 
-// DeleteBlob destroys the bytes of a blob: the servers overwrite them. The message that names the pieces goes last, so that a deletion that was
-// interrupted can be repeated.
+// DeleteBlob destroys the bytes of a blob: the servers overwrite them. The message that names the
+// pieces goes last, so that a deletion that was interrupted can be repeated.
 func (j *Journal) DeleteBlob(ctx context.Context, digest signalbox.Hash) error {
 	ctx, leave, err := j.calls.Begin(ctx)
 	if err == nil {

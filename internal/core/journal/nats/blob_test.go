@@ -17,8 +17,8 @@ import (
 	"signalbox/internal/testkit/natsserver"
 )
 
-// The server stores which pieces a blob has, its answer is lost, and the server has forgotten the message when it is sent again. Then the pieces that it
-// finds are its own, and are not erased.
+// The server stores which pieces a blob has, its answer is lost, and the server has forgotten the
+// message when it is sent again. Then the pieces that it finds are its own, and are not erased.
 func TestAnswerToBlobIsLost(t *testing.T) {
 	address := natsserver.Start(t, nil)
 	other := openJournal(t, address+"/box")
@@ -35,12 +35,14 @@ func TestAnswerToBlobIsLost(t *testing.T) {
 	p := &proxy{mark: "PUB signalbox.box.blob.", forward: true, broken: func() {
 		for stored := false; !stored; {
 			var err error
-			if _, stored, err = other.entry(context.Background(), other.blobSubject(sha256.Sum256(data))); err != nil {
+			if _, stored, err = other.entry(context.Background(),
+				other.blobSubject(sha256.Sum256(data))); err != nil {
 				t.Error(err)
 				return
 			}
 		}
-		// The server forgets messages in the order in which it got them, so this one is forgotten last.
+		// The server forgets messages in the order in which it got them, so this one is forgotten
+		// last.
 		later := natsgo.NewMsg(other.noteSubject("later"))
 		later.Header.Set(jetstream.MsgIDHeader, "later")
 		for first, known := true, true; known; first = false {
@@ -56,7 +58,8 @@ func TestAnswerToBlobIsLost(t *testing.T) {
 			known = first || ack.Duplicate
 		}
 	}}
-	j, err := Open(t.Context(), startProxy(t, address, p)+"/box", Options{patience: time.Minute, attempt: time.Minute})
+	j, err := Open(t.Context(), startProxy(t, address, p)+"/box",
+		Options{patience: time.Minute, attempt: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

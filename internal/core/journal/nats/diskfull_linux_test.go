@@ -13,7 +13,8 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// smallDisk mounts a small file system for the data of a node. It returns functions that fill it and free it.
+// smallDisk mounts a small file system for the data of a node. It returns functions that fill it
+// and free it.
 func (c *testCluster) smallDisk(t *testing.T, node string) (fill, free func()) {
 	t.Helper()
 	dir := filepath.Join(c.dir, node)
@@ -70,7 +71,8 @@ func appendWhenStored(t *testing.T, j *Journal, seq uint64, events []signalbox.E
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, journal.ErrUnavailable) && !errors.Is(err, journal.ErrConflict) || time.Now().After(end) {
+		if !errors.Is(err, journal.ErrUnavailable) && !errors.Is(err, journal.ErrConflict) ||
+			time.Now().After(end) {
 			t.Fatal(err)
 		}
 	}
@@ -90,12 +92,13 @@ func wantEvents(t *testing.T, j *Journal, want []signalbox.Event) {
 	}
 }
 
-// TestDiskOfTheOnlyNodeIsFull fills the disk of a cluster of one node. Appends fail with an error that says why, nothing is lost, and the node works
-// again when there is space.
+// TestDiskOfTheOnlyNodeIsFull fills the disk of a cluster of one node. Appends fail with an error
+// that says why, nothing is lost, and the node works again when there is space.
 func TestDiskOfTheOnlyNodeIsFull(t *testing.T) {
 	c := newCluster(t, 1)
 	fill, free := c.smallDisk(t, "a")
-	j, err := OpenCluster(t.Context(), c.of("a", true), Options{Create: true, patience: time.Minute})
+	j, err := OpenCluster(t.Context(), c.of("a", true),
+		Options{Create: true, patience: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +119,9 @@ func TestDiskOfTheOnlyNodeIsFull(t *testing.T) {
 		}
 		for range 3 {
 			err := j.Append(t.Context(), seq+1, next)
-			if !errors.Is(err, journal.ErrUnavailable) || !strings.Contains(err.Error(), "cannot write to its disk") || !strings.Contains(signalbox.HintOf(err), "free space") {
+			if !errors.Is(err, journal.ErrUnavailable) ||
+				!strings.Contains(err.Error(), "cannot write to its disk") ||
+				!strings.Contains(signalbox.HintOf(err), "free space") {
 				t.Errorf("append: %v (%s)", err, signalbox.HintOf(err))
 			}
 		}
@@ -128,7 +133,8 @@ func TestDiskOfTheOnlyNodeIsFull(t *testing.T) {
 	}
 }
 
-// TestDiskOfOneNodeIsFull fills the disk of one node of three. The others continue; it catches up when there is space.
+// TestDiskOfOneNodeIsFull fills the disk of one node of three. The others continue; it catches up
+// when there is space.
 func TestDiskOfOneNodeIsFull(t *testing.T) {
 	c := newCluster(t, 3)
 	fill, free := c.smallDisk(t, "a")

@@ -36,14 +36,15 @@ const (
 var (
 	// errNotSent means that a request was certainly not sent.
 	errNotSent = errors.New("the request was not sent")
-	// errAttemptTimeout means that one attempt took too long. It is not the error of the caller's context.
+	// errAttemptTimeout means that one attempt took too long. It is not the error of the caller's
+	// context.
 	errAttemptTimeout = errors.New("no answer in time")
 	// errNoLeader means that no server could prove to be the leader.
 	errNoLeader = errors.New("the stream has no leader that reaches a majority")
 	// errPending means that another append is under way.
 	errPending = errors.New("another append is under way")
-	// errMissing means that the leader does not have an event of the log. A server that has been replaced as the leader, and does not know it yet, says so
-	// too.
+	// errMissing means that the leader does not have an event of the log. A server that has been
+	// replaced as the leader, and does not know it yet, says so too.
 	errMissing = errors.New("an event is missing")
 	// errDenied means that the server does not allow a request.
 	errDenied = errors.New("the server does not permit it")
@@ -60,7 +61,8 @@ func apiCode(err error) jetstream.ErrorCode {
 // isWrongSequence reports whether an expected sequence number was wrong.
 func isWrongSequence(err error) bool {
 	code := apiCode(err)
-	return code == jetstream.JSErrCodeStreamWrongLastSequence || code == jetstream.JSErrCodeStreamWrongLastSequenceConstant
+	return code == jetstream.JSErrCodeStreamWrongLastSequence ||
+		code == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
 // isDenied reports whether the server does not permit a request.
@@ -70,12 +72,13 @@ func isDenied(err error) bool { return errors.Is(err, errDenied) }
 func (j *Journal) rejected(err error) bool {
 	switch apiCode(err) {
 	case 0:
-		return errors.Is(err, errNotSent) || errors.Is(err, natsgo.ErrNoResponders) || errors.Is(err, errDenied)
+		return errors.Is(err, errNotSent) || errors.Is(err, natsgo.ErrNoResponders) ||
+			errors.Is(err, errDenied)
 	case codeStoreFailed, codeSequenceMismatch: // of what a majority has accepted
 		return false
 	}
-	// A server that was replaced as the leader, and does not know it yet, still gets messages and rejects them. Its successor, which gets them too, may
-	// store them.
+	// A server that was replaced as the leader, and does not know it yet, still gets messages and
+	// rejects them. Its successor, which gets them too, may store them.
 	return !j.replicated.Load()
 }
 
@@ -84,7 +87,8 @@ func temporary(err error) bool {
 	api := (*jetstream.APIError)(nil)
 	if errors.As(err, &api) {
 		switch api.ErrorCode {
-		case jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
+		case jetstream.JSErrCodeJetStreamNotEnabled,
+			jetstream.JSErrCodeJetStreamNotEnabledForAccount:
 			return false
 		case codeNotLeader, codeStreamOffline, codeIncompleteBatch:
 			return true
@@ -93,7 +97,8 @@ func temporary(err error) bool {
 		}
 		return api.Code == 503 || api.Code == 429
 	}
-	for _, one := range []error{errAttemptTimeout, errNoLeader, errPending, errMissing, errNotSent, natsgo.ErrNoResponders, natsgo.ErrDisconnected, natsgo.ErrTimeout} {
+	for _, one := range []error{errAttemptTimeout, errNoLeader, errPending, errMissing, errNotSent,
+		natsgo.ErrNoResponders, natsgo.ErrDisconnected, natsgo.ErrTimeout} {
 		if errors.Is(err, one) {
 			return !errors.Is(err, natsgo.ErrConnectionClosed)
 		}
@@ -106,23 +111,29 @@ const hintNodes = "check that signalbox run, worker or serve runs on more than h
 
 // unavailable returns an error that matches journal.ErrUnavailable, for what was tried for long.
 func (j *Journal) unavailable(err error) error {
-	what, hint := "the servers do not answer", "check that the servers of the journal run and can be reached; signalbox tries again by itself"
+	what, hint := "the servers do not answer",
+		"check that the servers of the journal run and can be reached; signalbox tries again by itself"
 	switch {
-	case errors.Is(err, errNoLeader), errors.Is(err, natsgo.ErrNoResponders), apiCode(err) == codeClusterNotAvailable, apiCode(err) == codeStreamOffline:
-		what, hint = "the stream has no leader: too few of its servers work together", "start the servers that are down, or repair the network between them; nothing is lost if their disks are intact"
+	case errors.Is(err, errNoLeader), errors.Is(err, natsgo.ErrNoResponders),
+		apiCode(err) == codeClusterNotAvailable, apiCode(err) == codeStreamOffline:
+		what, hint = "the stream has no leader: too few of its servers work together",
+			"start the servers that are down, or repair the network between them; nothing is lost if their disks are intact"
 	}
 	if j.embedded {
 		hint = hintNodes
 	}
 	switch apiCode(err) {
 	case codeNoResources, codeNoStorage, codeStoreFailed:
-		what, hint = "the servers cannot store anything", "free space on the disks of the servers, or raise max_file_store"
+		what, hint = "the servers cannot store anything",
+			"free space on the disks of the servers, or raise max_file_store"
 	}
 	what, hint = j.orNodeFailure(what, hint)
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: %s: %w", journal.ErrUnavailable, what, err), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err: fmt.Errorf("%w: %s: %w", journal.ErrUnavailable, what, err), Hint: hint}
 }
 
-// orNodeFailure returns why the node of this process does not run, and what to do. If it runs, or if there is none, it returns the arguments.
+// orNodeFailure returns why the node of this process does not run, and what to do. If it runs, or
+// if there is none, it returns the arguments.
 func (j *Journal) orNodeFailure(what, hint string) (string, string) {
 	if j.node == nil {
 		return what, hint
@@ -133,7 +144,8 @@ func (j *Journal) orNodeFailure(what, hint string) (string, string) {
 	return what, hint
 }
 
-// explain converts errors that a user can fix to a *signalbox.Error with a hint. It returns all other errors unchanged.
+// explain converts errors that a user can fix to a *signalbox.Error with a hint. It returns all
+// other errors unchanged.
 func explain(err error) error {
 	if known := (*signalbox.Error)(nil); err == nil || errors.As(err, &known) {
 		return err
@@ -141,48 +153,61 @@ func explain(err error) error {
 	what, hint := "", ""
 	switch code := apiCode(err); {
 	case errors.Is(err, errDenied):
-		what, hint = "the user of the journal has no right to do this", "give the user the permissions that docs/configuration.md lists, or use the credentials of another user"
-	case code == jetstream.JSErrCodeJetStreamNotEnabled, code == jetstream.JSErrCodeJetStreamNotEnabledForAccount:
-		what, hint = "the server has no JetStream, or not for this account", "enable JetStream in the configuration of the server"
+		what, hint = "the user of the journal has no right to do this",
+			"give the user the permissions that docs/configuration.md lists, or use the credentials of another user"
+	case code == jetstream.JSErrCodeJetStreamNotEnabled,
+		code == jetstream.JSErrCodeJetStreamNotEnabledForAccount:
+		what, hint = "the server has no JetStream, or not for this account",
+			"enable JetStream in the configuration of the server"
 	case code == jetstream.JSErrCodeStreamNotFound:
-		what, hint = "the stream of the journal was deleted", "stop all processes that use the box, and restore it from a backup"
+		what, hint = "the stream of the journal was deleted",
+			"stop all processes that use the box, and restore it from a backup"
 	case code == codeNoResources, code == codeNoStorage:
-		what, hint = "the servers have no space left", "free space on the disks of the servers, or raise max_file_store"
+		what, hint = "the servers have no space left",
+			"free space on the disks of the servers, or raise max_file_store"
 	}
 	if hint == "" {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", what, err), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", what, err),
+		Hint: hint}
 }
 
 // explainConnect explains why no connection could be made.
 func (j *Journal) explainConnect(err error) error {
 	text := err.Error()
-	what, hint := "the servers cannot be reached", "check that the servers of the journal run, and the address of the journal"
+	what, hint := "the servers cannot be reached",
+		"check that the servers of the journal run, and the address of the journal"
 	if j.embedded {
 		what, hint = "no node of the cluster can be reached", hintNodes
 	}
 	code := signalbox.CodeFailed
 	switch {
-	case errors.Is(err, natsgo.ErrAuthorization), errors.Is(err, natsgo.ErrAuthExpired), errors.Is(err, natsgo.ErrAuthRevoked), errors.Is(err, natsgo.ErrAccountAuthExpired),
+	case errors.Is(err, natsgo.ErrAuthorization), errors.Is(err, natsgo.ErrAuthExpired),
+		errors.Is(err, natsgo.ErrAuthRevoked), errors.Is(err, natsgo.ErrAccountAuthExpired),
 		strings.Contains(text, "nkeys:"), strings.Contains(text, "authorization violation"):
-		return &signalbox.Error{Code: code, Err: errors.New("the server refuses the login"), Hint: "check the credentials in the address of the journal"}
+		return &signalbox.Error{Code: code, Err: errors.New("the server refuses the login"),
+			Hint: "check the credentials in the address of the journal"}
 	case strings.Contains(text, "tls:"), strings.Contains(text, "x509:"):
-		return &signalbox.Error{Code: code, Err: fmt.Errorf("the server and this machine do not trust each other: %w", err),
+		return &signalbox.Error{Code: code,
+			Err:  fmt.Errorf("the server and this machine do not trust each other: %w", err),
 			Hint: "check ca, cert and key in the address of the journal; with cluster:, that the secret is the same on every machine"}
 	}
 	what, hint = j.orNodeFailure(what, hint)
-	return &signalbox.Error{Code: code, Err: fmt.Errorf("%w: %s: %w", journal.ErrUnavailable, what, err), Hint: hint}
+	return &signalbox.Error{Code: code, Err: fmt.Errorf("%w: %s: %w", journal.ErrUnavailable, what,
+		err), Hint: hint}
 }
 
 // damaged returns an error that matches journal.ErrDamaged.
 func damaged(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("%w: %w", journal.ErrDamaged, err),
+	return &signalbox.Error{Code: signalbox.CodeUnverified,
+		Err:  fmt.Errorf("%w: %w", journal.ErrDamaged, err),
 		Hint: "stop all processes that use the box, and restore it from a backup"}
 }
 
-// requests are the requests in progress. The client library does not end them when their connection breaks, and the server reports that it does not permit
-// a message without saying to which request that belongs.
+// requests are the requests in progress. The client library does not end them when their connection
+// breaks, and the server reports that it does not permit a message without saying to which request
+// that belongs.
 type requests struct {
 	mu      sync.Mutex
 	pending map[*request]bool // guarded by mu
@@ -194,7 +219,8 @@ type request struct {
 	cancel  context.CancelCauseFunc
 }
 
-// add adds a request to a subject. The caller calls remove at its end. The result is done when the request fails, with the cause.
+// add adds a request to a subject. The caller calls remove at its end. The result is done when the
+// request fails, with the cause.
 func (r *requests) add(ctx context.Context, subject string) (inner context.Context, remove func()) {
 	inner, cancel := context.WithCancelCause(ctx)
 	one := &request{subject, cancel}

@@ -45,7 +45,8 @@ func encodeEvent(id appendID, e *signalbox.Event) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// decodeEvent decodes the message with the sequence number seq. The result does not share memory with it.
+// decodeEvent decodes the message with the sequence number seq. The result does not share memory
+// with it.
 func decodeEvent(seq uint64, message []byte) (e signalbox.Event, id appendID, err error) {
 	fail := func(why error) (signalbox.Event, appendID, error) {
 		return signalbox.Event{}, 0, damaged(fmt.Errorf("event %d: %w", seq, why))

@@ -26,7 +26,8 @@ import (
 	"signalbox/internal/testkit/natsserver"
 )
 
-// proxy is between a client and a server. It breaks the first connection on which a marked message is sent.
+// proxy is between a client and a server. It breaks the first connection on which a marked message
+// is sent.
 type proxy struct {
 	listener net.Listener
 	mark     string
@@ -141,8 +142,9 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// An append whose answer is lost is sent again, and is stored once. If it was lost itself and somebody else has appended in the meantime, it is a conflict,
-// even if they have appended the same events.
+// An append whose answer is lost is sent again, and is stored once. If it was lost itself and
+// somebody else has appended in the meantime, it is a conflict, even if they have appended the same
+// events.
 func TestConnectionBreaksInAnAppend(t *testing.T) {
 	address := natsserver.Start(t, nil)
 	for _, n := range []int{1, 3} {
@@ -175,7 +177,8 @@ func TestConnectionBreaksInAnAppend(t *testing.T) {
 						}
 					}
 				}}
-				j, err := Open(t.Context(), startProxy(t, address, p)+box, Options{patience: time.Minute})
+				j, err := Open(t.Context(), startProxy(t, address, p)+box,
+					Options{patience: time.Minute})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -191,7 +194,8 @@ func TestConnectionBreaksInAnAppend(t *testing.T) {
 	}
 }
 
-// Servers that lost an event and stored another in its place do not let a process in that knows only the lost one: that would break the chain of hashes.
+// Servers that lost an event and stored another in its place do not let a process in that knows
+// only the lost one: that would break the chain of hashes.
 func TestAppendAfterLostEvent(t *testing.T) {
 	box := "/" + newName()
 	before, after := natsserver.Start(t, nil), natsserver.Start(t, nil)
@@ -204,11 +208,13 @@ func TestAppendAfterLostEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	openJournal(t, before+box).Close()
-	for name, mark := range map[string]string{"before the append": "no message has this", "in the append": jetstream.ExpectedLastSeqHeader + ": 3"} {
+	for name, mark := range map[string]string{"before the append": "no message has this",
+		"in the append": jetstream.ExpectedLastSeqHeader + ": 3"} {
 		t.Run(name, func(t *testing.T) {
 			p := &proxy{mark: mark}
 			p.broken = func() { p.redirect(after) }
-			j, err := Open(t.Context(), startProxy(t, before, p)+box, Options{patience: time.Minute})
+			j, err := Open(t.Context(), startProxy(t, before, p)+box,
+				Options{patience: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +232,8 @@ func TestAppendAfterLostEvent(t *testing.T) {
 			if name == "before the append" {
 				p.redirect(after)
 			}
-			if err := j.Append(t.Context(), 3, events[3:]); signalbox.CodeOf(err) != signalbox.CodeUsage {
+			if err := j.Append(t.Context(), 3,
+				events[3:]); signalbox.CodeOf(err) != signalbox.CodeUsage {
 				t.Errorf("append after a lost event: %v, want an error about its hash", err)
 			}
 			if head, err := other.Head(t.Context()); head != 3 || err != nil {
@@ -236,11 +243,13 @@ func TestAppendAfterLostEvent(t *testing.T) {
 	}
 }
 
-// A server that has just become the leader may not know the stream yet. If it stays unknown, it was deleted.
+// A server that has just become the leader may not know the stream yet. If it stays unknown, it was
+// deleted.
 func TestUnknownStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &Journal{opts: Options{patience: time.Minute}}
-		unknown := &jetstream.APIError{Code: 404, ErrorCode: jetstream.JSErrCodeStreamNotFound, Description: "stream not found"}
+		unknown := &jetstream.APIError{Code: 404, ErrorCode: jetstream.JSErrCodeStreamNotFound,
+			Description: "stream not found"}
 		calls := 0
 		err := j.retry(t.Context(), func() error {
 			if calls++; calls < 3 {
@@ -253,7 +262,8 @@ func TestUnknownStream(t *testing.T) {
 		}
 		began := time.Now()
 		err = j.retry(t.Context(), func() error { return unknown })
-		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "was deleted") || took < unknownFor || took > 2*unknownFor {
+		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "was deleted") ||
+			took < unknownFor || took > 2*unknownFor {
 			t.Errorf("deleted: after %v, %v", took, err)
 		}
 	})
@@ -294,7 +304,8 @@ func TestWatchSurvivesReconnect(t *testing.T) {
 	other := openJournal(t, address+box)
 	defer other.Close()
 	p := &proxy{mark: "no message has this"}
-	j, err := Open(t.Context(), startProxy(t, address, p)+box, Options{poll: time.Hour, patience: time.Minute})
+	j, err := Open(t.Context(), startProxy(t, address, p)+box,
+		Options{poll: time.Hour, patience: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +341,8 @@ func TestWatchSurvivesReconnect(t *testing.T) {
 	}
 }
 
-// While no server can be reached, calls fail with ErrUnavailable when their patience ends, or earlier with the error of the context.
+// While no server can be reached, calls fail with ErrUnavailable when their patience ends, or
+// earlier with the error of the context.
 func TestUnavailable(t *testing.T) {
 	address := natsserver.Start(t, nil)
 	box := "/" + newName()
@@ -354,8 +366,10 @@ func TestUnavailable(t *testing.T) {
 	if _, err := journals[0].Head(t.Context()); !errors.Is(err, journal.ErrUnavailable) {
 		t.Errorf("head: %v, want %q", err, journal.ErrUnavailable)
 	}
-	if err := journals[0].Append(t.Context(), 0, testEvents(0, 1)); !errors.Is(err, journal.ErrUnavailable) || !errors.Is(err, journal.ErrNotStored) {
-		t.Errorf("append without a connection: %v, want %q and %q", err, journal.ErrUnavailable, journal.ErrNotStored)
+	if err := journals[0].Append(t.Context(), 0, testEvents(0, 1)); !errors.Is(err,
+		journal.ErrUnavailable) || !errors.Is(err, journal.ErrNotStored) {
+		t.Errorf("append without a connection: %v, want %q and %q", err, journal.ErrUnavailable,
+			journal.ErrNotStored)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -402,7 +416,8 @@ func respond(texts ...string) func(*natsgo.Msg) {
 	}
 }
 
-// A server that has lost its majority may still have an earlier attempt of a message in its queue. Then the message is sent again.
+// A server that has lost its majority may still have an earlier attempt of a message in its queue.
+// Then the message is sent again.
 func TestDuplicateInProcess(t *testing.T) {
 	j := fakeServer(t, Options{}, map[string]func(*natsgo.Msg){
 		"fake": respond(`{"error":{"code":409,"err_code":10158,"description":"duplicate message id is in process"}}`, `{"stream":"x","seq":7}`)})
@@ -411,8 +426,8 @@ func TestDuplicateInProcess(t *testing.T) {
 	}
 }
 
-// While a server does not know yet that it was replaced as the leader, both it and its successor get what is published. The first one rejects what the
-// other one stores.
+// While a server does not know yet that it was replaced as the leader, both it and its successor
+// get what is published. The first one rejects what the other one stores.
 func TestTwoLeaders(t *testing.T) {
 	const (
 		wrong   = `{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 5"}}`
@@ -468,7 +483,8 @@ func TestTwoLeaders(t *testing.T) {
 					if !test.own {
 						data = encodeEvent(1, &events[1])
 					}
-					text, err := json.Marshal(map[string]any{"message": message{Seq: 2, Data: data}})
+					text, err := json.Marshal(map[string]any{"message": message{Seq: 2,
+						Data: data}})
 					if err != nil {
 						t.Error(err)
 					}
@@ -479,14 +495,17 @@ func TestTwoLeaders(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := j.Append(t.Context(), 0, events)
-			if (err != nil) != test.fails || errors.Is(err, journal.ErrConflict) != test.conflicts || errors.Is(err, journal.ErrNotStored) != test.notStored {
+			if (err != nil) != test.fails ||
+				errors.Is(err, journal.ErrConflict) != test.conflicts ||
+				errors.Is(err, journal.ErrNotStored) != test.notStored {
 				t.Errorf("append: %v", err)
 			}
 		})
 	}
 }
 
-// untilProven calls f, again if it must prove that something is damaged: on a slow machine its patience may end before something has been missing for long enough.
+// untilProven calls f, again if it must prove that something is damaged: on a slow machine its
+// patience may end before something has been missing for long enough.
 func untilProven(j *Journal, f func(*Journal) error, want error) (err error) {
 	for range 20 {
 		if err = f(j); want != journal.ErrDamaged || !errors.Is(err, journal.ErrUnavailable) {
@@ -496,11 +515,13 @@ func untilProven(j *Journal, f func(*Journal) error, want error) (err error) {
 	return err
 }
 
-// A leader that was replaced may say that an event does not exist. Only an event that stays missing is damage.
+// A leader that was replaced may say that an event does not exist. Only an event that stays missing
+// is damage.
 func TestMissingEvent(t *testing.T) {
 	const missing, info = `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`, `{"state":{"last_seq":3}}`
 	event := testEvents(0, 1)[0]
-	found, err := json.Marshal(map[string]any{"message": message{Seq: 1, Data: encodeEvent(1, &event)}})
+	found, err := json.Marshal(map[string]any{"message": message{Seq: 1,
+		Data: encodeEvent(1, &event)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -541,8 +562,8 @@ func TestMissingEvent(t *testing.T) {
 	}
 }
 
-// What a leader that was replaced says of blobs is not believed: neither that there is none, nor that a piece is missing, nor that a message to be erased
-// does not exist.
+// What a leader that was replaced says of blobs is not believed: neither that there is none, nor
+// that a piece is missing, nor that a message to be erased does not exist.
 func TestMissingBlob(t *testing.T) {
 	const (
 		missing  = `{"error":{"code":404,"err_code":10037,"description":"no message found"}}`
@@ -579,18 +600,29 @@ func TestMissingBlob(t *testing.T) {
 		infos           []string
 		want            error
 	}{
-		"no blob":                       {get, []string{missing}, nil, []string{leader}, journal.ErrNoBlob},
-		"no blob to open":               {open, []string{missing}, nil, []string{leader}, journal.ErrNoBlob},
-		"no blob, not proven":           {get, []string{missing}, nil, []string{replaced}, journal.ErrUnavailable},
-		"no blob to open, not proven":   {open, []string{missing}, nil, []string{replaced}, journal.ErrUnavailable},
-		"a blob, says the leader":       {get, []string{missing, entry}, []string{piece}, []string{leader}, nil},
-		"a blob, says the next leader":  {get, []string{missing, entry}, []string{piece}, []string{replaced, leader}, nil},
-		"no piece":                      {get, []string{entry}, []string{missing}, []string{leader}, journal.ErrDamaged},
-		"no piece, not proven":          {get, []string{entry}, []string{missing}, []string{replaced}, journal.ErrUnavailable},
-		"a piece, says the leader":      {get, []string{entry}, []string{missing, piece}, []string{leader}, nil},
-		"nothing to erase":              {erase, nil, []string{missing}, []string{leader}, nil},
-		"nothing to erase, not proven":  {erase, nil, []string{missing}, []string{replaced}, journal.ErrUnavailable},
-		"something to erase, not found": {erase, nil, []string{piece}, []string{leader}, journal.ErrUnavailable},
+		"no blob": {get, []string{missing}, nil, []string{leader},
+			journal.ErrNoBlob},
+		"no blob to open": {open, []string{missing}, nil, []string{leader},
+			journal.ErrNoBlob},
+		"no blob, not proven": {get, []string{missing}, nil, []string{replaced},
+			journal.ErrUnavailable},
+		"no blob to open, not proven": {open, []string{missing}, nil, []string{replaced},
+			journal.ErrUnavailable},
+		"a blob, says the leader": {get, []string{missing, entry}, []string{piece},
+			[]string{leader}, nil},
+		"a blob, says the next leader": {get, []string{missing, entry}, []string{piece},
+			[]string{replaced, leader}, nil},
+		"no piece": {get, []string{entry}, []string{missing}, []string{leader},
+			journal.ErrDamaged},
+		"no piece, not proven": {get, []string{entry}, []string{missing},
+			[]string{replaced}, journal.ErrUnavailable},
+		"a piece, says the leader": {get, []string{entry}, []string{missing, piece},
+			[]string{leader}, nil},
+		"nothing to erase": {erase, nil, []string{missing}, []string{leader}, nil},
+		"nothing to erase, not proven": {erase, nil, []string{missing}, []string{replaced},
+			journal.ErrUnavailable},
+		"something to erase, not found": {erase, nil, []string{piece}, []string{leader},
+			journal.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -617,8 +649,8 @@ func TestMissingBlob(t *testing.T) {
 	}
 }
 
-// A server that is behind has only some of the events that are known to be stored. The leader is asked for the others, unless it proves that the log is
-// shorter.
+// A server that is behind has only some of the events that are known to be stored. The leader is
+// asked for the others, unless it proves that the log is shorter.
 func TestServerIsBehind(t *testing.T) {
 	stored := testEvents(0, 4)
 	for name, test := range map[string]struct {
@@ -664,16 +696,19 @@ func TestServerIsBehind(t *testing.T) {
 					t.Error(err)
 				}
 				if request.Seq > uint64(test.lead) {
-					_ = m.Respond([]byte(`{"error":{"code":404,"err_code":10037,"description":"no message found"}}`))
+					_ = m.Respond([]byte(
+						`{"error":{"code":404,"err_code":10037,"description":"no message found"}}`))
 					return
 				}
-				text, err := json.Marshal(map[string]any{"message": message{Seq: request.Seq, Data: encodeEvent(1, &stored[request.Seq-1])}})
+				text, err := json.Marshal(map[string]any{"message": message{Seq: request.Seq,
+					Data: encodeEvent(1, &stored[request.Seq-1])}})
 				if err != nil {
 					t.Error(err)
 				}
 				_ = m.Respond(text)
 			},
-			"$JS.API.STREAM.INFO.shop": respond(fmt.Sprintf(`{"state":{"last_seq":%d}}`, test.lead)),
+			"$JS.API.STREAM.INFO.shop": respond(fmt.Sprintf(`{"state":{"last_seq":%d}}`,
+				test.lead)),
 		})
 		j.raiseKnown(test.known)
 		events, err := j.Read(t.Context(), 0, 100)
@@ -692,31 +727,33 @@ func TestSlowRead(t *testing.T) {
 		mu    sync.Mutex
 		asked []int
 	)
-	j := fakeServer(t, Options{attempt: 200 * time.Millisecond, patience: time.Minute}, map[string]func(*natsgo.Msg){
-		"$JS.API.DIRECT.GET.shop": func(m *natsgo.Msg) {
-			var request directRequest
-			if err := json.Unmarshal(m.Data, &request); err != nil {
-				t.Error(err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if asked = append(asked, request.MaxBytes); len(asked) < 3 {
-				return
-			}
-			for i, e := range testEvents(0, 2) { // and no end
-				answer := natsgo.NewMsg(m.Reply)
-				answer.Header.Set(jetstream.SequenceHeader, strconv.Itoa(i+1))
-				answer.Data = encodeEvent(1, &e)
-				_ = m.RespondMsg(answer)
-			}
-		}})
+	j := fakeServer(t, Options{attempt: 200 * time.Millisecond, patience: time.Minute},
+		map[string]func(*natsgo.Msg){
+			"$JS.API.DIRECT.GET.shop": func(m *natsgo.Msg) {
+				var request directRequest
+				if err := json.Unmarshal(m.Data, &request); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if asked = append(asked, request.MaxBytes); len(asked) < 3 {
+					return
+				}
+				for i, e := range testEvents(0, 2) { // and no end
+					answer := natsgo.NewMsg(m.Reply)
+					answer.Header.Set(jetstream.SequenceHeader, strconv.Itoa(i+1))
+					answer.Data = encodeEvent(1, &e)
+					_ = m.RespondMsg(answer)
+				}
+			}})
 	events, err := j.Read(t.Context(), 0, 100)
 	if err != nil || len(events) == 0 {
 		t.Errorf("%d events, %v", len(events), err)
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if want := []int{readBytes, readBytes / 2, readBytes / 4}; len(asked) < 3 || !slices.Equal(asked[:3], want) {
+	if want := []int{readBytes, readBytes / 2, readBytes / 4}; len(asked) < 3 ||
+		!slices.Equal(asked[:3], want) {
 		t.Errorf("asked for %v, want %v", asked, want)
 	}
 }

@@ -16,8 +16,9 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// A file is a sequence of bytes in the stream NAME_files. A small file is one message. The message of a larger file lists the sequence numbers of the
-// messages with its pieces, which are stored first. The message is
+// A file is a sequence of bytes in the stream NAME_files. A small file is one message. The message
+// of a larger file lists the sequence numbers of the messages with its pieces, which are stored
+// first. The message is
 //
 //	version (1 byte), size (varint), number of pieces (varint), the difference of each sequence number to the one before (varints), or the bytes
 //	if there are no pieces
@@ -62,7 +63,8 @@ func decodeFile(b []byte) (f file, err error) {
 		return n
 	}
 	size, pieces := number(), number()
-	if err != nil || pieces > uint64(len(b)) || pieces != 0 && pieces != (size+pieceBytes-1)/pieceBytes {
+	if err != nil || pieces > uint64(len(b)) || pieces != 0 &&
+		pieces != (size+pieceBytes-1)/pieceBytes {
 		return f, bad
 	}
 	f.size = int64(size)
@@ -87,9 +89,11 @@ func newUploadID() string {
 	return hex.EncodeToString(id)
 }
 
-// store stores a message in the stream of files, and returns its sequence number. If replaces is not nil, the last message of the subject must have that
-// sequence number; 0 means that there must be none.
-func (j *Journal) store(ctx context.Context, subject string, data []byte, replaces *uint64) (uint64, error) {
+// store stores a message in the stream of files, and returns its sequence number. If replaces is
+// not nil, the last message of the subject must have that sequence number; 0 means that there must
+// be none.
+func (j *Journal) store(ctx context.Context, subject string, data []byte, replaces *uint64) (uint64,
+	error) {
 	m := natsgo.NewMsg(subject)
 	m.Data = data
 	// The server recognises attempts of the same message, and answers as it did the first time.
@@ -128,7 +132,8 @@ func (j *Journal) piece(ctx context.Context, f *file, i int) ([]byte, error) {
 	case !found:
 		return nil, damaged(fmt.Errorf("piece %d of it is missing", i))
 	case int64(len(m.Data)) != want:
-		return nil, damaged(fmt.Errorf("piece %d of it has %d bytes, want %d", i, len(m.Data), want))
+		return nil, damaged(fmt.Errorf("piece %d of it has %d bytes, want %d", i, len(m.Data),
+			want))
 	}
 	return m.Data, nil
 }
@@ -142,9 +147,11 @@ func (j *Journal) entry(ctx context.Context, subject string) (m message, found b
 	return m, found, err
 }
 
-// getFile asks the leader of the stream of files for a message. A server that was replaced as the leader, and does not know it yet, may say that there is
-// none, so that is asked again when the leader is proven. It does not try again.
-func (j *Journal) getFile(ctx context.Context, request messageRequest) (m message, found bool, err error) {
+// getFile asks the leader of the stream of files for a message. A server that was replaced as the
+// leader, and does not know it yet, may say that there is none, so that is asked again when the
+// leader is proven. It does not try again.
+func (j *Journal) getFile(ctx context.Context, request messageRequest) (m message, found bool,
+	err error) {
 	if m, found, err = j.getMessage(ctx, j.files(), request); err != nil || found {
 		return m, found, err
 	}
@@ -162,7 +169,8 @@ func (j *Journal) erase(ctx context.Context, seq uint64) error {
 	return j.retry(ctx, func() error {
 		err := j.api(ctx, "STREAM.MSG.DELETE."+j.files(), request, nil)
 		code := apiCode(err)
-		if code != codeSequenceNotFound && code != jetstream.JSErrCodeMessageNotFound && code != codeDeleteFailed {
+		if code != codeSequenceNotFound && code != jetstream.JSErrCodeMessageNotFound &&
+			code != codeDeleteFailed {
 			return err
 		}
 		_, found, again := j.getFile(ctx, messageRequest{Seq: seq})

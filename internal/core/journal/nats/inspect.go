@@ -20,7 +20,8 @@ var (
 	_ journal.Clock     = (*Journal)(nil)
 )
 
-// Inspect reports about the servers: their version, the replicas and how far they are behind, whether they sync what they store, and the rights of the user.
+// Inspect reports about the servers: their version, the replicas and how far they are behind,
+// whether they sync what they store, and the rights of the user.
 func (j *Journal) Inspect(ctx context.Context) ([]journal.Finding, error) {
 	ctx, leave, err := j.calls.Begin(ctx)
 	if err != nil {
@@ -30,7 +31,8 @@ func (j *Journal) Inspect(ctx context.Context) ([]journal.Finding, error) {
 	findings := []journal.Finding{{Name: "server", Level: journal.OK, Detail: fmt.Sprintf("nats-server %s at %s", j.conn.ConnectedServerVersion(), j.conn.ConnectedAddr())}}
 	var info *jetstream.StreamInfo
 	err = j.retry(ctx, func() (err error) {
-		if info, err = j.streamInfo(ctx, j.name); err == nil && info.Cluster != nil && info.Cluster.Leader == "" {
+		if info, err = j.streamInfo(ctx, j.name); err == nil && info.Cluster != nil &&
+			info.Cluster.Leader == "" {
 			err = errNoLeader
 		}
 		return err
@@ -47,19 +49,24 @@ func (j *Journal) Inspect(ctx context.Context) ([]journal.Finding, error) {
 	return append(findings, rights), nil
 }
 
-// staleContact is how long the leader may not hear from a server before it is reported as away. It hears from each of them every second.
+// staleContact is how long the leader may not hear from a server before it is reported as away. It
+// hears from each of them every second.
 const staleContact = 10 * time.Second
 
 func (j *Journal) inspectReplicas(info *jetstream.StreamInfo) []journal.Finding {
-	replicas := journal.Finding{Name: "replicas", Level: journal.OK, Detail: fmt.Sprintf("%d replicas of the ledger", info.Config.Replicas)}
+	replicas := journal.Finding{Name: "replicas", Level: journal.OK,
+		Detail: fmt.Sprintf("%d replicas of the ledger", info.Config.Replicas)}
 	if info.Config.Replicas == 1 {
 		replicas.Detail = "one replica of the ledger: if its disk is lost, so is the ledger"
 		if !j.alone {
-			replicas.Level, replicas.Fix = journal.Warning, fmt.Sprintf("in a cluster of three servers, run: nats stream edit %s --replicas 3, and the same for %s", j.name, j.files())
+			replicas.Level, replicas.Fix = journal.Warning,
+				fmt.Sprintf("in a cluster of three servers, run: nats stream edit %s --replicas 3, and the same for %s", j.name, j.files())
 		}
 	}
 	if nodes := len(j.nodes); info.Config.Replicas < nodes {
-		replicas.Level, replicas.Detail = journal.Warning, fmt.Sprintf("%d replicas of the ledger in a cluster of %d nodes", info.Config.Replicas, nodes)
+		replicas.Level, replicas.Detail = journal.Warning,
+			fmt.Sprintf("%d replicas of the ledger in a cluster of %d nodes", info.Config.Replicas,
+				nodes)
 		replicas.Fix = "move the ledger out of the cluster and into it again: docs/machines.md, Grow a cluster"
 	}
 	if info.Cluster == nil || len(info.Cluster.Replicas) == 0 {
@@ -83,15 +90,19 @@ func (j *Journal) inspectReplicas(info *jetstream.StreamInfo) []journal.Finding 
 	}
 	switch { // how far a server that is away is behind is not known
 	case len(behind) > 0:
-		lag.Level, lag.Detail, lag.Fix = journal.Warning, "behind: "+strings.Join(behind, ", "), "wait until they have caught up before you stop another server"
+		lag.Level, lag.Detail, lag.Fix = journal.Warning, "behind: "+strings.Join(behind, ", "),
+			"wait until they have caught up before you stop another server"
 		if len(away) > 0 {
 			lag.Detail += fmt.Sprintf("; %s %s away", list, are)
 		}
 	case len(away) > 0:
-		lag.Level, lag.Detail, lag.Fix = journal.Warning, fmt.Sprintf("the others are current; %s %s away", list, are), "do not stop another server until all replicas are current"
+		lag.Level, lag.Detail, lag.Fix = journal.Warning,
+			fmt.Sprintf("the others are current; %s %s away", list, are),
+			"do not stop another server until all replicas are current"
 	}
 	if len(away) > 0 {
-		replicas.Level, replicas.Fix = journal.Warning, "start the servers that are away: the ledger stops when half or fewer of them are left"
+		replicas.Level, replicas.Fix = journal.Warning,
+			"start the servers that are away: the ledger stops when half or fewer of them are left"
 		if j.embedded {
 			replicas.Fix = "start signalbox run, worker or serve on the machines that are away: the ledger stops when half or fewer of them are left"
 		}
@@ -100,14 +111,18 @@ func (j *Journal) inspectReplicas(info *jetstream.StreamInfo) []journal.Finding 
 	return []journal.Finding{replicas, lag}
 }
 
-// unknownName is the prefix of the name of a server that the leader has not heard from since it started.
+// unknownName is the prefix of the name of a server that the leader has not heard from since it
+// started.
 const unknownName = "Server name unknown"
 
-// replicaNames returns the names of the replicas other than the leader. In a cluster of signalbox processes, those that the leader does not know are
-// the ones in the settings that it does not name.
+// replicaNames returns the names of the replicas other than the leader. In a cluster of signalbox
+// processes, those that the leader does not know are the ones in the settings that it does not
+// name.
 func (j *Journal) replicaNames(c *jetstream.ClusterInfo) []string {
 	unnamed := slices.DeleteFunc(slices.Clone(j.nodes), func(node string) bool {
-		return node == c.Leader || slices.ContainsFunc(c.Replicas, func(r *jetstream.PeerInfo) bool { return r.Name == node })
+		return node == c.Leader ||
+			slices.ContainsFunc(c.Replicas,
+				func(r *jetstream.PeerInfo) bool { return r.Name == node })
 	})
 	names := make([]string, len(c.Replicas))
 	for i, r := range c.Replicas {
@@ -125,13 +140,16 @@ func (j *Journal) replicaNames(c *jetstream.ClusterInfo) []string {
 
 func (j *Journal) inspectSync() journal.Finding {
 	if j.embedded {
-		return journal.Finding{Name: "fsync", Level: journal.OK, Detail: "the nodes sync every append before they acknowledge it"}
+		return journal.Finding{Name: "fsync", Level: journal.OK,
+			Detail: "the nodes sync every append before they acknowledge it"}
 	}
-	return journal.Finding{Name: "fsync", Level: journal.Warning, Detail: "unknown: NATS servers do not report whether they sync every write; by default they sync every 2 minutes",
-		Fix: "check that the configuration of every server has jetstream { sync_interval: always }"}
+	return journal.Finding{Name: "fsync", Level: journal.Warning,
+		Detail: "unknown: NATS servers do not report whether they sync every write; by default they sync every 2 minutes",
+		Fix:    "check that the configuration of every server has jetstream { sync_interval: always }"}
 }
 
-// inspectRights sends an event after one that does not exist. The server refuses it for that reason, or because the user may not append.
+// inspectRights sends an event after one that does not exist. The server refuses it for that
+// reason, or because the user may not append.
 func (j *Journal) inspectRights(ctx context.Context) (journal.Finding, error) {
 	m := natsgo.NewMsg(j.eventSubject())
 	m.Header.Set(jetstream.ExpectedStreamHeader, j.name)
@@ -145,11 +163,15 @@ func (j *Journal) inspectRights(ctx context.Context) (journal.Finding, error) {
 	})
 	switch {
 	case isWrongSequence(err):
-		return journal.Finding{Name: "rights", Level: journal.OK, Detail: "the user may append events"}, nil
+		return journal.Finding{Name: "rights", Level: journal.OK,
+			Detail: "the user may append events"}, nil
 	case isDenied(err):
-		return journal.Finding{Name: "rights", Level: journal.Problem, Detail: "the user may not append events", Fix: "give the user the permissions that docs/configuration.md lists"}, nil
+		return journal.Finding{Name: "rights", Level: journal.Problem,
+			Detail: "the user may not append events",
+			Fix:    "give the user the permissions that docs/configuration.md lists"}, nil
 	case err == nil:
-		return journal.Finding{}, damaged(fmt.Errorf("the server stored an event without looking at the expected sequence number"))
+		return journal.Finding{},
+			damaged(fmt.Errorf("the server stored an event without looking at the expected sequence number"))
 	}
 	return journal.Finding{}, err
 }

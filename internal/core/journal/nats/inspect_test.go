@@ -16,12 +16,14 @@ import (
 func peers(active ...time.Duration) *jetstream.ClusterInfo {
 	c := &jetstream.ClusterInfo{Leader: "a"}
 	for i, ago := range active {
-		c.Replicas = append(c.Replicas, &jetstream.PeerInfo{Name: string(rune('b' + i)), Active: ago, Current: true})
+		c.Replicas = append(c.Replicas, &jetstream.PeerInfo{Name: string(rune('b' + i)),
+			Active: ago, Current: true})
 	}
 	return c
 }
 
-// Only a leader that cannot have been replaced is believed: all servers have heard of it recently, or a majority has after the question.
+// Only a leader that cannot have been replaced is believed: all servers have heard of it recently,
+// or a majority has after the question.
 func TestProvenLeader(t *testing.T) {
 	const recent, long = 900 * time.Millisecond, time.Minute
 	for name, test := range map[string]struct {
@@ -30,19 +32,24 @@ func TestProvenLeader(t *testing.T) {
 		proven  bool
 		err     error
 	}{
-		"a single server":                     {nil, 0, true, nil},
-		"one replica":                         {peers(), 0, true, nil},
-		"no leader":                           {&jetstream.ClusterInfo{}, 0, false, errNoLeader},
-		"all heard":                           {peers(recent, recent), 0, true, nil},
-		"one is away, nothing heard since":    {peers(recent, long), 0, false, nil},
-		"one is away, nothing heard for long": {peers(recent, long), 500 * time.Millisecond, false, nil},
-		"one is away, the other heard":        {peers(recent, long), time.Second, true, nil},
-		"both away":                           {peers(long, long), time.Second, false, errNoLeader},
-		"two of five away":                    {peers(recent, recent, long, long), time.Second, true, nil},
-		"two of five away, one heard since":   {peers(recent, 2*time.Second, long, long), time.Second, false, nil},
-		"three of five away":                  {peers(recent, long, long, long), time.Second, false, errNoLeader},
+		"a single server":                  {nil, 0, true, nil},
+		"one replica":                      {peers(), 0, true, nil},
+		"no leader":                        {&jetstream.ClusterInfo{}, 0, false, errNoLeader},
+		"all heard":                        {peers(recent, recent), 0, true, nil},
+		"one is away, nothing heard since": {peers(recent, long), 0, false, nil},
+		"one is away, nothing heard for long": {peers(recent, long), 500 * time.Millisecond, false,
+			nil},
+		"one is away, the other heard": {peers(recent, long), time.Second, true, nil},
+		"both away":                    {peers(long, long), time.Second, false, errNoLeader},
+		"two of five away": {peers(recent, recent, long, long), time.Second,
+			true, nil},
+		"two of five away, one heard since": {peers(recent, 2*time.Second, long, long),
+			time.Second, false, nil},
+		"three of five away": {peers(recent, long, long, long), time.Second, false,
+			errNoLeader},
 	} {
-		if proven, err := provenLeader(test.cluster, test.after); proven != test.proven || !errors.Is(err, test.err) {
+		if proven, err := provenLeader(test.cluster, test.after); proven != test.proven ||
+			!errors.Is(err, test.err) {
 			t.Errorf("%s: %v, %v, want %v, %v", name, proven, err, test.proven, test.err)
 		}
 	}
@@ -50,7 +57,8 @@ func TestProvenLeader(t *testing.T) {
 
 func TestInspectReplicas(t *testing.T) {
 	info := func(c *jetstream.ClusterInfo) *jetstream.StreamInfo {
-		return &jetstream.StreamInfo{Config: jetstream.StreamConfig{Replicas: len(c.Replicas) + 1}, Cluster: c}
+		return &jetstream.StreamInfo{Config: jetstream.StreamConfig{Replicas: len(c.Replicas) + 1},
+			Cluster: c}
 	}
 	behind := peers(time.Second, time.Second)
 	behind.Replicas[0].Lag = 7
@@ -67,17 +75,36 @@ func TestInspectReplicas(t *testing.T) {
 		info  *jetstream.StreamInfo
 		want  []string
 	}{
-		"current":      {false, nil, info(peers(time.Second, time.Second)), []string{"ok 3 replicas of the ledger, leader a", "ok all replicas are current"}},
-		"behind":       {false, nil, info(behind), []string{"ok 3 replicas of the ledger, leader a", "warning behind: b by 7"}},
-		"offline":      {false, nil, info(offline), []string{"warning 3 replicas of the ledger, leader a, away: c", "warning the others are current; c is away"}},
-		"silent":       {false, nil, info(peers(time.Minute, time.Second)), []string{"warning 3 replicas of the ledger, leader a, away: b", "warning the others are current; b is away"}},
-		"both away":    {false, nil, info(peers(time.Minute, time.Minute)), []string{"warning 3 replicas of the ledger, leader a, away: b, c", "warning the others are current; b, c are away"}},
-		"away, behind": {false, nil, info(both), []string{"warning 3 replicas of the ledger, leader a, away: b", "warning behind: c by 7; b is away"}},
-		"no name":      {false, nil, info(unknown), []string{"warning 3 replicas of the ledger, leader a, away: " + nobody, "warning the others are current; " + nobody + " is away"}},
-		"unknown node": {false, []string{"a", "b", "c"}, info(unknown), []string{"warning 3 replicas of the ledger, leader a, away: b", "warning the others are current; b is away"}},
-		"added nodes":  {false, []string{"a", "b", "c", "d", "e"}, info(peers(time.Second, time.Second)), []string{"warning 3 replicas of the ledger in a cluster of 5 nodes, leader a", "ok all replicas are current"}},
-		"one":          {false, nil, info(peers()), []string{"warning one replica of the ledger: if its disk is lost, so is the ledger"}},
-		"one, as told": {true, nil, info(peers()), []string{"ok one replica of the ledger: if its disk is lost, so is the ledger"}},
+		"current": {false, nil, info(peers(time.Second, time.Second)),
+			[]string{"ok 3 replicas of the ledger, leader a", "ok all replicas are current"}},
+		"behind": {false, nil, info(behind), []string{"ok 3 replicas of the ledger, leader a",
+			"warning behind: b by 7"}},
+		"offline": {false, nil, info(offline),
+			[]string{"warning 3 replicas of the ledger, leader a, away: c",
+				"warning the others are current; c is away"}},
+		"silent": {false, nil, info(peers(time.Minute, time.Second)),
+			[]string{"warning 3 replicas of the ledger, leader a, away: b",
+				"warning the others are current; b is away"}},
+		"both away": {false, nil, info(peers(time.Minute, time.Minute)),
+			[]string{"warning 3 replicas of the ledger, leader a, away: b, c",
+				"warning the others are current; b, c are away"}},
+		"away, behind": {false, nil, info(both),
+			[]string{"warning 3 replicas of the ledger, leader a, away: b",
+				"warning behind: c by 7; b is away"}},
+		"no name": {false, nil, info(unknown),
+			[]string{"warning 3 replicas of the ledger, leader a, away: " + nobody,
+				"warning the others are current; " + nobody + " is away"}},
+		"unknown node": {false, []string{"a", "b", "c"}, info(unknown),
+			[]string{"warning 3 replicas of the ledger, leader a, away: b",
+				"warning the others are current; b is away"}},
+		"added nodes": {false, []string{"a", "b", "c", "d", "e"},
+			info(peers(time.Second, time.Second)),
+			[]string{"warning 3 replicas of the ledger in a cluster of 5 nodes, leader a",
+				"ok all replicas are current"}},
+		"one": {false, nil, info(peers()),
+			[]string{"warning one replica of the ledger: if its disk is lost, so is the ledger"}},
+		"one, as told": {true, nil, info(peers()),
+			[]string{"ok one replica of the ledger: if its disk is lost, so is the ledger"}},
 	} {
 		j := newJournal("shop", Options{})
 		j.alone, j.nodes = test.alone, test.nodes
@@ -87,10 +114,12 @@ func TestInspectReplicas(t *testing.T) {
 			if (f.Fix == "") != (f.Level == journal.OK) {
 				t.Errorf("%s: the fix of %+v", name, f)
 			}
-			if strings.Contains(f.Detail, "in a cluster of") && !strings.Contains(f.Fix, "Grow a cluster") {
+			if strings.Contains(f.Detail, "in a cluster of") &&
+				!strings.Contains(f.Fix, "Grow a cluster") {
 				t.Errorf("%s: the fix of %+v does not say how to grow", name, f)
 			}
-			if strings.Contains(f.Detail, "away: ") && !strings.Contains(f.Fix, "when half or fewer of them are left") {
+			if strings.Contains(f.Detail, "away: ") &&
+				!strings.Contains(f.Fix, "when half or fewer of them are left") {
 				t.Errorf("%s: the fix of %+v does not say when the ledger stops", name, f)
 			}
 		}

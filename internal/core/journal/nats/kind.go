@@ -13,15 +13,18 @@ import (
 	"signalbox/internal/durable"
 )
 
-// ErrOtherKind means that a node has the data of, or runs as, a single node although the settings list several, or the other way around. It must not be
-// started like that: a server that becomes part of a cluster deletes all streams that the cluster does not know, and a single one does not know which
-// events the others have acknowledged.
+// ErrOtherKind means that a node has the data of, or runs as, a single node although the settings
+// list several, or the other way around. It must not be started like that: a server that becomes
+// part of a cluster deletes all streams that the cluster does not know, and a single one does not
+// know which events the others have acknowledged.
 var ErrOtherKind = errors.New("the node does not match the settings of the cluster")
 
 // Where a server keeps its streams, and what only one of a cluster has.
 func (c *Cluster) storeDir() string   { return filepath.Join(c.Dir, "jetstream") }
 func (c *Cluster) streamsDir() string { return filepath.Join(c.storeDir(), "$G", "streams") }
-func (c *Cluster) metaDir() string    { return filepath.Join(c.storeDir(), "$SYS", "_js_", "_meta_") }
+func (c *Cluster) metaDir() string {
+	return filepath.Join(c.storeDir(), "$SYS", "_js_", "_meta_")
+}
 
 // checkKind returns ErrOtherKind if the node must not be started with its data.
 func (c *Cluster) checkKind() error {
@@ -45,23 +48,29 @@ func (c *Cluster) checkKind() error {
 	if old, _ := filepath.Glob(c.storeDir() + asideSuffix + "*"); len(old) > 0 {
 		hint += "; the earlier data of the node was moved to " + old[len(old)-1]
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: %s has data of %s, and cluster.nodes lists %d", ErrOtherKind, c.Dir, was, len(c.Nodes)), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err: fmt.Errorf("%w: %s has data of %s, and cluster.nodes lists %d", ErrOtherKind, c.Dir,
+			was, len(c.Nodes)), Hint: hint}
 }
 
 // unreadable returns the error for data that cannot be read.
 func (c *Cluster) unreadable(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot read the data of the node of this machine: %w", err), Hint: c.hintFiles()}
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("cannot read the data of the node of this machine: %w", err),
+		Hint: c.hintFiles()}
 }
 
 // hintFiles is what to do if a node cannot use its data.
 func (c *Cluster) hintFiles() string {
-	return "check that this user can read and write the files in " + c.Dir + ", and that their disk has space"
+	return "check that this user can read and write the files in " + c.Dir +
+		", and that their disk has space"
 }
 
 // asideSuffix is added, with the time, to the name of a folder that is moved aside.
 const asideSuffix = "-until-"
 
-// putAside renames data with which the node must not be started. The caller has the lock of the node.
+// putAside renames data with which the node must not be started. The caller has the lock of the
+// node.
 func (c *Cluster) putAside(log *slog.Logger) error {
 	err := c.checkKind()
 	if !errors.Is(err, ErrOtherKind) {
@@ -71,6 +80,7 @@ func (c *Cluster) putAside(log *slog.Logger) error {
 	if err := os.Rename(c.storeDir(), old); err != nil {
 		return err
 	}
-	log.Warn("moved the node's data of another cluster aside: remove it when you no longer need it", "folder", old)
+	log.Warn("moved the node's data of another cluster aside: remove it when you no longer need it",
+		"folder", old)
 	return durable.SyncFolder(c.Dir)
 }

@@ -15,8 +15,9 @@ import (
 	"signalbox"
 )
 
-// A node with the ledger of a cluster of one node must not become one of three: the server would delete the ledger, because the cluster does not know it.
-// Nor does a node of three become a single one, which could lack acknowledged events.
+// A node with the ledger of a cluster of one node must not become one of three: the server would
+// delete the ledger, because the cluster does not know it. Nor does a node of three become a single
+// one, which could lack acknowledged events.
 func TestOtherKind(t *testing.T) {
 	c := newCluster(t, 3)
 	several := maps.Clone(c.Nodes)
@@ -30,8 +31,10 @@ func TestOtherKind(t *testing.T) {
 
 	c.Nodes = several
 	for _, host := range []bool{true, false} {
-		_, err := OpenCluster(t.Context(), c.of("a", host), Options{Create: host, patience: time.Second})
-		if !errors.Is(err, ErrOtherKind) || signalbox.CodeOf(err) != signalbox.CodeFailed || !strings.Contains(signalbox.HintOf(err), "Grow a cluster") {
+		_, err := OpenCluster(t.Context(), c.of("a", host),
+			Options{Create: host, patience: time.Second})
+		if !errors.Is(err, ErrOtherKind) || signalbox.CodeOf(err) != signalbox.CodeFailed ||
+			!strings.Contains(signalbox.HintOf(err), "Grow a cluster") {
 			t.Fatalf("one node becomes one of three, host %t: %v", host, err)
 		}
 	}
@@ -56,31 +59,37 @@ func TestOtherKind(t *testing.T) {
 	if head, err := j.Head(t.Context()); head != 0 || err != nil {
 		t.Errorf("a new cluster has %d events, %v", head, err)
 	}
-	if aside, err := filepath.Glob(filepath.Join(joining.Dir, "jetstream-until-*", "$G", "streams", defaultName)); len(aside) != 1 {
+	if aside, err := filepath.Glob(filepath.Join(joining.Dir, "jetstream-until-*", "$G", "streams",
+		defaultName)); len(aside) != 1 {
 		t.Errorf("the ledger of the single node was not put aside: %v, %v", aside, err)
 	}
 	j.Close()
 	c.Nodes = one
-	if _, err := OpenCluster(t.Context(), c.of("a", true), Options{patience: time.Second}); !errors.Is(err, ErrOtherKind) || !strings.Contains(signalbox.HintOf(err), "jetstream-until-") {
+	if _, err := OpenCluster(t.Context(), c.of("a", true),
+		Options{patience: time.Second}); !errors.Is(err, ErrOtherKind) ||
+		!strings.Contains(signalbox.HintOf(err), "jetstream-until-") {
 		t.Errorf("one node again: %v, hint %q", err, signalbox.HintOf(err))
 	}
 	c.Nodes = several
 	c.ready(t, "b")
 	c.stop(t, "b")
 	c.Nodes = map[string]string{"b": several["b"]}
-	if _, err := OpenCluster(t.Context(), c.of("b", true), Options{patience: time.Second}); !errors.Is(err, ErrOtherKind) {
+	if _, err := OpenCluster(t.Context(), c.of("b", true),
+		Options{patience: time.Second}); !errors.Is(err, ErrOtherKind) {
 		t.Errorf("one of three nodes becomes a single one: %v", err)
 	}
 }
 
-// A process does not use a node that another process runs with other settings, and does not put its data aside when that process ends.
+// A process does not use a node that another process runs with other settings, and does not put its
+// data aside when that process ends.
 func TestNodeWithOtherSettings(t *testing.T) {
 	c := newCluster(t, 3)
 	several := maps.Clone(c.Nodes)
 	one := map[string]string{"a": several["a"]}
 	wantRefused := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, ErrOtherKind) || signalbox.CodeOf(err) != signalbox.CodeFailed || !strings.Contains(signalbox.HintOf(err), "end the process") {
+		if !errors.Is(err, ErrOtherKind) || signalbox.CodeOf(err) != signalbox.CodeFailed ||
+			!strings.Contains(signalbox.HintOf(err), "end the process") {
 			t.Errorf("%s: %v (%s)", what, err, signalbox.HintOf(err))
 		}
 	}
@@ -90,7 +99,8 @@ func TestNodeWithOtherSettings(t *testing.T) {
 	c.Nodes = several
 	joining := c.of("a", true)
 	joining.Replace, joining.Await = true, false
-	for what, of := range map[string]Cluster{"a new cluster": joining, "another machine": c.of("b", false)} {
+	for what, of := range map[string]Cluster{"a new cluster": joining,
+		"another machine": c.of("b", false)} {
 		j, err := OpenCluster(t.Context(), of, Options{Create: true, patience: time.Minute})
 		if err == nil {
 			j.Close()
@@ -108,7 +118,8 @@ func TestNodeWithOtherSettings(t *testing.T) {
 	}
 	c.kill(t, "a")
 	for n.failure() == nil { // until it tries to take over
-		if aside, _ := filepath.Glob(filepath.Join(joining.Dir, "jetstream-until-*")); len(aside) != 0 {
+		if aside, _ := filepath.Glob(filepath.Join(joining.Dir, "jetstream-until-*")); len(
+			aside) != 0 {
 			t.Fatalf("the ledger was put aside at a takeover: %v", aside)
 		}
 		time.Sleep(time.Millisecond)
@@ -134,7 +145,8 @@ func TestReconnectToNodeWithOtherSettings(t *testing.T) {
 	}
 	guest := c.of("a", false)
 	guest.Dir, guest.Nodes, guest.Guest = t.TempDir(), one, true
-	if _, err := OpenCluster(t.Context(), guest, Options{Create: true, patience: time.Minute}); !errors.Is(err, ErrOtherKind) {
+	if _, err := OpenCluster(t.Context(), guest,
+		Options{Create: true, patience: time.Minute}); !errors.Is(err, ErrOtherKind) {
 		t.Errorf("a guest of a single node, at one of several: %v, want %v", err, ErrOtherKind)
 	}
 	for node := range several {
@@ -156,7 +168,8 @@ func TestReconnectToNodeWithOtherSettings(t *testing.T) {
 		"read":   func() error { _, err := j.Read(t.Context(), 0, 10); return err },
 		"blob":   func() error { _, err := j.PutBlob(t.Context(), strings.NewReader("evidence")); return err },
 	} {
-		if err := f(); !errors.Is(err, ErrOtherKind) || !strings.Contains(signalbox.HintOf(err), "end the process") {
+		if err := f(); !errors.Is(err, ErrOtherKind) || !strings.Contains(signalbox.HintOf(err),
+			"end the process") {
 			t.Errorf("%s: %v (%s)", what, err, signalbox.HintOf(err))
 		}
 	}
@@ -165,7 +178,8 @@ func TestReconnectToNodeWithOtherSettings(t *testing.T) {
 	}
 }
 
-// Data that cannot be read belongs to neither kind: the node is not started with it, and it is not moved aside.
+// Data that cannot be read belongs to neither kind: the node is not started with it, and it is not
+// moved aside.
 func TestUnknownKind(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		for _, part := range []string{"$SYS", "$G"} {
@@ -183,9 +197,13 @@ func TestUnknownKind(t *testing.T) {
 			}
 			for _, replace := range []bool{true, false} {
 				of.Replace = replace
-				_, err := OpenCluster(t.Context(), of, Options{Create: true, patience: time.Millisecond})
-				if signalbox.CodeOf(err) != signalbox.CodeFailed || errors.Is(err, ErrOtherKind) || !strings.Contains(fmt.Sprint(err), "cannot read the data of the node") || !strings.Contains(signalbox.HintOf(err), of.Dir) {
-					t.Errorf("%d nodes, %s, replace %t: %v (%s)", nodes, part, replace, err, signalbox.HintOf(err))
+				_, err := OpenCluster(t.Context(), of,
+					Options{Create: true, patience: time.Millisecond})
+				if signalbox.CodeOf(err) != signalbox.CodeFailed || errors.Is(err, ErrOtherKind) ||
+					!strings.Contains(fmt.Sprint(err), "cannot read the data of the node") ||
+					!strings.Contains(signalbox.HintOf(err), of.Dir) {
+					t.Errorf("%d nodes, %s, replace %t: %v (%s)", nodes, part, replace, err,
+						signalbox.HintOf(err))
 				}
 			}
 			if _, err := os.Stat(obstacle); err != nil {

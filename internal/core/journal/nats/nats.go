@@ -1,15 +1,19 @@
-// Package nats implements a log in NATS JetStream, for boxes that several machines share: in servers that somebody else runs (Open), or in
-// servers that the processes of the box run themselves (OpenCluster). Each box has two streams:
+// Package nats implements a log in NATS JetStream, for boxes that several machines share: in
+// servers that somebody else runs (Open), or in servers that the processes of the box run
+// themselves (OpenCluster). Each box has two streams:
 //
 //	NAME        the log; the sequence number of a message is that of its event, and no message is ever deleted
 //	NAME_files  blobs, in pieces
 //
-// An append is one message, or one atomic batch, that the server accepts only if the stream ends where the caller has read it. When the outcome of an
-// attempt is not known, because a connection broke or a leader was elected, the same events are sent again: the expected sequence number lets at most one
-// attempt in. Each append has a random number, stored with its events, from which it recognises them when it finds its place taken.
+// An append is one message, or one atomic batch, that the server accepts only if the stream ends
+// where the caller has read it. When the outcome of an attempt is not known, because a connection
+// broke or a leader was elected, the same events are sent again: the expected sequence number lets
+// at most one attempt in. Each append has a random number, stored with its events, from which it
+// recognises them when it finds its place taken.
 //
-// Every server of a cluster can answer reads, and may be behind. What must be current is asked of the leader of the stream. Events are read from any
-// server, and those that it does not have yet, although they are known to be stored, from the leader.
+// Every server of a cluster can answer reads, and may be behind. What must be current is asked of
+// the leader of the stream. Events are read from any server, and those that it does not have yet,
+// although they are known to be stored, from the leader.
 package nats
 
 import (
@@ -30,9 +34,11 @@ import (
 
 // Options are options for Open and OpenCluster.
 type Options struct {
-	// Dir is the folder to which names of files in an address are relative; "" means the current folder.
+	// Dir is the folder to which names of files in an address are relative; "" means the current
+	// folder.
 	Dir string
-	// Create creates the streams if there are none. Otherwise opening returns an error with CodeNotFound.
+	// Create creates the streams if there are none. Otherwise opening returns an error with
+	// CodeNotFound.
 	Create bool
 	// Logger receives warnings; nil discards them.
 	Logger *slog.Logger
@@ -47,9 +53,11 @@ type Options struct {
 }
 
 const (
-	// defaultPoll is how often a watch reads the head, in case a notification was lost. It also does so after each reconnection.
+	// defaultPoll is how often a watch reads the head, in case a notification was lost. It also
+	// does so after each reconnection.
 	defaultPoll = 5 * time.Second
-	// defaultPatience is how long a call is tried again while there is no leader: an election takes up to 9 seconds, and may have to be repeated.
+	// defaultPatience is how long a call is tried again while there is no leader: an election takes
+	// up to 9 seconds, and may have to be repeated.
 	defaultPatience = 25 * time.Second
 	// defaultAttempt bounds one attempt.
 	defaultAttempt = 5 * time.Second
@@ -93,7 +101,8 @@ type lastEvent struct {
 
 var _ journal.Log = (*Journal)(nil)
 
-// Open opens a journal in servers that run already. The address is nats://HOST:PORT,…/NAME with the parameters that docs/configuration.md lists.
+// Open opens a journal in servers that run already. The address is nats://HOST:PORT,…/NAME with the
+// parameters that docs/configuration.md lists.
 func Open(ctx context.Context, address string, opts Options) (*Journal, error) {
 	j, err := open(ctx, address, opts)
 	if err != nil {
@@ -119,7 +128,8 @@ func open(ctx context.Context, address string, opts Options) (*Journal, error) {
 }
 
 func newJournal(name string, opts Options) *Journal {
-	j := &Journal{opts: opts, log: opts.Logger, name: name, head: driver.NewHead(), calls: driver.NewCalls(), back: make(chan struct{}, 1), warned: map[string]bool{}}
+	j := &Journal{opts: opts, log: opts.Logger, name: name, head: driver.NewHead(),
+		calls: driver.NewCalls(), back: make(chan struct{}, 1), warned: map[string]bool{}}
 	if j.log == nil {
 		j.log = slog.New(slog.DiscardHandler)
 	}
@@ -139,7 +149,8 @@ func newJournal(name string, opts Options) *Journal {
 	return j
 }
 
-// Close ends all watches, waits for calls in progress, and closes the connection. Closing again does nothing.
+// Close ends all watches, waits for calls in progress, and closes the connection. Closing again
+// does nothing.
 func (j *Journal) Close() error { return j.close() }
 
 func (j *Journal) closeOnce() error {

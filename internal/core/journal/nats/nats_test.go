@@ -56,10 +56,11 @@ func runChild(text string) error {
 		return journaltest.AppendForever(ctx, j, os.Stdout)
 	}
 	if c.Upload {
-		_, err := j.PutBlob(ctx, io.MultiReader(bytes.NewReader(make([]byte, 3*pieceBytes)), readerFunc(func([]byte) (int, error) {
-			fmt.Println("ready") // three pieces are stored
-			select {}
-		})))
+		_, err := j.PutBlob(ctx, io.MultiReader(bytes.NewReader(make([]byte, 3*pieceBytes)),
+			readerFunc(func([]byte) (int, error) {
+				fmt.Println("ready") // three pieces are stored
+				select {}
+			})))
 		return err
 	}
 	fmt.Println("ready")
@@ -73,7 +74,10 @@ func openChild(ctx context.Context, c child) (*Journal, error) {
 	if c.Address != "" {
 		return Open(ctx, c.Address, Options{})
 	}
-	return OpenCluster(ctx, c.Cluster, Options{Create: true, name: c.Name, Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	return OpenCluster(ctx, c.Cluster,
+		Options{Create: true, name: c.Name,
+			Logger: slog.New(slog.NewTextHandler(os.Stderr,
+				&slog.HandlerOptions{Level: slog.LevelWarn}))})
 }
 
 // command returns the command of a child.
@@ -100,7 +104,8 @@ func newName() string { return fmt.Sprintf("box-%d", boxNumber.Add(1)) }
 // openJournal opens a journal, which waits for a slow server.
 func openJournal(t testing.TB, address string) *Journal {
 	t.Helper()
-	j, err := Open(t.Context(), address, Options{Create: true, patience: time.Minute, attempt: time.Minute})
+	j, err := Open(t.Context(), address, Options{Create: true, patience: time.Minute,
+		attempt: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +147,7 @@ func TestJournal(t *testing.T) {
 	server := natsserver.Start(t, nil)
 	journaltest.Run(t, func(t *testing.T) journaltest.Log {
 		address := server + "/" + newName()
-		return testLog(t, func(t testing.TB) *Journal { return openJournal(t, address) }, child{Address: address, Append: true})
+		return testLog(t, func(t testing.TB) *Journal { return openJournal(t, address) },
+			child{Address: address, Append: true})
 	})
 }

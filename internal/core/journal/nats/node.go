@@ -30,30 +30,35 @@ import (
 type Cluster struct {
 	// Dir is where the node of this machine stores its data. It is created.
 	Dir string
-	// Node is the name of the node of this machine, and Nodes has the address HOST:PORT of each node. Clients connect to that port, and nodes to each
-	// other at the next one. There are one, three or five nodes.
+	// Node is the name of the node of this machine, and Nodes has the address HOST:PORT of each
+	// node. Clients connect to that port, and nodes to each other at the next one. There are one,
+	// three or five nodes.
 	Node  string
 	Nodes map[string]string
 	// Secret is the same on every machine. Nodes and clients recognise each other by it.
 	Secret []byte
-	// Host makes this process run the node of its machine whenever no other process of the machine does. The processes of a cluster of one node always do
-	// that, except Guests, which never do.
+	// Host makes this process run the node of its machine whenever no other process of the machine
+	// does. The processes of a cluster of one node always do that, except Guests, which never do.
 	Host  bool
 	Guest bool
-	// Await makes a Host wait until the ledger was created on another machine, however long that takes: its node is needed for that.
+	// Await makes a Host wait until the ledger was created on another machine, however long that
+	// takes: its node is needed for that.
 	Await bool
-	// Replace moves aside the data of another kind of cluster, for a ledger that is moved into this one. See ErrOtherKind.
+	// Replace moves aside the data of another kind of cluster, for a ledger that is moved into this
+	// one. See ErrOtherKind.
 	Replace bool
 }
 
 const (
-	// hostPatience is how long opening waits for other machines, if this process runs a node. They may be started by hand.
+	// hostPatience is how long opening waits for other machines, if this process runs a node. They
+	// may be started by hand.
 	hostPatience = 2 * time.Minute
 	// awaitPatience is how long it waits with Cluster.Await.
 	awaitPatience = 100 * 365 * 24 * time.Hour
 	// waitingAfter is when it logs that it waits.
 	waitingAfter = 3 * time.Second
-	// connectPatience is how long a process that runs no node tries to connect to one: the process that does may be restarting.
+	// connectPatience is how long a process that runs no node tries to connect to one: the process
+	// that does may be restarting.
 	connectPatience = 5 * time.Second
 	// lockPoll is how often a process checks whether to take over the node of its machine.
 	lockPoll = 250 * time.Millisecond
@@ -116,9 +121,12 @@ func openCluster(ctx context.Context, c Cluster, opts Options) (*Journal, error)
 	return j, nil
 }
 
-// openNodes connects to the nodes, and finds or creates the streams. It waits for a majority of the nodes.
-func (j *Journal) openNodes(ctx context.Context, c Cluster, config *tls.Config, patience time.Duration) error {
-	options := []natsgo.Option{natsgo.Secure(config), natsgo.DontRandomize(), natsgo.IgnoreDiscoveredServers(), natsgo.TLSHandshakeFirst()}
+// openNodes connects to the nodes, and finds or creates the streams. It waits for a majority of the
+// nodes.
+func (j *Journal) openNodes(ctx context.Context, c Cluster, config *tls.Config,
+	patience time.Duration) error {
+	options := []natsgo.Option{natsgo.Secure(config), natsgo.DontRandomize(),
+		natsgo.IgnoreDiscoveredServers(), natsgo.TLSHandshakeFirst()}
 	start := time.Now()
 	end := start.Add(patience)
 	if c.Host && len(c.Nodes) > 1 {
@@ -127,7 +135,8 @@ func (j *Journal) openNodes(ctx context.Context, c Cluster, config *tls.Config, 
 			enough = "all"
 		}
 		said := time.AfterFunc(waitingAfter, func() {
-			j.log.Warn("waiting until signalbox run, worker or serve runs on " + enough + " of the machines of the cluster")
+			j.log.Warn("waiting until signalbox run, worker or serve runs on " + enough +
+				" of the machines of the cluster")
 		})
 		defer said.Stop()
 	}
@@ -138,7 +147,8 @@ func (j *Journal) openNodes(ctx context.Context, c Cluster, config *tls.Config, 
 			}
 		}
 		err := j.openOnce(ctx, c, options)
-		waits := errors.Is(err, journal.ErrUnavailable) || c.Host && c.Await && len(c.Nodes) > 1 && signalbox.CodeOf(err) == signalbox.CodeNotFound
+		waits := errors.Is(err, journal.ErrUnavailable) || c.Host && c.Await && len(c.Nodes) > 1 &&
+			signalbox.CodeOf(err) == signalbox.CodeNotFound
 		if err == nil || !waits || time.Now().After(end) || ctx.Err() != nil {
 			return err
 		}
@@ -166,20 +176,25 @@ func (j *Journal) openOnce(ctx context.Context, c Cluster, options []natsgo.Opti
 func (c *Cluster) Validate() error {
 	switch n := len(c.Nodes); {
 	case n == 2 || n == 4:
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("a cluster of %d nodes needs all but %d of them to work, like one of %d", n, n-n/2-1, n-1),
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("a cluster of %d nodes needs all but %d of them to work, like one of %d", n, n-n/2-1, n-1),
 			Hint: fmt.Sprintf("list %d or %d nodes", n-1, n+1)}
 	case n != 1 && n != 3 && n != 5:
 		return driver.UsageError("a cluster has 1, 3 or 5 nodes, not %d", n)
 	case c.Nodes[c.Node] == "":
-		return driver.UsageError("the node %q of this machine is not in the list of nodes: %v", c.Node, slices.Sorted(maps.Keys(c.Nodes)))
+		return driver.UsageError("the node %q of this machine is not in the list of nodes: %v",
+			c.Node, slices.Sorted(maps.Keys(c.Nodes)))
 	case len(c.Secret) < minSecret:
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the secret of the cluster has %d bytes, and must have at least %d", len(c.Secret), minSecret),
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: fmt.Errorf("the secret of the cluster has %d bytes, and must have at least %d",
+				len(c.Secret), minSecret),
 			Hint: "copy the file from a machine of the cluster; signalbox init makes a new one"}
 	}
 	used := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
 		if !names().MatchString(name) {
-			return driver.UsageError("%q is not the name of a node: letters, digits and hyphens, at most 63", name)
+			return driver.UsageError(
+				"%q is not the name of a node: letters, digits and hyphens, at most 63", name)
 		}
 		host, port, err := splitAddress(c.Nodes[name])
 		if err != nil {
@@ -188,7 +203,9 @@ func (c *Cluster) Validate() error {
 		for _, p := range []int{port, port + 1} {
 			address := net.JoinHostPort(host, strconv.Itoa(p))
 			if other := used[address]; other != "" {
-				return driver.UsageError("the nodes %s and %s both use port %d; each uses its port and the next one", other, name, p)
+				return driver.UsageError(
+					"the nodes %s and %s both use port %d; each uses its port and the next one",
+					other, name, p)
 			}
 			used[address] = name
 		}
@@ -255,7 +272,8 @@ func newNode(ctx context.Context, c Cluster, config *tls.Config, log *slog.Logge
 	n := &node{cluster: c, tls: config, log: log, lock: lock, quit: make(chan struct{}), done: make(chan struct{})}
 	locked, err := durable.TryLockFile(lock)
 	var s *nodeServer
-	if err == nil && locked && c.Replace { // not when the node is taken over: what it has by then may be in use
+	// not when the node is taken over: what it has by then may be in use
+	if err == nil && locked && c.Replace {
 		err = c.putAside(log)
 	}
 	if err == nil && locked {
@@ -275,7 +293,8 @@ type nodeServer struct {
 	log *serverLog
 }
 
-// run keeps the server, and starts it when the process that ran it has ended, and when it can store nothing more.
+// run keeps the server, and starts it when the process that ran it has ended, and when it can store
+// nothing more.
 func (n *node) run(s *nodeServer) {
 	defer close(n.done)
 	defer n.lock.Close()
@@ -296,7 +315,8 @@ func (n *node) run(s *nodeServer) {
 				return
 			case <-s.log.broken:
 			}
-			// A server that failed to write once, because its disk was full, refuses to write until it is started again.
+			// A server that failed to write once, because its disk was full, refuses to write until
+			// it is started again.
 			if time.Since(started) > maxRestartPause {
 				pause = lockPoll
 			}
@@ -332,7 +352,8 @@ func (n *node) run(s *nodeServer) {
 	}
 }
 
-// tryWrite returns an error if the disk of the node is full. A server would start, and fail at the first write.
+// tryWrite returns an error if the disk of the node is full. A server would start, and fail at the
+// first write.
 func (n *node) tryWrite() error {
 	name := filepath.Join(n.cluster.Dir, "writable")
 	err := os.WriteFile(name, make([]byte, 1<<20), 0o600)
@@ -346,7 +367,8 @@ func (n *node) tryWrite() error {
 var errCannotWrite = errors.New("the node of this machine cannot write to its disk")
 
 func (n *node) cannotWrite(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: %w", errCannotWrite, err),
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: %w", errCannotWrite,
+		err),
 		Hint: "free space on the disk of " + n.cluster.Dir + "; the node starts again by itself"}
 }
 
@@ -375,7 +397,8 @@ func (n *node) stop() error {
 	return nil
 }
 
-// options returns the options of the server. It syncs every write, accepts only connections of machines that have the secret, and opens no other ports.
+// options returns the options of the server. It syncs every write, accepts only connections of
+// machines that have the secret, and opens no other ports.
 func (n *node) options() (*server.Options, error) {
 	host, port, err := splitAddress(n.cluster.Nodes[n.cluster.Node])
 	if err != nil {
@@ -384,8 +407,9 @@ func (n *node) options() (*server.Options, error) {
 	opts := &server.Options{
 		ServerName: n.cluster.Node,
 		Host:       host, Port: port,
-		TLSConfig: n.tls.Clone(), TLS: true, TLSVerify: true, TLSHandshakeFirst: true, TLSTimeout: tlsSeconds,
-		JetStream: true, StoreDir: n.cluster.Dir, SyncAlways: true,
+		TLSConfig: n.tls.Clone(), TLS: true, TLSVerify: true, TLSHandshakeFirst: true,
+		TLSTimeout: tlsSeconds,
+		JetStream:  true, StoreDir: n.cluster.Dir, SyncAlways: true,
 		NoSigs: true, NoLog: true,
 		LameDuckDuration: time.Second, LameDuckGracePeriod: time.Millisecond,
 	}
@@ -401,7 +425,8 @@ func (n *node) options() (*server.Options, error) {
 		if err != nil {
 			return nil, err
 		}
-		opts.Routes = append(opts.Routes, &url.URL{Scheme: "nats-route", Host: net.JoinHostPort(host, strconv.Itoa(port+1))})
+		opts.Routes = append(opts.Routes,
+			&url.URL{Scheme: "nats-route", Host: net.JoinHostPort(host, strconv.Itoa(port+1))})
 	}
 	return opts, nil
 }
@@ -451,7 +476,8 @@ func (n *node) waitUntilReady(s *server.Server, log *serverLog, stop <-chan stru
 			err = fmt.Errorf("it is not ready after %v", startTimeout)
 		}
 		if err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the node of this machine does not start: %w", err),
+			return &signalbox.Error{Code: signalbox.CodeFailed,
+				Err:  fmt.Errorf("the node of this machine does not start: %w", err),
 				Hint: n.cluster.hintFiles()}
 		}
 		select {
@@ -468,13 +494,15 @@ const tlsSeconds = 10
 func tryListen(host string, port int) error {
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the node of this machine cannot listen: %w", err),
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("the node of this machine cannot listen: %w", err),
 			Hint: "check the address of this machine in cluster.nodes, and that no other program uses the port"}
 	}
 	return listener.Close()
 }
 
-// serverLog passes on what a server logs. It does not repeat a complaint within a minute, since a server that cannot reach another one says so every second.
+// serverLog passes on what a server logs. It does not repeat a complaint within a minute, since a
+// server that cannot reach another one says so every second.
 type serverLog struct {
 	log    *slog.Logger
 	broken chan struct{} // closed when the server says that it can do nothing more
@@ -524,10 +552,12 @@ func (l *serverLog) Tracef(format string, v ...any)  { l.log.Debug(fmt.Sprintf(f
 func (l *serverLog) Warnf(format string, v ...any)   { l.complain(slog.LevelInfo, format, v...) }
 func (l *serverLog) Errorf(format string, v ...any) {
 	level := slog.LevelWarn
-	if strings.HasPrefix(format, "Error trying to connect to route") { // usual while other machines are being started
+	// usual while other machines are being started
+	if strings.HasPrefix(format, "Error trying to connect to route") {
 		level = slog.LevelInfo
 	}
-	for _, text := range []string{"Critical write error", "will be DISABLED", "disabling JetStream"} {
+	for _, text := range []string{"Critical write error", "will be DISABLED",
+		"disabling JetStream"} {
 		if strings.Contains(format, text) {
 			l.fail(format, v...)
 		}

@@ -41,7 +41,8 @@ type process struct {
 // newCluster returns a cluster of n nodes that do not run yet.
 func newCluster(t testing.TB, n int) *testCluster {
 	t.Helper()
-	c := &testCluster{Cluster{Nodes: map[string]string{}, Secret: NewSecret()}, t.TempDir(), map[string]*process{}}
+	c := &testCluster{Cluster{Nodes: map[string]string{}, Secret: NewSecret()}, t.TempDir(),
+		map[string]*process{}}
 	for i := range n {
 		c.Nodes[string(rune('a'+i))] = loopback.Address(t)
 	}
@@ -50,7 +51,8 @@ func newCluster(t testing.TB, n int) *testCluster {
 
 // of returns the cluster as a machine has it.
 func (c *testCluster) of(node string, host bool) Cluster {
-	return Cluster{Dir: filepath.Join(c.dir, node), Node: node, Nodes: c.Nodes, Secret: c.Secret, Host: host, Await: host}
+	return Cluster{Dir: filepath.Join(c.dir, node), Node: node, Nodes: c.Nodes, Secret: c.Secret,
+		Host: host, Await: host}
 }
 
 // start starts the process of a node. It does not wait until it is ready.
@@ -116,7 +118,8 @@ func (c *testCluster) kill(t testing.TB, node string) {
 // open opens a journal in the cluster, which waits for slow nodes and elections.
 func (c *testCluster) open(t testing.TB, node, name string) *Journal {
 	t.Helper()
-	j, err := OpenCluster(t.Context(), c.of(node, false), Options{Create: true, name: name, patience: 2 * time.Minute})
+	j, err := OpenCluster(t.Context(), c.of(node, false),
+		Options{Create: true, name: name, patience: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +166,8 @@ func TestClusterJournal(t *testing.T) {
 			t.Helper()
 			j := c.open(t, "a", name)
 			defer j.Close()
-			if err := j.retry(t.Context(), func() error { return j.api(t.Context(), "STREAM.LEADER.STEPDOWN."+name, nil, nil) }); err != nil {
+			if err := j.retry(t.Context(),
+				func() error { return j.api(t.Context(), "STREAM.LEADER.STEPDOWN."+name, nil, nil) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -171,7 +175,8 @@ func TestClusterJournal(t *testing.T) {
 	})
 }
 
-// A cluster continues while one of three nodes is down, refuses to append without a majority, and continues when the nodes are back.
+// A cluster continues while one of three nodes is down, refuses to append without a majority, and
+// continues when the nodes are back.
 func TestNodesAreKilled(t *testing.T) {
 	c := newCluster(t, 3)
 	c.startAll(t)
@@ -197,7 +202,8 @@ func TestNodesAreKilled(t *testing.T) {
 	c.kill(t, "b") // that j is connected to
 	grow(1)
 	c.kill(t, "c")
-	impatient, err := OpenCluster(t.Context(), c.of("a", false), Options{name: "shop", patience: time.Second, attempt: time.Second})
+	impatient, err := OpenCluster(t.Context(), c.of("a", false),
+		Options{name: "shop", patience: time.Second, attempt: time.Second})
 	if err == nil {
 		err = impatient.Append(t.Context(), seq, testEvents(seq, 1))
 		impatient.Close()
@@ -252,7 +258,8 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// A node that cannot read its data says why at once, and does not outlast the context of its caller.
+// A node that cannot read its data says why at once, and does not outlast the context of its
+// caller.
 func TestNodeDoesNotStart(t *testing.T) {
 	c := newCluster(t, 1)
 	bad := c.of("a", true)
@@ -263,7 +270,8 @@ func TestNodeDoesNotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := OpenCluster(t.Context(), bad, Options{Create: true})
-	if signalbox.CodeOf(err) != signalbox.CodeFailed || !strings.Contains(fmt.Sprint(err), "the node of this machine") ||
+	if signalbox.CodeOf(err) != signalbox.CodeFailed ||
+		!strings.Contains(fmt.Sprint(err), "the node of this machine") ||
 		!strings.Contains(signalbox.HintOf(err), bad.Dir) {
 		t.Errorf("%v (%s)", err, signalbox.HintOf(err))
 	}
@@ -278,7 +286,8 @@ func TestNodeDoesNotStart(t *testing.T) {
 	}
 	log := newServerLog(n.log)
 	log.Fatalf("Can't start JetStream: %v", "it is a file")
-	if err := n.waitUntilReady(s, log, nil); !strings.Contains(fmt.Sprint(err), "the node of this machine does not start: Can't start JetStream: it is a file") ||
+	if err := n.waitUntilReady(s, log, nil); !strings.Contains(fmt.Sprint(err),
+		"the node of this machine does not start: Can't start JetStream: it is a file") ||
 		!strings.Contains(signalbox.HintOf(err), bad.Dir) {
 		t.Errorf("%v (%s)", err, signalbox.HintOf(err))
 	}
@@ -289,7 +298,8 @@ func TestNodeDoesNotStart(t *testing.T) {
 	}
 }
 
-// A node whose disk was full starts again when it can write. Until then errors say why it does not run.
+// A node whose disk was full starts again when it can write. Until then errors say why it does not
+// run.
 func TestNodeStartsAgain(t *testing.T) {
 	c := newCluster(t, 1).of("a", true)
 	config, err := nodeTLS(c.Secret, c.hosts())
@@ -311,7 +321,8 @@ func TestNodeStartsAgain(t *testing.T) {
 	}
 	go n.run(s)
 	defer n.stop()
-	s.log.Errorf("Filestore [signalbox] Critical write error: %v", errors.New("no space left on device"))
+	s.log.Errorf("Filestore [signalbox] Critical write error: %v",
+		errors.New("no space left on device"))
 	s.WaitForShutdown()
 	for !strings.Contains(fmt.Sprint(n.failure()), "is a directory") { // until it is tried again
 		if err := n.failure(); !errors.Is(err, errCannotWrite) {
@@ -321,8 +332,11 @@ func TestNodeStartsAgain(t *testing.T) {
 	}
 	j := newJournal("shop", Options{})
 	j.embedded, j.node = true, n
-	for _, err := range []error{j.unavailable(errNoLeader), j.explainConnect(errors.New("refused"))} {
-		if !errors.Is(err, journal.ErrUnavailable) || !strings.Contains(err.Error(), "cannot write to its disk") || !strings.Contains(signalbox.HintOf(err), "free space") {
+	for _, err := range []error{j.unavailable(errNoLeader),
+		j.explainConnect(errors.New("refused"))} {
+		if !errors.Is(err, journal.ErrUnavailable) ||
+			!strings.Contains(err.Error(), "cannot write to its disk") ||
+			!strings.Contains(signalbox.HintOf(err), "free space") {
 			t.Errorf("%v (%s)", err, signalbox.HintOf(err))
 		}
 	}
@@ -339,7 +353,8 @@ func TestNodeStartsAgain(t *testing.T) {
 	conn.Close()
 }
 
-// A node that cannot be taken over is tried again with growing pauses, and each reason is logged once.
+// A node that cannot be taken over is tried again with growing pauses, and each reason is logged
+// once.
 func TestNodeCannotBeTakenOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
@@ -368,14 +383,19 @@ func TestAnotherSecret(t *testing.T) {
 	c.startAll(t)
 	stranger := c.of("a", false)
 	stranger.Dir, stranger.Secret = t.TempDir(), NewSecret()
-	// A second process with another secret: it may not run the node, since another process has the port.
+	// A second process with another secret: it may not run the node, since another process has the
+	// port.
 	_, err := OpenCluster(t.Context(), stranger, Options{patience: time.Second})
-	if signalbox.CodeOf(err) != signalbox.CodeFailed || signalbox.HintOf(err) == "" || !strings.Contains(fmt.Sprint(err), "cannot listen") {
+	if signalbox.CodeOf(err) != signalbox.CodeFailed || signalbox.HintOf(err) == "" ||
+		!strings.Contains(fmt.Sprint(err), "cannot listen") {
 		t.Errorf("%v", err)
 	}
 	stranger.Dir = c.of("a", false).Dir
-	_, err = OpenCluster(t.Context(), stranger, Options{patience: time.Minute, attempt: time.Minute})
-	if signalbox.CodeOf(err) != signalbox.CodeFailed || !strings.Contains(fmt.Sprint(err), "do not trust each other") || !strings.Contains(signalbox.HintOf(err), "secret") {
+	_, err = OpenCluster(t.Context(), stranger,
+		Options{patience: time.Minute, attempt: time.Minute})
+	if signalbox.CodeOf(err) != signalbox.CodeFailed ||
+		!strings.Contains(fmt.Sprint(err), "do not trust each other") ||
+		!strings.Contains(signalbox.HintOf(err), "secret") {
 		t.Errorf("%v", err)
 	}
 	// Without a certificate.
@@ -401,10 +421,13 @@ func TestNodeOptions(t *testing.T) {
 			t.Fatal(err)
 		}
 		verify := tls.RequireAndVerifyClientCert
-		if !o.SyncAlways || !o.TLSVerify || o.TLSConfig.ClientAuth != verify || n > 1 && o.Cluster.TLSConfig.ClientAuth != verify {
+		if !o.SyncAlways || !o.TLSVerify || o.TLSConfig.ClientAuth != verify || n > 1 &&
+			o.Cluster.TLSConfig.ClientAuth != verify {
 			t.Errorf("%d nodes: %+v", n, o)
 		}
-		if o.HTTPPort != 0 || o.HTTPSPort != 0 || o.LeafNode.Port != 0 || o.Gateway.Port != 0 || o.MQTT.Port != 0 || o.Websocket.Port != 0 || o.ProfPort != 0 || (o.Cluster.Port != 0) != (n > 1) {
+		if o.HTTPPort != 0 || o.HTTPSPort != 0 || o.LeafNode.Port != 0 || o.Gateway.Port != 0 ||
+			o.MQTT.Port != 0 || o.Websocket.Port != 0 || o.ProfPort != 0 ||
+			(o.Cluster.Port != 0) != (n > 1) {
 			t.Errorf("%d nodes: other ports are open: %+v", n, o)
 		}
 		if len(o.Routes) != n-1 {
@@ -426,19 +449,29 @@ func TestClusterValidation(t *testing.T) {
 		cluster Cluster
 		want    string
 	}{
-		"two nodes":      {Cluster{Node: "a", Nodes: nodes("x:1", "y:1"), Secret: secret}, "a cluster of 2 nodes needs all but 0 of them to work, like one of 1"},
-		"four nodes":     {Cluster{Node: "a", Nodes: nodes("x:1", "y:1", "z:1", "w:1"), Secret: secret}, "a cluster of 4 nodes needs all but 1 of them to work, like one of 3"},
-		"six nodes":      {Cluster{Node: "a", Nodes: nodes("x:1", "y:1", "z:1", "w:1", "v:1", "u:1"), Secret: secret}, "1, 3 or 5 nodes, not 6"},
-		"none":           {Cluster{Node: "a", Secret: secret}, "1, 3 or 5 nodes, not 0"},
-		"not in it":      {Cluster{Node: "z", Nodes: nodes("x:1"), Secret: secret}, `the node "z" of this machine is not in the list of nodes: [a]`},
-		"a short secret": {Cluster{Node: "a", Nodes: nodes("x:1"), Secret: []byte("secret")}, "has 6 bytes, and must have at least 32"},
-		"no port":        {Cluster{Node: "a", Nodes: nodes("x"), Secret: secret}, `node a: "x" is not an address HOST:PORT`},
-		"a large port":   {Cluster{Node: "a", Nodes: nodes("x:65535"), Secret: secret}, "with a port up to 65534"},
-		"a shared port":  {Cluster{Node: "a", Nodes: nodes("x:7", "x:8", "x:20"), Secret: secret}, "the nodes a and b both use port 8"},
-		"a bad name":     {Cluster{Node: "a.b", Nodes: map[string]string{"a.b": "x:1"}, Secret: secret}, `"a.b" is not the name of a node`},
+		"two nodes": {Cluster{Node: "a", Nodes: nodes("x:1", "y:1"), Secret: secret},
+			"a cluster of 2 nodes needs all but 0 of them to work, like one of 1"},
+		"four nodes": {Cluster{Node: "a", Nodes: nodes("x:1", "y:1", "z:1", "w:1"),
+			Secret: secret}, "a cluster of 4 nodes needs all but 1 of them to work, like one of 3"},
+		"six nodes": {Cluster{Node: "a", Nodes: nodes("x:1", "y:1", "z:1", "w:1", "v:1",
+			"u:1"), Secret: secret}, "1, 3 or 5 nodes, not 6"},
+		"none": {Cluster{Node: "a", Secret: secret}, "1, 3 or 5 nodes, not 0"},
+		"not in it": {Cluster{Node: "z", Nodes: nodes("x:1"), Secret: secret},
+			`the node "z" of this machine is not in the list of nodes: [a]`},
+		"a short secret": {Cluster{Node: "a", Nodes: nodes("x:1"), Secret: []byte("secret")},
+			"has 6 bytes, and must have at least 32"},
+		"no port": {Cluster{Node: "a", Nodes: nodes("x"), Secret: secret},
+			`node a: "x" is not an address HOST:PORT`},
+		"a large port": {Cluster{Node: "a", Nodes: nodes("x:65535"), Secret: secret},
+			"with a port up to 65534"},
+		"a shared port": {Cluster{Node: "a", Nodes: nodes("x:7", "x:8", "x:20"), Secret: secret},
+			"the nodes a and b both use port 8"},
+		"a bad name": {Cluster{Node: "a.b", Nodes: map[string]string{"a.b": "x:1"},
+			Secret: secret}, `"a.b" is not the name of a node`},
 	} {
 		err := test.cluster.Validate()
-		if !strings.Contains(fmt.Sprint(err), test.want) || signalbox.CodeOf(err) != signalbox.CodeUsage {
+		if !strings.Contains(fmt.Sprint(err), test.want) ||
+			signalbox.CodeOf(err) != signalbox.CodeUsage {
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}

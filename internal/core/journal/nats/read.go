@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// maxRead is how many events one request reads, and readBytes the size at which Read ends early.
+	// maxRead is how many events one request reads, and readBytes the size at which Read ends
+	// early.
 	maxRead   = 1000
 	readBytes = 8 << 20
 	// minReadBytes is what a read asks for at least, on a slow network.
@@ -30,8 +31,10 @@ func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbo
 	return events, err
 }
 
-// read is Read that stops when the messages have at least a number of bytes. It also reports whether no more are known.
-func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, end bool, err error) {
+// read is Read that stops when the messages have at least a number of bytes. It also reports
+// whether no more are known.
+func (j *Journal) read(ctx context.Context, after uint64, limit,
+	bytes int) (events []signalbox.Event, end bool, err error) {
 	ctx, leave, err := j.calls.Begin(ctx)
 	if err != nil {
 		return nil, false, fmt.Errorf("read after %d: %w", after, err)
@@ -41,7 +44,8 @@ func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (eve
 		return nil, true, nil
 	}
 	var (
-		r     = &reading{journal: j, after: after, limit: min(limit, maxRead), bytes: bytes, known: j.known.Load()}
+		r = &reading{journal: j, after: after, limit: min(limit, maxRead), bytes: bytes,
+			known: j.known.Load()}
 		began time.Time
 	)
 	err = j.retry(ctx, func() error {
@@ -72,8 +76,9 @@ type reading struct {
 // last returns the sequence number of the last event that was read.
 func (r *reading) last() uint64 { return r.after + uint64(len(r.events)) }
 
-// toKnown reads on until there are enough events, or all that are known to be stored: a server that is behind the others has only some of them. It
-// returns fewer only if the leader proves that the log is shorter.
+// toKnown reads on until there are enough events, or all that are known to be stored: a server that
+// is behind the others has only some of them. It returns fewer only if the leader proves that the
+// log is shorter.
 func (r *reading) toKnown(ctx context.Context) error {
 	for {
 		before := r.last()
@@ -83,7 +88,8 @@ func (r *reading) toKnown(ctx context.Context) error {
 			}
 			return err
 		}
-		if last := r.last(); last == before || r.full || len(r.events) == r.limit || last >= r.known {
+		if last := r.last(); last == before || r.full || len(r.events) == r.limit ||
+			last >= r.known {
 			return nil
 		}
 	}
@@ -92,7 +98,8 @@ func (r *reading) toKnown(ctx context.Context) error {
 // next reads more events: at least one, unless the log has no more.
 func (r *reading) next(ctx context.Context) error {
 	j, after := r.journal, r.last()
-	// Events that any server has are events of the log. Only the leader can say that there are no more.
+	// Events that any server has are events of the log. Only the leader can say that there are no
+	// more.
 	if known := j.known.Load(); known != after+1 {
 		if err := r.readAnywhere(ctx); err != nil || r.last() > after {
 			return err
@@ -143,7 +150,8 @@ type directRequest struct {
 	MaxBytes int    `json:"max_bytes"`
 }
 
-// readAnywhere reads the next events from any server: none if that server does not have the first one, or not yet, and fewer if no more arrive in time.
+// readAnywhere reads the next events from any server: none if that server does not have the first
+// one, or not yet, and fewer if no more arrive in time.
 func (r *reading) readAnywhere(ctx context.Context) error {
 	j, first := r.journal, r.last()+1
 	if err := j.checkServer(); err != nil {
@@ -151,12 +159,14 @@ func (r *reading) readAnywhere(ctx context.Context) error {
 	}
 	attempt, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timeout := time.AfterFunc(j.opts.attempt, func() { cancel(errAttemptTimeout) }) // for each message
+	// for each message
+	timeout := time.AfterFunc(j.opts.attempt, func() { cancel(errAttemptTimeout) })
 	defer timeout.Stop()
 	subject := "$JS.API.DIRECT.GET." + j.name
 	attempt, remove := j.requests.add(attempt, subject)
 	defer remove()
-	body, err := json.Marshal(directRequest{first, r.limit - len(r.events), r.bytes - min(r.size, r.bytes-1)})
+	body, err := json.Marshal(directRequest{first, r.limit - len(r.events),
+		r.bytes - min(r.size, r.bytes-1)})
 	if err != nil {
 		return err
 	}

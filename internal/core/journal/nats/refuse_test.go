@@ -71,7 +71,8 @@ func wantRefusal(t *testing.T, address string, opts Options, code signalbox.Code
 	}
 }
 
-// Users who name a wrong server or stream learn what is wrong and what to do, and nothing is written.
+// Users who name a wrong server or stream learn what is wrong and what to do, and nothing is
+// written.
 func TestRefuseStreams(t *testing.T) {
 	address := natsserver.Start(t, nil)
 	js := jetStream(t, address)
@@ -80,23 +81,47 @@ func TestRefuseStreams(t *testing.T) {
 		change func(*jetstream.StreamConfig)
 		want   string
 	}{
-		"a foreign stream":     {kindEvents, func(c *jetstream.StreamConfig) { c.Metadata = nil }, "does not belong to signalbox"},
-		"foreign files":        {kindFiles, func(c *jetstream.StreamConfig) { c.Metadata = nil }, "does not belong to signalbox"},
-		"a newer format":       {kindEvents, func(c *jetstream.StreamConfig) { c.Metadata[metaFormat] = "99" }, `has format "99"`},
-		"an older format":      {kindEvents, func(c *jetstream.StreamConfig) { c.Metadata[metaFormat] = "0" }, `has format "0"`},
-		"in memory":            {kindEvents, func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, "is only in memory"},
-		"an age":               {kindEvents, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "has limits"},
-		"a number of events":   {kindEvents, func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 }, "has limits"},
-		"a number of bytes":    {kindEvents, func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, "has limits"},
-		"one per subject":      {kindEvents, func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 }, "has limits"},
-		"a work queue":         {kindEvents, func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, "has limits"},
-		"events can be erased": {kindEvents, func(c *jetstream.StreamConfig) { c.DenyDelete = false }, "allows deleting events"},
-		"no batches":           {kindEvents, func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false }, "does not allow atomic batches"},
-		"expiring events":      {kindEvents, func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true }, "has settings with which it cannot be used"},
-		"small messages":       {kindEvents, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 }, "accepts messages of at most 1000 bytes"},
-		"early answers":        {kindFiles, func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }, "before they are on disk"},
-		"files that expire":    {kindFiles, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "has limits"},
-		"subjects of another":  {kindEvents, func(c *jetstream.StreamConfig) { c.Name = "other" + c.Name; c.Metadata = nil }, "another stream has the subjects"},
+		"a foreign stream": {kindEvents, func(c *jetstream.StreamConfig) { c.Metadata = nil },
+			"does not belong to signalbox"},
+		"foreign files": {kindFiles, func(c *jetstream.StreamConfig) { c.Metadata = nil },
+			"does not belong to signalbox"},
+		"a newer format": {kindEvents,
+			func(c *jetstream.StreamConfig) { c.Metadata[metaFormat] = "99" }, `has format "99"`},
+		"an older format": {kindEvents,
+			func(c *jetstream.StreamConfig) { c.Metadata[metaFormat] = "0" }, `has format "0"`},
+		"in memory": {kindEvents,
+			func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage },
+			"is only in memory"},
+		"an age": {kindEvents,
+			func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "has limits"},
+		"a number of events": {kindEvents, func(c *jetstream.StreamConfig) { c.MaxMsgs = 10 },
+			"has limits"},
+		"a number of bytes": {kindEvents,
+			func(c *jetstream.StreamConfig) { c.MaxBytes = 1 << 20 }, "has limits"},
+		"one per subject": {kindEvents,
+			func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 }, "has limits"},
+		"a work queue": {kindEvents,
+			func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy },
+			"has limits"},
+		"events can be erased": {kindEvents,
+			func(c *jetstream.StreamConfig) { c.DenyDelete = false }, "allows deleting events"},
+		"no batches": {kindEvents,
+			func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false },
+			"does not allow atomic batches"},
+		"expiring events": {kindEvents,
+			func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true },
+			"has settings with which it cannot be used"},
+		"small messages": {kindEvents,
+			func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 },
+			"accepts messages of at most 1000 bytes"},
+		"early answers": {kindFiles,
+			func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode },
+			"before they are on disk"},
+		"files that expire": {kindFiles,
+			func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "has limits"},
+		"subjects of another": {kindEvents,
+			func(c *jetstream.StreamConfig) { c.Name = "other" + c.Name; c.Metadata = nil },
+			"another stream has the subjects"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newJournal(newName(), Options{})
@@ -112,15 +137,18 @@ func TestRefuseStreams(t *testing.T) {
 				}
 			}
 			before := streams(t, js)
-			wantRefusal(t, address+"/"+j.name, Options{Create: true}, signalbox.CodeFailed, test.want)
+			wantRefusal(t, address+"/"+j.name, Options{Create: true}, signalbox.CodeFailed,
+				test.want)
 			if diff := cmp.Diff(before, streams(t, js)); diff != "" {
 				t.Errorf("streams were changed (-before +after):\n%s", diff)
 			}
 		})
 	}
 	before := len(streams(t, js))
-	wantRefusal(t, address+"/missing", Options{}, signalbox.CodeNotFound, "there is no stream missing")
-	wantRefusal(t, address+"/three?replicas=3", Options{Create: true}, signalbox.CodeFailed, "too few servers for 3 replicas")
+	wantRefusal(t, address+"/missing", Options{}, signalbox.CodeNotFound,
+		"there is no stream missing")
+	wantRefusal(t, address+"/three?replicas=3", Options{Create: true}, signalbox.CodeFailed,
+		"too few servers for 3 replicas")
 	if after := len(streams(t, js)); after != before {
 		t.Errorf("there are %d streams, want %d", after, before)
 	}
@@ -132,9 +160,15 @@ func TestRefuseServers(t *testing.T) {
 		change func(*server.Options)
 		want   string
 	}{
-		"no JetStream":   {func(o *server.Options) { o.JetStream = false }, "the server has no JetStream"},
-		"small messages": {func(o *server.Options) { o.MaxPayload = 1000 }, "accepts messages of at most 1000 bytes"},
-		"no login":       {func(o *server.Options) { o.Users = []*server.User{{Username: "me", Password: "secret"}} }, "the server refuses the login"},
+		"no JetStream": {func(o *server.Options) { o.JetStream = false },
+			"the server has no JetStream"},
+		"small messages": {func(o *server.Options) { o.MaxPayload = 1000 },
+			"accepts messages of at most 1000 bytes"},
+		"no login": {func(
+			o *server.Options) {
+			o.Users = []*server.User{{Username: "me", Password: "secret"}}
+		},
+			"the server refuses the login"},
 		"TLS is required": {func(o *server.Options) {
 			o.TLSConfig, _ = nodeTLS(NewSecret(), []string{"127.0.0.1"})
 			o.TLSVerify = true
@@ -144,11 +178,14 @@ func TestRefuseServers(t *testing.T) {
 			wantRefusal(t, natsserver.Start(t, test.change), quick, signalbox.CodeFailed, test.want)
 		})
 	}
-	wantRefusal(t, "nats://127.0.0.1:1/x", quick, signalbox.CodeFailed, "the servers cannot be reached")
-	if _, err := Open(t.Context(), "nats://127.0.0.1:1/x", quick); !errors.Is(err, journal.ErrUnavailable) {
+	wantRefusal(t, "nats://127.0.0.1:1/x", quick, signalbox.CodeFailed,
+		"the servers cannot be reached")
+	if _, err := Open(t.Context(), "nats://127.0.0.1:1/x", quick); !errors.Is(err,
+		journal.ErrUnavailable) {
 		t.Errorf("%v, want %q", err, journal.ErrUnavailable)
 	}
-	wantRefusal(t, oldServer(t), quick, signalbox.CodeFailed, "the server has version 2.11.9, which has no atomic batches")
+	wantRefusal(t, oldServer(t), quick, signalbox.CodeFailed,
+		"the server has version 2.11.9, which has no atomic batches")
 }
 
 // oldServer is a server of which a client only learns that it is old.
@@ -184,13 +221,16 @@ func TestReadOnlyUser(t *testing.T) {
 		o.Users = []*server.User{
 			{Username: "writer", Password: "w"},
 			{Username: "reader", Password: "r", Permissions: &server.Permissions{
-				Publish: &server.SubjectPermission{Allow: []string{"$JS.API.INFO", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.MSG.GET.*", "$JS.API.DIRECT.GET.*"}},
+				Publish: &server.SubjectPermission{Allow: []string{"$JS.API.INFO",
+					"$JS.API.STREAM.INFO.*", "$JS.API.STREAM.MSG.GET.*", "$JS.API.DIRECT.GET.*"}},
 			}},
 		}
 	})
 	as := func(user string) string { return strings.Replace(address, "nats://", "nats://"+user+"@", 1) + "/shop" }
-	wantRefusal(t, as("reader:r"), Options{Create: true}, signalbox.CodeFailed, "the user of the journal has no right to do this")
-	wantRefusal(t, as("reader:wrong"), Options{}, signalbox.CodeFailed, "the server refuses the login")
+	wantRefusal(t, as("reader:r"), Options{Create: true}, signalbox.CodeFailed,
+		"the user of the journal has no right to do this")
+	wantRefusal(t, as("reader:wrong"), Options{}, signalbox.CodeFailed,
+		"the server refuses the login")
 	writer := openJournal(t, as("writer:w"))
 	defer writer.Close()
 	if err := writer.Append(t.Context(), 0, testEvents(0, 3)); err != nil {
@@ -206,11 +246,14 @@ func TestReadOnlyUser(t *testing.T) {
 	}
 	for _, n := range []int{1, 2} {
 		err := reader.Append(t.Context(), 3, testEvents(3, n))
-		if !errors.Is(err, journal.ErrNotStored) || !strings.Contains(fmt.Sprint(err), "has no right to do this") || signalbox.HintOf(err) == "" {
+		if !errors.Is(err, journal.ErrNotStored) ||
+			!strings.Contains(fmt.Sprint(err), "has no right to do this") ||
+			signalbox.HintOf(err) == "" {
 			t.Errorf("a reader appended %d events: %v", n, err)
 		}
 	}
-	if _, err := reader.PutBlob(t.Context(), strings.NewReader("x")); !strings.Contains(fmt.Sprint(err), "has no right to do this") {
+	if _, err := reader.PutBlob(t.Context(),
+		strings.NewReader("x")); !strings.Contains(fmt.Sprint(err), "has no right to do this") {
 		t.Errorf("a reader stored a blob: %v", err)
 	}
 	wantFinding(t, reader, "rights", journal.Problem, "may not append events")
@@ -238,7 +281,8 @@ func TestDocumentedPermissions(t *testing.T) {
 		t.Fatal("the document has no permissions")
 	}
 	file := filepath.Join(t.TempDir(), "server.conf")
-	if err := os.WriteFile(file, []byte("authorization {"+strings.ReplaceAll(block, "PASSWORD", "pw")), 0o600); err != nil {
+	if err := os.WriteFile(file,
+		[]byte("authorization {"+strings.ReplaceAll(block, "PASSWORD", "pw")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	address := natsserver.Start(t, func(o *server.Options) {
@@ -280,13 +324,15 @@ func TestDocumentedPermissions(t *testing.T) {
 			break
 		}
 	}
-	wantRefusal(t, strings.Replace(as("worker"), "/shop", "/other", 1), Options{Create: true}, signalbox.CodeFailed, "has no right to do this")
+	wantRefusal(t, strings.Replace(as("worker"), "/shop", "/other", 1), Options{Create: true},
+		signalbox.CodeFailed, "has no right to do this")
 }
 
 // One replica only is a warning.
 func TestOneReplicaIsAWarning(t *testing.T) {
 	var log bytes.Buffer
-	j, err := Open(t.Context(), natsserver.Start(t, nil), Options{Create: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	j, err := Open(t.Context(), natsserver.Start(t, nil),
+		Options{Create: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +351,8 @@ func wantFinding(t *testing.T, j *Journal, name string, level journal.Level, det
 	}
 	for _, f := range findings {
 		if f.Name == name {
-			if f.Level != level || !strings.Contains(f.Detail, detail) || (f.Fix == "") != (level == journal.OK) {
+			if f.Level != level || !strings.Contains(f.Detail, detail) ||
+				(f.Fix == "") != (level == journal.OK) {
 				t.Errorf("%s is %+v, want %s and %q", name, f, level, detail)
 			}
 			return
@@ -330,8 +377,11 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "http://a", "nats://", "nats:///shop", "nats://a/shop_files", "nats://a/a.b", "nats://a/b/c", "nats://a/*", "nats://a,,b", "nats://u:hunter2@/x",
-		"nats://u:hunter2@a%zz", "nats://a?credential=x", "nats://a?replicas=0", "nats://a?replicas=x", "nats://a?cert=/dev/null", "nats://a?credentials=/does/not/exist",
+		"", "http://a", "nats://", "nats:///shop", "nats://a/shop_files", "nats://a/a.b",
+		"nats://a/b/c", "nats://a/*", "nats://a,,b", "nats://u:hunter2@/x",
+		"nats://u:hunter2@a%zz", "nats://a?credential=x", "nats://a?replicas=0",
+		"nats://a?replicas=x", "nats://a?cert=/dev/null",
+		"nats://a?credentials=/does/not/exist",
 	} {
 		_, err := parseAddress(text, "")
 		if err == nil {
@@ -348,7 +398,8 @@ func testEvents(after uint64, n int) []signalbox.Event {
 	events := make([]signalbox.Event, n)
 	for i := range events {
 		seq := after + uint64(i) + 1
-		events[i] = signalbox.Event{Seq: seq, Time: time.Unix(int64(seq), 0).UTC(), Type: "x", Data: []byte("{}"), Hash: signalbox.Hash{byte(seq), byte(seq >> 8), 1}}
+		events[i] = signalbox.Event{Seq: seq, Time: time.Unix(int64(seq), 0).UTC(), Type: "x",
+			Data: []byte("{}"), Hash: signalbox.Hash{byte(seq), byte(seq >> 8), 1}}
 		if seq > 1 {
 			events[i].Prev = signalbox.Hash{byte(seq - 1), byte((seq - 1) >> 8), 1}
 		}

@@ -27,7 +27,8 @@ func (j *Journal) connect(ctx context.Context, servers []string, options []natsg
 		natsgo.MaxReconnects(-1),
 		natsgo.ReconnectWait(200*time.Millisecond),
 		natsgo.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
-		// What cannot be sent now fails now: sent later it would be stored long after its caller has given up.
+		// What cannot be sent now fails now: sent later it would be stored long after its caller
+		// has given up.
 		natsgo.ReconnectBufSize(-1),
 		// A server that does not answer is left after about 4 seconds.
 		natsgo.PingInterval(2*time.Second),
@@ -78,15 +79,17 @@ func (j *Journal) connect(ctx context.Context, servers []string, options []natsg
 	}
 }
 
-// checkServer returns ErrOtherKind if the connection is to a node with other settings: one that runs alone where several are listed, or the other way
-// around. What it stores would be lost with it.
+// checkServer returns ErrOtherKind if the connection is to a node with other settings: one that
+// runs alone where several are listed, or the other way around. What it stores would be lost with
+// it.
 func (j *Journal) checkServer() error {
 	if !j.embedded || j.conn.IsClosed() {
 		return nil
 	}
 	reconnects := j.conn.Stats().Reconnects
 	several := j.conn.ConnectedClusterName() != ""
-	if !j.conn.IsConnected() || j.conn.Stats().Reconnects != reconnects { // then it is not known of which server the name is
+	// then it is not known of which server the name is
+	if !j.conn.IsConnected() || j.conn.Stats().Reconnects != reconnects {
 		return fmt.Errorf("%w: %w", errNotSent, natsgo.ErrDisconnected)
 	}
 	if several != j.alone {
@@ -96,7 +99,9 @@ func (j *Journal) checkServer() error {
 	if several {
 		runs = "is one of several"
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: the node at %s %s, and cluster.nodes lists %d", ErrOtherKind, j.conn.ConnectedAddr(), runs, len(j.nodes)),
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err: fmt.Errorf("%w: the node at %s %s, and cluster.nodes lists %d", ErrOtherKind,
+			j.conn.ConnectedAddr(), runs, len(j.nodes)),
 		Hint: "end the process that runs the node with the old settings"}
 }
 
@@ -122,7 +127,8 @@ func (j *Journal) request(ctx context.Context, m *natsgo.Msg) (*natsgo.Msg, erro
 
 // sendError marks errors that mean that nothing was sent.
 func sendError(err error) error {
-	if errors.Is(err, natsgo.ErrReconnectBufExceeded) || errors.Is(err, natsgo.ErrMaxPayload) || errors.Is(err, natsgo.ErrConnectionClosed) {
+	if errors.Is(err, natsgo.ErrReconnectBufExceeded) || errors.Is(err, natsgo.ErrMaxPayload) ||
+		errors.Is(err, natsgo.ErrConnectionClosed) {
 		return fmt.Errorf("%w: %w", errNotSent, err)
 	}
 	return err
@@ -164,9 +170,11 @@ func decodeAnswer(answer *natsgo.Msg, response any) error {
 const (
 	firstPause = 5 * time.Millisecond
 	maxPause   = 400 * time.Millisecond
-	// deposedFor is how long a server can believe to be the leader after it was replaced: it stops after 10 seconds without a majority.
+	// deposedFor is how long a server can believe to be the leader after it was replaced: it stops
+	// after 10 seconds without a majority.
 	deposedFor = 12 * time.Second
-	// unknownFor is how long a server that has just become the leader may not know a stream that was created a moment ago.
+	// unknownFor is how long a server that has just become the leader may not know a stream that
+	// was created a moment ago.
 	unknownFor = 3 * time.Second
 )
 
@@ -225,8 +233,10 @@ type messageRequest struct {
 	Last string `json:"last_by_subj,omitempty"`
 }
 
-// getMessage asks the leader of a stream for a message. The second result is false if there is none. It does not try again.
-func (j *Journal) getMessage(ctx context.Context, stream string, request messageRequest) (message, bool, error) {
+// getMessage asks the leader of a stream for a message. The second result is false if there is
+// none. It does not try again.
+func (j *Journal) getMessage(ctx context.Context, stream string, request messageRequest) (message,
+	bool, error) {
 	var response struct {
 		Message *message `json:"message"`
 	}
@@ -249,11 +259,12 @@ type pubAck struct {
 	Duplicate bool   `json:"duplicate"`
 }
 
-// freshContact is how recently a leader must have heard of a server to rely on it. A server that has not heard of the leader becomes one after 4 seconds
-// at the earliest.
+// freshContact is how recently a leader must have heard of a server to rely on it. A server that
+// has not heard of the leader becomes one after 4 seconds at the earliest.
 const freshContact = 3 * time.Second
 
-// streamHead asks the leader of the stream with the events for the last sequence number. It does not try again.
+// streamHead asks the leader of the stream with the events for the last sequence number. It does
+// not try again.
 func (j *Journal) streamHead(ctx context.Context) (uint64, error) {
 	info, err := j.provenInfo(ctx, j.name)
 	if err != nil {
@@ -263,8 +274,9 @@ func (j *Journal) streamHead(ctx context.Context) (uint64, error) {
 	return info.State.LastSeq, nil
 }
 
-// provenInfo asks for a stream, and returns only what its leader says. It does not try again, except that it waits for a leader that has lost contact to a
-// server to hear from a majority: the lost server may lead the others by now. The leader hears from them every second.
+// provenInfo asks for a stream, and returns only what its leader says. It does not try again,
+// except that it waits for a leader that has lost contact to a server to hear from a majority: the
+// lost server may lead the others by now. The leader hears from them every second.
 func (j *Journal) provenInfo(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	start := time.Now()
 	for {
@@ -291,8 +303,9 @@ func (j *Journal) provenInfo(ctx context.Context, stream string) (*jetstream.Str
 	}
 }
 
-// provenLeader reports whether what a server said of a stream is current, when the question was asked some time after the moment for which that is to be
-// known. It returns errNoLeader if the server cannot be the leader.
+// provenLeader reports whether what a server said of a stream is current, when the question was
+// asked some time after the moment for which that is to be known. It returns errNoLeader if the
+// server cannot be the leader.
 func provenLeader(cluster *jetstream.ClusterInfo, after time.Duration) (bool, error) {
 	if cluster == nil {
 		return true, nil // a single server
@@ -349,8 +362,9 @@ func (j *Journal) remember(e *signalbox.Event, began time.Time) {
 	}
 }
 
-// lastKnown returns the last event that was read or appended, if the log certainly still has it: servers compare only sequence numbers, and an append
-// after an event that was lost and replaced by another would break the chain of hashes for ever.
+// lastKnown returns the last event that was read or appended, if the log certainly still has it:
+// servers compare only sequence numbers, and an append after an event that was lost and replaced by
+// another would break the chain of hashes for ever.
 func (j *Journal) lastKnown() lastEvent {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -360,7 +374,8 @@ func (j *Journal) lastKnown() lastEvent {
 	return j.last
 }
 
-// forgetLast makes the next append read the event that it follows. It is called when servers may have been started again, perhaps with other data.
+// forgetLast makes the next append read the event that it follows. It is called when servers may
+// have been started again, perhaps with other data.
 func (j *Journal) forgetLast() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

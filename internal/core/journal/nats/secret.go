@@ -25,26 +25,31 @@ func NewSecret() []byte {
 	return fmt.Appendf(nil, "%s\n", hex.EncodeToString(secret))
 }
 
-// certificateStart and certificateEnd are far apart, so that clocks that are wrong do not keep nodes from connecting. The secret decides who belongs to
-// the cluster, and a node makes a new certificate at each start.
+// certificateStart and certificateEnd are far apart, so that clocks that are wrong do not keep
+// nodes from connecting. The secret decides who belongs to the cluster, and a node makes a new
+// certificate at each start.
 var (
 	certificateStart = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 	certificateEnd   = time.Date(2120, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// nodeTLS returns the TLS configuration of a node or client, for both ends of a connection. The key of the certificate authority is derived from the
-// secret, so only machines with the secret can make a certificate that the others accept. The certificate is for all hosts.
+// nodeTLS returns the TLS configuration of a node or client, for both ends of a connection. The key
+// of the certificate authority is derived from the secret, so only machines with the secret can
+// make a certificate that the others accept. The certificate is for all hosts.
 func nodeTLS(secret []byte, hosts []string) (*tls.Config, error) {
-	seed, err := hkdf.Key(sha256.New, secret, []byte("signalbox cluster"), "certificate authority", ed25519.SeedSize)
+	seed, err := hkdf.Key(sha256.New, secret, []byte("signalbox cluster"), "certificate authority",
+		ed25519.SeedSize)
 	if err != nil {
 		return nil, err
 	}
 	authorityKey := ed25519.NewKeyFromSeed(seed)
 	authority := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "signalbox cluster"}, NotBefore: certificateStart, NotAfter: certificateEnd,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "signalbox cluster"},
+		NotBefore: certificateStart, NotAfter: certificateEnd,
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
+	der, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(),
+		authorityKey)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +65,10 @@ func nodeTLS(secret []byte, hosts []string) (*tls.Config, error) {
 		return nil, err
 	}
 	leaf := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "signalbox node"}, NotBefore: certificateStart, NotAfter: certificateEnd,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "signalbox node"},
+		NotBefore: certificateStart, NotAfter: certificateEnd,
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
@@ -70,7 +77,8 @@ func nodeTLS(secret []byte, hosts []string) (*tls.Config, error) {
 			leaf.DNSNames = append(leaf.DNSNames, host)
 		}
 	}
-	if der, err = x509.CreateCertificate(rand.Reader, leaf, authority, public, authorityKey); err != nil {
+	if der, err = x509.CreateCertificate(rand.Reader, leaf, authority, public,
+		authorityKey); err != nil {
 		return nil, err
 	}
 	pool := x509.NewCertPool()

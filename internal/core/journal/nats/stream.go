@@ -53,7 +53,8 @@ func (j *Journal) config(kind string, replicas int) jetstream.StreamConfig {
 	if kind == kindFiles {
 		c.Name = j.files()
 		c.Description = "blobs of the signalbox " + j.name
-		c.Subjects = []string{"signalbox." + j.name + ".blob.*", "signalbox." + j.name + ".piece.>", j.noteSubject("*")}
+		c.Subjects = []string{"signalbox." + j.name + ".blob.*", "signalbox." + j.name + ".piece.>",
+			j.noteSubject("*")}
 		c.Discard = jetstream.DiscardOld
 		c.MaxMsgsPerSubject = 1
 		c.DenyPurge = true
@@ -65,33 +66,41 @@ func (j *Journal) config(kind string, replicas int) jetstream.StreamConfig {
 	c.DenyDelete, c.DenyPurge = true, true
 	c.AllowAtomicPublish = true
 	c.AllowDirect = true
-	c.RePublish = &jetstream.RePublish{Source: j.eventSubject(), Destination: j.wakeSubject(), HeadersOnly: true}
+	c.RePublish = &jetstream.RePublish{Source: j.eventSubject(), Destination: j.wakeSubject(),
+		HeadersOnly: true}
 	return c
 }
 
 // check returns an error unless a stream is what config returns, as far as it matters.
 func check(kind string, c *jetstream.StreamConfig) error {
 	refuse := func(hint, format string, args ...any) error {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the stream %s "+format, append([]any{c.Name}, args...)...), Hint: hint}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the stream %s "+format,
+			append([]any{c.Name}, args...)...), Hint: hint}
 	}
 	if c.Metadata[metaKind] != kind {
-		return refuse("choose another name in the address of the journal", "exists, but does not belong to signalbox")
+		return refuse("choose another name in the address of the journal",
+			"exists, but does not belong to signalbox")
 	}
 	if format := c.Metadata[metaFormat]; format != strconv.Itoa(formatVersion) {
-		return refuse("use the version of signalbox that made it, or a newer one", "has format %q, and this program knows format %d", format, formatVersion)
+		return refuse("use the version of signalbox that made it, or a newer one",
+			"has format %q, and this program knows format %d", format, formatVersion)
 	}
 	const repair = "restore the configuration that signalbox gave the stream, with nats stream edit"
 	switch {
 	case c.Storage != jetstream.FileStorage:
 		return refuse(repair, "is only in memory")
-	case c.Retention != jetstream.LimitsPolicy || c.MaxAge != 0 || c.MaxMsgs > 0 || c.MaxBytes > 0 || kind == kindEvents && c.MaxMsgsPerSubject > 0:
+	case c.Retention != jetstream.LimitsPolicy || c.MaxAge != 0 || c.MaxMsgs > 0 ||
+		c.MaxBytes > 0 || kind == kindEvents && c.MaxMsgsPerSubject > 0:
 		return refuse(repair, "has limits that would delete messages")
-	case c.AllowRollup || c.AllowMsgTTL && kind == kindEvents || c.Sealed || c.NoAck || c.Mirror != nil || len(c.Sources) > 0 || c.SubjectTransform != nil:
-		return refuse(repair, "has settings with which it cannot be used: rollup, TTL, sealed, no_ack, mirror, sources or a subject transform")
+	case c.AllowRollup || c.AllowMsgTTL && kind == kindEvents || c.Sealed || c.NoAck ||
+		c.Mirror != nil || len(c.Sources) > 0 || c.SubjectTransform != nil:
+		return refuse(repair,
+			"has settings with which it cannot be used: rollup, TTL, sealed, no_ack, mirror, sources or a subject transform")
 	case c.PersistMode != jetstream.DefaultPersistMode:
 		return refuse(repair, "acknowledges messages before they are on disk")
 	case c.MaxMsgSize > 0 && c.MaxMsgSize < maxEventMessage:
-		return refuse(repair, "accepts messages of at most %d bytes, but events need %d", c.MaxMsgSize, maxEventMessage)
+		return refuse(repair, "accepts messages of at most %d bytes, but events need %d",
+			c.MaxMsgSize, maxEventMessage)
 	case kind == kindEvents && (!c.AllowAtomicPublish || !c.AllowDirect):
 		return refuse(repair, "does not allow atomic batches or direct reads")
 	case kind == kindEvents && (!c.DenyDelete || !c.DenyPurge):
@@ -103,14 +112,18 @@ func check(kind string, c *jetstream.StreamConfig) error {
 // minServer is the first version with atomic batches.
 const minServer = "2.12.0"
 
-// findOrCreate checks the streams of the box, and creates them if there are none and that is wanted. Replicas is for new streams; 0 means three in a
-// cluster, one on a single server.
+// findOrCreate checks the streams of the box, and creates them if there are none and that is
+// wanted. Replicas is for new streams; 0 means three in a cluster, one on a single server.
 func (j *Journal) findOrCreate(ctx context.Context, replicas int) error {
 	if version := j.conn.ConnectedServerVersion(); olderThan(version, minServer) {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the server has version %s, which has no atomic batches", version), Hint: "install nats-server " + minServer + " or newer"}
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("the server has version %s, which has no atomic batches", version),
+			Hint: "install nats-server " + minServer + " or newer"}
 	}
 	if most := j.conn.MaxPayload(); most < maxEventMessage {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the server accepts messages of at most %d bytes, but events need %d", most, maxEventMessage), Hint: "raise max_payload in the configuration of the server"}
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("the server accepts messages of at most %d bytes, but events need %d",
+				most, maxEventMessage), Hint: "raise max_payload in the configuration of the server"}
 	}
 	if err := j.checkJetStream(ctx); err != nil {
 		return err
@@ -127,9 +140,11 @@ func (j *Journal) findOrCreate(ctx context.Context, replicas int) error {
 		var info *jetstream.StreamInfo
 		missing := 0
 		err := j.retry(ctx, func() (err error) {
-			if info, err = j.streamInfo(ctx, config.Name); apiCode(err) == jetstream.JSErrCodeStreamNotFound {
+			if info, err = j.streamInfo(ctx,
+				config.Name); apiCode(err) == jetstream.JSErrCodeStreamNotFound {
 				info, err = nil, nil
-				// A server that has just become the leader may not know a stream that was created a moment ago.
+				// A server that has just become the leader may not know a stream that was created a
+				// moment ago.
 				if missing++; kind == kindFiles && missing < looksForFiles {
 					err = errPending
 				}
@@ -148,7 +163,8 @@ func (j *Journal) findOrCreate(ctx context.Context, replicas int) error {
 			}
 			continue
 		case !j.opts.Create:
-			return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no stream %s", config.Name),
+			return &signalbox.Error{Code: signalbox.CodeNotFound,
+				Err:  fmt.Errorf("there is no stream %s", config.Name),
 				Hint: "create a box with signalbox init, or correct the address of the journal"}
 		case kind == kindEvents:
 			if err := j.create(ctx, replicas); err != nil {
@@ -162,10 +178,12 @@ func (j *Journal) findOrCreate(ctx context.Context, replicas int) error {
 	return nil
 }
 
-// looksForFiles is how often the stream with the files is looked for, in about three seconds, before the journal counts as damaged.
+// looksForFiles is how often the stream with the files is looked for, in about three seconds,
+// before the journal counts as damaged.
 const looksForFiles = 12
 
-// create creates both streams. Where another process created one in the meantime, the server returns that.
+// create creates both streams. Where another process created one in the meantime, the server
+// returns that.
 func (j *Journal) create(ctx context.Context, replicas int) error {
 	if err := j.checkSubjects(ctx); err != nil {
 		return err
@@ -173,17 +191,24 @@ func (j *Journal) create(ctx context.Context, replicas int) error {
 	for _, kind := range []string{kindFiles, kindEvents} {
 		config := j.config(kind, replicas)
 		info := &jetstream.StreamInfo{}
-		err := j.retry(ctx, func() error { return j.api(ctx, "STREAM.CREATE."+config.Name, config, info) })
+		err := j.retry(ctx, func() error {
+			return j.api(ctx, "STREAM.CREATE."+config.Name, config, info)
+		})
 		switch code := apiCode(err); {
 		case code == jetstream.JSErrCodeStreamNameInUse: // another process created it with other settings, or it is foreign
 			if info, err = j.streamInfo(ctx, config.Name); err != nil {
 				return err
 			}
-		case code == codeNoPeers && j.embedded: // some are still being started, and a ledger is created on all of them
-			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: not all nodes of the cluster run: %w", journal.ErrUnavailable, err),
+		case code == codeNoPeers &&
+			j.embedded: // some are still being started, and a ledger is created on all of them
+			return &signalbox.Error{Code: signalbox.CodeFailed,
+				Err: fmt.Errorf("%w: not all nodes of the cluster run: %w", journal.ErrUnavailable,
+					err),
 				Hint: "start signalbox worker on the other machines of the cluster"}
 		case code == codeNoPeers, code == codeReplicasNotSupported:
-			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the cluster has too few servers for %d replicas: %w", replicas, err),
+			return &signalbox.Error{Code: signalbox.CodeFailed,
+				Err: fmt.Errorf("the cluster has too few servers for %d replicas: %w", replicas,
+					err),
 				Hint: "start three servers, or add ?replicas=1 to the address of the journal: then, if the disk of that replica is lost, so is the ledger"}
 		case code == codeSubjectsOverlap:
 			return j.subjectsTaken(err)
@@ -197,7 +222,8 @@ func (j *Journal) create(ctx context.Context, replicas int) error {
 	return nil
 }
 
-// checkSubjects returns an error if another stream has subjects of the box, before anything is created.
+// checkSubjects returns an error if another stream has subjects of the box, before anything is
+// created.
 func (j *Journal) checkSubjects(ctx context.Context) error {
 	request := struct {
 		Subject string `json:"subject"`
@@ -205,7 +231,8 @@ func (j *Journal) checkSubjects(ctx context.Context) error {
 	var response struct {
 		Streams []string `json:"streams"`
 	}
-	if err := j.retry(ctx, func() error { return j.api(ctx, "STREAM.NAMES", request, &response) }); err != nil {
+	if err := j.retry(ctx,
+		func() error { return j.api(ctx, "STREAM.NAMES", request, &response) }); err != nil {
 		return err
 	}
 	for _, name := range response.Streams {
@@ -217,16 +244,20 @@ func (j *Journal) checkSubjects(ctx context.Context) error {
 }
 
 func (j *Journal) subjectsTaken(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("another stream has the subjects of the box %s: %w", j.name, err), Hint: "choose another name in the address of the journal"}
+	return &signalbox.Error{Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("another stream has the subjects of the box %s: %w", j.name, err),
+		Hint: "choose another name in the address of the journal"}
 }
 
-// checkJetStream returns an error if the server has no JetStream. A server that starts has none for a moment.
+// checkJetStream returns an error if the server has no JetStream. A server that starts has none for
+// a moment.
 func (j *Journal) checkJetStream(ctx context.Context) error {
 	end := time.Now().Add(min(j.opts.patience, defaultAttempt))
 	return j.retry(ctx, func() error {
 		err := j.api(ctx, "INFO", nil, nil)
 		if errors.Is(err, natsgo.ErrNoResponders) && time.Now().After(end) {
-			err = &jetstream.APIError{Code: 503, ErrorCode: jetstream.JSErrCodeJetStreamNotEnabled, Description: "no server answers requests to JetStream"}
+			err = &jetstream.APIError{Code: 503, ErrorCode: jetstream.JSErrCodeJetStreamNotEnabled,
+				Description: "no server answers requests to JetStream"}
 		}
 		return err
 	})
@@ -235,7 +266,8 @@ func (j *Journal) checkJetStream(ctx context.Context) error {
 // warn warns of a stream that can be used but is not as safe as it could be.
 func (j *Journal) warn(replicas int) {
 	if replicas == 1 && !j.alone {
-		j.warnOnce("the ledger has only one replica: if its disk is lost, so is the ledger", "stream", j.name)
+		j.warnOnce("the ledger has only one replica: if its disk is lost, so is the ledger",
+			"stream", j.name)
 	}
 }
 

@@ -15,8 +15,9 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// An upload stores the pieces of a file. A process may be killed at any moment of it, so before the first piece it stores a note, which it erases when
-// the pieces are those of a blob, or are erased. Later uploads find old notes, and erase the pieces of those uploads (collectUploads).
+// An upload stores the pieces of a file. A process may be killed at any moment of it, so before the
+// first piece it stores a note, which it erases when the pieces are those of a blob, or are erased.
+// Later uploads find old notes, and erase the pieces of those uploads (collectUploads).
 //
 // The data of a note is one of
 //
@@ -24,8 +25,9 @@ import (
 //	the digest         all are stored, and become those of the blob
 //	"x" or "x"+digest  the upload is given up: its pieces are being erased, as far as the blob does not have them
 //
-// A process whose upload was given up notices that after it has made the pieces those of the blob, because its note has been replaced: then the blob
-// may lack them, and is not reported as stored. So nothing depends on clocks, except how long an upload may pause.
+// A process whose upload was given up notices that after it has made the pieces those of the blob,
+// because its note has been replaced: then the blob may lack them, and is not reported as stored.
+// So nothing depends on clocks, except how long an upload may pause.
 
 // upload is an upload in progress.
 type upload struct {
@@ -38,7 +40,8 @@ type upload struct {
 }
 
 const (
-	// defaultUploadAge is the age of a note after which its upload is given up. An upload in progress renews it in time.
+	// defaultUploadAge is the age of a note after which its upload is given up. An upload in
+	// progress renews it in time.
 	defaultUploadAge = 24 * time.Hour
 	// renewNote is the age after which a note is renewed.
 	renewNote = time.Hour
@@ -117,7 +120,8 @@ func (j *Journal) writeNote(ctx context.Context, u *upload, data []byte) error {
 	return err
 }
 
-// finish ends an upload whose pieces are those of a blob. It returns an error if they may have been erased.
+// finish ends an upload whose pieces are those of a blob. It returns an error if they may have been
+// erased.
 func (j *Journal) finish(ctx context.Context, u upload) error {
 	if u.id == "" {
 		return nil
@@ -146,8 +150,8 @@ func (j *Journal) discard(ctx context.Context, u upload) {
 	})
 }
 
-// eraseSoon calls f, which erases what is not needed, even if ctx is done, but not for longer than one attempt may take. What is left is collected
-// when its note is old.
+// eraseSoon calls f, which erases what is not needed, even if ctx is done, but not for longer than
+// one attempt may take. What is left is collected when its note is old.
 func (j *Journal) eraseSoon(ctx context.Context, f func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.opts.attempt)
 	defer cancel()
@@ -193,7 +197,8 @@ const givenUp = "x"
 
 func isGivenUp(note message) bool { return strings.HasPrefix(string(note.Data), givenUp) }
 
-// collectUpload gives up an upload, and erases its note and its pieces, except those that a blob has.
+// collectUpload gives up an upload, and erases its note and its pieces, except those that a blob
+// has.
 func (j *Journal) collectUpload(ctx context.Context, note message) error {
 	text, seq := strings.TrimPrefix(string(note.Data), givenUp), note.Seq
 	if !isGivenUp(note) {
@@ -213,7 +218,8 @@ func (j *Journal) collectUpload(ctx context.Context, note message) error {
 			return damaged(errors.New("it has a note that cannot be read"))
 		}
 		var err error
-		if kept, _, err = j.findBlob(ctx, digest); err != nil && !errors.Is(err, journal.ErrNoBlob) {
+		if kept, _, err = j.findBlob(ctx, digest); err != nil &&
+			!errors.Is(err, journal.ErrNoBlob) {
 			return err
 		}
 	}
@@ -234,7 +240,8 @@ func (j *Journal) collectUpload(ctx context.Context, note message) error {
 	return j.erase(ctx, seq)
 }
 
-// findSubjects returns which subjects that match a pattern have messages in the stream of files, from its leader.
+// findSubjects returns which subjects that match a pattern have messages in the stream of files,
+// from its leader.
 func (j *Journal) findSubjects(ctx context.Context, pattern string) (*jetstream.StreamInfo, error) {
 	request := struct {
 		Pattern string `json:"subjects_filter"`

@@ -20,10 +20,12 @@ import (
 // wantStored checks how many pieces and notes the stream of files has.
 func wantStored(t *testing.T, j *Journal, when string, pieces, notes int) {
 	t.Helper()
-	for pattern, want := range map[string]int{"signalbox." + j.name + ".piece.>": pieces, j.noteSubject("*"): notes} {
+	for pattern, want := range map[string]int{"signalbox." + j.name + ".piece.>": pieces,
+		j.noteSubject("*"): notes} {
 		info, err := j.findSubjects(t.Context(), pattern)
 		if err != nil || len(info.State.Subjects) != want {
-			t.Errorf("%s: %d messages of %s, %v, want %d", when, len(info.State.Subjects), pattern, err, want)
+			t.Errorf("%s: %d messages of %s, %v, want %d", when, len(info.State.Subjects), pattern,
+				err, want)
 		}
 	}
 }
@@ -98,7 +100,8 @@ func TestUploadLeavesNothing(t *testing.T) {
 		wantStored(t, j, "after an upload", 2, 0)
 	}
 	broken := errors.New("the pipe broke")
-	if _, err := j.PutBlob(t.Context(), io.MultiReader(bytes.NewReader(content(2, 2)), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+	if _, err := j.PutBlob(t.Context(), io.MultiReader(bytes.NewReader(content(2, 2)),
+		iotest.ErrReader(broken))); !errors.Is(err, broken) {
 		t.Errorf("put: %v", err)
 	}
 	wantStored(t, j, "after a failure", 2, 0)
@@ -108,8 +111,9 @@ func TestUploadLeavesNothing(t *testing.T) {
 	wantStored(t, j, "after a deletion", 0, 0)
 }
 
-// Another process collects while an upload is at each of its steps. An upload that is not old succeeds. One that is given up never reports a blob as
-// stored that it is not, and a blob that is complete stays.
+// Another process collects while an upload is at each of its steps. An upload that is not old
+// succeeds. One that is given up never reports a blob as stored that it is not, and a blob that is
+// complete stays.
 func TestCollectDuringUpload(t *testing.T) {
 	address := natsserver.Start(t, nil)
 	digest := signalbox.Hash(sha256.Sum256(content(1, 2)))
@@ -130,10 +134,11 @@ func TestCollectDuringUpload(t *testing.T) {
 					}
 				}
 			}
-			u, err := j.upload(t.Context(), io.MultiReader(bytes.NewReader(content(1, 1)), readerFunc(func([]byte) (int, error) {
-				collect(0)
-				return 0, io.EOF
-			}), bytes.NewReader(make([]byte, pieceBytes))))
+			u, err := j.upload(t.Context(), io.MultiReader(bytes.NewReader(content(1, 1)),
+				readerFunc(func([]byte) (int, error) {
+					collect(0)
+					return 0, io.EOF
+				}), bytes.NewReader(make([]byte, pieceBytes))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,9 +190,11 @@ func TestCollectionIsKilled(t *testing.T) {
 	wantStored(t, j, "after", 0, 0)
 }
 
-// While the servers do not answer, deleting what is not needed does not take longer than an attempt.
+// While the servers do not answer, deleting what is not needed does not take longer than an
+// attempt.
 func TestDiscardIsShort(t *testing.T) {
-	j := fakeServer(t, Options{attempt: 20 * time.Millisecond, patience: 24 * time.Hour}, map[string]func(*natsgo.Msg){
-		"$JS.API.STREAM.MSG.DELETE.shop_files": func(*natsgo.Msg) {}})
+	j := fakeServer(t, Options{attempt: 20 * time.Millisecond, patience: 24 * time.Hour},
+		map[string]func(*natsgo.Msg){
+			"$JS.API.STREAM.MSG.DELETE.shop_files": func(*natsgo.Msg) {}})
 	j.discard(t.Context(), upload{file: file{pieces: make([]uint64, 1_000_000)}, id: "x", note: 1})
 }

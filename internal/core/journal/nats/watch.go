@@ -12,7 +12,8 @@ import (
 	"signalbox"
 )
 
-// Watch yields the events that follow the event after, and waits for more. It also waits while the servers are away.
+// Watch yields the events that follow the event after, and waits for more. It also waits while the
+// servers are away.
 func (j *Journal) Watch(ctx context.Context, after uint64) iter.Seq2[signalbox.Event, error] {
 	return func(yield func(signalbox.Event, error) bool) {
 		j.startWatching()
@@ -31,14 +32,16 @@ func (j *Journal) startWatching() {
 	go j.watchOthers()
 }
 
-// watchOthers wakes the watches until the journal is closed. The leader of the stream republishes the headers of each event that it stored; such a
-// message may be lost with its connection, so the head is also read after each reconnection, and from time to time.
+// watchOthers wakes the watches until the journal is closed. The leader of the stream republishes
+// the headers of each event that it stored; such a message may be lost with its connection, so the
+// head is also read after each reconnection, and from time to time.
 func (j *Journal) watchOthers() {
 	defer j.calls.Leave()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	hints, err := j.conn.Subscribe(j.wakeSubject(), func(m *natsgo.Msg) {
-		if seq, err := strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64); err == nil {
+		if seq, err := strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10,
+			64); err == nil {
 			j.raiseKnown(seq)
 			j.head.Set(seq)
 		}

@@ -17,16 +17,17 @@ import (
 	"signalbox/internal/core/journal/driver"
 )
 
-// attempt is an append that was sent to the database. Until it is settled, it may still be stored: a server that was paused, or a network that was
-// slow, may deliver it much later.
+// attempt is an append that was sent to the database. Until it is settled, it may still be stored:
+// a server that was paused, or a network that was slow, may deliver it much later.
 type attempt struct {
 	fence int64  // with which it was sent
 	last  uint64 // the sequence number of the last event
 	hash  signalbox.Hash
 }
 
-// Append stores the events in one transaction, and returns when it is on stable storage, as the database understands that. While the database
-// cannot be reached it tries again for some time. It finds out what became of an attempt whose answer was lost.
+// Append stores the events in one transaction, and returns when it is on stable storage, as the
+// database understands that. While the database cannot be reached it tries again for some time. It
+// finds out what became of an attempt whose answer was lost.
 func (j *Journal) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
 	err := driver.Validate(expected, events)
 	var leave func()
@@ -92,7 +93,8 @@ func (j *Journal) append(ctx context.Context, expected uint64, events []signalbo
 }
 
 // send sends an append, and reports whether the database may have received it.
-func (j *Journal) send(ctx context.Context, a attempt, expected uint64, events []signalbox.Event) (sent bool, err error) {
+func (j *Journal) send(ctx context.Context, a attempt, expected uint64,
+	events []signalbox.Event) (sent bool, err error) {
 	size := 0
 	for i := range events {
 		size += driver.EventBytes(&events[i])
@@ -119,23 +121,29 @@ func (j *Journal) send(ctx context.Context, a attempt, expected uint64, events [
 	case refusal != nil:
 		return false, j.refused(refusal, a, expected, events)
 	case warnings.last != nil:
-		// An administrator has made the server not wait for its replica. Settling the attempt waits for the replica again.
+		// An administrator has made the server not wait for its replica. Settling the attempt waits
+		// for the replica again.
 		return true, fmt.Errorf("%w: %s", errWarned, warnings.last.Message)
 	}
 	return true, nil
 }
 
-// errFenced means that an append was refused only because it was sent with another fence than the present one.
-var errFenced = errors.New("an append of this or another process was given up, and this one was sent before that")
+// errFenced means that an append was refused only because it was sent with another fence than the
+// present one.
+var errFenced = errors.New(
+	"an append of this or another process was given up, and this one was sent before that")
 
-// refused returns the error of an append that was not stored, from what the function refusal of the database returned.
-func (j *Journal) refused(refusal []byte, a attempt, expected uint64, events []signalbox.Event) error {
+// refused returns the error of an append that was not stored, from what the function refusal of the
+// database returned.
+func (j *Journal) refused(refusal []byte, a attempt, expected uint64,
+	events []signalbox.Event) error {
 	var head signalbox.Hash
 	if len(refusal) == 16+len(head) {
 		fence := int64(binary.BigEndian.Uint64(refusal))
 		j.fence.Store(fence)
 		copy(head[:], refusal[16:])
-		if err := driver.CheckNext(binary.BigEndian.Uint64(refusal[8:]), head, expected, events); err != nil {
+		if err := driver.CheckNext(binary.BigEndian.Uint64(refusal[8:]), head, expected,
+			events); err != nil {
 			return err
 		}
 		if fence != a.fence {
@@ -153,7 +161,8 @@ func arguments(events []signalbox.Event) []any {
 	n := len(events)
 	if n == 1 {
 		e := &events[0]
-		return []any{e.Time.UnixNano(), []byte(e.Type), []byte(e.Work), []byte(e.Session), []byte(e.Actor), notNull(e.Data), e.Prev[:], e.Hash[:]}
+		return []any{e.Time.UnixNano(), []byte(e.Type), []byte(e.Work), []byte(e.Session),
+			[]byte(e.Actor), notNull(e.Data), e.Prev[:], e.Hash[:]}
 	}
 	times := make([]int64, n)
 	type column = pgtype.FlatArray[[]byte] // which pgx encodes without reflection
@@ -181,8 +190,9 @@ func notNull(data []byte) []byte {
 	return data
 }
 
-// neverStored reports whether an error means that the transaction was rolled back or never sent. After a fatal error it may have been committed:
-// a server that is stopped while it waits for a replica ends the connection after the commit.
+// neverStored reports whether an error means that the transaction was rolled back or never sent.
+// After a fatal error it may have been committed: a server that is stopped while it waits for a
+// replica ends the connection after the commit.
 func neverStored(err error) bool {
 	if failure := (*pgconn.PgError)(nil); errors.As(err, &failure) {
 		return severityOf(failure) == "ERROR"
@@ -190,7 +200,8 @@ func neverStored(err error) bool {
 	return pgconn.SafeToRetry(err)
 }
 
-// severityOf returns the severity in English. Servers before PostgreSQL 9.6 only send a translated one.
+// severityOf returns the severity in English. Servers before PostgreSQL 9.6 only send a translated
+// one.
 func severityOf(failure *pgconn.PgError) string {
 	if failure.SeverityUnlocalized != "" {
 		return failure.SeverityUnlocalized
@@ -205,7 +216,8 @@ func (j *Journal) remember(a attempt) {
 	j.attempts = append(j.attempts, a)
 }
 
-// settle settles all attempts whose outcome is unknown. Calls that read the log call it first, so that events that they do not find are never stored later.
+// settle settles all attempts whose outcome is unknown. Calls that read the log call it first, so
+// that events that they do not find are never stored later.
 func (j *Journal) settle(ctx context.Context) error {
 	j.mu.Lock()
 	attempts := slices.Clone(j.attempts)
@@ -218,7 +230,8 @@ func (j *Journal) settle(ctx context.Context) error {
 	return nil
 }
 
-// settleOne reports whether an attempt was stored. If it was not, the database refuses it when it arrives later.
+// settleOne reports whether an attempt was stored. If it was not, the database refuses it when it
+// arrives later.
 func (j *Journal) settleOne(ctx context.Context, a attempt) (stored bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, j.opts.answer)
 	defer cancel()
@@ -230,11 +243,13 @@ func (j *Journal) settleOne(ctx context.Context, a attempt) (stored bool, err er
 	warnings := warningsOf(conn.Conn().PgConn())
 	warnings.last = nil
 	var answer []byte // the new fence, and the hash of the last event
-	if err := conn.QueryRow(ctx, j.sql("SELECT BOX.fence_appends($1)"), int64(a.last)).Scan(&answer); err != nil {
+	if err := conn.QueryRow(ctx, j.sql("SELECT BOX.fence_appends($1)"),
+		int64(a.last)).Scan(&answer); err != nil {
 		return false, err
 	}
 	if len(answer) < 8 {
-		return false, damaged(errors.New("the database cannot give up an append: its functions or tables were changed"))
+		return false, damaged(
+			errors.New("the database cannot give up an append: its functions or tables were changed"))
 	}
 	j.fence.Store(int64(binary.BigEndian.Uint64(answer)))
 	if warnings.last != nil {

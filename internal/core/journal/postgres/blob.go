@@ -17,7 +17,8 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// pieceBytes is the size of the pieces in which blobs are stored. It is part of the format: where a byte of a blob is follows from it.
+// pieceBytes is the size of the pieces in which blobs are stored. It is part of the format: where a
+// byte of a blob is follows from it.
 const pieceBytes = 1 << 20
 
 // PutBlob stores the bytes of r in pieces, in one transaction.
@@ -73,14 +74,17 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 }
 
 // upload stores the bytes of r.
-func (j *Journal) upload(ctx context.Context, tx pgx.Tx, r io.Reader, b *storedBlob) (digest signalbox.Hash, err error) {
+func (j *Journal) upload(ctx context.Context, tx pgx.Tx, r io.Reader,
+	b *storedBlob) (digest signalbox.Hash, err error) {
 	hash := sha256.New()
 	for buffer := make([]byte, pieceBytes); ; {
 		n, readErr := io.ReadFull(contextReader{ctx, r}, buffer)
 		if n > 0 {
 			hash.Write(buffer[:n])
 			err := j.within(ctx, func(ctx context.Context) error {
-				_, err := tx.Exec(ctx, j.sql("INSERT INTO BOX.blob_pieces (upload, piece, data) VALUES ($1, $2, $3)"), b.upload, b.size/pieceBytes, buffer[:n])
+				_, err := tx.Exec(ctx,
+					j.sql("INSERT INTO BOX.blob_pieces (upload, piece, data) VALUES ($1, $2, $3)"),
+					b.upload, b.size/pieceBytes, buffer[:n])
 				return err
 			})
 			if err != nil {
@@ -97,20 +101,24 @@ func (j *Journal) upload(ctx context.Context, tx pgx.Tx, r io.Reader, b *storedB
 	}
 }
 
-// addBlob makes an upload the bytes of a blob. A blob that is known and undamaged stays as it is, with errKnown.
-func (j *Journal) addBlob(ctx context.Context, tx pgx.Tx, digest signalbox.Hash, b storedBlob) error {
+// addBlob makes an upload the bytes of a blob. A blob that is known and undamaged stays as it is,
+// with errKnown.
+func (j *Journal) addBlob(ctx context.Context, tx pgx.Tx, digest signalbox.Hash,
+	b storedBlob) error {
 	known, err := j.insertBlob(ctx, tx, digest, b)
 	if err != nil || !known {
 		return err
 	}
 	// Reading a large blob over a slow link may take long, so the timeout is for each piece.
-	if _, err := j.verifyBlob(ctx, tx, digest); !errors.Is(err, journal.ErrDamaged) && !errors.Is(err, journal.ErrNoBlob) {
+	if _, err := j.verifyBlob(ctx, tx, digest); !errors.Is(err, journal.ErrDamaged) &&
+		!errors.Is(err, journal.ErrNoBlob) {
 		if err == nil {
 			err = errKnown
 		}
 		return err
 	}
-	if err := j.within(ctx, func(ctx context.Context) error { return j.removeBlob(ctx, tx, digest) }); err != nil {
+	if err := j.within(ctx,
+		func(ctx context.Context) error { return j.removeBlob(ctx, tx, digest) }); err != nil {
 		return err
 	}
 	_, err = j.insertBlob(ctx, tx, digest, b)
@@ -118,9 +126,11 @@ func (j *Journal) addBlob(ctx context.Context, tx pgx.Tx, digest signalbox.Hash,
 }
 
 // insertBlob makes an upload the bytes of a blob, unless the blob is known.
-func (j *Journal) insertBlob(ctx context.Context, tx pgx.Tx, digest signalbox.Hash, b storedBlob) (known bool, err error) {
+func (j *Journal) insertBlob(ctx context.Context, tx pgx.Tx, digest signalbox.Hash,
+	b storedBlob) (known bool, err error) {
 	err = j.within(ctx, func(ctx context.Context) error {
-		tag, err := tx.Exec(ctx, j.sql("INSERT INTO BOX.blobs (digest, upload, size) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"), digest[:], b.upload, b.size)
+		tag, err := tx.Exec(ctx,
+			j.sql("INSERT INTO BOX.blobs (digest, upload, size) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"), digest[:], b.upload, b.size)
 		known = tag.RowsAffected() == 0
 		return err
 	})
@@ -156,8 +166,10 @@ type storedBlob struct {
 func (b storedBlob) pieces() int { return int((b.size + pieceBytes - 1) / pieceBytes) }
 
 // findBlob returns where the bytes of a blob are.
-func (j *Journal) findBlob(ctx context.Context, q queryer, digest signalbox.Hash) (b storedBlob, err error) {
-	err = q.QueryRow(ctx, j.sql("SELECT upload, size FROM BOX.blobs WHERE digest = $1"), digest[:]).Scan(&b.upload, &b.size)
+func (j *Journal) findBlob(ctx context.Context, q queryer, digest signalbox.Hash) (b storedBlob,
+	err error) {
+	err = q.QueryRow(ctx, j.sql("SELECT upload, size FROM BOX.blobs WHERE digest = $1"),
+		digest[:]).Scan(&b.upload, &b.size)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return b, &signalbox.Error{Code: signalbox.CodeNotFound, Err: journal.ErrNoBlob}
 	}
@@ -165,7 +177,8 @@ func (j *Journal) findBlob(ctx context.Context, q queryer, digest signalbox.Hash
 }
 
 // verifyBlob reads a blob and checks its digest.
-func (j *Journal) verifyBlob(ctx context.Context, q queryer, digest signalbox.Hash) (b storedBlob, err error) {
+func (j *Journal) verifyBlob(ctx context.Context, q queryer, digest signalbox.Hash) (b storedBlob,
+	err error) {
 	if b, err = j.findBlob(ctx, q, digest); err != nil {
 		return b, err
 	}
@@ -184,9 +197,12 @@ func (j *Journal) verifyBlob(ctx context.Context, q queryer, digest signalbox.Ha
 }
 
 // piece returns a piece of a blob.
-func (j *Journal) piece(ctx context.Context, q queryer, b storedBlob, piece int) (data []byte, err error) {
+func (j *Journal) piece(ctx context.Context, q queryer, b storedBlob, piece int) (data []byte,
+	err error) {
 	err = j.within(ctx, func(ctx context.Context) error {
-		return q.QueryRow(ctx, j.sql("SELECT data FROM BOX.blob_pieces WHERE upload = $1 AND piece = $2"), b.upload, piece).Scan(&data)
+		return q.QueryRow(ctx,
+			j.sql("SELECT data FROM BOX.blob_pieces WHERE upload = $1 AND piece = $2"), b.upload,
+			piece).Scan(&data)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = damaged(fmt.Errorf("piece %d of it is missing", piece))
@@ -194,7 +210,8 @@ func (j *Journal) piece(ctx context.Context, q queryer, b storedBlob, piece int)
 	return data, err
 }
 
-// GetBlob reads the blob once to verify it, and returns it from the start. Its pieces are read when they are needed.
+// GetBlob reads the blob once to verify it, and returns it from the start. Its pieces are read when
+// they are needed.
 func (j *Journal) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCloser, error) {
 	inner, leave, err := j.calls.Begin(ctx)
 	if err != nil {
@@ -212,7 +229,8 @@ func (j *Journal) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCl
 	return &blobReader{journal: j, blob: b, digest: digest, hash: sha256.New()}, nil
 }
 
-// blobReader reads the pieces of a blob. They may have been replaced after they were verified, so it verifies them again.
+// blobReader reads the pieces of a blob. They may have been replaced after they were verified, so
+// it verifies them again.
 type blobReader struct {
 	journal *Journal
 	blob    storedBlob
@@ -319,7 +337,8 @@ func (b openBlob) readPiece(ctx context.Context, p []byte, offset int64) (int, e
 	within := offset % pieceBytes
 	want := min(int64(len(p)), pieceBytes-within, b.blob.size-offset)
 	var data []byte
-	err := b.journal.pool.QueryRow(ctx, b.journal.sql("SELECT substring(data FROM $3 FOR $4) FROM BOX.blob_pieces WHERE upload = $1 AND piece = $2"),
+	err := b.journal.pool.QueryRow(ctx,
+		b.journal.sql("SELECT substring(data FROM $3 FOR $4) FROM BOX.blob_pieces WHERE upload = $1 AND piece = $2"),
 		b.blob.upload, offset/pieceBytes, within+1, want).Scan(&data)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -332,11 +351,16 @@ func (b openBlob) readPiece(ctx context.Context, p []byte, offset int64) (int, e
 	return copy(p, data), nil
 }
 
-// DeleteBlob destroys the bytes of a blob. PostgreSQL overwrites them when it next vacuums the table.
+// DeleteBlob destroys the bytes of a blob. PostgreSQL overwrites them when it next vacuums the
+// table.
 func (j *Journal) DeleteBlob(ctx context.Context, digest signalbox.Hash) error {
 	ctx, leave, err := j.calls.Begin(ctx)
 	if err == nil {
-		err = closedCause(ctx, j.transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return j.removeBlob(ctx, tx, digest) }))
+		err = closedCause(ctx,
+			j.transact(ctx, func(ctx context.Context,
+				tx pgx.Tx) error {
+				return j.removeBlob(ctx, tx, digest)
+			}))
 		leave()
 	}
 	if err != nil {
@@ -346,7 +370,8 @@ func (j *Journal) DeleteBlob(ctx context.Context, digest signalbox.Hash) error {
 }
 
 func (j *Journal) removeBlob(ctx context.Context, tx pgx.Tx, digest signalbox.Hash) error {
-	if _, err := tx.Exec(ctx, j.sql("DELETE FROM BOX.blob_pieces WHERE upload IN (SELECT upload FROM BOX.blobs WHERE digest = $1)"), digest[:]); err != nil {
+	if _, err := tx.Exec(ctx,
+		j.sql("DELETE FROM BOX.blob_pieces WHERE upload IN (SELECT upload FROM BOX.blobs WHERE digest = $1)"), digest[:]); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, j.sql("DELETE FROM BOX.blobs WHERE digest = $1"), digest[:])

@@ -34,7 +34,8 @@ func TestBlobChangesWhileRead(t *testing.T) {
 // deadlines records the deadline of each statement that reads a piece.
 type deadlines struct{ pieces []time.Time }
 
-func (d *deadlines) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+func (d *deadlines) TraceQueryStart(ctx context.Context, _ *pgx.Conn,
+	query pgx.TraceQueryStartData) context.Context {
 	if strings.HasPrefix(query.SQL, "SELECT data FROM") {
 		end, _ := ctx.Deadline()
 		d.pieces = append(d.pieces, end)
@@ -44,7 +45,8 @@ func (d *deadlines) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.
 
 func (d *deadlines) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// Storing a large blob again reads it, which may take long over a slow link: the timeout is for each piece.
+// Storing a large blob again reads it, which may take long over a slow link: the timeout is for
+// each piece.
 func TestKnownBlobIsReadSlowly(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()

@@ -32,11 +32,13 @@ func TestClearTextPassword(t *testing.T) {
 		}
 	}()
 	for _, parameters := range []string{"", "&sslmode=disable", "&sslmode=allow"} {
-		j, err := Open(t.Context(), "postgres://ann@"+listener.Addr().String()+"/shop?connect_timeout=60"+parameters, Options{Schema: "shop"})
+		j, err := Open(t.Context(), "postgres://ann@"+listener.Addr().String()+
+			"/shop?connect_timeout=60"+parameters, Options{Schema: "shop"})
 		if err == nil {
 			j.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), "not allowed without TLS") || strings.ContainsAny(err.Error(), "\n\t") || strings.Contains(err.Error(), password) {
+		if err == nil || !strings.Contains(err.Error(), "not allowed without TLS") ||
+			strings.ContainsAny(err.Error(), "\n\t") || strings.Contains(err.Error(), password) {
 			t.Errorf("%q: %v", parameters, err)
 		}
 		if signalbox.CodeOf(err) != signalbox.CodeFailed {

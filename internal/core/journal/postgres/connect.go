@@ -32,12 +32,15 @@ func configure(address string) (*pgxpool.Config, error) {
 		if file := (*fs.PathError)(nil); errors.As(err, &file) {
 			reason = fmt.Errorf("a file that the address of the database names: %w", file)
 		}
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: reason, Hint: "write postgres://USER@HOST/DATABASE; put the password into ~/.pgpass or PGPASSWORD"}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: reason,
+			Hint: "write postgres://USER@HOST/DATABASE; put the password into ~/.pgpass or PGPASSWORD"}
 	}
-	config.MaxConns, config.MaxConnIdleTime, config.HealthCheckPeriod = connections, idleTime, idleTime
+	config.MaxConns, config.MaxConnIdleTime, config.HealthCheckPeriod = connections, idleTime,
+		idleTime
 	config.PingTimeout = connectTimeout
 	config.BeforeClose = func(c *pgx.Conn) {
-		// Pgx reads what the server still sends, for up to 15 seconds. A server that hangs sends nothing, and Close would wait.
+		// Pgx reads what the server still sends, for up to 15 seconds. A server that hangs sends
+		// nothing, and Close would wait.
 		network := c.PgConn().Conn()
 		time.AfterFunc(drainTimeout, func() { network.Close() })
 	}
@@ -57,13 +60,16 @@ func configure(address string) (*pgxpool.Config, error) {
 	}
 	settings := conn.RuntimeParams
 	settings["application_name"] = "signalbox"
-	settings["search_path"] = "pg_catalog, pg_temp" // nothing of other schemas is used by accident, and the functions need not set it
+	// nothing of other schemas is used by accident, and the functions need not set it
+	settings["search_path"] = "pg_catalog, pg_temp"
 	settings["synchronous_commit"] = "on"
-	settings["default_transaction_isolation"] = "read committed" // each statement sees what was committed before it
+	// each statement sees what was committed before it
+	settings["default_transaction_isolation"] = "read committed"
 	settings["lock_timeout"] = fmt.Sprint(lockTimeout.Milliseconds())
 	settings["statement_timeout"] = "0"
 	// The server notices within a minute that a machine is gone, and frees its locks.
-	settings["tcp_keepalives_idle"], settings["tcp_keepalives_interval"], settings["tcp_keepalives_count"] = "30", "10", "3"
+	settings["tcp_keepalives_idle"], settings["tcp_keepalives_interval"],
+		settings["tcp_keepalives_count"] = "30", "10", "3"
 	config.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
 		neverCancel(c)
 		return nil
@@ -71,21 +77,23 @@ func configure(address string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// mayLackTLS reports whether a connection over the network may have no TLS. A server that poses as the database could then ask for the password in
-// clear text.
+// mayLackTLS reports whether a connection over the network may have no TLS. A server that poses as
+// the database could then ask for the password in clear text.
 func mayLackTLS(c *pgconn.Config) bool {
 	open := func(host string, secure *tls.Config) bool {
 		network, _ := pgconn.NetworkAddress(host, c.Port)
 		return secure == nil && network != "unix"
 	}
-	return open(c.Host, c.TLSConfig) || slices.ContainsFunc(c.Fallbacks, func(f *pgconn.FallbackConfig) bool { return open(f.Host, f.TLSConfig) })
+	return open(c.Host, c.TLSConfig) ||
+		slices.ContainsFunc(c.Fallbacks,
+			func(f *pgconn.FallbackConfig) bool { return open(f.Host, f.TLSConfig) })
 }
 
 // pgxConnectTimeout is what pgx sets if the address does not.
 const pgxConnectTimeout = 2 * time.Minute
 
-// neverCancel makes a connection send no requests to cancel its statements. A server that waits for its replica obeys such a request by showing a
-// transaction that the replica does not have.
+// neverCancel makes a connection send no requests to cancel its statements. A server that waits for
+// its replica obeys such a request by showing a transaction that the replica does not have.
 func neverCancel(c *pgx.ConnConfig) {
 	var connected atomic.Bool
 	dial := c.DialFunc

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A connection does not ask the server to cancel a statement: that would make a server that waits for its replica show what the replica does not have.
+// A connection does not ask the server to cancel a statement: that would make a server that waits
+// for its replica show what the replica does not have.
 func TestNeverCancel(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()
@@ -18,7 +19,8 @@ func TestNeverCancel(t *testing.T) {
 	}
 }
 
-// A connection that is given up is closed soon, although the server hangs: closing the journal waits for it.
+// A connection that is given up is closed soon, although the server hangs: closing the journal
+// waits for it.
 func TestHangingConnectionIsClosed(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()
@@ -26,7 +28,8 @@ func TestHangingConnectionIsClosed(t *testing.T) {
 	must(t, err)
 	defer conn.Release()
 	j.pool.Config().BeforeClose(conn.Conn())
-	if _, err := conn.Conn().PgConn().Conn().Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) { // the server sends nothing
+	// the server sends nothing
+	if _, err := conn.Conn().PgConn().Conn().Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("error %v, want %v", err, net.ErrClosed)
 	}
 }

@@ -16,7 +16,8 @@ func (r slowReader) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestAppendDoesNotWaitForUploads checks that blobs whose bytes come slowly leave connections for everything else.
+// TestAppendDoesNotWaitForUploads checks that blobs whose bytes come slowly leave connections for
+// everything else.
 func TestAppendDoesNotWaitForUploads(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()
@@ -41,12 +42,14 @@ func TestAppendDoesNotWaitForUploads(t *testing.T) {
 	}
 }
 
-// TestClosingNotifiesOthers checks that the events of a command that ends after its append are seen at once, not when the others poll.
+// TestClosingNotifiesOthers checks that the events of a command that ends after its append are seen
+// at once, not when the others poll.
 func TestClosingNotifiesOthers(t *testing.T) {
 	schema := newSchema()
 	openJournal(t, schema).Close()
 	open := func(poll time.Duration) *Journal {
-		j, err := Open(t.Context(), shared.Need(t).Address, Options{Schema: schema, poll: poll, patience: time.Minute, notice: time.Minute})
+		j, err := Open(t.Context(), shared.Need(t).Address,
+			Options{Schema: schema, poll: poll, patience: time.Minute, notice: time.Minute})
 		must(t, err)
 		return j
 	}
@@ -68,7 +71,8 @@ func TestWatchWithoutNotifications(t *testing.T) {
 	defer j.Close()
 	must(t, j.Grant(t.Context(), worker, Work))
 	execute(t, "ALTER ROLE "+worker+" CONNECTION LIMIT 1")
-	watcher, err := Open(t.Context(), as(t, worker), Options{Schema: schema, poll: 10 * time.Millisecond})
+	watcher, err := Open(t.Context(), as(t, worker),
+		Options{Schema: schema, poll: 10 * time.Millisecond})
 	must(t, err)
 	defer watcher.Close()
 	must(t, appendEvent(t, j, 1))

@@ -30,7 +30,8 @@ func TestDiskFull(t *testing.T) {
 		"put":    func() error { _, err := j.PutBlob(t.Context(), bytes.NewReader(data)); return err },
 	} {
 		err := call()
-		if err == nil || !strings.Contains(err.Error(), "the disk of the database is full") || signalbox.HintOf(err) == "" || errors.Is(err, journal.ErrUnavailable) {
+		if err == nil || !strings.Contains(err.Error(), "the disk of the database is full") ||
+			signalbox.HintOf(err) == "" || errors.Is(err, journal.ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if name == "append" && !errors.Is(err, journal.ErrNotStored) {

@@ -12,7 +12,8 @@ import (
 	"signalbox"
 )
 
-// Rights are what a role of the database may do with a box. Its owner, who created it, may do everything.
+// Rights are what a role of the database may do with a box. Its owner, who created it, may do
+// everything.
 type Rights int
 
 const (
@@ -20,12 +21,13 @@ const (
 	Nothing Rights = iota
 	// Read allows to read events and blobs.
 	Read
-	// Work also allows to append events and to store blobs: all that a process needs that runs agents. Only the owner deletes blobs, which
-	// redacting needs, and migrates the tables.
+	// Work also allows to append events and to store blobs: all that a process needs that runs
+	// agents. Only the owner deletes blobs, which redacting needs, and migrates the tables.
 	Work
 )
 
-// grants are the statements that give rights, without the role. Each right includes the previous ones.
+// grants are the statements that give rights, without the role. Each right includes the previous
+// ones.
 var grants = map[Rights][]string{
 	Read: {
 		"GRANT USAGE ON SCHEMA BOX TO",
@@ -41,7 +43,11 @@ var grants = map[Rights][]string{
 func (j *Journal) Grant(ctx context.Context, role string, rights Rights) error {
 	ctx, leave, err := j.calls.Begin(ctx)
 	if err == nil {
-		err = closedCause(ctx, j.transact(ctx, func(ctx context.Context, tx pgx.Tx) error { return j.grant(ctx, tx, role, rights) }))
+		err = closedCause(ctx,
+			j.transact(ctx, func(ctx context.Context,
+				tx pgx.Tx) error {
+				return j.grant(ctx, tx, role, rights)
+			}))
 		leave()
 	}
 	if err != nil {
@@ -50,7 +56,8 @@ func (j *Journal) Grant(ctx context.Context, role string, rights Rights) error {
 	return nil
 }
 
-// IsOwner reports whether a role owns the tables; "" is the user of the connection, who may also be a member of the role that does.
+// IsOwner reports whether a role owns the tables; "" is the user of the connection, who may also be
+// a member of the role that does.
 func (j *Journal) IsOwner(ctx context.Context, role string) (bool, error) {
 	ctx, leave, err := j.calls.Begin(ctx)
 	if err != nil {
@@ -70,13 +77,19 @@ func (j *Journal) grant(ctx context.Context, tx pgx.Tx, role string, rights Righ
 		return err
 	}
 	switch {
-	case strings.EqualFold(role, "public"): // PostgreSQL has no such role: it means everybody, even in quotes
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is not a role: in PostgreSQL it means everybody", role), Hint: "name the role that a machine uses"}
+	case strings.EqualFold(role,
+		"public"): // PostgreSQL has no such role: it means everybody, even in quotes
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("%s is not a role: in PostgreSQL it means everybody", role),
+			Hint: "name the role that a machine uses"}
 	case !v.owner:
 		// Without this check GRANT would only warn that nothing was granted.
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("only the owner of the ledger, %s, can grant rights", v.ownerName), Hint: "use the address of the journal with the user " + v.ownerName}
+		return &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("only the owner of the ledger, %s, can grant rights", v.ownerName),
+			Hint: "use the address of the journal with the user " + v.ownerName}
 	case role == v.ownerName:
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s owns the ledger, and has all rights", role)}
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: fmt.Errorf("%s owns the ledger, and has all rights", role)}
 	}
 	statements := []string{
 		"REVOKE ALL ON ALL TABLES IN SCHEMA BOX FROM",
@@ -89,8 +102,10 @@ func (j *Journal) grant(ctx context.Context, tx pgx.Tx, role string, rights Righ
 	for _, statement := range statements {
 		_, err := tx.Exec(ctx, j.sql(statement)+" "+pgx.Identifier{role}.Sanitize())
 		if failure := (*pgconn.PgError)(nil); errors.As(err, &failure) && failure.Code == "42704" {
-			return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no role %s", role),
-				Hint: fmt.Sprintf("create it: CREATE ROLE %s LOGIN", pgx.Identifier{role}.Sanitize())}
+			return &signalbox.Error{Code: signalbox.CodeNotFound,
+				Err: fmt.Errorf("there is no role %s", role),
+				Hint: fmt.Sprintf("create it: CREATE ROLE %s LOGIN",
+					pgx.Identifier{role}.Sanitize())}
 		}
 		if err != nil {
 			return err

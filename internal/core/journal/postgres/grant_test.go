@@ -29,7 +29,8 @@ func newRole(t testing.TB) string {
 	return role
 }
 
-// A worker can do all that running agents needs, and cannot change, delete or forge events. A reader can only read.
+// A worker can do all that running agents needs, and cannot change, delete or forge events. A
+// reader can only read.
 func TestGrant(t *testing.T) {
 	schema, owner := newSchema(), newRole(t)
 	execute(t, "CREATE SCHEMA "+schema+" AUTHORIZATION "+owner)
@@ -52,7 +53,8 @@ func TestGrant(t *testing.T) {
 	forReader, err := Open(t.Context(), as(t, reader), Options{Schema: schema})
 	must(t, err)
 	defer forReader.Close()
-	if j, err := Open(t.Context(), as(t, stranger), Options{Schema: schema}); err == nil || !strings.Contains(err.Error(), "the user has no right") {
+	if j, err := Open(t.Context(), as(t, stranger), Options{Schema: schema}); err == nil ||
+		!strings.Contains(err.Error(), "the user has no right") {
 		j.Close()
 		t.Errorf("a stranger: %v", err)
 	}
@@ -68,13 +70,22 @@ func TestGrant(t *testing.T) {
 			}
 			return err
 		},
-		"put":           func(j *Journal) error { _, err := j.PutBlob(t.Context(), strings.NewReader("new")); return err },
-		"settle append": func(j *Journal) error { _, err := j.settleOne(t.Context(), attempt{}); return err },
+		"put": func(
+			j *Journal) error {
+			_, err := j.PutBlob(t.Context(), strings.NewReader("new"))
+			return err
+		},
+		"settle append": func(
+			j *Journal) error {
+			_, err := j.settleOne(t.Context(), attempt{})
+			return err
+		},
 	} {
 		if err := write(forWorker); err != nil {
 			t.Errorf("%s by a worker: %v", name, err)
 		}
-		if err := write(forReader); err == nil || !strings.Contains(err.Error(), "permission denied") {
+		if err := write(forReader); err == nil ||
+			!strings.Contains(err.Error(), "permission denied") {
 			t.Errorf("%s by a reader: %v", name, err)
 		}
 	}
@@ -88,7 +99,8 @@ func TestGrant(t *testing.T) {
 		if err := j.DeleteBlob(t.Context(), kept); err == nil || signalbox.HintOf(err) == "" {
 			t.Errorf("delete by a %s: %v", name, err)
 		}
-		if err := j.Grant(t.Context(), stranger, Work); err == nil || !strings.Contains(err.Error(), "only the owner of the ledger, "+owner) {
+		if err := j.Grant(t.Context(), stranger, Work); err == nil ||
+			!strings.Contains(err.Error(), "only the owner of the ledger, "+owner) {
 			t.Errorf("grant by a %s: %v", name, err)
 		}
 	}
@@ -102,12 +114,18 @@ func TestGrant(t *testing.T) {
 		must(t, err)
 		defer conn.Close(t.Context())
 		for _, statement := range []string{
-			"UPDATE BOX.events SET type = 'x'", "DELETE FROM BOX.events", "TRUNCATE BOX.events", "DROP TABLE BOX.events", "DROP SCHEMA BOX CASCADE",
+			"UPDATE BOX.events SET type = 'x'", "DELETE FROM BOX.events", "TRUNCATE BOX.events",
+			"DROP TABLE BOX.events", "DROP SCHEMA BOX CASCADE",
 			"INSERT INTO BOX.events VALUES (100, 1, 'x', 'x', 'x', 'x', 'x', sha256('x'), sha256('x'))",
-			"ALTER TABLE BOX.events DISABLE TRIGGER ALL", "DROP TRIGGER events_are_never_changed ON BOX.events", "SET session_replication_role = replica",
-			"CREATE TABLE BOX.more (x int)", "CREATE OR REPLACE FUNCTION BOX.refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
-			"UPDATE BOX.format SET version = 2", "UPDATE BOX.format SET fence = 0", "UPDATE BOX.blob_pieces SET data = ''", "DELETE FROM BOX.blobs",
-			"ALTER FUNCTION BOX.append_events OWNER TO " + user, "SELECT BOX.refusal(1)", "GRANT UPDATE ON BOX.events TO " + user,
+			"ALTER TABLE BOX.events DISABLE TRIGGER ALL",
+			"DROP TRIGGER events_are_never_changed ON BOX.events",
+			"SET session_replication_role = replica",
+			"CREATE TABLE BOX.more (x int)",
+			"CREATE OR REPLACE FUNCTION BOX.refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+			"UPDATE BOX.format SET version = 2", "UPDATE BOX.format SET fence = 0",
+			"UPDATE BOX.blob_pieces SET data = ''", "DELETE FROM BOX.blobs",
+			"ALTER FUNCTION BOX.append_events OWNER TO " + user, "SELECT BOX.refusal(1)",
+			"GRANT UPDATE ON BOX.events TO " + user,
 		} {
 			tag, err := conn.Exec(t.Context(), owned.sql(statement))
 			if err == nil && !(strings.HasPrefix(statement, "GRANT") && tag.String() == "GRANT") {
@@ -115,7 +133,9 @@ func TestGrant(t *testing.T) {
 			}
 		}
 		var changed bool
-		must(t, conn.QueryRow(t.Context(), "SELECT has_table_privilege($1, 'UPDATE, DELETE, TRUNCATE, INSERT, TRIGGER')", schema+".events").Scan(&changed))
+		must(t, conn.QueryRow(t.Context(),
+			"SELECT has_table_privilege($1, 'UPDATE, DELETE, TRUNCATE, INSERT, TRIGGER')", schema+
+				".events").Scan(&changed))
 		if changed {
 			t.Errorf("%s may change events", user)
 		}
@@ -130,8 +150,10 @@ func TestGrant(t *testing.T) {
 				"that continues nothing": fmt.Sprintf(forgery, seq, strings.Repeat("77", 32)),
 			} {
 				var refusal []byte
-				if err := conn.QueryRow(t.Context(), owned.sql(statement)).Scan(&refusal); err != nil || refusal == nil {
-					t.Errorf("an append %s: refusal %x, %v, after %s", name, refusal, err, statement)
+				if err := conn.QueryRow(t.Context(),
+					owned.sql(statement)).Scan(&refusal); err != nil || refusal == nil {
+					t.Errorf("an append %s: refusal %x, %v, after %s", name, refusal, err,
+						statement)
 				}
 			}
 		}
@@ -150,7 +172,9 @@ func testForgedEvents(t *testing.T, conn *pgx.Conn, owner *Journal, seq uint64) 
 		var fence int64
 		must(t, conn.QueryRow(t.Context(), owner.sql("SELECT fence FROM BOX.format")).Scan(&fence))
 		var refusal []byte
-		if err := conn.QueryRow(t.Context(), statement, append([]any{1, fence, int64(seq)}, fields...)...).Scan(&refusal); err == nil && (refusal == nil || binary.BigEndian.Uint64(refusal) != uint64(fence)) {
+		if err := conn.QueryRow(t.Context(), statement,
+			append([]any{1, fence, int64(seq)}, fields...)...).Scan(&refusal); err == nil &&
+			(refusal == nil || binary.BigEndian.Uint64(refusal) != uint64(fence)) {
 			t.Errorf("%s: refusal %x", name, refusal)
 		}
 	}
@@ -171,21 +195,26 @@ func testForgedEvents(t *testing.T, conn *pgx.Conn, owner *Journal, seq uint64) 
 	shifted[1].Prev = shifted[1].Hash
 	fields := arguments(shifted)
 	hashes := &fields[len(fields)-1]
-	*hashes = pgtype.Array[[]byte]{Elements: (*hashes).(pgtype.FlatArray[[]byte]), Dims: []pgtype.ArrayDimension{{Length: 2, LowerBound: 0}}, Valid: true}
+	*hashes = pgtype.Array[[]byte]{Elements: (*hashes).(pgtype.FlatArray[[]byte]),
+		Dims: []pgtype.ArrayDimension{{Length: 2, LowerBound: 0}}, Valid: true}
 	forged("hashes with other bounds", owner.appendMany, fields)
 	// Names of the caller are not used in the place of those of the database.
 	own := newSchema()
 	execute(t, "CREATE SCHEMA "+own)
 	execute(t, "GRANT USAGE ON SCHEMA "+own+" TO public")
-	execute(t, "CREATE FUNCTION "+own+".same(bytea, bytea) RETURNS boolean LANGUAGE sql AS 'SELECT octet_length($1) = octet_length($2)'")
-	execute(t, "CREATE OPERATOR "+own+".= (LEFTARG = bytea, RIGHTARG = bytea, FUNCTION = "+own+".same)")
+	execute(t, "CREATE FUNCTION "+own+
+		".same(bytea, bytea) RETURNS boolean LANGUAGE sql AS 'SELECT octet_length($1) = octet_length($2)'")
+	execute(t, "CREATE OPERATOR "+own+".= (LEFTARG = bytea, RIGHTARG = bytea, FUNCTION = "+own+
+		".same)")
 	_, err := conn.Exec(t.Context(), "SET search_path = "+own+", pg_catalog")
 	must(t, err)
 	unrelated := next
 	unrelated.Prev[0] ^= 1
-	forged("an event that only another operator calls equal", owner.appendOne, arguments([]signalbox.Event{unrelated}))
+	forged("an event that only another operator calls equal", owner.appendOne,
+		arguments([]signalbox.Event{unrelated}))
 	pair[0] = unrelated
-	forged("events of which only another operator calls the first equal", owner.appendMany, arguments(pair))
+	forged("events of which only another operator calls the first equal", owner.appendMany,
+		arguments(pair))
 }
 
 // Whoever can log in to the database, or read the ledger, cannot hold up its appends.
@@ -199,12 +228,15 @@ func TestStrangerCannotLock(t *testing.T) {
 	defer conn.Close(t.Context())
 	_, err = conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", j.lock)
 	must(t, err)
-	for _, statement := range []string{"BEGIN", j.sql("SELECT * FROM BOX.format"), j.sql("SELECT * FROM BOX.events")} {
+	for _, statement := range []string{"BEGIN", j.sql("SELECT * FROM BOX.format"),
+		j.sql("SELECT * FROM BOX.events")} {
 		_, err := conn.Exec(t.Context(), statement)
 		must(t, err)
 	}
 	var blocked bool
-	must(t, conn.QueryRow(t.Context(), "SELECT has_table_privilege($1, 'UPDATE, DELETE, TRUNCATE, INSERT')", j.schema+".format").Scan(&blocked))
+	must(t, conn.QueryRow(t.Context(),
+		"SELECT has_table_privilege($1, 'UPDATE, DELETE, TRUNCATE, INSERT')", j.schema+
+			".format").Scan(&blocked))
 	if blocked {
 		t.Error("a reader may lock the table format")
 	}
@@ -216,15 +248,19 @@ func TestStrangerCannotLock(t *testing.T) {
 func TestGrantRefusals(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()
-	if err := j.Grant(t.Context(), "no such role; --", Work); signalbox.CodeOf(err) != signalbox.CodeNotFound || !strings.Contains(signalbox.HintOf(err), `CREATE ROLE "no such role; --" LOGIN`) {
+	if err := j.Grant(t.Context(), "no such role; --",
+		Work); signalbox.CodeOf(err) != signalbox.CodeNotFound ||
+		!strings.Contains(signalbox.HintOf(err), `CREATE ROLE "no such role; --" LOGIN`) {
 		t.Errorf("an unknown role: %v, %q", err, signalbox.HintOf(err))
 	}
 	for _, everybody := range []string{"public", "PUBLIC", "Public"} {
-		if err := j.Grant(t.Context(), everybody, Read); signalbox.CodeOf(err) != signalbox.CodeUsage {
+		if err := j.Grant(t.Context(), everybody,
+			Read); signalbox.CodeOf(err) != signalbox.CodeUsage {
 			t.Errorf("%s: %v", everybody, err)
 		}
 	}
-	if err := j.Grant(t.Context(), "signalbox", Read); signalbox.CodeOf(err) != signalbox.CodeUsage {
+	if err := j.Grant(t.Context(), "signalbox",
+		Read); signalbox.CodeOf(err) != signalbox.CodeUsage {
 		t.Errorf("the owner: %v", err)
 	}
 }
@@ -243,14 +279,16 @@ func TestForgedFirstEvent(t *testing.T) {
 			events = append(events, second)
 		}
 		var refusal []byte
-		err := j.pool.QueryRow(t.Context(), statement, append([]any{1, int64(0), int64(0)}, arguments(events)...)...).Scan(&refusal)
+		err := j.pool.QueryRow(t.Context(), statement,
+			append([]any{1, int64(0), int64(0)}, arguments(events)...)...).Scan(&refusal)
 		if err != nil || refusal == nil || binary.BigEndian.Uint64(refusal) != 0 {
 			t.Errorf("%s: refusal %x, %v", statement, refusal, err)
 		}
 	}
 }
 
-// The functions run as the owner. A type of the caller must not take the place of one of the database: its checks would run as the owner, too.
+// The functions run as the owner. A type of the caller must not take the place of one of the
+// database: its checks would run as the owner, too.
 func TestWorkerCannotRunAsOwner(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()
@@ -261,7 +299,8 @@ func TestWorkerCannotRunAsOwner(t *testing.T) {
 		"SELECT BOX.append_events(1, 0, 5, '{1}', '{x}', '{x}', '{x}', '{x}', '{x}', ARRAY[sha256('x')], ARRAY[sha256('x')])",
 		"SELECT BOX.fence_appends(5)",
 	} {
-		conn, err := pgx.Connect(t.Context(), as(t, worker)) // a connection compiles each function once
+		// a connection compiles each function once
+		conn, err := pgx.Connect(t.Context(), as(t, worker))
 		must(t, err)
 		defer conn.Close(t.Context())
 		for _, prepare := range []string{

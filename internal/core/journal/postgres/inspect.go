@@ -56,7 +56,8 @@ func (j *Journal) Inspect(ctx context.Context) ([]journal.Finding, error) {
 	return findings, nil
 }
 
-// inspectServer looks at the version of the server, its connections, and whether they are encrypted.
+// inspectServer looks at the version of the server, its connections, and whether they are
+// encrypted.
 func (j *Journal) inspectServer(ctx context.Context) ([]journal.Finding, error) {
 	var (
 		number, used, maximum int
@@ -72,36 +73,49 @@ func (j *Journal) inspectServer(ctx context.Context) ([]journal.Finding, error) 
 	}
 	server := journal.Finding{Name: "server", Level: journal.OK, Detail: fmt.Sprintf("PostgreSQL %s, database %s, schema %s, user %s", name, database, j.opts.Schema, user)}
 	if number < oldestServer*10000 {
-		server.Level, server.Fix = journal.Warning, fmt.Sprintf("update to PostgreSQL %d or newer", oldestServer)
+		server.Level, server.Fix = journal.Warning, fmt.Sprintf("update to PostgreSQL %d or newer",
+			oldestServer)
 	}
 	findings := []journal.Finding{server}
 	if !local && !encrypted {
-		findings = append(findings, journal.Finding{Name: "encryption", Level: journal.Warning, Detail: "the connection to the database is not encrypted: others on the network can read and change the ledger",
-			Fix: "turn on ssl on the server, and add sslmode=verify-full to the address of the journal"})
+		findings = append(findings, journal.Finding{Name: "encryption", Level: journal.Warning,
+			Detail: "the connection to the database is not encrypted: others on the network can read and change the ledger",
+			Fix:    "turn on ssl on the server, and add sslmode=verify-full to the address of the journal"})
 	}
 	if free := maximum - used; free < 2*connections {
-		findings = append(findings, journal.Finding{Name: "connections", Level: journal.Warning, Detail: fmt.Sprintf("%d of %d connections of the server are used; each process needs up to %d", used, maximum, connections+1),
+		findings = append(findings, journal.Finding{Name: "connections", Level: journal.Warning,
+			Detail: fmt.Sprintf(
+				"%d of %d connections of the server are used; each process needs up to %d", used,
+				maximum, connections+1),
 			Fix: "raise max_connections on the server"})
 	}
 	return findings, nil
 }
 
-// durability returns the settings of the server that decide whether what it acknowledges survives a power failure.
+// durability returns the settings of the server that decide whether what it acknowledges survives a
+// power failure.
 func durability(ctx context.Context, q queryer) (findings []journal.Finding, err error) {
 	var fsync, pages, commit string
-	if err := q.QueryRow(ctx, "SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')").Scan(&fsync, &pages, &commit); err != nil {
+	if err := q.QueryRow(ctx,
+		"SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')").Scan(&fsync, &pages, &commit); err != nil {
 		return nil, err
 	}
 	if fsync != "on" {
-		findings = append(findings, journal.Finding{Name: "fsync", Level: journal.Problem, Detail: "fsync is off on the database server: a power failure loses events, or the whole ledger", Fix: "set fsync = on in postgresql.conf"})
+		findings = append(findings, journal.Finding{Name: "fsync", Level: journal.Problem,
+			Detail: "fsync is off on the database server: a power failure loses events, or the whole ledger", Fix: "set fsync = on in postgresql.conf"})
 	}
 	if pages != "on" {
-		findings = append(findings, journal.Finding{Name: "full_page_writes", Level: journal.Warning, Detail: "full_page_writes is off on the database server: a power failure can damage the ledger",
-			Fix: "set full_page_writes = on in postgresql.conf, unless the file system never writes parts of a page"})
+		findings = append(findings, journal.Finding{Name: "full_page_writes",
+			Level:  journal.Warning,
+			Detail: "full_page_writes is off on the database server: a power failure can damage the ledger",
+			Fix:    "set full_page_writes = on in postgresql.conf, unless the file system never writes parts of a page"})
 	}
-	if commit != "on" && commit != "remote_apply" { // signalbox turns it on, but something between it and the server may not pass that on
-		findings = append(findings, journal.Finding{Name: "synchronous_commit", Level: journal.Problem, Detail: fmt.Sprintf("synchronous_commit is %s: a power failure loses events", commit),
-			Fix: "set synchronous_commit = on for the database"})
+	// signalbox turns it on, but something between it and the server may not pass that on
+	if commit != "on" && commit != "remote_apply" {
+		findings = append(findings, journal.Finding{Name: "synchronous_commit",
+			Level:  journal.Problem,
+			Detail: fmt.Sprintf("synchronous_commit is %s: a power failure loses events", commit),
+			Fix:    "set synchronous_commit = on for the database"})
 	}
 	return findings, nil
 }
@@ -109,7 +123,8 @@ func durability(ctx context.Context, q queryer) (findings []journal.Finding, err
 func (j *Journal) inspectDurability(ctx context.Context) ([]journal.Finding, error) {
 	findings, err := durability(ctx, j.pool)
 	if err == nil && len(findings) == 0 {
-		findings = []journal.Finding{{Name: "durability", Level: journal.OK, Detail: "fsync, full_page_writes and synchronous_commit are on"}}
+		findings = []journal.Finding{{Name: "durability", Level: journal.OK,
+			Detail: "fsync, full_page_writes and synchronous_commit are on"}}
 	}
 	return findings, err
 }
@@ -121,7 +136,8 @@ type replica struct {
 }
 
 func (j *Journal) inspectReplicas(ctx context.Context) ([]journal.Finding, error) {
-	rows, err := j.pool.Query(ctx, "SELECT coalesce(nullif(application_name, ''), host(client_addr)), state, sync_state, pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn)::bigint FROM pg_stat_replication")
+	rows, err := j.pool.Query(ctx,
+		"SELECT coalesce(nullif(application_name, ''), host(client_addr)), state, sync_state, pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn)::bigint FROM pg_stat_replication")
 	if err != nil {
 		return nil, err
 	}
@@ -130,13 +146,15 @@ func (j *Journal) inspectReplicas(ctx context.Context) ([]journal.Finding, error
 		return nil, err
 	}
 	var wanted string
-	if err := j.pool.QueryRow(ctx, "SELECT current_setting('synchronous_standby_names')").Scan(&wanted); err != nil {
+	if err := j.pool.QueryRow(ctx, "SELECT current_setting('synchronous_standby_names')").Scan(
+		&wanted); err != nil {
 		return nil, err
 	}
 	return judgeReplicas(replicas, wanted), nil
 }
 
-// judgeReplicas returns what the replicas mean for the ledger. wanted is the setting synchronous_standby_names.
+// judgeReplicas returns what the replicas mean for the ledger. wanted is the setting
+// synchronous_standby_names.
 func judgeReplicas(replicas []replica, wanted string) []journal.Finding {
 	var synchronous, hidden int
 	var names []string
@@ -146,7 +164,8 @@ func judgeReplicas(replicas []replica, wanted string) []journal.Finding {
 		case r.Sync == nil:
 			hidden++
 			continue
-		case (*r.Sync == "sync" || *r.Sync == "quorum") && r.State != nil && *r.State == "streaming":
+		case (*r.Sync == "sync" || *r.Sync == "quorum") && r.State != nil &&
+			*r.State == "streaming":
 			synchronous++
 		}
 		name := "one"
@@ -155,23 +174,31 @@ func judgeReplicas(replicas []replica, wanted string) []journal.Finding {
 		}
 		names = append(names, name+" ("+*r.Sync+")")
 		if r.Lag != nil && *r.Lag > maxLag {
-			findings = append(findings, journal.Finding{Name: "lag", Level: journal.Warning, Detail: fmt.Sprintf("the replica %s is %d MB behind", name, *r.Lag>>20), Fix: "check the network and the disk of the replica"})
+			findings = append(findings, journal.Finding{Name: "lag", Level: journal.Warning,
+				Detail: fmt.Sprintf("the replica %s is %d MB behind", name, *r.Lag>>20),
+				Fix:    "check the network and the disk of the replica"})
 		}
 	}
 	f := journal.Finding{Name: "replicas", Level: journal.OK}
 	switch {
 	case wanted != "" && len(replicas) == 0:
-		f.Level, f.Detail = journal.Problem, "the server waits for a synchronous replica with every append, and there is none"
+		f.Level, f.Detail = journal.Problem,
+			"the server waits for a synchronous replica with every append, and there is none"
 		f.Fix = "start the replica, or correct synchronous_standby_names"
 	case hidden > 0:
-		f.Detail = fmt.Sprintf("%d; only a user with the role pg_monitor can see how far they are behind", len(replicas))
+		f.Detail = fmt.Sprintf(
+			"%d; only a user with the role pg_monitor can see how far they are behind",
+			len(replicas))
 	case len(replicas) == 0:
 		f.Detail = "none: if the disk of the database is lost, only a backup has the ledger"
 	case wanted != "" && synchronous == 0:
-		f.Level, f.Detail = journal.Problem, "the server waits for a synchronous replica with every append, and none is connected: "+strings.Join(names, ", ")
+		f.Level, f.Detail = journal.Problem,
+			"the server waits for a synchronous replica with every append, and none is connected: "+
+				strings.Join(names, ", ")
 		f.Fix = "check the replicas, or correct synchronous_standby_names"
 	case synchronous == 0:
-		f.Level, f.Detail = journal.Warning, strings.Join(names, ", ")+": none is synchronous, so a failover can lose the newest events"
+		f.Level, f.Detail = journal.Warning, strings.Join(names, ", ")+
+			": none is synchronous, so a failover can lose the newest events"
 		f.Fix = "set synchronous_standby_names on the primary server"
 	default:
 		f.Detail = strings.Join(names, ", ")
@@ -186,7 +213,8 @@ func (j *Journal) inspectRights(ctx context.Context) ([]journal.Finding, error) 
 	}
 	var user string
 	var work bool
-	err = j.pool.QueryRow(ctx, "SELECT current_user::text, coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace WHERE nspname = $1 AND proname IN ('append_event', 'append_events', 'fence_appends')",
+	err = j.pool.QueryRow(ctx,
+		"SELECT current_user::text, coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace WHERE nspname = $1 AND proname IN ('append_event', 'append_events', 'fence_appends')",
 		j.opts.Schema).Scan(&user, &work)
 	if err != nil {
 		return nil, err
@@ -199,16 +227,19 @@ func (j *Journal) inspectRights(ctx context.Context) ([]journal.Finding, error) 
 		f.Detail = user + " may append events and store blobs, but not change or delete them"
 	default:
 		f.Level, f.Detail = journal.Warning, user+" may only read"
-		f.Fix = fmt.Sprintf("to run agents here, let %s grant more: signalbox ledger grant %s", v.ownerName, user)
+		f.Fix = fmt.Sprintf("to run agents here, let %s grant more: signalbox ledger grant %s",
+			v.ownerName, user)
 	}
 	return []journal.Finding{f}, nil
 }
 
 func (j *Journal) inspectSize(ctx context.Context) ([]journal.Finding, error) {
 	var size int64
-	err := j.pool.QueryRow(ctx, "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = $1 AND relkind = 'r'", j.opts.Schema).Scan(&size)
+	err := j.pool.QueryRow(ctx,
+		"SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = $1 AND relkind = 'r'", j.opts.Schema).Scan(&size)
 	if err != nil {
 		return nil, err
 	}
-	return []journal.Finding{{Name: "size", Level: journal.OK, Detail: fmt.Sprintf("%.1f MB", float64(size)/(1<<20))}}, nil
+	return []journal.Finding{{Name: "size", Level: journal.OK,
+		Detail: fmt.Sprintf("%.1f MB", float64(size)/(1<<20))}}, nil
 }

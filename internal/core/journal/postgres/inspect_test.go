@@ -24,7 +24,8 @@ func wantFinding(t *testing.T, j *Journal, name string, level journal.Level, det
 	findings, err := j.Inspect(t.Context())
 	must(t, err)
 	f := find(findings, name)
-	if f.Level != level || !strings.Contains(f.Detail, detail) || level != journal.OK && level != "" && f.Fix == "" {
+	if f.Level != level || !strings.Contains(f.Detail, detail) || level != journal.OK &&
+		level != "" && f.Fix == "" {
 		t.Errorf("%s: %+v, want %s: %s", name, f, level, detail)
 	}
 }
@@ -51,18 +52,22 @@ func TestInspect(t *testing.T) {
 	must(t, err)
 	must(t, j.Grant(t.Context(), "worker", Work))
 	must(t, j.Grant(t.Context(), "reader", Read))
-	worker := openBox(t, strings.Replace(server.Address, "user=signalbox", "user=worker", 1), Options{})
+	worker := openBox(t, strings.Replace(server.Address, "user=signalbox", "user=worker", 1),
+		Options{})
 	wantFinding(t, worker, "rights", journal.OK, "worker may append events")
 	wantFinding(t, worker, "replicas", journal.OK, "pg_monitor")
-	reader := openBox(t, strings.Replace(server.Address, "user=signalbox", "user=reader", 1), Options{})
+	reader := openBox(t, strings.Replace(server.Address, "user=signalbox", "user=reader", 1),
+		Options{})
 	wantFinding(t, reader, "rights", journal.Warning, "reader may only read")
 
-	must(t, server.Configure("synchronous_standby_names = ''", "fsync = off", "full_page_writes = off"))
+	must(t, server.Configure("synchronous_standby_names = ''", "fsync = off",
+		"full_page_writes = off"))
 	must(t, server.Reload())
 	for { // the server reads its configuration some time later
 		findings, err := j.Inspect(t.Context())
 		must(t, err)
-		if find(findings, "full_page_writes").Level == journal.Warning && find(findings, "replicas").Level == journal.Warning {
+		if find(findings, "full_page_writes").Level == journal.Warning &&
+			find(findings, "replicas").Level == journal.Warning {
 			break
 		}
 	}
@@ -80,17 +85,22 @@ func TestJudgeReplicas(t *testing.T) {
 		finding  string
 		level    journal.Level
 	}{
-		"no replica":              {nil, "", "replicas", journal.OK},
-		"the replica is missing":  {nil, "*", "replicas", journal.Problem},
-		"another is connected":    {[]replica{{text("b"), text("streaming"), text("async"), number(0)}}, "a", "replicas", journal.Problem},
-		"it only catches up":      {[]replica{{text("b"), text("catchup"), text("sync"), number(0)}}, "b", "replicas", journal.Problem},
-		"synchronous":             {[]replica{{text("b"), text("streaming"), text("quorum"), number(0)}}, "b", "replicas", journal.OK},
-		"not synchronous":         {[]replica{{text("b"), text("streaming"), text("async"), number(0)}}, "", "replicas", journal.Warning},
+		"no replica":             {nil, "", "replicas", journal.OK},
+		"the replica is missing": {nil, "*", "replicas", journal.Problem},
+		"another is connected": {[]replica{{text("b"), text("streaming"), text("async"),
+			number(0)}}, "a", "replicas", journal.Problem},
+		"it only catches up": {[]replica{{text("b"), text("catchup"), text("sync"),
+			number(0)}}, "b", "replicas", journal.Problem},
+		"synchronous": {[]replica{{text("b"), text("streaming"), text("quorum"),
+			number(0)}}, "b", "replicas", journal.OK},
+		"not synchronous": {[]replica{{text("b"), text("streaming"), text("async"),
+			number(0)}}, "", "replicas", journal.Warning},
 		"hidden":                  {[]replica{{}}, "*", "replicas", journal.OK},
 		"far behind":              {[]replica{far}, "*", "lag", journal.Warning},
 		"synchronous, far behind": {[]replica{far}, "*", "replicas", journal.OK},
 	} {
-		if f := find(judgeReplicas(test.replicas, test.wanted), test.finding); f.Level != test.level {
+		if f := find(judgeReplicas(test.replicas, test.wanted),
+			test.finding); f.Level != test.level {
 			t.Errorf("%s: %+v, want %s", name, f, test.level)
 		}
 	}

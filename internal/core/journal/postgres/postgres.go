@@ -1,18 +1,21 @@
-// Package postgres implements a log in a PostgreSQL database, for boxes that several machines share. Each box has a schema of its own, with
-// these tables:
+// Package postgres implements a log in a PostgreSQL database, for boxes that several machines
+// share. Each box has a schema of its own, with these tables:
 //
 //	format       the version of the tables, and the present fence
 //	events       the log; triggers refuse to change it
 //	blobs        the digest of each blob, and the upload that has its bytes
 //	blob_pieces  the bytes of uploads
 //
-// An append is one call of the function append_event or append_events. It locks the table format, and inserts its events only if the log ends where
-// the caller has read it: a primary key alone would allow gaps. Notifications wake watches on other machines. They are only a hint, sent after
-// the transaction, because NOTIFY makes the transactions of a database wait for each other; watches also poll.
+// An append is one call of the function append_event or append_events. It locks the table format,
+// and inserts its events only if the log ends where the caller has read it: a primary key alone
+// would allow gaps. Notifications wake watches on other machines. They are only a hint, sent after
+// the transaction, because NOTIFY makes the transactions of a database wait for each other; watches
+// also poll.
 //
-// If the answer to an append is lost, the journal fences it: a statement under the same lock looks whether the events are stored, and changes the
-// number with which an append must be sent, so that the database refuses them if they arrive later. Until that has succeeded, the journal reads nothing.
-// Appends of other processes that are refused too learn the new number and are sent again.
+// If the answer to an append is lost, the journal fences it: a statement under the same lock looks
+// whether the events are stored, and changes the number with which an append must be sent, so that
+// the database refuses them if they arrive later. Until that has succeeded, the journal reads
+// nothing. Appends of other processes that are refused too learn the new number and are sent again.
 package postgres
 
 import (
@@ -37,7 +40,8 @@ import (
 type Options struct {
 	// Schema is the schema of the box in the database.
 	Schema string
-	// Create creates the schema and its tables if there are none. Otherwise Open returns an error with CodeNotFound.
+	// Create creates the schema and its tables if there are none. Otherwise Open returns an error
+	// with CodeNotFound.
 	Create bool
 	// Logger receives warnings; nil discards them.
 	Logger *slog.Logger
@@ -60,14 +64,16 @@ const (
 	lockTimeout = 10 * time.Second
 	// answerTimeout is how long the database may take for an answer.
 	answerTimeout = 20 * time.Second
-	// patience is how long a call tries again while the database cannot be reached: as long as a server takes to restart. Callers
-	// should not have to wait much longer.
+	// patience is how long a call tries again while the database cannot be reached: as long as a
+	// server takes to restart. Callers should not have to wait much longer.
 	patience = 5 * time.Second
-	// connections is the maximum number of connections of a journal, besides the one that receives notifications. They are closed when they are
-	// not needed for idleTime, because each is a process of the server.
+	// connections is the maximum number of connections of a journal, besides the one that receives
+	// notifications. They are closed when they are not needed for idleTime, because each is a
+	// process of the server.
 	connections = 4
 	idleTime    = time.Minute
-	// maxUploads is the maximum number of blobs that are stored at a time. The other connections are for appends, which never wait for uploads.
+	// maxUploads is the maximum number of blobs that are stored at a time. The other connections
+	// are for appends, which never wait for uploads.
 	maxUploads = connections - 2
 )
 
@@ -100,7 +106,8 @@ var _ journal.Log = (*Journal)(nil)
 // schemas are the names that a schema may have.
 var schemas = lazy.Regexp(`^[a-z][a-z0-9_]{0,62}$`)
 
-// Open opens the journal in a database, whose address is a URL or a list of settings as libpq defines them.
+// Open opens the journal in a database, whose address is a URL or a list of settings as libpq
+// defines them.
 func Open(ctx context.Context, address string, opts Options) (*Journal, error) {
 	j, err := open(ctx, address, opts)
 	if err != nil {
@@ -111,18 +118,22 @@ func Open(ctx context.Context, address string, opts Options) (*Journal, error) {
 
 func open(ctx context.Context, address string, opts Options) (*Journal, error) {
 	if !schemas().MatchString(opts.Schema) {
-		return nil, driver.UsageError("%q is not the name of a schema: a small letter, then small letters, digits and _, at most 63 in all", opts.Schema)
+		return nil, driver.UsageError(
+			"%q is not the name of a schema: a small letter, then small letters, digits and _, at most 63 in all", opts.Schema)
 	}
 	config, err := configure(address)
 	if err != nil {
 		return nil, err
 	}
-	opts.poll, opts.answer, opts.patience, opts.notice = cmp.Or(opts.poll, defaultPoll), cmp.Or(opts.answer, answerTimeout), cmp.Or(opts.patience, patience), cmp.Or(opts.notice, notifyTimeout)
+	opts.poll, opts.answer, opts.patience, opts.notice = cmp.Or(opts.poll, defaultPoll),
+		cmp.Or(opts.answer, answerTimeout), cmp.Or(opts.patience, patience),
+		cmp.Or(opts.notice, notifyTimeout)
 	if opts.formats == nil {
 		opts.formats = formats
 	}
 	j := &Journal{opts: opts, log: opts.Logger, schema: pgx.Identifier{opts.Schema}.Sanitize(), lock: lockOf(opts.Schema),
-		head: driver.NewHead(), calls: driver.NewCalls(), notify: make(chan uint64, 1), uploading: make(chan struct{}, maxUploads)}
+		head: driver.NewHead(), calls: driver.NewCalls(), notify: make(chan uint64, 1),
+		uploading: make(chan struct{}, maxUploads)}
 	if j.log == nil {
 		j.log = slog.New(slog.DiscardHandler)
 	}
@@ -149,14 +160,16 @@ func open(ctx context.Context, address string, opts Options) (*Journal, error) {
 	return j, nil
 }
 
-// lockOf returns the advisory lock of a schema. Two schemas may have the same one; they then only wait for each other.
+// lockOf returns the advisory lock of a schema. Two schemas may have the same one; they then only
+// wait for each other.
 func lockOf(schema string) int64 {
 	h := fnv.New64a()
 	h.Write([]byte("signalbox " + schema))
 	return int64(h.Sum64() &^ 1)
 }
 
-// Close ends all watches, waits for calls in progress, and closes all connections. Closing again does nothing.
+// Close ends all watches, waits for calls in progress, and closes all connections. Closing again
+// does nothing.
 func (j *Journal) Close() error { return j.close() }
 
 func (j *Journal) closeOnce() error {

@@ -18,7 +18,8 @@ import (
 	"signalbox/internal/testkit/pgserver"
 )
 
-// childVariable makes this test binary append to the journal in the schema that it names, until it is killed.
+// childVariable makes this test binary append to the journal in the schema that it names, until it
+// is killed.
 const childVariable = "POSTGRESJOURNAL_TEST_SCHEMA"
 
 // shared is the server of all tests that do not harm it.
@@ -48,7 +49,8 @@ func newSchema() string { return fmt.Sprintf("box_%d", schemaNumber.Add(1)) }
 // openJournal opens a journal, which waits for a slow server.
 func openJournal(t testing.TB, schema string) *Journal {
 	t.Helper()
-	j, err := Open(t.Context(), shared.Need(t).Address, Options{Schema: schema, Create: true, patience: time.Minute, answer: time.Minute})
+	j, err := Open(t.Context(), shared.Need(t).Address,
+		Options{Schema: schema, Create: true, patience: time.Minute, answer: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +82,8 @@ func TestJournal(t *testing.T) {
 				return journaltest.KillAfter(t, cmd, events)
 			},
 			DamageBlob: func(t testing.TB, digest signalbox.Hash) {
-				execute(t, "UPDATE "+schema+".blob_pieces SET data = set_byte(data, 0, get_byte(data, 0) # 1) WHERE piece = 0 AND upload = (SELECT upload FROM "+schema+".blobs WHERE digest = $1)", digest[:])
+				execute(t, "UPDATE "+schema+
+					".blob_pieces SET data = set_byte(data, 0, get_byte(data, 0) # 1) WHERE piece = 0 AND upload = (SELECT upload FROM "+schema+".blobs WHERE digest = $1)", digest[:])
 			},
 		}
 	})
@@ -99,8 +102,10 @@ func TestEventsAreNeverChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	for _, statement := range []string{"UPDATE BOX.events SET type = ''", "DELETE FROM BOX.events", "TRUNCATE BOX.events"} {
-		if _, err := conn.Exec(t.Context(), j.sql(statement)); err == nil || !strings.Contains(err.Error(), "never changed or deleted") {
+	for _, statement := range []string{"UPDATE BOX.events SET type = ''", "DELETE FROM BOX.events",
+		"TRUNCATE BOX.events"} {
+		if _, err := conn.Exec(t.Context(), j.sql(statement)); err == nil ||
+			!strings.Contains(err.Error(), "never changed or deleted") {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}

@@ -32,8 +32,10 @@ func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbo
 	return events, err
 }
 
-// read is Read that stops when the events have at least a number of bytes. It also reports whether there were no more.
-func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, end bool, err error) {
+// read is Read that stops when the events have at least a number of bytes. It also reports whether
+// there were no more.
+func (j *Journal) read(ctx context.Context, after uint64, limit,
+	bytes int) (events []signalbox.Event, end bool, err error) {
 	ctx, leave, err := j.calls.Begin(ctx)
 	if err != nil {
 		return nil, false, fmt.Errorf("read after %d: %w", after, err)
@@ -55,7 +57,8 @@ func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (eve
 	return events, end, nil
 }
 
-func (j *Journal) query(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, end bool, err error) {
+func (j *Journal) query(ctx context.Context, after uint64, limit,
+	bytes int) (events []signalbox.Event, end bool, err error) {
 	from := int64(after)
 	if after == 0 {
 		from = math.MinInt64 // there must be nothing before the first event
@@ -72,18 +75,22 @@ func (j *Journal) query(ctx context.Context, after uint64, limit, bytes int) (ev
 			size                                            int
 			kind, work, session, actor, data, prev, current []byte
 		)
-		if err := rows.Scan(&seq, &nanos, &size, &kind, &work, &session, &actor, &data, &prev, &current); err != nil {
+		if err := rows.Scan(&seq, &nanos, &size, &kind, &work, &session, &actor, &data, &prev,
+			&current); err != nil {
 			return nil, false, err
 		}
 		switch {
 		case uint64(seq) != next:
-			return nil, false, damaged(fmt.Errorf("event %d: it is missing, the next one is %d", next, seq))
+			return nil, false, damaged(fmt.Errorf("event %d: it is missing, the next one is %d",
+				next, seq))
 		case size > journal.MaxEventBytes:
 			return nil, false, damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
 		case len(prev) != len(e.Prev) || len(current) != len(e.Hash):
-			return nil, false, damaged(fmt.Errorf("event %d: its hashes have the wrong length", next))
+			return nil, false, damaged(fmt.Errorf("event %d: its hashes have the wrong length",
+				next))
 		}
-		e = signalbox.Event{Seq: next, Time: time.Unix(0, nanos).UTC(), Type: string(kind), Work: string(work), Session: string(session), Actor: string(actor),
+		e = signalbox.Event{Seq: next, Time: time.Unix(0, nanos).UTC(), Type: string(kind),
+			Work: string(work), Session: string(session), Actor: string(actor),
 			Data: data, Prev: signalbox.Hash(prev), Hash: signalbox.Hash(current)}
 		events = append(events, e)
 		bytes -= size
@@ -118,12 +125,14 @@ func (j *Journal) last(ctx context.Context) (seq uint64, hash signalbox.Hash, er
 	return seq, hash, err
 }
 
-func (j *Journal) queryLast(ctx context.Context, q queryer) (seq uint64, hash signalbox.Hash, err error) {
+func (j *Journal) queryLast(ctx context.Context, q queryer) (seq uint64, hash signalbox.Hash,
+	err error) {
 	var (
 		number int64
 		bytes  []byte
 	)
-	err = q.QueryRow(ctx, j.sql("SELECT seq, hash FROM BOX.events ORDER BY seq DESC LIMIT 1")).Scan(&number, &bytes)
+	err = q.QueryRow(ctx, j.sql("SELECT seq, hash FROM BOX.events ORDER BY seq DESC LIMIT 1")).Scan(
+		&number, &bytes)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, hash, nil
 	}

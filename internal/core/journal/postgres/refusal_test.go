@@ -29,28 +29,36 @@ import (
 // password is a secret that no error may show.
 const password = "hunter2-secret"
 
-// contents returns a digest of everything in the databases of a server that a journal could have changed.
+// contents returns a digest of everything in the databases of a server that a journal could have
+// changed.
 func contents(t testing.TB, server *pgserver.Server) string {
 	t.Helper()
-	got, err := server.Query("SELECT (SELECT string_agg(nspname, ',' ORDER BY nspname) FROM pg_namespace) || (SELECT string_agg(relname || relnamespace, ',' ORDER BY oid) FROM pg_class WHERE relkind = 'r')" +
-		"|| (SELECT version FROM newer.format) || (SELECT count(*) FROM box.events) || (SELECT count(*) FROM box.blobs)")
+	got, err := server.Query(
+		"SELECT (SELECT string_agg(nspname, ',' ORDER BY nspname) FROM pg_namespace) || (SELECT string_agg(relname || relnamespace, ',' ORDER BY oid) FROM pg_class WHERE relkind = 'r')" +
+			"|| (SELECT version FROM newer.format) || (SELECT count(*) FROM box.events) || (SELECT count(*) FROM box.blobs)")
 	must(t, err)
 	return got
 }
 
-// Users who name a wrong database, schema or user, or a server that is not fit, learn what is wrong and what to do. Nothing is written, and the password
-// is not shown.
+// Users who name a wrong database, schema or user, or a server that is not fit, learn what is wrong
+// and what to do. Nothing is written, and the password is not shown.
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
 	certificate, key := makeCertificate(t)
 	server := startServer(t, pgserver.Options{
-		Settings: []string{"listen_addresses = '127.0.0.1'", "ssl = on", "ssl_cert_file = '" + certificate + "'", "ssl_key_file = '" + key + "'"},
-		Access:   []string{"hostssl all tls 127.0.0.1/32 trust", "host all tls 127.0.0.1/32 reject", "host all secret 127.0.0.1/32 scram-sha-256"},
+		Settings: []string{"listen_addresses = '127.0.0.1'", "ssl = on", "ssl_cert_file = '" +
+			certificate + "'", "ssl_key_file = '" + key + "'"},
+		Access: []string{"hostssl all tls 127.0.0.1/32 trust", "host all tls 127.0.0.1/32 reject",
+			"host all secret 127.0.0.1/32 scram-sha-256"},
 	})
 	const places, reserved = 3, 2 // for connections of users, and of superusers
-	plain := startServer(t, pgserver.Options{Settings: []string{"listen_addresses = '127.0.0.1'", fmt.Sprint("max_connections = ", places+reserved), fmt.Sprint("superuser_reserved_connections = ", reserved)}})
+	plain := startServer(t,
+		pgserver.Options{Settings: []string{"listen_addresses = '127.0.0.1'",
+			fmt.Sprint("max_connections = ", places+reserved),
+			fmt.Sprint("superuser_reserved_connections = ", reserved)}})
 	for _, s := range []*pgserver.Server{server, plain} {
-		_, err := s.Query("CREATE ROLE tls LOGIN; CREATE ROLE secret LOGIN PASSWORD '" + password + "'; CREATE ROLE reader LOGIN; CREATE ROLE standby LOGIN SUPERUSER; ALTER ROLE standby SET default_transaction_read_only = on;" +
+		_, err := s.Query("CREATE ROLE tls LOGIN; CREATE ROLE secret LOGIN PASSWORD '" + password +
+			"'; CREATE ROLE reader LOGIN; CREATE ROLE standby LOGIN SUPERUSER; ALTER ROLE standby SET default_transaction_read_only = on;" +
 			"CREATE SCHEMA foreign_box; CREATE TABLE foreign_box.orders (id int); CREATE SCHEMA partial; CREATE TABLE partial.format (version int)")
 		must(t, err)
 	}
@@ -72,7 +80,9 @@ func TestRefusals(t *testing.T) {
 	}
 	crowd := func() (free func()) {
 		var conns []*pgx.Conn
-		for len(conns) < places { // fewer are not enough: a connection that was closed keeps its place until its process has ended
+		// fewer are not enough: a connection that was closed keeps its place until its process has
+		// ended
+		for len(conns) < places {
 			conn, err := pgx.Connect(t.Context(), tcp(plain, "reader", "sslmode=disable"))
 			if full := (*pgconn.PgError)(nil); errors.As(err, &full) && full.Code == "53300" {
 				continue
@@ -92,25 +102,45 @@ func TestRefusals(t *testing.T) {
 		temporary             bool
 		prepare               func() (undo func())
 	}{
-		"no schema":            {address: server.Address, schema: "missing", want: "there is no ledger in the schema missing", code: signalbox.CodeNotFound},
-		"a bad name":           {address: server.Address, schema: "Box; DROP", want: "is not the name of a schema", code: signalbox.CodeUsage},
-		"foreign tables":       {address: server.Address, schema: "foreign_box", want: "has tables, but not those of a ledger"},
-		"some of the tables":   {address: server.Address, schema: "partial", want: "has tables, but not those of a ledger"},
-		"a newer version":      {address: server.Address, schema: "newer", want: "the tables have version 99"},
-		"no database":          {address: strings.Replace(server.Address, "/postgres?", "/nowhere?", 1), want: "the database does not exist"},
-		"no such user":         {address: strings.Replace(server.Address, "user=signalbox", "user=stranger", 1), want: "the database refuses the login"},
-		"wrong password":       {address: tcp(server, "secret:"+password+"-wrong", "sslmode=disable"), want: "the database refuses the login"},
-		"no password":          {address: tcp(server, "secret", "sslmode=disable&passfile="+filepath.Join(dir, "none")), want: "the database refuses the login"},
-		"no right":             {address: strings.Replace(server.Address, "user=signalbox", "user=tls", 1), want: "the user has no right to do this"},
-		"server without TLS":   {address: tcp(plain, "reader", "sslmode=require"), want: "the database does not offer TLS"},
-		"client without TLS":   {address: tcp(server, "tls", "sslmode=disable"), want: "the database refuses the login"},
-		"another authority":    {address: tcp(server, "tls", "sslmode=verify-full&sslrootcert="+makeAuthority(t)), want: "the certificate of the database is not trusted"},
-		"no certificate":       {address: tcp(server, "tls", "sslmode=verify-full&sslrootcert=/nowhere/ca.pem"), want: "/nowhere/ca.pem", code: signalbox.CodeUsage},
-		"read-only server":     {address: strings.Replace(server.Address, "user=signalbox", "user=standby", 1), want: "the database is read-only", temporary: true},
-		"no server":            {address: "postgres://secret:" + password + "@127.0.0.1:1/x", want: "the database cannot be reached", temporary: true},
-		"too many connections": {address: tcp(plain, "reader", "sslmode=disable"), want: "the database has too many connections", temporary: true, prepare: crowd},
-		"a bad address":        {address: "postgres://secret:" + password + "@%zz", want: "the address of the database is not valid", code: signalbox.CodeUsage},
-		"a bad setting":        {address: tcp(server, "secret:"+password, "sslmode=sometimes"), want: "the address of the database is not valid", code: signalbox.CodeUsage},
+		"no schema": {address: server.Address, schema: "missing",
+			want: "there is no ledger in the schema missing", code: signalbox.CodeNotFound},
+		"a bad name": {address: server.Address, schema: "Box; DROP",
+			want: "is not the name of a schema", code: signalbox.CodeUsage},
+		"foreign tables": {address: server.Address, schema: "foreign_box",
+			want: "has tables, but not those of a ledger"},
+		"some of the tables": {address: server.Address, schema: "partial",
+			want: "has tables, but not those of a ledger"},
+		"a newer version": {address: server.Address, schema: "newer",
+			want: "the tables have version 99"},
+		"no database": {address: strings.Replace(server.Address, "/postgres?", "/nowhere?",
+			1), want: "the database does not exist"},
+		"no such user": {address: strings.Replace(server.Address, "user=signalbox",
+			"user=stranger", 1), want: "the database refuses the login"},
+		"wrong password": {address: tcp(server, "secret:"+password+"-wrong",
+			"sslmode=disable"), want: "the database refuses the login"},
+		"no password": {address: tcp(server, "secret", "sslmode=disable&passfile="+
+			filepath.Join(dir, "none")), want: "the database refuses the login"},
+		"no right": {address: strings.Replace(server.Address, "user=signalbox",
+			"user=tls", 1), want: "the user has no right to do this"},
+		"server without TLS": {address: tcp(plain, "reader", "sslmode=require"),
+			want: "the database does not offer TLS"},
+		"client without TLS": {address: tcp(server, "tls", "sslmode=disable"),
+			want: "the database refuses the login"},
+		"another authority": {address: tcp(server, "tls", "sslmode=verify-full&sslrootcert="+
+			makeAuthority(t)), want: "the certificate of the database is not trusted"},
+		"no certificate": {address: tcp(server, "tls",
+			"sslmode=verify-full&sslrootcert=/nowhere/ca.pem"), want: "/nowhere/ca.pem",
+			code: signalbox.CodeUsage},
+		"read-only server": {address: strings.Replace(server.Address, "user=signalbox",
+			"user=standby", 1), want: "the database is read-only", temporary: true},
+		"no server": {address: "postgres://secret:" + password + "@127.0.0.1:1/x",
+			want: "the database cannot be reached", temporary: true},
+		"too many connections": {address: tcp(plain, "reader", "sslmode=disable"),
+			want: "the database has too many connections", temporary: true, prepare: crowd},
+		"a bad address": {address: "postgres://secret:" + password + "@%zz",
+			want: "the address of the database is not valid", code: signalbox.CodeUsage},
+		"a bad setting": {address: tcp(server, "secret:"+password, "sslmode=sometimes"),
+			want: "the address of the database is not valid", code: signalbox.CodeUsage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := contents(t, server) + contents(t, plain)
@@ -134,7 +164,8 @@ func TestRefusals(t *testing.T) {
 				if code == 0 {
 					code = signalbox.CodeFailed
 				}
-				if err == nil || !strings.Contains(err.Error(), test.want) || signalbox.CodeOf(err) != code {
+				if err == nil || !strings.Contains(err.Error(), test.want) ||
+					signalbox.CodeOf(err) != code {
 					t.Errorf("%v (code %v), want %q", err, signalbox.CodeOf(err), test.want)
 					continue
 				}
@@ -155,31 +186,40 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 
-	reader, err := Open(t.Context(), strings.Replace(server.Address, "user=signalbox", "user=reader", 1), Options{Schema: "box"})
+	reader, err := Open(t.Context(), strings.Replace(server.Address, "user=signalbox",
+		"user=reader", 1), Options{Schema: "box"})
 	must(t, err)
 	defer reader.Close()
-	if err := appendEvent(t, reader, 2); !errors.Is(err, journal.ErrNotStored) || !strings.Contains(err.Error(), "the user has no right to do this") || signalbox.HintOf(err) == "" {
+	if err := appendEvent(t, reader, 2); !errors.Is(err, journal.ErrNotStored) ||
+		!strings.Contains(err.Error(), "the user has no right to do this") ||
+		signalbox.HintOf(err) == "" {
 		t.Errorf("append by a reader: %v", err)
 	}
 }
 
-// makeCertificate creates a certificate for localhost that is not trusted, and its key, which the user of the server can read.
+// makeCertificate creates a certificate for localhost that is not trusted, and its key, which the
+// user of the server can read.
 func makeCertificate(t testing.TB) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"localhost"}, IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	must(t, err)
 	keyBytes, err := x509.MarshalPKCS8PrivateKey(private)
 	must(t, err)
-	shared, err := os.MkdirTemp("", "signalbox-pg-tls-") // the user of the server cannot reach the folder of the test
+	// the user of the server cannot reach the folder of the test
+	shared, err := os.MkdirTemp("", "signalbox-pg-tls-")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(shared) })
 	must(t, os.Chmod(shared, 0o755))
 	certificate, key = filepath.Join(shared, "server.crt"), filepath.Join(shared, "server.key")
-	must(t, os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644))
-	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyBytes}), 0o600))
+	must(t, os.WriteFile(certificate,
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o644))
+	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyBytes}),
+		0o600))
 	must(t, pgserver.Give(key))
 	return certificate, key
 }
@@ -193,7 +233,8 @@ func makeAuthority(t testing.TB) string {
 
 // Whoever creates a ledger on a server that may lose it is warned.
 func TestCreateWarns(t *testing.T) {
-	server := startServer(t, pgserver.Options{Settings: []string{"full_page_writes = off", "synchronous_commit = off"}})
+	server := startServer(t,
+		pgserver.Options{Settings: []string{"full_page_writes = off", "synchronous_commit = off"}})
 	var output bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&output, nil))
 	openBox(t, server.Address, Options{Logger: log})

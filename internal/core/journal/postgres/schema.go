@@ -15,10 +15,12 @@ import (
 
 // format is a version of the tables.
 type format struct {
-	// oldest is the oldest version of a program that can use these tables. It stays what it was if tables, columns or functions are only added,
-	// so that machines can be updated one after the other.
+	// oldest is the oldest version of a program that can use these tables. It stays what it was if
+	// tables, columns or functions are only added, so that machines can be updated one after the
+	// other.
 	oldest int
-	// sql makes these tables out of those of the previous version. It also grants the rights to new tables, as grant does.
+	// sql makes these tables out of those of the previous version. It also grants the rights to new
+	// tables, as grant does.
 	sql string
 }
 
@@ -28,11 +30,13 @@ var formats = []format{{1, tables}}
 // oldProgram is the SQLSTATE with which an append refuses a program that is too old for the tables.
 const oldProgram = "SB001"
 
-// tables creates what a box needs. Text is stored as bytes, because PostgreSQL's text cannot hold every byte.
+// tables creates what a box needs. Text is stored as bytes, because PostgreSQL's text cannot hold
+// every byte.
 //
-// Only functions write events. They run with the rights of the owner, so that a worker can do nothing else: not change an event, and not append one
-// that does not continue the log. An append is one statement, which arrives as a whole before it takes the lock: other machines do not
-// wait for one that stops in the middle of sending it.
+// Only functions write events. They run with the rights of the owner, so that a worker can do
+// nothing else: not change an event, and not append one that does not continue the log. An append
+// is one statement, which arrives as a whole before it takes the lock: other machines do not wait
+// for one that stops in the middle of sending it.
 const tables = `
 -- An append that was sent with another fence is refused.
 CREATE TABLE BOX.format (version integer NOT NULL, oldest integer NOT NULL, fence bigint NOT NULL DEFAULT 0);
@@ -132,10 +136,12 @@ CREATE TABLE BOX.blob_pieces (
 ALTER TABLE BOX.blob_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
 `
 
-// beforeAppend is how the functions begin that append events. The names in them must mean those of pg_catalog, whatever the caller has set. To set that
-// for each call, with a clause of the function, would take longer than inserting an event. The lock allows one append at a time; neither a
-// worker nor a reader can take it in another way. A stronger mode would take much longer: for it, the server looks at the locks of all connections. The next statement
-// sees what was committed before it began.
+// beforeAppend is how the functions begin that append events. The names in them must mean those of
+// pg_catalog, whatever the caller has set. To set that for each call, with a clause of the
+// function, would take longer than inserting an event. The lock allows one append at a time;
+// neither a worker nor a reader can take it in another way. A stronger mode would take much longer:
+// for it, the server looks at the locks of all connections. The next statement sees what was
+// committed before it began.
 const beforeAppend = `IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
 		PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 	END IF;
@@ -145,13 +151,16 @@ const beforeAppend = `IF pg_catalog.current_setting('search_path') OPERATOR(pg_c
 const mayAppend = `(SELECT oldest <= program AND fence = known_fence FROM BOX.format)
 		AND coalesce((SELECT seq = expected AND hash = continues FROM BOX.events ORDER BY seq DESC LIMIT 1), expected = 0 AND continues = NOHASH)`
 
-// sql replaces the words in capital letters in a statement, such as BOX, which means the schema of the box.
+// sql replaces the words in capital letters in a statement, such as BOX, which means the schema of
+// the box.
 func (j *Journal) sql(statement string) string {
-	return strings.NewReplacer("BOX", j.schema, "MAXBYTES", strconv.Itoa(journal.MaxEventBytes), "NOHASH", `'\x`+strings.Repeat("00", 32)+`'::bytea`).Replace(statement)
+	return strings.NewReplacer("BOX", j.schema, "MAXBYTES", strconv.Itoa(journal.MaxEventBytes),
+		"NOHASH", `'\x`+strings.Repeat("00", 32)+`'::bytea`).Replace(statement)
 }
 
-// findOrCreate checks the tables of the box. It creates them if there are none and that is wanted, and migrates older ones. When it creates
-// a ledger, it warns of a server that may lose it; later, Inspect does.
+// findOrCreate checks the tables of the box. It creates them if there are none and that is wanted,
+// and migrates older ones. When it creates a ledger, it warns of a server that may lose it; later,
+// Inspect does.
 func (j *Journal) findOrCreate(ctx context.Context) error {
 	var ready bool
 	err := j.within(ctx, func(ctx context.Context) (err error) {
@@ -161,7 +170,8 @@ func (j *Journal) findOrCreate(ctx context.Context) error {
 	if ready || err != nil {
 		return err
 	}
-	if err := pgx.BeginFunc(ctx, j.pool, func(tx pgx.Tx) error { return j.migrate(ctx, tx) }); err != nil {
+	if err := pgx.BeginFunc(ctx, j.pool,
+		func(tx pgx.Tx) error { return j.migrate(ctx, tx) }); err != nil {
 		return err
 	}
 	findings, err := durability(ctx, j.pool)
@@ -182,7 +192,8 @@ func (j *Journal) migrate(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if version.found > 0 {
-		if _, err := tx.Exec(ctx, j.sql("LOCK TABLE BOX.format IN SHARE UPDATE EXCLUSIVE MODE")); err != nil {
+		if _, err := tx.Exec(ctx,
+			j.sql("LOCK TABLE BOX.format IN SHARE UPDATE EXCLUSIVE MODE")); err != nil {
 			return err
 		}
 	} else {
@@ -201,14 +212,16 @@ func (j *Journal) migrate(ctx context.Context, tx pgx.Tx) error {
 	if version.found >= j.opts.program() { // somebody else was faster
 		return nil
 	}
-	_, err = tx.Exec(ctx, j.sql("INSERT INTO BOX.format (version, oldest) VALUES ($1, $2) ON CONFLICT ((true)) DO UPDATE SET version = $1, oldest = $2"),
+	_, err = tx.Exec(ctx,
+		j.sql("INSERT INTO BOX.format (version, oldest) VALUES ($1, $2) ON CONFLICT ((true)) DO UPDATE SET version = $1, oldest = $2"),
 		j.opts.program(), j.opts.formats[j.opts.program()-1].oldest)
 	return err
 }
 
 func (j *Journal) createSchema(ctx context.Context, tx pgx.Tx) error {
 	var exists bool
-	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", j.opts.Schema).Scan(&exists); err != nil {
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)",
+		j.opts.Schema).Scan(&exists); err != nil {
 		return err
 	}
 	if exists { // CREATE SCHEMA IF NOT EXISTS would need a right that the user may not have
@@ -218,7 +231,8 @@ func (j *Journal) createSchema(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// find reports whether the tables can be used as they are. It returns an error if they are neither that nor to be created or migrated.
+// find reports whether the tables can be used as they are. It returns an error if they are neither
+// that nor to be created or migrated.
 func (j *Journal) find(ctx context.Context, q queryer) (bool, error) {
 	v, err := j.version(ctx, q)
 	program := j.opts.program()
@@ -226,15 +240,19 @@ func (j *Journal) find(ctx context.Context, q queryer) (bool, error) {
 	case err != nil:
 		return false, err
 	case v.found == 0 && !j.opts.Create:
-		return false, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no ledger in the schema %s", j.opts.Schema),
+		return false, &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  fmt.Errorf("there is no ledger in the schema %s", j.opts.Schema),
 			Hint: "create a box with signalbox init, or correct the address of the database"}
 	case v.found == 0:
 		return false, nil
 	case v.oldest > program:
-		return false, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the tables have version %d, and this program knows version %d", v.found, program),
+		return false, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err: fmt.Errorf("the tables have version %d, and this program knows version %d",
+				v.found, program),
 			Hint: "install the version of signalbox that the other machines use"}
 	case v.found < program && !v.owner:
-		return false, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the tables have version %d, this program needs version %d, and only their owner %s can change them", v.found, program, v.ownerName),
+		return false, &signalbox.Error{Code: signalbox.CodeFailed,
+			Err:  fmt.Errorf("the tables have version %d, this program needs version %d, and only their owner %s can change them", v.found, program, v.ownerName),
 			Hint: "run a command of this version of signalbox, such as signalbox status, as the owner, or use an older version of signalbox"}
 	}
 	j.fence.Store(v.fence)
@@ -252,7 +270,8 @@ type version struct {
 
 // version returns an error if the schema has tables of something else.
 func (j *Journal) version(ctx context.Context, q queryer) (v version, err error) {
-	rows, err := q.Query(ctx, "SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = $1 AND relkind IN ('r', 'v', 'm', 'p', 'f')", j.opts.Schema)
+	rows, err := q.Query(ctx,
+		"SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = $1 AND relkind IN ('r', 'v', 'm', 'p', 'f')", j.opts.Schema)
 	if err != nil {
 		return v, err
 	}
@@ -266,7 +285,8 @@ func (j *Journal) version(ctx context.Context, q queryer) (v version, err error)
 	}
 	for _, name := range []string{"format", "events", "blobs", "blob_pieces"} {
 		if !found[name] {
-			return v, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the schema %s has tables, but not those of a ledger: %s is missing", j.opts.Schema, name),
+			return v, &signalbox.Error{Code: signalbox.CodeFailed,
+				Err:  fmt.Errorf("the schema %s has tables, but not those of a ledger: %s is missing", j.opts.Schema, name),
 				Hint: "choose another schema, or restore this one from a backup"}
 		}
 	}

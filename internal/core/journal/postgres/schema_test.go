@@ -9,19 +9,24 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// Programs of two versions share a ledger if the newer one only adds something. Otherwise the older one is refused, also when it runs already.
+// Programs of two versions share a ledger if the newer one only adds something. Otherwise the older
+// one is refused, also when it runs already.
 func TestMigration(t *testing.T) {
 	schema := newSchema()
 	owner, worker := newRole(t), newRole(t)
 	execute(t, "CREATE SCHEMA "+schema+" AUTHORIZATION "+owner)
-	added := append(append([]format{}, formats...), format{1, "ALTER TABLE BOX.blobs ADD COLUMN kind text; CREATE TABLE BOX.more (x int)"})
-	incompatible := append(append([]format{}, added...), format{3, "CREATE TABLE BOX.other (x int)"})
+	added := append(append([]format{}, formats...),
+		format{1, "ALTER TABLE BOX.blobs ADD COLUMN kind text; CREATE TABLE BOX.more (x int)"})
+	incompatible := append(append([]format{}, added...),
+		format{3, "CREATE TABLE BOX.other (x int)"})
 	open := func(user string, formats []format) (*Journal, error) {
-		return Open(t.Context(), as(t, user), Options{Schema: schema, Create: true, formats: formats})
+		return Open(t.Context(), as(t, user),
+			Options{Schema: schema, Create: true, formats: formats})
 	}
 	version := func() string {
 		t.Helper()
-		got, err := shared.Need(t).Query("SELECT version || ' ' || oldest || ' ' || (SELECT count(*) FROM pg_tables WHERE schemaname = '" + schema + "') FROM " + schema + ".format")
+		got, err := shared.Need(t).Query(
+			"SELECT version || ' ' || oldest || ' ' || (SELECT count(*) FROM pg_tables WHERE schemaname = '" + schema + "') FROM " + schema + ".format")
 		must(t, err)
 		return got
 	}
@@ -40,7 +45,9 @@ func TestMigration(t *testing.T) {
 	wantVersion("1 1 4")
 
 	_, err = open(worker, added)
-	if err == nil || !strings.Contains(err.Error(), "the tables have version 1, this program needs version 2, and only their owner "+owner) || signalbox.HintOf(err) == "" {
+	if err == nil || !strings.Contains(err.Error(),
+		"the tables have version 1, this program needs version 2, and only their owner "+owner) ||
+		signalbox.HintOf(err) == "" {
 		t.Errorf("a worker with a newer program: %v", err)
 	}
 	wantVersion("1 1 4")
@@ -60,10 +67,14 @@ func TestMigration(t *testing.T) {
 	defer newest.Close()
 	wantVersion("3 3 6")
 	must(t, appendEvent(t, newest, 4))
-	if err := appendEvent(t, old, 5); !errors.Is(err, journal.ErrNotStored) || !strings.Contains(err.Error(), "were changed for a newer version") {
+	if err := appendEvent(t, old, 5); !errors.Is(err, journal.ErrNotStored) ||
+		!strings.Contains(err.Error(), "were changed for a newer version") {
 		t.Errorf("append of an old program: %v", err)
 	}
-	if _, err := open(owner, formats); err == nil || !strings.Contains(err.Error(), "the tables have version 3, and this program knows version 1") || signalbox.HintOf(err) == "" {
+	if _, err := open(owner, formats); err == nil ||
+		!strings.Contains(err.Error(),
+			"the tables have version 3, and this program knows version 1") ||
+		signalbox.HintOf(err) == "" {
 		t.Errorf("open with an old program: %v", err)
 	}
 	wantVersion("3 3 6")
@@ -77,8 +88,11 @@ func TestMigrationFails(t *testing.T) {
 	schema := newSchema()
 	j := openJournal(t, schema)
 	defer j.Close()
-	broken := append(append([]format{}, formats...), format{2, "CREATE TABLE BOX.more (x int); SELECT 1/0"})
-	if _, err := Open(t.Context(), shared.Need(t).Address, Options{Schema: schema, formats: broken}); err == nil || !strings.Contains(err.Error(), "make version 2 of the tables") {
+	broken := append(append([]format{}, formats...),
+		format{2, "CREATE TABLE BOX.more (x int); SELECT 1/0"})
+	if _, err := Open(t.Context(), shared.Need(t).Address,
+		Options{Schema: schema, formats: broken}); err == nil ||
+		!strings.Contains(err.Error(), "make version 2 of the tables") {
 		t.Errorf("a broken migration: %v", err)
 	}
 	must(t, appendEvent(t, j, 1))

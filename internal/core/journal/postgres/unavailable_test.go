@@ -68,7 +68,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// watchUntil returns a channel that receives the first error of a watch, or nil when it has seen the event last. After an outage it watches again.
+// watchUntil returns a channel that receives the first error of a watch, or nil when it has seen
+// the event last. After an outage it watches again.
 func watchUntil(ctx context.Context, j *Journal, last uint64) <-chan error {
 	result := make(chan error, 1)
 	go func() {
@@ -94,10 +95,12 @@ func watchUntil(ctx context.Context, j *Journal, last uint64) <-chan error {
 	return result
 }
 
-// While the server is away, every method returns ErrUnavailable. When it is back, the journal and its watches continue.
+// While the server is away, every method returns ErrUnavailable. When it is back, the journal and
+// its watches continue.
 func TestServerIsKilled(t *testing.T) {
 	server := startServer(t, pgserver.Options{})
-	j := openBox(t, server.Address, Options{poll: 10 * time.Millisecond, patience: 50 * time.Millisecond})
+	j := openBox(t, server.Address,
+		Options{poll: 10 * time.Millisecond, patience: 50 * time.Millisecond})
 	watched := watchUntil(t.Context(), j, 2)
 	must(t, appendEvent(t, j, 1))
 	digest, err := j.PutBlob(t.Context(), strings.NewReader("evidence"))
@@ -112,14 +115,20 @@ func TestServerIsKilled(t *testing.T) {
 		"append none": func() error { return j.Append(t.Context(), 1, nil) },
 		"read":        func() error { _, err := j.Read(t.Context(), 0, 1); return err },
 		"head":        func() error { _, err := j.Head(t.Context()); return err },
-		"put blob":    func() error { _, err := j.PutBlob(t.Context(), strings.NewReader("x")); return err },
+		"put blob": func() error {
+			_, err := j.PutBlob(t.Context(), strings.NewReader("x"))
+			return err
+		},
 		"get blob":    func() error { _, err := j.GetBlob(t.Context(), digest); return err },
 		"open blob":   func() error { _, err := j.OpenBlob(t.Context(), digest); return err },
 		"delete blob": func() error { return j.DeleteBlob(t.Context(), digest) },
 		"read a blob": func() error { _, err := reader.Read(make([]byte, 1)); return err },
 		"read part":   func() error { _, err := blob.ReadAt(make([]byte, 1), 0); return err },
 		"grant":       func() error { return j.Grant(t.Context(), "somebody", Read) },
-		"open":        func() error { _, err := Open(t.Context(), server.Address, Options{Schema: "box"}); return err },
+		"open": func() error {
+			_, err := Open(t.Context(), server.Address, Options{Schema: "box"})
+			return err
+		},
 	} {
 		err := call()
 		if !errors.Is(err, journal.ErrUnavailable) || signalbox.HintOf(err) == "" {
@@ -134,11 +143,14 @@ func TestServerIsKilled(t *testing.T) {
 	must(t, <-watched)
 }
 
-// All watches end when the server is away. They leave it to their users to say so, who would otherwise hear of one outage several times.
+// All watches end when the server is away. They leave it to their users to say so, who would
+// otherwise hear of one outage several times.
 func TestWatchesEndQuietlyInAnOutage(t *testing.T) {
 	server := startServer(t, pgserver.Options{})
 	var logged bytes.Buffer
-	j := openBox(t, server.Address, Options{poll: 10 * time.Millisecond, patience: 50 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	j := openBox(t, server.Address,
+		Options{poll: 10 * time.Millisecond, patience: 50 * time.Millisecond,
+			Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	must(t, appendEvent(t, j, 1))
 	logged.Reset() // what it says of the server
 	started, ended := make(chan struct{}), make(chan error)
@@ -184,18 +196,21 @@ func TestServerIsRestarted(t *testing.T) {
 	}
 }
 
-// A server that does not answer is unavailable, and an append that it received is not stored later, when somebody has read the log.
+// A server that does not answer is unavailable, and an append that it received is not stored later,
+// when somebody has read the log.
 func TestServerIsPaused(t *testing.T) {
 	server := startServer(t, pgserver.Options{})
 	j := openBox(t, server.Address, Options{patience: 50 * time.Millisecond})
 	config := j.pool.Config()
-	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // an append after a moment would wait for the answer to a ping, and not be sent
+	// an append after a moment would wait for the answer to a ping, and not be sent
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	j.pool.Close()
 	var err error
 	j.pool, err = pgxpool.NewWithConfig(t.Context(), config)
 	must(t, err)
 	must(t, appendEvent(t, j, 1))
-	// The notification of that append may still use a connection. The next append needs another one: it cannot make one while the server is paused.
+	// The notification of that append may still use a connection. The next append needs another
+	// one: it cannot make one while the server is paused.
 	var spare [2]*pgxpool.Conn
 	for i := range spare {
 		spare[i], err = j.pool.Acquire(t.Context())
@@ -207,7 +222,8 @@ func TestServerIsPaused(t *testing.T) {
 	j.opts.answer = time.Second
 	must(t, server.Pause())
 	err = appendEvent(t, j, 2)
-	if !errors.Is(err, journal.ErrUnavailable) || errors.Is(err, journal.ErrNotStored) || errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, journal.ErrUnavailable) || errors.Is(err, journal.ErrNotStored) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("append: %v", err)
 	}
 	if _, err := j.Read(t.Context(), 0, 10); !errors.Is(err, journal.ErrUnavailable) {
@@ -238,7 +254,8 @@ func through(t testing.TB, server *pgserver.Server) (*proxy.Proxy, string) {
 	p, err := proxy.Start("unix", server.Socket())
 	must(t, err)
 	t.Cleanup(func() { p.Close() })
-	return p, fmt.Sprintf("postgres://signalbox@127.0.0.1:%d/postgres?sslmode=disable", p.Addr().Port)
+	return p, fmt.Sprintf("postgres://signalbox@127.0.0.1:%d/postgres?sslmode=disable",
+		p.Addr().Port)
 }
 
 // An append whose answer is lost, or that arrives in part, is stored exactly once.
@@ -246,13 +263,15 @@ func TestConnectionsAreReset(t *testing.T) {
 	server := shared.Need(t)
 	p, address := through(t, server)
 	schema := newSchema()
-	j, err := Open(t.Context(), address, Options{Schema: schema, Create: true, patience: time.Minute})
+	j, err := Open(t.Context(), address,
+		Options{Schema: schema, Create: true, patience: time.Minute})
 	must(t, err)
 	defer j.Close()
 	const marker = "{}" // the data of the events
 	seq := uint64(0)
 	for range 10 {
-		for name, fault := range map[string]func(string) <-chan struct{}{"lose answer": p.LoseAnswer, "cut request": p.CutRequest} {
+		for name, fault := range map[string]func(
+			string) <-chan struct{}{"lose answer": p.LoseAnswer, "cut request": p.CutRequest} {
 			happened := fault(marker)
 			seq++
 			if err := appendEvent(t, j, seq); err != nil {
@@ -267,14 +286,17 @@ func TestConnectionsAreReset(t *testing.T) {
 	}
 }
 
-// A server that is stopped after it has stored an append may end the connection with a fatal error instead of an answer. The append is
-// stored exactly once, and is not reported as a conflict with itself.
+// A server that is stopped after it has stored an append may end the connection with a fatal error
+// instead of an answer. The append is stored exactly once, and is not reported as a conflict with
+// itself.
 func TestFatalErrorAfterTheCommit(t *testing.T) {
 	p, address := through(t, shared.Need(t))
-	j, err := Open(t.Context(), address, Options{Schema: newSchema(), Create: true, patience: time.Minute})
+	j, err := Open(t.Context(), address, Options{Schema: newSchema(), Create: true,
+		patience: time.Minute})
 	must(t, err)
 	defer j.Close()
-	fatal, err := (&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01",
+	fatal, err := (&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL",
+		Code:    "57P01",
 		Message: "terminating connection due to administrator command"}).Encode(nil)
 	must(t, err)
 	for seq := uint64(1); seq <= 3; seq++ {
@@ -291,7 +313,8 @@ func TestFatalErrorAfterTheCommit(t *testing.T) {
 
 // Only an error after which the connection goes on means that nothing was stored.
 func TestNeverStored(t *testing.T) {
-	for severity, want := range map[string]bool{"ERROR": true, "FATAL": false, "PANIC": false, "": false} {
+	for severity, want := range map[string]bool{"ERROR": true, "FATAL": false, "PANIC": false,
+		"": false} {
 		for name, err := range map[string]*pgconn.PgError{
 			"new server": {Severity: "FEHLER", SeverityUnlocalized: severity, Code: "57P01"},
 			"old server": {Severity: severity, Code: "57P01"},
@@ -303,8 +326,8 @@ func TestNeverStored(t *testing.T) {
 	}
 }
 
-// An append whose outcome is unknown is refused when it arrives after somebody has read the log. Later appends are stored, also those of a process that does
-// not know why.
+// An append whose outcome is unknown is refused when it arrives after somebody has read the log.
+// Later appends are stored, also those of a process that does not know why.
 func TestLateAppend(t *testing.T) {
 	for name, read := range map[string]func(*Journal) error{
 		"read":   func(j *Journal) error { _, err := j.Read(t.Context(), 0, 1); return err },
@@ -319,14 +342,16 @@ func TestLateAppend(t *testing.T) {
 			a := attempt{last: 1, hash: event(1).Hash}
 			j.remember(a)
 			must(t, read(j))
-			if sent, err := j.send(t.Context(), a, 0, []signalbox.Event{event(1)}); sent || !errors.Is(err, errFenced) {
+			if sent, err := j.send(t.Context(), a, 0, []signalbox.Event{event(1)}); sent ||
+				!errors.Is(err, errFenced) {
 				t.Errorf("the late append: sent %v, %v", sent, err)
 			}
 			if head, err := j.Head(t.Context()); head != 0 || err != nil {
 				t.Errorf("head %d, %v", head, err)
 			}
 			must(t, appendEvent(t, j, 1))
-			if stored, err := j.settleOne(t.Context(), attempt{last: 1, hash: event(1).Hash}); !stored || err != nil {
+			if stored, err := j.settleOne(t.Context(),
+				attempt{last: 1, hash: event(1).Hash}); !stored || err != nil {
 				t.Errorf("stored %v, %v", stored, err)
 			}
 			must(t, appendEvent(t, other, 2))
@@ -334,7 +359,8 @@ func TestLateAppend(t *testing.T) {
 	}
 }
 
-// A database that has lost a fence, as a replica may after a failover, does not accept a late append that knew it.
+// A database that has lost a fence, as a replica may after a failover, does not accept a late
+// append that knew it.
 func TestLostFence(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()
@@ -348,7 +374,8 @@ func TestLostFence(t *testing.T) {
 	a := attempt{fence: j.fence.Load(), last: 1, hash: event(1).Hash}
 	execute(t, j.sql("UPDATE BOX.format SET fence = fence - 1"))
 	settle(a)
-	if sent, err := j.send(t.Context(), a, 0, []signalbox.Event{event(1)}); sent || !errors.Is(err, errFenced) {
+	if sent, err := j.send(t.Context(), a, 0, []signalbox.Event{event(1)}); sent ||
+		!errors.Is(err, errFenced) {
 		t.Errorf("the late append: sent %v, %v", sent, err)
 	}
 }
@@ -368,7 +395,9 @@ func TestAppendInProgress(t *testing.T) {
 			must(t, err)
 			defer tx.Rollback(t.Context())
 			var refusal []byte
-			must(t, tx.QueryRow(t.Context(), j.appendOne, append([]any{j.opts.program(), j.fence.Load(), int64(0)}, arguments([]signalbox.Event{e})...)...).Scan(&refusal))
+			must(t, tx.QueryRow(t.Context(), j.appendOne,
+				append([]any{j.opts.program(), j.fence.Load(), int64(0)},
+					arguments([]signalbox.Event{e})...)...).Scan(&refusal))
 			if refusal != nil {
 				t.Fatalf("refusal %x", refusal)
 			}
@@ -381,7 +410,8 @@ func TestAppendInProgress(t *testing.T) {
 				settled <- err
 			}()
 			for waiting := "0"; waiting == "0"; {
-				waiting, err = server.Query("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%fence_appends%'")
+				waiting, err = server.Query(
+					"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%fence_appends%'")
 				must(t, err)
 				select {
 				case err := <-settled:
@@ -407,14 +437,16 @@ func both(t testing.TB, a, b *pgserver.Server) string {
 	return u.String()
 }
 
-// When the primary fails, the journal finds the replica that takes its place, and misses nothing that was acknowledged.
+// When the primary fails, the journal finds the replica that takes its place, and misses nothing
+// that was acknowledged.
 func TestFailover(t *testing.T) {
 	server := startServer(t, pgserver.Options{})
 	standby, err := server.Standby()
 	must(t, err)
 	t.Cleanup(func() { standby.Stop() })
 	// The standby comes first: it must not be used as long as it is one.
-	j := openBox(t, both(t, standby, server), Options{poll: 10 * time.Millisecond, patience: time.Minute})
+	j := openBox(t, both(t, standby, server),
+		Options{poll: 10 * time.Millisecond, patience: time.Minute})
 	watched := watchUntil(t.Context(), j, 3)
 	must(t, appendEvent(t, j, 1))
 
@@ -423,14 +455,16 @@ func TestFailover(t *testing.T) {
 	waiting := make(chan error, 1)
 	go func() { waiting <- appendEvent(t, j, 2) }()
 	for {
-		cancelled, err := server.Query("SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%append_event%'")
+		cancelled, err := server.Query(
+			"SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%append_event%'")
 		must(t, err)
 		if cancelled != "0" {
 			break
 		}
 	}
 	for { // now it finds out what became of the append, and waits again
-		fencing, err := server.Query("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%fence_appends%'")
+		fencing, err := server.Query(
+			"SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%fence_appends%'")
 		must(t, err)
 		select {
 		case err := <-waiting:

@@ -12,8 +12,9 @@ import (
 	"signalbox"
 )
 
-// Watch yields the events that follow the event after, and waits for more. It ends with ErrUnavailable if the database is away for longer than
-// it takes to restart, so that its user can say so, and watch again.
+// Watch yields the events that follow the event after, and waits for more. It ends with
+// ErrUnavailable if the database is away for longer than it takes to restart, so that its user can
+// say so, and watch again.
 func (j *Journal) Watch(ctx context.Context, after uint64) iter.Seq2[signalbox.Event, error] {
 	return func(yield func(signalbox.Event, error) bool) {
 		j.startWatching()
@@ -35,10 +36,12 @@ func (j *Journal) tell(head uint64) {
 	}
 }
 
-// notifyPause is the time between two notifications. While many events are appended, one notification tells of all of them.
+// notifyPause is the time between two notifications. While many events are appended, one
+// notification tells of all of them.
 const notifyPause = 2 * time.Millisecond
 
-// notifyOthers notifies other processes of new heads until the journal is closed. What fails is not tried again: they also poll.
+// notifyOthers notifies other processes of new heads until the journal is closed. What fails is not
+// tried again: they also poll.
 func (j *Journal) notifyOthers() {
 	defer j.calls.Leave()
 	for {
@@ -98,7 +101,8 @@ func (j *Journal) startWatching() {
 	go j.watchOthers()
 }
 
-// watchOthers receives notifications, and reads the head from time to time, until the journal is closed.
+// watchOthers receives notifications, and reads the head from time to time, until the journal is
+// closed.
 func (j *Journal) watchOthers() {
 	defer j.calls.Leave()
 	ctx, cancel := j.untilClosed()
@@ -133,7 +137,8 @@ func (j *Journal) listen(ctx context.Context) error {
 	}
 	for quiet := true; ; {
 		if quiet {
-			// Reading the head on this connection also finds out whether it still leads to a server.
+			// Reading the head on this connection also finds out whether it still leads to a
+			// server.
 			err := j.within(ctx, func(ctx context.Context) error {
 				head, _, err := j.queryLast(ctx, conn)
 				if err == nil {

@@ -15,8 +15,9 @@ import (
 // insertQuery says OR ROLLBACK because of the cost of the default, see triggers.
 const insertQuery = "INSERT OR ROLLBACK INTO events (seq, time, type, work, session, actor, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-// Append stores the events in one transaction, and returns when it is synced. An append of no events only compares expected
-// with the log. If COMMIT fails for another reason than a full disk, it is unknown whether the events were stored.
+// Append stores the events in one transaction, and returns when it is synced. An append of no
+// events only compares expected with the log. If COMMIT fails for another reason than a full disk,
+// it is unknown whether the events were stored.
 func (j *Journal) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
 	err := driver.Validate(expected, events)
 	if err == nil {
@@ -81,7 +82,8 @@ func (c *conn) store(expected uint64, events []signalbox.Event) error {
 	return nil
 }
 
-// checkInPlace returns an error if the database was removed or replaced. SQLite would continue to write to the old file.
+// checkInPlace returns an error if the database was removed or replaced. SQLite would continue to
+// write to the old file.
 func (c *conn) checkInPlace() error {
 	now, err := os.Stat(c.path)
 	if err == nil && os.SameFile(now, c.file) {
@@ -108,7 +110,8 @@ func (c *conn) insertEvent(e *signalbox.Event) error {
 	if data == nil {
 		data = []byte{} // the driver stores nil as NULL
 	}
-	for i, value := range [...]sqldriver.Value{int64(e.Seq), e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor, data, e.Prev[:], e.Hash[:]} {
+	for i, value := range [...]sqldriver.Value{int64(e.Seq), e.Time.UnixNano(), e.Type, e.Work,
+		e.Session, e.Actor, data, e.Prev[:], e.Hash[:]} {
 		c.row[i].Value = value
 	}
 	result, err := c.insert.ExecContext(context.Background(), c.row[:])

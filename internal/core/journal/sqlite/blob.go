@@ -17,7 +17,8 @@ import (
 	"signalbox/internal/durable"
 )
 
-// orphanAge is the age at which Open removes an unfinished blob. Writing a blob never pauses for that long.
+// orphanAge is the age at which Open removes an unfinished blob. Writing a blob never pauses for
+// that long.
 const orphanAge = 24 * time.Hour
 
 // PutBlob stores the bytes of r in a file named by their SHA-256.
@@ -56,7 +57,8 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 		return digest, err
 	}
 	if file, err := openBlob(path, digest); err == nil {
-		// The blob exists and its content was synced before it was renamed, but perhaps its name is not synced yet.
+		// The blob exists and its content was synced before it was renamed, but perhaps its name is
+		// not synced yet.
 		file.Close()
 		return digest, durable.SyncFolder(filepath.Dir(path))
 	}
@@ -67,8 +69,8 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 	return digest, err
 }
 
-// makeFolder creates a folder of blobs and syncs its parent, once per process: syncing it for every blob would double the cost
-// of a blob.
+// makeFolder creates a folder of blobs and syncs its parent, once per process: syncing it for every
+// blob would double the cost of a blob.
 func (j *Journal) makeFolder(name string) error {
 	if _, done := j.folders.Load(name); done {
 		if _, err := os.Lstat(name); err == nil {
@@ -83,7 +85,8 @@ func (j *Journal) makeFolder(name string) error {
 }
 
 // writeTemp writes the bytes of r to a temporary file.
-func (j *Journal) writeTemp(ctx context.Context, r io.Reader) (path string, digest signalbox.Hash, err error) {
+func (j *Journal) writeTemp(ctx context.Context, r io.Reader) (path string, digest signalbox.Hash,
+	err error) {
 	file, err := os.CreateTemp(j.path(blobTempFolder), "*") // with mode 0600
 	if err != nil {
 		return "", digest, err
@@ -156,7 +159,8 @@ func openBlobFile(path string) (*os.File, error) {
 		file, err = os.Open(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%w: %w", journal.ErrNoBlob, err)}
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err: fmt.Errorf("%w: %w", journal.ErrNoBlob, err)}
 	}
 	return file, err
 }
@@ -204,7 +208,8 @@ func (j *Journal) blobPath(digest signalbox.Hash) string {
 	return filepath.Join(j.path(blobFolder), name[:2], name[2:])
 }
 
-// removeOrphans removes unfinished blobs of killed processes. They do no harm, so errors are ignored.
+// removeOrphans removes unfinished blobs of killed processes. They do no harm, so errors are
+// ignored.
 func removeOrphans(folder string, now time.Time) {
 	entries, _ := os.ReadDir(folder)
 	for _, entry := range entries {

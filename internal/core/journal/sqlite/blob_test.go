@@ -16,7 +16,8 @@ func blobFiles(t *testing.T, dir string) (files []string) {
 	root := filepath.Join(dir, blobFolder)
 	err := filepath.Walk(root, func(path string, info os.FileInfo, err error) error {
 		if err == nil && !info.IsDir() {
-			files = append(files, filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator))))
+			files = append(files,
+				filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator))))
 		}
 		return err
 	})
@@ -26,7 +27,8 @@ func blobFiles(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-// TestBlobFiles checks where a blob lies, and that nothing else is left of it or of those that failed.
+// TestBlobFiles checks where a blob lies, and that nothing else is left of it or of those that
+// failed.
 func TestBlobFiles(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, nil)
@@ -45,14 +47,16 @@ func TestBlobFiles(t *testing.T) {
 	}
 }
 
-// TestOrphanedBlobs removes what killed processes left a day ago, and nothing that may still be written.
+// TestOrphanedBlobs removes what killed processes left a day ago, and nothing that may still be
+// written.
 func TestOrphanedBlobs(t *testing.T) {
 	dir := closedBox(t, 0)
 	folder := filepath.Join(dir, filepath.FromSlash(blobTempFolder))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, age := range map[string]time.Duration{"old": 25 * time.Hour, "young": 23 * time.Hour} {
+	for name, age := range map[string]time.Duration{"old": 25 * time.Hour,
+		"young": 23 * time.Hour} {
 		path := filepath.Join(folder, name)
 		if err := os.WriteFile(path, []byte("half a blob"), 0o600); err != nil {
 			t.Fatal(err)

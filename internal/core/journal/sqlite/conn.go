@@ -30,8 +30,9 @@ const (
 	accessImmutable               // also uses no locks: no process has the database open
 )
 
-// conn is a connection to the database, used by one goroutine at a time. It uses the driver directly: the pool and the
-// conversions of database/sql take a tenth of the time of an append and a third of the time of a read.
+// conn is a connection to the database, used by one goroutine at a time. It uses the driver
+// directly: the pool and the conversions of database/sql take a tenth of the time of an append and
+// a third of the time of a read.
 type conn struct {
 	pool   *sql.DB
 	held   *sql.Conn   // the only connection of pool
@@ -51,8 +52,8 @@ type statement interface {
 	driver.StmtQueryContext
 }
 
-// pragmas are set on every connection. SQLite itself waits only 100 ms for a lock; Journal.retryBusy waits longer, and stops
-// when the context is done.
+// pragmas are set on every connection. SQLite itself waits only 100 ms for a lock;
+// Journal.retryBusy waits longer, and stops when the context is done.
 const pragmas = `
 PRAGMA busy_timeout=100;
 PRAGMA synchronous=FULL;   -- COMMIT returns when the write-ahead log is synced
@@ -171,11 +172,12 @@ func (c *conn) close() error {
 	return errors.Join(c.held.Close(), c.pool.Close())
 }
 
-// maxRow is the maximum size of a row: that of an event, plus its time, its hashes and the header of the row.
+// maxRow is the maximum size of a row: that of an event, plus its time, its hashes and the header
+// of the row.
 const maxRow = journal.MaxEventBytes + 1024
 
-// limitRows makes SQLite refuse larger values without loading them, with SQLITE_TOOBIG. Only another program can have stored
-// one, and it could be larger than the memory.
+// limitRows makes SQLite refuse larger values without loading them, with SQLITE_TOOBIG. Only
+// another program can have stored one, and it could be larger than the memory.
 func (c *conn) limitRows() error {
 	_, err := sqlite.Limit(c.held, sqlite3.SQLITE_LIMIT_LENGTH, maxRow)
 	return err
@@ -187,15 +189,16 @@ func (c *conn) exec(query string) error {
 	return err
 }
 
-// run executes a prepared statement. It takes no context, because the driver would start a goroutine for each statement, and the
-// outcome of an interrupted COMMIT would be unknown.
+// run executes a prepared statement. It takes no context, because the driver would start a
+// goroutine for each statement, and the outcome of an interrupted COMMIT would be unknown.
 func run(s statement, args []driver.NamedValue) error {
 	_, err := s.ExecContext(context.Background(), args)
 	return err
 }
 
 // query calls each for every row of a prepared statement, until it returns false.
-func query(s statement, args []driver.NamedValue, row []driver.Value, each func() (bool, error)) error {
+func query(s statement, args []driver.NamedValue, row []driver.Value,
+	each func() (bool, error)) error {
 	rows, err := s.QueryContext(context.Background(), args)
 	if err != nil {
 		return err
@@ -230,7 +233,9 @@ func (c *conn) last() (seq uint64, hash signalbox.Hash, err error) {
 		n, ok := row[0].(int64)
 		stored, isBlob := row[1].([]byte)
 		if !ok || !isBlob || n < 1 || len(stored) != len(hash) {
-			return false, damaged(fmt.Errorf("the last event has sequence number %v and a hash of %d bytes", row[0], len(stored)))
+			return false, damaged(
+				fmt.Errorf("the last event has sequence number %v and a hash of %d bytes", row[0],
+					len(stored)))
 		}
 		seq, hash = uint64(n), signalbox.Hash(stored)
 		return false, nil

@@ -2,8 +2,9 @@ package sqlite
 
 import "testing"
 
-// COMMIT must sync the write-ahead log before it returns: otherwise a power failure loses acknowledged events. No test can cut the
-// power, so this one checks the setting on the connections in use, and after one of them was replaced.
+// COMMIT must sync the write-ahead log before it returns: otherwise a power failure loses
+// acknowledged events. No test can cut the power, so this one checks the setting on the connections
+// in use, and after one of them was replaced.
 func TestEveryConnectionSyncs(t *testing.T) {
 	j := open(t, t.TempDir(), nil)
 	if err := j.Append(t.Context(), 0, eventsAfter(0, 1, 10)); err != nil {
@@ -15,7 +16,9 @@ func TestEveryConnectionSyncs(t *testing.T) {
 	check := func(p pool, name string) {
 		t.Helper()
 		err := j.with(t.Context(), p, func(c *conn) error {
-			for pragma, want := range map[string]any{"synchronous": int64(2), "fullfsync": int64(1), "journal_mode": "wal"} { // 2 is FULL
+			// 2 is FULL
+			for pragma, want := range map[string]any{"synchronous": int64(2), "fullfsync": int64(1),
+				"journal_mode": "wal"} {
 				got, err := c.lookup("PRAGMA " + pragma)
 				if err != nil {
 					return err
@@ -34,6 +37,7 @@ func TestEveryConnectionSyncs(t *testing.T) {
 	for range readers {
 		check(j.readers, "reader")
 	}
-	_ = j.with(t.Context(), j.writer, func(*conn) error { return damaged(errSkip) }) // closes the connection
+	// closes the connection
+	_ = j.with(t.Context(), j.writer, func(*conn) error { return damaged(errSkip) })
 	check(j.writer, "new writer")
 }

@@ -14,7 +14,8 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// errUncertain means that an append failed and only reading the log reveals whether the events were stored.
+// errUncertain means that an append failed and only reading the log reveals whether the events were
+// stored.
 var errUncertain = errors.New("it is unknown whether the events were stored")
 
 const (
@@ -26,8 +27,8 @@ const (
 	hintDisk    = "check the disk, its free space, the quota and the file size limit"
 )
 
-// explain converts errors of SQLite and the operating system that a user can fix to a *signalbox.Error with a hint. It returns
-// all other errors unchanged.
+// explain converts errors of SQLite and the operating system that a user can fix to a
+// *signalbox.Error with a hint. It returns all other errors unchanged.
 func explain(err error) error {
 	if known := (*signalbox.Error)(nil); err == nil || errors.As(err, &known) {
 		return err
@@ -42,15 +43,18 @@ func explain(err error) error {
 	case hintRestore:
 		return damaged(err)
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", what, err), Hint: hint}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", what, err),
+		Hint: hint}
 }
 
-// explainSQLite maps SQLite's result codes: first extended codes that are more specific than their class, then classes.
+// explainSQLite maps SQLite's result codes: first extended codes that are more specific than their
+// class, then classes.
 func explainSQLite(code int) (what, hint string) {
 	switch code {
 	case sqlite3.SQLITE_IOERR_SHMSIZE:
 		return "the disk is full", hintFull
-	case sqlite3.SQLITE_IOERR_SHMMAP, sqlite3.SQLITE_IOERR_SHMLOCK, sqlite3.SQLITE_IOERR_LOCK, sqlite3.SQLITE_IOERR_RDLOCK:
+	case sqlite3.SQLITE_IOERR_SHMMAP, sqlite3.SQLITE_IOERR_SHMLOCK, sqlite3.SQLITE_IOERR_LOCK,
+		sqlite3.SQLITE_IOERR_RDLOCK:
 		return "the file system cannot share the ledger", hintLocal
 	case sqlite3.SQLITE_IOERR_CORRUPTFS:
 		return "", hintRestore
@@ -107,5 +111,6 @@ func isFull(err error) bool { return sqliteCode(err) == sqlite3.SQLITE_FULL }
 
 // isFailure reports whether the connection must not be used again.
 func isFailure(err error) bool {
-	return sqliteCode(err) != sqlite3.SQLITE_OK && !isBusy(err) || errors.Is(err, journal.ErrDamaged)
+	return sqliteCode(err) != sqlite3.SQLITE_OK && !isBusy(err) ||
+		errors.Is(err, journal.ErrDamaged)
 }

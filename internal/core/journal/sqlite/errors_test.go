@@ -39,14 +39,16 @@ func TestExplain(t *testing.T) {
 		sqlite3.SQLITE_IOERR_CORRUPTFS:    "restore",
 		sqlite3.SQLITE_MISUSE:             "",
 	} {
-		if _, hint := explainSQLite(code); (want == "") != (hint == "") || !strings.Contains(hint, want) {
+		if _, hint := explainSQLite(code); (want == "") != (hint == "") ||
+			!strings.Contains(hint, want) {
 			t.Errorf("code %d: hint %q, want %q", code, hint, want)
 		}
 	}
 	for _, err := range diskFullErrors {
 		wantError(t, explain(&fs.PathError{Op: "write", Path: "x", Err: err}), "free space", err)
 	}
-	wantError(t, explain(&fs.PathError{Op: "open", Path: "x", Err: os.ErrPermission}), "permissions")
+	wantError(t, explain(&fs.PathError{Op: "open", Path: "x", Err: os.ErrPermission}),
+		"permissions")
 	if plain := errors.New("x"); explain(plain) != plain || explain(nil) != nil {
 		t.Error("an error without a remedy was explained")
 	}
@@ -72,7 +74,8 @@ func TestFullDatabase(t *testing.T) {
 		t.Fatal("nothing fitted")
 	}
 	wantCount(t, j, stored)
-	wantError(t, j.Append(t.Context(), stored, eventsAfter(stored, 3, 5000)), "the disk is full", journal.ErrNotStored)
+	wantError(t, j.Append(t.Context(), stored, eventsAfter(stored, 3, 5000)), "the disk is full",
+		journal.ErrNotStored)
 
 	j.opts.maxPages = 0
 	if err := grow(t.Context(), j, 3, 5000); err != nil {
@@ -100,7 +103,8 @@ func TestCorruptHeader(t *testing.T) {
 	}
 }
 
-// TestCorruptPages damages each page of the table in turn; each time, reading the log to its end must fail.
+// TestCorruptPages damages each page of the table in turn; each time, reading the log to its end
+// must fail.
 func TestCorruptPages(t *testing.T) {
 	const page = 4096
 	dir := closedBox(t, 300)

@@ -6,4 +6,5 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-var diskFullErrors = []syscall.Errno{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED}
+var diskFullErrors = []syscall.Errno{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL,
+	windows.ERROR_DISK_QUOTA_EXCEEDED}

@@ -19,8 +19,8 @@ import (
 	"signalbox/internal/core/journal/journaltest"
 )
 
-// childMode is the environment variable that makes the test binary the child of a test: it names what to do, and the
-// arguments say with what.
+// childMode is the environment variable that makes the test binary the child of a test: it names
+// what to do, and the arguments say with what.
 const childMode = "SQLITEJOURNAL_TEST_CHILD"
 
 // skipStatus is how a child exits that cannot try what it should on this system.
@@ -48,7 +48,8 @@ func TestMain(m *testing.M) {
 
 type childFunc func(ctx context.Context, args []string) error
 
-// children are what a child process can do, with the journal in the folder that is its first argument.
+// children are what a child process can do, with the journal in the folder that is its first
+// argument.
 func children() map[string]childFunc {
 	return map[string]childFunc{
 		"append": func(ctx context.Context, args []string) error {
@@ -122,7 +123,8 @@ func open(t testing.TB, dir string, opts *Options) *Journal {
 func closedBox(t testing.TB, n int) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	err := withJournal(t.Context(), dir, func(j *Journal) error { return grow(t.Context(), j, n, 100) })
+	err := withJournal(t.Context(), dir,
+		func(j *Journal) error { return grow(t.Context(), j, n, 100) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +153,9 @@ func eventsAfter(head uint64, n, bytes int) []signalbox.Event {
 	for i := range events {
 		seq := head + uint64(i) + 1
 		events[i] = signalbox.Event{
-			Seq: seq, Time: time.Unix(0, int64(seq)).UTC(), Type: "Tried", Session: strconv.FormatUint(seq, 10),
-			Data: []byte(strings.Repeat("x", bytes)), Prev: hashOf(seq - 1), Hash: hashOf(seq),
+			Seq: seq, Time: time.Unix(0, int64(seq)).UTC(), Type: "Tried",
+			Session: strconv.FormatUint(seq, 10),
+			Data:    []byte(strings.Repeat("x", bytes)), Prev: hashOf(seq - 1), Hash: hashOf(seq),
 		}
 	}
 	return events

@@ -36,7 +36,8 @@ func TestModel(t *testing.T) {
 			"snapshot": m.snapshot,
 		}
 		// Not Repeat: its thirty steps each time would take too long.
-		for _, step := range rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(steps))), 1, 7).Draw(t, "steps") {
+		for _, step := range rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(steps))), 1,
+			7).Draw(t, "steps") {
 			steps[step](t)
 			m.check(t)
 		}

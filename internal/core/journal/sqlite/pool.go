@@ -33,8 +33,9 @@ func (p pool) close() (err error) {
 	return err
 }
 
-// with calls use with a connection, repeatedly while the database is busy, so use must be idempotent. A connection that failed
-// is closed, because SQLite's cached state of the files may be wrong.
+// with calls use with a connection, repeatedly while the database is busy, so use must be
+// idempotent. A connection that failed is closed, because SQLite's cached state of the files may be
+// wrong.
 func (j *Journal) with(ctx context.Context, p pool, use func(*conn) error) error {
 	c, err := driver.Await(ctx, j.calls, p.slots)
 	if err != nil {
@@ -67,14 +68,16 @@ func (j *Journal) onReader(ctx context.Context, use func(*conn) error) error {
 // retryPause is the pause between two attempts to use a busy database.
 const retryPause = 5 * time.Millisecond
 
-// retryBusy calls try until the database is not busy, or the timeout or ctx ends. The database is rarely busy, because writers
-// wait in the queue first: only while a process recovers or closes it, or while another program writes.
+// retryBusy calls try until the database is not busy, or the timeout or ctx ends. The database is
+// rarely busy, because writers wait in the queue first: only while a process recovers or closes it,
+// or while another program writes.
 func (j *Journal) retryBusy(ctx context.Context, try func() error) error {
 	err := try()
 	if !isBusy(err) {
 		return err
 	}
-	for deadline := time.Now().Add(j.opts.busyTimeout); isBusy(err) && time.Now().Before(deadline); err = try() {
+	for deadline := time.Now().Add(j.opts.busyTimeout); isBusy(err) &&
+		time.Now().Before(deadline); err = try() {
 		if _, err := driver.Await(ctx, j.calls, time.After(retryPause)); err != nil {
 			return err
 		}

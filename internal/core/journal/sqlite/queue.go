@@ -11,11 +11,12 @@ import (
 	"signalbox/internal/core/journal/driver"
 )
 
-// queue admits one writer at a time: callers in this process take a token, and processes take an advisory lock on a file, which
-// the system releases when a process ends.
+// queue admits one writer at a time: callers in this process take a token, and processes take an
+// advisory lock on a file, which the system releases when a process ends.
 //
-// SQLite's own lock would be enough for correctness, but a process that finds it taken sleeps and retries: of 64 processes that
-// appended without pause, one got no turn for three seconds, while with the queue none waited longer than 0.3 seconds.
+// SQLite's own lock would be enough for correctness, but a process that finds it taken sleeps and
+// retries: of 64 processes that appended without pause, one got no turn for three seconds, while
+// with the queue none waited longer than 0.3 seconds.
 type queue struct {
 	path string
 	turn chan struct{} // contains one token

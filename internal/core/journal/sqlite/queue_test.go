@@ -66,7 +66,8 @@ func TestSnapshotsQueue(t *testing.T) {
 	release := holdQueue(t, j.path(snapshotLockFile))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
-	if err := j.SaveSnapshot(ctx, journal.Snapshot{Seq: 1}); !errors.Is(err, context.DeadlineExceeded) {
+	if err := j.SaveSnapshot(ctx, journal.Snapshot{Seq: 1}); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("save while another process saves: %v", err)
 	}
 	if _, err := j.LoadSnapshot(t.Context()); !errors.Is(err, journal.ErrNoSnapshot) {
@@ -95,7 +96,8 @@ func TestCloseEndsWaiting(t *testing.T) {
 		t.Error(err)
 	}
 	for range 2 {
-		if err := <-ended; !errors.Is(err, driver.ErrClosed) || !errors.Is(err, journal.ErrNotStored) {
+		if err := <-ended; !errors.Is(err, driver.ErrClosed) ||
+			!errors.Is(err, journal.ErrNotStored) {
 			t.Errorf("an append that waited when the journal was closed: %v", err)
 		}
 	}

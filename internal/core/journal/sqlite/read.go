@@ -14,7 +14,8 @@ import (
 	"signalbox/internal/core/journal/driver"
 )
 
-// readQuery has no LIMIT, because SQLite would prepare it again for each value; the reader stops by itself.
+// readQuery has no LIMIT, because SQLite would prepare it again for each value; the reader stops by
+// itself.
 const readQuery = "SELECT seq, time, type, work, session, actor, data, prev, hash FROM events WHERE seq > ? ORDER BY seq"
 
 // ctxEvery is the number of events after which a read checks its context.
@@ -29,8 +30,10 @@ func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbo
 	return events, err
 }
 
-// read is Read that stops when the events have at least a number of bytes. It also reports whether there were no more.
-func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, end bool, err error) {
+// read is Read that stops when the events have at least a number of bytes. It also reports whether
+// there were no more.
+func (j *Journal) read(ctx context.Context, after uint64, limit,
+	bytes int) (events []signalbox.Event, end bool, err error) {
 	if err := j.calls.Enter(ctx); err != nil {
 		return nil, false, fmt.Errorf("read after %d: %w", after, err)
 	}
@@ -64,7 +67,8 @@ func (j *Journal) Head(ctx context.Context) (seq uint64, err error) {
 	return seq, nil
 }
 
-func (c *conn) events(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, end bool, err error) {
+func (c *conn) events(ctx context.Context, after uint64, limit,
+	bytes int) (events []signalbox.Event, end bool, err error) {
 	from := int64(after)
 	if after == 0 {
 		from = math.MinInt64 // detect rows before the first event
@@ -126,7 +130,8 @@ func scanEvent(row *[9]sqldriver.Value) (e signalbox.Event, err error) {
 		copy(h[:], b)
 		return h
 	}
-	e = signalbox.Event{Seq: uint64(number(0)), Time: time.Unix(0, number(1)).UTC(), Type: text(2), Work: text(3), Session: text(4),
+	e = signalbox.Event{Seq: uint64(number(0)), Time: time.Unix(0, number(1)).UTC(), Type: text(2),
+		Work: text(3), Session: text(4),
 		Actor: text(5), Prev: hash(7), Hash: hash(8)}
 	var ok bool
 	if e.Data, ok = row[6].([]byte); !ok {

@@ -23,8 +23,9 @@ type immutableFile struct {
 	info fs.FileInfo
 }
 
-// openReadOnly opens a database without permission to write. If there is no write-ahead log, no process has the database open and
-// it can be read without locks, which also works on a read-only medium.
+// openReadOnly opens a database without permission to write. If there is no write-ahead log, no
+// process has the database open and it can be read without locks, which also works on a read-only
+// medium.
 func (j *Journal) openReadOnly(ctx context.Context) error {
 	path := j.path(ledgerFile)
 	_, err := os.Stat(path + "-wal")
@@ -41,7 +42,8 @@ func (j *Journal) openReadOnly(ctx context.Context) error {
 		return err
 	}
 	err = j.onReader(ctx, noop)
-	if _, statErr := os.Stat(path + "-shm"); sqliteCode(err) == sqlite3.SQLITE_CANTOPEN && j.access == accessReadOnly && statErr != nil {
+	if _, statErr := os.Stat(path + "-shm"); sqliteCode(err) == sqlite3.SQLITE_CANTOPEN &&
+		j.access == accessReadOnly && statErr != nil {
 		return &signalbox.Error{
 			Code: signalbox.CodeFailed,
 			Err:  fmt.Errorf("the ledger was copied while it was in use, and cannot be read in a read-only folder: %w", err),
@@ -51,14 +53,16 @@ func (j *Journal) openReadOnly(ctx context.Context) error {
 	return err
 }
 
-// check returns an error if a process has opened the database since. Data read meanwhile may be wrong.
+// check returns an error if a process has opened the database since. Data read meanwhile may be
+// wrong.
 func (f *immutableFile) check() error {
 	now, err := os.Stat(f.path)
 	if err != nil {
 		return err
 	}
 	_, err = os.Stat(f.path + "-wal")
-	if errors.Is(err, fs.ErrNotExist) && now.Size() == f.info.Size() && now.ModTime().Equal(f.info.ModTime()) {
+	if errors.Is(err, fs.ErrNotExist) && now.Size() == f.info.Size() &&
+		now.ModTime().Equal(f.info.ModTime()) {
 		return nil
 	}
 	return &signalbox.Error{

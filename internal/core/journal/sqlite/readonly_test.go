@@ -19,7 +19,8 @@ func listing(t *testing.T, dir string) string {
 	return strings.Join(names, "\n")
 }
 
-// TestReadOnly looks at a closed journal: everything can be read, nothing written, and not even a file appears.
+// TestReadOnly looks at a closed journal: everything can be read, nothing written, and not even a
+// file appears.
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	var digest signalbox.Hash
@@ -47,8 +48,10 @@ func TestReadOnly(t *testing.T) {
 	} else {
 		r.Close()
 	}
-	wantError(t, j.Append(t.Context(), 5, eventsAfter(5, 1, 10)), "opened read-only", journal.ErrNotStored)
-	if err := j.SaveSnapshot(t.Context(), journal.Snapshot{Seq: 9}); err != nil { // which is only a cache
+	wantError(t, j.Append(t.Context(), 5, eventsAfter(5, 1, 10)), "opened read-only",
+		journal.ErrNotStored)
+	// which is only a cache
+	if err := j.SaveSnapshot(t.Context(), journal.Snapshot{Seq: 9}); err != nil {
 		t.Error(err)
 	}
 	wantError(t, j.DeleteBlob(t.Context(), digest), "opened read-only")

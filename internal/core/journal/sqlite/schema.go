@@ -37,9 +37,10 @@ CREATE TABLE events (
 // trigger prevents a kind of change.
 type trigger struct{ name, create string }
 
-// triggers prevent changes by other programs. SQLite fires no trigger for the row that INSERT OR REPLACE deletes, so the last one
-// refuses to insert any row but the next. It rolls back, because with ABORT in any insert of a trigger or a statement, SQLite keeps
-// a journal of each inserted row, which takes four times as long as inserting it.
+// triggers prevent changes by other programs. SQLite fires no trigger for the row that INSERT OR
+// REPLACE deletes, so the last one refuses to insert any row but the next. It rolls back, because
+// with ABORT in any insert of a trigger or a statement, SQLite keeps a journal of each inserted
+// row, which takes four times as long as inserting it.
 var triggers = []trigger{
 	{"events_are_never_changed", `CREATE TRIGGER events_are_never_changed BEFORE UPDATE ON events
 	BEGIN SELECT RAISE(ABORT, 'events of a ledger are never changed'); END`},
@@ -50,12 +51,13 @@ var triggers = []trigger{
 	BEGIN SELECT RAISE(ROLLBACK, 'events of a ledger are only appended'); END`},
 }
 
-// installTriggers creates the triggers that are missing, such as those that an older signalbox did not have, and replaces those
-// that were changed. Older programs can use the database with them.
+// installTriggers creates the triggers that are missing, such as those that an older signalbox did
+// not have, and replaces those that were changed. Older programs can use the database with them.
 func (c *conn) installTriggers() error {
 	statements := ""
 	for _, t := range triggers {
-		stored, err := c.lookup("SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = '" + t.name + "'")
+		stored, err := c.lookup(
+			"SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = '" + t.name + "'")
 		if err != nil {
 			return err
 		}
@@ -73,8 +75,9 @@ func (c *conn) installTriggers() error {
 	return err
 }
 
-// findOrCreate creates the database if there is none. It is created under a temporary name and renamed when it is complete and
-// synced, so that a killed process never leaves an incomplete database.
+// findOrCreate creates the database if there is none. It is created under a temporary name and
+// renamed when it is complete and synced, so that a killed process never leaves an incomplete
+// database.
 func (j *Journal) findOrCreate(ctx context.Context) error {
 	exists, err := j.find()
 	if exists || err != nil {
@@ -90,10 +93,11 @@ func (j *Journal) findOrCreate(ctx context.Context) error {
 	return create(j.path(ledgerFile))
 }
 
-// find reports whether the database exists. If it does not and must not be created, find returns an error.
+// find reports whether the database exists. If it does not and must not be created, find returns an
+// error.
 func (j *Journal) find() (bool, error) {
-	// Look for the write-ahead log first. Another process may create the database and then its log at this moment; in the other
-	// order, the log could be found without its database.
+	// Look for the write-ahead log first. Another process may create the database and then its log
+	// at this moment; in the other order, the log could be found without its database.
 	_, noLog := os.Stat(j.path(ledgerFile + "-wal"))
 	_, err := os.Stat(j.path(ledgerFile))
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -108,7 +112,8 @@ func (j *Journal) find() (bool, error) {
 	}
 	// SQLite would apply the old write-ahead log to the new database.
 	if noLog == nil {
-		return false, damaged(fmt.Errorf("%s-wal exists, but %s is missing", ledgerFile, ledgerFile))
+		return false, damaged(fmt.Errorf("%s-wal exists, but %s is missing", ledgerFile,
+			ledgerFile))
 	}
 	return false, nil
 }
@@ -135,13 +140,15 @@ func create(path string) error {
 	return durable.Rename(draft, path)
 }
 
-// initialize writes the schema to an empty file. It does not sync, because create does before it renames the file.
+// initialize writes the schema to an empty file. It does not sync, because create does before it
+// renames the file.
 func initialize(path string) error {
 	c, err := connect(path, accessWrite)
 	if err != nil {
 		return err
 	}
-	err = c.exec(fmt.Sprintf("PRAGMA synchronous=OFF; BEGIN; %s PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
+	err = c.exec(fmt.Sprintf(
+		"PRAGMA synchronous=OFF; BEGIN; %s PRAGMA application_id=%d; PRAGMA user_version=%d; COMMIT",
 		schema, applicationID, schemaVersion))
 	if err == nil {
 		err = c.installTriggers()
@@ -164,7 +171,8 @@ func (c *conn) check() error {
 	}
 	switch n, _ := version.(int64); {
 	case id != int64(applicationID):
-		return damaged(fmt.Errorf("%s is not a signalbox ledger (application id %v)", ledgerFile, id))
+		return damaged(fmt.Errorf("%s is not a signalbox ledger (application id %v)", ledgerFile,
+			id))
 	case n > schemaVersion:
 		return &signalbox.Error{
 			Code: signalbox.CodeFailed,

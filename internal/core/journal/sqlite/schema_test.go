@@ -33,21 +33,27 @@ func mustSQL(t testing.TB, dir, statements string) {
 func TestEventsAreNeverChanged(t *testing.T) {
 	dir := closedBox(t, 3)
 	for statement, want := range map[string]string{
-		"UPDATE events SET actor = 'me' WHERE seq = 2":                    "events of a ledger are never changed",
-		"UPDATE events SET seq = 9 WHERE seq = 3":                         "events of a ledger are never changed",
-		"DELETE FROM events WHERE seq = 3":                                "events of a ledger are never deleted",
-		"DELETE FROM events":                                              "events of a ledger are never deleted",
-		"UPDATE OR REPLACE events SET seq = 1 WHERE seq = 2":              "events of a ledger are never changed",
-		"INSERT OR REPLACE " + forged(2):                                  "events of a ledger are only appended",
-		"REPLACE " + forged(3):                                            "events of a ledger are only appended",
-		"INSERT OR IGNORE " + forged(1):                                   "events of a ledger are only appended",
-		"INSERT " + forged(2) + " ON CONFLICT DO UPDATE SET actor = 'me'": "events of a ledger are only appended",
-		"INSERT " + forged(2) + " ON CONFLICT (seq) DO NOTHING":           "events of a ledger are only appended",
-		"INSERT " + forged(5):                                             "events of a ledger are only appended",
-		"INSERT " + forged(0):                                             "events of a ledger are only appended",
-		"INSERT " + forged(-1):                                            "events of a ledger are only appended",
-		"INSERT INTO events (time, type, work, session, actor, data, prev, hash) SELECT 0,'','','','','','',''":                                           "events of a ledger are only appended",
-		"PRAGMA recursive_triggers=OFF; REPLACE " + forged(2):                                                                                             "events of a ledger are only appended",
+		"UPDATE events SET actor = 'me' WHERE seq = 2":       "events of a ledger are never changed",
+		"UPDATE events SET seq = 9 WHERE seq = 3":            "events of a ledger are never changed",
+		"DELETE FROM events WHERE seq = 3":                   "events of a ledger are never deleted",
+		"DELETE FROM events":                                 "events of a ledger are never deleted",
+		"UPDATE OR REPLACE events SET seq = 1 WHERE seq = 2": "events of a ledger are never changed",
+		"INSERT OR REPLACE " +
+			forged(2): "events of a ledger are only appended",
+		"REPLACE " + forged(
+			3): "events of a ledger are only appended",
+		"INSERT OR IGNORE " +
+			forged(1): "events of a ledger are only appended",
+		"INSERT " + forged(2) +
+			" ON CONFLICT DO UPDATE SET actor = 'me'": "events of a ledger are only appended",
+		"INSERT " + forged(2) +
+			" ON CONFLICT (seq) DO NOTHING": "events of a ledger are only appended",
+		"INSERT " + forged(5):  "events of a ledger are only appended",
+		"INSERT " + forged(0):  "events of a ledger are only appended",
+		"INSERT " + forged(-1): "events of a ledger are only appended",
+		"INSERT INTO events (time, type, work, session, actor, data, prev, hash) SELECT 0,'','','','','','',''": "events of a ledger are only appended",
+		"PRAGMA recursive_triggers=OFF; REPLACE " +
+			forged(2): "events of a ledger are only appended",
 		"CREATE TEMP TABLE t AS SELECT * FROM events; INSERT OR REPLACE INTO events SELECT seq, time, 'x', work, session, actor, data, prev, hash FROM t": "events of a ledger are only appended",
 	} {
 		if err := execSQL(t, dir, statement); err == nil || !strings.Contains(err.Error(), want) {
@@ -62,7 +68,8 @@ func forged(seq int) string {
 	return fmt.Sprintf("INTO events SELECT %d, time, 'Forged', work, session, actor, data, prev, hash FROM events WHERE seq = 1", seq)
 }
 
-// TestTriggersAreInstalled opens ledgers whose triggers are missing, such as one of an older signalbox, or were changed.
+// TestTriggersAreInstalled opens ledgers whose triggers are missing, such as one of an older
+// signalbox, or were changed.
 func TestTriggersAreInstalled(t *testing.T) {
 	for name, change := range map[string]string{
 		"older":   "DROP TRIGGER events_are_only_appended",
@@ -73,11 +80,14 @@ func TestTriggersAreInstalled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := closedBox(t, 3)
 			mustSQL(t, dir, change)
-			if err := withJournal(t.Context(), dir, func(j *Journal) error { return grow(t.Context(), j, 2, 10) }); err != nil {
+			if err := withJournal(t.Context(), dir,
+				func(j *Journal) error { return grow(t.Context(), j, 2, 10) }); err != nil {
 				t.Fatal(err)
 			}
-			for _, statement := range []string{"INSERT OR REPLACE " + forged(5), "UPDATE events SET actor = 'me'", "DELETE FROM events"} {
-				if err := execSQL(t, dir, statement); err == nil || !strings.Contains(err.Error(), "events of a ledger are") {
+			for _, statement := range []string{"INSERT OR REPLACE " + forged(5),
+				"UPDATE events SET actor = 'me'", "DELETE FROM events"} {
+				if err := execSQL(t, dir, statement); err == nil ||
+					!strings.Contains(err.Error(), "events of a ledger are") {
 					t.Errorf("%s: error is %v", statement, err)
 				}
 			}
@@ -86,7 +96,8 @@ func TestTriggersAreInstalled(t *testing.T) {
 	}
 }
 
-// Opening a ledger does not change its schema again, which would make all other processes prepare their statements again.
+// Opening a ledger does not change its schema again, which would make all other processes prepare
+// their statements again.
 func TestTriggersAreInstalledOnce(t *testing.T) {
 	dir := closedBox(t, 1)
 	version := func() any {
@@ -121,7 +132,8 @@ func TestTooLargeRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := closedBox(t, 5)
-			mustSQL(t, dir, "DROP TRIGGER events_are_never_changed; UPDATE events SET "+change+" WHERE seq = 5")
+			mustSQL(t, dir, "DROP TRIGGER events_are_never_changed; UPDATE events SET "+change+
+				" WHERE seq = 5")
 			j := open(t, dir, nil)
 			_, err := j.Read(t.Context(), 0, 10)
 			wantError(t, err, "event 5: it has more than 524288 bytes", journal.ErrDamaged)
@@ -157,12 +169,15 @@ func TestForeignDatabases(t *testing.T) {
 		want   string
 		is     []error
 	}{
-		"newer":         {"PRAGMA user_version=7", "created by a newer signalbox (schema 7, this version supports 1)", nil},
-		"newer, hint":   {"PRAGMA user_version=7", "upgrade", nil},
-		"older":         {"PRAGMA user_version=0", "schema 0", []error{journal.ErrDamaged}},
-		"not ours":      {"PRAGMA application_id=42", "not a signalbox ledger (application id 42)", []error{journal.ErrDamaged}},
-		"no table":      {"DROP TABLE events", "no such table", []error{journal.ErrDamaged}},
-		"another table": {"DROP TABLE events; CREATE TABLE events (seq)", "no column named", []error{journal.ErrDamaged}},
+		"newer": {"PRAGMA user_version=7",
+			"created by a newer signalbox (schema 7, this version supports 1)", nil},
+		"newer, hint": {"PRAGMA user_version=7", "upgrade", nil},
+		"older":       {"PRAGMA user_version=0", "schema 0", []error{journal.ErrDamaged}},
+		"not ours": {"PRAGMA application_id=42", "not a signalbox ledger (application id 42)",
+			[]error{journal.ErrDamaged}},
+		"no table": {"DROP TABLE events", "no such table", []error{journal.ErrDamaged}},
+		"another table": {"DROP TABLE events; CREATE TABLE events (seq)", "no column named",
+			[]error{journal.ErrDamaged}},
 	} {
 		for _, readOnly := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -176,10 +191,12 @@ func TestForeignDatabases(t *testing.T) {
 }
 
 func TestMissingEvents(t *testing.T) {
-	for name, condition := range map[string]string{"first": "seq <= 2", "middle": "seq BETWEEN 20 AND 30"} {
+	for name, condition := range map[string]string{"first": "seq <= 2",
+		"middle": "seq BETWEEN 20 AND 30"} {
 		t.Run(name, func(t *testing.T) {
 			dir := closedBox(t, 50)
-			mustSQL(t, dir, "DROP TRIGGER events_are_never_deleted; DELETE FROM events WHERE "+condition)
+			mustSQL(t, dir, "DROP TRIGGER events_are_never_deleted; DELETE FROM events WHERE "+
+				condition)
 			j := open(t, dir, nil)
 			_, err := j.Read(t.Context(), 0, 100)
 			wantError(t, err, "missing", journal.ErrDamaged)
@@ -196,7 +213,8 @@ func TestMissingEvents(t *testing.T) {
 func TestRowBeforeFirstEvent(t *testing.T) {
 	for _, seq := range []string{"0", "-1"} {
 		dir := closedBox(t, 3)
-		mustSQL(t, dir, "DROP TRIGGER events_are_only_appended; INSERT INTO events SELECT "+seq+", time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 1")
+		mustSQL(t, dir, "DROP TRIGGER events_are_only_appended; INSERT INTO events SELECT "+seq+
+			", time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 1")
 		_, err := open(t, dir, nil).Read(t.Context(), 0, 10)
 		wantError(t, err, "event 1", journal.ErrDamaged)
 	}
@@ -216,7 +234,8 @@ func TestInvalidRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := closedBox(t, 5)
-			mustSQL(t, dir, "DROP TRIGGER events_are_never_changed; UPDATE events SET "+change+" WHERE seq = 3")
+			mustSQL(t, dir, "DROP TRIGGER events_are_never_changed; UPDATE events SET "+change+
+				" WHERE seq = 3")
 			j := open(t, dir, nil)
 			_, err := j.Read(t.Context(), 0, 10)
 			wantError(t, err, "event 3", journal.ErrDamaged)
@@ -232,16 +251,19 @@ func TestInterruptedCreation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, left := range map[string]map[string]string{
-		"queue only":        {"ledger.lock": ""},
-		"empty draft":       {"ledger.lock": "", "ledger.db.new": ""},
-		"half a draft":      {"ledger.db.new": string(content[:5000]), "ledger.db.new-journal": "half a journal"},
-		"draft with a log":  {"ledger.db.new": string(content), "ledger.db.new-wal": "half a log", "ledger.db.new-shm": "x"},
+		"queue only":  {"ledger.lock": ""},
+		"empty draft": {"ledger.lock": "", "ledger.db.new": ""},
+		"half a draft": {"ledger.db.new": string(content[:5000]),
+			"ledger.db.new-journal": "half a journal"},
+		"draft with a log": {"ledger.db.new": string(content), "ledger.db.new-wal": "half a log",
+			"ledger.db.new-shm": "x"},
 		"draft not renamed": {"ledger.db.new": string(content)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			for name, content := range left {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content),
+					0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -263,7 +285,8 @@ func TestInterruptedCreation(t *testing.T) {
 // TestLostDatabase does not create a new log beside the write-ahead log of the old one.
 func TestLostDatabase(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "ledger.db-wal"), []byte("frames"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "ledger.db-wal"), []byte("frames"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), dir, &Options{Create: true})
@@ -278,11 +301,13 @@ func TestReplacedDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, ledgerFile)
-	for _, move := range [][2]string{{path, path + ".old"}, {filepath.Join(other, ledgerFile), path}} {
+	for _, move := range [][2]string{{path, path + ".old"},
+		{filepath.Join(other, ledgerFile), path}} {
 		if err := os.Rename(move[0], move[1]); err != nil {
 			t.Skipf("the system does not let go of the file: %v", err)
 		}
-		wantError(t, j.Append(t.Context(), 3, eventsAfter(3, 1, 10)), "removed or replaced", journal.ErrNotStored)
+		wantError(t, j.Append(t.Context(), 3, eventsAfter(3, 1, 10)), "removed or replaced",
+			journal.ErrNotStored)
 	}
 	if err := os.Rename(path+".old", path); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,8 @@ func (j *Journal) LoadSnapshot(ctx context.Context) (journal.Snapshot, error) {
 	return s, nil
 }
 
-// snapshotLimit returns a size that is not much larger than the database, because the state is computed from it.
+// snapshotLimit returns a size that is not much larger than the database, because the state is
+// computed from it.
 func (j *Journal) snapshotLimit() int64 {
 	limit := int64(driver.SnapshotSlack)
 	for _, name := range []string{ledgerFile, ledgerFile + "-wal"} {

@@ -1,5 +1,6 @@
-// Package sqlite implements a journal in a folder: the log in a SQLite database, blobs and the snapshot in files. Any number of
-// processes on one machine may use the folder at the same time. It contains:
+// Package sqlite implements a journal in a folder: the log in a SQLite database, blobs and the
+// snapshot in files. Any number of processes on one machine may use the folder at the same time. It
+// contains:
 //
 //	ledger.db     the log, table events, with SQLite's own ledger.db-wal and ledger.db-shm while it is open
 //	ledger.lock   the queue of the writers: an advisory lock, no content
@@ -7,11 +8,13 @@
 //	snapshot      the saved state, with a checksum; snapshot.lock is the queue of those that save it
 //	blobs/ab/cd…  a blob, named by its SHA-256; blobs/tmp has unfinished blobs
 //
-// Every append is one transaction, and the write-ahead log is synced before Append returns. Triggers prevent accidental changes
-// to events; the hash chain of package ledger reveals deliberate ones.
+// Every append is one transaction, and the write-ahead log is synced before Append returns.
+// Triggers prevent accidental changes to events; the hash chain of package ledger reveals
+// deliberate ones.
 //
-// The folder must be on a local disk. On a network file system SQLite's shared memory does not work between machines, and locks
-// may not work at all. To share a log between machines, use another journal.
+// The folder must be on a local disk. On a network file system SQLite's shared memory does not work
+// between machines, and locks may not work at all. To share a log between machines, use another
+// journal.
 package sqlite
 
 import (
@@ -44,10 +47,12 @@ const readers = 4
 
 // Options are options for Open. The zero value opens an existing journal for reading and writing.
 type Options struct {
-	// Create creates the database if there is none. Otherwise Open returns an error with CodeNotFound.
+	// Create creates the database if there is none. Otherwise Open returns an error with
+	// CodeNotFound.
 	Create bool
-	// ReadOnly opens the journal without permission to write, and changes nothing. There is one exception: if the log is in use,
-	// or was not closed, and ledger.db-shm is missing, SQLite must create that file; Open fails if it cannot.
+	// ReadOnly opens the journal without permission to write, and changes nothing. There is one
+	// exception: if the log is in use, or was not closed, and ledger.db-shm is missing, SQLite must
+	// create that file; Open fails if it cannot.
 	ReadOnly bool
 	// Logger receives warnings; nil discards them.
 	Logger *slog.Logger
@@ -106,7 +111,8 @@ func newJournal(dir string, opts *Options) (*Journal, error) {
 		opts = &Options{}
 	}
 	if opts.Create && opts.ReadOnly {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("a journal cannot be created read-only")}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: errors.New("a journal cannot be created read-only")}
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -122,8 +128,10 @@ func newJournal(dir string, opts *Options) (*Journal, error) {
 		calls:     driver.NewCalls(),
 	}
 	j.close = sync.OnceValue(j.closeOnce)
-	j.writer = newPool(1, func() (*conn, error) { return dial(j.path(ledgerFile), accessWrite, j.opts.maxPages) })
-	j.readers = newPool(readers, func() (*conn, error) { return dial(j.path(ledgerFile), j.access, 0) })
+	j.writer = newPool(1,
+		func() (*conn, error) { return dial(j.path(ledgerFile), accessWrite, j.opts.maxPages) })
+	j.readers = newPool(readers,
+		func() (*conn, error) { return dial(j.path(ledgerFile), j.access, 0) })
 	if j.log == nil {
 		j.log = slog.New(slog.DiscardHandler)
 	}
@@ -138,8 +146,8 @@ func newJournal(dir string, opts *Options) (*Journal, error) {
 
 func (j *Journal) path(name string) string { return filepath.Join(j.dir, filepath.FromSlash(name)) }
 
-// open creates what is missing and opens a connection, so that problems with the database are reported here rather than by the
-// first append.
+// open creates what is missing and opens a connection, so that problems with the database are
+// reported here rather than by the first append.
 func (j *Journal) open(ctx context.Context) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -168,8 +176,8 @@ func (j *Journal) open(ctx context.Context) (err error) {
 // noop is used to test whether a connection can be opened.
 func noop(*conn) error { return nil }
 
-// Close ends all watches, waits for calls in progress, and releases all resources. Calls that wait for other processes fail.
-// Closing again does nothing.
+// Close ends all watches, waits for calls in progress, and releases all resources. Calls that wait
+// for other processes fail. Closing again does nothing.
 func (j *Journal) Close() error { return j.close() }
 
 func (j *Journal) closeOnce() error {
@@ -177,8 +185,8 @@ func (j *Journal) closeOnce() error {
 	return j.release()
 }
 
-// release closes the connections, the writer last: the last connection of the last process merges the write-ahead log into the
-// database.
+// release closes the connections, the writer last: the last connection of the last process merges
+// the write-ahead log into the database.
 func (j *Journal) release() error {
 	err := errors.Join(j.readers.close(), j.writer.close(), j.appends.close(), j.snapshots.close())
 	if j.wake != nil {

@@ -34,7 +34,10 @@ func TestContract(t *testing.T) {
 			AppendAndKill: func(t testing.TB, events int) uint64 {
 				return journaltest.KillAfter(t, child(t, "append", dir), events)
 			},
-			DamageBlob:     func(t testing.TB, digest signalbox.Hash) { flip(t, place.blobPath(digest), 3) },
+			DamageBlob: func(t testing.TB,
+				digest signalbox.Hash) {
+				flip(t, place.blobPath(digest), 3)
+			},
 			DamageSnapshot: func(t testing.TB) { flip(t, place.path(snapshotFile), -1) },
 		}
 	})
@@ -62,8 +65,8 @@ func TestManyProcesses(t *testing.T) {
 	journaltest.CheckContention(t, open(t, dir, nil), names, events)
 }
 
-// printWatch prints the sequence of each event, and first a line that says that it is about to watch. Its tick does not
-// help it.
+// printWatch prints the sequence of each event, and first a line that says that it is about to
+// watch. Its tick does not help it.
 func printWatch(ctx context.Context, args []string) error {
 	j, err := Open(ctx, args[0], &Options{tick: time.Hour})
 	if err != nil {
@@ -175,7 +178,8 @@ func TestOpenMissingJournal(t *testing.T) {
 	wantError(t, err, "signalbox init", os.ErrNotExist)
 	_, err = Open(t.Context(), empty+"/gone", &Options{Create: true})
 	wantError(t, err, "there is no ledger", os.ErrNotExist)
-	if forPeople := (*signalbox.Error)(nil); !errors.As(err, &forPeople) || forPeople.Code != signalbox.CodeNotFound {
+	if forPeople := (*signalbox.Error)(nil); !errors.As(err, &forPeople) ||
+		forPeople.Code != signalbox.CodeNotFound {
 		t.Errorf("error is %v, want one of CodeNotFound", err)
 	}
 	if entries, err := os.ReadDir(empty); err != nil || len(entries) != 0 {

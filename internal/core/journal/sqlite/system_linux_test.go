@@ -89,7 +89,8 @@ func fillDisk(ctx context.Context, args []string) error {
 	})
 }
 
-// TestFileSizeLimit fails writes in the middle of COMMIT, with an error that leaves open what happened.
+// TestFileSizeLimit fails writes in the middle of COMMIT, with an error that leaves open what
+// happened.
 func TestFileSizeLimit(t *testing.T) {
 	runChild(t, child(t, "limited", t.TempDir()))
 }
@@ -114,10 +115,12 @@ func exceedFileSize(ctx context.Context, args []string) error {
 			stored++
 		}
 	}
-	if errors.Is(appendErr, journal.ErrNotStored) || errors.Is(appendErr, journal.ErrConflict) || !errors.Is(appendErr, errUncertain) {
+	if errors.Is(appendErr, journal.ErrNotStored) || errors.Is(appendErr, journal.ErrConflict) ||
+		!errors.Is(appendErr, errUncertain) {
 		return fmt.Errorf("the outcome of a failed COMMIT is not unknown: %w", appendErr)
 	}
-	if forPeople := (*signalbox.Error)(nil); !errors.As(appendErr, &forPeople) || forPeople.Hint != hintDisk {
+	if forPeople := (*signalbox.Error)(nil); !errors.As(appendErr, &forPeople) ||
+		forPeople.Hint != hintDisk {
 		return fmt.Errorf("wrong hint: %w", appendErr)
 	}
 	limit.Cur = free
@@ -136,7 +139,8 @@ func exceedFileSize(ctx context.Context, args []string) error {
 	return j.Close()
 }
 
-// asOther calls f with the file permissions of another user. Only the calling thread loses those of root.
+// asOther calls f with the file permissions of another user. Only the calling thread loses those of
+// root.
 func asOther(t *testing.T, f func()) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -188,9 +192,11 @@ func protect(t *testing.T, dir string) {
 }
 
 func TestWithoutWritePermission(t *testing.T) {
-	closed, live, killed, copied, secret := publicFolder(t), publicFolder(t), publicFolder(t), publicFolder(t), publicFolder(t)
+	closed, live, killed, copied, secret := publicFolder(t), publicFolder(t), publicFolder(t),
+		publicFolder(t), publicFolder(t)
 	for _, dir := range []string{closed, secret} {
-		if err := withJournal(t.Context(), dir, func(j *Journal) error { return journaltest.Contend(t.Context(), j, "x", 5) }); err != nil {
+		if err := withJournal(t.Context(), dir,
+			func(j *Journal) error { return journaltest.Contend(t.Context(), j, "x", 5) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -217,7 +223,8 @@ func TestWithoutWritePermission(t *testing.T) {
 		wantError(t, err, "copied while it was in use")
 		_, err = Open(t.Context(), secret, &Options{ReadOnly: true})
 		wantError(t, err, "permissions")
-		_, err = Open(t.Context(), filepath.Join(closed, "..", filepath.Base(closed)), &Options{Create: true})
+		_, err = Open(t.Context(), filepath.Join(closed, "..", filepath.Base(closed)),
+			&Options{Create: true})
 		wantError(t, err, "permissions", os.ErrPermission)
 	})
 }
@@ -233,7 +240,8 @@ func tryWithoutRights(t *testing.T, dir string) {
 	}
 	defer j.Close()
 	events, err := j.Read(t.Context(), 0, 1000)
-	if head, headErr := j.Head(t.Context()); err != nil || headErr != nil || len(events) < 5 || int(head) != len(events) {
+	if head, headErr := j.Head(t.Context()); err != nil || headErr != nil || len(events) < 5 ||
+		int(head) != len(events) {
 		t.Errorf("%d events, %v; head %d, %v", len(events), err, head, headErr)
 	}
 	for e, err := range j.Watch(t.Context(), 0) {
@@ -249,7 +257,8 @@ func tryWithoutRights(t *testing.T, dir string) {
 // TestPermissionLost removes the permission to write while the journal is open.
 func TestPermissionLost(t *testing.T) {
 	dir := publicFolder(t)
-	if err := withJournal(t.Context(), dir, func(j *Journal) error { return grow(t.Context(), j, 2, 10) }); err != nil {
+	if err := withJournal(t.Context(), dir,
+		func(j *Journal) error { return grow(t.Context(), j, 2, 10) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(filepath.Join(dir, ledgerFile), 0o444); err != nil {
@@ -270,6 +279,7 @@ func TestPermissionLost(t *testing.T) {
 			return
 		}
 		defer j.Close()
-		wantError(t, j.Append(t.Context(), 2, eventsAfter(2, 1, 10)), "permissions", journal.ErrNotStored)
+		wantError(t, j.Append(t.Context(), 2, eventsAfter(2, 1, 10)), "permissions",
+			journal.ErrNotStored)
 	})
 }

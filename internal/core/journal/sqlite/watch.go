@@ -19,14 +19,15 @@ func (j *Journal) Watch(ctx context.Context, after uint64) iter.Seq2[signalbox.E
 	}
 }
 
-// notify wakes the watches of this process and of others. If writing the file fails, the others find out at their next tick.
+// notify wakes the watches of this process and of others. If writing the file fails, the others
+// find out at their next tick.
 func (j *Journal) notify(head uint64) {
 	j.head.Set(head)
 	_, _ = j.wake.WriteAt([]byte{'!'}, 0)
 }
 
-// openWake opens the file wake, and creates it if necessary. It writes the byte at once, so that writing it later needs no disk
-// space.
+// openWake opens the file wake, and creates it if necessary. It writes the byte at once, so that
+// writing it later needs no disk space.
 func openWake(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -39,8 +40,8 @@ func openWake(path string) (*os.File, error) {
 	return file, nil
 }
 
-// startWatching starts watchOthers, once. When it returns, notifications are active: every append that a later read does not see
-// will cause one.
+// startWatching starts watchOthers, once. When it returns, notifications are active: every append
+// that a later read does not see will cause one.
 func (j *Journal) startWatching() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -71,7 +72,8 @@ func (j *Journal) watchWake() (*fsnotify.Watcher, error) {
 	return watcher, nil
 }
 
-// watchOthers reads the head when another process has written, and at each tick. The watcher may be nil.
+// watchOthers reads the head when another process has written, and at each tick. The watcher may be
+// nil.
 func (j *Journal) watchOthers(watcher *fsnotify.Watcher) {
 	defer j.calls.Leave()
 	var (
@@ -96,7 +98,8 @@ func (j *Journal) watchOthers(watcher *fsnotify.Watcher) {
 	}
 }
 
-// updateHead reads the head and notifies the watches. If reading fails it wakes them too, and they report the error.
+// updateHead reads the head and notifies the watches. If reading fails it wakes them too, and they
+// report the error.
 func (j *Journal) updateHead() {
 	var head uint64
 	err := j.onReader(context.Background(), func(c *conn) (err error) {

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestWatchOfOwnAppends gets neither ticks nor notifications: the watches of the journal that appends need none.
+// TestWatchOfOwnAppends gets neither ticks nor notifications: the watches of the journal that
+// appends need none.
 func TestWatchOfOwnAppends(t *testing.T) {
 	j := open(t, t.TempDir(), &Options{Create: true, noFSNotify: true, tick: time.Hour})
 	seen := make(chan uint64)
@@ -37,7 +38,8 @@ func TestWatchOfOwnAppends(t *testing.T) {
 func TestWatchWithoutNotifications(t *testing.T) {
 	dir := t.TempDir()
 	var log bytes.Buffer
-	j := open(t, dir, &Options{Create: true, noFSNotify: true, tick: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	j := open(t, dir, &Options{Create: true, noFSNotify: true, tick: time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	other := open(t, dir, nil)
 	for range 3 {
 		seen := make(chan uint64)

@@ -1,8 +1,10 @@
-// Package chat is a conversation on a terminal: the user edits questions, and the answers are rendered as they arrive.
+// Package chat is a conversation on a terminal: the user edits questions, and the answers are
+// rendered as they arrive.
 //
-// The terminal stays in its normal screen. Whatever is final is above the input line, where the terminal keeps it when it scrolls;
-// only the last part of an answer, which may still change, and the input are drawn again. Text from models and tools cannot
-// send control sequences to the terminal. The terminal is restored when Run returns.
+// The terminal stays in its normal screen. Whatever is final is above the input line, where the
+// terminal keeps it when it scrolls; only the last part of an answer, which may still change, and
+// the input are drawn again. Text from models and tools cannot send control sequences to the
+// terminal. The terminal is restored when Run returns.
 package chat
 
 import (
@@ -23,7 +25,8 @@ import (
 type Options struct {
 	// Keys and Screen are the terminal.
 	Keys, Screen *os.File
-	// Environ describes the terminal: TERM and what else a terminal sets. Nil means the environment of the process.
+	// Environ describes the terminal: TERM and what else a terminal sets. Nil means the environment
+	// of the process.
 	Environ []string
 	// Colours allows colours. Without it, text is bold, faint or underlined.
 	Colours bool
@@ -35,8 +38,8 @@ type Options struct {
 	History string
 	// MaxQuestion is the size of the longest question in bytes.
 	MaxQuestion int
-	// Ask answers a question and passes chunks to emit as they arrive. It runs in its own goroutine, and never twice at once. It must
-	// return soon after its context is done.
+	// Ask answers a question and passes chunks to emit as they arrive. It runs in its own
+	// goroutine, and never twice at once. It must return soon after its context is done.
 	Ask func(ctx context.Context, question string, emit oracle.Emit) error
 	// Fatal reports whether an error of Ask ends the chat. Other errors are shown.
 	Fatal func(error) bool
@@ -57,8 +60,10 @@ func Run(ctx context.Context, opts Options) error {
 	}
 	screen := &output{file: opts.Screen}
 	m.screen = screen
-	program := tea.NewProgram(m, tea.WithInput(opts.Keys), tea.WithOutput(screen), tea.WithEnvironment(opts.Environ), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
-	answering, stop := context.WithCancel(context.WithoutCancel(ctx)) // the model decides what an interrupt means
+	program := tea.NewProgram(m, tea.WithInput(opts.Keys), tea.WithOutput(screen),
+		tea.WithEnvironment(opts.Environ), tea.WithoutSignalHandler(), tea.WithFPS(framesPerSecond))
+	// the model decides what an interrupt means
+	answering, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var asking sync.WaitGroup
 	m.ask = func(question string) (tea.Cmd, context.CancelFunc) {

@@ -20,7 +20,8 @@ const (
 	maxHistory = 16 << 20
 )
 
-// history is the list of earlier questions, the newest last. In the file each is a line with a JSON string.
+// history is the list of earlier questions, the newest last. In the file each is a line with a JSON
+// string.
 type history struct {
 	name    string // "" for none
 	entries []string
@@ -43,7 +44,8 @@ func openHistory(name string) (*history, error) {
 	for line := range strings.Lines(string(text)) {
 		h.lines++
 		var entry string
-		if json.Unmarshal([]byte(line), &entry) == nil { // another process may be writing the last line
+		// another process may be writing the last line
+		if json.Unmarshal([]byte(line), &entry) == nil {
 			h.remember(entry)
 		}
 	}
@@ -60,7 +62,8 @@ func (h *history) remember(entry string) bool {
 	return true
 }
 
-// Add adds a question, also to the file. The file is only for the user to read, and has at most twice as many lines as are kept.
+// Add adds a question, also to the file. The file is only for the user to read, and has at most
+// twice as many lines as are kept.
 func (h *history) Add(entry string) error {
 	if !h.remember(entry) || h.name == "" || len(entry) > maxEntry {
 		return nil

@@ -35,13 +35,15 @@ func TestHistory(t *testing.T) {
 	other := reopen(t, name)
 	add(t, h, "one", "one", "two\n\x1b lines", "", strings.Repeat("x", maxEntry+1))
 	add(t, other, "from another chat")
-	if diff := cmp.Diff([]string{"one", "two\n\x1b lines", "from another chat"}, reopen(t, name).entries); diff != "" {
+	if diff := cmp.Diff([]string{"one", "two\n\x1b lines", "from another chat"},
+		reopen(t, name).entries); diff != "" {
 		t.Error(diff)
 	}
 	if len(h.entries) != 3 {
 		t.Errorf("a long question is not in memory: %d entries", len(h.entries))
 	}
-	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" &&
+		info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	if files, err := os.ReadDir(filepath.Dir(name)); err != nil || len(files) != 1 {
@@ -75,10 +77,12 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d lines, %v", n, err)
 	}
 	h = reopen(t, name)
-	if n := len(h.entries); n != maxEntries || h.entries[n-1] != fmt.Sprint("question ", 5*maxEntries-1) {
+	if n := len(h.entries); n != maxEntries || h.entries[n-1] != fmt.Sprint("question ",
+		5*maxEntries-1) {
 		t.Errorf("%d entries, the last is %q", n, h.entries[n-1])
 	}
-	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" &&
+		info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
@@ -87,7 +91,8 @@ func TestHistoryIsBounded(t *testing.T) {
 func TestDamagedHistory(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "history")
-	if err := os.WriteFile(name, []byte("\"a\"\nnot JSON\n{}\n\"b\"\n\"incompl"), 0o600); err != nil {
+	if err := os.WriteFile(name, []byte("\"a\"\nnot JSON\n{}\n\"b\"\n\"incompl"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"a", "b"}, reopen(t, name).entries); diff != "" {

@@ -48,7 +48,8 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 			return nil
 		}
 	case "down", "ctrl+n":
-		if info := m.input.LineInfo(); m.input.Line() == m.input.LineCount()-1 && info.RowOffset >= info.Height-1 {
+		if info := m.input.LineInfo(); m.input.Line() == m.input.LineCount()-1 &&
+			info.RowOffset >= info.Height-1 {
 			m.recall(m.at + 1)
 			return nil
 		}
@@ -109,8 +110,8 @@ func (m *model) isFull(more string) bool {
 	return false
 }
 
-// typable returns text for the input: with the line ends of this system, and without characters that a terminal obeys or hides. Nobody types them,
-// but text from a web page may contain them.
+// typable returns text for the input: with the line ends of this system, and without characters
+// that a terminal obeys or hides. Nobody types them, but text from a web page may contain them.
 func typable(s string) string {
 	s = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s)
 	return strings.Map(func(r rune) rune {
@@ -155,7 +156,8 @@ func (s *search) found() (string, bool) {
 	return s.entries[s.at], true
 }
 
-// pressInSearch handles a key during a search. It reports false for a key that ends the search and has its usual meaning.
+// pressInSearch handles a key during a search. It reports false for a key that ends the search and
+// has its usual meaning.
 func (m *model) pressInSearch(msg tea.KeyPressMsg) bool {
 	s := m.search
 	switch name := msg.String(); {

@@ -85,7 +85,9 @@ type model struct {
 	// The answer that arrives.
 	answering bool
 	stopping  bool // it was interrupted
-	twice     bool // another ctrl+c leaves as interrupted, also if the answer has ended meanwhile: the last key stopped it
+	// another ctrl+c leaves as interrupted, also if the answer has ended meanwhile: the last key
+	// stopped it
+	twice     bool
 	cancel    context.CancelFunc
 	answers   int // the number of the answer
 	seconds   int
@@ -185,7 +187,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.prints++
 		if len(m.above) == 0 {
 			m.screen.Release()
-			cmd = tea.Tick(2*time.Second/framesPerSecond, func(time.Time) tea.Msg { return flushMsg{} })
+			cmd = tea.Tick(2*time.Second/framesPerSecond,
+				func(time.Time) tea.Msg { return flushMsg{} })
 		}
 	case flushMsg:
 		m.screen.Flush()
@@ -205,11 +208,12 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // View returns the picture.
 func (m *model) View() tea.View { return m.view }
 
-// columns is the width of lines. The last column stays empty, because terminals differ in what they do after a character there.
+// columns is the width of lines. The last column stays empty, because terminals differ in what they
+// do after a character there.
 func (m *model) columns() int { return max(m.width-1, markdown.MinWidth) }
 
-// resize adapts the picture to the window. If the window becomes narrower, the terminal breaks the lines of the picture, so that the picture
-// begins further above the cursor than it did.
+// resize adapts the picture to the window. If the window becomes narrower, the terminal breaks the
+// lines of the picture, so that the picture begins further above the cursor than it did.
 func (m *model) resize(width, height int) {
 	if width <= 0 || height <= 0 {
 		return
@@ -231,10 +235,12 @@ func (m *model) resize(width, height int) {
 	m.render()
 }
 
-// pictureRows is how many rows the picture may have. The rest of the window is room for lines to be printed above it.
+// pictureRows is how many rows the picture may have. The rest of the window is room for lines to be
+// printed above it.
 func (m *model) pictureRows() int { return max(m.height*2/3, 1) }
 
-// print prints lines above the picture: a part at a time, because what does not fit into the window together with the picture would be lost.
+// print prints lines above the picture: a part at a time, because what does not fit into the window
+// together with the picture would be lost.
 func (m *model) print() tea.Cmd {
 	if m.printing || len(m.above) == 0 {
 		return nil
@@ -242,7 +248,8 @@ func (m *model) print() tea.Cmd {
 	n := min(len(m.above), max(m.height-m.pictureRows(), 1))
 	m.printing = true
 	m.screen.Hold()
-	return tea.Sequence(tea.Println(strings.Join(m.above[:n], "\n")), func() tea.Msg { return printedMsg{n} })
+	return tea.Sequence(tea.Println(strings.Join(m.above[:n], "\n")),
+		func() tea.Msg { return printedMsg{n} })
 }
 
 // add adds final lines, with an empty line where something else begins.

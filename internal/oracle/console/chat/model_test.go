@@ -83,7 +83,8 @@ func (x *tester) check() {
 			x.t.Fatalf("%d columns in a window of %d: %q", w, x.m.width, line)
 		}
 	}
-	if c := x.m.View().Cursor; c != nil && (c.Y < 0 || c.Y >= len(lines) || c.X < 0 || c.X >= x.m.width) {
+	if c := x.m.View().Cursor; c != nil && (c.Y < 0 || c.Y >= len(lines) || c.X < 0 ||
+		c.X >= x.m.width) {
 		x.t.Fatalf("the cursor is at %d, %d in %q", c.X, c.Y, lines)
 	}
 }
@@ -96,8 +97,10 @@ func (x *tester) typed(text string) {
 }
 
 var keys = map[string]tea.Key{
-	"enter": {Code: tea.KeyEnter}, "alt+enter": {Code: tea.KeyEnter, Mod: tea.ModAlt}, "shift+enter": {Code: tea.KeyEnter, Mod: tea.ModShift},
-	"up": {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "esc": {Code: tea.KeyEscape}, "backspace": {Code: tea.KeyBackspace}, "left": {Code: tea.KeyLeft},
+	"enter": {Code: tea.KeyEnter}, "alt+enter": {Code: tea.KeyEnter, Mod: tea.ModAlt},
+	"shift+enter": {Code: tea.KeyEnter, Mod: tea.ModShift},
+	"up":          {Code: tea.KeyUp}, "down": {Code: tea.KeyDown}, "esc": {Code: tea.KeyEscape},
+	"backspace": {Code: tea.KeyBackspace}, "left": {Code: tea.KeyLeft},
 }
 
 func (x *tester) press(names ...string) {
@@ -134,13 +137,16 @@ func TestAnswer(t *testing.T) {
 	if want := "A hint.\n\n> How so?\n\nhm\nwell\n\nLet me **lo\n\n> Ask a question\n  answering, 0 s; Ctrl-C stops"; trimmed(x.screen()) != want {
 		t.Errorf("%s", cmp.Diff(want, trimmed(x.screen())))
 	}
-	x.send(secondMsg{1}, chunkMsg{chunk.Content{Turn: 1, Text: "ok**.\n"}}, chunkMsg{chunk.ToolCall{Turn: 1, Name: "read", Arguments: []byte(`{}`)}},
+	x.send(secondMsg{1}, chunkMsg{chunk.Content{Turn: 1, Text: "ok**.\n"}},
+		chunkMsg{chunk.ToolCall{Turn: 1, Name: "read", Arguments: []byte(`{}`)}},
 		chunkMsg{chunk.ToolResult{Turn: 1, Name: "read", Text: "no"}},
-		chunkMsg{chunk.Content{Turn: 2, Text: "# Part\n- one\n"}}, frameMsg{}, chunkMsg{chunk.Content{Turn: 2, Text: "- two\n"}},
+		chunkMsg{chunk.Content{Turn: 2, Text: "# Part\n- one\n"}}, frameMsg{},
+		chunkMsg{chunk.Content{Turn: 2, Text: "- two\n"}},
 		chunkMsg{chunk.Done{Reason: "answered", Turns: 2}}, answeredMsg{})
 	x.typed("Next\x00")
 	x.press("enter")
-	x.send(chunkMsg{chunk.Error{Text: "not shown"}}, answeredMsg{errors.New("model failed: \x1b[2J" + strings.Repeat(" very", 12))})
+	x.send(chunkMsg{chunk.Error{Text: "not shown"}},
+		answeredMsg{errors.New("model failed: \x1b[2J" + strings.Repeat(" very", 12))})
 	want := `A hint.
 
 > How so?
@@ -186,7 +192,9 @@ func TestRestartedReply(t *testing.T) {
 	x := newTester(t, Options{})
 	x.typed("q")
 	x.press("enter")
-	x.send(chunkMsg{chunk.Content{Turn: 1, Text: "Once upon"}}, frameMsg{}, chunkMsg{chunk.System{Turn: 1, Name: chunk.ReplyRestarted, Level: chunk.Warning, Text: "again"}},
+	x.send(chunkMsg{chunk.Content{Turn: 1, Text: "Once upon"}}, frameMsg{},
+		chunkMsg{chunk.System{Turn: 1, Name: chunk.ReplyRestarted, Level: chunk.Warning,
+			Text: "again"}},
 		chunkMsg{chunk.Content{Turn: 1, Text: "Once upon a time"}}, answeredMsg{})
 	if n := strings.Count(x.screen(), "Once upon"); n != 1 {
 		t.Errorf("%d times: %s", n, x.screen())
@@ -338,7 +346,8 @@ func TestInterrupt(t *testing.T) {
 	}
 	x.input("next\nmore") // the waiting question is not asked
 	x.send(answeredMsg{errors.New("interrupted")})
-	if s := x.screen(); !strings.Contains(s, "The beginning\n  ✗ interrupted") || len(x.asked) != 1 {
+	if s := x.screen(); !strings.Contains(s, "The beginning\n  ✗ interrupted") ||
+		len(x.asked) != 1 {
 		t.Errorf("%s %q", s, x.asked)
 	}
 	x.press("ctrl+c", "ctrl+c")
@@ -346,7 +355,8 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("leaving: %v, %v", x.m.leaving, x.m.err)
 	}
 
-	// The answer may end between two interrupts. That they are two counts, unless there was another key.
+	// The answer may end between two interrupts. That they are two counts, unless there was another
+	// key.
 	for between, want := range map[string]error{"": ErrInterrupted, "left": nil} {
 		x = newTester(t, Options{})
 		x.typed("slow")
@@ -400,7 +410,8 @@ func TestQueue(t *testing.T) {
 	if diff := cmp.Diff([]string{"one", "two", "three"}, x.asked); diff != "" || x.m.answering {
 		t.Error(diff)
 	}
-	if want := "> one\n\n  ✗ failed\n\n> two\n\n> three\n\n> Ask a question"; trimmed(x.screen()) != want {
+	if want := "> one\n\n  ✗ failed\n\n> two\n\n> three\n\n> Ask a question"; trimmed(
+		x.screen()) != want {
 		t.Error(cmp.Diff(want, trimmed(x.screen())))
 	}
 }
@@ -425,7 +436,8 @@ func TestLongAnswer(t *testing.T) {
 		source += "- an item with `code` and more words than fit\n"
 	}
 	source += "\n```\n" + strings.Repeat("code\n", 100) + "```\n\nThe end.\n"
-	for _, size := range []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 40, Height: 5}, {Width: 200, Height: 60}, {Width: 12, Height: 2}} {
+	for _, size := range []tea.WindowSizeMsg{{Width: 80, Height: 24}, {Width: 40, Height: 5},
+		{Width: 200, Height: 60}, {Width: 12, Height: 2}} {
 		x := newTester(t, Options{})
 		x.send(size)
 		x.typed("q")
@@ -437,7 +449,8 @@ func TestLongAnswer(t *testing.T) {
 			}
 		}
 		x.send(answeredMsg{})
-		want := append([]string{"> q", ""}, markdown.Render(source, x.m.columns(), markdown.Theme{})...)
+		want := append([]string{"> q", ""},
+			markdown.Render(source, x.m.columns(), markdown.Theme{})...)
 		got := strings.Split(ansi.Strip(strings.Join(x.printed, "\n")), "\n")
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v: %s", size, diff)
@@ -453,16 +466,21 @@ func TestHostileText(t *testing.T) {
 		x.press("up", "enter", "ctrl+r")
 		x.typed("c")
 		x.press("esc")
-		for _, c := range []chunk.Chunk{chunk.Content{Turn: 1, Text: evil}, chunk.Reasoning{Text: evil}, chunk.ToolCall{Name: evil, Arguments: []byte(evil)},
-			chunk.ToolResult{Name: evil, Text: evil}, chunk.System{Text: evil}, chunk.Signal{Name: evil, Fields: map[string]any{"reason": evil}},
-			chunk.Sources{Sources: []chunk.Source{{Path: evil, Title: evil}}}, chunk.Content{Turn: 2, Text: strings.Repeat(evil, 30)}, chunk.Done{Reason: evil, Session: evil}} {
+		for _, c := range []chunk.Chunk{chunk.Content{Turn: 1, Text: evil},
+			chunk.Reasoning{Text: evil}, chunk.ToolCall{Name: evil, Arguments: []byte(evil)},
+			chunk.ToolResult{Name: evil, Text: evil}, chunk.System{Text: evil},
+			chunk.Signal{Name: evil, Fields: map[string]any{"reason": evil}},
+			chunk.Sources{Sources: []chunk.Source{{Path: evil, Title: evil}}},
+			chunk.Content{Turn: 2, Text: strings.Repeat(evil, 30)},
+			chunk.Done{Reason: evil, Session: evil}} {
 			x.send(chunkMsg{c}, frameMsg{})
 		}
 		x.send(tea.PasteMsg{Content: evil})
 		x.press("enter")
 		x.send(answeredMsg{errors.New(evil)}, answeredMsg{})
 		for _, line := range x.printed {
-			if rest := strings.ReplaceAll(strings.ReplaceAll(line, "\x1b[m", ""), "\x1b[0m", ""); strings.Contains(rest, "\x1b]") || strings.Contains(rest, "\x1b[2J") {
+			if rest := strings.ReplaceAll(strings.ReplaceAll(line, "\x1b[m", ""), "\x1b[0m",
+				""); strings.Contains(rest, "\x1b]") || strings.Contains(rest, "\x1b[2J") {
 				t.Errorf("%q", line)
 			}
 		}
@@ -538,7 +556,8 @@ func TestBackground(t *testing.T) {
 		x.send(chunkMsg{chunk.Content{Turn: 1, Text: "# Title"}}, answeredMsg{})
 		return x.printed[len(x.printed)-1]
 	}
-	unknown, dark, light := heading(), heading(tea.BackgroundColorMsg{Color: color.Black}), heading(tea.BackgroundColorMsg{Color: color.White})
+	unknown, dark, light := heading(), heading(tea.BackgroundColorMsg{Color: color.Black}),
+		heading(tea.BackgroundColorMsg{Color: color.White})
 	if unknown != dark || light == dark || ansi.Strip(light) != "Title" {
 		t.Errorf("unknown %q, dark %q, light %q", unknown, dark, light)
 	}

@@ -7,8 +7,9 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// output is the terminal. While it is held it collects what is written, so that lines which become final move from the picture to
-// the text above it in one write. Otherwise the input line would jump down and up again.
+// output is the terminal. While it is held it collects what is written, so that lines which become
+// final move from the picture to the text above it in one write. Otherwise the input line would
+// jump down and up again.
 //
 // It does not embed the file: methods such as WriteString would then write past what is held.
 type output struct {

@@ -10,10 +10,11 @@ import (
 
 // picture is what is drawn below the final text.
 //
-// Bubble Tea loses the place of a picture that gets fewer rows than the cursor needed: the renderer moves its idea of the cursor into the new
-// picture, but not the cursor. So a picture keeps these rows until it was drawn with the cursor in another row. Pictures are drawn in
-// another goroutine and not all of them, so one is drawn with a mark in the rows that are left over, and whatever is written
-// after that was the picture, or a later one.
+// Bubble Tea loses the place of a picture that gets fewer rows than the cursor needed: the renderer
+// moves its idea of the cursor into the new picture, but not the cursor. So a picture keeps these
+// rows until it was drawn with the cursor in another row. Pictures are drawn in another goroutine
+// and not all of them, so one is drawn with a mark in the rows that are left over, and whatever is
+// written after that was the picture, or a later one.
 type picture struct {
 	view tea.View
 	rows int // the cursor may be in these
@@ -57,7 +58,8 @@ func (p *picture) later() tea.Cmd {
 	return tea.Tick(drawTime, func(time.Time) tea.Msg { return shrinkMsg{} })
 }
 
-// tryShrink removes the rows that are left over, if the picture was drawn with the cursor in another row. Drawn is how often pictures have been drawn.
+// tryShrink removes the rows that are left over, if the picture was drawn with the cursor in
+// another row. Drawn is how often pictures have been drawn.
 func (p *picture) tryShrink(drawn int) tea.Cmd {
 	switch {
 	case p.shrink == wanted:
@@ -72,7 +74,8 @@ func (p *picture) tryShrink(drawn int) tea.Cmd {
 	return p.later()
 }
 
-// broken returns how many rows more there are above the cursor if the terminal breaks the lines of the picture at a width.
+// broken returns how many rows more there are above the cursor if the terminal breaks the lines of
+// the picture at a width.
 func (p *picture) broken(width int) int {
 	if p.view.Cursor == nil {
 		return 0

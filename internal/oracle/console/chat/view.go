@@ -11,8 +11,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// usualShape leaves the shape of the cursor to the terminal. Bubble Tea encodes a steady cursor of a shape n as 2n+2, and 0 is the sequence for
-// the shape that the user has chosen.
+// usualShape leaves the shape of the cursor to the terminal. Bubble Tea encodes a steady cursor of
+// a shape n as 2n+2, and 0 is the sequence for the shape that the user has chosen.
 const usualShape tea.CursorShape = -1
 
 // draw draws the picture: the end of the answer, waiting questions, the input and a remark.
@@ -38,7 +38,8 @@ func (m *model) draw() tea.View {
 		room--
 	}
 	for _, q := range m.queue[:min(len(m.queue), room/2)] {
-		waiting = append(waiting, m.palette.Faint(ansi.Truncate("  next: "+onOneLine(q), m.columns(), "…")))
+		waiting = append(waiting,
+			m.palette.Faint(ansi.Truncate("  next: "+onOneLine(q), m.columns(), "…")))
 	}
 	room -= len(waiting)
 	lines := slices.Concat(m.tail[max(len(m.tail)-room, 0):], waiting, gap)
@@ -68,7 +69,8 @@ func (m *model) drawInput() ([]string, *tea.Cursor) {
 	if !found && m.search.query != "" {
 		label = "nothing found: "
 	}
-	query := ansi.TruncateLeft(m.search.query, max(ansi.StringWidth(m.search.query)-(m.columns()-len(label)-1), 0), "")
+	query := ansi.TruncateLeft(m.search.query,
+		max(ansi.StringWidth(m.search.query)-(m.columns()-len(label)-1), 0), "")
 	lines := []string{m.palette.Faint(label) + query}
 	if found {
 		lines = append(lines, ansi.Truncate("  "+onOneLine(entry), m.columns(), "…"))
@@ -100,7 +102,8 @@ func wrapPlain(s string, width int) []string { return strings.Split(ansi.Wrap(s,
 func printableLines(s string) string {
 	var b strings.Builder
 	e := text.NewEscaper(&b)
-	e.Write([]byte(strings.NewReplacer("\r\n", "\n", "\t", "    ").Replace(s))) // cannot fail: it writes to memory
+	// cannot fail: it writes to memory
+	e.Write([]byte(strings.NewReplacer("\r\n", "\n", "\t", "    ").Replace(s)))
 	e.Close()
 	return b.String()
 }

@@ -1,8 +1,9 @@
 // Package markdown renders the Markdown of a model's reply as lines for a terminal.
 //
-// The text is hostile. Lines contain no control characters and no escape sequences, except those of the Theme, and are not wider
-// than asked for, down to MinWidth columns. Nothing that the model wrote is hidden: links are followed by their target, HTML
-// and definitions of links are shown as they are. The package does no I/O.
+// The text is hostile. Lines contain no control characters and no escape sequences, except those of
+// the Theme, and are not wider than asked for, down to MinWidth columns. Nothing that the model
+// wrote is hidden: links are followed by their target, HTML and definitions of links are shown as
+// they are. The package does no I/O.
 package markdown
 
 import (
@@ -25,7 +26,8 @@ import (
 const (
 	// MinWidth is the smallest width that lines respect.
 	MinWidth = 10
-	// maxProse is the width of paragraphs on a wide terminal. Longer lines are hard to read. Code and tables may be wider.
+	// maxProse is the width of paragraphs on a wide terminal. Longer lines are hard to read. Code
+	// and tables may be wider.
 	maxProse = 100
 	// maxDepth limits how deep lists and quotes are indented.
 	maxDepth = 8
@@ -40,10 +42,13 @@ func Render(source string, width int, theme Theme) []string {
 	return s.Close(width)
 }
 
-// newParser returns a parser without definitions of links, which would hide the targets from the reader.
+// newParser returns a parser without definitions of links, which would hide the targets from the
+// reader.
 func newParser() parser.Parser {
-	p := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...), parser.WithInlineParsers(parser.DefaultInlineParsers()...))
-	return goldmark.New(goldmark.WithParser(p), goldmark.WithExtensions(extension.Table, extension.Strikethrough, extension.TaskList)).Parser()
+	p := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...),
+		parser.WithInlineParsers(parser.DefaultInlineParsers()...))
+	return goldmark.New(goldmark.WithParser(p), goldmark.WithExtensions(extension.Table,
+		extension.Strikethrough, extension.TaskList)).Parser()
 }
 
 // document is a parsed text.
@@ -70,7 +75,8 @@ func (d *document) blocks(parent ast.Node, width, depth int) []string {
 	return lines
 }
 
-// apart reports whether an empty line precedes a block. In lists and their items the author decides.
+// apart reports whether an empty line precedes a block. In lists and their items the author
+// decides.
 func (d *document) apart(n ast.Node) bool {
 	switch n.Parent().Kind() {
 	case ast.KindList, ast.KindListItem:
@@ -82,9 +88,11 @@ func (d *document) apart(n ast.Node) bool {
 func (d *document) block(n ast.Node, width, depth int) []string {
 	switch n := n.(type) {
 	case *ast.Heading:
-		return d.wrapped(n, min(width, maxProse), style{bold: true, heading: true, underline: n.Level == 1})
+		return d.wrapped(n, min(width, maxProse),
+			style{bold: true, heading: true, underline: n.Level == 1})
 	case *ast.Blockquote:
-		return d.nested(n, d.theme.render1("│ ", style{faint: true}), d.theme.render1("│ ", style{faint: true}), width, depth)
+		return d.nested(n, d.theme.render1("│ ", style{faint: true}),
+			d.theme.render1("│ ", style{faint: true}), width, depth)
 	case *ast.List:
 		return d.list(n, width, depth)
 	case *ast.FencedCodeBlock, *ast.CodeBlock:
@@ -111,7 +119,8 @@ func (d *document) wrapped(n ast.Node, width int, base style) []string {
 	return d.theme.lines(wrap(d.inline(n, base, nil), width))
 }
 
-// nested renders the blocks in n behind a mark on the first line and an indentation on the others. Both have the same width.
+// nested renders the blocks in n behind a mark on the first line and an indentation on the others.
+// Both have the same width.
 func (d *document) nested(n ast.Node, mark, indent string, width, depth int) []string {
 	room := width - columns(mark)
 	if depth >= maxDepth || room < min(minRoom, width/2) {
@@ -157,7 +166,8 @@ func (d *document) list(list *ast.List, width, depth int) []string {
 		if item.PreviousSibling() != nil && d.apart(item) {
 			lines = append(lines, "")
 		}
-		lines = append(lines, d.nested(item, mark, strings.Repeat(" ", columns(mark)), width, depth)...)
+		lines = append(lines, d.nested(item, mark, strings.Repeat(" ", columns(mark)), width,
+			depth)...)
 	}
 	return lines
 }
@@ -235,7 +245,8 @@ func (d *document) inline(parent ast.Node, s style, spans []span) []span {
 		case *ast.CodeSpan:
 			spans = d.inline(n, s.with(func(s *style) { s.code = true }), spans)
 		case *ast.Emphasis:
-			spans = d.inline(n, s.with(func(s *style) { s.bold, s.italic = s.bold || n.Level > 1, s.italic || n.Level == 1 }), spans)
+			spans = d.inline(n, s.with(
+				func(s *style) { s.bold, s.italic = s.bold || n.Level > 1, s.italic || n.Level == 1 }), spans)
 		case *extast.Strikethrough:
 			spans = d.inline(n, s.with(func(s *style) { s.strike = true }), spans)
 		case *extast.TaskCheckBox:
@@ -245,7 +256,8 @@ func (d *document) inline(parent ast.Node, s style, spans []span) []span {
 			}
 			spans = append(spans, span{box, s})
 		case *ast.AutoLink:
-			spans = append(spans, span{oneLine(string(n.Label(d.source))), s.with(func(s *style) { s.underline = true })})
+			spans = append(spans, span{oneLine(string(n.Label(d.source))),
+				s.with(func(s *style) { s.underline = true })})
 		case *ast.Link:
 			spans = d.link(n, string(n.Destination), "", s, spans)
 		case *ast.Image:
@@ -253,7 +265,8 @@ func (d *document) inline(parent ast.Node, s style, spans []span) []span {
 		case *ast.RawHTML:
 			for i := range n.Segments.Len() {
 				segment := n.Segments.At(i)
-				spans = append(spans, span{oneLine(string(segment.Value(d.source))), s.with(func(s *style) { s.faint = true })})
+				spans = append(spans, span{oneLine(string(segment.Value(d.source))),
+					s.with(func(s *style) { s.faint = true })})
 			}
 		default:
 			spans = d.inline(n, s, spans)
@@ -283,7 +296,8 @@ func (d *document) link(n ast.Node, target, kind string, s style, spans []span) 
 	return append(spans, span{"(" + target + ")", s.with(func(s *style) { s.link = true })})
 }
 
-// resolve returns text without the backslashes of escaped punctuation, and with characters in place of entities.
+// resolve returns text without the backslashes of escaped punctuation, and with characters in place
+// of entities.
 func resolve(source string) string {
 	if !strings.ContainsAny(source, `\&`) {
 		return source

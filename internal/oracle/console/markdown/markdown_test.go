@@ -17,34 +17,51 @@ func TestRender(t *testing.T) {
 		width        int
 		want         string
 	}{
-		{"paragraphs", "One two three four.\nFive.\n\nSix\\\nseven &amp; \\*eight\\*.", 12, "One two\nthree four.\nFive.\n\nSix\nseven &\n*eight*."},
-		{"headings", "# Title\ntext\n\nOther\n---\n### Third ###", 40, "Title\n\ntext\n\nOther\n\nThird"},
+		{"paragraphs", "One two three four.\nFive.\n\nSix\\\nseven &amp; \\*eight\\*.", 12,
+			"One two\nthree four.\nFive.\n\nSix\nseven &\n*eight*."},
+		{"headings", "# Title\ntext\n\nOther\n---\n### Third ###", 40,
+			"Title\n\ntext\n\nOther\n\nThird"},
 		{"emphasis", "*a* **b** ~~c~~ `d  e` __f__", 40, "a b c d e f"},
-		{"list", "- one two three\n- two\n  1. a\n  2. b\n     - deep\n\n+ other", 14, "• one two\n  three\n• two\n  1. a\n  2. b\n     ▪ deep\n\n• other"},
-		{"loose list", "1. one\n\n   more\n\n2. two\n10. ten", 20, "1. one\n\n   more\n\n2. two\n3. ten"},
+		{"list", "- one two three\n- two\n  1. a\n  2. b\n     - deep\n\n+ other", 14,
+			"• one two\n  three\n• two\n  1. a\n  2. b\n     ▪ deep\n\n• other"},
+		{"loose list", "1. one\n\n   more\n\n2. two\n10. ten", 20,
+			"1. one\n\n   more\n\n2. two\n3. ten"},
 		{"tasks", "- [x] done\n- [ ] open", 20, "• [x] done\n• [ ] open"},
-		{"quote", "> one two three\n> - item\n\nafter", 12, "│ one two\n│ three\n│\n│ • item\n\nafter"},
-		{"code", "```go\nfunc f() {\n\treturn  1 // long comment\n}\n\n\nx\n```\nafter", 20, "  func f() {\n      return  1 // l\n  ong comment\n  }\n\n\n  x\n\nafter"},
+		{"quote", "> one two three\n> - item\n\nafter", 12,
+			"│ one two\n│ three\n│\n│ • item\n\nafter"},
+		{"code", "```go\nfunc f() {\n\treturn  1 // long comment\n}\n\n\nx\n```\nafter", 20,
+			"  func f() {\n      return  1 // l\n  ong comment\n  }\n\n\n  x\n\nafter"},
 		{"indented code", "a\n\n    b *c*\n", 20, "a\n\n  b *c*"},
 		{"rule", "a\n\n---\n\nb", 10, "a\n\n──────────\n\nb"},
 		{"links", "[here](https://a.example/?x=1&amp;y=2 \"title\") <https://b.example> [https://c.example](https://evil.example) [https://d.example](https://d.example)", 200,
 			"here (https://a.example/?x=1&y=2) https://b.example https://c.example (https://evil.example)\nhttps://d.example"},
-		{"empty link", "[](https://a.example) ![](b.png) ![alt *x*](c.png)", 80, "(https://a.example) image: (b.png) image: alt x (c.png)"},
-		{"definitions are not hidden", "See [a][1].\n\n[1]: https://evil.example", 80, "See [a][1].\n\n[1]: https://evil.example"},
-		{"HTML is not hidden", "a <b>c</b> <!-- d -->\n\n<div>\n<!-- hidden -->\n</div>", 80, "a <b>c</b> <!-- d -->\n\n<div>\n<!-- hidden -->\n</div>"},
-		{"table", "| a | long title | n |\n|---|:-:|--:|\n| x | `y` | 1 |\n| *zz* | | 22 |", 40, "a  │ long title │  n\n───┼────────────┼───\nx  │     y      │  1\nzz │            │ 22"},
-		{"narrow table", "| name | text |\n|---|---|\n| a | one two three four five |\n", 20, "name │ text\n─────┼──────────────\na    │ one two three\n     │ four five"},
-		{"table as records", "| one | two | three | four |\n|---|---|---|---|\n| alpha | beta | gamma | delta |\n| e | f | g | h |", 24, "one: alpha\ntwo: beta\nthree: gamma\nfour: delta\n\none: e\ntwo: f\nthree: g\nfour: h"},
-		{"long word", "see https://example.com/a/very/long/path ok", 16, "see\nhttps://example.\ncom/a/very/long/\npath ok"},
+		{"empty link", "[](https://a.example) ![](b.png) ![alt *x*](c.png)", 80,
+			"(https://a.example) image: (b.png) image: alt x (c.png)"},
+		{"definitions are not hidden", "See [a][1].\n\n[1]: https://evil.example", 80,
+			"See [a][1].\n\n[1]: https://evil.example"},
+		{"HTML is not hidden", "a <b>c</b> <!-- d -->\n\n<div>\n<!-- hidden -->\n</div>", 80,
+			"a <b>c</b> <!-- d -->\n\n<div>\n<!-- hidden -->\n</div>"},
+		{"table", "| a | long title | n |\n|---|:-:|--:|\n| x | `y` | 1 |\n| *zz* | | 22 |", 40,
+			"a  │ long title │  n\n───┼────────────┼───\nx  │     y      │  1\nzz │            │ 22"},
+		{"narrow table", "| name | text |\n|---|---|\n| a | one two three four five |\n", 20,
+			"name │ text\n─────┼──────────────\na    │ one two three\n     │ four five"},
+		{"table as records",
+			"| one | two | three | four |\n|---|---|---|---|\n| alpha | beta | gamma | delta |\n| e | f | g | h |", 24, "one: alpha\ntwo: beta\nthree: gamma\nfour: delta\n\none: e\ntwo: f\nthree: g\nfour: h"},
+		{"long word", "see https://example.com/a/very/long/path ok", 16,
+			"see\nhttps://example.\ncom/a/very/long/\npath ok"},
 		{"wide characters", "日本語の文章です ok", 10, "日本語の文\n章です ok"},
 		{"emoji and marks", "a 👍🏽 b e\u0301", 10, "a 👍🏽 b e\u0301"},
 		{"joiners", "a👨\u200d👩", 20, `a👨\u200d👩`},
-		{"prose is not too wide", strings.Repeat("word ", 40), 200, strings.TrimSpace(strings.Repeat("word ", 20)) + "\n" + strings.TrimSpace(strings.Repeat("word ", 20))},
-		{"control characters", "a\x1b[31mb &#27;[2J &#x9b;2J &#x202e;x \u200b `\x07` \r\n\r\n```\n\x1b]0;t\x07\rx\n```", 80,
+		{"prose is not too wide", strings.Repeat("word ", 40), 200,
+			strings.TrimSpace(strings.Repeat("word ", 20)) + "\n" +
+				strings.TrimSpace(strings.Repeat("word ", 20))},
+		{"control characters",
+			"a\x1b[31mb &#27;[2J &#x9b;2J &#x202e;x \u200b `\x07` \r\n\r\n```\n\x1b]0;t\x07\rx\n```", 80,
 			`a\x1b[31mb \x1b[2J \u009b2J \u202ex \u200b \a` + "\n\n" + `  \x1b]0;t\a\rx`},
 		{"only spaces", " \n\n ", 80, ""},
 	} {
-		if diff := cmp.Diff(tt.want, strings.Join(Render(tt.source, tt.width, Theme{}), "\n")); diff != "" {
+		if diff := cmp.Diff(tt.want, strings.Join(Render(tt.source, tt.width, Theme{}),
+			"\n")); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}
 	}
@@ -64,7 +81,8 @@ func TestTheme(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	if a, b := Render(source, 40, NewTheme(true, true)), Render(source, 40, NewTheme(true, false)); cmp.Equal(a, b) {
+	if a, b := Render(source, 40, NewTheme(true, true)),
+		Render(source, 40, NewTheme(true, false)); cmp.Equal(a, b) {
 		t.Error("light and dark look the same")
 	}
 }
@@ -93,7 +111,8 @@ over lines.
 
 ` + "```go\nfunc f() {\n\n}\n```\nclose\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quote\n\nEnd\n"
 
-// However a text is divided, the result is the same, and Take never returns a line that changes later.
+// However a text is divided, the result is the same, and Take never returns a line that changes
+// later.
 func TestStreamInPieces(t *testing.T) {
 	want := Render(long, 30, Theme{})
 	for size := 1; size < 40; size++ {
@@ -152,7 +171,8 @@ func TestStreamAfterClose(t *testing.T) {
 	}
 }
 
-// A block that is too long to be rendered again and again is shown in parts, and stays the block that it is.
+// A block that is too long to be rendered again and again is shown in parts, and stays the block
+// that it is.
 func TestStreamLongBlocks(t *testing.T) {
 	code := "```go\n" + strings.Repeat("*x* := 1\n", 10_000) + "```\n"
 	s := NewStream(Theme{})

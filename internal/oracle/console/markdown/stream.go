@@ -7,13 +7,15 @@ import (
 	"github.com/yuin/goldmark/parser"
 )
 
-// maxPending limits the text that is kept back, because it is rendered again whenever it grows, and because the time to parse some
-// hostile blocks grows with the square of their size.
+// maxPending limits the text that is kept back, because it is rendered again whenever it grows, and
+// because the time to parse some hostile blocks grows with the square of their size.
 const maxPending = 8 << 10
 
-// Stream renders a text that arrives in pieces. Take returns what will not change any more, Tail the rest as it looks now.
+// Stream renders a text that arrives in pieces. Take returns what will not change any more, Tail
+// the rest as it looks now.
 //
-// The text is divided at empty lines, outside of code, before lines that are not indented. The parts are rendered on their own.
+// The text is divided at empty lines, outside of code, before lines that are not indented. The
+// parts are rendered on their own.
 type Stream struct {
 	theme   Theme
 	parser  parser.Parser
@@ -72,7 +74,8 @@ func (s *Stream) Tail(width int) []string {
 	return lines
 }
 
-// Close returns the rest. The Stream is empty afterwards, and what is written to it begins without an empty line.
+// Close returns the rest. The Stream is empty afterwards, and what is written to it begins without
+// an empty line.
 func (s *Stream) Close(width int) []string {
 	lines := s.Take(width)
 	lines = append(lines, s.part(s.pending, width)...)
@@ -128,9 +131,11 @@ func (s *Stream) inCode() bool {
 	return s.fence != "" && s.opening[0] == s.fence[0] && strings.HasPrefix(s.pending, s.opening)
 }
 
-// isNewBlock reports whether a line after an empty one begins a new block, and does not belong to the list before.
+// isNewBlock reports whether a line after an empty one begins a new block, and does not belong to
+// the list before.
 func isNewBlock(line string, complete bool) bool {
-	return line != "" && line[0] != ' ' && line[0] != '\t' && (complete || strings.Trim(line, "0123456789-*+") != "")
+	return line != "" && line[0] != ' ' && line[0] != '\t' &&
+		(complete || strings.Trim(line, "0123456789-*+") != "")
 }
 
 // fenceOf returns the fence if a line begins a block of code, also in a list or a quote.
@@ -150,7 +155,8 @@ func isClosing(line, fence string) bool {
 	return strings.HasPrefix(line, fence) && strings.Trim(line, fence[:1]) == ""
 }
 
-// divide divides a very long block at the end of a line or a word. If that is in a block of code, the rest begins like the block.
+// divide divides a very long block at the end of a line or a word. If that is in a block of code,
+// the rest begins like the block.
 func divide(block string) (part, rest string) {
 	at := maxPending
 	if i := strings.LastIndexByte(block[:at], '\n'); i > 0 {

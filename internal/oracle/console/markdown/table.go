@@ -37,7 +37,8 @@ func (d *document) table(t *extast.Table, width int) []string {
 	widths := fit(natural, room)
 	var lines []string
 	for r, row := range rows {
-		lines = append(lines, d.tableRow(row, widths, t.Alignments, d.theme.render1(gap, style{faint: true}))...)
+		lines = append(lines,
+			d.tableRow(row, widths, t.Alignments, d.theme.render1(gap, style{faint: true}))...)
 		if r == 0 {
 			var rule []string
 			for _, w := range widths {
@@ -70,7 +71,8 @@ func (d *document) cells(t *extast.Table) [][][]span {
 }
 
 // tableRow renders a row, whose cells may have several lines.
-func (d *document) tableRow(row [][]span, widths []int, alignments []extast.Alignment, gap string) []string {
+func (d *document) tableRow(row [][]span, widths []int, alignments []extast.Alignment,
+	gap string) []string {
 	cells := make([][][]span, len(row))
 	height := 1
 	for i, cell := range row {
@@ -107,7 +109,8 @@ func (d *document) tableRow(row [][]span, widths []int, alignments []extast.Alig
 	return lines
 }
 
-// records renders a table that is too wide as a list: for each row its cells, with the titles of their columns.
+// records renders a table that is too wide as a list: for each row its cells, with the titles of
+// their columns.
 func (d *document) records(rows [][][]span, width int) []string {
 	var lines []string
 	for r, row := range rows[1:] {
@@ -119,7 +122,8 @@ func (d *document) records(rows [][][]span, width int) []string {
 			if len(title) > 0 {
 				title = append(slices.Clone(title), span{": ", style{bold: true}})
 			}
-			lines = append(lines, d.theme.lines(wrap(append(slices.Clone(title), cell...), width))...)
+			lines = append(lines,
+				d.theme.lines(wrap(append(slices.Clone(title), cell...), width))...)
 		}
 	}
 	if len(rows) == 1 {
@@ -130,7 +134,8 @@ func (d *document) records(rows [][][]span, width int) []string {
 	return lines
 }
 
-// fit returns widths of columns that together have at most the given room: the widest columns become narrower.
+// fit returns widths of columns that together have at most the given room: the widest columns
+// become narrower.
 func fit(natural []int, room int) []int {
 	widths := slices.Clone(natural)
 	for i := range widths {

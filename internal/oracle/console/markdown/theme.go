@@ -14,7 +14,8 @@ type Theme struct {
 	heading, code, link color.Color // nil: no colour
 }
 
-// NewTheme returns the styles for a dark or light background. Without colours it has bold, italic, faint and underlined text only.
+// NewTheme returns the styles for a dark or light background. Without colours it has bold, italic,
+// faint and underlined text only.
 func NewTheme(colours, dark bool) Theme {
 	t := Theme{on: true}
 	if colours {
@@ -42,7 +43,8 @@ func (t Theme) render1(text string, s style) string {
 	if !t.on || text == "" || s == (style{}) {
 		return text
 	}
-	var how ansi.Style // not a style of Lip Gloss, which writes underlined text character by character
+	// not a style of Lip Gloss, which writes underlined text character by character
+	var how ansi.Style
 	if s.bold {
 		how = how.Bold()
 	}

@@ -36,7 +36,8 @@ type word struct {
 	ends  bool  // it is the end of a line, and has no text
 }
 
-// wrap breaks text into lines at spaces and between wide characters. A word that is wider than a line is broken anywhere.
+// wrap breaks text into lines at spaces and between wide characters. A word that is wider than a
+// line is broken anywhere.
 func wrap(spans []span, width int) [][]span {
 	var lines [][]span
 	var line []span
@@ -130,8 +131,8 @@ func words(spans []span) []word {
 	return all
 }
 
-// asciiWord returns the length of the printable ASCII text without spaces at the beginning of s. The last character is left out
-// if a combining character may follow.
+// asciiWord returns the length of the printable ASCII text without spaces at the beginning of s.
+// The last character is left out if a combining character may follow.
 func asciiWord(s string) int {
 	n := strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 	switch {

@@ -11,8 +11,8 @@ import (
 	texts "signalbox/internal/text"
 )
 
-// Weights of a word by where it occurs, and the parameters of BM25: k limits the effect of repeated words, b favours short
-// sections.
+// Weights of a word by where it occurs, and the parameters of BM25: k limits the effect of repeated
+// words, b favours short sections.
 const (
 	titleWeight = 4
 	aboveWeight = 2
@@ -108,8 +108,8 @@ func (ix *Index) rarity(word string) float64 {
 	return math.Log(1 + (float64(len(ix.entries))-n+0.5)/(n+0.5))
 }
 
-// Rank returns the sections that contain any of the words, which come from QueryWords, best first. Equal ones are in the order
-// of the notes.
+// Rank returns the sections that contain any of the words, which come from QueryWords, best first.
+// Equal ones are in the order of the notes.
 func (ix *Index) Rank(words []string) []*Entry {
 	scores := make(map[int32]float64)
 	for _, word := range words {
@@ -124,7 +124,8 @@ func (ix *Index) Rank(words []string) []*Entry {
 	for id := range scores {
 		ids = append(ids, id)
 	}
-	slices.SortFunc(ids, func(x, y int32) int { return cmp.Or(cmp.Compare(scores[y], scores[x]), cmp.Compare(x, y)) })
+	slices.SortFunc(ids,
+		func(x, y int32) int { return cmp.Or(cmp.Compare(scores[y], scores[x]), cmp.Compare(x, y)) })
 	ranked := make([]*Entry, len(ids))
 	for i, id := range ids {
 		ranked[i] = &ix.entries[id]
@@ -132,8 +133,8 @@ func (ix *Index) Rank(words []string) []*Entry {
 	return ranked
 }
 
-// Excerpt returns the part of a section that contains most of the words, of about limit bytes, and its line number. If the
-// part is the beginning of the section, that is the line of the heading.
+// Excerpt returns the part of a section that contains most of the words, of about limit bytes, and
+// its line number. If the part is the beginning of the section, that is the line of the heading.
 func (s Section) Excerpt(words []string, limit int) (text string, line int) {
 	if len(s.Text) <= limit {
 		return s.Text, s.Line
@@ -171,8 +172,8 @@ func (s Section) Excerpt(words []string, limit int) (text string, line int) {
 	return "…\n" + body, s.textLine + best
 }
 
-// QueryWords returns the words of a query as an index has them, at most MaxWords. Adjacent words are also joined, because the
-// notes may have "backup" for "back up".
+// QueryWords returns the words of a query as an index has them, at most MaxWords. Adjacent words
+// are also joined, because the notes may have "backup" for "back up".
 func QueryWords(query string) []string {
 	words := Significant(folded(query))
 	before := ""
@@ -186,8 +187,8 @@ func QueryWords(query string) []string {
 	return words[:min(len(words), MaxWords)]
 }
 
-// folded iterates over the words of a text in the form in which they are compared. The parts of a name such as GitHub are
-// words too.
+// folded iterates over the words of a text in the form in which they are compared. The parts of a
+// name such as GitHub are words too.
 func folded(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for run := range runs(text) {
@@ -205,16 +206,22 @@ func folded(text string) iter.Seq[string] {
 	}
 }
 
-// accents removes the accents of letters that are common in European languages, and combining marks.
+// accents removes the accents of letters that are common in European languages, and combining
+// marks.
 var accents = strings.NewReplacer(
-	"à", "a", "á", "a", "â", "a", "ã", "a", "ä", "a", "å", "a", "ç", "c", "è", "e", "é", "e", "ê", "e", "ë", "e", "ì", "i", "í", "i",
-	"î", "i", "ï", "i", "ñ", "n", "ò", "o", "ó", "o", "ô", "o", "õ", "o", "ö", "o", "ø", "o", "ù", "u", "ú", "u", "û", "u", "ü", "u",
-	"ý", "y", "ÿ", "y", "ß", "ss", "æ", "ae", "œ", "oe", "ą", "a", "ć", "c", "č", "c", "ď", "d", "ě", "e", "ę", "e", "ł", "l", "ń", "n",
-	"ň", "n", "ř", "r", "ś", "s", "š", "s", "ť", "t", "ů", "u", "ź", "z", "ż", "z", "ž", "z", "ğ", "g", "ı", "i", "ş", "s",
-	"\u0300", "", "\u0301", "", "\u0302", "", "\u0303", "", "\u0308", "", "\u030a", "", "\u030c", "", "\u0327", "")
+	"à", "a", "á", "a", "â", "a", "ã", "a", "ä", "a", "å", "a", "ç", "c", "è", "e", "é", "e", "ê",
+	"e", "ë", "e", "ì", "i", "í", "i",
+	"î", "i", "ï", "i", "ñ", "n", "ò", "o", "ó", "o", "ô", "o", "õ", "o", "ö", "o", "ø", "o", "ù",
+	"u", "ú", "u", "û", "u", "ü", "u",
+	"ý", "y", "ÿ", "y", "ß", "ss", "æ", "ae", "œ", "oe", "ą", "a", "ć", "c", "č", "c", "ď", "d",
+	"ě", "e", "ę", "e", "ł", "l", "ń", "n",
+	"ň", "n", "ř", "r", "ś", "s", "š", "s", "ť", "t", "ů", "u", "ź", "z", "ż", "z", "ž", "z", "ğ",
+	"g", "ı", "i", "ş", "s",
+	"\u0300", "", "\u0301", "", "\u0302", "", "\u0303", "", "\u0308", "", "\u030a", "", "\u030c",
+	"", "\u0327", "")
 
-// fold returns a form that is the same for different spellings of a word: without accents and, roughly, in the singular. The
-// form need not be a correct word.
+// fold returns a form that is the same for different spellings of a word: without accents and,
+// roughly, in the singular. The form need not be a correct word.
 func fold(word string) string {
 	if strings.ContainsFunc(word, func(r rune) bool { return r >= 0x80 }) {
 		word = accents.Replace(word)
@@ -222,7 +229,8 @@ func fold(word string) string {
 	switch {
 	case len(word) > 4 && strings.HasSuffix(word, "ies"):
 		return word[:len(word)-3] + "y"
-	case len(word) > 3 && strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss") && !strings.HasSuffix(word, "us") && !strings.HasSuffix(word, "is"):
+	case len(word) > 3 && strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss") &&
+		!strings.HasSuffix(word, "us") && !strings.HasSuffix(word, "is"):
 		word = word[:len(word)-1]
 	}
 	// boxes and caches have become boxe and cache; now they become box and cach, as cache does.

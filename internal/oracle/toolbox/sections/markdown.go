@@ -1,5 +1,5 @@
-// Package sections finds sections of Markdown notes by their words. It does no I/O, and an Index never changes, so that any
-// number of goroutines may use it.
+// Package sections finds sections of Markdown notes by their words. It does no I/O, and an Index
+// never changes, so that any number of goroutines may use it.
 package sections
 
 import (
@@ -9,7 +9,8 @@ import (
 
 // Section is a heading of a note with the text below it, up to the next heading.
 type Section struct {
-	// Title is the heading, or the title of the note for the text before the first heading. Above are the enclosing headings.
+	// Title is the heading, or the title of the note for the text before the first heading. Above
+	// are the enclosing headings.
 	Title string
 	Above []string
 	Line  int // of the heading, from 1
@@ -26,8 +27,9 @@ func (s Section) FullTitle() string {
 	return strings.Join(append(s.Above[:len(s.Above):len(s.Above)], s.Title), separator)
 }
 
-// Split splits a Markdown note into sections at its headings, written with # or underlined with = or -, except in code blocks.
-// The title of the note is that in its front matter, or its first top-level heading, or its file name.
+// Split splits a Markdown note into sections at its headings, written with # or underlined with =
+// or -, except in code blocks. The title of the note is that in its front matter, or its first
+// top-level heading, or its file name.
 func Split(file, text string) []Section {
 	text = strings.TrimPrefix(text, "\uFEFF")
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
@@ -140,7 +142,8 @@ func heading(line string) (level int, title string) {
 	trimmed := strings.TrimLeft(line, " ")
 	rest := strings.TrimLeft(trimmed, "#")
 	level = len(trimmed) - len(rest)
-	if len(line)-len(trimmed) > 3 || level == 0 || level > 6 || rest != "" && rest[0] != ' ' && rest[0] != '\t' {
+	if len(line)-len(trimmed) > 3 || level == 0 || level > 6 || rest != "" && rest[0] != ' ' &&
+		rest[0] != '\t' {
 		return 0, ""
 	}
 	title = strings.TrimSpace(rest)
@@ -153,7 +156,8 @@ func heading(line string) (level int, title string) {
 	return level, title
 }
 
-// underline returns the level of the heading that a line of = or - makes of the line above it, or 0.
+// underline returns the level of the heading that a line of = or - makes of the line above it, or
+// 0.
 func underline(line string) int {
 	trimmed := strings.TrimRight(line, " \t")
 	switch {
@@ -168,7 +172,8 @@ func underline(line string) int {
 // isText reports whether the line below can make a line a heading.
 func isText(line string) bool {
 	trimmed := strings.TrimLeft(line, " ")
-	return trimmed != "" && len(line)-len(trimmed) <= 3 && !strings.ContainsAny(trimmed[:1], ">|-+*\t")
+	return trimmed != "" && len(line)-len(trimmed) <= 3 &&
+		!strings.ContainsAny(trimmed[:1], ">|-+*\t")
 }
 
 // frontMatter returns the number of lines of a note's front matter, and the title in it.

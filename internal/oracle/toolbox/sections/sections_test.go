@@ -18,21 +18,27 @@ func TestSplitNote(t *testing.T) {
 		text string
 		want []part
 	}{
-		"no heading":   {"just text\n", []part{{"note", 1, "just text"}}},
-		"nothing":      {"", nil},
-		"blank":        {"\n \n", nil},
-		"headings":     {"# One\n\na\n\n## Two ##\nb\n# Three\n", []part{{"One", 1, "a"}, {"One › Two", 5, "b"}, {"One › Three", 7, ""}}},
-		"text first":   {"\nbefore\n# One\na", []part{{"One", 2, "before"}, {"One", 3, "a"}}},
-		"underlined":   {"One\n===\na\n\nTwo\n---\nb\n", []part{{"One", 1, "a"}, {"One › Two", 5, "b"}}},
-		"levels":       {"# A\n### B\nb\n## C\nc\n### D\nd", []part{{"A", 1, ""}, {"A › B", 2, "b"}, {"A › C", 4, "c"}, {"A › C › D", 6, "d"}}},
-		"front matter": {"---\ntitle: \"My note\"\ntags: [x]\n---\ntext\n## Two\nb", []part{{"My note", 5, "text"}, {"My note › Two", 6, "b"}}},
-		"a rule":       {"text\n\n---\nmore\n", []part{{"note", 1, "text\n\n---\nmore"}}},
-		"no front":     {"---\ntitle: x\n", []part{{"note", 1, "---\ntitle: x"}}},
-		"code":         {"# A\n```sh\n# no heading\n~~~\n```\n# B\n~~~\n# no\n~~~~\nb", []part{{"A", 1, "```sh\n# no heading\n~~~\n```"}, {"A › B", 6, "~~~\n# no\n~~~~\nb"}}},
-		"code, open":   {"# A\n```\n# no", []part{{"A", 1, "```\n# no"}}},
-		"no headings":  {"#hash\n####### seven\n    # code\n", []part{{"note", 1, "#hash\n####### seven\n    # code"}}},
-		"CRLF, mark":   {"\uFEFF# A\r\na\r\n", []part{{"A", 1, "a"}}},
-		"empty":        {"#\na\n", []part{{"(no title)", 1, "a"}}},
+		"no heading": {"just text\n", []part{{"note", 1, "just text"}}},
+		"nothing":    {"", nil},
+		"blank":      {"\n \n", nil},
+		"headings": {"# One\n\na\n\n## Two ##\nb\n# Three\n",
+			[]part{{"One", 1, "a"}, {"One › Two", 5, "b"}, {"One › Three", 7, ""}}},
+		"text first": {"\nbefore\n# One\na", []part{{"One", 2, "before"}, {"One", 3, "a"}}},
+		"underlined": {"One\n===\na\n\nTwo\n---\nb\n",
+			[]part{{"One", 1, "a"}, {"One › Two", 5, "b"}}},
+		"levels": {"# A\n### B\nb\n## C\nc\n### D\nd",
+			[]part{{"A", 1, ""}, {"A › B", 2, "b"}, {"A › C", 4, "c"}, {"A › C › D", 6, "d"}}},
+		"front matter": {"---\ntitle: \"My note\"\ntags: [x]\n---\ntext\n## Two\nb",
+			[]part{{"My note", 5, "text"}, {"My note › Two", 6, "b"}}},
+		"a rule":   {"text\n\n---\nmore\n", []part{{"note", 1, "text\n\n---\nmore"}}},
+		"no front": {"---\ntitle: x\n", []part{{"note", 1, "---\ntitle: x"}}},
+		"code": {"# A\n```sh\n# no heading\n~~~\n```\n# B\n~~~\n# no\n~~~~\nb",
+			[]part{{"A", 1, "```sh\n# no heading\n~~~\n```"}, {"A › B", 6, "~~~\n# no\n~~~~\nb"}}},
+		"code, open": {"# A\n```\n# no", []part{{"A", 1, "```\n# no"}}},
+		"no headings": {"#hash\n####### seven\n    # code\n",
+			[]part{{"note", 1, "#hash\n####### seven\n    # code"}}},
+		"CRLF, mark": {"\uFEFF# A\r\na\r\n", []part{{"A", 1, "a"}}},
+		"empty":      {"#\na\n", []part{{"(no title)", 1, "a"}}},
 	} {
 		var got []part
 		for _, s := range Split("dir/note.md", c.text) {
@@ -45,8 +51,10 @@ func TestSplitNote(t *testing.T) {
 }
 
 func TestFold(t *testing.T) {
-	for _, alike := range [][]string{{"box", "boxes"}, {"cache", "caches"}, {"match", "matches"}, {"process", "processes"}, {"tomato", "tomatoes"}, {"note", "notes"},
-		{"policy", "policies"}, {"case", "cases"}, {"cafe", "café", "cafés", "cafe\u0301"}, {"strasse", "straße"}, {"status"}, {"basis"}, {"use", "uses"}} {
+	for _, alike := range [][]string{{"box", "boxes"}, {"cache", "caches"}, {"match", "matches"},
+		{"process", "processes"}, {"tomato", "tomatoes"}, {"note", "notes"},
+		{"policy", "policies"}, {"case", "cases"}, {"cafe", "café", "cafés", "cafe\u0301"},
+		{"strasse", "straße"}, {"status"}, {"basis"}, {"use", "uses"}} {
 		for _, word := range alike[1:] {
 			if fold(word) != fold(alike[0]) {
 				t.Errorf("%s is %s, %s is %s", alike[0], fold(alike[0]), word, fold(word))
@@ -99,7 +107,8 @@ func FuzzSections(f *testing.F) {
 		words := QueryWords(query)
 		for _, e := range Build([]Note{{"n.md", parts}}).Rank(words) {
 			body, line := e.Excerpt(words, limit)
-			if len(body) > limit+len("…\n…") || line < 1 || line > lines || !utf8.ValidString(body) {
+			if len(body) > limit+len("…\n…") || line < 1 || line > lines ||
+				!utf8.ValidString(body) {
 				t.Errorf("%d bytes of %d at line %d of %d", len(body), limit, line, lines)
 			}
 		}

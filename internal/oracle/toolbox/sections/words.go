@@ -10,7 +10,8 @@ import (
 // MaxWords is how many words of a query are used.
 const MaxWords = 16
 
-// Significant returns the distinct words without fillers such as "the", or all words if all are fillers.
+// Significant returns the distinct words without fillers such as "the", or all words if all are
+// fillers.
 func Significant(words iter.Seq[string]) []string {
 	var all, some []string
 	for word := range words {
@@ -35,15 +36,18 @@ func appendNew(list []string, word string) []string {
 // isFiller reports whether a word is too common to help a search.
 func isFiller(word string) bool {
 	switch word {
-	case "a", "an", "and", "are", "be", "by", "can", "did", "do", "does", "for", "from", "has", "have", "how", "i", "in", "is", "it",
-		"its", "me", "my", "of", "on", "or", "our", "so", "that", "the", "their", "there", "this", "to", "was", "we", "what", "when", "where",
+	case "a", "an", "and", "are", "be", "by", "can", "did", "do", "does", "for", "from", "has",
+		"have", "how", "i", "in", "is", "it",
+		"its", "me", "my", "of", "on", "or", "our", "so", "that", "the", "their", "there", "this",
+		"to", "was", "we", "what", "when", "where",
 		"which", "who", "why", "will", "with", "you", "your":
 		return true
 	}
 	return false
 }
 
-// runs iterates over the runs of letters and digits in a text. In scripts without spaces between words each character is a run.
+// runs iterates over the runs of letters and digits in a text. In scripts without spaces between
+// words each character is a run.
 func runs(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		start := -1
@@ -54,7 +58,8 @@ func runs(text string) iter.Seq[string] {
 		}
 		for at, r := range text {
 			switch {
-			case r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul):
+			case r >= 0x1100 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana,
+				unicode.Hangul):
 				if !end(at) || !yield(string(r)) {
 					return
 				}
@@ -81,7 +86,8 @@ func parts(name string) []string {
 			all = append(all, strings.ToLower(name[start:at]))
 			start = at
 		case unicode.IsLower(r) && unicode.IsUpper(before) && last > start:
-			all = append(all, strings.ToLower(name[start:last])) // the last of several capitals begins the next part
+			// the last of several capitals begins the next part
+			all = append(all, strings.ToLower(name[start:last]))
 			start = last
 		}
 		last, before = at, r

@@ -1,13 +1,15 @@
-// Package ofx reads OFX files: version 1, which is SGML, and version 2, which is XML. [Parse] returns the elements of a
-// file as a tree; what they mean is up to the caller.
+// Package ofx reads OFX files: version 1, which is SGML, and version 2, which is XML. [Parse]
+// returns the elements of a file as a tree; what they mean is up to the caller.
 //
-// OFX has two kinds of elements. Aggregates contain other elements and always have an end tag. Data elements contain
-// text, and in version 1 their end tag may be missing: the next tag ends them. An element with text is a data element. So
-// is an element without text that is still open when the element around it ends, unless it is one of the aggregates of
-// investment statements: a file that lacks the end tag of one of those is refused.
+// OFX has two kinds of elements. Aggregates contain other elements and always have an end tag. Data
+// elements contain text, and in version 1 their end tag may be missing: the next tag ends them. An
+// element with text is a data element. So is an element without text that is still open when the
+// element around it ends, unless it is one of the aggregates of investment statements: a file that
+// lacks the end tag of one of those is refused.
 //
-// Parse takes time proportional to the size of the file. It refuses files with more than 2 million elements or with
-// elements nested more than 100 deep, so a tree never takes more than a few hundred megabytes.
+// Parse takes time proportional to the size of the file. It refuses files with more than 2 million
+// elements or with elements nested more than 100 deep, so a tree never takes more than a few
+// hundred megabytes.
 package ofx
 
 import (
@@ -25,14 +27,20 @@ const (
 	maxDepth    = 100
 )
 
-// aggregates lists the aggregates of investment statements whose end tag is checked in version 1 too. Without the end tag
-// they would look like empty data elements, and what they contain would be missed.
-var aggregates = []string{"OFX", "INVSTMTMSGSRSV1", "INVSTMTTRNRS", "INVSTMTRS", "INVACCTFROM", "INVTRANLIST", "INVTRAN", "INVBUY", "INVSELL",
-	"SECID", "CURRENCY", "ORIGCURRENCY", "BUYDEBT", "BUYMF", "BUYOPT", "BUYOTHER", "BUYSTOCK", "CLOSUREOPT", "INCOME", "INVEXPENSE",
-	"JRNLFUND", "JRNLSEC", "MARGININTEREST", "REINVEST", "RETOFCAP", "SELLDEBT", "SELLMF", "SELLOPT", "SELLOTHER", "SELLSTOCK", "SPLIT",
-	"TRANSFER", "INVBANKTRAN", "STMTTRN", "SECLISTMSGSRSV1", "SECLIST", "SECINFO", "DEBTINFO", "MFINFO", "OPTINFO", "OTHERINFO", "STOCKINFO"}
+// aggregates lists the aggregates of investment statements whose end tag is checked in version 1
+// too. Without the end tag they would look like empty data elements, and what they contain would be
+// missed.
+var aggregates = []string{"OFX", "INVSTMTMSGSRSV1", "INVSTMTTRNRS", "INVSTMTRS", "INVACCTFROM",
+	"INVTRANLIST", "INVTRAN", "INVBUY", "INVSELL",
+	"SECID", "CURRENCY", "ORIGCURRENCY", "BUYDEBT", "BUYMF", "BUYOPT", "BUYOTHER", "BUYSTOCK",
+	"CLOSUREOPT", "INCOME", "INVEXPENSE",
+	"JRNLFUND", "JRNLSEC", "MARGININTEREST", "REINVEST", "RETOFCAP", "SELLDEBT", "SELLMF",
+	"SELLOPT", "SELLOTHER", "SELLSTOCK", "SPLIT",
+	"TRANSFER", "INVBANKTRAN", "STMTTRN", "SECLISTMSGSRSV1", "SECLIST", "SECINFO", "DEBTINFO",
+	"MFINFO", "OPTINFO", "OTHERINFO", "STOCKINFO"}
 
-// Element is an aggregate or a data element. The methods may be called on nil, which has no children.
+// Element is an aggregate or a data element. The methods may be called on nil, which has no
+// children.
 type Element struct {
 	Name string
 	// Text is the content of a data element, without the space around it.
@@ -73,8 +81,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Message)
 }
 
-// Parse returns the element OFX. The text is UTF-8, whatever its header says. Everything after the end tag of OFX is
-// ignored. The error is a *[SyntaxError].
+// Parse returns the element OFX. The text is UTF-8, whatever its header says. Everything after the
+// end tag of OFX is ignored. The error is a *[SyntaxError].
 func Parse(text string) (*Element, error) {
 	return (&parser{text: text, line: 1}).parse()
 }
@@ -86,12 +94,14 @@ type parser struct {
 	line, lineStart int
 	// xml is set for version 2, in which every element has an end tag.
 	xml bool
-	// elements holds the elements that are not yet children of another one, in the order of their start tags.
+	// elements holds the elements that are not yet children of another one, in the order of their
+	// start tags.
 	elements []Element
 	// open holds the indexes in elements of those that have not ended.
 	open  []int
 	count int
-	// work counts bytes read, elements moved and open elements compared. A test checks that it is linear.
+	// work counts bytes read, elements moved and open elements compared. A test checks that it is
+	// linear.
 	work int
 }
 
@@ -139,7 +149,8 @@ func (p *parser) skip(n int) string {
 func (p *parser) skipPast(mark string) (string, error) {
 	n := strings.Index(p.text[p.pos:], mark)
 	if n < 0 {
-		return "", p.errorf("the file ends before the %s that belongs to this place: it was cut off; download it again", mark)
+		return "", p.errorf(
+			"the file ends before the %s that belongs to this place: it was cut off; download it again", mark)
 	}
 	s := p.skip(n)
 	p.skip(len(mark))
@@ -153,8 +164,11 @@ func (p *parser) prolog() error {
 		return err
 	}
 	for _, h := range []struct{ key, value string }{{"DATA", "OFXSGML"}, {"COMPRESSION", "NONE"}} {
-		if _, value, ok := strings.Cut(header, h.key+":"); ok && !strings.HasPrefix(strings.TrimSpace(value), h.value) {
-			return p.errorAt(1, 1, "%s in the header is not %s: export the file again, as plain OFX or QFX", h.key, h.value)
+		if _, value, ok := strings.Cut(header, h.key+":"); ok &&
+			!strings.HasPrefix(strings.TrimSpace(value), h.value) {
+			return p.errorAt(1, 1,
+				"%s in the header is not %s: export the file again, as plain OFX or QFX", h.key,
+				h.value)
 		}
 	}
 	p.xml = strings.Contains(p.text[:p.pos], "<?")
@@ -164,7 +178,8 @@ func (p *parser) prolog() error {
 	return nil
 }
 
-// entity matches the entities of OFX and XML. Any other & is text: few servers write AT&T as AT&amp;T.
+// entity matches the entities of OFX and XML. Any other & is text: few servers write AT&T as
+// AT&amp;T.
 var entity = lazy.Regexp(`&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});`)
 
 // content returns the text up to the next tag, without comments and processing instructions.
@@ -216,18 +231,21 @@ func (p *parser) startTag() error {
 		name = name[:i] // without attributes
 	}
 	if !isName(name) || strings.Contains(inside, "<") {
-		return p.errorAt(line, column, "<%s> is not a tag: write < in a text as &lt;", text.Shorten(inside, 40))
+		return p.errorAt(line, column, "<%s> is not a tag: write < in a text as &lt;",
+			text.Shorten(inside, 40))
 	}
 	e := Element{Name: name, Line: int32(line), Column: int32(column)}
 	if p.count++; p.count > maxElements {
-		return p.errorAt(line, column, "the file has more than %d elements: export it in parts", maxElements)
+		return p.errorAt(line, column, "the file has more than %d elements: export it in parts",
+			maxElements)
 	}
 	if empty {
 		p.elements = append(p.elements, e)
 		return p.noText()
 	}
 	if len(p.open) == maxDepth {
-		return p.errorAt(line, column, "<%s> is inside %d other elements: end tags are missing before it", e.Name, maxDepth)
+		return p.errorAt(line, column,
+			"<%s> is inside %d other elements: end tags are missing before it", e.Name, maxDepth)
 	}
 	e.Text, err = p.content()
 	p.open = append(p.open, len(p.elements))
@@ -237,7 +255,8 @@ func (p *parser) startTag() error {
 
 func isName(s string) bool {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
-	return s != "" && strings.Contains(letters, s[:1]) && strings.Trim(s, letters+"0123456789.-") == ""
+	return s != "" && strings.Contains(letters, s[:1]) &&
+		strings.Trim(s, letters+"0123456789.-") == ""
 }
 
 // endData ends a data element whose end tag is missing.
@@ -250,14 +269,15 @@ func (p *parser) endData() error {
 		return nil
 	}
 	if p.xml || len(p.open) == 1 {
-		return p.errorf("expected </%s>, the end of line %d, column %d", top.Name, top.Line, top.Column)
+		return p.errorf("expected </%s>, the end of line %d, column %d", top.Name, top.Line,
+			top.Column)
 	}
 	p.open = p.open[:len(p.open)-1]
 	return nil
 }
 
-// endTag reads an end tag. All elements since its start tag become its children. Those of them that are still open are
-// data elements without an end tag.
+// endTag reads an end tag. All elements since its start tag become its children. Those of them that
+// are still open are data elements without an end tag.
 func (p *parser) endTag() error {
 	line, column := p.line, p.pos-p.lineStart+1
 	p.skip(len("</"))
@@ -276,7 +296,9 @@ func (p *parser) endTag() error {
 	}
 	for _, i := range p.open[n+1:] {
 		if e := p.elements[i]; p.xml || slices.Contains(aggregates, e.Name) {
-			return p.errorAt(line, column, "<%s> in line %d, column %d has no end tag: add </%s> before </%s>", e.Name, e.Line, e.Column, e.Name, name)
+			return p.errorAt(line, column,
+				"<%s> in line %d, column %d has no end tag: add </%s> before </%s>", e.Name, e.Line,
+				e.Column, e.Name, name)
 		}
 	}
 	e := p.open[n]

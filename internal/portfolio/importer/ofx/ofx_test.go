@@ -68,16 +68,21 @@ func TestParseErrors(t *testing.T) {
 		"<OFX><A><![CDATA[1</OFX>":           "line 1, column 18: the file ends before the ]]>",
 		"<OFX>\n <SECID><B>1</X></OFX>":      "line 2, column 13: </X> has no start tag",
 		"<OFX><A>\n <SECID><B>1\n</A></OFX>": "line 3, column 1: <SECID> in line 2, column 2 has no end tag: add </SECID> before </A>",
-		xmlHeader + "<OFX><A><B>1<C>2</C></A></OFX>":                   "line 3, column 13: expected </B>, the end of line 3, column 9",
-		xmlHeader + "<OFX><A><B>1</A></OFX>":                           "line 3, column 13: <B> in line 3, column 9 has no end tag: add </B> before </A>",
-		xmlHeader + "<OFX><A><E></A></OFX>":                            "line 3, column 12: <E> in line 3, column 9 has no end tag",
-		strings.Replace(header, "NONE\nOLD", "GZIP\nOLD", 1) + "<OFX>": "line 1, column 1: COMPRESSION in the header is not NONE",
-		strings.Replace(header, "OFXSGML", "XML", 1) + "<OFX>":         "line 1, column 1: DATA in the header is not OFXSGML",
-		"<OFX>" + strings.Repeat("<A>", 200):                           "line 1, column 303: <A> is inside 100 other elements",
-		"<OFX><A><B>" + strings.Repeat("<C>1", maxElements):            "line 1, column 8388608: the file has more than 2097152 elements: export it in parts",
+		xmlHeader + "<OFX><A><B>1<C>2</C></A></OFX>": "line 3, column 13: expected </B>, the end of line 3, column 9",
+		xmlHeader + "<OFX><A><B>1</A></OFX>":         "line 3, column 13: <B> in line 3, column 9 has no end tag: add </B> before </A>",
+		xmlHeader + "<OFX><A><E></A></OFX>":          "line 3, column 12: <E> in line 3, column 9 has no end tag",
+		strings.Replace(header, "NONE\nOLD", "GZIP\nOLD", 1) +
+			"<OFX>": "line 1, column 1: COMPRESSION in the header is not NONE",
+		strings.Replace(header, "OFXSGML", "XML", 1) +
+			"<OFX>": "line 1, column 1: DATA in the header is not OFXSGML",
+		"<OFX>" + strings.Repeat("<A>",
+			200): "line 1, column 303: <A> is inside 100 other elements",
+		"<OFX><A><B>" + strings.Repeat("<C>1",
+			maxElements): "line 1, column 8388608: the file has more than 2097152 elements: export it in parts",
 	} {
 		e, err := Parse(text)
-		if syntax, ok := errors.AsType[*SyntaxError](err); !ok || e != nil || !strings.HasPrefix(err.Error(), want) {
+		if syntax, ok := errors.AsType[*SyntaxError](err); !ok || e != nil ||
+			!strings.HasPrefix(err.Error(), want) {
 			t.Errorf("Parse(%.60q) = %v, %v, expected %s", text, e, syntax, want)
 		}
 	}
@@ -110,13 +115,14 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// TestLinear counts the work for texts of n and 2n bytes, up to the 16 MB that a file may have. A quadratic part makes it
-// grow fourfold.
+// TestLinear counts the work for texts of n and 2n bytes, up to the 16 MB that a file may have. A
+// quadratic part makes it grow fourfold.
 func TestLinear(t *testing.T) {
 	transaction := "<BUYSTOCK><INVBUY><INVTRAN><FITID>1<DTTRADE>20240101<MEMO></INVTRAN><SECID><UNIQUEID>X</SECID><UNITS>1<TOTAL>-2</INVBUY></BUYSTOCK>\n"
 	for name, c := range map[string]struct{ before, repeated, after string }{
-		"transactions":       {"<OFX><INVTRANLIST>", transaction, "</INVTRANLIST></OFX>"},
-		"open data elements": {"<OFX>", "<A>" + strings.Repeat("<B>       ", 90) + "</A>", "</OFX>"},
+		"transactions": {"<OFX><INVTRANLIST>", transaction, "</INVTRANLIST></OFX>"},
+		"open data elements": {"<OFX>", "<A>" + strings.Repeat("<B>       ", 90) + "</A>",
+			"</OFX>"},
 		"comments":           {"<OFX><A>", "1<!-- 2 -->", "</OFX>"},
 		"entities":           {"<OFX><A>", "&amp;&", "</OFX>"},
 		"end tags":           {"<OFX>" + strings.Repeat("<A>", 98), "<B>text</B>", "</A></OFX>"},
@@ -133,7 +139,8 @@ func TestLinear(t *testing.T) {
 		"no header":          {"", "DATA:", ""},
 	} {
 		work := func(size int) int {
-			p := &parser{text: c.before + strings.Repeat(c.repeated, size/len(c.repeated)) + c.after, line: 1}
+			p := &parser{text: c.before + strings.Repeat(c.repeated,
+				size/len(c.repeated)) + c.after, line: 1}
 			_, err := p.parse()
 			if (err == nil) != (c.after != "") {
 				t.Fatalf("%s: %v", name, err)
@@ -151,16 +158,20 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that what was read is read again from its XML form, and that an error has a position in the text.
+// FuzzParse checks that what was read is read again from its XML form, and that an error has a
+// position in the text.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"<OFX><A><B>1<C>2</A></OFX>", "<OFX><A><E><B>1<E></A></OFX>", header + "<OFX><!-- x --><B>a&amp;b<![CDATA[<]]></OFX>",
-		xmlHeader + "<OFX><A><B>1</B><C/></A></OFX>", "<OFX><A>1 < 2</OFX>", "<OFX><SECID><B>1</OFX>"} {
+	for _, s := range []string{"<OFX><A><B>1<C>2</A></OFX>", "<OFX><A><E><B>1<E></A></OFX>",
+		header + "<OFX><!-- x --><B>a&amp;b<![CDATA[<]]></OFX>",
+		xmlHeader + "<OFX><A><B>1</B><C/></A></OFX>", "<OFX><A>1 < 2</OFX>",
+		"<OFX><SECID><B>1</OFX>"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		e, err := Parse(text)
 		if syntax, ok := errors.AsType[*SyntaxError](err); ok {
-			if lines := strings.Count(text, "\n") + 1; syntax.Line < 1 || syntax.Line > lines || syntax.Column < 1 || syntax.Message == "" {
+			if lines := strings.Count(text, "\n") + 1; syntax.Line < 1 || syntax.Line > lines ||
+				syntax.Column < 1 || syntax.Message == "" {
 				t.Fatalf("error %+v in a text of %d lines", syntax, lines)
 			}
 			return

@@ -31,7 +31,8 @@ func Details(out io.Writer, w *inspect.Details, o Options) error {
 	p.text(w)
 	rows := [][2]string{{"phase", string(w.Phase)}}
 	if w.BlockedFrom != nil {
-		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})
+		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)},
+			[2]string{"because", *w.Notes})
 		if w.NotesBlob != (signalbox.Hash{}) {
 			rows = append(rows, [2]string{"notes", "signalbox blob get " + w.NotesBlob.String()})
 		}
@@ -39,7 +40,8 @@ func Details(out io.Writer, w *inspect.Details, o Options) error {
 	rows = append(rows, [2]string{"ref", w.Ref}, [2]string{"checked", describeChecks(w.Checks)})
 	rows = append(rows, describeTask(w)...)
 	describe := func(l *signalbox.Lease, end string) string {
-		return fmt.Sprintf("%s %s (%s), epoch %d, %s %s", l.Role, l.Session, l.Actor, l.Epoch, end, l.Expires.In(p.o.zone()).Format(time.DateTime))
+		return fmt.Sprintf("%s %s (%s), epoch %d, %s %s", l.Role, l.Session, l.Actor, l.Epoch, end,
+			l.Expires.In(p.o.zone()).Format(time.DateTime))
 	}
 	if w.Lease != nil {
 		rows = append(rows, [2]string{"held by", describe(w.Lease, "until")})
@@ -81,7 +83,9 @@ func (p *detailsPrinter) text(w *inspect.Details) {
 	inner.indented(strings.ReplaceAll(w.Text, "\t", "    "))
 	lines := strings.Split(strings.TrimRight(printed.String(), "\n"), "\n")
 	if more := len(lines) - maxTextLines; more > 0 {
-		lines = append(lines[:maxTextLines], fmt.Sprintf("    … (%s: signalbox work show %s --json)", text.Count(more, "more line"), w.ID))
+		lines = append(lines[:maxTextLines],
+			fmt.Sprintf("    … (%s: signalbox work show %s --json)", text.Count(more, "more line"),
+				w.ID))
 	}
 	fmt.Fprintf(p.out, "\n%s\n\n", strings.Join(lines, "\n"))
 }
@@ -120,7 +124,8 @@ func describeTask(w *inspect.Details) (rows [][2]string) {
 	return rows
 }
 
-// matrix prints the results of the checks, one line for each check and one column for each environment.
+// matrix prints the results of the checks, one line for each check and one column for each
+// environment.
 func (p *detailsPrinter) matrix(w *inspect.Details) error {
 	if len(w.Matrix) == 0 {
 		return nil
@@ -135,7 +140,8 @@ func (p *detailsPrinter) matrix(w *inspect.Details) error {
 			environments = append(environments, r.Environment)
 		}
 		took := show.Took(time.Duration(r.Millis) * time.Millisecond)
-		results[[2]string{r.Check, r.Environment}] = fmt.Sprintf("✘ exit status %d in %s", r.Exit, took)
+		results[[2]string{r.Check, r.Environment}] = fmt.Sprintf("✘ exit status %d in %s", r.Exit,
+			took)
 		if r.Passed {
 			results[[2]string{r.Check, r.Environment}] = "✔ " + took
 		}
@@ -162,7 +168,8 @@ func (p *detailsPrinter) matrix(w *inspect.Details) error {
 	// There are too many environments for the terminal, so each result has a line of its own.
 	fmt.Fprintln(p.out, head)
 	for _, r := range w.Matrix {
-		p.wrapped(fmt.Sprintf("%s on %s: %s", r.Check, r.Environment, results[[2]string{r.Check, r.Environment}]), "", "  ")
+		p.wrapped(fmt.Sprintf("%s on %s: %s", r.Check, r.Environment,
+			results[[2]string{r.Check, r.Environment}]), "", "  ")
 	}
 	return nil
 }
@@ -173,7 +180,8 @@ func (p *detailsPrinter) lines(lines []string) error {
 	return err
 }
 
-// describeChecks says on what the checks of work opened by hand last ran, and whether they passed; "" if they have not run.
+// describeChecks says on what the checks of work opened by hand last ran, and whether they passed;
+// "" if they have not run.
 func describeChecks(c *rules.LastChecks) string {
 	if c == nil {
 		return ""
@@ -184,7 +192,8 @@ func describeChecks(c *rules.LastChecks) string {
 	}
 	switch {
 	case c.OnBase:
-		return fmt.Sprintf("%s, on the base branch at %s, because the work names no ref", result, c.Commit)
+		return fmt.Sprintf("%s, on the base branch at %s, because the work names no ref", result,
+			c.Commit)
 	case c.Commit != "":
 		return fmt.Sprintf("%s, on %s at %s", result, c.Ref, c.Commit)
 	case c.Ref != "":
@@ -198,12 +207,14 @@ const maxEnding = 40
 
 // sessions prints the sessions, with the agents and what they cost if agents ran.
 func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
-	agents := slices.ContainsFunc(sessions, func(s inspect.Session) bool { return len(s.Turns) > 0 })
+	agents := slices.ContainsFunc(sessions,
+		func(s inspect.Session) bool { return len(s.Turns) > 0 })
 	rows := [][]string{{"EPOCH", "SESSION", "ROLE", "PHASE", "FROM", "TO", "ENDED"}}
 	if agents {
 		rows[0] = append(rows[0], "AGENT", "TOKENS", "COST")
 	}
-	machines := slices.ContainsFunc(sessions, func(s inspect.Session) bool { return s.Machine != "" })
+	machines := slices.ContainsFunc(sessions,
+		func(s inspect.Session) bool { return s.Machine != "" })
 	if machines {
 		rows[0] = append(rows[0], "MACHINE")
 	}
@@ -231,7 +242,8 @@ func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
 		}
 		rows = append(rows, row)
 	}
-	lines, _ := show.Columns(rows, p.o.Width, "EPOCH", "PHASE", "TO", "TOKENS", "FROM", "COST", "AGENT", "MACHINE", "ENDED")
+	lines, _ := show.Columns(rows, p.o.Width, "EPOCH", "PHASE", "TO", "TOKENS", "FROM", "COST",
+		"AGENT", "MACHINE", "ENDED")
 	return p.lines(lines)
 }
 
@@ -264,13 +276,15 @@ func (p *detailsPrinter) troubles(t questions.Troubles) error {
 	for _, f := range t.Findings {
 		fmt.Fprintf(p.out, "\n%s\n", headOf(f))
 		p.indented(f.Summary)
-		if len(t.FailedChecks) == 0 || !f.FromChecks() { // otherwise the failed checks below say the same
+		// otherwise the failed checks below say the same
+		if len(t.FailedChecks) == 0 || !f.FromChecks() {
 			p.indented(LastLines(f.Text))
 		}
 	}
 	for _, c := range t.FailedChecks {
 		fmt.Fprintln(p.out)
-		p.wrapped(fmt.Sprintf("check %s failed on %s with exit status %d", c.Check, c.Environment, c.Exit), "", "  ")
+		p.wrapped(fmt.Sprintf("check %s failed on %s with exit status %d", c.Check, c.Environment,
+			c.Exit), "", "  ")
 		p.indented(c.Cause)
 		lines := strings.Split(strings.TrimRight(c.Output, "\r\n"), "\n")
 		if more := len(lines) - maxOutputLines; more > 0 {
@@ -292,7 +306,8 @@ func (p *detailsPrinter) troubles(t questions.Troubles) error {
 // maxOutputLines is how many lines of a check's output are shown to people.
 const maxOutputLines = 20
 
-// LastLines shortens every block of indented lines in a text, which is the output of a check, to its last lines.
+// LastLines shortens every block of indented lines in a text, which is the output of a check, to
+// its last lines.
 func LastLines(words string) string {
 	var kept, block []string
 	endBlock := func() {
@@ -317,8 +332,8 @@ func LastLines(words string) string {
 // indented prints text that agents or checks wrote, indented by four columns.
 func (p *detailsPrinter) indented(words string) { p.wrapped(words, "    ", "    ") }
 
-// wrapped prints text with first before its first line and rest before all others. On a terminal, long lines are broken, and the parts of an
-// indented line are indented like it.
+// wrapped prints text with first before its first line and rest before all others. On a terminal,
+// long lines are broken, and the parts of an indented line are indented like it.
 func (p *detailsPrinter) wrapped(words, first, rest string) {
 	lead := first
 	for line := range strings.Lines(words) {
@@ -353,7 +368,8 @@ func (p *detailsPrinter) questions(list []questions.Pending) error {
 			p.indented(questions.ApprovalCommands(q.Work))
 			continue
 		}
-		p.wrapped(fmt.Sprintf("%s  %s  %s, asked %s", q.ID, cmp.Or(q.Work, "the run"), q.Kind, q.Asked.In(p.o.zone()).Format("2006-01-02 15:04")), "", "  ")
+		p.wrapped(fmt.Sprintf("%s  %s  %s, asked %s", q.ID, cmp.Or(q.Work, "the run"), q.Kind,
+			q.Asked.In(p.o.zone()).Format("2006-01-02 15:04")), "", "  ")
 		p.indented(show.OneLine(q.Text))
 		p.indented(stored.FieldsText(q.Fields))
 		p.indented(LastLines(q.Output))

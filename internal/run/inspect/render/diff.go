@@ -9,7 +9,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// Diff prints a diff of git as it arrives, in colour. What agents wrote into files is escaped, which is why git does not add the colours.
+// Diff prints a diff of git as it arrives, in colour. What agents wrote into files is escaped,
+// which is why git does not add the colours.
 type Diff struct {
 	out   io.Writer
 	paint show.Palette
@@ -60,7 +61,8 @@ func (d *Diff) style(line string) string {
 	switch {
 	case line == "":
 		return line
-	case strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "--- "), strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "index "):
+	case strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "--- "),
+		strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "index "):
 		return d.paint.Strong(line)
 	case line[0] == '+':
 		return d.paint.Good(line)

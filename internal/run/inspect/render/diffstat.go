@@ -17,8 +17,8 @@ const maxStatFiles = 20
 // maxHiddenLines is how many lines a notice about invisible characters may take.
 const maxHiddenLines = 12
 
-// DiffStat returns the lines of a diffstat, as git diff --stat prints them, in at most width columns. A notice about invisible characters
-// comes first.
+// DiffStat returns the lines of a diffstat, as git diff --stat prints them, in at most width
+// columns. A notice about invisible characters comes first.
 func DiffStat(c changes.Change, width int) []string {
 	files := c.Files[:min(len(c.Files), maxStatFiles)]
 	if len(files) == 0 {
@@ -44,12 +44,15 @@ func DiffStat(c changes.Change, width int) []string {
 		}
 		plus, minus := scaled(f.Insertions, most, room), scaled(f.Deletions, most, room)
 		graph := strings.Repeat("+", plus) + strings.Repeat("-", minus)
-		lines = append(lines, strings.TrimRight(fmt.Sprintf("%s%s | %*d %s", names[i], pad, digits, f.Insertions+f.Deletions, graph), " "))
+		lines = append(lines,
+			strings.TrimRight(fmt.Sprintf("%s%s | %*d %s", names[i], pad, digits,
+				f.Insertions+f.Deletions, graph), " "))
 	}
 	if more := len(c.Files) - len(files); more > 0 {
 		lines = append(lines, "… and "+text.Count(more, "more file"))
 	}
-	return append(lines, fmt.Sprintf("%s changed, %s(+), %s(-)", text.Count(len(c.Files), "file"), text.Count(c.Insertions, "insertion"), text.Count(c.Deletions, "deletion")))
+	return append(lines, fmt.Sprintf("%s changed, %s(+), %s(-)", text.Count(len(c.Files), "file"),
+		text.Count(c.Insertions, "insertion"), text.Count(c.Deletions, "deletion")))
 }
 
 func statName(f workspace.FileStat) string {
@@ -59,7 +62,8 @@ func statName(f workspace.FileStat) string {
 	return text.Printable(f.Path)
 }
 
-// scaled returns how many characters stand for n lines if room characters stand for most lines. A line is never nothing.
+// scaled returns how many characters stand for n lines if room characters stand for most lines. A
+// line is never nothing.
 func scaled(n, most, room int) int {
 	if most <= room || n == 0 {
 		return n

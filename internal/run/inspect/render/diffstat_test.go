@@ -13,8 +13,11 @@ import (
 )
 
 func TestDiffStat(t *testing.T) {
-	c := changes.Change{Insertions: 112, Deletions: 9, Files: []workspace.FileStat{{Path: "a.go", Insertions: 100}, {Path: "b/old\x1b.go", Insertions: 12, Deletions: 8},
-		{Path: "image.png", Binary: true}, {Path: "new.go", From: "old.go", Deletions: 1}, {Path: "moved.go", From: "m.go"}}}
+	c := changes.Change{Insertions: 112, Deletions: 9,
+		Files: []workspace.FileStat{{Path: "a.go", Insertions: 100},
+			{Path: "b/old\x1b.go", Insertions: 12, Deletions: 8},
+			{Path: "image.png", Binary: true}, {Path: "new.go", From: "old.go", Deletions: 1},
+			{Path: "moved.go", From: "m.go"}}}
 	want := []string{
 		"a.go             | 100 ++++++++++++++++++++++++++++++++++++++++++++++++++++++++",
 		`b/old\x1b.go     |  20 ++++++----`,
@@ -35,7 +38,9 @@ func TestDiffStat(t *testing.T) {
 func TestDiffStatFits(t *testing.T) {
 	c := changes.Change{}
 	for i := range 50 {
-		c.Files = append(c.Files, workspace.FileStat{Path: strings.Repeat("ä/", i*5) + fmt.Sprint("file", i), Insertions: i * i * 37 % 1009, Deletions: i * 91 % 997})
+		c.Files = append(c.Files,
+			workspace.FileStat{Path: strings.Repeat("ä/", i*5) + fmt.Sprint("file", i),
+				Insertions: i * i * 37 % 1009, Deletions: i * 91 % 997})
 	}
 	for width := 40; width < 200; width++ {
 		lines := DiffStat(c, width)
@@ -43,7 +48,9 @@ func TestDiffStatFits(t *testing.T) {
 			t.Fatalf("%d lines, %q", len(lines), lines[len(lines)-2])
 		}
 		for i, line := range lines[:maxStatFiles] {
-			if utf8.RuneCountInString(line) > width || c.Files[i].Insertions > 0 && !strings.Contains(line, "+") || c.Files[i].Deletions > 0 && !strings.HasSuffix(line, "-") {
+			if utf8.RuneCountInString(line) > width || c.Files[i].Insertions > 0 &&
+				!strings.Contains(line, "+") || c.Files[i].Deletions > 0 &&
+				!strings.HasSuffix(line, "-") {
 				t.Fatalf("%d columns: %q", width, line)
 			}
 		}

@@ -12,8 +12,8 @@ type Line struct {
 	// Signal is where the signal of the line is in the transcript, zero if that is not known.
 	Signal Span
 
-	// From and To are the bytes of the transcript that the line was made of, and Spans its text in parts. Lines that are printed as they arrive do
-	// not have them.
+	// From and To are the bytes of the transcript that the line was made of, and Spans its text in
+	// parts. Lines that are printed as they arrive do not have them.
 	From, To int64
 	Spans    []Span
 }

@@ -28,7 +28,8 @@ type Log struct {
 	out  io.Writer
 	o    LogOptions
 
-	// The position: the session and the turn that are printed now, and how many bytes of the turn were printed.
+	// The position: the session and the turn that are printed now, and how many bytes of the turn
+	// were printed.
 	epoch uint64
 	turn  int
 	at    int64
@@ -47,7 +48,8 @@ type LogOptions struct {
 	Flush func() error
 	// Poll is how often the output of a running agent is read; 0 means every 200 milliseconds.
 	Poll time.Duration
-	// Tail limits how much of the output of a turn that is already there is printed: the last bytes, from the start of a line. 0 prints all.
+	// Tail limits how much of the output of a turn that is already there is printed: the last
+	// bytes, from the start of a line. 0 prints all.
 	Tail int64
 }
 
@@ -80,8 +82,8 @@ func (l *Log) Print(ctx context.Context, indexes []int) error {
 	return l.o.Flush()
 }
 
-// Follow prints the sessions from the index on, and then what running agents write and the next sessions, until the work is done or ctx
-// is done.
+// Follow prints the sessions from the index on, and then what running agents write and the next
+// sessions, until the work is done or ctx is done.
 func (l *Log) Follow(ctx context.Context, from int) error {
 	observing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -101,7 +103,8 @@ func (l *Log) Follow(ctx context.Context, from int) error {
 	}
 }
 
-// advance prints the sessions from an index on, as far as they have come, and moves the index to the one that is not over.
+// advance prints the sessions from an index on, as far as they have come, and moves the index to
+// the one that is not over.
 func (l *Log) advance(ctx context.Context, w *rules.Work, from *int) error {
 	sessions := len(w.View(time.Now()).Sessions)
 	for ; *from < sessions; *from++ {
@@ -197,7 +200,9 @@ func (l *Log) heading(w *rules.Work, s *inspect.Session) error {
 	if s.To != nil {
 		when += " to " + l.o.clock(*s.To)
 	}
-	_, err := fmt.Fprintln(l.out, l.o.Paint.Strong(show.OnScreen(fmt.Sprintf("━━ %s  %s  %s  session %s", w.ID, who, when, s.Session))))
+	_, err := fmt.Fprintln(l.out,
+		l.o.Paint.Strong(show.OnScreen(fmt.Sprintf("━━ %s  %s  %s  session %s", w.ID, who, when,
+			s.Session))))
 	if err == nil && len(s.Turns) == 0 {
 		err = l.withoutAgent(s)
 	}
@@ -222,7 +227,8 @@ func (l *Log) withoutAgent(s *inspect.Session) error {
 	return err
 }
 
-// start makes the printer of a turn. ended is what the ledger says about the turn, nil while it is running.
+// start makes the printer of a turn. ended is what the ledger says about the turn, nil while it is
+// running.
 func (l *Log) start(w *rules.Work, s *inspect.Session, turn, ended *inspect.Turn) {
 	if l.printer != nil {
 		return
@@ -231,11 +237,14 @@ func (l *Log) start(w *rules.Work, s *inspect.Session, turn, ended *inspect.Turn
 		l.printer = unchanged{l.out}
 		return
 	}
-	l.printer = NewTranscript(l.out, TranscriptOptions{Options: l.o.Options, Format: cmp.Or(turn.Format, signalbox.FormatAuto), Role: s.Role, Work: w.ID, Name: w.Name(), Turn: ended})
+	l.printer = NewTranscript(l.out,
+		TranscriptOptions{Options: l.o.Options, Format: cmp.Or(turn.Format, signalbox.FormatAuto),
+			Role: s.Role, Work: w.ID, Name: w.Name(), Turn: ended})
 }
 
 // ended prints the rest of a turn that has ended.
-func (l *Log) ended(ctx context.Context, w *rules.Work, s *inspect.Session, turn *inspect.Turn) error {
+func (l *Log) ended(ctx context.Context, w *rules.Work, s *inspect.Session,
+	turn *inspect.Turn) error {
 	l.start(w, s, turn, turn)
 	if t, ok := l.printer.(*Transcript); ok {
 		t.o.Turn = turn // it may have started before the turn ended
@@ -272,7 +281,8 @@ func (l *Log) copyBlob(ctx context.Context, digest signalbox.Hash) error {
 	return l.copy(ctx, blob)
 }
 
-// skip moves the position of a turn that was not printed yet, so that only the end of its output is printed.
+// skip moves the position of a turn that was not printed yet, so that only the end of its output is
+// printed.
 func (l *Log) skip(output io.ReadSeeker) error {
 	if l.o.Tail == 0 || l.at > 0 {
 		return nil
@@ -284,14 +294,17 @@ func (l *Log) skip(output io.ReadSeeker) error {
 	if _, err = output.Seek(size-l.o.Tail, io.SeekStart); err != nil {
 		return err
 	}
-	rest, err := bufio.NewReader(io.LimitReader(output, l.o.Tail)).ReadSlice('\n') // of a line; if it is very long, printing starts in it
+	// of a line; if it is very long, printing starts in it
+	rest, err := bufio.NewReader(io.LimitReader(output, l.o.Tail)).ReadSlice('\n')
 	if err != nil && err != bufio.ErrBufferFull && err != io.EOF {
 		return err
 	}
 	l.at = size - l.o.Tail + int64(len(rest))
 	if t, ok := l.printer.(*Transcript); ok {
 		t.o.Tail = true
-		_, err = fmt.Fprintln(l.out, l.o.Paint.Faint(fmt.Sprintf("… %.1f MB before this: signalbox logs %s", float64(l.at)/1e6, l.work)))
+		_, err = fmt.Fprintln(l.out,
+			l.o.Paint.Faint(fmt.Sprintf("… %.1f MB before this: signalbox logs %s",
+				float64(l.at)/1e6, l.work)))
 		return err
 	}
 	return nil
@@ -333,7 +346,8 @@ func (l *Log) running(w *rules.Work, s *inspect.Session, turn *inspect.Turn) err
 		if err != nil {
 			if !l.unlisted && !l.o.Raw {
 				l.unlisted = true
-				_, err := fmt.Fprintln(l.out, l.o.Paint.Faint("  (running; its output can be read here when its turn ends)"))
+				_, err := fmt.Fprintln(l.out,
+					l.o.Paint.Faint("  (running; its output can be read here when its turn ends)"))
 				return err
 			}
 			return nil

@@ -34,10 +34,12 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	settings := "agent: scripted\nagents:\n  scripted: {command: [scripted], format: plain}\n"
-	if err := os.WriteFile(filepath.Join(dir, "signalbox.yaml"), []byte(settings), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "signalbox.yaml"), []byte(settings),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	open := func(open func(context.Context, string, *box.Options) (*box.Box, error), opts *box.Options) *box.Box {
+	open := func(open func(context.Context, string, *box.Options) (*box.Box, error),
+		opts *box.Options) *box.Box {
 		b, err := open(t.Context(), dir, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -51,9 +53,11 @@ func newStage(t *testing.T) *stage {
 		policy.Roles = append(policy.Roles, rules.RoleSlots{Role: role, Slots: 3})
 	}
 	s.do(rules.Configure{Policy: policy, Actor: "ann"})
-	s.do(rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "one", ID: "one", Source: "one.md", Tasks: []rules.PlanTask{{ID: "T1", Title: "only"}}, Actor: "ann"})
+	s.do(rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "one", ID: "one", Source: "one.md",
+		Tasks: []rules.PlanTask{{ID: "T1", Title: "only"}}, Actor: "ann"})
 	base := s.dispatch(signalbox.RoleCI)
-	s.do(rules.ReportChecks{Session: base.Session, Epoch: base.Lease.Epoch, Commit: "c000000000000000000000000000000000000000"})
+	s.do(rules.ReportChecks{Session: base.Session, Epoch: base.Lease.Epoch,
+		Commit: "c000000000000000000000000000000000000000"})
 	s.seen = open(box.OpenReadOnly, opts)
 	s.openLater = func() *box.Box {
 		later := *opts
@@ -76,7 +80,8 @@ func (s *stage) dispatch(role signalbox.Role) rules.Answer {
 	s.t.Helper()
 	s.n++
 	session := fmt.Sprintf("w-1.%d", s.n)
-	return s.do(rules.Dispatch{Roles: []signalbox.Role{role}, Session: session, Actor: "crew", Lease: "l-" + session})
+	return s.do(rules.Dispatch{Roles: []signalbox.Role{role}, Session: session, Actor: "crew",
+		Lease: "l-" + session})
 }
 
 // start starts a developer.
@@ -95,8 +100,10 @@ func (s *stage) end(a rules.Answer, signal, output string) {
 		s.t.Fatal(err)
 	}
 	row, _ := signalbox.LineSignalNamed(signal)
-	s.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: "T1", Offset: int64(strings.LastIndex(output, row.Text)), Blob: blob,
-		Turn: &rules.Turn{Output: blob, Bytes: int64(len(output)), Spent: rules.Spent{Tokens: 12_300, CostMicros: 210_000, Time: 98 * time.Second}}})
+	s.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: "T1",
+		Offset: int64(strings.LastIndex(output, row.Text)), Blob: blob,
+		Turn: &rules.Turn{Output: blob, Bytes: int64(len(output)),
+			Spent: rules.Spent{Tokens: 12_300, CostMicros: 210_000, Time: 98 * time.Second}}})
 }
 
 // live makes the file that a crew writes while its agent runs.
@@ -140,12 +147,14 @@ func TestLogOfEndedSessions(t *testing.T) {
 		got = append(got, withoutTime(strings.TrimSuffix(line, "\n")))
 	}
 	want := []string{"━━ T1  developer scripted", "It is hard.", "✔ TASK_INCOMPLETE: T1", "── accepted TASK_INCOMPLETE · 12.3k tokens · $0.21 · 1m38s",
-		"━━ T1  developer scripted, 2nd agent of its role", "✔ READY_FOR_REVIEW: T1", "── accepted READY_FOR_REVIEW · 12.3k tokens · $0.21 · 1m38s"}
+		"━━ T1  developer scripted, 2nd agent of its role", "✔ READY_FOR_REVIEW: T1",
+		"── accepted READY_FOR_REVIEW · 12.3k tokens · $0.21 · 1m38s"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	out.Reset()
-	if err := NewLog(&out, s.seen, "T1", LogOptions{Raw: true}).Print(t.Context(), []int{0, 1}); err != nil {
+	if err := NewLog(&out, s.seen, "T1", LogOptions{Raw: true}).Print(t.Context(),
+		[]int{0, 1}); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); got != "It is hard.\nTASK_INCOMPLETE: T1\nREADY_FOR_REVIEW: T1\n" {
@@ -157,13 +166,21 @@ func TestLogOfEndedSessions(t *testing.T) {
 func TestLogSaysHowSessionsEnded(t *testing.T) {
 	s := newStage(t)
 	a := s.start()
-	s.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailCrash, Detail: "exit status 1: no model\nhint: set \x1b[31mone", Turn: &rules.Turn{Exit: 1}})
+	s.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailCrash,
+		Detail: "exit status 1: no model\nhint: set \x1b[31mone", Turn: &rules.Turn{Exit: 1}})
 	s.end(s.start(), "ready_for_review", "READY_FOR_REVIEW: T1\n")
 	a = s.dispatch(signalbox.RoleCI)
-	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c100000000000000000000000000000000000000", Base: "c000000000000000000000000000000000000000", Rows: []rules.CheckRow{{Check: "test", Environment: "local", Exit: 2}, {Check: "vet", Environment: "local", Passed: true}}})
+	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch,
+		Commit: "c100000000000000000000000000000000000000",
+		Base:   "c000000000000000000000000000000000000000",
+		Rows: []rules.CheckRow{{Check: "test", Environment: "local", Exit: 2},
+			{Check: "vet", Environment: "local", Passed: true}}})
 	s.end(s.start(), "ready_for_review", "READY_FOR_REVIEW: T1\n")
 	a = s.dispatch(signalbox.RoleCI)
-	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c100000000000000000000000000000000000000", Base: "c000000000000000000000000000000000000000", Rows: []rules.CheckRow{{Check: "test", Environment: "local", Passed: true}}})
+	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch,
+		Commit: "c100000000000000000000000000000000000000",
+		Base:   "c000000000000000000000000000000000000000",
+		Rows:   []rules.CheckRow{{Check: "test", Environment: "local", Passed: true}}})
 	a = s.dispatch(signalbox.RoleCritic)
 	s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "scripted"})
 	s.end(a, "review_passed", "REVIEW_PASSED: T1\n")
@@ -171,13 +188,16 @@ func TestLogSaysHowSessionsEnded(t *testing.T) {
 	s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "scripted"})
 	s.end(a, "audit_passed", "AUDIT_PASSED: T1\n")
 	a = s.dispatch(signalbox.RoleMerger)
-	s.do(rules.PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "0123456789000000000000000000000000000000"})
-	s.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "0123456789000000000000000000000000000000"})
+	s.do(rules.PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch,
+		Commit: "0123456789000000000000000000000000000000"})
+	s.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch,
+		Commit: "0123456789000000000000000000000000000000"})
 	if err := s.seen.Engine.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(), []int{0, 2, 4, 7}); err != nil {
+	if err := NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(),
+		[]int{0, 2, 4, 7}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"  ! hint: set  [31mone\n── failed: crash: exit status 1: no model · ", "\n  checks failed (1 of 2): test on local (exit status 2); see signalbox work show T1\n",
@@ -188,8 +208,8 @@ func TestLogSaysHowSessionsEnded(t *testing.T) {
 	}
 }
 
-// A transcript is read in the format that was recorded when its session started, whatever the agent of that name is now. Older ledgers do not
-// have it, and it is detected.
+// A transcript is read in the format that was recorded when its session started, whatever the agent
+// of that name is now. Older ledgers do not have it, and it is detected.
 func TestLogReadsTheRecordedFormat(t *testing.T) {
 	const json = `{"type":"system","subtype":"init","session_id":"s"}
 {"type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"I looked.\nTASK_INCOMPLETE: T1"}]},"session_id":"s"}
@@ -201,20 +221,23 @@ func TestLogReadsTheRecordedFormat(t *testing.T) {
 		output string
 		want   string
 	}{
-		{"recorded", signalbox.FormatClaude, json, "\nI looked.\n"}, // the agent of that name is plain now
+		// the agent of that name is plain now
+		{"recorded", signalbox.FormatClaude, json, "\nI looked.\n"},
 		{"detected", "", json, "\nI looked.\n"},
 		{"plain", signalbox.FormatPlain, json, `{"type":"assistant"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newStage(t)
 			a := s.dispatch(signalbox.RoleDeveloper)
-			s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "scripted", Format: tt.format})
+			s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "scripted",
+				Format: tt.format})
 			s.end(a, "task_incomplete", tt.output)
 			if err := s.seen.Engine.Refresh(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			var out strings.Builder
-			if err := NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(), []int{0}); err != nil {
+			if err := NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(),
+				[]int{0}); err != nil {
 				t.Fatal(err)
 			}
 			if !strings.Contains(out.String(), tt.want) {
@@ -224,7 +247,8 @@ func TestLogReadsTheRecordedFormat(t *testing.T) {
 	}
 }
 
-// Follow prints what a running agent writes at once, continues with the next session, and ends when the task is done.
+// Follow prints what a running agent writes at once, continues with the next session, and ends when
+// the task is done.
 func TestLogFollowsSessions(t *testing.T) {
 	for _, raw := range []bool{false, true} {
 		t.Run(fmt.Sprintf("raw=%t", raw), func(t *testing.T) {
@@ -251,7 +275,8 @@ func TestLogFollowsSessions(t *testing.T) {
 			}
 			ended := make(chan error, 1)
 			go func() {
-				err := NewLog(w, s.seen, "T1", LogOptions{Raw: raw, Poll: time.Millisecond}).Follow(t.Context(), 0)
+				err := NewLog(w, s.seen, "T1",
+					LogOptions{Raw: raw, Poll: time.Millisecond}).Follow(t.Context(), 0)
 				w.Close()
 				ended <- err
 			}()
@@ -285,7 +310,8 @@ func TestLogFollowsSessions(t *testing.T) {
 	}
 }
 
-// Following ends with the context, and changes nothing on the ledger, also if a lease has expired: that is for a run to record.
+// Following ends with the context, and changes nothing on the ledger, also if a lease has expired:
+// that is for a run to record.
 func TestLogFollowIsReadOnly(t *testing.T) {
 	s := newStage(t)
 	s.start()
@@ -321,9 +347,11 @@ func TestLogFollowIsReadOnly(t *testing.T) {
 func TestLogOfARedactedTranscript(t *testing.T) {
 	s := newStage(t)
 	s.end(s.start(), "ready_for_review", "secret\nREADY_FOR_REVIEW: T1\n")
-	blob, err := s.b.Engine.PutBlob(t.Context(), strings.NewReader("secret\nREADY_FOR_REVIEW: T1\n"))
+	blob, err := s.b.Engine.PutBlob(t.Context(),
+		strings.NewReader("secret\nREADY_FOR_REVIEW: T1\n"))
 	if err == nil {
-		_, err = s.b.Redact(t.Context(), rules.RedactBlob{Blob: blob, Reason: "a password", Actor: "ann"})
+		_, err = s.b.Redact(t.Context(), rules.RedactBlob{Blob: blob, Reason: "a password",
+			Actor: "ann"})
 	}
 	if err == nil {
 		err = s.seen.Engine.Refresh(t.Context())
@@ -335,7 +363,8 @@ func TestLogOfARedactedTranscript(t *testing.T) {
 	if err := NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(), []int{0}); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "was redacted by ann") || !strings.Contains(got, "── accepted READY_FOR_REVIEW") || strings.Contains(got, "secret") {
+	if got := out.String(); !strings.Contains(got, "was redacted by ann") ||
+		!strings.Contains(got, "── accepted READY_FOR_REVIEW") || strings.Contains(got, "secret") {
 		t.Error(got)
 	}
 }
@@ -356,11 +385,14 @@ func TestLogOfTheEnd(t *testing.T) {
 			s.end(a, "ready_for_review", output.String())
 		}
 		var out strings.Builder
-		if err := NewLog(&out, s.b, "T1", LogOptions{Tail: 100}).Print(t.Context(), []int{0}); err != nil {
+		if err := NewLog(&out, s.b, "T1", LogOptions{Tail: 100}).Print(t.Context(),
+			[]int{0}); err != nil {
 			t.Fatal(err)
 		}
 		lines := strings.Split(out.String(), "\n")
-		if len(lines) < 5 || lines[1] != "… 1.1 MB before this: signalbox logs T1" || lines[2] != "word 99993" || !strings.Contains(out.String(), "word 99999\n✔ READY_FOR_REVIEW: T1\n") {
+		if len(lines) < 5 || lines[1] != "… 1.1 MB before this: signalbox logs T1" ||
+			lines[2] != "word 99993" ||
+			!strings.Contains(out.String(), "word 99999\n✔ READY_FOR_REVIEW: T1\n") {
 			t.Errorf("running %t: %s", running, out.String())
 		}
 	}

@@ -17,7 +17,8 @@ import (
 func TestStatusOfMachines(t *testing.T) {
 	st := busy()
 	st.Tasks[0].Worker.Machine, st.Tasks[1].Worker.Machine = "alpha.example.com", "beta\x1b[31m"
-	st.Machines = []inspect.Machine{{Name: "alpha.example.com", Tasks: 1}, {Name: "beta\x1b[31m", Tasks: 1}}
+	st.Machines = []inspect.Machine{{Name: "alpha.example.com", Tasks: 1},
+		{Name: "beta\x1b[31m", Tasks: 1}}
 	for _, size := range [][2]int{{200, 50}, {80, 24}, {40, 12}} {
 		got := print(t, st, Options{Width: size[0], Height: size[1]})
 		for line := range strings.Lines(got) {
@@ -28,16 +29,19 @@ func TestStatusOfMachines(t *testing.T) {
 		if lines := strings.Count(got, "\n"); size[1] >= 24 && lines >= size[1] {
 			t.Errorf("%d lines on a terminal of %d:\n%s", lines, size[1], got)
 		}
-		if !strings.Contains(got, "at work: alpha (1 task), beta") || strings.Contains(got, "\x1b[31m") {
+		if !strings.Contains(got, "at work: alpha (1 task), beta") ||
+			strings.Contains(got, "\x1b[31m") {
 			t.Errorf("%v:\n%s", size, got)
 		}
 	}
-	if got := print(t, st, Options{}); !strings.Contains(got, "developer claude (2nd) on alpha") || !strings.Contains(got, "checks on beta") {
+	if got := print(t, st, Options{}); !strings.Contains(got, "developer claude (2nd) on alpha") ||
+		!strings.Contains(got, "checks on beta") {
 		t.Errorf("got\n%s", got)
 	}
 	st.Machines = nil
 	st.Tasks[0].Worker.Machine, st.Tasks[1].Worker.Machine = "", ""
-	if got := print(t, st, Options{Width: 80, Height: 24}); got != print(t, busy(), Options{Width: 80, Height: 24}) {
+	if got := print(t, st, Options{Width: 80, Height: 24}); got != print(t, busy(),
+		Options{Width: 80, Height: 24}) {
 		t.Errorf("without machines:\n%s", got)
 	}
 }
@@ -45,7 +49,8 @@ func TestStatusOfMachines(t *testing.T) {
 // The lease says on which machine a session is, also one without an agent.
 func TestMachineOfASession(t *testing.T) {
 	s := newStage(t)
-	s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "w-9.1", Actor: "crew", Lease: "l-9", Machine: "alpha.example.com"})
+	s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "w-9.1",
+		Actor: "crew", Lease: "l-9", Machine: "alpha.example.com"})
 	look := func() (*inspect.Status, string) {
 		t.Helper()
 		st, err := inspect.ReadStatus(t.Context(), s.b, time.Now())
@@ -69,7 +74,9 @@ func TestMachineOfASession(t *testing.T) {
 	}
 	s.b.Config.Journal = "postgres://db/x" // machines share the ledger
 	st, details := look()
-	if len(st.Machines) != 1 || st.Machines[0] != (inspect.Machine{Name: "alpha.example.com", Tasks: 1}) || st.Tasks[0].Worker.Machine != "alpha.example.com" {
+	if len(st.Machines) != 1 ||
+		st.Machines[0] != (inspect.Machine{Name: "alpha.example.com", Tasks: 1}) ||
+		st.Tasks[0].Worker.Machine != "alpha.example.com" {
 		t.Errorf("machines %+v, worker %+v", st.Machines, st.Tasks[0].Worker)
 	}
 	if !strings.Contains(details, "MACHINE") || !strings.Contains(details, " alpha") {
@@ -83,7 +90,8 @@ func TestMachinesWithOneName(t *testing.T) {
 	s.b.Config.Journal = "postgres://db/x" // machines share the ledger
 	dispatch := func(session, lease string) {
 		t.Helper()
-		s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: session, Actor: "crew", Lease: lease, Machine: "mac.example.com"})
+		s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: session,
+			Actor: "crew", Lease: lease, Machine: "mac.example.com"})
 	}
 	look := func() []inspect.Machine {
 		t.Helper()
@@ -93,14 +101,18 @@ func TestMachinesWithOneName(t *testing.T) {
 		}
 		return st.Machines
 	}
-	s.do(rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "one", ID: "one", Source: "one.md", Tasks: []rules.PlanTask{{ID: "T1", Title: "only"}, {ID: "T2", Title: "second"}, {ID: "T3", Title: "third"}}, Actor: "ann"})
+	s.do(rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "one", ID: "one", Source: "one.md",
+		Tasks: []rules.PlanTask{{ID: "T1", Title: "only"}, {ID: "T2", Title: "second"},
+			{ID: "T3", Title: "third"}}, Actor: "ann"})
 	dispatch("w-aaaa000000000001.1", "l-1")
 	dispatch("w-aaaa000000000002.1", "l-2")
-	if diff := cmp.Diff([]inspect.Machine{{Name: "mac.example.com", Tasks: 2}}, look()); diff != "" {
+	if diff := cmp.Diff([]inspect.Machine{{Name: "mac.example.com", Tasks: 2}},
+		look()); diff != "" {
 		t.Errorf("two processes (-want +got):\n%s", diff)
 	}
 	dispatch("w-bbbb000000000001.1", "l-3")
-	if diff := cmp.Diff([]inspect.Machine{{Name: "mac-aaaa", Tasks: 2}, {Name: "mac-bbbb", Tasks: 1}}, look()); diff != "" {
+	if diff := cmp.Diff([]inspect.Machine{{Name: "mac-aaaa", Tasks: 2},
+		{Name: "mac-bbbb", Tasks: 1}}, look()); diff != "" {
 		t.Errorf("two machines (-want +got):\n%s", diff)
 	}
 }

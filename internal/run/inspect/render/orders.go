@@ -17,7 +17,8 @@ import (
 	"signalbox/internal/run/stored"
 )
 
-// AboutTask returns what the user should know who writes something about a task. root is the folder of the project. It is not escaped.
+// AboutTask returns what the user should know who writes something about a task. root is the folder
+// of the project. It is not escaped.
 func AboutTask(ctx context.Context, b *box.Box, root, id string) (string, error) {
 	var w *rules.Work
 	b.Engine.View(func(s *rules.State) { w, _ = s.Work(id) })
@@ -48,14 +49,17 @@ func AboutTask(ctx context.Context, b *box.Box, root, id string) (string, error)
 
 // AboutQuestion returns what the user should know who answers a question. It is not escaped.
 func AboutQuestion(q *questions.Pending) string {
-	parts := []string{fmt.Sprintf("%s about %s (%s):", q.ID, cmp.Or(q.Work, "the run"), q.Kind), q.Text, stored.FieldsText(q.Fields), LastLines(q.Output)}
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "\n\n")
+	parts := []string{fmt.Sprintf("%s about %s (%s):", q.ID, cmp.Or(q.Work, "the run"), q.Kind),
+		q.Text, stored.FieldsText(q.Fields), LastLines(q.Output)}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }),
+		"\n\n")
 }
 
 // Ordered says what an order of the user did, while a run carries it out.
 func Ordered(what rules.OrderKind, a rules.Answer) string {
-	done := map[rules.OrderKind]string{rules.OrderPause: "paused", rules.OrderResume: "resumed", rules.OrderCancel: "cancelled",
-		rules.OrderRetry: "restarted", rules.OrderApprove: "approved"}[what]
+	done := map[rules.OrderKind]string{rules.OrderPause: "paused", rules.OrderResume: "resumed",
+		rules.OrderCancel: "cancelled",
+		rules.OrderRetry:  "restarted", rules.OrderApprove: "approved"}[what]
 	if a.Repeated {
 		done = "already " + done
 	}
@@ -70,7 +74,8 @@ func Ordered(what rules.OrderKind, a rules.Answer) string {
 
 // Recorded says what an order of the user did while no run carries it out.
 func Recorded(what rules.OrderKind, a rules.Answer) string {
-	done := map[rules.OrderKind]string{rules.OrderResume: "no longer paused", rules.OrderRetry: "ready to restart"}[what]
+	done := map[rules.OrderKind]string{rules.OrderResume: "no longer paused",
+		rules.OrderRetry: "ready to restart"}[what]
 	if done == "" || a.Approval {
 		return Ordered(what, a)
 	}
@@ -106,7 +111,8 @@ func Told(b *box.Box, a rules.Answer) string {
 	return "the next agent gets it in its prompt"
 }
 
-// StillWaits continues a sentence about an order for a task with what the task waits for nevertheless, "" if for nothing.
+// StillWaits continues a sentence about an order for a task with what the task waits for
+// nevertheless, "" if for nothing.
 func StillWaits(task string, a rules.Answer) (more string) {
 	if a.Paused {
 		more += "; it is paused, until signalbox resume " + task
@@ -115,12 +121,14 @@ func StillWaits(task string, a rules.Answer) (more string) {
 		more += "; it waits for your answer to " + strings.Join(a.Questions, ", ")
 	}
 	if a.Approval {
-		more += fmt.Sprintf("; it still needs your approval (signalbox approve %s, or signalbox rework %s TEXT to have it done again)", task, task)
+		more += fmt.Sprintf(
+			"; it still needs your approval (signalbox approve %s, or signalbox rework %s TEXT to have it done again)", task, task)
 	}
 	return more
 }
 
-// Answered says what the answer to a question did, while a run uses it, or what it was understood to mean.
+// Answered says what the answer to a question did, while a run uses it, or what it was understood
+// to mean.
 func Answered(question string, a rules.Answer) string {
 	if a.Understood != "" {
 		return fmt.Sprintf("answered %s; %s", question, a.Understood)
@@ -136,7 +144,8 @@ func Answered(question string, a rules.Answer) string {
 	return fmt.Sprintf("answered %s; %s %s", question, subject, then)
 }
 
-// listens reports whether an agent that works on a work item in a role reads messages while it works.
+// listens reports whether an agent that works on a work item in a role reads messages while it
+// works.
 func listens(b *box.Box, role signalbox.Role, work string) bool {
 	expert, name := "", ""
 	b.Engine.View(func(s *rules.State) {

@@ -13,8 +13,10 @@ func TestAnswered(t *testing.T) {
 	}{
 		{rules.Answer{Work: "T2"}, "answered Q-1; T2 continues"},
 		{rules.Answer{}, "answered Q-1; the run continues"},
-		{rules.Answer{Role: "developer", Paused: true}, "answered Q-1; the role developer is paused"},
-		{rules.Answer{Work: "B-1", Understood: "running the checks again"}, "answered Q-1; running the checks again"},
+		{rules.Answer{Role: "developer", Paused: true},
+			"answered Q-1; the role developer is paused"},
+		{rules.Answer{Work: "B-1", Understood: "running the checks again"},
+			"answered Q-1; running the checks again"},
 	} {
 		if got := Answered("Q-1", test.answer); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.answer, got, test.want)

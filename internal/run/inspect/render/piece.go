@@ -13,11 +13,11 @@ import (
 	"signalbox/internal/text"
 )
 
-// View shows any piece of a transcript without reading what is before it: as Transcript prints it, or raw. How much it reads for a piece does not
-// depend on the length of the transcript.
+// View shows any piece of a transcript without reading what is before it: as Transcript prints it,
+// or raw. How much it reads for a piece does not depend on the length of the transcript.
 //
-// A transcript is shown unit by unit. A unit is a line of it. A line that is longer than the unit size is cut at multiples of that size, so that
-// wherever reading starts, the units are the same.
+// A transcript is shown unit by unit. A unit is a line of it. A line that is longer than the unit
+// size is cut at multiples of that size, so that wherever reading starts, the units are the same.
 type View struct {
 	o      TranscriptOptions
 	raw    bool
@@ -30,7 +30,8 @@ type View struct {
 const (
 	// rawUnit is the unit size of the raw form. In the readable form it is maxLine.
 	rawUnit = 4 << 10
-	// pieceBytes and pieceLines are after how many bytes and lines a piece ends. One with fewer lines than pieceScreen goes on to maxPiece bytes.
+	// pieceBytes and pieceLines are after how many bytes and lines a piece ends. One with fewer
+	// lines than pieceScreen goes on to maxPiece bytes.
 	pieceBytes, pieceLines = 64 << 10, 200
 	pieceScreen, maxPiece  = 40, 1 << 20
 	// unitLines is how many lines of a unit are shown.
@@ -43,11 +44,13 @@ type Piece struct {
 	Lines    []Line
 }
 
-// NewView returns a view of a transcript of a size. The marks are its signals as Judge returns them, with their places
-// (transcript.Options.Locate).
-func NewView(r io.ReaderAt, size int64, marks []signalbox.Signal, raw bool, o TranscriptOptions) *View {
+// NewView returns a view of a transcript of a size. The marks are its signals as Judge returns
+// them, with their places (transcript.Options.Locate).
+func NewView(r io.ReaderAt, size int64, marks []signalbox.Signal, raw bool,
+	o TranscriptOptions) *View {
 	marks = slices.Clone(marks)
-	slices.SortStableFunc(marks, func(a, b signalbox.Signal) int { return cmp.Compare(a.From, b.From) })
+	slices.SortStableFunc(marks,
+		func(a, b signalbox.Signal) int { return cmp.Compare(a.From, b.From) })
 	return &View{o: o, raw: raw, r: r, size: size, marked: marks}
 }
 
@@ -68,7 +71,8 @@ func (v *View) After(at int64) (Piece, error) {
 			return p, err
 		}
 		p.To = end
-		if read := p.To - p.From; len(w.lines) >= pieceLines || read >= pieceBytes && len(w.lines) >= pieceScreen || read >= maxPiece {
+		if read := p.To - p.From; len(w.lines) >= pieceLines || read >= pieceBytes &&
+			len(w.lines) >= pieceScreen || read >= maxPiece {
 			break
 		}
 	}
@@ -107,7 +111,8 @@ func (v *View) Before(at int64) (Piece, error) {
 		first--
 		total += len(lines[first])
 	}
-	return Piece{From: starts[first], To: end, Lines: slices.Concat(slices.Concat(lines[first:]...), rest)}, nil
+	return Piece{From: starts[first], To: end, Lines: slices.Concat(slices.Concat(lines[first:]...),
+		rest)}, nil
 }
 
 func (v *View) unitSize() int64 {
@@ -134,7 +139,8 @@ func (v *View) unitStart(at int64) (int64, error) {
 		return min(at, v.size), nil
 	}
 	unit := v.unitSize()
-	cut := (at + utf8.UTFMax - 1) / unit * unit // the last place at which the line would be cut, if it is long
+	// the last place at which the line would be cut, if it is long
+	cut := (at + utf8.UTFMax - 1) / unit * unit
 	for {
 		start, err := v.runeStart(cut)
 		if err != nil {
@@ -145,7 +151,8 @@ func (v *View) unitStart(at int64) (int64, error) {
 		}
 		cut -= unit
 	}
-	// It is, unless a line starts in the unit before that place, or later. Nearly always, one starts nearby.
+	// It is, unless a line starts in the unit before that place, or later. Nearly always, one
+	// starts nearby.
 	for _, from := range []int64{max(at-rawUnit, cut-unit, 0), max(cut-unit, 0)} {
 		before, err := v.read(from, at)
 		if err != nil {
@@ -222,7 +229,8 @@ func (v *View) newWriter(at int64) *pieceWriter {
 	if v.raw {
 		return w
 	}
-	known := slices.DeleteFunc(slices.Clone(v.marked), func(sig signalbox.Signal) bool { return sig.To <= at })
+	known := slices.DeleteFunc(slices.Clone(v.marked),
+		func(sig signalbox.Signal) bool { return sig.To <= at })
 	w.t = &Transcript{emit: w.add, o: v.o, known: known, at: at, early: -1}
 	return w
 }
@@ -234,7 +242,8 @@ func (w *pieceWriter) add(l Line) error {
 	case w.count <= unitLines:
 		w.lines = append(w.lines, l)
 	case w.count == unitLines+1:
-		w.lines = append(w.lines, Line{Kind: LineFaint, Indent: "  ", Text: "…", Cut: true, From: w.from, To: w.to})
+		w.lines = append(w.lines, Line{Kind: LineFaint, Indent: "  ", Text: "…", Cut: true,
+			From: w.from, To: w.to})
 	}
 	return nil
 }
@@ -251,8 +260,10 @@ func (w *pieceWriter) unit(from, to int64) error {
 	}
 	if to-from >= maxLine { // a part of a long line
 		w.t.at = to
-		w.t.known = slices.DeleteFunc(w.t.known, func(sig signalbox.Signal) bool { return sig.To <= to })
-		return w.add(Line{Kind: LineFaint, Indent: "  ", Text: fmt.Sprintf("(%.1f MB of a long line)", float64(to-from)/1e6), Cut: true})
+		w.t.known = slices.DeleteFunc(w.t.known,
+			func(sig signalbox.Signal) bool { return sig.To <= to })
+		return w.add(Line{Kind: LineFaint, Indent: "  ",
+			Text: fmt.Sprintf("(%.1f MB of a long line)", float64(to-from)/1e6), Cut: true})
 	}
 	data, err := w.v.read(from, to)
 	if err == nil {
@@ -284,8 +295,10 @@ func (v *View) rawLine(data []byte, from int64) Line {
 	at := from
 	add := func(until int64, kind LineKind, note string) {
 		if until = min(until, end); until > at {
-			words := text.Printable(strings.ReplaceAll(string(data[at-from:until-from]), "\t", "    "))
-			l.Spans = append(l.Spans, Span{From: at, To: until, Text: words, Kind: kind, Note: note})
+			words := text.Printable(strings.ReplaceAll(string(data[at-from:until-from]), "\t",
+				"    "))
+			l.Spans = append(l.Spans, Span{From: at, To: until, Text: words, Kind: kind,
+				Note: note})
 			at = until
 		}
 	}

@@ -48,7 +48,8 @@ func marks(signals []signalbox.Signal, o TranscriptOptions) []signalbox.Signal {
 }
 
 func viewOf(output []byte, raw bool, o TranscriptOptions) *View {
-	return NewView(bytes.NewReader(output), int64(len(output)), marks(located(output, o.Format), o), raw, o)
+	return NewView(bytes.NewReader(output), int64(len(output)), marks(located(output, o.Format), o),
+		raw, o)
 }
 
 // forward returns all pieces of a view from the start, and backward from the end.
@@ -82,7 +83,8 @@ func backward(t *testing.T, v *View) (pieces []Piece) {
 func linesOf(pieces []Piece) (lines []string) {
 	for _, p := range pieces {
 		for _, l := range p.Lines {
-			lines = append(lines, Line{Kind: l.Kind, Indent: l.Indent, Text: l.Text + spansText(l), Note: l.Note}.format(TranscriptOptions{}.Paint))
+			lines = append(lines, Line{Kind: l.Kind, Indent: l.Indent, Text: l.Text + spansText(l),
+				Note: l.Note}.format(TranscriptOptions{}.Paint))
 		}
 	}
 	return lines
@@ -95,7 +97,8 @@ func spansText(l Line) (s string) {
 	return s
 }
 
-// TestPiecesAreTheTranscript checks that the pieces of every format have the lines that logs prints, in both directions.
+// TestPiecesAreTheTranscript checks that the pieces of every format have the lines that logs
+// prints, in both directions.
 func TestPiecesAreTheTranscript(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.output")
 	if err != nil || len(files) == 0 {
@@ -111,9 +114,11 @@ func TestPiecesAreTheTranscript(t *testing.T) {
 			o := TranscriptOptions{Format: signalbox.Format(name), Role: signalbox.RoleDeveloper, Work: "T7", Name: "T7"}
 			want := transcriptOf(t, output, len(output), o)
 			v := viewOf(output, false, o)
-			for direction, pieces := range map[string][]Piece{"forward": forward(t, v), "backward": backward(t, v)} {
+			for direction, pieces := range map[string][]Piece{"forward": forward(t, v),
+				"backward": backward(t, v)} {
 				got := linesOf(pieces)
-				if diff := cmp.Diff(withoutMarks(want), withoutMarks(strings.Join(got, "\n")+"\n")); diff != "" {
+				if diff := cmp.Diff(withoutMarks(want),
+					withoutMarks(strings.Join(got, "\n")+"\n")); diff != "" {
 					t.Errorf("%s (-logs +pieces):\n%s", direction, diff)
 				}
 				if diff := cmp.Diff(marksIn(want), marksIn(strings.Join(got, "\n"))); diff != "" {
@@ -126,7 +131,8 @@ func TestPiecesAreTheTranscript(t *testing.T) {
 
 var mark = regexp.MustCompile(`(?m)^[✔✘] (.*?)(  \(.*\))?$`)
 
-// withoutMarks returns the words of a transcript. The log learns of some signals only after it has printed them, and then prints them again.
+// withoutMarks returns the words of a transcript. The log learns of some signals only after it has
+// printed them, and then prints them again.
 func withoutMarks(printed string) string {
 	var lines []string
 	for line := range strings.Lines(printed) {
@@ -145,8 +151,8 @@ func marksIn(printed string) []string {
 	return found
 }
 
-// TestUnits checks that the units of a transcript are the same wherever reading starts, and that nothing is lost, for lines of every length and
-// for every kind of bytes.
+// TestUnits checks that the units of a transcript are the same wherever reading starts, and that
+// nothing is lost, for lines of every length and for every kind of bytes.
 func TestUnits(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 60 {
@@ -177,7 +183,8 @@ func TestUnits(t *testing.T) {
 				i--
 			}
 			if start, err := v.unitStart(at); err != nil || start != bounds[i] {
-				t.Fatalf("round %d: the unit at %d starts at %d, not at %d: %v", round, at, start, bounds[i], err)
+				t.Fatalf("round %d: the unit at %d starts at %d, not at %d: %v", round, at, start,
+					bounds[i], err)
 			}
 		}
 		all := linesOf(forward(t, v))
@@ -187,17 +194,22 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestPieceIsSmall checks that a piece of a huge transcript reads little of it, has few lines, and shows something, wherever it is.
+// TestPieceIsSmall checks that a piece of a huge transcript reads little of it, has few lines, and
+// shows something, wherever it is.
 func TestPieceIsSmall(t *testing.T) {
 	message := strings.Repeat(`line of a long message\n`, 40_000)
 	for name, output := range map[string]string{
-		"short lines":  strings.Repeat("a line of words\n", 500_000),
-		"empty lines":  strings.Repeat("\n", 4_000_000),
-		"one line":     strings.Repeat("x", 8_000_000),
-		"long lines":   strings.Repeat(strings.Repeat("y", 3_000_000)+"\n", 3),
-		"JSON":         strings.Repeat(`{"type":"item.completed","item":{"type":"command_execution","aggregated_output":"`+strings.Repeat("z", 500)+`","exit_code":0}}`+"\n", 12_000),
-		"long message": strings.Repeat(`{"type":"item.completed","item":{"type":"agent_message","text":"`+message+`"}}`+"\n", 8),
-		"not UTF-8":    strings.Repeat("\x80\xbf", 4_000_000),
+		"short lines": strings.Repeat("a line of words\n", 500_000),
+		"empty lines": strings.Repeat("\n", 4_000_000),
+		"one line":    strings.Repeat("x", 8_000_000),
+		"long lines":  strings.Repeat(strings.Repeat("y", 3_000_000)+"\n", 3),
+		"JSON": strings.Repeat(
+			`{"type":"item.completed","item":{"type":"command_execution","aggregated_output":"`+
+				strings.Repeat("z", 500)+`","exit_code":0}}`+"\n", 12_000),
+		"long message": strings.Repeat(
+			`{"type":"item.completed","item":{"type":"agent_message","text":"`+message+`"}}`+"\n",
+			8),
+		"not UTF-8": strings.Repeat("\x80\xbf", 4_000_000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &counting{Reader: bytes.NewReader([]byte(output))}
@@ -205,17 +217,22 @@ func TestPieceIsSmall(t *testing.T) {
 			for _, raw := range []bool{false, true} {
 				v := NewView(r, size, nil, raw, TranscriptOptions{Format: signalbox.FormatAuto})
 				for _, at := range []int64{0, 1, size / 3, size / 2, size - 1, size} {
-					for direction, piece := range map[string]func(int64) (Piece, error){"after": v.After, "before": v.Before} {
+					for direction, piece := range map[string]func(int64) (Piece,
+						error){"after": v.After, "before": v.Before} {
 						r.read = 0
 						p, err := piece(at)
 						if err != nil || r.read > 8<<20 || len(p.Lines) > pieceLines+unitLines+1 {
-							t.Errorf("raw %v, %s %d: %d bytes read, %d lines: %v", raw, direction, at, r.read, len(p.Lines), err)
+							t.Errorf("raw %v, %s %d: %d bytes read, %d lines: %v", raw, direction,
+								at, r.read, len(p.Lines), err)
 						}
-						if empty := direction == "after" && at == size || direction == "before" && at <= 1; !empty && (p.To <= p.From || len(p.Lines) == 0) {
-							t.Errorf("raw %v, %s %d: nothing: %d to %d", raw, direction, at, p.From, p.To)
+						if empty := direction == "after" && at == size || direction == "before" &&
+							at <= 1; !empty && (p.To <= p.From || len(p.Lines) == 0) {
+							t.Errorf("raw %v, %s %d: nothing: %d to %d", raw, direction, at, p.From,
+								p.To)
 						}
 						if direction == "after" && (p.From > at || at < size && p.To <= at) {
-							t.Errorf("raw %v: the piece from %d to %d does not have %d", raw, p.From, p.To, at)
+							t.Errorf("raw %v: the piece from %d to %d does not have %d", raw,
+								p.From, p.To, at)
 						}
 					}
 				}
@@ -224,15 +241,20 @@ func TestPieceIsSmall(t *testing.T) {
 	}
 }
 
-// TestRawMarks checks that exactly the bytes of the signals are marked, in every format, after characters of every length and with CRLF.
+// TestRawMarks checks that exactly the bytes of the signals are marked, in every format, after
+// characters of every length and with CRLF.
 func TestRawMarks(t *testing.T) {
 	const said = "Zürich 漢字 🚂"
 	for format, output := range map[signalbox.Format]string{
-		signalbox.FormatPlain:  said + "\r\nREADY_FOR_REVIEW: T7\r\n```\r\nREVIEW_PASSED: T7\r\n```\r\n",
+		signalbox.FormatPlain: said +
+			"\r\nREADY_FOR_REVIEW: T7\r\n```\r\nREVIEW_PASSED: T7\r\n```\r\n",
 		signalbox.FormatClaude: `{"type":"assistant","message":{"content":[{"type":"text","text":"` + said + `\r\nREADY_FOR_REVIEW: T7\r\n` + "```" + `\nREVIEW_PASSED: T7\n` + "```" + `"}]},"parent_tool_use_id":null}` + "\r\n",
-		signalbox.FormatCodex:  `{"type":"item.completed","item":{"type":"agent_message","text":"` + said + `\u00e9\nREADY_FOR_REVIEW: T7\n` + "```" + `\nREVIEW_PASSED: T7\n` + "```" + `"}}` + "\n",
+		signalbox.FormatCodex: `{"type":"item.completed","item":{"type":"agent_message","text":"` +
+			said + `\u00e9\nREADY_FOR_REVIEW: T7\n` + "```" + `\nREVIEW_PASSED: T7\n` + "```" +
+			`"}}` + "\n",
 	} {
-		o := TranscriptOptions{Format: format, Role: signalbox.RoleDeveloper, Work: "T7", Name: "T7"}
+		o := TranscriptOptions{Format: format, Role: signalbox.RoleDeveloper, Work: "T7",
+			Name: "T7"}
 		p, err := viewOf([]byte(output), true, o).After(0)
 		if err != nil {
 			t.Fatal(err)
@@ -240,15 +262,19 @@ func TestRawMarks(t *testing.T) {
 		var marked []string
 		for _, l := range p.Lines {
 			for _, span := range l.Spans {
-				if got := output[span.From:span.To]; got != span.Text && !strings.Contains(got, "\r") {
-					t.Errorf("%s: %d to %d is %q, not %q", format, span.From, span.To, got, span.Text)
+				if got := output[span.From:span.To]; got != span.Text &&
+					!strings.Contains(got, "\r") {
+					t.Errorf("%s: %d to %d is %q, not %q", format, span.From, span.To, got,
+						span.Text)
 				}
 				if span.Kind != "" {
-					marked = append(marked, fmt.Sprintf("%s %s %s", span.Kind, span.Text, span.Note))
+					marked = append(marked, fmt.Sprintf("%s %s %s", span.Kind, span.Text,
+						span.Note))
 				}
 			}
 		}
-		want := []string{"accepted READY_FOR_REVIEW: T7 ", "refused REVIEW_PASSED: T7 refused: fenced"}
+		want := []string{"accepted READY_FOR_REVIEW: T7 ",
+			"refused REVIEW_PASSED: T7 refused: fenced"}
 		if diff := cmp.Diff(want, marked); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", format, diff)
 		}
@@ -258,8 +284,10 @@ func TestRawMarks(t *testing.T) {
 // A line that mentions a signal is not marked in place of the signal.
 func TestTranscriptMarksTheSignalItself(t *testing.T) {
 	const output = "I would say READY_FOR_REVIEW: T7 now.\nREADY_FOR_REVIEW: T7\n"
-	o := TranscriptOptions{Format: signalbox.FormatCodex, Role: signalbox.RoleDeveloper, Work: "T7", Name: "T7"}
-	line := `{"type":"item.completed","item":{"type":"agent_message","text":"` + strings.ReplaceAll(output, "\n", `\n`) + `"}}` + "\n"
+	o := TranscriptOptions{Format: signalbox.FormatCodex, Role: signalbox.RoleDeveloper, Work: "T7",
+		Name: "T7"}
+	line := `{"type":"item.completed","item":{"type":"agent_message","text":"` +
+		strings.ReplaceAll(output, "\n", `\n`) + `"}}` + "\n"
 	want := "I would say READY_FOR_REVIEW: T7 now.\n✔ READY_FOR_REVIEW: T7\n"
 	if got := transcriptOf(t, []byte(line), 1000, o); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -1,5 +1,5 @@
-// Package render prints what package inspect found, for people: the status of a box, and transcripts of agents. All text of agents is
-// escaped.
+// Package render prints what package inspect found, for people: the status of a box, and
+// transcripts of agents. All text of agents is escaped.
 package render
 
 import (
@@ -76,7 +76,8 @@ func (p *statusPrinter) head() (lines []string) {
 		line := p.o.Paint.Strong(show.Cut(title, room)) + "  " + facts
 		if bar := min(p.width()-lipgloss.Width(line)-2, 30); bar >= 10 && plan.Tasks > 0 {
 			full := bar * plan.Completed / plan.Tasks
-			line += "  " + p.o.Paint.Good(strings.Repeat("━", full)) + p.o.Paint.Faint(strings.Repeat("─", bar-full))
+			line += "  " + p.o.Paint.Good(strings.Repeat("━", full)) + p.o.Paint.Faint(
+				strings.Repeat("─", bar-full))
 		}
 		lines = append(lines, line)
 	}
@@ -105,7 +106,8 @@ func (p *statusPrinter) plans() (shown []inspect.Plan) {
 	return shown
 }
 
-// standing prints the condition of the run, which processes carry it out, and how to continue if none does.
+// standing prints the condition of the run, which processes carry it out, and how to continue if
+// none does.
 func (p *statusPrinter) standing() []string {
 	st := p.st
 	says, style := p.condition()
@@ -168,7 +170,8 @@ func (p *statusPrinter) condition() (says string, style func(string) string) {
 		}
 		return "working", paint.Good
 	}
-	says = map[rules.Standing]string{rules.StandingAsking: "waiting for you", rules.StandingLimited: "waiting for a limit to end",
+	says = map[rules.Standing]string{rules.StandingAsking: "waiting for you",
+		rules.StandingLimited: "waiting for a limit to end",
 		rules.StandingWaiting: "waiting for pull requests",
 		rules.StandingPaused:  "paused"}[st.Standing]
 	if st.Paused && st.Standing != rules.StandingPaused {
@@ -177,12 +180,15 @@ func (p *statusPrinter) condition() (says string, style func(string) string) {
 	return cmp.Or(says, string(st.Standing)), paint.Warn
 }
 
-// tasks prints the table of the tasks that do something or wait for somebody, and counts the others.
+// tasks prints the table of the tasks that do something or wait for somebody, and counts the
+// others.
 func (p *statusPrinter) tasks(room int) (lines []string) {
 	tasks := slices.Clone(p.st.Tasks)
-	slices.SortStableFunc(tasks, func(a, b inspect.Task) int { return cmp.Compare(urgency(a), urgency(b)) })
+	slices.SortStableFunc(tasks,
+		func(a, b inspect.Task) int { return cmp.Compare(urgency(a), urgency(b)) })
 	hidden := 0
-	if p.o.Height > 0 && len(tasks) > room-4 { // two blank lines, the names of the columns, and the counts
+	// two blank lines, the names of the columns, and the counts
+	if p.o.Height > 0 && len(tasks) > room-4 {
 		hidden = len(tasks) - max(room-4, 1)
 		tasks = tasks[:len(tasks)-hidden]
 	}
@@ -225,7 +231,9 @@ func (p *statusPrinter) emphasize(line string, t inspect.Task) string {
 
 // urgency orders tasks for people.
 func urgency(t inspect.Task) int {
-	order := []inspect.Condition{inspect.Asking, inspect.NeedsApproval, inspect.Blocked, inspect.Working, inspect.Parked, inspect.InRemediation, inspect.Paused, inspect.InRequest, inspect.Ready}
+	order := []inspect.Condition{inspect.Asking, inspect.NeedsApproval, inspect.Blocked,
+		inspect.Working, inspect.Parked, inspect.InRemediation, inspect.Paused, inspect.InRequest,
+		inspect.Ready}
 	return slices.Index(order, t.Condition)
 }
 
@@ -356,7 +364,8 @@ func (p *statusPrinter) waiting() int {
 // requests prints what waits for the human, with the commands that answer it.
 func (p *statusPrinter) requests() (lines []string) {
 	// The head names the command that continues.
-	all := slices.DeleteFunc(slices.Clone(p.st.Requests), func(r inspect.Request) bool { return r.Kind == inspect.RequestFault && r.Command == p.st.Continue })
+	all := slices.DeleteFunc(slices.Clone(p.st.Requests),
+		func(r inspect.Request) bool { return r.Kind == inspect.RequestFault && r.Command == p.st.Continue })
 	shown, limit := all, 3
 	if p.o.Height > 0 {
 		shown = shown[:min(len(shown), maxRequests)]
@@ -369,7 +378,8 @@ func (p *statusPrinter) requests() (lines []string) {
 	}
 	lines = append(lines, "", p.o.Paint.Warn("Waiting for you"))
 	for _, r := range shown {
-		lead := strings.Join(slices.DeleteFunc([]string{r.ID, r.Work}, func(s string) bool { return s == "" }), " ")
+		lead := strings.Join(slices.DeleteFunc([]string{r.ID, r.Work},
+			func(s string) bool { return s == "" }), " ")
 		words := show.OnScreen(r.Text)
 		if lead != "" {
 			words = lead + "  " + words
@@ -385,7 +395,8 @@ func (p *statusPrinter) requests() (lines []string) {
 		}
 		commands := show.Pack(append([]string{r.Command}, r.Also...), " · ", p.width()-4)
 		if len(r.Answers) > 0 {
-			commands = show.Pack([]string{r.Command, "(" + strings.Join(r.Answers, ", ") + ")"}, "   ", p.width()-4)
+			commands = show.Pack([]string{r.Command, "(" + strings.Join(r.Answers, ", ") + ")"},
+				"   ", p.width()-4)
 		}
 		for _, command := range commands {
 			lines = append(lines, "    "+p.o.Paint.Busy(show.Cut(command, p.width()-4)))
@@ -401,7 +412,10 @@ func (p *statusPrinter) requests() (lines []string) {
 func (p *statusPrinter) notices() (lines []string) {
 	var notices []string
 	st := p.st
-	add := func(format string, args ...any) { notices = append(notices, fmt.Sprintf(format, args...)) }
+	add := func(format string,
+		args ...any) {
+		notices = append(notices, fmt.Sprintf(format, args...))
+	}
 	switch {
 	case st.Cancelled != "":
 		add("the run is cancelled (%s); undo it with: signalbox retry", show.OnScreen(st.Cancelled))
@@ -433,22 +447,26 @@ func (p *statusPrinter) notices() (lines []string) {
 		}
 	}
 	if st.Base.Red != "" {
-		add("the base is red: %s; see: signalbox work show %s", show.OnScreen(strings.Join(rules.ChecksInWords(st.Base.Failing), ", ")), st.Base.Red)
+		add("the base is red: %s; see: signalbox work show %s",
+			show.OnScreen(strings.Join(rules.ChecksInWords(st.Base.Failing), ", ")), st.Base.Red)
 	}
 	if len(st.Base.Accepted) > 0 {
-		add("accepted on the base: %s", show.OnScreen(strings.Join(rules.ChecksInWords(st.Base.Accepted), ", ")))
+		add("accepted on the base: %s",
+			show.OnScreen(strings.Join(rules.ChecksInWords(st.Base.Accepted), ", ")))
 	}
 	for _, b := range st.Spending.Budgets {
 		if b.Paused {
 			add("the role %s is paused, because its budget is spent; end the pause with: signalbox resume", b.Role)
 		}
 	}
-	if window := st.Spending.Window; window != nil && window.Ends != nil && window.Tokens >= window.Limit {
+	if window := st.Spending.Window; window != nil && window.Ends != nil &&
+		window.Tokens >= window.Limit {
 		add("the token window is used up until %s", p.o.clock(*window.Ends))
 	}
 	for _, limit := range st.RateLimits {
 		if limit.Cause != "" {
-			add("no answer from the server of %s: it is tried again at %s", show.OnScreen(limit.Who()), p.o.clock(limit.Until))
+			add("no answer from the server of %s: it is tried again at %s",
+				show.OnScreen(limit.Who()), p.o.clock(limit.Until))
 			continue
 		}
 		add("rate limit: %s waits until %s", show.OnScreen(limit.Who()), p.o.clock(limit.Until))

@@ -43,31 +43,50 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // busy is a status with something of everything.
 func busy() *inspect.Status {
 	ends := noon.Add(40 * time.Minute)
-	worker := func(role signalbox.Role, agent string, ago time.Duration, attempt int) *inspect.Worker {
-		return &inspect.Worker{Role: role, Agent: agent, Since: noon.Add(-ago), Attempt: attempt, Session: "w-1.4"}
+	worker := func(role signalbox.Role, agent string, ago time.Duration,
+		attempt int) *inspect.Worker {
+		return &inspect.Worker{Role: role, Agent: agent, Since: noon.Add(-ago), Attempt: attempt,
+			Session: "w-1.4"}
 	}
 	return &inspect.Status{
 		Box: "box-1", At: noon, Standing: rules.StandingWorking,
-		Crews:  []inspect.Crew{{ID: "w-1", Alive: true, Agents: 2}},
-		Plans:  []inspect.Plan{{ID: "old", Title: "finished", Tasks: 2, Completed: 2}, {ID: "calc", Title: "A calculator in shell", Tasks: 9, Completed: 3, Current: true}},
-		Counts: inspect.Counts{Tasks: 9, Completed: 3, Working: 2, Asking: 2, Ready: 1, Waiting: 1, Cancelled: 1},
+		Crews: []inspect.Crew{{ID: "w-1", Alive: true, Agents: 2}},
+		Plans: []inspect.Plan{{ID: "old", Title: "finished", Tasks: 2, Completed: 2},
+			{ID: "calc", Title: "A calculator in shell", Tasks: 9, Completed: 3, Current: true}},
+		Counts: inspect.Counts{Tasks: 9, Completed: 3, Working: 2, Asking: 2, Ready: 1, Waiting: 1,
+			Cancelled: 1},
 		Tasks: []inspect.Task{
-			{ID: "T4", Title: "Recognise numbers with decimals and exponents", Kind: rules.KindTask, Step: signalbox.PhaseImplementation, Condition: inspect.Working,
-				Worker: worker(signalbox.RoleDeveloper, "claude", 98*time.Second, 2), Effort: inspect.Effort{Attempts: 5}, Usage: inspect.Usage{CostMicros: 812_000}},
-			{ID: "T5", Title: "Divide", Kind: rules.KindTask, Step: signalbox.PhaseCIPending, Condition: inspect.Working, Worker: worker(signalbox.RoleCI, "", 3*time.Second, 0), Effort: inspect.Effort{Attempts: 1}},
-			{ID: "T6", Title: "Round", Kind: rules.KindTask, Step: signalbox.PhaseImplementation, Condition: inspect.Asking, WaitsFor: "Q-1", Effort: inspect.Effort{Attempts: 1}},
-			{ID: "T7", Title: "Print", Kind: rules.KindTask, Step: signalbox.PhaseReadyForMerge, Audited: true, Condition: inspect.NeedsApproval, Effort: inspect.Effort{Attempts: 3}, Usage: inspect.Usage{CostMicros: 300_000}},
+			{ID: "T4", Title: "Recognise numbers with decimals and exponents", Kind: rules.KindTask,
+				Step: signalbox.PhaseImplementation, Condition: inspect.Working,
+				Worker: worker(signalbox.RoleDeveloper, "claude", 98*time.Second, 2),
+				Effort: inspect.Effort{Attempts: 5}, Usage: inspect.Usage{CostMicros: 812_000}},
+			{ID: "T5", Title: "Divide", Kind: rules.KindTask, Step: signalbox.PhaseCIPending,
+				Condition: inspect.Working, Worker: worker(signalbox.RoleCI, "", 3*time.Second, 0),
+				Effort: inspect.Effort{Attempts: 1}},
+			{ID: "T6", Title: "Round", Kind: rules.KindTask, Step: signalbox.PhaseImplementation,
+				Condition: inspect.Asking, WaitsFor: "Q-1", Effort: inspect.Effort{Attempts: 1}},
+			{ID: "T7", Title: "Print", Kind: rules.KindTask, Step: signalbox.PhaseReadyForMerge,
+				Audited: true, Condition: inspect.NeedsApproval,
+				Effort: inspect.Effort{Attempts: 3}, Usage: inspect.Usage{CostMicros: 300_000}},
 		},
 		Requests: []inspect.Request{
-			{Kind: inspect.RequestQuestion, ID: "Q-1", Work: "T6", Text: "Should 0.5 round to 0, which is half to even, or to 1, which is what most people expect of a calculator?", Command: "signalbox answer Q-1 TEXT"},
-			{Kind: inspect.RequestApproval, Work: "T7", Text: "is ready to merge and needs your approval of commit ddb349c", Command: "signalbox approve T7", Also: []string{"signalbox diff T7", "signalbox reject T7 TEXT"}},
-			{Kind: inspect.RequestBudget, ID: "Q-2", Text: "the role critic has spent its budget", Command: "signalbox answer Q-2 TEXT", Answers: []string{"yes", "no"}},
+			{Kind: inspect.RequestQuestion, ID: "Q-1", Work: "T6",
+				Text: "Should 0.5 round to 0, which is half to even, or to 1, which is what most people expect of a calculator?", Command: "signalbox answer Q-1 TEXT"},
+			{Kind: inspect.RequestApproval, Work: "T7",
+				Text:    "is ready to merge and needs your approval of commit ddb349c",
+				Command: "signalbox approve T7",
+				Also:    []string{"signalbox diff T7", "signalbox reject T7 TEXT"}},
+			{Kind: inspect.RequestBudget, ID: "Q-2", Text: "the role critic has spent its budget",
+				Command: "signalbox answer Q-2 TEXT", Answers: []string{"yes", "no"}},
 		},
 		Spending: inspect.Spending{Usage: inspect.Usage{Tokens: 1_234_567, CostMicros: 4_120_000},
-			Budgets: []inspect.BudgetUse{{Of: rules.CapRun, Used: inspect.Usage{CostMicros: 4_120_000}, Limit: inspect.Usage{CostMicros: 10_000_000}}},
-			Window:  &inspect.Window{Tokens: 80_000, Limit: 200_000, Ends: &ends}},
-		Base:       inspect.Base{Accepted: []string{"lint|local"}},
-		RateLimits: []inspect.RateLimit{{Role: signalbox.RoleAuditor, Until: noon.Add(5 * time.Minute)}},
+			Budgets: []inspect.BudgetUse{{Of: rules.CapRun,
+				Used:  inspect.Usage{CostMicros: 4_120_000},
+				Limit: inspect.Usage{CostMicros: 10_000_000}}},
+			Window: &inspect.Window{Tokens: 80_000, Limit: 200_000, Ends: &ends}},
+		Base: inspect.Base{Accepted: []string{"lint|local"}},
+		RateLimits: []inspect.RateLimit{{Role: signalbox.RoleAuditor,
+			Until: noon.Add(5 * time.Minute)}},
 	}
 }
 
@@ -102,14 +121,16 @@ func TestStatusOfAStoppedRunFitsTheTerminal(t *testing.T) {
 	for _, width := range []int{200, 80, 40, 20} {
 		st := busy()
 		st.Crews, st.Continue = nil, "signalbox run plan.md"
-		st.Requests = append(st.Requests, inspect.Request{Kind: inspect.RequestFault, Text: "no run is active", Command: st.Continue})
+		st.Requests = append(st.Requests, inspect.Request{Kind: inspect.RequestFault,
+			Text: "no run is active", Command: st.Continue})
 		got := print(t, st, Options{Width: width, Height: 50})
 		for line := range strings.Lines(got) {
 			if lipgloss.Width(strings.TrimRight(line, "\n")) > width {
 				t.Errorf("a line is too wide for %d columns: %s", width, line)
 			}
 		}
-		if words := strings.Join(strings.Fields(got), " "); strings.Count(words, "signalbox run plan.md") != 1 {
+		if words := strings.Join(strings.Fields(got), " "); strings.Count(words,
+			"signalbox run plan.md") != 1 {
 			t.Errorf("%d columns:\n%s", width, got)
 		}
 	}
@@ -119,7 +140,8 @@ func TestStatusOfAStoppedRunFitsTheTerminal(t *testing.T) {
 func TestStatusOfManyTasks(t *testing.T) {
 	st := busy()
 	for i := range 60 {
-		st.Tasks = append([]inspect.Task{{ID: fmt.Sprintf("U%d", i), Kind: rules.KindTask, Step: signalbox.PhaseReview, Condition: inspect.Working}}, st.Tasks...)
+		st.Tasks = append([]inspect.Task{{ID: fmt.Sprintf("U%d", i), Kind: rules.KindTask,
+			Step: signalbox.PhaseReview, Condition: inspect.Working}}, st.Tasks...)
 	}
 	got := print(t, st, Options{Width: 80, Height: 24})
 	if lines := strings.Count(got, "\n"); lines >= 24+minTasks {
@@ -128,7 +150,8 @@ func TestStatusOfManyTasks(t *testing.T) {
 	if !strings.Contains(got, "\nT6 ") || !strings.Contains(got, "more like these") {
 		t.Errorf("the question is missing, or the rest is not counted:\n%s", got)
 	}
-	if all := print(t, st, Options{}); !strings.Contains(all, "\nU59 ") || strings.Contains(all, "more like these") {
+	if all := print(t, st, Options{}); !strings.Contains(all, "\nU59 ") ||
+		strings.Contains(all, "more like these") {
 		t.Errorf("a pipe does not get everything:\n%s", all)
 	}
 }
@@ -143,7 +166,8 @@ func TestStatusIsSafeForTerminals(t *testing.T) {
 	}
 	coloured := print(t, st, Options{Width: 80, Height: 24, Paint: show.AnyBackground()})
 	if !strings.Contains(coloured, "\x1b[") || stripStyles(coloured) != plain {
-		t.Errorf("colours change the text (-plain +coloured):\n%s", cmp.Diff(plain, stripStyles(coloured)))
+		t.Errorf("colours change the text (-plain +coloured):\n%s",
+			cmp.Diff(plain, stripStyles(coloured)))
 	}
 }
 
@@ -162,40 +186,81 @@ func stripStyles(s string) string {
 
 func TestStatusSaysWhatStopsTheRun(t *testing.T) {
 	for want, change := range map[string]func(*inspect.Status){
-		"the run is paused; end the pause with: signalbox resume":      func(st *inspect.Status) { st.Paused = true },
-		"the run is cancelled (enough)":                                func(st *inspect.Status) { st.Cancelled = "enough" },
-		"stuck: T1 waits for T2":                                       func(st *inspect.Status) { st.Standing, st.Reasons = rules.StandingStuck, []string{"T1 waits for T2"} },
-		"the base is red: test on linux; see: signalbox work show B-1": func(st *inspect.Status) { st.Base = inspect.Base{Red: "B-1", Failing: []string{"test|linux"}} },
-		"a run was killed; the next one on this machine continues":     func(st *inspect.Status) { st.Crews = []inspect.Crew{{ID: "w-1"}} },
-		"the token window is used up until 12:40:00":                   func(st *inspect.Status) { st.Spending.Window.Tokens = 200_000 },
-		"there is no plan yet; load one with: signalbox run plan.md":   func(st *inspect.Status) { *st = inspect.Status{Standing: rules.StandingEmpty} },
-		"\npaused; agents finish their turns · 1 run active here":      func(st *inspect.Status) { st.Paused = true },
-		"\ncancelled; agents are being stopped · 1 run active here":    func(st *inspect.Status) { st.Cancelled = "enough" },
-		"\npaused, and waiting for you · 1 run active here":            func(st *inspect.Status) { st.Paused, st.Standing = true, rules.StandingAsking },
-		"\nworking elsewhere · no run is active here\n":                func(st *inspect.Status) { st.Crews = nil },
-		"\nstopped · no run is active here; continue with: signalbox run plan.md\n": func(st *inspect.Status) {
+		"the run is paused; end the pause with: signalbox resume": func(
+			st *inspect.Status) {
+			st.Paused = true
+		},
+		"the run is cancelled (enough)": func(
+			st *inspect.Status) {
+			st.Cancelled = "enough"
+		},
+		"stuck: T1 waits for T2": func(
+			st *inspect.Status) {
+			st.Standing, st.Reasons = rules.StandingStuck, []string{"T1 waits for T2"}
+		},
+		"the base is red: test on linux; see: signalbox work show B-1": func(
+			st *inspect.Status) {
+			st.Base = inspect.Base{Red: "B-1", Failing: []string{"test|linux"}}
+		},
+		"a run was killed; the next one on this machine continues": func(
+			st *inspect.Status) {
+			st.Crews = []inspect.Crew{{ID: "w-1"}}
+		},
+		"the token window is used up until 12:40:00": func(
+			st *inspect.Status) {
+			st.Spending.Window.Tokens = 200_000
+		},
+		"there is no plan yet; load one with: signalbox run plan.md": func(
+			st *inspect.Status) {
+			*st = inspect.Status{Standing: rules.StandingEmpty}
+		},
+		"\npaused; agents finish their turns · 1 run active here": func(
+			st *inspect.Status) {
+			st.Paused = true
+		},
+		"\ncancelled; agents are being stopped · 1 run active here": func(
+			st *inspect.Status) {
+			st.Cancelled = "enough"
+		},
+		"\npaused, and waiting for you · 1 run active here": func(
+			st *inspect.Status) {
+			st.Paused, st.Standing = true, rules.StandingAsking
+		},
+		"\nworking elsewhere · no run is active here\n": func(
+			st *inspect.Status) {
+			st.Crews = nil
+		},
+		"\nstopped · no run is active here; continue with: signalbox run plan.md\n": func(
+			st *inspect.Status) {
 			st.Crews, st.Continue = nil, "signalbox run plan.md"
 		},
-		"\nwaiting for you · no run is active here; continue with: signalbox run plan.md\n": func(st *inspect.Status) {
+		"\nwaiting for you · no run is active here; continue with: signalbox run plan.md\n": func(
+			st *inspect.Status) {
 			st.Crews, st.Continue, st.Standing = nil, "signalbox run plan.md", rules.StandingAsking
 		},
 		"\npaused · no run is active here; continue with: signalbox resume, then signalbox run plan.md\n": func(st *inspect.Status) {
-			st.Crews, st.Continue, st.Standing, st.Paused = nil, "signalbox run plan.md", rules.StandingPaused, true
+			st.Crews, st.Continue, st.Standing, st.Paused = nil, "signalbox run plan.md",
+				rules.StandingPaused, true
 		},
 		"\npaused, and waiting for a limit to end · no run is active here; continue with: signalbox resume, then signalbox run plan.md\n": func(st *inspect.Status) {
-			st.Crews, st.Continue, st.Standing, st.Paused = nil, "signalbox run plan.md", rules.StandingLimited, true
+			st.Crews, st.Continue, st.Standing, st.Paused = nil, "signalbox run plan.md",
+				rules.StandingLimited, true
 		},
 		"\npaused · no run is active here; continue with: signalbox resume T4, then signalbox run plan.md\n": func(st *inspect.Status) {
-			st.Crews, st.Continue, st.Standing, st.Tasks[0].Condition = nil, "signalbox run plan.md", rules.StandingPaused, inspect.Paused
+			st.Crews, st.Continue, st.Standing, st.Tasks[0].Condition = nil,
+				"signalbox run plan.md", rules.StandingPaused, inspect.Paused
 		},
 		"\nT4 is paused; end the pause with: signalbox resume T4\n": func(st *inspect.Status) {
 			st.Standing, st.Tasks[0].Condition = rules.StandingPaused, inspect.Paused
 		},
 		"\nT4, T5 are paused; end a pause with: signalbox resume TASK\n": func(st *inspect.Status) {
-			st.Standing, st.Tasks[0].Condition, st.Tasks[1].Condition = rules.StandingPaused, inspect.Paused, inspect.Paused
+			st.Standing, st.Tasks[0].Condition, st.Tasks[1].Condition = rules.StandingPaused,
+				inspect.Paused, inspect.Paused
 		},
-		"no answer from the server of claude: it is tried again at 12:05:00": func(st *inspect.Status) {
-			st.RateLimits = []inspect.RateLimit{{Agent: "claude", Until: noon.Add(5 * time.Minute), Cause: rules.FailServer}}
+		"no answer from the server of claude: it is tried again at 12:05:00": func(
+			st *inspect.Status) {
+			st.RateLimits = []inspect.RateLimit{{Agent: "claude", Until: noon.Add(5 * time.Minute),
+				Cause: rules.FailServer}}
 		},
 		"rate limit: claude waits until 12:05:00": func(st *inspect.Status) {
 			st.RateLimits = []inspect.RateLimit{{Agent: "claude", Until: noon.Add(5 * time.Minute)}}
@@ -212,7 +277,8 @@ func TestStatusSaysWhatStopsTheRun(t *testing.T) {
 	}
 }
 
-// TestSpendingOfSeveralPlans checks that a sum over several plans is not taken for that of the plan in the heading.
+// TestSpendingOfSeveralPlans checks that a sum over several plans is not taken for that of the plan
+// in the heading.
 func TestSpendingOfSeveralPlans(t *testing.T) {
 	for _, tt := range []struct {
 		plans int
@@ -220,10 +286,12 @@ func TestSpendingOfSeveralPlans(t *testing.T) {
 		want  string
 	}{
 		{1, inspect.Usage{CostMicros: 1_360_000, Tokens: 2100}, "$1.36 spent · 2.1k tokens"},
-		{2, inspect.Usage{CostMicros: 1_360_000, Tokens: 2100}, "$1.36 spent in this box · 2.1k tokens"},
+		{2, inspect.Usage{CostMicros: 1_360_000, Tokens: 2100},
+			"$1.36 spent in this box · 2.1k tokens"},
 		{2, inspect.Usage{Tokens: 2100}, "2.1k tokens in this box"},
 	} {
-		p := &statusPrinter{st: &inspect.Status{Spending: inspect.Spending{Usage: tt.usage, Plans: tt.plans}}}
+		p := &statusPrinter{st: &inspect.Status{Spending: inspect.Spending{Usage: tt.usage,
+			Plans: tt.plans}}}
 		if got := strings.Join(p.money(), "\n"); got != "\n"+tt.want {
 			t.Errorf("%d plans: %q, not %q", tt.plans, got, tt.want)
 		}
@@ -243,7 +311,8 @@ func TestDocumentedStatus(t *testing.T) {
 	unix := strings.NewReplacer("\r\n", "\n")
 	_, table, _ := strings.Cut(unix.Replace(string(printed)), "\n\n")
 	table, _, _ = strings.Cut(table, "\n\n")
-	if !strings.HasPrefix(table, "TASK ") || !strings.Contains(unix.Replace(string(document)), "\n"+table+"\n\n") {
+	if !strings.HasPrefix(table, "TASK ") || !strings.Contains(unix.Replace(string(document)), "\n"+
+		table+"\n\n") {
 		t.Errorf("the document does not have this table:\n%s", table)
 	}
 }

@@ -20,17 +20,20 @@ import (
 type TranscriptOptions struct {
 	Options
 	Format signalbox.Format
-	// Role, Work and Name are those of the session: signals that it must not send are refused. Name is the id of the task in its plan.
+	// Role, Work and Name are those of the session: signals that it must not send are refused. Name
+	// is the id of the task in its plan.
 	Role       signalbox.Role
 	Work, Name string
 	// Turn is what the ledger says about the turn, nil while it is running.
 	Turn *inspect.Turn
-	// Tail means that the output starts in the middle, so that signals have other offsets than on the ledger.
+	// Tail means that the output starts in the middle, so that signals have other offsets than on
+	// the ledger.
 	Tail bool
 }
 
-// Transcript prints the output of an agent as it arrives: its words, its tool calls on one line each with the start of the result, and
-// marks at its signals. It needs the same memory for every length.
+// Transcript prints the output of an agent as it arrives: its words, its tool calls on one line
+// each with the start of the result, and marks at its signals. It needs the same memory for every
+// length.
 type Transcript struct {
 	emit    func(Line) error
 	o       TranscriptOptions
@@ -43,7 +46,8 @@ type Transcript struct {
 
 	partial strings.Builder // the incomplete last line of a message that arrives in pieces
 	turn    int             // of that message
-	// held is the last line of a message. A signal on it is recognised only when the output continues.
+	// held is the last line of a message. A signal on it is recognised only when the output
+	// continues.
 	held    *string
 	signals []signalbox.Signal // that were not printed yet
 	// early is the offset of the signal that was collected before its body was complete, or -1.
@@ -56,7 +60,8 @@ const (
 	maxLine = 1 << 20
 	// maxWords is the longest line of an agent's words that is printed.
 	maxWords = 16 << 10
-	// maxResult is how many lines of a tool's result are printed, and maxColumns how long they and tool calls may be.
+	// maxResult is how many lines of a tool's result are printed, and maxColumns how long they and
+	// tool calls may be.
 	maxResult  = 3
 	maxColumns = 160
 )
@@ -67,7 +72,8 @@ func NewTranscript(w io.Writer, o TranscriptOptions) *Transcript {
 		_, err := io.WriteString(w, l.format(o.Paint)+"\n")
 		return err
 	}
-	return &Transcript{emit: emit, o: o, scanner: transcript.NewScanner(&transcript.Options{Format: o.Format}), early: -1}
+	return &Transcript{emit: emit, o: o,
+		scanner: transcript.NewScanner(&transcript.Options{Format: o.Format}), early: -1}
 }
 
 // Write takes the next piece of the output. It returns the error of the writer that it prints to.
@@ -133,9 +139,11 @@ func (t *Transcript) collect(signals []signalbox.Signal) {
 	}
 }
 
-// Judge refuses a signal that the session must not send. It reports whether the signal is worth showing.
+// Judge refuses a signal that the session must not send. It reports whether the signal is worth
+// showing.
 func (o *TranscriptOptions) Judge(sig *signalbox.Signal) bool {
-	if sig.Refused == signalbox.ReasonDrift || sig.Refused == signalbox.ReasonRateLimited { // remarks about the stream
+	// remarks about the stream
+	if sig.Refused == signalbox.ReasonDrift || sig.Refused == signalbox.ReasonRateLimited {
 		return false
 	}
 	if sig.TaskID != "" && sig.TaskID == o.Name {
@@ -153,7 +161,9 @@ func (t *Transcript) endLine() {
 		size := t.dropped + int64(len(t.line))
 		t.line, t.dropped = t.line[:0], 0
 		t.release()
-		t.print(Line{Kind: LineFaint, Indent: "  ", Text: fmt.Sprintf("(a line of %.1f MB is not shown: --raw)", float64(size)/1e6), Cut: true})
+		t.print(Line{Kind: LineFaint, Indent: "  ",
+			Text: fmt.Sprintf("(a line of %.1f MB is not shown: --raw)", float64(size)/1e6),
+			Cut:  true})
 		return
 	}
 	if len(t.line) == 0 {
@@ -163,7 +173,8 @@ func (t *Transcript) endLine() {
 	t.release()
 	line := bytes.TrimRight(t.line, "\r\n")
 	t.line = t.line[:0] // its bytes are used until the next Write
-	if t.o.Format != signalbox.FormatPlain && bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte("{")) {
+	if t.o.Format != signalbox.FormatPlain && bytes.HasPrefix(bytes.TrimLeft(line, " \t"),
+		[]byte("{")) {
 		if entries, ok := agentformat.ParseEntries(line); ok {
 			for _, e := range entries {
 				t.entry(e)
@@ -198,7 +209,8 @@ func (t *Transcript) entry(e agentformat.Entry) {
 		t.lines(LineFaint, indent+"  · ", e.Text, 1)
 	case e.Kind == agentformat.EntryToolCall:
 		call := clip(e.Text)
-		t.print(Line{Kind: LineCall, Indent: indent + "  ", Text: "▸ " + call, Cut: len(call) < len(e.Text)})
+		t.print(Line{Kind: LineCall, Indent: indent + "  ", Text: "▸ " + call,
+			Cut: len(call) < len(e.Text)})
 	case e.Kind == agentformat.EntryToolResult && e.Failed:
 		t.lines(LineFailed, indent+"    ", cmp.Or(e.Text, "failed"), maxResult)
 	case e.Kind == agentformat.EntryToolResult:
@@ -263,7 +275,8 @@ func (t *Transcript) words(line string) {
 	t.mark(sig, text.PrintableLines(clipTo(strings.TrimSpace(line), maxWords)))
 }
 
-// isOn reports whether a signal is on a line. A line signal is all of its line, so that a sentence that mentions one is not marked in its place.
+// isOn reports whether a signal is on a line. A line signal is all of its line, so that a sentence
+// that mentions one is not marked in its place.
 func isOn(sig signalbox.Signal, line string) bool {
 	first := firstLine(sig)
 	if sig.Dialect == signalbox.DialectLine && sig.Taken() {
@@ -278,11 +291,13 @@ func firstLine(sig signalbox.Signal) string {
 	return strings.TrimSpace(first)
 }
 
-// flushSignals prints marks for the signals whose lines were already printed, such as those that end with a later line.
+// flushSignals prints marks for the signals whose lines were already printed, such as those that
+// end with a later line.
 func (t *Transcript) flushSignals() {
 	var kept []signalbox.Signal
 	for _, sig := range t.signals {
-		if t.held != nil && isOn(sig, *t.held) || t.partial.Len() > 0 && isOn(sig, t.partial.String()) {
+		if t.held != nil && isOn(sig, *t.held) || t.partial.Len() > 0 &&
+			isOn(sig, t.partial.String()) {
 			kept = append(kept, sig)
 			continue
 		}
@@ -300,7 +315,8 @@ func (t *Transcript) mark(sig signalbox.Signal, line string) {
 	t.print(shown)
 }
 
-// Verdict returns why a signal does not count, "" if it does. The ledger has the last word, once the turn has ended.
+// Verdict returns why a signal does not count, "" if it does. The ledger has the last word, once
+// the turn has ended.
 func (o *TranscriptOptions) Verdict(sig signalbox.Signal) string {
 	turn := o.Turn
 	switch {
@@ -314,7 +330,8 @@ func (o *TranscriptOptions) Verdict(sig signalbox.Signal) string {
 			reason += ", " + clip(sig.Detail)
 		}
 		return reason
-	case sig.Dialect == signalbox.DialectTurn, turn == nil: // the ledger does not record turn signals of agents
+	case sig.Dialect == signalbox.DialectTurn,
+		turn == nil: // the ledger does not record turn signals of agents
 		return ""
 	}
 	return "does not count"
@@ -335,7 +352,9 @@ func (t *Transcript) lines(kind LineKind, indent, words string, limit int) {
 			return
 		}
 	}
-	t.print(Line{Kind: LineFaint, Indent: indent, Text: fmt.Sprintf("… %s more", text.Count(strings.Count(words, "\n")+1, "line")), Cut: true})
+	t.print(Line{Kind: LineFaint, Indent: indent,
+		Text: fmt.Sprintf("… %s more", text.Count(strings.Count(words, "\n")+1, "line")),
+		Cut:  true})
 }
 
 func (t *Transcript) print(line Line) {

@@ -35,7 +35,8 @@ func transcriptOf(t *testing.T, output []byte, size int, o TranscriptOptions) st
 	return out.String()
 }
 
-// Every format shows the same things, however the output is cut, and with the format named or detected.
+// Every format shows the same things, however the output is cut, and with the format named or
+// detected.
 func TestTranscriptOfEveryFormat(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.output")
 	if err != nil || len(files) == 0 {
@@ -61,7 +62,8 @@ func TestTranscriptOfEveryFormat(t *testing.T) {
 				t.Errorf("with the format detected (-named +detected):\n%s", diff)
 			}
 			o.Paint = show.AnyBackground()
-			if diff := cmp.Diff(want, stripStyles(transcriptOf(t, output, len(output), o))); diff != "" {
+			if diff := cmp.Diff(want,
+				stripStyles(transcriptOf(t, output, len(output), o))); diff != "" {
 				t.Errorf("in colour (-plain +coloured):\n%s", diff)
 			}
 		})
@@ -71,16 +73,21 @@ func TestTranscriptOfEveryFormat(t *testing.T) {
 // The ledger has the last word about a signal.
 func TestTranscriptMarksWhatTheLedgerAccepted(t *testing.T) {
 	const output = "READY_FOR_REVIEW: T7\n\nNo.\n\nTASK_INCOMPLETE: T7\n"
-	o := TranscriptOptions{Format: signalbox.FormatPlain, Role: signalbox.RoleDeveloper, Work: "T7", Name: "T7"}
-	if got := transcriptOf(t, []byte(output), 5, o); !strings.Contains(got, "✔ READY_FOR_REVIEW: T7\n") || !strings.Contains(got, "✔ TASK_INCOMPLETE: T7\n") {
+	o := TranscriptOptions{Format: signalbox.FormatPlain, Role: signalbox.RoleDeveloper, Work: "T7",
+		Name: "T7"}
+	if got := transcriptOf(t, []byte(output), 5, o); !strings.Contains(got,
+		"✔ READY_FOR_REVIEW: T7\n") || !strings.Contains(got, "✔ TASK_INCOMPLETE: T7\n") {
 		t.Errorf("while it runs:\n%s", got)
 	}
 	o.Turn = &inspect.Turn{Signals: []inspect.Signal{{Dialect: signalbox.DialectLine, Name: "task_incomplete", Offset: int64(strings.Index(output, "TASK"))}}}
-	if got := transcriptOf(t, []byte(output), 5, o); !strings.Contains(got, "✘ READY_FOR_REVIEW: T7  (does not count)\n") || !strings.Contains(got, "✔ TASK_INCOMPLETE: T7\n") {
+	if got := transcriptOf(t, []byte(output), 5, o); !strings.Contains(got,
+		"✘ READY_FOR_REVIEW: T7  (does not count)\n") ||
+		!strings.Contains(got, "✔ TASK_INCOMPLETE: T7\n") {
 		t.Errorf("when it has ended:\n%s", got)
 	}
 	o = TranscriptOptions{Format: signalbox.FormatPlain, Role: signalbox.RoleCritic, Work: "T7", Name: "T7"}
-	if got := transcriptOf(t, []byte(output), 5, o); !strings.Contains(got, "✘ READY_FOR_REVIEW: T7  (refused: out of role") {
+	if got := transcriptOf(t, []byte(output), 5, o); !strings.Contains(got,
+		"✘ READY_FOR_REVIEW: T7  (refused: out of role") {
 		t.Errorf("of another role:\n%s", got)
 	}
 }
@@ -88,7 +95,8 @@ func TestTranscriptMarksWhatTheLedgerAccepted(t *testing.T) {
 // A line of the output with words and a tool call shows them in order, with the mark of a signal.
 func TestTranscriptKeepsTheOrder(t *testing.T) {
 	const output = `{"type":"assistant","message":{"content":[{"type":"text","text":"I look.\nCHECKPOINT: T7"},{"type":"tool_use","name":"Bash","input":{"command":"ls"}},{"type":"text","text":"Done."}]}}` + "\n"
-	o := TranscriptOptions{Format: signalbox.FormatClaude, Role: signalbox.RoleDeveloper, Work: "T7", Name: "T7"}
+	o := TranscriptOptions{Format: signalbox.FormatClaude, Role: signalbox.RoleDeveloper,
+		Work: "T7", Name: "T7"}
 	got := transcriptOf(t, []byte(output+`{"type":"result","subtype":"success"}`+"\n"), 1000, o)
 	if want := "I look.\n✔ CHECKPOINT: T7\n  ▸ Bash ls\nDone.\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -97,8 +105,10 @@ func TestTranscriptKeepsTheOrder(t *testing.T) {
 
 // A task of a second plan has another id than its agent knows.
 func TestTranscriptKnowsTheNameInThePlan(t *testing.T) {
-	o := TranscriptOptions{Format: signalbox.FormatPlain, Role: signalbox.RoleDeveloper, Work: "second.T7", Name: "T7"}
-	if got := transcriptOf(t, []byte("READY_FOR_REVIEW: T7\n"), 100, o); got != "✔ READY_FOR_REVIEW: T7\n" {
+	o := TranscriptOptions{Format: signalbox.FormatPlain, Role: signalbox.RoleDeveloper,
+		Work: "second.T7", Name: "T7"}
+	if got := transcriptOf(t, []byte("READY_FOR_REVIEW: T7\n"), 100,
+		o); got != "✔ READY_FOR_REVIEW: T7\n" {
 		t.Errorf("%q", got)
 	}
 }
@@ -122,7 +132,8 @@ func TestTranscriptIsSafeForTerminals(t *testing.T) {
 // A line that never ends is not kept in memory, and a signal after it is still found.
 func TestTranscriptOfALongLine(t *testing.T) {
 	result := func(n int) []byte {
-		return []byte(`{"type":"user","message":{"content":[{"type":"tool_result","content":"` + strings.Repeat("x", n) + `"}]}}` + "\n")
+		return []byte(`{"type":"user","message":{"content":[{"type":"tool_result","content":"` +
+			strings.Repeat("x", n) + `"}]}}` + "\n")
 	}
 	const after = `{"type":"assistant","message":{"content":[{"type":"text","text":"READY_FOR_REVIEW: T7"}]}}` + "\n" + `{"type":"result","subtype":"success"}` + "\n"
 	o := TranscriptOptions{Format: signalbox.FormatClaude, Role: signalbox.RoleDeveloper, Work: "T7", Name: "T7"}
@@ -131,7 +142,8 @@ func TestTranscriptOfALongLine(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	// A plain line is cut.
-	plain := transcriptOf(t, append(bytes.Repeat([]byte("y"), maxWords+10), '\n'), 4096, TranscriptOptions{Format: signalbox.FormatPlain})
+	plain := transcriptOf(t, append(bytes.Repeat([]byte("y"), maxWords+10), '\n'), 4096,
+		TranscriptOptions{Format: signalbox.FormatPlain})
 	if want := strings.Repeat("y", maxWords) + "…\n"; plain != want {
 		t.Errorf("a plain line has %d bytes, want %d", len(plain), len(want))
 	}
@@ -139,9 +151,11 @@ func TestTranscriptOfALongLine(t *testing.T) {
 
 // The memory does not grow with the transcript.
 func TestTranscriptNeedsLittleMemory(t *testing.T) {
-	p := NewTranscript(io.Discard, TranscriptOptions{Format: signalbox.FormatClaude, Role: signalbox.RoleDeveloper, Work: "T7", Name: "T7"})
+	p := NewTranscript(io.Discard, TranscriptOptions{Format: signalbox.FormatClaude,
+		Role: signalbox.RoleDeveloper, Work: "T7", Name: "T7"})
 	line := []byte(`{"type":"assistant","message":{"content":[{"type":"text","text":"CHECKPOINT: T7\n\nsome words\n"},{"type":"tool_use","name":"Read","input":{"file_path":"auth.go"}}]}}` + "\n" +
-		`{"type":"user","message":{"content":[{"type":"tool_result","content":"` + strings.Repeat("12 files\\n", 100) + `"}]}}` + "\n")
+		`{"type":"user","message":{"content":[{"type":"tool_result","content":"` +
+		strings.Repeat("12 files\\n", 100) + `"}]}}` + "\n")
 	inUse := func() uint64 {
 		runtime.GC()
 		var m runtime.MemStats

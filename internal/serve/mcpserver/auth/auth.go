@@ -1,5 +1,6 @@
-// Package auth restricts access to an HTTP handler: it checks the Host, the Origin and the bearer token of each request, and reads its
-// body within a time and size limit. The token identifies the client. All errors are JSON.
+// Package auth restricts access to an HTTP handler: it checks the Host, the Origin and the bearer
+// token of each request, and reads its body within a time and size limit. The token identifies the
+// client. All errors are JSON.
 package auth
 
 import (
@@ -23,7 +24,8 @@ import (
 
 // Options configures which requests are accepted.
 type Options struct {
-	// Hosts are names and addresses, without a port, that clients may use in addition to loopback names. Nil means none.
+	// Hosts are names and addresses, without a port, that clients may use in addition to loopback
+	// names. Nil means none.
 	Hosts []string
 	// MaxBody is the maximum size of a request body, in bytes. 0 allows only empty bodies.
 	MaxBody int64
@@ -43,16 +45,18 @@ type handler struct {
 	maxBody int64
 }
 
-// New returns a handler that passes a request to next only if it has the token of a client, names this host, and does not come from a
-// page of another origin. The body has then been read completely, and ClientFrom returns the name of the client. Each client must have
-// a name and a token of its own.
+// New returns a handler that passes a request to next only if it has the token of a client, names
+// this host, and does not come from a page of another origin. The body has then been read
+// completely, and ClientFrom returns the name of the client. Each client must have a name and a
+// token of its own.
 func New(next http.Handler, clients []Client, opts *Options) (http.Handler, error) {
 	h := &handler{next: next}
 	for _, c := range clients {
 		digest := sha256.Sum256([]byte(c.Token))
 		switch {
 		case strings.TrimSpace(c.Token) == "":
-			return nil, fmt.Errorf("no token for client '%s': HTTP clients need one, even on loopback, because an agent's own shell can connect", c.Name)
+			return nil, fmt.Errorf(
+				"no token for client '%s': HTTP clients need one, even on loopback, because an agent's own shell can connect", c.Name)
 		case strings.ContainsFunc(c.Token, unicode.IsSpace):
 			return nil, fmt.Errorf("the token of client '%s' contains a space", c.Name)
 		case c.Name == "" || slices.Contains(h.names, c.Name):
@@ -99,16 +103,19 @@ func ClientFrom(ctx context.Context) string {
 	return name
 }
 
-// authorize returns the client and StatusOK if a request is allowed, and otherwise an error status and message.
+// authorize returns the client and StatusOK if a request is allowed, and otherwise an error status
+// and message.
 func (h *handler) authorize(r *http.Request) (client string, status int, message string) {
 	if !access.IsThisHost(r.Host, h.hosts) {
-		return "", http.StatusForbidden, "unknown Host: use a loopback name, or ask the operator to add this one with --host"
+		return "", http.StatusForbidden,
+			"unknown Host: use a loopback name, or ask the operator to add this one with --host"
 	}
 	if origin := r.Header.Get("Origin"); origin != "" && !access.SameHost(origin, r.Host) {
 		return "", http.StatusForbidden, "requests from pages of another Origin are not allowed"
 	}
 	scheme, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	// Digests have the same length, so that the time of the comparison does not even reveal the length of the token.
+	// Digests have the same length, so that the time of the comparison does not even reveal the
+	// length of the token.
 	digest := sha256.Sum256([]byte(strings.TrimSpace(shown)))
 	for i := range h.tokens {
 		if subtle.ConstantTimeCompare(digest[:], h.tokens[i][:]) == 1 {
@@ -121,17 +128,20 @@ func (h *handler) authorize(r *http.Request) (client string, status int, message
 	return client, http.StatusOK, ""
 }
 
-// readBody reads the whole body, within its size limit and timeout, so that a slow client does not occupy a handler.
+// readBody reads the whole body, within its size limit and timeout, so that a slow client does not
+// occupy a handler.
 func (h *handler) readBody(w http.ResponseWriter, r *http.Request) (status int, message string) {
 	if r.Method != http.MethodPost {
 		return http.StatusOK, ""
 	}
 	deadlines := http.NewResponseController(w)
-	deadlines.SetReadDeadline(time.Now().Add(bodyTimeout)) // if that is not supported, the server's own limits apply
+	// if that is not supported, the server's own limits apply
+	deadlines.SetReadDeadline(time.Now().Add(bodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.maxBody))
 	deadlines.SetReadDeadline(time.Time{})
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return http.StatusRequestEntityTooLarge, fmt.Sprintf("the request is too large: %d bytes is the limit", h.maxBody)
+		return http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("the request is too large: %d bytes is the limit", h.maxBody)
 	}
 	if err != nil {
 		return http.StatusBadRequest, "the request is incomplete or too slow"
@@ -156,7 +166,8 @@ func (w *jsonErrors) WriteHeader(status int) {
 		return
 	}
 	w.began = true
-	if status >= http.StatusBadRequest && !strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") {
+	if status >= http.StatusBadRequest && !strings.HasPrefix(w.Header().Get("Content-Type"),
+		"application/json") {
 		w.status = status
 		return
 	}

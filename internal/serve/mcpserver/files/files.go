@@ -1,5 +1,6 @@
-// Package files stores what does not fit into an answer. A server writes the files to the box and offers them as MCP resources as long
-// as they are unchanged. No other files can be read through it.
+// Package files stores what does not fit into an answer. A server writes the files to the box and
+// offers them as MCP resources as long as they are unchanged. No other files can be read through
+// it.
 package files
 
 import (
@@ -31,8 +32,8 @@ import (
 var folder = []string{"logs", "mcp"}
 
 const (
-	// MaxFiles is how many temporary files a server keeps. Older ones are deleted, so that an agent that makes many calls does
-	// not fill the disk.
+	// MaxFiles is how many temporary files a server keeps. Older ones are deleted, so that an agent
+	// that makes many calls does not fill the disk.
 	MaxFiles = 64
 	// keepDays is how long temporary files of earlier servers are kept.
 	keepDays = 7
@@ -44,7 +45,8 @@ const (
 type Attachment struct {
 	Prefix string // of the file's name
 	Result any
-	// Required means that the call fails if the file cannot be written, and that the file is kept. Other files are temporary.
+	// Required means that the call fails if the file cannot be written, and that the file is kept.
+	// Other files are temporary.
 	Required bool
 }
 
@@ -61,12 +63,15 @@ type Store struct {
 	written []*file    // oldest first
 }
 
-// New returns a store that writes to the box that find returns, and adds its files to the resources of server.
-func New(find func() (string, error), now func() time.Time, server *mcp.Server, log *slog.Logger) *Store {
+// New returns a store that writes to the box that find returns, and adds its files to the resources
+// of server.
+func New(find func() (string, error), now func() time.Time, server *mcp.Server,
+	log *slog.Logger) *Store {
 	return &Store{find: find, now: now, server: server, log: log}
 }
 
-// file is a file of the store. The digest ensures that a file that was changed or replaced is not served.
+// file is a file of the store. The digest ensures that a file that was changed or replaced is not
+// served.
 type file struct {
 	path, uri string
 	size      int64
@@ -74,14 +79,17 @@ type file struct {
 	temporary bool // may be deleted to make room
 }
 
-// Attach saves an attachment. If a temporary file cannot be written, the answer is still valid: Attach returns a warning.
+// Attach saves an attachment. If a temporary file cannot be written, the answer is still valid:
+// Attach returns a warning.
 func (f *Store) Attach(a Attachment) (brief.Saved, []brief.Flag) {
 	saved := f.Save(a)
 	saved.Required = a.Required
 	if saved.Err == nil || a.Required {
 		return saved, nil
 	}
-	return brief.Saved{}, []brief.Flag{{Flag: "file_not_saved", Severity: brief.Warning, Message: "What is left out of this answer could not be saved: " + cause(saved.Err)}}
+	return brief.Saved{},
+		[]brief.Flag{{Flag: "file_not_saved", Severity: brief.Warning,
+			Message: "What is left out of this answer could not be saved: " + cause(saved.Err)}}
 }
 
 // cause returns the text of an error on one line, without the path, which a client need not know.
@@ -100,7 +108,10 @@ func (f *Store) Save(a Attachment) brief.Saved {
 	if err != nil {
 		return brief.Saved{Err: err}
 	}
-	write := func(name string, data []byte) (string, error) { return f.write(name, data, !a.Required) }
+	write := func(name string, data []byte) (string,
+		error) {
+		return f.write(name, data, !a.Required)
+	}
 	exact, ok := a.Result.([]byte)
 	if !ok {
 		return brief.Save(a.Result, name, write)
@@ -131,7 +142,8 @@ func (f *Store) write(name string, data []byte, temporary bool) (string, error) 
 	if err := durable.Create(path, data, 0o600); err != nil {
 		return "", err
 	}
-	f.register(&file{path: path, size: int64(len(data)), digest: sha256.Sum256(data), temporary: temporary})
+	f.register(&file{path: path, size: int64(len(data)), digest: sha256.Sum256(data),
+		temporary: temporary})
 	return path, nil
 }
 
@@ -146,7 +158,9 @@ func (f *Store) sweep(dir string) {
 	}
 	for _, entry := range entries {
 		info, err := entry.Info()
-		if err != nil || !info.Mode().IsRegular() || !strings.HasPrefix(entry.Name(), temporaryPrefix) || f.now().Sub(info.ModTime()) < keepDays*24*time.Hour {
+		if err != nil || !info.Mode().IsRegular() ||
+			!strings.HasPrefix(entry.Name(), temporaryPrefix) ||
+			f.now().Sub(info.ModTime()) < keepDays*24*time.Hour {
 			continue
 		}
 		if err := durable.Remove(filepath.Join(dir, entry.Name())); err != nil {
@@ -180,7 +194,8 @@ func (f *Store) register(added *file) {
 	defer f.mu.Unlock()
 	f.written = append(f.written, added)
 	f.server.AddResource(&mcp.Resource{
-		URI: added.uri, Name: filepath.Base(added.path), MIMEType: "application/json", Size: added.size,
+		URI: added.uri, Name: filepath.Base(added.path), MIMEType: "application/json",
+		Size:        added.size,
 		Description: "The complete result of a call.",
 	}, func(_ context.Context, request *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 		return added.read(request.Params.URI)
@@ -217,16 +232,19 @@ func URI(path string) string {
 // read returns the content of the file if it is unchanged.
 func (w *file) read(uri string) (*mcp.ReadResourceResult, error) {
 	if w.size > maxRead {
-		return nil, fmt.Errorf("the file has %d bytes, too many for a message: read it from disk", w.size)
+		return nil, fmt.Errorf("the file has %d bytes, too many for a message: read it from disk",
+			w.size)
 	}
 	data, err := w.bytes()
 	if err != nil || sha256.Sum256(data) != w.digest {
 		return nil, mcp.ResourceNotFoundError(uri)
 	}
-	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: "application/json", Text: string(data)}}}, nil
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri,
+		MIMEType: "application/json", Text: string(data)}}}, nil
 }
 
-// bytes reads the file. It does not open what is no longer a regular file: opening a pipe could block.
+// bytes reads the file. It does not open what is no longer a regular file: opening a pipe could
+// block.
 func (w *file) bytes() ([]byte, error) {
 	info, err := os.Lstat(w.path)
 	if err != nil {
@@ -249,7 +267,8 @@ func (f *Store) Link(path string) mcp.Content {
 	defer f.mu.Unlock()
 	for _, w := range f.written {
 		if w.path == path {
-			return &mcp.ResourceLink{URI: w.uri, Name: filepath.Base(w.path), Title: "Complete result", MIMEType: "application/json", Size: &w.size}
+			return &mcp.ResourceLink{URI: w.uri, Name: filepath.Base(w.path),
+				Title: "Complete result", MIMEType: "application/json", Size: &w.size}
 		}
 	}
 	return nil

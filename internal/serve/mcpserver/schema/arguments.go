@@ -19,7 +19,10 @@ type ArgumentError struct{ Reason string }
 
 func (e *ArgumentError) Error() string { return "invalid arguments: " + e.Reason }
 
-func invalid(format string, args ...any) error { return &ArgumentError{fmt.Sprintf(format, args...)} }
+func invalid(format string,
+	args ...any) error {
+	return &ArgumentError{fmt.Sprintf(format, args...)}
+}
 
 // Arguments checks the arguments of a tool.
 type Arguments struct {
@@ -37,11 +40,13 @@ func NewArguments(input *jsonschema.Schema, aliases map[string]string) (*Argumen
 	return &Arguments{resolved, slices.Sorted(maps.Keys(input.Properties)), aliases}, nil
 }
 
-// Check validates arguments and returns them with defaults filled in. The error is a *[ArgumentError].
+// Check validates arguments and returns them with defaults filled in. The error is a
+// *[ArgumentError].
 func (a *Arguments) Check(arguments json.RawMessage) (json.RawMessage, error) {
 	given, exact := map[string]any{}, map[string]json.RawMessage{}
 	if text := bytes.TrimSpace(arguments); len(text) > 0 && string(text) != "null" {
-		if err := errors.Join(json.Unmarshal(text, &given), json.Unmarshal(text, &exact)); err != nil {
+		if err := errors.Join(json.Unmarshal(text, &given),
+			json.Unmarshal(text, &exact)); err != nil {
 			return nil, invalid("the arguments must be a JSON object")
 		}
 	}
@@ -58,7 +63,8 @@ func (a *Arguments) Check(arguments json.RawMessage) (json.RawMessage, error) {
 		delete(exact, name)
 	}
 	for name, value := range given {
-		if value == nil { // null is the same as absent: many clients send it for arguments that they do not set
+		// null is the same as absent: many clients send it for arguments that they do not set
+		if value == nil {
 			delete(given, name)
 			delete(exact, name)
 		}

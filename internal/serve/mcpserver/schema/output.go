@@ -22,7 +22,8 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]T(l))
 }
 
-// Brief returns the schema of an agent brief whose snapshot is an S. It is derived from the fields of S and their jsonschema tags.
+// Brief returns the schema of an agent brief whose snapshot is an S. It is derived from the fields
+// of S and their jsonschema tags.
 func Brief[S any]() *jsonschema.Schema {
 	snapshot, err := jsonschema.For[S](nil)
 	if err != nil {
@@ -30,20 +31,23 @@ func Brief[S any]() *jsonschema.Schema {
 	}
 	shorten(snapshot)
 	useRefs(snapshot)
-	// Together these two require exactly the listed keys. Listing them again as required would double the length.
+	// Together these two require exactly the listed keys. Listing them again as required would
+	// double the length.
 	keys := len(snapshot.Properties)
 	snapshot.MinProperties, snapshot.AdditionalProperties = &keys, never()
 	return briefOf(snapshot)
 }
 
-// AnyFormat returns the schema of a tool that answers in all formats. Only the formats agent and report have a fixed form; the
-// documentation of the tool describes the others (summary, full).
+// AnyFormat returns the schema of a tool that answers in all formats. Only the formats agent and
+// report have a fixed form; the documentation of the tool describes the others (summary, full).
 func AnyFormat() *jsonschema.Schema {
 	agent := briefOf(&jsonschema.Schema{Required: []string{"status", "verdict", "error_kind"}})
-	report := object(map[string]*jsonschema.Schema{"format": constant(brief.FormatReport)}, "format", "report", "file_path")
+	report := object(map[string]*jsonschema.Schema{"format": constant(brief.FormatReport)},
+		"format", "report", "file_path")
 	// Not {"format": false}: some clients refuse a boolean as the schema of a property.
 	result := &jsonschema.Schema{Not: &jsonschema.Schema{Required: []string{"format"}}}
-	s := object(map[string]*jsonschema.Schema{"status": agent.Properties["status"], "file_path": agent.Properties["file_path"]}, "status")
+	s := object(map[string]*jsonschema.Schema{"status": agent.Properties["status"],
+		"file_path": agent.Properties["file_path"]}, "status")
 	// The common part is stated once.
 	delete(agent.Properties, "status")
 	delete(agent.Properties, "file_path")
@@ -52,11 +56,13 @@ func AnyFormat() *jsonschema.Schema {
 	return s
 }
 
-// useRefs replaces the item schema of a list by a reference if it equals the schema of another property.
+// useRefs replaces the item schema of a list by a reference if it equals the schema of another
+// property.
 func useRefs(snapshot *jsonschema.Schema) {
 	for _, p := range snapshot.Properties {
 		for name, other := range snapshot.Properties {
-			if p.Items != nil && p.Items.Properties != nil && maps.EqualFunc(p.Items.Properties, other.Properties, sameType) {
+			if p.Items != nil && p.Items.Properties != nil &&
+				maps.EqualFunc(p.Items.Properties, other.Properties, sameType) {
 				p.Items = &jsonschema.Schema{Ref: "#/properties/snapshot/properties/" + name}
 				break
 			}
@@ -69,9 +75,11 @@ func sameType(a, b *jsonschema.Schema) bool {
 }
 
 func briefOf(snapshot *jsonschema.Schema) *jsonschema.Schema {
-	flag := &jsonschema.Schema{Required: []string{"flag", "severity", "message"}} // the server's instructions explain them
+	// the server's instructions explain them
+	flag := &jsonschema.Schema{Required: []string{"flag", "severity", "message"}}
 	return object(map[string]*jsonschema.Schema{
-		"status": statuses(), "format": constant(brief.FormatAgent), "snapshot": snapshot, "flags": {Type: "array", Items: flag}, "file_path": path(),
+		"status": statuses(), "format": constant(brief.FormatAgent), "snapshot": snapshot,
+		"flags": {Type: "array", Items: flag}, "file_path": path(),
 	}, "status", "format", "snapshot", "flags", "file_path")
 }
 
@@ -80,7 +88,8 @@ func object(properties map[string]*jsonschema.Schema, required ...string) *jsons
 }
 
 func statuses() *jsonschema.Schema {
-	return &jsonschema.Schema{Enum: anySlice([]brief.Status{brief.StatusSuccess, brief.StatusError})}
+	return &jsonschema.Schema{Enum: anySlice([]brief.Status{brief.StatusSuccess,
+		brief.StatusError})}
 }
 
 func constant(format brief.Format) *jsonschema.Schema {
@@ -89,8 +98,9 @@ func constant(format brief.Format) *jsonschema.Schema {
 
 func path() *jsonschema.Schema { return &jsonschema.Schema{Types: []string{"null", "string"}} }
 
-// shorten shortens an inferred schema. Lists are never null, because of [List]. An object that has only counts, such as one per phase, need
-// not list its properties. Required properties are stated only for the snapshot itself.
+// shorten shortens an inferred schema. Lists are never null, because of [List]. An object that has
+// only counts, such as one per phase, need not list its properties. Required properties are stated
+// only for the snapshot itself.
 func shorten(s *jsonschema.Schema) {
 	if slices.Equal(s.Types, []string{"null", "array"}) {
 		s.Type, s.Types = "array", nil
@@ -105,6 +115,7 @@ func shorten(s *jsonschema.Schema) {
 		onlyCounts = onlyCounts && p.Type == "integer" && p.Description == ""
 	}
 	if onlyCounts {
-		s.Properties, s.PropertyOrder, s.AdditionalProperties = nil, nil, &jsonschema.Schema{Type: "integer"}
+		s.Properties, s.PropertyOrder, s.AdditionalProperties = nil, nil,
+			&jsonschema.Schema{Type: "integer"}
 	}
 }

@@ -1,5 +1,5 @@
-// Package schema builds the JSON schemas of a tool's arguments and answers, and checks arguments. The schemas are short, because every
-// agent reads all of them when it connects.
+// Package schema builds the JSON schemas of a tool's arguments and answers, and checks arguments.
+// The schemas are short, because every agent reads all of them when it connects.
 package schema
 
 import (
@@ -49,15 +49,18 @@ func (p Property) MinLength(length int) Property {
 
 // Text returns a text argument of at most limit characters.
 func Text(name string, limit int, description string) Property {
-	return Property{name, false, &jsonschema.Schema{Type: "string", MaxLength: &limit, Description: description}}
+	return Property{name, false, &jsonschema.Schema{Type: "string", MaxLength: &limit,
+		Description: description}}
 }
 
-// ID returns an argument that is an id. The pattern covers most of signalbox.CheckID; the rules check the rest.
+// ID returns an argument that is an id. The pattern covers most of signalbox.CheckID; the rules
+// check the rest.
 func ID(name, description string) Property {
 	return Text(name, 64, description).Pattern(`^[A-Za-z0-9][\w.-]*$`)
 }
 
-// Work returns an argument that names a work item: its id, or PLAN/TASK. The rules check which it is.
+// Work returns an argument that names a work item: its id, or PLAN/TASK. The rules check which it
+// is.
 func Work(name, description string) Property {
 	return Text(name, 129, description).Pattern(`^[\w/][\w./-]*$`)
 }
@@ -69,7 +72,8 @@ func Day(name, description string) Property {
 
 // Integer returns an integer argument.
 func Integer(name string, minimum, maximum float64, description string) Property {
-	return Property{name, false, &jsonschema.Schema{Type: "integer", Minimum: &minimum, Maximum: &maximum, Description: description}}
+	return Property{name, false, &jsonschema.Schema{Type: "integer", Minimum: &minimum,
+		Maximum: &maximum, Description: description}}
 }
 
 // maxSequence is the largest integer that every JSON implementation represents exactly.
@@ -81,7 +85,8 @@ func Sequence(name, description string) Property { return Integer(name, 1, maxSe
 // Amount returns an argument that is an amount of money or a quantity.
 func Amount(name, description string) Property {
 	minimum, maximum := 0.0, 1e15
-	return Property{name, false, &jsonschema.Schema{Type: "number", Minimum: &minimum, Maximum: &maximum, Description: description}}
+	return Property{name, false, &jsonschema.Schema{Type: "number", Minimum: &minimum,
+		Maximum: &maximum, Description: description}}
 }
 
 // Bool returns a boolean argument.
@@ -91,7 +96,8 @@ func Bool(name, description string) Property {
 
 // Choice returns an argument that is one of the given values.
 func Choice[T ~string](name string, values []T, description string) Property {
-	return Property{name, false, &jsonschema.Schema{Type: "string", Enum: anySlice(values), Description: description}}
+	return Property{name, false, &jsonschema.Schema{Type: "string", Enum: anySlice(values),
+		Description: description}}
 }
 
 func anySlice[T any](values []T) []any {
@@ -102,26 +108,34 @@ func anySlice[T any](values []T) []any {
 	return all
 }
 
-// TextList returns an argument that is a list of at most maxItems texts of at most limit characters each.
+// TextList returns an argument that is a list of at most maxItems texts of at most limit characters
+// each.
 func TextList(name string, maxItems, limit int, description string) Property {
 	item := &jsonschema.Schema{Type: "string", MaxLength: &limit}
-	return Property{name, false, &jsonschema.Schema{Type: "array", Items: item, MaxItems: &maxItems, Description: description}}
+	return Property{name, false, &jsonschema.Schema{Type: "array", Items: item, MaxItems: &maxItems,
+		Description: description}}
 }
 
 // ObjectList returns an argument that is a list of at most maxItems objects.
 func ObjectList(name string, maxItems int, item *jsonschema.Schema, description string) Property {
-	return Property{name, false, &jsonschema.Schema{Type: "array", MaxItems: &maxItems, Items: item, Description: description}}
+	return Property{name, false, &jsonschema.Schema{Type: "array", MaxItems: &maxItems, Items: item,
+		Description: description}}
 }
 
-// Labels returns an argument that is an object of at most maxLabels texts, with names of at most nameLimit characters.
+// Labels returns an argument that is an object of at most maxLabels texts, with names of at most
+// nameLimit characters.
 func Labels(name string, maxLabels, nameLimit, limit int, description string) Property {
-	return Property{name, false, &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "string", MaxLength: &limit},
-		PropertyNames: &jsonschema.Schema{MaxLength: &nameLimit}, MaxProperties: &maxLabels, Description: description}}
+	return Property{name, false,
+		&jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "string",
+			MaxLength: &limit},
+			PropertyNames: &jsonschema.Schema{MaxLength: &nameLimit}, MaxProperties: &maxLabels,
+			Description: description}}
 }
 
 // Object returns the schema of an object that has only the given properties.
 func Object(properties ...Property) *jsonschema.Schema {
-	s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, AdditionalProperties: never()}
+	s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{},
+		AdditionalProperties: never()}
 	for _, p := range properties {
 		s.Properties[p.Name] = p.Schema
 		s.PropertyOrder = append(s.PropertyOrder, p.Name)

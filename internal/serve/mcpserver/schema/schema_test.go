@@ -12,8 +12,10 @@ import (
 func arguments(t *testing.T) *Arguments {
 	t.Helper()
 	a, err := NewArguments(Object(
-		ID("work", "w").Require(), Amount("min_loss", "m"), Text("account_id", 8, "a"), Day("as_of", "d"), Choice("format", []string{"agent", "full"}, "f").Default("agent"),
-		Bool("check", "c").Default(true), TextList("issues", 2, 3, "i").MinLength(1), Labels("details", 1, 3, 3, "d"), Sequence("epoch", "e"),
+		ID("work", "w").Require(), Amount("min_loss", "m"), Text("account_id", 8, "a"),
+		Day("as_of", "d"), Choice("format", []string{"agent", "full"}, "f").Default("agent"),
+		Bool("check", "c").Default(true), TextList("issues", 2, 3, "i").MinLength(1),
+		Labels("details", 1, 3, 3, "d"), Sequence("epoch", "e"),
 		ObjectList("tasks", 1, Object(ID("id", "i").Require()), "t"),
 	), map[string]string{"account": "account_id"})
 	if err != nil {
@@ -65,7 +67,8 @@ func TestCheckErrors(t *testing.T) {
 		`{"work":"w","` + long + `":1}`:               `unknown argument "xxx`,
 	} {
 		_, err := a.Check(json.RawMessage(in))
-		if misfit := (*ArgumentError)(nil); !errors.As(err, &misfit) || !strings.Contains(err.Error(), want) || len(err.Error()) > 500 {
+		if misfit := (*ArgumentError)(nil); !errors.As(err, &misfit) ||
+			!strings.Contains(err.Error(), want) || len(err.Error()) > 500 {
 			t.Errorf("%.80s: %v; want %q", in, err, want)
 		}
 	}
@@ -73,7 +76,8 @@ func TestCheckErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := none.Check(json.RawMessage(`{"x":1}`)); err == nil || !strings.Contains(err.Error(), "takes no arguments") {
+	if _, err := none.Check(json.RawMessage(`{"x":1}`)); err == nil ||
+		!strings.Contains(err.Error(), "takes no arguments") {
 		t.Errorf("an argument for a tool without arguments: %v", err)
 	}
 	if _, err := Decode[struct{ Work int }](json.RawMessage(`{"work":"w"}`)); err == nil {

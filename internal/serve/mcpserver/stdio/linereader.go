@@ -92,7 +92,8 @@ func (l *lineReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads a line, without surrounding white space. whole is false, and the line incomplete, if it is too long.
+// next reads a line, without surrounding white space. whole is false, and the line incomplete, if
+// it is too long.
 func (l *lineReader) next() (line []byte, whole bool, err error) {
 	whole = true
 	for {
@@ -104,19 +105,23 @@ func (l *lineReader) next() (line []byte, whole bool, err error) {
 			continue
 		}
 		if !whole {
-			return append(line, '.'), false, err // not empty, even if the first part was already too long
+			// not empty, even if the first part was already too long
+			return append(line, '.'), false, err
 		}
 		return bytes.TrimSpace(line), whole, err
 	}
 }
 
-// accept makes a line the current one if it is a message or a batch, and otherwise answers it with an error.
+// accept makes a line the current one if it is a message or a batch, and otherwise answers it with
+// an error.
 func (l *lineReader) accept(line []byte, whole bool) error {
 	if !whole {
-		return l.out.writeError(jsonrpc.CodeParseError, nil, fmt.Sprintf("the line is too long: %d bytes is the limit", l.limit))
+		return l.out.writeError(jsonrpc.CodeParseError, nil,
+			fmt.Sprintf("the line is too long: %d bytes is the limit", l.limit))
 	}
 	if !json.Valid(line) {
-		return l.out.writeError(jsonrpc.CodeParseError, nil, "the line is not JSON: write one message per line")
+		return l.out.writeError(jsonrpc.CodeParseError, nil,
+			"the line is not JSON: write one message per line")
 	}
 	err := checkBatch(line)
 	if line[0] != '[' {
@@ -129,7 +134,8 @@ func (l *lineReader) accept(line []byte, whole bool) error {
 	return nil
 }
 
-// checkBatch rejects batches that the SDK does not answer: those that contain anything but calls with distinct ids.
+// checkBatch rejects batches that the SDK does not answer: those that contain anything but calls
+// with distinct ids.
 func checkBatch(line []byte) error {
 	var batch []json.RawMessage
 	if err := json.Unmarshal(line, &batch); err != nil || len(batch) == 0 {
@@ -155,7 +161,8 @@ func idOf(line []byte) json.RawMessage {
 	var message struct {
 		ID json.RawMessage `json:"id"`
 	}
-	if json.Unmarshal(line, &message) != nil || len(message.ID) == 0 || !strings.ContainsRune(`"-0123456789`, rune(message.ID[0])) {
+	if json.Unmarshal(line, &message) != nil || len(message.ID) == 0 ||
+		!strings.ContainsRune(`"-0123456789`, rune(message.ID[0])) {
 		return nil
 	}
 	return message.ID

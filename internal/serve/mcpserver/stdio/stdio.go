@@ -1,6 +1,7 @@
-// Package stdio is an MCP transport over standard input and output, with one message per line. Unlike the SDK's transport it answers
-// every call before it reports the end of the input, so that a shell pipe that writes its calls and closes gets its answers, and it
-// answers a line that is not a message with an error and continues with the next line.
+// Package stdio is an MCP transport over standard input and output, with one message per line.
+// Unlike the SDK's transport it answers every call before it reports the end of the input, so that
+// a shell pipe that writes its calls and closes gets its answers, and it answers a line that is not
+// a message with an error and continues with the next line.
 package stdio
 
 import (
@@ -27,11 +28,13 @@ func New(in io.Reader, out io.Writer, maxLine int) mcp.Transport {
 // Connect implements [mcp.Transport].
 func (t *transport) Connect(ctx context.Context) (mcp.Connection, error) {
 	// lineReader limits the length of lines.
-	inner, err := (&mcp.IOTransport{Reader: io.NopCloser(t.in), Writer: t.out, MaxLineLength: -1}).Connect(ctx)
+	inner, err := (&mcp.IOTransport{Reader: io.NopCloser(t.in), Writer: t.out,
+		MaxLineLength: -1}).Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &connection{Connection: inner, out: t.out, pending: map[jsonrpc.ID]bool{}, answered: make(chan struct{}, 1), closed: make(chan struct{})}, nil
+	return &connection{Connection: inner, out: t.out, pending: map[jsonrpc.ID]bool{},
+		answered: make(chan struct{}, 1), closed: make(chan struct{})}, nil
 }
 
 // connection delays the end of its input until all calls are answered.
@@ -47,8 +50,8 @@ type connection struct {
 	closed    chan struct{}
 }
 
-// Read returns the next message. It answers messages that the SDK rejects, such as a batch that reuses the id of a pending call, with an
-// error, and continues.
+// Read returns the next message. It answers messages that the SDK rejects, such as a batch that
+// reuses the id of a pending call, with an error, and continues.
 func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		c.wait(ctx, maxPending-1)
@@ -56,7 +59,8 @@ func (c *connection) Read(ctx context.Context) (jsonrpc.Message, error) {
 		if err == io.EOF {
 			c.wait(ctx, 0)
 		}
-		if broken := (*streamError)(nil); err == nil || err == io.EOF || ctx.Err() != nil || errors.As(err, &broken) {
+		if broken := (*streamError)(nil); err == nil || err == io.EOF || ctx.Err() != nil ||
+			errors.As(err, &broken) {
 			c.addPending(message)
 			return message, err
 		}
@@ -75,10 +79,12 @@ func (c *connection) addPending(message jsonrpc.Message) {
 	}
 }
 
-// maxPending is how many calls are answered at the same time. Others wait in the stream, so that a client cannot use up the memory.
+// maxPending is how many calls are answered at the same time. Others wait in the stream, so that a
+// client cannot use up the memory.
 const maxPending = 16
 
-// wait returns when at most the given number of calls are not answered, the connection is closed, or ctx is done.
+// wait returns when at most the given number of calls are not answered, the connection is closed,
+// or ctx is done.
 func (c *connection) wait(ctx context.Context, most int) {
 	for {
 		c.mu.Lock()

@@ -58,7 +58,8 @@ func refusal(t *testing.T, line string) string {
 			Message string
 		}
 	}
-	if err := json.Unmarshal([]byte(line), &message); err != nil || message.Version != "2.0" || message.Error.Message == "" || len(line) > 1000 {
+	if err := json.Unmarshal([]byte(line), &message); err != nil || message.Version != "2.0" ||
+		message.Error.Message == "" || len(line) > 1000 {
 		t.Errorf("no refusal: %v, %s", err, line)
 	}
 	return fmt.Sprintf("%v %d", message.ID, message.Error.Code)
@@ -78,25 +79,40 @@ func TestRead(t *testing.T) {
 		"no JSON":                {call + "\n{\n" + note + "\n", "a b", "<nil> -32700"},
 		"two on a line":          {call + note + "\n" + note + "\n", "b", "<nil> -32700"},
 		"half a line at the end": {call + "\n" + call[:9], "a", "<nil> -32700"},
-		"too long":               {call + "\n" + long + "yy\n" + note + "\n", "a b", "<nil> -32700"},
-		"too long, and JSON":     {`{"jsonrpc":"2.0","method":"` + long + `"}` + "\n" + note + "\n", "b", "<nil> -32700"},
-		"too long at the end":    {call + "\n" + long + long, "a", "<nil> -32700"},
-		"as long as may be":      {`{"jsonrpc":"2.0","method":"` + strings.Repeat("m", maxLine-30) + `"}` + "\n" + note, strings.Repeat("m", maxLine-30) + " b", ""},
-		"no message":             {"7\n{}\n\"x\"\nnull\n" + call + "\n", "a", "<nil> -32600,<nil> -32600,<nil> -32600,<nil> -32600"},
-		"no version":             {`{"id":5,"method":"a"}` + "\n" + `{"id":"six","method":"a"}` + "\n" + call + "\n", "a", "5 -32600,six -32600"},
-		"an id that is none":     {`{"jsonrpc":"2.0","id":{"x":1},"method":"a"}` + "\n" + call + "\n", "a", "<nil> -32600"},
-		"empty batch":            {"[]\n" + call + "\n", "a", "<nil> -32600"},
-		"batch of nonsense":      {"[1,2]\n[" + call + "," + call + "]\n" + note + "\n", "b", "<nil> -32600,<nil> -32600"},
-		"batch with a note":      {"[" + call + "," + note + "]\n" + note + "\n", "b", "<nil> -32600"},
-		"batches of one id":      {"[" + call + "]\n[" + call + "]\n" + note + "\n", "a b", "<nil> -32600"},
-		"batch":                  {"[" + call + `,{"jsonrpc":"2.0","id":2,"method":"c"}]` + "\n", "a c", ""},
-		"deep":                   {strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + "\n" + call + "\n", "a", "<nil> -32700"},
-		"a response":             {`{"jsonrpc":"2.0","id":9,"result":{}}` + "\n" + note + "\n", "response b", ""},
+		"too long": {call + "\n" + long + "yy\n" + note + "\n", "a b",
+			"<nil> -32700"},
+		"too long, and JSON": {`{"jsonrpc":"2.0","method":"` + long + `"}` + "\n" + note + "\n",
+			"b", "<nil> -32700"},
+		"too long at the end": {call + "\n" + long + long, "a", "<nil> -32700"},
+		"as long as may be": {`{"jsonrpc":"2.0","method":"` + strings.Repeat("m", maxLine-30) +
+			`"}` + "\n" + note, strings.Repeat("m", maxLine-30) + " b", ""},
+		"no message": {"7\n{}\n\"x\"\nnull\n" + call + "\n", "a",
+			"<nil> -32600,<nil> -32600,<nil> -32600,<nil> -32600"},
+		"no version": {`{"id":5,"method":"a"}` + "\n" + `{"id":"six","method":"a"}` +
+			"\n" + call + "\n", "a", "5 -32600,six -32600"},
+		"an id that is none": {`{"jsonrpc":"2.0","id":{"x":1},"method":"a"}` + "\n" + call +
+			"\n", "a", "<nil> -32600"},
+		"empty batch": {"[]\n" + call + "\n", "a", "<nil> -32600"},
+		"batch of nonsense": {"[1,2]\n[" + call + "," + call + "]\n" + note + "\n", "b",
+			"<nil> -32600,<nil> -32600"},
+		"batch with a note": {"[" + call + "," + note + "]\n" + note + "\n", "b",
+			"<nil> -32600"},
+		"batches of one id": {"[" + call + "]\n[" + call + "]\n" + note + "\n", "a b",
+			"<nil> -32600"},
+		"batch": {"[" + call + `,{"jsonrpc":"2.0","id":2,"method":"c"}]` + "\n",
+			"a c", ""},
+		"deep": {strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + "\n" +
+			call + "\n", "a", "<nil> -32700"},
+		"a response": {`{"jsonrpc":"2.0","id":9,"result":{}}` + "\n" + note + "\n",
+			"response b", ""},
 	} {
-		for _, in := range []io.Reader{strings.NewReader(tt.in), iotest.HalfReader(strings.NewReader(tt.in))} {
+		for _, in := range []io.Reader{strings.NewReader(tt.in),
+			iotest.HalfReader(strings.NewReader(tt.in))} {
 			methods, refused, err := heard(t, in)
-			if got := strings.Join(methods, " "); err != io.EOF || got != tt.methods || strings.Join(refused, ",") != tt.refused {
-				t.Errorf("%s: heard %.100q, refused %v, %v; want %.100q, %v", name, got, refused, err, tt.methods, tt.refused)
+			if got := strings.Join(methods, " "); err != io.EOF || got != tt.methods ||
+				strings.Join(refused, ",") != tt.refused {
+				t.Errorf("%s: heard %.100q, refused %v, %v; want %.100q, %v", name, got, refused,
+					err, tt.methods, tt.refused)
 			}
 		}
 	}
@@ -105,15 +121,19 @@ func TestRead(t *testing.T) {
 // The error for a line that is too long does not call it invalid JSON.
 func TestLineTooLong(t *testing.T) {
 	var out bytes.Buffer
-	in := newLineReader(strings.NewReader(strings.Repeat("x", 100)+"\n"), &syncWriter{out: &out}, 99)
-	if text, err := io.ReadAll(in); err != nil || len(text) > 0 || !strings.Contains(out.String(), "too long: 99 bytes") {
+	in := newLineReader(strings.NewReader(strings.Repeat("x", 100)+"\n"), &syncWriter{out: &out},
+		99)
+	if text, err := io.ReadAll(in); err != nil || len(text) > 0 ||
+		!strings.Contains(out.String(), "too long: 99 bytes") {
 		t.Errorf("read %q, %v; answered %s", text, err, out.String())
 	}
 }
 
 func TestStreamError(t *testing.T) {
 	broken := errors.New("the disk is gone")
-	methods, _, err := heard(t, io.MultiReader(strings.NewReader(`{"jsonrpc":"2.0","method":"a"}`+"\n"), iotest.ErrReader(broken)))
+	methods, _, err := heard(t,
+		io.MultiReader(strings.NewReader(`{"jsonrpc":"2.0","method":"a"}`+"\n"),
+			iotest.ErrReader(broken)))
 	if !errors.Is(err, broken) || len(methods) != 1 {
 		t.Errorf("heard %v, %v", methods, err)
 	}
@@ -121,7 +141,8 @@ func TestStreamError(t *testing.T) {
 
 // FuzzRead checks that reading ends and that all answers are JSON.
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{"{}\n", `{"jsonrpc":"2.0","id":1,"method":"a"}` + "\n[", "[[],\n1", "\xff\n{\"id\":-1}"} {
+	for _, seed := range []string{"{}\n", `{"jsonrpc":"2.0","id":1,"method":"a"}` + "\n[",
+		"[[],\n1", "\xff\n{\"id\":-1}"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, in string) {
@@ -164,7 +185,8 @@ func TestPendingCallsAreLimited(t *testing.T) {
 		if read {
 			t.Errorf("call %d was read before another was answered", maxPending+1)
 		}
-		if err := c.Write(t.Context(), &jsonrpc.Response{ID: first.ID, Result: json.RawMessage("{}")}); err != nil {
+		if err := c.Write(t.Context(),
+			&jsonrpc.Response{ID: first.ID, Result: json.RawMessage("{}")}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

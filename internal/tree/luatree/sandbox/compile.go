@@ -10,8 +10,8 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// Limits of source code. They keep the compiler from exhausting the Go stack or the memory, and from the cases that it
-// gets wrong.
+// Limits of source code. They keep the compiler from exhausting the Go stack or the memory, and
+// from the cases that it gets wrong.
 const (
 	MaxSource    = 1 << 20
 	maxNesting   = 500
@@ -24,11 +24,13 @@ const (
 func compile(file, source string) (proto *lua.FunctionProto, fail *Error) {
 	defer func() {
 		if p := recover(); p != nil {
-			proto, fail = nil, &Error{File: file, Line: 1, Msg: Clean(fmt.Sprintf("the compiler failed: %v", p))}
+			proto, fail = nil, &Error{File: file, Line: 1,
+				Msg: Clean(fmt.Sprintf("the compiler failed: %v", p))}
 		}
 	}()
 	if len(source) > MaxSource {
-		return nil, &Error{File: file, Line: 1, Msg: fmt.Sprintf("file larger than %d bytes", MaxSource)}
+		return nil, &Error{File: file, Line: 1, Msg: fmt.Sprintf("file larger than %d bytes",
+			MaxSource)}
 	}
 	if strings.HasPrefix(source, "#") { // #!/usr/bin/env lua
 		_, rest, _ := strings.Cut(source, "\n")
@@ -78,7 +80,8 @@ func syntaxError(file, source string, err error) *Error {
 		if first {
 			why = "is a comma or bracket missing before it?"
 		}
-		e.Msg = fmt.Sprintf("syntax error near '%s' (column %d): %s", Shorten(pe.Token), column, why)
+		e.Msg = fmt.Sprintf("syntax error near '%s' (column %d): %s", Shorten(pe.Token), column,
+			why)
 	case errors.As(err, &ce):
 		e.Line = max(ce.Line, 1)
 		e.Msg = ce.Message
@@ -89,8 +92,9 @@ func syntaxError(file, source string, err error) *Error {
 	return e
 }
 
-// findToken returns the column where the token that ends at end begins, where the parser stopped. first reports whether it is
-// the first token of its line; then the mistake may be in the line before.
+// findToken returns the column where the token that ends at end begins, where the parser stopped.
+// first reports whether it is the first token of its line; then the mistake may be in the line
+// before.
 func findToken(source string, end ast.Position) (column int, first bool) {
 	sc := parse.NewScanner(strings.NewReader(source), end.Source)
 	lx := &parse.Lexer{}

@@ -6,9 +6,10 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// Freeze ends loading. From then on, Lua code cannot change any table that exists. roots are the functions that will be
-// called. Freeze returns an error if they reach a function that assigns to a variable outside itself: such a variable
-// would keep state between calls, which a resumed run could not restore.
+// Freeze ends loading. From then on, Lua code cannot change any table that exists. roots are the
+// functions that will be called. Freeze returns an error if they reach a function that assigns to a
+// variable outside itself: such a variable would keep state between calls, which a resumed run
+// could not restore.
 func (s *Sandbox) Freeze(roots []*lua.LFunction) *Error {
 	w := &walker{s: s, seen: map[any]struct{}{}}
 	w.strict = true
@@ -19,8 +20,8 @@ func (s *Sandbox) Freeze(roots []*lua.LFunction) *Error {
 	if err := w.walk(); err != nil {
 		return err
 	}
-	// Functions that only the globals reach are never called, because code refers to a global by name (globalsOf). Their
-	// tables are frozen all the same.
+	// Functions that only the globals reach are never called, because code refers to a global by
+	// name (globalsOf). Their tables are frozen all the same.
 	w.strict = false
 	w.add(s.Globals)
 	if err := w.walk(); err != nil {
@@ -30,8 +31,8 @@ func (s *Sandbox) Freeze(roots []*lua.LFunction) *Error {
 	return nil
 }
 
-// walker visits all values that Lua code can reach. It uses a list instead of recursion, because a chain of tables may be
-// long.
+// walker visits all values that Lua code can reach. It uses a list instead of recursion, because a
+// chain of tables may be long.
 type walker struct {
 	s      *Sandbox
 	strict bool
@@ -97,7 +98,8 @@ func (w *walker) function(fn *lua.LFunction) *Error {
 		return nil
 	}
 	return &Error{File: fn.Proto.SourceName, Line: first.line,
-		Msg: fmt.Sprintf("variable '%s' is assigned by a function that is called later: %s", first.name, keepsNothing)}
+		Msg: fmt.Sprintf("variable '%s' is assigned by a function that is called later: %s",
+			first.name, keepsNothing)}
 }
 
 // globalsOf adds the globals that the code of a function refers to.
@@ -121,11 +123,12 @@ type assignment struct {
 	line int
 }
 
-// assigned returns the upvalues that a function assigns to, itself or in a function that it contains.
+// assigned returns the upvalues that a function assigns to, itself or in a function that it
+// contains.
 //
-// An instruction has its code in the upper 6 bits, then A (8 bits), C (9) and B (9); Bx is C and B together. The
-// instruction that creates a closure is followed by one instruction for each upvalue of the closure: MOVE for a local
-// variable of the current function, GETUPVAL for an upvalue of it.
+// An instruction has its code in the upper 6 bits, then A (8 bits), C (9) and B (9); Bx is C and B
+// together. The instruction that creates a closure is followed by one instruction for each upvalue
+// of the closure: MOVE for a local variable of the current function, GETUPVAL for an upvalue of it.
 func assigned(p *lua.FunctionProto) map[int]assignment {
 	found := map[int]assignment{}
 	for pc := 0; pc < len(p.Code); pc++ {

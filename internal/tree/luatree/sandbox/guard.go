@@ -10,19 +10,23 @@ import (
 	"signalbox/internal/text"
 )
 
-// maxArray bounds the length of a list. The instruction limit ends a call before it could make a list of that length.
+// maxArray bounds the length of a list. The instruction limit ends a call before it could make a
+// list of that length.
 const maxArray = 4 << 20
 
-// lowerArrays makes the interpreter store integer keys of maxArray and above, such as times and dates, in the hash part
-// of a table. By default it fills a list with nils up to 67 million entries. The bound is a variable of the
-// interpreter's package; it is set once, because sandboxes may be created concurrently.
+// lowerArrays makes the interpreter store integer keys of maxArray and above, such as times and
+// dates, in the hash part of a table. By default it fills a list with nils up to 67 million
+// entries. The bound is a variable of the interpreter's package; it is set once, because sandboxes
+// may be created concurrently.
 var lowerArrays = sync.OnceFunc(func() { lua.MaxArrayIndex = maxArray })
 
 const keepsNothing = "a tree's functions keep nothing between calls: write to the blackboard instead"
 
-// openGuards makes the functions available that rewritten code calls, and intercepts assignments to globals.
+// openGuards makes the functions available that rewritten code calls, and intercepts assignments to
+// globals.
 func (s *Sandbox) openGuards() {
-	s.Register(s.env, map[string]lua.LGFunction{guardConcat: s.concat, guardSet: s.setField, guardKey: s.checkKey})
+	s.Register(s.env, map[string]lua.LGFunction{guardConcat: s.concat, guardSet: s.setField,
+		guardKey: s.checkKey})
 	meta := s.Root.CreateTable(0, 2)
 	meta.RawSetString("__index", s.Globals)
 	meta.RawSetString("__newindex", s.Root.NewFunction(s.setGlobal))
@@ -66,13 +70,15 @@ func (s *Sandbox) setGlobal(L *lua.LState) int {
 func (s *Sandbox) setField(L *lua.LState) int {
 	object, key, value := L.Get(1), L.Get(2), L.Get(3)
 	t, ok := object.(*lua.LTable)
-	if ok && (t.Metatable == lua.LNil || t.RawGet(key) != lua.LNil || L.GetMetaField(t, "__newindex") == lua.LNil) {
+	if ok && (t.Metatable == lua.LNil || t.RawGet(key) != lua.LNil ||
+		L.GetMetaField(t, "__newindex") == lua.LNil) {
 		s.checkNotFrozen(L, t)
 		s.set(L, t, key, value)
 		return 0
 	}
 	if !ok && L.GetMetaField(object, "__newindex") == lua.LNil {
-		s.Raise(L, "attempt to index a %s value with key '%s'", object.Type(), text.Truncate(key.String(), maxQuoted))
+		s.Raise(L, "attempt to index a %s value with key '%s'", object.Type(),
+			text.Truncate(key.String(), maxQuoted))
 	}
 	L.SetTable(object, key, value) // an object that Go code made
 	return 0
@@ -85,7 +91,8 @@ func (s *Sandbox) checkNotFrozen(L *lua.LState, t *lua.LTable) {
 	}
 }
 
-// set assigns to a field. It counts the nils that the interpreter inserts before an index beyond the end of a list.
+// set assigns to a field. It counts the nils that the interpreter inserts before an index beyond
+// the end of a list.
 func (s *Sandbox) set(L *lua.LState, t *lua.LTable, key, value lua.LValue) {
 	k, isNumber := key.(lua.LNumber)
 	switch {

@@ -11,17 +11,20 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// removed lists the names of Lua 5.1 that a tree must not use, because they reach outside the sandbox, depend on time or
-// chance, load code, or change other code.
+// removed lists the names of Lua 5.1 that a tree must not use, because they reach outside the
+// sandbox, depend on time or chance, load code, or change other code.
 var removed = []string{
-	"_G", "collectgarbage", "coroutine", "debug", "dofile", "getfenv", "getmetatable", "io", "load", "loadfile",
-	"loadstring", "module", "newproxy", "os", "package", "print", "rawequal", "rawget", "rawset", "require",
+	"_G", "collectgarbage", "coroutine", "debug", "dofile", "getfenv", "getmetatable", "io", "load",
+	"loadfile",
+	"loadstring", "module", "newproxy", "os", "package", "print", "rawequal", "rawget", "rawset",
+	"require",
 	"setfenv", "setmetatable", "xpcall",
 	"string.dump", "string.gfind", "math.random", "math.randomseed",
 	"table.foreach", "table.foreachi", "table.getn", "table.setn",
 }
 
-// openLibraries opens the interpreter's own library where it is correct and its cost is bounded, and ours for the rest.
+// openLibraries opens the interpreter's own library where it is correct and its cost is bounded,
+// and ours for the rest.
 func (s *Sandbox) openLibraries() {
 	L := s.Root
 	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenString, lua.OpenMath} {
@@ -30,10 +33,12 @@ func (s *Sandbox) openLibraries() {
 	}
 	original := L.G.Global
 	s.Globals = L.CreateTable(0, 64)
-	L.G.Global, L.G.Registry = s.Globals, L.CreateTable(0, 0) // the registry has every library too, for require
+	// the registry has every library too, for require
+	L.G.Global, L.G.Registry = s.Globals, L.CreateTable(0, 0)
 
 	s.copyFunctions(s.Globals, original, "ipairs", "next", "pairs", "select", "type")
-	s.Register(s.Globals, map[string]lua.LGFunction{"assert": s.assert, "error": s.error, "pcall": s.pcall,
+	s.Register(s.Globals, map[string]lua.LGFunction{"assert": s.assert, "error": s.error,
+		"pcall":    s.pcall,
 		"tonumber": s.tonumber, "tostring": s.tostring, "unpack": s.unpack})
 
 	mathLib := original.RawGetString("math").(*lua.LTable)
@@ -42,7 +47,8 @@ func (s *Sandbox) openLibraries() {
 	mathLib.RawSetString("huge", lua.LNumber(math.Inf(1)))
 
 	s.strings = L.CreateTable(0, 16)
-	s.copyFunctions(s.strings, original.RawGetString("string").(*lua.LTable), "len", "reverse", "sub")
+	s.copyFunctions(s.strings, original.RawGetString("string").(*lua.LTable), "len", "reverse",
+		"sub")
 	s.Register(s.strings, s.stringLibrary())
 	methods := L.CreateTable(0, 1)
 	methods.RawSetString("__index", s.strings)
@@ -52,7 +58,8 @@ func (s *Sandbox) openLibraries() {
 	s.Register(tables, s.tableLibrary())
 
 	s.explainMissing(s.Globals, "")
-	for name, library := range map[string]*lua.LTable{"math": mathLib, "string": s.strings, "table": tables} {
+	for name, library := range map[string]*lua.LTable{"math": mathLib, "string": s.strings,
+		"table": tables} {
 		s.Globals.RawSetString(name, library)
 		s.explainMissing(library, name+".")
 	}
@@ -71,8 +78,8 @@ func (s *Sandbox) Register(t *lua.LTable, fns map[string]lua.LGFunction) {
 	}
 }
 
-// explainMissing makes it an error to use a removed name. Reading a global that was never assigned is an error too:
-// otherwise a misspelled name would silently remove a child from a node.
+// explainMissing makes it an error to use a removed name. Reading a global that was never assigned
+// is an error too: otherwise a misspelled name would silently remove a child from a node.
 func (s *Sandbox) explainMissing(t *lua.LTable, prefix string) {
 	meta := s.Root.CreateTable(0, 1)
 	meta.RawSetString("__index", s.Root.NewFunction(func(L *lua.LState) int {
@@ -126,8 +133,9 @@ func (s *Sandbox) error(L *lua.LState) int {
 	return 0
 }
 
-// pcall calls a function in a new state. In the same state, the interpreter would separate the callers' variables from
-// the closures that share them when there is an error. Exceeded limits and failures of the interpreter are not caught.
+// pcall calls a function in a new state. In the same state, the interpreter would separate the
+// callers' variables from the closures that share them when there is an error. Exceeded limits and
+// failures of the interpreter are not caught.
 func (s *Sandbox) pcall(L *lua.LState) int {
 	fn, ok := L.CheckAny(1).(*lua.LFunction)
 	if !ok {
@@ -137,7 +145,8 @@ func (s *Sandbox) pcall(L *lua.LState) int {
 	}
 	s.Spend(L, 200)
 	if len(s.outer) >= maxProtected || 2*len(s.outer)+2 >= s.limits.Depth {
-		s.meter.exceed("stack overflow: more than %d nested pcalls", min(maxProtected, s.limits.Depth/2))
+		s.meter.exceed("stack overflow: more than %d nested pcalls",
+			min(maxProtected, s.limits.Depth/2))
 		s.raiseIfExceeded(L)
 	}
 	th := s.thread(s.limits.Depth - 2*len(s.outer))
@@ -212,7 +221,8 @@ func parseNumber(text string, base int) lua.LValue {
 		return lua.LNil // such as inf, nan and 1_000, which Go accepts
 	}
 	digits, negative := strings.CutPrefix(text, "-")
-	if hex := strings.ToLower(digits[:min(2, len(digits))]); hex == "0x" && (base == 10 || base == 16) {
+	if hex := strings.ToLower(digits[:min(2, len(digits))]); hex == "0x" &&
+		(base == 10 || base == 16) {
 		digits, base = digits[2:], 16
 	}
 	if base == 10 {

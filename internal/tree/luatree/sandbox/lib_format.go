@@ -7,8 +7,8 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// strFormat implements string.format. As in Lua, a width or a precision has at most two digits, which bounds the size of
-// the result.
+// strFormat implements string.format. As in Lua, a width or a precision has at most two digits,
+// which bounds the size of the result.
 func (s *Sandbox) strFormat(L *lua.LState) int {
 	format := L.CheckString(1)
 	s.Spend(L, len(format)/16)

@@ -8,12 +8,15 @@ import (
 
 func (s *Sandbox) stringLibrary() map[string]lua.LGFunction {
 	return map[string]lua.LGFunction{
-		"byte": s.strByte, "char": s.strChar, "find": s.strFind, "format": s.strFormat, "gmatch": s.strGmatch,
-		"gsub": s.strGsub, "lower": s.strLower, "match": s.strMatch, "rep": s.strRep, "upper": s.strUpper,
+		"byte": s.strByte, "char": s.strChar, "find": s.strFind, "format": s.strFormat,
+		"gmatch": s.strGmatch,
+		"gsub":   s.strGsub, "lower": s.strLower, "match": s.strMatch, "rep": s.strRep,
+		"upper": s.strUpper,
 	}
 }
 
-// span converts the arguments first and last, of which negative ones count from the end, to offsets.
+// span converts the arguments first and last, of which negative ones count from the end, to
+// offsets.
 func span(size, first, last int) (int, int) {
 	if first < 0 {
 		first = size + first + 1
@@ -173,13 +176,15 @@ func (s *Sandbox) search(L *lua.LState, find bool) int {
 	return 2 + s.pushCaptures(L, m, start, end)
 }
 
-// strGmatch returns an iterator. It has state, so a call must not use one that was created while loading.
+// strGmatch returns an iterator. It has state, so a call must not use one that was created while
+// loading.
 func (s *Sandbox) strGmatch(L *lua.LState) int {
 	str, pat := L.CheckString(1), L.CheckString(2)
 	sealed, from := s.sealed, 0
 	L.Push(L.NewFunction(func(L *lua.LState) int {
 		if s.sealed != sealed {
-			s.Raise(L, "an iterator that was created while loading is used in a call: %s", keepsNothing)
+			s.Raise(L, "an iterator that was created while loading is used in a call: %s",
+				keepsNothing)
 		}
 		m := s.matcher(L, str, pat)
 		for ; from <= len(str); from++ {

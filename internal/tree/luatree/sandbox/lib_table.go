@@ -9,7 +9,8 @@ import (
 
 func (s *Sandbox) tableLibrary() map[string]lua.LGFunction {
 	return map[string]lua.LGFunction{
-		"concat": s.tabConcat, "insert": s.tabInsert, "maxn": s.tabMaxn, "remove": s.tabRemove, "sort": s.tabSort,
+		"concat": s.tabConcat, "insert": s.tabInsert, "maxn": s.tabMaxn, "remove": s.tabRemove,
+		"sort": s.tabSort,
 	}
 }
 
@@ -88,7 +89,8 @@ func (s *Sandbox) tabMaxn(L *lua.LState) int {
 	return 1
 }
 
-// tabSort sorts a copy and writes it back, because the order function may change the table or raise an error.
+// tabSort sorts a copy and writes it back, because the order function may change the table or raise
+// an error.
 func (s *Sandbox) tabSort(L *lua.LState) int {
 	t := L.CheckTable(1)
 	s.checkNotFrozen(L, t)

@@ -11,9 +11,9 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// meter enforces the limits of one call. It is the context of the interpreter, which calls Done before each
-// instruction; the interpreter has no other hook. Once a limit is exceeded, it stays exceeded until the call has ended,
-// so Lua code cannot catch it with pcall.
+// meter enforces the limits of one call. It is the context of the interpreter, which calls Done
+// before each instruction; the interpreter has no other hook. Once a limit is exceeded, it stays
+// exceeded until the call has ended, so Lua code cannot catch it with pcall.
 type meter struct {
 	limits Limits
 	steps  int64
@@ -25,13 +25,14 @@ type meter struct {
 	closed   chan struct{}
 
 	heap [1]metrics.Sample
-	// baseHeap is the smallest size of the heap since the call started. It was larger at the start if it contained
-	// garbage. collectAt is the size at which the garbage is collected, to find out how much of the heap is in use.
+	// baseHeap is the smallest size of the heap since the call started. It was larger at the start
+	// if it contained garbage. collectAt is the size at which the garbage is collected, to find out
+	// how much of the heap is in use.
 	baseHeap, collectAt uint64
 }
 
-// checkEvery is the number of instructions between two checks. A single instruction may take a millisecond (comparing
-// large strings) or allocate a megabyte (concatenating them).
+// checkEvery is the number of instructions between two checks. A single instruction may take a
+// millisecond (comparing large strings) or allocate a megabyte (concatenating them).
 const checkEvery = 128
 
 func newMeter(limits Limits) *meter {
@@ -80,8 +81,8 @@ func (m *meter) exceed(format string, args ...any) {
 	m.next = 0
 }
 
-// heapExceeded reports whether the heap has grown by more than the call may use. It measures the heap of the whole
-// process, because Go offers nothing finer. Garbage does not count.
+// heapExceeded reports whether the heap has grown by more than the call may use. It measures the
+// heap of the whole process, because Go offers nothing finer. Garbage does not count.
 func (m *meter) heapExceeded() bool {
 	limit := uint64(m.limits.Memory)
 	size := m.heapSize()
@@ -125,21 +126,22 @@ func (m *meter) Deadline() (time.Time, bool) { return time.Time{}, false }
 // Value implements context.Context.
 func (m *meter) Value(any) any { return nil }
 
-// Spend counts n instructions for work that a Go function does for Lua code. It raises an error in L if a limit is
-// exceeded.
+// Spend counts n instructions for work that a Go function does for Lua code. It raises an error in
+// L if a limit is exceeded.
 func (s *Sandbox) Spend(L *lua.LState, n int) {
 	s.meter.spend(int64(n))
 	s.raiseIfExceeded(L)
 }
 
-// Check checks all limits now, after work that may have taken much time or memory. It raises an error in L if one is
-// exceeded.
+// Check checks all limits now, after work that may have taken much time or memory. It raises an
+// error in L if one is exceeded.
 func (s *Sandbox) Check(L *lua.LState) {
 	s.meter.check()
 	s.raiseIfExceeded(L)
 }
 
-// checkString raises an error in L if a string of n bytes is too large, and otherwise counts the work of making it.
+// checkString raises an error in L if a string of n bytes is too large, and otherwise counts the
+// work of making it.
 func (s *Sandbox) checkString(L *lua.LState, n int) {
 	if n > s.limits.StringSize {
 		s.meter.exceed("string larger than the limit of %d bytes", s.limits.StringSize)

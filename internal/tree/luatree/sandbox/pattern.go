@@ -2,15 +2,16 @@ package sandbox
 
 import "strings"
 
-// matcher matches a Lua 5.1 pattern against a subject. The interpreter's own matcher cannot be stopped, and a short
-// pattern may take exponential time, so this one counts its steps. It recurses once for each item of the pattern.
+// matcher matches a Lua 5.1 pattern against a subject. The interpreter's own matcher cannot be
+// stopped, and a short pattern may take exponential time, so this one counts its steps. It recurses
+// once for each item of the pattern.
 type matcher struct {
 	src, pat string
 	caps     []captured
 	depth    int
 	steps    int
-	// spend is called with the number of steps since its last call, and may panic. fail is called with an error in the
-	// pattern, and must panic.
+	// spend is called with the number of steps since its last call, and may panic. fail is called
+	// with an error in the pattern, and must panic.
 	spend func(steps int)
 	fail  func(msg string)
 }
@@ -54,7 +55,8 @@ func (m *matcher) find(from int) (start, end int) {
 	return noMatch, noMatch
 }
 
-// match matches the pattern from p against the subject at s. It returns the end of the match, or noMatch.
+// match matches the pattern from p against the subject at s. It returns the end of the match, or
+// noMatch.
 func (m *matcher) match(s, p int) int {
 	if m.depth++; m.depth > maxPatternDepth {
 		m.fail("pattern too complex")
@@ -129,7 +131,8 @@ func (m *matcher) match(s, p int) int {
 	return s
 }
 
-// longest matches as many characters as possible, at least up to least, before the rest of the pattern.
+// longest matches as many characters as possible, at least up to least, before the rest of the
+// pattern.
 func (m *matcher) longest(s, least, p, end int) int {
 	e := least
 	for m.one(e, p, end) {
@@ -323,8 +326,8 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
 
-// inClass reports whether c matches the class after a '%': a letter names a class, its capital the complement, and any
-// other character stands for itself.
+// inClass reports whether c matches the class after a '%': a letter names a class, its capital the
+// complement, and any other character stands for itself.
 func inClass(c, class byte) bool {
 	in := false
 	switch class | 0x20 {

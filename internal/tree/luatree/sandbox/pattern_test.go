@@ -14,7 +14,8 @@ import (
 
 type patternFailure string
 
-// matchAll returns the match and its captures as text, nil if there is no match, or an error message.
+// matchAll returns the match and its captures as text, nil if there is no match, or an error
+// message.
 func matchAll(src, pat string, from, budget int) (found []string) {
 	defer func() {
 		switch p := recover().(type) {
@@ -113,7 +114,8 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestPatternsSameAsPlain compares the matcher with that of gopher-lua, for patterns that the latter handles correctly.
+// TestPatternsSameAsPlain compares the matcher with that of gopher-lua, for patterns that the
+// latter handles correctly.
 func TestPatternsSameAsPlain(t *testing.T) {
 	L := lua.NewState()
 	defer L.Close()
@@ -132,7 +134,8 @@ func TestPatternsSameAsPlain(t *testing.T) {
 			}
 			pat += one
 		}
-		if err := L.CallByParam(lua.P{Fn: L.GetGlobal("run"), NRet: 8, Protect: true}, lua.LString(src), lua.LString(pat)); err != nil {
+		if err := L.CallByParam(lua.P{Fn: L.GetGlobal("run"), NRet: 8, Protect: true},
+			lua.LString(src), lua.LString(pat)); err != nil {
 			t.Fatal(err)
 		}
 		var want []string

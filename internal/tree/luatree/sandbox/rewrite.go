@@ -14,9 +14,10 @@ const (
 	guardKey    = "\x00key"
 )
 
-// rewriter replaces concatenations and assignments to fields with calls of guarding functions: the first could make
-// strings of any size, and the second could change what must stay the same between calls. It also splits assignments to
-// several variables, which the interpreter gets wrong (a, b = b, a sets both to b). Line numbers stay.
+// rewriter replaces concatenations and assignments to fields with calls of guarding functions: the
+// first could make strings of any size, and the second could change what must stay the same between
+// calls. It also splits assignments to several variables, which the interpreter gets wrong (a, b =
+// b, a sets both to b). Line numbers stay.
 type rewriter struct {
 	file      string
 	err       *Error
@@ -109,8 +110,9 @@ func (r *rewriter) funcDef(st *ast.FuncDefStmt) ast.Stmt {
 	return r.assign(as)
 }
 
-// assign rewrites an assignment. An assignment to several targets uses temporary variables and keeps Lua's order of
-// evaluation: the objects and keys of the targets, then the values, then the targets from last to first.
+// assign rewrites an assignment. An assignment to several targets uses temporary variables and
+// keeps Lua's order of evaluation: the objects and keys of the targets, then the values, then the
+// targets from last to first.
 func (r *rewriter) assign(st *ast.AssignStmt) ast.Stmt {
 	if len(st.Lhs) == 1 && len(st.Rhs) == 1 {
 		value := r.expr(st.Rhs[0])
@@ -118,8 +120,9 @@ func (r *rewriter) assign(st *ast.AssignStmt) ast.Stmt {
 			return r.set(attr, r.expr(attr.Object), r.expr(attr.Key), value)
 		}
 		r.expr(st.Lhs[0])
-		// The compiler puts a call in parentheses into the register of the last parameter, where it overwrites its own
-		// arguments. The parentheses make no difference here, because only one value is used.
+		// The compiler puts a call in parentheses into the register of the last parameter, where it
+		// overwrites its own arguments. The parentheses make no difference here, because only one
+		// value is used.
 		if call, ok := value.(*ast.FuncCallExpr); ok {
 			call.AdjustRet = false
 		}
@@ -142,7 +145,8 @@ func (r *rewriter) assign(st *ast.AssignStmt) ast.Stmt {
 			continue
 		}
 		names := []string{fmt.Sprintf("\x00o%d", i), fmt.Sprintf("\x00k%d", i)}
-		parts := &ast.LocalAssignStmt{Names: names, Exprs: []ast.Expr{r.expr(attr.Object), r.expr(attr.Key)}}
+		parts := &ast.LocalAssignStmt{Names: names,
+			Exprs: []ast.Expr{r.expr(attr.Object), r.expr(attr.Key)}}
 		parts.SetLine(lhs.Line())
 		block.Stmts = append(block.Stmts, parts)
 		sets = append(sets, r.set(attr, r.ident(lhs, names[0]), r.ident(lhs, names[1]), value))
@@ -204,8 +208,8 @@ func (r *rewriter) expr(e ast.Expr) ast.Expr {
 	return e
 }
 
-// concat turns a chain of concatenations into a call, or into a tree of calls if the chain is longer than a call can have
-// arguments.
+// concat turns a chain of concatenations into a call, or into a tree of calls if the chain is
+// longer than a call can have arguments.
 func (r *rewriter) concat(ex *ast.StringConcatOpExpr) ast.Expr {
 	const width = 16
 	var parts []ast.Expr

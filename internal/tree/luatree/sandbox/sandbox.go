@@ -1,10 +1,10 @@
-// Package sandbox runs Lua code with limits. The code has no access to files, processes, the network or the clock. A
-// call that exceeds its limit of instructions, time or memory ends with an error that names file and line, and that the
-// code cannot catch. After Freeze, a call cannot change anything that existed before it, so nothing is kept between
-// calls.
+// Package sandbox runs Lua code with limits. The code has no access to files, processes, the
+// network or the clock. A call that exceeds its limit of instructions, time or memory ends with an
+// error that names file and line, and that the code cannot catch. After Freeze, a call cannot
+// change anything that existed before it, so nothing is kept between calls.
 //
-// The methods of a Sandbox may be called between calls, or by a Go function that the running Lua code called. One
-// goroutine at a time may use a Sandbox.
+// The methods of a Sandbox may be called between calls, or by a Go function that the running Lua
+// code called. One goroutine at a time may use a Sandbox.
 package sandbox
 
 import (
@@ -22,12 +22,14 @@ import (
 	"signalbox/internal/tree"
 )
 
-// Limits bounds the resources of each call; loading a file is a call. A zero field means its default.
+// Limits bounds the resources of each call; loading a file is a call. A zero field means its
+// default.
 type Limits struct {
 	// Instructions is the number of instructions; default 5,000,000.
 	Instructions int64
-	// Memory is the number of bytes by which the heap of the process may grow; default 64 MiB. It is measured every 128
-	// instructions, so a call may exceed it by some megabytes before it is stopped.
+	// Memory is the number of bytes by which the heap of the process may grow; default 64 MiB. It
+	// is measured every 128 instructions, so a call may exceed it by some megabytes before it is
+	// stopped.
 	Memory int64
 	// StringSize is the length of the longest string in bytes; default 1 MiB.
 	StringSize int
@@ -37,7 +39,8 @@ type Limits struct {
 	Time time.Duration
 }
 
-// maxDepth keeps the interpreter's use of the Go stack far below the size at which Go ends the process.
+// maxDepth keeps the interpreter's use of the Go stack far below the size at which Go ends the
+// process.
 const maxDepth = 1000
 
 func (l Limits) withDefaults() Limits {
@@ -76,22 +79,23 @@ func (e *Error) Error() string {
 
 // Sandbox runs Lua code with limits.
 //
-// The interpreter has no hooks for that. Instead, its context counts instructions and measures the heap (meter), the
-// source is rewritten so that concatenations and assignments call Go functions (rewriter), and library functions that
-// could run for long or allocate much are our own.
+// The interpreter has no hooks for that. Instead, its context counts instructions and measures the
+// heap (meter), the source is rewritten so that concatenations and assignments call Go functions
+// (rewriter), and library functions that could run for long or allocate much are our own.
 type Sandbox struct {
 	limits Limits
 	meter  *meter
-	// Root creates functions, tables and threads. It never runs code itself: its context would cost a goroutine for each
-	// thread.
+	// Root creates functions, tables and threads. It never runs code itself: its context would cost
+	// a goroutine for each thread.
 	Root *lua.LState
-	// state runs calls. It is replaced after a call that was stopped, because its stack is then inconsistent.
+	// state runs calls. It is replaced after a call that was stopped, because its stack is then
+	// inconsistent.
 	state *lua.LState
 	// outer holds the states that wait in pcall for the running one.
 	outer []*lua.LState
 
-	// env is the environment of Lua code. It is empty and has a metatable, which intercepts reads of undefined globals
-	// and all assignments to globals.
+	// env is the environment of Lua code. It is empty and has a metatable, which intercepts reads
+	// of undefined globals and all assignments to globals.
 	env     *lua.LTable
 	Globals *lua.LTable
 	strings *lua.LTable
@@ -138,8 +142,10 @@ func (s *Sandbox) thread(depth int) *lua.LState {
 	return th
 }
 
-// Load compiles and runs a file with additional globals and returns its first result, or LNil if it has none.
-func (s *Sandbox) Load(ctx context.Context, file, source string, globals map[string]lua.LValue) (lua.LValue, *Error) {
+// Load compiles and runs a file with additional globals and returns its first result, or LNil if it
+// has none.
+func (s *Sandbox) Load(ctx context.Context, file, source string,
+	globals map[string]lua.LValue) (lua.LValue, *Error) {
 	if s.sealed {
 		return lua.LNil, &Error{File: file, Msg: "the sandbox is frozen: create a new one"}
 	}
@@ -161,7 +167,8 @@ func (s *Sandbox) Load(ctx context.Context, file, source string, globals map[str
 }
 
 // Call calls a function. It stops early if ctx is done.
-func (s *Sandbox) Call(ctx context.Context, fn *lua.LFunction, args ...lua.LValue) (lua.LValue, *Error) {
+func (s *Sandbox) Call(ctx context.Context, fn *lua.LFunction, args ...lua.LValue) (lua.LValue,
+	*Error) {
 	if s.running {
 		e := s.errorAt(fn)
 		e.Msg = "a function is called during another call"
@@ -170,7 +177,8 @@ func (s *Sandbox) Call(ctx context.Context, fn *lua.LFunction, args ...lua.LValu
 	return s.run(ctx, fn, args...)
 }
 
-func (s *Sandbox) run(ctx context.Context, fn *lua.LFunction, args ...lua.LValue) (result lua.LValue, fail *Error) {
+func (s *Sandbox) run(ctx context.Context, fn *lua.LFunction,
+	args ...lua.LValue) (result lua.LValue, fail *Error) {
 	s.running = true
 	s.meter.start(ctx)
 	L := s.state
@@ -194,7 +202,8 @@ func (s *Sandbox) run(ctx context.Context, fn *lua.LFunction, args ...lua.LValue
 	err := L.PCall(len(args), 1, nil)
 	if err != nil {
 		var api *lua.ApiError
-		consistent = errors.As(err, &api) && api.Type != lua.ApiErrorPanic && s.meter.exceeded == nil
+		consistent = errors.As(err, &api) && api.Type != lua.ApiErrorPanic &&
+			s.meter.exceeded == nil
 		return lua.LNil, s.Describe(err, fn)
 	}
 	result = L.Get(-1)
@@ -232,8 +241,8 @@ func position(L *lua.LState) tree.Position {
 	}
 }
 
-// positionAt returns the position of the caller at a level, which is zero for a Go function. It returns false if there is
-// no such level.
+// positionAt returns the position of the caller at a level, which is zero for a Go function. It
+// returns false if there is no such level.
 func positionAt(L *lua.LState, level int) (tree.Position, bool) {
 	dbg, ok := L.GetStack(level)
 	if !ok {
@@ -245,7 +254,8 @@ func positionAt(L *lua.LState, level int) (tree.Position, bool) {
 	return tree.Position{File: dbg.Source, Line: dbg.CurrentLine}, true
 }
 
-// Raise raises an error at the position of the Lua code that called the running Go function. It does not return.
+// Raise raises an error at the position of the Lua code that called the running Go function. It
+// does not return.
 func (s *Sandbox) Raise(L *lua.LState, format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	if p := s.Where(L); p.File != "" {

@@ -55,7 +55,8 @@ func (s *Sandbox) FromLua(v lua.LValue) (any, error) {
 	return c.value(v, "")
 }
 
-// converter bounds the size of the result: a few tables that contain each other twice make a value of any size.
+// converter bounds the size of the result: a few tables that contain each other twice make a value
+// of any size.
 type converter struct {
 	left  int64
 	above map[*lua.LTable]bool
@@ -120,7 +121,8 @@ func (c *converter) table(t *lua.LTable, place string) (any, error) {
 	for k, e := FirstField(t, n); k != lua.LNil; k, e = t.Next(k) {
 		name, ok := k.(lua.LString)
 		if !ok {
-			return nil, c.fail(place+"["+Shorten(k.String())+"]", "a key must be a string, or a list's 1, 2, 3 …")
+			return nil, c.fail(place+"["+Shorten(k.String())+"]",
+				"a key must be a string, or a list's 1, 2, 3 …")
 		}
 		at := place + "." + Shorten(string(name))
 		if n > 0 {
@@ -139,7 +141,8 @@ func (c *converter) table(t *lua.LTable, place string) (any, error) {
 	return list, nil
 }
 
-// FirstField returns the first key and value after the list of a table, which has n entries; t.Next returns the others.
+// FirstField returns the first key and value after the list of a table, which has n entries; t.Next
+// returns the others.
 func FirstField(t *lua.LTable, n int) (key, value lua.LValue) {
 	if n == 0 {
 		return t.Next(lua.LNil)

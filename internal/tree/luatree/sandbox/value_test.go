@@ -30,7 +30,8 @@ func TestFromLua(t *testing.T) {
 		{"{}", []any{}},
 		{"{1, 'a', {true}}", []any{int64(1), "a", []any{true}}},
 		{"{a = 1, b = {c = {}}}", map[string]any{"a": int64(1), "b": map[string]any{"c": []any{}}}},
-		{"(function() local t = {1}; return {t, t} end)()", []any{[]any{int64(1)}, []any{int64(1)}}},
+		{"(function() local t = {1}; return {t, t} end)()",
+			[]any{[]any{int64(1)}, []any{int64(1)}}},
 	} {
 		s := New(Limits{})
 		got, err := s.FromLua(mustLoad(t, s, "return "+tc.source))
@@ -53,9 +54,12 @@ func TestFromLuaErrors(t *testing.T) {
 		{"{[0] = 1}", "at [0]: a key must be a string, or a list's 1, 2, 3 …"},
 		{"{[1.5] = 1}", "at [1.5]: a key must be a string, or a list's 1, 2, 3 …"},
 		{"{1, nil, 3}", "at [2]: the list has a hole"},
-		{"(function() local t = {}; t.a = {t}; return t end)()", "at .a[1]: the table contains itself"},
-		{"(function() local t = {}; for i = 1, 60 do t = {t} end; return t end)()", "tables nested more than 50 deep"},
-		{"(function() local t = {1}; for i = 1, 40 do t = {t, t} end; return t end)()", "value too large"},
+		{"(function() local t = {}; t.a = {t}; return t end)()",
+			"at .a[1]: the table contains itself"},
+		{"(function() local t = {}; for i = 1, 60 do t = {t} end; return t end)()",
+			"tables nested more than 50 deep"},
+		{"(function() local t = {1}; for i = 1, 40 do t = {t, t} end; return t end)()",
+			"value too large"},
 	} {
 		s := New(Limits{Memory: 1 << 20})
 		_, err := s.FromLua(mustLoad(t, s, "return "+tc.source))
