@@ -90,11 +90,13 @@ var runPackages = []struct{ name, imports string }{
 	{"forge", ""},
 	{"outbound", ""},
 	{"plan", ""},
+	{"ports", ""},
 	{"show", ""},
 	{"steer", ""},
 	{"steering", ""},
 
 	{"agent", "contain"},
+	{"checkrun", "contain"},
 	{"issues", "plan"},
 	{"planload", "plan"},
 	{"prompts", "plan"},
@@ -108,11 +110,11 @@ var runPackages = []struct{ name, imports string }{
 	{"turnprompt", "plan prompts stored workspace"},
 
 	{"changes", "questions transport workspace"},
-	{"checks", "agent contain project prompts stored transport workspace"},
+	{"checks", "agent checkrun contain ports project prompts stored transport workspace"},
 	{"conflicts", "transport workspace"},
 	{"deliver", "forge project prompts transport workspace"},
 
-	{"crew", "agent agentsocket checks conflicts contain deliver exitsignal forge plan planload project " +
+	{"crew", "agent agentsocket checkrun checks conflicts contain deliver exitsignal forge plan planload project " +
 		"prompts questions stored transport treeruns turnprompt workspace"},
 
 	{"forecast", "plan show turnprompt"},

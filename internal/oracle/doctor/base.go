@@ -12,9 +12,9 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/git"
+	"signalbox/internal/run/checkrun"
 	"signalbox/internal/run/checks"
 	"signalbox/internal/run/questions"
-	"signalbox/internal/run/workspace"
 )
 
 // Base checks whether the configured checks can pass on the base, without running them: what their
@@ -108,7 +108,7 @@ func (c committed) Open(name string) (fs.File, error) {
 	if !c.names[name] && !c.inSubmodule(name) {
 		err := fs.ErrNotExist
 		if _, found := fs.Stat(c.FS, name); found == nil {
-			err = workspace.ErrNotCommitted
+			err = checkrun.ErrNotCommitted
 		}
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}

@@ -9,6 +9,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/run/checks"
 	"signalbox/internal/run/deliver"
+	"signalbox/internal/run/ports"
 	"signalbox/internal/run/workspace"
 )
 
@@ -17,11 +18,11 @@ import (
 // can be delivered.
 func worktrees(ctx context.Context, c *config.Config, root, dir string) (found []box.Check) {
 	if c.Ports > 0 {
-		register, err := workspace.PortRegister()
+		register, err := ports.Register()
 		switch {
 		case err != nil:
 			found = append(found, withError(box.Check{Name: "ports", Health: box.Problem}, err))
-		case !workspace.FreePorts(register, c.Ports):
+		case !ports.Free(register, c.Ports):
 			found = append(found, box.Check{Name: "ports", Health: box.Problem,
 				Detail: fmt.Sprintf("there are no %d free TCP ports in a row", c.Ports),
 				Fix:    "write a smaller number, or end programs that listen on many ports"})

@@ -21,7 +21,9 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/checkrun"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/ports"
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/prompts"
 	"signalbox/internal/run/stored"
@@ -40,7 +42,7 @@ type Runner struct {
 	// Owner is the register in which programs are found if this process is killed.
 	Owner *agent.Owner
 	// Start starts a program.
-	Start func(process.Spec, func(process.ID) error) (workspace.Running, error)
+	Start func(process.Spec, func(process.ID) error) (checkrun.Running, error)
 	// PortRegister is the file in which ports are reserved; "" means the user's.
 	PortRegister string
 	Log          *slog.Logger
@@ -101,11 +103,11 @@ func (j *Job) Run(ctx context.Context, dir string) (
 }
 
 // contained returns what a program of a new session may do.
-type contained = func(workspace.Check, workspace.Environment, string) *contain.Program
+type contained = func(checkrun.Check, checkrun.Environment, string) *contain.Program
 
 // options are those of every program that a job runs.
-func (j *Job) options(contained contained) workspace.ChecksOptions {
-	return workspace.ChecksOptions{
+func (j *Job) options(contained contained) checkrun.Options {
+	return checkrun.Options{
 		Env:     []string{"SIGNALBOX_WORK=" + j.Work},
 		Contain: contained,
 		Grace:   j.Site.Config.Grace,
@@ -124,8 +126,8 @@ func (j *Job) runChecks(ctx context.Context, dir string, homes *contain.Homes) (
 	c, contained := j.Site.Config, containCheck(j.Site, j.Work, dir, homes, j.Ports(dir))
 	options := j.options(contained)
 	options.Environments = environmentsOf(c)
-	options.Each = func(r workspace.CheckResult) { j.Show(r.Check + ": " + PassOrFail(r.Passed)) }
-	results, err := workspace.RunChecks(ctx, dir, checksOf(c), options)
+	options.Each = func(r checkrun.Result) { j.Show(r.Check + ": " + PassOrFail(r.Passed)) }
+	results, err := checkrun.Run(ctx, dir, checksOf(c), options)
 	if left := (*process.LeftError)(nil); ctx.Err() != nil && !errors.As(err, &left) {
 		return nil, body, context.Cause(ctx)
 	}
@@ -163,15 +165,15 @@ func (j *Job) runChecks(ctx context.Context, dir string, homes *contain.Homes) (
 // failureCause returns why a check failed in a folder and what to do, if that is something that no
 // agent should have to repair.
 func failureCause(
-	dir string, c *config.Config, contained contained, r workspace.CheckResult,
+	dir string, c *config.Config, contained contained, r checkrun.Result,
 ) string {
-	check := workspace.Check{}
+	check := checkrun.Check{}
 	for _, known := range checksOf(c) {
 		if known.Name == r.Check {
 			check = known
 		}
 	}
-	environment := workspace.Environment{}
+	environment := checkrun.Environment{}
 	for _, known := range environmentsOf(c) {
 		if known.Name == r.Environment {
 			environment = known
@@ -179,7 +181,7 @@ func failureCause(
 	}
 	var causes []string
 	p := contained(check, environment, project.ExampleSession)
-	for _, cause := range workspace.DiagnoseFailure(os.DirFS(dir), check, environment, p, r) {
+	for _, cause := range checkrun.DiagnoseFailure(os.DirFS(dir), check, environment, p, r) {
 		causes = append(causes, fmt.Sprintf("%s (%s)", cause.What, cause.Fix))
 	}
 	return strings.Join(causes, "; ")
@@ -199,18 +201,18 @@ const maxShown = 8 << 10
 // quoteOutput returns the end of a check's output as an indented block.
 func quoteOutput(output []byte) string { return prompts.Indent(stored.EndOf(output)) }
 
-func checksOf(c *config.Config) (checks []workspace.Check) {
+func checksOf(c *config.Config) (checks []checkrun.Check) {
 	for _, check := range c.Checks {
-		checks = append(checks, workspace.Check{Name: check.Name, Command: check.Command,
+		checks = append(checks, checkrun.Check{Name: check.Name, Command: check.Command,
 			Timeout: check.Timeout, Environments: check.Environments})
 	}
 	return checks
 }
 
-func environmentsOf(c *config.Config) (environments []workspace.Environment) {
+func environmentsOf(c *config.Config) (environments []checkrun.Environment) {
 	for _, e := range c.Environments {
 		environments = append(environments,
-			workspace.Environment{Name: e.Name, Run: e.Run, Env: e.Env})
+			checkrun.Environment{Name: e.Name, Run: e.Run, Env: e.Env})
 	}
 	return environments
 }
@@ -220,7 +222,7 @@ func containCheck(
 ) contained {
 	c := site.Config
 	return func(
-		check workspace.Check, environment workspace.Environment, session string,
+		check checkrun.Check, environment checkrun.Environment, session string,
 	) *contain.Program {
 		due := contain.Check{Work: work, Session: session, Dir: dir, Homes: homes, Ports: ports,
 			Environment: config.Environment{Run: environment.Run, Env: environment.Env}}
@@ -257,11 +259,11 @@ func (r *Runner) reservePorts(dir string) (p contain.Ports, err error) {
 		return p, nil
 	}
 	if register == "" {
-		if register, err = workspace.PortRegister(); err != nil {
+		if register, err = ports.Register(); err != nil {
 			return p, err
 		}
 	}
-	first, err := workspace.ReservePorts(register, dir, count)
+	first, err := ports.Reserve(register, dir, count)
 	return contain.Ports{First: first, Count: count}, err
 }
 

@@ -5,15 +5,15 @@ import (
 	"slices"
 
 	"signalbox/internal/config"
+	"signalbox/internal/run/checkrun"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/project"
-	"signalbox/internal/run/workspace"
 )
 
 // Missing is what a configured check or setup command needs and does not find.
 type Missing struct {
 	Check string
-	workspace.Cause
+	checkrun.Cause
 }
 
 // Diagnose returns what the configured checks of a project need and do not find, without running
@@ -32,7 +32,7 @@ func Diagnose(c *config.Config, in project.Project, dir string, files fs.FS) (mi
 				continue
 			}
 			p := contained(check, e, project.ExampleSession)
-			for _, cause := range workspace.Diagnose(files, check, e, p) {
+			for _, cause := range checkrun.Diagnose(files, check, e, p) {
 				if cause.File && (len(c.Setup) > 0 || len(c.Copy) > 0) {
 					continue // the worktree may have it once it is prepared
 				}
@@ -55,10 +55,10 @@ func DiagnoseSetup(c *config.Config, in project.Project, dir string,
 	}
 	dir = in.ExampleFolder(site)
 	for i, setup := range c.Setup {
-		command := workspace.Check{Name: setup.Name, Command: setup.Command}
+		command := checkrun.Check{Name: setup.Name, Command: setup.Command}
 		p := site.Setup(contain.Setup{
 			Config: setup, Work: project.ExampleWork, Session: project.ExampleSession, Dir: dir})
-		for _, cause := range workspace.Diagnose(files, command, workspace.Environment{}, p) {
+		for _, cause := range checkrun.Diagnose(files, command, checkrun.Environment{}, p) {
 			if cause.File && (i > 0 || len(c.Copy) > 0) {
 				continue // the commands before it may create it
 			}

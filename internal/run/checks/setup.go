@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
+	"signalbox/internal/run/checkrun"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/stored"
@@ -253,7 +254,7 @@ func (j *Job) execSetup(
 	}
 	j.Show("setup: " + setup.Name)
 	defer j.Show("")
-	contained := func(_ workspace.Check, _ workspace.Environment, session string) *contain.Program {
+	contained := func(_ checkrun.Check, _ checkrun.Environment, session string) *contain.Program {
 		due := contain.Setup{Config: setup, Work: j.Work, Homes: w.Homes, Session: session,
 			Dir: w.Dir, Ports: j.Ports(w.Dir)}
 		if w.Homes == nil {
@@ -264,9 +265,9 @@ func (j *Job) execSetup(
 		}
 		return j.Site.Setup(due)
 	}
-	command := workspace.Check{Name: setup.Name, Command: setup.Command, Timeout: setup.Timeout}
-	commands := []workspace.Check{command}
-	results, err := workspace.RunChecks(ctx, w.Dir, commands, j.options(contained))
+	command := checkrun.Check{Name: setup.Name, Command: setup.Command, Timeout: setup.Timeout}
+	commands := []checkrun.Check{command}
+	results, err := checkrun.Run(ctx, w.Dir, commands, j.options(contained))
 	if left := (*process.LeftError)(nil); errors.As(err, &left) {
 		return nil, err
 	}
@@ -291,7 +292,7 @@ func (j *Job) execSetup(
 	case err != nil:
 		report.Cause = err.Error() + ", which setup commands must not do"
 	case !r.Passed:
-		p := contained(command, workspace.Environment{}, project.ExampleSession)
+		p := contained(command, checkrun.Environment{}, project.ExampleSession)
 		report.Cause = setupCause(w, setup, command, p, r)
 	}
 	if report.Ran.Output, err = j.Put(r.Output); err != nil {
@@ -324,8 +325,8 @@ func (j *Job) reportSetup(report rules.ReportSetup) error {
 
 // setupCause returns why a setup command failed, as far as that is known, on one line.
 func setupCause(
-	w Folder, setup config.Setup, command workspace.Check, p *contain.Program,
-	r workspace.CheckResult,
+	w Folder, setup config.Setup, command checkrun.Check, p *contain.Program,
+	r checkrun.Result,
 ) string {
 	cause := fmt.Sprintf("exit status %d", r.Exit)
 	if r.TimedOut {
@@ -334,8 +335,8 @@ func setupCause(
 	if last := text.LastLine(stored.EndOf(r.Output)); last != "" {
 		cause += ": " + text.OneLine(last)
 	}
-	local := workspace.Environment{}
-	for _, found := range workspace.DiagnoseFailure(os.DirFS(w.Dir), command, local, p, r) {
+	local := checkrun.Environment{}
+	for _, found := range checkrun.DiagnoseFailure(os.DirFS(w.Dir), command, local, p, r) {
 		what, fix := aboutSetup.Replace(found.What), aboutSetup.Replace(found.Fix)
 		cause += fmt.Sprintf("; %s (%s)", what, fix)
 	}

@@ -27,6 +27,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/checkrun"
 	"signalbox/internal/run/checks"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/deliver"
@@ -262,7 +263,7 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 	c.owner = owner
 	c.checks = &checks.Runner{Site: c.site, Repo: in.Repo, Support: process.Support(), Exchange: c.exchange, Owner: owner,
 		PortRegister: c.opts.ports, Log: c.log, Warn: c.warnOnce,
-		Start: func(spec process.Spec, started func(process.ID) error) (workspace.Running, error) {
+		Start: func(spec process.Spec, started func(process.ID) error) (checkrun.Running, error) {
 			return c.start(spec, started)
 		}}
 	return c, nil

@@ -12,7 +12,7 @@ import (
 	"signalbox/internal/durable"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
-	"signalbox/internal/run/workspace"
+	"signalbox/internal/run/checkrun"
 )
 
 // leaver starts programs, of which one leaves processes behind that do not end before gone is
@@ -65,7 +65,7 @@ func TestProcessesAreLeft(t *testing.T) {
 	}
 	check := func(env []string) bool {
 		return strings.HasPrefix(process.Getenv(env, process.SessionVariable),
-			workspace.CheckPrefix) && process.Getenv(env, "SIGNALBOX_WORK") == "T1"
+			checkrun.Prefix) && process.Getenv(env, "SIGNALBOX_WORK") == "T1"
 	}
 	checks := "checks:\n  - {name: unit, command: 'true'}\n"
 	for name, tt := range map[string]struct {

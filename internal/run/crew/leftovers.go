@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/durable"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/checkrun"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/treeruns"
 	"signalbox/internal/run/workspace"
@@ -36,7 +37,7 @@ func (c *Crew) removeLeftovers(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, pattern := range []string{"prompt-*.md", "transcript-*", workspace.CheckPrefix + "*",
+	for _, pattern := range []string{"prompt-*.md", "transcript-*", checkrun.Prefix + "*",
 		contain.HomePrefix + "*"} {
 		names, _ := filepath.Glob(filepath.Join(c.file(contain.TempFolder), pattern))
 		for _, name := range names {

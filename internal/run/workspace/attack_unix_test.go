@@ -618,18 +618,3 @@ func TestPipesInAWorktree(t *testing.T) {
 		t.Errorf("with a limit, in the repository: %v", err)
 	}
 }
-
-// What a check left in place of a file that explains its failure is not opened.
-func TestDiagnosePipes(t *testing.T) {
-	t.Parallel()
-	dir := newDir(t)
-	for _, name := range []string{"test.sh", ".gitmodules"} {
-		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if found := DiagnoseFailure(os.DirFS(dir), Check{Command: "./test.sh"}, Environment{}, nil,
-		CheckResult{Exit: 1}); len(found) != 0 {
-		t.Errorf("%v", found)
-	}
-}

@@ -124,3 +124,18 @@ func TestDigestFiles(t *testing.T) {
 	check("another link", "other")
 	check("a folder", "folder")
 }
+
+// A damaged note of how a worktree was prepared is an error: files that were copied into it would
+// be committed.
+func TestDamagedPreparation(t *testing.T) {
+	k := newKit(t, nil)
+	tree := k.open("T1")
+	for _, text := range []string{"", "{", "[]", `{"copied": 1}`} {
+		if err := os.WriteFile(k.preparedFile("T1"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := tree.Preparation(); err == nil {
+			t.Errorf("%q: %+v", text, p)
+		}
+	}
+}

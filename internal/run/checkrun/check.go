@@ -1,4 +1,6 @@
-package workspace
+// Package checkrun runs the commands of checks, each in its sandbox, and finds out why one cannot
+// work: a program, a file or a variable that it needs and does not get.
+package checkrun
 
 import (
 	"cmp"
@@ -51,8 +53,8 @@ type Environment struct {
 	Env map[string]string
 }
 
-// CheckResult is the result of a check in an environment.
-type CheckResult struct {
+// Result is the result of a check in an environment.
+type Result struct {
 	Check, Environment string
 	// Exit is the exit status; 128 plus the signal number if a signal ended it.
 	Exit     int
@@ -66,8 +68,8 @@ type CheckResult struct {
 	Sandbox *sandbox.Policy
 }
 
-// ChecksOptions configure RunChecks.
-type ChecksOptions struct {
+// Options configure Run.
+type Options struct {
 	// Environments are those that checks run in. None means one without a name, on this machine.
 	Environments []Environment
 	// Env is added to the environment of every check, after that of its Environment.
@@ -92,7 +94,7 @@ type ChecksOptions struct {
 	// seconds.
 	SizePause time.Duration
 	// Each, if not nil, is called after every check.
-	Each func(CheckResult)
+	Each func(Result)
 }
 
 // Running is a check that runs; *process.Process is one.
@@ -101,7 +103,7 @@ type Running interface {
 	Stop(grace time.Duration)
 }
 
-// RunChecks runs each check in each of its environments in a folder, one after the other. A check
+// Run runs each check in each of its environments in a folder, one after the other. A check
 // that fails or times out is a result, not an error; a check that cannot be started is an error.
 // When ctx is done, the running check is ended with everything it started, and the error is that of
 // ctx. If processes of a check do not end, the error is a *process.LeftError, whatever the check
@@ -110,8 +112,8 @@ type Running interface {
 // The environment of a check is what Contain returns, then that of the Environment, then Env. Each
 // check has a session of its own, even if Env sets one; processes that carry it are ended with the
 // check.
-func RunChecks(ctx context.Context, dir string, checks []Check,
-	opts ChecksOptions) (results []CheckResult, err error) {
+func Run(ctx context.Context, dir string, checks []Check,
+	opts Options) (results []Result, err error) {
 	environments := opts.Environments
 	if len(environments) == 0 {
 		environments = []Environment{{}}
@@ -144,9 +146,9 @@ func RunChecks(ctx context.Context, dir string, checks []Check,
 }
 
 func runCheck(ctx context.Context, dir string, check Check, environment Environment,
-	opts *ChecksOptions) (CheckResult, error) {
+	opts *Options) (Result, error) {
 	if err := ctx.Err(); err != nil {
-		return CheckResult{}, err
+		return Result{}, err
 	}
 	session := checkSession()
 	output := newClippedBuffer(outputLimit)
@@ -155,7 +157,7 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 		contained = opts.Contain(check, environment, session)
 	}
 	if err := contained.Prepare(); err != nil {
-		return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, err)
+		return Result{}, fmt.Errorf("check %s: %w", check.Name, err)
 	}
 	defer contained.Clean() // files that stay are removed with the leftovers of a crew
 	env := environment.environ(contained, opts.Env, session)
@@ -172,7 +174,7 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 		return err
 	})
 	if err != nil {
-		return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, err)
+		return Result{}, fmt.Errorf("check %s: %w", check.Name, err)
 	}
 	var timedOut atomic.Bool
 	timer := time.AfterFunc(check.timeout(), func() {
@@ -205,25 +207,25 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 			<-left.Gone
 			done()
 		}()
-		return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, left)
+		return Result{}, fmt.Errorf("check %s: %w", check.Name, left)
 	}
 	done()
 	if err := ctx.Err(); err != nil {
-		return CheckResult{}, err
+		return Result{}, err
 	}
 	if tooLarge {
 		exit.Exceeded, exit.Code = "tree", cmp.Or(exit.Code, 1)
 		if err := contained.EmptyHome(); err != nil {
-			return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, err)
+			return Result{}, fmt.Errorf("check %s: %w", check.Name, err)
 		}
 	}
 	if exit.Exceeded != "" && exit.Code != 0 {
 		fmt.Fprintf(output, "\nsignalbox: it exceeded limits.%s\n", exit.Exceeded)
 	}
 	if exit.Err != nil {
-		return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, exit.Err)
+		return Result{}, fmt.Errorf("check %s: %w", check.Name, exit.Err)
 	}
-	return CheckResult{
+	return Result{
 		Check: check.Name, Environment: environment.Name, Exit: exit.Code, Passed: exit.Code == 0 &&
 			!timedOut.Load(),
 		TimedOut: timedOut.Load(), Duration: time.Since(began), Output: output.bytes(),
@@ -231,14 +233,14 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 	}, nil
 }
 
-// CheckPrefix begins the names of the sessions of checks.
-const CheckPrefix = "check-"
+// Prefix begins the names of the sessions of checks.
+const Prefix = "check-"
 
 // checkSession returns a new unique session.
 func checkSession() string {
 	random := make([]byte, 6)
 	rand.Read(random) // never fails
-	return CheckPrefix + hex.EncodeToString(random)
+	return Prefix + hex.EncodeToString(random)
 }
 
 func (c Check) timeout() time.Duration {

@@ -1,4 +1,4 @@
-package workspace
+package ports
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ func reserve(t *testing.T, register, folder string, count int) int {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	first, err := ReservePorts(register, folder, count)
+	first, err := Reserve(register, folder, count)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestReservePortsAtOnce(t *testing.T) {
 		group.Go(func() {
 			folder := filepath.Join(dir, strconv.Itoa(i))
 			err := os.Mkdir(folder, 0o700)
-			first, failed := ReservePorts(register, folder, 5)
+			first, failed := Reserve(register, folder, 5)
 			if err := errors.Join(err, failed); err != nil {
 				t.Error(err)
 			}
@@ -111,11 +111,11 @@ func TestReservePortsWithoutRoom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReservePorts(register, filepath.Join(dir, "b"), 10); !errors.Is(err, ErrNoPorts) {
+	if _, err := Reserve(register, filepath.Join(dir, "b"), 10); !errors.Is(err, ErrNoPorts) {
 		t.Errorf("got %v", err)
 	}
-	if FreePorts(register, 10) || !FreePorts(filepath.Join(dir, "none.json"), 10) {
-		t.Error("FreePorts is wrong")
+	if Free(register, 10) || !Free(filepath.Join(dir, "none.json"), 10) {
+		t.Error("Free is wrong")
 	}
 }
 
@@ -128,30 +128,15 @@ func TestDamagedRegister(t *testing.T) {
 		if err := os.WriteFile(register, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReservePorts(register, dir, 10); err == nil ||
+		if _, err := Reserve(register, dir, 10); err == nil ||
 			!strings.Contains(err.Error(), register) {
 			t.Errorf("%q: %v", text, err)
 		}
 		if now, err := os.ReadFile(register); err != nil || string(now) != text {
 			t.Errorf("%q was changed to %q, %v", text, now, err)
 		}
-		if FreePorts(register, 10) {
+		if Free(register, 10) {
 			t.Errorf("%q: ports are free", text)
-		}
-	}
-}
-
-// The same holds for how a worktree was prepared: files that were copied into it would be
-// committed.
-func TestDamagedPreparation(t *testing.T) {
-	k := newKit(t, nil)
-	tree := k.open("T1")
-	for _, text := range []string{"", "{", "[]", `{"copied": 1}`} {
-		if err := os.WriteFile(k.preparedFile("T1"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if p, err := tree.Preparation(); err == nil {
-			t.Errorf("%q: %+v", text, p)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package workspace
+package checkrun
 
 import (
 	"io/fs"
@@ -144,7 +144,7 @@ func TestDiagnoseFailure(t *testing.T) {
 	} {
 		files, environment := diagnoseKit(t)
 		causes := DiagnoseFailure(files, Check{Command: "tool"}, environment, nil,
-			CheckResult{Exit: 127, Output: []byte(output)})
+			Result{Exit: 127, Output: []byte(output)})
 		got := ""
 		if len(causes) > 0 {
 			got = causes[0].What
@@ -153,7 +153,7 @@ func TestDiagnoseFailure(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", output, got, want)
 		}
 		if causes := DiagnoseFailure(files, Check{Command: "tool"}, environment, nil,
-			CheckResult{Exit: 1, Output: []byte(output)}); len(causes) != 0 {
+			Result{Exit: 1, Output: []byte(output)}); len(causes) != 0 {
 			t.Errorf("%q with exit status 1: %+v", output, causes)
 		}
 	}

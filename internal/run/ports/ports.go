@@ -1,4 +1,5 @@
-package workspace
+// Package ports hands out TCP ports: each worktree gets a range of its own on this machine.
+package ports
 
 import (
 	"encoding/json"
@@ -25,8 +26,8 @@ const (
 	lastPort  = 32000
 )
 
-// PortRegister returns the file in which the ports of the user's worktrees are registered.
-func PortRegister() (string, error) {
+// Register returns the file in which the ports of the user's worktrees are registered.
+func Register() (string, error) {
 	dir := os.Getenv("XDG_RUNTIME_DIR")
 	if dir == "" || !filepath.IsAbs(dir) {
 		var err error
@@ -51,10 +52,10 @@ func (r portRange) overlaps(first, count int) bool {
 // ErrNoPorts means that there is no free range of ports.
 var ErrNoPorts = errors.New("there are not enough free TCP ports in a row")
 
-// ReservePorts returns the first of count ports that are free, and reserves them for a folder. As
+// Reserve returns the first of count ports that are free, and reserves them for a folder. As
 // long as the folder exists it gets the same ones. No other folder in the register gets them, and
 // no other program on this machine used them when they were reserved.
-func ReservePorts(register, folder string, count int) (first int, err error) {
+func Reserve(register, folder string, count int) (first int, err error) {
 	err = withRegister(register, func(ranges []portRange) ([]portRange, error) {
 		ranges = slices.DeleteFunc(ranges, func(r portRange) bool {
 			_, err := os.Lstat(r.Folder)
@@ -74,8 +75,8 @@ func ReservePorts(register, folder string, count int) (first int, err error) {
 	return first, err
 }
 
-// FreePorts reports whether a range of ports could be reserved.
-func FreePorts(register string, count int) bool {
+// Free reports whether a range of ports could be reserved.
+func Free(register string, count int) bool {
 	ranges, err := readRegister(register)
 	return err == nil && findPorts(ranges, "", count) > 0
 }

@@ -1,4 +1,4 @@
-package workspace
+package checkrun
 
 import (
 	"cmp"
@@ -63,7 +63,7 @@ func newDiagnosis(files fs.FS, environment Environment, contained *contain.Progr
 // DiagnoseFailure is Diagnose for a check that has failed. Its exit status and output may tell
 // more.
 func DiagnoseFailure(files fs.FS, check Check, environment Environment, contained *contain.Program,
-	result CheckResult) []Cause {
+	result Result) []Cause {
 	d := newDiagnosis(files, environment, contained)
 	d.causes = Diagnose(files, check, environment, contained)
 	if len(environment.Run) == 0 {

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package workspace
+package checkrun
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ import (
 	"signalbox/internal/testkit/property"
 )
 
-var anyDuration = cmpopts.IgnoreFields(CheckResult{}, "Duration")
+var anyDuration = cmpopts.IgnoreFields(Result{}, "Duration")
 
 func TestChecksInOrder(t *testing.T) {
 	dir := t.TempDir()
@@ -41,10 +41,10 @@ func TestChecksInOrder(t *testing.T) {
 		{Name: "one", Env: map[string]string{"A": "a", "B": "b"}},
 		{Name: "two", Run: []string{"env", "A={workspace}"}},
 	}
-	var seen []CheckResult
-	results, err := RunChecks(context.Background(), dir, checks,
-		ChecksOptions{Environments: environments, Env: []string{"B=extra"},
-			Each: func(r CheckResult) { seen = append(seen, r) }})
+	var seen []Result
+	results, err := Run(context.Background(), dir, checks,
+		Options{Environments: environments, Env: []string{"B=extra"},
+			Each: func(r Result) { seen = append(seen, r) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestChecksInOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []CheckResult{
+	want := []Result{
 		{Check: "test", Environment: "one", Passed: true, Output: []byte("a extra no key\noh\n")},
 		{Check: "test", Environment: "two", Passed: true,
 			Output: []byte(dir + " extra no key\noh\n")},
@@ -74,8 +74,8 @@ func TestChecksInOrder(t *testing.T) {
 }
 
 func TestChecksWithoutEnvironments(t *testing.T) {
-	results, err := RunChecks(context.Background(), t.TempDir(),
-		[]Check{{Name: "a", Command: "cat; exit 1"}}, ChecksOptions{})
+	results, err := Run(context.Background(), t.TempDir(),
+		[]Check{{Name: "a", Command: "cat; exit 1"}}, Options{})
 	if err != nil || len(results) != 1 || results[0].Exit != 1 || results[0].Environment != "" {
 		t.Errorf("%+v, %v", results, err)
 	}
@@ -85,8 +85,8 @@ func TestHangingCheck(t *testing.T) {
 	var child process.ID
 	noted := func(_ string, id process.ID) (func(), error) { child = id; return nil, nil }
 	checks := []Check{{Name: "hangs", Command: `echo before; sleep 1000; echo after`, Timeout: 100 * time.Millisecond}}
-	results, err := RunChecks(context.Background(), t.TempDir(), checks,
-		ChecksOptions{Register: noted})
+	results, err := Run(context.Background(), t.TempDir(), checks,
+		Options{Register: noted})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestCheckThatPassesTooLate(t *testing.T) {
 	// On a slow machine it may be ended before it has set its trap.
 	checks := []Check{{Name: "late", Command: `trap 'exit 0' TERM; while :; do sleep 0.01; done`,
 		Timeout: 100 * time.Millisecond}}
-	results, err := RunChecks(context.Background(), dir, checks, ChecksOptions{})
+	results, err := Run(context.Background(), dir, checks, Options{})
 	if err != nil || !results[0].TimedOut || results[0].Exit != 0 && results[0].Exit != 143 ||
 		results[0].Passed {
 		t.Errorf("%+v, %v", results, err)
@@ -127,7 +127,7 @@ func TestChecksInterrupted(t *testing.T) {
 	}
 	checks := []Check{{Name: "first", Command: `echo > first`},
 		{Name: "second", Command: `sleep 1000`}, {Name: "third", Command: `echo > third`}}
-	results, err := RunChecks(ctx, dir, checks, ChecksOptions{Register: noted})
+	results, err := Run(ctx, dir, checks, Options{Register: noted})
 	if !errors.Is(err, context.Canceled) || len(results) != 1 || results[0].Check != "first" {
 		t.Errorf("%+v, %v", results, err)
 	}
@@ -140,9 +140,9 @@ func TestChecksInterrupted(t *testing.T) {
 }
 
 func TestCheckCannotStart(t *testing.T) {
-	results, err := RunChecks(context.Background(), t.TempDir(),
+	results, err := Run(context.Background(), t.TempDir(),
 		[]Check{{Name: "a", Command: "true"}, {Name: "b", Command: "true"}},
-		ChecksOptions{Environments: []Environment{{Name: "here"},
+		Options{Environments: []Environment{{Name: "here"},
 			{Name: "box", Run: []string{"no-such-program"}}}})
 	if e, ok := errors.AsType[*signalbox.Error](err); !ok || e.Hint == "" ||
 		!strings.Contains(err.Error(), "check a: program no-such-program") {
@@ -152,8 +152,8 @@ func TestCheckCannotStart(t *testing.T) {
 		t.Errorf("%+v", results)
 	}
 	full := errors.New("the disk is full")
-	_, err = RunChecks(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "true"}},
-		ChecksOptions{Register: func(string, process.ID) (func(), error) { return nil, full }})
+	_, err = Run(context.Background(), t.TempDir(), []Check{{Name: "a", Command: "true"}},
+		Options{Register: func(string, process.ID) (func(), error) { return nil, full }})
 	if !errors.Is(err, full) {
 		t.Errorf("error %v", err)
 	}
@@ -163,7 +163,7 @@ func TestCheckWithTooMuchOutput(t *testing.T) {
 	const lines = 2_000_000
 	checks := []Check{{Name: "flood", Command: fmt.Sprintf(`echo first; seq 1 %d; echo last`,
 		lines)}}
-	results, err := RunChecks(context.Background(), t.TempDir(), checks, ChecksOptions{})
+	results, err := Run(context.Background(), t.TempDir(), checks, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,8 +229,8 @@ func TestCheckExceedsItsLimits(t *testing.T) {
 		"tree":      `head -c 2000000 /dev/zero >"$TMPDIR/large"; while :; do sleep 1000; done`,
 		"processes": `for i in $(seq 100); do sleep 1000 & done; wait`,
 	} {
-		results, err := RunChecks(t.Context(), tree, []Check{{Name: want, Command: command}},
-			ChecksOptions{SizePause: time.Millisecond,
+		results, err := Run(t.Context(), tree, []Check{{Name: want, Command: command}},
+			Options{SizePause: time.Millisecond,
 				Contain: func(_ Check, _ Environment, session string) *contain.Program {
 					return site.Check(contain.Check{Work: "T1", Session: session, Dir: tree})
 				}})
@@ -245,8 +245,8 @@ func TestCheckExceedsItsLimits(t *testing.T) {
 // A check can be ended from outside, however long it was to run.
 func TestStartedCheckCanBeEnded(t *testing.T) {
 	var ended atomic.Bool
-	results, err := RunChecks(t.Context(), t.TempDir(),
-		[]Check{{Name: "deaf", Command: `trap "" TERM; while :; do sleep 1; done`}}, ChecksOptions{
+	results, err := Run(t.Context(), t.TempDir(),
+		[]Check{{Name: "deaf", Command: `trap "" TERM; while :; do sleep 1; done`}}, Options{
 			Started: func(stop func(time.Duration)) func() bool {
 				stop(0)
 				return func() bool { return ended.Swap(true) }

@@ -1,4 +1,4 @@
-package workspace
+package checkrun
 
 import (
 	"os"
@@ -155,7 +155,7 @@ func TestDiagnoseSandboxedFailure(t *testing.T) {
 	} {
 		output := strings.NewReplacer("HOME", home, "OWN", own).Replace(tt.output)
 		causes := DiagnoseFailure(files, Check{Command: "./ok.sh"}, environment, contained,
-			CheckResult{Exit: tt.exit, Output: []byte(output)})
+			Result{Exit: tt.exit, Output: []byte(output)})
 		if got := strings.ReplaceAll(whats(causes), home, "HOME"); got != tt.want {
 			t.Errorf("%q\ngot  %s\nwant %s", tt.output, got, tt.want)
 		}
