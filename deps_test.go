@@ -45,8 +45,10 @@ var groups = []group{
 	{"transcript", []string{"transcript"}, []string{"vocabulary", "text"}, none},
 	{"ledger", []string{"ledger"}, []string{"vocabulary"}, []string{"golang.org/x/mod"}},
 	{"brief", []string{"brief"}, []string{"vocabulary"}, none},
-	{"shared", []string{"internal/config", "internal/durable", "internal/git", "internal/picture",
-		"internal/process", "internal/sandbox", "internal/team"}, []string{"vocabulary", "text"},
+	{"shared", []string{"internal/config", "internal/contain", "internal/durable", "internal/git",
+		"internal/picture",
+		"internal/process", "internal/sandbox", "internal/show", "internal/team"},
+		[]string{"vocabulary", "text"},
 		nil},
 	// Listed as an import of no group: only tests and the packages of testSupport import it.
 	{"testkit", []string{"internal/testkit"}, none, nil},
@@ -58,7 +60,8 @@ var groups = []group{
 	{"tree runtime", []string{"internal/tree", "internal/tree/blackboard"},
 		[]string{"vocabulary", "text"}, none},
 	{"tree", []string{"internal/tree/command", "internal/tree/draw", "internal/tree/luatree",
-		"internal/tree/report", "internal/tree/runner", "internal/tree/turnlog",
+		"internal/tree/report", "internal/tree/runner", "internal/tree/treeruns",
+		"internal/tree/turnlog",
 		"internal/tree/turnsignal"},
 		[]string{"vocabulary", "transcript", "text", "shared", "rules", "core", "tree runtime"},
 		nil},
@@ -71,13 +74,17 @@ var groups = []group{
 		"text", "shared", "rules", "core", "tree runtime", "tree"}, nil},
 	{"oracle", []string{"internal/oracle"},
 		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core",
-			"tree runtime", "tree", "portfolio", "run"}, nil},
+			"tree runtime", "tree", "portfolio"}, nil},
+	{"doctor", []string{"internal/doctor"},
+		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core",
+			"tree runtime", "tree", "portfolio", "run", "oracle"}, nil},
 	{"serve", []string{"internal/serve"},
 		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core",
 			"tree runtime", "tree", "portfolio", "run", "oracle"}, nil},
 	{"program", []string{"cmd", "internal/cli", "test", "scripts"},
 		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core",
-			"tree runtime", "tree", "portfolio", "rehearsal", "run", "oracle", "serve"}, nil},
+			"tree runtime", "tree", "portfolio", "rehearsal", "run", "oracle", "doctor", "serve"},
+		nil},
 }
 
 // runPackages orders the packages of the group run, from those that others build on up to those
@@ -85,45 +92,42 @@ var groups = []group{
 // human decides, does not import crew, which carries work out.
 var runPackages = []struct{ name, imports string }{
 	{"agentsocket", ""},
-	{"contain", ""},
 	{"exitsignal", ""},
 	{"forge", ""},
 	{"outbound", ""},
 	{"plan", ""},
 	{"ports", ""},
-	{"show", ""},
 	{"steer", ""},
 	{"steering", ""},
 
-	{"agent", "contain"},
-	{"checkrun", "contain"},
+	{"agent", ""},
+	{"checkrun", ""},
 	{"issues", "plan"},
 	{"planload", "plan"},
 	{"prompts", "plan"},
-	{"treeruns", "contain"},
-	{"workspace", "contain steering"},
+	{"workspace", "steering"},
 
-	{"project", "agent contain workspace"},
+	{"project", "agent workspace"},
 	{"stored", "plan prompts"},
 	{"questions", "stored"},
 	{"transport", "workspace"},
 	{"turnprompt", "plan prompts stored workspace"},
 
 	{"changes", "questions transport workspace"},
-	{"checks", "agent checkrun contain ports project prompts stored transport workspace"},
+	{"checks", "agent checkrun ports project prompts stored transport workspace"},
 	{"conflicts", "transport workspace"},
 	{"deliver", "forge project prompts transport workspace"},
 
-	{"crew", "agent agentsocket checkrun checks conflicts contain deliver exitsignal forge plan planload project " +
-		"prompts questions stored transport treeruns turnprompt workspace"},
+	{"crew", "agent agentsocket checkrun checks conflicts deliver exitsignal forge plan planload project " +
+		"prompts questions stored transport turnprompt workspace"},
 
-	{"forecast", "plan show turnprompt"},
-	{"notify", "contain outbound questions"},
+	{"forecast", "plan turnprompt"},
+	{"notify", "outbound questions"},
 	{"publish", "outbound"},
 	{"traces", "agent outbound"},
 	{"inspect", "agent questions stored transport workspace"},
-	{"inspect/render", "agent changes inspect questions show stored workspace"},
-	{"progress", "agent changes inspect inspect/render questions show steer workspace"},
+	{"inspect/render", "agent changes inspect questions stored workspace"},
+	{"progress", "agent changes inspect inspect/render questions steer workspace"},
 }
 
 const runFolder = "internal/run/"

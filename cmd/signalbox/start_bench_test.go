@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/process"
-	"signalbox/internal/run/contain"
 )
 
 // BenchmarkStart measures how long the smallest program takes from start to end: started directly,

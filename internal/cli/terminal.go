@@ -7,7 +7,7 @@ import (
 	"os"
 
 	"signalbox/internal/run/inspect/render"
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 )
 
 // IsTerminal reports whether a stream is a character device other than the null device. That is

@@ -11,6 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/cli"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/box"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/console"
@@ -18,9 +19,8 @@ import (
 	"signalbox/internal/oracle/setup"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agentsocket"
-	"signalbox/internal/run/contain"
-	"signalbox/internal/run/treeruns"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/tree/treeruns"
 	"signalbox/internal/tree/turnlog"
 )
 

@@ -14,11 +14,10 @@ import (
 	"signalbox"
 	"signalbox/internal/cli"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/box"
 	"signalbox/internal/process"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/progress"
-	"signalbox/internal/run/treeruns"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/text"
 	"signalbox/internal/tree"
@@ -27,6 +26,7 @@ import (
 	"signalbox/internal/tree/luatree"
 	"signalbox/internal/tree/report"
 	"signalbox/internal/tree/runner"
+	"signalbox/internal/tree/treeruns"
 	"signalbox/internal/tree/turnlog"
 )
 

@@ -11,7 +11,7 @@ import (
 	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
-	"signalbox/internal/oracle/doctor"
+	"signalbox/internal/doctor"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/team"
 )

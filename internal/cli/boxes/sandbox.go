@@ -11,9 +11,9 @@ import (
 	"signalbox"
 	"signalbox/internal/cli"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/project"
 	"signalbox/internal/sandbox"
 )

@@ -12,7 +12,7 @@ import (
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/run/questions"
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 )
 
 type workListCommand struct {

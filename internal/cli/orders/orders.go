@@ -20,8 +20,8 @@ import (
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/run/questions"
-	"signalbox/internal/run/show"
 	"signalbox/internal/run/steer"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 )
 

@@ -25,12 +25,12 @@ import (
 	"signalbox/internal/durable"
 	"signalbox/internal/portfolio"
 	"signalbox/internal/run/publish"
-	"signalbox/internal/run/show"
 	"signalbox/internal/serve"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/api"
 	"signalbox/internal/serve/ask"
 	"signalbox/internal/serve/certificate"
+	"signalbox/internal/show"
 )
 
 // AddressFile is the file in the folder of a box with the address at which browsers log in, while

@@ -31,8 +31,8 @@ import (
 	"signalbox/internal/durable"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/model"
-	"signalbox/internal/run/treeruns"
 	"signalbox/internal/tree"
+	"signalbox/internal/tree/treeruns"
 )
 
 // FolderName is the folder of a box with its sessions. RecordName is the name of the record file in

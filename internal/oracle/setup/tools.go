@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/contain"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/mcpclient"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/portfolio"
-	"signalbox/internal/run/contain"
 )
 
 // tools returns the built-in tools that are configured, the shell commands, and the tools of MCP

@@ -10,8 +10,8 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/contain"
 )
 
 // CommandOf returns the command of a configured agent, as an author runs it. The error reports that

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/run/contain"
+	"signalbox/internal/contain"
 )
 
 // Activity is something that an agent just did. It is not recorded in the ledger.

@@ -16,8 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"signalbox/internal/contain"
 	"signalbox/internal/process"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/sandbox"
 )
 

@@ -21,8 +21,8 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/process"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/testkit/property"
 )
 

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"signalbox/internal/contain"
 	"signalbox/internal/lazy"
-	"signalbox/internal/run/contain"
 )
 
 // Cause is a reason why a check cannot pass that no agent should have to repair: something is

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"signalbox/internal/config"
-	"signalbox/internal/run/contain"
+	"signalbox/internal/contain"
 )
 
 // sandboxKit is a user who has tools in the home folder and variables that a check does not get. It

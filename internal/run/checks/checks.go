@@ -18,11 +18,11 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/checkrun"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/ports"
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/prompts"

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/run/checkrun"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/project"
 )
 

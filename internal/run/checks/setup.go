@@ -14,10 +14,10 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/checkrun"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"

@@ -7,8 +7,8 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/run/agent"
-	"signalbox/internal/run/contain"
 )
 
 // contain returns what the session's agent may do in its workspace. The caller finishes it.

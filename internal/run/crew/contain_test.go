@@ -16,10 +16,10 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/sandbox"
 )
 

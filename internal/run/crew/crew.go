@@ -22,6 +22,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
@@ -29,7 +30,6 @@ import (
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/checkrun"
 	"signalbox/internal/run/checks"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/deliver"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/project"

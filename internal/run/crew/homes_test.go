@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/contain"
 )
 
 // planted are files that programs obey, in a home folder.

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/durable"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/checkrun"
-	"signalbox/internal/run/contain"
-	"signalbox/internal/run/treeruns"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/tree/treeruns"
 )
 
 // removeLeftovers removes files of crews that were killed: worktrees of completed work, what its

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/contain"
 	"signalbox/internal/run/agent"
-	"signalbox/internal/run/contain"
 )
 
 // What a running agent writes is in a file that others can follow, unless its signals have a key.

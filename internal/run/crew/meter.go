@@ -7,9 +7,9 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
-	"signalbox/internal/run/contain"
 )
 
 // meter measures what a turn uses, while the program runs and at its end. Only the supervisor's

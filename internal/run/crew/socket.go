@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/exitsignal"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/tree/turnlog"

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"signalbox/internal/contain"
 	"signalbox/internal/run/agentsocket"
-	"signalbox/internal/run/contain"
 )
 
 // Every session of an agent has a private folder for temporary files. It contains the session's

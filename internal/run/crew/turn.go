@@ -12,17 +12,17 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/agentsocket"
-	"signalbox/internal/run/contain"
-	"signalbox/internal/run/treeruns"
 	"signalbox/internal/run/turnprompt"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/team"
 	"signalbox/internal/text"
+	"signalbox/internal/tree/treeruns"
 	"signalbox/transcript"
 )
 

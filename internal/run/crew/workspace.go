@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 
 	"signalbox"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/checks"
 	"signalbox/internal/run/conflicts"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 )
 

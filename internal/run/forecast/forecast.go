@@ -14,8 +14,8 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
-	"signalbox/internal/run/show"
 	"signalbox/internal/run/turnprompt"
+	"signalbox/internal/show"
 )
 
 // Forecast is what a run would do. Its JSON is the answer of signalbox run --dry-run --json.

@@ -7,7 +7,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 )
 

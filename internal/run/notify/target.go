@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"signalbox/internal/config"
-	"signalbox/internal/run/contain"
+	"signalbox/internal/contain"
 	"signalbox/internal/run/outbound"
 	"signalbox/internal/text"
 )

@@ -9,7 +9,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 )
 
 // board draws a view in at most height lines, none wider than width.

@@ -9,8 +9,8 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/show"
 	"signalbox/internal/run/steer"
+	"signalbox/internal/show"
 )
 
 // decision is what the user decides on a screen.

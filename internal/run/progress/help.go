@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 )
 
 // binding is a key and what it does, in words that fit a narrow terminal.

@@ -10,8 +10,8 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
-	"signalbox/internal/run/show"
 	"signalbox/internal/run/steer"
+	"signalbox/internal/show"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 )
 
 // paneView is what a pane shows of a task.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode"
 
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 )
 
 // numberedLines returns the lines from one number to another.

@@ -18,7 +18,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/inspect"
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 )
 

@@ -14,8 +14,8 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
-	"signalbox/internal/run/show"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 )
 

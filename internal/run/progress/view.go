@@ -10,7 +10,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/questions"
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 )
 
 // view holds what a screen shows, as plain values, so that drawing is a function of them. Its text

@@ -3,7 +3,7 @@ package progress
 import (
 	"time"
 
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 )
 

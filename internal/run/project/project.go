@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"signalbox/internal/config"
-	"signalbox/internal/run/contain"
+	"signalbox/internal/contain"
 	"signalbox/internal/run/workspace"
 )
 

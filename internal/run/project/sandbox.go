@@ -6,9 +6,9 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/sandbox"
 )

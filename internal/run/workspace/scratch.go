@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/contain"
 	"signalbox/internal/git"
-	"signalbox/internal/run/contain"
 )
 
 // Prefixes of folders that are not worktrees of tasks. A task id never starts with a dot.

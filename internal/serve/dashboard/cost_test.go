@@ -6,7 +6,7 @@ import (
 
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 )
 
 // TestCostPage has the same numbers as the status, by task, role, agent and day, and every limit of

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/project"
 	"signalbox/internal/sandbox"

@@ -12,7 +12,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/run/inspect"
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 )
 

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"sync"
 
-	"signalbox/internal/run/treeruns"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/runner"
+	"signalbox/internal/tree/treeruns"
 )
 
 // recordings keeps the runs of trees that were looked at last, so that a step does not read all of

@@ -19,9 +19,8 @@ import (
 	"signalbox/internal/durable"
 	"signalbox/internal/oracle"
 	"signalbox/internal/picture"
-	"signalbox/internal/run/show"
-	"signalbox/internal/run/treeruns"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/blackboard"
@@ -29,6 +28,7 @@ import (
 	"signalbox/internal/tree/luatree"
 	"signalbox/internal/tree/report"
 	"signalbox/internal/tree/runner"
+	"signalbox/internal/tree/treeruns"
 	"signalbox/internal/tree/turnsignal"
 )
 

@@ -12,12 +12,12 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/oracle"
-	"signalbox/internal/run/treeruns"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/command"
 	"signalbox/internal/tree/luatree"
 	"signalbox/internal/tree/runner"
+	"signalbox/internal/tree/treeruns"
 )
 
 // turnTree asks a model twice. Its texts are hostile.

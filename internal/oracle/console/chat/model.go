@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/console"
 	"signalbox/internal/oracle/console/markdown"
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 )
 

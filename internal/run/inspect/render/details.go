@@ -13,8 +13,8 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/questions"
-	"signalbox/internal/run/show"
 	"signalbox/internal/run/stored"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 )
 

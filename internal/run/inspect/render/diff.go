@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 )
 

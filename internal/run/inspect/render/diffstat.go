@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 
 	"signalbox/internal/run/changes"
-	"signalbox/internal/run/show"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 )
 

@@ -1,6 +1,6 @@
 package render
 
-import "signalbox/internal/run/show"
+import "signalbox/internal/show"
 
 // Line is a line of a transcript as people read it.
 type Line struct {

@@ -15,7 +15,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

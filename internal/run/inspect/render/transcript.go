@@ -10,7 +10,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/run/inspect"
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 	"signalbox/transcript"
 	"signalbox/transcript/agentformat"

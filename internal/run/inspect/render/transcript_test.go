@@ -14,7 +14,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/run/inspect"
-	"signalbox/internal/run/show"
+	"signalbox/internal/show"
 )
 
 // transcriptOf prints a transcript that arrives in pieces of a size.

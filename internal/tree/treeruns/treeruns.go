@@ -20,9 +20,9 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/contain"
 	"signalbox/internal/durable"
 	"signalbox/internal/lazy"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/tree/runner"
 )
 

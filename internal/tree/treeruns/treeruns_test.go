@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
-	"signalbox/internal/run/contain"
+	"signalbox/internal/contain"
 )
 
 // write writes a file that was changed some minutes after another.

@@ -22,6 +22,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/oracle"
@@ -29,7 +30,6 @@ import (
 	"signalbox/internal/oracle/setup"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/turnprompt"
 	"signalbox/internal/sandbox"

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"signalbox/internal/config"
+	"signalbox/internal/contain"
 	"signalbox/internal/core/box"
-	"signalbox/internal/run/contain"
 )
 
 func TestLogins(t *testing.T) {
