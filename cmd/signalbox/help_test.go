@@ -53,7 +53,7 @@ func TestGrammar(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{nil, {"--help"}, {"rnu"}, {"Run"}, {"--box", "x", "status"},
-		{"showversion"}} {
+		{"showversion"}, {"--version", "run"}} {
 		if g, ok := grammar(args).(*commands); !ok {
 			t.Errorf("%q: %T", args, g)
 		}

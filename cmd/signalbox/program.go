@@ -104,7 +104,7 @@ func grammar(args []string) any {
 	}
 	all := reflect.TypeFor[commands]()
 	version, _ := all.FieldByName("ShowVersion")
-	if args[0] == "--version" {
+	if args[0] == "--version" && len(args) == 1 {
 		return reflect.New(reflect.StructOf([]reflect.StructField{version})).Interface()
 	}
 	for command := range all.Fields() {

@@ -167,6 +167,12 @@ func TestCheckAProof(t *testing.T) {
 				p.look(t, "phone", "phone()")
 				p.look(t, "contrast", "contrast()")
 				p.noFaults(t)
+				// As on a page without encryption, where nothing can be checked.
+				eval[bool](p, `Object.defineProperty(crypto, "subtle", { value: undefined }) === crypto`)
+				if got := p.check(); !strings.Contains(got, "Not checked") ||
+					!strings.Contains(got, "https") || strings.Contains(got, "Not valid") {
+					t.Errorf("where nothing can be checked: %s", got)
+				}
 			}
 		})
 	}

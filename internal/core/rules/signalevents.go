@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/text"
 
 	"signalbox"
@@ -167,19 +167,13 @@ func (b SignalRefused) why(d *Describer, e *signalbox.Event) string {
 // namedWork finds the work that a refused signal names, as the crew and the rules write it: after
 // "about", perhaps in quotes. It returns "" if there is none.
 func namedWork(detail string) string {
-	for {
-		before, after, found := strings.Cut(detail, "about ")
-		named := strings.TrimPrefix(after, "'")
-		end := strings.IndexAny(named+" ", "', \t\n\f\r")
-		switch {
-		case !found:
-			return ""
-		case end > 0 && strings.TrimRightFunc(before, unicode.IsLetter) == before:
-			return named[:end]
-		}
-		detail = after
+	if named := aboutWork().FindStringSubmatch(detail); named != nil {
+		return named[1]
 	}
+	return ""
 }
+
+var aboutWork = lazy.Regexp(`\babout '?([^',\s]+)`)
 
 // withDetail appends a detail, unless it only names the work of the signal.
 func withDetail(text, detail string) string {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"signalbox"
+
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/config"
@@ -123,5 +125,26 @@ func TestCheckCommandOfClaudeAsRoot(t *testing.T) {
 		if (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "as root") {
 			t.Errorf("%+v, sandbox %s: %v", tt.agent, tt.mode, err)
 		}
+	}
+}
+
+// CheckRoles finds a missing program before anything is started.
+func TestCheckRoles(t *testing.T) {
+	c, err := config.Parse([]byte(`agents:
+  here: {command: [sh], prompt: stdin}
+  missing: {command: [no-such-program-anywhere], prompt: stdin}
+roles: {developer: {agent: here}, critic: {agent: missing}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	critic := []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCritic}
+	if err := CheckRoles(c, critic); err == nil ||
+		!strings.Contains(err.Error(), "no-such-program-anywhere") {
+		t.Errorf("error %v", err)
+	}
+	developer := []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleMerger}
+	if err := CheckRoles(c, developer); err != nil {
+		t.Errorf("error %v", err)
 	}
 }

@@ -34,6 +34,6 @@ type ToolUse struct {
 // who follow it. There is none while signals need a key: everyone who can read the box could read
 // the key in it, while it still counts.
 func LiveTranscript(boxDir, session string) string {
-	// removeTemps finds it by the name of the session
+	// Package crew finds and removes it by the name of the session.
 	return filepath.Join(boxDir, contain.TempFolder, session+".transcript")
 }

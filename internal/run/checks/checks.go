@@ -195,9 +195,6 @@ func PassOrFail(passed bool) string {
 	return "FAIL"
 }
 
-// maxShown bounds how much of a check's output is shown to a developer.
-const maxShown = 8 << 10
-
 // quoteOutput returns the end of a check's output as an indented block.
 func quoteOutput(output []byte) string { return prompts.Indent(stored.EndOf(output)) }
 

@@ -159,6 +159,20 @@ func TestChecksOfWorkByHandInASharedFolder(t *testing.T) {
 	}
 }
 
+// Setup commands prepare the folder of work by hand too, although no agent works on it.
+func TestSetupOfWorkByHand(t *testing.T) {
+	s := set(t, scene{git: true, options: ciOnly, settings: `
+setup: [{name: make, command: 'echo ok > made'}]
+checks: [{name: made, command: 'grep -q ok made'}]
+`})
+	s.begin()
+	s.openByHand("w1", "main")
+	s.untilPhase("w1", signalbox.PhaseReadyForReview)
+	if ran := only[rules.ChecksRan](s, "w1").Body; len(ran.Rows) != 1 || !ran.Rows[0].Passed {
+		t.Errorf("ran %+v", ran)
+	}
+}
+
 // Without checks, no crew claims the work, and each crew says so once.
 func TestWorkByHandWithoutChecks(t *testing.T) {
 	s := set(t, scene{})

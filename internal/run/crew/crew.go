@@ -174,7 +174,6 @@ type Crew struct {
 
 	versionsMu sync.Mutex
 	versions   map[string]string // of agent programs, "" if not known; guarded by versionsMu
-
 }
 
 // defaultActor is recorded for what a crew does on its own.
@@ -454,7 +453,8 @@ func (c *Crew) dispatch(ctx context.Context) error {
 		secret := box.NewSecret()
 		answer, err := c.box.Engine.DoPatiently(ctx, nil,
 			rules.Dispatch{Roles: c.opts.Roles, Session: c.newSession(), Actor: c.opts.Actor,
-				Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL, Secret: rules.HashSecret(secret),
+				Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL,
+				Secret: rules.HashSecret(secret),
 				ByHand: c.checksByHand(), Machine: c.machine})
 		if errors.Is(err, rules.ErrNothingToClaim) {
 			return nil

@@ -14,7 +14,6 @@ import (
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/agent"
 	"signalbox/internal/run/turnprompt"
 )
 
@@ -303,19 +302,6 @@ on developer T1:
 	}
 	if n := len(s.prompts("T1", "developer")); n != 1 {
 		t.Errorf("%d developers", n)
-	}
-}
-
-// CheckRoles finds a missing program before anything is started.
-func TestCheckRoles(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {agent: missing}}\n"})
-	err := agent.CheckRoles(s.box.Config, rules.DispatchRoles())
-	if err == nil || !strings.Contains(err.Error(), "no-such-program-anywhere") {
-		t.Errorf("error %v", err)
-	}
-	if err := agent.CheckRoles(s.box.Config, []signalbox.Role{signalbox.RoleDeveloper,
-		signalbox.RoleMerger}); err != nil {
-		t.Errorf("error %v", err)
 	}
 }
 

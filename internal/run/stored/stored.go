@@ -140,10 +140,10 @@ func read(ctx context.Context, b *box.Box, digest signalbox.Hash) ([]byte, error
 	return io.ReadAll(r)
 }
 
-// maxShown bounds how much of a check's output is shown.
-const maxShown = 8 << 10
+// MaxShown bounds how much of a check's output is shown.
+const MaxShown = 8 << 10
 
 // EndOf returns the end of a check's output.
 func EndOf(output []byte) string {
-	return strings.ToValidUTF8(string(output[max(0, len(output)-maxShown):]), "\ufffd")
+	return strings.ToValidUTF8(string(output[max(0, len(output)-MaxShown):]), "\ufffd")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/text"
 )
 
 // Follower keeps the base branch of this machine and the base of the ledger the same. If only this
@@ -161,7 +161,7 @@ func (f *Follower) syncOnce(ctx context.Context, seen rules.ObserveBase) (again 
 	if conflict := (*workspace.ConflictError)(nil); errors.As(err, &conflict) {
 		warn(repo, "%s here conflicts with what other machines have merged, in %s; nothing is lost, "+
 			"and the work continues without your commits. Merge the two: git merge %.12s, on %s",
-			repo.Base, joinSome(conflict.Files), known, repo.Base)
+			repo.Base, text.JoinSome(conflict.Files, 5), known, repo.Base)
 		return false, nil
 	}
 	if err != nil {
@@ -208,15 +208,6 @@ func (f *Follower) follow(ctx context.Context, here, known string) (again bool, 
 
 // followPause is how long a checkout that another git has locked is left alone.
 const followPause = time.Minute
-
-// joinSome lists the first files.
-func joinSome(files []string) string {
-	const some = 5
-	if len(files) > some {
-		return fmt.Sprintf("%s and %d more", strings.Join(files[:some], ", "), len(files)-some)
-	}
-	return strings.Join(files, ", ")
-}
 
 // Update moves the base branch here to that of a remote repository, and returns its commit. If
 // merged is not "", the branch must contain that commit afterwards. work is the task that needs it.

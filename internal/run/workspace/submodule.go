@@ -9,10 +9,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"signalbox/internal/durable"
 	"slices"
 	"strconv"
 	"strings"
+
+	"signalbox/internal/durable"
 
 	"signalbox"
 	"signalbox/internal/git"

@@ -392,6 +392,22 @@ func TestRetryFromAPhaseWithANote(t *testing.T) {
 	}
 }
 
+// What has a form of its own, with another scope or another text, is not carried out as an order.
+func TestOrderFormHasOnlyOrders(t *testing.T) {
+	s := newStage(t)
+	client, before := s.logIn(access.Operate), s.box.Engine.Tail().Seq
+	for _, what := range []string{"approve", "answer", "reject", "rework", "tell", "nothing"} {
+		form := url.Values{"what": {what}, "text": {"words"}, "back": {"/work/T1"}}
+		status, body := s.post(client, "/work/T1/order", form)
+		if status < 400 || status >= 500 || !strings.Contains(body, what) {
+			t.Errorf("%s: %d %s", what, status, body)
+		}
+	}
+	if after := s.box.Engine.Tail().Seq; after != before {
+		t.Errorf("%d events were recorded", after-before)
+	}
+}
+
 // TestCancelIsConfirmed: a click on the row of buttons does not cancel a task.
 func TestCancelIsConfirmed(t *testing.T) {
 	s := newStage(t)

@@ -1,7 +1,8 @@
-// Checks a proof file with a public key, in the browser. It accepts exactly what signalbox ledger check accepts; docs/ledger-format.md
-// specifies it, and a test compares both on valid and on changed proofs.
+// Checks a proof file with a public key, in the browser. It accepts what signalbox ledger check accepts; docs/ledger-format.md
+// specifies it, and a test compares both in Chromium, on valid and on changed proofs and on keys that verifiers disagree about.
 //
-// Browsers have the hashes and signatures only on pages that are encrypted or from this machine, files among them.
+// Browsers have the hashes and signatures only on pages that are encrypted or from this machine, files among them. Elsewhere
+// nothing is checked, and the page says so.
 "use strict";
 
 const utf8 = new TextEncoder();
@@ -11,10 +12,13 @@ function refuse(reason) {
   throw new Error(reason);
 }
 
+// Unable means that this browser cannot check any proof here, which says nothing about the proof.
+class Unable extends Error {}
+
 // checkProof checks the bytes of a proof file with a public key, and returns the event and the checkpoint. It throws an error if the proof is
 // not valid. Numbers of events are BigInts.
 async function checkProof(bytes, publicKey) {
-  if (!globalThis.crypto?.subtle) refuse("A browser checks proofs only on pages with https and on those of this machine. " + instead);
+  if (!globalThis.crypto?.subtle) throw new Unable("A browser checks proofs only on pages with https and on those of this machine. " + instead);
   const key = await parseKey(publicKey);
   const { event, hashes, checkpoint: note } = parseProof(bytes);
   if (hex(await hashEvent(event)) !== event.hash) refuse("Event " + event.seq + " was changed: its hash is not that of its content.");
@@ -246,7 +250,7 @@ async function verifySignature(publicKey, message, signature) {
   try {
     key = await crypto.subtle.importKey("raw", publicKey, "Ed25519", false, ["verify"]);
   } catch (err) {
-    if (err.name === "NotSupportedError") refuse("This browser cannot check signatures with Ed25519. " + instead);
+    if (err.name === "NotSupportedError") throw new Unable("This browser cannot check signatures with Ed25519. " + instead);
     return false;
   }
   return crypto.subtle.verify("Ed25519", key, signature, message);
@@ -317,6 +321,7 @@ document.getElementById("check")?.addEventListener("submit", async (event) => {
   try {
     showValid(await check());
   } catch (err) {
+    if (err instanceof Unable) return showResult("", "ask", "Not checked", element("p", "text", err.message));
     showResult("refused", "bad", "Not valid", element("p", "text", element("bdi", "", show(err.message))), element("p", "faint", "Do not rely on it. Ask the owner of the ledger for a new proof of that event."));
   }
 });
