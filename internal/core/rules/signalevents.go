@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"signalbox/internal/lazy"
 	"signalbox/internal/text"
 
 	"signalbox"
@@ -167,13 +166,25 @@ func (b SignalRefused) why(d *Describer, e *signalbox.Event) string {
 // namedWork finds the work that a refused signal names, as the crew and the rules write it: after
 // "about", perhaps in quotes. It returns "" if there is none.
 func namedWork(detail string) string {
-	if named := aboutWork().FindStringSubmatch(detail); named != nil {
-		return named[1]
+	for {
+		before, after, found := strings.Cut(detail, "about ")
+		named := strings.TrimPrefix(after, "'")
+		end := strings.IndexAny(named+" ", "', \t\n\f\r")
+		switch {
+		case !found:
+			return ""
+		case end > 0 && !endsInWord(before):
+			return named[:end]
+		}
+		detail = after
 	}
-	return ""
 }
 
-var aboutWork = lazy.Regexp(`\babout '?([^',\s]+)`)
+// endsInWord reports whether a text ends with a character of a word.
+func endsInWord(text string) bool {
+	return strings.TrimRight(text, "_0123456789"+
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != text
+}
 
 // withDetail appends a detail, unless it only names the work of the signal.
 func withDetail(text, detail string) string {
