@@ -234,16 +234,16 @@ func TestVerifyReadsThatLie(t *testing.T) {
 		read  ReadFunc
 		first uint64
 	}{
-		"nothing": {func(context.Context, uint64, int) ([]signalbox.Event,
-			error) {
+		"nothing": {func(context.Context, uint64,
+			int) ([]signalbox.Event, error) {
 			return nil, nil
 		}, 1},
 		"too few": {readFrom(events[:13], 0), 14},
 		"too many": {func(_ context.Context, after uint64, limit int) ([]signalbox.Event, error) {
 			return events[after:min(int(after)+limit+1, 20)], nil
 		}, 9},
-		"always the same": {func(_ context.Context, _ uint64, limit int) ([]signalbox.Event,
-			error) {
+		"always the same": {func(_ context.Context, _ uint64,
+			limit int) ([]signalbox.Event, error) {
 			return events[:limit], nil
 		}, 9},
 		"zero events": {func(_ context.Context, _ uint64, limit int) ([]signalbox.Event, error) {

@@ -27,8 +27,8 @@ func scanOnce(input []byte, opts *transcript.Options) ([]signalbox.Signal, signa
 }
 
 // scanCuts scans the input in pieces of random sizes. It overwrites each piece after the call.
-func scanCuts(input []byte, opts *transcript.Options, seed uint64) ([]signalbox.Signal,
-	signalbox.StreamReport) {
+func scanCuts(input []byte, opts *transcript.Options,
+	seed uint64) ([]signalbox.Signal, signalbox.StreamReport) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	most := 1 + random.IntN(1<<random.IntN(14))
 	s := transcript.NewScanner(opts)

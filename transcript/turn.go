@@ -13,8 +13,8 @@ import (
 // turnSignal parses a block outside fences as a signal. first is the turn signal that counts in the
 // message so far, nil if there is none. A signal that counts may have invalid fields; problems are
 // the remarks about them.
-func turnSignal(b turnBlock, key string, first *signalbox.Signal) (sig signalbox.Signal,
-	problems []signalbox.Signal) {
+func turnSignal(b turnBlock, key string,
+	first *signalbox.Signal) (sig signalbox.Signal, problems []signalbox.Signal) {
 	sig = signalbox.Signal{Dialect: signalbox.DialectTurn, Offset: b.at, Line: b.line}
 	switch b.kind {
 	case blockTooLarge:

@@ -67,8 +67,8 @@ func (w *terminalWorld) onTerminal(term, stdin string, args ...string) string {
 }
 
 // endsOnTerminal is onTerminal with the exit status.
-func (w *terminalWorld) endsOnTerminal(term, stdin string, args ...string) (out string,
-	status int) {
+func (w *terminalWorld) endsOnTerminal(term, stdin string,
+	args ...string) (out string, status int) {
 	w.t.Helper()
 	cmd := w.command(stdin, append([]string{"signalbox"}, args...)...)
 	cmd.Env = append(cmd.Env, "TERM="+term)

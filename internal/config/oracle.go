@@ -272,8 +272,8 @@ func (s Server) Variables() (names []string) {
 	return names
 }
 
-func resolved(values map[string]string, lookup func(string) (string, bool)) (map[string]string,
-	error) {
+func resolved(values map[string]string,
+	lookup func(string) (string, bool)) (map[string]string, error) {
 	if values == nil {
 		return nil, nil
 	}

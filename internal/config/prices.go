@@ -78,8 +78,8 @@ func builtinPrice(p [3]float64) Price {
 }
 
 // longest returns the price of the longest pattern that matches a model.
-func longest[P any](prices map[string]P, model string, convert func(P) Price) (price Price,
-	found bool) {
+func longest[P any](prices map[string]P, model string,
+	convert func(P) Price) (price Price, found bool) {
 	best := ""
 	for _, pattern := range sortedKeys(prices) {
 		whole, _ := path.Match(pattern, model)

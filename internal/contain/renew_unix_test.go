@@ -205,8 +205,8 @@ func TestRenewedLogin(t *testing.T) {
 		}
 		for how, end := range map[string]func(l *loginTest, p *Program) ([]string, error){
 			"ended": func(_ *loginTest, p *Program) ([]string, error) { return p.RenewLogins() },
-			"watched": func(l *loginTest, p *Program) ([]string,
-				error) {
+			"watched": func(l *loginTest,
+				p *Program) ([]string, error) {
 				l.look(p)
 				return p.RenewLogins()
 			},
@@ -214,16 +214,16 @@ func TestRenewedLogin(t *testing.T) {
 				err := p.Prepare()
 				return p.logins.refused, err
 			},
-			"next crew": func(l *loginTest, p *Program) ([]string,
-				error) {
+			"next crew": func(l *loginTest,
+				p *Program) ([]string, error) {
 				return RenewLeftovers(l.Box, "")
 			},
-			"the task is done": func(l *loginTest, p *Program) ([]string,
-				error) {
+			"the task is done": func(l *loginTest,
+				p *Program) ([]string, error) {
 				return tt.refused, RemoveState(l.Box, "T1")
 			},
-			"home removed": func(l *loginTest, p *Program) ([]string,
-				error) {
+			"home removed": func(l *loginTest,
+				p *Program) ([]string, error) {
 				return tt.refused, RemoveHome(p.home)
 			},
 		} {

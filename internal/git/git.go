@@ -264,8 +264,8 @@ func (r *Repository) findProgram(ctx context.Context) error {
 const waitDelay = 5 * time.Second
 
 // inspect runs git on the repository itself, not on the view.
-func (r *Repository) inspect(ctx context.Context, dir string, args ...string) (out, stderr string,
-	err error) {
+func (r *Repository) inspect(ctx context.Context, dir string,
+	args ...string) (out, stderr string, err error) {
 	var outText, errText bytes.Buffer
 	err = r.run(ctx, &exec.Cmd{Args: slices.Concat([]string{r.program}, options(nil), args),
 		Dir: dir,

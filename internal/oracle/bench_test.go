@@ -254,8 +254,8 @@ func (t *benchTime) addOverhead(now time.Time) {
 // benchModel is a model whose own time is not counted.
 type benchModel struct{ oracle.Model }
 
-func (m benchModel) Reply(ctx context.Context, r model.Request, on func(model.Event)) (*model.Reply,
-	error) {
+func (m benchModel) Reply(ctx context.Context, r model.Request,
+	on func(model.Event)) (*model.Reply, error) {
 	t := benchTimeOf(ctx)
 	if len(t.overhead) > 0 {
 		t.addOverhead(time.Now())

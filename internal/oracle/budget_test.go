@@ -94,12 +94,12 @@ func TestBudgetOfSubAgents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			sub := &speaker{reply: func(_ context.Context, n int, _ func(string)) (*model.Reply,
-				error) {
+			sub := &speaker{reply: func(_ context.Context, n int,
+				_ func(string)) (*model.Reply, error) {
 				return &model.Reply{Text: wants(n), Stop: model.StopEnd, Usage: c.subTurn}, nil
 			}}
-			m := &speaker{reply: func(_ context.Context, n int, _ func(string)) (*model.Reply,
-				error) {
+			m := &speaker{reply: func(_ context.Context, n int,
+				_ func(string)) (*model.Reply, error) {
 				return &model.Reply{Text: hand(n), Stop: model.StopEnd, Usage: c.main}, nil
 			}}
 			reader := newOracle(t, oracle.Options{Model: sub, Limit: c.limit})
@@ -174,8 +174,8 @@ func TestBudgetOfRetries(t *testing.T) {
 
 // drips is a model that sends a word per second without end.
 func drips() *speaker {
-	return &speaker{reply: func(ctx context.Context, _ int, tell func(string)) (*model.Reply,
-		error) {
+	return &speaker{reply: func(ctx context.Context, _ int,
+		tell func(string)) (*model.Reply, error) {
 		for {
 			select {
 			case <-ctx.Done():
@@ -275,8 +275,8 @@ func TestCancelWithTimeLimit(t *testing.T) {
 func TestTimeOfTurnsCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := &speaker{reply: func(ctx context.Context, n int, _ func(string)) (*model.Reply,
-			error) {
+		m := &speaker{reply: func(ctx context.Context, n int,
+			_ func(string)) (*model.Reply, error) {
 			select {
 			case <-ctx.Done():
 				return nil, ctx.Err()
@@ -301,8 +301,8 @@ func TestTimeOfSubAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := speaks(said(handOver), said("Well."+enough))
 		limit := decide.Resources{Time: 10 * time.Second}
-		sub := &speaker{reply: func(ctx context.Context, n int, tell func(string)) (*model.Reply,
-			error) {
+		sub := &speaker{reply: func(ctx context.Context, n int,
+			tell func(string)) (*model.Reply, error) {
 			if n == 1 {
 				return drips().Reply(ctx, model.Request{}, func(e model.Event) { tell(e.Text) })
 			}
@@ -326,8 +326,8 @@ func TestTimeOfSubAgents(t *testing.T) {
 func TestTimeBoundsTheQuestion(t *testing.T) {
 	t.Parallel()
 	fails := func() *speaker {
-		return &speaker{reply: func(ctx context.Context, _ int, _ func(string)) (*model.Reply,
-			error) {
+		return &speaker{reply: func(ctx context.Context, _ int,
+			_ func(string)) (*model.Reply, error) {
 			select {
 			case <-ctx.Done():
 				return nil, &model.Error{Kind: model.ErrorCancelled, Err: ctx.Err()}

@@ -62,8 +62,8 @@ type Answer struct {
 
 // Ask asks a question and passes its chunks to emit, up to Done. The session must not be in use for
 // another question. The error is that of emit; other failures are chunks and part of the answer.
-func (o *Oracle) Ask(ctx context.Context, s *session.Session, question string, emit Emit) (*Answer,
-	error) {
+func (o *Oracle) Ask(ctx context.Context, s *session.Session, question string,
+	emit Emit) (*Answer, error) {
 	return o.ask(ctx, s, question, o.Limit, emit)
 }
 

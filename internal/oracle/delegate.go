@@ -113,8 +113,8 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, d delegation
 	}
 	open := session.Create
 	if _, err := os.Stat(filepath.Join(folder, id, session.RecordName)); err == nil {
-		open = func(dir, id string) (*session.Session,
-			error) {
+		open = func(dir,
+			id string) (*session.Session, error) {
 			return session.Open(filepath.Join(dir, id))
 		}
 	}

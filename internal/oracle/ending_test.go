@@ -444,8 +444,8 @@ func TestNoServer(t *testing.T) {
 // lateModel is a model that ignores its context.
 type lateModel struct{}
 
-func (lateModel) Reply(_ context.Context, _ model.Request, on func(model.Event)) (*model.Reply,
-	error) {
+func (lateModel) Reply(_ context.Context, _ model.Request,
+	on func(model.Event)) (*model.Reply, error) {
 	time.Sleep(time.Hour)
 	on(model.Event{Kind: model.EventReasoning, Text: "late"})
 	return nil, errors.New("late")

@@ -33,8 +33,8 @@ type speaker struct {
 	reply func(ctx context.Context, n int, tell func(string)) (*model.Reply, error)
 }
 
-func (s *speaker) Reply(ctx context.Context, r model.Request, on func(model.Event)) (*model.Reply,
-	error) {
+func (s *speaker) Reply(ctx context.Context, r model.Request,
+	on func(model.Event)) (*model.Reply, error) {
 	s.mu.Lock()
 	s.asked = append(s.asked, r)
 	n := len(s.asked)

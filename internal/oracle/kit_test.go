@@ -182,8 +182,8 @@ func finds(name, text string) toolbox.Tool {
 }
 
 func fails(name, text string) toolbox.Tool {
-	return tool(name, func(context.Context, toolbox.Call) (toolbox.Result,
-		error) {
+	return tool(name, func(context.Context,
+		toolbox.Call) (toolbox.Result, error) {
 		return toolbox.Result{}, errors.New(text)
 	})
 }

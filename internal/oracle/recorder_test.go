@@ -147,8 +147,8 @@ func TestDoneWaitsForTheLedger(t *testing.T) {
 				m := threeTurns()
 				if cancelled {
 					reply := m.reply
-					m.reply = func(ctx context.Context, n int, tell func(string)) (*model.Reply,
-						error) {
+					m.reply = func(ctx context.Context, n int,
+						tell func(string)) (*model.Reply, error) {
 						if n == 3 {
 							<-ctx.Done()
 							return nil, ctx.Err()

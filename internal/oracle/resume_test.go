@@ -133,8 +133,8 @@ func delegates() *modelserver.Script {
 }
 
 // cast returns the oracle of a story and its servers.
-func (st *story) cast(t testing.TB, p model.Provider, w *world, b *box.Box) (*oracle.Oracle,
-	[]*modelserver.Server) {
+func (st *story) cast(t testing.TB, p model.Provider, w *world,
+	b *box.Box) (*oracle.Oracle, []*modelserver.Server) {
 	t.Helper()
 	servers := []*modelserver.Server{newServer(t, st.turns())}
 	opts := oracle.Options{Model: client(t, p, servers[0], nil), Tools: w.tools(),

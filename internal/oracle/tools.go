@@ -60,8 +60,8 @@ func (v *conversation) toolCallsLeaf() tree.Leaf {
 // toolLeaf returns the leaf of a tool that the tree itself calls. When a question is asked again
 // after a failure, calls that succeeded in an earlier run are not repeated.
 func (v *conversation) toolLeaf(name string) tree.Leaf {
-	return runner.Tool(name, func(ctx context.Context, key string, args map[string]any) (any,
-		error) {
+	return runner.Tool(name, func(ctx context.Context, key string,
+		args map[string]any) (any, error) {
 		arguments := tree.FormatValue(args)
 		questionKey := v.questionKey(key, arguments)
 		m := pendingCall{key: questionKey + "@" + key[:strings.IndexByte(key, '/')],
@@ -263,8 +263,8 @@ type pendingCall struct {
 
 // withTimeFor returns a context for tools that may take this long, and in any case leave time for
 // the turn that must answer. The context is ctx if the question has no time limit.
-func (v *conversation) withTimeFor(ctx context.Context, millis int64) (context.Context,
-	context.CancelFunc) {
+func (v *conversation) withTimeFor(ctx context.Context,
+	millis int64) (context.Context, context.CancelFunc) {
 	if v.deadline.IsZero() || millis <= 0 {
 		return ctx, func() {}
 	}

@@ -70,8 +70,8 @@ func (q ExitQuery) parse() (ticker string, shares Decimal, problem *Problem) {
 }
 
 // exits evaluates the exit rules of a ticker on a day.
-func (d *Data) exits(q ExitQuery, ticker string, shares Decimal, day tax.Date) (answer.ExitResult,
-	*Problem) {
+func (d *Data) exits(q ExitQuery, ticker string, shares Decimal,
+	day tax.Date) (answer.ExitResult, *Problem) {
 	failed := failedExit(q, nil)
 	if _, known := d.account(q.AccountID); q.AccountID != "" && !known {
 		return failed, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "),

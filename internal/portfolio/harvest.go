@@ -70,8 +70,8 @@ func (q HarvestQuery) parse() (tax.HarvestOptions, *Problem) {
 	return opts, nil
 }
 
-func (d *Data) harvest(q HarvestQuery, opts tax.HarvestOptions, day tax.Date) (answer.HarvestResult,
-	*Problem) {
+func (d *Data) harvest(q HarvestQuery, opts tax.HarvestOptions,
+	day tax.Date) (answer.HarvestResult, *Problem) {
 	var none answer.HarvestResult
 	accounts, problem := d.selectAccounts(q.Account, q.Source)
 	if problem != nil {

@@ -45,8 +45,8 @@ func (d *Data) loadPositions(dir string) *Problem {
 }
 
 // readPositions reads a list of positions. The account is for a file that names none.
-func (d *Data) readPositions(name string, data []byte, account string) (*importer.Positions,
-	*Problem) {
+func (d *Data) readPositions(name string, data []byte,
+	account string) (*importer.Positions, *Problem) {
 	opts := &importer.Options{Account: account, Accounts: brokerNames(d.Config)}
 	if account == "" && len(d.Rules.Accounts) == 1 {
 		opts.Account = d.Rules.Accounts[0].ID

@@ -104,8 +104,8 @@ func EndSession(session string, grace time.Duration) (ended int, err error) {
 
 // endAll ends the processes that find returns: SIGTERM, grace, SIGKILL. It returns how many there
 // were at first, and those that are left after atMost.
-func endAll(find func() []member, signal func(unix.Signal), grace, atMost time.Duration) (first int,
-	left []member) {
+func endAll(find func() []member, signal func(unix.Signal), grace,
+	atMost time.Duration) (first int, left []member) {
 	if first = len(find()); first == 0 {
 		return 0, nil
 	}

@@ -73,8 +73,8 @@ func (j *brokenWatches) Head(ctx context.Context) (uint64, error) {
 	return j.Journal.Head(ctx)
 }
 
-func (j *brokenWatches) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event,
-	error) {
+func (j *brokenWatches) Read(ctx context.Context, after uint64,
+	limit int) ([]signalbox.Event, error) {
 	if err := j.check(); err != nil {
 		return nil, err
 	}

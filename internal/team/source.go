@@ -93,8 +93,8 @@ func (r *repository) git(stdin string, args ...string) (string, error) {
 	return r.run([]string{"GIT_LITERAL_PATHSPECS=1"}, stdin, args...)
 }
 
-func (r *repository) runGit(ctx context.Context, env []string, stdin string, args []string) (string,
-	error) {
+func (r *repository) runGit(ctx context.Context, env []string, stdin string,
+	args []string) (string, error) {
 	var out, stderr bytes.Buffer
 	err := r.Run(ctx, git.Call{Worktree: r.Root, Dir: r.Dir, Args: args, Env: env,
 		Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &stderr})

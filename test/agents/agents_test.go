@@ -270,8 +270,8 @@ func runPlans(t *testing.T) {
 
 // runPlan runs a plan, stops the model server, and checks the results. It returns the signals that
 // were heard and the requests to the model.
-func (s *project) runPlan(t *testing.T, plan string, stopServer func() []asked) (heard []string,
-	requests []asked) {
+func (s *project) runPlan(t *testing.T, plan string,
+	stopServer func() []asked) (heard []string, requests []asked) {
 	t.Helper()
 	start := time.Now()
 	s.run(t, s.program, "run", plan, "--json", "--no-wait")

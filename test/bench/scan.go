@@ -59,8 +59,8 @@ func (c *checker) result() error {
 
 // scan scans r to its end, and checks that it finds the signals in want, to which r may add until
 // its end. It returns the size of r and the number of signals.
-func scan(r io.Reader, format signalbox.Format, want *[]planted) (size int64, signals int,
-	err error) {
+func scan(r io.Reader, format signalbox.Format,
+	want *[]planted) (size int64, signals int, err error) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: format})
 	var c checker
 	buf := make([]byte, pieceSize)

@@ -51,8 +51,8 @@ type transcriptFile struct {
 	planted []planted
 }
 
-func writeTranscript(dir string, format signalbox.Format, size, every int64) (m transcriptFile,
-	err error) {
+func writeTranscript(dir string, format signalbox.Format, size,
+	every int64) (m transcriptFile, err error) {
 	progress("writing %d MB as %s", size/megabyte, format)
 	m = transcriptFile{path: filepath.Join(dir, fmt.Sprint(format, every)), format: format}
 	f, err := os.Create(m.path)

@@ -62,8 +62,8 @@ func run[T any](p *tab, a chromedp.Action[T]) (T, error) {
 // call calls a command of the browser's protocol.
 func call[P, R any](p *tab, command cdp.Command[P, R], params P) R {
 	p.t.Helper()
-	answer, err := run(p, func(ctx context.Context, t *chromedp.Target) (R,
-		error) {
+	answer, err := run(p, func(ctx context.Context,
+		t *chromedp.Target) (R, error) {
 		return cdp.Call(ctx, t, command, params)
 	})
 	if err != nil {

@@ -113,8 +113,8 @@ func testSpoofedSignals(t *testing.T) {
 
 // firstTurn returns the session of the first agent of a role, and the events from its start to the
 // start of the next.
-func firstTurn(events []signalbox.Event, work string, role signalbox.Role) (session string,
-	turn []signalbox.Event) {
+func firstTurn(events []signalbox.Event, work string,
+	role signalbox.Role) (session string, turn []signalbox.Event) {
 	start := -1
 	for i := range events {
 		e := &events[i]

@@ -173,8 +173,8 @@ func (s *site) events(t testing.TB) []signalbox.Event {
 }
 
 // readAll returns all events that follow the event after.
-func readAll(ctx context.Context, j journal.Journal, after uint64) (all []signalbox.Event,
-	err error) {
+func readAll(ctx context.Context, j journal.Journal,
+	after uint64) (all []signalbox.Event, err error) {
 	for {
 		events, err := j.Read(ctx, after, 1<<20) // it may return fewer
 		if err != nil || len(events) == 0 {

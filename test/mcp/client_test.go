@@ -53,8 +53,8 @@ func startServer(t *testing.T, server mcpclient.Server, changed chan struct{}) *
 	return c
 }
 
-func call(ctx context.Context, c *mcpclient.Client, name, arguments string) (toolbox.Result,
-	error) {
+func call(ctx context.Context, c *mcpclient.Client, name,
+	arguments string) (toolbox.Result, error) {
 	for _, tool := range c.Tools() {
 		if tool.Name == name {
 			return tool.Use(ctx, toolbox.Call{Arguments: json.RawMessage(arguments)})

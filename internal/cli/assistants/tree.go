@@ -44,8 +44,8 @@ Examples:
 func treeOptions() *luatree.Options { return &luatree.Options{Functions: oracle.Functions()} }
 
 // loadTree loads a tree. It prints the faults of the tree; the error summarizes them.
-func loadTree(ctx context.Context, p *cli.Program, name string, source []byte) (*luatree.File,
-	error) {
+func loadTree(ctx context.Context, p *cli.Program, name string,
+	source []byte) (*luatree.File, error) {
 	file, err := luatree.Load(ctx, name, source, treeOptions())
 	return file, treeError(p, name, err)
 }
@@ -259,8 +259,8 @@ func (r *replayed) close() {
 
 // replay replays a journal up to a tick, 0 for all of it, with the tree that the journal contains.
 // It calls each after every tick.
-func replay(ctx context.Context, name string, tick int, each func(*tree.Run) error) (*replayed,
-	error) {
+func replay(ctx context.Context, name string, tick int,
+	each func(*tree.Run) error) (*replayed, error) {
 	r := &replayed{}
 	var err error
 	r.run, r.journal, err = runner.Replay(name, tick, func(h tree.Header) (*tree.Tree, error) {

@@ -193,8 +193,8 @@ func (c *ScanCommand) printResult(p *cli.Program, result signalbox.Signal,
 const adviceSize = 4 << 10
 
 // scan scans the input to its end, and calls take with signals as they become certain.
-func (c *ScanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (*transcript.Scanner,
-	error) {
+func (c *ScanCommand) scan(in io.Reader,
+	take func([]signalbox.Signal) error) (*transcript.Scanner, error) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: c.Format, Key: deref(c.Key),
 		Excerpt: adviceSize, RawOutput: c.RawOutput})
 	buf := make([]byte, readSize)

@@ -74,8 +74,8 @@ func (c *workExitCommand) Run(p *cli.Program) error {
 
 // submit submits the signal over the socket of an agent's session, or to the box, and prints the
 // answer.
-func (c *workExitCommand) submit(p *cli.Program, session string, data []byte) (done exited,
-	err error) {
+func (c *workExitCommand) submit(p *cli.Program, session string,
+	data []byte) (done exited, err error) {
 	ctx := context.Background()
 	if p.Socket() != "" {
 		request, accepted := p.SocketRequest(agentsocket.CallExit, session, c.Epoch),

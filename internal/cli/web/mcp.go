@@ -17,8 +17,8 @@ import (
 // MCPClients returns the clients that the configuration of the box names, with their tokens.
 // Without a box, and without HTTP, there are none. It fails if the configuration may not be used;
 // without HTTP, calls report what is wrong with it.
-func MCPClients(ctx context.Context, p *cli.Program, f cli.BoxFlag, http bool) ([]mcpserver.Client,
-	error) {
+func MCPClients(ctx context.Context, p *cli.Program, f cli.BoxFlag,
+	http bool) ([]mcpserver.Client, error) {
 	dir, err := p.FindBox(f)
 	if signalbox.CodeOf(err) == signalbox.CodeNotFound {
 		return nil, nil

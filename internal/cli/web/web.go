@@ -307,8 +307,8 @@ func projectName(root string) string {
 }
 
 // tls returns the configuration of TLS, nil on loopback unless a certificate is given.
-func (c *AccessFlags) tls(p *cli.Program, b *box.Box, host string, loopback bool) (*tls.Config,
-	error) {
+func (c *AccessFlags) tls(p *cli.Program, b *box.Box, host string,
+	loopback bool) (*tls.Config, error) {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
 			Err:  fmt.Errorf("--tls-cert and --tls-key belong together"),
@@ -336,8 +336,8 @@ func (c *AccessFlags) tls(p *cli.Program, b *box.Box, host string, loopback bool
 }
 
 // NewLink creates a link that logs a browser in at a server.
-func NewLink(ctx context.Context, store *access.Store, address string, scope access.Scope) (string,
-	error) {
+func NewLink(ctx context.Context, store *access.Store, address string,
+	scope access.Scope) (string, error) {
 	secret, err := store.NewLink(ctx, box.NewID("browser"), scope,
 		time.Now().UTC().Truncate(time.Second))
 	return address + "/login?link=" + url.QueryEscape(secret), err

@@ -99,8 +99,8 @@ func (l *Ledger) lostCheckpoints(ctx context.Context, events uint64) ([]LostChec
 // ledger which events are lost. Nothing is deleted: it returns the files in which what is forgotten
 // was kept. No other process of the box should run, except those that wait in awaitMissing. If it
 // is interrupted, repeating it completes it.
-func (l *Ledger) AcceptLoss(ctx context.Context, loss *Loss, actor string) (kept []string,
-	err error) {
+func (l *Ledger) AcceptLoss(ctx context.Context, loss *Loss,
+	actor string) (kept []string, err error) {
 	lock, err := l.lockCheckpoint(ctx)
 	if err != nil {
 		return nil, err

@@ -51,8 +51,8 @@ type BackupResult struct {
 }
 
 // BackupTo writes a backup to a file, atomically. It is compressed if the name ends in .gz or .tgz.
-func (l *Ledger) BackupTo(ctx context.Context, name string, opts BackupOptions) (BackupResult,
-	error) {
+func (l *Ledger) BackupTo(ctx context.Context, name string,
+	opts BackupOptions) (BackupResult, error) {
 	if err := checkReplaceable(name, opts.Force); err != nil {
 		return BackupResult{}, err
 	}
@@ -131,8 +131,8 @@ func backupError(err error) error {
 // The events are written one by one rather than as a copy of the database: restoring a copy would
 // mean to open a SQLite file from an untrusted source, with its schema, triggers and pages, and a
 // backup can be read without signalbox.
-func (l *Ledger) Backup(ctx context.Context, w io.Writer, opts BackupOptions) (BackupResult,
-	error) {
+func (l *Ledger) Backup(ctx context.Context, w io.Writer,
+	opts BackupOptions) (BackupResult, error) {
 	b := &backupWriter{l: l, opts: opts, out: &countingWriter{w: w}, refs: newBlobRefs()}
 	if err := b.prepare(ctx); err != nil {
 		return BackupResult{}, err

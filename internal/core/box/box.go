@@ -51,8 +51,8 @@ type Options struct {
 	Load func(ctx context.Context, dir string) (*config.Config, error)
 
 	// for tests; nil means openJournal
-	open func(ctx context.Context, dir, address string, how access, opts *Options) (journal.Journal,
-		error)
+	open func(ctx context.Context, dir, address string, how access,
+		opts *Options) (journal.Journal, error)
 	// emptyPatience is for tests; 0 means the constant.
 	emptyPatience time.Duration
 }
@@ -160,8 +160,8 @@ func openLedger(ctx context.Context, dir string, opts *Options, how access) (*Le
 }
 
 // openLedgerAt is openLedger with the setting journal.
-func openLedgerAt(ctx context.Context, dir, address string, opts *Options, how access) (*Ledger,
-	error) {
+func openLedgerAt(ctx context.Context, dir, address string, opts *Options,
+	how access) (*Ledger, error) {
 	l := &Ledger{Dir: dir}
 	if opts != nil {
 		l.options = *opts

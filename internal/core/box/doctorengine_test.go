@@ -127,8 +127,8 @@ func TestDoctorDatabaseUnreachable(t *testing.T) {
 	sys := realSystem()
 	sys.databaseTimeout = 50 * time.Millisecond
 	opts := DoctorOptions{Options: *m.opts, Dir: m.dir, system: sys}
-	opts.open = func(ctx context.Context, _, _ string, _ access, _ *Options) (journal.Journal,
-		error) {
+	opts.open = func(ctx context.Context, _, _ string, _ access,
+		_ *Options) (journal.Journal, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}

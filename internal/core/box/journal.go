@@ -65,8 +65,8 @@ func openJournal(ctx context.Context, dir, address string, how access,
 const clusterName = "cluster"
 
 // openCluster opens the journal in the nodes that the configuration of the box lists.
-func openCluster(ctx context.Context, dir string, how access, opts *Options) (journal.Journal,
-	error) {
+func openCluster(ctx context.Context, dir string, how access,
+	opts *Options) (journal.Journal, error) {
 	settings, err := config.ReadCluster(dir)
 	if err != nil {
 		return nil, err

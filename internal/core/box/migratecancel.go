@@ -99,8 +99,8 @@ func (m *migration) announceCancel(ctx context.Context, move rules.Move) error {
 
 // checkNotContinued returns an error if the ledger continues in the place that it was moved to, or
 // if that cannot be found out. With Force, not knowing is not an error.
-func (m *migration) checkNotContinued(ctx context.Context, move rules.Move) (known bool,
-	err error) {
+func (m *migration) checkNotContinued(ctx context.Context,
+	move rules.Move) (known bool, err error) {
 	unknown := errors.New("it is on another machine")
 	if move.Journal != config.JournalSQLite || move.Host == m.host {
 		unknown = m.mayConnect(ctx, m.dir, move.Journal)

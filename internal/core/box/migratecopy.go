@@ -126,8 +126,8 @@ func (m *migration) copyBlobs(ctx context.Context) error {
 }
 
 // copyBlob copies a blob. It reports whether the new place has it, and whether that is new.
-func (m *migration) copyBlob(ctx context.Context, digest signalbox.Hash) (there, isNew bool,
-	err error) {
+func (m *migration) copyBlob(ctx context.Context,
+	digest signalbox.Hash) (there, isNew bool, err error) {
 	if there, err = hasBlob(ctx, m.target.Journal, digest); there || err != nil {
 		return there, false, err
 	}

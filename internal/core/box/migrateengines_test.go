@@ -157,8 +157,8 @@ func TestEmptyClusterIsNotAwaited(t *testing.T) {
 	k.put(t, config.FileName,
 		"cluster: {node: a, nodes: {a: '127.0.0.1:1', b: '127.0.0.1:3', c: '127.0.0.1:5'}}\n")
 	opts := &Options{KeyFile: k.opts.KeyFile, Host: true, emptyPatience: time.Millisecond}
-	opts.open = func(ctx context.Context, _, _ string, _ access, opts *Options) (journal.Journal,
-		error) {
+	opts.open = func(ctx context.Context, _, _ string, _ access,
+		opts *Options) (journal.Journal, error) {
 		return openJournal(ctx, t.TempDir(), config.JournalSQLite, create, opts)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

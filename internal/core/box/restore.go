@@ -58,8 +58,8 @@ type RestoreResult struct {
 
 // Restore creates the box folder dir, which must not exist, from a backup. It verifies everything
 // first: if anything is wrong, the error has CodeUnverified and nothing is left behind.
-func Restore(ctx context.Context, from io.Reader, dir string, opts *RestoreOptions) (*RestoreResult,
-	error) {
+func Restore(ctx context.Context, from io.Reader, dir string,
+	opts *RestoreOptions) (*RestoreResult, error) {
 	if opts == nil {
 		opts = &RestoreOptions{}
 	}

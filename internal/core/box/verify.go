@@ -167,8 +167,8 @@ func (l *Ledger) checkOlder(ctx context.Context, public string, v *Verified) err
 
 // readValid reads events up to the first that is damaged, so that Verify finds out which one it is.
 // The journal itself returns all requested events or an error.
-func (l *Ledger) readValid(ctx context.Context, after uint64, limit int) ([]signalbox.Event,
-	error) {
+func (l *Ledger) readValid(ctx context.Context, after uint64,
+	limit int) ([]signalbox.Event, error) {
 	for {
 		events, err := l.Journal.Read(ctx, after, limit)
 		if !errors.Is(err, journal.ErrDamaged) || limit <= 1 {

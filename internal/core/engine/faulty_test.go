@@ -110,8 +110,8 @@ func (f *faulty) Append(ctx context.Context, expected uint64, events []signalbox
 	return f.appends.run(func() error { return f.Journal.Append(ctx, expected, events) })
 }
 
-func (f *faulty) Read(ctx context.Context, after uint64, limit int) (events []signalbox.Event,
-	err error) {
+func (f *faulty) Read(ctx context.Context, after uint64,
+	limit int) (events []signalbox.Event, err error) {
 	err = f.reads.run(func() error {
 		events, err = f.Journal.Read(ctx, after, limit)
 		return err

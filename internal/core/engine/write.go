@@ -55,8 +55,8 @@ func (e *Engine) Do(ctx context.Context, c rules.Command) (rules.Answer, error) 
 	return e.do(ctx, c, nil)
 }
 
-func (e *Engine) do(ctx context.Context, c rules.Command, earlier []*attempted) (rules.Answer,
-	error) {
+func (e *Engine) do(ctx context.Context, c rules.Command,
+	earlier []*attempted) (rules.Answer, error) {
 	r := &request{ctx: ctx, command: c, earlier: earlier, answer: make(chan outcome, 1)}
 	r.endAttempt()
 	if err := e.enqueue(r); err != nil {

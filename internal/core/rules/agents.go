@@ -195,8 +195,8 @@ func (a AgentState) crashes(role signalbox.Role) AgentCrashes {
 
 // agentFor returns the agent that a new session of a role would start; ok is false if none is
 // available. The name is "" if the policy names no agents.
-func (s *State) agentFor(role signalbox.Role, expert string, now time.Time) (agent string,
-	ok bool) {
+func (s *State) agentFor(role signalbox.Role, expert string,
+	now time.Time) (agent string, ok bool) {
 	return s.agentExcept("", role, expert, now)
 }
 

@@ -75,8 +75,8 @@ func open(t *testing.T, server Server, options *Options) *Client {
 	return c
 }
 
-func callTool(t *testing.T, c *Client, ctx context.Context, name, arguments string) (string,
-	error) {
+func callTool(t *testing.T, c *Client, ctx context.Context, name,
+	arguments string) (string, error) {
 	t.Helper()
 	for _, tool := range c.Tools() {
 		if tool.Name == "test__"+name {

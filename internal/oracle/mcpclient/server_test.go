@@ -124,8 +124,8 @@ func newServer(mode string, over <-chan struct{}) *mcp.Server {
 		&mcp.ServerOptions{PageSize: 4})
 	if mode == "newest only" || mode == "refuses" {
 		s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-			return func(ctx context.Context, method string, request mcp.Request) (mcp.Result,
-				error) {
+			return func(ctx context.Context, method string,
+				request mcp.Request) (mcp.Result, error) {
 				if method == "initialize" || mode == "refuses" {
 					return nil, &jsonrpc.Error{Code: -32000, Message: "not today"}
 				}

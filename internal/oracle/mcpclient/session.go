@@ -263,8 +263,8 @@ func (c *Client) current() (*session, error) {
 }
 
 // call calls a tool. It never repeats a call.
-func (c *Client) call(ctx context.Context, tool, full string, call toolbox.Call) (toolbox.Result,
-	error) {
+func (c *Client) call(ctx context.Context, tool, full string,
+	call toolbox.Call) (toolbox.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.server.Timeout, errCallTimeout)
 	defer cancel()
 	params := &mcp.CallToolParams{Name: tool}
@@ -316,8 +316,8 @@ func (c *Client) send(ctx context.Context, key string,
 	}
 }
 
-func (s *session) call(ctx context.Context, params *mcp.CallToolParams) (*mcp.CallToolResult,
-	error) {
+func (s *session) call(ctx context.Context,
+	params *mcp.CallToolParams) (*mcp.CallToolResult, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer cancelOnClose(s.stopping, func() { cancel(errStopped) })()

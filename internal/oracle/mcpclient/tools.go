@@ -57,8 +57,8 @@ type listedTool struct {
 }
 
 // list requests all pages of the server's tool list.
-func (c *Client) list(ctx context.Context, cs *mcp.ClientSession) (all []listedTool, notes []string,
-	err error) {
+func (c *Client) list(ctx context.Context,
+	cs *mcp.ClientSession) (all []listedTool, notes []string, err error) {
 	if init := cs.InitializeResult(); init == nil || init.Capabilities == nil ||
 		init.Capabilities.Tools == nil {
 		return nil, []string{"it has no tools"}, nil

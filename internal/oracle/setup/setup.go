@@ -289,8 +289,8 @@ func (b *builder) readTree(o *oracle.Options, name string) error {
 
 // subAgents returns the sub-agents. They have the tools of the oracle and their own tree and model,
 // but no sub-agents.
-func (b *builder) subAgents(ctx context.Context, main *oracle.Options) (map[string]*oracle.Oracle,
-	error) {
+func (b *builder) subAgents(ctx context.Context,
+	main *oracle.Options) (map[string]*oracle.Oracle, error) {
 	all := map[string]*oracle.Oracle{}
 	for _, name := range slices.Sorted(maps.Keys(b.config.Oracle.Subagents)) {
 		sub := b.config.Oracle.Subagents[name]

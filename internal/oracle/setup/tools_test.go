@@ -19,8 +19,8 @@ import (
 
 // mcpServer starts a server with tools in JSON. If wait is not nil, it waits for that channel
 // before every answer.
-func mcpServer(t *testing.T, wait <-chan struct{}, tools ...string) (url string,
-	asked *atomic.Int64) {
+func mcpServer(t *testing.T, wait <-chan struct{},
+	tools ...string) (url string, asked *atomic.Int64) {
 	t.Helper()
 	asked = &atomic.Int64{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -31,8 +31,8 @@ func TestRunOutcomes(t *testing.T) {
 		do   func(context.Context, Call) (Result, error)
 		want Outcome
 	}{
-		"a result": {func(context.Context, Call) (Result,
-			error) {
+		"a result": {func(context.Context,
+			Call) (Result, error) {
 			return Result{"found", []chunk.Source{source}}, nil
 		},
 			Outcome{OK: true, Text: "found", Sources: []chunk.Source{source}}},
@@ -42,24 +42,24 @@ func TestRunOutcomes(t *testing.T) {
 			return Result{"a\xffb", []chunk.Source{{Type: "code", Path: "\xff.go"}}}, nil
 		}, Outcome{OK: true, Text: "a\uFFFDb",
 			Sources: []chunk.Source{{Type: "code", Path: "\uFFFD.go"}}}},
-		"an error": {func(context.Context, Call) (Result,
-			error) {
+		"an error": {func(context.Context,
+			Call) (Result, error) {
 			return Result{}, errors.New("no network\xff")
 		},
 			Outcome{Text: "no network\uFFFD"}},
-		"an error, no text": {func(context.Context, Call) (Result,
-			error) {
+		"an error, no text": {func(context.Context,
+			Call) (Result, error) {
 			return Result{}, errors.New(" ")
 		},
 			Outcome{Text: "the tool failed without an error message"}},
-		"an error and a hint": {func(context.Context, Call) (Result,
-			error) {
+		"an error and a hint": {func(context.Context,
+			Call) (Result, error) {
 			return Result{}, hinted()
 		}, Outcome{Text: "wrapped: no key; set one"}},
 		"a panic": {func(context.Context, Call) (Result, error) { panic("index out of range") },
 			Outcome{Text: "test panicked: index out of range; this is a bug in the tool: continue without it"}},
-		"a goroutine that ends": {func(context.Context, Call) (Result,
-			error) {
+		"a goroutine that ends": {func(context.Context,
+			Call) (Result, error) {
 			runtime.Goexit()
 			return Result{}, nil
 		},
@@ -79,8 +79,8 @@ func hinted() error {
 
 func TestRunPassesTheCall(t *testing.T) {
 	var got Call
-	Run(t.Context(), tool(func(_ context.Context, c Call) (Result,
-		error) {
+	Run(t.Context(), tool(func(_ context.Context,
+		c Call) (Result, error) {
 		got = c
 		return Result{}, nil
 	}),
@@ -94,12 +94,12 @@ func TestRunBounds(t *testing.T) {
 	for _, sign := range []string{"x", "ä", "𝄞", "a\xff"} {
 		long := strings.Repeat(sign, MaxResult)
 		for _, out := range []Outcome{
-			Run(t.Context(), tool(func(context.Context, Call) (Result,
-				error) {
+			Run(t.Context(), tool(func(context.Context,
+				Call) (Result, error) {
 				return Result{Text: long}, nil
 			}), Call{}),
-			Run(t.Context(), tool(func(context.Context, Call) (Result,
-				error) {
+			Run(t.Context(), tool(func(context.Context,
+				Call) (Result, error) {
 				return Result{}, errors.New(long)
 			}), Call{}),
 		} {

@@ -125,8 +125,8 @@ type harvest struct {
 
 // Harvest finds the open lots at a loss in taxable accounts, on the day of the book, at the given
 // prices by ticker.
-func Harvest(b *Book, prices map[string]decimal.Decimal, opts HarvestOptions) (*HarvestResult,
-	error) {
+func Harvest(b *Book, prices map[string]decimal.Decimal,
+	opts HarvestOptions) (*HarvestResult, error) {
 	h, err := newHarvest(b, prices, opts)
 	if err != nil {
 		return nil, err

@@ -211,8 +211,8 @@ func (o *Owner) Abandon() error {
 // owner's file. If an agent does not end, or release fails, or this process is killed, the next
 // call tries again, so release may be called more than once for an owner. ReapOrphans continues
 // with the next owner after an error. It returns how many agents were still running.
-func ReapOrphans(dir string, grace time.Duration, release func(owner string) error) (ended int,
-	err error) {
+func ReapOrphans(dir string, grace time.Duration,
+	release func(owner string) error) (ended int, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, fmt.Errorf("read the register: %w", err)

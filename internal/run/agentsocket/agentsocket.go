@@ -145,8 +145,8 @@ type Conn struct {
 // Read implements io.Reader.
 func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-func send(ctx context.Context, path string, r Request, result any) (*net.UnixConn, *bufio.Reader,
-	error) {
+func send(ctx context.Context, path string, r Request,
+	result any) (*net.UnixConn, *bufio.Reader, error) {
 	dialed, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {

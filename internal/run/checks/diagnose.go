@@ -18,8 +18,8 @@ type Missing struct {
 
 // Diagnose returns what the configured checks of a project need and do not find, without running
 // them. dir is the folder of the box, and files are those of the project that a check sees.
-func Diagnose(c *config.Config, in project.Project, dir string, files fs.FS) (missing []Missing,
-	err error) {
+func Diagnose(c *config.Config, in project.Project, dir string,
+	files fs.FS) (missing []Missing, err error) {
 	site, err := in.Site(c, dir)
 	if err != nil {
 		return nil, err

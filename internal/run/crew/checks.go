@@ -93,8 +93,8 @@ func (s *session) largeFiles(ctx context.Context, base, commit string) (files []
 	return files, err
 }
 
-func (s *session) findLargeFiles(ctx context.Context, base, commit string) ([]workspace.LargeFile,
-	error) {
+func (s *session) findLargeFiles(ctx context.Context, base,
+	commit string) ([]workspace.LargeFile, error) {
 	repo, limit := s.crew.project.Repo, int64(s.crew.box.Config.Limits.File)
 	if commit == "" || limit == 0 {
 		return nil, nil

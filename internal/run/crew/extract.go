@@ -15,8 +15,8 @@ import (
 
 // extract returns what the rules need from a signal's body. It stores the tasks of a specification
 // with put.
-func extract(sig signalbox.Signal, put func([]byte) (signalbox.Hash, error)) (rules.SignalFields,
-	error) {
+func extract(sig signalbox.Signal,
+	put func([]byte) (signalbox.Hash, error)) (rules.SignalFields, error) {
 	b := body(sig.Body)
 	fields := rules.SignalFields{Summary: b.first("Summary", "Question", "Blocker", "Issue",
 		"Issues Found", "Required Fixes", "Failed Criteria",

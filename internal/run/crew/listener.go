@@ -96,8 +96,8 @@ func createTranscript(name string, secret bool) (*os.File, error) {
 	return file, err
 }
 
-func newListener(s *session, format signalbox.Format, interactive bool, key string) (*listener,
-	error) {
+func newListener(s *session, format signalbox.Format, interactive bool,
+	key string) (*listener, error) {
 	file, err := createTranscript(agent.LiveTranscript(s.crew.box.Dir, s.id), key != "")
 	if err != nil {
 		return nil, err

@@ -86,8 +86,8 @@ func (s *session) merge(ctx context.Context) error {
 
 // landedMerge returns the merge that a previous merger prepared, if it took place. Otherwise its
 // Commit is "".
-func (s *session) landedMerge(ctx context.Context, prepared *rules.PreparedMerge) (workspace.Merged,
-	error) {
+func (s *session) landedMerge(ctx context.Context,
+	prepared *rules.PreparedMerge) (workspace.Merged, error) {
 	if prepared == nil {
 		return workspace.Merged{}, nil
 	}

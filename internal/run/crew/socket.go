@@ -55,8 +55,8 @@ func (s *session) openSocket() (close func(), err error) {
 }
 
 // handleCall answers a request of the agent's processes.
-func (s *session) handleCall(ctx context.Context, r agentsocket.Request) (agentsocket.Reply,
-	error) {
+func (s *session) handleCall(ctx context.Context,
+	r agentsocket.Request) (agentsocket.Reply, error) {
 	if r.Session != s.id {
 		return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeFailed, Hint: "use the " +
 			agentsocket.Variable + " of your own session",

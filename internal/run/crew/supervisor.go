@@ -349,8 +349,8 @@ func (sup *supervisor) deliverMessages(ctx context.Context) {
 }
 
 // requestCheckpoint asks a running agent for a checkpoint and waits for it.
-func (sup *supervisor) requestCheckpoint(ctx context.Context, why string) (answered,
-	timedOut bool) {
+func (sup *supervisor) requestCheckpoint(ctx context.Context,
+	why string) (answered, timedOut bool) {
 	s := sup.session
 	for len(sup.listener.checkpointed) > 0 {
 		<-sup.listener.checkpointed

@@ -240,8 +240,8 @@ func (s *session) startTurn(ctx context.Context, ws *sessionWorkspace, remaining
 // environment tells the agent, and the programs it starts, who it is.
 func (s *session) environment(attempt int, ws *sessionWorkspace) []string {
 	all := []string{
-		"SIGNALBOX_SESSION=" + s.id, "SIGNALBOX_BOX=" + s.crew.box.Dir, "SIGNALBOX_ROLE=" +
-			string(s.role),
+		"SIGNALBOX_SESSION=" + s.id, "SIGNALBOX_BOX=" + s.crew.box.Dir,
+		"SIGNALBOX_ROLE=" + string(s.role),
 		"SIGNALBOX_SECRET=" + s.secret, "SIGNALBOX_WORK=" + s.work,
 		fmt.Sprintf("SIGNALBOX_EPOCH=%d", s.epoch),
 		fmt.Sprintf("SIGNALBOX_ATTEMPT=%d", attempt),
@@ -512,8 +512,8 @@ func missingFindings(sig signalbox.Signal) string {
 }
 
 // reportSignal reports a signal with its body.
-func (s *session) reportSignal(report rules.ReportSignal, sig signalbox.Signal) (rules.Answer,
-	error) {
+func (s *session) reportSignal(report rules.ReportSignal,
+	sig signalbox.Signal) (rules.Answer, error) {
 	report.Signal, report.Named, report.Offset = sig.Name, sig.TaskID, sig.Offset
 	if err := s.addBody(&report, sig); err != nil {
 		return rules.Answer{}, err

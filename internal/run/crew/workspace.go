@@ -39,8 +39,8 @@ type sessionWorkspace struct {
 
 // newWorkspace returns a workspace whose changes are not saved.
 func newWorkspace(dir string) *sessionWorkspace {
-	return &sessionWorkspace{dir: dir, save: func(context.Context, string) (string,
-		error) {
+	return &sessionWorkspace{dir: dir, save: func(context.Context,
+		string) (string, error) {
 		return "", nil
 	}, close: func() error { return nil }}
 }
@@ -248,8 +248,8 @@ func (s *session) openScratch(ctx context.Context, commit string,
 // steeringBase returns the commit whose files steer the agent that judges a commit: the base that
 // is recorded for it. What was not checked yet has none, so it is the one that the work builds on
 // now.
-func (s *session) steeringBase(ctx context.Context, commit string, about *rules.Work) (base string,
-	err error) {
+func (s *session) steeringBase(ctx context.Context, commit string,
+	about *rules.Work) (base string, err error) {
 	c := s.crew
 	if t := about.Task; t != nil && t.Commit == commit && t.Base != "" {
 		base = t.Base

@@ -64,8 +64,8 @@ func (p *program) run(ctx context.Context, input []byte, args ...string) (string
 	return p.runLimited(ctx, maxOutput, input, args...)
 }
 
-func (p *program) runLimited(ctx context.Context, limit int, input []byte, args ...string) (string,
-	error) {
+func (p *program) runLimited(ctx context.Context, limit int, input []byte,
+	args ...string) (string, error) {
 	dir, err := os.MkdirTemp("", "signalbox-forge-")
 	if err != nil {
 		return "", fail(ErrTemporary, "", err.Error())

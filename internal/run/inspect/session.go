@@ -124,8 +124,8 @@ const sessionRead = 512
 
 // ReadSession returns the session with an index among those of a work item. It reads the events
 // from the start of its lease to the end.
-func ReadSession(ctx context.Context, j Journal, w *rules.Work, index int, now time.Time) (Session,
-	error) {
+func ReadSession(ctx context.Context, j Journal, w *rules.Work, index int,
+	now time.Time) (Session, error) {
 	s := Session{SessionView: w.View(now).Sessions[index]}
 	end := w.Tenures()[index].End
 	for after := s.Epoch - 1; end == 0 || after < end; {

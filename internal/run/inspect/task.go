@@ -274,8 +274,8 @@ func machineOf(ctx context.Context, j Journal, epoch uint64) (string, error) {
 
 // startOf returns the start of the agent under a lease, zero if none is found soon after the lease
 // was granted.
-func startOf(ctx context.Context, j Journal, work string, epoch uint64) (rules.AgentStarted,
-	error) {
+func startOf(ctx context.Context, j Journal, work string,
+	epoch uint64) (rules.AgentStarted, error) {
 	for after := epoch; after < epoch+maxStartEvents; {
 		events, err := j.Read(ctx, after, readAtOnce)
 		if err != nil || len(events) == 0 {

@@ -29,8 +29,8 @@ type TaskDiff struct {
 
 // OpenDiff finds out what to compare for the diff of a work item, or of its working copy. root is
 // the folder of the project. Close the diff after use.
-func OpenDiff(ctx context.Context, b *box.Box, root string, w *rules.Work, working bool) (*TaskDiff,
-	error) {
+func OpenDiff(ctx context.Context, b *box.Box, root string, w *rules.Work,
+	working bool) (*TaskDiff, error) {
 	if b.Config.Workspace.Shared() {
 		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
 			Err:  errors.New("all tasks work in one folder, so a task has no diff of its own"),

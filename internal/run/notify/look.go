@@ -106,8 +106,8 @@ func (s *Sender) look() error {
 
 // scan reads the events up to seq that were not looked at, and returns which of them requested a
 // merge, and which delivered work, by work.
-func (s *Sender) scan(ctx context.Context, seq uint64) (requested, delivered map[string]uint64,
-	err error) {
+func (s *Sender) scan(ctx context.Context,
+	seq uint64) (requested, delivered map[string]uint64, err error) {
 	requested, delivered = map[string]uint64{}, map[string]uint64{}
 	after := s.out.Seq
 	if seq > maxScan && after == 0 {

@@ -169,8 +169,8 @@ func (c *cutter) walk(n ast.Node) {
 // hasCheckbox reports whether a text contains a task list.
 func (m markdown) hasCheckbox(text string) bool {
 	found := false
-	_ = ast.Walk(m.read([]byte(text)).root, func(n ast.Node, entering bool) (ast.WalkStatus,
-		error) {
+	_ = ast.Walk(m.read([]byte(text)).root, func(n ast.Node,
+		entering bool) (ast.WalkStatus, error) {
 		found = found || n.Kind() == extast.KindTaskCheckBox
 		return ast.WalkContinue, nil
 	})

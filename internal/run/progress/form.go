@@ -70,8 +70,8 @@ func (f *form) layout(width, height, foot int) (about, field int) {
 }
 
 // draw draws the form. cursor is where the user writes, nil if nowhere.
-func (f *form) draw(d drawing, width, height int, foot []string) (drawn string,
-	cursor *tea.Cursor) {
+func (f *form) draw(d drawing, width, height int,
+	foot []string) (drawn string, cursor *tea.Cursor) {
 	inner := max(width-2, 1)
 	about, field := f.layout(width, height, len(foot))
 	lines := []string{" " + d.paint.Strong(show.Cut(f.title(), inner)), " " +

@@ -31,8 +31,8 @@ type Joined struct {
 // Join makes a machine part of a box. The folder dir is a clone of the box's repository, or is
 // created as one. If the box has no repository, it may be any folder. Join changes nothing unless
 // it succeeds, and may be repeated after it was interrupted.
-func Join(ctx context.Context, dir string, invitation *box.Invitation, opts *box.Options) (*Joined,
-	error) {
+func Join(ctx context.Context, dir string, invitation *box.Invitation,
+	opts *box.Options) (*Joined, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err

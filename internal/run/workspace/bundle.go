@@ -335,8 +335,8 @@ func (r *Repo) checkContained(ctx context.Context, q *quarantine, b Bundle) erro
 
 // readIndex sets the offsets of objects in the pack of a quarantine, and returns that of the first
 // object that git has added.
-func (r *Repo) readIndex(ctx context.Context, q *quarantine, offsets map[string]int64) (end int64,
-	err error) {
+func (r *Repo) readIndex(ctx context.Context, q *quarantine,
+	offsets map[string]int64) (end int64, err error) {
 	files, err := q.files()
 	if err != nil {
 		return 0, err

@@ -23,8 +23,8 @@ type checkout struct {
 	lock  *heldLock // inherited by git; may be nil
 }
 
-func (r *Repo) gitIn(ctx context.Context, c checkout, stdin []byte, args ...string) (string,
-	error) {
+func (r *Repo) gitIn(ctx context.Context, c checkout, stdin []byte,
+	args ...string) (string, error) {
 	in := call{dir: c.dir, args: args, stdin: stdin, inherit: c.lock}
 	if c.index != "" {
 		in.env = []string{"GIT_INDEX_FILE=" + c.index}
@@ -35,8 +35,8 @@ func (r *Repo) gitIn(ctx context.Context, c checkout, stdin []byte, args ...stri
 // readTree moves the files and the index from one commit to another with git read-tree, which keeps
 // local changes to other files. If local changes are in the way, refused is true and nothing was
 // touched.
-func (r *Repo) readTree(ctx context.Context, c checkout, from, to string) (refused bool,
-	err error) {
+func (r *Repo) readTree(ctx context.Context, c checkout, from,
+	to string) (refused bool, err error) {
 	_, err = r.gitIn(ctx, c, nil, "read-tree", "-m", "-u", from, to)
 	if !refusedToOverwrite(err) {
 		return false, err
@@ -118,8 +118,8 @@ func (r *Repo) moveFiles(ctx context.Context, c checkout, from, to string,
 }
 
 // differences returns the files that differ between two commits, with their version in the index.
-func (r *Repo) differences(ctx context.Context, c checkout, from, to string) ([]*difference,
-	error) {
+func (r *Repo) differences(ctx context.Context, c checkout, from,
+	to string) ([]*difference, error) {
 	changes, err := r.compareTrees(ctx, from, to)
 	if err != nil {
 		return nil, err

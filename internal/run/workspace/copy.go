@@ -42,8 +42,8 @@ var ErrCopyTooLarge = errors.New("the files to copy are larger")
 //
 // The files are ignored in the checkout of a person, and named there or in the configuration. What
 // a task has on its branch cannot make it fail.
-func (r *Repo) CopyIgnored(ctx context.Context, dir string, o CopyOptions) (copied, notes []string,
-	err error) {
+func (r *Repo) CopyIgnored(ctx context.Context, dir string,
+	o CopyOptions) (copied, notes []string, err error) {
 	names, err := r.filesToCopy(ctx, o)
 	if err != nil || len(names) == 0 {
 		return nil, nil, err

@@ -116,8 +116,8 @@ func (d *differ) git(ctx context.Context, w io.Writer, args ...string) error {
 
 // pathBatches returns the arguments for Only and Without. Paths that do not fit into one command
 // line take several calls of git, each of which finds renames only among its own.
-func (d *differ) pathBatches(ctx context.Context, from, to string, o DiffOptions) ([][]string,
-	error) {
+func (d *differ) pathBatches(ctx context.Context, from, to string,
+	o DiffOptions) ([][]string, error) {
 	if len(o.Only) > 0 {
 		return pathBatches("literal", o.Only), nil
 	}

@@ -184,8 +184,8 @@ func (r *Repo) mergeCommit(ctx context.Context, first, second, message, branch,
 }
 
 // commitMerge creates a merge commit with a tree.
-func (r *Repo) commitMerge(ctx context.Context, first, second, tree, message string) (string,
-	error) {
+func (r *Repo) commitMerge(ctx context.Context, first, second, tree,
+	message string) (string, error) {
 	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message),
 		args: []string{"commit-tree", "-p", first, "-p", second, "-F", "-", tree}})
 	return strings.TrimSpace(out), err

@@ -29,8 +29,8 @@ type modelTask struct {
 }
 
 // merge merges file by file. Each file has one line, so two different changes to a file conflict.
-func merge(ancestor, ours, theirs map[string]string) (merged map[string]string,
-	conflicts []string) {
+func merge(ancestor, ours,
+	theirs map[string]string) (merged map[string]string, conflicts []string) {
 	merged = map[string]string{}
 	names := maps.Clone(ancestor)
 	maps.Copy(names, ours)

@@ -29,8 +29,8 @@ type Protection interface {
 //   - A change of a file that a protected path leads to through links.
 //   - A change of the attributes of a protected file, because they change what git writes when it
 //     checks out the file.
-func (r *Repo) ProtectedEdits(ctx context.Context, base, commit string, p Protection) ([]string,
-	error) {
+func (r *Repo) ProtectedEdits(ctx context.Context, base, commit string,
+	p Protection) ([]string, error) {
 	bases, err := r.mergeBases(ctx, base, commit)
 	if err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ type LargeFile struct {
 // LargeFiles returns the files larger than limit bytes that a commit and those before it add to a
 // base, by path. A file that was moved, or that was already too large in the base, does not count.
 // Nothing is read but the sizes of the objects that a merge would bring in.
-func (r *Repo) LargeFiles(ctx context.Context, base, commit string, limit int64) ([]LargeFile,
-	error) {
+func (r *Repo) LargeFiles(ctx context.Context, base, commit string,
+	limit int64) ([]LargeFile, error) {
 	objects, err := r.git(ctx, r.Root, "rev-list", "--objects", "--end-of-options", commit, "^"+
 		base)
 	if err != nil || objects == "" {
@@ -288,8 +288,8 @@ func (r *Repo) readLinks(ctx context.Context, files map[string]version) (map[str
 
 // readBlobs returns the contents of objects by their hashes. objects is where they are, "" for
 // those of the project.
-func (r *Repo) readBlobs(ctx context.Context, objects string, hashes []string) (map[string]string,
-	error) {
+func (r *Repo) readBlobs(ctx context.Context, objects string,
+	hashes []string) (map[string]string, error) {
 	if len(hashes) == 0 {
 		return nil, nil
 	}
@@ -333,8 +333,8 @@ func aliases(name string, links map[string]string) []string {
 }
 
 // attributeChanges returns the files whose attributes differ between two commits.
-func (r *Repo) attributeChanges(ctx context.Context, from, to string, files []string) ([]string,
-	error) {
+func (r *Repo) attributeChanges(ctx context.Context, from, to string,
+	files []string) ([]string, error) {
 	if len(files) == 0 {
 		return nil, nil
 	}

@@ -186,8 +186,8 @@ func (v *Review) DiffWorking(ctx context.Context, w io.Writer, task, from string
 
 // stageAll stores the files of a worktree as Save would, in the copy of its index, and returns the
 // tree. newFiles are those that git does not know yet.
-func (v *Review) stageAll(ctx context.Context, index copiedIndex, newFiles []string) (string,
-	error) {
+func (v *Review) stageAll(ctx context.Context, index copiedIndex,
+	newFiles []string) (string, error) {
 	args := []string{"diff-files", "--name-only", "-z", "--ignore-submodules=dirty"}
 	changed, err := v.repo.run(ctx, call{dir: index.dir, args: args, env: index.env})
 	if err != nil {

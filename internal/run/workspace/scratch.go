@@ -100,8 +100,8 @@ func (r *Repo) addTree(ctx context.Context, dir, commit string, args ...string) 
 
 // registerTree runs git worktree add without a checkout, and returns the git folder of the
 // worktree.
-func (r *Repo) registerTree(ctx context.Context, dir string, args []string) (gitDir string,
-	err error) {
+func (r *Repo) registerTree(ctx context.Context, dir string,
+	args []string) (gitDir string, err error) {
 	held, err := r.lock(ctx, treesLock)
 	if err != nil {
 		return "", err

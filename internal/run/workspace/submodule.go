@@ -160,8 +160,8 @@ func withObjects(objects string) []string {
 }
 
 // links returns the submodules that a commit names.
-func (u *submoduleUpdate) links(ctx context.Context, commit, objects string) (links []submodule,
-	err error) {
+func (u *submoduleUpdate) links(ctx context.Context, commit,
+	objects string) (links []submodule, err error) {
 	out, err := u.repo.run(ctx, call{dir: u.dir, env: withObjects(objects),
 		args: []string{"ls-tree", "-r", "-z", "--full-tree", commit}})
 	for entry := range strings.SplitSeq(out, "\x00") {
@@ -175,8 +175,8 @@ func (u *submoduleUpdate) links(ctx context.Context, commit, objects string) (li
 
 // names returns the names that .gitmodules gives the submodules of a commit, by path. Those that
 // could lead elsewhere are left out.
-func (u *submoduleUpdate) names(ctx context.Context, commit, objects string) (map[string]string,
-	error) {
+func (u *submoduleUpdate) names(ctx context.Context, commit,
+	objects string) (map[string]string, error) {
 	out, err := u.repo.run(ctx, call{dir: u.dir, env: withObjects(objects),
 		args: []string{"config", "--blob", commit + ":.gitmodules", "--no-includes", "-z",
 			"--get-regexp", `^submodule\..*\.path$`}})

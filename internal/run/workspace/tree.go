@@ -235,8 +235,8 @@ func (t *Tree) checkedOut(ctx context.Context) (string, error) {
 // Restore puts the branch and the worktree on a commit, and discards other changes. If the branch
 // was at none of the expected commits, or the worktree had changes, found is the commit with all of
 // that. It is kept under refs/signalbox/left/.
-func (t *Tree) Restore(ctx context.Context, commit string, expected ...string) (found string,
-	err error) {
+func (t *Tree) Restore(ctx context.Context, commit string,
+	expected ...string) (found string, err error) {
 	here, _, err := t.Save(ctx, "Changes made after the work on "+t.Task+" was saved")
 	if err != nil { // the changes cannot be committed; keep the commits
 		if here, err = t.Commit(ctx); err != nil {

@@ -27,8 +27,8 @@ type moved struct {
 	Seq   uint64          `json:"seq"`
 }
 
-func movedFrom(a rules.Answer, err error) (moved,
-	error) {
+func movedFrom(a rules.Answer,
+	err error) (moved, error) {
 	return moved{a.Work, a.Phase, a.Seq}, err
 }
 

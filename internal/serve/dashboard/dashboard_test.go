@@ -236,8 +236,8 @@ func (s *stage) get(client *http.Client, path string) (int, http.Header, string)
 	return answer.StatusCode, answer.Header, string(body)
 }
 
-func (s *stage) post(client *http.Client, path string, form url.Values, headers ...string) (int,
-	string) {
+func (s *stage) post(client *http.Client, path string, form url.Values,
+	headers ...string) (int, string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+path,
 		strings.NewReader(form.Encode()))

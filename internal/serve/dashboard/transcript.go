@@ -214,8 +214,8 @@ func (d *Dashboard) blobPiece(ctx context.Context, r *http.Request) (view, error
 
 // openTask opens the transcript of a task that a request names. Without a session it is that of the
 // last agent.
-func (d *Dashboard) openTask(ctx context.Context, r *http.Request, w *rules.Work) (*transcript,
-	error) {
+func (d *Dashboard) openTask(ctx context.Context, r *http.Request,
+	w *rules.Work) (*transcript, error) {
 	q := r.URL.Query()
 	page := &logPage{Task: w.ID, Title: w.Title, Index: inspect.LastAgentSession(w),
 		path: "/work/" + w.ID + "/log", names: url.Values{}, Raw: q.Has("raw")}
@@ -385,8 +385,8 @@ func byteAt(text string) int64 {
 
 // seek returns the way to the next or the previous signal or text: to its place, or, if looking for
 // it takes longer, to the address that continues. It returns false if there is none.
-func (t *transcript) seek(marks []signalbox.Signal, text, way string, at int64) (view, bool,
-	error) {
+func (t *transcript) seek(marks []signalbox.Signal, text, way string,
+	at int64) (view, bool, error) {
 	page, back := t.page, way == goPrevious
 	if text == "" {
 		if hit, found := nextMark(marks, at, back); found {
@@ -500,8 +500,8 @@ func turnOf(s *inspect.Session, e *signalbox.Event) (turn int, about *said) {
 }
 
 // signalOf leads to a signal in a transcript.
-func (d *Dashboard) signalOf(ctx context.Context, w *rules.Work, page *logPage, about *said) (view,
-	error) {
+func (d *Dashboard) signalOf(ctx context.Context, w *rules.Work, page *logPage,
+	about *said) (view, error) {
 	r := &http.Request{URL: &url.URL{RawQuery: page.names.Encode()}}
 	t, err := d.openTask(ctx, r, w)
 	if err != nil {

@@ -146,8 +146,8 @@ func appendMark(marks []signalbox.Signal, sig signalbox.Signal,
 // find looks for a text in a transcript, after a position or before it. It returns the place of the
 // text, -1 if it was not found; and then the position from which to look further, -1 at the end.
 // Letters of English match in either case. In JSON, characters may be escaped.
-func find(r io.ReaderAt, size int64, text string, at int64, back bool) (hit, next int64,
-	err error) {
+func find(r io.ReaderAt, size int64, text string, at int64,
+	back bool) (hit, next int64, err error) {
 	at = max(-1, min(at, size)) // it is from the address of a page
 	words := spellings(text)
 	longest := int64(0)

@@ -69,8 +69,8 @@ func TestHTTP(t *testing.T) {
 }
 
 // post sends a request and returns the status, the body and the headers.
-func post(t *testing.T, address, body string, change func(*http.Request)) (int, string,
-	http.Header) {
+func post(t *testing.T, address, body string,
+	change func(*http.Request)) (int, string, http.Header) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address,
 		strings.NewReader(body))

@@ -182,8 +182,8 @@ func (s *Server) addRenewLease() {
 			schema.Sequence("epoch", "The epoch of the lease.").Require(),
 			ttlArgument(),
 		),
-	}, func(ctx context.Context, in renewInput) (renewed leaseSnapshot, _ *files.Attachment,
-		err error) {
+	}, func(ctx context.Context,
+		in renewInput) (renewed leaseSnapshot, _ *files.Attachment, err error) {
 		renewed.Exits = s.exitEnabled()
 		session, err := s.session(in.Session)
 		if err == nil && s.opts.Work != "" && in.Work != s.opts.Work {

@@ -74,8 +74,8 @@ func (s *Server) addVerifyLedger() {
 			schema.Text("key", 1024,
 				"The public key, as printed by signalbox ledger key. Default: the box's own."),
 		),
-	}, func(ctx context.Context, in verifyInput) (verified verifySnapshot, _ *files.Attachment,
-		err error) {
+	}, func(ctx context.Context,
+		in verifyInput) (verified verifySnapshot, _ *files.Attachment, err error) {
 		opts := box.VerifyOptions{PublicKey: strings.TrimSpace(in.Key)}
 		if _, err := ledger.KeyName(opts.PublicKey); opts.PublicKey != "" && err != nil {
 			return verified, nil,
@@ -158,8 +158,8 @@ func (s *Server) addProveEvent() {
 		description: "Writes a proof that an event is in the ledger: a file with the event, its Merkle proof, and a signed checkpoint. signalbox ledger check " +
 			"verifies it with the public key alone.",
 		input: schema.Object(schema.Sequence("seq", "The sequence number of the event.").Require()),
-	}, func(ctx context.Context, in proveInput) (proven proveSnapshot, rest *files.Attachment,
-		err error) {
+	}, func(ctx context.Context,
+		in proveInput) (proven proveSnapshot, rest *files.Attachment, err error) {
 		proven.Seq = in.Seq
 		err = s.withLedger(ctx, func(l *box.Ledger) error {
 			proof, err := l.Prove(ctx, in.Seq)

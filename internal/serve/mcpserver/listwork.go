@@ -64,8 +64,8 @@ func (s *Server) addListWork() {
 			schema.Choice("claimable_by", claimRoles(), "Only work that this role may claim now."),
 			schema.ID("held_by", "Only work that this session holds."),
 		),
-	}, func(ctx context.Context, in listInput) (found listSnapshot, rest *files.Attachment,
-		err error) {
+	}, func(ctx context.Context,
+		in listInput) (found listSnapshot, rest *files.Attachment, err error) {
 		now := s.opts.Now()
 		var all []rules.WorkView
 		client := clientFrom(ctx)

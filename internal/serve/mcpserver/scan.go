@@ -117,8 +117,8 @@ func (s *Server) addScanTranscript() {
 				"last: of several verdicts of one family the last one counts. "+
 					"seed: the first match in table order, ignoring role, work, key and code fences.").Default(policyLast),
 		),
-	}, func(_ context.Context, in scanInput) (scanSnapshot, *files.Attachment,
-		error) {
+	}, func(_ context.Context,
+		in scanInput) (scanSnapshot, *files.Attachment, error) {
 		return in.scan()
 	})
 }

@@ -148,8 +148,8 @@ func (s *Server) addStatus() {
 		name: "get_status", title: "Status of the box", readOnly: true,
 		description: "Returns the status of the box and what to do next: what can be claimed, what you hold, what waits for the human. Call it first.",
 		input:       schema.Object(callerSessionArgument()),
-	}, func(ctx context.Context, in statusInput) (status statusSnapshot, _ *files.Attachment,
-		err error) {
+	}, func(ctx context.Context,
+		in statusInput) (status statusSnapshot, _ *files.Attachment, err error) {
 		caller, err := s.callerSessions(ctx, in.Session)
 		if err != nil {
 			return status, nil, err

@@ -108,8 +108,8 @@ func (s *Server) addGetWork() {
 		description: "Returns a work item: its phase, who holds it or may claim it, what it waits for, findings to fix, and questions with their answers.",
 		input: schema.Object(schema.Work("work", "Id, or PLAN/TASK.").Require(),
 			callerSessionArgument()),
-	}, func(ctx context.Context, in workInput) (found workSnapshot, rest *files.Attachment,
-		err error) {
+	}, func(ctx context.Context,
+		in workInput) (found workSnapshot, rest *files.Attachment, err error) {
 		caller, err := s.callerSessions(ctx, in.Session)
 		if err != nil {
 			return found, nil, err
@@ -264,8 +264,8 @@ func (s *Server) addOpenWork() {
 				"The first phase.").Default(signalbox.PhaseImplementation),
 			schema.ID("actor", "Your name."),
 		),
-	}, func(ctx context.Context, in openInput) (opened openSnapshot, _ *files.Attachment,
-		err error) {
+	}, func(ctx context.Context,
+		in openInput) (opened openSnapshot, _ *files.Attachment, err error) {
 		if err := s.operatorOnly("open work"); err != nil {
 			return opened, nil, err
 		}

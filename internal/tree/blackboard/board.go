@@ -131,8 +131,8 @@ func (b *Board) Set(key string, v any) error {
 // ExtendIn replaces the list of a key by its last kept items and one more, and returns the new list
 // and its size. It is like SetIn, but it checks and copies only the new item, so that adding n
 // items one by one takes time for n items and not for their square.
-func (b *Board) ExtendIn(in Scope, key string, kept int, item any) (list []any, size int,
-	err error) {
+func (b *Board) ExtendIn(in Scope, key string, kept int,
+	item any) (list []any, size int, err error) {
 	slot, err := b.find(in, key)
 	if err != nil {
 		return nil, 0, err

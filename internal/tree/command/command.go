@@ -47,8 +47,8 @@ type Runner struct {
 // object on standard input. Its output is the result: a value if it is JSON, and text otherwise. An
 // exit status other than 0 is a failure.
 func (r Runner) Tool(name, command string) tree.Leaf {
-	return runner.Tool(name, func(ctx context.Context, key string, args map[string]any) (any,
-		error) {
+	return runner.Tool(name, func(ctx context.Context, key string,
+		args map[string]any) (any, error) {
 		output, err := r.run(ctx, key, command, tree.FormatValue(args)+"\n")
 		if err != nil {
 			return nil, err
@@ -126,8 +126,8 @@ func session(key string) string {
 	return process.NestedSession("tree-" + strings.ReplaceAll(key, "/", "-"))
 }
 
-func (r Runner) run(ctx context.Context, key, command, input string, env ...string) (string,
-	error) {
+func (r Runner) run(ctx context.Context, key, command, input string,
+	env ...string) (string, error) {
 	base := r.Env
 	if base == nil {
 		base = process.Environ()

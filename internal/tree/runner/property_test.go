@@ -81,8 +81,8 @@ type kill struct {
 }
 
 // chanceRun runs a tree to its end, with kills on the way.
-func chanceRun(t *testing.T, name string, root *tree.Node, kills []kill) (got *course,
-	stopped int) {
+func chanceRun(t *testing.T, name string, root *tree.Node,
+	kills []kill) (got *course, stopped int) {
 	t.Helper()
 	got = &course{world: newWorld()}
 	inBubble(t, func(t *testing.T) {

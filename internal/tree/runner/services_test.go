@@ -21,8 +21,8 @@ type asked struct {
 	Settings map[string]any
 }
 
-func modelRun(t *testing.T, node *tree.Node, inputs args, reply func() (string, error)) (*tree.Run,
-	[]asked) {
+func modelRun(t *testing.T, node *tree.Node, inputs args,
+	reply func() (string, error)) (*tree.Run, []asked) {
 	t.Helper()
 	var calls []asked
 	services := &tree.Registry{}

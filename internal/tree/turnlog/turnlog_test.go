@@ -64,8 +64,8 @@ func signal(kind string, turn int64, fields map[string]any) tree.Emit {
 }
 
 // heard returns the turn signals on the ledger, without their blobs, and their actors.
-func heard(t *testing.T, b *box.Box) (signals []rules.TurnSignalHeard, blobs []signalbox.Hash,
-	actors []string) {
+func heard(t *testing.T,
+	b *box.Box) (signals []rules.TurnSignalHeard, blobs []signalbox.Hash, actors []string) {
 	t.Helper()
 	for e, err := range b.Events(t.Context(), 0) {
 		if err != nil {

@@ -14,8 +14,8 @@ func TestWatchReadsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const batch = 3
 		head, stored, reads := NewHead(), uint64(7), 0
-		read := func(_ context.Context, after uint64, _, _ int) (events []signalbox.Event, end bool,
-			err error) {
+		read := func(_ context.Context, after uint64, _,
+			_ int) (events []signalbox.Event, end bool, err error) {
 			reads++
 			for after < stored && len(events) < batch {
 				after++

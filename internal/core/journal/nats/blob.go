@@ -56,8 +56,8 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 
 // addBlob makes a file the bytes of a blob, and reports whether it did. A blob that is known and
 // undamaged stays as it is.
-func (j *Journal) addBlob(ctx context.Context, digest signalbox.Hash, f file) (added bool,
-	err error) {
+func (j *Journal) addBlob(ctx context.Context, digest signalbox.Hash,
+	f file) (added bool, err error) {
 	// Usually it is new, and a server that is wrong about that does no harm: then the leader
 	// rejects what is sent.
 	found := false
@@ -92,8 +92,8 @@ func (j *Journal) addBlob(ctx context.Context, digest signalbox.Hash, f file) (a
 
 // findBlob returns where the bytes of a blob are, and the sequence number of the message that says
 // so.
-func (j *Journal) findBlob(ctx context.Context, digest signalbox.Hash) (f file, seq uint64,
-	err error) {
+func (j *Journal) findBlob(ctx context.Context,
+	digest signalbox.Hash) (f file, seq uint64, err error) {
 	m, found, err := j.entry(ctx, j.blobSubject(digest))
 	switch {
 	case err != nil:
@@ -108,8 +108,8 @@ func (j *Journal) findBlob(ctx context.Context, digest signalbox.Hash) (f file, 
 }
 
 // verifyBlob finds a blob and checks its digest.
-func (j *Journal) verifyBlob(ctx context.Context, digest signalbox.Hash) (f file, seq uint64,
-	err error) {
+func (j *Journal) verifyBlob(ctx context.Context,
+	digest signalbox.Hash) (f file, seq uint64, err error) {
 	if f, seq, err = j.findBlob(ctx, digest); err != nil {
 		return f, seq, err
 	}

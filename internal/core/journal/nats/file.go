@@ -92,8 +92,8 @@ func newUploadID() string {
 // store stores a message in the stream of files, and returns its sequence number. If replaces is
 // not nil, the last message of the subject must have that sequence number; 0 means that there must
 // be none.
-func (j *Journal) store(ctx context.Context, subject string, data []byte, replaces *uint64) (uint64,
-	error) {
+func (j *Journal) store(ctx context.Context, subject string, data []byte,
+	replaces *uint64) (uint64, error) {
 	m := natsgo.NewMsg(subject)
 	m.Data = data
 	// The server recognises attempts of the same message, and answers as it did the first time.
@@ -150,8 +150,8 @@ func (j *Journal) entry(ctx context.Context, subject string) (m message, found b
 // getFile asks the leader of the stream of files for a message. A server that was replaced as the
 // leader, and does not know it yet, may say that there is none, so that is asked again when the
 // leader is proven. It does not try again.
-func (j *Journal) getFile(ctx context.Context, request messageRequest) (m message, found bool,
-	err error) {
+func (j *Journal) getFile(ctx context.Context,
+	request messageRequest) (m message, found bool, err error) {
 	if m, found, err = j.getMessage(ctx, j.files(), request); err != nil || found {
 		return m, found, err
 	}

@@ -166,8 +166,8 @@ type storedBlob struct {
 func (b storedBlob) pieces() int { return int((b.size + pieceBytes - 1) / pieceBytes) }
 
 // findBlob returns where the bytes of a blob are.
-func (j *Journal) findBlob(ctx context.Context, q queryer, digest signalbox.Hash) (b storedBlob,
-	err error) {
+func (j *Journal) findBlob(ctx context.Context, q queryer,
+	digest signalbox.Hash) (b storedBlob, err error) {
 	err = q.QueryRow(ctx, j.sql("SELECT upload, size FROM BOX.blobs WHERE digest = $1"),
 		digest[:]).Scan(&b.upload, &b.size)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -177,8 +177,8 @@ func (j *Journal) findBlob(ctx context.Context, q queryer, digest signalbox.Hash
 }
 
 // verifyBlob reads a blob and checks its digest.
-func (j *Journal) verifyBlob(ctx context.Context, q queryer, digest signalbox.Hash) (b storedBlob,
-	err error) {
+func (j *Journal) verifyBlob(ctx context.Context, q queryer,
+	digest signalbox.Hash) (b storedBlob, err error) {
 	if b, err = j.findBlob(ctx, q, digest); err != nil {
 		return b, err
 	}
@@ -197,8 +197,8 @@ func (j *Journal) verifyBlob(ctx context.Context, q queryer, digest signalbox.Ha
 }
 
 // piece returns a piece of a blob.
-func (j *Journal) piece(ctx context.Context, q queryer, b storedBlob, piece int) (data []byte,
-	err error) {
+func (j *Journal) piece(ctx context.Context, q queryer, b storedBlob,
+	piece int) (data []byte, err error) {
 	err = j.within(ctx, func(ctx context.Context) error {
 		return q.QueryRow(ctx,
 			j.sql("SELECT data FROM BOX.blob_pieces WHERE upload = $1 AND piece = $2"), b.upload,

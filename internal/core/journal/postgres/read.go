@@ -125,8 +125,8 @@ func (j *Journal) last(ctx context.Context) (seq uint64, hash signalbox.Hash, er
 	return seq, hash, err
 }
 
-func (j *Journal) queryLast(ctx context.Context, q queryer) (seq uint64, hash signalbox.Hash,
-	err error) {
+func (j *Journal) queryLast(ctx context.Context,
+	q queryer) (seq uint64, hash signalbox.Hash, err error) {
 	var (
 		number int64
 		bytes  []byte

@@ -85,8 +85,8 @@ func (j *Journal) makeFolder(name string) error {
 }
 
 // writeTemp writes the bytes of r to a temporary file.
-func (j *Journal) writeTemp(ctx context.Context, r io.Reader) (path string, digest signalbox.Hash,
-	err error) {
+func (j *Journal) writeTemp(ctx context.Context,
+	r io.Reader) (path string, digest signalbox.Hash, err error) {
 	file, err := os.CreateTemp(j.path(blobTempFolder), "*") // with mode 0600
 	if err != nil {
 		return "", digest, err

@@ -108,8 +108,8 @@ func (f *Store) Save(a Attachment) brief.Saved {
 	if err != nil {
 		return brief.Saved{Err: err}
 	}
-	write := func(name string, data []byte) (string,
-		error) {
+	write := func(name string,
+		data []byte) (string, error) {
 		return f.write(name, data, !a.Required)
 	}
 	exact, ok := a.Result.([]byte)

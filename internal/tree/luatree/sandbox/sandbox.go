@@ -167,8 +167,8 @@ func (s *Sandbox) Load(ctx context.Context, file, source string,
 }
 
 // Call calls a function. It stops early if ctx is done.
-func (s *Sandbox) Call(ctx context.Context, fn *lua.LFunction, args ...lua.LValue) (lua.LValue,
-	*Error) {
+func (s *Sandbox) Call(ctx context.Context, fn *lua.LFunction,
+	args ...lua.LValue) (lua.LValue, *Error) {
 	if s.running {
 		e := s.errorAt(fn)
 		e.Msg = "a function is called during another call"
