@@ -11,8 +11,8 @@ import (
 )
 
 // TestLoginLinkIsForTerminals starts the server with standard error on a pipe, as a service has it,
-// and then on a terminal. Only the terminal gets a link: whoever reads the log of the system could
-// log in with it.
+// and then on a terminal. Only the terminal gets a link: everyone who can read the log of the
+// system could log in with it.
 func TestLoginLinkIsForTerminals(t *testing.T) {
 	b := newTestBox(t)
 	for _, onTerminal := range []bool{false, true} {

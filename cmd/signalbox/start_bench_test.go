@@ -81,7 +81,7 @@ func BenchmarkStart(b *testing.B) {
 				if exit := p.Wait(); exit.Code != 0 {
 					b.Fatal(exit)
 				}
-				b.StopTimer() // nobody waits for what is removed
+				b.StopTimer() // no caller waits for what is removed
 				if err := contained.Finish(); err != nil {
 					b.Fatal(err)
 				}

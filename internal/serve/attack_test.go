@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/api"
+	"signalbox/internal/testkit/output"
 )
 
 // target is a server on a real listener, with everything that it logs.
@@ -32,26 +32,8 @@ type target struct {
 	clock   *clock
 	address string
 	token   string // with the scope operate
-	log     *logBuffer
+	log     *output.Buffer
 	opened  int
-}
-
-// logBuffer collects what is logged.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 func newTarget(t *testing.T, opts Options) *target {
@@ -65,7 +47,7 @@ func newTarget(t *testing.T, opts Options) *target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &target{t: t, box: b, clock: newClock(), log: &logBuffer{}}
+	s := &target{t: t, box: b, clock: newClock(), log: &output.Buffer{}}
 	if s.token, err = access.NewStore(dir).Create(t.Context(),
 		access.Token{Name: "robot", Kind: access.KindToken, Scope: access.Operate,
 			Created: time.Now()}); err != nil {

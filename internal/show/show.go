@@ -15,9 +15,6 @@ import (
 	"signalbox/internal/text"
 )
 
-// Duration formats a duration: 1m38s, 2h05m.
-func Duration(d time.Duration) string { return text.Duration(d) }
-
 // Took formats how long a program ran: 40ms, 1.2s, 38s, 2m05s.
 func Took(d time.Duration) string {
 	switch d = max(d, 0); {
@@ -26,7 +23,7 @@ func Took(d time.Duration) string {
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	}
-	return Duration(d.Round(time.Second))
+	return text.Duration(d.Round(time.Second))
 }
 
 // Tokens formats a number of tokens: 950, 12.3k, 4.5M.

@@ -35,13 +35,6 @@ const (
 	maxPlaceName = 200
 )
 
-// HiddenInDiff returns the notice of a DiffScan for a whole diff.
-func HiddenInDiff(diff string) string {
-	var s DiffScan
-	s.Write([]byte(diff)) // never fails
-	return s.Notice()
-}
-
 // Write takes the next piece of the diff. It never fails.
 func (s *DiffScan) Write(p []byte) (int, error) {
 	for part := range bytes.Lines(p) {

@@ -82,13 +82,13 @@ similarity index 100%
 
 func TestHiddenInDiff(t *testing.T) {
 	const want = `This diff has 5 lines with invisible characters, which can hide what the code does: auth.js:11 (removed) U+3164, auth.js:12 U+3164, auth.js:14 U+FE0F, old.txt:1 (removed) U+2800, x\u034fy:its name U+034F. signalbox shows them escaped; other programs may show nothing.`
-	if got := HiddenInDiff(hiddenDiff); got != want {
+	if got := hiddenInDiff(hiddenDiff); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	for _, diff := range []string{"",
 		"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n-é 漢字\r\n+\t👍🏽 naïve\r\n+\xff\n",
 		"no diff\n"} {
-		if got := HiddenInDiff(diff); got != "" {
+		if got := hiddenInDiff(diff); got != "" {
 			t.Errorf("%q: %s", diff, got)
 		}
 	}
@@ -121,4 +121,11 @@ func TestHiddenInHugeDiff(t *testing.T) {
 	if cap(s.line) > 2*maxPiece+20_000 {
 		t.Errorf("%d bytes are kept", cap(s.line))
 	}
+}
+
+// hiddenInDiff returns the notice of a DiffScan for a whole diff.
+func hiddenInDiff(diff string) string {
+	var s DiffScan
+	s.Write([]byte(diff)) // never fails
+	return s.Notice()
 }

@@ -30,7 +30,7 @@ import (
 	"signalbox/internal/serve/api"
 	"signalbox/internal/serve/ask"
 	"signalbox/internal/serve/certificate"
-	"signalbox/internal/show"
+	"signalbox/internal/text"
 )
 
 // AddressFile is the file in the folder of a box with the address at which browsers log in, while
@@ -260,7 +260,7 @@ func announceLogin(ctx context.Context, p *cli.Program, b *box.Box, store *acces
 	if err != nil {
 		return err
 	}
-	p.Notef("to log in, open %s (it works once, for %s)", link, show.Duration(access.LinkLife))
+	p.Notef("to log in, open %s (it works once, for %s)", link, text.Duration(access.LinkLife))
 	return nil
 }
 

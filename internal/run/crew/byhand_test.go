@@ -10,6 +10,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/planload"
 	"signalbox/internal/run/questions"
+	"signalbox/internal/testkit/output"
 )
 
 // grepChecks are two checks, one of them in an environment that passes everything.
@@ -179,7 +180,7 @@ func TestWorkByHandWithoutChecks(t *testing.T) {
 	s.openByHand("w1", "")
 	s.openByHand("w2", "")
 	for _, roles := range [][]signalbox.Role{nil, {signalbox.RoleCI}, {signalbox.RoleDeveloper}} {
-		log := &lockedBuffer{}
+		log := &output.Buffer{}
 		c, err := New(t.Context(), s.box, s.project,
 			&Options{Roles: roles, Log: slog.New(slog.NewTextHandler(log, nil))})
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/testkit/output"
 )
 
 // An interactive program is asked for a checkpoint, and then for its signal, without a restart.
@@ -280,7 +281,7 @@ on developer T1:
 }
 
 func TestLive(t *testing.T) {
-	var shown lockedBuffer
+	var shown output.Buffer
 	s := set(t, scene{
 		plan:     task("T1"),
 		settings: "checks:\n  - {name: unit, command: 'true'}\n",
@@ -298,7 +299,7 @@ func TestLive(t *testing.T) {
 }
 
 func TestLiveSetup(t *testing.T) {
-	var shown lockedBuffer
+	var shown output.Buffer
 	s := set(t, scene{
 		git:      true,
 		plan:     task("T1"),

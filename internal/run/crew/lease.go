@@ -42,10 +42,6 @@ type leaseKeeper struct {
 // programs that are slow to end, and a third other delays.
 func leaseMargin(ttl time.Duration) time.Duration { return min(30*time.Second, ttl/6) }
 
-// ClockTolerance is how far the clocks of the machines of a box may differ so that a lease is never
-// granted again while the programs of its last holder run.
-func ClockTolerance(ttl time.Duration) time.Duration { return leaseMargin(ttl) / 3 }
-
 // leaseGrace returns how long programs may take to end when their lease is lost.
 func leaseGrace(ttl, grace time.Duration) time.Duration { return min(grace, leaseMargin(ttl)/3) }
 

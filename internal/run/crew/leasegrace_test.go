@@ -73,7 +73,7 @@ func TestLeaseIsLostDuringTheGrace(t *testing.T) {
 					keep(renewing, began.Add(ttl))
 				deaf.wait(ctx, timeout)
 				<-deaf.exited
-				if gone, limit := time.Since(began), ttl-ClockTolerance(ttl); gone > limit {
+				if gone, limit := time.Since(began), ttl-clockTolerance(ttl); gone > limit {
 					t.Errorf("TTL %s, %s: gone after %s, want %s at most", ttl, why, gone, limit)
 				}
 				stop()

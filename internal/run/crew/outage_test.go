@@ -317,11 +317,11 @@ func TestAgentEndsBeforeItsLease(t *testing.T) {
 				<-sup.program.stopped
 				synctest.Wait()
 				gone := time.Since(began) + sup.program.grace
-				if limit := ttl - ClockTolerance(ttl); gone > limit {
+				if limit := ttl - clockTolerance(ttl); gone > limit {
 					t.Errorf("TTL %s, grace %s: gone after %s, want %s at most", ttl, grace, gone,
 						limit)
 				}
-				if want := min(grace, ClockTolerance(ttl)); sup.program.grace != want {
+				if want := min(grace, clockTolerance(ttl)); sup.program.grace != want {
 					t.Errorf("TTL %s, grace %s: it has %s to end, want %s", ttl, grace,
 						sup.program.grace, want)
 				}
@@ -341,8 +341,8 @@ func TestClocksWithinTolerance(t *testing.T) {
 		signalbox.DefaultLeaseTTL} {
 		for _, skew := range []time.Duration{-1, 0, 1} {
 			for renewals := range 3 {
-				testSkewedClocks(t, ttl, skew*ClockTolerance(ttl), 0, renewals)
-				testSkewedClocks(t, ttl, skew*ClockTolerance(ttl), ClockTolerance(ttl), renewals)
+				testSkewedClocks(t, ttl, skew*clockTolerance(ttl), 0, renewals)
+				testSkewedClocks(t, ttl, skew*clockTolerance(ttl), clockTolerance(ttl), renewals)
 			}
 		}
 	}
@@ -492,3 +492,7 @@ func TestCrewStartsInAnOutage(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// clockTolerance is how far the clocks of the machines of a box may differ so that a lease is never
+// granted again while the programs of its last holder run.
+func clockTolerance(ttl time.Duration) time.Duration { return leaseMargin(ttl) / 3 }

@@ -1,7 +1,6 @@
 package crew
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +30,7 @@ import (
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/testkit/output"
 )
 
 // Environment variables that make this test binary an agent.
@@ -158,24 +157,7 @@ type stage struct {
 	root    string // the project
 	box     *box.Box
 	project project.Project
-	log     *lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
+	log     *output.Buffer
 }
 
 // set creates the project, the agents and the box, and loads the plan.
@@ -192,7 +174,7 @@ func setUp(t *testing.T, sc scene) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{t: t, scene: sc, dir: dir, root: filepath.Join(dir, "project"), log: &lockedBuffer{}}
+	s := &stage{t: t, scene: sc, dir: dir, root: filepath.Join(dir, "project"), log: &output.Buffer{}}
 	s.script(sc.script)
 	for name, text := range sc.files {
 		s.write(filepath.Join("project", name), text)

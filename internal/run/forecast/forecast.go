@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/turnprompt"
 	"signalbox/internal/show"
+	"signalbox/internal/text"
 )
 
 // Forecast is what a run would do. Its JSON is the answer of signalbox run --dry-run --json.
@@ -146,7 +147,7 @@ func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Fore
 	for _, s := range c.Setup {
 		f.Setup = append(f.Setup, s.Name)
 		f.SetupCommands = append(f.SetupCommands,
-			Setup{s.Name, s.Command, s.Files, show.Duration(s.Timeout)})
+			Setup{s.Name, s.Command, s.Files, text.Duration(s.Timeout)})
 	}
 	for _, check := range c.Checks {
 		environments := check.Environments
@@ -156,14 +157,14 @@ func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Fore
 			}
 		}
 		f.Checks = append(f.Checks, Check{check.Name, check.Command, environments,
-			show.Duration(check.Timeout)})
+			text.Duration(check.Timeout)})
 	}
 	drafts := slices.ContainsFunc(p.Tasks, func(t plan.Task) bool { return t.Draft })
 	for _, role := range rolesOf(drafts) {
 		set := c.RoleOf(role)
 		names := c.AgentsFor(role, "")
 		r := Role{Role: role, Agent: names[0], Program: programOf(c.AgentNamed(names[0])),
-			Slots: set.Slots, Timeout: show.Duration(set.Timeout)}
+			Slots: set.Slots, Timeout: text.Duration(set.Timeout)}
 		for _, name := range names[1:] {
 			r.Others = append(r.Others, Substitute{name, programOf(c.AgentNamed(name))})
 		}
@@ -305,7 +306,7 @@ func budgets(c *config.Config) []string {
 			limits = append(limits, show.Dollars(b.CostMicros))
 		}
 		if b.Time > 0 {
-			limits = append(limits, show.Duration(b.Time))
+			limits = append(limits, text.Duration(b.Time))
 		}
 		if len(limits) > 0 {
 			list = append(list, name+": "+strings.Join(limits, ", "))

@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -22,6 +21,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/planload"
+	"signalbox/internal/testkit/output"
 )
 
 // childVariable makes this test binary send the notifications of a box until its standard input
@@ -77,24 +77,7 @@ type kit struct {
 	t        *testing.T
 	box      *box.Box
 	sessions int
-	log      syncBuffer
-}
-
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
+	log      output.Buffer
 }
 
 // newKit returns a box whose configuration is settings, with a plan of the tasks. In a shared

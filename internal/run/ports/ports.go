@@ -1,4 +1,4 @@
-// Package ports hands out TCP ports: each worktree gets a range of its own on this machine.
+// Package ports reserves TCP ports: each worktree gets a range of its own on this machine.
 package ports
 
 import (

@@ -10,6 +10,7 @@ import (
 
 	"signalbox/internal/core/rules"
 	"signalbox/internal/show"
+	"signalbox/internal/text"
 )
 
 // board draws a view in at most height lines, none wider than width.
@@ -88,29 +89,30 @@ func (b *boardPainter) head() []string {
 	facts := []string{fmt.Sprintf("%d/%d done", v.done, v.tasks)}
 	running := fmt.Sprintf("%d running", v.running)
 	if v.slots > 0 && b.width >= 90 {
-		running += ", " + count(v.slots, "slot")
+		running += ", " + text.Count(v.slots, "slot")
 	}
 	facts = append(facts, running)
 	if !b.d.watch { // otherwise it is not known when the run began
-		facts = append(facts, formatDuration(b.now.Sub(v.began)))
+		facts = append(facts, text.Duration(b.now.Sub(v.began)))
 	}
 	if v.spent.Tokens > 0 {
 		mark := ""
 		if v.spent.EstimatedTokens > 0 {
 			mark = " (partly estimated)"
 		}
-		facts = append(facts, tokens(v.spent.Tokens)+" tokens"+mark)
+		facts = append(facts, show.Tokens(v.spent.Tokens)+" tokens"+mark)
 	}
 	if v.spent.CostMicros > 0 {
-		facts = append(facts, dollars(v.spent.CostMicros))
+		facts = append(facts, show.Dollars(v.spent.CostMicros))
 	}
 	sums := strings.Join(facts, " · ")
 	room := b.width - 3 - lipgloss.Width(sums)
 	if room < 8 {
-		return []string{" " + b.strong(cut(v.title, b.width-2)), " " + cut(sums, b.width-2), " " +
+		return []string{" " + b.strong(show.Cut(v.title, b.width-2)), " " +
+			show.Cut(sums, b.width-2), " " +
 			b.bar(b.width-2)}
 	}
-	title := cut(v.title, room)
+	title := show.Cut(v.title, room)
 	gap := strings.Repeat(" ", b.width-2-lipgloss.Width(title)-lipgloss.Width(sums))
 	return []string{" " + b.strong(title) + gap + sums, " " + b.bar(b.width-2)}
 }
@@ -146,7 +148,7 @@ func (b *boardPainter) storyLines(events []event) (lines []string) {
 		if b.width >= 72 {
 			lead = e.clock + "  "
 		}
-		lines = append(lines, " "+b.faint(cut(lead+fit(e.work, ids)+"  "+e.text, b.width-2)))
+		lines = append(lines, " "+b.faint(show.Cut(lead+fit(e.work, ids)+"  "+e.text, b.width-2)))
 	}
 	return lines
 }
@@ -287,10 +289,10 @@ func (b *boardPainter) wanted() string {
 	}
 	var parts []string
 	if questions > 0 {
-		parts = append(parts, count(questions, "question")+" for you")
+		parts = append(parts, text.Count(questions, "question")+" for you")
 	}
 	if merges > 0 {
-		parts = append(parts, count(merges, "merge")+" to approve")
+		parts = append(parts, text.Count(merges, "merge")+" to approve")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -301,7 +303,7 @@ func (b *boardPainter) box(room int) []string {
 	n := max(min(len(b.v.questions), (room-2)/2), 1)
 	first := max(b.target()-n+1, 0)
 	shown := b.v.questions[first : first+n]
-	title := " " + show.Shortest(b.width-4, b.wanted(), count(len(b.v.questions), "thing")+
+	title := " " + show.Shortest(b.width-4, b.wanted(), text.Count(len(b.v.questions), "thing")+
 		" for you") + " "
 	title = "╭" + title + strings.Repeat("─", max(b.width-2-lipgloss.Width(title), 0)) + "╮"
 	lines := []string{b.warn(title)}
@@ -323,7 +325,7 @@ func (b *boardPainter) box(room int) []string {
 		}
 		lines = append(lines,
 			row(strings.Repeat(" ",
-				lipgloss.Width(lead))+b.busy(cut(b.howTo(q, first+i == b.target()),
+				lipgloss.Width(lead))+b.busy(show.Cut(b.howTo(q, first+i == b.target()),
 				inner-lipgloss.Width(lead)))))
 	}
 	bottom := ""
@@ -350,9 +352,6 @@ func (b *boardPainter) howTo(q asked, target bool) string {
 	}
 	return "▸ press a to answer"
 }
-
-// cut shortens printable text to a width on the terminal.
-func cut(text string, width int) string { return show.Cut(text, width) }
 
 // fit cuts or pads text to a width.
 func fit(text string, width int) string { return show.Fit(text, width) }

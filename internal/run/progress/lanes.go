@@ -11,6 +11,8 @@ import (
 
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/show"
+	"signalbox/internal/text"
 )
 
 // layout holds the widths of the columns.
@@ -75,7 +77,7 @@ func (b *boardPainter) lanes(room int) []string {
 		if b.v.standing == rules.StandingEmpty {
 			text = b.v.withoutPlan
 		}
-		return []string{"", " " + b.faint(cut(text, b.width-2))}[:min(2, room)]
+		return []string{"", " " + b.faint(show.Cut(text, b.width-2))}[:min(2, room)]
 	}
 	l := b.layoutFor(b.v.lanes)
 	lines := []string{b.columns(l)}
@@ -96,7 +98,7 @@ func (b *boardPainter) lanes(room int) []string {
 		lines, shown = append(lines, drawn[:min(len(drawn), free)]...), shown+1
 	}
 	hidden := slices.Concat(lanes[:offset], lanes[offset+shown:])
-	return append(lines, " "+b.faint(cut(more(hidden, offset), b.width-2)))
+	return append(lines, " "+b.faint(show.Cut(more(hidden, offset), b.width-2)))
 }
 
 // fits reports whether there is room for all lanes and the names of the columns.
@@ -263,7 +265,8 @@ func (b *boardPainter) drawOne(l layout, lane lane) []string {
 			said = fmt.Sprintf("%d%% %s", lane.percent, said)
 		}
 		indent := 1 + l.ids + 2
-		lines = append(lines, strings.Repeat(" ", indent)+b.faint("╰ "+cut(said, b.width-indent-3)))
+		lines = append(lines, strings.Repeat(" ", indent)+b.faint("╰ "+
+			show.Cut(said, b.width-indent-3)))
 	}
 	return lines
 }
@@ -345,17 +348,17 @@ func (b *boardPainter) whoOf(lane lane, width int) string {
 		return b.busy(b.atWork(lane, width)) + b.warn(marks)
 	}
 	text, paint := b.waitingFor(lane)
-	return paint(cut(text, width)) + b.warn(marks)
+	return paint(show.Cut(text, width)) + b.warn(marks)
 }
 
 // atWork returns who is at work and for how long. The time is never cut off.
 func (b *boardPainter) atWork(lane lane, width int) string {
 	age := " " + b.age(lane.since)
-	if who := fmt.Sprintf("%s (%s)", lane.who, nth(lane.attempt)); lane.attempt > 1 &&
+	if who := fmt.Sprintf("%s (%s)", lane.who, text.Ordinal(lane.attempt)); lane.attempt > 1 &&
 		lipgloss.Width(who+age) <= width {
 		return who + age
 	}
-	return cut(lane.who, width-lipgloss.Width(age)) + age
+	return show.Cut(lane.who, width-lipgloss.Width(age)) + age
 }
 
 func (b *boardPainter) waitingFor(lane lane) (string, func(string) string) {
@@ -373,7 +376,7 @@ func (b *boardPainter) waitingFor(lane lane) (string, func(string) string) {
 	case inspect.Cancelled:
 		return "cancelled", b.bad
 	case inspect.Completed:
-		return formatDuration(lane.took), b.faint
+		return text.Duration(lane.took), b.faint
 	}
 	return "ready", b.strong
 }
@@ -382,5 +385,5 @@ func (b *boardPainter) age(since time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	return formatDuration(b.now.Sub(since))
+	return text.Duration(b.now.Sub(since))
 }

@@ -22,27 +22,27 @@ import (
 // Outcome writes for people how a run ended: the state of each task, and what to do next. width is
 // that of the terminal that w is; 0 means that w is not a terminal, and that nothing is shortened.
 func Outcome(w io.Writer, b *box.Box, outcome rules.Status, began time.Time, width int) error {
-	var text strings.Builder
+	var out strings.Builder
 	now := time.Now()
 	// without an answer it is left out: the failure itself is on the ledger
 	red, troubles, _ := questions.FindBaseTroubles(context.Background(), b)
 	b.Engine.View(func(s *rules.State) {
 		status := statusOf(s, outcome, now)
 		if status.Standing == rules.StandingEmpty {
-			text.WriteString("\n" + withoutPlan(s) + "\n")
+			out.WriteString("\n" + withoutPlan(s) + "\n")
 			return
 		}
-		writeTasks(&text, s, width)
-		writeTotals(&text, s, status, now.Sub(began))
+		writeTasks(&out, s, width)
+		writeTotals(&out, s, status, now.Sub(began))
 		for _, move := range s.BaseMoves() {
 			if !move.At.Before(began) {
-				fmt.Fprintf(&text, "\nWarning: %s\n", oneLine(move.InWords()))
+				fmt.Fprintf(&out, "\nWarning: %s\n", show.OneLine(move.InWords()))
 			}
 		}
-		writeFailed(&text, red, troubles)
-		writeNext(&text, s, status)
+		writeFailed(&out, red, troubles)
+		writeNext(&out, s, status)
 	})
-	_, err := io.WriteString(w, text.String())
+	_, err := io.WriteString(w, out.String())
 	return err
 }
 
@@ -52,23 +52,24 @@ const maxFailedLines = 10
 
 // writeFailed writes why checks fail on the base. The causes that an open question names follow
 // with the question.
-func writeFailed(text *strings.Builder, baseline *rules.Work, t questions.Troubles) {
+func writeFailed(out *strings.Builder, baseline *rules.Work, t questions.Troubles) {
 	for _, check := range t.FailedChecks {
-		fmt.Fprintf(text, "\n%s  %s on %s fails on the base: exit status %d\n", baseline.ID,
-			oneLine(check.Check), oneLine(check.Environment), check.Exit)
+		fmt.Fprintf(out, "\n%s  %s on %s fails on the base: exit status %d\n", baseline.ID,
+			show.OneLine(check.Check), show.OneLine(check.Environment), check.Exit)
 		asked := func(q questions.Pending) bool { return strings.Contains(q.Text, check.Cause) }
 		if check.Cause != "" && !slices.ContainsFunc(t.Questions, asked) {
-			fmt.Fprintf(text, "    %s\n", oneLine(check.Cause))
+			fmt.Fprintf(out, "    %s\n", show.OneLine(check.Cause))
 		}
 		lines := strings.Split(strings.TrimSpace(check.Output), "\n")
 		for _, line := range lines[max(0, len(lines)-maxFailedLines):] {
-			if line = strings.TrimRight(oneLine(strings.TrimRight(line, "\r")), " "); line != "" {
-				fmt.Fprintf(text, "    | %s\n", line)
+			if line = strings.TrimRight(show.OneLine(strings.TrimRight(line, "\r")),
+				" "); line != "" {
+				fmt.Fprintf(out, "    | %s\n", line)
 			}
 		}
 	}
 	if len(t.FailedChecks) > 0 {
-		text.WriteString("If a check works in your shell, its sandbox may be the cause: signalbox sandbox explain check\n")
+		out.WriteString("If a check works in your shell, its sandbox may be the cause: signalbox sandbox explain check\n")
 	}
 }
 
@@ -88,7 +89,7 @@ func withoutPlan(s *rules.State) string {
 		return noPlan
 	}
 	return fmt.Sprintf("no plan; %s opened by hand, %d waiting for checks",
-		count(open, "work item"), len(s.WaitingForChecks()))
+		text.Count(open, "work item"), len(s.WaitingForChecks()))
 }
 
 // statusOf returns the status at the end of a run. A run that was interrupted early has none yet;
@@ -130,7 +131,7 @@ func orEmpty(list []string) []string { return append([]string{}, list...) }
 // done.
 const maxTasksPrinted = 200
 
-func writeTasks(text *strings.Builder, s *rules.State, width int) {
+func writeTasks(out *strings.Builder, s *rules.State, width int) {
 	done := 0
 	works := slices.DeleteFunc(worksOfPlan(s),
 		func(w *rules.Work) bool { return w.Task.Kind != rules.KindTask && w.Task.Kind != rules.KindRemediation })
@@ -155,16 +156,16 @@ func writeTasks(text *strings.Builder, s *rules.State, width int) {
 		table = append(table, []string{w.ID, now, strconv.Itoa(effort.Attempts),
 			strconv.Itoa(effort.Reworks),
 			orDash(effort.AgentSeconds > 0,
-				formatDuration(time.Duration(effort.AgentSeconds*float64(time.Second)))),
-			orDash(w.Task.Spent.CostMicros > 0, dollars(w.Task.Spent.CostMicros)),
-			oneLine(w.Title)})
+				text.Duration(time.Duration(effort.AgentSeconds*float64(time.Second)))),
+			orDash(w.Task.Spent.CostMicros > 0, show.Dollars(w.Task.Spent.CostMicros)),
+			show.OneLine(w.Title)})
 	}
-	text.WriteString("\n")
+	out.WriteString("\n")
 	for _, row := range show.Table(table, width) {
-		text.WriteString(row + "\n")
+		out.WriteString(row + "\n")
 	}
 	if done > 0 {
-		fmt.Fprintf(text, "and %d done tasks\n", done)
+		fmt.Fprintf(out, "and %d done tasks\n", done)
 	}
 }
 
@@ -215,62 +216,62 @@ func stateOf(w *rules.Work) string {
 	return strings.ToLower(strings.ReplaceAll(string(w.Phase), "_", " "))
 }
 
-func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed time.Duration) {
+func writeTotals(out *strings.Builder, s *rules.State, st rules.Status, elapsed time.Duration) {
 	agents, reworks, spent := 0, 0, rules.Spent{}
 	for _, w := range worksOfPlan(s) {
 		effort := inspect.NewEffort(w)
 		agents, reworks, spent = agents+effort.Attempts, reworks+effort.Reworks,
 			spent.Plus(w.Task.Spent)
 	}
-	fmt.Fprintf(text, "\n%d of %s done in %s; %s, %s", st.Completed, count(st.Tasks, "task"),
-		formatDuration(elapsed), count(agents, "agent run"), count(reworks, "rework"))
+	fmt.Fprintf(out, "\n%d of %s done in %s; %s, %s", st.Completed, text.Count(st.Tasks, "task"),
+		text.Duration(elapsed), text.Count(agents, "agent run"), text.Count(reworks, "rework"))
 	if spent.Tokens > 0 {
-		fmt.Fprintf(text, "; %s tokens", tokens(spent.Tokens))
+		fmt.Fprintf(out, "; %s tokens", show.Tokens(spent.Tokens))
 	}
 	if spent.EstimatedTokens > 0 {
-		text.WriteString(" (partly estimated)")
+		out.WriteString(" (partly estimated)")
 	}
 	if spent.CostMicros > 0 {
-		fmt.Fprintf(text, ", %s", dollars(spent.CostMicros))
+		fmt.Fprintf(out, ", %s", show.Dollars(spent.CostMicros))
 	}
-	text.WriteString("\n")
+	out.WriteString("\n")
 }
 
 // writeNext lists open questions and what to do about them. The error that the run ends with
 // explains why it is stuck.
-func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
+func writeNext(out *strings.Builder, s *rules.State, st rules.Status) {
 	for _, q := range s.Questions() {
 		if q.Open() {
-			fmt.Fprintf(text, "\n%s  %s%s\n    signalbox answer %s TEXT\n", q.ID, about(q.Work),
-				oneLine(q.Text), q.ID)
+			fmt.Fprintf(out, "\n%s  %s%s\n    signalbox answer %s TEXT\n", q.ID, about(q.Work),
+				show.OneLine(q.Text), q.ID)
 		}
 	}
 	for _, id := range st.Approvals {
-		fmt.Fprintf(text, "\n%s %s\n    %s\n", id, questions.ApprovalText(s, id),
+		fmt.Fprintf(out, "\n%s %s\n    %s\n", id, questions.ApprovalText(s, id),
 			questions.ApprovalCommands(id))
 	}
 	for _, w := range s.Requests() {
-		fmt.Fprintf(text, "\n%s waits until its pull request is merged: %s\n", w.ID,
-			oneLine(w.Task.Delivered.Request))
+		fmt.Fprintf(out, "\n%s waits until its pull request is merged: %s\n", w.ID,
+			show.OneLine(w.Task.Delivered.Request))
 	}
 	switch st.Standing {
 	case rules.StandingComplete:
-		text.WriteString("\nSee what happened: signalbox ledger tail. Verify the record: signalbox ledger verify.\n")
+		out.WriteString("\nSee what happened: signalbox ledger tail. Verify the record: signalbox ledger verify.\n")
 	case rules.StandingLimited:
 		ends := st.Wake.Local().Format(time.TimeOnly)
 		switch {
 		case st.Window:
-			fmt.Fprintf(text, "\nThe token window ends at %s.", ends)
+			fmt.Fprintf(out, "\nThe token window ends at %s.", ends)
 		case st.Outage != "":
-			fmt.Fprintf(text, "\nThe server of %s did not answer. It is tried again from %s on.",
+			fmt.Fprintf(out, "\nThe server of %s did not answer. It is tried again from %s on.",
 				onScreen(st.Outage), ends)
 		default:
-			fmt.Fprintf(text, "\nA rate limit ends at %s.", ends)
+			fmt.Fprintf(out, "\nA rate limit ends at %s.", ends)
 		}
 		if st.RunPaused {
-			fmt.Fprintf(text, " The run is also paused: end the pause with %s.", st.ResumeCommand())
+			fmt.Fprintf(out, " The run is also paused: end the pause with %s.", st.ResumeCommand())
 		}
-		text.WriteString(" Run the same command again then.\n")
+		out.WriteString(" Run the same command again then.\n")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/show"
 	"signalbox/internal/text"
 )
 
@@ -68,7 +69,7 @@ func (d *plainDisplay) begin(lines *strings.Builder, s *rules.State) {
 		title += ": "
 	}
 	st := s.Status(d.began)
-	text := fmt.Sprintf("%s, %d done", count(st.Tasks, "task"), st.Completed)
+	text := fmt.Sprintf("%s, %d done", text.Count(st.Tasks, "task"), st.Completed)
 	if st.Standing == rules.StandingEmpty {
 		text = withoutPlan(s)
 	}
@@ -88,9 +89,9 @@ func (d *plainDisplay) line(lines *strings.Builder, t report) {
 	line := fmt.Sprintf("%s  %-*s  ", t.at.In(d.zone).Format(time.TimeOnly), d.ids,
 		text.Printable(t.work))
 	if t.detail == "" {
-		line += oneLine(t.text)
+		line += show.OneLine(t.text)
 	} else {
-		line += fmt.Sprintf("%-*s  %s", textWidth, oneLine(t.text), oneLine(t.detail))
+		line += fmt.Sprintf("%-*s  %s", textWidth, show.OneLine(t.text), show.OneLine(t.detail))
 	}
 	lines.WriteString(strings.TrimRight(line, " ") + "\n")
 }

@@ -20,6 +20,8 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/show"
+	"signalbox/internal/text"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -121,7 +123,8 @@ func (p *play) say(work, signal string, said rules.SignalFields) {
 	a := p.held[work]
 	p.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work,
 		Fields: said,
-		Turn:   &rules.Turn{Spent: rules.Spent{Tokens: 2100, CostMicros: 70_000, Time: time.Second}}})
+		Turn: &rules.Turn{Spent: rules.Spent{Tokens: 2100, CostMicros: 70_000,
+			Time: time.Second}}})
 }
 
 // check reports the checks of the work. The named ones failed.
@@ -365,15 +368,17 @@ func TestSidelineKeepsWhatIsWrittenMeanwhile(t *testing.T) {
 
 func TestWordsForNumbers(t *testing.T) {
 	for got, want := range map[string]string{
-		formatDuration(-time.Second): "0s", formatDuration(59900 * time.Millisecond): "59s",
-		formatDuration(98 * time.Second):            "1m38s",
-		formatDuration(2*time.Hour + 5*time.Minute): "2h05m",
-		formatDuration(50 * time.Hour):              "2d02h", tokens(950): "950", tokens(12_345): "12.3k",
-		tokens(999_949): "999.9k", tokens(999_950): "1.0M",
-		dollars(0): "$0.00", dollars(1234): "$0.0012", dollars(420_000): "$0.42",
-		nth(1): "1st", nth(2): "2nd", nth(3): "3rd", nth(4): "4th", nth(11): "11th",
-		nth(12): "12th", nth(22): "22nd", nth(111): "111th",
-		count(1, "task"): "1 task", count(0, "task"): "0 tasks",
+		text.Duration(-time.Second): "0s", text.Duration(59900 * time.Millisecond): "59s",
+		text.Duration(98 * time.Second):            "1m38s",
+		text.Duration(2*time.Hour + 5*time.Minute): "2h05m",
+		text.Duration(50 * time.Hour):              "2d02h", show.Tokens(950): "950",
+		show.Tokens(12_345):  "12.3k",
+		show.Tokens(999_949): "999.9k", show.Tokens(999_950): "1.0M",
+		show.Dollars(0): "$0.00", show.Dollars(1234): "$0.0012", show.Dollars(420_000): "$0.42",
+		text.Ordinal(1): "1st", text.Ordinal(2): "2nd", text.Ordinal(3): "3rd",
+		text.Ordinal(4): "4th", text.Ordinal(11): "11th",
+		text.Ordinal(12): "12th", text.Ordinal(22): "22nd", text.Ordinal(111): "111th",
+		text.Count(1, "task"): "1 task", text.Count(0, "task"): "0 tasks",
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/questions"
+	"signalbox/internal/text"
 )
 
 // report is one event in words. The text is not escaped, and parts of it may come from an agent.
@@ -133,8 +134,8 @@ func (r *reporter) lastLine(blob signalbox.Hash) string {
 func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) string {
 	switch st.Standing {
 	case rules.StandingComplete:
-		return fmt.Sprintf("complete: %d of %s in %s", st.Completed, count(st.Tasks, "task"),
-			formatDuration(elapsed))
+		return fmt.Sprintf("complete: %d of %s in %s", st.Completed, text.Count(st.Tasks, "task"),
+			text.Duration(elapsed))
 	case rules.StandingAsking:
 		return "waiting for you: " + strings.Join(append(st.Questions, st.Approvals...),
 			", ") + pausedToo(st)

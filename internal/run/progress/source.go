@@ -154,7 +154,7 @@ func (s *screen) open(work string, view paneView, o render.Options) *source {
 	case paneTranscript:
 		return newSource(0, func(ctx context.Context, out io.Writer, flush func() error) error {
 			if n := inspect.AgentSessions(w) - 1; n > 0 {
-				io.WriteString(out, o.Paint.Faint(onScreen(count(n, "earlier session")+
+				io.WriteString(out, o.Paint.Faint(onScreen(text.Count(n, "earlier session")+
 					": signalbox logs "+work+" --all"))+"\n")
 			}
 			log := render.LogOptions{Options: o, Flush: flush, Tail: transcriptTail}

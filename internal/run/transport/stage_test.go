@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/testkit/output"
 )
 
 // stage is a machine of a box, with a repository and a plan.
@@ -29,24 +28,7 @@ type stage struct {
 	root string // the repository
 	box  *box.Box
 	repo *workspace.Repo
-	log  *lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
+	log  *output.Buffer
 }
 
 // set creates a repository and a box with a plan. The test runs in parallel with others.
@@ -63,7 +45,7 @@ func setUp(t *testing.T, settings string) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{t: t, dir: dir, root: filepath.Join(dir, "project"), log: &lockedBuffer{}}
+	s := &stage{t: t, dir: dir, root: filepath.Join(dir, "project"), log: &output.Buffer{}}
 	folder := filepath.Join(s.root, box.FolderName)
 	s.write(filepath.Join("project", box.FolderName, config.FileName), settings)
 	opts := &box.Options{KeyFile: filepath.Join(dir, "key"),

@@ -26,7 +26,7 @@ func functions(now func() time.Time) template.FuncMap {
 		"stamp":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"dollars":   show.Dollars,
 		"tokens":    show.Tokens,
-		"seconds":   func(s float64) string { return show.Duration(time.Duration(s * float64(time.Second))) },
+		"seconds":   func(s float64) string { return text.Duration(time.Duration(s * float64(time.Second))) },
 		"short":     func(hash string) string { return hash[:min(7, len(hash))] },
 		"lamp":      lamp,
 		"standing":  standing,
@@ -53,7 +53,7 @@ func ago(now, t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return show.Duration(now.Sub(t))
+	return text.Duration(now.Sub(t))
 }
 
 // lamp returns the colour of the lamp of a condition, as a class of the style sheet.

@@ -1,4 +1,4 @@
-// Package output compares what a program prints with what a document shows.
+// Package output collects what a program prints, and compares it with what a document shows.
 package output
 
 import (

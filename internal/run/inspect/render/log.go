@@ -434,7 +434,7 @@ func Outcome(t *inspect.Turn) string {
 	if t.Usage.CostMicros > 0 {
 		parts = append(parts, show.Dollars(t.Usage.CostMicros))
 	}
-	parts = append(parts, show.Duration(time.Duration(t.Usage.Seconds*float64(time.Second))))
+	parts = append(parts, text.Duration(time.Duration(t.Usage.Seconds*float64(time.Second))))
 	if len(t.LoginRefused) > 0 {
 		parts = append(parts, loginRefused+": "+strings.Join(t.LoginRefused, ", "))
 	}

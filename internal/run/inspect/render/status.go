@@ -244,7 +244,7 @@ func (p *statusPrinter) row(t inspect.Task) []string {
 		row[3] = show.Dollars(t.Usage.CostMicros)
 	}
 	if worker := t.Worker; worker != nil {
-		row[4], row[5] = show.Duration(p.st.At.Sub(worker.Since)), who(worker)
+		row[4], row[5] = text.Duration(p.st.At.Sub(worker.Since)), who(worker)
 	}
 	return row
 }
@@ -532,7 +532,7 @@ func Budget(b inspect.BudgetUse) string {
 		uses = append(uses, show.Tokens(b.Used.Tokens)+" of "+show.Tokens(b.Limit.Tokens)+" tokens")
 	}
 	if b.Limit.Seconds > 0 {
-		seconds := func(s float64) string { return show.Duration(time.Duration(s * float64(time.Second))) }
+		seconds := func(s float64) string { return text.Duration(time.Duration(s * float64(time.Second))) }
 		uses = append(uses, seconds(b.Used.Seconds)+" of "+seconds(b.Limit.Seconds))
 	}
 	return strings.Join(uses, ", ")
