@@ -110,7 +110,7 @@ func (s *Sender) Run(ctx context.Context) []Failure {
 		}
 		seen := s.box.Engine.Tail().Seq
 		s.box.Engine.WhenAvailable(ctx, s.look) // otherwise the next look finds it
-		s.deliver(sending, false)
+		s.deliver(sending, (*target).isDue)
 		s.wait(ctx, seen)
 	}
 	return s.finish(sending)
@@ -206,13 +206,12 @@ func (s *Sender) nextRetry() <-chan time.Time {
 	return time.After(time.Until(first))
 }
 
-// deliver starts to send each target what it has not got. Unless now is set, a target that failed
-// gets nothing before its pause is over.
-func (s *Sender) deliver(ctx context.Context, now bool) {
+// deliver starts to send each target that may get messages what it has not got.
+func (s *Sender) deliver(ctx context.Context, may func(*target) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.targets {
-		if t.busy || s.out.count(t.name) == 0 || !now && time.Now().Before(t.due) {
+		if t.busy || s.out.count(t.name) == 0 || !may(t) {
 			continue
 		}
 		t.busy = true
@@ -284,8 +283,9 @@ func (s *Sender) drain(ctx context.Context) []Failure {
 		t.failures = 0 // short pauses from now on
 	}
 	s.mu.Unlock()
-	for now := true; ; now = false {
-		s.deliver(ctx, now)
+	s.deliver(ctx, func(*target) bool { return true })
+	for {
+		s.deliver(ctx, func(t *target) bool { return t.isDue() && !outbound.IsPermanent(t.err) })
 		left, waits := s.left()
 		if !waits {
 			return left

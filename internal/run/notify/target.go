@@ -33,6 +33,9 @@ type target struct {
 	err      error     // of the last delivery
 }
 
+// isDue reports whether the pause after its last failure is over.
+func (t *target) isDue() bool { return !time.Now().Before(t.due) }
+
 func (t *target) wants(event config.NotifyEvent) bool {
 	return len(t.events) == 0 || slices.Contains(t.events, event)
 }
