@@ -34,8 +34,10 @@ func TestAmbiguousAppend(t *testing.T) {
 			"", 3},
 		{"stored, and unreadable", []step{cutAfter}, []step{fails(errCut)}, ErrUnknownOutcome, "w",
 			1},
-		{"stored, and unreadable the second time", []step{cutAfter},
-			[]step{goesThrough, fails(errCut)}, ErrUnknownOutcome, "w", 1},
+		{"stored, read, and its end unreadable", []step{cutAfter},
+			[]step{goesThrough, fails(errCut)}, nil, "w", 1},
+		{"stored, and unreadable the third time", []step{cutAfter},
+			[]step{goesThrough, goesThrough, fails(errCut)}, ErrUnknownOutcome, "w", 1},
 		{"not stored, and unreadable", []step{cutBefore}, []step{fails(errCut)}, ErrUnknownOutcome,
 			"", 1},
 	} {
