@@ -143,9 +143,7 @@ func TestClaimRefusals(t *testing.T) {
 			refused{Code: signalbox.CodeNotFound, Msg: "there is nothing to claim for critic"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBox(t)
-			b.open("w", signalbox.PhaseImplementation)
-			b.claim("w", "S")
+			b, _ := heldBox(t, signalbox.PhaseImplementation)
 			c := valid
 			tt.change(&c)
 			wantRefused(t, b.try(c), tt.want)
@@ -154,9 +152,7 @@ func TestClaimRefusals(t *testing.T) {
 }
 
 func TestClaimOfHeldWorkTellsWhoHoldsIt(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseImplementation)
 	d := b.try(b.claimOf("w", "S2"))
 	wantAnswer(t, Answer{At: t0, Work: "w", Phase: signalbox.PhaseImplementation,
 		Lease: b.work("w").Lease}, d.Answer)
@@ -192,9 +188,7 @@ func TestClaimAgainIsAnsweredWithTheSameLease(t *testing.T) {
 
 // A lease is over at the very instant it expires, not before.
 func TestClaimAtExpiry(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	expires := b.work("w").Lease.Expires
 
 	b.now = expires.Add(-1)
@@ -227,9 +221,7 @@ func TestClaimAtExpiry(t *testing.T) {
 
 // The session that let its own lease expire gets a new one.
 func TestClaimAgainAfterExpiry(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	b.now = b.now.Add(time.Hour)
 	if again := b.do(b.claimOf("w", "S")); again.Repeated || again.Lease.Epoch <= epoch {
 		t.Errorf("answered with %+v", again)
@@ -237,9 +229,7 @@ func TestClaimAgainAfterExpiry(t *testing.T) {
 }
 
 func TestRefusedClaimRecordsExpiry(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	b.now = b.now.Add(time.Hour)
 	wantRefused(t, b.try(Claim{Work: "w", Role: signalbox.RoleCritic, Session: "C", Actor: "A",
 		Lease: "L"}),

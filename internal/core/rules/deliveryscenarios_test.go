@@ -99,7 +99,7 @@ func rejectedBundles(b *box) {
 	a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.store("t1", sha("saved1"), nil, sha("base2"))
 	b.sayMore(a, "ready_for_review",
-		func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: sha("saved1")} })
+		withTurn(Turn{Output: signalbox.Hash{2}, Commit: sha("saved1")}))
 	b.reject("t1", sha("saved1"), "its blob is not in the ledger any more")
 	b.store("t1", sha("commit1"), []string{sha("saved1")}, sha("base2"))
 	b.checkCommit("t1", sha("commit1"), sha("base2"))
@@ -115,16 +115,14 @@ func bundles(b *box) {
 	a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	store("t1", sha("saved1"), nil, sha("base1"))
 	b.sayMore(a, "ready_for_review",
-		func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: sha("saved1")} })
+		withTurn(Turn{Output: signalbox.Hash{2}, Commit: sha("saved1")}))
 	store("t1", sha("commit1"), nil, sha("base1"), sha("saved1"))
 	b.checkCommit("t1", sha("commit1"), sha("base1"))
-	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
-	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	b.judged("")
 	m := b.dispatch(signalbox.RoleMerger)
 	store("", sha("merge1"), nil, sha("base1"))
 	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base1")})
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("merge1"),
-		Before: sha("base1"), Moves: true})
+	b.do(by(m, ReportMerge{Commit: sha("merge1"), Before: sha("base1"), Moves: true}))
 	store("", sha("by hand"), []string{sha("base1"), sha("merge1")})
 	b.do(ObserveBase{Known: sha("merge1"), Commit: sha("by hand"), Start: true, Actor: "crew"})
 }
@@ -166,8 +164,7 @@ func deliveredTasks(b *box) {
 	planned(b, policy(), todo("t1"), todo("t2", "t1"))
 	for _, task := range []string{"t1", "t2"} {
 		a := b.wantDispatch(signalbox.RoleDeveloper, task)
-		b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "agent",
-			Prompt: signalbox.Hash{1}})
+		b.do(by(a, StartAgent{Agent: "agent", Prompt: signalbox.Hash{1}}))
 		b.pass(time.Minute)
 		b.say(a, "checkpoint")
 		b.pass(time.Minute)
@@ -178,8 +175,7 @@ func deliveredTasks(b *box) {
 		})
 		b.checked(b.dispatch(signalbox.RoleCI))
 		b.pass(time.Minute)
-		b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
-		b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+		b.judged("")
 		b.pass(time.Minute)
 		b.merged(b.dispatch(signalbox.RoleMerger))
 	}
@@ -189,7 +185,7 @@ func reworked(b *box) {
 	p := policy()
 	p.Limits.Reviews, p.Limits.Audits = 2, 2
 	planned(b, p, todo("t1"), todo("t2", "t1"))
-	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
+	b.ready("")
 	b.checked(b.dispatch(signalbox.RoleCI), "test")
 	for range 2 {
 		b.bring("t1", signalbox.PhaseReadyForReview)
@@ -202,8 +198,7 @@ func reworked(b *box) {
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	m := b.dispatch(signalbox.RoleMerger)
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in main.go",
-		Body: signalbox.Hash{5}})
+	b.do(by(m, ReportMerge{Refusal: "conflict in main.go", Body: signalbox.Hash{5}}))
 	b.bring("t1", signalbox.PhaseCompleted)
 }
 
@@ -217,14 +212,11 @@ func unknownSignals(b *box) {
 	}
 	a = b.dispatch(signalbox.RoleDeveloper)
 	b.try(hear(a, "review_passed"))
-	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailStall,
-		Detail: "no checkpoint for 15m"})
+	b.do(by(a, ReportFailure{Cause: FailStall, Detail: "no checkpoint for 15m"}))
 	a = b.dispatch(signalbox.RoleDeveloper)
-	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash,
-		Detail: "signal: killed", Turn: &Turn{Exit: -1}})
+	b.do(by(a, ReportFailure{Cause: FailCrash, Detail: "signal: killed", Turn: &Turn{Exit: -1}}))
 	a = b.wantDispatch(signalbox.RoleDeveloper, "t2")
-	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
-		Until: b.now.Add(time.Hour)})
+	b.do(by(a, ReportFailure{Cause: FailRateLimit, Until: b.now.Add(time.Hour)}))
 	b.answer("t1", AskedTimeout, "it needs more memory; it has it now")
 	b.pass(time.Hour)
 	a = b.wantDispatch(signalbox.RoleDeveloper, "t1")
@@ -237,13 +229,13 @@ func unknownSignals(b *box) {
 func processesLeft(b *box) {
 	planned(b, policy(), todo("t1"))
 	fails := func(a Answer, turn *Turn) {
-		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailProcesses,
-			Detail: "processes that it started did not end: 4711 (chain)", Turn: turn})
+		b.do(by(a, ReportFailure{Cause: FailProcesses,
+			Detail: "processes that it started did not end: 4711 (chain)", Turn: turn}))
 	}
 	a := b.dispatch(signalbox.RoleDeveloper)
-	b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude",
-		Sandbox: Sandbox{Mode: "enforce", Network: "on", Layers: "landlock 7, seccomp",
-			Processes: "watch"}})
+	b.do(by(a, StartAgent{Agent: "claude", Sandbox: Sandbox{Mode: "enforce", Network: "on",
+		Layers:    "landlock 7, seccomp",
+		Processes: "watch"}}))
 	fails(a, &Turn{Exit: 0})
 	b.answer("t1", AskedTimeout, "it was a test server")
 	b.bring("t1", signalbox.PhaseCIPending)
@@ -271,8 +263,8 @@ func remediation(b *box) {
 	b.bring("t1", signalbox.PhaseCompleted)
 	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
 	r := b.wantDispatch(signalbox.RoleRemediation, "R-2")
-	b.do(Exit{Session: r.Session, Epoch: r.Lease.Epoch,
-		Signal: withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked), "no rights")})
+	b.do(by(r, Exit{Signal: withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked),
+		"no rights")}))
 }
 
 func experts(b *box) {
@@ -284,7 +276,7 @@ func experts(b *box) {
 	b.askExpert(three, "sql")
 	b.sayMore(b.dispatch(signalbox.RoleExpert), "expert_advice",
 		func(h *ReportSignal) { h.Body, h.Blob = signalbox.Hash{8}, signalbox.Hash{9} })
-	b.do(ResumeSession{one.Session, one.Lease.Epoch})
+	b.do(by(one, ResumeSession{}))
 	b.say(one, "ready_for_review")
 	b.say(b.dispatch(signalbox.RoleExpert), "expert_unsuccessful")
 	b.sayMore(b.dispatch(signalbox.RoleExpertCreator), "expert_created", func(h *ReportSignal) {
@@ -301,7 +293,7 @@ func questions(b *box) {
 	planned(b, p, todo("t1"), todo("t2", "t1"), todo("t3"))
 	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
 	b.sayMore(b.dispatch(signalbox.RoleDeveloper), "ready_for_review",
-		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 1600}} })
+		withTurn(Turn{Spent: Spent{Tokens: 1600}}))
 	b.answer("t1", AskedClarification, "The \"Julian\" one: <a&b>\nand no other")
 	b.answer("", AskedBudget, "yes")
 	b.answer("t3", AskedBudget, "yes")
@@ -309,7 +301,7 @@ func questions(b *box) {
 		func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t3"} })
 	b.checked(b.dispatch(signalbox.RoleCI))
 	a := b.dispatch(signalbox.RoleCritic)
-	b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: Turn{Spent: Spent{Tokens: 5}}})
+	b.do(by(a, EndTurn{Turn: Turn{Spent: Spent{Tokens: 5}}}))
 	b.say(a, "review_passed")
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	b.merged(b.dispatch(signalbox.RoleMerger))
@@ -327,13 +319,12 @@ func files(b *box) {
 	b.wants(one, "c.go")
 	b.say(one, "ready_for_review")
 	b.checked(b.dispatch(signalbox.RoleCI))
-	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
-	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	b.judged("")
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 	three := b.wantDispatch(signalbox.RoleDeveloper, "t3")
 	b.wants(three, "c.go")
-	b.do(Order{What: OrderCancel, Work: "t2", Actor: "op"})
-	b.do(ResumeSession{three.Session, three.Lease.Epoch})
+	b.do(orderOf(OrderCancel, "t2"))
+	b.do(by(three, ResumeSession{}))
 	b.say(three, "ready_for_review")
 }
 
@@ -382,19 +373,17 @@ func approvedSteering(b *box) {
 	check := func(work string, steering ...string) {
 		b.pass(time.Second)
 		ci := b.wantDispatch(signalbox.RoleCI, work)
-		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c" + work),
-			Base: sha("base1"), Steering: steering,
-			Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}}})
+		b.do(by(ci, ReportChecks{Commit: sha("c" + work), Base: sha("base1"), Steering: steering,
+			Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}}}))
 	}
 	review := func(work string) {
-		b.say(b.wantDispatch(signalbox.RoleCritic, work), "review_passed")
-		b.say(b.wantDispatch(signalbox.RoleAuditor, work), "audit_passed")
+		b.judged(work)
 	}
 	check("B-1")
 	b.bring("t1", signalbox.PhaseCIPending)
 	check("t1", ".claude/settings.json", "AGENTS.md")
 	review("t1")
-	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	b.do(orderOf(OrderApprove, "t1"))
 	b.merged(b.wantDispatch(signalbox.RoleMerger, "t1"))
 	p.TrustSteering = true
 	b.do(Configure{p, "op"})
@@ -416,36 +405,29 @@ func commits(b *box) {
 	check := func(work, commit, base string, unchanged bool) {
 		b.pass(time.Second)
 		ci := b.wantDispatch(signalbox.RoleCI, work)
-		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: commit, Base: base,
-			Unchanged: unchanged,
-			Rows:      []CheckRow{{Check: "test", Environment: "local", Passed: true}}})
+		b.do(by(ci, ReportChecks{Commit: commit, Base: base, Unchanged: unchanged,
+			Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}}}))
 	}
 	implement := func(work, commit string) {
 		b.pass(time.Second)
 		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, work), "ready_for_review",
-			func(h *ReportSignal) {
-				h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: commit}
-			})
+			withTurn(Turn{Output: signalbox.Hash{2}, Commit: commit}))
 	}
 	check("B-1", sha("base1"), sha("base1"), false)
 	implement("t1", sha("saved1"))
 	ci := b.wantDispatch(signalbox.RoleCI, "t1")
 	b.do(ReportBranch{ci.Session, ci.Lease.Epoch, sha("saved1"), sha("smuggled")})
-	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("commit1"),
-		Base: sha("base1")})
-	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
-	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
-	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	b.do(by(ci, ReportChecks{Commit: sha("commit1"), Base: sha("base1")}))
+	b.judged("")
+	b.do(orderOf(OrderApprove, "t1"))
 	m := b.dispatch(signalbox.RoleMerger)
 	b.do(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Added: []string{"base2 by hand"},
 		Dropped: []string{"base1 start"}, Actor: "crew"})
-	b.do(Release{Work: "t1", Session: m.Session, Epoch: m.Lease.Epoch,
-		Reason: "the base has moved"})
+	b.do(by(m, Release{Work: "t1", Reason: "the base has moved"}))
 	check("B-2", sha("base2"), sha("base2"), false)
 	m = b.dispatch(signalbox.RoleMerger)
 	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base2")})
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("merge1"),
-		Before: sha("base2")})
+	b.do(by(m, ReportMerge{Commit: sha("merge1"), Before: sha("base2")}))
 	implement("t2", sha("merge1"))
 	check("t2", sha("merge1"), sha("merge1"), true)
 	implement("t2", sha("merge1"))
@@ -467,7 +449,7 @@ func conflicts(b *box) {
 	ready := func(a Answer, commit string) {
 		b.pass(time.Minute)
 		b.sayMore(a, "ready_for_review",
-			func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: commit} })
+			withTurn(Turn{Output: signalbox.Hash{2}, Commit: commit}))
 	}
 	found := Conflict{Commit: sha("work1"), Base: sha("base1"), Files: []string{"a.go", "b.go"},
 		Body: signalbox.Hash{7}}
@@ -479,8 +461,7 @@ func conflicts(b *box) {
 	report(signalbox.RoleCI, found)
 	ready(b.wantDispatch(signalbox.RoleDeveloper, "t1"), sha("work3"))
 	b.checked(b.dispatch(signalbox.RoleCI))
-	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
-	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	b.judged("")
 	found = Conflict{Commit: sha("c0ffee"), Base: sha("base2"), Files: []string{"lib"},
 		Submodules: []string{"lib"}, Body: signalbox.Hash{8}}
 	report(signalbox.RoleMerger, found)
@@ -488,8 +469,7 @@ func conflicts(b *box) {
 	a := report(signalbox.RoleDeveloper, Conflict{Commit: sha("c0ffee"), Base: sha("base2")})
 	ready(a, sha("work4"))
 	b.checked(b.dispatch(signalbox.RoleCI))
-	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
-	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	b.judged("")
 	b.merged(b.dispatch(signalbox.RoleMerger))
 }
 
@@ -514,8 +494,7 @@ func redBases(b *box) {
 	b.checkBaseAt(sha("base3"), "the program ruff was not found", "lint")
 	b.answer("B-2", AskedBaseline, "accept, it is an old warning")
 	b.checkAt(b.wantDispatch(signalbox.RoleCI, "t1"), sha("saved1"), sha("base3"), "", "lint")
-	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
-	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	b.judged("")
 	b.merged(b.dispatch(signalbox.RoleMerger))
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 }
@@ -553,10 +532,9 @@ func steering(b *box) {
 	heard := tell("the build machine is slow today")
 	b.do(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{heard}})
 	b.sayMore(dev, "ready_for_review",
-		func(h *ReportSignal) { h.Turn = &Turn{Commit: sha("saved1"), Messages: []uint64{first, heard}} })
+		withTurn(Turn{Commit: sha("saved1"), Messages: []uint64{first, heard}}))
 	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
-	b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_passed")
-	b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_passed")
+	b.judged("t1")
 	b.do(Rework{Work: "t1", Text: "the message says Sie, and must say du", Actor: "op",
 		Reject: true})
 	long := strings.Repeat("and every other message too. ", 200)
@@ -583,7 +561,7 @@ func retries(b *box) {
 			Note: note, Body: body})
 	}
 	b.toApproval("t1")
-	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	b.do(orderOf(OrderApprove, "t1"))
 	retry(signalbox.PhaseReadyForMerge, "audit the licences too")
 	b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_passed")
 	retry(signalbox.PhaseReview, strings.Repeat("look at every error path. ", 200))
@@ -595,7 +573,7 @@ func retries(b *box) {
 	b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "divine_clarification")
 	retry(signalbox.PhaseImplementation, "begin again")
 	b.toApproval("t1")
-	b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
+	b.do(orderOf(OrderCancel, "t1"))
 	retry(signalbox.PhaseReview, "after all")
 }
 
@@ -611,23 +589,21 @@ func spending(b *box) {
 	b.capped(one, Spent{Tokens: 1150, CostMicros: 21_000}, CapTurn)
 	b.answer("t1", AskedBudget, "yes")
 	one = b.starts(signalbox.RoleDeveloper) // it is killed, and its usage stays
-	b.do(ReportUsage{Session: one.Session, Epoch: one.Lease.Epoch, Spent: Spent{Tokens: 800},
-		Estimated: true})
-	b.do(Release{Work: "t1", Session: one.Session, Epoch: one.Lease.Epoch,
-		Reason: "the crew was stopped"})
+	b.do(by(one, ReportUsage{Spent: Spent{Tokens: 800}, Estimated: true}))
+	b.do(by(one, Release{Work: "t1", Reason: "the crew was stopped"}))
 	one, two := b.starts(signalbox.RoleDeveloper), b.starts(signalbox.RoleDeveloper)
 	b.uses(one, Spent{Tokens: 300})
 	b.uses(two, Spent{Tokens: 300})
 	b.capped(one, Spent{Tokens: 300}, CapRole)
 	b.capped(two, Spent{Tokens: 300}, CapRole)
 	b.answer("", AskedBudget, "no")
-	b.do(Order{What: OrderResume, Actor: "op"})
+	b.do(orderOf(OrderResume, ""))
 	b.answer("", AskedBudget, "yes")
 	one = b.starts(signalbox.RoleDeveloper)
-	b.do(EndTurn{Session: one.Session, Epoch: one.Lease.Epoch,
-		Turn: Turn{Spent: Spent{Tokens: 600, CostMicros: 30_000, Time: time.Minute},
-			Interrupted: true, Cap: CapWindow,
-			Model: "m-1", Thread: &Thread{"th-1", 500, 20, 100}}})
+	b.do(by(one, EndTurn{Turn: Turn{Spent: Spent{Tokens: 600, CostMicros: 30_000,
+		Time: time.Minute},
+		Interrupted: true, Cap: CapWindow,
+		Model: "m-1", Thread: &Thread{"th-1", 500, 20, 100}}}))
 	b.pass(5 * time.Hour)
 	one = b.starts(signalbox.RoleDeveloper)
 	b.uses(one, Spent{CostMicros: 5_000_000})
@@ -638,12 +614,12 @@ func largeFiles(b *box) {
 	planned(b, policy(), todo("t1"))
 	ready := func() {
 		b.pass(time.Second)
-		b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+		b.ready("t1")
 	}
 	check := func() {
 		ci := b.wantDispatch(signalbox.RoleCI, "t1")
-		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("commit1"),
-			Base: sha("base1"), Large: []string{"out.bin (600.0 MB)"}})
+		b.do(by(ci, ReportChecks{Commit: sha("commit1"), Base: sha("base1"),
+			Large: []string{"out.bin (600.0 MB)"}}))
 	}
 	for range 2 {
 		ready()
@@ -656,8 +632,7 @@ func largeFiles(b *box) {
 	}
 	b.answer("t1", AskedFileSize, "keep it")
 	check()
-	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
-	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	b.judged("")
 }
 
 // withAgents is a policy with agents: two for developers, and one for everyone else.
@@ -679,16 +654,15 @@ func withAgents(p Policy) Policy {
 
 func (b *box) fails(a Answer, cause FailCause, detail string) Decision {
 	b.t.Helper()
-	return b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: cause,
-		Detail: detail, Advice: "log in with " + a.Agent + " login"})
+	return b.try(by(a, ReportFailure{Cause: cause, Detail: detail, Advice: "log in with " +
+		a.Agent + " login"}))
 }
 
 func failover(b *box) {
 	p := withAgents(policy())
 	planned(b, p, todo("t1"), todo("t2"), todo("t3"))
 	a := b.starts(signalbox.RoleDeveloper)
-	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
-		Until: b.now.Add(time.Hour)})
+	b.do(by(a, ReportFailure{Cause: FailRateLimit, Until: b.now.Add(time.Hour)}))
 	b.fails(b.starts(signalbox.RoleDeveloper), FailCrash, "exit status 1")
 	b.pass(time.Hour)
 	b.fails(b.starts(signalbox.RoleDeveloper), FailCrash, "exit status 1")
@@ -702,7 +676,7 @@ func failover(b *box) {
 	a = b.starts(signalbox.RoleDeveloper)
 	b.say(a, "ready_for_review")
 	b.fails(b.starts(signalbox.RoleDeveloper), FailProgram, "not found")
-	b.do(Order{What: OrderRetry, Actor: "op"})
+	b.do(orderOf(OrderRetry, ""))
 	b.fails(b.starts(signalbox.RoleDeveloper), FailLogin, "401 Unauthorized")
 	p.AgentSettings = []AgentSettings{{"claude", signalbox.Hash{9}}, p.AgentSettings[1],
 		p.AgentSettings[2]}
@@ -742,35 +716,33 @@ func outage(b *box) {
 func loginsRefused(b *box) {
 	planned(b, withAgents(policy()), todo("t1"))
 	one := b.starts(signalbox.RoleDeveloper)
-	b.do(EndTurn{Session: one.Session, Epoch: one.Lease.Epoch, Turn: Turn{Interrupted: true,
-		LoginRefused: []string{`.local/share/opencode/auth.json: "http://h" is new`, "a\x1b[2Jb"}}})
-	b.do(Release{Work: "t1", Session: one.Session, Epoch: one.Lease.Epoch,
-		Reason: "the crew was stopped"})
+	b.do(by(one, EndTurn{Turn: Turn{Interrupted: true,
+		LoginRefused: []string{`.local/share/opencode/auth.json: "http://h" is new`,
+			"a\x1b[2Jb"}}}))
+	b.do(by(one, Release{Work: "t1", Reason: "the crew was stopped"}))
 	one = b.starts(signalbox.RoleDeveloper)
-	b.do(EndTurn{Session: one.Session, Epoch: one.Lease.Epoch, Turn: Turn{Interrupted: true}})
+	b.do(by(one, EndTurn{Turn: Turn{Interrupted: true}}))
 }
 
 func conversations(b *box) {
 	planned(b, withAgents(policy()), todo("t1"), todo("t2"), todo("t3"))
 	talk := func(a Answer,
 		id string) {
-		b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: id})
+		b.do(by(a, ReportConversation{ID: id}))
 	}
 	ends := func(a Answer,
 		t Turn) {
-		b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: t})
+		b.do(by(a, EndTurn{Turn: t}))
 	}
 	leaves := func(a Answer) {
-		b.do(Release{Work: a.Work, Session: a.Session, Epoch: a.Lease.Epoch,
-			Reason: "the crew was stopped"})
+		b.do(by(a, Release{Work: a.Work, Reason: "the crew was stopped"}))
 	}
 	one := b.starts(signalbox.RoleDeveloper)
 	talk(one, "0191-a")
 	ends(one, Turn{Interrupted: true, Commit: sha("c1")})
 	leaves(one)
 	one = b.dispatch(signalbox.RoleDeveloper)
-	b.do(StartAgent{Session: one.Session, Epoch: one.Lease.Epoch, Agent: one.Agent,
-		Resumes: "0191-a"})
+	b.do(by(one, StartAgent{Agent: one.Agent, Resumes: "0191-a"}))
 	talk(one, "0191-a")
 	b.sayMore(one, "expert_request", func(h *ReportSignal) {
 		h.Fields.Expert, h.Turn = "sql", &Turn{Commit: sha("c2")}
@@ -778,16 +750,15 @@ func conversations(b *box) {
 	x := b.starts(signalbox.RoleExpert)
 	talk(x, "ses_x")
 	b.say(x, "expert_advice")
-	b.do(ResumeSession{Session: one.Session, Epoch: one.Lease.Epoch})
-	b.do(StartAgent{Session: one.Session, Epoch: one.Lease.Epoch, Agent: one.Agent,
-		Resumes: "0191-a"})
+	b.do(by(one, ResumeSession{}))
+	b.do(by(one, StartAgent{Agent: one.Agent, Resumes: "0191-a"}))
 	leaves(one) // killed
 	two := b.starts(signalbox.RoleDeveloper)
 	talk(two, "0191-b")
-	b.sayMore(two, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Commit: sha("c3")} })
+	b.sayMore(two, "ready_for_review", withTurn(Turn{Commit: sha("c3")}))
 	three := b.starts(signalbox.RoleDeveloper)
 	talk(three, "0191-c")
-	b.do(Order{What: OrderRetry, Work: three.Work, Actor: "op"})
+	b.do(orderOf(OrderRetry, three.Work))
 }
 
 func setups(b *box) {
@@ -805,10 +776,10 @@ func setups(b *box) {
 	b.answer("", AskedSetup, "again, the registry is up")
 	one, two = b.wantDispatch(signalbox.RoleDeveloper, "t1"),
 		b.wantDispatch(signalbox.RoleDeveloper, "t2")
-	b.do(ReportSetup{Session: one.Session, Epoch: one.Lease.Epoch,
-		Ran: SetupRan{Command: "modules", Commit: sha("base1"), Passed: true, Millis: 900,
-			Output: signalbox.Hash{6}, Sandbox: Sandbox{Mode: "off"},
-			Restored: []string{"package-lock.json"}}})
+	b.do(by(one, ReportSetup{Ran: SetupRan{Command: "modules", Commit: sha("base1"), Passed: true,
+		Millis: 900,
+		Output: signalbox.Hash{6}, Sandbox: Sandbox{Mode: "off"},
+		Restored: []string{"package-lock.json"}}}))
 	b.setup(two, false)
 	b.say(one, "ready_for_review")
 	p := policy()
@@ -816,7 +787,7 @@ func setups(b *box) {
 	b.do(Configure{p, "op"})
 	ci = b.wantDispatch(signalbox.RoleCI, "B-2")
 	b.setup(ci, false)
-	b.do(Order{What: OrderRetry, Actor: "op"})
+	b.do(orderOf(OrderRetry, ""))
 	ci = b.wantDispatch(signalbox.RoleCI, "B-2")
 	b.setup(ci, true)
 }
@@ -828,13 +799,12 @@ func setupOfTask(b *box) {
 	ci := b.wantDispatch(signalbox.RoleCI, "B-1")
 	b.setup(ci, true)
 	b.checkAt(ci, sha("base1"), sha("base1"), "")
-	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+	b.ready("t1")
 	ci = b.wantDispatch(signalbox.RoleCI, "t1")
 	b.setupFault(ci)
-	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c1"),
-		Base: sha("base1"), Body: signalbox.Hash{7},
+	b.do(by(ci, ReportChecks{Commit: sha("c1"), Base: sha("base1"), Body: signalbox.Hash{7},
 		Rows: []CheckRow{{Check: "setup modules", Environment: "local", Exit: 1, Millis: 1200,
-			Output: signalbox.Hash{5}}}})
+			Output: signalbox.Hash{5}}}}))
 	one := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 	b.setupFault(one)
@@ -844,28 +814,19 @@ func setupOfTask(b *box) {
 // setupFault reports that a setup command failed because of the task.
 func (b *box) setupFault(a Answer) Decision {
 	b.t.Helper()
-	d := b.try(ReportSetup{Session: a.Session, Epoch: a.Lease.Epoch, Cause: "exit status 1",
-		Body: signalbox.Hash{7}, OfTask: true,
+	return b.decide(by(a, ReportSetup{Cause: "exit status 1", Body: signalbox.Hash{7}, OfTask: true,
 		Ran: SetupRan{Command: "modules", Commit: sha("c1"), Exit: 1, Millis: 1200,
-			Output: signalbox.Hash{5}}})
-	if d.Err != nil {
-		b.t.Fatalf("%v", d.Err)
-	}
-	return d
+			Output: signalbox.Hash{5}}}))
 }
 
 // setup reports that a setup command ran in a worktree.
 func (b *box) setup(a Answer, passed bool) Decision {
 	b.t.Helper()
-	c := ReportSetup{Session: a.Session, Epoch: a.Lease.Epoch,
-		Ran: SetupRan{Command: "modules", Commit: sha("base1"), Passed: passed, Millis: 1200,
-			Output: signalbox.Hash{5}}}
+	c := by(a, ReportSetup{Ran: SetupRan{Command: "modules", Commit: sha("base1"), Passed: passed,
+		Millis: 1200,
+		Output: signalbox.Hash{5}}})
 	if !passed {
 		c.Ran.Exit, c.Cause, c.Body = 1, "exit status 1: no route to registry.", signalbox.Hash{7}
 	}
-	d := b.try(c)
-	if d.Err != nil {
-		b.t.Fatalf("%v", d.Err)
-	}
-	return d
+	return b.decide(c)
 }

@@ -22,16 +22,11 @@ func TestExitByPhaseAndReason(t *testing.T) {
 			"completed": inOrder[i+1], "blocked": "BLOCKED", "error": "BLOCKED",
 		} {
 			t.Run(string(phase)+"/"+string(reason), func(t *testing.T) {
-				b := newBox(t)
-				b.open("w", phase)
-				epoch := b.claim("w", "S")
+				b, epoch := heldBox(t, phase)
 				b.now = b.now.Add(time.Minute)
-				d := b.try(Exit{Session: "S", Epoch: epoch,
+				d := b.decide(Exit{Session: "S", Epoch: epoch,
 					Signal: withNotes(exit(phase, reason), "all of it"),
 					Blob:   signalbox.Hash{0xab}, Offset: 7})
-				if d.Err != nil {
-					t.Fatal(d.Err)
-				}
 				wantCompletion(t, b, d, epoch, phase, next, reason)
 				wantEnded(t, b, epoch, phase, next, reason)
 			})
@@ -84,9 +79,7 @@ func wantEnded(t *testing.T, b *box, epoch uint64, phase, next signalbox.Phase,
 }
 
 func TestExitFieldsAreKept(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseReview)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseReview)
 	signal := withNotes(exit(signalbox.PhaseReview, signalbox.ExitCompleted), "<b> & \u2028 \"q\"")
 	url, ref := "https://example.org/pull/1?a=1&b=2", "evidence/review.yaml"
 	signal.PRURL, signal.EvidenceBundleRef = &url, &ref
@@ -145,9 +138,7 @@ func TestMalformedExit(t *testing.T) {
 			"invalid JSON", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBox(t)
-			b.open("w", signalbox.PhaseImplementation)
-			epoch := b.claim("w", "S")
+			b, epoch := heldBox(t, signalbox.PhaseImplementation)
 			if tt.exit.Epoch != 0 {
 				epoch = tt.exit.Epoch
 			}
@@ -173,9 +164,7 @@ func TestPhaseMismatch(t *testing.T) {
 				if said == phase {
 					continue
 				}
-				b := newBox(t)
-				b.open("w", phase)
-				epoch := b.claim("w", "S")
+				b, epoch := heldBox(t, phase)
 				msg := fmt.Sprintf("phase mismatch: signal says '%s', work is in '%s'", said, phase)
 				d := b.try(Exit{Session: "S", Signal: exit(said, reason)})
 				wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: msg,
@@ -193,9 +182,7 @@ func TestPhaseMismatch(t *testing.T) {
 
 // The words that agents and scripts look for.
 func TestPhaseMismatchText(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseImplementation)
 	d := b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted)})
 	if got, want := d.Err.Error(),
 		"phase mismatch: signal says 'REVIEW', work is in 'IMPLEMENTATION'"; got != want {
@@ -205,9 +192,7 @@ func TestPhaseMismatchText(t *testing.T) {
 
 // After a mismatch the session still holds the lease and can say it right.
 func TestExitAfterMismatch(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseImplementation)
 	b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted)})
 	if got := b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseImplementation,
 		signalbox.ExitCompleted)}).Phase; got != signalbox.PhaseCIPending {
@@ -284,9 +269,7 @@ func TestExitBesideAVerdict(t *testing.T) {
 }
 
 func TestRepeatedExit(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	signal := withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitCompleted), "done")
 	first := b.do(Exit{Session: "S", Epoch: epoch, Signal: signal})
 	first.Repeated = true
@@ -320,9 +303,7 @@ func TestRepeatedExit(t *testing.T) {
 // Long notes are a blob, and the event has only their beginning. They are not accepted before they
 // are stored.
 func TestLongNotes(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseImplementation)
 	notes := strings.Repeat("x", 199) + "\u00fc" + strings.Repeat("y", maxNotes)
 	c := Exit{Session: "S",
 		Signal: withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked), notes)}
@@ -362,9 +343,7 @@ func TestLongNotes(t *testing.T) {
 
 // Long notes were part of the event once. Such a signal is recognized when it is sent again.
 func TestLongNotesOfEarlierVersions(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	signal := withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked),
 		strings.Repeat("y", maxNotes+1))
 	completed := signalbox.SessionCompletedFrom("S", b.work("w").Lease.Actor, &signal)
@@ -444,9 +423,7 @@ func TestExitUnderTheOnlyLeaseThatHasNotRunOut(t *testing.T) {
 func TestBlockedAndUnblocked(t *testing.T) {
 	for _, phase := range inOrder[:len(inOrder)-1] {
 		for _, reason := range []signalbox.ExitReason{signalbox.ExitBlocked, signalbox.ExitError} {
-			b := newBox(t)
-			b.open("w", phase)
-			b.claim("w", "S")
+			b, _ := heldBox(t, phase)
 			b.do(Exit{Session: "S", Signal: withNotes(exit(phase, reason), "no credentials")})
 			if w := b.work("w"); w.Phase != "BLOCKED" || w.BlockedFrom != phase ||
 				w.Notes != "no credentials" {
@@ -466,9 +443,7 @@ func TestBlockedAndUnblocked(t *testing.T) {
 
 // Notes of an earlier stop do not stay when the next one has none.
 func TestBlockedAgainWithoutNotes(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseDraft)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseDraft)
 	b.do(Exit{Session: "S", Signal: withNotes(exit(signalbox.PhaseDraft, signalbox.ExitError),
 		"first")})
 	b.do(Unblock{Work: "w", Note: "fixed", Actor: "op"})
@@ -529,13 +504,10 @@ func TestNextPhaseIsTheOneThatFollows(t *testing.T) {
 			t.Run(name+" "+string(reason), func(t *testing.T) {
 				b := deliver(t, policy(), unspecified("t1"), todo("t2"))
 				a := get(b)
-				exit := Exit{Session: a.Session, Epoch: a.Lease.Epoch,
-					Signal: signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: "1.0.0",
-						PhaseCompleted: b.work(a.Work).Phase, ExitReason: reason}}
-				d := b.try(exit)
-				if d.Err != nil {
-					t.Fatal(d.Err)
-				}
+				exit := by(a, Exit{Signal: signalbox.ExitSignal{Protocol: signalbox.ExitProtocol,
+					Version:        "1.0.0",
+					PhaseCompleted: b.work(a.Work).Phase, ExitReason: reason}})
+				d := b.decide(exit)
 				if next := *d.Answer.Completed.NextPhase; next != b.work(a.Work).Phase {
 					t.Errorf("the record says %s, and the work is in %s", next,
 						b.work(a.Work).Phase)

@@ -54,11 +54,7 @@ func (b *box) question(work string, kind QuestionKind) *Question {
 
 func (b *box) answer(work string, kind QuestionKind, answer string) Decision {
 	b.t.Helper()
-	d := b.try(AnswerQuestion{b.question(work, kind).ID, answer, "op"})
-	if d.Err != nil {
-		b.t.Fatalf("%v", d.Err)
-	}
-	return d
+	return b.decide(AnswerQuestion{b.question(work, kind).ID, answer, "op"})
 }
 
 func TestHandlerDispatchCritic(t *testing.T) {
@@ -135,7 +131,8 @@ func TestHandlerLogAndFillSlots(t *testing.T) {
 			}
 			b.wantDispatch(signalbox.RoleDeveloper,
 				map[bool]string{true: "t1",
-					false: "t2"}[tt.phase == signalbox.PhaseImplementation && tt.cause != CauseWaiting])
+					false: "t2"}[tt.phase == signalbox.PhaseImplementation &&
+					tt.cause != CauseWaiting])
 		})
 	}
 	t.Run("the third wait", func(t *testing.T) {
@@ -420,8 +417,7 @@ func TestHandlerExitRemediation(t *testing.T) {
 		b := ill(t, policy())
 		b.say(b.remedied(), "health_healthy")
 		m := b.dispatch(signalbox.RoleMerger)
-		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch,
-			Refusal: "conflict in go.mod"})
+		d := b.try(by(m, ReportMerge{Refusal: "conflict in go.mod"}))
 		wantTypes(t, d, "HealthAudited R-1", "RemediationRetried R-1", "PhaseChanged R-1",
 			"LeaseReleased R-1")
 		b.say(b.remedied(), "health_healthy")
@@ -472,7 +468,7 @@ func TestHandlerRetryRemediation(t *testing.T) {
 		wantTypes(t, b.answer("R-1", AskedRemediation, "halt"), "QuestionAnswered R-1",
 			"PhaseChanged R-1", "Paused ")
 		b.wantStanding(StandingPaused)
-		b.do(Order{What: OrderResume, Actor: "op"})
+		b.do(orderOf(OrderResume, ""))
 		b.wantDispatch(signalbox.RoleRemediation, "R-1")
 	})
 	t.Run("unknown answer of the health auditor", func(t *testing.T) {
@@ -532,7 +528,8 @@ func TestQuestionsHaveAReason(t *testing.T) {
 		{"waiting too often", func(b *box, summary string) {
 			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete",
 				func(h *ReportSignal) {
-					h.Fields.Cause, h.Fields.BlockedBy, h.Fields.Summary = CauseWaiting, []string{"t2"},
+					h.Fields.Cause, h.Fields.BlockedBy, h.Fields.Summary = CauseWaiting,
+						[]string{"t2"},
 						summary
 				})
 		}},
@@ -575,9 +572,8 @@ func TestHandlerAwaitDivineResponse(t *testing.T) {
 	wantTypes(t, d, "QuestionAnswered t1", "PhaseChanged t1")
 	wantAnswer(t, Answer{At: b.now, Seq: d.Events[0].Seq, Work: "t1", Phase: signalbox.PhaseReview},
 		d.Answer)
-	wantRefusedAs(t, b.try(AnswerQuestion{"Q-1", "The Gregorian one", "op"}),
-		signalbox.CodeConflict)
-	wantRefusedAs(t, b.try(AnswerQuestion{"Q-9", "What?", "op"}), signalbox.CodeNotFound)
-	wantRefusedAs(t, b.try(AnswerQuestion{"Q-1", " ", "op"}), signalbox.CodeUsage)
+	b.refuses(AnswerQuestion{"Q-1", "The Gregorian one", "op"}, signalbox.CodeConflict)
+	b.refuses(AnswerQuestion{"Q-9", "What?", "op"}, signalbox.CodeNotFound)
+	b.refuses(AnswerQuestion{"Q-1", " ", "op"}, signalbox.CodeUsage)
 	b.wantDispatch(signalbox.RoleCritic, "t1")
 }

@@ -29,16 +29,12 @@ func TestRenew(t *testing.T) {
 		{"as long as may be", 24 * time.Hour, time.Minute, 24*time.Hour + time.Minute, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBox(t)
-			b.open("w", signalbox.PhaseImplementation)
-			epoch := b.claim("w", "S")
+			b, epoch := heldBox(t, signalbox.PhaseImplementation)
 			b.now = t0.Add(tt.after)
-			d := b.try(Renew{Work: "w", Session: "S", Epoch: epoch, TTL: tt.ttl})
-			if d.Err != nil {
-				t.Fatal(d.Err)
-			}
+			d := b.decide(Renew{Work: "w", Session: "S", Epoch: epoch, TTL: tt.ttl})
 			expires := t0.Add(tt.expires)
-			lease := &signalbox.Lease{ID: "L-S", Epoch: epoch, Session: "S", Actor: "a-S", Role: "developer", Expires: expires}
+			lease := &signalbox.Lease{ID: "L-S", Epoch: epoch, Session: "S", Actor: "a-S",
+				Role: "developer", Expires: expires}
 			want := Answer{At: b.now, Seq: epoch, Work: "w", Phase: "IMPLEMENTATION", Session: "S",
 				Lease: lease}
 			if tt.renews {
@@ -58,9 +54,7 @@ func TestRenew(t *testing.T) {
 
 // A renewed lease lasts until its new expiry, and keeps its epoch.
 func TestRenewedLeaseHolds(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	b.now = t0.Add(10 * time.Minute)
 	b.do(Renew{Work: "w", Session: "S", Epoch: epoch})
 	b.now = t0.Add(20 * time.Minute)
@@ -147,9 +141,7 @@ func TestStaleAtExpiry(t *testing.T) {
 		"no epoch": func(uint64) Command { return Exit{Session: "S", Signal: exit("REVIEW", "completed")} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBox(t)
-			b.open("w", signalbox.PhaseReview)
-			epoch := b.claim("w", "S")
+			b, epoch := heldBox(t, signalbox.PhaseReview)
 			b.now = b.work("w").Lease.Expires
 			said := name
 			if name == "no epoch" {
@@ -192,9 +184,7 @@ func TestStaleAfterSuccessor(t *testing.T) {
 }
 
 func TestReleaseByHolder(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	b.now = b.now.Add(time.Minute)
 	d := b.try(Release{Work: "w", Session: "S", Epoch: epoch, Reason: "out of tokens"})
 	wantEvents(t, d, `LeaseReleased {"epoch":3,"reason":"out of tokens"}`)
@@ -260,9 +250,7 @@ func TestReleaseRefusals(t *testing.T) {
 }
 
 func TestReleaseByOperator(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	d := b.try(Release{Work: "w", Actor: "op", Reason: "it hangs"})
 	wantEvents(t, d, `LeaseReleased {"epoch":3,"reason":"it hangs"}`)
 	wantAnswer(t, Answer{At: t0, Seq: epoch + 1, Work: "w", Phase: "IMPLEMENTATION"}, d.Answer)
@@ -285,9 +273,7 @@ func TestReleaseByOperator(t *testing.T) {
 
 // An operator comes too late for a lease that has run out, and that is recorded.
 func TestReleaseByOperatorAtExpiry(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseImplementation)
 	b.now = b.work("w").Lease.Expires
 	wantRefused(t, b.try(Release{Work: "w", Actor: "op", Reason: "it hangs"}),
 		refused{Code: signalbox.CodeFailed, Msg: "no session holds work 'w'"},
@@ -295,9 +281,7 @@ func TestReleaseByOperatorAtExpiry(t *testing.T) {
 }
 
 func TestReleaseAfterExitIsStale(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseDraft)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseDraft)
 	b.do(Exit{Session: "S", Signal: exit("DRAFT", "completed")})
 	if d := b.try(Release{Work: "w", Session: "S", Epoch: epoch}); refusedBy(d.Err) == nil ||
 		refusedBy(d.Err).Reason != "stale_lease" {
@@ -308,11 +292,8 @@ func TestReleaseAfterExitIsStale(t *testing.T) {
 // A lease names the machine of the crew, if there are several.
 func TestLeaseNamesTheMachine(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
-	d := b.try(Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "s-9",
+	d := b.decide(Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "s-9",
 		Actor: "crew", Lease: "l-9", Machine: "alpha\x1b" + strings.Repeat("x", 200)})
-	if d.Err != nil {
-		t.Fatal(d.Err)
-	}
 	var granted LeaseGranted
 	for _, e := range d.Events {
 		if e.Type == TypeLeaseGranted {

@@ -86,7 +86,7 @@ func TestSecondPlanWaitsForTheFirst(t *testing.T) {
 	b.do(planOf("a.md", 1, todo("T1")))
 	b.baseline()
 	other := planOf("b.md", 2, todo("T1"))
-	wantRefusedAs(t, b.try(other), signalbox.CodeConflict)
+	b.refuses(other, signalbox.CodeConflict)
 	other.Replace = true
 	if a := b.do(other); !slices.Equal(a.Plan.Added, []string{"b.T1"}) ||
 		!slices.Equal(a.Plan.Removed, []string{"T1"}) {
@@ -167,7 +167,7 @@ func TestUnnamedPlan(t *testing.T) {
 	}
 	// Another plan with the same ids does not take over its tasks.
 	b = deliver(t, policy(), todo("T1"))
-	wantRefusedAs(t, b.try(planOf("b.md", 2, todo("T1"))), signalbox.CodeConflict)
+	b.refuses(planOf("b.md", 2, todo("T1")), signalbox.CodeConflict)
 	b.bring("T1", signalbox.PhaseCompleted)
 	if a := b.do(planOf("b.md", 2, todo("T1"))); !slices.Equal(a.Plan.Added, []string{"b.T1"}) {
 		t.Errorf("%+v", a.Plan)
@@ -201,8 +201,7 @@ func TestNewPlanHasItsOwnBudget(t *testing.T) {
 	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "T1"), "ready_for_review",
 		func(r *ReportSignal) { r.Turn = &Turn{Spent: Spent{Tokens: 90}} })
 	b.checked(b.wantDispatch(signalbox.RoleCI, "T1"))
-	b.say(b.wantDispatch(signalbox.RoleCritic, "T1"), "review_passed")
-	b.say(b.wantDispatch(signalbox.RoleAuditor, "T1"), "audit_passed")
+	b.judged("T1")
 	b.merged(b.wantDispatch(signalbox.RoleMerger, "T1"))
 	b.do(planOf("b.md", 2, todo("T1")))
 	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "b.T1"), "ready_for_review",

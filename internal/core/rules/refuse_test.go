@@ -12,9 +12,7 @@ import (
 
 // Once for each session, reason and thing said, and again when it has been said ten times as often.
 func TestRefusalsAreRecordedSparsely(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseImplementation)
 	b.claim(openAnother(b), "S2")
 	wrong := exit(signalbox.PhaseReview, signalbox.ExitCompleted)
 	last := uint64(0)
@@ -61,9 +59,7 @@ func openAnother(b *box) string {
 
 // Each reason has its own count, and each thing said.
 func TestRefusalsByReason(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	recorded := func(c Command) int { return len(b.try(c).Events) }
 	mismatch := Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted)}
 	malformed := Exit{Session: "S", Fault: "invalid JSON"}
@@ -99,9 +95,7 @@ func TestRefusalsByReason(t *testing.T) {
 
 // An absurd count is recorded once and not for ever.
 func TestAbsurdCount(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseImplementation)
 	wrong := Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted),
 		Times: math.MaxInt}
 	for _, want := range []int{1, 0, 0} {
@@ -116,9 +110,7 @@ func TestAbsurdCount(t *testing.T) {
 }
 
 func TestRefusalNamesTheBlob(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseImplementation)
 	blob := signalbox.Hash{31: 1}
 	d := b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted),
 		Blob: blob})
@@ -133,9 +125,7 @@ func TestRefusalNamesTheBlob(t *testing.T) {
 // A refused command moves no phase and takes no lease.
 func TestRefusalsMoveNothing(t *testing.T) {
 	for _, phase := range inOrder[:len(inOrder)-1] {
-		b := newBox(t)
-		b.open("w", phase)
-		epoch := b.claim("w", "S")
+		b, epoch := heldBox(t, phase)
 		b.claim(openAnother(b), "S2")
 		before := b.work("w")
 		for _, c := range []Command{

@@ -104,10 +104,7 @@ func TestHistoriesCanBeContinued(t *testing.T) {
 		b := &box{t: t, s: foldFrom(t, log, 0), log: log}
 		b.now = b.s.time
 		older := b.s.rules < Version
-		d := b.try(OpenWork{Work: "one-more", Actor: "op"})
-		if d.Err != nil {
-			t.Fatalf("%s: %v", filepath.Base(path), d.Err)
-		}
+		d := b.decide(OpenWork{Work: "one-more", Actor: "op"})
 		if upgraded := d.Events[0].Type == TypeRulesUpgraded; upgraded != older ||
 			b.s.rules != Version {
 			t.Errorf("%s: first event %s, rules %d", filepath.Base(path), d.Events[0].Type,
