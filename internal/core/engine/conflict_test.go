@@ -44,9 +44,7 @@ func TestAnswersAreNotStale(t *testing.T) {
 // first the engine takes its time, but not long.
 func TestConflictsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		begin := time.Now()
 		f.appends.then(fails(journal.ErrConflict))
 		must(t, e, openWork("v"))
@@ -67,9 +65,7 @@ func TestConflictsAreRetried(t *testing.T) {
 // What a command is decided on is read after the pause, and once, however fast others append.
 func TestConflictsAreReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		other := open(t, m, nil)
 		readAt := time.Time{}
 		others := 0
@@ -104,8 +100,7 @@ func TestConflictsAreReadOnce(t *testing.T) {
 // A command that waits because of conflicts can be withdrawn.
 func TestWithdrawnBetweenConflicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &faulty{Journal: newMemory()}
-		e := openBox(t, f, nil)
+		e, f, _ := faultyBox(t, nil)
 		f.appends.then(repeat(1000, fails(journal.ErrConflict))...)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -118,9 +113,7 @@ func TestWithdrawnBetweenConflicts(t *testing.T) {
 
 // A definite failure is an answer at once.
 func TestDefiniteFailure(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, m := faultyBox(t, nil)
 	full := &signalbox.Error{Code: signalbox.CodeFailed,
 		Err: fmt.Errorf("%w: disk full", journal.ErrNotStored), Hint: "make room"}
 	f.appends.then(fails(full))

@@ -258,8 +258,7 @@ func TestFollowEnds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &faulty{Journal: newMemory()}
-				e := openBox(t, f, realClock)
+				e, f, _ := faultyBox(t, realClock)
 				must(t, e, openWork("w"))
 				must(t, e, claim("w", "s", 30*time.Second))
 				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)

@@ -11,9 +11,7 @@ import (
 
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate))
 		cause := context.Canceled
@@ -48,9 +46,7 @@ func TestCancel(t *testing.T) {
 
 // A command that is canceled between two attempts is not executed.
 func TestCancelAfterConflict(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, _ := faultyBox(t, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	f.appends.then(func(func() error) error {
 		cancel()
@@ -78,9 +74,7 @@ func TestCanceledContext(t *testing.T) {
 
 func TestFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate))
 		inside, ids := works("w", 1+cap(e.queue))

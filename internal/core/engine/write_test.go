@@ -49,9 +49,7 @@ func checkBatches(t *testing.T, m *memory, want ...int) {
 
 func TestGroupCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		one, two := make(chan struct{}), make(chan struct{})
 		f.appends.then(blocked(one), blockedAfter(two))
 
@@ -83,9 +81,7 @@ func TestGroupCommit(t *testing.T) {
 // Each command of a group is decided on what the ones before it lead to, and gets its own answer.
 func TestGroupAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate))
 		group := askInOrder(e, openWork("first"), openWork("w"), openWork("w"), claim("w", "s1", 0),
@@ -112,9 +108,7 @@ func TestGroupAnswers(t *testing.T) {
 func TestGroupIsSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const sessions = 300 // each sends a signal that causes four events
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		var exits []rules.Command
 		for i := range sessions {
 			id := fmt.Sprintf("x-%d", i)
@@ -144,9 +138,7 @@ func TestGroupIsSplit(t *testing.T) {
 // The rest of a group that was split has failures of its own.
 func TestSplitGroupResetsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		var exits []rules.Command
 		for i := range journal.MaxAppend/4 + 1 {
 			id := fmt.Sprintf("x-%d", i)
@@ -171,9 +163,7 @@ func TestSplitGroupResetsFailures(t *testing.T) {
 
 func TestGroupIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate))
 		askInOrder(e, openWork("alone"))
@@ -187,9 +177,7 @@ func TestGroupIsBounded(t *testing.T) {
 
 // Nobody sees a state that is not durable.
 func TestStateIsDurable(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, m := faultyBox(t, nil)
 	f.appends.then(first(func() {
 		checkWorks(t, e)
 		if seq := e.Tail().Seq; seq != 1 {
