@@ -97,7 +97,7 @@ func TestConflictsAreReadOnce(t *testing.T) {
 	})
 }
 
-// A command that waits because of conflicts can be withdrawn.
+// A command that waits because of conflicts can be withdrawn, and is not executed then.
 func TestWithdrawnBetweenConflicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, f, _ := faultyBox(t, nil)
@@ -108,6 +108,9 @@ func TestWithdrawnBetweenConflicts(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnknownOutcome) {
 			t.Errorf("the error is %v", err)
 		}
+		f.appends.clear()
+		must(t, e, openWork("v"))
+		checkWorks(t, e, "v")
 	})
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-
-	"signalbox/internal/core/journal"
 )
 
 func TestCancel(t *testing.T) {
@@ -42,21 +40,6 @@ func TestCancel(t *testing.T) {
 		checkWorks(t, e, "under-way", "patient")
 		checkLog(t, m, e)
 	})
-}
-
-// A command that is canceled between two attempts is not executed.
-func TestCancelAfterConflict(t *testing.T) {
-	e, f, _ := faultyBox(t, nil)
-	ctx, cancel := context.WithCancel(context.Background())
-	f.appends.then(func(func() error) error {
-		cancel()
-		return journal.ErrConflict
-	})
-	if _, err := e.Do(ctx, openWork("w")); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want %v", err, context.Canceled)
-	}
-	must(t, e, openWork("v"))
-	checkWorks(t, e, "v")
 }
 
 func TestCanceledContext(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
@@ -104,18 +103,23 @@ func TestGroupAnswers(t *testing.T) {
 	})
 }
 
+// exitsOf returns the exit signals of n sessions, each of which holds work. Each causes four events.
+func exitsOf(t *testing.T, e *Engine, n int) (exits []rules.Command) {
+	for i := range n {
+		id := fmt.Sprintf("x-%d", i)
+		must(t, e, openWork(id))
+		must(t, e, claim(id, id, 0))
+		exits = append(exits, exit(id))
+	}
+	return exits
+}
+
 // An append has its limit: the rest of the group goes into the next.
 func TestGroupIsSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const sessions = 300 // each sends a signal that causes four events
+		const sessions = 300
 		e, f, m := faultyBox(t, nil)
-		var exits []rules.Command
-		for i := range sessions {
-			id := fmt.Sprintf("x-%d", i)
-			must(t, e, openWork(id))
-			must(t, e, claim(id, id, 0))
-			exits = append(exits, exit(id))
-		}
+		exits := exitsOf(t, e, sessions)
 		_, before := m.stored()
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate))
@@ -139,13 +143,7 @@ func TestGroupIsSplit(t *testing.T) {
 func TestSplitGroupResetsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, f, m := faultyBox(t, nil)
-		var exits []rules.Command
-		for i := range journal.MaxAppend/4 + 1 {
-			id := fmt.Sprintf("x-%d", i)
-			must(t, e, openWork(id))
-			must(t, e, claim(id, id, 0))
-			exits = append(exits, exit(id))
-		}
+		exits := exitsOf(t, e, journal.MaxAppend/4+1)
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate), cutBefore, cutBefore, goesThrough, cutBefore, cutBefore)
 		askInOrder(e, openWork("alone"))
@@ -189,11 +187,4 @@ func TestStateIsDurable(t *testing.T) {
 	mustFail(t, e, openWork("v"), journal.ErrNotStored)
 	checkWorks(t, e, "w")
 	checkLog(t, m, e)
-}
-
-func TestRefusedCommandsAreNotStored(t *testing.T) {
-	m := newMemory()
-	e := openBox(t, m, nil)
-	mustRefuse(t, e, claim("nothing", "s", 0), signalbox.CodeNotFound)
-	checkTypes(t, m, 0, "BoxOpened")
 }

@@ -20,9 +20,7 @@ func (b *box) checkCommit(work, commit, base string) Decision {
 
 // based returns a box whose base is known to be at base1, and a plan.
 func based(t *testing.T, p Policy, tasks ...PlanTask) *box {
-	b := newBox(t)
-	b.do(Configure{p, "op"})
-	b.do(plan(1, tasks...))
+	b := planned(t, p, tasks...)
 	b.checkCommit("B-1", sha("base1"), sha("base1"))
 	return b
 }

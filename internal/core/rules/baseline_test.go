@@ -32,9 +32,7 @@ func (b *box) checkAt(a Answer, commit, base, cause string, failing ...string) D
 // redBase is a box with a plan whose baseline, on the commit base1, has found that a check fails.
 func redBase(t failer, cause string) *box {
 	t.Helper()
-	b := newBox(t)
-	b.do(Configure{policy(), "op"})
-	b.do(plan(1, todo("t1"), todo("t2"), unspecified("t3")))
+	b := planned(t, policy(), todo("t1"), todo("t2"), unspecified("t3"))
 	b.checkBaseAt(sha("base1"), cause, "test")
 	return b
 }
@@ -44,9 +42,7 @@ const missing = "the program pytest was not found"
 // Nothing is developed on a base whose checks fail: a remediation repairs it first, and the checks
 // run on it again.
 func TestRedBaseIsRepairedFirst(t *testing.T) {
-	b := newBox(t)
-	b.do(Configure{policy(), "op"})
-	b.do(plan(1, todo("t1"), todo("t2"), unspecified("t3")))
+	b := planned(t, policy(), todo("t1"), todo("t2"), unspecified("t3"))
 	d := b.checkBaseAt(sha("base1"), "", "test")
 	wantTypes(t, d, "ChecksRan B-1", "TaskPlanned R-1", "RemediationNeeded B-1", "PhaseChanged B-1",
 		"LeaseReleased B-1")
@@ -234,9 +230,7 @@ func TestAcceptedBase(t *testing.T) {
 // The base turns red while tasks are at work: they can finish their turn, and nothing else starts.
 // When somebody repairs it, the remediation is not needed any more.
 func TestBaseTurnsRed(t *testing.T) {
-	b := newBox(t)
-	b.do(Configure{policy(), "op"})
-	b.do(plan(1, todo("t1"), todo("t2")))
+	b := planned(t, policy(), todo("t1"), todo("t2"))
 	b.checkBaseAt(sha("base1"), "")
 	dev := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.do(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Actor: "crew"})
@@ -293,9 +287,7 @@ func TestBaseTurnsRed(t *testing.T) {
 // Boxes of earlier versions have baselines that are completed although checks failed. The next run
 // checks the base again.
 func TestRedBaseOfEarlierRules(t *testing.T) {
-	b := newBox(t)
-	b.do(Configure{policy(), "op"})
-	b.do(plan(1, todo("t1")))
+	b := planned(t, policy(), todo("t1"))
 	ci := b.dispatch(signalbox.RoleCI)
 	rows := []CheckRow{{Check: "test", Environment: "local", Exit: 1}}
 	for _, body := range []body{ChecksRan{Epoch: ci.Lease.Epoch, Commit: sha("base1"), Rows: rows,
@@ -319,9 +311,7 @@ func TestRedBaseOfEarlierRules(t *testing.T) {
 func TestRedBaseWithoutRemediation(t *testing.T) {
 	p := policy()
 	p.Roles = []RoleSlots{{signalbox.RoleDeveloper, 1}}
-	b := newBox(t)
-	b.do(Configure{p, "op"})
-	b.do(plan(1, todo("t1")))
+	b := planned(t, p, todo("t1"))
 	b.checkBaseAt(sha("base1"), "", "test")
 	b.question("B-1", AskedBaseline)
 }

@@ -4,55 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
 )
-
-// checksByHand is a scenario of scenarios_test.go.
-func checksByHand(b *box) {
-	b.do(OpenWork{Work: "task-1", Title: "Parse dates", Ref: "topic", Actor: "op"})
-	b.open("task-2", signalbox.PhaseCIPending)
-	implement := func(session, ref string) {
-		b.claim("task-1", session)
-		b.pass(time.Minute)
-		b.do(Exit{Session: session, Signal: exit(signalbox.PhaseImplementation,
-			signalbox.ExitCompleted), Blob: signalbox.Hash{1}, Ref: ref})
-	}
-	implement("S-1", "")
-	one, two := b.checkByHand("task-1"), b.checkByHand("task-2")
-	b.do(by(one, Renew{Work: "task-1", TTL: time.Hour}))
-	b.pass(time.Minute)
-	report := reportOf(one, row("test", false), row("lint", true))
-	report.Commit, report.Base, report.Ref, report.Body = sha("c1"), sha("b1"), "topic",
-		signalbox.Hash{3}
-	b.do(report)
-	report = reportOf(two, row("test", true))
-	report.Commit, report.Base, report.OnBase = sha("b1"), sha("b1"), true
-	b.do(report)
-	implement("S-2", "topic-2")
-	gone := reportOf(b.checkByHand("task-1"))
-	gone.Base, gone.Ref, gone.Problem = sha("b1"), "topic-2",
-		"there is no branch, tag or commit 'topic-2'"
-	b.do(gone)
-	implement("S-3", "topic")
-	edits := reportOf(b.checkByHand("task-1"), row("test", true))
-	edits.Commit, edits.Base, edits.Ref, edits.Protected = sha("c2"), sha("b1"), "topic",
-		[]string{"ci.yaml"}
-	b.do(edits)
-	implement("S-4", "")
-	full := b.checkByHand("task-1")
-	b.do(by(full, ReportFailure{Cause: FailWorkspace, Detail: "no space left on device"}))
-	b.do(Unblock{Work: "task-1", Note: "there is room now", Actor: "op"})
-	lost := b.checkByHand("task-1")
-	b.pass(signalbox.DefaultLeaseTTL)
-	b.try(reportOf(lost, row("test", true)))
-	last := reportOf(b.checkByHand("task-1"), row("test", true))
-	last.Commit, last.Base, last.Ref = sha("c3"), sha("b1"), "topic"
-	b.do(last)
-}
 
 // byHand is a dispatch to role ci that includes work opened by hand.
 func (b *box) byHand(atOnce int) Dispatch {

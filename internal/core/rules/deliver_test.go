@@ -232,9 +232,7 @@ func TestFetchedBase(t *testing.T) {
 func TestRedBaseOfBranches(t *testing.T) {
 	for how, want := range map[string]Standing{DeliverBranch: StandingAsking,
 		DeliverPush: StandingAsking, DeliverRequest: StandingWorking} {
-		b := newBox(t)
-		b.do(Configure{deliverPolicy(how), "op"})
-		b.do(plan(1, todo("t1")))
+		b := planned(t, deliverPolicy(how), todo("t1"))
 		b.baseline("test")
 		b.wantStanding(want)
 	}

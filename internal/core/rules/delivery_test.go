@@ -279,12 +279,19 @@ func shared(p Policy) Policy {
 	return p
 }
 
-// deliver returns a box with a plan whose baseline has passed.
-func deliver(t failer, p Policy, tasks ...PlanTask) *box {
+// planned returns a box with a plan.
+func planned(t failer, p Policy, tasks ...PlanTask) *box {
 	t.Helper()
 	b := newBox(t)
 	b.do(Configure{p, "op"})
 	b.do(plan(1, tasks...))
+	return b
+}
+
+// deliver returns a box with a plan whose baseline has passed.
+func deliver(t failer, p Policy, tasks ...PlanTask) *box {
+	t.Helper()
+	b := planned(t, p, tasks...)
 	b.baseline()
 	return b
 }
@@ -397,6 +404,21 @@ func (b *box) judged(work string) Decision {
 // withTurn adds the end of a turn to a signal.
 func withTurn(turn Turn) func(*ReportSignal) {
 	return func(h *ReportSignal) { h.Turn = &turn }
+}
+
+// waitsOn makes a signal say that the task waits for others.
+func waitsOn(blockers ...string) func(*ReportSignal) {
+	return func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, blockers }
+}
+
+// expands makes a signal specify a task, with sub-tasks.
+func expands(confidence string, subTasks ...PlanTask) func(*ReportSignal) {
+	return func(h *ReportSignal) { h.Fields.Confidence, h.Fields.SubTasks = confidence, subTasks }
+}
+
+// saying gives a signal a summary.
+func saying(summary string) func(*ReportSignal) {
+	return func(h *ReportSignal) { h.Fields.Summary = summary }
 }
 
 // bring takes the next task of developers to a phase: CI_PENDING, READY_FOR_REVIEW, READY_FOR_MERGE

@@ -356,7 +356,7 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 		b := deliver(t, shared(policy()), withFiles(todo("t1"), "a.go"),
 			withFiles(todo("t2"), "a.go"))
 		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
-			func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
+			waitsOn("t2"))
 		d := b.try(b.dispatchOf(signalbox.RoleDeveloper))
 		wantTypes(t, d, "LeaseGranted t2", "LocksYielded t1", "FilesLocked t2")
 	})

@@ -180,26 +180,6 @@ func TestPhaseMismatch(t *testing.T) {
 	}
 }
 
-// The words that agents and scripts look for.
-func TestPhaseMismatchText(t *testing.T) {
-	b, _ := heldBox(t, signalbox.PhaseImplementation)
-	d := b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted)})
-	if got, want := d.Err.Error(),
-		"phase mismatch: signal says 'REVIEW', work is in 'IMPLEMENTATION'"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
-// After a mismatch the session still holds the lease and can say it right.
-func TestExitAfterMismatch(t *testing.T) {
-	b, _ := heldBox(t, signalbox.PhaseImplementation)
-	b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted)})
-	if got := b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseImplementation,
-		signalbox.ExitCompleted)}).Phase; got != signalbox.PhaseCIPending {
-		t.Errorf("the work is in %s", got)
-	}
-}
-
 // An exit signal beside a verdict is recorded as completion, and the verdict decides what follows.
 func TestExitBesideAVerdict(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
@@ -364,44 +344,6 @@ func TestLongNotesOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// The same words under another lease are another signal.
-func TestSameWordsUnderAnotherLease(t *testing.T) {
-	b := newBox(t)
-	b.open("w1", signalbox.PhaseImplementation)
-	b.open("w2", signalbox.PhaseImplementation)
-	signal := exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)
-	first, second := b.claim("w1", "S"), b.claim("w2", "S")
-	a1 := b.do(Exit{Session: "S", Epoch: first, Signal: signal})
-	a2 := b.do(Exit{Session: "S", Epoch: second, Signal: signal})
-	if a1.Work != "w1" || a2.Work != "w2" || a2.Repeated || a1.Seq == a2.Seq {
-		t.Errorf("answered %+v and %+v", a1, a2)
-	}
-	if again := b.do(Exit{Session: "S", Epoch: first, Signal: signal}); !again.Repeated ||
-		again.Work != "w1" || again.Seq != a1.Seq {
-		t.Errorf("the first again is answered with %+v", again)
-	}
-}
-
-// Without an epoch and without a live lease, a signal is about the lease that the session had last.
-func TestExitUnderTheLastLease(t *testing.T) {
-	b := newBox(t)
-	signal := exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)
-	for _, work := range []string{"first", "last"} {
-		b.open(work, signalbox.PhaseImplementation)
-		b.claim(work, "S")
-		b.do(Exit{Session: "S", Signal: withNotes(signal, work)})
-	}
-	if again := b.do(Exit{Session: "S", Signal: withNotes(signal, "last")}); !again.Repeated ||
-		again.Work != "last" {
-		t.Errorf("the last signal again is answered with %+v", again)
-	}
-	d := b.try(Exit{Session: "S", Signal: withNotes(signal, "first")})
-	if got := refusedBy(d.Err); got == nil || got.Reason != signalbox.ReasonStaleLease {
-		t.Errorf("an earlier signal again, without its epoch, is answered with %+v, %v", d.Answer,
-			d.Err)
-	}
-}
-
 // A lease that has run out is not one of those among which an epoch must choose, recorded or not.
 func TestExitUnderTheOnlyLeaseThatHasNotRunOut(t *testing.T) {
 	b := newBox(t)
@@ -417,58 +359,6 @@ func TestExitUnderTheOnlyLeaseThatHasNotRunOut(t *testing.T) {
 	if answer.Work != "w2" || answer.Completed.LeaseEpoch != epoch {
 		t.Errorf("the signal was taken for %s under epoch %d", answer.Work,
 			answer.Completed.LeaseEpoch)
-	}
-}
-
-func TestBlockedAndUnblocked(t *testing.T) {
-	for _, phase := range inOrder[:len(inOrder)-1] {
-		for _, reason := range []signalbox.ExitReason{signalbox.ExitBlocked, signalbox.ExitError} {
-			b, _ := heldBox(t, phase)
-			b.do(Exit{Session: "S", Signal: withNotes(exit(phase, reason), "no credentials")})
-			if w := b.work("w"); w.Phase != "BLOCKED" || w.BlockedFrom != phase ||
-				w.Notes != "no credentials" {
-				t.Fatalf("%s, %s: %+v", phase, reason, w)
-			}
-			d := b.try(Unblock{Work: "w", Note: "they are there now", Actor: "op"})
-			wantEvents(t, d, `WorkUnblocked {"note":"they are there now"}`,
-				fmt.Sprintf(`PhaseChanged {"from":"BLOCKED","to":"%s"}`, phase))
-			wantAnswer(t, Answer{At: t0, Seq: b.s.Seq(), Work: "w", Phase: phase}, d.Answer)
-			if w := b.work("w"); w.Phase != phase || w.BlockedFrom != "" || w.Notes != "" {
-				t.Errorf("%s, %s, unblocked: %+v", phase, reason, w)
-			}
-			b.claim("w", "S2")
-		}
-	}
-}
-
-// Notes of an earlier stop do not stay when the next one has none.
-func TestBlockedAgainWithoutNotes(t *testing.T) {
-	b, _ := heldBox(t, signalbox.PhaseDraft)
-	b.do(Exit{Session: "S", Signal: withNotes(exit(signalbox.PhaseDraft, signalbox.ExitError),
-		"first")})
-	b.do(Unblock{Work: "w", Note: "fixed", Actor: "op"})
-	b.claim("w", "S")
-	b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseDraft, signalbox.ExitBlocked)})
-	if w := b.work("w"); w.Notes != "" || w.BlockedFrom != signalbox.PhaseDraft {
-		t.Errorf("%+v", w)
-	}
-}
-
-func TestFullLife(t *testing.T) {
-	b := newBox(t)
-	for _, c := range life("w",
-		func(p signalbox.Phase) string { return "S-" + strings.ToLower(string(p)) }) {
-		b.do(c)
-	}
-	if got := b.work("w").Phase; got != signalbox.PhaseCompleted {
-		t.Errorf("the work is in %s", got)
-	}
-	var course []signalbox.Phase
-	for _, tenure := range b.work("w").Tenures() {
-		course = append(course, tenure.Phase)
-	}
-	if diff := cmp.Diff(inOrder[:6], course); diff != "" {
-		t.Errorf("course (-want +got):\n%s", diff)
 	}
 }
 

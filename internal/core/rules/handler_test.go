@@ -139,12 +139,12 @@ func TestHandlerLogAndFillSlots(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3"), todo("t4"))
 		for i, blocker := range []string{"t2", "t3"} {
 			d := b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
-				func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{blocker} })
+				waitsOn(blocker))
 			wantBody(t, d, BlockerAdded{[]string{blocker}, i + 1})
 			b.bring(blocker, signalbox.PhaseCompleted)
 		}
 		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
-			func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t4"} })
+			waitsOn("t4"))
 		b.question("t1", AskedWait)
 		b.wantPhase("t1", signalbox.PhaseBlocked)
 	})
@@ -318,7 +318,7 @@ func TestHandlerProcessExpansion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := deliver(t, policy(), unspecified("t1"), todo("t2", "t1"))
 			d := b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
-				func(h *ReportSignal) { h.Fields.Confidence, h.Fields.SubTasks = tt.confidence, tt.subs })
+				expands(tt.confidence, tt.subs...))
 			wantTypes(t, d, "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1",
 				"LeaseReleased t1")
 			if w := b.wantPhase("t1",
@@ -332,10 +332,7 @@ func TestHandlerProcessExpansion(t *testing.T) {
 	t.Run("sub-tasks", func(t *testing.T) {
 		b := deliver(t, policy(), unspecified("t1"), todo("t2", "t1"), todo("t3"))
 		d := b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
-			func(h *ReportSignal) {
-				h.Fields.Confidence, h.Fields.SubTasks = "HIGH",
-					[]PlanTask{withFiles(todo("a"), "./x.go"), todo("t3", "a")}
-			})
+			expands("HIGH", withFiles(todo("a"), "./x.go"), todo("t3", "a")))
 		wantTypes(t, d, "SignalHeard t1", "TaskPlanned a", "TaskPlanned t1.t3", "TaskExpanded t1",
 			"PhaseChanged t1", "LeaseReleased t1")
 		a, sub := b.work("a").Task, b.work("t1.t3").Task
@@ -471,18 +468,6 @@ func TestHandlerRetryRemediation(t *testing.T) {
 		b.do(orderOf(OrderResume, ""))
 		b.wantDispatch(signalbox.RoleRemediation, "R-1")
 	})
-	t.Run("unknown answer of the health auditor", func(t *testing.T) {
-		b := ill(t, policy())
-		a := b.remedied()
-		for range 2 {
-			if d := b.say(a, "unknown"); !d.Answer.Again {
-				t.Fatal("it is not asked again")
-			}
-		}
-		wantTypes(t, b.say(a, "unknown"), "AgentSignalFailure R-1", "AgentFailed R-1",
-			"LeaseReleased R-1")
-		b.wantDispatch(signalbox.RoleHealthAuditor, "R-1")
-	})
 }
 
 // A question has a reason in words, also if the agent gave none, or only a full stop.
@@ -497,7 +482,7 @@ func TestQuestionsHaveAReason(t *testing.T) {
 		{"expert_unsuccessful", func(b *box, summary string) {
 			b.askExpert(b.dispatch(signalbox.RoleDeveloper), "sql")
 			b.sayMore(b.dispatch(signalbox.RoleExpert), "expert_unsuccessful",
-				func(h *ReportSignal) { h.Fields.Summary = summary })
+				saying(summary))
 		}},
 		{"no such expert", func(b *box, summary string) {
 			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "expert_request",
@@ -506,16 +491,16 @@ func TestQuestionsHaveAReason(t *testing.T) {
 		{"health_unhealthy", func(b *box, summary string) {
 			b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
 			b.sayMore(b.remedied(), "health_unhealthy",
-				func(h *ReportSignal) { h.Fields.Summary = summary })
+				saying(summary))
 		}},
 		{"another remediation", func(b *box, summary string) {
 			b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
 			b.sayMore(b.remedied(), "divine_clarification",
-				func(h *ReportSignal) { h.Fields.Summary = summary })
+				saying(summary))
 		}},
 		{"task_incomplete", func(b *box, summary string) {
 			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete",
-				func(h *ReportSignal) { h.Fields.Summary = summary })
+				saying(summary))
 		}},
 		{"missing information", func(b *box, summary string) {
 			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete",
@@ -535,7 +520,7 @@ func TestQuestionsHaveAReason(t *testing.T) {
 		}},
 		{"divine_clarification", func(b *box, summary string) {
 			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "divine_clarification",
-				func(h *ReportSignal) { h.Fields.Summary = summary })
+				saying(summary))
 		}},
 	} {
 		for _, summary := range []string{"", " \n", ".", "It broke."} {

@@ -62,21 +62,6 @@ func TestReviewerIsAskedOnceToConfirm(t *testing.T) {
 }
 
 func TestValidSignalResetsUnknown(t *testing.T) {
-	for _, signal := range []string{"exit"} {
-		b := deliver(t, policy(), todo("t1"))
-		a := b.dispatch(signalbox.RoleDeveloper)
-		b.say(a, "unknown")
-		b.say(a, "unknown")
-		if signal == "exit" {
-			b.do(by(a, Exit{Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)}))
-			b.wantPhase("t1", signalbox.PhaseCIPending)
-		} else {
-			b.wants(a, "a.go")
-		}
-		if got := b.work("t1").Task.Counts.Unknown; got != 0 {
-			t.Errorf("after %s: %d", signal, got)
-		}
-	}
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
 	b.say(a, "unknown")
@@ -85,6 +70,11 @@ func TestValidSignalResetsUnknown(t *testing.T) {
 	if got := b.work("t1").Task.Counts.Unknown; got != 1 {
 		t.Errorf("after a checkpoint: %d", got)
 	}
+	b.do(by(a, Exit{Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)}))
+	b.wantPhase("t1", signalbox.PhaseCIPending)
+	if got := b.work("t1").Task.Counts.Unknown; got != 0 {
+		t.Errorf("after an exit signal: %d", got)
+	}
 }
 
 func TestPreviewOfUnknownOutput(t *testing.T) {
@@ -92,7 +82,7 @@ func TestPreviewOfUnknownOutput(t *testing.T) {
 		"\x1b[31m\xff", ""} {
 		b := deliver(t, policy(), todo("t1"))
 		d := b.sayMore(b.dispatch(signalbox.RoleDeveloper), "unknown",
-			func(h *ReportSignal) { h.Fields.Summary = text })
+			saying(text))
 		preview := mustDecode(&d.Events[0]).(UnknownSignalRecovery).Preview
 		if want := min(200, utf8.RuneCountInString(text)); utf8.RuneCountInString(
 			preview) != want || !utf8.ValidString(preview) {
@@ -297,9 +287,7 @@ func TestOnlySystemPrincipalsCheckAndMerge(t *testing.T) {
 }
 
 func TestBaseline(t *testing.T) {
-	b := newBox(t)
-	b.do(Configure{policy(), "op"})
-	b.do(plan(1, todo("t1"), todo("t2")))
+	b := planned(t, policy(), todo("t1"), todo("t2"))
 	b.baseline("lint")
 	b.do(orderOf(OrderCancel, "R-1"))
 	b.baseline("lint")
@@ -322,9 +310,7 @@ func TestBaselineAnswersAreUnderstood(t *testing.T) {
 		"Accept it":      "continuing although they fail",
 		"repair, please": "starting a remediation",
 	} {
-		b := newBox(t)
-		b.do(Configure{policy(), "op"})
-		b.do(plan(1, todo("t1")))
+		b := planned(t, policy(), todo("t1"))
 		b.baseline("lint")
 		b.do(orderOf(OrderCancel, "R-1"))
 		b.baseline("lint")
@@ -657,7 +643,7 @@ func TestCompletedTaskIsNotRemoved(t *testing.T) {
 func TestRemovedTaskTakesItsSubTasksAlong(t *testing.T) {
 	b := deliver(t, policy(), unspecified("t1"), todo("t2"))
 	b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
-		func(h *ReportSignal) { h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a")} })
+		expands("HIGH", todo("a")))
 	if a := b.do(plan(2, todo("t2"))); !slices.Equal(a.Plan.Removed, []string{"t1", "a"}) {
 		t.Errorf("removed %v", a.Plan.Removed)
 	}
@@ -682,9 +668,7 @@ func TestRemovedTaskBlocksNothing(t *testing.T) {
 	t.Run("a sub-task of a task that is still in the plan", func(t *testing.T) {
 		b := deliver(t, policy(), unspecified("t1"), todo("t2"))
 		b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
-			func(h *ReportSignal) {
-				h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
-			})
+			expands("HIGH", todo("a", "t2")))
 		b.do(plan(2, unspecified("t1")))
 		b.wantDispatch(signalbox.RoleDeveloper, "a")
 	})
@@ -692,9 +676,7 @@ func TestRemovedTaskBlocksNothing(t *testing.T) {
 		func(t *testing.T) {
 			b := deliver(t, policy(), unspecified("t1"), todo("t2"))
 			b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
-				func(h *ReportSignal) {
-					h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
-				})
+				expands("HIGH", todo("a", "t2")))
 			b.do(plan(2, unspecified("t1")))
 			b.do(plan(3, unspecified("t1"), todo("t2")))
 			b.do(orderOf(OrderCancel, "t2"))
@@ -708,14 +690,14 @@ func TestRemovedTaskBlocksNothing(t *testing.T) {
 func TestPlanBeatsWhatAgentsWaitFor(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3"))
 	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
-		func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
+		waitsOn("t2"))
 	b.do(plan(2, todo("t1"), todo("t2", "t1"), todo("t3")))
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.do(plan(3, todo("t1"), todo("t2", "t1"), todo("t3", "t2")))
 
 	b = deliver(t, policy(), todo("t1"), todo("t2"))
 	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
-		func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
+		waitsOn("t2"))
 	b.do(plan(2, todo("t1")))
 	b.wantDispatch(signalbox.RoleDeveloper, "t1") // what it waited for is not in the plan any more
 }
