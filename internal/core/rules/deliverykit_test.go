@@ -1,23 +1,8 @@
 package rules
 
 import (
-	"time"
-
 	"signalbox"
 )
-
-// store records a bundle.
-func (b *box) store(work, commit string, replaces []string, needs ...string) {
-	b.t.Helper()
-	b.pass(time.Second)
-	c := StoreCommits{Work: work, StoredCommit: StoredCommit{Commit: commit,
-		Bundle: signalbox.Hash{byte(len(b.log))}, Size: 100, Needs: needs}, Replaces: replaces,
-		Actor: "crew"}
-	if work == "" {
-		c.Branch = "main"
-	}
-	b.do(c)
-}
 
 // withAgents is a policy with agents: two for developers, and one for everyone else.
 func withAgents(p Policy) Policy {
