@@ -34,15 +34,15 @@ func TestAmbiguousAppend(t *testing.T) {
 			"", 3},
 		{"stored, and unreadable", []step{cutAfter}, []step{fails(errCut)}, ErrUnknownOutcome, "w",
 			1},
-		{"stored, and unreadable the second time", []step{cutAfter},
-			[]step{goesThrough, fails(errCut)}, ErrUnknownOutcome, "w", 1},
+		{"stored, read, and its end unreadable", []step{cutAfter},
+			[]step{goesThrough, fails(errCut)}, nil, "w", 1},
+		{"stored, and unreadable the third time", []step{cutAfter},
+			[]step{goesThrough, goesThrough, fails(errCut)}, ErrUnknownOutcome, "w", 1},
 		{"not stored, and unreadable", []step{cutBefore}, []step{fails(errCut)}, ErrUnknownOutcome,
 			"", 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := newMemory()
-			f := &faulty{Journal: m}
-			e := openBox(t, f, nil)
+			e, f, m := faultyBox(t, nil)
 			must(t, e, openWork("before"))
 			f.appends.then(tt.appends...)
 			f.reads.then(tt.reads...)
@@ -73,9 +73,7 @@ func TestAmbiguousAppend(t *testing.T) {
 // The log has moved on without the events: what others did is taken into account before the next
 // attempt.
 func TestAmbiguousAppendThatLostTheRace(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, m := faultyBox(t, nil)
 	must(t, e, openWork("w"))
 	other := open(t, m, nil)
 	f.appends.then(func(func() error) error {
@@ -93,9 +91,7 @@ func TestAmbiguousAppendThatLostTheRace(t *testing.T) {
 // An append whose outcome is unknown arrives after a later attempt has certainly failed, and after
 // the command was answered.
 func TestAmbiguousAppendThatArrivesLate(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, m := faultyBox(t, nil)
 	var late func() error
 	f.appends.then(func(next func() error) error {
 		late = next
@@ -115,9 +111,7 @@ func TestAmbiguousAppendThatArrivesLate(t *testing.T) {
 
 // More was appended after the events before the engine could look.
 func TestAmbiguousAppendThatOthersFollowed(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, m := faultyBox(t, nil)
 	other := open(t, m, nil)
 	f.appends.then(func(next func() error) error {
 		if err := next(); err != nil {
@@ -135,9 +129,7 @@ func TestAmbiguousAppendThatOthersFollowed(t *testing.T) {
 // Finding the first event of an append in the log does not mean that the append is there.
 func TestAmbiguousAppendBesideItsTwin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		other := open(t, m, nil)
 		redact := rules.RedactBlob{Blob: signalbox.Hash{1}, Reason: "private", Actor: "me"}
 		gate := make(chan struct{})
@@ -161,9 +153,7 @@ func TestAmbiguousAppendBesideItsTwin(t *testing.T) {
 }
 
 func TestUnknownOutcomeSaysWhy(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, _ := faultyBox(t, nil)
 	unreadable := errors.New("unreadable")
 	f.appends.then(cutAfter)
 	f.reads.then(fails(unreadable))

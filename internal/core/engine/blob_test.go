@@ -91,9 +91,7 @@ func TestRedactMissingBlob(t *testing.T) {
 }
 
 func TestRedactDeleteFails(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, m := faultyBox(t, nil)
 	putSecret(t, e)
 	f.deletes.then(fails(errCut))
 	_, err := e.Redact(context.Background(),
@@ -109,9 +107,7 @@ func TestRedactDeleteFails(t *testing.T) {
 
 // What is not recorded is not destroyed.
 func TestRefusedRedaction(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, m := faultyBox(t, nil)
 	putSecret(t, e)
 	if _, err := e.Redact(context.Background(),
 		rules.RedactBlob{Blob: secretDigest, Actor: "me"}); err == nil {
@@ -128,9 +124,7 @@ func TestRefusedRedaction(t *testing.T) {
 
 // Who puts redacted bytes that cannot be taken away again hears of it.
 func TestPutRedactedBlobDeleteFails(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, m := faultyBox(t, nil)
 	redactSecret(t, e)
 	f.deletes.then(fails(errCut))
 	_, err := e.PutBlob(context.Background(), strings.NewReader(secret))
@@ -142,9 +136,7 @@ func TestPutRedactedBlobDeleteFails(t *testing.T) {
 }
 
 func TestPutFails(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, _ := faultyBox(t, nil)
 	broken := errors.New("the pipe broke")
 	_, err := e.PutBlob(context.Background(), io.MultiReader(strings.NewReader("half"),
 		iotest.ErrReader(broken)))

@@ -81,9 +81,7 @@ func inBrokenLog(t *testing.T, test func(t *testing.T, e *Engine, f *faulty, bre
 	for _, tt := range brokenLogs {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
-				f := &faulty{Journal: m}
-				e := openBox(t, f, nil)
+				e, f, m := faultyBox(t, nil)
 				must(t, e, openWork("w"))
 				must(t, e, openWork("v"))
 				test(t, e, f, func() { m.change(tt.then) })
@@ -178,9 +176,7 @@ func TestTruncatedLog(t *testing.T) {
 		"refused command": openWork("w")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
-				f := &faulty{Journal: m}
-				e := openBox(t, f, nil)
+				e, f, m := faultyBox(t, nil)
 				must(t, e, openWork("w"))
 				must(t, e, openWork("v"))
 				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -44,9 +44,7 @@ func TestAnswersAreNotStale(t *testing.T) {
 // first the engine takes its time, but not long.
 func TestConflictsAreRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		begin := time.Now()
 		f.appends.then(fails(journal.ErrConflict))
 		must(t, e, openWork("v"))
@@ -67,9 +65,7 @@ func TestConflictsAreRetried(t *testing.T) {
 // What a command is decided on is read after the pause, and once, however fast others append.
 func TestConflictsAreReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		other := open(t, m, nil)
 		readAt := time.Time{}
 		others := 0
@@ -101,11 +97,10 @@ func TestConflictsAreReadOnce(t *testing.T) {
 	})
 }
 
-// A command that waits because of conflicts can be withdrawn.
+// A command that waits because of conflicts can be withdrawn, and is not executed then.
 func TestWithdrawnBetweenConflicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &faulty{Journal: newMemory()}
-		e := openBox(t, f, nil)
+		e, f, _ := faultyBox(t, nil)
 		f.appends.then(repeat(1000, fails(journal.ErrConflict))...)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -113,14 +108,15 @@ func TestWithdrawnBetweenConflicts(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnknownOutcome) {
 			t.Errorf("the error is %v", err)
 		}
+		f.appends.clear()
+		must(t, e, openWork("v"))
+		checkWorks(t, e, "v")
 	})
 }
 
 // A definite failure is an answer at once.
 func TestDefiniteFailure(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, m := faultyBox(t, nil)
 	full := &signalbox.Error{Code: signalbox.CodeFailed,
 		Err: fmt.Errorf("%w: disk full", journal.ErrNotStored), Hint: "make room"}
 	f.appends.then(fails(full))

@@ -93,9 +93,7 @@ func TestOpenFails(t *testing.T) {
 
 func TestRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		waiting := begin(func(a *asked) { a.err = e.Wait(context.Background(), 1) })
 		synctest.Wait()
 		must(t, open(t, m, nil), openWork("w"))

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
+	"testing"
 
 	"signalbox"
 	"signalbox/internal/core/journal"
@@ -154,4 +155,12 @@ func (f *faulty) SaveSnapshot(ctx context.Context, s journal.Snapshot) error {
 
 func (f *faulty) DeleteBlob(ctx context.Context, digest signalbox.Hash) error {
 	return f.deletes.run(func() error { return f.Journal.DeleteBlob(ctx, digest) })
+}
+
+// faultyBox returns an engine on a new box, and its journal, which the test can let fail.
+func faultyBox(t testing.TB, opts *Options) (*Engine, *faulty, *memory) {
+	t.Helper()
+	m := newMemory()
+	f := &faulty{Journal: m}
+	return openBox(t, f, opts), f, m
 }

@@ -21,7 +21,7 @@ func (e *Engine) Follow(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() {
 		defer cancel()
-		failed <- e.watch(ctx)
+		failed <- e.Observe(ctx)
 	}()
 	for ctx.Err() == nil {
 		if err := e.expireWhenDue(ctx); err != nil {
@@ -33,10 +33,11 @@ func (e *Engine) Follow(ctx context.Context) error {
 	return <-failed
 }
 
-// watch applies the events that the journal reports, until ctx is done or the log cannot be
-// followed. A journal does not report that it has lost events, and a watch would wait at its end
-// for ever, so watch also looks at the log from time to time.
-func (e *Engine) watch(ctx context.Context) error {
+// Observe applies the events that other processes append, until ctx is done or the log cannot be
+// followed. Unlike Follow it records nothing, so expired leases stay until another process records
+// them. A journal does not report that it has lost events, and a watch would wait at its end for
+// ever, so Observe also looks at the log from time to time.
+func (e *Engine) Observe(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var checking sync.WaitGroup
 	defer checking.Wait()

@@ -70,40 +70,6 @@ func TestExpiryIsRecordedInTime(t *testing.T) {
 	})
 }
 
-func TestExpiriesInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		e := openBox(t, m, realClock)
-		follow(t, e)
-		begin := time.Now()
-		for _, seconds := range []int{30, 10, 20} {
-			id := fmt.Sprint(seconds)
-			must(t, e, openWork(id))
-			must(t, e, claim(id, "s-"+id, time.Duration(seconds)*time.Second))
-		}
-		pass(time.Minute)
-		checkExpiries(t, m, begin, "10 10s", "20 20s", "30 30s")
-	})
-}
-
-func TestRenewalMovesTheExpiry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		e := openBox(t, m, realClock)
-		follow(t, e)
-		must(t, e, openWork("w"))
-		begin := time.Now()
-		held := must(t, e, claim("w", "s", 10*time.Second))
-		for range 3 {
-			pass(9 * time.Second)
-			must(t, e, rules.Renew{Work: "w", Session: "s", Epoch: held.Lease.Epoch,
-				TTL: 10 * time.Second})
-		}
-		pass(time.Minute)
-		checkExpiries(t, m, begin, "w 37s")
-	})
-}
-
 // What other processes do sets the timer too.
 func TestExpiryOfOthersLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -258,8 +224,7 @@ func TestFollowEnds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &faulty{Journal: newMemory()}
-				e := openBox(t, f, realClock)
+				e, f, _ := faultyBox(t, realClock)
 				must(t, e, openWork("w"))
 				must(t, e, claim("w", "s", 30*time.Second))
 				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-
-	"signalbox/internal/core/journal"
 )
 
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate))
 		cause := context.Canceled
@@ -46,23 +42,6 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A command that is canceled between two attempts is not executed.
-func TestCancelAfterConflict(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
-	ctx, cancel := context.WithCancel(context.Background())
-	f.appends.then(func(func() error) error {
-		cancel()
-		return journal.ErrConflict
-	})
-	if _, err := e.Do(ctx, openWork("w")); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v, want %v", err, context.Canceled)
-	}
-	must(t, e, openWork("v"))
-	checkWorks(t, e, "v")
-}
-
 func TestCanceledContext(t *testing.T) {
 	m := newMemory()
 	e := openBox(t, m, nil)
@@ -78,9 +57,7 @@ func TestCanceledContext(t *testing.T) {
 
 func TestFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate))
 		inside, ids := works("w", 1+cap(e.queue))

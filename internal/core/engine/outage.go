@@ -179,8 +179,7 @@ func afterAttempts(attempts []*attempted, err error) error {
 	return &unknownOutcome{attempts, err}
 }
 
-// settle answers the requests of which an earlier attempt is in the log after all, and returns the
-// others. An attempt whose place in the log is still free may yet be stored, for example by a
+// settle answers the requests whose earlier attempt did reach the log, and returns the others. An attempt whose place in the log is still free may yet be stored, for example by a
 // database that was paused. Then the next attempt conflicts with it, and settle finds it.
 func (e *Engine) settle(batch []*request) []*request {
 	kept := batch[:0:0]
@@ -206,7 +205,8 @@ func (e *Engine) storedAttempt(r *request) (*attempted, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(stored) == 1 && stored[0].Hash == a.last.Hash { // its hash covers those before it
+		// its hash covers those before it; another writer may have stored an equal first event
+		if len(stored) == 1 && stored[0].Hash == a.last.Hash {
 			return a, nil
 		}
 	}

@@ -78,39 +78,20 @@ func checkSnapshot(t testing.TB, m *memory, want uint64) {
 }
 
 func TestSnapshotInTheBackground(t *testing.T) {
-	for _, tt := range []struct {
-		name                     string
-		saved, tooShort, renewed uint64
-	}{
-		{"after a thousand", 1000, 1999, 2000},
-		{"after an eighth", 9000, 10284, 10285},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
-				w := &writer{m: m}
-				w.grow(t, tt.saved-2)
-				e := open(t, m, nil)
-				if tt.saved == 1000 {
-					something(t, e)
-					synctest.Wait()
-					checkSnapshot(t, m, 0)
-				}
-				w.grow(t, tt.saved-1)
-				something(t, e)
-				synctest.Wait()
-				checkSnapshot(t, m, tt.saved)
-				w.grow(t, tt.tooShort-1)
-				something(t, e)
-				synctest.Wait()
-				checkSnapshot(t, m, tt.saved)
-				something(t, e)
-				synctest.Wait()
-				checkSnapshot(t, m, tt.renewed)
-				checkLog(t, m, e, open(t, m, nil))
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		w := &writer{m: m}
+		w.grow(t, 998)
+		e := open(t, m, nil)
+		for _, step := range []struct{ length, saved uint64 }{{998, 0}, {999, 1000}, {1998, 1000},
+			{1999, 2000}} {
+			w.grow(t, step.length)
+			something(t, e)
+			synctest.Wait()
+			checkSnapshot(t, m, step.saved)
+		}
+		checkLog(t, m, e, open(t, m, nil))
+	})
 }
 
 func TestSnapshotOnClose(t *testing.T) {

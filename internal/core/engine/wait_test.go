@@ -74,8 +74,7 @@ func checkClaimed(t *testing.T, a *asked, work string) {
 
 func TestClaimAvailableWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &faulty{Journal: newMemory()}
-		e := openBox(t, f, realClock)
+		e, f, _ := faultyBox(t, realClock)
 		must(t, e, openWork("w"))
 		checkClaimed(t, askWhenPossible(context.Background(), e, "s"), "w")
 		if n := f.watches.calls(); n != 0 {
@@ -100,9 +99,7 @@ func TestClaimNewWork(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := newMemory()
-				f := &faulty{Journal: m}
-				e := openBox(t, f, realClock)
+				e, f, m := faultyBox(t, realClock)
 				other := open(t, m, realClock)
 				a := askWhenPossible(context.Background(), e, "s")
 				if a.answered() {
@@ -137,49 +134,6 @@ func TestClaimExpiredWork(t *testing.T) {
 	})
 }
 
-// Of many who wait each gets one.
-func TestManyWaitForWork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		engines := []*Engine{openBox(t, m, realClock), open(t, m, realClock), open(t, m, realClock)}
-		ctx, cancel := context.WithCancel(context.Background())
-		var waiting []*asked
-		for i := range 12 {
-			waiting = append(waiting, askWhenPossible(ctx, engines[i%len(engines)],
-				fmt.Sprintf("s%d", i)))
-		}
-		got := map[string]bool{}
-		for i := range 5 {
-			must(t, engines[0], openWork(fmt.Sprintf("w%d", i)))
-			time.Sleep(time.Second) // for those who collide
-		}
-		synctest.Wait()
-		for _, a := range waiting {
-			if a.answered() && a.err == nil {
-				got[a.answer.Work] = true
-			}
-		}
-		if len(got) != 5 {
-			t.Errorf("%v were claimed, want 5", got)
-		}
-		cancel()
-		synctest.Wait()
-		given := 0
-		for _, a := range waiting {
-			if a.err == nil {
-				given++
-			} else if !errors.Is(a.err, context.Canceled) {
-				t.Errorf("error %v, want %v", a.err, context.Canceled)
-			}
-		}
-		if given != 5 {
-			t.Errorf("%d claims succeeded, want 5", given)
-		}
-		checkOneLease(t, m)
-		checkLog(t, m, engines...)
-	})
-}
-
 func TestWaitingForWorkEnds(t *testing.T) {
 	stop := errors.New("the watch broke off")
 	for _, tt := range []struct {
@@ -202,8 +156,7 @@ func TestWaitingForWorkEnds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &faulty{Journal: newMemory()}
-				e := openBox(t, f, realClock)
+				e, f, _ := faultyBox(t, realClock)
 				ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 				defer cancel()
 				a := askWhenPossible(ctx, e, "s")
@@ -226,8 +179,7 @@ func TestWaitingForWorkEnds(t *testing.T) {
 // When DoWhenPossible returns, it no longer uses the journal.
 func TestWaitingForWorkStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &faulty{Journal: newMemory()}
-		e := openBox(t, f, realClock)
+		e, f, _ := faultyBox(t, realClock)
 		ctx, cancel := context.WithCancel(context.Background())
 		a := askWhenPossible(ctx, e, "s")
 		gate := make(chan struct{})

@@ -193,6 +193,11 @@ func (e *Engine) execute(batch []*request) {
 						&attempted{unclear.last, o})
 				}
 			}
+			if all := len(batch); e.failure() == nil {
+				if batch = e.settle(batch); len(batch) < all {
+					failed = 0
+				}
+			}
 			if e.life.Err() != nil {
 				err = fmt.Errorf("%w: %w", ErrClosed, err)
 			}
@@ -233,8 +238,8 @@ func pause(conflicts int) {
 	}
 }
 
-// errAppendLost means that the outcome of an append was unknown and that its events turned out not
-// to be in the log, at least not yet.
+// errAppendLost means that the outcome of an append was unknown. If settle does not find its events
+// in the log, they are not there yet.
 var errAppendLost = errors.New("the events are not in the log")
 
 // attempt decides as many requests as fit in one append, and appends their events. It returns the
@@ -329,7 +334,8 @@ func (e *Engine) store(expected uint64, events []signalbox.Event) error {
 	return err
 }
 
-// afterFailure determines the outcome of a failed append. The caller has the turn.
+// afterFailure returns what is known about a failed append. If its events may have been stored, it
+// reads the log, so that settle finds them. The caller has the turn.
 func (e *Engine) afterFailure(err error, events []signalbox.Event) error {
 	if errors.Is(err, journal.ErrConflict) {
 		return err
@@ -344,19 +350,11 @@ func (e *Engine) afterFailure(err error, events []signalbox.Event) error {
 		}
 		return err
 	}
-	// its hash covers all of them; another writer may have stored an event equal to the first
-	last := events[len(events)-1]
+	cause := fmt.Errorf("%w: %w", errAppendLost, err)
 	if readErr := e.catchUp(e.life); readErr != nil {
-		return &unclearAppend{last, fmt.Errorf("%w: %w; then %w", ErrUnknownOutcome, err, readErr)}
+		cause = fmt.Errorf("%w: %w; then %w", ErrUnknownOutcome, err, readErr)
 	}
-	stored, readErr := e.journal.Read(e.life, last.Seq-1, 1)
-	switch {
-	case readErr != nil:
-		return &unclearAppend{last, fmt.Errorf("%w: %w; then %w", ErrUnknownOutcome, err, readErr)}
-	case len(stored) == 1 && stored[0].Hash == last.Hash:
-		return nil
-	}
-	return &unclearAppend{last, fmt.Errorf("%w: %w", errAppendLost, err)}
+	return &unclearAppend{events[len(events)-1], cause}
 }
 
 // unclearAppend is the error of an append that may have been stored, or may yet be.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
@@ -49,9 +48,7 @@ func checkBatches(t *testing.T, m *memory, want ...int) {
 
 func TestGroupCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		one, two := make(chan struct{}), make(chan struct{})
 		f.appends.then(blocked(one), blockedAfter(two))
 
@@ -83,9 +80,7 @@ func TestGroupCommit(t *testing.T) {
 // Each command of a group is decided on what the ones before it lead to, and gets its own answer.
 func TestGroupAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate))
 		group := askInOrder(e, openWork("first"), openWork("w"), openWork("w"), claim("w", "s1", 0),
@@ -108,20 +103,23 @@ func TestGroupAnswers(t *testing.T) {
 	})
 }
 
+// exitsOf returns the exit signals of n sessions, each of which holds work. Each causes four events.
+func exitsOf(t *testing.T, e *Engine, n int) (exits []rules.Command) {
+	for i := range n {
+		id := fmt.Sprintf("x-%d", i)
+		must(t, e, openWork(id))
+		must(t, e, claim(id, id, 0))
+		exits = append(exits, exit(id))
+	}
+	return exits
+}
+
 // An append has its limit: the rest of the group goes into the next.
 func TestGroupIsSplit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const sessions = 300 // each sends a signal that causes four events
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
-		var exits []rules.Command
-		for i := range sessions {
-			id := fmt.Sprintf("x-%d", i)
-			must(t, e, openWork(id))
-			must(t, e, claim(id, id, 0))
-			exits = append(exits, exit(id))
-		}
+		const sessions = 300
+		e, f, m := faultyBox(t, nil)
+		exits := exitsOf(t, e, sessions)
 		_, before := m.stored()
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate))
@@ -144,16 +142,8 @@ func TestGroupIsSplit(t *testing.T) {
 // The rest of a group that was split has failures of its own.
 func TestSplitGroupResetsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
-		var exits []rules.Command
-		for i := range journal.MaxAppend/4 + 1 {
-			id := fmt.Sprintf("x-%d", i)
-			must(t, e, openWork(id))
-			must(t, e, claim(id, id, 0))
-			exits = append(exits, exit(id))
-		}
+		e, f, m := faultyBox(t, nil)
+		exits := exitsOf(t, e, journal.MaxAppend/4+1)
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate), cutBefore, cutBefore, goesThrough, cutBefore, cutBefore)
 		askInOrder(e, openWork("alone"))
@@ -171,9 +161,7 @@ func TestSplitGroupResetsFailures(t *testing.T) {
 
 func TestGroupIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory()
-		f := &faulty{Journal: m}
-		e := openBox(t, f, nil)
+		e, f, m := faultyBox(t, nil)
 		gate := make(chan struct{})
 		f.appends.then(blocked(gate))
 		askInOrder(e, openWork("alone"))
@@ -187,9 +175,7 @@ func TestGroupIsBounded(t *testing.T) {
 
 // Nobody sees a state that is not durable.
 func TestStateIsDurable(t *testing.T) {
-	m := newMemory()
-	f := &faulty{Journal: m}
-	e := openBox(t, f, nil)
+	e, f, m := faultyBox(t, nil)
 	f.appends.then(first(func() {
 		checkWorks(t, e)
 		if seq := e.Tail().Seq; seq != 1 {
@@ -201,11 +187,4 @@ func TestStateIsDurable(t *testing.T) {
 	mustFail(t, e, openWork("v"), journal.ErrNotStored)
 	checkWorks(t, e, "w")
 	checkLog(t, m, e)
-}
-
-func TestRefusedCommandsAreNotStored(t *testing.T) {
-	m := newMemory()
-	e := openBox(t, m, nil)
-	mustRefuse(t, e, claim("nothing", "s", 0), signalbox.CodeNotFound)
-	checkTypes(t, m, 0, "BoxOpened")
 }

@@ -37,7 +37,7 @@ func (c StartAgent) decide(d *decider) error {
 			"a %s must not resume a conversation", h.role)
 	}
 	d.answer.Attempt = h.w.Task.Starts[h.role] + 1
-	d.answer.Seq = d.recordFor(h, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100),
+	d.answer.Seq = h.note(AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100),
 		c.Prompt, c.Sandbox, c.Resumes, c.Format})
 	return nil
 }
@@ -111,21 +111,21 @@ func (c ReportFailure) decide(d *decider) error {
 		return err
 	}
 	if h.w.Task == nil {
-		return c.byHand(d, h)
+		return c.byHand(h)
 	}
 	h.Turn = c.Turn
-	d.endTurn(h)
+	h.endTurn()
 	switch {
 	case c.Cause == FailRateLimit:
-		d.limitAgent(h, c.Until)
-		d.release(h, ReleasedLimit)
+		h.limitAgent(c.Until)
+		h.release(ReleasedLimit)
 	case c.Cause.ofAgent() && h.w.Task.Agent != "":
-		d.breakAgent(h, c)
-		d.release(h, ReleasedUnavailable)
+		h.breakAgent(c)
+		h.release(ReleasedUnavailable)
 	default:
-		d.fail(h, c.Cause, c.Detail)
+		h.fail(c.Cause, c.Detail)
 	}
-	d.askBudget(h)
+	h.askBudget()
 	return nil
 }
 
@@ -137,15 +137,15 @@ const (
 
 // fail counts a failure of an agent, and asks the human when the limit is reached. It never skips a
 // quality gate.
-func (d *decider) fail(h report, cause FailCause, detail string) {
+func (h report) fail(cause FailCause, detail string) {
 	count := h.w.Task.Timeouts[h.role] + 1
-	d.answer.Seq = d.recordFor(h, AgentFailed{h.epoch, string(cause), h.role, count,
+	h.answer.Seq = h.note(AgentFailed{h.epoch, string(cause), h.role, count,
 		sanitize(detail, 1000)})
 	if cause == FailCrash {
-		d.noteCrash(h)
+		h.noteCrash()
 	}
-	if count < d.s.run.Policy.Limits.Timeouts && cause != FailProcesses {
-		d.release(h, string(cause))
+	if count < h.s.run.Policy.Limits.Timeouts && cause != FailProcesses {
+		h.release(string(cause))
 		return
 	}
 	text := fmt.Sprintf("the %s on %s failed by %s", h.role, h.w.ID, cause)
@@ -158,14 +158,14 @@ func (d *decider) fail(h report, cause FailCause, detail string) {
 	}
 	switch h.w.Task.Kind {
 	case KindExpert:
-		d.failRequest(h, text)
+		h.failRequest(text)
 	case KindRemediation:
-		d.block(h, AskedRemediation, signalbox.Hash{},
+		h.block(AskedRemediation, signalbox.Hash{},
 			"%s. Retry with guidance, declare healthy, or halt?", text)
-		d.release(h, string(cause))
+		h.release(string(cause))
 	default:
-		d.block(h, AskedTimeout, signalbox.Hash{}, "%s. What should happen next?", text)
-		d.release(h, string(cause))
+		h.block(AskedTimeout, signalbox.Hash{}, "%s. What should happen next?", text)
+		h.release(string(cause))
 	}
 }
 
@@ -186,7 +186,7 @@ func notPlanned(w *Work) error {
 // anyHolderReport returns a report of a session that holds work, planned or not, under a live
 // lease.
 func (d *decider) anyHolderReport(session string, epoch uint64, signal string) (report, error) {
-	by, err := d.session(session)
+	by, err := d.sessionNamed(session)
 	if err != nil {
 		return report{}, err
 	}
@@ -203,14 +203,14 @@ func (d *decider) anyHolderReport(session string, epoch uint64, signal string) (
 		return report{}, d.refuseStale(by, w, lease, refusal{signal: signal, epoch: epoch})
 	}
 	d.answer.Work, d.answer.Session, d.answer.Phase, d.answer.Lease = w.ID, session, w.Phase, lease
-	return report{holder: holder{by.ID, by.Actor, by.Role, epoch}, w: w}, nil
+	return report{decider: d, holder: holder{by.ID, by.Actor, by.Role, epoch}, w: w}, nil
 }
 
 // endTurn records the output and the cost of a turn.
-func (d *decider) endTurn(h report) {
+func (h report) endTurn() {
 	if t := h.Turn; t != nil {
-		d.delivered(h, t.Messages)
-		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent.estimated(false),
+		h.delivered(t.Messages)
+		h.note(AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent.estimated(false),
 			t.Commit, t.Interrupted,
 			t.Cap, t.Estimated, sanitize(t.Model, 200), t.Thread, max(0, t.InputTokens),
 			max(0, t.OutputTokens), sanitizeAll(t.LoginRefused)})
@@ -219,13 +219,13 @@ func (d *decider) endTurn(h report) {
 
 // askBudget asks the human when a budget is spent. It runs after the signal of the turn was
 // handled, because work that is done by then, or already waits for an answer, needs no more budget.
-func (d *decider) askBudget(h report) {
+func (h report) askBudget() {
 	if h.Turn == nil {
 		return
 	}
-	done := d.answer.Phase == signalbox.PhaseCompleted || len(h.w.Task.Questions) > 0 ||
-		d.questions > 0
-	d.askBudgets(h, h.Turn.spent(), done)
+	done := h.answer.Phase == signalbox.PhaseCompleted || len(h.w.Task.Questions) > 0 ||
+		h.questions > 0
+	h.askBudgets(h.Turn.spent(), done)
 }
 
 // previewRunes is how much output without a valid signal is recorded.
@@ -237,8 +237,8 @@ const LevelQuestion = "question"
 
 // requestClarification prompts an agent again whose turn contained no valid signal. When the limit
 // is reached, the agent has failed.
-func (d *decider) requestClarification(h report) {
-	limit := d.s.run.Policy.Limits.Unknown
+func (h report) requestClarification() {
+	limit := h.s.run.Policy.Limits.Unknown
 	counts := h.w.Task.Counts
 	attempt, level := counts.Unknown+1, "warning"
 	switch {
@@ -248,22 +248,22 @@ func (d *decider) requestClarification(h report) {
 		level = "error"
 	}
 	if attempt < limit {
-		d.heardFromAgent(h)
-		d.answer.Again = true
-		d.answer.Seq = d.recordFor(h,
+		h.heardFromAgent()
+		h.answer.Again = true
+		h.answer.Seq = h.note(
 			UnknownSignalRecovery{attempt, level,
 				firstRunes(sanitize(h.Fields.Summary, utf8.UTFMax*len(h.Fields.Summary)),
 					previewRunes), sanitize(h.Fields.Advice, 500)})
 		return
 	}
-	d.recordFor(h, AgentSignalFailure{fmt.Sprintf("%d_consecutive_unknown_signals", limit)})
+	h.note(AgentSignalFailure{fmt.Sprintf("%d_consecutive_unknown_signals", limit)})
 	detail := fmt.Sprintf(
 		"Agent produced %d unrecognized signals. Re-dispatching with explicit format requirements.",
 		limit)
 	if advice := sanitize(h.Fields.Advice, 500); advice != "" {
 		detail += " The last one: " + advice
 	}
-	d.fail(h, FailSignals, detail)
+	h.fail(FailSignals, detail)
 }
 
 func firstRunes(text string, n int) string {
@@ -297,10 +297,10 @@ func (c EndTurn) decide(d *decider) error {
 		d.refuseAll(session, h.w, ReportSignal{Epoch: c.Epoch, Blob: c.Turn.Output,
 			Refused: c.Refused})
 	}
-	d.endTurn(h)
+	h.endTurn()
 	if c.Turn.Cap != "" {
-		d.release(h, c.Turn.Cap.Reason())
+		h.release(c.Turn.Cap.Reason())
 	}
-	d.askBudget(h)
+	h.askBudget()
 	return nil
 }

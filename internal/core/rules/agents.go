@@ -266,53 +266,53 @@ func (s *State) waitsForLimit(role signalbox.Role, expert string, now time.Time)
 }
 
 // limitAgent records a rate limit of an agent, or of a role if the policy names no agents.
-func (d *decider) limitAgent(h report, until time.Time) {
-	agent, known := h.w.Task.Agent, d.s.Agent(h.w.Task.Agent).Limited
+func (h report) limitAgent(until time.Time) {
+	agent, known := h.w.Task.Agent, h.s.Agent(h.w.Task.Agent).Limited
 	switch {
-	case until.IsZero() || until.Sub(d.at) > maxLimit:
-		until = d.at.Add(defaultLimit)
-		if agent != "" && known.After(d.at) { // another session knows better
+	case until.IsZero() || until.Sub(h.at) > maxLimit:
+		until = h.at.Add(defaultLimit)
+		if agent != "" && known.After(h.at) { // another session knows better
 			until = known
 		}
-	case until.Sub(d.at) < minLimit:
-		until = d.at.Add(minLimit)
+	case until.Sub(h.at) < minLimit:
+		until = h.at.Add(minLimit)
 	}
 	until = until.UTC().Round(0)
 	if agent == "" {
-		d.answer.Seq = d.record("", h.session, h.actor, RoleLimited{h.role, until})
+		h.answer.Seq = h.record("", h.session, h.actor, RoleLimited{h.role, until})
 		return
 	}
 	// another session has met the same limit
-	if known.After(d.at) && until.Sub(known).Abs() < time.Minute {
+	if known.After(h.at) && until.Sub(known).Abs() < time.Minute {
 		return
 	}
-	next, _ := d.s.agentExcept(agent, h.role, h.w.Task.Expert, d.at)
-	d.answer.Seq = d.record("", h.session, h.actor,
+	next, _ := h.s.agentExcept(agent, h.role, h.w.Task.Expert, h.at)
+	h.answer.Seq = h.record("", h.session, h.actor,
 		AgentUnavailable{Agent: agent, Cause: FailRateLimit, Until: until, Next: next})
 }
 
 // breakAgent records that an agent cannot work, and asks the human once no other agent can take
 // over in some role. It is not a failure of the task. If only its server does not answer, the agent
 // is tried again after a pause; the question is how the human hurries that.
-func (d *decider) breakAgent(h report, c ReportFailure) {
+func (h report) breakAgent(c ReportFailure) {
 	agent := h.w.Task.Agent
-	known := d.s.Agent(agent)
+	known := h.s.Agent(agent)
 	// it is recorded already, or was repaired after this session started
 	if known.Down != "" || h.epoch < known.Restored {
 		return
 	}
-	next, _ := d.s.agentExcept(agent, h.role, h.w.Task.Expert, d.at)
+	next, _ := h.s.agentExcept(agent, h.role, h.w.Task.Expert, h.at)
 	event := AgentUnavailable{Agent: agent, Cause: c.Cause, Detail: sanitize(c.Detail, 1000),
 		Advice: sanitize(c.Advice, 500), Next: next}
 	if pause, ok := outagePause(known.Outages); ok && c.Cause == FailServer {
-		event.Until = d.at.Add(pause).UTC().Round(0)
+		event.Until = h.at.Add(pause).UTC().Round(0)
 	}
-	d.answer.Seq = d.record("", h.session, h.actor, event)
+	h.answer.Seq = h.record("", h.session, h.actor, event)
 	down := AgentState{Agent: agent, Down: event.Cause, Detail: event.Detail, Advice: event.Advice,
 		Until: event.Until}
-	f := d.s.fleet()
+	f := h.s.fleet()
 	f.changed = map[string]AgentState{agent: down}
-	d.askAgents(f, h.session, h.actor)
+	h.askAgents(f, h.session, h.actor)
 }
 
 // fleet is the agents as they will be after the decision.
@@ -391,12 +391,12 @@ func (d *decider) tryAgent(name, actor string) {
 }
 
 // heardFromAgent withdraws the question about an agent that was tried again by itself, and works.
-func (d *decider) heardFromAgent(h report) {
+func (h report) heardFromAgent() {
 	if h.w.Task == nil || h.w.Task.Agent == "" {
 		return
 	}
-	if a := d.s.Agent(h.w.Task.Agent); a.Trying && a.Outages > 0 {
-		d.withdrawAgents(d.s.fleet(), h.actor, a.Agent+" works again")
+	if a := h.s.Agent(h.w.Task.Agent); a.Trying && a.Outages > 0 {
+		h.withdrawAgents(h.s.fleet(), h.actor, a.Agent+" works again")
 	}
 }
 
@@ -435,15 +435,15 @@ func describeDown(agents []AgentState) string {
 }
 
 // noteCrash lets the next agent of a role take over from one that has crashed too often in a row.
-func (d *decider) noteCrash(h report) {
+func (h report) noteCrash() {
 	agent := h.w.Task.Agent
-	crashes := d.s.Agent(agent).crashes(h.role)
-	if agent == "" || crashes.Crashes+1 < crashesInARow || d.at.Before(crashes.Until) {
+	crashes := h.s.Agent(agent).crashes(h.role)
+	if agent == "" || crashes.Crashes+1 < crashesInARow || h.at.Before(crashes.Until) {
 		return
 	}
-	if next, ok := d.s.agentExcept(agent, h.role, h.w.Task.Expert, d.at); ok {
-		d.record("", h.session, h.actor, AgentUnavailable{Agent: agent, Cause: FailCrash,
-			Until: d.at.Add(crashPause).UTC().Round(0), Role: h.role, Next: next})
+	if next, ok := h.s.agentExcept(agent, h.role, h.w.Task.Expert, h.at); ok {
+		h.record("", h.session, h.actor, AgentUnavailable{Agent: agent, Cause: FailCrash,
+			Until: h.at.Add(crashPause).UTC().Round(0), Role: h.role, Next: next})
 	}
 }
 

@@ -27,12 +27,11 @@ func TestRateLimitOfAnAgent(t *testing.T) {
 	b.bring("t1", signalbox.PhaseReadyForReview)
 	a := b.wantAgent(signalbox.RoleDeveloper, "claude")
 	until := b.now.Add(time.Hour)
-	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
-		Until: until})
+	d := b.try(by(a, ReportFailure{Cause: FailRateLimit, Until: until}))
 	wantTypes(t, d, "AgentUnavailable ", "LeaseReleased t2")
 	b.wantNothing(signalbox.RoleCritic)
 	a = b.wantAgent(signalbox.RoleDeveloper, "codex")
-	b.do(Release{Work: a.Work, Session: a.Session, Epoch: a.Lease.Epoch})
+	b.do(by(a, Release{Work: a.Work}))
 	b.now = until
 	b.wantAgent(signalbox.RoleCritic, "claude")
 	b.wantAgent(signalbox.RoleDeveloper, "claude")
@@ -43,9 +42,8 @@ func TestUnknownRateLimitKeepsTheKnownOne(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
 	one, two := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper)
 	until := b.now.Add(time.Hour)
-	b.do(ReportFailure{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailRateLimit,
-		Until: until})
-	b.do(ReportFailure{Session: two.Session, Epoch: two.Lease.Epoch, Cause: FailRateLimit})
+	b.do(by(one, ReportFailure{Cause: FailRateLimit, Until: until}))
+	b.do(by(two, ReportFailure{Cause: FailRateLimit}))
 	if got := b.s.Agent("claude").Limited; !got.Equal(until) {
 		t.Errorf("limited until %s, want %s", got, until)
 	}
@@ -60,8 +58,7 @@ func TestRateLimitIsRecordedOnce(t *testing.T) {
 	}
 	fail := func(a Answer, until time.Time) Decision {
 		b.now = b.now.Add(time.Second)
-		return b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
-			Until: until})
+		return b.try(by(a, ReportFailure{Cause: FailRateLimit, Until: until}))
 	}
 	until := b.now.Add(time.Hour)
 	wantTypes(t, fail(started[0], until), "AgentUnavailable ", "LeaseReleased t1")
@@ -80,8 +77,7 @@ func TestAllAgentsLimited(t *testing.T) {
 	b.fails(a, FailLogin, "401")
 	a = b.wantAgent(signalbox.RoleDeveloper, "codex")
 	until := b.now.Add(time.Hour)
-	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
-		Until: until})
+	b.do(by(a, ReportFailure{Cause: FailRateLimit, Until: until}))
 	b.wantNothing(signalbox.RoleDeveloper)
 	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(until) {
 		t.Errorf("status %+v", st)
@@ -105,8 +101,8 @@ func TestCrashesOfAnAgent(t *testing.T) {
 	a = b.wantAgent(signalbox.RoleDeveloper, "codex")
 	b.fails(a, FailLogin, "401")
 	a = b.wantAgent(signalbox.RoleDeveloper, "claude") // better than none
-	b.do(Release{Work: a.Work, Session: a.Session, Epoch: a.Lease.Epoch})
-	b.do(Order{What: OrderRetry, Actor: "op"})
+	b.do(by(a, Release{Work: a.Work}))
+	b.do(orderOf(OrderRetry, ""))
 	b.wantAgent(signalbox.RoleDeveloper, "claude")
 }
 
@@ -175,7 +171,7 @@ func TestBreakerFailsAgain(t *testing.T) {
 	wantTypes(t, b.fails(b.dispatch(signalbox.RoleCritic), FailLogin, "401"), "AgentUnavailable ",
 		"QuestionAsked ", "LeaseReleased t1")
 	b.wantStanding(StandingAsking)
-	b.do(Order{What: OrderRetry, Actor: "op"})
+	b.do(orderOf(OrderRetry, ""))
 	if q := b.s.Questions()[1]; q.Open() || !q.Withdrawn {
 		t.Errorf("%+v", q)
 	}
@@ -232,9 +228,8 @@ func TestAgentsOfExperts(t *testing.T) {
 	b.fails(x, FailLogin, "401")
 	x = b.wantAgent(signalbox.RoleExpert, "codex")
 	b.say(x, "expert_advice")
-	b.do(ReportFailure{Session: other.Session, Epoch: other.Lease.Epoch, Cause: FailRateLimit,
-		Until: b.now.Add(time.Hour)})
-	d := b.try(ResumeSession{Session: a.Session, Epoch: a.Lease.Epoch})
+	b.do(by(other, ReportFailure{Cause: FailRateLimit, Until: b.now.Add(time.Hour)}))
+	d := b.try(by(a, ResumeSession{}))
 	if d.Err != nil || d.Answer.Agent != "codex" || b.work("t1").Task.Agent != "codex" {
 		t.Errorf("%+v, %v", d.Answer, d.Err)
 	}
@@ -319,11 +314,11 @@ func TestParkedSessionTriesTheServer(t *testing.T) {
 	b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert = "sql" })
 	b.fails(other, FailServer, "503")
 	b.say(b.wantAgent(signalbox.RoleExpert, "gemini"), "expert_advice")
-	if d := b.try(ResumeSession{Session: a.Session, Epoch: a.Lease.Epoch}); d.Err == nil {
+	if d := b.try(by(a, ResumeSession{})); d.Err == nil {
 		t.Errorf("resumed with %+v", d.Answer)
 	}
 	b.now = b.now.Add(5 * time.Minute)
-	d := b.try(ResumeSession{Session: a.Session, Epoch: a.Lease.Epoch})
+	d := b.try(by(a, ResumeSession{}))
 	wantTypes(t, d, "AgentRestored ", "SessionResumed t1")
 	b.wantNothing(signalbox.RoleDeveloper)
 }
@@ -392,12 +387,12 @@ func TestPausesOfAnAgentAreReset(t *testing.T) {
 		t.Errorf("%d pauses after an old session", got)
 	}
 	b.now = b.now.Add(5 * time.Minute)
-	b.do(Release{Work: old.Work, Session: old.Session, Epoch: old.Lease.Epoch})
+	b.do(by(old, Release{Work: old.Work}))
 	b.wantAgent(signalbox.RoleDeveloper, "claude")
 	if got := b.s.Agent("claude"); got.Outages != 1 || !got.Trying {
 		t.Errorf("%+v", got)
 	}
-	b.do(Order{What: OrderRetry, Actor: "op"})
+	b.do(orderOf(OrderRetry, ""))
 	if got := b.s.Agent("claude").Outages; got != 0 {
 		t.Errorf("%d pauses after a retry", got)
 	}

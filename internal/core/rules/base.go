@@ -42,22 +42,13 @@ func (c ObserveBase) decide(d *decider) error {
 		return nil
 	}
 	between := c.Start && len(d.s.leased) == 0
-	d.answer.Seq = d.record("", "", c.Actor, BaseMoved{s.Base, c.Commit, sanitizeSome(c.Added),
-		sanitizeSome(c.Dropped), between, c.Fetched})
+	d.answer.Seq = d.record("", "", c.Actor, BaseMoved{s.Base, c.Commit, sanitizeFirst(c.Added, maxBaseCommits, 200),
+		sanitizeFirst(c.Dropped, maxBaseCommits, 200), between, c.Fetched})
 	unfinished := d.s.open[KindTask] > 0 || d.s.open[KindRemediation] > 0
 	if unfinished || !between {
 		d.checkBase(c.Actor)
 	}
 	return nil
-}
-
-// sanitizeSome sanitizes the first descriptions of commits.
-func sanitizeSome(commits []string) []string {
-	var clean []string
-	for _, commit := range commits[:min(len(commits), maxBaseCommits)] {
-		clean = append(clean, sanitize(commit, 200))
-	}
-	return clean
 }
 
 // landing reports whether a commit is a merge onto the base that was prepared and not recorded as
@@ -124,7 +115,7 @@ func (c PrepareMerge) decide(d *decider) error {
 	if err := checkCommits(c.Commit); err != nil {
 		return err
 	}
-	d.answer.Seq = d.recordFor(h, MergePrepared{c.Epoch, c.Commit, c.Before, h.w.Task.Commit})
+	d.answer.Seq = h.note(MergePrepared{c.Epoch, c.Commit, c.Before, h.w.Task.Commit})
 	return nil
 }
 
@@ -144,7 +135,7 @@ func (c ReportBranch) decide(d *decider) error {
 	if err := checkCommits(c.Expected, c.Found); err != nil {
 		return err
 	}
-	d.answer.Seq = d.recordFor(h, BranchMoved{c.Epoch, c.Expected, c.Found})
+	d.answer.Seq = h.note(BranchMoved{c.Epoch, c.Expected, c.Found})
 	return nil
 }
 
@@ -153,15 +144,15 @@ const maxUnchanged = 2
 
 // unchanged sends a task back that changes nothing, and asks the human when that happens again:
 // some tasks need no change.
-func (d *decider) unchanged(h report) {
+func (h report) unchanged() {
 	count := h.w.Task.Counts.Unchanged + 1
-	d.recordFor(h, ReworkOrdered{Cause: ReworkUnchanged, Count: count,
+	h.note(ReworkOrdered{Cause: ReworkUnchanged, Count: count,
 		Summary: "the branch changes nothing: everything on it is in the base already. " +
 			"Make the change in your folder, on the branch that is checked out there. If the task needs no change, say so again: the human decides"})
-	d.move(h, signalbox.PhaseImplementation)
+	h.move(signalbox.PhaseImplementation)
 	if count >= maxUnchanged {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
-		d.block(h, AskedUnchanged, signalbox.Hash{},
+		h.block(AskedUnchanged, signalbox.Hash{},
 			"%s was reported ready %d times, but its branch changes nothing. "+
 				"Answer \"done\" to complete it without a change; any other answer is guidance for another attempt", h.w.ID, count)
 	}
@@ -173,9 +164,7 @@ func (d *decider) answerUnchanged(w *Work, c AnswerQuestion) {
 		d.unblock(w, c.Actor, c.Question)
 		return
 	}
-	for _, other := range remove(w.Task.Questions, c.Question) {
-		d.record(w.ID, "", c.Actor, QuestionAnswered{Question: other, Withdrawn: true})
-	}
+	d.withdrawQuestions(w, c.Actor, c.Question)
 	d.record(w.ID, "", c.Actor, Merged{Unblocked: d.s.unblockedBy(w.ID)})
 	d.record(w.ID, "", c.Actor, PhaseChanged{w.Phase, signalbox.PhaseCompleted})
 	d.answer.Phase, d.answer.Understood = signalbox.PhaseCompleted, w.ID+" is completed"

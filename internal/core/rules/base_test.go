@@ -14,19 +14,13 @@ import (
 func (b *box) checkCommit(work, commit, base string) Decision {
 	b.t.Helper()
 	a := b.wantDispatch(signalbox.RoleCI, work)
-	d := b.try(ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: commit, Base: base,
-		Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}}})
-	if d.Err != nil {
-		b.t.Fatalf("%v", d.Err)
-	}
-	return d
+	return b.decide(by(a, ReportChecks{Commit: commit, Base: base,
+		Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}}}))
 }
 
 // based returns a box whose base is known to be at base1, and a plan.
 func based(t *testing.T, p Policy, tasks ...PlanTask) *box {
-	b := newBox(t)
-	b.do(Configure{p, "op"})
-	b.do(plan(1, tasks...))
+	b := planned(t, p, tasks...)
 	b.checkCommit("B-1", sha("base1"), sha("base1"))
 	return b
 }
@@ -34,7 +28,7 @@ func based(t *testing.T, p Policy, tasks ...PlanTask) *box {
 // toMerge takes a task to its merge, with a commit.
 func (b *box) toMerge(work, commit string) {
 	b.t.Helper()
-	b.say(b.wantDispatch(signalbox.RoleDeveloper, work), "ready_for_review")
+	b.ready(work)
 	b.checkCommit(work, commit, b.s.Base())
 	b.say(b.wantDispatch(signalbox.RoleCritic, work), "review_passed")
 	d := b.say(b.wantDispatch(signalbox.RoleAuditor, work), "audit_passed")
@@ -43,12 +37,9 @@ func (b *box) toMerge(work, commit string) {
 
 func TestBaseMoved(t *testing.T) {
 	observed := func(b *box, known, commit string, start bool) Decision {
-		d := b.try(ObserveBase{Known: known, Commit: commit, Added: []string{"abc x"}, Start: start,
+		return b.decide(ObserveBase{Known: known, Commit: commit, Added: []string{"abc x"},
+			Start: start,
 			Actor: "crew"})
-		if d.Err != nil {
-			t.Fatal(d.Err)
-		}
-		return d
 	}
 	b := based(t, policy(), todo("t1"), todo("t2"))
 	for name, d := range map[string]Decision{"unmoved": observed(b, sha("base1"), sha("base1"),
@@ -65,8 +56,7 @@ func TestBaseMoved(t *testing.T) {
 	ci := b.wantDispatch(signalbox.RoleCI, "B-2")
 	// the checks that run are on the wrong commit
 	wantTypes(t, observed(b, sha("base2"), sha("base3"), false), "BaseMoved ")
-	d = b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("base2"),
-		Base: sha("base2")})
+	d = b.try(by(ci, ReportChecks{Commit: sha("base2"), Base: sha("base2")}))
 	wantTypes(t, d, "ChecksRan B-2", "LeaseReleased B-2")
 	b.checkCommit("B-2", sha("base3"), sha("base3"))
 	b.wantPhase("B-2", signalbox.PhaseCompleted)
@@ -81,8 +71,7 @@ func TestBaseMoved(t *testing.T) {
 		t.Errorf("our own merge is recorded as %s", d.Events[0].Type)
 	}
 	observed(b, sha("base3"), sha("on top"), false)
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("merge1"),
-		Before: sha("base3")})
+	b.do(by(m, ReportMerge{Commit: sha("merge1"), Before: sha("base3")}))
 	if b.s.Base() != sha("on top") {
 		t.Errorf("the base is known as %s", b.s.Base())
 	}
@@ -110,26 +99,25 @@ func TestMergeIsOfTheCheckedCommit(t *testing.T) {
 	p.ApproveMerge = true
 	b := based(t, p, todo("t1"))
 	b.toMerge("t1", sha("commit1"))
-	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op",
-		Commit: sha("commit0")}), signalbox.CodeConflict)
+	b.refuses(Order{What: OrderApprove, Work: "t1", Actor: "op",
+		Commit: sha("commit0")}, signalbox.CodeConflict)
 	d := b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: sha("commit1")})
 	wantBody(t, d, MergeApproved{sha("commit1")})
 	if d.Answer.Commit != sha("commit1") {
 		t.Errorf("approved %s", d.Answer.Commit)
 	}
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
-	report := ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("merge1"), Before: sha("base1")}
-	wantRefusedAs(t, b.try(report), signalbox.CodeUsage)
-	wantRefusedAs(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base0")}),
+	report := by(m, ReportMerge{Commit: sha("merge1"), Before: sha("base1")})
+	b.refuses(report, signalbox.CodeUsage)
+	b.refuses(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base0")},
 		signalbox.CodeConflict)
-	wantRefusedAs(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, "", sha("base1")}),
-		signalbox.CodeUsage)
-	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"})
+	b.refuses(PrepareMerge{m.Session, m.Lease.Epoch, "", sha("base1")}, signalbox.CodeUsage)
+	b.do(orderOf(OrderRetry, "t1"))
 	m = b.wantDispatch(signalbox.RoleMerger, "t1")
 	wantBody(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base1")}),
 		MergePrepared{m.Lease.Epoch, sha("merge1"), sha("base1"), sha("commit1")})
 	report.Session, report.Epoch, report.Commit = m.Session, m.Lease.Epoch, sha("merge2")
-	wantRefusedAs(t, b.try(report), signalbox.CodeUsage)
+	b.refuses(report, signalbox.CodeUsage)
 	report.Commit = sha("merge1")
 	wantBody(t, b.try(report), Merged{Epoch: m.Lease.Epoch, Commit: sha("merge1"),
 		Before: sha("base1"), Tip: sha("commit1")})
@@ -145,10 +133,10 @@ func TestApprovalEndsWithTheCommit(t *testing.T) {
 	p.ApproveMerge = true
 	b := based(t, p, todo("t1"))
 	b.toMerge("t1", sha("commit1"))
-	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	b.do(orderOf(OrderApprove, "t1"))
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
 	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base1")})
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict"})
+	b.do(by(m, ReportMerge{Refusal: "conflict"}))
 	if d := b.try(ObserveBase{Known: sha("base1"), Commit: sha("merge1"), Actor: "crew"}); len(
 		d.Events) == 0 {
 		t.Error("a merge that was given up is taken for ours")
@@ -166,7 +154,7 @@ func TestApprovalEndsWithTheCommit(t *testing.T) {
 func TestSavedWork(t *testing.T) {
 	b := based(t, policy(), todo("t1"))
 	turn := func(a Answer, signal, commit string) {
-		b.sayMore(a, signal, func(h *ReportSignal) { h.Turn = &Turn{Commit: commit} })
+		b.sayMore(a, signal, withTurn(Turn{Commit: commit}))
 	}
 	a := b.dispatch(signalbox.RoleDeveloper)
 	turn(a, "unknown", sha("saved1"))
@@ -180,7 +168,7 @@ func TestSavedWork(t *testing.T) {
 	if got := b.work("t1").Task.Saved; got == nil || got.Commit != sha("saved2") {
 		t.Errorf("saved %+v", got)
 	}
-	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review") // by hand
+	b.ready("") // by hand
 	if got := b.work("t1").Task.Saved; got != nil {
 		t.Errorf("saved %+v, by somebody else", got)
 	}
@@ -188,10 +176,10 @@ func TestSavedWork(t *testing.T) {
 
 func TestUnchanged(t *testing.T) {
 	unchanged := func(b *box) Decision {
-		b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+		b.ready("t1")
 		ci := b.wantDispatch(signalbox.RoleCI, "t1")
-		return b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("base1"),
-			Base: sha("base1"), Unchanged: true})
+		return b.try(by(ci, ReportChecks{Commit: sha("base1"), Base: sha("base1"),
+			Unchanged: true}))
 	}
 	twice := func(t *testing.T) *box {
 		b := based(t, policy(), todo("t1"), todo("t2", "t1"))
@@ -225,7 +213,7 @@ func TestUnchanged(t *testing.T) {
 		b := based(t, policy(), todo("t1"))
 		b.toMerge("t1", sha("commit1"))
 		m := b.wantDispatch(signalbox.RoleMerger, "t1")
-		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Unchanged: true})
+		d := b.try(by(m, ReportMerge{Unchanged: true}))
 		wantTypes(t, d, "ReworkOrdered t1", "PhaseChanged t1", "LeaseReleased t1")
 		b.wantPhase("t1", signalbox.PhaseImplementation)
 	})
@@ -233,7 +221,7 @@ func TestUnchanged(t *testing.T) {
 		b := ill(t, policy())
 		b.say(b.remedied(), "health_healthy")
 		m := b.wantDispatch(signalbox.RoleMerger, "R-1")
-		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Unchanged: true})
+		d := b.try(by(m, ReportMerge{Unchanged: true}))
 		wantTypes(t, d, "Merged R-1", "PhaseChanged R-1", "LeaseReleased R-1", "TaskPlanned B-2",
 			"RemediationEnded t1", "PhaseChanged t1")
 		wantBody(t, d, Merged{Epoch: m.Lease.Epoch})
@@ -244,11 +232,11 @@ func TestUnchanged(t *testing.T) {
 func TestLargeFiles(t *testing.T) {
 	check := func(b *box, failing ...CheckRow) Decision {
 		ci := b.wantDispatch(signalbox.RoleCI, "t1")
-		return b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c1"),
-			Base: sha("base1"), Large: []string{"out.bin (600.0 MB)"}, Rows: failing})
+		return b.try(by(ci, ReportChecks{Commit: sha("c1"), Base: sha("base1"),
+			Large: []string{"out.bin (600.0 MB)"}, Rows: failing}))
 	}
 	large := func(b *box, failing ...CheckRow) Decision {
-		b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+		b.ready("t1")
 		return check(b, failing...)
 	}
 	failure := CheckRow{Check: "test", Environment: "local", Exit: 1}
@@ -304,8 +292,8 @@ func TestLargeFiles(t *testing.T) {
 		b := ill(t, policy())
 		b.say(b.wantDispatch(signalbox.RoleRemediation, "R-1"), "remediation_complete")
 		ci := b.wantDispatch(signalbox.RoleCI, "R-1")
-		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c1"),
-			Base: sha("base1"), Large: []string{"out.bin"}})
+		b.do(by(ci, ReportChecks{Commit: sha("c1"), Base: sha("base1"),
+			Large: []string{"out.bin"}}))
 		if got := b.work("R-1").Task.Failing; len(got) != 1 ||
 			!strings.Contains(got[0], "out.bin") {
 			t.Errorf("failing %q", got)

@@ -77,7 +77,7 @@ func (d *decider) checkBase(actor string) {
 	if b.Phase != signalbox.PhaseBlocked {
 		return
 	}
-	d.withdrawQuestions(b, actor)
+	d.withdrawQuestions(b, actor, "")
 	if b.Task.Remedy != "" {
 		d.record(b.ID, "", actor, RemediationEnded{b.Task.Remedy})
 	}
@@ -99,23 +99,23 @@ func (d *decider) checkRedBase(actor string) bool {
 // developed until a remediation has repaired the base, or the human has repaired or accepted it. A
 // remediation is tried once. A failure that no commit repairs is for the human, and so is one that
 // is left after a remediation or an answer.
-func (c ReportChecks) judgeBase(d *decider, h report) {
-	if known := d.s.run.Base; known != "" && c.Commit != known {
+func (c ReportChecks) judgeBase(h report) {
+	if known := h.s.run.Base; known != "" && c.Commit != known {
 		return // the base moved meanwhile: run them again
 	}
-	failing := d.s.unaccepted(failing(c.Rows))
+	failing := h.s.unaccepted(failing(c.Rows))
 	switch {
 	case len(failing) == 0:
-		d.move(h, signalbox.PhaseCompleted)
-		d.endNeedlessRemediation(h.actor, "the checks pass on the base")
-	case d.s.open[KindTask] == 0: // nothing is developed
-		d.move(h, signalbox.PhaseCompleted)
-	case c.hasCause(failing) || d.s.remediation() == "" && !d.s.triesRemediation(h.w):
-		d.askBaseline(h, c)
-		d.endNeedlessRemediation(h.actor, "the human is asked instead")
+		h.move(signalbox.PhaseCompleted)
+		h.endNeedlessRemediation(h.actor, "the checks pass on the base")
+	case h.s.open[KindTask] == 0: // nothing is developed
+		h.move(signalbox.PhaseCompleted)
+	case c.hasCause(failing) || h.s.remediation() == "" && !h.s.triesRemediation(h.w):
+		h.askBaseline(c)
+		h.endNeedlessRemediation(h.actor, "the human is asked instead")
 	default:
 		h.Body = c.Body
-		d.requestRemediation(h, "these checks fail on the base: "+
+		h.requestRemediation("these checks fail on the base: " +
 			strings.Join(ChecksInWords(failing), ", "))
 	}
 }
@@ -137,7 +137,7 @@ func (c ReportChecks) hasCause(failing []string) bool {
 }
 
 // askBaseline asks the human what to do about a base whose checks fail.
-func (d *decider) askBaseline(h report, c ReportChecks) {
+func (h report) askBaseline(c ReportChecks) {
 	var failed []string
 	for _, r := range c.Rows {
 		if r.Passed {
@@ -153,7 +153,7 @@ func (d *decider) askBaseline(h report, c ReportChecks) {
 	if c.Commit != "" {
 		at = fmt.Sprintf(" at %.7s", c.Commit)
 	}
-	d.block(h, AskedBaseline, c.Body,
+	h.block(AskedBaseline, c.Body,
 		"checks fail on the base%s, so no task starts: %s. Fix the cause and answer \"again\" to run the checks again; "+
 			"answer \"repair\" to start a remediation; or answer \"accept\" to continue although they fail, which holds for this commit and these checks only",
 		at, strings.TrimRight(joinSome(failed), ". "))
@@ -167,9 +167,7 @@ func (d *decider) answerBaseline(w *Work, q *Question, c AnswerQuestion) {
 	}
 	switch firstWord(c.Answer) {
 	case "accept":
-		for _, other := range remove(w.Task.Questions, q.ID) {
-			d.record(w.ID, "", c.Actor, QuestionAnswered{Question: other, Withdrawn: true})
-		}
+		d.withdrawQuestions(w, c.Actor, q.ID)
 		d.record(w.ID, "", c.Actor, BaselineAccepted{d.s.run.Base, w.Task.Failing})
 		d.record(w.ID, "", c.Actor, PhaseChanged{w.Phase, signalbox.PhaseCompleted})
 		d.answer.Phase, d.answer.Understood = signalbox.PhaseCompleted,

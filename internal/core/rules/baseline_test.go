@@ -16,8 +16,7 @@ func (b *box) checkBaseAt(commit, cause string, failing ...string) Decision {
 
 func (b *box) checkAt(a Answer, commit, base, cause string, failing ...string) Decision {
 	b.t.Helper()
-	c := ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: commit, Base: base,
-		Body: signalbox.Hash{6}}
+	c := by(a, ReportChecks{Commit: commit, Base: base, Body: signalbox.Hash{6}})
 	for _, name := range []string{"lint", "test"} {
 		row := CheckRow{Check: name, Environment: "local", Passed: true}
 		for _, bad := range failing {
@@ -27,19 +26,13 @@ func (b *box) checkAt(a Answer, commit, base, cause string, failing ...string) D
 		}
 		c.Rows = append(c.Rows, row)
 	}
-	d := b.try(c)
-	if d.Err != nil {
-		b.t.Fatalf("%v", d.Err)
-	}
-	return d
+	return b.decide(c)
 }
 
 // redBase is a box with a plan whose baseline, on the commit base1, has found that a check fails.
 func redBase(t failer, cause string) *box {
 	t.Helper()
-	b := newBox(t)
-	b.do(Configure{policy(), "op"})
-	b.do(plan(1, todo("t1"), todo("t2"), unspecified("t3")))
+	b := planned(t, policy(), todo("t1"), todo("t2"), unspecified("t3"))
 	b.checkBaseAt(sha("base1"), cause, "test")
 	return b
 }
@@ -49,9 +42,7 @@ const missing = "the program pytest was not found"
 // Nothing is developed on a base whose checks fail: a remediation repairs it first, and the checks
 // run on it again.
 func TestRedBaseIsRepairedFirst(t *testing.T) {
-	b := newBox(t)
-	b.do(Configure{policy(), "op"})
-	b.do(plan(1, todo("t1"), todo("t2"), unspecified("t3")))
+	b := planned(t, policy(), todo("t1"), todo("t2"), unspecified("t3"))
 	d := b.checkBaseAt(sha("base1"), "", "test")
 	wantTypes(t, d, "ChecksRan B-1", "TaskPlanned R-1", "RemediationNeeded B-1", "PhaseChanged B-1",
 		"LeaseReleased B-1")
@@ -124,7 +115,7 @@ func TestRedBaseAsks(t *testing.T) {
 	})
 	t.Run("retry", func(t *testing.T) {
 		b := redBase(t, missing)
-		b.do(Order{What: OrderRetry, Actor: "op"})
+		b.do(orderOf(OrderRetry, ""))
 		b.checkBaseAt(sha("base1"), "")
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	})
@@ -133,14 +124,12 @@ func TestRedBaseAsks(t *testing.T) {
 // A base whose checks fail is neither hidden nor worked around by hand.
 func TestRedBaseIsNotBypassed(t *testing.T) {
 	b := redBase(t, missing)
-	wantRefusedAs(t, b.try(Order{What: OrderCancel, Work: "B-1", Actor: "op"}),
-		signalbox.CodeFailed)
+	b.refuses(orderOf(OrderCancel, "B-1"), signalbox.CodeFailed)
 	claim := Claim{Work: "t1", Role: signalbox.RoleDeveloper, Session: "hand", Actor: "ann",
 		Lease: "L"}
-	wantRefusedAs(t, b.try(claim), signalbox.CodeFailed)
+	b.refuses(claim, signalbox.CodeFailed)
 	b.answer("B-1", AskedBaseline, "again")
-	wantRefusedAs(t, b.try(Order{What: OrderCancel, Work: "B-1", Actor: "op"}),
-		signalbox.CodeFailed)
+	b.refuses(orderOf(OrderCancel, "B-1"), signalbox.CodeFailed)
 	b.checkBaseAt(sha("base1"), "")
 	b.do(claim)
 }
@@ -149,7 +138,7 @@ func TestRedBaseIsNotBypassed(t *testing.T) {
 // decides.
 func TestRedBaseAfterARemediation(t *testing.T) {
 	for name, end := range map[string]func(*box){
-		"cancelled": func(b *box) { b.do(Order{What: OrderCancel, Work: "R-1", Actor: "op"}) },
+		"cancelled": func(b *box) { b.do(orderOf(OrderCancel, "R-1")) },
 		"declared healthy": func(b *box) {
 			for range DefaultLimits().Remediations {
 				b.say(b.remedied("test"), "health_healthy")
@@ -159,7 +148,7 @@ func TestRedBaseAfterARemediation(t *testing.T) {
 		"merged": func(b *box) {
 			b.say(b.remedied(), "health_healthy")
 			m := b.dispatch(signalbox.RoleMerger)
-			b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Unchanged: true})
+			b.do(by(m, ReportMerge{Unchanged: true}))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +172,7 @@ func TestAcceptedBase(t *testing.T) {
 		return b
 	}
 	deliverOne := func(b *box, task, base string, failing ...string) {
-		b.say(b.wantDispatch(signalbox.RoleDeveloper, task), "ready_for_review")
+		b.ready(task)
 		b.checkAt(b.wantDispatch(signalbox.RoleCI, task), sha(task+"-commit"), base, "", failing...)
 	}
 	t.Run("does not stop tasks", func(t *testing.T) {
@@ -225,7 +214,7 @@ func TestAcceptedBase(t *testing.T) {
 	t.Run("more failures on the same commit", func(t *testing.T) {
 		b := accepted(t)
 		b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
-		b.do(Order{What: OrderCancel, Work: "R-1", Actor: "op"})
+		b.do(orderOf(OrderCancel, "R-1"))
 		b.checkBaseAt(sha("base1"), missing, "lint", "test")
 		wantBody(t, b.answer("B-2", AskedBaseline, "accept"),
 			BaselineAccepted{sha("base1"), []string{"lint|local", "test|local"}})
@@ -241,9 +230,7 @@ func TestAcceptedBase(t *testing.T) {
 // The base turns red while tasks are at work: they can finish their turn, and nothing else starts.
 // When somebody repairs it, the remediation is not needed any more.
 func TestBaseTurnsRed(t *testing.T) {
-	b := newBox(t)
-	b.do(Configure{policy(), "op"})
-	b.do(plan(1, todo("t1"), todo("t2")))
+	b := planned(t, policy(), todo("t1"), todo("t2"))
 	b.checkBaseAt(sha("base1"), "")
 	dev := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.do(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Actor: "crew"})
@@ -300,9 +287,7 @@ func TestBaseTurnsRed(t *testing.T) {
 // Boxes of earlier versions have baselines that are completed although checks failed. The next run
 // checks the base again.
 func TestRedBaseOfEarlierRules(t *testing.T) {
-	b := newBox(t)
-	b.do(Configure{policy(), "op"})
-	b.do(plan(1, todo("t1")))
+	b := planned(t, policy(), todo("t1"))
 	ci := b.dispatch(signalbox.RoleCI)
 	rows := []CheckRow{{Check: "test", Environment: "local", Exit: 1}}
 	for _, body := range []body{ChecksRan{Epoch: ci.Lease.Epoch, Commit: sha("base1"), Rows: rows,
@@ -326,9 +311,7 @@ func TestRedBaseOfEarlierRules(t *testing.T) {
 func TestRedBaseWithoutRemediation(t *testing.T) {
 	p := policy()
 	p.Roles = []RoleSlots{{signalbox.RoleDeveloper, 1}}
-	b := newBox(t)
-	b.do(Configure{p, "op"})
-	b.do(plan(1, todo("t1")))
+	b := planned(t, p, todo("t1"))
 	b.checkBaseAt(sha("base1"), "", "test")
 	b.question("B-1", AskedBaseline)
 }

@@ -49,61 +49,50 @@ func (t *Task) isBudgetSpent(p *Policy) bool {
 
 const howToContinue = "Continue with the same amount again? You can also raise the setting and run the plan again."
 
-// askTaskBudget asks the human if a task has spent its budget, and reports whether it has.
-func (d *decider) askTaskBudget(w *Work, spent Spent, p *Policy, session, actor string) bool {
-	if p == nil {
+// askIfSpent asks the human if a budget is spent, and reports whether it is. q is what is known of
+// the question.
+func (d *decider) askIfSpent(b Budget, spent Spent, who, setting, work, session, actor string,
+	q QuestionAsked) bool {
+	used := b.exhausted(spent)
+	if used == "" {
 		return false
 	}
-	budget, setting := w.Task.budget(p)
-	used := budget.exhausted(spent.minus(w.Task.Granted))
-	if used != "" {
-		d.ask(w.ID, session, actor, AskedBudget, signalbox.Hash{},
-			"%s has spent its budget: %s (%s). "+howToContinue, w.ID, used, setting)
-	}
-	return used != ""
+	q.Kind, q.Text = AskedBudget, fmt.Sprintf("%s has spent its budget: %s (%s). "+howToContinue,
+		who, used, setting)
+	d.askQuestion(work, session, actor, q)
+	return true
 }
 
-// askTurnBudget asks the human if a turn has spent its budget, and reports whether it has.
-func (d *decider) askTurnBudget(h report, spent Spent, p *Policy) bool {
-	used := p.Turn.exhausted(spent)
-	if used != "" {
-		text := fmt.Sprintf(
-			"a turn of the %s on %s has spent its budget: %s (budget.turn in signalbox.yaml). "+
-				howToContinue, h.role, h.w.ID, used)
-		d.askQuestion(h.w.ID, h.session, h.actor, QuestionAsked{Kind: AskedBudget, Text: text,
-			Cap: CapTurn, Spent: spent})
-	}
-	return used != ""
+// askTaskBudget asks the human if a task has spent its budget with what a turn has used more, and
+// reports whether it has.
+func (d *decider) askTaskBudget(w *Work, more Spent, session, actor string) bool {
+	budget, setting := w.Task.budget(d.s.run.Policy)
+	return d.askIfSpent(budget, w.Task.Spent.Plus(more).minus(w.Task.Granted), w.ID, setting, w.ID,
+		session, actor, QuestionAsked{})
 }
 
-// askRoleBudget asks the human if a role has spent its budget, and reports whether it has.
-func (d *decider) askRoleBudget(role signalbox.Role, spent Spent, p *Policy, session,
-	actor string) bool {
-	if p == nil {
+// askTurnBudget is askTaskBudget for a turn.
+func (h report) askTurnBudget(spent Spent) bool {
+	return h.askIfSpent(h.s.run.Policy.Turn, spent, fmt.Sprintf("a turn of the %s on %s", h.role,
+		h.w.ID), "budget.turn in signalbox.yaml", h.w.ID, h.session, h.actor,
+		QuestionAsked{Cap: CapTurn, Spent: spent})
+}
+
+// askRoleBudget is askTaskBudget for a role.
+func (d *decider) askRoleBudget(role signalbox.Role, more Spent, session, actor string) bool {
+	r := d.s.roleSpent(role)
+	return d.askIfSpent(d.s.run.Policy.budget(role), r.Spent.Plus(more).minus(r.Granted),
+		"the role "+string(role), fmt.Sprintf("roles.%s.budget in signalbox.yaml", role), "",
+		session, actor, QuestionAsked{Cap: CapRole, Role: role})
+}
+
+// askRunBudget is askTaskBudget for the run.
+func (d *decider) askRunBudget(more Spent, session, actor string) bool {
+	if d.s.run.Policy == nil {
 		return false
 	}
-	used := p.budget(role).exhausted(spent.minus(d.s.roleSpent(role).Granted))
-	if used != "" {
-		text := fmt.Sprintf(
-			"the role %s has spent its budget: %s (roles.%s.budget in signalbox.yaml). "+
-				howToContinue, role, used, role)
-		d.askQuestion("", session, actor, QuestionAsked{Kind: AskedBudget, Text: text, Cap: CapRole,
-			Role: role})
-	}
-	return used != ""
-}
-
-// askRunBudget asks the human if the run has spent its budget, and reports whether it has.
-func (d *decider) askRunBudget(spent Spent, p *Policy, session, actor string) bool {
-	if p == nil {
-		return false
-	}
-	used := p.Run.exhausted(spent.minus(d.s.run.Granted))
-	if used != "" {
-		d.ask("", session, actor, AskedBudget, signalbox.Hash{},
-			"the run has spent its budget: %s (budget.run in signalbox.yaml). "+howToContinue, used)
-	}
-	return used != ""
+	return d.askIfSpent(d.s.run.Policy.Run, d.s.run.Spent.Plus(more).minus(d.s.run.Granted),
+		"the run", "budget.run in signalbox.yaml", "", session, actor, QuestionAsked{})
 }
 
 // raiseBudgets answers the open questions about budgets that are no longer spent under a new

@@ -68,39 +68,39 @@ func (c Exit) checkRef(w *Work) error {
 }
 
 // judgeByHand records the results of the checks of work opened by hand, and moves it.
-func (c ReportChecks) judgeByHand(d *decider, h report) error {
+func (c ReportChecks) judgeByHand(h report) error {
 	if len(c.Rows) == 0 && c.Problem == "" {
 		return refusef(signalbox.CodeUsage, "configure checks in signalbox.yaml",
 			"no checks ran on work '%s'", h.w.ID)
 	}
 	ran := ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows, Protected: c.Protected, Base: c.Base,
 		Ref: c.Ref, OnBase: c.OnBase, Problem: sanitize(c.Problem, 1000)}
-	d.answer.Seq = d.recordFor(h, ran)
+	h.answer.Seq = h.note(ran)
 	if ran.passed() {
-		d.move(h, signalbox.PhaseReadyForReview)
+		h.move(signalbox.PhaseReadyForReview)
 	} else {
 		summary := ran.Problem
 		if summary == "" {
 			summary = c.summary(failing(c.Rows))
 		}
-		d.recordFor(h, ReworkOrdered{Cause: ReworkChecks, Count: h.w.checkFailures() + 1,
+		h.note(ReworkOrdered{Cause: ReworkChecks, Count: h.w.checkFailures() + 1,
 			Summary: sanitize(summary, maxText), Body: c.Body})
-		d.move(h, signalbox.PhaseImplementation)
+		h.move(signalbox.PhaseImplementation)
 	}
-	d.release(h, "checks")
+	h.release("checks")
 	return nil
 }
 
 // byHand blocks work opened by hand whose checks could not run, so that it is not dispatched again
 // and again.
-func (c ReportFailure) byHand(d *decider, h report) error {
+func (c ReportFailure) byHand(h report) error {
 	if h.role != signalbox.RoleCI {
 		return notPlanned(h.w)
 	}
-	d.answer.Seq = d.recordFor(h, AgentFailed{h.epoch, string(c.Cause), h.role, 1,
+	h.answer.Seq = h.note(AgentFailed{h.epoch, string(c.Cause), h.role, 1,
 		sanitize(c.Detail, 1000)})
-	d.move(h, signalbox.PhaseBlocked)
-	d.release(h, string(c.Cause))
+	h.move(signalbox.PhaseBlocked)
+	h.release(string(c.Cause))
 	return nil
 }
 

@@ -4,56 +4,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
 )
-
-// checksByHand is a scenario of scenarios_test.go.
-func checksByHand(b *box) {
-	b.do(OpenWork{Work: "task-1", Title: "Parse dates", Ref: "topic", Actor: "op"})
-	b.open("task-2", signalbox.PhaseCIPending)
-	implement := func(session, ref string) {
-		b.claim("task-1", session)
-		b.pass(time.Minute)
-		b.do(Exit{Session: session, Signal: exit(signalbox.PhaseImplementation,
-			signalbox.ExitCompleted), Blob: signalbox.Hash{1}, Ref: ref})
-	}
-	implement("S-1", "")
-	one, two := b.checkByHand("task-1"), b.checkByHand("task-2")
-	b.do(Renew{Work: "task-1", Session: one.Session, Epoch: one.Lease.Epoch, TTL: time.Hour})
-	b.pass(time.Minute)
-	report := reportOf(one, row("test", false), row("lint", true))
-	report.Commit, report.Base, report.Ref, report.Body = sha("c1"), sha("b1"), "topic",
-		signalbox.Hash{3}
-	b.do(report)
-	report = reportOf(two, row("test", true))
-	report.Commit, report.Base, report.OnBase = sha("b1"), sha("b1"), true
-	b.do(report)
-	implement("S-2", "topic-2")
-	gone := reportOf(b.checkByHand("task-1"))
-	gone.Base, gone.Ref, gone.Problem = sha("b1"), "topic-2",
-		"there is no branch, tag or commit 'topic-2'"
-	b.do(gone)
-	implement("S-3", "topic")
-	edits := reportOf(b.checkByHand("task-1"), row("test", true))
-	edits.Commit, edits.Base, edits.Ref, edits.Protected = sha("c2"), sha("b1"), "topic",
-		[]string{"ci.yaml"}
-	b.do(edits)
-	implement("S-4", "")
-	full := b.checkByHand("task-1")
-	b.do(ReportFailure{Session: full.Session, Epoch: full.Lease.Epoch, Cause: FailWorkspace,
-		Detail: "no space left on device"})
-	b.do(Unblock{Work: "task-1", Note: "there is room now", Actor: "op"})
-	lost := b.checkByHand("task-1")
-	b.pass(signalbox.DefaultLeaseTTL)
-	b.try(reportOf(lost, row("test", true)))
-	last := reportOf(b.checkByHand("task-1"), row("test", true))
-	last.Commit, last.Base, last.Ref = sha("c3"), sha("b1"), "topic"
-	b.do(last)
-}
 
 // byHand is a dispatch to role ci that includes work opened by hand.
 func (b *box) byHand(atOnce int) Dispatch {
@@ -78,12 +33,11 @@ func (b *box) wantNothingByHand(atOnce int) {
 	if b.s.CanDispatch([]signalbox.Role{signalbox.RoleCI}, atOnce, b.now) {
 		b.t.Fatalf("something can be checked")
 	}
-	wantRefusedAs(b.t, b.try(b.byHand(atOnce)), signalbox.CodeNotFound)
+	b.refuses(b.byHand(atOnce), signalbox.CodeNotFound)
 }
 
 func reportOf(a Answer, rows ...CheckRow) ReportChecks {
-	return ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("c1"),
-		Base: sha("b1"), Rows: rows}
+	return by(a, ReportChecks{Commit: sha("c1"), Base: sha("b1"), Rows: rows})
 }
 
 func row(check string, passed bool) CheckRow {
@@ -178,20 +132,20 @@ func TestChecksByHandAreFenced(t *testing.T) {
 	b.do(Expire{})
 	b.checkByHand("w")
 	for _, c := range []Command{reportOf(first, row("test", true)),
-		ReportFailure{Session: first.Session, Epoch: first.Lease.Epoch, Cause: FailWorkspace}} {
+		by(first, ReportFailure{Cause: FailWorkspace})} {
 		if r := refusedBy(b.try(c).Err); r == nil || r.Reason != signalbox.ReasonStaleLease {
 			t.Errorf("%#v: %+v", c, r)
 		}
 	}
 	b.wantPhase("w", signalbox.PhaseCIPending)
 	epoch := b.claim("other", "dev")
-	wantRefusedAs(t, b.try(ReportChecks{Session: "dev", Epoch: epoch,
-		Rows: []CheckRow{row("test", true)}}), signalbox.CodeFailed)
+	b.refuses(ReportChecks{Session: "dev", Epoch: epoch,
+		Rows: []CheckRow{row("test", true)}}, signalbox.CodeFailed)
 	for _, c := range []Command{ReportFailure{Session: "dev", Epoch: epoch, Cause: FailCrash},
 		StartAgent{Session: "dev", Epoch: epoch},
 		EndTurn{Session: "dev", Epoch: epoch}, ReportMerge{Session: "dev", Epoch: epoch},
 		ReportBranch{Session: "dev", Epoch: epoch}} {
-		wantRefusedAs(t, b.try(c), signalbox.CodeUsage)
+		b.refuses(c, signalbox.CodeUsage)
 	}
 	b.wantPhase("other", signalbox.PhaseImplementation)
 }
@@ -202,8 +156,7 @@ func TestChecksByHandCannotRun(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseCIPending)
 	a := b.checkByHand("w")
-	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailWorkspace,
-		Detail: "the disk is full"})
+	d := b.try(by(a, ReportFailure{Cause: FailWorkspace, Detail: "the disk is full"}))
 	wantTypes(t, d, "AgentFailed w", "PhaseChanged w", "LeaseReleased w")
 	if w := b.wantPhase("w", signalbox.PhaseBlocked); w.BlockedFrom != signalbox.PhaseCIPending ||
 		w.Notes != "the disk is full" {
@@ -224,13 +177,13 @@ func TestChecksByHandAtOnce(t *testing.T) {
 		b.open(fmt.Sprintf("w%d", i+1), signalbox.PhaseCIPending)
 	}
 	b.claim("w1", "by-hand")
-	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
+	b.ready("")
 	if a := b.do(b.byHand(2)); a.Work != "t1" {
 		t.Fatalf("dispatched %s before planned work", a.Work)
 	}
 	two := b.checkByHand("w2")
 	b.wantNothingByHand(2)
-	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
+	b.ready("")
 	b.wantNothingByHand(2) // t2 waits too
 	if d := Decide(b.s, b.now, b.dispatchOf(signalbox.RoleDeveloper)); d.Err == nil {
 		t.Error("something else can start")
@@ -244,12 +197,12 @@ func TestChecksByHandAtOnce(t *testing.T) {
 func TestChecksByHandDelayARun(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.open("w", signalbox.PhaseCIPending)
-	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
+	b.ready("")
 	a := b.dispatch(signalbox.RoleCI)
-	b.do(Release{Work: "t1", Session: a.Session, Epoch: a.Lease.Epoch})
-	b.do(Order{What: OrderPause, Work: "t1", Actor: "op"})
+	b.do(by(a, Release{Work: "t1"}))
+	b.do(orderOf(OrderPause, "t1"))
 	w := b.checkByHand("w")
-	b.do(Order{What: OrderResume, Work: "t1", Actor: "op"})
+	b.do(orderOf(OrderResume, "t1"))
 	b.wantNothing(signalbox.RoleCI)
 	b.wantStanding(StandingWorking)
 	b.do(reportOf(w, row("test", true)))
@@ -260,10 +213,10 @@ func TestChecksByHandDelayARun(t *testing.T) {
 func TestChecksByHandAndOrders(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.open("w", signalbox.PhaseCIPending)
-	b.do(Order{What: OrderPause, Actor: "op"})
+	b.do(orderOf(OrderPause, ""))
 	b.wantNothingByHand(1)
-	b.do(Order{What: OrderResume, Actor: "op"})
-	b.do(Order{What: OrderCancel, Actor: "op"})
+	b.do(orderOf(OrderResume, ""))
+	b.do(orderOf(OrderCancel, ""))
 	if st := b.s.Status(b.now); st.Standing != StandingStuck {
 		t.Errorf("standing %s", st.Standing)
 	}
@@ -312,15 +265,15 @@ func TestRefOfExit(t *testing.T) {
 		b.do(r)
 	}
 	b.claim("w", "critic")
-	wantRefusedAs(t, b.try(Exit{Session: "critic", Signal: exit(signalbox.PhaseReadyForReview,
-		signalbox.ExitCompleted), Ref: "three"}), signalbox.CodeUsage)
+	b.refuses(Exit{Session: "critic", Signal: exit(signalbox.PhaseReadyForReview,
+		signalbox.ExitCompleted), Ref: "three"}, signalbox.CodeUsage)
 	if w := b.wantPhase("w", signalbox.PhaseReadyForReview); w.Ref != "two" {
 		t.Errorf("ref %q", w.Ref)
 	}
 	p := deliver(t, policy(), todo("t1"))
 	a := p.dispatch(signalbox.RoleDeveloper)
-	wantRefusedAs(t, p.try(Exit{Session: a.Session, Signal: exit(signalbox.PhaseImplementation,
-		signalbox.ExitCompleted), Ref: "x"}), signalbox.CodeUsage)
+	p.refuses(Exit{Session: a.Session, Signal: exit(signalbox.PhaseImplementation,
+		signalbox.ExitCompleted), Ref: "x"}, signalbox.CodeUsage)
 }
 
 // TestImpossibleChecksByHand: a log with such an event was not written by these rules.

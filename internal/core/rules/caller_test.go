@@ -21,23 +21,6 @@ func clientClaim(work string, role signalbox.Role, session, identity, secret str
 		Secret: HashSecret(secret), Caller: asClient(identity, "")}
 }
 
-func leasesWithSecrets(b *box) {
-	b.open("task-1", signalbox.PhaseImplementation)
-	epoch := b.do(clientClaim("task-1", "developer", "S-1", "ann", "one")).Lease.Epoch
-	b.pass(time.Minute)
-	b.try(Renew{Work: "task-1", Session: "S-1", Epoch: epoch, TTL: time.Hour,
-		Caller: asClient("eve", "")})
-	b.do(Renew{Work: "task-1", Session: "S-1", Epoch: epoch, TTL: time.Hour,
-		Caller: asClient("ann", "one")})
-	b.do(Exit{Session: "S-1", Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted),
-		Caller: asClient("ann", "one")})
-	b.do(Claim{Work: "task-1", Role: "ci", Session: "S-2", Actor: "op", Lease: "L-S-2",
-		Secret: HashSecret("two")})
-	b.do(Exit{Session: "S-2", Signal: exit(signalbox.PhaseCIPending, signalbox.ExitCompleted)})
-	b.try(clientClaim("task-1", "critic", "S-3", "ann", "three"))
-	b.do(clientClaim("task-1", "critic", "S-3", "bob", "three"))
-}
-
 // held returns a box in which the client ann develops "held" as session S under epoch 3, with the
 // secret "right".
 func held(t failer) *box {

@@ -49,44 +49,44 @@ func (c ReportChecks) decide(d *decider) error {
 		c.Rows[i].Cause = sanitize(c.Rows[i].Cause, 500)
 	}
 	if h.w.Task == nil {
-		return c.judgeByHand(d, h)
+		return c.judgeByHand(h)
 	}
-	d.answer.Seq = d.recordFor(h, ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows,
+	d.answer.Seq = h.note(ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows,
 		Differs: c.Differs, Protected: c.Protected, Base: c.Base, Unchanged: c.Unchanged,
 		Large: c.Large, Steering: c.Steering})
 	switch h.w.Task.Kind {
 	case KindBaseline:
-		c.judgeBase(d, h)
+		c.judgeBase(h)
 	case KindRemediation: // the health auditor reviews it whether the checks passed or not
-		d.move(h, signalbox.PhaseReview)
+		h.move(signalbox.PhaseReview)
 	default:
-		c.judge(d, h)
+		c.judge(h)
 	}
-	d.release(h, "checks")
+	h.release("checks")
 	return nil
 }
 
 // judge sends a task back for rework if it changes nothing, if it adds large files, or if checks
 // fail that pass on the base, and requests a remediation if all failing checks fail on the base
 // too. Failures that the human accepted do not count.
-func (c ReportChecks) judge(d *decider, h report) {
-	failing := d.s.unaccepted(failing(c.Rows))
+func (c ReportChecks) judge(h report) {
+	failing := h.s.unaccepted(failing(c.Rows))
 	newlyFailing := slices.DeleteFunc(slices.Clone(failing),
-		func(name string) bool { return slices.Contains(d.s.run.Failing, name) })
+		func(name string) bool { return slices.Contains(h.s.run.Failing, name) })
 	switch {
 	case c.Unchanged:
-		d.unchanged(h)
+		h.unchanged()
 	case len(c.Large) > 0 && !h.w.Task.KeepLarge:
-		c.tooLarge(d, h, newlyFailing)
+		c.tooLarge(h, newlyFailing)
 	case len(newlyFailing) > 0 || len(c.Protected) > 0:
-		d.rework(h, ReworkChecks, h.w.Task.Counts.Checks+1, d.s.run.Policy.Limits.Checks,
+		h.rework(ReworkChecks, h.w.Task.Counts.Checks+1, h.s.run.Policy.Limits.Checks,
 			AskedChecks, c.summary(newlyFailing), c.Body)
 	case len(failing) > 0:
 		h.Body = c.Body
-		d.requestRemediation(h, "these checks fail on the base too: "+
+		h.requestRemediation("these checks fail on the base too: " +
 			strings.Join(ChecksInWords(failing), ", "))
 	default:
-		d.move(h, signalbox.PhaseReadyForReview)
+		h.move(signalbox.PhaseReadyForReview)
 	}
 }
 
@@ -109,7 +109,7 @@ const maxLarge = 2
 
 // tooLarge sends back a task that adds large files. If it comes again, the human is asked: when the
 // files may stay, the same commit is checked again.
-func (c ReportChecks) tooLarge(d *decider, h report, failing []string) {
+func (c ReportChecks) tooLarge(h report, failing []string) {
 	count := h.w.Task.Counts.Large + 1
 	summary := "these files are larger than allowed: " + joinSome(c.Large) +
 		". Delete them, and add them to .gitignore if a program creates them. " +
@@ -117,13 +117,13 @@ func (c ReportChecks) tooLarge(d *decider, h report, failing []string) {
 	if len(failing) > 0 || len(c.Protected) > 0 {
 		summary += ". Also " + c.summary(failing)
 	}
-	d.recordFor(h, ReworkOrdered{Cause: ReworkFileSize, Count: count,
+	h.note(ReworkOrdered{Cause: ReworkFileSize, Count: count,
 		Summary: sanitize(summary, maxText), Body: c.Body})
 	if count < maxLarge {
-		d.move(h, signalbox.PhaseImplementation)
+		h.move(signalbox.PhaseImplementation)
 		return
 	}
-	d.block(h, AskedFileSize, signalbox.Hash{},
+	h.block(AskedFileSize, signalbox.Hash{},
 		"%s adds files that are larger than allowed, again: %s. Answer \"keep\" to allow them; any other answer is guidance for another attempt",
 		h.w.ID, joinSome(c.Large))
 }
@@ -179,24 +179,24 @@ func (c ReportMerge) decide(d *decider) error {
 	}
 	switch {
 	case c.Refusal != "" && h.w.Task.Kind == KindRemediation:
-		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true,
+		h.failRemediation(HealthAudited{Healthy: true, Contradiction: true,
 			Reason: "it could not be merged: " + sanitize(c.Refusal, 1000)})
 		return nil
 	case c.Refusal != "":
-		d.rework(h, ReworkMerge, h.w.Task.Counts.Merges+1, d.s.run.Policy.Limits.Merges, AskedMerge,
+		h.rework(ReworkMerge, h.w.Task.Counts.Merges+1, d.s.run.Policy.Limits.Merges, AskedMerge,
 			c.Refusal, c.Body)
 	case c.Unchanged && h.w.Task.Kind == KindTask:
-		d.unchanged(h)
+		h.unchanged()
 	default: // a remediation may have repaired something outside the repository
 		tip := ""
 		if c.Commit != "" {
 			tip = h.w.Task.Commit
 		}
-		d.answer.Seq = d.recordFor(h, Merged{c.Epoch, c.Commit, c.Before, d.s.unblockedBy(h.w.ID),
+		d.answer.Seq = h.note(Merged{c.Epoch, c.Commit, c.Before, d.s.unblockedBy(h.w.ID),
 			c.Rows, tip})
-		d.move(h, signalbox.PhaseCompleted)
+		h.move(signalbox.PhaseCompleted)
 	}
-	d.release(h, "merge")
+	h.release("merge")
 	if c.Refusal == "" && h.w.Task.Kind == KindRemediation {
 		d.endRemediation(h.w, h.actor)
 	}

@@ -143,9 +143,7 @@ func TestClaimRefusals(t *testing.T) {
 			refused{Code: signalbox.CodeNotFound, Msg: "there is nothing to claim for critic"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBox(t)
-			b.open("w", signalbox.PhaseImplementation)
-			b.claim("w", "S")
+			b, _ := heldBox(t, signalbox.PhaseImplementation)
 			c := valid
 			tt.change(&c)
 			wantRefused(t, b.try(c), tt.want)
@@ -154,47 +152,15 @@ func TestClaimRefusals(t *testing.T) {
 }
 
 func TestClaimOfHeldWorkTellsWhoHoldsIt(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseImplementation)
 	d := b.try(b.claimOf("w", "S2"))
 	wantAnswer(t, Answer{At: t0, Work: "w", Phase: signalbox.PhaseImplementation,
 		Lease: b.work("w").Lease}, d.Answer)
 }
 
-func TestClaimTTL(t *testing.T) {
-	for ttl, want := range map[time.Duration]time.Duration{
-		0: 15 * time.Minute, time.Second: time.Second, 24 * time.Hour: 24 * time.Hour,
-		90 * time.Second: 90 * time.Second,
-	} {
-		b := newBox(t)
-		b.open("w", signalbox.PhaseImplementation)
-		c := b.claimOf("w", "S")
-		c.TTL = ttl
-		if got := b.do(c).Lease.Expires.Sub(t0); got != want {
-			t.Errorf("TTL %s: the lease lives for %s, want %s", ttl, got, want)
-		}
-	}
-}
-
-func TestClaimAgainIsAnsweredWithTheSameLease(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	first := b.do(b.claimOf("w", "S"))
-	b.now = b.now.Add(time.Minute)
-	again := b.claimOf("w", "S")
-	again.Lease, again.TTL = "another", time.Hour
-	d := b.try(again)
-	wantEvents(t, d)
-	first.At, first.Repeated = b.s.Time().Add(time.Minute), true
-	wantAnswer(t, first, d.Answer)
-}
-
 // A lease is over at the very instant it expires, not before.
 func TestClaimAtExpiry(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	expires := b.work("w").Lease.Expires
 
 	b.now = expires.Add(-1)
@@ -223,29 +189,6 @@ func TestClaimAtExpiry(t *testing.T) {
 	if diff := cmp.Diff(want, b.work("w").Tenures()); diff != "" {
 		t.Errorf("tenures (-want +got):\n%s", diff)
 	}
-}
-
-// The session that let its own lease expire gets a new one.
-func TestClaimAgainAfterExpiry(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
-	b.now = b.now.Add(time.Hour)
-	if again := b.do(b.claimOf("w", "S")); again.Repeated || again.Lease.Epoch <= epoch {
-		t.Errorf("answered with %+v", again)
-	}
-}
-
-func TestRefusedClaimRecordsExpiry(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
-	b.now = b.now.Add(time.Hour)
-	wantRefused(t, b.try(Claim{Work: "w", Role: signalbox.RoleCritic, Session: "C", Actor: "A",
-		Lease: "L"}),
-		refused{Code: signalbox.CodeFailed,
-			Msg: "work 'w' is in IMPLEMENTATION, which critic cannot claim"},
-		fmt.Sprintf(`LeaseExpired {"epoch":%d}`, epoch))
 }
 
 // What is nearest to its end comes first, and of that what was opened first; expired work comes as
@@ -287,22 +230,6 @@ func TestClaimNext(t *testing.T) {
 	}
 	if got := b.do(next("C7")).Work; got != "review-2" {
 		t.Errorf("then the next is %s", got)
-	}
-}
-
-// Free work that was opened earlier comes before expired work of the same phase, and the other way
-// round.
-func TestClaimNextAmongFreeAndExpired(t *testing.T) {
-	for _, held := range []string{"w1", "w2"} {
-		b := newBox(t)
-		b.open("w1", signalbox.PhaseImplementation)
-		b.open("w2", signalbox.PhaseImplementation)
-		b.claim(held, "S")
-		b.now = b.now.Add(time.Hour)
-		if got := b.do(Claim{Role: signalbox.RoleDeveloper, Session: "S2", Actor: "A",
-			Lease: "L"}).Work; got != "w1" {
-			t.Errorf("%s had expired: the next is %s, want w1", held, got)
-		}
 	}
 }
 

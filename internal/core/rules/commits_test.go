@@ -49,10 +49,10 @@ func TestStoreCommits(t *testing.T) {
 		t.Errorf("again: %+v", got)
 	}
 	// it is of another task
-	wantRefusedAs(t, b.try(storing("t2", "y", "w")), signalbox.CodeConflict)
-	wantRefusedAs(t, b.try(storing("", "y", "w")), signalbox.CodeConflict)
-	wantRefusedAs(t, b.try(storing("t9", "y")), signalbox.CodeNotFound)
-	wantRefusedAs(t, b.try(StoreCommits{Actor: "crew"}), signalbox.CodeUsage)
+	b.refuses(storing("t2", "y", "w"), signalbox.CodeConflict)
+	b.refuses(storing("", "y", "w"), signalbox.CodeConflict)
+	b.refuses(storing("t9", "y"), signalbox.CodeNotFound)
+	b.refuses(StoreCommits{Actor: "crew"}, signalbox.CodeUsage)
 
 	both := storing("", "c")
 	both.Replaces = []string{sha("a"), sha("b")}
@@ -60,18 +60,17 @@ func TestStoreCommits(t *testing.T) {
 	wantStored("", "c")
 	wantStored("t1", "w", "x")
 	both.Commit = sha("d") // another machine had the same idea
-	wantRefusedAs(t, b.try(both), signalbox.CodeConflict)
-	wantRefusedAs(t, b.try(storing("t2", "y", "b")), signalbox.CodeConflict)
+	b.refuses(both, signalbox.CodeConflict)
+	b.refuses(storing("t2", "y", "b"), signalbox.CodeConflict)
 
 	b.toMerge("t1", sha("x"))
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
 	b.do(storing("", "m", "c"))
 	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("m"), sha("base1")})
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("m"),
-		Before: sha("base1"), Moves: true})
+	b.do(by(m, ReportMerge{Commit: sha("m"), Before: sha("base1"), Moves: true}))
 	wantStored("", "c", "m")
 	wantStored("t1")
-	wantRefusedAs(t, b.try(storing("t1", "z")), signalbox.CodeConflict)
+	b.refuses(storing("t1", "z"), signalbox.CodeConflict)
 }
 
 // Work that was delivered on a branch is nowhere else.
@@ -92,9 +91,8 @@ func TestMergeMovesOnlyItsBase(t *testing.T) {
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
 	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("m"), sha("base1")})
 	b.do(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Actor: "crew"})
-	report := ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("m"),
-		Before: sha("base1"), Moves: true}
-	wantRefusedAs(t, b.try(report), signalbox.CodeConflict)
+	report := by(m, ReportMerge{Commit: sha("m"), Before: sha("base1"), Moves: true})
+	b.refuses(report, signalbox.CodeConflict)
 	b.wantPhase("t1", signalbox.PhaseReadyForMerge)
 	report.Moves = false // git has moved it before, and the observation was of something later
 	b.do(report)
@@ -132,13 +130,12 @@ func TestCommandsNameCommitsInFull(t *testing.T) {
 			b *box
 			c Command
 		}{
-			"stored":   {b, store(func(s *StoreCommits) { s.Commit = id })},
-			"needed":   {b, store(func(s *StoreCommits) { s.Needs = []string{id} })},
-			"replaced": {b, store(func(s *StoreCommits) { s.Replaces = []string{id} })},
-			"base":     {b, ObserveBase{Known: sha("base1"), Commit: id, Actor: "crew"}},
-			"prepared": {b, PrepareMerge{m.Session, m.Lease.Epoch, id, sha("base1")}},
-			"merged": {b, ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch,
-				Commit: id, Unchanged: true}},
+			"stored":          {b, store(func(s *StoreCommits) { s.Commit = id })},
+			"needed":          {b, store(func(s *StoreCommits) { s.Needs = []string{id} })},
+			"replaced":        {b, store(func(s *StoreCommits) { s.Replaces = []string{id} })},
+			"base":            {b, ObserveBase{Known: sha("base1"), Commit: id, Actor: "crew"}},
+			"prepared":        {b, PrepareMerge{m.Session, m.Lease.Epoch, id, sha("base1")}},
+			"merged":          {b, by(m, ReportMerge{Commit: id, Unchanged: true})},
 			"expected branch": {b, ReportBranch{m.Session, m.Lease.Epoch, id, sha("x")}},
 			"found branch":    {b, ReportBranch{m.Session, m.Lease.Epoch, sha("x"), id}},
 			"conflict": {b, ReportConflict{m.Session, m.Lease.Epoch,
@@ -147,21 +144,17 @@ func TestCommandsNameCommitsInFull(t *testing.T) {
 				Conflict{Commit: sha("c"), Base: id, Files: []string{"f"}}}},
 			"draft of conflict": {b, ReportConflict{m.Session, m.Lease.Epoch,
 				Conflict{Commit: sha("c"), Base: sha("b"), Draft: id, Files: []string{"f"}}}},
-			"turn": {b, EndTurn{Session: dev.Session, Epoch: dev.Lease.Epoch,
-				Turn: Turn{Commit: id}}},
-			"signal": {b, ReportSignal{Session: dev.Session, Epoch: dev.Lease.Epoch,
-				Signal: "ready_for_review", Turn: &Turn{Commit: id}}},
-			"failure": {b, ReportFailure{Session: dev.Session, Epoch: dev.Lease.Epoch,
-				Cause: FailCrash, Turn: &Turn{Commit: id}}},
-			"exit": {b, Exit{Session: dev.Session, Turn: &Turn{Commit: id}}},
-			"setup": {b, ReportSetup{Session: dev.Session, Epoch: dev.Lease.Epoch,
-				Ran: SetupRan{Command: "x", Commit: id, Passed: true}}},
-			"checked": {c, ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch,
-				Commit: id}},
-			"checked base": {c, ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch,
-				Commit: sha("x"), Base: id}},
-			"delivered": {d, delivery(func(d *Delivery) { d.Commit = id })},
-			"request":   {d, ReportRequest{Work: "t1", Actor: "crew", Merged: id}},
+			"turn": {b, by(dev, EndTurn{Turn: Turn{Commit: id}})},
+			"signal": {b, by(dev, ReportSignal{Signal: "ready_for_review",
+				Turn: &Turn{Commit: id}})},
+			"failure": {b, by(dev, ReportFailure{Cause: FailCrash, Turn: &Turn{Commit: id}})},
+			"exit":    {b, Exit{Session: dev.Session, Turn: &Turn{Commit: id}}},
+			"setup": {b, by(dev,
+				ReportSetup{Ran: SetupRan{Command: "x", Commit: id, Passed: true}})},
+			"checked":      {c, by(ci, ReportChecks{Commit: id})},
+			"checked base": {c, by(ci, ReportChecks{Commit: sha("x"), Base: id})},
+			"delivered":    {d, delivery(func(d *Delivery) { d.Commit = id })},
+			"request":      {d, ReportRequest{Work: "t1", Actor: "crew", Merged: id}},
 		} {
 			if got := tt.b.try(tt.c); signalbox.CodeOf(got.Err) != signalbox.CodeUsage ||
 				!strings.Contains(got.Err.Error(), "is not the full id of a commit") ||
@@ -172,15 +165,12 @@ func TestCommandsNameCommitsInFull(t *testing.T) {
 	}
 	for _, branch := range []string{"", "-x", "--mirror", "a..b", "a b", "x.lock", "refs//x", "@",
 		"HEAD", "a\nb"} {
-		wantRefusedAs(t, b.try(store(func(s *StoreCommits) { s.Branch = branch })),
-			signalbox.CodeUsage)
-		wantRefusedAs(t, d.try(delivery(func(d *Delivery) { d.Branch = branch })),
-			signalbox.CodeUsage)
+		b.refuses(store(func(s *StoreCommits) { s.Branch = branch }), signalbox.CodeUsage)
+		d.refuses(delivery(func(d *Delivery) { d.Branch = branch }), signalbox.CodeUsage)
 	}
-	wantRefusedAs(t, b.try(store(func(s *StoreCommits) { s.Size = MaxBundle + 1 })),
-		signalbox.CodeUsage)
+	b.refuses(store(func(s *StoreCommits) { s.Size = MaxBundle + 1 }), signalbox.CodeUsage)
 	b.do(storing("", "a"))
-	wantRefusedAs(t, b.try(store(func(s *StoreCommits) { s.Commit, s.Branch = sha("b"), "other" })),
+	b.refuses(store(func(s *StoreCommits) { s.Commit, s.Branch = sha("b"), "other" }),
 		signalbox.CodeUsage)
 }
 
@@ -198,8 +188,8 @@ func TestRejectBundle(t *testing.T) {
 		t.Errorf("fault %q", got)
 	}
 	// no machine could use it
-	wantRefusedAs(t, b.try(storing("", "c", "b")), signalbox.CodeConflict)
-	wantRefusedAs(t, b.try(storing("", "b", "a")), signalbox.CodeConflict)
+	b.refuses(storing("", "c", "b"), signalbox.CodeConflict)
+	b.refuses(storing("", "b", "a"), signalbox.CodeConflict)
 	again := storing("", "b", "a")
 	again.Replaces = []string{sha("b")}
 	for n := 1; n <= maxRejected; n++ { // the same bundle may be there again

@@ -66,20 +66,20 @@ func (c ReportConflict) decide(d *decider) error {
 	if judge {
 		found.Count++
 	}
-	d.answer.Seq = d.recordFor(h, found)
+	d.answer.Seq = h.note(found)
 	if judge {
-		d.move(h, signalbox.PhaseImplementation)
+		h.move(signalbox.PhaseImplementation)
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
 	}
-	ask := d.askConflict(h, found)
+	ask := h.askConflict(found)
 	if judge || ask {
-		d.release(h, "conflict")
+		h.release("conflict")
 	}
 	return nil
 }
 
 // askConflict asks the human if a conflict needs a decision, and reports whether it does.
-func (d *decider) askConflict(h report, c ConflictFound) bool {
+func (h report) askConflict(c ConflictFound) bool {
 	known := func(name string) bool {
 		return h.w.Task.Conflict != nil && slices.Contains(h.w.Task.Conflict.Submodules, name)
 	}
@@ -87,12 +87,12 @@ func (d *decider) askConflict(h report, c ConflictFound) bool {
 	submodules := slices.DeleteFunc(slices.Clone(c.Submodules), known)
 	switch {
 	case len(submodules) > 0:
-		d.block(h, AskedConflict, c.Body,
+		h.block(AskedConflict, c.Body,
 			"%s and the base both changed the submodule %s, which agents cannot merge. "+
 				"To decide it yourself, merge the base into the branch of %s in its worktree, and answer then. If you only answer, %s keeps its own version of the submodule",
 			h.w.ID, strings.Join(submodules, ", "), h.w.ID, h.w.ID)
 	case c.Count >= maxConflicts && c.Count > h.w.Task.Counts.Conflicts:
-		d.block(h, AskedConflict, c.Body,
+		h.block(AskedConflict, c.Body,
 			"%s was sent back %d times because of conflicts with the base, last: %s. What should happen next?", h.w.ID, c.Count, c.conflict().summary())
 	default:
 		return false
@@ -101,9 +101,7 @@ func (d *decider) askConflict(h report, c ConflictFound) bool {
 }
 
 // someFiles returns the first names of a list, which an agent may have chosen.
-func someFiles(names []string) []string {
-	return sanitizeAll(names[:min(len(names), maxConflictFiles)])
-}
+func someFiles(names []string) []string { return sanitizeFirst(names, maxConflictFiles, maxName) }
 
 // summary describes the conflict in a line. It is part of the state.
 func (c *Conflict) summary() string {

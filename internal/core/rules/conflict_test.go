@@ -16,11 +16,7 @@ func conflicting(draft string) Conflict {
 
 func (b *box) conflict(a Answer, c Conflict) Decision {
 	b.t.Helper()
-	d := b.try(ReportConflict{a.Session, a.Lease.Epoch, c})
-	if d.Err != nil {
-		b.t.Fatalf("%v", d.Err)
-	}
-	return d
+	return b.decide(ReportConflict{a.Session, a.Lease.Epoch, c})
 }
 
 // A conflict sends the work back before its checks, and counts as no failure of any kind.
@@ -55,7 +51,7 @@ func TestConflictBeforeTheChecks(t *testing.T) {
 		task.Findings[0].Summary != "conflict markers are left in a.go" {
 		t.Errorf("task %+v", task)
 	}
-	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
+	b.ready("")
 	b.checked(b.dispatch(signalbox.RoleCI))
 	if task := b.work("t1").Task; task.Conflict != nil || len(task.Findings) > 0 {
 		t.Errorf("the conflict is not over: %+v", task)
@@ -69,7 +65,7 @@ func TestConflictEndsWithTheChecks(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.bring("t1", signalbox.PhaseCIPending)
 	b.conflict(b.dispatch(signalbox.RoleCI), conflicting(""))
-	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
+	b.ready("")
 	b.checked(b.dispatch(signalbox.RoleCI), "test")
 	if task := b.work("t1").Task; task.Conflict != nil || len(task.Findings) != 1 ||
 		task.Findings[0].Cause != "checks" {
@@ -177,17 +173,16 @@ func TestConflictIsRefused(t *testing.T) {
 	a := b.dispatch(signalbox.RoleDeveloper)
 	for _, c := range []Conflict{{Base: "b", Draft: "d", Files: []string{"f"}},
 		{Commit: "c", Draft: "d", Files: []string{"f"}}, conflicting("")} {
-		wantRefusedAs(t, b.try(ReportConflict{a.Session, a.Lease.Epoch, c}), signalbox.CodeUsage)
+		b.refuses(ReportConflict{a.Session, a.Lease.Epoch, c}, signalbox.CodeUsage)
 	}
 	b.say(a, "ready_for_review")
-	wantRefusedAs(t, b.try(ReportConflict{a.Session, a.Lease.Epoch, conflicting("d")}),
-		signalbox.CodeConflict)
+	b.refuses(ReportConflict{a.Session, a.Lease.Epoch, conflicting("d")}, signalbox.CodeConflict)
 	ci := b.dispatch(signalbox.RoleCI)
-	wantRefusedAs(t, b.try(ReportConflict{ci.Session, ci.Lease.Epoch,
-		Conflict{Commit: "c", Base: "b"}}), signalbox.CodeUsage)
+	b.refuses(ReportConflict{ci.Session, ci.Lease.Epoch,
+		Conflict{Commit: "c", Base: "b"}}, signalbox.CodeUsage)
 	b.checked(ci)
 	critic := b.dispatch(signalbox.RoleCritic)
-	wantRefusedAs(t, b.try(ReportConflict{critic.Session, critic.Lease.Epoch, conflicting("d")}),
+	b.refuses(ReportConflict{critic.Session, critic.Lease.Epoch, conflicting("d")},
 		signalbox.CodeFailed)
 }
 

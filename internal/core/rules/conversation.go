@@ -53,7 +53,7 @@ func (c ReportConversation) decide(d *decider) error {
 		d.answer.Repeated = true
 		return nil
 	}
-	d.answer.Seq = d.recordFor(h, ConversationOpened{c.Epoch, c.ID})
+	d.answer.Seq = h.note(ConversationOpened{c.Epoch, c.ID})
 	return nil
 }
 

@@ -27,9 +27,8 @@ func TestConversationOutlivesAnInterruption(t *testing.T) {
 	const id = "0191-a"
 	turn := func(interrupted bool) func(b *box, a Answer) {
 		return func(b *box, a Answer) {
-			b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch,
-				Turn: Turn{Interrupted: interrupted, Commit: sha("c1")}})
-			b.do(Release{Work: a.Work, Session: a.Session, Epoch: a.Lease.Epoch})
+			b.do(by(a, EndTurn{Turn: Turn{Interrupted: interrupted, Commit: sha("c1")}}))
+			b.do(by(a, Release{Work: a.Work}))
 		}
 	}
 	for name, tt := range map[string]struct {
@@ -50,28 +49,25 @@ func TestConversationOutlivesAnInterruption(t *testing.T) {
 			b.try(b.dispatchOf(signalbox.RoleCritic))
 		}, true, ""},
 		"crashed": {func(b *box, a Answer) {
-			b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash,
-				Turn: &Turn{Exit: 1}})
+			b.do(by(a, ReportFailure{Cause: FailCrash, Turn: &Turn{Exit: 1}}))
 		}, false, ""},
 		"limited": {func(b *box, a Answer) {
-			b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
-				Turn: &Turn{Exit: 1}})
+			b.do(by(a, ReportFailure{Cause: FailRateLimit, Turn: &Turn{Exit: 1}}))
 		}, false, ""},
 		"retried": {func(b *box,
 			a Answer) {
-			b.do(Order{What: OrderRetry, Work: a.Work, Actor: "op"})
+			b.do(orderOf(OrderRetry, a.Work))
 		}, false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := deliver(t, withAgents(policy()), todo("t1"))
 			a := b.starts(signalbox.RoleDeveloper)
-			b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: id})
-			if again := b.try(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch,
-				ID: id}); len(again.Events) > 0 || !again.Answer.Repeated {
+			b.do(by(a, ReportConversation{ID: id}))
+			if again := b.try(by(a, ReportConversation{ID: id})); len(again.Events) > 0 ||
+				!again.Answer.Repeated {
 				t.Errorf("it is recorded twice: %+v", again)
 			}
-			if bad := b.try(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch,
-				ID: "--resume"}); len(bad.Events) > 0 {
+			if bad := b.try(by(a, ReportConversation{ID: "--resume"})); len(bad.Events) > 0 {
 				t.Errorf("a bad id is recorded: %+v", bad)
 			}
 			tt.then(b, a)
@@ -85,12 +81,11 @@ func TestConversationOutlivesAnInterruption(t *testing.T) {
 				t.Errorf("context %q", b.work("t1").Task.Context)
 			}
 			a = b.dispatch(signalbox.RoleDeveloper)
-			d := b.try(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude",
-				Resumes: id})
+			d := b.try(by(a, StartAgent{Agent: "claude", Resumes: id}))
 			if (d.Err == nil) != tt.kept {
 				t.Errorf("resume: %v", d.Err)
 			}
-			b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude"})
+			b.do(by(a, StartAgent{Agent: "claude"}))
 			if c := b.work("t1").Task.Conversation; c != nil {
 				t.Errorf("a new session of the program leaves %+v", c)
 			}
@@ -102,7 +97,7 @@ func TestConversationOutlivesAnInterruption(t *testing.T) {
 func TestConversationOfAParkedSession(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"))
 	a := b.starts(signalbox.RoleDeveloper)
-	b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: "ses_1"})
+	b.do(by(a, ReportConversation{ID: "ses_1"}))
 	b.sayMore(a, "expert_request",
 		func(h *ReportSignal) { h.Fields.Expert, h.Turn = "sql", &Turn{Commit: sha("c1")} })
 	b.do(Release{Work: "t1", Reason: "its process is gone", Actor: "op"})
@@ -116,20 +111,19 @@ func TestReviewersDoNotResume(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"))
 	b.bring("t1", signalbox.PhaseReadyForReview)
 	a := b.starts(signalbox.RoleCritic)
-	b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: "ses_1"})
-	if d := b.try(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude",
-		Resumes: "ses_1"}); d.Err == nil {
+	b.do(by(a, ReportConversation{ID: "ses_1"}))
+	if d := b.try(by(a, StartAgent{Agent: "claude", Resumes: "ses_1"})); d.Err == nil {
 		t.Error("a critic resumes a conversation")
 	}
-	b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude"})
+	b.do(by(a, StartAgent{Agent: "claude"}))
 }
 
 // A task whose text changes is not continued in a conversation about the old one.
 func TestConversationOfAChangedTask(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"))
 	a := b.starts(signalbox.RoleDeveloper)
-	b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: "ses_1"})
-	b.do(Release{Work: "t1", Session: a.Session, Epoch: a.Lease.Epoch})
+	b.do(by(a, ReportConversation{ID: "ses_1"}))
+	b.do(by(a, Release{Work: "t1"}))
 	changed := todo("t1")
 	changed.Text = signalbox.Hash{77}
 	b.do(plan(2, changed))

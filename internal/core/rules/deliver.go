@@ -84,11 +84,11 @@ func (c ReportDelivery) decide(d *decider) error {
 	if how != DeliverRequest || d.s.run.Policy.Stack {
 		delivered.Unblocked = d.s.unblockedBy(h.w.ID)
 	}
-	d.answer.Seq = d.recordFor(h, delivered)
+	d.answer.Seq = h.note(delivered)
 	if how != DeliverRequest {
-		d.move(h, signalbox.PhaseCompleted)
+		h.move(signalbox.PhaseCompleted)
 	}
-	d.release(h, "delivered")
+	h.release("delivered")
 	if how != DeliverRequest && h.w.Task.Kind == KindRemediation {
 		d.endRemediation(h.w, h.actor)
 	}
@@ -145,28 +145,28 @@ func (c ReportRequest) decide(d *decider) error {
 		d.answer.Repeated = true // it is about an earlier commit
 		return nil
 	}
-	h := report{w: w, holder: holder{actor: c.Actor}}
+	h := report{decider: d, w: w, holder: holder{actor: c.Actor}}
 	switch {
 	case c.Merged != "":
 		d.answer.Seq = d.record(w.ID, "", c.Actor,
 			Merged{Commit: c.Merged, Unblocked: d.s.unblockedBy(w.ID), Tip: w.Task.Commit})
-		d.move(h, signalbox.PhaseCompleted)
+		h.move(signalbox.PhaseCompleted)
 		if w.Task.Kind == KindRemediation {
 			d.endRemediation(w, c.Actor)
 		}
 	case c.Closed:
-		d.block(h, AskedRequest, signalbox.Hash{},
+		h.block(AskedRequest, signalbox.Hash{},
 			"the pull request %s of %s was closed without being merged. Answer \"again\" to open another one; "+
 				"any other answer is guidance for the developer. signalbox cancel %s gives the task up",
 			w.Task.Delivered.Request, w.ID, w.ID)
 	default:
-		c.rework(d, h)
+		c.rework(h)
 	}
 	return nil
 }
 
 // rework sends work back with what is new about its pull request.
-func (c ReportRequest) rework(d *decider, h report) {
+func (c ReportRequest) rework(h report) {
 	var ids, summaries []string
 	for _, f := range c.Findings[:min(len(c.Findings), maxSeen)] {
 		if id := sanitize(f.ID, 200); !slices.Contains(h.w.Task.Delivered.Seen, id) &&
@@ -174,17 +174,17 @@ func (c ReportRequest) rework(d *decider, h report) {
 			ids, summaries = append(ids, id), append(summaries, sanitize(f.Summary, 300))
 		}
 	}
-	if d.answer.Repeated = len(ids) == 0; d.answer.Repeated {
+	if h.answer.Repeated = len(ids) == 0; h.answer.Repeated {
 		return
 	}
-	count, limit := h.w.Task.Counts.Requests+1, d.s.run.Policy.Limits.Reviews
-	d.answer.Seq = d.record(h.w.ID, "", c.Actor, ReworkOrdered{Cause: ReworkRequest, Count: count,
+	count, limit := h.w.Task.Counts.Requests+1, h.s.run.Policy.Limits.Reviews
+	h.answer.Seq = h.record(h.w.ID, "", c.Actor, ReworkOrdered{Cause: ReworkRequest, Count: count,
 		Summary: sanitize(strings.Join(summaries, "; "), maxText),
 		Body:    c.Body, Seen: ids})
-	d.move(h, signalbox.PhaseImplementation)
+	h.move(signalbox.PhaseImplementation)
 	if count >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
-		d.block(h, AskedRequest, c.Body,
+		h.block(AskedRequest, c.Body,
 			"%s came back from its pull request %d times, last: %s. What should happen next?",
 			h.w.ID, count, sanitize(strings.Join(summaries, "; "), 1000))
 	}

@@ -159,7 +159,7 @@ func TestRetryDeliversAgain(t *testing.T) {
 	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c0"),
 		Findings: []RequestFinding{{"comment 1", "use a map"}}})
 	b.delivered("t1", sha("c1"), request)
-	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"})
+	b.do(orderOf(OrderRetry, "t1"))
 	wantRemembered(t, b.work("t1"), sha("c1"))
 	b.wantDispatch(signalbox.RoleMerger, "t1")
 }
@@ -232,9 +232,7 @@ func TestFetchedBase(t *testing.T) {
 func TestRedBaseOfBranches(t *testing.T) {
 	for how, want := range map[string]Standing{DeliverBranch: StandingAsking,
 		DeliverPush: StandingAsking, DeliverRequest: StandingWorking} {
-		b := newBox(t)
-		b.do(Configure{deliverPolicy(how), "op"})
-		b.do(plan(1, todo("t1")))
+		b := planned(t, deliverPolicy(how), todo("t1"))
 		b.baseline("test")
 		b.wantStanding(want)
 	}

@@ -279,12 +279,19 @@ func shared(p Policy) Policy {
 	return p
 }
 
-// deliver returns a box with a plan whose baseline has passed.
-func deliver(t failer, p Policy, tasks ...PlanTask) *box {
+// planned returns a box with a plan.
+func planned(t failer, p Policy, tasks ...PlanTask) *box {
 	t.Helper()
 	b := newBox(t)
 	b.do(Configure{p, "op"})
 	b.do(plan(1, tasks...))
+	return b
+}
+
+// deliver returns a box with a plan whose baseline has passed.
+func deliver(t failer, p Policy, tasks ...PlanTask) *box {
+	t.Helper()
+	b := planned(t, p, tasks...)
 	b.baseline()
 	return b
 }
@@ -335,8 +342,8 @@ func wantRefusedAs(t failer, d Decision, code signalbox.Code) {
 
 // hear is a signal of who was dispatched, about the work it holds.
 func hear(a Answer, signal string) ReportSignal {
-	return ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: a.Work,
-		Fields: SignalFields{Summary: "said " + signal}}
+	return by(a, ReportSignal{Signal: signal, Named: a.Work,
+		Fields: SignalFields{Summary: "said " + signal}})
 }
 
 func (b *box) say(a Answer, signal string) Decision {
@@ -348,17 +355,13 @@ func (b *box) sayMore(a Answer, signal string, more func(*ReportSignal)) Decisio
 	b.t.Helper()
 	h := hear(a, signal)
 	more(&h)
-	d := b.try(h)
-	if d.Err != nil {
-		b.t.Fatalf("%s: %v", signal, d.Err)
-	}
-	return d
+	return b.decide(h)
 }
 
 // checked reports the checks; the named ones fail.
 func (b *box) checked(a Answer, failing ...string) Decision {
 	b.t.Helper()
-	c := ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("c0ffee")}
+	c := by(a, ReportChecks{Commit: sha("c0ffee")})
 	for _, name := range []string{"lint", "test", "vet"} {
 		bad := slices.Contains(failing, name)
 		row := CheckRow{Check: name, Environment: "local", Passed: !bad, Millis: 10}
@@ -367,30 +370,62 @@ func (b *box) checked(a Answer, failing ...string) Decision {
 		}
 		c.Rows = append(c.Rows, row)
 	}
-	d := b.try(c)
-	if d.Err != nil {
-		b.t.Fatalf("%v", d.Err)
-	}
-	return d
+	return b.decide(c)
 }
 
 func (b *box) merged(a Answer) Decision {
 	b.t.Helper()
-	b.do(PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("beef"),
-		Before: b.s.Base()})
-	d := b.try(ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("beef"),
-		Before: b.s.Base()})
-	if d.Err != nil {
-		b.t.Fatalf("%v", d.Err)
+	b.do(by(a, PrepareMerge{Commit: sha("beef"), Before: b.s.Base()}))
+	return b.decide(by(a, ReportMerge{Commit: sha("beef"), Before: b.s.Base()}))
+}
+
+// next gives what is next to a session of a role. It must be that work, unless that is "".
+func (b *box) next(role signalbox.Role, work string) Answer {
+	b.t.Helper()
+	if work == "" {
+		return b.dispatch(role)
 	}
-	return d
+	return b.wantDispatch(role, work)
+}
+
+// ready has a developer report the next task as ready.
+func (b *box) ready(work string) Decision {
+	b.t.Helper()
+	return b.say(b.next(signalbox.RoleDeveloper, work), "ready_for_review")
+}
+
+// judged has a task pass its review and its audit.
+func (b *box) judged(work string) Decision {
+	b.t.Helper()
+	b.say(b.next(signalbox.RoleCritic, work), "review_passed")
+	return b.say(b.next(signalbox.RoleAuditor, work), "audit_passed")
+}
+
+// withTurn adds the end of a turn to a signal.
+func withTurn(turn Turn) func(*ReportSignal) {
+	return func(h *ReportSignal) { h.Turn = &turn }
+}
+
+// waitsOn makes a signal say that the task waits for others.
+func waitsOn(blockers ...string) func(*ReportSignal) {
+	return func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, blockers }
+}
+
+// expands makes a signal specify a task, with sub-tasks.
+func expands(confidence string, subTasks ...PlanTask) func(*ReportSignal) {
+	return func(h *ReportSignal) { h.Fields.Confidence, h.Fields.SubTasks = confidence, subTasks }
+}
+
+// saying gives a signal a summary.
+func saying(summary string) func(*ReportSignal) {
+	return func(h *ReportSignal) { h.Fields.Summary = summary }
 }
 
 // bring takes the next task of developers to a phase: CI_PENDING, READY_FOR_REVIEW, READY_FOR_MERGE
 // or COMPLETED.
 func (b *box) bring(task string, to signalbox.Phase) {
 	b.t.Helper()
-	b.say(b.wantDispatch(signalbox.RoleDeveloper, task), "ready_for_review")
+	b.ready(task)
 	if to == signalbox.PhaseCIPending {
 		return
 	}
@@ -500,7 +535,7 @@ func TestDispatchIsRepeatable(t *testing.T) {
 		t.Errorf("again: %+v", again)
 	}
 	c.Lease = "L-other"
-	wantRefusedAs(t, b.try(c), signalbox.CodeUsage)
+	b.refuses(c, signalbox.CodeUsage)
 }
 
 func TestSlotsOfAllRolesTogether(t *testing.T) {
@@ -536,7 +571,7 @@ func TestExpiredLeaseIsDispatchedAgain(t *testing.T) {
 
 func TestNothingIsDispatchedBeforeThePlanIsLoaded(t *testing.T) {
 	b := newBox(t)
-	wantRefusedAs(t, b.try(plan(1, todo("t1"))), signalbox.CodeUsage)
+	b.refuses(plan(1, todo("t1")), signalbox.CodeUsage)
 	b.do(Configure{policy(), "op"})
 	b.wantStanding(StandingEmpty)
 	b.wantNothing(DispatchRoles()...)
@@ -559,7 +594,7 @@ func TestRollbackOfDelivery(t *testing.T) {
 	p.ApproveMerge = true
 	b.do(Configure{p, "op"})
 	b.do(plan(2, todo("t1"), todo("t2", "t1"), todo("t3", "t2"), todo("t4", "t1")))
-	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	b.do(orderOf(OrderApprove, "t1"))
 	b.merged(b.dispatch(signalbox.RoleMerger))
 	b.s.Rollback()
 	b.log = b.log[:log]
@@ -581,7 +616,7 @@ func TestConfigure(t *testing.T) {
 	}
 	bad := policy()
 	bad.Limits.Unknown = 0
-	wantRefusedAs(t, b.try(Configure{bad, "op"}), signalbox.CodeUsage)
+	b.refuses(Configure{bad, "op"}, signalbox.CodeUsage)
 	if got, ok := b.s.Policy(); !ok || !got.equal(new(policy())) {
 		t.Errorf("policy %+v", got)
 	}

@@ -30,7 +30,7 @@ func TestHandlerDispatchExpert(t *testing.T) {
 	if !d.Answer.Parked || d.Answer.Lease == nil || b.work("t1").Lease == nil {
 		t.Errorf("answer %+v", d.Answer)
 	}
-	wantRefusedAs(t, b.try(ResumeSession{a.Session, a.Lease.Epoch}), signalbox.CodeNotFound)
+	b.refuses(by(a, ResumeSession{}), signalbox.CodeNotFound)
 	again := b.try(hear(a, "expert_request"))
 	if r := refusedBy(again.Err); r == nil || r.Reason != signalbox.ReasonDuplicate {
 		t.Errorf("asking while it waits: %v", again.Err)
@@ -53,7 +53,7 @@ func TestHandlerDispatchExpert(t *testing.T) {
 		for range 3 {
 			b.askExpert(a, "sql")
 			b.say(b.dispatch(signalbox.RoleExpert), "expert_advice")
-			b.do(ResumeSession{a.Session, a.Lease.Epoch})
+			b.do(by(a, ResumeSession{}))
 		}
 		wantTypes(t, b.askExpert(a, "sql"), "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1",
 			"LeaseReleased t1")
@@ -79,8 +79,8 @@ func TestHandlerDispatchExpert(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"))
 		a := b.dispatch(signalbox.RoleDeveloper)
 		b.askExpert(a, "sql")
-		b.do(Order{What: OrderCancel, Work: "X-1", Actor: "op"})
-		b.do(ResumeSession{a.Session, a.Lease.Epoch})
+		b.do(orderOf(OrderCancel, "X-1"))
+		b.do(by(a, ResumeSession{}))
 	})
 }
 
@@ -97,8 +97,8 @@ func TestHandlerDeliverToRequestingAgent(t *testing.T) {
 	wantBody(t, d, ExpertAdvised{"X-1", "sql", signalbox.Hash{8}, signalbox.Hash{9}})
 	b.wantPhase("X-1", signalbox.PhaseCompleted)
 	b.wantNothing(signalbox.RoleDeveloper) // the asker goes before others
-	wantTypes(t, b.try(ResumeSession{a.Session, a.Lease.Epoch}), "SessionResumed t1")
-	if got := b.do(ResumeSession{a.Session, a.Lease.Epoch}); !got.Repeated {
+	wantTypes(t, b.try(by(a, ResumeSession{})), "SessionResumed t1")
+	if got := b.do(by(a, ResumeSession{})); !got.Repeated {
 		t.Errorf("again: %+v", got)
 	}
 	task := b.work("t1").Task
@@ -112,7 +112,7 @@ func TestHandlerDeliverToRequestingAgent(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"))
 		a := b.dispatch(signalbox.RoleDeveloper)
 		b.askExpert(a, "sql")
-		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash})
+		b.do(by(a, ReportFailure{Cause: FailCrash}))
 		b.say(b.dispatch(signalbox.RoleExpert), "expert_advice")
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 		if got := b.work("t1").Task.Advice; len(got) != 1 {
@@ -135,7 +135,7 @@ func TestExpertMayNameTheAsker(t *testing.T) {
 			t.Errorf("advice for another task: %v", r)
 		}
 		b.sayMore(x, "expert_advice", func(h *ReportSignal) { h.Named = named })
-		b.do(ResumeSession{a.Session, a.Lease.Epoch})
+		b.do(by(a, ResumeSession{}))
 	}
 	if got := b.work("b.T1").Task.Advice; len(got) != 3 {
 		t.Errorf("advice %+v", got)
@@ -163,7 +163,7 @@ func TestHandlerEscalateToDivine(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"))
 		a := b.dispatch(signalbox.RoleDeveloper)
 		b.askExpert(a, "sql")
-		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash})
+		b.do(by(a, ReportFailure{Cause: FailCrash}))
 		other := b.dispatch(signalbox.RoleDeveloper)
 		wantTypes(t, b.say(b.dispatch(signalbox.RoleExpert), "expert_unsuccessful"),
 			"SignalHeard X-1", "PhaseChanged X-1", "LeaseReleased X-1", "QuestionAsked t1")
@@ -177,7 +177,7 @@ func TestHandlerEscalateToDivine(t *testing.T) {
 		b.askExpert(b.dispatch(signalbox.RoleDeveloper), "sql")
 		for range 3 {
 			x := b.dispatch(signalbox.RoleExpert)
-			b.do(ReportFailure{Session: x.Session, Epoch: x.Lease.Epoch, Cause: FailTimeout})
+			b.do(by(x, ReportFailure{Cause: FailTimeout}))
 		}
 		b.question("t1", AskedExpert)
 		b.wantPhase("X-1", signalbox.PhaseCompleted)
@@ -245,23 +245,22 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 			t.Errorf("answer %+v", d.Answer)
 		}
 		b.wants(three, "a.go")
-		b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"}) // a.go goes to who came first
+		b.do(orderOf(OrderCancel, "t1")) // a.go goes to who came first
 		if locks := b.work("t2").Task.Locks; !slices.Equal(locks, []string{"a.go", "b.go"}) ||
 			!b.work("t2").Task.Parked.Ready || b.work("t3").Task.Parked.Ready {
 			t.Errorf("locks %v", locks)
 		}
-		b.do(ResumeSession{two.Session, two.Lease.Epoch})
-		wantRefusedAs(t, b.try(ResumeSession{three.Session, three.Lease.Epoch}),
-			signalbox.CodeNotFound)
-		wantRefusedAs(t, b.try(hear(one, "ready_for_review")), signalbox.CodeConflict)
+		b.do(by(two, ResumeSession{}))
+		b.refuses(by(three, ResumeSession{}), signalbox.CodeNotFound)
+		b.refuses(hear(one, "ready_for_review"), signalbox.CodeConflict)
 	})
 	t.Run("at most 30 minutes", func(t *testing.T) {
 		b, _, two := inHand(t)
 		b.wants(two, "a.go")
 		b.pass(10 * time.Minute)
-		b.do(Renew{Work: "t2", Session: two.Session, Epoch: two.Lease.Epoch, TTL: time.Hour})
+		b.do(by(two, Renew{Work: "t2", TTL: time.Hour}))
 		b.pass(20 * time.Minute)
-		wantTypes(t, b.try(ResumeSession{two.Session, two.Lease.Epoch}), "SessionResumed t2")
+		wantTypes(t, b.try(by(two, ResumeSession{})), "SessionResumed t2")
 	})
 	t.Run("the third time", func(t *testing.T) {
 		b, one, two := inHand(t)
@@ -269,12 +268,10 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 			b.wants(two, "a.go")
 			for range 3 {
 				b.pass(10 * time.Minute)
-				b.do(Renew{Work: "t1", Session: one.Session, Epoch: one.Lease.Epoch,
-					TTL: time.Hour})
-				b.do(Renew{Work: "t2", Session: two.Session, Epoch: two.Lease.Epoch,
-					TTL: time.Hour})
+				b.do(by(one, Renew{Work: "t1", TTL: time.Hour}))
+				b.do(by(two, Renew{Work: "t2", TTL: time.Hour}))
 			}
-			b.do(ResumeSession{two.Session, two.Lease.Epoch})
+			b.do(by(two, ResumeSession{}))
 		}
 		wantTypes(t, b.wants(two, "a.go"), "SignalHeard t2", "FileWaited t2", "QuestionAsked t2",
 			"PhaseChanged t2", "LeaseReleased t2")
@@ -288,7 +285,7 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 			!b.work("t1").Task.Parked.Ready {
 			t.Errorf("locks %v", locks)
 		}
-		b.do(ResumeSession{one.Session, one.Lease.Epoch})
+		b.do(by(one, ResumeSession{}))
 		b.wantDispatch(signalbox.RoleDeveloper, "t3") // t2 needs b.go
 		if got := b.s.Reason(b.work("t2")); got != "t2 waits for files that t1 has" {
 			t.Errorf("reason %q", got)
@@ -303,7 +300,7 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 			t.Errorf("work %+v", b.work("t2"))
 		}
 		b.say(one, "ready_for_review")
-		wantRefusedAs(t, b.try(hear(two, "ready_for_review")), signalbox.CodeConflict)
+		b.refuses(hear(two, "ready_for_review"), signalbox.CodeConflict)
 	})
 	t.Run("worktrees", func(t *testing.T) {
 		b := deliver(t, policy(), withFiles(todo("t1"), "a.go"), withFiles(todo("t2"), "a.go"))
@@ -334,8 +331,8 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 		}
 		// A task that announced the file changes it, also between two agents; a third task tells
 		// all of them.
-		b.do(ReportFailure{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailCrash})
-		b.do(Order{What: OrderPause, Work: "t1", Actor: "op"})
+		b.do(by(one, ReportFailure{Cause: FailCrash}))
+		b.do(orderOf(OrderPause, "t1"))
 		three := b.wantDispatch(signalbox.RoleDeveloper, "t3")
 		wantTypes(t, b.wants(three, "a.go"), "SignalHeard t3", "OverlapNoted t3", "OverlapNoted t1",
 			"OverlapNoted t3", "OverlapNoted t2")
@@ -351,7 +348,7 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 	t.Run("worktrees, a task that is done", func(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"), todo("t2"))
 		b.wants(b.dispatch(signalbox.RoleDeveloper), "a.go")
-		b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
+		b.do(orderOf(OrderCancel, "t1"))
 		wantTypes(t, b.wants(b.wantDispatch(signalbox.RoleDeveloper, "t2"), "a.go"),
 			"SignalHeard t2", "OverlapNoted t2")
 	})
@@ -359,7 +356,7 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 		b := deliver(t, shared(policy()), withFiles(todo("t1"), "a.go"),
 			withFiles(todo("t2"), "a.go"))
 		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
-			func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
+			waitsOn("t2"))
 		d := b.try(b.dispatchOf(signalbox.RoleDeveloper))
 		wantTypes(t, d, "LeaseGranted t2", "LocksYielded t1", "FilesLocked t2")
 	})

@@ -18,9 +18,9 @@ func TestImpossibleDeliveryEvents(t *testing.T) {
 	b.bring("t5", signalbox.PhaseCompleted)
 	b.bring("t4", signalbox.PhaseReadyForMerge)
 	b.say(b.wantDispatch(signalbox.RoleAuditor, "t4"), "audit_passed")
-	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t3"), "ready_for_review")
+	b.ready("t3")
 	b.checked(b.wantDispatch(signalbox.RoleCI, "t3"), "vet")
-	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t3"), "ready_for_review")
+	b.ready("t3")
 	holder := b.wantDispatch(signalbox.RoleDeveloper, "t2")
 	dev, epoch := holder.Session, holder.Lease.Epoch
 	const (

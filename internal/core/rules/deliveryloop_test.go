@@ -24,7 +24,7 @@ func TestParkedSessionsResumeInTurn(t *testing.T) {
 		b.say(b.dispatch(signalbox.RoleExpert), "expert_advice")
 	}
 	for _, a := range askers {
-		b.do(ResumeSession{Session: a.Session, Epoch: a.Lease.Epoch})
+		b.do(by(a, ResumeSession{}))
 		b.say(a, "ready_for_review") // which frees the slot for the next
 	}
 }
@@ -95,7 +95,7 @@ func TestFileConflictsForgiveNothing(t *testing.T) {
 	for i := range policy().Limits.Timeouts {
 		a := b.dispatch(signalbox.RoleDeveloper)
 		b.wants(a, fmt.Sprintf("%d.go", i))
-		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailTimeout})
+		b.do(by(a, ReportFailure{Cause: FailTimeout}))
 	}
 	b.question("t1", AskedTimeout)
 }
@@ -106,8 +106,8 @@ func TestFileConflictsDoNotFlood(t *testing.T) {
 	before := len(b.log)
 	for range 3 {
 		for i := range 500 {
-			b.try(ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: "file_conflict",
-				Named: "x", Fields: SignalFields{File: fmt.Sprintf("%d.go", i)}, Offset: int64(i)})
+			b.try(by(a, ReportSignal{Signal: "file_conflict", Named: "x",
+				Fields: SignalFields{File: fmt.Sprintf("%d.go", i)}, Offset: int64(i)}))
 		}
 	}
 	if n := len(b.log) - before; n > 2*maxFileRequests+3 {
@@ -145,7 +145,7 @@ func TestBudgetAnswers(t *testing.T) {
 	p.Task = Budget{Tokens: 100}
 	spend := func(b *box, signal string, tokens int64) {
 		b.sayMore(b.dispatch(signalbox.RoleDeveloper), signal,
-			func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: tokens}} })
+			withTurn(Turn{Spent: Spent{Tokens: tokens}}))
 	}
 	t.Run("no", func(t *testing.T) {
 		b := deliver(t, p, todo("t1"))
@@ -160,7 +160,7 @@ func TestBudgetAnswers(t *testing.T) {
 		b.wantStanding(StandingPaused)
 		// Neither resume nor retry grants anything.
 		for _, what := range []OrderKind{OrderResume, OrderRetry} {
-			b.do(Order{What: what, Work: "t1", Actor: "op"})
+			b.do(orderOf(what, "t1"))
 			b.wantNothing(signalbox.RoleDeveloper)
 			b.question("t1", AskedBudget)
 			b.wantStanding(StandingAsking)
@@ -191,7 +191,7 @@ func TestBudgetAnswers(t *testing.T) {
 		p.Run = Budget{CostMicros: 2_500_000}
 		b := deliver(t, p, todo("t1"))
 		b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete",
-			func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{CostMicros: 3_000_000}} })
+			withTurn(Turn{Spent: Spent{CostMicros: 3_000_000}}))
 		if q := b.question("", AskedBudget); !strings.Contains(q.Text,
 			"cost $3.00 of $2.50 (budget.run in signalbox.yaml)") {
 			t.Errorf("the question is %q", q.Text)
@@ -199,7 +199,7 @@ func TestBudgetAnswers(t *testing.T) {
 		b.answer("", AskedBudget, "no")
 		b.wantStanding(StandingPaused)
 		for _, what := range []OrderKind{OrderResume, OrderRetry} {
-			b.do(Order{What: what, Actor: "op"})
+			b.do(orderOf(what, ""))
 			b.wantNothing(signalbox.RoleDeveloper)
 			b.wantStanding(StandingAsking)
 		}
@@ -208,7 +208,7 @@ func TestBudgetAnswers(t *testing.T) {
 		p.Run.CostMicros = 4_000_000
 		b.do(Configure{p, "op"})
 		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
-			func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{CostMicros: 1_000_000}} })
+			withTurn(Turn{Spent: Spent{CostMicros: 1_000_000}}))
 		b.question("", AskedBudget)
 		// Also as the answer to the open question.
 		p.Run.CostMicros = 4_100_000
@@ -269,8 +269,7 @@ func TestLimitedBeforeAsking(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"))
 	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
 	a := b.dispatch(signalbox.RoleDeveloper)
-	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
-		Until: b.now.Add(time.Hour)})
+	b.do(by(a, ReportFailure{Cause: FailRateLimit, Until: b.now.Add(time.Hour)}))
 	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(b.now.Add(time.Hour)) {
 		t.Errorf("wakes at %s", st.Wake)
 	}
@@ -282,7 +281,7 @@ func TestCancelledAskerCancelsItsRequest(t *testing.T) {
 	b := deliver(t, p, todo("t1"))
 	b.sayMore(b.dispatch(signalbox.RoleDeveloper), "expert_request",
 		func(h *ReportSignal) { h.Fields.Expert = p.Experts[0].Name })
-	b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
+	b.do(orderOf(OrderCancel, "t1"))
 	b.wantNothing(signalbox.RoleExpert)
 }
 
@@ -300,12 +299,12 @@ func TestOtherChecksAreABaseline(t *testing.T) {
 // Orders that cannot have an effect are refused.
 func TestResumeOfWhatIsCancelled(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
-	b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
-	if d := b.try(Order{What: OrderResume, Work: "t1", Actor: "op"}); d.Err == nil {
+	b.do(orderOf(OrderCancel, "t1"))
+	if d := b.try(orderOf(OrderResume, "t1")); d.Err == nil {
 		t.Error("a cancelled task was resumed")
 	}
-	b.do(Order{What: OrderCancel, Actor: "op"})
-	if d := b.try(Order{What: OrderResume, Actor: "op"}); d.Err == nil {
+	b.do(orderOf(OrderCancel, ""))
+	if d := b.try(orderOf(OrderResume, "")); d.Err == nil {
 		t.Error("a cancelled run was resumed")
 	}
 }
@@ -316,7 +315,7 @@ func TestRetryDoesNotSkipTheRemediation(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_blocked")
-	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"})
+	b.do(orderOf(OrderRetry, "t1"))
 	b.wantPhase("t1", signalbox.PhaseBlocked)
 	b.mend()
 	b.wantPhase("t1", signalbox.PhaseCIPending)

@@ -519,7 +519,7 @@ func (c *company) order() {
 	}
 	what := chooseOne(c, OrderPause, OrderResume, OrderResume, OrderCancel, OrderRetry, OrderRetry,
 		OrderApprove, OrderApprove)
-	order := Order{What: what, Work: chooseOne(c, works...), Actor: "op"}
+	order := orderOf(what, chooseOne(c, works...))
 	if what == OrderRetry && order.Work != "" && c.oneIn(2) {
 		order.From = chooseOne(c, signalbox.Phases()...)
 	}
@@ -787,18 +787,18 @@ func (c *company) goodHuman() bool {
 	}
 	st := c.s.Status(c.now)
 	if len(st.Approvals) > 0 {
-		c.try(Order{What: OrderApprove, Work: st.Approvals[0], Actor: "op"})
+		c.try(orderOf(OrderApprove, st.Approvals[0]))
 		return true
 	}
 	if c.s.Paused() || c.s.Cancelled() != "" {
-		c.try(Order{What: OrderRetry, Actor: "op"})
+		c.try(orderOf(OrderRetry, ""))
 		return true
 	}
 	for w := range c.s.Works() {
 		if w.Task != nil && w.Task.Paused && !w.Done() || w.Task != nil &&
 			w.Task.Kind == KindTask && w.Task.Cancelled != "" &&
 			w.Task.Cancelled != removedFromPlan {
-			c.try(Order{What: OrderRetry, Work: w.ID, Actor: "op"})
+			c.try(orderOf(OrderRetry, w.ID))
 			return true
 		}
 	}

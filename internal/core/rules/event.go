@@ -16,11 +16,15 @@ import (
 // fields and their meaning forever. A changed type is a new version, with its number in a field
 // "v"; version 1 has no such field. A new type also goes into the table decoders.
 type body interface {
+	// apply folds the event into s, after it was validated. Texts that it composes are part of the
+	// state and must never change: the same history must always give the same state.
+	apply(s *State, e *signalbox.Event)
+}
+
+// validated is the body of an event that does not just need planned work that exists.
+type validated interface {
 	// fault returns why the event cannot follow the history that s is the fold of, "" if it can.
 	fault(s *State, e *signalbox.Event) string
-	// apply folds the event into s, after fault has accepted it. Texts that it composes are part of
-	// the state and must never change: the same history must always give the same state.
-	apply(s *State, e *signalbox.Event)
 }
 
 // described is the body of an event that people see.

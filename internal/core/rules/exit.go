@@ -16,7 +16,7 @@ func (c Exit) decide(d *decider) error {
 	if err := c.Turn.check(); err != nil {
 		return err
 	}
-	session, err := d.session(c.Session)
+	session, err := d.sessionNamed(c.Session)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (d *decider) refusePhase(session *Session, w *Work, completed signalbox.Age
 }
 
 // confirm records an exit signal beside the line signal of the turn, which decides what follows.
-func (c Exit) confirm(d *decider, session *Session, h report) {
+func (c Exit) confirm(session *Session, h report) {
 	completed := signalbox.SessionCompletedFrom(h.session, h.actor, &c.Signal)
 	completed.WorkID, completed.LeaseEpoch = h.w.ID, h.epoch
 	shortenNotes(&completed)
@@ -100,23 +100,23 @@ func (c Exit) confirm(d *decider, session *Session, h report) {
 	case fault != "" || c.Notes != completed.NotesBlob:
 		sent.reason = signalbox.ReasonMalformed
 		sent.detail = cmp.Or(fault, "the notes of the signal are not stored")
-		d.refuse(session, h.w.ID, sent, signalbox.CodeFailed, "")
+		h.refuse(session, h.w.ID, sent, signalbox.CodeFailed, "")
 	case completed.PhaseCompleted != h.w.Phase || completed.NextPhase == nil:
-		d.refusePhase(session, h.w, completed, sent)
+		h.refusePhase(session, h.w, completed, sent)
 	default:
 		if h.role == signalbox.RoleAuditor { // work that waits for its merge stays where it is
-			next := d.s.phaseAfterExit(h.w, h.role, completed.ExitReason)
+			next := h.s.phaseAfterExit(h.w, h.role, completed.ExitReason)
 			completed.NextPhase = &next
 		}
-		c.recordPlanned(d, h, completed)
+		c.recordPlanned(h, completed)
 	}
 }
 
-func (c Exit) recordPlanned(d *decider, h report,
+func (c Exit) recordPlanned(h report,
 	completed signalbox.AgentSessionCompleted) uint64 {
-	d.recordFor(h, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
+	h.note(SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
 		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset})
-	return d.recordFor(h, AgentSessionCompleted{completed})
+	return h.note(AgentSessionCompleted{completed})
 }
 
 // fault returns why the signal is invalid, or "".
@@ -259,34 +259,35 @@ func (s *delivery) phaseAfterExit(w *Work, role signalbox.Role,
 // acceptPlanned treats an exit signal about planned work like the equivalent line signal.
 func (c Exit) acceptPlanned(d *decider, session *Session, w *Work,
 	completed signalbox.AgentSessionCompleted) {
-	h := report{ReportSignal: ReportSignal{Signal: signalbox.NameExit, Turn: c.Turn}, w: w,
+	h := report{decider: d, ReportSignal: ReportSignal{Signal: signalbox.NameExit, Turn: c.Turn},
+		w:      w,
 		holder: holder{session.ID, session.Actor, session.Role, completed.LeaseEpoch}}
 	d.refuseAll(session, w, ReportSignal{Epoch: h.epoch, Blob: c.Blob, Refused: c.Refused})
-	d.endTurn(h)
-	d.heardFromAgent(h)
+	h.endTurn()
+	h.heardFromAgent()
 	next := d.s.phaseAfterExit(w, h.role, completed.ExitReason)
 	completed.NextPhase = &next
-	d.answerExit(completed, c.recordPlanned(d, h, completed))
+	d.answerExit(completed, c.recordPlanned(h, completed))
 	notes := noReason
 	if completed.Notes != nil {
 		notes = *completed.Notes
 	}
 	switch {
 	case completed.ExitReason != signalbox.ExitCompleted:
-		d.block(h, AskedBlocked, completed.NotesBlob, "the %s on %s ended as %s: %s", h.role, w.ID,
+		h.block(AskedBlocked, completed.NotesBlob, "the %s on %s ended as %s: %s", h.role, w.ID,
 			completed.ExitReason, notes)
-		d.release(h, signalbox.NameExit)
+		h.release(signalbox.NameExit)
 	case h.role == signalbox.RoleDeveloper:
-		d.dispatchCritic(h)
+		h.dispatchCritic()
 	case h.role == signalbox.RoleCritic:
-		d.dispatchAuditor(h)
+		h.dispatchAuditor()
 	case h.role == signalbox.RoleAuditor:
-		d.markComplete(h)
+		h.markComplete()
 	default:
-		d.block(h, AskedBlocked, completed.NotesBlob,
+		h.block(AskedBlocked, completed.NotesBlob,
 			"the %s on %s ended with an exit signal instead of a line signal: %s", h.role, w.ID,
 			notes)
-		d.release(h, signalbox.NameExit)
+		h.release(signalbox.NameExit)
 	}
-	d.askBudget(h)
+	h.askBudget()
 }

@@ -22,16 +22,11 @@ func TestExitByPhaseAndReason(t *testing.T) {
 			"completed": inOrder[i+1], "blocked": "BLOCKED", "error": "BLOCKED",
 		} {
 			t.Run(string(phase)+"/"+string(reason), func(t *testing.T) {
-				b := newBox(t)
-				b.open("w", phase)
-				epoch := b.claim("w", "S")
+				b, epoch := heldBox(t, phase)
 				b.now = b.now.Add(time.Minute)
-				d := b.try(Exit{Session: "S", Epoch: epoch,
+				d := b.decide(Exit{Session: "S", Epoch: epoch,
 					Signal: withNotes(exit(phase, reason), "all of it"),
 					Blob:   signalbox.Hash{0xab}, Offset: 7})
-				if d.Err != nil {
-					t.Fatal(d.Err)
-				}
 				wantCompletion(t, b, d, epoch, phase, next, reason)
 				wantEnded(t, b, epoch, phase, next, reason)
 			})
@@ -84,9 +79,7 @@ func wantEnded(t *testing.T, b *box, epoch uint64, phase, next signalbox.Phase,
 }
 
 func TestExitFieldsAreKept(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseReview)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseReview)
 	signal := withNotes(exit(signalbox.PhaseReview, signalbox.ExitCompleted), "<b> & \u2028 \"q\"")
 	url, ref := "https://example.org/pull/1?a=1&b=2", "evidence/review.yaml"
 	signal.PRURL, signal.EvidenceBundleRef = &url, &ref
@@ -145,9 +138,7 @@ func TestMalformedExit(t *testing.T) {
 			"invalid JSON", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := newBox(t)
-			b.open("w", signalbox.PhaseImplementation)
-			epoch := b.claim("w", "S")
+			b, epoch := heldBox(t, signalbox.PhaseImplementation)
 			if tt.exit.Epoch != 0 {
 				epoch = tt.exit.Epoch
 			}
@@ -173,9 +164,7 @@ func TestPhaseMismatch(t *testing.T) {
 				if said == phase {
 					continue
 				}
-				b := newBox(t)
-				b.open("w", phase)
-				epoch := b.claim("w", "S")
+				b, epoch := heldBox(t, phase)
 				msg := fmt.Sprintf("phase mismatch: signal says '%s', work is in '%s'", said, phase)
 				d := b.try(Exit{Session: "S", Signal: exit(said, reason)})
 				wantRefused(t, d, refused{Code: signalbox.CodeFailed, Msg: msg,
@@ -188,30 +177,6 @@ func TestPhaseMismatch(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// The words that agents and scripts look for.
-func TestPhaseMismatchText(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
-	d := b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted)})
-	if got, want := d.Err.Error(),
-		"phase mismatch: signal says 'REVIEW', work is in 'IMPLEMENTATION'"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-}
-
-// After a mismatch the session still holds the lease and can say it right.
-func TestExitAfterMismatch(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
-	b.try(Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted)})
-	if got := b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseImplementation,
-		signalbox.ExitCompleted)}).Phase; got != signalbox.PhaseCIPending {
-		t.Errorf("the work is in %s", got)
 	}
 }
 
@@ -284,9 +249,7 @@ func TestExitBesideAVerdict(t *testing.T) {
 }
 
 func TestRepeatedExit(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	signal := withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitCompleted), "done")
 	first := b.do(Exit{Session: "S", Epoch: epoch, Signal: signal})
 	first.Repeated = true
@@ -320,9 +283,7 @@ func TestRepeatedExit(t *testing.T) {
 // Long notes are a blob, and the event has only their beginning. They are not accepted before they
 // are stored.
 func TestLongNotes(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseImplementation)
 	notes := strings.Repeat("x", 199) + "\u00fc" + strings.Repeat("y", maxNotes)
 	c := Exit{Session: "S",
 		Signal: withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked), notes)}
@@ -362,9 +323,7 @@ func TestLongNotes(t *testing.T) {
 
 // Long notes were part of the event once. Such a signal is recognized when it is sent again.
 func TestLongNotesOfEarlierVersions(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	signal := withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked),
 		strings.Repeat("y", maxNotes+1))
 	completed := signalbox.SessionCompletedFrom("S", b.work("w").Lease.Actor, &signal)
@@ -385,44 +344,6 @@ func TestLongNotesOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// The same words under another lease are another signal.
-func TestSameWordsUnderAnotherLease(t *testing.T) {
-	b := newBox(t)
-	b.open("w1", signalbox.PhaseImplementation)
-	b.open("w2", signalbox.PhaseImplementation)
-	signal := exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)
-	first, second := b.claim("w1", "S"), b.claim("w2", "S")
-	a1 := b.do(Exit{Session: "S", Epoch: first, Signal: signal})
-	a2 := b.do(Exit{Session: "S", Epoch: second, Signal: signal})
-	if a1.Work != "w1" || a2.Work != "w2" || a2.Repeated || a1.Seq == a2.Seq {
-		t.Errorf("answered %+v and %+v", a1, a2)
-	}
-	if again := b.do(Exit{Session: "S", Epoch: first, Signal: signal}); !again.Repeated ||
-		again.Work != "w1" || again.Seq != a1.Seq {
-		t.Errorf("the first again is answered with %+v", again)
-	}
-}
-
-// Without an epoch and without a live lease, a signal is about the lease that the session had last.
-func TestExitUnderTheLastLease(t *testing.T) {
-	b := newBox(t)
-	signal := exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)
-	for _, work := range []string{"first", "last"} {
-		b.open(work, signalbox.PhaseImplementation)
-		b.claim(work, "S")
-		b.do(Exit{Session: "S", Signal: withNotes(signal, work)})
-	}
-	if again := b.do(Exit{Session: "S", Signal: withNotes(signal, "last")}); !again.Repeated ||
-		again.Work != "last" {
-		t.Errorf("the last signal again is answered with %+v", again)
-	}
-	d := b.try(Exit{Session: "S", Signal: withNotes(signal, "first")})
-	if got := refusedBy(d.Err); got == nil || got.Reason != signalbox.ReasonStaleLease {
-		t.Errorf("an earlier signal again, without its epoch, is answered with %+v, %v", d.Answer,
-			d.Err)
-	}
-}
-
 // A lease that has run out is not one of those among which an epoch must choose, recorded or not.
 func TestExitUnderTheOnlyLeaseThatHasNotRunOut(t *testing.T) {
 	b := newBox(t)
@@ -438,62 +359,6 @@ func TestExitUnderTheOnlyLeaseThatHasNotRunOut(t *testing.T) {
 	if answer.Work != "w2" || answer.Completed.LeaseEpoch != epoch {
 		t.Errorf("the signal was taken for %s under epoch %d", answer.Work,
 			answer.Completed.LeaseEpoch)
-	}
-}
-
-func TestBlockedAndUnblocked(t *testing.T) {
-	for _, phase := range inOrder[:len(inOrder)-1] {
-		for _, reason := range []signalbox.ExitReason{signalbox.ExitBlocked, signalbox.ExitError} {
-			b := newBox(t)
-			b.open("w", phase)
-			b.claim("w", "S")
-			b.do(Exit{Session: "S", Signal: withNotes(exit(phase, reason), "no credentials")})
-			if w := b.work("w"); w.Phase != "BLOCKED" || w.BlockedFrom != phase ||
-				w.Notes != "no credentials" {
-				t.Fatalf("%s, %s: %+v", phase, reason, w)
-			}
-			d := b.try(Unblock{Work: "w", Note: "they are there now", Actor: "op"})
-			wantEvents(t, d, `WorkUnblocked {"note":"they are there now"}`,
-				fmt.Sprintf(`PhaseChanged {"from":"BLOCKED","to":"%s"}`, phase))
-			wantAnswer(t, Answer{At: t0, Seq: b.s.Seq(), Work: "w", Phase: phase}, d.Answer)
-			if w := b.work("w"); w.Phase != phase || w.BlockedFrom != "" || w.Notes != "" {
-				t.Errorf("%s, %s, unblocked: %+v", phase, reason, w)
-			}
-			b.claim("w", "S2")
-		}
-	}
-}
-
-// Notes of an earlier stop do not stay when the next one has none.
-func TestBlockedAgainWithoutNotes(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseDraft)
-	b.claim("w", "S")
-	b.do(Exit{Session: "S", Signal: withNotes(exit(signalbox.PhaseDraft, signalbox.ExitError),
-		"first")})
-	b.do(Unblock{Work: "w", Note: "fixed", Actor: "op"})
-	b.claim("w", "S")
-	b.do(Exit{Session: "S", Signal: exit(signalbox.PhaseDraft, signalbox.ExitBlocked)})
-	if w := b.work("w"); w.Notes != "" || w.BlockedFrom != signalbox.PhaseDraft {
-		t.Errorf("%+v", w)
-	}
-}
-
-func TestFullLife(t *testing.T) {
-	b := newBox(t)
-	for _, c := range life("w",
-		func(p signalbox.Phase) string { return "S-" + strings.ToLower(string(p)) }) {
-		b.do(c)
-	}
-	if got := b.work("w").Phase; got != signalbox.PhaseCompleted {
-		t.Errorf("the work is in %s", got)
-	}
-	var course []signalbox.Phase
-	for _, tenure := range b.work("w").Tenures() {
-		course = append(course, tenure.Phase)
-	}
-	if diff := cmp.Diff(inOrder[:6], course); diff != "" {
-		t.Errorf("course (-want +got):\n%s", diff)
 	}
 }
 
@@ -529,13 +394,10 @@ func TestNextPhaseIsTheOneThatFollows(t *testing.T) {
 			t.Run(name+" "+string(reason), func(t *testing.T) {
 				b := deliver(t, policy(), unspecified("t1"), todo("t2"))
 				a := get(b)
-				exit := Exit{Session: a.Session, Epoch: a.Lease.Epoch,
-					Signal: signalbox.ExitSignal{Protocol: signalbox.ExitProtocol, Version: "1.0.0",
-						PhaseCompleted: b.work(a.Work).Phase, ExitReason: reason}}
-				d := b.try(exit)
-				if d.Err != nil {
-					t.Fatal(d.Err)
-				}
+				exit := by(a, Exit{Signal: signalbox.ExitSignal{Protocol: signalbox.ExitProtocol,
+					Version:        "1.0.0",
+					PhaseCompleted: b.work(a.Work).Phase, ExitReason: reason}})
+				d := b.decide(exit)
 				if next := *d.Answer.Completed.NextPhase; next != b.work(a.Work).Phase {
 					t.Errorf("the record says %s, and the work is in %s", next,
 						b.work(a.Work).Phase)

@@ -10,30 +10,30 @@ import (
 // processExpansion adds a business analyst's specification and sub-tasks to a task. The task itself
 // starts after the sub-tasks. If the analyst is not confident, or the sub-tasks are not valid, the
 // human is asked.
-func (d *decider) processExpansion(h report) {
+func (h report) processExpansion() {
 	confidence := strings.ToUpper(h.Fields.Confidence)
-	subTasks, fault := d.s.subTasks(h.w, h.Fields.SubTasks)
+	subTasks, fault := h.s.subTasks(h.w, h.Fields.SubTasks)
 	if confidence != "HIGH" && confidence != "MEDIUM" {
 		fault = "the analyst's confidence is low"
 	}
 	if fault != "" {
-		d.block(h, AskedExpansion, h.Body, "the specification of %s was rejected: %s. %s", h.w.ID,
+		h.block(AskedExpansion, h.Body, "the specification of %s was rejected: %s. %s", h.w.ID,
 			fault, h.Fields.Summary)
-		d.release(h, h.Signal)
+		h.release(h.Signal)
 		return
 	}
 	var ids []string
 	for i, t := range subTasks {
 		ids = append(ids, t.ID)
-		d.record(t.ID, h.session, h.actor,
+		h.record(t.ID, h.session, h.actor,
 			TaskPlanned{Kind: KindTask, Title: sanitize(t.Title, 300),
 				Phase: signalbox.PhaseImplementation,
-				Order: d.s.run.Orders + i, Priority: h.w.Task.Priority, Blockers: t.BlockedBy,
+				Order: h.s.run.Orders + i, Priority: h.w.Task.Priority, Blockers: t.BlockedBy,
 				Files: lockOrder(t.Files), Text: t.Text, Parent: h.w.ID, Plan: h.w.Task.Plan})
 	}
-	d.recordFor(h, TaskExpanded{confidence, h.Body, ids})
-	d.move(h, signalbox.PhaseImplementation)
-	d.release(h, h.Signal)
+	h.note(TaskExpanded{confidence, h.Body, ids})
+	h.move(signalbox.PhaseImplementation)
+	h.release(h.Signal)
 }
 
 // subTasks returns the wanted sub-tasks with unused ids. If they are not valid, fault says why.

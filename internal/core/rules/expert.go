@@ -8,93 +8,89 @@ import (
 )
 
 // dispatchExpert creates a work item for a request to an expert, and parks the session that asked.
-func (d *decider) dispatchExpert(h report) {
-	count, p := h.w.Task.Counts.ExpertRequests+1, d.s.run.Policy
-	_, known := d.s.expert(h.Fields.Expert)
+func (h report) dispatchExpert() {
+	count, p := h.w.Task.Counts.ExpertRequests+1, h.s.run.Policy
+	_, known := h.s.expert(h.Fields.Expert)
 	creates := p.slots(signalbox.RoleExpertCreator) > 0
 	switch {
 	case count > p.Limits.ExpertRequests:
-		d.block(h, AskedExpert, h.Body,
+		h.block(AskedExpert, h.Body,
 			"%s has asked experts %d times already, and now asks '%s': %s",
 			h.w.ID, count-1, h.Fields.Expert, inWords(h.Fields.Summary))
-		d.release(h, h.Signal)
+		h.release(h.Signal)
 		return
 	case !known && !creates:
-		d.block(h, AskedExpert, h.Body, "%s asks the expert '%s', which does not exist: %s",
+		h.block(AskedExpert, h.Body, "%s asks the expert '%s', which does not exist: %s",
 			h.w.ID, h.Fields.Expert, inWords(h.Fields.Summary))
-		d.release(h, h.Signal)
+		h.release(h.Signal)
 		return
 	}
-	request := fmt.Sprintf("X-%d", d.s.run.Requests+1)
+	request := fmt.Sprintf("X-%d", h.s.run.Requests+1)
 	expert := h.Fields.Expert
 	if !known {
 		expert = "" // an expert creator must create it first
 	}
-	d.record(request, h.session, h.actor,
+	h.record(request, h.session, h.actor,
 		TaskPlanned{Kind: KindExpert, Title: sanitize("asked by "+h.w.ID+": "+h.Fields.Summary,
 			200),
-			Phase: signalbox.PhaseImplementation, Order: d.s.run.Orders, Text: h.Body, Asker: h.w.ID,
-			Asked: h.epoch, Expert: expert})
-	d.recordFor(h, ExpertRequested{request, sanitize(h.Fields.Expert, 64),
+			Phase: signalbox.PhaseImplementation, Order: h.s.run.Orders, Text: h.Body,
+			ExpertRequest: ExpertRequest{h.w.ID, h.epoch, expert}})
+	h.note(ExpertRequested{request, sanitize(h.Fields.Expert, 64),
 		sanitize(h.Fields.Request, 100), count, h.Body})
-	d.recordFor(h, SessionParked{Epoch: h.epoch, For: request})
-	d.answer.Parked = true
+	h.note(SessionParked{Epoch: h.epoch, For: request})
+	h.answer.Parked = true
 }
 
 // deliverToRequestingAgent adds the advice to the task that asked. The session that asked continues
 // with it, or the next one if that session has ended.
-func (d *decider) deliverToRequestingAgent(h report) {
+func (h report) deliverToRequestingAgent() {
 	t := h.w.Task
-	d.record(t.Asker, h.session, h.actor, ExpertAdvised{h.w.ID, t.Expert, h.Body, h.Blob})
-	d.move(h, signalbox.PhaseCompleted)
-	d.release(h, h.Signal)
+	h.record(t.Asker, h.session, h.actor, ExpertAdvised{h.w.ID, t.Expert, h.Body, h.Blob})
+	h.move(signalbox.PhaseCompleted)
+	h.release(h.Signal)
 }
 
-func (d *decider) escalateToDivine(h report) {
-	d.failRequest(h, fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert,
+func (h report) escalateToDivine() {
+	h.failRequest(fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert,
 		h.w.Task.Asker, inWords(h.Fields.Summary)))
 }
 
 // failRequest ends a request without advice, and asks the human instead.
-func (d *decider) failRequest(h report, why string) {
-	d.move(h, signalbox.PhaseCompleted)
-	d.release(h, h.Signal)
-	asker, _ := d.s.Work(h.w.Task.Asker)
+func (h report) failRequest(why string) {
+	h.move(signalbox.PhaseCompleted)
+	h.release(h.Signal)
+	asker, _ := h.s.Work(h.w.Task.Asker)
 	if asker.Done() {
 		return
 	}
-	lease := d.liveLease(asker)
-	d.ask(asker.ID, h.session, h.actor, AskedExpert, h.Body, "%s", why)
+	lease := h.liveLease(asker)
+	h.ask(asker.ID, h.session, h.actor, AskedExpert, h.Body, "%s", why)
 	if lease != nil && lease.Epoch != h.w.Task.Asked {
 		return // another session holds the task by now; the question stops the one after it
 	}
 	if asker.Phase != signalbox.PhaseBlocked {
-		d.record(asker.ID, h.session, h.actor, PhaseChanged{asker.Phase, signalbox.PhaseBlocked})
+		h.record(asker.ID, h.session, h.actor, PhaseChanged{asker.Phase, signalbox.PhaseBlocked})
 	}
 	if lease != nil {
-		d.record(asker.ID, lease.Session, lease.Actor,
+		h.record(asker.ID, lease.Session, lease.Actor,
 			LeaseReleased{lease.Epoch, "the human is asked instead"})
 	}
 }
 
 // registerExpert adds an expert, and assigns it the request that it was created for.
-func (d *decider) registerExpert(h report) {
+func (h report) registerExpert() {
 	name := h.Fields.Expert
 	if signalbox.CheckID(name) != nil {
-		d.failRequest(h, fmt.Sprintf("the expert created for %s has an invalid name: %q",
+		h.failRequest(fmt.Sprintf("the expert created for %s has an invalid name: %q",
 			h.w.Task.Asker, name))
 		return
 	}
-	var keywords []string
-	for _, k := range h.Fields.Keywords[:min(len(h.Fields.Keywords), 32)] {
-		keywords = append(keywords, sanitize(k, 64))
-	}
-	d.recordFor(h, ExpertRegistered{Expert{Name: name, Gap: sanitize(h.Fields.Gap, 1000),
-		Keywords: keywords}})
-	f := d.s.fleet()
+	h.note(ExpertRegistered{Expert{Name: name, Gap: sanitize(h.Fields.Gap, 1000),
+		Keywords: sanitizeFirst(h.Fields.Keywords, 32, 64)}})
+	f := h.s.fleet()
 	f.experts++
-	d.askAgents(f, h.session, h.actor)
-	d.release(h, h.Signal)
+	h.askAgents(f, h.session, h.actor)
+	h.release(h.Signal)
 }
 
 // ResumeSession asks for a slot for a parked session that no longer must wait.
@@ -135,7 +131,7 @@ func (c ResumeSession) decide(d *decider) error {
 	}
 	d.answer.Agent = cmp.Or(resumed.Agent, h.w.Task.Agent)
 	d.tryAgent(d.answer.Agent, h.actor)
-	d.answer.Seq = d.recordFor(h, resumed)
+	d.answer.Seq = h.note(resumed)
 	return nil
 }
 

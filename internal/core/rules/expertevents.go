@@ -23,8 +23,6 @@ type ExpertRequested struct {
 	Body    signalbox.Hash `json:"body,omitzero"`
 }
 
-func (ExpertRequested) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
-
 func (b ExpertRequested) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.ExpertRequests = b.Count })
 }
@@ -41,8 +39,6 @@ type ExpertAdvised struct {
 	Blob    signalbox.Hash `json:"blob,omitzero"`
 }
 
-func (ExpertAdvised) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
-
 func (b ExpertAdvised) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
 		t.Advice = append(slices.Clip(t.Advice), Advice{b.Expert, b.Request, b.Body, b.Blob})
@@ -58,8 +54,6 @@ func (b ExpertAdvised) describe(*Describer, *signalbox.Event) (text, detail stri
 type ExpertRegistered struct {
 	Expert Expert `json:"expert"`
 }
-
-func (ExpertRegistered) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
 
 func (b ExpertRegistered) apply(s *State, e *signalbox.Event) {
 	s.run.Experts = append(slices.Clip(s.run.Experts), b.Expert)

@@ -43,8 +43,6 @@ type LocksYielded struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-func (LocksYielded) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
-
 func (b LocksYielded) apply(s *State, e *signalbox.Event) {
 	w, _ := s.Work(e.Work)
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
@@ -64,8 +62,6 @@ type FileWaited struct {
 	Count  int    `json:"count"`
 }
 
-func (FileWaited) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
-
 func (b FileWaited) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.FileWaits = b.Count })
 }
@@ -79,8 +75,6 @@ type OverlapNoted struct {
 	File string `json:"file"`
 	With string `json:"with"`
 }
-
-func (OverlapNoted) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
 
 func (b OverlapNoted) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Overlaps = appendUnique(t.Overlaps, b.note()) })

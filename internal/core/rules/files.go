@@ -10,19 +10,19 @@ import (
 // queueOrCoordinate handles a request for a file that a task did not declare. In a shared workspace
 // the task gets the file or waits for it. If each task has its own workspace, all tasks that change
 // the file are told, and the merge shows whether they conflict.
-func (d *decider) queueOrCoordinate(h report) {
+func (h report) queueOrCoordinate() {
 	file := cleanFile(h.Fields.File)
-	if d.s.run.Policy.Shared {
-		d.lockOrWait(h, file)
+	if h.s.run.Policy.Shared {
+		h.lockOrWait(file)
 		return
 	}
-	others := d.s.overlapping(h.w, file)
+	others := h.s.overlapping(h.w, file)
 	if len(others) == 0 {
-		d.recordFor(h, OverlapNoted{File: file})
+		h.note(OverlapNoted{File: file})
 	}
 	for _, w := range others {
-		d.recordFor(h, OverlapNoted{file, w.ID})
-		d.record(w.ID, "", h.actor, OverlapNoted{file, h.w.ID})
+		h.note(OverlapNoted{file, w.ID})
+		h.record(w.ID, "", h.actor, OverlapNoted{file, h.w.ID})
 	}
 }
 
@@ -70,44 +70,44 @@ const maxFileRequests = 50
 // fileRequested reports whether a signal asks for a file that the task has, or asked for before
 // with the same result, and whether the task has asked for too many files. Both limit what an agent
 // can write to the ledger.
-func (s *State) fileRequested(h report) (requested, tooMany bool) {
+func (h report) fileRequested() (requested, tooMany bool) {
 	if h.Signal != signalbox.NameFileConflict {
 		return false, false
 	}
 	file, t := cleanFile(h.Fields.File), h.w.Task
-	if s.run.Policy.Shared {
+	if h.s.run.Policy.Shared {
 		return slices.Contains(t.Locks, file), len(t.Locks) >= maxFileRequests
 	}
 	noted := t.overlapFiles()
 	requested = slices.Contains(noted, file)
-	return requested && len(s.overlapping(h.w, file)) == 0, !requested &&
+	return requested && len(h.s.overlapping(h.w, file)) == 0, !requested &&
 		len(noted) >= maxFileRequests
 }
 
-func (d *decider) lockOrWait(h report, file string) {
-	owner, held := d.s.locks[file]
+func (h report) lockOrWait(file string) {
+	owner, held := h.s.locks[file]
 	switch {
 	case owner == h.w.ID:
 		return
 	case !held:
-		d.recordFor(h, FilesLocked{[]string{file}})
+		h.note(FilesLocked{[]string{file}})
 		return
 	}
-	if cycle := d.s.lockCycle(h.w.ID, owner); cycle != nil {
-		d.breakCycle(h, file, cycle)
+	if cycle := h.s.lockCycle(h.w.ID, owner); cycle != nil {
+		h.breakCycle(file, cycle)
 		return
 	}
-	count, limits := h.w.Task.Counts.FileWaits+1, d.s.run.Policy.Limits
-	d.recordFor(h, FileWaited{file, owner, count})
+	count, limits := h.w.Task.Counts.FileWaits+1, h.s.run.Policy.Limits
+	h.note(FileWaited{file, owner, count})
 	if count >= limits.FileWaits {
-		d.block(h, AskedFile, h.Body, "%s asks for %s for the %s time, and %s still has it", h.w.ID,
+		h.block(AskedFile, h.Body, "%s asks for %s for the %s time, and %s still has it", h.w.ID,
 			file, ordinal(count), owner)
-		d.release(h, h.Signal)
+		h.release(h.Signal)
 		return
 	}
-	d.recordFor(h, SessionParked{Epoch: h.epoch, For: file, File: true,
-		Until: d.at.Add(limits.FileWait)})
-	d.answer.Parked = true
+	h.note(SessionParked{Epoch: h.epoch, For: file, File: true,
+		Until: h.at.Add(limits.FileWait)})
+	h.answer.Parked = true
 }
 
 // lockCycle returns the tasks that would wait for each other in a cycle if asker waited for owner,
@@ -135,7 +135,7 @@ func (s *State) lockCycle(asker, owner string) []*Work {
 
 // breakCycle makes the task of the cycle that comes last in the plan release its files and start
 // again later.
-func (d *decider) breakCycle(h report, file string, cycle []*Work) {
+func (h report) breakCycle(file string, cycle []*Work) {
 	youngest := slices.MaxFunc(cycle, func(a, b *Work) int { return a.Task.Order - b.Task.Order })
 	var ids []string
 	for _, w := range cycle {
@@ -143,21 +143,21 @@ func (d *decider) breakCycle(h report, file string, cycle []*Work) {
 	}
 	why := "deadlock between " + strings.Join(ids, ", ")
 	if youngest.ID == h.w.ID {
-		d.record(youngest.ID, h.session, h.actor, LocksYielded{why})
-		d.release(h, why)
+		h.record(youngest.ID, h.session, h.actor, LocksYielded{why})
+		h.release(why)
 		return
 	}
-	if lease := d.liveLease(youngest); lease != nil {
-		d.record(youngest.ID, lease.Session, lease.Actor, LeaseReleased{lease.Epoch, why})
+	if lease := h.liveLease(youngest); lease != nil {
+		h.record(youngest.ID, lease.Session, lease.Actor, LeaseReleased{lease.Epoch, why})
 	}
-	d.record(youngest.ID, h.session, h.actor, LocksYielded{why})
-	if d.s.locks[file] == youngest.ID && d.s.firstWaiter(file, youngest.ID) == nil {
-		d.recordFor(h, FilesLocked{[]string{file}})
+	h.record(youngest.ID, h.session, h.actor, LocksYielded{why})
+	if h.s.locks[file] == youngest.ID && h.s.firstWaiter(file, youngest.ID) == nil {
+		h.note(FilesLocked{[]string{file}})
 		return
 	}
-	d.recordFor(h, SessionParked{Epoch: h.epoch, For: file, File: true,
-		Until: d.at.Add(d.s.run.Policy.Limits.FileWait)})
-	d.answer.Parked = true
+	h.note(SessionParked{Epoch: h.epoch, For: file, File: true,
+		Until: h.at.Add(h.s.run.Policy.Limits.FileWait)})
+	h.answer.Parked = true
 }
 
 // grantFiles gives each released file to the task that has waited longest for it.

@@ -18,7 +18,7 @@ func FuzzSnapshot(f *testing.F) {
 	f.Add(whole)
 	f.Add(whole[:len(whole)/2])
 	heard := lived(f)
-	turnsHeard(heard)
+	heard.do(turnOf("run-1", 1))
 	f.Add(heard.s.Snapshot())
 	f.Add([]byte{snapshotFormat, 1, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Add(append([]byte{snapshotFormat, 1, 1, 1, 0, 100}, make([]byte, 200)...))

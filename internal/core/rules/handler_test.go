@@ -54,11 +54,7 @@ func (b *box) question(work string, kind QuestionKind) *Question {
 
 func (b *box) answer(work string, kind QuestionKind, answer string) Decision {
 	b.t.Helper()
-	d := b.try(AnswerQuestion{b.question(work, kind).ID, answer, "op"})
-	if d.Err != nil {
-		b.t.Fatalf("%v", d.Err)
-	}
-	return d
+	return b.decide(AnswerQuestion{b.question(work, kind).ID, answer, "op"})
 }
 
 func TestHandlerDispatchCritic(t *testing.T) {
@@ -135,19 +131,20 @@ func TestHandlerLogAndFillSlots(t *testing.T) {
 			}
 			b.wantDispatch(signalbox.RoleDeveloper,
 				map[bool]string{true: "t1",
-					false: "t2"}[tt.phase == signalbox.PhaseImplementation && tt.cause != CauseWaiting])
+					false: "t2"}[tt.phase == signalbox.PhaseImplementation &&
+					tt.cause != CauseWaiting])
 		})
 	}
 	t.Run("the third wait", func(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3"), todo("t4"))
 		for i, blocker := range []string{"t2", "t3"} {
 			d := b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
-				func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{blocker} })
+				waitsOn(blocker))
 			wantBody(t, d, BlockerAdded{[]string{blocker}, i + 1})
 			b.bring(blocker, signalbox.PhaseCompleted)
 		}
 		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
-			func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t4"} })
+			waitsOn("t4"))
 		b.question("t1", AskedWait)
 		b.wantPhase("t1", signalbox.PhaseBlocked)
 	})
@@ -321,7 +318,7 @@ func TestHandlerProcessExpansion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := deliver(t, policy(), unspecified("t1"), todo("t2", "t1"))
 			d := b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
-				func(h *ReportSignal) { h.Fields.Confidence, h.Fields.SubTasks = tt.confidence, tt.subs })
+				expands(tt.confidence, tt.subs...))
 			wantTypes(t, d, "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1",
 				"LeaseReleased t1")
 			if w := b.wantPhase("t1",
@@ -335,10 +332,7 @@ func TestHandlerProcessExpansion(t *testing.T) {
 	t.Run("sub-tasks", func(t *testing.T) {
 		b := deliver(t, policy(), unspecified("t1"), todo("t2", "t1"), todo("t3"))
 		d := b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
-			func(h *ReportSignal) {
-				h.Fields.Confidence, h.Fields.SubTasks = "HIGH",
-					[]PlanTask{withFiles(todo("a"), "./x.go"), todo("t3", "a")}
-			})
+			expands("HIGH", withFiles(todo("a"), "./x.go"), todo("t3", "a")))
 		wantTypes(t, d, "SignalHeard t1", "TaskPlanned a", "TaskPlanned t1.t3", "TaskExpanded t1",
 			"PhaseChanged t1", "LeaseReleased t1")
 		a, sub := b.work("a").Task, b.work("t1.t3").Task
@@ -420,8 +414,7 @@ func TestHandlerExitRemediation(t *testing.T) {
 		b := ill(t, policy())
 		b.say(b.remedied(), "health_healthy")
 		m := b.dispatch(signalbox.RoleMerger)
-		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch,
-			Refusal: "conflict in go.mod"})
+		d := b.try(by(m, ReportMerge{Refusal: "conflict in go.mod"}))
 		wantTypes(t, d, "HealthAudited R-1", "RemediationRetried R-1", "PhaseChanged R-1",
 			"LeaseReleased R-1")
 		b.say(b.remedied(), "health_healthy")
@@ -472,20 +465,8 @@ func TestHandlerRetryRemediation(t *testing.T) {
 		wantTypes(t, b.answer("R-1", AskedRemediation, "halt"), "QuestionAnswered R-1",
 			"PhaseChanged R-1", "Paused ")
 		b.wantStanding(StandingPaused)
-		b.do(Order{What: OrderResume, Actor: "op"})
+		b.do(orderOf(OrderResume, ""))
 		b.wantDispatch(signalbox.RoleRemediation, "R-1")
-	})
-	t.Run("unknown answer of the health auditor", func(t *testing.T) {
-		b := ill(t, policy())
-		a := b.remedied()
-		for range 2 {
-			if d := b.say(a, "unknown"); !d.Answer.Again {
-				t.Fatal("it is not asked again")
-			}
-		}
-		wantTypes(t, b.say(a, "unknown"), "AgentSignalFailure R-1", "AgentFailed R-1",
-			"LeaseReleased R-1")
-		b.wantDispatch(signalbox.RoleHealthAuditor, "R-1")
 	})
 }
 
@@ -501,7 +482,7 @@ func TestQuestionsHaveAReason(t *testing.T) {
 		{"expert_unsuccessful", func(b *box, summary string) {
 			b.askExpert(b.dispatch(signalbox.RoleDeveloper), "sql")
 			b.sayMore(b.dispatch(signalbox.RoleExpert), "expert_unsuccessful",
-				func(h *ReportSignal) { h.Fields.Summary = summary })
+				saying(summary))
 		}},
 		{"no such expert", func(b *box, summary string) {
 			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "expert_request",
@@ -510,16 +491,16 @@ func TestQuestionsHaveAReason(t *testing.T) {
 		{"health_unhealthy", func(b *box, summary string) {
 			b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
 			b.sayMore(b.remedied(), "health_unhealthy",
-				func(h *ReportSignal) { h.Fields.Summary = summary })
+				saying(summary))
 		}},
 		{"another remediation", func(b *box, summary string) {
 			b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
 			b.sayMore(b.remedied(), "divine_clarification",
-				func(h *ReportSignal) { h.Fields.Summary = summary })
+				saying(summary))
 		}},
 		{"task_incomplete", func(b *box, summary string) {
 			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete",
-				func(h *ReportSignal) { h.Fields.Summary = summary })
+				saying(summary))
 		}},
 		{"missing information", func(b *box, summary string) {
 			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete",
@@ -532,13 +513,14 @@ func TestQuestionsHaveAReason(t *testing.T) {
 		{"waiting too often", func(b *box, summary string) {
 			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete",
 				func(h *ReportSignal) {
-					h.Fields.Cause, h.Fields.BlockedBy, h.Fields.Summary = CauseWaiting, []string{"t2"},
+					h.Fields.Cause, h.Fields.BlockedBy, h.Fields.Summary = CauseWaiting,
+						[]string{"t2"},
 						summary
 				})
 		}},
 		{"divine_clarification", func(b *box, summary string) {
 			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "divine_clarification",
-				func(h *ReportSignal) { h.Fields.Summary = summary })
+				saying(summary))
 		}},
 	} {
 		for _, summary := range []string{"", " \n", ".", "It broke."} {
@@ -575,9 +557,8 @@ func TestHandlerAwaitDivineResponse(t *testing.T) {
 	wantTypes(t, d, "QuestionAnswered t1", "PhaseChanged t1")
 	wantAnswer(t, Answer{At: b.now, Seq: d.Events[0].Seq, Work: "t1", Phase: signalbox.PhaseReview},
 		d.Answer)
-	wantRefusedAs(t, b.try(AnswerQuestion{"Q-1", "The Gregorian one", "op"}),
-		signalbox.CodeConflict)
-	wantRefusedAs(t, b.try(AnswerQuestion{"Q-9", "What?", "op"}), signalbox.CodeNotFound)
-	wantRefusedAs(t, b.try(AnswerQuestion{"Q-1", " ", "op"}), signalbox.CodeUsage)
+	b.refuses(AnswerQuestion{"Q-1", "The Gregorian one", "op"}, signalbox.CodeConflict)
+	b.refuses(AnswerQuestion{"Q-9", "What?", "op"}, signalbox.CodeNotFound)
+	b.refuses(AnswerQuestion{"Q-1", " ", "op"}, signalbox.CodeUsage)
 	b.wantDispatch(signalbox.RoleCritic, "t1")
 }

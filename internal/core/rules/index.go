@@ -34,8 +34,7 @@ func (s *State) reindexTask(i int, old, changed *Work) {
 		}
 	}
 	s.refreshReady(i, changed)
-	if isDone(old) != isDone(changed) || isCompleted(old) != isCompleted(changed) ||
-		isRequested(old) != isRequested(changed) {
+	if progressOf(old) != progressOf(changed) {
 		for _, dependent := range s.dependents[cmp.Or(old, changed).ID] {
 			if dependent < len(s.works) {
 				s.refreshReady(dependent, s.works[dependent])
@@ -44,11 +43,14 @@ func (s *State) reindexTask(i int, old, changed *Work) {
 	}
 }
 
-func isDone(w *Work) bool { return w != nil && w.Done() }
-
-func isCompleted(w *Work) bool { return w != nil && w.Phase == signalbox.PhaseCompleted }
-
-func isRequested(w *Work) bool { return w != nil && w.WaitsForRequest() }
+// progressOf returns what the dependents of work wait for: whether it is done, completed, or waits
+// for its pull request. w is nil if there is no work.
+func progressOf(w *Work) (progress [3]bool) {
+	if w != nil {
+		progress = [3]bool{w.Done(), w.Phase == signalbox.PhaseCompleted, w.WaitsForRequest()}
+	}
+	return progress
+}
 
 func (s *delivery) count(w *Work, n int) {
 	if !w.Done() {

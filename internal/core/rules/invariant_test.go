@@ -192,7 +192,8 @@ func brokenSession(s *State, log []signalbox.Event) string {
 		for _, exit := range session.Exits {
 			if e := log[exit.Seq-1]; held[exit.Epoch] == "" || e.Session != session.ID ||
 				e.Type != TypeSignalHeard &&
-					(e.Type != TypeAgentSessionCompleted || slices.Contains(session.Live, exit.Epoch)) {
+					(e.Type != TypeAgentSessionCompleted ||
+						slices.Contains(session.Live, exit.Epoch)) {
 				return fmt.Sprintf("session %s sent exit %+v, which is event %+v", session.ID, exit,
 					e)
 			}

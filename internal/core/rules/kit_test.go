@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -60,14 +61,48 @@ func (b *box) try(c Command) Decision {
 	return d
 }
 
-// do carries out a command that must not be refused.
-func (b *box) do(c Command) Answer {
+// decide carries out a command that must not be refused.
+func (b *box) decide(c Command) Decision {
 	b.t.Helper()
 	d := b.try(c)
 	if d.Err != nil {
 		b.t.Fatalf("%#v: %v", c, d.Err)
 	}
-	return d.Answer
+	return d
+}
+
+// do is decide for those who need only the answer.
+func (b *box) do(c Command) Answer {
+	b.t.Helper()
+	return b.decide(c).Answer
+}
+
+// refuses checks that a command is refused with a code and a hint.
+func (b *box) refuses(c Command, code signalbox.Code) {
+	b.t.Helper()
+	wantRefusedAs(b.t, b.try(c), code)
+}
+
+// by returns a command of the session that was given work.
+func by[C Command](a Answer, c C) C {
+	v := reflect.ValueOf(&c).Elem()
+	v.FieldByName("Session").SetString(a.Session)
+	v.FieldByName("Epoch").SetUint(a.Lease.Epoch)
+	return c
+}
+
+// orderOf is an order of the operator about a task, or about the run.
+func orderOf(what OrderKind,
+	work string) Order {
+	return Order{What: what, Work: work, Actor: "op"}
+}
+
+// heldBox is a box with work w in a phase, which session S holds, and the epoch of its lease.
+func heldBox(t failer, phase signalbox.Phase) (b *box, epoch uint64) {
+	t.Helper()
+	b = newBox(t)
+	b.open("w", phase)
+	return b, b.claim("w", "S")
 }
 
 func (b *box) work(id string) *Work {

@@ -269,7 +269,7 @@ func (d *decider) work(id string) (*Work, error) {
 	return w, nil
 }
 
-func (d *decider) session(id string) (*Session, error) {
+func (d *decider) sessionNamed(id string) (*Session, error) {
 	session, ok := d.s.Session(id)
 	if !ok {
 		return nil, refusef(signalbox.CodeNotFound,
@@ -280,7 +280,7 @@ func (d *decider) session(id string) (*Session, error) {
 
 func (d *decider) workAndSession(work, session string) (*Work, *Session, error) {
 	w, workErr := d.work(work)
-	s, sessionErr := d.session(session)
+	s, sessionErr := d.sessionNamed(session)
 	if workErr != nil {
 		return nil, nil, workErr
 	}

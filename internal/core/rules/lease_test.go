@@ -7,62 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"signalbox"
 )
 
-func TestRenew(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		ttl     time.Duration
-		after   time.Duration
-		expires time.Duration // after t0
-		renews  bool
-	}{
-		{"usual", 0, 5 * time.Minute, 20 * time.Minute, true},
-		{"shorter", time.Minute, 5 * time.Minute, 15 * time.Minute, false},
-		{"no longer", 15 * time.Minute, 0, 15 * time.Minute, false},
-		{"by a nanosecond", 15 * time.Minute, 1, 15*time.Minute + 1, true},
-		{"at the last moment", time.Second, 15*time.Minute - 1, 15*time.Minute + time.Second - 1,
-			true},
-		{"as long as may be", 24 * time.Hour, time.Minute, 24*time.Hour + time.Minute, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			b := newBox(t)
-			b.open("w", signalbox.PhaseImplementation)
-			epoch := b.claim("w", "S")
-			b.now = t0.Add(tt.after)
-			d := b.try(Renew{Work: "w", Session: "S", Epoch: epoch, TTL: tt.ttl})
-			if d.Err != nil {
-				t.Fatal(d.Err)
-			}
-			expires := t0.Add(tt.expires)
-			lease := &signalbox.Lease{ID: "L-S", Epoch: epoch, Session: "S", Actor: "a-S", Role: "developer", Expires: expires}
-			want := Answer{At: b.now, Seq: epoch, Work: "w", Phase: "IMPLEMENTATION", Session: "S",
-				Lease: lease}
-			if tt.renews {
-				wantEvents(t, d, fmt.Sprintf(`LeaseRenewed {"epoch":%d,"expires":"%s"}`, epoch,
-					expires.Format(time.RFC3339Nano)))
-				want.Seq = epoch + 1
-			} else {
-				wantEvents(t, d)
-			}
-			wantAnswer(t, want, d.Answer)
-			if diff := cmp.Diff(lease, b.work("w").Lease); diff != "" {
-				t.Errorf("lease (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // A renewed lease lasts until its new expiry, and keeps its epoch.
 func TestRenewedLeaseHolds(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	b.now = t0.Add(10 * time.Minute)
 	b.do(Renew{Work: "w", Session: "S", Epoch: epoch})
+	if got := b.work("w").Lease.Expires; !got.Equal(b.now.Add(signalbox.DefaultLeaseTTL)) {
+		t.Errorf("the renewed lease ends at %s", got)
+	}
 	b.now = t0.Add(20 * time.Minute)
 	if d := b.try(Expire{}); len(d.Events) != 0 {
 		t.Errorf("it expired at its old end: %v", d.Events)
@@ -147,9 +102,7 @@ func TestStaleAtExpiry(t *testing.T) {
 		"no epoch": func(uint64) Command { return Exit{Session: "S", Signal: exit("REVIEW", "completed")} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBox(t)
-			b.open("w", signalbox.PhaseReview)
-			epoch := b.claim("w", "S")
+			b, epoch := heldBox(t, signalbox.PhaseReview)
 			b.now = b.work("w").Lease.Expires
 			said := name
 			if name == "no epoch" {
@@ -192,9 +145,7 @@ func TestStaleAfterSuccessor(t *testing.T) {
 }
 
 func TestReleaseByHolder(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	b.now = b.now.Add(time.Minute)
 	d := b.try(Release{Work: "w", Session: "S", Epoch: epoch, Reason: "out of tokens"})
 	wantEvents(t, d, `LeaseReleased {"epoch":3,"reason":"out of tokens"}`)
@@ -260,9 +211,7 @@ func TestReleaseRefusals(t *testing.T) {
 }
 
 func TestReleaseByOperator(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	d := b.try(Release{Work: "w", Actor: "op", Reason: "it hangs"})
 	wantEvents(t, d, `LeaseReleased {"epoch":3,"reason":"it hangs"}`)
 	wantAnswer(t, Answer{At: t0, Seq: epoch + 1, Work: "w", Phase: "IMPLEMENTATION"}, d.Answer)
@@ -283,36 +232,11 @@ func TestReleaseByOperator(t *testing.T) {
 	}
 }
 
-// An operator comes too late for a lease that has run out, and that is recorded.
-func TestReleaseByOperatorAtExpiry(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
-	b.now = b.work("w").Lease.Expires
-	wantRefused(t, b.try(Release{Work: "w", Actor: "op", Reason: "it hangs"}),
-		refused{Code: signalbox.CodeFailed, Msg: "no session holds work 'w'"},
-		`LeaseExpired {"epoch":3}`)
-}
-
-func TestReleaseAfterExitIsStale(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseDraft)
-	epoch := b.claim("w", "S")
-	b.do(Exit{Session: "S", Signal: exit("DRAFT", "completed")})
-	if d := b.try(Release{Work: "w", Session: "S", Epoch: epoch}); refusedBy(d.Err) == nil ||
-		refusedBy(d.Err).Reason != "stale_lease" {
-		t.Errorf("answered with %+v, %v", d.Answer, d.Err)
-	}
-}
-
 // A lease names the machine of the crew, if there are several.
 func TestLeaseNamesTheMachine(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
-	d := b.try(Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "s-9",
+	d := b.decide(Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "s-9",
 		Actor: "crew", Lease: "l-9", Machine: "alpha\x1b" + strings.Repeat("x", 200)})
-	if d.Err != nil {
-		t.Fatal(d.Err)
-	}
 	var granted LeaseGranted
 	for _, e := range d.Events {
 		if e.Type == TypeLeaseGranted {

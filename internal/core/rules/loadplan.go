@@ -220,7 +220,8 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, plan string, t
 		d.retry(w, c.Actor, backInPlan, "")
 	}
 	d.record(w.ID, "", c.Actor, replanned)
-	raised := Task{Budget: t.Budget, Spent: w.Task.Spent, Granted: w.Task.Granted}
+	raised := *w.Task
+	raised.Budget = t.Budget
 	if p := d.s.run.Policy; !raised.isBudgetSpent(p) && !d.s.isTurnSpent(w.ID, p) {
 		d.answerBudget(w.ID, "", w.Task.NoBudget, c.Actor)
 	}
@@ -242,9 +243,7 @@ func (d *decider) restart(w *Work, actor string) {
 	if at == signalbox.PhaseDraft || at == signalbox.PhaseImplementation {
 		return
 	}
-	if lease := d.liveLease(w); lease != nil {
-		d.revokeLease(w, actor, "the plan changed")
-	}
+	d.revokeLease(w, actor, "the plan changed")
 	d.record(w.ID, "", actor,
 		ReworkOrdered{Cause: ReworkPlan,
 			Summary: "the plan now describes this task differently; make sure that the work matches all of it"})

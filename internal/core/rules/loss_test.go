@@ -8,13 +8,6 @@ import (
 	"signalbox"
 )
 
-func lossAccepted(b *box) {
-	b.open("task-1", signalbox.PhaseImplementation)
-	b.do(AcceptLoss{First: 3, Last: 5, Hash: signalbox.Hash{7}, Host: "desk", Actor: "op"})
-	b.open("task-2", signalbox.PhaseImplementation)
-	b.claim("task-2", "S-1")
-}
-
 func TestAcceptLoss(t *testing.T) {
 	b := newBox(t)
 	wantEvents(t, b.try(AcceptLoss{First: 3, Last: 5, Hash: signalbox.Hash{7}, Host: "desk",

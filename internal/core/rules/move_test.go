@@ -11,20 +11,6 @@ import (
 
 const elsewhere = "postgres://db.example.org/shop"
 
-// ledgerMoved was recorded before events had the id of a move.
-func ledgerMoved(b *box) {
-	b.open("task-1", signalbox.PhaseImplementation)
-	b.claim("task-1", "S-1")
-	b.pass(time.Minute)
-	b.do(MoveLedger{elsewhere, "desk", "m-1", "op"})
-	b.try(OpenWork{Work: "task-2", Actor: "op"})
-	b.pass(time.Minute)
-	b.do(ContinueLedger{elsewhere, "desk", "op"})
-	b.do(Exit{Session: "S-1", Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
-	b.do(MoveLedger{JournalSQLite, "desk", "m-2", "op"})
-	b.do(ContinueLedger{JournalSQLite, "desk", "op"})
-}
-
 // After LedgerMoved nothing can be written, whatever the command, until the ledger is continued.
 func TestMovedLedgerIsOver(t *testing.T) {
 	b := lived(t)

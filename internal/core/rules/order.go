@@ -84,7 +84,7 @@ func (c Order) pauseTask(d *decider, w *Work) error {
 	default:
 		d.answer.Seq = d.record(w.ID, "", c.Actor, Resumed{})
 		if len(w.Task.Questions) == 0 {
-			d.askTaskBudget(w, w.Task.Spent, d.s.run.Policy, "", c.Actor)
+			d.askTaskBudget(w, Spent{}, "", c.Actor)
 		}
 	}
 	return nil
@@ -117,7 +117,7 @@ func (c Order) retryTask(d *decider, w *Work) error {
 	}
 	d.retry(w, c.Actor, c.Reason, c.From)
 	c.recordNote(d, w)
-	d.askTaskBudget(w, w.Task.Spent, d.s.run.Policy, "", c.Actor)
+	d.askTaskBudget(w, Spent{}, "", c.Actor)
 	restarted := withPhase(w, d.answer.Phase)
 	task := *w.Task
 	task.Cancelled, task.Audited, restarted.Task = "", task.Audited && c.From == "", &task
@@ -181,14 +181,14 @@ func (c Order) resumeRun(d *decider) error {
 	if s.Paused {
 		d.answer.Seq = d.record("", "", c.Actor, Resumed{})
 		if !d.s.runOnHold() {
-			d.askRunBudget(s.Spent, s.Policy, "", c.Actor)
+			d.askRunBudget(Spent{}, "", c.Actor)
 		}
 	}
 	for _, r := range s.Roles {
 		if r.Paused {
 			d.answer.Repeated, d.answer.Seq = false,
 				d.record("", "", c.Actor, Resumed{Role: r.Role})
-			d.askRoleBudget(r.Role, r.Spent, s.Policy, "", c.Actor)
+			d.askRoleBudget(r.Role, Spent{}, "", c.Actor)
 		}
 	}
 	return nil
@@ -200,7 +200,7 @@ func (c Order) cancelRun(d *decider) {
 	}
 	d.answer.Seq = d.record("", "", c.Actor, Cancelled{cmp.Or(c.Reason, "cancelled by "+c.Actor)})
 	for _, w := range d.s.works {
-		if w.Task != nil && d.liveLease(w) != nil {
+		if w.Task != nil {
 			d.revokeLease(w, c.Actor, "the run is cancelled")
 		}
 	}
@@ -213,11 +213,11 @@ func (c Order) retryRun(d *decider) {
 	d.retryAgents(c.Actor, "retry")
 	d.withdrawSetup(c.Actor)
 	if !d.s.runOnHold() {
-		d.askRunBudget(s.Spent, s.Policy, "", c.Actor)
+		d.askRunBudget(Spent{}, "", c.Actor)
 	}
 	for _, r := range s.Roles {
 		if r.Paused {
-			d.askRoleBudget(r.Role, r.Spent, s.Policy, "", c.Actor)
+			d.askRoleBudget(r.Role, Spent{}, "", c.Actor)
 		}
 	}
 	n := 0
@@ -231,7 +231,7 @@ func (c Order) retryRun(d *decider) {
 			return
 		}
 		d.retry(w, c.Actor, c.Reason, "")
-		d.askTaskBudget(w, w.Task.Spent, s.Policy, "", c.Actor)
+		d.askTaskBudget(w, Spent{}, "", c.Actor)
 		n++
 	}
 }
@@ -241,17 +241,18 @@ func (c Order) unknown() error {
 		"there is no order %q", c.What)
 }
 
+// revokeLease ends the live lease of work, if there is one.
 func (d *decider) revokeLease(w *Work, actor, reason string) {
-	d.record(w.ID, w.Lease.Session, actor, LeaseReleased{w.Lease.Epoch, reason})
+	if lease := d.liveLease(w); lease != nil {
+		d.record(w.ID, lease.Session, actor, LeaseReleased{lease.Epoch, reason})
+	}
 }
 
 // cancel cancels a task and revokes its lease.
 func (d *decider) cancel(w *Work, actor, reason string) {
-	d.withdrawQuestions(w, actor)
+	d.withdrawQuestions(w, actor, "")
 	d.answer.Seq = d.record(w.ID, "", actor, Cancelled{reason})
-	if lease := d.liveLease(w); lease != nil {
-		d.revokeLease(w, actor, reason)
-	}
+	d.revokeLease(w, actor, reason)
 	for _, x := range d.s.works { // its requests to experts are no longer needed
 		if x.Task != nil && x.Task.Kind == KindExpert && x.Task.Asker == w.ID && !x.Done() {
 			d.cancel(x, actor, w.ID+" is cancelled")
@@ -259,9 +260,9 @@ func (d *decider) cancel(w *Work, actor, reason string) {
 	}
 }
 
-// withdrawQuestions closes the open questions about a task.
-func (d *decider) withdrawQuestions(w *Work, actor string) {
-	for _, q := range w.Task.Questions {
+// withdrawQuestions closes the open questions about a task, except one; "" means all of them.
+func (d *decider) withdrawQuestions(w *Work, actor, except string) {
+	for _, q := range remove(w.Task.Questions, except) {
 		d.record(w.ID, "", actor, QuestionAnswered{Question: q, Withdrawn: true})
 	}
 }
@@ -269,11 +270,9 @@ func (d *decider) withdrawQuestions(w *Work, actor string) {
 // retry restarts a task in a phase that RetryPhases has, or in the one that it has reached if from
 // is "".
 func (d *decider) retry(w *Work, actor, reason string, from signalbox.Phase) {
-	d.withdrawQuestions(w, actor)
+	d.withdrawQuestions(w, actor, "")
 	d.answer.Seq = d.record(w.ID, "", actor, Retried{reason, from})
-	if lease := d.liveLease(w); lease != nil {
-		d.revokeLease(w, actor, "retry")
-	}
+	d.revokeLease(w, actor, "retry")
 	at := w.Phase
 	if at == signalbox.PhaseBlocked && (w.Task.Remedy == "" || from != "") {
 		at = w.BlockedFrom

@@ -109,10 +109,10 @@ func (t *Task) enter(from, to signalbox.Phase) {
 	}
 	switch to {
 	case signalbox.PhaseImplementation, signalbox.PhaseCIPending:
-		t.Checked, t.Reviewed, t.Audited, t.Approved, t.Merge = false, false, false, false, nil
+		t.Gates, t.Merge = Gates{}, nil
 	case signalbox.PhaseReadyForReview:
-		t.Checked, t.Findings, t.Context = true, nil, ""
-		t.Reviewed, t.Audited, t.Approved = false, false, false // of a review that is done again
+		t.Gates = Gates{Checked: true} // the review may be done again
+		t.Findings, t.Context = nil, ""
 	case signalbox.PhaseReview:
 		if t.Kind == KindRemediation { // which is not READY_FOR_REVIEW before
 			t.dropFindings(FindingHuman)

@@ -104,10 +104,8 @@ type TaskPlanned struct {
 	Plan     string          `json:"plan,omitempty"`
 	// Name is the id of the task in its plan, if the work has another because another plan uses it
 	// too.
-	Name   string `json:"name,omitempty"`
-	Asker  string `json:"asker,omitempty"`
-	Asked  uint64 `json:"asked,omitempty"`
-	Expert string `json:"expert,omitempty"`
+	Name string `json:"name,omitempty"`
+	ExpertRequest
 }
 
 func (b TaskPlanned) fault(s *State, e *signalbox.Event) string {
@@ -165,10 +163,10 @@ func (b TaskPlanned) apply(s *State, e *signalbox.Event) {
 		s.run.Baselines++
 	}
 	s.run.Orders = max(s.run.Orders, b.Order+1)
-	s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time, Task: &Task{
-		Kind: b.Kind, Order: b.Order, Priority: b.Priority, Blockers: b.Blockers, Files: b.Files,
-		Text: b.Text, Parent: b.Parent, Budget: b.Budget, Plan: b.Plan, Name: b.Name,
-		Asker: b.Asker, Asked: b.Asked, Expert: b.Expert}})
+	plan := TaskPlan{Order: b.Order, Priority: b.Priority, Blockers: b.Blockers, Files: b.Files,
+		Text: b.Text, Parent: b.Parent, Budget: b.Budget, Plan: b.Plan, Name: b.Name}
+	s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time,
+		Task: &Task{Kind: b.Kind, TaskPlan: plan, ExpertRequest: b.ExpertRequest}})
 }
 
 // TaskReplanned records that an updated plan describes a task differently.
@@ -243,8 +241,6 @@ type BlockerAdded struct {
 	Count int      `json:"count"`
 }
 
-func (BlockerAdded) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
-
 func (b BlockerAdded) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
 		t.Counts.Waits = b.Count
@@ -264,8 +260,6 @@ type TaskExpanded struct {
 	Body       signalbox.Hash `json:"body,omitzero"`
 	SubTasks   []string       `json:"sub_tasks,omitempty"`
 }
-
-func (TaskExpanded) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
 
 func (b TaskExpanded) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) {

@@ -71,9 +71,7 @@ func TestBlockerIsInTheSamePlan(t *testing.T) {
 	b := finished(t)
 	b.do(planOf("b.md", 2, todo("T1"), todo("T2")))
 	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "b.T1"), "task_incomplete",
-		func(r *ReportSignal) {
-			r.Fields.Cause, r.Fields.BlockedBy = CauseWaiting, []string{"T2"}
-		})
+		waitsOn("T2"))
 	if got := b.work("b.T1").Task.Waits; !slices.Equal(got, []string{"b.T2"}) {
 		t.Errorf("it waits for %q", got)
 	}
@@ -86,7 +84,7 @@ func TestSecondPlanWaitsForTheFirst(t *testing.T) {
 	b.do(planOf("a.md", 1, todo("T1")))
 	b.baseline()
 	other := planOf("b.md", 2, todo("T1"))
-	wantRefusedAs(t, b.try(other), signalbox.CodeConflict)
+	b.refuses(other, signalbox.CodeConflict)
 	other.Replace = true
 	if a := b.do(other); !slices.Equal(a.Plan.Added, []string{"b.T1"}) ||
 		!slices.Equal(a.Plan.Removed, []string{"T1"}) {
@@ -167,7 +165,7 @@ func TestUnnamedPlan(t *testing.T) {
 	}
 	// Another plan with the same ids does not take over its tasks.
 	b = deliver(t, policy(), todo("T1"))
-	wantRefusedAs(t, b.try(planOf("b.md", 2, todo("T1"))), signalbox.CodeConflict)
+	b.refuses(planOf("b.md", 2, todo("T1")), signalbox.CodeConflict)
 	b.bring("T1", signalbox.PhaseCompleted)
 	if a := b.do(planOf("b.md", 2, todo("T1"))); !slices.Equal(a.Plan.Added, []string{"b.T1"}) {
 		t.Errorf("%+v", a.Plan)
@@ -199,14 +197,13 @@ func TestNewPlanHasItsOwnBudget(t *testing.T) {
 	b.do(planOf("a.md", 1, todo("T1")))
 	b.baseline()
 	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "T1"), "ready_for_review",
-		func(r *ReportSignal) { r.Turn = &Turn{Spent: Spent{Tokens: 90}} })
+		withTurn(Turn{Spent: Spent{Tokens: 90}}))
 	b.checked(b.wantDispatch(signalbox.RoleCI, "T1"))
-	b.say(b.wantDispatch(signalbox.RoleCritic, "T1"), "review_passed")
-	b.say(b.wantDispatch(signalbox.RoleAuditor, "T1"), "audit_passed")
+	b.judged("T1")
 	b.merged(b.wantDispatch(signalbox.RoleMerger, "T1"))
 	b.do(planOf("b.md", 2, todo("T1")))
 	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "b.T1"), "ready_for_review",
-		func(r *ReportSignal) { r.Turn = &Turn{Spent: Spent{Tokens: 90}} })
+		withTurn(Turn{Spent: Spent{Tokens: 90}}))
 	if st := b.wantStanding(StandingWorking); len(st.Questions) != 0 {
 		t.Errorf("asked %v", st.Questions)
 	}

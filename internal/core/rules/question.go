@@ -248,20 +248,25 @@ func inWords(reason string) string {
 }
 
 // block asks the human and moves the work to BLOCKED. It continues in its current phase.
-func (d *decider) block(h report, kind QuestionKind, body signalbox.Hash, format string,
+func (h report) block(kind QuestionKind, body signalbox.Hash, format string,
 	args ...any) {
-	d.ask(h.w.ID, h.session, h.actor, kind, body, format, args...)
-	d.move(h, signalbox.PhaseBlocked)
+	h.ask(h.w.ID, h.session, h.actor, kind, body, format, args...)
+	h.move(signalbox.PhaseBlocked)
 }
 
 // resetCounts resets the failure counts, because the human has intervened.
 func (t *Task) resetCounts() { t.Counts, t.Timeouts, t.Attempts = Counts{}, nil, 0 }
 
+// maxName is the longest name in a list that an agent wrote, in bytes.
+const maxName = 1000
+
 // sanitizeAll sanitizes names that an agent wrote.
-func sanitizeAll(texts []string) []string {
-	var clean []string
-	for _, text := range texts {
-		clean = append(clean, sanitize(text, 1000))
+func sanitizeAll(names []string) []string { return sanitizeFirst(names, len(names), maxName) }
+
+// sanitizeFirst sanitizes the first texts of a list, each up to n bytes.
+func sanitizeFirst(texts []string, most, n int) (clean []string) {
+	for _, text := range texts[:min(len(texts), most)] {
+		clean = append(clean, sanitize(text, n))
 	}
 	return clean
 }

@@ -191,15 +191,7 @@ func view(v reflect.Value) []byte {
 		}
 		return slices.Concat([]byte("["), bytes.Join(items, []byte(",")), []byte("]"))
 	case v.Kind() == reflect.Struct && !isText:
-		var fields [][]byte
-		for i := range v.NumField() {
-			if field := v.Field(i); !field.IsZero() &&
-				(field.Kind() != reflect.Slice && field.Kind() != reflect.Map || field.Len() > 0) {
-				fields = append(fields, fmt.Appendf(nil, "%q:%s", snake(v.Type().Field(i).Name),
-					view(field)))
-			}
-		}
-		return slices.Concat([]byte("{"), bytes.Join(fields, []byte(",")), []byte("}"))
+		return slices.Concat([]byte("{"), bytes.Join(fieldsOf(v), []byte(",")), []byte("}"))
 	}
 	text, err := json.Marshal(v.Interface())
 	if err != nil {
@@ -209,6 +201,22 @@ func view(v reflect.Value) []byte {
 }
 
 var hump = regexp.MustCompile(`([a-z])([A-Z])`)
+
+// fieldsOf shows the fields of a struct that are set. The groups of fields of a task are flat.
+func fieldsOf(v reflect.Value) (fields [][]byte) {
+	for i := range v.NumField() {
+		field, info := v.Field(i), v.Type().Field(i)
+		switch {
+		case field.IsZero():
+		case (field.Kind() == reflect.Slice || field.Kind() == reflect.Map) && field.Len() == 0:
+		case info.Anonymous && v.Type() == reflect.TypeFor[Task]():
+			fields = append(fields, fieldsOf(field)...)
+		default:
+			fields = append(fields, fmt.Appendf(nil, "%q:%s", snake(info.Name), view(field)))
+		}
+	}
+	return fields
+}
 
 func snake(name string) string { return strings.ToLower(hump.ReplaceAllString(name, "${1}_$2")) }
 

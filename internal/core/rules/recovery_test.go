@@ -62,22 +62,6 @@ func TestReviewerIsAskedOnceToConfirm(t *testing.T) {
 }
 
 func TestValidSignalResetsUnknown(t *testing.T) {
-	for _, signal := range []string{"exit"} {
-		b := deliver(t, policy(), todo("t1"))
-		a := b.dispatch(signalbox.RoleDeveloper)
-		b.say(a, "unknown")
-		b.say(a, "unknown")
-		if signal == "exit" {
-			b.do(Exit{Session: a.Session, Epoch: a.Lease.Epoch,
-				Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)})
-			b.wantPhase("t1", signalbox.PhaseCIPending)
-		} else {
-			b.wants(a, "a.go")
-		}
-		if got := b.work("t1").Task.Counts.Unknown; got != 0 {
-			t.Errorf("after %s: %d", signal, got)
-		}
-	}
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
 	b.say(a, "unknown")
@@ -86,6 +70,11 @@ func TestValidSignalResetsUnknown(t *testing.T) {
 	if got := b.work("t1").Task.Counts.Unknown; got != 1 {
 		t.Errorf("after a checkpoint: %d", got)
 	}
+	b.do(by(a, Exit{Signal: exit(signalbox.PhaseImplementation, signalbox.ExitCompleted)}))
+	b.wantPhase("t1", signalbox.PhaseCIPending)
+	if got := b.work("t1").Task.Counts.Unknown; got != 0 {
+		t.Errorf("after an exit signal: %d", got)
+	}
 }
 
 func TestPreviewOfUnknownOutput(t *testing.T) {
@@ -93,7 +82,7 @@ func TestPreviewOfUnknownOutput(t *testing.T) {
 		"\x1b[31m\xff", ""} {
 		b := deliver(t, policy(), todo("t1"))
 		d := b.sayMore(b.dispatch(signalbox.RoleDeveloper), "unknown",
-			func(h *ReportSignal) { h.Fields.Summary = text })
+			saying(text))
 		preview := mustDecode(&d.Events[0]).(UnknownSignalRecovery).Preview
 		if want := min(200, utf8.RuneCountInString(text)); utf8.RuneCountInString(
 			preview) != want || !utf8.ValidString(preview) {
@@ -107,12 +96,10 @@ func TestFailures(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"), todo("t2", "t1"), todo("t3"))
 		for i := 1; i <= 3; i++ {
 			a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
-			if got := b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch,
-				Agent: "claude"}); got.Attempt != i {
+			if got := b.do(by(a, StartAgent{Agent: "claude"})); got.Attempt != i {
 				t.Errorf("attempt %d, want %d", got.Attempt, i)
 			}
-			d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: cause,
-				Detail: "exit status 7"})
+			d := b.try(by(a, ReportFailure{Cause: cause, Detail: "exit status 7"}))
 			wantBody(t, d, AgentFailed{a.Lease.Epoch, string(cause), signalbox.RoleDeveloper, i,
 				"exit status 7"})
 			if i < 3 {
@@ -138,8 +125,7 @@ func TestProcessesLeft(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	const detail = "processes that it started did not end: 4711 (chain)"
-	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailProcesses,
-		Detail: detail})
+	d := b.try(by(a, ReportFailure{Cause: FailProcesses, Detail: detail}))
 	wantTypes(t, d, "AgentFailed t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
 	if q := b.question("t1", AskedTimeout); !strings.Contains(q.Text, "failed by processes_left: "+
 		detail) {
@@ -157,7 +143,7 @@ func TestFailuresOfGates(t *testing.T) {
 	fail := func(role signalbox.Role) {
 		t.Helper()
 		a := b.dispatch(role)
-		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailTimeout})
+		b.do(by(a, ReportFailure{Cause: FailTimeout}))
 	}
 	fail(signalbox.RoleDeveloper)
 	fail(signalbox.RoleDeveloper)
@@ -185,8 +171,7 @@ func TestRateLimitParksTheRole(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"))
 	a := b.dispatch(signalbox.RoleDeveloper)
 	until := b.now.Add(40 * time.Minute)
-	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
-		Until: until})
+	d := b.try(by(a, ReportFailure{Cause: FailRateLimit, Until: until}))
 	wantTypes(t, d, "RoleLimited ", "LeaseReleased t1")
 	if b.work("t1").Task.Timeouts != nil {
 		t.Error("it counts as a failure")
@@ -199,11 +184,11 @@ func TestRateLimitParksTheRole(t *testing.T) {
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 
 	two := b.dispatch(signalbox.RoleDeveloper)
-	b.do(ReportFailure{Session: two.Session, Epoch: two.Lease.Epoch, Cause: FailRateLimit})
+	b.do(by(two, ReportFailure{Cause: FailRateLimit}))
 	if got := b.s.Limited(signalbox.RoleDeveloper); !got.Equal(b.now.Add(defaultLimit)) {
 		t.Errorf("without a time: %s", got)
 	}
-	b.do(Order{What: OrderRetry, Actor: "op"})
+	b.do(orderOf(OrderRetry, ""))
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 }
 
@@ -221,8 +206,7 @@ func TestRateLimitBounds(t *testing.T) {
 	} {
 		b := deliver(t, policy(), todo("t1"))
 		a := b.dispatch(signalbox.RoleDeveloper)
-		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit,
-			Until: b.now.Add(wait)})
+		b.do(by(a, ReportFailure{Cause: FailRateLimit, Until: b.now.Add(wait)}))
 		if got := b.s.Limited(signalbox.RoleDeveloper).Sub(b.now); got != want {
 			t.Errorf("a limit of %s: the role waits %s, want %s", wait, got, want)
 		}
@@ -253,7 +237,7 @@ func TestSignalsOutOfPlace(t *testing.T) {
 		}
 	}
 	b.wantPhase("t1", signalbox.PhaseImplementation)
-	wantRefusedAs(t, b.try(hear(a, "nonsense")), signalbox.CodeUsage)
+	b.refuses(hear(a, "nonsense"), signalbox.CodeUsage)
 	d := b.sayMore(a, "unknown", func(h *ReportSignal) {
 		h.Refused = []RefusedSignal{{Signal: "READY_FOR_REVIEW t9",
 			Reason: signalbox.ReasonWrongWork, Detail: "it names t9", Times: 2}}
@@ -279,12 +263,11 @@ func TestDuplicateSignals(t *testing.T) {
 		t.Errorf("stale: %v", d.Err)
 	}
 	wantTypes(t, d, "SignalRefused t1")
-	for _, c := range []Command{ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch,
-		Cause: FailCrash}, ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch},
-		ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch},
-		ResumeSession{a.Session, a.Lease.Epoch},
-		StartAgent{Session: a.Session, Epoch: a.Lease.Epoch},
-		EndTurn{Session: a.Session, Epoch: a.Lease.Epoch},
+	for _, c := range []Command{by(a, ReportFailure{Cause: FailCrash}), by(a, ReportChecks{}),
+		by(a, ReportMerge{}),
+		by(a, ResumeSession{}),
+		by(a, StartAgent{}),
+		by(a, EndTurn{}),
 		ReportSignal{Session: a.Session, Epoch: 9999, Signal: "checkpoint"}} {
 		if r := refusedBy(b.try(c).Err); r == nil || r.Reason != signalbox.ReasonStaleLease {
 			t.Errorf("%#v: %+v", c, r)
@@ -296,28 +279,24 @@ func TestDuplicateSignals(t *testing.T) {
 func TestOnlySystemPrincipalsCheckAndMerge(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
-	wantRefusedAs(t, b.try(ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch}),
-		signalbox.CodeFailed)
-	wantRefusedAs(t, b.try(ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch}),
-		signalbox.CodeFailed)
+	b.refuses(by(a, ReportChecks{}), signalbox.CodeFailed)
+	b.refuses(by(a, ReportMerge{}), signalbox.CodeFailed)
 	b.say(a, "ready_for_review")
-	wantRefusedAs(t, b.try(ReportMerge{Session: b.dispatch(signalbox.RoleCI).Session,
-		Epoch: b.s.Seq()}), signalbox.CodeFailed)
+	b.refuses(ReportMerge{Session: b.dispatch(signalbox.RoleCI).Session,
+		Epoch: b.s.Seq()}, signalbox.CodeFailed)
 }
 
 func TestBaseline(t *testing.T) {
-	b := newBox(t)
-	b.do(Configure{policy(), "op"})
-	b.do(plan(1, todo("t1"), todo("t2")))
+	b := planned(t, policy(), todo("t1"), todo("t2"))
 	b.baseline("lint")
-	b.do(Order{What: OrderCancel, Work: "R-1", Actor: "op"})
+	b.do(orderOf(OrderCancel, "R-1"))
 	b.baseline("lint")
 	b.answer("B-1", AskedBaseline, "accept")
-	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+	b.ready("t1")
 	d := b.checked(b.dispatch(signalbox.RoleCI), "lint", "vet")
 	wantTypes(t, d, "ChecksRan t1", "ReworkOrdered t1", "PhaseChanged t1", "LeaseReleased t1")
 	wantBody(t, d, ReworkOrdered{Cause: "checks", Count: 1, Summary: "failing: vet on local"})
-	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+	b.ready("t1")
 	d = b.checked(b.dispatch(signalbox.RoleCI), "lint")
 	wantTypes(t, d, "ChecksRan t1", "PhaseChanged t1", "LeaseReleased t1")
 	b.wantPhase("t1", signalbox.PhaseReadyForReview)
@@ -331,11 +310,9 @@ func TestBaselineAnswersAreUnderstood(t *testing.T) {
 		"Accept it":      "continuing although they fail",
 		"repair, please": "starting a remediation",
 	} {
-		b := newBox(t)
-		b.do(Configure{policy(), "op"})
-		b.do(plan(1, todo("t1")))
+		b := planned(t, policy(), todo("t1"))
 		b.baseline("lint")
-		b.do(Order{What: OrderCancel, Work: "R-1", Actor: "op"})
+		b.do(orderOf(OrderCancel, "R-1"))
 		b.baseline("lint")
 		if got := b.do(AnswerQuestion{Question: b.work("B-1").Task.Questions[0], Answer: answer,
 			Actor: "op"}).Understood; got != want {
@@ -347,7 +324,7 @@ func TestBaselineAnswersAreUnderstood(t *testing.T) {
 func TestChecksFailTooOften(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	for range DefaultLimits().Checks {
-		b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
+		b.ready("")
 		b.checked(b.dispatch(signalbox.RoleCI), "test")
 	}
 	b.question("t1", AskedChecks)
@@ -355,11 +332,10 @@ func TestChecksFailTooOften(t *testing.T) {
 
 func TestProtectedFilesAreAFinding(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
-	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review")
+	b.ready("")
 	ci := b.dispatch(signalbox.RoleCI)
-	d := b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch,
-		Rows:      []CheckRow{{Check: "test", Environment: "local", Passed: true}},
-		Protected: []string{".github/ci.yml", "b\xff"}})
+	d := b.try(by(ci, ReportChecks{Rows: []CheckRow{{Check: "test", Environment: "local",
+		Passed: true}}, Protected: []string{".github/ci.yml", "b\xff"}}))
 	wantBody(t, d, ReworkOrdered{Cause: "checks", Count: 1,
 		Summary: "protected files were edited: .github/ci.yml, b\ufffd"})
 	b.wantPhase("t1", signalbox.PhaseImplementation)
@@ -371,8 +347,7 @@ func TestMergeConflictIsRework(t *testing.T) {
 		b.bring("t1", signalbox.PhaseReadyForMerge)
 		b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 		m := b.dispatch(signalbox.RoleMerger)
-		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch,
-			Refusal: "conflict in a.go", Body: signalbox.Hash{2}})
+		d := b.try(by(m, ReportMerge{Refusal: "conflict in a.go", Body: signalbox.Hash{2}}))
 		wantBody(t, d, ReworkOrdered{Cause: "merge", Count: i + 1, Summary: "conflict in a.go",
 			Body: signalbox.Hash{2}})
 		if task := b.work("t1").Task; task.Checked || task.Reviewed || task.Audited {
@@ -400,8 +375,7 @@ func TestApproveMerge(t *testing.T) {
 	p := policy()
 	p.ApproveMerge = true
 	b := deliver(t, p, todo("t1"))
-	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op"}),
-		signalbox.CodeFailed)
+	b.refuses(orderOf(OrderApprove, "t1"), signalbox.CodeFailed)
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	b.wantNothing(DispatchRoles()...)
@@ -411,27 +385,27 @@ func TestApproveMerge(t *testing.T) {
 	}
 	for _, before := range []OrderKind{"", OrderCancel, OrderPause} {
 		if before != "" {
-			b.do(Order{What: before, Work: "t1", Actor: "op"})
+			b.do(orderOf(before, "t1"))
 		}
-		if !b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"}).Approval {
+		if !b.do(orderOf(OrderRetry, "t1")).Approval {
 			t.Errorf("after %q retry does not say that the task needs approval", before)
 		}
 	}
 	looked := b.work("t1").Task.Commit
-	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked +
-		"0"}), signalbox.CodeConflict)
+	b.refuses(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked +
+		"0"}, signalbox.CodeConflict)
 	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked})
-	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked +
-		"0"}), signalbox.CodeConflict)
-	if !b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"}).Repeated {
+	b.refuses(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked +
+		"0"}, signalbox.CodeConflict)
+	if !b.do(orderOf(OrderApprove, "t1")).Repeated {
 		t.Error("approved twice")
 	}
 	m := b.dispatch(signalbox.RoleMerger)
-	b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict"})
+	b.try(by(m, ReportMerge{Refusal: "conflict"}))
 	if b.work("t1").Task.Approved {
 		t.Error("another implementation is approved")
 	}
-	wantRefusedAs(t, b.try(Order{What: OrderApprove, Actor: "op"}), signalbox.CodeUsage)
+	b.refuses(orderOf(OrderApprove, ""), signalbox.CodeUsage)
 }
 
 // A task that changes what steers agents needs approval, unless the policy trusts that. With
@@ -453,27 +427,24 @@ func TestApproveSteering(t *testing.T) {
 			b.bring("t1", signalbox.PhaseCIPending)
 			ci := b.dispatch(signalbox.RoleCI)
 			rows := []CheckRow{{Check: "test", Environment: "local", Passed: true}}
-			b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c"),
-				Base: sha("b"), Rows: rows, Steering: test.steering})
-			b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
-			b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+			b.do(by(ci, ReportChecks{Commit: sha("c"), Base: sha("b"), Rows: rows,
+				Steering: test.steering}))
+			b.judged("")
 			if got := len(b.s.Approvals()) > 0; got != test.waits ||
 				!slices.Equal(b.work("t1").Task.Steering, test.steering) {
 				t.Fatalf("it waits: %t, for %q", got, b.work("t1").Task.Steering)
 			}
 			if test.waits {
 				b.wantNothing(DispatchRoles()...)
-				b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+				b.do(orderOf(OrderApprove, "t1"))
 			}
 			m := b.dispatch(signalbox.RoleMerger)
 			// The next implementation is another one, which needs its own approval, or none.
-			b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict"})
+			b.try(by(m, ReportMerge{Refusal: "conflict"}))
 			b.bring("t1", signalbox.PhaseCIPending)
 			ci = b.dispatch(signalbox.RoleCI)
-			b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("d"),
-				Base: sha("b"), Rows: rows})
-			b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
-			b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+			b.do(by(ci, ReportChecks{Commit: sha("d"), Base: sha("b"), Rows: rows}))
+			b.judged("")
 			if got := len(b.s.Approvals()) > 0; got != test.policy.ApproveMerge {
 				t.Errorf("without such a change it waits: %t", got)
 			}
@@ -488,7 +459,7 @@ func TestBudgetOfATask(t *testing.T) {
 	spend := func(a Answer, signal string, tokens int64) Decision {
 		t.Helper()
 		return b.sayMore(a, signal,
-			func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: tokens}, Output: signalbox.Hash{1}} })
+			withTurn(Turn{Spent: Spent{Tokens: tokens}, Output: signalbox.Hash{1}}))
 	}
 	wantTypes(t, spend(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", 99),
 		"AgentTurnEnded t1", "SignalHeard t1", "PhaseChanged t1", "LeaseReleased t1")
@@ -511,8 +482,7 @@ func TestBudgetOfATask(t *testing.T) {
 		cheap.Budget = Budget{CostMicros: 10}
 		b := deliver(t, p, cheap)
 		a := b.dispatch(signalbox.RoleDeveloper)
-		b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch,
-			Turn: Turn{Spent: Spent{CostMicros: 10}}})
+		b.do(by(a, EndTurn{Turn: Turn{Spent: Spent{CostMicros: 10}}}))
 		if q := b.question("t1", AskedBudget); !strings.Contains(q.Text, "cost") {
 			t.Errorf("question %q", q.Text)
 		}
@@ -521,7 +491,7 @@ func TestBudgetOfATask(t *testing.T) {
 		b := deliver(t, shared(p), todo("t1"))
 		b.bring("t1", signalbox.PhaseReadyForMerge)
 		b.sayMore(b.dispatch(signalbox.RoleAuditor), "audit_passed",
-			func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 500}} })
+			withTurn(Turn{Spent: Spent{Tokens: 500}}))
 		b.wantStanding(StandingComplete)
 		if len(b.s.Questions()) != 0 {
 			t.Errorf("questions %+v", b.s.Questions())
@@ -534,12 +504,12 @@ func TestBudgetOfTheRun(t *testing.T) {
 	p.Run = Budget{Time: time.Hour}
 	b := deliver(t, p, todo("t1"), todo("t2"), todo("t3"))
 	one, two := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper)
-	d := b.try(ReportFailure{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailTimeout,
-		Turn: &Turn{Spent: Spent{Time: time.Hour}}})
+	d := b.try(by(one, ReportFailure{Cause: FailTimeout,
+		Turn: &Turn{Spent: Spent{Time: time.Hour}}}))
 	wantTypes(t, d, "AgentTurnEnded t1", "AgentFailed t1", "LeaseReleased t1", "QuestionAsked ")
 	b.wantNothing(signalbox.RoleDeveloper)
 	b.sayMore(two, "ready_for_review",
-		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Time: time.Hour}} })
+		withTurn(Turn{Spent: Spent{Time: time.Hour}}))
 	b.checked(b.dispatch(signalbox.RoleCI))
 	b.wantNothing(signalbox.RoleCritic)
 	if st := b.wantStanding(StandingAsking); st.Reasons[0] != "the run waits for an answer to Q-1" {
@@ -566,7 +536,7 @@ func TestOrdersAboutATask(t *testing.T) {
 	wantTypes(t, order(OrderResume), "Resumed t1")
 	a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	wantTypes(t, order(OrderCancel), "Cancelled t1", "LeaseReleased t1")
-	wantRefusedAs(t, b.try(hear(a, "ready_for_review")), signalbox.CodeConflict)
+	b.refuses(hear(a, "ready_for_review"), signalbox.CodeConflict)
 	if st := b.wantStanding(StandingStuck); !slices.Equal(st.Reasons,
 		[]string{"t2 waits for t1; t1 is cancelled (because)"}) {
 		t.Errorf("reasons %q", st.Reasons)
@@ -582,41 +552,40 @@ func TestOrdersAboutATask(t *testing.T) {
 	wantTypes(t, order(OrderRetry), "Retried t1", "LeaseReleased t1")
 	b.bring("t1", signalbox.PhaseCompleted)
 	wantRefusedAs(t, order(OrderCancel), signalbox.CodeFailed)
-	wantRefusedAs(t, b.try(Order{What: "dance", Work: "t2", Actor: "op"}), signalbox.CodeUsage)
-	wantRefusedAs(t, b.try(Order{What: "dance", Actor: "op"}), signalbox.CodeUsage)
+	b.refuses(orderOf("dance", "t2"), signalbox.CodeUsage)
+	b.refuses(orderOf("dance", ""), signalbox.CodeUsage)
 	b.open("by-hand", signalbox.PhaseImplementation)
-	wantRefusedAs(t, b.try(Order{What: OrderPause, Work: "by-hand", Actor: "op"}),
-		signalbox.CodeFailed)
+	b.refuses(orderOf(OrderPause, "by-hand"), signalbox.CodeFailed)
 }
 
 func TestOrdersAboutTheRun(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3"))
 	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
 	a := b.dispatch(signalbox.RoleDeveloper)
-	b.do(Order{What: OrderPause, Actor: "op"})
+	b.do(orderOf(OrderPause, ""))
 	b.wantNothing(DispatchRoles()...)
 	b.say(a, "ready_for_review") // what runs may finish
-	b.do(Order{What: OrderResume, Actor: "op"})
+	b.do(orderOf(OrderResume, ""))
 	b.dispatch(signalbox.RoleCI)
 	old := b.dispatch(signalbox.RoleDeveloper)
 	b.pass(time.Hour)
 	wantTypes(t, b.try(Order{What: OrderCancel, Actor: "op", Reason: "enough"}), "Cancelled ",
 		"LeaseExpired t2", "LeaseExpired t3")
-	wantRefusedAs(t, b.try(hear(old, "ready_for_review")), signalbox.CodeConflict)
+	b.refuses(hear(old, "ready_for_review"), signalbox.CodeConflict)
 	if st := b.wantStanding(StandingStuck); st.Reasons[0] != "the run is cancelled (enough)" ||
 		b.s.Cancelled() != "enough" {
 		t.Errorf("status %+v", st)
 	}
-	wantTypes(t, b.try(Order{What: OrderRetry, Actor: "op"}), "Retried ", "QuestionAnswered t1",
+	wantTypes(t, b.try(orderOf(OrderRetry, "")), "Retried ", "QuestionAnswered t1",
 		"Retried t1", "PhaseChanged t1")
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 }
 
 func TestCancelledRemediation(t *testing.T) {
 	b := ill(t, policy())
-	wantTypes(t, b.try(Order{What: OrderCancel, Work: "R-1", Actor: "op"}), "Cancelled R-1",
+	wantTypes(t, b.try(orderOf(OrderCancel, "R-1")), "Cancelled R-1",
 		"TaskPlanned B-2", "RemediationEnded t1", "PhaseChanged t1")
-	wantRefusedAs(t, b.try(Order{What: OrderRetry, Work: "R-1", Actor: "op"}), signalbox.CodeFailed)
+	b.refuses(orderOf(OrderRetry, "R-1"), signalbox.CodeFailed)
 	b.baseline()
 	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "infra_blocked")
 	b.wantDispatch(signalbox.RoleRemediation, "R-2")
@@ -651,9 +620,9 @@ func TestChangedPlan(t *testing.T) {
 
 	b.do(plan(3, other, todo("t4", "t2"), todo("t2", "t1"), todo("t5"), todo("t3")))
 	b.wantDispatch(signalbox.RoleDeveloper, "t3") // though it was BLOCKED when it was removed
-	wantRefusedAs(t, b.try(plan(4, todo("z"))), signalbox.CodeConflict)
-	wantRefusedAs(t, b.try(plan(4, todo("t1"), todo("t1"))), signalbox.CodeUsage)
-	wantRefusedAs(t, b.try(plan(4, todo("R-7"))), signalbox.CodeUsage)
+	b.refuses(plan(4, todo("z")), signalbox.CodeConflict)
+	b.refuses(plan(4, todo("t1"), todo("t1")), signalbox.CodeUsage)
+	b.refuses(plan(4, todo("R-7")), signalbox.CodeUsage)
 	replace := plan(4, todo("z"))
 	replace.Replace = true
 	b.do(replace)
@@ -674,7 +643,7 @@ func TestCompletedTaskIsNotRemoved(t *testing.T) {
 func TestRemovedTaskTakesItsSubTasksAlong(t *testing.T) {
 	b := deliver(t, policy(), unspecified("t1"), todo("t2"))
 	b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
-		func(h *ReportSignal) { h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a")} })
+		expands("HIGH", todo("a")))
 	if a := b.do(plan(2, todo("t2"))); !slices.Equal(a.Plan.Removed, []string{"t1", "a"}) {
 		t.Errorf("removed %v", a.Plan.Removed)
 	}
@@ -693,15 +662,13 @@ func TestRemovedTaskBlocksNothing(t *testing.T) {
 		b.do(plan(2, todo("t1"), todo("t2")))
 		b.do(plan(3, todo("t1")))
 		b.bring("t1", signalbox.PhaseCompleted)
-		b.do(Order{What: OrderRetry, Work: "t3", Actor: "op"})
+		b.do(orderOf(OrderRetry, "t3"))
 		b.wantDispatch(signalbox.RoleDeveloper, "t3")
 	})
 	t.Run("a sub-task of a task that is still in the plan", func(t *testing.T) {
 		b := deliver(t, policy(), unspecified("t1"), todo("t2"))
 		b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
-			func(h *ReportSignal) {
-				h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
-			})
+			expands("HIGH", todo("a", "t2")))
 		b.do(plan(2, unspecified("t1")))
 		b.wantDispatch(signalbox.RoleDeveloper, "a")
 	})
@@ -709,14 +676,12 @@ func TestRemovedTaskBlocksNothing(t *testing.T) {
 		func(t *testing.T) {
 			b := deliver(t, policy(), unspecified("t1"), todo("t2"))
 			b.sayMore(b.dispatch(signalbox.RoleBusinessAnalyst), "expanded_spec",
-				func(h *ReportSignal) {
-					h.Fields.Confidence, h.Fields.SubTasks = "HIGH", []PlanTask{todo("a", "t2")}
-				})
+				expands("HIGH", todo("a", "t2")))
 			b.do(plan(2, unspecified("t1")))
 			b.do(plan(3, unspecified("t1"), todo("t2")))
-			b.do(Order{What: OrderCancel, Work: "t2", Actor: "op"})
+			b.do(orderOf(OrderCancel, "t2"))
 			b.wantNothing(signalbox.RoleDeveloper)
-			b.do(Order{What: OrderRetry, Work: "t2", Actor: "op"})
+			b.do(orderOf(OrderRetry, "t2"))
 			b.wantDispatch(signalbox.RoleDeveloper, "t2")
 			b.wantNothing(signalbox.RoleDeveloper)
 		})
@@ -725,14 +690,14 @@ func TestRemovedTaskBlocksNothing(t *testing.T) {
 func TestPlanBeatsWhatAgentsWaitFor(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"), todo("t3"))
 	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
-		func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
+		waitsOn("t2"))
 	b.do(plan(2, todo("t1"), todo("t2", "t1"), todo("t3")))
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.do(plan(3, todo("t1"), todo("t2", "t1"), todo("t3", "t2")))
 
 	b = deliver(t, policy(), todo("t1"), todo("t2"))
 	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete",
-		func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })
+		waitsOn("t2"))
 	b.do(plan(2, todo("t1")))
 	b.wantDispatch(signalbox.RoleDeveloper, "t1") // what it waited for is not in the plan any more
 }

@@ -10,27 +10,27 @@ import (
 // maxRemediations is how many remediations a task can request before the human is asked.
 const maxRemediations = 3
 
-func (d *decider) enterRemediation(h report) {
-	d.requestRemediation(h, h.Fields.Summary)
-	d.release(h, h.Signal)
+func (h report) enterRemediation() {
+	h.requestRemediation(h.Fields.Summary)
+	h.release(h.Signal)
 }
 
 // requestRemediation blocks a task or a baseline until a remediation is over: the one in progress,
 // or a new one.
-func (d *decider) requestRemediation(h report, issue string) {
+func (h report) requestRemediation(issue string) {
 	if n := h.w.Task.Counts.Remedies; n >= maxRemediations {
-		d.block(h, AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n,
+		h.block(AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n,
 			inWords(issue))
 		return
 	}
 	// a remediation, and a request to an expert, cannot wait for a remediation
 	if h.w.Task.Kind != KindTask && h.w.Task.Kind != KindBaseline {
-		d.block(h, AskedBlocked, h.Body, "%s is blocked: %s", h.w.ID, inWords(issue))
+		h.block(AskedBlocked, h.Body, "%s is blocked: %s", h.w.ID, inWords(issue))
 		return
 	}
-	d.recordFor(h, RemediationNeeded{d.openRemediation(h.session, h.actor),
+	h.note(RemediationNeeded{h.openRemediation(h.session, h.actor),
 		sanitize(issue, maxText), h.Body})
-	d.move(h, signalbox.PhaseBlocked)
+	h.move(signalbox.PhaseBlocked)
 }
 
 // openRemediation returns the id of the remediation in progress, or of a new one if there is none.
@@ -53,27 +53,27 @@ func (s *delivery) remediation() string {
 }
 
 // dispatchHealthAuditor moves a remediation to the checks. The health auditor comes after them.
-func (d *decider) dispatchHealthAuditor(h report) {
-	d.move(h, signalbox.PhaseCIPending)
-	d.release(h, h.Signal)
+func (h report) dispatchHealthAuditor() {
+	h.move(signalbox.PhaseCIPending)
+	h.release(h.Signal)
 }
 
-func (d *decider) exitRemediation(h report) {
+func (h report) exitRemediation() {
 	if len(h.w.Task.Failing) > 0 {
-		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true,
+		h.failRemediation(HealthAudited{Healthy: true, Contradiction: true,
 			Reason: "the checks fail: " + joinSome(ChecksInWords(h.w.Task.Failing))})
 		return
 	}
-	d.recordFor(h, HealthAudited{Healthy: true})
-	d.move(h, signalbox.PhaseReadyForMerge)
-	if d.s.run.Policy.Shared {
+	h.note(HealthAudited{Healthy: true})
+	h.move(signalbox.PhaseReadyForMerge)
+	if h.s.run.Policy.Shared {
 		h.w = withPhase(h.w, signalbox.PhaseReadyForMerge)
-		d.complete(h)
-		d.endRemediation(h.w, h.actor)
+		h.complete()
+		h.endRemediation(h.w, h.actor)
 		return
 	}
-	d.recordFor(h, MergeRequested{h.w.Task.Commit})
-	d.release(h, h.Signal)
+	h.note(MergeRequested{h.w.Task.Commit})
+	h.release(h.Signal)
 }
 
 // withPhase returns a copy of w in another phase, for the rest of a decision that has moved it.
@@ -83,31 +83,29 @@ func withPhase(w *Work, phase signalbox.Phase) *Work {
 	return &changed
 }
 
-func (d *decider) retryRemediation(h report) {
-	d.failRemediation(h, HealthAudited{Reason: sanitize(h.Fields.Summary, 1000)})
+func (h report) retryRemediation() {
+	h.failRemediation(HealthAudited{Reason: sanitize(h.Fields.Summary, 1000)})
 }
 
 // failRemediation starts another attempt of a remediation, and asks the human when the limit is
 // reached.
-func (d *decider) failRemediation(h report, audited HealthAudited) {
-	d.recordFor(h, audited)
+func (h report) failRemediation(audited HealthAudited) {
+	h.note(audited)
 	attempt := h.w.Task.Attempts + 1
-	d.recordFor(h, RemediationRetried{attempt, audited.Reason})
-	d.move(h, signalbox.PhaseImplementation)
-	if limit := d.s.run.Policy.Limits.Remediations; attempt >= limit {
+	h.note(RemediationRetried{attempt, audited.Reason})
+	h.move(signalbox.PhaseImplementation)
+	if limit := h.s.run.Policy.Limits.Remediations; attempt >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
-		d.block(h, AskedRemediation, h.Body,
+		h.block(AskedRemediation, h.Body,
 			"remediation %s has failed %s, last: %s. Retry with guidance, declare healthy, or halt?",
 			h.w.ID, times(attempt), strings.TrimRight(inWords(audited.Reason), ". \n"))
 	}
-	d.release(h, "health audit")
+	h.release("health audit")
 }
 
 // closeRemediation ends a remediation because the human declared the base healthy.
 func (d *decider) closeRemediation(w *Work, actor, question string) {
-	for _, other := range remove(w.Task.Questions, question) {
-		d.record(w.ID, "", actor, QuestionAnswered{Question: other, Withdrawn: true})
-	}
+	d.withdrawQuestions(w, actor, question)
 	d.record(w.ID, "", actor, Merged{})
 	d.record(w.ID, "", actor, PhaseChanged{w.Phase, signalbox.PhaseCompleted})
 	d.answer.Phase = signalbox.PhaseCompleted

@@ -53,8 +53,6 @@ type HealthAudited struct {
 	Reason        string `json:"reason,omitempty"`
 }
 
-func (HealthAudited) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
-
 func (HealthAudited) apply(*State, *signalbox.Event) {}
 
 func (b HealthAudited) describe(*Describer, *signalbox.Event) (text, detail string) {
@@ -72,8 +70,6 @@ type RemediationRetried struct {
 	Attempt int    `json:"attempt"`
 	Reason  string `json:"reason,omitempty"`
 }
-
-func (RemediationRetried) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
 
 func (b RemediationRetried) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) {

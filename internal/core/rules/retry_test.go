@@ -66,12 +66,11 @@ func TestRetryFromEveryPhase(t *testing.T) {
 					t.Errorf("messages %+v", task.Messages)
 				}
 				if holder.Lease != nil { // whoever worked on it works in vain
-					wantRefusedAs(t, b.try(EndTurn{Session: holder.Session,
-						Epoch: holder.Lease.Epoch}), signalbox.CodeConflict)
+					b.refuses(by(holder, EndTurn{}), signalbox.CodeConflict)
 				}
 				if name == "waiting for a remediation" {
 					b.say(b.remedied(), "health_healthy")
-					b.do(Order{What: OrderApprove, Work: "R-1", Actor: "op"})
+					b.do(orderOf(OrderApprove, "R-1"))
 					b.merged(b.wantDispatch(signalbox.RoleMerger, "R-1"))
 					b.baseline()
 				}
@@ -89,7 +88,7 @@ func (b *box) pastGates(work string, from signalbox.Phase) {
 	b.t.Helper()
 	switch from {
 	case signalbox.PhaseImplementation:
-		b.say(b.wantDispatch(signalbox.RoleDeveloper, work), "ready_for_review")
+		b.ready(work)
 		fallthrough
 	case signalbox.PhaseCIPending:
 		b.checked(b.wantDispatch(signalbox.RoleCI, work))
@@ -106,7 +105,7 @@ func (b *box) pastGates(work string, from signalbox.Phase) {
 func TestRetryOfCancelledTask(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.bring("t1", signalbox.PhaseReadyForMerge)
-	b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
+	b.do(orderOf(OrderCancel, "t1"))
 	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op", From: signalbox.PhaseReview})
 	b.wantDispatch(signalbox.RoleCritic, "t1")
 }
@@ -117,8 +116,8 @@ func TestRetryOfRemediation(t *testing.T) {
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_blocked")
 	b.say(b.remedied(), "health_healthy")
-	wantRefusedAs(t, b.try(Order{What: OrderRetry, Work: "R-1", Actor: "op",
-		From: signalbox.PhaseReadyForMerge}), signalbox.CodeFailed)
+	b.refuses(Order{What: OrderRetry, Work: "R-1", Actor: "op",
+		From: signalbox.PhaseReadyForMerge}, signalbox.CodeFailed)
 	b.do(Order{What: OrderRetry, Work: "R-1", Actor: "op", From: signalbox.PhaseReview})
 	b.say(b.wantDispatch(signalbox.RoleHealthAuditor, "R-1"), "health_healthy")
 	if !b.s.WaitsForApproval(b.work("R-1")) {
@@ -133,10 +132,9 @@ func TestRetryRefusals(t *testing.T) {
 	b := deliver(t, approving(), todo("merging"), todo("ready"),
 		PlanTask{ID: "draft", Title: "draft", Text: signalbox.Hash{1}, Draft: true})
 	b.toApproval("merging")
-	b.do(Order{What: OrderApprove, Work: "merging", Actor: "op"})
+	b.do(orderOf(OrderApprove, "merging"))
 	m := b.wantDispatch(signalbox.RoleMerger, "merging")
-	b.do(PrepareMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("beef"),
-		Before: b.s.Base()})
+	b.do(by(m, PrepareMerge{Commit: sha("beef"), Before: b.s.Base()}))
 	b.toApproval("ready")
 	b.do(OpenWork{Work: "hand", Actor: "op"})
 	for _, tt := range []struct {

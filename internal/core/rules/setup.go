@@ -34,8 +34,8 @@ func (c ReportSetup) decide(d *decider) error {
 	}
 	ran := c.Ran
 	ran.Epoch, ran.Command, ran.Restored, ran.OfTask = c.Epoch, sanitize(ran.Command, 200),
-		sanitizeSome(ran.Restored), c.OfTask && !ran.Passed
-	d.answer.Seq = d.recordFor(h, ran)
+		sanitizeFirst(ran.Restored, maxBaseCommits, 200), c.OfTask && !ran.Passed
+	d.answer.Seq = h.note(ran)
 	if ran.Passed || ran.OfTask {
 		return nil
 	}
@@ -45,7 +45,7 @@ func (c ReportSetup) decide(d *decider) error {
 			"setup '%s' failed in a worktree of %s: %s. Nothing starts before you answer: fix the cause, and answer \"again\" to try again",
 			ran.Command, h.w.ID, cmp.Or(cause, fmt.Sprintf("exit status %d", ran.Exit)))
 	}
-	d.release(h, "setup")
+	h.release("setup")
 	return nil
 }
 

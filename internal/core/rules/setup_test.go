@@ -43,7 +43,7 @@ func TestSetupFailureIsAskedOnce(t *testing.T) {
 func TestSetupStopsChecks(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"))
 	b.open("hand", signalbox.PhaseCIPending)
-	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+	b.ready("t1")
 	b.setup(b.wantDispatch(signalbox.RoleDeveloper, "t2"), false)
 	if b.s.CanDispatch([]signalbox.Role{signalbox.RoleCI}, 2, b.now) {
 		t.Error("checks start before the answer")
@@ -67,7 +67,7 @@ func TestSetupQuestionIsWithdrawn(t *testing.T) {
 			p.CheckSet = signalbox.Hash{9}
 			return Configure{p, "op"}
 		},
-		"retry": func() Command { return Order{What: OrderRetry, Actor: "op"} },
+		"retry": func() Command { return orderOf(OrderRetry, "") },
 	} {
 		b := deliver(t, policy(), todo("t1"))
 		b.setup(b.dispatch(signalbox.RoleDeveloper), false)
@@ -86,13 +86,13 @@ func TestSetupAnswerGrantsNothing(t *testing.T) {
 	b := deliver(t, p, todo("t1"), todo("t2"))
 	two := b.dispatch(signalbox.RoleDeveloper)
 	b.sayMore(two, "ready_for_review",
-		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 900}} })
+		withTurn(Turn{Spent: Spent{Tokens: 900}}))
 	one := b.dispatch(signalbox.RoleDeveloper)
 	b.setup(one, false)
 	b.answer("", AskedSetup, "again")
 	one = b.dispatch(signalbox.RoleDeveloper)
 	b.sayMore(one, "ready_for_review",
-		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 200}} })
+		withTurn(Turn{Spent: Spent{Tokens: 200}}))
 	b.question("", AskedBudget)
 }
 
@@ -108,8 +108,8 @@ func TestSetupFailureOfATask(t *testing.T) {
 	if q := b.s.setupQuestion(); q != nil || b.work("t1").Lease == nil {
 		t.Errorf("asked %+v, lease %v", q, b.work("t1").Lease)
 	}
-	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c1"),
-		Rows: []CheckRow{{Check: "setup modules", Environment: "local", Exit: 1}}})
+	b.do(by(ci, ReportChecks{Commit: sha("c1"),
+		Rows: []CheckRow{{Check: "setup modules", Environment: "local", Exit: 1}}}))
 	if w := b.work("t1"); w.Phase != signalbox.PhaseImplementation || w.Task.Counts.Checks != 1 {
 		t.Errorf("it is in %s after %d failures", w.Phase, w.Task.Counts.Checks)
 	}

@@ -126,9 +126,11 @@ type holder struct {
 	epoch          uint64
 }
 
-// report is what a session reports about the planned work w that it holds. ReportSignal is zero if
-// the report is not a signal, so use session and epoch of the holder.
+// report is what a session reports about the planned work w that it holds, and the decision that
+// follows from it. ReportSignal is zero if the report is not a signal, so use session and epoch of
+// the holder.
 type report struct {
+	*decider
 	ReportSignal
 	holder
 	w *Work
@@ -138,7 +140,7 @@ func (c ReportSignal) decide(d *decider) error {
 	if err := c.Turn.check(); err != nil {
 		return err
 	}
-	session, err := d.session(c.Session)
+	session, err := d.sessionNamed(c.Session)
 	if err != nil {
 		return err
 	}
@@ -167,7 +169,7 @@ func (c ReportSignal) decide(d *decider) error {
 		return refusef(signalbox.CodeUsage, "docs/signals.md lists the line signals",
 			"there is no line signal '%s'", c.Signal)
 	}
-	h := report{c, holder{session.ID, session.Actor, session.Role, c.Epoch}, w}
+	h := report{d, c, holder{session.ID, session.Actor, session.Role, c.Epoch}, w}
 	heard := SignalHeard{Dialect: signalbox.DialectLine, Signal: c.Signal, Epoch: c.Epoch, Blob: c.Blob, Offset: c.Offset, Handler: handler, Body: c.Body}
 	lease := d.liveLease(w)
 	if lease == nil || lease.Epoch != c.Epoch {
@@ -179,16 +181,16 @@ func (c ReportSignal) decide(d *decider) error {
 	d.answer.Work, d.answer.Session, d.answer.Phase, d.answer.Lease = w.ID, session.ID, w.Phase,
 		lease
 	d.refuseAll(session, w, c)
-	d.endTurn(h)
-	if reason := d.s.refusalReason(h, row); reason != "" {
+	h.endTurn()
+	if reason := h.refusalReason(row); reason != "" {
 		sent.reason = reason
 		sent.detail = fmt.Sprintf("%s: the %s of '%s' sent %s about '%s'", reason, session.Role,
 			w.ID, c.Signal, sanitize(c.Named, 100))
-		d.askBudget(h)
+		h.askBudget()
 		return d.refuse(session, w.ID, sent, signalbox.CodeFailed,
 			"send only the signals in the prompt, about the task in the prompt")
 	}
-	switch requested, tooMany := d.s.fileRequested(h); {
+	switch requested, tooMany := h.fileRequested(); {
 	case h.tooSoon(d.at) || requested:
 		d.answer.Repeated = true
 		return nil
@@ -198,26 +200,26 @@ func (c ReportSignal) decide(d *decider) error {
 		return d.refuse(session, w.ID, sent, signalbox.CodeFailed, "declare the files in the plan")
 	}
 	if handler != signalbox.HandlerClarify {
-		d.heardFromAgent(h)
+		h.heardFromAgent()
 		seq := d.record(w.ID, session.ID, session.Actor, heard)
 		if c.Exit != nil && !row.Urgent {
-			c.Exit.confirm(d, session, h)
+			c.Exit.confirm(session, h)
 		}
 		d.answer.Seq = seq
 	}
-	handlers[handler](d, h)
-	d.askBudget(h)
+	handlers[handler](h)
+	h.askBudget()
 	return nil
 }
 
 // refusalReason returns why the session must not send the signal now, "" if it may.
-func (s *register) refusalReason(h report, row signalbox.LineSignal) signalbox.Reason {
+func (h report) refusalReason(row signalbox.LineSignal) signalbox.Reason {
 	switch {
 	case h.Signal == signalbox.NameUnknown:
 		return ""
 	case !h.role.MaySend(h.Signal):
 		return signalbox.ReasonOutOfRole
-	case row.Argument == signalbox.TaskArgument && !slices.Contains(s.names(h.w), h.Named):
+	case row.Argument == signalbox.TaskArgument && !slices.Contains(h.s.names(h.w), h.Named):
 		return signalbox.ReasonWrongWork
 	case h.w.Task.Parked != nil && (h.Signal == signalbox.NameExpertRequest ||
 		h.Signal == signalbox.NameFileConflict):
@@ -246,74 +248,74 @@ func (d *decider) refuseAll(session *Session, w *Work, c ReportSignal) {
 }
 
 // handlers are the coordinator's actions, by their names in the table of line signals.
-var handlers = map[string]func(*decider, report){
-	"DISPATCH_CRITIC":             (*decider).dispatchCritic,
-	"LOG_AND_FILL_SLOTS":          (*decider).logAndFillSlots,
-	"ENTER_REMEDIATION":           (*decider).enterRemediation,
-	"DISPATCH_AUDITOR":            (*decider).dispatchAuditor,
-	"DISPATCH_DEVELOPER_REWORK":   (*decider).dispatchDeveloperRework,
-	"MARK_COMPLETE":               (*decider).markComplete,
-	"PROCESS_EXPANSION":           (*decider).processExpansion,
-	"DISPATCH_HEALTH_AUDITOR":     (*decider).dispatchHealthAuditor,
-	"EXIT_REMEDIATION":            (*decider).exitRemediation,
-	"RETRY_REMEDIATION":           (*decider).retryRemediation,
-	"AWAIT_DIVINE_RESPONSE":       (*decider).awaitDivineResponse,
-	"DISPATCH_EXPERT":             (*decider).dispatchExpert,
-	"DELIVER_TO_REQUESTING_AGENT": (*decider).deliverToRequestingAgent,
-	"ESCALATE_TO_DIVINE":          (*decider).escalateToDivine,
-	"REGISTER_EXPERT":             (*decider).registerExpert,
-	"QUEUE_OR_COORDINATE":         (*decider).queueOrCoordinate,
-	"PROCESS_CHECKPOINT":          (*decider).processCheckpoint,
-	signalbox.HandlerClarify:      (*decider).requestClarification,
+var handlers = map[string]func(report){
+	"DISPATCH_CRITIC":             report.dispatchCritic,
+	"LOG_AND_FILL_SLOTS":          report.logAndFillSlots,
+	"ENTER_REMEDIATION":           report.enterRemediation,
+	"DISPATCH_AUDITOR":            report.dispatchAuditor,
+	"DISPATCH_DEVELOPER_REWORK":   report.dispatchDeveloperRework,
+	"MARK_COMPLETE":               report.markComplete,
+	"PROCESS_EXPANSION":           report.processExpansion,
+	"DISPATCH_HEALTH_AUDITOR":     report.dispatchHealthAuditor,
+	"EXIT_REMEDIATION":            report.exitRemediation,
+	"RETRY_REMEDIATION":           report.retryRemediation,
+	"AWAIT_DIVINE_RESPONSE":       report.awaitDivineResponse,
+	"DISPATCH_EXPERT":             report.dispatchExpert,
+	"DELIVER_TO_REQUESTING_AGENT": report.deliverToRequestingAgent,
+	"ESCALATE_TO_DIVINE":          report.escalateToDivine,
+	"REGISTER_EXPERT":             report.registerExpert,
+	"QUEUE_OR_COORDINATE":         report.queueOrCoordinate,
+	"PROCESS_CHECKPOINT":          report.processCheckpoint,
+	signalbox.HandlerClarify:      report.requestClarification,
 }
 
-// recordFor adds an event about the work of a report and returns its sequence number.
-func (d *decider) recordFor(h report, body body) uint64 {
-	return d.record(h.w.ID, h.session, h.actor, body)
+// note adds an event about the work of a report and returns its sequence number.
+func (h report) note(body body) uint64 {
+	return h.record(h.w.ID, h.session, h.actor, body)
 }
 
 // move changes the phase of work.
-func (d *decider) move(h report, to signalbox.Phase) {
-	d.recordFor(h, PhaseChanged{h.w.Phase, to})
-	d.answer.Phase = to
+func (h report) move(to signalbox.Phase) {
+	h.note(PhaseChanged{h.w.Phase, to})
+	h.answer.Phase = to
 }
 
 // release ends the holder's lease.
-func (d *decider) release(h report, reason string) {
-	d.recordFor(h, LeaseReleased{h.epoch, reason})
-	d.answer.Lease = nil
+func (h report) release(reason string) {
+	h.note(LeaseReleased{h.epoch, reason})
+	h.answer.Lease = nil
 }
 
 // dispatchCritic moves a task that the developer calls done to the checks. The critic comes after
 // they have passed.
-func (d *decider) dispatchCritic(h report) {
-	d.move(h, signalbox.PhaseCIPending)
-	d.release(h, h.Signal)
+func (h report) dispatchCritic() {
+	h.move(signalbox.PhaseCIPending)
+	h.release(h.Signal)
 }
 
-func (d *decider) dispatchAuditor(h report) {
-	d.move(h, signalbox.PhaseReadyForMerge)
-	d.release(h, h.Signal)
+func (h report) dispatchAuditor() {
+	h.move(signalbox.PhaseReadyForMerge)
+	h.release(h.Signal)
 }
 
-func (d *decider) dispatchDeveloperRework(h report) {
-	counts, limits := h.w.Task.Counts, d.s.run.Policy.Limits
+func (h report) dispatchDeveloperRework() {
+	counts, limits := h.w.Task.Counts, h.s.run.Policy.Limits
 	if h.Signal == signalbox.NameReviewFailed {
-		d.rework(h, ReworkReview, counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary,
+		h.rework(ReworkReview, counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary,
 			h.Body)
 	} else {
-		d.rework(h, ReworkAudit, counts.Audits+1, limits.Audits, AskedAudit, h.Fields.Summary,
+		h.rework(ReworkAudit, counts.Audits+1, limits.Audits, AskedAudit, h.Fields.Summary,
 			h.Body)
 	}
-	d.release(h, h.Signal)
+	h.release(h.Signal)
 }
 
 // rework sends work back to the developers, and asks the human when the limit is reached.
-func (d *decider) rework(h report, cause string, count, limit int, kind QuestionKind,
+func (h report) rework(cause string, count, limit int, kind QuestionKind,
 	summary string, body signalbox.Hash) {
-	d.recordFor(h, ReworkOrdered{Cause: cause, Count: count, Summary: sanitize(summary, maxText),
+	h.note(ReworkOrdered{Cause: cause, Count: count, Summary: sanitize(summary, maxText),
 		Body: body})
-	d.move(h, signalbox.PhaseImplementation)
+	h.move(signalbox.PhaseImplementation)
 	if count >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
 		text := fmt.Sprintf("%s failed %s", cause, times(count))
@@ -321,7 +323,7 @@ func (d *decider) rework(h report, cause string, count, limit int, kind Question
 			". \n"); summary != "" {
 			text += ": " + summary
 		}
-		d.block(h, kind, body, "%s. What should happen next?", text)
+		h.block(kind, body, "%s. What should happen next?", text)
 	}
 }
 
@@ -337,20 +339,20 @@ func times(n int) string {
 }
 
 // markComplete requests the merge. A shared workspace needs none, so the work is complete.
-func (d *decider) markComplete(h report) {
-	if d.s.run.Policy.Shared {
-		d.complete(h)
+func (h report) markComplete() {
+	if h.s.run.Policy.Shared {
+		h.complete()
 		return
 	}
-	d.recordFor(h, MergeRequested{h.w.Task.Commit})
-	d.release(h, h.Signal)
+	h.note(MergeRequested{h.w.Task.Commit})
+	h.release(h.Signal)
 }
 
 // complete completes work that needs no merge.
-func (d *decider) complete(h report) {
-	d.recordFor(h, Merged{Unblocked: d.s.unblockedBy(h.w.ID)})
-	d.move(h, signalbox.PhaseCompleted)
-	d.release(h, h.Signal)
+func (h report) complete() {
+	h.note(Merged{Unblocked: h.s.unblockedBy(h.w.ID)})
+	h.move(signalbox.PhaseCompleted)
+	h.release(h.Signal)
 }
 
 // unblockedBy returns the tasks that wait only for the given task.
@@ -368,38 +370,38 @@ func (s *State) unblockedBy(id string) []string {
 }
 
 // logAndFillSlots decides by the cause what happens to a task that a developer could not finish.
-func (d *decider) logAndFillSlots(h report) {
-	t, limits := h.w.Task, d.s.run.Policy.Limits
+func (h report) logAndFillSlots() {
+	t, limits := h.w.Task, h.s.run.Policy.Limits
 	if h.Fields.Cause == "" {
 		h.Fields.Cause = CauseOther
 	}
 	count := t.Counts.Incompletes + 1
-	d.recordFor(h, IncompleteLogged{h.Fields.Cause, count, sanitize(h.Fields.Summary, maxText),
+	h.note(IncompleteLogged{h.Fields.Cause, count, sanitize(h.Fields.Summary, maxText),
 		h.Body})
-	blockers := d.s.validBlockers(h.w, h.Fields.BlockedBy)
+	blockers := h.s.validBlockers(h.w, h.Fields.BlockedBy)
 	switch {
 	case h.Fields.Cause == CauseInfrastructure:
-		d.requestRemediation(h, h.Fields.Summary)
+		h.requestRemediation(h.Fields.Summary)
 	case h.Fields.Cause == CauseInformation, h.Fields.Cause == CauseScope:
-		d.block(h, AskedIncomplete, h.Body, "%s is incomplete (%s): %s", h.w.ID, h.Fields.Cause,
+		h.block(AskedIncomplete, h.Body, "%s is incomplete (%s): %s", h.w.ID, h.Fields.Cause,
 			inWords(h.Fields.Summary))
 	case h.Fields.Cause == CauseWaiting && len(h.Fields.BlockedBy) == 0:
-		d.block(h, AskedWait, h.Body, "%s waits, but names no task that it waits for: %s", h.w.ID,
+		h.block(AskedWait, h.Body, "%s waits, but names no task that it waits for: %s", h.w.ID,
 			inWords(h.Fields.Summary))
 	case h.Fields.Cause == CauseWaiting && len(blockers) == 0:
-		d.block(h, AskedWait, h.Body,
+		h.block(AskedWait, h.Body,
 			"%s waits for %s, which is not an open task it can wait for: %s",
 			h.w.ID, joinSome(h.Fields.BlockedBy), inWords(h.Fields.Summary))
 	case h.Fields.Cause == CauseWaiting && t.Counts.Waits+1 >= limits.Waits:
-		d.block(h, AskedWait, h.Body, "%s waits for other tasks for the %s time, now for %s: %s",
+		h.block(AskedWait, h.Body, "%s waits for other tasks for the %s time, now for %s: %s",
 			h.w.ID, ordinal(t.Counts.Waits+1), joinSome(blockers), inWords(h.Fields.Summary))
 	case h.Fields.Cause == CauseWaiting:
-		d.recordFor(h, BlockerAdded{blockers, t.Counts.Waits + 1})
+		h.note(BlockerAdded{blockers, t.Counts.Waits + 1})
 	case count >= limits.Incompletes:
-		d.block(h, AskedIncomplete, h.Body, "%s was left incomplete %s, last: %s", h.w.ID,
+		h.block(AskedIncomplete, h.Body, "%s was left incomplete %s, last: %s", h.w.ID,
 			times(count), inWords(h.Fields.Summary))
 	}
-	d.release(h, h.Signal)
+	h.release(h.Signal)
 }
 
 func ordinal(n int) string {
@@ -454,8 +456,8 @@ func (s *register) waitsFor(w *Work, id string) bool {
 // an agent cannot flood the ledger.
 const minBetweenCheckpoints = 5 * time.Second
 
-func (d *decider) processCheckpoint(h report) {
-	d.recordFor(h, ProgressReported{h.epoch, sanitize(h.Fields.Summary, 300),
+func (h report) processCheckpoint() {
+	h.note(ProgressReported{h.epoch, sanitize(h.Fields.Summary, 300),
 		min(max(h.Fields.Percent, 0), 100)})
 }
 
@@ -467,12 +469,12 @@ func (h report) tooSoon(at time.Time) bool {
 		at.Sub(p.At) < minBetweenCheckpoints && p.At.After(h.w.Present.From)
 }
 
-func (d *decider) awaitDivineResponse(h report) {
+func (h report) awaitDivineResponse() {
 	question := inWords(h.Fields.Summary)
 	if question == noReason {
 		question = fmt.Sprintf("the %s on %s wants an answer, but wrote no question: %s", h.role,
 			h.w.ID, noReason)
 	}
-	d.block(h, AskedClarification, h.Body, "%s", question)
-	d.release(h, h.Signal)
+	h.block(AskedClarification, h.Body, "%s", question)
+	h.release(h.Signal)
 }

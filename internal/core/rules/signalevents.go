@@ -284,10 +284,6 @@ type UnknownSignalRecovery struct {
 	Advice  string `json:"advice,omitempty"`
 }
 
-func (UnknownSignalRecovery) fault(s *State, e *signalbox.Event) string {
-	return s.taskFault(e, nil)
-}
-
 func (b UnknownSignalRecovery) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
 		t.Counts.Unknown = b.Attempt
@@ -311,8 +307,6 @@ func (b UnknownSignalRecovery) describe(d *Describer, e *signalbox.Event) (text,
 type AgentSignalFailure struct {
 	Reason string `json:"reason"`
 }
-
-func (AgentSignalFailure) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
 
 func (AgentSignalFailure) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.Unknown, t.Counts.Confirms = 0, 0 })

@@ -135,10 +135,7 @@ func (w *walker) work(x *Work) {
 	str(w, &x.Notes)
 	w.hash(&x.NotesBlob)
 	w.time(&x.Opened)
-	leased := x.Lease != nil
-	w.flag(&leased)
-	if leased {
-		lease := allocate(&x.Lease)
+	optional(w, &x.Lease, func(lease *signalbox.Lease) {
 		str(w, &lease.ID)
 		w.number(&lease.Epoch)
 		str(w, &lease.Session)
@@ -146,19 +143,11 @@ func (w *walker) work(x *Work) {
 		str(w, &lease.Role)
 		w.time(&lease.Expires)
 		w.tenure(allocate(&x.Present))
-	}
+	})
 	list(w, &x.Past, w.tenure)
-	planned := x.Task != nil
-	w.flag(&planned)
-	if planned {
-		jsonText(w, allocate(&x.Task))
-	}
+	optional(w, &x.Task, func(t *Task) { jsonText(w, t) })
 	str(w, &x.Ref)
-	checked := x.Checks != nil
-	w.flag(&checked)
-	if checked {
-		jsonText(w, allocate(&x.Checks))
-	}
+	optional(w, &x.Checks, func(c *LastChecks) { jsonText(w, c) })
 }
 
 func (w *walker) tenure(t *Tenure) {
@@ -334,6 +323,15 @@ func jsonText[T any](w *walker, v *T) {
 		return
 	}
 	*v = read
+}
+
+// optional visits what p points to, if there is something.
+func optional[T any](w *walker, p **T, walk func(*T)) {
+	exists := *p != nil
+	w.flag(&exists)
+	if exists {
+		walk(allocate(p))
+	}
 }
 
 func allocate[T any](p **T) *T {

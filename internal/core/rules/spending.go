@@ -63,9 +63,11 @@ func (c ReportUsage) decide(d *decider) error {
 		d.answer.Repeated = true
 		return nil
 	}
-	d.answer.Seq = d.recordFor(h, AgentSpent{c.Epoch, c.Spent.estimated(false), c.Estimated})
-	asked := d.askBudgets(h, spent, len(h.w.Task.Questions) > 0)
-	p, tokens := d.s.run.Policy, d.s.windowTokens(d.at)+spent.Tokens-h.w.Task.Running.Tokens
+	d.answer.Seq = h.note(AgentSpent{c.Epoch, c.Spent.estimated(false), c.Estimated})
+	asked := h.askBudgets(spent, len(h.w.Task.Questions) > 0)
+	p := d.s.run.Policy
+	tokens, _ := d.s.Window(d.at)
+	tokens += spent.Tokens - h.w.Task.Running.Tokens
 	switch before := d.s.Overspent(h.w.ID, h.role, d.at); {
 	case asked != "":
 		d.answer.Cap = asked
@@ -79,29 +81,27 @@ func (c ReportUsage) decide(d *decider) error {
 
 // askBudgets asks the human about the budgets that a turn has spent, and returns the first of them.
 // done means that the work itself needs no more budget, or already waits for an answer.
-func (d *decider) askBudgets(h report, turn Spent, done bool) (spent Cap) {
-	p, more := d.s.run.Policy, turn.minus(h.w.Task.Running)
+func (h report) askBudgets(turn Spent, done bool) (spent Cap) {
+	more := turn.minus(h.w.Task.Running)
 	for _, budget := range []struct {
 		Cap
 		ask func() bool
 	}{
 		{CapTask, func() bool {
 			return !done && h.w.Task.Kind != KindBaseline &&
-				d.askTaskBudget(h.w, h.w.Task.Spent.Plus(more), p, h.session, h.actor)
+				h.askTaskBudget(h.w, more, h.session, h.actor)
 		}},
 		// if the turn was ended because of a cap, the question was asked when it was reached
 		{CapTurn, func() bool {
 			return !done && spent == "" && h.w.Task.Kind != KindBaseline &&
-				(h.Turn == nil || h.Turn.Cap == "") && d.askTurnBudget(h, turn, p)
+				(h.Turn == nil || h.Turn.Cap == "") && h.askTurnBudget(turn)
 		}},
 		{CapRole, func() bool {
-			return !d.s.roleOnHold(h.role) &&
-				d.askRoleBudget(h.role, d.s.roleSpent(h.role).Spent.Plus(more), p, h.session,
-					h.actor)
+			return !h.s.roleOnHold(h.role) &&
+				h.askRoleBudget(h.role, more, h.session, h.actor)
 		}},
 		{CapRun, func() bool {
-			return !d.s.runOnHold() && d.askRunBudget(d.s.run.Spent.Plus(more), p, h.session,
-				h.actor)
+			return !h.s.runOnHold() && h.askRunBudget(more, h.session, h.actor)
 		}},
 	} {
 		if budget.ask() && spent == "" {
@@ -164,7 +164,8 @@ func (s *State) Allowance(work string, role signalbox.Role, now time.Time) (left
 	r := s.roleSpent(role)
 	limit(p.budget(role), r.Spent.minus(r.Granted))
 	limit(p.Run, s.run.Spent.minus(s.run.Granted))
-	limit(Budget{Tokens: p.Window.Tokens}, Spent{Tokens: s.windowTokens(now)})
+	tokens, _ := s.Window(now)
+	limit(Budget{Tokens: p.Window.Tokens}, Spent{Tokens: tokens})
 	tighten(&report.Tokens, left.Tokens, left.Tokens)
 	tighten(&report.CostMicros, left.CostMicros, left.CostMicros)
 	// agents that work at once share it
@@ -238,22 +239,13 @@ func (s *delivery) openWindow(now time.Time) {
 	}
 }
 
-// windowTokens returns the tokens that were used in the current token window.
-func (s *delivery) windowTokens(now time.Time) int64 {
-	if p, use := s.run.Policy, s.run.Window; p != nil && use != nil &&
-		now.Before(use.Start.Add(p.Window.Every)) {
-		return use.Tokens
-	}
-	return 0
-}
-
 // WindowEnd returns when agents may use tokens again, zero if they may now.
 func (s *delivery) WindowEnd(now time.Time) time.Time {
-	if p := s.run.Policy; p != nil && p.Window.Tokens > 0 &&
-		s.windowTokens(now) >= p.Window.Tokens {
-		return s.run.Window.Start.Add(p.Window.Every)
+	tokens, end := s.Window(now)
+	if p := s.run.Policy; p == nil || p.Window.Tokens == 0 || tokens < p.Window.Tokens {
+		return time.Time{}
 	}
-	return time.Time{}
+	return end
 }
 
 // BudgetUse is what was used of a budget since the human last extended it.

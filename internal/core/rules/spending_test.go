@@ -14,18 +14,14 @@ import (
 func (b *box) starts(role signalbox.Role) Answer {
 	b.t.Helper()
 	a := b.dispatch(role)
-	b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: cmp.Or(a.Agent, "claude")})
+	b.do(by(a, StartAgent{Agent: cmp.Or(a.Agent, "claude")}))
 	return a
 }
 
 // uses reports what a running turn has used so far.
 func (b *box) uses(a Answer, spent Spent) Decision {
 	b.t.Helper()
-	d := b.try(ReportUsage{Session: a.Session, Epoch: a.Lease.Epoch, Spent: spent})
-	if d.Err != nil {
-		b.t.Fatalf("usage %+v: %v", spent, d.Err)
-	}
-	return d
+	return b.decide(by(a, ReportUsage{Spent: spent}))
 }
 
 // capped ends a turn because of a cap, which must be the one that the rules name.
@@ -34,12 +30,7 @@ func (b *box) capped(a Answer, spent Spent, want Cap) Decision {
 	if got := b.overspent(a); got != want {
 		b.t.Fatalf("the cap is %q, want %q", got, want)
 	}
-	d := b.try(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch,
-		Turn: Turn{Spent: spent, Interrupted: true, Cap: want}})
-	if d.Err != nil {
-		b.t.Fatalf("%v", d.Err)
-	}
-	return d
+	return b.decide(by(a, EndTurn{Turn: Turn{Spent: spent, Interrupted: true, Cap: want}}))
 }
 
 func (b *box) overspent(a Answer) Cap { return b.s.Overspent(a.Work, a.Lease.Role, b.now) }
@@ -115,7 +106,7 @@ func TestCapsWithinATurn(t *testing.T) {
 				b, _, _, _ := start(t)
 				b.answer(tt.work, AskedBudget, "yes")
 				one := b.wantDispatch(dev, "t1")
-				b.do(StartAgent{Session: one.Session, Epoch: one.Lease.Epoch})
+				b.do(by(one, StartAgent{}))
 				wantTypes(t, b.uses(one, unit.spent(998)), "AgentSpent t1")
 				if n := len(b.uses(one, unit.spent(1000)).Events); n != 2 {
 					t.Errorf("the same amount again gives %d events", n)
@@ -128,7 +119,7 @@ func TestCapsWithinATurn(t *testing.T) {
 				if tt.work == "" {
 					b.wantNothing(dev)
 				}
-				b.do(Order{What: OrderResume, Work: tt.work, Actor: "op"})
+				b.do(orderOf(OrderResume, tt.work))
 				if tt.cap == CapTurn { // another turn has its own budget
 					b.wantDispatch(dev, "t1")
 				} else {
@@ -166,14 +157,14 @@ func TestReportedUsageStays(t *testing.T) {
 	b := deliver(t, p, todo("t1"))
 	a := b.starts(signalbox.RoleDeveloper)
 	b.uses(a, Spent{Tokens: 300})
-	b.do(Release{Work: "t1", Session: a.Session, Epoch: a.Lease.Epoch, Reason: "killed"})
+	b.do(by(a, Release{Work: "t1", Reason: "killed"}))
 	a = b.starts(signalbox.RoleDeveloper)
 	b.uses(a, Spent{Tokens: 200})
 	if d := b.uses(a, Spent{Tokens: 200}); !d.Answer.Repeated || len(d.Events) != 0 {
 		t.Errorf("the same again: %+v", d)
 	}
 	b.sayMore(a, "task_incomplete",
-		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 250}} })
+		withTurn(Turn{Spent: Spent{Tokens: 250}}))
 	if got := b.work("t1").Task.Spent; got.Tokens != 550 {
 		t.Errorf("spent %+v, want 300 and 250", got)
 	}
@@ -193,16 +184,14 @@ func TestEstimatesAreMarkedAndReplaced(t *testing.T) {
 	p.Task = Budget{Tokens: 1000}
 	b := deliver(t, p, todo("t1"))
 	a := b.starts(signalbox.RoleDeveloper)
-	b.do(ReportUsage{Session: a.Session, Epoch: a.Lease.Epoch, Spent: Spent{Tokens: 900},
-		Estimated: true})
+	b.do(by(a, ReportUsage{Spent: Spent{Tokens: 900}, Estimated: true}))
 	b.sayMore(a, "task_incomplete",
-		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 500}} })
+		withTurn(Turn{Spent: Spent{Tokens: 500}}))
 	if got := b.work("t1").Task.Spent; got != (Spent{Tokens: 500}) {
 		t.Errorf("spent %+v", got)
 	}
 	a = b.starts(signalbox.RoleDeveloper)
-	b.do(ReportUsage{Session: a.Session, Epoch: a.Lease.Epoch, Spent: Spent{Tokens: 600},
-		Estimated: true})
+	b.do(by(a, ReportUsage{Spent: Spent{Tokens: 600}, Estimated: true}))
 	if q := b.question("t1", AskedBudget); !strings.Contains(q.Text,
 		"1100 of 1000 tokens, estimated") {
 		t.Errorf("the question is %q", q.Text)
@@ -240,7 +229,7 @@ func TestTokenWindow(t *testing.T) {
 	if left, _ := b.s.Allowance("t1", signalbox.RoleDeveloper, b.now); left.Tokens != 1000 {
 		t.Errorf("left in the next window: %+v", left)
 	}
-	b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch})
+	b.do(by(a, StartAgent{}))
 	b.pass(10 * time.Minute)
 	b.uses(a, Spent{Tokens: 1000})
 	if got := b.s.WindowEnd(b.now); !got.Equal(end.Add(5 * time.Hour)) {
@@ -261,13 +250,13 @@ func TestParkedAgentWaitsForBudget(t *testing.T) {
 	b := deliver(t, p, todo("t1"))
 	a := b.starts(signalbox.RoleDeveloper)
 	b.askExpert(a, "sql")
-	b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: Turn{Spent: Spent{Tokens: 100}}})
+	b.do(by(a, EndTurn{Turn: Turn{Spent: Spent{Tokens: 100}}}))
 	b.say(b.dispatch(signalbox.RoleExpert), "expert_advice")
-	if d := b.try(ResumeSession{a.Session, a.Lease.Epoch}); d.Err == nil {
+	if d := b.try(by(a, ResumeSession{})); d.Err == nil {
 		t.Error("it continues")
 	}
 	b.answer("t1", AskedBudget, "yes")
-	b.do(ResumeSession{a.Session, a.Lease.Epoch})
+	b.do(by(a, ResumeSession{}))
 }
 
 // Agents that share a budget report early enough that it is not exceeded by much.

@@ -33,7 +33,7 @@ func (c Rework) decide(d *decider) error {
 		return err
 	}
 	d.answer.Work, d.answer.Paused = w.ID, w.Task.Paused
-	d.withdrawQuestions(w, c.Actor)
+	d.withdrawQuestions(w, c.Actor, "")
 	lease := d.liveLease(w)
 	ordered := ReworkOrdered{Cause: FindingHuman, Count: len(w.Task.Corrections) + 1,
 		Summary: shortenText(c.Text), Body: c.Body}
@@ -42,7 +42,7 @@ func (c Rework) decide(d *decider) error {
 	}
 	d.answer.Seq = d.record(w.ID, "", c.Actor, ordered)
 	if lease != nil {
-		d.revokeLease(w, c.Actor, ReleasedForRework)
+		d.record(w.ID, lease.Session, c.Actor, LeaseReleased{lease.Epoch, ReleasedForRework})
 	}
 	at := w.Phase
 	if at == signalbox.PhaseBlocked {
@@ -55,7 +55,7 @@ func (c Rework) decide(d *decider) error {
 		at = signalbox.PhaseImplementation
 	}
 	d.answer.Phase = at
-	d.askTaskBudget(w, w.Task.Spent, d.s.run.Policy, "", c.Actor)
+	d.askTaskBudget(w, Spent{}, "", c.Actor)
 	return nil
 }
 
@@ -164,14 +164,14 @@ func (c DeliverMessages) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
-	d.answer.Seq = d.delivered(h, c.Messages)
+	d.answer.Seq = h.delivered(c.Messages)
 	d.answer.Repeated = d.answer.Seq == 0
 	return nil
 }
 
 // delivered records which messages the agent has got, and returns the sequence of the event, 0 if
 // it had got all of them before.
-func (d *decider) delivered(h report, messages []uint64) uint64 {
+func (h report) delivered(messages []uint64) uint64 {
 	var pending []uint64
 	for _, m := range h.w.Task.Messages {
 		if slices.Contains(messages, m.Seq) {
@@ -181,7 +181,7 @@ func (d *decider) delivered(h report, messages []uint64) uint64 {
 	if len(pending) == 0 {
 		return 0
 	}
-	return d.recordFor(h, MessageDelivered{h.epoch, pending})
+	return h.note(MessageDelivered{h.epoch, pending})
 }
 
 // maxLongText is the longest text of the human for an agent, in bytes: it becomes part of a prompt.

@@ -44,12 +44,12 @@ var inPhases = map[string]func(b *box) Answer{
 	"waiting for approval": func(b *box) Answer { b.toApproval("t1"); return Answer{} },
 	"waiting for the merge": func(b *box) Answer {
 		b.toApproval("t1")
-		b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+		b.do(orderOf(OrderApprove, "t1"))
 		return Answer{}
 	},
 	"with the merger": func(b *box) Answer {
 		b.toApproval("t1")
-		b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+		b.do(orderOf(OrderApprove, "t1"))
 		return b.wantDispatch(signalbox.RoleMerger, "t1")
 	},
 	"blocked on a question of the developer": func(b *box) Answer {
@@ -109,8 +109,7 @@ func TestReworkInEveryPhase(t *testing.T) {
 				t.Errorf("corrections (-want +got):\n%s", diff)
 			}
 			if holder.Lease != nil { // whoever worked on it works in vain
-				wantRefusedAs(t, b.try(EndTurn{Session: holder.Session, Epoch: holder.Lease.Epoch}),
-					signalbox.CodeConflict)
+				b.refuses(by(holder, EndTurn{}), signalbox.CodeConflict)
 				if dev := holder.Lease.Role == signalbox.RoleDeveloper; (w.Task.Context == interruptedContext) != dev {
 					t.Errorf("context %q", w.Task.Context)
 				}
@@ -118,7 +117,7 @@ func TestReworkInEveryPhase(t *testing.T) {
 			if name == "waiting for a remediation" {
 				b.wantNothing(signalbox.RoleDeveloper)
 				b.say(b.remedied(), "health_healthy")
-				b.do(Order{What: OrderApprove, Work: "R-1", Actor: "op"})
+				b.do(orderOf(OrderApprove, "R-1"))
 				b.merged(b.wantDispatch(signalbox.RoleMerger, "R-1"))
 				b.baseline()
 			}
@@ -135,7 +134,7 @@ func TestReworkInEveryPhase(t *testing.T) {
 func TestReworkStaysUntilDelivered(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.do(Rework{Work: "t1", Text: "first", Actor: "ann"})
-	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+	b.ready("t1")
 	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"), "test")
 	b.do(Rework{Work: "t1", Text: "second", Actor: "bob"})
 	var got []string
@@ -151,7 +150,7 @@ func TestReworkStaysUntilDelivered(t *testing.T) {
 func TestReworkKeepsPauseAndDraft(t *testing.T) {
 	b := deliver(t, policy(), unspecified("t1"))
 	b.wantDispatch(signalbox.RoleBusinessAnalyst, "t1")
-	b.do(Order{What: OrderPause, Work: "t1", Actor: "op"})
+	b.do(orderOf(OrderPause, "t1"))
 	if a := b.do(Rework{Work: "t1", Text: "only the English one", Actor: "ann"}); !a.Paused ||
 		a.Phase != signalbox.PhaseDraft {
 		t.Errorf("answer %+v", a)
@@ -168,7 +167,7 @@ func TestReworkAsksForBudgetAgain(t *testing.T) {
 	p.Task = Budget{Tokens: 100}
 	b := deliver(t, p, todo("t1"))
 	b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review",
-		func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 150}} })
+		withTurn(Turn{Spent: Spent{Tokens: 150}}))
 	first := b.question("t1", AskedBudget)
 	b.do(Rework{Work: "t1", Text: "again", Actor: "ann"})
 	if second := b.question("t1", AskedBudget); second.ID == first.ID {
@@ -208,9 +207,8 @@ func TestReject(t *testing.T) {
 			Msg: "work 't1' is in IMPLEMENTATION and does not wait for approval"})
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
-	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
-	wantRefusedAs(t, b.try(Rework{Work: "t1", Text: "again", Actor: "ann", Reject: true}),
-		signalbox.CodeFailed)
+	b.do(orderOf(OrderApprove, "t1"))
+	b.refuses(Rework{Work: "t1", Text: "again", Actor: "ann", Reject: true}, signalbox.CodeFailed)
 }
 
 func TestRefusedRework(t *testing.T) {
@@ -261,12 +259,10 @@ func TestReworkDuringMerge(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.toApproval("t1")
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
-	b.do(PrepareMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("beef"),
-		Before: b.s.Base()})
+	b.do(by(m, PrepareMerge{Commit: sha("beef"), Before: b.s.Base()}))
 	wantRefused(t, b.try(Rework{Work: "t1", Text: "stop", Actor: "ann"}),
 		refused{Code: signalbox.CodeConflict, Msg: "work 't1' is being merged"})
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("beef"),
-		Before: b.s.Base()})
+	b.do(by(m, ReportMerge{Commit: sha("beef"), Before: b.s.Base()}))
 	b.wantPhase("t1", signalbox.PhaseCompleted)
 }
 
@@ -310,12 +306,11 @@ func TestMessages(t *testing.T) {
 	dev := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	two := tell()
 	pending(one, two)
-	b.do(ReportFailure{Session: dev.Session, Epoch: dev.Lease.Epoch, Cause: FailCrash,
-		Turn: &Turn{}})
+	b.do(by(dev, ReportFailure{Cause: FailCrash, Turn: &Turn{}}))
 	pending(one, two)
 	dev = b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	d := b.sayMore(dev, "unknown",
-		func(h *ReportSignal) { h.Turn = &Turn{Messages: []uint64{one, two}} })
+		withTurn(Turn{Messages: []uint64{one, two}}))
 	wantBody(t, d, MessageDelivered{dev.Lease.Epoch, []uint64{one, two}})
 	pending()
 	three, four := tell(), tell()
@@ -329,8 +324,7 @@ func TestMessages(t *testing.T) {
 		t.Errorf("message %+v", m)
 	}
 	b.do(Rework{Work: "t1", Text: "anew", Actor: "ann"})
-	wantRefusedAs(t, b.try(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{four}}),
-		signalbox.CodeConflict)
+	b.refuses(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{four}}, signalbox.CodeConflict)
 	pending(four)
 }
 
@@ -350,8 +344,8 @@ func TestRefusedMessages(t *testing.T) {
 		wantRefused(t, b.try(Tell{Work: work, Text: "hello", Actor: "ann"}),
 			refused{Code: signalbox.CodeFailed, Msg: msg})
 	}
-	wantRefusedAs(t, b.try(Tell{Work: "ready", Text: "", Actor: "ann"}), signalbox.CodeUsage)
-	wantRefusedAs(t, b.try(Tell{Work: "ready", Text: "x", Actor: "an n"}), signalbox.CodeUsage)
+	b.refuses(Tell{Work: "ready", Text: "", Actor: "ann"}, signalbox.CodeUsage)
+	b.refuses(Tell{Work: "ready", Text: "x", Actor: "an n"}, signalbox.CodeUsage)
 }
 
 // A cancelled task is not approved: after a retry it would be merged without a question.
@@ -360,12 +354,12 @@ func TestCancelledTaskIsNotApproved(t *testing.T) {
 	p.ApproveMerge = true
 	b := deliver(t, p, todo("t1"))
 	b.toApproval("t1")
-	b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
-	if d := b.try(Order{What: OrderApprove, Work: "t1", Actor: "op"}); d.Err == nil ||
+	b.do(orderOf(OrderCancel, "t1"))
+	if d := b.try(orderOf(OrderApprove, "t1")); d.Err == nil ||
 		len(d.Events) > 0 {
 		t.Errorf("it was approved: %+v", d)
 	}
-	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"})
+	b.do(orderOf(OrderRetry, "t1"))
 	if !b.s.WaitsForApproval(b.work("t1")) {
 		t.Error("after a retry it does not wait for approval")
 	}

@@ -21,6 +21,21 @@ const (
 // none. Like Work, it is never changed after State returned it.
 type Task struct {
 	Kind Kind `json:"kind"`
+	TaskPlan
+	Gates
+	CheckResult
+	BranchState
+	Counts Counts `json:"counts"`
+	TaskUsage
+	Briefing
+	Stops
+	AgentAtWork
+	ExpertRequest
+	Remediation
+}
+
+// TaskPlan is how the plan describes a task, and what was added to that.
+type TaskPlan struct {
 	// Order is the position in the plan. A higher priority goes first.
 	Order    int      `json:"order"`
 	Priority int      `json:"priority,omitempty"`
@@ -37,13 +52,19 @@ type Task struct {
 	Name string `json:"name,omitempty"`
 	// Specification is the business analyst's specification of the task.
 	Specification signalbox.Hash `json:"specification,omitzero"`
+}
 
-	// Checked, Reviewed and Audited are the gates that the current implementation has passed.
+// Gates are what the current implementation has passed.
+type Gates struct {
 	Checked  bool `json:"checked,omitempty"`
 	Reviewed bool `json:"reviewed,omitempty"`
 	Audited  bool `json:"audited,omitempty"`
 	// Approved means that a human approved the merge.
 	Approved bool `json:"approved,omitempty"`
+}
+
+// CheckResult is what the checks last found.
+type CheckResult struct {
 	// Claimed is the blob with the check results that the developer reported.
 	Claimed signalbox.Hash `json:"claimed,omitzero"`
 	// Checks is the sequence of the last ChecksRan. Failing lists the checks that failed in it, and
@@ -55,7 +76,10 @@ type Task struct {
 	Base    string   `json:"base,omitempty"`
 	Failing []string `json:"failing,omitempty"`
 	Differs []string `json:"differs,omitempty"`
+}
 
+// BranchState is what is known about the branch of a task, and where its work is.
+type BranchState struct {
 	// Saved is what the author last saved, nil if that is not known: then the branch says what to
 	// check.
 	Saved *SavedWork `json:"saved,omitempty"`
@@ -74,8 +98,10 @@ type Task struct {
 	KeepLarge bool `json:"keep_large,omitempty"`
 	// Steering are the files with which Commit changes what steers agents.
 	Steering []string `json:"steering,omitempty"`
+}
 
-	Counts   Counts                 `json:"counts"`
+// TaskUsage is how often agents were started and failed, and what they have used.
+type TaskUsage struct {
 	Timeouts map[signalbox.Role]int `json:"timeouts,omitempty"`
 	Starts   map[signalbox.Role]int `json:"starts,omitempty"`
 	Spent    Spent                  `json:"spent,omitzero"`
@@ -85,7 +111,10 @@ type Task struct {
 	Running Spent `json:"running,omitzero"`
 	// Thread is the last session of an agent program whose usage continues from turn to turn.
 	Thread *Thread `json:"thread,omitempty"`
+}
 
+// Briefing is what the next agents are told.
+type Briefing struct {
 	// Findings are the problems that the next developer must fix, Answers the ids of answered
 	// questions, Advice the answers of experts, Overlaps the files that other tasks change too, and
 	// Context the problem of the previous agent.
@@ -100,9 +129,12 @@ type Task struct {
 	Messages    []Message `json:"messages,omitempty"`
 	// Output is the output of the last agent.
 	Output signalbox.Hash `json:"output,omitzero"`
+}
 
+// Stops are what keeps a task from being dispatched, apart from its blockers.
+type Stops struct {
 	// Questions are the open questions about the task, and Remedy is the remediation that it waits
-	// for. Either stops it.
+	// for.
 	Questions []string `json:"questions,omitempty"`
 	Remedy    string   `json:"remedy,omitempty"`
 	Paused    bool     `json:"paused,omitempty"`
@@ -110,26 +142,33 @@ type Task struct {
 	NoBudget bool `json:"no_budget,omitempty"`
 	// Cancelled says why the task was cancelled, "" if it was not.
 	Cancelled string `json:"cancelled,omitempty"`
+}
 
+// AgentAtWork is what is known about the agent that works on a task, or did last.
+type AgentAtWork struct {
 	// Agent is the agent that the holder of the lease runs, if the policy names agents.
 	Agent string `json:"agent,omitempty"`
 	// Conversation is the last session of an agent program, if it can be resumed after an
 	// interruption.
 	Conversation *Conversation `json:"conversation,omitempty"`
-
 	// Locks are the files that the task has locked in a shared workspace.
 	Locks    []string  `json:"locks,omitempty"`
 	Parked   *Park     `json:"parked,omitempty"`
 	Progress *Progress `json:"progress,omitempty"`
+}
 
-	// Asker is the task that made the request to an expert, and Asked the epoch of its lease.
-	// Expert is "" until an expert creator has created the expert.
+// ExpertRequest is the part of a Task that only requests to experts have.
+type ExpertRequest struct {
+	// Asker is the task that made the request, and Asked the epoch of its lease. Expert is "" until
+	// an expert creator has created the expert.
 	Asker  string `json:"asker,omitempty"`
 	Asked  uint64 `json:"asked,omitempty"`
 	Expert string `json:"expert,omitempty"`
+}
 
-	// Issues are the problems that a remediation must fix, and Attempts how often it failed since
-	// the human last intervened.
+// Remediation is the part of a Task that only remediations have: the problems to fix, and how often
+// it failed since the human last intervened.
+type Remediation struct {
 	Issues   []Finding `json:"issues,omitempty"`
 	Attempts int       `json:"attempts,omitempty"`
 }

@@ -9,9 +9,7 @@ import (
 
 // A slow clock does not make time run backwards, and extends no lease.
 func TestClockBehindTheLog(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	epoch := b.claim("w", "S")
+	b, epoch := heldBox(t, signalbox.PhaseImplementation)
 	b.now = t0.Add(10 * time.Minute)
 	b.open("late", signalbox.PhaseDraft)
 	last := b.s.Time()
@@ -38,9 +36,7 @@ func TestClockBehindTheLog(t *testing.T) {
 
 // An expiry is judged by the later of the clock and the log.
 func TestExpiryByTheTimeOfTheLog(t *testing.T) {
-	b := newBox(t)
-	b.open("w", signalbox.PhaseImplementation)
-	b.claim("w", "S")
+	b, _ := heldBox(t, signalbox.PhaseImplementation)
 	b.now = t0.Add(signalbox.DefaultLeaseTTL)
 	b.open("other", signalbox.PhaseDraft)
 	b.now = t0

@@ -102,24 +102,6 @@ func TestTurnRefused(t *testing.T) {
 	}
 }
 
-// A run that was killed and resumed does not know whether its last signal was recorded, and gives
-// it again.
-func TestTurnAgain(t *testing.T) {
-	b := newBox(t)
-	for turn := range uint64(3) {
-		b.do(turnOf("run-1", turn+1))
-		b.do(turnOf("run-2", turn+1))
-	}
-	wantUnchanged(t, b.s, func() {
-		for turn := range uint64(3) {
-			d := b.try(turnOf("run-1", turn+1))
-			wantEvents(t, d)
-			wantAnswer(t, Answer{At: t0, Seq: 6, Repeated: true}, d.Answer)
-		}
-	})
-	wantAnswer(t, Answer{At: t0, Seq: 8}, b.do(turnOf("run-1", 4)))
-}
-
 // A run that nothing is known of may be one that was forgotten, so it may begin with any turn.
 func TestTurnOfAnUnknownRun(t *testing.T) {
 	b := newBox(t)
@@ -264,20 +246,4 @@ func TestSnapshotOfTurns(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-func turnsHeard(b *box) {
-	b.do(turnOf("run-1", 1))
-	b.open("task-1", signalbox.PhaseImplementation)
-	last := turnOf("run-1", 2)
-	last.Signal, last.Confidence, last.Reason, last.Body = "context_sufficient", 1, "",
-		signalbox.Hash{}
-	b.do(last)
-	b.do(last)
-	c := turnOf("run-2", 7)
-	c.Signal, c.Confidence, c.Reason = "stuck", 0, "\"no\" <tool> & no\nway \x1b"
-	b.do(c)
-	b.try(turnOf("run-1", 4))
-	b.claim("task-1", "S-1")
-	b.do(turnOf("run-1", 3))
 }

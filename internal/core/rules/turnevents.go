@@ -211,8 +211,6 @@ type IncompleteLogged struct {
 	Body    signalbox.Hash `json:"body,omitzero"`
 }
 
-func (IncompleteLogged) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
-
 func (b IncompleteLogged) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
 		t.Counts.Incompletes = b.Count

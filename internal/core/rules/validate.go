@@ -24,7 +24,10 @@ func (s *State) fault(e *signalbox.Event, body body) string {
 	case moved && !continuesMoved(body):
 		return "the ledger was moved by the event before it"
 	}
-	return body.fault(s, e)
+	if b, ok := body.(validated); ok {
+		return b.fault(s, e)
+	}
+	return s.taskFault(e, nil)
 }
 
 // continuesMoved reports whether an event can follow in a ledger that was moved: LedgerContinued,

@@ -14,8 +14,8 @@ import (
 // moment.
 func TestSlowRequests(t *testing.T) {
 	w := &rules.Work{ID: "T1",
-		Task: &rules.Task{Delivered: &rules.DeliveredTask{Delivery: rules.Delivery{Commit: "c0ffee",
-			Request: "https://forge.example/1"}}}}
+		Task: &rules.Task{BranchState: rules.BranchState{Delivered: &rules.DeliveredTask{
+			Delivery: rules.Delivery{Commit: "c0ffee", Request: "https://forge.example/1"}}}}}
 	pending, other := forge.Status{Head: "c0ffee", Pending: true}, forge.Status{Head: "beef"}
 	var log strings.Builder
 	told := map[string]bool{}
