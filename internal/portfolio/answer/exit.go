@@ -107,7 +107,7 @@ type ExitAction struct {
 // MarshalJSON writes empty lists as [].
 func (r ExitResult) MarshalJSON() ([]byte, error) {
 	type plain ExitResult // without this method
-	r.Signals, r.RecommendedActions = list(r.Signals), list(r.RecommendedActions)
+	changeLists(&r, notNil)
 	return encode(plain(r))
 }
 
@@ -169,13 +169,13 @@ const (
 
 // SnapshotExit returns the snapshot of a result. The snapshot of a failed result has the shares and
 // the failed rules as far as they are known, and no recommendation.
-func SnapshotExit(r ExitResult) ExitSnapshot {
-	s := ExitSnapshot{
+func SnapshotExit(r ExitResult) (s ExitSnapshot) {
+	defer func() { changeLists(&s, notNil) }()
+	s = ExitSnapshot{
 		Ticker: cmp.Or(r.Ticker, "unknown"), Status: cmp.Or(r.Status, string(brief.StatusError)),
 		OverallAssessment: cmp.Or(r.OverallAssessment, "UNKNOWN"),
-		Signals:           []SignalSummary{}, RecommendedActions: []ActionSummary{},
-		ErroredRules: erroredRules(r.Signals),
-		Shares:       r.Position.Shares, AsOf: r.AsOf, PriceDate: r.PriceDate,
+		ErroredRules:      erroredRules(r.Signals),
+		Shares:            r.Position.Shares, AsOf: r.AsOf, PriceDate: r.PriceDate,
 	}
 	if s.Status != string(brief.StatusSuccess) {
 		s.Verdict = "Exit signal check failed for " + s.Ticker + ": " +
@@ -225,8 +225,7 @@ func unit(option bool) string {
 	return "shares"
 }
 
-func erroredRules(signals []ExitSignal) []string {
-	names := []string{}
+func erroredRules(signals []ExitSignal) (names []string) {
 	for _, signal := range signals {
 		if signal.Status == "error" && len(names) < maxErroredRules {
 			names = append(names, cmp.Or(signal.RuleName, "unknown"))

@@ -240,15 +240,7 @@ type TwinRows struct {
 // MarshalJSON writes empty lists as [], and always the disclaimer.
 func (r HarvestResult) MarshalJSON() ([]byte, error) {
 	type plain HarvestResult // without this method
-	r.Candidates, r.WashSaleWarnings, r.DoNotBuyBefore = list(r.Candidates),
-		list(r.WashSaleWarnings), list(r.DoNotBuyBefore)
-	r.DoNotBuyNow = list(r.DoNotBuyNow)
-	r.RealizedWashSales, r.IncompleteHistory = list(r.RealizedWashSales), list(r.IncompleteHistory)
-	r.StalePrices, r.NotUnderstood, r.PossibleDuplicates = list(r.StalePrices),
-		list(r.NotUnderstood), list(r.PossibleDuplicates)
-	r.LeftOut, r.NotReached, r.LotsMissing, r.LotsNotHeld = list(r.LeftOut), list(r.NotReached),
-		list(r.LotsMissing), list(r.LotsNotHeld)
-	r.OptionPrices, r.Crypto = list(r.OptionPrices), list(r.Crypto)
+	changeLists(&r, notNil)
 	r.Disclaimer = Disclaimer
 	return encode(plain(r))
 }
@@ -256,7 +248,7 @@ func (r HarvestResult) MarshalJSON() ([]byte, error) {
 // MarshalJSON writes an empty list of replacements as [].
 func (w RealizedWashSale) MarshalJSON() ([]byte, error) {
 	type plain RealizedWashSale // without this method
-	w.Replacements = list(w.Replacements)
+	changeLists(&w, notNil)
 	return encode(plain(w))
 }
 
