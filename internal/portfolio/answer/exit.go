@@ -2,7 +2,6 @@ package answer
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 
 	"signalbox/brief"
@@ -108,10 +107,8 @@ type ExitAction struct {
 func (r ExitResult) MarshalJSON() ([]byte, error) {
 	type plain ExitResult // without this method
 	changeLists(&r, notNil)
-	return encode(plain(r))
+	return brief.Encode(plain(r))
 }
-
-func encode(value any) (json.RawMessage, error) { return brief.Encode(value) }
 
 // ExitSnapshot is the part of a result that is needed to decide about a position.
 type ExitSnapshot struct {

@@ -242,14 +242,14 @@ func (r HarvestResult) MarshalJSON() ([]byte, error) {
 	type plain HarvestResult // without this method
 	changeLists(&r, notNil)
 	r.Disclaimer = Disclaimer
-	return encode(plain(r))
+	return brief.Encode(plain(r))
 }
 
 // MarshalJSON writes an empty list of replacements as [].
 func (w RealizedWashSale) MarshalJSON() ([]byte, error) {
 	type plain RealizedWashSale // without this method
 	changeLists(&w, notNil)
-	return encode(plain(w))
+	return brief.Encode(plain(w))
 }
 
 // Lot is an open lot. Its basis includes adjustments.

@@ -3,6 +3,8 @@ package answer
 import (
 	"reflect"
 	"slices"
+
+	"signalbox/brief"
 )
 
 // SummaryExit returns the result without the monthly returns of each rule.
@@ -46,11 +48,11 @@ func SummaryHarvest(r HarvestResult) HarvestSummary {
 
 // MarshalJSON writes the fields of the result together with those of the summary.
 func (s HarvestSummary) MarshalJSON() ([]byte, error) {
-	result, err := encode(s.HarvestResult)
+	result, err := brief.Encode(s.HarvestResult)
 	if err != nil {
 		return nil, err
 	}
-	own, err := encode(struct {
+	own, err := brief.Encode(struct {
 		Verdict           string `json:"verdict"`
 		CandidatesOmitted int    `json:"candidates_omitted"`
 	}{s.Verdict, s.CandidatesOmitted})
