@@ -73,9 +73,8 @@ func (q ExitQuery) parse() (ticker string, shares Decimal, problem *Problem) {
 func (d *Data) exits(q ExitQuery, ticker string, shares Decimal,
 	day tax.Date) (answer.ExitResult, *Problem) {
 	failed := failedExit(q, nil)
-	if _, known := d.account(q.AccountID); q.AccountID != "" && !known {
-		return failed, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "),
-			"account %q is not in the portfolio", text.Shorten(q.AccountID, 40))
+	if problem := d.checkKnown(q.AccountID); problem != nil {
+		return failed, problem
 	}
 	rules, configured, err := exitConfig(d.Config, ticker)
 	if err != nil {

@@ -30,8 +30,7 @@ func (d *Data) addDailyPrices(prices []importer.Price) *Problem {
 		p := &prices[i]
 		date, err := tax.ParseDate(p.Date)
 		if err != nil {
-			return problemf(MalformedFile, malformedHint, "%s:%d: %v", p.Source.File, p.Source.Line,
-				err)
+			return malformed(p.Source, err)
 		}
 		d.prices[p.Ticker] = append(d.prices[p.Ticker],
 			price{date, p.Close, p.Adjusted, cmp.Or(p.Currency, dollars)})
@@ -67,8 +66,7 @@ func (d *Data) addRates(rates []importer.Rate) *Problem {
 		r := &rates[i]
 		date, err := tax.ParseDate(r.Date)
 		if err != nil {
-			return problemf(MalformedFile, malformedHint, "%s:%d: %v", r.Source.File, r.Source.Line,
-				err)
+			return malformed(r.Source, err)
 		}
 		switch {
 		case r.To == dollars:
@@ -77,7 +75,7 @@ func (d *Data) addRates(rates []importer.Rate) *Problem {
 			inverse, err := decimal.One.Quo(r.Rate)
 			if err != nil {
 				return problemf(NotComputable, "check the rate",
-					"%s:%d: the rate cannot be inverted: %s", r.Source.File, r.Source.Line,
+					"%s: the rate cannot be inverted: %s", sourcePosition(r.Source),
 					readable(err.Error()))
 			}
 			d.rates[r.To] = append(d.rates[r.To], rate{date, inverse})
