@@ -108,7 +108,7 @@ func (d *Data) exits(q ExitQuery, ticker string, shares Decimal,
 			return failed, problem
 		}
 	}
-	input := exitrule.Input{Ticker: ticker, Whole: isOption(ticker), AsOf: midnightUTC(day),
+	input := exitrule.Input{Ticker: ticker, Whole: isOption(ticker), AsOf: day,
 		AccountID: q.AccountID, Shares: shares, Holdings: held,
 		Prices: make(map[string][]exitrule.Price), Config: rules}
 	cut := d.addPrices(&input, day)
@@ -292,17 +292,14 @@ func exitResult(r exitrule.Result, cut map[string]tax.Date) answer.ExitResult {
 		TradeEligible: r.TradeEligible,
 		Position: answer.ExitPosition{AccountID: r.Position.AccountID,
 			Shares: amount(r.Position.Shares), Held: amount(r.Position.Held)},
-		StopAboveMarket: r.StopAboveMarket, StopNote: r.StopNote,
+		StopAboveMarket: r.StopAboveMarket, StopNote: r.StopNote, AsOf: r.AsOf.String(),
 	}
 	if r.Status != exitrule.StatusSuccess {
 		result.Problem = exitProblem(r)
 	}
-	if !r.AsOf.IsZero() {
-		result.AsOf = r.AsOf.Format("2006-01-02")
-	}
-	if !r.PriceDate.IsZero() {
+	if r.PriceDate != 0 {
 		price := amount(r.Price)
-		result.Price, result.PriceDate = &price, r.PriceDate.Format("2006-01-02")
+		result.Price, result.PriceDate = &price, r.PriceDate.String()
 	}
 	for _, s := range r.Signals {
 		result.Signals = append(result.Signals, exitSignal(s, cut))
@@ -370,9 +367,6 @@ func exitProblem(r exitrule.Result) answer.Problem {
 	case exitrule.BadConfig:
 		return answer.Problem{ErrorKind: BadConfig,
 			ErrorHint: "correct exit_rules in portfolio.yaml"}
-	case exitrule.NoPrice:
-		return answer.Problem{ErrorKind: MissingPrice, ErrorHint: "add its prices to a file in " +
-			pricesFolder}
 	}
 	return answer.Problem{ErrorKind: NotComputable, ErrorHint: amountsHint}
 }

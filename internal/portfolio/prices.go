@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/govalues/decimal"
 
@@ -189,17 +188,8 @@ func (d *Data) series(ticker string, split tax.Date) (prices []exitrule.Price, c
 			cut = true
 			continue
 		}
-		prices = append(prices, exitrule.Price{Date: midnightUTC(p.date), Close: p.close,
-			Adjusted: p.adjusted})
+		prices = append(prices,
+			exitrule.Price{Date: p.date, Close: p.close, Adjusted: p.adjusted})
 	}
 	return prices, cut
-}
-
-// midnightUTC returns a day as a time.
-func midnightUTC(d tax.Date) time.Time {
-	t, err := time.Parse(time.DateOnly, d.String())
-	if err != nil {
-		return time.Time{}
-	}
-	return t
 }
