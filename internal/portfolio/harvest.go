@@ -287,20 +287,9 @@ func (d *Data) net(book *tax.Book, found *tax.HarvestResult,
 	accounts []string) (*answer.NetPosition, *Problem) {
 	counted := d.filedAccounts(accounts)
 	var n sums
-	var short, long, shortLoss, longLoss Decimal
-	year := book.AsOf.Year()
-	for i := range book.Sales {
-		sale := &book.Sales[i]
-		if !sale.Taxable || sale.Date.Year() != year || !counted[sale.Account] {
-			continue
-		}
-		into := &short
-		if sale.LongTerm {
-			into = &long
-		}
-		n.add(into, sale.Gain)
-		n.add(into, sale.Disallowed)
-	}
+	var shortLoss, longLoss Decimal
+	short, long, err := book.Realized(book.AsOf.Year(), counted)
+	n.err = err
 	for i := range found.Candidates {
 		c := &found.Candidates[i]
 		if !counted[c.Account] {

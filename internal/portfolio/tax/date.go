@@ -35,15 +35,6 @@ func (d Date) Time() time.Time { return time.Unix((int64(d)+dayZero)*secondsPerD
 // String formats the day as 2024-01-31.
 func (d Date) String() string { return d.Time().Format(time.DateOnly) }
 
-// MarshalText implements [encoding.TextMarshaler], in the format of String.
-func (d Date) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler], in the format of ParseDate.
-func (d *Date) UnmarshalText(text []byte) (err error) {
-	*d, err = ParseDate(string(text))
-	return err
-}
-
 // AddDays returns the day n days later.
 func (d Date) AddDays(n int) Date { return d + Date(n) }
 
