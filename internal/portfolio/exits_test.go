@@ -172,14 +172,10 @@ func TestExitSizing(t *testing.T) {
 					t.Errorf("action %+v", a)
 				}
 			}
-			if diff := cmp.Diff(tt.actions, actions); diff != "" {
-				t.Errorf("want -, got +\n%s", diff)
-			}
+			wantEqual(t, tt.actions, actions)
 			a := askExits(t, desk(t, dir), ExitQuery{Ticker: "slv", Shares: tt.asked,
 				AsOf: "2026-06-03"})
-			if diff := cmp.Diff(tt.flags, a.names()); diff != "" {
-				t.Errorf("want -, got +\n%s", diff)
-			}
+			wantEqual(t, tt.flags, a.names())
 		})
 	}
 }
@@ -232,10 +228,7 @@ func TestExitsAroundASplit(t *testing.T) {
 	unadjusted := closes(map[string][]string{"SLV": {"100", "110", "118.8", "133.056", "69.8544"}})
 	a := askExits(t, desk(t, folder(t, exitConfigText(momentum), held("10"), unadjusted, split)),
 		ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
-	if diff := cmp.Diff([]string{"error primary_rule_error", "warning rule_evaluation_error"},
-		a.names()); diff != "" {
-		t.Errorf("want -, got +\n%s", diff)
-	}
+	wantEqual(t, []string{"error primary_rule_error", "warning rule_evaluation_error"}, a.names())
 	full := desk(t, folder(t, exitConfigText(momentum), held("10"), unadjusted,
 		split)).Exits(context.Background(), ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
 	if got := full.Signals[0].Error; !strings.HasSuffix(got,

@@ -180,9 +180,7 @@ func TestCrowd(t *testing.T) {
 		harvest.Snapshot["wash_sale_ticker_count"] != 2000.0 {
 		t.Errorf("%s, %v", harvest.Status, harvest.Snapshot)
 	}
-	if diff := cmp.Diff(harvest.Snapshot, long.Snapshot); diff != "" {
-		t.Errorf("inline -, with a file +\n%s", diff)
-	}
+	wantEqual(t, harvest.Snapshot, long.Snapshot)
 	exits := askExits(t, d, ExitQuery{Ticker: "t0000", Output: "file"})
 	if exits.Status != "success" || exits.Snapshot["shares"] != 45.0 ||
 		!slices.Contains(exits.names(), "error primary_rule_error") {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
 )
@@ -50,9 +48,7 @@ func TestSnapshotSuccessHold(t *testing.T) {
 		RecommendedActions: []answer.ActionSummary{}, Shares: amount("100"),
 		ErroredRules: []string{},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, got)
 }
 
 func TestSnapshotSuccessExit(t *testing.T) {
@@ -88,9 +84,7 @@ func TestExitSnapshotError(t *testing.T) {
 		Signals:           []answer.SignalSummary{}, RecommendedActions: []answer.ActionSummary{},
 		Shares: amount("100"), ErroredRules: []string{"regime_check"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, got)
 	empty := answer.SnapshotExit(answer.ExitResult{})
 	if empty.Verdict != "Exit signal check failed for unknown: unknown error" ||
 		empty.Status != "error" || empty.OverallAssessment != "UNKNOWN" {
@@ -102,9 +96,7 @@ func TestExitSnapshotError(t *testing.T) {
 		got.SignalCount != 0 || !got.SellQuantity.IsZero() {
 		t.Errorf("an odd status: %+v", got)
 	}
-	if diff := cmp.Diff(keys(t, answer.SnapshotExit(exiting())), keys(t, empty)); diff != "" {
-		t.Errorf("keys (-success +error):\n%s", diff)
-	}
+	wantEqual(t, keys(t, answer.SnapshotExit(exiting())), keys(t, empty))
 }
 
 func TestSnapshotSignalsSummarized(t *testing.T) {
@@ -124,10 +116,8 @@ func TestSnapshotSignalsSummarized(t *testing.T) {
 	if err != nil || string(data) != want {
 		t.Errorf("got %s, %v\nwant %s", data, err, want)
 	}
-	if diff := cmp.Diff([]string{"rule0", "rule1", "rule2", "rule3", "rule4", "rule5", "rule6"},
-		got.ErroredRules); diff != "" {
-		t.Errorf("errored rules beyond the list (-want +got):\n%s", diff)
-	}
+	wantEqual(t, []string{"rule0", "rule1", "rule2", "rule3", "rule4", "rule5", "rule6"},
+		got.ErroredRules)
 }
 
 func TestErroredRulesCapped(t *testing.T) {
@@ -165,9 +155,7 @@ func TestExitSnapshotSafeFloat(t *testing.T) {
 	for _, signal := range answer.SnapshotExit(r).Signals {
 		got = append(got, signal.Severity)
 	}
-	if diff := cmp.Diff([]float64{0, 0, 0, 0, 0.5}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, []float64{0, 0, 0, 0, 0.5}, got)
 	for _, format := range brief.Formats() {
 		if _, err := answer.ExitTool().Answer(r, format, brief.Saved{}); err != nil {
 			t.Errorf("%s: %v", format, err)
