@@ -32,14 +32,24 @@ func flagged(flags []brief.Flag) map[string]brief.Flag {
 	return byName
 }
 
+func exitFlags(r answer.ExitResult) []brief.Flag { return answer.FlagsExit(answer.SnapshotExit(r)) }
+
+func harvestFlags(r answer.HarvestResult) []brief.Flag {
+	return answer.FlagsHarvest(answer.SnapshotHarvest(r))
+}
+
 // wantFlag checks that there is a flag with a severity and a message.
-func wantFlag(t *testing.T, flags []brief.Flag, want brief.Flag) {
+func wantFlag(t *testing.T, flags []brief.Flag, name string, severity brief.Severity,
+	message string) {
 	t.Helper()
-	got, ok := flagged(flags)[want.Flag]
-	if !ok {
-		t.Fatalf("no flag %s among %+v", want.Flag, flags)
-	}
-	wantEqual(t, want, got)
+	wantEqual(t, brief.Flag{Flag: name, Severity: severity, Message: message}, flagged(flags)[name])
+}
+
+// wantOnly checks that there is only this flag.
+func wantOnly(t *testing.T, flags []brief.Flag, name string, severity brief.Severity,
+	message string) {
+	t.Helper()
+	wantEqual(t, []brief.Flag{{Flag: name, Severity: severity, Message: message}}, flags)
 }
 
 // wantNoFlag checks that none of the flags is there.
