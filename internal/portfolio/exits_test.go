@@ -12,7 +12,6 @@ import (
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
 
-	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/portfolio/importer"
 	"signalbox/internal/portfolio/tax"
@@ -420,17 +419,4 @@ func history(t *rapid.T) []tax.Transaction {
 
 func ratio(a, b int64) tax.Ratio {
 	return tax.Ratio{New: decimal.MustNew(a, 0), Old: decimal.MustNew(b, 0)}
-}
-
-// TestExitFormats checks that every format is one JSON object with the same verdict.
-func TestExitFormats(t *testing.T) {
-	d := desk(t, folder(t, plain))
-	for _, format := range brief.Formats() {
-		response := d.CheckExitSignals(context.Background(),
-			ExitQuery{Ticker: "slv", Format: string(format)})
-		if o := decode(t, response.JSON); o["status"] != "success" ||
-			!strings.Contains(string(response.JSON), "HOLD — momentum_exit") {
-			t.Errorf("%s: %s", format, response.JSON)
-		}
-	}
 }
