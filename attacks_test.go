@@ -1,7 +1,7 @@
 package signalbox_test
 
 import (
-	"io/fs"
+	"go/ast"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -63,26 +63,19 @@ func TestAttackTable(t *testing.T) {
 func declaredTests(t *testing.T) map[string]bool {
 	t.Helper()
 	tests := map[string]bool{}
-	declaration := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case strings.HasSuffix(path, "_test.go"):
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
+	for _, s := range moduleSources(t) {
+		for _, decl := range s.file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && s.isTest() && f.Recv == nil {
+				tests[f.Name.Name] = true
 			}
-			for _, name := range declaration.FindAllStringSubmatch(string(text), -1) {
-				tests[name[1]] = true
-			}
-		case strings.HasSuffix(path, ".txtar") && filepath.Base(filepath.Dir(path)) == "script":
-			tests["TestScript/"+strings.TrimSuffix(entry.Name(), ".txtar")] = true
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	scripts, err := filepath.Glob("cmd/signalbox/testdata/script/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, script := range scripts {
+		tests["TestScript/"+strings.TrimSuffix(filepath.Base(script), ".txtar")] = true
 	}
 	return tests
 }

@@ -5,6 +5,7 @@ package signalbox_test
 // in words.
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -188,11 +190,9 @@ func parseSource(name string, text []byte) (source, error) {
 	return source{name, file}, err
 }
 
-// treeFiles returns the files of the tree with an extension; it fails if there are none.
-func treeFiles(t *testing.T, ext string) []string {
-	t.Helper()
-	var found []string
-	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+// findFiles returns the files of the tree with an extension.
+func findFiles(ext string) (found []string, err error) {
+	err = filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -205,25 +205,28 @@ func treeFiles(t *testing.T, ext string) []string {
 		}
 		return nil
 	})
-	if err != nil || len(found) == 0 {
-		t.Fatalf("found %d %s files: %v", len(found), ext, err)
+	if err == nil && len(found) == 0 {
+		err = errors.New("there are no files *" + ext)
 	}
-	return found
+	return found, err
 }
+
+// parsedSources parses all Go files of the module, once for all tests.
+var parsedSources = sync.OnceValues(func() (sources []source, err error) {
+	names, err := findFiles(".go")
+	for _, name := range names {
+		text, readErr := os.ReadFile(name)
+		s, parseErr := parseSource(name, text)
+		sources, err = append(sources, s), errors.Join(err, readErr, parseErr)
+	}
+	return sources, err
+})
 
 func moduleSources(t *testing.T) []source {
 	t.Helper()
-	var sources []source
-	for _, name := range treeFiles(t, ".go") {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := parseSource(name, text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sources = append(sources, s)
+	sources, err := parsedSources()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return sources
 }
@@ -317,7 +320,11 @@ func TestRunPackagesRunOneWay(t *testing.T) {
 
 func TestDocumentationLinks(t *testing.T) {
 	var links int
-	for _, name := range treeFiles(t, ".md") {
+	names, err := findFiles(".md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
 		for _, target := range markdownLinks(t, name) {
 			links++
 			if fault := linkFault(name, target); fault != "" {

@@ -71,7 +71,7 @@ func TestTurnSignalsInCodeSpans(t *testing.T) {
 		}
 		wantQuoted, wantOthers := quotedBlocks(text)
 		var quoted, others []int
-		signals, _ := scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})
+		signals, _ := scanOnce([]byte(text), plain)
 		for _, s := range signals {
 			switch {
 			case s.Name != "stuck" || s.Refused == signalbox.ReasonInvalidField:
@@ -84,7 +84,7 @@ func TestTurnSignalsInCodeSpans(t *testing.T) {
 		if diff := cmp.Diff([][]int{wantQuoted, wantOthers}, [][]int{quoted, others}); diff != "" {
 			t.Fatalf("%q: quoted and others (-want +got):\n%s", text, diff)
 		}
-		checkCuts(t, []byte(text), &transcript.Options{Format: signalbox.FormatPlain},
+		checkCuts(t, []byte(text), plain,
 			rapid.Uint64().Draw(t, "seed"))
 		checkStrip(t, text)
 		checkStripCuts(t, text, rapid.IntRange(1, 9).Draw(t, "piece"))
@@ -118,7 +118,7 @@ func TestCodeSpansEndWithTheirParagraph(t *testing.T) {
 	} {
 		text := "one ` two" + between + quotableBlock + " ` three"
 		got := "accepted"
-		signals, _ := scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})
+		signals, _ := scanOnce([]byte(text), plain)
 		for _, s := range signals {
 			if s.Refused == signalbox.ReasonQuoted {
 				got = "quoted"
@@ -127,7 +127,7 @@ func TestCodeSpansEndWithTheirParagraph(t *testing.T) {
 		if want := map[bool]string{true: "quoted", false: "accepted"}[same]; got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
-		checkCuts(t, []byte(text), &transcript.Options{Format: signalbox.FormatPlain}, 1)
+		checkCuts(t, []byte(text), plain, 1)
 		checkStrip(t, text)
 	}
 	for _, text := range []string{ // the first line is a paragraph by itself
@@ -166,7 +166,7 @@ func TestDoubtfulBlocksAreBounded(t *testing.T) {
 			t.Errorf("%q: the stream differs from the whole", filler)
 		}
 		for seed := range uint64(3) {
-			checkCuts(t, []byte(text), &transcript.Options{Format: signalbox.FormatPlain}, seed)
+			checkCuts(t, []byte(text), plain, seed)
 		}
 		checkStrip(t, text)
 	}
@@ -187,7 +187,7 @@ func TestCodeSpansInLinearTime(t *testing.T) {
 			strings.Repeat(unit, size/len(unit))+quotableBlock)
 	}
 	for _, text := range texts {
-		scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})
+		scanOnce([]byte(text), plain)
 		transcript.Strip(text)
 	}
 }

@@ -75,7 +75,7 @@ func checkContent(t rapid.TB, pieces ...string) {
 		t.Errorf("%.300q\nin pieces becomes %.300q\nas a whole        %.300q", pieces, content,
 			whole)
 	}
-	left, _ := scanOnce([]byte(content), &transcript.Options{Format: signalbox.FormatPlain})
+	left, _ := scanOnce([]byte(content), plain)
 	for _, s := range left {
 		if s.Dialect == signalbox.DialectTurn && s.Refused != signalbox.ReasonFenced {
 			t.Errorf("%.300q: content %.300q still has %q (%s)", pieces, content, s.Raw, s.Refused)

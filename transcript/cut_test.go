@@ -141,11 +141,11 @@ func TestCutsAtTheLimits(t *testing.T) {
 		strings.Repeat("READY_FOR_REVIEW: t1\n", 1100)}
 	pool := append(append([]string(nil), long...), fragments...)
 	property.Check(t, func(t *rapid.T) {
-		parts := rapid.SliceOfN(rapid.SampledFrom(pool), 0, 30).Draw(t, "parts")
-		parts = append(parts, rapid.SliceOfN(rapid.SampledFrom(long), 0, 3).Draw(t, "long")...)
+		parts := rapid.SliceOfN(rapid.SampledFrom(pool), 0, 12).Draw(t, "parts")
+		parts = append(parts, rapid.SliceOfN(rapid.SampledFrom(long), 0, 2).Draw(t, "long")...)
 		parts = rapid.Permutation(parts).Draw(t, "order")
 		checkCuts(t, []byte(strings.Join(parts, "")),
-			&transcript.Options{Format: signalbox.FormatPlain}, rapid.Uint64().Draw(t, "seed"))
+			plain, rapid.Uint64().Draw(t, "seed"))
 	})
 }
 
@@ -167,7 +167,7 @@ func TestStrayTextDoesNotHideSignals(t *testing.T) {
 		exit := `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`
 		text := string(noise) + "\nREADY_FOR_REVIEW: t1\n\n" + exit + "\n"
 		var names []string
-		got, _ := scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})
+		got, _ := scanOnce([]byte(text), plain)
 		for _, s := range got {
 			if s.Taken() && s.Offset > int64(len(noise)) {
 				names = append(names, s.Name)
@@ -183,7 +183,7 @@ func TestStrayTextDoesNotHideSignals(t *testing.T) {
 func TestDroppedObjectDoesNotHideTheNext(t *testing.T) {
 	exit := `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`
 	text := `{"a":"` + strings.Repeat("x", 100_000) + "\n" + exit + "\n"
-	got, _ := scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})
+	got, _ := scanOnce([]byte(text), plain)
 	if len(got) != 1 || !got[0].Taken() || got[0].Name != "agent_exit" {
 		t.Errorf("got %+v", got)
 	}
@@ -193,7 +193,7 @@ func TestDroppedObjectDoesNotHideTheNext(t *testing.T) {
 func TestFencedTurnSignalOfSeveralLines(t *testing.T) {
 	block := "<signal type=\"stuck\">\n<attempted>[\"a\"]</attempted>\n<blocker>b</blocker>\n</signal>"
 	signals, _ := scanOnce([]byte("```xml\n"+block+"\n```\n"),
-		&transcript.Options{Format: signalbox.FormatPlain})
+		plain)
 	if len(signals) != 1 || signals[0].Refused != signalbox.ReasonFenced ||
 		signals[0].Raw != block {
 		t.Errorf("got %+v", signals)

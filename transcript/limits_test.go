@@ -45,7 +45,7 @@ func TestSizeLimits(t *testing.T) {
 				t.Run(fmt.Sprintf("%s of %d bytes in pieces of %d", tt.name, size, piece),
 					func(t *testing.T) {
 						signals := scanPieces(slices.Collect(slices.Chunk(text, piece)),
-							&transcript.Options{Format: signalbox.FormatPlain})
+							plain)
 						if len(signals) != 1 {
 							t.Fatalf("%d signals", len(signals))
 						}
@@ -63,7 +63,7 @@ func TestBodyLimit(t *testing.T) {
 	for _, size := range []int{transcript.MaxBody, transcript.MaxBody + 1} {
 		text := "CHECKPOINT: t1\n" + padded("Summary: ", "", size)
 		signals := scanPieces([][]byte{[]byte(text)},
-			&transcript.Options{Format: signalbox.FormatPlain})
+			plain)
 		if len(signals) == 0 || !signals[0].Taken() {
 			t.Fatalf("%d bytes: %d signals", size, len(signals))
 		}
@@ -86,7 +86,7 @@ func TestFencedExitEndsFullBody(t *testing.T) {
 		"```json\n" + `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}` + "\n```\n\n"
 	for _, piece := range []int{len(text), 10} {
 		signals := scanPieces(slices.Collect(slices.Chunk([]byte(text), piece)),
-			&transcript.Options{Format: signalbox.FormatPlain})
+			plain)
 		if len(signals) != 2 || !signals[0].Taken() || signals[1].Exit == nil {
 			t.Fatalf("in pieces of %d: %d signals", piece, len(signals))
 		}

@@ -199,7 +199,7 @@ func TestSignalsReadError(t *testing.T) {
 	var names []string
 	var last error
 	for sig, err := range transcript.Signals(r,
-		&transcript.Options{Format: signalbox.FormatPlain}) {
+		plain) {
 		if last = err; err == nil {
 			names = append(names, sig.Name)
 		}
@@ -215,7 +215,7 @@ func TestSignalsStop(t *testing.T) {
 		reads++
 		return copy(p, "CHECKPOINT: t1\nCHECKPOINT: t2\nCHECKPOINT: t3\n"), nil
 	})
-	for range transcript.Signals(r, &transcript.Options{Format: signalbox.FormatPlain}) {
+	for range transcript.Signals(r, plain) {
 		break
 	}
 	if reads != 1 {
@@ -228,7 +228,7 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestPending(t *testing.T) {
-	s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain})
+	s := transcript.NewScanner(plain)
 	if got := s.Push([]byte("CHECKPOINT: t1\nProgress: half")); len(got) != 0 {
 		t.Errorf("a signal whose body may grow was returned: %v", got)
 	}
@@ -319,7 +319,7 @@ func TestDroppedDoesNotDependOnCuts(t *testing.T) {
 	input := []byte(strings.Repeat("CHECKPOINT: t1\n",
 		20_000) + strings.Repeat(`<signal type="stuck"></signal>`, 5))
 	for seed := range uint64(4) {
-		checkCuts(t, input, &transcript.Options{Format: signalbox.FormatPlain}, seed)
+		checkCuts(t, input, plain, seed)
 	}
 }
 
@@ -387,7 +387,7 @@ func TestOpencodeSubAgentDoesNotEndTheTurn(t *testing.T) {
 // A tag whose name only starts with "signal" does not end the block it is in.
 func TestLongerTagNameInBlock(t *testing.T) {
 	block := `<signal type="partial_answer"><missing>m</missing><signals>x</signals></signal>`
-	signals, _ := scanOnce([]byte(block+"\n"), &transcript.Options{Format: signalbox.FormatPlain})
+	signals, _ := scanOnce([]byte(block+"\n"), plain)
 	if len(signals) != 1 || !signals[0].Taken() || signals[0].Raw != block {
 		t.Errorf("got %+v", signals)
 	}

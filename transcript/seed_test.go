@@ -40,7 +40,7 @@ func TestResolveSeedMatchesPatterns(t *testing.T) {
 			20).Draw(t, "parts"), ""), "?")
 		name, task := seedParse(text)
 		got, err := transcript.ResolveSeed(strings.NewReader(text),
-			&transcript.Options{Format: signalbox.FormatPlain})
+			plain)
 		if err != nil || got.Name != name || got.TaskID != task {
 			t.Errorf("%q: %q %q (%v), want %q %q", text, got.Name, got.TaskID, err, name, task)
 		}

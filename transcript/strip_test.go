@@ -26,7 +26,7 @@ func TestStripRemovesOnlyTurnSignals(t *testing.T) {
 }
 
 func checkStrip(t interface{ Errorf(string, ...any) }, text string) {
-	signals, report := scanOnce([]byte(text), &transcript.Options{Format: signalbox.FormatPlain})
+	signals, report := scanOnce([]byte(text), plain)
 	if len(signals) >= transcript.MaxSignals || report.Dropped > 0 ||
 		text != strings.ToValidUTF8(text, "") {
 		return // some blocks are not listed, or not as written

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"signalbox/brief"
@@ -229,10 +228,11 @@ func (d *Desk) save(result any, prefix, ticker string) brief.Saved {
 	})
 }
 
+func (d *Desk) today() tax.Date { return tax.DateOf(d.opts.Now().Date()) }
+
 // day returns the date of a question: the one asked for, or the configured one, or today.
 func (d *Desk) day(asked, configured string) (tax.Date, *Problem) {
-	now := d.opts.Now()
-	today := tax.DateOf(now.Year(), now.Month(), now.Day())
+	today := d.today()
 	date, where := asked, "as_of"
 	if date == "" {
 		date, where = configured, "as_of in portfolio.yaml"
@@ -254,13 +254,11 @@ func (d *Desk) day(asked, configured string) (tax.Date, *Problem) {
 
 // checkNoFuture refuses rows with a date in the future.
 func (d *Desk) checkNoFuture(data *Data) *Problem {
-	now := d.opts.Now()
-	today := tax.DateOf(now.Year(), now.Month(), now.Day())
+	today := d.today()
 	for i := range data.transactions {
 		if t := &data.transactions[i]; t.Date > today {
 			return problemf(FutureDate, "correct the date of the row",
-				"%s:%d: %s is in the future, today is %s", t.Source.File, t.Source.Line, t.Date,
-				today)
+				"%s: %s is in the future, today is %s", sourcePosition(t.Source), t.Date, today)
 		}
 	}
 	return nil
@@ -317,9 +315,8 @@ func (d *Desk) Lots(ctx context.Context, q LotsQuery) ([]Lot, error) {
 
 func (d *Data) lots(q LotsQuery, day tax.Date) ([]Lot, *Problem) {
 	ticker := normalTicker(q.Ticker)
-	if _, known := d.account(q.Account); q.Account != "" && !known {
-		return nil, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "),
-			"account %q is not in the portfolio", text.Shorten(q.Account, 40))
+	if problem := d.checkKnown(q.Account); problem != nil {
+		return nil, problem
 	}
 	if ticker != "" && !d.traded(ticker) {
 		return nil, problemf(UnknownTicker, d.knownTickers(), "%s is not in any transaction",

@@ -18,7 +18,15 @@ import (
 
 // Exits evaluates the exit rules of a ticker. A problem gives a result of status error.
 func (d *Desk) Exits(ctx context.Context, q ExitQuery) answer.ExitResult {
-	result, problem := d.exits(ctx, q)
+	ticker, shares, problem := q.parse()
+	if problem != nil {
+		return failedExit(q, problem)
+	}
+	data, day, problem := d.open(ctx, q.AsOf)
+	if problem != nil {
+		return failedExit(q, problem)
+	}
+	result, problem := data.exits(q, ticker, shares, day)
 	if problem != nil {
 		return failedExit(q, problem)
 	}
@@ -27,27 +35,13 @@ func (d *Desk) Exits(ctx context.Context, q ExitQuery) answer.ExitResult {
 
 // failedExit returns the result of a question that failed. It names the ticker of the question.
 func failedExit(q ExitQuery, problem *Problem) answer.ExitResult {
-	failed := answer.ExitResult{Ticker: normalTicker(q.Ticker)}
+	failed := answer.ExitResult{Ticker: normalTicker(q.Ticker), Status: string(brief.StatusError),
+		Error:   problem.Text,
+		Problem: answer.Problem{ErrorKind: problem.Kind, ErrorHint: problem.Hint}}
 	if answer.CheckTicker(failed.Ticker) != nil {
 		failed.Ticker = text.Shorten(text.OneLine(q.Ticker), 40)
 	}
-	if problem != nil {
-		failed.Status, failed.Error = string(brief.StatusError), problem.Text
-		failed.Problem = answer.Problem{ErrorKind: problem.Kind, ErrorHint: problem.Hint}
-	}
 	return failed
-}
-
-func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Problem) {
-	ticker, shares, problem := q.parse()
-	if problem != nil {
-		return failedExit(q, nil), problem
-	}
-	data, day, problem := d.open(ctx, q.AsOf)
-	if problem != nil {
-		return failedExit(q, nil), problem
-	}
-	return data.exits(q, ticker, shares, day)
 }
 
 // parse returns the ticker and the shares of a question. Zero shares mean the whole position.
@@ -71,60 +65,57 @@ func (q ExitQuery) parse() (ticker string, shares Decimal, problem *Problem) {
 
 // exits evaluates the exit rules of a ticker on a day.
 func (d *Data) exits(q ExitQuery, ticker string, shares Decimal,
-	day tax.Date) (answer.ExitResult, *Problem) {
-	failed := failedExit(q, nil)
-	if _, known := d.account(q.AccountID); q.AccountID != "" && !known {
-		return failed, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "),
-			"account %q is not in the portfolio", text.Shorten(q.AccountID, 40))
+	day tax.Date) (result answer.ExitResult, problem *Problem) {
+	if problem := d.checkKnown(q.AccountID); problem != nil {
+		return result, problem
 	}
 	rules, configured, err := exitConfig(d.Config, ticker)
 	if err != nil {
-		return failed, problemf(BadConfig, "correct portfolio.yaml", "exit_rules of %s: %v", ticker,
+		return result, problemf(BadConfig, "correct portfolio.yaml", "exit_rules of %s: %v", ticker,
 			err)
 	}
 	if err := d.countShares(ticker, day); err != nil {
-		return failed, problemf(NotComputable, "check the quantities of its transactions",
+		return result, problemf(NotComputable, "check the quantities of its transactions",
 			"the shares of %s cannot be counted: %s", ticker, readable(err.Error()))
 	}
 	book, problem := d.build(day)
 	if problem != nil {
-		return failed, problem
+		return result, problem
 	}
 	held, problem := d.holdings(book, ticker)
 	if problem != nil {
-		return failed, problem
+		return result, problem
 	}
 	if !configured {
 		if len(d.prices[ticker]) == 0 && !d.traded(ticker) {
-			return failed, problemf(UnknownTicker, d.knownTickers(), "%s is not in the portfolio",
+			return result, problemf(UnknownTicker, d.knownTickers(), "%s is not in the portfolio",
 				ticker)
 		}
-		return failed, problemf(NoExitRules,
+		return result, problemf(NoExitRules,
 			fmt.Sprintf("add to exit_rules in portfolio.yaml: %s: {rules: {momentum_exit: {lookback: 3}}}", ticker),
 			"there are no exit rules for %s", ticker)
 	}
-	if last, ok := d.latest(ticker, day); ok {
+	last, priced := d.latest(ticker, day)
+	if priced {
 		// The stop price is for shares after the split and is compared with the last price.
 		if problem := last.checkSplit(ticker, d.splits(day)[ticker], day); problem != nil {
-			return failed, problem
+			return result, problem
 		}
 	}
-	input := exitrule.Input{Ticker: ticker, Whole: isOption(ticker), AsOf: midnightUTC(day),
+	input := exitrule.Input{Ticker: ticker, Whole: isOption(ticker), AsOf: day,
 		AccountID: q.AccountID, Shares: shares, Holdings: held,
 		Prices: make(map[string][]exitrule.Price), Config: rules}
 	cut := d.addPrices(&input, day)
-	result := exitResult(exitrule.Evaluate(input), cut)
-	if result.PriceDate != "" {
-		if last, ok := d.latest(ticker, day); ok && day-last.date > freshDays {
-			result.StalePriceDays = int(day - last.date)
-		}
+	result = exitResult(exitrule.Evaluate(input), cut)
+	if result.PriceDate != "" && priced && day-last.date > freshDays {
+		result.StalePriceDays = int(day - last.date)
 	}
 	if i := slices.IndexFunc(book.Incomplete,
 		func(g tax.Gap) bool { return g.Ticker == ticker }); i >= 0 {
 		result.IncompleteHistory, result.IncompleteRecord = true, d.gapText(&book.Incomplete[i])
 	}
 	result.Option = isOption(ticker)
-	if last, ok := d.latest(ticker, day); ok && result.Option {
+	if priced && result.Option {
 		result.OptionPrices = optionPrices(book, map[string]Decimal{ticker: last.close},
 			func(string) bool { return true })
 	}
@@ -293,17 +284,12 @@ func exitResult(r exitrule.Result, cut map[string]tax.Date) answer.ExitResult {
 		TradeEligible: r.TradeEligible,
 		Position: answer.ExitPosition{AccountID: r.Position.AccountID,
 			Shares: amount(r.Position.Shares), Held: amount(r.Position.Held)},
-		StopAboveMarket: r.StopAboveMarket, StopNote: r.StopNote,
+		StopAboveMarket: r.StopAboveMarket, StopNote: r.StopNote, AsOf: r.AsOf.String(),
+		Problem: exitProblems[r.Failure],
 	}
-	if r.Status != exitrule.StatusSuccess {
-		result.Problem = exitProblem(r)
-	}
-	if !r.AsOf.IsZero() {
-		result.AsOf = r.AsOf.Format("2006-01-02")
-	}
-	if !r.PriceDate.IsZero() {
+	if r.PriceDate != 0 {
 		price := amount(r.Price)
-		result.Price, result.PriceDate = &price, r.PriceDate.Format("2006-01-02")
+		result.Price, result.PriceDate = &price, r.PriceDate.String()
 	}
 	for _, s := range r.Signals {
 		result.Signals = append(result.Signals, exitSignal(s, cut))
@@ -353,29 +339,18 @@ func exitSignal(s exitrule.Signal, cut map[string]tax.Date) answer.ExitSignal {
 	return signal
 }
 
-// exitProblem returns the problem of a verdict that failed.
-func exitProblem(r exitrule.Result) answer.Problem {
-	switch r.Failure {
-	case exitrule.BadShares:
-		return answer.Problem{ErrorKind: BadArgument,
-			ErrorHint: "give at most the number of shares held, without a fraction if the account holds none, or omit it for all shares"}
-	case exitrule.NotHeld:
-		return answer.Problem{ErrorKind: NotHeld,
-			ErrorHint: "signalbox portfolio lots lists what is held; to ask about a position that is not in the portfolio, give shares"}
-	case exitrule.AccountNeeded:
-		return answer.Problem{ErrorKind: AccountNeeded,
-			ErrorHint: "name the account: account_id, or --account on the command line"}
-	case exitrule.Short:
-		return answer.Problem{ErrorKind: ShortPosition,
-			ErrorHint: "close the short with a buy; if the position is not short, purchases are missing in the transactions"}
-	case exitrule.BadConfig:
-		return answer.Problem{ErrorKind: BadConfig,
-			ErrorHint: "correct exit_rules in portfolio.yaml"}
-	case exitrule.NoPrice:
-		return answer.Problem{ErrorKind: MissingPrice, ErrorHint: "add its prices to a file in " +
-			pricesFolder}
-	}
-	return answer.Problem{ErrorKind: NotComputable, ErrorHint: amountsHint}
+// exitProblems are the problems of verdicts that failed.
+var exitProblems = map[exitrule.Failure]answer.Problem{
+	exitrule.BadShares: {ErrorKind: BadArgument,
+		ErrorHint: "give at most the number of shares held, without a fraction if the account holds none, or omit it for all shares"},
+	exitrule.NotHeld: {ErrorKind: NotHeld,
+		ErrorHint: "signalbox portfolio lots lists what is held; to ask about a position that is not in the portfolio, give shares"},
+	exitrule.AccountNeeded: {ErrorKind: AccountNeeded,
+		ErrorHint: "name the account: account_id, or --account on the command line"},
+	exitrule.Short: {ErrorKind: ShortPosition,
+		ErrorHint: "close the short with a buy; if the position is not short, purchases are missing in the transactions"},
+	exitrule.BadConfig:     {ErrorKind: BadConfig, ErrorHint: "correct exit_rules in portfolio.yaml"},
+	exitrule.NotComputable: {ErrorKind: NotComputable, ErrorHint: amountsHint},
 }
 
 func amount(d Decimal) answer.Amount { return answer.Amount{Decimal: d} }

@@ -12,7 +12,6 @@ import (
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
 
-	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/portfolio/importer"
 	"signalbox/internal/portfolio/tax"
@@ -172,14 +171,10 @@ func TestExitSizing(t *testing.T) {
 					t.Errorf("action %+v", a)
 				}
 			}
-			if diff := cmp.Diff(tt.actions, actions); diff != "" {
-				t.Errorf("want -, got +\n%s", diff)
-			}
+			wantEqual(t, tt.actions, actions)
 			a := askExits(t, desk(t, dir), ExitQuery{Ticker: "slv", Shares: tt.asked,
 				AsOf: "2026-06-03"})
-			if diff := cmp.Diff(tt.flags, a.names()); diff != "" {
-				t.Errorf("want -, got +\n%s", diff)
-			}
+			wantEqual(t, tt.flags, a.names())
 		})
 	}
 }
@@ -232,10 +227,7 @@ func TestExitsAroundASplit(t *testing.T) {
 	unadjusted := closes(map[string][]string{"SLV": {"100", "110", "118.8", "133.056", "69.8544"}})
 	a := askExits(t, desk(t, folder(t, exitConfigText(momentum), held("10"), unadjusted, split)),
 		ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
-	if diff := cmp.Diff([]string{"error primary_rule_error", "warning rule_evaluation_error"},
-		a.names()); diff != "" {
-		t.Errorf("want -, got +\n%s", diff)
-	}
+	wantEqual(t, []string{"error primary_rule_error", "warning rule_evaluation_error"}, a.names())
 	full := desk(t, folder(t, exitConfigText(momentum), held("10"), unadjusted,
 		split)).Exits(context.Background(), ExitQuery{Ticker: "SLV", AsOf: "2026-06-03"})
 	if got := full.Signals[0].Error; !strings.HasSuffix(got,
@@ -427,17 +419,4 @@ func history(t *rapid.T) []tax.Transaction {
 
 func ratio(a, b int64) tax.Ratio {
 	return tax.Ratio{New: decimal.MustNew(a, 0), Old: decimal.MustNew(b, 0)}
-}
-
-// TestExitFormats checks that every format is one JSON object with the same verdict.
-func TestExitFormats(t *testing.T) {
-	d := desk(t, folder(t, plain))
-	for _, format := range brief.Formats() {
-		response := d.CheckExitSignals(context.Background(),
-			ExitQuery{Ticker: "slv", Format: string(format)})
-		if o := decode(t, response.JSON); o["status"] != "success" ||
-			!strings.Contains(string(response.JSON), "HOLD — momentum_exit") {
-			t.Errorf("%s: %s", format, response.JSON)
-		}
-	}
 }

@@ -127,16 +127,12 @@ func (d *Data) harvest(q HarvestQuery, opts tax.HarvestOptions,
 
 // selectAccounts returns the accounts of the question; none means all taxable accounts.
 func (d *Data) selectAccounts(account, source string) ([]string, *Problem) {
-	if account != "" {
-		a, known := d.account(account)
-		if !known {
-			return nil, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "),
-				"account %q is not in the portfolio", text.Shorten(account, 40))
-		}
-		if a.Kind != tax.Taxable {
-			return nil, problemf(BadArgument, "name a taxable account, or omit it",
-				"account %s is not taxable (%s): its losses do not count", account, a.Kind)
-		}
+	if problem := d.checkKnown(account); problem != nil {
+		return nil, problem
+	}
+	if a, _ := d.account(account); account != "" && a.Kind != tax.Taxable {
+		return nil, problemf(BadArgument, "name a taxable account, or omit it",
+			"account %s is not taxable (%s): its losses do not count", account, a.Kind)
 	}
 	if source == "" {
 		if account == "" {
@@ -291,20 +287,9 @@ func (d *Data) net(book *tax.Book, found *tax.HarvestResult,
 	accounts []string) (*answer.NetPosition, *Problem) {
 	counted := d.filedAccounts(accounts)
 	var n sums
-	var short, long, shortLoss, longLoss Decimal
-	year := book.AsOf.Year()
-	for i := range book.Sales {
-		sale := &book.Sales[i]
-		if !sale.Taxable || sale.Date.Year() != year || !counted[sale.Account] {
-			continue
-		}
-		into := &short
-		if sale.LongTerm {
-			into = &long
-		}
-		n.add(into, sale.Gain)
-		n.add(into, sale.Disallowed)
-	}
+	var shortLoss, longLoss Decimal
+	short, long, err := book.Realized(book.AsOf.Year(), counted)
+	n.err = err
 	for i := range found.Candidates {
 		c := &found.Candidates[i]
 		if !counted[c.Account] {

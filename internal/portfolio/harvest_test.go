@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // harvestLines returns the totals of a harvest, and a line for each candidate.
@@ -89,10 +87,8 @@ func TestNet(t *testing.T) {
 				t.Fatal("there is no net")
 			}
 			got := []string{n.NetShortTerm.String(), n.NetLongTerm.String(), n.Net.String(), n.Deductible.String(), n.Carryforward.String(), n.FilingStatus}
-			if diff := cmp.Diff([]string{tt.short, tt.long, tt.net, tt.deductible, tt.carryfwd,
-				tt.status}, got); diff != "" {
-				t.Errorf("want -, got +\n%s", diff)
-			}
+			wantEqual(t, []string{tt.short, tt.long, tt.net, tt.deductible, tt.carryfwd,
+				tt.status}, got)
 			a := askHarvest(t, d, HarvestQuery{})
 			if a.message("significant_harvest") != tt.message {
 				t.Errorf("significant_harvest says %q\nwant %q", a.message("significant_harvest"),
@@ -141,9 +137,7 @@ ira W 2026-03-10 2026-03-11 4 120 0
 	a := askHarvest(t, d, HarvestQuery{})
 	want := []string{"warning wash_sale_risk", "warning permanently_disallowed",
 		"warning would_be_lost"}
-	if diff := cmp.Diff(want, a.names()); diff != "" {
-		t.Errorf("want -, got +\n%s", diff)
-	}
+	wantEqual(t, want, a.names())
 	if got := a.message("permanently_disallowed"); !strings.HasPrefix(got,
 		"$80 of realized losses permanently disallowed") {
 		t.Errorf("permanently_disallowed says %q", got)
@@ -198,9 +192,7 @@ func checkFields(t *testing.T, got map[string]json.RawMessage, want map[string]s
 	for name, value := range got {
 		texts[name] = string(value)
 	}
-	if diff := cmp.Diff(want, texts); diff != "" {
-		t.Errorf("want -, got +\n%s", diff)
-	}
+	wantEqual(t, want, texts)
 }
 
 // TestNothingToHarvest checks the answers for no losses, only small losses, and no lots.
@@ -230,10 +222,8 @@ func TestNothingToHarvest(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a := askHarvest(t, desk(t, folder(t, plain, tt.change)),
 				HarvestQuery{MinLoss: tt.minLoss})
-			if diff := cmp.Diff(slices.Sorted(slices.Values(tt.flags)),
-				slices.Sorted(slices.Values(a.names()))); diff != "" {
-				t.Errorf("want -, got +\n%s", diff)
-			}
+			wantEqual(t, slices.Sorted(slices.Values(tt.flags)),
+				slices.Sorted(slices.Values(a.names())))
 			_, name, _ := strings.Cut(tt.flags[0], " ")
 			if a.Status != "success" || a.message(name) != tt.message {
 				t.Errorf("%s: %q, want %q", a.Status, a.message(name), tt.message)
@@ -281,9 +271,7 @@ func TestCoverage(t *testing.T) {
 				t.Errorf("coverage %v and %v, want %v and %v", a.Snapshot["data_coverage_pct"],
 					a.Snapshot["value_coverage_pct"], tt.data, tt.value)
 			}
-			if diff := cmp.Diff(tt.flags, a.names()); diff != "" {
-				t.Errorf("want -, got +\n%s", diff)
-			}
+			wantEqual(t, tt.flags, a.names())
 		})
 	}
 }

@@ -51,32 +51,14 @@ type ImportReport struct {
 // *importer.FaultsError with all faults of the file, or a *signalbox.Error if the file does not
 // exist.
 func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("there is no file %s", name),
-			Hint: "name the file that your broker exported"}
-	}
+	text, data, err := d.openImport(name, opts.Account, withIDs)
 	if err != nil {
-		return nil, problemf(MalformedFile, "check that it is a file you may read",
-			"%s cannot be read: %v", name, withoutPath(err))
-	}
-	data, problem := load(d.dir, withIDs)
-	if problem != nil {
-		return nil, problem
-	}
-	read := &importer.Options{Account: opts.Account, Accounts: brokerNames(data.Config)}
-	if _, known := data.account(opts.Account); opts.Account != "" && !known {
-		return nil, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", ")+
-			", or add it to portfolio.yaml", "account %q is not in the portfolio", opts.Account)
-	}
-	if opts.Account == "" && len(data.Rules.Accounts) == 1 {
-		read.Account = data.Rules.Accounts[0].ID
+		return nil, err
 	}
 	if problem := data.checkAccount(name, text, opts.Account); problem != nil {
 		return nil, problem
 	}
-	imported, err := importer.Read(filepath.Base(name), text, read)
+	imported, err := importer.Read(filepath.Base(name), text, data.importOptions(opts.Account))
 	if err != nil {
 		return nil, err
 	}
@@ -97,9 +79,8 @@ func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 	if n := len(twins); n > 0 && !opts.KeepTwins {
 		return nil, problemf(LooksKnown,
 			"import only one of the two formats, or add --keep-twins if these are separate trades",
-			"%d of the %d new rows look like transactions that the portfolio has from another format; the first is %s:%d, like %s:%d",
-			n, len(report.New), twins[0].Second.File, twins[0].Second.Line, twins[0].First.File,
-			twins[0].First.Line)
+			"%d of the %d new rows look like transactions that the portfolio has from another format; the first is %s, like %s",
+			n, len(report.New), sourcePosition(twins[0].Second), sourcePosition(twins[0].First))
 	}
 	if opts.DryRun || !isNew {
 		return report, nil
@@ -121,6 +102,39 @@ func (d *Desk) Import(name string, opts ImportOptions) (*ImportReport, error) {
 			"the transactions cannot be written: %v", err)
 	}
 	return report, nil
+}
+
+// openImport reads a file to import, and the folder. The error is as for [Desk.Import].
+func (d *Desk) openImport(name, account string, ids identity) ([]byte, *Data, error) {
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  fmt.Errorf("there is no file %s", name),
+			Hint: "name the file that your broker exported"}
+	}
+	if err != nil {
+		return nil, nil, problemf(MalformedFile, "check that it is a file you may read",
+			"%s cannot be read: %v", name, withoutPath(err))
+	}
+	data, problem := load(d.dir, ids)
+	if problem != nil {
+		return nil, nil, problem
+	}
+	if _, known := data.account(account); account != "" && !known {
+		return nil, nil, problemf(UnknownAccount, "name one of "+
+			strings.Join(data.accountIDs(), ", ")+", or add it to portfolio.yaml",
+			"account %q is not in the portfolio", account)
+	}
+	return text, data, nil
+}
+
+// importOptions returns the options for reading a file of an account, which may be empty: a
+// broker's file that names no account must be of the only one.
+func (d *Data) importOptions(account string) *importer.Options {
+	if account == "" && len(d.Rules.Accounts) == 1 {
+		account = d.Rules.Accounts[0].ID
+	}
+	return &importer.Options{Account: account, Accounts: brokerNames(d.Config)}
 }
 
 // checkAccount refuses a file that names another account of the portfolio than the given one.

@@ -79,9 +79,7 @@ func refuses(t *testing.T, d *Desk, name string, opts ImportOptions, kind, says 
 	if !like(err.Error(), says) || goText.MatchString(err.Error()) {
 		t.Errorf("%q, want %q", err, says)
 	}
-	if diff := cmp.Diff(before, files(t, d.dir)); diff != "" {
-		t.Errorf("the portfolio changed:\n%s", diff)
-	}
+	wantEqual(t, before, files(t, d.dir))
 	return err
 }
 
@@ -126,10 +124,8 @@ brk VTI 2026-03-20 2026-03-21 1 250 0
 brk VTI 2026-03-20 2026-03-21 5 1250 0
 brk VTI 2026-03-20 2026-03-21 5 1250 0
 `)
-	if diff := cmp.Diff([]string{"portfolio.yaml", "transactions/Schwab-Export--2026--2.csv",
-		"transactions/Schwab-Export--2026-.csv"}, files(t, d.dir)); diff != "" {
-		t.Errorf("want -, got +\n%s", diff)
-	}
+	wantEqual(t, []string{"portfolio.yaml", "transactions/Schwab-Export--2026--2.csv",
+		"transactions/Schwab-Export--2026-.csv"}, files(t, d.dir))
 }
 
 // TestImportOrDrop checks that importing a file and copying it into the folder give the same
@@ -150,9 +146,7 @@ func TestImportOrDrop(t *testing.T) {
 			put(t, filepath.Join(dropped.dir, "transactions", "twice-"+name), text)
 			put(t, filepath.Join(imported.dir, "transactions", "twice-"+name), text)
 			for _, d := range []*Desk{imported, dropped} {
-				if diff := cmp.Diff(want, lots(t, d, "")); diff != "" {
-					t.Errorf("once -, twice +\n%s", diff)
-				}
+				wantEqual(t, want, lots(t, d, ""))
 			}
 			report, err := dropped.Import(outside(t, name, text), ImportOptions{})
 			if err != nil || len(report.New) > 0 || report.Known < 2 {

@@ -124,9 +124,7 @@ func agent(t testing.TB, response Answer) agentAnswer {
 		t.Errorf("status %s, want %s, or another form: %s", a.Status, response.Status,
 			response.JSON)
 	}
-	if diff := cmp.Diff(brief.Sort(a.Flags), a.Flags); diff != "" {
-		t.Errorf("the flags are not sorted:\n%s", diff)
-	}
+	wantEqual(t, brief.Sort(a.Flags), a.Flags)
 	return agentAnswer{a.Status, a.Snapshot, a.Flags, a.FilePath}
 }
 
@@ -180,9 +178,7 @@ func lots(t testing.TB, d *Desk, asOf string) []string {
 
 func wantLines(t testing.TB, got []string, want string) {
 	t.Helper()
-	if diff := cmp.Diff(strings.Split(strings.TrimSpace(want), "\n"), got); diff != "" {
-		t.Errorf("want -, got +\n%s", diff)
-	}
+	wantEqual(t, strings.Split(strings.TrimSpace(want), "\n"), got)
 }
 
 // files returns the names of the files below a folder.
@@ -201,4 +197,12 @@ func files(t testing.TB, dir string) []string {
 		t.Fatal(err)
 	}
 	return names
+}
+
+// wantEqual reports how got differs from want.
+func wantEqual(t testing.TB, want, got any, opts ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, opts...); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
+	}
 }

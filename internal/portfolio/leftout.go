@@ -3,10 +3,7 @@ package portfolio
 import (
 	"bytes"
 	"encoding/csv"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -30,13 +27,9 @@ type LeftOut struct {
 func leftOutColumns() []string { return []string{"file", "line", "why", "record"} }
 
 func (d *Data) loadLeftOut(dir string) *Problem {
-	data, err := os.ReadFile(filepath.Join(dir, leftOutFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return problemf(MalformedFile, "check that you may read it", "%s cannot be read: %v",
-			leftOutFile, withoutPath(err))
+	data, problem := readOptional(dir, leftOutFile)
+	if problem != nil {
+		return problem
 	}
 	r := csv.NewReader(bytes.NewReader(data))
 	r.FieldsPerRecord = len(leftOutColumns())

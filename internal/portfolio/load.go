@@ -153,6 +153,11 @@ func fileProblem(err error) *Problem {
 	return problem
 }
 
+// malformed returns the problem of a row with an invalid value.
+func malformed(at tax.Source, err error) *Problem {
+	return problemf(MalformedFile, malformedHint, "%s: %v", sourcePosition(at), err)
+}
+
 func andMore(n int) string {
 	if n <= 0 {
 		return ""
@@ -160,14 +165,20 @@ func andMore(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-func (d *Data) loadRates(dir string) *Problem {
-	data, err := os.ReadFile(filepath.Join(dir, ratesFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// readOptional reads a file in the folder. A missing file has no content.
+func readOptional(dir, name string) ([]byte, *Problem) {
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, problemf(MalformedFile, "check that you may read it", "%s cannot be read: %v",
+			name, withoutPath(err))
 	}
-	if err != nil {
-		return problemf(MalformedFile, "check that you may read it", "%s cannot be read: %v",
-			ratesFile, withoutPath(err))
+	return data, nil
+}
+
+func (d *Data) loadRates(dir string) *Problem {
+	data, problem := readOptional(dir, ratesFile)
+	if data == nil {
+		return problem
 	}
 	rates, err := importer.ReadRates(ratesFile, data)
 	if err != nil {
@@ -198,12 +209,7 @@ func (d *Data) loadTransactions(dir string) *Problem {
 	if problem != nil {
 		return problem
 	}
-	opts := &importer.Options{Accounts: brokerNames(d.Config)}
-	if len(d.Rules.Accounts) == 1 {
-		// A broker's file that names no account must be of this one. Signalbox CSV always names the
-		// account.
-		opts.Account = d.Rules.Accounts[0].ID
-	}
+	opts := d.importOptions("")
 	if len(files) > 1 && d.ids == nil {
 		d.ids = make(map[string]bool)
 	}
@@ -302,10 +308,8 @@ func (a *rowAdder) add(rows []importer.Row) *Problem {
 // transaction sets t to the transaction of a row, in dollars.
 func (a *rowAdder) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 	for _, id := range []string{row.Account, row.ToAccount} {
-		if _, known := a.account(id); id != "" && !known {
-			return problemf(UnknownAccount,
-				fmt.Sprintf("add it to the accounts in portfolio.yaml, or to the names of one of them (%s)", strings.Join(a.accountIDs(), ", ")),
-				"%s:%d: account %q is not in portfolio.yaml", row.Source.File, row.Source.Line, id)
+		if problem := a.checkConfigured(id, row.Source); problem != nil {
+			return problem
 		}
 	}
 	*t = tax.Transaction{Action: row.Action, Account: row.Account, Ticker: row.Ticker,
@@ -317,22 +321,21 @@ func (a *rowAdder) transaction(row *importer.Row, t *tax.Transaction) *Problem {
 		t.DonorDate, err = tax.ParseDate(row.DonorDate)
 	}
 	if err != nil {
-		return problemf(MalformedFile, malformedHint, "%s:%d: %v", row.Source.File, row.Source.Line,
-			err)
+		return malformed(row.Source, err)
 	}
 	if row.Currency == "" || row.Currency == dollars {
 		return nil
 	}
 	rate, problem := a.rate(row.Currency, t.Date)
 	if problem != nil {
-		problem.Text = fmt.Sprintf("%s:%d: %s", row.Source.File, row.Source.Line, problem.Text)
+		problem.Text = sourcePosition(row.Source) + ": " + problem.Text
 		return problem
 	}
 	for _, amount := range []*Decimal{&t.Price, &t.Fees, &t.DonorBasis, &t.Value} {
 		if *amount, err = amount.Mul(rate); err != nil {
 			return problemf(NotComputable, "check the amounts of the row and the rate",
-				"%s:%d: an amount in dollars cannot be computed: %s",
-				row.Source.File, row.Source.Line, readable(err.Error()))
+				"%s: an amount in dollars cannot be computed: %s", sourcePosition(row.Source),
+				readable(err.Error()))
 		}
 	}
 	return nil

@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/portfolio/exitrule"
 	"signalbox/internal/portfolio/importer"
 	"signalbox/internal/portfolio/tax"
+	"signalbox/internal/text"
 
 	"github.com/govalues/decimal"
 )
@@ -165,6 +166,26 @@ func (d *Data) accountIDs() []string {
 		ids[i] = a.ID
 	}
 	return ids
+}
+
+// checkKnown returns a problem if a question names an account that is not configured.
+func (d *Data) checkKnown(account string) *Problem {
+	if _, known := d.account(account); known || account == "" {
+		return nil
+	}
+	return problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "),
+		"account %q is not in the portfolio", text.Shorten(account, 40))
+}
+
+// checkConfigured returns a problem if a row names an account that is not configured.
+func (d *Data) checkConfigured(account string, row tax.Source) *Problem {
+	if _, known := d.account(account); known || account == "" {
+		return nil
+	}
+	return problemf(UnknownAccount,
+		"add it to the accounts in portfolio.yaml, or to the names of one of them ("+
+			strings.Join(d.accountIDs(), ", ")+")",
+		"%s: account %q is not in portfolio.yaml", sourcePosition(row), account)
 }
 
 // brokerNames maps the names of accounts in brokers' files to their ids.

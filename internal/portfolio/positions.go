@@ -8,9 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
-	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/durable"
 	"signalbox/internal/portfolio/importer"
@@ -47,11 +45,7 @@ func (d *Data) loadPositions(dir string) *Problem {
 // readPositions reads a list of positions. The account is for a file that names none.
 func (d *Data) readPositions(name string, data []byte,
 	account string) (*importer.Positions, *Problem) {
-	opts := &importer.Options{Account: account, Accounts: brokerNames(d.Config)}
-	if account == "" && len(d.Rules.Accounts) == 1 {
-		opts.Account = d.Rules.Accounts[0].ID
-	}
-	found, err := importer.ReadPositions(name, data, opts)
+	found, err := importer.ReadPositions(name, data, d.importOptions(account))
 	if err != nil {
 		problem := fileProblem(err)
 		problem.Hint = positionsHint
@@ -61,12 +55,8 @@ func (d *Data) readPositions(name string, data []byte,
 		return nil, problem
 	}
 	for _, h := range found.Holdings {
-		if _, known := d.account(h.Account); !known {
-			return nil, problemf(UnknownAccount,
-				"add it to the accounts in portfolio.yaml, or to the names of one of them ("+
-					strings.Join(d.accountIDs(), ", ")+")",
-				"%s:%d: account %q is not in portfolio.yaml", h.Source.File, h.Source.Line,
-				h.Account)
+		if problem := d.checkConfigured(h.Account, h.Source); problem != nil {
+			return nil, problem
 		}
 	}
 	return found, nil
@@ -87,8 +77,8 @@ func (d *Data) held(book *tax.Book) (map[tax.Position]Decimal, *Problem) {
 		if h.Date != "" {
 			var err error
 			if day, err = tax.ParseDate(h.Date); err != nil {
-				return nil, problemf(MalformedFile, positionsHint, "%s:%d: %v", h.Source.File,
-					h.Source.Line, err)
+				return nil, problemf(MalformedFile, positionsHint, "%s: %v",
+					sourcePosition(h.Source), err)
 			}
 		}
 		listed[h.Account] = max(listed[h.Account], day)
@@ -159,23 +149,9 @@ type PositionsReport struct {
 // other accounts in that file are kept. The error is a *[Problem], or a *signalbox.Error if the
 // file does not exist.
 func (d *Desk) ImportPositions(name string, opts ImportOptions) (*PositionsReport, error) {
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  errors.New("there is no file " + name),
-			Hint: "name the file that your broker exported"}
-	}
+	text, data, err := d.openImport(name, opts.Account, ifNeeded)
 	if err != nil {
-		return nil, problemf(MalformedFile, "check that it is a file you may read",
-			"%s cannot be read: %v", name, withoutPath(err))
-	}
-	data, problem := load(d.dir, ifNeeded)
-	if problem != nil {
-		return nil, problem
-	}
-	if _, known := data.account(opts.Account); opts.Account != "" && !known {
-		return nil, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", ")+
-			", or add it to portfolio.yaml", "account %q is not in the portfolio", opts.Account)
+		return nil, err
 	}
 	if file := data.Config.Positions; file != "" && file != config.PositionsFile {
 		return nil, problemf(BadConfig,

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/govalues/decimal"
 
@@ -30,8 +29,7 @@ func (d *Data) addDailyPrices(prices []importer.Price) *Problem {
 		p := &prices[i]
 		date, err := tax.ParseDate(p.Date)
 		if err != nil {
-			return problemf(MalformedFile, malformedHint, "%s:%d: %v", p.Source.File, p.Source.Line,
-				err)
+			return malformed(p.Source, err)
 		}
 		d.prices[p.Ticker] = append(d.prices[p.Ticker],
 			price{date, p.Close, p.Adjusted, cmp.Or(p.Currency, dollars)})
@@ -67,8 +65,7 @@ func (d *Data) addRates(rates []importer.Rate) *Problem {
 		r := &rates[i]
 		date, err := tax.ParseDate(r.Date)
 		if err != nil {
-			return problemf(MalformedFile, malformedHint, "%s:%d: %v", r.Source.File, r.Source.Line,
-				err)
+			return malformed(r.Source, err)
 		}
 		switch {
 		case r.To == dollars:
@@ -77,7 +74,7 @@ func (d *Data) addRates(rates []importer.Rate) *Problem {
 			inverse, err := decimal.One.Quo(r.Rate)
 			if err != nil {
 				return problemf(NotComputable, "check the rate",
-					"%s:%d: the rate cannot be inverted: %s", r.Source.File, r.Source.Line,
+					"%s: the rate cannot be inverted: %s", sourcePosition(r.Source),
 					readable(err.Error()))
 			}
 			d.rates[r.To] = append(d.rates[r.To], rate{date, inverse})
@@ -191,17 +188,8 @@ func (d *Data) series(ticker string, split tax.Date) (prices []exitrule.Price, c
 			cut = true
 			continue
 		}
-		prices = append(prices, exitrule.Price{Date: midnightUTC(p.date), Close: p.close,
-			Adjusted: p.adjusted})
+		prices = append(prices,
+			exitrule.Price{Date: p.date, Close: p.close, Adjusted: p.adjusted})
 	}
 	return prices, cut
-}
-
-// midnightUTC returns a day as a time.
-func midnightUTC(d tax.Date) time.Time {
-	t, err := time.Parse(time.DateOnly, d.String())
-	if err != nil {
-		return time.Time{}
-	}
-	return t
 }

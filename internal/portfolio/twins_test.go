@@ -4,8 +4,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"signalbox/internal/portfolio/importer"
 	"signalbox/internal/portfolio/tax"
 )
@@ -21,9 +19,7 @@ func TestTwins(t *testing.T) {
 		read(t, filepath.Join("importer", "testdata", "samples", "activity.qfx")), nil)
 	want := []Twin{{First: tax.Source{File: "s.csv", Line: 2},
 		Second: tax.Source{File: "a.qfx", Line: 16}}}
-	if diff := cmp.Diff(want, Twins(csv, ofx)); diff != "" {
-		t.Errorf("twins (-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, Twins(csv, ofx))
 	if twins := Twins(csv, csv, ofx, ofx); len(twins) != 1 {
 		t.Errorf("the same files twice have twins %v", twins)
 	}

@@ -121,7 +121,7 @@ func (d *Desk) Position(ctx context.Context, q ExitQuery) (*PositionView, error)
 			v.Split = split.String()
 		default:
 			v.Prices, v.Currency = append(v.Prices,
-				ClosingPrice{midnightUTC(p.date), amount(p.close)}), p.currency
+				ClosingPrice{p.date.Time(), amount(p.close)}), p.currency
 		}
 	}
 	if rules, configured, err := exitConfig(data.Config, ticker); err == nil && configured &&

@@ -41,10 +41,7 @@ func TestCalendar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(d.Harvest(t.Context(), HarvestQuery{AsOf: "2026-06-30"}),
-		o.Harvest); diff != "" {
-		t.Errorf("the harvest of the overview differs:\n%s", diff)
-	}
+	wantEqual(t, d.Harvest(t.Context(), HarvestQuery{AsOf: "2026-06-30"}), o.Harvest)
 	window := func(kind, date, from, to, account, ticker string, shares int64) Window {
 		return Window{Kind: kind, Date: date, From: from, To: to, Account: account, Ticker: ticker,
 			Shares: answer.Whole(shares)}
@@ -64,13 +61,9 @@ func TestCalendar(t *testing.T) {
 			window(WindowWashSale, "2026-05-20", "2026-04-20", "2026-06-19", "brk", "TLT", 3),
 			window(WindowPurchase, "2026-05-25", "2026-04-25", "2026-06-24", "ira", "TLT", 3)}},
 	}
-	if diff := cmp.Diff(want, o.Calendar, cmp.Comparer(answer.Amount.Equal)); diff != "" {
-		t.Errorf("want -, got +\n%s", diff)
-	}
-	if diff := cmp.Diff([][]string{{"SLV"}, {"brk"}, {"brk.csv", "signalbox"}},
-		[][]string{o.ExitTickers, o.Accounts, o.Sources}); diff != "" {
-		t.Error(diff)
-	}
+	wantEqual(t, want, o.Calendar, cmp.Comparer(answer.Amount.Equal))
+	wantEqual(t, [][]string{{"SLV"}, {"brk"}, {"brk.csv", "signalbox"}},
+		[][]string{o.ExitTickers, o.Accounts, o.Sources})
 	if now := o.Harvest.DoNotBuyNow; len(now) != 2 || now[0].LastLoss != "2026-06-18" {
 		t.Errorf("do not buy now: %+v", now)
 	}
@@ -91,10 +84,8 @@ func TestPosition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(d.Exits(t.Context(), ExitQuery{Ticker: "SLV", AccountID: "brk",
-		AsOf: "2026-05-30"}), v.Exits); diff != "" {
-		t.Errorf("the exits of the view differ:\n%s", diff)
-	}
+	wantEqual(t, d.Exits(t.Context(), ExitQuery{Ticker: "SLV", AccountID: "brk",
+		AsOf: "2026-05-30"}), v.Exits)
 	if n := len(v.Prices); n != 5 || v.Prices[n-1].Day.Format("2006-01-02") != "2026-05-29" ||
 		v.Currency != "USD" || v.Split != "" {
 		t.Errorf("prices %+v in %s after the split %q", v.Prices, v.Currency, v.Split)

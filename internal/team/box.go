@@ -103,23 +103,23 @@ func checkBox(ctx context.Context, r *repository, dir, box string) (atTop bool, 
 	if err != nil || tracked == "" {
 		return parent == top, err
 	}
-	return false, trackedBox("if you made it, remove it from git: git rm -r --cached "+
-		filepath.ToSlash(below)+"; if not, look at it before you delete it",
-		"the box %s came with the repository (git tracks %s), so it is not used: its configuration could run anything", box, tracked)
+	return false, refuse("if you made it, remove it from git: git rm -r --cached "+
+		filepath.ToSlash(below)+"; if not, look at it before you delete it", "%w",
+		kindError{ErrTracked, fmt.Sprintf(
+			"the box %s came with the repository (git tracks %s), so it is not used: its configuration could run anything", box, tracked)})
 }
 
 // ErrTracked means that a box came with the repository around it, so nothing of it is used.
 var ErrTracked = errors.New("a box that came with the repository")
 
-// trackedError matches ErrTracked.
-type trackedError string
-
-func (e trackedError) Error() string        { return string(e) }
-func (e trackedError) Is(target error) bool { return target == ErrTracked }
-
-func trackedBox(hint, format string, args ...any) error {
-	return refuse(hint, "%w", trackedError(fmt.Sprintf(format, args...)))
+// kindError is an error of a kind that callers ask for: ErrTracked or ErrUntrusted.
+type kindError struct {
+	kind error
+	text string
 }
+
+func (e kindError) Error() string { return e.text }
+func (e kindError) Unwrap() error { return e.kind }
 
 // findTracked returns a file at or below a path that is in the index or in the last commit, "" if
 // there is none. In the index case is ignored, because on some systems two names that differ only

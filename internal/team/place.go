@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 
 	"signalbox/internal/config"
@@ -114,14 +113,7 @@ func (s Store) RecordPlaces(places []Place) error {
 		if err != nil {
 			return err
 		}
-		text, err := json.Marshal(p.record)
-		if err != nil {
-			return err
-		}
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			return err
-		}
-		if err := durable.Replace(name, text, 0o600); err != nil {
+		if err := writeRecord(name, p.record); err != nil {
 			return err
 		}
 	}
@@ -195,8 +187,7 @@ func (s Store) hasPlace(box, address string) bool {
 		return false
 	}
 	info, err := os.Lstat(name)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 &&
-		runtime.GOOS != "windows" {
+	if err != nil || !isPrivate(info.Mode()) {
 		return false
 	}
 	text, err := durable.ReadRegular(name, maxFile)

@@ -166,9 +166,8 @@ func (c *commitSource) read(named []config.TeamPath) (map[string][]byte, error) 
 	if len(names) == 0 {
 		return nil, nil
 	}
-	if len(names) > maxFiles {
-		return nil, refuse("name a folder with fewer files",
-			"the team's configuration names %d files, limit %d", len(names), maxFiles)
+	if err := checkCount(names); err != nil {
+		return nil, err
 	}
 	if out, err = c.git(hashes.String(), "cat-file", "--batch"); err != nil {
 		return nil, err
@@ -195,6 +194,14 @@ func isNamed(named []config.TeamPath, name string, isFolder bool) bool {
 		}
 		return name == n.Path
 	})
+}
+
+func checkCount(names []string) error {
+	if len(names) <= maxFiles {
+		return nil
+	}
+	return refuse("name a folder with fewer files",
+		"the team's configuration names %d files, limit %d", len(names), maxFiles)
 }
 
 func notFile(name, where string) error {
@@ -232,9 +239,8 @@ func (f *folder) read(named []config.TeamPath) (map[string][]byte, error) {
 			}
 		}
 	}
-	if len(names) > maxFiles {
-		return nil, refuse("name a folder with fewer files",
-			"the team's configuration names %d files, limit %d", len(names), maxFiles)
+	if err := checkCount(names); err != nil {
+		return nil, err
 	}
 	for _, name := range names {
 		text, err := readRegular(f.top, name)

@@ -383,27 +383,27 @@ func TestTrustInABox(t *testing.T) {
 
 // Unused versions are removed.
 func TestOldCopiesAreRemoved(t *testing.T) {
-	p := newProject(t)
-	first := ""
-	for i := range maxCopies + 3 {
-		p.commit("signalbox.yaml", hostile+strings.Repeat("# \n", i))
-		p.trust()
-		c := p.mustUse("it is trusted")
-		if i == 0 {
-			first = c.Team
+	folder := t.TempDir()
+	use := func(version int) string {
+		s := &Shared{Root: folder, Files: map[string][]byte{config.FileName: {byte(version)}}}
+		dir := filepath.Join(folder, s.Digest())
+		if err := s.copyTo(dir); err != nil {
+			t.Fatal(err)
 		}
+		return dir
+	}
+	first := use(0)
+	for i := range maxCopies + 3 {
 		old := time.Now().Add(time.Duration(i-100) * time.Hour)
-		p.check(os.Chtimes(c.Team, old, old))
-		if i == maxCopies { // an older one is used again
-			p.commit("signalbox.yaml", hostile)
-			p.trust()
-			p.mustUse("it is trusted")
+		if err := os.Chtimes(use(i), old, old); err != nil {
+			t.Fatal(err)
+		}
+		if i == maxCopies-1 { // an older one is used again
+			use(0)
 		}
 	}
-	entries, err := os.ReadDir(filepath.Join(p.box, copiesFolder))
-	p.check(err)
-	if len(entries) != maxCopies {
-		t.Errorf("%d copies", len(entries))
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) != maxCopies {
+		t.Errorf("%d copies, %v", len(entries), err)
 	}
 	if _, err := os.Stat(first); err != nil {
 		t.Errorf("the one that was used last is gone: %v", err)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/durable"
 )
@@ -85,8 +84,7 @@ func (s Store) Find(root, box string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 &&
-		runtime.GOOS != "windows" {
+	if mode := info.Mode(); !isPrivate(mode) {
 		return nil, refuse("remove it, and run signalbox trust again",
 			"other users can change or read %s (mode %04o), so it does not count", name,
 			mode.Perm())
@@ -124,19 +122,29 @@ func (s Store) Add(shared *Shared, box string, now time.Time) error {
 		return err
 	}
 	r := Record{Root: shared.Root, Box: box, Marker: rand.Text(), Digest: shared.Digest(), Commit: shared.Commit, Time: now.UTC(), Files: shared.Files, Own: shared.Own}
-	text, err := json.Marshal(r)
+	// The marker comes first: without its record it means nothing.
+	if err := durable.Replace(filepath.Join(box, markerFile), []byte(r.Marker+"\n"),
+		0o600); err != nil {
+		return err
+	}
+	return writeRecord(name, r)
+}
+
+// writeRecord writes a record to a file that only the user can read.
+func writeRecord(name string, record any) error {
+	text, err := json.Marshal(record)
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	// The marker comes first: without its record it means nothing.
-	if err := durable.Replace(filepath.Join(box, markerFile), []byte(r.Marker+"\n"),
-		0o600); err != nil {
-		return err
-	}
 	return durable.Replace(name, text, 0o600)
+}
+
+// isPrivate reports whether only the user can read and change a file.
+func isPrivate(mode fs.FileMode) bool {
+	return mode.IsRegular() && (mode.Perm()&0o077 == 0 || runtime.GOOS == "windows")
 }
 
 // Remove removes what the user trusts for a project and a box. It reports whether there was
@@ -181,20 +189,12 @@ func (s *Shared) Trusted(known *Record) bool {
 	return s.Files == nil || s.Harmless || same
 }
 
-// untrustedError matches ErrUntrusted.
-type untrustedError string
-
-func (e untrustedError) Error() string        { return string(e) }
-func (e untrustedError) Is(target error) bool { return target == ErrUntrusted }
-
 // untrusted returns the error for a configuration that may not be used.
 func (s *Shared) untrusted(known *Record) error {
 	if s.Files == nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: untrustedError(
-				fmt.Sprintf("the team's configuration is gone since you trusted it: there is no %s",
-					s.Name())),
-			Hint: "put the file back, or run signalbox trust to work without it"}
+		return refuse("put the file back, or run signalbox trust to work without it", "%w",
+			kindError{ErrUntrusted,
+				"the team's configuration is gone since you trusted it: there is no " + s.Name()})
 	}
 	what := "is not trusted yet"
 	if known != nil {
@@ -206,8 +206,8 @@ func (s *Shared) untrusted(known *Record) error {
 
 // Untrusted returns an error that matches ErrUntrusted.
 func Untrusted(text string) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: untrustedError(text),
-		Hint: "run signalbox trust: it shows what this would run on your machine, and asks whether you trust it"}
+	return refuse("run signalbox trust: it shows what this would run on your machine, and asks whether you trust it",
+		"%w", kindError{ErrUntrusted, text})
 }
 
 // groups returns the names of the groups of settings, and of the other files.

@@ -10,6 +10,8 @@ package answer
 
 import (
 	"cmp"
+	"fmt"
+	"reflect"
 
 	"signalbox/brief"
 )
@@ -49,21 +51,41 @@ type Problem struct {
 	ErrorHint string `json:"error_hint,omitempty"`
 }
 
-// problemFlag returns the flag for the problem of a failed answer, with the hint as its message.
-func problemFlag(kind, hint string) []brief.Flag {
-	if kind == "" {
-		return nil
-	}
-	return []brief.Flag{{Flag: kind, Severity: brief.Error,
-		Message: cmp.Or(hint, "see the verdict")}}
+// flagList collects the flags of an answer.
+type flagList []brief.Flag
+
+func (flags *flagList) add(name string, severity brief.Severity, format string, args ...any) {
+	*flags = append(*flags, brief.Flag{Flag: name, Severity: severity,
+		Message: fmt.Sprintf(format, args...)})
 }
 
-// list returns the items, never nil, so that an empty list is [] in JSON.
-func list[T any](items []T) []T {
-	if items == nil {
-		return []T{}
+// addProblem returns the flags, with that of the problem of a failed answer: the hint is its
+// message.
+func (flags *flagList) addProblem(kind, hint string) []brief.Flag {
+	if kind != "" {
+		flags.add(kind, brief.Error, "%s", cmp.Or(hint, "see the verdict"))
 	}
-	return items
+	return *flags
+}
+
+// optionPricesFormat is the message about options whose price and purchase have different units.
+const optionPricesFormat = "Prices of options are per contract, 100 times the quote per share; check %s%s"
+
+// changeLists replaces every list in the struct that result points to.
+func changeLists(result any, change func(list reflect.Value) reflect.Value) {
+	for _, field := range reflect.ValueOf(result).Elem().Fields() {
+		if field.Kind() == reflect.Slice {
+			field.Set(change(field))
+		}
+	}
+}
+
+// notNil returns the list, never nil, so that an empty list is [] in JSON.
+func notNil(list reflect.Value) reflect.Value {
+	if list.IsNil() {
+		return reflect.MakeSlice(list.Type(), 0, 0)
+	}
+	return list
 }
 
 // first returns at most n of the items.

@@ -2,7 +2,6 @@ package answer
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 
 	"signalbox/brief"
@@ -107,11 +106,9 @@ type ExitAction struct {
 // MarshalJSON writes empty lists as [].
 func (r ExitResult) MarshalJSON() ([]byte, error) {
 	type plain ExitResult // without this method
-	r.Signals, r.RecommendedActions = list(r.Signals), list(r.RecommendedActions)
-	return encode(plain(r))
+	changeLists(&r, notNil)
+	return brief.Encode(plain(r))
 }
-
-func encode(value any) (json.RawMessage, error) { return brief.Encode(value) }
 
 // ExitSnapshot is the part of a result that is needed to decide about a position.
 type ExitSnapshot struct {
@@ -169,13 +166,13 @@ const (
 
 // SnapshotExit returns the snapshot of a result. The snapshot of a failed result has the shares and
 // the failed rules as far as they are known, and no recommendation.
-func SnapshotExit(r ExitResult) ExitSnapshot {
-	s := ExitSnapshot{
+func SnapshotExit(r ExitResult) (s ExitSnapshot) {
+	defer func() { changeLists(&s, notNil) }()
+	s = ExitSnapshot{
 		Ticker: cmp.Or(r.Ticker, "unknown"), Status: cmp.Or(r.Status, string(brief.StatusError)),
 		OverallAssessment: cmp.Or(r.OverallAssessment, "UNKNOWN"),
-		Signals:           []SignalSummary{}, RecommendedActions: []ActionSummary{},
-		ErroredRules: erroredRules(r.Signals),
-		Shares:       r.Position.Shares, AsOf: r.AsOf, PriceDate: r.PriceDate,
+		ErroredRules:      erroredRules(r.Signals),
+		Shares:            r.Position.Shares, AsOf: r.AsOf, PriceDate: r.PriceDate,
 	}
 	if s.Status != string(brief.StatusSuccess) {
 		s.Verdict = "Exit signal check failed for " + s.Ticker + ": " +
@@ -225,8 +222,7 @@ func unit(option bool) string {
 	return "shares"
 }
 
-func erroredRules(signals []ExitSignal) []string {
-	names := []string{}
+func erroredRules(signals []ExitSignal) (names []string) {
 	for _, signal := range signals {
 		if signal.Status == "error" && len(names) < maxErroredRules {
 			names = append(names, cmp.Or(signal.RuleName, "unknown"))

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
 )
@@ -50,9 +48,7 @@ func TestSnapshotSuccessHold(t *testing.T) {
 		RecommendedActions: []answer.ActionSummary{}, Shares: amount("100"),
 		ErroredRules: []string{},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, got)
 }
 
 func TestSnapshotSuccessExit(t *testing.T) {
@@ -88,9 +84,7 @@ func TestExitSnapshotError(t *testing.T) {
 		Signals:           []answer.SignalSummary{}, RecommendedActions: []answer.ActionSummary{},
 		Shares: amount("100"), ErroredRules: []string{"regime_check"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, got)
 	empty := answer.SnapshotExit(answer.ExitResult{})
 	if empty.Verdict != "Exit signal check failed for unknown: unknown error" ||
 		empty.Status != "error" || empty.OverallAssessment != "UNKNOWN" {
@@ -102,9 +96,7 @@ func TestExitSnapshotError(t *testing.T) {
 		got.SignalCount != 0 || !got.SellQuantity.IsZero() {
 		t.Errorf("an odd status: %+v", got)
 	}
-	if diff := cmp.Diff(keys(t, answer.SnapshotExit(exiting())), keys(t, empty)); diff != "" {
-		t.Errorf("keys (-success +error):\n%s", diff)
-	}
+	wantEqual(t, keys(t, answer.SnapshotExit(exiting())), keys(t, empty))
 }
 
 func TestSnapshotSignalsSummarized(t *testing.T) {
@@ -124,10 +116,8 @@ func TestSnapshotSignalsSummarized(t *testing.T) {
 	if err != nil || string(data) != want {
 		t.Errorf("got %s, %v\nwant %s", data, err, want)
 	}
-	if diff := cmp.Diff([]string{"rule0", "rule1", "rule2", "rule3", "rule4", "rule5", "rule6"},
-		got.ErroredRules); diff != "" {
-		t.Errorf("errored rules beyond the list (-want +got):\n%s", diff)
-	}
+	wantEqual(t, []string{"rule0", "rule1", "rule2", "rule3", "rule4", "rule5", "rule6"},
+		got.ErroredRules)
 }
 
 func TestErroredRulesCapped(t *testing.T) {
@@ -165,9 +155,7 @@ func TestExitSnapshotSafeFloat(t *testing.T) {
 	for _, signal := range answer.SnapshotExit(r).Signals {
 		got = append(got, signal.Severity)
 	}
-	if diff := cmp.Diff([]float64{0, 0, 0, 0, 0.5}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, []float64{0, 0, 0, 0, 0.5}, got)
 	for _, format := range brief.Formats() {
 		if _, err := answer.ExitTool().Answer(r, format, brief.Saved{}); err != nil {
 			t.Errorf("%s: %v", format, err)
@@ -183,48 +171,35 @@ func TestSignalErrorFlag(t *testing.T) {
 	for _, status := range []string{"error", "", "partial"} {
 		flags := answer.FlagsExit(answer.ExitSnapshot{Status: status, Verdict: "it failed",
 			OverallAssessment: "HOLD", ErroredRules: []string{"a"}})
-		wantNames(t, flags, "signal_error")
-		wantFlag(t, flags, brief.Flag{Flag: "signal_error", Severity: brief.Error,
-			Message: "it failed"})
+		wantOnly(t, flags, "signal_error", brief.Error, "it failed")
 	}
 	wantFlag(t, answer.FlagsExit(answer.ExitSnapshot{}),
-		brief.Flag{Flag: "signal_error", Severity: brief.Error,
-			Message: "Exit signal evaluation failed"})
+		"signal_error", brief.Error, "Exit signal evaluation failed")
 }
 
 func TestPrimaryRuleErrorFlag(t *testing.T) {
-	flags := overall("ERROR - momentum_exit failed")
-	wantNames(t, flags, "primary_rule_error")
-	wantFlag(t, flags, brief.Flag{Flag: "primary_rule_error", Severity: brief.Error,
-		Message: "Primary rule failed — cannot determine exit status"})
+	wantOnly(t, overall("ERROR - momentum_exit failed"), "primary_rule_error", brief.Error,
+		"Primary rule failed — cannot determine exit status")
 }
 
 func TestStrongExitFlag(t *testing.T) {
-	flags := overall("STRONG EXIT - all rules triggered")
-	wantNames(t, flags, "strong_exit")
-	wantFlag(t, flags, brief.Flag{Flag: "strong_exit", Severity: brief.Warning,
-		Message: "Both momentum and regime signals triggered — strong exit signal"})
+	wantOnly(t, overall("STRONG EXIT - all rules triggered"), "strong_exit", brief.Warning,
+		"Both momentum and regime signals triggered — strong exit signal")
 }
 
 func TestExitSignalFlag(t *testing.T) {
-	flags := overall("EXIT - primary triggered")
-	wantNames(t, flags, "exit_signal")
-	wantFlag(t, flags, brief.Flag{Flag: "exit_signal", Severity: brief.Warning,
-		Message: "Primary momentum signal triggered — exit recommended"})
+	wantOnly(t, overall("EXIT - primary triggered"), "exit_signal", brief.Warning,
+		"Primary momentum signal triggered — exit recommended")
 }
 
 func TestMonitorFlag(t *testing.T) {
-	flags := overall("MONITOR - regime")
-	wantNames(t, flags, "monitor")
-	wantFlag(t, flags, brief.Flag{Flag: "monitor", Severity: brief.Info,
-		Message: "Secondary signal triggered — monitoring, no action yet"})
+	wantOnly(t, overall("MONITOR - regime"), "monitor", brief.Info,
+		"Secondary signal triggered — monitoring, no action yet")
 }
 
 func TestHoldFlag(t *testing.T) {
-	flags := overall("HOLD")
-	wantNames(t, flags, "hold")
-	wantFlag(t, flags, brief.Flag{Flag: "hold", Severity: brief.Success,
-		Message: "No exit signals triggered — position holds"})
+	wantOnly(t, overall("HOLD"), "hold", brief.Success,
+		"No exit signals triggered — position holds")
 }
 
 // TestOverallByPrefixOnly checks that a keyword counts only at the start of the text.
@@ -259,53 +234,52 @@ func TestTradeRecommendedFlag(t *testing.T) {
 			wantNoFlag(t, flags, "trade_recommended")
 			continue
 		}
-		wantFlag(t, flags, brief.Flag{Flag: "trade_recommended", Severity: brief.Info,
-			Message: tt.want})
+		wantFlag(t, flags, "trade_recommended", brief.Info, tt.want)
 	}
 }
 
 func TestRuleEvaluationErrorFlag(t *testing.T) {
 	r := held()
 	r.Signals[1].Status = "error"
-	flags := answer.FlagsExit(answer.SnapshotExit(r))
+	flags := exitFlags(r)
 	wantNames(t, flags, "rule_evaluation_error", "hold")
-	wantFlag(t, flags, brief.Flag{Flag: "rule_evaluation_error", Severity: brief.Warning,
-		Message: "Rule failed to evaluate: regime_check"})
+	wantFlag(t, flags, "rule_evaluation_error", brief.Warning,
+		"Rule failed to evaluate: regime_check")
 	r.Signals[0].Status = "error"
-	wantFlag(t, answer.FlagsExit(answer.SnapshotExit(r)),
-		brief.Flag{Flag: "rule_evaluation_error", Severity: brief.Warning,
-			Message: "Rules failed to evaluate: momentum_exit, regime_check"})
+	wantFlag(t, exitFlags(r),
+		"rule_evaluation_error", brief.Warning,
+		"Rules failed to evaluate: momentum_exit, regime_check")
 }
 
 func TestStopAboveMarketFlag(t *testing.T) {
 	r := exiting()
 	r.StopAboveMarket = true
-	flags := answer.FlagsExit(answer.SnapshotExit(r))
+	flags := exitFlags(r)
 	wantNames(t, flags, "exit_signal", "stop_above_market", "trade_recommended")
-	wantFlag(t, flags, brief.Flag{Flag: "stop_above_market", Severity: brief.Warning,
-		Message: "Configured stop is not below the market price — no stop order recommended"})
+	wantFlag(t, flags, "stop_above_market", brief.Warning,
+		"Configured stop is not below the market price — no stop order recommended")
 	r.StopNote = "stop at 65 is not below 64"
-	wantFlag(t, answer.FlagsExit(answer.SnapshotExit(r)),
-		brief.Flag{Flag: "stop_above_market", Severity: brief.Warning, Message: r.StopNote})
+	wantFlag(t, exitFlags(r),
+		"stop_above_market", brief.Warning, r.StopNote)
 	r.StopAboveMarket = false
-	wantNoFlag(t, answer.FlagsExit(answer.SnapshotExit(r)), "stop_above_market")
+	wantNoFlag(t, exitFlags(r), "stop_above_market")
 }
 
 func TestExitFlagSortOrder(t *testing.T) {
 	r := exiting()
 	r.OverallAssessment = "ERROR - primary failed"
 	r.Signals[0].Status = "error"
-	wantNames(t, answer.FlagsExit(answer.SnapshotExit(r)), "primary_rule_error",
+	wantNames(t, exitFlags(r), "primary_rule_error",
 		"rule_evaluation_error", "trade_recommended")
 	r.OverallAssessment = "HOLD"
-	wantNames(t, answer.FlagsExit(answer.SnapshotExit(r)), "rule_evaluation_error",
+	wantNames(t, exitFlags(r), "rule_evaluation_error",
 		"trade_recommended", "hold")
 }
 
 func TestPrimaryErroredNoSignalError(t *testing.T) {
 	r := held()
 	r.OverallAssessment = "ERROR - primary failed"
-	flags := answer.FlagsExit(answer.SnapshotExit(r))
+	flags := exitFlags(r)
 	wantNames(t, flags, "primary_rule_error")
 	wantNoFlag(t, flags, "signal_error")
 }

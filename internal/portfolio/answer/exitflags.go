@@ -2,7 +2,6 @@ package answer
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"signalbox/brief"
@@ -11,16 +10,15 @@ import (
 
 // FlagsExit returns the flags of a snapshot, sorted.
 func FlagsExit(s ExitSnapshot) []brief.Flag {
+	var flags flagList
 	if s.Status != string(brief.StatusSuccess) {
-		flags := []brief.Flag{{Flag: "signal_error", Severity: brief.Error,
-			Message: cmp.Or(s.Verdict, "Exit signal evaluation failed")}}
-		return append(flags, problemFlag(s.ErrorKind, s.ErrorHint)...)
+		flags.add("signal_error", brief.Error, "%s",
+			cmp.Or(s.Verdict, "Exit signal evaluation failed"))
+		return flags.addProblem(s.ErrorKind, s.ErrorHint)
 	}
-	var flags []brief.Flag
 	if n := len(s.ErroredRules); n > 0 {
-		flags = append(flags, brief.Flag{Flag: "rule_evaluation_error", Severity: brief.Warning,
-			Message: fmt.Sprintf("Rule%s failed to evaluate: %s", text.Plural(n),
-				strings.Join(s.ErroredRules, ", "))})
+		flags.add("rule_evaluation_error", brief.Warning, "Rule%s failed to evaluate: %s",
+			text.Plural(n), strings.Join(s.ErroredRules, ", "))
 	}
 	for _, known := range assessments() {
 		if strings.HasPrefix(s.OverallAssessment, known.prefix) {
@@ -33,38 +31,31 @@ func FlagsExit(s ExitSnapshot) []brief.Flag {
 		if s.Shares.IsPos() {
 			percent = percentOf(s.SellQuantity, s.Shares)
 		}
-		flags = append(flags, brief.Flag{Flag: "trade_recommended", Severity: brief.Info,
-			Message: fmt.Sprintf("Recommended: sell %s shares (%s%% of position)", s.SellQuantity,
-				formatWhole(percent))})
+		flags.add("trade_recommended", brief.Info,
+			"Recommended: sell %s shares (%s%% of position)", s.SellQuantity, formatWhole(percent))
 	}
 	if s.StopAboveMarket {
-		flags = append(flags, brief.Flag{Flag: "stop_above_market", Severity: brief.Warning,
-			Message: cmp.Or(s.StopNote,
-				"Configured stop is not below the market price — no stop order recommended")})
+		flags.add("stop_above_market", brief.Warning, "%s", cmp.Or(s.StopNote,
+			"Configured stop is not below the market price — no stop order recommended"))
 	}
 	if s.StalePriceDays > 0 {
-		flags = append(flags, brief.Flag{Flag: "stale_prices", Severity: brief.Warning,
-			Message: fmt.Sprintf(
-				"The last price is from %s, %d days old — check the market before trading",
-				s.PriceDate, s.StalePriceDays)})
+		flags.add("stale_prices", brief.Warning,
+			"The last price is from %s, %d days old — check the market before trading",
+			s.PriceDate, s.StalePriceDays)
 	}
 	if s.OptionPrice != "" {
-		flags = append(flags, brief.Flag{Flag: "option_prices", Severity: brief.Warning,
-			Message: "Prices of options are per contract, 100 times the quote per share; check " +
-				s.OptionPrice})
+		flags.add("option_prices", brief.Warning, optionPricesFormat, s.OptionPrice, "")
 	}
 	if s.SizeNote != "" {
-		flags = append(flags, brief.Flag{Flag: "odd_quantity", Severity: brief.Info,
-			Message: s.SizeNote})
+		flags.add("odd_quantity", brief.Info, "%s", s.SizeNote)
 	}
 	if s.IncompleteHistory {
 		record := s.IncompleteRecord
 		if record != "" {
 			record = ": " + record
 		}
-		flags = append(flags, brief.Flag{Flag: "incomplete_history", Severity: brief.Warning,
-			Message: "Transactions are missing — check the number of shares before trading" +
-				record})
+		flags.add("incomplete_history", brief.Warning,
+			"Transactions are missing — check the number of shares before trading%s", record)
 	}
 	return brief.Sort(flags)
 }

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
 )
@@ -13,10 +11,7 @@ import (
 func TestExitAgentResponseStructure(t *testing.T) {
 	data, err := answer.ExitTool().Answer(exiting(), brief.FormatAgent, brief.Saved{})
 	fields := object(t, data, err)
-	if diff := cmp.Diff([]string{"file_path", "flags", "format", "snapshot", "status"},
-		keys(t, fields)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, []string{"file_path", "flags", "format", "snapshot", "status"}, keys(t, fields))
 	if fields["status"] != "success" || fields["format"] != "agent" {
 		t.Errorf("got %s", data)
 	}
@@ -115,9 +110,7 @@ func TestExitReport(t *testing.T) {
 |    1 | SELL       |       75 | market              |
 |    2 | PLACE_STOP |       25 | stop at $65.00, GTC |
 `
-	if diff := cmp.Diff(want, answer.ReportExit(r)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, answer.ReportExit(r))
 	failed := answer.ReportExit(answer.ExitResult{Ticker: "SLV"})
 	if !strings.Contains(failed, "- error: Exit signal check failed for SLV: unknown error\n") ||
 		strings.Contains(failed, "|") {

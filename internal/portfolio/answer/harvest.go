@@ -240,24 +240,16 @@ type TwinRows struct {
 // MarshalJSON writes empty lists as [], and always the disclaimer.
 func (r HarvestResult) MarshalJSON() ([]byte, error) {
 	type plain HarvestResult // without this method
-	r.Candidates, r.WashSaleWarnings, r.DoNotBuyBefore = list(r.Candidates),
-		list(r.WashSaleWarnings), list(r.DoNotBuyBefore)
-	r.DoNotBuyNow = list(r.DoNotBuyNow)
-	r.RealizedWashSales, r.IncompleteHistory = list(r.RealizedWashSales), list(r.IncompleteHistory)
-	r.StalePrices, r.NotUnderstood, r.PossibleDuplicates = list(r.StalePrices),
-		list(r.NotUnderstood), list(r.PossibleDuplicates)
-	r.LeftOut, r.NotReached, r.LotsMissing, r.LotsNotHeld = list(r.LeftOut), list(r.NotReached),
-		list(r.LotsMissing), list(r.LotsNotHeld)
-	r.OptionPrices, r.Crypto = list(r.OptionPrices), list(r.Crypto)
+	changeLists(&r, notNil)
 	r.Disclaimer = Disclaimer
-	return encode(plain(r))
+	return brief.Encode(plain(r))
 }
 
 // MarshalJSON writes an empty list of replacements as [].
 func (w RealizedWashSale) MarshalJSON() ([]byte, error) {
 	type plain RealizedWashSale // without this method
-	w.Replacements = list(w.Replacements)
-	return encode(plain(w))
+	changeLists(&w, notNil)
+	return brief.Encode(plain(w))
 }
 
 // Lot is an open lot. Its basis includes adjustments.

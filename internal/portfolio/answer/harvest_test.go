@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"signalbox/brief"
 	"signalbox/internal/portfolio/answer"
 )
@@ -55,9 +53,7 @@ func TestSnapshotSuccess(t *testing.T) {
 		DeductionLimit: amount("3000"), NetAfterHarvest: amount("-12345.68"),
 		Disclaimer: answer.Disclaimer,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, got)
 }
 
 func TestSnapshotAdditions(t *testing.T) {
@@ -98,9 +94,7 @@ func TestHarvestSnapshotError(t *testing.T) {
 		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{},
 		Crypto: []string{},
 	}
-	if diff := cmp.Diff(want, answer.SnapshotHarvest(failed)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, answer.SnapshotHarvest(failed))
 	none := answer.SnapshotHarvest(answer.HarvestResult{})
 	if none.Status != "error" || none.Verdict != "Tax harvest analysis failed: unknown error" {
 		t.Errorf("an empty result: %+v", none)
@@ -120,9 +114,7 @@ func TestSnapshotTickerConsolidation(t *testing.T) {
 		{Ticker: "AAA", TotalLoss: amount("-6.60"), LotCount: 3,
 			HoldingPeriods: []string{"long_term"}, WashSaleRisk: true},
 	}
-	if diff := cmp.Diff(want, answer.SnapshotHarvest(r).TopCandidates); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, answer.SnapshotHarvest(r).TopCandidates)
 }
 
 func TestSnapshotTopCandidatesCapped(t *testing.T) {
@@ -137,9 +129,7 @@ func TestSnapshotTopCandidatesCapped(t *testing.T) {
 	for _, candidate := range answer.SnapshotHarvest(r).TopCandidates {
 		got = append(got, candidate.Ticker)
 	}
-	if diff := cmp.Diff([]string{"T3", "T7", "T2", "T6", "T1"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, []string{"T3", "T7", "T2", "T6", "T1"}, got)
 }
 
 func washWarnings(r answer.HarvestResult, count int) answer.HarvestResult {
@@ -194,10 +184,8 @@ func TestHarvestSnapshotSafeFloat(t *testing.T) {
 }
 
 func TestSnapshotErrorKeyConsistency(t *testing.T) {
-	if diff := cmp.Diff(keys(t, answer.SnapshotHarvest(harvest())),
-		keys(t, answer.SnapshotHarvest(answer.HarvestResult{Status: "error"}))); diff != "" {
-		t.Errorf("keys (-success +error):\n%s", diff)
-	}
+	wantEqual(t, keys(t, answer.SnapshotHarvest(harvest())),
+		keys(t, answer.SnapshotHarvest(answer.HarvestResult{Status: "error"})))
 }
 
 func TestSnapshotHoldingPeriods(t *testing.T) {
@@ -205,10 +193,8 @@ func TestSnapshotHoldingPeriods(t *testing.T) {
 	r.Candidates = []answer.HarvestCandidate{lot("A", "-1", "short_term", false),
 		lot("A", "-1", "", false), lot("A", "-1", "long_term", false),
 		lot("A", "-1", "short_term", false)}
-	if diff := cmp.Diff([]string{"long_term", "short_term", "unknown"},
-		answer.SnapshotHarvest(r).TopCandidates[0].HoldingPeriods); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, []string{"long_term", "short_term", "unknown"},
+		answer.SnapshotHarvest(r).TopCandidates[0].HoldingPeriods)
 }
 
 func TestSnapshotTickerNormalization(t *testing.T) {
@@ -217,9 +203,7 @@ func TestSnapshotTickerNormalization(t *testing.T) {
 		lot("  ", "-2", "long_term", false), lot("unknown", "-3", "long_term", false)}
 	want := []answer.TopCandidate{{Ticker: "unknown", TotalLoss: amount("-6"), LotCount: 3,
 		HoldingPeriods: []string{"long_term"}}}
-	if diff := cmp.Diff(want, answer.SnapshotHarvest(r).TopCandidates); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, answer.SnapshotHarvest(r).TopCandidates)
 }
 
 func TestSnapshotOverflowIsAnError(t *testing.T) {

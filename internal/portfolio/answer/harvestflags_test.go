@@ -12,35 +12,28 @@ func flagsOf(total, short string, coverage float64) []brief.Flag {
 	r := harvest()
 	r.TotalHarvestableLoss, r.ShortTermLoss, r.DataCoveragePct = amount(total), amount(short),
 		brief.Number(coverage)
-	return answer.FlagsHarvest(answer.SnapshotHarvest(r))
+	return harvestFlags(r)
 }
 
 func TestHarvestErrorFlag(t *testing.T) {
 	for _, status := range []string{"error", "", "partial"} {
 		flags := answer.FlagsHarvest(answer.HarvestSnapshot{Status: status, Verdict: "it failed",
 			CandidateCount: 3, PermanentlyDisallowed: amount("1")})
-		wantNames(t, flags, "harvest_error")
-		wantFlag(t, flags, brief.Flag{Flag: "harvest_error", Severity: brief.Error,
-			Message: "it failed"})
+		wantOnly(t, flags, "harvest_error", brief.Error, "it failed")
 	}
 	wantFlag(t, answer.FlagsHarvest(answer.HarvestSnapshot{}),
-		brief.Flag{Flag: "harvest_error", Severity: brief.Error,
-			Message: "Tax harvest analysis failed"})
+		"harvest_error", brief.Error, "Tax harvest analysis failed")
 }
 
 func TestNoCandidatesFlag(t *testing.T) {
 	r := washWarnings(empty(10), 2) // low coverage and wash sales say nothing without candidates
-	flags := answer.FlagsHarvest(answer.SnapshotHarvest(r))
-	wantNames(t, flags, "no_candidates")
-	wantFlag(t, flags, brief.Flag{Flag: "no_candidates", Severity: brief.Success,
-		Message: "No unrealized losses to harvest — all lots are at a gain or break-even"})
+	wantOnly(t, harvestFlags(r), "no_candidates", brief.Success,
+		"No unrealized losses to harvest — all lots are at a gain or break-even")
 }
 
 func TestNoLotDataFlag(t *testing.T) {
-	flags := answer.FlagsHarvest(answer.SnapshotHarvest(empty(0)))
-	wantNames(t, flags, "no_lot_data")
-	wantFlag(t, flags, brief.Flag{Flag: "no_lot_data", Severity: brief.Warning,
-		Message: "No lot data for any position — losses cannot be computed"})
+	wantOnly(t, harvestFlags(empty(0)), "no_lot_data", brief.Warning,
+		"No lot data for any position — losses cannot be computed")
 }
 
 func TestBelowMinLossFlag(t *testing.T) {
@@ -48,18 +41,17 @@ func TestBelowMinLossFlag(t *testing.T) {
 		"2.5": "$2.50", "-50": "$50"} {
 		r := empty(80)
 		r.Metadata.MinLoss, r.Metadata.BelowMinLossCount = amount(minimum), 2
-		flags := answer.FlagsHarvest(answer.SnapshotHarvest(r))
-		wantNames(t, flags, "below_min_loss")
-		wantFlag(t, flags, brief.Flag{Flag: "below_min_loss", Severity: brief.Info,
-			Message: "All losses are below the minimum of " + want})
+		flags := harvestFlags(r)
+		wantOnly(t, flags, "below_min_loss", brief.Info,
+			"All losses are below the minimum of "+want)
 	}
 }
 
 func TestSignificantHarvestFlag(t *testing.T) {
 	for _, total := range []string{"-12345.678", "12345.678"} {
 		wantFlag(t, flagsOf(total, "0", 100),
-			brief.Flag{Flag: "significant_harvest", Severity: brief.Info,
-				Message: "$12,346 harvestable losses exceed $3,000 annual deduction limit"})
+			"significant_harvest", brief.Info,
+			"$12,346 harvestable losses exceed $3,000 annual deduction limit")
 	}
 }
 
@@ -96,8 +88,8 @@ func TestSignificantHarvestOfTheNet(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Net = net
-		wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)),
-			brief.Flag{Flag: "significant_harvest", Severity: brief.Info, Message: tt.want})
+		wantFlag(t, harvestFlags(r),
+			"significant_harvest", brief.Info, tt.want)
 	}
 }
 
@@ -107,13 +99,12 @@ func TestBelowSignificantThreshold(t *testing.T) {
 	r.TotalHarvestableLoss, r.Net = amount("-2000"),
 		&answer.NetPosition{FilingStatus: "married_separate", Net: amount("-2000")}
 	// The limit is lower for separate returns, but the threshold is the same.
-	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "significant_harvest")
+	wantNoFlag(t, harvestFlags(r), "significant_harvest")
 }
 
 func TestMostlyShortTermFlag(t *testing.T) {
 	wantFlag(t, flagsOf("-1000", "-666.6", 100),
-		brief.Flag{Flag: "mostly_short_term", Severity: brief.Info,
-			Message: "67% of losses are short-term (higher tax offset value)"})
+		"mostly_short_term", brief.Info, "67% of losses are short-term (higher tax offset value)")
 	wantNoFlag(t, flagsOf("0", "-10", 100), "mostly_short_term")
 	wantNoFlag(t, flagsOf("-10", "0", 100), "mostly_short_term")
 }
@@ -126,24 +117,20 @@ func TestWashSaleRiskFlag(t *testing.T) {
 		4: "Wash sale risk on 4 tickers: W0, W1, W2 + 1 more",
 		9: "Wash sale risk on 9 tickers: W0, W1, W2 + 6 more",
 	} {
-		wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(washWarnings(harvest(), count))),
-			brief.Flag{Flag: "wash_sale_risk", Severity: brief.Warning, Message: want})
+		wantFlag(t, harvestFlags(washWarnings(harvest(), count)),
+			"wash_sale_risk", brief.Warning, want)
 	}
-	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(harvest())), "wash_sale_risk")
+	wantNoFlag(t, harvestFlags(harvest()), "wash_sale_risk")
 }
 
 func TestLowCoverageFlag(t *testing.T) {
-	flags := flagsOf("-100", "0", 42.4)
-	wantNames(t, flags, "low_coverage")
-	wantFlag(t, flags, brief.Flag{Flag: "low_coverage", Severity: brief.Warning,
-		Message: "Only 42% of positions have FIFO lot data — losses may be understated"})
+	wantOnly(t, flagsOf("-100", "0", 42.4), "low_coverage", brief.Warning,
+		"Only 42% of positions have FIFO lot data — losses may be understated")
 }
 
 func TestModerateCoverageFlag(t *testing.T) {
-	flags := flagsOf("-100", "0", 54.2)
-	wantNames(t, flags, "moderate_coverage")
-	wantFlag(t, flags, brief.Flag{Flag: "moderate_coverage", Severity: brief.Info,
-		Message: "54% lot coverage — 2 positions missing transaction history"})
+	wantOnly(t, flagsOf("-100", "0", 54.2), "moderate_coverage", brief.Info,
+		"54% lot coverage — 2 positions missing transaction history")
 }
 
 func TestGoodCoverageNoFlag(t *testing.T) {
@@ -151,38 +138,36 @@ func TestGoodCoverageNoFlag(t *testing.T) {
 }
 
 func TestHarvestAvailableFallback(t *testing.T) {
-	flags := flagsOf("-1234.5", "0", 100)
-	wantNames(t, flags, "harvest_available")
-	wantFlag(t, flags, brief.Flag{Flag: "harvest_available", Severity: brief.Info,
-		Message: "$1,234 in harvestable losses across 3 lots"})
+	wantOnly(t, flagsOf("-1234.5", "0", 100), "harvest_available", brief.Info,
+		"$1,234 in harvestable losses across 3 lots")
 }
 
 func TestPermanentlyDisallowedFlag(t *testing.T) {
 	r := harvest()
 	r.TotalHarvestableLoss, r.ShortTermLoss, r.PermanentlyDisallowed = amount("-100"), amount("0"),
 		amount("1250.50")
-	flags := answer.FlagsHarvest(answer.SnapshotHarvest(r))
+	flags := harvestFlags(r)
 	// the latter does not look at the former
 	wantNames(t, flags, "permanently_disallowed", "harvest_available")
-	wantFlag(t, flags, brief.Flag{Flag: "permanently_disallowed", Severity: brief.Warning,
-		Message: "$1,250.50 of realized losses permanently disallowed — replaced in an IRA, Roth, HSA or 401k"})
+	wantFlag(t, flags, "permanently_disallowed", brief.Warning,
+		"$1,250.50 of realized losses permanently disallowed — replaced in an IRA, Roth, HSA or 401k")
 	none := empty(100)
 	none.PermanentlyDisallowed = amount("5")
-	wantNames(t, answer.FlagsHarvest(answer.SnapshotHarvest(none)), "permanently_disallowed",
+	wantNames(t, harvestFlags(none), "permanently_disallowed",
 		"no_candidates")
 }
 
 func TestHarvestFlagSortOrder(t *testing.T) {
 	r := washWarnings(harvest(), 1)
 	r.DataCoveragePct, r.ShortTermLoss = 10, r.TotalHarvestableLoss
-	wantNames(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "wash_sale_risk", "low_coverage",
+	wantNames(t, harvestFlags(r), "wash_sale_risk", "low_coverage",
 		"significant_harvest", "mostly_short_term")
 }
 
 func TestBoundary3000(t *testing.T) {
 	wantFlag(t, flagsOf("-3000", "0", 100),
-		brief.Flag{Flag: "significant_harvest", Severity: brief.Info,
-			Message: "$3,000 harvestable losses exceed $3,000 annual deduction limit"})
+		"significant_harvest", brief.Info,
+		"$3,000 harvestable losses exceed $3,000 annual deduction limit")
 	wantNoFlag(t, flagsOf("-2999.99", "0", 100), "significant_harvest")
 }
 
@@ -198,8 +183,7 @@ func TestBoundaryCoverage75(t *testing.T) {
 
 func TestBoundarySt50pct(t *testing.T) {
 	wantFlag(t, flagsOf("-0.2", "-0.1", 100),
-		brief.Flag{Flag: "mostly_short_term", Severity: brief.Info,
-			Message: "50% of losses are short-term (higher tax offset value)"})
+		"mostly_short_term", brief.Info, "50% of losses are short-term (higher tax offset value)")
 	wantNoFlag(t, flagsOf("-1000", "-499.99", 100), "mostly_short_term")
 }
 
@@ -239,26 +223,26 @@ func TestNetOf(t *testing.T) {
 
 func TestWouldBeLostFlag(t *testing.T) {
 	r := harvest()
-	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "would_be_lost")
+	wantNoFlag(t, harvestFlags(r), "would_be_lost")
 	r.DisallowedForGood = amount("150")
-	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)),
-		brief.Flag{Flag: "would_be_lost", Severity: brief.Warning,
-			Message: "$150 of the losses would be lost for good — purchases in an IRA, Roth, HSA or 401k would replace the shares"})
+	wantFlag(t, harvestFlags(r),
+		"would_be_lost", brief.Warning,
+		"$150 of the losses would be lost for good — purchases in an IRA, Roth, HSA or 401k would replace the shares")
 }
 
 func TestWashSalesNotCheckedFlag(t *testing.T) {
 	r := harvest()
-	wantNoFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)), "wash_sales_not_checked")
+	wantNoFlag(t, harvestFlags(r), "wash_sales_not_checked")
 	r.Metadata.WashSalesNotChecked = true
-	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)),
-		brief.Flag{Flag: "wash_sales_not_checked", Severity: brief.Warning,
-			Message: "Wash sales were not checked — some of the losses may be disallowed"})
+	wantFlag(t, harvestFlags(r),
+		"wash_sales_not_checked", brief.Warning,
+		"Wash sales were not checked — some of the losses may be disallowed")
 }
 
 func TestDuplicatesLeftOutFlag(t *testing.T) {
 	r := harvest()
 	r.Metadata.DuplicatesLeftOut = 2
-	wantFlag(t, answer.FlagsHarvest(answer.SnapshotHarvest(r)),
-		brief.Flag{Flag: "duplicates_left_out", Severity: brief.Info,
-			Message: "2 duplicate rows in several files of transactions counted once"})
+	wantFlag(t, harvestFlags(r),
+		"duplicates_left_out", brief.Info,
+		"2 duplicate rows in several files of transactions counted once")
 }

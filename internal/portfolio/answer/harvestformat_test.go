@@ -14,10 +14,7 @@ import (
 func TestHarvestAgentResponseStructure(t *testing.T) {
 	data, err := answer.HarvestTool().Answer(harvest(), brief.FormatAgent, brief.Saved{})
 	fields := object(t, data, err)
-	if diff := cmp.Diff([]string{"file_path", "flags", "format", "snapshot", "status"},
-		keys(t, fields)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, []string{"file_path", "flags", "format", "snapshot", "status"}, keys(t, fields))
 	if fields["status"] != "success" || fields["format"] != "agent" {
 		t.Errorf("got %s", data)
 	}
@@ -52,10 +49,7 @@ func TestFileOutputReport(t *testing.T) {
 	data, err := answer.HarvestTool().Answer(harvest(), brief.FormatReport, saved)
 	fields := object(t, data, err)
 	wantFile(t, fields, dir, harvest())
-	if diff := cmp.Diff([]string{"file_path", "format", "report", "status"},
-		keys(t, fields)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, []string{"file_path", "format", "report", "status"}, keys(t, fields))
 	if fields["report"] != answer.ReportHarvest(harvest()) {
 		t.Errorf("got %s", data)
 	}
@@ -155,9 +149,7 @@ func earlyReturn(t *testing.T, r answer.HarvestResult, flags ...string) {
 		t.Errorf("got %s", data)
 	}
 	s := answer.SnapshotHarvest(r)
-	if diff := cmp.Diff(keys(t, answer.SnapshotHarvest(harvest())), keys(t, s)); diff != "" {
-		t.Errorf("keys (-with lots +without):\n%s", diff)
-	}
+	wantEqual(t, keys(t, answer.SnapshotHarvest(harvest())), keys(t, s))
 	wantNames(t, answer.FlagsHarvest(s), flags...)
 }
 
@@ -229,9 +221,7 @@ Each line is for selling that lot alone; the totals above are for selling all of
 
 Estimates under US federal rules; not tax advice.
 `
-	if diff := cmp.Diff(want, answer.ReportHarvest(r)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, answer.ReportHarvest(r))
 	failed := answer.ReportHarvest(answer.HarvestResult{})
 	if !strings.Contains(failed, "- error: Tax harvest analysis failed: unknown error\n") ||
 		!strings.Contains(failed, "not tax advice") || strings.Contains(failed, "|") {

@@ -94,9 +94,10 @@ const (
 
 // SnapshotHarvest returns the snapshot of a result. If losses are too large to add, it returns a
 // failed snapshot.
-func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
+func SnapshotHarvest(r HarvestResult) (s HarvestSnapshot) {
+	defer func() { changeLists(&s, notNil) }()
 	if r.Status != string(brief.StatusSuccess) {
-		s := failedHarvest(cmp.Or(r.Status, string(brief.StatusError)),
+		s = failedHarvest(cmp.Or(r.Status, string(brief.StatusError)),
 			cmp.Or(r.Error, "unknown error"))
 		s.ErrorKind, s.ErrorHint = r.ErrorKind, r.ErrorHint
 		return s
@@ -105,11 +106,11 @@ func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 	if err != nil {
 		return failedHarvest(string(brief.StatusError), err.Error())
 	}
-	s := HarvestSnapshot{
+	s = HarvestSnapshot{
 		Status: r.Status, TotalHarvestableLoss: r.TotalHarvestableLoss.cents(),
 		ShortTermLoss: r.ShortTermLoss.cents(), LongTermLoss: r.LongTermLoss.cents(),
 		CandidateCount: r.CandidateCount, TopCandidates: top,
-		WashSaleTickerCount: len(r.WashSaleWarnings), WashSaleTickers: []string{},
+		WashSaleTickerCount:   len(r.WashSaleWarnings),
 		DataCoveragePct:       Round(float64(r.DataCoveragePct), 1),
 		PositionsAnalyzed:     r.Metadata.PositionsAnalyzed,
 		PositionsWithLots:     r.Metadata.PositionsWithLots,
@@ -119,8 +120,7 @@ func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 		NetAfterHarvest:       Amount{r.TotalHarvestableLoss.Abs().Neg()}.cents(),
 		MinLoss:               r.Metadata.MinLoss.cents(), BelowMinLossCount: r.Metadata.BelowMinLossCount,
 		IncompleteHistoryCount: len(r.IncompleteHistory), Disclaimer: Disclaimer,
-		StalePriceCount: len(r.StalePrices), StalePriceTickers: []string{},
-		NotUnderstoodCount: len(r.NotUnderstood),
+		StalePriceCount: len(r.StalePrices), NotUnderstoodCount: len(r.NotUnderstood),
 		PossibleDuplicates: len(r.PossibleDuplicates),
 		DuplicatesLeftOut:  r.Metadata.DuplicatesLeftOut,
 		AsOf:               r.Metadata.AsOf, DisallowedForGood: r.DisallowedForGood.cents(),
@@ -146,24 +146,17 @@ func SnapshotHarvest(r HarvestResult) HarvestSnapshot {
 	return s
 }
 
-// failedHarvest returns a failed snapshot, which has all fields but no amounts.
+// failedHarvest returns a failed snapshot, which has no amounts.
 func failedHarvest(status, reason string) HarvestSnapshot {
-	return HarvestSnapshot{
-		Status: status, Verdict: "Tax harvest analysis failed: " + reason,
-		TopCandidates: []TopCandidate{}, WashSaleTickers: []string{}, StalePriceTickers: []string{},
-		Disclaimer:  Disclaimer,
-		LotsMissing: []string{}, LotsNotHeld: []string{}, OptionPrices: []string{},
-		Crypto: []string{},
-	}
+	return HarvestSnapshot{Status: status, Verdict: "Tax harvest analysis failed: " + reason,
+		Disclaimer: Disclaimer}
 }
 
 // addDifferences adds what a sale would not realize as the lots suggest.
 func (s *HarvestSnapshot) addDifferences(r HarvestResult) error {
 	s.LeftOutCount, s.NotReachedCount, s.LotsMissingCount, s.LotsNotHeldCount = len(r.LeftOut),
 		len(r.NotReached), len(r.LotsMissing), len(r.LotsNotHeld)
-	s.LotsMissing, s.LotsNotHeld, s.OptionPriceCount, s.OptionPrices = []string{}, []string{},
-		len(r.OptionPrices), []string{}
-	s.Crypto = append([]string{}, first(r.Crypto, maxWashTickers)...)
+	s.OptionPriceCount, s.Crypto = len(r.OptionPrices), first(r.Crypto, maxWashTickers)
 	if len(r.IncompleteHistory) > 0 && r.IncompleteHistory[0].Record != "" {
 		i := r.IncompleteHistory[0]
 		s.IncompleteRecord = text.Shorten(fmt.Sprintf("%s: %s %s", i.Record, i.Ticker, i.Why),
@@ -232,14 +225,14 @@ func harvestVerdict(r HarvestResult) string {
 // with equal losses keep their order.
 func topCandidates(candidates []HarvestCandidate) ([]TopCandidate, error) {
 	var tickers []TopCandidate
-	index := map[string]int{}
+	index := make(map[string]int)
 	for _, c := range candidates {
 		ticker := cmp.Or(strings.TrimSpace(c.Ticker), "unknown")
 		i, seen := index[ticker]
 		if !seen {
 			i = len(tickers)
 			index[ticker] = i
-			tickers = append(tickers, TopCandidate{Ticker: ticker, HoldingPeriods: []string{}})
+			tickers = append(tickers, TopCandidate{Ticker: ticker})
 		}
 		sum := &tickers[i]
 		total, err := sum.TotalLoss.Add(c.UnrealizedLoss.Decimal)
@@ -258,7 +251,7 @@ func topCandidates(candidates []HarvestCandidate) ([]TopCandidate, error) {
 	}
 	slices.SortStableFunc(tickers,
 		func(a, b TopCandidate) int { return b.TotalLoss.CmpAbs(a.TotalLoss.Decimal) })
-	top := append([]TopCandidate{}, first(tickers, maxCandidates)...)
+	top := first(tickers, maxCandidates)
 	for i := range top {
 		top[i].TotalLoss = top[i].TotalLoss.cents()
 		slices.Sort(top[i].HoldingPeriods)

@@ -32,16 +32,24 @@ func flagged(flags []brief.Flag) map[string]brief.Flag {
 	return byName
 }
 
+func exitFlags(r answer.ExitResult) []brief.Flag { return answer.FlagsExit(answer.SnapshotExit(r)) }
+
+func harvestFlags(r answer.HarvestResult) []brief.Flag {
+	return answer.FlagsHarvest(answer.SnapshotHarvest(r))
+}
+
 // wantFlag checks that there is a flag with a severity and a message.
-func wantFlag(t *testing.T, flags []brief.Flag, want brief.Flag) {
+func wantFlag(t *testing.T, flags []brief.Flag, name string, severity brief.Severity,
+	message string) {
 	t.Helper()
-	got, ok := flagged(flags)[want.Flag]
-	if !ok {
-		t.Fatalf("no flag %s among %+v", want.Flag, flags)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantEqual(t, brief.Flag{Flag: name, Severity: severity, Message: message}, flagged(flags)[name])
+}
+
+// wantOnly checks that there is only this flag.
+func wantOnly(t *testing.T, flags []brief.Flag, name string, severity brief.Severity,
+	message string) {
+	t.Helper()
+	wantEqual(t, []brief.Flag{{Flag: name, Severity: severity, Message: message}}, flags)
 }
 
 // wantNoFlag checks that none of the flags is there.
@@ -61,9 +69,7 @@ func wantNames(t *testing.T, flags []brief.Flag, want ...string) {
 	for _, flag := range flags {
 		got = append(got, flag.Flag)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("flags (-want +got):\n%s", diff)
-	}
+	wantEqual(t, want, got)
 }
 
 // object is a decoded answer.
@@ -109,10 +115,16 @@ func wantFile(t *testing.T, fields map[string]any, dir string, result any) {
 	data, err := os.ReadFile(path)
 	got := object(t, data, err)
 	full, err := json.Marshal(result)
-	if diff := cmp.Diff(object(t, full, err), got); diff != "" {
-		t.Errorf("the file (-result +file):\n%s", diff)
-	}
+	wantEqual(t, object(t, full, err), got)
 	if !strings.Contains(string(data), "\n  \"status\"") {
 		t.Errorf("the file is not indented: %.80s", data)
+	}
+}
+
+// wantEqual reports how got differs from want.
+func wantEqual(t testing.TB, want, got any, opts ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, opts...); diff != "" {
+		t.Errorf("want -, got +\n%s", diff)
 	}
 }

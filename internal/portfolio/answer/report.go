@@ -167,30 +167,34 @@ func (m *markdown) lots(r HarvestResult) {
 				strings.Join(p.Records, "; "))
 		}
 	}
-	if len(r.LeftOut) > 0 {
-		m.paragraph("## Records left out on import")
-		m.table("File", ">Line", "Why")
-		for _, s := range r.LeftOut {
-			m.row(s.File, fmt.Sprint(s.Line), s.Why)
-		}
+	m.records("## Records left out on import", r.LeftOut)
+}
+
+func (m *markdown) records(title string, records []SkippedRecord) {
+	if len(records) == 0 {
+		return
+	}
+	m.paragraph(title)
+	m.table("File", ">Line", "Why")
+	for _, s := range records {
+		m.row(s.File, fmt.Sprint(s.Line), s.Why)
+	}
+}
+
+func (m *markdown) doNotBuy(title string, tickers []DoNotBuy) {
+	if len(tickers) == 0 {
+		return
+	}
+	m.paragraph(title)
+	m.table("Ticker", "And identical", "Date")
+	for _, d := range tickers {
+		m.row(d.Ticker, strings.Join(d.Identical, ", "), d.Date)
 	}
 }
 
 func (m *markdown) washSales(r HarvestResult) {
-	if len(r.DoNotBuyBefore) > 0 {
-		m.paragraph("## After selling, do not buy before")
-		m.table("Ticker", "And identical", "Date")
-		for _, d := range r.DoNotBuyBefore {
-			m.row(d.Ticker, strings.Join(d.Identical, ", "), d.Date)
-		}
-	}
-	if len(r.DoNotBuyNow) > 0 {
-		m.paragraph("## After past losses, do not buy before")
-		m.table("Ticker", "And identical", "Date")
-		for _, d := range r.DoNotBuyNow {
-			m.row(d.Ticker, strings.Join(d.Identical, ", "), d.Date)
-		}
-	}
+	m.doNotBuy("## After selling, do not buy before", r.DoNotBuyBefore)
+	m.doNotBuy("## After past losses, do not buy before", r.DoNotBuyNow)
 	if len(r.RealizedWashSales) > 0 {
 		m.paragraph("## Past wash sales")
 		m.table("Sold", "Account", "Ticker", ">Shares", ">Loss", ">Disallowed", ">Lost for good")
@@ -199,13 +203,7 @@ func (m *markdown) washSales(r HarvestResult) {
 				Cash(w.DisallowedLoss), Cash(w.PermanentLoss))
 		}
 	}
-	if len(r.NotUnderstood) > 0 {
-		m.paragraph("## Records that moved shares but were not imported")
-		m.table("File", ">Line", "Why")
-		for _, s := range r.NotUnderstood {
-			m.row(s.File, fmt.Sprint(s.Line), s.Why)
-		}
-	}
+	m.records("## Records that moved shares but were not imported", r.NotUnderstood)
 	if len(r.IncompleteHistory) > 0 {
 		m.paragraph("## Shares without a known purchase")
 		m.table("Date", "Account", "Ticker", ">Shares", "Why", "Record")

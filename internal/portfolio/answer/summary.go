@@ -1,6 +1,11 @@
 package answer
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+
+	"signalbox/brief"
+)
 
 // SummaryExit returns the result without the monthly returns of each rule.
 func SummaryExit(r ExitResult) ExitResult {
@@ -27,36 +32,27 @@ type HarvestSummary struct {
 func SummaryHarvest(r HarvestResult) HarvestSummary {
 	s := HarvestSummary{Verdict: SnapshotHarvest(r).Verdict,
 		CandidatesOmitted: max(0, len(r.Candidates)-summaryLots)}
-	r.Candidates, r.WashSaleWarnings = slices.Clone(first(r.Candidates, summaryLots)),
-		slices.Clone(first(r.WashSaleWarnings, summaryLots))
+	changeLists(&r, func(list reflect.Value) reflect.Value {
+		return list.Slice(0, min(list.Len(), summaryLots))
+	})
+	r.Candidates, r.WashSaleWarnings = slices.Clone(r.Candidates), slices.Clone(r.WashSaleWarnings)
 	for i := range r.Candidates {
 		r.Candidates[i].WashSalePurchases = nil
 	}
 	for i := range r.WashSaleWarnings {
 		r.WashSaleWarnings[i].Purchases = nil
 	}
-	r.DoNotBuyBefore, r.DoNotBuyNow = first(r.DoNotBuyBefore, summaryLots),
-		first(r.DoNotBuyNow, summaryLots)
-	r.RealizedWashSales, r.IncompleteHistory = first(r.RealizedWashSales, summaryLots),
-		first(r.IncompleteHistory, summaryLots)
-	r.StalePrices, r.NotUnderstood = first(r.StalePrices, summaryLots),
-		first(r.NotUnderstood, summaryLots)
-	r.PossibleDuplicates = first(r.PossibleDuplicates, summaryLots)
-	r.LeftOut, r.NotReached = first(r.LeftOut, summaryLots), first(r.NotReached, summaryLots)
-	r.LotsMissing, r.LotsNotHeld = first(r.LotsMissing, summaryLots),
-		first(r.LotsNotHeld, summaryLots)
-	r.OptionPrices, r.Crypto = first(r.OptionPrices, summaryLots), first(r.Crypto, summaryLots)
 	s.HarvestResult = r
 	return s
 }
 
 // MarshalJSON writes the fields of the result together with those of the summary.
 func (s HarvestSummary) MarshalJSON() ([]byte, error) {
-	result, err := encode(s.HarvestResult)
+	result, err := brief.Encode(s.HarvestResult)
 	if err != nil {
 		return nil, err
 	}
-	own, err := encode(struct {
+	own, err := brief.Encode(struct {
 		Verdict           string `json:"verdict"`
 		CandidatesOmitted int    `json:"candidates_omitted"`
 	}{s.Verdict, s.CandidatesOmitted})

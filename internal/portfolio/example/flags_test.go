@@ -75,106 +75,53 @@ func literal(e ast.Expr) (string, bool) {
 }
 
 // flags returns the names of all flags with the files that raise them: those written as Flag:
-// "name", and those passed to a function that uses its parameter there.
+// "name", and those passed to flags.add.
 func (s source) flags(t *testing.T, kinds map[string]string) map[string][]string {
 	t.Helper()
 	found := make(map[string][]string)
 	for path, file := range s.files {
-		makers := make(map[string]int) // functions, and which parameter is the flag's name
-		parameters := make(map[string]bool)
-		ast.Inspect(file, func(n ast.Node) bool {
-			name, params, body := function(n)
-			for i, p := range params {
-				if body != nil && putsIntoFlag(body, p) {
-					makers[name], parameters[p] = i, true
-				}
-			}
-			return true
-		})
 		ast.Inspect(file, func(n ast.Node) bool {
 			value := flagOf(n)
-			if call, ok := n.(*ast.CallExpr); ok {
-				if name, ok := call.Fun.(*ast.Ident); ok {
-					if i, ok := makers[name.Name]; ok && i < len(call.Args) {
-						value = call.Args[i]
-					}
-				}
-			}
-			if value == nil {
-				return true
-			}
-			if text, ok := literal(value); ok {
+			text, isText := literal(value)
+			name, isName := value.(*ast.Ident)
+			switch {
+			case value == nil:
+			case isText:
 				found[text] = append(found[text], filepath.Base(path))
-				return true
+			case isName && (kinds[name.Name] != "" || isParameter(name)):
+			default:
+				t.Errorf("%s: this flag's name is not a text; teach this test to find it",
+					s.fset.Position(value.Pos()))
 			}
-			switch v := value.(type) {
-			case *ast.Ident:
-				if parameters[v.Name] || kinds[v.Name] != "" {
-					return true
-				}
-			case *ast.SelectorExpr:
-				if v.Sel.Name == "ErrorKind" { // holds one of the kinds
-					return true
-				}
-			}
-			t.Errorf("%s: this flag's name is not a text; teach this test to find it",
-				s.fset.Position(value.Pos()))
 			return true
 		})
 	}
 	return found
 }
 
-// flagOf returns the value of Flag in a composite literal, given its key and value.
+// flagOf returns the name of the flag in a composite literal or in a call of flags.add.
 func flagOf(n ast.Node) ast.Expr {
-	if pair, ok := n.(*ast.KeyValueExpr); ok {
-		if key, ok := pair.Key.(*ast.Ident); ok && key.Name == "Flag" {
-			return pair.Value
+	switch n := n.(type) {
+	case *ast.KeyValueExpr:
+		if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Flag" {
+			return n.Value
+		}
+	case *ast.CallExpr:
+		if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "add" {
+			if list, ok := f.X.(*ast.Ident); ok && list.Name == "flags" {
+				return n.Args[0]
+			}
 		}
 	}
 	return nil
 }
 
-func putsIntoFlag(body *ast.BlockStmt, parameter string) bool {
-	puts := false
-	ast.Inspect(body, func(n ast.Node) bool {
-		if _, ok := n.(*ast.FuncLit); ok {
-			return false // a function of its own
-		}
-		if name, ok := flagOf(n).(*ast.Ident); ok && name.Name == parameter {
-			puts = true
-		}
-		return true
-	})
-	return puts
-}
-
-// function returns the name, parameters and body of a function that is declared or assigned to a
-// variable.
-func function(n ast.Node) (name string, params []string, body *ast.BlockStmt) {
-	var signature *ast.FuncType
-	switch n := n.(type) {
-	case *ast.FuncDecl:
-		name, signature, body = n.Name.Name, n.Type, n.Body
-	case *ast.AssignStmt:
-		if len(n.Lhs) != 1 || len(n.Rhs) != 1 {
-			return "", nil, nil
-		}
-		to, isName := n.Lhs[0].(*ast.Ident)
-		f, isFunction := n.Rhs[0].(*ast.FuncLit)
-		if !isName || !isFunction {
-			return "", nil, nil
-		}
-		name, signature, body = to.Name, f.Type, f.Body
-	default:
-		return "", nil, nil
+func isParameter(name *ast.Ident) bool {
+	if name.Obj == nil {
+		return false
 	}
-	for _, field := range signature.Params.List {
-		for _, p := range field.Names {
-			params = append(params, p.Name)
-		}
-	}
-	return name, params, body
+	_, is := name.Obj.Decl.(*ast.Field)
+	return is
 }
 
 // TestEveryFlagHasARecipe checks that the README has a recipe for every flag.

@@ -9,11 +9,7 @@ import (
 // Evaluate evaluates the exit rules for a position. Equal inputs give equal results, and the input
 // is not changed.
 func Evaluate(in Input) Result {
-	result := Result{Ticker: in.Ticker, Status: StatusSuccess}
-	asOf, known := in.day()
-	if known {
-		result.AsOf = asOf.time()
-	}
+	result := Result{Ticker: in.Ticker, AsOf: in.AsOf, Status: StatusSuccess}
 	if in.Ticker == "" {
 		return result.failed(failf(BadConfig, "there is no ticker: name the position"))
 	}
@@ -24,12 +20,9 @@ func Evaluate(in Input) Result {
 	if err := in.Config.Validate(); err != nil {
 		return result.failed(failf(BadConfig, "exit rules of %s: %v", in.Ticker, err))
 	}
-	if !known {
-		return result.failed(failf(NoPrice, "no price of %s or its basket: add prices", in.Ticker))
-	}
-	prices := &market{asOf: asOf, prices: in.Prices, read: make(map[string]*series)}
+	prices := &market{asOf: in.AsOf, prices: in.Prices, read: make(map[string]*series)}
 	if s, err := prices.series(in.Ticker); err == nil {
-		result.Price, result.PriceDate = s.latest().close, s.latest().day.time()
+		result.Price, result.PriceDate = s.latest().Close, s.latest().Date
 	}
 	result.Signals = prices.evaluateRules(in.Ticker, in.Config)
 	primary := result.Signals[0]
@@ -42,7 +35,7 @@ func Evaluate(in Input) Result {
 		in.Whole); err != nil {
 		return result.failed(err)
 	}
-	result.plan(in.Config.Stop.withDefaults())
+	result.plan(in.Config.Stop)
 	return result
 }
 
@@ -67,34 +60,6 @@ func (f *failure) Error() string { return f.text }
 
 func failf(kind Failure, format string, args ...any) error {
 	return &failure{kind, fmt.Sprintf(format, args...)}
-}
-
-// day returns the date of the question, or false if it has none and there are no prices.
-func (in Input) day() (day, bool) {
-	if !in.AsOf.IsZero() {
-		return dayOf(in.AsOf), true
-	}
-	if latest, ok := latestOf(in.Prices[in.Ticker]); ok {
-		return latest, true
-	}
-	var latest day
-	var known bool
-	for _, prices := range in.Prices {
-		if d, ok := latestOf(prices); ok && (!known || d > latest) {
-			latest, known = d, true
-		}
-	}
-	return latest, known
-}
-
-func latestOf(prices []Price) (day, bool) {
-	var latest day
-	for i, p := range prices {
-		if d := dayOf(p.Date); i == 0 || d > latest {
-			latest = d
-		}
-	}
-	return latest, len(prices) > 0
 }
 
 // evaluateRules evaluates all rules. The primary rule comes first, so that a shortened list still

@@ -381,7 +381,7 @@ func TestPropertyEvaluate(t *testing.T) {
 			for m := range rapid.IntRange(0, 8).Draw(t, "months") {
 				cents := rapid.Int64Range(0, 20000).Draw(t, "cents")
 				in.Prices[ticker] = append(in.Prices[ticker],
-					Price{Date: date("2024-06-01").AddDate(0, -m, -1),
+					Price{Date: (monthOf(date("2024-05-31")) - month(m)).last(),
 						Close: decimal.MustNew(cents, 2)})
 			}
 		}

@@ -2,28 +2,29 @@ package exitrule
 
 import (
 	"testing"
-	"time"
 
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/portfolio/tax"
 )
 
 func dec(s string) decimal.Decimal { return decimal.MustParse(s) }
 
-func date(s string) time.Time {
-	t, err := time.Parse(time.DateOnly, s)
+func date(s string) tax.Date {
+	d, err := tax.ParseDate(s)
 	if err != nil {
 		panic(err)
 	}
-	return t
+	return d
 }
 
 // monthly returns month-end prices that start at 100 and have the given returns, the last of them
 // in May 2024.
 func monthly(t testing.TB, returns ...string) []Price {
 	t.Helper()
-	last := date("2024-05-31").Year()*12 + int(time.May) - 1
+	last := monthOf(date("2024-05-31"))
 	level := dec("100")
-	prices := []Price{{Date: month(last - len(returns)).last().time(), Close: level}}
+	prices := []Price{{Date: (last - month(len(returns))).last(), Close: level}}
 	for i, r := range returns {
 		factor, err := decimal.One.Add(dec(r))
 		if err != nil {
@@ -32,8 +33,7 @@ func monthly(t testing.TB, returns ...string) []Price {
 		if level, err = level.Mul(factor); err != nil {
 			t.Fatal(err)
 		}
-		prices = append(prices, Price{Date: month(last - len(returns) + 1 + i).last().time(),
-			Close: level})
+		prices = append(prices, Price{Date: (last - month(len(returns)-1-i)).last(), Close: level})
 	}
 	return prices
 }

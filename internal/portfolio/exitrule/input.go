@@ -1,12 +1,14 @@
 package exitrule
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/portfolio/tax"
 )
 
 // The names of the built-in rules in the configuration.
@@ -18,10 +20,8 @@ const (
 // Input is everything that a verdict depends on.
 type Input struct {
 	Ticker string
-	// AsOf is the day of the question; only its calendar date is used. Later prices are ignored.
-	// Zero means the date of the ticker's latest price, or of the latest price of any ticker if the
-	// ticker has none.
-	AsOf time.Time
+	// AsOf is the day of the question. Later prices are ignored.
+	AsOf tax.Date
 	// AccountID is the account of the position. It may be empty if only one account holds the
 	// ticker.
 	AccountID string
@@ -47,7 +47,7 @@ type Holding struct {
 
 // Price is the price of a ticker on one day. Only the calendar date of Date is used.
 type Price struct {
-	Date  time.Time
+	Date  tax.Date
 	Close decimal.Decimal
 	// Adjusted is the close adjusted for splits and dividends. Zero means that it is not known.
 	Adjusted decimal.Decimal
@@ -149,22 +149,8 @@ func (s Sizing) withDefaults() Sizing {
 	if s.Max.IsZero() {
 		s.Max = decimal.MustNew(75, 2)
 	}
-	if s.GapPP == 0 {
-		s.GapPP = defaultGapPP
-	}
+	s.GapPP = cmp.Or(s.GapPP, defaultGapPP)
 	return s
 }
 
-func (s Stop) withDefaults() Stop {
-	if s.TimeInForce == "" {
-		s.TimeInForce = defaultForce
-	}
-	return s
-}
-
-func (c Config) primary() string {
-	if c.Primary == "" {
-		return MomentumExit
-	}
-	return c.Primary
-}
+func (c Config) primary() string { return cmp.Or(c.Primary, MomentumExit) }

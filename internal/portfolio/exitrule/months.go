@@ -6,39 +6,25 @@ import (
 	"sort"
 	"time"
 
-	"github.com/govalues/decimal"
+	"signalbox/internal/portfolio/tax"
 )
 
-// day counts calendar days from 1970-01-01, so that days compare and subtract without time zones.
-type day int
-
-func dayOf(t time.Time) day {
-	y, m, d := t.Date()
-	return day(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / 86400)
-}
-
-func (d day) time() time.Time { return time.Unix(int64(d)*86400, 0).UTC() }
-
-func (d day) String() string { return d.time().Format(time.DateOnly) }
-
-func (d day) weekend() bool {
-	w := d.time().Weekday()
+func isWeekend(d tax.Date) bool {
+	w := d.Time().Weekday()
 	return w == time.Saturday || w == time.Sunday
-}
-
-func (d day) month() month {
-	t := d.time()
-	return month(t.Year()*12 + int(t.Month()) - 1)
 }
 
 // month counts months from the year 0.
 type month int
 
-func (m month) first() day {
-	return dayOf(time.Date(int(m)/12, time.Month(int(m)%12+1), 1, 0, 0, 0, 0, time.UTC))
+func monthOf(d tax.Date) month {
+	t := d.Time()
+	return month(t.Year()*12 + int(t.Month()) - 1)
 }
 
-func (m month) last() day { return (m + 1).first() - 1 }
+func (m month) first() tax.Date { return tax.DateOf(int(m)/12, time.Month(int(m)%12+1), 1) }
+
+func (m month) last() tax.Date { return (m + 1).first() - 1 }
 
 func (m month) String() string { return fmt.Sprintf("%04d-%02d", int(m)/12, int(m)%12+1) }
 
@@ -49,57 +35,52 @@ const slackDays = 10
 // series is one ticker's prices up to the as-of date, by day.
 type series struct {
 	ticker   string
-	rows     []row
+	rows     []Price
 	weekends bool // the ticker has prices on weekends, so its months may end on one
 }
 
-type row struct {
-	day             day
-	close, adjusted decimal.Decimal
-}
-
 // newSeries sorts a copy of the prices and drops those after asOf.
-func newSeries(ticker string, prices []Price, asOf day) (*series, error) {
-	s := &series{ticker: ticker, rows: make([]row, 0, len(prices))}
+func newSeries(ticker string, prices []Price, asOf tax.Date) (*series, error) {
+	s := &series{ticker: ticker, rows: make([]Price, 0, len(prices))}
 	for _, p := range prices {
-		d := dayOf(p.Date)
-		if d > asOf {
+		if p.Date > asOf {
 			continue
 		}
 		if !p.Close.IsPos() || p.Adjusted.IsNeg() {
-			return nil, fmt.Errorf("the price of %s on %s is not above 0: correct it", ticker, d)
+			return nil, fmt.Errorf("the price of %s on %s is not above 0: correct it", ticker,
+				p.Date)
 		}
-		s.rows = append(s.rows, row{d, p.Close, p.Adjusted})
-		s.weekends = s.weekends || d.weekend()
+		s.rows = append(s.rows, p)
+		s.weekends = s.weekends || isWeekend(p.Date)
 	}
 	if len(s.rows) == 0 {
 		return nil, fmt.Errorf("no price of %s up to %s: add its prices", ticker, asOf)
 	}
-	slices.SortFunc(s.rows, func(a, b row) int { return int(a.day - b.day) })
+	slices.SortFunc(s.rows, func(a, b Price) int { return int(a.Date - b.Date) })
 	for i := 1; i < len(s.rows); i++ {
 		a, b := s.rows[i-1], s.rows[i]
-		if a.day == b.day && (!a.close.Equal(b.close) || !a.adjusted.Equal(b.adjusted)) {
-			return nil, fmt.Errorf("%s has two different prices on %s: keep one", ticker, a.day)
+		if a.Date == b.Date && (!a.Close.Equal(b.Close) || !a.Adjusted.Equal(b.Adjusted)) {
+			return nil, fmt.Errorf("%s has two different prices on %s: keep one", ticker, a.Date)
 		}
 	}
 	return s, nil
 }
 
-func (s *series) latest() row { return s.rows[len(s.rows)-1] }
+func (s *series) latest() Price { return s.rows[len(s.rows)-1] }
 
 // ended reports whether there is a price on or after the last trading day of m.
 func (s *series) ended(m month) bool {
 	end := m.last()
-	for !s.weekends && end.weekend() {
+	for !s.weekends && isWeekend(end) {
 		end--
 	}
-	return s.latest().day >= end
+	return s.latest().Date >= end
 }
 
 // lastComplete returns the last month that is complete for every series, as defined in the package
 // comment.
-func lastComplete(asOf day, all ...*series) month {
-	m := asOf.month()
+func lastComplete(asOf tax.Date, all ...*series) month {
+	m := monthOf(asOf)
 	for _, s := range all {
 		if !s.ended(m) {
 			return m - 1
@@ -109,20 +90,20 @@ func lastComplete(asOf day, all ...*series) month {
 }
 
 // closeOf returns the last price of a month.
-func (s *series) closeOf(m month) (row, error) {
-	after := sort.Search(len(s.rows), func(i int) bool { return s.rows[i].day > m.last() })
+func (s *series) closeOf(m month) (Price, error) {
+	after := sort.Search(len(s.rows), func(i int) bool { return s.rows[i].Date > m.last() })
 	if after == 0 {
-		return row{}, fmt.Errorf("no price of %s in %s: add its prices", s.ticker, m)
+		return Price{}, fmt.Errorf("no price of %s in %s: add its prices", s.ticker, m)
 	}
 	r := s.rows[after-1]
 	switch {
-	case r.day < m.first():
-		return row{}, fmt.Errorf(
+	case r.Date < m.first():
+		return Price{}, fmt.Errorf(
 			"no price of %s in %s, the last one before it is from %s: add its prices", s.ticker, m,
-			r.day)
-	case m.last()-r.day > slackDays:
-		return row{}, fmt.Errorf(
-			"no price of %s in the last %d days of %s, the last one before it is from %s: add its prices", s.ticker, slackDays, m, r.day)
+			r.Date)
+	case m.last()-r.Date > slackDays:
+		return Price{}, fmt.Errorf(
+			"no price of %s in the last %d days of %s, the last one before it is from %s: add its prices", s.ticker, slackDays, m, r.Date)
 	}
 	return r, nil
 }
@@ -130,7 +111,7 @@ func (s *series) closeOf(m month) (row, error) {
 // returns returns the n monthly returns up to the month last, oldest first.
 func (s *series) returns(last month, n int) ([]float64, error) {
 	base := last - month(n)
-	if from := s.rows[0].day; base < from.month() {
+	if from := s.rows[0].Date; base < monthOf(from) {
 		return nil, fmt.Errorf(
 			"not enough history: %d monthly returns up to %s need prices of %s from %s on, and the first price is from %s: add older prices or configure fewer months",
 			n, last, s.ticker, base, from)
@@ -156,22 +137,22 @@ func (s *series) returns(last month, n int) ([]float64, error) {
 }
 
 // change returns the relative change between two rows. Closes are converted to floats only here.
-func (s *series) change(from, to row) (float64, error) {
-	a, b := from.close, to.close
-	if from.adjusted.IsPos() != to.adjusted.IsPos() {
+func (s *series) change(from, to Price) (float64, error) {
+	a, b := from.Close, to.Close
+	if from.Adjusted.IsPos() != to.Adjusted.IsPos() {
 		return 0, fmt.Errorf(
 			"only one of the prices of %s on %s and %s has an adjusted close: give both or neither",
-			s.ticker, from.day, to.day)
+			s.ticker, from.Date, to.Date)
 	}
-	if from.adjusted.IsPos() {
-		a, b = from.adjusted, to.adjusted
+	if from.Adjusted.IsPos() {
+		a, b = from.Adjusted, to.Adjusted
 	}
 	x, okX := a.Float64()
 	y, okY := b.Float64()
 	if !okX || !okY {
 		return 0, fmt.Errorf(
 			"the prices of %s on %s and %s, %s and %s, are out of range: correct them", s.ticker,
-			from.day, to.day, a, b)
+			from.Date, to.Date, a, b)
 	}
 	return y/x - 1, nil
 }

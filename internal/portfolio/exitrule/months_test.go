@@ -3,7 +3,6 @@ package exitrule
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -54,7 +53,7 @@ func TestLastCompleteMonth(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			asOf := dayOf(date(test.asOf))
+			asOf := date(test.asOf)
 			s, err := newSeries("SLV", test.prices, asOf)
 			if err != nil {
 				t.Fatal(err)
@@ -108,12 +107,12 @@ func TestMonthClose(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s, err := newSeries("SLV", test.prices, dayOf(date("2030-01-01")))
+			s, err := newSeries("SLV", test.prices, date("2030-01-01"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := s.closeOf(dayOf(date(test.month + "-01")).month())
-			text := got.day.String()
+			got, err := s.closeOf(monthOf(date(test.month + "-01")))
+			text := got.Date.String()
 			if err != nil {
 				text = err.Error()
 			}
@@ -145,49 +144,5 @@ func TestOrderOfPricesDoesNotMatter(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, in.Prices["SLV"]); diff != "" {
 		t.Errorf("the input was changed (-want +got):\n%s", diff)
-	}
-}
-
-func TestTimeOfDayAndZoneDoNotMatter(t *testing.T) {
-	in := hundred(momentumConfig(), monthly(t, "0.02", "0.04", "0.06", "0.03"))
-	in.AsOf = date("2024-05-31")
-	want := Evaluate(in)
-	west, east := time.FixedZone("west", -11*3600), time.FixedZone("east", 13*3600)
-	in.AsOf = time.Date(2024, 5, 31, 0, 0, 0, 0, east)
-	for i, p := range in.Prices["SLV"] {
-		y, m, d := p.Date.Date()
-		in.Prices["SLV"][i].Date = time.Date(y, m, d, 23, 59, 0, 0, west)
-	}
-	if diff := cmp.Diff(want, Evaluate(in)); diff != "" {
-		t.Errorf("the time of the day changes the result (-want +got):\n%s", diff)
-	}
-}
-
-func TestDefaultAsOf(t *testing.T) {
-	tests := []struct {
-		name   string
-		prices map[string][]Price
-		want   time.Time
-	}{
-		{"latest of the ticker", map[string][]Price{"SLV": closes("2024-05-31", "2024-05-30"),
-			"GLD": closes("2024-06-03")}, date("2024-05-31")},
-		{"latest of all without one", map[string][]Price{"A": closes("2024-06-01"),
-			"B": closes("2024-05-31"), "C": closes("2024-05-30"), "D": closes("2024-05-29"),
-			"TLT": closes("2024-06-02"), "GLD": closes("2024-06-03")}, date("2024-06-03")},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			in := hundred(momentumConfig(), nil)
-			in.AsOf, in.Prices = time.Time{}, test.prices
-			if got := Evaluate(in).AsOf; !got.Equal(test.want) {
-				t.Errorf("as of %s, want %s", got, test.want)
-			}
-		})
-	}
-	in := hundred(momentumConfig(), nil)
-	in.AsOf, in.Prices = time.Time{}, nil
-	if result := Evaluate(in); result.Status != StatusError ||
-		!strings.Contains(result.Error, "no price of SLV") {
-		t.Errorf("result %+v, want an error about prices", result)
 	}
 }

@@ -1,9 +1,9 @@
 package exitrule
 
 import (
-	"time"
-
 	"github.com/govalues/decimal"
+
+	"signalbox/internal/portfolio/tax"
 )
 
 // Status is the status of a result or of a rule.
@@ -35,16 +35,13 @@ const (
 	AccountNeeded Failure = "account_needed" // several accounts hold it
 	Short         Failure = "short"          // the position is short
 	BadConfig     Failure = "bad_config"     // the exit rules are not valid
-	NoPrice       Failure = "no_price"       // there is no price at all
 	NotComputable Failure = "not_computable" // numbers that do not fit into decimals
 )
 
 // Result is the verdict about one position.
 type Result struct {
 	Ticker string
-	// AsOf is the day of the question at midnight UTC; zero if the input has neither a day nor
-	// prices.
-	AsOf time.Time
+	AsOf   tax.Date
 	// Status is StatusError if the question cannot be answered: there is no position, or several,
 	// or a short one, or the configuration is not valid. Then Error is the reason, and only Ticker,
 	// AsOf and Position may be set. If only a rule fails, even the primary one, Status is
@@ -63,10 +60,10 @@ type Result struct {
 	// Sizing is nil unless TradeEligible.
 	Sizing  *SizingResult
 	Actions []Action
-	// Price is the ticker's latest plain close up to AsOf, PriceDate its day at midnight UTC; zero
-	// if there is none.
+	// Price is the ticker's latest plain close up to AsOf, PriceDate its day; zero if there is
+	// none.
 	Price     decimal.Decimal
-	PriceDate time.Time
+	PriceDate tax.Date
 	// StopAboveMarket is true if a configured stop was not placed because its price is not below
 	// Price.
 	StopAboveMarket bool

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"signalbox/internal/portfolio/tax"
 )
 
 // tolerance absorbs rounding errors: equal returns must not differ, and a gap of five points must
@@ -12,7 +14,7 @@ const tolerance = 1e-12
 
 // market has the prices of one question. The series of each ticker is computed once.
 type market struct {
-	asOf   day
+	asOf   tax.Date
 	prices map[string][]Price
 	read   map[string]*series
 }
@@ -78,10 +80,10 @@ func (s *series) triggerClose(m month, signal Signal) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	price, ok := r.close.Float64()
+	price, ok := r.Close.Float64()
 	if !ok {
 		return 0, fmt.Errorf("the price of %s on %s, %s, is out of range: correct it", s.ticker,
-			r.day, r.close)
+			r.Date, r.Close)
 	}
 	return price * (1 + signal.Mean) / (1 + signal.Return), nil
 }

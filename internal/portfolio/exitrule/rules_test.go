@@ -236,7 +236,7 @@ func TestInfiniteReturnIsAnError(t *testing.T) {
 		if i%2 == 1 {
 			a, b = high, low
 		}
-		d := date("2022-09-01").AddDate(0, i+1, -1)
+		d := (monthOf(date("2022-09-01")) + month(i)).last()
 		in.Prices["A"] = append(in.Prices["A"], Price{Date: d, Close: a})
 		in.Prices["B"] = append(in.Prices["B"], Price{Date: d, Close: b})
 	}

@@ -1,6 +1,7 @@
 package exitrule
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -151,13 +152,13 @@ func (r *Result) plan(stop Stop) {
 		r.StopAboveMarket = true
 		r.StopNote = fmt.Sprintf(
 			"the stop at %s is not below the price of %s on %s and would sell at once: lower it",
-			stop.Price, r.Price, dayOf(r.PriceDate))
+			stop.Price, r.Price, r.PriceDate)
 	default:
 		r.Actions = append(r.Actions, Action{
 			Step: len(r.Actions) + 1, Action: ActionPlaceStop, Ticker: r.Ticker,
 			AccountID: r.Position.AccountID,
 			Quantity:  r.Sizing.Remaining, OrderType: OrderStop, StopPrice: stop.Price,
-			TimeInForce: stop.TimeInForce,
+			TimeInForce: cmp.Or(stop.TimeInForce, defaultForce),
 		})
 	}
 }

@@ -114,14 +114,19 @@ func (in *input) record(e event) {
 			in.addFault(e.at, "a return of capital has no amount, expected the cash received")
 			return
 		}
-		in.addRow(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: ReturnOfCapital,
-			Ticker: e.ticker,
-			Value:  e.amount.Abs(), Currency: e.currency})
+		r := e.row(ReturnOfCapital)
+		r.Value = e.amount.Abs()
+		in.addRow(e.at.line, e.ref, r)
 	case expire, exercise:
 		in.addOptionClosure(e)
 	case unknown:
 		in.addFault(e.at, "%s", e.why)
 	}
+}
+
+// row returns the row of an event, without its numbers.
+func (e event) row(a Action) Row {
+	return Row{Date: e.date, Account: e.account, Action: a, Ticker: e.ticker, Currency: e.currency}
 }
 
 func (in *input) skipShort(e event) {
@@ -138,10 +143,9 @@ func (in *input) addOptionClosure(e event) {
 	case e.quantity.IsPos() && !e.held:
 		in.skipShort(e)
 	default:
-		in.addRow(e.at.line, e.ref,
-			Row{Date: e.date, Account: e.account,
-				Action: map[kind]Action{expire: Expire, exercise: Assign}[e.kind],
-				Ticker: e.ticker, Quantity: e.quantity.Abs(), Currency: e.currency})
+		r := e.row(map[kind]Action{expire: Expire, exercise: Assign}[e.kind])
+		r.Quantity = e.quantity.Abs()
+		in.addRow(e.at.line, e.ref, r)
 	}
 }
 
@@ -165,8 +169,8 @@ func (in *input) addTrade(e event) {
 			e.ticker, e.amount)
 		return
 	}
-	r := Row{Date: e.date, Account: e.account, Ticker: e.ticker, Quantity: e.quantity.Abs(), Currency: e.currency,
-		Action: map[kind]Action{buy: Buy, sell: Sell, reinvest: Reinvest}[e.kind]}
+	r := e.row(map[kind]Action{buy: Buy, sell: Sell, reinvest: Reinvest}[e.kind])
+	r.Quantity = e.quantity.Abs()
 	c := &calc{}
 	r.Price, r.Fees = e.settle(c)
 	if c.err != nil && cusipForm().MatchString(e.ticker) && e.amount.present {
@@ -282,12 +286,6 @@ func isMoneyFund(e event) bool {
 		fundWords().MatchString(e.text)
 }
 
-// leg is one half of a split: shares in, or shares out.
-type leg struct {
-	event
-	done bool
-}
-
 func (in *input) addSplit(e event) {
 	if !e.ratio.IsZero() {
 		in.addRow(e.at.line, e.ref, Row{Date: e.date, Account: e.account, Action: Split,
@@ -299,35 +297,32 @@ func (in *input) addSplit(e event) {
 			e.ticker)
 		return
 	}
-	in.legs = append(in.legs, leg{event: e})
+	in.legs = append(in.legs, e)
 }
 
 // joinLegs adds the rows of splits. A broker that books the old shares out and the new ones in
 // gives the exact ratio. If it books only the added shares, the row has their number instead.
 func (in *input) joinLegs() {
-	byKey := make(map[string][]*leg)
-	key := func(l *leg) string {
+	var groups [][]event // the legs of each split
+	index := make(map[string]int)
+	for _, l := range in.legs {
+		key := l.account + "\x1f" + l.date + "\x1f" + l.ticker
 		if l.reorg != "" {
-			return l.account + "\x1f" + l.date + "\x1f#" + l.reorg
+			key = l.account + "\x1f" + l.date + "\x1f#" + l.reorg
 		}
-		return l.account + "\x1f" + l.date + "\x1f" + l.ticker
-	}
-	for i := range in.legs {
-		l := &in.legs[i]
-		byKey[key(l)] = append(byKey[key(l)], l)
-	}
-	for i := range in.legs {
-		l := &in.legs[i]
-		if l.done {
-			continue
+		i, known := index[key]
+		if !known {
+			i, groups = len(groups), append(groups, nil)
+			index[key] = i
 		}
-		group := byKey[key(l)]
-		c := &calc{}
+		groups[i] = append(groups[i], l)
+	}
+	for _, group := range groups {
+		l, c := group[0], &calc{}
 		var into, out decimal.Decimal
 		tickers := make(map[string]bool)
 		ticker, back := l.ticker, false
 		for _, g := range group {
-			g.done = true
 			back = back || g.kind == reverse
 			if g.quantity.IsNeg() {
 				out = c.add(out, g.quantity.Abs())

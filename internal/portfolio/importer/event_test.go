@@ -12,11 +12,11 @@ func numberOf(t *testing.T, s string) number {
 	if s == "" {
 		return number{ok: true}
 	}
-	d, scale, err := parseNumber(s)
+	n, err := parseNumber(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return number{Decimal: d, scale: scale, present: true, ok: true}
+	return n
 }
 
 // TestSettle checks that quantity × price and fees give the amount that was paid.

@@ -1,12 +1,11 @@
 package importer
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"signalbox/internal/lazy"
-
-	"github.com/govalues/decimal"
 )
 
 // fidelityMeaning recognises the sentences in Fidelity's column Action by how they begin. Moved
@@ -81,29 +80,17 @@ func fidelityHints() []string {
 }
 
 func (in *input) readFidelity(t *table) {
-	if !in.checkUniqueColumns(t) {
-		return
+	// The footer is free text. A record that begins with a digit is a transaction, and refused if
+	// it is too short.
+	isFooter := func() bool {
+		first := t.fields[0]
+		return len(t.fields) < len(t.head) && (first == "" || first[0] < '0' || first[0] > '9')
 	}
-	for t.next(&in.faults) {
-		// The footer is free text. A record that begins with a digit is a transaction, and refused
-		// if it is too short.
-		if first := t.fields[0]; len(t.fields) < len(t.head) &&
-			(first == "" || first[0] < '0' || first[0] > '9') {
-			in.skip(t.line(), t.text(), whyFooter, false)
-			continue
-		}
-		e := event{faults: in.faultCount(), at: t.at(), text: t.text(),
-			account: t.get("account number", "account"), multiplier: decimal.Hundred,
-			currency: t.get("currency"), signed: true}
-		if e.currency == "" {
-			e.currency = "USD"
-		}
-		e.date = in.usDate(t, "run date")
-		e.quantity = t.number(&in.faults, "quantity")
-		e.price = t.number(&in.faults, "price")
-		e.amount = t.number(&in.faults, "amount")
+	in.readBroker(t, "run date", isFooter, func(e *event) {
+		e.account, e.quantity = t.get("account number", "account"), t.number("quantity")
+		e.currency = cmp.Or(t.get("currency"), e.currency)
 		c := &calc{}
-		e.fees = c.add(t.number(&in.faults, "commission").Abs(), t.number(&in.faults, "fees").Abs())
+		e.fees = c.add(t.number("commission").Abs(), t.number("fees").Abs())
 		if c.err != nil {
 			in.addFault(t.at("fees"), "fees: %v", c.err)
 		}
@@ -128,7 +115,6 @@ func (in *input) readFidelity(t *table) {
 				e.date = date
 			}
 		}
-		in.symbol(t, &e, "symbol")
-		in.record(e)
-	}
+		t.symbol(e, "symbol")
+	})
 }

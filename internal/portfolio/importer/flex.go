@@ -290,12 +290,7 @@ func (in *input) flexNumber(f flexItem, names ...string) number {
 	if s == "" {
 		return number{ok: true}
 	}
-	d, scale, err := parseNumber(s)
-	if err != nil {
-		in.addFault(f.at, "%s: %q %v", names[0], s, err)
-		return number{}
-	}
-	return number{Decimal: d, scale: scale, present: true, ok: true}
+	return in.readNumber(f.at, names[0], s)
 }
 
 // flexDate reads a date in those formats of a Flex query that are not ambiguous.

@@ -21,8 +21,7 @@ var (
 // parseNumber reads a number as brokers print it: with dollar signs, thousands separators, and a
 // minus or parentheses for negative numbers. It refuses numbers that it would have to round, and
 // commas that do not separate groups of three digits: in many countries 1,50 is one and a half.
-// Scale is the number of decimals as printed.
-func parseNumber(s string) (d decimal.Decimal, scale int, err error) {
+func parseNumber(s string) (n number, err error) {
 	s = strings.TrimSpace(s)
 	negative := false
 	if len(s) > 2 && s[0] == '(' && s[len(s)-1] == ')' {
@@ -34,28 +33,45 @@ func parseNumber(s string) (d decimal.Decimal, scale int, err error) {
 		s, signed = cutSign(s)
 	}
 	if signed != 0 && negative {
-		return d, 0, errNumber
+		return n, errNumber
 	}
 	negative = negative || signed < 0
 	whole, fraction, _ := strings.Cut(s, ".")
 	if whole, err = joinThousands(whole); err != nil {
-		return d, 0, err
+		return n, err
 	}
 	if whole+fraction == "" || strings.Trim(whole+fraction, "0123456789") != "" {
-		return d, 0, errNumber
+		return n, errNumber
 	}
-	scale = len(fraction)
+	scale := len(fraction)
 	whole, fraction = strings.TrimLeft(whole, "0"), strings.TrimRight(fraction, "0")
 	if len(whole)+len(fraction) > decimal.MaxPrec || len(fraction) > decimal.MaxScale {
-		return d, 0, errDigits
+		return n, errDigits
 	}
-	if d, err = decimal.Parse("0" + whole + "." + fraction + "0"); err != nil {
-		return d, 0, errNumber
+	d, err := decimal.Parse("0" + whole + "." + fraction + "0")
+	if err != nil {
+		return n, errNumber
 	}
 	if d = d.Trim(0); negative {
 		d = d.Neg()
 	}
-	return d, scale, nil
+	return number{Decimal: d, scale: scale, present: true, ok: true}, nil
+}
+
+// number is a number in a record. If ok is false, a fault was added for it.
+type number struct {
+	decimal.Decimal
+	scale       int // the number of decimals as printed
+	present, ok bool
+}
+
+// readNumber parses a number of a record. If it is not one, it adds a fault that names its column.
+func (f *faults) readNumber(at position, column, text string) number {
+	n, err := parseNumber(text)
+	if err != nil {
+		f.addFault(at, "%s: %q %v", column, text, err)
+	}
+	return n
 }
 
 func cutSign(s string) (string, int) {
@@ -90,18 +106,18 @@ func parseRatio(s string) (Ratio, error) {
 	if !two {
 		second = "1"
 	}
-	n, _, err := parseNumber(first)
+	n, err := parseNumber(first)
 	if err != nil {
 		return Ratio{}, err
 	}
-	o, _, err := parseNumber(second)
+	o, err := parseNumber(second)
 	if err != nil {
 		return Ratio{}, err
 	}
 	if !n.IsPos() || !o.IsPos() {
 		return Ratio{}, errors.New("must have positive numbers, such as 4 or 3:2")
 	}
-	return Ratio{New: n, Old: o}, nil
+	return Ratio{New: n.Decimal, Old: o.Decimal}, nil
 }
 
 // parseDate tries layouts in order and returns an ISO date. Years before 1900 or after 2199 are
@@ -183,7 +199,7 @@ func parseOption(s string) (symbol string, ok bool, err error) {
 func optionSymbol(root, expiry, right, strike string) (string, error) {
 	root = strings.NewReplacer(".", "", "/", "", " ", "").Replace(strings.ToUpper(root))
 	right = strings.ToUpper(right)
-	d, _, err := parseNumber(strike)
+	d, err := parseNumber(strike)
 	if err != nil {
 		return "", fmt.Errorf("option strike %q %w", strike, err)
 	}

@@ -17,7 +17,7 @@ func TestParseNumber(t *testing.T) {
 		{"0.00000000000000000001", ""}, {"1.000,5", ""},
 		{"ten", ""}, {"NaN", ""}, {"１０", ""},
 	} {
-		got, _, err := parseNumber(c.in)
+		got, err := parseNumber(c.in)
 		switch {
 		case c.want == "" && err == nil:
 			t.Errorf("parseNumber(%q) = %s, expected an error", c.in, got)

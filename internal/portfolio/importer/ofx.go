@@ -356,10 +356,9 @@ func (o *ofxFile) number(e *ofx.Element, name string) number {
 	if ok && exact.Sign() == 0 {
 		return number{ok: true}
 	}
-	d, scale, err := parseNumber(strings.TrimRight(exact.FloatString(10), "0"))
+	n, err := parseNumber(strings.TrimRight(exact.FloatString(10), "0"))
 	if err != nil {
 		o.addFault(elementPosition(c), "%s: %q %v", name, c.Text, err)
-		return number{}
 	}
-	return number{Decimal: d, scale: scale, present: true, ok: true}
+	return n
 }

@@ -66,7 +66,7 @@ func ReadPositions(name string, data []byte, opts *Options) (*Positions, error) 
 		return nil, in.err()
 	}
 	found := &Positions{}
-	in.readPositions(newTable(text), found)
+	in.readPositions(newTable(text, &in.faults), found)
 	if err := in.err(); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func ReadPositions(name string, data []byte, opts *Options) (*Positions, error) 
 
 func (in *input) readPositions(t *table, found *Positions) {
 	for n := 0; ; n++ {
-		if n == maxPreamble || !t.next(&in.faults) {
+		if n == maxPreamble || !t.next() {
 			in.addFault(position{1, 1},
 				"the file is not a list of positions, expected columns for the symbol and the quantity, like account,ticker,quantity")
 			return
@@ -105,7 +105,7 @@ func (in *input) readPositions(t *table, found *Positions) {
 	}
 	own := hasColumns(t.head, "account", "ticker", "quantity")
 	seen := make(map[tax.Position]int)
-	for t.next(&in.faults) {
+	for t.next() {
 		symbol := strings.TrimSpace(t.get(positionTicker...))
 		if !own && (len(t.fields) < len(t.head)-1 || symbol == "" ||
 			strings.HasSuffix(symbol, "**") || notASecurity().MatchString(symbol)) {
@@ -131,12 +131,12 @@ func (in *input) readPositions(t *table, found *Positions) {
 func (in *input) holding(t *table, symbol string, own bool) *Holding {
 	before := in.faultCount()
 	h := &Holding{Account: in.positionAccount(t), Source: Source{File: in.file, Line: t.line()}}
-	quantity, price, value := t.number(&in.faults, positionQuantity...), number{}, number{}
+	quantity, price, value := t.number(positionQuantity...), number{}, number{}
 	if t.index(positionPrice) >= 0 {
-		price = t.number(&in.faults, positionPrice...)
+		price = t.number(positionPrice...)
 	}
 	if !own && t.index(positionValue) >= 0 {
-		value = t.number(&in.faults, positionValue...)
+		value = t.number(positionValue...)
 	}
 	ticker, option, err := parseOption(symbol)
 	if !option {

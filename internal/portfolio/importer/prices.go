@@ -36,9 +36,9 @@ func ReadPrices(name string, data []byte) ([]Price, error) {
 	var prices []Price
 	err := readDaily(name, data, []string{"date", "ticker", "close"},
 		[]string{"adjusted", "currency"}, func(in *input, t *table) string {
-			p := Price{Date: in.isoDate(t, "date", true), Close: in.aboveZero(t, "close", true),
-				Adjusted: in.aboveZero(t, "adjusted", false),
-				Currency: in.currency(t), Source: Source{File: name, Line: t.line()}}
+			p := Price{Date: t.isoDate("date", true), Close: t.aboveZero("close", true),
+				Adjusted: t.aboveZero("adjusted", false),
+				Currency: t.currency(), Source: Source{File: name, Line: t.line()}}
 			var err error
 			if p.Ticker, err = parseTicker(t.get("ticker")); err != nil {
 				in.addFault(t.at("ticker"), "%v", err)
@@ -63,7 +63,7 @@ func ReadRates(name string, data []byte) ([]Rate, error) {
 		required, further = []string{"date", "ticker", "close"}, []string{"adjusted", "currency"}
 	}
 	err := readDaily(name, data, required, further, func(in *input, t *table) string {
-		r := Rate{Date: in.isoDate(t, "date", true), From: strings.ToUpper(t.get("from")),
+		r := Rate{Date: t.isoDate("date", true), From: strings.ToUpper(t.get("from")),
 			To:     strings.ToUpper(t.get("to")),
 			Source: Source{File: name, Line: t.line()}}
 		column := "rate"
@@ -75,7 +75,7 @@ func ReadRates(name string, data []byte) ([]Rate, error) {
 				r.From, r.To = pair[:3], pair[3:]
 			}
 		}
-		r.Rate = in.aboveZero(t, column, true)
+		r.Rate = t.aboveZero(column, true)
 		if !isCurrency(r.From) || !isCurrency(r.To) || r.From == r.To {
 			at := t.at("from")
 			if pairs {
@@ -97,8 +97,8 @@ func isPriceFile(data []byte) bool {
 	if err != nil {
 		return false
 	}
-	t := newTable(text)
-	return t.next(&faults{}) && hasColumns(columnIndexes(t.fields), "date", "ticker", "close")
+	t := newTable(text, &faults{})
+	return t.next() && hasColumns(columnIndexes(t.fields), "date", "ticker", "close")
 }
 
 func isCurrency(s string) bool {
@@ -106,10 +106,10 @@ func isCurrency(s string) bool {
 }
 
 // aboveZero reads a number that must be greater than 0.
-func (in *input) aboveZero(t *table, name string, required bool) decimal.Decimal {
-	n := t.number(&in.faults, name)
+func (t *table) aboveZero(name string, required bool) decimal.Decimal {
+	n := t.number(name)
 	if n.ok && (n.present || required) && !n.IsPos() {
-		in.addFault(t.at(name), "%s: %q is not above 0, expected something like 123.45", name,
+		t.addFault(t.at(name), "%s: %q is not above 0, expected something like 123.45", name,
 			t.get(name))
 	}
 	return n.Decimal
@@ -127,16 +127,16 @@ func readDaily(name string, data []byte, required, further []string,
 		in.addFault(positionOf(err), "the file %v", err)
 		return in.err()
 	}
-	t := newTable(text)
-	if !t.next(&in.faults) {
+	t := newTable(text, &in.faults)
+	if !t.next() {
 		return in.err()
 	}
 	t.head = columnIndexes(t.fields)
-	if !in.checkColumns(t, required, further) {
+	if !t.checkColumns(required, further) {
 		return in.err()
 	}
 	seen := make(map[string]int)
-	for t.next(&in.faults) {
+	for t.next() {
 		before := in.faultCount()
 		if len(t.fields) > len(t.head) {
 			in.addFault(t.at(), "the record has %d fields, the header %d", len(t.fields),

@@ -90,7 +90,7 @@ type input struct {
 	// refs holds the references that brokers gave to rows, by the index of the row.
 	refs map[int]string
 	// legs holds the halves of splits, which may be apart in the file.
-	legs []leg
+	legs []event
 	// fileAccount is the account that the file names for all of its records.
 	fileAccount string
 	shorts      int
@@ -124,10 +124,10 @@ func (in *input) addRow(line int, ref string, r Row) {
 
 // readCSV finds the header, and with it the format, and reads the records.
 func (in *input) readCSV(text []byte) {
-	t := newTable(text)
+	t := newTable(text, &in.faults)
 	var preamble []string
 	first := position{1, 1}
-	for n := 0; n < maxPreamble && t.next(&in.faults); n++ {
+	for n := 0; n < maxPreamble && t.next(); n++ {
 		if n == 0 {
 			first = t.at()
 		}

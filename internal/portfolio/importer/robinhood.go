@@ -1,55 +1,41 @@
 package importer
 
-import (
-	"strings"
-
-	"github.com/govalues/decimal"
-)
+import "strings"
 
 // robinhoodWords returns the meaning of Robinhood's transaction codes.
 func robinhoodWords() vocabulary {
 	v := make(vocabulary)
-	v.put(meaning{kind: buy}, "buy", "bto")
-	v.put(meaning{kind: sell}, "sell", "stc")
-	v.put(meaning{short, whyShort}, "sto", "btc", "btcs", "ssto", "ss", "bc", "oasgn", "oasgnx")
+	v.put(meaning{kind: buy}, "buy, bto")
+	v.put(meaning{kind: sell}, "sell, stc")
+	v.put(meaning{short, whyShort}, "sto, btc, btcs, ssto, ss, bc, oasgn, oasgnx")
 	v.put(meaning{kind: expire}, "oexp")
-	v.put(meaning{kind: exercise}, "oexcs", "oexs")
+	v.put(meaning{kind: exercise}, "oexcs, oexs")
 	v.put(meaning{kind: split}, "spl")
 	v.put(meaning{kind: reverse}, "spr")
 	v.put(meaning{kind: capital}, "roc")
-	v.put(meaning{cash, whyDividend}, "cdiv", "mdiv", "qdiv", "lcap", "scap")
-	v.put(meaning{cash, whyCash}, "ach", "rtp", "int", "gold", "gdbp", "mint", "slip", "dfee",
-		"afee", "dtax", "dcf", "xent_cc", "xent",
-		"dct", "wire", "t/a", "jnlc", "misc", "futswp", "gmpc", "gdsr", "iadj", "cfir", "crrd",
-		"ira", "rfee", "rgfe", "fee", "refund",
-		"nra", "nrat", "abip", "bca", "chk", "itrf", "cdep", "csr", "csh", "dcnt", "trf", "trfi",
-		"trfo", "ukbt")
-	v.put(meaning{shares, whyTransfer}, "acati", "acato", "acats", "acat", "jnls", "mtch")
-	v.put(meaning{shares, whyReceived}, "rec", "rwd", "drip")
+	v.put(meaning{cash, whyDividend}, "cdiv, mdiv, qdiv, lcap, scap")
+	v.put(meaning{cash, whyCash}, "ach, rtp, int, gold, gdbp, mint, slip, dfee, afee, "+
+		"dtax, dcf, xent_cc, xent, dct, wire, t/a, jnlc, misc, futswp, gmpc, gdsr, iadj, "+
+		"cfir, crrd, ira, rfee, rgfe, fee, refund, nra, nrat, abip, bca, chk, itrf, cdep, "+
+		"csr, csh, dcnt, trf, trfi, trfo, ukbt")
+	v.put(meaning{shares, whyTransfer}, "acati, acato, acats, acat, jnls, mtch")
+	v.put(meaning{shares, whyReceived}, "rec, rwd, drip")
 	v.put(meaning{shares, whyLieu}, "cil")
-	v.put(meaning{shares, whyBack}, "scxl", "bcxl")
+	v.put(meaning{shares, whyBack}, "scxl, bcxl")
 	v.put(meaning{shares, whySettled}, "occ")
-	v.put(meaning{shares, whyCorp}, "sdiv", "mrgs", "mrgc", "soff", "sxch", "name", "conv", "exch",
-		"tend", "reorg", "liq", "worthless",
-		"cusip", "oca")
+	v.put(meaning{shares, whyCorp}, "sdiv, mrgs, mrgc, soff, sxch, name, conv, exch, "+
+		"tend, reorg, liq, worthless, cusip, oca")
 	return v
 }
 
 func (in *input) readRobinhood(t *table) {
-	if !in.checkUniqueColumns(t) {
-		return
-	}
 	words := robinhoodWords()
-	for t.next(&in.faults) {
-		if t.get("activity date") == "" && t.get("trans code") == "" {
-			in.skip(t.line(), t.text(), whyFooter, false)
-			continue
-		}
-		e := event{faults: in.faultCount(), at: t.at(), text: t.text(), account: t.get("account number"), currency: "USD", multiplier: decimal.Hundred,
-			feesInAmount: true, signed: true}
+	isFooter := func() bool { return t.get("activity date") == "" && t.get("trans code") == "" }
+	in.readBroker(t, "activity date", isFooter, func(e *event) {
 		code, description := normalize(t.get("trans code")),
 			strings.Join(strings.Fields(t.get("description")), " ")
-		e.meaning = words[code]
+		e.account, e.feesInAmount = t.get("account number"), true
+		e.meaning, e.quantity = words[code], t.robinhoodQuantity()
 		// Only an option that was held can be exercised; the sign of the quantity does not show it.
 		e.held = e.kind == exercise
 		if code == "buy" && strings.Contains(normalize(description), "dividend reinvestment") {
@@ -60,36 +46,29 @@ func (in *input) readRobinhood(t *table) {
 				"trans code: %q is not known%s, expected one of Robinhood's codes like Buy, Sell or CDIV",
 				t.get("trans code"), words.hint(code))
 		}
-		e.date = in.usDate(t, "activity date")
-		e.quantity = in.robinhoodQuantity(t)
-		e.price = t.number(&in.faults, "price")
-		e.amount = t.number(&in.faults, "amount")
-		if code == "bto" || code == "stc" || e.kind == expire || e.kind == exercise {
-			symbol, ok, err := parseOption(description)
-			if err == nil && ok {
-				e.ticker, e.option = symbol, true
-			} else {
-				in.addFault(t.at("description"),
-					"description: %q does not name an option, expected something like AAPL 1/19/2024 Call $150.00", oneLine(description))
-			}
-		} else {
-			in.symbol(t, &e, "instrument")
+		if code != "bto" && code != "stc" && e.kind != expire && e.kind != exercise {
+			t.symbol(e, "instrument")
+			return
 		}
-		in.record(e)
-	}
+		var err error
+		if e.ticker, e.option, err = parseOption(description); err != nil || !e.option {
+			in.addFault(t.at("description"),
+				"description: %q does not name an option, expected something like AAPL 1/19/2024 Call $150.00", oneLine(description))
+		}
+	})
 }
 
 // robinhoodQuantity reads a quantity. "10S" means that ten shares were removed.
-func (in *input) robinhoodQuantity(t *table) number {
+func (t *table) robinhoodQuantity() number {
 	s := t.get("quantity")
 	rest, out := strings.CutSuffix(strings.ToUpper(s), "S")
 	if !out {
-		return t.number(&in.faults, "quantity")
+		return t.number("quantity")
 	}
-	d, scale, err := parseNumber(rest)
+	n, err := parseNumber(rest)
 	if err != nil {
-		in.addFault(t.at("quantity"), "quantity: %q %v", s, err)
-		return number{}
+		t.addFault(t.at("quantity"), "quantity: %q %v", s, err)
 	}
-	return number{Decimal: d.Neg(), scale: scale, present: true, ok: true}
+	n.Decimal = n.Neg()
+	return n
 }

@@ -11,44 +11,41 @@ import (
 // schwabWords returns the values of Schwab's column Action.
 func schwabWords() vocabulary {
 	v := make(vocabulary)
-	v.put(meaning{kind: buy}, "buy", "buy to open")
-	v.put(meaning{kind: sell}, "sell", "sell to close")
+	v.put(meaning{kind: buy}, "buy, buy to open")
+	v.put(meaning{kind: sell}, "sell, sell to close")
 	v.put(meaning{kind: reinvest}, "reinvest shares")
 	v.put(meaning{kind: split}, "stock split")
-	v.put(meaning{kind: reverse}, "reverse split", "reverse stock split")
-	v.put(meaning{kind: capital}, "return of capital", "cash return of capital")
+	v.put(meaning{kind: reverse}, "reverse split, reverse stock split")
+	v.put(meaning{kind: capital}, "return of capital, cash return of capital")
 	v.put(meaning{kind: expire}, "expired")
-	v.put(meaning{kind: exercise}, "exchange or exercise", "exercised")
-	v.put(meaning{short, whyShort}, "assigned", "sell short", "sell to open", "buy to close",
-		"buy to cover", "cover short")
-	v.put(meaning{cash, whyDividend}, "qualified dividend", "cash dividend", "non-qualified div",
-		"special dividend", "special qual div",
-		"qual div reinvest", "reinvest dividend", "pr yr cash div", "pr yr div reinvest",
-		"pr yr non-qual div", "pr yr special div",
-		"long term cap gain", "short term cap gain", "long term cap gain reinvest",
-		"short term cap gain reinvest", "div adjustment",
-		"special non qual div", "non-qual div", "cash div")
-	v.put(meaning{cash, whyCash}, "bank interest", "credit interest", "bond interest",
-		"cd interest", "margin interest",
-		"moneylink transfer", "moneylink deposit", "moneylink adj", "wire funds",
-		"wire funds received", "wire funds adj", "wire received",
-		"wire sent", "wire transfer", "funds received", "funds paid", "service fee", "adr mgmt fee",
-		"foreign tax paid",
-		"foreign tax reclaim", "misc cash entry", "misc credits", "nra tax adj", "nra withholding",
-		"tax withholding", "tax reversal",
-		"irs withhold adj", "adjustment", "futures mm sweep", "visa purchase", "atm withdrawal",
-		"auto s1 credit", "auto s1 debit",
-		"bill pay", "promotional award", "advisor fee", "mgmt fee", "deposit", "schwab atm rebate")
-	v.put(meaning{shares, whyTransfer}, "journaled shares", "security transfer",
-		"internal transfer", "shares transfer",
-		"transfer of security or option in", "transfer of security or option out", "journal")
-	v.put(meaning{shares, whyReceived}, "stock plan activity", "shares received")
+	v.put(meaning{kind: exercise}, "exchange or exercise, exercised")
+	v.put(meaning{short, whyShort}, "assigned, sell short, sell to open, buy to close, "+
+		"buy to cover, cover short")
+	v.put(meaning{cash, whyDividend}, "qualified dividend, cash dividend, "+
+		"non-qualified div, special dividend, special qual div, qual div reinvest, "+
+		"reinvest dividend, pr yr cash div, pr yr div reinvest, pr yr non-qual div, "+
+		"pr yr special div, long term cap gain, short term cap gain, "+
+		"long term cap gain reinvest, short term cap gain reinvest, div adjustment, "+
+		"special non qual div, non-qual div, cash div")
+	v.put(meaning{cash, whyCash}, "bank interest, credit interest, bond interest, "+
+		"cd interest, margin interest, moneylink transfer, moneylink deposit, moneylink adj, "+
+		"wire funds, wire funds received, wire funds adj, wire received, wire sent, "+
+		"wire transfer, funds received, funds paid, service fee, adr mgmt fee, "+
+		"foreign tax paid, foreign tax reclaim, misc cash entry, misc credits, nra tax adj, "+
+		"nra withholding, tax withholding, tax reversal, irs withhold adj, adjustment, "+
+		"futures mm sweep, visa purchase, atm withdrawal, auto s1 credit, auto s1 debit, "+
+		"bill pay, promotional award, advisor fee, mgmt fee, deposit, schwab atm rebate")
+	v.put(meaning{shares, whyTransfer}, "journaled shares, security transfer, "+
+		"internal transfer, shares transfer, transfer of security or option in, "+
+		"transfer of security or option out, journal")
+	v.put(meaning{shares, whyReceived}, "stock plan activity, shares received")
 	v.put(meaning{shares, whyLieu}, "cash in lieu")
-	v.put(meaning{shares, whyBack}, "cancel buy", "cancel sell", "buy cancel", "sell cancel")
-	v.put(meaning{shares, whyCorp}, "stock merger", "cash/stock merger", "cash merger",
-		"cash merger adj", "spin-off", "name change",
-		"mandatory reorg exc", "reorganization", "stock div dist", "tender offer", "stock dividend")
-	v.put(meaning{shares, whyBond}, "principal payment", "full redemption", "full redemption adj")
+	v.put(meaning{shares, whyBack}, "cancel buy, cancel sell, buy cancel, sell cancel")
+	v.put(meaning{shares, whyCorp}, "stock merger, cash/stock merger, cash merger, "+
+		"cash merger adj, spin-off, name change, mandatory reorg exc, reorganization, "+
+		"stock div dist, tender offer, stock dividend")
+	v.put(meaning{shares, whyBond}, "principal payment, full redemption, "+
+		"full redemption adj")
 	return v
 }
 
@@ -60,23 +57,14 @@ func (in *input) readSchwab(t *table, preamble []string) {
 			in.fileAccount = strings.TrimSpace(m[1])
 		}
 	}
-	if !in.checkUniqueColumns(t) {
-		return
-	}
 	words := schwabWords()
-	for t.next(&in.faults) {
-		if strings.HasPrefix(strings.ToLower(t.get("date")), "transactions total") {
-			in.skip(t.line(), t.text(), whyFooter, false)
-			continue
-		}
-		e := event{faults: in.faultCount(), at: t.at(), text: t.text(), account: in.fileAccount, currency: "USD", multiplier: decimal.Hundred, signed: true}
+	isFooter := func() bool {
+		return strings.HasPrefix(strings.ToLower(t.get("date")), "transactions total")
+	}
+	in.readBroker(t, "date", isFooter, func(e *event) {
 		action := normalize(t.get("action"))
-		e.meaning = words[action]
-		e.date = in.usDate(t, "date")
-		e.quantity = t.number(&in.faults, "quantity")
-		e.price = t.number(&in.faults, "price")
-		e.amount = t.number(&in.faults, "amount")
-		e.fees = t.number(&in.faults, "fees & comm").Abs()
+		e.account, e.meaning, e.quantity = in.fileAccount, words[action], t.number("quantity")
+		e.fees = t.number("fees & comm").Abs()
 		switch {
 		case e.why == whyTransfer && e.quantity.ok && e.quantity.IsZero():
 			// A transfer or journal without a quantity moves only money.
@@ -88,16 +76,35 @@ func (in *input) readSchwab(t *table, preamble []string) {
 				"action: %q is not known%s, expected one of Schwab's words like Buy, Sell or Reinvest Shares",
 				t.get("action"), words.hint(action))
 		}
-		in.symbol(t, &e, "symbol")
+		t.symbol(e, "symbol")
+	})
+}
+
+// readBroker reads the records of a broker's CSV. isFooter reports whether a record is text after
+// the table. complete adds to the event of a record what is particular to the broker.
+func (in *input) readBroker(t *table, dateColumn string, isFooter func() bool,
+	complete func(e *event)) {
+	if !t.checkUniqueColumns() {
+		return
+	}
+	for t.next() {
+		if isFooter() {
+			in.skip(t.line(), t.text(), whyFooter, false)
+			continue
+		}
+		e := event{faults: in.faultCount(), at: t.at(), text: t.text(), currency: "USD",
+			multiplier: decimal.Hundred, signed: true, date: t.usDate(dateColumn),
+			price: t.number("price"), amount: t.number("amount")}
+		complete(&e)
 		in.record(e)
 	}
 }
 
 // usDate reads an American date.
-func (in *input) usDate(t *table, name string) string {
+func (t *table) usDate(name string) string {
 	date, ok := parseUSDate(t.get(name))
 	if !ok {
-		in.addFault(t.at(name),
+		t.addFault(t.at(name),
 			"%s: %q is not a date, expected something like 01/31/2024, the month first", name,
 			t.get(name))
 	}
@@ -106,12 +113,12 @@ func (in *input) usDate(t *table, name string) string {
 
 // checkUniqueColumns refuses a header that has a column twice, because either could be the right
 // one.
-func (in *input) checkUniqueColumns(t *table) bool {
+func (t *table) checkUniqueColumns() bool {
 	for i, field := range t.fields {
 		for name := range columnIndexes([]string{field}) {
 			if t.head[name] != i {
 				line, col := t.csv.FieldPos(i)
-				in.addFault(position{line, col},
+				t.addFault(position{line, col},
 					"column %q appears a second time: remove one of the two", field)
 				return false
 			}
@@ -121,7 +128,7 @@ func (in *input) checkUniqueColumns(t *table) bool {
 }
 
 // symbol reads the ticker or option symbol of an event that needs one.
-func (in *input) symbol(t *table, e *event, name string) {
+func (t *table) symbol(e *event, name string) {
 	switch e.kind {
 	case unknown, cash, shares, short:
 		return
@@ -131,7 +138,7 @@ func (in *input) symbol(t *table, e *event, name string) {
 		symbol, err = parseTicker(t.get(name))
 	}
 	if err != nil {
-		in.addFault(t.at(name), "%s: %v", name, err)
+		t.addFault(t.at(name), "%s: %v", name, err)
 	}
 	e.ticker, e.option = symbol, option
 }

@@ -28,11 +28,11 @@ const batchRows = 4096
 
 // readSignalboxCSV reads signalbox CSV. Nothing in it is guessed, because other programs write it.
 func (in *input) readSignalboxCSV(t *table) {
-	if !in.checkColumns(t, basicColumns()[:6], allColumns()[6:]) {
+	if !t.checkColumns(basicColumns()[:6], allColumns()[6:]) {
 		return
 	}
 	seen := make(map[string]int)
-	for t.next(&in.faults) {
+	for t.next() {
 		if len(t.fields) > len(t.head) {
 			line, col := t.csv.FieldPos(len(t.head))
 			in.addFault(position{line, col},
@@ -65,7 +65,7 @@ func (in *input) readSignalboxCSV(t *table) {
 }
 
 // checkColumns checks that a header has all required columns, none twice and no unknown ones.
-func (in *input) checkColumns(t *table, required, further []string) bool {
+func (t *table) checkColumns(required, further []string) bool {
 	want := make(map[string]bool)
 	for _, c := range append(required, further...) {
 		want[c] = true
@@ -77,17 +77,17 @@ func (in *input) checkColumns(t *table, required, further []string) bool {
 		at := position{line, col}
 		switch {
 		case !want[name]:
-			in.addFault(at, "column %q is not known, expected %s and optionally %s", field,
+			t.addFault(at, "column %q is not known, expected %s and optionally %s", field,
 				strings.Join(required, ","), strings.Join(further, ","))
 			ok = false
 		case t.head[name] != i:
-			in.addFault(at, "column %q appears twice", field)
+			t.addFault(at, "column %q appears twice", field)
 			ok = false
 		}
 	}
 	for _, c := range required {
 		if _, found := t.head[c]; !found {
-			in.addFault(t.at(), "column %q is missing, expected %s", c, strings.Join(required, ","))
+			t.addFault(t.at(), "column %q is missing, expected %s", c, strings.Join(required, ","))
 			ok = false
 		}
 	}
@@ -100,13 +100,13 @@ func intern(s string) string { return unique.Make(s).Value() }
 
 func (in *input) signalboxRow(t *table) Row {
 	r := Row{
-		Date: in.isoDate(t, "date", true), Account: intern(t.get("account")),
+		Date: t.isoDate("date", true), Account: intern(t.get("account")),
 		Action:   parseAction(t.get("action")),
-		Quantity: in.nonNegative(t, "quantity"), Price: in.nonNegative(t, "price"),
-		Fees: in.nonNegative(t, "fees"), Currency: intern(in.currency(t)),
+		Quantity: t.nonNegative("quantity"), Price: t.nonNegative("price"),
+		Fees: t.nonNegative("fees"), Currency: intern(t.currency()),
 		LotID: strings.Clone(t.get("lot_id")), ToAccount: intern(t.get("to_account")),
-		DonorBasis: in.nonNegative(t, "donor_basis"),
-		DonorDate:  in.isoDate(t, "donor_date", false), Value: in.nonNegative(t, "value"),
+		DonorBasis: t.nonNegative("donor_basis"),
+		DonorDate:  t.isoDate("donor_date", false), Value: t.nonNegative("value"),
 		ID: strings.Clone(t.get("id")),
 	}
 	if r.Account == "" && r.Action != Transfer && r.Action != Split {
@@ -131,32 +131,32 @@ func parseAction(s string) Action {
 		"_")))
 }
 
-func (in *input) nonNegative(t *table, name string) decimal.Decimal {
-	n := t.number(&in.faults, name)
+func (t *table) nonNegative(name string) decimal.Decimal {
+	n := t.number(name)
 	if n.IsNeg() {
-		in.addFault(t.at(name),
+		t.addFault(t.at(name),
 			"%s: %q is negative, expected a positive number: the action gives the direction", name,
 			t.get(name))
 	}
 	return n.Decimal
 }
 
-func (in *input) isoDate(t *table, name string, required bool) string {
+func (t *table) isoDate(name string, required bool) string {
 	s := t.get(name)
 	if s == "" && !required {
 		return ""
 	}
 	date, ok := parseDate(s, time.DateOnly)
 	if !ok {
-		in.addFault(t.at(name), "%s: %q is not a date, expected something like 2024-01-31", name, s)
+		t.addFault(t.at(name), "%s: %q is not a date, expected something like 2024-01-31", name, s)
 	}
 	return date
 }
 
-func (in *input) currency(t *table) string {
+func (t *table) currency() string {
 	s := strings.ToUpper(t.get("currency"))
 	if s != "" && !isCurrency(s) {
-		in.addFault(t.at("currency"),
+		t.addFault(t.at("currency"),
 			"currency: %q is not a currency, expected three letters like USD", t.get("currency"))
 	}
 	return s
@@ -173,7 +173,7 @@ func (in *input) checkSignalboxRow(t *table, r *Row) {
 	quantity := func() {
 		if r.Quantity.IsZero() {
 			// A malformed number has a fault already.
-			_, _, err := parseNumber(t.get("quantity"))
+			_, err := parseNumber(t.get("quantity"))
 			need(t.get("quantity") == "" || err == nil, "quantity", "a quantity above 0")
 		}
 	}

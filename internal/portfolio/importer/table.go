@@ -7,12 +7,11 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/govalues/decimal"
 )
 
 // table reads a CSV file record by record and knows the position of each field.
 type table struct {
+	*faults
 	csv    *csv.Reader
 	head   map[string]int
 	fields []string
@@ -22,15 +21,15 @@ type table struct {
 // newTable accepts records of any width, because footers and preambles are narrower than the table.
 // Quotes are strict: a lenient reader takes everything after a missing quote for one field, and
 // would lose the rows in it silently.
-func newTable(text []byte) *table {
+func newTable(text []byte, f *faults) *table {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.FieldsPerRecord = -1
 	r.ReuseRecord = true
-	return &table{csv: r}
+	return &table{faults: f, csv: r}
 }
 
 // next moves to the next record that is not empty. A wrong quote is a fault and ends the table.
-func (t *table) next(f *faults) bool {
+func (t *table) next() bool {
 	for {
 		fields, err := t.csv.Read()
 		if errors.Is(err, io.EOF) {
@@ -41,7 +40,7 @@ func (t *table) next(f *faults) bool {
 			if pe, ok := errors.AsType[*csv.ParseError](err); ok {
 				at, err = position{pe.Line, pe.Column}, pe.Err
 			}
-			f.addFault(at, "the CSV cannot be read: %v; write a quote inside a field twice; the rest of the file was not read", err)
+			t.addFault(at, "the CSV cannot be read: %v; write a quote inside a field twice; the rest of the file was not read", err)
 			return false
 		}
 		t.fields, t.blank = fields, true
@@ -93,30 +92,18 @@ func (t *table) at(names ...string) position {
 
 // number reads a column. An empty field, or the dashes that some brokers print instead, is zero and
 // not present.
-func (t *table) number(f *faults, names ...string) (n number) {
+func (t *table) number(names ...string) number {
 	s := t.get(names...)
 	if s == "" || s == "-" || s == "--" || strings.EqualFold(s, "n/a") {
 		return number{ok: true}
 	}
-	d, scale, err := parseNumber(s)
-	if err != nil {
-		f.addFault(t.at(names...), "%s: %q %v", t.name(names), s, err)
-		return number{}
-	}
-	return number{Decimal: d, scale: scale, present: true, ok: true}
+	return t.readNumber(t.at(names...), t.name(names), s)
 }
 
 // name returns the first of the names that the file uses for a column.
 func (t *table) name(names []string) string {
 	return names[max(0, slices.IndexFunc(names,
 		func(n string) bool { return hasColumns(t.head, n) }))]
-}
-
-// number is a number in a record. If ok is false, a fault was added for it.
-type number struct {
-	decimal.Decimal
-	scale       int
-	present, ok bool
 }
 
 // columnIndexes returns the index of each column of a header record, by its name in lower case

@@ -30,8 +30,8 @@ func (in *input) reportUnrecognised(text []byte, first position) {
 	if len(in.list) > 0 {
 		return
 	}
-	t := newTable(text)
-	for n := 0; n < maxPreamble && t.next(&faults{}); n++ {
+	t := newTable(text, &faults{})
+	for n := 0; n < maxPreamble && t.next(); n++ {
 		t.head = columnIndexes(t.fields)
 		if what := otherExport(t.head); what != "" {
 			in.addFault(t.at(), "the file %s", what)

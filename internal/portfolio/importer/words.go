@@ -11,8 +11,9 @@ import (
 // vocabulary maps the words of a broker, as returned by normalize, to their meanings.
 type vocabulary map[string]meaning
 
-func (v vocabulary) put(m meaning, words ...string) {
-	for _, w := range words {
+// put adds words, which are separated by commas.
+func (v vocabulary) put(m meaning, words string) {
+	for w := range strings.SplitSeq(words, ", ") {
 		v[w] = m
 	}
 }

@@ -66,22 +66,20 @@ func (p *part) export() Lot {
 	return l
 }
 
-// Realized returns the gains of a year less its allowed losses in the taxable accounts, short-term
-// and long-term.
-func (b *Book) Realized(year int) (short, long decimal.Decimal, err error) {
+// Realized returns the gains of a year in the taxable ones of some accounts, less losses that are
+// not disallowed.
+func (b *Book) Realized(year int, accounts map[string]bool) (short, long decimal.Decimal, err error) {
 	var c calc
-	from, to := DateOf(year, 1, 1), DateOf(year, 12, 31)
 	for i := range b.Sales {
 		s := &b.Sales[i]
-		if !s.Taxable || s.Date < from || s.Date > to {
+		if !s.Taxable || s.Date.Year() != year || !accounts[s.Account] {
 			continue
 		}
-		gain := c.add(s.Gain, s.Disallowed)
+		into := &short
 		if s.LongTerm {
-			long = c.add(long, gain)
-		} else {
-			short = c.add(short, gain)
+			into = &long
 		}
+		*into = c.add(*into, c.add(s.Gain, s.Disallowed))
 	}
 	return short, long, c.err
 }

@@ -29,31 +29,23 @@ func ParseDate(s string) (Date, error) {
 	return DateOf(t.Date()), nil
 }
 
-func (d Date) time() time.Time { return time.Unix((int64(d)+dayZero)*secondsPerDay, 0).UTC() }
+// Time returns midnight UTC of the day.
+func (d Date) Time() time.Time { return time.Unix((int64(d)+dayZero)*secondsPerDay, 0).UTC() }
 
 // String formats the day as 2024-01-31.
-func (d Date) String() string { return d.time().Format(time.DateOnly) }
-
-// MarshalText implements [encoding.TextMarshaler], in the format of String.
-func (d Date) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText implements [encoding.TextUnmarshaler], in the format of ParseDate.
-func (d *Date) UnmarshalText(text []byte) (err error) {
-	*d, err = ParseDate(string(text))
-	return err
-}
+func (d Date) String() string { return d.Time().Format(time.DateOnly) }
 
 // AddDays returns the day n days later.
 func (d Date) AddDays(n int) Date { return d + Date(n) }
 
 // Year returns the calendar year.
-func (d Date) Year() int { return d.time().Year() }
+func (d Date) Year() int { return d.Time().Year() }
 
 // LongTermFrom returns the first day on which a sale is long-term, for a holding period that starts
 // on the given day, the day after the purchase. It is the anniversary of that day; 1 March if the
 // anniversary is a 29 February that does not exist.
 func LongTermFrom(holdingStart Date) Date {
-	y, m, d := holdingStart.time().Date()
+	y, m, d := holdingStart.Time().Date()
 	return DateOf(y+1, m, d)
 }
 

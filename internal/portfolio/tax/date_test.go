@@ -38,7 +38,7 @@ func TestDateMatchesCalendar(t *testing.T) {
 		if err != nil || back != d {
 			t.Fatalf("%d is %s, which is %d: %v", d, d, back, err)
 		}
-		if want := d.time().AddDate(0, 0,
+		if want := d.Time().AddDate(0, 0,
 			31).Format(time.DateOnly); d.AddDays(31).String() != want {
 			t.Fatalf("31 days after %s: %s, want %s", d, d.AddDays(31), want)
 		}

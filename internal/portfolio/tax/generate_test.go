@@ -317,15 +317,29 @@ func (m *generator) lotOf(p position) string {
 	return rapid.SampledFrom(ids).Draw(m.t, "lot")
 }
 
-// TestGeneratedHistoriesHaveWashSales: a property that holds for histories without wash sales shows
-// nothing. At least 30 in 100 generated histories have a wash sale, and 2 in 100 each of the other
-// cases. The seeds are fixed, so that this test either always fails or never.
-func TestGeneratedHistoriesHaveWashSales(t *testing.T) {
-	for _, exact := range []bool{true, false} {
-		const n = 1000
+// TestGeneratedHistories: a property that holds for histories without wash sales shows nothing. At
+// least 30 in 100 generated histories have a wash sale, and 2 in 100 each of the other cases. The
+// seeds are fixed, so that this test either always fails or never.
+func TestGeneratedHistories(t *testing.T) {
+	common := []string{"wash sale into a retirement account", "part of a loss",
+		"several replacements", "another account", "group", "call", "purchase after the loss",
+		"purchase before the loss", "split in the window", "chain", "loss of a gift or inheritance"}
+	for _, tt := range []struct {
+		name   string
+		drawn  *rapid.Generator[drawn]
+		washes int // in 100
+		cases  []string
+	}{
+		{"exact", histories(true), 30, common},
+		{"not exact", histories(false), 30, common},
+		{"calls", rapid.Custom(drawCalls), 0, []string{"call",
+			"call that takes a loss and is exercised", "shares of a call take a loss",
+			"split of the group in the window"}},
+	} {
+		const n = 300
 		count := make(map[string]int)
 		for seed := range n {
-			d := histories(exact).Example(seed)
+			d := tt.drawn.Example(seed)
 			b, err := Build(d.rules, d.txs, d.last)
 			if err != nil {
 				t.Fatal(err)
@@ -334,42 +348,14 @@ func TestGeneratedHistoriesHaveWashSales(t *testing.T) {
 				count[what]++
 			}
 		}
-		t.Log(count)
-		if count["wash sale"] < n*30/100 {
-			t.Errorf("exact %t: only %d of %d histories have a wash sale", exact,
-				count["wash sale"], n)
+		if count["wash sale"] < n*tt.washes/100 {
+			t.Errorf("%s: only %d of %d histories have a wash sale", tt.name, count["wash sale"], n)
 		}
-		for _, what := range []string{"wash sale into a retirement account", "part of a loss",
-			"several replacements", "another account", "group", "call",
-			"purchase after the loss", "purchase before the loss", "split in the window", "chain",
-			"loss of a gift or inheritance"} {
+		for _, what := range tt.cases {
 			if count[what] < n*2/100 {
-				t.Errorf("exact %t: only %d of %d histories have the case %q", exact, count[what],
-					n, what)
+				t.Errorf("%s: only %d of %d histories have the case %q", tt.name, count[what], n,
+					what)
 			}
-		}
-	}
-}
-
-// TestGeneratedHistoriesHaveExercises does the same for drawCalls.
-func TestGeneratedHistoriesHaveExercises(t *testing.T) {
-	const n = 1000
-	count := make(map[string]int)
-	for seed := range n {
-		d := rapid.Custom(drawCalls).Example(seed)
-		b, err := Build(d.rules, d.txs, d.last)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for what := range casesIn(d.txs, b) {
-			count[what]++
-		}
-	}
-	t.Log(count)
-	for _, what := range []string{"call", "call that takes a loss and is exercised",
-		"shares of a call take a loss", "split of the group in the window"} {
-		if count[what] < n*2/100 {
-			t.Errorf("only %d of %d histories have the case %q", count[what], n, what)
 		}
 	}
 }

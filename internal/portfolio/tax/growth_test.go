@@ -242,7 +242,7 @@ func (h hardHistory) steps(t *testing.T, n int) (build, harvest int) {
 // 5.5 times the operations; an algorithm that visits all lots for each row would take sixteen
 // times.
 func TestWorkGrowsWithRows(t *testing.T) {
-	const n, most = 4000, 5.5
+	const n, most = 2000, 5.5
 	for _, h := range slices.Concat(hardHistories(), moreHardHistories(), exercisesAndGroups()) {
 		t.Run(h.name, func(t *testing.T) {
 			build, harvest := h.steps(t, n)

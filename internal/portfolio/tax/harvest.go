@@ -89,7 +89,6 @@ type HarvestResult struct {
 	// BelowMinLoss is the number of lots at a loss that MinLoss excluded.
 	BelowMinLoss int
 
-	Loss           decimal.Decimal // AllowedLoss + DisallowedLoss
 	AllowedLoss    decimal.Decimal // ShortTermLoss + LongTermLoss
 	ShortTermLoss  decimal.Decimal
 	LongTermLoss   decimal.Decimal
@@ -101,8 +100,6 @@ type HarvestResult struct {
 	// in the last 30 days.
 	DoNotBuy    []Restriction
 	DoNotBuyNow []Restriction
-	// NoPrice is the tickers of lots without a price.
-	NoPrice []string
 	// NotReached is lots at a loss that a sale by the method of the account would not take first.
 	// They are in no total.
 	NotReached []Candidate
@@ -124,7 +121,7 @@ type harvest struct {
 }
 
 // Harvest finds the open lots at a loss in taxable accounts, on the day of the book, at the given
-// prices by ticker.
+// prices by ticker. Lots of a ticker without a price are omitted.
 func Harvest(b *Book, prices map[string]decimal.Decimal,
 	opts HarvestOptions) (*HarvestResult, error) {
 	h, err := newHarvest(b, prices, opts)
@@ -187,15 +184,10 @@ func (h *harvest) findCandidates() {
 			!slices.Contains(h.opts.Accounts, p.Account) || notHeld[p] {
 			continue
 		}
-		price, ok := h.prices[p.Ticker]
-		if !ok {
-			r.NoPrice = append(r.NoPrice, p.Ticker)
-			continue
+		if price, ok := h.prices[p.Ticker]; ok {
+			h.findInPosition(from, to, price, unknown[p])
 		}
-		h.findInPosition(from, to, price, unknown[p])
 	}
-	slices.Sort(r.NoPrice)
-	r.NoPrice = slices.Compact(r.NoPrice)
 }
 
 // findInPosition lists the lots at a loss among the lots [from, to), which are one position.
@@ -291,17 +283,17 @@ func (h *harvest) combine() {
 			permanent = h.sellCombined(c, l, purchases, available)
 		}
 		allowed := h.sub(c.Loss, c.CombinedLoss)
-		r.Loss, r.AllowedLoss = h.add(r.Loss, c.Loss), h.add(r.AllowedLoss, allowed)
-		r.DisallowedLoss, r.PermanentLoss = h.add(r.DisallowedLoss, c.CombinedLoss),
-			h.add(r.PermanentLoss, permanent)
+		r.AllowedLoss, r.DisallowedLoss = h.add(r.AllowedLoss, allowed),
+			h.add(r.DisallowedLoss, c.CombinedLoss)
+		r.PermanentLoss = h.add(r.PermanentLoss, permanent)
 		if c.LongTerm {
 			r.LongTermLoss = h.add(r.LongTermLoss, allowed)
 		} else {
 			r.ShortTermLoss = h.add(r.ShortTermLoss, allowed)
 		}
 	}
-	for _, d := range []*decimal.Decimal{&r.Loss, &r.AllowedLoss, &r.ShortTermLoss, &r.LongTermLoss,
-		&r.DisallowedLoss, &r.PermanentLoss} {
+	for _, d := range []*decimal.Decimal{&r.AllowedLoss, &r.ShortTermLoss, &r.LongTermLoss, &r.DisallowedLoss,
+		&r.PermanentLoss} {
 		*d = d.Trim(0)
 	}
 }

@@ -371,8 +371,10 @@ func TestRealized(t *testing.T) {
 		2024-03-01 brk sell X 10 @13
 		2024-03-01 brk sell Y 20 @8
 		2024-03-01 ira sell Z 20 @80
-		2024-03-02 brk buy Y 5 @8`)
-	short, long, err := b.Realized(2024)
+		2024-03-02 brk buy Y 5 @8
+		2024-01-10 her buy W 10 @10
+		2024-03-05 her sell W 10 @90`)
+	short, long, err := b.Realized(2024, map[string]bool{"brk": true, "ira": true})
 	if err != nil || short.Cmp(dec(t, "-30")) != 0 || long.Cmp(dec(t, "30")) != 0 {
 		t.Errorf("short-term %s, long-term %s, %v; want -30 and 30", short, long, err)
 	}

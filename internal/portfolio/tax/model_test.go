@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
@@ -347,9 +346,7 @@ func (p *unit) taxed(on Date, price int64) int {
 // moreThanAYear reports whether a sale is long-term. The period starts on the day after the
 // acquisition, and a year is over on the anniversary of that day.
 func moreThanAYear(since, on Date) bool {
-	first, _ := time.Parse(time.DateOnly, since.String())
-	last, _ := time.Parse(time.DateOnly, on.String())
-	return !last.Before(first.AddDate(1, 0, 0))
+	return !on.Time().Before(since.Time().AddDate(1, 0, 0))
 }
 
 func (m *model) transfer(row int, x Transaction) {

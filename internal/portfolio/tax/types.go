@@ -141,27 +141,27 @@ type Position struct{ Account, Ticker string }
 
 // Lot is an open lot, or the part of one that has its own basis.
 type Lot struct {
-	Account string `json:"account"`
-	Ticker  string `json:"ticker"`
+	Account string
+	Ticker  string
 	// LotDate is the trade date, or the date of a gift or inheritance. HoldingStart is the day
 	// after, or earlier if a wash sale or a donor added time.
-	LotDate      Date            `json:"lot_date"`
-	HoldingStart Date            `json:"holding_start"`
-	Quantity     decimal.Decimal `json:"quantity"`
+	LotDate      Date
+	HoldingStart Date
+	Quantity     decimal.Decimal
 	// Basis is the whole basis. It includes BasisAdjustment, the sum of losses that wash sales
 	// added.
-	Basis           decimal.Decimal `json:"basis_total"`
-	BasisAdjustment decimal.Decimal `json:"basis_adjustment"`
-	LotID           string          `json:"lot_id"`
+	Basis           decimal.Decimal
+	BasisAdjustment decimal.Decimal
+	LotID           string
 	// LossBasis is what a loss is counted from: Basis, except for a gift that was worth less than
 	// the donor's basis.
-	LossBasis decimal.Decimal `json:"-"`
+	LossBasis decimal.Decimal
 	// LossHoldingStart is HoldingStart, except for such a gift: the day after the gift.
-	LossHoldingStart Date `json:"-"`
+	LossHoldingStart Date
 	// AlwaysLong reports whether the shares are long-term whatever the dates are: inherited, or
 	// replacing such shares.
-	AlwaysLong bool `json:"-"`
-	Taxable    bool `json:"-"`
+	AlwaysLong bool
+	Taxable    bool
 
 	row    int // the transaction that brought the shares; parts with the same row are one lot
 	ticker *ticker
@@ -194,36 +194,36 @@ type Sale struct {
 
 // Replacement is a purchase that replaces shares sold at a loss.
 type Replacement struct {
-	Date    Date            `json:"date"`
-	Account string          `json:"account"`
-	Ticker  string          `json:"ticker"`
-	Shares  decimal.Decimal `json:"shares"`
+	Date    Date
+	Account string
+	Ticker  string
+	Shares  decimal.Decimal
 }
 
 // WashSale is a sell of which a loss was disallowed. Shares and Loss are those that the row sold at
 // a loss. Amounts are positive.
 type WashSale struct {
-	SaleDate         Date            `json:"sale_date"`
-	Account          string          `json:"account"`
-	Ticker           string          `json:"ticker"`
-	Shares           decimal.Decimal `json:"shares"`
-	Loss             decimal.Decimal `json:"loss"`
-	DisallowedShares decimal.Decimal `json:"disallowed_shares"`
-	DisallowedLoss   decimal.Decimal `json:"disallowed_loss"`
-	PermanentLoss    decimal.Decimal `json:"permanent_loss"`
-	Replacements     []Replacement   `json:"replacements"`
+	SaleDate         Date
+	Account          string
+	Ticker           string
+	Shares           decimal.Decimal
+	Loss             decimal.Decimal
+	DisallowedShares decimal.Decimal
+	DisallowedLoss   decimal.Decimal
+	PermanentLoss    decimal.Decimal
+	Replacements     []Replacement
 
 	row int
 }
 
 // Gap is a row, or the part of a row, whose shares have no purchase.
 type Gap struct {
-	Date     Date            `json:"date"`
-	Account  string          `json:"account"`
-	Ticker   string          `json:"ticker"`
-	Quantity decimal.Decimal `json:"quantity"`
-	Why      string          `json:"why"`
-	Row      int             `json:"-"` // index of the transaction
+	Date     Date
+	Account  string
+	Ticker   string
+	Quantity decimal.Decimal
+	Why      string
+	Row      int // index of the transaction
 }
 
 // Book is the state at the end of a day.

@@ -222,7 +222,7 @@ func TestWashSaleAcrossTheYear(t *testing.T) {
 	} {
 		b := buildAt(t, rows, tt.asOf)
 		for year, want := range map[int]string{2023: tt.of2023, 2024: tt.of2024} {
-			short, long, err := b.Realized(year)
+			short, long, err := b.Realized(year, map[string]bool{"brk": true})
 			if err != nil || !short.IsZero() || long.Cmp(dec(t, want)) != 0 {
 				t.Errorf("on %s, %d has short-term %s and long-term %s, %v; want long-term %s",
 					tt.asOf, year, short, long, err, want)
