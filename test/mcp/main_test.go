@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	program = filepath.Join(dir, "signalbox")
-	build := exec.Command("go", "build", "-o", program, "signalbox/cmd/signalbox")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program,
+		"signalbox/cmd/signalbox")
 	build.Stderr = os.Stderr
 	status := 1
 	if err := build.Run(); err != nil {
