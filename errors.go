@@ -1,6 +1,9 @@
 package signalbox
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Code classifies an error. Each interface of the program maps it once: to an exit status, an HTTP
 // status, or an MCP error.
@@ -26,6 +29,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
+
+// Errorf returns an error of this code with a hint, which may be empty. The other arguments are
+// those of [fmt.Errorf].
+func (c Code) Errorf(hint, format string, args ...any) *Error {
+	return &Error{Code: c, Err: fmt.Errorf(format, args...), Hint: hint}
+}
 
 // CodeOf returns the code of the first *Error in the chain of err, or 0 if there is none.
 func CodeOf(err error) Code {

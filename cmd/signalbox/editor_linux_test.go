@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // inEditor runs the program with all streams on a terminal, and returns what the terminal got and
@@ -17,9 +19,7 @@ func (w *terminalWorld) inEditor(env []string, args ...string) (string, int) {
 	cmd.Stdin = nil
 	c := openTerminal(w.t, 0, 0)
 	defer c.Close()
-	if err := c.SetVerbatim(); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, c.SetVerbatim())
 	c.starts(cmd)
 	status := c.ends()
 	return c.Written(), status
@@ -28,9 +28,7 @@ func (w *terminalWorld) inEditor(env []string, args ...string) (string, int) {
 func (w *terminalWorld) drafts() []string {
 	w.t.Helper()
 	found, err := filepath.Glob(filepath.Join(w.dir, "signalbox-*.md"))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	return found
 }
 
@@ -50,9 +48,7 @@ test "$1" = fail && { printf 'half of it\n' > "$3"; exit 7; }
 	edit := func(how, text string) string { return "'" + editor + "' " + how + " '" + text + "'" }
 	seen := func() string {
 		data, err := os.ReadFile(filepath.Join(w.dir, "seen"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return string(data)
 	}
 	recorded := func() string { return w.piped("", "ledger", "tail", "-n", "0", "--json") }

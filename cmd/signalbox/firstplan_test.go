@@ -14,6 +14,7 @@ import (
 
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/testkit/must"
 )
 
 // firstPlanAgents is the script of the agents in docs/first-plan.md, which replaces claude.
@@ -52,9 +53,7 @@ func onlyBlock(t *testing.T, document, language string) string {
 
 func writeFile(t *testing.T, name, text string, mode os.FileMode) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte(text), mode))
 }
 
 func needsAgents(t *testing.T) {
@@ -62,8 +61,6 @@ func needsAgents(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("agents cannot be run on Windows")
 	}
-	// the race detector would make every agent wait a second
-	t.Setenv("GORACE", "atexit_sleep_ms=0")
 }
 
 // TestFirstPlan follows docs/first-plan.md in a repository of its own, with a claude that follows a
@@ -78,9 +75,7 @@ func TestFirstPlan(t *testing.T) {
 	t.Setenv("PATH", filepath.Join(dir, "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	project := filepath.Join(dir, "greeting")
 	for _, folder := range []string{"bin", "greeting"} {
-		if err := os.Mkdir(filepath.Join(dir, folder), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.Mkdir(filepath.Join(dir, folder), 0o700))
 	}
 	script := filepath.Join(dir, "bin", "agents.script") // an agent may read the folders on PATH
 	writeFile(t, script, firstPlanAgents, 0o600)
@@ -144,9 +139,7 @@ func firstPlan(t *testing.T, command, want string) {
 func joinRun(t *testing.T, box string) (leave func()) {
 	t.Helper()
 	owner, err := agent.Join(filepath.Join(box, agent.RegisterFolder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return func() {
 		if err := owner.Leave(); err != nil {
 			t.Error(err)
@@ -199,16 +192,12 @@ func demoLine(line string) string {
 	return demoCounts.ReplaceAllString(severalSpaces.ReplaceAllString(line, " "), "N $1")
 }
 
-// TestDocumentsShowTheDemo compares the output in docs/demo.md, and the events in its picture, with
-// those of a real demo. Their order varies.
-func TestDocumentsShowTheDemo(t *testing.T) {
-	needsAgents(t)
-	out, err := exec.Command("signalbox", "demo", "--plain").Output()
-	if err != nil {
-		t.Fatalf("the demo: %v\n%s", err, out)
-	}
+// documentsShowTheDemo compares the output in docs/demo.md, and the events in its picture, with
+// that of a real demo. The order of the lines varies.
+func documentsShowTheDemo(t *testing.T, out string) {
+	t.Helper()
 	printed := map[string]bool{}
-	for line := range strings.Lines(steady(string(out))) {
+	for line := range strings.Lines(steady(out)) {
 		printed[demoLine(line)] = true
 	}
 	shown := 0

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 var (
@@ -60,16 +62,12 @@ func TestHowTosShowRealOutput(t *testing.T) {
 		t.Run(filepath.Base(document), func(t *testing.T) {
 			text := readDocument(t, document)
 			dir := t.TempDir()
-			if err := os.CopyFS(filepath.Join(dir, "examples"),
-				os.DirFS("../../examples")); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.CopyFS(filepath.Join(dir, "examples"),
+				os.DirFS("../../examples")))
 			t.Chdir(dir)
 			moveTo(t.Setenv, filepath.Join(dir, "home"))
 			for name, content := range howToFiles {
-				if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(name, []byte(content), 0o600))
 			}
 			tried := 0
 			for _, block := range howToBlock.FindAllStringSubmatch(text, -1) {
@@ -125,21 +123,16 @@ func TestDocumentsShowTheOracle(t *testing.T) {
 	conversation := regexp.MustCompile(`(?s)Let me check the exit rules.*?session O-[0-9a-f]{12}\n`)
 	script := readDocument(t, "examples/oracle/portfolio.yaml")
 	folder, err := filepath.Abs("../../examples/portfolio")
-	if err != nil {
-		t.Fatal(err)
-	}
-	documents := map[string]string{"docs/oracle.md": readDocument(t, "docs/oracle.md"), "docs/tour.md": readDocument(t, "docs/tour.md")}
+	must.Succeed(t, err)
+	documents := map[string]string{"docs/oracle.md": readDocument(t, "docs/oracle.md"),
+		"docs/tour.md": readDocument(t, "docs/tour.md")}
 	b := newOracleBox(t, script)
 	settings, err := os.OpenFile(filepath.Join(b.dir, "signalbox.yaml"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := fmt.Fprintf(settings, "oracle: {portfolio: %q}\n", folder); err != nil {
 		t.Fatal(err)
 	}
-	if err := settings.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, settings.Close())
 	p, stdout, stderr := b.program("oracle", "Should I sell SLV?")
 	if status := execute(p); status != 0 {
 		t.Fatalf("status %d: %s", status, stderr)

@@ -39,9 +39,8 @@ func howToLine(line string) string {
 // program prints. A line that ends with … is shortened.
 func TestHowToPagesShowRealOutput(t *testing.T) {
 	needsAgents(t)
+	t.Parallel()
 	dir := t.TempDir()
-	moveTo(t.Setenv, filepath.Join(dir, "home"))
-	t.Setenv("USER", "ann")
 	_, script, _ := strings.Cut(readDocument(t, "docs/rehearsal.md"), "\n```\n")
 	script, _, _ = strings.Cut(script, "```")
 	scriptFile := filepath.Join(dir, "rehearsal.script")
@@ -52,7 +51,7 @@ func TestHowToPagesShowRealOutput(t *testing.T) {
 	}
 	session := exec.Command("sh", filepath.Join(here, "testdata", "howto.sh"),
 		filepath.Join(here, "..", "..", "examples"), scriptFile)
-	session.Dir = dir
+	session.Dir, session.Env = dir, append(homeAt(filepath.Join(dir, "home")), "USER=ann")
 	out, err := session.Output()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"signalbox/internal/cli"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -63,10 +64,8 @@ func TestNotesComeAfterTheAnswer(t *testing.T) {
 	b := newTestBox(t)
 	b.must("work", "open", "t1")
 	var claim struct{ Secret string }
-	if err := json.Unmarshal([]byte(b.must("work", "claim", "t1", "--role=developer",
-		"--session=dev")), &claim); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(b.must("work", "claim", "t1", "--role=developer",
+		"--session=dev")), &claim))
 	// an agent does not sign
 	b.env[cli.SessionVariable], b.env[cli.SecretVariable] = "dev", claim.Secret
 	b.must("work", "renew", "t1", "--epoch=3", "--ttl=1h")
@@ -139,13 +138,9 @@ func TestKeyOfTheBoxIsWrong(t *testing.T) {
 	name := filepath.Join(b.dir, "key.pub")
 	origin, _, _ := strings.Cut(key, "+")
 	_, sameName, err := ledger.GenerateKey(rand.Reader, origin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, otherName, err := ledger.GenerateKey(rand.Reader, "signalbox/box-000000000000")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	run := func(args ...string) (status int, answer, errors string) {
 		p, stdout, stderr := b.program(args...)
 		return execute(p), stdout.String(), stderr.String()
@@ -157,9 +152,7 @@ func TestKeyOfTheBoxIsWrong(t *testing.T) {
 		"noise": "key.pub is not a public key of this box, " + origin +
 			"\nhint: find out who changed it",
 	} {
-		if err := os.WriteFile(name, []byte(wrong+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, []byte(wrong+"\n"), 0o600))
 		if status, answer, stderr := run("ledger", "key"); status != 0 || answer != key ||
 			!strings.HasPrefix(stderr, "warning: ") || !strings.Contains(stderr, want) {
 			t.Errorf("%s: ledger key: status %d, %s%s", wrong, status, answer, stderr)
@@ -182,9 +175,7 @@ func TestKeyOfTheBoxIsWrong(t *testing.T) {
 	if b.must("ledger", "key") != key {
 		t.Error("another key")
 	}
-	if err := os.WriteFile(name, []byte(otherName+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte(otherName+"\n"), 0o600))
 	if _, _, stderr := run("ledger", "key"); !strings.Contains(stderr,
 		"is not a public key of this box") {
 		t.Errorf("without the private key: %s", stderr)
@@ -198,9 +189,7 @@ func TestReplacedEvent(t *testing.T) {
 	b.must("work", "open", "t1")
 	b.must("work", "open", "t2")
 	db, err := sql.Open("sqlite", filepath.Join(b.dir, "ledger.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer db.Close()
 	const row = "INTO events SELECT 2, time, type, 'forged', session, actor, data, prev, hash FROM events WHERE seq = 2"
 	for _, statement := range []string{

@@ -10,29 +10,24 @@ import (
 	"testing"
 
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 )
 
 // newOracleBox returns a box with a scripted model.
 func newOracleBox(t *testing.T, script string) *testBox {
 	t.Helper()
 	parsed, err := modelserver.ParseScript("model.yaml", []byte(script))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	handler, err := modelserver.New(parsed, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	b := newTestBox(t)
 	settings := fmt.Sprintf(
 		"models: {main: {provider: openai, model: rehearsal, base_url: %q, tries: 1}}\n",
 		server.URL+"/v1")
-	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(settings),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(settings),
+		0o600))
 	return b
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/oracle/session"
+	"signalbox/internal/testkit/must"
 )
 
 const chatScript = `
@@ -28,9 +29,7 @@ conversations:
 func startChat(t *testing.T, b *testBox, columns int, env ...string) *terminalSession {
 	t.Helper()
 	c := openTerminal(t, columns, 24)
-	if err := c.SetVerbatim(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.SetVerbatim())
 	cmd := exec.Command("signalbox", "oracle")
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color", "NO_COLOR=")
 	for name, value := range b.env {
@@ -85,14 +84,10 @@ func TestOracleChatOnTerminal(t *testing.T) {
 	}
 	var questions []string
 	text, err := os.ReadFile(history)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for line := range strings.Lines(string(text)) {
 		var q string
-		if err := json.Unmarshal([]byte(line), &q); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(line), &q))
 		questions = append(questions, q)
 	}
 	if diff := cmp.Diff([]string{"hello", "two\nlines", "slow", "evil"}, questions); diff != "" {

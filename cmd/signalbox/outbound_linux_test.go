@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // collector is a server that gets traces and events.
@@ -76,9 +78,7 @@ func (c *collector) spans(t *testing.T) map[string][]tracedSpan {
 				ScopeSpans []struct{ Spans []tracedSpan }
 			}
 		}
-		if err := json.Unmarshal([]byte(body), &request); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(body), &request))
 		for _, resource := range request.ResourceSpans {
 			for _, scope := range resource.ScopeSpans {
 				for _, s := range scope.Spans {
@@ -119,9 +119,7 @@ sandbox: off
 webhooks: [{url: ` + c.URL + `/events, types: [PhaseChanged]}]
 traces: {endpoint: ` + c.URL + `, headers_env: TRACE_HEADERS}
 `} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	runProgram(t, dir, "run", "plan.md", "--no-wait")
 
@@ -206,10 +204,8 @@ func runProgram(t *testing.T, dir string, args ...string) {
 func TestServePublishes(t *testing.T) {
 	c := newCollector(t)
 	b := newTestBox(t)
-	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"),
-		[]byte("webhooks: ["+c.URL+"/events]\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"),
+		[]byte("webhooks: ["+c.URL+"/events]\n"), 0o600))
 	_, _, stop := b.serving("--listen", "127.0.0.1:0")
 	b.must("work", "open", "t1")
 	if status := stop(); status != 0 {

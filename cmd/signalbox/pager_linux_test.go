@@ -7,13 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // A long diff goes through the pager, and only on a terminal. Who leaves the pager early, or the
 // reader of a pipe, has seen enough.
 func TestPager(t *testing.T) {
 	w := newProject(t, "# Plan\n\n#### Task T1: Much\n\n**Acceptance Criteria**:\n\n- it works\n\n**Blocked By**: none\n", `on developer *:
-    run yes 'a line that is long enough to fill every buffer on the way to the pager' | head -n 100000 >much.txt
+    run yes 'a line that is long enough to fill every buffer on the way to the pager' | head -n 10000 >much.txt
     signal READY_FOR_REVIEW: {task}
 on critic *:
     signal REVIEW_PASSED: {task}
@@ -24,9 +26,7 @@ on auditor *:
 	seen := filepath.Join(w.dir, "seen")
 	program := func(name, script string) string {
 		file := filepath.Join(w.dir, "bin", name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o700))
 		writeFile(t, file, "#!/bin/sh\n"+script+"\n", 0o700)
 		return file
 	}
@@ -75,20 +75,16 @@ on auditor *:
 	// A pager that cannot be started is none.
 	set("PAGER=no-such-pager", "NO_COLOR=1")
 	if out, status := w.endsOnTerminal("xterm", "", "diff", "T1", "--stat"); status != 0 ||
-		!strings.Contains(out, " much.txt | 100000 +") {
+		!strings.Contains(out, " much.txt | 10000 +") {
 		t.Errorf("without the pager: status %d: %s", status, out)
 	}
 
 	cmd := w.command("", "signalbox", "diff", "T1")
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	if line, err := bufio.NewReaderSize(io.LimitReader(stdout, 1000),
 		1000).ReadString('\n'); err != nil || line != head+"\n" {
 		t.Errorf("%q, %v", line, err)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // The model answers over HTTP in each protocol, prints each request, and stops on an interrupt even
@@ -24,15 +26,13 @@ func TestRehearseModelServes(t *testing.T) {
 
 	dir := t.TempDir()
 	script, log := filepath.Join(dir, "model.yaml"), filepath.Join(dir, "requests.jsonl")
-	if err := os.WriteFile(script, []byte(`
+	must.Succeed(t, os.WriteFile(script, []byte(`
 conversations:
   - match: {user: hello}
     turns: [{match: {turn: 1}, parts: [{text: Hello.}]}]
   - match: {user: wait}
     turns: [{parts: [{text: Never.}], faults: [{kind: hang, after_pieces: 1}]}]
-`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`), 0o600))
 	reader, stdout := io.Pipe()
 	p, _, stderr := start("rehearse", "model", script, "--json", "--log", log)
 	p.Stdout = stdout
@@ -74,9 +74,7 @@ conversations:
 		t.Error(err)
 	}
 
-	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, syscall.Kill(os.Getpid(), syscall.SIGINT))
 	if status := <-ended; status != 0 {
 		t.Errorf("status %d", status)
 	}
@@ -94,16 +92,12 @@ func postAs(t *testing.T, key, url, body string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url,
 		strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	request.Header.Set("Authorization", "Bearer "+key)
 	request.Header.Set("User-Agent", "tester/1")
 	request.Header.Set("Anthropic-Version", "2023-06-01")
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { response.Body.Close() })
 	return response
 }

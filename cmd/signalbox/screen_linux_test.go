@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // openSession starts a program on a terminal of its own, after something was typed on it.
@@ -69,9 +71,7 @@ func TestSignalRestoresTheTerminal(t *testing.T) {
 		}
 		c := w.openSession(80, 24, "", "signalbox", "run", "plan.md")
 		c.shows("1 question for you")
-		if err := c.cmd.Process.Signal(sent); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.cmd.Process.Signal(sent))
 		if status := c.exit(); status != 130 {
 			t.Errorf("%s: exit status %d:\n%s", sent, status, c.Screen())
 		}
@@ -146,9 +146,7 @@ func TestOperateARunOnItsScreen(t *testing.T) {
 	w := newTerminalWorld(t)
 	w.write("agents.script", operatedAgents)
 	settings, err := os.ReadFile(filepath.Join(w.dir, ".signalbox", "signalbox.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	w.write(".signalbox/signalbox.yaml", string(settings)+"approve: merge\n")
 	c := w.openSession(100, 30, "", "signalbox", "run", "plan.md")
 	c.shows("1 question for you", "press a to answer")
@@ -190,12 +188,8 @@ func TestWatchOnAScreen(t *testing.T) {
 	w.write("agents.script", operatedAgents)
 	run := w.command("", "signalbox", "run", "plan.md", "--plain")
 	out, err := run.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := run.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, run.Start())
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && !strings.Contains(lines.Text(), "waiting for you") {
 	}

@@ -28,8 +28,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	os.Setenv("GORACE", noRaceSleep)
 	testscript.Main(tests{m}, map[string]func(){"signalbox": patientMain})
 }
+
+// noRaceSleep is a setting of the race detector, which would make every command wait a second.
+const noRaceSleep = "atexit_sleep_ms=0"
 
 // patientMain is main, but it gives the machine more time than a person who pressed Tab.
 func patientMain() {
@@ -70,8 +74,7 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("ESC", "\x1b")
-			// the race detector would make every command wait a second
-			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			env.Setenv("GORACE", noRaceSleep)
 			env.Setenv("EXAMPLES", examples)
 			env.Setenv("USER", "ann")
 			moveTo(env.Setenv, filepath.Join(env.WorkDir, "home"))
@@ -107,6 +110,13 @@ func moveTo(setenv func(name, value string), home string) {
 	setenv("HOME", home)
 	setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 	setenv("AppData", filepath.Join(home, "config"))
+}
+
+// homeAt returns the environment of a program whose user has another home folder.
+func homeAt(home string) []string {
+	env := os.Environ()
+	moveTo(func(name, value string) { env = append(env, name+"="+value) }, home)
+	return env
 }
 
 // machine simulates another machine: it changes to a new folder with a new home, and copies only

@@ -21,6 +21,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // lineWaiter collects output and reports a match of a pattern once it is complete.
@@ -68,9 +70,7 @@ func (b *testBox) serving(args ...string) (url string, notes *lineWaiter, stop f
 		b.t.Fatalf("serve ended with status %d: %s", status, notes)
 	}
 	return url, notes, func() int {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
-			b.t.Fatal(err)
-		}
+		must.Succeed(b.t, syscall.Kill(os.Getpid(), syscall.SIGINT))
 		return <-ended
 	}
 }
@@ -78,9 +78,7 @@ func (b *testBox) serving(args ...string) (url string, notes *lineWaiter, stop f
 func fetch(t *testing.T, client *http.Client, method, url, token, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -88,14 +86,10 @@ func fetch(t *testing.T, client *http.Client, method, url, token, body string) (
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	answer, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer answer.Body.Close()
 	data, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return answer.StatusCode, string(data)
 }
 
@@ -191,9 +185,7 @@ func TestServe(t *testing.T) {
 func TestServeFails(t *testing.T) {
 	b := newTestBox(t)
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer busy.Close()
 	for _, args := range [][]string{{"--listen", busy.Addr().String()},
 		{"--listen", "127.0.0.1:0", "--host", "https://box.example"},
@@ -250,9 +242,7 @@ func TestLinksLeadToTheServer(t *testing.T) {
 		b := newTestBox(t)
 		address, notes, stop := b.serving(test.args...)
 		_, port, err := net.SplitHostPort(address[strings.LastIndex(address, "/")+1:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		link := strings.TrimSpace(b.must("token", "link"))
 		parts := regexp.MustCompile(`^(` + test.host + `:` + port +
 			`)/login\?link=(sbx_\S+)$`).FindStringSubmatch(link)
@@ -273,9 +263,7 @@ func TestLinksLeadToTheServer(t *testing.T) {
 			t.Errorf("%q: the link: %d %s", test.args, status, page)
 		}
 		answer, err := client.PostForm(parts[1]+"/login", url.Values{"link": {parts[2]}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusSeeOther || len(answer.Cookies()) != 1 {
 			t.Errorf("%q: logging in at %s: %s", test.args, parts[1], answer.Status)
@@ -293,15 +281,11 @@ func TestServeBehindAProxy(t *testing.T) {
 	b := newTestBox(t)
 	url, _, stop := b.serving("--listen", "127.0.0.1:0", "--host", "box.example")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/api/v1/status", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, host := range []string{"box.example", "127.0.0.1"} {
 		r.Host = host
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusUnauthorized {
 			t.Errorf("read as %s: %d", host, answer.StatusCode)
@@ -316,27 +300,21 @@ func TestServeBehindAProxy(t *testing.T) {
 func TestServeMCP(t *testing.T) {
 	b := newTestBox(t)
 	b.env["ROBOT_TOKEN"] = "a-long-random-text"
-	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"),
-		[]byte("mcp: {clients: {robot: {token_env: ROBOT_TOKEN}}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"),
+		[]byte("mcp: {clients: {robot: {token_env: ROBOT_TOKEN}}}\n"), 0o600))
 	url, notes, stop := b.serving("--listen", "127.0.0.1:0")
 	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	for token, want := range map[string]int{"a-long-random-text": 200, "": 401, "wrong": 401} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/mcp",
 			strings.NewReader(hello))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Accept", "application/json, text/event-stream")
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
 		}
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("token %q: status %d, want %d", token, answer.StatusCode, want)
@@ -385,19 +363,22 @@ func TestServeEncrypts(t *testing.T) {
 	}
 }
 
-// TestDemoStays looks at the demo in the dashboard, during it and afterwards.
-func TestDemoStays(t *testing.T) {
+// TestDemo looks at the demo in the dashboard, during it and afterwards, and compares its output
+// with the documents.
+func TestDemo(t *testing.T) {
+	needsAgents(t)
+	t.Parallel()
 	served, stays := make(chan []string, 1), make(chan []string, 1)
 	notes := &lineWaiter{pattern: regexp.MustCompile(
 		`serving the dashboard at (\S+), (?s:.*) signalbox token link --box (\S+)\n`),
 		found: served}
-	moveTo(t.Setenv, t.TempDir())
+	env := homeAt(t.TempDir())
 	demo := exec.CommandContext(t.Context(), "signalbox", "demo", "--stay", "--plain")
+	var out strings.Builder
+	demo.Env, demo.Stdout = env, &out
 	demo.Stderr = io.MultiWriter(notes,
 		&lineWaiter{pattern: regexp.MustCompile(`the dashboard stays`), found: stays})
-	if err := demo.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, demo.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- demo.Wait() }()
 	wait := func(found chan []string) []string {
@@ -411,11 +392,11 @@ func TestDemoStays(t *testing.T) {
 	}
 	at := wait(served)
 	url := at[1]
-	created, err := exec.CommandContext(t.Context(), "signalbox", "token", "create", "me",
-		"--scope", "read", "--box", at[2]).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	create := exec.CommandContext(t.Context(), "signalbox", "token", "create", "me", "--scope",
+		"read", "--box", at[2])
+	create.Env = env
+	created, err := create.Output()
+	must.Succeed(t, err)
 	token := strings.TrimSpace(string(created))
 	if status, body := fetch(t, http.DefaultClient, "GET", url+"/board", token,
 		""); status != 200 || !strings.Contains(body, "calc") {
@@ -432,10 +413,9 @@ func TestDemoStays(t *testing.T) {
 			t.Errorf("%s: %d %s", page, status, body)
 		}
 	}
-	if err := demo.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, demo.Process.Signal(os.Interrupt))
 	if err := <-ended; err != nil {
 		t.Errorf("%v: %s", err, notes)
 	}
+	documentsShowTheDemo(t, out.String())
 }

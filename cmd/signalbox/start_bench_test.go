@@ -10,6 +10,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/contain"
 	"signalbox/internal/process"
+	"signalbox/internal/testkit/must"
 )
 
 // BenchmarkStart measures how long the smallest program takes from start to end: started directly,
@@ -20,9 +21,7 @@ func BenchmarkStart(b *testing.B) {
 	const program = "/bin/true"
 	b.Run("directly", func(b *testing.B) {
 		for b.Loop() {
-			if err := exec.Command(program).Run(); err != nil {
-				b.Fatal(err)
-			}
+			must.Succeed(b, exec.Command(program).Run())
 		}
 	})
 	project := b.TempDir()
@@ -30,15 +29,11 @@ func BenchmarkStart(b *testing.B) {
 	site := contain.Site{Host: contain.ThisHost(), Config: settings, Box: box, Project: project,
 		Cache: contain.OpenCache(box, settings)}
 	tree := filepath.Join(site.Box, "trees", "T1")
-	if err := os.MkdirAll(tree, 0o700); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, os.MkdirAll(tree, 0o700))
 	process.Support() // which is tried only once
 	fillCache(b, site)
 	homes, err := site.OpenHomes("T1", contain.ChecksHome, false)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	defer homes.Close()
 	use := func() *contain.Generation {
 		cache, err := site.Cache.Use()
@@ -70,21 +65,15 @@ func BenchmarkStart(b *testing.B) {
 		b.Run(bb.name, func(b *testing.B) {
 			for b.Loop() {
 				contained := bb.contained()
-				if err := contained.Prepare(); err != nil {
-					b.Fatal(err)
-				}
+				must.Succeed(b, contained.Prepare())
 				p, err := process.Start(process.Spec{Argv: []string{program}, Dir: tree,
 					Env: os.Environ(), Sandbox: contained.Policy}, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must.Succeed(b, err)
 				if exit := p.Wait(); exit.Code != 0 {
 					b.Fatal(exit)
 				}
 				b.StopTimer() // no caller waits for what is removed
-				if err := contained.Finish(); err != nil {
-					b.Fatal(err)
-				}
+				must.Succeed(b, contained.Finish())
 				b.StartTimer()
 			}
 		})
@@ -94,23 +83,15 @@ func BenchmarkStart(b *testing.B) {
 // fillCache fills the cache of a box, as a baseline does that uses all of its folders.
 func fillCache(b *testing.B, site contain.Site) {
 	homes, err := site.OpenHomes("B-1", contain.ChecksHome, true)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, err)
 	defer homes.Close()
 	p := site.Check(contain.Check{Config: config.Check{Name: "test"}, Work: "B-1", Session: "one",
 		Dir: filepath.Join(site.Box, "trees", "T1"), Homes: homes})
-	if err := p.Prepare(); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, p.Prepare())
 	for _, name := range []string{".cache/go-build/00", "go/pkg/mod/cache", ".npm/_cacache/tmp",
 		".cache/pip/http", ".cargo/registry/index"} {
-		if err := os.MkdirAll(filepath.Join(process.Getenv(p.Env, "HOME"), name),
-			0o700); err != nil {
-			b.Fatal(err)
-		}
+		must.Succeed(b, os.MkdirAll(filepath.Join(process.Getenv(p.Env, "HOME"), name),
+			0o700))
 	}
-	if err := errors.Join(p.Finish(), homes.Publish()); err != nil {
-		b.Fatal(err)
-	}
+	must.Succeed(b, errors.Join(p.Finish(), homes.Publish()))
 }

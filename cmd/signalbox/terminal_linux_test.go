@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 )
 
 // hostile is what an agent, a model, a repository or a server might write: it sets the title of the
@@ -37,9 +38,7 @@ type terminalWorld struct {
 func (w *terminalWorld) write(name, content string) {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, os.MkdirAll(filepath.Dir(path), 0o700))
 	writeFile(w.t, path, content, 0o600)
 }
 
@@ -77,9 +76,7 @@ func (w *terminalWorld) endsOnTerminal(term, stdin string,
 	}
 	c := openTerminal(w.t, w.columns, 50)
 	defer c.Close()
-	if err := c.SetVerbatim(); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, c.SetVerbatim())
 	c.starts(cmd)
 	status = c.ends()
 	return c.Written(), status
@@ -97,18 +94,18 @@ func unsafeCharacter(out string) string {
 	return fmt.Sprintf("%q", out[max(0, i-40):min(len(out), i+40)])
 }
 
+// newTerminalWorld returns a world for a test that runs in parallel with others.
 func newTerminalWorld(t *testing.T) *terminalWorld {
 	t.Helper()
 	needsAgents(t)
+	t.Parallel()
 	w := &terminalWorld{t: t, dir: t.TempDir(), columns: 200}
 	home := filepath.Join(w.dir, "home")
 	w.env = []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "USER=ann",
 		"AGENT_EXIT_PROTOCOL_ENABLED=true"}
 
 	quoted, err := json.Marshal(hostile) // also a string of YAML
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	script, err := modelserver.ParseScript("model.yaml", fmt.Appendf(nil, `
 conversations:
   - match: {user: hello}
@@ -118,13 +115,9 @@ conversations:
       - parts: [{text: %[1]s}, {text: '<signal type="context_sufficient" confidence="0.9"/>'}]
 otherwise: {parts: [{text: %[1]s}]}
 `, quoted))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	handler, err := modelserver.New(script, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 
@@ -171,9 +164,7 @@ otherwise: {parts: [{text: %[1]s}]}
 func (w *terminalWorld) shareHostileSettings() {
 	w.t.Helper()
 	w.write("signalbox.yaml", "notify: {command: [echo, "+strconv.QuoteToASCII(hostile)+"]}\n")
-	if err := os.MkdirAll(filepath.Join(w.dir, "prompts"), 0o700); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, os.MkdirAll(filepath.Join(w.dir, "prompts"), 0o700))
 	w.write("prompts/critic.md", hostile)
 	for _, args := range [][]string{{"git", "add", "signalbox.yaml", "prompts"},
 		{"git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "team"}} {
@@ -524,9 +515,7 @@ func commandPaths(t *testing.T) []string {
 	t.Helper()
 	parser, err := kong.New(&commands{}, kong.Vars{"formats": "", "roles": "", "briefFormats": "",
 		"briefOutputs": "inline"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var paths []string
 	for _, leaf := range parser.Model.Leaves(true) {
 		paths = append(paths, leaf.Path())

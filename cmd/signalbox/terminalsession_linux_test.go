@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/terminal"
 )
 
@@ -31,9 +32,7 @@ func openTerminal(t *testing.T, columns, rows int) *terminalSession {
 	if errors.Is(err, terminal.ErrNoTerminals) {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(opened.Close)
 	return &terminalSession{Terminal: opened, t: t}
 }
@@ -42,9 +41,7 @@ func openTerminal(t *testing.T, columns, rows int) *terminalSession {
 func (c *terminalSession) starts(cmd *exec.Cmd) {
 	c.t.Helper()
 	c.cmd = cmd
-	if err := c.Start(cmd); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Succeed(c.t, c.Start(cmd))
 }
 
 func (c *terminalSession) patient() (context.Context, context.CancelFunc) {
@@ -99,23 +96,17 @@ func (c *terminalSession) writes(text string) {
 
 func (c *terminalSession) types(keys string) {
 	c.t.Helper()
-	if err := c.Type(keys); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Succeed(c.t, c.Type(keys))
 }
 
 func (c *terminalSession) pastes(text string) {
 	c.t.Helper()
-	if err := c.Paste(text); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Succeed(c.t, c.Paste(text))
 }
 
 func (c *terminalSession) resizeTo(columns, rows int) {
 	c.t.Helper()
-	if err := c.Resize(columns, rows); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Succeed(c.t, c.Resize(columns, rows))
 }
 
 // ends waits for the end of the program, and returns the exit status.

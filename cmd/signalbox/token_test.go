@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox/internal/serve/access"
+	"signalbox/internal/testkit/must"
 )
 
 // TestTokensExpire creates tokens with each kind of end. One of an earlier version, which had none
@@ -28,9 +29,7 @@ func TestTokensExpire(t *testing.T) {
 			Expires *time.Time
 		}
 		args := append([]string{"token", "create", name, "--scope", "read", "--json"}, test.args...)
-		if err := json.Unmarshal([]byte(b.must(args...)), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(b.must(args...)), &got))
 		life := time.Duration(0)
 		if got.Expires != nil {
 			life = got.Expires.Sub(got.Created)
@@ -49,9 +48,7 @@ func TestTokensExpire(t *testing.T) {
 	store := access.NewStore(b.dir)
 	earlier, err := store.Create(t.Context(), access.Token{Name: "earlier", Kind: access.KindToken,
 		Scope: access.Read, Created: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := store.Find(earlier, time.Now().AddDate(100, 0, 0), access.KindToken); err != nil {
 		t.Errorf("a token of an earlier version: %v", err)
 	}

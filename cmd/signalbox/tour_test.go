@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/output"
 )
 
@@ -28,9 +29,7 @@ func steady(text string) string { return output.Steady(text) }
 func readDocument(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("../..", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }
 
@@ -39,9 +38,7 @@ func readDocument(t *testing.T, name string) string {
 func TestTourShowsRealOutput(t *testing.T) {
 	document := readDocument(t, "docs/tour.md")
 	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("../../examples")); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("../../examples")))
 	t.Chdir(dir)
 	moveTo(t.Setenv, filepath.Join(dir, "home"))
 	tried := 0
@@ -80,9 +77,7 @@ func tour(t *testing.T, command string, parts []string) string {
 		t.Errorf("%s: status %d: %s", command, status, stderr)
 	}
 	if parts[5] != "" {
-		if err := os.WriteFile(parts[5], stdout.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(parts[5], stdout.Bytes(), 0o600))
 		return ""
 	}
 	var shown bytes.Buffer

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/cli"
+	"signalbox/internal/testkit/must"
 )
 
 var updatePictures = flag.Bool("pictures", false, "rewrite the pictures in docs/trees")
@@ -17,9 +18,7 @@ var updatePictures = flag.Bool("pictures", false, "rewrite the pictures in docs/
 // docs/trees has a picture of every example in every format, and of a run.
 func TestTreePictures(t *testing.T) {
 	examples, err := filepath.Glob("../../examples/trees/*.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	drawn := 0
 	for _, example := range examples {
 		name := strings.TrimSuffix(filepath.Base(example), ".lua")
@@ -50,15 +49,11 @@ func comparePicture(t *testing.T, name string, args ...string) {
 	got := strings.ReplaceAll(mustAnswer(t, args...), "../../examples/", "examples/")
 	file := filepath.Join("../../docs/trees", name)
 	if *updatePictures {
-		if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(got), 0o666))
 		return
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(strings.ReplaceAll(string(want), "\r\n", "\n"), got); diff != "" {
 		t.Errorf("docs/trees/%s (-want +got), rewrite it with go test ./cmd/signalbox -run TestTreePictures -pictures\n%s", name, diff)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"signalbox/internal/cli"
+	"signalbox/internal/testkit/must"
 )
 
 const seedTree = "../../internal/tree/luatree/testdata/seed_t024.lua"
@@ -19,10 +20,8 @@ func TestSeedTree(t *testing.T) {
 		t.Errorf("tree check: %s", got)
 	}
 	replies := filepath.Join(t.TempDir(), "replies")
-	if err := os.WriteFile(replies,
-		[]byte("Found.\n<signal type=\"stuck\"><attempted>grep</attempted><blocker>no index</blocker></signal>\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(replies,
+		[]byte("Found.\n<signal type=\"stuck\"><attempted>grep</attempted><blocker>no index</blocker></signal>\n"), 0o600))
 	got := mustAnswer(t, "tree", "run", "--no-ledger", seedTree, "--set",
 		`_question="What is new?"`, "--replies", replies, "--json")
 	if !strings.Contains(got, `"llm_request","What is new?"`) &&
@@ -41,9 +40,7 @@ func TestSeedTree(t *testing.T) {
 // turn a message to continue.
 func TestSeedTreeInTheOracle(t *testing.T) {
 	seed, err := os.ReadFile(seedTree)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b := newOracleBox(t, `
 conversations:
   - turns:
@@ -60,9 +57,7 @@ return BT.tree("own", {root = BT.sequence({
     })),
     BT.condition("over", {fn = "decision_ends"}),
 })})`
-	if err := os.WriteFile(file, []byte(own), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(own), 0o600))
 	p, stdout, stderr := b.program("oracle", "--json", "--tree", file, "What is new?")
 	if status := execute(p); status != 0 ||
 		!strings.Contains(stdout.String(), `"reason":"context_sufficient","turns":2,`) {
@@ -76,9 +71,7 @@ func TestDefinedLeavesAsDocumented(t *testing.T) {
 		t.Skip("there may be no cat")
 	}
 	page, err := os.ReadFile("../../docs/trees-lua.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	_, section, found := strings.Cut(strings.ReplaceAll(string(page), "\r\n", "\n"),
 		"\n## Your own actions and conditions\n")
 	if !found {
@@ -98,9 +91,7 @@ func TestDefinedLeavesAsDocumented(t *testing.T) {
 		t.Fatalf("the command is %q", command)
 	}
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("announce.lua", []byte(block("lua")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile("announce.lua", []byte(block("lua")), 0o600))
 	if got := mustAnswer(t, strings.Fields(args)...); got != want {
 		t.Errorf("%s prints:\n%s\nbut the page shows:\n%s", command, got, want)
 	}

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // webhook makes the box post its checkpoints to a handler.
@@ -17,10 +19,8 @@ func (b *testBox) webhook(handle http.HandlerFunc) {
 	server := httptest.NewServer(handle)
 	b.t.Cleanup(server.Close)
 	text := "checkpoint: {webhook: '" + server.URL + "/checkpoints'}\n"
-	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(text),
-		0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Succeed(b.t, os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(text),
+		0o600))
 }
 
 func TestCheckpointIsPostedToAWebhook(t *testing.T) {
@@ -35,9 +35,7 @@ func TestCheckpointIsPostedToAWebhook(t *testing.T) {
 	b.must("work", "list")
 	b.must("ledger", "verify")
 	checkpoint, err := os.ReadFile(filepath.Join(b.dir, "checkpoint"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := "POST /checkpoints text/plain; charset=utf-8\n" + string(checkpoint)
 	if got := <-posts; got != want || len(posts) > 0 {
 		t.Errorf("posted %q and %d more, want %q", got, len(posts), want)

@@ -9,10 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// newProject returns a folder with a git repository, a box, and agents that follow a script.
+// newProject returns a folder with a git repository, a box, and agents that follow a script. The
+// test runs in parallel with others.
 func newProject(t *testing.T, plan, script, settings string) *terminalWorld {
 	t.Helper()
 	needsAgents(t)
+	t.Parallel()
 	w := &terminalWorld{t: t, dir: t.TempDir(), columns: 80}
 	home := filepath.Join(w.dir, "home")
 	w.env = []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "USER=ann", "PAGER=cat"}

@@ -9,6 +9,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // The duration of a lease is the configured one, or that of the flag.
@@ -24,17 +25,13 @@ func TestLeaseDuration(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newTestBox(t)
-			if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(tt.config),
-				0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte(tt.config),
+				0o600))
 			b.must("work", "open", "t1")
 			b.must(append([]string{"work", "claim", "t1", "--role=developer"}, tt.flags...)...)
 			var shown rules.WorkView
-			if err := json.Unmarshal([]byte(b.must("work", "show", "t1", "--json")),
-				&shown); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal([]byte(b.must("work", "show", "t1", "--json")),
+				&shown))
 			if got := shown.Lease.Expires.Sub(shown.Sessions[0].From); got != tt.want {
 				t.Errorf("the lease lasts %s, want %s", got, tt.want)
 			}

@@ -147,8 +147,7 @@ func WithOpened[B io.Closer](ctx context.Context, p *Program, f BoxFlag,
 // waited, for example for the other machines of a cluster, the ledger is not to blame.
 func ExplainOpening(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return &signalbox.Error{Code: signalbox.CodeInterrupted,
-			Err: errors.New("interrupted before the ledger was open")}
+		return signalbox.CodeInterrupted.Errorf("", "interrupted before the ledger was open")
 	}
 	return err
 }
@@ -211,8 +210,8 @@ func OrInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"),
-		Hint: "nothing was written; run the command again"}
+	return signalbox.CodeInterrupted.Errorf("nothing was written; run the command again",
+		"interrupted")
 }
 
 // ProjectRoot returns the project's folder: the one that contains the box, or the current folder if

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -28,9 +27,8 @@ func edit(p *Program, editor, name, about string) (string, error) {
 		return "", err
 	}
 	if err := runEditor(p, editor, p.draft); err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("the editor failed, so nothing was recorded: %w", err),
-			Hint: "VISUAL or EDITOR names it: " + editor}
+		return "", signalbox.CodeFailed.Errorf("VISUAL or EDITOR names it: "+editor,
+			"the editor failed, so nothing was recorded: %w", err)
 	}
 	data, err := os.ReadFile(p.draft)
 	if err != nil {
@@ -39,9 +37,8 @@ func edit(p *Program, editor, name, about string) (string, error) {
 	text := writtenText(string(data))
 	if text == "" {
 		removeDraft(p)
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("%s is empty, so nothing was recorded", name),
-			Hint: "write something above the line with the scissors"}
+		return "", signalbox.CodeFailed.Errorf("write something above the line with the scissors",
+			"%s is empty, so nothing was recorded", name)
 	}
 	return text, nil
 }

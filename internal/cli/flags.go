@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/alecthomas/kong"
@@ -60,8 +59,7 @@ func (t EventType) Check() error {
 	if closest := text.Closest(string(t), rules.EventTypes()); closest != "" {
 		hint = "did you mean " + closest + "?"
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage,
-		Err: fmt.Errorf("there is no event type '%s'", Shortened(string(t))), Hint: hint}
+	return signalbox.CodeUsage.Errorf(hint, "there is no event type '%s'", Shortened(string(t)))
 }
 
 // PagerFlag is the flag of the commands that show long text.

@@ -34,9 +34,8 @@ func (p *Program) Open(file *string) (*Input, error) {
 	case "-":
 		return &Input{p.Stdin, "standard input", func() error { return nil }}, nil
 	case "":
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("the name of the file is empty"),
-			Hint: "name a file, or use - to read standard input"}
+		return nil, signalbox.CodeUsage.Errorf("name a file, or use - to read standard input",
+			"the name of the file is empty")
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -44,11 +43,7 @@ func (p *Program) Open(file *string) (*Input, error) {
 	}
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		f.Close()
-		return nil, &signalbox.Error{
-			Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("%s is a directory", name),
-			Hint: "name one file in it",
-		}
+		return nil, signalbox.CodeFailed.Errorf("name one file in it", "%s is a directory", name)
 	}
 	return &Input{f, name, f.Close}, nil
 }
@@ -60,11 +55,8 @@ func (in *Input) Close() error { return in.close() }
 func (in *Input) Read(b []byte) (int, error) {
 	n, err := in.Reader.Read(b)
 	if err != nil && err != io.EOF {
-		err = &signalbox.Error{
-			Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot read %s: %w", in.Name, Cause(err)),
-			Hint: "the output covers only what could be read",
-		}
+		err = signalbox.CodeFailed.Errorf("the output covers only what could be read",
+			"cannot read %s: %w", in.Name, Cause(err))
 	}
 	return n, err
 }
@@ -78,9 +70,8 @@ func (p *Program) ReadAll(file *string, limit int64) ([]byte, error) {
 	defer in.Close()
 	data, err := io.ReadAll(io.LimitReader(in, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("%s has more than %d bytes", in.Name, limit),
-			Hint: "check that this is the right file"}
+		err = signalbox.CodeFailed.Errorf("check that this is the right file",
+			"%s has more than %d bytes", in.Name, limit)
 	}
 	return data, err
 }
@@ -116,8 +107,7 @@ func ReadHidden(p *Program, terminal *os.File, note string, limit int64) ([]byte
 	defer fmt.Fprintln(p.Stderr) // the end of the line was not shown either
 	select {
 	case <-ctx.Done():
-		return nil, &signalbox.Error{Code: signalbox.CodeInterrupted,
-			Err: errors.New("interrupted")}
+		return nil, signalbox.CodeInterrupted.Errorf("", "interrupted")
 	case got := <-read:
 		return got.line, got.err
 	}
@@ -160,19 +150,17 @@ func (p *Program) RequireText(value *string, want WantedText) (string, error) {
 	if value != nil {
 		text, err := p.TextOf(*value)
 		if err == nil && strings.TrimSpace(text) == "" {
-			err = &signalbox.Error{Code: signalbox.CodeUsage,
-				Err: errors.New(want.Name + " is empty"), Hint: hint}
+			err = signalbox.CodeUsage.Errorf(hint, "%s is empty", want.Name)
 		}
 		return text, err
 	}
 	editor := cmp.Or(strings.TrimSpace(p.Getenv("VISUAL")), strings.TrimSpace(p.Getenv("EDITOR")))
 	switch terminal := IsTerminal(p.Stdin) && IsTerminal(p.Stdout); {
 	case !terminal:
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(want.Missing),
-			Hint: hint}
+		return "", signalbox.CodeUsage.Errorf(hint, "%s", want.Missing)
 	case editor == "":
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(want.Missing),
-			Hint: hint + "; set EDITOR to write it in an editor"}
+		return "", signalbox.CodeUsage.Errorf(hint+"; set EDITOR to write it in an editor", "%s",
+			want.Missing)
 	}
 	about := ""
 	if want.About != nil {
@@ -187,17 +175,11 @@ func (p *Program) RequireText(value *string, want WantedText) (string, error) {
 // OpenError returns the error for a file that cannot be opened.
 func OpenError(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return &signalbox.Error{
-			Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("%s: no such file", name),
-			Hint: "check the path, or use - to read standard input",
-		}
+		return signalbox.CodeNotFound.Errorf("check the path, or use - to read standard input",
+			"%s: no such file", name)
 	}
-	return &signalbox.Error{
-		Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("cannot open %s: %w", name, Cause(err)),
-		Hint: "check that it is a file you may read",
-	}
+	return signalbox.CodeFailed.Errorf("check that it is a file you may read", "cannot open %s: %w",
+		name, Cause(err))
 }
 
 // Cause drops the operation and the path that the os package adds to an error, because our messages

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"net"
 
 	"signalbox"
@@ -12,9 +11,9 @@ import (
 func SplitAddress(address string) (host, port string, loopback bool, err error) {
 	host, port, err = net.SplitHostPort(address)
 	if err != nil {
-		return "", "", false, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("invalid address %s: %w", address, err),
-			Hint: "write host and port, such as 127.0.0.1:8080"}
+		return "", "", false,
+			signalbox.CodeUsage.Errorf("write host and port, such as 127.0.0.1:8080",
+				"invalid address %s: %w", address, err)
 	}
 	if host == "" {
 		host = "127.0.0.1"
@@ -37,9 +36,8 @@ func Listen(ctx context.Context, p *Program, address, host, port string,
 func ListenOn(ctx context.Context, address, host, port string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot listen on %s: %w", address, Cause(err)),
-			Hint: "choose another port; port 0 means any free port"}
+		return nil, signalbox.CodeFailed.Errorf("choose another port; port 0 means any free port",
+			"cannot listen on %s: %w", address, Cause(err))
 	}
 	return l, nil
 }

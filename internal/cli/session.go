@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strconv"
 
 	"signalbox"
@@ -44,6 +43,6 @@ func (p *Program) InsideSession(what string) error {
 		hint = agentsocket.Variable +
 			" is set, so this is an agent of a run: of the commands that use the box it has only work exit, work show of its own work, and mcp; ask your operator for anything else"
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("session '%s' may not %s",
-		p.Getenv(SessionVariable), what), Hint: hint}
+	return signalbox.CodeFailed.Errorf(hint, "session '%s' may not %s", p.Getenv(SessionVariable),
+		what)
 }

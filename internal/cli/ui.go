@@ -79,8 +79,8 @@ func (p *Program) Say(kind, text string) {
 // not a terminal, it returns an error with the hint, which says what to do instead.
 func (p *Program) Confirm(question, hint string) (bool, error) {
 	if !IsTerminal(p.Stdin) {
-		return false, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: errors.New("standard input is not a terminal, so no one can be asked"), Hint: hint}
+		return false, signalbox.CodeUsage.Errorf(hint,
+			"standard input is not a terminal, so no one can be asked")
 	}
 	fmt.Fprint(p.Stderr, question, " [y/N] ")
 	line, _ := bufio.NewReader(p.Stdin).ReadString('\n') // no answer means no
@@ -138,11 +138,8 @@ func (a answer) Write(b []byte) (int, error) {
 		return n, ErrReaderClosed
 	}
 	if err != nil {
-		err = &signalbox.Error{
-			Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot write the answer: %w", Cause(err)),
-			Hint: "the output is incomplete; free some disk space or write it elsewhere, and run the command again",
-		}
+		err = signalbox.CodeFailed.Errorf(
+			"the output is incomplete; free some disk space or write it elsewhere, and run the command again", "cannot write the answer: %w", Cause(err))
 	}
 	return n, err
 }

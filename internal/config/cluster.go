@@ -2,9 +2,7 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -36,41 +34,39 @@ func (c *Config) checkCluster(f *faults) {
 		return
 	}
 	at := setting("cluster")
-	fail := func(at settingPath, hint, format string, args ...any) {
-		f.add(&settingError{at: at, fault: fmt.Sprintf(format, args...), hint: hint})
-	}
-	names := slices.Sorted(maps.Keys(c.Cluster.Nodes))
+	names := sortedKeys(c.Cluster.Nodes)
 	switch n := len(names); {
 	case n == 2 || n == 4:
-		fail(at.field("nodes"), fmt.Sprintf("list %d or %d nodes", n-1, n+1),
+		f.fail(at.field("nodes"), fmt.Sprintf("list %d or %d nodes", n-1, n+1),
 			"a cluster of %d nodes survives no more failures than one of %d", n, n-1)
 	case n != 1 && n != 3 && n != 5:
-		fail(at.field("nodes"), "list 1, 3 or 5 nodes", "%d nodes", n)
+		f.fail(at.field("nodes"), "list 1, 3 or 5 nodes", "%d nodes", n)
 	case c.Cluster.Nodes[c.Cluster.Node] == "":
-		fail(at.field("node"), "use one of: "+strings.Join(names, ", "), "no node is called %q",
+		f.fail(at.field("node"), "use one of: "+strings.Join(names, ", "), "no node is called %q",
 			c.Cluster.Node)
 	}
 	if c.Cluster.SecretFile == "" {
-		fail(at.field("secret_file"), "remove the setting for "+DefaultSecretFile, "empty")
+		f.fail(at.field("secret_file"), "remove the setting for "+DefaultSecretFile, "empty")
 	}
 	used := map[string]string{}
 	for _, name := range names {
 		at := at.field("nodes").field(name)
 		if !nodeNames().MatchString(name) {
-			fail(at, "use letters, digits and hyphens, at most 63", "%q is not the name of a node",
+			f.fail(at, "use letters, digits and hyphens, at most 63",
+				"%q is not the name of a node",
 				name)
 		}
 		host, text, err := net.SplitHostPort(c.Cluster.Nodes[name])
 		port, portErr := strconv.Atoi(text)
 		if err != nil || portErr != nil || host == "" || port < 1 || port > 65534 {
-			fail(at, "write HOST:PORT, with a port up to 65534", "%q is not an address",
+			f.fail(at, "write HOST:PORT, with a port up to 65534", "%q is not an address",
 				c.Cluster.Nodes[name])
 			continue
 		}
 		for _, p := range []int{port, port + 1} {
 			address := net.JoinHostPort(host, strconv.Itoa(p))
 			if other := used[address]; other != "" {
-				fail(at, "leave the port after each node's port free",
+				f.fail(at, "leave the port after each node's port free",
 					"port %d is also used by %s: a node uses its port and the next one", p, other)
 			}
 			used[address] = name

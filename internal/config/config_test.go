@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestParseErrors(t *testing.T) {
@@ -37,23 +39,17 @@ func TestLoad(t *testing.T) {
 		t.Errorf("no file: %v, %s", err, diff)
 	}
 	name := filepath.Join(dir, FileName)
-	if err := os.WriteFile(name, []byte("lease: {ttl: 1h}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte("lease: {ttl: 1h}\n"), 0o600))
 	if c, err = Load(dir); err != nil || c.Lease.TTL != time.Hour {
 		t.Errorf("ttl 1h: %+v, %v", c, err)
 	}
-	if err := os.WriteFile(name, []byte("leases: {}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte("leases: {}\n"), 0o600))
 	if _, err = Load(dir); err == nil ||
 		!strings.HasPrefix(err.Error(), name+": line 1, column 1: ") {
 		t.Errorf("unknown field: %v", err)
 	}
-	if err := os.WriteFile(name, []byte("checkpoint: {file: audit/checkpoint}\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(name, []byte("checkpoint: {file: audit/checkpoint}\n"),
+		0o600))
 	if c, err = Load(dir); err != nil || c.Checkpoint.File != filepath.Join(dir, "audit",
 		"checkpoint") {
 		t.Errorf("a relative path: %+v, %v", c, err)

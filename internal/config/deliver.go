@@ -95,23 +95,21 @@ func (c *Config) checkDeliver(f *faults) {
 	f.add(checkBranch(at.field("target"), d.Target))
 	f.add(checkRemote(at.field("remote"), d.Remote))
 	f.add(checkProgram(at.field("command"), d.Command))
-	if d.Every != 0 {
-		f.add(checkTime(at.field("every"), d.Every))
-	}
+	f.add(checkTimeOrNone(at.field("every"), d.Every))
 	switch {
 	case (d.Forge == ForgeGitHub || d.Forge == ForgeGitLab) && len(d.Command) > 0:
-		f.add(&settingError{at: at.field("forge"),
-			fault: fmt.Sprintf("%s is not valid together with command", d.Forge),
-			hint:  "keep one of them"})
+		f.fail(at.field("forge"), "keep one of them", "%s is not valid together with command",
+			d.Forge)
 	case d.Forge == ForgeCommand && len(d.Command) == 0:
-		f.add(&settingError{at: at.field("forge"), fault: "needs command",
-			hint: "add the program that opens pull requests, as in command: [open-request]"})
+		f.fail(at.field("forge"),
+			"add the program that opens pull requests, as in command: [open-request]",
+			"needs command")
 	}
 	if d.Squash && d.Dependents == DependentsStack {
 		// A file that a squashed commit added and the next one of the same task does not have would
 		// count as one of the task on top.
-		f.add(&settingError{at: at.field("dependents"),
-			fault: "stack is not valid together with squash", hint: "remove one of the two"})
+		f.fail(at.field("dependents"), "remove one of the two",
+			"stack is not valid together with squash")
 	}
 	for _, of := range []struct {
 		name string
@@ -125,15 +123,13 @@ func (c *Config) checkDeliver(f *faults) {
 		{"every", d.Every != 0, []string{DeliverRequest}},
 	} {
 		if of.set && slices.Contains(ways, d.Way()) && !slices.Contains(of.with, d.Way()) {
-			f.add(&settingError{at: at.field(of.name),
-				fault: fmt.Sprintf("has no effect if work is delivered as %s", d.Way()),
-				hint:  fmt.Sprintf("add as: %s, or remove the line", of.with[len(of.with)-1])})
+			f.fail(at.field(of.name), fmt.Sprintf("add as: %s, or remove the line",
+				of.with[len(of.with)-1]), "has no effect if work is delivered as %s", d.Way())
 		}
 	}
 	if c.Workspace.Shared() && (d.Way() != DeliverMerge || d.Squash || d.Target != "") {
-		f.add(&settingError{at: at,
-			fault: "has no effect with workspace: shared, because there are no branches",
-			hint:  "remove one of the two"})
+		f.fail(at, "remove one of the two",
+			"has no effect with workspace: shared, because there are no branches")
 	}
 }
 
@@ -142,8 +138,7 @@ func checkWord(at settingPath, value, fault string, words []string) *settingErro
 	if value == "" || slices.Contains(words, value) {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%q %s", value, fault), hint: "write " +
-		list(words)}
+	return faultAt(at, "write "+list(words), "%q %s", value, fault)
 }
 
 // checkBranch reports what git does not accept as the name of a branch, and the branches of tasks.
@@ -153,11 +148,9 @@ func checkBranch(at settingPath, name string) *settingError {
 	switch {
 	case name == "":
 	case signalbox.CheckBranch(name) != nil, strings.HasPrefix(name, "refs/"):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not the name of a branch", name),
-			hint: hint}
+		return faultAt(at, hint, "%q is not the name of a branch", name)
 	case strings.HasPrefix(name, "signalbox/"):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is the branch of a task", name),
-			hint: hint}
+		return faultAt(at, hint, "%q is the branch of a task", name)
 	}
 	return nil
 }
@@ -167,15 +160,13 @@ func checkRemote(at settingPath, remote string) *settingError {
 	const hint = "write the name of a remote, such as origin, or an address that begins with https:// or ssh://"
 	switch {
 	case hasSecret(remote):
-		return &settingError{at: at, fault: "has a user or a password",
-			hint: "do not write secrets here; use a credential helper of git"}
+		return faultAt(at, "do not write secrets here; use a credential helper of git",
+			"has a user or a password")
 	case strings.HasPrefix(remote, "-") ||
 		strings.ContainsFunc(remote, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a remote repository", remote),
-			hint: hint}
+		return faultAt(at, hint, "%q is not a remote repository", remote)
 	case strings.Contains(remote, "::"): // such as ext::, which runs a command
-		return &settingError{at: at,
-			fault: fmt.Sprintf("%q is not an address that signalbox pushes to", remote), hint: hint}
+		return faultAt(at, hint, "%q is not an address that signalbox pushes to", remote)
 	}
 	return nil
 }

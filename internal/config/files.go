@@ -147,8 +147,8 @@ func (f *finder) file(s fileSetting) string {
 	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
 		return name
 	}
-	f.faults.add(&settingError{at: s.at, fault: fmt.Sprintf("there is no file %s", name),
-		hint: "write the path of a file, relative to the folder of the box" + s.otherwise()})
+	f.faults.fail(s.at, "write the path of a file, relative to the folder of the box"+s.otherwise(),
+		"there is no file %s", name)
 	return name
 }
 
@@ -169,9 +169,7 @@ func (f *finder) teamFile(s fileSetting) string {
 		if s.folder {
 			what = "Markdown file in the folder"
 		}
-		f.faults.add(&settingError{at: s.at,
-			fault: fmt.Sprintf("there is no %s %s in the repository", what, name),
-			hint:  "commit it, or write the path of a committed file, relative to the top of the repository" + s.otherwise()})
+		f.faults.fail(s.at, "commit it, or write the path of a committed file, relative to the top of the repository"+s.otherwise(), "there is no %s %s in the repository", what, name)
 	}
 	return filepath.Join(f.team.Dir, filepath.FromSlash(name))
 }
@@ -179,9 +177,9 @@ func (f *finder) teamFile(s fileSetting) string {
 func (f *finder) folder(s fileSetting, from, what string) string {
 	name := resolvePath(from, s.name)
 	if info, err := os.Stat(name); err != nil || !info.IsDir() {
-		f.faults.add(&settingError{at: s.at, fault: fmt.Sprintf("there is no folder %s", name),
-			hint: fmt.Sprintf("write the path of a folder, relative to %s, or remove the line",
-				what)})
+		f.faults.fail(s.at, fmt.Sprintf(
+			"write the path of a folder, relative to %s, or remove the line", what),
+			"there is no folder %s", name)
 	}
 	return name
 }
@@ -192,7 +190,7 @@ func (f *finder) within(at settingPath, dir, name, hint string) {
 		return
 	}
 	if info, err := os.Stat(filepath.Join(dir, name)); err != nil || !info.Mode().IsRegular() {
-		f.faults.add(&settingError{at: at, fault: fmt.Sprintf("there is no %s in %s", name, dir),
-			hint: hint + ", or write the path of a folder that contains it"})
+		f.faults.fail(at, hint+", or write the path of a folder that contains it",
+			"there is no %s in %s", name, dir)
 	}
 }

@@ -66,9 +66,8 @@ func readPlace(dir string) (*Config, error) {
 		return Default(), nil
 	}
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot read the configuration: %w", err),
-			Hint: "check that it is a file that you may read"}
+		return nil, signalbox.CodeFailed.Errorf("check that it is a file that you may read",
+			"cannot read the configuration: %w", err)
 	}
 	if !mayPlace().Match(comments().ReplaceAll(text, nil)) { // most boxes, without parsing
 		return Default(), nil
@@ -135,9 +134,8 @@ func WithoutJournal(text []byte) ([]byte, error) {
 		return nil, err
 	}
 	if c.Journal != JournalSQLite || c.Cluster.isSet() {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  errors.New("the setting journal cannot be changed automatically"),
-			Hint: "write it on a line of its own: journal: ADDRESS"}
+		return nil, signalbox.CodeFailed.Errorf("write it on a line of its own: journal: ADDRESS",
+			"the setting journal cannot be changed automatically")
 	}
 	return local, nil
 }
@@ -149,9 +147,8 @@ func verifyJournal(text []byte, journal string) ([]byte, error) {
 		return nil, err
 	}
 	if c.Journal != journal {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  errors.New("the setting journal cannot be changed automatically"),
-			Hint: "write it on a line of its own: journal: ADDRESS"}
+		return nil, signalbox.CodeFailed.Errorf("write it on a line of its own: journal: ADDRESS",
+			"the setting journal cannot be changed automatically")
 	}
 	return text, nil
 }
@@ -180,7 +177,7 @@ func JournalScheme(journal string) string {
 func (c *Config) checkJournal(f *faults) {
 	const forms = "write sqlite, postgres://USER@HOST/DATABASE, nats://HOST:PORT/NAME, or cluster"
 	at := setting("journal")
-	fail := func(fault, hint string) { f.add(&settingError{at: at, fault: fault, hint: hint}) }
+	fail := func(fault, hint string) { f.fail(at, hint, "%s", fault) }
 	switch JournalScheme(c.Journal) {
 	case "":
 		if c.Journal != JournalSQLite {
@@ -277,7 +274,7 @@ func PostgresAddress(journal string) (address, schema string, err error) {
 // SetJournalUser returns the address of a journal in a database with another user.
 func SetJournalUser(journal, user string) (string, error) {
 	fail := func(fault, hint string) (string, error) {
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(fault), Hint: hint}
+		return "", signalbox.CodeUsage.Errorf(hint, "%s", fault)
 	}
 	without, _, parameters := cutUser(journal)
 	switch JournalScheme(journal) {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestReadJournal(t *testing.T) {
@@ -59,10 +61,8 @@ func TestReadJournal(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, FileName), []byte(tt.text),
-				0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(dir, FileName), []byte(tt.text),
+				0o600))
 			got, err := ReadJournal(dir)
 			switch {
 			case tt.fault != "" && (err == nil || !strings.Contains(err.Error(), tt.fault) ||
@@ -86,9 +86,7 @@ func TestSetJournal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			changed, err := SetJournal([]byte(text), address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			before, after := mustParse(t, text), mustParse(t, string(changed))
 			if after.Journal != address || after.Slots != before.Slots {
 				t.Errorf("journal %q, slots %d in:\n%s", after.Journal, after.Slots, changed)
@@ -154,10 +152,8 @@ func TestCluster(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, FileName),
-		[]byte("cluster: {node: a, nodes: {a: 'x:7'}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, FileName),
+		[]byte("cluster: {node: a, nodes: {a: 'x:7'}}\n"), 0o600))
 	c, err := ReadCluster(dir)
 	if err != nil || c.SecretFile != filepath.Join(dir, DefaultSecretFile) ||
 		c.Nodes["a"] != "x:7" {
@@ -177,13 +173,9 @@ func TestManyMachines(t *testing.T) {
 		"cluster: {node: a, nodes: {a: '10.0.0.1:7420', b: '10.0.0.2:7420', c: '10.0.0.3:7420'}}\n": true,
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, FileName), []byte(settings), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, FileName), []byte(settings), 0o600))
 		c, err := Load(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got := c.ManyMachines(); got != want {
 			t.Errorf("%q: %v, want %v", settings, got, want)
 		}

@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -28,13 +27,12 @@ func (w *jsonWriter) write(node ast.Node, at settingPath) *settingError {
 	before := w.out.Len()
 	wrong := w.resolved(node, at, func(node ast.Node) *settingError {
 		if w.depth++; w.depth > maxJSONDepth {
-			return &settingError{at: at, fault: fmt.Sprintf("nested more than %d deep",
-				maxJSONDepth), hint: "nest less"}
+			return faultAt(at, "nest less", "nested more than %d deep", maxJSONDepth)
 		}
 		defer func() { w.depth-- }()
 		if w.out.Len() > maxJSON {
-			return &settingError{at: at, fault: fmt.Sprintf("written out it has more than %d bytes",
-				maxJSON), hint: "repeat less with *name"}
+			return faultAt(at, "repeat less with *name", "written out it has more than %d bytes",
+				maxJSON)
 		}
 		switch n := node.(type) {
 		case ast.MapNode:
@@ -42,8 +40,8 @@ func (w *jsonWriter) write(node ast.Node, at settingPath) *settingError {
 		case *ast.SequenceNode:
 			return w.list(n, at)
 		case *ast.InfinityNode, *ast.NanNode:
-			return &settingError{at: at, fault: n.GetToken().Value + " is not a number in JSON",
-				hint: "write a number, or put the text in quotes"}
+			return faultAt(at, "write a number, or put the text in quotes",
+				"%s is not a number in JSON", n.GetToken().Value)
 		}
 		return scalar(node, at, func(text string) *settingError {
 			if plain(node) && json.Valid([]byte(text)) {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 
 	"signalbox"
@@ -41,23 +40,21 @@ func (c *Config) checkMCP(f *faults) {
 		at, client := setting("mcp", "clients", name), c.MCP.Clients[name]
 		f.add(checkID(at, name, true))
 		if client.TokenEnv == "" {
-			f.add(&settingError{at: at, fault: "needs token_env",
-				hint: "write the name of the environment variable that has the token of this client"})
+			f.fail(at, "write the name of the environment variable that has the token of this client", "needs token_env")
 			continue
 		}
 		if wrong := checkKeyEnv(at.field("token_env"), client.TokenEnv); wrong != nil {
 			wrong.hint = "write the name of an environment variable that has the token, such as REVIEWER_TOKEN"
 			f.add(wrong)
 		} else if variables[client.TokenEnv] {
-			f.add(&settingError{at: at.field("token_env"), fault: "used by two clients",
-				hint: "give each client a token of its own: clients with the same token cannot be told apart"})
+			f.fail(at.field("token_env"),
+				"give each client a token of its own: clients with the same token cannot be told apart", "used by two clients")
 		}
 		variables[client.TokenEnv] = true
 		for i, role := range client.Roles {
 			if !slices.Contains(ClientRoles(), role) {
-				f.add(&settingError{at: at.field("roles").item(i),
-					fault: fmt.Sprintf("role %q cannot be claimed over MCP", role),
-					hint:  "the roles are " + list(ClientRoles())})
+				f.fail(at.field("roles").item(i), "the roles are "+list(ClientRoles()),
+					"role %q cannot be claimed over MCP", role)
 			}
 		}
 	}

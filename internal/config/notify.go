@@ -137,8 +137,7 @@ func checkSecretEnv(at settingPath, name string) *settingError {
 // needs reports a target whose main setting is missing.
 func (*Notify) needs(at settingPath, missing bool, name string, f *faults) {
 	if missing {
-		f.add(&settingError{at: at, fault: "needs " + name, hint: "add " + name +
-			", or remove the target"})
+		f.fail(at, "add "+name+", or remove the target", "needs %s", name)
 	}
 }
 
@@ -152,34 +151,29 @@ func (n NotifyNtfy) check(f *faults) {
 	f.add(checkSecretEnv(at.field("token_env"), n.TokenEnv))
 	checkNotifyEvents(at, n.Events, f)
 	if u, err := url.Parse(n.URL); err == nil && u.User != nil {
-		f.add(&settingError{at: at.field("url"), fault: "has a password",
-			hint: "do not write secrets here; set token_env to the name of the environment variable that has a token"})
+		f.fail(at.field("url"),
+			"do not write secrets here; set token_env to the name of the environment variable that has a token", "has a password")
 	}
 	used := n.URL != "" || n.Topic != "" || n.TokenEnv != "" || n.Click != "" || len(n.Events) > 0
 	switch {
 	case !used:
 	case n.URL == "":
-		f.add(&settingError{at: at, fault: "needs url",
-			hint: "write the address of the server, such as https://ntfy.sh; everybody who knows the topic can read it there"})
+		f.fail(at, "write the address of the server, such as https://ntfy.sh; everybody who knows the topic can read it there", "needs url")
 	case n.Topic == "":
-		f.add(&settingError{at: at, fault: "needs topic",
-			hint: "write a name that is hard to guess, unless the server needs a token"})
+		f.fail(at, "write a name that is hard to guess, unless the server needs a token",
+			"needs topic")
 	case !topics().MatchString(n.Topic):
-		f.add(&settingError{at: at.field("topic"), fault: fmt.Sprintf("%q is not a topic", n.Topic),
-			hint: "use at most 64 letters, digits, - and _"})
+		f.fail(at.field("topic"), "use at most 64 letters, digits, - and _", "%q is not a topic",
+			n.Topic)
 	}
 }
 
 func checkNotifyEvents(at settingPath, events []NotifyEvent, f *faults) {
 	for i, event := range events {
 		item := at.field("events").item(i)
-		switch {
-		case !slices.Contains(NotifyEvents(), event):
-			f.add(&settingError{at: item, fault: fmt.Sprintf("there is no event %q", event),
-				hint: "the events are " + list(NotifyEvents())})
-		case slices.Contains(events[:i], event):
-			f.add(&settingError{at: item, fault: fmt.Sprintf("%q is named twice", event),
-				hint: "keep one of them"})
+		if !slices.Contains(NotifyEvents(), event) {
+			f.fail(item, "the events are "+list(NotifyEvents()), "there is no event %q", event)
 		}
+		f.add(checkRepeated(item, events, i))
 	}
 }

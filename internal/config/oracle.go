@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -217,8 +216,7 @@ func (Model) unknownHint(name string) string {
 func (c *Config) OracleModel(name string) (string, Model, error) {
 	name, wrong := c.modelNamed(name)
 	if wrong != nil {
-		return "", Model{}, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: errors.New(oneLine(wrong.fault)), Hint: wrong.hint}
+		return "", Model{}, signalbox.CodeUsage.Errorf(wrong.hint, "%s", oneLine(wrong.fault))
 	}
 	return name, c.Models[name], nil
 }
@@ -281,8 +279,7 @@ func resolved(values map[string]string,
 	for _, name := range sortedKeys(values) {
 		text, fault, hint := expand(values[name], lookup)
 		if fault != "" {
-			return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-				Err: fmt.Errorf("%s: %s", name, fault), Hint: hint}
+			return nil, signalbox.CodeUsage.Errorf(hint, "%s: %s", name, fault)
 		}
 		all[name] = text
 	}

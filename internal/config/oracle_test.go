@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 func TestModels(t *testing.T) {
@@ -241,9 +242,7 @@ func TestServerResolved(t *testing.T) {
 func TestLoadOracleFiles(t *testing.T) {
 	project := t.TempDir()
 	box := filepath.Join(project, ".signalbox")
-	if err := os.Mkdir(box, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(box, 0o700))
 	const models = "models: {main: {provider: openai, model: m}}\n"
 	for _, tt := range []struct {
 		name, text string
@@ -269,9 +268,7 @@ func TestLoadOracleFiles(t *testing.T) {
 			func(c *Config) string { return c.Oracle.Portfolio }},
 	} {
 		text := models + fmt.Sprintf(tt.text, "of-"+tt.name) + "\n"
-		if err := os.WriteFile(filepath.Join(box, FileName), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(box, FileName), []byte(text), 0o600))
 		want := filepath.Join(tt.from, "of-"+tt.name)
 		other, make, kind := os.Mkdir, writeEmpty, "file"
 		if tt.folder {
@@ -282,33 +279,25 @@ func TestLoadOracleFiles(t *testing.T) {
 			!strings.HasSuffix(err.Error(), missing) {
 			t.Errorf("%s is missing: %v", tt.name, err)
 		}
-		if err := other(want, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, other(want, 0o700))
 		if _, err := Load(box); err == nil || !strings.HasSuffix(err.Error(), missing) {
 			t.Errorf("%s is not a %s: %v", tt.name, kind, err)
 		}
-		if err := errors.Join(os.Remove(want), make(want, 0o700)); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, errors.Join(os.Remove(want), make(want, 0o700)))
 		if tt.name == "oracle.portfolio" {
 			missing := ": oracle.portfolio: there is no portfolio.yaml in " + want
 			if _, err := Load(box); err == nil || !strings.HasSuffix(err.Error(), missing) {
 				t.Errorf("no portfolio.yaml: %v", err)
 			}
-			if err := writeEmpty(filepath.Join(want, PortfolioFile), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, writeEmpty(filepath.Join(want, PortfolioFile), 0o600))
 		}
 		if c, err := Load(box); err != nil || tt.get(c) != want {
 			t.Errorf("%s: %v, %+v", tt.name, err, c)
 		}
 	}
 	t.Chdir(box)
-	if err := os.WriteFile(FileName, []byte("oracle: {code: of-oracle.code}\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(FileName, []byte("oracle: {code: of-oracle.code}\n"),
+		0o600))
 	if c, err := Load("."); err != nil || c.Oracle.Code != filepath.Join("..", "of-oracle.code") {
 		t.Errorf("in the folder of the box: %v, %+v", err, c)
 	}

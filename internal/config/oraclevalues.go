@@ -31,9 +31,9 @@ func (c *Config) checkModels(f *faults) {
 			continue
 		}
 		if a.Model == "" && c.Oracle.Model == "" && len(c.Models) > 1 {
-			f.add(&settingError{at: at,
-				fault: fmt.Sprintf("there are %d models, and neither the agent nor oracle.model names one", len(c.Models)),
-				hint:  "write model: with one of " + list(sortedKeys(c.Models))})
+			f.fail(at, "write model: with one of "+list(sortedKeys(c.Models)),
+				"there are %d models, and neither the agent nor oracle.model names one",
+				len(c.Models))
 		}
 		f.add(c.checkModelName(at.field("model"), a.Model))
 		c.checkAgentTools(at.field("tools"), a.Tools, f)
@@ -55,14 +55,11 @@ func (c *Config) checkAgentTools(at settingPath, tools []string, f *faults) {
 		known = append(known, name+"__*")
 	}
 	for i, tool := range tools {
-		if slices.Contains(tools[:i], tool) {
-			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%q is named twice", tool),
-				hint: "keep one of them"})
-		}
+		f.add(checkRepeated(at.item(i), tools, i))
 		of := func(server string) bool { return strings.HasPrefix(tool, server+"__") && tool != server+"__" }
 		if !slices.Contains(known, tool) && !slices.ContainsFunc(sortedKeys(c.Oracle.Servers), of) {
-			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("there is no tool %q", tool),
-				hint: suggest(tool, known, "add it under oracle.tools, or use one of")})
+			f.fail(at.item(i), suggest(tool, known, "add it under oracle.tools, or use one of"),
+				"there is no tool %q", tool)
 		}
 	}
 }
@@ -73,18 +70,15 @@ func (m Model) check(at settingPath, f *faults) {
 		if m.Provider != "" {
 			fault = fmt.Sprintf("%q is not a provider", m.Provider)
 		}
-		f.add(&settingError{at: at.field("provider"), fault: fault,
-			hint: "write openai, for any OpenAI-compatible server, or anthropic"})
+		f.fail(at.field("provider"), "write openai, for any OpenAI-compatible server, or anthropic",
+			"%s", fault)
 	}
-	if strings.TrimSpace(m.Model) == "" {
-		f.add(&settingError{at: at.field("model"), fault: "must not be empty",
-			hint: "write what the server calls the model, such as gpt-5"})
-	}
+	f.add(checkText(at.field("model"), m.Model,
+		"write what the server calls the model, such as gpt-5"))
 	f.add(checkAddress(at.field("base_url"), m.BaseURL))
 	if u, err := url.Parse(m.BaseURL); err == nil && (u.User != nil || u.RawQuery != "") {
-		f.add(&settingError{at: at.field("base_url"),
-			fault: "the address has a key or a query in it",
-			hint:  "do not write keys here; set key_env to the name of the environment variable that has the key"})
+		f.fail(at.field("base_url"),
+			"do not write keys here; set key_env to the name of the environment variable that has the key", "the address has a key or a query in it")
 	}
 	f.add(checkKeyEnv(at.field("key_env"), m.KeyEnv))
 	f.add(checkNumber(at.field("max_tokens"), m.MaxTokens, maxTokens))
@@ -103,9 +97,9 @@ func (p Price) check(at settingPath, name string, f *faults) {
 		micros int64
 	}{{"input", p.InputMicros}, {"output", p.OutputMicros}} {
 		if part.micros == missing {
-			f.add(&settingError{at: at.field(part.name), fault: "missing",
-				hint: "write dollars per million tokens, as in " + name +
-					"{input: 3.00, output: 15.00}, or remove " + strings.TrimSuffix(name, ": ")})
+			f.fail(at.field(part.name), "write dollars per million tokens, as in "+name+
+				"{input: 3.00, output: 15.00}, or remove "+strings.TrimSuffix(name, ": "),
+				"missing")
 		}
 	}
 }
@@ -114,9 +108,8 @@ func (c *Config) checkPrices(f *faults) {
 	for _, pattern := range sortedKeys(c.Prices) {
 		at := setting("prices", pattern)
 		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
-			f.add(&settingError{at: at, onKey: true, bare: true,
-				fault: fmt.Sprintf("%q is not a pattern for models", pattern),
-				hint:  `write the name of a model, or a pattern in quotes such as "gpt-5*"`})
+			f.add(badName(at, `write the name of a model, or a pattern in quotes such as "gpt-5*"`,
+				"%q is not a pattern for models", pattern))
 		}
 		c.Prices[pattern].check(at, strconv.Quote(pattern)+": ", f)
 	}
@@ -130,11 +123,11 @@ func (m Model) checkLimitName(at settingPath) *settingError {
 	switch {
 	case m.LimitName == "":
 	case !slices.Contains(limitNames(), m.LimitName):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a name of the limit",
-			m.LimitName), hint: "write one of " + list(limitNames())}
+		return faultAt(at, "write one of "+list(limitNames()), "%q is not a name of the limit",
+			m.LimitName)
 	case m.Provider == ProviderAnthropic && m.LimitName != limitNames()[0]:
-		return &settingError{at: at, fault: "only valid with the provider openai",
-			hint: "remove it: with anthropic the limit is always called max_tokens"}
+		return faultAt(at, "remove it: with anthropic the limit is always called max_tokens",
+			"only valid with the provider openai")
 	}
 	return nil
 }
@@ -143,13 +136,11 @@ func (m Model) checkLimitName(at settingPath) *settingError {
 // which may be a key.
 func checkKeyEnv(at settingPath, name string) *settingError {
 	if looksLikeKey(name) {
-		return &settingError{at: at,
-			fault: "looks like the key itself, which must not be in the file",
-			hint:  "write the name of the environment variable that has the key, such as OPENAI_API_KEY, and make a new key if others could read the file"}
+		return faultAt(at, "write the name of the environment variable that has the key, such as OPENAI_API_KEY, and make a new key if others could read the file", "looks like the key itself, which must not be in the file")
 	}
 	if !variableName(name) {
-		return &settingError{at: at, fault: "not the name of an environment variable",
-			hint: "write a name such as OPENAI_API_KEY"}
+		return faultAt(at, "write a name such as OPENAI_API_KEY",
+			"not the name of an environment variable")
 	}
 	return nil
 }
@@ -193,13 +184,8 @@ func (c *Config) checkOracle(f *faults) {
 func (l OracleLimits) check(f *faults) {
 	at := setting("oracle", "limits")
 	f.add(checkNumber(at.field("turns"), l.Turns, maxLimit))
-	if l.Tokens < 0 {
-		f.add(&settingError{at: at.field("tokens"), fault: fmt.Sprintf("%d is negative", l.Tokens),
-			hint: "write the maximum number of tokens, or remove the line"})
-	}
-	if l.Time != 0 {
-		f.add(checkTime(at.field("time"), l.Time))
-	}
+	f.add(checkTokens(at.field("tokens"), l.Tokens))
+	f.add(checkTimeOrNone(at.field("time"), l.Time))
 }
 
 // checkCostLimit reports a cost limit if a model that a question may use has no price.
@@ -214,10 +200,8 @@ func (c *Config) checkCostLimit(f *faults) {
 	for _, name := range names {
 		name, wrong := c.modelNamed(name)
 		if wrong == nil && c.ModelPrice(name) == nil {
-			f.add(&settingError{at: setting("oracle", "limits", "cost"),
-				fault: fmt.Sprintf("the model %s has no price, so its cost cannot be limited",
-					name),
-				hint: fmt.Sprintf("add price: {input: 3.00, output: 15.00}, in dollars per million tokens, to models.%s, or remove the limit", name)})
+			f.fail(setting("oracle", "limits", "cost"),
+				fmt.Sprintf("add price: {input: 3.00, output: 15.00}, in dollars per million tokens, to models.%s, or remove the limit", name), "the model %s has no price, so its cost cannot be limited", name)
 		}
 	}
 }
@@ -227,9 +211,8 @@ func checkToolName(at settingPath, name string) *settingError {
 		return wrong
 	}
 	if strings.Contains(name, ".") || len(name) > maxToolName {
-		return &settingError{at: at, onKey: true, bare: true,
-			fault: fmt.Sprintf("%q cannot be part of the name of a tool", name),
-			hint:  fmt.Sprintf("write at most %d letters, digits, _ and -", maxToolName)}
+		return badName(at, fmt.Sprintf("write at most %d letters, digits, _ and -", maxToolName),
+			"%q cannot be part of the name of a tool", name)
 	}
 	return nil
 }
@@ -245,17 +228,14 @@ func (o Oracle) checkServers(f *faults) {
 func (s Server) check(at settingPath, f *faults) {
 	switch {
 	case len(s.Command) == 0 && s.URL == "":
-		f.add(&settingError{at: at, fault: "needs command or url",
-			hint: "add command: [program, argument], or url: https://example.org/mcp"})
+		f.fail(at, "add command: [program, argument], or url: https://example.org/mcp",
+			"needs command or url")
 	case len(s.Command) > 0 && s.URL != "":
-		f.add(&settingError{at: at.field("url"), fault: "not valid together with command",
-			hint: "keep one of them"})
+		f.fail(at.field("url"), "keep one of them", "not valid together with command")
 	case s.URL != "" && len(s.Env) > 0:
-		f.add(&settingError{at: at.field("env"), fault: "only valid with command",
-			hint: "remove it, or use headers"})
+		f.fail(at.field("env"), "remove it, or use headers", "only valid with command")
 	case s.URL == "" && len(s.Headers) > 0:
-		f.add(&settingError{at: at.field("headers"), fault: "only valid with url",
-			hint: "remove it, or use env"})
+		f.fail(at.field("headers"), "remove it, or use env", "only valid with url")
 	}
 	f.add(checkProgram(at.field("command"), s.Command))
 	f.add(checkAddress(at.field("url"), s.URL))
@@ -269,20 +249,14 @@ func (s Server) check(at settingPath, f *faults) {
 			// The variable need not be set until the server is used.
 			if _, fault, hint := expand(of.values[name],
 				func(string) (string, bool) { return "", true }); fault != "" {
-				f.add(&settingError{at: at.field(of.name).field(name), fault: fault, hint: hint})
+				f.fail(at.field(of.name).field(name), hint, "%s", fault)
 			}
 		}
 	}
 	for i, tool := range s.Tools {
 		at := at.field("tools").item(i)
-		if strings.TrimSpace(tool) == "" {
-			f.add(&settingError{at: at, fault: "must not be empty",
-				hint: "write the name of a tool of the server, or remove it"})
-		}
-		if slices.Contains(s.Tools[:i], tool) {
-			f.add(&settingError{at: at, fault: fmt.Sprintf("%q is named twice", tool),
-				hint: "keep one of them"})
-		}
+		f.add(checkText(at, tool, "write the name of a tool of the server, or remove it"))
+		f.add(checkRepeated(at, s.Tools, i))
 	}
 	limits := at.field("limits")
 	f.add(checkNumber(limits.field("tools"), s.Limits.Tools, maxServerTools))
@@ -305,14 +279,12 @@ func checkHeaders(at settingPath, headers map[string]string, f *faults) {
 				strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 		}
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
-			f.add(&settingError{at: at.field(name), onKey: true, bare: true,
-				fault: fmt.Sprintf("%q is not the name of a header", name),
-				hint:  "write a name such as Authorization"})
+			f.add(badName(at.field(name), "write a name such as Authorization",
+				"%q is not the name of a header", name))
 		}
 		if strings.ContainsFunc(headers[name], unicode.IsControl) {
-			f.add(&settingError{at: at.field(name),
-				fault: "contains a line end or another control character",
-				hint:  "write it on one line"})
+			f.fail(at.field(name), "write it on one line",
+				"contains a line end or another control character")
 		}
 	}
 }
@@ -321,14 +293,10 @@ func (o Oracle) checkTools(f *faults) {
 	for _, name := range sortedKeys(o.Tools) {
 		at, tool := setting("oracle", "tools", name), o.Tools[name]
 		f.add(checkToolName(at, name))
-		if strings.TrimSpace(tool.Command) == "" {
-			f.add(&settingError{at: at.field("command"), fault: "must not be empty",
-				hint: "write the line that a shell runs, such as go test ./..."})
-		}
-		if strings.TrimSpace(tool.Description) == "" {
-			f.add(&settingError{at: at.field("description"), fault: "must not be empty",
-				hint: "write what the tool does and when to use it: the model reads it"})
-		}
+		f.add(checkText(at.field("command"), tool.Command,
+			"write the line that a shell runs, such as go test ./..."))
+		f.add(checkText(at.field("description"), tool.Description,
+			"write what the tool does and when to use it: the model reads it"))
 		f.add(checkParameters(at.field("parameters"), tool.Parameters))
 		f.add(checkTime(at.field("timeout"), tool.Timeout))
 	}
@@ -340,15 +308,14 @@ func checkParameters(at settingPath, schema json.RawMessage) *settingError {
 	const example = "write {type: object, properties: {path: {type: string}}, required: [path]}"
 	var object map[string]json.RawMessage
 	if json.Unmarshal(schema, &object) != nil || object == nil {
-		return &settingError{at: at, fault: "must be the JSON schema of an object", hint: example}
+		return faultAt(at, example, "must be the JSON schema of an object")
 	}
 	if string(object["type"]) != `"object"` {
-		return &settingError{at: at.field("type"), fault: "must be object", hint: example}
+		return faultAt(at.field("type"), example, "must be object")
 	}
 	var properties map[string]any
 	if text, ok := object["properties"]; ok && json.Unmarshal(text, &properties) != nil {
-		return &settingError{at: at.field("properties"), fault: "must be a group of parameters",
-			hint: example}
+		return faultAt(at.field("properties"), example, "must be a group of parameters")
 	}
 	return nil
 }
@@ -357,10 +324,8 @@ func (c *Config) checkSubagents(f *faults) {
 	for _, name := range sortedKeys(c.Oracle.Subagents) {
 		at, sub := setting("oracle", "subagents", name), c.Oracle.Subagents[name]
 		f.add(checkID(at, name, true))
-		if strings.TrimSpace(sub.Tree) == "" {
-			f.add(&settingError{at: at.field("tree"), fault: "must not be empty",
-				hint: "write the path of a file with a tree, relative to the folder of the box"})
-		}
+		f.add(checkText(at.field("tree"), sub.Tree,
+			"write the path of a file with a tree, relative to the folder of the box"))
 		if sub.Model != "" {
 			f.add(c.checkModelName(at.field("model"), sub.Model))
 		}
@@ -371,13 +336,9 @@ func (o Oracle) checkWorkarounds(f *faults) {
 	for _, name := range sortedKeys(o.Workarounds) {
 		at := setting("oracle", "workarounds", name)
 		if strings.TrimSpace(name) == "" {
-			f.add(&settingError{at: at, onKey: true, bare: true,
-				fault: "the name of a capability is empty",
-				hint:  "write the name of a capability, such as web_search"})
+			f.add(badName(at, "write the name of a capability, such as web_search",
+				"the name of a capability is empty"))
 		}
-		if strings.TrimSpace(o.Workarounds[name]) == "" {
-			f.add(&settingError{at: at, fault: "must not be empty",
-				hint: "write what to do instead, or remove the line"})
-		}
+		f.add(checkText(at, o.Workarounds[name], "write what to do instead, or remove the line"))
 	}
 }

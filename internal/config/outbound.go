@@ -36,28 +36,26 @@ func (c *Config) checkOutbound(f *faults) {
 	for i, w := range c.Webhooks {
 		at := setting("webhooks").item(i)
 		if w.URL == "" {
-			f.add(&settingError{at: at, fault: "needs url",
-				hint: "add the address that gets the events"})
+			f.fail(at, "add the address that gets the events", "needs url")
 		}
 		f.add(checkWebhook(at.field("url"), w.URL))
 		f.add(checkSecretEnv(at.field("secret_env"), w.SecretEnv))
 		if first := slices.IndexFunc(c.Webhooks,
 			func(other Webhook) bool { return other.URL == w.URL }); first < i && w.URL != "" {
-			f.add(&settingError{at: at.field("url"), fault: "is the address of another webhook",
-				hint: "list all types under one of them"})
+			f.fail(at.field("url"), "list all types under one of them",
+				"is the address of another webhook")
 		}
 	}
 	at := setting("traces")
 	f.add(checkAddress(at.field("endpoint"), c.Traces.Endpoint))
 	if u, err := url.Parse(c.Traces.Endpoint); err == nil && u.User != nil {
-		f.add(&settingError{at: at.field("endpoint"), fault: "has a password",
-			hint: "do not write secrets here; set headers_env to the name of the environment variable that has the headers"})
+		f.fail(at.field("endpoint"),
+			"do not write secrets here; set headers_env to the name of the environment variable that has the headers", "has a password")
 	}
 	if c.Traces.HeadersEnv != "" {
 		f.add(checkSecretEnv(at.field("headers_env"), c.Traces.HeadersEnv))
 	}
 	if c.Traces.Endpoint == "" && c.Traces.HeadersEnv != "" {
-		f.add(&settingError{at: at, fault: "needs endpoint",
-			hint: "add endpoint, or remove traces"})
+		f.fail(at, "add endpoint, or remove traces", "needs endpoint")
 	}
 }

@@ -68,6 +68,18 @@ func (e *settingError) Error() string {
 	return e.at.String() + ": " + e.fault
 }
 
+// faultAt returns an error in a setting. The last arguments are those of fmt.Sprintf.
+func faultAt(at settingPath, hint, format string, args ...any) *settingError {
+	return &settingError{at: at, fault: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// badName returns an error in the name of a setting, which the fault names itself.
+func badName(at settingPath, hint, format string, args ...any) *settingError {
+	wrong := faultAt(at, hint, format, args...)
+	wrong.onKey, wrong.bare = true, true
+	return wrong
+}
+
 // faults are the errors in a text.
 type faults []*settingError
 
@@ -79,6 +91,11 @@ func (f *faults) add(e *settingError) {
 		return
 	}
 	*f = append(*f, e)
+}
+
+// fail adds the error that faultAt returns.
+func (f *faults) fail(at settingPath, hint, format string, args ...any) {
+	f.add(faultAt(at, hint, format, args...))
 }
 
 // place is the position of a setting. The value is nil if it is null.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -168,17 +167,15 @@ func (ps places) inOrder(group settingPath, names []string) []string {
 func (p *portfolioText) check(f *faults) {
 	if p.AsOf != "" {
 		if _, err := time.Parse(time.DateOnly, p.AsOf); err != nil {
-			f.add(&settingError{at: setting("as_of"),
-				fault: fmt.Sprintf("%q is not a date", p.AsOf),
-				hint:  "write it as 2026-06-30, or remove it for today"})
+			f.fail(setting("as_of"), "write it as 2026-06-30, or remove it for today",
+				"%q is not a date", p.AsOf)
 		}
 	}
 	p.checkAccounts(f)
 	for i, group := range p.Identical {
 		at := setting("identical").item(i)
 		if len(group) < 2 {
-			f.add(&settingError{at: at, fault: "a group needs at least two tickers",
-				hint: "write groups as [[VOO, IVV]]"})
+			f.fail(at, "write groups as [[VOO, IVV]]", "a group needs at least two tickers")
 		}
 		for j, ticker := range group {
 			f.add(checkTicker(at.item(j), ticker))
@@ -210,15 +207,14 @@ func (p *portfolioText) check(f *faults) {
 func (p *portfolioText) checkAccounts(f *faults) {
 	at := setting("accounts")
 	if len(p.Accounts) == 0 {
-		f.add(&settingError{at: at, fault: "there are no accounts",
-			hint: "list them: accounts: [{id: brk, kind: taxable}]"})
+		f.fail(at, "list them: accounts: [{id: brk, kind: taxable}]", "there are no accounts")
 	}
 	taken := map[string]bool{}
 	for i, a := range p.Accounts {
 		at := at.item(i)
 		if a.ID == "" {
-			f.add(&settingError{at: at.field("id"), fault: "the account has no id",
-				hint: "add one, such as id: brk; transactions refer to it"})
+			f.fail(at.field("id"), "add one, such as id: brk; transactions refer to it",
+				"the account has no id")
 		}
 		f.add(checkID(at.field("id"), a.ID, false))
 		f.add(oneOf(at.field("kind"), a.Kind, "taxable", "ira", "roth", "hsa", "401k"))
@@ -234,8 +230,8 @@ func (p *portfolioText) checkAccounts(f *faults) {
 
 func once(at settingPath, name string, taken map[string]bool) *settingError {
 	if taken[name] {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is already an account", name),
-			hint: "each id and name must belong to one account"}
+		return faultAt(at, "each id and name must belong to one account",
+			"%q is already an account", name)
 	}
 	taken[name] = true
 	return nil
@@ -248,8 +244,7 @@ func (r exitRulesText) check(at settingPath, f *faults) {
 		at := at.field(n.group).field(n.name)
 		f.add(checkDecimal(at, n.text))
 		if n.text != "" && (strings.HasPrefix(n.text, "-") || strings.Trim(n.text, "0.") == "") {
-			f.add(&settingError{at: at, fault: n.text + " is not above 0",
-				hint: "write a number above 0, or remove it"})
+			f.fail(at, "write a number above 0, or remove it", "%s is not above 0", n.text)
 		}
 	}
 	for _, name := range sortedKeys(r.Rules) {
@@ -263,8 +258,8 @@ func (r exitRulesText) check(at settingPath, f *faults) {
 			value int
 		}{{"lookback", rule.Lookback}, {"period", rule.Period}} {
 			if n.value < 0 {
-				f.add(&settingError{at: at.field(n.name), fault: "must not be negative",
-					hint: "write a number of months, such as 3"})
+				f.fail(at.field(n.name), "write a number of months, such as 3",
+					"must not be negative")
 			}
 		}
 	}
@@ -274,8 +269,7 @@ func oneOf(at settingPath, value string, known ...string) *settingError {
 	if value == "" || slices.Contains(known, value) {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%q is not known", value),
-		hint: suggest(value, known, "it is one of")}
+	return faultAt(at, suggest(value, known, "it is one of"), "%q is not known", value)
 }
 
 // option matches the OCC symbol of an option, in which spaces may follow the underlying ticker.
@@ -291,8 +285,8 @@ func checkTicker(at settingPath, ticker string) *settingError {
 		return !(r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".^=-/", r))
 	})
 	if wrong || ticker == "" || len(ticker) > most {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a ticker", ticker),
-			hint: "write it in capitals, such as SLV or BRK.B"}
+		return faultAt(at, "write it in capitals, such as SLV or BRK.B", "%q is not a ticker",
+			ticker)
 	}
 	return nil
 }
@@ -305,8 +299,7 @@ func checkDecimal(at settingPath, text string) *settingError {
 	whole, fraction, point := strings.Cut(strings.TrimPrefix(text, "-"), ".")
 	if !digits(whole) || point && !digits(fraction) ||
 		len(strings.TrimLeft(whole, "0")+fraction) > 19 {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a number", text),
-			hint: "write digits and a point, such as 1234.50"}
+		return faultAt(at, "write digits and a point, such as 1234.50", "%q is not a number", text)
 	}
 	return nil
 }

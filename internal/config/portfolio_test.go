@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // portfolioExample has every setting. The tickers and the rules are not in alphabetical order.
@@ -56,9 +57,7 @@ func TestParsePortfolio(t *testing.T) {
 		},
 	}
 	got, err := ParsePortfolio([]byte(portfolioExample))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("want -, got +\n%s", diff)
 	}
@@ -101,9 +100,7 @@ exit_rules:
   SLV: {primary: momentum_exit, rules: {momentum_exit: {lookback: 3}, regime_check: {tickers: [SLV, GLD, TLT], period: 3}},
         sizing: {min: 0.50, max: 0.75, gap_pp: 5}, stop: {price: 65.0, time_in_force: GTC}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	want := &Portfolio{
 		Accounts: []PortfolioAccount{{ID: "brk", Kind: "taxable", Owner: "self",
 			LotMethod: "fifo"}, {ID: "ira", Kind: "ira"}},

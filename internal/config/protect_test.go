@@ -66,7 +66,8 @@ func TestProtectsBelow(t *testing.T) {
 	for name, want := range map[string]bool{
 		".github": true, ".GitHub": true, ".github/workflows": true, ".github/workflows/x": true,
 		".github/other": false,
-		"ci":            true, "ci/x": false, "ci/x.sh": true, "Makefile": true, "src": false, "src/ci": false,
+		"ci":            true, "ci/x": false, "ci/x.sh": true, "Makefile": true, "src": false,
+		"src/ci": false,
 	} {
 		if got := c.ProtectsBelow(name); got != want {
 			t.Errorf("%q: %t, want %t", name, got, want)

@@ -196,9 +196,8 @@ func (r *reader) resolved(node ast.Node, at settingPath,
 		if r.values > maxValues+1 {
 			return nil // reported already
 		}
-		return &settingError{at: at,
-			fault: fmt.Sprintf("there are more than %d values, counting those that aliases repeat",
-				maxValues), hint: "check that this is the right file"}
+		return faultAt(at, "check that this is the right file",
+			"there are more than %d values, counting those that aliases repeat", maxValues)
 	}
 	here := r.places[at]
 	here.value = position(node)
@@ -214,16 +213,15 @@ func (r *reader) resolved(node ast.Node, at settingPath,
 		name := n.Value.GetToken().Value
 		target, ok := r.anchors[name]
 		if !ok {
-			return &settingError{at: at,
-				fault: fmt.Sprintf("*%s refers to &%s, which is not defined above", name, name),
-				hint:  fmt.Sprintf(`put text that begins with * in quotes: "*%s"`, name)}
+			return faultAt(at, fmt.Sprintf(`put text that begins with * in quotes: "*%s"`, name),
+				"*%s refers to &%s, which is not defined above", name, name)
 		}
 		wrong := r.resolved(target, at, read)
 		r.places[at] = here // the position of the alias, not of the repeated value
 		return wrong
 	case *ast.TagNode:
-		return &settingError{at: at, fault: fmt.Sprintf("the tag %s is not supported",
-			n.Start.Value), hint: "remove it, or put text that begins with ! in quotes"}
+		return faultAt(at, "remove it, or put text that begins with ! in quotes",
+			"the tag %s is not supported", n.Start.Value)
 	}
 	return read(node)
 }
@@ -242,26 +240,6 @@ func (r *reader) plainValue(to reflect.Value, node ast.Node, at settingPath) {
 		w := &jsonWriter{reader: r}
 		r.faults.add(w.write(node, at))
 		to.SetBytes(w.out.Bytes())
-	case to.Type() == reflect.TypeFor[time.Duration]():
-		r.faults.add(scalar(node, at,
-			func(text string) *settingError { return setDuration(to, text, at) }))
-	case to.Type() == reflect.TypeFor[Size]():
-		r.faults.add(scalar(node, at, func(text string) *settingError {
-			return setNumber(to, text, at, parseSize, "a size", "write a size such as 512MB or 4GB")
-		}))
-	case to.Type() == reflect.TypeFor[Cores]():
-		r.faults.add(scalar(node, at, func(text string) *settingError {
-			return setNumber(to, text, at, parseCores, "a number of cores",
-				"write a number such as 2 or 1.5")
-		}))
-	case to.Type() == reflect.TypeFor[sandbox.Mode]():
-		r.faults.add(scalar(node, at, func(text string) *settingError {
-			return setWord(to, text, at, sandbox.Modes(), "a mode of the sandbox")
-		}))
-	case to.Type() == reflect.TypeFor[sandbox.Processes]():
-		r.faults.add(scalar(node, at, func(text string) *settingError {
-			return setWord(to, text, at, sandbox.AllProcesses(), "what can become of processes")
-		}))
 	case to.Kind() == reflect.Pointer:
 		value := reflect.New(to.Type().Elem())
 		if !to.IsNil() {
@@ -296,8 +274,8 @@ func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) 
 		if at == "" {
 			fault = r.what + " must be a group of settings"
 		}
-		return nil, &settingError{at: at, fault: fault,
-			hint: "write each setting as name: value on its own line, and indent the settings of a group below its name"}
+		return nil, faultAt(at,
+			"write each setting as name: value on its own line, and indent the settings of a group below its name", "%s", fault)
 	}
 	var pairs []pair
 	first := map[string]int{}
@@ -343,8 +321,7 @@ func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) {
 			if group, ok := to.Interface().(interface{ unknownHint(name string) string }); ok {
 				hint = orDefault(group.unknownHint(pair.name), hint)
 			}
-			r.faults.add(&settingError{at: member, onKey: true, bare: true,
-				fault: fmt.Sprintf("unknown field %q", pair.name), hint: hint})
+			r.faults.add(badName(member, hint, "unknown field %q", pair.name))
 			continue
 		}
 		if to.Type().Field(i).Tag.Get("unit") == "dollars" {
@@ -411,12 +388,12 @@ func (r *reader) items(to reflect.Value, node ast.Node, at settingPath) {
 		if to.Type().Elem().Kind() == reflect.Struct {
 			hint = "begin each item with a line such as - name: tests, and put its other settings below, indented like name"
 		}
-		r.faults.add(&settingError{at: at, fault: "must be a list", hint: hint})
+		r.faults.fail(at, hint, "must be a list")
 		return
 	}
 	if len(list.Values) == 0 && at == setting("agent") { // for roles it means this setting
-		r.faults.add(&settingError{at: at, fault: "the list names no agent",
-			hint: "name one, such as [" + PresetClaude + "], or remove the setting"})
+		r.faults.fail(at, "name one, such as ["+PresetClaude+"], or remove the setting",
+			"the list names no agent")
 		return
 	}
 	items := reflect.MakeSlice(to.Type(), len(list.Values), len(list.Values))
@@ -448,7 +425,7 @@ func (r *reader) dollars(to reflect.Value, node ast.Node, at settingPath) {
 	}
 	micros, fault := parseDollars(amount.String())
 	if fault != "" {
-		r.faults.add(&settingError{at: at, fault: fault, hint: "write dollars, such as 12.50"})
+		r.faults.fail(at, "write dollars, such as 12.50", "%s", fault)
 	}
 	to.SetInt(micros)
 }
@@ -463,42 +440,79 @@ func scalar(node ast.Node, at settingPath, set func(text string) *settingError) 
 	case *ast.StringNode:
 		text = n.Value
 	case ast.MapNode:
-		return &settingError{at: at, fault: "must be a single value, not a group of settings",
-			hint: `write one value; put text that begins with { or contains ": " in quotes`}
+		return faultAt(at, `write one value; put text that begins with { or contains ": " in quotes`, "must be a single value, not a group of settings")
 	case *ast.SequenceNode:
-		return &settingError{at: at, fault: "must be a single value, not a list",
-			hint: "write one value; put text that begins with [ or - in quotes"}
+		return faultAt(at, "write one value; put text that begins with [ or - in quotes",
+			"must be a single value, not a list")
 	case ast.ScalarNode:
 		text = n.GetToken().Value // exactly as written: 1.10 is not 1.1
 	default:
-		return &settingError{at: at, fault: "must be a single value",
-			hint: "write one value, in quotes if it has special characters"}
+		return faultAt(at, "write one value, in quotes if it has special characters",
+			"must be a single value")
 	}
 	if strings.ContainsRune(text, 0) {
-		return &settingError{at: at, fault: "contains a zero byte", hint: "remove the zero byte"}
+		return faultAt(at, "remove the zero byte", "contains a zero byte")
 	}
 	return set(text)
 }
 
+// setScalar sets a value that is not a group or a list.
 func setScalar(to reflect.Value, text string, at settingPath) *settingError {
+	switch value := to.Addr().Interface().(type) {
+	case *time.Duration:
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return faultAt(at, "write a number followed by s, m or h",
+				"not a duration such as 90s, 15m or 2h")
+		}
+		*value = d
+		return nil
+	case *Size:
+		return setParsed(value, text, at, parseSize, "a size", "write a size such as 512MB or 4GB")
+	case *Cores:
+		return setParsed(value, text, at, parseCores, "a number of cores",
+			"write a number such as 2 or 1.5")
+	case *sandbox.Mode:
+		return setParsed(value, text, at, oneWord(sandbox.Modes()), "a mode of the sandbox",
+			"write "+list(sandbox.Modes()))
+	case *sandbox.Processes:
+		return setParsed(value, text, at, oneWord(sandbox.AllProcesses()),
+			"what can become of processes", "write "+list(sandbox.AllProcesses()))
+	}
 	switch to.Kind() {
 	case reflect.String:
 		to.SetString(text)
 	case reflect.Bool:
 		if text != "true" && text != "false" {
-			return &settingError{at: at, fault: fmt.Sprintf("%q is neither true nor false", text),
-				hint: "write true or false"}
+			return faultAt(at, "write true or false", "%q is neither true nor false", text)
 		}
 		to.SetBool(text == "true")
 	case reflect.Int, reflect.Int64:
 		n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
 		if err != nil || to.OverflowInt(n) {
-			return &settingError{at: at, fault: fmt.Sprintf("%q is not a whole number", text),
-				hint: "write a number such as 5"}
+			return faultAt(at, "write a number such as 5", "%q is not a whole number", text)
 		}
 		to.SetInt(n)
 	}
 	return nil
+}
+
+// setParsed sets a value to what parse returns for a text.
+func setParsed[T any](to *T, text string, at settingPath, parse func(string) (T, bool), what,
+	hint string) *settingError {
+	value, ok := parse(text)
+	if !ok {
+		return faultAt(at, hint, "%q is not %s", text, what)
+	}
+	*to = value
+	return nil
+}
+
+// oneWord returns a function that accepts some words, and an empty text.
+func oneWord[T ~string](words []T) func(text string) (T, bool) {
+	return func(text string) (T, bool) {
+		return T(text), text == "" || slices.Contains(words, T(text))
+	}
 }
 
 // isScalar reports whether a node is a single value.
@@ -508,37 +522,6 @@ func isScalar(node ast.Node) bool {
 		return false
 	}
 	return true
-}
-
-func setNumber[T Size | Cores](to reflect.Value, text string, at settingPath,
-	parse func(string) (T, bool), what, hint string) *settingError {
-	number, ok := parse(text)
-	if !ok {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not %s", text, what), hint: hint}
-	}
-	to.SetInt(int64(number))
-	return nil
-}
-
-// setWord sets a value that is one of some words, or empty.
-func setWord[T ~string](to reflect.Value, text string, at settingPath, words []T,
-	what string) *settingError {
-	if text != "" && !slices.Contains(words, T(text)) {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not %s", text, what),
-			hint: "write " + list(words)}
-	}
-	to.SetString(text)
-	return nil
-}
-
-func setDuration(to reflect.Value, text string, at settingPath) *settingError {
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return &settingError{at: at, fault: "not a duration such as 90s, 15m or 2h",
-			hint: "write a number followed by s, m or h"}
-	}
-	to.SetInt(int64(d))
-	return nil
 }
 
 // parseDollars parses a decimal number of dollars into exact millionths, or returns what is wrong

@@ -138,10 +138,9 @@ func (c *Config) checkSandboxes(f *faults) {
 		s := all[at]
 		s.Network.check(at.field("network"), f)
 		if slices.Contains(s.Network, NetworkModel) && !c.hasServer(at) {
-			f.add(&settingError{at: at.field("network"),
-				fault: "model is only valid for an agent with base_url",
-				hint: "write on, none, or ports such as [443, 8443]; " +
-					"with base_url, agents that review have it by default"})
+			f.fail(at.field("network"), "write on, none, or ports such as [443, 8443]; "+
+				"with base_url, agents that review have it by default",
+				"model is only valid for an agent with base_url")
 		}
 		for _, paths := range []struct {
 			name  string
@@ -192,9 +191,7 @@ func (c *Config) checkServer(name string) *settingError {
 	if _, ok := a.Server(); ok {
 		return nil
 	}
-	return &settingError{at: at, fault: "the network of the agent cannot be limited to this server",
-		hint: "write its name in ASCII (xn--...), or its IP address without a zone, and a valid port; " +
-			"or set sandbox.network of the agent to on"}
+	return faultAt(at, "write its name in ASCII (xn--...), or its IP address without a zone, and a valid port; "+"or set sandbox.network of the agent to on", "the network of the agent cannot be limited to this server")
 }
 
 func (n Network) check(at settingPath, f *faults) {
@@ -202,13 +199,11 @@ func (n Network) check(at settingPath, f *faults) {
 		port, err := strconv.ParseUint(item, 10, 16)
 		switch word := item == NetworkOn || item == NetworkNone || item == NetworkModel; {
 		case word && len(n) > 1:
-			f.add(&settingError{at: at.item(i),
-				fault: fmt.Sprintf("%s cannot be combined with other values", item),
-				hint:  "write " + item + ", or only ports"})
+			f.fail(at.item(i), "write "+item+", or only ports",
+				"%s cannot be combined with other values", item)
 		case !word && (err != nil || port == 0):
-			f.add(&settingError{at: at.item(i),
-				fault: fmt.Sprintf("%q is not on, none, model or a TCP port", item),
-				hint:  "write on, none, model, or ports such as [443, 8443]"})
+			f.fail(at.item(i), "write on, none, model, or ports such as [443, 8443]",
+				"%q is not on, none, model or a TCP port", item)
 		}
 	}
 }
@@ -217,10 +212,9 @@ func checkSandboxPath(at settingPath, name string) *settingError {
 	const hint = "write the path of a file or a folder; ~/ is your home folder"
 	switch {
 	case strings.TrimSpace(name) == "":
-		return &settingError{at: at, fault: "must not be empty", hint: hint}
+		return faultAt(at, hint, "must not be empty")
 	case strings.HasPrefix(name, "~") && name != "~" && !strings.HasPrefix(name, "~/"):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is the home folder of another user",
-			name), hint: hint}
+		return faultAt(at, hint, "%q is the home folder of another user", name)
 	}
 	return nil
 }
@@ -231,13 +225,10 @@ func checkEnvPass(at settingPath, names []string, f *faults) {
 		plain := strings.TrimSuffix(name, "*")
 		switch {
 		case strings.HasPrefix(strings.ToUpper(name), "SIGNALBOX_"):
-			f.add(&settingError{at: at.item(i),
-				fault: fmt.Sprintf("%q is a variable of signalbox itself", name),
-				hint:  "remove it: programs do not get these"})
+			f.fail(at.item(i), "remove it: programs do not get these",
+				"%q is a variable of signalbox itself", name)
 		case name == "" || strings.ContainsAny(plain, "= \t\r\n\x00*"):
-			f.add(&settingError{at: at.item(i),
-				fault: fmt.Sprintf("%q is not the name of an environment variable", name),
-				hint:  "write a name such as GITHUB_TOKEN, or the beginning of names and a star, such as AWS_*; put values under env"})
+			f.fail(at.item(i), "write a name such as GITHUB_TOKEN, or the beginning of names and a star, such as AWS_*; put values under env", "%q is not the name of an environment variable", name)
 		}
 	}
 }
@@ -255,8 +246,7 @@ func (c *Config) resolveSandboxes(base func(settingPath) string, f *faults) {
 						resolved))
 				}
 				if err != nil {
-					f.add(&settingError{at: at.field(name).item(i), fault: err.Error(),
-						hint: "write an absolute path"})
+					f.fail(at.field(name).item(i), "write an absolute path", "%s", err.Error())
 				}
 				paths[i] = resolved
 			}
@@ -343,19 +333,17 @@ func (l Limits) checkResources(f *faults) {
 		set, least Size
 	}{{"memory", l.Memory, minMemory}, {"tree", l.Tree, minTree}, {"file", l.File, minFile}} {
 		if size.set != 0 && size.set < size.least {
-			f.add(&settingError{at: at.field(size.name), fault: fmt.Sprintf("%s is less than %s",
-				size.set, size.least), hint: "write a size such as 4GB, or 0 for no limit"})
+			f.fail(at.field(size.name), "write a size such as 4GB, or 0 for no limit",
+				"%s is less than %s", size.set, size.least)
 		}
 	}
 	if l.Processes < 0 || l.Processes > maxLimit {
-		f.add(&settingError{at: at.field("processes"),
-			fault: fmt.Sprintf("%d is not between 0 and %d", l.Processes, maxLimit),
-			hint: fmt.Sprintf("write a number such as %d, or 0 for no limit",
-				sandbox.DefaultProcesses)})
+		f.fail(at.field("processes"), fmt.Sprintf("write a number such as %d, or 0 for no limit",
+			sandbox.DefaultProcesses), "%d is not between 0 and %d", l.Processes, maxLimit)
 	}
 	if l.CPU != 0 && l.CPU < minCores {
-		f.add(&settingError{at: at.field("cpu"), fault: fmt.Sprintf("%s is less than %s", l.CPU,
-			Cores(minCores)), hint: "write a number of cores such as 1.5, or 0 for no limit"})
+		f.fail(at.field("cpu"), "write a number of cores such as 1.5, or 0 for no limit",
+			"%s is less than %s", l.CPU, Cores(minCores))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testkit/must"
 )
 
 func TestSandboxOf(t *testing.T) {
@@ -113,17 +114,12 @@ sandbox: {read: ["~", ~/x, lib, /abs], write: [../out]}
 agents: {a: {preset: claude, sandbox: {write: [~/y]}}}
 checks: [{name: t, command: make, sandbox: {read: [z]}}]
 `
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, FileName), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(dir, 0o700))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, FileName), []byte(text), 0o600))
 	c, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := [][]string{c.Sandbox.Read, c.Sandbox.Write, c.Agents["a"].Sandbox.Write, c.Checks[0].Sandbox.Read}
+	must.Succeed(t, err)
+	got := [][]string{c.Sandbox.Read, c.Sandbox.Write, c.Agents["a"].Sandbox.Write,
+		c.Checks[0].Sandbox.Read}
 	want := [][]string{{home, filepath.Join(home, "x"), filepath.Join(project, "lib"), "/abs"},
 		{filepath.Join(filepath.Dir(project), "out")},
 		{filepath.Join(home, "y")}, {filepath.Join(project, "z")}}

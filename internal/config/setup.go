@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"path"
 	"path/filepath"
 	"strings"
@@ -54,8 +53,8 @@ func (c *Config) checkSetup(f *faults) {
 	for i, s := range c.Setup {
 		at := setting("setup").item(i)
 		if strings.TrimSpace(s.Command) == "" {
-			f.add(&settingError{at: at.field("command"), fault: "must not be empty",
-				hint: "write the line that a shell runs, such as npm ci"})
+			f.fail(at.field("command"), "write the line that a shell runs, such as npm ci",
+				"must not be empty")
 			continue
 		}
 		if s.Name != s.defaultName() {
@@ -69,22 +68,21 @@ func (c *Config) checkSetup(f *faults) {
 	}
 	for i, pattern := range c.Copy {
 		if fault, hint := checkPattern(pattern); fault != "" {
-			f.add(&settingError{at: setting("copy").item(i), fault: fault,
-				hint: strings.ReplaceAll(hint, ".github/** or go.mod", ".env or .venv/**")})
+			f.fail(setting("copy").item(i), strings.ReplaceAll(hint, ".github/** or go.mod",
+				".env or .venv/**"), "%s", fault)
 		}
 	}
 	for i, name := range c.Cache {
 		if name == "" || path.Clean(name) != name || !filepath.IsLocal(name) || name == "." ||
 			strings.HasPrefix(name, "~") {
-			f.add(&settingError{at: setting("cache").item(i),
-				fault: fmt.Sprintf("%q is not a folder in a home folder", name),
-				hint:  "write its path relative to the home folder, such as .m2/repository"})
+			f.fail(setting("cache").item(i),
+				"write its path relative to the home folder, such as .m2/repository",
+				"%q is not a folder in a home folder", name)
 		}
 	}
 	if c.Ports < 0 || c.Ports > maxPorts {
-		f.add(&settingError{at: setting("ports"), fault: fmt.Sprintf("%d is not between 0 and %d",
-			c.Ports, maxPorts),
-			hint: "write how many ports each worktree gets, such as 10"})
+		f.fail(setting("ports"), "write how many ports each worktree gets, such as 10",
+			"%d is not between 0 and %d", c.Ports, maxPorts)
 	}
 }
 
@@ -94,10 +92,9 @@ func checkSetupFile(at settingPath, name string) *settingError {
 	switch {
 	case name == "" || path.IsAbs(name) || path.Clean(name) != name || name == "." ||
 		name == ".." || strings.HasPrefix(name, "../"):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a plain path", name), hint: hint}
+		return faultAt(at, hint, "%q is not a plain path", name)
 	case strings.ContainsAny(name, `*?[\`):
-		return &settingError{at: at, fault: fmt.Sprintf("%q is a pattern", name), hint: hint +
-			"; patterns are not supported here"}
+		return faultAt(at, hint+"; patterns are not supported here", "%q is a pattern", name)
 	}
 	return nil
 }

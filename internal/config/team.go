@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path"
@@ -58,9 +57,8 @@ func load(dir string, team *Team) (*Config, places, error) {
 	name := filepath.Join(dir, FileName)
 	text, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot read the configuration: %w", err),
-			Hint: "check that it is a file that you may read"}
+		return nil, nil, signalbox.CodeFailed.Errorf("check that it is a file that you may read",
+			"cannot read the configuration: %w", err)
 	}
 	if err != nil && team == nil {
 		return Default(), nil, nil
@@ -166,9 +164,8 @@ func ParseTeam(name string, text []byte) (*Config, []TeamPath, error) {
 	for name, set := range map[string]bool{"journal": places.has(setting("journal")),
 		"cluster": c.Cluster.isSet() || c.Cluster.SecretFile != DefaultSecretFile} {
 		if len(faults) == 0 && set { // a repository must not decide where the ledger is
-			faults.add(&settingError{at: setting(name),
-				fault: "not valid in a team's configuration",
-				hint:  "set it in .signalbox/signalbox.yaml on each machine"})
+			faults.fail(setting(name), "set it in .signalbox/signalbox.yaml on each machine",
+				"not valid in a team's configuration")
 		}
 	}
 	if len(faults) == 0 {
@@ -177,9 +174,7 @@ func ParseTeam(name string, text []byte) (*Config, []TeamPath, error) {
 			case file == "" || f.project:
 			case !filepath.IsLocal(f.name) || strings.ContainsAny(file, "\\\x00") ||
 				path.Clean(file) == ".":
-				faults.add(&settingError{at: f.at,
-					fault: fmt.Sprintf("%q is not a path in the repository", f.name),
-					hint:  "write the path of a committed file, relative to the top of the repository"})
+				faults.fail(f.at, "write the path of a committed file, relative to the top of the repository", "%q is not a path in the repository", f.name)
 			default:
 				named = append(named, TeamPath{path.Clean(file), f.folder})
 			}

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/property"
 )
 
@@ -20,12 +21,8 @@ import (
 func inBox(t testing.TB, text string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), ".signalbox")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, FileName), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(dir, 0o700))
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, FileName), []byte(text), 0o600))
 	return dir
 }
 
@@ -80,7 +77,10 @@ func TestMerge(t *testing.T) {
 		"a list in one": {"agents: {a: {command: [x, y, z], env_pass: [A]}}",
 			"agents: {a: {command: [w]}}", []string{`agents.a.command=["w"] (local)`,
 				`agents.a.env_pass=["A"] (team)`}},
-		"a pointer": {"models: {a: {provider: openai, model: x, price: {input: 1, output: 2}}}", "models: {a: {price: {output: 3}}}", []string{`models.a.provider="openai" (team)`, `models.a.model="x" (team)`, "models.a.price.input=1 (team)", "models.a.price.output=3 (local)"}},
+		"a pointer": {"models: {a: {provider: openai, model: x, price: {input: 1, output: 2}}}",
+			"models: {a: {price: {output: 3}}}", []string{`models.a.provider="openai" (team)`,
+				`models.a.model="x" (team)`, "models.a.price.input=1 (team)",
+				"models.a.price.output=3 (local)"}},
 		"another kind": {"agents: {a: {preset: claude}}",
 			"agents: {a: {preset: '', command: [x]}}",
 			[]string{`agents.a.preset="" (local)`, `agents.a.command=["x"] (local)`}},
@@ -110,9 +110,7 @@ func TestMerge(t *testing.T) {
 func TestMergedListHasItsOwnDefaults(t *testing.T) {
 	c, err := LoadTeam(inBox(t, "checks: [{name: b, command: make}]"),
 		teamOf("checks: [{name: a, command: make, timeout: 1h, sandbox: {read: [x]}}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if want := []Check{{Name: "b", Command: "make", Timeout: DefaultCheckTimeout}}; !reflect.DeepEqual(c.Checks, want) {
 		t.Errorf("checks %+v, want %+v", c.Checks, want)
 	}
@@ -147,9 +145,7 @@ func TestMergeProperties(t *testing.T) {
 	dir := inBox(t, "")
 	load := func(r *rapid.T, own string, team *Team) *Config {
 		err := os.WriteFile(filepath.Join(dir, FileName), []byte(own), 0o600)
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.Succeed(r, err)
 		c, err := LoadTeam(dir, team)
 		if err != nil {
 			r.Fatalf("%v", err)
@@ -172,13 +168,9 @@ func TestMergeProperties(t *testing.T) {
 		same("the same twice", load(r, a, teamOf(a)), load(r, a, nil))
 		same("without the team", load(r, b, teamOf("")), load(r, b, nil)) // last: the box keeps b
 		own, err := Show(dir, nil)
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.Succeed(r, err)
 		both, err := Show(dir, teamOf(a))
-		if err != nil {
-			r.Fatal(err)
-		}
+		must.Succeed(r, err)
 		for _, s := range own {
 			if s.Origin == OriginLocal && !slices.Contains(both, s) {
 				r.Errorf("the box's %v does not count in %v", s, both)
@@ -236,9 +228,7 @@ func TestTeamFiles(t *testing.T) {
 	const text = "roles: {critic: {prompt: review.md}}\nmodels: {m: {provider: openai, model: x}}\nagents: {t: {tree: trees/a.lua}}\noracle: {prompts: ask, code: src}\n" +
 		"sandbox: {read: [data]}\ncheckpoint: {file: out}\n"
 	c, named, err := ParseTeam("TEAM", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if c.Harmless() {
 		t.Error("it counts as harmless")
 	}
@@ -247,17 +237,14 @@ func TestTeamFiles(t *testing.T) {
 		t.Errorf("named (-want +got):\n%s", diff)
 	}
 	top := t.TempDir()
-	if err := os.Mkdir(filepath.Join(top, "src"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	team := &Team{Name: "TEAM", Text: []byte(text), Dir: "/copies", Root: top, Files: []string{"review.md", "trees/a.lua", "ask/identity.md",
-		"prompts/developer.md", "prompts/critic.md", "prompts/business-analyst.md",
-		"prompts/expert.md"}}
+	must.Succeed(t, os.Mkdir(filepath.Join(top, "src"), 0o700))
+	team := &Team{Name: "TEAM", Text: []byte(text), Dir: "/copies", Root: top,
+		Files: []string{"review.md", "trees/a.lua", "ask/identity.md",
+			"prompts/developer.md", "prompts/critic.md", "prompts/business-analyst.md",
+			"prompts/expert.md"}}
 	dir := inBox(t, "roles: {expert: {prompt: own.md}}")
 	own := filepath.Join(dir, "own.md")
-	if err := os.WriteFile(own, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(own, nil, 0o600))
 	if c, err = LoadTeam(dir, team); err != nil {
 		t.Fatal(err)
 	}
@@ -335,9 +322,7 @@ func TestHarmless(t *testing.T) {
 			text += models
 		}
 		c, err := Parse([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		harmless := reflect.DeepEqual(c, Default())
 		for _, group := range []string{"\n# protected:", "\n# approve:", "\n# keyed:",
 			"\n# slots:"} {

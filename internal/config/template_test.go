@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // uncomment removes the comment marks from all settings of the template. Prose has two marks.
@@ -26,9 +27,7 @@ func uncomment(text string) string {
 
 func TestTemplateSetsNothing(t *testing.T) {
 	c, err := Parse([]byte(Template))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(Default(), c); diff != "" {
 		t.Errorf("(-default +template):\n%s", diff)
 	}
@@ -158,9 +157,7 @@ func general(at settingPath) string {
 func document(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }
 

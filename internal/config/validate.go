@@ -27,6 +27,7 @@ func (c *Config) validate(f *faults) {
 	c.checkChecks(f)
 	c.checkSetup(f)
 	c.checkProtected(f)
+	c.checkWorkspace(f)
 	c.checkChoices(f)
 	c.checkDeliver(f)
 	c.checkBudgets(f)
@@ -61,16 +62,28 @@ func (c *Config) checkAgents(f *faults) {
 	c.checkAgentList(setting("agent"), c.Agent, f)
 }
 
+// exclusion is a setting that may not be set together with another one.
+type exclusion struct {
+	name string
+	set  bool
+	hint string
+}
+
+// exclude reports the settings of a group that are set, but not valid together with another one.
+func (f *faults) exclude(at settingPath, with string, settings []exclusion) {
+	for _, other := range settings {
+		if other.set {
+			f.fail(at.field(other.name), other.hint, "not valid together with %s", with)
+		}
+	}
+}
+
 func (a Agent) checkPreset(at settingPath, f *faults) {
 	if !slices.Contains(Presets(), a.Preset) {
-		f.add(&settingError{at: at.field("preset"), fault: fmt.Sprintf("%q is not a preset",
-			a.Preset), hint: "the presets are " + list(Presets())})
+		f.fail(at.field("preset"), "the presets are "+list(Presets()), "%q is not a preset",
+			a.Preset)
 	}
-	for _, other := range []struct {
-		name string
-		set  bool
-		hint string
-	}{
+	f.exclude(at, "preset", []exclusion{
 		{"command", len(a.Command) > 0,
 			"keep one of them; args adds arguments to the command of a preset"},
 		{"format", a.Format != "", "remove it: the preset sets it"},
@@ -80,23 +93,14 @@ func (a Agent) checkPreset(at settingPath, f *faults) {
 		{"tools", len(a.Tools) > 0, "remove it: the program has its own tools"},
 		{"resume", len(a.Resume.Args()) > 0,
 			"remove the arguments: the preset has its own; resume: false turns it off"},
-	} {
-		if other.set {
-			f.add(&settingError{at: at.field(other.name), fault: "not valid together with preset",
-				hint: other.hint})
-		}
-	}
+	})
 	f.add(checkAddress(at.field("base_url"), a.BaseURL))
 }
 
 // checkTree reports settings that an agent with a tree cannot have. checkModels checks its model.
 func (a Agent) checkTree(at settingPath, f *faults) {
 	const program = "remove it: an agent with a tree does not run a program"
-	for _, other := range []struct {
-		name string
-		set  bool
-		hint string
-	}{
+	f.exclude(at, "tree", []exclusion{
 		{"command", len(a.Command) > 0, "keep one of them"},
 		{"args", len(a.Args) > 0, program},
 		{"format", a.Format != "", program},
@@ -104,40 +108,34 @@ func (a Agent) checkTree(at settingPath, f *faults) {
 		{"interactive", a.Interactive, program},
 		{"base_url", a.BaseURL != "", "set base_url under models instead"},
 		{"resume", len(a.Resume) > 0, program},
-	} {
-		if other.set {
-			f.add(&settingError{at: at.field(other.name), fault: "not valid together with tree",
-				hint: other.hint})
-		}
-	}
+	})
 }
 
 func (a Agent) checkCommand(at settingPath, f *faults) {
 	if len(a.Command) == 0 {
-		f.add(&settingError{at: at, fault: "needs preset, command or tree",
-			hint: fmt.Sprintf("add preset: with one of %s, or command: [program, argument], or tree: with a file", list(Presets()))})
+		f.fail(at, fmt.Sprintf(
+			"add preset: with one of %s, or command: [program, argument], or tree: with a file",
+			list(Presets())), "needs preset, command or tree")
 	}
 	f.add(checkProgram(at.field("command"), a.Command))
 	if len(a.Args) > 0 {
-		f.add(&settingError{at: at.field("args"), fault: "only valid with preset",
-			hint: "put the arguments into command"})
+		f.fail(at.field("args"), "put the arguments into command", "only valid with preset")
 	}
 	if a.BaseURL != "" {
-		f.add(&settingError{at: at.field("base_url"), fault: "only valid with preset",
-			hint: "put the address into command or env"})
+		f.fail(at.field("base_url"), "put the address into command or env",
+			"only valid with preset")
 	}
 	if len(a.Tools) > 0 {
-		f.add(&settingError{at: at.field("tools"), fault: "only valid with tree",
-			hint: "remove it: the program has its own tools"})
+		f.fail(at.field("tools"), "remove it: the program has its own tools",
+			"only valid with tree")
 	}
 	if a.Model != "" && !a.has(ModelMark) {
-		f.add(&settingError{at: at.field("model"), fault: "the command has no " + ModelMark +
-			" placeholder",
-			hint: fmt.Sprintf("add %q, in quotes, to command", ModelMark)})
+		f.fail(at.field("model"), fmt.Sprintf("add %q, in quotes, to command", ModelMark),
+			"the command has no %s placeholder", ModelMark)
 	}
 	if !slices.Contains(signalbox.Formats(), a.Format) {
-		f.add(&settingError{at: at.field("format"), fault: fmt.Sprintf("%q is not a format",
-			a.Format), hint: "the formats are " + list(signalbox.Formats())})
+		f.fail(at.field("format"), "the formats are "+list(signalbox.Formats()),
+			"%q is not a format", a.Format)
 	}
 	a.checkResume(at.field("resume"), f)
 	a.checkPrompt(at, f)
@@ -150,11 +148,12 @@ func (a Agent) checkResume(at settingPath, f *faults) {
 	case len(a.Resume) == 0 || a.Resume.Off():
 	case !slices.ContainsFunc(args,
 		func(arg string) bool { return strings.Contains(arg, SessionMark) }):
-		f.add(&settingError{at: at, fault: "there is no " + SessionMark + " placeholder",
-			hint: fmt.Sprintf("list the arguments with which the program continues a session, such as [--resume, %q]", SessionMark)})
+		f.fail(at, fmt.Sprintf(
+			"list the arguments with which the program continues a session, such as [--resume, %q]",
+			SessionMark), "there is no %s placeholder", SessionMark)
 	case a.Format == signalbox.FormatPlain:
-		f.add(&settingError{at: at, fault: "plain output does not name the session",
-			hint: "set the format that the program writes, or remove resume"})
+		f.fail(at, "set the format that the program writes, or remove resume",
+			"plain output does not name the session")
 	}
 }
 
@@ -162,25 +161,22 @@ func (a Agent) checkResume(at settingPath, f *faults) {
 func (a Agent) checkPrompt(at settingPath, f *faults) {
 	ways := []string{PromptStdin, PromptArgument, PromptFile}
 	if !slices.Contains(ways, a.Prompt) {
-		f.add(&settingError{at: at.field("prompt"),
-			fault: fmt.Sprintf("%q is not a way to pass the prompt", a.Prompt),
-			hint:  "use one of " + list(ways)})
+		f.fail(at.field("prompt"), "use one of "+list(ways), "%q is not a way to pass the prompt",
+			a.Prompt)
 	}
 	if a.has(PromptMark) && a.has(PromptFileMark) {
-		f.add(&settingError{at: at.field("command"), fault: fmt.Sprintf("contains both %s and %s",
-			PromptMark, PromptFileMark), hint: "keep one of them"})
+		f.fail(at.field("command"), "keep one of them", "contains both %s and %s", PromptMark,
+			PromptFileMark)
 	}
 	for _, mark := range []struct{ text, way string }{{PromptMark, PromptArgument}, {PromptFileMark, PromptFile}} {
 		has := a.has(mark.text)
 		if has && a.Prompt != mark.way {
-			f.add(&settingError{at: at.field("command"),
-				fault: fmt.Sprintf("it has %s, but prompt is %s", mark.text, a.Prompt),
-				hint:  "write prompt: " + mark.way + ", or remove the prompt: line"})
+			f.fail(at.field("command"), "write prompt: "+mark.way+", or remove the prompt: line",
+				"it has %s, but prompt is %s", mark.text, a.Prompt)
 		}
 		if !has && a.Prompt == mark.way {
-			f.add(&settingError{at: at.field("command"),
-				fault: fmt.Sprintf("prompt: %s requires %s in the command", mark.way, mark.text),
-				hint:  fmt.Sprintf("add %q, in quotes", mark.text)})
+			f.fail(at.field("command"), fmt.Sprintf("add %q, in quotes", mark.text),
+				"prompt: %s requires %s in the command", mark.way, mark.text)
 		}
 	}
 }
@@ -194,10 +190,7 @@ func (c *Config) checkAgentList(at settingPath, list AgentList, f *faults) {
 			where = at.item(i)
 		}
 		f.add(c.checkAgentName(where, name))
-		if slices.Contains(list[:i], name) {
-			f.add(&settingError{at: where, fault: fmt.Sprintf("%q is named twice", name),
-				hint: "keep one of them"})
-		}
+		f.add(checkRepeated(where, list, i))
 	}
 }
 
@@ -207,24 +200,21 @@ func (c *Config) checkAgentName(at settingPath, name string) *settingError {
 		return nil
 	}
 	known := append(sortedKeys(c.Agents), Presets()...)
-	return &settingError{at: at, fault: fmt.Sprintf("there is no agent %q", name),
-		hint: suggest(name, known, "add it under agents, or use one of")}
+	return faultAt(at, suggest(name, known, "add it under agents, or use one of"),
+		"there is no agent %q", name)
 }
 
 func (c *Config) checkRoles(f *faults) {
 	for _, name := range sortedKeys(c.Roles) {
 		at, role := setting("roles", string(name)), c.Roles[name]
 		if !slices.Contains(AgentRoles(), name) {
-			f.add(&settingError{at: at, onKey: true, bare: true,
-				fault: fmt.Sprintf("unknown role %q", name), hint: "the roles are " +
-					list(AgentRoles())})
+			f.add(badName(at, "the roles are "+
+				list(AgentRoles()), "unknown role %q", name))
 		}
 		c.checkCrew(at, role.Agent, role.Slots, role.Timeout, f)
-		if role.Checkpoint != 0 {
-			if fault := checkTime(at.field("checkpoint"), role.Checkpoint); fault != nil {
-				fault.hint = "write 1s or more, or 0s to expect none"
-				f.add(fault)
-			}
+		if fault := checkTimeOrNone(at.field("checkpoint"), role.Checkpoint); fault != nil {
+			fault.hint = "write 1s or more, or 0s to expect none"
+			f.add(fault)
 		}
 	}
 }
@@ -237,10 +227,8 @@ func (c *Config) checkExperts(f *faults) {
 		f.add(checkTwice(names, at, e.Name))
 		c.checkCrew(at, e.Agent, e.Slots, e.Timeout, f)
 		for j, word := range e.Keywords {
-			if strings.TrimSpace(word) == "" {
-				f.add(&settingError{at: at.field("keywords").item(j), fault: "must not be empty",
-					hint: "write a word that occurs in tasks, or remove it"})
-			}
+			f.add(checkText(at.field("keywords").item(j), word,
+				"write a word that occurs in tasks, or remove it"))
 		}
 	}
 }
@@ -255,8 +243,8 @@ func (c *Config) checkCrew(at settingPath, agents AgentList, slots int, timeout 
 
 func (c *Config) checkEnvironments(f *faults) {
 	if len(c.Environments) == 0 {
-		f.add(&settingError{at: setting("environments"), fault: "the list is empty",
-			hint: "remove it to use the default, which is this machine"})
+		f.fail(setting("environments"), "remove it to use the default, which is this machine",
+			"the list is empty")
 	}
 	names := map[string]bool{}
 	for i, e := range c.Environments {
@@ -278,21 +266,16 @@ func (c *Config) checkChecks(f *faults) {
 		at := setting("checks").item(i)
 		f.add(checkName(at, check.Name))
 		f.add(checkTwice(names, at, check.Name))
-		if strings.TrimSpace(check.Command) == "" {
-			f.add(&settingError{at: at.field("command"), fault: "must not be empty",
-				hint: "write the line that a shell runs, such as go test ./..."})
-		}
+		f.add(checkText(at.field("command"), check.Command,
+			"write the line that a shell runs, such as go test ./..."))
 		f.add(checkTime(at.field("timeout"), check.Timeout))
 		for j, name := range check.Environments {
 			if !slices.Contains(environments, name) {
-				f.add(&settingError{at: at.field("environments").item(j),
-					fault: fmt.Sprintf("there is no environment %q", name),
-					hint:  suggest(name, environments, "add it under environments, or use one of")})
+				f.fail(at.field("environments").item(j),
+					suggest(name, environments, "add it under environments, or use one of"),
+					"there is no environment %q", name)
 			}
-			if slices.Contains(check.Environments[:j], name) {
-				f.add(&settingError{at: at.field("environments").item(j),
-					fault: fmt.Sprintf("%q is named twice", name), hint: "keep one of them"})
-			}
+			f.add(checkRepeated(at.field("environments").item(j), check.Environments, j))
 		}
 	}
 }

@@ -16,7 +16,7 @@ func (c *Config) checkProtected(f *faults) {
 	for i, pattern := range c.Protected {
 		at := setting("protected").item(i)
 		if fault, hint := checkPattern(pattern); fault != "" {
-			f.add(&settingError{at: at, fault: fault, hint: hint})
+			f.fail(at, hint, "%s", fault)
 		}
 	}
 }
@@ -44,12 +44,9 @@ func checkPattern(pattern string) (fault, hint string) {
 
 // checkChoices checks settings that are one of a few words.
 func (c *Config) checkChoices(f *faults) {
-	c.checkWorkspace(f)
 	if !slices.Contains([]string{"", ApproveMerge, ApproveSteering, ApproveNever}, c.Approve) {
-		f.add(&settingError{at: setting("approve"),
-			fault: fmt.Sprintf("%q is not something that you can approve", c.Approve),
-			hint: fmt.Sprintf("write %s, so that every merge waits for your approval, %s, so that those do that change files which steer agents, or %s",
-				ApproveMerge, ApproveSteering, ApproveNever)})
+		f.fail(setting("approve"),
+			fmt.Sprintf("write %s, so that every merge waits for your approval, %s, so that those do that change files which steer agents, or %s", ApproveMerge, ApproveSteering, ApproveNever), "%q is not something that you can approve", c.Approve)
 	}
 	f.add(checkNumber(setting("slots"), c.Slots, maxSlots))
 }
@@ -67,28 +64,27 @@ func (c *Config) checkBudgets(f *faults) {
 	case window.Every != 0:
 		f.add(checkTime(at.field("every"), window.Every))
 		if window.Tokens == 0 {
-			f.add(&settingError{at: at.field("tokens"), fault: "missing",
-				hint: "write the maximum number of tokens, as in window: {tokens: 2_000_000, every: 5h}"})
+			f.fail(at.field("tokens"),
+				"write the maximum number of tokens, as in window: {tokens: 2_000_000, every: 5h}",
+				"missing")
 		}
 	case window.Tokens > 0:
-		f.add(&settingError{at: at.field("every"), fault: "missing",
-			hint: "write the time, as in window: {tokens: 2_000_000, every: 5h}"})
+		f.fail(at.field("every"), "write the time, as in window: {tokens: 2_000_000, every: 5h}",
+			"missing")
 	}
 }
 
 func (b Budget) check(at settingPath, f *faults) {
 	f.add(checkTokens(at.field("tokens"), b.Tokens))
-	if b.Time != 0 {
-		f.add(checkTime(at.field("time"), b.Time))
-	}
+	f.add(checkTimeOrNone(at.field("time"), b.Time))
 }
 
 func checkTokens(at settingPath, tokens int64) *settingError {
 	if tokens >= 0 {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%d is negative", tokens),
-		hint: "write the maximum number of tokens, or remove the line"}
+	return faultAt(at, "write the maximum number of tokens, or remove the line", "%d is negative",
+		tokens)
 }
 
 func (l Limits) check(f *faults) {
@@ -112,14 +108,14 @@ func (l Limits) check(f *faults) {
 
 func (c *Config) checkTimes(f *faults) {
 	if c.Grace < 0 {
-		f.add(&settingError{at: setting("grace"), fault: fmt.Sprintf("%s is negative", c.Grace),
-			hint: "write a time such as 10s, or 0s to kill at once"})
+		f.fail(setting("grace"), "write a time such as 10s, or 0s to kill at once",
+			"%s is negative", c.Grace)
 	}
 	if c.Lease.TTL < signalbox.MinLeaseTTL || c.Lease.TTL > signalbox.MaxLeaseTTL {
-		f.add(&settingError{at: setting("lease", "ttl"),
-			fault: fmt.Sprintf("%s is not between %s and %s", c.Lease.TTL, signalbox.MinLeaseTTL,
-				signalbox.MaxLeaseTTL),
-			hint: "write a time in that range, or remove the line to use the default"})
+		f.fail(setting("lease", "ttl"),
+			"write a time in that range, or remove the line to use the default",
+			"%s is not between %s and %s", c.Lease.TTL, signalbox.MinLeaseTTL,
+			signalbox.MaxLeaseTTL)
 	}
 }
 
@@ -127,16 +123,24 @@ func checkNumber(at settingPath, n, most int) *settingError {
 	if n >= 1 && n <= most {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%d is not between 1 and %d", n, most),
-		hint: "write a number in that range, or remove the line to use the default"}
+	return faultAt(at, "write a number in that range, or remove the line to use the default",
+		"%d is not between 1 and %d", n, most)
 }
 
 func checkTime(at settingPath, d time.Duration) *settingError {
 	if d >= minTimeout {
 		return nil
 	}
-	return &settingError{at: at, fault: fmt.Sprintf("%s is less than %s", d, minTimeout),
-		hint: "write a longer time, such as 90s, 15m or 2h"}
+	return faultAt(at, "write a longer time, such as 90s, 15m or 2h", "%s is less than %s", d,
+		minTimeout)
+}
+
+// checkTimeOrNone is checkTime for a setting that may be zero.
+func checkTimeOrNone(at settingPath, d time.Duration) *settingError {
+	if d == 0 {
+		return nil
+	}
+	return checkTime(at, d)
 }
 
 func checkID(at settingPath, name string, onKey bool) *settingError {
@@ -163,24 +167,38 @@ func checkName(at settingPath, name string) *settingError {
 	default:
 		return nil
 	}
-	return &settingError{at: at.field("name"), fault: fault,
-		hint: "write a short name such as local or unit tests"}
+	return faultAt(at.field("name"), "write a short name such as local or unit tests", "%s", fault)
 }
 
 func checkTwice(names map[string]bool, at settingPath, name string) *settingError {
 	if names[name] {
-		return &settingError{at: at.field("name"), fault: fmt.Sprintf("%q is used twice as a name",
-			name), hint: "choose different names"}
+		return faultAt(at.field("name"), "choose different names", "%q is used twice as a name",
+			name)
 	}
 	names[name] = true
+	return nil
+}
+
+// checkRepeated reports an item of a list that it also has before.
+func checkRepeated[T ~string](at settingPath, items []T, i int) *settingError {
+	if slices.Contains(items[:i], items[i]) {
+		return faultAt(at, "keep one of them", "%q is named twice", items[i])
+	}
+	return nil
+}
+
+// checkText reports a text that is empty.
+func checkText(at settingPath, text, hint string) *settingError {
+	if strings.TrimSpace(text) == "" {
+		return faultAt(at, hint, "must not be empty")
+	}
 	return nil
 }
 
 // checkProgram reports a command whose program is empty. An empty command is valid.
 func checkProgram(at settingPath, command []string) *settingError {
 	if len(command) > 0 && strings.TrimSpace(command[0]) == "" {
-		return &settingError{at: at, fault: "the name of the program is empty",
-			hint: "write [program, argument]"}
+		return faultAt(at, "write [program, argument]", "the name of the program is empty")
 	}
 	return nil
 }
@@ -188,9 +206,8 @@ func checkProgram(at settingPath, command []string) *settingError {
 func checkEnv(at settingPath, env map[string]string, f *faults) {
 	for _, name := range sortedKeys(env) {
 		if name == "" || strings.ContainsAny(name, "= \t\r\n\x00") {
-			f.add(&settingError{at: at.field(name), onKey: true, bare: true,
-				fault: fmt.Sprintf("%q is not the name of an environment variable", name),
-				hint:  "write NAME: value"})
+			f.add(badName(at.field(name), "write NAME: value",
+				"%q is not the name of an environment variable", name))
 		}
 	}
 }
@@ -212,7 +229,6 @@ func checkAddress(at settingPath, address string) *settingError {
 	if err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" {
 		return nil
 	}
-	return &settingError{at: at,
-		fault: fmt.Sprintf("%q is not an address that begins with https:// or http://", address),
-		hint:  "write it in full, such as http://127.0.0.1:8080/v1"}
+	return faultAt(at, "write it in full, such as http://127.0.0.1:8080/v1",
+		"%q is not an address that begins with https:// or http://", address)
 }

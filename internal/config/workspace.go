@@ -23,13 +23,12 @@ func (w Workspace) Shared() bool { return w.Kind == WorkspaceShared }
 func (c *Config) checkWorkspace(f *faults) {
 	w, at := c.Workspace, setting("workspace")
 	if !slices.Contains([]string{"", WorkspaceWorktree, WorkspaceShared}, w.Kind) {
-		f.add(&settingError{at: at, fault: fmt.Sprintf("%q is not a kind of workspace", w.Kind),
-			hint: fmt.Sprintf("write %s or %s", WorkspaceWorktree, WorkspaceShared)})
+		f.fail(at, fmt.Sprintf("write %s or %s", WorkspaceWorktree, WorkspaceShared),
+			"%q is not a kind of workspace", w.Kind)
 	}
 	f.add(checkRemote(at.field("remote"), w.Remote))
 	if w.Remote != "" && w.Shared() {
-		f.add(&settingError{at: at.field("remote"),
-			fault: "has no effect with workspace: shared, because there are no commits to share",
-			hint:  "remove one of the two"})
+		f.fail(at.field("remote"), "remove one of the two",
+			"has no effect with workspace: shared, because there are no commits to share")
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testkit/must"
 )
 
 // TestCommands checks that an agent with a tree is not listed: it has no program that could be
@@ -29,10 +30,9 @@ agents: {mine: {command: [my-agent, go]}, careful: {tree: critic.lua}}
 agent: mine
 roles: {critic: {agent: careful}, auditor: {agent: codex}}
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []box.AgentCommand{{Name: "mine", Argv: []string{"my-agent", "go"}}, {Name: "codex", Argv: []string{"codex"}}}
+	must.Succeed(t, err)
+	want := []box.AgentCommand{{Name: "mine", Argv: []string{"my-agent", "go"}},
+		{Name: "codex", Argv: []string{"codex"}}}
 	if diff := cmp.Diff(want, Commands(c)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -43,9 +43,7 @@ roles: {critic: {agent: careful}, auditor: {agent: codex}}
 func TestChecks(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"good.lua": `return BT.tree("a", { root = BT.llm_call("think", {}) })`, "bad.lua": `return BT.tree("a", { root = BT.action("x", { fn = "unknown" }) })`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	const local = "base_url: 'http://127.0.0.1:1/v1'"
 	for name, tt := range map[string]struct {
@@ -93,9 +91,7 @@ func TestChecks(t *testing.T) {
 			text := strings.NewReplacer("good.lua", filepath.Join(dir, "good.lua"), "bad.lua",
 				filepath.Join(dir, "bad.lua")).Replace(tt.text)
 			c, err := config.Parse([]byte(text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			up := map[string]bool{"up:99": true, "up:443": true, "up:80": true}
 			k := &checker{config: c,
 				dial: func(_ context.Context, _, address string) (net.Conn, error) {
@@ -137,10 +133,10 @@ func TestChecks(t *testing.T) {
 func TestRefuseAgents(t *testing.T) {
 	c, err := config.Parse(
 		[]byte("agent: mine\nagents: {mine: {command: [no-such-program]}, gone: {command: [no-such-program]}}\nroles: {critic: {agent: gone}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	checks := []box.Check{{Name: "agent mine", Health: box.Healthy, Detail: "found"}, {Name: "agent gone", Health: box.Warning, Detail: "unchanged"}, {Name: "agent", Health: box.Healthy}}
+	must.Succeed(t, err)
+	checks := []box.Check{{Name: "agent mine", Health: box.Healthy, Detail: "found"},
+		{Name: "agent gone", Health: box.Warning, Detail: "unchanged"},
+		{Name: "agent", Health: box.Healthy}}
 	refuseAgents(c, checks)
 	if checks[0].Health != box.Problem || !strings.Contains(checks[0].Detail, "not found") ||
 		checks[0].Fix == "" {
@@ -157,9 +153,7 @@ func TestTemplates(t *testing.T) {
 	for name, text := range map[string]string{"good.md": "{{.Work}} {{template \"signals\" .}}",
 		"bad.md": "{{if .Again}}{{.Worke}}{{end}}", "open.md": "{{if}}",
 		"keyless.md": "{{.Work}}"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	for _, role := range config.AgentRoles() {
 		for text, want := range map[string]string{
@@ -173,9 +167,7 @@ func TestTemplates(t *testing.T) {
 			"roles: {ROLE: {slots: 1}}":                        "",
 		} {
 			c, err := config.Parse([]byte(strings.ReplaceAll(text, "ROLE", string(role))))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			got := ""
 			for _, check := range templates(c, dir) {
 				got += fmt.Sprintf("%s|%s|%s|%s", check.Health, check.Name, check.Detail, check.Fix)
@@ -193,14 +185,10 @@ func TestTemplates(t *testing.T) {
 // TestOraclePrompts checks that prompts that the oracle would refuse are a problem.
 func TestOraclePrompts(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "identity.md"), []byte("{{.Nothing}}"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "identity.md"), []byte("{{.Nothing}}"),
+		0o600))
 	c, err := config.Parse([]byte("models: {a: {provider: openai, model: m}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	c.Oracle.Prompts = dir
 	if got := newChecker(c).oracle(t.Context()); got.Health != box.Problem ||
 		!strings.Contains(got.Detail, "identity") || got.Fix == "" {
@@ -222,17 +210,13 @@ func TestSandboxOfWorktrees(t *testing.T) {
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Skipf("git init: %v\n%s", err, output)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Mkdir(dir, 0o700))
 	t.Setenv("HOME", t.TempDir()) // not in a folder of the system, where it would have to be hidden
 	for workspace, want := range map[string]box.Health{config.WorkspaceWorktree: box.Healthy,
 		config.WorkspaceShared: box.Problem} {
 		c, err := config.Parse(
 			[]byte("agent: mine\nagents: {mine: {command: [sh]}}\nchecks: [{name: unit, command: make}]\nworkspace: " + workspace))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got := sandboxes(t.Context(), c, root, dir, withoutNamespaces); len(got) != 1 ||
 			got[0].Health != want {
 			t.Errorf("%s: %+v", workspace, got)

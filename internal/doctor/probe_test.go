@@ -8,6 +8,7 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
+	"signalbox/internal/testkit/must"
 )
 
 // Probe runs the program of each agent and reports whether its service answered, and how to log in
@@ -29,15 +30,11 @@ func TestProbe(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bin := t.TempDir()
-			if err := os.WriteFile(filepath.Join(bin, "codex"),
-				[]byte("#!/bin/sh\n"+tt.script+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, os.WriteFile(filepath.Join(bin, "codex"),
+				[]byte("#!/bin/sh\n"+tt.script+"\n"), 0o700))
 			t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
 			c, err := config.Parse([]byte("agent: codex"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			got := Probe(t.Context(), c, []box.Check{{Name: "agent codex", Health: box.Healthy}})
 			if len(got) != 1 || got[0].Name != "probe codex" || got[0].Health != tt.health ||
 				!strings.Contains(got[0].Detail, tt.detail) ||

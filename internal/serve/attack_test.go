@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/api"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/output"
 )
 
@@ -44,9 +45,7 @@ func newTarget(t *testing.T, opts Options) *target {
 		t.Fatal(err)
 	}
 	b, err := box.Open(t.Context(), dir, boxOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s := &target{t: t, box: b, clock: newClock(), log: &output.Buffer{}}
 	if s.token, err = access.NewStore(dir).Create(t.Context(),
 		access.Token{Name: "robot", Kind: access.KindToken, Scope: access.Operate,
@@ -57,13 +56,9 @@ func newTarget(t *testing.T, opts Options) *target {
 	opts.Log = slog.New(slog.NewTextHandler(s.log,
 		&slog.HandlerOptions{Level: slog.LevelDebug - 4}))
 	server, err := New(b, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s.address = l.Addr().String()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -81,9 +76,7 @@ func newTarget(t *testing.T, opts Options) *target {
 func (s *target) dial(text string) net.Conn {
 	s.t.Helper()
 	conn, err := net.Dial("tcp", s.address)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	s.t.Cleanup(func() { conn.Close() })
 	conn.(*net.TCPConn).SetReadBuffer(smallBuffer)
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -114,9 +107,7 @@ func (s *target) serves() {
 	for _, r := range []struct{ method, path, body string }{{"POST", "/api/v1/work", `{"work":"` + work + `"}`}, {"GET", "/api/v1/work/" + work, ""}, {"GET", "/board", ""}} {
 		request, err := http.NewRequestWithContext(s.t.Context(), r.method, "http://"+
 			s.address+r.path, strings.NewReader(r.body))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, err)
 		request.Header.Set("Authorization", "Bearer "+s.token)
 		request.Header.Set("Content-Type", "application/json")
 		answer, err := client.Do(request)
@@ -141,9 +132,7 @@ func TestSlowClients(t *testing.T) {
 			Actor: "ann"})
 	}
 	blob, err := s.box.Engine.PutBlob(t.Context(), io.LimitReader(zeros{}, 4<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	post := s.request("POST", "/api/v1/work", "Content-Type: application/json",
 		"Content-Length: 1000") + "\r\n"
 	tests := []struct {
@@ -267,9 +256,7 @@ func TestManyConnections(t *testing.T) {
 func TestSlowReadersWithoutAToken(t *testing.T) {
 	s := newTarget(t, Options{AnonymousReads: true})
 	blob, err := s.box.Engine.PutBlob(t.Context(), io.LimitReader(zeros{}, 4<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	path := "/api/v1/blobs/" + blob.String()
 	for range 2 {
 		if status := s.status(s.dial(s.get(path) + "\r\n")); status != http.StatusOK {
@@ -292,9 +279,7 @@ func TestHeadOfBlob(t *testing.T) {
 	s := newTarget(t, Options{})
 	const size = 1 << 20
 	blob, err := s.box.Engine.PutBlob(t.Context(), io.LimitReader(zeros{}, size))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	damaged := 0
 	err = filepath.WalkDir(s.box.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && strings.Contains(strings.ReplaceAll(path, string(filepath.Separator), ""),
@@ -310,14 +295,10 @@ func TestHeadOfBlob(t *testing.T) {
 	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodHead, "http://"+s.address+
 		"/api/v1/blobs/"+blob.String(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.Header.Set("Authorization", "Bearer "+s.token)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusOK || answer.ContentLength != size {
 		t.Errorf("%s, %d bytes", answer.Status, answer.ContentLength)
@@ -628,19 +609,13 @@ func TestSecretsStayInside(t *testing.T) {
 	s := newTarget(t, Options{})
 	store := access.NewStore(s.box.Dir)
 	link, err := store.NewLink(t.Context(), "phone", access.Operate, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	host, err := store.LoginHost(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	send := func(method, path, secret, body string) (status int, answer string, cookie string) {
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.address+path,
 			strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.Header.Set("Content-Type", "application/json")
 		if strings.HasPrefix(body, "link=") {
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -650,14 +625,10 @@ func TestSecretsStayInside(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+secret)
 		}
 		got, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer got.Body.Close()
 		data, err := io.ReadAll(got.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, c := range got.Cookies() {
 			cookie = c.Value
 		}

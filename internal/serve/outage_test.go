@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/testkit/must"
 )
 
 // brokenWatches is a journal that cannot be reached while its gate is closed. It counts the watches
@@ -90,38 +91,28 @@ func TestServerSurvivesAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	b, err := box.Open(t.Context(), dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer b.Close()
 	b.Engine.Close()
 	broken := &brokenWatches{Journal: b.Journal, failed: make(chan struct{}, 100)}
 	other, err := box.Open(t.Context(), dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer other.Close()
 	b.Ledger.Journal = broken
 	if b.Engine, err = engine.Open(t.Context(), broken, nil); err != nil {
 		t.Fatal(err)
 	}
 	server, err := New(b, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, listener) }()
 	get := func(path string) int {
 		t.Helper()
 		response, err := http.Get("http://" + listener.Addr().String() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer response.Body.Close()
 		io.Copy(io.Discard, response.Body)
 		return response.StatusCode

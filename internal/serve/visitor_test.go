@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"signalbox/internal/serve/certificate"
+	"signalbox/internal/testkit/must"
 )
 
 // TestVisitorsOnLoopback is another user of the machine, or an agent, who connects without a token:
@@ -32,9 +33,7 @@ func TestVisitorsOnLoopback(t *testing.T) {
 			"/mcp":                  http.StatusTeapot,
 		} {
 			answer, err := http.Get("http://" + s.address + path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			body, err := io.ReadAll(answer.Body)
 			answer.Body.Close()
 			if err != nil || answer.StatusCode != want {
@@ -54,9 +53,7 @@ func TestVisitorsOnLoopback(t *testing.T) {
 // under every name that is not one of its own machine.
 func TestStrictTransport(t *testing.T) {
 	pair, err := certificate.SelfSigned(t.TempDir(), []string{"box.example"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	secure := &tls.Config{Certificates: []tls.Certificate{pair}}
 	for _, config := range []*tls.Config{nil, secure} {
 		s := newTarget(t, Options{TLS: config, Hosts: []string{"box.example"}})
@@ -73,14 +70,10 @@ func TestStrictTransport(t *testing.T) {
 				"/none"} {
 				at := scheme + s.address + path
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				r.Host = host
 				answer, err := client.Do(r)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, err)
 				answer.Body.Close()
 				want := ""
 				if config != nil && strings.HasPrefix(host, "box.example") {

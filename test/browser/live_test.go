@@ -3,6 +3,8 @@ package browser_test
 import (
 	"strings"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestLive changes the box with other processes while pages are open: cards move without a reload,
@@ -25,9 +27,7 @@ func TestLive(t *testing.T) {
 	}
 
 	s.must(t, "approve", "T5")
-	if err := s.run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.run())
 	board.until(`document.querySelector('[aria-label="Completed"] #task-T5')`)
 	board.until(`document.getElementById("waiting").textContent === "1"`)
 	if n := eval[int](board, `document.querySelectorAll("#task-T5").length`); n != 1 {
@@ -63,9 +63,7 @@ func TestLive(t *testing.T) {
 	s.stop()
 	board.until(`document.getElementById("live").textContent.includes("reconnecting")`)
 	s.must(t, "answer", "Q-1", "an error")
-	if err := s.serve(s.address); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.serve(s.address))
 	board.until(isLive)
 	board.until(`!document.getElementById("waiting")`)
 	if !board.is("window.sameDocument") {

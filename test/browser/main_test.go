@@ -46,7 +46,8 @@ func runTests(m *testing.M) int {
 		return 1
 	}
 	program = filepath.Join(scratch, "signalbox")
-	build := exec.Command("go", "build", "-o", program, "signalbox/cmd/signalbox")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program,
+		"signalbox/cmd/signalbox")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "build the program:", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/must"
 )
 
 // oracleScript is a model that looks at a file, and then answers in pieces, between which it waits
@@ -74,14 +75,10 @@ func newOracleStage(t *testing.T) *oracleStage {
 	s := &oracleStage{waits: make(chan struct{}, 100), next: make(chan struct{}),
 		left: make(chan struct{}, 100)}
 	text, err := json.Marshal(evilMarkdown)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	script, err := modelserver.ParseScript("model.yaml",
 		[]byte(strings.ReplaceAll(oracleScript, "ATTACK", string(text))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	handler, err := modelserver.New(script,
 		&modelserver.Options{Sleep: func(ctx context.Context, _ time.Duration) error {
 			s.waits <- struct{}{}
@@ -93,9 +90,7 @@ func newOracleStage(t *testing.T) *oracleStage {
 				return ctx.Err()
 			}
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	s.stage = newStage(t,

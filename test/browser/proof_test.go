@@ -23,6 +23,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -75,9 +76,7 @@ func (f *forge) bytes(n int) []byte {
 func (f *forge) keys(name string) (private, public string) {
 	f.t.Helper()
 	private, public, err := ledger.GenerateKey(bytes.NewReader(f.bytes(64)), name)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, err)
 	return private, public
 }
 
@@ -100,9 +99,7 @@ func (f *forge) events(n int) []signalbox.Event {
 		pick := func() string { return texts[f.random.IntN(len(texts))] }
 		data, err := json.Marshal(map[string]any{"text": pick(),
 			"number": json.Number("12345678901234567890.5e3"), "list": []int{i}})
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must.Succeed(f.t, err)
 		if i%3 == 0 {
 			data = []byte(" {\n\t\"a\" : 9007199254740993, \"a\": \"" + "\u00e4\u202e" + "\" } ")
 		}
@@ -133,14 +130,10 @@ func (f *forge) proofs(events []signalbox.Event) (files [][]byte) {
 	origin, _, _ := strings.Cut(f.public, "+")
 	signed, err := ledger.Sign(ledger.Checkpoint{Origin: origin, Size: uint64(len(events)),
 		Root: tree.Root()}, f.private)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, err)
 	for i := range events {
 		proof, err := ledger.Prove(&events[i], signed, f.public, hashesOf(events))
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must.Succeed(f.t, err)
 		files = append(files, proof.Format())
 	}
 	return files
@@ -282,13 +275,9 @@ func (d *draft) file(t *testing.T) []byte {
 func signText(t *testing.T, text, private string) string {
 	t.Helper()
 	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	signed, err := note.Sign(&note.Note{Text: text}, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(signed)
 }
 
@@ -296,19 +285,13 @@ func signText(t *testing.T, text, private string) string {
 func (f *forge) valid() (files [][]byte) {
 	f.t.Helper()
 	vectors, err := os.ReadFile("../../ledger/testdata/vectors.json")
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, err)
 	var key struct {
 		Public string `json:"public_key"`
 	}
-	if err := json.Unmarshal(vectors, &key); err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, json.Unmarshal(vectors, &key))
 	published, err := os.ReadFile("../../ledger/testdata/proof.json")
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, err)
 	f.add("published", published, key.Public)
 	for _, n := range []int{1, 2, 3, 4, 5, 7, 8, 13} {
 		files = append(files, f.proofs(f.events(n))...)
@@ -508,7 +491,8 @@ func (f *forge) drafts() {
 	for class, lines := range map[string]string{"no signature": "", "twice": line + line,
 		"witness": line + nameLine, "witness first": nameLine + line, "only another key": otherLine,
 		"only another name": nameLine,
-		"hyphen":            strings.Replace(line, "—", "-", 1), "two spaces": strings.Replace(line, " ", "  ",
+		"hyphen":            strings.Replace(line, "—", "-", 1),
+		"two spaces": strings.Replace(line, " ", "  ",
 			1), "no line feed": strings.TrimSuffix(line, "\n"),
 		"carriage return": strings.Replace(line, "\n", "\r\n", 1)} {
 		checkpoint(class, text+"\n"+lines)
@@ -516,9 +500,7 @@ func (f *forge) drafts() {
 	for range 40 {
 		raw, err := base64.StdEncoding.DecodeString(
 			strings.TrimSpace(line[strings.LastIndex(line, " "):]))
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		must.Succeed(f.t, err)
 		raw[f.random.IntN(len(raw))] ^= 1 << f.random.IntN(8)
 		checkpoint("signature bit", text+"\n"+
 			line[:strings.LastIndex(line, " ")+1]+base64.StdEncoding.EncodeToString(raw)+"\n")
@@ -545,9 +527,7 @@ func (f *forge) keyForms(valid []byte) {
 	name, rest, _ := strings.Cut(f.public, "+")
 	id, key, _ := strings.Cut(rest, "+")
 	raw, err := base64.StdEncoding.DecodeString(key)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.Succeed(f.t, err)
 	for _, public := range []string{f.public + "\n", " \t" + f.public + "\r\n\u00a0\u3000\u0085",
 		"\ufeff" + f.public, name + "+" + strings.ToUpper(id) + "+" + key, name + "+" + id + "+" +
 			key[:20] + "\n" + key[20:],
@@ -660,9 +640,7 @@ func TestProofVerifiers(t *testing.T) {
 				base64.StdEncoding.EncodeToString([]byte(c.key))})
 		}
 		argument, err := json.Marshal(pairs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for i, got := range eval[[]string](p, checkAll+"("+string(argument)+")") {
 			want := part[i].verdict()
 			if got != want {

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"signalbox/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "write the pictures in docs/pictures/dashboard")
@@ -43,15 +45,11 @@ func TestScreenshots(t *testing.T) {
 	shown := ""
 	for _, name := range []string{"../../docs/dashboard.md", "../../README.md"} {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		shown += string(text)
 	}
 	files, err := filepath.Glob(filepath.Join(pictures, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if want := 2*len(screenshots) + 3 + oraclePictures; len(files) != want {
 		t.Errorf("there are %d pictures, not %d: go test ./test/browser -run Screenshots -update",
 			len(files), want)
@@ -59,9 +57,7 @@ func TestScreenshots(t *testing.T) {
 	total := int64(0)
 	for _, name := range files {
 		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if info.Size() > maxPicture {
 			t.Errorf("%s has %d bytes", name, info.Size())
 		}
@@ -77,9 +73,7 @@ func TestScreenshots(t *testing.T) {
 
 func takeScreenshots(t *testing.T) {
 	p := loggedIn(t, onSharedStage(t))
-	if err := os.MkdirAll(pictures, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(pictures, 0o755))
 	for _, picture := range screenshots {
 		for _, scheme := range []string{"light", "dark"} {
 			p.scheme(scheme)
@@ -101,21 +95,13 @@ func (p *tab) picture(name, path string, width, height int64) {
 	p.until(`!document.querySelector("main [data-live]") || document.getElementById("live").textContent.includes("live")`)
 	p.size(width, min(height, eval[int64](p, "document.scrollingElement.scrollHeight")))
 	data, err := run(p, chromedp.CaptureScreenshot())
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 	shot, err := png.Decode(bytes.NewReader(data))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 	var small bytes.Buffer
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
-	if err := encoder.Encode(&small, paletted(shot)); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(pictures, name+".png"), small.Bytes(), 0o644); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, encoder.Encode(&small, paletted(shot)))
+	must.Succeed(p.t, os.WriteFile(filepath.Join(pictures, name+".png"), small.Bytes(), 0o644))
 }
 
 // paletted returns a picture with the colours that occur most. A page has few, and the shades of

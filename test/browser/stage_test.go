@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"signalbox/internal/rehearsal"
+	"signalbox/internal/testkit/must"
 )
 
 // stage is a project in which scripted agents have worked, and a server that shows it.
@@ -86,9 +87,7 @@ func newStage(t *testing.T, of scene) *stage {
 	t.Helper()
 	needChromium(t)
 	s, err := setUp(t.TempDir(), of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(s.stop)
 	return s
 }
@@ -98,9 +97,7 @@ func onSharedStage(t *testing.T) *stage {
 	t.Helper()
 	needChromium(t)
 	s, err := sharedStage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return s
 }
 
@@ -198,9 +195,7 @@ func (s *stage) signalbox(args ...string) (string, error) { return s.command(pro
 func (s *stage) must(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := s.signalbox(args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return out
 }
 

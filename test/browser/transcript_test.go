@@ -17,20 +17,17 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"signalbox/internal/core/journal/sqlite"
+	"signalbox/internal/testkit/must"
 )
 
 // putBlob stores a blob in the box of a stage, and returns the address of its page.
 func putBlob(t *testing.T, s *stage, text []byte) string {
 	t.Helper()
 	j, err := sqlite.Open(context.Background(), filepath.Join(s.project, ".signalbox"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer j.Close()
 	digest, err := j.PutBlob(t.Context(), bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return "/blob/" + digest.String()
 }
 
@@ -345,23 +342,17 @@ func TestLiveTranscript(t *testing.T) {
 	// so that it ends its agents
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) },
 		time.Minute
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() { cmd.Wait() })
 	step := func(n int) {
 		t.Helper()
 		trees, err := s.command("git", "worktree", "list", "--porcelain")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for line := range strings.Lines(trees) {
 			if tree, ok := strings.CutPrefix(strings.TrimSpace(line), "worktree "); ok &&
 				tree != s.project {
-				if err := os.WriteFile(filepath.Join(tree, fmt.Sprint("step", n)), nil,
-					0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, os.WriteFile(filepath.Join(tree, fmt.Sprint("step", n)), nil,
+					0o600))
 			}
 		}
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp/kb"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestTreeSteps steps through a recorded run with keys, with the slider and with links, and opens
@@ -90,9 +92,7 @@ func TestTreeLive(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, scene{})
 	file, err := filepath.Abs("../../examples/trees/turn.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	reply := filepath.Join(s.dir, "reply")
 	// The model replies when the test has written the reply to a pipe.
 	if out, err := exec.Command("mkfifo", reply).CombinedOutput(); err != nil {
@@ -102,12 +102,8 @@ func TestTreeLive(t *testing.T) {
 		filepath.Join(s.dir, "tree.journal"))
 	cmd.Dir, cmd.Env = s.project, s.env
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	lines := bufio.NewScanner(stderr)
 	for !strings.Contains(lines.Text(), "running") {
@@ -119,18 +115,14 @@ func TestTreeLive(t *testing.T) {
 		for lines.Scan() {
 		}
 	}()
-	if err := s.findTree(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.findTree())
 	p := loggedIn(t, s)
 	p.open("/trees/{run}")
 	p.until(`document.querySelector(".bt .leaf.running.live") && document.getElementById("position").textContent.includes("running")`)
 	eval[bool](p, `window.sameDocument = true`)
 	say := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(reply, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(reply, []byte(text), 0o600))
 	}
 	say(`Let me look. <signal type="need_turn"><reason>look</reason><confidence>0.9</confidence></signal>`)
 	p.until(`document.querySelector(".reply mark")?.textContent.includes("need_turn") && document.querySelector(".bt .leaf.running.live")`)

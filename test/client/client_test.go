@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/npm"
 )
 
@@ -35,7 +36,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	program = filepath.Join(dir, "signalbox")
-	build := exec.Command("go", "build", "-o", program, "signalbox/cmd/signalbox")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program,
+		"signalbox/cmd/signalbox")
 	build.Stderr = os.Stderr
 	status := 1
 	if err := build.Run(); err != nil {
@@ -90,12 +92,8 @@ func (p *project) serve() string {
 	p.t.Helper()
 	cmd := p.command("serve", "--listen", "127.0.0.1:0")
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
+	must.Succeed(p.t, cmd.Start())
 	p.t.Cleanup(func() {
 		cmd.Process.Signal(os.Interrupt)
 		io.Copy(io.Discard, stderr)
@@ -115,23 +113,17 @@ func (p *project) serve() string {
 func (p *project) document(api string) {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, api+"/openapi.json", nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 	r.Header.Set("Authorization", "Bearer "+p.signalbox("token", "create", "reader", "--scope",
 		"read"))
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, err)
 	defer answer.Body.Close()
 	document, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
 		p.t.Fatalf("%s, %v: %s", answer.Status, err, document)
 	}
-	if err := os.WriteFile(filepath.Join(kit.Dir, documentFile), document, 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	must.Succeed(p.t, os.WriteFile(filepath.Join(kit.Dir, documentFile), document, 0o600))
 }
 
 const documentFile = "openapi.json"
@@ -148,9 +140,7 @@ func TestGeneratedClient(t *testing.T) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(kit.Dir, name), data, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 	}
 	for _, args := range [][]string{
 		{generator, "--input", documentFile, "--output", "client", "--silent", "--no-log-file"},
@@ -171,9 +161,7 @@ func TestGeneratedClient(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	proof := filepath.Join(p.dir, "proof")
-	if err := os.WriteFile(proof, []byte(got.Proof), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(proof, []byte(got.Proof), 0o600))
 	p.signalbox("ledger", "check", "--key", got.Key, proof)
 }
 

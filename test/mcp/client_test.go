@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/mcpclient"
 	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/testkit/npm"
 )
 
@@ -42,9 +43,7 @@ func startServer(t *testing.T, server mcpclient.Server, changed chan struct{}) *
 			default:
 			}
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -67,18 +66,12 @@ func call(ctx context.Context, c *mcpclient.Client, name,
 func serveEverything(t *testing.T, k *npm.Kit) string {
 	t.Helper()
 	preload, err := filepath.Abs(filepath.Join("testdata", "loopback.mjs"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	cmd := exec.Command(k.Node, "--import", preload, everything, "streamableHttp")
 	cmd.Dir = k.Dir
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		io.Copy(io.Discard, stderr)
@@ -204,9 +197,7 @@ func tryTimeout(t *testing.T, c *mcpclient.Client) {
 func TestFilesystemServer(t *testing.T) {
 	k := needKit(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	c := startServer(t, mcpclient.Server{Name: "files",
 		Command: []string{k.Node, filepath.Join(k.Dir, filesystem), dir},
 		Tools:   []string{"edit_file", "list_directory", "read_text_file", "write_file"}}, nil)

@@ -19,6 +19,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // These tests attack leases: a client tries to play several roles, or to use what another client
@@ -36,9 +37,7 @@ func connect(t *testing.T, transport mcp.Transport) *connection {
 	t.Helper()
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "attacker", Version: "1"},
 		nil).Connect(t.Context(), transport, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { session.Close() })
 	return &connection{t: t, session: session}
 }
@@ -142,10 +141,8 @@ func command(t *testing.T, dir string, args ...string) string {
 func phaseOf(t *testing.T, dir, work string) (phase string) {
 	t.Helper()
 	var shown struct{ Phase string }
-	if err := json.Unmarshal([]byte(command(t, dir, "work", "show", work, "--json")),
-		&shown); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal([]byte(command(t, dir, "work", "show", work, "--json")),
+		&shown))
 	return shown.Phase
 }
 
@@ -164,9 +161,7 @@ func exitFile(t *testing.T, phase string) string {
 	signal := fmt.Sprintf(
 		`{"protocol":%q,"version":"1.0.0","phase_completed":%q,"exit_reason":"completed"}`,
 		signalbox.ExitProtocol, phase)
-	if err := os.WriteFile(file, []byte(signal), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(signal), 0o600))
 	return file
 }
 
@@ -275,18 +270,14 @@ func TestAllowedSelfReview(t *testing.T) {
 
 func configure(t *testing.T, dir, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "signalbox.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "signalbox.yaml"), []byte(text), 0o600))
 }
 
 // load loads a plan with one task.
 func load(t *testing.T, dir string) {
 	t.Helper()
 	b, err := box.Open(t.Context(), dir, &box.Options{KeyFile: keyOf(dir)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer b.Close()
 	for _, c := range []rules.Command{
 		rules.Configure{Actor: "ann",
@@ -346,11 +337,13 @@ func TestLeaseOfAnother(t *testing.T) {
 							thief.refused("emit_signal", with(in, arguments{"signal": signal}),
 								"secret")
 						}
-						thief.refused("ask_human", with(in, arguments{"question": "Which?"}), "secret")
+						thief.refused("ask_human", with(in, arguments{"question": "Which?"}),
+							"secret")
 					}
 					thief.refused("claim_work", arguments{"work": work, "role": "developer",
 						"session": read.Session}, "session")
-					thief.refused("claim_work", arguments{"role": "developer", "session": read.Session},
+					thief.refused("claim_work",
+						arguments{"role": "developer", "session": read.Session},
 						"session")
 					if phase := phaseOf(t, dir, work); phase != "IMPLEMENTATION" {
 						t.Fatalf("%s: %s is in %s", name, work, phase)
@@ -447,10 +440,8 @@ func TestSecretIsNowhere(t *testing.T) {
 		first := remember(c.ok("claim_work", arguments{"work": "w1", "role": "developer"}))
 		second := remember(c.ok("claim_work", arguments{"work": "w2", "role": "developer"}))
 		var byHand struct{ Secret string }
-		if err := json.Unmarshal([]byte(command(t, dir, "work", "claim", "w3", "--role",
-			"developer", "--json")), &byHand); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(command(t, dir, "work", "claim", "w3", "--role",
+			"developer", "--json")), &byHand))
 		secrets = append(secrets, byHand.Secret)
 		own := arguments{"session": first.Snapshot.Session, "secret": first.Snapshot.Secret,
 			"epoch": first.Snapshot.Lease.Epoch}
@@ -484,9 +475,7 @@ func TestSecretIsNowhere(t *testing.T) {
 		restored := filepath.Join(t.TempDir(), box.FolderName)
 		command(t, dir, "backup", copied)
 		file, err := os.Open(copied)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer file.Close()
 		if _, err := box.Restore(t.Context(), file, restored,
 			&box.RestoreOptions{Options: box.Options{KeyFile: keyOf(dir)}}); err != nil {
@@ -521,7 +510,8 @@ func TestOpenWorkInALatePhase(t *testing.T) {
 			c := open(t)
 			for _, phase := range []string{"CI_PENDING", "READY_FOR_REVIEW", "REVIEW",
 				"READY_FOR_MERGE", "COMPLETED", "BLOCKED"} {
-				c.refused("open_work", arguments{"work": "w", "phase": phase}, "DRAFT IMPLEMENTATION")
+				c.refused("open_work", arguments{"work": "w", "phase": phase},
+					"DRAFT IMPLEMENTATION")
 			}
 			c.refused("open_work", arguments{"work": "w", "actor": "ann-the-operator"},
 				"may not act as")
@@ -617,17 +607,14 @@ func TestClientsOverHTTP(t *testing.T) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address,
 			strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		must.Succeed(t, err)
+		r.Header = http.Header{"Content-Type": {"application/json"},
+			"Accept": {"application/json, text/event-stream"}}
 		if session != "" {
 			r.Header.Set("Mcp-Session-Id", session)
 		}
 		response, err := bearer(token).RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		io.Copy(io.Discard, response.Body)
 		response.Body.Close()
 		return response.StatusCode, response.Header
@@ -675,12 +662,8 @@ func TestClientsThatAreTheSame(t *testing.T) {
 				append(append(args[1:], "--http", "127.0.0.1:0"), tt.flags...)...)
 			cmd.Env = append(append(os.Environ(), env...), tt.env...)
 			stderr, err := cmd.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
+			must.Succeed(t, cmd.Start())
 			line, _ := bufio.NewReader(stderr).ReadString('\n')
 			cmd.Process.Kill() // in case it serves
 			cmd.Wait()

@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,10 @@ var calls = []struct {
 	{"check_exit_signals", []string{"ticker=SLV"}, ""},
 	{"suggest_tax_loss_harvest", []string{"min_loss=100", "format=agent"}, ""},
 }
+
+// calledOverStdio are the tools that the inspector also calls over stdio, where each call starts a server:
+// a session must survive that.
+var calledOverStdio = []string{"get_status", "open_work", "claim_work", "submit_exit"}
 
 func TestInspector(t *testing.T) {
 	k := needKit(t)
@@ -61,17 +66,22 @@ func TestInspector(t *testing.T) {
 			}
 			var listed struct{ Tools []struct{ Name string } }
 			inspect(&listed, "--method", "tools/list")
-			// In strict mode the inspector fails if a schema has something that clients are known
-			// to refuse.
-			if _, stderr, err := k.Run(t, nil, append(append([]string{inspector}, target...),
-				"--method", "tools/list", "--strict")...); err != nil {
-				t.Errorf("the strict mode of the inspector: %v\n%s", err, stderr)
+			if transport == "http" {
+				// In strict mode the inspector fails if a schema has something that clients are
+				// known to refuse.
+				if _, stderr, err := k.Run(t, nil, append(append([]string{inspector}, target...),
+					"--method", "tools/list", "--strict")...); err != nil {
+					t.Errorf("the strict mode of the inspector: %v\n%s", err, stderr)
+				}
 			}
 			if len(listed.Tools) != len(calls) {
 				t.Errorf("%d tools are listed, %d are called", len(listed.Tools), len(calls))
 			}
 			secret := ""
 			for _, call := range calls {
+				if transport == "stdio" && !slices.Contains(calledOverStdio, call.tool) {
+					continue
+				}
 				args := []string{"--method", "tools/call", "--tool-name", call.tool}
 				for _, arg := range call.args {
 					args = append(args, "--tool-arg", strings.Replace(arg, "SECRET", secret, 1))

@@ -12,6 +12,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/testkit/must"
 )
 
 // program is signalbox, built once for all tests.
@@ -24,7 +25,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	program = filepath.Join(dir, "signalbox")
-	build := exec.Command("go", "build", "-o", program, "signalbox/cmd/signalbox")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", program,
+		"signalbox/cmd/signalbox")
 	build.Stderr = os.Stderr
 	status := 1
 	if err := build.Run(); err != nil {
@@ -55,9 +57,7 @@ const token = "a-token-for-tests"
 func server(t *testing.T, dir string) (args, env []string) {
 	t.Helper()
 	portfolio, err := filepath.Abs(filepath.Join("..", "..", "examples", "portfolio"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return []string{program, "mcp"}, []string{"SIGNALBOX_BOX=" + dir, "SIGNALBOX_PORTFOLIO=" +
 		portfolio, "SIGNALBOX_KEY=" + keyOf(dir), "SIGNALBOX_MCP_TOKEN=" + token,
 		"SIGNALBOX_SESSION=", "SIGNALBOX_SECRET=", "SIGNALBOX_ACTOR=ann",
@@ -71,12 +71,8 @@ func startHTTP(t *testing.T, dir string, flags ...string) string {
 	cmd := exec.Command(args[0], append(append(args[1:], "--http", "127.0.0.1:0"), flags...)...)
 	cmd.Env = append(os.Environ(), env...)
 	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Signal(os.Interrupt)
 		io.Copy(os.Stderr, stderr)

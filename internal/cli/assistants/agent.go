@@ -49,9 +49,8 @@ func (c *AgentCommand) Run(p *cli.Program) error {
 		return err
 	}
 	if strings.TrimSpace(string(task)) == "" {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("there is no task on standard input"),
-			Hint: "see signalbox agent --help"}
+		return signalbox.CodeUsage.Errorf("see signalbox agent --help",
+			"there is no task on standard input")
 	}
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()

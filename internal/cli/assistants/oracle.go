@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -173,23 +172,20 @@ func (c *OracleCommand) check() error {
 		{"--answer", c.Answer, look == ""},
 	} {
 		if other.set && !other.allowed {
-			return &signalbox.Error{Code: signalbox.CodeUsage,
-				Err:  fmt.Errorf("%s cannot be combined with %s", look, other.name),
-				Hint: "leave one of them out"}
+			return signalbox.CodeUsage.Errorf("leave one of them out",
+				"%s cannot be combined with %s", look, other.name)
 		}
 	}
 	if c.All && !c.Sessions {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("--all requires --sessions"),
-			Hint: "leave out --all, or add --sessions"}
+		return signalbox.CodeUsage.Errorf("leave out --all, or add --sessions",
+			"--all requires --sessions")
 	}
 	bad := c.Turns != nil && *c.Turns <= 0 || c.Tokens != nil && *c.Tokens <= 0 || c.Time != nil &&
 		*c.Time <= 0 ||
 		c.Cost != nil && !(*c.Cost > 0 && *c.Cost < maxCost)
 	if bad {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("a limit is zero, negative or too large"),
-			Hint: "leave it out to use the configured limit"}
+		return signalbox.CodeUsage.Errorf("leave it out to use the configured limit",
+			"a limit is zero, negative or too large")
 	}
 	return nil
 }
@@ -230,9 +226,8 @@ func (c *OracleCommand) find(folder string) (*session.Session, error) {
 			return nil, damaged(err)
 		}
 		if last == nil {
-			return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-				Err:  errors.New("there is no conversation to continue"),
-				Hint: "ask a question: signalbox oracle 'question'"}
+			return nil, signalbox.CodeNotFound.Errorf("ask a question: signalbox oracle 'question'",
+				"there is no conversation to continue")
 		}
 		id = last.ID
 	default:
@@ -259,8 +254,7 @@ func damaged(err error) error {
 const listSessions = "signalbox oracle --sessions lists the conversations"
 
 func noSession(id string) error {
-	return &signalbox.Error{Code: signalbox.CodeNotFound,
-		Err: fmt.Errorf("there is no conversation '%s'", id), Hint: listSessions}
+	return signalbox.CodeNotFound.Errorf(listSessions, "there is no conversation '%s'", id)
 }
 
 // newSession starts a conversation.
@@ -275,23 +269,23 @@ func newSession(folder, prefix string) (*session.Session, error) {
 func answerError(a *oracle.Answer) error {
 	switch {
 	case a.Error != nil && a.Done.Reason == string(decide.ReasonCancelled):
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"),
-			Hint: "resume it with signalbox oracle --continue"}
+		return signalbox.CodeInterrupted.Errorf("resume it with signalbox oracle --continue",
+			"interrupted")
 	case a.Error != nil:
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(a.Error.Text),
-			Hint: errorHint(a.Error.Name, a.Error.Text)}
+		return signalbox.CodeFailed.Errorf(errorHint(a.Error.Name, a.Error.Text), "%s",
+			a.Error.Text)
 	case a.Done.Reason == oracle.ReasonTreeEnded:
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  errors.New(cmp.Or(a.Done.Detail, "the tree ended without a decision")),
-			Hint: "docs/oracle-reference.md#trees describes the leaves of a tree"}
+		return signalbox.CodeFailed.Errorf(
+			"docs/oracle-reference.md#trees describes the leaves of a tree", "%s",
+			cmp.Or(a.Done.Detail, "the tree ended without a decision"))
 	case decide.Reason(a.Done.Reason).Incomplete():
 		return incompleteError(decide.Reason(a.Done.Reason))
 	case strings.TrimSpace(a.Text) != "":
 		return nil
 	}
-	err := &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is no answer: %s",
-		a.Done.Reason),
-		Hint: "rephrase the question: signalbox oracle --continue 'question'"}
+	err := signalbox.CodeFailed.Errorf(
+		"rephrase the question: signalbox oracle --continue 'question'", "there is no answer: %s",
+		a.Done.Reason)
 	switch decide.Reason(a.Done.Reason) {
 	case decide.ReasonBudgetSpent, decide.ReasonMaxTurns:
 		err.Hint = "raise the limit: --turns, --tokens, --cost, --time, or oracle.limits in the configuration"

@@ -45,13 +45,12 @@ func (c *OracleCommand) question(p *cli.Program) (string, error) {
 	}
 	switch {
 	case text == "":
-		return "", &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("there is no question"),
-			Hint: "write signalbox oracle 'Where are retries configured?', - to read the question from standard input, or --continue to resume the last answer"}
+		return "", signalbox.CodeUsage.Errorf(
+			"write signalbox oracle 'Where are retries configured?', - to read the question from standard input, or --continue to resume the last answer", "there is no question")
 	case len(text) > oracle.MaxQuestion:
-		return "", &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("the question is longer than %d bytes", oracle.MaxQuestion),
-			Hint: "put the text into a file of the project and ask about the file"}
+		return "", signalbox.CodeUsage.Errorf(
+			"put the text into a file of the project and ask about the file",
+			"the question is longer than %d bytes", oracle.MaxQuestion)
 	}
 	return text, nil
 }
@@ -98,9 +97,8 @@ func (t *conversation) ask(ctx context.Context, question string, emit oracle.Emi
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
 			Hint: "ask a question: signalbox oracle --continue 'question'"}
 	case errors.Is(err, cli.ErrReaderClosed): // other commands succeed then, but this answer is incomplete
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  errors.New(cli.ErrReaderClosed.Error()),
-			Hint: "resume it with signalbox oracle --continue"}
+		return signalbox.CodeFailed.Errorf("resume it with signalbox oracle --continue", "%s",
+			cli.ErrReaderClosed.Error())
 	}
 	return err
 }

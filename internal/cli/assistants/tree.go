@@ -55,9 +55,8 @@ func refuseJournal(name string) error {
 	if !runner.IsJournal(name) {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage,
-		Err:  fmt.Errorf("%s is the journal of a run, not a tree", name),
-		Hint: "name the tree, and the journal with --journal; only tree replay and tree render take a journal"}
+	return signalbox.CodeUsage.Errorf(
+		"name the tree, and the journal with --journal; only tree replay and tree render take a journal", "%s is the journal of a run, not a tree", name)
 }
 
 func readTree(ctx context.Context, p *cli.Program, name string) (*luatree.File, error) {
@@ -90,9 +89,8 @@ func treeError(p *cli.Program, name string, err error) error {
 			p.Say("hint", f.Hint)
 		}
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s has %d faults", name,
-		len(faults)),
-		Hint: "correct them, then run signalbox tree check"}
+	return signalbox.CodeUsage.Errorf("correct them, then run signalbox tree check",
+		"%s has %d faults", name, len(faults))
 }
 
 type treeCheckCommand struct {
@@ -222,9 +220,8 @@ func (c *treeRenderCommand) Run(p *cli.Program) error {
 		t, opts.Views = r.run.Tree(), r.run.Views()
 	} else {
 		if c.Tick != 0 {
-			return &signalbox.Error{Code: signalbox.CodeUsage,
-				Err:  errors.New("--tick is for the journal of a run"),
-				Hint: "name the journal, not the tree"}
+			return signalbox.CodeUsage.Errorf("name the journal, not the tree",
+				"--tick is for the journal of a run")
 		}
 		file, err := readTree(ctx, p, c.File)
 		if err != nil {
@@ -271,8 +268,8 @@ func replay(ctx context.Context, name string, tick int,
 		return r.file.Tree(), nil
 	}, each)
 	if err == nil && tick > r.run.Ticks() {
-		err = &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err: fmt.Errorf("%s has %s", name, text.Count(r.run.Ticks(), "tick"))}
+		err = signalbox.CodeNotFound.Errorf("", "%s has %s", name,
+			text.Count(r.run.Ticks(), "tick"))
 	}
 	if err != nil {
 		r.close()

@@ -6,24 +6,21 @@ import (
 	"testing"
 
 	"signalbox/internal/cli"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 )
 
 // The examples have no warnings, and use every kind of node.
 func TestExamplesUseEveryKind(t *testing.T) {
 	examples, err := filepath.Glob("../../../examples/trees/*.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	shown := map[tree.Kind]bool{}
 	for _, example := range examples {
 		if strings.HasSuffix(example, "_test.lua") {
 			continue
 		}
 		file, err := readTree(t.Context(), &cli.Program{}, example)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for i := range file.Tree().Len() {
 			shown[file.Tree().Info(i).Kind] = true
 		}

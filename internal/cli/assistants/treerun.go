@@ -67,8 +67,8 @@ func (c *treeRunCommand) Run(p *cli.Program) error {
 		return err
 	}
 	if c.Runs != 1 && c.Journal != "" {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: errors.New("a journal is for one run"), Hint: "leave out --runs or --journal"}
+		return signalbox.CodeUsage.Errorf("leave out --runs or --journal",
+			"a journal is for one run")
 	}
 	if err := refuseJournal(c.File); err != nil {
 		return err
@@ -206,10 +206,9 @@ func (c *treeRunCommand) resume(ctx context.Context, p *cli.Program, b *box.Box,
 		return err
 	}
 	if len(c.Set) > 0 && len(tree.Diff(inputs, c.inputs())) > 0 {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: fmt.Errorf("the run in %s started with other values than those of --set",
-				c.Journal),
-			Hint: "leave out --set to resume that run, or use another journal"}
+		return signalbox.CodeUsage.Errorf(
+			"leave out --set to resume that run, or use another journal",
+			"the run in %s started with other values than those of --set", c.Journal)
 	}
 	source, err := p.ReadAll(&c.File, maxTree)
 	if err != nil {
@@ -218,10 +217,9 @@ func (c *treeRunCommand) resume(ctx context.Context, p *cli.Program, b *box.Box,
 	if string(source) != h.Source {
 		if now, err := luatree.Load(ctx, c.File, source, treeOptions()); err == nil &&
 			now.Tree().Name() != h.Tree {
-			return &signalbox.Error{Code: signalbox.CodeConflict,
-				Err: fmt.Errorf("%s has a run of the tree '%s', but %s is the tree '%s'", c.Journal,
-					h.Tree, c.File, now.Tree().Name()),
-				Hint: "use another journal"}
+			return signalbox.CodeConflict.Errorf("use another journal",
+				"%s has a run of the tree '%s', but %s is the tree '%s'", c.Journal, h.Tree, c.File,
+				now.Tree().Name())
 		}
 		p.Warnf("%s was changed; the run continues with the tree that it started with", c.File)
 	}
@@ -246,8 +244,7 @@ func (c *treeRunCommand) runAll(ctx context.Context, p *cli.Program, b *box.Box,
 	services *tree.Registry) error {
 	source, err := luatree.Open(ctx, c.File, treeOptions())
 	if errors.Is(err, os.ErrNotExist) {
-		return &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err: fmt.Errorf("%s: no such file", c.File), Hint: "check the path"}
+		return signalbox.CodeNotFound.Errorf("check the path", "%s: no such file", c.File)
 	}
 	if err != nil {
 		return treeError(p, c.File, err)
@@ -362,8 +359,8 @@ func startError(err error) error {
 		}
 	}
 	if errors.Is(err, tree.ErrUndeclared) || errors.Is(err, tree.ErrMistyped) {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--set: %w", err),
-			Hint: "the blackboard of the tree declares the keys and their types; a value that is not valid JSON is text, and to pass a number as text write 'key=\"3\"'"}
+		return signalbox.CodeUsage.Errorf(
+			"the blackboard of the tree declares the keys and their types; a value that is not valid JSON is text, and to pass a number as text write 'key=\"3\"'", "--set: %w", err)
 	}
 	return err
 }
@@ -384,11 +381,11 @@ func stopped(ctx context.Context, err error) *tree.Ending {
 func (c *treeRunCommand) outcome(ctx context.Context, run *tree.Run, err error) error {
 	switch {
 	case err != nil && ctx.Err() != nil && c.Journal != "":
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"),
-			Hint: "run the same command again to resume"}
+		return signalbox.CodeInterrupted.Errorf("run the same command again to resume",
+			"interrupted")
 	case err != nil && ctx.Err() != nil:
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"),
-			Hint: "use --journal to be able to resume a run"}
+		return signalbox.CodeInterrupted.Errorf("use --journal to be able to resume a run",
+			"interrupted")
 	case errors.Is(err, runner.ErrTickBudget):
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
 			Hint: "look for a repeat without a wait, or raise --max-ticks"}

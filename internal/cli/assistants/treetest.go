@@ -101,9 +101,9 @@ func testFiles(args []string) ([]string, error) {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-				Err:  fmt.Errorf("there is no *_test.lua in %s", arg),
-				Hint: "write tests next to the trees; docs/trees.md explains how"}
+			return nil, signalbox.CodeNotFound.Errorf(
+				"write tests next to the trees; docs/trees.md explains how",
+				"there is no *_test.lua in %s", arg)
 		}
 		files = append(files, found...)
 	}

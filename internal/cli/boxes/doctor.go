@@ -97,10 +97,9 @@ func (c *DoctorCommand) Run(p *cli.Program) error {
 	case 0:
 		return nil
 	case 1:
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is a problem")}
+		return signalbox.CodeFailed.Errorf("", "there is a problem")
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there are %d problems",
-		problems)}
+	return signalbox.CodeFailed.Errorf("", "there are %d problems", problems)
 }
 
 // ledgerChecks are the checks without which the ledger cannot be read.

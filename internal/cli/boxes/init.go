@@ -44,9 +44,9 @@ func (c *InitCommand) Run(p *cli.Program) error {
 		return err
 	}
 	if c.Team && c.Journal != "" {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("--team and --journal cannot be used together"),
-			Hint: "a team's configuration does not say where the ledger of a box is"}
+		return signalbox.CodeUsage.Errorf(
+			"a team's configuration does not say where the ledger of a box is",
+			"--team and --journal cannot be used together")
 	}
 	if c.Team {
 		return c.initTeam(p)
@@ -84,13 +84,11 @@ func (c *InitCommand) initTeam(p *cli.Program) error {
 	name := filepath.Join(shared.Root, config.FileName)
 	err = durable.Create(name, []byte(config.TeamTemplate), 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("%s exists already", name), Hint: "edit it, and commit it"}
+		return signalbox.CodeFailed.Errorf("edit it, and commit it", "%s exists already", name)
 	}
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot create the configuration: %w", err),
-			Hint: "choose a folder that you may write to"}
+		return signalbox.CodeFailed.Errorf("choose a folder that you may write to",
+			"cannot create the configuration: %w", err)
 	}
 	if c.JSON {
 		return p.PrintJSON(teamFile{name}, "")

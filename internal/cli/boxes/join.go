@@ -3,7 +3,6 @@ package boxes
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,8 +54,7 @@ func (c *InviteCommand) Run(p *cli.Program) error {
 		return err
 	}
 	if c.Expires <= 0 {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: errors.New("--expires must be positive"), Hint: "write a time such as 24h"}
+		return signalbox.CodeUsage.Errorf("write a time such as 24h", "--expires must be positive")
 	}
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
@@ -163,19 +161,18 @@ func (c *JoinCommand) invitation(p *cli.Program) (*box.Invitation, error) {
 	name := "-"
 	switch {
 	case c.TokenFile != "" && c.Dir != "":
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: errors.New("a token and --token-file cannot be used together"), Hint: usage}
+		return nil, signalbox.CodeUsage.Errorf(usage,
+			"a token and --token-file cannot be used together")
 	case c.TokenFile != "":
 		name, c.Dir = string(c.TokenFile), string(c.Token)
 	case c.Token == "":
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: errors.New("the token is missing"), Hint: usage}
+		return nil, signalbox.CodeUsage.Errorf(usage, "the token is missing")
 	case c.Token != "-":
 		invitation, err := box.ParseInvitation(string(c.Token), time.Now())
 		if err == nil && invitation.Cluster != nil {
-			return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-				Err:  errors.New("the token has the secret of the cluster, and other users can see the arguments of a program"),
-				Hint: usage + "; remove this command from the history of your shell"}
+			return nil, signalbox.CodeUsage.Errorf(usage+
+				"; remove this command from the history of your shell",
+				"the token has the secret of the cluster, and other users can see the arguments of a program")
 		}
 		return invitation, err
 	}

@@ -13,6 +13,7 @@ import (
 	"signalbox"
 	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -20,18 +21,15 @@ import (
 func TestJoinTokens(t *testing.T) {
 	_, public, err := ledger.GenerateKey(strings.NewReader(strings.Repeat("x", 100)),
 		"signalbox/box-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain := box.Invitation{Version: 1, Box: "box-1", Key: public, Journal: "postgres://db.example.com/shop", Expires: time.Now().Add(time.Hour)}
+	must.Succeed(t, err)
+	plain := box.Invitation{Version: 1, Box: "box-1", Key: public,
+		Journal: "postgres://db.example.com/shop", Expires: time.Now().Add(time.Hour)}
 	secret := plain
 	secret.Journal, secret.Cluster = "",
 		&box.InvitedNode{Node: "b", Nodes: map[string]string{"a": "10.0.0.1:7420",
 			"b": "10.0.0.2:7420"}, Secret: []byte("secret")}
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(secret.Token()+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(secret.Token()+"\n"), 0o600))
 	for name, test := range map[string]struct {
 		command JoinCommand
 		dir     string

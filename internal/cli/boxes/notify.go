@@ -2,7 +2,6 @@ package boxes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"text/tabwriter"
@@ -75,13 +74,12 @@ func (c *notifyTestCommand) Run(p *cli.Program) error {
 			case err != nil:
 				return err
 			case len(results) == 0:
-				return &signalbox.Error{Code: signalbox.CodeFailed,
-					Err:  errors.New("no notifications are configured"),
-					Hint: "add a target under notify in the configuration; docs/configuration.md has examples"}
+				return signalbox.CodeFailed.Errorf(
+					"add a target under notify in the configuration; docs/configuration.md has examples", "no notifications are configured")
 			case failed > 0:
-				return &signalbox.Error{Code: signalbox.CodeFailed,
-					Err:  fmt.Errorf("%d of %d targets could not be notified", failed, len(results)),
-					Hint: "correct notify in the configuration, and try again"}
+				return signalbox.CodeFailed.Errorf(
+					"correct notify in the configuration, and try again",
+					"%d of %d targets could not be notified", failed, len(results))
 			}
 			return nil
 		})

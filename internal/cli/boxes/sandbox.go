@@ -2,7 +2,6 @@ package boxes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -104,9 +103,8 @@ func (c *sandboxExplainCommand) programs(site contain.Site, in project.Project,
 		if c.Kind != "" {
 			if _, configured := settings.Agents[c.Kind]; !configured &&
 				!slices.Contains(config.Presets(), c.Kind) {
-				return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-					Err: fmt.Errorf("there is no agent '%s'", c.Kind), Hint: "use one of: " +
-						strings.Join(names, ", ")}
+				return nil, signalbox.CodeNotFound.Errorf("use one of: "+strings.Join(names, ", "),
+					"there is no agent '%s'", c.Kind)
 			}
 			names = []string{c.Kind}
 		}
@@ -118,9 +116,8 @@ func (c *sandboxExplainCommand) programs(site contain.Site, in project.Project,
 			all = append(all, e...)
 		}
 		if c.Name != "" {
-			return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-				Err:  errors.New("there are two names"),
-				Hint: "name one agent, or a check after the word check, or a setup command after the word setup"}
+			return nil, signalbox.CodeUsage.Errorf(
+				"name one agent, or a check after the word check, or a setup command after the word setup", "there are two names")
 		}
 		if c.Kind != "" {
 			return all, nil
@@ -149,9 +146,8 @@ func (c *sandboxExplainCommand) programs(site contain.Site, in project.Project,
 		if c.Kind == "setup" {
 			what, list = "setup command", "setup"
 		}
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err: fmt.Errorf("there is no %s '%s'", what, c.Name), Hint: "see " + list +
-				" in the configuration"}
+		return nil, signalbox.CodeNotFound.Errorf("see "+list+" in the configuration",
+			"there is no %s '%s'", what, c.Name)
 	}
 	return all, nil
 }

@@ -3,7 +3,6 @@ package boxes
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -83,10 +82,8 @@ func (c *TrustCommand) Run(p *cli.Program) error {
 		return err
 	}
 	if c.Digest != "" && string(c.Digest) != r.answer.Digest {
-		return &signalbox.Error{Code: signalbox.CodeConflict,
-			Err: fmt.Errorf("the configuration has the digest %s, not the one that you reviewed",
-				r.answer.Digest),
-			Hint: "review it again: signalbox trust --show"}
+		return signalbox.CodeConflict.Errorf("review it again: signalbox trust --show",
+			"the configuration has the digest %s, not the one that you reviewed", r.answer.Digest)
 	}
 	if !c.JSON {
 		if err := c.describe(p, r); err != nil {
@@ -158,8 +155,8 @@ func (r *review) record(ctx context.Context, p *cli.Program) error {
 		return err
 	}
 	if again.Root != r.shared.Root || again.DigestWithBox() != r.shared.DigestWithBox() {
-		return &signalbox.Error{Code: signalbox.CodeConflict,
-			Err: errors.New("the configuration has changed since it was shown, so nothing was recorded"), Hint: "review it again: signalbox trust --show"}
+		return signalbox.CodeConflict.Errorf("review it again: signalbox trust --show",
+			"the configuration has changed since it was shown, so nothing was recorded")
 	}
 	if r.found == "" {
 		if _, err := box.Init(ctx, r.dir, p.ActorOf(""), p.BoxOptions()); err != nil {
@@ -172,9 +169,9 @@ func (r *review) record(ctx context.Context, p *cli.Program) error {
 		err = cmp.Or(r.noPlaces, team.Store{}.RecordPlaces(r.places))
 	}
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot record that you trust it: %w", err),
-			Hint: "check that you may write to your configuration folder and to the box"}
+		return signalbox.CodeFailed.Errorf(
+			"check that you may write to your configuration folder and to the box",
+			"cannot record that you trust it: %w", err)
 	}
 	r.answer.Trusted = true
 	return nil
@@ -231,17 +228,15 @@ func (c *TrustCommand) decide(p *cli.Program) error {
 	yes, err := p.Confirm("Trust it, so that signalbox may run this on your machine?",
 		"review it with signalbox trust --show, and then run signalbox trust --yes --digest with its digest")
 	if err == nil && !yes {
-		err = &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: errors.New("it is not trusted, and nothing was changed")}
+		err = signalbox.CodeFailed.Errorf("", "it is not trusted, and nothing was changed")
 	}
 	return err
 }
 
 func (c *TrustCommand) revoke(p *cli.Program, shared *team.Shared, dir string) error {
 	if c.Digest != "" {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("--revoke cannot be combined with --digest"),
-			Hint: "leave out --digest"}
+		return signalbox.CodeUsage.Errorf("leave out --digest",
+			"--revoke cannot be combined with --digest")
 	}
 	removed, err := team.Store{}.Remove(shared.Root, dir)
 	if err != nil {

@@ -61,9 +61,8 @@ func (c *workClaimCommand) Run(p *cli.Program) error {
 		return err
 	}
 	if c.Next == (c.ID != "") || c.Wait && !c.Next {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("name one work item, or use --next, optionally with --wait"),
-			Hint: "see signalbox work claim --help"}
+		return signalbox.CodeUsage.Errorf("see signalbox work claim --help",
+			"name one work item, or use --next, optionally with --wait")
 	}
 	if c.Session == "" {
 		c.Session = cli.NonEmpty(box.NewID("s"))
@@ -99,8 +98,7 @@ func (c *workClaimCommand) Run(p *cli.Program) error {
 		return c.Print(p, claimed)
 	})
 	if errors.Is(err, context.Canceled) || signalbox.CodeOf(err) == signalbox.CodeInterrupted {
-		return &signalbox.Error{Code: signalbox.CodeInterrupted,
-			Err: errors.New("interrupted while waiting for work")}
+		return signalbox.CodeInterrupted.Errorf("", "interrupted while waiting for work")
 	}
 	return err
 }
@@ -172,9 +170,8 @@ func (c *workReleaseCommand) Run(p *cli.Program) error {
 	release := rules.Release{Epoch: c.Epoch, Reason: reason, Caller: callerOf(p)}
 	if c.Session == "" && p.Getenv(cli.SessionVariable) == "" {
 		if reason == "" {
-			return &signalbox.Error{Code: signalbox.CodeUsage,
-				Err:  errors.New("use --session and --epoch to return a lease, or --reason alone to revoke it"),
-				Hint: "see signalbox work release --help"}
+			return signalbox.CodeUsage.Errorf("see signalbox work release --help",
+				"use --session and --epoch to return a lease, or --reason alone to revoke it")
 		}
 		release.Actor = p.ActorOf(c.Actor)
 	} else {
@@ -183,9 +180,8 @@ func (c *workReleaseCommand) Run(p *cli.Program) error {
 			return err
 		}
 		if c.Epoch == 0 {
-			return &signalbox.Error{Code: signalbox.CodeUsage,
-				Err:  errors.New("missing flags: --epoch=E"),
-				Hint: "use the epoch that signalbox work claim printed"}
+			return signalbox.CodeUsage.Errorf("use the epoch that signalbox work claim printed",
+				"missing flags: --epoch=E")
 		}
 		release.Session = session
 	}
@@ -201,9 +197,8 @@ func sessionOf(p *cli.Program, flag cli.NonEmpty) (string, error) {
 	own := cli.NonEmpty(p.Getenv(cli.SessionVariable))
 	switch {
 	case own == "" && flag == "":
-		return "", &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("missing flags: --session=S"),
-			Hint: "use the session that signalbox work claim printed"}
+		return "", signalbox.CodeUsage.Errorf("use the session that signalbox work claim printed",
+			"missing flags: --session=S")
 	case own == "" || flag == own:
 		return string(flag), nil
 	case flag == "":

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -77,9 +76,8 @@ func (c *ScanCommand) check() error {
 		return err
 	}
 	if c.RawOutput && !c.Resolve && c.Policy != policySeed {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("--raw-output needs --resolve"),
-			Hint: "the output belongs to the result of the whole turn; each signal has its own line in raw"}
+		return signalbox.CodeUsage.Errorf(
+			"the output belongs to the result of the whole turn; each signal has its own line in raw", "--raw-output needs --resolve")
 	}
 	if c.Role != nil {
 		if err := oneOf("role", *c.Role, signalbox.Roles()); err != nil {
@@ -87,14 +85,13 @@ func (c *ScanCommand) check() error {
 		}
 	}
 	if c.Work != nil && !isToken(*c.Work) {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--work %q is not an id",
-			*c.Work),
-			Hint: "use one word, or leave out --work to accept all work"}
+		return signalbox.CodeUsage.Errorf("use one word, or leave out --work to accept all work",
+			"--work %q is not an id", *c.Work)
 	}
 	if c.Key != nil && !isToken(*c.Key) {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--key %q is not a key",
-			*c.Key),
-			Hint: "use one word, or leave out --key if the session has none"}
+		return signalbox.CodeUsage.Errorf(
+			"use one word, or leave out --key if the session has none", "--key %q is not a key",
+			*c.Key)
 	}
 	return nil
 }
@@ -231,11 +228,8 @@ func oneOf[T ~string](flag string, got T, allowed []T) error {
 	if slices.Contains(allowed, got) {
 		return nil
 	}
-	return &signalbox.Error{
-		Code: signalbox.CodeUsage,
-		Err:  fmt.Errorf("unknown %s %q", flag, got),
-		Hint: fmt.Sprintf("--%s is one of: %s", flag, cli.CommaList(allowed)),
-	}
+	return signalbox.CodeUsage.Errorf(fmt.Sprintf("--%s is one of: %s", flag,
+		cli.CommaList(allowed)), "unknown %s %q", flag, got)
 }
 
 func isToken(s string) bool { return s != "" && !strings.ContainsFunc(s, unicode.IsSpace) }

@@ -76,17 +76,14 @@ func (c *BackupCommand) Run(p *cli.Program) error {
 func (c *BackupCommand) check(p *cli.Program) error {
 	switch {
 	case c.File == "":
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("the name of the file is empty"),
-			Hint: "name a file, or use - to write to standard output"}
+		return signalbox.CodeUsage.Errorf("name a file, or use - to write to standard output",
+			"the name of the file is empty")
 	case c.File == "-" && c.JSON:
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("--json cannot be combined with -, because the backup is on standard output"),
-			Hint: "name a file, or leave --json out"}
+		return signalbox.CodeUsage.Errorf("name a file, or leave --json out",
+			"--json cannot be combined with -, because the backup is on standard output")
 	case c.File == "-" && cli.IsTerminal(p.Stdout):
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("a backup cannot be written to a terminal"),
-			Hint: "name a file, or pipe standard output to another program"}
+		return signalbox.CodeUsage.Errorf("name a file, or pipe standard output to another program",
+			"a backup cannot be written to a terminal")
 	}
 	return nil
 }
@@ -127,9 +124,8 @@ func incompleteRead(err error) error {
 	if !errors.Is(err, cli.ErrReaderClosed) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  errors.New("the program that reads the backup ended too early"),
-		Hint: "an incomplete backup cannot be restored; find out why the program ended, and run the command again"}
+	return signalbox.CodeFailed.Errorf(
+		"an incomplete backup cannot be restored; find out why the program ended, and run the command again", "the program that reads the backup ended too early")
 }
 
 // formatBytes formats a size.

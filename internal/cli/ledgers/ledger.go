@@ -123,8 +123,8 @@ func (c *ledgerTailCommand) checkWork(ctx context.Context, l *box.Ledger) error 
 	if len(missing) == 0 {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'",
-		cli.Shortened(missing[0])), Hint: "list the work with signalbox work list"}
+	return signalbox.CodeNotFound.Errorf("list the work with signalbox work list",
+		"there is no work '%s'", cli.Shortened(missing[0]))
 }
 
 // start returns the sequence number before the first event to show. It searches from the end.

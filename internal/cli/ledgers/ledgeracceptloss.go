@@ -2,7 +2,6 @@ package ledgers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -90,9 +89,8 @@ func (c *ledgerAcceptLossCommand) decide(p *cli.Program) error {
 	yes, err := p.Confirm("Forget this, and continue with the ledger as it is?",
 		"see what is lost with signalbox ledger accept-loss --json, then run signalbox ledger accept-loss --yes")
 	if err == nil && !yes {
-		err = &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  errors.New("nothing was forgotten, and nothing can be written to the ledger"),
-			Hint: applied.Hint}
+		err = signalbox.CodeFailed.Errorf(applied.Hint,
+			"nothing was forgotten, and nothing can be written to the ledger")
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package ledgers
 
 import (
 	"context"
-	"errors"
 
 	"signalbox"
 	"signalbox/internal/cli"
@@ -36,8 +35,7 @@ func (c *ledgerGrantCommand) Run(p *cli.Program) error {
 	rights := postgres.Work
 	switch {
 	case c.ReadOnly && c.Revoke:
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: errors.New("--read-only and --revoke cannot be used together")}
+		return signalbox.CodeUsage.Errorf("", "--read-only and --revoke cannot be used together")
 	case c.ReadOnly:
 		rights = postgres.Read
 	case c.Revoke:

@@ -71,8 +71,8 @@ func (c *ledgerMigrateCommand) Run(p *cli.Program) error {
 		cli.RememberPlaces(p, dir, known, err)
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"),
-			Hint: "run the command again: it continues where it stopped"}
+		return signalbox.CodeInterrupted.Errorf(
+			"run the command again: it continues where it stopped", "interrupted")
 	}
 	if err != nil {
 		return err

@@ -41,9 +41,8 @@ func (c *ledgerProveCommand) Run(p *cli.Program) error {
 			return err
 		}
 		if err := os.WriteFile(string(c.Output), proof.Format(), 0o644); err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed,
-				Err:  fmt.Errorf("cannot write %s: %w", c.Output, cli.Cause(err)),
-				Hint: "name a file that you may write"}
+			return signalbox.CodeFailed.Errorf("name a file that you may write",
+				"cannot write %s: %w", c.Output, cli.Cause(err))
 		}
 		return nil
 	})
@@ -84,9 +83,9 @@ func (c *ledgerCheckCommand) Run(p *cli.Program) error {
 		})
 	}
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("there is no public key to check the proof with"),
-			Hint: "use --key with the output of signalbox ledger key from the box that made the proof"}
+		return signalbox.CodeUsage.Errorf(
+			"use --key with the output of signalbox ledger key from the box that made the proof",
+			"there is no public key to check the proof with")
 	}
 	proof, err := ledger.ParseProof(data)
 	if err != nil {
@@ -186,9 +185,9 @@ func publicKey(flag cli.NonEmpty) (string, error) {
 	}
 	text, err := readFile(flag)
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("--key is neither a public key nor a file with one: %s", flag),
-			Hint: "use the whole output of signalbox ledger key, in quotes"}
+		return "", signalbox.CodeUsage.Errorf(
+			"use the whole output of signalbox ledger key, in quotes",
+			"--key is neither a public key nor a file with one: %s", flag)
 	}
 	return strings.TrimSpace(string(text)), nil
 }
@@ -201,8 +200,7 @@ func readFile(flag cli.NonEmpty) ([]byte, error) {
 	name := string(flag)
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err: fmt.Errorf("%s: no such file", name), Hint: "check the path"}
+		return nil, signalbox.CodeNotFound.Errorf("check the path", "%s: no such file", name)
 	}
 	if err != nil {
 		return nil, cli.OpenError(name, err)

@@ -3,7 +3,6 @@ package looking
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -94,9 +93,8 @@ func (c *LogsCommand) choose(w *rules.Work) (indexes []int, err error) {
 	}
 	switch {
 	case c.Session != "" && len(indexes) == 0:
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("%s had no session '%s'", w.ID, c.Session),
-			Hint: "list its sessions with signalbox work show " + w.ID}
+		return nil, signalbox.CodeNotFound.Errorf("list its sessions with signalbox work show "+
+			w.ID, "%s had no session '%s'", w.ID, c.Session)
 	case c.All || c.Session != "":
 		return indexes, nil
 	}
@@ -107,7 +105,6 @@ func (c *LogsCommand) choose(w *rules.Work) (indexes []int, err error) {
 	case c.Follow:
 		return nil, nil
 	}
-	return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-		Err:  fmt.Errorf("no agent has worked on %s yet", w.ID),
-		Hint: "wait for one with signalbox logs " + w.ID + " -f"}
+	return nil, signalbox.CodeNotFound.Errorf("wait for one with signalbox logs "+w.ID+" -f",
+		"no agent has worked on %s yet", w.ID)
 }

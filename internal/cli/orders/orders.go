@@ -215,10 +215,9 @@ func (f *orderFlags) showSteering(ctx context.Context, p *cli.Program, b *box.Bo
 		return commit, would.Err
 	}
 	if err := f.printSteering(ctx, p, b, w, commit); err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Hint: cmp.Or(signalbox.HintOf(err), "signalbox diff "+w.ID+
-				" shows all that it changes"),
-			Err: fmt.Errorf("%s is not approved, because what steers agents in it cannot be shown: %w", w.ID, err)}
+		return "", signalbox.CodeFailed.Errorf(cmp.Or(signalbox.HintOf(err), "signalbox diff "+w.ID+
+			" shows all that it changes"),
+			"%s is not approved, because what steers agents in it cannot be shown: %w", w.ID, err)
 	}
 	return commit, nil
 }
@@ -323,9 +322,8 @@ Examples:
 
 func (c *RetryCommand) Run(p *cli.Program) error {
 	if c.Note == "-" && c.Reason == "-" {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("the reason and the note cannot both be read from standard input"),
-			Hint: "write one of them as an argument"}
+		return signalbox.CodeUsage.Errorf("write one of them as an argument",
+			"the reason and the note cannot both be read from standard input")
 	}
 	note, err := p.TextOf(c.Note)
 	if err != nil {

@@ -198,8 +198,8 @@ func importError(p *cli.Program, file string, faults *importer.FaultsError) erro
 	if faults.NoAccount {
 		hint = "name the account with --account ID"
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s was not imported: %s",
-		file, text.Count(n, "fault")), Hint: hint}
+	return signalbox.CodeFailed.Errorf(hint, "%s was not imported: %s", file,
+		text.Count(n, "fault"))
 }
 
 func (c *portfolioImportCommand) answer(r *portfolio.ImportReport) importedFile {

@@ -126,16 +126,14 @@ func (c *rehearseAgentCommand) options(p *cli.Program) (rehearsal.Options, error
 	if named := p.Getenv(cli.AttemptVariable); opts.Attempt == 0 && named != "" {
 		n, err := strconv.Atoi(named)
 		if err != nil {
-			return opts, &signalbox.Error{Code: signalbox.CodeUsage,
-				Err:  fmt.Errorf("%s is %q", cli.AttemptVariable, named),
-				Hint: "set it to a number from 1 up, or unset it"}
+			return opts, signalbox.CodeUsage.Errorf("set it to a number from 1 up, or unset it",
+				"%s is %q", cli.AttemptVariable, named)
 		}
 		opts.Attempt = n
 	}
 	if opts.Attempt < 0 {
-		return opts, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("there is no attempt %d", opts.Attempt),
-			Hint: "the first attempt is 1"}
+		return opts, signalbox.CodeUsage.Errorf("the first attempt is 1", "there is no attempt %d",
+			opts.Attempt)
 	}
 	if c.PromptFile != nil {
 		text, err := p.ReadAll(c.PromptFile, maxPrompt)

@@ -44,9 +44,8 @@ func (c *rehearseModelCommand) Run(p *cli.Program) error {
 	if c.Log != "" {
 		if requests.file, err = os.OpenFile(string(c.Log), os.O_CREATE|os.O_APPEND|os.O_WRONLY,
 			0o600); err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed,
-				Err:  fmt.Errorf("cannot write to %s: %w", c.Log, cli.Cause(err)),
-				Hint: "name a file that you may write"}
+			return signalbox.CodeFailed.Errorf("name a file that you may write",
+				"cannot write to %s: %w", c.Log, cli.Cause(err))
 		}
 		defer requests.file.Close()
 	}
@@ -111,9 +110,8 @@ func (c *rehearseModelCommand) listen(ctx context.Context, p *cli.Program) (net.
 		return nil, err
 	}
 	if !loopback && !c.Expose {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("other machines could reach %s", host),
-			Hint: "listen on 127.0.0.1, or add --expose"}
+		return nil, signalbox.CodeUsage.Errorf("listen on 127.0.0.1, or add --expose",
+			"other machines could reach %s", host)
 	}
 	return cli.Listen(ctx, p, string(c.Listen), host, port, loopback)
 }
@@ -152,6 +150,6 @@ func (l *requestLog) failed() error {
 	if l.err == nil {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write the log: %w",
-		cli.Cause(l.err)), Hint: "free some disk space and start the server again"}
+	return signalbox.CodeFailed.Errorf("free some disk space and start the server again",
+		"cannot write the log: %w", cli.Cause(l.err))
 }

@@ -2,7 +2,6 @@ package running
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -137,9 +136,9 @@ func stage(p *cli.Program, dir, project string, pace time.Duration) error {
 		command := exec.Command("git", args...)
 		command.Dir = project
 		if output, err := command.CombinedOutput(); err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed,
-				Err:  fmt.Errorf("git %s: %w: %s", args[0], err, strings.TrimSpace(string(output))),
-				Hint: "the demo needs git; run signalbox doctor to see what is missing"}
+			return signalbox.CodeFailed.Errorf(
+				"the demo needs git; run signalbox doctor to see what is missing", "git %s: %w: %s",
+				args[0], err, strings.TrimSpace(string(output)))
 		}
 	}
 	return nil
@@ -183,7 +182,7 @@ func verifyDemo(p *cli.Program, dir string, quiet bool) error {
 		return err
 	}
 	if !result.OK {
-		return &signalbox.Error{Code: signalbox.CodeUnverified, Err: errors.New(result.Reason)}
+		return signalbox.CodeUnverified.Errorf("", "%s", result.Reason)
 	}
 	if quiet {
 		return nil

@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/run/progress"
+	"signalbox/internal/testkit/must"
 )
 
 func openTestBox(t *testing.T) *box.Box {
@@ -20,13 +21,9 @@ func openTestBox(t *testing.T) *box.Box {
 	dir, o := filepath.Join(t.TempDir(), box.FolderName),
 		&box.Options{KeyFile: filepath.Join(t.TempDir(), "box.key")}
 	_, err := box.Init(t.Context(), dir, "ann", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b, err := box.Open(t.Context(), dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { b.Close() })
 	return b
 }

@@ -206,8 +206,7 @@ func (c *RunCommand) findMissing(ctx context.Context, b *box.Box, root string, f
 	for _, name := range agent.Names(settings) {
 		err := faults[name]
 		if fix := host.MissingLogin(settings.AgentNamed(name)); fix != "" && err == nil {
-			miss(&signalbox.Error{Code: signalbox.CodeFailed,
-				Err: fmt.Errorf("no login of agent %s was found", name), Hint: fix})
+			miss(signalbox.CodeFailed.Errorf(fix, "no login of agent %s was found", name))
 		}
 	}
 	if in, err := project.Locate(ctx, settings, root); err == nil { // otherwise it was reported
@@ -227,8 +226,7 @@ func (c *RunCommand) findMissing(ctx context.Context, b *box.Box, root string, f
 	}
 	for _, check := range doctor.Base(ctx, settings, root, b.Dir, b) {
 		if check.Health == box.Problem {
-			miss(&signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(check.Detail),
-				Hint: check.Fix})
+			miss(signalbox.CodeFailed.Errorf(check.Fix, "%s", check.Detail))
 		} else {
 			f.Notes = append(f.Notes, check.Detail)
 		}

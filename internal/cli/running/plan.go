@@ -61,9 +61,8 @@ func planError(p *cli.Program, err error) error {
 		p.Say("signalbox", wrong.Describe(i))
 		p.Say("hint", fault.Hint)
 	}
-	return &signalbox.Error{Code: signalbox.CodeUsage,
-		Err:  fmt.Errorf("%s has %d faults", wrong.File, len(wrong.Faults)),
-		Hint: "correct them, then run signalbox plan check"}
+	return signalbox.CodeUsage.Errorf("correct them, then run signalbox plan check",
+		"%s has %d faults", wrong.File, len(wrong.Faults))
 }
 
 type planCheckCommand struct {

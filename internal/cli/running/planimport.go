@@ -66,7 +66,7 @@ func (c *planImportCommand) Run(p *cli.Program) error {
 
 func (c *planImportCommand) read(p *cli.Program) ([]byte, error) {
 	usage := func(what, hint string) error {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(what), Hint: hint}
+		return signalbox.CodeUsage.Errorf(hint, "%s", what)
 	}
 	switch {
 	case c.Repo != "" && c.File != nil:
@@ -89,13 +89,12 @@ var repository = lazy.Regexp(`^([A-Za-z0-9][A-Za-z0-9_.-]*/){1,2}[A-Za-z0-9_.][A
 // runGH reads the issues with gh.
 func (c *planImportCommand) runGH() ([]byte, error) {
 	if !repository().MatchString(string(c.Repo)) {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err: fmt.Errorf("'%s' is not a repository", c.Repo), Hint: "write OWNER/NAME"}
+		return nil, signalbox.CodeUsage.Errorf("write OWNER/NAME", "'%s' is not a repository",
+			c.Repo)
 	}
 	if c.Limit < 1 || c.Limit > issues.MaxIssues {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("--limit is %d", c.Limit),
-			Hint: fmt.Sprintf("use a number from 1 to %d", issues.MaxIssues)}
+		return nil, signalbox.CodeUsage.Errorf(fmt.Sprintf("use a number from 1 to %d",
+			issues.MaxIssues), "--limit is %d", c.Limit)
 	}
 	args := []string{"issue", "list", "--repo=" + string(c.Repo), "--state=open", "--limit=" +
 		strconv.Itoa(c.Limit), "--json=" + issues.Fields}
@@ -108,13 +107,13 @@ func (c *planImportCommand) runGH() ([]byte, error) {
 	err := cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  errors.New("program gh was not found in PATH"),
-			Hint: "install it (https://cli.github.com), or pass a file with issues"}
+		return nil, signalbox.CodeFailed.Errorf(
+			"install it (https://cli.github.com), or pass a file with issues",
+			"program gh was not found in PATH")
 	case err != nil:
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("gh failed: %w: %s", err, cli.Shortened(text.OneLine(errs.String()))),
-			Hint: "run gh auth status, and check the name of the repository"}
+		return nil, signalbox.CodeFailed.Errorf(
+			"run gh auth status, and check the name of the repository", "gh failed: %w: %s", err,
+			cli.Shortened(text.OneLine(errs.String())))
 	}
 	return out.Bytes(), nil
 }

@@ -48,9 +48,8 @@ func writeNew(name string, text []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return &signalbox.Error{Code: signalbox.CodeConflict,
-			Err:  fmt.Errorf("%s exists, and is not overwritten", name),
-			Hint: "name another file, or remove it first"}
+		return signalbox.CodeConflict.Errorf("name another file, or remove it first",
+			"%s exists, and is not overwritten", name)
 	case err != nil:
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
 			Hint: "check that the folder exists and that you may write to it"}

@@ -95,9 +95,8 @@ func (c *planUpdateCommand) update(ctx context.Context, p *cli.Program, b *box.B
 	case err != nil:
 		return err
 	case change.New:
-		return &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("%s was never run in this box", filepath.Base(c.File)),
-			Hint: "start it with signalbox run " + c.File}
+		return signalbox.CodeNotFound.Errorf("start it with signalbox run "+c.File,
+			"%s was never run in this box", filepath.Base(c.File))
 	}
 	// as it is before the change
 	answer := planUpdated{Plan: change.ID, DryRun: c.DryRun, InWork: inWork(b, change)}

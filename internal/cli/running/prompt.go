@@ -69,7 +69,8 @@ func (c *PromptCommand) Run(p *cli.Program) error {
 				return err
 			}
 			exits := transcript.ExitEnabled(p.Getenv(signalbox.ExitFlag))
-			text, err := turnprompt.Show(ctx, shown, baseBranch(ctx, p, b.Config, root), c.Role, task,
+			text, err := turnprompt.Show(ctx, shown, baseBranch(ctx, p, b.Config, root), c.Role,
+				task,
 				exits)
 			if err != nil {
 				return err
@@ -92,9 +93,8 @@ func (c *PromptCommand) planFile(p *cli.Program, b *box.Box, root string) (strin
 	}
 	file := filepath.Join(root, defaultPlan)
 	if _, err := os.Stat(file); err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("no plan was run in this box yet, and there is no %s", file),
-			Hint: fmt.Sprintf("name the file of the plan that has the task: signalbox prompt %s %s --plan FILE", c.Role, c.Task)}
+		return "", signalbox.CodeNotFound.Errorf(
+			fmt.Sprintf("name the file of the plan that has the task: signalbox prompt %s %s --plan FILE", c.Role, c.Task), "no plan was run in this box yet, and there is no %s", file)
 	}
 	p.Notef("no plan was run in this box yet; this is the prompt of %s", file)
 	return file, nil

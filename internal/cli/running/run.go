@@ -488,17 +488,16 @@ func outcomeError(o rules.Status, interrupted bool) error {
 	case o.Standing == rules.StandingComplete:
 		return nil
 	case interrupted:
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"),
-			Hint: "run the same command again to resume"}
+		return signalbox.CodeInterrupted.Errorf("run the same command again to resume",
+			"interrupted")
 	}
 	hint := "restart a task with signalbox retry TASK, or change the plan and run it again"
 	switch {
 	case o.RunCancelled:
 		hint = "undo the cancellation with signalbox retry"
 	case o.Standing == rules.StandingWaiting:
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("waiting: %s", strings.Join(o.Reasons, "; ")),
-			Hint: "run the same command again when it is merged"}
+		return signalbox.CodeFailed.Errorf("run the same command again when it is merged",
+			"waiting: %s", strings.Join(o.Reasons, "; "))
 	case o.Standing == rules.StandingPaused:
 		hint = "end the pause with " + o.ResumeCommand() + ", and run the same command again"
 	case len(o.Questions) > 0 && len(o.Approvals) > 0:
@@ -513,8 +512,7 @@ func outcomeError(o rules.Status, interrupted bool) error {
 		}
 		hint = questions.ApprovalCommands(task)
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err: fmt.Errorf("stuck: %s", strings.Join(o.Reasons, "; ")), Hint: hint}
+	return signalbox.CodeFailed.Errorf(hint, "stuck: %s", strings.Join(o.Reasons, "; "))
 }
 
 // noteShared tells the user which version of the team's configuration counts, if that is not

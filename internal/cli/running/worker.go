@@ -2,7 +2,6 @@ package running
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"signalbox"
@@ -45,9 +44,8 @@ func (c *WorkerCommand) Run(p *cli.Program) error {
 	p.Quiet = c.JSON
 	for _, role := range c.Roles {
 		if !slices.Contains(rules.DispatchRoles(), role) {
-			return &signalbox.Error{Code: signalbox.CodeUsage,
-				Err:  errors.New("no work is dispatched to role '" + string(role) + "'"),
-				Hint: "use one of: " + cli.CommaList(rules.DispatchRoles())}
+			return signalbox.CodeUsage.Errorf("use one of: "+cli.CommaList(rules.DispatchRoles()),
+				"no work is dispatched to role '%s'", string(role))
 		}
 	}
 	ctx, stop := cli.UntilInterrupted()

@@ -5,20 +5,18 @@ import (
 	"testing"
 
 	"rsc.io/qr"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestQRLines reads the modules back from the drawing.
 func TestQRLines(t *testing.T) {
 	const link = "https://box.example.com:7700/login?link=sbx_0123456789012345678901234567890123456789012"
 	code, err := qr.Encode(link, qr.L)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, colors := range []bool{true, false} {
 		lines, err := qrLines(link, colors)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		size := code.Size + 2*quietZone
 		if len(lines) != (size+1)/2 {
 			t.Fatalf("%d lines for %d modules", len(lines), size)

@@ -118,9 +118,8 @@ func (c *tokenLinkCommand) Run(p *cli.Program) error {
 	colors := p.Colors(p.Stdout)
 	lines, err := qrLines(link, colors)
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("the link does not fit into a QR code: %w", err),
-			Hint: "use a shorter --address"}
+		return signalbox.CodeUsage.Errorf("use a shorter --address",
+			"the link does not fit into a QR code: %w", err)
 	}
 	_, err = fmt.Fprintln(p.Styled(colors), strings.Join(lines, "\n"))
 	return err

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -38,10 +37,8 @@ func MCPClients(ctx context.Context, p *cli.Program, f cli.BoxFlag,
 		configured := conf.MCP.Clients[name]
 		token := p.Getenv(configured.TokenEnv)
 		if token == "" {
-			return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-				Err: fmt.Errorf("the token of the MCP client '%s' is missing: %s is not set", name,
-					configured.TokenEnv),
-				Hint: "set the variable to a long random text that only this client knows, or remove the client from mcp.clients in " + config.FileName}
+			return nil, signalbox.CodeFailed.Errorf(
+				"set the variable to a long random text that only this client knows, or remove the client from mcp.clients in "+config.FileName, "the token of the MCP client '%s' is missing: %s is not set", name, configured.TokenEnv)
 		}
 		clients = append(clients, mcpserver.Client{Name: name, Roles: configured.Roles,
 			Token: token})

@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -190,16 +189,16 @@ func open(ctx context.Context, p *cli.Program, b *box.Box, address, root string,
 func (c *AccessFlags) check(loopback bool) error {
 	for _, name := range c.Hosts {
 		if net.ParseIP(name) == nil && (name == "" || strings.ContainsAny(name, ":/[]@?# ")) {
-			return &signalbox.Error{Code: signalbox.CodeUsage,
-				Err:  fmt.Errorf("--host %s is not a host name", name),
-				Hint: "write the name or the address alone, without https:// and without a port"}
+			return signalbox.CodeUsage.Errorf(
+				"write the name or the address alone, without https:// and without a port",
+				"--host %s is not a host name", name)
 		}
 	}
 	// Callers under another name than a loopback one come through a proxy, from other machines.
 	if c.AnonymousRead && (!loopback || len(c.Hosts) > 0) {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("--anonymous-read is only for a server that other machines cannot reach"),
-			Hint: "leave it out, and give readers a token: signalbox token create NAME --scope read"}
+		return signalbox.CodeUsage.Errorf(
+			"leave it out, and give readers a token: signalbox token create NAME --scope read",
+			"--anonymous-read is only for a server that other machines cannot reach")
 	}
 	return nil
 }
@@ -310,16 +309,14 @@ func projectName(root string) string {
 func (c *AccessFlags) tls(p *cli.Program, b *box.Box, host string,
 	loopback bool) (*tls.Config, error) {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("--tls-cert and --tls-key belong together"),
-			Hint: "give both, or neither"}
+		return nil, signalbox.CodeUsage.Errorf("give both, or neither",
+			"--tls-cert and --tls-key belong together")
 	}
 	if c.TLSCert != "" {
 		pair, err := tls.LoadX509KeyPair(string(c.TLSCert), string(c.TLSKey))
 		if err != nil {
-			return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-				Err:  fmt.Errorf("the certificate cannot be used: %w", err),
-				Hint: "both files must be PEM and belong together"}
+			return nil, signalbox.CodeFailed.Errorf("both files must be PEM and belong together",
+				"the certificate cannot be used: %w", err)
 		}
 		return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 	}

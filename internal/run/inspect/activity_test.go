@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"signalbox/internal/run/agent"
+	"signalbox/internal/testkit/must"
 )
 
 func TestHearing(t *testing.T) {
@@ -112,18 +113,14 @@ func TestReadActivity(t *testing.T) {
 		t.Errorf("without output: %q, %v", got, err)
 	}
 	name := agent.LiveTranscript(dir, "w-1.1")
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
 	for output, want := range map[string]string{
 		"Reading.\nNow vet.\n": "Now vet.",
 		strings.Repeat("x", 2*maxLive) + "\n" +
 			`{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Read","input":{"file_path":"a/b.go"}}]}}` + "\n": "Read a/b.go",
 		strings.Repeat("x", 2*maxLive): "",
 	} {
-		if err := os.WriteFile(name, []byte(output), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, []byte(output), 0o600))
 		if got, err := ReadActivity(dir, "w-1.1"); got != want || err != nil {
 			t.Errorf("%.30q: %q, want %q, %v", output, got, want, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // TestEveryQuestionIsARequest asks a question of every kind, about a task and about the run: it
@@ -62,23 +63,17 @@ func TestEveryQuestionIsARequest(t *testing.T) {
 func (h *history) ask(work string, kind rules.QuestionKind) {
 	h.t.Helper()
 	data, err := json.Marshal(rules.QuestionAsked{Question: "Q-1", Kind: kind, Text: "why?"})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.Succeed(h.t, err)
 	h.now = h.now.Add(time.Second)
-	if err := h.s.Apply(&signalbox.Event{Seq: h.s.Seq() + 1, Time: h.now,
-		Type: rules.TypeQuestionAsked, Work: work, Actor: "crew", Data: data}); err != nil {
-		h.t.Fatal(err)
-	}
+	must.Succeed(h.t, h.s.Apply(&signalbox.Event{Seq: h.s.Seq() + 1, Time: h.now,
+		Type: rules.TypeQuestionAsked, Work: work, Actor: "crew", Data: data}))
 }
 
 // TestQuestionKindsAreComplete compares the list of kinds with the constants.
 func TestQuestionKindsAreComplete(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "../../core/rules/question.go", nil,
 		parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	constants := 0
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok {

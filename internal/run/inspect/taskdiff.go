@@ -32,9 +32,8 @@ type TaskDiff struct {
 func OpenDiff(ctx context.Context, b *box.Box, root string, w *rules.Work,
 	working bool) (*TaskDiff, error) {
 	if b.Config.Workspace.Shared() {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  errors.New("all tasks work in one folder, so a task has no diff of its own"),
-			Hint: "use git diff in the folder"}
+		return nil, signalbox.CodeFailed.Errorf("use git diff in the folder",
+			"all tasks work in one folder, so a task has no diff of its own")
 	}
 	d := &TaskDiff{working: working}
 	b.Engine.View(func(s *rules.State) { d.base = s.Base() })
@@ -151,8 +150,8 @@ func (d *TaskDiff) commits(ctx context.Context) (from, to string, err error) {
 			hint = "signalbox diff " + d.details.ID +
 				" --working shows what its agent has changed so far"
 		}
-		return "", "", &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err: fmt.Errorf("nothing of %s is saved yet", d.details.ID), Hint: hint}
+		return "", "", signalbox.CodeNotFound.Errorf(hint, "nothing of %s is saved yet",
+			d.details.ID)
 	}
 	base, err := d.baseCommit(ctx)
 	if err != nil {
@@ -229,6 +228,6 @@ func (d *TaskDiff) explain(err error) error {
 	case d.details.Commit != "":
 		hint = "signalbox diff " + d.details.ID + " shows what was saved"
 	}
-	return &signalbox.Error{Code: signalbox.CodeNotFound,
-		Err: fmt.Errorf("%s has no working copy on this machine", d.details.ID), Hint: hint}
+	return signalbox.CodeNotFound.Errorf(hint, "%s has no working copy on this machine",
+		d.details.ID)
 }

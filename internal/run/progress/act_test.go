@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/steer"
+	"signalbox/internal/testkit/must"
 )
 
 // hostileWords is what an agent could write to take over a terminal.
@@ -38,17 +39,11 @@ func operate(t *testing.T) *operated {
 	dir := t.TempDir()
 	opts := &box.Options{KeyFile: filepath.Join(dir, "box.key")}
 	created, err := box.Init(t.Context(), filepath.Join(dir, box.FolderName), "ann", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(created.Dir, "signalbox.yaml"),
-		[]byte("workspace: shared\nagent: scripted\nagents:\n  scripted: {command: [scripted], format: plain}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(filepath.Join(created.Dir, "signalbox.yaml"),
+		[]byte("workspace: shared\nagent: scripted\nagents:\n  scripted: {command: [scripted], format: plain}\n"), 0o600))
 	b, err := box.Open(t.Context(), created.Dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { b.Close() })
 	o := &operated{t: t, b: b}
 	policy := rules.Policy{Slots: 5, Limits: rules.DefaultLimits(), ApproveMerge: true}
@@ -106,9 +101,7 @@ func (o *operated) signal(a rules.Answer, signal string, said rules.SignalFields
 	o.t.Helper()
 	blob, err := o.b.Engine.PutBlob(o.t.Context(),
 		strings.NewReader("words of the "+string(a.Lease.Role)+" "+hostileWords+"\n"))
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	must.Succeed(o.t, err)
 	o.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: a.Work,
 		Fields: said, Turn: &rules.Turn{Output: blob}})
 }
@@ -357,13 +350,9 @@ func TestReadALongTranscript(t *testing.T) {
 	o.do(rules.AnswerQuestion{Question: "Q-1", Answer: "two", Actor: "ann"})
 	a := o.start(signalbox.RoleDeveloper)
 	name := agent.LiveTranscript(o.b.Dir, a.Session)
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(name), 0o700))
 	live, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer live.Close()
 	line := []byte(strings.Repeat("x", 99) + "\n")
 	block := []byte(strings.Repeat(string(line), 10_000))

@@ -21,6 +21,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/show"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/text"
 )
 
@@ -32,14 +33,10 @@ func compareGolden(t *testing.T, name, got string) {
 	file := filepath.Join("testdata", name+".txt")
 	got = strings.TrimRight(got, "\n") + "\n"
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(strings.ReplaceAll(string(want), "\r\n", "\n"), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
@@ -196,13 +193,9 @@ func boxWithPlan(t *testing.T) *box.Box {
 	dir := t.TempDir()
 	opts := &box.Options{KeyFile: filepath.Join(dir, "box.key")}
 	created, err := box.Init(t.Context(), filepath.Join(dir, box.FolderName), "ann", opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	b, err := box.Open(t.Context(), created.Dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { b.Close() })
 	for _, c := range []rules.Command{
 		rules.Configure{Policy: rules.Policy{Slots: 1, Limits: rules.DefaultLimits()}, Actor: "op"},
@@ -266,9 +259,7 @@ func TestJSONProgressStreamsEveryEvent(t *testing.T) {
 		rules.Order{What: rules.OrderResume, Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, stop())
 	var types []string
 	for line := range strings.Lines(out.String()) {
 		var e struct {
@@ -305,9 +296,7 @@ func TestPlainProgressShowsARealBox(t *testing.T) {
 		Reason: "lunch", Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, stop())
 	if got := out.String(); !strings.Contains(got, "counter: 1 task, 0 done") ||
 		strings.Count(got, "\n") != 2 || !strings.Contains(got, "T1   paused by ann") {
 		t.Errorf("%q", got)

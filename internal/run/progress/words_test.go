@@ -11,15 +11,14 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/testkit/must"
 )
 
 // eventAbout is an event with a body.
 func eventAbout(t *testing.T, kind, work, session string, body any) *signalbox.Event {
 	t.Helper()
 	data, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return &signalbox.Event{Type: kind, Work: work, Session: session, Data: data}
 }
 
@@ -175,10 +174,10 @@ func TestTurnSignalsNameTheTask(t *testing.T) {
 func TestLastLineOfWhatACheckPrinted(t *testing.T) {
 	b := boxWithPlan(t)
 	digest, err := b.Engine.PutBlob(t.Context(), strings.NewReader("ok a\nok c\nFAIL b\n\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := []rules.CheckRow{{Check: "test", Output: digest}, {Check: "gone", Output: signalbox.Hash{9}}, {Check: "good", Output: signalbox.Hash{8}, Passed: true}}
+	must.Succeed(t, err)
+	rows := []rules.CheckRow{{Check: "test", Output: digest},
+		{Check: "gone", Output: signalbox.Hash{9}}, {Check: "good", Output: signalbox.Hash{8},
+			Passed: true}}
 	reporter := newReporter(b)
 	lastLines := reporter.lastLines([]signalbox.Event{*eventAbout(t, "ChecksRan", "T1", "",
 		rules.ChecksRan{Rows: rows})})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -54,21 +55,15 @@ func TestTokensAreStoredAsDigests(t *testing.T) {
 	s := NewStore(dir)
 	secret, err := s.Create(t.Context(), Token{Name: "ci", Kind: KindToken, Scope: Read,
 		Created: noon})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	data, err := os.ReadFile(filepath.Join(dir, tokenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if strings.Contains(string(data), secret) ||
 		strings.Contains(string(data), strings.TrimPrefix(secret, tokenPrefix)) {
 		t.Errorf("the file has the token itself:\n%s", data)
 	}
 	info, err := os.Stat(filepath.Join(dir, tokenFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if mode := info.Mode().Perm(); mode != 0o600 {
 		t.Errorf("the file has mode %o, want 600", mode)
 	}
@@ -93,9 +88,7 @@ func TestRevokedAndExpiredTokens(t *testing.T) {
 	here, elsewhere := NewStore(dir), NewStore(dir)
 	secret, err := here.Create(t.Context(), Token{Name: "a", Kind: KindToken, Scope: Read,
 		Created: noon, Expires: noon.Add(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := here.Find(secret, noon.Add(time.Hour-1), KindToken); err != nil {
 		t.Error("before it expires:", err)
 	}
@@ -124,13 +117,9 @@ func TestExpiredTokensSayWhy(t *testing.T) {
 	g := NewGuard(store, &Options{Now: func() time.Time { return now }})
 	secret, err := store.Create(t.Context(), Token{Name: "ci", Kind: KindToken, Scope: Read,
 		Created: noon, Expires: noon.Add(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	link, err := store.NewLink(t.Context(), "laptop", Read, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	check := func() error {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Host = "127.0.0.1:7700"
@@ -180,9 +169,7 @@ func TestExpiredTokensMakeRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		tokens, err := store.List()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return len(tokens)
 	}
 	for _, test := range []struct {
@@ -197,9 +184,7 @@ func TestExpiredTokensMakeRoom(t *testing.T) {
 	} {
 		err := store.change(t.Context(),
 			func([]Token) ([]Token, error) { return old[:test.old], nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got := count(test.now, "new"); got != test.want {
 			t.Errorf("%s: %d tokens, want %d", test.name, got, test.want)
 		}
@@ -209,9 +194,7 @@ func TestExpiredTokensMakeRoom(t *testing.T) {
 func TestLinksWorkOnce(t *testing.T) {
 	store := NewStore(t.TempDir())
 	secret, err := store.NewLink(t.Context(), "phone", Answer, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var wins sync.Map
 	var group sync.WaitGroup
 	for range 8 {
@@ -234,9 +217,7 @@ func TestLinksWorkOnce(t *testing.T) {
 		t.Errorf("%d browsers logged in by one link, want 1", count)
 	}
 	late, err := store.NewLink(t.Context(), "late", Answer, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := store.Redeem(t.Context(), late, noon.Add(LinkLife), time.Hour); !errors.Is(err,
 		ErrUnknownToken) {
 		t.Error("an expired link:", err)
@@ -251,19 +232,13 @@ func TestCheck(t *testing.T) {
 		secret, err := store.Create(t.Context(),
 			Token{Name: strings.ReplaceAll(string(scope), ":", "-"), Kind: KindToken, Scope: scope,
 				Created: noon})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		secrets[scope] = "Bearer " + secret
 	}
 	link, err := store.NewLink(t.Context(), "laptop", Answer, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	cookie, err := store.Redeem(t.Context(), link, noon, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	const here, login = "127.0.0.1:7700", "box-k3vq7w.localhost:7700"
 	tests := []struct {
 		name    string
@@ -427,9 +402,7 @@ func TestLogInAndOut(t *testing.T) {
 	store := NewStore(t.TempDir())
 	g := NewGuard(store, &Options{Now: func() time.Time { return noon }})
 	link, err := store.NewLink(t.Context(), "laptop", Operate, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	request := func(headers ...string) *http.Request {
 		r := httptest.NewRequest(http.MethodPost, "/login", nil)
 		r.Host = "127.0.0.1:7700"
@@ -443,9 +416,7 @@ func TestLogInAndOut(t *testing.T) {
 		t.Error("a page of another origin logged in")
 	}
 	answer := httptest.NewRecorder()
-	if err := g.LogIn(answer, request(), link); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, g.LogIn(answer, request(), link))
 	cookies := answer.Result().Cookies()
 	if len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteLaxMode {
 		t.Fatalf("cookies %v, want one with HttpOnly and SameSite", cookies)
@@ -455,9 +426,7 @@ func TestLogInAndOut(t *testing.T) {
 		!caller.Browser {
 		t.Errorf("after logging in: %+v, %v", caller, err)
 	}
-	if err := g.LogOut(httptest.NewRecorder(), in); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, g.LogOut(httptest.NewRecorder(), in))
 	if _, err := g.Check(in, Operate, true); err == nil {
 		t.Error("the cookie still works after logging out")
 	}
@@ -467,14 +436,10 @@ func TestLogInAndOut(t *testing.T) {
 func TestLogInNeedsTheLoginHost(t *testing.T) {
 	store := NewStore(t.TempDir())
 	host, err := store.LoginHost(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	g := NewGuard(store, &Options{LoginHost: host, Now: func() time.Time { return noon }})
 	link, err := store.NewLink(t.Context(), "laptop", Operate, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, name := range []string{"127.0.0.1:7700", "localhost:7700", "[::1]:7700", host +
 		":7700"} {
 		r, answer := httptest.NewRequest(http.MethodPost, "/login", nil), httptest.NewRecorder()
@@ -506,9 +471,7 @@ func TestLoginHost(t *testing.T) {
 	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if err := os.WriteFile(file, []byte("localhost\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte("localhost\n"), 0o600))
 	if name, err := NewStore(dir).LoginHost(t.Context()); err != nil ||
 		!loginHosts().MatchString(name) {
 		t.Errorf("after damage: %q, %v", name, err)

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"fmt"
 	"strings"
 
 	"signalbox"
@@ -46,9 +45,8 @@ func ParseScope(name string) (Scope, error) {
 		}
 		return Scope(name), nil
 	}
-	return "", &signalbox.Error{Code: signalbox.CodeUsage,
-		Err:  fmt.Errorf("unknown scope '%s'", name),
-		Hint: "a scope is read, answer, operate, or session:ID"}
+	return "", signalbox.CodeUsage.Errorf("a scope is read, answer, operate, or session:ID",
+		"unknown scope '%s'", name)
 }
 
 // Allows reports whether a token with scope s may make a request that needs another scope.

@@ -132,14 +132,14 @@ func (s *Store) Create(ctx context.Context, t Token) (secret string, err error) 
 				(full || longAgo || old.Name == t.Name || old.Kind != KindToken)
 		})
 		if slices.ContainsFunc(tokens, func(old Token) bool { return old.Name == t.Name }) {
-			return nil, &signalbox.Error{Code: signalbox.CodeConflict,
-				Err:  fmt.Errorf("there is a token with the name '%s'", t.Name),
-				Hint: "choose another name, or revoke that token: signalbox token revoke " + t.Name}
+			return nil, signalbox.CodeConflict.Errorf(
+				"choose another name, or revoke that token: signalbox token revoke "+t.Name,
+				"there is a token with the name '%s'", t.Name)
 		}
 		if len(tokens) >= maxTokens {
-			return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-				Err:  fmt.Errorf("there are %d tokens", len(tokens)),
-				Hint: "revoke those that are no longer used: signalbox token list"}
+			return nil, signalbox.CodeFailed.Errorf(
+				"revoke those that are no longer used: signalbox token list", "there are %d tokens",
+				len(tokens))
 		}
 		return append(tokens, t), nil
 	})
@@ -151,9 +151,8 @@ func (s *Store) Revoke(ctx context.Context, name string) error {
 		rest := slices.DeleteFunc(slices.Clone(tokens),
 			func(t Token) bool { return t.Name == name })
 		if len(rest) == len(tokens) {
-			return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-				Err:  fmt.Errorf("there is no token with the name '%s'", name),
-				Hint: "list them with signalbox token list"}
+			return nil, signalbox.CodeNotFound.Errorf("list them with signalbox token list",
+				"there is no token with the name '%s'", name)
 		}
 		return rest, nil
 	})
@@ -258,9 +257,8 @@ func (s *Store) load() ([]Token, error) {
 	}
 	var tokens []Token
 	if err := json.Unmarshal(data, &tokens); err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("the file of tokens cannot be read: %w", err),
-			Hint: "remove " + s.file + ", and create the tokens again"}
+		return nil, signalbox.CodeFailed.Errorf("remove "+s.file+", and create the tokens again",
+			"the file of tokens cannot be read: %w", err)
 	}
 	s.read, s.tokens = info, tokens
 	return tokens, nil

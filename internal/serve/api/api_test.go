@@ -29,6 +29,7 @@ import (
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/ask"
 	"signalbox/internal/serve/stream"
+	"signalbox/internal/testkit/must"
 )
 
 // world is an API on a real box, with a token of every scope.
@@ -53,9 +54,7 @@ func newWorld(t testing.TB, anonymousReads bool) *world {
 		t.Fatal(err)
 	}
 	b, err := box.Open(t.Context(), dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { b.Close() })
 	store := access.NewStore(dir)
 	w := &world{t: t, box: b, store: store, config: b.Config, tokens: map[access.Scope]string{}}
@@ -114,9 +113,7 @@ func (w *world) request(method, path, token string, body any, headers ...string)
 		data, ok := body.(string)
 		if !ok {
 			encoded, err := json.Marshal(body)
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			must.Succeed(w.t, err)
 			data = string(encoded)
 		}
 		reader = strings.NewReader(data)
@@ -124,9 +121,7 @@ func (w *world) request(method, path, token string, body any, headers ...string)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, w.url+path, reader)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -137,17 +132,13 @@ func (w *world) request(method, path, token string, body any, headers ...string)
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	defer answer.Body.Close()
 	if strings.HasPrefix(answer.Header.Get("Content-Type"), mediaStream) {
 		return answer.StatusCode, nil // it does not end
 	}
 	data, err := io.ReadAll(answer.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	return answer.StatusCode, data
 }
 
@@ -159,9 +150,7 @@ func (w *world) post(path, token string, body, answer any) {
 		w.t.Fatalf("POST %s: %d %s", path, status, data)
 	}
 	if answer != nil {
-		if err := json.Unmarshal(data, answer); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Succeed(w.t, json.Unmarshal(data, answer))
 	}
 }
 
@@ -375,14 +364,10 @@ func TestRevokedTokensEndStreams(t *testing.T) {
 	w := newWorld(t, false)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+Prefix+
 		"/events?after=0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.Header.Set("Authorization", "Bearer "+w.tokens[access.Read])
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer answer.Body.Close()
 	lines := bufio.NewReader(answer.Body)
 	for line := ""; !strings.HasPrefix(line, "data: "); {
@@ -390,9 +375,7 @@ func TestRevokedTokensEndStreams(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := access.NewStore(w.box.Dir).Revoke(t.Context(), "read"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, access.NewStore(w.box.Dir).Revoke(t.Context(), "read"))
 	w.do(rules.OpenWork{Work: "later", Actor: "ann"})
 	rest, err := io.ReadAll(lines) // until the server ends it
 	if err != nil || strings.Contains(string(rest), "later") {
@@ -496,9 +479,7 @@ func TestDocument(t *testing.T) {
 	// Each schema gets the components as its own definitions, because it is resolved without the
 	// document around it.
 	data = bytes.ReplaceAll(data, []byte("#/components/schemas/"), []byte("#/$defs/"))
-	if err := json.Unmarshal(data, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(data, &doc))
 	seen := map[string]bool{}
 	values := strings.NewReplacer("{task}", "T1", "{seq}", "1", "{ticker}", "SLV")
 	for path, methods := range doc.Paths {
@@ -536,13 +517,9 @@ func TestDocument(t *testing.T) {
 			}
 			schema.Defs = doc.Components.Schemas
 			resolved, err := schema.Resolve(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			var answer any
-			if err := json.Unmarshal(body, &answer); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal(body, &answer))
 			if err := resolved.Validate(answer); err != nil {
 				t.Errorf("GET %s: %v\n%s", path, err, body)
 			}
@@ -596,19 +573,13 @@ func TestBlobsAreNeverPages(t *testing.T) {
 	w := newWorld(t, false)
 	text := []byte("<html><script>alert(1)</script>")
 	digest, err := w.box.Engine.PutBlob(t.Context(), bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+Prefix+"/blobs/"+
 		digest.String(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.Header.Set("Authorization", "Bearer "+w.tokens[access.Read])
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer answer.Body.Close()
 	got, _ := io.ReadAll(answer.Body)
 	if !bytes.Equal(got, text) {
@@ -679,9 +650,7 @@ func TestListEventsWithFilters(t *testing.T) {
 	}
 	all := []signalbox.Event{}
 	for e, err := range w.box.Events(t.Context(), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		all = append(all, *e)
 	}
 	middle := all[3].Time

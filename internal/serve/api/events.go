@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -120,9 +119,9 @@ func (a *API) streamEvents(c call, in streamInput, w http.ResponseWriter, r *htt
 		return err
 	}
 	if last := a.box.Engine.Tail().Seq; after > last {
-		return &signalbox.Error{Code: signalbox.CodeConflict,
-			Err:  fmt.Errorf("there is no event %d: the ledger has %d", after, last),
-			Hint: "the ledger was restored from a backup, perhaps: start from its first event"}
+		return signalbox.CodeConflict.Errorf(
+			"the ledger was restored from a backup, perhaps: start from its first event",
+			"there is no event %d: the ledger has %d", after, last)
 	}
 	streams := a.streams
 	if !c.caller.HasToken() {

@@ -110,8 +110,7 @@ const (
 
 // usage returns an error about the arguments of a request.
 func usage(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...),
-		Hint: "see " + Prefix + "/openapi.json"}
+	return signalbox.CodeUsage.Errorf("see "+Prefix+"/openapi.json", format, args...)
 }
 
 // decode fills in the input of an operation from a request.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"time"
 
@@ -103,8 +102,7 @@ func (a *API) addOracle() {
 
 func (a *API) oracle() (*ask.Service, error) {
 	if a.opts.Oracle == nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: errors.New("this server does not answer questions")}
+		return nil, signalbox.CodeFailed.Errorf("", "this server does not answer questions")
 	}
 	return a.opts.Oracle, nil
 }

@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/rehearsal/modelserver"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/testkit/must"
 )
 
 // thinker is a model that waits between the pieces of its answers for the test, or until its client
@@ -35,9 +36,7 @@ conversations:
       - {match: {user: holdings}, parts: [{text: "Well.\n<signal type=\"partial_answer\"><answered>365 SLV</answered><missing>365 SLV</missing><reason>365 SLV</reason><confidence>0.9</confidence></signal>"}]}
       - {parts: [{text: Hello.}], times: 9}
 `))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	handler, err := modelserver.New(script,
 		&modelserver.Options{Sleep: func(ctx context.Context, _ time.Duration) error {
 			m.waits <- struct{}{}
@@ -49,9 +48,7 @@ conversations:
 				return ctx.Err()
 			}
 		}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	server := httptest.NewServer(handler)
 	w.t.Cleanup(server.Close)
 	if w.config, err = config.Parse(fmt.Appendf(nil,
@@ -74,22 +71,16 @@ type answering struct {
 func (w *world) ask(token string, in askInput) *answering {
 	w.t.Helper()
 	body, err := json.Marshal(in)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	ctx, leave := context.WithCancel(w.t.Context())
 	w.t.Cleanup(leave)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+Prefix+"/oracle",
 		strings.NewReader(string(body)))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	r.Header.Set("Content-Type", mediaJSON)
 	r.Header.Set("Authorization", "Bearer "+token)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Succeed(w.t, err)
 	w.t.Cleanup(func() { answer.Body.Close() })
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != mediaLines {
 		w.t.Fatalf("%d %s", answer.StatusCode, answer.Header)
@@ -104,9 +95,7 @@ func (a *answering) next() chunk.Chunk {
 		return nil
 	}
 	c, err := chunk.Parse(a.lines.Bytes())
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must.Succeed(a.t, err)
 	return c
 }
 
@@ -217,13 +206,9 @@ func TestOracleEnds(t *testing.T) {
 
 	token, err := w.store.Create(t.Context(), access.Token{Name: "robot", Kind: access.KindToken,
 		Scope: access.Operate, Created: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	a = begin(token)
-	if err := w.store.Revoke(t.Context(), "robot"); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, w.store.Revoke(t.Context(), "robot"))
 	m.next <- struct{}{}
 	if kinds, last := a.rest(); last != nil {
 		t.Errorf("after the token was revoked: %s %#v", kinds, last)

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"net/http"
 
 	"signalbox"
@@ -82,7 +81,7 @@ func (a *API) desk() (*portfolio.Desk, error) {
 			return desk, nil
 		}
 	}
-	return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-		Err:  errors.New("there is no portfolio"),
-		Hint: "create one where the server was started: signalbox portfolio init"}
+	return nil, signalbox.CodeNotFound.Errorf(
+		"create one where the server was started: signalbox portfolio init",
+		"there is no portfolio")
 }

@@ -10,6 +10,7 @@ import (
 	"signalbox/brief"
 	"signalbox/internal/portfolio"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/testkit/must"
 )
 
 // TestPortfolioOperations compares the answers with those of the commands.
@@ -24,13 +25,9 @@ func TestPortfolioOperations(t *testing.T) {
 		return value
 	}
 	lots, err := w.desk.Lots(t.Context(), portfolio.LotsQuery{Ticker: "SLV"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	listed, err := json.Marshal(map[string]any{"items": lots})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	full := string(brief.FormatFull)
 	for path, want := range map[string][]byte{
 		"/portfolio/harvest": w.desk.SuggestTaxLossHarvest(t.Context(),

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -105,5 +104,5 @@ func (l *lateHeader) Write(p []byte) (int, error) {
 }
 
 func notFound(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf(format, args...)}
+	return signalbox.CodeNotFound.Errorf("", format, args...)
 }

@@ -121,8 +121,9 @@ func (s *Service) Ask(ctx context.Context, q Question, emit oracle.Emit) (err er
 		return err
 	}
 	if q.Text == "" && q.Session == "" {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no question"),
-			Hint: "write a question, or name a conversation whose last answer is resumed"}
+		return signalbox.CodeUsage.Errorf(
+			"write a question, or name a conversation whose last answer is resumed",
+			"there is no question")
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -169,9 +170,9 @@ func (s *Service) Ask(ctx context.Context, q Question, emit oracle.Emit) (err er
 func checkQuestion(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if len(text) > oracle.MaxQuestion {
-		return "", &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("the question is longer than %d bytes", oracle.MaxQuestion),
-			Hint: "put the text into a file of the project and ask about the file"}
+		return "", signalbox.CodeUsage.Errorf(
+			"put the text into a file of the project and ask about the file",
+			"the question is longer than %d bytes", oracle.MaxQuestion)
 	}
 	return text, nil
 }
@@ -182,9 +183,8 @@ func (s *Service) enter(client string, a *answer) error {
 	defer s.mu.Unlock()
 	switch {
 	case s.answers[client] != nil:
-		return &signalbox.Error{Code: signalbox.CodeConflict,
-			Err:  errors.New("another question of yours is being answered"),
-			Hint: "wait until it has ended, or stop it"}
+		return signalbox.CodeConflict.Errorf("wait until it has ended, or stop it",
+			"another question of yours is being answered")
 	case len(s.answers) >= maxAnswers:
 		return &access.DeniedError{Status: http.StatusServiceUnavailable,
 			Message: fmt.Sprintf("%d questions are being answered: try again later", maxAnswers)}
@@ -256,8 +256,7 @@ func (s *Service) find(id string) (string, error) {
 			return folder, nil
 		}
 	}
-	return "", &signalbox.Error{Code: signalbox.CodeNotFound,
-		Err: fmt.Errorf("there is no conversation '%.64s'", id)}
+	return "", signalbox.CodeNotFound.Errorf("", "there is no conversation '%.64s'", id)
 }
 
 func damaged(err error) error {
@@ -279,8 +278,8 @@ func (s *Service) Stop(id string) error {
 			return nil
 		}
 	}
-	return &signalbox.Error{Code: signalbox.CodeNotFound,
-		Err: fmt.Errorf("no question is being answered in the conversation '%.64s'", id)}
+	return signalbox.CodeNotFound.Errorf("",
+		"no question is being answered in the conversation '%.64s'", id)
 }
 
 // Conversations returns the conversations of the box, newest first.

@@ -21,6 +21,7 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/rehearsal/modelserver"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/testkit/must"
 )
 
 // script is a model that greets, and that says one thing and, when the test lets it, another.
@@ -46,9 +47,7 @@ func newStage(t *testing.T, settings string) *stage {
 	s := &stage{t: t, waits: make(chan struct{}, 10), left: make(chan struct{}, 10),
 		next: make(chan struct{})}
 	parsed, err := modelserver.ParseScript("model.yaml", []byte(script))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	handler, err := modelserver.New(parsed,
 		&modelserver.Options{Sleep: func(ctx context.Context, _ time.Duration) error {
 			s.waits <- struct{}{}
@@ -60,9 +59,7 @@ func newStage(t *testing.T, settings string) *stage {
 				return ctx.Err()
 			}
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	dir := filepath.Join(t.TempDir(), box.FolderName)
@@ -73,14 +70,10 @@ func newStage(t *testing.T, settings string) *stage {
 	settings = strings.ReplaceAll(settings, "MODEL",
 		fmt.Sprintf("models: {main: {provider: openai, model: m, base_url: %q, tries: 1}}",
 			server.URL+"/v1"))
-	if err := os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, config.FileName), []byte(settings),
+		0o600))
 	b, err := box.Open(t.Context(), dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { b.Close() })
 	s.Service = New(b, Options{})
 	t.Cleanup(s.Close)
@@ -116,9 +109,7 @@ func (s *stage) start(ctx context.Context, client, session string) *asked {
 // reason returns how an answer ended.
 func (a *asked) reason(t *testing.T) string {
 	t.Helper()
-	if err := <-a.ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-a.ended)
 	done, ok := a.chunks[len(a.chunks)-1].(chunk.Done)
 	if !ok {
 		t.Fatalf("the last chunk is %#v", a.chunks[len(a.chunks)-1])
@@ -149,9 +140,7 @@ func TestFewQuestionsAtOnce(t *testing.T) {
 		nil); err == nil {
 		t.Error("a conversation is used twice at once")
 	}
-	if err := s.Stop(first); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Stop(first))
 	if got := all[0].reason(t); got != "cancelled" {
 		t.Errorf("stopped: %s", got)
 	}
@@ -200,17 +189,13 @@ func TestLeavingEndsTheWork(t *testing.T) {
 	}()
 	<-s.waits
 	s.next <- struct{}{}
-	if err := <-resumed; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-resumed)
 	if done := chunks[len(chunks)-1].(chunk.Done); done.Answer != "The beginningand the end." ||
 		done.Session != id {
 		t.Errorf("resumed: %+v", done)
 	}
-	if err := s.Ask(t.Context(), Question{Client: "ann", Session: id, Text: " hello\n"},
-		func(chunk.Chunk) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Ask(t.Context(), Question{Client: "ann", Session: id, Text: " hello\n"},
+		func(chunk.Chunk) error { return nil }))
 	c, err = s.Read(id)
 	if err != nil || len(c.Questions) != 2 || c.Resumable || c.Questions[1].Text != "hello" ||
 		c.Questions[1].Done.Answer != "Hello." {
@@ -239,9 +224,7 @@ func TestTimeLimit(t *testing.T) {
 		"MODEL\noracle: {limits: {time: 1m, turns: 3}}": time.Minute} {
 		s := newStage(t, settings)
 		o, err := s.oracle(t.Context(), &Question{Client: "ann", Text: "hello"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if o.Limit.Time != want {
 			t.Errorf("%s: %s, want %s", settings, o.Limit.Time, want)
 		}
@@ -329,18 +312,12 @@ func TestDamagedConversation(t *testing.T) {
 		return s.Ask(t.Context(), Question{Client: "ann", Session: session, Text: "hello",
 			Started: func(started string) { id = started }}, func(chunk.Chunk) error { return nil })
 	}
-	if err := ask(""); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, ask(""))
 	name := filepath.Join(s.folder, id, session.RecordName)
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(strings.Replace(string(text), "Hello.", "Hallo.", 1)),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
+	must.Succeed(t, os.WriteFile(name, []byte(strings.Replace(string(text), "Hello.", "Hallo.", 1)),
+		0o600))
 	if err := ask(id); !errors.Is(err, session.ErrDamaged) || signalbox.HintOf(err) == "" {
 		t.Errorf("continued: %v", err)
 	}
@@ -353,15 +330,11 @@ func TestDamagedConversation(t *testing.T) {
 func TestOnlyConversationsOfTheBox(t *testing.T) {
 	s := newStage(t, "MODEL")
 	id := ""
-	if err := s.Ask(t.Context(),
+	must.Succeed(t, s.Ask(t.Context(),
 		Question{Client: "ann", Text: "hello", Started: func(started string) { id = started }},
-		func(chunk.Chunk) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+		func(chunk.Chunk) error { return nil }))
 	elsewhere := filepath.Join(s.box.Dir, "elsewhere")
-	if err := os.CopyFS(elsewhere, os.DirFS(filepath.Join(s.folder, id))); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.CopyFS(elsewhere, os.DirFS(filepath.Join(s.folder, id))))
 	for _, name := range []string{"../elsewhere", elsewhere, id + "/../../elsewhere", "./" + id,
 		id + "/"} {
 		if _, err := s.Read(name); signalbox.CodeOf(err) != signalbox.CodeNotFound {

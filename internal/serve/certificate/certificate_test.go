@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"crypto/tls"
+
+	"signalbox/internal/testkit/must"
 )
 
 func TestSelfSignedIsKept(t *testing.T) {
 	dir := t.TempDir()
 	first, err := SelfSigned(dir, []string{"0.0.0.0", "box.example"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, name := range []string{"box.example", "localhost", "127.0.0.1"} {
 		if err := first.Leaf.VerifyHostname(name); err != nil {
 			t.Error(err)
@@ -47,13 +47,9 @@ func TestExpiringCertificatesAreReplaced(t *testing.T) {
 		"not yet":      {now.Add(48 * time.Hour), false},
 	} {
 		data, err := generate([]string{"box.example"}, test.made)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		pair, err := tls.X509KeyPair(data, data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		if got := usable(pair, []string{"box.example"}, now); got != test.want {
 			t.Errorf("%s: usable is %t", name, got)
 		}

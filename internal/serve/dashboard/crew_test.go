@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/testkit/must"
 )
 
 // TestCrewPage shows an agent at work: what it does now, its slot, and its sandbox with what that
@@ -20,20 +21,15 @@ import (
 func TestCrewPage(t *testing.T) {
 	s := newStage(t)
 	policy, err := json.Marshal(sandbox.Policy{Mode: sandbox.Warn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	a := s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "w-1.900",
 		Actor: "crew", Lease: "l-900"})
-	box := rules.Sandbox{Mode: string(sandbox.Warn), Network: "open", Layers: process.Support().String(), Policy: s.blob(string(policy))}
+	box := rules.Sandbox{Mode: string(sandbox.Warn), Network: "open",
+		Layers: process.Support().String(), Policy: s.blob(string(policy))}
 	s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude", Sandbox: box})
 	live := agent.LiveTranscript(s.box.Dir, a.Session)
-	if err := os.MkdirAll(filepath.Dir(live), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(live, []byte("first\n"+hostile+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(live), 0o700))
+	must.Succeed(t, os.WriteFile(live, []byte("first\n"+hostile+"\n"), 0o600))
 	_, _, page := s.get(s.viewer(), "/crew")
 	for _, want := range []string{"1 of 5 slots is in use", "developer 1 of 3", `id="holder-T3"`,
 		"pwned &lt;script&gt;alert(1)", "sandbox warn", "attempt 2", "Nobody"} {

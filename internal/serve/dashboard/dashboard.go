@@ -455,9 +455,9 @@ func (d *Dashboard) logOut(w http.ResponseWriter, r *http.Request) {
 
 // usage returns an error about a form.
 func usage(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...)}
+	return signalbox.CodeUsage.Errorf("", format, args...)
 }
 
 func notFound(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf(format, args...)}
+	return signalbox.CodeNotFound.Errorf("", format, args...)
 }

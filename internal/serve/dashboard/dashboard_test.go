@@ -29,6 +29,7 @@ import (
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/ask"
+	"signalbox/internal/testkit/must"
 )
 
 // hostile is text that tries to become markup, to command a terminal, and to turn the direction of
@@ -76,20 +77,17 @@ func newStageIn(t testing.TB, folder, base, commit string) *stage {
 		t.Fatal(err)
 	}
 	b, err := box.Open(t.Context(), dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { b.Close() })
-	s := &stage{t: t, box: b, store: access.NewStore(dir), held: map[string]rules.Answer{}, base: base, commit: commit, config: b.Config}
+	s := &stage{t: t, box: b, store: access.NewStore(dir), held: map[string]rules.Answer{},
+		base: base, commit: commit, config: b.Config}
 	s.perform()
 	oracle := ask.New(b,
 		ask.Options{Config: func(context.Context) (*config.Config, error) { return s.config, nil }})
 	t.Cleanup(oracle.Close)
 	d, err := New(b, access.NewGuard(s.store, nil), Options{Root: filepath.Dir(dir), Name: onlyText,
 		Oracle: oracle, Portfolio: func() *portfolio.Desk { return s.desk }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s.dashboard, s.mux = d, http.NewServeMux()
 	d.Register(s.mux)
 	server := httptest.NewServer(s.mux)
@@ -115,9 +113,7 @@ func (s *stage) do(c rules.Command) rules.Answer {
 func (s *stage) blob(text string) signalbox.Hash {
 	s.t.Helper()
 	digest, err := s.box.Engine.PutBlob(s.t.Context(), strings.NewReader(text))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return digest
 }
 
@@ -197,14 +193,13 @@ func (s *stage) perform() {
 func (s *stage) logIn(scope access.Scope) *http.Client {
 	s.t.Helper()
 	link, err := s.store.NewLink(s.t.Context(), box.NewID("browser"), scope, time.Now())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	must.Succeed(s.t, err)
+	client := &http.Client{CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	answer, err := client.PostForm(s.url+"/login", url.Values{"link": {link}})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusSeeOther || len(answer.Cookies()) != 1 {
 		s.t.Fatalf("logging in: %d, %v", answer.StatusCode, answer.Cookies())
@@ -225,14 +220,10 @@ func (a addsCookie) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *stage) get(client *http.Client, path string) (int, http.Header, string) {
 	s.t.Helper()
 	answer, err := client.Get(s.url + path)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return answer.StatusCode, answer.Header, string(body)
 }
 
@@ -241,22 +232,16 @@ func (s *stage) post(client *http.Client, path string, form url.Values,
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+path,
 		strings.NewReader(form.Encode()))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	answer, err := client.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	return answer.StatusCode, string(body)
 }
 
@@ -383,9 +368,7 @@ func TestRetryFromAPhaseWithANote(t *testing.T) {
 		t.Fatalf("retry: %d %s", status, body)
 	}
 	prompt, err := turnprompt.Show(t.Context(), s.box, "main", signalbox.RoleCritic, "T1", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if sections := strings.SplitN(string(prompt), "\n## ", 3); len(sections) < 3 ||
 		!strings.Contains(sections[1], "    look at\n    the error paths") {
 		t.Errorf("the prompt is:\n%s", prompt)
@@ -502,10 +485,9 @@ func TestVisitorsSeeNothing(t *testing.T) {
 	s.desk = exampleDesk(t)
 	s.noteRun(t, "T-1")
 	source, err := os.ReadFile("dashboard.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	open := map[string]bool{"/login": true, "/verify": true, "/static/{file}": true, "/static/tree-picture.css": true}
+	must.Succeed(t, err)
+	open := map[string]bool{"/login": true, "/verify": true, "/static/{file}": true,
+		"/static/tree-picture.css": true}
 	values := strings.NewReplacer("{$}", "", "{task}", "T2", "{digest}", s.blob("T2").String(),
 		"{seq}", "3", "{ticker}", "SLV", "{session}", "O-1", "{name}", "worker", "{run}", "T-1",
 		"{file}", "verify.js")
@@ -659,9 +641,7 @@ func TestDiffLinesShowWhatIsCut(t *testing.T) {
 	hidden := strings.Repeat(" ", 2000) + "; evil()"
 	parsed, err := parseDiff(strings.NewReader("diff --git a/x b/x\n@@ -0,0 +1 @@\n+x := 1" +
 		hidden + "\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	line := parsed.Files[0].Lines[1]
 	if !parsed.Incomplete || line.More == 0 || len(line.Text)+line.More != len("x := 1"+hidden) {
 		t.Errorf("incomplete %t, %d bytes shown, %d cut", parsed.Incomplete, len(line.Text),
@@ -690,9 +670,7 @@ func repository(t *testing.T, files map[string]string) (folder, commit string) {
 	git(t, folder, "commit", "-q", "--allow-empty", "-m", "base")
 	git(t, folder, "checkout", "-q", "-b", "task")
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	git(t, folder, "add", "-A")
 	git(t, folder, "commit", "-q", "--allow-empty", "-m", "change")
@@ -832,10 +810,8 @@ func TestWorkingDiffIsNotApproved(t *testing.T) {
 	tree := filepath.Join(s.box.Dir, workspace.TreesFolder, "T1")
 	git(t, folder, "worktree", "add", "-q", tree, "task")
 	for i := range 205 {
-		if err := os.WriteFile(filepath.Join(tree, fmt.Sprintf("new%d.go", i)),
-			[]byte("package a\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(filepath.Join(tree, fmt.Sprintf("new%d.go", i)),
+			[]byte("package a\n"), 0o600))
 	}
 	status, _, page := s.get(s.logIn(access.Answer), "/work/T1/diff?working")
 	if status != http.StatusOK || !strings.Contains(page, "new7.go") ||
@@ -852,9 +828,7 @@ func FuzzParseDiff(f *testing.F) {
 	f.Add([]byte("@@ -999999999999999999999 +1 @@\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		parsed, err := parseDiff(bytes.NewReader(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		for _, file := range parsed.Files {
 			for _, l := range file.Lines {
 				if l.Old < 0 || l.New < 0 || strings.Contains(l.Text, "\n") {

@@ -19,6 +19,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/transfer"
+	"signalbox/internal/testkit/must"
 )
 
 var (
@@ -36,9 +37,7 @@ func (s *stage) listedEvents(path string) (seqs []uint64, older, page string) {
 	}
 	for _, match := range listed.FindAllStringSubmatch(page, -1) {
 		seq, err := strconv.ParseUint(match[1], 10, 64)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, err)
 		seqs = append(seqs, seq)
 	}
 	if match := olderTag.FindStringSubmatch(page); match != nil {
@@ -50,9 +49,7 @@ func (s *stage) listedEvents(path string) (seqs []uint64, older, page string) {
 func (s *stage) events() (events []signalbox.Event) {
 	s.t.Helper()
 	for e, err := range s.box.Events(s.t.Context(), 0) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.Succeed(s.t, err)
 		events = append(events, *e)
 	}
 	return events
@@ -182,9 +179,7 @@ func TestSearchesWaitForASlot(t *testing.T) {
 	s := newStage(t)
 	*s.dashboard.searches = *transfer.NewSlots(maxSearches, time.Nanosecond)
 	for range maxSearches {
-		if err := s.dashboard.searches.Enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.dashboard.searches.Enter(t.Context()))
 	}
 	for path, want := range map[string]int{"/ledger?text=x": http.StatusServiceUnavailable,
 		"/ledger": http.StatusOK, "/ledger?event=3": http.StatusOK, "/ledger/3": http.StatusOK,
@@ -291,9 +286,7 @@ func TestEventPageNamesBlobs(t *testing.T) {
 		t.Errorf("the page of a signal does not say where it is:\n%s", page)
 	}
 	var blob signalbox.Hash
-	if err := blob.UnmarshalText([]byte(match[1])); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, blob.UnmarshalText([]byte(match[1])))
 	if _, err := s.box.Redact(t.Context(), rules.RedactBlob{Blob: blob, Reason: "secret",
 		Actor: "ann"}); err != nil {
 		t.Fatal(err)
@@ -358,13 +351,9 @@ func TestVerificationPage(t *testing.T) {
 		t.Errorf("with the first checkpoint:\n%s", page)
 	}
 	checkpoint, err := s.box.Sign(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	key, err := s.box.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	s.post(client, "/ledger/verify", nil)
 	page := s.finished()
 	for _, want := range []string{fmt.Sprintf("Verified %d events", head.Seq), head.Hash.String(),
@@ -385,9 +374,7 @@ func TestVerificationPage(t *testing.T) {
 	if err != nil || len(blobs) == 0 {
 		t.Fatalf("%d blobs: %v", len(blobs), err)
 	}
-	if err := os.Remove(blobs[0]); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(blobs[0]))
 	s.post(client, "/ledger/verify", nil)
 	if page := s.finished(); !strings.Contains(page, "Not verified") ||
 		strings.Contains(page, "Verified ") || !strings.Contains(page, "1 missing") {

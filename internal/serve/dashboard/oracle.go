@@ -3,7 +3,6 @@ package dashboard
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -81,8 +80,7 @@ func (d *Dashboard) newOraclePage(ctx context.Context, r *http.Request) *oracleP
 	return p
 }
 
-var errNoOracle = &signalbox.Error{Code: signalbox.CodeFailed,
-	Err: errors.New("this server does not answer questions")}
+var errNoOracle = signalbox.CodeFailed.Errorf("", "this server does not answer questions")
 
 // oracle shows the field for a question, and the conversations.
 func (d *Dashboard) oracle(ctx context.Context, r *http.Request) (view, error) {

@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/oracle/console"
 	"signalbox/internal/rehearsal/modelserver"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/testkit/must"
 )
 
 // newModel makes a scripted model that of the oracle. It answers with hostile text.
@@ -28,9 +29,7 @@ func (s *stage) newModel() {
 			{Match: &modelserver.Match{User: ".*"},
 				Parts: []modelserver.Part{{Text: "# An answer\n\n" + hostile}}},
 		}}}}, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	server := httptest.NewServer(handler)
 	s.t.Cleanup(server.Close)
 	if s.config, err = config.Parse(fmt.Appendf(nil,
@@ -51,9 +50,7 @@ func TestAskWithoutScripting(t *testing.T) {
 	ask := func(form url.Values) string {
 		t.Helper()
 		r, err := browser.PostForm(s.url+"/oracle", form)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		r.Body.Close()
 		to := r.Header.Get("Location")
 		if r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(to, "/oracle/O-") {
@@ -86,9 +83,7 @@ func TestAskWithoutScripting(t *testing.T) {
 	var last chunk.Chunk
 	for line := range strings.Lines(html.UnescapeString(match[1])) {
 		c, err := chunk.Parse([]byte(line))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		last = c
 	}
 	session := strings.TrimPrefix(to, "/oracle/")
@@ -121,9 +116,7 @@ func TestConversationsAreForOperators(t *testing.T) {
 	s.newModel()
 	r, err := s.logIn(access.Operate).PostForm(s.url+"/oracle",
 		url.Values{"question": {"my secret"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.Body.Close()
 	to := r.Header.Get("Location")
 	for name, client := range map[string]*http.Client{"visitor": http.DefaultClient,
@@ -187,16 +180,12 @@ func TestLongConversationsAreBounded(t *testing.T) {
 			Text: strings.Repeat("ä", maxResult)},
 			chunk.Content{Turn: 1, Text: strings.Repeat("x", 300<<10)}}}
 	q, err := newQuestion(long)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if n := strings.Count(q.Chunks, "ä"); n != maxResult/2 || len(q.Chunks) > maxResult+301<<10 {
 		t.Errorf("%d characters of the result, %d bytes", n, len(q.Chunks))
 	}
 	p := &oraclePage{}
-	if err := p.show([]console.Question{long, long, long, long}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.show([]console.Question{long, long, long, long}))
 	if p.Earlier == 0 || len(p.Questions) == 0 || p.Earlier+len(p.Questions) != 4 {
 		t.Errorf("%d shown, %d earlier", len(p.Questions), p.Earlier)
 	}

@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/testkit/must"
 )
 
 // follow gets a page with the redirects and refreshes that lead to it, and returns its address, and
@@ -45,18 +46,17 @@ var line = regexp.MustCompile(
 // shownLines returns the text of the lines of a page.
 func shownLines(body string) (lines []string) {
 	for _, m := range line.FindAllStringSubmatch(body, -1) {
-		lines = append(lines,
-			html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(m[4], "")))
+		lines = append(lines, html.UnescapeString(tagOf.ReplaceAllString(m[4], "")))
 	}
 	return lines
 }
 
-// TestTranscriptPieces reads a blob of several megabytes in pieces, in both directions: nothing is
+// TestTranscriptPieces reads a blob of many pieces, in both directions: nothing is
 // lost, and every answer is small.
 func TestTranscriptPieces(t *testing.T) {
 	s := newStage(t)
 	var text bytes.Buffer
-	for n := 0; text.Len() < 3<<20; n++ {
+	for n := 0; text.Len() < 600<<10; n++ {
 		fmt.Fprintf(&text, "line %d %s\n", n, strings.Repeat("word ", n%50))
 	}
 	path := "/blob/" + s.blob(text.String()).String()
@@ -153,9 +153,7 @@ func TestEventsLeadToTheirBytes(t *testing.T) {
 	places := map[string]string{"ready_for_review": "READY_FOR_REVIEW: T3\"",
 		"review_passed": "REVIEW_PASSED", "checkpoint": "CHECKPOINT"}
 	events, err := s.box.Journal.Read(t.Context(), 0, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	seen := 0
 	for _, e := range events {
 		if e.Work != "T3" || e.Session != a.Session {
@@ -164,9 +162,7 @@ func TestEventsLeadToTheirBytes(t *testing.T) {
 		var about struct{ Signal, Said string }
 		switch e.Type {
 		case rules.TypeSignalHeard, rules.TypeSignalRefused:
-			if err := json.Unmarshal(e.Data, &about); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal(e.Data, &about))
 		case rules.TypeAgentTurnEnded:
 		default:
 			continue
@@ -198,15 +194,11 @@ func TestLiveTranscriptGrows(t *testing.T) {
 	s := newStage(t)
 	s.start(signalbox.RoleDeveloper, "T3")
 	file := agent.LiveTranscript(s.box.Dir, s.held["T3"].Session)
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(filepath.Dir(file), 0o700))
 	text := ""
 	for _, more := range []string{"first", " words\nand ", "more\nCHECKPOINT: T3\n", "and on\n"} {
 		text += more
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(text), 0o600))
 		_, _, body := s.get(s.viewer(), "/work/T3/log")
 		if got := strings.Join(shownLines(body), "\n"); strings.TrimSpace(strings.ReplaceAll(got,
 			"✔ ", "")) != strings.TrimSpace(text) || !strings.Contains(body, "data-running") {
@@ -223,10 +215,8 @@ func TestLiveTranscriptGrows(t *testing.T) {
 func TestDamagedTranscript(t *testing.T) {
 	s := newStage(t)
 	digest := s.blob("the truth\n").String()
-	if err := os.WriteFile(filepath.Join(s.box.Dir, "blobs", digest[:2], digest[2:]),
-		[]byte("something else\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(s.box.Dir, "blobs", digest[:2], digest[2:]),
+		[]byte("something else\n"), 0o600))
 	if status, _, body := s.get(s.viewer(), "/blob/"+digest); status == 200 ||
 		strings.Contains(body, "something else") {
 		t.Errorf("status %d: %s", status, body)

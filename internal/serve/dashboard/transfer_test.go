@@ -10,6 +10,7 @@ import (
 
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/transfer"
+	"signalbox/internal/testkit/must"
 )
 
 // connection is a client's connection, which records the deadlines.
@@ -38,9 +39,7 @@ func TestFormsAreReadInTime(t *testing.T) {
 	s := newStage(t)
 	token, err := s.store.Create(t.Context(), access.Token{Name: "all", Kind: access.KindToken,
 		Scope: access.Operate, Created: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for _, path := range []string{"/login", "/questions/Q-9/answer", "/work/T9/approve",
 		"/work/T9/reject", "/work/T9/rework", "/work/T9/tell", "/work/T9/order", "/oracle"} {
 		for _, kind := range []string{"application/x-www-form-urlencoded",
@@ -100,9 +99,7 @@ func TestHeavyPagesWaitForASlot(t *testing.T) {
 	*s.dashboard.heavy = *transfer.NewSlots(maxHeavy, time.Nanosecond)
 	*s.dashboard.publicHeavy = *transfer.NewSlots(maxPublicHeavy, time.Nanosecond)
 	for range maxPublicHeavy {
-		if err := s.dashboard.publicHeavy.Enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, s.dashboard.publicHeavy.Enter(t.Context()))
 	}
 	for range maxHeavy + 1 {
 		if status, _, _ := s.get(s.viewer(), "/work/T2/log"); status != http.StatusOK {

@@ -367,12 +367,11 @@ func (d *Dashboard) step(ctx context.Context, run treeRun, tick int) (*stepPage,
 	case errors.Is(err, runner.ErrNoTick):
 		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: err}
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  errors.New("the run is long, and reading it takes a while"),
-			Hint: "reload the page: it continues where it was"}
+		return nil, signalbox.CodeFailed.Errorf("reload the page: it continues where it was",
+			"the run is long, and reading it takes a while")
 	case err != nil:
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("the journal of the run cannot be read: %w", err)}
+		return nil, signalbox.CodeFailed.Errorf("", "the journal of the run cannot be read: %w",
+			err)
 	}
 	now := s.Run.Board().Snapshot()
 	page := &stepPage{treeRun: run, Tree: s.Run.Tree().Name(),

@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/oracle"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/testkit/must"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/command"
 	"signalbox/internal/tree/luatree"
@@ -40,9 +41,7 @@ func record(t *testing.T, name, id, source string) string {
 	t.Helper()
 	file, err := luatree.Load(t.Context(), name, []byte(source),
 		&luatree.Options{Functions: oracle.Functions()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer file.Close()
 	services := &tree.Registry{}
 	services.Add(tree.LLMCall, "",
@@ -61,9 +60,7 @@ func record(t *testing.T, name, id, source string) string {
 func (s *stage) noteRun(t *testing.T, id string) string {
 	t.Helper()
 	journal := record(t, "turns.lua", id, turnTree)
-	if err := treeruns.Note(s.box.Dir, id, journal); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, treeruns.Note(s.box.Dir, id, journal))
 	return journal
 }
 
@@ -164,9 +161,7 @@ func TestTreeTextStaysText(t *testing.T) {
 	s := newStage(t)
 	s.noteRun(t, "T-1")
 	file := filepath.Join(t.TempDir(), "turns.lua")
-	if err := os.WriteFile(file, []byte(turnTree), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(turnTree), 0o600))
 	s.box.Config.Agents = map[string]config.Agent{"worker": {Tree: file}}
 	for _, path := range []string{"/trees", "/trees/agents/worker", "/trees/T-1",
 		"/trees/T-1?tick=1", "/trees/T-1?tick=2"} {
@@ -192,10 +187,9 @@ func TestTreePages(t *testing.T) {
 		t.Errorf("without trees:\n%s", page)
 	}
 	file := filepath.Join(t.TempDir(), "turns.lua")
-	if err := os.WriteFile(file, []byte(turnTree), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.box.Config.Agents = map[string]config.Agent{"worker": {Tree: file}, "claude": {Preset: "claude"}}
+	must.Succeed(t, os.WriteFile(file, []byte(turnTree), 0o600))
+	s.box.Config.Agents = map[string]config.Agent{"worker": {Tree: file},
+		"claude": {Preset: "claude"}}
 	page := s.mustGet(t, "/trees")
 	if !strings.Contains(page, `<a href="/trees" aria-current="page">Trees`) ||
 		!strings.Contains(page, `<a href="/trees/agents/worker">`) ||
@@ -229,20 +223,14 @@ func TestTreePages(t *testing.T) {
 func TestTreeLive(t *testing.T) {
 	s := newStage(t)
 	file := filepath.Join(t.TempDir(), "turns.lua")
-	if err := os.WriteFile(file, []byte(turnTree), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(file, []byte(turnTree), 0o600))
 	s.box.Config.Agents = map[string]config.Agent{"worker": {Tree: file}}
 	loaded, err := luatree.Load(t.Context(), file, []byte(turnTree),
 		&luatree.Options{Functions: oracle.Functions()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer loaded.Close()
 	journal := filepath.Join(t.TempDir(), "run.journal")
-	if err := treeruns.Note(s.box.Dir, "T-1", journal); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, treeruns.Note(s.box.Dir, "T-1", journal))
 	asked, answer := make(chan struct{}), make(chan struct{})
 	services := &tree.Registry{}
 	services.Add(tree.LLMCall, "",
@@ -278,9 +266,7 @@ func TestTreeLive(t *testing.T) {
 		t.Errorf("after the first reply:\n%s", page)
 	}
 	answer <- struct{}{}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, <-ended)
 	page := s.mustGet(t, "/trees/T-1")
 	if strings.Contains(page, "data-running") || !strings.Contains(page, "succeeded") ||
 		!strings.Contains(page, "Reply 2") {
@@ -298,21 +284,15 @@ func TestDamagedTreeRuns(t *testing.T) {
 	s := newStage(t)
 	journal := s.noteRun(t, "T-1")
 	text, err := os.ReadFile(journal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	lines := strings.SplitAfter(string(text), "\n")
 	lines[2] = strings.Replace(lines[2], "RUNNING", "SUCCESS", 1)
-	if err := os.WriteFile(journal, []byte(strings.Join(lines, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(journal, []byte(strings.Join(lines, "")), 0o600))
 	if page := s.mustGet(t, "/trees/T-1"); !strings.Contains(page,
 		"<strong>tick 1</strong> of 1") || !strings.Contains(page, "the line was changed") {
 		t.Errorf("a changed line:\n%s", page)
 	}
-	if err := os.WriteFile(journal, []byte("secret\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(journal, []byte("secret\n"), 0o600))
 	if page := s.mustGet(t, "/trees"); !strings.Contains(page, "not the journal of a tree") {
 		t.Errorf("the list:\n%s", page)
 	}
@@ -320,9 +300,7 @@ func TestDamagedTreeRuns(t *testing.T) {
 		strings.Contains(page, "secret") {
 		t.Errorf("not a journal: %d\n%s", status, page)
 	}
-	if err := os.Remove(journal); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.Remove(journal))
 	if status, _, _ := s.get(s.viewer(), "/trees/T-1"); status != http.StatusNotFound {
 		t.Errorf("without its journal: %d", status)
 	}
@@ -343,16 +321,10 @@ func TestTreesArePrivate(t *testing.T) {
 	}
 	// Conversations with the oracle are for those who can ask it.
 	text, err := os.ReadFile(record(t, "turns.lua", "O-1.1.1", turnTree))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	folder := filepath.Join(s.box.Dir, treeruns.OracleFolder, "O-1")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "1-1.journal"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.MkdirAll(folder, 0o700))
+	must.Succeed(t, os.WriteFile(filepath.Join(folder, "1-1.journal"), text, 0o600))
 	for scope, want := range map[access.Scope]int{access.Read: http.StatusForbidden,
 		access.Answer: http.StatusForbidden, access.Operate: http.StatusOK} {
 		if status, _, page := s.get(s.logIn(scope), "/trees/O-1.1.1?tick=2"); status != want ||

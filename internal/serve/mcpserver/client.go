@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -34,14 +33,13 @@ func (c *Client) validate() error {
 		c.Roles = config.DefaultClientRoles()
 	}
 	if err := signalbox.CheckID(c.Name); err != nil {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("name of the client: %w",
-			err), Hint: "set --actor or SIGNALBOX_ACTOR to a name such as ann"}
+		return signalbox.CodeUsage.Errorf("set --actor or SIGNALBOX_ACTOR to a name such as ann",
+			"name of the client: %w", err)
 	}
 	for _, role := range c.Roles {
 		if !slices.Contains(config.ClientRoles(), role) {
-			return &signalbox.Error{Code: signalbox.CodeUsage,
-				Err:  fmt.Errorf("role '%s' cannot be claimed over MCP", role),
-				Hint: "use one or more of: " + joinRoles(config.ClientRoles())}
+			return signalbox.CodeUsage.Errorf("use one or more of: "+
+				joinRoles(config.ClientRoles()), "role '%s' cannot be claimed over MCP", role)
 		}
 	}
 	return nil

@@ -12,14 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/config"
+	"signalbox/internal/testkit/must"
 )
 
 func readDocument(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return string(text)
 }
 
@@ -50,16 +49,12 @@ func TestDocumentedTools(t *testing.T) {
 	real := map[string]described{}
 	for name, tool := range newCaller(t, newServer(t, newBox(t), nil)).tools {
 		text, err := json.Marshal(tool.InputSchema)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var schema struct {
 			Properties map[string]any
 			Required   []string
 		}
-		if err := json.Unmarshal(text, &schema); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal(text, &schema))
 		hints := tool.Annotations
 		d := described{Arguments: slices.Collect(maps.Keys(schema.Properties)), Required: schema.Required, Reads: hints.ReadOnlyHint,
 			EndsLease:  !hints.ReadOnlyHint && *hints.DestructiveHint,

@@ -10,7 +10,6 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/exitsignal"
-	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
 	"signalbox/transcript"
 )
@@ -96,15 +95,14 @@ func (s *Server) addSubmitExit() {
 	}, s.submitExit)
 }
 
-func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnapshot,
-	_ *files.Attachment, err error) {
+func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnapshot, err error) {
 	moved.Signal = signalbox.NameExit
 	session, err := s.session(in.Session)
 	if err != nil {
-		return moved, nil, err
+		return moved, err
 	}
 	if !s.exitEnabled() {
-		return moved, nil, s.exitDisabled()
+		return moved, s.exitDisabled()
 	}
 	protocol := signalbox.ExitProtocol
 	if in.Protocol != nil {
@@ -114,10 +112,10 @@ func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnap
 		PhaseCompleted: in.Phase, ExitReason: in.Reason,
 		PRURL: in.PRURL, EvidenceBundleRef: in.Evidence, Notes: in.Notes})
 	if err != nil {
-		return moved, nil, err
+		return moved, err
 	}
 	if s.opts.Crew {
-		return moved, nil, sayAtEndOfTurn("the exit signal as one JSON object")
+		return moved, sayAtEndOfTurn("the exit signal as one JSON object")
 	}
 	err = s.withBox(ctx, func(b *box.Box) (err error) {
 		if err := s.checkSession(ctx, b, session); err != nil {
@@ -138,7 +136,7 @@ func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnap
 			"%s is now in %s and the lease has ended: stop, or claim other work", moved.Work,
 			moved.Phase)
 	}
-	return moved, nil, err
+	return moved, err
 }
 
 func (s *Server) exitEnabled() bool { return transcript.ExitEnabled(s.opts.ExitFlag) }

@@ -16,6 +16,7 @@ import (
 
 	"signalbox/brief"
 	"signalbox/internal/serve/mcpserver/files"
+	"signalbox/internal/testkit/must"
 )
 
 func TestBadArguments(t *testing.T) {
@@ -100,9 +101,7 @@ func TestResourcesAreOwnFiles(t *testing.T) {
 		t.Errorf("listed: %+v, %v", listed, err)
 	}
 	beside := filepath.Join(filepath.Dir(*a.FilePath), "beside.json")
-	if err := os.WriteFile(beside, []byte("{}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(beside, []byte("{}"), 0o600))
 	folder := strings.TrimSuffix(link.URI, filepath.Base(*a.FilePath))
 	for _, uri := range []string{
 		"", "file:///etc/passwd", files.URI(beside),
@@ -140,9 +139,7 @@ func TestResourcesAreOwnFiles(t *testing.T) {
 		if err := os.Remove(*a.FilePath); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(*a.FilePath, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(*a.FilePath, nil, 0o600))
 	}
 }
 
@@ -183,12 +180,8 @@ func TestRequiredFilesAreKept(t *testing.T) {
 	old := time.Now().Add(-30 * 24 * time.Hour)
 	for _, name := range []string{"spare_scan_1.json", "proof_1.json"} {
 		name = filepath.Join(folder, name)
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(name, old, old); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(name, nil, 0o600))
+		must.Succeed(t, os.Chtimes(name, old, old))
 	}
 	for range files.MaxFiles + 1 {
 		c.ok("scan_transcript", args{"text": "READY_FOR_REVIEW: T1\nSummary: x\n"})
@@ -208,9 +201,7 @@ func TestRequiredFilesAreKept(t *testing.T) {
 // TestFileNotSaved has a regular file where the folder for files should be.
 func TestFileNotSaved(t *testing.T) {
 	dir := newBox(t)
-	if err := os.WriteFile(filepath.Join(dir, "logs"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "logs"), nil, 0o600))
 	c := newCaller(t, newServer(t, dir, nil))
 	a := c.ok("scan_transcript", args{"text": "READY_FOR_REVIEW: T1\nSummary: x\n"})
 	if !a.has("file_not_saved") || strings.Contains(a.text, dir) {

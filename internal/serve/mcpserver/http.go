@@ -28,7 +28,8 @@ func (s *Server) Handler() (http.Handler, error) {
 	sessions := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp },
 		&mcp.StreamableHTTPOptions{
 			SessionTimeout: sessionTimeout, MaxRequestBodyBytes: maxMessage,
-			DisableLocalhostProtection: true, // package auth does it, and knows the configured names
+			// package auth does it, and knows the configured names
+			DisableLocalhostProtection: true,
 		})
 	// Since protocol version 2026-07-28 there are no sessions: every request is independent.
 	single := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp },

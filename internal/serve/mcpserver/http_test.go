@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"signalbox/internal/testkit/must"
 )
 
 const token = "a-token-for-tests"
@@ -28,9 +30,7 @@ func served(t *testing.T, opts *Options) (address string) {
 	o.Client.Token = token
 	s := newServer(t, newBox(t), &o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(ctx, l) }()
@@ -74,9 +74,7 @@ func post(t *testing.T, address, body string,
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address,
 		strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	r.Header.Set("Authorization", "Bearer "+token)
@@ -84,14 +82,10 @@ func post(t *testing.T, address, body string,
 		change(r)
 	}
 	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return response.StatusCode, string(text), response.Header
 }
 
@@ -229,13 +223,9 @@ func TestCancelledCall(t *testing.T) {
 func TestUnauthorizedBodyIsNotRead(t *testing.T) {
 	address := served(t, nil)
 	at, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	conn, err := net.Dial("tcp", at.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n", at.Host)
 	answer, err := io.ReadAll(conn) // ends when the server closes the connection

@@ -19,6 +19,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // Environment variables that make this test binary a server over stdio, as another process.
@@ -79,9 +80,7 @@ func newServer(t testing.TB, dir string, opts *Options) *Server {
 		o.ExitFlag = "true"
 	}
 	s, err := New(func() (string, error) { return box.Find(".", dir) }, &o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -112,15 +111,12 @@ func callerOver(t testing.TB, transport mcp.Transport) *caller {
 	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), transport, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	t.Cleanup(func() { session.Close() })
-	c := &caller{t: t, session: session, tools: map[string]*mcp.Tool{}, outputs: map[string]*jsonschema.Resolved{}, secrets: map[string]string{}}
+	c := &caller{t: t, session: session, tools: map[string]*mcp.Tool{},
+		outputs: map[string]*jsonschema.Resolved{}, secrets: map[string]string{}}
 	for tool, err := range session.Tools(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		c.tools[tool.Name], c.outputs[tool.Name] = tool, resolved(t, tool.OutputSchema)
 	}
 	return c
@@ -130,17 +126,11 @@ func callerOver(t testing.TB, transport mcp.Transport) *caller {
 func resolved(t testing.TB, schema any) *jsonschema.Resolved {
 	t.Helper()
 	text, err := json.Marshal(schema)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var s jsonschema.Schema
-	if err := json.Unmarshal(text, &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, json.Unmarshal(text, &s))
 	r, err := s.Resolve(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return r
 }
 
@@ -297,9 +287,7 @@ type args = map[string]any
 func withBox(t testing.TB, dir string, f func(*box.Box)) {
 	t.Helper()
 	b, err := box.Open(t.Context(), dir, &box.Options{KeyFile: keyOf(dir)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer b.Close()
 	f(b)
 }

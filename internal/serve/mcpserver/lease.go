@@ -10,7 +10,6 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
 )
 
@@ -84,11 +83,10 @@ func (s *Server) addClaimWork() {
 	}, s.claim)
 }
 
-func (s *Server) claim(ctx context.Context, in claimInput) (claimed claimSnapshot,
-	_ *files.Attachment, err error) {
+func (s *Server) claim(ctx context.Context, in claimInput) (claimed claimSnapshot, err error) {
 	claimed.Exits = s.exitEnabled()
 	if err := s.operatorOnly("claim work"); err != nil {
-		return claimed, nil, err
+		return claimed, err
 	}
 	client := clientFrom(ctx)
 	actor, err := client.actor(in.Actor)
@@ -96,7 +94,7 @@ func (s *Server) claim(ctx context.Context, in claimInput) (claimed claimSnapsho
 		err = client.checkRole(in.Role)
 	}
 	if err != nil {
-		return claimed, nil, err
+		return claimed, err
 	}
 	secret := box.NewSecret()
 	claim := rules.Claim{Work: in.Work, Role: in.Role, Session: in.Session, Actor: actor, Lease: box.NewID("l"), TTL: time.Duration(in.TTL) * time.Second,
@@ -121,14 +119,14 @@ func (s *Server) claim(ctx context.Context, in claimInput) (claimed claimSnapsho
 		answer, err := b.Engine.Do(ctx, claim)
 		claimed.fill(answer)
 		claimed.Planned = isPlanned(b, claimed.Work)
-		if hasCode(err, signalbox.CodeConflict) {
+		if signalbox.CodeOf(err) == signalbox.CodeConflict {
 			err = &problem{"held_by_another", err, "claim other work, or wait until it is released"}
 		}
 		return err
 	})
 	if err != nil {
 		claimed.Session = ""
-		return claimed, nil, err
+		return claimed, err
 	}
 	if claimed.Lease.ID == claim.Lease {
 		claimed.Secret = secret
@@ -138,7 +136,7 @@ func (s *Server) claim(ctx context.Context, in claimInput) (claimed claimSnapsho
 		"Session %s holds %s in %s under epoch %d until %s: keep the secret, work on it, %s",
 		claimed.Session, claimed.Work, claimed.Phase, claimed.Lease.Epoch,
 		claimed.Lease.Expires.Format(time.RFC3339), s.howToEnd(claimed.Planned))
-	return claimed, nil, nil
+	return claimed, nil
 }
 
 // isPlanned reports whether work belongs to a plan.
@@ -183,14 +181,14 @@ func (s *Server) addRenewLease() {
 			ttlArgument(),
 		),
 	}, func(ctx context.Context,
-		in renewInput) (renewed leaseSnapshot, _ *files.Attachment, err error) {
+		in renewInput) (renewed leaseSnapshot, err error) {
 		renewed.Exits = s.exitEnabled()
 		session, err := s.session(in.Session)
 		if err == nil && s.opts.Work != "" && in.Work != s.opts.Work {
 			err = s.onlyOwnWork()
 		}
 		if err != nil {
-			return renewed, nil, err
+			return renewed, err
 		}
 		err = s.withBox(ctx, func(b *box.Box) error {
 			if err := s.checkSession(ctx, b, session); err != nil {
@@ -210,6 +208,6 @@ func (s *Server) addRenewLease() {
 			renewed.Verdict = fmt.Sprintf("Session %s holds %s until %s: continue", session,
 				in.Work, renewed.Lease.Expires.Format(time.RFC3339))
 		}
-		return renewed, nil, err
+		return renewed, err
 	})
 }

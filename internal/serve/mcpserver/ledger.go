@@ -75,10 +75,10 @@ func (s *Server) addVerifyLedger() {
 				"The public key, as printed by signalbox ledger key. Default: the box's own."),
 		),
 	}, func(ctx context.Context,
-		in verifyInput) (verified verifySnapshot, _ *files.Attachment, err error) {
+		in verifyInput) (verified verifySnapshot, err error) {
 		opts := box.VerifyOptions{PublicKey: strings.TrimSpace(in.Key)}
 		if _, err := ledger.KeyName(opts.PublicKey); opts.PublicKey != "" && err != nil {
-			return verified, nil,
+			return verified,
 				&schema.ArgumentError{Reason: "key is not a valid public key: pass it as printed by signalbox ledger key"}
 		}
 		if in.Checkpoint != "" {
@@ -93,16 +93,16 @@ func (s *Server) addVerifyLedger() {
 			report, err = box.Verified{Report: ledger.Report{FirstBad: 1, Reason: err.Error()}}, nil
 		}
 		if err != nil {
-			return verified, nil, err
+			return verified, err
 		}
 		verified.fill(report)
 		if !report.OK {
-			return verified, nil, notVerified(report)
+			return verified, notVerified(report)
 		}
 		verified.Verdict = fmt.Sprintf(
 			"The ledger is intact: %d events verified, %d of them signed", verified.Events,
 			verified.Signed)
-		return verified, nil, nil
+		return verified, nil
 	})
 }
 
@@ -159,7 +159,7 @@ func (s *Server) addProveEvent() {
 			"verifies it with the public key alone.",
 		input: schema.Object(schema.Sequence("seq", "The sequence number of the event.").Require()),
 	}, func(ctx context.Context,
-		in proveInput) (proven proveSnapshot, rest *files.Attachment, err error) {
+		in proveInput) (proven proveSnapshot, err error) {
 		proven.Seq = in.Seq
 		err = s.withLedger(ctx, func(l *box.Ledger) error {
 			proof, err := l.Prove(ctx, in.Seq)
@@ -170,14 +170,15 @@ func (s *Server) addProveEvent() {
 				return err
 			}
 			proven.fill(&proof.Event)
-			rest = &files.Attachment{Prefix: "proof", Result: proof.Format(), Required: true}
+			proven.attachment = &files.Attachment{Prefix: "proof", Result: proof.Format(),
+				Required: true}
 			return nil
 		})
 		if err == nil {
 			proven.Verdict = fmt.Sprintf(
 				"Event %d (%s) is in the ledger: the file and the public key are enough to verify it", in.Seq, proven.Type)
 		}
-		return proven, rest, err
+		return proven, err
 	})
 }
 
@@ -189,7 +190,7 @@ func (s *proveSnapshot) fill(e *signalbox.Event) {
 
 // unproven adds the flag to the error for an event that does not exist or is not signed yet.
 func unproven(ctx context.Context, l *box.Ledger, seq uint64, err error) error {
-	if hasCode(err, signalbox.CodeUnverified) {
+	if signalbox.CodeOf(err) == signalbox.CodeUnverified {
 		return err
 	}
 	last, headErr := l.Journal.Head(ctx)

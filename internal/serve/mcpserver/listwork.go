@@ -65,7 +65,7 @@ func (s *Server) addListWork() {
 			schema.ID("held_by", "Only work that this session holds."),
 		),
 	}, func(ctx context.Context,
-		in listInput) (found listSnapshot, rest *files.Attachment, err error) {
+		in listInput) (found listSnapshot, err error) {
 		now := s.opts.Now()
 		var all []rules.WorkView
 		client := clientFrom(ctx)
@@ -74,9 +74,9 @@ func (s *Server) addListWork() {
 				func(w *rules.Work) bool { return client.mayClaim(b, state, w, now) })
 		})
 		if err == nil && found.Shown < found.Matching {
-			rest = &files.Attachment{Prefix: "work", Result: all}
+			found.attachment = &files.Attachment{Prefix: "work", Result: all}
 		}
-		return found, rest, err
+		return found, err
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"signalbox/brief"
 	"signalbox/internal/portfolio"
+	"signalbox/internal/testkit/must"
 )
 
 func TestNoPortfolio(t *testing.T) {
@@ -32,9 +33,7 @@ func TestNoPortfolio(t *testing.T) {
 func TestNoPortfolioInFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	c := newCaller(t, newServer(t, newBox(t), &Options{Portfolio: portfolio.NewDesk(".", nil)}))
 	for tool, in := range map[string]args{"check_exit_signals": {"ticker": "SLV"},
 		"suggest_tax_loss_harvest": {}} {
@@ -182,12 +181,8 @@ func smallDesk(t *testing.T) *portfolio.Desk {
 			"2025-12-31,SLV,20,20,USD\n2026-01-02,SLV,20,20,USD\n",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Succeed(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	return portfolio.NewDesk(dir, &portfolio.Options{Logs: filepath.Join(t.TempDir(), "logs")})
 }

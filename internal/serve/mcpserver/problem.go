@@ -97,15 +97,9 @@ func refusedAdvice(reason signalbox.Reason, hint string) string {
 	return hint
 }
 
-// hasCode reports whether an error has a code.
-func hasCode(err error, code signalbox.Code) bool {
-	coded := (*signalbox.Error)(nil)
-	return errors.As(err, &coded) && coded.Code == code
-}
-
 // flagNoBox adds the flag no_box to an error if there is no box.
 func flagNoBox(err error) error {
-	if hasCode(err, signalbox.CodeNotFound) {
+	if signalbox.CodeOf(err) == signalbox.CodeNotFound {
 		return &problem{"no_box", err,
 			"the operator creates one with signalbox init, or sets one with --box or SIGNALBOX_BOX"}
 	}

@@ -117,13 +117,10 @@ func (s *Server) addScanTranscript() {
 				"last: of several verdicts of one family the last one counts. "+
 					"seed: the first match in table order, ignoring role, work, key and code fences.").Default(policyLast),
 		),
-	}, func(_ context.Context,
-		in scanInput) (scanSnapshot, *files.Attachment, error) {
-		return in.scan()
-	})
+	}, func(_ context.Context, in scanInput) (scanSnapshot, error) { return in.scan() })
 }
 
-func (in *scanInput) scan() (found scanSnapshot, rest *files.Attachment, err error) {
+func (in *scanInput) scan() (found scanSnapshot, err error) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: in.Format, Key: in.Key})
 	heard := append(scanner.Push([]byte(in.Text)), scanner.Close()...)
 	report := scanner.Report()
@@ -131,7 +128,7 @@ func (in *scanInput) scan() (found scanSnapshot, rest *files.Attachment, err err
 	if in.Policy == policySeed {
 		if said, err = transcript.ResolveSeed(strings.NewReader(in.Text),
 			&transcript.Options{Format: in.Format}); err != nil {
-			return found, nil, err
+			return found, err
 		}
 	}
 	found = scanSnapshot{Format: report.Format, Said: newScannedSignal(said), Dropped: report.Dropped, Failed: report.Failed}
@@ -155,10 +152,10 @@ func (in *scanInput) scan() (found scanSnapshot, rest *files.Attachment, err err
 			sig.Exit != nil || sig.Turn != nil
 	}
 	if found.LeftOut {
-		rest = &files.Attachment{Prefix: "scan", Result: full}
+		found.attachment = &files.Attachment{Prefix: "scan", Result: full}
 	}
 	found.Verdict = found.verdict()
-	return found, rest, nil
+	return found, nil
 }
 
 func (s *scanSnapshot) verdict() string {

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"testing"
+
+	"signalbox/internal/testkit/must"
 )
 
 // TestNoBooleanSchemas checks that no schema of a tool is a bare true or false, which JSON Schema
@@ -18,13 +20,9 @@ func TestNoBooleanSchemas(t *testing.T) {
 		for what, schema := range map[string]any{"input": c.tools[name].InputSchema,
 			"output": c.tools[name].OutputSchema} {
 			text, err := json.Marshal(schema)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			var value any
-			if err := json.Unmarshal(text, &value); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, json.Unmarshal(text, &value))
 			checkSchema(t, name+" "+what, value, &checked)
 		}
 	}

@@ -32,7 +32,7 @@ func (s *Server) findWork(state *rules.State, name string) (*rules.Work, error) 
 	switch {
 	case s.opts.Work != "" && (err != nil || !s.shows(w)): // whether or not there is such work
 		return nil, s.onlyOwnWork()
-	case hasCode(err, signalbox.CodeNotFound):
+	case signalbox.CodeOf(err) == signalbox.CodeNotFound:
 		return nil, unknownWork(name)
 	case err != nil:
 		return nil, &problem{"ambiguous_work", err, signalbox.HintOf(err)}
@@ -185,7 +185,7 @@ func unknownSession(session string) error {
 
 // withNotFoundFlag adds the flag to a not-found error, depending on what does not exist.
 func withNotFoundFlag(state *rules.State, err error, work, session string) error {
-	if !hasCode(err, signalbox.CodeNotFound) {
+	if signalbox.CodeOf(err) != signalbox.CodeNotFound {
 		return err
 	}
 	if _, known := state.Work(work); work != "" && !known {

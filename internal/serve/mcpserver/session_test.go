@@ -17,6 +17,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // TestOwnSession tests the server of an agent.
@@ -177,9 +178,7 @@ func TestCloseDuringCalls(t *testing.T) {
 			}
 		})
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Close())
 	group.Wait()
 	if err := s.Close(); err != nil {
 		t.Errorf("closed twice: %v", err)
@@ -330,9 +329,7 @@ func TestLongNotes(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(data, &work)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return work
 	}
 	work := shown()

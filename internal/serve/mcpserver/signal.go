@@ -13,7 +13,6 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
-	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
 )
 
@@ -87,10 +86,7 @@ func (s *Server) addEmitSignal() {
 			schema.Text("file", 1024, "For file_conflict: the file that another task changes."),
 			schema.Integer("percent", 0, 100, "For checkpoint: progress."),
 		),
-	}, func(ctx context.Context, in signalInput) (signalSnapshot, *files.Attachment, error) {
-		moved, err := s.emit(ctx, in)
-		return moved, nil, err
-	})
+	}, s.emit)
 }
 
 func details() schema.Property {
@@ -333,9 +329,9 @@ func (s *Server) addAskHuman() {
 			schema.Text("context", 4000, "What the human must know to answer."),
 			schema.TextList("options", 10, 500, "Answers that you considered."),
 		),
-	}, func(ctx context.Context, in askInput) (signalSnapshot, *files.Attachment, error) {
+	}, func(ctx context.Context, in askInput) (signalSnapshot, error) {
 		if strings.TrimSpace(in.Question) == "" {
-			return signalSnapshot{}, nil, &schema.ArgumentError{Reason: "the question is empty"}
+			return signalSnapshot{}, &schema.ArgumentError{Reason: "the question is empty"}
 		}
 		details := map[string]string{}
 		if in.Context != "" {
@@ -344,9 +340,8 @@ func (s *Server) addAskHuman() {
 		if len(in.Options) > 0 {
 			details["Options Considered"] = strings.Join(in.Options, "\n")
 		}
-		moved, err := s.emit(ctx, signalInput{Session: in.Session, Secret: in.Secret,
+		return s.emit(ctx, signalInput{Session: in.Session, Secret: in.Secret,
 			Epoch: in.Epoch, Signal: signalbox.NameDivineClarification, Summary: in.Question,
 			Details: details})
-		return moved, nil, err
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
-	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
 	"signalbox/internal/text"
 )
@@ -149,10 +148,10 @@ func (s *Server) addStatus() {
 		description: "Returns the status of the box and what to do next: what can be claimed, what you hold, what waits for the human. Call it first.",
 		input:       schema.Object(callerSessionArgument()),
 	}, func(ctx context.Context,
-		in statusInput) (status statusSnapshot, _ *files.Attachment, err error) {
+		in statusInput) (status statusSnapshot, err error) {
 		caller, err := s.callerSessions(ctx, in.Session)
 		if err != nil {
-			return status, nil, err
+			return status, err
 		}
 		now, unknown := s.opts.Now(), error(nil)
 		err = s.view(ctx, func(b *box.Box, state *rules.State) {
@@ -160,7 +159,7 @@ func (s *Server) addStatus() {
 				status = s.status(b, state, clientFrom(ctx), caller, now)
 			}
 		})
-		return status, nil, cmp.Or(err, unknown)
+		return status, cmp.Or(err, unknown)
 	})
 }
 

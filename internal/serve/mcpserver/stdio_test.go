@@ -18,6 +18,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 // process starts this test binary as a server.
@@ -73,9 +74,7 @@ func TestPipedCalls(t *testing.T) {
 		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"verify_ledger"}}` + "\n" +
 		`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"open_work","arguments":{"work":"w"}}}` + "\n")
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	answered := map[float64]bool{}
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	lines.Buffer(nil, 1<<20)
@@ -125,9 +124,7 @@ func TestStdioSkipsInvalidLines(t *testing.T) {
 		bytes.NewReader(bytes.Repeat([]byte("x"), maxMessage+1)),
 		strings.NewReader("\n"+call(3)))
 	var out bytes.Buffer
-	if err := s.ServeStdio(t.Context(), in, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.ServeStdio(t.Context(), in, &out))
 	answered, refused := map[float64]bool{}, 0
 	for text := range strings.Lines(out.String()) {
 		var message struct {

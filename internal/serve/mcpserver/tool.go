@@ -41,6 +41,9 @@ type head struct {
 	Status  brief.Status `json:"status"`
 	Verdict string       `json:"verdict"`
 	Problem *string      `json:"problem"`
+
+	// attachment is the rest of the answer, which is written to a file; nil if there is none.
+	attachment *files.Attachment
 }
 
 func (h *head) header() *head { return h }
@@ -74,17 +77,16 @@ type reply struct {
 
 // add adds a tool whose answers are briefs.
 func add[In, S any, P snapshotPointer[S]](s *Server, d definition,
-	run func(context.Context, In) (S, *files.Attachment, error)) {
+	run func(context.Context, In) (S, error)) {
 	d.output = schema.Brief[S]()
 	addRaw(s, d, func(ctx context.Context, arguments json.RawMessage, err error) reply {
 		var snapshot S
-		var attachment *files.Attachment
 		var in In
 		if err == nil {
 			in, err = schema.Decode[In](arguments)
 		}
 		if err == nil {
-			snapshot, attachment, err = run(ctx, in)
+			snapshot, err = run(ctx, in)
 		}
 		h := P(&snapshot).header()
 		h.Status = brief.StatusSuccess
@@ -95,8 +97,8 @@ func add[In, S any, P snapshotPointer[S]](s *Server, d definition,
 		h.Verdict = oneLine(h.Verdict, maxVerdict)
 		var saved brief.Saved
 		var lost []brief.Flag // about a file that could not be saved
-		if attachment != nil {
-			saved, lost = s.files.Attach(*attachment)
+		if h.attachment != nil {
+			saved, lost = s.files.Attach(*h.attachment)
 		}
 		answer := brief.Compose(snapshot, func(s S) S { return s },
 			func(s S) []brief.Flag { return append(flagsOf[S, P](s), lost...) },

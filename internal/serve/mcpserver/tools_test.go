@@ -16,6 +16,7 @@ import (
 	"signalbox/brief"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 	"signalbox/ledger"
 )
 
@@ -222,9 +223,7 @@ func TestExitSignalsDisabledByDefault(t *testing.T) {
 	dir := newBox(t)
 	s, err := New(func() (string, error) { return dir, nil },
 		&Options{Box: &box.Options{KeyFile: keyOf(dir)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer s.Close()
 	c := newCaller(t, s)
 	if a := c.ok("get_status", nil); a.has("exit_disabled") {
@@ -265,9 +264,7 @@ const maxListing = 30 << 10
 func TestToolListIsShort(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t), nil))
 	listed, err := c.session.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	text, err := brief.Encode(listed)
 	if err != nil || len(text) > maxListing || len(listed.Tools) != 14 {
 		t.Errorf("%d tools in %d bytes, more than %d; %v", len(listed.Tools), len(text), maxListing,
@@ -287,9 +284,7 @@ func TestOutputSchemaRejects(t *testing.T) {
 		return map[string]any{"status": "success", "format": "agent", "flags": []any{},
 			"file_path": nil, "snapshot": maps.Clone(a.Snapshot)}
 	}
-	if err := c.outputs["get_status"].Validate(whole()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, c.outputs["get_status"].Validate(whole()))
 	for what, spoil := range map[string]func(map[string]any){
 		"no verdict": func(
 			s map[string]any) {
@@ -433,9 +428,7 @@ func TestSubTasks(t *testing.T) {
 				t.Fatalf("D1.1: %+v", one)
 			}
 			text, err := b.Blob(context.Background(), one.Task.Text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			defer text.Close()
 			var stored struct{ Work string }
 			if json.NewDecoder(text).Decode(&stored) != nil || stored.Work != "do it" {
@@ -484,9 +477,7 @@ func readJSON(t *testing.T, path string, into any) {
 	if err == nil {
 		err = json.Unmarshal(data, into)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 }
 
 func TestVerifyAndProve(t *testing.T) {
@@ -505,13 +496,9 @@ func TestVerifyAndProve(t *testing.T) {
 	}
 	a := c.ok("prove_event", args{"seq": 2})
 	data, err := os.ReadFile(*a.FilePath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	proof, err := ledger.ParseProof(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := proof.Check(a.string("key")); err != nil || proof.Event.Work != "w" {
 		t.Errorf("the proof proves nothing: %v, %+v", err, proof.Event)
 	}
@@ -541,9 +528,7 @@ func TestWritesAreSigned(t *testing.T) {
 	dir := newBox(t)
 	s := newServer(t, dir, nil)
 	newCaller(t, s).ok("open_work", args{"work": "w"})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.Close())
 	c := newCaller(t, newServer(t, dir, nil))
 	if a := c.ok("verify_ledger", nil); !a.has("all_signed") {
 		t.Errorf("after closing: %s", a.text)
@@ -565,9 +550,7 @@ func TestBriefsAreSmall(t *testing.T) {
 			}()
 		}
 		for range 10_000 {
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, <-done)
 		}
 	})
 	a := c.ok("list_work", nil)

@@ -109,10 +109,10 @@ func (s *Server) addGetWork() {
 		input: schema.Object(schema.Work("work", "Id, or PLAN/TASK.").Require(),
 			callerSessionArgument()),
 	}, func(ctx context.Context,
-		in workInput) (found workSnapshot, rest *files.Attachment, err error) {
+		in workInput) (found workSnapshot, err error) {
 		caller, err := s.callerSessions(ctx, in.Session)
 		if err != nil {
-			return found, nil, err
+			return found, err
 		}
 		now, unknown := s.opts.Now(), error(nil)
 		var full *fullWork
@@ -134,9 +134,9 @@ func (s *Server) addGetWork() {
 			return stored.ReadNotes(ctx, b, &full.WorkView)
 		})
 		if err = cmp.Or(err, unknown); err == nil && found.LeftOut {
-			rest = &files.Attachment{Prefix: "work_item", Result: full}
+			found.attachment = &files.Attachment{Prefix: "work_item", Result: full}
 		}
-		return found, rest, err
+		return found, err
 	})
 }
 
@@ -265,22 +265,22 @@ func (s *Server) addOpenWork() {
 			schema.ID("actor", "Your name."),
 		),
 	}, func(ctx context.Context,
-		in openInput) (opened openSnapshot, _ *files.Attachment, err error) {
+		in openInput) (opened openSnapshot, err error) {
 		if err := s.operatorOnly("open work"); err != nil {
-			return opened, nil, err
+			return opened, err
 		}
 		actor, err := clientFrom(ctx).actor(in.Actor)
 		if err != nil {
-			return opened, nil, err
+			return opened, err
 		}
 		answer, err := s.do(ctx, rules.OpenWork{Work: in.Work, Title: in.Title, Phase: in.Phase,
 			Actor: actor})
 		opened.Work, opened.Phase, opened.Seq = in.Work, answer.Phase, answer.Seq
-		if hasCode(err, signalbox.CodeConflict) {
+		if signalbox.CodeOf(err) == signalbox.CodeConflict {
 			err = &problem{"work_exists", err, "claim it, or choose another id"}
 		}
 		opened.Verdict = fmt.Sprintf("%s is open in %s: claim it as %s", in.Work, answer.Phase,
 			answer.Phase.ClaimableBy())
-		return opened, nil, err
+		return opened, err
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/testkit/must"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -24,9 +25,7 @@ func state(t *testing.T, commands ...rules.Command) *rules.State {
 		}
 		for j := range d.Events {
 			d.Events[j].Seq = s.Seq() + 1
-			if err := s.Apply(&d.Events[j]); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.Apply(&d.Events[j]))
 		}
 	}
 	return s
@@ -74,9 +73,7 @@ func TestWrite(t *testing.T) {
 		rules.Claim{Work: "b", Role: signalbox.RoleDeveloper, Session: "s2", Actor: "op",
 			Lease: "l2"})
 	var b strings.Builder
-	if err := Write(&b, s, noon.Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Write(&b, s, noon.Add(time.Minute)))
 	values := parse(t, b.String())
 	for name, want := range map[string]float64{
 		"signalbox_events_total":                     6,

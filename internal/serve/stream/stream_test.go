@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 )
 
 // memory is a ledger in memory.
@@ -160,9 +161,7 @@ func (c *client) read(t *testing.T, url string, events int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	r.Header.Set("Last-Event-ID", c.last)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
@@ -190,9 +189,7 @@ func (c *client) read(t *testing.T, url string, events int) {
 			}
 			if data != "" {
 				var e signalbox.Event
-				if err := json.Unmarshal([]byte(data), &e); err != nil {
-					t.Fatal(err)
-				}
+				must.Succeed(t, json.Unmarshal([]byte(data), &e))
 				c.got = append(c.got, e.Seq)
 				events--
 			}

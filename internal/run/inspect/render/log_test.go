@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/testkit/must"
 )
 
 // stage is a box in which a test plays the part of a crew, and another view of it that only reads.
@@ -34,16 +35,12 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	settings := "agent: scripted\nagents:\n  scripted: {command: [scripted], format: plain}\n"
-	if err := os.WriteFile(filepath.Join(dir, "signalbox.yaml"), []byte(settings),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, os.WriteFile(filepath.Join(dir, "signalbox.yaml"), []byte(settings),
+		0o600))
 	open := func(open func(context.Context, string, *box.Options) (*box.Box, error),
 		opts *box.Options) *box.Box {
 		b, err := open(t.Context(), dir, opts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		t.Cleanup(func() { b.Close() })
 		return b
 	}
@@ -96,9 +93,7 @@ func (s *stage) start() rules.Answer {
 func (s *stage) end(a rules.Answer, signal, output string) {
 	s.t.Helper()
 	blob, err := s.b.Engine.PutBlob(s.t.Context(), strings.NewReader(output))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	row, _ := signalbox.LineSignalNamed(signal)
 	s.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: "T1",
 		Offset: int64(strings.LastIndex(output, row.Text)), Blob: blob,
@@ -110,13 +105,9 @@ func (s *stage) end(a rules.Answer, signal, output string) {
 func (s *stage) live(session string) *os.File {
 	s.t.Helper()
 	name := agent.LiveTranscript(s.b.Dir, session)
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, os.MkdirAll(filepath.Dir(name), 0o700))
 	file, err := os.Create(name)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Succeed(s.t, err)
 	s.t.Cleanup(func() { file.Close() })
 	return file
 }
@@ -135,13 +126,9 @@ func TestLogOfEndedSessions(t *testing.T) {
 	s.end(s.start(), "task_incomplete", "It is hard.\nTASK_INCOMPLETE: T1\n")
 	a := s.start()
 	s.end(a, "ready_for_review", "READY_FOR_REVIEW: T1\n")
-	if err := s.seen.Engine.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.seen.Engine.Refresh(t.Context()))
 	var out strings.Builder
-	if err := NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(), []int{0, 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(), []int{0, 1}))
 	var got []string
 	for line := range strings.Lines(out.String()) {
 		got = append(got, withoutTime(strings.TrimSuffix(line, "\n")))
@@ -153,10 +140,8 @@ func TestLogOfEndedSessions(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	out.Reset()
-	if err := NewLog(&out, s.seen, "T1", LogOptions{Raw: true}).Print(t.Context(),
-		[]int{0, 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, NewLog(&out, s.seen, "T1", LogOptions{Raw: true}).Print(t.Context(),
+		[]int{0, 1}))
 	if got := out.String(); got != "It is hard.\nTASK_INCOMPLETE: T1\nREADY_FOR_REVIEW: T1\n" {
 		t.Errorf("the raw output is %q", got)
 	}
@@ -192,14 +177,10 @@ func TestLogSaysHowSessionsEnded(t *testing.T) {
 		Commit: "0123456789000000000000000000000000000000"})
 	s.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch,
 		Commit: "0123456789000000000000000000000000000000"})
-	if err := s.seen.Engine.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, s.seen.Engine.Refresh(t.Context()))
 	var out strings.Builder
-	if err := NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(),
-		[]int{0, 2, 4, 7}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(),
+		[]int{0, 2, 4, 7}))
 	for _, want := range []string{"  ! hint: set  [31mone\n── failed: crash: exit status 1: no model · ", "\n  checks failed (1 of 2): test on local (exit status 2); see signalbox work show T1\n",
 		"\n  checks passed (1 of 1); see signalbox work show T1\n", "\n  merged as 0123456\n"} {
 		if !strings.Contains(out.String(), want) {
@@ -232,14 +213,10 @@ func TestLogReadsTheRecordedFormat(t *testing.T) {
 			s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "scripted",
 				Format: tt.format})
 			s.end(a, "task_incomplete", tt.output)
-			if err := s.seen.Engine.Refresh(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, s.seen.Engine.Refresh(t.Context()))
 			var out strings.Builder
-			if err := NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(),
-				[]int{0}); err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(),
+				[]int{0}))
 			if !strings.Contains(out.String(), tt.want) {
 				t.Errorf("%q is missing in\n%s", tt.want, out.String())
 			}
@@ -356,13 +333,9 @@ func TestLogOfARedactedTranscript(t *testing.T) {
 	if err == nil {
 		err = s.seen.Engine.Refresh(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var out strings.Builder
-	if err := NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(), []int{0}); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(), []int{0}))
 	if got := out.String(); !strings.Contains(got, "was redacted by ann") ||
 		!strings.Contains(got, "── accepted READY_FOR_REVIEW") || strings.Contains(got, "secret") {
 		t.Error(got)
@@ -385,10 +358,8 @@ func TestLogOfTheEnd(t *testing.T) {
 			s.end(a, "ready_for_review", output.String())
 		}
 		var out strings.Builder
-		if err := NewLog(&out, s.b, "T1", LogOptions{Tail: 100}).Print(t.Context(),
-			[]int{0}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, NewLog(&out, s.b, "T1", LogOptions{Tail: 100}).Print(t.Context(),
+			[]int{0}))
 		lines := strings.Split(out.String(), "\n")
 		if len(lines) < 5 || lines[1] != "… 1.1 MB before this: signalbox logs T1" ||
 			lines[2] != "word 99993" ||

@@ -11,6 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/testkit/must"
 )
 
 // A status lists the machines that are at work, and fits the terminal.
@@ -54,19 +55,13 @@ func TestMachineOfASession(t *testing.T) {
 	look := func() (*inspect.Status, string) {
 		t.Helper()
 		st, err := inspect.ReadStatus(t.Context(), s.b, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var w *rules.Work
 		s.b.Engine.View(func(state *rules.State) { w, _ = state.Work("T1") })
 		details, err := inspect.ReadDetails(t.Context(), s.b, w, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var out strings.Builder
-		if err := Details(&out, &details, Options{Width: 80, Zone: time.UTC}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, Details(&out, &details, Options{Width: 80, Zone: time.UTC}))
 		return st, out.String()
 	}
 	if st, _ := look(); st.Machines != nil || st.Tasks[0].Worker.Machine != "" {
@@ -96,9 +91,7 @@ func TestMachinesWithOneName(t *testing.T) {
 	look := func() []inspect.Machine {
 		t.Helper()
 		st, err := inspect.ReadStatus(t.Context(), s.b, time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		return st.Machines
 	}
 	s.do(rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "one", ID: "one", Source: "one.md",

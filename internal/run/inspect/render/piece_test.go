@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
+	"signalbox/internal/testkit/must"
 	"signalbox/transcript"
 )
 
@@ -108,10 +109,9 @@ func TestPiecesAreTheTranscript(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".output")
 		t.Run(name, func(t *testing.T) {
 			output, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := TranscriptOptions{Format: signalbox.Format(name), Role: signalbox.RoleDeveloper, Work: "T7", Name: "T7"}
+			must.Succeed(t, err)
+			o := TranscriptOptions{Format: signalbox.Format(name), Role: signalbox.RoleDeveloper,
+				Work: "T7", Name: "T7"}
 			want := transcriptOf(t, output, len(output), o)
 			v := viewOf(output, false, o)
 			for direction, pieces := range map[string][]Piece{"forward": forward(t, v),
@@ -256,9 +256,7 @@ func TestRawMarks(t *testing.T) {
 		o := TranscriptOptions{Format: format, Role: signalbox.RoleDeveloper, Work: "T7",
 			Name: "T7"}
 		p, err := viewOf([]byte(output), true, o).After(0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		var marked []string
 		for _, l := range p.Lines {
 			for _, span := range l.Spans {

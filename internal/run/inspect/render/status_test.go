@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/show"
+	"signalbox/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -25,14 +26,10 @@ func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".txt")
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, os.WriteFile(file, []byte(got), 0o644))
 	}
 	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if diff := cmp.Diff(strings.ReplaceAll(string(want), "\r\n", "\n"), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
@@ -94,9 +91,7 @@ func print(t *testing.T, st *inspect.Status, o Options) string {
 	t.Helper()
 	var out strings.Builder
 	o.Zone = time.UTC
-	if err := Status(&out, st, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, Status(&out, st, o))
 	return out.String()
 }
 
@@ -301,13 +296,9 @@ func TestSpendingOfSeveralPlans(t *testing.T) {
 // TestDocumentedStatus checks that the table in docs/watching.md is one that status prints.
 func TestDocumentedStatus(t *testing.T) {
 	document, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "watching.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	printed, err := os.ReadFile(filepath.Join("testdata", "status-200x50.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	unix := strings.NewReplacer("\r\n", "\n")
 	_, table, _ := strings.Cut(unix.Replace(string(printed)), "\n\n")
 	table, _, _ = strings.Cut(table, "\n\n")

@@ -15,6 +15,7 @@ import (
 	"signalbox"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/show"
+	"signalbox/internal/testkit/must"
 )
 
 // transcriptOf prints a transcript that arrives in pieces of a size.
@@ -29,9 +30,7 @@ func transcriptOf(t *testing.T, output []byte, size int, o TranscriptOptions) st
 		}
 		output = output[n:]
 	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, p.Close())
 	return out.String()
 }
 
@@ -46,10 +45,9 @@ func TestTranscriptOfEveryFormat(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".output")
 		t.Run(name, func(t *testing.T) {
 			output, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := TranscriptOptions{Format: signalbox.Format(name), Role: signalbox.RoleDeveloper, Work: "T7", Name: "T7"}
+			must.Succeed(t, err)
+			o := TranscriptOptions{Format: signalbox.Format(name), Role: signalbox.RoleDeveloper,
+				Work: "T7", Name: "T7"}
 			want := transcriptOf(t, output, len(output), o)
 			compareGolden(t, "transcript-"+name, want)
 			for _, size := range []int{1, 7, 1000} {

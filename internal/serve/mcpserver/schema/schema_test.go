@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/must"
 )
 
 func arguments(t *testing.T) *Arguments {
@@ -18,9 +20,7 @@ func arguments(t *testing.T) *Arguments {
 		Labels("details", 1, 3, 3, "d"), Sequence("epoch", "e"),
 		ObjectList("tasks", 1, Object(ID("id", "i").Require()), "t"),
 	), map[string]string{"account": "account_id"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	return a
 }
 
@@ -73,9 +73,7 @@ func TestCheckErrors(t *testing.T) {
 		}
 	}
 	none, err := NewArguments(Object(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	if _, err := none.Check(json.RawMessage(`{"x":1}`)); err == nil ||
 		!strings.Contains(err.Error(), "takes no arguments") {
 		t.Errorf("an argument for a tool without arguments: %v", err)
@@ -100,22 +98,16 @@ type whole struct {
 
 func TestBrief(t *testing.T) {
 	text, err := json.Marshal(Brief[whole]())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	var got, want any
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(`{"type":"object","required":["status","format","snapshot","flags","file_path"],"properties":{
+	must.Succeed(t, json.Unmarshal(text, &got))
+	must.Succeed(t, json.Unmarshal([]byte(`{"type":"object","required":["status","format","snapshot","flags","file_path"],"properties":{
 		"status":{"enum":["success","error"]},"format":{"enum":["agent"]},"file_path":{"type":["null","string"]},
 		"flags":{"type":"array","items":{"required":["flag","severity","message"]}},
 		"snapshot":{"type":"object","additionalProperties":false,"minProperties":5,"properties":{
 			"status":{"type":"string"},"note":{"type":["null","string"]},"counts":{"type":"object","additionalProperties":{"type":"integer"}},
 			"first":{"type":"object","description":"which comes first","properties":{"name":{"type":"string"},"size":{"type":"integer"}}},
-			"parts":{"type":"array","items":{"$ref":"#/properties/snapshot/properties/first"}}}}}}`), &want); err != nil {
-		t.Fatal(err)
-	}
+			"parts":{"type":"array","items":{"$ref":"#/properties/snapshot/properties/first"}}}}}}`), &want))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -123,9 +115,7 @@ func TestBrief(t *testing.T) {
 
 func TestAnyFormat(t *testing.T) {
 	s, err := AnyFormat().Resolve(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	for text, fits := range map[string]bool{
 		`{"status":"success","format":"agent","snapshot":{"status":"success","verdict":"v","error_kind":""},"flags":[],"file_path":null}`: true,
 		`{"status":"error","format":"agent","snapshot":{"status":"error"},"flags":[],"file_path":null}`:                                   false,
@@ -138,9 +128,7 @@ func TestAnyFormat(t *testing.T) {
 		`{"status":"fine"}`: false,
 	} {
 		var value any
-		if err := json.Unmarshal([]byte(text), &value); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, json.Unmarshal([]byte(text), &value))
 		if err := s.Validate(value); (err == nil) != fits {
 			t.Errorf("%s: %v", text, err)
 		}

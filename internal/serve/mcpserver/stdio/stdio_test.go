@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"signalbox/internal/testkit/must"
 )
 
 const maxLine = 1 << 18
@@ -21,9 +23,7 @@ func heard(t *testing.T, in io.Reader) (methods []string, refusals []string, err
 	t.Helper()
 	var out bytes.Buffer
 	c, err := New(in, &out, maxLine).Connect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Succeed(t, err)
 	defer c.Close()
 	for {
 		message, err := c.Read(t.Context())
@@ -160,16 +160,12 @@ func TestPendingCallsAreLimited(t *testing.T) {
 			fmt.Fprintf(&in, `{"jsonrpc":"2.0","id":%d,"method":"m"}`+"\n", i+1)
 		}
 		c, err := New(strings.NewReader(in.String()), io.Discard, maxLine).Connect(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, err)
 		defer c.Close()
 		var first *jsonrpc.Request
 		for range maxPending {
 			message, err := c.Read(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Succeed(t, err)
 			if first == nil {
 				first = message.(*jsonrpc.Request)
 			}
@@ -185,10 +181,8 @@ func TestPendingCallsAreLimited(t *testing.T) {
 		if read {
 			t.Errorf("call %d was read before another was answered", maxPending+1)
 		}
-		if err := c.Write(t.Context(),
-			&jsonrpc.Response{ID: first.ID, Result: json.RawMessage("{}")}); err != nil {
-			t.Fatal(err)
-		}
+		must.Succeed(t, c.Write(t.Context(),
+			&jsonrpc.Response{ID: first.ID, Result: json.RawMessage("{}")}))
 		synctest.Wait()
 		if !read {
 			t.Errorf("call %d was not read after another was answered", maxPending+1)
