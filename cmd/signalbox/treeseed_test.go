@@ -70,12 +70,12 @@ return BT.tree("own", {root = BT.sequence({
 	}
 }
 
-// The example of docs/trees-lua.md does what the page shows.
+// The example of docs/reference/tree-files.md does what the page shows.
 func TestDefinedLeavesAsDocumented(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there may be no cat")
 	}
-	page, err := os.ReadFile("../../docs/trees-lua.md")
+	page, err := os.ReadFile("../../docs/reference/tree-files.md")
 	if err != nil {
 		t.Fatal(err)
 	}

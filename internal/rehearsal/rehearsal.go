@@ -1,5 +1,5 @@
 // Package rehearsal plays scripted agents: they write what an agent program would write, in any of
-// five formats, edit files, run commands, and misbehave on cue. docs/rehearsal-reference.md
+// five formats, edit files, run commands, and misbehave on cue. docs/reference/rehearsal.md
 // specifies the language.
 //
 // Parse does no I/O. It reports the first error of a script, with its line and what to write

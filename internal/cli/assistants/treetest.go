@@ -103,7 +103,7 @@ func testFiles(args []string) ([]string, error) {
 		if len(found) == 0 {
 			return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
 				Err:  fmt.Errorf("there is no *_test.lua in %s", arg),
-				Hint: "write tests next to the trees; docs/trees.md explains how"}
+				Hint: "write tests next to the trees; docs/how-to/trees.md explains how"}
 		}
 		files = append(files, found...)
 	}

@@ -19,7 +19,7 @@ type NotifyCommands struct {
 }
 
 func (NotifyCommands) Help() string {
-	return `A run notifies you of questions, approvals, budgets, a stuck run and the end of the plan: over a webhook, a command, ntfy or the desktop. docs/configuration.md describes the settings.
+	return `A run notifies you of questions, approvals, budgets, a stuck run and the end of the plan: over a webhook, a command, ntfy or the desktop. docs/reference/configuration.md describes the settings.
 
 Examples:
 
@@ -77,7 +77,7 @@ func (c *notifyTestCommand) Run(p *cli.Program) error {
 			case len(results) == 0:
 				return &signalbox.Error{Code: signalbox.CodeFailed,
 					Err:  errors.New("no notifications are configured"),
-					Hint: "add a target under notify in the configuration; docs/configuration.md has examples"}
+					Hint: "add a target under notify in the configuration; docs/reference/configuration.md has examples"}
 			case failed > 0:
 				return &signalbox.Error{Code: signalbox.CodeFailed,
 					Err:  fmt.Errorf("%d of %d targets could not be notified", failed, len(results)),

@@ -19,7 +19,7 @@ import (
 	"signalbox"
 )
 
-const document = "../../../docs/state-machine.md"
+const document = "../../../docs/reference/state-machine.md"
 
 var update = flag.Bool("update", false, "rewrite the generated parts of the document")
 
@@ -42,7 +42,7 @@ func TestStateMachineDocument(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(want, string(data)); diff != "" {
-		t.Errorf("docs/state-machine.md is out of date; run go test ./internal/core/rules -run TestStateMachineDocument -update (-want +got):\n%s", diff)
+		t.Errorf("docs/reference/state-machine.md is out of date; run go test ./internal/core/rules -run TestStateMachineDocument -update (-want +got):\n%s", diff)
 	}
 }
 

@@ -271,7 +271,7 @@ func TestReadOnlyUser(t *testing.T) {
 
 // The permissions that the documentation lists are enough.
 func TestDocumentedPermissions(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/configuration.md")
+	text, err := os.ReadFile("../../../../docs/reference/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}

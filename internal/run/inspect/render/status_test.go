@@ -298,9 +298,9 @@ func TestSpendingOfSeveralPlans(t *testing.T) {
 	}
 }
 
-// TestDocumentedStatus checks that the table in docs/watching.md is one that status prints.
+// TestDocumentedStatus checks that the table in docs/how-to/watching.md is one that status prints.
 func TestDocumentedStatus(t *testing.T) {
-	document, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "watching.md"))
+	document, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "how-to", "watching.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
