@@ -60,7 +60,7 @@ type ledgerTailCommand struct {
 }
 
 func (ledgerTailCommand) Help() string {
-	return `Shows the last events, oldest first. With --work, --type, --session, --actor or --text, the last ones that match all of them. docs/reference/state-machine.md lists the types.
+	return `Shows the last events, oldest first. With --work, --type, --session, --actor or --text, the last ones that match all of them. docs/reference/events.md lists the types.
 
 Examples:
 

@@ -98,7 +98,7 @@ func EventTypes() []string {
 }
 
 // decoders is the table of all types of events, in the order in which
-// docs/reference/state-machine.md lists them. Each decodes the body of an event.
+// docs/reference/events.md lists them. Each decodes the body of an event.
 var decoders = map[string]func(data []byte, strict bool) (body, error){
 	TypeBoxOpened:             decodeAs[BoxOpened],
 	TypeRulesUpgraded:         decodeAs[RulesUpgraded],

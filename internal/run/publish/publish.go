@@ -89,7 +89,7 @@ func New(b *box.Box, o Options) (*Publisher, error) {
 	for _, w := range b.Config.Webhooks {
 		for _, name := range w.Types {
 			if !slices.Contains(rules.EventTypes(), name) {
-				hint := "the types are listed in docs/reference/state-machine.md"
+				hint := "the types are listed in docs/reference/events.md"
 				if near := text.Closest(name, rules.EventTypes()); near != "" {
 					hint = "did you mean " + near + "?"
 				}
