@@ -34,7 +34,7 @@ type Script struct {
 type Section struct {
 	// Line is its first line.
 	Line int
-	// Roles and Tasks are patterns of which one must match. * matches any characters except a
+	// Roles and Tasks are patterns; one of each must match. * matches any characters except a
 	// slash.
 	Roles, Tasks []string
 	// Attempt is the attempt that it is for. Zero means every attempt.

@@ -99,7 +99,7 @@ func TestClusterRunbooks(t *testing.T) {
 	check(t, os.Remove(replaced.project))
 	check(t, os.MkdirAll(replaced.home, 0o755))
 	outside := *replaced.site
-	outside.project = replaced.home // of which the project is not a part
+	outside.project = replaced.home // the project is not in it
 	if out := outside.must(t, "join", "--token-file", token,
 		replaced.project); !strings.Contains(out, "cloned the repository") {
 		t.Errorf("join: %s", out)

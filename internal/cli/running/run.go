@@ -295,7 +295,7 @@ func printPlanChange(p *cli.Program, b *box.Box, c rules.PlanChange) {
 	}
 }
 
-// sharedName returns the first id of a task in a plan that alone does not say which work is meant,
+// sharedName returns the first id of a task in a plan that alone does not identify the work,
 // or "".
 func sharedName(s *rules.State, plan string) string {
 	uses := map[string]int{}

@@ -35,7 +35,7 @@ func (e *Engine) Follow(ctx context.Context) error {
 
 // watch applies the events that the journal reports, until ctx is done or the log cannot be
 // followed. A journal does not report that it has lost events, and a watch would wait at its end
-// for ever, so watch also looks at the log from time to time.
+// forever, so watch also looks at the log from time to time.
 func (e *Engine) watch(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var checking sync.WaitGroup

@@ -179,7 +179,7 @@ func afterAttempts(attempts []*attempted, err error) error {
 	return &unknownOutcome{attempts, err}
 }
 
-// settle answers the requests of which an earlier attempt is in the log after all, and returns the
+// settle answers the requests whose earlier attempt did reach the log, and returns the
 // others. An attempt whose place in the log is still free may yet be stored, for example by a
 // database that was paused. Then the next attempt conflicts with it, and settle finds it.
 func (e *Engine) settle(batch []*request) []*request {

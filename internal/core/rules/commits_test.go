@@ -48,7 +48,7 @@ func TestStoreCommits(t *testing.T) {
 	if got := b.do(storing("t1", "x")); !got.Repeated {
 		t.Errorf("again: %+v", got)
 	}
-	// it is of another task
+	// it belongs to another task
 	wantRefusedAs(t, b.try(storing("t2", "y", "w")), signalbox.CodeConflict)
 	wantRefusedAs(t, b.try(storing("", "y", "w")), signalbox.CodeConflict)
 	wantRefusedAs(t, b.try(storing("t9", "y")), signalbox.CodeNotFound)

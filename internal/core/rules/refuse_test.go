@@ -97,7 +97,7 @@ func TestRefusalsByReason(t *testing.T) {
 	}
 }
 
-// An absurd count is recorded once and not for ever.
+// An absurd count is recorded once and not forever.
 func TestAbsurdCount(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseImplementation)

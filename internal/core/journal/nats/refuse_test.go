@@ -188,7 +188,7 @@ func TestRefuseServers(t *testing.T) {
 		"the server has version 2.11.9, which has no atomic batches")
 }
 
-// oldServer is a server of which a client only learns that it is old.
+// oldServer is a server that only tells clients that it is old.
 func oldServer(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

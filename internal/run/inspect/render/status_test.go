@@ -116,7 +116,7 @@ func TestStatusFitsTheTerminal(t *testing.T) {
 	compareGolden(t, "status-pipe", print(t, busy(), Options{}))
 }
 
-// A status without a run says how to continue once, and fits narrow terminals.
+// A status without a run explains how to continue once, and fits narrow terminals.
 func TestStatusOfAStoppedRunFitsTheTerminal(t *testing.T) {
 	for _, width := range []int{200, 80, 40, 20} {
 		st := busy()
