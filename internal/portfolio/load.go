@@ -200,7 +200,7 @@ func (d *Data) loadTransactions(dir string) *Problem {
 	}
 	opts := &importer.Options{Accounts: brokerNames(d.Config)}
 	if len(d.Rules.Accounts) == 1 {
-		// A broker's file that names no account is this one. Signalbox CSV always names the
+		// A broker's file without an account belongs to this one. Signalbox CSV always names the
 		// account.
 		opts.Account = d.Rules.Accounts[0].ID
 	}
