@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestAttackTable checks that every test that docs/security.md names exists, so that no row
-// promises a protection that nothing tests.
+// TestAttackTable checks that every test that docs/explanation/security.md names exists, so that no
+// row promises a protection that nothing tests.
 func TestAttackTable(t *testing.T) {
-	text, err := os.ReadFile("docs/security.md")
+	text, err := os.ReadFile("docs/explanation/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestAttackTable(t *testing.T) {
 		_, section, found := strings.Cut(string(text), table.from)
 		section, _, _ = strings.Cut(section, table.to)
 		if !found {
-			t.Fatalf("docs/security.md has no section %q", table.from)
+			t.Fatalf("docs/explanation/security.md has no section %q", table.from)
 		}
 		rows, without := 0, 0
 		for line := range strings.Lines(section) {

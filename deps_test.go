@@ -584,9 +584,9 @@ func TestFaultsAreFound(t *testing.T) {
 		}
 	}
 	for target, want := range map[string]string{
-		"LICENSE": "", "docs/": "", "docs/signals.md#3-exit-signals": "",
-		"gone.md":              "link to gone.md: no such file",
-		"docs/signals.md#gone": "link to docs/signals.md#gone: no such heading",
+		"LICENSE": "", "docs/": "", "docs/reference/signals.md#3-exit-signals": "",
+		"gone.md":                        "link to gone.md: no such file",
+		"docs/reference/signals.md#gone": "link to docs/reference/signals.md#gone: no such heading",
 	} {
 		if got := linkFault("README.md", target); got != want {
 			t.Errorf("link to %s: %q, want %q", target, got, want)

@@ -131,7 +131,7 @@ func unescapeHTML(text []byte) []byte {
 				continue
 			}
 		}
-		// any other escape, of which a backslash may be the second byte
+		// any other escape, whose second byte may be a backslash
 		out = append(out, text[i], text[i+1])
 		i++
 	}

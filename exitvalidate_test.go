@@ -75,7 +75,7 @@ func TestValidateVersion(t *testing.T) {
 	}
 }
 
-// The range that a document shows is no version.
+// The range that a document shows is not a version.
 func TestExitVersionIsARange(t *testing.T) {
 	for _, version := range []string{"1.x", "1.X"} {
 		s := validExit()

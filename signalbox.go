@@ -52,7 +52,7 @@ type Signal struct {
 	// Line is the 1-based line in that text.
 	Line int
 	// From and To are where the signal is in the whole stream, with everything that is not text:
-	// the position of its first byte, and that after its last. Both are 0 if nobody asked for them
+	// the position of its first byte, and that after its last. Both are 0 if no one asked for them
 	// (transcript.Options.Locate), and if they are not known.
 	From, To int64
 	// Followed is set for a verdict that passes work if other text than its labelled fields follows

@@ -1,6 +1,7 @@
 package ledger_test
 
-// This file keeps the examples in docs/ledger-format.md true, by the verifier of outsider_test.go.
+// This file keeps the examples in docs/reference/ledger-format.md true, by the verifier of
+// outsider_test.go.
 
 import (
 	"bytes"
@@ -21,7 +22,7 @@ var examplePattern = regexp.MustCompile("(?ms)^<!-- example: (\\w+) -->\n```\\w+
 // documentExamples returns the marked code blocks of the document by name.
 func documentExamples(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/ledger-format.md")
+	text, err := os.ReadFile("../docs/reference/ledger-format.md")
 	if err != nil {
 		t.Fatal(err)
 	}

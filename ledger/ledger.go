@@ -1,5 +1,5 @@
 // Package ledger makes a log of events tamper-evident. It is pure: it computes hashes, proofs and
-// signatures and does no I/O. docs/ledger-format.md specifies the formats for independent
+// signatures and does no I/O. docs/reference/ledger-format.md specifies the formats for independent
 // verifiers.
 //
 // The hash of an event covers all its fields, including its sequence number and the hash of the

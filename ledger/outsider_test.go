@@ -1,7 +1,7 @@
 package ledger_test
 
-// This file is a verifier as somebody else would write it, from docs/ledger-format.md alone: it
-// knows SHA-256, Ed25519, base64 and JSON, and nothing of this module.
+// This file is a verifier as somebody else would write it, from docs/reference/ledger-format.md
+// alone: it knows SHA-256, Ed25519, base64 and JSON, and nothing of this module.
 
 import (
 	"bytes"

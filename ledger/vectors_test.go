@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite testdata/vectors.json and testdata/proof.json")
 
-// vectors is testdata/vectors.json. docs/ledger-format.md describes it.
+// vectors is testdata/vectors.json. docs/reference/ledger-format.md describes it.
 type vectors struct {
 	PrivateKey      string           `json:"private_key"`
 	PublicKey       string           `json:"public_key"`

@@ -425,7 +425,7 @@ func (m nearMiss) detail(key string) string {
 	case m.row.Argument == signalbox.NoArgument:
 	case arg == "" && m.row.Argument == signalbox.TaskArgument: // nameWork replaces it
 		line += ": and the id of the task"
-	case arg == "": // in words that are no signal
+	case arg == "": // in words that are not a signal
 		line += ", a colon and " + missingArgument[m.row.Argument]
 	case strings.ContainsFunc(arg, unicode.IsSpace):
 		line += `: "` + arg + `"`

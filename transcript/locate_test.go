@@ -137,7 +137,7 @@ func TestLocateRemarks(t *testing.T) {
 	}
 }
 
-// TestLocateIsOptional checks that nobody gets places who did not ask for them.
+// TestLocateIsOptional checks that no one gets places who did not ask for them.
 func TestLocateIsOptional(t *testing.T) {
 	for _, sig := range scanWhole(t, []byte("x\nREADY_FOR_REVIEW: T7\n"), &transcript.Options{}) {
 		if sig.From != 0 || sig.To != 0 {

@@ -3,8 +3,8 @@
 // The output passes through three stages. An envelope (plain text, or the JSON lines of claude,
 // codex, gemini, opencode or the oracle) selects the agent's own top-level text; nothing else can
 // contain a signal. The text is split into lines, and code fences and delegation prompts in it are
-// tracked. Then the three dialects (line, exit, turn) are recognized. docs/signals.md has the
-// rules.
+// tracked. Then the three dialects (line, exit, turn) are recognized. docs/reference/signals.md has
+// the rules.
 //
 // Use Signals to read a finished transcript and a Scanner to follow a live one. Both return
 // everything that looks like a signal; check Signal.Taken. Resolve picks what a whole turn said.

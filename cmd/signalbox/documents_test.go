@@ -31,7 +31,7 @@ func TestBuiltInTools(t *testing.T) {
 // TestDocumentsNameWords checks that the documentation lists every text of the oracle that can be
 // replaced.
 func TestDocumentsNameWords(t *testing.T) {
-	text, err := os.ReadFile("../../docs/configuration.md")
+	text, err := os.ReadFile("../../docs/reference/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,8 @@ import (
 	"signalbox/internal/testkit/must"
 )
 
-// firstPlanAgents is the script of the agents in docs/first-plan.md, which replaces claude.
+// firstPlanAgents is the script of the agents in docs/tutorial/first-plan.md, which replaces
+// claude.
 const firstPlanAgents = `
 on developer T1:
     write greet.sh <<END
@@ -63,12 +64,12 @@ func needsAgents(t *testing.T) {
 	}
 }
 
-// TestFirstPlan follows docs/first-plan.md in a repository of its own, with a claude that follows a
-// script. Because there is no second terminal, the run ends at the question and is started again
-// after the answer.
+// TestFirstPlan follows docs/tutorial/first-plan.md in a repository of its own, with a claude that
+// follows a script. Because there is no second terminal, the run ends at the question and is
+// started again after the answer.
 func TestFirstPlan(t *testing.T) {
 	needsAgents(t)
-	document := readDocument(t, "docs/first-plan.md")
+	document := readDocument(t, "docs/tutorial/first-plan.md")
 	dir := t.TempDir()
 	moveTo(t.Setenv, filepath.Join(dir, "home"))
 	t.Setenv("IS_SANDBOX", "1") // claude refuses to run as root without it
@@ -102,11 +103,12 @@ func TestFirstPlan(t *testing.T) {
 		}
 	}
 	if tried != 7 {
-		t.Errorf("%d commands found in docs/first-plan.md: the search for them is broken", tried)
+		t.Errorf("%d commands found in docs/tutorial/first-plan.md: the search for them is broken",
+			tried)
 	}
 }
 
-// firstPlan runs one command of docs/first-plan.md.
+// firstPlan runs one command of docs/tutorial/first-plan.md.
 func firstPlan(t *testing.T, command, want string) {
 	t.Helper()
 	wantStatus, running, answering := 0, strings.HasPrefix(command, "signalbox run"),
@@ -125,7 +127,7 @@ func firstPlan(t *testing.T, command, want string) {
 	}
 	if diff := cmp.Diff(steady(want), steady(strings.TrimSuffix(got, "\n"))); want != "" &&
 		diff != "" {
-		t.Errorf("%s (-docs/first-plan.md +real):\n%s", command, diff)
+		t.Errorf("%s (-docs/tutorial/first-plan.md +real):\n%s", command, diff)
 	}
 	if answering {
 		if got := sayAtPrompt(t, "signalbox run plan.md --no-wait", 0); !strings.Contains(got,
@@ -162,15 +164,15 @@ func sayAtPrompt(t *testing.T, command string, wantStatus int) string {
 }
 
 // TestReadmePlan checks that the plan in the README is valid, and that its settings are those of
-// docs/first-plan.md.
+// docs/tutorial/first-plan.md.
 func TestReadmePlan(t *testing.T) {
 	readme := readDocument(t, "README.md")
 	if _, err := plan.Parse("plan.md", []byte(onlyBlock(t, readme, "markdown")), nil); err != nil {
 		t.Error(err)
 	}
-	if diff := cmp.Diff(onlyBlock(t, readDocument(t, "docs/first-plan.md"), "yaml"),
+	if diff := cmp.Diff(onlyBlock(t, readDocument(t, "docs/tutorial/first-plan.md"), "yaml"),
 		onlyBlock(t, readme, "yaml")); diff != "" {
-		t.Errorf("settings (-docs/first-plan.md +README.md):\n%s", diff)
+		t.Errorf("settings (-docs/tutorial/first-plan.md +README.md):\n%s", diff)
 	}
 	if lines := strings.Count(readme, "\n"); lines >= 200 {
 		t.Errorf("README.md has %d lines; move details to docs", lines)
@@ -192,7 +194,7 @@ func demoLine(line string) string {
 	return demoCounts.ReplaceAllString(severalSpaces.ReplaceAllString(line, " "), "N $1")
 }
 
-// documentsShowTheDemo compares the output in docs/demo.md, and the events in its picture, with
+// documentsShowTheDemo compares the output in docs/tutorial/demo.md, and the events in its picture, with
 // that of a real demo. The order of the lines varies.
 func documentsShowTheDemo(t *testing.T, out string) {
 	t.Helper()
@@ -202,11 +204,11 @@ func documentsShowTheDemo(t *testing.T, out string) {
 	}
 	shown := 0
 	for _, block := range regexp.MustCompile("(?ms)^```\n(.*?)^```$").FindAllStringSubmatch(
-		readDocument(t, "docs/demo.md"), -1) {
+		readDocument(t, "docs/tutorial/demo.md"), -1) {
 		for line := range strings.Lines(steady(block[1])) {
 			shown++
 			if !printed[demoLine(line)] {
-				t.Errorf("docs/demo.md: the demo does not print: %s", line)
+				t.Errorf("docs/tutorial/demo.md: the demo does not print: %s", line)
 			}
 		}
 	}

@@ -57,8 +57,8 @@ AUDIT_FAILED: t1 data race
 // Every line that a page shows must be in the output. A line that is only … stands for left-out
 // lines, and a … at the end of a line for the rest of it.
 func TestHowTosShowRealOutput(t *testing.T) {
-	for document, commands := range map[string]int{"docs/portfolio.md": 10, "docs/trees.md": 4,
-		"docs/signals.md": 1} {
+	for document, commands := range map[string]int{"docs/how-to/portfolio.md": 10,
+		"docs/how-to/trees.md": 4, "docs/reference/signals.md": 1} {
 		t.Run(filepath.Base(document), func(t *testing.T) {
 			text := readDocument(t, document)
 			dir := t.TempDir()
@@ -124,8 +124,8 @@ func TestDocumentsShowTheOracle(t *testing.T) {
 	script := readDocument(t, "examples/oracle/portfolio.yaml")
 	folder, err := filepath.Abs("../../examples/portfolio")
 	must.Succeed(t, err)
-	documents := map[string]string{"docs/oracle.md": readDocument(t, "docs/oracle.md"),
-		"docs/tour.md": readDocument(t, "docs/tour.md")}
+	documents := map[string]string{"docs/how-to/oracle.md": readDocument(t, "docs/how-to/oracle.md"),
+		"docs/tutorial/tour.md": readDocument(t, "docs/tutorial/tour.md")}
 	b := newOracleBox(t, script)
 	settings, err := os.OpenFile(filepath.Join(b.dir, "signalbox.yaml"), os.O_APPEND|os.O_WRONLY, 0)
 	must.Succeed(t, err)

@@ -41,7 +41,7 @@ func TestHowToPagesShowRealOutput(t *testing.T) {
 	needsAgents(t)
 	t.Parallel()
 	dir := t.TempDir()
-	_, script, _ := strings.Cut(readDocument(t, "docs/rehearsal.md"), "\n```\n")
+	_, script, _ := strings.Cut(readDocument(t, "docs/how-to/rehearsal.md"), "\n```\n")
 	script, _, _ = strings.Cut(script, "```")
 	scriptFile := filepath.Join(dir, "rehearsal.script")
 	writeFile(t, scriptFile, script, 0o600)
@@ -60,8 +60,9 @@ func TestHowToPagesShowRealOutput(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		printed = append(printed, howToLine(line))
 	}
-	for _, name := range []string{"docs/running.md", "docs/how-a-run-works.md", "docs/plans.md",
-		"docs/prompts.md", "docs/rehearsal.md", "docs/backup.md"} {
+	for _, name := range []string{"docs/how-to/running.md",
+		"docs/explanation/how-a-run-works.md", "docs/reference/plans.md", "docs/how-to/prompts.md",
+		"docs/how-to/rehearsal.md", "docs/how-to/backup.md"} {
 		shown := 0
 		for _, block := range consoleBlock.FindAllStringSubmatch(readDocument(t, name), -1) {
 			for line := range strings.Lines(howToServer.ReplaceAllString(block[1], "")) {

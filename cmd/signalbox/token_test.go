@@ -17,7 +17,7 @@ func TestTokensExpire(t *testing.T) {
 	b := newTestBox(t)
 	for name, test := range map[string]struct {
 		args []string
-		life time.Duration // 0 means for ever
+		life time.Duration // 0 means forever
 	}{
 		"default": {nil, 90 * 24 * time.Hour},
 		"day":     {[]string{"--expires", "24h"}, 24 * time.Hour},

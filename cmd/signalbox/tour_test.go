@@ -33,10 +33,10 @@ func readDocument(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestTourShowsRealOutput runs the commands of docs/tour.md in a folder that has the examples, and
-// compares their output.
+// TestTourShowsRealOutput runs the commands of docs/tutorial/tour.md in a folder that has the
+// examples, and compares their output.
 func TestTourShowsRealOutput(t *testing.T) {
-	document := readDocument(t, "docs/tour.md")
+	document := readDocument(t, "docs/tutorial/tour.md")
 	dir := t.TempDir()
 	must.Succeed(t, os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("../../examples")))
 	t.Chdir(dir)
@@ -55,12 +55,12 @@ func TestTourShowsRealOutput(t *testing.T) {
 			tried++
 			got := tour(t, command, parts)
 			if diff := cmp.Diff(steady(want), steady(got)); diff != "" {
-				t.Errorf("%s (-docs/tour.md +real):\n%s", command, diff)
+				t.Errorf("%s (-docs/tutorial/tour.md +real):\n%s", command, diff)
 			}
 		}
 	}
 	if tried < 10 {
-		t.Errorf("%d commands found in docs/tour.md: the search for them is broken", tried)
+		t.Errorf("%d commands found in docs/tutorial/tour.md: the search for them is broken", tried)
 	}
 }
 

@@ -65,12 +65,12 @@ return BT.tree("own", {root = BT.sequence({
 	}
 }
 
-// The example of docs/trees-lua.md does what the page shows.
+// The example of docs/reference/tree-files.md does what the page shows.
 func TestDefinedLeavesAsDocumented(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there may be no cat")
 	}
-	page, err := os.ReadFile("../../docs/trees-lua.md")
+	page, err := os.ReadFile("../../docs/reference/tree-files.md")
 	must.Succeed(t, err)
 	_, section, found := strings.Cut(strings.ReplaceAll(string(page), "\r\n", "\n"),
 		"\n## Your own actions and conditions\n")

@@ -1,4 +1,4 @@
-# Plays GitHub, for Friday of docs/week-one.md. The repository, and what happens to its pull request, are in a folder beside this project.
+# Plays GitHub, for Friday of docs/tutorial/week-one.md. The repository, and what happens to its pull request, are in a folder beside this project.
 #
 #   sh github.sh COMMAND...   runs a command with a gh that is played by this script
 #   sh github.sh review       a check of the pull request fails, and a colleague comments

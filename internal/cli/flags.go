@@ -55,7 +55,7 @@ func (t EventType) Check() error {
 	if slices.Contains(rules.EventTypes(), string(t)) {
 		return nil
 	}
-	hint := "docs/state-machine.md lists the types"
+	hint := "docs/reference/events.md lists the types"
 	if closest := text.Closest(string(t), rules.EventTypes()); closest != "" {
 		hint = "did you mean " + closest + "?"
 	}

@@ -27,7 +27,7 @@ func (p *Program) SocketRequest(call agentsocket.Call, session string,
 }
 
 // OperatorOnly returns an error in an agent's process. It is a guard rail against accidents;
-// docs/security.md explains what it does not stop.
+// docs/explanation/security.md explains what it does not stop.
 func (p *Program) OperatorOnly(what string) error {
 	if p.Getenv(SessionVariable) != "" || p.Socket() != "" {
 		return p.InsideSession(what)

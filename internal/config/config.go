@@ -1,7 +1,7 @@
 // Package config reads the configuration of a box, signalbox.yaml, and of a portfolio,
 // portfolio.yaml: the settings, their defaults, and what is valid. The file signalbox.yaml in this
-// package is the template that signalbox init puts into a new box; docs/configuration.md is the
-// reference.
+// package is the template that signalbox init puts into a new box; docs/reference/configuration.md
+// is the reference.
 //
 // A setting that is unknown, set twice or not valid is an error with its line and column, and a
 // hint that says what to write.

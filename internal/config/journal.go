@@ -302,7 +302,7 @@ func WithUserOf(journal, other string) string {
 }
 
 // cutUser takes the user out of the address of a journal: the one in front of the servers, and
-// parameters that say who the user is.
+// parameters that name the user.
 func cutUser(journal string) (without, user string, parameters []string) {
 	scheme, rest, found := strings.Cut(journal, "://")
 	if !found {

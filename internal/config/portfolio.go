@@ -17,7 +17,7 @@ const (
 )
 
 // Portfolio is the configuration of a portfolio. Numbers are valid decimals, kept as text because
-// money must be exact. docs/portfolio-files.md is its reference.
+// money must be exact. docs/reference/portfolio-files.md is its reference.
 type Portfolio struct {
 	// AsOf is the default date of questions, such as 2026-06-30. Empty means today.
 	AsOf     string

@@ -46,7 +46,7 @@ func (Sandbox) mainField() string { return "mode" }
 // not be in a list. Empty means that it is not set.
 type Network []string
 
-// Policy returns what the network setting means for a program. NetworkModel is no network: see
+// Policy returns what the network setting means for a program. NetworkModel means none: see
 // Agent.Server for the server.
 func (n Network) Policy() (p sandbox.Network) {
 	for _, item := range n {

@@ -21,7 +21,7 @@ const TemplateFolder = "prompts"
 var TeamTemplate = `## The configuration that everybody who works on this repository shares. What counts is the last commit of the base branch. Settings
 ## in .signalbox/signalbox.yaml, which is not committed, count before these. "signalbox trust" decides whether this file may run
 ## programs on a machine. Every setting is optional: to change one, remove the "# " in front of it. The values are the defaults; a block
-## marked "Example:" shows values of your own instead. Reference: docs/configuration.md. Write times as 90s, 15m or 2h.` +
+## marked "Example:" shows values of your own instead. Reference: docs/reference/configuration.md. Write times as 90s, 15m or 2h.` +
 	// without what only a box may set
 	Template[strings.Index(Template, "\n\n## The agent for every role"):]
 

@@ -156,7 +156,7 @@ func general(at settingPath) string {
 
 func document(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/configuration.md")
+	text, err := os.ReadFile("../../docs/reference/configuration.md")
 	must.Succeed(t, err)
 	return string(text)
 }
@@ -205,7 +205,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	})
 }
 
-// eachDefault calls f for every default that is a single value.
+// eachDefault calls f forevery default that is a single value.
 func eachDefault(group reflect.Value, prefix string, f func(name, standard string)) {
 	for i, name := range fieldNames(group.Type()) {
 		field := group.Field(i)

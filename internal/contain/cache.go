@@ -36,7 +36,7 @@ var cacheFolders = []string{".cache/go-build", "go/pkg/mod", ".npm/_cacache", ".
 //
 // It has generations, which never change: folders named g-…, each with a lock that its users share.
 // The file current names the newest one. A generation is removed when another one is current and
-// nobody holds its lock, which the system releases if a process is killed.
+// no one holds its lock, which the system releases if a process is killed.
 type Cache struct {
 	// Copy means that it is copied even where the system has layers. Tests set it.
 	Copy bool
@@ -70,7 +70,7 @@ func OpenCache(box string, c *config.Config) *Cache {
 			func() bool { return canLayer(filepath.Join(box, TempFolder)) == nil })}
 }
 
-// HomePrefix is the prefix of folders in TempFolder with what is left of home folders.
+// HomePrefix is the prefix of folders in TempFolder with what remains of home folders.
 const HomePrefix = "home-"
 
 // canLayer returns why the system cannot show folders below others in a folder, nil if it can.

@@ -40,7 +40,7 @@ type logins struct {
 	refused []string
 }
 
-// login is a user's login of which a program has a copy.
+// login is a user's login that a program has a copy of.
 type login struct {
 	// User is the user's file, and Lock the file that all processes of signalbox lock to change it.
 	User, Lock string

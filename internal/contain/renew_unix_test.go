@@ -289,7 +289,7 @@ func TestRenewedLoginOfAnother(t *testing.T) {
 	l.wantRenewed(a, ".codex/auth.json: tokens.access_token was renewed, but your file was changed meanwhile")
 }
 
-// What was refused once is refused for ever: the record of what a killed program had does not move
+// What was refused once is refused forever: the record of what a killed program had does not move
 // on without its copy.
 func TestRefusedLeftoverStaysRefused(t *testing.T) {
 	l := newLoginTest(t)

@@ -116,7 +116,7 @@ func renewLogin(name string, base, user, copied []byte, now time.Time) (renewed 
 type renewal struct {
 	base, user, copied document
 	edits              []edit
-	// handled are the fields of which renew decides, or that are not worth a word, as paths.
+	// handled are the paths of fields that renew decides about, or that need not be reported.
 	handled map[string]bool
 	refused []string
 	// latest is the last time that is taken.
@@ -172,7 +172,7 @@ func (d document) expand(pattern, at []string) [][]string {
 	return paths
 }
 
-// describes reports whether the object at a path is of the entry's kind.
+// describes reports whether the object at a path has the entry's kind.
 func (e entry) describes(d document, at []string) bool {
 	if e.kind == "" {
 		return true

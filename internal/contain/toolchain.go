@@ -88,7 +88,7 @@ func (b *builder) prefixes(folder string) (found []string) {
 }
 
 // isPrefix reports whether a folder is the prefix of a toolchain, which may be read as a whole: not
-// a folder of which only parts may be read, and not a project of the user, which may have a bin and
+// a folder that may be read only in parts, and not a project of the user, which may have a bin and
 // a lib, too.
 func (b *builder) isPrefix(prefix string, marks []string) bool {
 	if real := resolve(prefix); b.isShared(prefix) || b.isShared(real) || within(real, b.Project) &&
@@ -98,7 +98,7 @@ func (b *builder) isPrefix(prefix string, marks []string) bool {
 	return hasAny(prefix, marks...) && !hasAny(prefix, ".git", ".hg", ".svn") && !b.isParted(prefix)
 }
 
-// isParted reports whether a folder is a toolchain of which only parts may be read.
+// isParted reports whether a folder is a toolchain that may be read only in parts.
 func (b *builder) isParted(folder string) bool {
 	return slices.ContainsFunc(toolchains, func(t toolchain) bool {
 		return t.parts != nil && (sameFile(folder, filepath.Join(b.Home, t.folder)) ||

@@ -46,7 +46,7 @@ var harmlessFiles = []string{
 // programs there keep logins. A folder that has none of them is returned as it is.
 func withoutLogins(folder string) []string { return partsWithout(folder, loginsIn(folder), 0) }
 
-// prefixParts is withoutLogins for the prefix of a toolchain that nobody has looked at: of the
+// prefixParts is withoutLogins for the prefix of a toolchain that no one has looked at: of the
 // files at its top, such as settings with a login, only harmless ones may be read.
 func prefixParts(prefix string) []string {
 	logins := loginsIn(prefix)

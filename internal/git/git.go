@@ -322,7 +322,7 @@ var network = []string{
 	"fetch.pruneTags=false", "fetch.writeCommitGraph=false",
 }
 
-// networkVariables returns the user's variables that say how git logs in. If nothing says how to
+// networkVariables returns the user's variables with which git logs in. If nothing says how to
 // start ssh, it must not ask on the terminal: no one may be there, and the screen of a run is.
 func (r *Repository) networkVariables() (kept []string) {
 	_, program := os.LookupEnv("GIT_SSH")
@@ -390,7 +390,7 @@ type Call struct {
 	// repository only.
 	Helpers bool
 	// Network lets git talk to another repository. It starts the programs for that, and reads the
-	// configuration of the user and the system, which say how to log in. The repository's own
+	// configuration of the user and the system, with which git logs in. The repository's own
 	// configuration and its hooks have no effect. An address cannot name a command.
 	Network bool
 	// NoAttributes keeps git from using the attributes of the user and the system. Those of the

@@ -9,7 +9,7 @@ import (
 )
 
 // FoldName returns one text for all names of a file, without slashes, that some system takes for
-// the same: those that differ in case, in the form of Unicode, in characters that nobody sees, or
+// the same: those that differ in case, in the form of Unicode, in characters that no one sees, or
 // in spaces and dots at the end. macOS and Windows ignore case, macOS also Unicode forms and
 // invisible characters, and Windows what is at the end.
 func FoldName(name string) string {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// ssh does not ask on the terminal, unless the user says how to start it.
+// ssh does not ask on the terminal, unless the user configures how it starts.
 func TestSSHDoesNotAsk(t *testing.T) {
 	const quiet = "GIT_SSH_COMMAND=ssh -oBatchMode=yes"
 	for _, name := range []string{"GIT_SSH", "GIT_SSH_COMMAND"} {

@@ -92,7 +92,7 @@ func specialFiles(worktree string, skipIgnored bool) iter.Seq[string] {
 	}
 }
 
-// ignoresAll reports whether a folder has a .gitignore because of which git does not look into it.
+// ignoresAll reports whether a folder has a .gitignore that keeps git from looking into it.
 func ignoresAll(folder string) bool {
 	text, err := readSmall(filepath.Join(folder, ".gitignore"))
 	if err != nil || strings.Contains(text, "!") {

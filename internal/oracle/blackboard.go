@@ -15,7 +15,7 @@ import (
 )
 
 // Keys of the blackboard. All are hidden, so that a tree need not declare them.
-// docs/oracle-reference.md lists them.
+// docs/reference/oracle.md lists them.
 const (
 	keyQuestion   = "_question"
 	keyClass      = "_class"

@@ -497,7 +497,7 @@ type replayer struct {
 	order   []string                 // keys of partial
 }
 
-// partialReply is a reply of which only pieces are recorded.
+// partialReply is a reply that is recorded only in pieces.
 type partialReply struct {
 	turn    int
 	content *transcript.ContentStream

@@ -42,7 +42,7 @@ func (s *speaker) Reply(ctx context.Context, r model.Request,
 	return s.reply(ctx, n, func(text string) { on(model.Event{Kind: model.EventText, Text: text}) })
 }
 
-// speaks returns a speaker that gives replies in order, and the last one for ever. A nil reply is a
+// speaks returns a speaker that gives replies in order, and the last one forever. A nil reply is a
 // failure of the server. The text of a reply is streamed first. A reply without usage costs 2
 // tokens.
 func speaks(replies ...*model.Reply) *speaker {

@@ -1,7 +1,7 @@
--- The oracle: a conversation agent that knows when to go on, when to stop and when it is stuck.
+-- The oracle: a conversation agent that knows when to continue, when to stop and when it is stuck.
 --
 -- A turn is: ask the model, make the tool calls in its reply, hear its signal (parse, update, log, strip, in this order),
--- and decide by the table in docs/oracle-reference.md. Turns follow each other until one fails.
+-- and decide by the table in docs/reference/oracle.md. Turns follow each other until one fails.
 --
 -- What stands here can be replaced: copy the file, change it, and name it as `tree` under `oracle` in the configuration.
 

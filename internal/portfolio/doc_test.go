@@ -7,9 +7,10 @@ import (
 	"testing"
 )
 
-// TestDocumentedFilesAreAPortfolio builds a portfolio from the examples in docs/portfolio-files.md.
+// TestDocumentedFilesAreAPortfolio builds a portfolio from the examples in
+// docs/reference/portfolio-files.md.
 func TestDocumentedFilesAreAPortfolio(t *testing.T) {
-	text := string(read(t, filepath.Join("..", "..", "docs", "portfolio-files.md")))
+	text := string(read(t, filepath.Join("..", "..", "docs", "reference", "portfolio-files.md")))
 	dir := t.TempDir()
 	for _, example := range []struct{ begin, file string }{
 		{"as_of: ", "portfolio.yaml"},

@@ -3,12 +3,13 @@
 // open. It also imports brokers' files into the folder.
 //
 // The folder contains portfolio.yaml, transactions, prices and, for other currencies, fx.csv;
-// docs/portfolio-files.md describes them. Each question reads the whole folder and nothing else:
-// there is no cache, and the only time that affects a result is the date of the question. The
-// computations are in pure subpackages: importer (files to rows), tax (rows to lots, wash sales and
-// candidates), exitrule (prices to verdicts) and answer (results to briefs). This package finds the
-// date, converts currencies and looks up prices. Everything that is wrong becomes a [Problem], and
-// so an answer of status error with a flag of its own: no answer is better than a wrong number.
+// docs/reference/portfolio-files.md describes them. Each question reads the whole folder and
+// nothing else: there is no cache, and the only time that affects a result is the date of the
+// question. The computations are in pure subpackages: importer (files to rows), tax (rows to lots,
+// wash sales and candidates), exitrule (prices to verdicts) and answer (results to briefs). This
+// package finds the date, converts currencies and looks up prices. Everything that is wrong becomes
+// a [Problem], and so an answer of status error with a flag of its own: no answer is better than a
+// wrong number.
 package portfolio
 
 import (

@@ -154,7 +154,7 @@ type Window struct {
 	Kind string
 	// Date is the day of the trade, From and To the first and the last day of the window.
 	Date, From, To string
-	// Account and Shares are empty for a loss of which the result has only the date, and for a
+	// Account and Shares are empty for a loss with only a date in the result, and for a
 	// planned sale. Ticker is what was traded: it may be an identical security, or an option.
 	Account, Ticker string
 	Shares          Amount

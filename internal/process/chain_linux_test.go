@@ -210,7 +210,7 @@ func TestForkChain(t *testing.T) {
 	}
 }
 
-// A keeper that does not end what its program started is not killed: without it, what is left could
+// A keeper that does not end what its program started is not killed: without it, what remains could
 // not be found. The processes are named, and end when the keeper can work again.
 func TestKeeperIsNeverKilled(t *testing.T) {
 	spec := shell(`echo ready; while :; do sleep 1000; done`)

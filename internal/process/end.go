@@ -117,7 +117,7 @@ func endAll(find func() []member, signal func(unix.Signal), grace,
 	return first, waitUntilNone(find, atMost, func() { signal(unix.SIGKILL) })
 }
 
-// waitUntilNone polls until find returns nothing, at most for atMost, and returns what is left. It
+// waitUntilNone polls until find returns nothing, at most for atMost, and returns what remains. It
 // must poll, because the system does not report the end of a process that is not a child.
 func waitUntilNone(find func() []member, atMost time.Duration, before func()) (left []member) {
 	deadline := time.Now().Add(atMost)

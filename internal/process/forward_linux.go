@@ -192,7 +192,7 @@ func (f *forwarder) note(ctx context.Context, err error) {
 	}
 }
 
-// halfConn is a connection of which one direction can be ended. All that are forwarded are.
+// halfConn is a connection that can be ended in one direction. All that are forwarded are.
 type halfConn interface {
 	net.Conn
 	CloseWrite() error

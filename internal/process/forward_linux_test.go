@@ -340,8 +340,8 @@ func proxy(t *testing.T, server string) (address string, requests <-chan string)
 	return at.String(), seen
 }
 
-// A server with a name, TLS and a port of the system, through the user's proxy, of which the
-// program learns nothing.
+// A server with a name, TLS and a port of the system, through the user's proxy, which
+// the program does not know.
 func TestForwardToNameOverTLS(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter,
 		r *http.Request) {

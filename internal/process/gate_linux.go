@@ -302,7 +302,7 @@ func MissingLimits(limits sandbox.Limits) []string {
 
 func missingLimits(limits sandbox.Limits, try func(sandbox.Limits) error) (missing []string) {
 	if limits.Processes == sandbox.DefaultProcesses {
-		limits.Processes = 0 // it is enforced or watched, and nobody asked for it
+		limits.Processes = 0 // it is enforced or watched, and no one asked for it
 	}
 	if limits == (sandbox.Limits{}) {
 		return nil
@@ -499,7 +499,7 @@ func killGroup(group *sandbox.Group, atMost time.Duration) []Left {
 	return leftOf(waitUntilNone(find, atMost, func() { _ = sandbox.KillGroup(folder) }))
 }
 
-// endGroup ends what is left in the control group of an orphan, and removes it.
+// endGroup ends what remains in the control group of an orphan, and removes it.
 func endGroup(id ID) []Left {
 	if id.Group == "" {
 		return nil

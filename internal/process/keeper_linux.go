@@ -441,7 +441,7 @@ func descendants(of int) (all []int) {
 }
 
 // isKeeper reports whether a process is a keeper: this program under the keeper's name. If its
-// identity was recorded as that of a keeper, the name is enough: it may be of another version of
+// identity was recorded as that of a keeper, the name is enough: it may be another version of
 // this program.
 func isKeeper(pid int, recorded bool) bool {
 	folder := "/proc/" + strconv.Itoa(pid)

@@ -7,7 +7,7 @@
 //
 // On Linux a keeper starts the program, and the identity is the keeper's. The keeper ends
 // everything that the program started when the program ends, and when this process dies. It is
-// never killed before that: without it, what is left could not be found any more. If it does not
+// never killed before that: without it, what remains could not be found any more. If it does not
 // succeed, Exit.Err is a *LeftError. On macOS only the members of the process group are ended;
 // after a crash, EndOrphan ends them.
 //

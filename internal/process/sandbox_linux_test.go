@@ -399,7 +399,7 @@ func TestSandboxMissingFixedFile(t *testing.T) {
 	}
 }
 
-// Programs that run at the same time share what stands in the place of a .git, and only the last
+// Programs that run at the same time share what takes the place of a .git, and only the last
 // one removes it.
 func TestSandboxSharedFixedFile(t *testing.T) {
 	needSupport(t, true)
@@ -458,7 +458,7 @@ func TestPlaceholder(t *testing.T) {
 	}
 }
 
-// What is no placeholder is left alone.
+// What is not a placeholder is left alone.
 func TestNoPlaceholder(t *testing.T) {
 	dir := t.TempDir()
 	for name, make := range map[string]func(name string) error{

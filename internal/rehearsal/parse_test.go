@@ -128,13 +128,13 @@ func TestParseErrors(t *testing.T) {
 
 // TestReferenceListsEveryStep checks that the reference has every step.
 func TestReferenceListsEveryStep(t *testing.T) {
-	document, err := os.ReadFile("../../docs/rehearsal-reference.md")
+	document, err := os.ReadFile("../../docs/reference/rehearsal.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name := range verbs {
 		if !strings.Contains(string(document), "| `"+name) {
-			t.Errorf("docs/rehearsal-reference.md does not explain %s", name)
+			t.Errorf("docs/reference/rehearsal.md does not explain %s", name)
 		}
 	}
 }

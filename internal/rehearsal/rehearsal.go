@@ -1,5 +1,5 @@
 // Package rehearsal plays scripted agents: they write what an agent program would write, in any of
-// five formats, edit files, run commands, and misbehave on cue. docs/rehearsal-reference.md
+// five formats, edit files, run commands, and misbehave on cue. docs/reference/rehearsal.md
 // specifies the language.
 //
 // Parse does no I/O. It reports the first error of a script, with its line and what to write
@@ -34,7 +34,7 @@ type Script struct {
 type Section struct {
 	// Line is its first line.
 	Line int
-	// Roles and Tasks are patterns of which one must match. * matches any characters except a
+	// Roles and Tasks are patterns; one of each must match. * matches any characters except a
 	// slash.
 	Roles, Tasks []string
 	// Attempt is the attempt that it is for. Zero means every attempt.

@@ -175,7 +175,7 @@ func parseSignal(c call) (action, error) {
 	}
 	first, _, _ := strings.Cut(said.value, "\n")
 	return nil, &hintError{fmt.Errorf("%q is not a signal", first),
-		"write a signal from docs/signals.md, such as READY_FOR_REVIEW: {task}; to send an invalid one, use say"}
+		"write a signal from docs/reference/signals.md, such as READY_FOR_REVIEW: {task}; to send an invalid one, use say"}
 }
 
 // firstSignal returns the signal that a text begins with.

@@ -49,7 +49,7 @@ func (s Support) Check(p *Policy) error {
 	hint := "set sandbox: warn to use what this system has, or sandbox: off to run without one; signalbox sandbox explain says what remains open"
 	if server := p.Network.Server; len(missing) == 1 && server != nil && !server.Default &&
 		!s.Forwards(p) {
-		hint = "allow user namespaces (docs/security.md says how), " +
+		hint = "allow user namespaces (docs/explanation/security.md says how), " +
 			"or replace network: model of the agent by on, or by ports such as [443]"
 	}
 	if !s.endsProcesses() && s.System == "linux" {

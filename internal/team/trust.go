@@ -61,7 +61,7 @@ func (s Store) file(root, box string) (string, error) {
 }
 
 // Find returns what the user trusts for the project and the box, nil if nothing. A record that
-// others could have written, or that is of another box at the same path, does not count.
+// others could have written, or that belongs to another box at the same path, does not count.
 func (s Store) Find(root, box string) (*Record, error) {
 	box, err := realPath(box)
 	if errors.Is(err, fs.ErrNotExist) {

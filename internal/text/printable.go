@@ -181,7 +181,7 @@ func Escape(r rune) string {
 // IsUnsafe reports whether a terminal or a browser may act on r, or show nothing for it: control
 // characters other than line ends and tabs, text direction marks, what Unicode calls
 // default-ignorable, and other characters without a shape. That includes the parts of emoji that
-// only select a shape, which can hide a text as well: nobody sees how many there are.
+// only select a shape, which can hide a text as well: no one sees how many there are.
 func IsUnsafe(r rune) bool {
 	switch {
 	case r >= ' ' && r < 0x7f, r == '\n', r == '\t':

@@ -86,7 +86,7 @@ func wantError(t testing.TB, err error, parts ...string) {
 	}
 }
 
-// expression parses trees as written in docs/trees-reference.md.
+// expression parses trees as written in docs/reference/tree-nodes.md.
 type expression struct {
 	text  string
 	names map[string]*expectedLeaf

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The interpreter in this file implements docs/trees-reference.md with pointers and maps,
+// The interpreter in this file implements docs/reference/tree-nodes.md with pointers and maps,
 // independently of Run. While a node is running, its state is in its memory, which is dropped when
 // it ends.
 

@@ -21,7 +21,7 @@ import (
 
 // The journal of a run is text: a header line, a line for each tick, and a line for the end. Each
 // line is a JSON object whose last field, "hash", is the SHA-256 of the hash of the previous line
-// and the text of the line before that field. docs/trees-lua.md describes the fields.
+// and the text of the line before that field. docs/reference/tree-files.md describes the fields.
 
 // Header is the first line of a journal.
 type Header struct {

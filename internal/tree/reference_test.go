@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-const reference = "../../docs/trees-reference.md"
+const reference = "../../docs/reference/tree-nodes.md"
 
 // referenceHeader is the first line of each table that is executed.
 const referenceHeader = "| tree | tick by tick | what it shows |"

@@ -67,8 +67,8 @@ func (r *Run) isRepeated(i int32) bool {
 	return false
 }
 
-// visit ticks one node. docs/trees-reference.md specifies each kind, and the tests compare visit
-// with a simple model.
+// visit ticks one node. docs/reference/tree-nodes.md specifies each kind, and the tests compare
+// visit with a simple model.
 func (r *Run) visit(i int32) Status {
 	n, s := &r.nodes[i], &r.state[i]
 	r.step++

@@ -11,7 +11,7 @@
 // node at most once; a node that restarts its child, such as a repeat, does so in a later tick. So
 // every tick ends, and its cost is bounded by the size of the tree.
 //
-// The package does no I/O, reads no clock and starts no goroutine. docs/trees-reference.md
+// The package does no I/O, reads no clock and starts no goroutine. docs/reference/tree-nodes.md
 // specifies each kind of node.
 package tree
 

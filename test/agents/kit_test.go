@@ -25,16 +25,16 @@ func pinned(t *testing.T) map[string]string {
 		"opencode": p.Dependencies["opencode-linux-x64"]}
 }
 
-// TestVersionsAreDocumented checks that docs/agents-reference.md lists the pinned versions.
+// TestVersionsAreDocumented checks that docs/reference/agents.md lists the pinned versions.
 func TestVersionsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "agents-reference.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "agents.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, version := range pinned(t) {
 		if row := fmt.Sprintf("| `%s` | %s |", name, version); version == "" ||
 			!strings.Contains(string(text), row) {
-			t.Errorf("docs/agents-reference.md has no row that starts with %s", row)
+			t.Errorf("docs/reference/agents.md has no row that starts with %s", row)
 		}
 	}
 }

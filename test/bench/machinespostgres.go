@@ -86,7 +86,7 @@ func (d postgresDatabase) bare(place string) (store, func() error, error) {
 		}
 	}
 	return func(events []signalbox.Event) error {
-		// or a lost connection would block for ever
+		// or a lost connection would block forever
 		ctx, cancel := context.WithTimeout(ctx, bareTimeout)
 		defer cancel()
 		if len(events) == 1 {

@@ -6,8 +6,8 @@
 // missed goal is only reported, because a busy machine is not an error; a wrong result ends with
 // exit status 1.
 //
-// Go benchmarks in the packages measure everything that has no rival. docs/performance.md explains
-// the tables.
+// Go benchmarks in the packages measure everything that has no rival.
+// docs/explanation/performance.md explains the tables.
 package main
 
 import (

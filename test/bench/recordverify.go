@@ -70,8 +70,8 @@ func compareVerify(_ string, s settings) error {
 	return nil
 }
 
-// appendPreimage appends the bytes that the hash of an event covers, as docs/ledger-format.md
-// specifies.
+// appendPreimage appends the bytes that the hash of an event covers, as
+// docs/reference/ledger-format.md specifies.
 func appendPreimage(dst []byte, e *signalbox.Event) []byte {
 	dst = append(dst, "signalbox/event/v1\n"...)
 	for _, field := range [][]byte{

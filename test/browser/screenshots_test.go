@@ -43,7 +43,7 @@ func TestScreenshots(t *testing.T) {
 		takeScreenshots(t)
 	}
 	shown := ""
-	for _, name := range []string{"../../docs/dashboard.md", "../../README.md"} {
+	for _, name := range []string{"../../docs/how-to/dashboard.md", "../../README.md"} {
 		text, err := os.ReadFile(name)
 		must.Succeed(t, err)
 		shown += string(text)

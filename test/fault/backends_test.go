@@ -96,7 +96,7 @@ func configureNode(t testing.TB, s *site) {
 	newClusterNodes(loopback.Address(t)).configure(t, 0, s)
 }
 
-// configureCluster prepares a cluster of three nodes, of which the other two run already.
+// configureCluster prepares a cluster of three nodes; the other two run already.
 func configureCluster(t testing.TB, s *site) {
 	t.Helper()
 	startOthers(t, s)

@@ -46,7 +46,7 @@ func (c *databaseCluster) address() string {
 		c.front[0].Addr().Port, c.front[1].Addr().Port)
 }
 
-// fail makes the standby the primary, as an operator or a program does who has given up the old
+// fail makes the standby the primary, as an operator or a program that gave up the old
 // one, and starts a new standby. Before that the standby is away for some time, in which the
 // primary must acknowledge nothing.
 func (c *databaseCluster) fail(t *testing.T, away func()) {

@@ -68,7 +68,7 @@ func (team *team) owner(session string) int {
 		func(f *fixture) bool { return slices.Contains(f.owners(), ownerOf(session)) })
 }
 
-// gatedPlan returns a plan of n tasks, of which most are blocked by the third, the gate.
+// gatedPlan returns a plan of n tasks; most are blocked by the third, the gate.
 func gatedPlan(n int) string {
 	tasks := []string{"T1", "T2", "T3"}
 	for i := 4; i <= n; i++ {
@@ -77,7 +77,7 @@ func gatedPlan(n int) string {
 	return planOf(tasks...)
 }
 
-// gatedAgents wait for ever on T1 the first time, and on the tasks from T4 on until the file back
+// gatedAgents wait forever on T1 the first time, and on the tasks from T4 on until the file back
 // is in the diary. The gate itself, T3, waits for the file open.
 const gatedAgents = `
 on developer T1 attempt 1:
@@ -167,7 +167,7 @@ func TestMachinesInCluster(t *testing.T) {
 	})
 }
 
-// unplugInTheMiddle carries out the plan, and unplugs the machine whose agent waits for ever.
+// unplugInTheMiddle carries out the plan, and unplugs the machine whose agent waits forever.
 func (team *team) unplugInTheMiddle(t *testing.T, tasks int) {
 	t.Helper()
 	first := team.fixtures[0]

@@ -27,7 +27,7 @@ func TestReadDuringWrites(t *testing.T) {
 		w.receive(t)
 		lines := make(chan struct{}, linesOfARound)
 		rounds = append(rounds, lines)
-		go func() { // a writer whose output nobody reads waits
+		go func() { // a writer whose output no one reads waits
 			for range lines {
 				w.lines.Scan()
 			}

@@ -16,9 +16,9 @@ import (
 	"signalbox/internal/testkit/pgserver"
 )
 
-// TestClusterRunbooks carries out what docs/machines.md and docs/scaling.md say about clusters, in
-// one history: a box with one node grows to three, loses its quorum, and loses a machine, which
-// another one with another address replaces. Then all of them carry out a plan.
+// TestClusterRunbooks carries out what docs/how-to/machines.md and docs/explanation/scaling.md say
+// about clusters, in one history: a box with one node grows to three, loses its quorum, and loses a
+// machine, which another one with another address replaces. Then all of them carry out a plan.
 func TestClusterRunbooks(t *testing.T) {
 	if !isFull() {
 		t.Skip("it takes long: make fault runs it")
@@ -99,7 +99,7 @@ func TestClusterRunbooks(t *testing.T) {
 	check(t, os.Remove(replaced.project))
 	check(t, os.MkdirAll(replaced.home, 0o755))
 	outside := *replaced.site
-	outside.project = replaced.home // of which the project is not a part
+	outside.project = replaced.home // the project is not in it
 	if out := outside.must(t, "join", "--token-file", token,
 		replaced.project); !strings.Contains(out, "cloned the repository") {
 		t.Errorf("join: %s", out)
@@ -149,8 +149,8 @@ func awaitDoctor(t testing.TB, s *site, text string) {
 	}
 }
 
-// TestPostgresRunbooks carries out what docs/scaling.md says about a lost primary, and about
-// restoring an older backup of the database: two machines notice that events are missing, and
+// TestPostgresRunbooks carries out what docs/explanation/scaling.md says about a lost primary, and
+// about restoring an older backup of the database: two machines notice that events are missing, and
 // continue after both have accepted the loss.
 func TestPostgresRunbooks(t *testing.T) {
 	t.Parallel()
@@ -227,8 +227,8 @@ func TestPostgresRunbooks(t *testing.T) {
 	}
 }
 
-// TestRestoreRunbook carries out what docs/scaling.md says about restoring a backup of a box whose
-// database is lost, and which two machines use.
+// TestRestoreRunbook carries out what docs/explanation/scaling.md says about restoring a backup of
+// a box whose database is lost, and which two machines use.
 func TestRestoreRunbook(t *testing.T) {
 	t.Parallel()
 	address := withSchema(postgresServer.Need(t).Address)

@@ -175,7 +175,7 @@ func killAndRestart(t *testing.T, random *rand.Rand, s *fixture, atMost int,
 	return kills, s.checkDone(t, tasks...)
 }
 
-// gate lets agents proceed, or makes them wait for ever, so that agents that survive a kill do not
+// gate lets agents proceed, or makes them wait forever, so that agents that survive a kill do not
 // end by themselves.
 func (f *fixture) gate(t *testing.T, open bool) {
 	t.Helper()

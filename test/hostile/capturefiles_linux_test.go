@@ -161,7 +161,7 @@ func loginOfClaude(n int, expires int64, plan, more string) string {
 		n, expires, plan, more)
 }
 
-// jsonToken returns a JSON web token with these claims, whose signature nobody checks.
+// jsonToken returns a JSON web token with these claims, whose signature no one checks.
 func jsonToken(claims string) string {
 	var parts []string
 	for _, part := range []string{`{"alg":"none"}`, claims, "signature"} {

@@ -113,7 +113,7 @@ func TestForkChains(t *testing.T) {
 
 // TestProcessesCannotBeEnded runs signalbox on a system that has neither namespaces nor control
 // groups for the user. It refuses, and says what to do, unless the configuration accepts it; then
-// it says which promise does not hold.
+// it names the promise that does not hold.
 func TestProcessesCannotBeEnded(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to be another user")

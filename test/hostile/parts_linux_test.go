@@ -210,7 +210,7 @@ func playHidden(args []string) error {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	}
 	fmt.Print(".")
-	time.Sleep(2 * time.Minute) // the test must not leave it behind for ever if it survives
+	time.Sleep(2 * time.Minute) // the test must not leave it behind forever if it survives
 	return nil
 }
 

@@ -49,7 +49,7 @@ func TestMissingLandlock(t *testing.T) {
 	}
 }
 
-// TestLimitsWithoutGroups runs signalbox as a user who has no control groups: it says which limits
+// TestLimitsWithoutGroups runs signalbox as a user without control groups: it names the limits
 // the system does not enforce.
 func TestLimitsWithoutGroups(t *testing.T) {
 	t.Parallel()

@@ -19,10 +19,10 @@ import (
 	"signalbox/internal/testkit/terminal"
 )
 
-var update = flag.Bool("update", false, "write what the program shows into docs/week-one.md")
+var update = flag.Bool("update", false, "write what the program shows into docs/tutorial/week-one.md")
 
 const (
-	document = "../../docs/week-one.md"
+	document = "../../docs/tutorial/week-one.md"
 	// The size of the terminal.
 	columns, rows = 100, 34
 	// patience is how long a screen or the end of a command may take. It is far longer than any
@@ -44,7 +44,7 @@ type reader struct {
 	began   step
 }
 
-// TestWeekOne follows docs/week-one.md.
+// TestWeekOne follows docs/tutorial/week-one.md.
 func TestWeekOne(t *testing.T) {
 	text, err := os.ReadFile(document)
 	if err != nil {
@@ -52,10 +52,11 @@ func TestWeekOne(t *testing.T) {
 	}
 	all, err := steps(string(text))
 	if err != nil {
-		t.Fatalf("docs/week-one.md: %v", err)
+		t.Fatalf("docs/tutorial/week-one.md: %v", err)
 	}
 	if len(all) < 50 {
-		t.Fatalf("found %d steps in docs/week-one.md: the search for them is broken", len(all))
+		t.Fatalf("found %d steps in docs/tutorial/week-one.md: the search for them is broken",
+			len(all))
 	}
 	r := newReader(t)
 	defer r.leave()
@@ -67,12 +68,12 @@ func TestWeekOne(t *testing.T) {
 		}
 		shown[i], err = r.follow(s, next.kind == kindScreen)
 		if err != nil {
-			t.Errorf("docs/week-one.md:%d: %s: %v", s.line, s.name, err)
+			t.Errorf("docs/tutorial/week-one.md:%d: %s: %v", s.line, s.name, err)
 			break
 		}
 	}
 	if r.running != nil && err == nil {
-		t.Errorf("docs/week-one.md:%d: the document does not say how %s ends", r.began.line,
+		t.Errorf("docs/tutorial/week-one.md:%d: the document does not say how %s ends", r.began.line,
 			r.began.name)
 	}
 	if *update {
@@ -235,7 +236,7 @@ func (r *reader) printed(
 func (r *reader) compare(shown, real string) error {
 	if diff := cmp.Diff(strings.Split(normal(shown), "\n"),
 		strings.Split(normal(real), "\n")); diff != "" && !*update {
-		return errors.New("(-docs/week-one.md +real):\n" + diff)
+		return errors.New("(-docs/tutorial/week-one.md +real):\n" + diff)
 	}
 	return nil
 }

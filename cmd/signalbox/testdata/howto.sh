@@ -1,5 +1,5 @@
 # Prints the output that the how-to pages show. TestHowToPagesShowRealOutput compares them.
-# The first argument is the folder of examples, the second the script in docs/rehearsal.md.
+# The first argument is the folder of examples, the second the script in docs/how-to/rehearsal.md.
 exec 2>&1
 mkdir "$HOME"
 git config --global user.name ann

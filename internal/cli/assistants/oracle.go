@@ -48,19 +48,19 @@ type OracleCommand struct {
 }
 
 func (OracleCommand) Help() string {
-	return `Answers a question with a model and tools: search_code, read_file, search_notes, the portfolio tools, shell commands and MCP servers, as configured in signalbox.yaml (see docs/oracle.md). The answer goes to standard output as it arrives; tool calls and other events go to standard error. The model ends each reply with a signal that decides whether there is another turn. Signals are recorded on the ledger and are not part of the answer.
+	return `Answers a question with a model and tools: search_code, read_file, search_notes, the portfolio tools, shell commands and MCP servers, as configured in signalbox.yaml (see docs/how-to/oracle.md). The answer goes to standard output as it arrives; tool calls and other events go to standard error. The model ends each reply with a signal that decides whether there is another turn. Signals are recorded on the ledger and are not part of the answer.
 
 If standard output is not a terminal, each turn is printed when it is complete. The text of the last turn is the final answer; --answer prints only that.
 
 A question can have 256 KiB, including standard input. Without a question, it is read from standard input, or, on a terminal, a chat starts: several questions in one conversation.
 
-In a chat, Enter sends the question, and Alt-Enter or Ctrl-J starts a new line. Pasted lines are not sent. Up and Down show earlier questions of this box, and Ctrl-R searches them. Answers are rendered as Markdown. Ctrl-C stops an answer, Ctrl-D leaves. docs/oracle.md lists all keys.
+In a chat, Enter sends the question, and Alt-Enter or Ctrl-J starts a new line. Pasted lines are not sent. Up and Down show earlier questions of this box, and Ctrl-R searches them. Answers are rendered as Markdown. Ctrl-C stops an answer, Ctrl-D leaves. docs/how-to/oracle.md lists all keys.
 
 Ctrl-C stops the answer; press it again to exit immediately. --continue resumes the answer, also after a crash. Tool calls that change something are never repeated.
 
 Configure the model under models in signalbox.yaml. Its key is read from an environment variable: OPENAI_API_KEY or ANTHROPIC_API_KEY, unless key_env names another.
 
-Exit status: 0 answered, 1 not answered or the answer was cut off, 130 interrupted; 2, 3 and 4 as for every command.
+Exit status: 0 answered, 1 not answered or the answer was cut off, 130 interrupted; 2, 3 and 4 as forevery command.
 
 Examples:
 
@@ -276,7 +276,7 @@ func answerError(a *oracle.Answer) error {
 			a.Error.Text)
 	case a.Done.Reason == oracle.ReasonTreeEnded:
 		return signalbox.CodeFailed.Errorf(
-			"docs/oracle-reference.md#trees describes the leaves of a tree", "%s",
+			"docs/reference/oracle.md#trees describes the leaves of a tree", "%s",
 			cmp.Or(a.Done.Detail, "the tree ended without a decision"))
 	case decide.Reason(a.Done.Reason).Incomplete():
 		return incompleteError(decide.Reason(a.Done.Reason))

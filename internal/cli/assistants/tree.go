@@ -30,7 +30,7 @@ type TreeCommands struct {
 }
 
 func (TreeCommands) Help() string {
-	return `A behaviour tree decides what an agent does next. Each turn is a tick that visits the nodes of the tree; conditions read the signals of the model. Trees are Lua files. A run writes its state to a journal, so that you can resume it after its process is killed. See docs/trees.md for a guide, docs/trees-reference.md for every node, and examples/trees for trees to start from.
+	return `A behaviour tree decides what an agent does next. Each turn is a tick that visits the nodes of the tree; conditions read the signals of the model. Trees are Lua files. A run writes its state to a journal, so that you can resume it after its process is killed. See docs/how-to/trees.md for a guide, docs/reference/tree-nodes.md for every node, and examples/trees for trees to start from.
 
 Examples:
 
@@ -77,7 +77,7 @@ func treeError(p *cli.Program, name string, err error) error {
 	case len(faults) == 0:
 		if lua := (*luatree.Error)(nil); errors.As(err, &lua) {
 			return &signalbox.Error{Code: signalbox.CodeUsage, Err: err,
-				Hint: "docs/trees.md explains how to write trees"}
+				Hint: "docs/how-to/trees.md explains how to write trees"}
 		}
 		return err
 	case len(faults) == 1:

@@ -102,7 +102,7 @@ func testFiles(args []string) ([]string, error) {
 		}
 		if len(found) == 0 {
 			return nil, signalbox.CodeNotFound.Errorf(
-				"write tests next to the trees; docs/trees.md explains how",
+				"write tests next to the trees; docs/how-to/trees.md explains how",
 				"there is no *_test.lua in %s", arg)
 		}
 		files = append(files, found...)

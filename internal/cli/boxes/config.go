@@ -14,7 +14,7 @@ type ConfigCommands struct {
 }
 
 func (ConfigCommands) Help() string {
-	return `The configuration is made of the defaults, the team's signalbox.yaml at the top of the repository, and .signalbox/signalbox.yaml. docs/configuration.md describes every setting.
+	return `The configuration is made of the defaults, the team's signalbox.yaml at the top of the repository, and .signalbox/signalbox.yaml. docs/reference/configuration.md describes every setting.
 
 Examples:
 

@@ -27,7 +27,7 @@ type InitCommand struct {
 func (InitCommand) Help() string {
 	return `Creates a box: the folder .signalbox with an empty ledger, a commented configuration (signalbox.yaml) and a .gitignore that keeps the box out of git. The private key that signs checkpoints is written to your configuration folder, outside every workspace, or to the file that SIGNALBOX_KEY names. It is never printed. The public key is printed: keep a copy elsewhere, to check proofs and backups of the box.
 
-With --team, it writes only a commented signalbox.yaml to the top of the repository, for you to commit: the configuration that everybody who works on the repository shares. docs/configuration.md explains how the two are combined.
+With --team, it writes only a commented signalbox.yaml to the top of the repository, for you to commit: the configuration that everybody who works on the repository shares. docs/reference/configuration.md explains how the two are combined.
 
 Examples:
 

@@ -112,7 +112,7 @@ func (JoinCommand) Help() string {
 
 Other users can see the arguments of a program, and the shell keeps them in its history. So pass the token on standard input, or in a file. A token with the secret of a cluster is refused as an argument.
 
-Agents, checks and logins are each machine's own: name them in the new signalbox.yaml, or share the team's configuration in the repository. The signing key does not come with the token. A machine without it works like any other, and what it does is signed when a machine that has the key runs; docs/machines.md says how to copy it.
+Agents, checks and logins are each machine's own: name them in the new signalbox.yaml, or share the team's configuration in the repository. The signing key does not come with the token. A machine without it works like any other, and what it does is signed when a machine that has the key runs; docs/how-to/machines.md says how to copy it.
 
 Examples:
 

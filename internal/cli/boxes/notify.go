@@ -18,7 +18,7 @@ type NotifyCommands struct {
 }
 
 func (NotifyCommands) Help() string {
-	return `A run notifies you of questions, approvals, budgets, a stuck run and the end of the plan: over a webhook, a command, ntfy or the desktop. docs/configuration.md describes the settings.
+	return `A run notifies you of questions, approvals, budgets, a stuck run and the end of the plan: over a webhook, a command, ntfy or the desktop. docs/reference/configuration.md describes the settings.
 
 Examples:
 
@@ -75,7 +75,7 @@ func (c *notifyTestCommand) Run(p *cli.Program) error {
 				return err
 			case len(results) == 0:
 				return signalbox.CodeFailed.Errorf(
-					"add a target under notify in the configuration; docs/configuration.md has examples", "no notifications are configured")
+					"add a target under notify in the configuration; docs/reference/configuration.md has examples", "no notifications are configured")
 			case failed > 0:
 				return signalbox.CodeFailed.Errorf(
 					"correct notify in the configuration, and try again",

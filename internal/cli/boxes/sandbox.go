@@ -22,7 +22,7 @@ type SandboxCommands struct {
 }
 
 func (SandboxCommands) Help() string {
-	return `Agents, checks and tools run in a sandbox: what they may read, change and reach is limited by the system. docs/security.md describes it.
+	return `Agents, checks and tools run in a sandbox: what they may read, change and reach is limited by the system. docs/explanation/security.md describes it.
 
 Examples:
 
@@ -38,7 +38,7 @@ type sandboxExplainCommand struct {
 }
 
 func (sandboxExplainCommand) Help() string {
-	return `Prints what an agent, a check or a setup command may do on this machine, as for a task T1 with a developer, and for a role that judges where the network is another one: what it may change and read, its network, which environment variables it gets, what enforces that, and what remains possible on this system although it is not allowed. docs/configuration.md describes the settings.
+	return `Prints what an agent, a check or a setup command may do on this machine, as for a task T1 with a developer, and for a role that judges where the network is another one: what it may change and read, its network, which environment variables it gets, what enforces that, and what remains possible on this system although it is not allowed. docs/reference/configuration.md describes the settings.
 
 Examples:
 

@@ -21,7 +21,7 @@ type WorkCommands struct {
 }
 
 func (WorkCommands) Help() string {
-	return `A work item moves through phases, and one session at a time holds it. A session claims a work item, does the work, and submits an exit signal, which moves the work item to its next phase and ends the lease, in one step. docs/state-machine.md lists the phases and the roles that may claim in each.
+	return `A work item moves through phases, and one session at a time holds it. A session claims a work item, does the work, and submits an exit signal, which moves the work item to its next phase and ends the lease, in one step. docs/reference/state-machine.md lists the phases and the roles that may claim in each.
 
 Examples:
 

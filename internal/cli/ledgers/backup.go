@@ -21,7 +21,7 @@ type BackupCommand struct {
 }
 
 func (BackupCommand) Help() string {
-	return `Writes a copy of the whole box to one file: all events up to now, the blobs that they refer to, the last checkpoint, the public key, signalbox.yaml and the prompts next to it. The box can be in use. The file is a tar file, compressed if its name ends in .gz or .tgz; docs/backup.md describes its contents. It is either complete or not written at all.
+	return `Writes a copy of the whole box to one file: all events up to now, the blobs that they refer to, the last checkpoint, the public key, signalbox.yaml and the prompts next to it. The box can be in use. The file is a tar file, compressed if its name ends in .gz or .tgz; docs/how-to/backup.md describes its contents. It is either complete or not written at all.
 
 The private key is NOT in the backup. A restored box cannot sign without it, so keep a copy of the key elsewhere; the command prints where it is. Blobs that you redact later stay in earlier backups: protect backups like the box itself.
 

@@ -34,7 +34,7 @@ type LedgerCommands struct {
 }
 
 func (LedgerCommands) Help() string {
-	return `The ledger records everything that happened in a box, in one chain of hashes. docs/ledger-format.md describes its format and what verification shows.
+	return `The ledger records everything that happened in a box, in one chain of hashes. docs/reference/ledger-format.md describes its format and what verification shows.
 
 Examples:
 
@@ -60,7 +60,7 @@ type ledgerTailCommand struct {
 }
 
 func (ledgerTailCommand) Help() string {
-	return `Shows the last events, oldest first. With --work, --type, --session, --actor or --text, the last ones that match all of them. docs/state-machine.md lists the types.
+	return `Shows the last events, oldest first. With --work, --type, --session, --actor or --text, the last ones that match all of them. docs/reference/events.md lists the types.
 
 Examples:
 

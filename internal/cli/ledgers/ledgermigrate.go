@@ -28,7 +28,7 @@ func (ledgerMigrateCommand) Help() string {
 
 If the command is interrupted, run it again: it verifies what was copied and continues. A place that has anything but a part of this ledger is refused. On each other machine that uses the box, run the same command, which then only changes the setting, or edit signalbox.yaml.
 
-To cancel a move that cannot be completed, name the place where the ledger is now. The old place keeps its copy, which can be read but not continued. docs/machines.md says more.
+To cancel a move that cannot be completed, name the place where the ledger is now. The old place keeps its copy, which can be read but not continued. docs/how-to/machines.md says more.
 
 Examples:
 

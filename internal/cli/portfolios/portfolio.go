@@ -24,7 +24,7 @@ type PortfolioCommands struct {
 }
 
 func (PortfolioCommands) Help() string {
-	return `Answers questions about a portfolio in a folder of plain files: portfolio.yaml, transactions and prices (see docs/portfolio-files.md). The figures follow US federal rules and are not tax advice. No data leaves your machine, and no orders are placed.
+	return `Answers questions about a portfolio in a folder of plain files: portfolio.yaml, transactions and prices (see docs/reference/portfolio-files.md). The figures follow US federal rules and are not tax advice. No data leaves your machine, and no orders are placed.
 
 Examples:
 

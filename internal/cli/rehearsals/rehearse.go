@@ -36,7 +36,7 @@ type RehearseCommands struct {
 }
 
 func (RehearseCommands) Help() string {
-	return `A scripted agent is a real process that writes output like an agent program, edits files, and misbehaves on cue. Use it to try a plan without a model, and to see what happens when agents fail. A scripted model is a server for real agent programs. docs/rehearsal.md explains both kinds of scripts.
+	return `A scripted agent is a real process that writes output like an agent program, edits files, and misbehaves on cue. Use it to try a plan without a model, and to see what happens when agents fail. A scripted model is a server for real agent programs. docs/how-to/rehearsal.md explains both kinds of scripts.
 
 Examples:
 
@@ -74,7 +74,7 @@ func (rehearseAgentCommand) Help() string {
     on *:
         signal TASK_INCOMPLETE: {task}
 
-Steps: ` + strings.Join(rehearsal.Verbs(), ", ") + `. docs/rehearsal-reference.md explains each.
+Steps: ` + strings.Join(rehearsal.Verbs(), ", ") + `. docs/reference/rehearsal.md explains each.
 
 The exit status is the one in the script, or else 0. It is 3 if the prompt lacks something that the script expects, or if no section matches.
 

@@ -22,7 +22,7 @@ type rehearseModelCommand struct {
 }
 
 func (rehearseModelCommand) Help() string {
-	return `Serves a scripted model over HTTP, in the protocols of OpenAI (chat completions and responses), Anthropic (messages) and Google (generateContent), streamed or not. Real agent programs and clients work with it. The script can also simulate faults: refusals, rate limits, cut connections, broken streams, silence. docs/rehearsal.md explains scripts.
+	return `Serves a scripted model over HTTP, in the protocols of OpenAI (chat completions and responses), Anthropic (messages) and Google (generateContent), streamed or not. Real agent programs and clients work with it. The script can also simulate faults: refusals, rate limits, cut connections, broken streams, silence. docs/how-to/rehearsal.md explains scripts.
 
 When it listens, it prints the base URL of each protocol on standard output, so that the program that started it can wait for them. Each request is a line on standard error. A request that nothing in the script matches is refused with the reasons. Ctrl-C stops the server; the exit status is then 0.
 
@@ -65,7 +65,7 @@ func readModelScript(p *cli.Program, name *string) (*modelserver.Script, []byte,
 	script, err := modelserver.ParseScript(*name, text)
 	if err != nil {
 		return nil, nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err,
-			Hint: "docs/rehearsal-reference.md describes every field of a script"}
+			Hint: "docs/reference/rehearsal.md describes every field of a script"}
 	}
 	return script, text, nil
 }

@@ -24,7 +24,7 @@ type planUpdateCommand struct {
 func (planUpdateCommand) Help() string {
 	return `Loads a changed plan into the box, without working on it: a signalbox run or worker that is running continues with the new plan. It prints the tasks that are added, changed and removed, those in progress, and those whose new text is not used because they are completed.
 
-The plan must have been run in this box before. The rules are those of running a changed plan; docs/plans.md has them.
+The plan must have been run in this box before. The rules are those of running a changed plan; docs/reference/plans.md has them.
 
 Examples:
 

@@ -27,7 +27,7 @@ type PromptCommand struct {
 }
 
 func (PromptCommand) Help() string {
-	return `Prints the prompt that an agent in a role would get for a task now: the instructions of the role, the task, the findings to fix, answers and advice, and the exact signals that it may send. The configuration can name another template for a role (roles.ROLE.prompt); docs/prompts.md explains how to write one.
+	return `Prints the prompt that an agent in a role would get for a task now: the instructions of the role, the task, the findings to fix, answers and advice, and the exact signals that it may send. The configuration can name another template for a role (roles.ROLE.prompt); docs/how-to/prompts.md explains how to write one.
 
 You can look at the prompts of a plan before you run it: name its file with --plan. Nothing is recorded.
 

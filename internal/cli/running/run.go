@@ -79,7 +79,7 @@ type slotsFlag struct {
 }
 
 func (RunCommand) Help() string {
-	return `Runs a plan until every task is complete. Each task is developed in its own git worktree, checked, reviewed, audited and merged into your current branch, or delivered as the setting deliver says. .signalbox/signalbox.yaml configures the agents and the checks that must pass; if there is no box, one is created. docs/configuration.md describes every setting.
+	return `Runs a plan until every task is complete. Each task is developed in its own git worktree, checked, reviewed, audited and merged into your current branch, or delivered as the setting deliver says. .signalbox/signalbox.yaml configures the agents and the checks that must pass; if there is no box, one is created. docs/reference/configuration.md describes every setting.
 
 Agents can ask you what only you can decide: signalbox questions shows the questions, signalbox answer answers one, and the rest of the plan continues meanwhile. On a terminal a screen shows the run, and you can do all this there: select a task with the arrow keys, Enter reads its transcript, d its diff, i its findings and checks; a answers or approves what waits for you, x rejects a merge, r sends a task back, t tells its next agent something; ? shows all keys. Ctrl-C stops the agents and keeps their work; run the same command again to resume, also after a crash. A second signalbox run on the same box joins the first.
 
@@ -295,7 +295,7 @@ func printPlanChange(p *cli.Program, b *box.Box, c rules.PlanChange) {
 	}
 }
 
-// sharedName returns the first id of a task in a plan that alone does not say which work is meant,
+// sharedName returns the first id of a task in a plan that alone does not identify the work,
 // or "".
 func sharedName(s *rules.State, plan string) string {
 	uses := map[string]int{}

@@ -31,7 +31,7 @@ type MCPCommand struct {
 }
 
 func (MCPCommand) Help() string {
-	return `Serves the tools of signalbox over the Model Context Protocol: status, work, leases, exit signals, line signals, questions, transcripts, the ledger, and the two portfolio tools. docs/mcp.md explains how to connect agents.
+	return `Serves the tools of signalbox over the Model Context Protocol: status, work, leases, exit signals, line signals, questions, transcripts, the ledger, and the two portfolio tools. docs/how-to/mcp.md explains how to connect agents.
 
 By default it uses standard input and output, for agents that start their servers themselves. If SIGNALBOX_SESSION is set, the server acts only for that session, with the secret in SIGNALBOX_SECRET. For an agent of a run, the run is the server: it shows the agent its own work only, and the flags have no effect.
 

@@ -13,7 +13,7 @@ type ServeCommand struct {
 }
 
 func (ServeCommand) Help() string {
-	return `Serves the box over HTTP until you press Ctrl-C: a dashboard for people, and an API for programs at /api/v1, with its description at /api/v1/openapi.json and the events of the ledger as a stream at /api/v1/events. docs/dashboard.md and docs/api.md describe them. /metrics is for Prometheus, and /mcp serves the clients under mcp.clients in the configuration, if there are any.
+	return `Serves the box over HTTP until you press Ctrl-C: a dashboard for people, and an API for programs at /api/v1, with its description at /api/v1/openapi.json and the events of the ledger as a stream at /api/v1/events. docs/how-to/dashboard.md and docs/how-to/api.md describe them. /metrics is for Prometheus, and /mcp serves the clients under mcp.clients in the configuration, if there are any.
 
 You need a login or a token, even on the loopback, because every user and every agent on this machine can reach it. The link that is printed logs a browser in, once; signalbox token link prints another one, and signalbox token create makes a token for a program. The link is printed on a terminal only, not into a file or a system log. With --anonymous-read, everyone on this machine can read without a login. /healthz, /readyz and the page /verify, which checks proofs, are open to everyone and tell nothing about the box.
 

@@ -149,7 +149,7 @@ func (m *Memory) Next(seq uint64) (Event, bool) {
 	return e, ok && e.Seq > seq
 }
 
-// Add remembers consecutive events, of which it takes the last Size. When it returns nil, they
+// Add remembers the last Size of consecutive events. When it returns nil, they
 // survive the end of the process. The error is ErrOtherEvent if the log has two histories; after
 // another error the events may not be remembered.
 func (m *Memory) Add(events []signalbox.Event) error {

@@ -145,7 +145,7 @@ func decode(box string, file []byte) (id string, events []Event) {
 	return id, events
 }
 
-// encode returns the bytes of a file that remembers events, of which it takes the last Size.
+// encode returns the bytes of a file that remembers the last Size of the events.
 func encode(box string, events []Event) []byte {
 	file := append(encodeHeader(box), make([]byte, Size*slotSize)...)
 	for _, e := range events[max(0, len(events)-Size):] {

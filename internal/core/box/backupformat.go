@@ -15,7 +15,7 @@ import (
 )
 
 // A backup is a tar file with these entries, in this order and without others.
-// docs/backup-format.md specifies it.
+// docs/reference/backup-format.md specifies it.
 const (
 	manifestEntry   = "manifest.json"
 	keyEntry        = "key.pub"

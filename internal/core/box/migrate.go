@@ -389,7 +389,7 @@ func (m *migration) moveLedger(ctx context.Context) error {
 	return nil
 }
 
-// prepareTarget marks the new place as an incomplete copy, and returns what is there.
+// prepareTarget marks the new place as an incomplete copy, and returns what it has.
 func (m *migration) prepareTarget(ctx context.Context) (found present, err error) {
 	if m.target == nil {
 		if m.target, err = m.openNew(ctx, m.To, newDestination); err != nil {

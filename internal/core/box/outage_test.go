@@ -111,7 +111,7 @@ func TestOpenInAnOutageEnds(t *testing.T) {
 	}
 }
 
-// unreachable is a journal of which no event can be read.
+// unreachable is a journal whose events cannot be read.
 type unreachable struct {
 	journal.Journal
 	tried context.CancelFunc

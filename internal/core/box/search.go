@@ -14,7 +14,7 @@ import (
 
 // Filter selects events. A field that is not set selects all.
 type Filter struct {
-	// Works, Types, Sessions and Actors are lists, of which one must be that of the event.
+	// Works, Types, Sessions and Actors are lists; one entry must be that of the event.
 	Works, Types, Sessions, Actors []string
 	// Text is a text in the data, in upper or lower case.
 	Text string

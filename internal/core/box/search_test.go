@@ -155,7 +155,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// shortReads is a journal with large events, of which a read returns a few.
+// shortReads is a journal with large events; a read returns a few of them.
 type shortReads struct {
 	journal.Journal
 	most int

@@ -132,7 +132,7 @@ func (e *Engine) Close() error {
 		defer e.cancel()
 		defer time.AfterFunc(closeGrace, e.cancel).Stop()
 		<-e.stopped
-		e.turn <- struct{}{} // for ever: nothing is applied any more
+		e.turn <- struct{}{} // forever: nothing is applied any more
 		e.saving.Wait()
 		e.saveIfDue()
 		e.saving.Wait()

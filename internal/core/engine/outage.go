@@ -179,8 +179,9 @@ func afterAttempts(attempts []*attempted, err error) error {
 	return &unknownOutcome{attempts, err}
 }
 
-// settle answers the requests whose earlier attempt did reach the log, and returns the others. An attempt whose place in the log is still free may yet be stored, for example by a
-// database that was paused. Then the next attempt conflicts with it, and settle finds it.
+// settle answers the requests whose earlier attempt did reach the log, and returns the others. An
+// attempt whose place in the log is still free may yet be stored, for example by a database that
+// was paused. Then the next attempt conflicts with it, and settle finds it.
 func (e *Engine) settle(batch []*request) []*request {
 	kept := batch[:0:0]
 	for _, r := range batch {

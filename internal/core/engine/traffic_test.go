@@ -8,7 +8,7 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// traffic makes commands of which many collide. It knows the leases that its own claims got.
+// traffic makes commands, many of them colliding. It knows the leases that its own claims got.
 type traffic struct {
 	name   string
 	pick   func(n int) int

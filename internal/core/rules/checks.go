@@ -93,7 +93,7 @@ func (c ReportChecks) judge(h report) {
 // failingPrefix is before the checks that fail in the summary of a finding.
 const failingPrefix = "failing: "
 
-// summary says what is wrong with work of which these checks fail.
+// summary describes why these checks failed for the work.
 func (c ReportChecks) summary(failing []string) string {
 	summary := failingPrefix + strings.Join(ChecksInWords(failing), ", ")
 	if len(c.Protected) > 0 {

@@ -29,7 +29,7 @@ type StoredCommit struct {
 const MaxBundle = 2 << 30
 
 // StoreCommits records a bundle. The same commit is recorded once, unless its bundle was rejected,
-// or so many were that no more rejections are recorded.
+// or too many were rejected to record more.
 type StoreCommits struct {
 	// Work is the task that the commit belongs to; "" means the base.
 	Work string
@@ -98,7 +98,7 @@ type RejectBundle struct {
 }
 
 // maxRejected is how often bundles of a commit are rejected. A machine that could use none must not
-// make the others store them for ever.
+// make the others store them forever.
 const maxRejected = 3
 
 func (c RejectBundle) decide(d *decider) error {

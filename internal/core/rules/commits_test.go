@@ -48,7 +48,7 @@ func TestStoreCommits(t *testing.T) {
 	if got := b.do(storing("t1", "x")); !got.Repeated {
 		t.Errorf("again: %+v", got)
 	}
-	// it is of another task
+	// it belongs to another task
 	b.refuses(storing("t2", "y", "w"), signalbox.CodeConflict)
 	b.refuses(storing("", "y", "w"), signalbox.CodeConflict)
 	b.refuses(storing("t9", "y"), signalbox.CodeNotFound)

@@ -628,7 +628,7 @@ func BenchmarkDispatch(b *testing.B) {
 	}
 }
 
-// benchmarkDispatch is one dispatch and its release, in a plan of which half can start.
+// benchmarkDispatch is one dispatch and its release, in a plan where half can start.
 func benchmarkDispatch(b *testing.B, n int) {
 	s := &State{}
 	carryOut(b, s, t0, []Command{OpenBox{Box: "box-1", Actor: "op"}, Configure{policy(), "op"}})

@@ -19,30 +19,29 @@ import (
 	"signalbox"
 )
 
-const document = "../../../docs/state-machine.md"
+const documents = "../../../docs/reference/"
 
-var update = flag.Bool("update", false, "rewrite the generated parts of the document")
+var update = flag.Bool("update", false, "rewrite the generated parts of the documents")
 
-// TestStateMachineDocument checks that the generated parts of the document match the code.
+// TestStateMachineDocument checks that the generated parts of the documents match the code.
 func TestStateMachineDocument(t *testing.T) {
-	data, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := string(data)
-	for _, part := range []struct{ name, text string }{
-		{"diagram", diagram(t)}, {"phases", phaseTable()}, {"events", eventList(t)},
+	for _, part := range []struct{ file, name, text string }{
+		{"state-machine.md", "diagram", diagram(t)}, {"state-machine.md", "phases", phaseTable()},
+		{"events.md", "events", eventTable(t)},
 	} {
-		want = replacePart(t, want, part.name, part.text)
-	}
-	if *update {
-		if err := os.WriteFile(document, []byte(want), 0o644); err != nil {
+		data, err := os.ReadFile(documents + part.file)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if diff := cmp.Diff(want, string(data)); diff != "" {
-		t.Errorf("docs/state-machine.md is out of date; run go test ./internal/core/rules -run TestStateMachineDocument -update (-want +got):\n%s", diff)
+		want := replacePart(t, string(data), part.name, part.text)
+		if *update {
+			if err := os.WriteFile(documents+part.file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		} else if diff := cmp.Diff(want, string(data)); diff != "" {
+			t.Errorf("docs/reference/%s is out of date; run go test ./internal/core/rules "+
+				"-run TestStateMachineDocument -update (-want +got):\n%s", part.file, diff)
+		}
 	}
 }
 
@@ -136,16 +135,25 @@ func phaseTable() string {
 	return b.String()
 }
 
-// eventList describes each type of event: what its comment says, and its fields.
-func eventList(t *testing.T) string {
+// eventTable has a row for each type of event, with what its comment says, and below it a row for
+// each of its fields.
+func eventTable(t *testing.T) string {
 	comments := typeComments(t)
 	var b strings.Builder
+	row := func(cells ...string) {
+		for i, cell := range cells {
+			cells[i] = strings.ReplaceAll(cell, "|", `\|`)
+		}
+		b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	}
+	row("event, field", "type", "meaning")
+	row("---", "---", "---")
 	for _, body := range allBodies(t) {
 		name := typeOf(body)
 		if comments[name] == "" {
 			t.Errorf("%s has no comment", name)
 		}
-		fmt.Fprintf(&b, "`%s` %s\n\n", name, strings.TrimPrefix(comments[name], name+" "))
+		row("**`"+name+"`**", "", strings.TrimPrefix(comments[name], name+" "))
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(body)) {
 			if f.Anonymous {
 				continue
@@ -155,14 +163,10 @@ func eventList(t *testing.T) string {
 			if options != "" {
 				kind += ", optional"
 			}
-			if said := comments[name+"."+f.Name]; said != "" {
-				kind += "; " + strings.TrimSuffix(said, ".")
-			}
-			fmt.Fprintf(&b, "- `%s`: %s\n", tag, kind)
+			row("`"+tag+"`", kind, comments[name+"."+f.Name])
 		}
-		b.WriteString("\n")
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return b.String()
 }
 
 func kindOf(t *testing.T, typ reflect.Type) string {

@@ -101,8 +101,8 @@ func EventTypes() []string {
 	return types
 }
 
-// decoders is the table of all types of events, in the order in which docs/state-machine.md lists
-// them. Each decodes the body of an event.
+// decoders is the table of all types of events, in the order in which
+// docs/reference/events.md lists them. Each decodes the body of an event.
 var decoders = map[string]func(data []byte, strict bool) (body, error){
 	TypeBoxOpened:             decodeAs[BoxOpened],
 	TypeRulesUpgraded:         decodeAs[RulesUpgraded],

@@ -84,7 +84,7 @@ func (s *State) Moved() error {
 }
 
 // HintMoved returns what to do on a machine whose setting is not the address to which the ledger
-// was moved. addUser says that the user has to be put into it.
+// was moved. addUser says that the user must be put into it.
 func HintMoved(address string, addUser bool) string {
 	user := ""
 	if addUser {

@@ -21,7 +21,7 @@ import (
 	"signalbox"
 )
 
-// Recorded histories replay for ever: each is a log as it was stored and the state that it gives. A
+// Recorded histories replay forever: each is a log as it was stored and the state that it gives. A
 // release adds some and edits none, which the manifest holds. With -record those of
 // scenarios_test.go that have no file yet get one.
 const (
@@ -300,7 +300,7 @@ func eventLines(t *testing.T, log []signalbox.Event) []byte {
 	return buf.Bytes()
 }
 
-// TestScenariosAreRecorded: a scenario without a file is not recorded for ever.
+// TestScenariosAreRecorded: a scenario without a file is not recorded forever.
 func TestScenariosAreRecorded(t *testing.T) {
 	for _, sc := range scenarios {
 		if _, err := os.Stat(filepath.Join(filepath.Dir(historyGlob), sc.name+

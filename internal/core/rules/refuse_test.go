@@ -56,7 +56,7 @@ func openAnother(b *box) string {
 	return "another"
 }
 
-// An absurd count is recorded once and not for ever.
+// An absurd count is recorded once and not forever.
 func TestAbsurdCount(t *testing.T) {
 	b, _ := heldBox(t, signalbox.PhaseImplementation)
 	wrong := Exit{Session: "S", Signal: exit(signalbox.PhaseReview, signalbox.ExitCompleted),

@@ -166,7 +166,7 @@ func (c ReportSignal) decide(d *decider) error {
 		handler, known = signalbox.HandlerClarify, true
 	}
 	if !known {
-		return refusef(signalbox.CodeUsage, "docs/signals.md lists the line signals",
+		return refusef(signalbox.CodeUsage, "docs/reference/signals.md lists the line signals",
 			"there is no line signal '%s'", c.Signal)
 	}
 	h := report{d, c, holder{session.ID, session.Actor, session.Role, c.Epoch}, w}

@@ -182,7 +182,7 @@ func TestWhatIsHandedOutStays(t *testing.T) {
 	}
 	for i, c := range append(life("w", func(p signalbox.Phase) string { return "S-" + string(p) }),
 		life("w2", func(p signalbox.Phase) string { return "S-" + string(p) })...) {
-		if i%3 == 2 { // taken back, then done after all
+		if i%3 == 2 { // taken back, then done
 			b.s.Begin()
 			length := len(b.log)
 			b.do(c)

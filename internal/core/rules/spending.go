@@ -173,7 +173,7 @@ func (s *State) Allowance(work string, role signalbox.Role, now time.Time) (left
 	return left, report
 }
 
-// tighten lowers an amount, of which zero is unlimited, unless there is no limit. At least 1 is
+// tighten returns the smaller limit; zero means no limit. At least 1 is
 // left.
 func tighten[T ~int64](amount *T, limit, left T) {
 	if left = max(left, 1); limit > 0 && (*amount == 0 || left < *amount) {

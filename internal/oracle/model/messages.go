@@ -251,7 +251,7 @@ func (e *messagesEvent) finish(b *replyBuilder) {
 	b.usage.Known = true
 	b.usage.Output = u.OutputTokens
 	b.usage.Reasoning = max(b.usage.Reasoning, u.OutputTokensDetails.ThinkingTokens)
-	// The counts are of the whole message. Those of the input, if given, repeat or correct the
+	// The counts cover the whole message. Those of the input, if given, repeat or correct the
 	// counts of message_start.
 	if input := u.input(); input != 0 {
 		b.usage.Input = input

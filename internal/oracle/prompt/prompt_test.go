@@ -123,7 +123,7 @@ func signalsIn(t *testing.T, text, key string) (found []signalbox.Signal) {
 
 // The examples in the prompt are valid signals.
 func TestExamplesAreSignals(t *testing.T) {
-	// The fields of each type, as in docs/signals.md.
+	// The fields of each type, as in docs/reference/signals.md.
 	fields := map[string]string{
 		"need_turn": "expected_turns reason", "context_sufficient": "source_types sources_found",
 		"stuck":           "attempted blocker suggestions",

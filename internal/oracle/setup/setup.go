@@ -256,7 +256,7 @@ func Prompts(c *config.Config, agent bool) (*prompt.Set, error) {
 	set, err := prompt.New(o)
 	if err != nil {
 		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err,
-			Hint: "fix the file; oracle.prompts and oracle.words in the configuration name it, and docs/configuration.md describes its format"}
+			Hint: "fix the file; oracle.prompts and oracle.words in the configuration name it, and docs/reference/configuration.md describes its format"}
 	}
 	return set, nil
 }

@@ -11,7 +11,7 @@ import (
 
 // matcher finds lines that match a query.
 type matcher struct {
-	// needles are texts of which a matching line contains at least one. If there are none, every
+	// needles are texts; a matching line contains at least one of them. If there are none, every
 	// line is tried.
 	needles [][]byte
 	// folded means that the needles are in lower case, and are searched in the text in lower case.

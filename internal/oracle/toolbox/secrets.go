@@ -128,7 +128,7 @@ var backupMark = lazy.Regexp(
 	`^(\.#|\._|#)|(~|#|\.~[0-9]+~| \([0-9]+\)|( - |[ ._-])(copy|bak|backup|old|orig|save|saved) ?[0-9]*|,v|;[0-9]+|` +
 		`\.(sw[a-z]|tmp|temp|rej|dpkg-old|dpkg-dist|rpmsave|rpmnew|gz|bz2|xz|zst|zip|7z|tar|tgz|[0-9]+))$`)
 
-// originals returns a name, and the names of the files of which it may be a copy.
+// originals returns a name, and the names of the files that it may be a copy of.
 func originals(name string) []string {
 	all := []string{name}
 	if file, _, found := strings.Cut(name, ":"); found { // the name of a stream on Windows

@@ -85,7 +85,7 @@ type Signal struct {
 	// Return is the last month's return for momentum_exit, the compounded return of the basket for
 	// regime_check. Returns are fractions: 0.05 is 5 %.
 	Return float64
-	// Mean and Deviation are of the months before the last one, and 0 for regime_check.
+	// Mean and Deviation are those of the months before the last one, and 0 for regime_check.
 	Mean      float64
 	Deviation float64
 	// Gap is the difference between Return and the value below which the rule triggers: the mean,

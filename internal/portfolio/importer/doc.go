@@ -36,5 +36,5 @@
 // overlaps it, gives no new IDs for the same rows. The same trade in a broker's CSV and in its OFX
 // has two IDs.
 //
-// docs/portfolio-files.md describes all formats.
+// docs/reference/portfolio-files.md describes all formats.
 package importer

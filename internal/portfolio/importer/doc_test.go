@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestDocument reads the examples in docs/portfolio-files.md.
+// TestDocument reads the examples in docs/reference/portfolio-files.md.
 func TestDocument(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/portfolio-files.md")
+	data, err := os.ReadFile("../../../docs/reference/portfolio-files.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestDocument(t *testing.T) {
 // TestDocumentWords checks the tables of the brokers' words in the document: each word has the
 // meaning of its column.
 func TestDocumentWords(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/portfolio-files.md")
+	data, err := os.ReadFile("../../../docs/reference/portfolio-files.md")
 	if err != nil {
 		t.Fatal(err)
 	}

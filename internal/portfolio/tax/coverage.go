@@ -7,7 +7,7 @@ import (
 )
 
 // Coverage is how much of what the taxable accounts hold the book has lots for. A position is a
-// ticker of which an account holds shares. What was sold does not count, whether its purchase is
+// ticker whose shares an account holds. What was sold does not count, whether its purchase is
 // known or not.
 type Coverage struct {
 	Positions int

@@ -66,7 +66,7 @@
 //
 // Sells, transfers and splits of shares whose purchase is missing are listed in [Book.Incomplete];
 // Build never invents a lot. For this reason short sales (section 1091(e)) are not supported: a
-// sell without a buy is such a row, and the buy that closes it is a lot, of which nothing is held.
+// sell without a buy is such a row, and the buy that closes it is a lot without shares.
 // A written option is such a sell too. Closing it makes no lot, its premium does not count, and the
 // premium of an assigned put does not lower the basis of the shares. Writing a put does not count
 // as a purchase, even if its exercise is certain (Rev. Rul. 85-87).

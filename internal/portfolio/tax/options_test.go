@@ -157,7 +157,7 @@ func TestExercisedCallIsOneAcquisition(t *testing.T) {
 	})
 }
 
-// TestWhichCallIsExercised has several contracts, of which not all take a loss or are exercised.
+// TestWhichCallIsExercised has several contracts; not all take a loss or are exercised.
 func TestWhichCallIsExercised(t *testing.T) {
 	check(t, []history{
 		{"an older call is exercised, and a newer one is held: two acquisitions", "Reg. 1.1091-1(e)", `

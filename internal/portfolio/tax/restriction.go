@@ -2,7 +2,7 @@ package tax
 
 import "slices"
 
-// Restriction is tickers of which a purchase before a day makes a wash sale.
+// Restriction lists tickers whose purchase before a day makes a wash sale.
 type Restriction struct {
 	Tickers []string
 	Before  Date // the first day on which a purchase does no harm

@@ -84,7 +84,7 @@ const contractSize = 100
 func sharesPerContract() decimal.Decimal { return decimal.MustNew(contractSize, 0) }
 
 // sharesPerUnit returns how many of the sold shares a unit of the purchased ticker replaces, for
-// two tickers of which the second can replace the first.
+// two tickers; the second can replace the first.
 func sharesPerUnit(sold, purchased *ticker) decimal.Decimal {
 	if purchased.option && !sold.option {
 		return sharesPerContract()

@@ -200,7 +200,7 @@ type Replacement struct {
 	Shares  decimal.Decimal
 }
 
-// WashSale is a sell of which a loss was disallowed. Shares and Loss are those that the row sold at
+// WashSale is a sell whose loss was disallowed. Shares and Loss are those that the row sold at
 // a loss. Amounts are positive.
 type WashSale struct {
 	SaleDate         Date

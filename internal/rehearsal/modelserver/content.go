@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// contentText returns the text of a content field: null, a string, or a list of parts, of which
+// contentText returns the text of a content field: null, a string, or a list of parts, where
 // only text is used.
 func contentText(raw json.RawMessage) (string, error) {
 	if len(raw) == 0 || string(raw) == "null" {

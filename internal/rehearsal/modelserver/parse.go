@@ -62,7 +62,7 @@ func fieldErrorf(field, format string, args ...any) error {
 	return inField(field, fmt.Errorf(format, args...))
 }
 
-// ParseScript parses and validates a script in YAML, of which JSON is a part. Unknown fields,
+// ParseScript parses and validates a script in YAML or JSON. Unknown fields,
 // duplicate fields, tags and merge keys are errors. All errors are of type *ScriptError.
 func ParseScript(name string, data []byte) (*Script, error) {
 	fail := func(err error) (*Script, error) {

@@ -159,7 +159,7 @@ const (
 	FaultHang FaultKind = "hang"
 )
 
-// Fault is a simulated failure. An answer that is not streamed counts as one piece, of which half
+// Fault is a simulated failure. An answer that is not streamed counts as one piece; half of it
 // is sent if AfterPieces is not zero.
 type Fault struct {
 	Kind FaultKind `json:"kind"`

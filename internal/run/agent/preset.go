@@ -73,8 +73,8 @@ func Preset(name string) (Command, bool) {
 }
 
 // PresetAt is like Preset, but the program talks only to the server at baseURL, in the protocol
-// that docs/agents.md lists. Some programs must know the model in advance. An empty baseURL changes
-// nothing.
+// that docs/how-to/agents.md lists. Some programs must know the model in advance. An empty baseURL
+// changes nothing.
 //
 // API keys come from the environment, under the names that each program documents. Without one a
 // placeholder is set, because the programs do not start without a key. A stored login is not used,

@@ -138,7 +138,7 @@ func alive(agents []process.ID) (n int) {
 	return n
 }
 
-// files returns the names of the files in a register, except the one that says which machine has
+// files returns the names of the files in a register, except the one that names the machine of
 // it.
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
@@ -275,7 +275,7 @@ func TestJoinDuringReap(t *testing.T) {
 	reaping.Wait()
 }
 
-// The ids of owners say which of them are on one machine.
+// The ids of owners identify those on one machine.
 func TestOwnersOfMachines(t *testing.T) {
 	join := func(dir string) string {
 		t.Helper()

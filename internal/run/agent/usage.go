@@ -130,7 +130,7 @@ func minus(u, v signalbox.Usage) signalbox.Usage {
 		OutputTokens:      max(0, u.OutputTokens-v.OutputTokens)}
 }
 
-// started reports whether something that a file dates is of the time after the program was started.
+// started reports whether something that a file dates happened after the program was started.
 // Files have milliseconds.
 func (f *SessionFiles) started(at time.Time) bool {
 	return !at.Before(f.Since.Truncate(time.Millisecond))
@@ -265,7 +265,7 @@ func (f *SessionFiles) readGemini(file *os.File, info fs.FileInfo, session strin
 		}
 		add(m)
 	}
-	b := state.before // total is of the whole session
+	b := state.before // total covers the whole session
 	state.total = signalbox.Usage{InputTokens: state.total.InputTokens + b.InputTokens,
 		CachedInputTokens: state.total.CachedInputTokens + b.CachedInputTokens,
 		OutputTokens:      state.total.OutputTokens + b.OutputTokens}

@@ -25,7 +25,7 @@ type Change struct {
 	Steering []string
 }
 
-// AboutSteering says which files that steer agents are changed; "" if none is.
+// AboutSteering names the changed files that steer agents; "" if none is.
 func (c *Change) AboutSteering() string {
 	return questions.AboutSteering(c.Steering)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // costArguments returns the arguments that tell a program how much a turn may cost, none if cost is
-// not limited or the program is of a version that is not known to have such a flag. signalbox ends
+// not limited or the program has a version that is not known to have such a flag. signalbox ends
 // the program at its cap in any case.
 func (c *Crew) costArguments(ctx context.Context, command agent.Command, spec process.Spec,
 	leftMicros int64) []string {

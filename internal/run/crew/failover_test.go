@@ -156,7 +156,7 @@ on critic T1 attempt 2:
 	}
 }
 
-// A program that is missing is no reason to stop if another agent can take over.
+// A missing program does not stop the run if another agent can take over.
 func TestMissingProgramIsReplaced(t *testing.T) {
 	s := set(t, scene{plan: task("T1"),
 		settings: "roles: {critic: {agent: [missing, as-codex]}}\n"})

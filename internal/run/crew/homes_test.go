@@ -109,12 +109,12 @@ test -e ~/tool && echo REVIEW_FAILED: $SIGNALBOX_WORK && exit; test -z "$found" 
 }
 
 // What setup commands and checks leave in the cache on the base reaches every program of a task.
-// What a program of a task leaves there reaches nobody, whatever it is, and the next baseline
+// What a program of a task leaves there reaches no one, whatever it is, and the next baseline
 // begins with what the last one left.
 func TestOnlyTheBaseFillsTheCache(t *testing.T) {
 	inBothModes(t, func(t *testing.T, options Options) {
 		const folders = ".cache/go-build go/pkg/mod .npm/_cacache .cache/pip .cargo/registry .m2/repository"
-		// Each program notes what it finds, and adds something and changes what is there, as one
+		// Each program notes what it finds, and adds something and changes what it finds, as one
 		// that poisons the cache.
 		const use = `seen=
 for f in ` + folders + `; do

@@ -15,11 +15,10 @@ import (
 	"signalbox/internal/run/checkrun"
 )
 
-// leaver starts programs, of which one leaves processes behind that do not end before gone is
-// closed.
+// leaver starts programs; one leaves processes behind that do not end before gone is closed.
 type leaver struct {
-	// is reports whether a program, with its environment, is of the kind that leaves processes, and
-	// number says which of them, from 1.
+	// is reports whether a program, with its environment, leaves processes; number is the one of
+	// them that does, from 1.
 	is     func(env []string) bool
 	number int
 

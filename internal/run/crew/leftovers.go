@@ -50,7 +50,7 @@ func (c *Crew) removeLeftovers(ctx context.Context) error {
 }
 
 // removeStates removes what the agents of completed work have kept, and home folders of other work
-// that nobody keeps.
+// that no one keeps.
 func (c *Crew) removeStates() error {
 	entries, err := os.ReadDir(c.file(contain.StateFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -226,7 +226,7 @@ func (l *listener) endTurn() {
 
 // submitExit keeps an exit signal for the end of the turn. It reports whether the turn is still
 // running, and returns the first exit signal of the turn if that is not the same. Both the agent
-// and the code that it runs can submit one, and nobody can tell whose is whose. So signals that
+// and the code that it runs can submit one, and no one can tell whose is whose. So signals that
 // differ in anything, also in the words for the next reader, contradict each other, and none of
 // them counts.
 func (l *listener) submitExit(signal *signalbox.ExitSignal,

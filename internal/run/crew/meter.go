@@ -119,7 +119,7 @@ func (m *meter) sessionFiles(format signalbox.Format) *agent.SessionFiles {
 	return m.files
 }
 
-// price returns the price of a model. If cost is limited, a model of which it is not known has the
+// price returns the price of a model. If cost is limited, a model without a known price has the
 // highest price.
 func (m *meter) price(format signalbox.Format, model string, limited bool) (config.Price, bool) {
 	c := m.session.crew.box.Config

@@ -300,7 +300,7 @@ func TestAgentEndsBeforeItsLease(t *testing.T) {
 				began := time.Now()
 				blocked := make(chan struct{}) // as by a command that waits for the ledger
 				sup.supervisor.program = &blockedProgram{sup.program, blocked}
-				sup.program.ends = blocked // once it has ended, nobody shortens its grace
+				sup.program.ends = blocked // once it has ended, no one shortens its grace
 				trySend(sup.listener.mustPark)
 				waited := make(chan struct{})
 				go func() {

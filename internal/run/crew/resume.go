@@ -16,7 +16,7 @@ var errNotResumed = errors.New("the agent program did not continue its session")
 // resumable returns the session of the agent program that the next turn continues, "" if it starts
 // a new one. The agent must be the same, and the files must be as it left them: what it remembers
 // of others would be wrong. Only authors continue. Whoever judges has run what the author wrote,
-// which could have changed the conversation, and begins anew; the prompt has what it asked for.
+// which could have changed the conversation, and starts again; the prompt has what it asked for.
 func (s *session) resumable(ctx context.Context, ws *sessionWorkspace, name string,
 	command agent.Command, last lastTurn) string {
 	c := s.workItem().Task.Conversation

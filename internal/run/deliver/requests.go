@@ -213,7 +213,7 @@ func (r *Requests) addFindings(
 }
 
 // MergedMeanwhile returns why work must go back before it is delivered again, "" if it need not:
-// its pull request was merged while it was being changed. Only what is left may become another one,
+// its pull request was merged while it was being changed. Only what remains may become another one,
 // so the base comes first.
 func (r *Requests) MergedMeanwhile(ctx context.Context, work string, t *rules.Task) (
 	string, error,

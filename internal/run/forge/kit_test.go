@@ -83,7 +83,7 @@ func act(dir string) int {
 		}
 		if a.Hang {
 			interrupted := make(chan os.Signal, 1)
-			signal.Notify(interrupted, os.Interrupt) // nobody sends it
+			signal.Notify(interrupted, os.Interrupt) // no one sends it
 			<-interrupted
 		}
 		io.WriteString(os.Stdout, a.Stdout)

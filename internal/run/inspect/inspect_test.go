@@ -304,7 +304,7 @@ func TestStatusWithoutAPlan(t *testing.T) {
 	}
 }
 
-// Without a run on this machine, the status says which command continues, if starting a run helps.
+// Without a run on this machine, the status names the command that continues, if a run helps.
 func TestStatusSaysWhatContinues(t *testing.T) {
 	h := begin(t, nil, task("T1"), task("T2"))
 	status := func(crews ...agent.Crew) *Status {

@@ -169,7 +169,7 @@ func pausedToo(st rules.Status) string {
 }
 
 // windowLine says until when agents wait for a token window. The minute is the next one, so that it
-// is over by then.
+// has ended by then.
 func windowLine(until time.Time, zone *time.Location) string {
 	return "waiting until " + until.Add(time.Minute-1).In(zone).Format("15:04") + ": token window"
 }

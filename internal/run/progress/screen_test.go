@@ -19,7 +19,7 @@ import (
 	"signalbox/internal/run/agent"
 )
 
-// manyTasks is a plan of n tasks, of which the first three are at work.
+// manyTasks is a plan of n tasks whose first three are at work.
 func manyTasks(t *testing.T, n int) *play {
 	var tasks []rules.PlanTask
 	for i := range n {

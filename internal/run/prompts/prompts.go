@@ -24,7 +24,7 @@ import (
 //go:embed templates/*.md
 var templates embed.FS
 
-// Data is what a template can use. docs/prompts-reference.md describes each field.
+// Data is what a template can use. docs/reference/prompts.md describes each field.
 type Data struct {
 	Role signalbox.Role
 	// Work is the id that signals must name, and Dir the folder that the agent works in.
@@ -246,7 +246,7 @@ func parse(role signalbox.Role, custom string) (*template.Template, error) {
 func templateError(role signalbox.Role, err error) error {
 	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("prompt template of %s: %w",
 		role, err),
-		Hint: "fix the template; docs/prompts-reference.md lists its fields and parts"}
+		Hint: "fix the template; docs/reference/prompts.md lists its fields and parts"}
 }
 
 // sample returns data with a value in every field.

@@ -334,8 +334,8 @@ func TestCustomTemplateLosesNoWords(t *testing.T) {
 	}
 }
 
-// docs/prompts-reference.md describes everything that a template can use, and docs/prompts.md has
-// an example.
+// docs/reference/prompts.md describes everything that a template can use, and
+// docs/how-to/prompts.md has an example.
 func TestPromptsAreDocumented(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", name))
@@ -344,28 +344,28 @@ func TestPromptsAreDocumented(t *testing.T) {
 		}
 		return string(text)
 	}
-	doc := read("prompts-reference.md")
+	doc := read("reference/prompts.md")
 	for _, kind := range []reflect.Type{reflect.TypeFor[Data](), reflect.TypeFor[plan.Task](),
 		reflect.TypeFor[plan.Budget](), reflect.TypeFor[rules.Expert](), reflect.TypeFor[Check](),
 		reflect.TypeFor[Finding](), reflect.TypeFor[Answer](), reflect.TypeFor[Advice](),
 		reflect.TypeFor[Message](), reflect.TypeFor[Signal]()} {
 		for i := range kind.NumField() {
 			if name := kind.Field(i).Name; !strings.Contains(doc, "`."+name+"`") {
-				t.Errorf("docs/prompts-reference.md does not describe .%s of %s", name, kind.Name())
+				t.Errorf("docs/reference/prompts.md does not describe .%s of %s", name, kind.Name())
 			}
 		}
 	}
 	for _, part := range []string{"task", "differs", "findings", "human", "corrections", "messages",
 		"known", "checks", "experts", "again", "signals"} {
 		if !strings.Contains(doc, "`"+part+"`") {
-			t.Errorf("docs/prompts-reference.md does not describe the part %s", part)
+			t.Errorf("docs/reference/prompts.md does not describe the part %s", part)
 		}
 	}
 	// The example must be a valid template.
-	_, example, _ := strings.Cut(read("prompts.md"), "```\nYou are a critic. Review")
+	_, example, _ := strings.Cut(read("how-to/prompts.md"), "```\nYou are a critic. Review")
 	example, _, found := strings.Cut(example, "\n```")
 	if !found {
-		t.Fatal("docs/prompts.md has no example")
+		t.Fatal("docs/how-to/prompts.md has no example")
 	}
 	if err := Validate(signalbox.RoleCritic, "You are a critic. Review"+example,
 		false); err != nil {

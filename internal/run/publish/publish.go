@@ -89,7 +89,7 @@ func New(b *box.Box, o Options) (*Publisher, error) {
 	for _, w := range b.Config.Webhooks {
 		for _, name := range w.Types {
 			if !slices.Contains(rules.EventTypes(), name) {
-				hint := "the types are listed in docs/state-machine.md"
+				hint := "the types are listed in docs/reference/events.md"
 				if near := text.Closest(name, rules.EventTypes()); near != "" {
 					hint = "did you mean " + near + "?"
 				}
@@ -161,8 +161,8 @@ func (p *Publisher) acquire(ctx context.Context) *os.File {
 }
 
 // load reads how far the webhooks have got. A webhook that is not known begins with the next event
-// after New, and so do all of them if the file is of another box or a longer ledger: the box was
-// replaced by a copy.
+// after New, and so do all of them if the file belongs to another box or a longer ledger: the box
+// was replaced by a copy.
 func (p *Publisher) load(ctx context.Context) error {
 	// What the process that had the lock has seen is needed even if this one is stopping.
 	if err := p.box.Engine.Refresh(context.WithoutCancel(ctx)); err != nil {
@@ -256,7 +256,7 @@ func (p *Publisher) wants(w config.Webhook, e *signalbox.Event) bool {
 const maxRefusals = 5
 
 // deliver sends an event until the webhook accepts it. It returns false if ctx is done before. An
-// event whose content the webhook refuses is sent without data, and then skipped: nobody may keep
+// event whose content the webhook refuses is sent without data, and then skipped: no one may keep
 // later events from it by one that it does not like.
 func (p *Publisher) deliver(ctx context.Context, w config.Webhook, e *signalbox.Event) bool {
 	last, refusals := "", 0

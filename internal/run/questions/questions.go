@@ -45,8 +45,8 @@ func ApprovalText(s *rules.State, work string) string {
 // maxNamed is how many files that steer agents are named in one line.
 const maxNamed = 5
 
-// SteeringText says which files that steer agents work changes, as the rest of a sentence; "" if
-// there are none.
+// SteeringText names the files that steer agents and that work changes, as the rest of a sentence;
+// "" if there are none.
 func SteeringText(w *rules.Work) string {
 	if w.Task == nil || len(w.Task.Steering) == 0 {
 		return ""
@@ -54,7 +54,7 @@ func SteeringText(w *rules.Work) string {
 	return "; " + AboutSteering(w.Task.Steering)
 }
 
-// AboutSteering says which files that steer agents are changed; "" if there are none.
+// AboutSteering names the changed files that steer agents; "" if there are none.
 func AboutSteering(files []string) string {
 	if len(files) == 0 {
 		return ""

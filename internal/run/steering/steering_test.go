@@ -38,13 +38,13 @@ func TestFilesOfPrograms(t *testing.T) {
 			t.Errorf("there is no file that steers %s", program)
 		}
 	}
-	document, err := os.ReadFile("../../../docs/security.md")
+	document, err := os.ReadFile("../../../docs/explanation/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range Files() {
 		if !strings.Contains(string(document), "`"+f.Name+"`") {
-			t.Errorf("docs/security.md does not name %s", f.Name)
+			t.Errorf("docs/explanation/security.md does not name %s", f.Name)
 		}
 		if strings.Contains(f.Name, "/") || f.What == "" || len(f.Programs) == 0 || !Is(f.Name) ||
 			!IsName(f.Name) {

@@ -583,7 +583,7 @@ func TestLinksOutOfTheWorktree(t *testing.T) {
 }
 
 // A pipe in a worktree, or a git that takes too long there, is for an agent to clean up. Nothing
-// waits for ever.
+// waits forever.
 func TestPipesInAWorktree(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n", "sub/b": "1\n"})

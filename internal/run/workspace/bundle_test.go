@@ -40,7 +40,7 @@ func emptyClone(t *testing.T) *Repo {
 	return r
 }
 
-// readAsNamed reads a bundle of which the ledger says the same as the bundle.
+// readAsNamed reads a bundle that the ledger describes as it is.
 func readAsNamed(t *testing.T, r *Repo, bundle []byte) (Bundle, error) {
 	t.Helper()
 	b, err := readHeader(bufio.NewReader(bytes.NewReader(bundle)))

@@ -115,7 +115,7 @@ func TestPushKeepsOthersCommits(t *testing.T) {
 	wantRef(t, remote, "refs/heads/signalbox/T1", theirs)
 }
 
-// A push that fails does not make the next one forget what is there.
+// A push that fails does not make the next one forget what the remote has.
 func TestPushFails(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})

@@ -27,7 +27,7 @@ func TestCommitTextHasNoOrders(t *testing.T) {
 	}
 }
 
-// What an agent reported closes no issue, notifies nobody, loads nothing, and commands nothing, in
+// What an agent reported closes no issue, notifies no one, loads nothing, and commands nothing, in
 // a commit or in a pull request.
 func TestCommitTextIsInert(t *testing.T) {
 	t.Parallel()

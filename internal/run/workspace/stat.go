@@ -43,7 +43,7 @@ func Stat(ctx context.Context, dir, base, commit string) ([]FileStat, error) {
 	return parseStat(out)
 }
 
-// Hidden returns a notice about characters that nobody would see in what a commit changes relative
+// Hidden returns a notice about characters that no one would see in what a commit changes relative
 // to its merge base with another commit, "" if there are none.
 func Hidden(ctx context.Context, dir, base, commit string) (string, error) {
 	v, err := OpenReview(ctx, dir, dir)

@@ -15,7 +15,7 @@ const (
 	// Read allows reading everything in the box, including transcripts.
 	Read Scope = "read"
 	// Private is needed for reading what is not about the work, such as a portfolio, and for
-	// reading that makes the server work hard. Read includes it, but nobody has it without a token:
+	// reading that makes the server work hard. Read includes it, but no one has it without a token:
 	// agents can connect to loopback. No token has it.
 	Private Scope = "private"
 	// Answer allows answering questions, approving and rejecting merges, and giving words to

@@ -214,7 +214,7 @@ func (a *API) exit(c call, in exitInput) (exited, error) {
 }
 
 // checkSession denies the operations of a session to callers who do not hold it. Sessions of a run
-// are never theirs: an agent of a run says how its work ends to the run, which believes it only
+// are never theirs: an agent of a run reports how its work ends to the run, which believes it only
 // when its turn has ended. The agent has the secret of its lease in its environment, and so have
 // the programs that it starts.
 func (a *API) checkSession(session string, caller access.Caller) error {

@@ -44,7 +44,7 @@ type Options struct {
 	// Root is the folder of the project, and Name its name in titles.
 	Root, Name string
 	// Portfolio returns the desk of the portfolio, which need not exist. It is called for each
-	// page, since a portfolio may be created at any time. Nil means that the pages about it say how
+	// page, since a portfolio may be created at any time. Nil means that its pages show how
 	// to begin.
 	Portfolio func() *portfolio.Desk
 	// Oracle answers questions; nil means that there is none.
@@ -244,7 +244,7 @@ func (d *Dashboard) page(mux *http.ServeMux, pattern string, scope access.Scope,
 	d.limitedPage(mux, pattern, scope, false, show)
 }
 
-// heavyPage adds a page of which only a few are shown at the same time.
+// heavyPage adds a page that only a few callers can open at the same time.
 func (d *Dashboard) heavyPage(mux *http.ServeMux, pattern string, scope access.Scope, show shower) {
 	d.limitedPage(mux, pattern, scope, true, show)
 }

@@ -477,8 +477,8 @@ func TestFormsCheckAccess(t *testing.T) {
 	}
 }
 
-// TestVisitorsSeeNothing opens every page as somebody who has not logged in, such as another user
-// of the machine, or an agent. Each says how to log in and nothing about the box, whether what it
+// TestVisitorsSeeNothing opens every page as somebody without a login, such as another user
+// of the machine, or an agent. Each shows how to log in and nothing about the box, whether what it
 // is about exists or not.
 func TestVisitorsSeeNothing(t *testing.T) {
 	s := newStage(t)
@@ -721,7 +721,7 @@ func TestFilesOfAChange(t *testing.T) {
 	}
 }
 
-// Whoever approves a change is told of the characters in it that nobody sees.
+// Whoever approves a change is told of the characters in it that no one sees.
 func TestHiddenCharactersInAChange(t *testing.T) {
 	const notice = "This diff has 1 line with invisible characters, which can hide what the code does: a.go:2 U&#43;3164."
 	for text, hidden := range map[string]bool{"one\nconst { n,\u3164} = q\n": true,
@@ -895,7 +895,7 @@ func TestTimelineWithManyIdleTimes(t *testing.T) {
 	}
 }
 
-// shortReads is a journal with large events, of which a read returns a few.
+// shortReads is a journal with large events; a read returns a few of them.
 type shortReads struct{ journal.Journal }
 
 func (j shortReads) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {

@@ -47,7 +47,7 @@ type oraclePage struct {
 	MaxQuestion   int
 }
 
-// question is a question with its answer: as text, and as the chunks of which the script makes
+// question is a question with its answer: as text, and as the chunks from which the script makes
 // something better.
 type question struct {
 	Text, Transcript, Chunks string

@@ -41,7 +41,7 @@ func (d *Dashboard) desk() *portfolio.Desk {
 }
 
 // portfolioPage is what could be harvested, when tickers may be sold and bought, and the lots. If
-// there is no portfolio, the page says how to begin.
+// there is no portfolio, the page explains how to begin.
 type portfolioPage struct {
 	Missing bool
 	// Problem is why there is no answer, nil if there is one.

@@ -26,7 +26,7 @@ import (
 // logPage shows a transcript: what an agent wrote and did in one turn of a session, or any blob.
 // Every byte of it has a permanent address.
 type logPage struct {
-	// Task, Title and Sessions are of the task, if the transcript is that of one.
+	// Task, Title and Sessions are those of the task, if the transcript is that of one.
 	Task, Title string
 	Sessions    []inspect.Session
 	// Index and Turn are the session and the turn that are shown; Index is -1 if there is none.

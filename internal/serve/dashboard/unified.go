@@ -51,7 +51,7 @@ const (
 	maxBlanks = 80
 )
 
-// piece is a part of a line: text, or the number of blanks that stand there.
+// piece is a part of a line: text, or the number of blanks in its place.
 type piece struct {
 	Text   string
 	Blanks int
@@ -109,7 +109,7 @@ func parseDiff(r io.Reader) (unifiedDiff, error) {
 	}
 }
 
-// add adds a line of which more bytes are cut off.
+// add adds a line that lost more bytes at its end.
 func (p *diffParser) add(line string, more int) {
 	if more > 0 {
 		p.diff.Incomplete = true

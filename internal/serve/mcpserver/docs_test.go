@@ -22,7 +22,7 @@ func readDocument(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestDocumentedTools compares the table in docs/mcp-reference.md with the schemas and annotations
+// TestDocumentedTools compares the table in docs/reference/mcp.md with the schemas and annotations
 // of the tools.
 func TestDocumentedTools(t *testing.T) {
 	type described struct {
@@ -32,7 +32,7 @@ func TestDocumentedTools(t *testing.T) {
 	const anyField = "and the fields of the signal"
 	row := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| ([^|]+) \\| [^|]+ \\|([^|]*)\\|$")
 	documented := map[string]described{}
-	for _, cells := range row.FindAllStringSubmatch(readDocument(t, "mcp-reference.md"), -1) {
+	for _, cells := range row.FindAllStringSubmatch(readDocument(t, "reference/mcp.md"), -1) {
 		d := described{Reads: strings.Contains(cells[3], "read-only"),
 			EndsLease:  strings.Contains(cells[3], "end"),
 			Idempotent: strings.Contains(cells[3], "idempotent")}
@@ -73,7 +73,7 @@ func TestDocumentedTools(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(documented, real); diff != "" {
-		t.Errorf("tools (-docs/mcp-reference.md +real):\n%s", diff)
+		t.Errorf("tools (-docs/reference/mcp.md +real):\n%s", diff)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestDocumentedVerdicts(t *testing.T) {
 	c := newCaller(t, newServer(t, newBox(t),
 		&Options{Client: Client{Roles: config.DefaultClientRoles()}}))
 	c.ok("open_work", args{"work": "task-1"})
-	for _, shown := range []struct{ tool, document string }{{"get_status", "mcp.md"}, {"claim_work", "mcp-reference.md"}} {
+	for _, shown := range []struct{ tool, document string }{{"get_status", "how-to/mcp.md"}, {"claim_work", "reference/mcp.md"}} {
 		given := args{}
 		if shown.tool == "claim_work" {
 			given["role"] = "developer"

@@ -70,7 +70,7 @@ func classify(err error) (flag, advice string) {
 	return codeFlag(coded.Code), hint
 }
 
-// codeFlag returns the flag of an error of which only the code is known.
+// codeFlag returns the flag of an error if only its code is known.
 func codeFlag(code signalbox.Code) string {
 	switch code {
 	case signalbox.CodeUsage:

@@ -14,7 +14,7 @@ import (
 )
 
 // operatorOnly returns an error if the server acts for an agent. It prevents mistakes, not attacks:
-// see docs/security.md.
+// see docs/explanation/security.md.
 func (s *Server) operatorOnly(what string) error {
 	if s.opts.Session == "" {
 		return nil

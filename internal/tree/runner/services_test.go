@@ -223,7 +223,7 @@ func TestLargeToolResults(t *testing.T) {
 	}
 }
 
-// A result that cannot be kept is a failure, of which the model is told too, and earlier results
+// A result that cannot be kept is a failure; the model is told too, and earlier results
 // are kept.
 func TestToolResultThatCannotBeKept(t *testing.T) {
 	for name, v := range map[string]any{"too large": strings.Repeat("x", tree.MaxValue+1),

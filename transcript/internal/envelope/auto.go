@@ -102,7 +102,7 @@ func (a *auto) choose(source Source) {
 	a.chosen.Push(held)
 }
 
-// watch looks for an event of a known format after other JSON objects. The stream may then be of a
+// watch looks for an event of a known format after other JSON objects. The stream may then have a
 // version of that format whose first event is unknown.
 func (a *auto) watch(p []byte) {
 	for a.watching && len(p) > 0 {

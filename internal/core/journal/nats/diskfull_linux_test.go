@@ -51,14 +51,14 @@ func (c *testCluster) smallDisk(t *testing.T, node string) (fill, free func()) {
 	}
 }
 
-// largeEvent returns an event that does not fit into what is left of a block of a file.
+// largeEvent returns an event that does not fit into what remains of a block of a file.
 func largeEvent(seq uint64) []signalbox.Event {
 	events := testEvents(seq, 1)
 	events[0].Data = []byte(`"` + strings.Repeat("x", 100_000) + `"`)
 	return events
 }
 
-// appendWhenStored repeats an append, of which the outcome may be unknown, until it is stored.
+// appendWhenStored repeats an append whose outcome may be unknown until it is stored.
 func appendWhenStored(t *testing.T, j *Journal, seq uint64, events []signalbox.Event) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); ; {

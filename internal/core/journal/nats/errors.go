@@ -154,7 +154,7 @@ func explain(err error) error {
 	switch code := apiCode(err); {
 	case errors.Is(err, errDenied):
 		what, hint = "the user of the journal has no right to do this",
-			"give the user the permissions that docs/configuration.md lists, or use the credentials of another user"
+			"give the user the permissions that docs/reference/configuration.md lists, or use the credentials of another user"
 	case code == jetstream.JSErrCodeJetStreamNotEnabled,
 		code == jetstream.JSErrCodeJetStreamNotEnabledForAccount:
 		what, hint = "the server has no JetStream, or not for this account",

@@ -67,7 +67,7 @@ func (j *Journal) inspectReplicas(info *jetstream.StreamInfo) []journal.Finding 
 		replicas.Level, replicas.Detail = journal.Warning,
 			fmt.Sprintf("%d replicas of the ledger in a cluster of %d nodes", info.Config.Replicas,
 				nodes)
-		replicas.Fix = "move the ledger out of the cluster and into it again: docs/machines.md, Grow a cluster"
+		replicas.Fix = "move the ledger out of the cluster and into it again: docs/how-to/machines.md, Grow a cluster"
 	}
 	if info.Cluster == nil || len(info.Cluster.Replicas) == 0 {
 		return []journal.Finding{replicas}
@@ -168,7 +168,7 @@ func (j *Journal) inspectRights(ctx context.Context) (journal.Finding, error) {
 	case isDenied(err):
 		return journal.Finding{Name: "rights", Level: journal.Problem,
 			Detail: "the user may not append events",
-			Fix:    "give the user the permissions that docs/configuration.md lists"}, nil
+			Fix:    "give the user the permissions that docs/reference/configuration.md lists"}, nil
 	case err == nil:
 		return journal.Finding{},
 			damaged(fmt.Errorf("the server stored an event without looking at the expected sequence number"))

@@ -44,7 +44,7 @@ func (c *Cluster) checkKind() error {
 	if several {
 		was = "a cluster of several nodes"
 	}
-	hint := "list the nodes as before in cluster.nodes; to change their number, move the ledger: docs/machines.md, Grow a cluster"
+	hint := "list the nodes as before in cluster.nodes; to change their number, move the ledger: docs/how-to/machines.md, Grow a cluster"
 	if old, _ := filepath.Glob(c.storeDir() + asideSuffix + "*"); len(old) > 0 {
 		hint += "; the earlier data of the node was moved to " + old[len(old)-1]
 	}

@@ -102,7 +102,7 @@ type lastEvent struct {
 var _ journal.Log = (*Journal)(nil)
 
 // Open opens a journal in servers that run already. The address is nats://HOST:PORT,…/NAME with the
-// parameters that docs/configuration.md lists.
+// parameters that docs/reference/configuration.md lists.
 func Open(ctx context.Context, address string, opts Options) (*Journal, error) {
 	j, err := open(ctx, address, opts)
 	if err != nil {

@@ -188,7 +188,7 @@ func TestRefuseServers(t *testing.T) {
 		"the server has version 2.11.9, which has no atomic batches")
 }
 
-// oldServer is a server of which a client only learns that it is old.
+// oldServer is a server that only tells clients that it is old.
 func oldServer(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -271,7 +271,7 @@ func TestReadOnlyUser(t *testing.T) {
 
 // The permissions that the documentation lists are enough.
 func TestDocumentedPermissions(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/configuration.md")
+	text, err := os.ReadFile("../../../../docs/reference/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func (j *Journal) checkServer() error {
 	}
 	reconnects := j.conn.Stats().Reconnects
 	several := j.conn.ConnectedClusterName() != ""
-	// then it is not known of which server the name is
+	// then it is not known which server has the name
 	if !j.conn.IsConnected() || j.conn.Stats().Reconnects != reconnects {
 		return fmt.Errorf("%w: %w", errNotSent, natsgo.ErrDisconnected)
 	}
@@ -364,7 +364,7 @@ func (j *Journal) remember(e *signalbox.Event, began time.Time) {
 
 // lastKnown returns the last event that was read or appended, if the log certainly still has it:
 // servers compare only sequence numbers, and an append after an event that was lost and replaced by
-// another would break the chain of hashes for ever.
+// another would break the chain of hashes forever.
 func (j *Journal) lastKnown() lastEvent {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -71,7 +71,7 @@ func explainDatabase(err error) (what, hint string) {
 	switch {
 	case errors.As(err, &failure):
 		if sharesConnections(failure) {
-			return "a program between signalbox and the database, such as PgBouncer, does not keep connections apart", "connect to the server itself; docs/scaling.md lists the settings with which PgBouncer works"
+			return "a program between signalbox and the database, such as PgBouncer, does not keep connections apart", "connect to the server itself; docs/explanation/scaling.md lists the settings with which PgBouncer works"
 		}
 		if what, hint := explainCode(failure.Code); what != "" {
 			return what, hint

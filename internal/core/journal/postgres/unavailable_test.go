@@ -240,7 +240,7 @@ func TestServerIsPaused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 20 { // later appends must not find it stored after all
+	for range 20 { // later appends must not find it stored
 		head, err := j.Head(t.Context())
 		if err == nil && head != uint64(len(events)) {
 			t.Fatalf("the log had %d events, and then %d", len(events), head)
@@ -311,7 +311,7 @@ func TestFatalErrorAfterTheCommit(t *testing.T) {
 	}
 }
 
-// Only an error after which the connection goes on means that nothing was stored.
+// Only an error after which the connection continues means that nothing was stored.
 func TestNeverStored(t *testing.T) {
 	for severity, want := range map[string]bool{"ERROR": true, "FATAL": false, "PANIC": false,
 		"": false} {
@@ -380,7 +380,7 @@ func TestLostFence(t *testing.T) {
 	}
 }
 
-// Whoever wants to know what became of an append waits until it is either stored or rolled back.
+// A caller that asks what became of an append waits until it is either stored or rolled back.
 func TestAppendInProgress(t *testing.T) {
 	server := shared.Need(t)
 	e := event(1)

@@ -103,7 +103,7 @@ func SentBack(b *box.Box, a rules.Answer) string {
 	return done
 }
 
-// Told says who gets a message.
+// Told names who gets a message.
 func Told(b *box.Box, a rules.Answer) string {
 	if a.Lease != nil && listens(b, a.Lease.Role, a.Work) {
 		return fmt.Sprintf("the %s gets it now, or else the next agent in its prompt", a.Lease.Role)

@@ -111,7 +111,7 @@ func TestStatusFitsTheTerminal(t *testing.T) {
 	compareGolden(t, "status-pipe", print(t, busy(), Options{}))
 }
 
-// A status without a run says how to continue once, and fits narrow terminals.
+// A status without a run explains how to continue once, and fits narrow terminals.
 func TestStatusOfAStoppedRunFitsTheTerminal(t *testing.T) {
 	for _, width := range []int{200, 80, 40, 20} {
 		st := busy()
@@ -293,9 +293,9 @@ func TestSpendingOfSeveralPlans(t *testing.T) {
 	}
 }
 
-// TestDocumentedStatus checks that the table in docs/watching.md is one that status prints.
+// TestDocumentedStatus checks that the table in docs/how-to/watching.md is one that status prints.
 func TestDocumentedStatus(t *testing.T) {
-	document, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "watching.md"))
+	document, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "how-to", "watching.md"))
 	must.Succeed(t, err)
 	printed, err := os.ReadFile(filepath.Join("testdata", "status-200x50.txt"))
 	must.Succeed(t, err)

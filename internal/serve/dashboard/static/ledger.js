@@ -1,7 +1,7 @@
 // Helps on the pages about the ledger. It uses refresh of live.js.
 "use strict";
 
-// A verification that is running, and what it has done so far, is no event.
+// A verification that is running, and what it has done so far, is not an event.
 setInterval(() => {
   if (!document.hidden && document.querySelector("[data-running]")) refresh();
 }, 1000);

@@ -1,4 +1,4 @@
-// Checks a proof file with a public key, in the browser. It accepts what signalbox ledger check accepts; docs/ledger-format.md
+// Checks a proof file with a public key, in the browser. It accepts what signalbox ledger check accepts; docs/reference/ledger-format.md
 // specifies it, and a test compares both in Chromium, on valid and on changed proofs and on keys that verifiers disagree about.
 //
 // Browsers have the hashes and signatures only on pages that are encrypted or from this machine, files among them. Elsewhere

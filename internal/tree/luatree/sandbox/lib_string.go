@@ -15,7 +15,7 @@ func (s *Sandbox) stringLibrary() map[string]lua.LGFunction {
 	}
 }
 
-// span converts the arguments first and last, of which negative ones count from the end, to
+// span converts the arguments first and last, which count from the end if negative, to
 // offsets.
 func span(size, first, last int) (int, int) {
 	if first < 0 {
