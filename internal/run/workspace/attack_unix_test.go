@@ -382,8 +382,7 @@ func TestPlantedCommands(t *testing.T) {
 			}
 			gitRun(t, top, "clone", "--quiet", "-b", Branch("T1"), remote, clone)
 			gitRun(t, clone, "checkout", "--quiet", "-b", a.Base)
-			gitRun(t, clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit",
-				"--quiet", "--allow-empty", "-m", "theirs")
+			gitRun(t, clone, "commit", "--quiet", "--allow-empty", "-m", "theirs")
 			gitRun(t, clone, "push", "--quiet", "origin", a.Base)
 			_, err := a.Fetch(ctx, remote)
 			return err
@@ -399,7 +398,8 @@ func TestPlantedCommands(t *testing.T) {
 			var diff strings.Builder
 			_, err = review.WorkingBase(ctx, "T1", start, start)
 			err = errors.Join(err, review.DiffWorking(ctx, &diff, "T1", saved, DiffOptions{}),
-				review.Diff(ctx, io.Discard, start, saved, DiffOptions{}))
+				review.Diff(ctx, io.Discard, start, saved, DiffOptions{}),
+				review.Diff(ctx, io.Discard, start, saved, DiffOptions{Stat: true}))
 			if err == nil && !strings.Contains(diff.String(), "+not saved") {
 				err = fmt.Errorf("the new file is missing in:\n%s", diff.String())
 			}

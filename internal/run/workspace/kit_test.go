@@ -174,6 +174,28 @@ func gitInput(dir, input string, args ...string) (string, error) {
 	return string(out), err
 }
 
+// runShell runs a shell command in a folder.
+func runShell(t *testing.T, dir, command string) {
+	t.Helper()
+	cmd := exec.Command("sh", "-ec", command)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+}
+
+// textOf returns the text of a file.
+func textOf(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // write writes files. An empty text removes a file.
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
@@ -251,11 +273,6 @@ func mustRefuse(t *testing.T, err error, text, hint string) {
 }
 
 func noCheck(context.Context, string) error { return nil }
-
-// unbar removes the bars that mark the ends of lines.
-func unbar(text string) string {
-	return strings.ReplaceAll(strings.TrimPrefix(text, "|"), "\n|", "\n")
-}
 
 // linkError returns the part of an error message that comes from the system.
 func linkError(t *testing.T, err error) string {
