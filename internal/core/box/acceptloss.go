@@ -45,9 +45,9 @@ func (l *Ledger) FindLoss(ctx context.Context) (*Loss, error) {
 		return nil, err
 	}
 	if l.id == "" {
-		return nil, &signalbox.Error{Code: signalbox.CodeUnverified,
-			Err:  errors.New("the ledger has no events, so there is nothing to continue with"),
-			Hint: "restore the ledger from a backup; to start again, move the whole folder away and run signalbox init"}
+		return nil, refusal(signalbox.CodeUnverified,
+			"restore the ledger from a backup; to start again, move the whole folder away and run signalbox init",
+			"the ledger has no events, so there is nothing to continue with")
 	}
 	e, _, err := l.openForgetfulEngine(ctx)
 	if err != nil {
@@ -229,7 +229,7 @@ func (l *Ledger) dropSnapshot(ctx context.Context) error {
 }
 
 func cannotForget(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("cannot change what this machine remembers: %w", err),
-		Hint: "check the permissions of the box and of the folder with the signing key, and run the command again"}
+	return refusal(signalbox.CodeFailed,
+		"check the permissions of the box and of the folder with the signing key, and run the command again",
+		"cannot change what this machine remembers: %w", err)
 }

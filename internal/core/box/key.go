@@ -31,9 +31,9 @@ func (l *Ledger) keyFile(id string) (string, error) {
 	}
 	dir, err := config.UserFolder()
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("there is no folder for the signing key: %w", err),
-			Hint: "set SIGNALBOX_KEY to a file outside all workspaces"}
+		return "", refusal(signalbox.CodeFailed,
+			"set SIGNALBOX_KEY to a file outside all workspaces",
+			"there is no folder for the signing key: %w", err)
 	}
 	return filepath.Join(dir, "keys", id+".key"), nil
 }
@@ -51,14 +51,14 @@ func createKey(name, origin string) (public string, err error) {
 		err = durable.Create(name, []byte(private+"\n"), 0o600)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("%s exists: %w", name, errKeyExists),
-			Hint: "every box has its own key; set SIGNALBOX_KEY to another file"}
+		return "", refusal(signalbox.CodeFailed,
+			"every box has its own key; set SIGNALBOX_KEY to another file", "%s exists: %w", name,
+			errKeyExists)
 	}
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot create the signing key: %w", err),
-			Hint: "set SIGNALBOX_KEY to a file that you may write, outside all workspaces"}
+		return "", refusal(signalbox.CodeFailed,
+			"set SIGNALBOX_KEY to a file that you may write, outside all workspaces",
+			"cannot create the signing key: %w", err)
 	}
 	return public, nil
 }
@@ -138,9 +138,9 @@ func (l *Ledger) IsOurs(ctx context.Context) bool {
 func readKey(name string) (string, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("%w: no file %s", ErrNoKey, name),
-			Hint: "sign on the host where the box was created, or set SIGNALBOX_KEY to the key's file"}
+		return "", refusal(signalbox.CodeNotFound,
+			"sign on the host where the box was created, or set SIGNALBOX_KEY to the key's file",
+			"%w: no file %s", ErrNoKey, name)
 	}
 	if err != nil {
 		return "", keyError(name, err)
@@ -151,9 +151,10 @@ func readKey(name string) (string, error) {
 		return "", keyError(name, err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("other users can read the signing key %s (mode %04o), so signalbox does not use it", name, mode),
-			Hint: "run chmod 600 on it; if someone may have read it, its signatures no longer prove anything"}
+		return "", refusal(signalbox.CodeFailed,
+			"run chmod 600 on it; if someone may have read it, its signatures no longer prove anything",
+			"other users can read the signing key %s (mode %04o), so signalbox does not use it",
+			name, mode)
 	}
 	text := make([]byte, 4096)
 	n, err := f.Read(text)
@@ -164,9 +165,9 @@ func readKey(name string) (string, error) {
 }
 
 func keyError(name string, err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("cannot use the signing key %s: %w", name, err),
-		Hint: "restore the file from a copy, or set SIGNALBOX_KEY to the right one"}
+	return refusal(signalbox.CodeFailed,
+		"restore the file from a copy, or set SIGNALBOX_KEY to the right one",
+		"cannot use the signing key %s: %w", name, err)
 }
 
 // PublicKey returns the box's public key: that of the private key if this host has it, else the one
@@ -187,9 +188,9 @@ func (l *Ledger) PublicKey() (string, error) {
 	case !errors.Is(unusable, ErrNoKey):
 		return "", unusable
 	}
-	return "", &signalbox.Error{Code: signalbox.CodeNotFound,
-		Err:  fmt.Errorf("the box has no public key: no file %s", l.file(publicKeyName)),
-		Hint: "run signalbox ledger key on the host where the box was created"}
+	return "", refusal(signalbox.CodeNotFound,
+		"run signalbox ledger key on the host where the box was created",
+		"the box has no public key: no file %s", l.file(publicKeyName))
 }
 
 // CheckPublicKey returns an error if the public key in the box's folder is not that of the private
@@ -225,8 +226,9 @@ func (l *Ledger) CheckPublicKey() error {
 }
 
 func wrongPublicKey(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf(format, args...),
-		Hint: "find out who changed it, and run signalbox ledger verify with the key that you kept elsewhere; signing replaces the file"}
+	return refusal(signalbox.CodeUnverified,
+		"find out who changed it, and run signalbox ledger verify with the key that you kept elsewhere; signing replaces the file",
+		format, args...)
 }
 
 // publishKey writes the public key to the box's folder.

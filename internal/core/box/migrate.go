@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -181,9 +180,8 @@ func (m *migration) lock(ctx context.Context) (*durable.Lock, error) {
 	defer cancel()
 	lock, err := durable.Acquire(ctx, filepath.Join(m.dir, "migrate.lock"))
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, &signalbox.Error{Code: signalbox.CodeConflict,
-			Err:  errors.New("another process is moving the ledger"),
-			Hint: "wait until it has ended"}
+		return nil, refusal(signalbox.CodeConflict, "wait until it has ended",
+			"another process is moving the ledger")
 	}
 	return lock, err
 }
@@ -201,9 +199,8 @@ func (m *migration) explain(err error) error {
 	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("cannot move the ledger: %w", err),
-		Hint: "run the command again: it continues where it stopped"}
+	return refusal(signalbox.CodeFailed, "run the command again: it continues where it stopped",
+		"cannot move the ledger: %w", err)
 }
 
 func (m *migration) openSource(ctx context.Context) error {
@@ -223,8 +220,8 @@ func (m *migration) openSource(ctx context.Context) error {
 	}
 	m.source = &Box{Ledger: l, Engine: e, memory: memory}
 	if l.ID() == "" {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: errors.New("the box is not initialized"), Hint: "run signalbox init --journal"}
+		return refusal(signalbox.CodeFailed, "run signalbox init --journal",
+			"the box is not initialized")
 	}
 	return nil
 }
@@ -284,9 +281,8 @@ func (m *migration) verifySource(ctx context.Context) error {
 		if report.Blobs != nil {
 			hint = "restore the blob from a copy or remove it with signalbox blob redact, then run the command again"
 		}
-		return &signalbox.Error{Code: signalbox.CodeUnverified,
-			Err: fmt.Errorf("the ledger cannot be moved, because it is not intact: %s",
-				report.Reason), Hint: hint}
+		return refusal(signalbox.CodeUnverified, hint,
+			"the ledger cannot be moved, because it is not intact: %s", report.Reason)
 	}
 	return nil
 }

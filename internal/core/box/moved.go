@@ -42,9 +42,9 @@ func checkComplete(ctx context.Context, j journal.Journal, address string) error
 	if err != nil || !incomplete {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the ledger in %s is an %w",
-		address, errIncomplete),
-		Hint: "complete it with signalbox ledger migrate on the machine that began it; until then use the old place"}
+	return refusal(signalbox.CodeFailed,
+		"complete it with signalbox ledger migrate on the machine that began it; until then use the old place",
+		"the ledger in %s is an %w", address, errIncomplete)
 }
 
 const (

@@ -103,8 +103,9 @@ func checkNotExist(dir string) error {
 	if err != nil {
 		return restoreError(err)
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists", dir),
-		Hint: "restore to another folder, or move this one away first: a box is never overwritten"}
+	return refusal(signalbox.CodeFailed,
+		"restore to another folder, or move this one away first: a box is never overwritten",
+		"%s exists", dir)
 }
 
 // makeParents creates a folder and its parents, and returns those that it created.
@@ -126,9 +127,9 @@ func restoreError(err error) error {
 	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("cannot restore the box: %w", err),
-		Hint: "choose a folder that you may write to and that has enough space; nothing was left behind"}
+	return refusal(signalbox.CodeFailed,
+		"choose a folder that you may write to and that has enough space; nothing was left behind",
+		"cannot restore the box: %w", err)
 }
 
 // restoreTo builds the box in the folder temp and, when everything is verified, renames it to dir.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -82,9 +81,9 @@ func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 		return nil, err
 	}
 	if err := b.storeCheckpoint(note, &tail.Tree); err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot store the checkpoint: %w", err),
-			Hint: "free disk space or fix the permissions of the folder, then run signalbox ledger checkpoint"}
+		return nil, refusal(signalbox.CodeFailed,
+			"free disk space or fix the permissions of the folder, then run signalbox ledger checkpoint",
+			"cannot store the checkpoint: %w", err)
 	}
 	return &Checkpoint{next, note, true}, nil
 }
@@ -97,10 +96,9 @@ func (l *Ledger) lockCheckpoint(ctx context.Context) (*durable.Lock, error) {
 	defer cancel()
 	lock, err := durable.Acquire(ctx, l.file(checkpointLockName))
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("another process has locked %s for %s", l.file(checkpointLockName),
-				lockTimeout),
-			Hint: "stop the process that hangs, then run signalbox ledger checkpoint"}
+		return nil, refusal(signalbox.CodeFailed,
+			"stop the process that hangs, then run signalbox ledger checkpoint",
+			"another process has locked %s for %s", l.file(checkpointLockName), lockTimeout)
 	}
 	return lock, err
 }
@@ -160,18 +158,17 @@ func (l *Ledger) lastCheckpoint(public string) (*Checkpoint, error) {
 func openCheckpoint(name, public string) (*Checkpoint, error) {
 	signed, err := readOptional(name)
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot read the checkpoint: %w", err),
-			Hint: "check that it is a file you may read"}
+		return nil, refusal(signalbox.CodeFailed, "check that it is a file you may read",
+			"cannot read the checkpoint: %w", err)
 	}
 	if signed == nil {
 		return nil, nil
 	}
 	opened, err := ledger.OpenCheckpoint(signed, public)
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUnverified,
-			Err:  fmt.Errorf("%s: %w", name, err),
-			Hint: "if only you can have written it, restore it from a copy or remove it, and run signalbox ledger checkpoint"}
+		return nil, refusal(signalbox.CodeUnverified,
+			"if only you can have written it, restore it from a copy or remove it, and run signalbox ledger checkpoint",
+			"%s: %w", name, err)
 	}
 	return &Checkpoint{opened, signed, false}, nil
 }
@@ -200,8 +197,8 @@ func checkLength(signed, events uint64) error {
 }
 
 func unverified(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf(format, args...),
-		Hint: "run signalbox ledger verify, and restore the ledger from a copy"}
+	return refusal(signalbox.CodeUnverified,
+		"run signalbox ledger verify, and restore the ledger from a copy", format, args...)
 }
 
 // checkExtends checks that the ledger up to tail continues what a checkpoint signed.

@@ -251,18 +251,17 @@ func (l *Ledger) Prove(ctx context.Context, seq uint64) (*ledger.Proof, error) {
 		return nil, err
 	}
 	if last == nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  errors.New("the box has no checkpoint, which a proof needs"),
-			Hint: "create one with signalbox ledger checkpoint"}
+		return nil, refusal(signalbox.CodeNotFound, "create one with signalbox ledger checkpoint",
+			"the box has no checkpoint, which a proof needs")
 	}
 	head, err := l.Journal.Head(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if seq == 0 || seq > head {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("there is no event %d: the ledger ends at event %d", seq, head),
-			Hint: "see the last events with signalbox ledger tail"}
+		return nil, refusal(signalbox.CodeNotFound,
+			"see the last events with signalbox ledger tail",
+			"there is no event %d: the ledger ends at event %d", seq, head)
 	}
 	events, err := l.Journal.Read(ctx, seq-1, 1)
 	if err != nil {

@@ -473,7 +473,7 @@ func refresh(ctx context.Context, tree *Tree) error {
 }
 
 // gitCommands returns the git commands that the source of this package names: the first string of a
-// call of git, gitIn or args, and the first element of a list of arguments.
+// call of git or args, and the first element of a list of arguments.
 func gitCommands(t *testing.T) []string {
 	t.Helper()
 	builtin := strings.Fields(gitRun(t, ".", "--list-cmds=builtins"))
@@ -504,7 +504,7 @@ func gitCommands(t *testing.T) []string {
 			switch node := node.(type) {
 			case *ast.CallExpr:
 				if method, ok := node.Fun.(*ast.SelectorExpr); ok &&
-					slices.Contains([]string{"git", "gitIn", "args"}, method.Sel.Name) {
+					slices.Contains([]string{"git", "args"}, method.Sel.Name) {
 					add(node.Args)
 				}
 			case *ast.CompositeLit:

@@ -39,7 +39,7 @@ const (
 const bundledPrefix = "refs/signalbox/shared/"
 
 // WriteBundle writes a bundle, as git bundle create does, but of commits that no branch has.
-func (r *Repo) WriteBundle(ctx context.Context, w io.Writer, b Bundle) error {
+func (r *sharing) WriteBundle(ctx context.Context, w io.Writer, b Bundle) error {
 	if r.shallow != "" {
 		return refusal(signalbox.CodeFailed, "get all of it: git fetch --unshallow",
 			"%s is a shallow clone, and other machines need the whole history", r.Root)
@@ -171,7 +171,7 @@ func oneLine(text string) string {
 // machine made the bundle, so git checks all objects, and that nothing is missing. The bundle may
 // only build on the commits in needs, which must be in the repository. The error is a BundleError
 // if the content is to blame, and an UnreadableError if that is not known.
-func (r *Repo) ReadBundle(ctx context.Context, bundle io.Reader, commit string,
+func (r *sharing) ReadBundle(ctx context.Context, bundle io.Reader, commit string,
 	needs []string) error {
 	b, q, err := r.readBundle(ctx, bundle, commit, needs)
 	if err != nil {
@@ -186,7 +186,7 @@ func (r *Repo) ReadBundle(ctx context.Context, bundle io.Reader, commit string,
 
 // CheckBundle returns the error with which ReadBundle would refuse a bundle. The repository stays
 // as it is.
-func (r *Repo) CheckBundle(ctx context.Context, bundle io.Reader, commit string,
+func (r *sharing) CheckBundle(ctx context.Context, bundle io.Reader, commit string,
 	needs []string) error {
 	_, q, err := r.readBundle(ctx, bundle, commit, needs)
 	if err != nil {
@@ -196,7 +196,7 @@ func (r *Repo) CheckBundle(ctx context.Context, bundle io.Reader, commit string,
 }
 
 // readBundle reads a bundle into a quarantine, which the caller removes.
-func (r *Repo) readBundle(ctx context.Context, bundle io.Reader, commit string,
+func (r *sharing) readBundle(ctx context.Context, bundle io.Reader, commit string,
 	needs []string) (b Bundle, q *quarantine, err error) {
 	in := bufio.NewReaderSize(bundle, maxBundleLine)
 	if b, err = readHeader(in); err != nil {
@@ -241,7 +241,7 @@ type quarantine struct {
 	objects int
 }
 
-func (r *Repo) newQuarantine(objects int) (*quarantine, error) {
+func (r *sharing) newQuarantine(objects int) (*quarantine, error) {
 	// git gc removes such a folder after a kill
 	dir, err := os.MkdirTemp(filepath.Join(r.common, "objects"), "tmp_objdir-bundle-")
 	if err != nil {
@@ -282,7 +282,7 @@ func (q *quarantine) files() (files []string, err error) {
 }
 
 // fill reads a pack into a quarantine and checks it.
-func (r *Repo) fill(ctx context.Context, q *quarantine, pack io.Reader, b Bundle) error {
+func (r *sharing) fill(ctx context.Context, q *quarantine, pack io.Reader, b Bundle) error {
 	if _, err := r.run(ctx, call{dir: r.Root, input: pack, env: q.env(),
 		args: []string{"index-pack", "--stdin", "--fix-thin", strict}}); err != nil {
 		switch {
@@ -298,7 +298,7 @@ func (r *Repo) fill(ctx context.Context, q *quarantine, pack io.Reader, b Bundle
 
 // checkContained checks that all commits that a bundle adds are in its pack. Commits that are here
 // by chance would become part of what the box shares, and they may be private.
-func (r *Repo) checkContained(ctx context.Context, q *quarantine, b Bundle) error {
+func (r *sharing) checkContained(ctx context.Context, q *quarantine, b Bundle) error {
 	for _, commit := range b.Commits {
 		if _, err := r.run(ctx,
 			call{dir: r.Root, env: q.env(), args: []string{"cat-file", "-e", commit +
@@ -335,7 +335,7 @@ func (r *Repo) checkContained(ctx context.Context, q *quarantine, b Bundle) erro
 
 // readIndex sets the offsets of objects in the pack of a quarantine, and returns that of the first
 // object that git has added.
-func (r *Repo) readIndex(ctx context.Context, q *quarantine,
+func (r *sharing) readIndex(ctx context.Context, q *quarantine,
 	offsets map[string]int64) (end int64, err error) {
 	files, err := q.files()
 	if err != nil {
@@ -382,7 +382,7 @@ func (r *Repo) readIndex(ctx context.Context, q *quarantine,
 }
 
 // adopt moves the objects of a quarantine to the repository.
-func (r *Repo) adopt(ctx context.Context, q *quarantine) error {
+func (r *sharing) adopt(ctx context.Context, q *quarantine) error {
 	files, err := q.files()
 	if err != nil || q.objects == 0 {
 		return err
@@ -430,7 +430,7 @@ func isLocalFault(err error) bool {
 }
 
 // Has reports whether a commit is in the repository.
-func (r *Repo) Has(ctx context.Context, commit string) (bool, error) {
+func (r *commits) Has(ctx context.Context, commit string) (bool, error) {
 	if err := checkCommits(commit); err != nil {
 		return false, err
 	}
@@ -443,7 +443,7 @@ func (r *Repo) Has(ctx context.Context, commit string) (bool, error) {
 
 // IsShared reports whether a commit here is part of what machines share: a commit that was
 // published, or that a bundle brought here, contains it, or the base.
-func (r *Repo) IsShared(ctx context.Context, commit, base string) (bool, error) {
+func (r *sharing) IsShared(ctx context.Context, commit, base string) (bool, error) {
 	here, err := r.Has(ctx, commit)
 	if !here || err != nil {
 		return false, err
@@ -470,7 +470,7 @@ func (r *Repo) IsShared(ctx context.Context, commit, base string) (bool, error) 
 
 // KeepShared notes that commits are shared with other machines. They stay in the repository until
 // DropShared.
-func (r *Repo) KeepShared(ctx context.Context, commits ...string) error {
+func (r *sharing) KeepShared(ctx context.Context, commits ...string) error {
 	if err := checkCommits(commits...); err != nil {
 		return err
 	}
@@ -484,7 +484,7 @@ func (r *Repo) KeepShared(ctx context.Context, commits ...string) error {
 }
 
 // SharedCommits returns the commits that are noted as shared, sorted.
-func (r *Repo) SharedCommits(ctx context.Context) ([]string, error) {
+func (r *sharing) SharedCommits(ctx context.Context) ([]string, error) {
 	out, err := r.git(ctx, r.Root, "for-each-ref", "--format=%(objectname) %(refname)",
 		bundledPrefix)
 	if err != nil {
@@ -502,7 +502,7 @@ func (r *Repo) SharedCommits(ctx context.Context) ([]string, error) {
 }
 
 // DropShared forgets that commits are shared.
-func (r *Repo) DropShared(ctx context.Context, commits ...string) error {
+func (r *sharing) DropShared(ctx context.Context, commits ...string) error {
 	if len(commits) == 0 {
 		return nil
 	}

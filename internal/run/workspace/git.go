@@ -14,12 +14,36 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/git"
 	"signalbox/internal/lazy"
 )
+
+// runner runs git in a repository, and holds the locks of its worktrees. All parts of a Repo share
+// it.
+type runner struct {
+	// Root is the worktree that contains the folder given to Find.
+	Root string
+	// Base is the branch that work is merged into, such as main.
+	Base string
+	// Warn receives warnings for people, such as about submodules that are not on this machine; nil
+	// discards them. It may be called concurrently, and with the same text again.
+	Warn func(text string)
+
+	folder     string // contains the worktrees
+	common     string // the git folder that all worktrees share
+	shallow    string // the file shallow in it, as Find found it
+	repository *git.Repository
+	// how long to wait for another git's lock; longer than oldLock, so that an abandoned lock never
+	// stops us
+	lockWait  time.Duration
+	processes atomic.Int64        // how many git processes were started
+	step      func(name string)   // test hook: called at each step
+	started   func(args []string) // test hook: called with the arguments of each git
+}
 
 // call is one run of git.
 type call struct {
@@ -86,13 +110,13 @@ func status(err error) int {
 }
 
 // git runs git in a folder and returns its output.
-func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, error) {
+func (r *runner) git(ctx context.Context, dir string, args ...string) (string, error) {
 	return r.run(ctx, call{dir: dir, args: args})
 }
 
 // run runs git. If another git holds a lock, or is creating or removing a worktree, it waits up to
 // r.lockWait.
-func (r *Repo) run(ctx context.Context, c call) (string, error) {
+func (r *runner) run(ctx context.Context, c call) (string, error) {
 	deadline := time.Now().Add(r.lockWait)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		out, stderr, err := r.runOnce(ctx, c)
@@ -125,7 +149,7 @@ func readPartialWorktree(stderr string) bool {
 
 // gitDir returns the git folder of a worktree. Git must not read that from the file .git in the
 // worktree, which an agent could have replaced.
-func (r *Repo) gitDir(dir string) (string, error) {
+func (r *runner) gitDir(dir string) (string, error) {
 	if dir == r.Root {
 		return r.repository.Dir, nil
 	}
@@ -139,7 +163,7 @@ func (r *Repo) gitDir(dir string) (string, error) {
 }
 
 // runOnce starts git; nothing else does.
-func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err error) {
+func (r *runner) runOnce(ctx context.Context, c call) (out, stderr string, err error) {
 	r.processes.Add(1)
 	r.started(c.args)
 	gitDir, err := r.gitDir(c.dir)

@@ -82,8 +82,9 @@ func (k *kit) copied(t *testing.T) *kit {
 	repository := *k.repository
 	repository.Root, repository.Dir = c.dir, filepath.Join(c.dir, ".git")
 	repository.Common = repository.Dir
-	c.Repo = &Repo{Root: c.dir, Base: k.Base, folder: c.folder, common: repository.Common,
-		repository: &repository, lockWait: k.lockWait, step: k.step, started: k.started}
+	c.Repo = newParts(&runner{Root: c.dir, Base: k.Base, folder: c.folder,
+		common: repository.Common, repository: &repository, lockWait: k.lockWait, step: k.step,
+		started: k.started})
 	if err := c.useFolder(); err != nil {
 		t.Fatal(err)
 	}

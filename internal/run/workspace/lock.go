@@ -37,7 +37,7 @@ const (
 )
 
 // lock waits for a lock of the folder.
-func (r *Repo) lock(ctx context.Context, name string) (*heldLock, error) {
+func (r *runner) lock(ctx context.Context, name string) (*heldLock, error) {
 	f, err := os.OpenFile(filepath.Join(r.folder, name), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open a lock: %w", err)
@@ -64,7 +64,7 @@ func (r *Repo) lock(ctx context.Context, name string) (*heldLock, error) {
 }
 
 // tryLock takes a lock of the folder, or returns nil if it is not free.
-func (r *Repo) tryLock(name string) (*heldLock, error) {
+func (r *runner) tryLock(name string) (*heldLock, error) {
 	f, err := os.OpenFile(filepath.Join(r.folder, name), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open a lock: %w", err)

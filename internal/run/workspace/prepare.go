@@ -41,14 +41,9 @@ type Preparation struct {
 	file string // "" means that it is not kept
 }
 
-func (r *Repo) preparedFile(
-	task string) string {
-	return filepath.Join(r.folder, preparedPrefix+task)
-}
-
 // Preparation returns what was done to make the worktree ready.
 func (t *Tree) Preparation() (*Preparation, error) {
-	p := &Preparation{file: t.repo.preparedFile(t.Task)}
+	p := &Preparation{file: t.repo.note(preparedPrefix, t.Task)}
 	text, err := os.ReadFile(p.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
@@ -170,7 +165,7 @@ var ErrNotClean = errors.New("the worktree has changes that are not committed")
 
 // Observe looks at one of our worktrees before a setup command runs there. If tracked files are
 // changed, the error is ErrNotClean: what the command changes could not be told from that.
-func (r *Repo) Observe(ctx context.Context, dir string) (*Observation, error) {
+func (r *worktrees) Observe(ctx context.Context, dir string) (*Observation, error) {
 	state, err := r.status(ctx, dir, "--untracked-files=all", "--ignore-submodules=all")
 	if err == nil && len(state.files) > len(state.untracked) {
 		err = ErrNotClean
@@ -187,7 +182,7 @@ var ErrCommitted = errors.New("it made a commit or switched to another one")
 // Undo puts back the tracked files that a setup command has changed since o, and returns them. It
 // returns the untracked files that the command left, too; one that ends with a slash is a
 // repository.
-func (r *Repo) Undo(ctx context.Context, o *Observation) (restored, left []string, err error) {
+func (r *worktrees) Undo(ctx context.Context, o *Observation) (restored, left []string, err error) {
 	state, err := r.status(ctx, o.dir, "--untracked-files=all", "--ignore-submodules=all")
 	if err != nil {
 		return nil, nil, err

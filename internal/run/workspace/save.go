@@ -205,7 +205,7 @@ func (t *Tree) commitAll(ctx context.Context, state treeState, message string) (
 
 // stage updates the index of a worktree to the files in the folder. It does not use git add, which
 // looks into submodules.
-func (r *Repo) stage(ctx context.Context, dir string, env, files []string) error {
+func (r *runner) stage(ctx context.Context, dir string, env, files []string) error {
 	there, gone := []string(nil), []string(nil)
 	for _, name := range files {
 		if isBehindLink(dir, name) || isMissing(dir, name) {

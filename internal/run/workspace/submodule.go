@@ -54,7 +54,7 @@ func readSubmodules(gitDir string) (list []submodule, err error) {
 
 // updateSubmodules makes the files of the submodules in a worktree those that a commit of the
 // project names. A submodule that is not there is reported to Warn, and its folder stays empty.
-func (r *Repo) updateSubmodules(ctx context.Context, dir, gitDir, commit string) error {
+func (r *runner) updateSubmodules(ctx context.Context, dir, gitDir, commit string) error {
 	before, err := readSubmodules(gitDir)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (r *Repo) updateSubmodules(ctx context.Context, dir, gitDir, commit string)
 
 // submoduleUpdate is a run of updateSubmodules.
 type submoduleUpdate struct {
-	repo        *Repo
+	repo        *runner
 	dir, gitDir string
 	before, now []submodule
 	count       int

@@ -25,6 +25,8 @@ type Tree struct {
 	gitDir string
 }
 
+func (t *Tree) checkout() checkout { return checkout{commits: &t.repo.commits, dir: t.Dir} }
+
 // Open returns the task's worktree. If it does not exist, it is created from the task's branch, or
 // from the base branch with a new branch. If a killed process left it incomplete, it is created
 // again; an interrupted move is finished. Open does not look at changes in it: see Save and
@@ -90,7 +92,7 @@ func (t *Tree) create(ctx context.Context, fresh bool, start string) error {
 		return err
 	}
 	r := t.repo
-	if err := durable.Remove(r.preparedFile(t.Task)); err != nil { // it was about another worktree
+	if err := durable.Remove(r.note(preparedPrefix, t.Task)); err != nil { // it was about another worktree
 		return err
 	}
 	found, err := r.refs(ctx, r.Base, t.Branch)
@@ -170,7 +172,7 @@ func (t *Tree) Commit(ctx context.Context) (string, error) {
 
 // Combine returns a commit that contains a task's commit and a commit of the base branch. It moves
 // no branch. If the two conflict, the error is a *ConflictError.
-func (r *Repo) Combine(ctx context.Context, task, commit, base string) (string, error) {
+func (r *commits) Combine(ctx context.Context, task, commit, base string) (string, error) {
 	if err := cmp.Or(checkCommits(commit, base), r.checkHistory()); err != nil {
 		return "", err
 	}
@@ -344,7 +346,7 @@ func (t *Tree) move(ctx context.Context, m moving) error {
 		return err
 	}
 	t.repo.step("moving")
-	refused, err := t.repo.readTree(ctx, checkout{dir: t.Dir}, m.From, m.To)
+	refused, err := t.checkout().readTree(ctx, m.From, m.To)
 	if refused {
 		return errors.Join(refusal(signalbox.CodeConflict, "commit or discard them first",
 			"uncommitted changes in the worktree of %s are in the way: %w", t.Task, err),
@@ -404,7 +406,7 @@ func (t *Tree) finishMove(ctx context.Context) error {
 		return t.clearMove() // the branch has moved since
 	}
 	m.Branch = found[t.Branch].commit
-	if _, err := t.repo.moveFiles(ctx, checkout{dir: t.Dir}, m.From, m.To, true); err != nil {
+	if _, err := t.checkout().moveFiles(ctx, m.From, m.To, true); err != nil {
 		return err
 	}
 	return t.attach(ctx, m)
