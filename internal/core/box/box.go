@@ -343,10 +343,15 @@ func OpenReadOnly(ctx context.Context, dir string, opts *Options) (*Box, error) 
 	return newBox(ctx, l, l.openForgetfulEngine)
 }
 
-// openForgetfulEngine opens an engine that does not remember what it applies, and does not compare
-// the ledger with what is remembered.
+// replay opens an engine that does not remember what it applies, and does not compare the ledger
+// with what is remembered.
+func (l *Ledger) replay(ctx context.Context) (*engine.Engine, error) {
+	return engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
+}
+
+// openForgetfulEngine is replay for newBox.
 func (l *Ledger) openForgetfulEngine(ctx context.Context) (*engine.Engine, *applied.Memory, error) {
-	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
+	e, err := l.replay(ctx)
 	return e, nil, err
 }
 

@@ -186,16 +186,21 @@ func createIfMissing(name, text string) error {
 
 // setJournal changes where the ledger is in the configuration of a box.
 func setJournal(dir, journal string) error {
-	name := filepath.Join(dir, config.FileName)
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	changed, err := config.SetJournal(text, journal)
+	text, changed, err := withJournal(dir, journal)
 	if err != nil || bytes.Equal(changed, text) {
 		return err
 	}
-	return durable.Replace(name, changed, 0o600)
+	return durable.Replace(filepath.Join(dir, config.FileName), changed, 0o600)
+}
+
+// withJournal returns the configuration of a box, and what it is with another place of the ledger.
+func withJournal(dir, journal string) (text, changed []byte, err error) {
+	text, err = os.ReadFile(filepath.Join(dir, config.FileName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	changed, err = config.SetJournal(text, journal)
+	return text, changed, err
 }
 
 func boxExists(dir string) error {

@@ -85,36 +85,31 @@ func unusedKey(name string) (leftoverKey, bool) {
 	return leftoverKey{id, public}, err == nil && ours && signalbox.CheckID(id) == nil
 }
 
-// privateKey returns the box's private key. The error is ErrNoKey if this host does not have it.
-func (l *Ledger) privateKey() (string, error) {
+// privateKey returns the box's private key, and the public key for it. The error is ErrNoKey if
+// this host does not have it.
+func (l *Ledger) privateKey() (private, public string, err error) {
 	name, err := l.keyFile(l.ID())
-	if err != nil {
-		return "", err
+	if err == nil {
+		private, err = readKey(name)
 	}
-	private, err := readKey(name)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	public, err := ledger.PublicKey(private)
-	if err != nil {
-		return "", keyError(name, err)
+	if public, err = ledger.PublicKey(private); err != nil {
+		return "", "", keyError(name, err)
 	}
 	if keyOrigin, err := ledger.KeyName(public); err != nil || keyOrigin != origin(l.ID()) {
-		return "", keyError(name, fmt.Errorf("it belongs to %s, not to %s", keyOrigin,
+		return "", "", keyError(name, fmt.Errorf("it belongs to %s, not to %s", keyOrigin,
 			origin(l.ID())))
 	}
-	return private, nil
+	return private, public, nil
 }
 
 // IsOurs reports whether the box was created on this host: its private key is here, and has signed
 // this ledger. That the key is here is not enough, because anybody can make a ledger with the id of
 // our box.
 func (l *Ledger) IsOurs(ctx context.Context) bool {
-	private, err := l.privateKey()
-	if err != nil {
-		return false
-	}
-	public, err := ledger.PublicKey(private)
+	_, public, err := l.privateKey()
 	if err != nil {
 		return false
 	}
@@ -175,9 +170,9 @@ func keyError(name string, err error) error {
 // be used, such as one for another box, does not prevent verification: the first event, which has
 // the id of the box, may be what is wrong.
 func (l *Ledger) PublicKey() (string, error) {
-	private, unusable := l.privateKey()
+	_, public, unusable := l.privateKey()
 	if unusable == nil {
-		return ledger.PublicKey(private)
+		return public, nil
 	}
 	text, err := readOptional(l.file(publicKeyName))
 	switch {
@@ -207,14 +202,10 @@ func (l *Ledger) CheckPublicKey() error {
 		return wrongPublicKey("%s is not a public key of this box, %s", l.file(publicKeyName),
 			origin(l.ID()))
 	}
-	private, err := l.privateKey()
+	_, public, err := l.privateKey()
 	if errors.Is(err, ErrNoKey) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	public, err := ledger.PublicKey(private)
 	if err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func TestKeyReadableByOthersIsNotUsed(t *testing.T) {
 		if err := os.Chmod(k.opts.KeyFile, mode); err != nil {
 			t.Fatal(err)
 		}
-		_, err := k.ledger(t).privateKey()
+		_, _, err := k.ledger(t).privateKey()
 		if fine && err != nil || !fine &&
 			(err == nil || !strings.Contains(err.Error(), "other users can read") ||
 				errors.Is(err, ErrNoKey)) {

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
@@ -75,11 +77,11 @@ func atHome(t *testing.T) (keys string) {
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 	t.Setenv("AppData", filepath.Join(home, "config"))
-	config, err := os.UserConfigDir()
+	own, err := os.UserConfigDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(config, "signalbox", "keys")
+	return filepath.Join(own, "signalbox", "keys")
 }
 
 // kit is a box for a test, with the key beside it.
@@ -111,6 +113,12 @@ func newFrom(t *testing.T, name string, make func(k *kit)) *kit {
 		make(k)
 		made[name] = k
 	}
+	return k.withKey(t)
+}
+
+// withKey returns a copy of the box and of its key, with what was signed.
+func (k *kit) withKey(t *testing.T) *kit {
+	t.Helper()
 	dir := t.TempDir()
 	c := kitIn(dir)
 	err := os.CopyFS(dir, os.DirFS(filepath.Dir(k.dir)))
@@ -163,6 +171,18 @@ func (k *kit) forget(t *testing.T) {
 	t.Helper()
 	if err := os.Remove(k.made.KeyFile + signedSuffix); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// through makes a box use its ledger, in a file, through another journal.
+func (o *Options) through(wrap func(journal.Journal) journal.Journal) {
+	o.open = func(ctx context.Context, dir, _ string, how access,
+		opts *Options) (journal.Journal, error) {
+		j, err := openJournal(ctx, dir, config.JournalSQLite, how, opts)
+		if err != nil {
+			return nil, err
+		}
+		return wrap(j), nil
 	}
 }
 

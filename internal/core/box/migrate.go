@@ -162,17 +162,8 @@ func (m *migration) checkSetting() error {
 	if m.from, err = config.ReadJournal(m.dir); err != nil {
 		return err
 	}
-	_, err = m.newSettings()
+	_, _, err = withJournal(m.dir, m.To)
 	return err
-}
-
-// newSettings returns the configuration with the new value of journal.
-func (m *migration) newSettings() ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(m.dir, config.FileName))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	return config.SetJournal(text, m.To)
 }
 
 func (m *migration) lock(ctx context.Context) (*durable.Lock, error) {
@@ -212,7 +203,7 @@ func (m *migration) openSource(ctx context.Context) error {
 	// this machine has worked with the ledger elsewhere, where it continues
 	if errors.Is(err, rules.ErrMoved) {
 		m.elsewhere = err
-		e, memory, err = l.openForgetfulEngine(ctx)
+		e, err = l.replay(ctx)
 	}
 	if err != nil {
 		l.Close()
@@ -478,11 +469,7 @@ func (m *migration) finish(ctx context.Context, move rules.Move) error {
 			return err
 		}
 	}
-	text, err := m.newSettings()
-	if err != nil {
-		return err
-	}
-	return durable.Replace(filepath.Join(m.dir, config.FileName), text, 0o600)
+	return setJournal(m.dir, m.To)
 }
 
 // switchOver changes only the setting, because the ledger was moved there before: by an earlier

@@ -114,18 +114,9 @@ func newMover(t *testing.T) *mover {
 // copyOf returns a mover with the same files, and a copy of the key and of what was signed with it.
 func (m *mover) copyOf(t *testing.T) *mover {
 	t.Helper()
-	c := &mover{&full{m.copy(t), m.events, m.first, m.second, m.redacted},
+	c := &mover{&full{m.withKey(t), m.events, m.first, m.second, m.redacted},
 		&places{base: t.TempDir()}}
-	c.opts = &Options{KeyFile: filepath.Join(filepath.Dir(c.dir), "box.key"), open: c.openPlace}
-	for _, suffix := range []string{"", signedSuffix} {
-		text, err := os.ReadFile(m.opts.KeyFile + suffix)
-		if err == nil {
-			err = os.WriteFile(c.opts.KeyFile+suffix, text, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	c.opts.open = c.openPlace
 	return c
 }
 
@@ -330,10 +321,7 @@ func TestMovedHintHasOwnUser(t *testing.T) {
 			Move: "m-1", Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
-		k.opts.open = func(ctx context.Context, dir, _ string, how access,
-			opts *Options) (journal.Journal, error) {
-			return openJournal(ctx, dir, config.JournalSQLite, how, opts)
-		}
+		k.opts.through(func(j journal.Journal) journal.Journal { return j })
 		_, opened := Open(t.Context(), k.dir, k.opts)
 		_, running := b.Engine.Do(t.Context(), rules.OpenWork{Work: "w", Actor: "ann"})
 		for _, err := range []error{opened, b.Resume(t.Context(), running)} {

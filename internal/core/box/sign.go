@@ -37,11 +37,7 @@ type Checkpoint struct {
 // first verifies that the ledger continues what was signed before; if not, it signs nothing, and
 // the engine stops writing.
 func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
-	private, err := b.privateKey()
-	if err != nil {
-		return nil, err
-	}
-	public, err := ledger.PublicKey(private)
+	private, public, err := b.privateKey()
 	if err != nil {
 		return nil, err
 	}
@@ -124,15 +120,21 @@ func (b *Box) storeCheckpoint(signed []byte, t *ledger.Tree) error {
 	return nil
 }
 
-// checkpoints returns the checkpoint in the box's folder and the one beside the key, the smaller
-// one first. Either may be missing.
-func (l *Ledger) checkpoints(public string) ([]*Checkpoint, error) {
+// checkpointFiles returns the file of the checkpoint in the box's folder, and the one beside the
+// key.
+func (l *Ledger) checkpointFiles() []string {
 	names := []string{l.file(checkpointName)}
 	if keyFile, err := l.keyFile(l.ID()); err == nil {
 		names = append(names, keyFile+signedSuffix)
 	}
+	return names
+}
+
+// checkpoints returns the checkpoint in the box's folder and the one beside the key, the smaller
+// one first. Either may be missing.
+func (l *Ledger) checkpoints(public string) ([]*Checkpoint, error) {
 	var found []*Checkpoint
-	for _, name := range names {
+	for _, name := range l.checkpointFiles() {
 		checkpoint, err := openCheckpoint(name, public)
 		if err != nil {
 			return nil, err

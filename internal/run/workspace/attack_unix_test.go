@@ -473,7 +473,7 @@ func refresh(ctx context.Context, tree *Tree) error {
 }
 
 // gitCommands returns the git commands that the source of this package names: the first string of a
-// call of git or args, and the first element of a list of arguments.
+// call of a method that runs git, and the first element of a list of arguments.
 func gitCommands(t *testing.T) []string {
 	t.Helper()
 	builtin := strings.Fields(gitRun(t, ".", "--list-cmds=builtins"))
@@ -485,10 +485,13 @@ func gitCommands(t *testing.T) []string {
 	add := func(list []ast.Expr) {
 		for _, element := range list {
 			if literal, ok := element.(*ast.BasicLit); ok && literal.Kind == token.STRING {
-				if name, _ := strconv.Unquote(literal.Value); slices.Contains(builtin, name) {
+				name, _ := strconv.Unquote(literal.Value)
+				if slices.Contains(builtin, name) {
 					found[name] = true
 				}
-				return
+				if name != "" { // an input
+					return
+				}
 			}
 		}
 	}
@@ -504,7 +507,8 @@ func gitCommands(t *testing.T) []string {
 			switch node := node.(type) {
 			case *ast.CallExpr:
 				if method, ok := node.Fun.(*ast.SelectorExpr); ok &&
-					slices.Contains([]string{"git", "args"}, method.Sel.Name) {
+					slices.Contains(
+						[]string{"git", "gitIn", "line", "network", "args"}, method.Sel.Name) {
 					add(node.Args)
 				}
 			case *ast.CompositeLit:

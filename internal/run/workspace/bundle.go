@@ -40,9 +40,8 @@ const bundledPrefix = "refs/signalbox/shared/"
 
 // WriteBundle writes a bundle, as git bundle create does, but of commits that no branch has.
 func (r *sharing) WriteBundle(ctx context.Context, w io.Writer, b Bundle) error {
-	if r.shallow != "" {
-		return refusal(signalbox.CodeFailed, "get all of it: git fetch --unshallow",
-			"%s is a shallow clone, and other machines need the whole history", r.Root)
+	if err := r.checkNotShallow(); err != nil {
+		return err
 	}
 	if err := cmp.Or(checkCommits(b.Commits...), checkCommits(b.Needs...),
 		signalbox.CheckBranch(b.Branch)); err != nil {
@@ -300,12 +299,10 @@ func (r *sharing) fill(ctx context.Context, q *quarantine, pack io.Reader, b Bun
 // by chance would become part of what the box shares, and they may be private.
 func (r *sharing) checkContained(ctx context.Context, q *quarantine, b Bundle) error {
 	for _, commit := range b.Commits {
-		if _, err := r.run(ctx,
-			call{dir: r.Root, env: q.env(), args: []string{"cat-file", "-e", commit +
-				"^{commit}"}}); status(err) > 0 {
-			return &BundleError{fmt.Sprintf("it does not contain %.12s", commit)}
-		} else if err != nil {
+		if here, err := r.exists(ctx, commit, q.env()); err != nil {
 			return err
+		} else if !here {
+			return &BundleError{fmt.Sprintf("it does not contain %.12s", commit)}
 		}
 	}
 	revisions := strings.Join(b.Commits, "\n") + "\n"
@@ -434,7 +431,13 @@ func (r *commits) Has(ctx context.Context, commit string) (bool, error) {
 	if err := checkCommits(commit); err != nil {
 		return false, err
 	}
-	_, err := r.git(ctx, r.Root, "cat-file", "-e", commit+"^{commit}")
+	return r.exists(ctx, commit, nil)
+}
+
+// exists reports whether git finds a commit in an environment.
+func (r *runner) exists(ctx context.Context, commit string, env []string) (bool, error) {
+	_, err := r.run(ctx, call{dir: r.Root, env: env, args: []string{"cat-file", "-e", commit +
+		"^{commit}"}})
 	if status(err) > 0 {
 		return false, nil
 	}
@@ -463,29 +466,32 @@ func (r *sharing) IsShared(ctx context.Context, commit, base string) (bool, erro
 	for _, other := range shared {
 		revisions += "^" + other + "\n"
 	}
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(revisions),
-		args: []string{"rev-list", "--max-count=1", "--stdin"}})
-	return out == "", err
+	newer, err := r.line(ctx, revisions, "rev-list", "--max-count=1", "--stdin")
+	return newer == "", err
 }
 
 // KeepShared notes that commits are shared with other machines. They stay in the repository until
 // DropShared.
 func (r *sharing) KeepShared(ctx context.Context, commits ...string) error {
-	if err := checkCommits(commits...); err != nil {
+	return r.updateShared(ctx, commits, "update %[1]s%[2]s %[2]s\n")
+}
+
+// updateShared changes the refs of shared commits. format is that of a line for git update-ref.
+func (r *sharing) updateShared(ctx context.Context, commits []string, format string) error {
+	if err := checkCommits(commits...); err != nil || len(commits) == 0 {
 		return err
 	}
 	var updates strings.Builder
 	for _, commit := range commits {
-		fmt.Fprintf(&updates, "update %s%s %s\n", bundledPrefix, commit, commit)
+		fmt.Fprintf(&updates, format, bundledPrefix, commit)
 	}
-	_, err := r.run(ctx, call{dir: r.Root, stdin: []byte(updates.String()),
-		args: []string{"update-ref", "--no-deref", "--stdin"}})
+	_, err := r.line(ctx, updates.String(), "update-ref", "--no-deref", "--stdin")
 	return err
 }
 
 // SharedCommits returns the commits that are noted as shared, sorted.
 func (r *sharing) SharedCommits(ctx context.Context) ([]string, error) {
-	out, err := r.git(ctx, r.Root, "for-each-ref", "--format=%(objectname) %(refname)",
+	out, err := r.git(ctx, "for-each-ref", "--format=%(objectname) %(refname)",
 		bundledPrefix)
 	if err != nil {
 		return nil, err
@@ -503,17 +509,5 @@ func (r *sharing) SharedCommits(ctx context.Context) ([]string, error) {
 
 // DropShared forgets that commits are shared.
 func (r *sharing) DropShared(ctx context.Context, commits ...string) error {
-	if len(commits) == 0 {
-		return nil
-	}
-	if err := checkCommits(commits...); err != nil {
-		return err
-	}
-	var updates strings.Builder
-	for _, commit := range commits {
-		fmt.Fprintf(&updates, "delete %s%s\n", bundledPrefix, commit)
-	}
-	_, err := r.run(ctx, call{dir: r.Root, stdin: []byte(updates.String()),
-		args: []string{"update-ref", "--no-deref", "--stdin"}})
-	return err
+	return r.updateShared(ctx, commits, "delete %s%s\n")
 }

@@ -33,6 +33,22 @@ func (c checkout) git(ctx context.Context, stdin []byte, args ...string) (string
 	return c.run(ctx, in)
 }
 
+// readIndex returns the user's worktree with a temporary index of a commit or a tree. The caller
+// calls remove.
+func (r *commits) readIndex(ctx context.Context, tree string) (c checkout, remove func(),
+	err error) {
+	dir, err := os.MkdirTemp("", "signalbox-index-")
+	if err != nil {
+		return c, nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	c = checkout{commits: r, dir: r.Root, index: filepath.Join(dir, "index")}
+	if _, err = c.git(ctx, nil, "read-tree", tree); err != nil {
+		remove()
+	}
+	return c, remove, err
+}
+
 // readTree moves the files and the index from one commit to another with git read-tree, which keeps
 // local changes to other files. If local changes are in the way, refused is true and nothing was
 // touched.

@@ -22,10 +22,7 @@ func (r *worktrees) Close(ctx context.Context, task string) error {
 	if err := signalbox.CheckID(task); err != nil {
 		return err
 	}
-	if err := r.removeTree(ctx, filepath.Join(r.folder, task)); err != nil {
-		return err
-	}
-	if err := r.removeFiles(task); err != nil {
+	if err := r.removeTask(ctx, task); err != nil {
 		return err
 	}
 	branch := branchPrefix + task
@@ -39,8 +36,11 @@ func (r *worktrees) Close(ctx context.Context, task string) error {
 // note returns the file of the folder that has something about a task.
 func (r *runner) note(prefix, task string) string { return filepath.Join(r.folder, prefix+task) }
 
-// removeFiles removes what is noted about a task.
-func (r *worktrees) removeFiles(task string) error {
+// removeTask removes the worktree of a task, and what is noted about it.
+func (r *worktrees) removeTask(ctx context.Context, task string) error {
+	if err := r.removeTree(ctx, filepath.Join(r.folder, task)); err != nil {
+		return err
+	}
 	return errors.Join(durable.Remove(r.note(preparedPrefix, task)),
 		durable.Remove(r.note(pushedPrefix, task)), durable.Remove(r.note(authorPrefix, task)))
 }
@@ -60,14 +60,14 @@ func (r *worktrees) removeBranch(ctx context.Context, found map[string]ref, task
 		return err
 	}
 	r.step("commit kept")
-	_, err = r.git(ctx, r.Root, "update-ref", "--no-deref", "-d", headsPrefix+branchPrefix+task,
+	_, err = r.git(ctx, "update-ref", "--no-deref", "-d", headsPrefix+branchPrefix+task,
 		tip)
 	return err
 }
 
 // keepCommit keeps a commit reachable after its branch is gone.
 func (r *commits) keepCommit(ctx context.Context, task, commit string) error {
-	_, err := r.git(ctx, r.Root, "update-ref", "--no-deref", leftPrefix+task+"/"+commit, commit)
+	_, err := r.git(ctx, "update-ref", "--no-deref", leftPrefix+task+"/"+commit, commit)
 	return err
 }
 

@@ -155,20 +155,16 @@ func (r *worktrees) Ignored(ctx context.Context) ([]string, error) {
 
 // IgnoredFiles returns the ignored files of the checkout around dir. It changes nothing.
 func IgnoredFiles(ctx context.Context, dir string) ([]string, error) {
-	r, err := newRepo(ctx, dir)
+	r, done, err := Borrow(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	remove, err := r.useTemporary()
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
+	defer done()
 	return r.Ignored(ctx)
 }
 
 func (r *runner) listFiles(ctx context.Context, args ...string) ([]string, error) {
-	out, err := r.git(ctx, r.Root, args...)
+	out, err := r.git(ctx, args...)
 	if err != nil || out == "" {
 		return nil, err
 	}

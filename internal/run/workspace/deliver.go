@@ -30,7 +30,7 @@ func (r *commits) DeliveryCommit(ctx context.Context, d Delivery) (commit string
 			return "", err
 		}
 	}
-	_, err = r.git(ctx, r.Root, "update-ref", "--no-deref", deliveredPrefix+d.Task, commit)
+	_, err = r.git(ctx, "update-ref", "--no-deref", deliveredPrefix+d.Task, commit)
 	return commit, err
 }
 
@@ -51,10 +51,7 @@ func (r *worktrees) CloseDelivered(ctx context.Context, task, tip, commit string
 	if err := cmp.Or(signalbox.CheckID(task), checkCommits(commit)); err != nil {
 		return err
 	}
-	if err := r.removeTree(ctx, filepath.Join(r.folder, task)); err != nil {
-		return err
-	}
-	if err := r.removeFiles(task); err != nil {
+	if err := r.removeTask(ctx, task); err != nil {
 		return err
 	}
 	branch := branchPrefix + task
@@ -140,10 +137,8 @@ func (r *remotes) Push(ctx context.Context, p Push) error {
 		return err
 	}
 	r.step("pushing")
-	_, err = r.run(ctx, call{dir: r.Root, network: true,
-		args: []string{"push", "--quiet", "--no-verify", "--no-signed", "--force-with-lease=" +
-			branch + ":" + at,
-			"--end-of-options", p.Remote, p.Commit + ":" + branch}})
+	_, err = r.network(ctx, "push", "--quiet", "--no-verify", "--no-signed",
+		"--force-with-lease="+branch+":"+at, "--end-of-options", p.Remote, p.Commit+":"+branch)
 	r.step("pushed")
 	if stderrHas(err, "stale info") {
 		return movedThere(p.Task, at)
@@ -157,10 +152,7 @@ func (r *remotes) Push(ctx context.Context, p Push) error {
 // mayReplace reports whether the branch of a task in a remote repository, which is at a commit, may
 // be moved.
 func (r *remotes) mayReplace(ctx context.Context, p Push, at string) (bool, error) {
-	if at == "" || at == p.Last {
-		return true, nil
-	}
-	if slices.Contains(r.pushed(p.Task), at) {
+	if at == "" || at == p.Last || slices.Contains(r.pushed(p.Task), at) {
 		return true, nil
 	}
 	return r.Contains(ctx, p.Commit, at)
@@ -202,9 +194,8 @@ func (r *remotes) writePushed(task string, commits []string) error {
 
 // remoteRef returns the commit of a ref in a remote repository, "" if there is no such ref.
 func (r *remotes) remoteRef(ctx context.Context, remote, name string) (string, error) {
-	out, err := r.run(ctx,
-		call{dir: r.Root, network: true, args: []string{"ls-remote", "--quiet", "--end-of-options",
-			remote, name}})
+	out, err := r.network(ctx, "ls-remote", "--quiet", "--end-of-options",
+		remote, name)
 	if err != nil {
 		return "", err
 	}
@@ -232,17 +223,21 @@ func (r *remotes) Fetch(ctx context.Context, remote string) (string, error) {
 	if known, err := r.Contains(ctx, commit, commit); known || err != nil {
 		return commit, err
 	}
-	_, err = r.run(ctx, call{dir: r.Root, network: true,
-		args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
-			"--no-auto-maintenance", "--recurse-submodules=no",
-			"--end-of-options", remote, headsPrefix + r.Base}})
-	if err != nil {
+	if err := r.fetch(ctx, nil, remote, headsPrefix+r.Base); err != nil {
 		return "", err
 	}
 	// The branch may have moved in between, but not lost the commit. If it has, the next try finds
 	// another one.
-	_, err = r.git(ctx, r.Root, "cat-file", "-e", commit+"^{commit}")
+	_, err = r.git(ctx, "cat-file", "-e", commit+"^{commit}")
 	return commit, err
+}
+
+// fetch fetches a ref of a remote repository. env is added to the environment of git.
+func (r *runner) fetch(ctx context.Context, env []string, remote, ref string) error {
+	_, err := r.run(ctx, call{dir: r.Root, network: true, env: env,
+		args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
+			"--no-auto-maintenance", "--recurse-submodules=no", "--end-of-options", remote, ref}})
+	return err
 }
 
 // ErrDiverged means that the base branch has commits that the remote one has not.
@@ -251,7 +246,8 @@ var ErrDiverged = errors.New("the branches have diverged")
 // FastForward moves the base branch to a commit that contains it, and updates its checkout. It does
 // nothing if the base branch already contains the commit. The error is ErrDiverged if neither
 // contains the other.
-func (r *merging) FastForward(ctx context.Context, task, commit string) (warning string, err error) {
+func (r *merging) FastForward(ctx context.Context, task,
+	commit string) (warning string, err error) {
 	held, err := r.lock(ctx, mergeLock)
 	if err != nil {
 		return "", err
@@ -303,12 +299,10 @@ func (r *commits) Stack(ctx context.Context, base string, commits []string) (str
 // commitAt creates a commit with the time of another, so that it is the same commit each time.
 func (r *commits) commitAt(ctx context.Context, other, message, tree string,
 	parents ...string) (string, error) {
-	when, err := r.git(ctx, r.Root, "log", "-1", "--no-show-signature", "--format=@%ct +0000",
-		other)
+	when, err := r.line(ctx, "", "log", "-1", "--no-show-signature", "--format=@%ct +0000", other)
 	if err != nil {
 		return "", err
 	}
-	when = strings.TrimSpace(when)
 	args := []string{"commit-tree", "-F", "-"}
 	for _, parent := range parents {
 		args = append(args, "-p", parent)

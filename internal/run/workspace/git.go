@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -93,12 +93,8 @@ func stderrHas(err error, texts ...string) bool {
 	if !errors.As(err, &failed) {
 		return false
 	}
-	for _, text := range texts {
-		if strings.Contains(failed.stderr, text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(texts,
+		func(text string) bool { return strings.Contains(failed.stderr, text) })
 }
 
 // status returns the exit status of a git error, or -1.
@@ -109,9 +105,25 @@ func status(err error) int {
 	return -1
 }
 
-// git runs git in a folder and returns its output.
-func (r *runner) git(ctx context.Context, dir string, args ...string) (string, error) {
+// git runs git in the user's worktree and returns its output.
+func (r *runner) git(ctx context.Context, args ...string) (string, error) {
+	return r.gitIn(ctx, r.Root, args...)
+}
+
+// gitIn runs git in a folder.
+func (r *runner) gitIn(ctx context.Context, dir string, args ...string) (string, error) {
 	return r.run(ctx, call{dir: dir, args: args})
+}
+
+// line runs git in the user's worktree, with an input, and returns the one line that it prints.
+func (r *runner) line(ctx context.Context, stdin string, args ...string) (string, error) {
+	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(stdin), args: args})
+	return strings.TrimSpace(out), err
+}
+
+// network runs a git that talks to another repository.
+func (r *runner) network(ctx context.Context, args ...string) (string, error) {
+	return r.run(ctx, call{dir: r.Root, network: true, args: args})
 }
 
 // run runs git. If another git holds a lock, or is creating or removing a worktree, it waits up to
@@ -193,12 +205,12 @@ func (r *runner) runOnce(ctx context.Context, c call) (out, stderr string, err e
 	case reader.err != nil: // git was ended because its output is no longer read, which is not its fault
 		err = reader.err
 	case errors.Is(err, git.ErrSpecialFile) && ours:
-		err = &signalbox.Error{Code: signalbox.CodeConflict,
-			Err: fmt.Errorf("git would wait for a file in %s: %w", c.dir, err), Hint: "remove it"}
+		err = refusal(signalbox.CodeConflict, "remove it",
+			"git would wait for a file in %s: %w", c.dir, err)
 	case errors.Is(err, git.ErrTooLong) && ours:
-		err = &signalbox.Error{Code: signalbox.CodeConflict,
-			Err:  fmt.Errorf("git %s in %s: %w", c.args[0], c.dir, err),
-			Hint: "remove files that git should not read, or ignore them"}
+		err = refusal(signalbox.CodeConflict,
+			"remove files that git should not read, or ignore them", "git %s in %s: %w",
+			c.args[0], c.dir, err)
 	case errors.As(err, &exit):
 		err = &gitError{command: c.args[0], status: exit.ExitCode(), stderr: stderrText.String(),
 			err: err}
@@ -237,9 +249,9 @@ func blockingLock(stderr string) string {
 var ErrLocked = errors.New("another git process holds a lock")
 
 func lockError(lock string, err error) error {
-	return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%w: %s: %w", ErrLocked,
-		lock, err),
-		Hint: "wait until that git is done; if no git is running there, remove the file"}
+	return refusal(signalbox.CodeConflict,
+		"wait until that git is done; if no git is running there, remove the file",
+		"%w: %s: %w", ErrLocked, lock, err)
 }
 
 // Ages at which a lock may be abandoned. Git holds these locks for milliseconds.

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -120,28 +119,21 @@ func (r *merging) moveBase(ctx context.Context, held *heldLock, l landing) error
 // recordLanding saves what is about to land, so that another process can finish it if this one is
 // killed.
 func (r *merging) recordLanding(l landing) error {
-	text, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	return durable.Replace(filepath.Join(r.folder, landingFile), text, 0o600)
+	return writeJSON(filepath.Join(r.folder, landingFile), l)
 }
 
-func (r *merging) clearLanding() error { return durable.Remove(filepath.Join(r.folder, landingFile)) }
+func (r *merging) clearLanding() error {
+	return durable.Remove(filepath.Join(r.folder, landingFile))
+}
 
 // finishLanding finishes a landing that a killed process left. The caller holds the landing lock,
 // so no living process is at it.
 func (r *merging) finishLanding(ctx context.Context, held *heldLock) (warning string, err error) {
-	text, err := os.ReadFile(filepath.Join(r.folder, landingFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
 	var l landing
-	if err := json.Unmarshal(text, &l); err != nil {
+	if found, err := readJSON(filepath.Join(r.folder, landingFile), &l); err != nil {
 		return "", fmt.Errorf("read %s: %w", landingFile, err)
+	} else if !found {
+		return "", nil
 	}
 	found, err := r.refs(ctx, l.Base)
 	if err != nil {

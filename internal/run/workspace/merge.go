@@ -57,10 +57,7 @@ const mergeTree = ".merge"
 // Squash is set. If it returns an error, the base branch is unchanged; the error is ErrUnchanged, a
 // *ConflictError, a *MovedError, the error of Check or Prepared, or a git error.
 func (r *merging) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
-	if err := signalbox.CheckID(m.Task); err != nil {
-		return Merged{}, err
-	}
-	held, err := r.lock(ctx, mergeLock)
+	held, err := r.beginMerge(ctx, m)
 	if err != nil {
 		return Merged{}, err
 	}
@@ -92,15 +89,20 @@ func (r *merging) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
 // CreateMerge does what Merge does before the base branch moves, and returns the merge commit. The
 // base branch may be anywhere.
 func (r *merging) CreateMerge(ctx context.Context, m MergeRequest) (commit string, err error) {
-	if err := signalbox.CheckID(m.Task); err != nil {
-		return "", err
-	}
-	held, err := r.lock(ctx, mergeLock)
+	held, err := r.beginMerge(ctx, m)
 	if err != nil {
 		return "", err
 	}
 	defer held.release()
 	return r.prepareMerge(ctx, m)
+}
+
+// beginMerge validates a request and waits for mergeLock.
+func (r *merging) beginMerge(ctx context.Context, m MergeRequest) (*heldLock, error) {
+	if err := signalbox.CheckID(m.Task); err != nil {
+		return nil, err
+	}
+	return r.lock(ctx, mergeLock)
 }
 
 // prepareMerge creates and checks the merge commit, and calls Prepared. The caller holds mergeLock.
@@ -186,14 +188,13 @@ func (r *commits) mergeCommit(ctx context.Context, first, second, message, branc
 // commitMerge creates a merge commit with a tree.
 func (r *commits) commitMerge(ctx context.Context, first, second, tree,
 	message string) (string, error) {
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message),
-		args: []string{"commit-tree", "-p", first, "-p", second, "-F", "-", tree}})
-	return strings.TrimSpace(out), err
+	return r.line(ctx, message, "commit-tree", "-p", first, "-p", second, "-F", "-", tree)
 }
 
 // Landed reports whether the base branch contains a merge commit that Prepared named, as after a
 // crash between the merge and its record in the ledger. It finishes what the crash left undone.
-func (r *merging) Landed(ctx context.Context, merge string) (warning string, landed bool, err error) {
+func (r *merging) Landed(ctx context.Context,
+	merge string) (warning string, landed bool, err error) {
 	held, err := r.lock(ctx, landingLock)
 	if err != nil {
 		return "", false, err
@@ -206,8 +207,9 @@ func (r *merging) Landed(ctx context.Context, merge string) (warning string, lan
 	if err != nil {
 		return "", false, err
 	}
-	if _, err := r.git(ctx, r.Root, "cat-file", "-e", merge+"^{commit}"); status(err) > 0 {
-		return "", false, nil // git has removed it, so no branch has it
+	// git may have removed it, so that no branch has it
+	if here, err := r.exists(ctx, merge, nil); !here {
+		return "", false, err
 	}
 	landed, err = r.isAncestor(ctx, merge, base)
 	return warning, landed, err

@@ -44,17 +44,30 @@ type Preparation struct {
 // Preparation returns what was done to make the worktree ready.
 func (t *Tree) Preparation() (*Preparation, error) {
 	p := &Preparation{file: t.repo.note(preparedPrefix, t.Task)}
-	text, err := os.ReadFile(p.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return p, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, p)
-	}
-	if err != nil {
+	if _, err := readJSON(p.file, p); err != nil {
 		return nil, fmt.Errorf("read how the worktree of %s was prepared: %w", t.Task, err)
 	}
 	return p, nil
+}
+
+// readJSON reads a file that writeJSON wrote, and reports whether it exists.
+func readJSON(name string, v any) (found bool, err error) {
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	return true, err
+}
+
+func writeJSON(name string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return durable.Replace(name, text, 0o600)
 }
 
 // Save keeps the preparation, if it is that of a task's worktree.
@@ -62,11 +75,7 @@ func (p *Preparation) Save() error {
 	if p.file == "" {
 		return nil
 	}
-	text, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	return durable.Replace(p.file, text, 0o600)
+	return writeJSON(p.file, p)
 }
 
 // Add records that a setup command succeeded, when its files had this digest.
@@ -200,7 +209,7 @@ func (r *worktrees) Undo(ctx context.Context, o *Observation) (restored, left []
 		}
 	}
 	if restored != nil {
-		_, err = r.git(ctx, o.dir, "read-tree", "--reset", "-u", "--no-recurse-submodules",
+		_, err = r.gitIn(ctx, o.dir, "read-tree", "--reset", "-u", "--no-recurse-submodules",
 			state.commit)
 	}
 	return restored, left, err

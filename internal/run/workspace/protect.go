@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,7 +75,7 @@ func (r *edits) ProtectedEdits(ctx context.Context, base, commit string,
 // mergeBases returns the merge bases of two commits. If they have none, everything that differs
 // from base counts as a change.
 func (r *commits) mergeBases(ctx context.Context, base, commit string) ([]string, error) {
-	out, err := r.git(ctx, r.Root, "merge-base", "--all", "--end-of-options", base, commit)
+	out, err := r.git(ctx, "merge-base", "--all", "--end-of-options", base, commit)
 	if status(err) == 1 {
 		return []string{base}, nil
 	}
@@ -93,13 +91,11 @@ func (r *edits) Changed(ctx context.Context, base, commit string) ([]string, err
 	}
 	var names []string
 	for _, base := range bases {
-		changes, err := r.compareTrees(ctx, base, commit)
+		differing, err := r.Differing(ctx, base, commit)
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range changes {
-			names = append(names, d.path)
-		}
+		names = append(names, differing...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
@@ -128,7 +124,7 @@ type LargeFile struct {
 // Nothing is read but the sizes of the objects that a merge would bring in.
 func (r *edits) LargeFiles(ctx context.Context, base, commit string,
 	limit int64) ([]LargeFile, error) {
-	objects, err := r.git(ctx, r.Root, "rev-list", "--objects", "--end-of-options", commit, "^"+
+	objects, err := r.git(ctx, "rev-list", "--objects", "--end-of-options", commit, "^"+
 		base)
 	if err != nil || objects == "" {
 		return nil, err
@@ -183,9 +179,7 @@ func (r *edits) LargeFiles(ctx context.Context, base, commit string,
 // Squash returns a commit with the content of a commit, directly on the base, without the commits
 // between them.
 func (r *commits) Squash(ctx context.Context, commit, base, message string) (string, error) {
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message),
-		args: []string{"commit-tree", "-p", base, "-F", "-", commit + "^{tree}"}})
-	return strings.TrimSpace(out), err
+	return r.line(ctx, message, "commit-tree", "-p", base, "-F", "-", commit+"^{tree}")
 }
 
 type blob struct {
@@ -225,7 +219,7 @@ func (r *edits) largeBlobs(ctx context.Context, objects string, limit int64) ([]
 // compareTrees returns the files, links and submodules that differ between two commits. Without its
 // options, diff-tree would omit submodules that .gitmodules says to ignore.
 func (r *commits) compareTrees(ctx context.Context, from, to string) ([]*difference, error) {
-	out, err := r.git(ctx, r.Root, "diff-tree", "-r", "-z", "--raw", "--no-renames",
+	out, err := r.git(ctx, "diff-tree", "-r", "-z", "--raw", "--no-renames",
 		"--ignore-submodules=none", "--full-index", "--end-of-options", from, to)
 	if err != nil {
 		return nil, err
@@ -244,7 +238,8 @@ func (r *commits) compareTrees(ctx context.Context, from, to string) ([]*differe
 
 // listTree returns everything in a commit. objects is where its objects are, "" for those of the
 // project.
-func (r *commits) listTree(ctx context.Context, commit, objects string) (map[string]version, error) {
+func (r *commits) listTree(ctx context.Context, commit,
+	objects string) (map[string]version, error) {
 	out, err := r.run(ctx, call{dir: r.Root, env: withObjects(objects),
 		args: []string{"ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit}})
 	if err != nil {
@@ -262,7 +257,8 @@ func (r *commits) listTree(ctx context.Context, commit, objects string) (map[str
 
 // readLinks returns the targets of the symbolic links, relative to the top of the repository. Links
 // to other places are omitted.
-func (r *edits) readLinks(ctx context.Context, files map[string]version) (map[string]string, error) {
+func (r *edits) readLinks(ctx context.Context,
+	files map[string]version) (map[string]string, error) {
 	var hashes []string
 	for _, v := range files {
 		if v.mode == modeLink {
@@ -354,15 +350,11 @@ func (r *edits) attributeChanges(ctx context.Context, from, to string,
 // an index of its own: git 2.39 cannot read attributes from a commit.
 func (r *edits) attributes(ctx context.Context, commit string,
 	files []string) (map[string]map[string]string, error) {
-	dir, err := os.MkdirTemp("", "signalbox-index-")
+	c, remove, err := r.readIndex(ctx, commit)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	c := checkout{commits: &r.commits, dir: r.Root, index: filepath.Join(dir, "index")}
-	if _, err := c.git(ctx, nil, "read-tree", commit); err != nil {
-		return nil, err
-	}
+	defer remove()
 	out, err := c.git(ctx, nulTerminated(files), "check-attr", "--cached", "--all", "--stdin",
 		"-z")
 	if err != nil {

@@ -88,7 +88,7 @@ func (r *worktrees) addTree(ctx context.Context, dir, commit string, args ...str
 	}
 	// Outside treesLock, so that several worktrees can be checked out at once. By commit, and
 	// without touching HEAD: another process may have changed that by now.
-	if _, err := r.git(ctx, dir, "read-tree", "--reset", "-u", "--no-recurse-submodules",
+	if _, err := r.gitIn(ctx, dir, "read-tree", "--reset", "-u", "--no-recurse-submodules",
 		commit); err != nil {
 		return err
 	}

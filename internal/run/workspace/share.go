@@ -29,14 +29,9 @@ func (r *Repo) OpenAt(ctx context.Context, task, commit string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	here, _, err := t.Save(ctx, "Changes left when the work continued on another machine")
-	if err != nil { // the changes cannot be committed; keep the commits
-		if here, err = t.Commit(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if here == commit {
-		return t, nil
+	here, err := t.saveOrKeep(ctx, "Changes left when the work continued on another machine")
+	if err != nil || here == commit {
+		return t, err
 	}
 	known, err := r.isAncestor(ctx, here, commit)
 	if err == nil && !known {
@@ -162,22 +157,30 @@ func (s SharedRef) check() error {
 	return err
 }
 
+// checkNotShallow refuses to share the commits of a shallow clone.
+func (r *runner) checkNotShallow() error {
+	if r.shallow == "" {
+		return nil
+	}
+	return refusal(signalbox.CodeFailed, "get all of it: git fetch --unshallow",
+		"%s is a shallow clone, and other machines need the whole history", r.Root)
+}
+
 // PushShared puts a commit into the shared repository. It may be repeated. With a commit of the
 // base it notes which branch the base is.
 func (r *sharing) PushShared(ctx context.Context, s SharedRef) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if r.shallow != "" {
-		return refusal(signalbox.CodeFailed, "get all of it: git fetch --unshallow",
-			"%s is a shallow clone, and other machines need the whole history", r.Root)
+	if err := r.checkNotShallow(); err != nil {
+		return err
 	}
 	args := []string{"push", "--quiet", "--no-verify", "--no-signed", "--end-of-options", s.Remote, s.Commit + ":" + s.name()}
 	if s.Work == "" {
 		args = append(args, "+"+s.Commit+":"+s.prefix()+branchPart+r.Base)
 	}
 	r.step("pushing")
-	_, err := r.run(ctx, call{dir: r.Root, network: true, args: args})
+	_, err := r.network(ctx, args...)
 	r.step("pushed")
 	return err
 }
@@ -202,9 +205,8 @@ func (r *sharing) ListShared(ctx context.Context, remote, box string) (*Shared, 
 		return nil, err
 	}
 	prefix := SharedRef{Box: box}.prefix()
-	out, err := r.run(ctx,
-		call{dir: r.Root, network: true, args: []string{"ls-remote", "--quiet", "--end-of-options",
-			remote, prefix + "*"}})
+	out, err := r.network(ctx, "ls-remote", "--quiet", "--end-of-options",
+		remote, prefix+"*")
 	if err != nil {
 		return nil, err
 	}
@@ -235,10 +237,7 @@ func (r *sharing) FetchShared(ctx context.Context, s SharedRef) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	_, err := r.run(ctx, call{dir: r.Root, network: true, env: fsck,
-		args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
-			"--no-auto-maintenance", "--recurse-submodules=no",
-			"--end-of-options", s.Remote, s.name()}})
+	err := r.fetch(ctx, fsck, s.Remote, s.name())
 	if stderrHas(err, "couldn't find remote ref") {
 		return refusal(signalbox.CodeNotFound, "is workspace.remote the same on all machines?",
 			"the commit %.12s is not in the shared repository", s.Commit)
@@ -284,9 +283,8 @@ func (r *sharing) PruneShared(ctx context.Context, remote, box, base string,
 	if len(old) == 0 {
 		return nil
 	}
-	_, err = r.run(ctx, call{dir: r.Root, network: true,
-		args: append([]string{"push", "--quiet", "--no-verify", "--no-signed", "--end-of-options",
-			remote}, old...)})
+	_, err = r.network(ctx, append([]string{"push", "--quiet", "--no-verify", "--no-signed",
+		"--end-of-options", remote}, old...)...)
 	return err
 }
 
@@ -325,14 +323,14 @@ func (r *Repo) CheckOut(ctx context.Context, branch, commit string) error {
 	if err := cmp.Or(checkCommits(commit), signalbox.CheckBranch(branch)); err != nil {
 		return err
 	}
-	if _, err := r.git(ctx, r.Root, "update-ref", "--no-deref", headsPrefix+branch,
+	if _, err := r.git(ctx, "update-ref", "--no-deref", headsPrefix+branch,
 		commit); err != nil {
 		return err
 	}
-	if _, err := r.git(ctx, r.Root, "symbolic-ref", "HEAD", headsPrefix+branch); err != nil {
+	if _, err := r.git(ctx, "symbolic-ref", "HEAD", headsPrefix+branch); err != nil {
 		return err
 	}
-	if _, err := r.git(ctx, r.Root, "read-tree", "-m", "-u", "--no-recurse-submodules",
+	if _, err := r.git(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules",
 		commit); err != nil {
 		return err
 	}

@@ -167,7 +167,8 @@ func (c *steeringChange) names(ctx context.Context, r *edits, before,
 }
 
 // readContents reads the contents of files.
-func (c *steeringChange) readContents(ctx context.Context, r *edits, files map[string]object) error {
+func (c *steeringChange) readContents(ctx context.Context, r *edits,
+	files map[string]object) error {
 	places := map[string][]string{}
 	for _, f := range files {
 		if f.isFile() {

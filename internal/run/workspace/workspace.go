@@ -148,34 +148,26 @@ func Borrow(ctx context.Context, dir string) (r *Repo, done func(), err error) {
 // BaseBranch returns the Base of the repository around dir. Unlike Find it changes nothing, and
 // does not check whether work is possible.
 func BaseBranch(ctx context.Context, dir string) (string, error) {
-	r, err := newRepo(ctx, dir)
+	r, done, err := Borrow(ctx, dir)
 	if err != nil {
 		return "", err
 	}
-	remove, err := r.useTemporary()
-	if err != nil {
-		return "", err
-	}
-	defer remove()
-	branch, err := r.git(ctx, r.Root, "symbolic-ref", "--quiet", "--short", "HEAD")
+	defer done()
+	branch, err := r.line(ctx, "", "symbolic-ref", "--quiet", "--short", "HEAD")
 	if status(err) == 1 {
 		return "", r.detached()
 	}
-	return strings.TrimSpace(branch), err
+	return branch, err
 }
 
 // Inspect returns the Base of the repository around dir, or the error that Find returns if work is
 // not possible there. Unlike Find it changes nothing.
 func Inspect(ctx context.Context, dir string) (base string, err error) {
-	r, err := newRepo(ctx, dir)
+	r, done, err := Borrow(ctx, dir)
 	if err != nil {
 		return "", err
 	}
-	remove, err := r.useTemporary()
-	if err != nil {
-		return "", err
-	}
-	defer remove()
+	defer done()
 	if _, err := r.readShallow(); err != nil {
 		return "", err
 	}
@@ -365,7 +357,7 @@ func (r *Repo) checkFilters(ctx context.Context) error {
 	if len(r.repository.Filters) == 0 {
 		return nil
 	}
-	files, err := r.git(ctx, r.Root, "ls-files", "-z")
+	files, err := r.git(ctx, "ls-files", "-z")
 	if err != nil {
 		return err
 	}
@@ -405,7 +397,7 @@ type treeState struct {
 }
 
 func (r *runner) status(ctx context.Context, dir string, args ...string) (treeState, error) {
-	out, err := r.git(ctx, dir,
+	out, err := r.gitIn(ctx, dir,
 		append([]string{"status", "--porcelain=v2", "--branch", "--no-renames", "-z"}, args...)...)
 	var s treeState
 	for line := range strings.SplitSeq(out, "\x00") {
@@ -441,11 +433,16 @@ func field(line string, n int) string {
 // viewFolder is the folder of the view through which git sees the repository.
 const viewFolder = ".repository"
 
+// resolveFolder makes the folder of the worktrees what git writes: without links.
+func (r *runner) resolveFolder() {
+	if resolved, err := filepath.EvalSymlinks(r.folder); err == nil {
+		r.folder = resolved
+	}
+}
+
 // useFolder keeps the view in the folder of the worktrees.
 func (r *runner) useFolder() error {
-	if resolved, err := filepath.EvalSymlinks(r.folder); err == nil {
-		r.folder = resolved // as git writes it
-	}
+	r.resolveFolder()
 	return r.repository.UseView(filepath.Join(r.folder, viewFolder))
 }
 
@@ -476,7 +473,7 @@ func (r *commits) refs(ctx context.Context, branches ...string) (map[string]ref,
 	for _, branch := range branches {
 		args = append(args, headsPrefix+branch)
 	}
-	out, err := r.git(ctx, r.Root, args...)
+	out, err := r.git(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -519,11 +516,11 @@ func (r *commits) Resolve(ctx context.Context, name string) (string, error) {
 		if prefix == "" && !isCommitID(name) && !strings.HasPrefix(name, "refs/") {
 			break
 		}
-		out, err := r.git(ctx, r.Root, "rev-parse", "--verify", "--quiet", "--end-of-options",
+		commit, err := r.line(ctx, "", "rev-parse", "--verify", "--quiet", "--end-of-options",
 			prefix+name+"^{commit}")
 		switch {
 		case err == nil:
-			return strings.TrimSpace(out), nil
+			return commit, nil
 		case status(err) != 1: // not an answer
 			return "", err
 		}
@@ -543,7 +540,7 @@ const maxCommits = 20
 // each as its short id and its subject. Lists are cut, and empty if one of the commits is gone.
 func (r *commits) CommitsBetween(ctx context.Context, from, to string) (added, dropped []string) {
 	list := func(not, of string) []string {
-		out, err := r.git(ctx, r.Root, "log", "--no-show-signature", "--format=%h %s",
+		out, err := r.git(ctx, "log", "--no-show-signature", "--format=%h %s",
 			fmt.Sprint("--max-count=", maxCommits), "--end-of-options", "^"+not, of)
 		if err != nil || out == "" {
 			return nil
@@ -578,7 +575,7 @@ func (r *runner) checkHistory() error {
 
 // isAncestor reports whether ancestor is commit or an ancestor of it.
 func (r *commits) isAncestor(ctx context.Context, ancestor, commit string) (bool, error) {
-	_, err := r.git(ctx, r.Root, "merge-base", "--is-ancestor", "--end-of-options", ancestor,
+	_, err := r.git(ctx, "merge-base", "--is-ancestor", "--end-of-options", ancestor,
 		commit)
 	if status(err) == 1 {
 		return false, nil
@@ -595,8 +592,8 @@ func (r *commits) Contains(ctx context.Context, commit, ancestor string) (bool, 
 	if err := checkCommits(commit, ancestor); err != nil {
 		return false, err
 	}
-	if _, err := r.git(ctx, r.Root, "cat-file", "-e", ancestor+"^{commit}"); status(err) > 0 {
-		return false, nil
+	if here, err := r.exists(ctx, ancestor, nil); !here {
+		return false, err
 	}
 	return r.isAncestor(ctx, ancestor, commit)
 }
