@@ -85,6 +85,13 @@ func TestCredentialsAreHidden(t *testing.T) {
 				if p.Policy.Mode != sandbox.Enforce {
 					t.Fatalf("the %s has mode %v", who, p.Policy.Mode)
 				}
+				if got := allows(p.Policy, file); got != tt.shown {
+					t.Errorf("the %s may read the file: %v, want %v; it is hidden: %q", who, got,
+						tt.shown, p.Policy.Hidden)
+				}
+				if tt.prepare == nil && !tt.shown {
+					continue // a program reads it if the policy says so
+				}
 				out := m.run(p, tree, "/bin/sh", "-c",
 					`cat "$0" "$1"/.pgpass; echo; cp "$0" copy; cat copy; ls "$2"`, file, m.Home,
 					filepath.Dir(file))

@@ -179,6 +179,11 @@ func Transient(err error) bool {
 		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
+// refusal returns an error with a hint.
+func refusal(code signalbox.Code, hint, format string, args ...any) error {
+	return &signalbox.Error{Code: code, Err: fmt.Errorf(format, args...), Hint: hint}
+}
+
 // Find returns the file of a program as Start does: from the PATH of env (nil means Environ()), or
 // relative to dir. Relative folders in PATH are ignored, because they would name files of a
 // workspace. The error is a *signalbox.Error.
@@ -187,9 +192,8 @@ func Find(program, dir string, env []string) (string, error) {
 		env = Environ()
 	}
 	if program == "" {
-		return "", &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("no program to start"),
-			Hint: "name a program in the command"}
+		return "", refusal(signalbox.CodeUsage, "name a program in the command",
+			"no program to start")
 	}
 	if strings.ContainsRune(program, '/') || runtime.GOOS == "windows" &&
 		strings.ContainsAny(program, `\:`) {
@@ -203,9 +207,8 @@ func Find(program, dir string, env []string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", &signalbox.Error{Code: signalbox.CodeNotFound,
-		Err:  fmt.Errorf("program %s was not found in PATH", program),
-		Hint: "install it, or give its full path"}
+	return "", refusal(signalbox.CodeNotFound, "install it, or give its full path",
+		"program %s was not found in PATH", program)
 }
 
 func findAt(program, dir string) (string, error) {
@@ -222,13 +225,12 @@ func findAt(program, dir string) (string, error) {
 	case err == nil:
 		return found, nil
 	case errors.Is(err, fs.ErrPermission):
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("program %s cannot be run: %w", file, fs.ErrPermission),
-			Hint: "make it executable with chmod +x"}
+		return "", refusal(signalbox.CodeFailed, "make it executable with chmod +x",
+			"program %s cannot be run: %w", file, fs.ErrPermission)
 	}
-	return "", &signalbox.Error{Code: signalbox.CodeNotFound,
-		Err:  fmt.Errorf("program %s was not found", file),
-		Hint: "check the path; a relative path starts at the folder in which the program runs"}
+	return "", refusal(signalbox.CodeNotFound,
+		"check the path; a relative path starts at the folder in which the program runs",
+		"program %s was not found", file)
 }
 
 // Getenv returns the value of a variable in an environment, "" if it is not set. The last of

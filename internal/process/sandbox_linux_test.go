@@ -258,7 +258,11 @@ func TestSandboxOlderLandlock(t *testing.T) {
 	needSupport(t, true)
 	newest := Support()
 	for version := 3; version <= newest.Landlock; version++ {
-		for _, mode := range []sandbox.Network{{}, {Off: true}, {Ports: []uint16{443}}} {
+		modes := []sandbox.Network{{}, {Off: true}, {Ports: []uint16{443}}}
+		if version > 4 && version < newest.Landlock { // no new rights for the network
+			modes = modes[:1]
+		}
+		for _, mode := range modes {
 			f := newFixture(t, `cat "$SECRET/key" || echo x >"$SECRET/new" || mkdir a b && echo one >a/c && ln a/c b/d && mv a/c b/c && : >b/c && ls b`)
 			support := newest
 			support.Landlock = version
@@ -323,9 +327,9 @@ func TestSandboxLimits(t *testing.T) {
 		enforced, watched string // scripts
 		limits            sandbox.Limits
 	}{
-		"memory": {`head -c 300M /dev/zero | tail -c 300M >/dev/null`,
-			`head -c 300M /dev/zero | tail -c 300M | sleep 1000`,
-			sandbox.Limits{Memory: 100 * megabyte}},
+		"memory": {`head -c 120M /dev/zero | tail -c 120M >/dev/null`,
+			`head -c 120M /dev/zero | tail -c 120M | sleep 1000`,
+			sandbox.Limits{Memory: 40 * megabyte}},
 		"processes": {`for i in $(seq 100); do sleep 1000 & done`,
 			`for i in $(seq 100); do sleep 1000 & done; wait`, sandbox.Limits{Processes: 20}},
 	} {
@@ -410,9 +414,9 @@ func TestSandboxSharedFixedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	var programs sync.WaitGroup
-	for range 8 {
+	for range 4 {
 		programs.Go(func() {
-			for range 5 {
+			for range 3 {
 				spec, out := f.spec, bytes.Buffer{}
 				spec.Stdout = &out
 				p, err := Start(spec, nil)

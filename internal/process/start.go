@@ -164,9 +164,8 @@ func (p *Process) startGate(spec Spec) (err error) {
 func startError(spec Spec, err error) error {
 	var hint string
 	if _, gone := os.Stat(spec.Dir); spec.Dir != "" && gone != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("start %s: %w", spec.Argv[0], gone),
-			Hint: "create the folder in which it runs"}
+		return refusal(signalbox.CodeFailed, "create the folder in which it runs", "start %s: %w",
+			spec.Argv[0], gone)
 	}
 	switch {
 	case errors.Is(err, syscall.E2BIG):
@@ -176,8 +175,7 @@ func startError(spec Spec, err error) error {
 	case Transient(err):
 		hint = "the system cannot run another process; run fewer at a time"
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err: fmt.Errorf("start %s: %w", spec.Argv[0], err), Hint: hint}
+	return refusal(signalbox.CodeFailed, hint, "start %s: %w", spec.Argv[0], err)
 }
 
 // ID returns the identity of the program, on Linux of its keeper.

@@ -45,18 +45,18 @@ func (l *Ledger) FindLoss(ctx context.Context) (*Loss, error) {
 		return nil, err
 	}
 	if l.id == "" {
-		return nil, &signalbox.Error{Code: signalbox.CodeUnverified,
-			Err:  errors.New("the ledger has no events, so there is nothing to continue with"),
-			Hint: "restore the ledger from a backup; to start again, move the whole folder away and run signalbox init"}
+		return nil, refusal(signalbox.CodeUnverified,
+			"restore the ledger from a backup; to start again, move the whole folder away and run signalbox init",
+			"the ledger has no events, so there is nothing to continue with")
 	}
-	e, _, err := l.openForgetfulEngine(ctx)
+	e, err := l.replay(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer e.Close()
 	found := &Loss{Lost: lost, Events: e.Tail().Seq}
 	found.Checkpoints, err = l.lostCheckpoints(ctx, found.Events)
-	_, keyErr := l.privateKey()
+	_, _, keyErr := l.privateKey()
 	found.SignsElsewhere = errors.Is(keyErr, ErrNoKey)
 	return found, err
 }
@@ -70,12 +70,8 @@ func (l *Ledger) lostCheckpoints(ctx context.Context, events uint64) ([]LostChec
 	if err != nil {
 		return nil, err
 	}
-	names := []string{l.file(checkpointName)}
-	if keyFile, err := l.keyFile(l.ID()); err == nil {
-		names = append(names, keyFile+signedSuffix)
-	}
 	var found []LostCheckpoint
-	for _, name := range names {
+	for _, name := range l.checkpointFiles() {
 		checkpoint, err := openCheckpoint(name, public)
 		if err != nil {
 			return nil, err
@@ -195,7 +191,7 @@ func (l *Ledger) missing(ctx context.Context) (missing, err error) {
 
 // recordLoss records on the ledger that this machine continues without events that it had applied.
 func (l *Ledger) recordLoss(ctx context.Context, lost *applied.Lost, actor string) error {
-	e, _, err := l.openForgetfulEngine(ctx)
+	e, err := l.replay(ctx)
 	if err != nil {
 		return err
 	}
@@ -229,7 +225,7 @@ func (l *Ledger) dropSnapshot(ctx context.Context) error {
 }
 
 func cannotForget(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("cannot change what this machine remembers: %w", err),
-		Hint: "check the permissions of the box and of the folder with the signing key, and run the command again"}
+	return refusal(signalbox.CodeFailed,
+		"check the permissions of the box and of the folder with the signing key, and run the command again",
+		"cannot change what this machine remembers: %w", err)
 }

@@ -105,12 +105,12 @@ func checkReplaceable(name string, force bool) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("%s exists and is not a regular file", name),
-			Hint: "name a new file, or use - to write to standard output"}
+		return refusal(signalbox.CodeFailed,
+			"name a new file, or use - to write to standard output",
+			"%s exists and is not a regular file", name)
 	case !force:
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists", name),
-			Hint: "name a new file, or replace this one with --force"}
+		return refusal(signalbox.CodeFailed, "name a new file, or replace this one with --force",
+			"%s exists", name)
 	}
 	return nil
 }
@@ -119,9 +119,9 @@ func backupError(err error) error {
 	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("cannot write the backup: %w", err),
-		Hint: "choose a folder that you may write to and that has enough space"}
+	return refusal(signalbox.CodeFailed,
+		"choose a folder that you may write to and that has enough space",
+		"cannot write the backup: %w", err)
 }
 
 // Backup writes a backup: all events up to the head of the ledger at the time of the call, and the
@@ -194,9 +194,9 @@ func (b *backupWriter) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if b.done.Box == "" {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  errors.New("nothing to back up: the first event of the ledger does not open a box"),
-			Hint: "run signalbox init or, if the box was in use, signalbox ledger verify"}
+		return refusal(signalbox.CodeFailed,
+			"run signalbox init or, if the box was in use, signalbox ledger verify",
+			"nothing to back up: the first event of the ledger does not open a box")
 	}
 	// otherwise a nightly backup could be useless without anyone noticing
 	if err := b.l.checkNotMoved(ctx); err != nil {
@@ -355,9 +355,9 @@ func (b *backupWriter) writeBlobs(ctx context.Context) error {
 			}
 			continue
 		case errors.Is(err, journal.ErrDamaged):
-			return &signalbox.Error{Code: signalbox.CodeUnverified,
-				Err:  fmt.Errorf("blob %s is damaged: %w", digest, err),
-				Hint: "restore its file from a copy or remove it with signalbox blob redact, then back up again"}
+			return refusal(signalbox.CodeUnverified,
+				"restore its file from a copy or remove it with signalbox blob redact, then back up again",
+				"blob %s is damaged: %w", digest, err)
 		case err != nil:
 			return err
 		}

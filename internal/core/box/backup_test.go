@@ -25,7 +25,7 @@ import (
 )
 
 // addBlob stores a blob, and an event that refers to it: a refused signal.
-func addBlob(t *testing.T, b *Box, text string) signalbox.Hash {
+func addBlob(t *testing.T, b *Box, text string) {
 	t.Helper()
 	digest, err := b.Engine.PutBlob(t.Context(), strings.NewReader(text))
 	if err != nil {
@@ -41,7 +41,6 @@ func addBlob(t *testing.T, b *Box, text string) signalbox.Hash {
 		Blob: digest}); err == nil {
 		t.Fatal("an invalid signal was accepted")
 	}
-	return digest
 }
 
 // full is a box with everything that a backup can contain.
@@ -54,24 +53,28 @@ type full struct {
 
 func newFull(t *testing.T) *full {
 	t.Helper()
-	f := &full{kit: newKit(t)}
-	b := f.open(t)
-	f.first, f.second = addBlob(t, b, "the first words"), addBlob(t, b, "the second words")
-	f.redacted = addBlob(t, b, "a password")
-	if _, err := b.Redact(t.Context(), rules.RedactBlob{Blob: f.redacted, Reason: "secret",
-		Actor: "ann"}); err != nil {
-		t.Fatal(err)
-	}
-	sign(t, b)
-	f.events = b.Engine.Tail().Seq
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(f.dir, promptFolder), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	f.put(t, config.FileName, "lease: {ttl: 1h}\n")
-	f.put(t, "prompts/developer.md", "Do the work.\n")
+	const first, second, secret = "the first words", "the second words", "a password"
+	f := &full{events: 11, first: sha256.Sum256([]byte(first)),
+		second: sha256.Sum256([]byte(second)), redacted: sha256.Sum256([]byte(secret))}
+	f.kit = newFrom(t, "full", func(k *kit) {
+		b := k.open(t)
+		for _, text := range []string{first, second, secret} {
+			addBlob(t, b, text)
+		}
+		if _, err := b.Redact(t.Context(), rules.RedactBlob{Blob: f.redacted, Reason: "secret",
+			Actor: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+		if sign(t, b); b.Engine.Tail().Seq != f.events {
+			t.Fatalf("it has %d events", b.Engine.Tail().Seq)
+		}
+		if err := errors.Join(b.Close(),
+			os.Mkdir(filepath.Join(k.dir, promptFolder), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		k.put(t, config.FileName, "lease: {ttl: 1h}\n")
+		k.put(t, "prompts/developer.md", "Do the work.\n")
+	})
 	return f
 }
 

@@ -30,14 +30,14 @@ func (b *Box) explainNoBlob(digest signalbox.Hash, err error) error {
 		return err
 	}
 	if redacted, ok := b.redactionOf(digest); ok {
-		return &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err: fmt.Errorf("blob %s was redacted by %s at %s: %s", digest, redacted.Actor,
-				redacted.At.Format(time.RFC3339), redacted.Reason),
-			Hint: fmt.Sprintf("its bytes were destroyed; event %d records it", redacted.Seq)}
+		return refusal(signalbox.CodeNotFound,
+			fmt.Sprintf("its bytes were destroyed; event %d records it", redacted.Seq),
+			"blob %s was redacted by %s at %s: %s", digest, redacted.Actor,
+			redacted.At.Format(time.RFC3339), redacted.Reason)
 	}
-	return &signalbox.Error{Code: signalbox.CodeNotFound,
-		Err:  fmt.Errorf("there is no blob %s", digest),
-		Hint: "the data of events has the digests of blobs: signalbox ledger tail --json"}
+	return refusal(signalbox.CodeNotFound,
+		"the data of events has the digests of blobs: signalbox ledger tail --json",
+		"there is no blob %s", digest)
 }
 
 // redactionOf returns the redaction of a blob, if there was one.

@@ -112,6 +112,11 @@ func isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
+// refusal returns an error with a hint.
+func refusal(code signalbox.Code, hint, format string, args ...any) error {
+	return &signalbox.Error{Code: code, Err: fmt.Errorf(format, args...), Hint: hint}
+}
+
 func noBox(err error) error {
 	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: err,
 		Hint: "create one with signalbox init, or name one with --box or SIGNALBOX_BOX"}
@@ -149,9 +154,9 @@ func OpenLedger(ctx context.Context, dir string, opts *Options) (*Ledger, error)
 func openLedger(ctx context.Context, dir string, opts *Options, how access) (*Ledger, error) {
 	address, err := config.ReadJournal(dir)
 	if errors.Is(err, fs.ErrPermission) {
-		err = &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("no permission to open or write the box: %w", err),
-			Hint: "check the owner and the permissions of the box and its files"}
+		err = refusal(signalbox.CodeFailed,
+			"check the owner and the permissions of the box and its files",
+			"no permission to open or write the box: %w", err)
 	}
 	if err != nil {
 		return nil, err
@@ -225,15 +230,14 @@ func (l *Ledger) hadLedger() bool {
 }
 
 func ledgerMissing(dir, address string) error {
-	missing := &signalbox.Error{Code: signalbox.CodeUnverified,
-		Err:  fmt.Errorf("the ledger of the box in %s is missing", dir),
-		Hint: "restore ledger.db from a copy; to start again, move the whole folder away first"}
-	if address != config.JournalSQLite {
-		missing.Err = fmt.Errorf("the ledger of the box in %s is not in its journal, %s", dir,
-			address)
-		missing.Hint = "correct the setting journal, or restore the database from a backup; to start again, move the whole folder away first"
+	if address == config.JournalSQLite {
+		return refusal(signalbox.CodeUnverified,
+			"restore ledger.db from a copy; to start again, move the whole folder away first",
+			"the ledger of the box in %s is missing", dir)
 	}
-	return missing
+	return refusal(signalbox.CodeUnverified,
+		"correct the setting journal, or restore the database from a backup; to start again, move the whole folder away first",
+		"the ledger of the box in %s is not in its journal, %s", dir, address)
 }
 
 // readID returns the id of the box from the first event, "" if there is none or it is damaged, so
@@ -339,10 +343,15 @@ func OpenReadOnly(ctx context.Context, dir string, opts *Options) (*Box, error) 
 	return newBox(ctx, l, l.openForgetfulEngine)
 }
 
-// openForgetfulEngine opens an engine that does not remember what it applies, and does not compare
-// the ledger with what is remembered.
+// replay opens an engine that does not remember what it applies, and does not compare the ledger
+// with what is remembered.
+func (l *Ledger) replay(ctx context.Context) (*engine.Engine, error) {
+	return engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
+}
+
+// openForgetfulEngine is replay for newBox.
 func (l *Ledger) openForgetfulEngine(ctx context.Context) (*engine.Engine, *applied.Memory, error) {
-	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
+	e, err := l.replay(ctx)
 	return e, nil, err
 }
 

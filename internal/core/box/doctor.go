@@ -18,7 +18,6 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
-	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/durable"
 	"signalbox/internal/git"
@@ -319,7 +318,7 @@ func (d *doctor) checkLedger(ctx context.Context) {
 	d.checkKey(l)
 	// The checkpoint comes first, because other processes may append and sign meanwhile.
 	last, checkpointErr := d.checkpoint(l)
-	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
+	e, err := l.replay(ctx)
 	if err != nil {
 		d.fault(Problem, "ledger", err,
 			"run signalbox ledger verify, and restore the box from a backup")
@@ -408,7 +407,7 @@ func (d *doctor) checkKey(l *Ledger) {
 		d.fault(Problem, "key", err, "")
 		return
 	}
-	_, err := l.privateKey()
+	_, _, err := l.privateKey()
 	switch {
 	case errors.Is(err, ErrNoKey):
 		d.fault(Warning, "key", err, "what happens here is signed by a machine that has the key")

@@ -28,23 +28,22 @@ func newPatient(t *testing.T) *patient {
 	if runtime.GOOS == "windows" {
 		t.Skip("the fake programs are scripts of sh")
 	}
-	k := newKit(t)
-	p := &patient{kit: k, project: filepath.Dir(k.dir)}
 	for _, variable := range []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"} {
 		t.Setenv(variable, "")
 		os.Unsetenv(variable)
 	}
 	t.Setenv("GIT_CONFIG_GLOBAL", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("GIT_CONFIG_SYSTEM", filepath.Join(t.TempDir(), "none"))
+	k := newFrom(t, "patient", func(k *kit) {
+		p := &patient{kit: k, project: filepath.Dir(k.dir)}
+		p.git(t, "init", "-q", "-b", "main", "--template=")
+		k.put(t, "../.gitignore", "box.key*\n")
+		p.git(t, "add", ".gitignore")
+		p.git(t, "-c", "user.name=ann", "-c", "user.email=ann@example.org", "commit", "-q", "-m",
+			"first")
+	})
+	p := &patient{kit: k, project: filepath.Dir(k.dir)}
 	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(p.project))
-	p.git(t, "init", "-q", "-b", "main")
-	if err := os.WriteFile(filepath.Join(p.project, ".gitignore"), []byte("box.key*\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
-	p.git(t, "add", ".gitignore")
-	p.git(t, "-c", "user.name=ann", "-c", "user.email=ann@example.org", "commit", "-q", "-m",
-		"first")
 	sys := realSystem()
 	sys.goos = "linux"
 	sys.freeBytes = func(string) (uint64, error) { return 10 << 30, nil }
@@ -217,7 +216,7 @@ func ailmentsInside() map[string]ailment {
 		}, "key", Problem, "(mode 0644)", "chmod 600"},
 		"the key of another box": {func(t *testing.T,
 			p *patient) {
-			p.opts.KeyFile = newKit(t).made.KeyFile
+			p.opts.KeyFile = otherKit(t).made.KeyFile
 		}, "key", Problem,
 			"it belongs to", "the right one"},
 		"another public key": {func(t *testing.T,

@@ -34,11 +34,17 @@ func (i *inspected) Inspect(ctx context.Context) ([]journal.Finding, error) {
 
 func (i *inspected) Time(context.Context) (time.Time, error) { return i.now().Add(i.ahead), nil }
 
-// checkInspected returns what Doctor says about a box with the journal i.
-func checkInspected(t *testing.T, i *inspected) map[string]Check {
+// newMoved returns a box whose ledger is in a database.
+func newMoved(t *testing.T) *mover {
 	t.Helper()
 	m := newMover(t)
 	m.must(t, inOther, Moved)
+	return m
+}
+
+// checkInspected returns what Doctor says about the box with the journal i.
+func (m *mover) checkInspected(t *testing.T, i *inspected) map[string]Check {
+	t.Helper()
 	sys := realSystem()
 	sys.databaseTimeout = time.Minute
 	if i.hang {
@@ -63,7 +69,7 @@ func checkInspected(t *testing.T, i *inspected) map[string]Check {
 
 // Doctor shows what the driver finds, the time of a round trip, and the difference of the clocks.
 func TestDoctorDatabase(t *testing.T) {
-	checks := checkInspected(t, &inspected{findings: []journal.Finding{
+	checks := newMoved(t).checkInspected(t, &inspected{findings: []journal.Finding{
 		{Name: "server", Level: journal.OK, Detail: "version 15"},
 		{Name: "fsync", Level: journal.Problem, Detail: "fsync is off", Fix: "turn it on"},
 		{Name: "lag", Level: journal.Warning, Detail: "5 MB"}}})
@@ -83,6 +89,7 @@ func TestDoctorDatabase(t *testing.T) {
 }
 
 func TestDoctorClockSkew(t *testing.T) {
+	m := newMoved(t)
 	for _, tt := range []struct {
 		ahead  time.Duration
 		health Health
@@ -93,7 +100,7 @@ func TestDoctorClockSkew(t *testing.T) {
 		{time.Hour, Problem, "behind that of the database: agents are ended only 30s before"},
 		{-time.Hour, Problem, "ahead of"},
 	} {
-		got := checkInspected(t, &inspected{ahead: tt.ahead})["clock skew"]
+		got := m.checkInspected(t, &inspected{ahead: tt.ahead})["clock skew"]
 		got.Detail = strings.ReplaceAll(got.Detail, "19.999s", "20s") // rounded
 		if got.Health != tt.health || tt.health == Problem &&
 			!strings.Contains(got.Detail, tt.detail) || got.Fix == "" && tt.health != Healthy {
@@ -104,7 +111,8 @@ func TestDoctorClockSkew(t *testing.T) {
 
 // A database that does not answer is a problem, and the rest is still checked.
 func TestDoctorDatabaseHangs(t *testing.T) {
-	checks := checkInspected(t,
+	m := newMoved(t)
+	checks := m.checkInspected(t,
 		&inspected{hang: true,
 			findings: []journal.Finding{{Name: "server", Level: journal.OK, Detail: "version 15"}}})
 	if got := checks["database"]; got.Health != Problem ||
@@ -114,7 +122,7 @@ func TestDoctorDatabaseHangs(t *testing.T) {
 	if checks["server"].Health != Healthy || checks["files"].Name == "" {
 		t.Errorf("the rest was not checked: %+v", checks)
 	}
-	checks = checkInspected(t, &inspected{err: errors.New("connection reset")})
+	checks = m.checkInspected(t, &inspected{err: errors.New("connection reset")})
 	if got := checks["database"]; got.Health != Problem ||
 		!strings.Contains(got.Detail, "connection reset") {
 		t.Errorf("%+v", got)
@@ -122,8 +130,7 @@ func TestDoctorDatabaseHangs(t *testing.T) {
 }
 
 func TestDoctorDatabaseUnreachable(t *testing.T) {
-	m := newMover(t)
-	m.must(t, inOther, Moved)
+	m := newMoved(t)
 	sys := realSystem()
 	sys.databaseTimeout = 50 * time.Millisecond
 	opts := DoctorOptions{Options: *m.opts, Dir: m.dir, system: sys}

@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"signalbox"
-	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
 )
 
@@ -19,7 +18,7 @@ func (b *Box) Fork(ctx context.Context) (*Box, error) {
 	l := *b.Ledger
 	l.Journal = &fork{Journal: b.Journal, base: b.Engine.Tail().Seq,
 		blobs: map[signalbox.Hash][]byte{}}
-	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
+	e, err := l.replay(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package box
 
 import (
 	"context"
-	"errors"
 
 	"signalbox"
 	"signalbox/internal/core/journal/postgres"
@@ -12,9 +11,9 @@ import (
 func (l *Ledger) Grant(ctx context.Context, role string, rights postgres.Rights) error {
 	database, ok := l.database().(*postgres.Journal)
 	if !ok {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  errors.New("the ledger is not in PostgreSQL, and has no roles"),
-			Hint: "the rights to a ledger in a file are those of the file"}
+		return refusal(signalbox.CodeFailed,
+			"the rights to a ledger in a file are those of the file",
+			"the ledger is not in PostgreSQL, and has no roles")
 	}
 	return database.Grant(ctx, role, rights)
 }

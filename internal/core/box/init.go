@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -133,9 +132,9 @@ func checkUnused(ctx context.Context, dir, journal string, opts *Options) error 
 	if l.ID() == "" {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s already has a box, %s",
-		journal, l.ID()),
-		Hint: "to use that box on this machine, set journal in .signalbox/signalbox.yaml; for another box in the same database, name another schema"}
+	return refusal(signalbox.CodeFailed,
+		"to use that box on this machine, set journal in .signalbox/signalbox.yaml; for another box in the same database, name another schema",
+		"%s already has a box, %s", journal, l.ID())
 }
 
 func makeFolder(dir string) error {
@@ -147,9 +146,8 @@ func makeFolder(dir string) error {
 		err = createIfMissing(filepath.Join(dir, config.FileName), config.Template)
 	}
 	if err != nil {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot create the box: %w", err),
-			Hint: "choose a folder that you may write to"}
+		return refusal(signalbox.CodeFailed, "choose a folder that you may write to",
+			"cannot create the box: %w", err)
 	}
 	return nil
 }
@@ -188,22 +186,26 @@ func createIfMissing(name, text string) error {
 
 // setJournal changes where the ledger is in the configuration of a box.
 func setJournal(dir, journal string) error {
-	name := filepath.Join(dir, config.FileName)
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	changed, err := config.SetJournal(text, journal)
+	text, changed, err := withJournal(dir, journal)
 	if err != nil || bytes.Equal(changed, text) {
 		return err
 	}
-	return durable.Replace(name, changed, 0o600)
+	return durable.Replace(filepath.Join(dir, config.FileName), changed, 0o600)
+}
+
+// withJournal returns the configuration of a box, and what it is with another place of the ledger.
+func withJournal(dir, journal string) (text, changed []byte, err error) {
+	text, err = os.ReadFile(filepath.Join(dir, config.FileName))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	changed, err = config.SetJournal(text, journal)
+	return text, changed, err
 }
 
 func boxExists(dir string) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("a box already exists in %s", dir),
-		Hint: "use that box; signalbox work list shows its work"}
+	return refusal(signalbox.CodeFailed, "use that box; signalbox work list shows its work",
+		"a box already exists in %s", dir)
 }
 
 // origin returns the name of a box's log in checkpoints and keys.

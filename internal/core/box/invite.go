@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -81,13 +80,12 @@ func (l *Ledger) Invite(node, user string, expires time.Time) (*Invitation, erro
 	}
 	switch {
 	case address == config.JournalSQLite:
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  errors.New("the ledger of this box is a file, which other machines cannot reach"),
-			Hint: "move it to a database with signalbox ledger migrate"}
+		return nil, refusal(signalbox.CodeFailed,
+			"move it to a database with signalbox ledger migrate",
+			"the ledger of this box is a file, which other machines cannot reach")
 	case address != config.JournalCluster && node != "":
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("this box has no cluster, so there is no node to run"),
-			Hint: "leave --node out"}
+		return nil, refusal(signalbox.CodeUsage, "leave --node out",
+			"this box has no cluster, so there is no node to run")
 	case user != "":
 		i.Journal, err = config.SetJournalUser(address, user)
 		return i, err
@@ -102,14 +100,14 @@ func (l *Ledger) Invite(node, user string, expires time.Time) (*Invitation, erro
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(cluster.Nodes)),
 		func(name string) bool { return name == cluster.Node })
 	if len(others) == 0 {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  errors.New("the cluster has one node, on this machine"),
-			Hint: "move the ledger to a database that other machines reach with signalbox ledger migrate"}
+		return nil, refusal(signalbox.CodeFailed,
+			"move the ledger to a database that other machines reach with signalbox ledger migrate",
+			"the cluster has one node, on this machine")
 	}
 	if !slices.Contains(others, node) {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  errors.New("the node that the other machine runs is missing"),
-			Hint: "add --node with one of: " + strings.Join(others, ", ")}
+		return nil, refusal(signalbox.CodeUsage,
+			"add --node with one of: "+strings.Join(others, ", "),
+			"the node that the other machine runs is missing")
 	}
 	secret, _, err := clusterSecret(cluster.SecretFile, false)
 	if err != nil {
@@ -132,8 +130,7 @@ func (i *Invitation) Token() string {
 // ParseInvitation reads a token. It returns an error if the token is damaged or has expired.
 func ParseInvitation(token string, now time.Time) (*Invitation, error) {
 	fail := func(hint, format string, args ...any) error {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...),
-			Hint: hint}
+		return refusal(signalbox.CodeUsage, hint, format, args...)
 	}
 	const again = "copy the whole line that signalbox invite printed"
 	encoded, ours := strings.CutPrefix(strings.TrimSpace(token), tokenPrefix)
@@ -186,9 +183,8 @@ func (i *Invitation) WriteBox(dir string) error {
 	}
 	for name, data := range files {
 		if err := durable.Replace(filepath.Join(dir, name), data, 0o600); err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed,
-				Err:  fmt.Errorf("cannot create the box: %w", err),
-				Hint: "choose a folder that you may write to"}
+			return refusal(signalbox.CodeFailed, "choose a folder that you may write to",
+				"cannot create the box: %w", err)
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -73,9 +72,9 @@ func openCluster(ctx context.Context, dir string, how access,
 	}
 	secret, made, err := clusterSecret(settings.SecretFile, how.creates())
 	if how == destination && errors.Is(err, fs.ErrNotExist) {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  errors.New("the cluster has not been used yet"),
-			Hint: "copy the secret from a machine of the cluster, if there is one"}
+		return nil, refusal(signalbox.CodeNotFound,
+			"copy the secret from a machine of the cluster, if there is one",
+			"the cluster has not been used yet")
 	}
 	if err != nil {
 		return nil, err
@@ -99,25 +98,24 @@ func clusterSecret(name string, create bool) (secret []byte, made bool, err erro
 	if create {
 		err := durable.Create(name, nats.NewSecret(), 0o600)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, false, &signalbox.Error{Code: signalbox.CodeFailed,
-				Err:  fmt.Errorf("cannot create the secret of the cluster: %w", err),
-				Hint: "set cluster.secret_file to a file that you may write"}
+			return nil, false, refusal(signalbox.CodeFailed,
+				"set cluster.secret_file to a file that you may write",
+				"cannot create the secret of the cluster: %w", err)
 		}
 		made = err == nil
 	}
 	info, err := os.Stat(name)
 	if err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, false, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("other users can read the secret of the cluster, %s", name),
-			Hint: "run chmod 600 on the file"}
+		return nil, false, refusal(signalbox.CodeFailed, "run chmod 600 on the file",
+			"other users can read the secret of the cluster, %s", name)
 	}
 	if err == nil {
 		secret, err = durable.ReadRegular(name, 1<<16)
 	}
 	if err != nil {
-		return nil, false, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot read the secret of the cluster: %w", err),
-			Hint: "copy the file from a machine of the cluster; signalbox init makes the first one"}
+		return nil, false, refusal(signalbox.CodeFailed,
+			"copy the file from a machine of the cluster; signalbox init makes the first one",
+			"cannot read the secret of the cluster: %w", err)
 	}
 	return bytes.TrimSpace(secret), made, nil
 }

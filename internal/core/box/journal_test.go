@@ -22,7 +22,7 @@ var database pgserver.Shared
 // A box on PostgreSQL does everything that one in a file does, and a second machine needs only the
 // configuration.
 func TestBoxOnPostgres(t *testing.T) {
-	testSharedBox(t, database.Need(t).Address+"&schema="+strings.ReplaceAll(NewID("box"), "-", "_"))
+	testSharedBox(t, newSchema(t))
 }
 
 // The same on NATS.
@@ -205,11 +205,7 @@ func TestOpenNeedsID(t *testing.T) {
 		fmt.Errorf("%w: the first event", journal.ErrDamaged),
 	} {
 		opts := *k.opts
-		opts.open = func(ctx context.Context, dir, address string, how access,
-			opts *Options) (journal.Journal, error) {
-			j, err := openJournal(ctx, dir, address, how, opts)
-			return &firstReads{j, 1, failure}, err
-		}
+		opts.through(func(j journal.Journal) journal.Journal { return &firstReads{j, 1, failure} })
 		l, err := openLedger(t.Context(), k.dir, &opts, readWrite)
 		if errors.Is(failure, journal.ErrDamaged) {
 			if err != nil || l.ID() != "" {

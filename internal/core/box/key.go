@@ -31,9 +31,9 @@ func (l *Ledger) keyFile(id string) (string, error) {
 	}
 	dir, err := config.UserFolder()
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("there is no folder for the signing key: %w", err),
-			Hint: "set SIGNALBOX_KEY to a file outside all workspaces"}
+		return "", refusal(signalbox.CodeFailed,
+			"set SIGNALBOX_KEY to a file outside all workspaces",
+			"there is no folder for the signing key: %w", err)
 	}
 	return filepath.Join(dir, "keys", id+".key"), nil
 }
@@ -51,14 +51,14 @@ func createKey(name, origin string) (public string, err error) {
 		err = durable.Create(name, []byte(private+"\n"), 0o600)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("%s exists: %w", name, errKeyExists),
-			Hint: "every box has its own key; set SIGNALBOX_KEY to another file"}
+		return "", refusal(signalbox.CodeFailed,
+			"every box has its own key; set SIGNALBOX_KEY to another file", "%s exists: %w", name,
+			errKeyExists)
 	}
 	if err != nil {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot create the signing key: %w", err),
-			Hint: "set SIGNALBOX_KEY to a file that you may write, outside all workspaces"}
+		return "", refusal(signalbox.CodeFailed,
+			"set SIGNALBOX_KEY to a file that you may write, outside all workspaces",
+			"cannot create the signing key: %w", err)
 	}
 	return public, nil
 }
@@ -85,36 +85,31 @@ func unusedKey(name string) (leftoverKey, bool) {
 	return leftoverKey{id, public}, err == nil && ours && signalbox.CheckID(id) == nil
 }
 
-// privateKey returns the box's private key. The error is ErrNoKey if this host does not have it.
-func (l *Ledger) privateKey() (string, error) {
+// privateKey returns the box's private key, and the public key for it. The error is ErrNoKey if
+// this host does not have it.
+func (l *Ledger) privateKey() (private, public string, err error) {
 	name, err := l.keyFile(l.ID())
-	if err != nil {
-		return "", err
+	if err == nil {
+		private, err = readKey(name)
 	}
-	private, err := readKey(name)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	public, err := ledger.PublicKey(private)
-	if err != nil {
-		return "", keyError(name, err)
+	if public, err = ledger.PublicKey(private); err != nil {
+		return "", "", keyError(name, err)
 	}
 	if keyOrigin, err := ledger.KeyName(public); err != nil || keyOrigin != origin(l.ID()) {
-		return "", keyError(name, fmt.Errorf("it belongs to %s, not to %s", keyOrigin,
+		return "", "", keyError(name, fmt.Errorf("it belongs to %s, not to %s", keyOrigin,
 			origin(l.ID())))
 	}
-	return private, nil
+	return private, public, nil
 }
 
 // IsOurs reports whether the box was created on this host: its private key is here, and has signed
 // this ledger. That the key is here is not enough, because anybody can make a ledger with the id of
 // our box.
 func (l *Ledger) IsOurs(ctx context.Context) bool {
-	private, err := l.privateKey()
-	if err != nil {
-		return false
-	}
-	public, err := ledger.PublicKey(private)
+	_, public, err := l.privateKey()
 	if err != nil {
 		return false
 	}
@@ -138,9 +133,9 @@ func (l *Ledger) IsOurs(ctx context.Context) bool {
 func readKey(name string) (string, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("%w: no file %s", ErrNoKey, name),
-			Hint: "sign on the host where the box was created, or set SIGNALBOX_KEY to the key's file"}
+		return "", refusal(signalbox.CodeNotFound,
+			"sign on the host where the box was created, or set SIGNALBOX_KEY to the key's file",
+			"%w: no file %s", ErrNoKey, name)
 	}
 	if err != nil {
 		return "", keyError(name, err)
@@ -151,9 +146,10 @@ func readKey(name string) (string, error) {
 		return "", keyError(name, err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return "", &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("other users can read the signing key %s (mode %04o), so signalbox does not use it", name, mode),
-			Hint: "run chmod 600 on it; if someone may have read it, its signatures no longer prove anything"}
+		return "", refusal(signalbox.CodeFailed,
+			"run chmod 600 on it; if someone may have read it, its signatures no longer prove anything",
+			"other users can read the signing key %s (mode %04o), so signalbox does not use it",
+			name, mode)
 	}
 	text := make([]byte, 4096)
 	n, err := f.Read(text)
@@ -164,9 +160,9 @@ func readKey(name string) (string, error) {
 }
 
 func keyError(name string, err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("cannot use the signing key %s: %w", name, err),
-		Hint: "restore the file from a copy, or set SIGNALBOX_KEY to the right one"}
+	return refusal(signalbox.CodeFailed,
+		"restore the file from a copy, or set SIGNALBOX_KEY to the right one",
+		"cannot use the signing key %s: %w", name, err)
 }
 
 // PublicKey returns the box's public key: that of the private key if this host has it, else the one
@@ -174,9 +170,9 @@ func keyError(name string, err error) error {
 // be used, such as one for another box, does not prevent verification: the first event, which has
 // the id of the box, may be what is wrong.
 func (l *Ledger) PublicKey() (string, error) {
-	private, unusable := l.privateKey()
+	_, public, unusable := l.privateKey()
 	if unusable == nil {
-		return ledger.PublicKey(private)
+		return public, nil
 	}
 	text, err := readOptional(l.file(publicKeyName))
 	switch {
@@ -187,9 +183,9 @@ func (l *Ledger) PublicKey() (string, error) {
 	case !errors.Is(unusable, ErrNoKey):
 		return "", unusable
 	}
-	return "", &signalbox.Error{Code: signalbox.CodeNotFound,
-		Err:  fmt.Errorf("the box has no public key: no file %s", l.file(publicKeyName)),
-		Hint: "run signalbox ledger key on the host where the box was created"}
+	return "", refusal(signalbox.CodeNotFound,
+		"run signalbox ledger key on the host where the box was created",
+		"the box has no public key: no file %s", l.file(publicKeyName))
 }
 
 // CheckPublicKey returns an error if the public key in the box's folder is not that of the private
@@ -206,14 +202,10 @@ func (l *Ledger) CheckPublicKey() error {
 		return wrongPublicKey("%s is not a public key of this box, %s", l.file(publicKeyName),
 			origin(l.ID()))
 	}
-	private, err := l.privateKey()
+	_, public, err := l.privateKey()
 	if errors.Is(err, ErrNoKey) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	public, err := ledger.PublicKey(private)
 	if err != nil {
 		return err
 	}
@@ -225,8 +217,9 @@ func (l *Ledger) CheckPublicKey() error {
 }
 
 func wrongPublicKey(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf(format, args...),
-		Hint: "find out who changed it, and run signalbox ledger verify with the key that you kept elsewhere; signing replaces the file"}
+	return refusal(signalbox.CodeUnverified,
+		"find out who changed it, and run signalbox ledger verify with the key that you kept elsewhere; signing replaces the file",
+		format, args...)
 }
 
 // publishKey writes the public key to the box's folder.

@@ -22,7 +22,7 @@ func publicKeyOf(t *testing.T, k *kit) (string, error) {
 
 // The private key knows its public one. The file in the box is only as good as the box.
 func TestPublicKey(t *testing.T) {
-	k, other := newKit(t), newKit(t)
+	k, other := newKit(t), otherKit(t)
 	k.put(t, publicKeyName, other.made.PublicKey+"\n")
 	if got, err := publicKeyOf(t, k); err != nil || got != k.made.PublicKey {
 		t.Errorf("with the private key here: %s, %v; want %s", got, err, k.made.PublicKey)
@@ -56,7 +56,7 @@ func TestPublicKey(t *testing.T) {
 // A box is ours if our key has signed its ledger. Its id alone, which anybody can copy, makes no
 // box ours.
 func TestIsOurs(t *testing.T) {
-	k, other := newKit(t), newKit(t)
+	k, other := newKit(t), otherKit(t)
 	ours := func(k *kit, opts *Options) bool {
 		t.Helper()
 		l, err := OpenLedger(t.Context(), k.dir, opts)
@@ -125,7 +125,7 @@ func TestKeyReadableByOthersIsNotUsed(t *testing.T) {
 		if err := os.Chmod(k.opts.KeyFile, mode); err != nil {
 			t.Fatal(err)
 		}
-		_, err := k.ledger(t).privateKey()
+		_, _, err := k.ledger(t).privateKey()
 		if fine && err != nil || !fine &&
 			(err == nil || !strings.Contains(err.Error(), "other users can read") ||
 				errors.Is(err, ErrNoKey)) {
@@ -135,7 +135,7 @@ func TestKeyReadableByOthersIsNotUsed(t *testing.T) {
 }
 
 func TestKeyOfAnotherBox(t *testing.T) {
-	k, other := newKit(t), newKit(t)
+	k, other := newKit(t), otherKit(t)
 	foreign, err := os.ReadFile(other.opts.KeyFile)
 	if err != nil {
 		t.Fatal(err)

@@ -10,9 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
@@ -44,7 +47,7 @@ func TestMain(m *testing.M) {
 	}
 	if dir == "" {
 		code := m.Run()
-		if err := database.Stop(); err != nil {
+		if err := errors.Join(database.Stop(), os.RemoveAll(templates())); err != nil {
 			fmt.Println(err)
 			code = max(code, 1)
 		}
@@ -74,11 +77,11 @@ func atHome(t *testing.T) (keys string) {
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
 	t.Setenv("AppData", filepath.Join(home, "config"))
-	config, err := os.UserConfigDir()
+	own, err := os.UserConfigDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(config, "signalbox", "keys")
+	return filepath.Join(own, "signalbox", "keys")
 }
 
 // kit is a box for a test, with the key beside it.
@@ -88,16 +91,68 @@ type kit struct {
 	made *InitResult
 }
 
-func newKit(t *testing.T) *kit {
+// templates returns the folder of boxes that are made once and copied for each test.
+var templates = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "signalbox-boxes-")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
+
+// made has the boxes in templates, by name.
+var made = map[string]*kit{}
+
+// newFrom returns a copy of the box of that name, with its key, and makes the box if no test has
+// used it yet. Tests that use it do not run at the same time.
+func newFrom(t *testing.T, name string, make func(k *kit)) *kit {
+	t.Helper()
+	k := made[name]
+	if k == nil {
+		k = initKit(t, filepath.Join(templates(), name))
+		make(k)
+		made[name] = k
+	}
+	return k.withKey(t)
+}
+
+// withKey returns a copy of the box and of its key, with what was signed.
+func (k *kit) withKey(t *testing.T) *kit {
 	t.Helper()
 	dir := t.TempDir()
-	k := &kit{dir: filepath.Join(dir, FolderName),
-		opts: &Options{KeyFile: filepath.Join(dir, "box.key")}}
-	made, err := Init(t.Context(), k.dir, "ann", k.opts)
-	if err != nil {
+	c := kitIn(dir)
+	err := os.CopyFS(dir, os.DirFS(filepath.Dir(k.dir)))
+	if err := errors.Join(err, os.Chmod(c.opts.KeyFile, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	k.made = made
+	c.made = &InitResult{c.dir, k.made.ID, k.made.PublicKey, c.opts.KeyFile}
+	return c
+}
+
+func kitIn(dir string) *kit {
+	return &kit{dir: filepath.Join(dir, FolderName),
+		opts: &Options{KeyFile: filepath.Join(dir, "box.key")}}
+}
+
+// newKit returns a new box. It has the same id and key as the others that newKit returns.
+func newKit(t *testing.T) *kit {
+	t.Helper()
+	return newFrom(t, "new", func(*kit) {})
+}
+
+// otherKit returns a new box that is not that of newKit.
+func otherKit(t *testing.T) *kit {
+	t.Helper()
+	return initKit(t, t.TempDir())
+}
+
+func initKit(t *testing.T, dir string) *kit {
+	t.Helper()
+	k := kitIn(dir)
+	var err error
+	if k.made, err = Init(t.Context(), k.dir, "ann", k.opts); err != nil {
+		t.Fatal(err)
+	}
 	return k
 }
 
@@ -116,6 +171,18 @@ func (k *kit) forget(t *testing.T) {
 	t.Helper()
 	if err := os.Remove(k.made.KeyFile + signedSuffix); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// through makes a box use its ledger, in a file, through another journal.
+func (o *Options) through(wrap func(journal.Journal) journal.Journal) {
+	o.open = func(ctx context.Context, dir, _ string, how access,
+		opts *Options) (journal.Journal, error) {
+		j, err := openJournal(ctx, dir, config.JournalSQLite, how, opts)
+		if err != nil {
+			return nil, err
+		}
+		return wrap(j), nil
 	}
 }
 

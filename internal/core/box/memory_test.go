@@ -172,6 +172,7 @@ func TestDatabaseReplacedUnderAProcess(t *testing.T) {
 // TestMemoryOfAnotherMachine is older than the ledger, because others wrote meanwhile.
 func TestMemoryOfAnotherMachine(t *testing.T) {
 	k := newKit(t)
+	checkRemembers(t, k.ledger(t))
 	k.writeAndSign(t, "t1")
 	memory := k.read(t, applied.FileName)
 	k.writeAndSign(t, "t2", "t3")
@@ -180,24 +181,15 @@ func TestMemoryOfAnotherMachine(t *testing.T) {
 	checkRemembers(t, k.open(t).Ledger)
 }
 
-func TestNewBoxRemembers(t *testing.T) {
-	k := newKit(t)
-	checkRemembers(t, k.ledger(t))
-}
-
 func TestRestoredBoxRemembers(t *testing.T) {
 	k := newKit(t)
 	k.writeAndSign(t, "t1", "t2")
-	var backup bytes.Buffer
-	if _, err := k.ledger(t).Backup(t.Context(), &backup, BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(backup.String(), "signalbox applied") {
+	backup := k.backup(t)
+	if bytes.Contains(backup, []byte("signalbox applied")) {
 		t.Error("the memory of this machine is in the backup")
 	}
-	restored := &kit{dir: filepath.Join(t.TempDir(), FolderName), opts: k.opts}
-	if _, err := Restore(t.Context(), &backup, restored.dir,
-		&RestoreOptions{Options: *k.opts}); err != nil {
+	restored, _, err := k.restore(t, backup)
+	if err != nil {
 		t.Fatal(err)
 	}
 	checkRemembers(t, restored.ledger(t))
@@ -402,8 +394,8 @@ func TestAcceptLossWithoutTheKey(t *testing.T) {
 func TestLostEventsOnPostgres(t *testing.T) {
 	server := database.Need(t)
 	schema := strings.ReplaceAll(NewID("box"), "-", "_")
-	opts := &Options{KeyFile: filepath.Join(t.TempDir(), "box.key"), Journal: server.Address +
-		"&schema=" + schema}
+	opts := &Options{KeyFile: filepath.Join(t.TempDir(), "box.key"),
+		Journal: server.Address + "&schema=" + schema}
 	first := &kit{dir: filepath.Join(t.TempDir(), FolderName), opts: opts}
 	if _, err := Init(t.Context(), first.dir, "ann", opts); err != nil {
 		t.Fatal(err)

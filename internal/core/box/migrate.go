@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -163,17 +162,8 @@ func (m *migration) checkSetting() error {
 	if m.from, err = config.ReadJournal(m.dir); err != nil {
 		return err
 	}
-	_, err = m.newSettings()
+	_, _, err = withJournal(m.dir, m.To)
 	return err
-}
-
-// newSettings returns the configuration with the new value of journal.
-func (m *migration) newSettings() ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(m.dir, config.FileName))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	return config.SetJournal(text, m.To)
 }
 
 func (m *migration) lock(ctx context.Context) (*durable.Lock, error) {
@@ -181,9 +171,8 @@ func (m *migration) lock(ctx context.Context) (*durable.Lock, error) {
 	defer cancel()
 	lock, err := durable.Acquire(ctx, filepath.Join(m.dir, "migrate.lock"))
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, &signalbox.Error{Code: signalbox.CodeConflict,
-			Err:  errors.New("another process is moving the ledger"),
-			Hint: "wait until it has ended"}
+		return nil, refusal(signalbox.CodeConflict, "wait until it has ended",
+			"another process is moving the ledger")
 	}
 	return lock, err
 }
@@ -201,9 +190,8 @@ func (m *migration) explain(err error) error {
 	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("cannot move the ledger: %w", err),
-		Hint: "run the command again: it continues where it stopped"}
+	return refusal(signalbox.CodeFailed, "run the command again: it continues where it stopped",
+		"cannot move the ledger: %w", err)
 }
 
 func (m *migration) openSource(ctx context.Context) error {
@@ -215,7 +203,7 @@ func (m *migration) openSource(ctx context.Context) error {
 	// this machine has worked with the ledger elsewhere, where it continues
 	if errors.Is(err, rules.ErrMoved) {
 		m.elsewhere = err
-		e, memory, err = l.openForgetfulEngine(ctx)
+		e, err = l.replay(ctx)
 	}
 	if err != nil {
 		l.Close()
@@ -223,8 +211,8 @@ func (m *migration) openSource(ctx context.Context) error {
 	}
 	m.source = &Box{Ledger: l, Engine: e, memory: memory}
 	if l.ID() == "" {
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: errors.New("the box is not initialized"), Hint: "run signalbox init --journal"}
+		return refusal(signalbox.CodeFailed, "run signalbox init --journal",
+			"the box is not initialized")
 	}
 	return nil
 }
@@ -284,9 +272,8 @@ func (m *migration) verifySource(ctx context.Context) error {
 		if report.Blobs != nil {
 			hint = "restore the blob from a copy or remove it with signalbox blob redact, then run the command again"
 		}
-		return &signalbox.Error{Code: signalbox.CodeUnverified,
-			Err: fmt.Errorf("the ledger cannot be moved, because it is not intact: %s",
-				report.Reason), Hint: hint}
+		return refusal(signalbox.CodeUnverified, hint,
+			"the ledger cannot be moved, because it is not intact: %s", report.Reason)
 	}
 	return nil
 }
@@ -482,11 +469,7 @@ func (m *migration) finish(ctx context.Context, move rules.Move) error {
 			return err
 		}
 	}
-	text, err := m.newSettings()
-	if err != nil {
-		return err
-	}
-	return durable.Replace(filepath.Join(m.dir, config.FileName), text, 0o600)
+	return setJournal(m.dir, m.To)
 }
 
 // switchOver changes only the setting, because the ledger was moved there before: by an earlier

@@ -32,19 +32,18 @@ func (m *migration) checkNotCancelled(ctx context.Context, move rules.Move) erro
 		return err
 	}
 	if cancelled {
-		return &signalbox.Error{Code: signalbox.CodeConflict,
-			Err:  errors.New("the move is being cancelled on another machine"),
-			Hint: fmt.Sprintf("wait until it is; if that was interrupted, run signalbox ledger migrate --to %s", m.from)}
+		return refusal(signalbox.CodeConflict,
+			fmt.Sprintf("wait until it is; if that was interrupted, run signalbox ledger migrate --to %s", m.from),
+			"the move is being cancelled on another machine")
 	}
 	// The note is removed when the move is cancelled, so look at the old place after it.
 	if err := m.source.Engine.Refresh(ctx); err != nil {
 		return err
 	}
 	if last, moved := m.move(); !moved || last.ID != move.ID || last.Seq != move.Seq {
-		return &signalbox.Error{Code: signalbox.CodeConflict,
-			Err: fmt.Errorf("the move was cancelled on another machine: the ledger continues in %s",
-				m.from),
-			Hint: fmt.Sprintf("no one can use the copy in %s; to move the ledger, choose an empty place, such as another schema", m.To)}
+		return refusal(signalbox.CodeConflict,
+			fmt.Sprintf("no one can use the copy in %s; to move the ledger, choose an empty place, such as another schema", m.To),
+			"the move was cancelled on another machine: the ledger continues in %s", m.from)
 	}
 	return nil
 }
@@ -126,10 +125,9 @@ func (m *migration) checkNotContinued(ctx context.Context,
 	case unknown != nil && m.Force:
 		return false, nil
 	case unknown != nil:
-		return false, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("cannot find out whether the ledger continues in %s: %w", move.Journal,
-				unknown),
-			Hint: "try again when that place can be reached; if it is lost for good, use --force: if the ledger continued there, there will be two histories"}
+		return false, refusal(signalbox.CodeFailed,
+			"try again when that place can be reached; if it is lost for good, use --force: if the ledger continued there, there will be two histories",
+			"cannot find out whether the ledger continues in %s: %w", move.Journal, unknown)
 	case continued:
 		cancelling, err := hasBlob(ctx, m.target.Journal, cancelDigest(move.ID))
 		if err == nil && cancelling && !m.DryRun { // it was interrupted

@@ -3,7 +3,6 @@ package box
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -136,9 +135,9 @@ func (m *migration) copyBlob(ctx context.Context,
 	case errors.Is(err, journal.ErrNoBlob): // it was redacted meanwhile, or lost, or the reference is not to a blob
 		return false, false, nil
 	case errors.Is(err, journal.ErrDamaged):
-		return false, false, &signalbox.Error{Code: signalbox.CodeUnverified,
-			Err:  fmt.Errorf("blob %s is damaged: %w", digest, err),
-			Hint: "restore its file from a copy or remove it with signalbox blob redact, then run the command again"}
+		return false, false, refusal(signalbox.CodeUnverified,
+			"restore its file from a copy or remove it with signalbox blob redact, then run the command again",
+			"blob %s is damaged: %w", digest, err)
 	case err != nil:
 		return false, false, err
 	}
@@ -174,7 +173,7 @@ func (m *migration) checkCopy(ctx context.Context) error {
 		report.Blobs.Missing == uint64(len(m.missing())):
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeUnverified,
-		Err:  fmt.Errorf("the copy in %s is not intact: %s", m.To, report.Reason),
-		Hint: "the ledger is still used where it was; remove the copy, and run the command again"}
+	return refusal(signalbox.CodeUnverified,
+		"the ledger is still used where it was; remove the copy, and run the command again",
+		"the copy in %s is not intact: %s", m.To, report.Reason)
 }

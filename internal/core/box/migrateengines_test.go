@@ -174,11 +174,7 @@ func TestLedgerIsAwaitedInEmptyCluster(t *testing.T) {
 	k.put(t, config.FileName,
 		"cluster: {node: a, nodes: {a: '127.0.0.1:1', b: '127.0.0.1:3', c: '127.0.0.1:5'}}\n")
 	opts := &Options{KeyFile: k.opts.KeyFile, Host: true}
-	opts.open = func(ctx context.Context, dir, _ string, how access,
-		opts *Options) (journal.Journal, error) {
-		j, err := openJournal(ctx, dir, config.JournalSQLite, how, opts)
-		return &late{j, 20}, err
-	}
+	opts.through(func(j journal.Journal) journal.Journal { return &late{j, 3} })
 	b, err := Open(t.Context(), k.dir, opts)
 	if err != nil {
 		t.Fatal(err)

@@ -45,9 +45,9 @@ func (m *migration) checkMove(ctx context.Context, move rules.Move) error {
 			return err
 		}
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("%w, and %s is another place", m.moved(), m.To),
-		Hint: fmt.Sprintf("complete that move with signalbox ledger migrate --to %s on %s, or cancel it with --to %s", move.Journal, cmp.Or(move.Host, "the machine that began it"), m.from)}
+	return refusal(signalbox.CodeFailed,
+		fmt.Sprintf("complete that move with signalbox ledger migrate --to %s on %s, or cancel it with --to %s", move.Journal, cmp.Or(move.Host, "the machine that began it"), m.from),
+		"%w, and %s is another place", m.moved(), m.To)
 }
 
 // moveNote is a blob that marks the new place until the move is complete, so that no other place is
@@ -110,9 +110,9 @@ func continues(events []signalbox.Event) bool {
 }
 
 func (m *migration) refuse(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeConflict,
-		Err:  fmt.Errorf("%s has "+format, append([]any{m.To}, args...)...),
-		Hint: "nothing was written there; choose an empty place, such as another schema"}
+	return refusal(signalbox.CodeConflict,
+		"nothing was written there; choose an empty place, such as another schema",
+		"%s has "+format, append([]any{m.To}, args...)...)
 }
 
 // checkOther returns an error if both addresses lead to the same place: then a blob that is stored
@@ -130,9 +130,9 @@ func (m *migration) checkOther(ctx context.Context) error {
 		return err
 	}
 	if same {
-		return &signalbox.Error{Code: signalbox.CodeUsage,
-			Err:  fmt.Errorf("%s is where the ledger is now", m.To),
-			Hint: "to write the address in another way, change the setting journal"}
+		return refusal(signalbox.CodeUsage,
+			"to write the address in another way, change the setting journal",
+			"%s is where the ledger is now", m.To)
 	}
 	return nil
 }
@@ -159,9 +159,9 @@ func (m *migration) comparePrefix(ctx context.Context, tail *ledger.Tail, last u
 				return m.refuse("another history of this box, from event %d on", here[i].Seq)
 			}
 			if err := tail.Extend(&there[i]); err != nil { // its bytes have that hash
-				return &signalbox.Error{Code: signalbox.CodeUnverified,
-					Err:  fmt.Errorf("the copy in %s was changed: %w", m.To, err),
-					Hint: "remove the copy there, and run the command again"}
+				return refusal(signalbox.CodeUnverified,
+					"remove the copy there, and run the command again",
+					"the copy in %s was changed: %w", m.To, err)
 			}
 		}
 		m.report(MigrateCompare, tail.Seq, last)

@@ -42,9 +42,9 @@ func checkComplete(ctx context.Context, j journal.Journal, address string) error
 	if err != nil || !incomplete {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the ledger in %s is an %w",
-		address, errIncomplete),
-		Hint: "complete it with signalbox ledger migrate on the machine that began it; until then use the old place"}
+	return refusal(signalbox.CodeFailed,
+		"complete it with signalbox ledger migrate on the machine that began it; until then use the old place",
+		"the ledger in %s is an %w", address, errIncomplete)
 }
 
 const (
@@ -60,10 +60,7 @@ const (
 // there, or moved it there or back. The node that this process runs is needed for that, and for
 // moving the ledger away.
 func (l *Ledger) awaitLedger(ctx context.Context, j journal.Journal, address string) error {
-	patience := emptyPatience
-	if l.options.emptyPatience != 0 {
-		patience = l.options.emptyPatience
-	}
+	patience := cmp.Or(l.options.emptyPatience, emptyPatience)
 	for started := time.Now(); ; {
 		head, err := j.Head(ctx)
 		if err == nil {
@@ -97,8 +94,7 @@ func (l *Ledger) awaitLedger(ctx context.Context, j journal.Journal, address str
 // movedAway returns an error that matches rules.ErrMoved if the ledger in the cluster continues
 // elsewhere, and says once that this process only runs the node.
 func (l *Ledger) movedAway(ctx context.Context, j journal.Journal, head uint64) (moved, err error) {
-	last, err := j.Read(ctx, head-1, 1)
-	if err != nil || len(last) == 0 || last[0].Type != rules.TypeLedgerMoved {
+	if ended, err := endsWithMove(ctx, j, head); !ended {
 		return nil, err
 	}
 	if l.away == nil || l.awayAt != head {
@@ -145,17 +141,22 @@ func (b *Box) Resume(ctx context.Context, moved error) error {
 	})
 }
 
+// endsWithMove reports whether the event head, the last one, says that the ledger was moved.
+func endsWithMove(ctx context.Context, j journal.Journal, head uint64) (bool, error) {
+	last, err := j.Read(ctx, head-1, 1)
+	return err == nil && len(last) > 0 && last[0].Type == rules.TypeLedgerMoved, err
+}
+
 // checkNotMoved returns an error if the last event of a ledger says that it continues elsewhere.
 func (l *Ledger) checkNotMoved(ctx context.Context) error {
 	head, err := l.Journal.Head(ctx)
 	if err != nil || head == 0 {
 		return nil // others report it
 	}
-	last, err := l.Journal.Read(ctx, head-1, 1)
-	if err != nil || len(last) == 0 || last[0].Type != rules.TypeLedgerMoved {
+	if ended, _ := endsWithMove(ctx, l.Journal, head); !ended {
 		return nil
 	}
-	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
+	e, err := l.replay(ctx)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,11 +65,7 @@ func TestOpenInAnOutage(t *testing.T) {
 			for fails := 1; ; fails++ {
 				opts, f := *k.opts, &flaky{fails: fails}
 				opts.Host = host
-				opts.open = func(ctx context.Context, dir, address string, how access,
-					opts *Options) (j journal.Journal, err error) {
-					f.Journal, err = openJournal(ctx, dir, address, how, opts)
-					return f, err
-				}
+				opts.through(func(j journal.Journal) journal.Journal { f.Journal = j; return f })
 				b, err := Open(t.Context(), k.dir, &opts)
 				if err == nil && (b.ID() == "" || b.memory == nil) {
 					t.Errorf("with an outage in call %d, the box %q is open and remembers nothing",
@@ -100,11 +95,7 @@ func TestOpenInAnOutageEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	opts := *k.opts
 	opts.Host = true
-	opts.open = func(ctx context.Context, dir, address string, how access,
-		opts *Options) (journal.Journal, error) {
-		j, err := openJournal(ctx, dir, address, how, opts)
-		return &unreachable{j, cancel}, err
-	}
+	opts.through(func(j journal.Journal) journal.Journal { return &unreachable{j, cancel} })
 	if _, err := Open(ctx, k.dir, &opts); !errors.Is(err, journal.ErrUnavailable) ||
 		!strings.Contains(err.Error(), "no leader") {
 		t.Errorf("error: %v", err)
@@ -142,15 +133,9 @@ func (h *holdsBack) Close() error { return nil }
 // TestInitKeepsTheKey fails after the first event may have been stored. It is stored late, and the
 // box has the key that the event names.
 func TestInitKeepsTheKey(t *testing.T) {
-	dir, h := t.TempDir(), &holdsBack{}
-	k := &kit{dir: filepath.Join(dir, FolderName),
-		opts: &Options{KeyFile: filepath.Join(dir, "box.key")}}
+	k, h := kitIn(t.TempDir()), &holdsBack{}
 	opts := *k.opts
-	opts.open = func(ctx context.Context, dir, address string, how access,
-		opts *Options) (j journal.Journal, err error) {
-		h.Journal, err = openJournal(ctx, dir, address, how, opts)
-		return h, err
-	}
+	opts.through(func(j journal.Journal) journal.Journal { h.Journal = j; return h })
 	if _, err := Init(t.Context(), k.dir, "ann", &opts); !errors.Is(err, engine.ErrUnknownOutcome) {
 		t.Fatalf("error %v, want %v", err, engine.ErrUnknownOutcome)
 	}

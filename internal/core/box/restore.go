@@ -103,8 +103,9 @@ func checkNotExist(dir string) error {
 	if err != nil {
 		return restoreError(err)
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists", dir),
-		Hint: "restore to another folder, or move this one away first: a box is never overwritten"}
+	return refusal(signalbox.CodeFailed,
+		"restore to another folder, or move this one away first: a box is never overwritten",
+		"%s exists", dir)
 }
 
 // makeParents creates a folder and its parents, and returns those that it created.
@@ -126,9 +127,9 @@ func restoreError(err error) error {
 	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed,
-		Err:  fmt.Errorf("cannot restore the box: %w", err),
-		Hint: "choose a folder that you may write to and that has enough space; nothing was left behind"}
+	return refusal(signalbox.CodeFailed,
+		"choose a folder that you may write to and that has enough space; nothing was left behind",
+		"cannot restore the box: %w", err)
 }
 
 // restoreTo builds the box in the folder temp and, when everything is verified, renames it to dir.
@@ -250,11 +251,7 @@ type signer struct {
 func (u *unpacker) verify(ctx context.Context, opts *RestoreOptions) (*signer, error) {
 	s := &signer{}
 	s.file, _ = u.l.keyFile(u.manifest.Box) // "" if this host has no configuration folder
-	if private, err := u.l.privateKey(); err == nil {
-		if s.public, err = ledger.PublicKey(private); err != nil {
-			return nil, err
-		}
-	}
+	_, s.public, _ = u.l.privateKey()       // "" if it is not here
 	if err := u.openCheckpoint(opts.PublicKey, s.public); err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -38,11 +37,7 @@ type Checkpoint struct {
 // first verifies that the ledger continues what was signed before; if not, it signs nothing, and
 // the engine stops writing.
 func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
-	private, err := b.privateKey()
-	if err != nil {
-		return nil, err
-	}
-	public, err := ledger.PublicKey(private)
+	private, public, err := b.privateKey()
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +77,9 @@ func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 		return nil, err
 	}
 	if err := b.storeCheckpoint(note, &tail.Tree); err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot store the checkpoint: %w", err),
-			Hint: "free disk space or fix the permissions of the folder, then run signalbox ledger checkpoint"}
+		return nil, refusal(signalbox.CodeFailed,
+			"free disk space or fix the permissions of the folder, then run signalbox ledger checkpoint",
+			"cannot store the checkpoint: %w", err)
 	}
 	return &Checkpoint{next, note, true}, nil
 }
@@ -97,10 +92,9 @@ func (l *Ledger) lockCheckpoint(ctx context.Context) (*durable.Lock, error) {
 	defer cancel()
 	lock, err := durable.Acquire(ctx, l.file(checkpointLockName))
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("another process has locked %s for %s", l.file(checkpointLockName),
-				lockTimeout),
-			Hint: "stop the process that hangs, then run signalbox ledger checkpoint"}
+		return nil, refusal(signalbox.CodeFailed,
+			"stop the process that hangs, then run signalbox ledger checkpoint",
+			"another process has locked %s for %s", l.file(checkpointLockName), lockTimeout)
 	}
 	return lock, err
 }
@@ -126,15 +120,21 @@ func (b *Box) storeCheckpoint(signed []byte, t *ledger.Tree) error {
 	return nil
 }
 
-// checkpoints returns the checkpoint in the box's folder and the one beside the key, the smaller
-// one first. Either may be missing.
-func (l *Ledger) checkpoints(public string) ([]*Checkpoint, error) {
+// checkpointFiles returns the file of the checkpoint in the box's folder, and the one beside the
+// key.
+func (l *Ledger) checkpointFiles() []string {
 	names := []string{l.file(checkpointName)}
 	if keyFile, err := l.keyFile(l.ID()); err == nil {
 		names = append(names, keyFile+signedSuffix)
 	}
+	return names
+}
+
+// checkpoints returns the checkpoint in the box's folder and the one beside the key, the smaller
+// one first. Either may be missing.
+func (l *Ledger) checkpoints(public string) ([]*Checkpoint, error) {
 	var found []*Checkpoint
-	for _, name := range names {
+	for _, name := range l.checkpointFiles() {
 		checkpoint, err := openCheckpoint(name, public)
 		if err != nil {
 			return nil, err
@@ -160,18 +160,17 @@ func (l *Ledger) lastCheckpoint(public string) (*Checkpoint, error) {
 func openCheckpoint(name, public string) (*Checkpoint, error) {
 	signed, err := readOptional(name)
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("cannot read the checkpoint: %w", err),
-			Hint: "check that it is a file you may read"}
+		return nil, refusal(signalbox.CodeFailed, "check that it is a file you may read",
+			"cannot read the checkpoint: %w", err)
 	}
 	if signed == nil {
 		return nil, nil
 	}
 	opened, err := ledger.OpenCheckpoint(signed, public)
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUnverified,
-			Err:  fmt.Errorf("%s: %w", name, err),
-			Hint: "if only you can have written it, restore it from a copy or remove it, and run signalbox ledger checkpoint"}
+		return nil, refusal(signalbox.CodeUnverified,
+			"if only you can have written it, restore it from a copy or remove it, and run signalbox ledger checkpoint",
+			"%s: %w", name, err)
 	}
 	return &Checkpoint{opened, signed, false}, nil
 }
@@ -200,8 +199,8 @@ func checkLength(signed, events uint64) error {
 }
 
 func unverified(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf(format, args...),
-		Hint: "run signalbox ledger verify, and restore the ledger from a copy"}
+	return refusal(signalbox.CodeUnverified,
+		"run signalbox ledger verify, and restore the ledger from a copy", format, args...)
 }
 
 // checkExtends checks that the ledger up to tail continues what a checkpoint signed.

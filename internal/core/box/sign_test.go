@@ -176,7 +176,7 @@ func putTree(t *testing.T, k *kit, leaves int) {
 
 // Somebody else's checkpoint in the place of the box's own is not signed over: it may be evidence.
 func TestForeignCheckpointIsNotReplaced(t *testing.T) {
-	k, other := newKit(t), newKit(t)
+	k, other := newKit(t), otherKit(t)
 	for name, text := range map[string]string{
 		"another box's": other.read(t, checkpointName),
 		"edited":        strings.Replace(k.read(t, checkpointName), "\n1\n", "\n2\n", 1),
@@ -211,7 +211,7 @@ func TestSignWithoutKey(t *testing.T) {
 
 // Signers that work at once never put an older checkpoint over a newer one.
 func TestCheckpointsNeverGoBack(t *testing.T) {
-	const signers, rounds = 3, 8
+	const signers, rounds = 3, 4
 	k := newKit(t)
 	var all sync.WaitGroup
 	for i := range signers {
@@ -238,9 +238,9 @@ func TestCheckpointsNeverGoBack(t *testing.T) {
 func TestManyCommandsAtOnce(t *testing.T) {
 	k := newKit(t)
 	var commands sync.WaitGroup
-	for i := range 8 {
+	for i := range 5 {
 		commands.Go(func() {
-			for j := range 4 {
+			for j := range 3 {
 				b, err := Open(t.Context(), k.dir, k.opts)
 				if err != nil {
 					t.Error(err)
@@ -261,5 +261,5 @@ func TestManyCommandsAtOnce(t *testing.T) {
 		})
 	}
 	commands.Wait()
-	checkVerified(t, k, 1+8*4)
+	checkVerified(t, k, 1+5*3)
 }

@@ -9,7 +9,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -33,9 +32,9 @@ const (
 )
 
 func badBackup(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified,
-		Err:  fmt.Errorf("the backup is incomplete or damaged: "+format, args...),
-		Hint: "nothing was restored; use another backup, or another copy of this one"}
+	return refusal(signalbox.CodeUnverified,
+		"nothing was restored; use another backup, or another copy of this one",
+		"the backup is incomplete or damaged: "+format, args...)
 }
 
 // unpacker extracts a backup into the folder of a ledger. It treats the backup as hostile: no name
@@ -124,9 +123,9 @@ func (u *unpacker) read(ctx context.Context, src io.Reader) error {
 }
 
 func notABackup() error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified,
-		Err:  errors.New("this is not a signalbox backup, or its start is damaged"),
-		Hint: "name a file that signalbox backup wrote; nothing was restored"}
+	return refusal(signalbox.CodeUnverified,
+		"name a file that signalbox backup wrote; nothing was restored",
+		"this is not a signalbox backup, or its start is damaged")
 }
 
 // damagedBackup returns the error for bytes that are not a valid tar or gzip file.
@@ -255,10 +254,9 @@ func (u *unpacker) readManifest(text []byte) error {
 	}
 	switch {
 	case m.Format != backupFormat && strings.HasPrefix(m.Format, path.Dir(backupFormat)+"/v"):
-		return &signalbox.Error{Code: signalbox.CodeFailed,
-			Err: fmt.Errorf("the backup has the format %q, but this signalbox supports %q",
-				m.Format, backupFormat),
-			Hint: "restore it with the version of signalbox that wrote it, or a newer one"}
+		return refusal(signalbox.CodeFailed,
+			"restore it with the version of signalbox that wrote it, or a newer one",
+			"the backup has the format %q, but this signalbox supports %q", m.Format, backupFormat)
 	case m.Format != backupFormat:
 		return notABackup()
 	case signalbox.CheckID(m.Box) != nil || m.Events == 0 || m.Events > ledger.MaxEvents:

@@ -86,7 +86,7 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 	report, err := ledger.Verify(ctx, head, redacted.collect(l.readValid), verifyOpts)
 	v := Verified{Report: report}
 	if err == nil && report.OK {
-		err = l.replay(ctx, &v, scaleProgress(opts.Progress, 1, passes, head))
+		err = l.checkRules(ctx, &v, scaleProgress(opts.Progress, 1, passes, head))
 	}
 	if err == nil && v.OK && badCheckpoint == nil && opts.Checkpoint == nil {
 		err = l.checkOlder(ctx, opts.PublicKey, &v)
@@ -186,9 +186,9 @@ func scaleProgress(progress func(done, total uint64), pass, passes, head uint64)
 	return func(done uint64) { progress((pass*head+done)/passes, head) }
 }
 
-// replay applies the rules to all events. It finds events that are chained and signed but that
+// checkRules applies the rules to all events. It finds events that are chained and signed but that
 // signalbox would not have written, and a snapshot that differs from the events.
-func (l *Ledger) replay(ctx context.Context, v *Verified, progress func(uint64)) error {
+func (l *Ledger) checkRules(ctx context.Context, v *Verified, progress func(uint64)) error {
 	err := engine.Replay(ctx, l.Journal, progress)
 	impossible := (*rules.HistoryError)(nil)
 	switch {
@@ -251,18 +251,17 @@ func (l *Ledger) Prove(ctx context.Context, seq uint64) (*ledger.Proof, error) {
 		return nil, err
 	}
 	if last == nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  errors.New("the box has no checkpoint, which a proof needs"),
-			Hint: "create one with signalbox ledger checkpoint"}
+		return nil, refusal(signalbox.CodeNotFound, "create one with signalbox ledger checkpoint",
+			"the box has no checkpoint, which a proof needs")
 	}
 	head, err := l.Journal.Head(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if seq == 0 || seq > head {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("there is no event %d: the ledger ends at event %d", seq, head),
-			Hint: "see the last events with signalbox ledger tail"}
+		return nil, refusal(signalbox.CodeNotFound,
+			"see the last events with signalbox ledger tail",
+			"there is no event %d: the ledger ends at event %d", seq, head)
 	}
 	events, err := l.Journal.Read(ctx, seq-1, 1)
 	if err != nil {

@@ -17,7 +17,11 @@ import (
 // history is a box with a bit of everything in it, eight events.
 func history(t *testing.T) *kit {
 	t.Helper()
-	k := newKit(t)
+	return newFrom(t, "history", func(k *kit) { writeHistory(t, k) })
+}
+
+func writeHistory(t *testing.T, k *kit) {
+	t.Helper()
 	b := k.open(t)
 	write(t, b, "t1")
 	for _, c := range []rules.Command{
@@ -36,7 +40,6 @@ func history(t *testing.T) *kit {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return k
 }
 
 func TestVerify(t *testing.T) {
@@ -121,7 +124,7 @@ func TestVerifyInvalidDatabase(t *testing.T) {
 }
 
 func TestVerifyInvalidCheckpoint(t *testing.T) {
-	k, other := history(t), newKit(t)
+	k, other := history(t), otherKit(t)
 	for name, opts := range map[string]VerifyOptions{
 		"noise":             {Checkpoint: []byte("noise")},
 		"another box's":     {Checkpoint: []byte(other.read(t, checkpointName))},

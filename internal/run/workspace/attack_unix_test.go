@@ -382,8 +382,7 @@ func TestPlantedCommands(t *testing.T) {
 			}
 			gitRun(t, top, "clone", "--quiet", "-b", Branch("T1"), remote, clone)
 			gitRun(t, clone, "checkout", "--quiet", "-b", a.Base)
-			gitRun(t, clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit",
-				"--quiet", "--allow-empty", "-m", "theirs")
+			gitRun(t, clone, "commit", "--quiet", "--allow-empty", "-m", "theirs")
 			gitRun(t, clone, "push", "--quiet", "origin", a.Base)
 			_, err := a.Fetch(ctx, remote)
 			return err
@@ -399,7 +398,8 @@ func TestPlantedCommands(t *testing.T) {
 			var diff strings.Builder
 			_, err = review.WorkingBase(ctx, "T1", start, start)
 			err = errors.Join(err, review.DiffWorking(ctx, &diff, "T1", saved, DiffOptions{}),
-				review.Diff(ctx, io.Discard, start, saved, DiffOptions{}))
+				review.Diff(ctx, io.Discard, start, saved, DiffOptions{}),
+				review.Diff(ctx, io.Discard, start, saved, DiffOptions{Stat: true}))
 			if err == nil && !strings.Contains(diff.String(), "+not saved") {
 				err = fmt.Errorf("the new file is missing in:\n%s", diff.String())
 			}
@@ -473,7 +473,7 @@ func refresh(ctx context.Context, tree *Tree) error {
 }
 
 // gitCommands returns the git commands that the source of this package names: the first string of a
-// call of git, gitIn or args, and the first element of a list of arguments.
+// call of a method that runs git, and the first element of a list of arguments.
 func gitCommands(t *testing.T) []string {
 	t.Helper()
 	builtin := strings.Fields(gitRun(t, ".", "--list-cmds=builtins"))
@@ -485,10 +485,13 @@ func gitCommands(t *testing.T) []string {
 	add := func(list []ast.Expr) {
 		for _, element := range list {
 			if literal, ok := element.(*ast.BasicLit); ok && literal.Kind == token.STRING {
-				if name, _ := strconv.Unquote(literal.Value); slices.Contains(builtin, name) {
+				name, _ := strconv.Unquote(literal.Value)
+				if slices.Contains(builtin, name) {
 					found[name] = true
 				}
-				return
+				if name != "" { // an input
+					return
+				}
 			}
 		}
 	}
@@ -504,7 +507,8 @@ func gitCommands(t *testing.T) []string {
 			switch node := node.(type) {
 			case *ast.CallExpr:
 				if method, ok := node.Fun.(*ast.SelectorExpr); ok &&
-					slices.Contains([]string{"git", "gitIn", "args"}, method.Sel.Name) {
+					slices.Contains(
+						[]string{"git", "gitIn", "line", "network", "args"}, method.Sel.Name) {
 					add(node.Args)
 				}
 			case *ast.CompositeLit:

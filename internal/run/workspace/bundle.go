@@ -39,10 +39,9 @@ const (
 const bundledPrefix = "refs/signalbox/shared/"
 
 // WriteBundle writes a bundle, as git bundle create does, but of commits that no branch has.
-func (r *Repo) WriteBundle(ctx context.Context, w io.Writer, b Bundle) error {
-	if r.shallow != "" {
-		return refusal(signalbox.CodeFailed, "get all of it: git fetch --unshallow",
-			"%s is a shallow clone, and other machines need the whole history", r.Root)
+func (r *sharing) WriteBundle(ctx context.Context, w io.Writer, b Bundle) error {
+	if err := r.checkNotShallow(); err != nil {
+		return err
 	}
 	if err := cmp.Or(checkCommits(b.Commits...), checkCommits(b.Needs...),
 		signalbox.CheckBranch(b.Branch)); err != nil {
@@ -171,7 +170,7 @@ func oneLine(text string) string {
 // machine made the bundle, so git checks all objects, and that nothing is missing. The bundle may
 // only build on the commits in needs, which must be in the repository. The error is a BundleError
 // if the content is to blame, and an UnreadableError if that is not known.
-func (r *Repo) ReadBundle(ctx context.Context, bundle io.Reader, commit string,
+func (r *sharing) ReadBundle(ctx context.Context, bundle io.Reader, commit string,
 	needs []string) error {
 	b, q, err := r.readBundle(ctx, bundle, commit, needs)
 	if err != nil {
@@ -186,7 +185,7 @@ func (r *Repo) ReadBundle(ctx context.Context, bundle io.Reader, commit string,
 
 // CheckBundle returns the error with which ReadBundle would refuse a bundle. The repository stays
 // as it is.
-func (r *Repo) CheckBundle(ctx context.Context, bundle io.Reader, commit string,
+func (r *sharing) CheckBundle(ctx context.Context, bundle io.Reader, commit string,
 	needs []string) error {
 	_, q, err := r.readBundle(ctx, bundle, commit, needs)
 	if err != nil {
@@ -196,7 +195,7 @@ func (r *Repo) CheckBundle(ctx context.Context, bundle io.Reader, commit string,
 }
 
 // readBundle reads a bundle into a quarantine, which the caller removes.
-func (r *Repo) readBundle(ctx context.Context, bundle io.Reader, commit string,
+func (r *sharing) readBundle(ctx context.Context, bundle io.Reader, commit string,
 	needs []string) (b Bundle, q *quarantine, err error) {
 	in := bufio.NewReaderSize(bundle, maxBundleLine)
 	if b, err = readHeader(in); err != nil {
@@ -241,7 +240,7 @@ type quarantine struct {
 	objects int
 }
 
-func (r *Repo) newQuarantine(objects int) (*quarantine, error) {
+func (r *sharing) newQuarantine(objects int) (*quarantine, error) {
 	// git gc removes such a folder after a kill
 	dir, err := os.MkdirTemp(filepath.Join(r.common, "objects"), "tmp_objdir-bundle-")
 	if err != nil {
@@ -282,7 +281,7 @@ func (q *quarantine) files() (files []string, err error) {
 }
 
 // fill reads a pack into a quarantine and checks it.
-func (r *Repo) fill(ctx context.Context, q *quarantine, pack io.Reader, b Bundle) error {
+func (r *sharing) fill(ctx context.Context, q *quarantine, pack io.Reader, b Bundle) error {
 	if _, err := r.run(ctx, call{dir: r.Root, input: pack, env: q.env(),
 		args: []string{"index-pack", "--stdin", "--fix-thin", strict}}); err != nil {
 		switch {
@@ -298,14 +297,12 @@ func (r *Repo) fill(ctx context.Context, q *quarantine, pack io.Reader, b Bundle
 
 // checkContained checks that all commits that a bundle adds are in its pack. Commits that are here
 // by chance would become part of what the box shares, and they may be private.
-func (r *Repo) checkContained(ctx context.Context, q *quarantine, b Bundle) error {
+func (r *sharing) checkContained(ctx context.Context, q *quarantine, b Bundle) error {
 	for _, commit := range b.Commits {
-		if _, err := r.run(ctx,
-			call{dir: r.Root, env: q.env(), args: []string{"cat-file", "-e", commit +
-				"^{commit}"}}); status(err) > 0 {
-			return &BundleError{fmt.Sprintf("it does not contain %.12s", commit)}
-		} else if err != nil {
+		if here, err := r.exists(ctx, commit, q.env()); err != nil {
 			return err
+		} else if !here {
+			return &BundleError{fmt.Sprintf("it does not contain %.12s", commit)}
 		}
 	}
 	revisions := strings.Join(b.Commits, "\n") + "\n"
@@ -335,7 +332,7 @@ func (r *Repo) checkContained(ctx context.Context, q *quarantine, b Bundle) erro
 
 // readIndex sets the offsets of objects in the pack of a quarantine, and returns that of the first
 // object that git has added.
-func (r *Repo) readIndex(ctx context.Context, q *quarantine,
+func (r *sharing) readIndex(ctx context.Context, q *quarantine,
 	offsets map[string]int64) (end int64, err error) {
 	files, err := q.files()
 	if err != nil {
@@ -382,7 +379,7 @@ func (r *Repo) readIndex(ctx context.Context, q *quarantine,
 }
 
 // adopt moves the objects of a quarantine to the repository.
-func (r *Repo) adopt(ctx context.Context, q *quarantine) error {
+func (r *sharing) adopt(ctx context.Context, q *quarantine) error {
 	files, err := q.files()
 	if err != nil || q.objects == 0 {
 		return err
@@ -430,11 +427,17 @@ func isLocalFault(err error) bool {
 }
 
 // Has reports whether a commit is in the repository.
-func (r *Repo) Has(ctx context.Context, commit string) (bool, error) {
+func (r *commits) Has(ctx context.Context, commit string) (bool, error) {
 	if err := checkCommits(commit); err != nil {
 		return false, err
 	}
-	_, err := r.git(ctx, r.Root, "cat-file", "-e", commit+"^{commit}")
+	return r.exists(ctx, commit, nil)
+}
+
+// exists reports whether git finds a commit in an environment.
+func (r *runner) exists(ctx context.Context, commit string, env []string) (bool, error) {
+	_, err := r.run(ctx, call{dir: r.Root, env: env, args: []string{"cat-file", "-e", commit +
+		"^{commit}"}})
 	if status(err) > 0 {
 		return false, nil
 	}
@@ -443,7 +446,7 @@ func (r *Repo) Has(ctx context.Context, commit string) (bool, error) {
 
 // IsShared reports whether a commit here is part of what machines share: a commit that was
 // published, or that a bundle brought here, contains it, or the base.
-func (r *Repo) IsShared(ctx context.Context, commit, base string) (bool, error) {
+func (r *sharing) IsShared(ctx context.Context, commit, base string) (bool, error) {
 	here, err := r.Has(ctx, commit)
 	if !here || err != nil {
 		return false, err
@@ -463,29 +466,32 @@ func (r *Repo) IsShared(ctx context.Context, commit, base string) (bool, error) 
 	for _, other := range shared {
 		revisions += "^" + other + "\n"
 	}
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(revisions),
-		args: []string{"rev-list", "--max-count=1", "--stdin"}})
-	return out == "", err
+	newer, err := r.line(ctx, revisions, "rev-list", "--max-count=1", "--stdin")
+	return newer == "", err
 }
 
 // KeepShared notes that commits are shared with other machines. They stay in the repository until
 // DropShared.
-func (r *Repo) KeepShared(ctx context.Context, commits ...string) error {
-	if err := checkCommits(commits...); err != nil {
+func (r *sharing) KeepShared(ctx context.Context, commits ...string) error {
+	return r.updateShared(ctx, commits, "update %[1]s%[2]s %[2]s\n")
+}
+
+// updateShared changes the refs of shared commits. format is that of a line for git update-ref.
+func (r *sharing) updateShared(ctx context.Context, commits []string, format string) error {
+	if err := checkCommits(commits...); err != nil || len(commits) == 0 {
 		return err
 	}
 	var updates strings.Builder
 	for _, commit := range commits {
-		fmt.Fprintf(&updates, "update %s%s %s\n", bundledPrefix, commit, commit)
+		fmt.Fprintf(&updates, format, bundledPrefix, commit)
 	}
-	_, err := r.run(ctx, call{dir: r.Root, stdin: []byte(updates.String()),
-		args: []string{"update-ref", "--no-deref", "--stdin"}})
+	_, err := r.line(ctx, updates.String(), "update-ref", "--no-deref", "--stdin")
 	return err
 }
 
 // SharedCommits returns the commits that are noted as shared, sorted.
-func (r *Repo) SharedCommits(ctx context.Context) ([]string, error) {
-	out, err := r.git(ctx, r.Root, "for-each-ref", "--format=%(objectname) %(refname)",
+func (r *sharing) SharedCommits(ctx context.Context) ([]string, error) {
+	out, err := r.git(ctx, "for-each-ref", "--format=%(objectname) %(refname)",
 		bundledPrefix)
 	if err != nil {
 		return nil, err
@@ -502,18 +508,6 @@ func (r *Repo) SharedCommits(ctx context.Context) ([]string, error) {
 }
 
 // DropShared forgets that commits are shared.
-func (r *Repo) DropShared(ctx context.Context, commits ...string) error {
-	if len(commits) == 0 {
-		return nil
-	}
-	if err := checkCommits(commits...); err != nil {
-		return err
-	}
-	var updates strings.Builder
-	for _, commit := range commits {
-		fmt.Fprintf(&updates, "delete %s%s\n", bundledPrefix, commit)
-	}
-	_, err := r.run(ctx, call{dir: r.Root, stdin: []byte(updates.String()),
-		args: []string{"update-ref", "--no-deref", "--stdin"}})
-	return err
+func (r *sharing) DropShared(ctx context.Context, commits ...string) error {
+	return r.updateShared(ctx, commits, "delete %s%s\n")
 }

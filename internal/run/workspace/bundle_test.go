@@ -133,24 +133,29 @@ func TestHostileBundles(t *testing.T) {
 	damaged := bytes.Clone(full)
 	damaged[len(damaged)-30] ^= 1
 	// A file that git would take for its own configuration.
-	evil := func(files int) []byte {
-		blob := gitInput(t, k.dir, "x\n", "hash-object", "-w", "--stdin")
-		tree := ""
-		raw, err := exec.Command("git", "-C", k.dir, "rev-parse", blob).Output()
+	evil := func(commits int) []byte { // many are kept as a pack
+		stored := func(input string, args ...string) []string {
+			out, err := gitInput(k.dir, input, append([]string{"hash-object", "-w"}, args...)...)
+			if err != nil {
+				t.Fatal(out, err)
+			}
+			return strings.Fields(out)
+		}
+		id, err := hex.DecodeString(stored("x\n", "--stdin")[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		id := make([]byte, 20)
-		fmt.Sscanf(strings.TrimSpace(string(raw)), "%x", &id)
-		tree += "100644 .git\x00" + string(id)
-		commit := gitInput(t, k.dir, tree, "hash-object", "-t", "tree", "-w", "--literally",
-			"--stdin")
-		commit = gitRun(t, k.dir, "commit-tree", "-p", second, "-m", "evil", commit)
-		for i := range files { // so many that they are kept as a pack
-			commit = gitRun(t, k.dir, "commit-tree", "-p", commit, "-m", fmt.Sprint(i), commit+
-				"^{tree}")
+		tree := stored("100644 .git\x00"+string(id), "-t", "tree", "--literally", "--stdin")
+		dir, files := newDir(t), ""
+		for i := range commits {
+			name := fmt.Sprint(i)
+			write(t, dir, map[string]string{name: fmt.Sprintf(
+				"tree %s\nparent %s\nauthor x <x> %d +0000\ncommitter x <x> 0 +0000\n\nevil\n",
+				tree[0], second, i)})
+			files += filepath.Join(dir, name) + "\n"
 		}
-		return k.bundle(Bundle{Commits: []string{commit}, Needs: []string{second}})
+		return k.bundle(Bundle{Commits: stored(files, "-t", "commit", "--stdin-paths"),
+			Needs: []string{second}})
 	}
 	for name, bundle := range map[string][]byte{
 		"nothing":         {},
@@ -191,10 +196,10 @@ func TestHostileBundles(t *testing.T) {
 		&content) || !strings.Contains(err.Error(), "the bundle of "+first[:12]) {
 		t.Errorf("the bundle of another commit: %v", err)
 	}
-	for _, commits := range []int{0, smallPack} {
+	for _, commits := range []int{1, smallPack} {
 		if _, err := readAsNamed(t, clone, evil(commits)); err == nil ||
 			!strings.Contains(err.Error(), ".git") {
-			t.Errorf("a file .git in %d commits: %v", commits+1, err)
+			t.Errorf("a file .git in %d commits: %v", commits, err)
 		}
 	}
 }
@@ -342,18 +347,6 @@ func TestBundleWithoutItsCommits(t *testing.T) {
 	if got, err := k.IsShared(t.Context(), secret, ""); !got || err != nil {
 		t.Errorf("shared with its child: %t, %v", got, err)
 	}
-}
-
-// gitInput runs git with an input.
-func gitInput(t *testing.T, dir, input string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command("git", args...)
-	cmd.Dir, cmd.Stdin = dir, strings.NewReader(input)
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("git %v: %v", args, err)
-	}
-	return strings.TrimSpace(string(out))
 }
 
 func TestBundleOfShallowClone(t *testing.T) {

@@ -18,35 +18,52 @@ import (
 
 // checkout is a worktree with an index.
 type checkout struct {
+	*commits
 	dir   string
 	index string    // "" means the worktree's own
 	lock  *heldLock // inherited by git; may be nil
 }
 
-func (r *Repo) gitIn(ctx context.Context, c checkout, stdin []byte,
-	args ...string) (string, error) {
+// git runs git in the checkout.
+func (c checkout) git(ctx context.Context, stdin []byte, args ...string) (string, error) {
 	in := call{dir: c.dir, args: args, stdin: stdin, inherit: c.lock}
 	if c.index != "" {
 		in.env = []string{"GIT_INDEX_FILE=" + c.index}
 	}
-	return r.run(ctx, in)
+	return c.run(ctx, in)
+}
+
+// readIndex returns the user's worktree with a temporary index of a commit or a tree. The caller
+// calls remove.
+func (r *commits) readIndex(ctx context.Context, tree string) (c checkout, remove func(),
+	err error) {
+	dir, err := os.MkdirTemp("", "signalbox-index-")
+	if err != nil {
+		return c, nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	c = checkout{commits: r, dir: r.Root, index: filepath.Join(dir, "index")}
+	if _, err = c.git(ctx, nil, "read-tree", tree); err != nil {
+		remove()
+	}
+	return c, remove, err
 }
 
 // readTree moves the files and the index from one commit to another with git read-tree, which keeps
 // local changes to other files. If local changes are in the way, refused is true and nothing was
 // touched.
-func (r *Repo) readTree(ctx context.Context, c checkout, from,
+func (c checkout) readTree(ctx context.Context, from,
 	to string) (refused bool, err error) {
-	_, err = r.gitIn(ctx, c, nil, "read-tree", "-m", "-u", from, to)
+	_, err = c.git(ctx, nil, "read-tree", "-m", "-u", from, to)
 	if !refusedToOverwrite(err) {
 		return false, err
 	}
 	// A file that was rewritten with the same content looks changed until the index is refreshed.
-	if _, err := r.gitIn(ctx, c, nil, "update-index", "-q", "--refresh"); err != nil &&
+	if _, err := c.git(ctx, nil, "update-index", "-q", "--refresh"); err != nil &&
 		status(err) != 1 {
 		return true, err
 	}
-	_, err = r.gitIn(ctx, c, nil, "read-tree", "-m", "-u", from, to)
+	_, err = c.git(ctx, nil, "read-tree", "-m", "-u", from, to)
 	return refusedToOverwrite(err), err
 }
 
@@ -80,13 +97,13 @@ type difference struct {
 // lost: the file is missing, or is one of the two versions, or, if git was killed while writing,
 // the beginning of the new version. It returns the files that it left. The index gets the new
 // version of those too, so that the old one is not committed by accident.
-func (r *Repo) moveFiles(ctx context.Context, c checkout, from, to string,
+func (c checkout) moveFiles(ctx context.Context, from, to string,
 	killed bool) (left []string, err error) {
-	changes, err := r.differences(ctx, c, from, to)
+	changes, err := c.differences(ctx, from, to)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.readVersions(ctx, c, changes); err != nil {
+	if err := c.readVersions(ctx, changes); err != nil {
 		return nil, err
 	}
 	for _, d := range changes {
@@ -94,7 +111,7 @@ func (r *Repo) moveFiles(ctx context.Context, c checkout, from, to string,
 		ours := slices.Contains([]string{"", d.from.hash, d.to.hash}, d.folder.hash) ||
 			d.to.mode == modeSubmodule
 		if !ours && killed {
-			if ours, err = r.isPartlyWritten(ctx, c, d); err != nil {
+			if ours, err = c.isPartlyWritten(ctx, d); err != nil {
 				return nil, err
 			}
 		}
@@ -106,7 +123,7 @@ func (r *Repo) moveFiles(ctx context.Context, c checkout, from, to string,
 	for _, d := range changes {
 		d.blocked = d.blocked || d.to.hash != "" && !canWrite(c.dir, d.path)
 	}
-	if err := r.writeNew(ctx, c, changes); err != nil {
+	if err := c.writeNew(ctx, changes); err != nil {
 		return nil, err
 	}
 	for _, d := range changes {
@@ -118,9 +135,9 @@ func (r *Repo) moveFiles(ctx context.Context, c checkout, from, to string,
 }
 
 // differences returns the files that differ between two commits, with their version in the index.
-func (r *Repo) differences(ctx context.Context, c checkout, from,
+func (c checkout) differences(ctx context.Context, from,
 	to string) ([]*difference, error) {
-	changes, err := r.compareTrees(ctx, from, to)
+	changes, err := c.compareTrees(ctx, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +145,7 @@ func (r *Repo) differences(ctx context.Context, c checkout, from,
 	for _, d := range changes {
 		byPath[d.path] = d
 	}
-	out, err := r.gitIn(ctx, c, nil, "ls-files", "--stage", "-z")
+	out, err := c.git(ctx, nil, "ls-files", "--stage", "-z")
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +170,7 @@ func newVersion(mode, hash string) version {
 }
 
 // readVersions determines which version of each file is in the folder.
-func (r *Repo) readVersions(ctx context.Context, c checkout, changes []*difference) error {
+func (c checkout) readVersions(ctx context.Context, changes []*difference) error {
 	var files []*difference
 	var names bytes.Buffer
 	for _, d := range changes {
@@ -183,7 +200,7 @@ func (r *Repo) readVersions(ctx context.Context, c checkout, changes []*differen
 	if len(files) == 0 {
 		return nil
 	}
-	out, err := r.gitIn(ctx, c, names.Bytes(), "hash-object", "--stdin-paths")
+	out, err := c.git(ctx, names.Bytes(), "hash-object", "--stdin-paths")
 	if err != nil {
 		return err
 	}
@@ -238,11 +255,11 @@ func blobHash(content []byte, length int) string {
 
 // isPartlyWritten reports whether a file is the beginning of the new version, as a killed git
 // leaves it. It can be overwritten then.
-func (r *Repo) isPartlyWritten(ctx context.Context, c checkout, d *difference) (bool, error) {
+func (c checkout) isPartlyWritten(ctx context.Context, d *difference) (bool, error) {
 	if d.folder.mode != "file" || d.to.hash == "" || d.to.mode == modeLink {
 		return false, nil
 	}
-	whole, err := r.gitIn(ctx, c, nil, "cat-file", "--filters", "--path="+d.path, d.to.hash)
+	whole, err := c.git(ctx, nil, "cat-file", "--filters", "--path="+d.path, d.to.hash)
 	if err != nil {
 		return false, err
 	}
@@ -281,7 +298,7 @@ func canWrite(dir, name string) bool {
 }
 
 // writeNew updates the index to the new commit, and writes the files that are not blocked.
-func (r *Repo) writeNew(ctx context.Context, c checkout, changes []*difference) error {
+func (c checkout) writeNew(ctx context.Context, changes []*difference) error {
 	var gone, entries, files bytes.Buffer
 	for _, d := range changes {
 		switch {
@@ -296,15 +313,15 @@ func (r *Repo) writeNew(ctx context.Context, c checkout, changes []*difference) 
 			files.WriteString(d.path + "\x00")
 		}
 	}
-	if _, err := r.gitIn(ctx, c, append(gone.Bytes(), entries.Bytes()...), "update-index", "-z",
+	if _, err := c.git(ctx, append(gone.Bytes(), entries.Bytes()...), "update-index", "-z",
 		"--index-info"); err != nil {
 		return err
 	}
-	if _, err := r.gitIn(ctx, c, files.Bytes(), "checkout-index", "-f", "-u", "-z",
+	if _, err := c.git(ctx, files.Bytes(), "checkout-index", "-f", "-u", "-z",
 		"--stdin"); err != nil {
 		return err
 	}
-	_, err := r.gitIn(ctx, c, nil, "update-index", "-q", "--refresh")
+	_, err := c.git(ctx, nil, "update-index", "-q", "--refresh")
 	if status(err) == 1 { // some files have local changes
 		return nil
 	}

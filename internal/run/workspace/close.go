@@ -18,14 +18,11 @@ const leftPrefix = "refs/signalbox/left/"
 
 // Close removes the task's worktree, including uncommitted changes, and its branch. If the branch
 // was not merged, its commit is kept under refs/signalbox/left/.
-func (r *Repo) Close(ctx context.Context, task string) error {
+func (r *worktrees) Close(ctx context.Context, task string) error {
 	if err := signalbox.CheckID(task); err != nil {
 		return err
 	}
-	if err := r.removeTree(ctx, filepath.Join(r.folder, task)); err != nil {
-		return err
-	}
-	if err := r.removeFiles(task); err != nil {
+	if err := r.removeTask(ctx, task); err != nil {
 		return err
 	}
 	branch := branchPrefix + task
@@ -36,14 +33,20 @@ func (r *Repo) Close(ctx context.Context, task string) error {
 	return r.removeBranch(ctx, found, task)
 }
 
-// removeFiles removes what is known about a task.
-func (r *Repo) removeFiles(task string) error {
-	return errors.Join(durable.Remove(r.preparedFile(task)), durable.Remove(r.pushedFile(task)),
-		durable.Remove(r.authorFile(task)))
+// note returns the file of the folder that has something about a task.
+func (r *runner) note(prefix, task string) string { return filepath.Join(r.folder, prefix+task) }
+
+// removeTask removes the worktree of a task, and what is noted about it.
+func (r *worktrees) removeTask(ctx context.Context, task string) error {
+	if err := r.removeTree(ctx, filepath.Join(r.folder, task)); err != nil {
+		return err
+	}
+	return errors.Join(durable.Remove(r.note(preparedPrefix, task)),
+		durable.Remove(r.note(pushedPrefix, task)), durable.Remove(r.note(authorPrefix, task)))
 }
 
 // removeBranch removes the task's branch, and keeps its commit if it was not merged.
-func (r *Repo) removeBranch(ctx context.Context, found map[string]ref, task string) error {
+func (r *worktrees) removeBranch(ctx context.Context, found map[string]ref, task string) error {
 	base, err := r.baseOf(found)
 	if err != nil {
 		return err
@@ -57,14 +60,14 @@ func (r *Repo) removeBranch(ctx context.Context, found map[string]ref, task stri
 		return err
 	}
 	r.step("commit kept")
-	_, err = r.git(ctx, r.Root, "update-ref", "--no-deref", "-d", headsPrefix+branchPrefix+task,
+	_, err = r.git(ctx, "update-ref", "--no-deref", "-d", headsPrefix+branchPrefix+task,
 		tip)
 	return err
 }
 
 // keepCommit keeps a commit reachable after its branch is gone.
-func (r *Repo) keepCommit(ctx context.Context, task, commit string) error {
-	_, err := r.git(ctx, r.Root, "update-ref", "--no-deref", leftPrefix+task+"/"+commit, commit)
+func (r *commits) keepCommit(ctx context.Context, task, commit string) error {
+	_, err := r.git(ctx, "update-ref", "--no-deref", leftPrefix+task+"/"+commit, commit)
 	return err
 }
 
@@ -108,7 +111,7 @@ func NeedsAgent(err error) bool {
 }
 
 // BranchCommit returns the commit of a task's branch, or "" if it has none.
-func (r *Repo) BranchCommit(ctx context.Context, task string) (string, error) {
+func (r *worktrees) BranchCommit(ctx context.Context, task string) (string, error) {
 	if err := signalbox.CheckID(task); err != nil {
 		return "", err
 	}
@@ -117,7 +120,7 @@ func (r *Repo) BranchCommit(ctx context.Context, task string) (string, error) {
 }
 
 // Tasks returns the tasks that have a worktree or a branch, sorted.
-func (r *Repo) Tasks(ctx context.Context) ([]string, error) {
+func (r *worktrees) Tasks(ctx context.Context) ([]string, error) {
 	var tasks []string
 	entries, err := os.ReadDir(r.folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -1,8 +1,8 @@
 package workspace
 
 import (
-	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +22,7 @@ func (k *kit) left(task string) []string {
 // state.
 func TestOpenNew(t *testing.T) {
 	t.Parallel()
+	first := newKit(t, map[string]string{"a": "1\n"})
 	for name, test := range map[string]struct {
 		leave func(*kit)
 		aside []string // subjects of the kept commits
@@ -45,7 +46,7 @@ func TestOpenNew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(t, map[string]string{"a": "1\n"})
+			k := first.copied(t)
 			test.leave(k)
 			write(t, k.dir, map[string]string{"b": "2\n"})
 			base := k.commit("meanwhile")
@@ -102,6 +103,11 @@ func TestTasksAndBranches(t *testing.T) {
 // Save commits changes that an agent hid from git.
 func TestHiddenChanges(t *testing.T) {
 	t.Parallel()
+	files := map[string]string{"f": "1\n", "other": "1\n", "dir/g": "1\n", "more/h": "1\n"}
+	first := newKit(t, files)
+	first.work("T1", map[string]string{"f": "evil\n"})
+	want := maps.Clone(files)
+	want["f"] = "good\n"
 	for name, hide := range map[string][][]string{
 		"skip-worktree":    {{"update-index", "--skip-worktree", "f"}},
 		"assume-unchanged": {{"update-index", "--assume-unchanged", "f"}},
@@ -112,9 +118,8 @@ func TestHiddenChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(t, map[string]string{"f": "1\n", "other": "1\n", "dir/g": "1\n",
-				"more/h": "1\n"})
-			tree := k.work("T1", map[string]string{"f": "evil\n"})
+			k := first.copied(t)
+			tree := k.open("T1")
 			for _, args := range hide {
 				gitRun(t, tree.Dir, args...)
 			}
@@ -123,7 +128,6 @@ func TestHiddenChanges(t *testing.T) {
 			if err != nil || !changed {
 				t.Fatal(changed, err)
 			}
-			want := map[string]string{"f": "good\n", "other": "1\n", "dir/g": "1\n", "more/h": "1\n"}
 			wantFiles(t, tree.Dir, want)
 			k.wantScratch("T1", commit, want)
 			if _, changed, err := tree.Save(t.Context(), "again"); changed || err != nil {
@@ -137,22 +141,6 @@ func TestHiddenChanges(t *testing.T) {
 	}
 }
 
-// A scratch worktree contains exactly the commit, whatever an agent sets in the configuration that
-// all worktrees share.
-func TestScratchIsTheCommit(t *testing.T) {
-	t.Parallel()
-	k := newKit(t, map[string]string{"f": "1\n", "g": "1\n"})
-	evil, err := k.work("T1", map[string]string{"f": "evil\n"}).Commit(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	good := k.base()
-	gitRun(t, k.dir, "replace", evil, good)
-	gitRun(t, k.dir, "config", "core.sparseCheckout", "true")
-	write(t, k.dir, map[string]string{".git/info/sparse-checkout": "/g\n"})
-	k.wantScratch("T1", evil, map[string]string{"f": "evil\n", "g": "1\n"})
-}
-
 // wantScratch checks the files of a scratch worktree.
 func (k *kit) wantScratch(name, commit string, want map[string]string) {
 	k.t.Helper()
@@ -164,30 +152,6 @@ func (k *kit) wantScratch(name, commit string, want map[string]string) {
 	if err := scratch.Close(); err != nil {
 		k.t.Error(err)
 	}
-}
-
-// A merge waits for the index of the base checkout several times if another git holds it.
-func TestMergeOutlastsALock(t *testing.T) {
-	t.Parallel()
-	k := newKit(t, map[string]string{"a": "1\n"})
-	k.work("T1", map[string]string{"a": "2\n"})
-	write(t, k.dir, map[string]string{".git/" + indexLock: "DIRC"})
-	k.lockWait = 0
-	recorded := 0
-	k.step = func(name string) {
-		if name == "recorded" {
-			if recorded++; recorded == landAttempts {
-				os.Remove(filepath.Join(k.dir, ".git", indexLock))
-			}
-		}
-	}
-	checked := 0
-	_, err := k.Merge(t.Context(), "T1", "",
-		func(ctx context.Context, dir string) error { checked++; return nil })
-	if err != nil || recorded != landAttempts || checked != 1 {
-		t.Errorf("tried %d times, checked %d times: %v", recorded, checked, err)
-	}
-	k.sound()
 }
 
 func TestNeedsAgent(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -43,8 +41,9 @@ func (e *ConflictError) Error() string {
 
 // mergeTrees merges two commits without touching a branch or a worktree, and returns the tree. If
 // they conflict, the error is a *ConflictError.
-func (r *Repo) mergeTrees(ctx context.Context, ours, theirs, branch, base string) (string, error) {
-	out, err := r.git(ctx, r.Root, "merge-tree", "--write-tree", "-z", ours, theirs)
+func (r *commits) mergeTrees(ctx context.Context, ours, theirs, branch,
+	base string) (string, error) {
+	out, err := r.git(ctx, "merge-tree", "--write-tree", "-z", ours, theirs)
 	fields := strings.Split(out, "\x00")
 	tree := strings.TrimSpace(fields[0])
 	if status(err) != 1 || len(fields) < 2 {
@@ -156,7 +155,7 @@ func (e *ConflictError) noteOn(c conflictEntry, binary bool) string {
 // Draft creates a commit for the author who resolves a conflict: a merge of the two sides with
 // conflict markers in its files. In files that the author must not edit it has the version of the
 // base. It moves no branch.
-func (r *Repo) Draft(ctx context.Context, e *ConflictError, p Protection) (string, error) {
+func (r *conflicts) Draft(ctx context.Context, e *ConflictError, p Protection) (string, error) {
 	tree, err := r.withTheirs(ctx, e, p)
 	if err != nil {
 		return "", err
@@ -166,7 +165,8 @@ func (r *Repo) Draft(ctx context.Context, e *ConflictError, p Protection) (strin
 }
 
 // withTheirs returns the tree of a conflict with the base's version of protected files.
-func (r *Repo) withTheirs(ctx context.Context, e *ConflictError, p Protection) (string, error) {
+func (r *conflicts) withTheirs(ctx context.Context, e *ConflictError,
+	p Protection) (string, error) {
 	var changes strings.Builder
 	for _, entry := range e.entries {
 		switch v := entry.theirs; {
@@ -180,20 +180,16 @@ func (r *Repo) withTheirs(ctx context.Context, e *ConflictError, p Protection) (
 	if changes.Len() == 0 {
 		return e.tree, nil
 	}
-	dir, err := os.MkdirTemp("", "signalbox-index-")
+	c, remove, err := r.readIndex(ctx, e.tree)
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir)
-	c := checkout{dir: r.Root, index: filepath.Join(dir, "index")}
-	if _, err := r.gitIn(ctx, c, nil, "read-tree", e.tree); err != nil {
-		return "", err
-	}
-	if _, err := r.gitIn(ctx, c, []byte(changes.String()), "update-index", "-z",
+	defer remove()
+	if _, err := c.git(ctx, []byte(changes.String()), "update-index", "-z",
 		"--index-info"); err != nil {
 		return "", err
 	}
-	out, err := r.gitIn(ctx, c, nil, "write-tree")
+	out, err := c.git(ctx, nil, "write-tree")
 	return strings.TrimSpace(out), err
 }
 
@@ -207,7 +203,7 @@ type Conflict struct{ Commit, Base, Draft string }
 // git gave it, unresolved lists the files. If the author has undone the merge, or merged by itself,
 // the commit is what it saved. latest is the commit of the base now: an author may have merged that
 // into the draft.
-func (r *Repo) ResolveConflict(ctx context.Context, task string, c Conflict, saved,
+func (r *conflicts) ResolveConflict(ctx context.Context, task string, c Conflict, saved,
 	latest string) (commit string, unresolved []string, err error) {
 	merged, err := r.Contains(ctx, saved, c.Base)
 	if err != nil || !merged {
@@ -230,20 +226,21 @@ func (r *Repo) ResolveConflict(ctx context.Context, task string, c Conflict, sav
 	} else if newer {
 		c.Base = latest
 	}
-	tree, err := r.git(ctx, r.Root, "rev-parse", "--verify", saved+"^{tree}")
+	tree, err := r.line(ctx, "", "rev-parse", "--verify", saved+"^{tree}")
 	if err != nil {
 		return saved, nil, err
 	}
-	commit, err = r.commitMerge(ctx, c.Commit, c.Base, strings.TrimSpace(tree),
+	commit, err = r.commitMerge(ctx, c.Commit, c.Base, tree,
 		fmt.Sprintf("Merge %s into %s\n", r.Base, branch))
 	return commit, nil, err
 }
 
 // unresolved returns the files of a commit in which a conflict is not resolved, sorted.
-func (r *Repo) unresolved(ctx context.Context, e *ConflictError, commit string) ([]string, error) {
+func (r *conflicts) unresolved(ctx context.Context, e *ConflictError,
+	commit string) ([]string, error) {
 	// The names of the commits are in the markers, so these lines are git's, in whatever file they
 	// are now.
-	out, err := r.git(ctx, r.Root, "grep", "--full-name", "--name-only", "-z", "-a", "-F", "-e",
+	out, err := r.git(ctx, "grep", "--full-name", "--name-only", "-z", "-a", "-F", "-e",
 		"<<<<<<< "+e.Ours, "-e", ">>>>>>> "+e.Theirs, commit)
 	if err != nil && status(err) != 1 {
 		return nil, err
@@ -286,13 +283,14 @@ var markerPattern = lazy.Regexp(`(?m)^(<{7,}|\|{7,}|={7,}|>{7,})([ \r].*)?$`)
 
 // hasMoreMarkers reports whether a file has more lines that may be conflict markers than the two
 // sides together. It finds markers whose text was changed, and those of nested conflicts.
-func (r *Repo) hasMoreMarkers(ctx context.Context, file version, c conflictEntry) (bool, error) {
+func (r *conflicts) hasMoreMarkers(ctx context.Context, file version,
+	c conflictEntry) (bool, error) {
 	counts := make([]int, 3)
 	for i, v := range []version{file, c.ours, c.theirs} {
 		if v.hash == "" || v.mode == modeSubmodule {
 			continue
 		}
-		text, err := r.git(ctx, r.Root, "cat-file", "blob", v.hash)
+		text, err := r.git(ctx, "cat-file", "blob", v.hash)
 		if err != nil {
 			return false, err
 		}
@@ -303,7 +301,7 @@ func (r *Repo) hasMoreMarkers(ctx context.Context, file version, c conflictEntry
 
 // CommitsOn returns the commits of the base's side of a conflict that change the files in conflict,
 // newest first, each as its short id and its subject. If none changes them, it returns all.
-func (r *Repo) CommitsOn(ctx context.Context, e *ConflictError) []string {
+func (r *conflicts) CommitsOn(ctx context.Context, e *ConflictError) []string {
 	args := []string{"log", "--no-show-signature", "--no-merges", "--format=%h %s",
 		fmt.Sprint("--max-count=", maxCommits), "^" + e.Ours, e.Theirs, "--"}
 	out, err := r.run(ctx, call{dir: r.Root, env: []string{"GIT_LITERAL_PATHSPECS=1"},

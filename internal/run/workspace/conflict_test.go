@@ -1,9 +1,6 @@
 package workspace
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -60,14 +57,8 @@ func newConflict(t *testing.T, files map[string]string, task, base string,
 // shell runs a shell command that can use "edit SCRIPT FILE", which is sed in place.
 func (c *conflictKit) shell(dir, command string) {
 	c.t.Helper()
-	cmd := exec.Command("sh", "-ec",
+	runShell(c.t, dir,
 		`edit() { sed "$1" "$2" > .edited; cat .edited > "$2"; rm .edited; }; `+command)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b",
-		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		c.t.Fatalf("%s: %v\n%s", command, err, out)
-	}
 }
 
 // resolve runs a shell command as the author, saves the result, and resolves the conflict with it.
@@ -102,11 +93,6 @@ func (c *conflictKit) wantMerge(commit string) {
 		err != nil {
 		c.t.Errorf("combined again: %s, %v", again, err)
 	}
-	if _, err := c.Repo.Merge(c.t.Context(), MergeRequest{Task: "T1", Commit: commit,
-		Base: c.base()}); err != nil {
-		c.t.Errorf("merge: %v", err)
-	}
-	c.sound()
 }
 
 const lines = "1\n2\n3\n4\n5\n6\n7\n8\n9\n"
@@ -228,10 +214,7 @@ func TestResolve(t *testing.T) {
 				t.Errorf("unresolved (-want +got):\n%s", diff)
 			}
 			if left == nil {
-				if got := gitRun(t, c.dir, "show", "-s", "--format=%P",
-					commit); got != c.conflict.Ours+" "+c.conflict.Theirs {
-					t.Errorf("the parents are %s", got)
-				}
+				c.wantMerge(commit)
 			}
 			if tt.wrong != "" {
 				if _, left := c.resolve(tt.wrong); !slices.Equal(left, []string{tt.wrongFile}) {
@@ -241,10 +224,6 @@ func TestResolve(t *testing.T) {
 			commit, left = c.resolve(tt.right)
 			if left != nil {
 				t.Fatalf("unresolved: %q", left)
-			}
-			if gitRun(t, c.dir, "rev-list", commit, "^"+c.conflict.Ours, "^"+
-				c.conflict.Theirs) != commit {
-				t.Error("the draft is in the history")
 			}
 			wantFiles(t, c.tree.Dir, tt.result)
 			c.wantMerge(commit)
@@ -297,15 +276,24 @@ func TestDraftOfProtectedFiles(t *testing.T) {
 		t.Errorf("edits %q, %v", edits, err)
 	}
 	c.wantMerge(commit)
+	if _, err := c.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: commit,
+		Base: c.base()}); err != nil {
+		t.Errorf("merge: %v", err)
+	}
+	c.sound()
 }
 
 // An author may commit, undo the merge, merge by itself, or merge a newer base.
 func TestResolveWhatAnAuthorDidWithGit(t *testing.T) {
 	t.Parallel()
+	first := newConflict(t, map[string]string{"a": lines, "b": "1\n"}, "edit s/5/task/ a",
+		"edit s/5/base/ a", protects(""))
 	begin := func(t *testing.T) *conflictKit {
 		t.Parallel()
-		return newConflict(t, map[string]string{"a": lines, "b": "1\n"}, "edit s/5/task/ a",
-			"edit s/5/base/ a", protects(""))
+		c, conflict := *first, *first.conflict
+		c.kit, c.conflict = first.copied(t), &conflict
+		c.tree = c.open("T1")
+		return &c
 	}
 	t.Run("commits", func(t *testing.T) {
 		c := begin(t)
@@ -360,48 +348,4 @@ func TestResolveWhatAnAuthorDidWithGit(t *testing.T) {
 			t.Errorf("%s %q %v", commit, left, err)
 		}
 	})
-}
-
-// A move to a draft that was interrupted is finished, and what the author did before is not lost.
-func TestDraftIsFinished(t *testing.T) {
-	t.Parallel()
-	for _, at := range []string{"moving", "moved", "branch moved"} {
-		t.Run(at, func(t *testing.T) {
-			t.Parallel()
-			k := newKit(t, map[string]string{"a": lines, "b": "1\n"})
-			tree := k.work("T1", map[string]string{"a": "task\n", "new": "task\n"})
-			write(t, k.dir, map[string]string{"a": "base\n", "b": "2\n"})
-			k.commit("base")
-			conflict, err := tree.Refresh(t.Context(), k.base())
-			if err != nil || conflict == nil {
-				t.Fatal(conflict, err)
-			}
-			draft, err := k.Draft(t.Context(), conflict, protects(""))
-			if err != nil {
-				t.Fatal(err)
-			}
-			k.step = func(name string) {
-				if name == at {
-					panic(at)
-				}
-			}
-			func() {
-				defer func() { _ = recover() }()
-				tree.Advance(t.Context(), draft)
-			}()
-			k.step = func(string) {}
-			if at == "moving" { // as if git was killed while it wrote files
-				write(t, tree.Dir, map[string]string{"a": "<<<<<<<"})
-				os.Remove(filepath.Join(tree.Dir, "b"))
-			}
-			tree = k.open("T1")
-			if commit, changed, err := tree.Save(t.Context(), ""); commit != draft || changed ||
-				err != nil {
-				t.Errorf("saved %s %v %v, want the draft %s", commit, changed, err, draft)
-			}
-			wantFiles(t, tree.Dir, map[string]string{"a": "<<<<<<< " + conflict.Ours +
-				"\ntask\n=======\nbase\n>>>>>>> " + conflict.Theirs + "\n", "b": "2\n",
-				"new": "task\n"})
-		})
-	}
 }

@@ -42,7 +42,7 @@ var ErrCopyTooLarge = errors.New("the files to copy are larger")
 //
 // The files are ignored in the checkout of a person, and named there or in the configuration. What
 // a task has on its branch cannot make it fail.
-func (r *Repo) CopyIgnored(ctx context.Context, dir string,
+func (r *worktrees) CopyIgnored(ctx context.Context, dir string,
 	o CopyOptions) (copied, notes []string, err error) {
 	names, err := r.filesToCopy(ctx, o)
 	if err != nil || len(names) == 0 {
@@ -128,7 +128,7 @@ func blockedBy(to *os.Root, name string) string {
 
 // filesToCopy returns the ignored files of the project's checkout that match, or that IncludeFile
 // names, sorted.
-func (r *Repo) filesToCopy(ctx context.Context, o CopyOptions) ([]string, error) {
+func (r *worktrees) filesToCopy(ctx context.Context, o CopyOptions) ([]string, error) {
 	included, err := r.included(ctx, o.Tracked)
 	if err != nil || o.Match == nil && included == nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (r *Repo) filesToCopy(ctx context.Context, o CopyOptions) ([]string, error)
 
 // Ignored returns the ignored files of the project's checkout, sorted. A name that ends with a
 // slash is a repository.
-func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
+func (r *worktrees) Ignored(ctx context.Context) ([]string, error) {
 	args := []string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard"}
 	// the view does not have it
 	if exclude := filepath.Join(r.common, "info", "exclude"); isRegular(exclude) {
@@ -155,20 +155,16 @@ func (r *Repo) Ignored(ctx context.Context) ([]string, error) {
 
 // IgnoredFiles returns the ignored files of the checkout around dir. It changes nothing.
 func IgnoredFiles(ctx context.Context, dir string) ([]string, error) {
-	r, err := newRepo(ctx, dir)
+	r, done, err := Borrow(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	remove, err := r.useTemporary()
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
+	defer done()
 	return r.Ignored(ctx)
 }
 
-func (r *Repo) listFiles(ctx context.Context, args ...string) ([]string, error) {
-	out, err := r.git(ctx, r.Root, args...)
+func (r *runner) listFiles(ctx context.Context, args ...string) ([]string, error) {
+	out, err := r.git(ctx, args...)
 	if err != nil || out == "" {
 		return nil, err
 	}
@@ -179,7 +175,7 @@ func (r *Repo) listFiles(ctx context.Context, args ...string) ([]string, error) 
 
 // included returns the untracked files that IncludeFile names, nil if there is no such file, or if
 // git tracks it and that must not be.
-func (r *Repo) included(ctx context.Context, tracked bool) (map[string]bool, error) {
+func (r *worktrees) included(ctx context.Context, tracked bool) (map[string]bool, error) {
 	name := filepath.Join(r.Root, IncludeFile)
 	info, err := os.Lstat(name)
 	switch {

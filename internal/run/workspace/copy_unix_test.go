@@ -24,12 +24,10 @@ func copyKit(t *testing.T) *kit {
 		t.Fatal(err)
 	}
 	gitRun(t, k.dir, "init", "--quiet", "nested")
-	for link, target := range map[string]string{".venv/bin/tool3": "tool",
+	for name, target := range map[string]string{".venv/bin/tool3": "tool",
 		".venv/out": "/etc/passwd", "link-up": "../outside", "link-in": ".venv/lib",
 		"link-root": k.dir + "/secret"} {
-		if err := os.Symlink(target, filepath.Join(k.dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		link(t, k.dir, target, name)
 	}
 	if err := syscall.Mkfifo(filepath.Join(k.dir, "pipe"), 0o600); err != nil {
 		t.Fatal(err)
@@ -44,16 +42,6 @@ func (k *kit) copyInto(dir string, o CopyOptions) (copied, notes []string) {
 		k.t.Fatal(err)
 	}
 	return copied, notes
-}
-
-// textOf returns the text of a file.
-func textOf(t *testing.T, dir, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 func everything(string) bool { return true }
@@ -231,87 +219,54 @@ func TestTrackedIncludeFileThatIsNoFile(t *testing.T) {
 // Whatever a task has in the place of a file or its folders, the others are copied, and nothing is
 // written through a link.
 func TestCopyIntoHostileWorktree(t *testing.T) {
-	for name, test := range map[string]struct {
-		make    func(t *testing.T, dir string)
-		blocked string // what a note names; "" means that everything is copied
+	k := copyKit(t)
+	for _, test := range []struct {
+		what    string            // the task has
+		files   map[string]string // and
+		links   map[string]string // to their targets
+		blocked string            // what a note names; "" means that everything is copied
 	}{
-		"a file in place of a folder": {func(t *testing.T,
-			dir string) {
-			write(t, dir, map[string]string{".venv": "x"})
-		}, ".venv"},
-		"a file in place of a deep folder": {func(t *testing.T,
-			dir string) {
-			write(t, dir, map[string]string{".venv/lib": "x"})
-		}, ".venv/lib"},
-		"a folder in place of a file": {func(t *testing.T,
-			dir string) {
-			write(t, dir, map[string]string{"secret/x": "x"})
-		}, "secret"},
-		"a folder in place of a link": {func(t *testing.T,
-			dir string) {
-			write(t, dir, map[string]string{"link-in/x": "x"})
-		}, "link-in"},
-		"a link in place of a folder": {func(t *testing.T,
-			dir string) {
-			link(t, dir, "real", ".venv")
-		}, ".venv"},
-		"a link outside": {func(t *testing.T,
-			dir string) {
-			link(t, dir, "/etc", ".venv")
-		}, ".venv"},
-		"a link to nothing": {func(t *testing.T,
-			dir string) {
-			link(t, dir, "none", ".venv")
-		}, ".venv"},
-		"a link to itself": {func(t *testing.T,
-			dir string) {
-			link(t, dir, ".venv", ".venv")
-		}, ".venv"},
-		"a link in place of a file": {func(t *testing.T,
-			dir string) {
-			link(t, dir, "/etc/passwd", "secret")
-		}, ""},
-		"a folder with the temporary name": {func(t *testing.T,
-			dir string) {
-			write(t, dir, map[string]string{"secret" + copySuffix + "/x": "x"})
-		},
-			"secret" + copySuffix},
-		"a link with the temporary name": {func(t *testing.T,
-			dir string) {
-			link(t, dir, "/etc/passwd", "secret"+copySuffix)
-		}, "secret" +
-			copySuffix},
-		"a pipe in place of a folder": {func(t *testing.T, dir string) {
-			if err := syscall.Mkfifo(filepath.Join(dir, ".venv"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}, ".venv"},
+		{"a file in place of a folder", map[string]string{".venv": "x"}, nil, ".venv"},
+		{"a file in place of a deep folder", map[string]string{".venv/lib": "x"}, nil, ".venv/lib"},
+		{"a folder in place of a file", map[string]string{"secret/x": "x"}, nil, "secret"},
+		{"a folder in place of a link", map[string]string{"link-in/x": "x"}, nil, "link-in"},
+		{"a link in place of a folder", nil, map[string]string{".venv": "real"}, ".venv"},
+		{"a link outside", nil, map[string]string{".venv": "/etc"}, ".venv"},
+		{"a link to nothing", nil, map[string]string{".venv": "none"}, ".venv"},
+		{"a link to itself", nil, map[string]string{".venv": ".venv"}, ".venv"},
+		{"a link in place of a file", nil, map[string]string{"secret": "/etc/passwd"}, ""},
+		{"a folder with the temporary name", map[string]string{"secret" + copySuffix + "/x": "x"},
+			nil, "secret" + copySuffix},
+		{"a link with the temporary name", nil,
+			map[string]string{"secret" + copySuffix: "/etc/passwd"}, "secret" + copySuffix},
+		{"a pipe in place of a folder", map[string]string{".venv": "pipe"}, nil, ".venv"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			k := copyKit(t)
-			tree := k.open("T1")
-			write(t, tree.Dir, map[string]string{"real/x": "x"})
-			test.make(t, tree.Dir)
-			copied, notes, err := k.CopyIgnored(t.Context(), tree.Dir,
-				CopyOptions{Match: everything})
-			if err != nil {
+		dir := newDir(t)
+		write(t, dir, test.files)
+		write(t, dir, map[string]string{"real/x": "x"})
+		for name, target := range test.links {
+			link(t, dir, target, name)
+		}
+		if test.files[".venv"] == "pipe" {
+			name := filepath.Join(dir, ".venv")
+			if err := errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600)); err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Contains(copied, ".env") || textOf(t, tree.Dir, ".env") != "KEY=1\n" {
-				t.Errorf("copied %q", copied)
-			}
-			isBlocked := func(note string) bool {
-				return strings.HasSuffix(note, "it is not copied into the worktree T1, where "+
-					test.blocked+" is in its place")
-			}
-			if got := slices.ContainsFunc(notes, isBlocked); got != (test.blocked != "") {
-				t.Errorf("notes %q", notes)
-			}
-			if found, err := os.ReadDir(filepath.Join(tree.Dir, "real")); err != nil ||
-				len(found) != 1 {
-				t.Errorf("something was written through a link: %v, %v", found, err)
-			}
-		})
+		}
+		copied, notes := k.copyInto(dir, CopyOptions{Match: everything})
+		if !slices.Contains(copied, ".env") || textOf(t, dir, ".env") != "KEY=1\n" {
+			t.Errorf("%s: copied %q", test.what, copied)
+		}
+		isBlocked := func(note string) bool {
+			return strings.HasSuffix(note, "it is not copied into the worktree "+
+				filepath.Base(dir)+", where "+test.blocked+" is in its place")
+		}
+		if got := slices.ContainsFunc(notes, isBlocked); got != (test.blocked != "") {
+			t.Errorf("%s: notes %q", test.what, notes)
+		}
+		if found, err := os.ReadDir(filepath.Join(dir, "real")); err != nil || len(found) != 1 {
+			t.Errorf("%s: something was written through a link: %v, %v", test.what, found, err)
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ const deliveredPrefix = "refs/signalbox/delivered/"
 // DeliveryCommit returns the commit to deliver for a task: its commit, or one commit with all its
 // changes on top of base. It is the same commit each time, so that a delivery can be repeated. It
 // stays reachable.
-func (r *Repo) DeliveryCommit(ctx context.Context, d Delivery) (commit string, err error) {
+func (r *commits) DeliveryCommit(ctx context.Context, d Delivery) (commit string, err error) {
 	if err := cmp.Or(signalbox.CheckID(d.Task), checkCommits(d.Commit)); err != nil {
 		return "", err
 	}
@@ -30,7 +30,7 @@ func (r *Repo) DeliveryCommit(ctx context.Context, d Delivery) (commit string, e
 			return "", err
 		}
 	}
-	_, err = r.git(ctx, r.Root, "update-ref", "--no-deref", deliveredPrefix+d.Task, commit)
+	_, err = r.git(ctx, "update-ref", "--no-deref", deliveredPrefix+d.Task, commit)
 	return commit, err
 }
 
@@ -47,14 +47,11 @@ type Delivery struct {
 // CloseDelivered is Close for a task whose work was delivered on its branch, which stays. If the
 // branch is at tip, it moves to the commit that was delivered. Otherwise somebody has moved it
 // since, and it is left alone.
-func (r *Repo) CloseDelivered(ctx context.Context, task, tip, commit string) error {
+func (r *worktrees) CloseDelivered(ctx context.Context, task, tip, commit string) error {
 	if err := cmp.Or(signalbox.CheckID(task), checkCommits(commit)); err != nil {
 		return err
 	}
-	if err := r.removeTree(ctx, filepath.Join(r.folder, task)); err != nil {
-		return err
-	}
-	if err := r.removeFiles(task); err != nil {
+	if err := r.removeTask(ctx, task); err != nil {
 		return err
 	}
 	branch := branchPrefix + task
@@ -74,7 +71,7 @@ func (r *Repo) CloseDelivered(ctx context.Context, task, tip, commit string) err
 
 // Remote returns the address of a remote repository that is given by its name or its address. The
 // error is a *signalbox.Error.
-func (r *Repo) Remote(name string) (string, error) {
+func (r *remotes) Remote(name string) (string, error) {
 	address, known := r.repository.Remotes[name]
 	if !known && !strings.ContainsAny(name, `/:\`) {
 		return "", refusal(signalbox.CodeUsage, "add it: git remote add "+name+" ADDRESS",
@@ -121,7 +118,7 @@ type Push struct {
 // Push moves the branch of a task in a remote repository. It may be repeated. It overwrites only
 // what was pushed for this task before, or what the commit contains: if somebody else has moved the
 // branch there, the error says so.
-func (r *Repo) Push(ctx context.Context, p Push) error {
+func (r *remotes) Push(ctx context.Context, p Push) error {
 	if err := signalbox.CheckID(p.Task); err != nil {
 		return err
 	}
@@ -140,10 +137,8 @@ func (r *Repo) Push(ctx context.Context, p Push) error {
 		return err
 	}
 	r.step("pushing")
-	_, err = r.run(ctx, call{dir: r.Root, network: true,
-		args: []string{"push", "--quiet", "--no-verify", "--no-signed", "--force-with-lease=" +
-			branch + ":" + at,
-			"--end-of-options", p.Remote, p.Commit + ":" + branch}})
+	_, err = r.network(ctx, "push", "--quiet", "--no-verify", "--no-signed",
+		"--force-with-lease="+branch+":"+at, "--end-of-options", p.Remote, p.Commit+":"+branch)
 	r.step("pushed")
 	if stderrHas(err, "stale info") {
 		return movedThere(p.Task, at)
@@ -156,11 +151,8 @@ func (r *Repo) Push(ctx context.Context, p Push) error {
 
 // mayReplace reports whether the branch of a task in a remote repository, which is at a commit, may
 // be moved.
-func (r *Repo) mayReplace(ctx context.Context, p Push, at string) (bool, error) {
-	if at == "" || at == p.Last {
-		return true, nil
-	}
-	if slices.Contains(r.pushed(p.Task), at) {
+func (r *remotes) mayReplace(ctx context.Context, p Push, at string) (bool, error) {
+	if at == "" || at == p.Last || slices.Contains(r.pushed(p.Task), at) {
 		return true, nil
 	}
 	return r.Contains(ctx, p.Commit, at)
@@ -182,30 +174,28 @@ func IsOutage(err error) bool {
 		"requested URL returned error: 429")
 }
 
+// pushedPrefix is the prefix of files with the commits that the branch of a task may be at in the
+// remote repository, one on each line: the one that was pushed last, and those that were about to
+// be.
 const pushedPrefix = ".pushed-"
 
-// pushedFile is the file with the commits that the branch of a task may be at in the remote
-// repository, one on each line: the one that was pushed last, and those that were about to be.
-func (r *Repo) pushedFile(task string) string { return filepath.Join(r.folder, pushedPrefix+task) }
-
 // pushed returns the commits in the file. Without it, only what Push.Last says is known.
-func (r *Repo) pushed(task string) []string {
-	text, _ := os.ReadFile(r.pushedFile(task))
+func (r *remotes) pushed(task string) []string {
+	text, _ := os.ReadFile(r.note(pushedPrefix, task))
 	return strings.Fields(string(text))
 }
 
-func (r *Repo) writePushed(task string, commits []string) error {
+func (r *remotes) writePushed(task string, commits []string) error {
 	slices.Sort(commits)
 	commits = slices.DeleteFunc(slices.Compact(commits),
 		func(commit string) bool { return commit == "" })
-	return durable.Replace(r.pushedFile(task), []byte(strings.Join(commits, "\n")+"\n"), 0o600)
+	return durable.Replace(r.note(pushedPrefix, task), []byte(strings.Join(commits, "\n")+"\n"), 0o600)
 }
 
 // remoteRef returns the commit of a ref in a remote repository, "" if there is no such ref.
-func (r *Repo) remoteRef(ctx context.Context, remote, name string) (string, error) {
-	out, err := r.run(ctx,
-		call{dir: r.Root, network: true, args: []string{"ls-remote", "--quiet", "--end-of-options",
-			remote, name}})
+func (r *remotes) remoteRef(ctx context.Context, remote, name string) (string, error) {
+	out, err := r.network(ctx, "ls-remote", "--quiet", "--end-of-options",
+		remote, name)
 	if err != nil {
 		return "", err
 	}
@@ -220,7 +210,7 @@ func (r *Repo) remoteRef(ctx context.Context, remote, name string) (string, erro
 
 // Fetch fetches the base branch of a remote repository, and returns its commit. No branch here
 // moves.
-func (r *Repo) Fetch(ctx context.Context, remote string) (string, error) {
+func (r *remotes) Fetch(ctx context.Context, remote string) (string, error) {
 	commit, err := r.remoteRef(ctx, remote, headsPrefix+r.Base)
 	if err != nil {
 		return "", err
@@ -233,17 +223,21 @@ func (r *Repo) Fetch(ctx context.Context, remote string) (string, error) {
 	if known, err := r.Contains(ctx, commit, commit); known || err != nil {
 		return commit, err
 	}
-	_, err = r.run(ctx, call{dir: r.Root, network: true,
-		args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
-			"--no-auto-maintenance", "--recurse-submodules=no",
-			"--end-of-options", remote, headsPrefix + r.Base}})
-	if err != nil {
+	if err := r.fetch(ctx, nil, remote, headsPrefix+r.Base); err != nil {
 		return "", err
 	}
 	// The branch may have moved in between, but not lost the commit. If it has, the next try finds
 	// another one.
-	_, err = r.git(ctx, r.Root, "cat-file", "-e", commit+"^{commit}")
+	_, err = r.git(ctx, "cat-file", "-e", commit+"^{commit}")
 	return commit, err
+}
+
+// fetch fetches a ref of a remote repository. env is added to the environment of git.
+func (r *runner) fetch(ctx context.Context, env []string, remote, ref string) error {
+	_, err := r.run(ctx, call{dir: r.Root, network: true, env: env,
+		args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
+			"--no-auto-maintenance", "--recurse-submodules=no", "--end-of-options", remote, ref}})
+	return err
 }
 
 // ErrDiverged means that the base branch has commits that the remote one has not.
@@ -252,7 +246,8 @@ var ErrDiverged = errors.New("the branches have diverged")
 // FastForward moves the base branch to a commit that contains it, and updates its checkout. It does
 // nothing if the base branch already contains the commit. The error is ErrDiverged if neither
 // contains the other.
-func (r *Repo) FastForward(ctx context.Context, task, commit string) (warning string, err error) {
+func (r *merging) FastForward(ctx context.Context, task,
+	commit string) (warning string, err error) {
 	held, err := r.lock(ctx, mergeLock)
 	if err != nil {
 		return "", err
@@ -275,7 +270,7 @@ func (r *Repo) FastForward(ctx context.Context, task, commit string) (warning st
 
 // Stack returns a commit that contains the base and other commits, which tasks have delivered. It
 // is the same commit each time. If they conflict, the error is a *ConflictError.
-func (r *Repo) Stack(ctx context.Context, base string, commits []string) (string, error) {
+func (r *commits) Stack(ctx context.Context, base string, commits []string) (string, error) {
 	stack := base
 	for _, commit := range commits {
 		if contained, err := r.isAncestor(ctx, commit, stack); err != nil {
@@ -302,14 +297,12 @@ func (r *Repo) Stack(ctx context.Context, base string, commits []string) (string
 }
 
 // commitAt creates a commit with the time of another, so that it is the same commit each time.
-func (r *Repo) commitAt(ctx context.Context, other, message, tree string,
+func (r *commits) commitAt(ctx context.Context, other, message, tree string,
 	parents ...string) (string, error) {
-	when, err := r.git(ctx, r.Root, "log", "-1", "--no-show-signature", "--format=@%ct +0000",
-		other)
+	when, err := r.line(ctx, "", "log", "-1", "--no-show-signature", "--format=@%ct +0000", other)
 	if err != nil {
 		return "", err
 	}
-	when = strings.TrimSpace(when)
 	args := []string{"commit-tree", "-F", "-"}
 	for _, parent := range parents {
 		args = append(args, "-p", parent)

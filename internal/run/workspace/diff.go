@@ -61,12 +61,12 @@ func (o DiffOptions) args(command string) []string {
 
 // Diff writes what changed from one commit to another. No attribute has an effect on it: those of a
 // commit could hide what the commit changes. If attributes change, the first line says so.
-func (r *Repo) Diff(ctx context.Context, w io.Writer, from, to string, o DiffOptions) error {
+func (r *commits) Diff(ctx context.Context, w io.Writer, from, to string, o DiffOptions) error {
 	return r.diffTrees(ctx, w, from+"^{commit}", to+"^{commit}", nil, o)
 }
 
 // diffTrees is Diff for any two trees. env is added to the environment of git.
-func (r *Repo) diffTrees(ctx context.Context, w io.Writer, from, to string, env []string,
+func (r *commits) diffTrees(ctx context.Context, w io.Writer, from, to string, env []string,
 	o DiffOptions) error {
 	dir, err := os.MkdirTemp("", "signalbox-diff-")
 	if err != nil {
@@ -103,7 +103,7 @@ func (r *Repo) diffTrees(ctx context.Context, w io.Writer, from, to string, env 
 
 // differ compares trees in an empty folder, in which git finds no attributes.
 type differ struct {
-	repo  *Repo
+	repo  *commits
 	empty string
 	env   []string
 }

@@ -24,12 +24,6 @@ func TestFindRefuses(t *testing.T) {
 		write(t, dir, map[string]string{"a": "3\n"})
 		gitRun(t, dir, "commit", "--quiet", "-a", "-m", "three")
 	}
-	// fails runs a git command that stops with an error.
-	fails := func(t *testing.T, dir string, args ...string) {
-		script := "git -c user.name=x -c user.email=x@localhost " + strings.Join(args, " ") +
-			" >/dev/null 2>&1 || true"
-		gitRun(t, dir, "-c", "alias.try=!"+script, "try")
-	}
 	for _, tt := range []struct {
 		name       string
 		prepare    func(t *testing.T, dir string)
@@ -56,25 +50,25 @@ func TestFindRefuses(t *testing.T) {
 		{"merge", func(t *testing.T,
 			dir string) {
 			diverged(t, dir)
-			fails(t, dir, "merge", "other")
+			gitTry(t, dir, "merge", "other")
 		},
 			"a merge is in progress in DIR", "finish it, or abort it: git merge --abort"},
 		{"rebase", func(t *testing.T,
 			dir string) {
 			diverged(t, dir)
-			fails(t, dir, "rebase", "other")
+			gitTry(t, dir, "rebase", "other")
 		},
 			"a rebase is in progress in DIR", "finish it, or abort it: git rebase --abort"},
 		{"cherry-pick", func(t *testing.T,
 			dir string) {
 			diverged(t, dir)
-			fails(t, dir, "cherry-pick", "other")
+			gitTry(t, dir, "cherry-pick", "other")
 		},
 			"a cherry-pick is in progress in DIR",
 			"finish it, or abort it: git cherry-pick --abort"},
 		{"revert", func(t *testing.T, dir string) {
 			diverged(t, dir)
-			fails(t, dir, "revert", "--no-edit", "HEAD^", "HEAD")
+			gitTry(t, dir, "revert", "--no-edit", "HEAD^", "HEAD")
 		},
 			"a revert is in progress in DIR", "finish it, or abort it: git revert --abort"},
 		{"changed", func(t *testing.T, dir string) {

@@ -5,21 +5,45 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/git"
 	"signalbox/internal/lazy"
 )
+
+// runner runs git in a repository, and holds the locks of its worktrees. All parts of a Repo share
+// it.
+type runner struct {
+	// Root is the worktree that contains the folder given to Find.
+	Root string
+	// Base is the branch that work is merged into, such as main.
+	Base string
+	// Warn receives warnings for people, such as about submodules that are not on this machine; nil
+	// discards them. It may be called concurrently, and with the same text again.
+	Warn func(text string)
+
+	folder     string // contains the worktrees
+	common     string // the git folder that all worktrees share
+	shallow    string // the file shallow in it, as Find found it
+	repository *git.Repository
+	// how long to wait for another git's lock; longer than oldLock, so that an abandoned lock never
+	// stops us
+	lockWait  time.Duration
+	processes atomic.Int64        // how many git processes were started
+	step      func(name string)   // test hook: called at each step
+	started   func(args []string) // test hook: called with the arguments of each git
+}
 
 // call is one run of git.
 type call struct {
@@ -69,12 +93,8 @@ func stderrHas(err error, texts ...string) bool {
 	if !errors.As(err, &failed) {
 		return false
 	}
-	for _, text := range texts {
-		if strings.Contains(failed.stderr, text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(texts,
+		func(text string) bool { return strings.Contains(failed.stderr, text) })
 }
 
 // status returns the exit status of a git error, or -1.
@@ -85,14 +105,30 @@ func status(err error) int {
 	return -1
 }
 
-// git runs git in a folder and returns its output.
-func (r *Repo) git(ctx context.Context, dir string, args ...string) (string, error) {
+// git runs git in the user's worktree and returns its output.
+func (r *runner) git(ctx context.Context, args ...string) (string, error) {
+	return r.gitIn(ctx, r.Root, args...)
+}
+
+// gitIn runs git in a folder.
+func (r *runner) gitIn(ctx context.Context, dir string, args ...string) (string, error) {
 	return r.run(ctx, call{dir: dir, args: args})
+}
+
+// line runs git in the user's worktree, with an input, and returns the one line that it prints.
+func (r *runner) line(ctx context.Context, stdin string, args ...string) (string, error) {
+	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(stdin), args: args})
+	return strings.TrimSpace(out), err
+}
+
+// network runs a git that talks to another repository.
+func (r *runner) network(ctx context.Context, args ...string) (string, error) {
+	return r.run(ctx, call{dir: r.Root, network: true, args: args})
 }
 
 // run runs git. If another git holds a lock, or is creating or removing a worktree, it waits up to
 // r.lockWait.
-func (r *Repo) run(ctx context.Context, c call) (string, error) {
+func (r *runner) run(ctx context.Context, c call) (string, error) {
 	deadline := time.Now().Add(r.lockWait)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		out, stderr, err := r.runOnce(ctx, c)
@@ -125,7 +161,7 @@ func readPartialWorktree(stderr string) bool {
 
 // gitDir returns the git folder of a worktree. Git must not read that from the file .git in the
 // worktree, which an agent could have replaced.
-func (r *Repo) gitDir(dir string) (string, error) {
+func (r *runner) gitDir(dir string) (string, error) {
 	if dir == r.Root {
 		return r.repository.Dir, nil
 	}
@@ -139,7 +175,7 @@ func (r *Repo) gitDir(dir string) (string, error) {
 }
 
 // runOnce starts git; nothing else does.
-func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err error) {
+func (r *runner) runOnce(ctx context.Context, c call) (out, stderr string, err error) {
 	r.processes.Add(1)
 	r.started(c.args)
 	gitDir, err := r.gitDir(c.dir)
@@ -169,12 +205,12 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 	case reader.err != nil: // git was ended because its output is no longer read, which is not its fault
 		err = reader.err
 	case errors.Is(err, git.ErrSpecialFile) && ours:
-		err = &signalbox.Error{Code: signalbox.CodeConflict,
-			Err: fmt.Errorf("git would wait for a file in %s: %w", c.dir, err), Hint: "remove it"}
+		err = refusal(signalbox.CodeConflict, "remove it",
+			"git would wait for a file in %s: %w", c.dir, err)
 	case errors.Is(err, git.ErrTooLong) && ours:
-		err = &signalbox.Error{Code: signalbox.CodeConflict,
-			Err:  fmt.Errorf("git %s in %s: %w", c.args[0], c.dir, err),
-			Hint: "remove files that git should not read, or ignore them"}
+		err = refusal(signalbox.CodeConflict,
+			"remove files that git should not read, or ignore them", "git %s in %s: %w",
+			c.args[0], c.dir, err)
 	case errors.As(err, &exit):
 		err = &gitError{command: c.args[0], status: exit.ExitCode(), stderr: stderrText.String(),
 			err: err}
@@ -213,9 +249,9 @@ func blockingLock(stderr string) string {
 var ErrLocked = errors.New("another git process holds a lock")
 
 func lockError(lock string, err error) error {
-	return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%w: %s: %w", ErrLocked,
-		lock, err),
-		Hint: "wait until that git is done; if no git is running there, remove the file"}
+	return refusal(signalbox.CodeConflict,
+		"wait until that git is done; if no git is running there, remove the file",
+		"%w: %s: %w", ErrLocked, lock, err)
 }
 
 // Ages at which a lock may be abandoned. Git holds these locks for milliseconds.

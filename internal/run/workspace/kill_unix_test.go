@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,13 +117,12 @@ var killedFiles = map[string]string{"a.txt": "new\n", "b.boom": "new\n", "c.txt"
 
 // killedKit returns a repository with files for a filter. In TestKilledProcess, the filter kills
 // git's process group while git writes files, if the file boom exists.
-func killedKit(t *testing.T) (k *kit, start, other string) {
+func killedKit(t *testing.T) (k *kit, other string) {
 	k = newKit(t, map[string]string{".gitattributes": "*.boom filter=boom\n", "a.txt": "old\n",
 		"b.boom": "old\n", "c.txt": "old\n", "d.boom": "old\n", "e.txt": "old\n"})
 	k.open("T1") // before the base branch moves, so that Refresh has something to do
-	start = k.base()
 	write(t, k.dir, map[string]string{"d.boom": "other\n", "e.txt": "other\n"})
-	return k, start, k.commit("other")
+	return k, k.commit("other")
 }
 
 func killed(t *testing.T, k *kit, at string) (steps []string, died bool) {
@@ -145,7 +145,8 @@ func killed(t *testing.T, k *kit, at string) (steps []string, died bool) {
 
 func TestKill(t *testing.T) {
 	t.Parallel()
-	k, _, _ := killedKit(t)
+	first, other := killedKit(t)
+	k := first.copied(t)
 	steps, died := killed(t, k, "before 0")
 	if died || len(steps) < 20 {
 		t.Fatalf("steps %v", steps)
@@ -163,7 +164,7 @@ func TestKill(t *testing.T) {
 		for _, how := range hows {
 			t.Run(fmt.Sprint(i+1, " ", how, " ", step), func(t *testing.T) {
 				t.Parallel()
-				k, _, other := killedKit(t)
+				k := first.copied(t)
 				_, died := killed(t, k, fmt.Sprint(how, " ", i+1))
 				if !died && step != "discarding" { // it may have no files to write
 					t.Fatal("the process was not killed")
@@ -180,14 +181,11 @@ func (k *kit) afterKill(other string) {
 	t := k.t
 	t.Helper()
 	k.find() // fails if something was left in the checkout
-	k.sound()
 	want := map[string]string{".gitattributes": "*.boom filter=boom\n", "a.txt": "old\n",
 		"b.boom": "old\n", "c.txt": "old\n", "d.boom": "other\n", "e.txt": "other\n"}
 	merged := k.base() != other
 	if merged {
-		for name, text := range killedFiles {
-			want[name] = text
-		}
+		maps.Copy(want, killedFiles)
 	}
 	wantFiles(t, k.dir, want)
 	if merge, err := os.ReadFile(filepath.Join(filepath.Dir(k.dir), "prepared")); err == nil {
@@ -206,9 +204,7 @@ func (k *kit) afterKill(other string) {
 	if err := errors.Join(k.Close(t.Context(), "T1"), k.Prune(t.Context())); err != nil {
 		t.Error(err)
 	}
-	for name, text := range killedFiles {
-		want[name] = text
-	}
+	maps.Copy(want, killedFiles)
 	wantFiles(t, k.dir, want)
 	if got := gitRun(t, k.dir, "rev-list", "--count", "--first-parent", other+
 		"..main"); got != "1" {

@@ -61,6 +61,36 @@ func (k *kit) find() {
 	k.Repo = repo
 }
 
+// copied returns a copy of the repository and its worktrees for one case of a table. That takes
+// fewer gits than making them again.
+func (k *kit) copied(t *testing.T) *kit {
+	t.Helper()
+	from, to := filepath.Dir(k.dir), newDir(t)
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	c := &kit{t: t, dir: filepath.Join(to, "project"), folder: filepath.Join(to, "trees")}
+	worktrees, _ := filepath.Glob(filepath.Join(c.folder, "*", ".git"))
+	gitDirs, _ := filepath.Glob(filepath.Join(c.dir, ".git", "worktrees", "*", "gitdir"))
+	for _, link := range append(worktrees, gitDirs...) {
+		write(t, "", map[string]string{link: strings.ReplaceAll(textOf(t, "", link), from, to)})
+	}
+	for _, dotGit := range append(worktrees, filepath.Join(c.dir, ".git")) {
+		// a worktree may have changes
+		gitTry(t, filepath.Dir(dotGit), "update-index", "-q", "--refresh")
+	}
+	repository := *k.repository
+	repository.Root, repository.Dir = c.dir, filepath.Join(c.dir, ".git")
+	repository.Common = repository.Dir
+	c.Repo = newParts(&runner{Root: c.dir, Base: k.Base, folder: c.folder,
+		common: repository.Common, repository: &repository, lockWait: k.lockWait, step: k.step,
+		started: k.started})
+	if err := c.useFolder(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func (k *kit) commit(message string) string {
 	k.t.Helper()
 	gitRun(k.t, k.dir, "add", "-A")
@@ -121,16 +151,50 @@ func (k *kit) sound() {
 // gitRun runs git as a user would, not through the package.
 func gitRun(t *testing.T, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git",
-		append([]string{"-c", "user.name=somebody", "-c", "user.email=somebody@localhost"},
-			args...)...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
-	out, err := cmd.CombinedOutput()
+	out, err := gitTry(t, dir, args...)
 	if err != nil {
 		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	return strings.TrimSpace(string(out))
+	return strings.TrimSpace(out)
+}
+
+// gitTry is gitRun for a command that may fail.
+func gitTry(t *testing.T, dir string, args ...string) (string, error) {
+	t.Helper()
+	return gitInput(dir, "", args...)
+}
+
+// gitInput is gitTry with an input.
+func gitInput(dir, input string, args ...string) (string, error) {
+	cmd := exec.Command("git",
+		append([]string{"-c", "user.name=somebody", "-c", "user.email=somebody@localhost"},
+			args...)...)
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(input)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// runShell runs a shell command in a folder.
+func runShell(t *testing.T, dir, command string) {
+	t.Helper()
+	cmd := exec.Command("sh", "-ec", command)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b",
+		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+}
+
+// textOf returns the text of a file.
+func textOf(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // write writes files. An empty text removes a file.
@@ -210,11 +274,6 @@ func mustRefuse(t *testing.T, err error, text, hint string) {
 }
 
 func noCheck(context.Context, string) error { return nil }
-
-// unbar removes the bars that mark the ends of lines.
-func unbar(text string) string {
-	return strings.ReplaceAll(strings.TrimPrefix(text, "|"), "\n|", "\n")
-}
 
 // linkError returns the part of an error message that comes from the system.
 func linkError(t *testing.T, err error) string {

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +27,7 @@ const landingFile = ".landing"
 
 // landWithRetry lands, and retries while another git holds the index of the checkout, for example
 // because a commit message is being edited. Between the tries the landing lock is free.
-func (r *Repo) landWithRetry(ctx context.Context, l landing) (warning string, err error) {
+func (r *merging) landWithRetry(ctx context.Context, l landing) (warning string, err error) {
 	for range landAttempts {
 		if warning, err = r.land(ctx, l); !errors.Is(err, ErrLocked) {
 			break
@@ -44,7 +43,7 @@ const landAttempts = 5
 // land moves the base branch and updates its checkout. It returns errMoved, and does nothing, if
 // the base branch has moved since the merge commit was created. A warning concerns only the
 // checkout; the merge is done.
-func (r *Repo) land(ctx context.Context, l landing) (warning string, err error) {
+func (r *merging) land(ctx context.Context, l landing) (warning string, err error) {
 	held, err := r.lock(ctx, landingLock)
 	if err != nil {
 		return "", err
@@ -88,7 +87,7 @@ func (r *Repo) land(ctx context.Context, l landing) (warning string, err error) 
 // personsCheckout returns the checkout of the base branch to update. Git names one worktree that is
 // on the branch. If that is one of ours, an agent has put it there, and the one that a person uses
 // is to be updated nevertheless.
-func (r *Repo) personsCheckout(dir string) string {
+func (r *merging) personsCheckout(dir string) string {
 	if dir == "" || filepath.Dir(dir) != r.folder {
 		return dir
 	}
@@ -105,7 +104,7 @@ func (r *Repo) personsCheckout(dir string) string {
 
 // moveBase moves the ref. If git fails, it checks whether the ref has moved anyway: a signal may
 // have ended git just afterwards.
-func (r *Repo) moveBase(ctx context.Context, held *heldLock, l landing) error {
+func (r *merging) moveBase(ctx context.Context, held *heldLock, l landing) error {
 	err := r.moveRef(ctx, held, l.Base, l.After, l.Before, "signalbox: merge "+l.Task)
 	if err == nil || errors.Is(err, errMoved) {
 		return err
@@ -119,29 +118,22 @@ func (r *Repo) moveBase(ctx context.Context, held *heldLock, l landing) error {
 
 // recordLanding saves what is about to land, so that another process can finish it if this one is
 // killed.
-func (r *Repo) recordLanding(l landing) error {
-	text, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	return durable.Replace(filepath.Join(r.folder, landingFile), text, 0o600)
+func (r *merging) recordLanding(l landing) error {
+	return writeJSON(filepath.Join(r.folder, landingFile), l)
 }
 
-func (r *Repo) clearLanding() error { return durable.Remove(filepath.Join(r.folder, landingFile)) }
+func (r *merging) clearLanding() error {
+	return durable.Remove(filepath.Join(r.folder, landingFile))
+}
 
 // finishLanding finishes a landing that a killed process left. The caller holds the landing lock,
 // so no living process is at it.
-func (r *Repo) finishLanding(ctx context.Context, held *heldLock) (warning string, err error) {
-	text, err := os.ReadFile(filepath.Join(r.folder, landingFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
+func (r *merging) finishLanding(ctx context.Context, held *heldLock) (warning string, err error) {
 	var l landing
-	if err := json.Unmarshal(text, &l); err != nil {
+	if found, err := readJSON(filepath.Join(r.folder, landingFile), &l); err != nil {
 		return "", fmt.Errorf("read %s: %w", landingFile, err)
+	} else if !found {
+		return "", nil
 	}
 	found, err := r.refs(ctx, l.Base)
 	if err != nil {
@@ -150,7 +142,7 @@ func (r *Repo) finishLanding(ctx context.Context, held *heldLock) (warning strin
 	base := found[l.Base]
 	gitDir, err := r.repository.DirOf(l.Checkout)
 	if err == nil {
-		err = r.unlockIndex(gitDir)
+		err = unlockIndex(gitDir)
 	}
 	if err != nil || base.commit != l.After || r.personsCheckout(base.checkout) != l.Checkout {
 		// The ref did not move, or a person has moved it since. In both cases the checkout must not
@@ -166,7 +158,7 @@ func (r *Repo) finishLanding(ctx context.Context, held *heldLock) (warning strin
 
 // updateCheckout updates the checkout of the base branch to its new commit. killed reports that an
 // earlier update was interrupted.
-func (r *Repo) updateCheckout(ctx context.Context, held *heldLock, l landing,
+func (r *merging) updateCheckout(ctx context.Context, held *heldLock, l landing,
 	killed bool) (warning string, err error) {
 	if l.Checkout == "" {
 		return "", r.clearLanding()
@@ -187,13 +179,13 @@ func (r *Repo) updateCheckout(ctx context.Context, held *heldLock, l landing,
 
 // moveCheckout works on a copy of the index, because the index itself is locked, and then replaces
 // the index with the copy.
-func (r *Repo) moveCheckout(ctx context.Context, held *heldLock, l landing,
+func (r *merging) moveCheckout(ctx context.Context, held *heldLock, l landing,
 	killed bool) (left []string, err error) {
 	gitDir, err := r.repository.DirOf(l.Checkout)
 	if err != nil {
 		return nil, err
 	}
-	c := checkout{l.Checkout, filepath.Join(gitDir, indexCopy), held}
+	c := checkout{&r.commits, l.Checkout, filepath.Join(gitDir, indexCopy), held}
 	if err := os.Remove(c.index + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -203,14 +195,14 @@ func (r *Repo) moveCheckout(ctx context.Context, held *heldLock, l landing,
 	defer os.Remove(c.index) // does nothing once it is renamed
 	r.step("index copied")
 	if !killed {
-		refused, err := r.readTree(ctx, c, l.Before, l.After)
+		refused, err := c.readTree(ctx, l.Before, l.After)
 		killed = err != nil && !refused
 		if err == nil {
 			r.step("files moved")
 			return nil, os.Rename(c.index, filepath.Join(gitDir, "index"))
 		}
 	}
-	if left, err = r.moveFiles(ctx, c, l.Before, l.After, killed); err != nil {
+	if left, err = c.moveFiles(ctx, l.Before, l.After, killed); err != nil {
 		return nil, err
 	}
 	r.step("files moved")
@@ -225,11 +217,11 @@ const (
 
 // lockIndex locks the index of a checkout against every git. It waits for a lock of another git,
 // and never removes it: that git may have an editor open.
-func (r *Repo) lockIndex(ctx context.Context, gitDir string) error {
+func (r *merging) lockIndex(ctx context.Context, gitDir string) error {
 	name := filepath.Join(gitDir, indexLock)
 	deadline := time.Now().Add(r.lockWait)
 	for {
-		if err := r.unlockIndex(gitDir); err != nil {
+		if err := unlockIndex(gitDir); err != nil {
 			return err
 		}
 		err := durable.Create(name, []byte(lockText), 0o600)
@@ -249,7 +241,7 @@ func (r *Repo) lockIndex(ctx context.Context, gitDir string) error {
 
 // unlockIndex removes a lock that a killed signalbox process left. The caller holds the landing
 // lock, so that process is gone.
-func (r *Repo) unlockIndex(gitDir string) error {
+func unlockIndex(gitDir string) error {
 	name := filepath.Join(gitDir, indexLock)
 	if text, err := os.ReadFile(name); err != nil || string(text) != lockText {
 		return nil

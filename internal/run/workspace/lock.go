@@ -37,13 +37,13 @@ const (
 )
 
 // lock waits for a lock of the folder.
-func (r *Repo) lock(ctx context.Context, name string) (*heldLock, error) {
-	f, err := os.OpenFile(filepath.Join(r.folder, name), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open a lock: %w", err)
+func (r *runner) lock(ctx context.Context, name string) (*heldLock, error) {
+	if held, err := r.tryLock(name); held != nil {
+		return held, err
 	}
-	if free, err := durable.TryLockFile(f); free && err == nil {
-		return &heldLock{file: f}, nil
+	f, err := r.openLock(name)
+	if err != nil {
+		return nil, err
 	}
 	locked := make(chan error, 1)
 	go func() { locked <- durable.LockFile(f) }()
@@ -63,11 +63,19 @@ func (r *Repo) lock(ctx context.Context, name string) (*heldLock, error) {
 	return &heldLock{file: f}, nil
 }
 
-// tryLock takes a lock of the folder, or returns nil if it is not free.
-func (r *Repo) tryLock(name string) (*heldLock, error) {
+func (r *runner) openLock(name string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(r.folder, name), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open a lock: %w", err)
+	}
+	return f, nil
+}
+
+// tryLock takes a lock of the folder, or returns nil if it is not free.
+func (r *runner) tryLock(name string) (*heldLock, error) {
+	f, err := r.openLock(name)
+	if err != nil {
+		return nil, err
 	}
 	free, err := durable.TryLockFile(f)
 	if err != nil || !free {

@@ -56,11 +56,8 @@ const mergeTree = ".merge"
 // Merge merges one commit of a task into one commit of the base branch, with a merge commit unless
 // Squash is set. If it returns an error, the base branch is unchanged; the error is ErrUnchanged, a
 // *ConflictError, a *MovedError, the error of Check or Prepared, or a git error.
-func (r *Repo) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
-	if err := signalbox.CheckID(m.Task); err != nil {
-		return Merged{}, err
-	}
-	held, err := r.lock(ctx, mergeLock)
+func (r *merging) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
+	held, err := r.beginMerge(ctx, m)
 	if err != nil {
 		return Merged{}, err
 	}
@@ -91,11 +88,8 @@ func (r *Repo) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
 
 // CreateMerge does what Merge does before the base branch moves, and returns the merge commit. The
 // base branch may be anywhere.
-func (r *Repo) CreateMerge(ctx context.Context, m MergeRequest) (commit string, err error) {
-	if err := signalbox.CheckID(m.Task); err != nil {
-		return "", err
-	}
-	held, err := r.lock(ctx, mergeLock)
+func (r *merging) CreateMerge(ctx context.Context, m MergeRequest) (commit string, err error) {
+	held, err := r.beginMerge(ctx, m)
 	if err != nil {
 		return "", err
 	}
@@ -103,8 +97,16 @@ func (r *Repo) CreateMerge(ctx context.Context, m MergeRequest) (commit string, 
 	return r.prepareMerge(ctx, m)
 }
 
+// beginMerge validates a request and waits for mergeLock.
+func (r *merging) beginMerge(ctx context.Context, m MergeRequest) (*heldLock, error) {
+	if err := signalbox.CheckID(m.Task); err != nil {
+		return nil, err
+	}
+	return r.lock(ctx, mergeLock)
+}
+
 // prepareMerge creates and checks the merge commit, and calls Prepared. The caller holds mergeLock.
-func (r *Repo) prepareMerge(ctx context.Context, m MergeRequest) (commit string, err error) {
+func (r *merging) prepareMerge(ctx context.Context, m MergeRequest) (commit string, err error) {
 	if err := r.checkHistory(); err != nil {
 		return "", err
 	}
@@ -125,7 +127,7 @@ func (r *Repo) prepareMerge(ctx context.Context, m MergeRequest) (commit string,
 }
 
 // createMerge creates the merge commit.
-func (r *Repo) createMerge(ctx context.Context, m MergeRequest) (string, error) {
+func (r *merging) createMerge(ctx context.Context, m MergeRequest) (string, error) {
 	if contained, err := r.isAncestor(ctx, m.Commit, m.Base); err != nil {
 		return "", err
 	} else if contained {
@@ -157,7 +159,7 @@ func (r *Repo) createMerge(ctx context.Context, m MergeRequest) (string, error) 
 }
 
 // checkMerge calls check with a temporary worktree of a merge commit.
-func (r *Repo) checkMerge(ctx context.Context, commit string,
+func (r *merging) checkMerge(ctx context.Context, commit string,
 	check func(ctx context.Context, dir string) error) (err error) {
 	tree, err := r.checkOut(ctx, mergeTree, commit)
 	if err != nil {
@@ -174,7 +176,7 @@ func branchGone(branch string) error {
 }
 
 // mergeCommit creates a merge commit of two commits without touching a branch or a worktree.
-func (r *Repo) mergeCommit(ctx context.Context, first, second, message, branch,
+func (r *commits) mergeCommit(ctx context.Context, first, second, message, branch,
 	base string) (string, error) {
 	tree, err := r.mergeTrees(ctx, first, second, branch, base)
 	if err != nil {
@@ -184,16 +186,15 @@ func (r *Repo) mergeCommit(ctx context.Context, first, second, message, branch,
 }
 
 // commitMerge creates a merge commit with a tree.
-func (r *Repo) commitMerge(ctx context.Context, first, second, tree,
+func (r *commits) commitMerge(ctx context.Context, first, second, tree,
 	message string) (string, error) {
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message),
-		args: []string{"commit-tree", "-p", first, "-p", second, "-F", "-", tree}})
-	return strings.TrimSpace(out), err
+	return r.line(ctx, message, "commit-tree", "-p", first, "-p", second, "-F", "-", tree)
 }
 
 // Landed reports whether the base branch contains a merge commit that Prepared named, as after a
 // crash between the merge and its record in the ledger. It finishes what the crash left undone.
-func (r *Repo) Landed(ctx context.Context, merge string) (warning string, landed bool, err error) {
+func (r *merging) Landed(ctx context.Context,
+	merge string) (warning string, landed bool, err error) {
 	held, err := r.lock(ctx, landingLock)
 	if err != nil {
 		return "", false, err
@@ -206,8 +207,9 @@ func (r *Repo) Landed(ctx context.Context, merge string) (warning string, landed
 	if err != nil {
 		return "", false, err
 	}
-	if _, err := r.git(ctx, r.Root, "cat-file", "-e", merge+"^{commit}"); status(err) > 0 {
-		return "", false, nil // git has removed it, so no branch has it
+	// git may have removed it, so that no branch has it
+	if here, err := r.exists(ctx, merge, nil); !here {
+		return "", false, err
 	}
 	landed, err = r.isAncestor(ctx, merge, base)
 	return warning, landed, err

@@ -25,7 +25,10 @@ func TestMerge(t *testing.T) {
 	merged, err := k.Merge(t.Context(), "T1", "Add it\n\nAt length.",
 		func(_ context.Context, dir string) error {
 			wantFiles(t, dir, want)
-			write(t, dir, map[string]string{"a": "what a check does does not count"})
+			// what a check does to the files, the index and HEAD does not count
+			write(t, dir, map[string]string{"a": "3\n", "smuggled": "x\n"})
+			gitRun(t, dir, "add", "-A")
+			gitRun(t, dir, "commit", "--quiet", "--amend", "-m", "smuggled")
 			return nil
 		})
 	if err != nil {
@@ -138,12 +141,13 @@ func TestMergeCheckFails(t *testing.T) {
 // whenever the base branch moves.
 func TestMergeRefusesAMovedBase(t *testing.T) {
 	t.Parallel()
+	first := newKit(t, map[string]string{"a": "1\n"})
+	first.work("T1", map[string]string{"a": "2\n"})
+	tip, before := first.tip("T1"), first.base()
 	for _, at := range []string{"", "merged", "checked", "index locked"} {
 		t.Run(at, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(t, map[string]string{"a": "1\n"})
-			tree := k.work("T1", map[string]string{"a": "2\n"})
-			tip, before, other := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base(), ""
+			k, other := first.copied(t), ""
 			k.step = func(name string) {
 				if name == at && other == "" {
 					other = gitRun(t, k.dir, "commit-tree", "-p", "main", "-m", "by hand",
@@ -165,6 +169,8 @@ func TestMergeRefusesAMovedBase(t *testing.T) {
 
 func TestMergeKeepsEdits(t *testing.T) {
 	t.Parallel()
+	first := newKit(t, map[string]string{"a": "1\n", "gone": "1\n", "own": "1\n"})
+	first.work("T1", map[string]string{"a": "2\n", "gone": "", "new": "2\n", "deep/er": "2\n"})
 	for _, tt := range []struct {
 		name    string
 		edits   map[string]string
@@ -188,8 +194,7 @@ func TestMergeKeepsEdits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			k := newKit(t, map[string]string{"a": "1\n", "gone": "1\n", "own": "1\n"})
-			k.work("T1", map[string]string{"a": "2\n", "gone": "", "new": "2\n", "deep/er": "2\n"})
+			k := first.copied(t)
 			write(t, k.dir, tt.edits)
 			if tt.stage {
 				gitRun(t, k.dir, "add", "-A")
@@ -212,9 +217,9 @@ func TestMergeKeepsEdits(t *testing.T) {
 					t.Errorf("%s has %q, the edit was %q", name, files[name], text)
 				}
 			}
-			cmd := gitRun(t, k.dir, "-c", "alias.raw=!git status --porcelain | sed 's/^/|/'", "raw")
-			if got := unbar(cmd); got != tt.status {
-				t.Errorf("status %q, want %q", got, tt.status)
+			if got, err := gitTry(t, k.dir, "status", "--porcelain"); err != nil ||
+				strings.TrimSuffix(got, "\n") != tt.status {
+				t.Errorf("status %q, want %q: %v", got, tt.status, err)
 			}
 			if _, err := os.Stat(filepath.Join(k.dir, ".git", indexLock)); err == nil {
 				t.Error("the index is still locked")
@@ -288,8 +293,8 @@ func TestMergeWithoutChanges(t *testing.T) {
 	}
 }
 
-// A merge waits for another git that holds the index of the base checkout, and does not remove its
-// lock.
+// A merge waits several times for another git that holds the index of the base checkout, and does
+// not remove its lock.
 func TestMergeWaitsForTheIndex(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
@@ -298,16 +303,30 @@ func TestMergeWaitsForTheIndex(t *testing.T) {
 	lock := filepath.Join(k.dir, ".git", indexLock)
 	write(t, k.dir, map[string]string{".git/" + indexLock: "DIRC"})
 	k.lockWait = 0
-	_, err := k.Merge(t.Context(), "T1", "", noCheck)
+	recorded, checked := 0, 0
+	k.step = func(name string) {
+		if name == "recorded" {
+			recorded++
+		}
+	}
+	check := func(context.Context, string) error { checked++; return nil }
+	_, err := k.Merge(t.Context(), "T1", "", check)
 	mustRefuse(t, err, "another git process holds a lock: "+lock+": link "+linkError(t, err),
 		"wait until that git is done; if no git is running there, remove the file")
-	if k.base() != before {
-		t.Error("base moved")
+	if k.base() != before || recorded != landAttempts || checked != 1 {
+		t.Errorf("tried %d times, checked %d times, the base is at %s", recorded, checked, k.base())
 	}
-	if err := os.Remove(lock); err != nil {
-		t.Fatal("the lock of another git was removed")
+	recorded = 0
+	k.step = func(name string) {
+		if name == "recorded" {
+			if recorded++; recorded == landAttempts {
+				if err := os.Remove(lock); err != nil {
+					t.Error("the lock of another git was removed")
+				}
+			}
+		}
 	}
-	if _, err := k.Merge(t.Context(), "T1", "", noCheck); err != nil {
+	if _, err := k.Merge(t.Context(), "T1", "", nil); err != nil {
 		t.Error(err)
 	}
 	k.sound()

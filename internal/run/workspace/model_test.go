@@ -105,7 +105,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-const modelRuns = 5
+const modelRuns = 3
 
 func (m *model) open(k *kit, task string) *Tree {
 	tree := k.open(task)

@@ -41,25 +41,33 @@ type Preparation struct {
 	file string // "" means that it is not kept
 }
 
-func (r *Repo) preparedFile(
-	task string) string {
-	return filepath.Join(r.folder, preparedPrefix+task)
-}
-
 // Preparation returns what was done to make the worktree ready.
 func (t *Tree) Preparation() (*Preparation, error) {
-	p := &Preparation{file: t.repo.preparedFile(t.Task)}
-	text, err := os.ReadFile(p.file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return p, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, p)
-	}
-	if err != nil {
+	p := &Preparation{file: t.repo.note(preparedPrefix, t.Task)}
+	if _, err := readJSON(p.file, p); err != nil {
 		return nil, fmt.Errorf("read how the worktree of %s was prepared: %w", t.Task, err)
 	}
 	return p, nil
+}
+
+// readJSON reads a file that writeJSON wrote, and reports whether it exists.
+func readJSON(name string, v any) (found bool, err error) {
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, v)
+	}
+	return true, err
+}
+
+func writeJSON(name string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return durable.Replace(name, text, 0o600)
 }
 
 // Save keeps the preparation, if it is that of a task's worktree.
@@ -67,11 +75,7 @@ func (p *Preparation) Save() error {
 	if p.file == "" {
 		return nil
 	}
-	text, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	return durable.Replace(p.file, text, 0o600)
+	return writeJSON(p.file, p)
 }
 
 // Add records that a setup command succeeded, when its files had this digest.
@@ -170,7 +174,7 @@ var ErrNotClean = errors.New("the worktree has changes that are not committed")
 
 // Observe looks at one of our worktrees before a setup command runs there. If tracked files are
 // changed, the error is ErrNotClean: what the command changes could not be told from that.
-func (r *Repo) Observe(ctx context.Context, dir string) (*Observation, error) {
+func (r *worktrees) Observe(ctx context.Context, dir string) (*Observation, error) {
 	state, err := r.status(ctx, dir, "--untracked-files=all", "--ignore-submodules=all")
 	if err == nil && len(state.files) > len(state.untracked) {
 		err = ErrNotClean
@@ -187,7 +191,7 @@ var ErrCommitted = errors.New("it made a commit or switched to another one")
 // Undo puts back the tracked files that a setup command has changed since o, and returns them. It
 // returns the untracked files that the command left, too; one that ends with a slash is a
 // repository.
-func (r *Repo) Undo(ctx context.Context, o *Observation) (restored, left []string, err error) {
+func (r *worktrees) Undo(ctx context.Context, o *Observation) (restored, left []string, err error) {
 	state, err := r.status(ctx, o.dir, "--untracked-files=all", "--ignore-submodules=all")
 	if err != nil {
 		return nil, nil, err
@@ -205,7 +209,7 @@ func (r *Repo) Undo(ctx context.Context, o *Observation) (restored, left []strin
 		}
 	}
 	if restored != nil {
-		_, err = r.git(ctx, o.dir, "read-tree", "--reset", "-u", "--no-recurse-submodules",
+		_, err = r.gitIn(ctx, o.dir, "read-tree", "--reset", "-u", "--no-recurse-submodules",
 			state.commit)
 	}
 	return restored, left, err

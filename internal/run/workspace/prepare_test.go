@@ -131,7 +131,7 @@ func TestDamagedPreparation(t *testing.T) {
 	k := newKit(t, nil)
 	tree := k.open("T1")
 	for _, text := range []string{"", "{", "[]", `{"copied": 1}`} {
-		if err := os.WriteFile(k.preparedFile("T1"), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(k.note(preparedPrefix, "T1"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if p, err := tree.Preparation(); err == nil {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +27,7 @@ type Protection interface {
 //   - A change of a file that a protected path leads to through links.
 //   - A change of the attributes of a protected file, because they change what git writes when it
 //     checks out the file.
-func (r *Repo) ProtectedEdits(ctx context.Context, base, commit string,
+func (r *edits) ProtectedEdits(ctx context.Context, base, commit string,
 	p Protection) ([]string, error) {
 	bases, err := r.mergeBases(ctx, base, commit)
 	if err != nil {
@@ -76,8 +74,8 @@ func (r *Repo) ProtectedEdits(ctx context.Context, base, commit string,
 
 // mergeBases returns the merge bases of two commits. If they have none, everything that differs
 // from base counts as a change.
-func (r *Repo) mergeBases(ctx context.Context, base, commit string) ([]string, error) {
-	out, err := r.git(ctx, r.Root, "merge-base", "--all", "--end-of-options", base, commit)
+func (r *commits) mergeBases(ctx context.Context, base, commit string) ([]string, error) {
+	out, err := r.git(ctx, "merge-base", "--all", "--end-of-options", base, commit)
 	if status(err) == 1 {
 		return []string{base}, nil
 	}
@@ -86,27 +84,25 @@ func (r *Repo) mergeBases(ctx context.Context, base, commit string) ([]string, e
 
 // Changed returns the files that a commit changes relative to its merge base with another, sorted.
 // A renamed file is listed under both names.
-func (r *Repo) Changed(ctx context.Context, base, commit string) ([]string, error) {
+func (r *edits) Changed(ctx context.Context, base, commit string) ([]string, error) {
 	bases, err := r.mergeBases(ctx, base, commit)
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, base := range bases {
-		changes, err := r.compareTrees(ctx, base, commit)
+		differing, err := r.Differing(ctx, base, commit)
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range changes {
-			names = append(names, d.path)
-		}
+		names = append(names, differing...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
 
 // Differing returns the files that differ between two commits.
-func (r *Repo) Differing(ctx context.Context, from, to string) (names []string, err error) {
+func (r *edits) Differing(ctx context.Context, from, to string) (names []string, err error) {
 	changes, err := r.compareTrees(ctx, from, to)
 	for _, d := range changes {
 		names = append(names, d.path)
@@ -126,9 +122,9 @@ type LargeFile struct {
 // LargeFiles returns the files larger than limit bytes that a commit and those before it add to a
 // base, by path. A file that was moved, or that was already too large in the base, does not count.
 // Nothing is read but the sizes of the objects that a merge would bring in.
-func (r *Repo) LargeFiles(ctx context.Context, base, commit string,
+func (r *edits) LargeFiles(ctx context.Context, base, commit string,
 	limit int64) ([]LargeFile, error) {
-	objects, err := r.git(ctx, r.Root, "rev-list", "--objects", "--end-of-options", commit, "^"+
+	objects, err := r.git(ctx, "rev-list", "--objects", "--end-of-options", commit, "^"+
 		base)
 	if err != nil || objects == "" {
 		return nil, err
@@ -182,10 +178,8 @@ func (r *Repo) LargeFiles(ctx context.Context, base, commit string,
 
 // Squash returns a commit with the content of a commit, directly on the base, without the commits
 // between them.
-func (r *Repo) Squash(ctx context.Context, commit, base, message string) (string, error) {
-	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message),
-		args: []string{"commit-tree", "-p", base, "-F", "-", commit + "^{tree}"}})
-	return strings.TrimSpace(out), err
+func (r *commits) Squash(ctx context.Context, commit, base, message string) (string, error) {
+	return r.line(ctx, message, "commit-tree", "-p", base, "-F", "-", commit+"^{tree}")
 }
 
 type blob struct {
@@ -196,7 +190,7 @@ type blob struct {
 // largeBlobs returns those of the objects that are files larger than limit bytes. Each line of
 // objects is a hash and a path. Objects that are not in the repository are omitted: a partial clone
 // does not have all those of its base.
-func (r *Repo) largeBlobs(ctx context.Context, objects string, limit int64) ([]blob, error) {
+func (r *edits) largeBlobs(ctx context.Context, objects string, limit int64) ([]blob, error) {
 	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(objects),
 		args: []string{"cat-file",
 			"--batch-check=%(objecttype) %(objectsize) %(objectname) %(rest)"}})
@@ -224,8 +218,8 @@ func (r *Repo) largeBlobs(ctx context.Context, objects string, limit int64) ([]b
 
 // compareTrees returns the files, links and submodules that differ between two commits. Without its
 // options, diff-tree would omit submodules that .gitmodules says to ignore.
-func (r *Repo) compareTrees(ctx context.Context, from, to string) ([]*difference, error) {
-	out, err := r.git(ctx, r.Root, "diff-tree", "-r", "-z", "--raw", "--no-renames",
+func (r *commits) compareTrees(ctx context.Context, from, to string) ([]*difference, error) {
+	out, err := r.git(ctx, "diff-tree", "-r", "-z", "--raw", "--no-renames",
 		"--ignore-submodules=none", "--full-index", "--end-of-options", from, to)
 	if err != nil {
 		return nil, err
@@ -244,7 +238,8 @@ func (r *Repo) compareTrees(ctx context.Context, from, to string) ([]*difference
 
 // listTree returns everything in a commit. objects is where its objects are, "" for those of the
 // project.
-func (r *Repo) listTree(ctx context.Context, commit, objects string) (map[string]version, error) {
+func (r *commits) listTree(ctx context.Context, commit,
+	objects string) (map[string]version, error) {
 	out, err := r.run(ctx, call{dir: r.Root, env: withObjects(objects),
 		args: []string{"ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit}})
 	if err != nil {
@@ -262,7 +257,8 @@ func (r *Repo) listTree(ctx context.Context, commit, objects string) (map[string
 
 // readLinks returns the targets of the symbolic links, relative to the top of the repository. Links
 // to other places are omitted.
-func (r *Repo) readLinks(ctx context.Context, files map[string]version) (map[string]string, error) {
+func (r *edits) readLinks(ctx context.Context,
+	files map[string]version) (map[string]string, error) {
 	var hashes []string
 	for _, v := range files {
 		if v.mode == modeLink {
@@ -288,7 +284,7 @@ func (r *Repo) readLinks(ctx context.Context, files map[string]version) (map[str
 
 // readBlobs returns the contents of objects by their hashes. objects is where they are, "" for
 // those of the project.
-func (r *Repo) readBlobs(ctx context.Context, objects string,
+func (r *commits) readBlobs(ctx context.Context, objects string,
 	hashes []string) (map[string]string, error) {
 	if len(hashes) == 0 {
 		return nil, nil
@@ -333,7 +329,7 @@ func aliases(name string, links map[string]string) []string {
 }
 
 // attributeChanges returns the files whose attributes differ between two commits.
-func (r *Repo) attributeChanges(ctx context.Context, from, to string,
+func (r *edits) attributeChanges(ctx context.Context, from, to string,
 	files []string) ([]string, error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -352,18 +348,14 @@ func (r *Repo) attributeChanges(ctx context.Context, from, to string,
 
 // attributes returns the attributes that files have in a commit. They need not exist in it. It uses
 // an index of its own: git 2.39 cannot read attributes from a commit.
-func (r *Repo) attributes(ctx context.Context, commit string,
+func (r *edits) attributes(ctx context.Context, commit string,
 	files []string) (map[string]map[string]string, error) {
-	dir, err := os.MkdirTemp("", "signalbox-index-")
+	c, remove, err := r.readIndex(ctx, commit)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	c := checkout{dir: r.Root, index: filepath.Join(dir, "index")}
-	if _, err := r.gitIn(ctx, c, nil, "read-tree", commit); err != nil {
-		return nil, err
-	}
-	out, err := r.gitIn(ctx, c, nulTerminated(files), "check-attr", "--cached", "--all", "--stdin",
+	defer remove()
+	out, err := c.git(ctx, nulTerminated(files), "check-attr", "--cached", "--all", "--stdin",
 		"-z")
 	if err != nil {
 		return nil, err

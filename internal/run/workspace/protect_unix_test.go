@@ -3,8 +3,6 @@
 package workspace
 
 import (
-	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,26 +19,22 @@ func protectedKit(t *testing.T) (*kit, *config.Config) {
 	k := newKit(t, map[string]string{"test.sh": "test\n", "ci/run.sh": "run\n", "ci/deep/x": "x\n",
 		"scripts/check.sh": "check\n", "scripts/lib/a": "a\n", "other.sh": "other\n",
 		".gitmodules": "[submodule \"sub\"]\n\tpath = vendor/sub\n\turl = x\n\tignore = all\n"})
-	for link, target := range map[string]string{"check": "scripts/check.sh",
+	for name, target := range map[string]string{"check": "scripts/check.sh",
 		"tools": "./scripts/lib", "alias": "tools"} {
-		if err := os.Symlink(target, filepath.Join(k.dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		link(t, k.dir, target, name)
 	}
+	appendTo(t, filepath.Join(k.dir, ".git", "config"), "[advice]\ngraftFileDeprecated = false\n")
 	gitRun(t, k.dir, "update-index", "--add", "--cacheinfo", "160000,"+k.base()+",vendor/sub")
 	gitRun(t, k.dir, "add", "-A", ":!vendor")
 	gitRun(t, k.dir, "commit", "--quiet", "-m", "links")
-	k.find()
 	return k, &config.Config{Protected: []string{"test.sh", "ci", "check", "alias/**", "vendor/*",
 		"hooks/*.sh"}}
 }
 
 func TestProtectedEdits(t *testing.T) {
 	t.Parallel()
-	shell := func(t *testing.T, dir, script string) {
-		t.Helper()
-		gitRun(t, dir, "-c", "alias.sh=!sh -ec '"+script+"' 2>&1", "sh")
-	}
+	first, protection := protectedKit(t)
+	first.open("T1")
 	commit := func(t *testing.T, dir string) {
 		t.Helper()
 		gitRun(t, dir, "add", "-A")
@@ -58,7 +52,7 @@ func TestProtectedEdits(t *testing.T) {
 		{"content", func(t *testing.T, k *kit, dir string) {
 			write(t, dir, map[string]string{"test.sh": "mine\n", "ci/deep/x": "mine\n"})
 		}, "ci/deep/x test.sh"},
-		{"mode", func(t *testing.T, k *kit, dir string) { shell(t, dir, "chmod +x test.sh") },
+		{"mode", func(t *testing.T, k *kit, dir string) { runShell(t, dir, "chmod +x test.sh") },
 			"test.sh"},
 		{"deleted", func(t *testing.T, k *kit,
 			dir string) {
@@ -66,27 +60,27 @@ func TestProtectedEdits(t *testing.T) {
 		}, "test.sh"},
 		{"renamed", func(t *testing.T, k *kit,
 			dir string) {
-			shell(t, dir, "git mv test.sh more.sh")
+			runShell(t, dir, "git mv test.sh more.sh")
 		}, "test.sh"},
 		{"new", func(t *testing.T, k *kit,
 			dir string) {
 			write(t, dir, map[string]string{"ci/new": "mine\n"})
 		}, "ci/new"},
 		{"replaced by a link",
-			func(t *testing.T, k *kit, dir string) { shell(t, dir, "ln -sf other.sh test.sh") },
+			func(t *testing.T, k *kit, dir string) { runShell(t, dir, "ln -sf other.sh test.sh") },
 			"test.sh"},
 		{"link changed", func(t *testing.T, k *kit,
 			dir string) {
-			shell(t, dir, "ln -sf ../other.sh check")
+			runShell(t, dir, "ln -sf ../other.sh check")
 		}, "check"},
 		{"folder replaced by a link",
-			func(t *testing.T, k *kit, dir string) { shell(t, dir, "rm -r ci; ln -s scripts ci") },
+			func(t *testing.T, k *kit, dir string) { runShell(t, dir, "rm -r ci; ln -s scripts ci") },
 			"ci ci/deep/x ci/run.sh"},
 		{"folder replaced by a submodule", func(t *testing.T, k *kit, dir string) {
-			shell(t, dir, "rm -r ci; git rm -q -r --cached ci; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),ci; git commit -q -m mine; mkdir ci")
+			runShell(t, dir, "rm -r ci; git rm -q -r --cached ci; git update-index --add --cacheinfo 160000,$(git rev-parse HEAD),ci; git commit -q -m mine; mkdir ci")
 		}, "ci ci/deep/x ci/run.sh"},
 		{"link above a protected path",
-			func(t *testing.T, k *kit, dir string) { shell(t, dir, "ln -s scripts hooks") },
+			func(t *testing.T, k *kit, dir string) { runShell(t, dir, "ln -s scripts hooks") },
 			"hooks"},
 		{"behind a link", func(t *testing.T, k *kit, dir string) {
 			write(t, dir, map[string]string{"scripts/check.sh": "mine\n"})
@@ -101,7 +95,7 @@ func TestProtectedEdits(t *testing.T) {
 			write(t, dir, map[string]string{"TEST.sh": "mine\n", "Ci/x": "mine\n"})
 		}, "Ci/x TEST.sh"},
 		{"ignored submodule", func(t *testing.T, k *kit, dir string) {
-			shell(t, dir, "git config submodule.sub.ignore all; git config diff.ignoreSubmodules all; git update-index --cacheinfo 160000,$(git rev-parse HEAD^{commit}),vendor/sub; git commit -q --allow-empty -m mine")
+			runShell(t, dir, "git config submodule.sub.ignore all; git config diff.ignoreSubmodules all; git update-index --cacheinfo 160000,$(git rev-parse HEAD^{commit}),vendor/sub; git commit -q --allow-empty -m mine")
 		}, "vendor/sub"},
 		{"end of line", func(t *testing.T, k *kit, dir string) {
 			write(t, dir, map[string]string{".gitattributes": "*.sh text eol=crlf\n"})
@@ -121,15 +115,6 @@ func TestProtectedEdits(t *testing.T) {
 		{"attributes of other files", func(t *testing.T, k *kit, dir string) {
 			write(t, dir, map[string]string{".gitattributes": "*.md text\nother.sh eol=crlf\n"})
 		}, ""},
-		{"skip-worktree", func(t *testing.T, k *kit, dir string) {
-			shell(t, dir, "git update-index --skip-worktree test.sh; echo mine >test.sh")
-		}, "test.sh"},
-		{"assume-unchanged", func(t *testing.T, k *kit, dir string) {
-			shell(t, dir, "git update-index --assume-unchanged test.sh; echo mine >test.sh")
-		}, "test.sh"},
-		{"sparse checkout", func(t *testing.T, k *kit, dir string) {
-			shell(t, dir, "git sparse-checkout set --no-cone /other.sh; echo mine >test.sh")
-		}, "test.sh"},
 		{"excluded", func(t *testing.T, k *kit, dir string) {
 			write(t, k.dir, map[string]string{".git/info/exclude": "ci/*\n"})
 			write(t, dir, map[string]string{"ci/new": "mine\n"})
@@ -137,7 +122,7 @@ func TestProtectedEdits(t *testing.T) {
 		{"replaced commit", func(t *testing.T, k *kit, dir string) {
 			write(t, dir, map[string]string{"test.sh": "mine\n"})
 			commit(t, dir)
-			shell(t, dir, "git replace HEAD HEAD^; git replace HEAD^{tree} HEAD^^{tree} || true")
+			runShell(t, dir, "git replace HEAD HEAD^; git replace HEAD^{tree} HEAD^^{tree} || true")
 		}, "test.sh"},
 		{"grafted", func(t *testing.T, k *kit, dir string) {
 			write(t, dir, map[string]string{"test.sh": "mine\n"})
@@ -147,7 +132,7 @@ func TestProtectedEdits(t *testing.T) {
 		}, "test.sh"},
 		{"no common history", func(t *testing.T, k *kit, dir string) {
 			write(t, dir, map[string]string{"test.sh": "mine\n"})
-			shell(t, dir, "git checkout -q --orphan alone; git add -A; git commit -q -m alone; git update-ref refs/heads/signalbox/T1 HEAD; git symbolic-ref HEAD refs/heads/signalbox/T1")
+			runShell(t, dir, "git checkout -q --orphan alone; git add -A; git commit -q -m alone; git update-ref refs/heads/signalbox/T1 HEAD; git symbolic-ref HEAD refs/heads/signalbox/T1")
 		}, "test.sh"},
 		{"undone", func(t *testing.T, k *kit, dir string) {
 			write(t, dir, map[string]string{"test.sh": "mine\n"})
@@ -157,11 +142,7 @@ func TestProtectedEdits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			k, protection := protectedKit(t)
-			for name, value := range map[string]string{"user.name": "somebody",
-				"user.email": "somebody@localhost", "advice.graftFileDeprecated": "false"} {
-				gitRun(t, k.dir, "config", name, value)
-			}
+			k := first.copied(t)
 			base, tree := k.base(), k.open("T1")
 			tt.edit(t, k, tree.Dir)
 			saved, _, err := tree.Save(t.Context(), "mine")
@@ -193,28 +174,18 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// A scratch worktree has the line ends of the commit, whatever the repository's own configuration
-// says.
-func TestScratchIgnoresConversions(t *testing.T) {
+// A scratch worktree contains exactly the commit, whatever an agent sets in the repository that all
+// worktrees share.
+func TestScratchIsTheCommit(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"test.sh": "test\n"})
-	link := filepath.Join(k.dir, "link")
-	if err := errors.Join(os.Symlink("test.sh", link)); err != nil {
-		t.Fatal(err)
-	}
+	start := k.base()
+	link(t, k.dir, "test.sh", "link")
 	commit := k.commit("link")
-	for name, value := range map[string]string{"core.autocrlf": "true", "core.eol": "crlf",
-		"core.symlinks": "false"} {
-		gitRun(t, k.dir, "config", name, value)
-	}
-	write(t, k.dir, map[string]string{".git/info/attributes": "* eol=crlf\n"})
+	appendTo(t, filepath.Join(k.dir, ".git", "config"),
+		"[core]\nautocrlf = true\neol = crlf\nsymlinks = false\nsparseCheckout = true\n")
+	write(t, k.dir, map[string]string{".git/info/attributes": "* eol=crlf\n",
+		".git/info/sparse-checkout": "/link\n", ".git/refs/replace/" + commit: start + "\n"})
 	k.find()
-	scratch, err := k.OpenScratch(t.Context(), "T1", commit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantFiles(t, scratch.Dir, map[string]string{"test.sh": "test\n", "link": "test\n"})
-	if err := scratch.Close(); err != nil {
-		t.Error(err)
-	}
+	k.wantScratch("T1", commit, map[string]string{"test.sh": "test\n", "link": "test\n"})
 }

@@ -24,17 +24,12 @@ type Review struct {
 // OpenReview returns a Review of the repository around dir, whose tasks have their worktrees in
 // folder. The caller closes it.
 func OpenReview(ctx context.Context, dir, folder string) (*Review, error) {
-	r, err := newRepo(ctx, dir)
+	r, remove, err := Borrow(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	if r.folder, err = filepath.Abs(folder); err != nil {
-		return nil, err
-	}
-	if resolved, err := filepath.EvalSymlinks(r.folder); err == nil {
-		r.folder = resolved // as git writes it
-	}
-	remove, err := r.useTemporary()
+	r.folder, err = filepath.Abs(folder)
+	r.resolveFolder()
 	return &Review{r, remove}, err
 }
 
@@ -43,8 +38,7 @@ func (v *Review) Close() { v.remove() }
 
 // Head returns the commit that is checked out in the person's own worktree.
 func (v *Review) Head(ctx context.Context) (string, error) {
-	out, err := v.repo.git(ctx, v.repo.Root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-	return strings.TrimSpace(out), err
+	return v.repo.line(ctx, "", "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 }
 
 // MergeBase returns the commit that two commits have in common, or base if they have none.
@@ -71,9 +65,9 @@ func (v *Review) Steering(ctx context.Context, from, to string) ([]string, error
 // explain names a commit that is not in the repository.
 func (v *Review) explain(err error, commit string) error {
 	if stderrHas(err, "bad object", "unknown revision", "bad revision", "Not a valid") {
-		return &signalbox.Error{Code: signalbox.CodeNotFound,
-			Err:  fmt.Errorf("commit %.12s is not in this repository", commit),
-			Hint: "run the command in the repository in which the agents work"}
+		return refusal(signalbox.CodeNotFound,
+			"run the command in the repository in which the agents work",
+			"commit %.12s is not in this repository", commit)
 	}
 	return err
 }
@@ -136,7 +130,7 @@ func (v *Review) WorkingBase(ctx context.Context, task, saved, base string) (str
 	if err != nil {
 		return "", err
 	}
-	merge, err := v.repo.git(ctx, v.repo.Root, "rev-list", "--first-parent", "--merges",
+	merge, err := v.repo.git(ctx, "rev-list", "--first-parent", "--merges",
 		"--max-count=1", "--parents", "--end-of-options", head, "^"+saved+"^{commit}")
 	if err != nil {
 		return "", v.explain(err, saved)
@@ -145,7 +139,7 @@ func (v *Review) WorkingBase(ctx context.Context, task, saved, base string) (str
 	if len(commits) != 3 {
 		return saved, nil
 	}
-	if _, err := v.repo.git(ctx, v.repo.Root, "merge-base", "--is-ancestor", "--end-of-options",
+	if _, err := v.repo.git(ctx, "merge-base", "--is-ancestor", "--end-of-options",
 		commits[2], base+"^{commit}"); status(err) == 1 {
 		return saved, nil // an agent has merged something else
 	} else if err != nil {
@@ -265,15 +259,5 @@ func (v *Review) unhide(ctx context.Context, c copiedIndex) error {
 			hidden = append(hidden, name)
 		}
 	}
-	if hidden == nil {
-		return nil
-	}
-	// git accepts only one at a time
-	for _, flag := range []string{"--no-skip-worktree", "--no-assume-unchanged"} {
-		if _, err := v.repo.run(ctx, call{dir: c.dir, stdin: nulTerminated(hidden),
-			args: []string{"update-index", flag, "-z", "--stdin"}, env: c.env}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return v.repo.unhide(ctx, c.dir, c.env, hidden)
 }

@@ -37,7 +37,7 @@ func (t *Tree) Save(ctx context.Context, message string) (commit string, changed
 	}
 	elsewhere := state.branch != t.Branch
 	if elsewhere && state.branch != "" { // the commit below must not move another branch
-		if _, err := t.repo.git(ctx, t.Dir, "checkout", "--quiet", "--detach"); err != nil {
+		if _, err := t.repo.gitIn(ctx, t.Dir, "checkout", "--quiet", "--detach"); err != nil {
 			return "", false, err
 		}
 	}
@@ -85,7 +85,7 @@ func (t *Tree) leaveOut(state *treeState) error {
 // unhideFiles clears the index flags skip-worktree and assume-unchanged, which an agent may have
 // set to hide changes from git. Skipped files that are missing are restored.
 func (t *Tree) unhideFiles(ctx context.Context) error {
-	out, err := t.repo.git(ctx, t.Dir, "ls-files", "-v", "-z")
+	out, err := t.repo.gitIn(ctx, t.Dir, "ls-files", "-v", "-z")
 	if err != nil {
 		return err
 	}
@@ -101,9 +101,6 @@ func (t *Tree) unhideFiles(ctx context.Context) error {
 			missing = append(missing, name)
 		}
 	}
-	if hidden == nil {
-		return nil
-	}
 	if missing != nil {
 		_, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(missing),
 			args: []string{"checkout-index", "--ignore-skip-worktree-bits", "--quiet", "-z",
@@ -112,9 +109,17 @@ func (t *Tree) unhideFiles(ctx context.Context) error {
 			return err
 		}
 	}
+	return t.repo.unhide(ctx, t.Dir, nil, hidden)
+}
+
+// unhide clears the flags of files in an index.
+func (r *runner) unhide(ctx context.Context, dir string, env, files []string) error {
+	if files == nil {
+		return nil
+	}
 	// git accepts only one at a time
 	for _, flag := range []string{"--no-skip-worktree", "--no-assume-unchanged"} {
-		if _, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(hidden),
+		if _, err := r.run(ctx, call{dir: dir, stdin: nulTerminated(files), env: env,
 			args: []string{"update-index", flag, "-z", "--stdin"}}); err != nil {
 			return err
 		}
@@ -124,7 +129,9 @@ func (t *Tree) unhideFiles(ctx context.Context) error {
 
 // isHidden reports whether a mark of git ls-files -v means that changes to a file are hidden: S
 // means skip-worktree, and a lower-case letter assume-unchanged.
-func isHidden(mark string) bool { return mark != "" && (mark == "S" || mark != strings.ToUpper(mark)) }
+func isHidden(mark string) bool {
+	return mark != "" && (mark == "S" || mark != strings.ToUpper(mark))
+}
 
 // nulTerminated formats names for the option -z of git.
 func nulTerminated(names []string) []byte {
@@ -185,7 +192,7 @@ func (t *Tree) commitAll(ctx context.Context, state treeState, message string) (
 		return "", err
 	}
 	t.repo.step("added")
-	out, err := t.repo.git(ctx, t.Dir, "write-tree")
+	out, err := t.repo.gitIn(ctx, t.Dir, "write-tree")
 	if err != nil {
 		return "", err
 	}
@@ -205,7 +212,7 @@ func (t *Tree) commitAll(ctx context.Context, state treeState, message string) (
 
 // stage updates the index of a worktree to the files in the folder. It does not use git add, which
 // looks into submodules.
-func (r *Repo) stage(ctx context.Context, dir string, env, files []string) error {
+func (r *runner) stage(ctx context.Context, dir string, env, files []string) error {
 	there, gone := []string(nil), []string(nil)
 	for _, name := range files {
 		if isBehindLink(dir, name) || isMissing(dir, name) {

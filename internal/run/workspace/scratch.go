@@ -31,7 +31,7 @@ const forgottenPrefix = "signalbox-forgotten-"
 type Scratch struct {
 	Dir string
 
-	repo   *Repo
+	repo   *worktrees
 	commit string
 	lock   *heldLock // nil for a merge, which holds mergeLock
 	// steering is what Steer found about base the last time.
@@ -41,7 +41,7 @@ type Scratch struct {
 
 // OpenScratch checks out a commit in a temporary worktree. If the name is in use, it waits until
 // that one is closed.
-func (r *Repo) OpenScratch(ctx context.Context, name, commit string) (*Scratch, error) {
+func (r *worktrees) OpenScratch(ctx context.Context, name, commit string) (*Scratch, error) {
 	if err := cmp.Or(signalbox.CheckID(name), checkCommits(commit)); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (s *Scratch) Close() error {
 
 // checkOut checks out a commit in a new worktree of that name, replacing an old one. The caller
 // holds the lock of the name.
-func (r *Repo) checkOut(ctx context.Context, name, commit string) (*Scratch, error) {
+func (r *worktrees) checkOut(ctx context.Context, name, commit string) (*Scratch, error) {
 	s := &Scratch{Dir: filepath.Join(r.folder, name), repo: r, commit: commit}
 	if err := r.removeTree(ctx, s.Dir); err != nil {
 		return nil, err
@@ -81,14 +81,14 @@ func (r *Repo) checkOut(ctx context.Context, name, commit string) (*Scratch, err
 
 // addTree creates a worktree with the files of a commit. Until they are complete, the worktree is
 // marked as initializing.
-func (r *Repo) addTree(ctx context.Context, dir, commit string, args ...string) error {
+func (r *worktrees) addTree(ctx context.Context, dir, commit string, args ...string) error {
 	gitDir, err := r.registerTree(ctx, dir, args)
 	if err != nil {
 		return err
 	}
 	// Outside treesLock, so that several worktrees can be checked out at once. By commit, and
 	// without touching HEAD: another process may have changed that by now.
-	if _, err := r.git(ctx, dir, "read-tree", "--reset", "-u", "--no-recurse-submodules",
+	if _, err := r.gitIn(ctx, dir, "read-tree", "--reset", "-u", "--no-recurse-submodules",
 		commit); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (r *Repo) addTree(ctx context.Context, dir, commit string, args ...string) 
 
 // registerTree runs git worktree add without a checkout, and returns the git folder of the
 // worktree.
-func (r *Repo) registerTree(ctx context.Context, dir string,
+func (r *worktrees) registerTree(ctx context.Context, dir string,
 	args []string) (gitDir string, err error) {
 	held, err := r.lock(ctx, treesLock)
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *Repo) registerTree(ctx context.Context, dir string,
 
 // removeTree removes a worktree, complete or not, and its entry in git's list. It renames the
 // folder first, so that a half-removed one is never taken for the worktree of a task.
-func (r *Repo) removeTree(ctx context.Context, dir string) error {
+func (r *worktrees) removeTree(ctx context.Context, dir string) error {
 	_, err := os.Lstat(dir)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if missing && !r.registered(dir) {
@@ -166,7 +166,7 @@ func (r *Repo) removeTree(ctx context.Context, dir string) error {
 
 // forget removes a worktree whose folder is gone from git's list, like git worktree remove but
 // faster. It renames the entry first, so that no git reads half of it. The caller holds treesLock.
-func (r *Repo) forget(dir string) error {
+func (r *worktrees) forget(dir string) error {
 	for _, gitDir := range r.registrations() {
 		if git.WorktreeOf(gitDir) != dir {
 			continue
@@ -187,13 +187,13 @@ func (r *Repo) forget(dir string) error {
 }
 
 // registered reports whether git lists a worktree at dir.
-func (r *Repo) registered(dir string) bool {
+func (r *worktrees) registered(dir string) bool {
 	return slices.ContainsFunc(r.registrations(),
 		func(gitDir string) bool { return git.WorktreeOf(gitDir) == dir })
 }
 
 // registrations returns the git folders of all linked worktrees.
-func (r *Repo) registrations() []string {
+func (r *worktrees) registrations() []string {
 	gitDirs, _ := filepath.Glob(filepath.Join(globQuote(r.common), "worktrees", "*"))
 	return gitDirs
 }
@@ -207,7 +207,7 @@ func globQuote(name string) string {
 
 // Prune removes what killed processes left: scratch and merge worktrees that are not in use, and
 // half-removed folders.
-func (r *Repo) Prune(ctx context.Context) error {
+func (r *worktrees) Prune(ctx context.Context) error {
 	entries, err := os.ReadDir(r.folder)
 	if err != nil {
 		return err
@@ -235,7 +235,7 @@ func (r *Repo) Prune(ctx context.Context) error {
 
 // forgetMissing removes our worktrees that are gone from git's list, and deletes folders that were
 // renamed for deletion.
-func (r *Repo) forgetMissing(ctx context.Context) error {
+func (r *worktrees) forgetMissing(ctx context.Context) error {
 	held, err := r.lock(ctx, treesLock)
 	if err != nil {
 		return err
@@ -267,7 +267,7 @@ func (r *Repo) forgetMissing(ctx context.Context) error {
 // forgetIncomplete removes entries of git's list without a gitdir file, which a killed git leaves
 // and git never removes. Another git may be creating an entry right now, so only old ones are
 // removed.
-func (r *Repo) forgetIncomplete() error {
+func (r *worktrees) forgetIncomplete() error {
 	var errs []error
 	for _, gitDir := range r.registrations() {
 		_, err := os.Stat(filepath.Join(gitDir, "gitdir"))

@@ -29,14 +29,9 @@ func (r *Repo) OpenAt(ctx context.Context, task, commit string) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	here, _, err := t.Save(ctx, "Changes left when the work continued on another machine")
-	if err != nil { // the changes cannot be committed; keep the commits
-		if here, err = t.Commit(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if here == commit {
-		return t, nil
+	here, err := t.saveOrKeep(ctx, "Changes left when the work continued on another machine")
+	if err != nil || here == commit {
+		return t, err
 	}
 	known, err := r.isAncestor(ctx, here, commit)
 	if err == nil && !known {
@@ -49,7 +44,7 @@ func (r *Repo) OpenAt(ctx context.Context, task, commit string) (*Tree, error) {
 }
 
 // AddBranch creates the branch of a task at a commit, unless there is one.
-func (r *Repo) AddBranch(ctx context.Context, task, commit string) error {
+func (r *worktrees) AddBranch(ctx context.Context, task, commit string) error {
 	if err := cmp.Or(signalbox.CheckID(task), checkCommits(commit)); err != nil {
 		return err
 	}
@@ -61,35 +56,33 @@ func (r *Repo) AddBranch(ctx context.Context, task, commit string) error {
 }
 
 // HasTree reports whether there is a worktree of a task here.
-func (r *Repo) HasTree(task string) bool {
+func (r *worktrees) HasTree(task string) bool {
 	_, err := os.Stat(filepath.Join(r.folder, task))
 	return err == nil
 }
 
+// authorPrefix is the prefix of files with the epoch of the last lease under which an author worked
+// in the worktree of a task here.
 const authorPrefix = ".author-"
 
-// authorFile is the file with the epoch of the last lease under which an author worked in the
-// worktree of a task here.
-func (r *Repo) authorFile(task string) string { return filepath.Join(r.folder, authorPrefix+task) }
-
 // LastAuthor returns the epoch that SetLastAuthor recorded for a task, 0 if it recorded none.
-func (r *Repo) LastAuthor(task string) uint64 {
-	text, _ := os.ReadFile(r.authorFile(task))
+func (r *worktrees) LastAuthor(task string) uint64 {
+	text, _ := os.ReadFile(r.note(authorPrefix, task))
 	epoch, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	return epoch
 }
 
 // SetLastAuthor records that an author works here in the worktree of a task, and the epoch of its
 // lease.
-func (r *Repo) SetLastAuthor(task string, epoch uint64) error {
-	return durable.Replace(r.authorFile(task), []byte(strconv.FormatUint(epoch, 10)+"\n"), 0o600)
+func (r *worktrees) SetLastAuthor(task string, epoch uint64) error {
+	return durable.Replace(r.note(authorPrefix, task), []byte(strconv.FormatUint(epoch, 10)+"\n"), 0o600)
 }
 
 const syncedFile = ".synced"
 
 // Synced returns the commit of the base branch when it was last the same as that of the ledger, ""
 // if it never was.
-func (r *Repo) Synced() (string, error) {
+func (r *worktrees) Synced() (string, error) {
 	text, err := os.ReadFile(filepath.Join(r.folder, syncedFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -98,13 +91,13 @@ func (r *Repo) Synced() (string, error) {
 }
 
 // SetSynced records that the base branch here is the same as that of the ledger.
-func (r *Repo) SetSynced(commit string) error {
+func (r *worktrees) SetSynced(commit string) error {
 	return durable.Replace(filepath.Join(r.folder, syncedFile), []byte(commit+"\n"), 0o600)
 }
 
 // Join returns a commit that contains two commits of the base branch: that of the ledger, and the
 // one here. It moves no branch. If they conflict, the error is a *ConflictError.
-func (r *Repo) Join(ctx context.Context, ledger, here string) (string, error) {
+func (r *commits) Join(ctx context.Context, ledger, here string) (string, error) {
 	if err := cmp.Or(checkCommits(ledger, here), r.checkHistory()); err != nil {
 		return "", err
 	}
@@ -118,7 +111,7 @@ const others = "the work of other machines"
 // Follow moves the base branch from one commit to another, which the ledger names, and updates its
 // checkout. Commits that the new one does not contain are kept under refs/signalbox/left/. The
 // error is a *MovedError if the branch is not at from.
-func (r *Repo) Follow(ctx context.Context, from, to string) (warning string, err error) {
+func (r *merging) Follow(ctx context.Context, from, to string) (warning string, err error) {
 	if err := checkCommits(from, to); err != nil {
 		return "", err
 	}
@@ -164,22 +157,30 @@ func (s SharedRef) check() error {
 	return err
 }
 
+// checkNotShallow refuses to share the commits of a shallow clone.
+func (r *runner) checkNotShallow() error {
+	if r.shallow == "" {
+		return nil
+	}
+	return refusal(signalbox.CodeFailed, "get all of it: git fetch --unshallow",
+		"%s is a shallow clone, and other machines need the whole history", r.Root)
+}
+
 // PushShared puts a commit into the shared repository. It may be repeated. With a commit of the
 // base it notes which branch the base is.
-func (r *Repo) PushShared(ctx context.Context, s SharedRef) error {
+func (r *sharing) PushShared(ctx context.Context, s SharedRef) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	if r.shallow != "" {
-		return refusal(signalbox.CodeFailed, "get all of it: git fetch --unshallow",
-			"%s is a shallow clone, and other machines need the whole history", r.Root)
+	if err := r.checkNotShallow(); err != nil {
+		return err
 	}
 	args := []string{"push", "--quiet", "--no-verify", "--no-signed", "--end-of-options", s.Remote, s.Commit + ":" + s.name()}
 	if s.Work == "" {
 		args = append(args, "+"+s.Commit+":"+s.prefix()+branchPart+r.Base)
 	}
 	r.step("pushing")
-	_, err := r.run(ctx, call{dir: r.Root, network: true, args: args})
+	_, err := r.network(ctx, args...)
 	r.step("pushed")
 	return err
 }
@@ -199,14 +200,13 @@ type Shared struct {
 func (s *Shared) Has(ref SharedRef) bool { return s.names[ref.name()] == ref.Commit }
 
 // ListShared returns what a shared repository has of a box.
-func (r *Repo) ListShared(ctx context.Context, remote, box string) (*Shared, error) {
+func (r *sharing) ListShared(ctx context.Context, remote, box string) (*Shared, error) {
 	if err := signalbox.CheckID(box); err != nil {
 		return nil, err
 	}
 	prefix := SharedRef{Box: box}.prefix()
-	out, err := r.run(ctx,
-		call{dir: r.Root, network: true, args: []string{"ls-remote", "--quiet", "--end-of-options",
-			remote, prefix + "*"}})
+	out, err := r.network(ctx, "ls-remote", "--quiet", "--end-of-options",
+		remote, prefix+"*")
 	if err != nil {
 		return nil, err
 	}
@@ -233,14 +233,11 @@ var fsck = []string{"GIT_CONFIG_COUNT=4", "GIT_CONFIG_KEY_0=fetch.fsckObjects",
 	"GIT_CONFIG_KEY_3=fetch.fsck.zeroPaddedFilemode", "GIT_CONFIG_VALUE_3=ignore"}
 
 // FetchShared gets a commit from the shared repository.
-func (r *Repo) FetchShared(ctx context.Context, s SharedRef) error {
+func (r *sharing) FetchShared(ctx context.Context, s SharedRef) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	_, err := r.run(ctx, call{dir: r.Root, network: true, env: fsck,
-		args: []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head",
-			"--no-auto-maintenance", "--recurse-submodules=no",
-			"--end-of-options", s.Remote, s.name()}})
+	err := r.fetch(ctx, fsck, s.Remote, s.name())
 	if stderrHas(err, "couldn't find remote ref") {
 		return refusal(signalbox.CodeNotFound, "is workspace.remote the same on all machines?",
 			"the commit %.12s is not in the shared repository", s.Commit)
@@ -259,7 +256,7 @@ func (r *Repo) FetchShared(ctx context.Context, s SharedRef) error {
 
 // PruneShared removes from the shared repository the commits of work that is completed, and those
 // of the base that the commit base contains.
-func (r *Repo) PruneShared(ctx context.Context, remote, box, base string,
+func (r *sharing) PruneShared(ctx context.Context, remote, box, base string,
 	completed func(work string) bool) error {
 	if err := checkCommits(base); err != nil {
 		return err
@@ -286,9 +283,8 @@ func (r *Repo) PruneShared(ctx context.Context, remote, box, base string,
 	if len(old) == 0 {
 		return nil
 	}
-	_, err = r.run(ctx, call{dir: r.Root, network: true,
-		args: append([]string{"push", "--quiet", "--no-verify", "--no-signed", "--end-of-options",
-			remote}, old...)})
+	_, err = r.network(ctx, append([]string{"push", "--quiet", "--no-verify", "--no-signed",
+		"--end-of-options", remote}, old...)...)
 	return err
 }
 
@@ -327,14 +323,14 @@ func (r *Repo) CheckOut(ctx context.Context, branch, commit string) error {
 	if err := cmp.Or(checkCommits(commit), signalbox.CheckBranch(branch)); err != nil {
 		return err
 	}
-	if _, err := r.git(ctx, r.Root, "update-ref", "--no-deref", headsPrefix+branch,
+	if _, err := r.git(ctx, "update-ref", "--no-deref", headsPrefix+branch,
 		commit); err != nil {
 		return err
 	}
-	if _, err := r.git(ctx, r.Root, "symbolic-ref", "HEAD", headsPrefix+branch); err != nil {
+	if _, err := r.git(ctx, "symbolic-ref", "HEAD", headsPrefix+branch); err != nil {
 		return err
 	}
-	if _, err := r.git(ctx, r.Root, "read-tree", "-m", "-u", "--no-recurse-submodules",
+	if _, err := r.git(ctx, "read-tree", "-m", "-u", "--no-recurse-submodules",
 		commit); err != nil {
 		return err
 	}

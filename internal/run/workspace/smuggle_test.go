@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -12,80 +13,80 @@ import (
 // wants the file smuggled to reach main.
 type smuggling struct {
 	name string
-	do   func(t *testing.T, k *kit, evil, tip string)
+	do   func(k *kit, evil, tip string)
 }
 
-// smugglings use the branch of T1. evil is a commit on top of tip that adds the file smuggled.
+// smugglings use the branch of T1. evil is a commit on top of tip that adds the file smuggled, and
+// the branch evil is at it.
 var smugglings = []smuggling{
-	{"the branch is moved", func(t *testing.T, k *kit, evil, tip string) {
-		gitRun(t, k.dir, "update-ref", "refs/heads/signalbox/T1", evil)
+	{"the branch is moved and packed, and other refs have its name", func(k *kit, evil, tip string) {
+		k.setRef("heads/signalbox/T1", "")
+		write(k.t, k.dir, map[string]string{".git/packed-refs": "# pack-refs with: peeled fully-peeled sorted \n" +
+			evil + " refs/heads/signalbox/T1\n"})
+		for _, name := range []string{"tags/signalbox/T1", "heads/" + tip, "tags/" + tip,
+			"replace/" + tip} {
+			k.setRef(name, evil)
+		}
 	}},
-	{"the branch is moved and packed", func(t *testing.T, k *kit, evil, tip string) {
-		gitRun(t, k.dir, "update-ref", "refs/heads/signalbox/T1", evil)
-		gitRun(t, k.dir, "pack-refs", "--all")
+	{"the branch is a symbolic ref to another", func(k *kit, evil, tip string) {
+		k.setRef("heads/signalbox/T1", "ref: refs/heads/evil")
 	}},
-	{"the branch is a symbolic ref to another", func(t *testing.T, k *kit, evil, tip string) {
-		gitRun(t, k.dir, "update-ref", "refs/heads/evil", evil)
-		gitRun(t, k.dir, "symbolic-ref", "refs/heads/signalbox/T1", "refs/heads/evil")
+	{"the branch is a symbolic ref to main", func(k *kit, evil, tip string) {
+		k.setRef("heads/signalbox/T1", "ref: refs/heads/main")
 	}},
-	{"the branch is a symbolic ref to main", func(t *testing.T, k *kit, evil, tip string) {
-		gitRun(t, k.dir, "symbolic-ref", "refs/heads/signalbox/T1", "refs/heads/main")
+	{"the worktree is on another commit", func(k *kit, evil, tip string) {
+		gitRun(k.t, filepath.Join(k.folder, "T1"), "checkout", "--quiet", "--force", "--detach",
+			evil)
 	}},
-	{"a tag has the name of the branch", func(t *testing.T, k *kit, evil, tip string) {
-		gitRun(t, k.dir, "tag", "--force", "signalbox/T1", evil)
+	{"the worktree is on main", func(k *kit, evil, tip string) {
+		write(k.t, k.dir, map[string]string{".git/worktrees/T1/HEAD": "ref: refs/heads/main\n"})
 	}},
-	{"a ref has the name of the commit", func(t *testing.T, k *kit, evil, tip string) {
-		gitRun(t, k.dir, "update-ref", "refs/heads/"+tip, evil)
-		gitRun(t, k.dir, "update-ref", "refs/tags/"+tip, evil)
-	}},
-	{"the commit is replaced", func(t *testing.T, k *kit, evil, tip string) {
-		gitRun(t, k.dir, "replace", "--force", tip, evil)
-	}},
-	{"the worktree is on another commit", func(t *testing.T, k *kit, evil, tip string) {
-		gitRun(t, k.open("T1").Dir, "checkout", "--quiet", "--force", "--detach", evil)
-	}},
-	{"the worktree is on main", func(t *testing.T, k *kit, evil, tip string) {
-		gitRun(t, k.open("T1").Dir, "symbolic-ref", "HEAD", "refs/heads/main")
-	}},
-	{"the branch is gone", func(t *testing.T, k *kit, evil, tip string) {
-		gitRun(t, k.dir, "update-ref", "-d", "refs/heads/signalbox/T1")
-	}},
+	{"the branch is gone", func(k *kit, evil, tip string) { k.setRef("heads/signalbox/T1", "") }},
 }
 
-// evilCommit returns a commit on top of another that adds the file smuggled.
-func (k *kit) evilCommit(tip string) string {
+// setRef writes a ref; "" removes it.
+func (k *kit) setRef(name, text string) {
 	k.t.Helper()
-	dir := filepath.Join(newDir(k.t), "evil")
-	gitRun(k.t, k.dir, "worktree", "add", "--quiet", "--detach", dir, tip)
-	write(k.t, dir, map[string]string{"smuggled": "x\n"})
-	gitRun(k.t, dir, "add", "-A")
-	gitRun(k.t, dir, "commit", "--quiet", "-m", "smuggled")
-	commit := gitRun(k.t, dir, "rev-parse", "HEAD")
-	gitRun(k.t, k.dir, "worktree", "remove", "--force", dir)
-	return commit
+	if text != "" {
+		text += "\n"
+	}
+	write(k.t, k.dir, map[string]string{".git/refs/" + name: text})
+}
+
+// smuggleKit returns a repository with the task T1, and the commits tip and evil of smugglings.
+func smuggleKit(t *testing.T) (k *kit, evil, tip string) {
+	t.Helper()
+	k = newKit(t, map[string]string{"a": "1\n", "b": "1\n"})
+	k.work("T1", map[string]string{"a": "2\n"})
+	tip = k.tip("T1")
+	stream := "commit refs/heads/evil\ncommitter x <x@localhost> 0 +0000\ndata 0\nfrom " + tip +
+		"\nM 644 inline smuggled\ndata 1\nx\n"
+	if out, err := gitInput(k.dir, stream, "fast-import", "--quiet"); err != nil {
+		t.Fatal(out, err)
+	}
+	return k, gitRun(t, k.dir, "rev-parse", "evil"), tip
 }
 
 // TestMergeIsOfTheNamedCommit attacks the task's branch at each step of a merge.
 func TestMergeIsOfTheNamedCommit(t *testing.T) {
 	t.Parallel()
-	for _, a := range smugglings {
+	first, evil, tip := smuggleKit(t)
+	for _, a := range slices.Concat(smugglings[:2], smugglings[4:]) {
 		for _, at := range []string{"", "creating worktree", "worktree created", "merged",
 			"checked", "landing", "index locked", "ref moved"} {
 			t.Run(a.name+" at "+at, func(t *testing.T) {
 				t.Parallel()
-				k := newKit(t, map[string]string{"a": "1\n"})
-				tree := k.work("T1", map[string]string{"a": "2\n"})
-				tip, before := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base()
-				evil := k.evilCommit(tip)
+				k := first.copied(t)
+				before := k.base()
 				done := false
 				k.step = func(name string) {
 					if name == at && !done {
 						done = true
-						a.do(t, k, evil, tip)
+						a.do(k, evil, tip)
 					}
 				}
 				k.step("")
-				want := map[string]string{"a": "2\n"}
+				want := map[string]string{"a": "2\n", "b": "1\n"}
 				merged, err := k.Repo.Merge(t.Context(),
 					MergeRequest{Task: "T1", Commit: tip, Base: before,
 						Check: func(_ context.Context, dir string) error {
@@ -105,36 +106,12 @@ func TestMergeIsOfTheNamedCommit(t *testing.T) {
 	}
 }
 
-// TestCheckCannotChangeTheMerge: checks run code that agents wrote, in the worktree of the merge
-// commit. What they do to its HEAD and index does not matter.
-func TestCheckCannotChangeTheMerge(t *testing.T) {
-	t.Parallel()
-	k := newKit(t, map[string]string{"a": "1\n"})
-	tree := k.work("T1", map[string]string{"a": "2\n"})
-	tip, before := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base()
-	merged, err := k.Repo.Merge(t.Context(), MergeRequest{Task: "T1", Commit: tip, Base: before,
-		Check: func(_ context.Context, dir string) error {
-			write(t, dir, map[string]string{"smuggled": "x\n", "a": "3\n"})
-			gitRun(t, dir, "add", "-A")
-			gitRun(t, dir, "commit", "--quiet", "--amend", "-m", "smuggled")
-			return nil
-		}})
-	if err != nil || merged.Commit != k.base() {
-		t.Fatal(merged, err)
-	}
-	wantFiles(t, k.dir, map[string]string{"a": "2\n"})
-	k.sound()
-}
-
 // TestScratchIsOfTheNamedCommit: a scratch worktree has the files of its commit, and creating it
 // moves no branch, even if its HEAD is changed meanwhile.
 func TestScratchIsOfTheNamedCommit(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, map[string]string{"a": "1\n"})
-	tree := k.work("T1", map[string]string{"a": "2\n"})
-	tip, before := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base()
-	evil := k.evilCommit(tip)
-	gitRun(t, k.dir, "update-ref", "refs/heads/evil", evil)
+	k, evil, tip := smuggleKit(t)
+	before := k.base()
 	for _, head := range []string{evil, "ref: refs/heads/evil", "ref: refs/heads/main"} {
 		k.step = func(name string) {
 			if name != "worktree registered" {
@@ -150,7 +127,7 @@ func TestScratchIsOfTheNamedCommit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantFiles(t, scratch.Dir, map[string]string{"a": "2\n"})
+		wantFiles(t, scratch.Dir, map[string]string{"a": "2\n", "b": "1\n"})
 		if err := scratch.Close(); err != nil || k.base() != before {
 			t.Errorf("HEAD %s: %v, main is at %s", head, err, k.base())
 		}
@@ -161,43 +138,37 @@ func TestScratchIsOfTheNamedCommit(t *testing.T) {
 // that the task's branch, or HEAD, names.
 func TestBranchesAreNotWrittenThrough(t *testing.T) {
 	t.Parallel()
+	first, evil, tip := smuggleKit(t)
+	write(t, first.dir, map[string]string{"b": "2\n"})
+	before := first.commit("meanwhile")
+	write(t, first.folder, map[string]string{"T1/a": "3\n"})
 	for _, a := range smugglings {
-		for name, operate := range map[string]func(k *kit, tree *Tree, tip string) error{
-			"save": func(k *kit, tree *Tree,
-				_ string) error {
+		for name, operate := range map[string]func(k *kit, tree *Tree) error{
+			"save": func(k *kit, tree *Tree) error {
 				_, _, err := tree.Save(t.Context(), "")
 				return err
 			},
-			"refresh": func(k *kit, tree *Tree, _ string) error {
-				_, err := tree.Refresh(t.Context(), k.base())
+			"refresh": func(k *kit, tree *Tree) error {
+				_, err := tree.Refresh(t.Context(), before)
 				return err
 			},
-			"discard": func(k *kit, tree *Tree,
-				tip string) error {
-				return tree.Discard(t.Context(), tip)
-			},
-			"restore": func(k *kit, tree *Tree, tip string) error {
+			"discard": func(k *kit, tree *Tree) error { return tree.Discard(t.Context(), tip) },
+			"restore": func(k *kit, tree *Tree) error {
 				_, err := tree.Restore(t.Context(), tip)
 				return err
 			},
-			"close": func(k *kit, _ *Tree, _ string) error { return k.Close(t.Context(), "T1") },
-			"new": func(k *kit, _ *Tree,
-				_ string) error {
+			"close": func(k *kit, _ *Tree) error { return k.Close(t.Context(), "T1") },
+			"new": func(k *kit, _ *Tree) error {
 				_, err := k.OpenNew(t.Context(), "T1")
 				return err
 			},
 		} {
 			t.Run(name+", "+a.name, func(t *testing.T) {
 				t.Parallel()
-				k := newKit(t, map[string]string{"a": "1\n", "b": "1\n"})
-				tree := k.work("T1", map[string]string{"a": "2\n"})
-				tip := gitRun(t, tree.Dir, "rev-parse", "HEAD")
-				evil := k.evilCommit(tip)
-				write(t, k.dir, map[string]string{"b": "2\n"})
-				before := k.commit("meanwhile")
-				write(t, tree.Dir, map[string]string{"a": "3\n"})
-				a.do(t, k, evil, tip)
-				err := operate(k, tree, tip) // it may fail
+				k := first.copied(t)
+				tree := k.open("T1")
+				a.do(k, evil, tip)
+				err := operate(k, tree) // it may fail
 				if got := gitRun(t, k.dir, "rev-parse", "refs/heads/main"); got != before {
 					t.Errorf("main is at %s, was at %s (%v)", got, before, err)
 				}
@@ -214,18 +185,17 @@ func TestBranchesAreNotWrittenThrough(t *testing.T) {
 // process moves the branch at each step.
 func TestSaveIsOfTheFiles(t *testing.T) {
 	t.Parallel()
-	for _, a := range smugglings[:4] {
+	first, evil, tip := smuggleKit(t)
+	write(t, first.folder, map[string]string{"T1/a": "3\n"})
+	for _, a := range smugglings[:3] {
 		for _, at := range []string{"", "added", "committed"} {
 			t.Run(a.name+" at "+at, func(t *testing.T) {
 				t.Parallel()
-				k := newKit(t, map[string]string{"a": "1\n"})
-				tree := k.work("T1", map[string]string{"a": "2\n"})
-				tip, before := gitRun(t, tree.Dir, "rev-parse", "HEAD"), k.base()
-				evil := k.evilCommit(tip)
-				write(t, tree.Dir, map[string]string{"a": "3\n"})
+				k := first.copied(t)
+				tree, before := k.open("T1"), k.base()
 				k.step = func(name string) {
 					if name == at {
-						a.do(t, k, evil, tip)
+						a.do(k, evil, tip)
 					}
 				}
 				k.step("")
@@ -236,7 +206,7 @@ func TestSaveIsOfTheFiles(t *testing.T) {
 				if err != nil { // the caller saves again, or fails
 					return
 				}
-				if got := gitRun(t, k.dir, "ls-tree", "-r", "--name-only", commit); got != "a" {
+				if got := gitRun(t, k.dir, "ls-tree", "-r", "--name-only", commit); got != "a\nb" {
 					t.Errorf("saved %q", got)
 				}
 			})
@@ -247,14 +217,12 @@ func TestSaveIsOfTheFiles(t *testing.T) {
 // TestRestore: what is found on a branch instead of the recorded commit is kept aside and not used.
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	k := newKit(t, map[string]string{"a": "1\n"})
-	tree := k.work("T1", map[string]string{"a": "2\n"})
-	tip := gitRun(t, tree.Dir, "rev-parse", "HEAD")
+	k, evil, tip := smuggleKit(t)
+	tree := k.open("T1")
 	if found, err := tree.Restore(t.Context(), tip); found != "" || err != nil {
 		t.Errorf("found %s, %v", found, err)
 	}
-	evil := k.evilCommit(tip)
-	gitRun(t, k.dir, "update-ref", "refs/heads/signalbox/T1", evil)
+	k.setRef("heads/signalbox/T1", evil)
 	found, err := tree.Restore(t.Context(), tip, k.base())
 	if err != nil || gitRun(t, k.dir, "rev-parse", "refs/heads/signalbox/T1") != tip {
 		t.Fatal(err)
@@ -265,11 +233,11 @@ func TestRestore(t *testing.T) {
 	if got := gitRun(t, k.dir, "rev-parse", leftPrefix+"T1/"+found); got != found {
 		t.Errorf("kept %s, found %s", got, found)
 	}
-	wantFiles(t, tree.Dir, map[string]string{"a": "2\n"})
+	wantFiles(t, tree.Dir, map[string]string{"a": "2\n", "b": "1\n"})
 	if found, err := tree.Restore(t.Context(), k.base(), tip); found != "" || err != nil {
 		t.Errorf("found %s, which was expected: %v", found, err)
 	}
-	wantFiles(t, tree.Dir, map[string]string{"a": "1\n"})
+	wantFiles(t, tree.Dir, map[string]string{"a": "1\n", "b": "1\n"})
 }
 
 // TestGraftsAndShallow: what git takes for the history of a commit cannot be changed in files that

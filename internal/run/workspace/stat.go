@@ -22,20 +22,16 @@ type FileStat struct {
 // Stat returns how a commit changes each file relative to its merge base with another commit, as
 // git diff --stat does, in the repository around dir. It changes nothing there.
 func Stat(ctx context.Context, dir, base, commit string) ([]FileStat, error) {
-	r, err := newRepo(ctx, dir)
+	r, done, err := Borrow(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	remove, err := r.useTemporary()
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
+	defer done()
 	bases, err := r.mergeBases(ctx, base, commit)
 	if err != nil {
 		return nil, err
 	}
-	out, err := r.git(ctx, r.Root, "diff-tree", "-r", "-z", "--numstat", "--find-renames",
+	out, err := r.git(ctx, "diff-tree", "-r", "-z", "--numstat", "--find-renames",
 		"--no-ext-diff", "--no-textconv", "--end-of-options", bases[0], commit, "--")
 	if err != nil {
 		return nil, err

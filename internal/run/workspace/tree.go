@@ -3,7 +3,6 @@ package workspace
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +23,8 @@ type Tree struct {
 	repo   *Repo
 	gitDir string
 }
+
+func (t *Tree) checkout() checkout { return checkout{commits: &t.repo.commits, dir: t.Dir} }
 
 // Open returns the task's worktree. If it does not exist, it is created from the task's branch, or
 // from the base branch with a new branch. If a killed process left it incomplete, it is created
@@ -90,7 +91,8 @@ func (t *Tree) create(ctx context.Context, fresh bool, start string) error {
 		return err
 	}
 	r := t.repo
-	if err := durable.Remove(r.preparedFile(t.Task)); err != nil { // it was about another worktree
+	// it was about another worktree
+	if err := durable.Remove(r.note(preparedPrefix, t.Task)); err != nil {
 		return err
 	}
 	found, err := r.refs(ctx, r.Base, t.Branch)
@@ -139,7 +141,7 @@ func (t *Tree) clearFolder(ctx context.Context) error {
 		return t.repo.removeTree(ctx, t.Dir)
 	}
 	// it can repair the worktree and still fail
-	_, err = t.repo.git(ctx, t.repo.Root, "worktree", "repair", t.Dir)
+	_, err = t.repo.git(ctx, "worktree", "repair", t.Dir)
 	if t.isComplete() {
 		return nil
 	}
@@ -170,11 +172,11 @@ func (t *Tree) Commit(ctx context.Context) (string, error) {
 
 // Combine returns a commit that contains a task's commit and a commit of the base branch. It moves
 // no branch. If the two conflict, the error is a *ConflictError.
-func (r *Repo) Combine(ctx context.Context, task, commit, base string) (string, error) {
+func (r *commits) Combine(ctx context.Context, task, commit, base string) (string, error) {
 	if err := cmp.Or(checkCommits(commit, base), r.checkHistory()); err != nil {
 		return "", err
 	}
-	out, err := r.git(ctx, r.Root, "merge-base", "--end-of-options", base, commit)
+	out, err := r.git(ctx, "merge-base", "--end-of-options", base, commit)
 	if err != nil && status(err) != 1 { // status 1: no common commit, which the merge reports
 		return "", err
 	}
@@ -237,14 +239,9 @@ func (t *Tree) checkedOut(ctx context.Context) (string, error) {
 // that. It is kept under refs/signalbox/left/.
 func (t *Tree) Restore(ctx context.Context, commit string,
 	expected ...string) (found string, err error) {
-	here, _, err := t.Save(ctx, "Changes made after the work on "+t.Task+" was saved")
-	if err != nil { // the changes cannot be committed; keep the commits
-		if here, err = t.Commit(ctx); err != nil {
-			return "", err
-		}
-	}
-	if here == commit {
-		return "", nil
+	here, err := t.saveOrKeep(ctx, "Changes made after the work on "+t.Task+" was saved")
+	if err != nil || here == commit {
+		return "", err
 	}
 	if !slices.Contains(expected, here) {
 		found = here
@@ -253,6 +250,16 @@ func (t *Tree) Restore(ctx context.Context, commit string,
 		}
 	}
 	return found, t.Discard(ctx, commit)
+}
+
+// saveOrKeep saves the worktree and returns the commit of the branch, also if there are changes
+// that cannot be committed.
+func (t *Tree) saveOrKeep(ctx context.Context, message string) (string, error) {
+	commit, _, err := t.Save(ctx, message)
+	if err != nil {
+		return t.Commit(ctx)
+	}
+	return commit, nil
 }
 
 // Discard discards all uncommitted changes and moves the branch to commit. Ignored files stay, such
@@ -274,13 +281,12 @@ func (t *Tree) Discard(ctx context.Context, commit string) error {
 	}
 	// Not checkout -B: if the branch has become a symbolic ref, that would move the branch which it
 	// names.
-	if _, err := t.repo.git(ctx, t.Dir, "checkout", "--quiet", "--force", "--detach",
+	if _, err := t.repo.gitIn(ctx, t.Dir, "checkout", "--quiet", "--force", "--detach",
 		commit); err != nil {
 		return errors.Join(err, t.clearMove())
 	}
-	args := []string{"update-ref", "--no-deref", "-m", "signalbox: discard", headsPrefix + t.Branch,
-		commit}
-	if _, err := t.repo.git(ctx, t.repo.Root, args...); err != nil {
+	if _, err := t.repo.git(ctx, "update-ref", "--no-deref", "-m", "signalbox: discard",
+		headsPrefix+t.Branch, commit); err != nil {
 		return err
 	}
 	if err := t.attachHead(ctx); err != nil {
@@ -295,7 +301,7 @@ func (t *Tree) Discard(ctx context.Context, commit string) error {
 	for _, pattern := range p.excluded() {
 		clean = append(clean, "--exclude="+pattern)
 	}
-	if _, err := t.repo.git(ctx, t.Dir, clean...); err != nil {
+	if _, err := t.repo.gitIn(ctx, t.Dir, clean...); err != nil {
 		return err
 	}
 	if err := t.repo.updateSubmodules(ctx, t.Dir, t.gitDir, commit); err != nil {
@@ -329,11 +335,7 @@ const movingFile = "signalbox-moving"
 // recordMove saves a move that is about to start, so that another process can finish it if this one
 // is killed.
 func (t *Tree) recordMove(m moving) error {
-	text, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return durable.Replace(filepath.Join(t.gitDir, movingFile), text, 0o600)
+	return writeJSON(filepath.Join(t.gitDir, movingFile), m)
 }
 
 func (t *Tree) clearMove() error { return durable.Remove(filepath.Join(t.gitDir, movingFile)) }
@@ -344,7 +346,7 @@ func (t *Tree) move(ctx context.Context, m moving) error {
 		return err
 	}
 	t.repo.step("moving")
-	refused, err := t.repo.readTree(ctx, checkout{dir: t.Dir}, m.From, m.To)
+	refused, err := t.checkout().readTree(ctx, m.From, m.To)
 	if refused {
 		return errors.Join(refusal(signalbox.CodeConflict, "commit or discard them first",
 			"uncommitted changes in the worktree of %s are in the way: %w", t.Task, err),
@@ -379,19 +381,17 @@ func (t *Tree) attachHead(ctx context.Context) error {
 	if err == nil && strings.TrimSpace(string(head)) == "ref: "+headsPrefix+t.Branch {
 		return nil
 	}
-	_, err = t.repo.git(ctx, t.Dir, "symbolic-ref", "HEAD", headsPrefix+t.Branch)
+	_, err = t.repo.gitIn(ctx, t.Dir, "symbolic-ref", "HEAD", headsPrefix+t.Branch)
 	return err
 }
 
 // finishMove finishes a move that a killed process left.
 func (t *Tree) finishMove(ctx context.Context) error {
-	text, err := os.ReadFile(filepath.Join(t.gitDir, movingFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	var m moving
-	if err := errors.Join(err, json.Unmarshal(text, &m)); err != nil {
+	if found, err := readJSON(filepath.Join(t.gitDir, movingFile), &m); err != nil {
 		return fmt.Errorf("read %s of %s: %w", movingFile, t.Task, err)
+	} else if !found {
+		return nil
 	}
 	if m.Discard {
 		return t.Discard(ctx, m.To)
@@ -404,7 +404,7 @@ func (t *Tree) finishMove(ctx context.Context) error {
 		return t.clearMove() // the branch has moved since
 	}
 	m.Branch = found[t.Branch].commit
-	if _, err := t.repo.moveFiles(ctx, checkout{dir: t.Dir}, m.From, m.To, true); err != nil {
+	if _, err := t.checkout().moveFiles(ctx, m.From, m.To, true); err != nil {
 		return err
 	}
 	return t.attach(ctx, m)

@@ -45,7 +45,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"signalbox"
@@ -53,26 +52,45 @@ import (
 	"signalbox/internal/git"
 )
 
-// Repo is the git repository of a project.
+// Repo is the git repository of a project. Its parts answer one kind of question each.
 type Repo struct {
-	// Root is the worktree that contains the folder given to Find.
-	Root string
-	// Base is the branch that work is merged into, such as main.
-	Base string
-	// Warn receives warnings for people, such as about submodules that are not on this machine; nil
-	// discards them. It may be called concurrently, and with the same text again.
-	Warn func(text string)
+	*runner
+	commits
+	edits
+	conflicts
+	worktrees
+	merging
+	sharing
+	remotes
+}
 
-	folder     string // contains the worktrees
-	common     string // the git folder that all worktrees share
-	shallow    string // the file shallow in it, as Find found it
-	repository *git.Repository
-	// how long to wait for another git's lock; longer than oldLock, so that an abandoned lock never
-	// stops us
-	lockWait  time.Duration
-	processes atomic.Int64        // how many git processes were started
-	step      func(name string)   // test hook: called at each step
-	started   func(args []string) // test hook: called with the arguments of each git
+// commits reads commits and creates new ones. It moves the branches of tasks only.
+type commits struct{ *runner }
+
+// edits finds out what a commit changes, and whether a task may change it.
+type edits struct{ commits }
+
+// conflicts has authors resolve conflicts.
+type conflicts struct{ commits }
+
+// worktrees manages the worktrees of tasks and of checks, their branches, and what is noted about
+// them.
+type worktrees struct{ edits }
+
+// merging moves the base branch and its checkout.
+type merging struct{ worktrees }
+
+// sharing exchanges commits with the clones of other machines.
+type sharing struct{ commits }
+
+// remotes exchanges branches with repositories that people use.
+type remotes struct{ commits }
+
+func newParts(r *runner) *Repo {
+	c := commits{r}
+	e := edits{c}
+	w := worktrees{e}
+	return &Repo{r, c, e, conflicts{c}, w, merging{w}, sharing{c}, remotes{c}}
 }
 
 // TreesFolder is the folder in a box that contains the worktrees of its tasks.
@@ -130,34 +148,26 @@ func Borrow(ctx context.Context, dir string) (r *Repo, done func(), err error) {
 // BaseBranch returns the Base of the repository around dir. Unlike Find it changes nothing, and
 // does not check whether work is possible.
 func BaseBranch(ctx context.Context, dir string) (string, error) {
-	r, err := newRepo(ctx, dir)
+	r, done, err := Borrow(ctx, dir)
 	if err != nil {
 		return "", err
 	}
-	remove, err := r.useTemporary()
-	if err != nil {
-		return "", err
-	}
-	defer remove()
-	branch, err := r.git(ctx, r.Root, "symbolic-ref", "--quiet", "--short", "HEAD")
+	defer done()
+	branch, err := r.line(ctx, "", "symbolic-ref", "--quiet", "--short", "HEAD")
 	if status(err) == 1 {
 		return "", r.detached()
 	}
-	return strings.TrimSpace(branch), err
+	return branch, err
 }
 
 // Inspect returns the Base of the repository around dir, or the error that Find returns if work is
 // not possible there. Unlike Find it changes nothing.
 func Inspect(ctx context.Context, dir string) (base string, err error) {
-	r, err := newRepo(ctx, dir)
+	r, done, err := Borrow(ctx, dir)
 	if err != nil {
 		return "", err
 	}
-	remove, err := r.useTemporary()
-	if err != nil {
-		return "", err
-	}
-	defer remove()
+	defer done()
 	if _, err := r.readShallow(); err != nil {
 		return "", err
 	}
@@ -180,12 +190,13 @@ func (r *Repo) UseBase(ctx context.Context, branch string) error {
 
 // newRepo returns the repository around dir, which has no view and no folder yet.
 func newRepo(ctx context.Context, dir string) (*Repo, error) {
-	r := &Repo{lockWait: oldLock + 2*time.Second, step: func(string) {}, started: func([]string) {}}
+	r := newParts(&runner{lockWait: oldLock + 2*time.Second, step: func(string) {},
+		started: func([]string) {}})
 	return r, r.locate(ctx, dir)
 }
 
 // useTemporary keeps the view in a temporary folder, which the caller removes.
-func (r *Repo) useTemporary() (remove func(), err error) {
+func (r *runner) useTemporary() (remove func(), err error) {
 	dir, err := os.MkdirTemp("", "signalbox-git-")
 	if err != nil {
 		return nil, err
@@ -198,7 +209,7 @@ func (r *Repo) useTemporary() (remove func(), err error) {
 	return remove, nil
 }
 
-func (r *Repo) warn(text string) {
+func (r *runner) warn(text string) {
 	if r.Warn != nil {
 		r.Warn(text)
 	}
@@ -206,7 +217,7 @@ func (r *Repo) warn(text string) {
 
 // GitFolders returns the folders of git that the worktrees need: the one that they share, and those
 // that it borrows objects from.
-func (r *Repo) GitFolders() []string {
+func (r *runner) GitFolders() []string {
 	folders := []string{r.common}
 	for i := 0; i < len(folders) && len(folders) < maxAlternates; i++ {
 		objects := folders[i]
@@ -346,7 +357,7 @@ func (r *Repo) checkFilters(ctx context.Context) error {
 	if len(r.repository.Filters) == 0 {
 		return nil
 	}
-	files, err := r.git(ctx, r.Root, "ls-files", "-z")
+	files, err := r.git(ctx, "ls-files", "-z")
 	if err != nil {
 		return err
 	}
@@ -385,8 +396,8 @@ type treeState struct {
 	untracked []string // of files, those that git does not know
 }
 
-func (r *Repo) status(ctx context.Context, dir string, args ...string) (treeState, error) {
-	out, err := r.git(ctx, dir,
+func (r *runner) status(ctx context.Context, dir string, args ...string) (treeState, error) {
+	out, err := r.gitIn(ctx, dir,
 		append([]string{"status", "--porcelain=v2", "--branch", "--no-renames", "-z"}, args...)...)
 	var s treeState
 	for line := range strings.SplitSeq(out, "\x00") {
@@ -422,11 +433,16 @@ func field(line string, n int) string {
 // viewFolder is the folder of the view through which git sees the repository.
 const viewFolder = ".repository"
 
-// useFolder keeps the view in the folder of the worktrees.
-func (r *Repo) useFolder() error {
+// resolveFolder makes the folder of the worktrees what git writes: without links.
+func (r *runner) resolveFolder() {
 	if resolved, err := filepath.EvalSymlinks(r.folder); err == nil {
-		r.folder = resolved // as git writes it
+		r.folder = resolved
 	}
+}
+
+// useFolder keeps the view in the folder of the worktrees.
+func (r *runner) useFolder() error {
+	r.resolveFolder()
 	return r.repository.UseView(filepath.Join(r.folder, viewFolder))
 }
 
@@ -452,12 +468,12 @@ type ref struct {
 }
 
 // refs looks up branches in one git call, so that the results are consistent.
-func (r *Repo) refs(ctx context.Context, branches ...string) (map[string]ref, error) {
+func (r *commits) refs(ctx context.Context, branches ...string) (map[string]ref, error) {
 	args := []string{"for-each-ref", "--format=%(objectname) %(refname)%00%(worktreepath)%00"}
 	for _, branch := range branches {
 		args = append(args, headsPrefix+branch)
 	}
-	out, err := r.git(ctx, r.Root, args...)
+	out, err := r.git(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -474,7 +490,7 @@ func (r *Repo) refs(ctx context.Context, branches ...string) (map[string]ref, er
 const headsPrefix = "refs/heads/"
 
 // BaseCommit returns the commit of the base branch.
-func (r *Repo) BaseCommit(ctx context.Context) (string, error) {
+func (r *commits) BaseCommit(ctx context.Context) (string, error) {
 	found, err := r.refs(ctx, r.Base)
 	if err != nil {
 		return "", err
@@ -482,7 +498,7 @@ func (r *Repo) BaseCommit(ctx context.Context) (string, error) {
 	return r.baseOf(found)
 }
 
-func (r *Repo) baseOf(found map[string]ref) (string, error) {
+func (r *commits) baseOf(found map[string]ref) (string, error) {
 	if found[r.Base].commit == "" {
 		return "", refusal(signalbox.CodeNotFound, "restore it: git branch "+r.Base+" COMMIT",
 			"the branch %s is gone", r.Base)
@@ -495,16 +511,16 @@ var ErrNoCommit = errors.New("there is no such branch, tag or commit")
 
 // Resolve returns the commit that a branch, a tag, a remote branch such as origin/main, or the id
 // of a commit stands for, looked up in this order. If there is none, the error matches ErrNoCommit.
-func (r *Repo) Resolve(ctx context.Context, name string) (string, error) {
+func (r *commits) Resolve(ctx context.Context, name string) (string, error) {
 	for _, prefix := range []string{headsPrefix, "refs/tags/", "refs/remotes/", ""} {
 		if prefix == "" && !isCommitID(name) && !strings.HasPrefix(name, "refs/") {
 			break
 		}
-		out, err := r.git(ctx, r.Root, "rev-parse", "--verify", "--quiet", "--end-of-options",
+		commit, err := r.line(ctx, "", "rev-parse", "--verify", "--quiet", "--end-of-options",
 			prefix+name+"^{commit}")
 		switch {
 		case err == nil:
-			return strings.TrimSpace(out), nil
+			return commit, nil
 		case status(err) != 1: // not an answer
 			return "", err
 		}
@@ -522,9 +538,9 @@ const maxCommits = 20
 
 // CommitsBetween returns the commits that to has and from has not, and the reverse, newest first,
 // each as its short id and its subject. Lists are cut, and empty if one of the commits is gone.
-func (r *Repo) CommitsBetween(ctx context.Context, from, to string) (added, dropped []string) {
+func (r *commits) CommitsBetween(ctx context.Context, from, to string) (added, dropped []string) {
 	list := func(not, of string) []string {
-		out, err := r.git(ctx, r.Root, "log", "--no-show-signature", "--format=%h %s",
+		out, err := r.git(ctx, "log", "--no-show-signature", "--format=%h %s",
 			fmt.Sprint("--max-count=", maxCommits), "--end-of-options", "^"+not, of)
 		if err != nil || out == "" {
 			return nil
@@ -536,7 +552,7 @@ func (r *Repo) CommitsBetween(ctx context.Context, from, to string) (added, drop
 
 // readShallow returns the commits whose parents git ignores, because the repository is a shallow
 // clone; "" if it is not.
-func (r *Repo) readShallow() (string, error) {
+func (r *runner) readShallow() (string, error) {
 	text, err := os.ReadFile(filepath.Join(r.common, "shallow"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -547,7 +563,7 @@ func (r *Repo) readShallow() (string, error) {
 // checkHistory refuses to merge if the list of commits without parents has changed: an agent can
 // add to it, and what git takes for the common history of two commits decides what a merge
 // contains.
-func (r *Repo) checkHistory() error {
+func (r *runner) checkHistory() error {
 	now, err := r.readShallow()
 	if err == nil && now != r.shallow {
 		err = refusal(signalbox.CodeFailed, "if you fetched, start signalbox again",
@@ -558,8 +574,8 @@ func (r *Repo) checkHistory() error {
 }
 
 // isAncestor reports whether ancestor is commit or an ancestor of it.
-func (r *Repo) isAncestor(ctx context.Context, ancestor, commit string) (bool, error) {
-	_, err := r.git(ctx, r.Root, "merge-base", "--is-ancestor", "--end-of-options", ancestor,
+func (r *commits) isAncestor(ctx context.Context, ancestor, commit string) (bool, error) {
+	_, err := r.git(ctx, "merge-base", "--is-ancestor", "--end-of-options", ancestor,
 		commit)
 	if status(err) == 1 {
 		return false, nil
@@ -569,15 +585,15 @@ func (r *Repo) isAncestor(ctx context.Context, ancestor, commit string) (bool, e
 
 // Contains reports whether a commit has another in its history. It has none that is "" or that git
 // has removed.
-func (r *Repo) Contains(ctx context.Context, commit, ancestor string) (bool, error) {
+func (r *commits) Contains(ctx context.Context, commit, ancestor string) (bool, error) {
 	if ancestor == "" {
 		return false, nil
 	}
 	if err := checkCommits(commit, ancestor); err != nil {
 		return false, err
 	}
-	if _, err := r.git(ctx, r.Root, "cat-file", "-e", ancestor+"^{commit}"); status(err) > 0 {
-		return false, nil
+	if here, err := r.exists(ctx, ancestor, nil); !here {
+		return false, err
 	}
 	return r.isAncestor(ctx, ancestor, commit)
 }
@@ -585,7 +601,7 @@ func (r *Repo) Contains(ctx context.Context, commit, ancestor string) (bool, err
 // moveRef moves a branch from one commit to another. It returns errMoved if the branch is not at
 // from. An empty from means that the branch does not exist. If the branch has become a symbolic
 // ref, the branch itself is replaced, not the one that it names.
-func (r *Repo) moveRef(ctx context.Context, inherit *heldLock, branch, to, from,
+func (r *commits) moveRef(ctx context.Context, inherit *heldLock, branch, to, from,
 	reason string) error {
 	if err := checkCommits(to); err != nil {
 		return err
