@@ -179,11 +179,6 @@ func Transient(err error) bool {
 		errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// refusal returns an error with a hint.
-func refusal(code signalbox.Code, hint, format string, args ...any) error {
-	return &signalbox.Error{Code: code, Err: fmt.Errorf(format, args...), Hint: hint}
-}
-
 // Find returns the file of a program as Start does: from the PATH of env (nil means Environ()), or
 // relative to dir. Relative folders in PATH are ignored, because they would name files of a
 // workspace. The error is a *signalbox.Error.
@@ -192,7 +187,7 @@ func Find(program, dir string, env []string) (string, error) {
 		env = Environ()
 	}
 	if program == "" {
-		return "", refusal(signalbox.CodeUsage, "name a program in the command",
+		return "", signalbox.CodeUsage.Errorf("name a program in the command",
 			"no program to start")
 	}
 	if strings.ContainsRune(program, '/') || runtime.GOOS == "windows" &&
@@ -207,7 +202,7 @@ func Find(program, dir string, env []string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", refusal(signalbox.CodeNotFound, "install it, or give its full path",
+	return "", signalbox.CodeNotFound.Errorf("install it, or give its full path",
 		"program %s was not found in PATH", program)
 }
 
@@ -225,10 +220,10 @@ func findAt(program, dir string) (string, error) {
 	case err == nil:
 		return found, nil
 	case errors.Is(err, fs.ErrPermission):
-		return "", refusal(signalbox.CodeFailed, "make it executable with chmod +x",
+		return "", signalbox.CodeFailed.Errorf("make it executable with chmod +x",
 			"program %s cannot be run: %w", file, fs.ErrPermission)
 	}
-	return "", refusal(signalbox.CodeNotFound,
+	return "", signalbox.CodeNotFound.Errorf(
 		"check the path; a relative path starts at the folder in which the program runs",
 		"program %s was not found", file)
 }

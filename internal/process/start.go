@@ -164,7 +164,7 @@ func (p *Process) startGate(spec Spec) (err error) {
 func startError(spec Spec, err error) error {
 	var hint string
 	if _, gone := os.Stat(spec.Dir); spec.Dir != "" && gone != nil {
-		return refusal(signalbox.CodeFailed, "create the folder in which it runs", "start %s: %w",
+		return signalbox.CodeFailed.Errorf("create the folder in which it runs", "start %s: %w",
 			spec.Argv[0], gone)
 	}
 	switch {
@@ -175,7 +175,7 @@ func startError(spec Spec, err error) error {
 	case Transient(err):
 		hint = "the system cannot run another process; run fewer at a time"
 	}
-	return refusal(signalbox.CodeFailed, hint, "start %s: %w", spec.Argv[0], err)
+	return signalbox.CodeFailed.Errorf(hint, "start %s: %w", spec.Argv[0], err)
 }
 
 // ID returns the identity of the program, on Linux of its keeper.

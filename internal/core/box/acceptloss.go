@@ -45,7 +45,7 @@ func (l *Ledger) FindLoss(ctx context.Context) (*Loss, error) {
 		return nil, err
 	}
 	if l.id == "" {
-		return nil, refusal(signalbox.CodeUnverified,
+		return nil, signalbox.CodeUnverified.Errorf(
 			"restore the ledger from a backup; to start again, move the whole folder away and run signalbox init",
 			"the ledger has no events, so there is nothing to continue with")
 	}
@@ -225,7 +225,7 @@ func (l *Ledger) dropSnapshot(ctx context.Context) error {
 }
 
 func cannotForget(err error) error {
-	return refusal(signalbox.CodeFailed,
+	return signalbox.CodeFailed.Errorf(
 		"check the permissions of the box and of the folder with the signing key, and run the command again",
 		"cannot change what this machine remembers: %w", err)
 }

@@ -105,11 +105,11 @@ func checkReplaceable(name string, force bool) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return refusal(signalbox.CodeFailed,
+		return signalbox.CodeFailed.Errorf(
 			"name a new file, or use - to write to standard output",
 			"%s exists and is not a regular file", name)
 	case !force:
-		return refusal(signalbox.CodeFailed, "name a new file, or replace this one with --force",
+		return signalbox.CodeFailed.Errorf("name a new file, or replace this one with --force",
 			"%s exists", name)
 	}
 	return nil
@@ -119,7 +119,7 @@ func backupError(err error) error {
 	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return refusal(signalbox.CodeFailed,
+	return signalbox.CodeFailed.Errorf(
 		"choose a folder that you may write to and that has enough space",
 		"cannot write the backup: %w", err)
 }
@@ -194,7 +194,7 @@ func (b *backupWriter) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	if b.done.Box == "" {
-		return refusal(signalbox.CodeFailed,
+		return signalbox.CodeFailed.Errorf(
 			"run signalbox init or, if the box was in use, signalbox ledger verify",
 			"nothing to back up: the first event of the ledger does not open a box")
 	}
@@ -355,7 +355,7 @@ func (b *backupWriter) writeBlobs(ctx context.Context) error {
 			}
 			continue
 		case errors.Is(err, journal.ErrDamaged):
-			return refusal(signalbox.CodeUnverified,
+			return signalbox.CodeUnverified.Errorf(
 				"restore its file from a copy or remove it with signalbox blob redact, then back up again",
 				"blob %s is damaged: %w", digest, err)
 		case err != nil:

@@ -30,12 +30,12 @@ func (b *Box) explainNoBlob(digest signalbox.Hash, err error) error {
 		return err
 	}
 	if redacted, ok := b.redactionOf(digest); ok {
-		return refusal(signalbox.CodeNotFound,
+		return signalbox.CodeNotFound.Errorf(
 			fmt.Sprintf("its bytes were destroyed; event %d records it", redacted.Seq),
 			"blob %s was redacted by %s at %s: %s", digest, redacted.Actor,
 			redacted.At.Format(time.RFC3339), redacted.Reason)
 	}
-	return refusal(signalbox.CodeNotFound,
+	return signalbox.CodeNotFound.Errorf(
 		"the data of events has the digests of blobs: signalbox ledger tail --json",
 		"there is no blob %s", digest)
 }

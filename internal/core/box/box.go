@@ -112,11 +112,6 @@ func isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// refusal returns an error with a hint.
-func refusal(code signalbox.Code, hint, format string, args ...any) error {
-	return &signalbox.Error{Code: code, Err: fmt.Errorf(format, args...), Hint: hint}
-}
-
 func noBox(err error) error {
 	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: err,
 		Hint: "create one with signalbox init, or name one with --box or SIGNALBOX_BOX"}
@@ -154,7 +149,7 @@ func OpenLedger(ctx context.Context, dir string, opts *Options) (*Ledger, error)
 func openLedger(ctx context.Context, dir string, opts *Options, how access) (*Ledger, error) {
 	address, err := config.ReadJournal(dir)
 	if errors.Is(err, fs.ErrPermission) {
-		err = refusal(signalbox.CodeFailed,
+		err = signalbox.CodeFailed.Errorf(
 			"check the owner and the permissions of the box and its files",
 			"no permission to open or write the box: %w", err)
 	}
@@ -231,11 +226,11 @@ func (l *Ledger) hadLedger() bool {
 
 func ledgerMissing(dir, address string) error {
 	if address == config.JournalSQLite {
-		return refusal(signalbox.CodeUnverified,
+		return signalbox.CodeUnverified.Errorf(
 			"restore ledger.db from a copy; to start again, move the whole folder away first",
 			"the ledger of the box in %s is missing", dir)
 	}
-	return refusal(signalbox.CodeUnverified,
+	return signalbox.CodeUnverified.Errorf(
 		"correct the setting journal, or restore the database from a backup; to start again, move the whole folder away first",
 		"the ledger of the box in %s is not in its journal, %s", dir, address)
 }

@@ -11,7 +11,7 @@ import (
 func (l *Ledger) Grant(ctx context.Context, role string, rights postgres.Rights) error {
 	database, ok := l.database().(*postgres.Journal)
 	if !ok {
-		return refusal(signalbox.CodeFailed,
+		return signalbox.CodeFailed.Errorf(
 			"the rights to a ledger in a file are those of the file",
 			"the ledger is not in PostgreSQL, and has no roles")
 	}

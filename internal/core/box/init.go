@@ -132,7 +132,7 @@ func checkUnused(ctx context.Context, dir, journal string, opts *Options) error 
 	if l.ID() == "" {
 		return nil
 	}
-	return refusal(signalbox.CodeFailed,
+	return signalbox.CodeFailed.Errorf(
 		"to use that box on this machine, set journal in .signalbox/signalbox.yaml; for another box in the same database, name another schema",
 		"%s already has a box, %s", journal, l.ID())
 }
@@ -146,7 +146,7 @@ func makeFolder(dir string) error {
 		err = createIfMissing(filepath.Join(dir, config.FileName), config.Template)
 	}
 	if err != nil {
-		return refusal(signalbox.CodeFailed, "choose a folder that you may write to",
+		return signalbox.CodeFailed.Errorf("choose a folder that you may write to",
 			"cannot create the box: %w", err)
 	}
 	return nil
@@ -204,7 +204,7 @@ func withJournal(dir, journal string) (text, changed []byte, err error) {
 }
 
 func boxExists(dir string) error {
-	return refusal(signalbox.CodeFailed, "use that box; signalbox work list shows its work",
+	return signalbox.CodeFailed.Errorf("use that box; signalbox work list shows its work",
 		"a box already exists in %s", dir)
 }
 

@@ -80,11 +80,11 @@ func (l *Ledger) Invite(node, user string, expires time.Time) (*Invitation, erro
 	}
 	switch {
 	case address == config.JournalSQLite:
-		return nil, refusal(signalbox.CodeFailed,
+		return nil, signalbox.CodeFailed.Errorf(
 			"move it to a database with signalbox ledger migrate",
 			"the ledger of this box is a file, which other machines cannot reach")
 	case address != config.JournalCluster && node != "":
-		return nil, refusal(signalbox.CodeUsage, "leave --node out",
+		return nil, signalbox.CodeUsage.Errorf("leave --node out",
 			"this box has no cluster, so there is no node to run")
 	case user != "":
 		i.Journal, err = config.SetJournalUser(address, user)
@@ -100,12 +100,12 @@ func (l *Ledger) Invite(node, user string, expires time.Time) (*Invitation, erro
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(cluster.Nodes)),
 		func(name string) bool { return name == cluster.Node })
 	if len(others) == 0 {
-		return nil, refusal(signalbox.CodeFailed,
+		return nil, signalbox.CodeFailed.Errorf(
 			"move the ledger to a database that other machines reach with signalbox ledger migrate",
 			"the cluster has one node, on this machine")
 	}
 	if !slices.Contains(others, node) {
-		return nil, refusal(signalbox.CodeUsage,
+		return nil, signalbox.CodeUsage.Errorf(
 			"add --node with one of: "+strings.Join(others, ", "),
 			"the node that the other machine runs is missing")
 	}
@@ -130,7 +130,7 @@ func (i *Invitation) Token() string {
 // ParseInvitation reads a token. It returns an error if the token is damaged or has expired.
 func ParseInvitation(token string, now time.Time) (*Invitation, error) {
 	fail := func(hint, format string, args ...any) error {
-		return refusal(signalbox.CodeUsage, hint, format, args...)
+		return signalbox.CodeUsage.Errorf(hint, format, args...)
 	}
 	const again = "copy the whole line that signalbox invite printed"
 	encoded, ours := strings.CutPrefix(strings.TrimSpace(token), tokenPrefix)
@@ -183,7 +183,7 @@ func (i *Invitation) WriteBox(dir string) error {
 	}
 	for name, data := range files {
 		if err := durable.Replace(filepath.Join(dir, name), data, 0o600); err != nil {
-			return refusal(signalbox.CodeFailed, "choose a folder that you may write to",
+			return signalbox.CodeFailed.Errorf("choose a folder that you may write to",
 				"cannot create the box: %w", err)
 		}
 	}

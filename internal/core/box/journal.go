@@ -72,7 +72,7 @@ func openCluster(ctx context.Context, dir string, how access,
 	}
 	secret, made, err := clusterSecret(settings.SecretFile, how.creates())
 	if how == destination && errors.Is(err, fs.ErrNotExist) {
-		return nil, refusal(signalbox.CodeNotFound,
+		return nil, signalbox.CodeNotFound.Errorf(
 			"copy the secret from a machine of the cluster, if there is one",
 			"the cluster has not been used yet")
 	}
@@ -98,7 +98,7 @@ func clusterSecret(name string, create bool) (secret []byte, made bool, err erro
 	if create {
 		err := durable.Create(name, nats.NewSecret(), 0o600)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, false, refusal(signalbox.CodeFailed,
+			return nil, false, signalbox.CodeFailed.Errorf(
 				"set cluster.secret_file to a file that you may write",
 				"cannot create the secret of the cluster: %w", err)
 		}
@@ -106,14 +106,14 @@ func clusterSecret(name string, create bool) (secret []byte, made bool, err erro
 	}
 	info, err := os.Stat(name)
 	if err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return nil, false, refusal(signalbox.CodeFailed, "run chmod 600 on the file",
+		return nil, false, signalbox.CodeFailed.Errorf("run chmod 600 on the file",
 			"other users can read the secret of the cluster, %s", name)
 	}
 	if err == nil {
 		secret, err = durable.ReadRegular(name, 1<<16)
 	}
 	if err != nil {
-		return nil, false, refusal(signalbox.CodeFailed,
+		return nil, false, signalbox.CodeFailed.Errorf(
 			"copy the file from a machine of the cluster; signalbox init makes the first one",
 			"cannot read the secret of the cluster: %w", err)
 	}

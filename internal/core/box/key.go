@@ -31,7 +31,7 @@ func (l *Ledger) keyFile(id string) (string, error) {
 	}
 	dir, err := config.UserFolder()
 	if err != nil {
-		return "", refusal(signalbox.CodeFailed,
+		return "", signalbox.CodeFailed.Errorf(
 			"set SIGNALBOX_KEY to a file outside all workspaces",
 			"there is no folder for the signing key: %w", err)
 	}
@@ -51,12 +51,12 @@ func createKey(name, origin string) (public string, err error) {
 		err = durable.Create(name, []byte(private+"\n"), 0o600)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return "", refusal(signalbox.CodeFailed,
+		return "", signalbox.CodeFailed.Errorf(
 			"every box has its own key; set SIGNALBOX_KEY to another file", "%s exists: %w", name,
 			errKeyExists)
 	}
 	if err != nil {
-		return "", refusal(signalbox.CodeFailed,
+		return "", signalbox.CodeFailed.Errorf(
 			"set SIGNALBOX_KEY to a file that you may write, outside all workspaces",
 			"cannot create the signing key: %w", err)
 	}
@@ -133,7 +133,7 @@ func (l *Ledger) IsOurs(ctx context.Context) bool {
 func readKey(name string) (string, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", refusal(signalbox.CodeNotFound,
+		return "", signalbox.CodeNotFound.Errorf(
 			"sign on the host where the box was created, or set SIGNALBOX_KEY to the key's file",
 			"%w: no file %s", ErrNoKey, name)
 	}
@@ -146,7 +146,7 @@ func readKey(name string) (string, error) {
 		return "", keyError(name, err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-		return "", refusal(signalbox.CodeFailed,
+		return "", signalbox.CodeFailed.Errorf(
 			"run chmod 600 on it; if someone may have read it, its signatures no longer prove anything",
 			"other users can read the signing key %s (mode %04o), so signalbox does not use it",
 			name, mode)
@@ -160,7 +160,7 @@ func readKey(name string) (string, error) {
 }
 
 func keyError(name string, err error) error {
-	return refusal(signalbox.CodeFailed,
+	return signalbox.CodeFailed.Errorf(
 		"restore the file from a copy, or set SIGNALBOX_KEY to the right one",
 		"cannot use the signing key %s: %w", name, err)
 }
@@ -183,7 +183,7 @@ func (l *Ledger) PublicKey() (string, error) {
 	case !errors.Is(unusable, ErrNoKey):
 		return "", unusable
 	}
-	return "", refusal(signalbox.CodeNotFound,
+	return "", signalbox.CodeNotFound.Errorf(
 		"run signalbox ledger key on the host where the box was created",
 		"the box has no public key: no file %s", l.file(publicKeyName))
 }
@@ -217,7 +217,7 @@ func (l *Ledger) CheckPublicKey() error {
 }
 
 func wrongPublicKey(format string, args ...any) error {
-	return refusal(signalbox.CodeUnverified,
+	return signalbox.CodeUnverified.Errorf(
 		"find out who changed it, and run signalbox ledger verify with the key that you kept elsewhere; signing replaces the file",
 		format, args...)
 }

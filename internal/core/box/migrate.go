@@ -171,7 +171,7 @@ func (m *migration) lock(ctx context.Context) (*durable.Lock, error) {
 	defer cancel()
 	lock, err := durable.Acquire(ctx, filepath.Join(m.dir, "migrate.lock"))
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, refusal(signalbox.CodeConflict, "wait until it has ended",
+		return nil, signalbox.CodeConflict.Errorf("wait until it has ended",
 			"another process is moving the ledger")
 	}
 	return lock, err
@@ -190,7 +190,7 @@ func (m *migration) explain(err error) error {
 	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return refusal(signalbox.CodeFailed, "run the command again: it continues where it stopped",
+	return signalbox.CodeFailed.Errorf("run the command again: it continues where it stopped",
 		"cannot move the ledger: %w", err)
 }
 
@@ -211,7 +211,7 @@ func (m *migration) openSource(ctx context.Context) error {
 	}
 	m.source = &Box{Ledger: l, Engine: e, memory: memory}
 	if l.ID() == "" {
-		return refusal(signalbox.CodeFailed, "run signalbox init --journal",
+		return signalbox.CodeFailed.Errorf("run signalbox init --journal",
 			"the box is not initialized")
 	}
 	return nil
@@ -272,7 +272,7 @@ func (m *migration) verifySource(ctx context.Context) error {
 		if report.Blobs != nil {
 			hint = "restore the blob from a copy or remove it with signalbox blob redact, then run the command again"
 		}
-		return refusal(signalbox.CodeUnverified, hint,
+		return signalbox.CodeUnverified.Errorf(hint,
 			"the ledger cannot be moved, because it is not intact: %s", report.Reason)
 	}
 	return nil

@@ -32,7 +32,7 @@ func (m *migration) checkNotCancelled(ctx context.Context, move rules.Move) erro
 		return err
 	}
 	if cancelled {
-		return refusal(signalbox.CodeConflict,
+		return signalbox.CodeConflict.Errorf(
 			fmt.Sprintf("wait until it is; if that was interrupted, run signalbox ledger migrate --to %s", m.from),
 			"the move is being cancelled on another machine")
 	}
@@ -41,7 +41,7 @@ func (m *migration) checkNotCancelled(ctx context.Context, move rules.Move) erro
 		return err
 	}
 	if last, moved := m.move(); !moved || last.ID != move.ID || last.Seq != move.Seq {
-		return refusal(signalbox.CodeConflict,
+		return signalbox.CodeConflict.Errorf(
 			fmt.Sprintf("no one can use the copy in %s; to move the ledger, choose an empty place, such as another schema", m.To),
 			"the move was cancelled on another machine: the ledger continues in %s", m.from)
 	}
@@ -125,7 +125,7 @@ func (m *migration) checkNotContinued(ctx context.Context,
 	case unknown != nil && m.Force:
 		return false, nil
 	case unknown != nil:
-		return false, refusal(signalbox.CodeFailed,
+		return false, signalbox.CodeFailed.Errorf(
 			"try again when that place can be reached; if it is lost for good, use --force: if the ledger continued there, there will be two histories",
 			"cannot find out whether the ledger continues in %s: %w", move.Journal, unknown)
 	case continued:

@@ -135,7 +135,7 @@ func (m *migration) copyBlob(ctx context.Context,
 	case errors.Is(err, journal.ErrNoBlob): // it was redacted meanwhile, or lost, or the reference is not to a blob
 		return false, false, nil
 	case errors.Is(err, journal.ErrDamaged):
-		return false, false, refusal(signalbox.CodeUnverified,
+		return false, false, signalbox.CodeUnverified.Errorf(
 			"restore its file from a copy or remove it with signalbox blob redact, then run the command again",
 			"blob %s is damaged: %w", digest, err)
 	case err != nil:
@@ -173,7 +173,7 @@ func (m *migration) checkCopy(ctx context.Context) error {
 		report.Blobs.Missing == uint64(len(m.missing())):
 		return nil
 	}
-	return refusal(signalbox.CodeUnverified,
+	return signalbox.CodeUnverified.Errorf(
 		"the ledger is still used where it was; remove the copy, and run the command again",
 		"the copy in %s is not intact: %s", m.To, report.Reason)
 }

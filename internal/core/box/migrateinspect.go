@@ -45,7 +45,7 @@ func (m *migration) checkMove(ctx context.Context, move rules.Move) error {
 			return err
 		}
 	}
-	return refusal(signalbox.CodeFailed,
+	return signalbox.CodeFailed.Errorf(
 		fmt.Sprintf("complete that move with signalbox ledger migrate --to %s on %s, or cancel it with --to %s", move.Journal, cmp.Or(move.Host, "the machine that began it"), m.from),
 		"%w, and %s is another place", m.moved(), m.To)
 }
@@ -110,7 +110,7 @@ func continues(events []signalbox.Event) bool {
 }
 
 func (m *migration) refuse(format string, args ...any) error {
-	return refusal(signalbox.CodeConflict,
+	return signalbox.CodeConflict.Errorf(
 		"nothing was written there; choose an empty place, such as another schema",
 		"%s has "+format, append([]any{m.To}, args...)...)
 }
@@ -130,7 +130,7 @@ func (m *migration) checkOther(ctx context.Context) error {
 		return err
 	}
 	if same {
-		return refusal(signalbox.CodeUsage,
+		return signalbox.CodeUsage.Errorf(
 			"to write the address in another way, change the setting journal",
 			"%s is where the ledger is now", m.To)
 	}
@@ -159,7 +159,7 @@ func (m *migration) comparePrefix(ctx context.Context, tail *ledger.Tail, last u
 				return m.refuse("another history of this box, from event %d on", here[i].Seq)
 			}
 			if err := tail.Extend(&there[i]); err != nil { // its bytes have that hash
-				return refusal(signalbox.CodeUnverified,
+				return signalbox.CodeUnverified.Errorf(
 					"remove the copy there, and run the command again",
 					"the copy in %s was changed: %w", m.To, err)
 			}

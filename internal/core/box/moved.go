@@ -42,7 +42,7 @@ func checkComplete(ctx context.Context, j journal.Journal, address string) error
 	if err != nil || !incomplete {
 		return err
 	}
-	return refusal(signalbox.CodeFailed,
+	return signalbox.CodeFailed.Errorf(
 		"complete it with signalbox ledger migrate on the machine that began it; until then use the old place",
 		"the ledger in %s is an %w", address, errIncomplete)
 }

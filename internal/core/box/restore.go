@@ -103,7 +103,7 @@ func checkNotExist(dir string) error {
 	if err != nil {
 		return restoreError(err)
 	}
-	return refusal(signalbox.CodeFailed,
+	return signalbox.CodeFailed.Errorf(
 		"restore to another folder, or move this one away first: a box is never overwritten",
 		"%s exists", dir)
 }
@@ -127,7 +127,7 @@ func restoreError(err error) error {
 	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return refusal(signalbox.CodeFailed,
+	return signalbox.CodeFailed.Errorf(
 		"choose a folder that you may write to and that has enough space; nothing was left behind",
 		"cannot restore the box: %w", err)
 }

@@ -77,7 +77,7 @@ func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 		return nil, err
 	}
 	if err := b.storeCheckpoint(note, &tail.Tree); err != nil {
-		return nil, refusal(signalbox.CodeFailed,
+		return nil, signalbox.CodeFailed.Errorf(
 			"free disk space or fix the permissions of the folder, then run signalbox ledger checkpoint",
 			"cannot store the checkpoint: %w", err)
 	}
@@ -92,7 +92,7 @@ func (l *Ledger) lockCheckpoint(ctx context.Context) (*durable.Lock, error) {
 	defer cancel()
 	lock, err := durable.Acquire(ctx, l.file(checkpointLockName))
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, refusal(signalbox.CodeFailed,
+		return nil, signalbox.CodeFailed.Errorf(
 			"stop the process that hangs, then run signalbox ledger checkpoint",
 			"another process has locked %s for %s", l.file(checkpointLockName), lockTimeout)
 	}
@@ -160,7 +160,7 @@ func (l *Ledger) lastCheckpoint(public string) (*Checkpoint, error) {
 func openCheckpoint(name, public string) (*Checkpoint, error) {
 	signed, err := readOptional(name)
 	if err != nil {
-		return nil, refusal(signalbox.CodeFailed, "check that it is a file you may read",
+		return nil, signalbox.CodeFailed.Errorf("check that it is a file you may read",
 			"cannot read the checkpoint: %w", err)
 	}
 	if signed == nil {
@@ -168,7 +168,7 @@ func openCheckpoint(name, public string) (*Checkpoint, error) {
 	}
 	opened, err := ledger.OpenCheckpoint(signed, public)
 	if err != nil {
-		return nil, refusal(signalbox.CodeUnverified,
+		return nil, signalbox.CodeUnverified.Errorf(
 			"if only you can have written it, restore it from a copy or remove it, and run signalbox ledger checkpoint",
 			"%s: %w", name, err)
 	}
@@ -199,7 +199,7 @@ func checkLength(signed, events uint64) error {
 }
 
 func unverified(format string, args ...any) error {
-	return refusal(signalbox.CodeUnverified,
+	return signalbox.CodeUnverified.Errorf(
 		"run signalbox ledger verify, and restore the ledger from a copy", format, args...)
 }
 

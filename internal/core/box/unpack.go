@@ -32,7 +32,7 @@ const (
 )
 
 func badBackup(format string, args ...any) error {
-	return refusal(signalbox.CodeUnverified,
+	return signalbox.CodeUnverified.Errorf(
 		"nothing was restored; use another backup, or another copy of this one",
 		"the backup is incomplete or damaged: "+format, args...)
 }
@@ -123,7 +123,7 @@ func (u *unpacker) read(ctx context.Context, src io.Reader) error {
 }
 
 func notABackup() error {
-	return refusal(signalbox.CodeUnverified,
+	return signalbox.CodeUnverified.Errorf(
 		"name a file that signalbox backup wrote; nothing was restored",
 		"this is not a signalbox backup, or its start is damaged")
 }
@@ -254,7 +254,7 @@ func (u *unpacker) readManifest(text []byte) error {
 	}
 	switch {
 	case m.Format != backupFormat && strings.HasPrefix(m.Format, path.Dir(backupFormat)+"/v"):
-		return refusal(signalbox.CodeFailed,
+		return signalbox.CodeFailed.Errorf(
 			"restore it with the version of signalbox that wrote it, or a newer one",
 			"the backup has the format %q, but this signalbox supports %q", m.Format, backupFormat)
 	case m.Format != backupFormat:

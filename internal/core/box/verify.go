@@ -251,7 +251,7 @@ func (l *Ledger) Prove(ctx context.Context, seq uint64) (*ledger.Proof, error) {
 		return nil, err
 	}
 	if last == nil {
-		return nil, refusal(signalbox.CodeNotFound, "create one with signalbox ledger checkpoint",
+		return nil, signalbox.CodeNotFound.Errorf("create one with signalbox ledger checkpoint",
 			"the box has no checkpoint, which a proof needs")
 	}
 	head, err := l.Journal.Head(ctx)
@@ -259,7 +259,7 @@ func (l *Ledger) Prove(ctx context.Context, seq uint64) (*ledger.Proof, error) {
 		return nil, err
 	}
 	if seq == 0 || seq > head {
-		return nil, refusal(signalbox.CodeNotFound,
+		return nil, signalbox.CodeNotFound.Errorf(
 			"see the last events with signalbox ledger tail",
 			"there is no event %d: the ledger ends at event %d", seq, head)
 	}

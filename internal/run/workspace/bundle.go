@@ -212,7 +212,7 @@ func (r *sharing) readBundle(ctx context.Context, bundle io.Reader, commit strin
 		if has, err := r.Has(ctx, commit); err != nil {
 			return b, nil, err
 		} else if !has {
-			return b, nil, refusal(signalbox.CodeNotFound, "",
+			return b, nil, signalbox.CodeNotFound.Errorf("",
 				"the bundle of %.12s needs the commit %.12s, which is not in %s", b.Commits[0],
 				commit, r.Root)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"signalbox"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -155,10 +157,11 @@ func (k *kit) wantScratch(name, commit string, want map[string]string) {
 }
 
 func TestNeedsAgent(t *testing.T) {
+	conflict, failure := signalbox.CodeConflict.Errorf("", "x"), signalbox.CodeFailed.Errorf("", "x")
 	for want, errs := range map[bool][]error{
-		true: {refusal(4, "", "x"), fmt.Errorf("save: %w", &ConflictError{}),
-			fmt.Errorf("save: %w", refusal(4, "", "x"))},
-		false: {nil, lockError("index.lock", os.ErrExist), refusal(1, "", "x"), os.ErrExist},
+		true: {conflict, fmt.Errorf("save: %w", &ConflictError{}),
+			fmt.Errorf("save: %w", conflict)},
+		false: {nil, lockError("index.lock", os.ErrExist), failure, os.ErrExist},
 	} {
 		for _, err := range errs {
 			if NeedsAgent(err) != want {

@@ -74,7 +74,7 @@ func (r *worktrees) CloseDelivered(ctx context.Context, task, tip, commit string
 func (r *remotes) Remote(name string) (string, error) {
 	address, known := r.repository.Remotes[name]
 	if !known && !strings.ContainsAny(name, `/:\`) {
-		return "", refusal(signalbox.CodeUsage, "add it: git remote add "+name+" ADDRESS",
+		return "", signalbox.CodeUsage.Errorf("add it: git remote add "+name+" ADDRESS",
 			"there is no remote repository named %s", name)
 	}
 	if !known {
@@ -82,14 +82,14 @@ func (r *remotes) Remote(name string) (string, error) {
 	}
 	// ext::COMMAND would run a command
 	if address == "" || strings.HasPrefix(address, "-") || strings.Contains(address, "::") {
-		return "", refusal(signalbox.CodeUsage,
+		return "", signalbox.CodeUsage.Errorf(
 			"use an address that begins with https:// or ssh://",
 			"signalbox does not push to the address of %s", name)
 	}
 	// A push to a folder runs the hooks there. Agents may have written the name of a folder into
 	// the repository's configuration, so only the configuration of signalbox may name one.
 	if isFolder(address) && address != name {
-		return "", refusal(signalbox.CodeUsage,
+		return "", signalbox.CodeUsage.Errorf(
 			"if its hooks may run, set deliver.remote to the folder itself",
 			"the remote repository %s is in the folder %s of this machine", name, address)
 	}
@@ -159,7 +159,7 @@ func (r *remotes) mayReplace(ctx context.Context, p Push, at string) (bool, erro
 }
 
 func movedThere(task, at string) error {
-	return refusal(signalbox.CodeUsage,
+	return signalbox.CodeUsage.Errorf(
 		"if it is not needed there, delete it: git push REMOTE --delete "+Branch(task),
 		"the branch %s in the remote repository is at %.12s, which signalbox did not push",
 		Branch(task), at)
@@ -216,7 +216,7 @@ func (r *remotes) Fetch(ctx context.Context, remote string) (string, error) {
 		return "", err
 	}
 	if commit == "" {
-		return "", refusal(signalbox.CodeNotFound,
+		return "", signalbox.CodeNotFound.Errorf(
 			"push it, or set deliver.target to another branch",
 			"the remote repository has no branch %s", r.Base)
 	}

@@ -167,7 +167,7 @@ func (r *runner) gitDir(dir string) (string, error) {
 	}
 	gitDir, err := r.repository.DirOf(dir)
 	if err != nil {
-		return "", refusal(signalbox.CodeFailed,
+		return "", signalbox.CodeFailed.Errorf(
 			"inspect the folder and remove it; commits on its branch are kept",
 			"the file .git in %s was replaced, so git is not run there", dir)
 	}
@@ -205,10 +205,10 @@ func (r *runner) runOnce(ctx context.Context, c call) (out, stderr string, err e
 	case reader.err != nil: // git was ended because its output is no longer read, which is not its fault
 		err = reader.err
 	case errors.Is(err, git.ErrSpecialFile) && ours:
-		err = refusal(signalbox.CodeConflict, "remove it",
+		err = signalbox.CodeConflict.Errorf("remove it",
 			"git would wait for a file in %s: %w", c.dir, err)
 	case errors.Is(err, git.ErrTooLong) && ours:
-		err = refusal(signalbox.CodeConflict,
+		err = signalbox.CodeConflict.Errorf(
 			"remove files that git should not read, or ignore them", "git %s in %s: %w",
 			c.args[0], c.dir, err)
 	case errors.As(err, &exit):
@@ -249,7 +249,7 @@ func blockingLock(stderr string) string {
 var ErrLocked = errors.New("another git process holds a lock")
 
 func lockError(lock string, err error) error {
-	return refusal(signalbox.CodeConflict,
+	return signalbox.CodeConflict.Errorf(
 		"wait until that git is done; if no git is running there, remove the file",
 		"%w: %s: %w", ErrLocked, lock, err)
 }

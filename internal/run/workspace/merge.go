@@ -170,7 +170,7 @@ func (r *merging) checkMerge(ctx context.Context, commit string,
 }
 
 func branchGone(branch string) error {
-	return refusal(signalbox.CodeNotFound,
+	return signalbox.CodeNotFound.Errorf(
 		"find its last commit with git reflog, then: git branch "+branch+" COMMIT",
 		"the branch %s is gone", branch)
 }

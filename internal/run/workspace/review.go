@@ -65,7 +65,7 @@ func (v *Review) Steering(ctx context.Context, from, to string) ([]string, error
 // explain names a commit that is not in the repository.
 func (v *Review) explain(err error, commit string) error {
 	if stderrHas(err, "bad object", "unknown revision", "bad revision", "Not a valid") {
-		return refusal(signalbox.CodeNotFound,
+		return signalbox.CodeNotFound.Errorf(
 			"run the command in the repository in which the agents work",
 			"commit %.12s is not in this repository", commit)
 	}

@@ -153,13 +153,13 @@ func (t *Tree) checkState(state treeState) error {
 		func(name string) bool { return strings.HasSuffix(name, "/") })
 	switch {
 	case inner >= 0:
-		return refusal(signalbox.CodeConflict, "remove the .git in it, or ignore it",
+		return signalbox.CodeConflict.Errorf("remove the .git in it, or ignore it",
 			"the worktree of %s contains another git repository: %s", t.Task, state.files[inner])
 	case len(unresolved) > 0:
-		return refusal(signalbox.CodeConflict, "remove the conflict markers, or abort",
+		return signalbox.CodeConflict.Errorf("remove the conflict markers, or abort",
 			"the worktree of %s has unresolved conflicts in %s", t.Task, listFiles(unresolved))
 	case operation == "rebase":
-		return refusal(signalbox.CodeConflict, "finish it, or abort it: "+undo,
+		return signalbox.CodeConflict.Errorf("finish it, or abort it: "+undo,
 			"the worktree of %s is in the middle of a rebase", t.Task)
 	case state.commit == "":
 		return branchGone(t.Branch)

@@ -162,7 +162,7 @@ func (r *runner) checkNotShallow() error {
 	if r.shallow == "" {
 		return nil
 	}
-	return refusal(signalbox.CodeFailed, "get all of it: git fetch --unshallow",
+	return signalbox.CodeFailed.Errorf("get all of it: git fetch --unshallow",
 		"%s is a shallow clone, and other machines need the whole history", r.Root)
 }
 
@@ -239,7 +239,7 @@ func (r *sharing) FetchShared(ctx context.Context, s SharedRef) error {
 	}
 	err := r.fetch(ctx, fsck, s.Remote, s.name())
 	if stderrHas(err, "couldn't find remote ref") {
-		return refusal(signalbox.CodeNotFound, "is workspace.remote the same on all machines?",
+		return signalbox.CodeNotFound.Errorf("is workspace.remote the same on all machines?",
 			"the commit %.12s is not in the shared repository", s.Commit)
 	}
 	if err != nil {
@@ -301,7 +301,7 @@ func NewClone(ctx context.Context, dir string, sha256 bool) (*Repo, error) {
 		return nil, err
 	}
 	if len(entries) > 0 {
-		return nil, refusal(signalbox.CodeConflict, "name a folder that does not exist",
+		return nil, signalbox.CodeConflict.Errorf("name a folder that does not exist",
 			"the folder %s is not empty", dir)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {

@@ -306,7 +306,7 @@ func (c *commitFiles) steering() (map[string]steered, error) {
 		}
 	}
 	if len(found) > maxSteering {
-		return nil, refusal(signalbox.CodeFailed, "remove links to folders",
+		return nil, signalbox.CodeFailed.Errorf("remove links to folders",
 			"more than %d files steer agent programs", maxSteering)
 	}
 	return found, nil

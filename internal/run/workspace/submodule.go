@@ -246,7 +246,7 @@ func (t *Tree) checkSubmodules(ctx context.Context) error {
 		}
 		if _, err := os.Lstat(filepath.Join(t.Dir, filepath.FromSlash(s.Path),
 			".git")); err == nil {
-			return refusal(signalbox.CodeConflict, "remove "+s.Path+
+			return signalbox.CodeConflict.Errorf("remove "+s.Path+
 				"/.git; a person must make the change in a clone of the submodule",
 				"the worktree of %s has a repository in the submodule %s, and commits in submodules are not supported", t.Task, s.Path)
 		}

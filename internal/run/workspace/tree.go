@@ -101,7 +101,7 @@ func (t *Tree) create(ctx context.Context, fresh bool, start string) error {
 	}
 	if at := found[t.Branch].checkout; at != "" && at != t.Dir {
 		if _, err := os.Stat(at); err == nil {
-			return refusal(signalbox.CodeConflict, "switch to another branch there",
+			return signalbox.CodeConflict.Errorf("switch to another branch there",
 				"the branch %s is checked out in %s", t.Branch, at)
 		}
 	}
@@ -228,7 +228,7 @@ func (t *Tree) checkedOut(ctx context.Context) (string, error) {
 	case found[t.Branch].commit == "":
 		return "", branchGone(t.Branch)
 	case found[t.Branch].checkout != t.Dir:
-		return "", refusal(signalbox.CodeConflict, "", "the worktree of %s is not on its branch",
+		return "", signalbox.CodeConflict.Errorf("", "the worktree of %s is not on its branch",
 			t.Task)
 	}
 	return found[t.Branch].commit, nil
@@ -348,7 +348,7 @@ func (t *Tree) move(ctx context.Context, m moving) error {
 	t.repo.step("moving")
 	refused, err := t.checkout().readTree(ctx, m.From, m.To)
 	if refused {
-		return errors.Join(refusal(signalbox.CodeConflict, "commit or discard them first",
+		return errors.Join(signalbox.CodeConflict.Errorf("commit or discard them first",
 			"uncommitted changes in the worktree of %s are in the way: %w", t.Task, err),
 			t.clearMove())
 	}

@@ -179,7 +179,7 @@ func Inspect(ctx context.Context, dir string) (base string, err error) {
 func (r *Repo) UseBase(ctx context.Context, branch string) error {
 	found, err := r.refs(ctx, branch)
 	if err == nil && found[branch].commit == "" {
-		err = refusal(signalbox.CodeNotFound,
+		err = signalbox.CodeNotFound.Errorf(
 			fmt.Sprintf("create it: git branch %s origin/%s, or set deliver.target to another branch", branch, branch), "there is no branch %s", branch)
 	}
 	if err == nil {
@@ -259,31 +259,26 @@ func (r *Repo) finishLast(ctx context.Context) error {
 	return err
 }
 
-// refusal returns an error with a hint.
-func refusal(code signalbox.Code, hint, format string, args ...any) error {
-	return &signalbox.Error{Code: code, Err: fmt.Errorf(format, args...), Hint: hint}
-}
-
 // locate finds the repository around a folder.
 func (r *Repo) locate(ctx context.Context, dir string) error {
 	found, err := git.Locate(ctx, dir)
 	switch {
 	case errors.Is(err, git.ErrNotInstalled):
-		return refusal(signalbox.CodeFailed,
+		return signalbox.CodeFailed.Errorf(
 			"install git, or set workspace: shared in signalbox.yaml", "git is not installed")
 	case errors.Is(err, git.ErrOwner):
-		return refusal(signalbox.CodeFailed,
+		return signalbox.CodeFailed.Errorf(
 			"if you trust it: git config --global --add safe.directory "+dir,
 			"the git repository around %s belongs to another user", dir)
 	case errors.Is(err, git.ErrBare):
-		return refusal(signalbox.CodeFailed, "clone it, and work in the clone",
+		return signalbox.CodeFailed.Errorf("clone it, and work in the clone",
 			"%s is a bare git repository: it has no files to work on", dir)
 	case errors.Is(err, git.ErrNotRepository):
-		return refusal(signalbox.CodeFailed,
+		return signalbox.CodeFailed.Errorf(
 			"run git init and make a first commit, or set workspace: shared in signalbox.yaml",
 			"%s is not in a git repository", dir)
 	case errors.Is(err, git.ErrInside):
-		return refusal(signalbox.CodeFailed, "work in the folder that contains it",
+		return signalbox.CodeFailed.Errorf("work in the folder that contains it",
 			"%s is inside git's own folder", dir)
 	case err != nil:
 		return err
@@ -329,16 +324,16 @@ func (r *Repo) inspect(ctx context.Context) error {
 	rebasing := operation == "rebase" // a rebase detaches the head
 	switch {
 	case state.commit == "":
-		return refusal(signalbox.CodeFailed,
+		return signalbox.CodeFailed.Errorf(
 			"make a first commit: git commit --allow-empty -m start",
 			"the git repository %s has no commit yet", r.Root)
 	case state.branch == "" && !rebasing:
 		return r.detached()
 	case operation != "":
-		return refusal(signalbox.CodeFailed, "finish it, or abort it: "+undo,
+		return signalbox.CodeFailed.Errorf("finish it, or abort it: "+undo,
 			"a %s is in progress in %s", operation, r.Root)
 	case len(state.files) > 0:
-		return refusal(signalbox.CodeFailed, "commit them, or stash them: git stash",
+		return signalbox.CodeFailed.Errorf("commit them, or stash them: git stash",
 			"there are uncommitted changes in %s: %s", r.Root, listFiles(state.files))
 	}
 	r.Base = state.branch
@@ -346,7 +341,7 @@ func (r *Repo) inspect(ctx context.Context) error {
 }
 
 func (r *Repo) detached() error {
-	return refusal(signalbox.CodeFailed, "switch to the branch to merge into: git switch main",
+	return signalbox.CodeFailed.Errorf("switch to the branch to merge into: git switch main",
 		"the git repository %s is not on a branch (detached head)", r.Root)
 }
 
@@ -370,7 +365,7 @@ func (r *Repo) checkFilters(ctx context.Context) error {
 	// path, filter, value
 	for fields := strings.Split(out, "\x00"); len(fields) > 3; fields = fields[3:] {
 		if slices.Contains(r.repository.Filters, fields[2]) {
-			return refusal(signalbox.CodeFailed,
+			return signalbox.CodeFailed.Errorf(
 				"remove the filter from .gitattributes, or set workspace: shared in signalbox.yaml",
 				"%s in %s needs the git filter %s; signalbox runs no filters, because an agent could replace them", fields[0], r.Root, fields[2])
 		}
@@ -500,7 +495,7 @@ func (r *commits) BaseCommit(ctx context.Context) (string, error) {
 
 func (r *commits) baseOf(found map[string]ref) (string, error) {
 	if found[r.Base].commit == "" {
-		return "", refusal(signalbox.CodeNotFound, "restore it: git branch "+r.Base+" COMMIT",
+		return "", signalbox.CodeNotFound.Errorf("restore it: git branch "+r.Base+" COMMIT",
 			"the branch %s is gone", r.Base)
 	}
 	return found[r.Base].commit, nil
@@ -566,7 +561,7 @@ func (r *runner) readShallow() (string, error) {
 func (r *runner) checkHistory() error {
 	now, err := r.readShallow()
 	if err == nil && now != r.shallow {
-		err = refusal(signalbox.CodeFailed, "if you fetched, start signalbox again",
+		err = signalbox.CodeFailed.Errorf("if you fetched, start signalbox again",
 			"%s has changed, so git may see another history",
 			filepath.Join(r.common, "shallow"))
 	}
