@@ -63,15 +63,21 @@ on developer T1 attempt 2:
 var refusals = map[string]struct {
 	cause rules.FailCause
 	lines string
+	// then is what it does afterwards: a program that keeps running is ended, and its words count
+	// all the same.
+	then string
 }{
 	"as-claude": {rules.FailLogin,
-		`raw {"type":"result","subtype":"success","is_error":true,"session_id":"{thread}","result":"Invalid API key · Please run /login"}`},
+		`raw {"type":"result","subtype":"success","is_error":true,"session_id":"{thread}","result":"Invalid API key · Please run /login"}`,
+		"crash 1"},
 	"as-codex": {rules.FailLogin,
-		`raw {"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized: no, url: http://127.0.0.1/v1/responses"}}`},
+		`raw {"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized: no, url: http://127.0.0.1/v1/responses"}}`,
+		"hang"},
 	"as-gemini": {rules.FailServer,
-		`raw {"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: exception TypeError: fetch failed sending request]"}}`},
+		`raw {"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: exception TypeError: fetch failed sending request]"}}`,
+		"crash 1"},
 	"as-opencode": {rules.FailServer,
-		`raw {"type":"error","error":{"name":"APIError","data":{"message":"no","statusCode":503}}}`},
+		`raw {"type":"error","error":{"name":"APIError","data":{"message":"no","statusCode":503}}}`, "hang"},
 }
 
 // An agent that cannot work gives one question for all tasks, and costs none of them an attempt.
@@ -79,11 +85,8 @@ var refusals = map[string]struct {
 // for the answer alone.
 func TestOneQuestionAboutAnAgent(t *testing.T) {
 	for agent, said := range refusals {
-		// a program that keeps running is ended, and its words count all the same
-		for _, then := range []string{"crash 1", "hang"} {
-			t.Run(agent+", "+then,
-				func(t *testing.T) { testOneQuestion(t, agent, said.cause, said.lines+"\n    "+then) })
-		}
+		t.Run(agent,
+			func(t *testing.T) { testOneQuestion(t, agent, said.cause, said.lines+"\n    "+said.then) })
 	}
 }
 
@@ -130,29 +133,19 @@ on critic * attempt 1:
 
 // What a model or a tool writes does not count, whatever it quotes.
 func TestQuotedErrorsAreNotTheAgents(t *testing.T) {
-	for _, agent := range []string{"as-claude", "as-codex", "as-gemini", "as-opencode",
-		"as-plain"} {
-		t.Run(agent, func(t *testing.T) {
-			s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {agent: " + agent + "}}\n", script: `
-on critic T1 attempt 1:
-    quote API Error: 401 Unauthorized, unexpected status 401, Invalid API key, connection refused
+	s := set(t, scene{plan: task("T1")})
+	for _, format := range agentFormats() {
+		for _, steps := range []string{`quote API Error: 401 Unauthorized, unexpected status 401, Invalid API key, connection refused
     say API Error: 401 Unauthorized
     say unexpected status 401 Unauthorized: please run /login, ECONNREFUSED
-    crash 1
-on critic T1 attempt 2:
-    say Invalid API key · Please run /login
-    say 429 Too Many Requests
-`})
-			s.run()
-			s.wantCompleted("T1")
-			if down := all[rules.AgentUnavailable](s, ""); len(down) > 0 {
-				t.Errorf("%+v", down[0].Body)
+    crash 1`, `say Invalid API key · Please run /login
+    say 429 Too Many Requests, try again in 5s`} {
+			got := s.hear(signalbox.RoleCritic, format, steps)
+			trouble, message := got.trouble()
+			if _, limited := got.listener.rateLimit(time.Now()); limited || trouble != "" {
+				t.Errorf("%s, %s: %s %s, limited %v", format, steps, trouble, message, limited)
 			}
-			if failed := only[rules.AgentFailed](s,
-				"T1").Body; failed.Cause != string(rules.FailCrash) {
-				t.Errorf("%+v", failed)
-			}
-		})
+		}
 	}
 }
 

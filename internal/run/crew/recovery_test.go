@@ -111,9 +111,9 @@ on developer T1 attempt 2:
 	}
 }
 
-// The advice has the exact line to send, with the work and the key of the new turn, wherever the
-// near miss is.
+// The advice has the exact line to send, with the work, wherever the near miss is.
 func TestNearMissAdviceHasTheLine(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true}})
 	const exit = `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}`
 	for name, c := range map[string]struct{ said, reason, want string }{
 		"no argument": {"READY_FOR_REVIEW:", "near_miss",
@@ -134,49 +134,30 @@ func TestNearMissAdviceHasTheLine(t *testing.T) {
 		"exit": {"My exit: " + exit, "malformed", "send the line bare, at column 0: " +
 			exit},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true}, script: `
-on developer T1 attempt 1:
-    say ` + c.said + `
-on developer T1 attempt 2:
-    signal READY_FOR_REVIEW: {task}
-`})
-			s.run()
-			s.wantCompleted("T1")
-			if b := only[rules.UnknownSignalRecovery](s, "T1").Body; !strings.HasSuffix(b.Advice,
-				c.want) {
-				t.Errorf("advice %q, want %q", b.Advice, c.want)
-			}
-			if b := only[rules.SignalRefused](s, "T1").Body; string(b.Reason) != c.reason ||
-				!strings.HasSuffix(b.Detail, c.want) {
-				t.Errorf("refused: %+v", b)
-			}
-			wantIn(t, s.prompts("T1", "developer")[1], c.want)
-		})
+		got := s.hear(signalbox.RoleDeveloper, signalbox.FormatPlain, "say "+c.said)
+		if !strings.HasSuffix(got.advice, c.want) {
+			t.Errorf("%s: advice %q, want %q", name, got.advice, c.want)
+		}
+		if r := got.listener.refusals(got.signal); len(r) != 1 || string(r[0].Reason) != c.reason ||
+			!strings.HasSuffix(r[0].Detail, c.want) {
+			t.Errorf("%s: refused: %+v", name, r)
+		}
 	}
 }
 
 // A near miss of a signal that the role must not send is not advised, and one of an exit signal
 // only if they are on.
 func TestNearMissThatMustNotBeSent(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
 	for name, c := range map[string]struct{ said, want string }{
 		"other role":          {"**REVIEW_PASSED: T1**", ""},
 		"other role, inside":  {"Final signal: REVIEW_PASSED: T1", ""},
 		"exit signal, inside": {`My exit: {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}`, transcript.ErrExitDisabled.Error()},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := set(t, scene{plan: task("T1"), script: `
-on developer T1 attempt 1:
-    say ` + c.said + `
-on developer T1 attempt 2:
-    signal READY_FOR_REVIEW: {task}
-`})
-			s.run()
-			s.wantCompleted("T1")
-			if b := only[rules.UnknownSignalRecovery](s, "T1").Body; b.Advice != c.want {
-				t.Errorf("advice %q, want %q", b.Advice, c.want)
-			}
-		})
+		if got := s.hear(signalbox.RoleDeveloper, signalbox.FormatPlain,
+			"say "+c.said).advice; got != c.want {
+			t.Errorf("%s: advice %q, want %q", name, got, c.want)
+		}
 	}
 }
 
@@ -251,7 +232,8 @@ on developer T1 attempt 1:
 on developer T1 attempt 2:
     signal-kill
 on critic T1 attempt 1:
-    crash
+    exit-code 1
+    signal REVIEW_PASSED: {task}
 on critic T1 attempt 2:
     exit-code 5
     signal REVIEW_FAILED: {task}
@@ -263,7 +245,7 @@ on critic T1 attempt 2:
 	for _, f := range all[rules.AgentFailed](s, "T1") {
 		failed = append(failed, string(f.Body.Role)+" "+f.Body.Cause+" "+f.Body.Detail)
 	}
-	want := "developer crash exit status 7: out of cheese; developer crash ended by SIGKILL; critic crash exit status 1"
+	want := "developer crash exit status 7: out of cheese; developer crash ended by SIGKILL; critic crash exit status 1 after REVIEW_PASSED"
 	if got := strings.Join(failed, "; "); got != want {
 		t.Errorf("failures:\n%s\nwant:\n%s", got, want)
 	}
@@ -351,33 +333,35 @@ func TestMissingProgram(t *testing.T) {
 }
 
 func TestRateLimitOfAnAgent(t *testing.T) {
-	for _, agent := range []string{"as-claude", "as-codex", "as-gemini", "as-opencode",
-		"as-plain"} {
-		t.Run(agent, func(t *testing.T) {
-			s := set(t, scene{
-				plan:     task("T1"),
-				settings: "roles: {critic: {agent: " + agent + "}}\n",
-				script: `
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {critic: {agent: as-codex}}\n",
+		script: `
 on critic T1 attempt 1:
-    ratelimit 2s
+    ratelimit 1s
 `})
-			s.run()
-			s.wantCompleted("T1")
-			limited := only[rules.AgentUnavailable](s, "")
-			if limited.Body.Agent != agent || limited.Body.Cause != rules.FailRateLimit {
-				t.Errorf("limited: %+v", limited.Body)
-			}
-			if n := len(all[rules.AgentFailed](s, "")); n != 0 {
-				t.Errorf("a rate limit counts as %d failures", n)
-			}
-			granted := all[rules.LeaseGranted](s, "T1")
-			for _, e := range granted {
-				if e.Seq > limited.Seq && e.Body.Role == signalbox.RoleCritic &&
-					s.timeOf(e.Seq).Before(limited.Body.Until) {
-					t.Error("a critic was started before the limit ended")
-				}
-			}
-		})
+	for _, format := range agentFormats() {
+		before := time.Now()
+		got := s.hear(signalbox.RoleCritic, format, "ratelimit 1h")
+		until, limited := got.listener.rateLimit(before)
+		if left := until.Sub(before); !limited || left < 59*time.Minute || left > 2*time.Hour {
+			t.Errorf("%s: limited %v, for %s", format, limited, left)
+		}
+	}
+	s.run()
+	s.wantCompleted("T1")
+	limited := only[rules.AgentUnavailable](s, "")
+	if limited.Body.Agent != "as-codex" || limited.Body.Cause != rules.FailRateLimit {
+		t.Errorf("limited: %+v", limited.Body)
+	}
+	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
+		t.Errorf("a rate limit counts as %d failures", n)
+	}
+	for _, e := range all[rules.LeaseGranted](s, "T1") {
+		if e.Seq > limited.Seq && e.Body.Role == signalbox.RoleCritic &&
+			s.timeOf(e.Seq).Before(limited.Body.Until) {
+			t.Error("a critic was started before the limit ended")
+		}
 	}
 }
 

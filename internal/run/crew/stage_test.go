@@ -458,6 +458,20 @@ func (s *stage) run() {
 	}
 }
 
+// develop runs a crew without reviewers and merger until T1 is ready for its checks, for tests of
+// what an author does.
+func (s *stage) develop() {
+	s.t.Helper()
+	options := s.scene.options
+	options.Roles = []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleExpert,
+		signalbox.RoleCI} // which looks at the base first
+	options.Stay = true
+	r := s.beginIn(s.box, options)
+	s.until("T1 is ready", func() bool { return s.work("T1").Phase != signalbox.PhaseImplementation })
+	r.stop(nil)
+	<-r.over
+}
+
 func (s *stage) status() (st rules.Status) {
 	s.box.Engine.View(func(state *rules.State) { st = state.Status(time.Now()) })
 	return st
