@@ -173,6 +173,7 @@ func TestMergeBase(t *testing.T) {
 		}
 	}
 	c.save("echo both >same.txt")
+	c.merge() // as for another author, if the first one did not get to report it
 	c.wantResolved()
 }
 
@@ -240,6 +241,7 @@ func TestConflictIsOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClash(t)
 			c.merge()
+			c.save(":")
 			c.shell(c.dir, resolve)
 			c.merge()
 			if got := c.shell(c.tree.Dir, "cat same.txt"); c.task.Conflict != nil ||

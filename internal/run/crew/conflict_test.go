@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"signalbox"
 	"signalbox/internal/core/rules"
 )
 
