@@ -236,8 +236,7 @@ func TestWorkByHandOfAStoppedCrew(t *testing.T) {
 	r := s.begin()
 	s.openByHand("w", "")
 	s.until("it is held", func() bool { return s.work("w").Lease != nil })
-	r.stop(nil)
-	<-r.over
+	r.halt()
 	// releases what a crew that was stopped while it claimed could not
 	next, err := New(t.Context(), s.box, s.project, nil)
 	if err != nil {
@@ -289,8 +288,7 @@ func TestWorkByHandOfSeveralCrews(t *testing.T) {
 		s.untilPhase(work, signalbox.PhaseReadyForReview)
 		only[rules.ChecksRan](s, work)
 	}
-	follow.stop(nil)
-	<-follow.over
+	follow.halt()
 	held := 0
 	for e, err := range s.box.Events(t.Context(), 0) {
 		if err != nil {

@@ -153,8 +153,7 @@ on expert *:
     signal EXPERT_ADVICE: {task}
         Summary: use an index
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
 		t.Errorf("%d failures", n)
 	}
@@ -177,8 +176,7 @@ on expert *:
     signal EXPERT_ADVICE: {task}
         Summary: use an index
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
 		t.Errorf("%d failures", n)
 	}
@@ -188,36 +186,32 @@ on expert *:
 // A turn that asks an expert and also has a verdict is decided as signalbox scan --resolve says: by
 // the verdict, in either order.
 func TestVerdictBesideAnExpertRequest(t *testing.T) {
-	request := "    say EXPERT_REQUEST\n    say Target Agent: database\n    say Context Snapshot: a query\n"
-	ready := "    say READY_FOR_REVIEW: T1\n    say Summary: never mind\n"
-	for _, test := range []struct{ name, said, agent string }{
-		{"the verdict is last", request + ready, "player"},
-		{"the request is last", ready + request, "player"},
-		{"claude", request + ready, "as-claude"},
-		{"an agent that listens", request + ready, "talker"},
-		{"a program that does not end", request + ready + "    end\n    hang\n", "as-claude"},
-		{"an exit signal", request + "    exit " +
-			`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}` + "\n", "player"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true},
-				settings: "experts: [{name: database}]\nroles: {developer: {agent: " + test.agent +
-					"}}\n",
-				script: "on developer T1 attempt 1:\n    write a.txt a\n" + test.said})
-			s.run()
-			s.wantCompleted("T1")
-			if n := len(all[rules.ExpertRequested](s, "")); n != 0 {
-				t.Errorf("%d experts were asked", n)
-			}
-			refused := only[rules.SignalRefused](s, "T1").Body
-			if refused.Said != signalbox.NameExpertRequest ||
-				refused.Reason != signalbox.ReasonSuperseded {
-				t.Errorf("refused: %+v", refused)
-			}
-			if n := len(s.prompts("T1", "developer")); n != 1 {
-				t.Errorf("%d developers were started", n)
-			}
-		})
+	request := "say EXPERT_REQUEST\n    say Target Agent: database\n    say Context Snapshot: a query\n    "
+	ready := "say READY_FOR_REVIEW: T1\n    say Summary: never mind\n    "
+	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true},
+		settings: "experts: [{name: database}]\nroles: {developer: {agent: as-claude}}\n",
+		script:   "on developer T1 attempt 1:\n    " + request + ready + "end\n    hang\n"})
+	for _, said := range []string{request + ready, ready + request, request + "exit " +
+		`{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}`} {
+		got := s.hear(signalbox.RoleDeveloper, signalbox.FormatPlain, said)
+		refused := got.listener.refusals(got.signal)
+		if !got.signal.Passing() || len(refused) != 1 ||
+			refused[0].Signal != signalbox.NameExpertRequest ||
+			refused[0].Reason != signalbox.ReasonSuperseded {
+			t.Errorf("%s: %+v, refused %+v", said, got.signal, refused)
+		}
+	}
+	s.develop() // with a program that does not end
+	if n := len(all[rules.ExpertRequested](s, "")); n != 0 {
+		t.Errorf("%d experts were asked", n)
+	}
+	if refused := only[rules.SignalRefused](s,
+		"T1").Body; refused.Said != signalbox.NameExpertRequest ||
+		refused.Reason != signalbox.ReasonSuperseded {
+		t.Errorf("refused: %+v", refused)
+	}
+	if n := len(s.prompts("T1", "developer")); n != 1 {
+		t.Errorf("%d developers were started", n)
 	}
 }
 
@@ -236,8 +230,7 @@ on expert *:
 on developer T1 attempt 2:
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	only[rules.ExpertRequested](s, "")
 	if failed := all[rules.AgentFailed](s, "T1"); len(failed) != 0 {
 		t.Errorf("failed: %+v", failed)

@@ -279,8 +279,7 @@ func TestStoppedDelivery(t *testing.T) {
 			r := s.begin()
 			<-reached
 			pushed := f.head("signalbox/T1")
-			r.stop(nil)
-			<-r.over
+			r.halt()
 			if n := len(all[rules.Delivered](s, "T1")); n > 0 || pushed == "" {
 				t.Fatalf("%d deliveries are recorded, pushed %q", n, pushed)
 			}
@@ -292,8 +291,7 @@ func TestStoppedDelivery(t *testing.T) {
 				d.Request != address(0) || len(f.opened) != 1 {
 				t.Errorf("pushed %s, then %+v; %d requests", pushed, d, len(f.opened))
 			}
-			r.stop(nil)
-			<-r.over
+			r.halt()
 			f.merge(0) // before the next look
 			s.run()
 			s.wantCompleted("T1")

@@ -417,12 +417,14 @@ on developer T2:
 
 // Signals are recognised in every format, and exit signals work as well as line signals.
 func TestFormatsAndExitSignals(t *testing.T) {
-	for _, agent := range []string{"as-plain", "as-claude", "as-codex", "as-gemini",
-		"as-opencode"} {
-		t.Run(agent, func(t *testing.T) {
+	for _, agents := range []string{
+		"{developer: {agent: as-plain}, critic: {agent: as-claude}, auditor: {agent: as-codex}}",
+		"{developer: {agent: as-codex}, critic: {agent: as-gemini}, auditor: {agent: as-opencode}}",
+	} {
+		t.Run(agents, func(t *testing.T) {
 			s := set(t, scene{
 				plan:     task("T1") + task("T2"),
-				settings: "agent: " + agent + "\n",
+				settings: "roles: " + agents + "\n",
 				options:  Options{ExitSignals: true},
 				script: `
 on developer T2:

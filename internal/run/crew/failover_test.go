@@ -51,8 +51,7 @@ on developer T1 attempt 1:
 on developer T1 attempt 2:
     crash 1
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if got := s.agentsOf("T1", signalbox.RoleDeveloper); !slices.Equal(got,
 		[]string{"as-claude", "as-claude", "as-codex"}) {
 		t.Errorf("developers %q", got)

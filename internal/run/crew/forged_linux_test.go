@@ -42,8 +42,7 @@ on developer T1 attempt 2+:
 				}
 				return passed || len(all[rules.ReworkOrdered](s, "T1")) > 0
 			})
-			r.stop(nil)
-			<-r.over
+			r.halt()
 			if passed {
 				t.Fatal("a forged verdict counts")
 			}

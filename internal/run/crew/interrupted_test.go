@@ -27,8 +27,7 @@ on developer T1 attempt 2:
 `})
 	r := s.begin()
 	s.until("the agent works", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
-	r.stop(nil)
-	<-r.over
+	r.halt()
 	ended := only[rules.AgentTurnEnded](s, "T1").Body
 	if !ended.Interrupted || ended.Spent.Time == 0 ||
 		!strings.Contains(s.text(ended.Output), "I am half done.") {

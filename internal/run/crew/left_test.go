@@ -80,8 +80,6 @@ func TestProcessesAreLeft(t *testing.T) {
 			none: []string{rules.TypeSignalHeard, rules.TypePhaseChanged}},
 		"critic": {leaver: &leaver{is: role(signalbox.RoleCritic), number: 1},
 			role: signalbox.RoleCritic, none: []string{rules.TypeMerged}},
-		"auditor": {leaver: &leaver{is: role(signalbox.RoleAuditor), number: 1},
-			role: signalbox.RoleAuditor, none: []string{rules.TypeMerged}},
 		"check": {leaver: &leaver{is: check, number: 1}, settings: checks,
 			role: signalbox.RoleCI, none: []string{rules.TypeMerged}},
 		"check of the merge": {leaver: &leaver{is: check, number: 2}, settings: checks,

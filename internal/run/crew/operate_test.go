@@ -156,8 +156,7 @@ func TestStoppedWhileClaiming(t *testing.T) {
 	}
 	r := s.beginIn(b, Options{})
 	<-slow.started
-	r.stop(nil)
-	<-r.over
+	r.halt()
 	close(slow.storing)
 	s.await("the lease is recorded",
 		func() bool { return s.box.Engine.Refresh(t.Context()) == nil && s.status().Running > 0 })
@@ -200,8 +199,7 @@ func TestCrewOfOneRole(t *testing.T) {
 			signalbox.RoleAuditor}})
 	others.end()
 	s.wantCompleted("T1")
-	critics.stop(nil)
-	<-critics.over
+	critics.halt()
 	for _, granted := range all[rules.LeaseGranted](s, "T1") {
 		if byCritics := strings.HasPrefix(granted.Session, critics.crew.owner.ID()+
 			"."); byCritics != (granted.Body.Role == signalbox.RoleCritic) {
@@ -224,8 +222,7 @@ func TestStay(t *testing.T) {
 		t.Error("Run returned")
 	default:
 	}
-	r.stop(nil)
-	<-r.over
+	r.halt()
 	s.wantCompleted("T1", "T2")
 }
 

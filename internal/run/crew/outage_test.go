@@ -269,8 +269,7 @@ on developer T1 attempt 1:
 		refused.Reason != signalbox.ReasonStaleLease {
 		t.Errorf("a late signal: error %v, want a stale lease", err)
 	}
-	r.stop(nil)
-	<-r.over
+	r.halt()
 	if kept := s.git("log", "--all", "--format=%H", "--", "cut.txt"); kept == "" {
 		t.Error("the work of the first machine is gone")
 	}

@@ -33,8 +33,7 @@ on developer T1 attempt 3:
     expect "Your last answer had no result"
     signal READY_FOR_REVIEW: {task}
 `})
-			s.run()
-			s.wantCompleted("T1")
+			s.develop()
 			started := all[rules.AgentStarted](s, "T1")
 			if n := len(s.prompts("T1", "developer")); n != 3 ||
 				started[0].Body.Epoch != started[2].Body.Epoch {
@@ -94,8 +93,7 @@ on developer T1 attempt 2:
     expect "column 0"
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	recovery := only[rules.UnknownSignalRecovery](s, "T1")
 	if b := recovery.Body; b.Attempt != 1 || b.Level != "warning" ||
 		!strings.HasPrefix(b.Preview, "I did it.") ||
@@ -196,8 +194,7 @@ on developer T1 attempt 4:
     expect "Agent produced 3 unrecognized signals. Re-dispatching with explicit format requirements."
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	var levels []string
 	for _, r := range all[rules.UnknownSignalRecovery](s, "T1") {
 		levels = append(levels, r.Body.Level)
@@ -284,8 +281,7 @@ on developer T1 attempt 1:
     say I take my time.
     hang
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailTimeout) ||
 		!strings.HasSuffix(failed.Detail,
 			"(roles.developer.timeout); its last output: I take my time.") {
@@ -303,8 +299,7 @@ on developer T1 attempt 1:
     say busy
     hang
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailStall) ||
 		!strings.HasPrefix(failed.Detail,
 			"no output for 1s (roles.developer.checkpoint × limits.checkpoints_missed)") {
@@ -409,8 +404,7 @@ on developer T1:
     signal READY_FOR_REVIEW: {task}
     hang after result
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
 		t.Errorf("%d failures", n)
 	}
@@ -422,8 +416,7 @@ on developer T1:
     flood 3MB in one line
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; ended.Bytes < 3_000_000 ||
 		len(s.text(ended.Output)) != int(ended.Bytes) {
 		t.Errorf("turn: %+v", ended)

@@ -93,13 +93,11 @@ func TestSmuggledCommit(t *testing.T) {
 		r := s.beginIn(s.box, Options{Roles: []signalbox.Role{signalbox.RoleCI}, Stay: true})
 		s.until("the baseline is done",
 			func() bool { return s.work("B-1").Phase == signalbox.PhaseCompleted })
-		r.stop(nil)
-		<-r.over
+		r.halt()
 		r = s.beginIn(s.box, Options{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Stay: true})
 		s.until("the work is saved",
 			func() bool { return s.work("T1").Phase == signalbox.PhaseCIPending })
-		r.stop(nil)
-		<-r.over
+		r.halt()
 		s.shell(filepath.Join(s.box.Dir, workspace.TreesFolder, "T1"), smuggle)
 		s.run()
 		s.unsmuggled()
@@ -210,8 +208,7 @@ func TestMergeLandedBeforeACrash(t *testing.T) {
 		})
 		return waits
 	})
-	r.stop(nil)
-	<-r.over
+	r.halt()
 	s.do(rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "op"})
 
 	p := s.startPeer()

@@ -30,6 +30,7 @@ import (
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/testkit/memory"
 	"signalbox/internal/testkit/output"
 )
 
@@ -51,6 +52,7 @@ func TestMain(m *testing.M) {
 		flag.Set("test.parallel", "8")
 	}
 	os.Setenv(withheldVariable, "x")
+	memory.UseForTempFiles()
 	code := m.Run()
 	if leaked := leakedGoroutines(); code == 0 && leaked != "" {
 		fmt.Fprintln(os.Stderr, "leaked goroutines:\n"+leaked)
@@ -458,17 +460,32 @@ func (s *stage) run() {
 	}
 }
 
-// develop runs a crew without reviewers and merger until T1 is ready for its checks, for tests of
-// what an author does.
+// develop lets authors work until T1 is ready for its checks.
 func (s *stage) develop() {
+	s.t.Helper()
+	s.beginAuthors().ready()
+}
+
+// beginAuthors starts a crew without reviewers and merger, for tests of what an author does.
+func (s *stage) beginAuthors() *running {
 	s.t.Helper()
 	options := s.scene.options
 	options.Roles = []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleExpert,
 		signalbox.RoleCI} // which looks at the base first
 	options.Stay = true
-	r := s.beginIn(s.box, options)
-	s.until("T1 is ready", func() bool { return s.work("T1").Phase != signalbox.PhaseImplementation })
-	r.stop(nil)
+	return s.beginIn(s.box, options)
+}
+
+// ready waits until T1 is ready for its checks, and stops the crew.
+func (r *running) ready() {
+	r.t.Helper()
+	r.until("T1 is ready", func() bool { return r.work("T1").Phase != signalbox.PhaseImplementation })
+	r.halt()
+}
+
+// halt stops the crew.
+func (r *running) halt() {
+	r.stop(errInterrupted)
 	<-r.over
 }
 

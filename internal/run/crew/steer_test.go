@@ -229,7 +229,7 @@ func TestLongWordsInPrompt(t *testing.T) {
 		found.Messages[0].Text != long {
 		t.Errorf("%+v, %v", found, err)
 	}
-	s.run()
+	s.develop()
 	if prompt := s.prompts("T1", "developer")[0]; strings.Count(prompt, "    and its end\n") != 2 {
 		t.Errorf("the prompt lacks the end:\n%.2000s", prompt)
 	}

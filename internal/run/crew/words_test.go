@@ -79,15 +79,14 @@ on expert * attempt 2:
     signal EXPERT_ADVICE: {task}
         Summary: use an index
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 }
 
 // The prompt of the agent after one that kept sending refused signals has the reason too.
 func TestNextAgentLearnsWhy(t *testing.T) {
 	s := set(t, scene{plan: task("T1"),
 		script: "on developer T1 attempt 4:\n    signal READY_FOR_REVIEW: {task}\non developer T1:\n    say READY_FOR_REVIEW: T2\n"})
-	s.run()
+	s.develop()
 	wantIn(t, s.prompts("T1", "developer")[3], "## Previous problem",
 		"your signals must name T1 (wrong_work)")
 }
