@@ -92,7 +92,7 @@ func TestOneQuestionAboutAnAgent(t *testing.T) {
 func testOneQuestion(t *testing.T, agent string, cause rules.FailCause, lines string) {
 	delays := shortDelays()
 	delays.linger = 500 * time.Millisecond
-	s := set(t, scene{plan: task("T1") + task("T2"), settings: "roles: {critic: {agent: " + agent + "}}\n", options: Options{delays: delays}, script: `
+	s := set(t, scene{plan: task("T1") + task("T2"), settings: "roles: {critic: {agent: " + agent + "}}\n", options: Options{seams: seams{delays: delays}}, script: `
 on critic * attempt 1:
     ` + lines + `
 `})

@@ -26,7 +26,7 @@ done
 func inBothModes(t *testing.T, test func(t *testing.T, options Options)) {
 	needSandbox(t)
 	for name, copies := range map[string]bool{"layers": false, "copies": true} {
-		t.Run(name, func(t *testing.T) { test(t, Options{copies: copies, LeaveQuestions: true}) })
+		t.Run(name, func(t *testing.T) { test(t, Options{seams: seams{copies: copies}, LeaveQuestions: true}) })
 	}
 }
 
@@ -192,7 +192,7 @@ func TestHomesOfAKilledCrewAreRemoved(t *testing.T) {
 			"[diff]\n\texternal = true\n")
 	}
 	s.write(filepath.Join("project", ".signalbox", "cache/g-killed.lock"), "")
-	c, err := New(t.Context(), s.box, s.project, &Options{delays: shortDelays()})
+	c, err := New(t.Context(), s.box, s.project, &Options{seams: seams{delays: shortDelays()}})
 	if err != nil {
 		t.Fatal(err)
 	}

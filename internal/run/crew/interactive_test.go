@@ -321,7 +321,7 @@ func TestLiveObjects(t *testing.T) {
 	} {
 		var shown []string
 		crew := &Crew{opts: Options{Live: func(a agent.Activity) { shown = append(shown, a.Text) },
-			delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+			seams: seams{delays: defaultDelays()}}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 		h, err := newListener(&session{crew: crew}, test.format, false, "")
 		if err != nil {
 			t.Fatal(err)

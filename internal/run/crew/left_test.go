@@ -98,7 +98,7 @@ func TestProcessesAreLeft(t *testing.T) {
 			l := tt.leaver
 			l.gone = make(chan struct{})
 			s := set(t, scene{git: true, plan: task("T1"), settings: tt.settings, script: tt.script,
-				options: Options{start: l.start}})
+				options: Options{seams: seams{start: l.start}}})
 			r := s.begin()
 			var asked *rules.Question
 			s.until("a question is asked", func() bool {

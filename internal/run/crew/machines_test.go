@@ -392,7 +392,7 @@ func TestAnotherBranchIsNotTheBase(t *testing.T) {
 	if err := b.box.Engine.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	_, err := New(t.Context(), b.box, b.project, &Options{machines: true})
+	_, err := New(t.Context(), b.box, b.project, &Options{seams: seams{machines: true}})
 	if signalbox.CodeOf(err) != signalbox.CodeUsage || !strings.Contains(signalbox.HintOf(err),
 		"git switch main") {
 		t.Errorf("another branch: %v", err)

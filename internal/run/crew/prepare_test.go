@@ -364,7 +364,7 @@ func TestWorktreesHaveFilesAndPorts(t *testing.T) {
 	register := filepath.Join(t.TempDir(), "ports.json")
 	const report = `echo "$SIGNALBOX_WORK $PWD $SIGNALBOX_PORT $SIGNALBOX_PORTS"; cat .env`
 	s := set(t, scene{git: true, plan: task("T1"),
-		options: Options{LeaveQuestions: true, ports: register},
+		options: Options{LeaveQuestions: true, seams: seams{ports: register}},
 		settings: "copy: [.env, 'cache/**']\nports: 4\nsetup: [{name: show, command: '" + report +
 			"'}]\nchecks: [{name: unit, command: '" + report + " && test -f cache/a/b'}]\n",
 		files: map[string]string{".gitignore": ".env\ncache\n.signalbox\n"},
@@ -415,7 +415,7 @@ func TestPreparationFails(t *testing.T) {
 			s := set(t, scene{git: true, plan: task("T1"), settings: test.settings,
 				files: map[string]string{".gitignore": ".env\n.signalbox\n"},
 				options: Options{LeaveQuestions: true,
-					ports: filepath.Join(blocked, "ports.json")}})
+					seams: seams{ports: filepath.Join(blocked, "ports.json")}}})
 			s.write("project/.env", strings.Repeat("x", 2e6))
 			if o := s.begin().end(); o.Standing != rules.StandingAsking {
 				t.Fatalf("the run ended %s", o.Standing)

@@ -274,7 +274,7 @@ func TestTimeoutEndsTheGroup(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
 		settings: "roles: {developer: {timeout: 1s}}\n",
-		options:  Options{start: startUntil("I take my time.")},
+		options:  Options{seams: seams{start: startUntil("I take my time.")}},
 		script: `
 on developer T1 attempt 1:
     run sleep 600 >/dev/null 2>&1 &
@@ -293,7 +293,7 @@ func TestStall(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
 		settings: "roles: {developer: {checkpoint: 1s, agent: as-claude}}\nlimits: {checkpoints_missed: 1}\n",
-		options:  Options{start: startUntil("busy")},
+		options:  Options{seams: seams{start: startUntil("busy")}},
 		script: `
 on developer T1 attempt 1:
     say busy
@@ -399,7 +399,7 @@ func (s *stage) timeOf(seq uint64) time.Time {
 func TestHangAfterResult(t *testing.T) {
 	delays := shortDelays()
 	delays.linger = 500 * time.Millisecond
-	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: as-claude}}\n", options: Options{delays: delays}, script: `
+	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: as-claude}}\n", options: Options{seams: seams{delays: delays}}, script: `
 on developer T1:
     signal READY_FOR_REVIEW: {task}
     hang after result

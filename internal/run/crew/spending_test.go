@@ -324,7 +324,7 @@ func TestClaudeIsToldItsCap(t *testing.T) {
 				tt.says+"\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			c := &Crew{opts: Options{delays: &delays{version: time.Minute}}}
+			c := &Crew{opts: Options{seams: seams{delays: &delays{version: time.Minute}}}}
 			for range 2 {
 				got := c.costArguments(t.Context(), tt.command,
 					process.Spec{Argv: []string{program}, Env: process.Environ()}, tt.left)
@@ -340,7 +340,7 @@ func TestClaudeIsToldItsCap(t *testing.T) {
 func TestVersionsAreAskedAtTheSameTime(t *testing.T) {
 	claude, _ := agent.Preset("claude")
 	dir := t.TempDir()
-	c := &Crew{opts: Options{delays: &delays{version: time.Minute}}}
+	c := &Crew{opts: Options{seams: seams{delays: &delays{version: time.Minute}}}}
 	var programs []string
 	// both before one is started: a process that is being started has files that are being written
 	for _, names := range [][2]string{{"a", "b"}, {"b", "a"}} {

@@ -162,16 +162,11 @@ type stage struct {
 	log     *output.Buffer
 }
 
-// set creates the project, the agents and the box, and loads the plan.
+// set creates the project, the agents and the box, and loads the plan. The test runs in parallel
+// with others.
 func set(t *testing.T, sc scene) *stage {
 	t.Helper()
 	t.Parallel()
-	return setUp(t, sc)
-}
-
-// setUp is set for a test that does not run in parallel with others.
-func setUp(t *testing.T, sc scene) *stage {
-	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

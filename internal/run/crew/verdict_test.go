@@ -205,7 +205,7 @@ func TestEndOfATurnWithinAPiece(t *testing.T) {
 	for _, format := range agentFormats()[1:] {
 		output := play(t, format, "signal REVIEW_FAILED: T1\n    end\n    signal REVIEW_PASSED: T1")
 		for _, size := range []int{len(output), 1000, 1} {
-			c := &Crew{opts: Options{delays: defaultDelays()},
+			c := &Crew{opts: Options{seams: seams{delays: defaultDelays()}},
 				box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 			l, err := newListener(&session{crew: c, role: signalbox.RoleCritic, work: "T1"}, format,
 				false, "")

@@ -13,7 +13,7 @@ func TestOwnWordsOfAgents(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
 		settings: "roles: {developer: {agent: as-gemini, timeout: 1s}}\n",
-		options:  Options{start: startUntil("!")}, // gemini writes in small pieces
+		options:  Options{seams: seams{start: startUntil("!")}}, // gemini writes in small pieces
 		script: `
 on developer T1 attempt 1:
     say I read the plan.

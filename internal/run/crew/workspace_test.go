@@ -234,7 +234,7 @@ func TestTemporaryWorkspaceFailure(t *testing.T) {
 	for i := range delays.retry {
 		delays.retry[i] = time.Millisecond
 	}
-	s := set(t, scene{git: true, plan: task("T1"), options: Options{delays: delays}})
+	s := set(t, scene{git: true, plan: task("T1"), options: Options{seams: seams{delays: delays}}})
 	s.write("project/.git/worktrees", "in the way") // git needs a folder here
 	r := s.begin()
 	for deadline := time.Now().Add(patience); !strings.Contains(s.log.String(),
@@ -300,7 +300,7 @@ on auditor T1:
 
 func TestRetry(t *testing.T) {
 	s := &session{crew: &Crew{log: slog.New(slog.DiscardHandler),
-		opts: Options{delays: &delays{retry: []time.Duration{1, 1, 1}}}}}
+		opts: Options{seams: seams{delays: &delays{retry: []time.Duration{1, 1, 1}}}}}}
 	permanent := errors.New("permanent")
 	over, stop := context.WithCancel(t.Context())
 	stop()
