@@ -14,7 +14,13 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/transport"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/testkit/memory"
 )
+
+func TestMain(m *testing.M) {
+	memory.UseForTempFiles()
+	os.Exit(m.Run())
+}
 
 // clash is a task T1 that has changed same.txt and added new.txt, in a repository whose base has
 // changed same.txt, too.

@@ -120,6 +120,7 @@ on expert X-1:
     say EXPERT_ADVICE: T1
     say Summary: use an index
 on expert X-2 attempt 1:
+    expect "Your signals name this request, X-2, and not the task."
     say EXPERT_ADVICE: T2
     say Summary: not for you
 on expert X-2 attempt 2:
@@ -137,50 +138,34 @@ on expert X-2 attempt 2:
 	}
 }
 
-// A plain program that asks and waits, without another word, is ended like that, too.
-func TestPlainAskerThatWaits(t *testing.T) {
-	s := set(t, scene{
-		plan:     task("T1"),
-		settings: "experts: [{name: database}]\n",
-		script: `
+// An asker that does not end its turn is ended, and that is not a failure. Then it is started again
+// with the advice.
+func TestAskerThatDoesNotEnd(t *testing.T) {
+	for agent, waits := range map[string]string{"player": "hang",
+		"as-claude": "say And now I wait.\n    hang", "talker": "listen"} {
+		t.Run(agent, func(t *testing.T) {
+			s := set(t, scene{
+				plan: task("T1"),
+				settings: "experts: [{name: database}]\nroles: {developer: {agent: " + agent +
+					"}}\n",
+				script: `
 on developer T1 attempt 1:
-    say EXPERT_REQUEST
-    say Target Agent: database
-    say Context Snapshot: a query
-    hang
+    signal EXPERT_REQUEST
+        Target Agent: database
+        Context Snapshot: a query
+    ` + waits + `
 on expert *:
     expect "a query"
     signal EXPERT_ADVICE: {task}
         Summary: use an index
 `})
-	s.develop()
-	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
-		t.Errorf("%d failures", n)
+			s.develop()
+			if n := len(all[rules.AgentFailed](s, "")); n != 0 {
+				t.Errorf("%d failures", n)
+			}
+			wantIn(t, s.prompts("T1", "developer")[1], "use an index")
+		})
 	}
-	wantIn(t, s.prompts("T1", "developer")[1], "use an index")
-}
-
-// An asker that does not end its turn is ended, and that is not a failure.
-func TestAskerThatDoesNotEnd(t *testing.T) {
-	s := set(t, scene{
-		plan:     task("T1"),
-		settings: "experts: [{name: database}]\nroles: {developer: {agent: as-claude}}\n",
-		script: `
-on developer T1 attempt 1:
-    signal EXPERT_REQUEST
-        Target Agent: database
-        Context Snapshot: a query
-    say And now I wait.
-    hang
-on expert *:
-    signal EXPERT_ADVICE: {task}
-        Summary: use an index
-`})
-	s.develop()
-	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
-		t.Errorf("%d failures", n)
-	}
-	wantIn(t, s.prompts("T1", "developer")[1], "use an index")
 }
 
 // A turn that asks an expert and also has a verdict is decided as signalbox scan --resolve says: by
@@ -261,23 +246,6 @@ on developer T1 attempt 2:
 	r := s.begin()
 	if q := s.answer("use a table"); q.Kind != rules.AskedExpert || q.Work != "T1" ||
 		!strings.Contains(q.Text, "I only know birds") {
-		t.Errorf("question: %+v", q)
-	}
-	r.end()
-	s.wantCompleted("T1")
-}
-
-func TestUnknownExpertIsAQuestion(t *testing.T) {
-	s := set(t, scene{
-		plan: task("T1"),
-		script: `
-on developer T1 attempt 1:
-    signal EXPERT_REQUEST
-        Target Agent: astrologer
-        Context Snapshot: the stars
-`})
-	r := s.begin()
-	if q := s.answer("no"); q.Kind != rules.AskedExpert || !strings.Contains(q.Text, "astrologer") {
 		t.Errorf("question: %+v", q)
 	}
 	r.end()

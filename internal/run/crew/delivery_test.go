@@ -190,30 +190,6 @@ on developer T1 attempt 3:
 	}
 }
 
-func TestThreeFailedReviewsAreAQuestion(t *testing.T) {
-	s := set(t, scene{
-		plan: task("T1") + task("T2"),
-		script: `
-on critic T1 attempt 4:
-    signal REVIEW_PASSED: {task}
-on critic T1:
-    signal REVIEW_FAILED: {task}
-        Issues Found: never good enough
-on developer T1 attempt 4:
-    expect "What should happen next?"
-    expect "leave it as it is"
-    signal READY_FOR_REVIEW: {task}
-`})
-	r := s.begin()
-	if q := s.answer("leave it as it is"); q.Kind != rules.AskedReview || q.Work != "T1" {
-		t.Errorf("question: %+v", q)
-	}
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Errorf("the run ended %s", o.Standing)
-	}
-	s.wantCompleted("T1", "T2")
-}
-
 func TestProtectedFilesAreAFinding(t *testing.T) {
 	s := set(t, scene{
 		git:      true,
@@ -326,35 +302,6 @@ on developer *:
 	s.wantCompleted("T1")
 	if got := s.git("ls-files", "new.txt"); got != "new.txt" {
 		t.Error("it was not merged")
-	}
-}
-
-func TestBudgets(t *testing.T) {
-	s := set(t, scene{
-		plan:     task("T1") + task("T2", "**Blocked By**: T1", "**Budget**: 10 tokens"),
-		settings: "budget: {run: {cost: 0.50}}\nroles: {developer: {agent: as-claude}}\n",
-		script: `
-on developer T1:
-    usage 1000 1000 0.60
-    signal READY_FOR_REVIEW: {task}
-on developer T2:
-    usage 30 30 0.01
-    signal READY_FOR_REVIEW: {task}
-`})
-	r := s.begin()
-	if q := s.answer("yes"); q.Kind != rules.AskedBudget || q.Work != "" {
-		t.Errorf("first question: %+v", q)
-	}
-	if q := s.answer("yes"); q.Kind != rules.AskedBudget || q.Work != "T2" {
-		t.Errorf("second question: %+v", q)
-	}
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Errorf("the run ended %s", o.Standing)
-	}
-	s.wantCompleted("T1", "T2")
-	if spent := all[rules.AgentTurnEnded](s, "T1")[0].Body.Spent; spent.Tokens != 2000 ||
-		spent.CostMicros != 600_000 {
-		t.Errorf("T1 spent %+v", spent)
 	}
 }
 

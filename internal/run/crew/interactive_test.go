@@ -57,28 +57,6 @@ on developer T1 attempt 1:
 	}
 }
 
-// An interactive agent that asks an expert and waits is ended, and started again with the advice.
-func TestInteractiveAsker(t *testing.T) {
-	s := set(t, scene{
-		plan:     task("T1"),
-		settings: "roles: {developer: {agent: talker}}\nexperts: [{name: database}]\n",
-		script: `
-on developer T1 attempt 1:
-    signal EXPERT_REQUEST
-        Target Agent: database
-        Context Snapshot: a query
-    listen
-on expert *:
-    expect "a query"
-    signal EXPERT_ADVICE: {task}
-        Summary: use an index
-on developer T1 attempt 2:
-    expect "use an index"
-    signal READY_FOR_REVIEW: {task}
-`})
-	s.develop()
-}
-
 // After the third turn without a valid signal the agent is started again.
 func TestInteractiveWithoutValidSignal(t *testing.T) {
 	s := set(t, scene{

@@ -159,27 +159,6 @@ func TestNearMissThatMustNotBeSent(t *testing.T) {
 	}
 }
 
-// A signal of another role or about another task is refused.
-func TestOutOfRoleAndWrongWork(t *testing.T) {
-	s := set(t, scene{
-		plan: task("T1") + task("T2", "**Blocked By**: T1"),
-		script: `
-on developer T1 attempt 1:
-    signal AUDIT_PASSED: {task}
-on developer T1 attempt 2:
-    signal READY_FOR_REVIEW: T2
-`})
-	s.run()
-	s.wantCompleted("T1", "T2")
-	var reasons []string
-	for _, r := range all[rules.SignalRefused](s, "T1") {
-		reasons = append(reasons, string(r.Body.Reason))
-	}
-	if strings.Join(reasons, " ") != "out_of_role wrong_work" {
-		t.Errorf("refused as %v", reasons)
-	}
-}
-
 func TestThirdUnknownGetsANewLease(t *testing.T) {
 	s := set(t, scene{
 		plan: task("T1"),
@@ -245,28 +224,6 @@ on critic T1 attempt 2:
 	want := "developer crash exit status 7: out of cheese; developer crash ended by SIGKILL; critic crash exit status 1 after REVIEW_PASSED"
 	if got := strings.Join(failed, "; "); got != want {
 		t.Errorf("failures:\n%s\nwant:\n%s", got, want)
-	}
-}
-
-func TestThirdCrashIsAQuestion(t *testing.T) {
-	s := set(t, scene{
-		plan: task("T1"),
-		script: `
-on critic T1 attempt 4:
-    expect "try once more"
-    signal REVIEW_PASSED: {task}
-on critic T1:
-    crash
-`})
-	r := s.begin()
-	if q := s.answer("try once more"); q.Kind != rules.AskedTimeout ||
-		!strings.Contains(q.Text, "critic on T1 failed 3 times") {
-		t.Errorf("question: %+v", q)
-	}
-	r.end()
-	s.wantCompleted("T1")
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers: a critic's crash is not a verdict", n)
 	}
 }
 

@@ -60,28 +60,6 @@ func TestRefusedAgentsLearnWhy(t *testing.T) {
 	}
 }
 
-// An expert that answers about the task instead of the request is told to name the request.
-func TestExpertLearnsTheIDOfItsRequest(t *testing.T) {
-	s := set(t, scene{
-		plan:     task("T1"),
-		settings: "experts: [{name: database}]\n",
-		script: `
-on developer T1 attempt 1:
-    signal EXPERT_REQUEST
-        Target Agent: database
-        Context Snapshot: a query
-on expert * attempt 1:
-    expect "Your signals name this request, X-1, and not the task."
-    signal EXPERT_ADVICE: T1
-        Summary: use an index
-on expert * attempt 2:
-    expect "Send: EXPERT_ADVICE: X-1"
-    signal EXPERT_ADVICE: {task}
-        Summary: use an index
-`})
-	s.develop()
-}
-
 // The prompt of the agent after one that kept sending refused signals has the reason too.
 func TestNextAgentLearnsWhy(t *testing.T) {
 	s := set(t, scene{plan: task("T1"),
@@ -97,8 +75,7 @@ func TestPromptsNameTheirSurroundings(t *testing.T) {
 	for _, test := range []struct {
 		settings string
 		offered  bool
-	}{{"", false}, {"experts: [{name: database}]\n", true}, {"experts: [{name: database, keywords: [SQL]}]\n", false},
-		{"roles: {expert-creator: {}}\n", true}} {
+	}{{"experts: [{name: database, keywords: [SQL]}]\n", false}, {"roles: {expert-creator: {}}\n", true}} {
 		t.Run(test.settings, func(t *testing.T) {
 			s := set(t, scene{plan: "\nAll numbers are integers.\n\n## Background\n\nNo floats.\n\n### Phase 1: Numbers\n\nNot this.\n" + task("T1"), git: true, settings: test.settings})
 			s.run()

@@ -90,33 +90,6 @@ on developer T1 attempt 2:
 	}
 }
 
-// Changes of a remediation to protected files are recorded, as for a task.
-func TestRemediationOfProtectedFiles(t *testing.T) {
-	s := set(t, scene{
-		git:      true,
-		plan:     task("T1"),
-		settings: "protected: ['ci/**']\n",
-		files:    map[string]string{"ci/run.sh": "true\n"},
-		script: `
-on developer T1 attempt 1:
-    signal INFRA_BLOCKED: {task}
-        Issue: it fails
-on remediation * attempt 1:
-    write ci/run.sh exit 0
-    signal REMEDIATION_COMPLETE
-on remediation *:
-    run git checkout -q main -- ci/run.sh
-    signal REMEDIATION_COMPLETE
-on health-auditor *:
-    signal HEALTH_AUDIT: HEALTHY
-`})
-	s.run()
-	if checks := all[rules.ChecksRan](s, "R-1"); len(checks) == 0 ||
-		strings.Join(checks[0].Body.Protected, " ") != "ci/run.sh" {
-		t.Errorf("checks: %+v", checks)
-	}
-}
-
 // A branch of an earlier box is not used.
 func TestBranchOfAnEarlierBox(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), script: `
@@ -274,27 +247,6 @@ on developer T1:
 			t.Errorf("session %s started its agent twice", started.Session)
 		}
 		sessions[started.Session] = true
-	}
-}
-
-// The commit that was reviewed is merged, even if a reviewer moves the branch.
-func TestReviewedCommitIsMerged(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1"), script: `
-on developer T1:
-    write new.txt good
-    signal READY_FOR_REVIEW: {task}
-on auditor T1:
-    write new.txt bad
-    run git add -A && git -c user.name=a -c user.email=a@localhost commit -qm sneaky && git update-ref refs/heads/signalbox/T1 HEAD
-    signal AUDIT_PASSED: {task}
-`})
-	s.run()
-	s.wantCompleted("T1")
-	if got := strings.TrimSpace(s.file("new.txt")); got != "good" {
-		t.Errorf("new.txt contains %q", got)
-	}
-	if log := s.git("log", "--format=%s"); strings.Contains(log, "sneaky") {
-		t.Errorf("history:\n%s", log)
 	}
 }
 
