@@ -160,9 +160,7 @@ on expert *:
         Summary: use an index
 `})
 			s.develop()
-			if n := len(all[rules.AgentFailed](s, "")); n != 0 {
-				t.Errorf("%d failures", n)
-			}
+			none[rules.AgentFailed](s, "")
 			wantIn(t, s.prompts("T1", "developer")[1], "use an index")
 		})
 	}
@@ -187,17 +185,13 @@ func TestVerdictBesideAnExpertRequest(t *testing.T) {
 		}
 	}
 	s.develop() // with a program that does not end
-	if n := len(all[rules.ExpertRequested](s, "")); n != 0 {
-		t.Errorf("%d experts were asked", n)
-	}
+	none[rules.ExpertRequested](s, "")
 	if refused := only[rules.SignalRefused](s,
 		"T1").Body; refused.Said != signalbox.NameExpertRequest ||
 		refused.Reason != signalbox.ReasonSuperseded {
 		t.Errorf("refused: %+v", refused)
 	}
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers were started", n)
-	}
+	s.wantStarted("T1", "developer", 1)
 }
 
 // If the program does not end, its turn has no passing verdict, so that the request counts.
@@ -217,9 +211,7 @@ on developer T1 attempt 2:
 `})
 	s.develop()
 	only[rules.ExpertRequested](s, "")
-	if failed := all[rules.AgentFailed](s, "T1"); len(failed) != 0 {
-		t.Errorf("failed: %+v", failed)
-	}
+	none[rules.AgentFailed](s, "T1")
 	if refused := only[rules.SignalRefused](s,
 		"T1").Body; refused.Said != signalbox.NameReadyForReview {
 		t.Errorf("refused: %+v", refused)
@@ -248,8 +240,7 @@ on developer T1 attempt 2:
 		!strings.Contains(q.Text, "I only know birds") {
 		t.Errorf("question: %+v", q)
 	}
-	r.end()
-	s.wantCompleted("T1")
+	r.complete("T1")
 }
 
 func TestExpertCreator(t *testing.T) {
@@ -307,8 +298,7 @@ on developer T1 attempt 2:
 		t.Errorf("question: %+v", q)
 	}
 	wantIn(t, s.text(q.Body), "red, green")
-	r.end()
-	s.wantCompleted("T1", "T2")
+	r.complete("T1", "T2")
 }
 
 func TestIncompleteIsRouted(t *testing.T) {
@@ -335,13 +325,12 @@ on developer T1 attempt 4:
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
-	s.until("T1 waits for T2", func() bool { return len(all[rules.BlockerAdded](s, "T1")) > 0 })
+	await[rules.BlockerAdded](s, "T1", 1)
 	s.write("project/T1-waits", "")
 	if q := s.answer("the other one"); q.Kind != rules.AskedIncomplete {
 		t.Errorf("question: %+v", q)
 	}
-	r.end()
-	s.wantCompleted("T1", "T2")
+	r.complete("T1", "T2")
 	var causes []string
 	for _, i := range all[rules.IncompleteLogged](s, "T1") {
 		causes = append(causes, string(i.Body.Cause))
@@ -395,10 +384,7 @@ on developer T1-a:
 	if q := s.answer("with flowers"); q.Kind != rules.AskedExpansion {
 		t.Errorf("question: %+v", q)
 	}
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
-	s.wantCompleted("T1", "T1-a", "T1-b", "T2")
+	r.complete("T1", "T1-a", "T1-b", "T2")
 	if x := all[rules.TaskExpanded](s, "T1"); strings.Join(x[len(x)-1].Body.SubTasks,
 		" ") != "T1-a T1-b" {
 		t.Errorf("expanded: %+v", x)
@@ -429,10 +415,7 @@ on developer T2 attempt 2:
 		return s.work("T2").Task.Parked != nil && len(s.work("T1").Task.Locks) == 2
 	})
 	s.write("project/T2-waits", "")
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
-	s.wantCompleted("T1", "T2")
+	r.complete("T1", "T2")
 	reported := 0
 	for _, h := range all[rules.SignalHeard](s, "") {
 		if h.Body.Signal == signalbox.NameFileConflict {
@@ -468,10 +451,7 @@ on developer T1 attempt 1:
 	r := s.begin()
 	s.until("T2 waits", func() bool { return s.work("T2").Task.Parked != nil })
 	s.write("project/T2-waits", "")
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
-	s.wantCompleted("T1", "T2")
+	r.complete("T1", "T2")
 	if why := only[rules.LocksYielded](s, "T2").Body.Reason; !strings.Contains(why, "deadlock") {
 		t.Errorf("T2 yields with the reason %q", why)
 	}
@@ -494,14 +474,10 @@ on critic T1:
     signal REVIEW_PASSED: {task}
 `})
 	r := s.begin()
-	s.until("the overlap is recorded",
-		func() bool { return len(all[rules.OverlapNoted](s, "T1")) > 0 })
+	await[rules.OverlapNoted](s, "T1", 1)
 	s.write("project/noted", "")
-	r.end()
-	s.wantCompleted("T1", "T2")
-	if n := len(all[rules.SessionParked](s, "")); n != 0 {
-		t.Errorf("%d sessions waited", n)
-	}
+	r.complete("T1", "T2")
+	none[rules.SessionParked](s, "")
 }
 
 // The agents of a second plan may use the ids of the plan, although the work has others.
@@ -519,9 +495,7 @@ on critic other.T1:
 	s.loadAs("other", strings.Replace(task("T1"), "The task T1", "Something else", 1))
 	s.run()
 	s.wantCompleted("T1", "other.T1")
-	if n := len(all[rules.UnknownSignalRecovery](s, "other.T1")); n != 0 {
-		t.Errorf("it was asked again %d times", n)
-	}
+	none[rules.UnknownSignalRecovery](s, "other.T1")
 }
 
 // A reviewer who rejects work without a finding is asked for one, and only then the developer gets

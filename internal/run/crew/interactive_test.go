@@ -31,9 +31,7 @@ on developer T1:
         Summary: there
 `})
 	s.develop()
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers were started, want one", n)
-	}
+	s.wantStarted("T1", "developer", 1)
 	if recovery := only[rules.UnknownSignalRecovery](s, "T1").Body; recovery.Attempt != 1 {
 		t.Errorf("recovery: %+v", recovery)
 	}
@@ -89,9 +87,7 @@ on developer T1 attempt 1:
 		ended.Body.Spent.Time == 0 {
 		t.Errorf("the failed turn is not recorded: %+v", ended)
 	}
-	if n := len(s.prompts("T1", "developer")); n != 2 {
-		t.Errorf("%d developers were started, want two", n)
-	}
+	s.wantStarted("T1", "developer", 2)
 }
 
 // The end of the turn in which an agent answers a request for a checkpoint is not another turn
@@ -148,9 +144,7 @@ on developer T1:
 `})
 	s.develop()
 	only[rules.UnknownSignalRecovery](s, "T1")
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers were started, want one", n)
-	}
+	s.wantStarted("T1", "developer", 1)
 }
 
 // An agent that is silent, and sent nothing that resembles a signal, is asked. That does not count
@@ -168,12 +162,8 @@ on developer T1:
     signal READY_FOR_REVIEW: {task}
 `})
 	s.develop()
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers were started, want one", n)
-	}
-	if n := len(all[rules.UnknownSignalRecovery](s, "T1")); n != 0 {
-		t.Errorf("%d turns without a signal were recorded", n)
-	}
+	s.wantStarted("T1", "developer", 1)
+	none[rules.UnknownSignalRecovery](s, "T1")
 }
 
 // A checkpoint is recorded while the agent runs.

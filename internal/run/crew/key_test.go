@@ -139,9 +139,7 @@ on developer T1:
     signal READY_FOR_REVIEW: {task}
 `})
 	s.develop()
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers were started, want one", n)
-	}
+	s.wantStarted("T1", "developer", 1)
 	s.wantHidden(s.keys())
 }
 

@@ -301,7 +301,7 @@ func (s *stage) commit() {
 	s.t.Helper()
 	s.git("init", "-q", "-b", "main")
 	s.git("add", "-A")
-	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-q", "--allow-empty",
+	s.git("commit", "-q", "--allow-empty",
 		"-m", "start")
 	repo, err := workspace.Find(s.t.Context(), s.root,
 		filepath.Join(s.root, box.FolderName, "trees"))
@@ -316,7 +316,9 @@ func (s *stage) git(args ...string) string {
 	s.t.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir = s.root
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=me", "GIT_AUTHOR_EMAIL=me@localhost", "GIT_COMMITTER_NAME=me",
+		"GIT_COMMITTER_EMAIL=me@localhost")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("git %v: %v: %s", args, err, out)
@@ -450,9 +452,16 @@ func (r *running) end() rules.Status {
 // run runs a crew until the plan is complete.
 func (s *stage) run() {
 	s.t.Helper()
-	if o := s.begin().end(); o.Standing != rules.StandingComplete {
-		s.t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
+	s.begin().complete()
+}
+
+// complete waits until the plan is complete, and checks that each of the tasks was completed once.
+func (r *running) complete(ids ...string) {
+	r.t.Helper()
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		r.t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
+	r.wantCompleted(ids...)
 }
 
 // develop lets authors work until T1 is ready for its checks.
@@ -523,6 +532,21 @@ func (s *stage) until(what string, condition func() bool) {
 	}
 }
 
+// await waits until there are so many events of a type about a work item.
+func await[T any](s *stage, work string, count int) {
+	s.t.Helper()
+	s.until(fmt.Sprintf("there are %d events %s", count, reflect.TypeFor[T]().Name()),
+		func() bool { return len(all[T](s, work)) >= count })
+}
+
+// wantStarted checks how many agents of a role were started for a work item.
+func (s *stage) wantStarted(work, role string, want int) {
+	s.t.Helper()
+	if n := len(s.prompts(work, role)); n != want {
+		s.t.Errorf("%d agents were started as %s, want %d", n, role, want)
+	}
+}
+
 // answer waits for the next question, answers it, and returns it.
 func (s *stage) answer(text string) (asked rules.Question) {
 	s.t.Helper()
@@ -576,6 +600,14 @@ func only[T any](s *stage, work string) recorded[T] {
 			reflect.TypeFor[T]().Name(), work)
 	}
 	return found[0]
+}
+
+// none checks that there is no event of a type.
+func none[T any](s *stage, work string) {
+	s.t.Helper()
+	for _, e := range all[T](s, work) {
+		s.t.Errorf("%s is recorded: %+v", reflect.TypeFor[T]().Name(), e)
+	}
 }
 
 // text returns the content of a blob.
