@@ -59,7 +59,7 @@ func TestInvoke(t *testing.T) {
 	request := Request{Session: "w-1.1", Epoch: 7, Secret: "secret", Call: CallExit,
 		Exit: []byte("{}\xff"), Work: "T1"}
 	var got Exit
-	if err := Invoke(t.Context(), s.Path(), request, &got); err != nil {
+	if err := Invoke(t.Context(), s.path, request, &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got) + cmp.Diff(request, sent); diff != "" {
@@ -79,7 +79,7 @@ func TestErrorsOfHandlers(t *testing.T) {
 			Err:  &rules.RefusedError{Reason: signalbox.ReasonPhaseMismatch, Msg: "phase mismatch"},
 			Hint: "correct it"},
 	} {
-		err := Invoke(t.Context(), s.Path(), Request{}, nil)
+		err := Invoke(t.Context(), s.path, Request{}, nil)
 		code := signalbox.CodeOf(failure)
 		if code == 0 {
 			code = signalbox.CodeFailed
@@ -99,26 +99,26 @@ func TestErrorsOfHandlers(t *testing.T) {
 // Only the user may connect. After Close there is no socket, and calls are stale.
 func TestSocketOfTheUser(t *testing.T) {
 	s := serve(t, func(context.Context, Request) (Reply, error) { return Reply{}, nil })
-	info, err := os.Stat(s.Path())
+	info, err := os.Stat(s.path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket: %v, %v", info, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Lstat(s.Path()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Lstat(s.path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("after Close: %v", err)
 	}
-	wantStale(t, Invoke(t.Context(), s.Path(), Request{Session: "w-1.1"}, nil))
+	wantStale(t, Invoke(t.Context(), s.path, Request{Session: "w-1.1"}, nil))
 
 	// A socket that a killed process left behind.
-	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.Path(), Net: "unix"})
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: s.path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	left.SetUnlinkOnClose(false)
 	left.Close()
-	wantStale(t, Invoke(t.Context(), s.Path(), Request{Session: "w-1.1"}, nil))
+	wantStale(t, Invoke(t.Context(), s.path, Request{Session: "w-1.1"}, nil))
 }
 
 // Close ends a call that is being handled, and its caller learns that the session has ended.
@@ -150,7 +150,7 @@ func TestStream(t *testing.T) {
 			return err
 		}}, nil
 	})
-	conn, err := Connect(t.Context(), s.Path(), Request{Call: CallMCP})
+	conn, err := Connect(t.Context(), s.path, Request{Call: CallMCP})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestStream(t *testing.T) {
 	}
 
 	// Close ends a stream.
-	open, err := Connect(t.Context(), s.Path(), Request{Call: CallMCP})
+	open, err := Connect(t.Context(), s.path, Request{Call: CallMCP})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestStreamBegunWithTheRequest(t *testing.T) {
 			return err
 		}}, nil
 	})
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: s.Path(), Net: "unix"})
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: s.path, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestInvalidRequests(t *testing.T) {
 	})
 	for _, text := range []string{"GET / HTTP/1.1\n", "[]\n", "{\"epoch\":\"x\"}\n",
 		"{\"work\":\"" + strings.Repeat("x", maxRequest) + "\"}\n"} {
-		if got := answerTo(t, s.Path(), text); !strings.Contains(got, "not a request") {
+		if got := answerTo(t, s.path, text); !strings.Contains(got, "not a request") {
 			t.Errorf("answer to %.20q: %q", text, got)
 		}
 	}
@@ -238,7 +238,7 @@ func TestSilentClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if got := answerTo(t, s.Path(), ""); !strings.Contains(got, "not a request") {
+	if got := answerTo(t, s.path, ""); !strings.Contains(got, "not a request") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -254,14 +254,14 @@ func TestTooManyConnections(t *testing.T) {
 	})
 	var open []*Conn
 	for range MaxConnections {
-		conn, err := Connect(t.Context(), s.Path(), Request{})
+		conn, err := Connect(t.Context(), s.path, Request{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
 		open = append(open, conn)
 	}
-	if _, err := Connect(t.Context(), s.Path(), Request{}); err == nil ||
+	if _, err := Connect(t.Context(), s.path, Request{}); err == nil ||
 		err.Error() != "this session has 8 connections already" {
 		t.Fatalf("one more connection: %v", err)
 	}
@@ -269,7 +269,7 @@ func TestTooManyConnections(t *testing.T) {
 	<-over
 	io.ReadAll(open[0]) // until the server has closed it
 	for {               // the place is free very soon
-		conn, err := Connect(t.Context(), s.Path(), Request{})
+		conn, err := Connect(t.Context(), s.path, Request{})
 		if err == nil {
 			conn.Close()
 			break

@@ -80,9 +80,6 @@ func listen(path string, requestTimeout time.Duration, handle Handler) (*Server,
 	return s, nil
 }
 
-// Path returns the path of the socket.
-func (s *Server) Path() string { return s.path }
-
 // Close removes the socket, closes its connections, and waits for their handlers.
 func (s *Server) Close() error {
 	s.cancel()

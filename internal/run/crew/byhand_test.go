@@ -44,7 +44,7 @@ func (s *stage) change(file, text string) (commit string) {
 	s.t.Helper()
 	s.write("project/"+file, text)
 	s.git("add", file)
-	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-q", "-m", "change")
+	s.git("commit", "-q", "-m", "change")
 	return s.git("rev-parse", "HEAD")
 }
 
@@ -64,7 +64,7 @@ func TestChecksOfWorkByHand(t *testing.T) {
 	good := s.branch("good", "new", "new\n")
 	bad := s.branch("feature/bad", "state", "bad\n")
 	s.branch("edits", "guarded", "2\n")
-	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "tag", "-a", "-m", "v1", "v1",
+	s.git("tag", "-a", "-m", "v1", "v1",
 		"good")
 	s.git("update-ref", "refs/remotes/origin/there", "good")
 	base := s.change("guarded", "3\n") // which the branches do not have, and have not undone
@@ -236,8 +236,7 @@ func TestWorkByHandOfAStoppedCrew(t *testing.T) {
 	r := s.begin()
 	s.openByHand("w", "")
 	s.until("it is held", func() bool { return s.work("w").Lease != nil })
-	r.stop(nil)
-	<-r.over
+	r.halt()
 	// releases what a crew that was stopped while it claimed could not
 	next, err := New(t.Context(), s.box, s.project, nil)
 	if err != nil {
@@ -247,9 +246,7 @@ func TestWorkByHandOfAStoppedCrew(t *testing.T) {
 	if w := s.work("w"); w.Phase != signalbox.PhaseCIPending || w.Lease != nil || w.Checks != nil {
 		t.Errorf("work %+v", w)
 	}
-	if n := len(all[rules.ChecksRan](s, "w")); n != 0 {
-		t.Errorf("%d results", n)
-	}
+	none[rules.ChecksRan](s, "w")
 }
 
 // A crew takes over from one that was killed, and what that one reports afterwards does not count.
@@ -289,8 +286,7 @@ func TestWorkByHandOfSeveralCrews(t *testing.T) {
 		s.untilPhase(work, signalbox.PhaseReadyForReview)
 		only[rules.ChecksRan](s, work)
 	}
-	follow.stop(nil)
-	<-follow.over
+	follow.halt()
 	held := 0
 	for e, err := range s.box.Events(t.Context(), 0) {
 		if err != nil {

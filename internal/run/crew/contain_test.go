@@ -206,7 +206,7 @@ func TestTreeIsTooLarge(t *testing.T) {
 	delays.size = time.Millisecond
 	s := set(t, scene{
 		plan: task("T1"), git: true, settings: "limits: {tree: 1MB}\n",
-		options: Options{delays: delays},
+		options: Options{seams: seams{delays: delays}},
 		script: `
 on developer T1 attempt 1:
     run head -c 2000000 /dev/zero >large
@@ -232,7 +232,7 @@ func TestHomeIsTooLarge(t *testing.T) {
 	delays.size = time.Millisecond
 	s := set(t, scene{
 		plan: task("T1"), git: true, settings: "sandbox: enforce\nlimits: {tree: 1MB}\n",
-		options: Options{delays: delays},
+		options: Options{seams: seams{delays: delays}},
 		script: `
 on developer T1 attempt 1:
     run head -c 2000000 /dev/zero >$HOME/large

@@ -74,6 +74,11 @@ type Options struct {
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 
+	seams
+}
+
+// seams are what only tests set. The zero value is the real thing.
+type seams struct {
 	// machines means that other machines share the ledger, even if the configuration does not say
 	// so.
 	machines bool
@@ -82,8 +87,7 @@ type Options struct {
 	// copies means that home folders are copied even where the system has layers.
 	copies bool
 	// forge opens pull requests; nil means the one that the configuration names.
-	forge forge.Forge
-
+	forge  forge.Forge
 	delays *delays // nil means defaultDelays
 	// start starts a program; nil means process.Start.
 	start func(process.Spec, func(process.ID) error) (program, error)

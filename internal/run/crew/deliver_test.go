@@ -186,7 +186,7 @@ on developer T1 attempt 2:
         Summary: used a map
 ` + twoTasks})
 	r := s.begin()
-	s.until("the request is open", func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
+	await[rules.Delivered](s, "T1", 1)
 	if got := s.work("T1"); got.Phase != signalbox.PhaseReadyForMerge ||
 		s.status().Standing == rules.StandingComplete {
 		t.Errorf("T1 is in %s", got.Phase)
@@ -201,7 +201,7 @@ on developer T1 attempt 2:
 		st.Findings = append([]forge.Finding{{ID: "check-build", Summary: "build failed",
 			Body: "exit status 2"}}, st.Findings...)
 	})
-	s.until("it is delivered again", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
+	await[rules.Delivered](s, "T1", 2)
 	again := all[rules.Delivered](s, "T1")[1].Body
 	if got := f.head("signalbox/T1"); got != again.Commit {
 		t.Errorf("the branch is at %s, delivered %s", got, again.Commit)
@@ -212,7 +212,7 @@ on developer T1 attempt 2:
 		t.Errorf("rework %+v", rework)
 	}
 	f.merge(0)
-	s.until("T2 is delivered", func() bool { return len(all[rules.Delivered](s, "T2")) == 1 })
+	await[rules.Delivered](s, "T2", 1)
 	if got := s.git("log", "-1", "--format=%H", "main"); got != again.Commit ||
 		s.file("T1.txt") != "better\n" {
 		t.Errorf("main is at %s, and T1.txt has %q", got, s.file("T1.txt"))
@@ -225,9 +225,7 @@ on developer T1 attempt 2:
 		t.Errorf("base moved %+v", moved)
 	}
 	f.merge(1)
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
+	r.complete()
 	// they are removed after the merge is recorded
 	if got := s.git("branch", "--format=%(refname:short)"); got != "main" {
 		t.Errorf("branches are left: %s", got)
@@ -241,20 +239,17 @@ on developer T1 attempt 2:
 func TestClosedRequestIsAQuestion(t *testing.T) {
 	s, f := setRemote(t, scene{plan: task("T1"), settings: "deliver: pull-request\n"})
 	r := s.begin()
-	s.until("the request is open", func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
+	await[rules.Delivered](s, "T1", 1)
 	f.set(0, func(st *forge.Status) { st.State = forge.Closed })
 	if q := s.answer("again"); q.Kind != rules.AskedRequest {
 		t.Errorf("question %+v", q)
 	}
-	s.until("another request is open",
-		func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
+	await[rules.Delivered](s, "T1", 2)
 	if d := all[rules.Delivered](s, "T1")[1].Body; d.Request != address(1) {
 		t.Errorf("delivered %+v", d)
 	}
 	f.merge(1)
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
+	r.complete()
 }
 
 // A crew that is stopped after it pushed, or after it opened a pull request, leaves nothing that
@@ -279,21 +274,18 @@ func TestStoppedDelivery(t *testing.T) {
 			r := s.begin()
 			<-reached
 			pushed := f.head("signalbox/T1")
-			r.stop(nil)
-			<-r.over
+			r.halt()
 			if n := len(all[rules.Delivered](s, "T1")); n > 0 || pushed == "" {
 				t.Fatalf("%d deliveries are recorded, pushed %q", n, pushed)
 			}
 			f.opening, f.open = nil, nil
 			r = s.begin()
-			s.until("it is delivered",
-				func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
+			await[rules.Delivered](s, "T1", 1)
 			if d := only[rules.Delivered](s, "T1").Body; d.Commit != pushed ||
 				d.Request != address(0) || len(f.opened) != 1 {
 				t.Errorf("pushed %s, then %+v; %d requests", pushed, d, len(f.opened))
 			}
-			r.stop(nil)
-			<-r.over
+			r.halt()
 			f.merge(0) // before the next look
 			s.run()
 			s.wantCompleted("T1")
@@ -306,8 +298,7 @@ func TestStackedRequests(t *testing.T) {
 	s, f := setRemote(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1"),
 		settings: "deliver: {as: pull-request, dependents: stack}\n", script: twoTasks})
 	r := s.begin()
-	s.until("both requests are open",
-		func() bool { return len(all[rules.Delivered](s, "T2")) == 1 })
+	await[rules.Delivered](s, "T2", 1)
 	if got := s.git("--git-dir", f.remote, "show", "signalbox/T2:T1.txt"); got != "done by T1" {
 		t.Errorf("T2 was not built on T1: %q", got)
 	}
@@ -320,9 +311,7 @@ func TestStackedRequests(t *testing.T) {
 	}
 	f.merge(0)
 	f.merge(1)
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
+	r.complete()
 	if got := s.file("T2.txt"); got != "done by T2\n" {
 		t.Errorf("T2.txt has %q", got)
 	}
@@ -354,13 +343,13 @@ on developer T1 attempt 3:
 ` + twoTasks})
 	r := s.begin()
 	s.approve("T1")
-	s.until("the request is open", func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
+	await[rules.Delivered](s, "T1", 1)
 	first := f.head("signalbox/T1")
 	f.set(0, func(st *forge.Status) { st.Findings = []forge.Finding{{ID: "comment-1", Summary: "ann: more"}} })
-	s.until("it comes back", func() bool { return len(all[rules.ReworkOrdered](s, "T1")) == 1 })
+	await[rules.ReworkOrdered](s, "T1", 1)
 	s.until("it is changed",
 		func() bool { return s.work("T1").Task.Audited && s.work("T1").Phase == signalbox.PhaseReadyForMerge })
-	squashed := s.git("-c", "user.name=ann", "-c", "user.email=ann@localhost", "--git-dir",
+	squashed := s.git("--git-dir",
 		f.remote, "commit-tree", "-m", "squashed", "-p", "main", first+"^{tree}")
 	s.git("--git-dir", f.remote, "update-ref", "refs/heads/main", squashed)
 	f.set(0, func(st *forge.Status) { st.State, st.Merged = forge.Merged, squashed })
@@ -373,15 +362,13 @@ on developer T1 attempt 3:
 		t.Fatalf("%d deliveries", n)
 	}
 	s.approve("T1")
-	s.until("the rest is delivered", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
+	await[rules.Delivered](s, "T1", 2)
 	if got := s.git("--git-dir", f.remote, "diff", "--name-only", "main",
 		"signalbox/T1"); got != "more.txt" {
 		t.Errorf("another request has %q", got)
 	}
 	f.merge(0)
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
+	r.complete()
 }
 
 // An outage of the forge costs the task no attempt, and causes no question.
@@ -402,9 +389,7 @@ func TestOutageOfForge(t *testing.T) {
 		t.Fatalf("%d failures", n)
 	}
 	f.merge(0)
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
+	r.complete()
 }
 
 // A task that was checked with an earlier version of what it builds on is not delivered with that.
@@ -423,9 +408,9 @@ on developer T2 attempt 2:
 	s.until("T2 waits for approval",
 		func() bool { return s.work("T2").Phase == signalbox.PhaseReadyForMerge })
 	f.set(0, func(st *forge.Status) { st.Findings = []forge.Finding{{ID: "comment-1", Summary: "ann: better"}} })
-	s.until("T1 comes back", func() bool { return len(all[rules.ReworkOrdered](s, "T1")) == 1 })
+	await[rules.ReworkOrdered](s, "T1", 1)
 	s.approve("T1")
-	s.until("T1 is delivered again", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
+	await[rules.Delivered](s, "T1", 2)
 	s.approve("T2")
 	s.until("T2 goes back", func() bool {
 		return len(all[rules.ReworkOrdered](s, "T2")) == 1 || len(all[rules.Delivered](s, "T2")) > 0
@@ -434,15 +419,13 @@ on developer T2 attempt 2:
 		t.Fatalf("T2 was delivered with an earlier version of T1")
 	}
 	s.approve("T2")
-	s.until("T2 is delivered", func() bool { return len(all[rules.Delivered](s, "T2")) == 1 })
+	await[rules.Delivered](s, "T2", 1)
 	if got := s.git("--git-dir", f.remote, "show", "signalbox/T2:T1.txt"); got != "better" {
 		t.Errorf("T2 has %q of T1", got)
 	}
 	f.merge(0)
 	f.merge(1)
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
+	r.complete()
 }
 
 // Findings that do not fit into one report come with the next one.
@@ -458,7 +441,7 @@ on developer T1 attempt 3:
     signal READY_FOR_REVIEW: {task}
 ` + twoTasks})
 	r := s.begin()
-	s.until("the request is open", func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
+	await[rules.Delivered](s, "T1", 1)
 	many := func(st *forge.Status) {
 		for i := range 9 {
 			st.Findings = append(st.Findings, forge.Finding{ID: fmt.Sprintf("comment-%d", i),
@@ -468,10 +451,9 @@ on developer T1 attempt 3:
 		st.LeftOut = 2
 	}
 	f.set(0, many)
-	s.until("it is delivered again", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
+	await[rules.Delivered](s, "T1", 2)
 	f.set(0, many)
-	s.until("it is delivered a third time",
-		func() bool { return len(all[rules.Delivered](s, "T1")) == 3 })
+	await[rules.Delivered](s, "T1", 3)
 	var seen []int
 	for _, rework := range all[rules.ReworkOrdered](s, "T1") {
 		seen = append(seen, len(rework.Body.Seen))
@@ -480,9 +462,7 @@ on developer T1 attempt 3:
 		t.Errorf("findings in each report: %v", seen)
 	}
 	f.merge(0)
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
+	r.complete()
 }
 
 // A conflict in the forge goes to the developer with the new base, and the local branch is not
@@ -500,17 +480,15 @@ on developer *:
 	clone := filepath.Join(s.dir, "clone")
 	s.git("clone", "-q", f.remote, clone)
 	r := s.begin()
-	s.until("the request is open", func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
+	await[rules.Delivered](s, "T1", 1)
 	s.write("clone/same.txt", "theirs\n")
 	s.git("-C", clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "-q",
 		"-am", "theirs")
 	s.git("-C", clone, "push", "-q")
 	f.set(0, func(st *forge.Status) { st.Conflicts = true })
-	s.until("it is delivered again", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
+	await[rules.Delivered](s, "T1", 2)
 	f.merge(0)
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
+	r.complete()
 	if got := s.file("same.txt"); got != "both\n" {
 		t.Errorf("same.txt has %q", got)
 	}

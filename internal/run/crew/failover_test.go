@@ -51,8 +51,7 @@ on developer T1 attempt 1:
 on developer T1 attempt 2:
     crash 1
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if got := s.agentsOf("T1", signalbox.RoleDeveloper); !slices.Equal(got,
 		[]string{"as-claude", "as-claude", "as-codex"}) {
 		t.Errorf("developers %q", got)
@@ -63,15 +62,21 @@ on developer T1 attempt 2:
 var refusals = map[string]struct {
 	cause rules.FailCause
 	lines string
+	// then is what it does afterwards: a program that keeps running is ended, and its words count
+	// all the same.
+	then string
 }{
 	"as-claude": {rules.FailLogin,
-		`raw {"type":"result","subtype":"success","is_error":true,"session_id":"{thread}","result":"Invalid API key · Please run /login"}`},
+		`raw {"type":"result","subtype":"success","is_error":true,"session_id":"{thread}","result":"Invalid API key · Please run /login"}`,
+		"crash 1"},
 	"as-codex": {rules.FailLogin,
-		`raw {"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized: no, url: http://127.0.0.1/v1/responses"}}`},
+		`raw {"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized: no, url: http://127.0.0.1/v1/responses"}}`,
+		"hang"},
 	"as-gemini": {rules.FailServer,
-		`raw {"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: exception TypeError: fetch failed sending request]"}}`},
+		`raw {"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: exception TypeError: fetch failed sending request]"}}`,
+		"crash 1"},
 	"as-opencode": {rules.FailServer,
-		`raw {"type":"error","error":{"name":"APIError","data":{"message":"no","statusCode":503}}}`},
+		`raw {"type":"error","error":{"name":"APIError","data":{"message":"no","statusCode":503}}}`, "hang"},
 }
 
 // An agent that cannot work gives one question for all tasks, and costs none of them an attempt.
@@ -79,18 +84,15 @@ var refusals = map[string]struct {
 // for the answer alone.
 func TestOneQuestionAboutAnAgent(t *testing.T) {
 	for agent, said := range refusals {
-		// a program that keeps running is ended, and its words count all the same
-		for _, then := range []string{"crash 1", "hang"} {
-			t.Run(agent+", "+then,
-				func(t *testing.T) { testOneQuestion(t, agent, said.cause, said.lines+"\n    "+then) })
-		}
+		t.Run(agent,
+			func(t *testing.T) { testOneQuestion(t, agent, said.cause, said.lines+"\n    "+said.then) })
 	}
 }
 
 func testOneQuestion(t *testing.T, agent string, cause rules.FailCause, lines string) {
 	delays := shortDelays()
 	delays.linger = 500 * time.Millisecond
-	s := set(t, scene{plan: task("T1") + task("T2"), settings: "roles: {critic: {agent: " + agent + "}}\n", options: Options{delays: delays}, script: `
+	s := set(t, scene{plan: task("T1") + task("T2"), settings: "roles: {critic: {agent: " + agent + "}}\n", options: Options{seams: seams{delays: delays}}, script: `
 on critic * attempt 1:
     ` + lines + `
 `})
@@ -124,35 +126,24 @@ on critic * attempt 1:
 	if !over() {
 		s.do(rules.Order{What: rules.OrderRetry, Actor: "me"})
 	}
-	r.end()
-	s.wantCompleted("T1", "T2")
+	r.complete("T1", "T2")
 }
 
 // What a model or a tool writes does not count, whatever it quotes.
 func TestQuotedErrorsAreNotTheAgents(t *testing.T) {
-	for _, agent := range []string{"as-claude", "as-codex", "as-gemini", "as-opencode",
-		"as-plain"} {
-		t.Run(agent, func(t *testing.T) {
-			s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {agent: " + agent + "}}\n", script: `
-on critic T1 attempt 1:
-    quote API Error: 401 Unauthorized, unexpected status 401, Invalid API key, connection refused
+	s := set(t, scene{plan: task("T1")})
+	for _, format := range agentFormats() {
+		for _, steps := range []string{`quote API Error: 401 Unauthorized, unexpected status 401, Invalid API key, connection refused
     say API Error: 401 Unauthorized
     say unexpected status 401 Unauthorized: please run /login, ECONNREFUSED
-    crash 1
-on critic T1 attempt 2:
-    say Invalid API key · Please run /login
-    say 429 Too Many Requests
-`})
-			s.run()
-			s.wantCompleted("T1")
-			if down := all[rules.AgentUnavailable](s, ""); len(down) > 0 {
-				t.Errorf("%+v", down[0].Body)
+    crash 1`, `say Invalid API key · Please run /login
+    say 429 Too Many Requests, try again in 5s`} {
+			got := s.hear(signalbox.RoleCritic, format, steps)
+			trouble, message := got.trouble()
+			if _, limited := got.listener.rateLimit(time.Now()); limited || trouble != "" {
+				t.Errorf("%s, %s: %s %s, limited %v", format, steps, trouble, message, limited)
 			}
-			if failed := only[rules.AgentFailed](s,
-				"T1").Body; failed.Cause != string(rules.FailCrash) {
-				t.Errorf("%+v", failed)
-			}
-		})
+		}
 	}
 }
 
@@ -170,7 +161,5 @@ func TestMissingProgramIsReplaced(t *testing.T) {
 		!strings.Contains(down.Detail, "no-such-program-anywhere") {
 		t.Errorf("%+v", down)
 	}
-	if asked := all[rules.QuestionAsked](s, ""); len(asked) > 0 {
-		t.Errorf("asked %+v", asked[0].Body)
-	}
+	none[rules.QuestionAsked](s, "")
 }

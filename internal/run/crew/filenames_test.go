@@ -95,14 +95,11 @@ on critic T2:
     signal REVIEW_PASSED: {task}
 `})
 	r := s.begin()
-	s.until("T1 announced the file",
-		func() bool { return len(all[rules.OverlapNoted](s, "T1")) > 0 })
+	await[rules.OverlapNoted](s, "T1", 1)
 	s.write("project/announced", "")
-	s.until("the overlap is recorded",
-		func() bool { return len(all[rules.OverlapNoted](s, "T1")) > 1 })
+	await[rules.OverlapNoted](s, "T1", 2)
 	s.write("project/noted", "")
-	r.end()
-	s.wantCompleted("T1", "T2")
+	r.complete("T1", "T2")
 }
 
 // In a shared folder a signal with several files asks for each of them, until the task must wait
@@ -128,10 +125,7 @@ on developer T2 attempt 2:
 		t.Errorf("T2 has %s", got)
 	}
 	s.write("project/T2-waits", "")
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
-	s.wantCompleted("T1", "T2")
+	r.complete("T1", "T2")
 	if waited := only[rules.FileWaited](s, "T2").Body; waited.File != "a.txt" ||
 		len(all[rules.SignalRefused](s, "")) != 0 {
 		t.Errorf("waited: %+v", waited)

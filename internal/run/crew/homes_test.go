@@ -26,7 +26,7 @@ done
 func inBothModes(t *testing.T, test func(t *testing.T, options Options)) {
 	needSandbox(t)
 	for name, copies := range map[string]bool{"layers": false, "copies": true} {
-		t.Run(name, func(t *testing.T) { test(t, Options{copies: copies, LeaveQuestions: true}) })
+		t.Run(name, func(t *testing.T) { test(t, Options{seams: seams{copies: copies}, LeaveQuestions: true}) })
 	}
 }
 
@@ -74,7 +74,7 @@ esac
 func TestChecksBeginWithANewHome(t *testing.T) {
 	inBothModes(t, func(t *testing.T, options Options) {
 		s := set(t, scene{git: true, options: options,
-			plan: task("T1") + task("T2", "**Blocked By**: T1"),
+			plan: task("T1"),
 			settings: `sandbox: enforce
 slots: 1
 roles: {critic: {agent: shell}}
@@ -93,9 +93,9 @@ checks: [{name: first, command: sh first.sh}, {name: second, command: sh second.
 test -e ~/tool && echo REVIEW_FAILED: $SIGNALBOX_WORK && exit; test -z "$found" && echo REVIEW_PASSED: $SIGNALBOX_WORK`,
 			}})
 		s.run()
-		s.wantCompleted("T1", "T2")
+		s.wantCompleted("T1")
 		ran := all[rules.ChecksRan](s, "")
-		if len(ran) < 3 {
+		if len(ran) != 2 {
 			t.Fatalf("%d runs of checks", len(ran))
 		}
 		for _, e := range ran {
@@ -127,7 +127,7 @@ for f in ` + folders + `; do
 done
 `
 		s := set(t, scene{git: true, options: options,
-			plan:     task("T1") + task("T2", "**Blocked By**: T1"),
+			plan:     task("T1"),
 			settings: "sandbox: enforce\nagent: shell\nslots: 1\ncache: [.m2/repository]\nsetup: [{name: one, command: sh use.sh one}]\nchecks: [{name: two, command: sh use.sh two}]\n",
 			files: map[string]string{
 				"use.sh": use + `echo "seen: $seen"`,
@@ -139,15 +139,19 @@ auditor) echo "saw $seen"; echo AUDIT_PASSED: $SIGNALBOX_WORK;;
 esac
 `}})
 		s.run()
+		s.commitByHand("--allow-empty")
+		s.load(task("T1") + task("T2"))
+		s.run()
 		s.wantCompleted("T1", "T2")
-		// what the setup command and the check left in each folder
+		// what the setup command and the check of each baseline left in each folder
 		base := strings.Repeat("B-1 B-1 ", 6)
-		for _, work := range []string{"T1", "T2"} {
+		for work, base := range map[string]string{"T1": base,
+			"T2": strings.Repeat("B-1 B-1 B-2 B-2 ", 6)} {
 			// The setup commands of the author and of the reviewers have other home folders. That
 			// of the check comes before it.
 			for _, e := range all[rules.ChecksRan](s, work) {
 				if got := s.blobText(e.Body.Rows[0].Output); strings.Contains(got, "B-1.one") ||
-					got != "seen: "+strings.Repeat("evil evil ", 6)+"\n" {
+					got != "seen: "+strings.Repeat("evil ", len(strings.Fields(base)))+"\n" {
 					t.Errorf("%s: a check after its setup command saw %q", work, got)
 				}
 			}
@@ -164,9 +168,6 @@ esac
 				}
 			}
 		}
-		s.commitByHand("--allow-empty")
-		s.load(task("T1") + task("T2", "**Blocked By**: T1") + task("T3"))
-		s.run()
 		for i, e := range all[rules.SetupRan](s, "B-2") {
 			if got := s.blobText(e.Body.Output); i > 0 || got != "seen: "+base+"\n" {
 				t.Errorf("the next baseline saw %q", got)
@@ -191,7 +192,7 @@ func TestHomesOfAKilledCrewAreRemoved(t *testing.T) {
 			"[diff]\n\texternal = true\n")
 	}
 	s.write(filepath.Join("project", ".signalbox", "cache/g-killed.lock"), "")
-	c, err := New(t.Context(), s.box, s.project, &Options{delays: shortDelays()})
+	c, err := New(t.Context(), s.box, s.project, &Options{seams: seams{delays: shortDelays()}})
 	if err != nil {
 		t.Fatal(err)
 	}

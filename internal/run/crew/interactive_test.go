@@ -30,11 +30,8 @@ on developer T1:
     signal READY_FOR_REVIEW: {task}
         Summary: there
 `})
-	s.run()
-	s.wantCompleted("T1")
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers were started, want one", n)
-	}
+	s.develop()
+	s.wantStarted("T1", "developer", 1)
 	if recovery := only[rules.UnknownSignalRecovery](s, "T1").Body; recovery.Attempt != 1 {
 		t.Errorf("recovery: %+v", recovery)
 	}
@@ -52,34 +49,10 @@ on developer T1 attempt 1:
     say - READY_FOR_REVIEW: {task}
     hang
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailTimeout) {
 		t.Errorf("failed: %+v", failed)
 	}
-}
-
-// An interactive agent that asks an expert and waits is ended, and started again with the advice.
-func TestInteractiveAsker(t *testing.T) {
-	s := set(t, scene{
-		plan:     task("T1"),
-		settings: "roles: {developer: {agent: talker}}\nexperts: [{name: database}]\n",
-		script: `
-on developer T1 attempt 1:
-    signal EXPERT_REQUEST
-        Target Agent: database
-        Context Snapshot: a query
-    listen
-on expert *:
-    expect "a query"
-    signal EXPERT_ADVICE: {task}
-        Summary: use an index
-on developer T1 attempt 2:
-    expect "use an index"
-    signal READY_FOR_REVIEW: {task}
-`})
-	s.run()
-	s.wantCompleted("T1")
 }
 
 // After the third turn without a valid signal the agent is started again.
@@ -100,8 +73,7 @@ on developer T1 attempt 1:
     say **READY_FOR_REVIEW: {task}**
     hang
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if n := len(all[rules.UnknownSignalRecovery](s, "T1")); n != 2 {
 		t.Errorf("asked again %d times, want twice", n)
 	}
@@ -115,22 +87,19 @@ on developer T1 attempt 1:
 		ended.Body.Spent.Time == 0 {
 		t.Errorf("the failed turn is not recorded: %+v", ended)
 	}
-	if n := len(s.prompts("T1", "developer")); n != 2 {
-		t.Errorf("%d developers were started, want two", n)
-	}
+	s.wantStarted("T1", "developer", 2)
 }
 
 // The end of the turn in which an agent answers a request for a checkpoint is not another turn
 // without a signal. Neither is the late end of the turn that the request is about.
 func TestInteractiveCheckpointTurnDoesNotCount(t *testing.T) {
-	for _, agent := range []string{"talker-claude", "talker-gemini"} {
-		for name, said := range map[string]string{"nothing": "I am done.",
-			"near miss": "**READY_FOR_REVIEW: {task}**"} {
-			t.Run(agent+" "+name, func(t *testing.T) {
-				s := set(t, scene{
-					plan:     task("T1"),
-					settings: "roles: {developer: {agent: " + agent + "}}\n",
-					script: `
+	for agent, said := range map[string]string{"talker-claude": "I am done.",
+		"talker-gemini": "**READY_FOR_REVIEW: {task}**"} {
+		t.Run(agent, func(t *testing.T) {
+			s := set(t, scene{
+				plan:     task("T1"),
+				settings: "roles: {developer: {agent: " + agent + "}}\n",
+				script: `
 on developer T1:
     say ` + said + `
     end
@@ -141,15 +110,12 @@ on developer T1:
     wait for continue
     signal READY_FOR_REVIEW: {task}
 `})
-				r := s.begin()
-				s.until("the checkpoint is recorded",
-					func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
-				s.write("project/continue", "")
-				r.end()
-				s.wantCompleted("T1")
-				only[rules.UnknownSignalRecovery](s, "T1")
-			})
-		}
+			r := s.beginAuthors()
+			s.awaitCheckpoint("T1")
+			s.write("project/continue", "")
+			r.ready()
+			only[rules.UnknownSignalRecovery](s, "T1")
+		})
 	}
 }
 
@@ -176,12 +142,9 @@ on developer T1:
     listen "Now send your signal again"
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	only[rules.UnknownSignalRecovery](s, "T1")
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers were started, want one", n)
-	}
+	s.wantStarted("T1", "developer", 1)
 }
 
 // An agent that is silent, and sent nothing that resembles a signal, is asked. That does not count
@@ -198,19 +161,14 @@ on developer T1:
     listen "If you are, send your signal on a line of its own."
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	s.wantCompleted("T1")
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers were started, want one", n)
-	}
-	if n := len(all[rules.UnknownSignalRecovery](s, "T1")); n != 0 {
-		t.Errorf("%d turns without a signal were recorded", n)
-	}
+	s.develop()
+	s.wantStarted("T1", "developer", 1)
+	none[rules.UnknownSignalRecovery](s, "T1")
 }
 
 // A checkpoint is recorded while the agent runs.
 func TestCheckpointIsRecordedLive(t *testing.T) {
-	for _, agent := range []string{"as-plain", "as-claude", "as-opencode"} {
+	for _, agent := range []string{"as-plain", "as-claude"} {
 		t.Run(agent, func(t *testing.T) {
 			s := set(t, scene{
 				plan:     task("T1"),
@@ -223,9 +181,8 @@ on developer T1:
     wait for continue
     signal READY_FOR_REVIEW: {task}
 `})
-			r := s.begin()
-			s.until("the checkpoint is recorded",
-				func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+			r := s.beginAuthors()
+			s.awaitCheckpoint("T1")
 			if n := len(all[rules.AgentTurnEnded](s, "T1")); n != 0 {
 				t.Error("it was recorded only at the end")
 			}
@@ -234,8 +191,7 @@ on developer T1:
 				t.Errorf("progress: %+v", p)
 			}
 			s.write("project/continue", "")
-			r.end()
-			s.wantCompleted("T1")
+			r.ready()
 		})
 	}
 }
@@ -267,13 +223,11 @@ on developer T1:
 		b.Close()
 	})
 	s.box = b
-	r := s.begin()
-	s.until("the checkpoint is recorded",
-		func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+	r := s.beginAuthors()
+	s.awaitCheckpoint("T1")
 	later.Store(true)
 	s.write("project/continue", "")
-	r.end()
-	s.wantCompleted("T1")
+	r.ready()
 	if progress := only[rules.ProgressReported](s,
 		"T1").Body; progress.Activity != "counting sheep" {
 		t.Errorf("progress: %+v", progress)
@@ -310,7 +264,7 @@ func TestLiveSetup(t *testing.T) {
 			}
 		}},
 	})
-	s.run()
+	s.develop()
 	wantIn(t, shown.String(), "setup: tools\n\n")
 }
 
@@ -335,7 +289,7 @@ func TestLiveObjects(t *testing.T) {
 	} {
 		var shown []string
 		crew := &Crew{opts: Options{Live: func(a agent.Activity) { shown = append(shown, a.Text) },
-			delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+			seams: seams{delays: defaultDelays()}}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 		h, err := newListener(&session{crew: crew}, test.format, false, "")
 		if err != nil {
 			t.Fatal(err)

@@ -26,9 +26,8 @@ on developer T1 attempt 2:
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
-	s.until("the agent works", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
-	r.stop(nil)
-	<-r.over
+	await[rules.ProgressReported](s, "T1", 1)
+	r.halt()
 	ended := only[rules.AgentTurnEnded](s, "T1").Body
 	if !ended.Interrupted || ended.Spent.Time == 0 ||
 		!strings.Contains(s.text(ended.Output), "I am half done.") {
@@ -46,10 +45,8 @@ on developer T1:
     hang
 `})
 	r := s.begin()
-	s.until("the agent works", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+	await[rules.ProgressReported](s, "T1", 1)
 	s.do(rules.Order{What: rules.OrderCancel, Work: "T1", Actor: "me"})
 	r.end()
-	if refused := all[rules.SignalRefused](s, "T1"); len(refused) > 0 {
-		t.Errorf("refused: %+v", refused)
-	}
+	none[rules.SignalRefused](s, "T1")
 }

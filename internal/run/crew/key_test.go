@@ -51,7 +51,7 @@ func (s *stage) keys() []string {
 // With keys, signals count only with the key of the turn, which is new each time. What agents
 // repeat from elsewhere has none.
 func TestKeyed(t *testing.T) {
-	for _, format := range agentFormats() {
+	for _, format := range []signalbox.Format{signalbox.FormatPlain, signalbox.FormatClaude} {
 		t.Run(string(format), func(t *testing.T) {
 			s := set(t, scene{
 				plan:     task("T1"),
@@ -120,8 +120,7 @@ on developer T1 attempt 3:
     run echo {key} >>keys
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	s.wantHidden(s.keys())
 }
 
@@ -139,11 +138,8 @@ on developer T1:
     listen "append key:{key}"
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	s.wantCompleted("T1")
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers were started, want one", n)
-	}
+	s.develop()
+	s.wantStarted("T1", "developer", 1)
 	s.wantHidden(s.keys())
 }
 
@@ -160,8 +156,7 @@ on developer T1 attempt 2:
     expect "in a keyed session submit the exit signal with signalbox work exit"
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	only[rules.UnknownSignalRecovery](s, "T1")
 }
 

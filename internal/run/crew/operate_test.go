@@ -25,7 +25,7 @@ on developer T1:
 `})
 	s.do(rules.Order{What: rules.OrderPause, Work: "T2", Actor: "me"})
 	r := s.begin()
-	s.until("T1 has an agent", func() bool { return len(all[rules.AgentStarted](s, "T1")) > 0 })
+	await[rules.AgentStarted](s, "T1", 1)
 	s.do(rules.Order{What: rules.OrderPause, Actor: "me"})
 	s.write("project/continue", "")
 	s.until("the developer is done",
@@ -40,10 +40,7 @@ on developer T1:
 		t.Error("T2 was started although it is paused")
 	}
 	s.do(rules.Order{What: rules.OrderResume, Work: "T2", Actor: "me"})
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Errorf("the run ended %s", o.Standing)
-	}
-	s.wantCompleted("T1", "T2")
+	r.complete("T1", "T2")
 }
 
 // The agent of cancelled work is ended with everything it started. A retry starts again.
@@ -156,8 +153,7 @@ func TestStoppedWhileClaiming(t *testing.T) {
 	}
 	r := s.beginIn(b, Options{})
 	<-slow.started
-	r.stop(nil)
-	<-r.over
+	r.halt()
 	close(slow.storing)
 	s.await("the lease is recorded",
 		func() bool { return s.box.Engine.Refresh(t.Context()) == nil && s.status().Running > 0 })
@@ -174,9 +170,7 @@ on developer *:
 `})
 	one, two := s.begin(), s.beginIn(s.open(), Options{Actor: "other"})
 	for _, r := range []*running{one, two} {
-		if o := r.end(); o.Standing != rules.StandingComplete {
-			t.Errorf("the run ended %s: %v", o.Standing, o.Reasons)
-		}
+		r.complete()
 	}
 	if err := s.box.Engine.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
@@ -200,8 +194,7 @@ func TestCrewOfOneRole(t *testing.T) {
 			signalbox.RoleAuditor}})
 	others.end()
 	s.wantCompleted("T1")
-	critics.stop(nil)
-	<-critics.over
+	critics.halt()
 	for _, granted := range all[rules.LeaseGranted](s, "T1") {
 		if byCritics := strings.HasPrefix(granted.Session, critics.crew.owner.ID()+
 			"."); byCritics != (granted.Body.Role == signalbox.RoleCritic) {
@@ -224,8 +217,7 @@ func TestStay(t *testing.T) {
 		t.Error("Run returned")
 	default:
 	}
-	r.stop(nil)
-	<-r.over
+	r.halt()
 	s.wantCompleted("T1", "T2")
 }
 
@@ -258,9 +250,7 @@ func TestPlanChanged(t *testing.T) {
 	}
 	s.run()
 	s.wantCompleted("T1", "T2", "T3")
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("T1 was done %d times", n)
-	}
+	s.wantStarted("T1", "developer", 1)
 	if again := s.load(changed); len(again.Added)+len(again.Changed)+len(again.Removed) > 0 {
 		t.Errorf("loading the same plan changed something: %+v", again)
 	}
@@ -290,19 +280,15 @@ on developer T1:
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
-	s.until("the lease was renewed",
-		func() bool { return len(all[rules.LeaseRenewed](s, "T1")) > 0 })
+	await[rules.LeaseRenewed](s, "T1", 1)
 	s.write("project/continue", "")
-	r.end()
-	s.wantCompleted("T1")
+	r.complete("T1")
 	granted, renewed := all[rules.LeaseGranted](s, "T1")[0].Body,
 		all[rules.LeaseRenewed](s, "T1")[0].Body
 	if !renewed.Expires.After(granted.Expires) {
 		t.Errorf("granted until %s, renewed until %s", granted.Expires, renewed.Expires)
 	}
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers", n)
-	}
+	s.wantStarted("T1", "developer", 1)
 }
 
 // A template that is invalid or missing is found before any agent is started.

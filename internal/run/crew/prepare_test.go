@@ -214,9 +214,7 @@ on developer T1 attempt 2:
 `})
 	s.run()
 	s.wantCompleted("T1", "T2")
-	if n := len(all[rules.QuestionAsked](s, "")); n > 0 {
-		t.Errorf("%d questions", n)
-	}
+	none[rules.QuestionAsked](s, "")
 	var failed []rules.SetupRan
 	for _, ran := range all[rules.SetupRan](s, "") {
 		if !ran.Body.Passed {
@@ -250,9 +248,7 @@ func TestSetupFailureOfALongTask(t *testing.T) {
 		settings: "setup: [{name: modules, command: 'test ! -e bad'}]\nchecks: [{name: unit, command: 'true'}]\n",
 		script:   "\non developer * attempt 1:\n    write bad x\n    signal READY_FOR_REVIEW: {task}\non developer * attempt 2:\n    run rm bad\n    write good x\n    signal READY_FOR_REVIEW: {task}\n"})
 	s.run()
-	if n := len(all[rules.QuestionAsked](s, "")); n > 0 {
-		t.Errorf("%d questions", n)
-	}
+	none[rules.QuestionAsked](s, "")
 }
 
 // In a shared folder, agents and checks cannot change the team's configuration.
@@ -328,9 +324,7 @@ on developer T1:
 	s.write("project/cache/a", "x")
 	s.run()
 	s.wantCompleted("T1", "T2")
-	if n := len(all[rules.QuestionAsked](s, "")); n > 0 {
-		t.Errorf("%d questions", n)
-	}
+	none[rules.QuestionAsked](s, "")
 }
 
 // A setup command may do what a check may. What it puts into its home folder is there for those who
@@ -364,7 +358,7 @@ func TestWorktreesHaveFilesAndPorts(t *testing.T) {
 	register := filepath.Join(t.TempDir(), "ports.json")
 	const report = `echo "$SIGNALBOX_WORK $PWD $SIGNALBOX_PORT $SIGNALBOX_PORTS"; cat .env`
 	s := set(t, scene{git: true, plan: task("T1"),
-		options: Options{LeaveQuestions: true, ports: register},
+		options: Options{LeaveQuestions: true, seams: seams{ports: register}},
 		settings: "copy: [.env, 'cache/**']\nports: 4\nsetup: [{name: show, command: '" + report +
 			"'}]\nchecks: [{name: unit, command: '" + report + " && test -f cache/a/b'}]\n",
 		files: map[string]string{".gitignore": ".env\ncache\n.signalbox\n"},
@@ -415,7 +409,7 @@ func TestPreparationFails(t *testing.T) {
 			s := set(t, scene{git: true, plan: task("T1"), settings: test.settings,
 				files: map[string]string{".gitignore": ".env\n.signalbox\n"},
 				options: Options{LeaveQuestions: true,
-					ports: filepath.Join(blocked, "ports.json")}})
+					seams: seams{ports: filepath.Join(blocked, "ports.json")}}})
 			s.write("project/.env", strings.Repeat("x", 2e6))
 			if o := s.begin().end(); o.Standing != rules.StandingAsking {
 				t.Fatalf("the run ended %s", o.Standing)

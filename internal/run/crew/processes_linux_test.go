@@ -45,8 +45,7 @@ on developer T1:
 	stopped := func(roles ...signalbox.Role) func() {
 		r := s.beginIn(s.box, Options{Roles: roles, Stay: true})
 		return func() {
-			r.stop(nil)
-			<-r.over
+			r.halt()
 		}
 	}
 	stop := stopped(signalbox.RoleCI)

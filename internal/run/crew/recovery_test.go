@@ -33,8 +33,7 @@ on developer T1 attempt 3:
     expect "Your last answer had no result"
     signal READY_FOR_REVIEW: {task}
 `})
-			s.run()
-			s.wantCompleted("T1")
+			s.develop()
 			started := all[rules.AgentStarted](s, "T1")
 			if n := len(s.prompts("T1", "developer")); n != 3 ||
 				started[0].Body.Epoch != started[2].Body.Epoch {
@@ -69,9 +68,7 @@ on developer T2 attempt 2:
     signal READY_FOR_REVIEW: {task}
 `})
 	s.begin().end()
-	if n := len(s.prompts("T1", "developer")); n != 4 {
-		t.Errorf("%d turns, want two that continue, one that is asked again, and one that fails", n)
-	}
+	s.wantStarted("T1", "developer", 4)
 	only[rules.UnknownSignalRecovery](s, "T1")
 	only[rules.UnknownSignalRecovery](s, "T2")
 	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailSignals) {
@@ -94,8 +91,7 @@ on developer T1 attempt 2:
     expect "column 0"
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	recovery := only[rules.UnknownSignalRecovery](s, "T1")
 	if b := recovery.Body; b.Attempt != 1 || b.Level != "warning" ||
 		!strings.HasPrefix(b.Preview, "I did it.") ||
@@ -111,9 +107,9 @@ on developer T1 attempt 2:
 	}
 }
 
-// The advice has the exact line to send, with the work and the key of the new turn, wherever the
-// near miss is.
+// The advice has the exact line to send, with the work, wherever the near miss is.
 func TestNearMissAdviceHasTheLine(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true}})
 	const exit = `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}`
 	for name, c := range map[string]struct{ said, reason, want string }{
 		"no argument": {"READY_FOR_REVIEW:", "near_miss",
@@ -134,70 +130,30 @@ func TestNearMissAdviceHasTheLine(t *testing.T) {
 		"exit": {"My exit: " + exit, "malformed", "send the line bare, at column 0: " +
 			exit},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true}, script: `
-on developer T1 attempt 1:
-    say ` + c.said + `
-on developer T1 attempt 2:
-    signal READY_FOR_REVIEW: {task}
-`})
-			s.run()
-			s.wantCompleted("T1")
-			if b := only[rules.UnknownSignalRecovery](s, "T1").Body; !strings.HasSuffix(b.Advice,
-				c.want) {
-				t.Errorf("advice %q, want %q", b.Advice, c.want)
-			}
-			if b := only[rules.SignalRefused](s, "T1").Body; string(b.Reason) != c.reason ||
-				!strings.HasSuffix(b.Detail, c.want) {
-				t.Errorf("refused: %+v", b)
-			}
-			wantIn(t, s.prompts("T1", "developer")[1], c.want)
-		})
+		got := s.hear(signalbox.RoleDeveloper, signalbox.FormatPlain, "say "+c.said)
+		if !strings.HasSuffix(got.advice, c.want) {
+			t.Errorf("%s: advice %q, want %q", name, got.advice, c.want)
+		}
+		if r := got.listener.refusals(got.signal); len(r) != 1 || string(r[0].Reason) != c.reason ||
+			!strings.HasSuffix(r[0].Detail, c.want) {
+			t.Errorf("%s: refused: %+v", name, r)
+		}
 	}
 }
 
 // A near miss of a signal that the role must not send is not advised, and one of an exit signal
 // only if they are on.
 func TestNearMissThatMustNotBeSent(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
 	for name, c := range map[string]struct{ said, want string }{
 		"other role":          {"**REVIEW_PASSED: T1**", ""},
 		"other role, inside":  {"Final signal: REVIEW_PASSED: T1", ""},
 		"exit signal, inside": {`My exit: {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}`, transcript.ErrExitDisabled.Error()},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := set(t, scene{plan: task("T1"), script: `
-on developer T1 attempt 1:
-    say ` + c.said + `
-on developer T1 attempt 2:
-    signal READY_FOR_REVIEW: {task}
-`})
-			s.run()
-			s.wantCompleted("T1")
-			if b := only[rules.UnknownSignalRecovery](s, "T1").Body; b.Advice != c.want {
-				t.Errorf("advice %q, want %q", b.Advice, c.want)
-			}
-		})
-	}
-}
-
-// A signal of another role or about another task is refused.
-func TestOutOfRoleAndWrongWork(t *testing.T) {
-	s := set(t, scene{
-		plan: task("T1") + task("T2", "**Blocked By**: T1"),
-		script: `
-on developer T1 attempt 1:
-    signal AUDIT_PASSED: {task}
-on developer T1 attempt 2:
-    signal READY_FOR_REVIEW: T2
-`})
-	s.run()
-	s.wantCompleted("T1", "T2")
-	var reasons []string
-	for _, r := range all[rules.SignalRefused](s, "T1") {
-		reasons = append(reasons, string(r.Body.Reason))
-	}
-	if strings.Join(reasons, " ") != "out_of_role wrong_work" {
-		t.Errorf("refused as %v", reasons)
+		if got := s.hear(signalbox.RoleDeveloper, signalbox.FormatPlain,
+			"say "+c.said).advice; got != c.want {
+			t.Errorf("%s: advice %q, want %q", name, got, c.want)
+		}
 	}
 }
 
@@ -215,8 +171,7 @@ on developer T1 attempt 4:
     expect "Agent produced 3 unrecognized signals. Re-dispatching with explicit format requirements."
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	var levels []string
 	for _, r := range all[rules.UnknownSignalRecovery](s, "T1") {
 		levels = append(levels, r.Body.Level)
@@ -251,7 +206,8 @@ on developer T1 attempt 1:
 on developer T1 attempt 2:
     signal-kill
 on critic T1 attempt 1:
-    crash
+    exit-code 1
+    signal REVIEW_PASSED: {task}
 on critic T1 attempt 2:
     exit-code 5
     signal REVIEW_FAILED: {task}
@@ -263,31 +219,9 @@ on critic T1 attempt 2:
 	for _, f := range all[rules.AgentFailed](s, "T1") {
 		failed = append(failed, string(f.Body.Role)+" "+f.Body.Cause+" "+f.Body.Detail)
 	}
-	want := "developer crash exit status 7: out of cheese; developer crash ended by SIGKILL; critic crash exit status 1"
+	want := "developer crash exit status 7: out of cheese; developer crash ended by SIGKILL; critic crash exit status 1 after REVIEW_PASSED"
 	if got := strings.Join(failed, "; "); got != want {
 		t.Errorf("failures:\n%s\nwant:\n%s", got, want)
-	}
-}
-
-func TestThirdCrashIsAQuestion(t *testing.T) {
-	s := set(t, scene{
-		plan: task("T1"),
-		script: `
-on critic T1 attempt 4:
-    expect "try once more"
-    signal REVIEW_PASSED: {task}
-on critic T1:
-    crash
-`})
-	r := s.begin()
-	if q := s.answer("try once more"); q.Kind != rules.AskedTimeout ||
-		!strings.Contains(q.Text, "critic on T1 failed 3 times") {
-		t.Errorf("question: %+v", q)
-	}
-	r.end()
-	s.wantCompleted("T1")
-	if n := len(s.prompts("T1", "developer")); n != 1 {
-		t.Errorf("%d developers: a critic's crash is not a verdict", n)
 	}
 }
 
@@ -295,15 +229,14 @@ func TestTimeoutEndsTheGroup(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
 		settings: "roles: {developer: {timeout: 1s}}\n",
-		options:  Options{start: startUntil("I take my time.")},
+		options:  Options{seams: seams{start: startUntil("I take my time.")}},
 		script: `
 on developer T1 attempt 1:
     run sleep 600 >/dev/null 2>&1 &
     say I take my time.
     hang
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailTimeout) ||
 		!strings.HasSuffix(failed.Detail,
 			"(roles.developer.timeout); its last output: I take my time.") {
@@ -315,14 +248,13 @@ func TestStall(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
 		settings: "roles: {developer: {checkpoint: 1s, agent: as-claude}}\nlimits: {checkpoints_missed: 1}\n",
-		options:  Options{start: startUntil("busy")},
+		options:  Options{seams: seams{start: startUntil("busy")}},
 		script: `
 on developer T1 attempt 1:
     say busy
     hang
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailStall) ||
 		!strings.HasPrefix(failed.Detail,
 			"no output for 1s (roles.developer.checkpoint × limits.checkpoints_missed)") {
@@ -345,39 +277,37 @@ func TestMissingProgram(t *testing.T) {
 		!strings.Contains(q.Text, "no-such-program-anywhere") {
 		t.Errorf("question: %+v", q)
 	}
-	if failed := all[rules.AgentFailed](s, "T1"); len(failed) != 0 {
-		t.Errorf("failures: %+v", failed)
-	}
+	none[rules.AgentFailed](s, "T1")
 }
 
 func TestRateLimitOfAnAgent(t *testing.T) {
-	for _, agent := range []string{"as-claude", "as-codex", "as-gemini", "as-opencode",
-		"as-plain"} {
-		t.Run(agent, func(t *testing.T) {
-			s := set(t, scene{
-				plan:     task("T1"),
-				settings: "roles: {critic: {agent: " + agent + "}}\n",
-				script: `
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {critic: {agent: as-codex}}\n",
+		script: `
 on critic T1 attempt 1:
-    ratelimit 2s
+    ratelimit 1s
 `})
-			s.run()
-			s.wantCompleted("T1")
-			limited := only[rules.AgentUnavailable](s, "")
-			if limited.Body.Agent != agent || limited.Body.Cause != rules.FailRateLimit {
-				t.Errorf("limited: %+v", limited.Body)
-			}
-			if n := len(all[rules.AgentFailed](s, "")); n != 0 {
-				t.Errorf("a rate limit counts as %d failures", n)
-			}
-			granted := all[rules.LeaseGranted](s, "T1")
-			for _, e := range granted {
-				if e.Seq > limited.Seq && e.Body.Role == signalbox.RoleCritic &&
-					s.timeOf(e.Seq).Before(limited.Body.Until) {
-					t.Error("a critic was started before the limit ended")
-				}
-			}
-		})
+	for _, format := range agentFormats() {
+		before := time.Now()
+		got := s.hear(signalbox.RoleCritic, format, "ratelimit 1h")
+		until, limited := got.listener.rateLimit(before)
+		if left := until.Sub(before); !limited || left < 59*time.Minute || left > 2*time.Hour {
+			t.Errorf("%s: limited %v, for %s", format, limited, left)
+		}
+	}
+	s.run()
+	s.wantCompleted("T1")
+	limited := only[rules.AgentUnavailable](s, "")
+	if limited.Body.Agent != "as-codex" || limited.Body.Cause != rules.FailRateLimit {
+		t.Errorf("limited: %+v", limited.Body)
+	}
+	none[rules.AgentFailed](s, "")
+	for _, e := range all[rules.LeaseGranted](s, "T1") {
+		if e.Seq > limited.Seq && e.Body.Role == signalbox.RoleCritic &&
+			s.timeOf(e.Seq).Before(limited.Body.Until) {
+			t.Error("a critic was started before the limit ended")
+		}
 	}
 }
 
@@ -402,9 +332,7 @@ on critic T1 attempt 2:
 		t.Errorf("%d failed reviews, want one", n)
 	}
 	only[rules.AgentUnavailable](s, "")
-	if n := len(s.prompts("T1", "critic")); n != 3 {
-		t.Errorf("%d critics, want three", n)
-	}
+	s.wantStarted("T1", "critic", 3)
 }
 
 func (s *stage) timeOf(seq uint64) time.Time {
@@ -420,16 +348,13 @@ func (s *stage) timeOf(seq uint64) time.Time {
 func TestHangAfterResult(t *testing.T) {
 	delays := shortDelays()
 	delays.linger = 500 * time.Millisecond
-	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: as-claude}}\n", options: Options{delays: delays}, script: `
+	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: as-claude}}\n", options: Options{seams: seams{delays: delays}}, script: `
 on developer T1:
     signal READY_FOR_REVIEW: {task}
     hang after result
 `})
-	s.run()
-	s.wantCompleted("T1")
-	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
-		t.Errorf("%d failures", n)
-	}
+	s.develop()
+	none[rules.AgentFailed](s, "")
 }
 
 func TestFloodIsKeptInPart(t *testing.T) {
@@ -438,8 +363,7 @@ on developer T1:
     flood 3MB in one line
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; ended.Bytes < 3_000_000 ||
 		len(s.text(ended.Output)) != int(ended.Bytes) {
 		t.Errorf("turn: %+v", ended)

@@ -116,7 +116,12 @@ const withheldVariable = "CREW_TEST_DATABASE"
 // What the user has and a check does not get is nothing that an agent can repair.
 func TestRedBaseBySandbox(t *testing.T) {
 	needSandbox(t)
-	tool := filepath.Join(t.TempDir(), "mytool")
+	dir, err := os.MkdirTemp("/tmp", "") // what is in /dev, a sandbox has itself
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	tool := filepath.Join(dir, "mytool")
 	if err := os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -93,9 +93,7 @@ func TestSubmittedExit(t *testing.T) {
 		t.Errorf("T1 moved before the turn ended: %s, %v", w.Phase, w.Lease)
 	}
 	s.write("project/T1.continue", "")
-	if o := r.end(); o.Standing != rules.StandingComplete {
-		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-	}
+	r.complete()
 	heard := all[rules.SignalHeard](s, "T1")
 	ended := all[rules.AgentTurnEnded](s, "T1")
 	if i := slices.IndexFunc(heard,
@@ -177,51 +175,27 @@ func TestSocketOfAnotherSession(t *testing.T) {
 	s.write("project/T1.continue", "")
 	s.write("project/T2.continue", "")
 	s.do(rules.Order{What: rules.OrderResume, Actor: "me"})
-	r.end()
-	s.wantCompleted("T1", "T2")
+	r.complete("T1", "T2")
 }
 
 // What the agent wrote counts more than what was submitted, which could be by code that the agent
-// tests.
-func TestWrittenVerdictCountsMore(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: reports + `
-    signal READY_FOR_REVIEW: {task}
-`})
-	r := s.begin()
-	s.awaitCheckpoint("T1")
-	env := s.variables("T1.env")
-	if _, err := env.exit(env["SIGNALBOX_SOCKET"], "blocked"); err != nil {
-		t.Error(err)
-	}
-	s.write("project/T1.continue", "")
-	r.end()
-	s.wantCompleted("T1")
-	for _, heard := range all[rules.SignalHeard](s, "T1") {
-		if heard.Body.Dialect == signalbox.DialectExit {
-			t.Errorf("heard %+v", heard)
-		}
-	}
-}
-
-// A submitted exit signal is recorded beside the verdict in the agent's reply: as completion if
+// tests. A submitted exit signal is recorded beside the verdict in the agent's reply: as completion if
 // both agree, as refused otherwise.
-func TestSubmittedExitBesideAVerdict(t *testing.T) {
+func TestWrittenVerdictCountsMore(t *testing.T) {
 	for reason, want := range map[string]string{"completed": "completed",
 		"blocked": "refused as superseded"} {
 		t.Run(reason, func(t *testing.T) {
 			s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: reports + `
     signal READY_FOR_REVIEW: {task}
 `})
-			r := s.begin()
+			r := s.beginAuthors()
 			s.awaitCheckpoint("T1")
 			env := s.variables("T1.env")
 			if _, err := env.exit(env["SIGNALBOX_SOCKET"], reason); err != nil {
 				t.Error(err)
 			}
 			s.write("project/T1.continue", "")
-			if o := r.end(); o.Standing != rules.StandingComplete {
-				t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
-			}
+			r.ready()
 			got := ""
 			for range all[rules.AgentSessionCompleted](s, "T1") {
 				got += "completed"
@@ -319,15 +293,14 @@ func TestSubmittedExitOfACrash(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: strings.Replace(reports, "T*:", "T* attempt 1:", 1) + `
     exit-code 7
 `})
-	r := s.begin()
+	r := s.beginAuthors()
 	s.awaitCheckpoint("T1")
 	env := s.variables("T1.env")
 	if _, err := env.exit(env["SIGNALBOX_SOCKET"], "completed"); err != nil {
 		t.Error(err)
 	}
 	s.write("project/T1.continue", "")
-	r.end()
-	s.wantCompleted("T1")
+	r.ready()
 	if failed := only[rules.AgentFailed](s,
 		"T1"); failed.Body.Detail != "exit status 7 after an exit signal" {
 		t.Errorf("failed: %+v", failed.Body)
@@ -337,14 +310,13 @@ func TestSubmittedExitOfACrash(t *testing.T) {
 // Exit signals that are disabled cannot be submitted, whatever the agent's environment says.
 func TestSubmittedExitIsDisabled(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), script: reports + "    signal READY_FOR_REVIEW: {task}\n"})
-	r := s.begin()
+	r := s.beginAuthors()
 	s.awaitCheckpoint("T1")
 	env := s.variables("T1.env")
 	_, err := env.exit(env["SIGNALBOX_SOCKET"], "completed")
 	wantRefused(t, err, signalbox.CodeFailed, "disabled")
 	s.write("project/T1.continue", "")
-	r.end()
-	s.wantCompleted("T1")
+	r.ready()
 }
 
 // The agent's MCP server is served for its session, and ends with it.

@@ -32,68 +32,57 @@ on developer T1 attempt 2+:
 // is being ended.
 func (s *stage) untilEnded() {
 	s.t.Helper()
-	s.until("the turn has ended",
-		func() bool { return len(all[rules.AgentTurnEnded](s, "T1")) > 0 })
+	await[rules.AgentTurnEnded](s, "T1", 1)
 }
 
 // What an agent uses is read while it works. It is ended when it reaches a cap, what it did is
 // kept, and the human is asked.
 func TestAgentIsEndedAtItsCap(t *testing.T) {
 	const tokens, cost = "{tokens: 50000}", "{cost: 0.50}"
-	for _, level := range []struct {
-		cap      rules.Cap
-		settings string
-		work     string // of the question
-		says     string
+	const turn, task1, role, run = "budget: {turn: %s}\nroles: {developer: {agent: AGENT}}\n",
+		"budget: {task: %s}\nroles: {developer: {agent: AGENT}}\n",
+		"roles: {developer: {agent: AGENT, budget: %s}}\n",
+		"budget: {run: %s}\nroles: {developer: {agent: AGENT}}\n"
+	for _, test := range []struct {
+		cap                                 rules.Cap
+		settings, agent, limit, uses, asked string
 	}{
-		{rules.CapTurn, "budget: {turn: %s}\nroles: {developer: {agent: AGENT}}\n", "T1",
-			"budget.turn"},
-		{rules.CapTask, "budget: {task: %s}\nroles: {developer: {agent: AGENT}}\n", "T1",
-			"budget.task"},
-		{rules.CapRole, "roles: {developer: {agent: AGENT, budget: %s}}\n", "",
-			"roles.developer.budget"},
-		{rules.CapRun, "budget: {run: %s}\nroles: {developer: {agent: AGENT}}\n", "", "budget.run"},
+		{rules.CapTurn, turn, "as-claude", tokens, "    usage 60000 10000\n    say More.",
+			"T1: 70000 of 50000 tokens (budget.turn"},
+		{rules.CapTask, task1, "as-claude", cost, "    usage 60000 10000\n    say More.",
+			"T1: cost $0.70 of $0.50 (budget.task"},
+		{rules.CapRole, role, "as-opencode", cost, "    usage 60000 10000 0.6\n    run true",
+			": cost $0.60 of $0.50 (roles.developer.budget"},
+		{rules.CapRun, run, "as-codex", tokens, codexFile(60000, 10000),
+			": 70000 of 50000 tokens (budget.run"},
+		{rules.CapTask, task1, "as-gemini", tokens, geminiFile(60000, 10000),
+			"T1: 70000 of 50000 tokens (budget.task"},
+		{rules.CapTurn, turn, "as-codex", cost, codexFile(60000, 10000),
+			"T1: cost $0.70 of $0.50 (budget.turn"},
 	} {
-		for _, program := range []struct {
-			agent, limit, uses, says string
-		}{
-			{"as-claude", tokens, "    usage 60000 10000\n    say More.",
-				"70000 of 50000 tokens ("},
-			{"as-claude", cost, "    usage 60000 10000\n    say More.", "cost $0.70 of $0.50 ("},
-			{"as-opencode", cost, "    usage 60000 10000 0.6\n    run true",
-				"cost $0.60 of $0.50 ("},
-			{"as-codex", tokens, codexFile(60000, 10000), "70000 of 50000 tokens ("},
-			{"as-gemini", tokens, geminiFile(60000, 10000), "70000 of 50000 tokens ("},
-			{"as-codex", cost, codexFile(60000, 10000), "cost $0.70 of $0.50 ("},
-		} {
-			t.Run(fmt.Sprintf("%s %s %s", level.cap, program.agent, program.limit),
-				func(t *testing.T) {
-					s := set(t, scene{git: true, plan: task("T1"),
-						settings: strings.ReplaceAll(fmt.Sprintf(level.settings, program.limit),
-							"AGENT", program.agent) +
-							"prices: {claude-rehearsal: {input: 10, output: 10}, some-model: {input: 10, output: 10}}\n",
-						script: fmt.Sprintf(spender, program.uses)})
-					r := s.begin()
-					s.untilEnded()
-					q := s.answer("yes")
-					if q.Kind != rules.AskedBudget || q.Work != level.work ||
-						!strings.Contains(q.Text, program.says+level.says+" in signalbox.yaml") {
-						t.Errorf("question: %+v", q)
-					}
-					if o := r.end(); o.Standing != rules.StandingComplete {
-						t.Errorf("the run ended %s", o.Standing)
-					}
-					ended := all[rules.AgentTurnEnded](s, "T1")[0].Body
-					if !ended.Interrupted || ended.Cap != level.cap || ended.Spent.Tokens != 70000 ||
-						ended.Estimated || ended.Commit == "" ||
-						!strings.Contains(s.text(ended.Output), "I begin") {
-						t.Errorf("the turn: %+v", ended)
-					}
-					if failed := all[rules.AgentFailed](s, ""); len(failed) > 0 {
-						t.Errorf("it counts as a failure: %+v", failed)
-					}
-				})
-		}
+		t.Run(fmt.Sprintf("%s %s %s", test.cap, test.agent, test.limit), func(t *testing.T) {
+			s := set(t, scene{git: true, plan: task("T1"),
+				settings: strings.ReplaceAll(fmt.Sprintf(test.settings, test.limit), "AGENT",
+					test.agent) +
+					"prices: {claude-rehearsal: {input: 10, output: 10}, some-model: {input: 10, output: 10}}\n",
+				script: fmt.Sprintf(spender, test.uses)})
+			r := s.beginAuthors()
+			s.untilEnded()
+			q := s.answer("yes")
+			work, says, _ := strings.Cut(test.asked, ": ")
+			if q.Kind != rules.AskedBudget || q.Work != work ||
+				!strings.Contains(q.Text, says+" in signalbox.yaml") {
+				t.Errorf("question: %+v", q)
+			}
+			r.ready()
+			ended := all[rules.AgentTurnEnded](s, "T1")[0].Body
+			if !ended.Interrupted || ended.Cap != test.cap || ended.Spent.Tokens != 70000 ||
+				ended.Estimated || ended.Commit == "" ||
+				!strings.Contains(s.text(ended.Output), "I begin") {
+				t.Errorf("the turn: %+v", ended)
+			}
+			none[rules.AgentFailed](s, "")
+		})
 	}
 }
 
@@ -140,14 +129,13 @@ func TestCapOfAnEstimate(t *testing.T) {
 					"}}\n",
 				script: fmt.Sprintf(spender, "    say "+
 					strings.Repeat("I think about it. ", 5000))})
-			r := s.begin()
+			r := s.beginAuthors()
 			s.untilEnded()
 			if q := s.answer("yes"); q.Kind != rules.AskedBudget ||
 				!strings.Contains(q.Text, " of 20000 tokens, estimated (budget.task") {
 				t.Errorf("question: %+v", q)
 			}
-			r.end()
-			s.wantCompleted("T1")
+			r.ready()
 			ended := all[rules.AgentTurnEnded](s, "T1")
 			if first := ended[0].Body; first.Cap != rules.CapTask || !first.Estimated ||
 				first.Spent.Tokens < 20000 {
@@ -183,14 +171,12 @@ on developer * attempt 2+:
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
-	s.until("both agents have ended",
-		func() bool { return len(all[rules.AgentTurnEnded](s, "")) == 2 })
+	await[rules.AgentTurnEnded](s, "", 2)
 	if q := s.answer("yes"); q.Kind != rules.AskedBudget || q.Work != "" ||
 		!strings.Contains(q.Text, "750 of 700 tokens") {
 		t.Errorf("question: %+v", q)
 	}
-	r.end()
-	s.wantCompleted("T1", "T2")
+	r.complete("T1", "T2")
 	for _, work := range []string{"T1", "T2"} {
 		if ended := all[rules.AgentTurnEnded](s, work)[0].Body; ended.Cap != rules.CapRun ||
 			!ended.Interrupted {
@@ -222,21 +208,18 @@ on developer T1 attempt 3+:
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
-	s.until("the agent works", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
-	r.stop(nil)
-	<-r.over
+	await[rules.ProgressReported](s, "T1", 1)
+	r.halt()
 	first := s.box
 	defer func() { s.box = first }() // which is closed last
 	s.box = s.open()
 	r = s.begin()
-	s.until("the second turn has ended",
-		func() bool { return len(all[rules.AgentTurnEnded](s, "T1")) == 2 })
+	await[rules.AgentTurnEnded](s, "T1", 2)
 	if q := s.answer("yes"); !strings.Contains(q.Text,
 		"T1 has spent its budget: 700 of 700 tokens") {
 		t.Errorf("question: %+v", q)
 	}
-	r.end()
-	s.wantCompleted("T1")
+	r.complete("T1")
 }
 
 // When the token window is used up, agents are ended, and work continues by itself when it ends.
@@ -244,16 +227,13 @@ func TestTokenWindowOfARun(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"),
 		settings: "budget: {window: {tokens: 500, every: 5s}}\nroles: {developer: {agent: as-claude}}\n",
 		script:   fmt.Sprintf(spender, "    usage 600 100\n    say More.")})
-	s.run()
-	s.wantCompleted("T1")
+	s.develop()
 	ended := all[rules.AgentTurnEnded](s, "T1")
 	if first := ended[0].Body; first.Cap != rules.CapWindow || !first.Interrupted ||
 		first.Spent.Tokens != 700 {
 		t.Errorf("the turn: %+v", first)
 	}
-	if n := len(all[rules.QuestionAsked](s, "")); n > 0 {
-		t.Errorf("%d questions", n)
-	}
+	none[rules.QuestionAsked](s, "")
 }
 
 // codex reports what it has used in all turns of a session that it resumes.
@@ -267,7 +247,7 @@ on developer T1 attempt 2:
     usage 1500 300 0 150
     signal READY_FOR_REVIEW: {task}
 `})
-	s.run()
+	s.develop()
 	ended := all[rules.AgentTurnEnded](s, "T1")
 	if len(ended) < 2 || ended[0].Body.Spent.Tokens != 1200 || ended[1].Body.Spent.Tokens != 600 {
 		t.Errorf("the turns: %+v", ended)
@@ -286,8 +266,7 @@ on developer T1:
 `})
 	r := s.begin()
 	s.answer("yes")
-	r.end()
-	s.wantCompleted("T1")
+	r.complete("T1")
 	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; ended.Cap != "" || ended.Interrupted ||
 		len(all[rules.AgentStarted](s, "T1")) != 3 {
 		t.Errorf("the turn: %+v", ended)
@@ -300,8 +279,7 @@ func TestCapOfTime(t *testing.T) {
 		script: fmt.Sprintf(spender, "    say More.")})
 	r := s.begin()
 	s.untilEnded()
-	r.stop(nil)
-	<-r.over
+	r.halt()
 	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; ended.Cap != rules.CapTurn {
 		t.Errorf("the turn: %+v", ended)
 	}
@@ -336,7 +314,7 @@ func TestClaudeIsToldItsCap(t *testing.T) {
 				tt.says+"\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			c := &Crew{opts: Options{delays: &delays{version: time.Minute}}}
+			c := &Crew{opts: Options{seams: seams{delays: &delays{version: time.Minute}}}}
 			for range 2 {
 				got := c.costArguments(t.Context(), tt.command,
 					process.Spec{Argv: []string{program}, Env: process.Environ()}, tt.left)
@@ -352,7 +330,7 @@ func TestClaudeIsToldItsCap(t *testing.T) {
 func TestVersionsAreAskedAtTheSameTime(t *testing.T) {
 	claude, _ := agent.Preset("claude")
 	dir := t.TempDir()
-	c := &Crew{opts: Options{delays: &delays{version: time.Minute}}}
+	c := &Crew{opts: Options{seams: seams{delays: &delays{version: time.Minute}}}}
 	var programs []string
 	// both before one is started: a process that is being started has files that are being written
 	for _, names := range [][2]string{{"a", "b"}, {"b", "a"}} {

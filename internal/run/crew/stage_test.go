@@ -30,6 +30,7 @@ import (
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/testkit/memory"
 	"signalbox/internal/testkit/output"
 )
 
@@ -51,6 +52,7 @@ func TestMain(m *testing.M) {
 		flag.Set("test.parallel", "8")
 	}
 	os.Setenv(withheldVariable, "x")
+	memory.UseForTempFiles()
 	code := m.Run()
 	if leaked := leakedGoroutines(); code == 0 && leaked != "" {
 		fmt.Fprintln(os.Stderr, "leaked goroutines:\n"+leaked)
@@ -160,16 +162,11 @@ type stage struct {
 	log     *output.Buffer
 }
 
-// set creates the project, the agents and the box, and loads the plan.
+// set creates the project, the agents and the box, and loads the plan. The test runs in parallel
+// with others.
 func set(t *testing.T, sc scene) *stage {
 	t.Helper()
 	t.Parallel()
-	return setUp(t, sc)
-}
-
-// setUp is set for a test that does not run in parallel with others.
-func setUp(t *testing.T, sc scene) *stage {
-	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +301,7 @@ func (s *stage) commit() {
 	s.t.Helper()
 	s.git("init", "-q", "-b", "main")
 	s.git("add", "-A")
-	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-q", "--allow-empty",
+	s.git("commit", "-q", "--allow-empty",
 		"-m", "start")
 	repo, err := workspace.Find(s.t.Context(), s.root,
 		filepath.Join(s.root, box.FolderName, "trees"))
@@ -319,7 +316,9 @@ func (s *stage) git(args ...string) string {
 	s.t.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir = s.root
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME=me", "GIT_AUTHOR_EMAIL=me@localhost", "GIT_COMMITTER_NAME=me",
+		"GIT_COMMITTER_EMAIL=me@localhost")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("git %v: %v: %s", args, err, out)
@@ -453,9 +452,45 @@ func (r *running) end() rules.Status {
 // run runs a crew until the plan is complete.
 func (s *stage) run() {
 	s.t.Helper()
-	if o := s.begin().end(); o.Standing != rules.StandingComplete {
-		s.t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
+	s.begin().complete()
+}
+
+// complete waits until the plan is complete, and checks that each of the tasks was completed once.
+func (r *running) complete(ids ...string) {
+	r.t.Helper()
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		r.t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
+	r.wantCompleted(ids...)
+}
+
+// develop lets authors work until T1 is ready for its checks.
+func (s *stage) develop() {
+	s.t.Helper()
+	s.beginAuthors().ready()
+}
+
+// beginAuthors starts a crew without reviewers and merger, for tests of what an author does.
+func (s *stage) beginAuthors() *running {
+	s.t.Helper()
+	options := s.scene.options
+	options.Roles = []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleExpert,
+		signalbox.RoleCI} // which looks at the base first
+	options.Stay = true
+	return s.beginIn(s.box, options)
+}
+
+// ready waits until T1 is ready for its checks, and stops the crew.
+func (r *running) ready() {
+	r.t.Helper()
+	r.until("T1 is ready", func() bool { return r.work("T1").Phase != signalbox.PhaseImplementation })
+	r.halt()
+}
+
+// halt stops the crew.
+func (r *running) halt() {
+	r.stop(errInterrupted)
+	<-r.over
 }
 
 func (s *stage) status() (st rules.Status) {
@@ -494,6 +529,21 @@ func (s *stage) until(what string, condition func() bool) {
 		if err := s.box.Engine.Wait(ctx, seen); err != nil {
 			s.t.Fatalf("waiting until %s: %v", what, err)
 		}
+	}
+}
+
+// await waits until there are so many events of a type about a work item.
+func await[T any](s *stage, work string, count int) {
+	s.t.Helper()
+	s.until(fmt.Sprintf("there are %d events %s", count, reflect.TypeFor[T]().Name()),
+		func() bool { return len(all[T](s, work)) >= count })
+}
+
+// wantStarted checks how many agents of a role were started for a work item.
+func (s *stage) wantStarted(work, role string, want int) {
+	s.t.Helper()
+	if n := len(s.prompts(work, role)); n != want {
+		s.t.Errorf("%d agents were started as %s, want %d", n, role, want)
 	}
 }
 
@@ -550,6 +600,14 @@ func only[T any](s *stage, work string) recorded[T] {
 			reflect.TypeFor[T]().Name(), work)
 	}
 	return found[0]
+}
+
+// none checks that there is no event of a type.
+func none[T any](s *stage, work string) {
+	s.t.Helper()
+	for _, e := range all[T](s, work) {
+		s.t.Errorf("%s is recorded: %+v", reflect.TypeFor[T]().Name(), e)
+	}
 }
 
 // text returns the content of a blob.

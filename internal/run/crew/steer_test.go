@@ -43,8 +43,7 @@ on auditor T1:
 	r := s.begin()
 	s.awaitCheckpoint("T1")
 	s.do(rules.Rework{Work: "T1", Text: "use the new parser", Actor: "me"})
-	r.end()
-	s.wantCompleted("T1")
+	r.complete("T1")
 	if got := s.file("parser.go"); got != "new\n" && got != "new" {
 		t.Errorf("merged %q", got)
 	}
@@ -54,9 +53,7 @@ on auditor T1:
 		strings.Contains(prompts[2], "do this first") {
 		t.Errorf("%d developers were started: %q", len(prompts), prompts)
 	}
-	if n := len(all[rules.AgentFailed](s, "T1")); n != 0 {
-		t.Errorf("%d agents failed: the critic that was stopped is not one", n)
-	}
+	none[rules.AgentFailed](s, "T1")
 }
 
 // A review that is done again has the note of the human at the top of the critic's prompt, and an
@@ -81,16 +78,14 @@ on developer T1 attempt 2:
 		Note: "look at the error paths", Actor: "me"}).Do(t.Context(), s.box); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the critic reports",
-		func() bool { return len(all[rules.ProgressReported](s, "T1")) > 1 })
+	await[rules.ProgressReported](s, "T1", 2)
 	long := "begin with the tests\n" + strings.Repeat("and with the others. ", 300)
 	if _, err := (steer.Decision{What: rules.OrderRetry, Work: "T1",
 		From: signalbox.PhaseImplementation, Note: long, Actor: "me"}).Do(t.Context(),
 		s.box); err != nil {
 		t.Fatal(err)
 	}
-	r.end()
-	s.wantCompleted("T1")
+	r.complete("T1")
 	if critics := s.prompts("T1", "critic"); len(critics) != 3 ||
 		!noteFirst(critics[1], "look at the error paths") ||
 		strings.Contains(critics[2], "error paths") {
@@ -100,9 +95,7 @@ on developer T1 attempt 2:
 		!noteFirst(developers[1], strings.TrimSpace(strings.Repeat("and with the others. ", 300))) {
 		t.Errorf("%d developers were started: %q", len(developers), developers)
 	}
-	if n := len(all[rules.AgentFailed](s, "T1")); n != 0 {
-		t.Errorf("%d agents failed: those that were stopped are not among them", n)
-	}
+	none[rules.AgentFailed](s, "T1")
 }
 
 // noteFirst reports whether a note is in the first section of a prompt.
@@ -129,13 +122,10 @@ on developer T1 attempt 2:
 	r := s.begin()
 	s.awaitCheckpoint("T1")
 	s.do(rules.Rework{Work: "T1", Text: "only the first half", Actor: "me"})
-	r.end()
-	s.wantCompleted("T1")
+	r.complete("T1")
 	s.file("half.txt")
 	s.file("whole.txt")
-	if n := len(s.prompts("T1", "developer")); n != 2 {
-		t.Errorf("%d developers were started, want two", n)
-	}
+	s.wantStarted("T1", "developer", 2)
 }
 
 // A merge that is rejected is not made. The same commit is not approved by accident.
@@ -163,8 +153,7 @@ on developer T1 attempt 2:
 		t.Errorf("rejected %+v, then %s", ordered.Body, s.work("T1").Task.Commit)
 	}
 	s.do(rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "me"})
-	r.end()
-	s.wantCompleted("T1")
+	r.complete("T1")
 	if got := strings.TrimSpace(s.file("a.txt")); got != "right" {
 		t.Errorf("merged %q", got)
 	}
@@ -185,8 +174,7 @@ on critic T1 attempt 1:
 	s.awaitCheckpoint("T1")
 	s.do(rules.Tell{Work: "T1", Text: "the build is slow", Actor: "me"})
 	s.write("project/continue", "")
-	r.end()
-	s.wantCompleted("T1")
+	r.complete("T1")
 	count := func(role string) (n []int) {
 		for _, prompt := range s.prompts("T1", role) {
 			n = append(n, strings.Count(prompt,
@@ -229,7 +217,7 @@ func TestLongWordsInPrompt(t *testing.T) {
 		found.Messages[0].Text != long {
 		t.Errorf("%+v, %v", found, err)
 	}
-	s.run()
+	s.develop()
 	if prompt := s.prompts("T1", "developer")[0]; strings.Count(prompt, "    and its end\n") != 2 {
 		t.Errorf("the prompt lacks the end:\n%.2000s", prompt)
 	}
@@ -252,13 +240,12 @@ on developer T1:
 	r := s.begin()
 	s.awaitCheckpoint("T1")
 	s.do(rules.Tell{Work: "T1", Text: "take\nthe second\tone", Actor: "me"})
-	s.until("it is delivered", func() bool { return len(all[rules.MessageDelivered](s, "T1")) > 0 })
+	await[rules.MessageDelivered](s, "T1", 1)
 	if n := len(all[rules.AgentTurnEnded](s, "T1")); n != 0 {
 		t.Error("it was delivered only at the end")
 	}
 	s.do(rules.Tell{Work: "T1", Text: "and now the third", Actor: "me"})
-	r.end()
-	s.wantCompleted("T1")
+	r.complete("T1")
 	turns, delivered := all[rules.AgentTurnEnded](s, "T1"), all[rules.MessageDelivered](s, "T1")
 	if len(delivered) != 3 || s.work("T1").Task.Messages != nil {
 		t.Errorf("delivered %+v", delivered)

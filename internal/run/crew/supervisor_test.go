@@ -59,7 +59,7 @@ func supervise(role config.Role, linger time.Duration) *supervised {
 	c := config.Default()
 	c.Roles = map[signalbox.Role]config.Role{signalbox.RoleDeveloper: role}
 	c.Limits.CheckpointsMissed = 3
-	s := &session{crew: &Crew{box: &box.Box{Config: c}, opts: Options{delays: defaultDelays()}},
+	s := &session{crew: &Crew{box: &box.Box{Config: c}, opts: Options{seams: seams{delays: defaultDelays()}}},
 		role: signalbox.RoleDeveloper, work: "T1"}
 	s.leased, s.unlease = context.WithCancel(context.Background())
 	l := &listener{session: s, format: signalbox.FormatClaude, heard: time.Now(),
@@ -131,7 +131,7 @@ func TestCheckpointInTheOutput(t *testing.T) {
 		"I send CHECKPOINT: T1\n": 0,
 		"READY_FOR_REVIEW: T1\n":  0,
 	} {
-		c := &Crew{opts: Options{delays: &delays{quiet: time.Hour}},
+		c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Hour}}},
 			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
 			signalbox.FormatPlain, false, "")
@@ -154,7 +154,7 @@ func TestPartialExpertRequest(t *testing.T) {
 	dir := t.TempDir()
 	for _, interactive := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			c := &Crew{opts: Options{delays: &delays{quiet: time.Second}},
+			c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Second}}},
 				box: &box.Box{Ledger: &box.Ledger{Dir: dir}}}
 			l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
 				signalbox.FormatPlain, interactive, "")
@@ -177,7 +177,7 @@ func TestPartialExpertRequest(t *testing.T) {
 // An expert request is ignored if the agent already waits for a file.
 func TestExpertRequestWhileParked(t *testing.T) {
 	for _, parked := range []bool{false, true} {
-		c := &Crew{opts: Options{delays: defaultDelays()},
+		c := &Crew{opts: Options{seams: seams{delays: defaultDelays()}},
 			box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
 			signalbox.FormatPlain, false, "")
@@ -196,7 +196,7 @@ func TestExpertRequestWhileParked(t *testing.T) {
 
 // The transcript is bounded, but all output counts and is scanned.
 func TestTranscriptIsBounded(t *testing.T) {
-	c := &Crew{opts: Options{delays: &delays{quiet: time.Hour}},
+	c := &Crew{opts: Options{seams: seams{delays: &delays{quiet: time.Hour}}},
 		box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 	l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"},
 		signalbox.FormatPlain, false, "")

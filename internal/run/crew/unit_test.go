@@ -84,7 +84,7 @@ func TestStartIsRetried(t *testing.T) {
 	if err := owner.Leave(); err != nil { // so that Add fails
 		t.Fatal(err)
 	}
-	c := &Crew{owner: owner, opts: Options{delays: &delays{start: []time.Duration{1, 1, 1}}}}
+	c := &Crew{owner: owner, opts: Options{seams: seams{delays: &delays{start: []time.Duration{1, 1, 1}}}}}
 	s := &session{crew: c, id: "s-1"}
 	spec := process.Spec{Argv: []string{"true"}}
 	if _, err := s.startProgram(t.Context(), spec); err == nil {

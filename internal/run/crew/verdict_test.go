@@ -3,6 +3,7 @@ package crew
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -20,196 +21,159 @@ func agentFormats() []signalbox.Format {
 		signalbox.FormatGemini, signalbox.FormatOpencode}
 }
 
+// hear returns the turn of an agent that carries out steps without a process.
+func (s *stage) hear(role signalbox.Role, format signalbox.Format, steps string) *turn {
+	s.t.Helper()
+	script, err := rehearsal.Parse("agent", []byte("on *:\n    "+steps+"\n"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	options := s.scene.options
+	options.delays = defaultDelays()
+	c := &Crew{box: s.box, log: slog.New(slog.DiscardHandler), opts: options}
+	l, err := newListener(&session{crew: c, role: role, work: "T1"}, format, false, "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer l.close()
+	if format == signalbox.FormatAuto {
+		format = signalbox.FormatPlain
+	}
+	ended, prompt := &turn{listener: l}, "do it"
+	err = script.Play(s.t.Context(), rehearsal.Options{Format: format, Task: "T1", Prompt: &prompt,
+		Stdout: l, Stderr: l.stderr()})
+	if exit := (*rehearsal.Exit)(nil); errors.As(err, &exit) {
+		ended.exit.Code, err = exit.Code, nil
+	}
+	if err = errors.Join(err, l.finish(s.t.Context(), ended)); err != nil {
+		s.t.Fatal(err)
+	}
+	return ended
+}
+
+// crash returns how a turn crashed, "" if it did not.
+func (t *turn) crash() string {
+	if failure, crashed := t.crashed(); crashed {
+		return t.describeCrash(failure)
+	}
+	return ""
+}
+
 // A turn that failed has no passing verdict, whatever was said in it.
 func TestNoPassingVerdictOfAFailedTurn(t *testing.T) {
-	for _, test := range []struct {
-		name, steps, detail string
-		skip                signalbox.Format // "" means none
-	}{
-		{"status", "exit-code 1", "exit status 1 after REVIEW_PASSED", ""},
-		{"status after the end of the turn", "end\n    crash 9",
-			"exit status 9 after REVIEW_PASSED", ""},
-		{"killed", "end\n    signal-kill", "ended by SIGKILL after REVIEW_PASSED", ""},
-		// A plain stream has no end of turn besides its own end.
-		{"no end of the turn", "crash 0", "did not report the end of its turn after REVIEW_PASSED",
-			signalbox.FormatPlain},
-	} {
-		for _, format := range agentFormats() {
-			if format == test.skip {
-				continue
+	s := set(t, scene{plan: task("T1")})
+	for _, format := range agentFormats() {
+		for steps, want := range map[string]string{
+			"exit-code 1":      "exit status 1 after REVIEW_PASSED",
+			"end\n    crash 9": "exit status 9 after REVIEW_PASSED",
+			"crash 0":          "did not report the end of its turn after REVIEW_PASSED",
+		} {
+			if format == signalbox.FormatPlain && steps == "crash 0" {
+				want = "" // a plain stream has no end of turn besides its own end
 			}
-			t.Run(test.name+"/"+string(format), func(t *testing.T) {
-				s := set(t, scene{
-					plan:     task("T1"),
-					settings: "roles: {critic: {agent: as-" + string(format) + "}}\n",
-					script: "on critic T1 attempt 1:\n    signal REVIEW_PASSED: {task}\n    " +
-						test.steps + "\n",
-				})
-				s.run()
-				s.wantCompleted("T1")
-				if failed := only[rules.AgentFailed](s,
-					"T1").Body; failed.Cause != string(rules.FailCrash) ||
-					failed.Detail != test.detail {
-					t.Errorf("failed: %+v", failed)
-				}
-				if n := len(s.prompts("T1", "critic")); n != 2 {
-					t.Errorf("%d critics, want two", n)
-				}
-			})
+			if got := s.hear(signalbox.RoleCritic, format,
+				"signal REVIEW_PASSED: T1\n    "+steps).crash(); got != want {
+				t.Errorf("%s, %s: %q, want %q", format, steps, got, want)
+			}
 		}
 	}
 }
 
 // A turn whose failure the program reports has no passing verdict, although its exit status is 0.
 func TestNoPassingVerdictWithAReportedFailure(t *testing.T) {
-	for format, lines := range map[signalbox.Format][]string{
-		signalbox.FormatClaude: {
-			`{"type":"assistant","message":{"content":[{"type":"text","text":"REVIEW_PASSED: T1"}]},"parent_tool_use_id":null,"session_id":"s-1"}`,
-			`{"type":"result","subtype":"success","is_error":true,"result":"out of credit","session_id":"s-1"}`,
-		},
-		signalbox.FormatCodex: {
-			`{"type":"item.completed","item":{"id":"item_1","type":"agent_message","text":"REVIEW_PASSED: T1"}}`,
-			`{"type":"turn.failed","error":{"message":"out of credit"}}`,
-		},
-		signalbox.FormatGemini: {
-			`{"type":"message","role":"assistant","content":"REVIEW_PASSED: T1"}`,
-			`{"type":"result","status":"error","error":{"message":"out of credit"},"stats":{}}`,
-		},
-		signalbox.FormatOpencode: {
-			`{"type":"text","sessionID":"s-1","part":{"text":"REVIEW_PASSED: T1"}}`,
-			`{"type":"error","sessionID":"s-1","error":{"name":"APIError","data":{"message":"out of credit"}}}`,
-		},
+	s := set(t, scene{plan: task("T1")})
+	for format, lines := range map[signalbox.Format]string{
+		signalbox.FormatClaude: `raw {"type":"assistant","message":{"content":[{"type":"text","text":"REVIEW_PASSED: T1"}]},"parent_tool_use_id":null,"session_id":"s-1"}
+    raw {"type":"result","subtype":"success","is_error":true,"result":"out of credit","session_id":"s-1"}`,
+		signalbox.FormatCodex: `raw {"type":"item.completed","item":{"id":"item_1","type":"agent_message","text":"REVIEW_PASSED: T1"}}
+    raw {"type":"turn.failed","error":{"message":"out of credit"}}`,
+		signalbox.FormatGemini: `raw {"type":"message","role":"assistant","content":"REVIEW_PASSED: T1"}
+    raw {"type":"result","status":"error","error":{"message":"out of credit"},"stats":{}}`,
+		signalbox.FormatOpencode: `raw {"type":"text","sessionID":"s-1","part":{"text":"REVIEW_PASSED: T1"}}
+    raw {"type":"error","sessionID":"s-1","error":{"name":"APIError","data":{"message":"out of credit"}}}`,
 	} {
-		t.Run(string(format), func(t *testing.T) {
-			s := set(t, scene{
-				plan:     task("T1"),
-				settings: "roles: {critic: {agent: as-auto}}\n",
-				script: "on critic T1 attempt 1:\n    raw " + strings.Join(lines, "\n    raw ") +
-					"\n    crash 0\n",
-			})
-			s.run()
-			s.wantCompleted("T1")
-			if failed := only[rules.AgentFailed](s,
-				"T1").Body; failed.Detail != "reported a failure after REVIEW_PASSED: out of credit" {
-				t.Errorf("failed: %+v", failed)
-			}
-			if n := len(s.prompts("T1", "critic")); n != 2 {
-				t.Errorf("%d critics, want two", n)
-			}
-		})
+		if got := s.hear(signalbox.RoleCritic, signalbox.FormatAuto,
+			lines+"\n    crash 0").crash(); got != "reported a failure after REVIEW_PASSED: out of credit" {
+			t.Errorf("%s: %q", format, got)
+		}
 	}
 }
 
-// An output that changes its format has no passing verdict. The agent is asked again, and told why.
+// An output that changes its format has no passing verdict. The agent is told why.
 func TestNoPassingVerdictInAMixedOutput(t *testing.T) {
-	s := set(t, scene{
-		plan:     task("T1"),
-		settings: "roles: {critic: {agent: as-auto}}\n",
-		script: `
-on critic T1 attempt 1:
-    raw {"type":"system","subtype":"init","session_id":"s-1"}
+	s := set(t, scene{plan: task("T1")})
+	got := s.hear(signalbox.RoleCritic, signalbox.FormatAuto, `raw {"type":"system","subtype":"init","session_id":"s-1"}
     raw {"type":"assistant","message":{"content":[{"type":"text","text":"REVIEW_PASSED: T1"}]},"parent_tool_use_id":null,"session_id":"s-1"}
     say Goodbye.
-    raw {"type":"result","subtype":"success","is_error":false,"result":"REVIEW_PASSED: T1","session_id":"s-1"}
-on critic T1 attempt 2:
-    expect "detected as claude, but its line 3 is not JSON"
-    signal REVIEW_PASSED: {task}
-`})
-	s.run()
-	s.wantCompleted("T1")
-	if recovery := only[rules.UnknownSignalRecovery](s,
-		"T1").Body; !strings.Contains(recovery.Advice, "its line 3 is not JSON") {
-		t.Errorf("recovery: %+v", recovery)
+    raw {"type":"result","subtype":"success","is_error":false,"result":"REVIEW_PASSED: T1","session_id":"s-1"}`)
+	if got.signal.Name != signalbox.NameUnknown ||
+		!strings.Contains(got.advice, "detected as claude, but its line 3 is not JSON") {
+		t.Errorf("%+v, advice %q", got.signal, got.advice)
 	}
 }
 
 // A reviewer that writes more after a passing verdict is asked once whether it stands, at no cost.
 // What it wrote is in the prompt of the new session.
 func TestReviewersHaveALastWord(t *testing.T) {
-	for _, format := range agentFormats() {
-		t.Run(string(format), func(t *testing.T) {
-			s := set(t, scene{
-				plan: task("T1"),
-				settings: "limits: {unknown: 1}\nroles: {critic: {agent: as-" + string(format) +
-					"}}\n",
-				script: `
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "limits: {unknown: 1}\nroles: {critic: {agent: as-claude}}\n",
+		script: `
 on critic T1 attempt 1:
     say REVIEW_PASSED: T1
     say but the API is broken
 on critic T1 attempt 2:
     expect "but the API is broken"
     expect "send it again, alone"
-    signal REVIEW_FAILED: {task}
-        Issues Found: the API is broken
-on critic T1 attempt 3:
     signal REVIEW_PASSED: {task}
 `})
-			s.run()
-			s.wantCompleted("T1")
-			if asked := only[rules.UnknownSignalRecovery](s, "T1").Body; asked.Attempt != 0 ||
-				asked.Level != rules.LevelQuestion {
-				t.Errorf("asked: %+v", asked)
-			}
-			if refused := only[rules.SignalRefused](s,
-				"T1").Body; refused.Reason != signalbox.ReasonTextAfter ||
-				refused.Said != signalbox.NameReviewPassed {
-				t.Errorf("refused: %+v", refused)
-			}
-			if failed := all[rules.AgentFailed](s, "T1"); len(failed) != 0 {
-				t.Errorf("the question cost an attempt: %+v", failed)
-			}
-		})
+	for _, format := range agentFormats() {
+		got := s.hear(signalbox.RoleCritic, format,
+			"say REVIEW_PASSED: T1\n    say but the API is broken")
+		if got.signal.Name != signalbox.NameUnknown ||
+			got.signal.Refused != signalbox.ReasonTextAfter {
+			t.Errorf("%s: %+v", format, got.signal)
+		}
 	}
+	s.run()
+	s.wantCompleted("T1")
+	if asked := only[rules.UnknownSignalRecovery](s, "T1").Body; asked.Attempt != 0 ||
+		asked.Level != rules.LevelQuestion {
+		t.Errorf("asked: %+v", asked)
+	}
+	if refused := only[rules.SignalRefused](s,
+		"T1").Body; refused.Reason != signalbox.ReasonTextAfter ||
+		refused.Said != signalbox.NameReviewPassed {
+		t.Errorf("refused: %+v", refused)
+	}
+	none[rules.AgentFailed](s, "T1")
 }
 
 // What a critic only considers is not its verdict.
 func TestThinkingIsNoVerdict(t *testing.T) {
-	s := set(t, scene{
-		plan: task("T1"),
-		script: `
-on critic T1 attempt 1:
-    say <think>
-    say REVIEW_PASSED: T1
-    say </think>
-    say I cannot approve it.
-on critic T1 attempt 2:
-    expect "Write the signal that you mean after it."
-    signal REVIEW_PASSED: {task}
-`})
-	s.run()
-	s.wantCompleted("T1")
-	if asked := only[rules.UnknownSignalRecovery](s, "T1").Body; asked.Attempt != 1 {
-		t.Errorf("asked: %+v", asked)
+	s := set(t, scene{plan: task("T1")})
+	got := s.hear(signalbox.RoleCritic, signalbox.FormatPlain,
+		"say <think>\n    say REVIEW_PASSED: T1\n    say </think>\n    say I cannot approve it.")
+	if got.signal.Name != signalbox.NameUnknown ||
+		!strings.HasSuffix(got.advice, "Write the signal that you mean after it.") {
+		t.Errorf("%+v, advice %q", got.signal, got.advice)
 	}
 }
 
 // A passing verdict after the end of a turn does not replace a failing one: a process that the
-// agent left behind may have written it.
+// agent left behind may have written it. A plain stream has only one turn, and agents correct
+// themselves.
 func TestNoPassingVerdictAfterAFailingTurn(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
 	for _, format := range agentFormats() {
-		t.Run(string(format), func(t *testing.T) {
-			s := set(t, scene{
-				plan:     task("T1"),
-				settings: "roles: {critic: {agent: as-" + string(format) + "}}\n",
-				script: `
-on critic T1 attempt 1:
-    signal REVIEW_FAILED: {task}
-        Issues Found: it leaks
-    end
-    signal REVIEW_PASSED: {task}
-`})
-			s.run()
-			s.wantCompleted("T1")
-			want := 1
-			// its only turn ends with the stream, and agents correct themselves
-			if format == signalbox.FormatPlain {
-				want = 0
-			}
-			if rework := all[rules.ReworkOrdered](s, "T1"); len(rework) != want || want == 1 &&
-				rework[0].Body.Summary != "it leaks" {
-				t.Errorf("rework: %+v, want %d", rework, want)
-			}
-		})
+		want := signalbox.NameReviewFailed
+		if format == signalbox.FormatPlain {
+			want = signalbox.NameReviewPassed
+		}
+		if got := s.hear(signalbox.RoleCritic, format,
+			"signal REVIEW_FAILED: T1\n        Issues Found: it leaks\n    end\n    signal REVIEW_PASSED: T1").signal; got.Name != want {
+			t.Errorf("%s: %+v, want %s", format, got, want)
+		}
 	}
 }
 
@@ -239,7 +203,7 @@ func TestEndOfATurnWithinAPiece(t *testing.T) {
 	for _, format := range agentFormats()[1:] {
 		output := play(t, format, "signal REVIEW_FAILED: T1\n    end\n    signal REVIEW_PASSED: T1")
 		for _, size := range []int{len(output), 1000, 1} {
-			c := &Crew{opts: Options{delays: defaultDelays()},
+			c := &Crew{opts: Options{seams: seams{delays: defaultDelays()}},
 				box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 			l, err := newListener(&session{crew: c, role: signalbox.RoleCritic, work: "T1"}, format,
 				false, "")
@@ -279,24 +243,13 @@ func play(t *testing.T, format signalbox.Format, steps string) string {
 // An agent whose turn only seems to have ended, and that continues without a verdict so far, is
 // heard to its end.
 func TestVerdictAfterTheEndOfATurn(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
 	for _, format := range agentFormats() {
-		t.Run(string(format), func(t *testing.T) {
-			s := set(t, scene{
-				plan:     task("T1"),
-				settings: "roles: {critic: {agent: as-" + string(format) + "}}\n",
-				script: `
-on critic T1 attempt 1:
-    say I look at it.
-    end
-    say I am not done.
-    signal REVIEW_PASSED: {task}
-`})
-			s.run()
-			s.wantCompleted("T1")
-			if n := len(s.prompts("T1", "critic")); n != 1 {
-				t.Errorf("%d critics, want one", n)
-			}
-		})
+		got := s.hear(signalbox.RoleCritic, format,
+			"say I look at it.\n    end\n    say I am not done.\n    signal REVIEW_PASSED: T1")
+		if got.signal.Name != signalbox.NameReviewPassed || got.crash() != "" {
+			t.Errorf("%s: %+v, %s", format, got.signal, got.crash())
+		}
 	}
 }
 

@@ -10,16 +10,11 @@ import (
 
 // What is recorded and shown of an agent's output are its own words, in every format.
 func TestOwnWordsOfAgents(t *testing.T) {
-	for _, format := range signalbox.Formats() {
-		if format == signalbox.FormatOracle { // its agents are trees
-			continue
-		}
-		t.Run(string(format), func(t *testing.T) {
-			s := set(t, scene{
-				plan:     task("T1"),
-				settings: "roles: {developer: {agent: as-" + string(format) + ", timeout: 1s}}\n",
-				options:  Options{start: startUntil("!")}, // gemini writes in small pieces
-				script: `
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {developer: {agent: as-gemini, timeout: 1s}}\n",
+		options:  Options{seams: seams{start: startUntil("!")}}, // gemini writes in small pieces
+		script: `
 on developer T1 attempt 1:
     say I read the plan.
     say I forgot the signal.
@@ -27,72 +22,49 @@ on developer T1 attempt 2:
     say Now I hang!
     hang
 `})
-			s.run()
-			if preview := only[rules.UnknownSignalRecovery](s,
-				"T1").Body.Preview; strings.TrimSpace(
-				preview) != "I read the plan.\nI forgot the signal." {
-				t.Errorf("the preview is %q", preview)
-			}
-			if failed := only[rules.AgentFailed](s, "T1").Body; !strings.HasSuffix(failed.Detail,
-				"; its last output: Now I hang!") {
-				t.Errorf("the failure is %q", failed.Detail)
-			}
-			if again := s.prompts("T1", "developer")[1]; !strings.Contains(again,
-				"    I forgot the signal.\n") || strings.Contains(again, `{"`) {
-				t.Errorf("the agent is asked again with:\n%s", again)
-			}
-		})
+	const words = "I read the plan.\nI forgot the signal."
+	for _, format := range agentFormats() {
+		got := s.hear(signalbox.RoleDeveloper, format,
+			"say I read the plan.\n    say I forgot the signal.")
+		if strings.TrimSpace(got.head) != words || strings.TrimSpace(got.tail) != words {
+			t.Errorf("%s: %q and %q", format, got.head, got.tail)
+		}
+	}
+	s.develop()
+	if preview := only[rules.UnknownSignalRecovery](s,
+		"T1").Body.Preview; strings.TrimSpace(preview) != words {
+		t.Errorf("the preview is %q", preview)
+	}
+	if failed := only[rules.AgentFailed](s, "T1").Body; !strings.HasSuffix(failed.Detail,
+		"; its last output: Now I hang!") {
+		t.Errorf("the failure is %q", failed.Detail)
+	}
+	if again := s.prompts("T1", "developer")[1]; !strings.Contains(again,
+		"    I forgot the signal.\n") || strings.Contains(again, `{"`) {
+		t.Errorf("the agent is asked again with:\n%s", again)
 	}
 }
 
 // An agent whose signal was refused learns why, and what to send instead.
 func TestRefusedAgentsLearnWhy(t *testing.T) {
-	for reason, test := range map[string]struct{ sent, told string }{
-		"wrong_work": {"READY_FOR_REVIEW: T2",
-			"READY_FOR_REVIEW: T2, but your signals must name T1 (wrong_work). Send: READY_FOR_REVIEW: T1"},
-		"out_of_role": {"AUDIT_PASSED: {task}",
-			"AUDIT_PASSED: T1, which the role developer must not send (out_of_role)."},
-		"fenced": {"```\n    say READY_FOR_REVIEW: {task}\n    say ```",
-			"READY_FOR_REVIEW: T1 inside a code block (fenced), where signals are ignored."},
+	s := set(t, scene{plan: task("T1")})
+	for sent, told := range map[string]string{
+		"READY_FOR_REVIEW: T2":                           "READY_FOR_REVIEW: T2, but your signals must name T1 (wrong_work). Send: READY_FOR_REVIEW: T1",
+		"AUDIT_PASSED: T1":                               "AUDIT_PASSED: T1, which the role developer must not send (out_of_role).",
+		"```\n    say READY_FOR_REVIEW: T1\n    say ```": "READY_FOR_REVIEW: T1 inside a code block (fenced), where signals are ignored.",
 	} {
-		t.Run(reason, func(t *testing.T) {
-			s := set(t, scene{plan: task("T1"), script: "on developer T1 attempt 1:\n    say " +
-				test.sent + "\n"})
-			s.run()
-			again := s.prompts("T1", "developer")[1]
-			wantIn(t, again, "## Your last answer had no valid signal", "    You sent "+test.told)
-		})
+		if got := s.hear(signalbox.RoleDeveloper, signalbox.FormatPlain,
+			"say "+sent).advice; !strings.HasPrefix(got, "You sent "+told) {
+			t.Errorf("%s: %q", sent, got)
+		}
 	}
-}
-
-// An expert that answers about the task instead of the request is told to name the request.
-func TestExpertLearnsTheIDOfItsRequest(t *testing.T) {
-	s := set(t, scene{
-		plan:     task("T1"),
-		settings: "experts: [{name: database}]\n",
-		script: `
-on developer T1 attempt 1:
-    signal EXPERT_REQUEST
-        Target Agent: database
-        Context Snapshot: a query
-on expert * attempt 1:
-    expect "Your signals name this request, X-1, and not the task."
-    signal EXPERT_ADVICE: T1
-        Summary: use an index
-on expert * attempt 2:
-    expect "Send: EXPERT_ADVICE: X-1"
-    signal EXPERT_ADVICE: {task}
-        Summary: use an index
-`})
-	s.run()
-	s.wantCompleted("T1")
 }
 
 // The prompt of the agent after one that kept sending refused signals has the reason too.
 func TestNextAgentLearnsWhy(t *testing.T) {
 	s := set(t, scene{plan: task("T1"),
 		script: "on developer T1 attempt 4:\n    signal READY_FOR_REVIEW: {task}\non developer T1:\n    say READY_FOR_REVIEW: T2\n"})
-	s.run()
+	s.develop()
 	wantIn(t, s.prompts("T1", "developer")[3], "## Previous problem",
 		"your signals must name T1 (wrong_work)")
 }
@@ -103,8 +75,7 @@ func TestPromptsNameTheirSurroundings(t *testing.T) {
 	for _, test := range []struct {
 		settings string
 		offered  bool
-	}{{"", false}, {"experts: [{name: database}]\n", true}, {"experts: [{name: database, keywords: [SQL]}]\n", false},
-		{"roles: {expert-creator: {}}\n", true}} {
+	}{{"experts: [{name: database, keywords: [SQL]}]\n", false}, {"roles: {expert-creator: {}}\n", true}} {
 		t.Run(test.settings, func(t *testing.T) {
 			s := set(t, scene{plan: "\nAll numbers are integers.\n\n## Background\n\nNo floats.\n\n### Phase 1: Numbers\n\nNot this.\n" + task("T1"), git: true, settings: test.settings})
 			s.run()

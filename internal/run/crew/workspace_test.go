@@ -78,44 +78,13 @@ on developer T1 attempt 2:
 `})
 			r := s.begin()
 			s.awaitCheckpoint("T1")
-			r.stop(errors.New("enough"))
-			<-r.over
+			r.halt()
 			s.write("project/f.txt", "moved\n")
-			s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "commit", "-qam",
+			s.git("commit", "-qam",
 				"meanwhile")
-			s.run()
-			s.wantCompleted("T1")
-			if failed := all[rules.AgentFailed](s, ""); len(failed) > 0 {
-				t.Errorf("failures: %+v", failed)
-			}
+			s.develop()
+			none[rules.AgentFailed](s, "")
 		})
-	}
-}
-
-// Changes of a remediation to protected files are recorded, as for a task.
-func TestRemediationOfProtectedFiles(t *testing.T) {
-	s := set(t, scene{
-		git:      true,
-		plan:     task("T1"),
-		settings: "protected: ['ci/**']\n",
-		files:    map[string]string{"ci/run.sh": "true\n"},
-		script: `
-on developer T1 attempt 1:
-    signal INFRA_BLOCKED: {task}
-        Issue: it fails
-on remediation * attempt 1:
-    write ci/run.sh exit 0
-    signal REMEDIATION_COMPLETE
-on remediation *:
-    run git checkout -q main -- ci/run.sh
-    signal REMEDIATION_COMPLETE
-on health-auditor *:
-    signal HEALTH_AUDIT: HEALTHY
-`})
-	s.run()
-	if checks := all[rules.ChecksRan](s, "R-1"); len(checks) == 0 ||
-		strings.Join(checks[0].Body.Protected, " ") != "ci/run.sh" {
-		t.Errorf("checks: %+v", checks)
 	}
 }
 
@@ -236,7 +205,7 @@ func TestTemporaryWorkspaceFailure(t *testing.T) {
 	for i := range delays.retry {
 		delays.retry[i] = time.Millisecond
 	}
-	s := set(t, scene{git: true, plan: task("T1"), options: Options{delays: delays}})
+	s := set(t, scene{git: true, plan: task("T1"), options: Options{seams: seams{delays: delays}}})
 	s.write("project/.git/worktrees", "in the way") // git needs a folder here
 	r := s.begin()
 	for deadline := time.Now().Add(patience); !strings.Contains(s.log.String(),
@@ -248,11 +217,8 @@ func TestTemporaryWorkspaceFailure(t *testing.T) {
 	if err := os.Remove(filepath.Join(s.root, ".git/worktrees")); err != nil {
 		t.Fatal(err)
 	}
-	r.end()
-	s.wantCompleted("T1")
-	if failed := all[rules.AgentFailed](s, ""); len(failed) > 0 {
-		t.Errorf("failures: %+v", failed)
-	}
+	r.complete("T1")
+	none[rules.AgentFailed](s, "")
 }
 
 // A lasting problem with the repository is reported with a hint.
@@ -279,30 +245,9 @@ on developer T1:
 	}
 }
 
-// The commit that was reviewed is merged, even if a reviewer moves the branch.
-func TestReviewedCommitIsMerged(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1"), script: `
-on developer T1:
-    write new.txt good
-    signal READY_FOR_REVIEW: {task}
-on auditor T1:
-    write new.txt bad
-    run git add -A && git -c user.name=a -c user.email=a@localhost commit -qm sneaky && git update-ref refs/heads/signalbox/T1 HEAD
-    signal AUDIT_PASSED: {task}
-`})
-	s.run()
-	s.wantCompleted("T1")
-	if got := strings.TrimSpace(s.file("new.txt")); got != "good" {
-		t.Errorf("new.txt contains %q", got)
-	}
-	if log := s.git("log", "--format=%s"); strings.Contains(log, "sneaky") {
-		t.Errorf("history:\n%s", log)
-	}
-}
-
 func TestRetry(t *testing.T) {
 	s := &session{crew: &Crew{log: slog.New(slog.DiscardHandler),
-		opts: Options{delays: &delays{retry: []time.Duration{1, 1, 1}}}}}
+		opts: Options{seams: seams{delays: &delays{retry: []time.Duration{1, 1, 1}}}}}}
 	permanent := errors.New("permanent")
 	over, stop := context.WithCancel(t.Context())
 	stop()
@@ -375,45 +320,33 @@ on developer T1 attempt 2:
 
 // A task that changes nothing goes back to a developer, and the second time the human decides.
 func TestNothingIsChanged(t *testing.T) {
-	idle := `
-on developer T1 attempt 1:
-    signal READY_FOR_REVIEW: {task}
-on developer T1 attempt 2:
-    expect "the branch changes nothing"
-`
-	t.Run("rework", func(t *testing.T) {
-		s := set(t, scene{git: true, plan: task("T1"), script: idle + `
-    write new.txt x
-    signal READY_FOR_REVIEW: {task}
-`})
-		s.run()
-		checks := all[rules.ChecksRan](s, "T1")
-		if len(checks) != 2 || !checks[0].Body.Unchanged || checks[1].Body.Unchanged ||
-			s.file("new.txt") != "x\n" {
-			t.Errorf("checks: %+v", checks)
-		}
-	})
 	for answer, want := range map[string]string{"done": "", "do it again, in new.txt": "x\n"} {
 		t.Run(answer, func(t *testing.T) {
-			s := set(t, scene{git: true, plan: task("T1") + task("T2", "**Blocked By**: T1"), script: idle + `
+			s := set(t, scene{git: true, plan: task("T1"), script: `
+on developer T1 attempt 2:
+    expect "the branch changes nothing"
     signal READY_FOR_REVIEW: {task}
 on developer T1 attempt 3:
     expect "do it again"
     write new.txt x
+    signal READY_FOR_REVIEW: {task}
+on developer T1:
     signal READY_FOR_REVIEW: {task}
 `})
 			r := s.begin()
 			if asked := s.answer(answer); asked.Kind != rules.AskedUnchanged {
 				t.Errorf("asked %+v", asked)
 			}
-			if o := r.end(); o.Standing != rules.StandingComplete {
-				t.Errorf("the run ended %+v", o)
+			r.complete("T1")
+			var unchanged []bool
+			for _, ran := range all[rules.ChecksRan](s, "T1") {
+				unchanged = append(unchanged, ran.Body.Unchanged)
 			}
-			s.wantCompleted("T1", "T2")
 			merged := only[rules.Merged](s, "T1").Body
 			if new, _ := os.ReadFile(filepath.Join(s.root, "new.txt")); string(new) != want ||
-				(merged.Commit == "") != (want == "") {
-				t.Errorf("new.txt has %q, merged %+v", new, merged)
+				(merged.Commit == "") != (want == "") || len(unchanged) < 2 || !unchanged[0] ||
+				!unchanged[1] || len(unchanged) > 2 && unchanged[2] {
+				t.Errorf("new.txt has %q, checked %v, merged %+v", new, unchanged, merged)
 			}
 		})
 	}

@@ -18,8 +18,14 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/testkit/memory"
 	"signalbox/internal/testkit/output"
 )
+
+func TestMain(m *testing.M) {
+	memory.UseForTempFiles()
+	os.Exit(m.Run())
+}
 
 // stage is a machine of a box, with a repository and a plan.
 type stage struct {
