@@ -10,7 +10,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"signalbox/internal/oracle/chunk"
@@ -144,20 +143,13 @@ func isNote(name string) bool {
 
 // stampsOf returns the stamps of all notes, sorted by path.
 func stampsOf(ctx context.Context, root *os.Root) ([]stamp, error) {
-	var (
-		mu  sync.Mutex // guards all
-		all []stamp
-	)
-	err := walk(ctx, root, ".", func() func(file) {
-		return func(f file) {
-			if !isNote(f.path) {
-				return
-			}
-			if info, err := f.entry.Info(); err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				all = append(all, stamp{f.path, info.Size(), info.ModTime()})
-			}
+	var all []stamp
+	err := walk(ctx, root, ".", func(f file) {
+		if !isNote(f.path) {
+			return
+		}
+		if info, err := f.entry.Info(); err == nil {
+			all = append(all, stamp{f.path, info.Size(), info.ModTime()})
 		}
 	})
 	slices.SortFunc(all, func(a, b stamp) int { return cmp.Compare(a.path, b.path) })
@@ -166,40 +158,19 @@ func stampsOf(ctx context.Context, root *os.Root) ([]stamp, error) {
 
 // build reads and indexes the notes.
 func build(ctx context.Context, root *os.Root, stamps []stamp) (*sections.Index, error) {
-	var (
-		mu    sync.Mutex // guards texts and size
-		texts = make(map[string][]sections.Section, len(stamps))
-		size  int64
-	)
-	err := walk(ctx, root, ".", func() func(file) {
-		return func(f file) {
-			if !isNote(f.path) {
-				return
-			}
-			text, large, binary, err := f.read(nil, maxNote)
-			if err != nil || large || binary {
-				return
-			}
-			mu.Lock()
-			size += int64(len(text))
-			full := size > maxAllNotes
-			mu.Unlock()
-			if full {
-				return
-			}
-			parts := sections.Split(f.path, valid(string(text)))
-			mu.Lock()
-			defer mu.Unlock()
-			texts[f.path] = parts
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
 	var all []sections.Note
+	size := 0
 	for _, s := range stamps {
-		if parts, read := texts[s.path]; read {
-			all = append(all, sections.Note{Path: s.path, Sections: parts})
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		text, large, binary, err := file{root: root, path: s.path}.read(nil, maxNote)
+		if err != nil || large || binary {
+			continue
+		}
+		if size += len(text); size <= maxAllNotes {
+			all = append(all, sections.Note{Path: s.path,
+				Sections: sections.Split(s.path, valid(string(text)))})
 		}
 	}
 	return sections.Build(all), nil
