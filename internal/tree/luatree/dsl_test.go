@@ -618,8 +618,8 @@ func TestDeclaringIsBounded(t *testing.T) {
 		`local l = 1 for i = 1, 45 do l = {a=l, b=l} end BT.llm_call({l=l})`,
 	} {
 		_, err := Load(t.Context(), "t.lua", []byte("\n"+source),
-			&Options{Limits: Limits{Memory: 16 << 20, Time: time.Hour}})
-		if want := "t.lua:2: memory limit of 16777216 bytes reached"; err == nil ||
+			&Options{Limits: Limits{Memory: 4 << 20, Time: time.Hour}})
+		if want := "t.lua:2: memory limit of 4194304 bytes reached"; err == nil ||
 			err.Error() != want {
 			t.Errorf("%s\ngot %v, want %s", source, err, want)
 		}
