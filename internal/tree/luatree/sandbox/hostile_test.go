@@ -381,15 +381,3 @@ func FuzzSandbox(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkCall(b *testing.B) {
-	s := New(Limits{})
-	defer s.Close()
-	fn := frozen(b, s, "return function(t) local n = t.count or 0; if n > 3 then return 'FAILURE' end; return 'SUCCESS' end")
-	arg := map[string]any{"count": int64(1)}
-	for b.Loop() {
-		if _, err := s.Call(b.Context(), fn, s.ToLua(arg)); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
