@@ -13,7 +13,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 
 	"signalbox/internal/tree"
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 )
 
 // testFunctions returns the seed's functions, and an action and a condition that accept any
@@ -45,11 +45,11 @@ func loaded(t testing.TB, source string) *File {
 // declared runs a file and returns the definition of its tree.
 func declared(t *testing.T, source string) *tree.Definition {
 	t.Helper()
-	d := &dsl{box: sandbox.New(Limits{}), bind: func(tree.Kind, *lua.LFunction) tree.Func {
+	d := &dsl{runtime: boundedlua.New(Limits{}), bind: func(tree.Kind, *lua.LFunction) tree.Func {
 		return func(*tree.Call) tree.Status { return tree.Success }
 	}}
-	defer d.box.Close()
-	result, fail := d.box.Load(t.Context(), "t.lua", source,
+	defer d.runtime.Close()
+	result, fail := d.runtime.Load(t.Context(), "t.lua", source,
 		map[string]lua.LValue{"BT": d.object()})
 	if fail != nil {
 		t.Fatal(fail)

@@ -1,4 +1,4 @@
-package sandbox
+package boundedlua
 
 import (
 	"sort"
@@ -7,14 +7,14 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-func (s *Sandbox) tableLibrary() map[string]lua.LGFunction {
+func (s *Runtime) tableLibrary() map[string]lua.LGFunction {
 	return map[string]lua.LGFunction{
 		"concat": s.tabConcat, "insert": s.tabInsert, "maxn": s.tabMaxn, "remove": s.tabRemove,
 		"sort": s.tabSort,
 	}
 }
 
-func (s *Sandbox) tabConcat(L *lua.LState) int {
+func (s *Runtime) tabConcat(L *lua.LState) int {
 	t := L.CheckTable(1)
 	sep := ""
 	if L.Get(2) != lua.LNil {
@@ -38,7 +38,7 @@ func (s *Sandbox) tabConcat(L *lua.LState) int {
 	return 1
 }
 
-func (s *Sandbox) tabInsert(L *lua.LState) int {
+func (s *Runtime) tabInsert(L *lua.LState) int {
 	t := L.CheckTable(1)
 	s.checkNotFrozen(L, t)
 	n := t.Len()
@@ -62,7 +62,7 @@ func (s *Sandbox) tabInsert(L *lua.LState) int {
 	return 0
 }
 
-func (s *Sandbox) tabRemove(L *lua.LState) int {
+func (s *Runtime) tabRemove(L *lua.LState) int {
 	t := L.CheckTable(1)
 	s.checkNotFrozen(L, t)
 	n := t.Len()
@@ -76,7 +76,7 @@ func (s *Sandbox) tabRemove(L *lua.LState) int {
 	return 1
 }
 
-func (s *Sandbox) tabMaxn(L *lua.LState) int {
+func (s *Runtime) tabMaxn(L *lua.LState) int {
 	t := L.CheckTable(1)
 	n := lua.LNumber(t.Len())
 	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
@@ -91,7 +91,7 @@ func (s *Sandbox) tabMaxn(L *lua.LState) int {
 
 // tabSort sorts a copy and writes it back, because the order function may change the table or raise
 // an error.
-func (s *Sandbox) tabSort(L *lua.LState) int {
+func (s *Runtime) tabSort(L *lua.LState) int {
 	t := L.CheckTable(1)
 	s.checkNotFrozen(L, t)
 	var less *lua.LFunction

@@ -1,4 +1,4 @@
-package sandbox
+package boundedlua
 
 import (
 	"fmt"
@@ -248,12 +248,12 @@ func TestHostile(t *testing.T) {
 				limits = Limits{}
 			}
 			start := time.Now()
-			checkStopped(t, limits, h.source, h.want, 2, func(s *Sandbox) *Error {
+			checkStopped(t, limits, h.source, h.want, 2, func(s *Runtime) *Error {
 				_, err := s.Load(t.Context(), "h.lua", "\n"+h.source, nil)
 				return err
 			})
 			if !strings.Contains(h.want, "file") && !strings.Contains(h.want, "nested") {
-				checkStopped(t, limits, h.source, h.want, 3, func(s *Sandbox) *Error {
+				checkStopped(t, limits, h.source, h.want, 3, func(s *Runtime) *Error {
 					return callHostile(t, s, h.source)
 				})
 			}
@@ -278,7 +278,7 @@ func TestHostile(t *testing.T) {
 }
 
 // callHostile runs the source in a function, after loading.
-func callHostile(t *testing.T, s *Sandbox, source string) *Error {
+func callHostile(t *testing.T, s *Runtime, source string) *Error {
 	fn, err := s.Load(t.Context(), "h.lua", "\nreturn function()\n"+source+"\nend", nil)
 	if err != nil {
 		return err
@@ -292,7 +292,7 @@ func callHostile(t *testing.T, s *Sandbox, source string) *Error {
 }
 
 func checkStopped(t *testing.T, limits Limits, source, want string, line int,
-	run func(*Sandbox) *Error) {
+	run func(*Runtime) *Error) {
 	t.Helper()
 	s := New(limits)
 	defer s.Close()

@@ -1,4 +1,4 @@
-package sandbox
+package boundedlua
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ const (
 )
 
 // ToLua converts a value of the blackboard to Lua. The result is a copy, so Lua code can change it.
-func (s *Sandbox) ToLua(v any) lua.LValue {
+func (s *Runtime) ToLua(v any) lua.LValue {
 	switch v := v.(type) {
 	case nil:
 		return lua.LNil
@@ -50,7 +50,7 @@ func (s *Sandbox) ToLua(v any) lua.LValue {
 }
 
 // FromLua converts a value from Lua. Its error names the part that cannot be converted.
-func (s *Sandbox) FromLua(v lua.LValue) (any, error) {
+func (s *Runtime) FromLua(v lua.LValue) (any, error) {
 	c := &converter{left: s.limits.Memory, above: map[*lua.LTable]bool{}}
 	return c.value(v, "")
 }
