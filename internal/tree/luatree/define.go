@@ -28,7 +28,8 @@ func (f *form) defineLeaf(kind tree.Kind) any {
 	d := &definedLeaf{kind: kind, name: f.node.Name, at: f.at}
 	for _, other := range f.defined {
 		if other.kind == kind && other.name == d.name {
-			f.fail("%s '%s' is defined twice, first at %s", kind, boundedlua.Shorten(d.name), other.at)
+			f.fail("%s '%s' is defined twice, first at %s", kind, boundedlua.Shorten(d.name),
+				other.at)
 		}
 	}
 	switch v := f.next().(type) {

@@ -162,7 +162,8 @@ func (f *form) options(t *lua.LTable, known ...string) *options {
 	o := f.anyOptions(t)
 	for _, name := range sortedKeys(o.fields) {
 		if !slices.Contains(known, name) {
-			f.fail("%s has no option '%s'%s", f.what, boundedlua.Shorten(name), hint(name, known, ""))
+			f.fail("%s has no option '%s'%s", f.what, boundedlua.Shorten(name),
+				hint(name, known, ""))
 		}
 	}
 	return o
@@ -374,7 +375,8 @@ func (f *form) value(v lua.LValue, place string, depth int) any {
 		list := make([]any, len(items))
 		for i, item := range items {
 			if item == lua.LNil {
-				f.fail("%s of %s has a hole: item %d is nil", boundedlua.Shorten(place), f.what, i+1)
+				f.fail("%s of %s has a hole: item %d is nil", boundedlua.Shorten(place), f.what,
+					i+1)
 			}
 			list[i] = f.value(item, fmt.Sprintf("%s[%d]", place, i+1), depth+1)
 		}
@@ -382,10 +384,12 @@ func (f *form) value(v lua.LValue, place string, depth int) any {
 	}
 	plain, err := f.runtime.FromLua(v)
 	if err != nil {
-		f.fail("%s of %s is %s, which is not allowed", boundedlua.Shorten(place), f.what, describe(v))
+		f.fail("%s of %s is %s, which is not allowed", boundedlua.Shorten(place), f.what,
+			describe(v))
 	}
 	if n, ok := plain.(float64); ok && (math.IsNaN(n) || math.IsInf(n, 0)) {
-		f.fail("%s of %s is %s, which is not allowed", boundedlua.Shorten(place), f.what, describe(v))
+		f.fail("%s of %s is %s, which is not allowed", boundedlua.Shorten(place), f.what,
+			describe(v))
 	}
 	return plain
 }

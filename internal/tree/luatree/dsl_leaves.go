@@ -90,7 +90,8 @@ func (f *form) llmCall() any {
 		for _, name := range sortedKeys(o.fields) {
 			for _, ours := range []string{"prompt", "response_key"} {
 				if d := text.EditDistance(strings.ToLower(name), ours); name != ours && d <= 2 {
-					f.fail("llm_call has no option '%s': did you mean %s?", boundedlua.Shorten(name),
+					f.fail("llm_call has no option '%s': did you mean %s?",
+						boundedlua.Shorten(name),
 						ours)
 				}
 			}

@@ -37,7 +37,8 @@ type leafObjects struct {
 	meta *lua.LTable
 }
 
-func newLeafObjects(runtime *boundedlua.Runtime, functions *tree.Registry, keys []string) *leafObjects {
+func newLeafObjects(runtime *boundedlua.Runtime, functions *tree.Registry,
+	keys []string) *leafObjects {
 	o := &leafObjects{runtime: runtime, functions: functions, keys: keys}
 	all := map[string]lua.LGFunction{}
 	for name, do := range map[string]func(*leafObject, *lua.LState) int{
@@ -72,7 +73,8 @@ func methods(runtime *boundedlua.Runtime, fns map[string]lua.LGFunction) *lua.LT
 	missing := runtime.Root.CreateTable(0, 1)
 	missing.RawSetString("__index", runtime.Root.NewFunction(func(L *lua.LState) int {
 		name := L.Get(2).String()
-		runtime.Raise(L, "there is no t:%s%s", boundedlua.Shorten(name), hint(name, sortedKeys(fns), "t:"))
+		runtime.Raise(L, "there is no t:%s%s", boundedlua.Shorten(name),
+			hint(name, sortedKeys(fns), "t:"))
 		return 0
 	}))
 	table.Metatable = missing

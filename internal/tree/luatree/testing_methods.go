@@ -197,7 +197,8 @@ func (t *testObject) nodes(L *lua.LState) []int {
 		paths = append(paths, info.Path)
 	}
 	if len(hits) == 0 {
-		t.runtime.Raise(L, "there is no node '%s'%s", boundedlua.Shorten(which), hint(which, paths, ""))
+		t.runtime.Raise(L, "there is no node '%s'%s", boundedlua.Shorten(which),
+			hint(which, paths, ""))
 	}
 	return hits
 }

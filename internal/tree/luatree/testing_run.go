@@ -125,7 +125,8 @@ func (t *testObject) call(c *tree.Call, kind tree.Kind, fn *lua.LFunction) tree.
 	L.Push(fn)
 	L.Push(leaf.value)
 	if err := L.PCall(2, 2, nil); err != nil {
-		return c.Fail("%s", t.runtime.Describe(err, fn)) // a limit is exceeded: tick raises it again
+		// a limit is exceeded: tick raises it again
+		return c.Fail("%s", t.runtime.Describe(err, fn))
 	}
 	ok, result := L.Get(-2), L.Get(-1)
 	L.Pop(2)
@@ -173,7 +174,8 @@ func (t *testObject) tick(L *lua.LState) tree.Status {
 	}
 	t.runtime.Check(L)
 	for _, job := range run.Pending() {
-		t.runtime.Raise(L, "%s is a job, which a test cannot run: replace '%s:%s'", job.Request.Path,
+		t.runtime.Raise(L, "%s is a job, which a test cannot run: replace '%s:%s'",
+			job.Request.Path,
 			job.Request.Kind,
 			t.tree.Info(job.Node).Name)
 	}
