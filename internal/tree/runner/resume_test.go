@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -50,6 +51,31 @@ func TestTimeoutEndsBeforeResume(t *testing.T) {
 			t.Fatalf("%v, %v", run, err)
 		}
 		if diff := cmp.Diff(counted{begun: []string{"r/2/1"}, cleared: []string{"r/2/1"}}, *c,
+			cmp.AllowUnexported(counted{})); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A process that was killed after it recorded a tick that halts a job may have left programs of the
+// job running. The next process has the job stop them.
+func TestHaltedJobIsReaped(t *testing.T) {
+	name := journalName(t)
+	inBubble(t, func(t *testing.T) {
+		c := &counted{}
+		root := inner(tree.Selector, after(tree.Timeout, time.Minute, leafJob("counted")),
+			after(tree.Wait, time.Minute))
+		compiled := withJobs(t, root, map[string]tree.Job{"counted": c.do})
+		interruptedAfter(t, compiled, name, 90*time.Second)
+		journal, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, name, join(lines(journal)[:3])) // up to the tick after the timeout
+		*c = counted{}
+		run, err := Do(t.Context(), compiled, &Options{Journal: name})
+		wantDone(t, run, err)
+		if diff := cmp.Diff(counted{cleared: []string{"r/2/1"}}, *c,
 			cmp.AllowUnexported(counted{})); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
