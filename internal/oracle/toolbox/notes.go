@@ -30,14 +30,6 @@ const (
 	maxAllNotes = 256 << 20
 )
 
-// NotesOptions configures search_notes.
-type NotesOptions struct {
-	// Prefix is put before the paths of notes in results, so that read_file finds them if the notes
-	// are in a subfolder of its own folder. Empty means that paths are relative to the notes
-	// folder.
-	Prefix string
-}
-
 type notesInput struct {
 	Query string  `json:"query"`
 	Limit integer `json:"limit"`
@@ -45,13 +37,11 @@ type notesInput struct {
 
 // SearchNotes returns the tool search_notes, which finds sections of the Markdown files in a
 // folder. The folder is indexed at the first call, and again when the names, sizes or modification
-// times of the notes have changed. It skips the same files as search_code. A nil opts means the
-// zero NotesOptions.
-func SearchNotes(dir string, opts *NotesOptions) Tool {
-	n := &notes{folder: folder{dir}, turn: make(chan struct{}, 1)}
-	if opts != nil {
-		n.opts = *opts
-	}
+// times of the notes have changed. It skips the same files as search_code. prefix is put before the
+// paths of notes in results, so that read_file finds them if the notes are in a subfolder of its own
+// folder.
+func SearchNotes(dir, prefix string) Tool {
+	n := &notes{folder: folder{dir}, prefix: prefix, turn: make(chan struct{}, 1)}
 	return Tool{
 		Name:        "search_notes",
 		Description: "Finds sections of the user's notes and documents (Markdown) by their words. The best matches come first, each with an excerpt.",
@@ -74,7 +64,7 @@ func SearchNotes(dir string, opts *NotesOptions) Tool {
 // notes is a folder of notes and its index.
 type notes struct {
 	folder folder
-	opts   NotesOptions
+	prefix string
 	turn   chan struct{} // holds a value while a goroutine uses the fields below
 	index  *sections.Index
 	stamps []stamp // of the files in the index
@@ -186,7 +176,7 @@ func (n *notes) show(query string, words []string, ix *sections.Index, limit int
 		valid(query))
 	var r Result
 	for i, entry := range ranked[:min(len(ranked), limit)] {
-		name := path.Join(n.opts.Prefix, entry.Path)
+		name := path.Join(n.prefix, entry.Path)
 		body, at := entry.Excerpt(words, maxExcerpt)
 		part := fmt.Sprintf("\n%d. %s (%s:%d)\n%s\n", i+1, text.Truncate(entry.FullTitle(), 300),
 			valid(name), at, body)

@@ -199,8 +199,10 @@ func (a *findings) search(f file, s scan, b *buffers) {
 	if cap(text) > cap(b.text) {
 		b.text = text[:0]
 	}
+	if large {
+		a.skip()
+	}
 	if err != nil || binary || large {
-		a.skip(large, err != nil)
 		return
 	}
 	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
