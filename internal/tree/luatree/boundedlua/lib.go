@@ -2,7 +2,6 @@ package boundedlua
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -193,10 +192,7 @@ func (s *Runtime) errorValue(L *lua.LState, v lua.LValue) lua.LValue {
 }
 
 func (s *Runtime) tonumber(L *lua.LState) int {
-	base := 10
-	if L.Get(2) != lua.LNil {
-		base = s.integer(L, 2)
-	}
+	base := s.integerOr(L, 2, 10)
 	if base < 2 || base > 36 {
 		L.ArgError(2, "base out of range")
 	}
@@ -275,13 +271,7 @@ func NumberString(n lua.LNumber) string {
 
 func (s *Runtime) unpack(L *lua.LState) int {
 	t := L.CheckTable(1)
-	first, last := 1, t.Len()
-	if L.Get(2) != lua.LNil {
-		first = s.integer(L, 2)
-	}
-	if L.Get(3) != lua.LNil {
-		last = s.integer(L, 3)
-	}
+	first, last := s.integerOr(L, 2, 1), s.integerOr(L, 3, t.Len())
 	if first > last {
 		return 0
 	}
@@ -310,5 +300,3 @@ func (s *Runtime) integerOr(L *lua.LState, n, otherwise int) int {
 	}
 	return s.integer(L, n)
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -10,8 +10,8 @@ func (s *Runtime) stringLibrary() map[string]lua.LGFunction {
 	return map[string]lua.LGFunction{
 		"byte": s.strByte, "char": s.strChar, "find": s.strFind, "format": s.strFormat,
 		"gmatch": s.strGmatch,
-		"gsub":   s.strGsub, "lower": s.strLower, "match": s.strMatch, "rep": s.strRep,
-		"upper": s.strUpper,
+		"gsub":   s.strGsub, "lower": s.swapCase(isUpper), "match": s.strMatch, "rep": s.strRep,
+		"upper": s.swapCase(isLower),
 	}
 }
 
@@ -60,33 +60,20 @@ func (s *Runtime) strChar(L *lua.LState) int {
 	return 1
 }
 
-func (s *Runtime) strLower(L *lua.LState) int {
-	return s.mapped(L, func(c byte) byte {
-		if isUpper(c) {
-			return c + 'a' - 'A'
+// swapCase returns a function that changes the case of the letters for which in is true.
+func (s *Runtime) swapCase(in func(byte) bool) lua.LGFunction {
+	return func(L *lua.LState) int {
+		str := L.CheckString(1)
+		s.checkString(L, len(str))
+		b := []byte(str)
+		for i, c := range b {
+			if in(c) {
+				b[i] = c ^ ('a' - 'A')
+			}
 		}
-		return c
-	})
-}
-
-func (s *Runtime) strUpper(L *lua.LState) int {
-	return s.mapped(L, func(c byte) byte {
-		if isLower(c) {
-			return c - ('a' - 'A')
-		}
-		return c
-	})
-}
-
-func (s *Runtime) mapped(L *lua.LState, to func(byte) byte) int {
-	str := L.CheckString(1)
-	s.checkString(L, len(str))
-	b := []byte(str)
-	for i, c := range b {
-		b[i] = to(c)
+		L.Push(lua.LString(b))
+		return 1
 	}
-	L.Push(lua.LString(b))
-	return 1
 }
 
 func (s *Runtime) strRep(L *lua.LState) int {

@@ -2,7 +2,9 @@ package boundedlua
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	lua "github.com/yuin/gopher-lua"
@@ -40,7 +42,7 @@ func (s *Runtime) ToLua(v any) lua.LValue {
 		return t
 	case map[string]any:
 		t := s.Root.CreateTable(0, len(v))
-		for _, k := range sortedKeys(v) {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			t.RawSetString(k, s.ToLua(v[k]))
 		}
 		return t
