@@ -350,6 +350,26 @@ func drawSituation(t *rapid.T) decide.Situation {
 	}
 }
 
+func TestDecideIsTotalAndDeterministic(t *testing.T) {
+	property.Check(t, func(t *rapid.T) {
+		s := drawSituation(t)
+		d := decide.Decide(s)
+		if d.Action == "" || d.Reason == "" {
+			t.Fatalf("no decision: %+v", d)
+		}
+		if again := decide.Decide(s); again != d {
+			t.Fatalf("%+v, then %+v", d, again)
+		}
+		if s.Cancelled != (d.Reason == decide.ReasonCancelled) ||
+			s.Cancelled != (d.Level == decide.Error) || s.Cancelled && d.Action != decide.Stop {
+			t.Fatalf("cancelled is %v: %+v", s.Cancelled, d)
+		}
+		if s.Asked != "" && !d.Action.Ends() {
+			t.Fatalf("asked for the answer, and then %+v", d)
+		}
+	})
+}
+
 // Every conversation ends, whatever the model says, if the caller maintains Situation as
 // documented.
 func TestEveryConversationEnds(t *testing.T) {
