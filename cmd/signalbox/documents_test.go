@@ -19,7 +19,7 @@ func TestBuiltInTools(t *testing.T) {
 	desk := portfolio.NewDesk(dir, &portfolio.Options{})
 	var names []string
 	for _, tool := range []toolbox.Tool{toolbox.SearchCode(dir), toolbox.ReadFile(dir),
-		toolbox.SearchNotes(dir, &toolbox.NotesOptions{}),
+		toolbox.SearchNotes(dir, ""),
 		toolbox.CheckExitSignals(desk), toolbox.SuggestTaxLossHarvest(desk)} {
 		names = append(names, tool.Name)
 	}

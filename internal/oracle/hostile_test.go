@@ -511,52 +511,49 @@ func TestDoneWhileCancelled(t *testing.T) {
 	}
 }
 
-// TestNextQuestionAfterKill checks that a new question also ends what a killed process left
-// running, and that the model is told that the outcome is unknown.
-func TestNextQuestionAfterKill(t *testing.T) {
+// TestUnknownCallIsEnded checks that what a killed process may have left running is ended before
+// the model is told that the outcome is unknown, when the question is resumed and when another one
+// is asked. If that fails, the conversation stops and can be resumed.
+func TestUnknownCallIsEnded(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var begun, ended []string
-	stubborn := true
-	write := tool("write", func(_ context.Context, c toolbox.Call) (toolbox.Result, error) {
-		begun = append(begun, c.Key)
-		cancel()
-		return toolbox.Result{}, ctx.Err()
-	})
-	write.ReadOnly = false
-	write.End = func(key string) error {
-		ended = append(ended, key)
-		if stubborn {
-			stubborn = false
-			return errors.New("it will not go")
+	for _, next := range []string{"", "And what does the test function do?"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var begun, ended []string
+		write := tool("write", func(_ context.Context, c toolbox.Call) (toolbox.Result, error) {
+			begun = append(begun, c.Key)
+			cancel()
+			return toolbox.Result{}, ctx.Err()
+		})
+		write.ReadOnly = false
+		write.End = func(key string) error {
+			if ended = append(ended, key); len(ended) == 1 {
+				return errors.New("it will not go")
+			}
+			return nil
 		}
-		return nil
-	}
-	m := speaks(asksFor(model.Call{ID: "w", Name: "write", Arguments: `{}`}), said("Well."+enough))
-	o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{write}})
-	s := newSession(t)
-	if answer, err := o.Ask(ctx, s, question, (&heard{}).take); err != nil ||
-		answer.Done.Reason != "cancelled" {
-		t.Fatalf("%+v, %v", answer, err)
-	}
-	if answer, _ := asks(t, o, s, "And what does the test function do?",
-		oracle.ReasonFailed); !strings.Contains(answer.Error.Text, "it will not go") ||
-		len(m.asked) != 1 {
-		t.Fatalf("it ended with %+v, and the model was asked %d times", answer.Error, len(m.asked))
-	}
-	asks(t, o, s, "And what does the test function do?", "context_sufficient")
-	if len(begun) != 1 || len(ended) != 2 || ended[0] != begun[0] || ended[1] != begun[0] {
-		t.Errorf("begun %q, ended %q", begun, ended)
-	}
-	if told := m.lastResults(t); len(told) != 1 ||
-		!strings.HasPrefix(told[0].Text, "it is not known what came of this call") {
-		t.Errorf("the model was told %+v", told)
-	}
-	// That happens once.
-	asks(t, o, s, "thanks", "context_sufficient")
-	if len(ended) != 2 {
-		t.Errorf("ended %q", ended)
+		m := speaks(asksFor(model.Call{ID: "w", Name: "write", Arguments: `{}`}),
+			said("Well."+enough))
+		o := newOracle(t, oracle.Options{Model: m, Tools: []toolbox.Tool{write}})
+		s := newSession(t)
+		if answer, err := o.Ask(ctx, s, question, (&heard{}).take); err != nil ||
+			answer.Done.Reason != "cancelled" {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+		if answer, _ := asks(t, o, s, next, oracle.ReasonFailed); !strings.Contains(
+			answer.Error.Text, "it will not go") || len(m.asked) != 1 {
+			t.Fatalf("%q ended with %+v, and the model was asked %d times", next, answer.Error,
+				len(m.asked))
+		}
+		asks(t, o, s, next, "context_sufficient")
+		if told := m.lastResults(t); len(told) != 1 ||
+			!strings.HasPrefix(told[0].Text, "it is not known what came of this call") {
+			t.Errorf("%q: the model was told %+v", next, told)
+		}
+		asks(t, o, s, "thanks", "context_sufficient") // nothing is ended again
+		if len(begun) != 1 || len(ended) != 2 || ended[0] != begun[0] || ended[1] != begun[0] {
+			t.Errorf("%q: begun %q, ended %q", next, begun, ended)
+		}
 	}
 }
 

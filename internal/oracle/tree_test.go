@@ -389,57 +389,6 @@ func TestSubAgentFails(t *testing.T) {
 	})
 }
 
-// TestUnknownCallIsEnded checks that what a call with an unknown outcome may have left running is
-// ended before the model is told. If that fails, the conversation stops and can be resumed.
-func TestUnknownCallIsEnded(t *testing.T) {
-	s := newSession(t)
-	server := newServer(t, script(calls(says("Let me write."), "call_1", "write", `{}`),
-		says("It is written."+enough)))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var began, ended []string
-	stubborn := true
-	write := tool("write", func(_ context.Context, c toolbox.Call) (toolbox.Result, error) {
-		began = append(began, c.Key)
-		cancel()
-		return toolbox.Result{}, ctx.Err()
-	})
-	write.ReadOnly = false
-	write.End = func(key string) error {
-		ended = append(ended, key)
-		if stubborn {
-			stubborn = false
-			return errors.New("it will not go")
-		}
-		return nil
-	}
-	o := newOracle(t, oracle.Options{Model: client(t, model.OpenAI, server, nil),
-		Tools: []toolbox.Tool{write}})
-	for n, want := range []string{"cancelled", "failed", "context_sufficient"} {
-		h := &heard{}
-		var answer *oracle.Answer
-		var err error
-		if n == 0 {
-			answer, err = o.Ask(ctx, s, question, h.take)
-		} else {
-			answer, err = o.Resume(t.Context(), s, h.take)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if done := h.done(t, answer); done.Reason != want {
-			t.Errorf("process %d ended with %+v, %+v", n+1, done, answer.Error)
-		}
-	}
-	if len(began) != 1 || len(ended) != 2 || ended[0] != began[0] || ended[1] != began[0] {
-		t.Errorf("begun %q, ended %q", began, ended)
-	}
-	if told := told(server); !strings.Contains(told,
-		"result call_1: it is not known what came of this call") {
-		t.Errorf("the model was told:\n%s", told)
-	}
-}
-
 // TestNew checks that New refuses invalid options.
 func TestNew(t *testing.T) {
 	ask := client(t, model.OpenAI, newServer(t, script(says("Yes."))), nil)

@@ -120,17 +120,8 @@ func (e *claude) toolStart(t tool) {
 	e.turns++
 	e.tool = e.id("toolu_")
 	part := claudePart{Type: agentformat.ClaudeToolUse, ID: e.tool}
-	switch t.kind {
-	case toolRead:
-		part.Name, part.Input = "Read", map[string]string{"file_path": t.file}
-	case toolWrite:
-		part.Name, part.Input = "Write", map[string]string{"file_path": t.file, "content": t.after}
-	case toolEdit:
-		part.Name, part.Input = "Edit",
-			map[string]string{"file_path": t.file, "old_string": t.before, "new_string": t.after}
-	default:
-		part.Name, part.Input = "Bash", map[string]string{"command": t.command}
-	}
+	part.Name, part.Input = t.call([4]string{"Bash", "Read", "Write", "Edit"}, "file_path",
+		"old_string", "new_string")
 	e.assistant(part, nil)
 }
 

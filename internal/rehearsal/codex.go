@@ -98,8 +98,6 @@ func (e *codex) thinking(s string) {
 		Item: codexText{e.item(agentformat.CodexReasoning), s}})
 }
 
-func (e *codex) subagent(string) {}
-
 func (e *codex) toolStart(t tool) {
 	if t.kind == toolWrite || t.kind == toolEdit {
 		e.tool = e.item(agentformat.CodexFileChange)

@@ -71,8 +71,11 @@ func TestDemo(t *testing.T) {
 		}
 		section, _ := script.Find(turn.role, turn.task, turn.attempt)
 		played[section.Line] = true
-		checks(t, dir, turn.role+" "+turn.task, turn.checks)
+		if turn.task == "T3" { // the only one whose first attempt breaks the tests
+			checks(t, dir, turn.role+" "+turn.task, turn.checks)
+		}
 	}
+	checks(t, dir, "the end", healthy)
 	for i := range script.Sections {
 		if s := &script.Sections[i]; !played[s.Line] {
 			t.Errorf("%s is never played", s)

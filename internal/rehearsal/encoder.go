@@ -81,6 +81,21 @@ const (
 	toolEdit
 )
 
+// call returns the name and the arguments of a call of the tool. names are those of the kinds, in
+// their order, and keys those of the file, its old text and its new text.
+func (t tool) call(names [4]string, file, before, after string) (string, map[string]string) {
+	arguments := map[string]string{file: t.file}
+	switch t.kind {
+	case toolRun:
+		arguments = map[string]string{"command": t.command}
+	case toolWrite:
+		arguments["content"] = t.after
+	case toolEdit:
+		arguments[before], arguments[after] = t.before, t.after
+	}
+	return names[t.kind], arguments
+}
+
 // shell returns a command that is equivalent to the tool, for display.
 func (t tool) shell() string {
 	switch t.kind {
@@ -117,7 +132,8 @@ func take(buf *bytes.Buffer) []byte {
 	return out
 }
 
-// jsonLines is the common part of the other encoders.
+// jsonLines is the common part of the other encoders. Its text that is not the agent's own, and its
+// beginning, are empty.
 type jsonLines struct {
 	agentInfo
 	buf        bytes.Buffer
@@ -125,7 +141,10 @@ type jsonLines struct {
 	unreported signalbox.Usage
 }
 
-func (e *jsonLines) take() []byte { return take(&e.buf) }
+func (e *jsonLines) take() []byte    { return take(&e.buf) }
+func (e *jsonLines) begin()          {}
+func (e *jsonLines) thinking(string) {}
+func (e *jsonLines) subagent(string) {}
 
 func (e *jsonLines) usage(u signalbox.Usage) { addUsage(&e.unreported, u) }
 

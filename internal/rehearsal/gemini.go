@@ -80,20 +80,9 @@ func (e *gemini) message(s string) {
 		Content: &s, Delta: true})
 }
 
-func (e *gemini) thinking(string) {}
-func (e *gemini) subagent(string) {}
-
 func (e *gemini) toolStart(t tool) {
-	name, parameters := "run_shell_command", map[string]string{"command": t.command}
-	switch t.kind {
-	case toolRead:
-		name, parameters = "read_file", map[string]string{"file_path": t.file}
-	case toolWrite:
-		name, parameters = "write_file", map[string]string{"file_path": t.file, "content": t.after}
-	case toolEdit:
-		name, parameters = "replace", map[string]string{"file_path": t.file, "old_string": t.before,
-			"new_string": t.after}
-	}
+	name, parameters := t.call([4]string{"run_shell_command", "read_file", "write_file", "replace"},
+		"file_path", "old_string", "new_string")
 	e.tool = fmt.Sprintf("%s__%s_%d_%d", name, name, e.now().UnixMilli(), e.tools)
 	e.tools++
 	e.emit(geminiEvent{Type: agentformat.GeminiToolUse, ToolName: name, ToolID: e.tool,

@@ -140,8 +140,6 @@ func (e *opencode) finish(reason string) {
 	e.step = ""
 }
 
-func (e *opencode) begin() {}
-
 func (e *opencode) text(s string) { e.message(s) }
 
 func (e *opencode) message(s string) {
@@ -171,15 +169,10 @@ func (e *opencode) toolStart(tool) {
 }
 
 func (e *opencode) toolEnd(t tool) {
-	name, input := "bash", map[string]string{"command": t.command, "description": "run a command"}
-	switch t.kind {
-	case toolRead:
-		name, input = "read", map[string]string{"filePath": t.file}
-	case toolWrite:
-		name, input = "write", map[string]string{"filePath": t.file, "content": t.after}
-	case toolEdit:
-		name, input = "edit", map[string]string{"filePath": t.file, "oldString": t.before,
-			"newString": t.after}
+	name, input := t.call([4]string{"bash", "read", "write", "edit"}, "filePath", "oldString",
+		"newString")
+	if t.kind == toolRun {
+		input["description"] = "run a command"
 	}
 	e.calls++
 	e.emit(agentformat.OpencodeToolUse, opencodeTool{e.part("tool"), name, "call_" +

@@ -56,76 +56,53 @@ type Record struct {
 	Tick   int
 	At     int64
 	Status Status
+	effects
+	emits []effect
+}
+
+// effects are what a tick did, except for what it published.
+type effects struct {
 	visits []visited
-	writes []nodeWrite
-	errs   []nodeText
-	wakes  []nodeTime
-	// payloads are the payloads of the jobs that the tick started.
-	payloads []nodeValue
-	emits    []nodeWrite
+	writes []effect
+	errs   []effect
+	wakes  []effect // times
+	jobs   []effect // the payloads of the jobs that the tick started
 }
 
-// tickRecord collects the record of the current tick.
-type tickRecord struct {
-	visits   []visited
-	writes   []nodeWrite
-	errs     []nodeText
-	wakes    []nodeTime
-	payloads []nodeValue
+type visited struct {
+	node   int32
+	status Status
 }
 
-type (
-	visited struct {
-		node   int32
-		status Status
-	}
-	nodeWrite struct {
-		node  int32
-		key   string
-		value any
-		// kept, if not 0, means that the new value is a list: the last kept items of the key's old
-		// list, followed by value. Without it, the size of a journal would be quadratic in the
-		// length of a growing list.
-		kept int
-	}
-	nodeText struct {
-		node int32
-		text string
-	}
-	nodeTime struct {
-		node int32
-		at   int64
-	}
-	nodeValue struct {
-		node  int32
-		value any
-	}
-)
+// effect is what a node did in a tick.
+type effect struct {
+	node  int32
+	key   string // the key of a write or the topic of an emit, else ""
+	value any
+	// kept, if not 0, means that the new value is a list: the last kept items of the key's old
+	// list, followed by value. Without it, the size of a journal would be quadratic in the length
+	// of a growing list.
+	kept int
+}
 
-func (t *tickRecord) clear() {
-	*t = tickRecord{t.visits[:0], t.writes[:0], t.errs[:0], t.wakes[:0], t.payloads[:0]}
+func (e *effects) clear() {
+	*e = effects{e.visits[:0], e.writes[:0], e.errs[:0], e.wakes[:0], e.jobs[:0]}
 }
 
 func (r *Run) recordWrite(i int32, key string, before, v any) {
-	w := nodeWrite{i, key, v, 0}
-	if r.record {
-		if kept := keptItems(before, v); kept > 0 {
-			w.value, w.kept = v.([]any)[kept], kept
-		}
-	}
-	r.noteWrite(i, w, blackboard.Size(v))
-}
-
-// noteWrite notes a write of a value that has a size.
-func (r *Run) noteWrite(i int32, w nodeWrite, size int) {
 	r.changed = true
 	if len(r.tree.reactive) > 0 {
 		r.writers = append(r.writers, i)
 	}
-	r.written += size + len(w.key)
-	if r.record {
-		r.tick.writes = append(r.tick.writes, w)
+	r.written += blackboard.Size(v) + len(key)
+	if !r.record {
+		return
 	}
+	w := effect{node: i, key: key, value: v, kept: keptItems(before, v)}
+	if w.kept > 0 {
+		w.value = v.([]any)[w.kept]
+	}
+	r.tick.writes = append(r.tick.writes, w)
 }
 
 // keptItems returns n > 0 if after is a list of the last n items of before and one more item, and 0
@@ -161,44 +138,37 @@ func (r *Run) AppendRecord(dst []byte) []byte {
 		dst = append(strconv.AppendInt(dst, int64(v.node), 10), statusLetters[v.status])
 	}
 	dst = append(dst, '"')
-	dst = appendFields(dst, "writes", t.writes, func(dst []byte, w nodeWrite) []byte {
-		dst = blackboard.Append(
-			append(blackboard.AppendText(append(strconv.AppendInt(dst, int64(w.node), 10), ','),
-				w.key), ','), w.value)
-		if w.kept > 0 {
-			dst = strconv.AppendInt(append(dst, ','), int64(w.kept), 10)
-		}
-		return dst
-	})
-	dst = appendFields(dst, "errors", t.errs, func(dst []byte, e nodeText) []byte {
-		return blackboard.AppendText(append(strconv.AppendInt(dst, int64(e.node), 10), ','), e.text)
-	})
-	dst = appendFields(dst, "wakes", t.wakes, func(dst []byte, w nodeTime) []byte {
-		return strconv.AppendInt(append(strconv.AppendInt(dst, int64(w.node), 10), ','), w.at, 10)
-	})
-	dst = appendFields(dst, "jobs", t.payloads, func(dst []byte, p nodeValue) []byte {
-		return blackboard.Append(append(strconv.AppendInt(dst, int64(p.node), 10), ','), p.value)
-	})
-	return appendFields(dst, "emits", r.emitted, func(dst []byte, e Emit) []byte {
-		return blackboard.Append(
-			append(blackboard.AppendText(append(strconv.AppendInt(dst, int64(e.Node), 10), ','),
-				e.Topic), ','), e.Value)
-	})
+	var emits []effect
+	for _, e := range r.emitted {
+		emits = append(emits, effect{node: int32(e.Node), key: e.Topic, value: e.Value})
+	}
+	dst = appendEffects(dst, "writes", t.writes, true)
+	dst = appendEffects(dst, "errors", t.errs, false)
+	dst = appendEffects(dst, "wakes", t.wakes, false)
+	dst = appendEffects(dst, "jobs", t.jobs, false)
+	return appendEffects(dst, "emits", emits, true)
 }
 
-// appendFields appends a field whose value is a list of lists, unless it is empty.
-func appendFields[T any](dst []byte, name string, list []T, write func([]byte, T) []byte) []byte {
+// appendEffects appends a field with a list of effects, unless it is empty.
+func appendEffects(dst []byte, name string, list []effect, keys bool) []byte {
 	if len(list) == 0 {
 		return dst
 	}
-	dst = append(append(append(dst, `,"`...), name...), `":[`...)
-	for i, item := range list {
-		if i > 0 {
-			dst = append(dst, ',')
+	dst = append(append(append(dst, `,"`...), name...), `":`...)
+	for i, e := range list {
+		dst = append(dst, "[["[min(i, 1):]...)
+		dst = strconv.AppendInt(dst, int64(e.node), 10)
+		if keys {
+			dst = blackboard.AppendText(append(dst, ','), e.key)
 		}
-		dst = append(write(append(dst, '['), item), ']')
+		dst = blackboard.Append(append(dst, ','), e.value)
+		if e.kept > 0 {
+			dst = strconv.AppendInt(append(dst, ','), int64(e.kept), 10)
+		}
+		dst = append(dst, "],"...)
 	}
-	return append(dst, ']')
+	dst[len(dst)-1] = ']' // in place of the last comma
+	return dst
 }
 
 // Chain is the state of a journal's hash chain. The zero Chain is the state before the first line.
@@ -311,24 +281,20 @@ func ParseRecord(line []byte) (*Record, error) {
 	}
 	p := recordParser{}
 	rec.visits = p.visits(raw.Visits)
-	for _, row := range raw.Writes {
-		rec.writes = append(rec.writes, p.write(row))
+	rec.writes = p.effects(raw.Writes, true, 1)
+	rec.errs = p.effects(raw.Errors, false, 0)
+	rec.wakes = p.effects(raw.Wakes, false, 0)
+	rec.jobs = p.effects(raw.Jobs, false, 0)
+	rec.emits = p.effects(raw.Emits, true, 0)
+	for _, e := range rec.errs {
+		if _, ok := e.value.(string); !ok {
+			p.fail(errors.New("an error is not a text"))
+		}
 	}
-	for _, row := range raw.Errors {
-		rec.errs = append(rec.errs, nodeText{p.node(row, 2), p.text(row, 1)})
-	}
-	for _, row := range raw.Wakes {
-		at, ok := p.value(row, 1).(int64)
-		if !ok && p.err == nil && len(row) == 2 {
+	for _, e := range rec.wakes {
+		if _, ok := e.value.(int64); !ok {
 			p.fail(errors.New("a wake is not a time"))
 		}
-		rec.wakes = append(rec.wakes, nodeTime{p.node(row, 2), at})
-	}
-	for _, row := range raw.Jobs {
-		rec.payloads = append(rec.payloads, nodeValue{p.node(row, 2), p.value(row, 1)})
-	}
-	for _, row := range raw.Emits {
-		rec.emits = append(rec.emits, nodeWrite{p.node(row, 3), p.text(row, 1), p.value(row, 2), 0})
 	}
 	return rec, p.err
 }
@@ -342,40 +308,37 @@ func (p *recordParser) fail(err error) {
 	}
 }
 
-func (p *recordParser) write(row []json.RawMessage) nodeWrite {
-	w := nodeWrite{p.node(row, max(3, min(4, len(row)))), p.text(row, 1), p.value(row, 2), 0}
-	if len(row) == 4 {
-		kept, _ := p.value(row, 3).(int64)
-		if kept < 1 || kept > math.MaxInt32 {
-			p.fail(errors.New("invalid number of kept items"))
+// effects parses a list of effects, with keys or without. Up to more of their elements are optional.
+func (p *recordParser) effects(rows [][]json.RawMessage, keys bool, more int) (list []effect) {
+	want := 2
+	if keys {
+		want = 3
+	}
+	for _, row := range rows {
+		if len(row) < want || len(row) > want+more {
+			p.fail(fmt.Errorf("an entry has %d elements, not %d", len(row), want))
+			return nil
 		}
-		w.kept = int(kept)
+		node, err := strconv.ParseInt(string(row[0]), 10, 32)
+		p.fail(err)
+		e := effect{node: int32(node), value: p.value(row[want-1])}
+		if keys {
+			p.fail(json.Unmarshal(row[1], &e.key))
+		}
+		if len(row) > want {
+			kept, _ := p.value(row[want]).(int64)
+			if kept < 1 || kept > math.MaxInt32 {
+				p.fail(errors.New("invalid number of kept items"))
+			}
+			e.kept = int(kept)
+		}
+		list = append(list, e)
 	}
-	return w
+	return list
 }
 
-func (p *recordParser) node(row []json.RawMessage, length int) int32 {
-	if len(row) != length {
-		p.fail(fmt.Errorf("an entry has %d elements, not %d", len(row), length))
-		return 0
-	}
-	i, err := strconv.ParseInt(string(row[0]), 10, 32)
-	p.fail(err)
-	return int32(i)
-}
-
-func (p *recordParser) text(row []json.RawMessage, at int) (text string) {
-	if len(row) > at {
-		p.fail(json.Unmarshal(row[at], &text))
-	}
-	return text
-}
-
-func (p *recordParser) value(row []json.RawMessage, at int) any {
-	if len(row) <= at {
-		return nil
-	}
-	v, err := ParseValue(string(row[at]))
+func (p *recordParser) value(text json.RawMessage) any {
+	v, err := ParseValue(string(text))
 	p.fail(err)
 	return v
 }

@@ -281,7 +281,7 @@ func (p *performance) tick(text string, do func()) error {
 	}
 	var errs []string
 	for _, e := range p.r.tick.errs {
-		errs = append(errs, e.text)
+		errs = append(errs, e.value.(string))
 	}
 	if got := strings.Join(errs, "; "); (got == "") != (m[4] == "") ||
 		!strings.Contains(got, m[4]) {

@@ -47,7 +47,7 @@ func (r *Run) Clone() *Run {
 	clone.lists, clone.errs, clone.results = maps.Clone(r.lists), maps.Clone(r.errs),
 		maps.Clone(r.results)
 	clone.payloads, clone.topics = maps.Clone(r.payloads), maps.Clone(r.topics)
-	clone.call, clone.tick = Call{}, tickRecord{}
+	clone.call, clone.tick = Call{}, effects{}
 	clone.writers, clone.starts, clone.halts, clone.emitted, clone.moves = nil, nil, nil, nil, nil
 	return &clone
 }
@@ -103,7 +103,7 @@ func (r *Run) compare(rec *Record) error {
 		return &DivergenceError{Tick: rec.Tick, Reason: "it is earlier than the tick before"}
 	case len(rec.writes) != len(r.tick.writes), len(rec.emits) != len(r.emitted),
 		len(rec.errs) != len(r.tick.errs),
-		len(rec.wakes) != len(r.tick.wakes), len(rec.payloads) != len(r.tick.payloads):
+		len(rec.wakes) != len(r.tick.wakes), len(rec.jobs) != len(r.tick.jobs):
 		return &DivergenceError{Tick: rec.Tick,
 			Reason: "the record has effects of a node that was not ticked"}
 	}
@@ -111,19 +111,16 @@ func (r *Run) compare(rec *Record) error {
 }
 
 // repeat repeats a recorded write.
-func (c *Call) repeat(w nodeWrite) error {
+func (c *Call) repeat(w effect) error {
 	if w.kept == 0 {
 		return c.Set(w.key, w.value)
 	}
-	r := c.run
-	if r.written > maxTick {
-		return errTick
+	before, err := c.Get(w.key)
+	old, _ := before.([]any)
+	if err != nil || w.kept > len(old) {
+		return fmt.Errorf("the list '%s' does not have %d items", w.key, w.kept)
 	}
-	_, size, err := c.board.ExtendIn(c.scope, w.key, w.kept, w.value)
-	if err == nil {
-		r.noteWrite(c.node, w, size)
-	}
-	return err
+	return c.Set(w.key, slices.Concat(old[len(old)-w.kept:], []any{w.value}))
 }
 
 // replayLeaf repeats the recorded effects of a leaf. Both records have the same order, so the
@@ -148,18 +145,18 @@ func (r *Run) replayLeaf(i int32, l *leaf, s *state) Status {
 		r.emit(i, rec.emits[at].key, rec.emits[at].value)
 	}
 	if at := len(now.errs); at < len(rec.errs) && rec.errs[at].node == i {
-		r.fail(i, s, rec.errs[at].text)
+		r.fail(i, s, rec.errs[at].value.(string))
 	}
 	if at := len(now.wakes); at < len(rec.wakes) && rec.wakes[at].node == i {
 		now.wakes = append(now.wakes, rec.wakes[at])
-		s.at = rec.wakes[at].at
+		s.at = rec.wakes[at].value.(int64)
 		r.wakeAt(s.at)
 	}
-	switch at := len(now.payloads); {
-	case st == Running && at < len(rec.payloads) && rec.payloads[at].node == i:
-		now.payloads = append(now.payloads, rec.payloads[at])
+	switch at := len(now.jobs); {
+	case st == Running && at < len(rec.jobs) && rec.jobs[at].node == i:
+		now.jobs = append(now.jobs, rec.jobs[at])
 		s.count++
-		r.payloads[i] = rec.payloads[at].value
+		r.payloads[i] = rec.jobs[at].value
 	case st != Running:
 		delete(r.payloads, i)
 	}

@@ -45,7 +45,7 @@ type Run struct {
 	emitted  []Emit
 	record   bool
 	observed bool
-	tick     tickRecord
+	tick     effects
 	moves    []Transition
 	replay   *Record
 }

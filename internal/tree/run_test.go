@@ -2,7 +2,6 @@ package tree
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,40 +123,6 @@ func TestRunAccessors(t *testing.T) {
 	}
 }
 
-// Changed does not depend on whether the run is observed.
-func TestChanged(t *testing.T) {
-	again := func(kind Kind, child Status,
-		set func(*Node)) *Node {
-		return of(kind, does(child)).with(set)
-	}
-	list := Key{Name: "list", Type: List, Default: []any{1, 1, 1, 1}}
-	poll := of(ReactiveSequence, of(Selector, asks(Failure), asks(Success)), does(Running))
-	for name, tt := range map[string]struct {
-		root *Node
-		want bool
-	}{
-		"repeat":   {again(Repeat, Success, func(n *Node) { n.Times = 9 }), true},
-		"retry":    {again(Retry, Failure, func(n *Node) { n.Times = 9 }), true},
-		"for_each": {again(ForEach, Success, func(n *Node) { n.Items, n.As = "list", "x" }), true},
-		"backoff": {again(Retry, Failure, func(n *Node) { n.Times, n.After = 9, time.Hour }),
-			false},
-		"running": {again(Repeat, Running, func(n *Node) { n.Times = 9 }), false},
-		"polling": {poll, false},
-	} {
-		for _, observed := range []bool{false, true} {
-			r := runOf(t, tt.root, list)
-			r.observed = observed
-			for tick := range 3 {
-				wantStatus(t, r.Tick(epoch), Running)
-				if want := tt.want || tick == 0; r.Changed() != want {
-					t.Errorf("%s, observed %t: tick %d changed: %t, want %t", name, observed,
-						tick+1, r.Changed(), want)
-				}
-			}
-		}
-	}
-}
-
 // Inputs that together exceed the size of a value can be recorded.
 func TestLargeInputs(t *testing.T) {
 	large := strings.Repeat("x", MaxValue/2)
@@ -203,93 +168,5 @@ func TestAsk(t *testing.T) {
 		if st, err := reg.Invoke(c, Action, name, args); err == nil || st != Failure {
 			t.Errorf("%s: %s, %v", name, st, err)
 		}
-	}
-}
-
-// A write while a reactive node is running is followed by another tick at once, which halts what
-// the condition no longer allows.
-func TestWriteWakesReactiveNodes(t *testing.T) {
-	flagIs := func(want any) *Node {
-		return &Node{Kind: Condition, Do: func(c *Call) Status {
-			if v, _ := c.Get("flag"); v == want {
-				return Success
-			}
-			return Failure
-		}}
-	}
-	raise := &Node{Kind: Action, Do: func(c *Call) Status {
-		if err := c.Set("flag", true); err != nil {
-			return c.Fail("%v", err)
-		}
-		return Success
-	}}
-	flag := Key{Name: "flag", Type: Bool}
-	for name, root := range map[string]*Node{
-		"guard beside the write": of(Parallel, of(Guard, flagIs(nil), job("j")),
-			of(Sequence, job("k"), raise, job("l"))),
-		"reactive sequence beside the write": of(Parallel,
-			of(ReactiveSequence, flagIs(nil), job("j")), of(Sequence, job("k"), raise, job("l"))),
-		"reactive selector beside the write": of(Parallel,
-			of(ReactiveSelector, of(Sequence, flagIs(true), does(Failure), does(Success)),
-				flagIs(true), job("j")), of(Sequence, job("k"), raise, job("l"))),
-		"guard around the write": of(Parallel, of(Sequence, job("k")),
-			of(Guard, flagIs(nil), of(Sequence, raise, job("j")))),
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := runOf(t, root, flag)
-			wantStatus(t, r.Tick(epoch), Running)
-			if r.board.Snapshot()["flag"] == nil {
-				started := r.Started()
-				k := slices.IndexFunc(started,
-					func(s Start) bool { return strings.HasSuffix(s.Request.Path, "k") })
-				r.Finish(started[k], Result{Status: Success})
-				wantStatus(t, r.Tick(epoch), Running)
-			}
-			if at, due := r.Wake(); !due || !at.Equal(epoch) {
-				t.Fatalf("the next tick is due at %v (%t), want at once", at, due)
-			}
-			r.Tick(epoch)
-			if !slices.ContainsFunc(r.Halted(),
-				func(i int32) bool { return strings.HasSuffix(r.tree.Path(int(i)), "j") }) {
-				t.Errorf("the job was not halted, only %v", r.Halted())
-			}
-			if _, due := r.Wake(); due {
-				t.Error("a further tick is due")
-			}
-		})
-	}
-}
-
-// Leaves that write in every tick do not keep the tree busy.
-func TestRepeatedWritesDoNotSpin(t *testing.T) {
-	count := func(st Status) *Node {
-		return &Node{Kind: Action, Do: func(c *Call) Status {
-			n, _ := c.Get("n")
-			before, _ := n.(int64)
-			if err := c.Set("n", before+1); err != nil {
-				return c.Fail("%v", err)
-			}
-			return st
-		}}
-	}
-	for name, root := range map[string]*Node{
-		"checked in each tick": of(ReactiveSequence, count(Success), job("j")),
-		"below a decorator":    of(ReactiveSequence, of(AlwaysSucceed, count(Failure)), job("j")),
-		"running":              of(Guard, asks(Success), count(Running)),
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := runOf(t, root, Key{Name: "n", Type: Int})
-			r.Tick(epoch)
-			ticks := 1
-			for ; ticks < 10; ticks++ {
-				if _, due := r.Wake(); !due {
-					break
-				}
-				r.Tick(epoch)
-			}
-			if ticks != 2 {
-				t.Errorf("%d ticks, want 2", ticks)
-			}
-		})
 	}
 }

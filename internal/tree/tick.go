@@ -423,7 +423,7 @@ func (r *Run) fail(i int32, s *state, reason string) {
 	s.failed = true
 	r.errs[i] = reason
 	if r.record {
-		r.tick.errs = append(r.tick.errs, nodeText{i, reason})
+		r.tick.errs = append(r.tick.errs, effect{node: i, value: reason})
 	}
 }
 
@@ -451,7 +451,7 @@ func (r *Run) leaf(i int32, n *node, s *state, fresh bool) Status {
 		s.at = c.wake
 		r.wakeAt(c.wake)
 		if r.record {
-			r.tick.wakes = append(r.tick.wakes, nodeTime{i, c.wake})
+			r.tick.wakes = append(r.tick.wakes, effect{node: i, value: c.wake})
 		}
 	}
 	return st
@@ -499,7 +499,7 @@ func (r *Run) job(i int32, l *leaf, s *state, fresh bool) Status {
 		r.payloads[i] = payload
 		r.starts = append(r.starts, i)
 		if r.record {
-			r.tick.payloads = append(r.tick.payloads, nodeValue{i, payload})
+			r.tick.jobs = append(r.tick.jobs, effect{node: i, value: payload})
 		}
 		return Running
 	}

@@ -9,10 +9,9 @@ package chunk
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
-	"strings"
 
 	"signalbox/internal/text"
 )
@@ -32,17 +31,11 @@ const (
 	KindDone       Kind = "done"
 )
 
-// Kinds returns all kinds.
-func Kinds() []Kind {
-	return []Kind{KindContent, KindReasoning, KindToolCall, KindToolResult, KindSources, KindSignal,
-		KindSystem, KindError, KindDone}
-}
-
 // A Chunk is one of the types below.
-type Chunk interface {
-	Kind() Kind
-	sealed()
-}
+type Chunk interface{ Kind() Kind }
+
+var chunks = []Chunk{Content{}, Reasoning{}, ToolCall{}, ToolResult{}, Sources{}, Signal{}, System{},
+	Error{}, Done{}}
 
 // Content is a piece of the answer, without signal markup.
 type Content struct {
@@ -173,16 +166,6 @@ func (System) Kind() Kind     { return KindSystem }
 func (Error) Kind() Kind      { return KindError }
 func (Done) Kind() Kind       { return KindDone }
 
-func (Content) sealed()    {}
-func (Reasoning) sealed()  {}
-func (ToolCall) sealed()   {}
-func (ToolResult) sealed() {}
-func (Sources) sealed()    {}
-func (Signal) sealed()     {}
-func (System) sealed()     {}
-func (Error) sealed()      {}
-func (Done) sealed()       {}
-
 // Line returns a chunk as a line of JSON, with its line end. It does not escape HTML characters,
 // but everything that a terminal may obey.
 func Line(c Chunk) ([]byte, error) {
@@ -223,51 +206,21 @@ func argumentsJSON(raw json.RawMessage) json.RawMessage {
 // Parse parses a line that Line returned, with or without its line end.
 func Parse(line []byte) (Chunk, error) {
 	var head struct {
-		Type *Kind `json:"type"`
+		Type Kind `json:"type"`
 	}
 	if err := json.Unmarshal(line, &head); err != nil {
 		return nil, fmt.Errorf("chunk: %w", err)
 	}
-	if head.Type == nil {
-		return nil, errors.New("chunk: no type")
+	for _, c := range chunks {
+		if c.Kind() == head.Type {
+			parsed := reflect.New(reflect.TypeOf(c))
+			if err := json.Unmarshal(line, parsed.Interface()); err != nil {
+				return nil, fmt.Errorf("%s chunk: %w", c.Kind(), err)
+			}
+			return parsed.Elem().Interface().(Chunk), nil
+		}
 	}
-	switch *head.Type {
-	case KindContent:
-		return parse[Content](line)
-	case KindReasoning:
-		return parse[Reasoning](line)
-	case KindToolCall:
-		return parse[ToolCall](line)
-	case KindToolResult:
-		return parse[ToolResult](line)
-	case KindSources:
-		return parse[Sources](line)
-	case KindSignal:
-		return parse[Signal](line)
-	case KindSystem:
-		return parse[System](line)
-	case KindError:
-		return parse[Error](line)
-	case KindDone:
-		return parse[Done](line)
-	}
-	return nil, fmt.Errorf("chunk: unknown type %.40q: the types are %s", *head.Type, kindNames())
-}
-
-func parse[T Chunk](line []byte) (Chunk, error) {
-	var c T
-	if err := json.Unmarshal(line, &c); err != nil {
-		return nil, fmt.Errorf("%s chunk: %w", c.Kind(), err)
-	}
-	return c, nil
-}
-
-func kindNames() string {
-	var names []string
-	for _, k := range Kinds() {
-		names = append(names, string(k))
-	}
-	return strings.Join(names, ", ")
+	return nil, fmt.Errorf("chunk: unknown type %.40q", head.Type)
 }
 
 // UnmarshalJSON decodes fields to the types that behaviour trees use: an integer becomes an int64.

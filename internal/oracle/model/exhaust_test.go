@@ -47,7 +47,7 @@ func manyCalls(n int) map[string]struct {
 // A reply with more calls than a working model makes is cut, and takes time in proportion to its
 // length.
 func TestTooManyCalls(t *testing.T) {
-	const n = 30_000
+	const n = 3_000
 	for name, c := range manyCalls(n) {
 		t.Run(name, func(t *testing.T) {
 			client, _ := serve(t, c.provider, sse(data(c.events...)...), nil)

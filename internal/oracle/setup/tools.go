@@ -50,11 +50,11 @@ func (b *builder) builtIn(code string) []toolbox.Tool {
 	c := &b.config.Oracle
 	tools := []toolbox.Tool{toolbox.SearchCode(code), toolbox.ReadFile(code)}
 	if c.Notes != "" {
-		o := &toolbox.NotesOptions{}
+		prefix := ""
 		if rel, err := filepath.Rel(code, c.Notes); err == nil && filepath.IsLocal(rel) {
-			o.Prefix = filepath.ToSlash(rel)
+			prefix = filepath.ToSlash(rel)
 		}
-		tools = append(tools, toolbox.SearchNotes(c.Notes, o))
+		tools = append(tools, toolbox.SearchNotes(c.Notes, prefix))
 	}
 	if c.Portfolio != "" {
 		desk := portfolio.NewDesk(c.Portfolio, &portfolio.Options{Logs: b.Logs})

@@ -54,21 +54,17 @@ func better(a, b fileHits) int {
 // findings collects the best matches. It keeps a bounded number of lines, and the result does not
 // depend on the order in which files are added.
 type findings struct {
-	mu                          sync.Mutex // guards the fields while scanners run
-	best                        []fileHits // sorted, at most maxMatches
-	files, total                int
-	searched, large, unreadable int
+	mu              sync.Mutex // guards the fields while scanners run
+	best            []fileHits // sorted, at most maxMatches
+	files, total    int
+	searched, large int
 }
 
-func (a *findings) skip(large, unreadable bool) {
+// skip counts a file that is too large to be searched.
+func (a *findings) skip() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if large {
-		a.large++
-	}
-	if unreadable {
-		a.unreadable++
-	}
+	a.large++
 }
 
 func (a *findings) add(f fileHits) {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -132,22 +131,14 @@ func TestIgnoreAsGit(t *testing.T) {
 		}
 		want := strings.Split(strings.TrimSuffix(git("ls-files", "-z", "--others",
 			"--exclude-standard"), "\x00"), "\x00")
-		var (
-			mu  sync.Mutex // guards got
-			got []string
-		)
+		var got []string
 		root, err := os.OpenRoot(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer root.Close()
-		if err := walk(t.Context(), root, ".", func() func(file) {
-			return func(f file) {
-				mu.Lock()
-				defer mu.Unlock()
-				got = append(got, f.path)
-			}
-		}); err != nil {
+		err = walk(t.Context(), root, ".", func(f file) { got = append(got, f.path) })
+		if err != nil {
 			t.Fatal(err)
 		}
 		slices.Sort(got)

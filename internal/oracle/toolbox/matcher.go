@@ -130,9 +130,9 @@ func shortest(words []string) int {
 // line is a line of a text: its number, from 1, and its offsets, without the line ending.
 type line struct{ number, from, to int }
 
-// each calls yield for each matching line, with the position of the first match in it, until yield
-// returns false. folded is the text in lower case.
-func (m *matcher) each(text, folded []byte, yield func(l line, at, length int) bool) {
+// each calls found for each matching line, with the position of the first match in it. folded is
+// the text in lower case.
+func (m *matcher) each(text, folded []byte, found func(l line, at, length int)) {
 	hay := text
 	if m.folded {
 		hay = folded
@@ -171,13 +171,11 @@ func (m *matcher) each(text, folded []byte, yield func(l line, at, length int) b
 		content := bytes.TrimSuffix(text[begin:end], []byte("\r"))
 		if m.re == nil {
 			length = len(m.needles[0])
-		} else if found := m.re.FindIndex(content); found != nil {
-			at, length = found[0], found[1]-found[0]
+		} else if match := m.re.FindIndex(content); match != nil {
+			at, length = match[0], match[1]-match[0]
 		} else {
 			continue
 		}
-		if !yield(line{number, begin, end}, at, length) {
-			return
-		}
+		found(line{number, begin, end}, at, length)
 	}
 }

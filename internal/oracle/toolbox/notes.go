@@ -10,7 +10,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"signalbox/internal/oracle/chunk"
@@ -31,14 +30,6 @@ const (
 	maxAllNotes = 256 << 20
 )
 
-// NotesOptions configures search_notes.
-type NotesOptions struct {
-	// Prefix is put before the paths of notes in results, so that read_file finds them if the notes
-	// are in a subfolder of its own folder. Empty means that paths are relative to the notes
-	// folder.
-	Prefix string
-}
-
 type notesInput struct {
 	Query string  `json:"query"`
 	Limit integer `json:"limit"`
@@ -46,13 +37,11 @@ type notesInput struct {
 
 // SearchNotes returns the tool search_notes, which finds sections of the Markdown files in a
 // folder. The folder is indexed at the first call, and again when the names, sizes or modification
-// times of the notes have changed. It skips the same files as search_code. A nil opts means the
-// zero NotesOptions.
-func SearchNotes(dir string, opts *NotesOptions) Tool {
-	n := &notes{folder: folder{dir}, turn: make(chan struct{}, 1)}
-	if opts != nil {
-		n.opts = *opts
-	}
+// times of the notes have changed. It skips the same files as search_code. prefix is put before the
+// paths of notes in results, so that read_file finds them if the notes are in a subfolder of its own
+// folder.
+func SearchNotes(dir, prefix string) Tool {
+	n := &notes{folder: folder{dir}, prefix: prefix, turn: make(chan struct{}, 1)}
 	return Tool{
 		Name:        "search_notes",
 		Description: "Finds sections of the user's notes and documents (Markdown) by their words. The best matches come first, each with an excerpt.",
@@ -75,7 +64,7 @@ func SearchNotes(dir string, opts *NotesOptions) Tool {
 // notes is a folder of notes and its index.
 type notes struct {
 	folder folder
-	opts   NotesOptions
+	prefix string
 	turn   chan struct{} // holds a value while a goroutine uses the fields below
 	index  *sections.Index
 	stamps []stamp // of the files in the index
@@ -144,20 +133,13 @@ func isNote(name string) bool {
 
 // stampsOf returns the stamps of all notes, sorted by path.
 func stampsOf(ctx context.Context, root *os.Root) ([]stamp, error) {
-	var (
-		mu  sync.Mutex // guards all
-		all []stamp
-	)
-	err := walk(ctx, root, ".", func() func(file) {
-		return func(f file) {
-			if !isNote(f.path) {
-				return
-			}
-			if info, err := f.entry.Info(); err == nil {
-				mu.Lock()
-				defer mu.Unlock()
-				all = append(all, stamp{f.path, info.Size(), info.ModTime()})
-			}
+	var all []stamp
+	err := walk(ctx, root, ".", func(f file) {
+		if !isNote(f.path) {
+			return
+		}
+		if info, err := f.entry.Info(); err == nil {
+			all = append(all, stamp{f.path, info.Size(), info.ModTime()})
 		}
 	})
 	slices.SortFunc(all, func(a, b stamp) int { return cmp.Compare(a.path, b.path) })
@@ -166,40 +148,19 @@ func stampsOf(ctx context.Context, root *os.Root) ([]stamp, error) {
 
 // build reads and indexes the notes.
 func build(ctx context.Context, root *os.Root, stamps []stamp) (*sections.Index, error) {
-	var (
-		mu    sync.Mutex // guards texts and size
-		texts = make(map[string][]sections.Section, len(stamps))
-		size  int64
-	)
-	err := walk(ctx, root, ".", func() func(file) {
-		return func(f file) {
-			if !isNote(f.path) {
-				return
-			}
-			text, large, binary, err := f.read(nil, maxNote)
-			if err != nil || large || binary {
-				return
-			}
-			mu.Lock()
-			size += int64(len(text))
-			full := size > maxAllNotes
-			mu.Unlock()
-			if full {
-				return
-			}
-			parts := sections.Split(f.path, valid(string(text)))
-			mu.Lock()
-			defer mu.Unlock()
-			texts[f.path] = parts
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
 	var all []sections.Note
+	size := 0
 	for _, s := range stamps {
-		if parts, read := texts[s.path]; read {
-			all = append(all, sections.Note{Path: s.path, Sections: parts})
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		text, large, binary, err := file{root: root, path: s.path}.read(nil, maxNote)
+		if err != nil || large || binary {
+			continue
+		}
+		if size += len(text); size <= maxAllNotes {
+			all = append(all, sections.Note{Path: s.path,
+				Sections: sections.Split(s.path, valid(string(text)))})
 		}
 	}
 	return sections.Build(all), nil
@@ -215,7 +176,7 @@ func (n *notes) show(query string, words []string, ix *sections.Index, limit int
 		valid(query))
 	var r Result
 	for i, entry := range ranked[:min(len(ranked), limit)] {
-		name := path.Join(n.opts.Prefix, entry.Path)
+		name := path.Join(n.prefix, entry.Path)
 		body, at := entry.Excerpt(words, maxExcerpt)
 		part := fmt.Sprintf("\n%d. %s (%s:%d)\n%s\n", i+1, text.Truncate(entry.FullTitle(), 300),
 			valid(name), at, body)

@@ -43,7 +43,7 @@ snapshot
 `
 
 func TestSearchNotes(t *testing.T) {
-	tool := SearchNotes(folderOf(t, notebook), nil)
+	tool := SearchNotes(folderOf(t, notebook), "")
 	for query, want := range map[string][]string{
 		"restore snapshot": {"backup.md:5 Restore a snapshot",
 			"misc.markdown:1 misc", "garden/tomatoes.md:5 Watering"},
@@ -87,14 +87,14 @@ func TestSearchNotes(t *testing.T) {
 	fails(t, tool, args{"query": "?!"}, "the query has no words")
 	fails(t, tool, args{"query": "x", "limit": 21}, `argument "limit" is not valid: maximum`,
 		`"maximum":20`)
-	fails(t, SearchNotes(filepath.Join(t.TempDir(), "gone"), nil), args{"query": "x"},
+	fails(t, SearchNotes(filepath.Join(t.TempDir(), "gone"), ""), args{"query": "x"},
 		"cannot open the folder")
-	has(t, ok(t, SearchNotes(t.TempDir(), nil), args{"query": "x"}),
+	has(t, ok(t, SearchNotes(t.TempDir(), ""), args{"query": "x"}),
 		"There are no notes in the folder")
 }
 
 func TestSearchNotesPrefix(t *testing.T) {
-	out := use(t, SearchNotes(folderOf(t, notebook), &NotesOptions{Prefix: "docs/notes"}),
+	out := use(t, SearchNotes(folderOf(t, notebook), "docs/notes"),
 		args{"query": "watering"})
 	if diff := cmp.Diff([]chunk.Source{{Type: "note", Path: "docs/notes/garden/tomatoes.md",
 		Line: 5, Title: "Watering"}}, out.Sources); diff != "" {
@@ -109,18 +109,18 @@ func TestNoteExcerpt(t *testing.T) {
 	filler := strings.Repeat("Of one thing and another, ölig.\n", 200)
 	put(t, dir, "long.md", "# Long\n\n"+filler+"A zebra.\n"+filler+"The zebra met a quagga.\n"+
 		filler)
-	text := ok(t, SearchNotes(dir, nil), args{"query": "quagga zebra"})
+	text := ok(t, SearchNotes(dir, ""), args{"query": "quagga zebra"})
 	has(t, text, "1. Long (long.md:404)\n…\nThe zebra met a quagga.\nOf one")
 	if len(text) > maxExcerpt+200 || !utf8.ValidString(text) {
 		t.Errorf("%d bytes", len(text))
 	}
-	has(t, ok(t, SearchNotes(dir, nil), args{"query": "long"}), "1. Long (long.md:1)\nOf one")
+	has(t, ok(t, SearchNotes(dir, ""), args{"query": "long"}), "1. Long (long.md:1)\nOf one")
 
 	for i := range 50 {
 		put(t, dir, fmt.Sprintf("n%d.md", i),
 			strings.Repeat("a gnu with a very long line behind it ", 300))
 	}
-	text = ok(t, SearchNotes(dir, nil), args{"query": "gnu", "limit": 20})
+	text = ok(t, SearchNotes(dir, ""), args{"query": "gnu", "limit": 20})
 	if len(text) > maxNotesText || strings.Count(text, "\n…") > 0 ||
 		strings.Count(text, "(n") < 12 {
 		t.Errorf("%d bytes:\n%s", len(text), text)
@@ -172,7 +172,7 @@ func TestNotesIndexIsReused(t *testing.T) {
 }
 
 func TestSearchNotesConcurrently(t *testing.T) {
-	tool := SearchNotes(folderOf(t, notebook), nil)
+	tool := SearchNotes(folderOf(t, notebook), "")
 	results := make(chan Outcome)
 	for range 8 {
 		go func() { results <- use(t, tool, args{"query": "snapshot"}) }()

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"signalbox/internal/durable"
 	"signalbox/internal/oracle/chunk"
@@ -213,12 +212,7 @@ func (w *window) endLine() {
 
 // list returns the entries of a folder.
 func list(root *os.Root, name string) (Result, error) {
-	dir, err := root.OpenRoot(filepath.FromSlash(name))
-	if err != nil {
-		return Result{}, fmt.Errorf("cannot read %s: %v", name, cause(err))
-	}
-	defer dir.Close()
-	entries, err := entriesOf(dir)
+	entries, err := entriesOf(root, name)
 	if err != nil {
 		return Result{}, fmt.Errorf("cannot read %s: %v", name, cause(err))
 	}
@@ -279,22 +273,15 @@ func similarPaths(ctx context.Context, root *os.Root, name string) []string {
 		path     string
 		distance int
 	}
-	var (
-		mu  sync.Mutex // guards all
-		all []candidate
-	)
+	var all []candidate
 	base := strings.ToLower(path.Base(name))
-	err := walk(ctx, root, ".", func() func(file) {
-		return func(f file) {
-			distance := text.EditDistance(base, strings.ToLower(path.Base(f.path)))
-			if path.Dir(f.path) != path.Dir(name) {
-				distance = 2*distance + 1
-			}
-			if distance <= 1+len(base)/4 {
-				mu.Lock()
-				defer mu.Unlock()
-				all = append(all, candidate{f.path, distance})
-			}
+	err := walk(ctx, root, ".", func(f file) {
+		distance := text.EditDistance(base, strings.ToLower(path.Base(f.path)))
+		if path.Dir(f.path) != path.Dir(name) {
+			distance = 2*distance + 1
+		}
+		if distance <= 1+len(base)/4 {
+			all = append(all, candidate{f.path, distance})
 		}
 	})
 	if err != nil {

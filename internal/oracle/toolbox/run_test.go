@@ -221,7 +221,7 @@ func TestCheck(t *testing.T) {
 	}{
 		"none": {nil, ""},
 		"good": {with(func(*Tool) {}), ""},
-		"built in": {[]Tool{SearchCode("."), ReadFile("."), SearchNotes(".", nil),
+		"built in": {[]Tool{SearchCode("."), ReadFile("."), SearchNotes(".", ""),
 			CheckExitSignals(nil), SuggestTaxLossHarvest(nil), FromCommand("x", Command{})}, ""},
 		"longest": {with(func(t *Tool) { t.Name = strings.Repeat("x", 64) }), ""},
 		"too long": {with(func(t *Tool) { t.Name = strings.Repeat("x", 65) }),

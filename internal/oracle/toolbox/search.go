@@ -5,11 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"signalbox/internal/oracle/prompt"
@@ -93,7 +93,7 @@ func (f folder) search(ctx context.Context, in searchInput) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	found, err := where.collect(ctx, func() scanner { return &lineScanner{m: m, limit: limit} })
+	found, err := where.collect(ctx, m.scanLines(limit))
 	if err != nil {
 		return Result{}, err
 	}
@@ -104,7 +104,7 @@ func (f folder) search(ctx context.Context, in searchInput) (Result, error) {
 	if in.Regexp || len(words) == 0 {
 		return Result{Text: found.noMatch(in)}, nil
 	}
-	similar, err := where.collect(ctx, func() scanner { return newWordScanner(words, limit) })
+	similar, err := where.collect(ctx, newWordScanner(words, limit).scan)
 	if err != nil {
 		return Result{}, err
 	}
@@ -141,74 +141,94 @@ func (f folder) place(ctx context.Context, root *os.Root, name string) (place, e
 	return place{root: root, start: start, only: only}, unignored(root, start, true)
 }
 
-// scanner finds matching lines. A scanner is used by one goroutine.
-type scanner interface {
-	// scan returns the matches in a file. folded is text in lower case.
-	scan(path string, text, folded []byte) fileHits
-}
+// maxScanners is how many files are read and searched at once.
+const maxScanners = 8
+
+// scan returns the matches in a file. folded is text in lower case. It may be called by several
+// goroutines.
+type scan func(path string, text, folded []byte) fileHits
 
 // collect searches all files of the place.
-func (p place) collect(ctx context.Context, scanners func() scanner) (*findings, error) {
+func (p place) collect(ctx context.Context, s scan) (*findings, error) {
 	all := &findings{}
-	visitor := func() func(file) {
-		s := scanners()
-		var buffer, folded []byte
-		return func(f file) {
-			if !p.only.has(f.path) {
-				return
-			}
-			text, large, binary, err := f.read(buffer, maxSearched)
-			if cap(text) > cap(buffer) {
-				buffer = text[:0]
-			}
-			if err != nil || binary || large {
-				all.skip(large, err != nil)
-				return
-			}
-			text = bytes.TrimPrefix(text, []byte("\uFEFF"))
-			if cap(folded) < len(text) {
-				folded = make([]byte, cap(text))
-			}
-			folded = folded[:len(text)]
-			lower(folded, text)
-			all.add(s.scan(f.path, text, folded))
+	if p.file {
+		info, err := p.root.Lstat(filepath.FromSlash(p.start))
+		if err != nil || !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is neither a file nor a folder: use another path", p.start)
 		}
+		all.search(file{root: p.root, path: p.start}, s, &buffers{})
+		return all, ctx.Err()
 	}
-	if !p.file {
-		return all, walk(ctx, p.root, p.start, visitor)
+	files := make(chan file, 64)
+	panics := make(chan any, maxScanners)
+	var group sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), maxScanners) {
+		group.Go(func() {
+			defer func() {
+				if v := recover(); v != nil {
+					panics <- v
+				}
+				for range files { // so that the walk ends
+				}
+			}()
+			var b buffers
+			for f := range files {
+				all.search(f, s, &b)
+			}
+		})
 	}
-	dir, err := p.root.OpenRoot(filepath.FromSlash(path.Dir(p.start)))
-	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %v", p.start, cause(err))
-	}
-	defer dir.Close()
-	info, err := dir.Lstat(path.Base(p.start))
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is neither a file nor a folder: use another path", p.start)
-	}
-	visitor()(file{dir, p.start, fs.FileInfoToDirEntry(info)})
-	return all, ctx.Err()
-}
-
-// lineScanner is a scanner that uses a matcher.
-type lineScanner struct {
-	m     *matcher
-	limit int
-}
-
-func (s *lineScanner) scan(path string, text, folded []byte) fileHits {
-	found := fileHits{path: path}
-	s.m.each(text, folded, func(l line, at, length int) bool {
-		found.total++
-		if isWholeWord(text[l.from:l.to], at, length) {
-			found.score = 1
+	err := walk(ctx, p.root, p.start, func(f file) {
+		if p.only.has(f.path) {
+			files <- f
 		}
-		if len(found.hits) < s.limit {
-			found.hits = append(found.hits, newHit(text, l, at))
-		}
-		return true
 	})
-	return found
+	close(files)
+	group.Wait()
+	if len(panics) > 0 {
+		panic(<-panics) // in the caller's goroutine, which may recover
+	}
+	return all, err
+}
+
+// buffers are used for one file after the other.
+type buffers struct{ text, folded []byte }
+
+// search adds the matches in a file.
+func (a *findings) search(f file, s scan, b *buffers) {
+	text, large, binary, err := f.read(b.text, maxSearched)
+	if cap(text) > cap(b.text) {
+		b.text = text[:0]
+	}
+	if large {
+		a.skip()
+	}
+	if err != nil || binary || large {
+		return
+	}
+	text = bytes.TrimPrefix(text, []byte("\uFEFF"))
+	if cap(b.folded) < len(text) {
+		b.folded = make([]byte, cap(text))
+	}
+	folded := b.folded[:len(text)]
+	lower(folded, text)
+	a.add(s(f.path, text, folded))
+}
+
+// scanLines returns the lines of a file that match.
+func (m *matcher) scanLines(limit int) scan {
+	return func(path string, text, folded []byte) fileHits {
+		found := fileHits{path: path}
+		m.each(text, folded, func(l line, at, length int) {
+			found.total++
+			if isWholeWord(text[l.from:l.to], at, length) {
+				found.score = 1
+			}
+			if len(found.hits) < limit {
+				found.hits = append(found.hits, newHit(text, l, at))
+			}
+		})
+		return found
+	}
 }
 
 // isWholeWord reports whether the match at at is not a part of a longer word.

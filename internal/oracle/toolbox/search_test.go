@@ -365,15 +365,13 @@ func TestSearchCancelled(t *testing.T) {
 	}
 	defer root.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	seen := make(chan string, 1000)
-	err = walk(ctx, root, ".", func() func(file) {
-		return func(f file) {
-			seen <- f.path
-			cancel()
-		}
+	seen := 0
+	err = walk(ctx, root, ".", func(f file) {
+		seen++
+		cancel()
 	})
-	if !errors.Is(err, context.Canceled) || len(seen) > maxWalkers {
-		t.Errorf("%v after %d files", err, len(seen))
+	if !errors.Is(err, context.Canceled) || seen != 1 {
+		t.Errorf("%v after %d files", err, seen)
 	}
 	if _, err := (folder{dir}).search(ctx, searchInput{Query: "needle"}); !errors.Is(err,
 		context.Canceled) {
@@ -381,8 +379,8 @@ func TestSearchCancelled(t *testing.T) {
 	}
 }
 
-// A panic in a goroutine of a walk does not crash the program.
-func TestWalkPanics(t *testing.T) {
+// A panic in a goroutine of a search does not crash the program.
+func TestSearchPanics(t *testing.T) {
 	dir := folderOf(t, sources)
 	out := Run(t.Context(), tool(func(ctx context.Context, _ Call) (Result, error) {
 		root, err := os.OpenRoot(dir)
@@ -390,10 +388,11 @@ func TestWalkPanics(t *testing.T) {
 			return Result{}, err
 		}
 		defer root.Close()
-		return Result{}, walk(ctx, root, ".",
-			func() func(file) { return func(file) { panic("in a walk") } })
+		_, err = place{root: root, start: "."}.collect(ctx,
+			func(string, []byte, []byte) fileHits { panic("in a search") })
+		return Result{}, err
 	}), Call{})
-	has(t, out.Text, "panicked: in a walk")
+	has(t, out.Text, "panicked: in a search")
 }
 
 // TestMatcherAgreesWithRegexp compares the matcher with matching each line separately.
@@ -422,10 +421,7 @@ func TestMatcherAgreesWithRegexp(t *testing.T) {
 		}
 		folded := make([]byte, len(text))
 		lower(folded, text)
-		m.each(text, folded, func(l line, at, length int) bool {
-			got = append(got, l.number)
-			return true
-		})
+		m.each(text, folded, func(l line, at, length int) { got = append(got, l.number) })
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("%q in %q (-want +got):\n%s", query, text, diff)
 		}

@@ -14,7 +14,7 @@ func searchWords(query string) []string {
 	return words[:min(len(words), sections.MaxWords)]
 }
 
-// wordScanner is a scanner that finds lines with most of the given words, in any order and also as
+// wordScanner finds lines with most of the given words, in any order and also as
 // parts of names, in files that contain most of them.
 type wordScanner struct {
 	words [][]byte // in lower case

@@ -19,8 +19,6 @@ type openAI struct{}
 
 func (openAI) key(r *http.Request) string { return bearer(r) }
 
-// unused: the protocol has no such request
-func (openAI) count(int) any                    { return nil }
 func (openAI) failure(f *refusal, _ string) any { return openAIFailure(f) }
 func (openAI) wrongKey() *refusal {
 	return &refusal{status: http.StatusUnauthorized, code: "invalid_api_key",

@@ -64,15 +64,16 @@ func TestRealClock(t *testing.T) {
 	})
 }
 
-// TestHangLasts checks that a hang ends when the client disconnects, and not before.
+// TestHangLasts checks that a hang ends when the client disconnects, and not before, and that the
+// turn is then available again.
 func TestHangLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, protocol := range protocols {
 			for i := range 4 {
 				stream, after := i%2 == 0, i/2
-				s, err := New(&Script{Otherwise: &Turn{Parts: []Part{{Pieces: []string{"one",
-					"two"}}},
-					Faults: []Fault{{Kind: FaultHang, AfterPieces: after}}}}, nil)
+				s, err := New(&Script{Conversations: []Conversation{{Turns: []Turn{{
+					Parts:  []Part{{Pieces: []string{"one", "two"}}},
+					Faults: []Fault{{Kind: FaultHang, AfterPieces: after}}}}}}}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -85,6 +86,13 @@ func TestHangLasts(t *testing.T) {
 				if time.Since(begin) != time.Minute || (w.Body.Len() > 0) != (after > 0) {
 					t.Errorf("%s, streamed %t, after %d: over after %s with %q", protocol, stream,
 						after, time.Since(begin), w.Body)
+				}
+				if got := s.Requests()[0].Outcome; !strings.HasSuffix(got, "fault hang") ||
+					stream && strings.Contains(w.Body.String(), `"two"`) {
+					t.Errorf("recorded %q, sent %q", got, w.Body)
+				}
+				if again := readWhole(t, protocol, serve(s, protocol, false)); again.Text != "onetwo" {
+					t.Errorf("then %+v", again)
 				}
 			}
 		}

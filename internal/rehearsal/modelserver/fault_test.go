@@ -1,12 +1,9 @@
 package modelserver
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -173,89 +170,6 @@ func TestFaultError(t *testing.T) {
 		}
 		if got := r.ask(t, protocol, "x", false); got.status != 529 {
 			t.Errorf("%s, not streamed: %+v", protocol, got)
-		}
-	}
-}
-
-// TestHangUntilDisconnect checks that nothing is sent until the client disconnects, and that the
-// turn is then available again.
-func TestHangUntilDisconnect(t *testing.T) {
-	for _, protocol := range protocols {
-		for _, after := range []int{0, 1} {
-			for _, stream := range []bool{true, false} {
-				t.Run(fmt.Sprint(protocol, after, stream), func(t *testing.T) {
-					r := newRig(t, turns(
-						fmt.Sprintf(`{"parts":[{"pieces":["one","two"]}],"faults":[{"kind":"hang","after_pieces":%d}]}`, after)))
-					if after == 0 {
-						hangAtOnce(t, r, protocol, stream)
-					} else if line := firstOf(t, r, protocol, stream); stream &&
-						strings.Contains(line, `"two"`) {
-						t.Errorf("%q", line)
-					}
-					if again := readWhole(t, protocol,
-						r.ask(t, protocol, "x", false).body); again.Text != "onetwo" {
-						t.Errorf("then %+v", again)
-					}
-					r.closed() // returns only when no handler is left
-					if got := r.Requests()[0].Outcome; !strings.HasSuffix(got, "fault hang") {
-						t.Errorf("recorded %q", got)
-					}
-				})
-			}
-		}
-	}
-}
-
-// hangAtOnce disconnects when the server has recorded the request.
-func hangAtOnce(t *testing.T, r *rig, protocol string, stream bool) {
-	ctx, cancel := context.WithCancel(t.Context())
-	path, body := ask(protocol, "x", stream)
-	req, _ := http.NewRequestWithContext(ctx, "POST", r.url+path, strings.NewReader(body))
-	req.Header.Set("Anthropic-Version", "1")
-	done := make(chan error)
-	go func() {
-		res, err := http.DefaultClient.Do(req)
-		if err == nil {
-			res.Body.Close()
-		}
-		done <- err
-	}()
-	for { // Conversation is set when the turn and its fault are chosen
-		if all := r.Requests(); len(all) > 0 && all[0].Conversation != "" {
-			break
-		}
-		runtime.Gosched()
-	}
-	cancel()
-	if err := <-done; err == nil {
-		t.Error("there was an answer")
-	}
-}
-
-// firstOf reads up to the first piece and disconnects.
-func firstOf(t *testing.T, r *rig, protocol string, stream bool) string {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	path, body := ask(protocol, "x", stream)
-	req, _ := http.NewRequestWithContext(ctx, "POST", r.url+path, strings.NewReader(body))
-	req.Header.Set("Anthropic-Version", "1")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	in := bufio.NewReader(res.Body)
-	if !stream {
-		b, _ := in.ReadByte()
-		return string(b)
-	}
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(line, `"one"`) {
-			return line
 		}
 	}
 }

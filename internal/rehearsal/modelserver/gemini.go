@@ -32,12 +32,6 @@ func (gemini) wrongKey() *refusal {
 		message: "API key not valid. Please pass a valid API key."}
 }
 
-func (gemini) count(tokens int) any {
-	return struct {
-		TotalTokens int `json:"totalTokens"`
-	}{tokens}
-}
-
 type geminiErrorBody struct {
 	Code    int            `json:"code"`
 	Message string         `json:"message"`

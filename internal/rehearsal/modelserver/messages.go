@@ -27,12 +27,6 @@ func (messages) wrongKey() *refusal {
 	return &refusal{status: http.StatusUnauthorized, message: "invalid x-api-key"}
 }
 
-func (messages) count(tokens int) any {
-	return struct {
-		InputTokens int `json:"input_tokens"`
-	}{tokens}
-}
-
 type messagesError struct {
 	Type      string            `json:"type"`
 	Error     messagesErrorBody `json:"error"`

@@ -18,51 +18,34 @@ func protocolOf(r *http.Request) protocol {
 	return chat{}
 }
 
-// model is a model in the form of any protocol. Each protocol uses some of the fields.
-type model struct {
-	ID      string `json:"id,omitempty"`
-	Object  string `json:"object,omitempty"`
-	Created int64  `json:"created,omitempty"`
-	OwnedBy string `json:"owned_by,omitempty"`
-
-	Type        string `json:"type,omitempty"`
-	DisplayName string `json:"display_name,omitempty"`
-	CreatedAt   string `json:"created_at,omitempty"`
-
-	Name    string   `json:"name,omitempty"`
-	Version string   `json:"version,omitempty"`
-	Input   int      `json:"inputTokenLimit,omitempty"`
-	Output  int      `json:"outputTokenLimit,omitempty"`
-	Methods []string `json:"supportedGenerationMethods,omitempty"`
-}
-
-type modelList struct {
-	Object  string  `json:"object,omitempty"`
-	Data    []model `json:"data,omitempty"`
-	HasMore *bool   `json:"has_more,omitempty"`
-	FirstID string  `json:"first_id,omitempty"`
-	LastID  string  `json:"last_id,omitempty"`
-	Models  []model `json:"models,omitempty"`
-}
-
-func newModelList(p protocol, names []string) modelList {
-	var l modelList
-	for _, n := range names {
-		switch p.(type) {
-		case gemini:
-			l.Models = append(l.Models, model{Name: "models/" + n, Version: "rehearsal",
-				Input: 1 << 20, Output: 1 << 16,
-				Methods: []string{"generateContent", "countTokens"}})
-		case messages:
-			l.Data = append(l.Data, model{ID: n, Type: "model", DisplayName: n,
-				CreatedAt: "1970-01-01T00:00:00Z"})
-			l.HasMore, l.FirstID, l.LastID = new(bool), names[0], n
-		default:
-			l.Object = "list"
-			l.Data = append(l.Data, model{ID: n, Object: "model", Created: 1, OwnedBy: "rehearsal"})
-		}
+// describeModel returns a model in the form of a protocol.
+func describeModel(p protocol, name string) object {
+	switch p.(type) {
+	case gemini:
+		return object{"name": "models/" + name, "version": "rehearsal", "inputTokenLimit": 1 << 20,
+			"outputTokenLimit":           1 << 16,
+			"supportedGenerationMethods": []string{"generateContent", "countTokens"}}
+	case messages:
+		return object{"id": name, "type": "model", "display_name": name,
+			"created_at": "1970-01-01T00:00:00Z"}
 	}
-	return l
+	return object{"id": name, "object": "model", "created": 1, "owned_by": "rehearsal"}
+}
+
+// modelList returns a list of models in the form of a protocol.
+func modelList(p protocol, names []string) object {
+	var list []object
+	for _, name := range names {
+		list = append(list, describeModel(p, name))
+	}
+	switch p.(type) {
+	case gemini:
+		return object{"models": list}
+	case messages:
+		return object{"data": list, "has_more": false, "first_id": names[0],
+			"last_id": names[len(names)-1]}
+	}
+	return object{"object": "list", "data": list}
 }
 
 // listModels answers a request for the list of models, or for one of them.
@@ -78,16 +61,13 @@ func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
 	case one != "" && !s.script.hasModel(one):
 		s.refuse(w, p, req, unknownModel(p.name(), one), "")
 		return
-	case one != "":
-		names = []string{one}
 	case len(names) == 0:
 		names = []string{"rehearsal"}
 	}
 	s.finish(req, "models listed", http.StatusOK)
-	list := newModelList(p, names)
 	if one != "" {
-		writeJSON(w, http.StatusOK, append(list.Data, list.Models...)[0])
+		writeJSON(w, http.StatusOK, describeModel(p, one))
 		return
 	}
-	writeJSON(w, http.StatusOK, list)
+	writeJSON(w, http.StatusOK, modelList(p, names))
 }

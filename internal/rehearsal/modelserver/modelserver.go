@@ -120,7 +120,7 @@ func (s *Server) route() {
 	s.mux.HandleFunc("POST /v1/chat/completions", s.generate(chat{}))
 	s.mux.HandleFunc("POST /v1/responses", s.generate(responses{}))
 	s.mux.HandleFunc("POST /v1/messages", s.generate(messages{}))
-	s.mux.HandleFunc("POST /v1/messages/count_tokens", s.count(messages{counting: true}))
+	s.mux.HandleFunc("POST /v1/messages/count_tokens", s.count(messages{counting: true}, "input_tokens"))
 	s.mux.HandleFunc("GET /v1/models", s.listModels)
 	s.mux.HandleFunc("GET /v1/models/{model}", s.listModels)
 	s.mux.HandleFunc("GET /v1beta/models", s.listModels)
@@ -133,7 +133,7 @@ func (s *Server) route() {
 		case "streamGenerateContent":
 			s.generate(gemini{model: model, stream: true})(w, r)
 		case "countTokens":
-			s.count(gemini{model: model, counting: true})(w, r)
+			s.count(gemini{model: model, counting: true}, "totalTokens")(w, r)
 		default:
 			s.notFound(w, r)
 		}
@@ -170,8 +170,6 @@ type protocol interface {
 	whole(a *answer) (any, error)
 	// encoder returns an encoder for a streamed answer.
 	encoder(a *answer, out *stream) encoder
-	// count returns the body of the answer to a request that counts tokens.
-	count(tokens int) any
 }
 
 // encoder encodes the pieces of an answer as events. It gets one begin, each piece in order, and
@@ -209,7 +207,8 @@ func (s *Server) generate(p protocol) http.HandlerFunc {
 	}
 }
 
-func (s *Server) count(p protocol) http.HandlerFunc {
+// count answers requests that count tokens, with the number in a field.
+func (s *Server) count(p protocol, field string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		req, refused := s.accept(p, r)
 		if refused != nil {
@@ -217,7 +216,7 @@ func (s *Server) count(p protocol) http.HandlerFunc {
 			return
 		}
 		s.finish(req, "tokens counted", http.StatusOK)
-		writeJSON(w, http.StatusOK, p.count(tokens(req.size())))
+		writeJSON(w, http.StatusOK, object{field: tokens(req.size())})
 	}
 }
 

@@ -280,7 +280,7 @@ func (c *Call) UnmarshalYAML(node ast.Node) error {
 }
 
 // appendJSON appends a node as JSON. A plain value that JSON reads as a number, true, false or null
-// is that; every other value is a string.
+// is that; every other value is a string, without escapes for HTML: scripts cut it at byte offsets.
 func appendJSON(b []byte, node ast.Node) json.RawMessage {
 	switch n := node.(type) {
 	case *ast.MappingNode:
@@ -289,7 +289,7 @@ func appendJSON(b []byte, node ast.Node) json.RawMessage {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendString(b, pair.Key.GetToken().Value), ':')
+			b = append(append(b, marshal(pair.Key.GetToken().Value)...), ':')
 			b = appendJSON(b, pair.Value)
 		}
 		return append(b, '}')
@@ -305,25 +305,14 @@ func appendJSON(b []byte, node ast.Node) json.RawMessage {
 	case *ast.NullNode:
 		return append(b, "null"...)
 	case *ast.LiteralNode:
-		return appendString(b, n.Value.Value)
+		return append(b, marshal(n.Value.Value)...)
 	}
 	tk := node.GetToken()
 	if tk.Type != token.SingleQuoteType && tk.Type != token.DoubleQuoteType &&
 		json.Valid([]byte(tk.Value)) {
 		return append(b, tk.Value...)
 	}
-	return appendString(b, tk.Value)
-}
-
-// appendString appends a JSON string without escaping <, > and &: scripts cut it at byte offsets.
-func appendString(b []byte, s string) []byte {
-	var quoted bytes.Buffer
-	e := json.NewEncoder(&quoted)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		panic("modelserver: a string does not encode: " + err.Error())
-	}
-	return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
+	return append(b, marshal(tk.Value)...)
 }
 
 // UnmarshalYAML decodes "every byte" or {at: [3, 8]}.

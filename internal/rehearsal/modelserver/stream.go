@@ -8,14 +8,17 @@ import (
 	"time"
 )
 
+// object is a JSON object of an answer.
+type object map[string]any
+
 // marshal is json.Marshal without the escapes for HTML, as the real servers encode.
 func marshal(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
-		// unreachable: all types are in this package
-		panic(fmt.Sprintf("modelserver: a wire type does not marshal: %v", err))
+		// unreachable: objects have values that can be encoded only
+		panic(fmt.Sprintf("modelserver: an answer does not marshal: %v", err))
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

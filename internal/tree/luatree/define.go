@@ -7,7 +7,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 
 	"signalbox/internal/tree"
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 )
 
 // definedLeaf is an action or condition that the file defines by name: a function, or a tool.
@@ -28,7 +28,8 @@ func (f *form) defineLeaf(kind tree.Kind) any {
 	d := &definedLeaf{kind: kind, name: f.node.Name, at: f.at}
 	for _, other := range f.defined {
 		if other.kind == kind && other.name == d.name {
-			f.fail("%s '%s' is defined twice, first at %s", kind, sandbox.Shorten(d.name), other.at)
+			f.fail("%s '%s' is defined twice, first at %s", kind, boundedlua.Shorten(d.name),
+				other.at)
 		}
 	}
 	switch v := f.next().(type) {
@@ -42,13 +43,13 @@ func (f *form) defineLeaf(kind tree.Kind) any {
 		o := f.options(v, "tool", "args")
 		if d.tool = o.text("tool"); d.tool == "" {
 			f.fail("%s '%s' needs a function, or a table with the name of a tool", f.what,
-				sandbox.Shorten(d.name))
+				boundedlua.Shorten(d.name))
 		}
 		d.args = o.arguments("args")
 		o.end()
 	default:
 		f.fail("%s '%s' needs a function, or a table with the name of a tool, not %s", f.what,
-			sandbox.Shorten(d.name), describe(v))
+			boundedlua.Shorten(d.name), describe(v))
 	}
 	f.noMoreArguments()
 	f.defined = append(f.defined, d)

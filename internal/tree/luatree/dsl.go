@@ -8,7 +8,7 @@ import (
 
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/blackboard"
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 )
 
 // maxDeclared is the number of calls of BT that a file may make.
@@ -16,7 +16,7 @@ const maxDeclared = 100_000
 
 // dsl implements the global BT of a file, and collects what the file declares.
 type dsl struct {
-	box *sandbox.Sandbox
+	runtime *boundedlua.Runtime
 	// bind converts a Lua function to the function of a leaf.
 	bind func(tree.Kind, *lua.LFunction) tree.Func
 	// loaded reports whether the file has ended, so that nothing more can be declared.
@@ -57,7 +57,7 @@ func (f *form) parse(read func(*form) any) (v any) {
 			panic(p) // of the interpreter
 		}
 		if ok {
-			f.faults = append(f.faults, tree.Fault{At: f.at, Msg: sandbox.Clean(wrong.msg)})
+			f.faults = append(f.faults, tree.Fault{At: f.at, Msg: boundedlua.Clean(wrong.msg)})
 			v = invalid{}
 		}
 	}()
@@ -123,17 +123,17 @@ func constructors() map[string]func(*form) any {
 func (d *dsl) object() lua.LValue {
 	fields := statuses()
 	for name, read := range constructors() {
-		fields[name] = d.box.Root.NewFunction(func(L *lua.LState) int {
+		fields[name] = d.runtime.Root.NewFunction(func(L *lua.LState) int {
 			if d.loaded {
-				d.box.Raise(L, "BT.%s can be called only while the file is loaded", name)
+				d.runtime.Raise(L, "BT.%s can be called only while the file is loaded", name)
 			}
 			if d.calls++; d.calls > maxDeclared {
-				d.box.Raise(L, "the file calls BT more than %d times", maxDeclared)
+				d.runtime.Raise(L, "the file calls BT more than %d times", maxDeclared)
 			}
 			if len(d.faults) == maxFaults {
-				d.box.Raise(L, "too many mistakes: only the first %d are shown", maxFaults)
+				d.runtime.Raise(L, "too many mistakes: only the first %d are shown", maxFaults)
 			}
-			f := &form{dsl: d, L: L, what: name, at: d.box.Where(L)}
+			f := &form{dsl: d, L: L, what: name, at: d.runtime.Where(L)}
 			for i := range L.GetTop() {
 				f.args = append(f.args, L.Get(i+1))
 			}
@@ -145,7 +145,7 @@ func (d *dsl) object() lua.LValue {
 			return 1
 		})
 	}
-	return constants(d.box, "BT", fields, "")
+	return constants(d.runtime, "BT", fields, "")
 }
 
 func statuses() map[string]lua.LValue {
@@ -157,27 +157,27 @@ func statuses() map[string]lua.LValue {
 }
 
 // constants returns a read-only value with fields. Reading a field that does not exist is an error.
-func constants(box *sandbox.Sandbox, name string, fields map[string]lua.LValue,
+func constants(runtime *boundedlua.Runtime, name string, fields map[string]lua.LValue,
 	only string) lua.LValue {
-	table := box.Root.CreateTable(0, len(fields))
+	table := runtime.Root.CreateTable(0, len(fields))
 	for key, v := range fields {
 		table.RawSetString(key, v)
 	}
-	missing := box.Root.CreateTable(0, 1)
-	missing.RawSetString("__index", box.Root.NewFunction(func(L *lua.LState) int {
-		key := box.Text(L.Get(2))
+	missing := runtime.Root.CreateTable(0, 1)
+	missing.RawSetString("__index", runtime.Root.NewFunction(func(L *lua.LState) int {
+		key := runtime.Text(L.Get(2))
 		if only != "" {
-			box.Raise(L, "there is no %s.%s %s", name, sandbox.Shorten(key), only)
+			runtime.Raise(L, "there is no %s.%s %s", name, boundedlua.Shorten(key), only)
 		}
-		box.Raise(L, "there is no %s.%s%s", name, sandbox.Shorten(key),
+		runtime.Raise(L, "there is no %s.%s%s", name, boundedlua.Shorten(key),
 			hint(key, sortedKeys(fields), name+"."))
 		return 0
 	}))
 	table.Metatable = missing
-	meta := box.Root.CreateTable(0, 2)
+	meta := runtime.Root.CreateTable(0, 2)
 	meta.RawSetString("__index", table)
-	meta.RawSetString("__newindex", box.Root.NewFunction(func(L *lua.LState) int {
-		box.Raise(L, "%s cannot be changed", name)
+	meta.RawSetString("__newindex", runtime.Root.NewFunction(func(L *lua.LState) int {
+		runtime.Raise(L, "%s cannot be changed", name)
 		return 0
 	}))
 	return &lua.LUserData{Value: constantsOf(name), Metatable: meta}

@@ -10,7 +10,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 
 	"signalbox/internal/tree"
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 )
 
 // form is a call of a constructor that is being parsed.
@@ -68,8 +68,8 @@ func (f *form) setName(name string) {
 	case name == "":
 		f.fail("the name of %s is empty", f.what)
 	case f.node.Name != "":
-		f.fail("%s has two names, '%s' and '%s'", f.what, sandbox.Shorten(f.node.Name),
-			sandbox.Shorten(name))
+		f.fail("%s has two names, '%s' and '%s'", f.what, boundedlua.Shorten(f.node.Name),
+			boundedlua.Shorten(name))
 	}
 	f.node.Name = name
 }
@@ -162,7 +162,8 @@ func (f *form) options(t *lua.LTable, known ...string) *options {
 	o := f.anyOptions(t)
 	for _, name := range sortedKeys(o.fields) {
 		if !slices.Contains(known, name) {
-			f.fail("%s has no option '%s'%s", f.what, sandbox.Shorten(name), hint(name, known, ""))
+			f.fail("%s has no option '%s'%s", f.what, boundedlua.Shorten(name),
+				hint(name, known, ""))
 		}
 	}
 	return o
@@ -198,23 +199,23 @@ func (f *form) atTable() bool {
 // split splits a table into its list, in which holes are nil, and its named fields.
 func (f *form) split(t *lua.LTable, of string) ([]lua.LValue, map[string]lua.LValue) {
 	n := t.Len()
-	f.box.Spend(f.L, n/8+1)
+	f.runtime.Spend(f.L, n/8+1)
 	items := make([]lua.LValue, n)
 	for i := range items {
 		items[i] = t.RawGetInt(i + 1)
 	}
 	fields := map[string]lua.LValue{}
-	for k, v := sandbox.FirstField(t, n); k != lua.LNil; k, v = t.Next(k) {
-		f.box.Spend(f.L, 1)
+	for k, v := boundedlua.FirstField(t, n); k != lua.LNil; k, v = t.Next(k) {
+		f.runtime.Spend(f.L, 1)
 		switch k := k.(type) {
 		case lua.LString:
 			fields[string(k)] = v
 		case lua.LNumber:
-			if sandbox.IsWhole(k) && k > 0 {
+			if boundedlua.IsWhole(k) && k > 0 {
 				f.fail("%s has an item %s, and item %d is nil: is a name misspelled?", of,
-					sandbox.NumberString(k), n+1)
+					boundedlua.NumberString(k), n+1)
 			}
-			f.fail("%s has an item %s: items count from 1", of, sandbox.NumberString(k))
+			f.fail("%s has an item %s: items count from 1", of, boundedlua.NumberString(k))
 		default:
 			f.fail("%s has %s as a key", of, describe(k))
 		}
@@ -261,7 +262,7 @@ const maxWhole = 1_000_000_000
 
 func (f *form) whole(v lua.LValue, name string) int {
 	n, ok := v.(lua.LNumber)
-	if !ok || !sandbox.IsWhole(n) || n < 1 || n > maxWhole {
+	if !ok || !boundedlua.IsWhole(n) || n < 1 || n > maxWhole {
 		f.fail("%s of %s must be a positive integer, not %s", name, f.what, describe(v))
 	}
 	return int(n)
@@ -295,7 +296,7 @@ func (o *options) common() {
 // end fails if an option or item was not used.
 func (o *options) end() {
 	for _, name := range sortedKeys(o.fields) {
-		o.fail("%s cannot have '%s' here", o.what, sandbox.Shorten(name))
+		o.fail("%s cannot have '%s' here", o.what, boundedlua.Shorten(name))
 	}
 	if len(o.items) > 0 {
 		o.fail("%s has %s among its options", o.what, describe(o.items[0]))
@@ -347,9 +348,9 @@ func (f *form) argumentsOf(fields map[string]lua.LValue) map[string]any {
 
 // value converts a value for the definition. It may contain references to keys.
 func (f *form) value(v lua.LValue, place string, depth int) any {
-	if depth > sandbox.MaxValueNesting {
-		f.fail("%s of %s is nested more than %d deep", sandbox.Shorten(place), f.what,
-			sandbox.MaxValueNesting)
+	if depth > boundedlua.MaxValueNesting {
+		f.fail("%s of %s is nested more than %d deep", boundedlua.Shorten(place), f.what,
+			boundedlua.MaxValueNesting)
 	}
 	switch v := v.(type) {
 	case *lua.LUserData:
@@ -363,29 +364,32 @@ func (f *form) value(v lua.LValue, place string, depth int) any {
 		items, fields := f.split(v, place)
 		switch {
 		case len(items) > 0 && len(fields) > 0:
-			f.fail("%s of %s is a list and has named fields too", sandbox.Shorten(place), f.what)
+			f.fail("%s of %s is a list and has named fields too", boundedlua.Shorten(place), f.what)
 		case len(fields) > 0:
 			m := make(map[string]any, len(fields))
 			for _, name := range sortedKeys(fields) {
-				m[name] = f.value(fields[name], place+"."+sandbox.Shorten(name), depth+1)
+				m[name] = f.value(fields[name], place+"."+boundedlua.Shorten(name), depth+1)
 			}
 			return m
 		}
 		list := make([]any, len(items))
 		for i, item := range items {
 			if item == lua.LNil {
-				f.fail("%s of %s has a hole: item %d is nil", sandbox.Shorten(place), f.what, i+1)
+				f.fail("%s of %s has a hole: item %d is nil", boundedlua.Shorten(place), f.what,
+					i+1)
 			}
 			list[i] = f.value(item, fmt.Sprintf("%s[%d]", place, i+1), depth+1)
 		}
 		return list
 	}
-	plain, err := f.box.FromLua(v)
+	plain, err := f.runtime.FromLua(v)
 	if err != nil {
-		f.fail("%s of %s is %s, which is not allowed", sandbox.Shorten(place), f.what, describe(v))
+		f.fail("%s of %s is %s, which is not allowed", boundedlua.Shorten(place), f.what,
+			describe(v))
 	}
 	if n, ok := plain.(float64); ok && (math.IsNaN(n) || math.IsInf(n, 0)) {
-		f.fail("%s of %s is %s, which is not allowed", sandbox.Shorten(place), f.what, describe(v))
+		f.fail("%s of %s is %s, which is not allowed", boundedlua.Shorten(place), f.what,
+			describe(v))
 	}
 	return plain
 }

@@ -7,7 +7,7 @@ import (
 
 	"signalbox/internal/text"
 	"signalbox/internal/tree"
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 )
 
 // function parses ([name,] {fn=, args=, name=, description=}) for an action, condition or script,
@@ -34,7 +34,7 @@ func (f *form) function(kind tree.Kind) any {
 		f.node.Fn = string(fn)
 	default:
 		f.fail("%s '%s' needs fn, a function or the name of one, not %s", f.what,
-			sandbox.Shorten(f.node.Name), describe(fn))
+			boundedlua.Shorten(f.node.Name), describe(fn))
 	}
 	f.node.Args = o.arguments("args")
 	o.end()
@@ -90,7 +90,8 @@ func (f *form) llmCall() any {
 		for _, name := range sortedKeys(o.fields) {
 			for _, ours := range []string{"prompt", "response_key"} {
 				if d := text.EditDistance(strings.ToLower(name), ours); name != ours && d <= 2 {
-					f.fail("llm_call has no option '%s': did you mean %s?", sandbox.Shorten(name),
+					f.fail("llm_call has no option '%s': did you mean %s?",
+						boundedlua.Shorten(name),
 						ours)
 				}
 			}
@@ -148,7 +149,7 @@ func (f *form) subtreeRef() any {
 		t := f.needTable("a table with ports, or with root")
 		if t.RawGetString("blackboard") != lua.LNil {
 			f.fail("subtree '%s' has a blackboard and no root: is a name misspelled?",
-				sandbox.Shorten(string(uses)))
+				boundedlua.Shorten(string(uses)))
 		}
 		o := f.options(t, common("ports")...)
 		o.common()
@@ -176,7 +177,7 @@ func (o *options) ports() map[string]string {
 	for _, port := range sortedKeys(fields) {
 		key, ok := fields[port].(lua.LString)
 		if !ok {
-			o.fail("port '%s' needs the name of a key, not %s", sandbox.Shorten(port),
+			o.fail("port '%s' needs the name of a key, not %s", boundedlua.Shorten(port),
 				describe(fields[port]))
 		}
 		ports[port] = string(key)
@@ -195,7 +196,7 @@ func (f *form) tree() any {
 	f.noMoreArguments()
 	for _, other := range f.trees {
 		if other.Name == name {
-			f.fail("tree '%s' is declared twice, first at %s", sandbox.Shorten(name), other.At)
+			f.fail("tree '%s' is declared twice, first at %s", boundedlua.Shorten(name), other.At)
 		}
 	}
 	f.trees = append(f.trees, def)
@@ -224,7 +225,7 @@ func (f *form) declaration(name string, v lua.LValue, defaults bool) tree.Key {
 	key := tree.Key{Name: name, At: f.at}
 	kind := v
 	if t, ok := v.(*lua.LTable); ok {
-		inner := &form{dsl: f.dsl, L: f.L, what: "key '" + sandbox.Shorten(name) + "'", at: f.at}
+		inner := &form{dsl: f.dsl, L: f.L, what: "key '" + boundedlua.Shorten(name) + "'", at: f.at}
 		known := []string{"type", "default"}
 		if !defaults {
 			known = known[:1]
@@ -245,7 +246,7 @@ func (f *form) declaration(name string, v lua.LValue, defaults bool) tree.Key {
 		for _, t := range tree.Types() {
 			names = append(names, t.String())
 		}
-		f.fail("key '%s' has no type %s: the types are %s", sandbox.Shorten(name),
+		f.fail("key '%s' has no type %s: the types are %s", boundedlua.Shorten(name),
 			strings.TrimPrefix(describe(kind), "the string "), strings.Join(names, ", "))
 	}
 	return key

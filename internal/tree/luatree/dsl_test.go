@@ -13,7 +13,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 
 	"signalbox/internal/tree"
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 )
 
 // testFunctions returns the seed's functions, and an action and a condition that accept any
@@ -45,11 +45,11 @@ func loaded(t testing.TB, source string) *File {
 // declared runs a file and returns the definition of its tree.
 func declared(t *testing.T, source string) *tree.Definition {
 	t.Helper()
-	d := &dsl{box: sandbox.New(Limits{}), bind: func(tree.Kind, *lua.LFunction) tree.Func {
+	d := &dsl{runtime: boundedlua.New(Limits{}), bind: func(tree.Kind, *lua.LFunction) tree.Func {
 		return func(*tree.Call) tree.Status { return tree.Success }
 	}}
-	defer d.box.Close()
-	result, fail := d.box.Load(t.Context(), "t.lua", source,
+	defer d.runtime.Close()
+	result, fail := d.runtime.Load(t.Context(), "t.lua", source,
 		map[string]lua.LValue{"BT": d.object()})
 	if fail != nil {
 		t.Fatal(fail)
@@ -618,8 +618,8 @@ func TestDeclaringIsBounded(t *testing.T) {
 		`local l = 1 for i = 1, 45 do l = {a=l, b=l} end BT.llm_call({l=l})`,
 	} {
 		_, err := Load(t.Context(), "t.lua", []byte("\n"+source),
-			&Options{Limits: Limits{Memory: 16 << 20, Time: time.Hour}})
-		if want := "t.lua:2: memory limit of 16777216 bytes reached"; err == nil ||
+			&Options{Limits: Limits{Memory: 4 << 20, Time: time.Hour}})
+		if want := "t.lua:2: memory limit of 4194304 bytes reached"; err == nil ||
 			err.Error() != want {
 			t.Errorf("%s\ngot %v, want %s", source, err, want)
 		}

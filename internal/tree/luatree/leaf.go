@@ -11,7 +11,7 @@ import (
 
 	"signalbox/internal/text"
 	"signalbox/internal/tree"
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 )
 
 // leafObject is the t of a leaf's function. It is valid while call is set.
@@ -30,15 +30,16 @@ func (l *leafObject) end() { l.call = nil }
 
 // leafObjects creates leafObjects that share their methods.
 type leafObjects struct {
-	box       *sandbox.Sandbox
+	runtime   *boundedlua.Runtime
 	functions *tree.Registry
 	// keys holds the names of all keys of the file, for suggestions in messages.
 	keys []string
 	meta *lua.LTable
 }
 
-func newLeafObjects(box *sandbox.Sandbox, functions *tree.Registry, keys []string) *leafObjects {
-	o := &leafObjects{box: box, functions: functions, keys: keys}
+func newLeafObjects(runtime *boundedlua.Runtime, functions *tree.Registry,
+	keys []string) *leafObjects {
+	o := &leafObjects{runtime: runtime, functions: functions, keys: keys}
 	all := map[string]lua.LGFunction{}
 	for name, do := range map[string]func(*leafObject, *lua.LState) int{
 		"get": o.get, "set": o.set, "arg": o.arg, "args": o.args, "now": o.now, "emit": o.emit,
@@ -49,13 +50,13 @@ func newLeafObjects(box *sandbox.Sandbox, functions *tree.Registry, keys []strin
 		all[name] = func(L *lua.LState) int {
 			l := o.receiver(L, name)
 			if changes && l.kind == tree.Condition {
-				o.box.Raise(L, "a condition cannot use t:%s: use a script to change something",
+				o.runtime.Raise(L, "a condition cannot use t:%s: use a script to change something",
 					name)
 			}
 			return do(l, L)
 		}
 	}
-	o.meta = methods(box, all)
+	o.meta = methods(runtime, all)
 	return o
 }
 
@@ -66,20 +67,21 @@ func (o *leafObjects) object() *leafObject {
 }
 
 // methods returns a metatable with methods only.
-func methods(box *sandbox.Sandbox, fns map[string]lua.LGFunction) *lua.LTable {
-	table := box.Root.CreateTable(0, len(fns))
-	box.Register(table, fns)
-	missing := box.Root.CreateTable(0, 1)
-	missing.RawSetString("__index", box.Root.NewFunction(func(L *lua.LState) int {
+func methods(runtime *boundedlua.Runtime, fns map[string]lua.LGFunction) *lua.LTable {
+	table := runtime.Root.CreateTable(0, len(fns))
+	runtime.Register(table, fns)
+	missing := runtime.Root.CreateTable(0, 1)
+	missing.RawSetString("__index", runtime.Root.NewFunction(func(L *lua.LState) int {
 		name := L.Get(2).String()
-		box.Raise(L, "there is no t:%s%s", sandbox.Shorten(name), hint(name, sortedKeys(fns), "t:"))
+		runtime.Raise(L, "there is no t:%s%s", boundedlua.Shorten(name),
+			hint(name, sortedKeys(fns), "t:"))
 		return 0
 	}))
 	table.Metatable = missing
-	meta := box.Root.CreateTable(0, 2)
+	meta := runtime.Root.CreateTable(0, 2)
 	meta.RawSetString("__index", table)
-	meta.RawSetString("__newindex", box.Root.NewFunction(func(L *lua.LState) int {
-		box.Raise(L, "t cannot be changed")
+	meta.RawSetString("__newindex", runtime.Root.NewFunction(func(L *lua.LState) int {
+		runtime.Raise(L, "t cannot be changed")
 		return 0
 	}))
 	return meta
@@ -89,42 +91,42 @@ func methods(box *sandbox.Sandbox, fns map[string]lua.LGFunction) *lua.LTable {
 func (o *leafObjects) receiver(L *lua.LState, method string) *leafObject {
 	ud, _ := L.Get(1).(*lua.LUserData)
 	if ud == nil {
-		o.box.Raise(L, "this is a method of t: write it with a colon, as t:%s(…)", method)
+		o.runtime.Raise(L, "this is a method of t: write it with a colon, as t:%s(…)", method)
 	}
 	l, ok := ud.Value.(*leafObject)
 	if !ok {
-		o.box.Raise(L, "this is a method of a leaf's t, not of %s", describe(ud))
+		o.runtime.Raise(L, "this is a method of a leaf's t, not of %s", describe(ud))
 	}
 	if l.call == nil {
-		o.box.Raise(L, "t is valid only while its function is called")
+		o.runtime.Raise(L, "t is valid only while its function is called")
 	}
 	return l
 }
 
 func (o *leafObjects) get(l *leafObject, L *lua.LState) int {
-	key := wantString(o.box, L, 2, "a key")
+	key := wantString(o.runtime, L, 2, "a key")
 	v, err := l.call.Get(key)
 	if err != nil {
 		o.refuse(L, err, key, l.call.Get)
 	}
-	L.Push(o.box.ToLua(v))
-	o.box.Check(L)
+	L.Push(o.runtime.ToLua(v))
+	o.runtime.Check(L)
 	return 1
 }
 
 func (o *leafObjects) set(l *leafObject, L *lua.LState) int {
-	key := wantString(o.box, L, 2, "a key")
-	if err := l.call.Set(key, wantValue(o.box, L, 3, "key '"+key+"'")); err != nil {
+	key := wantString(o.runtime, L, 2, "a key")
+	if err := l.call.Set(key, wantValue(o.runtime, L, 3, "key '"+key+"'")); err != nil {
 		o.refuse(L, err, key, l.call.Get)
 	}
-	o.box.Check(L)
+	o.runtime.Check(L)
 	return 0
 }
 
 // refuse raises the error of reading or writing a key. It does not return.
 func (o *leafObjects) refuse(L *lua.LState, err error, key string, get func(string) (any, error)) {
-	o.box.Spend(L, len(o.keys))
-	o.box.Raise(L, "%s", o.reason(err, key, get))
+	o.runtime.Spend(L, len(o.keys))
+	o.runtime.Raise(L, "%s", o.reason(err, key, get))
 }
 
 // reason returns the message of an error of reading or writing a key. If the key is not declared,
@@ -144,14 +146,14 @@ func (o *leafObjects) reason(err error, key string, get func(string) (any, error
 }
 
 func (o *leafObjects) arg(l *leafObject, L *lua.LState) int {
-	L.Push(o.box.ToLua(l.call.Arg(wantString(o.box, L, 2, "the name of an argument"))))
-	o.box.Check(L)
+	L.Push(o.runtime.ToLua(l.call.Arg(wantString(o.runtime, L, 2, "the name of an argument"))))
+	o.runtime.Check(L)
 	return 1
 }
 
 func (o *leafObjects) args(l *leafObject, L *lua.LState) int {
-	L.Push(o.box.ToLua(l.call.Args()))
-	o.box.Check(L)
+	L.Push(o.runtime.ToLua(l.call.Args()))
+	o.runtime.Check(L)
 	return 1
 }
 
@@ -161,22 +163,22 @@ func (o *leafObjects) now(l *leafObject, L *lua.LState) int {
 }
 
 func (o *leafObjects) emit(l *leafObject, L *lua.LState) int {
-	topic := wantString(o.box, L, 2, "a topic")
+	topic := wantString(o.runtime, L, 2, "a topic")
 	if o.functions.Reserved(topic) {
-		o.box.Raise(L, "topic '%s' is reserved for signalbox: use another one",
-			sandbox.Shorten(topic))
+		o.runtime.Raise(L, "topic '%s' is reserved for signalbox: use another one",
+			boundedlua.Shorten(topic))
 	}
-	if err := l.call.Emit(topic, wantValue(o.box, L, 3, "topic '"+topic+"'")); err != nil {
-		o.box.Raise(L, "%v", err)
+	if err := l.call.Emit(topic, wantValue(o.runtime, L, 3, "topic '"+topic+"'")); err != nil {
+		o.runtime.Raise(L, "%v", err)
 	}
-	o.box.Check(L)
+	o.runtime.Check(L)
 	return 0
 }
 
 func (o *leafObjects) wake(l *leafObject, L *lua.LState) int {
 	d, err := seconds(L.Get(2))
 	if err != nil {
-		o.box.Raise(L, "t:wake takes seconds: %v", err)
+		o.runtime.Raise(L, "t:wake takes seconds: %v", err)
 	}
 	l.call.WakeAfter(d)
 	return 0
@@ -185,7 +187,7 @@ func (o *leafObjects) wake(l *leafObject, L *lua.LState) int {
 func (o *leafObjects) fail(l *leafObject, L *lua.LState) int {
 	text := "it failed without a reason"
 	if L.Get(2) != lua.LNil {
-		text = o.box.Text(L.Get(2))
+		text = o.runtime.Text(L.Get(2))
 	}
 	l.failed = &text
 	L.Push(lua.LString(l.call.Fail("%s", text).String()))
@@ -203,18 +205,18 @@ func (o *leafObjects) action(l *leafObject, L *lua.LState) int {
 }
 
 func (o *leafObjects) ask(l *leafObject, L *lua.LState, kind tree.Kind) tree.Status {
-	name := wantString(o.box, L, 2, "the name of a function")
-	given := wantValue(o.box, L, 3, "the arguments")
+	name := wantString(o.runtime, L, 2, "the name of a function")
+	given := wantValue(o.runtime, L, 3, "the arguments")
 	args, ok := given.(map[string]any)
 	if list, empty := given.([]any); given != nil && !ok && (!empty || len(list) > 0) {
-		o.box.Raise(L, "the arguments of %s must be a table of names and values, not %s", name,
+		o.runtime.Raise(L, "the arguments of %s must be a table of names and values, not %s", name,
 			describe(L.Get(3)))
 	}
 	st, err := ask(o.functions, l.call, kind, name, args)
 	if err != nil {
-		o.box.Raise(L, "%v", err)
+		o.runtime.Raise(L, "%v", err)
 	}
-	o.box.Check(L)
+	o.runtime.Check(L)
 	return st
 }
 
@@ -258,21 +260,21 @@ func (l *leafObject) answer(fn *lua.LFunction, result lua.LValue) tree.Status {
 		fn.Proto.SourceName, fn.Proto.LineDefined, describe(result))
 }
 
-func wantString(box *sandbox.Sandbox, L *lua.LState, n int, what string) string {
+func wantString(runtime *boundedlua.Runtime, L *lua.LState, n int, what string) string {
 	s, ok := L.Get(n).(lua.LString)
 	if !ok {
-		box.Raise(L, "expected %s, got %s", what, describe(L.Get(n)))
+		runtime.Raise(L, "expected %s, got %s", what, describe(L.Get(n)))
 	}
 	return string(s)
 }
 
 // wantValue converts argument n to a value for the blackboard.
-func wantValue(box *sandbox.Sandbox, L *lua.LState, n int, what string) any {
-	v, err := box.FromLua(L.Get(n))
+func wantValue(runtime *boundedlua.Runtime, L *lua.LState, n int, what string) any {
+	v, err := runtime.FromLua(L.Get(n))
 	if err != nil {
-		box.Raise(L, "the value for %s: %v", what, err)
+		runtime.Raise(L, "the value for %s: %v", what, err)
 	}
-	box.Check(L)
+	runtime.Check(L)
 	return v
 }
 
@@ -286,7 +288,7 @@ func seconds(v lua.LValue) (time.Duration, error) {
 	case !ok:
 		return 0, errors.New(describe(v) + " is not a number")
 	case math.IsNaN(f) || f < 0 || f > maxSeconds:
-		return 0, errors.New(sandbox.NumberString(n) + " is not between 0 and ten years")
+		return 0, errors.New(boundedlua.NumberString(n) + " is not between 0 and ten years")
 	}
 	return time.Duration(math.Round(f * float64(time.Second))), nil
 }
@@ -295,9 +297,9 @@ func seconds(v lua.LValue) (time.Duration, error) {
 func describe(v lua.LValue) string {
 	switch v := v.(type) {
 	case lua.LString:
-		return fmt.Sprintf("the string %q", sandbox.Shorten(string(v)))
+		return fmt.Sprintf("the string %q", boundedlua.Shorten(string(v)))
 	case lua.LNumber:
-		return "the number " + sandbox.NumberString(v)
+		return "the number " + boundedlua.NumberString(v)
 	case lua.LBool, *lua.LNilType:
 		return v.String()
 	case *lua.LUserData:

@@ -8,7 +8,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 
 	"signalbox/internal/tree"
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 )
 
 // Options configures loading.
@@ -27,11 +27,11 @@ type File struct {
 	tree *tree.Tree
 	// keys holds the names of all keys that the file declares.
 	keys []string
-	// mu guards box, leaf and closed.
-	mu     sync.Mutex
-	box    *sandbox.Sandbox
-	leaf   *leafObject
-	closed bool
+	// mu guards runtime, leaf and closed.
+	mu      sync.Mutex
+	runtime *boundedlua.Runtime
+	leaf    *leafObject
+	closed  bool
 }
 
 // Load runs a file and compiles the tree that it returns. The name is for messages. The error is an
@@ -40,10 +40,10 @@ func Load(ctx context.Context, name string, source []byte, o *Options) (*File, e
 	if o == nil {
 		o = &Options{}
 	}
-	f := &File{Name: name, Source: source, box: sandbox.New(o.Limits)}
+	f := &File{Name: name, Source: source, runtime: boundedlua.New(o.Limits)}
 	t, err := f.load(ctx, o)
 	if err != nil {
-		f.box.Close()
+		f.runtime.Close()
 		return nil, err
 	}
 	f.tree = t
@@ -51,8 +51,8 @@ func Load(ctx context.Context, name string, source []byte, o *Options) (*File, e
 }
 
 func (f *File) load(ctx context.Context, o *Options) (*tree.Tree, error) {
-	d := &dsl{box: f.box, bind: f.function, keys: builtinKeys()}
-	result, fail := f.box.Load(ctx, f.Name, string(f.Source),
+	d := &dsl{runtime: f.runtime, bind: f.function, keys: builtinKeys()}
+	result, fail := f.runtime.Load(ctx, f.Name, string(f.Source),
 		map[string]lua.LValue{"BT": d.object()})
 	if len(d.faults) > 0 {
 		return nil, d.compileError(fail)
@@ -62,7 +62,7 @@ func (f *File) load(ctx context.Context, o *Options) (*tree.Tree, error) {
 	}
 	d.loaded = true
 	f.keys = slices.Compact(slices.Sorted(slices.Values(d.keys)))
-	f.leaf = newLeafObjects(f.box, o.Functions, f.keys).object()
+	f.leaf = newLeafObjects(f.runtime, o.Functions, f.keys).object()
 	def, fail := d.definition(f.Name, result)
 	if fail != nil {
 		return nil, fail
@@ -73,7 +73,7 @@ func (f *File) load(ctx context.Context, o *Options) (*tree.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if fail := f.box.Freeze(d.functions); fail != nil {
+	if fail := f.runtime.Freeze(d.functions); fail != nil {
 		return nil, fail
 	}
 	return t, nil
@@ -82,13 +82,13 @@ func (f *File) load(ctx context.Context, o *Options) (*tree.Tree, error) {
 // Tree returns the tree of the file.
 func (f *File) Tree() *tree.Tree { return f.tree }
 
-// Close frees the sandbox. Leaves that are called later fail. Calling Close is optional.
+// Close frees the runtime. Leaves that are called later fail. Calling Close is optional.
 func (f *File) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.closed {
 		f.closed = true
-		f.box.Close()
+		f.runtime.Close()
 	}
 }
 
@@ -103,7 +103,7 @@ func (f *File) function(kind tree.Kind, fn *lua.LFunction) tree.Func {
 		f.leaf.begin(c, kind)
 		defer f.leaf.end()
 		// A tick has no context. The time limit stops the call.
-		result, err := f.box.Call(context.Background(), fn, f.leaf.value)
+		result, err := f.runtime.Call(context.Background(), fn, f.leaf.value)
 		if err != nil {
 			return c.Fail("%s", err)
 		}

@@ -256,7 +256,7 @@ return BT.tree("t", {blackboard={count="int", list="list"}, globals={global_one=
 
 // A leaf's writes, and the copies that it keeps, are limited.
 func TestLeafIsBounded(t *testing.T) {
-	const memory = "memory limit of 16777216 bytes reached"
+	const memory = "memory limit of 4194304 bytes reached"
 	for script, want := range map[string]string{
 		`t:set("_l", l)`:         "mistyped value for key '_l': one tick writes more than 33554432 bytes",
 		`t:emit("l", l)`:         memory,
@@ -267,7 +267,7 @@ func TestLeafIsBounded(t *testing.T) {
 local l, kept = t:get("big"), {}
 for i = 1, 1000 do ` + script + ` end end})})`
 		f, err := Load(t.Context(), "t.lua", []byte(source),
-			&Options{Limits: Limits{Memory: 16 << 20, Time: time.Hour}})
+			&Options{Limits: Limits{Memory: 4 << 20, Time: time.Hour}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 // Package luatree loads behaviour trees written in Lua.
 //
-// A file runs once, in a sandbox, when it is loaded. It calls functions of the global BT, which
+// A file runs once, with limits, when it is loaded. It calls functions of the global BT, which
 // declare nodes, and returns a tree. Load checks the whole tree and reports all mistakes with their
 // lines before anything runs. Functions written in Lua may be leaves. They keep nothing between
 // calls, so that another process can resume a run; what they need to remember belongs on the
@@ -13,10 +13,10 @@
 // in Lua too.
 package luatree
 
-import "signalbox/internal/tree/luatree/sandbox"
+import "signalbox/internal/tree/luatree/boundedlua"
 
 // Limits bounds the resources of a file.
-type Limits = sandbox.Limits
+type Limits = boundedlua.Limits
 
 // Error is an error in a file, with its position.
-type Error = sandbox.Error
+type Error = boundedlua.Error

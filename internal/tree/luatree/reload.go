@@ -9,7 +9,7 @@ import (
 	"os"
 	"sync"
 
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 )
 
 // Source is a file on disk that may change between runs. It may be used concurrently.
@@ -90,9 +90,9 @@ func read(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := io.ReadAll(io.LimitReader(f, sandbox.MaxSource+1))
-	if err == nil && len(content) > sandbox.MaxSource {
-		err = fmt.Errorf("%s is larger than %d bytes", path, sandbox.MaxSource)
+	content, err := io.ReadAll(io.LimitReader(f, boundedlua.MaxSource+1))
+	if err == nil && len(content) > boundedlua.MaxSource {
+		err = fmt.Errorf("%s is larger than %d bytes", path, boundedlua.MaxSource)
 	}
 	return content, errors.Join(err, f.Close())
 }

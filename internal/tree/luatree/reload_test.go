@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"signalbox/internal/tree"
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 )
 
 const versionOf = `return BT.tree("NAME", {root=BT.script("x", function(t) return t:fail("NAME") end)})`
@@ -69,7 +69,7 @@ func TestReload(t *testing.T) {
 		{write(version("cc")), "cc", false, ""},
 		{remove, "cc", false, "no such file"},
 		{write(version("dd")), "dd", true, ""},
-		{write(strings.Repeat("-", sandbox.MaxSource+1)), "dd", false, "is larger than"},
+		{write(strings.Repeat("-", boundedlua.MaxSource+1)), "dd", false, "is larger than"},
 		{func() {}, "dd", false, ""},
 		{write(version("aa")), "aa", true, ""},
 	} {

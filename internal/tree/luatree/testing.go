@@ -11,7 +11,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 
 	"signalbox/internal/tree"
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 )
 
 // Report contains the results of the tests of a file.
@@ -69,7 +69,7 @@ func Test(ctx context.Context, path string, o *Options) (*Report, error) {
 	limits := o.Limits
 	limits.Time = max(limits.Time, testTime)
 	s := newSuite(f, limits, o.Functions)
-	defer s.box.Close()
+	defer s.runtime.Close()
 	if err := s.load(ctx, r.File, string(tests)); err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (r *Report) read() (source, tests []byte, err error) {
 // calls.
 type suite struct {
 	tree    *tree.Tree
-	box     *sandbox.Sandbox
+	runtime *boundedlua.Runtime
 	leaves  *leafObjects
 	methods *lua.LTable
 	// pcall is the original function, which the file may replace.
@@ -125,20 +125,20 @@ type suite struct {
 }
 
 func newSuite(f *File, limits Limits, functions *tree.Registry) *suite {
-	s := &suite{tree: f.Tree(), box: sandbox.New(limits)}
-	s.leaves = newLeafObjects(s.box, functions, f.keys)
-	s.methods = methods(s.box, s.testMethods())
-	s.pcall = s.box.Globals.RawGetString("pcall")
+	s := &suite{tree: f.Tree(), runtime: boundedlua.New(limits)}
+	s.leaves = newLeafObjects(s.runtime, functions, f.keys)
+	s.methods = methods(s.runtime, s.testMethods())
+	s.pcall = s.runtime.Globals.RawGetString("pcall")
 	return s
 }
 
 func (s *suite) load(ctx context.Context, file, source string) error {
 	globals := map[string]lua.LValue{
-		"BT": constants(s.box, "BT", statuses(),
+		"BT": constants(s.runtime, "BT", statuses(),
 			"in a test: known: SUCCESS, FAILURE and RUNNING"),
-		"test": s.box.Root.NewFunction(s.declare),
+		"test": s.runtime.Root.NewFunction(s.declare),
 	}
-	if _, err := s.box.Load(ctx, file, source, globals); err != nil {
+	if _, err := s.runtime.Load(ctx, file, source, globals); err != nil {
 		return err
 	}
 	s.loaded = true
@@ -151,23 +151,23 @@ func (s *suite) load(ctx context.Context, file, source string) error {
 
 // declare implements test(name, function).
 func (s *suite) declare(L *lua.LState) int {
-	name := wantString(s.box, L, 1, "the name of a test")
+	name := wantString(s.runtime, L, 1, "the name of a test")
 	fn, ok := L.Get(2).(*lua.LFunction)
 	switch {
 	case s.loaded:
-		s.box.Raise(L, "a test cannot contain a test")
+		s.runtime.Raise(L, "a test cannot contain a test")
 	case !ok || fn.Proto == nil:
-		s.box.Raise(L, "test needs a function after the name, not %s", describe(L.Get(2)))
+		s.runtime.Raise(L, "test needs a function after the name, not %s", describe(L.Get(2)))
 	case name == "":
-		s.box.Raise(L, "the name of the test is empty")
+		s.runtime.Raise(L, "the name of the test is empty")
 	}
 	for _, other := range s.tests {
 		if other.name == name {
-			s.box.Raise(L, "test '%s' is declared twice, first at %s", sandbox.Shorten(name),
+			s.runtime.Raise(L, "test '%s' is declared twice, first at %s", boundedlua.Shorten(name),
 				other.at)
 		}
 	}
-	s.box.Spend(L, len(s.tests))
-	s.tests = append(s.tests, newTestObject(s, name, s.box.Where(L), fn))
+	s.runtime.Spend(L, len(s.tests))
+	s.tests = append(s.tests, newTestObject(s, name, s.runtime.Where(L), fn))
 	return 0
 }

@@ -10,7 +10,7 @@ import (
 	"signalbox/internal/text"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/blackboard"
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 	"signalbox/internal/tree/turnsignal"
 )
 
@@ -30,14 +30,14 @@ func (s *suite) testMethods() map[string]lua.LGFunction {
 		all[name] = func(L *lua.LState) int {
 			ud, _ := L.Get(1).(*lua.LUserData)
 			if ud == nil {
-				s.box.Raise(L, "this is a method of t: write it with a colon, as t:%s(…)", name)
+				s.runtime.Raise(L, "this is a method of t: write it with a colon, as t:%s(…)", name)
 			}
 			t, ok := ud.Value.(*testObject)
 			switch {
 			case !ok:
-				s.box.Raise(L, "this is a method of a test's t, not of %s", describe(ud))
+				s.runtime.Raise(L, "this is a method of a test's t, not of %s", describe(ud))
 			case t.done:
-				s.box.Raise(L, "t is valid only while its test runs")
+				s.runtime.Raise(L, "t is valid only while its test runs")
 			}
 			return do(t, L)
 		}
@@ -48,17 +48,17 @@ func (s *suite) testMethods() map[string]lua.LGFunction {
 // notTicking raises an error if the tree is being ticked.
 func (t *testObject) notTicking(L *lua.LState) {
 	if t.ticking != nil {
-		t.box.Raise(L, "the tree is being ticked: use the t that is passed to the function")
+		t.runtime.Raise(L, "the tree is being ticked: use the t that is passed to the function")
 	}
 }
 
 func (t *testObject) doReplace(L *lua.LState) int {
 	t.notTicking(L)
-	pattern := wantString(t.box, L, 2, "a pattern, such as \"tool:*\"")
+	pattern := wantString(t.runtime, L, 2, "a pattern, such as \"tool:*\"")
 	switch v := L.Get(3).(type) {
 	case *lua.LFunction:
 		if v.Proto == nil {
-			t.box.Raise(L, "a library function cannot replace a leaf: write function(t) … end")
+			t.runtime.Raise(L, "a library function cannot replace a leaf: write function(t) … end")
 		}
 		t.addReplacements(L, pattern, func(kind tree.Kind) tree.Func {
 			return func(c *tree.Call) tree.Status { return t.call(c, kind, v) }
@@ -67,7 +67,7 @@ func (t *testObject) doReplace(L *lua.LState) int {
 		text, _ := v.(lua.LString)
 		st, ok := tree.ParseStatus(string(text))
 		if !ok || st == tree.Idle {
-			t.box.Raise(L, "a leaf can be replaced by BT.SUCCESS, BT.FAILURE, BT.RUNNING or a function, not by %s", describe(v))
+			t.runtime.Raise(L, "a leaf can be replaced by BT.SUCCESS, BT.FAILURE, BT.RUNNING or a function, not by %s", describe(v))
 		}
 		t.addReplacements(L, pattern,
 			func(tree.Kind) tree.Func { return func(*tree.Call) tree.Status { return st } })
@@ -78,10 +78,10 @@ func (t *testObject) doReplace(L *lua.LState) int {
 // doReply replaces model calls by texts, one after the other. The last text is repeated.
 func (t *testObject) doReply(L *lua.LState) int {
 	t.notTicking(L)
-	pattern := wantString(t.box, L, 2, "a pattern, such as \"llm_call:*\"")
+	pattern := wantString(t.runtime, L, 2, "a pattern, such as \"llm_call:*\"")
 	var texts []string
 	for n := 3; n <= max(3, L.GetTop()); n++ {
-		texts = append(texts, wantString(t.box, L, n, "a reply"))
+		texts = append(texts, wantString(t.runtime, L, n, "a reply"))
 	}
 	next := 0
 	do := func(c *tree.Call) tree.Status {
@@ -118,8 +118,8 @@ func (t *testObject) reply(c *tree.Call, text string) tree.Status {
 
 func (t *testObject) doSet(L *lua.LState) int {
 	t.notTicking(L)
-	key := wantString(t.box, L, 2, "a key")
-	v := wantValue(t.box, L, 3, "key '"+key+"'")
+	key := wantString(t.runtime, L, 2, "a key")
+	v := wantValue(t.runtime, L, 3, "key '"+key+"'")
 	if t.run != nil {
 		if err := t.run.Board().Set(key, v); err != nil {
 			t.leaves.refuse(L, err, key, t.run.Board().Get)
@@ -128,7 +128,7 @@ func (t *testObject) doSet(L *lua.LState) int {
 	}
 	// Create a run with all leaves replaced, to report a wrong input at this line instead of when
 	// the run starts.
-	t.box.Spend(L, t.tree.Len())
+	t.runtime.Spend(L, t.tree.Len())
 	probe := &tree.RunOptions{Inputs: map[string]any{key: v},
 		Replace: []tree.Replacement{{Pattern: "*",
 			Do: func(*tree.Call) tree.Status { return tree.Failure }}}}
@@ -136,7 +136,7 @@ func (t *testObject) doSet(L *lua.LState) int {
 		probe.Inputs = nil
 		empty, none := tree.NewRun(t.tree, probe)
 		if none != nil {
-			t.box.Raise(L, "%v", err)
+			t.runtime.Raise(L, "%v", err)
 		}
 		t.leaves.refuse(L, err, key, empty.Board().Get)
 	}
@@ -159,27 +159,27 @@ func (t *testObject) doTick(L *lua.LState) int {
 func (t *testObject) doAdvance(L *lua.LState) int {
 	d, err := seconds(L.Get(2))
 	if err != nil {
-		t.box.Raise(L, "t:advance takes seconds: %v", err)
+		t.runtime.Raise(L, "t:advance takes seconds: %v", err)
 	}
 	t.now = t.now.Add(d)
 	return 0
 }
 
 func (t *testObject) doGet(L *lua.LState) int {
-	board, key := t.start(L).Board(), wantString(t.box, L, 2, "a key")
+	board, key := t.start(L).Board(), wantString(t.runtime, L, 2, "a key")
 	v, err := board.Get(key)
 	if err != nil {
 		t.leaves.refuse(L, err, key, board.Get)
 	}
-	L.Push(t.box.ToLua(v))
-	t.box.Check(L)
+	L.Push(t.runtime.ToLua(v))
+	t.runtime.Check(L)
 	return 1
 }
 
 // nodes returns the node with a path, or the nodes whose kind and name match a pattern.
 func (t *testObject) nodes(L *lua.LState) []int {
-	which := wantString(t.box, L, 2, "a node's path, or a pattern such as \"tool:*\"")
-	t.box.Spend(L, t.tree.Len())
+	which := wantString(t.runtime, L, 2, "a node's path, or a pattern such as \"tool:*\"")
+	t.runtime.Spend(L, t.tree.Len())
 	if i, ok := t.tree.Find(which); ok {
 		return []int{i}
 	}
@@ -189,7 +189,7 @@ func (t *testObject) nodes(L *lua.LState) []int {
 		info := t.tree.Info(i)
 		hit, err := path.Match(which, info.Kind.String()+":"+info.Name)
 		if err != nil {
-			t.box.Raise(L, "the pattern %q: %v", sandbox.Shorten(which), err)
+			t.runtime.Raise(L, "the pattern %q: %v", boundedlua.Shorten(which), err)
 		}
 		if hit {
 			hits = append(hits, i)
@@ -197,7 +197,8 @@ func (t *testObject) nodes(L *lua.LState) []int {
 		paths = append(paths, info.Path)
 	}
 	if len(hits) == 0 {
-		t.box.Raise(L, "there is no node '%s'%s", sandbox.Shorten(which), hint(which, paths, ""))
+		t.runtime.Raise(L, "there is no node '%s'%s", boundedlua.Shorten(which),
+			hint(which, paths, ""))
 	}
 	return hits
 }
@@ -205,8 +206,8 @@ func (t *testObject) nodes(L *lua.LState) []int {
 func (t *testObject) view(L *lua.LState) tree.View {
 	nodes := t.nodes(L)
 	if len(nodes) > 1 {
-		t.box.Raise(L, "'%s' matches %d nodes: give the path of one, such as %s",
-			sandbox.Shorten(L.Get(2).String()), len(nodes), t.tree.Info(nodes[0]).Path)
+		t.runtime.Raise(L, "'%s' matches %d nodes: give the path of one, such as %s",
+			boundedlua.Shorten(L.Get(2).String()), len(nodes), t.tree.Info(nodes[0]).Path)
 	}
 	return t.start(L).View(nodes[0])
 }
@@ -227,7 +228,7 @@ func (t *testObject) doStatus(L *lua.LState) int {
 
 func (t *testObject) doError(L *lua.LState) int {
 	if text := t.view(L).Err; text != "" {
-		L.Push(t.box.ToLua(text))
+		L.Push(t.runtime.ToLua(text))
 	} else {
 		L.Push(lua.LNil)
 	}
@@ -235,14 +236,14 @@ func (t *testObject) doError(L *lua.LState) int {
 }
 
 func (t *testObject) doEmitted(L *lua.LState) int {
-	L.Push(t.box.ToLua(t.emitted[wantString(t.box, L, 2, "a topic")]))
+	L.Push(t.runtime.ToLua(t.emitted[wantString(t.runtime, L, 2, "a topic")]))
 	return 1
 }
 
 func (t *testObject) doEqual(L *lua.LState) int {
-	got, gotErr := t.box.FromLua(L.Get(2))
-	want, wantErr := t.box.FromLua(L.Get(3))
-	t.box.Check(L)
+	got, gotErr := t.runtime.FromLua(L.Get(2))
+	want, wantErr := t.runtime.FromLua(L.Get(3))
+	t.runtime.Check(L)
 	same := L.Get(2) == L.Get(3)
 	if gotErr == nil && wantErr == nil {
 		same = reflect.DeepEqual(got, want)
@@ -264,15 +265,15 @@ func (t *testObject) doOK(L *lua.LState) int {
 // failCheck stops the test because a check failed. Argument n, if given, describes the check.
 func (t *testObject) failCheck(L *lua.LState, n int, msg string) {
 	if what := L.Get(n); what != lua.LNil {
-		msg = t.box.Text(what) + ": " + msg
+		msg = t.runtime.Text(what) + ": " + msg
 	}
 	if why := t.explain(L); why != "" {
 		msg += "; " + why
 	}
-	if at := t.box.Where(L); t.failed == nil {
-		t.failed = &Error{File: at.File, Line: at.Line, Msg: sandbox.Clean(msg)}
+	if at := t.runtime.Where(L); t.failed == nil {
+		t.failed = &Error{File: at.File, Line: at.Line, Msg: boundedlua.Clean(msg)}
 	}
-	t.box.Raise(L, "%s", msg)
+	t.runtime.Raise(L, "%s", msg)
 }
 
 // shown formats a value for a message.

@@ -11,7 +11,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 
 	"signalbox/internal/tree"
-	"signalbox/internal/tree/luatree/sandbox"
+	"signalbox/internal/tree/luatree/boundedlua"
 )
 
 // testObject is the t of a test: a run of the tree in virtual time.
@@ -50,7 +50,7 @@ func newTestObject(s *suite, name string, at tree.Position, fn *lua.LFunction) *
 // result runs the test.
 func (t *testObject) result(ctx context.Context) TestResult {
 	start := time.Now()
-	_, err := t.box.Call(ctx, t.fn, t.value)
+	_, err := t.runtime.Call(ctx, t.fn, t.value)
 	t.done = true
 	if t.failed != nil {
 		err = t.failed
@@ -78,9 +78,9 @@ func leafName(info tree.NodeInfo) (string, bool) {
 // leaf.
 func (t *testObject) addReplacements(L *lua.LState, pattern string, do func(tree.Kind) tree.Func) {
 	if t.run != nil {
-		t.box.Raise(L, "the run has started: replace leaves before that")
+		t.runtime.Raise(L, "the run has started: replace leaves before that")
 	}
-	t.box.Spend(L, t.tree.Len())
+	t.runtime.Spend(L, t.tree.Len())
 	var all, hits, fresh []string
 	for i := range t.tree.Len() {
 		info := t.tree.Info(i)
@@ -90,7 +90,7 @@ func (t *testObject) addReplacements(L *lua.LState, pattern string, do func(tree
 		}
 		hit, err := path.Match(pattern, name)
 		if err != nil {
-			t.box.Raise(L, "the pattern %q: %v", sandbox.Shorten(pattern), err)
+			t.runtime.Raise(L, "the pattern %q: %v", boundedlua.Shorten(pattern), err)
 		}
 		if all = append(all, name); !hit {
 			continue
@@ -104,11 +104,11 @@ func (t *testObject) addReplacements(L *lua.LState, pattern string, do func(tree
 	}
 	if len(hits) == 0 {
 		slices.Sort(all)
-		t.box.Raise(L, "no leaf matches '%s'%s", sandbox.Shorten(pattern),
+		t.runtime.Raise(L, "no leaf matches '%s'%s", boundedlua.Shorten(pattern),
 			hint(pattern, slices.Compact(all), ""))
 	}
 	if len(fresh) == 0 {
-		t.box.Raise(L, "every leaf that matches '%s' is replaced already: the first matching rule applies", sandbox.Shorten(pattern))
+		t.runtime.Raise(L, "every leaf that matches '%s' is replaced already: the first matching rule applies", boundedlua.Shorten(pattern))
 	}
 }
 
@@ -125,14 +125,15 @@ func (t *testObject) call(c *tree.Call, kind tree.Kind, fn *lua.LFunction) tree.
 	L.Push(fn)
 	L.Push(leaf.value)
 	if err := L.PCall(2, 2, nil); err != nil {
-		return c.Fail("%s", t.box.Describe(err, fn)) // a limit is exceeded: tick raises it again
+		// a limit is exceeded: tick raises it again
+		return c.Fail("%s", t.runtime.Describe(err, fn))
 	}
 	ok, result := L.Get(-2), L.Get(-1)
 	L.Pop(2)
 	if ok == lua.LTrue {
 		return leaf.answer(fn, result)
 	}
-	return c.Fail("%s", sandbox.Clean(t.box.Text(result)))
+	return c.Fail("%s", boundedlua.Clean(t.runtime.Text(result)))
 }
 
 // start returns the run, and creates it if necessary.
@@ -146,17 +147,17 @@ func (t *testObject) start(L *lua.LState) *tree.Run {
 		switch {
 		case t.replaced[name]:
 		case info.Kind == tree.LLMCall:
-			t.box.Raise(L, "%s calls a model, which a test cannot do: use t:reply(%q, \"text\")",
+			t.runtime.Raise(L, "%s calls a model, which a test cannot do: use t:reply(%q, \"text\")",
 				info.Path, name)
 		case info.Kind == tree.Tool:
-			t.box.Raise(L, "%s calls a tool, which a test cannot do: use t:replace(%q, BT.SUCCESS)",
+			t.runtime.Raise(L, "%s calls a tool, which a test cannot do: use t:replace(%q, BT.SUCCESS)",
 				info.Path, name)
 		}
 	}
 	run, err := tree.NewRun(t.tree, &tree.RunOptions{ID: "test", Inputs: t.inputs,
 		Replace: t.replace})
 	if err != nil {
-		t.box.Raise(L, "%v", err)
+		t.runtime.Raise(L, "%v", err)
 	}
 	t.run = run
 	return run
@@ -171,9 +172,10 @@ func (t *testObject) tick(L *lua.LState) tree.Status {
 	for _, e := range run.Emitted() {
 		t.emitted[e.Topic] = append(t.emitted[e.Topic], e.Value)
 	}
-	t.box.Check(L)
+	t.runtime.Check(L)
 	for _, job := range run.Pending() {
-		t.box.Raise(L, "%s is a job, which a test cannot run: replace '%s:%s'", job.Request.Path,
+		t.runtime.Raise(L, "%s is a job, which a test cannot run: replace '%s:%s'",
+			job.Request.Path,
 			job.Request.Kind,
 			t.tree.Info(job.Node).Name)
 	}
@@ -192,13 +194,13 @@ func (t *testObject) runToEnd(L *lua.LState) tree.Status {
 		}
 		wake, ok := t.run.Wake()
 		if !ok {
-			t.box.Raise(L, "nothing can wake the tree: %s", t.running())
+			t.runtime.Raise(L, "nothing can wake the tree: %s", t.running())
 		}
 		if wake.After(t.now) {
 			t.now = wake
 		}
 	}
-	t.box.Raise(L, "the tree did not end within %d ticks: %s", maxTicks, t.running())
+	t.runtime.Raise(L, "the tree did not end within %d ticks: %s", maxTicks, t.running())
 	return tree.Idle
 }
 
@@ -222,7 +224,7 @@ func (t *testObject) explain(L *lua.LState) string {
 	if t.run == nil || t.ticking != nil {
 		return ""
 	}
-	t.box.Spend(L, t.tree.Len())
+	t.runtime.Spend(L, t.tree.Len())
 	switch st := t.run.Status(); st {
 	case tree.Failure:
 		at := 0

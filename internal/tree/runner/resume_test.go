@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -54,6 +55,39 @@ func TestTimeoutEndsBeforeResume(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
+}
+
+// A process that was killed after it recorded a tick that halts a job may have left programs of the
+// job running. The next process has the job stop them.
+func TestHaltedJobIsReaped(t *testing.T) {
+	for kind, leaf := range map[string]*tree.Node{"action": leafJob("counted"),
+		"tool": {Kind: tree.Tool, Fn: "counted"}} {
+		name := journalName(t)
+		inBubble(t, func(t *testing.T) {
+			c := &counted{}
+			root := inner(tree.Selector, after(tree.Timeout, time.Minute, leaf),
+				after(tree.Wait, time.Minute))
+			compiled := withJobs(t, root, map[string]tree.Job{"counted": c.do})
+			o := &Options{Journal: name, Run: tree.RunOptions{ID: "r", Services: &tree.Registry{}}}
+			o.Run.Services.Add(tree.Tool, "counted", tree.Leaf{Job: c.do})
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			defer cancel()
+			_, err := Do(ctx, compiled, o)
+			wantError(t, err, context.DeadlineExceeded)
+			journal, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, name, join(lines(journal)[:3])) // up to the tick after the timeout
+			*c = counted{}
+			run, err := Do(t.Context(), compiled, o)
+			wantDone(t, run, err)
+			if diff := cmp.Diff(counted{cleared: []string{"r/2/1"}}, *c,
+				cmp.AllowUnexported(counted{})); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", kind, diff)
+			}
+		})
+	}
 }
 
 // A run that has used all its ticks starts no job.

@@ -395,25 +395,6 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-func TestCancelledBeforeStart(t *testing.T) {
-	name := journalName(t)
-	w := newWorld()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	run, err := Do(ctx, single(t, w, sequence(action("", "count", nil), work("a", 1)), "n", "a"),
-		&Options{Journal: name, Emitted: w.emitted})
-	wantError(t, err, context.Canceled)
-	if run.Ticks() != 0 || len(w.started) > 0 || len(w.emits) > 0 {
-		t.Errorf("%d ticks, %d jobs", run.Ticks(), len(w.started))
-	}
-	if got := ending(t, name); got != Interrupted {
-		t.Errorf("the journal ends with %q", got)
-	}
-	run, err = Do(t.Context(), single(t, w, sequence(action("", "count", nil), work("a", 1)), "n",
-		"a"), &Options{Journal: name, Emitted: w.emitted})
-	wantDone(t, run, err)
-}
-
 // A context that is cancelled in the last tick does not undo the tick.
 func TestCancelledAtTheEnd(t *testing.T) {
 	name := journalName(t)

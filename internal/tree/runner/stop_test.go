@@ -240,15 +240,13 @@ func TestResumeFromEveryLine(t *testing.T) {
 			}
 			all := lines(reference.journal)
 			for n := range len(all) + 1 {
-				torn := [][]byte{nil}
-				if n < len(all) {
-					torn = append(torn, all[n][:1], all[n][:len(all[n])/2], all[n][:len(all[n])-1])
+				// longer than the rest, or a part of the next line, in turn
+				torn := bytes.Repeat([]byte("x"), len(reference.journal)+1)
+				if n < len(all) && (n == 0 || n%4 > 0) {
+					size := len(all[n])
+					torn = all[n][:[]int{1, size / 2, size - 1}[n%3]]
 				}
-				if n > 0 {
-					// longer than the rest
-					torn = append(torn, bytes.Repeat([]byte("x"), len(reference.journal)+1))
-				}
-				for _, tail := range torn {
+				for _, tail := range [][]byte{nil, torn} {
 					c.resume(t, filepath.Join(dir, fmt.Sprintf("%d-%d", n, len(tail))), reference,
 						n, tail)
 				}

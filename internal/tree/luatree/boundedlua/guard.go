@@ -1,4 +1,4 @@
-package sandbox
+package boundedlua
 
 import (
 	"math"
@@ -16,7 +16,7 @@ const maxArray = 4 << 20
 
 // lowerArrays makes the interpreter store integer keys of maxArray and above, such as times and
 // dates, in the hash part of a table. By default it fills a list with nils up to 67 million
-// entries. The bound is a variable of the interpreter's package; it is set once, because sandboxes
+// entries. The bound is a variable of the interpreter's package; it is set once, because runtimes
 // may be created concurrently.
 var lowerArrays = sync.OnceFunc(func() { lua.MaxArrayIndex = maxArray })
 
@@ -24,7 +24,7 @@ const keepsNothing = "a tree's functions keep nothing between calls: write to th
 
 // openGuards makes the functions available that rewritten code calls, and intercepts assignments to
 // globals.
-func (s *Sandbox) openGuards() {
+func (s *Runtime) openGuards() {
 	s.Register(s.env, map[string]lua.LGFunction{guardConcat: s.concat, guardSet: s.setField,
 		guardKey: s.checkKey})
 	meta := s.Root.CreateTable(0, 2)
@@ -33,7 +33,7 @@ func (s *Sandbox) openGuards() {
 	s.env.Metatable = meta
 }
 
-func (s *Sandbox) concat(L *lua.LState) int {
+func (s *Runtime) concat(L *lua.LState) int {
 	parts := make([]string, L.GetTop())
 	size := 0
 	for i := range parts {
@@ -50,7 +50,7 @@ func (s *Sandbox) concat(L *lua.LState) int {
 }
 
 // checkKey counts the nils that the interpreter inserts before a key in a table constructor.
-func (s *Sandbox) checkKey(L *lua.LState) int {
+func (s *Runtime) checkKey(L *lua.LState) int {
 	if k, ok := L.Get(1).(lua.LNumber); ok && isIndex(k) {
 		s.Spend(L, int(k))
 	}
@@ -58,7 +58,7 @@ func (s *Sandbox) checkKey(L *lua.LState) int {
 	return 1
 }
 
-func (s *Sandbox) setGlobal(L *lua.LState) int {
+func (s *Runtime) setGlobal(L *lua.LState) int {
 	name := L.CheckString(2)
 	if s.sealed {
 		s.Raise(L, "global '%s' is assigned: %s", name, keepsNothing)
@@ -67,7 +67,7 @@ func (s *Sandbox) setGlobal(L *lua.LState) int {
 	return 0
 }
 
-func (s *Sandbox) setField(L *lua.LState) int {
+func (s *Runtime) setField(L *lua.LState) int {
 	object, key, value := L.Get(1), L.Get(2), L.Get(3)
 	t, ok := object.(*lua.LTable)
 	if ok && (t.Metatable == lua.LNil || t.RawGet(key) != lua.LNil ||
@@ -85,7 +85,7 @@ func (s *Sandbox) setField(L *lua.LState) int {
 }
 
 // checkNotFrozen raises an error if the table existed when loading ended.
-func (s *Sandbox) checkNotFrozen(L *lua.LState, t *lua.LTable) {
+func (s *Runtime) checkNotFrozen(L *lua.LState, t *lua.LTable) {
 	if _, ok := s.frozen[t]; ok && s.sealed {
 		s.Raise(L, "a table that exists between calls is changed: %s", keepsNothing)
 	}
@@ -93,7 +93,7 @@ func (s *Sandbox) checkNotFrozen(L *lua.LState, t *lua.LTable) {
 
 // set assigns to a field. It counts the nils that the interpreter inserts before an index beyond
 // the end of a list.
-func (s *Sandbox) set(L *lua.LState, t *lua.LTable, key, value lua.LValue) {
+func (s *Runtime) set(L *lua.LState, t *lua.LTable, key, value lua.LValue) {
 	k, isNumber := key.(lua.LNumber)
 	switch {
 	case key == lua.LNil:

@@ -1,4 +1,4 @@
-package sandbox
+package boundedlua
 
 import (
 	"sort"
@@ -7,19 +7,16 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-func (s *Sandbox) tableLibrary() map[string]lua.LGFunction {
+func (s *Runtime) tableLibrary() map[string]lua.LGFunction {
 	return map[string]lua.LGFunction{
 		"concat": s.tabConcat, "insert": s.tabInsert, "maxn": s.tabMaxn, "remove": s.tabRemove,
 		"sort": s.tabSort,
 	}
 }
 
-func (s *Sandbox) tabConcat(L *lua.LState) int {
+func (s *Runtime) tabConcat(L *lua.LState) int {
 	t := L.CheckTable(1)
-	sep := ""
-	if L.Get(2) != lua.LNil {
-		sep = L.CheckString(2)
-	}
+	sep := L.OptString(2, "")
 	first, last := s.integerOr(L, 3, 1), s.integerOr(L, 4, t.Len())
 	var out strings.Builder
 	for i := first; i <= last; i++ {
@@ -38,7 +35,7 @@ func (s *Sandbox) tabConcat(L *lua.LState) int {
 	return 1
 }
 
-func (s *Sandbox) tabInsert(L *lua.LState) int {
+func (s *Runtime) tabInsert(L *lua.LState) int {
 	t := L.CheckTable(1)
 	s.checkNotFrozen(L, t)
 	n := t.Len()
@@ -62,7 +59,7 @@ func (s *Sandbox) tabInsert(L *lua.LState) int {
 	return 0
 }
 
-func (s *Sandbox) tabRemove(L *lua.LState) int {
+func (s *Runtime) tabRemove(L *lua.LState) int {
 	t := L.CheckTable(1)
 	s.checkNotFrozen(L, t)
 	n := t.Len()
@@ -76,7 +73,7 @@ func (s *Sandbox) tabRemove(L *lua.LState) int {
 	return 1
 }
 
-func (s *Sandbox) tabMaxn(L *lua.LState) int {
+func (s *Runtime) tabMaxn(L *lua.LState) int {
 	t := L.CheckTable(1)
 	n := lua.LNumber(t.Len())
 	for k, _ := t.Next(lua.LNil); k != lua.LNil; k, _ = t.Next(k) {
@@ -91,7 +88,7 @@ func (s *Sandbox) tabMaxn(L *lua.LState) int {
 
 // tabSort sorts a copy and writes it back, because the order function may change the table or raise
 // an error.
-func (s *Sandbox) tabSort(L *lua.LState) int {
+func (s *Runtime) tabSort(L *lua.LState) int {
 	t := L.CheckTable(1)
 	s.checkNotFrozen(L, t)
 	var less *lua.LFunction

@@ -1,4 +1,4 @@
-package sandbox
+package boundedlua
 
 import (
 	"strings"
@@ -6,12 +6,12 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-func (s *Sandbox) stringLibrary() map[string]lua.LGFunction {
+func (s *Runtime) stringLibrary() map[string]lua.LGFunction {
 	return map[string]lua.LGFunction{
 		"byte": s.strByte, "char": s.strChar, "find": s.strFind, "format": s.strFormat,
 		"gmatch": s.strGmatch,
-		"gsub":   s.strGsub, "lower": s.strLower, "match": s.strMatch, "rep": s.strRep,
-		"upper": s.strUpper,
+		"gsub":   s.strGsub, "lower": s.swapCase(isUpper), "match": s.strMatch, "rep": s.strRep,
+		"upper": s.swapCase(isLower),
 	}
 }
 
@@ -31,7 +31,7 @@ func span(size, first, last int) (int, int) {
 	return first, last
 }
 
-func (s *Sandbox) strByte(L *lua.LState) int {
+func (s *Runtime) strByte(L *lua.LState) int {
 	str := L.CheckString(1)
 	first := s.integerOr(L, 2, 1)
 	from, to := span(len(str), first, s.integerOr(L, 3, first))
@@ -45,7 +45,7 @@ func (s *Sandbox) strByte(L *lua.LState) int {
 	return to - from
 }
 
-func (s *Sandbox) strChar(L *lua.LState) int {
+func (s *Runtime) strChar(L *lua.LState) int {
 	n := L.GetTop()
 	s.checkString(L, n)
 	b := make([]byte, n)
@@ -60,36 +60,23 @@ func (s *Sandbox) strChar(L *lua.LState) int {
 	return 1
 }
 
-func (s *Sandbox) strLower(L *lua.LState) int {
-	return s.mapped(L, func(c byte) byte {
-		if isUpper(c) {
-			return c + 'a' - 'A'
+// swapCase returns a function that changes the case of the letters for which in is true.
+func (s *Runtime) swapCase(in func(byte) bool) lua.LGFunction {
+	return func(L *lua.LState) int {
+		str := L.CheckString(1)
+		s.checkString(L, len(str))
+		b := []byte(str)
+		for i, c := range b {
+			if in(c) {
+				b[i] = c ^ ('a' - 'A')
+			}
 		}
-		return c
-	})
-}
-
-func (s *Sandbox) strUpper(L *lua.LState) int {
-	return s.mapped(L, func(c byte) byte {
-		if isLower(c) {
-			return c - ('a' - 'A')
-		}
-		return c
-	})
-}
-
-func (s *Sandbox) mapped(L *lua.LState, to func(byte) byte) int {
-	str := L.CheckString(1)
-	s.checkString(L, len(str))
-	b := []byte(str)
-	for i, c := range b {
-		b[i] = to(c)
+		L.Push(lua.LString(b))
+		return 1
 	}
-	L.Push(lua.LString(b))
-	return 1
 }
 
-func (s *Sandbox) strRep(L *lua.LState) int {
+func (s *Runtime) strRep(L *lua.LState) int {
 	str, n := L.CheckString(1), s.integer(L, 2)
 	if n <= 0 || str == "" {
 		L.Push(lua.LString(""))
@@ -100,7 +87,7 @@ func (s *Sandbox) strRep(L *lua.LState) int {
 	return 1
 }
 
-func (s *Sandbox) matcher(L *lua.LState, src, pat string) *matcher {
+func (s *Runtime) matcher(L *lua.LState, src, pat string) *matcher {
 	return &matcher{
 		src: src, pat: pat,
 		spend: func(steps int) { s.Spend(L, steps/4) },
@@ -109,7 +96,7 @@ func (s *Sandbox) matcher(L *lua.LState, src, pat string) *matcher {
 }
 
 // capture returns capture i. Without captures, capture 0 is the whole match.
-func (s *Sandbox) capture(m *matcher, i, start, end int) lua.LValue {
+func (s *Runtime) capture(m *matcher, i, start, end int) lua.LValue {
 	if i >= len(m.caps) {
 		if i != 0 {
 			m.fail("invalid capture index")
@@ -128,7 +115,7 @@ func (s *Sandbox) capture(m *matcher, i, start, end int) lua.LValue {
 }
 
 // pushCaptures pushes all captures, or the whole match if the pattern has none.
-func (s *Sandbox) pushCaptures(L *lua.LState, m *matcher, start, end int) int {
+func (s *Runtime) pushCaptures(L *lua.LState, m *matcher, start, end int) int {
 	n := max(len(m.caps), 1)
 	for i := range n {
 		L.Push(s.capture(m, i, start, end))
@@ -136,10 +123,10 @@ func (s *Sandbox) pushCaptures(L *lua.LState, m *matcher, start, end int) int {
 	return n
 }
 
-func (s *Sandbox) strFind(L *lua.LState) int  { return s.search(L, true) }
-func (s *Sandbox) strMatch(L *lua.LState) int { return s.search(L, false) }
+func (s *Runtime) strFind(L *lua.LState) int  { return s.search(L, true) }
+func (s *Runtime) strMatch(L *lua.LState) int { return s.search(L, false) }
 
-func (s *Sandbox) search(L *lua.LState, find bool) int {
+func (s *Runtime) search(L *lua.LState, find bool) int {
 	str, pat := L.CheckString(1), L.CheckString(2)
 	from := s.integerOr(L, 3, 1)
 	if from < 0 {
@@ -178,7 +165,7 @@ func (s *Sandbox) search(L *lua.LState, find bool) int {
 
 // strGmatch returns an iterator. It has state, so a call must not use one that was created while
 // loading.
-func (s *Sandbox) strGmatch(L *lua.LState) int {
+func (s *Runtime) strGmatch(L *lua.LState) int {
 	str, pat := L.CheckString(1), L.CheckString(2)
 	sealed, from := s.sealed, 0
 	L.Push(L.NewFunction(func(L *lua.LState) int {
@@ -208,7 +195,7 @@ func (s *Sandbox) strGmatch(L *lua.LState) int {
 	return 1
 }
 
-func (s *Sandbox) strGsub(L *lua.LState) int {
+func (s *Runtime) strGsub(L *lua.LState) int {
 	str, pat := L.CheckString(1), L.CheckString(2)
 	repl := L.Get(3)
 	switch repl.(type) {
@@ -256,7 +243,7 @@ func (s *Sandbox) strGsub(L *lua.LState) int {
 }
 
 // grow appends a piece, and raises an error if the string becomes too large.
-func (s *Sandbox) grow(L *lua.LState, out *strings.Builder, piece string) {
+func (s *Runtime) grow(L *lua.LState, out *strings.Builder, piece string) {
 	if out.Len()+len(piece) > s.limits.StringSize {
 		s.checkString(L, s.limits.StringSize+1)
 	}
@@ -264,7 +251,7 @@ func (s *Sandbox) grow(L *lua.LState, out *strings.Builder, piece string) {
 }
 
 // replacement returns the replacement of a match.
-func (s *Sandbox) replacement(L *lua.LState, m *matcher, repl lua.LValue, start, end int) string {
+func (s *Runtime) replacement(L *lua.LState, m *matcher, repl lua.LValue, start, end int) string {
 	var v lua.LValue
 	switch r := repl.(type) {
 	case *lua.LTable:
@@ -291,7 +278,7 @@ func (s *Sandbox) replacement(L *lua.LState, m *matcher, repl lua.LValue, start,
 }
 
 // expand replaces %0 to %9 with captures.
-func (s *Sandbox) expand(L *lua.LState, m *matcher, repl string, start, end int) string {
+func (s *Runtime) expand(L *lua.LState, m *matcher, repl string, start, end int) string {
 	if !strings.Contains(repl, "%") {
 		return repl
 	}

@@ -1,4 +1,4 @@
-package sandbox
+package boundedlua
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// innocent programs return a string. In the sandbox, want is the result, as in Lua 5.1.
+// innocent programs return a string. Here, want is the result, as in Lua 5.1.
 var innocent = []struct{ name, source, want string }{
 	{"swap", `local a, b = 1, 2; a, b = b, a; return a .. "," .. b`, "2,1"},
 	{"assignment evaluates targets first",
@@ -152,7 +152,7 @@ func TestInnocentPrograms(t *testing.T) {
 	}
 }
 
-// TestSameAsPlain runs the same programs in gopher-lua without the sandbox.
+// TestSameAsPlain runs the same programs in gopher-lua without limits.
 func TestSameAsPlain(t *testing.T) {
 	for _, p := range innocent {
 		if plainDiffers[p.name] {
@@ -182,7 +182,7 @@ return n .. ""`)
 	}
 }
 
-func mustLoad(t testing.TB, s *Sandbox, source string) lua.LValue {
+func mustLoad(t testing.TB, s *Runtime, source string) lua.LValue {
 	t.Helper()
 	v, err := s.Load(context.Background(), "p.lua", source, nil)
 	if err != nil {
@@ -191,7 +191,7 @@ func mustLoad(t testing.TB, s *Sandbox, source string) lua.LValue {
 	return v
 }
 
-func loadError(t testing.TB, s *Sandbox, source string) *Error {
+func loadError(t testing.TB, s *Runtime, source string) *Error {
 	t.Helper()
 	v, err := s.Load(context.Background(), "p.lua", source, nil)
 	if err == nil {
@@ -293,9 +293,9 @@ func TestPositionOfGoFunctions(t *testing.T) {
 	}
 }
 
-// frozen loads a file that returns a function, freezes the sandbox with that function as root, and
+// frozen loads a file that returns a function, freezes the runtime with that function as root, and
 // returns it.
-func frozen(t testing.TB, s *Sandbox, source string) *lua.LFunction {
+func frozen(t testing.TB, s *Runtime, source string) *lua.LFunction {
 	t.Helper()
 	fn, ok := mustLoad(t, s, source).(*lua.LFunction)
 	if !ok {
@@ -430,7 +430,7 @@ end`)
 func TestLoadAfterFreeze(t *testing.T) {
 	s := New(Limits{Time: time.Hour})
 	frozen(t, s, "return function() end")
-	if err := loadError(t, s, "return 1"); err.Msg != "the sandbox is frozen: create a new one" {
+	if err := loadError(t, s, "return 1"); err.Msg != "the runtime is frozen: create a new one" {
 		t.Error(err)
 	}
 }

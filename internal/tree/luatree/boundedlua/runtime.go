@@ -1,11 +1,11 @@
-// Package sandbox runs Lua code with limits. The code has no access to files, processes, the
+// Package boundedlua runs Lua code with limits. The code has no access to files, processes, the
 // network or the clock. A call that exceeds its limit of instructions, time or memory ends with an
 // error that names file and line, and that the code cannot catch. After Freeze, a call cannot
 // change anything that existed before it, so nothing is kept between calls.
 //
-// The methods of a Sandbox may be called between calls, or by a Go function that the running Lua
-// code called. One goroutine at a time may use a Sandbox.
-package sandbox
+// The methods of a Runtime may be called between calls, or by a Go function that the running Lua
+// code called. One goroutine at a time may use a Runtime.
+package boundedlua
 
 import (
 	"context"
@@ -77,12 +77,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
 }
 
-// Sandbox runs Lua code with limits.
+// Runtime runs Lua code with limits.
 //
 // The interpreter has no hooks for that. Instead, its context counts instructions and measures the
 // heap (meter), the source is rewritten so that concatenations and assignments call Go functions
 // (rewriter), and library functions that could run for long or allocate much are our own.
-type Sandbox struct {
+type Runtime struct {
 	limits Limits
 	meter  *meter
 	// Root creates functions, tables and threads. It never runs code itself: its context would cost
@@ -107,11 +107,11 @@ type Sandbox struct {
 	running bool
 }
 
-// New returns a sandbox that defines the library only.
-func New(limits Limits) *Sandbox {
+// New returns a runtime that defines the library only.
+func New(limits Limits) *Runtime {
 	lowerArrays()
 	limits = limits.withDefaults()
-	s := &Sandbox{limits: limits, meter: newMeter(limits), frozen: map[*lua.LTable]struct{}{}}
+	s := &Runtime{limits: limits, meter: newMeter(limits), frozen: map[*lua.LTable]struct{}{}}
 	s.Root = lua.NewState(lua.Options{
 		SkipOpenLibs:  true,
 		CallStackSize: limits.Depth,
@@ -126,8 +126,8 @@ func New(limits Limits) *Sandbox {
 	return s
 }
 
-// Close frees the sandbox, which must not be used afterwards.
-func (s *Sandbox) Close() {
+// Close frees the runtime, which must not be used afterwards.
+func (s *Runtime) Close() {
 	s.state, s.outer = nil, nil
 	if !s.Root.IsClosed() {
 		s.Root.Close()
@@ -135,7 +135,7 @@ func (s *Sandbox) Close() {
 }
 
 // thread returns a state that shares all globals and allows the given number of nested calls.
-func (s *Sandbox) thread(depth int) *lua.LState {
+func (s *Runtime) thread(depth int) *lua.LState {
 	s.Root.Options.CallStackSize = depth
 	th, _ := s.Root.NewThread()
 	th.SetContext(s.meter)
@@ -144,10 +144,10 @@ func (s *Sandbox) thread(depth int) *lua.LState {
 
 // Load compiles and runs a file with additional globals and returns its first result, or LNil if it
 // has none.
-func (s *Sandbox) Load(ctx context.Context, file, source string,
+func (s *Runtime) Load(ctx context.Context, file, source string,
 	globals map[string]lua.LValue) (lua.LValue, *Error) {
 	if s.sealed {
-		return lua.LNil, &Error{File: file, Msg: "the sandbox is frozen: create a new one"}
+		return lua.LNil, &Error{File: file, Msg: "the runtime is frozen: create a new one"}
 	}
 	if s.running {
 		return lua.LNil, &Error{File: file, Msg: "a file is loaded during a call"}
@@ -167,7 +167,7 @@ func (s *Sandbox) Load(ctx context.Context, file, source string,
 }
 
 // Call calls a function. It stops early if ctx is done.
-func (s *Sandbox) Call(ctx context.Context, fn *lua.LFunction,
+func (s *Runtime) Call(ctx context.Context, fn *lua.LFunction,
 	args ...lua.LValue) (lua.LValue, *Error) {
 	if s.running {
 		e := s.errorAt(fn)
@@ -177,7 +177,7 @@ func (s *Sandbox) Call(ctx context.Context, fn *lua.LFunction,
 	return s.run(ctx, fn, args...)
 }
 
-func (s *Sandbox) run(ctx context.Context, fn *lua.LFunction,
+func (s *Runtime) run(ctx context.Context, fn *lua.LFunction,
 	args ...lua.LValue) (result lua.LValue, fail *Error) {
 	s.running = true
 	s.meter.start(ctx)
@@ -219,7 +219,7 @@ func (s *Sandbox) run(ctx context.Context, fn *lua.LFunction,
 }
 
 // Where returns the position of the Lua code that called the running Go function.
-func (s *Sandbox) Where(L *lua.LState) tree.Position {
+func (s *Runtime) Where(L *lua.LState) tree.Position {
 	if p := position(L); p.File != "" {
 		return p
 	}
@@ -256,7 +256,7 @@ func positionAt(L *lua.LState, level int) (tree.Position, bool) {
 
 // Raise raises an error at the position of the Lua code that called the running Go function. It
 // does not return.
-func (s *Sandbox) Raise(L *lua.LState, format string, args ...any) {
+func (s *Runtime) Raise(L *lua.LState, format string, args ...any) {
 	msg := fmt.Sprintf(format, args...)
 	if p := s.Where(L); p.File != "" {
 		msg = p.String() + ": " + msg
@@ -265,14 +265,14 @@ func (s *Sandbox) Raise(L *lua.LState, format string, args ...any) {
 }
 
 // errorAt returns an error at the first line of a function, for failures without a position.
-func (s *Sandbox) errorAt(fn *lua.LFunction) *Error {
+func (s *Runtime) errorAt(fn *lua.LFunction) *Error {
 	if fn == nil || fn.Proto == nil {
 		return &Error{File: s.lastFile()}
 	}
 	return &Error{File: fn.Proto.SourceName, Line: max(fn.Proto.LineDefined, 1)}
 }
 
-func (s *Sandbox) lastFile() string {
+func (s *Runtime) lastFile() string {
 	if len(s.files) == 0 {
 		return ""
 	}
@@ -280,7 +280,7 @@ func (s *Sandbox) lastFile() string {
 }
 
 // Describe converts an error of the interpreter to an Error with a message of one line.
-func (s *Sandbox) Describe(err error, fn *lua.LFunction) *Error {
+func (s *Runtime) Describe(err error, fn *lua.LFunction) *Error {
 	var api *lua.ApiError
 	if !errors.As(err, &api) {
 		e := s.errorAt(fn)
@@ -325,7 +325,7 @@ func cause(err error) string {
 }
 
 // splitPosition splits "file:line: message" if the file was loaded.
-func (s *Sandbox) splitPosition(text string) (tree.Position, string, bool) {
+func (s *Runtime) splitPosition(text string) (tree.Position, string, bool) {
 	for _, file := range s.files {
 		rest, ok := strings.CutPrefix(text, file+":")
 		if !ok {
@@ -343,7 +343,7 @@ func (s *Sandbox) splitPosition(text string) (tree.Position, string, bool) {
 }
 
 // innermostPosition returns the innermost position of Lua code in a stack trace.
-func (s *Sandbox) innermostPosition(trace string) (tree.Position, bool) {
+func (s *Runtime) innermostPosition(trace string) (tree.Position, bool) {
 	for line := range strings.Lines(trace) {
 		if p, _, ok := s.splitPosition(strings.TrimSpace(line)); ok {
 			return p, true

@@ -1,4 +1,4 @@
-package sandbox
+package boundedlua
 
 import (
 	"context"
@@ -128,21 +128,21 @@ func (m *meter) Value(any) any { return nil }
 
 // Spend counts n instructions for work that a Go function does for Lua code. It raises an error in
 // L if a limit is exceeded.
-func (s *Sandbox) Spend(L *lua.LState, n int) {
+func (s *Runtime) Spend(L *lua.LState, n int) {
 	s.meter.spend(int64(n))
 	s.raiseIfExceeded(L)
 }
 
 // Check checks all limits now, after work that may have taken much time or memory. It raises an
 // error in L if one is exceeded.
-func (s *Sandbox) Check(L *lua.LState) {
+func (s *Runtime) Check(L *lua.LState) {
 	s.meter.check()
 	s.raiseIfExceeded(L)
 }
 
 // checkString raises an error in L if a string of n bytes is too large, and otherwise counts the
 // work of making it.
-func (s *Sandbox) checkString(L *lua.LState, n int) {
+func (s *Runtime) checkString(L *lua.LState, n int) {
 	if n > s.limits.StringSize {
 		s.meter.exceed("string larger than the limit of %d bytes", s.limits.StringSize)
 	} else {
@@ -151,7 +151,7 @@ func (s *Sandbox) checkString(L *lua.LState, n int) {
 	s.raiseIfExceeded(L)
 }
 
-func (s *Sandbox) raiseIfExceeded(L *lua.LState) {
+func (s *Runtime) raiseIfExceeded(L *lua.LState) {
 	if s.meter.exceeded != nil {
 		s.Raise(L, "%s", s.meter.exceeded)
 	}

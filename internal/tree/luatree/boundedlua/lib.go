@@ -1,8 +1,7 @@
-package sandbox
+package boundedlua
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -12,7 +11,7 @@ import (
 )
 
 // removed lists the names of Lua 5.1 that a tree must not use, because they reach outside the
-// sandbox, depend on time or chance, load code, or change other code.
+// runtime, depend on time or chance, load code, or change other code.
 var removed = []string{
 	"_G", "collectgarbage", "coroutine", "debug", "dofile", "getfenv", "getmetatable", "io", "load",
 	"loadfile",
@@ -25,7 +24,7 @@ var removed = []string{
 
 // openLibraries opens the interpreter's own library where it is correct and its cost is bounded,
 // and ours for the rest.
-func (s *Sandbox) openLibraries() {
+func (s *Runtime) openLibraries() {
 	L := s.Root
 	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenString, lua.OpenMath} {
 		L.Push(L.NewFunction(open))
@@ -65,14 +64,14 @@ func (s *Sandbox) openLibraries() {
 	}
 }
 
-func (s *Sandbox) copyFunctions(to, from *lua.LTable, names ...string) {
+func (s *Runtime) copyFunctions(to, from *lua.LTable, names ...string) {
 	for _, name := range names {
 		to.RawSetString(name, from.RawGetString(name))
 	}
 }
 
 // Register adds functions to a table.
-func (s *Sandbox) Register(t *lua.LTable, fns map[string]lua.LGFunction) {
+func (s *Runtime) Register(t *lua.LTable, fns map[string]lua.LGFunction) {
 	for name, fn := range fns {
 		t.RawSetString(name, s.Root.NewFunction(fn))
 	}
@@ -80,7 +79,7 @@ func (s *Sandbox) Register(t *lua.LTable, fns map[string]lua.LGFunction) {
 
 // explainMissing makes it an error to use a removed name. Reading a global that was never assigned
 // is an error too: otherwise a misspelled name would silently remove a child from a node.
-func (s *Sandbox) explainMissing(t *lua.LTable, prefix string) {
+func (s *Runtime) explainMissing(t *lua.LTable, prefix string) {
 	meta := s.Root.CreateTable(0, 1)
 	meta.RawSetString("__index", s.Root.NewFunction(func(L *lua.LState) int {
 		name, ok := L.Get(2).(lua.LString)
@@ -102,7 +101,7 @@ const maxProtected = 50
 // maxResults is the number of values that a library function may return.
 const maxResults = 8000
 
-func (s *Sandbox) assert(L *lua.LState) int {
+func (s *Runtime) assert(L *lua.LState) int {
 	if lua.LVAsBool(L.CheckAny(1)) {
 		return L.GetTop()
 	}
@@ -117,7 +116,7 @@ func (s *Sandbox) assert(L *lua.LState) int {
 	return 0
 }
 
-func (s *Sandbox) error(L *lua.LState) int {
+func (s *Runtime) error(L *lua.LState) int {
 	level := min(s.integerOr(L, 2, 1), s.limits.Depth)
 	msg, ok := L.Get(1).(lua.LString)
 	if ok && level == 1 {
@@ -136,7 +135,7 @@ func (s *Sandbox) error(L *lua.LState) int {
 // pcall calls a function in a new state. In the same state, the interpreter would separate the
 // callers' variables from the closures that share them when there is an error. Exceeded limits and
 // failures of the interpreter are not caught.
-func (s *Sandbox) pcall(L *lua.LState) int {
+func (s *Runtime) pcall(L *lua.LState) int {
 	fn, ok := L.CheckAny(1).(*lua.LFunction)
 	if !ok {
 		L.Push(lua.LFalse)
@@ -180,7 +179,7 @@ func (s *Sandbox) pcall(L *lua.LState) int {
 }
 
 // errorValue returns the value of a caught error. A message may contain a large string.
-func (s *Sandbox) errorValue(L *lua.LState, v lua.LValue) lua.LValue {
+func (s *Runtime) errorValue(L *lua.LState, v lua.LValue) lua.LValue {
 	msg, ok := v.(lua.LString)
 	if !ok {
 		return v
@@ -192,11 +191,8 @@ func (s *Sandbox) errorValue(L *lua.LState, v lua.LValue) lua.LValue {
 	return lua.LString(strings.TrimPrefix(string(msg), " "))
 }
 
-func (s *Sandbox) tonumber(L *lua.LState) int {
-	base := 10
-	if L.Get(2) != lua.LNil {
-		base = s.integer(L, 2)
-	}
+func (s *Runtime) tonumber(L *lua.LState) int {
+	base := s.integerOr(L, 2, 10)
 	if base < 2 || base > 36 {
 		L.ArgError(2, "base out of range")
 	}
@@ -241,13 +237,13 @@ func parseNumber(text string, base int) lua.LValue {
 	return lua.LNumber(u)
 }
 
-func (s *Sandbox) tostring(L *lua.LState) int {
+func (s *Runtime) tostring(L *lua.LState) int {
 	L.Push(lua.LString(s.Text(L.CheckAny(1))))
 	return 1
 }
 
 // Text formats a value. It omits addresses, because they differ from run to run.
-func (s *Sandbox) Text(v lua.LValue) string {
+func (s *Runtime) Text(v lua.LValue) string {
 	switch v := v.(type) {
 	case lua.LNumber:
 		return NumberString(v)
@@ -273,15 +269,9 @@ func NumberString(n lua.LNumber) string {
 	return fmt.Sprint(f)
 }
 
-func (s *Sandbox) unpack(L *lua.LState) int {
+func (s *Runtime) unpack(L *lua.LState) int {
 	t := L.CheckTable(1)
-	first, last := 1, t.Len()
-	if L.Get(2) != lua.LNil {
-		first = s.integer(L, 2)
-	}
-	if L.Get(3) != lua.LNil {
-		last = s.integer(L, 3)
-	}
+	first, last := s.integerOr(L, 2, 1), s.integerOr(L, 3, t.Len())
 	if first > last {
 		return 0
 	}
@@ -296,7 +286,7 @@ func (s *Sandbox) unpack(L *lua.LState) int {
 }
 
 // integer returns argument n as an integer, limited to the range that a float64 represents exactly.
-func (s *Sandbox) integer(L *lua.LState, n int) int {
+func (s *Runtime) integer(L *lua.LState, n int) int {
 	f := float64(L.CheckNumber(n))
 	if math.IsNaN(f) {
 		return 0
@@ -304,11 +294,9 @@ func (s *Sandbox) integer(L *lua.LState, n int) int {
 	return int(math.Max(-maxExact, math.Min(maxExact, f)))
 }
 
-func (s *Sandbox) integerOr(L *lua.LState, n, otherwise int) int {
+func (s *Runtime) integerOr(L *lua.LState, n, otherwise int) int {
 	if L.Get(n) == lua.LNil {
 		return otherwise
 	}
 	return s.integer(L, n)
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,4 +1,4 @@
-package sandbox
+package boundedlua
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 // functions that will be called. Freeze returns an error if they reach a function that assigns to a
 // variable outside itself: such a variable would keep state between calls, which a resumed run
 // could not restore.
-func (s *Sandbox) Freeze(roots []*lua.LFunction) *Error {
+func (s *Runtime) Freeze(roots []*lua.LFunction) *Error {
 	w := &walker{s: s, seen: map[any]struct{}{}}
 	w.strict = true
 	for _, fn := range roots {
@@ -34,7 +34,7 @@ func (s *Sandbox) Freeze(roots []*lua.LFunction) *Error {
 // walker visits all values that Lua code can reach. It uses a list instead of recursion, because a
 // chain of tables may be long.
 type walker struct {
-	s      *Sandbox
+	s      *Runtime
 	strict bool
 	todo   []lua.LValue
 	seen   map[any]struct{}

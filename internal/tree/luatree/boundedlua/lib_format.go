@@ -1,4 +1,4 @@
-package sandbox
+package boundedlua
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 
 // strFormat implements string.format. As in Lua, a width or a precision has at most two digits,
 // which bounds the size of the result.
-func (s *Sandbox) strFormat(L *lua.LState) int {
+func (s *Runtime) strFormat(L *lua.LState) int {
 	format := L.CheckString(1)
 	s.Spend(L, len(format)/16)
 	var out strings.Builder
@@ -42,7 +42,7 @@ type directive struct {
 	verb        byte
 }
 
-func (s *Sandbox) directive(L *lua.LState, text string) (directive, string) {
+func (s *Runtime) directive(L *lua.LState, text string) (directive, string) {
 	i := 0
 	for i < len(text) && strings.IndexByte("-+ #0", text[i]) >= 0 {
 		i++
@@ -72,7 +72,7 @@ func (s *Sandbox) directive(L *lua.LState, text string) (directive, string) {
 	return d, text[i+1:]
 }
 
-func (s *Sandbox) formatted(L *lua.LState, d directive, arg int) string {
+func (s *Runtime) formatted(L *lua.LState, d directive, arg int) string {
 	goFormat := "%" + d.flags + d.size
 	switch d.verb {
 	case 'c':

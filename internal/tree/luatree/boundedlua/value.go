@@ -1,8 +1,10 @@
-package sandbox
+package boundedlua
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	lua "github.com/yuin/gopher-lua"
@@ -14,7 +16,7 @@ const (
 )
 
 // ToLua converts a value of the blackboard to Lua. The result is a copy, so Lua code can change it.
-func (s *Sandbox) ToLua(v any) lua.LValue {
+func (s *Runtime) ToLua(v any) lua.LValue {
 	switch v := v.(type) {
 	case nil:
 		return lua.LNil
@@ -40,7 +42,7 @@ func (s *Sandbox) ToLua(v any) lua.LValue {
 		return t
 	case map[string]any:
 		t := s.Root.CreateTable(0, len(v))
-		for _, k := range sortedKeys(v) {
+		for _, k := range slices.Sorted(maps.Keys(v)) {
 			t.RawSetString(k, s.ToLua(v[k]))
 		}
 		return t
@@ -50,7 +52,7 @@ func (s *Sandbox) ToLua(v any) lua.LValue {
 }
 
 // FromLua converts a value from Lua. Its error names the part that cannot be converted.
-func (s *Sandbox) FromLua(v lua.LValue) (any, error) {
+func (s *Runtime) FromLua(v lua.LValue) (any, error) {
 	c := &converter{left: s.limits.Memory, above: map[*lua.LTable]bool{}}
 	return c.value(v, "")
 }
