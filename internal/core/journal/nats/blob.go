@@ -1,33 +1,18 @@
 package nats
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
-	"hash"
 	"io"
 	"slices"
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
-// PutBlob stores the bytes of r as a file.
-func (j *Journal) PutBlob(ctx context.Context, r io.Reader) (digest signalbox.Hash, err error) {
-	ctx, leave, err := j.calls.Begin(ctx)
-	if err == nil {
-		digest, err = j.putBlob(ctx, r)
-		err = closedCause(ctx, err)
-		leave()
-	}
-	if err != nil {
-		return signalbox.Hash{}, fmt.Errorf("put a blob: %w", err)
-	}
-	return digest, nil
-}
-
+// putBlob stores the bytes of r as a file.
 func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Hash, err error) {
 	hash := sha256.New()
 	u, err := j.upload(ctx, io.TeeReader(r, hash))
@@ -99,10 +84,10 @@ func (j *Journal) findBlob(ctx context.Context,
 	case err != nil:
 		return f, 0, err
 	case !found:
-		return f, 0, &signalbox.Error{Code: signalbox.CodeNotFound, Err: journal.ErrNoBlob}
+		return f, 0, driver.ErrNoBlob
 	}
 	if f, err = decodeFile(m.Data); err != nil {
-		err = damaged(err)
+		err = driver.Damaged(err)
 	}
 	return f, m.Seq, err
 }
@@ -110,149 +95,24 @@ func (j *Journal) findBlob(ctx context.Context,
 // verifyBlob finds a blob and checks its digest.
 func (j *Journal) verifyBlob(ctx context.Context,
 	digest signalbox.Hash) (f file, seq uint64, err error) {
-	if f, seq, err = j.findBlob(ctx, digest); err != nil {
-		return f, seq, err
+	if f, seq, err = j.findBlob(ctx, digest); err == nil {
+		err = j.pieces(f).Verify(ctx, digest)
 	}
-	hash := sha256.New()
-	for i := range f.count() {
-		data, err := j.piece(ctx, &f, i)
-		if err != nil {
-			return f, seq, err
-		}
-		hash.Write(data)
-	}
-	if signalbox.Hash(hash.Sum(nil)) != digest {
-		return f, seq, damaged(fmt.Errorf("its bytes have the digest %x", hash.Sum(nil)))
-	}
-	return f, seq, nil
+	return f, seq, err
 }
 
-// GetBlob reads the blob once to verify it, and returns it from the start. Its pieces are read when
-// they are needed.
-func (j *Journal) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCloser, error) {
-	inner, leave, err := j.calls.Begin(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("get blob %v: %w", digest, err)
-	}
-	defer leave()
-	f, _, err := j.verifyBlob(inner, digest)
-	if err != nil {
-		return nil, fmt.Errorf("get blob %v: %w", digest, closedCause(inner, err))
-	}
-	return &blobReader{journal: j, file: f, digest: digest, hash: sha256.New()}, nil
+func (j *Journal) getBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCloser, error) {
+	f, _, err := j.verifyBlob(ctx, digest)
+	return j.pieces(f).Reader(j.Log, digest), err
 }
 
-// blobReader reads the pieces of a blob. They may have been replaced after they were verified, so
-// it verifies them again.
-type blobReader struct {
-	journal *Journal
-	file    file
-	next    int
-	rest    bytes.Reader
-	digest  signalbox.Hash
-	hash    hash.Hash // of what was read
-	closed  bool
+func (j *Journal) openBlob(ctx context.Context, digest signalbox.Hash) (journal.Blob, error) {
+	f, _, err := j.findBlob(ctx, digest)
+	return j.pieces(f).Open(j.Log), err
 }
 
-func (r *blobReader) Read(p []byte) (int, error) {
-	for r.rest.Len() == 0 {
-		if r.closed {
-			return 0, errors.New("the blob is closed")
-		}
-		if r.next == r.file.count() {
-			if signalbox.Hash(r.hash.Sum(nil)) != r.digest {
-				return 0, damaged(errors.New("the bytes of a blob were changed while it was read"))
-			}
-			return 0, io.EOF
-		}
-		ctx, leave, err := r.journal.calls.Begin(context.Background())
-		if err != nil {
-			return 0, err
-		}
-		data, err := r.journal.piece(ctx, &r.file, r.next)
-		err = closedCause(ctx, err)
-		leave()
-		if err != nil {
-			return 0, err
-		}
-		r.next++
-		r.hash.Write(data)
-		r.rest.Reset(data)
-	}
-	return r.rest.Read(p)
-}
-
-func (r *blobReader) Close() error {
-	r.closed = true
-	r.rest.Reset(nil)
-	return nil
-}
-
-// OpenBlob opens a blob for reading parts of it.
-func (j *Journal) OpenBlob(ctx context.Context, digest signalbox.Hash) (journal.Blob, error) {
-	inner, leave, err := j.calls.Begin(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("open blob %v: %w", digest, err)
-	}
-	defer leave()
-	f, _, err := j.findBlob(inner, digest)
-	if err != nil {
-		return nil, fmt.Errorf("open blob %v: %w", digest, closedCause(inner, err))
-	}
-	return openBlob{j, f}, nil
-}
-
-// openBlob is an open blob. It has nothing to close.
-type openBlob struct {
-	journal *Journal
-	file    file
-}
-
-func (b openBlob) Size() int64 { return b.file.size }
-
-func (b openBlob) Close() error { return nil }
-
-func (b openBlob) ReadAt(p []byte, offset int64) (n int, err error) {
-	if offset < 0 {
-		return 0, errors.New("negative offset")
-	}
-	ctx, leave, err := b.journal.calls.Begin(context.Background())
-	if err != nil {
-		return 0, err
-	}
-	defer leave()
-	for n < len(p) && offset < b.file.size {
-		piece, within := offset/pieceBytes, offset%pieceBytes
-		if len(b.file.pieces) == 0 {
-			piece, within = 0, offset
-		}
-		data, err := b.journal.piece(ctx, &b.file, int(piece))
-		if err != nil {
-			return n, fmt.Errorf("read a blob at %d: %w", offset, closedCause(ctx, err))
-		}
-		read := copy(p[n:], data[within:])
-		n, offset = n+read, offset+int64(read)
-	}
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-// DeleteBlob destroys the bytes of a blob: the servers overwrite them. The message that names the
+// deleteBlob destroys the bytes of a blob: the servers overwrite them. The message that names the
 // pieces goes last, so that a deletion that was interrupted can be repeated.
-func (j *Journal) DeleteBlob(ctx context.Context, digest signalbox.Hash) error {
-	ctx, leave, err := j.calls.Begin(ctx)
-	if err == nil {
-		err = closedCause(ctx, j.deleteBlob(ctx, digest))
-		leave()
-	}
-	if err != nil {
-		return fmt.Errorf("delete blob %v: %w", digest, err)
-	}
-	return nil
-}
-
 func (j *Journal) deleteBlob(ctx context.Context, digest signalbox.Hash) error {
 	f, seq, err := j.findBlob(ctx, digest)
 	switch {

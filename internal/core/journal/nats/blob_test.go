@@ -4,16 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
-	"io"
-	"strings"
 	"testing"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"signalbox/internal/core/journal"
 	"signalbox/internal/testkit/natsserver"
 )
 
@@ -69,27 +65,4 @@ func TestAnswerToBlobIsLost(t *testing.T) {
 	}
 	wantBlob(t, other, data)
 	wantStored(t, other, "after the upload", 2, 1) // the note is that of the other message
-}
-
-// The bytes of a blob that are replaced after it was verified are found at its end.
-func TestBlobChangesWhileRead(t *testing.T) {
-	j := openJournal(t, natsserver.Start(t, nil)+"/box")
-	defer j.Close()
-	digest, err := j.PutBlob(t.Context(), strings.NewReader("evidence"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := j.GetBlob(t.Context(), digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	forged, err := j.upload(t.Context(), strings.NewReader("forged"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.(*blobReader).file = forged.file
-	if got, err := io.ReadAll(r); !errors.Is(err, journal.ErrDamaged) {
-		t.Errorf("read %q, error %v, want ErrDamaged", got, err)
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 	"signalbox/internal/lazy"
 )
 
@@ -161,7 +162,7 @@ func explain(err error) error {
 			"enable JetStream in the configuration of the server"
 	case code == jetstream.JSErrCodeStreamNotFound:
 		what, hint = "the stream of the journal was deleted",
-			"stop all processes that use the box, and restore it from a backup"
+			driver.HintRestore
 	case code == codeNoResources, code == codeNoStorage:
 		what, hint = "the servers have no space left",
 			"free space on the disks of the servers, or raise max_file_store"
@@ -196,13 +197,6 @@ func (j *Journal) explainConnect(err error) error {
 	what, hint = j.orNodeFailure(what, hint)
 	return &signalbox.Error{Code: code, Err: fmt.Errorf("%w: %s: %w", journal.ErrUnavailable, what,
 		err), Hint: hint}
-}
-
-// damaged returns an error that matches journal.ErrDamaged.
-func damaged(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified,
-		Err:  fmt.Errorf("%w: %w", journal.ErrDamaged, err),
-		Hint: "stop all processes that use the box, and restore it from a backup"}
 }
 
 // requests are the requests in progress. The client library does not end them when their connection

@@ -7,13 +7,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 // A file is a sequence of bytes in the stream NAME_files. A small file is one message. The message
@@ -79,9 +79,6 @@ func decodeFile(b []byte) (f file, err error) {
 	return f, err
 }
 
-// count returns the number of pieces, 1 for a file in one message.
-func (f *file) count() int { return max(1, len(f.pieces)) }
-
 // newUploadID returns a random name.
 func newUploadID() string {
 	id := make([]byte, 12)
@@ -113,11 +110,23 @@ func (j *Journal) store(ctx context.Context, subject string, data []byte,
 	return ack.Seq, err
 }
 
-// piece returns a piece of a file. A piece that is missing is reported as damage.
-func (j *Journal) piece(ctx context.Context, f *file, i int) ([]byte, error) {
-	if len(f.pieces) == 0 {
-		return f.inline, nil
-	}
+// pieces returns how to read a file.
+func (j *Journal) pieces(f file) driver.Pieces {
+	return driver.Pieces{Size: f.size,
+		ReadAt: func(ctx context.Context, p []byte, offset int64) (int, error) {
+			if len(f.pieces) == 0 {
+				return copy(p, f.inline[offset:]), nil
+			}
+			data, err := j.piece(ctx, &f, offset/pieceBytes)
+			if err != nil {
+				return 0, err
+			}
+			return copy(p, data[offset%pieceBytes:]), nil
+		}}
+}
+
+// piece returns a piece of a file that has pieces.
+func (j *Journal) piece(ctx context.Context, f *file, i int64) ([]byte, error) {
 	var (
 		m     message
 		found bool
@@ -126,13 +135,13 @@ func (j *Journal) piece(ctx context.Context, f *file, i int) ([]byte, error) {
 		m, found, err = j.getFile(ctx, messageRequest{Seq: f.pieces[i]})
 		return err
 	})
-	switch want := min(pieceBytes, f.size-int64(i)*pieceBytes); {
+	switch want := min(pieceBytes, f.size-i*pieceBytes); {
 	case err != nil:
 		return nil, err
 	case !found:
-		return nil, damaged(fmt.Errorf("piece %d of it is missing", i))
+		return nil, fmt.Errorf("%w: number %d", driver.ErrNoPiece, i)
 	case int64(len(m.Data)) != want:
-		return nil, damaged(fmt.Errorf("piece %d of it has %d bytes, want %d", i, len(m.Data),
+		return nil, driver.Damaged(fmt.Errorf("piece %d of it has %d bytes, want %d", i, len(m.Data),
 			want))
 	}
 	return m.Data, nil
@@ -194,17 +203,4 @@ func (j *Journal) erasePieces(ctx context.Context, f file) error {
 		}
 	}
 	return nil
-}
-
-// contextReader ends when its context does.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (r contextReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"signalbox/internal/core/journal/driver"
 	"slices"
 	"strings"
 	"time"
@@ -203,7 +204,7 @@ func (j *Journal) retry(ctx context.Context, f func() error) error {
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		case tolerance > 0 && time.Since(missing) > min(tolerance, j.opts.patience/2):
 			if errors.Is(err, errMissing) {
-				err = damaged(err)
+				err = driver.Damaged(err)
 			}
 			return explain(err)
 		case time.Now().After(end):

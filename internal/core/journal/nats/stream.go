@@ -13,6 +13,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 // formatVersion increases when older programs can no longer use the streams.
@@ -172,7 +173,7 @@ func (j *Journal) findOrCreate(ctx context.Context, replicas int) error {
 			}
 			j.warn(replicas)
 		default:
-			return damaged(fmt.Errorf("the stream %s is missing", config.Name))
+			return driver.Damaged(fmt.Errorf("the stream %s is missing", config.Name))
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 // An upload stores the pieces of a file. A process may be killed at any moment of it, so before the
@@ -67,7 +68,7 @@ func (j *Journal) upload(ctx context.Context, r io.Reader) (u upload, err error)
 		if err := ctx.Err(); err != nil {
 			return u, err
 		}
-		n, err := io.ReadFull(contextReader{ctx, r}, buffer)
+		n, err := io.ReadFull(r, buffer)
 		end := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !end {
 			return u, err
@@ -215,7 +216,7 @@ func (j *Journal) collectUpload(ctx context.Context, note message) error {
 	if text != "" {
 		var digest signalbox.Hash
 		if copy(digest[:], text) != len(text) || len(text) != len(digest) {
-			return damaged(errors.New("it has a note that cannot be read"))
+			return driver.Damaged(errors.New("it has a note that cannot be read"))
 		}
 		var err error
 		if kept, _, err = j.findBlob(ctx, digest); err != nil &&

@@ -1,6 +1,10 @@
 package sqlite
 
-import "testing"
+import (
+	"testing"
+
+	"signalbox/internal/core/journal/driver"
+)
 
 // COMMIT must sync the write-ahead log before it returns: otherwise a power failure loses
 // acknowledged events. No test can cut the power, so this one checks the setting on the connections
@@ -38,6 +42,6 @@ func TestEveryConnectionSyncs(t *testing.T) {
 		check(j.readers, "reader")
 	}
 	// closes the connection
-	_ = j.with(t.Context(), j.writer, func(*conn) error { return damaged(errSkip) })
+	_ = j.with(t.Context(), j.writer, func(*conn) error { return driver.Damaged(errSkip) })
 	check(j.writer, "new writer")
 }

@@ -157,7 +157,7 @@ func TestReadIsBounded(t *testing.T) {
 		}
 	}
 	events, err := j.Read(t.Context(), 0, 2048)
-	if want := readBytes/(510<<10) + 1; err != nil || len(events) != want {
+	if want := 8<<20/(510<<10) + 1; err != nil || len(events) != want {
 		t.Errorf("one read returned %d events, %v; want %d", len(events), err, want)
 	}
 	wantCount(t, j, 30)
