@@ -148,7 +148,7 @@ func TestEditedSnapshot(t *testing.T) {
 	if got := s.must(t, "work", "list", "--json"); got != want {
 		t.Errorf("from a snapshot the work list is\n%s\nwant\n%s", got, want)
 	}
-	for range times(100, 3000) {
+	for range sized(25, 3000) {
 		edited := bytes.Clone(file)
 		edited[random.IntN(len(edited))] ^= byte(1 + random.IntN(255))
 		check(t, os.WriteFile(s.file("snapshot"), edited[:len(edited)-random.IntN(2)], 0o600))

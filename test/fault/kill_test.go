@@ -25,7 +25,7 @@ func TestKill(t *testing.T) {
 	random := newRand(t)
 	template := loadTemplate(t)
 	early, snapshots := 0, 0
-	for range times(20, 500) {
+	for range sized(6, 500) {
 		s := template.copy(t)
 		acks := newAcknowledged()
 		killAtRandom(t, random, startChild(t, "load", s.box, s.keyFile, "a", "16"), acks)
@@ -57,7 +57,7 @@ func testKillSeveral(t *testing.T, on backend) {
 		template := loadTemplate(t)
 		newSite = func() *site { return template.copy(t) }
 	}
-	for range on.times(3, 50) {
+	for range on.times(1, 50) {
 		s := newSite()
 		all := newAcknowledged()
 		var mu sync.Mutex // guards all

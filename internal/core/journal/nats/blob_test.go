@@ -16,6 +16,7 @@ import (
 // The server stores which pieces a blob has, its answer is lost, and the server has forgotten the
 // message when it is sent again. Then the pieces that it finds are its own, and are not erased.
 func TestAnswerToBlobIsLost(t *testing.T) {
+	t.Parallel()
 	address := natsserver.Start(t, nil)
 	other := openJournal(t, address+"/box")
 	defer other.Close()

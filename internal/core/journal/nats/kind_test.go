@@ -19,6 +19,7 @@ import (
 // delete the ledger, because the cluster does not know it. Nor does a node of three become a single
 // one, which could lack acknowledged events.
 func TestOtherKind(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	several := maps.Clone(c.Nodes)
 	c.Nodes = map[string]string{"a": several["a"]}
@@ -83,6 +84,7 @@ func TestOtherKind(t *testing.T) {
 // A process does not use a node that another process runs with other settings, and does not put its
 // data aside when that process ends.
 func TestNodeWithOtherSettings(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	several := maps.Clone(c.Nodes)
 	one := map[string]string{"a": several["a"]}
@@ -134,6 +136,7 @@ func TestNodeWithOtherSettings(t *testing.T) {
 
 // The same after a reconnection.
 func TestReconnectToNodeWithOtherSettings(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	several := maps.Clone(c.Nodes)
 	one := map[string]string{"a": several["a"]}

@@ -147,6 +147,7 @@ func (c *testCluster) awaitReplicas(t *testing.T, j *Journal) {
 }
 
 func TestClusterJournal(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.startAll(t)
 	j := c.open(t, "a", "shop")
@@ -172,12 +173,18 @@ func TestClusterJournal(t *testing.T) {
 			}
 		}
 		return log
-	})
+	},
+		// those in which handles at several nodes meet; TestJournal runs all
+		"ReadAcrossHandles", "ReadOwnAppends", "ReadNeverStepsBack", "ConcurrentWriters",
+		"ConcurrentConflicts", "DurableAfterReopen", "DurableAfterKill", "WatchAcrossHandles",
+		"WatchWhileAppending", "AppendLimits", "BlobOfManyMegabytes", "BlobPutGetDelete",
+		"BlobConcurrentPuts")
 }
 
 // A cluster continues while one of three nodes is down, refuses to append without a majority, and
 // continues when the nodes are back.
 func TestNodesAreKilled(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.startAll(t)
 	j := c.open(t, "b", "shop")
@@ -232,6 +239,7 @@ func TestNodesAreKilled(t *testing.T) {
 
 // Two processes of one machine: the second takes over the node when the first has ended.
 func TestTakeOver(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1)
 	c.startAll(t)
 	j := c.open(t, "a", "")
