@@ -30,7 +30,7 @@ func (d *deadlines) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndD
 func TestKnownBlobIsReadSlowly(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()
-	const pieces = 4
+	const pieces = 2
 	content := bytes.Repeat([]byte("x"), pieces*pieceBytes)
 	traced := &deadlines{}
 	config := j.pool.Config()

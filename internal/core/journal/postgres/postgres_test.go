@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,8 +23,9 @@ import (
 // is killed.
 const childVariable = "POSTGRESJOURNAL_TEST_SCHEMA"
 
-// shared is the server of all tests that do not harm it.
-var shared pgserver.Shared
+// shared is the server of all tests that do not harm it. Tests stop, kill and pause victim, one
+// after the other, and leave it running.
+var shared, victim pgserver.Shared
 
 func TestMain(m *testing.M) {
 	if schema := os.Getenv(childVariable); schema != "" {
@@ -35,7 +37,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	status := m.Run()
-	if err := shared.Stop(); err != nil {
+	if err := errors.Join(shared.Stop(), victim.Stop()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	os.Exit(status)
