@@ -21,13 +21,9 @@ func TestAnswerToBlobIsLost(t *testing.T) {
 	other := openJournal(t, address+"/box")
 	defer other.Close()
 	info, err := other.streamInfo(t.Context(), other.files())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	info.Config.Duplicates = 100 * time.Millisecond // the least
-	if err := other.api(t.Context(), "STREAM.UPDATE."+other.files(), info.Config, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.api(t.Context(), "STREAM.UPDATE."+other.files(), info.Config, nil))
 	data := content(1, 2)
 	p := &proxy{mark: "PUB signalbox.box.blob.", forward: true, broken: func() {
 		for stored := false; !stored; {
@@ -57,9 +53,7 @@ func TestAnswerToBlobIsLost(t *testing.T) {
 	}}
 	j, err := Open(t.Context(), startProxy(t, address, p)+"/box",
 		Options{patience: time.Minute, attempt: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer j.Close()
 	if _, err := j.PutBlob(t.Context(), bytes.NewReader(data)); err != nil {
 		t.Fatal(err)

@@ -18,9 +18,7 @@ import (
 func (c *testCluster) smallDisk(t *testing.T, node string) (fill, free func()) {
 	t.Helper()
 	dir := filepath.Join(c.dir, node)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(dir, 0o700))
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size=64m"); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("this test must run in CI, as root in a container with --privileged: mount: %v", err)
@@ -32,9 +30,7 @@ func (c *testCluster) smallDisk(t *testing.T, node string) (fill, free func()) {
 	fill = func() {
 		t.Helper()
 		f, err := os.Create(filler)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		for block := make([]byte, 4096); err == nil; {
 			_, err = f.Write(block)
@@ -45,9 +41,7 @@ func (c *testCluster) smallDisk(t *testing.T, node string) (fill, free func()) {
 	}
 	return fill, func() {
 		t.Helper()
-		if err := os.Remove(filler); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filler))
 	}
 }
 
@@ -100,9 +94,7 @@ func TestDiskOfTheOnlyNodeIsFull(t *testing.T) {
 	fill, free := c.smallDisk(t, "a")
 	j, err := OpenCluster(t.Context(), c.of("a", true),
 		Options{Create: true, patience: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { j.Close() }()
 	var stored []signalbox.Event
 	for range 2 {

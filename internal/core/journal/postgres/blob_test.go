@@ -36,9 +36,7 @@ func TestKnownBlobIsReadSlowly(t *testing.T) {
 	config := j.pool.Config()
 	config.ConnConfig.Tracer = traced
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	j.pool.Close()
 	j.pool = pool
 	for range 2 {

@@ -53,9 +53,7 @@ func openJournal(t testing.TB, schema string) *Journal {
 	t.Helper()
 	j, err := Open(t.Context(), shared.Need(t).Address,
 		Options{Schema: schema, Create: true, patience: time.Minute, answer: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return j
 }
 
@@ -63,9 +61,7 @@ func openJournal(t testing.TB, schema string) *Journal {
 func execute(t testing.TB, statement string, args ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), shared.Need(t).Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close(context.Background())
 	if _, err := conn.Exec(t.Context(), statement, args...); err != nil {
 		t.Fatal(err)
@@ -96,13 +92,9 @@ func TestEventsAreNeverChanged(t *testing.T) {
 	schema := newSchema()
 	j := openJournal(t, schema)
 	defer j.Close()
-	if err := appendEvent(t, j, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, appendEvent(t, j, 1))
 	conn, err := pgx.Connect(t.Context(), shared.Need(t).Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close(context.Background())
 	for _, statement := range []string{"UPDATE BOX.events SET type = ''", "DELETE FROM BOX.events",
 		"TRUNCATE BOX.events"} {

@@ -11,9 +11,7 @@ import (
 // in use, and after one of them was replaced.
 func TestEveryConnectionSyncs(t *testing.T) {
 	j := open(t, t.TempDir(), nil)
-	if err := j.Append(t.Context(), 0, eventsAfter(0, 1, 10)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Append(t.Context(), 0, eventsAfter(0, 1, 10)))
 	if _, err := j.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
