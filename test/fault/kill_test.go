@@ -111,7 +111,7 @@ func loadTemplate(t *testing.T) *site {
 // killAtRandom kills a child after a random time, which may be during its start, or after a random
 // number of acknowledgements.
 func killAtRandom(t testing.TB, random *rand.Rand, c *child, acks *acknowledged) {
-	lines := 1 + random.IntN(1200)
+	lines := 1 + random.IntN(sized(300, 1200))
 	if random.IntN(3) == 0 {
 		lines = -1
 		defer time.AfterFunc(time.Duration(random.IntN(60_000))*time.Microsecond,

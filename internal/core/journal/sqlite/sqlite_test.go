@@ -41,9 +41,9 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestManyProcesses lets 16 processes append to one log, which the first of them creates.
+// TestManyProcesses lets 8 processes append to one log, which the first of them creates.
 func TestManyProcesses(t *testing.T) {
-	const processes, events = 16, 10
+	const processes, events = 8, 10
 	dir := t.TempDir()
 	var (
 		wg    sync.WaitGroup
@@ -100,7 +100,7 @@ func TestWatchInAnotherProcess(t *testing.T) {
 	if line := next(); line != "ready" {
 		t.Fatal(line)
 	}
-	for n := 1; n <= 200; n++ {
+	for n := 1; n <= 40; n++ {
 		must(t, grow(t.Context(), j, 1, 10))
 		if line := next(); line != strconv.Itoa(n) {
 			t.Fatalf("the process saw %s, want %d", line, n)
