@@ -23,7 +23,8 @@ func TestWatchReadsOnce(t *testing.T) {
 			}
 			return events, after == stored, nil
 		}
-		log := New(Methods{Read: read, Follow: func() {}, Explain: func(err error) error { return err }})
+		log := New(Methods{Read: read, Follow: func() {},
+			Explain: func(err error) error { return err }})
 		seen := uint64(0)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {

@@ -13,41 +13,41 @@ import (
 )
 
 // putBlob stores the bytes of r as a file.
-func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Hash, err error) {
+func (s *fileStore) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Hash, err error) {
 	hash := sha256.New()
-	u, err := j.upload(ctx, io.TeeReader(r, hash))
+	u, err := s.upload(ctx, io.TeeReader(r, hash))
 	if err != nil {
 		return digest, err
 	}
 	digest = signalbox.Hash(hash.Sum(nil))
 	if u.id != "" {
-		if err := j.writeNote(ctx, &u, digest[:]); err != nil {
-			j.discard(ctx, u)
+		if err := s.writeNote(ctx, &u, digest[:]); err != nil {
+			s.discard(ctx, u)
 			return digest, err
 		}
 	}
 	// After an error the pieces may be those of the blob, and another process may rely on it: they
 	// are left to collectUploads.
-	added, err := j.addBlob(ctx, digest, u.file)
+	added, err := s.addBlob(ctx, digest, u.file)
 	switch {
 	case err != nil:
 		return digest, err
 	case !added:
-		j.discard(ctx, u)
+		s.discard(ctx, u)
 		return digest, nil
 	}
-	return digest, j.finish(ctx, u)
+	return digest, s.finish(ctx, u)
 }
 
 // addBlob makes a file the bytes of a blob, and reports whether it did. A blob that is known and
 // undamaged stays as it is.
-func (j *Journal) addBlob(ctx context.Context, digest signalbox.Hash,
+func (s *fileStore) addBlob(ctx context.Context, digest signalbox.Hash,
 	f file) (added bool, err error) {
 	// Usually it is new, and a server that is wrong about that does no harm: then the leader
 	// rejects what is sent.
 	found := false
-	err = j.retry(ctx, func() (err error) {
-		_, found, err = j.getMessage(ctx, j.files(), messageRequest{Last: j.blobSubject(digest)})
+	err = s.retry(ctx, func() (err error) {
+		_, found, err = s.getMessage(ctx, s.files(), messageRequest{Last: s.blobSubject(digest)})
 		return err
 	})
 	if err != nil {
@@ -56,7 +56,7 @@ func (j *Journal) addBlob(ctx context.Context, digest signalbox.Hash,
 	for ; ; found = true {
 		known, seq, err := file{}, uint64(0), journal.ErrNoBlob
 		if found {
-			known, seq, err = j.verifyBlob(ctx, digest)
+			known, seq, err = s.verifyBlob(ctx, digest)
 		}
 		if err == nil && len(f.pieces) > 0 && slices.Equal(known.pieces, f.pieces) {
 			return true, nil // an earlier attempt was stored, and its answer was lost
@@ -64,22 +64,22 @@ func (j *Journal) addBlob(ctx context.Context, digest signalbox.Hash,
 		if err == nil || !errors.Is(err, journal.ErrDamaged) && !errors.Is(err, journal.ErrNoBlob) {
 			return false, err
 		}
-		if _, err := j.store(ctx, j.blobSubject(digest), f.encode(nil), &seq); err != nil {
+		if _, err := s.store(ctx, s.blobSubject(digest), f.encode(nil), &seq); err != nil {
 			if isWrongSequence(err) { // another process has put or deleted it
 				continue
 			}
 			return false, err
 		}
-		j.eraseSoon(ctx, func(ctx context.Context) error { return j.erasePieces(ctx, known) })
+		s.eraseSoon(ctx, func(ctx context.Context) error { return s.erasePieces(ctx, known) })
 		return true, nil
 	}
 }
 
 // findBlob returns where the bytes of a blob are, and the sequence number of the message that says
 // so.
-func (j *Journal) findBlob(ctx context.Context,
+func (s *fileStore) findBlob(ctx context.Context,
 	digest signalbox.Hash) (f file, seq uint64, err error) {
-	m, found, err := j.entry(ctx, j.blobSubject(digest))
+	m, found, err := s.entry(ctx, s.blobSubject(digest))
 	switch {
 	case err != nil:
 		return f, 0, err
@@ -93,10 +93,10 @@ func (j *Journal) findBlob(ctx context.Context,
 }
 
 // verifyBlob finds a blob and checks its digest.
-func (j *Journal) verifyBlob(ctx context.Context,
+func (s *fileStore) verifyBlob(ctx context.Context,
 	digest signalbox.Hash) (f file, seq uint64, err error) {
-	if f, seq, err = j.findBlob(ctx, digest); err == nil {
-		err = j.pieces(f).Verify(ctx, digest)
+	if f, seq, err = s.findBlob(ctx, digest); err == nil {
+		err = s.pieces(f).Verify(ctx, digest)
 	}
 	return f, seq, err
 }
@@ -113,16 +113,16 @@ func (j *Journal) openBlob(ctx context.Context, digest signalbox.Hash) (journal.
 
 // deleteBlob destroys the bytes of a blob: the servers overwrite them. The message that names the
 // pieces goes last, so that a deletion that was interrupted can be repeated.
-func (j *Journal) deleteBlob(ctx context.Context, digest signalbox.Hash) error {
-	f, seq, err := j.findBlob(ctx, digest)
+func (s *fileStore) deleteBlob(ctx context.Context, digest signalbox.Hash) error {
+	f, seq, err := s.findBlob(ctx, digest)
 	switch {
 	case errors.Is(err, journal.ErrNoBlob):
 		return nil
 	case err != nil && !errors.Is(err, journal.ErrDamaged):
 		return err
 	}
-	if err := j.erasePieces(ctx, f); err != nil {
+	if err := s.erasePieces(ctx, f); err != nil {
 		return err
 	}
-	return j.erase(ctx, seq)
+	return s.erase(ctx, seq)
 }

@@ -237,7 +237,7 @@ func TestAppendAfterLostEvent(t *testing.T) {
 // deleted.
 func TestUnknownStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j := &Journal{opts: Options{patience: time.Minute}}
+		j := &client{opts: Options{patience: time.Minute}}
 		unknown := &jetstream.APIError{Code: 404, ErrorCode: jetstream.JSErrCodeStreamNotFound,
 			Description: "stream not found"}
 		calls := 0

@@ -66,6 +66,13 @@ const (
 // Journal is a journal.Log in JetStream.
 type Journal struct {
 	*driver.Log
+	*client
+	fileStore
+	warned sync.Once // of a ledger that has only one replica
+}
+
+// client sends requests to the servers, and remembers what they have said.
+type client struct {
 	opts     Options
 	log      *slog.Logger
 	conn     *natsgo.Conn
@@ -76,17 +83,13 @@ type Journal struct {
 	nodes    []string // their names, sorted
 	alone    bool     // a cluster of one node, which is meant to have one replica
 
-	back  chan struct{} // capacity 1: the connection was made again
-	known atomic.Uint64 // a sequence number up to which events are known to be stored
+	back       chan struct{} // capacity 1: the connection was made again
+	known      atomic.Uint64 // a sequence number up to which events are known to be stored
+	replicated atomic.Bool   // the stream with the events has more than one replica
 
-	replicated atomic.Bool // the stream with the events has more than one replica
-
-	mu     sync.Mutex
-	last   lastEvent       // the last event that was read or appended; guarded by mu
-	warned map[string]bool // guarded by mu
-
+	mu        sync.Mutex
+	last      lastEvent // the last event that was read or appended; guarded by mu
 	forgotten time.Time // what was seen before it is not to be remembered; guarded by mu
-	collected time.Time // when old uploads were searched for; guarded by mu
 }
 
 // lastEvent identifies an event.
@@ -125,11 +128,13 @@ func open(ctx context.Context, address string, opts Options) (*Journal, error) {
 }
 
 func newJournal(name string, opts Options) *Journal {
-	opts.poll, opts.patience = cmp.Or(opts.poll, defaultPoll), cmp.Or(opts.patience, defaultPatience)
+	opts.poll = cmp.Or(opts.poll, defaultPoll)
+	opts.patience = cmp.Or(opts.patience, defaultPatience)
 	opts.attempt = cmp.Or(opts.attempt, defaultAttempt)
 	opts.uploadAge = cmp.Or(opts.uploadAge, defaultUploadAge)
-	j := &Journal{opts: opts, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)), name: name,
-		back: make(chan struct{}, 1), warned: map[string]bool{}}
+	c := &client{opts: opts, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)), name: name,
+		back: make(chan struct{}, 1)}
+	j := &Journal{client: c, fileStore: fileStore{client: c}}
 	j.Log = driver.New(driver.Methods{Append: j.append, Read: j.read, Head: j.readHead,
 		PutBlob: j.putBlob, GetBlob: j.getBlob, OpenBlob: j.openBlob, DeleteBlob: j.deleteBlob,
 		Follow:  func() { j.Go(j.watchOthers) },
@@ -144,15 +149,4 @@ func (j *Journal) release() error {
 		return j.node.stop()
 	}
 	return nil
-}
-
-// warnOnce logs a warning, unless it was logged before.
-func (j *Journal) warnOnce(text string, args ...any) {
-	j.mu.Lock()
-	known := j.warned[text]
-	j.warned[text] = true
-	j.mu.Unlock()
-	if !known {
-		j.log.Warn(text, args...)
-	}
 }

@@ -128,7 +128,8 @@ func open(ctx context.Context, address string, opts Options) (*Journal, error) {
 	if opts.formats == nil {
 		opts.formats = formats
 	}
-	j := &Journal{opts: opts, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)), schema: pgx.Identifier{opts.Schema}.Sanitize(), lock: lockOf(opts.Schema),
+	j := &Journal{opts: opts, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
+		schema: pgx.Identifier{opts.Schema}.Sanitize(), lock: lockOf(opts.Schema),
 		notify: make(chan uint64, 1), uploading: make(chan struct{}, maxUploads)}
 	j.Log = driver.New(driver.Methods{Append: j.append, Read: j.read, Head: j.lastSeq,
 		PutBlob: j.putBlob, GetBlob: j.getBlob, OpenBlob: j.openBlob, DeleteBlob: j.deleteBlob,
