@@ -93,14 +93,10 @@ func newProject(t *testing.T) *project {
 		"TMPDIR=" + root, "USER=ann", "LANG=C.UTF-8", "TERM=dumb",
 		"GIT_CONFIG_NOSYSTEM=1", "NO_COLOR=1", "AGENTS_TEST=" + root}
 	for _, dir := range []string{s.dir, home} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(dir, 0o700))
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, "README.md"), []byte("# Greetings\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(s.dir, "README.md"), []byte("# Greetings\n"),
+		0o600))
 	s.run(t, "git", "init", "-q", "-b", "main")
 	s.run(t, "git", "add", "-A")
 	s.run(t, "git", "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "-q", "-m",
@@ -138,10 +134,8 @@ agent: all
 func (s *project) writeConfig(t *testing.T, text string) {
 	t.Helper()
 	text += "limits: {timeouts: 1, unknown: 1, reviews: 1, audits: 1}\nenv_pass: [AGENTS_TEST]\n"
-	if err := os.WriteFile(filepath.Join(s.dir, ".signalbox", "signalbox.yaml"), []byte(text),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(s.dir, ".signalbox", "signalbox.yaml"), []byte(text),
+		0o600))
 }
 
 // addresses is the output of rehearse model.
@@ -160,9 +154,7 @@ func (s *project) serve(t *testing.T, script string) (a addresses, end func() []
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended := false
 	stop := func() {
 		if ended {
@@ -189,9 +181,7 @@ func (s *project) serve(t *testing.T, script string) (a addresses, end func() []
 	return a, func() []asked {
 		stop()
 		text, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return lines[asked](t, text)
 	}
 }
@@ -199,9 +189,7 @@ func (s *project) serve(t *testing.T, script string) (a addresses, end func() []
 func example(t *testing.T, name string) string {
 	t.Helper()
 	file, err := filepath.Abs(filepath.Join("..", "..", "examples", "model", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return file
 }
 
@@ -244,14 +232,10 @@ func runPlans(t *testing.T) {
 		server, end := s.serve(t, example(t, "greetings.yaml"))
 		s.configureOpencode(t, server)
 		text, err := os.ReadFile(example(t, "greetings.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		plan := filepath.Join(filepath.Dir(s.dir), "plan.md")
-		if err := os.WriteFile(plan, bytes.ReplaceAll(text, []byte("**Blocked By**: T1"),
-			[]byte("**Blocked By**: none")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(plan, bytes.ReplaceAll(text, []byte("**Blocked By**: T1"),
+			[]byte("**Blocked By**: none")), 0o600))
 		heard, _ := s.runPlan(t, plan, end)
 		slices.Sort(heard)
 		want := []string{
@@ -298,9 +282,7 @@ func (s *project) runPlan(t *testing.T, plan string,
 func (s *project) checkLedger(t *testing.T, want ...string) (heard []string) {
 	t.Helper()
 	var work []struct{ ID, Phase string }
-	if err := json.Unmarshal(s.run(t, s.program, "work", "list", "--json"), &work); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(s.run(t, s.program, "work", "list", "--json"), &work))
 	phases := map[string]string{}
 	for _, w := range work {
 		phases[w.ID] = w.Phase

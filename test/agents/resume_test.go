@@ -61,9 +61,7 @@ func resumePlan(t *testing.T, i interruption) {
 		"agents:\n  all: {preset: %s, model: %s, base_url: %q%s}\nagent: all\n", i.preset,
 		cmp.Or(i.model, "rehearsal"), url, i.settings))
 	plan, err := filepath.Abs(filepath.Join("testdata", "resume.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.interrupt(t, plan)
 	s.run(t, s.program, "run", plan, "--json", "--no-wait")
 	prompted := 0
@@ -109,9 +107,7 @@ func (s *project) interrupt(t *testing.T, plan string) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	interrupted := false
 	var last []byte
 	lines := bufio.NewScanner(stdout)

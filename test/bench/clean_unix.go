@@ -37,16 +37,11 @@ on auditor *:
 // compareClean measures a check in a home folder that is new each time: go test of a small package
 // that each task changes, beside the same command by hand in a new folder with the user's cache.
 func compareClean(s settings) error {
-	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-clean-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "signalbox")
-	if output, err := exec.Command("go", "build", "-trimpath", "-o", program,
-		"./cmd/signalbox").CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w: %s", err, output)
-	}
+	return s.withProgram("clean",
+		func(dir, program string) error { return timeChecks(s, dir, program) })
+}
+
+func timeChecks(s settings, dir, program string) error {
 	site, err := newCleanSite(dir, program, s.rounds+1)
 	if err != nil {
 		return err
@@ -79,32 +74,8 @@ func compareClean(s settings) error {
 
 // newCleanSite makes a repository with the package and a plan of tasks, one after the other.
 func newCleanSite(dir, program string, tasks int) (*runSite, error) {
-	s := &runSite{dir, program}
-	var plan strings.Builder
-	plan.WriteString("# Clean\n")
-	for i := range tasks {
-		blocker := "none"
-		if i > 0 {
-			blocker = fmt.Sprint("T", i)
-		}
-		fmt.Fprintf(&plan, "\n#### Task T%d: task %d\n\n**Work**: change a file\n\n**Acceptance Criteria**\n\n- [ ] it is changed\n\n**Blocked By**: %s\n", i+1, i+1, blocker)
-	}
-	settings := fmt.Sprintf(
-		"agent: scripted\nagents:\n  scripted: {command: [%q, rehearse, agent, %q]}\nchecks: [{name: unit, command: go test ./...}]\n", program, s.script())
-	err := errors.Join(os.MkdirAll(filepath.Join(s.repo(), ".signalbox"), 0o700),
-		os.WriteFile(s.script(), []byte(changingAgents), 0o600),
-		os.WriteFile(filepath.Join(s.repo(), ".signalbox", "signalbox.yaml"), []byte(settings),
-			0o600),
-		os.WriteFile(filepath.Join(s.repo(), "plan.md"), []byte(plan.String()), 0o600))
-	for name, text := range smallPackage {
-		err = errors.Join(err, os.WriteFile(filepath.Join(s.repo(), name), []byte(text), 0o600))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s, s.commands([][]string{{"git", "init", "-q", "-b", "main"},
-		{"git", "add", "plan.md", "go.mod", "small.go", "one_test.go"},
-		gitAs("commit", "-q", "-m", "plan"), {program, "init"}})
+	return makeRunSite(dir, program, tasks, 1, func(i int) string { return fmt.Sprint("T", i+1) },
+		changingAgents, "checks: [{name: unit, command: go test ./...}]\n", smallPackage)
 }
 
 // checkTimes returns how long the check took on the base, and the median of the tasks after the

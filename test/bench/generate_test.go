@@ -17,9 +17,7 @@ const testSize = 3 * megabyte
 func plainText(t *testing.T, g *generator) []byte {
 	t.Helper()
 	text, err := io.ReadAll(newStream(g, signalbox.FormatPlain))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 

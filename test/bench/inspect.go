@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,15 +34,11 @@ const (
 // measureInspect measures the commands that show what is going on: whole processes of the program
 // itself.
 func measureInspect(s settings) error {
-	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-inspect-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	program, err := buildProgram(dir)
-	if err != nil {
-		return err
-	}
+	return s.withProgram("inspect",
+		func(dir, program string) error { return timeInspect(s, dir, program) })
+}
+
+func timeInspect(s settings, dir, program string) error {
 	var t table
 	t.row("command", "seconds", "peak resident MB", "goal")
 	for _, c := range []struct {
@@ -52,7 +47,7 @@ func measureInspect(s settings) error {
 	}{{min(shortLog, s.events), goalStatusShort}, {s.events, goalStatusLong}} {
 		progress("inspect: a log of %d events", c.events)
 		folder := filepath.Join(dir, fmt.Sprintf("status-%d", c.events))
-		if err := writeBox(folder, c.events); err != nil {
+		if err := writeLong(folder, c.events); err != nil {
 			return err
 		}
 		seconds, err := timeStatus(program, folder, s.rounds)
@@ -69,15 +64,6 @@ func measureInspect(s settings) error {
 	return nil
 }
 
-func buildProgram(dir string) (string, error) {
-	program := filepath.Join(dir, "signalbox")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", program,
-		"./cmd/signalbox").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the program: %w: %s", err, out)
-	}
-	return program, nil
-}
-
 // timeStatus returns how many seconds the command status takes, the median of all rounds.
 func timeStatus(program, dir string, rounds int) (float64, error) {
 	var seconds []float64
@@ -89,26 +75,6 @@ func timeStatus(program, dir string, rounds int) (float64, error) {
 		seconds = append(seconds, time.Since(start).Seconds())
 	}
 	return median(seconds), nil
-}
-
-// writeBox writes a log of n events with the oldest snapshot that an engine leaves.
-func writeBox(dir string, n int) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	add, stop, err := openJournalStore(dir)
-	if err != nil {
-		return err
-	}
-	w := newWorkload()
-	if err := w.writeTo(add, n-min(n/8, newestEvents)); err != nil {
-		return err
-	}
-	snapshot, err := makeSnapshot(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(w.writeTo(add, n), stop(), putSnapshot(dir, snapshot))
 }
 
 // measureLogs measures how soon the first screen of a long transcript appears, and how much memory

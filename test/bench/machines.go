@@ -125,15 +125,12 @@ func ratio(samples, other []time.Duration, percent int) float64 {
 // timeMachineStart measures processes on a machine that has nothing but the configuration of a box
 // whose log is long.
 func timeMachineStart(name string, db database, s settings) error {
-	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-machine-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	program, err := buildProgram(dir)
-	if err != nil {
-		return err
-	}
+	return s.withProgram("machine", func(dir, program string) error {
+		return timeStarts(name, db, s, dir, program)
+	})
+}
+
+func timeStarts(name string, db database, s settings, dir, program string) error {
 	var t table
 	t.row("whole processes", "seconds", "peak resident MB", "goal")
 	for _, events := range []int{min(shortLog, s.events), s.events} {

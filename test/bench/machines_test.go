@@ -21,9 +21,7 @@ func startDatabases(t *testing.T) map[string]database {
 			continue
 		}
 		db, err := d.start("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() {
 			if err := db.stop(); err != nil {
 				t.Error(err)
@@ -41,10 +39,8 @@ func TestDatabases(t *testing.T) {
 			t.Run("hand-over", func(t *testing.T) {
 				var w stopwatch
 				var rivals []time.Duration
-				if err := handOver(db.place("hand_over"), true, 3, &w, db.ping,
-					&rivals); err != nil {
-					t.Fatal(err)
-				}
+				must(t, handOver(db.place("hand_over"), true, 3, &w, db.ping,
+					&rivals))
 				if len(w.took) != 3 || len(rivals) != 3 {
 					t.Errorf("took %v, rivals %v", w.took, rivals)
 				}
@@ -60,39 +56,25 @@ func checkBareStore(t *testing.T, db database) {
 	events := sealedEvents(31)
 	place := db.place("bare")
 	add, stop, err := db.bare(place)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(add(events[:1]), add(events[1:30]), add(events[30:]),
-		stop()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errors.Join(add(events[:1]), add(events[1:30]), add(events[30:]),
+		stop()))
 	j, err := openJournal(place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := j.Read(t.Context(), 0, 100)
-	if err := errors.Join(err, j.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, j.Close()))
 	if diff := cmp.Diff(events, got); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 }
 
 func checkLong(t *testing.T, place string) {
-	if err := writeLong(place, 3000); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writeLong(place, 3000))
 	j, err := openJournal(place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer j.Close()
 	head, err := j.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s, err := j.LoadSnapshot(t.Context())
 	if err != nil || s.Seq >= head || head-s.Seq > journal.MaxAppend {
 		t.Errorf("the snapshot is of event %d, the last event is %d (%v)", s.Seq, head, err)
@@ -105,12 +87,8 @@ func checkLong(t *testing.T, place string) {
 
 func checkCrowd(t *testing.T, db database) {
 	c := &crowd{workers: 2, places: []string{db.place("crowd")}}
-	if err := openAndClose(c.places[0]); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.run(1, db.connections); err != nil {
-		t.Fatal(err)
-	}
+	must(t, openAndClose(c.places[0]))
+	must(t, c.run(1, db.connections))
 	if err := c.check(); err != nil || len(c.took) == 0 || c.rate <= 0 {
 		t.Errorf("%d commands, %g a second (%v)", len(c.took), c.rate, err)
 	}
@@ -128,14 +106,10 @@ func checkCrowd(t *testing.T, db database) {
 func TestPostgresWaitsForTheDisk(t *testing.T) {
 	pgserver.Need(t)
 	db, err := startPostgres("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.stop()
 	conn, _, err := db.(postgresDatabase).connect(db.place("any"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close(context.Background())
 	for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
 		var value string

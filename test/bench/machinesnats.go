@@ -165,11 +165,7 @@ func (d *natsDatabase) connections() (int, error) {
 
 // bare publishes what a journal publishes, with the same expected sequence number.
 func (d *natsDatabase) bare(place string) (store, func() error, error) {
-	j, err := openJournal(place) // creates the stream
-	if err == nil {
-		err = j.Close()
-	}
-	if err != nil {
+	if err := createJournal(place); err != nil {
 		return nil, nil, err
 	}
 	conn, err := natsgo.Connect(d.servers())

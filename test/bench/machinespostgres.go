@@ -64,11 +64,7 @@ func (d postgresDatabase) connect(place string) (conn *pgx.Conn, schema string, 
 // bare uses the table of a journal with one connection and prepared statements.
 func (d postgresDatabase) bare(place string) (store, func() error, error) {
 	ctx := context.Background()
-	j, err := openJournal(place) // creates the table
-	if err == nil {
-		err = j.Close()
-	}
-	if err != nil {
+	if err := createJournal(place); err != nil {
 		return nil, nil, err
 	}
 	conn, schema, err := d.connect(place)

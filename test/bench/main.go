@@ -15,6 +15,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -93,6 +95,50 @@ func main() {
 		}
 	}
 	exit(errors.Join(append(wrong, os.RemoveAll(snapshots))...))
+}
+
+// inFolder calls f with a new folder for a part, on the disk to measure.
+func (s settings) inFolder(part string, f func(dir string) error) error {
+	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-"+part+"-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	return f(dir)
+}
+
+// withProgram is inFolder with a program of signalbox that was built there.
+func (s settings) withProgram(part string, f func(dir, program string) error) error {
+	return s.inFolder(part, func(dir string) error {
+		program := filepath.Join(dir, "signalbox")
+		if out, err := exec.Command("go", "build", "-trimpath", "-o", program,
+			"./cmd/signalbox").CombinedOutput(); err != nil {
+			return fmt.Errorf("build the program: %w: %s", err, out)
+		}
+		return f(dir, program)
+	})
+}
+
+// section is a measurement of a part, in a folder of its own.
+type section struct {
+	name    string
+	measure func(dir string) error
+}
+
+// measureAll measures the sections of a part. After a wrong result it continues with the next one.
+func measureAll(dir string, sections []section) error {
+	var wrong []error
+	for _, c := range sections {
+		progress("%s", c.name)
+		folder, err := folderIn(dir, c.name)
+		if err == nil {
+			err = c.measure(folder)
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("%s: %w", c.name, err))
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 func exit(err error) {

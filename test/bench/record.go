@@ -23,31 +23,18 @@ import (
 // compareRecord measures the ledger: appends, verification, the latency until a waiting process
 // sees an event, and long logs. After a wrong result it continues with the next section.
 func compareRecord(s settings) error {
-	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	var wrong []error
-	for _, section := range []struct {
-		name    string
-		measure func(dir string, s settings) error
-	}{
-		{"append", compareAppend},
-		{"verify", compareVerify},
-		{"hand-over", timeHandOver},
-		{"wake", timeWake},
-		{"many events", measureManyEvents},
-	} {
-		folder, err := folderIn(dir, section.name)
-		if err == nil {
-			err = section.measure(folder, s)
+	return s.inFolder("record", func(dir string) error {
+		with := func(measure func(dir string, s settings) error) func(string) error {
+			return func(dir string) error { return measure(dir, s) }
 		}
-		if err != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %w", section.name, err))
-		}
-	}
-	return errors.Join(wrong...)
+		return measureAll(dir, []section{
+			{"append", with(compareAppend)},
+			{"verify", with(compareVerify)},
+			{"hand-over", with(timeHandOver)},
+			{"wake", with(timeWake)},
+			{"many events", with(measureManyEvents)},
+		})
+	})
 }
 
 func folderIn(dir, name string) (string, error) {
@@ -108,6 +95,15 @@ func openJournal(place string) (journal.Journal, error) {
 	}
 	return &driver.LocalSnapshot{Log: log, Path: filepath.Join(os.Getenv(snapshotsVariable),
 		fmt.Sprintf("%x", sha256.Sum256([]byte(place))))}, nil
+}
+
+// createJournal makes the journal at a place.
+func createJournal(place string) error {
+	j, err := openJournal(place)
+	if err != nil {
+		return err
+	}
+	return j.Close()
 }
 
 // openLog opens the log at the address of a database.

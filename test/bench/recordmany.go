@@ -134,11 +134,7 @@ func makeSnapshot(dir string) ([]byte, error) {
 	if err := putSnapshot(dir, nil); err != nil {
 		return nil, err
 	}
-	b, err := openBox(dir)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.close(); err != nil {
+	if err := openAndClose(dir); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(filepath.Join(dir, snapshotFile))

@@ -3,12 +3,14 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -32,16 +34,10 @@ on auditor *:
 // compareRuns measures what a task costs in plans of several lengths, beside the same git commands
 // and agents without signalbox.
 func compareRuns(s settings) error {
-	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-run-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "signalbox")
-	if output, err := exec.Command("go", "build", "-trimpath", "-o", program,
-		"./cmd/signalbox").CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w: %s", err, output)
-	}
+	return s.withProgram("run", func(dir, program string) error { return timeRuns(s, dir, program) })
+}
+
+func timeRuns(s settings, dir, program string) error {
 	progress("runs: bare git and agents")
 	bare, err := bareRun(filepath.Join(dir, "bare"), program)
 	if err != nil {
@@ -77,28 +73,37 @@ type runCost struct{ wall, cpu float64 }
 type runSite struct{ dir, program string }
 
 func newRunSite(dir, program string, tasks int) (*runSite, error) {
+	return makeRunSite(dir, program, tasks, planLanes, taskID, instantAgents, "slots: 5\n", nil)
+}
+
+// makeRunSite makes a repository with some files and a plan of tasks in a number of chains, and a
+// box whose agents follow a script.
+func makeRunSite(dir, program string, tasks, chains int, id func(int) string, script,
+	settings string, files map[string]string) (*runSite, error) {
 	s := &runSite{dir, program}
-	var plan bytes.Buffer
-	fmt.Fprintln(&plan, "# Load")
+	var plan strings.Builder
+	plan.WriteString("# Load\n")
 	for i := range tasks {
 		blocker := "none"
-		if i >= planLanes {
-			blocker = taskID(i - planLanes)
+		if i >= chains {
+			blocker = id(i - chains)
 		}
-		fmt.Fprintf(&plan, "\n#### Task %s: task %d\n\n**Work**: write a file\n\n**Acceptance Criteria**\n\n- [ ] the file exists\n\n**Blocked By**: %s\n", taskID(i), i, blocker)
+		fmt.Fprintf(&plan, "\n#### Task %s: task %d\n\n**Work**: write a file\n\n**Acceptance Criteria**\n\n- [ ] the file exists\n\n**Blocked By**: %s\n", id(i), i, blocker)
 	}
-	settings := fmt.Sprintf(
-		"agent: scripted\nagents:\n  scripted: {command: [%q, rehearse, agent, %q]}\nslots: 5\n",
-		program, s.script())
-	err := errors.Join(os.MkdirAll(filepath.Join(s.repo(), ".signalbox"), 0o700),
-		os.WriteFile(s.script(), []byte(instantAgents), 0o600),
-		os.WriteFile(filepath.Join(s.repo(), ".signalbox", "signalbox.yaml"), []byte(settings),
-			0o600),
-		os.WriteFile(filepath.Join(s.repo(), "plan.md"), plan.Bytes(), 0o600))
+	all := map[string]string{"../agents.script": script, "plan.md": plan.String(),
+		".signalbox/signalbox.yaml": fmt.Sprintf(
+			"agent: scripted\nagents:\n  scripted: {command: [%q, rehearse, agent, %q]}\n%s",
+			program, s.script(), settings)}
+	maps.Copy(all, files)
+	err := os.MkdirAll(filepath.Join(s.repo(), ".signalbox"), 0o700)
+	for name, text := range all {
+		err = errors.Join(err, os.WriteFile(filepath.Join(s.repo(), name), []byte(text), 0o600))
+	}
 	if err != nil {
 		return nil, err
 	}
-	return s, s.commands([][]string{{"git", "init", "-q", "-b", "main"}, {"git", "add", "plan.md"},
+	add := slices.AppendSeq([]string{"git", "add", "plan.md"}, maps.Keys(files))
+	return s, s.commands([][]string{{"git", "init", "-q", "-b", "main"}, add,
 		gitAs("commit", "-q", "-m", "plan"), {program, "init"}})
 }
 

@@ -40,36 +40,18 @@ const (
 
 // measureServe measures the HTTP server: the program itself, in another process.
 func measureServe(s settings) error {
-	dir, err := os.MkdirTemp(s.dir, "signalbox-bench-serve-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	program, err := buildProgram(dir)
-	if err != nil {
-		return err
-	}
-	var wrong []error
-	for _, section := range []struct {
-		name    string
-		measure func(program, dir string, s settings) error
-	}{
-		{"board", timeBoard},
-		{"subscribers", timeSubscribers},
-		{"JSON", timeJSON},
-		{"slow subscribers", compareSlowSubscribers},
-		{"first page", timeFirstPage},
-	} {
-		progress("serve: %s", section.name)
-		folder, err := folderIn(dir, section.name)
-		if err == nil {
-			err = section.measure(program, folder, s)
+	return s.withProgram("serve", func(dir, program string) error {
+		with := func(measure func(program, dir string, s settings) error) func(string) error {
+			return func(dir string) error { return measure(program, dir, s) }
 		}
-		if err != nil {
-			wrong = append(wrong, fmt.Errorf("%s: %w", section.name, err))
-		}
-	}
-	return errors.Join(wrong...)
+		return measureAll(dir, []section{
+			{"board", with(timeBoard)},
+			{"subscribers", with(timeSubscribers)},
+			{"JSON", with(timeJSON)},
+			{"slow subscribers", with(compareSlowSubscribers)},
+			{"first page", with(timeFirstPage)},
+		})
+	})
 }
 
 // site is a box that a server serves, and that this process changes.
@@ -160,6 +142,16 @@ func (w *webServer) stop() error {
 
 // get returns the body of an answer to a caller with a token.
 func get(client *http.Client, url, token string) ([]byte, error) {
+	answer, err := ask(client, url, token)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Close()
+	return io.ReadAll(answer)
+}
+
+// ask returns the body of an answer, which the caller closes.
+func ask(client *http.Client, url, token string) (io.ReadCloser, error) {
 	request, err := http.NewRequest(http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -169,31 +161,23 @@ func get(client *http.Client, url, token string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %.200s", url, answer.Status, body)
+	if answer.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		return nil, fmt.Errorf("%s: %s: %.200s", url, answer.Status, body)
 	}
-	return body, err
+	return answer.Body, nil
 }
 
 // follow reads the stream of events, and calls arrived for each, until it returns false or the
 // stream ends.
 func follow(url, token string, arrived func(seq uint64) bool) error {
-	request, err := http.NewRequest(http.MethodGet, url+"/api/v1/events?after=0", nil)
+	answer, err := ask(http.DefaultClient, url+"/api/v1/events?after=0", token)
 	if err != nil {
 		return err
 	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("stream: %s", answer.Status)
-	}
-	lines := bufio.NewReader(answer.Body)
+	defer answer.Close()
+	lines := bufio.NewReader(answer)
 	seq, data := uint64(0), false
 	for {
 		line, err := lines.ReadString('\n')
@@ -502,7 +486,7 @@ func compareSlowSubscribers(program, dir string, s settings) error {
 // started for it.
 func timeFirstPage(program, dir string, s settings) error {
 	folder := filepath.Join(dir, box.FolderName)
-	if err := writeBox(folder, s.events); err != nil {
+	if err := writeLong(folder, s.events); err != nil {
 		return err
 	}
 	token, err := newToken(folder)

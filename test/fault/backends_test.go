@@ -52,7 +52,7 @@ func (b backend) times(short, full int) int {
 	if b.name != backends[0].name {
 		short = max(1, short/4)
 	}
-	return times(short, full)
+	return sized(short, full)
 }
 
 // newSite returns a site with a new box.

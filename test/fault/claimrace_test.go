@@ -51,7 +51,7 @@ func claimOf(work, session string) rules.Claim {
 func TestOneClaimWins(t *testing.T) { onEachBackend(t, testOneClaimWins) }
 
 func testOneClaimWins(t *testing.T, on backend) {
-	claimers, rounds := on.times(16, 64), on.times(25, 300)
+	claimers, rounds := on.times(8, 64), on.times(8, 300)
 	s := on.newSite(t)
 	b := s.open(t)
 	var processes []*child
@@ -115,7 +115,7 @@ func checkGrants(t *testing.T, events []signalbox.Event, epochs map[string]uint6
 // TestOneClaimCommandWins does the same with commands. The writers' lock holds them back until all
 // have started.
 func TestOneClaimCommandWins(t *testing.T) {
-	claimers := sized(16, 64)
+	claimers := sized(6, 64)
 	s := newSite(t)
 	s.must(t, "work", "open", "task-1")
 	lock, err := durable.Acquire(t.Context(), s.file("ledger.lock"))
@@ -185,7 +185,7 @@ func TestStaleExit(t *testing.T) {
 // sendStale submits the first session's signal from several processes at once.
 func sendStale(t *testing.T, s *site, epoch string) {
 	var sending sync.WaitGroup
-	for i := range 8 {
+	for i := range sized(4, 8) {
 		args := []string{"work", "exit", "--session", "first"}
 		if i%2 == 0 {
 			args = append(args, "--epoch", epoch)

@@ -18,7 +18,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 	t.Cleanup(func() { server.Stop() })
 	disk := server.SmallDisk(t, "64m")
 	l := startLoad(t, server.Address, newRand(t))
-	for range sized(2, 20) {
+	for range sized(1, 20) {
 		check(t, disk.Fill())
 		failed := l.failures()
 		for end := time.Now().Add(patience); l.failures() < failed+3; time.Sleep(

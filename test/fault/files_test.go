@@ -135,33 +135,6 @@ func takeSnapshot(t *testing.T, s *site) journal.Snapshot {
 	return journal.Snapshot{Seq: tail.Seq, Hash: tail.Hash, State: state}
 }
 
-// TestEditedSnapshot edits random bytes of the snapshot. The checksum reveals it, and the box folds
-// the ledger instead.
-func TestEditedSnapshot(t *testing.T) {
-	t.Parallel()
-	random := newRand(t)
-	s := newLedger(t)
-	want := s.must(t, "work", "list", "--json")
-	right := takeSnapshot(t, s)
-	file := encodeSnapshot(right)
-	check(t, os.WriteFile(s.file("snapshot"), file, 0o600))
-	if got := s.must(t, "work", "list", "--json"); got != want {
-		t.Errorf("from a snapshot the work list is\n%s\nwant\n%s", got, want)
-	}
-	for range times(100, 3000) {
-		edited := bytes.Clone(file)
-		edited[random.IntN(len(edited))] ^= byte(1 + random.IntN(255))
-		check(t, os.WriteFile(s.file("snapshot"), edited[:len(edited)-random.IntN(2)], 0o600))
-		if got := takeSnapshot(t, s); !bytes.Equal(got.State, right.State) {
-			t.Error("with an edited snapshot the box has another state")
-		}
-	}
-	if got := s.must(t, "work", "list", "--json"); got != want {
-		t.Errorf("with an edited snapshot the work list is\n%s\nwant\n%s", got, want)
-	}
-	s.verifyCommand(t, 0)
-}
-
 // TestPoisonedSnapshot installs a snapshot that is well formed, has a correct checksum and names
 // the right event, but whose state comes from another history. Verify must find it, and removing it
 // must restore the box.

@@ -25,7 +25,7 @@ func TestKill(t *testing.T) {
 	random := newRand(t)
 	template := loadTemplate(t)
 	early, snapshots := 0, 0
-	for range times(20, 500) {
+	for range sized(6, 500) {
 		s := template.copy(t)
 		acks := newAcknowledged()
 		killAtRandom(t, random, startChild(t, "load", s.box, s.keyFile, "a", "16"), acks)
@@ -57,7 +57,7 @@ func testKillSeveral(t *testing.T, on backend) {
 		template := loadTemplate(t)
 		newSite = func() *site { return template.copy(t) }
 	}
-	for range on.times(3, 50) {
+	for range on.times(1, 50) {
 		s := newSite()
 		all := newAcknowledged()
 		var mu sync.Mutex // guards all
@@ -111,7 +111,7 @@ func loadTemplate(t *testing.T) *site {
 // killAtRandom kills a child after a random time, which may be during its start, or after a random
 // number of acknowledgements.
 func killAtRandom(t testing.TB, random *rand.Rand, c *child, acks *acknowledged) {
-	lines := 1 + random.IntN(1200)
+	lines := 1 + random.IntN(sized(300, 1200))
 	if random.IntN(3) == 0 {
 		lines = -1
 		defer time.AfterFunc(time.Duration(random.IntN(60_000))*time.Microsecond,

@@ -17,7 +17,7 @@ import (
 // work.
 func TestKillInit(t *testing.T) {
 	random := newRand(t)
-	for range sized(15, 300) {
+	for range sized(5, 300) {
 		s := emptySite(t)
 		if random.IntN(2) == 0 {
 			s.environment = []string{"SIGNALBOX_KEY=" + filepath.Join(s.home, "box.key")}
@@ -45,7 +45,7 @@ func TestKillInitAt(t *testing.T) {
 		"home/box.key", "project/.signalbox/key.pub", "project/.signalbox/checkpoint.tree",
 		"project/.signalbox/checkpoint"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
-			for range sized(2, 20) {
+			for range sized(1, 20) {
 				s := emptySite(t)
 				s.environment = []string{"SIGNALBOX_KEY=" + filepath.Join(s.home, "box.key")}
 				killWhenExists(t, s.command(t, "init"),
@@ -155,7 +155,7 @@ func TestKillExit(t *testing.T) {
 	random := newRand(t)
 	s := newSite(t)
 	signal := exitSignal(signalbox.PhaseImplementation, signalbox.ExitCompleted)
-	rounds := sized(15, 200)
+	rounds := sized(5, 200)
 	for i := range rounds {
 		work, session := "task-"+strconv.Itoa(i), "s-"+strconv.Itoa(i)
 		s.must(t, "work", "open", work)

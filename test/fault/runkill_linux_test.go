@@ -82,7 +82,7 @@ var killedTasks = []string{"T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"}
 func TestRunKilled(t *testing.T) {
 	t.Parallel()
 	random := newRand(t)
-	for left := sized(8, 120); left > 0; {
+	for left := sized(4, 120); left > 0; {
 		s := newFixture(t, killedScenario)
 		kills, events := killAndRestart(t, random, s, min(left, 24), killedTasks)
 		left -= max(kills, 1)
@@ -123,7 +123,7 @@ func TestRunKilledInConflicts(t *testing.T) {
 	t.Parallel()
 	random := newRand(t)
 	conflicts := 0
-	for left := sized(6, 80); left > 0; {
+	for left := sized(3, 80); left > 0; {
 		s := newFixture(t, clashingScenario)
 		kills, events := killAndRestart(t, random, s, min(left, 16),
 			[]string{"T1", "T2", "T3", "T4"})

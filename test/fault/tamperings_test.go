@@ -111,20 +111,11 @@ var tamperings = []tampering{
 // columnTamperings are changes that only SQLite permits: it has no types and no lengths.
 var columnTamperings = []tampering{
 	update("time as text", 70, "UPDATE events SET time = 'noon' WHERE seq = 70"),
-	update("time as a fraction", 70, "UPDATE events SET time = 0.5 WHERE seq = 70"),
-	update("time as bytes", 70, "UPDATE events SET time = x'01' WHERE seq = 70"),
-	update("data as text", 70, "UPDATE events SET data = CAST(data AS TEXT) WHERE seq = 70"),
-	update("type as bytes", 70, "UPDATE events SET type = CAST(type AS BLOB) WHERE seq = 70"),
-	update("hash as text", 70, "UPDATE events SET hash = CAST(hash AS TEXT) WHERE seq = 70"),
 	update("hash of the last as text", 200,
 		"UPDATE events SET hash = CAST(hash AS TEXT) WHERE seq = 200"),
-	update("no hash", 70, "UPDATE events SET hash = x'' WHERE seq = 70"),
 	update("no hash at the end", 200, "UPDATE events SET hash = x'' WHERE seq = 200"),
-	update("hash too long", 70,
-		"UPDATE events SET hash = CAST(hash || x'00' AS BLOB) WHERE seq = 70"),
 	update("a byte moved from prev to hash", 70,
 		"UPDATE events SET prev = substr(prev, 1, 31), hash = CAST(substr(prev, 32) || hash AS BLOB) WHERE seq = 70"),
-	update("no data", 70, "UPDATE events SET data = x'' WHERE seq = 70"),
 }
 
 // TestTamperingIsFound applies each tampering to a copy of a box.
@@ -152,9 +143,6 @@ func (s *site) checkTamperingIsFound(t *testing.T, tt tampering) {
 	}
 	if b, err := box.Open(t.Context(), s.box, s.options()); err == nil {
 		b.Close() // Open need not detect it
-	}
-	if v := s.verifyCommand(t, 5); v.FirstBad != tt.firstBad {
-		t.Errorf("the command printed %s, want first_bad %d", asJSON(v), tt.firstBad)
 	}
 }
 
@@ -231,35 +219,4 @@ func TestExternalCheckpoint(t *testing.T) {
 			t.Errorf("verify printed %s", asJSON(v))
 		}
 	})
-}
-
-// TestWithoutCheckpoint documents what verification does not promise: without a checkpoint, a
-// machine that has not applied the events cannot detect a truncated or rewritten log, and it cannot
-// identify the writer of the events after the last checkpoint.
-func TestWithoutCheckpoint(t *testing.T) {
-	original := newLedger(t)
-	events := original.mustVerify(t)
-	s := original.copy(t)
-	m := s.tamper(t)
-	m.exec("DELETE FROM events WHERE seq > 150")
-	m.close()
-	s.forget(t)
-	if v := s.verifyCommand(t, 5); v.FirstBad != 151 {
-		t.Errorf("on the machine that applied them verify printed %s", asJSON(v))
-	}
-	s.forgetApplied(t)
-	if v := s.verifyCommand(t, 0); v.Checkpoint.Size != 0 || v.Events != 150 {
-		t.Errorf("without a checkpoint verify printed %s", asJSON(v))
-	}
-	r := s.run(t, "ledger", "verify")
-	r.checkStderr(t, []string{"ledger", "verify"},
-		"warning: there is no checkpoint, so events may have been cut off at the end")
-
-	s = original.copy(t)
-	m = s.tamper(t)
-	m.insert(forged(events))
-	m.close()
-	if v := s.verifyCommand(t, 0); v.Checkpoint.Size != tamperEvents || v.Events != tamperEvents+1 {
-		t.Errorf("with an event after the checkpoint verify printed %s", asJSON(v))
-	}
 }

@@ -33,6 +33,9 @@ func TestMissingLandlock(t *testing.T) {
 				}
 			})
 			for _, mode := range []string{"warn", "off"} {
+				if system != withoutLandlock && !isFull() {
+					continue // what it refuses has shown that it sees no Landlock
+				}
 				t.Run(mode, func(t *testing.T) {
 					t.Parallel()
 					s := newStage(t, scene{system: system, settings: "sandbox: " + mode + "\n"})

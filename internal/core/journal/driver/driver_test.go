@@ -13,7 +13,7 @@ import (
 func TestWatchReadsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const batch = 3
-		head, stored, reads := NewHead(), uint64(7), 0
+		stored, reads := uint64(7), 0
 		read := func(_ context.Context, after uint64, _,
 			_ int) (events []signalbox.Event, end bool, err error) {
 			reads++
@@ -23,10 +23,12 @@ func TestWatchReadsOnce(t *testing.T) {
 			}
 			return events, after == stored, nil
 		}
+		log := New(Methods{Read: read, Follow: func() {},
+			Explain: func(err error) error { return err }})
 		seen := uint64(0)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			for e, err := range head.Watch(ctx, NewCalls(), 0, read) {
+			for e, err := range log.Watch(ctx, 0) {
 				if err == nil && e.Seq != seen+1 {
 					t.Errorf("event %d after event %d", e.Seq, seen)
 				}
@@ -40,7 +42,7 @@ func TestWatchReadsOnce(t *testing.T) {
 		}{{0, 3}, {1, 1}, {3, 1}, {4, 2}} {
 			if step.grow > 0 {
 				stored += step.grow
-				head.Set(stored)
+				log.Set(stored)
 			}
 			synctest.Wait()
 			if wantReads += step.reads; seen != stored || reads != wantReads {
@@ -50,7 +52,7 @@ func TestWatchReadsOnce(t *testing.T) {
 		}
 		for range 2 {
 			stored++
-			head.Wake()
+			log.Wake()
 			synctest.Wait()
 			if wantReads++; seen != stored || reads != wantReads {
 				t.Errorf("saw event %d of %d after %d reads, want %d", seen, stored, reads,

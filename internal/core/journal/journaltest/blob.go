@@ -114,7 +114,7 @@ func testBlob(t *testing.T, l *log) {
 }
 
 func testBlobLarge(t *testing.T, l *log) {
-	content := make([]byte, 20<<20)
+	content := make([]byte, 3<<20+1)
 	rand.New(rand.NewSource(1)).Read(content)
 	j := l.open(t)
 	digest := put(t, j, content)

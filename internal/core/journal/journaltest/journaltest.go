@@ -39,12 +39,15 @@ type Log struct {
 	DamageSnapshot func(t testing.TB)
 }
 
-// Run runs the suite. Each test uses a new log from fresh.
-func Run(t *testing.T, fresh func(t *testing.T) Log) {
+// Run runs the suite, or only the tests with these names. Each test uses a new log from fresh.
+func Run(t *testing.T, fresh func(t *testing.T) Log, only ...string) {
 	for _, group := range []map[string]func(*testing.T, *log){
 		appendTests, readTests, concurrencyTests, watchTests, snapshotTests, blobTests, lifeTests,
 	} {
 		for _, name := range slices.Sorted(maps.Keys(group)) {
+			if len(only) > 0 && !slices.Contains(only, name) {
+				continue
+			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				l := &log{Log: fresh(t)}

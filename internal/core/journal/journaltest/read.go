@@ -63,7 +63,7 @@ func testReadEmpty(t *testing.T, l *log) {
 // testReadAcross checks that all handles see an append as soon as it has returned.
 func testReadAcross(t *testing.T, l *log) {
 	writer, reader := l.open(t), l.open(t)
-	for range 20 {
+	for range 6 {
 		before := l.chain.seq
 		want := l.grow(t, writer, 2)
 		wantHead(t, reader, l.chain.seq)
@@ -76,7 +76,7 @@ func testReadAcross(t *testing.T, l *log) {
 func testReadLarge(t *testing.T, l *log) {
 	j := l.open(t)
 	var want []signalbox.Event
-	for range 40 {
+	for range 20 {
 		e := l.chain.peek(1)
 		e[0].Data = bytes.Repeat([]byte("x"), journal.MaxEventBytes-1000)
 		l.chain.seal(e)
@@ -97,7 +97,7 @@ func testReadLarge(t *testing.T, l *log) {
 // rounds calls f, and lets another server lead before some calls.
 func (l *log) rounds(t *testing.T, f func()) {
 	t.Helper()
-	for i := range 40 {
+	for i := range 20 {
 		if i%10 == 5 && l.ChangeLeader != nil {
 			l.ChangeLeader(t)
 		}

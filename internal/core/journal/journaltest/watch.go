@@ -104,7 +104,7 @@ func testWatchAcross(t *testing.T, l *log) {
 func testWatchMany(t *testing.T, l *log) {
 	handles := []journal.Log{l.open(t), l.open(t)}
 	var watches []*watched
-	for i := range 30 {
+	for i := range 10 {
 		watches = append(watches, watch(t, handles[i%2], 0))
 	}
 	for i := range 4 {

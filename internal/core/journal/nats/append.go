@@ -3,7 +3,6 @@ package nats
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -24,36 +23,16 @@ const (
 	batchCommit   = "Nats-Batch-Commit"
 )
 
-// Append stores the events as one message or one atomic batch. It returns when a majority of the
+// append stores the events as one message or one atomic batch. It returns when a majority of the
 // servers has stored them.
-func (j *Journal) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
-	err := driver.Validate(expected, events)
-	var leave func()
-	if err == nil {
-		ctx, leave, err = j.calls.Begin(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("append after %d: %w: %w", expected, journal.ErrNotStored, err)
-	}
-	defer leave()
+func (j *Journal) append(ctx context.Context, expected uint64,
+	events []signalbox.Event) (unknown bool, err error) {
 	start := time.Now()
-	if err := j.append(ctx, expected, events); err != nil {
-		return fmt.Errorf("append after %d: %w", expected, closedCause(ctx, err))
-	}
-	if n := len(events); n > 0 {
-		j.remember(&events[n-1], start)
-		j.raiseKnown(events[n-1].Seq)
-		j.head.Set(events[n-1].Seq)
-	}
-	return nil
-}
-
-func (j *Journal) append(ctx context.Context, expected uint64, events []signalbox.Event) error {
 	a := &attempts{journal: j, expected: expected, id: appendID(rand.Uint64())}
 	for i := range events {
 		a.messages = append(a.messages, encodeEvent(a.id, &events[i]))
 	}
-	err := j.retry(ctx, func() error {
+	err = j.retry(ctx, func() error {
 		// Before every attempt: the log may have lost events, and got others, while the servers
 		// were away.
 		seq, hash, err := j.previous(ctx, expected, len(events) == 0)
@@ -65,10 +44,11 @@ func (j *Journal) append(ctx context.Context, expected uint64, events []signalbo
 		}
 		return a.try(ctx)
 	})
-	if err != nil && !a.unknown && !errors.Is(err, journal.ErrConflict) {
-		return fmt.Errorf("%w: %w", journal.ErrNotStored, err)
+	if n := len(events); err == nil && n > 0 {
+		j.remember(&events[n-1], start)
+		j.raiseKnown(events[n-1].Seq)
 	}
-	return err
+	return a.unknown, err
 }
 
 // previous returns the event that an append is to follow. If that is not the last one known, or if
@@ -116,7 +96,7 @@ func (a *attempts) try(ctx context.Context) error {
 		if want := a.expected + uint64(len(a.messages)); ack.Stream != a.journal.name ||
 			ack.Seq != want || ack.Duplicate {
 			a.unknown = true
-			return damaged(fmt.Errorf("the events were stored up to %d of stream %q, want %d",
+			return driver.Damaged(fmt.Errorf("the events were stored up to %d of stream %q, want %d",
 				ack.Seq, ack.Stream, want))
 		}
 		return nil

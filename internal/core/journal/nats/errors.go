@@ -12,6 +12,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 	"signalbox/internal/lazy"
 )
 
@@ -69,7 +70,7 @@ func isWrongSequence(err error) bool {
 func isDenied(err error) bool { return errors.Is(err, errDenied) }
 
 // rejected reports whether an error means that the servers certainly stored nothing.
-func (j *Journal) rejected(err error) bool {
+func (c *client) rejected(err error) bool {
 	switch apiCode(err) {
 	case 0:
 		return errors.Is(err, errNotSent) || errors.Is(err, natsgo.ErrNoResponders) ||
@@ -79,7 +80,7 @@ func (j *Journal) rejected(err error) bool {
 	}
 	// A server that was replaced as the leader, and does not know it yet, still gets messages and
 	// rejects them. Its successor, which gets them too, may store them.
-	return !j.replicated.Load()
+	return !c.replicated.Load()
 }
 
 // temporary reports whether an attempt that failed with err may succeed later.
@@ -110,7 +111,7 @@ func temporary(err error) bool {
 const hintNodes = "check that signalbox run, worker or serve runs on more than half of the machines of the cluster, and that they reach each other"
 
 // unavailable returns an error that matches journal.ErrUnavailable, for what was tried for long.
-func (j *Journal) unavailable(err error) error {
+func (c *client) unavailable(err error) error {
 	what, hint := "the servers do not answer",
 		"check that the servers of the journal run and can be reached; signalbox tries again by itself"
 	switch {
@@ -119,7 +120,7 @@ func (j *Journal) unavailable(err error) error {
 		what, hint = "the stream has no leader: too few of its servers work together",
 			"start the servers that are down, or repair the network between them; nothing is lost if their disks are intact"
 	}
-	if j.embedded {
+	if c.embedded {
 		hint = hintNodes
 	}
 	switch apiCode(err) {
@@ -127,18 +128,18 @@ func (j *Journal) unavailable(err error) error {
 		what, hint = "the servers cannot store anything",
 			"free space on the disks of the servers, or raise max_file_store"
 	}
-	what, hint = j.orNodeFailure(what, hint)
+	what, hint = c.orNodeFailure(what, hint)
 	return &signalbox.Error{Code: signalbox.CodeFailed,
 		Err: fmt.Errorf("%w: %s: %w", journal.ErrUnavailable, what, err), Hint: hint}
 }
 
 // orNodeFailure returns why the node of this process does not run, and what to do. If it runs, or
 // if there is none, it returns the arguments.
-func (j *Journal) orNodeFailure(what, hint string) (string, string) {
-	if j.node == nil {
+func (c *client) orNodeFailure(what, hint string) (string, string) {
+	if c.node == nil {
 		return what, hint
 	}
-	if failed := j.node.failure(); failed != nil {
+	if failed := c.node.failure(); failed != nil {
 		return failed.Error(), signalbox.HintOf(failed)
 	}
 	return what, hint
@@ -161,7 +162,7 @@ func explain(err error) error {
 			"enable JetStream in the configuration of the server"
 	case code == jetstream.JSErrCodeStreamNotFound:
 		what, hint = "the stream of the journal was deleted",
-			"stop all processes that use the box, and restore it from a backup"
+			driver.HintRestore
 	case code == codeNoResources, code == codeNoStorage:
 		what, hint = "the servers have no space left",
 			"free space on the disks of the servers, or raise max_file_store"
@@ -174,11 +175,11 @@ func explain(err error) error {
 }
 
 // explainConnect explains why no connection could be made.
-func (j *Journal) explainConnect(err error) error {
+func (c *client) explainConnect(err error) error {
 	text := err.Error()
 	what, hint := "the servers cannot be reached",
 		"check that the servers of the journal run, and the address of the journal"
-	if j.embedded {
+	if c.embedded {
 		what, hint = "no node of the cluster can be reached", hintNodes
 	}
 	code := signalbox.CodeFailed
@@ -193,16 +194,9 @@ func (j *Journal) explainConnect(err error) error {
 			Err:  fmt.Errorf("the server and this machine do not trust each other: %w", err),
 			Hint: "check ca, cert and key in the address of the journal; with cluster:, that the secret is the same on every machine"}
 	}
-	what, hint = j.orNodeFailure(what, hint)
+	what, hint = c.orNodeFailure(what, hint)
 	return &signalbox.Error{Code: code, Err: fmt.Errorf("%w: %s: %w", journal.ErrUnavailable, what,
 		err), Hint: hint}
-}
-
-// damaged returns an error that matches journal.ErrDamaged.
-func damaged(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified,
-		Err:  fmt.Errorf("%w: %w", journal.ErrDamaged, err),
-		Hint: "stop all processes that use the box, and restore it from a backup"}
 }
 
 // requests are the requests in progress. The client library does not end them when their connection

@@ -49,7 +49,7 @@ func encodeEvent(id appendID, e *signalbox.Event) []byte {
 // with it.
 func decodeEvent(seq uint64, message []byte) (e signalbox.Event, id appendID, err error) {
 	fail := func(why error) (signalbox.Event, appendID, error) {
-		return signalbox.Event{}, 0, damaged(fmt.Errorf("event %d: %w", seq, why))
+		return signalbox.Event{}, 0, driver.Damaged(fmt.Errorf("event %d: %w", seq, why))
 	}
 	if len(message) < eventFixed+4 || message[0] != eventVersion {
 		return fail(errors.New("it is not an event"))

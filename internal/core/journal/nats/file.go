@@ -7,13 +7,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
+	"sync"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 // A file is a sequence of bytes in the stream NAME_files. A small file is one message. The message
@@ -27,6 +29,13 @@ const (
 	// pieceBytes is the size of every piece but the last.
 	pieceBytes = journal.MaxEventBytes
 )
+
+// fileStore stores files: the blobs.
+type fileStore struct {
+	*client
+	collecting sync.Mutex // guards collected
+	collected  time.Time  // when old uploads were searched for
+}
 
 // file says where the bytes of a file are.
 type file struct {
@@ -79,9 +88,6 @@ func decodeFile(b []byte) (f file, err error) {
 	return f, err
 }
 
-// count returns the number of pieces, 1 for a file in one message.
-func (f *file) count() int { return max(1, len(f.pieces)) }
-
 // newUploadID returns a random name.
 func newUploadID() string {
 	id := make([]byte, 12)
@@ -92,19 +98,19 @@ func newUploadID() string {
 // store stores a message in the stream of files, and returns its sequence number. If replaces is
 // not nil, the last message of the subject must have that sequence number; 0 means that there must
 // be none.
-func (j *Journal) store(ctx context.Context, subject string, data []byte,
+func (s *fileStore) store(ctx context.Context, subject string, data []byte,
 	replaces *uint64) (uint64, error) {
 	m := natsgo.NewMsg(subject)
 	m.Data = data
 	// The server recognises attempts of the same message, and answers as it did the first time.
 	m.Header.Set(jetstream.MsgIDHeader, newUploadID())
-	m.Header.Set(jetstream.ExpectedStreamHeader, j.files())
+	m.Header.Set(jetstream.ExpectedStreamHeader, s.files())
 	if replaces != nil {
 		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(*replaces, 10))
 	}
 	var ack pubAck
-	err := j.retry(ctx, func() error {
-		answer, err := j.request(ctx, m)
+	err := s.retry(ctx, func() error {
+		answer, err := s.request(ctx, m)
 		if err == nil {
 			err = decodeAnswer(answer, &ack)
 		}
@@ -113,35 +119,47 @@ func (j *Journal) store(ctx context.Context, subject string, data []byte,
 	return ack.Seq, err
 }
 
-// piece returns a piece of a file. A piece that is missing is reported as damage.
-func (j *Journal) piece(ctx context.Context, f *file, i int) ([]byte, error) {
-	if len(f.pieces) == 0 {
-		return f.inline, nil
-	}
+// pieces returns how to read a file.
+func (s *fileStore) pieces(f file) driver.Pieces {
+	return driver.Pieces{Size: f.size,
+		ReadAt: func(ctx context.Context, p []byte, offset int64) (int, error) {
+			if len(f.pieces) == 0 {
+				return copy(p, f.inline[offset:]), nil
+			}
+			data, err := s.piece(ctx, &f, offset/pieceBytes)
+			if err != nil {
+				return 0, err
+			}
+			return copy(p, data[offset%pieceBytes:]), nil
+		}}
+}
+
+// piece returns a piece of a file that has pieces.
+func (s *fileStore) piece(ctx context.Context, f *file, i int64) ([]byte, error) {
 	var (
 		m     message
 		found bool
 	)
-	err := j.retry(ctx, func() (err error) {
-		m, found, err = j.getFile(ctx, messageRequest{Seq: f.pieces[i]})
+	err := s.retry(ctx, func() (err error) {
+		m, found, err = s.getFile(ctx, messageRequest{Seq: f.pieces[i]})
 		return err
 	})
-	switch want := min(pieceBytes, f.size-int64(i)*pieceBytes); {
+	switch want := min(pieceBytes, f.size-i*pieceBytes); {
 	case err != nil:
 		return nil, err
 	case !found:
-		return nil, damaged(fmt.Errorf("piece %d of it is missing", i))
+		return nil, fmt.Errorf("%w: number %d", driver.ErrNoPiece, i)
 	case int64(len(m.Data)) != want:
-		return nil, damaged(fmt.Errorf("piece %d of it has %d bytes, want %d", i, len(m.Data),
+		return nil, driver.Damaged(fmt.Errorf("piece %d of it has %d bytes, want %d", i, len(m.Data),
 			want))
 	}
 	return m.Data, nil
 }
 
 // entry returns the last message of a subject in the stream of files, from its leader.
-func (j *Journal) entry(ctx context.Context, subject string) (m message, found bool, err error) {
-	err = j.retry(ctx, func() (err error) {
-		m, found, err = j.getFile(ctx, messageRequest{Last: subject})
+func (s *fileStore) entry(ctx context.Context, subject string) (m message, found bool, err error) {
+	err = s.retry(ctx, func() (err error) {
+		m, found, err = s.getFile(ctx, messageRequest{Last: subject})
 		return err
 	})
 	return m, found, err
@@ -150,30 +168,30 @@ func (j *Journal) entry(ctx context.Context, subject string) (m message, found b
 // getFile asks the leader of the stream of files for a message. A server that was replaced as the
 // leader, and does not know it yet, may say that there is none, so that is asked again when the
 // leader is proven. It does not try again.
-func (j *Journal) getFile(ctx context.Context,
+func (s *fileStore) getFile(ctx context.Context,
 	request messageRequest) (m message, found bool, err error) {
-	if m, found, err = j.getMessage(ctx, j.files(), request); err != nil || found {
+	if m, found, err = s.getMessage(ctx, s.files(), request); err != nil || found {
 		return m, found, err
 	}
-	if _, err := j.provenInfo(ctx, j.files()); err != nil {
+	if _, err := s.provenInfo(ctx, s.files()); err != nil {
 		return m, false, err
 	}
-	return j.getMessage(ctx, j.files(), request)
+	return s.getMessage(ctx, s.files(), request)
 }
 
 // erase overwrites and deletes a message in the stream of files. It does nothing if there is none.
-func (j *Journal) erase(ctx context.Context, seq uint64) error {
+func (s *fileStore) erase(ctx context.Context, seq uint64) error {
 	request := struct {
 		Seq uint64 `json:"seq"`
 	}{seq}
-	return j.retry(ctx, func() error {
-		err := j.api(ctx, "STREAM.MSG.DELETE."+j.files(), request, nil)
+	return s.retry(ctx, func() error {
+		err := s.api(ctx, "STREAM.MSG.DELETE."+s.files(), request, nil)
 		code := apiCode(err)
 		if code != codeSequenceNotFound && code != jetstream.JSErrCodeMessageNotFound &&
 			code != codeDeleteFailed {
 			return err
 		}
-		_, found, again := j.getFile(ctx, messageRequest{Seq: seq})
+		_, found, again := s.getFile(ctx, messageRequest{Seq: seq})
 		switch {
 		case again != nil:
 			return again
@@ -187,24 +205,11 @@ func (j *Journal) erase(ctx context.Context, seq uint64) error {
 }
 
 // erasePieces erases the pieces of a file.
-func (j *Journal) erasePieces(ctx context.Context, f file) error {
+func (s *fileStore) erasePieces(ctx context.Context, f file) error {
 	for _, seq := range f.pieces {
-		if err := j.erase(ctx, seq); err != nil {
+		if err := s.erase(ctx, seq); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// contextReader ends when its context does.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (r contextReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(p)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 var (
@@ -23,14 +24,18 @@ var (
 // Inspect reports about the servers: their version, the replicas and how far they are behind,
 // whether they sync what they store, and the rights of the user.
 func (j *Journal) Inspect(ctx context.Context) ([]journal.Finding, error) {
-	ctx, leave, err := j.calls.Begin(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("inspect the journal: %w", err)
-	}
-	defer leave()
+	var findings []journal.Finding
+	err := j.Do(ctx, func(ctx context.Context) (err error) {
+		findings, err = j.inspect(ctx)
+		return err
+	}, "inspect the journal")
+	return findings, err
+}
+
+func (j *Journal) inspect(ctx context.Context) ([]journal.Finding, error) {
 	findings := []journal.Finding{{Name: "server", Level: journal.OK, Detail: fmt.Sprintf("nats-server %s at %s", j.conn.ConnectedServerVersion(), j.conn.ConnectedAddr())}}
 	var info *jetstream.StreamInfo
-	err = j.retry(ctx, func() (err error) {
+	err := j.retry(ctx, func() (err error) {
 		if info, err = j.streamInfo(ctx, j.name); err == nil && info.Cluster != nil &&
 			info.Cluster.Leader == "" {
 			err = errNoLeader
@@ -38,13 +43,13 @@ func (j *Journal) Inspect(ctx context.Context) ([]journal.Finding, error) {
 		return err
 	})
 	if err != nil {
-		return findings, fmt.Errorf("inspect the journal: %w", closedCause(ctx, err))
+		return findings, err
 	}
 	findings = append(findings, j.inspectReplicas(info)...)
 	findings = append(findings, j.inspectSync())
 	rights, err := j.inspectRights(ctx)
 	if err != nil {
-		return findings, fmt.Errorf("inspect the journal: %w", closedCause(ctx, err))
+		return findings, err
 	}
 	return append(findings, rights), nil
 }
@@ -171,25 +176,22 @@ func (j *Journal) inspectRights(ctx context.Context) (journal.Finding, error) {
 			Fix:    "give the user the permissions that docs/reference/configuration.md lists"}, nil
 	case err == nil:
 		return journal.Finding{},
-			damaged(fmt.Errorf("the server stored an event without looking at the expected sequence number"))
+			driver.Damaged(fmt.Errorf("the server stored an event without looking at the expected sequence number"))
 	}
 	return journal.Finding{}, err
 }
 
 // Time returns the time of the server that leads the stream.
 func (j *Journal) Time(ctx context.Context) (time.Time, error) {
-	ctx, leave, err := j.calls.Begin(ctx)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read the clock of the server: %w", err)
-	}
-	defer leave()
 	var info *jetstream.StreamInfo
-	err = j.retry(ctx, func() (err error) {
-		info, err = j.streamInfo(ctx, j.name)
-		return err
-	})
+	err := j.Do(ctx, func(ctx context.Context) error {
+		return j.retry(ctx, func() (err error) {
+			info, err = j.streamInfo(ctx, j.name)
+			return err
+		})
+	}, "read the clock of the server")
 	if err != nil {
-		return time.Time{}, fmt.Errorf("read the clock of the server: %w", closedCause(ctx, err))
+		return time.Time{}, err
 	}
 	return info.TimeStamp, nil
 }

@@ -19,13 +19,12 @@ import (
 // delete the ledger, because the cluster does not know it. Nor does a node of three become a single
 // one, which could lack acknowledged events.
 func TestOtherKind(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	several := maps.Clone(c.Nodes)
 	c.Nodes = map[string]string{"a": several["a"]}
 	j := c.open(t, "a", "")
-	if err := j.Append(t.Context(), 0, testEvents(0, 3)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Append(t.Context(), 0, testEvents(0, 3)))
 	j.Close()
 	one := c.Nodes
 
@@ -52,9 +51,7 @@ func TestOtherKind(t *testing.T) {
 	joining := c.of("a", true)
 	joining.Await, joining.Replace = false, true
 	j, err := OpenCluster(t.Context(), joining, Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer j.Close()
 	if head, err := j.Head(t.Context()); head != 0 || err != nil {
 		t.Errorf("a new cluster has %d events, %v", head, err)
@@ -83,6 +80,7 @@ func TestOtherKind(t *testing.T) {
 // A process does not use a node that another process runs with other settings, and does not put its
 // data aside when that process ends.
 func TestNodeWithOtherSettings(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	several := maps.Clone(c.Nodes)
 	one := map[string]string{"a": several["a"]}
@@ -109,13 +107,9 @@ func TestNodeWithOtherSettings(t *testing.T) {
 	}
 
 	config, err := nodeTLS(c.Secret, c.hosts())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n, err := newNode(t.Context(), joining, config, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.kill(t, "a")
 	for n.failure() == nil { // until it tries to take over
 		if aside, _ := filepath.Glob(filepath.Join(joining.Dir, "jetstream-until-*")); len(
@@ -127,22 +121,19 @@ func TestNodeWithOtherSettings(t *testing.T) {
 	if err := n.failure(); !errors.Is(err, ErrOtherKind) {
 		t.Errorf("takeover: %v, want %v", err, ErrOtherKind)
 	}
-	if err := n.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, n.stop())
 }
 
 // The same after a reconnection.
 func TestReconnectToNodeWithOtherSettings(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	several := maps.Clone(c.Nodes)
 	one := map[string]string{"a": several["a"]}
 	c.startAll(t)
 	j := c.open(t, "a", "")
 	defer j.Close()
-	if err := j.Append(t.Context(), 0, testEvents(0, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Append(t.Context(), 0, testEvents(0, 1)))
 	guest := c.of("a", false)
 	guest.Dir, guest.Nodes, guest.Guest = t.TempDir(), one, true
 	if _, err := OpenCluster(t.Context(), guest,
@@ -155,13 +146,9 @@ func TestReconnectToNodeWithOtherSettings(t *testing.T) {
 	alone := c.of("a", true)
 	alone.Dir, alone.Nodes = t.TempDir(), one
 	other, err := OpenCluster(t.Context(), alone, Options{Create: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer other.Close()
-	if err := other.Append(t.Context(), 0, testEvents(0, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Append(t.Context(), 0, testEvents(0, 1)))
 	for what, f := range map[string]func() error{
 		"append": func() error { return j.Append(t.Context(), 1, testEvents(1, 1)) },
 		"head":   func() error { _, err := j.Head(t.Context()); return err },
@@ -186,12 +173,8 @@ func TestUnknownKind(t *testing.T) {
 			c := newCluster(t, nodes)
 			of := c.of("a", true)
 			obstacle := filepath.Join(of.storeDir(), part)
-			if err := os.MkdirAll(of.storeDir(), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.MkdirAll(of.storeDir(), 0o700))
+			must(t, os.WriteFile(obstacle, nil, 0o600))
 			if _, err := os.Stat(filepath.Join(obstacle, "file")); errors.Is(err, fs.ErrNotExist) {
 				t.Skip("a file within a file does not exist on this system")
 			}

@@ -17,8 +17,8 @@
 package nats
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -65,6 +65,14 @@ const (
 
 // Journal is a journal.Log in JetStream.
 type Journal struct {
+	*driver.Log
+	*client
+	fileStore
+	warned sync.Once // of a ledger that has only one replica
+}
+
+// client sends requests to the servers, and remembers what they have said.
+type client struct {
 	opts     Options
 	log      *slog.Logger
 	conn     *natsgo.Conn
@@ -75,21 +83,13 @@ type Journal struct {
 	nodes    []string // their names, sorted
 	alone    bool     // a cluster of one node, which is meant to have one replica
 
-	head  *driver.Head
-	calls *driver.Calls
-	close func() error
-	back  chan struct{} // capacity 1: the connection was made again
-	known atomic.Uint64 // a sequence number up to which events are known to be stored
+	back       chan struct{} // capacity 1: the connection was made again
+	known      atomic.Uint64 // a sequence number up to which events are known to be stored
+	replicated atomic.Bool   // the stream with the events has more than one replica
 
-	replicated atomic.Bool // the stream with the events has more than one replica
-
-	mu       sync.Mutex
-	watching bool            // watchOthers runs; guarded by mu
-	last     lastEvent       // the last event that was read or appended; guarded by mu
-	warned   map[string]bool // guarded by mu
-
+	mu        sync.Mutex
+	last      lastEvent // the last event that was read or appended; guarded by mu
 	forgotten time.Time // what was seen before it is not to be remembered; guarded by mu
-	collected time.Time // when old uploads were searched for; guarded by mu
 }
 
 // lastEvent identifies an event.
@@ -128,55 +128,25 @@ func open(ctx context.Context, address string, opts Options) (*Journal, error) {
 }
 
 func newJournal(name string, opts Options) *Journal {
-	j := &Journal{opts: opts, log: opts.Logger, name: name, head: driver.NewHead(),
-		calls: driver.NewCalls(), back: make(chan struct{}, 1), warned: map[string]bool{}}
-	if j.log == nil {
-		j.log = slog.New(slog.DiscardHandler)
-	}
-	if j.opts.poll == 0 {
-		j.opts.poll = defaultPoll
-	}
-	if j.opts.patience == 0 {
-		j.opts.patience = defaultPatience
-	}
-	if j.opts.attempt == 0 {
-		j.opts.attempt = defaultAttempt
-	}
-	if j.opts.uploadAge == 0 {
-		j.opts.uploadAge = defaultUploadAge
-	}
-	j.close = sync.OnceValue(j.closeOnce)
+	opts.poll = cmp.Or(opts.poll, defaultPoll)
+	opts.patience = cmp.Or(opts.patience, defaultPatience)
+	opts.attempt = cmp.Or(opts.attempt, defaultAttempt)
+	opts.uploadAge = cmp.Or(opts.uploadAge, defaultUploadAge)
+	c := &client{opts: opts, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)), name: name,
+		back: make(chan struct{}, 1)}
+	j := &Journal{client: c, fileStore: fileStore{client: c}}
+	j.Log = driver.New(driver.Methods{Append: j.append, Read: j.read, Head: j.readHead,
+		PutBlob: j.putBlob, GetBlob: j.getBlob, OpenBlob: j.openBlob, DeleteBlob: j.deleteBlob,
+		Follow:  func() { j.Go(j.watchOthers) },
+		Explain: explain, Release: j.release})
 	return j
 }
 
-// Close ends all watches, waits for calls in progress, and closes the connection. Closing again
-// does nothing.
-func (j *Journal) Close() error { return j.close() }
-
-func (j *Journal) closeOnce() error {
-	j.calls.Close()
+// release closes the connection, and stops the node of this process.
+func (j *Journal) release() error {
 	j.conn.Close()
 	if j.node != nil {
 		return j.node.stop()
 	}
 	return nil
-}
-
-// closedCause returns driver.ErrClosed instead of the error that closing the journal caused.
-func closedCause(ctx context.Context, err error) error {
-	if err != nil && errors.Is(context.Cause(ctx), driver.ErrClosed) {
-		return fmt.Errorf("%w: %w", driver.ErrClosed, err)
-	}
-	return err
-}
-
-// warnOnce logs a warning, unless it was logged before.
-func (j *Journal) warnOnce(text string, args ...any) {
-	j.mu.Lock()
-	known := j.warned[text]
-	j.warned[text] = true
-	j.mu.Unlock()
-	if !known {
-		j.log.Warn(text, args...)
-	}
 }

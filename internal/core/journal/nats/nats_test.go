@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -38,6 +39,11 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	flag.Parse()
+	// the parallel tests mostly wait
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		flag.Set("test.parallel", "6")
 	}
 	os.Exit(m.Run())
 }
@@ -84,9 +90,7 @@ func openChild(ctx context.Context, c child) (*Journal, error) {
 func (c child) command(t testing.TB) *exec.Cmd {
 	t.Helper()
 	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
 	return cmd
@@ -106,9 +110,7 @@ func openJournal(t testing.TB, address string) *Journal {
 	t.Helper()
 	j, err := Open(t.Context(), address, Options{Create: true, patience: time.Minute,
 		attempt: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return j
 }
 
@@ -150,4 +152,12 @@ func TestJournal(t *testing.T) {
 		return testLog(t, func(t testing.TB) *Journal { return openJournal(t, address) },
 			child{Address: address, Append: true})
 	})
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -61,16 +61,10 @@ func (c *testCluster) start(t testing.TB, node string) {
 	cmd := child{Cluster: c.of(node, true)}.command(t)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	p := &process{cmd, stdin, bufio.NewReader(out)}
 	c.processes[node] = p
 	t.Cleanup(func() {
@@ -109,9 +103,7 @@ func (c *testCluster) stop(t testing.TB, node string) {
 
 func (c *testCluster) kill(t testing.TB, node string) {
 	t.Helper()
-	if err := c.processes[node].cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.processes[node].cmd.Process.Kill())
 	_ = c.processes[node].cmd.Wait()
 }
 
@@ -120,9 +112,7 @@ func (c *testCluster) open(t testing.TB, node, name string) *Journal {
 	t.Helper()
 	j, err := OpenCluster(t.Context(), c.of(node, false),
 		Options{Create: true, name: name, patience: 2 * time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return j
 }
 
@@ -147,6 +137,7 @@ func (c *testCluster) awaitReplicas(t *testing.T, j *Journal) {
 }
 
 func TestClusterJournal(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.startAll(t)
 	j := c.open(t, "a", "shop")
@@ -166,18 +157,22 @@ func TestClusterJournal(t *testing.T) {
 			t.Helper()
 			j := c.open(t, "a", name)
 			defer j.Close()
-			if err := j.retry(t.Context(),
-				func() error { return j.api(t.Context(), "STREAM.LEADER.STEPDOWN."+name, nil, nil) }); err != nil {
-				t.Fatal(err)
-			}
+			must(t, j.retry(t.Context(),
+				func() error { return j.api(t.Context(), "STREAM.LEADER.STEPDOWN."+name, nil, nil) }))
 		}
 		return log
-	})
+	},
+		// those in which handles at several nodes meet; TestJournal runs all
+		"ReadAcrossHandles", "ReadOwnAppends", "ReadNeverStepsBack", "ConcurrentWriters",
+		"ConcurrentConflicts", "DurableAfterReopen", "DurableAfterKill", "WatchAcrossHandles",
+		"WatchWhileAppending", "AppendLimits", "BlobOfManyMegabytes", "BlobPutGetDelete",
+		"BlobConcurrentPuts")
 }
 
 // A cluster continues while one of three nodes is down, refuses to append without a majority, and
 // continues when the nodes are back.
 func TestNodesAreKilled(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.startAll(t)
 	j := c.open(t, "b", "shop")
@@ -185,9 +180,7 @@ func TestNodesAreKilled(t *testing.T) {
 	seq := uint64(0)
 	grow := func(n int) {
 		t.Helper()
-		if err := j.Append(t.Context(), seq, testEvents(seq, n)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.Append(t.Context(), seq, testEvents(seq, n)))
 		seq += uint64(n)
 		if head, err := j.Head(t.Context()); head != seq || err != nil {
 			t.Fatalf("head is %d, %v, want %d", head, err, seq)
@@ -232,17 +225,14 @@ func TestNodesAreKilled(t *testing.T) {
 
 // Two processes of one machine: the second takes over the node when the first has ended.
 func TestTakeOver(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1)
 	c.startAll(t)
 	j := c.open(t, "a", "")
 	defer j.Close()
-	if err := j.Append(t.Context(), 0, testEvents(0, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Append(t.Context(), 0, testEvents(0, 1)))
 	c.kill(t, "a")
-	if err := j.Append(t.Context(), 1, testEvents(1, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Append(t.Context(), 1, testEvents(1, 1)))
 	c.start(t, "a")
 	c.ready(t, "a")
 	j.Close()
@@ -253,9 +243,7 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("head is %d, %v, want 2", head, err)
 	}
 	c.stop(t, "a")
-	if err := again.Append(t.Context(), 2, testEvents(2, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.Append(t.Context(), 2, testEvents(2, 1)))
 }
 
 // A node that cannot read its data says why at once, and does not outlast the context of its
@@ -263,12 +251,8 @@ func TestTakeOver(t *testing.T) {
 func TestNodeDoesNotStart(t *testing.T) {
 	c := newCluster(t, 1)
 	bad := c.of("a", true)
-	if err := os.MkdirAll(bad.Dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(bad.Dir, "jetstream"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(bad.Dir, 0o700))
+	must(t, os.WriteFile(filepath.Join(bad.Dir, "jetstream"), nil, 0o600))
 	_, err := OpenCluster(t.Context(), bad, Options{Create: true})
 	if signalbox.CodeOf(err) != signalbox.CodeFailed ||
 		!strings.Contains(fmt.Sprint(err), "the node of this machine") ||
@@ -276,14 +260,10 @@ func TestNodeDoesNotStart(t *testing.T) {
 		t.Errorf("%v (%s)", err, signalbox.HintOf(err))
 	}
 	config, err := nodeTLS(c.Secret, c.hosts())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := &node{cluster: bad, tls: config, log: slog.New(slog.DiscardHandler)}
 	s, err := server.NewServer(&server.Options{NoLog: true, NoSigs: true}) // it is never started
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log := newServerLog(n.log)
 	log.Fatalf("Can't start JetStream: %v", "it is a file")
 	if err := n.waitUntilReady(s, log, nil); !strings.Contains(fmt.Sprint(err),
@@ -303,22 +283,14 @@ func TestNodeDoesNotStart(t *testing.T) {
 func TestNodeStartsAgain(t *testing.T) {
 	c := newCluster(t, 1).of("a", true)
 	config, err := nodeTLS(c.Secret, c.hosts())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	obstacle := filepath.Join(c.Dir, "writable", "file")
-	if err := os.MkdirAll(obstacle, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(obstacle, 0o700))
 	lock, err := os.Create(filepath.Join(c.Dir, "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n := &node{cluster: c, tls: config, log: slog.New(slog.DiscardHandler), lock: lock, quit: make(chan struct{}), done: make(chan struct{})}
 	s, err := n.start(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	go n.run(s)
 	defer n.stop()
 	s.log.Errorf("Filestore [signalbox] Critical write error: %v",
@@ -340,16 +312,12 @@ func TestNodeStartsAgain(t *testing.T) {
 			t.Errorf("%v (%s)", err, signalbox.HintOf(err))
 		}
 	}
-	if err := os.RemoveAll(filepath.Dir(obstacle)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Dir(obstacle)))
 	for n.failure() != nil {
 		time.Sleep(time.Millisecond)
 	}
 	conn, err := tls.Dial("tcp", c.Nodes["a"], config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn.Close()
 }
 
@@ -360,17 +328,13 @@ func TestNodeCannotBeTakenOver(t *testing.T) {
 		var out strings.Builder
 		dir := t.TempDir()
 		lock, err := os.Create(filepath.Join(dir, "lock"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n := &node{cluster: Cluster{Dir: dir, Node: "a", Nodes: map[string]string{"a": "no address"}}, log: slog.New(slog.NewTextHandler(&out, nil)), lock: lock,
 			quit: make(chan struct{}), done: make(chan struct{})}
 		start := time.Now()
 		go n.run(nil)
 		time.Sleep(time.Hour)
-		if err := n.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, n.stop())
 		if n := strings.Count(out.String(), "cannot run the node"); n != 1 {
 			t.Errorf("%d warnings in %v:\n%s", n, time.Since(start), out.String())
 		}
@@ -413,13 +377,9 @@ func TestNodeOptions(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		c := newCluster(t, n)
 		config, err := nodeTLS(c.Secret, c.hosts())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		o, err := (&node{cluster: c.of("a", true), tls: config}).options()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		verify := tls.RequireAndVerifyClientCert
 		if !o.SyncAlways || !o.TLSVerify || o.TLSConfig.ClientAuth != verify || n > 1 &&
 			o.Cluster.TLSConfig.ClientAuth != verify {

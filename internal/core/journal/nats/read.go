@@ -6,7 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"signalbox/internal/core/journal/driver"
 	"strconv"
 	"time"
 
@@ -17,32 +17,14 @@ import (
 )
 
 const (
-	// maxRead is how many events one request reads, and readBytes the size at which Read ends
-	// early.
-	maxRead   = 1000
-	readBytes = 8 << 20
+	// maxRead is how many events one request reads.
+	maxRead = 1000
 	// minReadBytes is what a read asks for at least, on a slow network.
 	minReadBytes = 64 << 10
 )
 
-// Read returns at most limit events that follow the event after; none if limit is 0 or less.
-func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
-	events, _, err := j.read(ctx, after, limit, readBytes)
-	return events, err
-}
-
-// read is Read that stops when the messages have at least a number of bytes. It also reports
-// whether no more are known.
 func (j *Journal) read(ctx context.Context, after uint64, limit,
 	bytes int) (events []signalbox.Event, end bool, err error) {
-	ctx, leave, err := j.calls.Begin(ctx)
-	if err != nil {
-		return nil, false, fmt.Errorf("read after %d: %w", after, err)
-	}
-	defer leave()
-	if limit <= 0 || after >= math.MaxInt64 {
-		return nil, true, nil
-	}
 	var (
 		r = &reading{journal: j, after: after, limit: min(limit, maxRead), bytes: bytes,
 			known: j.known.Load()}
@@ -52,14 +34,19 @@ func (j *Journal) read(ctx context.Context, after uint64, limit,
 		began = time.Now()
 		return r.toKnown(ctx)
 	})
-	if err != nil {
-		return nil, false, fmt.Errorf("read after %d: %w", after, closedCause(ctx, err))
-	}
-	if n := len(r.events); n > 0 {
+	if n := len(r.events); err == nil && n > 0 {
 		j.remember(&r.events[n-1], began)
 		j.raiseKnown(r.events[n-1].Seq)
 	}
-	return r.events, !r.full && len(r.events) < r.limit, nil
+	return r.events, !r.full && len(r.events) < r.limit, err
+}
+
+func (j *Journal) readHead(ctx context.Context) (head uint64, err error) {
+	err = j.retry(ctx, func() (err error) {
+		head, err = j.streamHead(ctx)
+		return err
+	})
+	return head, err
 }
 
 // reading is a read in progress. What an attempt has read stays when the next one fails.
@@ -132,7 +119,7 @@ func (r *reading) add(data []byte) error {
 		return err
 	}
 	if n := len(r.events); n > 0 && r.events[n-1].Hash != e.Prev {
-		return damaged(fmt.Errorf("event %d does not continue event %d", e.Seq, r.events[n-1].Seq))
+		return driver.Damaged(fmt.Errorf("event %d does not continue event %d", e.Seq, r.events[n-1].Seq))
 	}
 	r.events = append(r.events, e)
 	r.size += len(data)
@@ -211,21 +198,4 @@ func (r *reading) readAnywhere(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// Head returns the sequence number of the last event.
-func (j *Journal) Head(ctx context.Context) (head uint64, err error) {
-	ctx, leave, err := j.calls.Begin(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("read the head: %w", err)
-	}
-	defer leave()
-	err = j.retry(ctx, func() (err error) {
-		head, err = j.streamHead(ctx)
-		return err
-	})
-	if err != nil {
-		return 0, fmt.Errorf("read the head: %w", closedCause(ctx, err))
-	}
-	return head, nil
 }

@@ -28,14 +28,10 @@ import (
 func jetStream(t testing.TB, address string) jetstream.JetStream {
 	t.Helper()
 	conn, err := natsgo.Connect(address, natsgo.Timeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return js
 }
 
@@ -45,14 +41,10 @@ func streams(t testing.TB, js jetstream.JetStream) (list []string) {
 	all := js.ListStreams(t.Context())
 	for info := range all.Info() {
 		config, err := json.Marshal(info.Config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		list = append(list, fmt.Sprintf("%d messages, %s", info.State.Msgs, config))
 	}
-	if err := all.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, all.Err())
 	return list
 }
 
@@ -191,9 +183,7 @@ func TestRefuseServers(t *testing.T) {
 // oldServer is a server that only tells clients that it is old.
 func oldServer(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
@@ -233,13 +223,9 @@ func TestReadOnlyUser(t *testing.T) {
 		"the server refuses the login")
 	writer := openJournal(t, as("writer:w"))
 	defer writer.Close()
-	if err := writer.Append(t.Context(), 0, testEvents(0, 3)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writer.Append(t.Context(), 0, testEvents(0, 3)))
 	reader, err := Open(t.Context(), as("reader:r"), Options{attempt: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer reader.Close()
 	if events, err := reader.Read(t.Context(), 0, 10); len(events) != 3 || err != nil {
 		t.Errorf("read %d events, %v", len(events), err)
@@ -272,23 +258,17 @@ func TestReadOnlyUser(t *testing.T) {
 // The permissions that the documentation lists are enough.
 func TestDocumentedPermissions(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/reference/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, block, _ := strings.Cut(string(text), "```text\nauthorization {")
 	block, _, found := strings.Cut(block, "```")
 	if !found {
 		t.Fatal("the document has no permissions")
 	}
 	file := filepath.Join(t.TempDir(), "server.conf")
-	if err := os.WriteFile(file,
-		[]byte("authorization {"+strings.ReplaceAll(block, "PASSWORD", "pw")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file,
+		[]byte("authorization {"+strings.ReplaceAll(block, "PASSWORD", "pw")), 0o600))
 	address := natsserver.Start(t, func(o *server.Options) {
-		if err := o.ProcessConfigFile(file); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.ProcessConfigFile(file))
 	})
 	as := func(user string) string {
 		return strings.Replace(address, "nats://", "nats://"+user+":pw@", 1) + "/shop"
@@ -296,9 +276,7 @@ func TestDocumentedPermissions(t *testing.T) {
 	owner := openJournal(t, as("owner"))
 	defer owner.Close()
 	worker, err := Open(t.Context(), as("worker"), Options{poll: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer worker.Close()
 	large := bytes.Repeat([]byte("x"), pieceBytes+1)
 	digest, err := worker.PutBlob(t.Context(), bytes.NewReader(large))
@@ -308,17 +286,11 @@ func TestDocumentedPermissions(t *testing.T) {
 	if err == nil {
 		err = worker.Append(t.Context(), 0, testEvents(0, 3))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for e, err := range worker.Watch(t.Context(), 0) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if e.Seq == 3 { // the next one wakes the watch by a notification
-			if err := owner.Append(t.Context(), 3, testEvents(3, 1)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, owner.Append(t.Context(), 3, testEvents(3, 1)))
 		}
 		if e.Seq == 4 {
 			break
@@ -333,9 +305,7 @@ func TestOneReplicaIsAWarning(t *testing.T) {
 	var log bytes.Buffer
 	j, err := Open(t.Context(), natsserver.Start(t, nil),
 		Options{Create: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	j.Close()
 	if !strings.Contains(log.String(), "only one replica") {
 		t.Errorf("no warning in %q", log.String())
@@ -346,9 +316,7 @@ func TestOneReplicaIsAWarning(t *testing.T) {
 func wantFinding(t *testing.T, j *Journal, name string, level journal.Level, detail string) {
 	t.Helper()
 	findings, err := j.Inspect(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range findings {
 		if f.Name == name {
 			if f.Level != level || !strings.Contains(f.Detail, detail) ||

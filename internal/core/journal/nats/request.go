@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"signalbox/internal/core/journal/driver"
 	"slices"
 	"strings"
 	"time"
@@ -17,13 +18,13 @@ import (
 )
 
 // connect connects to one of the servers.
-func (j *Journal) connect(ctx context.Context, servers []string, options []natsgo.Option) error {
+func (c *client) connect(ctx context.Context, servers []string, options []natsgo.Option) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	options = append(slices.Clip(options),
-		natsgo.Name("signalbox "+j.name),
-		natsgo.Timeout(j.opts.attempt),
+		natsgo.Name("signalbox "+c.name),
+		natsgo.Timeout(c.opts.attempt),
 		natsgo.MaxReconnects(-1),
 		natsgo.ReconnectWait(200*time.Millisecond),
 		natsgo.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
@@ -37,18 +38,18 @@ func (j *Journal) connect(ctx context.Context, servers []string, options []natsg
 		natsgo.IgnoreAuthErrorAbort(),
 		natsgo.ErrorHandler(func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
 			if errors.Is(err, natsgo.ErrPermissionViolation) {
-				j.requests.deny(err)
+				c.requests.deny(err)
 			}
-			j.log.Debug("the connection to the journal reports an error", "error", err)
+			c.log.Debug("the connection to the journal reports an error", "error", err)
 		}),
 		natsgo.DisconnectErrHandler(func(_ *natsgo.Conn, err error) {
-			j.forgetLast()
-			j.requests.fail("", natsgo.ErrDisconnected)
-			j.log.Debug("the connection to the journal was lost", "error", err)
+			c.forgetLast()
+			c.requests.fail("", natsgo.ErrDisconnected)
+			c.log.Debug("the connection to the journal was lost", "error", err)
 		}),
 		natsgo.ReconnectHandler(func(*natsgo.Conn) {
 			select {
-			case j.back <- struct{}{}:
+			case c.back <- struct{}{}:
 			default:
 			}
 		}),
@@ -65,9 +66,9 @@ func (j *Journal) connect(ctx context.Context, servers []string, options []natsg
 	select {
 	case r := <-connected:
 		if r.err != nil {
-			return j.explainConnect(r.err)
+			return c.explainConnect(r.err)
 		}
-		j.conn = r.conn
+		c.conn = r.conn
 		return nil
 	case <-ctx.Done():
 		go func() {
@@ -82,17 +83,17 @@ func (j *Journal) connect(ctx context.Context, servers []string, options []natsg
 // checkServer returns ErrOtherKind if the connection is to a node with other settings: one that
 // runs alone where several are listed, or the other way around. What it stores would be lost with
 // it.
-func (j *Journal) checkServer() error {
-	if !j.embedded || j.conn.IsClosed() {
+func (c *client) checkServer() error {
+	if !c.embedded || c.conn.IsClosed() {
 		return nil
 	}
-	reconnects := j.conn.Stats().Reconnects
-	several := j.conn.ConnectedClusterName() != ""
+	reconnects := c.conn.Stats().Reconnects
+	several := c.conn.ConnectedClusterName() != ""
 	// then it is not known which server has the name
-	if !j.conn.IsConnected() || j.conn.Stats().Reconnects != reconnects {
+	if !c.conn.IsConnected() || c.conn.Stats().Reconnects != reconnects {
 		return fmt.Errorf("%w: %w", errNotSent, natsgo.ErrDisconnected)
 	}
-	if several != j.alone {
+	if several != c.alone {
 		return nil
 	}
 	runs := "runs alone"
@@ -101,20 +102,20 @@ func (j *Journal) checkServer() error {
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed,
 		Err: fmt.Errorf("%w: the node at %s %s, and cluster.nodes lists %d", ErrOtherKind,
-			j.conn.ConnectedAddr(), runs, len(j.nodes)),
+			c.conn.ConnectedAddr(), runs, len(c.nodes)),
 		Hint: "end the process that runs the node with the old settings"}
 }
 
 // request sends a message and returns the answer. It waits for at most the duration of an attempt.
-func (j *Journal) request(ctx context.Context, m *natsgo.Msg) (*natsgo.Msg, error) {
-	if err := j.checkServer(); err != nil {
+func (c *client) request(ctx context.Context, m *natsgo.Msg) (*natsgo.Msg, error) {
+	if err := c.checkServer(); err != nil {
 		return nil, err
 	}
-	attempt, cancel := context.WithTimeoutCause(ctx, j.opts.attempt, errAttemptTimeout)
+	attempt, cancel := context.WithTimeoutCause(ctx, c.opts.attempt, errAttemptTimeout)
 	defer cancel()
-	attempt, remove := j.requests.add(attempt, m.Subject)
+	attempt, remove := c.requests.add(attempt, m.Subject)
 	defer remove()
-	answer, err := j.conn.RequestMsgWithContext(attempt, m)
+	answer, err := c.conn.RequestMsgWithContext(attempt, m)
 	err = sendError(err)
 	switch {
 	case err == nil:
@@ -135,7 +136,7 @@ func sendError(err error) error {
 }
 
 // api sends a request to JetStream and decodes its answer.
-func (j *Journal) api(ctx context.Context, subject string, request, response any) error {
+func (c *client) api(ctx context.Context, subject string, request, response any) error {
 	var body []byte
 	if request != nil {
 		var err error
@@ -143,7 +144,7 @@ func (j *Journal) api(ctx context.Context, subject string, request, response any
 			return err
 		}
 	}
-	answer, err := j.request(ctx, &natsgo.Msg{Subject: "$JS.API." + subject, Data: body})
+	answer, err := c.request(ctx, &natsgo.Msg{Subject: "$JS.API." + subject, Data: body})
 	if err != nil {
 		return err
 	}
@@ -179,8 +180,8 @@ const (
 )
 
 // retry calls f, with increasing pauses, until it succeeds, fails for good, or patience ends.
-func (j *Journal) retry(ctx context.Context, f func() error) error {
-	end := time.Now().Add(j.opts.patience)
+func (c *client) retry(ctx context.Context, f func() error) error {
+	end := time.Now().Add(c.opts.patience)
 	var missing time.Time // since when an event is, or the stream
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := f()
@@ -201,15 +202,15 @@ func (j *Journal) retry(ctx context.Context, f func() error) error {
 			return explain(err)
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		case tolerance > 0 && time.Since(missing) > min(tolerance, j.opts.patience/2):
+		case tolerance > 0 && time.Since(missing) > min(tolerance, c.opts.patience/2):
 			if errors.Is(err, errMissing) {
-				err = damaged(err)
+				err = driver.Damaged(err)
 			}
 			return explain(err)
 		case time.Now().After(end):
-			return j.unavailable(err)
+			return c.unavailable(err)
 		case !errors.Is(err, errPending):
-			j.forgetLast()
+			c.forgetLast()
 		}
 		select {
 		case <-ctx.Done():
@@ -235,12 +236,12 @@ type messageRequest struct {
 
 // getMessage asks the leader of a stream for a message. The second result is false if there is
 // none. It does not try again.
-func (j *Journal) getMessage(ctx context.Context, stream string, request messageRequest) (message,
+func (c *client) getMessage(ctx context.Context, stream string, request messageRequest) (message,
 	bool, error) {
 	var response struct {
 		Message *message `json:"message"`
 	}
-	err := j.api(ctx, "STREAM.MSG.GET."+stream, request, &response)
+	err := c.api(ctx, "STREAM.MSG.GET."+stream, request, &response)
 	switch {
 	case apiCode(err) == jetstream.JSErrCodeMessageNotFound:
 		return message{}, false, nil
@@ -265,23 +266,23 @@ const freshContact = 3 * time.Second
 
 // streamHead asks the leader of the stream with the events for the last sequence number. It does
 // not try again.
-func (j *Journal) streamHead(ctx context.Context) (uint64, error) {
-	info, err := j.provenInfo(ctx, j.name)
+func (c *client) streamHead(ctx context.Context) (uint64, error) {
+	info, err := c.provenInfo(ctx, c.name)
 	if err != nil {
 		return 0, err
 	}
-	j.raiseKnown(info.State.LastSeq)
+	c.raiseKnown(info.State.LastSeq)
 	return info.State.LastSeq, nil
 }
 
 // provenInfo asks for a stream, and returns only what its leader says. It does not try again,
 // except that it waits for a leader that has lost contact to a server to hear from a majority: the
 // lost server may lead the others by now. The leader hears from them every second.
-func (j *Journal) provenInfo(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
+func (c *client) provenInfo(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	start := time.Now()
 	for {
 		asked := time.Now()
-		info, err := j.streamInfo(ctx, stream)
+		info, err := c.streamInfo(ctx, stream)
 		if err != nil {
 			return nil, err
 		}
@@ -332,54 +333,54 @@ func provenLeader(cluster *jetstream.ClusterInfo, after time.Duration) (bool, er
 	return false, nil
 }
 
-func (j *Journal) streamInfo(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
+func (c *client) streamInfo(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
 	info := &jetstream.StreamInfo{}
-	if err := j.api(ctx, "STREAM.INFO."+stream, nil, info); err != nil {
+	if err := c.api(ctx, "STREAM.INFO."+stream, nil, info); err != nil {
 		return nil, err
 	}
-	if stream == j.name {
-		j.replicated.Store(info.Cluster != nil && len(info.Cluster.Replicas) > 0)
+	if stream == c.name {
+		c.replicated.Store(info.Cluster != nil && len(info.Cluster.Replicas) > 0)
 	}
 	return info, nil
 }
 
 // raiseKnown remembers that the events up to seq are stored.
-func (j *Journal) raiseKnown(seq uint64) {
+func (c *client) raiseKnown(seq uint64) {
 	for {
-		known := j.known.Load()
-		if seq <= known || j.known.CompareAndSwap(known, seq) {
+		known := c.known.Load()
+		if seq <= known || c.known.CompareAndSwap(known, seq) {
 			return
 		}
 	}
 }
 
 // remember keeps the last event that was read or appended, by a call that began at some time.
-func (j *Journal) remember(e *signalbox.Event, began time.Time) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !began.Before(j.forgotten) && (e.Seq >= j.last.seq || j.last.old()) {
-		j.last = lastEvent{e.Seq, e.Hash, began}
+func (c *client) remember(e *signalbox.Event, began time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !began.Before(c.forgotten) && (e.Seq >= c.last.seq || c.last.old()) {
+		c.last = lastEvent{e.Seq, e.Hash, began}
 	}
 }
 
 // lastKnown returns the last event that was read or appended, if the log certainly still has it:
 // servers compare only sequence numbers, and an append after an event that was lost and replaced by
 // another would break the chain of hashes forever.
-func (j *Journal) lastKnown() lastEvent {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.last.old() {
+func (c *client) lastKnown() lastEvent {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last.old() {
 		return lastEvent{}
 	}
-	return j.last
+	return c.last
 }
 
 // forgetLast makes the next append read the event that it follows. It is called when servers may
 // have been started again, perhaps with other data.
-func (j *Journal) forgetLast() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.last, j.forgotten = lastEvent{}, time.Now()
+func (c *client) forgetLast() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.forgotten = lastEvent{}, time.Now()
 }
 
 // old reports whether other servers may have become the majority since the event was seen.

@@ -13,6 +13,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 // formatVersion increases when older programs can no longer use the streams.
@@ -27,17 +28,17 @@ const (
 )
 
 // Every subject of a box begins with its name. No other stream may have them.
-func (j *Journal) eventSubject() string { return "signalbox." + j.name + ".event" }
-func (j *Journal) wakeSubject() string  { return "signalbox." + j.name + ".wake" }
-func (j *Journal) blobSubject(digest signalbox.Hash) string {
-	return "signalbox." + j.name + ".blob." + fmt.Sprintf("%x", digest[:])
+func (c *client) eventSubject() string { return "signalbox." + c.name + ".event" }
+func (c *client) wakeSubject() string  { return "signalbox." + c.name + ".wake" }
+func (c *client) blobSubject(digest signalbox.Hash) string {
+	return "signalbox." + c.name + ".blob." + fmt.Sprintf("%x", digest[:])
 }
-func (j *Journal) pieceSubject(upload string, piece int) string {
-	return "signalbox." + j.name + ".piece." + upload + "." + strconv.Itoa(piece)
+func (c *client) pieceSubject(upload string, piece int) string {
+	return "signalbox." + c.name + ".piece." + upload + "." + strconv.Itoa(piece)
 }
 
 // files returns the name of the stream with the blobs.
-func (j *Journal) files() string { return j.name + "_files" }
+func (c *client) files() string { return c.name + "_files" }
 
 // config returns the configuration of a stream of the box.
 func (j *Journal) config(kind string, replicas int) jetstream.StreamConfig {
@@ -172,7 +173,7 @@ func (j *Journal) findOrCreate(ctx context.Context, replicas int) error {
 			}
 			j.warn(replicas)
 		default:
-			return damaged(fmt.Errorf("the stream %s is missing", config.Name))
+			return driver.Damaged(fmt.Errorf("the stream %s is missing", config.Name))
 		}
 	}
 	return nil
@@ -266,8 +267,10 @@ func (j *Journal) checkJetStream(ctx context.Context) error {
 // warn warns of a stream that can be used but is not as safe as it could be.
 func (j *Journal) warn(replicas int) {
 	if replicas == 1 && !j.alone {
-		j.warnOnce("the ledger has only one replica: if its disk is lost, so is the ledger",
-			"stream", j.name)
+		j.warned.Do(func() {
+			j.log.Warn("the ledger has only one replica: if its disk is lost, so is the ledger",
+				"stream", j.name)
+		})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 // An upload stores the pieces of a file. A process may be killed at any moment of it, so before the
@@ -52,22 +53,22 @@ const (
 // errGivenUp means that another process has erased the pieces of an upload.
 var errGivenUp = errors.New("the upload paused for too long, and its data was deleted: try again")
 
-func (j *Journal) noteSubject(upload string) string {
-	return "signalbox." + j.name + ".upload." + upload
+func (s *fileStore) noteSubject(upload string) string {
+	return "signalbox." + s.name + ".upload." + upload
 }
 
 // upload stores the bytes of r in pieces. If it fails, it deletes what it stored.
-func (j *Journal) upload(ctx context.Context, r io.Reader) (u upload, err error) {
+func (s *fileStore) upload(ctx context.Context, r io.Reader) (u upload, err error) {
 	defer func() {
 		if err != nil {
-			j.discard(ctx, u)
+			s.discard(ctx, u)
 		}
 	}()
 	for buffer := make([]byte, pieceBytes); ; {
 		if err := ctx.Err(); err != nil {
 			return u, err
 		}
-		n, err := io.ReadFull(contextReader{ctx, r}, buffer)
+		n, err := io.ReadFull(r, buffer)
 		end := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if err != nil && !end {
 			return u, err
@@ -77,7 +78,7 @@ func (j *Journal) upload(ctx context.Context, r io.Reader) (u upload, err error)
 		case end && len(u.pieces) == 0:
 			u.inline = append([]byte{}, buffer[:n]...)
 		case n > 0:
-			if err := j.addPiece(ctx, &u, buffer[:n]); err != nil {
+			if err := s.addPiece(ctx, &u, buffer[:n]); err != nil {
 				return u, err
 			}
 		}
@@ -88,17 +89,17 @@ func (j *Journal) upload(ctx context.Context, r io.Reader) (u upload, err error)
 }
 
 // addPiece stores the next piece of an upload.
-func (j *Journal) addPiece(ctx context.Context, u *upload, data []byte) error {
+func (s *fileStore) addPiece(ctx context.Context, u *upload, data []byte) error {
 	if u.id == "" {
-		j.collectRegularly(ctx)
+		s.collectRegularly(ctx)
 		u.id = newUploadID()
 	}
 	if u.note == 0 || time.Since(u.noted) > renewNote {
-		if err := j.writeNote(ctx, u, nil); err != nil {
+		if err := s.writeNote(ctx, u, nil); err != nil {
 			return err
 		}
 	}
-	seq, err := j.store(ctx, j.pieceSubject(u.id, len(u.pieces)), data, nil)
+	seq, err := s.store(ctx, s.pieceSubject(u.id, len(u.pieces)), data, nil)
 	if err != nil {
 		u.unclear = true
 		return err
@@ -108,9 +109,9 @@ func (j *Journal) addPiece(ctx context.Context, u *upload, data []byte) error {
 }
 
 // writeNote replaces the note of an upload.
-func (j *Journal) writeNote(ctx context.Context, u *upload, data []byte) error {
+func (s *fileStore) writeNote(ctx context.Context, u *upload, data []byte) error {
 	noted := time.Now()
-	seq, err := j.store(ctx, j.noteSubject(u.id), data, &u.note)
+	seq, err := s.store(ctx, s.noteSubject(u.id), data, &u.note)
 	if isWrongSequence(err) {
 		return errGivenUp
 	}
@@ -122,68 +123,68 @@ func (j *Journal) writeNote(ctx context.Context, u *upload, data []byte) error {
 
 // finish ends an upload whose pieces are those of a blob. It returns an error if they may have been
 // erased.
-func (j *Journal) finish(ctx context.Context, u upload) error {
+func (s *fileStore) finish(ctx context.Context, u upload) error {
 	if u.id == "" {
 		return nil
 	}
-	m, found, err := j.entry(ctx, j.noteSubject(u.id))
+	m, found, err := s.entry(ctx, s.noteSubject(u.id))
 	if err != nil {
 		return err
 	}
 	if !found || m.Seq != u.note {
 		return errGivenUp
 	}
-	j.eraseSoon(ctx, func(ctx context.Context) error { return j.erase(ctx, u.note) })
+	s.eraseSoon(ctx, func(ctx context.Context) error { return s.erase(ctx, u.note) })
 	return nil
 }
 
 // discard erases the pieces of an upload that is not needed.
-func (j *Journal) discard(ctx context.Context, u upload) {
+func (s *fileStore) discard(ctx context.Context, u upload) {
 	if u.note == 0 {
 		return
 	}
-	j.eraseSoon(ctx, func(ctx context.Context) error {
-		if err := j.erasePieces(ctx, u.file); err != nil || u.unclear {
+	s.eraseSoon(ctx, func(ctx context.Context) error {
+		if err := s.erasePieces(ctx, u.file); err != nil || u.unclear {
 			return err
 		}
-		return j.erase(ctx, u.note)
+		return s.erase(ctx, u.note)
 	})
 }
 
 // eraseSoon calls f, which erases what is not needed, even if ctx is done, but not for longer than
 // one attempt may take. What is left is collected when its note is old.
-func (j *Journal) eraseSoon(ctx context.Context, f func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), j.opts.attempt)
+func (s *fileStore) eraseSoon(ctx context.Context, f func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.attempt)
 	defer cancel()
 	if err := f(ctx); err != nil {
-		j.log.Debug("what an upload left is deleted later", "stream", j.files(), "error", err)
+		s.log.Debug("what an upload left is deleted later", "stream", s.files(), "error", err)
 	}
 }
 
 // collectRegularly calls collectUploads from time to time.
-func (j *Journal) collectRegularly(ctx context.Context) {
-	j.mu.Lock()
-	due := j.collected.IsZero() || time.Since(j.collected) > collectPause
+func (s *fileStore) collectRegularly(ctx context.Context) {
+	s.collecting.Lock()
+	due := s.collected.IsZero() || time.Since(s.collected) > collectPause
 	if due {
-		j.collected = time.Now()
+		s.collected = time.Now()
 	}
-	j.mu.Unlock()
+	s.collecting.Unlock()
 	if due {
-		j.eraseSoon(ctx, j.collectUploads)
+		s.eraseSoon(ctx, s.collectUploads)
 	}
 }
 
 // collectUploads erases what uploads have left whose processes were killed.
-func (j *Journal) collectUploads(ctx context.Context) error {
-	info, err := j.findSubjects(ctx, j.noteSubject("*"))
+func (s *fileStore) collectUploads(ctx context.Context) error {
+	info, err := s.findSubjects(ctx, s.noteSubject("*"))
 	if err != nil {
 		return err
 	}
 	var failed []error
 	for subject := range info.State.Subjects {
-		m, found, err := j.entry(ctx, subject)
-		if err == nil && found && (isGivenUp(m) || info.TimeStamp.Sub(m.Time) > j.opts.uploadAge) {
-			err = j.collectUpload(ctx, m)
+		m, found, err := s.entry(ctx, subject)
+		if err == nil && found && (isGivenUp(m) || info.TimeStamp.Sub(m.Time) > s.opts.uploadAge) {
+			err = s.collectUpload(ctx, m)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", subject, err))
@@ -199,11 +200,11 @@ func isGivenUp(note message) bool { return strings.HasPrefix(string(note.Data), 
 
 // collectUpload gives up an upload, and erases its note and its pieces, except those that a blob
 // has.
-func (j *Journal) collectUpload(ctx context.Context, note message) error {
+func (s *fileStore) collectUpload(ctx context.Context, note message) error {
 	text, seq := strings.TrimPrefix(string(note.Data), givenUp), note.Seq
 	if !isGivenUp(note) {
 		var err error
-		if seq, err = j.store(ctx, note.Subject, []byte(givenUp+text), &note.Seq); err != nil {
+		if seq, err = s.store(ctx, note.Subject, []byte(givenUp+text), &note.Seq); err != nil {
 			if isWrongSequence(err) { // it continues, or another process was faster
 				return nil
 			}
@@ -215,38 +216,39 @@ func (j *Journal) collectUpload(ctx context.Context, note message) error {
 	if text != "" {
 		var digest signalbox.Hash
 		if copy(digest[:], text) != len(text) || len(text) != len(digest) {
-			return damaged(errors.New("it has a note that cannot be read"))
+			return driver.Damaged(errors.New("it has a note that cannot be read"))
 		}
 		var err error
-		if kept, _, err = j.findBlob(ctx, digest); err != nil &&
+		if kept, _, err = s.findBlob(ctx, digest); err != nil &&
 			!errors.Is(err, journal.ErrNoBlob) {
 			return err
 		}
 	}
-	id := strings.TrimPrefix(note.Subject, j.noteSubject(""))
-	info, err := j.findSubjects(ctx, "signalbox."+j.name+".piece."+id+".*")
+	id := strings.TrimPrefix(note.Subject, s.noteSubject(""))
+	info, err := s.findSubjects(ctx, "signalbox."+s.name+".piece."+id+".*")
 	if err != nil {
 		return err
 	}
 	for subject := range info.State.Subjects {
-		m, found, err := j.entry(ctx, subject)
+		m, found, err := s.entry(ctx, subject)
 		if err == nil && found && !slices.Contains(kept.pieces, m.Seq) {
-			err = j.erase(ctx, m.Seq)
+			err = s.erase(ctx, m.Seq)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return j.erase(ctx, seq)
+	return s.erase(ctx, seq)
 }
 
 // findSubjects returns which subjects that match a pattern have messages in the stream of files,
 // from its leader.
-func (j *Journal) findSubjects(ctx context.Context, pattern string) (*jetstream.StreamInfo, error) {
+func (s *fileStore) findSubjects(ctx context.Context,
+	pattern string) (*jetstream.StreamInfo, error) {
 	request := struct {
 		Pattern string `json:"subjects_filter"`
 	}{pattern}
 	info := &jetstream.StreamInfo{}
-	err := j.retry(ctx, func() error { return j.api(ctx, "STREAM.INFO."+j.files(), request, info) })
+	err := s.retry(ctx, func() error { return s.api(ctx, "STREAM.INFO."+s.files(), request, info) })
 	return info, err
 }

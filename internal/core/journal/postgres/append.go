@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"signalbox"
-	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/driver"
 )
 
@@ -25,41 +24,21 @@ type attempt struct {
 	hash  signalbox.Hash
 }
 
-// Append stores the events in one transaction, and returns when it is on stable storage, as the
+// append stores the events in one transaction, and returns when it is on stable storage, as the
 // database understands that. While the database cannot be reached it tries again for some time. It
 // finds out what became of an attempt whose answer was lost.
-func (j *Journal) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
-	err := driver.Validate(expected, events)
-	var leave func()
-	if err == nil {
-		ctx, leave, err = j.calls.Begin(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("append after %d: %w: %w", expected, journal.ErrNotStored, err)
-	}
-	defer leave()
-	if err := j.append(ctx, expected, events); err != nil {
-		return fmt.Errorf("append after %d: %w", expected, explain(closedCause(ctx, err)))
-	}
-	if len(events) > 0 {
-		head := expected + uint64(len(events))
-		j.head.Set(head)
-		j.tell(head)
-	}
-	return nil
-}
-
-func (j *Journal) append(ctx context.Context, expected uint64, events []signalbox.Event) error {
+func (j *Journal) append(ctx context.Context, expected uint64,
+	events []signalbox.Event) (unknown bool, err error) {
 	if len(events) == 0 {
 		seq, hash, err := j.last(ctx)
-		if err != nil {
-			return fmt.Errorf("%w: %w", journal.ErrNotStored, err)
+		if err == nil {
+			err = driver.CheckNext(seq, hash, expected, nil)
 		}
-		return driver.CheckNext(seq, hash, expected, nil)
+		return false, err
 	}
 	var pending *attempt // whose outcome is unknown
 	var lost error
-	err := j.retry(ctx, func(ctx context.Context) error {
+	err = j.retry(ctx, func(ctx context.Context) error {
 		if pending == nil {
 			if err := j.settle(ctx); err != nil {
 				return err
@@ -86,10 +65,10 @@ func (j *Journal) append(ctx context.Context, expected uint64, events []signalbo
 		}
 		return lost
 	})
-	if err != nil && pending == nil && !errors.Is(err, journal.ErrConflict) {
-		return fmt.Errorf("%w: %w", journal.ErrNotStored, err)
+	if err == nil {
+		j.tell(expected + uint64(len(events)))
 	}
-	return err
+	return pending != nil, err
 }
 
 // send sends an append, and reports whether the database may have received it.
@@ -150,7 +129,7 @@ func (j *Journal) refused(refusal []byte, a attempt, expected uint64,
 			return errFenced
 		}
 	}
-	return damaged(errors.New("the database stores nothing: its functions or tables were changed"))
+	return driver.Damaged(errors.New("the database stores nothing: its functions or tables were changed"))
 }
 
 // slowest is the number of bytes per second that an append may take.
@@ -248,7 +227,7 @@ func (j *Journal) settleOne(ctx context.Context, a attempt) (stored bool, err er
 		return false, err
 	}
 	if len(answer) < 8 {
-		return false, damaged(
+		return false, driver.Damaged(
 			errors.New("the database cannot give up an append: its functions or tables were changed"))
 	}
 	j.fence.Store(int64(binary.BigEndian.Uint64(answer)))

@@ -15,9 +15,7 @@ func TestClearTextPassword(t *testing.T) {
 	const password = "secret-password"
 	t.Setenv("PGPASSWORD", password)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer listener.Close()
 	got := make(chan string, 100)
 	go func() {

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"signalbox"
-	"signalbox/internal/core/journal"
 )
 
 // explain converts errors of the database that a user can fix to a *signalbox.Error with a hint. It
@@ -133,11 +132,4 @@ func explainCode(code string) (what, hint string) {
 			"install the version of signalbox that the other machines use"
 	}
 	return "", ""
-}
-
-// damaged returns an error that matches journal.ErrDamaged.
-func damaged(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified,
-		Err:  fmt.Errorf("%w: %w", journal.ErrDamaged, err),
-		Hint: "stop all processes that use the box, and restore it from a backup"}
 }

@@ -41,32 +41,23 @@ var grants = map[Rights][]string{
 
 // Grant gives a role exactly these rights. Only the owner can do that.
 func (j *Journal) Grant(ctx context.Context, role string, rights Rights) error {
-	ctx, leave, err := j.calls.Begin(ctx)
-	if err == nil {
-		err = closedCause(ctx,
-			j.transact(ctx, func(ctx context.Context,
-				tx pgx.Tx) error {
-				return j.grant(ctx, tx, role, rights)
-			}))
-		leave()
-	}
-	if err != nil {
-		return fmt.Errorf("grant rights to %s: %w", role, explain(err))
-	}
-	return nil
+	return j.Do(ctx, func(ctx context.Context) error {
+		return j.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			return j.grant(ctx, tx, role, rights)
+		})
+	}, "grant rights to %s", role)
 }
 
 // IsOwner reports whether a role owns the tables; "" is the user of the connection, who may also be
 // a member of the role that does.
 func (j *Journal) IsOwner(ctx context.Context, role string) (bool, error) {
-	ctx, leave, err := j.calls.Begin(ctx)
+	var v version
+	err := j.Do(ctx, func(ctx context.Context) (err error) {
+		v, err = j.version(ctx, j.pool)
+		return err
+	}, "find the owner of the ledger")
 	if err != nil {
 		return false, err
-	}
-	defer leave()
-	v, err := j.version(ctx, j.pool)
-	if err != nil {
-		return false, fmt.Errorf("find the owner of the ledger: %w", explain(closedCause(ctx, err)))
 	}
 	return role == "" && v.owner || role == v.ownerName, nil
 }

@@ -25,33 +25,25 @@ const (
 
 // Time returns the time of the database's clock.
 func (j *Journal) Time(ctx context.Context) (now time.Time, err error) {
-	ctx, leave, err := j.calls.Begin(ctx)
-	if err != nil {
-		return now, fmt.Errorf("read the clock of the database: %w", err)
-	}
-	defer leave()
-	if err := j.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
-		return now, fmt.Errorf("read the clock of the database: %w", explain(closedCause(ctx, err)))
-	}
-	return now, nil
+	err = j.Do(ctx, func(ctx context.Context) error {
+		return j.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now)
+	}, "read the clock of the database")
+	return now, err
 }
 
 // Inspect checks the server, its replicas, and the rights of the user.
-func (j *Journal) Inspect(ctx context.Context) ([]journal.Finding, error) {
-	ctx, leave, err := j.calls.Begin(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("inspect the database: %w", err)
-	}
-	defer leave()
-	var findings []journal.Finding
+func (j *Journal) Inspect(ctx context.Context) (findings []journal.Finding, err error) {
 	for _, inspect := range []func(context.Context) ([]journal.Finding, error){
 		j.inspectServer, j.inspectDurability, j.inspectReplicas, j.inspectRights, j.inspectSize,
 	} {
-		found, err := inspect(ctx)
+		err := j.Do(ctx, func(ctx context.Context) error {
+			found, err := inspect(ctx)
+			findings = append(findings, found...)
+			return err
+		}, "inspect the database")
 		if err != nil {
-			return findings, fmt.Errorf("inspect the database: %w", explain(closedCause(ctx, err)))
+			return findings, err
 		}
-		findings = append(findings, found...)
 	}
 	return findings, nil
 }

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"bytes"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -31,10 +33,26 @@ func wantFinding(t *testing.T, j *Journal, name string, level journal.Level, det
 }
 
 func TestInspect(t *testing.T) {
-	server := startServer(t, pgserver.Options{Settings: []string{"fsync = on"}})
-	j := openBox(t, server.Address, Options{})
+	server := startServer(t,
+		pgserver.Options{Settings: []string{"full_page_writes = off", "synchronous_commit = off"}})
+	var output bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&output, nil))
+	j := openBox(t, server.Address, Options{Logger: log})
+	// Whoever creates a ledger on a server that may lose it is warned. The journal turns
+	// synchronous_commit on.
+	if got := output.String(); !strings.Contains(got, "fsync is off") ||
+		!strings.Contains(got, "full_page_writes is off") ||
+		strings.Contains(got, "synchronous_commit") {
+		t.Errorf("creating it logged %s", got)
+	}
+	output.Reset()
+	openBox(t, server.Address, Options{Logger: log})
+	if output.Len() > 0 {
+		t.Errorf("opening it again logged %s", output.String())
+	}
 	wantFinding(t, j, "server", journal.OK, "database postgres, schema box, user signalbox")
-	wantFinding(t, j, "durability", journal.OK, "fsync")
+	wantFinding(t, j, "fsync", journal.Problem, "fsync is off")
+	wantFinding(t, j, "full_page_writes", journal.Warning, "full_page_writes is off")
 	wantFinding(t, j, "replicas", journal.OK, "none")
 	wantFinding(t, j, "rights", journal.OK, "signalbox owns the ledger")
 	wantFinding(t, j, "size", journal.OK, "MB")
@@ -60,18 +78,18 @@ func TestInspect(t *testing.T) {
 		Options{})
 	wantFinding(t, reader, "rights", journal.Warning, "reader may only read")
 
-	must(t, server.Configure("synchronous_standby_names = ''", "fsync = off",
-		"full_page_writes = off"))
+	must(t, server.Configure("synchronous_standby_names = ''", "fsync = on",
+		"full_page_writes = on"))
 	must(t, server.Reload())
 	for { // the server reads its configuration some time later
 		findings, err := j.Inspect(t.Context())
 		must(t, err)
-		if find(findings, "full_page_writes").Level == journal.Warning &&
+		if find(findings, "durability").Level == journal.OK &&
 			find(findings, "replicas").Level == journal.Warning {
 			break
 		}
 	}
-	wantFinding(t, j, "fsync", journal.Problem, "fsync is off")
+	wantFinding(t, j, "durability", journal.OK, "fsync")
 	wantFinding(t, j, "replicas", journal.Warning, "none is synchronous")
 }
 

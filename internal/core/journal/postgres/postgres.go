@@ -79,6 +79,7 @@ const (
 
 // Journal is a journal.Log in a PostgreSQL database.
 type Journal struct {
+	*driver.Log
 	opts   Options
 	log    *slog.Logger
 	pool   *pgxpool.Pool
@@ -87,9 +88,6 @@ type Journal struct {
 	appendOne, appendMany string
 	lock                  int64 // the advisory lock of creating the tables
 
-	head   *driver.Head
-	calls  *driver.Calls
-	close  func() error
 	notify chan uint64 // capacity 1: heads that others are to be notified of
 
 	uploading chan struct{} // capacity maxUploads: blobs that are being stored
@@ -97,7 +95,6 @@ type Journal struct {
 	fence atomic.Int64 // as the database has last told it
 
 	mu       sync.Mutex
-	watching bool      // watchOthers runs; guarded by mu
 	attempts []attempt // appends whose outcome is unknown; guarded by mu
 }
 
@@ -131,15 +128,15 @@ func open(ctx context.Context, address string, opts Options) (*Journal, error) {
 	if opts.formats == nil {
 		opts.formats = formats
 	}
-	j := &Journal{opts: opts, log: opts.Logger, schema: pgx.Identifier{opts.Schema}.Sanitize(), lock: lockOf(opts.Schema),
-		head: driver.NewHead(), calls: driver.NewCalls(), notify: make(chan uint64, 1),
-		uploading: make(chan struct{}, maxUploads)}
-	if j.log == nil {
-		j.log = slog.New(slog.DiscardHandler)
-	}
+	j := &Journal{opts: opts, log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
+		schema: pgx.Identifier{opts.Schema}.Sanitize(), lock: lockOf(opts.Schema),
+		notify: make(chan uint64, 1), uploading: make(chan struct{}, maxUploads)}
+	j.Log = driver.New(driver.Methods{Append: j.append, Read: j.read, Head: j.lastSeq,
+		PutBlob: j.putBlob, GetBlob: j.getBlob, OpenBlob: j.openBlob, DeleteBlob: j.deleteBlob,
+		Follow:  func() { j.Go(j.watchOthers) },
+		Explain: explain, Release: j.release})
 	j.appendOne = j.sql("SELECT BOX.append_event($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
 	j.appendMany = j.sql("SELECT BOX.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
-	j.close = sync.OnceValue(j.closeOnce)
 	if j.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err
 	}
@@ -153,10 +150,7 @@ func open(ctx context.Context, address string, opts Options) (*Journal, error) {
 		}
 		return nil, err
 	}
-	if err := j.calls.Enter(context.Background()); err != nil {
-		return nil, err
-	}
-	go j.notifyOthers()
+	j.Go(j.notifyOthers)
 	return j, nil
 }
 
@@ -168,12 +162,8 @@ func lockOf(schema string) int64 {
 	return int64(h.Sum64() &^ 1)
 }
 
-// Close ends all watches, waits for calls in progress, and closes all connections. Closing again
-// does nothing.
-func (j *Journal) Close() error { return j.close() }
-
-func (j *Journal) closeOnce() error {
-	j.calls.Close()
+// release closes all connections.
+func (j *Journal) release() error {
 	j.pool.Close()
 	return nil
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,8 +23,9 @@ import (
 // is killed.
 const childVariable = "POSTGRESJOURNAL_TEST_SCHEMA"
 
-// shared is the server of all tests that do not harm it.
-var shared pgserver.Shared
+// shared is the server of all tests that do not harm it. Tests stop, kill and pause victim, one
+// after the other, and leave it running.
+var shared, victim pgserver.Shared
 
 func TestMain(m *testing.M) {
 	if schema := os.Getenv(childVariable); schema != "" {
@@ -35,7 +37,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	status := m.Run()
-	if err := shared.Stop(); err != nil {
+	if err := errors.Join(shared.Stop(), victim.Stop()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	os.Exit(status)
@@ -51,9 +53,7 @@ func openJournal(t testing.TB, schema string) *Journal {
 	t.Helper()
 	j, err := Open(t.Context(), shared.Need(t).Address,
 		Options{Schema: schema, Create: true, patience: time.Minute, answer: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return j
 }
 
@@ -61,9 +61,7 @@ func openJournal(t testing.TB, schema string) *Journal {
 func execute(t testing.TB, statement string, args ...any) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), shared.Need(t).Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close(context.Background())
 	if _, err := conn.Exec(t.Context(), statement, args...); err != nil {
 		t.Fatal(err)
@@ -94,13 +92,9 @@ func TestEventsAreNeverChanged(t *testing.T) {
 	schema := newSchema()
 	j := openJournal(t, schema)
 	defer j.Close()
-	if err := appendEvent(t, j, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, appendEvent(t, j, 1))
 	conn, err := pgx.Connect(t.Context(), shared.Need(t).Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close(context.Background())
 	for _, statement := range []string{"UPDATE BOX.events SET type = ''", "DELETE FROM BOX.events",
 		"TRUNCATE BOX.events"} {

@@ -20,30 +20,11 @@ const readEvents = `SELECT seq, time, octet_length(type) + octet_length(work) + 
 	CASE WHEN octet_length(actor) <= $3 THEN actor END, CASE WHEN octet_length(data) <= $3 THEN data END, prev, hash
 	FROM BOX.events WHERE seq > $1 ORDER BY seq LIMIT $2`
 
-const (
-	// maxRead is how many events one query reads, and readBytes the size at which Read ends early.
-	maxRead   = 1000
-	readBytes = 8 << 20
-)
+// maxRead is how many events one query reads.
+const maxRead = 1000
 
-// Read returns at most limit events that follow the event after; none if limit is 0 or less.
-func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
-	events, _, err := j.read(ctx, after, limit, readBytes)
-	return events, err
-}
-
-// read is Read that stops when the events have at least a number of bytes. It also reports whether
-// there were no more.
 func (j *Journal) read(ctx context.Context, after uint64, limit,
 	bytes int) (events []signalbox.Event, end bool, err error) {
-	ctx, leave, err := j.calls.Begin(ctx)
-	if err != nil {
-		return nil, false, fmt.Errorf("read after %d: %w", after, err)
-	}
-	defer leave()
-	if limit <= 0 || after >= math.MaxInt64 {
-		return nil, true, nil
-	}
 	err = j.answer(ctx, func(ctx context.Context) error {
 		if err := j.settle(ctx); err != nil {
 			return err
@@ -51,10 +32,12 @@ func (j *Journal) read(ctx context.Context, after uint64, limit,
 		events, end, err = j.query(ctx, after, min(limit, maxRead), bytes)
 		return err
 	})
-	if err != nil {
-		return nil, false, fmt.Errorf("read after %d: %w", after, explain(closedCause(ctx, err)))
-	}
-	return events, end, nil
+	return events, end, err
+}
+
+func (j *Journal) lastSeq(ctx context.Context) (uint64, error) {
+	seq, _, err := j.last(ctx)
+	return seq, err
 }
 
 func (j *Journal) query(ctx context.Context, after uint64, limit,
@@ -81,12 +64,12 @@ func (j *Journal) query(ctx context.Context, after uint64, limit,
 		}
 		switch {
 		case uint64(seq) != next:
-			return nil, false, damaged(fmt.Errorf("event %d: it is missing, the next one is %d",
+			return nil, false, driver.Damaged(fmt.Errorf("event %d: it is missing, the next one is %d",
 				next, seq))
 		case size > journal.MaxEventBytes:
-			return nil, false, damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
+			return nil, false, driver.Damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
 		case len(prev) != len(e.Prev) || len(current) != len(e.Hash):
-			return nil, false, damaged(fmt.Errorf("event %d: its hashes have the wrong length",
+			return nil, false, driver.Damaged(fmt.Errorf("event %d: its hashes have the wrong length",
 				next))
 		}
 		e = signalbox.Event{Seq: next, Time: time.Unix(0, nanos).UTC(), Type: string(kind),
@@ -97,20 +80,6 @@ func (j *Journal) query(ctx context.Context, after uint64, limit,
 	}
 	rows.Close()
 	return events, len(events) < limit && bytes > 0, rows.Err()
-}
-
-// Head returns the sequence number of the last event.
-func (j *Journal) Head(ctx context.Context) (uint64, error) {
-	ctx, leave, err := j.calls.Begin(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("read the head: %w", err)
-	}
-	defer leave()
-	seq, _, err := j.last(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("read the head: %w", explain(closedCause(ctx, err)))
-	}
-	return seq, nil
 }
 
 // last returns the sequence number and the hash of the last event.
@@ -141,12 +110,4 @@ func (j *Journal) queryLast(ctx context.Context,
 	}
 	copy(hash[:], bytes)
 	return uint64(number), hash, nil
-}
-
-// closedCause returns driver.ErrClosed instead of the error that closing the journal caused.
-func closedCause(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), driver.ErrClosed) {
-		return fmt.Errorf("%w: %w", driver.ErrClosed, err)
-	}
-	return err
 }

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -10,7 +9,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -229,26 +227,4 @@ func makeAuthority(t testing.TB) string {
 	t.Helper()
 	certificate, _ := makeCertificate(t)
 	return certificate
-}
-
-// Whoever creates a ledger on a server that may lose it is warned.
-func TestCreateWarns(t *testing.T) {
-	server := startServer(t,
-		pgserver.Options{Settings: []string{"full_page_writes = off", "synchronous_commit = off"}})
-	var output bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&output, nil))
-	openBox(t, server.Address, Options{Logger: log})
-	for _, want := range []string{"fsync is off", "full_page_writes is off"} {
-		if !strings.Contains(output.String(), want) {
-			t.Errorf("no warning that %s: %s", want, output.String())
-		}
-	}
-	if strings.Contains(output.String(), "synchronous_commit") { // the journal turns it on
-		t.Error(output.String())
-	}
-	output.Reset()
-	openBox(t, server.Address, Options{Logger: log})
-	if output.Len() > 0 {
-		t.Errorf("opening again: %s", output.String())
-	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 // format is a version of the tables.
@@ -294,7 +295,7 @@ func (j *Journal) version(ctx context.Context, q queryer) (v version, err error)
 		FROM BOX.format, pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = $1 AND relname = 'events'`), j.opts.Schema).
 		Scan(&v.found, &v.oldest, &v.fence, &v.owner, &v.ownerName)
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = damaged(errors.New("the version of its tables is missing"))
+		err = driver.Damaged(errors.New("the version of its tables is missing"))
 	}
 	return v, err
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func startServer(t testing.TB, opts pgserver.Options) *pgserver.Server {
 
 func openBox(t testing.TB, address string, opts Options) *Journal {
 	t.Helper()
-	opts.Schema, opts.Create = "box", true
+	opts.Schema, opts.Create = cmp.Or(opts.Schema, "box"), true
 	j, err := Open(t.Context(), address, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -98,9 +99,9 @@ func watchUntil(ctx context.Context, j *Journal, last uint64) <-chan error {
 // While the server is away, every method returns ErrUnavailable. When it is back, the journal and
 // its watches continue.
 func TestServerIsKilled(t *testing.T) {
-	server := startServer(t, pgserver.Options{})
+	server, schema := victim.Need(t), newSchema()
 	j := openBox(t, server.Address,
-		Options{poll: 10 * time.Millisecond, patience: 50 * time.Millisecond})
+		Options{Schema: schema, poll: 10 * time.Millisecond, patience: 50 * time.Millisecond})
 	watched := watchUntil(t.Context(), j, 2)
 	must(t, appendEvent(t, j, 1))
 	digest, err := j.PutBlob(t.Context(), strings.NewReader("evidence"))
@@ -126,7 +127,7 @@ func TestServerIsKilled(t *testing.T) {
 		"read part":   func() error { _, err := blob.ReadAt(make([]byte, 1), 0); return err },
 		"grant":       func() error { return j.Grant(t.Context(), "somebody", Read) },
 		"open": func() error {
-			_, err := Open(t.Context(), server.Address, Options{Schema: "box"})
+			_, err := Open(t.Context(), server.Address, Options{Schema: schema})
 			return err
 		},
 	} {
@@ -146,10 +147,11 @@ func TestServerIsKilled(t *testing.T) {
 // All watches end when the server is away. They leave it to their users to say so, who would
 // otherwise hear of one outage several times.
 func TestWatchesEndQuietlyInAnOutage(t *testing.T) {
-	server := startServer(t, pgserver.Options{})
+	server := victim.Need(t)
+	t.Cleanup(func() { must(t, server.Restart()) })
 	var logged bytes.Buffer
 	j := openBox(t, server.Address,
-		Options{poll: 10 * time.Millisecond, patience: 50 * time.Millisecond,
+		Options{Schema: newSchema(), poll: 10 * time.Millisecond, patience: 50 * time.Millisecond,
 			Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 	must(t, appendEvent(t, j, 1))
 	logged.Reset() // what it says of the server
@@ -183,8 +185,8 @@ func TestWatchesEndQuietlyInAnOutage(t *testing.T) {
 
 // A call waits for a server that is restarted.
 func TestServerIsRestarted(t *testing.T) {
-	server := startServer(t, pgserver.Options{})
-	j := openBox(t, server.Address, Options{patience: time.Minute})
+	server := victim.Need(t)
+	j := openBox(t, server.Address, Options{Schema: newSchema(), patience: time.Minute})
 	must(t, appendEvent(t, j, 1))
 	must(t, server.ShutDown())
 	stored := make(chan error, 1)
@@ -199,8 +201,8 @@ func TestServerIsRestarted(t *testing.T) {
 // A server that does not answer is unavailable, and an append that it received is not stored later,
 // when somebody has read the log.
 func TestServerIsPaused(t *testing.T) {
-	server := startServer(t, pgserver.Options{})
-	j := openBox(t, server.Address, Options{patience: 50 * time.Millisecond})
+	server := victim.Need(t)
+	j := openBox(t, server.Address, Options{Schema: newSchema(), patience: 50 * time.Millisecond})
 	config := j.pool.Config()
 	// an append after a moment would wait for the answer to a ping, and not be sent
 	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }

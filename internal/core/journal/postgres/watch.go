@@ -3,24 +3,11 @@ package postgres
 import (
 	"context"
 	"errors"
-	"iter"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"signalbox"
 )
-
-// Watch yields the events that follow the event after, and waits for more. It ends with
-// ErrUnavailable if the database is away for longer than it takes to restart, so that its user can
-// say so, and watch again.
-func (j *Journal) Watch(ctx context.Context, after uint64) iter.Seq2[signalbox.Event, error] {
-	return func(yield func(signalbox.Event, error) bool) {
-		j.startWatching()
-		j.head.Watch(ctx, j.calls, after, j.read)(yield)
-	}
-}
 
 // channel is the name under which the processes of a box notify each other.
 func (j *Journal) channel() string { return "signalbox_" + strconv.FormatUint(uint64(j.lock), 36) }
@@ -42,11 +29,10 @@ const notifyPause = 2 * time.Millisecond
 
 // notifyOthers notifies other processes of new heads until the journal is closed. What fails is not
 // tried again: they also poll.
-func (j *Journal) notifyOthers() {
-	defer j.calls.Leave()
+func (j *Journal) notifyOthers(ctx context.Context) {
 	for {
 		select {
-		case <-j.calls.Closing:
+		case <-ctx.Done():
 			select {
 			case head := <-j.notify: // a command that ends after its append
 				j.notifyOnce(head)
@@ -57,23 +43,10 @@ func (j *Journal) notifyOthers() {
 			j.notifyOnce(head)
 		}
 		select {
-		case <-j.calls.Closing:
+		case <-ctx.Done():
 		case <-time.After(notifyPause):
 		}
 	}
-}
-
-// untilClosed returns a context that is done when the journal is closed.
-func (j *Journal) untilClosed() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		select {
-		case <-j.calls.Closing:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
 }
 
 // notifyTimeout bounds a notification. Closing the journal waits for it.
@@ -90,28 +63,14 @@ func (j *Journal) notifyOnce(head uint64) {
 	}
 }
 
-// startWatching starts watchOthers, once.
-func (j *Journal) startWatching() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.watching || j.calls.Enter(context.Background()) != nil {
-		return
-	}
-	j.watching = true
-	go j.watchOthers()
-}
-
 // watchOthers receives notifications, and reads the head from time to time, until the journal is
 // closed.
-func (j *Journal) watchOthers() {
-	defer j.calls.Leave()
-	ctx, cancel := j.untilClosed()
-	defer cancel()
+func (j *Journal) watchOthers(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := j.listen(ctx); err != nil && ctx.Err() == nil {
 			j.log.Debug("cannot receive notifications of the database: events of other processes are seen late", "delay", j.opts.poll, "error", err)
 		}
-		j.head.Wake()
+		j.Wake()
 		select {
 		case <-ctx.Done():
 		case <-time.After(min(j.opts.poll, defaultPoll)):
@@ -142,7 +101,7 @@ func (j *Journal) listen(ctx context.Context) error {
 			err := j.within(ctx, func(ctx context.Context) error {
 				head, _, err := j.queryLast(ctx, conn)
 				if err == nil {
-					j.head.Set(head)
+					j.Set(head)
 				}
 				return err
 			})
@@ -162,7 +121,7 @@ func (j *Journal) listen(ctx context.Context) error {
 			return err
 		default:
 			if head, err := strconv.ParseUint(got.Payload, 10, 64); err == nil {
-				j.head.Set(head)
+				j.Set(head)
 			}
 		}
 	}

@@ -8,37 +8,22 @@ import (
 	"os"
 
 	"signalbox"
-	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/driver"
 )
 
 // insertQuery says OR ROLLBACK because of the cost of the default, see triggers.
 const insertQuery = "INSERT OR ROLLBACK INTO events (seq, time, type, work, session, actor, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-// Append stores the events in one transaction, and returns when it is synced. An append of no
+// append stores the events in one transaction, and returns when it is synced. An append of no
 // events only compares expected with the log. If COMMIT fails for another reason than a full disk,
 // it is unknown whether the events were stored.
-func (j *Journal) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
-	err := driver.Validate(expected, events)
-	if err == nil {
-		err = j.calls.Enter(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("append after %d: %w: %w", expected, journal.ErrNotStored, err)
-	}
-	defer j.calls.Leave()
-	if err := j.append(ctx, expected, events); err != nil {
-		return fmt.Errorf("append after %d: %w", expected, explain(err))
-	}
-	return nil
-}
-
-func (j *Journal) append(ctx context.Context, expected uint64, events []signalbox.Event) error {
+func (j *Journal) append(ctx context.Context, expected uint64,
+	events []signalbox.Event) (unknown bool, err error) {
 	if j.opts.ReadOnly {
-		return fmt.Errorf("%w: %w", journal.ErrNotStored, errReadOnly)
+		return false, errReadOnly
 	}
-	err := j.with(ctx, j.writer, func(c *conn) error {
-		if err := j.appends.enter(ctx, j); err != nil {
+	err = j.with(ctx, j.writer, func(c *conn) error {
+		if err := j.appends.enter(ctx, j.opts.busyTimeout); err != nil {
 			return err
 		}
 		defer j.appends.leave()
@@ -47,14 +32,10 @@ func (j *Journal) append(ctx context.Context, expected uint64, events []signalbo
 		}
 		return c.store(expected, events)
 	})
-	switch {
-	case err == nil && len(events) > 0:
-		j.notify(expected + uint64(len(events)))
-		return nil
-	case err == nil || errors.Is(err, journal.ErrConflict) || errors.Is(err, errUncertain):
-		return err
+	if err == nil && len(events) > 0 {
+		j.wakeOthers()
 	}
-	return fmt.Errorf("%w: %w", journal.ErrNotStored, err)
+	return errors.Is(err, errUncertain), err
 }
 
 // store adds the events in one transaction, if expected is the last event.
@@ -119,7 +100,7 @@ func (c *conn) insertEvent(e *signalbox.Event) error {
 		return err
 	}
 	if n, err := result.RowsAffected(); err != nil || n != 1 {
-		return damaged(fmt.Errorf("event %d was not stored: the schema was changed", e.Seq))
+		return driver.Damaged(fmt.Errorf("event %d was not stored: the schema was changed", e.Seq))
 	}
 	return nil
 }

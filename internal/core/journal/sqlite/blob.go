@@ -14,6 +14,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 	"signalbox/internal/durable"
 )
 
@@ -21,19 +22,8 @@ import (
 // that long.
 const orphanAge = 24 * time.Hour
 
-// PutBlob stores the bytes of r in a file named by their SHA-256.
-func (j *Journal) PutBlob(ctx context.Context, r io.Reader) (digest signalbox.Hash, err error) {
-	if err = j.calls.Enter(ctx); err == nil {
-		digest, err = j.putBlob(ctx, r)
-		j.calls.Leave()
-	}
-	if err != nil {
-		return signalbox.Hash{}, fmt.Errorf("put a blob: %w", explain(err))
-	}
-	return digest, nil
-}
-
-func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Hash, err error) {
+// putBlob stores the bytes of r in a file named by their SHA-256.
+func (j *Journal) putBlob(_ context.Context, r io.Reader) (digest signalbox.Hash, err error) {
 	if j.opts.ReadOnly {
 		return digest, errReadOnly
 	}
@@ -43,7 +33,7 @@ func (j *Journal) putBlob(ctx context.Context, r io.Reader) (digest signalbox.Ha
 	if err := os.Mkdir(j.path(blobTempFolder), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return digest, err
 	}
-	temp, digest, err := j.writeTemp(ctx, r)
+	temp, digest, err := j.writeTemp(r)
 	if err != nil {
 		return digest, err
 	}
@@ -85,19 +75,13 @@ func (j *Journal) makeFolder(name string) error {
 }
 
 // writeTemp writes the bytes of r to a temporary file.
-func (j *Journal) writeTemp(ctx context.Context,
-	r io.Reader) (path string, digest signalbox.Hash, err error) {
+func (j *Journal) writeTemp(r io.Reader) (path string, digest signalbox.Hash, err error) {
 	file, err := os.CreateTemp(j.path(blobTempFolder), "*") // with mode 0600
 	if err != nil {
 		return "", digest, err
 	}
 	hash := sha256.New()
-	_, err = io.Copy(io.MultiWriter(file, hash), readerFunc(func(p []byte) (int, error) {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		return r.Read(p)
-	}))
+	_, err = io.Copy(io.MultiWriter(file, hash), r)
 	if err = errors.Join(err, file.Close()); err != nil {
 		os.Remove(file.Name())
 		return "", digest, err
@@ -105,38 +89,22 @@ func (j *Journal) writeTemp(ctx context.Context,
 	return file.Name(), signalbox.Hash(hash.Sum(nil)), nil
 }
 
-type readerFunc func([]byte) (int, error)
-
-func (r readerFunc) Read(p []byte) (int, error) { return r(p) }
-
-// GetBlob reads the blob once to verify it, and returns it from the start.
-func (j *Journal) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCloser, error) {
-	err := j.calls.Enter(ctx)
-	if err == nil {
-		defer j.calls.Leave()
-		var file *os.File
-		if file, err = openBlob(j.blobPath(digest), digest); err == nil {
-			return file, nil
-		}
-	}
-	return nil, fmt.Errorf("get blob %v: %w", digest, explain(err))
+// getBlob reads the blob once to verify it, and returns it from the start.
+func (j *Journal) getBlob(_ context.Context, digest signalbox.Hash) (io.ReadCloser, error) {
+	return openBlob(j.blobPath(digest), digest)
 }
 
-// OpenBlob opens a blob for reading parts of it.
-func (j *Journal) OpenBlob(ctx context.Context, digest signalbox.Hash) (journal.Blob, error) {
-	err := j.calls.Enter(ctx)
-	if err == nil {
-		defer j.calls.Leave()
-		var file *os.File
-		if file, err = openBlobFile(j.blobPath(digest)); err == nil {
-			var info os.FileInfo
-			if info, err = file.Stat(); err == nil {
-				return blobFile{file, info.Size()}, nil
-			}
-			file.Close()
-		}
+func (j *Journal) openBlob(_ context.Context, digest signalbox.Hash) (journal.Blob, error) {
+	file, err := openBlobFile(j.blobPath(digest))
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("open blob %v: %w", digest, explain(err))
+	info, err := file.Stat()
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return blobFile{file, info.Size()}, nil
 }
 
 // blobFile is an open blob. Blobs never change.
@@ -152,7 +120,7 @@ func openBlobFile(path string) (*os.File, error) {
 	// Opening a named pipe would wait for its writer.
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, damaged(fmt.Errorf("it is not a regular file but has the mode %v", info.Mode()))
+		return nil, driver.Damaged(fmt.Errorf("it is not a regular file but has the mode %v", info.Mode()))
 	}
 	var file *os.File
 	if err == nil {
@@ -174,7 +142,7 @@ func openBlob(path string, digest signalbox.Hash) (*os.File, error) {
 	hash := sha256.New()
 	_, err = io.Copy(hash, file)
 	if err == nil && signalbox.Hash(hash.Sum(nil)) != digest {
-		err = damaged(fmt.Errorf("its bytes have the digest %x", hash.Sum(nil)))
+		err = driver.Damaged(fmt.Errorf("its bytes have the digest %x", hash.Sum(nil)))
 	}
 	if err == nil {
 		_, err = file.Seek(0, io.SeekStart)
@@ -186,21 +154,11 @@ func openBlob(path string, digest signalbox.Hash) (*os.File, error) {
 	return file, nil
 }
 
-// DeleteBlob destroys the bytes of a blob.
-func (j *Journal) DeleteBlob(ctx context.Context, digest signalbox.Hash) error {
-	err := j.calls.Enter(ctx)
-	if err == nil {
-		defer j.calls.Leave()
-		if j.opts.ReadOnly {
-			err = errReadOnly
-		} else {
-			err = durable.Remove(j.blobPath(digest))
-		}
+func (j *Journal) deleteBlob(_ context.Context, digest signalbox.Hash) error {
+	if j.opts.ReadOnly {
+		return errReadOnly
 	}
-	if err != nil {
-		return fmt.Errorf("delete blob %v: %w", digest, explain(err))
-	}
-	return nil
+	return durable.Remove(j.blobPath(digest))
 }
 
 func (j *Journal) blobPath(digest signalbox.Hash) string {

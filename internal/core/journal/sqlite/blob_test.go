@@ -21,9 +21,7 @@ func blobFiles(t *testing.T, dir string) (files []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }
 
@@ -52,19 +50,13 @@ func TestBlobFiles(t *testing.T) {
 func TestOrphanedBlobs(t *testing.T) {
 	dir := closedBox(t, 0)
 	folder := filepath.Join(dir, filepath.FromSlash(blobTempFolder))
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(folder, 0o700))
 	for name, age := range map[string]time.Duration{"old": 25 * time.Hour,
 		"young": 23 * time.Hour} {
 		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte("half a blob"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte("half a blob"), 0o600))
 		then := time.Now().Add(-age)
-		if err := os.Chtimes(path, then, then); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chtimes(path, then, then))
 	}
 	open(t, dir, nil)
 	if files := blobFiles(t, dir); len(files) != 1 || files[0] != "tmp/young" {

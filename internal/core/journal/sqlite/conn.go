@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +18,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 // access is the access mode of a connection.
@@ -35,21 +36,21 @@ const (
 // a third of the time of a read.
 type conn struct {
 	pool   *sql.DB
-	held   *sql.Conn   // the only connection of pool
-	driver driver.Conn // that of held
+	held   *sql.Conn      // the only connection of pool
+	driver sqldriver.Conn // that of held
 	path   string
 	file   fs.FileInfo // of path when the connection was opened
 
 	begin, commit, rollback, insert, head, read statement
 
-	row [9]driver.NamedValue // of insert
+	row [9]sqldriver.NamedValue // of insert
 }
 
-// statement is a prepared statement of the driver.
+// statement is a prepared statement of the sqldriver.
 type statement interface {
-	driver.Stmt
-	driver.StmtExecContext
-	driver.StmtQueryContext
+	sqldriver.Stmt
+	sqldriver.StmtExecContext
+	sqldriver.StmtQueryContext
 }
 
 // pragmas are set on every connection. SQLite itself waits only 100 ms for a lock;
@@ -105,7 +106,7 @@ func connect(path string, mode access) (*conn, error) {
 		return nil, err
 	}
 	err = c.held.Raw(func(d any) error {
-		c.driver = d.(driver.Conn)
+		c.driver = d.(sqldriver.Conn)
 		return nil
 	})
 	if err != nil {
@@ -152,7 +153,7 @@ func (c *conn) prepareAll() error {
 	} {
 		prepared, err := c.driver.Prepare(s.query)
 		if sqliteCode(err) == sqlite3.SQLITE_ERROR {
-			return damaged(err) // the table events is missing or has other columns
+			return driver.Damaged(err) // the table events is missing or has other columns
 		}
 		if err != nil {
 			return err
@@ -185,19 +186,19 @@ func (c *conn) limitRows() error {
 
 // exec runs statements without arguments.
 func (c *conn) exec(query string) error {
-	_, err := c.driver.(driver.ExecerContext).ExecContext(context.Background(), query, nil)
+	_, err := c.driver.(sqldriver.ExecerContext).ExecContext(context.Background(), query, nil)
 	return err
 }
 
 // run executes a prepared statement. It takes no context, because the driver would start a
 // goroutine for each statement, and the outcome of an interrupted COMMIT would be unknown.
-func run(s statement, args []driver.NamedValue) error {
+func run(s statement, args []sqldriver.NamedValue) error {
 	_, err := s.ExecContext(context.Background(), args)
 	return err
 }
 
 // query calls each for every row of a prepared statement, until it returns false.
-func query(s statement, args []driver.NamedValue, row []driver.Value,
+func query(s statement, args []sqldriver.NamedValue, row []sqldriver.Value,
 	each func() (bool, error)) error {
 	rows, err := s.QueryContext(context.Background(), args)
 	if err != nil {
@@ -215,25 +216,25 @@ func query(s statement, args []driver.NamedValue, row []driver.Value,
 }
 
 // lookup returns the only value of a query.
-func (c *conn) lookup(q string) (driver.Value, error) {
+func (c *conn) lookup(q string) (sqldriver.Value, error) {
 	prepared, err := c.driver.Prepare(q)
 	if err != nil {
 		return nil, err
 	}
 	defer prepared.Close()
-	var row [1]driver.Value
+	var row [1]sqldriver.Value
 	err = query(prepared.(statement), nil, row[:], func() (bool, error) { return false, nil })
 	return row[0], err
 }
 
 // last returns the sequence number and the hash of the last event, zero for an empty log.
 func (c *conn) last() (seq uint64, hash signalbox.Hash, err error) {
-	var row [2]driver.Value
+	var row [2]sqldriver.Value
 	err = query(c.head, nil, row[:], func() (bool, error) {
 		n, ok := row[0].(int64)
 		stored, isBlob := row[1].([]byte)
 		if !ok || !isBlob || n < 1 || len(stored) != len(hash) {
-			return false, damaged(
+			return false, driver.Damaged(
 				fmt.Errorf("the last event has sequence number %v and a hash of %d bytes", row[0],
 					len(stored)))
 		}

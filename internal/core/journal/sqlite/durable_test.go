@@ -1,15 +1,17 @@
 package sqlite
 
-import "testing"
+import (
+	"testing"
+
+	"signalbox/internal/core/journal/driver"
+)
 
 // COMMIT must sync the write-ahead log before it returns: otherwise a power failure loses
 // acknowledged events. No test can cut the power, so this one checks the setting on the connections
 // in use, and after one of them was replaced.
 func TestEveryConnectionSyncs(t *testing.T) {
 	j := open(t, t.TempDir(), nil)
-	if err := j.Append(t.Context(), 0, eventsAfter(0, 1, 10)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.Append(t.Context(), 0, eventsAfter(0, 1, 10)))
 	if _, err := j.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +40,6 @@ func TestEveryConnectionSyncs(t *testing.T) {
 		check(j.readers, "reader")
 	}
 	// closes the connection
-	_ = j.with(t.Context(), j.writer, func(*conn) error { return damaged(errSkip) })
+	_ = j.with(t.Context(), j.writer, func(*conn) error { return driver.Damaged(errSkip) })
 	check(j.writer, "new writer")
 }

@@ -12,6 +12,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 // errUncertain means that an append failed and only reading the log reveals whether the events were
@@ -19,12 +20,11 @@ import (
 var errUncertain = errors.New("it is unknown whether the events were stored")
 
 const (
-	hintFull    = "free space on the disk of the box, or raise the quota or the file size limit, then try again"
-	hintRights  = "check the owner and the permissions of the box and its files"
-	hintRestore = "stop all processes that use the box, and restore it from a backup"
-	hintBusy    = "stop the process that keeps the ledger locked"
-	hintLocal   = "keep the box on a local disk: SQLite cannot share a database over a network file system"
-	hintDisk    = "check the disk, its free space, the quota and the file size limit"
+	hintFull   = "free space on the disk of the box, or raise the quota or the file size limit, then try again"
+	hintRights = "check the owner and the permissions of the box and its files"
+	hintBusy   = "stop the process that keeps the ledger locked"
+	hintLocal  = "keep the box on a local disk: SQLite cannot share a database over a network file system"
+	hintDisk   = "check the disk, its free space, the quota and the file size limit"
 )
 
 // explain converts errors of SQLite and the operating system that a user can fix to a
@@ -40,8 +40,8 @@ func explain(err error) error {
 	switch hint {
 	case "":
 		return err
-	case hintRestore:
-		return damaged(err)
+	case driver.HintRestore:
+		return driver.Damaged(err)
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", what, err),
 		Hint: hint}
@@ -57,7 +57,7 @@ func explainSQLite(code int) (what, hint string) {
 		sqlite3.SQLITE_IOERR_RDLOCK:
 		return "the file system cannot share the ledger", hintLocal
 	case sqlite3.SQLITE_IOERR_CORRUPTFS:
-		return "", hintRestore
+		return "", driver.HintRestore
 	}
 	switch code & 0xff {
 	case sqlite3.SQLITE_FULL:
@@ -69,7 +69,7 @@ func explainSQLite(code int) (what, hint string) {
 	case sqlite3.SQLITE_IOERR:
 		return "the disk failed", hintDisk
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG:
-		return "", hintRestore
+		return "", driver.HintRestore
 	}
 	return "", ""
 }
@@ -83,15 +83,6 @@ func explainSystem(err error) (what, hint string) {
 		return "no permission to open or write the box", hintRights
 	}
 	return "", ""
-}
-
-// damaged returns an error that matches journal.ErrDamaged.
-func damaged(err error) error {
-	return &signalbox.Error{
-		Code: signalbox.CodeUnverified,
-		Err:  fmt.Errorf("%w: %w", journal.ErrDamaged, err),
-		Hint: hintRestore,
-	}
 }
 
 func sqliteCode(err error) int {

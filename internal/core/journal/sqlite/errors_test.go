@@ -93,9 +93,7 @@ func TestCorruptHeader(t *testing.T) {
 		for _, readOnly := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
 				dir := closedBox(t, 20)
-				if err := spoil(filepath.Join(dir, ledgerFile)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, spoil(filepath.Join(dir, ledgerFile)))
 				_, err := Open(t.Context(), dir, &Options{ReadOnly: readOnly})
 				wantError(t, err, "restore it from a backup", journal.ErrDamaged)
 			})
@@ -110,32 +108,24 @@ func TestCorruptPages(t *testing.T) {
 	dir := closedBox(t, 300)
 	path := filepath.Join(dir, ledgerFile)
 	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pages := len(content) / page
 	if pages < 10 {
 		t.Fatalf("the database has only %d pages", pages)
 	}
 	for n := 1; n < pages; n++ {
 		for name, spoilt := range map[string]string{"zeros": "\x00", "ones": "\xff", "text": "x"} {
-			if err := overwrite(path, int64(n)*page, strings.Repeat(spoilt, page)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, overwrite(path, int64(n)*page, strings.Repeat(spoilt, page)))
 			if err := readToTheEnd(t, dir); !errors.Is(err, journal.ErrDamaged) {
 				t.Errorf("page %d of %s: error is %v, want ErrDamaged", n, name, err)
 			}
 		}
-		if err := overwrite(path, int64(n)*page, string(content[n*page:][:page])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, overwrite(path, int64(n)*page, string(content[n*page:][:page])))
 	}
 	if err := readToTheEnd(t, dir); err != nil {
 		t.Fatalf("put together again: %v", err)
 	}
-	if err := os.Truncate(path, int64(pages/2)*page); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(path, int64(pages/2)*page))
 	if err := readToTheEnd(t, dir); !errors.Is(err, journal.ErrDamaged) {
 		t.Errorf("cut in half: error is %v, want ErrDamaged", err)
 	}

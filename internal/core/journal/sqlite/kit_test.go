@@ -79,9 +79,7 @@ func withJournal(ctx context.Context, dir string, use func(*Journal) error) erro
 func child(t testing.TB, mode string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, args...)
@@ -108,9 +106,7 @@ func open(t testing.TB, dir string, opts *Options) *Journal {
 		opts = &Options{Create: true}
 	}
 	j, err := Open(t.Context(), dir, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := j.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -125,9 +121,7 @@ func closedBox(t testing.TB, n int) (dir string) {
 	dir = t.TempDir()
 	err := withJournal(t.Context(), dir,
 		func(j *Journal) error { return grow(t.Context(), j, n, 100) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dir
 }
 
@@ -212,15 +206,11 @@ func wantError(t testing.TB, err error, text string, is ...error) {
 func flip(t testing.TB, path string, offset int64) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	if offset < 0 {
 		end, err := file.Seek(0, io.SeekEnd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		offset += end
 	}
 	b := []byte{0}
@@ -229,6 +219,14 @@ func flip(t testing.TB, path string, offset int64) {
 	}
 	b[0] ^= 0x40
 	if _, err := file.WriteAt(b, offset); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"signalbox/internal/core/journal/driver"
 )
 
 // pool is a fixed number of connections, each used by one caller at a time.
@@ -37,11 +35,13 @@ func (p pool) close() (err error) {
 // idempotent. A connection that failed is closed, because SQLite's cached state of the files may be
 // wrong.
 func (j *Journal) with(ctx context.Context, p pool, use func(*conn) error) error {
-	c, err := driver.Await(ctx, j.calls, p.slots)
-	if err != nil {
-		return err
+	var c *conn
+	select {
+	case c = <-p.slots:
+		defer func() { p.slots <- c }()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	defer func() { p.slots <- c }()
 	return j.retryBusy(ctx, func() (err error) {
 		if c == nil {
 			if c, err = p.dial(); err != nil {
@@ -78,8 +78,10 @@ func (j *Journal) retryBusy(ctx context.Context, try func() error) error {
 	}
 	for deadline := time.Now().Add(j.opts.busyTimeout); isBusy(err) &&
 		time.Now().Before(deadline); err = try() {
-		if _, err := driver.Await(ctx, j.calls, time.After(retryPause)); err != nil {
-			return err
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return err

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"signalbox"
 	"signalbox/internal/durable"
-
-	"signalbox/internal/core/journal/driver"
 )
 
 // queue admits one writer at a time: callers in this process take a token, and processes take an
@@ -45,10 +44,13 @@ func (q *queue) close() error {
 	return err
 }
 
-// enter waits for the caller's turn. If it returns nil, the caller must call leave.
-func (q *queue) enter(ctx context.Context, j *Journal) (err error) {
-	if _, err := driver.Await(ctx, j.calls, q.turn); err != nil {
-		return err
+// enter waits for the caller's turn, and not longer than the timeout for another process. If it
+// returns nil, the caller must call leave.
+func (q *queue) enter(ctx context.Context, timeout time.Duration) (err error) {
+	select {
+	case <-q.turn:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	defer func() {
 		if err != nil {
@@ -58,22 +60,23 @@ func (q *queue) enter(ctx context.Context, j *Journal) (err error) {
 	if err := q.open(); err != nil {
 		return err
 	}
-	return q.lock(ctx, j)
+	return q.lock(ctx, timeout)
 }
 
 // lock waits for the lock on the file.
-func (q *queue) lock(ctx context.Context, j *Journal) error {
+func (q *queue) lock(ctx context.Context, timeout time.Duration) error {
 	if locked, err := durable.TryLockFile(q.file); locked || err != nil {
 		return err
 	}
-	turn, cancel := context.WithTimeout(ctx, j.opts.busyTimeout)
+	turn, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	locked := make(chan error, 1)
 	file := q.file
 	go func() { locked <- durable.LockFile(file) }()
-	lockErr, err := driver.Await(turn, j.calls, locked)
-	if err == nil {
-		return lockErr
+	select {
+	case err := <-locked:
+		return err
+	case <-turn.Done():
 	}
 	// The wait cannot be interrupted, so release the lock when it is acquired.
 	q.file = nil
@@ -81,14 +84,14 @@ func (q *queue) lock(ctx context.Context, j *Journal) error {
 		<-locked
 		file.Close()
 	}()
-	if turn.Err() != nil && ctx.Err() == nil {
-		return &signalbox.Error{
-			Code: signalbox.CodeFailed,
-			Err:  fmt.Errorf("another process has locked %s for %v", q.path, j.opts.busyTimeout),
-			Hint: "stop the signalbox process that is suspended or hangs",
-		}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	return err
+	return &signalbox.Error{
+		Code: signalbox.CodeFailed,
+		Err:  fmt.Errorf("another process has locked %s for %v", q.path, timeout),
+		Hint: "stop the signalbox process that is suspended or hangs",
+	}
 }
 
 // leave admits the next writer.

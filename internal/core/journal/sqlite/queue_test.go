@@ -21,9 +21,7 @@ func holdQueue(t *testing.T, path string) (release func()) {
 	if err == nil {
 		err = durable.LockFile(file)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return func() {
 		if err := file.Close(); err != nil {
 			t.Error(err)
@@ -108,13 +106,9 @@ func TestBusyDatabase(t *testing.T) {
 	dir := closedBox(t, 1)
 	j := open(t, dir, &Options{busyTimeout: 10 * time.Millisecond})
 	other, err := connect(filepath.Join(dir, ledgerFile), accessWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer other.close()
-	if err := other.exec("BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.exec("BEGIN IMMEDIATE"))
 	err = j.Append(t.Context(), 1, eventsAfter(1, 1, 10))
 	wantError(t, err, "other processes keep the ledger locked", journal.ErrNotStored)
 
@@ -130,18 +124,14 @@ func TestBusyDatabase(t *testing.T) {
 
 	go func() { ended <- j.Append(t.Context(), 1, eventsAfter(1, 1, 10)) }()
 	third, err := connect(filepath.Join(dir, ledgerFile), accessWrite)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer third.close()
 	for range 3 { // each try takes as long as SQLite waits, so the append must try more than once
 		if err := third.exec("BEGIN IMMEDIATE"); !isBusy(err) {
 			t.Fatalf("the database is not busy: %v", err)
 		}
 	}
-	if err := other.exec("ROLLBACK"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.exec("ROLLBACK"))
 	if err := <-ended; err != nil {
 		t.Errorf("append after the other program is done: %v", err)
 	}

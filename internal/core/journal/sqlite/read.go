@@ -21,50 +21,21 @@ const readQuery = "SELECT seq, time, type, work, session, actor, data, prev, has
 // ctxEvery is the number of events after which a read checks its context.
 const ctxEvery = 512
 
-// readBytes is the size at which Read ends early. A read returns at most this much and one event.
-const readBytes = 8 << 20
-
-// Read returns at most limit events that follow the event after; none if limit is 0 or less.
-func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
-	events, _, err := j.read(ctx, after, limit, readBytes)
-	return events, err
-}
-
-// read is Read that stops when the events have at least a number of bytes. It also reports whether
-// there were no more.
-func (j *Journal) read(ctx context.Context, after uint64, limit,
+func (j *Journal) readEvents(ctx context.Context, after uint64, limit,
 	bytes int) (events []signalbox.Event, end bool, err error) {
-	if err := j.calls.Enter(ctx); err != nil {
-		return nil, false, fmt.Errorf("read after %d: %w", after, err)
-	}
-	defer j.calls.Leave()
-	if limit <= 0 || after >= math.MaxInt64 {
-		return nil, true, nil
-	}
 	err = j.onReader(ctx, func(c *conn) (err error) {
 		events, end, err = c.events(ctx, after, limit, bytes)
 		return err
 	})
-	if err != nil {
-		return nil, false, fmt.Errorf("read after %d: %w", after, explain(err))
-	}
-	return events, end, nil
+	return events, end, err
 }
 
-// Head returns the sequence number of the last event.
-func (j *Journal) Head(ctx context.Context) (seq uint64, err error) {
-	if err := j.calls.Enter(ctx); err != nil {
-		return 0, fmt.Errorf("read the head: %w", err)
-	}
-	defer j.calls.Leave()
+func (j *Journal) last(ctx context.Context) (seq uint64, err error) {
 	err = j.onReader(ctx, func(c *conn) (err error) {
 		seq, _, err = c.last()
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("read the head: %w", explain(err))
-	}
-	return seq, nil
+	return seq, err
 }
 
 func (c *conn) events(ctx context.Context, after uint64, limit,
@@ -89,7 +60,7 @@ func (c *conn) events(ctx context.Context, after uint64, limit,
 			err = driver.ErrTooLarge
 		}
 		if err != nil {
-			return false, damaged(fmt.Errorf("event %d: %w", next, err))
+			return false, driver.Damaged(fmt.Errorf("event %d: %w", next, err))
 		}
 		events = append(events, e)
 		next++
@@ -101,7 +72,7 @@ func (c *conn) events(ctx context.Context, after uint64, limit,
 		return end, nil
 	})
 	if sqliteCode(err) == sqlite3.SQLITE_TOOBIG {
-		err = damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
+		err = driver.Damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
 	}
 	return events, end, err
 }

@@ -34,9 +34,7 @@ func TestReadOnly(t *testing.T) {
 		digest, err = j.PutBlob(t.Context(), strings.NewReader("blob"))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	before := listing(t, dir)
 	j := open(t, dir, &Options{ReadOnly: true})
 	wantCount(t, j, 5)
@@ -66,15 +64,11 @@ func TestReadOnly(t *testing.T) {
 func TestReadOnlyDuringWrites(t *testing.T) {
 	dir := t.TempDir()
 	writer := open(t, dir, nil)
-	if err := grow(t.Context(), writer, 3, 10); err != nil {
-		t.Fatal(err)
-	}
+	must(t, grow(t.Context(), writer, 3, 10))
 	j := open(t, dir, &Options{ReadOnly: true})
 	for n := uint64(3); n < 8; n++ {
 		wantCount(t, j, n)
-		if err := grow(t.Context(), writer, 1, 10); err != nil {
-			t.Fatal(err)
-		}
+		must(t, grow(t.Context(), writer, 1, 10))
 	}
 }
 
@@ -84,14 +78,10 @@ func TestImmutableJournalIsWritten(t *testing.T) {
 	j := open(t, dir, &Options{ReadOnly: true})
 	wantCount(t, j, 3)
 	writer := open(t, dir, nil)
-	if err := grow(t.Context(), writer, 1, 10); err != nil {
-		t.Fatal(err)
-	}
+	must(t, grow(t.Context(), writer, 1, 10))
 	_, err := j.Read(t.Context(), 0, 10)
 	wantError(t, err, "another process started to write")
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, writer.Close())
 	if _, err := os.Stat(filepath.Join(dir, "ledger.db-wal")); err == nil {
 		t.Error("the write-ahead log outlived its writer")
 	}

@@ -10,6 +10,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"signalbox"
+	"signalbox/internal/core/journal/driver"
 	"signalbox/internal/durable"
 )
 
@@ -70,7 +71,7 @@ func (c *conn) installTriggers() error {
 	}
 	err := c.exec("BEGIN IMMEDIATE; " + statements + "COMMIT")
 	if sqliteCode(err) == sqlite3.SQLITE_ERROR {
-		return damaged(err) // there is no table events
+		return driver.Damaged(err) // there is no table events
 	}
 	return err
 }
@@ -83,7 +84,7 @@ func (j *Journal) findOrCreate(ctx context.Context) error {
 	if exists || err != nil {
 		return err
 	}
-	if err := j.appends.enter(ctx, j); err != nil {
+	if err := j.appends.enter(ctx, j.opts.busyTimeout); err != nil {
 		return err
 	}
 	defer j.appends.leave()
@@ -112,7 +113,7 @@ func (j *Journal) find() (bool, error) {
 	}
 	// SQLite would apply the old write-ahead log to the new database.
 	if noLog == nil {
-		return false, damaged(fmt.Errorf("%s-wal exists, but %s is missing", ledgerFile,
+		return false, driver.Damaged(fmt.Errorf("%s-wal exists, but %s is missing", ledgerFile,
 			ledgerFile))
 	}
 	return false, nil
@@ -171,7 +172,7 @@ func (c *conn) check() error {
 	}
 	switch n, _ := version.(int64); {
 	case id != int64(applicationID):
-		return damaged(fmt.Errorf("%s is not a signalbox ledger (application id %v)", ledgerFile,
+		return driver.Damaged(fmt.Errorf("%s is not a signalbox ledger (application id %v)", ledgerFile,
 			id))
 	case n > schemaVersion:
 		return &signalbox.Error{
@@ -180,7 +181,7 @@ func (c *conn) check() error {
 			Hint: "upgrade signalbox on this machine",
 		}
 	case n < schemaVersion:
-		return damaged(fmt.Errorf("%s has schema %d, which does not exist", ledgerFile, n))
+		return driver.Damaged(fmt.Errorf("%s has schema %d, which does not exist", ledgerFile, n))
 	}
 	return nil
 }

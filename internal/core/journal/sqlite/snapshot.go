@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"signalbox/internal/core/journal"
@@ -11,39 +10,25 @@ import (
 
 // SaveSnapshot replaces the snapshot unless the stored one is newer.
 func (j *Journal) SaveSnapshot(ctx context.Context, s journal.Snapshot) error {
-	err := j.calls.Enter(ctx)
-	if err == nil {
-		err = j.saveSnapshot(ctx, s)
-		j.calls.Leave()
-	}
-	if err != nil {
-		return fmt.Errorf("save the snapshot: %w", explain(err))
-	}
-	return nil
-}
-
-func (j *Journal) saveSnapshot(ctx context.Context, s journal.Snapshot) error {
-	if j.opts.ReadOnly {
-		return nil // it is only a cache
-	}
-	if err := j.snapshots.enter(ctx, j); err != nil {
-		return err
-	}
-	defer j.snapshots.leave()
-	return driver.WriteSnapshot(j.path(snapshotFile), s, j.snapshotLimit())
+	return j.Do(ctx, func(ctx context.Context) error {
+		if j.opts.ReadOnly {
+			return nil // it is only a cache
+		}
+		if err := j.snapshots.enter(ctx, j.opts.busyTimeout); err != nil {
+			return err
+		}
+		defer j.snapshots.leave()
+		return driver.WriteSnapshot(j.path(snapshotFile), s, j.snapshotLimit())
+	}, "save the snapshot")
 }
 
 // LoadSnapshot returns the snapshot, or ErrNoSnapshot if there is none or it is damaged.
-func (j *Journal) LoadSnapshot(ctx context.Context) (journal.Snapshot, error) {
-	if err := j.calls.Enter(ctx); err != nil {
-		return journal.Snapshot{}, fmt.Errorf("load the snapshot: %w", err)
-	}
-	defer j.calls.Leave()
-	s, err := driver.ReadSnapshot(j.path(snapshotFile), j.snapshotLimit())
-	if err != nil {
-		return journal.Snapshot{}, fmt.Errorf("load the snapshot: %w", err)
-	}
-	return s, nil
+func (j *Journal) LoadSnapshot(ctx context.Context) (s journal.Snapshot, err error) {
+	err = j.Do(ctx, func(context.Context) (err error) {
+		s, err = driver.ReadSnapshot(j.path(snapshotFile), j.snapshotLimit())
+		return err
+	}, "load the snapshot")
+	return s, err
 }
 
 // snapshotLimit returns a size that is not much larger than the database, because the state is

@@ -13,9 +13,7 @@ import (
 func TestSnapshotOfKilledProcess(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir, nil)
-	if err := os.WriteFile(filepath.Join(dir, "snapshot.new"), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "snapshot.new"), []byte("half"), 0o600))
 	if _, err := j.LoadSnapshot(t.Context()); !errors.Is(err, journal.ErrNoSnapshot) {
 		t.Errorf("load: %v", err)
 	}

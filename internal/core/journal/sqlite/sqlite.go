@@ -18,6 +18,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,6 +73,7 @@ const defaultBusyTimeout = 30 * time.Second
 
 // Journal is a journal.Journal in a folder.
 type Journal struct {
+	*driver.Log
 	dir       string
 	opts      Options
 	log       *slog.Logger
@@ -83,13 +85,7 @@ type Journal struct {
 	appends   queue
 	snapshots queue // for SaveSnapshot
 	wake      *os.File
-	head      *driver.Head
 	folders   sync.Map // folders of blobs whose names are durable
-
-	close    func() error  // closeOnce, once
-	calls    *driver.Calls // in progress, and watchOthers
-	mu       sync.Mutex
-	watching bool // watchOthers runs; guarded by mu
 }
 
 var _ journal.Journal = (*Journal)(nil)
@@ -121,26 +117,19 @@ func newJournal(dir string, opts *Options) (*Journal, error) {
 	j := &Journal{
 		dir:       dir,
 		opts:      *opts,
-		log:       opts.Logger,
+		log:       cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
 		appends:   newQueue(filepath.Join(dir, queueFile)),
 		snapshots: newQueue(filepath.Join(dir, snapshotLockFile)),
-		head:      driver.NewHead(),
-		calls:     driver.NewCalls(),
 	}
-	j.close = sync.OnceValue(j.closeOnce)
+	j.Log = driver.New(driver.Methods{Append: j.append, Read: j.readEvents, Head: j.last,
+		PutBlob: j.putBlob, GetBlob: j.getBlob, OpenBlob: j.openBlob, DeleteBlob: j.deleteBlob,
+		Follow: j.follow, Explain: explain, Release: j.release})
 	j.writer = newPool(1,
 		func() (*conn, error) { return dial(j.path(ledgerFile), accessWrite, j.opts.maxPages) })
 	j.readers = newPool(readers,
 		func() (*conn, error) { return dial(j.path(ledgerFile), j.access, 0) })
-	if j.log == nil {
-		j.log = slog.New(slog.DiscardHandler)
-	}
-	if j.opts.tick == 0 {
-		j.opts.tick = defaultTick
-	}
-	if j.opts.busyTimeout == 0 {
-		j.opts.busyTimeout = defaultBusyTimeout
-	}
+	j.opts.tick = cmp.Or(opts.tick, defaultTick)
+	j.opts.busyTimeout = cmp.Or(opts.busyTimeout, defaultBusyTimeout)
 	return j, nil
 }
 
@@ -175,15 +164,6 @@ func (j *Journal) open(ctx context.Context) (err error) {
 
 // noop is used to test whether a connection can be opened.
 func noop(*conn) error { return nil }
-
-// Close ends all watches, waits for calls in progress, and releases all resources. Calls that wait
-// for other processes fail. Closing again does nothing.
-func (j *Journal) Close() error { return j.close() }
-
-func (j *Journal) closeOnce() error {
-	j.calls.Close()
-	return j.release()
-}
 
 // release closes the connections, the writer last: the last connection of the last process merges
 // the write-ahead log into the database.

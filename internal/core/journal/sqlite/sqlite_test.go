@@ -26,9 +26,7 @@ func TestContract(t *testing.T) {
 			Open: func(t testing.TB) journal.Log {
 				// The tick would hide that a notification is missing.
 				j, err := Open(t.Context(), dir, &Options{Create: true, tick: time.Hour})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				return j
 			},
 			AppendAndKill: func(t testing.TB, events int) uint64 {
@@ -43,9 +41,9 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// TestManyProcesses lets 16 processes append to one log, which the first of them creates.
+// TestManyProcesses lets 8 processes append to one log, which the first of them creates.
 func TestManyProcesses(t *testing.T) {
-	const processes, events = 16, 10
+	const processes, events = 8, 10
 	dir := t.TempDir()
 	var (
 		wg    sync.WaitGroup
@@ -91,9 +89,7 @@ func TestWatchInAnotherProcess(t *testing.T) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines := bufio.NewScanner(out)
 	next := func() string {
 		if !lines.Scan() {
@@ -104,10 +100,8 @@ func TestWatchInAnotherProcess(t *testing.T) {
 	if line := next(); line != "ready" {
 		t.Fatal(line)
 	}
-	for n := 1; n <= 200; n++ {
-		if err := grow(t.Context(), j, 1, 10); err != nil {
-			t.Fatal(err)
-		}
+	for n := 1; n <= 40; n++ {
+		must(t, grow(t.Context(), j, 1, 10))
 		if line := next(); line != strconv.Itoa(n) {
 			t.Fatalf("the process saw %s, want %d", line, n)
 		}
@@ -125,12 +119,8 @@ func TestOpenCloseLeaksNothing(t *testing.T) {
 	dir := t.TempDir()
 	use := func() {
 		j, err := Open(t.Context(), dir, &Options{Create: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := grow(t.Context(), j, 1, 10); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, grow(t.Context(), j, 1, 10))
 		var wg sync.WaitGroup
 		started := make(chan struct{})
 		wg.Go(func() {
@@ -143,9 +133,7 @@ func TestOpenCloseLeaksNothing(t *testing.T) {
 			}
 		})
 		<-started
-		if err := errors.Join(j.Close(), j.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(j.Close(), j.Close()))
 		wg.Wait()
 	}
 	use()
@@ -201,9 +189,7 @@ func TestOddPaths(t *testing.T) {
 			continue
 		}
 		dir := t.TempDir() + "/" + name
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(dir, 0o700))
 		j := open(t, dir, nil)
 		if err := grow(t.Context(), j, 1, 10); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -164,9 +164,7 @@ func asOther(t *testing.T, f func()) {
 func publicFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sqlitejournal")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		os.Chmod(dir, 0o700)
 		os.RemoveAll(dir)
@@ -182,39 +180,27 @@ func protect(t *testing.T, dir string) {
 		t.Fatalf("found %d files: %v", len(files), err)
 	}
 	for _, file := range files {
-		if err := os.Chmod(file, 0o444); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(file, 0o444))
 	}
-	if err := os.Chmod(dir, 0o555); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o555))
 }
 
 func TestWithoutWritePermission(t *testing.T) {
 	closed, live, killed, copied, secret := publicFolder(t), publicFolder(t), publicFolder(t),
 		publicFolder(t), publicFolder(t)
 	for _, dir := range []string{closed, secret} {
-		if err := withJournal(t.Context(), dir,
-			func(j *Journal) error { return journaltest.Contend(t.Context(), j, "x", 5) }); err != nil {
-			t.Fatal(err)
-		}
+		must(t, withJournal(t.Context(), dir,
+			func(j *Journal) error { return journaltest.Contend(t.Context(), j, "x", 5) }))
 	}
-	if err := journaltest.Contend(t.Context(), open(t, live, nil), "x", 5); err != nil {
-		t.Fatal(err)
-	}
+	must(t, journaltest.Contend(t.Context(), open(t, live, nil), "x", 5))
 	for _, dir := range []string{killed, copied} {
 		journaltest.KillAfter(t, child(t, "append", dir), 5)
 	}
-	if err := os.Remove(filepath.Join(copied, "ledger.db-shm")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(copied, "ledger.db-shm")))
 	for _, dir := range []string{closed, live, killed, copied, secret} {
 		protect(t, dir)
 	}
-	if err := os.Chmod(filepath.Join(secret, ledgerFile), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(filepath.Join(secret, ledgerFile), 0))
 	asOther(t, func() {
 		for _, dir := range []string{closed, live, killed} {
 			tryWithoutRights(t, dir)
@@ -257,21 +243,13 @@ func tryWithoutRights(t *testing.T, dir string) {
 // TestPermissionLost removes the permission to write while the journal is open.
 func TestPermissionLost(t *testing.T) {
 	dir := publicFolder(t)
-	if err := withJournal(t.Context(), dir,
-		func(j *Journal) error { return grow(t.Context(), j, 2, 10) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(dir, ledgerFile), 0o444); err != nil {
-		t.Fatal(err)
-	}
+	must(t, withJournal(t.Context(), dir,
+		func(j *Journal) error { return grow(t.Context(), j, 2, 10) }))
+	must(t, os.Chmod(filepath.Join(dir, ledgerFile), 0o444))
 	for _, name := range []string{wakeFile, queueFile} {
-		if err := os.Chmod(filepath.Join(dir, name), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(filepath.Join(dir, name), 0o666))
 	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o777))
 	asOther(t, func() {
 		j, err := Open(t.Context(), dir, nil)
 		if err != nil {

@@ -2,29 +2,15 @@ package sqlite
 
 import (
 	"context"
-	"iter"
 	"os"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
-
-	"signalbox"
 )
 
-// Watch yields the events that follow the event after, and waits for more.
-func (j *Journal) Watch(ctx context.Context, after uint64) iter.Seq2[signalbox.Event, error] {
-	return func(yield func(signalbox.Event, error) bool) {
-		j.startWatching()
-		j.head.Watch(ctx, j.calls, after, j.read)(yield)
-	}
-}
-
-// notify wakes the watches of this process and of others. If writing the file fails, the others
-// find out at their next tick.
-func (j *Journal) notify(head uint64) {
-	j.head.Set(head)
-	_, _ = j.wake.WriteAt([]byte{'!'}, 0)
-}
+// wakeOthers wakes the watches of other processes. If writing the file fails, they find out at
+// their next tick.
+func (j *Journal) wakeOthers() { _, _ = j.wake.WriteAt([]byte{'!'}, 0) }
 
 // openWake opens the file wake, and creates it if necessary. It writes the byte at once, so that
 // writing it later needs no disk space.
@@ -40,21 +26,15 @@ func openWake(path string) (*os.File, error) {
 	return file, nil
 }
 
-// startWatching starts watchOthers, once. When it returns, notifications are active: every append
+// follow starts watchOthers. When it returns, notifications are active: every append
 // that a later read does not see will cause one.
-func (j *Journal) startWatching() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.watching || j.calls.Enter(context.Background()) != nil {
-		return
-	}
-	j.watching = true
+func (j *Journal) follow() {
 	watcher, err := j.watchWake()
 	if err != nil {
 		j.log.Warn("file notifications are not available: events of other processes are seen late",
 			"delay", j.opts.tick, "error", err)
 	}
-	go j.watchOthers(watcher)
+	j.Go(func(ctx context.Context) { j.watchOthers(ctx, watcher) })
 }
 
 func (j *Journal) watchWake() (*fsnotify.Watcher, error) {
@@ -74,8 +54,7 @@ func (j *Journal) watchWake() (*fsnotify.Watcher, error) {
 
 // watchOthers reads the head when another process has written, and at each tick. The watcher may be
 // nil.
-func (j *Journal) watchOthers(watcher *fsnotify.Watcher) {
-	defer j.calls.Leave()
+func (j *Journal) watchOthers(ctx context.Context, watcher *fsnotify.Watcher) {
 	var (
 		written chan fsnotify.Event
 		failed  chan error
@@ -88,27 +67,16 @@ func (j *Journal) watchOthers(watcher *fsnotify.Watcher) {
 	defer tick.Stop()
 	for {
 		select {
-		case <-j.calls.Closing:
+		case <-ctx.Done():
 			return
 		case <-written:
 		case <-failed: // for example too many notifications at once
 		case <-tick.C:
 		}
-		j.updateHead()
+		if head, err := j.last(ctx); err != nil {
+			j.Wake() // the watches report the error
+		} else {
+			j.Set(head)
+		}
 	}
-}
-
-// updateHead reads the head and notifies the watches. If reading fails it wakes them too, and they
-// report the error.
-func (j *Journal) updateHead() {
-	var head uint64
-	err := j.onReader(context.Background(), func(c *conn) (err error) {
-		head, _, err = c.last()
-		return err
-	})
-	if err != nil {
-		j.head.Wake()
-		return
-	}
-	j.head.Set(head)
 }

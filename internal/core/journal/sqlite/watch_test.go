@@ -23,9 +23,7 @@ func TestWatchOfOwnAppends(t *testing.T) {
 		}
 	}()
 	for n := range uint64(100) {
-		if err := grow(t.Context(), j, 1, 10); err != nil {
-			t.Fatal(err)
-		}
+		must(t, grow(t.Context(), j, 1, 10))
 		if seq := <-seen; seq != n+1 {
 			t.Fatalf("saw event %d, want %d", seq, n+1)
 		}
@@ -56,9 +54,7 @@ func TestWatchWithoutNotifications(t *testing.T) {
 		}()
 		head := uint64(0)
 		for head%3 != 0 || head == 0 {
-			if err := grow(t.Context(), other, 1, 10); err != nil {
-				t.Fatal(err)
-			}
+			must(t, grow(t.Context(), other, 1, 10))
 			if head = <-seen; head == 0 {
 				t.Fatal("the watch ended")
 			}
